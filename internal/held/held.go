@@ -1,6 +1,6 @@
-// Package held tells which nodes are held, by whom, since when, and whether that holder is there to give them back.
+// Package held finds which nodes are reserved, by which holder, since when, and whether the holder will release them.
 //
-// It is pure: Nodes and Prototypes are given to it. It does not give anything back (package capture, kamino return).
+// The package is pure. It releases nothing: see package capture and `kamino return`.
 package held
 
 import (
@@ -15,58 +15,60 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
-// State says whether somebody will give a node back.
+// State is whether the holder of a node will release the node.
 type State string
 
 const (
-	// ByCapture: a capture holds it that has not ended, and gives it back.
+	// ByCapture: a running capture reserved the node, and will release the node.
 	ByCapture State = "capture"
-	// ByReplacement: a replacement of nodes holds it, or did when it was interrupted: nobody can tell.
+	// ByReplacement: a rebuild of nodes reserved the node. Whether the rebuild still runs is unknown.
 	ByReplacement State = "replacement"
-	// ByUnknown: something holds it that a newer version of Kamino knows, which gives it back.
+	// ByUnknown: a holder of a kind from a newer version of Kamino reserved the node.
 	ByUnknown State = "unknown"
-	// Orphaned: the Prototype that holds it is gone or has ended.
+	// Orphaned: the Prototype that reserved the node is deleted or has ended.
 	Orphaned State = "orphaned"
-	// Unreadable: it carries a reservation that cannot be read, and no Prototype's record speaks of it.
+	// Unreadable: the node has an unreadable reservation, and no record of a Prototype names the node.
 	Unreadable State = "unreadable"
-	// Stripped: it is cordoned and carries every annotation that a hold sets, but no reservation, and no capture is at
-	// work on it: somebody took the reservation away, unless somebody else keeps the node like that.
+	// Stripped: the node is cordoned and has all annotations of a reservation, but no reservation and no running
+	// capture. Either a client deleted the reservation, or a person keeps the node in this state.
 	Stripped State = "stripped"
-	// Unconfirmed: the Node carries a reservation that no Lease of Kamino's confirms. Anyone who may annotate Nodes can have written
-	// it, so that Kamino does nothing to the node.
+	// Unconfirmed: the Node has a reservation that no Lease confirms. Any client that annotates Nodes can write a
+	// reservation, so Kamino does not act on the node.
 	Unconfirmed State = "unconfirmed"
 )
 
-// Node is a node that is held.
+// Node is a reserved node.
 type Node struct {
 	Name   string          `json:"node"`
 	State  State           `json:"state"`
 	Holder v1alpha1.Holder `json:"holder"`
-	// Since is when the hold began; zero if that cannot be read.
+	// Since is the start of the reservation; zero if unreadable.
 	Since time.Time `json:"since,omitzero"`
-	// Cordoned and Ready are what the Node says now.
+	// Cordoned and Ready are the current state of the Node.
 	Cordoned bool `json:"cordoned"`
 	Ready    bool `json:"ready"`
-	// Ordered tells that its disk was ordered generalized, and Down that it went down for its holder or is to, as with each
-	// order: it must go through a boot before it serves again.
+	// Ordered is true if the holder ordered the generalization of the disk. Down is true if the holder stopped the node
+	// or will stop the node. Either way the node must boot before it returns to service.
 	Ordered bool `json:"ordered"`
 	Down    bool `json:"down"`
-	// Leaves tells that it does not return, because what it joined by is off its disk: its instance is removed instead.
+	// Leaves is true if the node cannot return, because its join credential is deleted. Its instance is removed
+	// instead.
 	Leaves bool `json:"leaves,omitempty"`
-	// Removing tells that the removal of its instance has begun.
+	// Removing is true if the removal of the instance has begun.
 	Removing bool `json:"-"`
-	// InService tells that it is Ready and takes pods under the boot that it must leave, so that a person must decide.
+	// InService is true if the node is Ready and accepts pods under the boot that it had to leave. A person must
+	// decide.
 	InService bool `json:"inService,omitempty"`
 }
 
-// Captures are the Prototypes as much as telling holders needs of them.
+// Captures has the facts about Prototypes for finding holders.
 type Captures struct {
 	working map[types.UID]bool
-	nodes   map[string]bool                // that a capture is at work on, whether it holds them or not
-	donors  map[string]*v1alpha1.Prototype // whose record says that they are held
+	nodes   map[string]bool                // nodes of running captures, reserved or not
+	donors  map[string]*v1alpha1.Prototype // nodes reserved by the record of a Prototype
 }
 
-// CapturesOf reads the Prototypes.
+// CapturesOf reads the facts from the Prototypes.
 func CapturesOf(all []v1alpha1.Prototype) Captures {
 	c := Captures{working: map[types.UID]bool{}, nodes: map[string]bool{}, donors: map[string]*v1alpha1.Prototype{}}
 	for i := range all {
@@ -82,8 +84,8 @@ func CapturesOf(all []v1alpha1.Prototype) Captures {
 	return c
 }
 
-// Of tells who holds a node; false if nobody does. What a Prototype's record says counts before what stands on the
-// Node: its engine mends that by itself.
+// Of returns the holder of a node; false for a free node. The record of a Prototype takes precedence over the Node's
+// annotation, because the capture restores the annotation automatically.
 func (c Captures) Of(n *corev1.Node) (Node, bool) {
 	text := n.Annotations[v1alpha1.ReservationAnnotation]
 	donor := c.donors[n.Name]
@@ -113,8 +115,8 @@ func (c Captures) Of(n *corev1.Node) (Node, bool) {
 	return found, true
 }
 
-// Confirm corrects what Of tells of a node by the Lease of its reservation, which is nil if there is none. What the Node itself
-// says is not believed: without a Lease, only a capture at work holds its own donor.
+// Confirm corrects the result of Of by the Lease of the reservation; lease is nil without a Lease. The Node's
+// annotation is not trusted: without a Lease only a running capture can reserve its own donor.
 func (c Captures) Confirm(n *corev1.Node, found Node, isHeld bool, lease *v1alpha1.Reservation) (Node, bool) {
 	if !isHeld || c.donors[n.Name] != nil || found.State == ByCapture && c.nodes[n.Name] {
 		return found, isHeld
@@ -136,7 +138,7 @@ func (c Captures) Confirm(n *corev1.Node, found Node, isHeld bool, lease *v1alph
 	return bare, true
 }
 
-// stateOf tells whether a holder gives its node back.
+// stateOf returns whether a holder will release its node.
 func (c Captures) stateOf(h v1alpha1.Holder) State {
 	switch {
 	case !h.Known():
@@ -149,25 +151,25 @@ func (c Captures) stateOf(h v1alpha1.Holder) State {
 	return Orphaned
 }
 
-// marked tells whether a node has all that a hold sets on it beside the reservation.
+// marked reports whether a node has the cordon and all annotations of a reservation.
 func marked(n *corev1.Node) bool {
 	return n.Spec.Unschedulable && n.Annotations[v1alpha1.ScaleDownDisabledAnnotation] == "true" &&
 		n.Annotations[v1alpha1.DoNotDisruptAnnotation] == "true"
 }
 
-// Believed tells whether more is known of the node's reservation than what anyone may have written on the Node. Only then is
-// anything done to its instance.
+// Believed reports whether the reservation is confirmed beyond the Node's annotation. Kamino acts on the instance only
+// then.
 func (n Node) Believed() bool {
 	return n.State != Unconfirmed && n.State != Unreadable && n.State != Stripped
 }
 
-// Left tells whether a node is held by nobody of whom it is known that he is at work and gives it back by himself.
+// Left reports whether no running capture will release the node.
 func (n Node) Left() bool { return n.State != ByCapture }
 
-// Returnable tells whether a person may have the node given back in the holder's place.
+// Returnable reports whether `kamino return` may release the node for its holder.
 func (n Node) Returnable() bool { return n.State != ByCapture && n.State != ByUnknown }
 
-// Kinds of what captures leave.
+// Kinds of leftover objects of captures.
 const (
 	Pod      = "pod"
 	Order    = "order"
@@ -176,13 +178,13 @@ const (
 	Lease    = "lease"
 )
 
-// Leftover is a thing that a capture made, whose Prototype is gone or has ended.
+// Leftover is an object of a capture whose Prototype is deleted or has ended.
 type Leftover struct {
 	// Kind is "pod", "order", "snapshot", "trial" or "lease".
 	Kind string `json:"kind"`
-	// Name of the pod, order or Lease, as namespace/name, of the trial, or the ID of the snapshot.
+	// Name is namespace/name of a pod, order or Lease, the name of a trial, or the ID of a snapshot.
 	Name string `json:"name"`
-	// Prototype that it was made for, and its UID.
+	// Prototype and UID name the capture that made the object.
 	Prototype string    `json:"prototype"`
 	UID       types.UID `json:"uid"`
 }

@@ -6,19 +6,19 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// Vacancy is the place of a donor that was removed before its successor was there. Until it is filled, its pool is as short of
-// a node as if the capture held one.
+// Vacancy is the open place of a donor that was removed before its replacement joined. The pool is one node short, as
+// during a capture.
 type Vacancy struct {
-	// Pool is its ID.
+	// Pool is the pool's ID.
 	Pool string
-	// Size is how many nodes the pool is to have.
+	// Size is the intended number of nodes of the pool.
 	Size int64
-	// Until is when the successor is late: from then on it is a matter of the pool's, and keeps no other capture waiting.
+	// Until is the deadline of the replacement. After the deadline the missing node delays no other capture.
 	Until time.Time
 }
 
-// VacancyOf is that of a Prototype's donor, whether the capture has ended or not; false if there is none, because the donor
-// returned, is still held, or was taken behind its successor.
+// VacancyOf returns the vacancy after a Prototype's donor, before or after the end of the capture. The result is false
+// if the donor returned or is still reserved, or if its replacement joined first.
 func VacancyOf(p *v1alpha1.Prototype) (Vacancy, bool) {
 	record, err := v1alpha1.RecordOf(p)
 	if err != nil || record.Reservation != nil || record.Departure == nil || p.Status.Donor == nil || p.Status.Donor.ReleasedAt == nil {
@@ -32,7 +32,7 @@ func VacancyOf(p *v1alpha1.Prototype) (Vacancy, bool) {
 	return Vacancy{Pool: p.Spec.PoolID, Size: d.Target, Until: p.Status.Donor.ReleasedAt.Add(patience)}, true
 }
 
-// Lasts tells whether the place is still empty, by how many of the pool's nodes are Ready.
+// Lasts reports whether the place is still open, by the number of the pool's Ready nodes.
 func (v Vacancy) Lasts(ready int, now time.Time) bool {
 	return int64(ready) < v.Size && now.Before(v.Until)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// BuiltAt is when a version's donor was captured, as well as the cloud can tell: what its tag says, else when the
-// cloud made the version, else the day in its name. It is zero where nothing says.
+// BuiltAt returns when a version's donor was captured: the time in its tag, else the creation time in the cloud, else
+// the day in its name; zero if all are missing.
 func BuiltAt(image cloud.Image) time.Time {
 	if at, err := time.Parse(cloud.BuiltAtLayout, image.Tags[cloud.TagBuiltAt]); err == nil {
 		return at
@@ -20,9 +20,8 @@ func BuiltAt(image cloud.Image) time.Time {
 	return dayOf(image.Version)
 }
 
-// BuiltAtTag is what a version's tag says of when its donor was captured. What came to the pool's nodes after the
-// donor's disk was done, at proof, is not in the image, however long it takes to be made. The donor's clock may be
-// ahead: no image is from later than now.
+// BuiltAtTag returns the tag value for the capture time. Changes to the pool's nodes after proof are not in the image,
+// no matter how long publishing takes. The donor's clock may be ahead, so the value is at most now.
 func BuiltAtTag(proof, now time.Time) string {
 	if proof.Before(now) {
 		now = proof
@@ -30,8 +29,8 @@ func BuiltAtTag(proof, now time.Time) string {
 	return now.UTC().Format(cloud.BuiltAtLayout)
 }
 
-// CapturedAt is what BuiltAt will be of a Prototype's version, as well as the Prototype itself can tell: the moment
-// of its proof, or that in which publishing began if that was earlier, else its version's day.
+// CapturedAt returns the future BuiltAt of a Prototype's version: the time of the proof or the start of publishing,
+// whichever is earlier; else the version's day.
 func CapturedAt(p *v1alpha1.Prototype) time.Time {
 	for i := len(p.Status.Steps) - 1; i >= 0; i-- {
 		step := p.Status.Steps[i]
@@ -46,7 +45,7 @@ func CapturedAt(p *v1alpha1.Prototype) time.Time {
 	return dayOf(p.Spec.Version)
 }
 
-// dayOf is the version's day; zero for a name that is none.
+// dayOf returns the version's day; zero for a name without a day.
 func dayOf(version string) time.Time {
 	day, err := imageversion.Day(version)
 	if err != nil {

@@ -22,33 +22,33 @@ const (
 	VersionPrior       = "VersionPrior"
 )
 
-// MaxReason is the longest reason of a quarantine, in characters: it is kept in a tag, and Azure takes 256
-// characters in one.
+// MaxReason is the longest quarantine reason, in characters. The reason is in a tag, and Azure allows 256 characters.
 const MaxReason = 256
 
-// Rollback is the decision to point a pool at another of its versions.
+// Rollback is the decision to change a pool's recipe to another version of the pool.
 type Rollback struct {
 	Pool string `json:"pool"`
-	// From is the version that the pool leaves, To the one that it goes to.
+	// From is the version that the pool leaves. To is the version that the pool changes to.
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Tags to write on From before anything else; empty if it is not quarantined, because it is the older
-	// of the two or is gone. They come first: a crash between the two writes then leaves a quarantined
-	// version that everybody sees in use and that nothing promotes again, with a note of where to go. The
-	// other way round it would leave a bad version that the next capture, or rollback, takes for a good one.
+	// Tags are written on From first; empty if From is not to be quarantined, because it is older than To or does not
+	// exist. After a crash between the two writes a quarantined version is visibly in use, with the name of the goal in
+	// a tag.
+	//
+	// In the other order the next capture or rollback would take a bad version for a good one.
 	Tags map[string]string `json:"tags,omitempty"`
-	// Nodes that were built from From, by name; nil if nobody could count them.
+	// Nodes are the nodes built from From, by name; nil if unknown.
 	Nodes []string `json:"nodes"`
-	// Finishes is when Kamino began the rollback that this one brings to its end; zero if it began none.
+	// Finishes is when Kamino began the unfinished rollback that this decision completes; zero without one.
 	Finishes time.Time `json:"finishes,omitzero"`
-	// Done: the pool was rolled back so already, and nothing is left to do.
+	// Done is true if the pool was already rolled back in this way.
 	Done bool `json:"done"`
 }
 
-// Rollback decides where the pool goes back to. to names a version, or is empty: then it is the one that an
-// unfinished rollback was on its way to, else the prior one. Running the same again after it has been done
-// says Done and never goes back a second time. A newer version may be named, to take a rollback back; the
-// older one that is left by that is not quarantined.
+// Rollback decides about a rollback to the version to. If to is empty, the goal is the goal of an unfinished rollback,
+// else the prior version. Repeating a finished rollback returns Done, and never rolls back a second time.
+//
+// A newer version as the goal undoes a rollback. The older version is then not quarantined.
 func (h History) Rollback(to, reason string) (Rollback, []cloud.Refusal) {
 	current := h.Recipe.Version
 	if current == "" {
@@ -81,8 +81,7 @@ func (h History) Rollback(to, reason string) (Rollback, []cloud.Refusal) {
 	return r, nil
 }
 
-// rolledBack finds the rollback that led to what the recipe names, so that the same command again does not
-// go back once more.
+// rolledBack finds the finished rollback to the recipe's version, so that a repeated command does nothing.
 func (h History) rolledBack(to string) (Rollback, bool) {
 	current := h.Find(h.Recipe.Version)
 	if current == nil || current.Quarantined != "" || to != "" && !same(to, current.Version) {
@@ -96,7 +95,7 @@ func (h History) rolledBack(to string) (Rollback, bool) {
 	return Rollback{}, false
 }
 
-// target is the version to go to.
+// target returns the goal version, or refusals.
 func (h History) target(to string) (*Version, []cloud.Refusal) {
 	if to == "" {
 		to = h.fallback()
@@ -125,7 +124,7 @@ func (h History) target(to string) (*Version, []cloud.Refusal) {
 	return v, nil
 }
 
-// fallback is where a rollback goes that names no version: where an unfinished one was going, else the prior.
+// fallback returns the default goal: the goal of an unfinished rollback, else the prior version.
 func (h History) fallback() string {
 	if current := h.Find(h.Recipe.Version); current != nil && (current.Quarantined != "" || h.begun(current.Version) != nil) {
 		if v := h.Find(current.RolledBack); v != nil && v.usable() && imageversion.Compare(v.Version, current.Version) < 0 {
@@ -139,16 +138,16 @@ func (h History) fallback() string {
 type Retirement struct {
 	Pool    string `json:"pool"`
 	Version string `json:"version"`
-	// Nodes that were built from it: they keep running, and can't be built again as they are.
+	// Nodes were built from the version. The nodes keep running, but cannot be reimaged.
 	Nodes []string `json:"nodes"`
-	// Forgets: its quarantine goes with it, and nodes that are no donors for it are taken for good ones again.
+	// Forgets is true if a quarantine is lost with the version: nodes built from it become possible donors again.
 	Forgets bool `json:"forgets,omitempty"`
-	// Done: the cloud deletes it already.
+	// Done is true if the cloud is already deleting the version.
 	Done bool `json:"done"`
 }
 
-// Retire decides about deleting the version by hand. It is freer than retention, which keeps what is recent,
-// but never takes what the recipe names, what a rollback goes to, or what a capture works on.
+// Retire decides about deleting a version by hand. Retire allows recent versions, unlike package retention. It refuses
+// the version in the recipe, the goal of a rollback, and the version of a running capture.
 func (h History) Retire(name string) (Retirement, []cloud.Refusal) {
 	v := h.Find(name)
 	if v == nil {
@@ -183,14 +182,14 @@ func (h History) Retire(name string) (Retirement, []cloud.Refusal) {
 	return r, nil
 }
 
-// unowned tells of a version that nobody can need for going back: a capture made it, by its tags, the recipe names an
-// image that is none of the pool's versions, and no node was built from it.
+// unowned reports whether no rollback can need the version: a capture made it, the recipe names an image from
+// elsewhere, and no node was built from it.
 func (h History) unowned(v *Version) bool {
 	ours := v.Prototype != "" && (v.Proof != "" || v.State == cloud.Failed)
 	return ours && h.Recipe.Version == "" && !h.Recipe.Latest && h.Counted && len(v.Nodes) == 0
 }
 
-// wayIn says how a recipe that names none of the pool's versions comes to name one.
+// wayIn returns the remedy for a recipe that names none of the pool's versions.
 func (h History) wayIn() string {
 	for _, v := range h.Versions {
 		if _, refusals := h.Promote(v.Version); refusals == nil {
@@ -200,22 +199,22 @@ func (h History) wayIn() string {
 	return "point it at one by hand, or capture a node"
 }
 
-// Mark is the decision to quarantine a version, or to lift that.
+// Mark is the decision to quarantine or release a version.
 type Mark struct {
 	Pool    string `json:"pool"`
 	Version string `json:"version"`
-	// Tags to write; an empty value removes one.
+	// Tags to write. An empty value removes a tag.
 	Tags map[string]string `json:"tags,omitempty"`
-	// Nodes that were built from it.
+	// Nodes were built from the version.
 	Nodes []string `json:"nodes"`
-	// Prior is what a rollback goes to afterwards; empty if nothing is left.
+	// Prior is the goal of a rollback afterwards; empty if there is none.
 	Prior string `json:"prior,omitempty"`
-	// Done: it is so already.
+	// Done is true if the version is already marked so.
 	Done bool `json:"done"`
 }
 
-// Quarantine decides about marking the version as never to be used. What the recipe names is refused: that
-// needs a rollback, which does both.
+// Quarantine decides about a quarantine, so that the version is never used. It refuses the version in the recipe: a
+// rollback changes the recipe and quarantines the version.
 func (h History) Quarantine(name, reason string) (Mark, []cloud.Refusal) {
 	v := h.Find(name)
 	switch {
@@ -228,7 +227,7 @@ func (h History) Quarantine(name, reason string) (Mark, []cloud.Refusal) {
 	return h.mark(v, map[string]string{cloud.TagQuarantined: reason}, v.Quarantined == reason), nil
 }
 
-// Release decides about lifting the quarantine.
+// Release decides about ending a quarantine.
 func (h History) Release(name string) (Mark, []cloud.Refusal) {
 	v := h.Find(name)
 	if v == nil || v.State == cloud.Deleting {
@@ -236,7 +235,7 @@ func (h History) Release(name string) (Mark, []cloud.Refusal) {
 	}
 	tags := map[string]string{cloud.TagQuarantined: "", cloud.TagRolledBack: ""}
 	if v.Suspect != "" {
-		tags[cloud.TagSuspect] = "" // with the quarantine it is cleared of what led to it
+		tags[cloud.TagSuspect] = "" // a release also clears the suspicion
 	}
 	return h.mark(v, tags, v.Quarantined == "" && v.RolledBack == "" && v.Suspect == ""), nil
 }
@@ -254,7 +253,7 @@ func (h History) mark(v *Version, tags map[string]string, done bool) Mark {
 	return m
 }
 
-// CheckReason says what is wrong with the text of a reason; "" if nothing is.
+// CheckReason returns the fault of a reason's text; empty if valid.
 func CheckReason(reason string) string {
 	switch {
 	case reason == "":
@@ -265,7 +264,7 @@ func CheckReason(reason string) string {
 	return ""
 }
 
-// RefuseRebuild tells why no node is to be built anew from what the recipe names; nil if one may be.
+// RefuseRebuild returns why no node may be rebuilt from the recipe; nil if nodes may be rebuilt.
 func (h History) RefuseRebuild() []cloud.Refusal {
 	current := h.Find(h.Recipe.Version)
 	switch {
@@ -283,7 +282,7 @@ func (h History) RefuseRebuild() []cloud.Refusal {
 	return h.refuseInFlight()
 }
 
-// RefuseRestore tells why the recipe is not to be given back what it lost; nil if it may be.
+// RefuseRestore returns why the recipe may not be restored; nil if it may.
 func (h History) RefuseRestore() []cloud.Refusal {
 	var refusals []cloud.Refusal
 	for _, c := range h.Captures {
@@ -310,7 +309,7 @@ func (h History) refuseAbsent(name string) []cloud.Refusal {
 		"pool %s has no version %s", h.Pool, name)
 }
 
-// refuse says what is in the way, and before it what to do.
+// refuse returns a refusal with the obstacle and the remedy. The remedy comes first in the parameters.
 func refuse(reason, remedy, obstacle string, args ...any) []cloud.Refusal {
 	return []cloud.Refusal{cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy)}
 }

@@ -6,13 +6,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// BuiltFromQuarantined refuses a donor whose own disk came from a version that must never be used.
+// BuiltFromQuarantined refuses a donor that was built from a quarantined version.
 const BuiltFromQuarantined = "BuiltFromQuarantined"
 
-// RefuseDonor refuses a node that was built from a quarantined version: its disk is that version's with some
-// days on top, and what was wrong with it would come back under a new name. builtFrom is the version as the
-// cloud shows it now; the zero value stands for a node that was built from none of the pool's own, or from
-// one that is gone, and refuses nothing.
+// RefuseDonor refuses a node built from a quarantined version, because its disk still contains the version's fault.
+// builtFrom is the version in the cloud now. The zero value means an image from elsewhere or a deleted version, and is
+// not refused.
 func RefuseDonor(node, pool string, builtFrom cloud.Image) []cloud.Refusal {
 	why := builtFrom.Tags[cloud.TagQuarantined]
 	if why == "" {

@@ -10,39 +10,37 @@ import (
 	"github.com/kamino-dev/kamino/internal/retention"
 )
 
-// VersionSuspect: a pool went back from the version by itself, and nobody has acknowledged that.
+// VersionSuspect: the pool rolled back automatically from the version, and no person has acknowledged the rollback.
 const VersionSuspect = "VersionSuspect"
 
-// Return is one time that a pool went back from a version by itself, as the version's tags tell. It stands there until the
-// version is retired, so that whoever comes later knows of it.
+// Return is one automatic rollback, as recorded in the tags of the version until the version is retired.
 type Return struct {
-	// Version that the pool went back from, and To where it went.
+	// Version is the version before the rollback, and To the version after it.
 	Version string `json:"version"`
 	To      string `json:"to,omitempty"`
-	// At is when.
+	// At is the time of the rollback.
 	At time.Time `json:"at"`
-	// Why it is suspect; empty if it was not the cause, or a person has acknowledged it.
+	// Why is the suspicion; empty if the version was not the cause, or after the acknowledgement.
 	Why string `json:"why,omitempty"`
-	// Open: it is suspect, and nothing is proven against it.
+	// Open is true if the version is suspect without proof.
 	Open bool `json:"open,omitempty"`
-	// Bad: it was the cause, and is quarantined.
+	// Bad is true if the version was the cause, and is quarantined.
 	Bad bool `json:"bad,omitempty"`
-	// Acknowledged is when a person did; zero if nobody has. Until then no capture of the pool begins.
+	// Acknowledged is the time of the acknowledgement by a person; zero before. Captures of the pool stop until then.
 	Acknowledged time.Time `json:"acknowledged,omitzero"`
-	// RollingBack: the recipe still names the version, and Kamino points it at To.
+	// RollingBack is true if the recipe still names the version, and Kamino is changing the recipe to To.
 	RollingBack bool `json:"rollingBack,omitempty"`
-	// Arrived tells that the pool has come to To since.
+	// Arrived is true if the recipe has reached To since.
 	Arrived bool `json:"-"`
 }
 
-// on is the return as a pool's recipe shows it.
+// on returns the rollback with RollingBack set from the pool's recipe.
 func (r Return) on(recipe cloud.Recipe) Return {
 	r.RollingBack = r.Unfinished() && same(recipe.Version, r.Version)
 	return r
 }
 
-// Returns lists them, the latest first. A version that is suspect, and of which nobody knows since when, is among them with no
-// time.
+// Returns lists the automatic rollbacks, latest first. A suspect version without a time is listed with a zero time.
 func Returns(images []cloud.Image) []Return {
 	var all []Return
 	for _, image := range images {
@@ -66,7 +64,7 @@ func Returns(images []cloud.Image) []Return {
 	return all
 }
 
-// Unacknowledged is the latest of them that no person has acknowledged; nil if there is none.
+// Unacknowledged returns the latest rollback without acknowledgement; nil if there is none.
 func Unacknowledged(images []cloud.Image) *Return {
 	for _, r := range Returns(images) {
 		if r.Acknowledged.IsZero() {
@@ -76,7 +74,7 @@ func Unacknowledged(images []cloud.Image) *Return {
 	return nil
 }
 
-// RollingBack is the rollback that a pool is in; nil if it is in none.
+// RollingBack returns the rollback in progress; nil if there is none.
 func RollingBack(pool cloud.Pool, images []cloud.Image) *Return {
 	for _, r := range Returns(images) {
 		if r = r.on(pool.Recipe); r.RollingBack {
@@ -86,10 +84,11 @@ func RollingBack(pool cloud.Pool, images []cloud.Image) *Return {
 	return nil
 }
 
-// Says it in a sentence, with what a person is to do. It never says that a pool went back whose recipe still names the version.
+// Says returns a message with the remedy. If the recipe still names the version, the message does not claim a finished
+// rollback.
 func (r Return) Says(pool string, recipe cloud.Recipe) cloud.Refusal {
 	release := fmt.Sprintf("no capture of it begins until a person has seen to it: `kamino release %s`", pool)
-	named, mark := same(recipe.Version, r.Version), r.At.IsZero() || r.To == "" // a mark of somebody's, or what is left of one
+	named, mark := same(recipe.Version, r.Version), r.At.IsZero() || r.To == "" // a mark by a person, or an incomplete mark
 	what := fmt.Sprintf("pool %s went back from version %s to %s by itself", pool, r.Version, r.To)
 	switch {
 	case r.on(recipe).RollingBack:
@@ -116,17 +115,17 @@ func (r Return) Says(pool string, recipe cloud.Recipe) cloud.Refusal {
 }
 
 const (
-	// WentBack: a pool went back by itself, and nobody has acknowledged it.
+	// WentBack: the pool rolled back automatically, and no person has acknowledged the rollback.
 	WentBack = "WentBack"
-	// RollingBackReason: a pool is on its way back, and its recipe still names the version that it leaves.
+	// RollingBackReason: a rollback is in progress, and the recipe still names the old version.
 	RollingBackReason = "RollingBack"
 )
 
-// PromotedAt is when a pool that went back by itself came to the version; zero if it never did.
+// PromotedAt returns when an automatic rollback reached the version; zero for never.
 func PromotedAt(image cloud.Image) time.Time { return moment(image.Tags[cloud.TagPromotedAt]) }
 
-// LastReturn is when a pool last went back by itself; zero if it never did, as far as anybody can tell. Both versions tell it, the one that
-// it went back from and the one that it came to, so that it is not forgotten with either.
+// LastReturn returns the time of the last automatic rollback; zero if none is known. Both versions of a rollback record
+// the time, so that the deletion of one of them loses nothing.
 func LastReturn(images []cloud.Image) time.Time {
 	var last time.Time
 	for _, r := range Returns(images) {
@@ -142,8 +141,8 @@ func LastReturn(images []cloud.Image) time.Time {
 	return last
 }
 
-// Since is from when on joins of the version count: since the pool came to it by itself, or a person has acknowledged that it
-// went back from it. Zero for any.
+// Since returns the start of the joins that matter for the version: the automatic rollback to the version, or the
+// acknowledgement of a rollback from it. Zero means all joins.
 func Since(images []cloud.Image, version string) time.Time {
 	var since time.Time
 	for _, image := range images {
@@ -159,9 +158,9 @@ func Since(images []cloud.Image, version string) time.Time {
 	return since
 }
 
-// GoBack decides what a pool does whose version's nodes do not join: the writes of a rollback, but that the version is suspect
-// and not quarantined yet. One that was begun is gone on with, as it was begun. A capture in flight does not keep it: the
-// version that it makes is another one.
+// GoBack decides about an automatic rollback: the writes of a rollback, except that the version becomes suspect and not
+// quarantined. An unfinished rollback continues with its own values. A running capture is no obstacle, because the
+// capture makes another version.
 func (h History) GoBack(to, why string, now time.Time) (Rollback, []cloud.Refusal) {
 	from := h.Find(h.Recipe.Version)
 	if from == nil || from.State == cloud.Deleting {
@@ -179,7 +178,7 @@ func (h History) GoBack(to, why string, now time.Time) (Rollback, []cloud.Refusa
 	}}, nil
 }
 
-// begun is the return from the version that was begun and not brought to its end; nil if there is none.
+// begun returns the unfinished automatic rollback from the version; nil if there is none.
 func (h History) begun(version string) *Return {
 	for _, r := range h.Returns {
 		if same(r.Version, version) && r.Unfinished() {
@@ -189,45 +188,45 @@ func (h History) begun(version string) *Return {
 	return nil
 }
 
-// Unfinished tells that the pool has not come to where it was going, as far as anybody has written. A quarantine does not end it: that
-// would leave the recipe at a bad version.
+// Unfinished reports whether the recipe has not reached To, as far as recorded. A quarantine does not finish a
+// rollback, because the recipe would stay at a bad version.
 func (r Return) Unfinished() bool {
 	return r.Acknowledged.IsZero() && r.Why != "" && r.To != "" && !r.At.IsZero() && !r.Arrived
 }
 
-// Arrive decides about the last write of a return: that the pool has come to the version.
+// Arrive returns the last write of a rollback: the pool has reached the version.
 func (h History) Arrive(r Return) Mark {
 	return Mark{Pool: h.Pool, Version: r.To, Tags: map[string]string{cloud.TagPromotedAt: r.At.UTC().Format(time.RFC3339)}}
 }
 
-// Condemn decides about a suspect that was the cause.
-func (h History) Condemn(version, why string) Mark {
+// ConfirmBad returns the writes for a suspect that was the cause.
+func (h History) ConfirmBad(version, why string) Mark {
 	return Mark{Pool: h.Pool, Version: version, Tags: map[string]string{cloud.TagQuarantined: Short("probation: " + why)}}
 }
 
-// Absolve decides about a suspect that was not. That the pool went back stays on it.
-func (h History) Absolve(version string) Mark {
+// ClearSuspect returns the writes for a suspect that was not the cause. The record of the rollback stays.
+func (h History) ClearSuspect(version string) Mark {
 	return Mark{Pool: h.Pool, Version: version, Tags: map[string]string{cloud.TagSuspect: "", cloud.TagRolledBack: ""}}
 }
 
-// refuseSuspect says why nothing goes to the version.
+// refuseSuspect refuses a suspect version as a goal.
 func (h History) refuseSuspect(v *Version) []cloud.Refusal {
 	return refuse(VersionSuspect, fmt.Sprintf("name another one, or acknowledge that with `kamino release %s`", h.Pool),
 		"version %s of pool %s is suspect (%s)", v.Version, h.Pool, v.Suspect)
 }
 
-// Acknowledgement is the decision that a pool's captures may go on.
+// Acknowledgement is the decision to continue a pool's captures.
 type Acknowledgement struct {
 	Pool string `json:"pool"`
-	// Returns that are acknowledged, the latest first.
+	// Returns are the acknowledged rollbacks, latest first.
 	Returns []Return `json:"returns"`
-	// Marks write it onto the versions.
+	// Marks are the writes to the versions.
 	Marks []Mark `json:"-"`
-	// Done: there is nothing to acknowledge.
+	// Done is true if there is nothing to acknowledge.
 	Done bool `json:"done"`
 }
 
-// Acknowledge decides that a person has seen to all that the pool did by itself. A version that was bad stays quarantined.
+// Acknowledge acknowledges all automatic rollbacks of the pool. A bad version stays quarantined.
 func (h History) Acknowledge(now time.Time) Acknowledgement {
 	a := Acknowledgement{Pool: h.Pool, Returns: []Return{}}
 	for _, r := range h.Returns {
@@ -249,7 +248,7 @@ func (h History) Acknowledge(now time.Time) Acknowledgement {
 	return a
 }
 
-// Short is a reason that a tag can hold.
+// Short returns a reason that fits into a tag.
 func Short(why string) string {
 	if utf8.RuneCountInString(why) <= MaxReason {
 		return why
@@ -257,7 +256,7 @@ func Short(why string) string {
 	return string([]rune(why)[:MaxReason-1]) + "…"
 }
 
-// moment reads a time of a tag; zero if it is none.
+// moment parses a time in a tag; zero if invalid.
 func moment(text string) time.Time {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {

@@ -244,9 +244,9 @@ func TestAReturnFromItsBeginToItsEnd(t *testing.T) {
 		case verdict == 0:
 			guilty = false
 		case guilty:
-			p.tag(v3, p.told().Condemn(v3, "node n has joined").Tags)
+			p.tag(v3, p.told().ConfirmBad(v3, "node n has joined").Tags)
 		default:
-			p.tag(v3, p.told().Absolve(v3).Tags)
+			p.tag(v3, p.told().ClearSuspect(v3).Tags)
 		}
 		a := p.told().Acknowledge(midday.Add(2 * time.Hour))
 		if a.Done || len(a.Marks) != 1 || len(a.Returns) != 1 {

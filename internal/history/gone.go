@@ -8,12 +8,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// CurrentVersionMissing: the recipe names a version that does not exist, and the pool can't grow.
+// CurrentVersionMissing: the recipe names a version that does not exist, so the pool cannot grow.
 const CurrentVersionMissing = "CurrentVersionMissing"
 
-// Gone tells, with the remedy, that a pool's recipe names a version of its own that is not there any more: Azure lets
-// anybody delete one that a recipe names, and then no node can be built from the recipe. Nil if all is well, or if the
-// recipe names another image, of which nobody here knows.
+// Gone refuses a recipe that names a missing version of the pool, with the remedy. Azure allows the deletion of a
+// version in use, and then no node can be built. Gone returns nil if the version exists, or for an image from
+// elsewhere.
 func Gone(pool cloud.Pool, images []cloud.Image) *cloud.Refusal {
 	current := pool.Recipe.Version
 	if current == "" && !pool.Recipe.Latest {
@@ -33,14 +33,14 @@ func Gone(pool cloud.Pool, images []cloud.Image) *cloud.Refusal {
 	return &gone
 }
 
-// wayOut is the one command that gives the pool a recipe that works: back to the newest usable version before the one
-// that is gone, else on to the oldest after it.
+// wayOut returns the command that repairs the recipe: back to the newest usable version before the missing version,
+// else forward to the oldest after it.
 func wayOut(pool cloud.Pool, images []cloud.Image) string {
 	older, newer := "", ""
 	for _, image := range images { // oldest first
 		v := version(image)
 		usable := v.usable()
-		if pool.Recipe.Version == "" { // there is no version to go back from: what leads on is a promotion
+		if pool.Recipe.Version == "" { // without a version in the recipe a promotion is the only way
 			usable = usable && v.promotable()
 		}
 		switch {

@@ -1,7 +1,5 @@
-// Package history decides what each version of a pool's image is to the pool: in use, what a rollback goes
-// to, to be retired, never to be used; which nodes run it; and what going back, quarantining, releasing and
-// retiring mean and when they are refused. It changes nothing and looks at nothing: the versions, the recipe,
-// the instances and the captures are given to it.
+// Package history decides the use of each version in a pool: current, prior, to be retired, never to be used. It also
+// decides about rollback, quarantine, release and retirement, and refuses what is not safe. The package is pure.
 package history
 
 import (
@@ -18,70 +16,71 @@ import (
 	"github.com/kamino-dev/kamino/internal/retention"
 )
 
-// Use is what a version is to its pool. Each has exactly one, the first of these that holds.
+// Use is the use of a version in its pool. A version has the first use that applies.
 type Use string
 
 const (
-	// Current: the recipe names it.
+	// Current: the recipe names the version.
 	Current Use = "current"
-	// InWork: the cloud still makes it, or already deletes it.
+	// InWork: the cloud is still creating or already deleting the version.
 	InWork Use = "in work"
-	// Failed: the cloud could not make it.
+	// Failed: the cloud could not create the version.
 	Failed Use = "failed"
-	// Quarantined: it is never used again, nor is it what a rollback goes to.
+	// Quarantined: the version is never used again, not even by a rollback.
 	Quarantined Use = "quarantined"
-	// Newer: it is newer than the current one.
+	// Newer: the version is newer than the current version.
 	Newer Use = "newer"
-	// Prior: a rollback goes to it.
+	// Prior: a rollback would return to the version.
 	Prior Use = "prior"
-	// Older: it could be used and is not; also every usable version where the recipe names none.
+	// Older: the version is usable but not in use; also every usable version if the recipe names an image from
+	// elsewhere.
 	Older Use = "older"
 )
 
-// Member is an instance of the pool as a history counts it.
+// Member is an instance of the pool.
 type Member struct {
-	// Name is the Node's, or the instance's ID while no Node is known for it.
+	// Name is the Node's name, or the instance ID without a Node.
 	Name string
-	// BuiltFrom is the version that it was built from; empty if that is none of the pool's own.
+	// BuiltFrom is the version that the instance was built from; empty for an image from elsewhere.
 	BuiltFrom string
 }
 
-// Facts are what a history is told from.
+// Facts are the inputs of a history.
 type Facts struct {
 	Pool   cloud.Pool
 	Images []cloud.Image
-	// Members of the pool; Counted is false if the cloud could not tell them.
+	// Members are the pool's instances. Counted is false if the cloud could not list the instances.
 	Members []Member
 	Counted bool
-	// Joins of the pool's nodes, if they are counted.
+	// Joins are the joins of the pool's nodes, if Counted.
 	Joins []probation.Join
-	// Prototypes of this pool, of any age.
+	// Prototypes are all Prototypes of the pool.
 	Prototypes []v1alpha1.Prototype
-	// Keep is how many versions the next capture keeps; that of the newest Prototype if it is zero.
+	// Keep is the number of versions that the next capture keeps; zero: the setting of the newest Prototype.
 	Keep int
 }
 
-// History of a pool.
+// History is the history of a pool's versions.
 type History struct {
 	Pool   string       `json:"pool"`
 	PoolID cloud.PoolID `json:"poolID"`
-	// Recipe is what the pool's next node is built from.
+	// Recipe builds the pool's next node.
 	Recipe cloud.Recipe `json:"recipe"`
-	// Prior is the version that a rollback goes to; empty if there is none.
+	// Prior is the goal of a rollback; empty if there is none.
 	Prior string `json:"prior,omitempty"`
-	// Keep is how many usable versions the verdicts count on.
+	// Keep is the number of usable versions to keep in the verdicts.
 	Keep int `json:"keep"`
-	// Gone says, with the remedy, that the recipe names a version that does not exist; nil if it does.
+	// Gone refuses a recipe with a missing version; nil if the version exists.
 	Gone *cloud.Refusal `json:"gone,omitempty"`
-	// Versions, newest first.
+	// Versions are newest first.
 	Versions []Version `json:"versions"`
-	// Counted tells whether it is known which nodes run which version.
+	// Counted is true if the nodes of each version are known.
 	Counted bool `json:"counted"`
-	// Others are the nodes that were built from none of the versions: a generic image, or a version that is gone.
+	// Others are the nodes built from other images: a generic image, or a deleted version.
 	Others []string `json:"otherNodes,omitempty"`
-	// Captures in flight that may still point the recipe at their version, by name.
+	// Captures are the running captures that may still change the recipe, by name.
 	Captures []Capture `json:"captures,omitempty"`
-	// Returns are the times that the pool went back from a version by itself, the latest first.
+	// Returns are the automatic rollbacks, latest first.
 	Returns []Return `json:"returns,omitempty"`
 }
 
@@ -92,51 +91,52 @@ type Version struct {
 	State   cloud.State `json:"state"`
 	Percent int32       `json:"percent"`
 	ID      string      `json:"id,omitempty"`
-	// Donor is the node whose disk it is, and Lineage the version that the donor was built from, if known.
+	// Donor is the node whose disk was captured. Lineage is the version that the donor was built from, if known.
 	Donor   string `json:"donor,omitempty"`
 	Lineage string `json:"lineage,omitempty"`
-	// OS, Kernel, Kubelet and PatchedAt are the donor's, as it was captured; empty where nobody knows.
+	// OS, Kernel, Kubelet and PatchedAt are the donor's at the capture; empty if unknown.
 	OS        string    `json:"os,omitempty"`
 	Kernel    string    `json:"kernel,omitempty"`
 	Kubelet   string    `json:"kubelet,omitempty"`
 	PatchedAt time.Time `json:"patchedAt,omitzero"`
-	// BuiltAt is when it was captured, else when the cloud made it.
+	// BuiltAt is the capture time, else the creation time in the cloud.
 	BuiltAt   time.Time `json:"builtAt,omitzero"`
 	Prototype string    `json:"prototype,omitempty"`
-	// SavedRecipe names the Secret with what the recipe lost when it was pointed at this version, as its Prototype says.
+	// SavedRecipe names the Secret with the lost parts of the recipe, from the status of the Prototype.
 	SavedRecipe string `json:"savedRecipe,omitempty"`
 	Proof       string `json:"proof,omitempty"`
 	SizeGB      int32  `json:"sizeGB,omitempty"`
-	// Quarantined says why it must never be used; RolledBack is the version that a rollback went to from it.
+	// Quarantined is the reason of the quarantine. RolledBack is the goal of the rollback from the version.
 	Quarantined string `json:"quarantined,omitempty"`
 	RolledBack  string `json:"rolledBack,omitempty"`
-	// Trial is what a trial of it has come to, and when; empty if it was not tried.
+	// Trial is the result and time of the version's trial; empty without a trial.
 	Trial string `json:"trial,omitempty"`
-	// Joins are how its nodes have joined, those that are gone not counted; nil if nobody could count them.
+	// Joins are the numbers of the version's joins, without removed nodes; nil if unknown.
 	Joins *Joins `json:"joins,omitempty"`
-	// Suspect says why the pool went back from it by itself, until a person has acknowledged it.
+	// Suspect is the reason of an automatic rollback from the version, until a person acknowledges the rollback.
 	Suspect string `json:"suspect,omitempty"`
 	Error   string `json:"error,omitempty"`
-	// Nodes that were built from it, by name; nil if nobody could count them.
+	// Nodes were built from the version, by name; nil if unknown.
 	Nodes []string `json:"nodes"`
-	// Keep tells whether the next capture leaves it there; Reason and Why say on what grounds.
+	// Keep is true if the next capture keeps the version. Reason and Why explain the verdict.
 	Keep   bool             `json:"keep"`
 	Reason retention.Reason `json:"reason"`
 	Why    string           `json:"why"`
 }
 
-// Joins are how the nodes of a version have joined the cluster, in numbers.
+// Joins are the numbers of a version's joins.
 type Joins struct {
-	// Judged nodes: those that joined and those that failed to.
+	// Judged is the number of joined and failed nodes.
 	Judged  int `json:"judged"`
 	Joined  int `json:"joined"`
 	Failed  int `json:"failed"`
 	Waiting int `json:"waiting"`
-	// MedianSeconds from the begin of an instance until its node was Ready; zero if no node tells.
+	// MedianSeconds is the median time from the start of an instance until its node was Ready; zero without such a
+	// node.
 	MedianSeconds int64 `json:"medianSeconds,omitempty"`
 }
 
-// joinsOf counts them; nil if there is none to count.
+// joinsOf counts the joins of a version; nil without joins.
 func joinsOf(all []probation.Join, version string) *Joins {
 	t := probation.Count(all, version)
 	if t == (probation.Tally{}) {
@@ -147,20 +147,21 @@ func joinsOf(all []probation.Join, version string) *Joins {
 	}
 }
 
-// Capture is one in flight.
+// Capture is a running capture.
 type Capture struct {
 	Prototype string `json:"prototype"`
 	Version   string `json:"version"`
 	Donor     string `json:"donor"`
-	// Awaits: the version is complete, and waits for a person to promote it. By itself it points the recipe at nothing.
+	// Awaits is true if the complete version awaits promotion by a person. The capture itself does not change the
+	// recipe.
 	Awaits bool `json:"awaits,omitempty"`
-	// HandOver is what that person has to do with another tool, which writes the pool's recipe.
+	// HandOver is the change that the person makes with another tool that owns the recipe.
 	HandOver string `json:"handOver,omitempty"`
-	// Tries: the version is being tried. In the pool the recipe names it meanwhile, and then again what it named before.
+	// Tries is true during the trial of the version. A trial in the pool changes the recipe temporarily.
 	Tries bool `json:"tries,omitempty"`
 }
 
-// Of tells the history.
+// Of returns the history of a pool.
 func Of(f Facts) History {
 	h := History{
 		Pool: f.Pool.Name, PoolID: f.Pool.ID, Recipe: f.Pool.Recipe, Keep: keep(f),
@@ -188,13 +189,13 @@ func Of(f Facts) History {
 		h.Versions = append(h.Versions, v)
 	}
 	h.Prior = h.prior()
-	if prior := h.Find(h.Prior); prior != nil && prior.Use == Older { // what the recipe names is gone, and told nobody which it was
+	if prior := h.Find(h.Prior); prior != nil && prior.Use == Older { // the current version is missing, so that package retention found no prior version
 		prior.Use, prior.Why = Prior, whyPrior
 	}
 	return h
 }
 
-// savedFor is the Secret that the version's Prototype names.
+// savedFor returns the Secret named by the version's Prototype.
 func savedFor(version string, prototypes []v1alpha1.Prototype) string {
 	for _, p := range prototypes {
 		if same(p.Spec.Version, version) && p.Status.SavedRecipe != "" {
@@ -204,7 +205,7 @@ func savedFor(version string, prototypes []v1alpha1.Prototype) string {
 	return ""
 }
 
-// inUse counts the members by version, if they are counted.
+// inUse counts the members by version.
 func inUse(f Facts) map[string]int {
 	count := map[string]int{}
 	for _, m := range f.Members {
@@ -213,8 +214,7 @@ func inUse(f Facts) map[string]int {
 	return count
 }
 
-// keep is what the next capture counts on, as far as that can be known: what was said, else what the last
-// one was told.
+// keep returns the retention of the next capture: Facts.Keep, else the setting of the newest Prototype, and at least 2.
 func keep(f Facts) int {
 	if f.Keep > 0 {
 		return max(f.Keep, 2)
@@ -229,8 +229,7 @@ func keep(f Facts) int {
 	return max(int(settings.Defaulted().Keep), 2)
 }
 
-// inFlight lists the captures that can still promote. One that has failed, or is being deleted, only gives
-// its donor back.
+// inFlight returns the captures that can still promote. A failed or deleted capture only releases its donor.
 func inFlight(prototypes []v1alpha1.Prototype) []Capture {
 	var captures []Capture
 	for _, p := range prototypes {
@@ -245,7 +244,7 @@ func inFlight(prototypes []v1alpha1.Prototype) []Capture {
 	return captures
 }
 
-// count sorts the members by the version that they were built from.
+// count groups the members by version.
 func count(f Facts, images map[string]cloud.Image) (nodes map[string][]string, others []string) {
 	nodes = map[string][]string{}
 	for _, m := range f.Members {
@@ -296,13 +295,12 @@ func useOf(v Version, reason retention.Reason, current string) Use {
 	}
 }
 
-// usable tells whether the recipe could be pointed at it.
+// usable reports whether the recipe may name the version.
 func (v Version) usable() bool {
 	return v.State == cloud.Complete && v.Quarantined == "" && v.Suspect == "" && !v.lostProof()
 }
 
-// prior is the newest usable version that is older than what the recipe names. It is found even where the
-// current version itself is gone.
+// prior returns the newest usable version before the recipe's version, even if the recipe's version is missing.
 func (h History) prior() string {
 	for _, v := range h.Versions {
 		if h.Recipe.Version != "" && imageversion.Compare(v.Version, h.Recipe.Version) < 0 && v.usable() {
@@ -312,7 +310,7 @@ func (h History) prior() string {
 	return ""
 }
 
-// Find is the version of that name, or nil. Names are compared as numbers: 2026.1.9 is 2026.01.09.
+// Find returns the version of the name, or nil. Names compare as numbers: 2026.1.9 equals 2026.01.09.
 func (h History) Find(name string) *Version {
 	i := slices.IndexFunc(h.Versions, func(v Version) bool { return v.Version == name || same(v.Version, name) })
 	if i < 0 {
@@ -321,10 +319,10 @@ func (h History) Find(name string) *Version {
 	return &h.Versions[i]
 }
 
-// same compares two versions as a cloud does. A name that is no version is the same as none.
+// same compares two versions by number. An empty name equals no version.
 func same(a, b string) bool { return a != "" && b != "" && imageversion.Compare(a, b) == 0 }
 
-// Bad lists the quarantined versions that nodes still run or that the recipe names.
+// Bad returns the quarantined versions in use by nodes or by the recipe.
 func (h History) Bad() []Version {
 	var bad []Version
 	for _, v := range h.Versions {
@@ -337,7 +335,7 @@ func (h History) Bad() []Version {
 
 const whyPrior = "a rollback goes to it"
 
-// why says in words what the verdict rests on.
+// why explains the verdict in words.
 func (h History) why(v Version) string {
 	switch v.Reason {
 	case retention.Current:
@@ -375,7 +373,7 @@ func (h History) why(v Version) string {
 	return fmt.Sprintf("%d newer ones are kept", h.Keep)
 }
 
-// inUse says who still needs a version that would otherwise go.
+// inUse explains which nodes need a surplus version.
 func (h History) inUse(v Version) string {
 	who := fmt.Sprintf("%d nodes were", len(v.Nodes))
 	if len(v.Nodes) == 1 {
@@ -387,7 +385,7 @@ func (h History) inUse(v Version) string {
 	return who + " built from it and can be rebuilt as they are only while it is there"
 }
 
-// names lists the versions, for a person who named one that is not there.
+// names lists the versions for a person who named a missing version.
 func (h History) names() string {
 	if len(h.Versions) == 0 {
 		return "it has none"

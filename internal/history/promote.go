@@ -10,39 +10,39 @@ import (
 	"github.com/kamino-dev/kamino/internal/retention"
 )
 
-// VersionUnproven: nothing on the version says that the disk it was made from was generalized.
+// VersionUnproven: the version has no proof that its disk was generalized.
 const VersionUnproven = "VersionUnproven"
 
-// Promotion is the decision to point a pool at a version that no capture pointed it at.
+// Promotion is the decision to change a pool's recipe to an existing version.
 type Promotion struct {
 	Pool    string `json:"pool"`
 	Version string `json:"version"`
-	// Prototype that made the version, by name.
+	// Prototype is the name of the capture that made the version.
 	Prototype string `json:"prototype"`
-	// Trial is what a trial of the version has come to, and when; empty if it was not tried.
+	// Trial is the result and time of the version's trial; empty without a trial.
 	Trial string `json:"trial,omitempty"`
-	// From is what the recipe names before, as the cloud writes it.
+	// From is the recipe's image before, as the cloud writes it.
 	From string `json:"from"`
-	// RemovesBootstrap: the version's profile bootstraps a node once and for all, so that what does it leaves the recipe.
+	// RemovesBootstrap is true if nodes of the version need no bootstrap data, so that the recipe loses the data.
 	RemovesBootstrap bool `json:"removesBootstrap"`
-	// Done: the recipe names it already.
+	// Done is true if the recipe already names the version.
 	Done bool `json:"done"`
 }
 
-// promotable tells whether it carries what a promotion demands: that a capture made it, and the proof of that.
+// promotable reports whether the version has a Prototype and a proof.
 func (v Version) promotable() bool { return retention.Proven(v.Proof) && v.Prototype != "" }
 
 func (v Version) lostProof() bool { return retention.LostProof(v.Prototype, v.Proof) }
 
-// tries tells whether a capture is trying the version, so that the recipe names it for a while at most.
+// tries reports whether a capture is trying the version. The recipe then names the version only temporarily.
 func (h History) tries(version string) bool {
 	return slices.ContainsFunc(h.Captures, func(c Capture) bool { return c.Tries && same(c.Version, version) })
 }
 
-// Promote decides about pointing the pool at a version that is complete and not in use: the end of a capture whose
-// promotion was refused, or which was called off while its image was being made. Unlike a rollback it quarantines
-// nothing, needs no version of the pool's own to start from, and does to the recipe all that the capture would have
-// done. So it demands the proof that a capture demands.
+// Promote decides about promoting a complete version that is not in use, for example after a capture whose promotion
+// was refused or cancelled. Unlike a rollback, Promote quarantines nothing and works from any image.
+//
+// It changes the recipe as the capture would have, and therefore requires the proof.
 func (h History) Promote(name string) (Promotion, []cloud.Refusal) {
 	v := h.Find(name)
 	switch {

@@ -1,8 +1,8 @@
-// Package joining tells how the nodes of a pool join, and by that which profile their disks are generalized with: from what
-// a Node says of itself, what its cluster has, and what an earlier capture of the pool proved.
+// Package joining finds how the nodes of a pool join, and thus the profile for generalizing their disks. The evidence
+// is the Node, the cluster, and the proof of an earlier capture of the pool.
 //
-// It is pure. What it finds is a guess from outside the disk: the look at the disk has the last word before anything is taken,
-// and what a person names is not judged here.
+// The package is pure. The result is a guess from outside the disk: the check of the disk decides before any change. A
+// profile in the settings is not checked here.
 package joining
 
 import (
@@ -17,30 +17,29 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// ProfileUnknown: nothing tells how the nodes of the pool join, or what tells it contradicts itself.
+// ProfileUnknown: there is no evidence how the nodes of the pool join, or the evidence contradicts itself.
 const ProfileUnknown = "ProfileUnknown"
 
-// What a Node carries that joined in one way. Each is written by what it is named for, with its source.
+// Evidence on a Node about how the node joined, with sources.
 const (
-	// Every bootstrap provider of Cluster API gives each machine data of its own to join with.
+	// Every bootstrap provider of Cluster API gives each machine its own bootstrap data.
 	machineAnnotation = cloud.MachineAnnotation
-	// criSocketAnnotation names the socket of the container runtime. kubeadm wrote it at each join; from 1.37 on it keeps the
-	// socket on the node's disk instead, so that only nodes which joined with an earlier kubeadm have it. Source: kubeadm,
-	// feature gate NodeLocalCRISocket (KEP-4656).
+	// criSocketAnnotation names the socket of the container runtime. kubeadm before 1.37 wrote the annotation at each
+	// join. Newer versions keep the socket on the disk. Source: kubeadm, feature gate NodeLocalCRISocket (KEP-4656).
 	criSocketAnnotation = "kubeadm.alpha.kubernetes.io/cri-socket"
-	// kopsLabel names the instance group of kOps. Its nodes ask kops-controller for a certificate of their own at each boot.
-	// Source: kOps, labels of instance groups; nodeup.
+	// kopsLabel names the instance group of kOps. The nodes request their own certificate from kops-controller at each
+	// boot. Source: kOps, labels of instance groups; nodeup.
 	kopsLabel = "kops.k8s.io/instancegroup"
-	// nodegroupLabel and eksctlLabel name the node group of EKS, the former written by managed node groups, the latter by
-	// eksctl for its own. Their kubelets join by IAM. Source: Amazon EKS, managed node groups; eksctl.
+	// nodegroupLabel and eksctlLabel name the EKS node group: managed node groups set the first, eksctl sets the
+	// second. Their kubelets join by IAM. Source: Amazon EKS, managed node groups; eksctl.
 	nodegroupLabel = "eks.amazonaws.com/nodegroup"
 	eksctlLabel    = "alpha.eksctl.io/nodegroup-name"
-	// eksKubelet is in the version of every kubelet that EKS builds, and nodeadmOS is what the system of those calls itself that
-	// nodeadm sets up at each boot. Those of other systems are set up once, by what each has for it. Source: awslabs/amazon-eks-ami.
+	// eksKubelet is in the version of every kubelet from EKS. nodeadmOS is the OS image that nodeadm configures at each
+	// boot. Other EKS images are configured once. Source: awslabs/amazon-eks-ami.
 	eksKubelet = "-eks-"
 	nodeadmOS  = "Amazon Linux 2023"
-	// roleLabel, which AKS Engine's releases before 0.39 wrote as oldRoleLabel, stands beside poolLabel on the nodes of AKS Engine
-	// and of AKS that it became; modeLabel only on those of AKS. An AKS Engine node's kubelet has the cluster's one client
+	// roleLabel and poolLabel are on the nodes of AKS Engine and of AKS; releases of AKS Engine before 0.39 wrote
+	// oldRoleLabel. modeLabel is on AKS nodes only. A kubelet of AKS Engine has the cluster's shared client
 	// certificate. Source: AKS Engine, GetKubernetesLabels and label-nodes.sh; AKS, reserved labels.
 	roleLabel    = "kubernetes.azure.com/role"
 	oldRoleLabel = "kubernetes.io/role"
@@ -49,37 +48,38 @@ const (
 	agentRole    = "agent"
 )
 
-// Facts are what is known from outside a node's disk.
+// Facts are the facts from outside a node's disk.
 type Facts struct {
 	Node *corev1.Node
-	// KubeadmConfig tells that the cluster has ConfigMap kube-system/kubeadm-config, which kubeadm uploads when it makes a
-	// control plane and reads at each join. Source: kubeadm, init phase upload-config.
+	// KubeadmConfig is true if the cluster has ConfigMap kube-system/kubeadm-config. kubeadm creates the ConfigMap with
+	// the control plane and reads it at each join. Source: kubeadm, init phase upload-config.
 	KubeadmConfig bool
-	// Unread is why nobody can tell whether it is there; empty if somebody could.
+	// Unread is why the ConfigMap could not be read; empty after a read.
 	Unread string
-	// Version that the pool's recipe names now, and Proof its tag cloud.TagProof. Empty if that is none of the pool's own.
+	// Version is the version in the recipe, and Proof its tag cloud.TagProof. Both are empty for an image from
+	// elsewhere.
 	Version, Proof string
 }
 
 // Answer is how the nodes of a pool join.
 type Answer struct {
-	// Profile that their disks are generalized with; empty if it is not known.
+	// Profile for generalizing the disks; empty if unknown.
 	Profile v1alpha1.Profile `json:"profile,omitempty"`
-	// Why is a sentence about what tells it, or about why nothing does.
+	// Why is a sentence with the evidence, or with the reason for an unknown profile.
 	Why string `json:"why"`
-	// Node that it was asked for.
+	// Node is the node's name.
 	Node string `json:"-"`
 }
 
-// sign is what a Node carries that speaks for a profile.
-type sign struct {
+// evidence is evidence on a Node for a profile.
+type evidence struct {
 	profile v1alpha1.Profile
-	by      string // what such nodes join with
-	carries string // what it is that tells
+	by      string // the tool that such nodes join with
+	carries string // the label, annotation or version on the Node
 }
 
-// signsOf are all that a Node carries.
-func signsOf(n *corev1.Node) (found []sign) {
+// evidenceOf returns all evidence on a Node.
+func evidenceOf(n *corev1.Node) (found []evidence) {
 	_, machine := n.Annotations[machineAnnotation]
 	_, socket := n.Annotations[criSocketAnnotation]
 	_, kops := n.Labels[kopsLabel]
@@ -88,26 +88,26 @@ func signsOf(n *corev1.Node) (found []sign) {
 	nodeadm := strings.Contains(n.Status.NodeInfo.KubeletVersion, eksKubelet) && strings.HasPrefix(n.Status.NodeInfo.OSImage, nodeadmOS)
 	for _, known := range []struct {
 		there bool
-		sign
+		evidence
 	}{
-		{machine, sign{v1alpha1.ProfileBootstrap, "Cluster API", "annotation " + machineAnnotation}},
-		{socket, sign{v1alpha1.ProfileBootstrap, "kubeadm", "annotation " + criSocketAnnotation}},
-		{kops, sign{v1alpha1.ProfileBootstrap, "kOps", "label " + kopsLabel}},
-		{nodeadm, sign{v1alpha1.ProfileEKS, "nodeadm", fmt.Sprintf("kubelet %s on %s", n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.OSImage)}},
-		{nodegroup && !nodeadm, sign{v1alpha1.ProfileBootstrap, "EKS", "label " + nodegroupLabel}},
-		{eksctl && !nodeadm, sign{v1alpha1.ProfileBootstrap, "EKS", "label " + eksctlLabel}},
+		{machine, evidence{v1alpha1.ProfileBootstrap, "Cluster API", "annotation " + machineAnnotation}},
+		{socket, evidence{v1alpha1.ProfileBootstrap, "kubeadm", "annotation " + criSocketAnnotation}},
+		{kops, evidence{v1alpha1.ProfileBootstrap, "kOps", "label " + kopsLabel}},
+		{nodeadm, evidence{v1alpha1.ProfileEKS, "nodeadm", fmt.Sprintf("kubelet %s on %s", n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.OSImage)}},
+		{nodegroup && !nodeadm, evidence{v1alpha1.ProfileBootstrap, "EKS", "label " + nodegroupLabel}},
+		{eksctl && !nodeadm, evidence{v1alpha1.ProfileBootstrap, "EKS", "label " + eksctlLabel}},
 	} {
 		if known.there {
-			found = append(found, known.sign)
+			found = append(found, known.evidence)
 		}
 	}
 	if role := aksEngine(n); role != "" {
-		found = append(found, sign{v1alpha1.ProfileStatic, "AKS Engine", fmt.Sprintf("labels %s=%s and %s", role, agentRole, poolLabel)})
+		found = append(found, evidence{v1alpha1.ProfileStatic, "AKS Engine", fmt.Sprintf("labels %s=%s and %s", role, agentRole, poolLabel)})
 	}
 	return found
 }
 
-// aksEngine is the label by which a node is AKS Engine's; empty if it is not.
+// aksEngine returns the role label of an AKS Engine node; empty for any other node.
 func aksEngine(n *corev1.Node) string {
 	_, pool := n.Labels[poolLabel]
 	_, managed := n.Labels[modeLabel]
@@ -122,14 +122,14 @@ func aksEngine(n *corev1.Node) string {
 	return ""
 }
 
-// Told tells that the pool's version or the Node itself decides, so that nobody need look for the cluster's ConfigMap.
-func (f Facts) Told() bool { return f.Proof != "" || len(signsOf(f.Node)) > 0 }
+// IsKnown reports whether the pool's version or the Node decides, so that the ConfigMap need not be read.
+func (f Facts) IsKnown() bool { return f.Proof != "" || len(evidenceOf(f.Node)) > 0 }
 
-// Of tells how the nodes of the pool join. What a version of the pool was proven to be generalized with outranks all, for its
-// nodes run; then comes what the Node carries, and last what the cluster has, for that speaks of no node.
+// Of decides how the nodes of the pool join. The proof of a version has precedence, because its nodes run; then the
+// evidence on the Node; last the cluster, because the ConfigMap says nothing about a single node.
 func Of(f Facts) Answer {
 	a := Answer{Node: f.Node.Name}
-	signs := signsOf(f.Node)
+	found := evidenceOf(f.Node)
 	switch {
 	case f.Proof != "":
 		name, _, _ := strings.Cut(f.Proof, "/")
@@ -138,14 +138,14 @@ func Of(f Facts) Answer {
 			return a
 		}
 		a.Profile, a.Why = v1alpha1.Profile(name), fmt.Sprintf("version %s, which the pool's recipe names, was generalized with profile %s", f.Version, name)
-	case len(signs) > 0:
-		other := slices.IndexFunc(signs, func(s sign) bool { return s.profile != signs[0].profile })
+	case len(found) > 0:
+		other := slices.IndexFunc(found, func(s evidence) bool { return s.profile != found[0].profile })
 		if other >= 0 {
 			a.Why = fmt.Sprintf("what node %s carries contradicts itself: %s speaks for profile %s, %s for profile %s", f.Node.Name,
-				signs[0].carries, signs[0].profile, signs[other].carries, signs[other].profile)
+				found[0].carries, found[0].profile, found[other].carries, found[other].profile)
 			return a
 		}
-		a.Profile, a.Why = signs[0].profile, fmt.Sprintf("node %s joined with %s: %s", f.Node.Name, signs[0].by, signs[0].carries)
+		a.Profile, a.Why = found[0].profile, fmt.Sprintf("node %s joined with %s: %s", f.Node.Name, found[0].by, found[0].carries)
 	case f.KubeadmConfig:
 		a.Profile, a.Why = v1alpha1.ProfileBootstrap, fmt.Sprintf("node %s joined with kubeadm: the cluster has ConfigMap kube-system/kubeadm-config", f.Node.Name)
 	default:
@@ -157,15 +157,15 @@ func Of(f Facts) Answer {
 	return a
 }
 
-// known tells whether it is one of the profiles there are.
+// known reports whether the profile exists.
 func known(p v1alpha1.Profile) bool {
 	return slices.Contains(v1alpha1.Profiles(), p)
 }
 
-// Choice is what to name, where nothing else tells it.
+// Choice is the advice on the choice of a profile.
 const Choice = "static if all nodes of the cluster share one kubelet credential (AKS Engine), eks if nodeadm joins each at every boot (EKS with Amazon Linux 2023), bootstrap if each joins with its own (kubeadm, Cluster API, kOps)"
 
-// Refusals of a capture whose profile is not known; none where it is.
+// Refusals returns the refusal of a capture with an unknown profile; none with a profile.
 func (a Answer) Refusals() []cloud.Refusal {
 	if a.Profile != "" {
 		return nil
@@ -173,7 +173,7 @@ func (a Answer) Refusals() []cloud.Refusal {
 	return []cloud.Refusal{cloud.Refuse(ProfileUnknown, a.Why, "name the profile with --profile (settings.generalize.profile): "+Choice)}
 }
 
-// With are the facts of a pool's node, by what its cloud tells of the pool and of its versions.
+// With returns the facts about a pool's node from the pool and its versions.
 func With(n *corev1.Node, pool cloud.Pool, images []cloud.Image) Facts {
 	f := Facts{Node: n}
 	for _, image := range images {

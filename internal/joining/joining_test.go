@@ -153,8 +153,8 @@ func TestEachFactCounts(t *testing.T) {
 				}
 				// The cluster is asked exactly where its word would count.
 				f.KubeadmConfig = !config
-				if counts := Of(f).Profile != want; counts == f.Told() {
-					t.Errorf("%s: the cluster's word counts: %t, and what is known tells: %t", at, counts, f.Told())
+				if counts := Of(f).Profile != want; counts == f.IsKnown() {
+					t.Errorf("%s: the cluster's word counts: %t, and what is known tells: %t", at, counts, f.IsKnown())
 				}
 			}
 		}
@@ -217,8 +217,8 @@ func TestTheNodeIsLeftAlone(t *testing.T) {
 	before := n.DeepCopy()
 	Of(Facts{Node: n}).Refusals()
 	Of(With(n, cloud.Pool{}, nil))
-	With(n, cloud.Pool{Recipe: cloud.Recipe{Version: "2026.03.01"}}, []cloud.Image{{Version: "2026.03.01"}}).Told()
-	signsOf(n)
+	With(n, cloud.Pool{Recipe: cloud.Recipe{Version: "2026.03.01"}}, []cloud.Image{{Version: "2026.03.01"}}).IsKnown()
+	evidenceOf(n)
 	if !equality.Semantic.DeepEqual(before, n) {
 		t.Errorf("it was changed: %+v", n)
 	}

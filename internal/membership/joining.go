@@ -36,7 +36,7 @@ type Joiner struct {
 // Joins returns how the nodes of a pool join. Joins reads the cluster only if the facts are not enough. A missing
 // permission for the ConfigMap is no error.
 func (j *Joiner) Joins(ctx context.Context, facts joining.Facts) (joining.Answer, error) {
-	if facts.Told() {
+	if facts.IsKnown() {
 		return joining.Of(facts), nil
 	}
 	j.mu.Lock()

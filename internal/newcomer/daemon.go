@@ -18,24 +18,29 @@ import (
 )
 
 const (
-	// daemonLookLife is how long one look at the DaemonSets answers for all pools. A DaemonSet must fail for minutes to count.
+	// daemonLookLife is how long one read of the DaemonSets serves all pools. Only a DaemonSet that fails for minutes
+	// matters.
 	daemonLookLife = 10 * time.Second
-	// maxNodes is of how many nodes in one look the pods are listed node by node. From there on each failing DaemonSet's pods are listed.
+	// maxNodes is the largest number of nodes whose pods are listed by node. With more nodes pods are listed by
+	// DaemonSet.
 	maxNodes = 20
-	// podPage is how many pods of a DaemonSet are asked for at once: it may have many thousands, of some kilobytes each.
+	// podPage is the number of pods in one request. A DaemonSet may have thousands of pods of some kilobytes.
 	podPage = 500
-	// manyRestarts of a pod are a pod that crashes: how long it has not been Ready says little then.
+	// manyRestarts is the number of restarts from which a pod is crash looping. Its time of not being Ready is then
+	// meaningless.
 	manyRestarts = 3
 )
 
-// DaemonSets finds the new nodes on which a DaemonSet is not Ready that is healthy on the others. One look serves all pools that ask
-// within a few seconds: one LIST of the DaemonSets, and pods only where a DaemonSet has fewer Ready pods than desired.
+// DaemonSets finds new nodes where a DaemonSet is unready although the DaemonSet is healthy on other nodes. One read
+// serves all pools for a few seconds: one LIST of DaemonSets, and pods only of DaemonSets with fewer Ready pods than
+// desired.
 type DaemonSets struct {
 	Kube kubernetes.Interface
 	// Now is the clock.
 	Now func() time.Time
-	// Serving, if set, returns the Ready nodes of pools with their instances, and how many Nodes there are besides: Nodes of no
-	// pool, Nodes that are not Ready, further Nodes of one instance. Their pods say nothing about a DaemonSet's health.
+	// Serving, if set, returns the Ready nodes of pools with their instances, and the number of all other Nodes: of no
+	// pool, not Ready, or a second Node of an instance. Pods on other Nodes say nothing about the health of a
+	// DaemonSet.
 	Serving func() (instances map[string]string, others int)
 
 	once sync.Once
@@ -43,27 +48,28 @@ type DaemonSets struct {
 	last *daemonLook
 }
 
-// daemonLook is what one look has found so far.
+// daemonLook is the result of one read so far.
 type daemonLook struct {
 	at   time.Time
 	sets []appsv1.DaemonSet
-	// nodes are those whose pods were listed, and whole the DaemonSets all of whose pods were.
+	// nodes have listed pods. whole are the DaemonSets with all pods listed.
 	nodes map[string]bool
 	whole map[types.UID]bool
 	// pods are by DaemonSet and node.
 	pods map[types.UID]map[string]daemonPod
-	// serving and others are what DaemonSets.Serving returned.
+	// serving and others are the results of DaemonSets.Serving.
 	serving map[string]string
 	others  int
 }
 
-// daemonPod is what is kept of a DaemonSet's pod: whether it is Ready, and else since when it is not.
+// daemonPod is the state of a DaemonSet's pod. since is when an unready pod became unready.
 type daemonPod struct {
 	ready bool
 	since time.Time
 }
 
-// Lacks returns which of the nodes lack a DaemonSet that is healthy on the others. Those to ignore are DaemonSets as namespace/name.
+// Lacks returns the nodes with an unready DaemonSet that is healthy on other nodes. ignore has DaemonSets as
+// namespace/name.
 func (d *DaemonSets) Lacks(ctx context.Context, nodes, ignore []string) (map[string]Lack, error) {
 	if len(nodes) == 0 {
 		return nil, nil
@@ -85,7 +91,7 @@ func (d *DaemonSets) Lacks(ctx context.Context, nodes, ignore []string) (map[str
 	return d.lacks(ctx, d.last, nodes, ignore)
 }
 
-// look lists the DaemonSets that have fewer Ready pods than desired: no node lacks another one.
+// look lists the DaemonSets with fewer Ready pods than desired. Any other DaemonSet is Ready on every node.
 func (d *DaemonSets) look(ctx context.Context) (*daemonLook, error) {
 	list, err := d.Kube.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -134,7 +140,8 @@ func (d *DaemonSets) lacks(ctx context.Context, look *daemonLook, nodes, ignore 
 	return lacks, nil
 }
 
-// isHealthyElsewhere reports whether a DaemonSet is healthy on other nodes. It lists all pods of the DaemonSet only if the counts leave that open.
+// isHealthyElsewhere reports whether a DaemonSet is healthy on other nodes. It lists all pods of the DaemonSet only if
+// the counts are not sufficient.
 func (d *DaemonSets) isHealthyElsewhere(ctx context.Context, look *daemonLook, set *appsv1.DaemonSet, nodes []string) (bool, error) {
 	pods := look.pods[set.UID]
 	if healthyElsewhere(set, nodes, pods) || look.others == 0 {
@@ -144,13 +151,13 @@ func (d *DaemonSets) isHealthyElsewhere(ctx context.Context, look *daemonLook, s
 	return err == nil && healthyOnInstances(nodes, pods, look.serving), err
 }
 
-// isBefore orders lacks by time, and then by name.
+// isBefore orders lacks by time, then by name.
 func (l Lack) isBefore(other Lack) bool {
 	return l.Since.Before(other.Since) || l.Since.Equal(other.Since) && l.DaemonSet < other.DaemonSet
 }
 
-// podsOn brings the look to know the DaemonSets' pods on the nodes. The number of requests does not grow with the nodes: forged
-// Nodes must not hide another one.
+// podsOn reads the DaemonSets' pods on the nodes. The number of requests is bounded, so that forged Nodes cannot hide a
+// real node.
 func (d *DaemonSets) podsOn(ctx context.Context, look *daemonLook, nodes []string, sets []*appsv1.DaemonSet) error {
 	if !slices.ContainsFunc(sets, func(set *appsv1.DaemonSet) bool { return !look.whole[set.UID] }) {
 		return nil
@@ -180,14 +187,14 @@ func (d *DaemonSets) podsOn(ctx context.Context, look *daemonLook, nodes []strin
 	return nil
 }
 
-// podsOf brings the look to know all pods of a DaemonSet.
+// podsOf reads all pods of a DaemonSet.
 func (d *DaemonSets) podsOf(ctx context.Context, look *daemonLook, set *appsv1.DaemonSet) error {
 	if look.whole[set.UID] {
 		return nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 	if err != nil {
-		return nil //nolint:nilerror // the API server takes no such DaemonSet, and no pod is one of its
+		return nil //nolint:nilerror // the API server rejects such a DaemonSet, so the DaemonSet has no pods
 	}
 	options := metav1.ListOptions{LabelSelector: selector.String(), Limit: podPage}
 	for {
@@ -203,7 +210,7 @@ func (d *DaemonSets) podsOf(ctx context.Context, look *daemonLook, set *appsv1.D
 	}
 }
 
-// keep notes the pods that belong to the look's DaemonSets.
+// keep stores the pods of the look's DaemonSets.
 func (l *daemonLook) keep(pods []corev1.Pod) {
 	for i := range pods {
 		pod := &pods[i]
@@ -217,15 +224,14 @@ func (l *daemonLook) keep(pods []corev1.Pod) {
 	}
 }
 
-// mayBeHealthy reports whether a DaemonSet can be healthy elsewhere, if as many of its pods do not count.
+// mayBeHealthy reports whether a DaemonSet can be healthy elsewhere if so many of its pods are ignored.
 func mayBeHealthy(set *appsv1.DaemonSet, uncounted int) bool {
 	desired, ready := int(set.Status.DesiredNumberScheduled), int(set.Status.NumberReady)
 	desired -= min(uncounted, desired-ready)
 	return desired > 0 && ready*100 >= desired*probation.Healthy
 }
 
-// healthyElsewhere reports by its own count whether nearly all pods of a DaemonSet on other nodes than these are Ready, and there are
-// some.
+// healthyElsewhere reports, by the status of the DaemonSet, whether nearly all of its pods on other nodes are Ready.
 func healthyElsewhere(set *appsv1.DaemonSet, nodes []string, pods map[string]daemonPod) bool {
 	desired, ready := int(set.Status.DesiredNumberScheduled), int(set.Status.NumberReady)
 	for _, node := range nodes {
@@ -239,7 +245,7 @@ func healthyElsewhere(set *appsv1.DaemonSet, nodes []string, pods map[string]dae
 	return desired > 0 && ready*100 >= desired*probation.Healthy
 }
 
-// healthyOnInstances reports the same of all pods of a DaemonSet, and counts instances: one whose Nodes are several is one.
+// healthyOnInstances is healthyElsewhere by all pods of the DaemonSet. Several Nodes of one instance are counted once.
 func healthyOnInstances(nodes []string, pods map[string]daemonPod, serving map[string]string) bool {
 	own := map[string]bool{}
 	for _, node := range nodes {
@@ -268,7 +274,7 @@ func podReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// notReadySince is since when; for one that crashes again and again since it was made.
+// notReadySince returns when the pod became unready; for a crash looping pod, its creation.
 func notReadySince(pod *corev1.Pod) time.Time {
 	restarts := int32(0)
 	for _, c := range pod.Status.ContainerStatuses {

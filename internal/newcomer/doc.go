@@ -1,3 +1,3 @@
-// Package newcomer gathers what package probation judges: a pool's instances, as their cloud tells of them, with what the
-// cluster knows of their nodes. It decides nothing, and keeps nothing but what a next look must not forget.
+// Package newcomer gathers the facts for package probation: a pool's instances in the cloud with their Nodes in the
+// cluster. The package decides nothing. It keeps only what the next look must remember.
 package newcomer

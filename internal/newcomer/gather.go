@@ -18,41 +18,42 @@ import (
 	"github.com/kamino-dev/kamino/internal/probation"
 )
 
-// Taints by which others say that a node goes, or stands still.
+// Taints of other controllers for a node that will be removed or is stopped.
 const (
 	autoscalerTaint = "ToBeDeletedByClusterAutoscaler"
 	shutdownTaint   = "node.cloudprovider.kubernetes.io/shutdown"
 )
 
-// forgotten is how old an instance without a Node may be to count: of an older one nobody knows whether it ever joined.
+// forgotten is the largest age of an instance without a Node. Whether an older instance ever joined is unknown.
 const forgotten = 24 * time.Hour
 
-// Seen is a pool as one look saw it.
+// Seen is the state of a pool in one look.
 type Seen struct {
 	Now       time.Time
 	Instances []cloud.Instance
-	// Nodes of the pool.
+	// Nodes are the pool's Nodes.
 	Nodes []*corev1.Node
 	// Images are the pool's versions.
 	Images []cloud.Image
-	// Lacks are by the node's name.
+	// Lacks are by node name.
 	Lacks map[string]Lack
-	// Same compares two IDs of instances, as the cloud does.
+	// Same compares two instance IDs by the cloud's rules.
 	Same func(a, b cloud.InstanceID) bool
-	// Reserved reports whether a Lease confirms the reservation on a Node. Nil believes the Nodes.
+	// Reserved reports whether a Lease confirms the reservation on a Node. Nil trusts the Nodes.
 	Reserved func(*corev1.Node) bool
-	// WithoutKubelet are the Nodes, by UID, for which no kubelet renews a Lease: node.Kubelets.Without. None of these is an instance's own.
+	// WithoutKubelet has the Nodes, by UID, without a Lease from a kubelet: see node.Kubelets.Without. Such a Node is
+	// forged.
 	WithoutKubelet map[types.UID]bool
 }
 
-// Lack is a DaemonSet's pod that is not Ready on a node, though the DaemonSet is healthy elsewhere.
+// Lack is an unready pod of a DaemonSet that is healthy on other nodes.
 type Lack struct {
-	// DaemonSet as namespace/name, and Since when it is so.
+	// DaemonSet is namespace/name. Since is when the pod became unready.
 	DaemonSet string
 	Since     time.Time
 }
 
-// Nodes are the pool's instances that are there to stay, each with its node.
+// Nodes returns the pool's instances with their Nodes, except instances in removal.
 func Nodes(s Seen) []probation.Node {
 	byID := s.byInstance()
 	made := map[string]time.Time{}
@@ -63,20 +64,20 @@ func Nodes(s Seen) []probation.Node {
 	for i := range s.Instances {
 		instance := &s.Instances[i]
 		if instance.Removing {
-			continue // it is gone, as far as joining goes
+			continue // an instance in removal does not join
 		}
 		all = append(all, s.one(instance, byID[fold(instance.ID)], made[instance.BuiltFrom]))
 	}
 	return all
 }
 
-// Others are the instances of a pool that have a Node, as one look saw them.
+// Others are the instances of a pool with a Node, in numbers.
 type Others struct {
 	Nodes, Ready, Arriving int
 }
 
-// Count counts each instance once, and by its oldest Node. A Node that names no instance of the cloud's is not counted, nor is a second
-// one: any client that may write Nodes can have made it.
+// Count counts each instance once, by its oldest Node. A Node without an instance in the cloud and a second Node of an
+// instance are ignored: any client that writes Nodes can have created them.
 func Count(s Seen) Others {
 	var o Others
 	byID := s.byInstance()
@@ -98,7 +99,7 @@ func Count(s Seen) Others {
 
 func fold(id cloud.InstanceID) cloud.InstanceID { return cloud.InstanceID(strings.ToLower(string(id))) }
 
-// byInstance are the Nodes that name each instance, however they write its ID; the oldest first, and of the same age by name.
+// byInstance returns the Nodes of each instance by its ID, regardless of spelling: oldest first, then by name.
 func (s Seen) byInstance() map[cloud.InstanceID][]*corev1.Node {
 	byID := make(map[cloud.InstanceID][]*corev1.Node, len(s.Nodes))
 	known := make(map[cloud.InstanceID]bool, len(s.Instances))
@@ -123,7 +124,7 @@ func (s Seen) byInstance() map[cloud.InstanceID][]*corev1.Node {
 	return byID
 }
 
-// one is an instance with its node, which may be nil, and the moment from which on its image can have been there.
+// one returns an instance with its Node, or without. made is when the instance's image was built.
 func (s Seen) one(instance *cloud.Instance, named []*corev1.Node, made time.Time) probation.Node {
 	nodes := slices.DeleteFunc(slices.Clone(named), func(n *corev1.Node) bool { return s.WithoutKubelet[n.UID] })
 	var node *corev1.Node
@@ -132,9 +133,9 @@ func (s Seen) one(instance *cloud.Instance, named []*corev1.Node, made time.Time
 	}
 	n := probation.Node{Instance: instance.ID, Version: instance.BuiltFrom, Running: instance.CreatedAt.UTC().Truncate(time.Second)}
 	if node != nil && instance.CreatedAt.IsZero() {
-		n.Running = node.CreationTimestamp.UTC() // its cloud does not say
+		n.Running = node.CreationTimestamp.UTC() // the cloud does not report the start
 	}
-	n.Aside = s.aside(instance, node, made)
+	n.ExcludedReason = s.excludedReason(instance, node, made)
 	if node == nil {
 		if len(named) > 0 {
 			n.Forged = named[0].Name
@@ -143,11 +144,11 @@ func (s Seen) one(instance *cloud.Instance, named []*corev1.Node, made time.Time
 	}
 	n.Name, n.UID = node.Name, string(node.UID)
 	if len(nodes) > 1 {
-		n.Aside = fmt.Sprintf("nodes %s and %s name its instance, and one Node is its own", nodes[0].Name, nodes[1].Name)
+		n.ExcludedReason = fmt.Sprintf("nodes %s and %s name its instance, and one Node is its own", nodes[0].Name, nodes[1].Name)
 	}
 	n.Changed, n.Ready = nodestate.ReadySince(node)
 	if lack, lacking := s.Lacks[node.Name]; lacking {
-		n.Lacks, n.LacksSince = lack.DaemonSet, lack.Since
+		n.UnhealthyDaemonSet, n.UnhealthySince = lack.DaemonSet, lack.Since
 	}
 	return n
 }
@@ -156,8 +157,8 @@ func (s Seen) isReserved(node *corev1.Node) bool {
 	return node.Annotations[v1alpha1.ReservationAnnotation] != "" && (s.Reserved == nil || s.Reserved(node))
 }
 
-// aside says why a node tells nothing of its version; empty if it does.
-func (s Seen) aside(instance *cloud.Instance, node *corev1.Node, made time.Time) string {
+// excludedReason returns why a node says nothing about its version; empty if the node is judged.
+func (s Seen) excludedReason(instance *cloud.Instance, node *corev1.Node, made time.Time) string {
 	switch {
 	case instance.Power == cloud.PowerStopped || instance.Power == cloud.PowerStopping:
 		return "its instance is stopped"
@@ -182,7 +183,8 @@ func (s Seen) aside(instance *cloud.Instance, node *corev1.Node, made time.Time)
 	return ""
 }
 
-// Young tells whether something may be said of a join still: it is awaited, or joined a short time ago.
+// Young reports whether the outcome of a join may still change: the join is pending, or the node joined a short time
+// ago.
 func Young(joins []probation.Join, version string, now time.Time, limits probation.Limits) bool {
 	watch := limits.Defaulted().Watch
 	for _, join := range joins {
@@ -193,9 +195,9 @@ func Young(joins []probation.Join, version string, now time.Time, limits probati
 	return false
 }
 
-// Remembered is how many joins of a version are kept: the first ones and the last ones, by which the rule judges. Of those in
-// between the last failures are, for they may excuse what befell other pools at the time, and of joins in a row as many as settle
-// what was before.
+// Memory keeps so many joins of a version: the first and the last joins, because the verdict depends on both. From the
+// joins between, Memory keeps the last failures, because a failure may excuse failures in other pools. Of several
+// successful joins in a row Memory keeps as many as end a series of failures.
 const (
 	rememberedFirst   = 2
 	rememberedBetween = 26
@@ -203,8 +205,8 @@ const (
 	rememberedRow     = 3
 )
 
-// Memory is what must be known of a version's joins at the next look, whoever makes it: how those ended that were judged first
-// and last, since when others have been late, and which Nodes were seen. What else there was to say is seen again.
+// Memory returns the joins of a version that the next look must know: outcomes of the first and last joins, since when
+// joins are overdue, and the Nodes seen. All other facts can be read again.
 func Memory(joins []probation.Join, version string) []probation.Join {
 	var judged, late, seen []probation.Join
 	for _, join := range joins {
@@ -212,7 +214,7 @@ func Memory(joins []probation.Join, version string) []probation.Join {
 		case !same(join.Version, version):
 		case join.Outcome == probation.Joined || join.Outcome == probation.Failed:
 			judged = append(judged, join)
-		case join.Outcome == probation.Waiting && !join.Late.IsZero():
+		case join.Outcome == probation.Waiting && !join.OverdueSince.IsZero():
 			late = append(late, join)
 		case join.Outcome == probation.Waiting && join.NodeUID != "", join.Doubted:
 			seen = append(seen, join)
@@ -225,7 +227,7 @@ func Memory(joins []probation.Join, version string) []probation.Join {
 	return append(judged, late[:min(len(late), rememberedLast)]...)
 }
 
-// between are those that are remembered of the joins that are neither the first nor the last ones.
+// between returns the remembered joins between the first and the last joins.
 func between(judged []probation.Join) []probation.Join {
 	var kept []probation.Join
 	row := 0
@@ -241,13 +243,13 @@ func between(judged []probation.Join) []probation.Join {
 		return kept
 	}
 	kept = kept[len(kept)-rememberedBetween:]
-	// What failed before the first join of these must not make a row with what stands in front of it now.
+	// Failures before the first of these joins must not form a series with the failures kept earlier.
 	return kept[max(0, slices.IndexFunc(kept, func(join probation.Join) bool { return join.Outcome == probation.Joined })):]
 }
 
 func same(a, b string) bool { return a != "" && b != "" && imageversion.Compare(a, b) == 0 }
 
-// Keep drops the joins of instances that are gone, but for those that must be remembered.
+// Keep drops the joins of removed instances, except the joins that Memory keeps.
 func Keep(joins []probation.Join, nodes []probation.Node, version string) []probation.Join {
 	wanted := map[cloud.InstanceID]bool{}
 	for _, n := range nodes {
@@ -259,7 +261,7 @@ func Keep(joins []probation.Join, nodes []probation.Node, version string) []prob
 	return slices.DeleteFunc(joins, func(join probation.Join) bool { return !wanted[join.Instance] })
 }
 
-// Strip is a Node as far as it is told from it how it joined, for whoever keeps many.
+// Strip returns a copy of a Node with only the fields about joining, for callers that keep many Nodes.
 func Strip(n *corev1.Node) *corev1.Node {
 	kept := &corev1.Node{}
 	kept.Name, kept.UID, kept.CreationTimestamp, kept.DeletionTimestamp = n.Name, n.UID, n.CreationTimestamp, n.DeletionTimestamp

@@ -31,7 +31,7 @@ func TestAKubeletSpeaksForItsOwnNodeOnly(t *testing.T) {
 	for _, nodes := range [][]*corev1.Node{{honest, liar}, {liar, honest}} { // the liar takes the other's ID
 		seen.Nodes = nodes
 		for _, join := range probation.Judge(noon, ago(600), Nodes(seen), []probation.Join{
-			{Instance: "x://1", Version: "2026.03.08", Running: ago(40), Outcome: probation.Waiting, Late: ago(20)},
+			{Instance: "x://1", Version: "2026.03.08", Running: ago(40), Outcome: probation.Waiting, OverdueSince: ago(20)},
 		}, probation.Limits{}) {
 			if join.Instance == "x://1" && (join.Outcome != probation.Uncounted || !strings.Contains(join.Why, "honest") || !strings.Contains(join.Why, "liar")) {
 				t.Errorf("one of two nodes' word counts: %+v", join)

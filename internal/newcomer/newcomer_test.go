@@ -40,29 +40,31 @@ func TestNodes(t *testing.T) {
 		"without Node":  {nil, nil, func(n *probation.Node) { n.Name, n.Ready, n.Changed = "", false, time.Time{} }, false},
 		"being removed": {func(i *cloud.Instance) { i.Removing = true }, func(*corev1.Node) {}, nil, true},
 		"stopped": {func(i *cloud.Instance) { i.Power = cloud.PowerStopped }, func(*corev1.Node) {},
-			func(n *probation.Node) { n.Aside = "its instance is stopped" }, false},
+			func(n *probation.Node) { n.ExcludedReason = "its instance is stopped" }, false},
 		"rebuilt": {func(i *cloud.Instance) { i.CreatedAt = ago(900) }, func(*corev1.Node) {},
 			func(n *probation.Node) {
-				n.Running, n.Aside = ago(900), "its instance was rebuilt, and its cloud does not tell when"
+				n.Running, n.ExcludedReason = ago(900), "its instance was rebuilt, and its cloud does not tell when"
 			}, false},
 		"long without Node": {func(i *cloud.Instance) { i.CreatedAt, i.BuiltFrom = ago(2000), "" }, nil, func(n *probation.Node) {
-			*n = probation.Node{Instance: "X://1", Running: ago(2000), Aside: "is without a Node for so long that nobody knows whether it ever had one"}
+			*n = probation.Node{Instance: "X://1", Running: ago(2000), ExcludedReason: "is without a Node for so long that nobody knows whether it ever had one"}
 		}, false},
 		"Node being deleted": {nil, func(n *corev1.Node) { at := metav1.NewTime(noon); n.DeletionTimestamp = &at },
-			func(n *probation.Node) { n.Aside = "its Node is being deleted" }, false},
+			func(n *probation.Node) { n.ExcludedReason = "its Node is being deleted" }, false},
 		"held": {nil, func(n *corev1.Node) {
 			n.Annotations, n.Spec.Unschedulable = map[string]string{v1alpha1.ReservationAnnotation: "{}"}, true
-		}, func(n *probation.Node) { n.Aside = "is held by Kamino" }, false},
-		"cordoned": {nil, func(n *corev1.Node) { n.Spec.Unschedulable = true }, func(n *probation.Node) { n.Aside = "is cordoned" }, false},
+		}, func(n *probation.Node) { n.ExcludedReason = "is held by Kamino" }, false},
+		"cordoned": {nil, func(n *corev1.Node) { n.Spec.Unschedulable = true }, func(n *probation.Node) { n.ExcludedReason = "is cordoned" }, false},
 		"evicted": {nil, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: shutdownTaint}} },
-			func(n *probation.Node) { n.Aside = "has the taint " + shutdownTaint }, false},
+			func(n *probation.Node) { n.ExcludedReason = "has the taint " + shutdownTaint }, false},
 		"scaled in": {nil, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "mine"}, {Key: autoscalerTaint}} },
-			func(n *probation.Node) { n.Aside = "has the taint " + autoscalerTaint }, false},
+			func(n *probation.Node) { n.ExcludedReason = "has the taint " + autoscalerTaint }, false},
 		"a taint of others": {nil, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "mine"}} }, nil, false},
 		"a cloud without times": {func(i *cloud.Instance) { i.CreatedAt = time.Time{} }, func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(ago(20)) },
 			func(n *probation.Node) { n.Running = ago(20) }, false},
 		"lacks a DaemonSet": {nil, func(n *corev1.Node) { n.Name = "lame" },
-			func(n *probation.Node) { n.Name, n.Lacks, n.LacksSince = "lame", "kube-system/cni", ago(12) }, false},
+			func(n *probation.Node) {
+				n.Name, n.UnhealthyDaemonSet, n.UnhealthySince = "lame", "kube-system/cni", ago(12)
+			}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			instance := fresh
@@ -118,9 +120,9 @@ func TestMemory(t *testing.T) {
 			Instance: cloud.InstanceID(fmt.Sprint(i)), Node: "n", Version: "2026.3.8", Running: ago(200 - i), Outcome: probation.Joined, Took: time.Minute,
 		})
 	}
-	joins[39].Outcome, joins[39].Why, joins[39].Late = probation.Failed, "there is no Node", ago(3)
+	joins[39].Outcome, joins[39].Why, joins[39].OverdueSince = probation.Failed, "there is no Node", ago(3)
 	joins = append(joins,
-		probation.Join{Instance: "late", Version: "2026.03.08", Running: ago(20), Outcome: probation.Waiting, Late: ago(2)},
+		probation.Join{Instance: "late", Version: "2026.03.08", Running: ago(20), Outcome: probation.Waiting, OverdueSince: ago(2)},
 		probation.Join{Instance: "new", Version: "2026.03.08", Running: ago(2), Outcome: probation.Waiting},
 		probation.Join{Instance: "aside", Version: "2026.03.08", Running: ago(2), Outcome: probation.Uncounted},
 		probation.Join{Instance: "old", Version: "2026.03.01", Running: ago(2), Outcome: probation.Failed})

@@ -12,10 +12,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/probation"
 )
 
-// settled is how long a node must have been Ready to count as joined, unless one that is late may be seen so for less.
+// settled is how long a node must have been Ready to be joined, if the policy's unreadyTimeout is not shorter.
 const settled = 2 * time.Minute
 
-// Limits are those of a policy.
+// Limits returns the limits of a policy.
 func Limits(s v1alpha1.RollbackSettings) probation.Limits {
 	return probation.Limits{
 		Settle: min(settled, s.UnreadyTimeout.Duration),
@@ -23,7 +23,7 @@ func Limits(s v1alpha1.RollbackSettings) probation.Limits {
 	}.Defaulted()
 }
 
-// Status is the report on a pool's version, with what the next look must not forget.
+// Status returns the report on a pool's version, including the memory for the next look.
 func Status(version string, verdict probation.Verdict, joins []probation.Join, went *history.Return) *v1alpha1.ProbationStatus {
 	if version == "" {
 		return nil
@@ -39,13 +39,13 @@ func Status(version string, verdict probation.Verdict, joins []probation.Join, w
 	for _, join := range Memory(joins, version) {
 		s.Joins = append(s.Joins, v1alpha1.JoinStatus{
 			Instance: string(join.Instance), Node: join.Node, RunningSince: metav1.NewTime(join.Running.UTC()), Outcome: string(join.Outcome),
-			NodeUID: types.UID(join.NodeUID), Message: join.Why, ReadyAfter: span(join.Took), LateSince: stamp(join.Late),
+			NodeUID: types.UID(join.NodeUID), Message: join.Why, ReadyAfter: span(join.Took), LateSince: stamp(join.OverdueSince),
 		})
 	}
 	return s
 }
 
-// Before are the joins that a report remembers.
+// Before returns the joins from a report.
 func Before(s *v1alpha1.ProbationStatus) []probation.Join {
 	if s == nil {
 		return nil
@@ -60,14 +60,14 @@ func Before(s *v1alpha1.ProbationStatus) []probation.Join {
 			j.Took = join.ReadyAfter.Duration
 		}
 		if join.LateSince != nil {
-			j.Late = join.LateSince.UTC()
+			j.OverdueSince = join.LateSince.UTC()
 		}
 		joins = append(joins, j)
 	}
 	return joins
 }
 
-// stamp is a time as the API server keeps it; nil for the zero time.
+// stamp returns a time in the API server's precision; nil for zero.
 func stamp(at time.Time) *metav1.Time {
 	if at.IsZero() {
 		return nil

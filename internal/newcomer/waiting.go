@@ -12,12 +12,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// freshlyWaiting is for how long a pod that no node takes makes it likely that pools grow. What waits longer waits for something
-// else, and nobody orders nodes for it again.
+// freshlyWaiting is how long an unschedulable pod suggests that pools will grow. A pod that is pending for longer has
+// another problem.
 const freshlyWaiting = 30 * time.Minute
 
-// PodsWait tells whether pods wait for nodes, which is when whoever scales a cluster orders some: the scheduler has found no node
-// for them, for less than half an hour. That is one request, of which the API server answers from what it has in memory.
+// PodsWait reports whether pods have been unschedulable for less than half an hour: an autoscaler then adds nodes. The
+// API server answers the one request from its cache.
 func PodsWait(ctx context.Context, kube kubernetes.Interface, now time.Time) (bool, error) {
 	list, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.AndSelectors(

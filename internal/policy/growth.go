@@ -87,6 +87,6 @@ func latecomers(joins []probation.Join, listed, now time.Time, limits probation.
 			return false
 		}
 		due := join.Running.Add(limits.Join)
-		return due.After(listed) && !due.After(now) || !join.Late.IsZero() && now.Sub(listed) >= within(latePace, limits.Unready/2)
+		return due.After(listed) && !due.After(now) || !join.OverdueSince.IsZero() && now.Sub(listed) >= within(latePace, limits.Unready/2)
 	})
 }

@@ -207,7 +207,7 @@ func (d *prober) judgeJoins(ctx context.Context, r *rules, t *watched, sums map[
 		arriving[node.Name] = nodestate.Arriving(node, now)
 	}
 	for _, n := range all {
-		if n.Version != t.version && n.Name != "" && n.Aside == "" && !arriving[n.Name] {
+		if n.Version != t.version && n.Name != "" && n.ExcludedReason == "" && !arriving[n.Name] {
 			t.ownOthers++
 			if n.Ready {
 				t.ownReady++
@@ -400,10 +400,10 @@ func (d *prober) step(ctx context.Context, w *world, t *watched, begun *history.
 			return
 		}
 		change = rollback.Of(back, d.Cloud, t.pool.ID)
-	case t.verdict.Do == probation.Condemn:
-		change = rollback.OfMark(h.Condemn(t.verdict.To, t.verdict.Message), d.Cloud, t.pool.ID)
+	case t.verdict.Do == probation.ConfirmBad:
+		change = rollback.OfMark(h.ConfirmBad(t.verdict.To, t.verdict.Message), d.Cloud, t.pool.ID)
 	default:
-		change = rollback.OfMark(h.Absolve(t.verdict.To), d.Cloud, t.pool.ID)
+		change = rollback.OfMark(h.ClearSuspect(t.verdict.To), d.Cloud, t.pool.ID)
 	}
 	result, err := change.Pass(ctx)
 	d.Looks.Forget(t.pool.ID)
@@ -438,7 +438,7 @@ func (d *prober) announce(w *world, t *watched, begun *history.Return, arrived b
 		if d.WentBack != nil {
 			d.WentBack(t.pool)
 		}
-	case t.verdict.Do != probation.Condemn && t.verdict.Do != probation.Absolve:
+	case t.verdict.Do != probation.ConfirmBad && t.verdict.Do != probation.ClearSuspect:
 		return
 	}
 	if d.Recorder == nil {

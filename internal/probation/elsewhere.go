@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// sameTime is how far apart two joins may have begun for the failure of the one to excuse that of the other.
+// sameTime is the longest time between the starts of two joins whose failures may have the same cause.
 const sameTime = time.Hour
 
-// own are the judged joins without the failures that befell other pools at the time, which those of the named outcomes show
-// unless joins worked meanwhile. They stay what they are once that is mended, so that no version is gone back from for them then.
+// own returns the judged joins without failures that other pools shared at the same time, unless joins elsewhere
+// succeeded meanwhile. A shared failure stays excused after the outage, so that it causes no rollback later.
 func (f Facts) own(judged []Join, excuses ...Outcome) []Join {
 	return slices.DeleteFunc(slices.Clone(judged), func(join Join) bool {
 		return join.Outcome == Failed && !join.couldHave(f.grown(join), join.late().Sub(join.Running)/3) && slices.ContainsFunc(f.Elsewhere, func(other Join) bool {
@@ -18,8 +18,8 @@ func (f Facts) own(judged []Join, excuses ...Outcome) []Join {
 	})
 }
 
-// grown are the joins elsewhere that are older than this one was when it failed. A younger node may still fail in the same way. An
-// instance that never became a Node has no such age: each node that joins has come further.
+// grown returns the joins elsewhere that are older than this join was at its failure. A younger node may still fail in
+// the same way. An instance without a Node is compared with all joins, because each of these came further.
 func (f Facts) grown(j Join) []Join {
 	if j.Node == "" {
 		return f.Elsewhere
@@ -29,9 +29,11 @@ func (f Facts) grown(j Join) []Join {
 	})
 }
 
-// couldHave tells whether a node elsewhere became Ready when this one might have: it had itself run for at least half as long as
-// that one took, and so much of its own time still lay ahead. One that was Ready earlier tells nothing of what kept this one; one
-// that became so later may only tell that what kept both is over, and that nobody waited for this one any more.
+// couldHave reports whether a node elsewhere became Ready at a moment when this node could have: after half of the
+// other node's duration, and with ahead left until its own deadline.
+//
+// A node that was Ready earlier says nothing about the outage. A node that became Ready later may only show that the
+// outage ended.
 func (j Join) couldHave(elsewhere []Join, ahead time.Duration) bool {
 	last := j.late().Add(-ahead)
 	return slices.ContainsFunc(elsewhere, func(other Join) bool {
@@ -40,23 +42,23 @@ func (j Join) couldHave(elsewhere []Join, ahead time.Duration) bool {
 	})
 }
 
-// outdone tells whether a node elsewhere that began no earlier than this one became Ready before this one was late. It went through
-// all that this one did, and so nothing that both need can have been away.
+// outdone reports whether a node elsewhere started no earlier than this node and became Ready before this node was
+// overdue. Everything that both nodes need was then available.
 func (j Join) outdone(elsewhere []Join) bool {
 	return slices.ContainsFunc(elsewhere, func(other Join) bool {
 		return other.Outcome == Joined && !other.Running.Before(j.Running) && !other.Running.Add(other.Took).After(j.late())
 	})
 }
 
-// only tells whether no other pool's node has joined, or not, in the day before.
+// only reports whether no node of another pool joined or failed within a day of the time.
 func (f Facts) only(at time.Time) bool {
 	return !slices.ContainsFunc(f.Elsewhere, func(other Join) bool {
 		return (other.Outcome == Joined || other.Outcome == Failed) && at.Sub(other.Running).Abs() < Pause
 	})
 }
 
-// sharesFate tells whether the one that did not join, or is awaited, was kept from it at the same time. What is awaited counts
-// only if it began before this one had been late for long: later there is always something awaited.
+// sharesFate reports whether the other join failed or was pending at the same time. A pending join matters only if it
+// started before this join was overdue for long: later there is always a pending join.
 func (j Join) sharesFate(other Join) bool {
 	if other.Outcome == Waiting {
 		late := j.late()
@@ -65,10 +67,10 @@ func (j Join) sharesFate(other Join) bool {
 	return other.Running.Sub(j.Running).Abs() <= sameTime
 }
 
-// late is since when a join that failed was late: until then it was seen to be there, and not Ready.
+// late returns when a failed join became overdue.
 func (j Join) late() time.Time {
-	if j.Late.After(j.Running) {
-		return j.Late
+	if j.OverdueSince.After(j.Running) {
+		return j.OverdueSince
 	}
-	return j.Running.Add(Limits{}.Defaulted().Join) // nobody looked at that time
+	return j.Running.Add(Limits{}.Defaulted().Join) // no look happened at the deadline
 }

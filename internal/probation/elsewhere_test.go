@@ -15,14 +15,14 @@ func readyAt(began, ready float64) Join {
 
 // notReady is one that began at a minute, and is not.
 func notReady(outcome Outcome, began float64) Join {
-	return Join{Version: "x", Running: minute(began), Outcome: outcome, Late: minute(began + 14)}
+	return Join{Version: "x", Running: minute(began), Outcome: outcome, OverdueSince: minute(began + 14)}
 }
 
 // lateAt are joins of a version's first nodes that began at those minutes, and were late a quarter of an hour later.
 func lateAt(minutes ...float64) []Join {
 	var joins []Join
 	for _, m := range minutes {
-		joins = append(joins, Join{Version: "2026.03.09", Running: minute(m), Outcome: Failed, Late: minute(m + 15)})
+		joins = append(joins, Join{Version: "2026.03.09", Running: minute(m), Outcome: Failed, OverdueSince: minute(m + 15)})
 	}
 	return joins
 }
@@ -105,7 +105,7 @@ func TestAYoungJoinElsewhereShowsNothing(t *testing.T) {
 	} {
 		f := pool("")
 		for _, born := range []float64{-27, -26} {
-			f.Joins = append(f.Joins, Join{Node: test.node, Version: f.Current, Running: minute(born), Outcome: Failed, Late: minute(born + 20)})
+			f.Joins = append(f.Joins, Join{Node: test.node, Version: f.Current, Running: minute(born), Outcome: Failed, OverdueSince: minute(born + 20)})
 		}
 		f.Elsewhere = []Join{readyAt(test.began, test.began+2)}
 		if test.failed {
@@ -122,7 +122,7 @@ func TestTheLateOfLimits(t *testing.T) {
 	if got := (Join{Running: noon}).late().Sub(noon); got != (Limits{}).Defaulted().Join {
 		t.Errorf("late after %s", got)
 	}
-	if got := (Join{Running: noon, Late: noon.Add(time.Second)}).late().Sub(noon); got != time.Second {
+	if got := (Join{Running: noon, OverdueSince: noon.Add(time.Second)}).late().Sub(noon); got != time.Second {
 		t.Errorf("late after %s", got)
 	}
 }

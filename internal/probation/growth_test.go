@@ -40,7 +40,7 @@ func (d decline) node(n int, running, now time.Time) Node {
 	}
 	if d.lacking != nil {
 		if lost := after(d.lacking(n)); !now.Before(lost) {
-			seen.Lacks, seen.LacksSince = "shop/agent", lost
+			seen.UnhealthyDaemonSet, seen.UnhealthySince = "shop/agent", lost
 		}
 	}
 	return seen
@@ -96,12 +96,12 @@ func TestAYoungNodeSettlesNothing(t *testing.T) {
 		minutes float64
 		word    string
 		want    Action
-	}{{10, "J", Nothing}, {20, "J", Nothing}, {22, "J", Condemn}, {10, "F", Absolve}} {
+	}{{10, "J", Nothing}, {20, "J", Nothing}, {22, "J", ConfirmBad}, {10, "F", ClearSuspect}} {
 		f := pool("")
 		f.Current, f.Suspect, f.WentBack = f.Prior, f.Current, noon.Add(-time.Hour)
 		f.Joins = joined(f.Current, test.word, noon.Add(-time.Duration((test.minutes+1)*float64(time.Minute))))
 		for _, born := range []float64{-200, -190} {
-			f.Joins = append(f.Joins, Join{Node: "s", Version: f.Suspect, Running: minute(born), Outcome: Failed, Late: minute(born + 20)})
+			f.Joins = append(f.Joins, Join{Node: "s", Version: f.Suspect, Running: minute(born), Outcome: Failed, OverdueSince: minute(born + 20)})
 		}
 		if got := Decide(f); got.Do != test.want || got.Do == Nothing && got.State != Suspected {
 			t.Errorf("%s, %g minutes old: %s, %s: %s", test.word, test.minutes, got.Do, got.State, got.Message)

@@ -1,9 +1,8 @@
-// Package probation decides whether the nodes of an image version join, and what follows for the pool whose recipe names it:
-// nothing, going back to the version before, or leaving all as it is and saying why.
+// Package probation decides whether the nodes of an image version join, and what follows for a pool on the version:
+// nothing, an automatic rollback, or a stop with an explanation.
 //
-// It is pure. It acts on nothing, knows no cloud's words, and does not say what to go back to: package history does. What it
-// was told before is given to it again, so that a node which is gone is not forgotten; without that it comes to the same
-// verdict later.
+// The package is pure. Package history finds the version for the rollback. The caller passes in the results of earlier
+// looks, so that removed nodes are not forgotten. Without the earlier results the same verdict comes later.
 package probation
 
 import (
@@ -15,23 +14,22 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Limits are what is taken for a failure to join. A field that is zero has its default.
+// Limits define when a join has failed. A zero field has its default.
 type Limits struct {
-	// Join is how long an instance may run before its node is Ready: 14 minutes. The cluster autoscaler removes what has
-	// not registered behind 15, so that a look finds the node late before it is gone.
+	// Join is how long an instance may run before its node is Ready. Default: 14 minutes. The cluster autoscaler
+	// removes unregistered instances after 15 minutes, so a look sees the overdue node first.
 	Join time.Duration
-	// Settle is how long a node must have been Ready to count as joined: two minutes.
+	// Settle is how long a node must have been Ready to be joined. Default: two minutes.
 	Settle time.Duration
-	// Unready is how long a node that is late, or was Ready, may be seen not Ready: five minutes.
+	// Unready is how long an overdue node, or a node that was Ready, may be unready. Default: five minutes.
 	Unready time.Duration
-	// Watch is for how long after the begin of its instance a node that becomes not Ready speaks against its version: an
-	// hour. Later it speaks of something else.
+	// Watch is how long after the start of its instance an unready node speaks against the version. Default: one hour.
 	Watch time.Duration
-	// Daemons is how long a DaemonSet that is healthy on other nodes may be not Ready on this one: ten minutes.
+	// Daemons is how long a DaemonSet that is healthy elsewhere may be unready on a new node. Default: ten minutes.
 	Daemons time.Duration
 }
 
-// Defaulted limits.
+// Defaulted returns the limits with defaults for zero fields.
 func (l Limits) Defaulted() Limits {
 	for _, limit := range []struct {
 		value    *time.Duration
@@ -47,70 +45,70 @@ func (l Limits) Defaulted() Limits {
 	return l
 }
 
-// Node is an instance of a pool, with what the cluster knows of it, as one look saw it.
+// Node is an instance of a pool with its Node, as seen in one look.
 type Node struct {
 	Instance cloud.InstanceID
-	// Name of the Node and its UID; empty if there is none.
+	// Name and UID are those of the Node; empty without a Node.
 	Name, UID string
-	// Forged is a Node that names the instance, and that no kubelet runs for. It is none of the instance's.
+	// Forged is a Node that names the instance but has no kubelet. Another client made the Node.
 	Forged string
-	// Version that the instance was built from; empty if it was another image.
+	// Version is the version that the instance was built from; empty for another image.
 	Version string
-	// Running is when the instance began to run; zero if it does not, or nobody knows.
+	// Running is when the instance started to run; zero if the instance is not running, or if unknown.
 	Running time.Time
-	// Aside says why the node tells nothing of its version, such as "is cordoned"; empty if it does.
-	Aside string
-	// Ready is what the kubelet says, and Changed since when; zero if nobody knows.
+	// ExcludedReason is why the node says nothing about its version, for example "is cordoned"; empty if the node is judged.
+	ExcludedReason string
+	// Ready is the condition of the Node, and Changed its last change; zero if unknown.
 	Ready   bool
 	Changed time.Time
-	// Lacks names a DaemonSet that is Ready on other nodes and not on this one, and LacksSince is since when; empty if none.
-	Lacks      string
-	LacksSince time.Time
+	// UnhealthyDaemonSet names a DaemonSet that is Ready on other nodes but not here, since UnhealthySince; empty if there is none.
+	UnhealthyDaemonSet string
+	UnhealthySince     time.Time
 }
 
-// Outcome of a node's joining.
+// Outcome is the result of a node's join.
 type Outcome string
 
 const (
-	// Waiting: nobody can say yet.
+	// Waiting: the outcome is not known yet.
 	Waiting Outcome = "Waiting"
-	// Joined: it is Ready. Within the first hour that may change.
+	// Joined: the node is Ready. The outcome may change within the first hour.
 	Joined Outcome = "Joined"
-	// Failed: it did not join in time, or did not stay. That is final: a node that is late is not what the pool was promised.
+	// Failed: the node did not join in time, or did not stay Ready. Failed is final.
 	Failed Outcome = "Failed"
-	// Uncounted: it tells nothing of its version.
+	// Uncounted: the node says nothing about its version.
 	Uncounted Outcome = "Uncounted"
 )
 
-// Join is what became of one node.
+// Join is the state of one node's join.
 type Join struct {
 	Instance cloud.InstanceID `json:"instance"`
-	// Node is the Node's name; empty if there never was one. NodeUID is the UID of the Node that was seen first.
+	// Node is the Node's name; empty if there never was a Node. NodeUID is the UID of the first Node.
 	Node    string    `json:"node,omitempty"`
 	NodeUID string    `json:"nodeUID,omitempty"`
 	Version string    `json:"version"`
 	Running time.Time `json:"running,omitzero"`
 	Outcome Outcome   `json:"outcome"`
-	// Why it failed, or is not counted.
+	// Why is the reason of Failed or Uncounted.
 	Why string `json:"why,omitempty"`
-	// Took is how long the instance ran before its node was Ready; zero while nobody knows.
+	// Took is the time from the start of the instance until the node was Ready; zero if unknown.
 	Took time.Duration `json:"took,omitempty"`
-	// Late is since when looks have found it late. It fails only if a later look finds it so again: a cluster that has just
-	// come back gets time for its nodes to do the same.
-	Late time.Time `json:"late,omitzero"`
-	// Doubted: its Node was deleted, or is another one than before, so that it is not counted from then on.
+	// OverdueSince is since when the node is overdue. The join fails only if a later look finds the node overdue again, because
+	// nodes need time after an outage of the cluster.
+	OverdueSince time.Time `json:"late,omitzero"`
+	// Doubted is true after the Node was deleted or created again. The join is uncounted from then on.
 	Doubted bool `json:"doubted,omitempty"`
 }
 
-// name is how sentences call it.
+// name is the node's name in messages.
 func (j Join) name() string {
 	return cmp.Or(j.Node, string(j.Instance))
 }
 
-// Judge says of each node what became of it, in the order in which they began to run. before is what it said last: a join
-// that failed has failed, one whose instance is gone stays as it was. calm is since when nodes have been read without a
-// break, and the cluster has been well; zero if it always was. Time before it is held against nobody.
-func Judge(now, calm time.Time, nodes []Node, before []Join, limits Limits) []Join {
+// Judge returns the joins of all nodes, ordered by start. before is the previous result: a failed join stays failed,
+// and a join of a removed instance stays unchanged. observedSince is when the current period of uninterrupted looks at a healthy
+// cluster began; zero if there was no interruption. Time before observedSince is held against no node.
+func Judge(now, observedSince time.Time, nodes []Node, before []Join, limits Limits) []Join {
 	limits = limits.Defaulted()
 	known := map[cloud.InstanceID]Join{}
 	for _, join := range before {
@@ -122,11 +120,11 @@ func Judge(now, calm time.Time, nodes []Node, before []Join, limits Limits) []Jo
 		if found && !was.of(n) { // the instance was rebuilt
 			was = Join{}
 		}
-		joins = append(joins, judge(now, calm, n, was, limits))
+		joins = append(joins, judge(now, observedSince, n, was, limits))
 		delete(known, n.Instance)
 	}
 	for _, gone := range known {
-		joins = append(joins, gone.left(now, calm, limits))
+		joins = append(joins, gone.left(now, observedSince, limits))
 	}
 	slices.SortFunc(joins, func(a, b Join) int {
 		return cmp.Or(a.Running.Compare(b.Running), cmp.Compare(a.Instance, b.Instance))
@@ -134,25 +132,25 @@ func Judge(now, calm time.Time, nodes []Node, before []Join, limits Limits) []Jo
 	return joins
 }
 
-// of tells whether it is about the same life of the instance.
+// of reports whether the join belongs to the same life of the instance.
 func (j Join) of(n Node) bool {
 	return j.Version == n.Version && (j.Running.IsZero() || j.Running.Equal(n.Running))
 }
 
-// left is what remains of a node whose instance is gone. One that had all its time and was never Ready did not join, whoever
-// removed it: the cluster autoscaler does so.
-func (j Join) left(now, calm time.Time, limits Limits) Join {
+// left returns the join of a removed instance. A node that had all its time and was never Ready has failed, no matter
+// who removed the instance: the cluster autoscaler removes such instances.
+func (j Join) left(now, observedSince time.Time, limits Limits) Join {
 	if j.Outcome != Waiting {
 		return j
 	}
 	began := j.Running
-	if began.Before(calm) {
-		began = calm
+	if began.Before(observedSince) {
+		began = observedSince
 	}
 	if j.Took == 0 && !j.Running.IsZero() && now.Sub(began) > limits.Join {
 		j.Outcome, j.Why = Failed, "its instance was removed, and its node was never Ready"
-		if j.Late.IsZero() {
-			j.Late = began.Add(limits.Join)
+		if j.OverdueSince.IsZero() {
+			j.OverdueSince = began.Add(limits.Join)
 		}
 		return j
 	}
@@ -160,10 +158,10 @@ func (j Join) left(now, calm time.Time, limits Limits) Join {
 	return j
 }
 
-// judge says what became of one node. was is the zero Join of a node that was not seen before.
-func judge(now, calm time.Time, n Node, was Join, limits Limits) Join {
+// judge returns the join of one node. was is the zero Join for a new node.
+func judge(now, observedSince time.Time, n Node, was Join, limits Limits) Join {
 	doubt := doubtOf(n, was)
-	final := was.Outcome == Joined && (n.Aside != "" || doubt != "" || now.Sub(n.Running) > limits.Watch)
+	final := was.Outcome == Joined && (n.ExcludedReason != "" || doubt != "" || now.Sub(n.Running) > limits.Watch)
 	if was.Outcome == Failed || final {
 		return was
 	}
@@ -171,59 +169,60 @@ func judge(now, calm time.Time, n Node, was Join, limits Limits) Join {
 	switch {
 	case doubt != "":
 		j.Outcome, j.Why, j.Doubted, j.Node = Uncounted, doubt, true, was.Node
-	case n.Aside != "":
-		j.Outcome, j.Why = Uncounted, n.Aside
+	case n.ExcludedReason != "":
+		j.Outcome, j.Why = Uncounted, n.ExcludedReason
 	case n.Running.IsZero():
-		j.Outcome = Waiting // what the cloud could not provide says nothing of the image
+		j.Outcome = Waiting // an instance that the cloud could not provide says nothing about the image
 	case !n.Ready && later(n, n.Changed, limits):
 		j.Outcome, j.Why = Uncounted, "became not Ready long after it had joined"
 	default:
-		j.tell(now, calm, n, was.Late, limits)
+		j.setOutcome(now, observedSince, n, was.OverdueSince, limits)
 	}
 	return j
 }
 
-// doubtOf is why the Node says nothing of the instance, by what was seen before: a client has deleted the instance's Node, and may have
-// made another one. One that was late by then is judged all the same.
+// doubtOf returns why the Node says nothing about the instance: the first Node was deleted, and perhaps another was
+// created. A node that was already overdue is judged all the same.
 func doubtOf(n Node, was Join) string {
 	switch {
 	case was.NodeUID != "" && n.UID != "" && was.NodeUID != n.UID:
 		return fmt.Sprintf("its Node %s was deleted, and Node %s is another one", was.Node, n.Name)
-	case was.Node != "" && n.Name == "" && was.Late.IsZero():
+	case was.Node != "" && n.Name == "" && was.OverdueSince.IsZero():
 		return fmt.Sprintf("its Node %s was deleted", was.Node)
 	}
 	return ""
 }
 
-// tell says how a node stands that is watched. late is since when looks have found it late; zero if the last one did not.
-func (j *Join) tell(now, calm time.Time, n Node, late time.Time, limits Limits) {
+// setOutcome sets the outcome of a watched node. late is since when the node is overdue; zero if the last look found no
+// fault.
+func (j *Join) setOutcome(now, observedSince time.Time, n Node, late time.Time, limits Limits) {
 	if n.Ready && !n.Changed.IsZero() && j.Took == 0 {
 		j.Took = max(n.Changed.Sub(n.Running), 0)
 	}
-	why := fault(now, calm, n, limits)
+	why := fault(now, observedSince, n, limits)
 	switch {
 	case why == "" && n.Ready && settled(now, n, limits):
 		j.Outcome = Joined
 	case why == "":
 		j.Outcome = Waiting
-	case late.IsZero() || late.Before(calm):
-		j.Outcome, j.Late = Waiting, now
+	case late.IsZero() || late.Before(observedSince):
+		j.Outcome, j.OverdueSince = Waiting, now
 	case now.Sub(late) < limits.Unready:
-		j.Outcome, j.Late = Waiting, late
+		j.Outcome, j.OverdueSince = Waiting, late
 	default:
-		j.Outcome, j.Why, j.Late = Failed, why, late
+		j.Outcome, j.Why, j.OverdueSince = Failed, why, late
 	}
 }
 
 func settled(now time.Time, n Node, limits Limits) bool {
-	return (n.Lacks == "" || later(n, n.LacksSince, limits)) && !n.Changed.IsZero() && now.Sub(n.Changed) >= limits.Settle
+	return (n.UnhealthyDaemonSet == "" || later(n, n.UnhealthySince, limits)) && !n.Changed.IsZero() && now.Sub(n.Changed) >= limits.Settle
 }
 
-// fault is what speaks against the node now; empty if nothing does.
-func fault(now, calm time.Time, n Node, limits Limits) string {
+// fault returns the current fault of the node; empty without a fault.
+func fault(now, observedSince time.Time, n Node, limits Limits) string {
 	since := func(t time.Time) time.Duration {
-		if t.Before(calm) {
-			t = calm
+		if t.Before(observedSince) {
+			t = observedSince
 		}
 		return now.Sub(t)
 	}
@@ -234,14 +233,14 @@ func fault(now, calm time.Time, n Node, limits Limits) string {
 		return fmt.Sprintf("its instance runs for %s, and there is no Node", minutes(now.Sub(n.Running)))
 	case !n.Ready && since(n.Running) > limits.Join:
 		return fmt.Sprintf("its instance runs for %s, and the Node is not Ready", minutes(now.Sub(n.Running)))
-	case n.Ready && n.Lacks != "" && since(n.LacksSince) > limits.Daemons && !later(n, n.LacksSince, limits):
-		return fmt.Sprintf("DaemonSet %s is not Ready on it for %s, and is on others", n.Lacks, minutes(now.Sub(n.LacksSince)))
+	case n.Ready && n.UnhealthyDaemonSet != "" && since(n.UnhealthySince) > limits.Daemons && !later(n, n.UnhealthySince, limits):
+		return fmt.Sprintf("DaemonSet %s is not Ready on it for %s, and is on others", n.UnhealthyDaemonSet, minutes(now.Sub(n.UnhealthySince)))
 	default:
 		return ""
 	}
 }
 
-// later tells that a change came when the node had been there for so long that its version is not to blame.
+// later reports whether a change came so long after the start that the version is not the cause.
 func later(n Node, change time.Time, limits Limits) bool {
 	return !change.IsZero() && change.Sub(n.Running) > limits.Watch
 }

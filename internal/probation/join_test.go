@@ -19,40 +19,40 @@ func ago(minutes float64) time.Time {
 // TestJudge has a row for each thing that can be said of a node at one look, the look before being five minutes old where
 // it matters.
 func TestJudge(t *testing.T) {
-	late := Join{Version: "v", Running: ago(30), Outcome: Waiting, Late: ago(5)}
+	late := Join{Version: "v", Running: ago(30), Outcome: Waiting, OverdueSince: ago(5)}
 	for name, test := range map[string]struct {
-		node    Node
-		was     Join
-		calm    time.Time
-		outcome Outcome
-		why     string
-		took    time.Duration
+		node          Node
+		was           Join
+		observedSince time.Time
+		outcome       Outcome
+		why           string
+		took          time.Duration
 	}{
 		"just made":                    {node: Node{}, outcome: Waiting},
 		"on its way":                   {node: Node{Running: ago(10)}, outcome: Waiting},
 		"late for the first time":      {node: Node{Running: ago(30)}, outcome: Waiting},
 		"late again":                   {node: Node{Running: ago(30)}, was: late, outcome: Failed, why: "its instance runs for 30 min, and there is no Node"},
-		"late again, too soon":         {node: Node{Running: ago(30)}, was: Join{Version: "v", Running: ago(30), Late: ago(4)}, outcome: Waiting},
-		"late, and the cluster was":    {node: Node{Running: ago(30)}, was: late, calm: ago(4), outcome: Waiting},
+		"late again, too soon":         {node: Node{Running: ago(30)}, was: Join{Version: "v", Running: ago(30), OverdueSince: ago(4)}, outcome: Waiting},
+		"late, and the cluster was":    {node: Node{Running: ago(30)}, was: late, observedSince: ago(4), outcome: Waiting},
 		"a Node that is not Ready":     {node: Node{Name: "n", Running: ago(30), Changed: ago(28)}, was: late, outcome: Failed, why: "its instance runs for 30 min, and the Node is not Ready"},
 		"late, and then there":         {node: Node{Name: "n", Running: ago(30), Ready: true, Changed: ago(3)}, was: late, outcome: Joined, took: 27 * time.Minute},
 		"Ready":                        {node: Node{Name: "n", Running: ago(5), Ready: true, Changed: ago(3)}, outcome: Joined, took: 2 * time.Minute},
 		"Ready for a moment":           {node: Node{Name: "n", Running: ago(5), Ready: true, Changed: ago(1)}, outcome: Waiting, took: 4 * time.Minute},
 		"Ready, since nobody knows":    {node: Node{Name: "n", Running: ago(5), Ready: true}, outcome: Waiting},
-		"was Ready, and is not":        {node: Node{Name: "n", Running: ago(30), Changed: ago(6)}, was: Join{Version: "v", Running: ago(30), Outcome: Joined, Took: time.Minute, Late: ago(6)}, outcome: Failed, why: "its instance runs for 30 min, and the Node is not Ready", took: time.Minute},
+		"was Ready, and is not":        {node: Node{Name: "n", Running: ago(30), Changed: ago(6)}, was: Join{Version: "v", Running: ago(30), Outcome: Joined, Took: time.Minute, OverdueSince: ago(6)}, outcome: Failed, why: "its instance runs for 30 min, and the Node is not Ready", took: time.Minute},
 		"not Ready after two hours":    {node: Node{Name: "n", Running: ago(200), Changed: ago(80)}, outcome: Uncounted, why: "became not Ready long after it had joined"},
 		"joined hours ago, not Ready":  {node: Node{Name: "n", Running: ago(200), Changed: ago(6)}, was: Join{Version: "v", Running: ago(200), Outcome: Joined}, outcome: Joined},
-		"cordoned":                     {node: Node{Name: "n", Running: ago(30), Aside: "is cordoned"}, outcome: Uncounted, why: "is cordoned"},
-		"joined, then cordoned":        {node: Node{Name: "n", Running: ago(30), Aside: "is cordoned"}, was: Join{Version: "v", Running: ago(30), Outcome: Joined}, outcome: Joined},
+		"cordoned":                     {node: Node{Name: "n", Running: ago(30), ExcludedReason: "is cordoned"}, outcome: Uncounted, why: "is cordoned"},
+		"joined, then cordoned":        {node: Node{Name: "n", Running: ago(30), ExcludedReason: "is cordoned"}, was: Join{Version: "v", Running: ago(30), Outcome: Joined}, outcome: Joined},
 		"failed, then there":           {node: Node{Name: "n", Running: ago(30), Ready: true, Changed: ago(9)}, was: Join{Version: "v", Running: ago(30), Outcome: Failed, Why: "of old"}, outcome: Failed, why: "of old"},
 		"rebuilt after a failure":      {node: Node{Name: "n", Running: ago(5), Ready: true, Changed: ago(3)}, was: Join{Version: "v", Running: ago(90), Outcome: Failed, Why: "of old"}, outcome: Joined, took: 2 * time.Minute},
 		"rebuilt from another":         {node: Node{Name: "n", Running: ago(5), Ready: true, Changed: ago(3)}, was: Join{Version: "w", Running: ago(5), Outcome: Failed, Why: "of old"}, outcome: Joined, took: 2 * time.Minute},
-		"without a DaemonSet":          {node: Node{Name: "n", Running: ago(30), Ready: true, Changed: ago(28), Lacks: "kube-system/cni", LacksSince: ago(11)}, was: late, outcome: Failed, why: "DaemonSet kube-system/cni is not Ready on it for 11 min, and is on others", took: 2 * time.Minute},
-		"without one for a moment":     {node: Node{Name: "n", Running: ago(30), Ready: true, Changed: ago(28), Lacks: "kube-system/cni", LacksSince: ago(9)}, was: late, outcome: Waiting, took: 2 * time.Minute},
-		"without one, hours later":     {node: Node{Name: "n", Running: ago(200), Ready: true, Changed: ago(190), Lacks: "kube-system/cni", LacksSince: ago(11)}, outcome: Joined, took: 10 * time.Minute},
+		"without a DaemonSet":          {node: Node{Name: "n", Running: ago(30), Ready: true, Changed: ago(28), UnhealthyDaemonSet: "kube-system/cni", UnhealthySince: ago(11)}, was: late, outcome: Failed, why: "DaemonSet kube-system/cni is not Ready on it for 11 min, and is on others", took: 2 * time.Minute},
+		"without one for a moment":     {node: Node{Name: "n", Running: ago(30), Ready: true, Changed: ago(28), UnhealthyDaemonSet: "kube-system/cni", UnhealthySince: ago(9)}, was: late, outcome: Waiting, took: 2 * time.Minute},
+		"without one, hours later":     {node: Node{Name: "n", Running: ago(200), Ready: true, Changed: ago(190), UnhealthyDaemonSet: "kube-system/cni", UnhealthySince: ago(11)}, outcome: Joined, took: 10 * time.Minute},
 		"an image of somebody else's":  {node: Node{Name: "n", Running: ago(5), Ready: true, Changed: ago(3)}, outcome: Joined, took: 2 * time.Minute},
 		"clocks that differ a little":  {node: Node{Name: "n", Running: ago(4), Ready: true, Changed: ago(5)}, outcome: Joined},
-		"the cluster has just come up": {node: Node{Running: ago(30)}, calm: ago(10), outcome: Waiting},
+		"the cluster has just come up": {node: Node{Running: ago(30)}, observedSince: ago(10), outcome: Waiting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.node.Instance, test.node.Version, test.was.Instance = "i", "v", "i"
@@ -60,7 +60,7 @@ func TestJudge(t *testing.T) {
 			if test.was.Version != "" {
 				before = []Join{test.was}
 			}
-			got := Judge(noon, test.calm, []Node{test.node}, before, Limits{})
+			got := Judge(noon, test.observedSince, []Node{test.node}, before, Limits{})
 			if len(got) != 1 || got[0].Outcome != test.outcome || got[0].Why != test.why || got[0].Took != test.took {
 				t.Errorf("%+v\nwant %s %q after %s", got, test.outcome, test.why, test.took)
 			}
@@ -80,13 +80,13 @@ func TestWhoIsGone(t *testing.T) {
 	}
 	const unseen = "is gone, and nobody saw whether it would join"
 	want := append([]Join(nil), before...)
-	want[2].Outcome, want[2].Why, want[2].Late = Failed, "its instance was removed, and its node was never Ready", ago(6)
+	want[2].Outcome, want[2].Why, want[2].OverdueSince = Failed, "its instance was removed, and its node was never Ready", ago(6)
 	want[3].Outcome, want[3].Why = Uncounted, unseen
 	want[4].Outcome, want[4].Why = Uncounted, unseen
 	if diff := cmp.Diff(want, Judge(noon, time.Time{}, nil, before, Limits{})); diff != "" {
 		t.Error(diff)
 	}
-	want[2].Outcome, want[2].Why, want[2].Late = Uncounted, unseen, time.Time{}
+	want[2].Outcome, want[2].Why, want[2].OverdueSince = Uncounted, unseen, time.Time{}
 	if diff := cmp.Diff(want, Judge(noon, ago(14), nil, before, Limits{})); diff != "" {
 		t.Errorf("after an outage: %s", diff)
 	}
@@ -172,16 +172,16 @@ func TestAnOutageIsHeldAgainstNobody(t *testing.T) {
 			if minute >= began && minute < began+lasts && rapid.Bool().Draw(t, fmt.Sprintf("unread at %d", minute)) {
 				continue // nobody could look at all
 			}
-			calm := time.Time{}
+			observedSince := time.Time{}
 			switch {
 			case minute >= began && now.Before(over):
-				calm = now
+				observedSince = now
 			case minute >= began:
-				calm = over
+				observedSince = over
 			}
 			// It would have joined at the outage's begin, and does three minutes after its end.
 			n := life{ready: float64(began + lasts + 3), unready: -1, back: -1}.at("n", noon, now)
-			known = Judge(now, calm, []Node{n}, known, Limits{})
+			known = Judge(now, observedSince, []Node{n}, known, Limits{})
 			if known[0].Outcome == Failed {
 				t.Fatalf("failed at minute %d: %+v", minute, known[0])
 			}

@@ -6,137 +6,137 @@ import (
 	"time"
 )
 
-// A version is gone back from when its first judged nodes fail, or later so many in a row.
+// A pool rolls back from a version after so many failures: of the first nodes, or later in a row.
 const (
 	firstFailures = 2
 	laterFailures = 3
-	// settling joins in a row, behind that, show that it has passed.
+	// settling is the number of successful joins in a row that end a series of failures.
 	settling = 3
-	// alone is over how many times the time that a node has failures must have begun to count although no join elsewhere tells
-	// that it is not the time's fault: nearly an hour and a half.
+	// alone is the length of a series of failures, in multiples of the join time, after which a verdict needs no
+	// successful join elsewhere. Default: nearly an hour and a half.
 	alone = 6
 )
 
-// Healthy is the share, in percent, of the nodes of other versions that must be Ready: with fewer something else than the
-// image may be the cause.
+// Healthy is the percentage of Ready nodes of other versions below which another cause than the image is likely.
 const Healthy = 80
 
-// Pause is the shortest time between two times that a pool goes back by itself.
+// Pause is the shortest time between two automatic rollbacks of a pool.
 const Pause = 24 * time.Hour
 
-// memory is how old a failure may be for a pool to go back for it: what else was wrong at the time is forgotten by then.
+// memory is the largest age of a failure that causes a rollback. Other causes at the time of an older failure are
+// unknown.
 const memory = 24 * time.Hour
 
-// overdueAfter is how long a node that is awaited must run for somebody to be told that nothing is held against its version.
+// overdueAfter is how long a node must be pending before Kamino reports that failures are not held against the version.
 const overdueAfter = 30 * time.Minute
 
-// Facts are what is known of a pool and of what surrounds it.
+// Facts are the facts about a pool and the other pools.
 type Facts struct {
 	Now  time.Time
 	Pool string
-	// Current is the version that the recipe names; empty if it is none of the pool's own.
+	// Current is the version in the recipe; empty for an image from elsewhere.
 	Current string
-	// Prior is the version that going back goes to; empty if there is none.
+	// Prior is the version for a rollback; empty if there is none.
 	Prior string
-	// Since is when the recipe began to name it, or a person has said that what was before is settled. Joins that began
-	// earlier do not count.
+	// Since is when the recipe began to name Current, or when a person acknowledged earlier failures. Earlier joins are
+	// ignored.
 	Since time.Time
-	// Joins as Judge tells them, of all versions.
+	// Joins are the results of Judge for all versions.
 	Joins []Join
-	// Others are the nodes that were built from other images than Current, of this pool and of the other ones, and
-	// OthersReady how many of them are Ready.
+	// Others is the number of nodes from other images than Current in all pools. OthersReady is the number of Ready
+	// nodes among them.
 	Others, OthersReady int
-	// Unlisted names Nodes among them that are not Ready, and whose instances the cloud did not list, with the reason. Any client that may
-	// write Nodes can have made them. Empty if there are none.
+	// Unlisted names unready Nodes among Others without an instance in the cloud, and the reason; empty if there are
+	// none. Any client that writes Nodes can have made these Nodes.
 	Unlisted string
 	// Elsewhere are the joins of other pools' nodes.
 	Elsewhere []Join
-	// Suspect is the version that the pool went back from by itself, and whose guilt is open; empty if there is none.
+	// Suspect is the version after an automatic rollback, until its guilt is decided; empty if there is none.
 	Suspect string
-	// WentBack is when the pool last went back by itself; zero if it never did.
+	// WentBack is when the pool last rolled back automatically; zero for never.
 	WentBack time.Time
-	// Off: nobody asked for going back; what would be done is only told.
+	// Off is true if automatic rollback is off. The verdict is then only reported.
 	Off bool
 }
 
-// Action is what follows.
+// Action is the consequence of a verdict.
 type Action string
 
 const (
-	// Nothing follows.
+	// Nothing: no action.
 	Nothing Action = ""
-	// GoBack: promote the prior version, and suspect the current one.
+	// GoBack: promote the prior version, and mark the current version as suspect.
 	GoBack Action = "GoBack"
-	// Condemn: the next node of the version that the pool went back to has joined, so that the suspect was bad. It is
-	// quarantined.
-	Condemn Action = "Condemn"
-	// Absolve: it fails as well, so that the image was not it. Suspicion ends, and a person must see to the pool.
-	Absolve Action = "Absolve"
+	// ConfirmBad: the next node of the earlier version has joined, so the suspect was bad. The suspect is quarantined.
+	ConfirmBad Action = "Condemn"
+	// ClearSuspect: the next node of the earlier version failed too, so the image was not the cause. The suspicion ends, and
+	// a person must look at the pool.
+	ClearSuspect Action = "Absolve"
 )
 
-// State of a pool's probation. Each is the reason of a condition.
+// State is the state of a pool's probation. Each state is the reason of a condition.
 type State string
 
 const (
-	// Idle: the recipe names no version of the pool's own.
+	// Idle: the recipe names no version of the pool.
 	Idle State = "NotOnAVersion"
-	// Watching: its nodes join, or there are too few to say.
+	// Watching: nodes join, or there are too few joins for a verdict.
 	Watching State = "Watching"
-	// Suspected: the pool went back, and the next node decides about the version that it went back from.
+	// Suspected: the pool rolled back, and the next node decides about the suspect.
 	Suspected State = "Suspected"
-	// RollingBack: the pool is on its way back from the version.
+	// RollingBack: the rollback of the pool is in progress.
 	RollingBack State = "RollingBack"
-	// Bad: the nodes of the version do not join.
+	// Bad: nodes of the version do not join.
 	Bad State = "NodesDoNotJoin"
-	// Convicted: the version that the pool went back from was bad.
-	Convicted State = "VersionWasBad"
-	// Innocent: it was not, for nodes of the other fail as well.
-	Innocent State = "VersionWasNotBad"
+	// Confirmed: the suspect was bad.
+	Confirmed State = "VersionWasBad"
+	// Cleared: the suspect was not the cause, because nodes of the earlier version fail too.
+	Cleared State = "VersionWasNotBad"
 
-	// The following say why a pool stays on a version whose nodes do not join.
+	// The following states explain why a pool stays on a version whose nodes do not join.
 
-	// NoControl: there is no node of another image to compare with.
+	// NoControl: there is no node of another image for comparison.
 	NoControl State = "NothingToCompare"
-	// Unwell: too many nodes of other images are not Ready.
+	// Unwell: too many nodes of other images are unready.
 	Unwell State = "OthersNotReady"
 	// Everywhere: nodes of other pools do not join either.
 	Everywhere State = "JoinsFailEverywhere"
-	// Awaited: nodes that other pools got at that time are awaited, and none has joined.
+	// Awaited: other pools' nodes of the same time are pending, and none has joined.
 	Awaited State = "JoinsElsewhereAwaited"
-	// Alone: other pools' nodes, or the version's own, have joined before, and none of another pool since that would tell that one can.
+	// Alone: nodes joined before, but no node of another pool since. Whether any node can join now is unknown.
 	Alone State = "NoOtherJoins"
-	// LongAgo: the last one that did not join is more than a day ago.
+	// LongAgo: the last failure is more than a day ago.
 	LongAgo State = "FailedLongAgo"
-	// NoPrior: there is nothing to go back to.
+	// NoPrior: there is no version for a rollback.
 	NoPrior State = "NoPrior"
-	// TooSoon: the pool went back by itself a short time ago.
+	// TooSoon: the pool rolled back automatically a short time ago.
 	TooSoon State = "WentBackLately"
-	// SwitchedOff: the policy does not ask for it.
+	// SwitchedOff: the policy has automatic rollback off.
 	SwitchedOff State = "RollbackOff"
 )
 
-// Frozen tells that a pool stays on a version whose nodes do not join, so that a person must know.
+// Frozen reports whether the pool stays on a version whose nodes do not join. A person must be informed.
 func (s State) Frozen() bool {
 	switch s {
 	case NoControl, Unwell, Everywhere, Awaited, Alone, LongAgo, NoPrior, TooSoon, SwitchedOff:
 		return true
-	case Idle, Watching, Suspected, RollingBack, Bad, Convicted, Innocent:
+	case Idle, Watching, Suspected, RollingBack, Bad, Confirmed, Cleared:
 	}
 	return false
 }
 
-// Verdict on a pool's version.
+// Verdict is the decision about a pool's version.
 type Verdict struct {
 	Do      Action `json:"do,omitempty"`
 	State   State  `json:"state"`
 	Message string `json:"message"`
-	// To is the version to go back to, Condemn or Absolve.
+	// To is the version for the rollback, for ConfirmBad or for ClearSuspect.
 	To string `json:"to,omitempty"`
 	// Failed are the joins that speak against the version.
 	Failed []Join `json:"failed,omitempty"`
 }
 
-// Decide what follows.
+// Decide returns the verdict on the pool's version.
 func Decide(f Facts) Verdict {
 	switch {
 	case f.Current == "":
@@ -171,8 +171,8 @@ func Decide(f Facts) Verdict {
 	return Verdict{Do: GoBack, State: Bad, To: f.Prior, Failed: failed, Message: against + "; version " + f.Prior + " is the one before"}
 }
 
-// watch is the verdict while nothing speaks against the version. Where nothing can, because the time is held against nobody, that is
-// told as soon as there is a node which it would be held against.
+// watch returns the verdict without a series of failures. If too many other nodes are unready for any verdict, the
+// message says so as soon as a node is pending for long.
 func (f Facts) watch() Verdict {
 	overdue := 0
 	for _, join := range f.Joins {
@@ -187,7 +187,7 @@ func (f Facts) watch() Verdict {
 		f.count(), overdue, minutes(overdueAfter), f.OthersReady, f.Others) + f.unlisted()}
 }
 
-// unlisted is the end of a sentence about other nodes.
+// unlisted returns the end of a message about other nodes.
 func (f Facts) unlisted() string {
 	if f.Unlisted == "" {
 		return ""
@@ -197,7 +197,7 @@ func (f Facts) unlisted() string {
 
 func (f Facts) unwell() bool { return f.OthersReady*100 < f.Others*Healthy }
 
-// countertest has the next node of the version that the pool went back to decide about the one that it went back from.
+// countertest decides about the suspect by the next node of the earlier version.
 func countertest(f Facts) Verdict {
 	judged := judgedOf(f.Joins, f.Current, f.WentBack)
 	if len(judged) == 0 {
@@ -205,18 +205,18 @@ func countertest(f Facts) Verdict {
 	}
 	next := judged[0]
 	if next.Outcome == Failed {
-		return Verdict{Do: Absolve, State: Innocent, To: f.Suspect, Failed: judged[:1], Message: fmt.Sprintf(
+		return Verdict{Do: ClearSuspect, State: Cleared, To: f.Suspect, Failed: judged[:1], Message: fmt.Sprintf(
 			"version %s of pool %s was not the cause: node %s of version %s did not join either: %s", f.Suspect, f.Pool, next.name(), f.Current, next.Why)}
 	}
 	if f.Now.Sub(next.Running) <= failingAge(judgedOf(f.Joins, f.Suspect, time.Time{})) {
 		return Verdict{State: Suspected, Message: fmt.Sprintf("pool %s went back from version %s to %s: node %s has joined, but is younger than the nodes of version %s were when they failed",
 			f.Pool, f.Suspect, f.Current, next.name(), f.Suspect)}
 	}
-	return Verdict{Do: Condemn, State: Convicted, To: f.Suspect, Message: fmt.Sprintf(
+	return Verdict{Do: ConfirmBad, State: Confirmed, To: f.Suspect, Message: fmt.Sprintf(
 		"version %s of pool %s was bad: node %s of version %s has joined", f.Suspect, f.Pool, next.name(), f.Current)}
 }
 
-// frozen says why a pool stays on a version whose nodes do not join; empty if it does not.
+// frozen returns why a pool stays on a version whose nodes do not join; empty if it may roll back.
 func (f Facts) frozen() (state State, why string) {
 	switch {
 	case f.Others == 0:
@@ -233,8 +233,9 @@ func (f Facts) frozen() (state State, why string) {
 	return "", ""
 }
 
-// judgedOf are the joins of a version that joined or failed, and did not begin to run before the given time, in their order. All that tells
-// time here tells seconds: what began in the same one was built from the recipe as it was since, as no other names the version.
+// judgedOf returns the joined and failed joins of a version that started at the time or later, in order. All times have
+// whole seconds. A join in the same second was built after the change of the recipe, because no other recipe names the
+// version.
 func judgedOf(joins []Join, version string, since time.Time) []Join {
 	var judged []Join
 	for _, join := range joins {
@@ -245,24 +246,24 @@ func judgedOf(joins []Join, version string, since time.Time) []Join {
 	return judged
 }
 
-// old tells whether nothing of what failed is new enough to go back for.
+// old reports whether all failures are too old for a rollback.
 func (f Facts) old(judged []Join) bool {
 	return !slices.ContainsFunc(judged, func(join Join) bool { return join.Outcome == Failed && f.Now.Sub(join.late()) <= memory })
 }
 
-// fires is the rule: the joins that speak against the version, if its first two judged nodes failed, or later three in a
-// row, and not so many have joined in a row since. Else nil.
+// fires returns the failures that speak against the version: its first two nodes failed, or later three in a row, and
+// fewer than settling joins in a row succeeded since. Otherwise the result is nil.
 func (f Facts) fires(judged []Join) []Join {
 	return f.firesIf(judged, func([]Join, bool) bool { return true })
 }
 
-// row is the rule where something tells that it is not the time's fault: a node of another pool that was ordered no earlier than the
-// last of these joined in its time; or they are the first ones and nobody else gets nodes these days; or it lasts longer than most of what befalls a cluster.
+// row returns the failures of fires for which an outage is excluded: a node of another pool started later and joined in
+// time; or the first nodes failed and no other pool got nodes that day; or the failures last longer than usual outages.
 func (f Facts) row(judged []Join) []Join {
 	return f.firesIf(judged, func(row []Join, first bool) bool {
 		given := row[0].late().Sub(row[0].Running)
 		return row[len(row)-1].Running.Sub(row[0].Running) >= alone*given || first && f.only(row[0].Running) ||
-			row[len(row)-1].outdone(f.grown(row[len(row)-1])) // of the ones before, an outage may have begun just behind the other's
+			row[len(row)-1].outdone(f.grown(row[len(row)-1])) // only the last: an outage may have begun between the others
 	})
 }
 
@@ -280,8 +281,8 @@ func (f Facts) firesIf(judged []Join, counts func(row []Join, first bool) bool) 
 	return nil
 }
 
-// failingAge is how old the oldest of the failed nodes was when it failed. An instance that never became a Node has no such age: each
-// node that joins has come further.
+// failingAge returns the largest age of a failed node at its failure. Instances without a Node are ignored, because
+// each node that joins has come further.
 func failingAge(judged []Join) time.Duration {
 	var age time.Duration
 	for _, join := range judged {
@@ -292,8 +293,8 @@ func failingAge(judged []Join) time.Duration {
 	return age
 }
 
-// passed reports whether enough nodes have joined in a row that the cause of the earlier failures is over. A node that is not older
-// than the failed nodes were when they failed may still fail as they did: a pool that grows quickly always has several of these.
+// passed reports whether enough nodes have joined in a row to end the series. Nodes younger than age are ignored,
+// because they may still fail in the same way. A pool that grows quickly always has several young nodes.
 func (f Facts) passed(since []Join, age time.Duration) bool {
 	row := 0
 	for _, join := range since {
@@ -310,16 +311,16 @@ func (f Facts) passed(since []Join, age time.Duration) bool {
 	return false
 }
 
-// Tally is how the nodes of a version have joined.
+// Tally has the numbers of a version's joins.
 type Tally struct {
 	Joined  int `json:"joined"`
 	Failed  int `json:"failed"`
 	Waiting int `json:"waiting"`
-	// Median time from the begin of an instance until its node was Ready; zero if no node tells.
+	// Median is the median time from the start of an instance until its node was Ready; zero without such a node.
 	Median time.Duration `json:"median,omitempty"`
 }
 
-// Count how the nodes of a version have joined.
+// Count returns the tally of a version.
 func Count(joins []Join, version string) Tally {
 	var t Tally
 	var took []time.Duration
@@ -344,7 +345,7 @@ func Count(joins []Join, version string) Tally {
 	return t
 }
 
-// count says how it stands, in a sentence without times.
+// count returns the tally in a sentence without times.
 func (f Facts) count() string {
 	t := Count(f.Joins, f.Current)
 	return fmt.Sprintf("of version %s of pool %s %d nodes have joined, %d have not, %d are awaited", f.Current, f.Pool, t.Joined, t.Failed, t.Waiting)

@@ -178,12 +178,12 @@ func TestVerdicts(t *testing.T) {
 		"a day later":  {"FF", func(f *Facts) { f.WentBack = noon.Add(-Pause) }, GoBack, Bad, against + "; version 2026.03.01 is the one before", false},
 		"switched off": {"FF", func(f *Facts) { f.Off = true }, Nothing, SwitchedOff, stays + "its policy does not ask to go back", true},
 		"suspected":    {"FF", after("w"), Nothing, Suspected, "pool workers went back from version 2026.03.09 to 2026.03.01: its next node tells whether the image was the cause", false},
-		"convicted":    {"FF", after("wJF"), Condemn, Convicted, "version 2026.03.09 of pool workers was bad: node n1 of version 2026.03.01 has joined", false},
+		"convicted":    {"FF", after("wJF"), ConfirmBad, Confirmed, "version 2026.03.09 of pool workers was bad: node n1 of version 2026.03.01 has joined", false},
 		"convicted by a node of the same second": {"FF", func(f *Facts) {
 			after("J")(f)
 			f.Joins[len(f.Joins)-1].Running = f.WentBack
-		}, Condemn, Convicted, "version 2026.03.09 of pool workers was bad: node n0 of version 2026.03.01 has joined", false},
-		"innocent": {"FF", after("FJ"), Absolve, Innocent,
+		}, ConfirmBad, Confirmed, "version 2026.03.09 of pool workers was bad: node n0 of version 2026.03.01 has joined", false},
+		"innocent": {"FF", after("FJ"), ClearSuspect, Cleared,
 			"version 2026.03.09 of pool workers was not the cause: node n0 of version 2026.03.01 did not join either: its instance runs for 16 min, and there is no Node", false},
 		"a person promoted the suspect again": {"FJ", func(f *Facts) { f.Suspect = f.Current }, Nothing, Watching,
 			"of version 2026.03.09 of pool workers 1 nodes have joined, 1 have not, 0 are awaited", false},
@@ -287,11 +287,11 @@ func objection(f Facts, v Verdict) string {
 		return "nodes do not join, and nobody is told"
 	case v.State.Frozen() && !bad && !(v.State == Unwell && waits && float64(f.OthersReady)/float64(f.Others) < 0.8):
 		return "it alarms, and the nodes join"
-	case (v.Do == Condemn || v.Do == Absolve) && (!open || v.To != f.Suspect):
+	case (v.Do == ConfirmBad || v.Do == ClearSuspect) && (!open || v.To != f.Suspect):
 		return "it judges whom nobody suspects"
 	case open && v.State != Suspected && v.Do == Nothing:
 		return "the suspect is forgotten"
-	case (v.Do == Condemn || v.Do == Absolve) && afterGoingBack(f) != v.Do:
+	case (v.Do == ConfirmBad || v.Do == ClearSuspect) && afterGoingBack(f) != v.Do:
 		return "the next node has said something else"
 	}
 	return ""
@@ -303,9 +303,9 @@ func afterGoingBack(f Facts) Action {
 		switch {
 		case join.Version != f.Current || join.Running.Before(f.WentBack):
 		case join.Outcome == Joined:
-			return Condemn
+			return ConfirmBad
 		case join.Outcome == Failed:
-			return Absolve
+			return ClearSuspect
 		}
 	}
 	return Nothing
@@ -367,7 +367,7 @@ func TestWrongDeciders(t *testing.T) {
 		"goes back, and condemns at once": func(f Facts) Verdict {
 			v := Decide(f)
 			if v.State == Suspected {
-				v.Do, v.To = Condemn, f.Suspect
+				v.Do, v.To = ConfirmBad, f.Suspect
 			}
 			return v
 		},

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// askEvery is how often the cloud is asked about a node that is being rebuilt and has not come back, and askSeldom about one
-	// that a person must look at.
+	// askEvery is how often the cloud is asked about a node in a rebuild; askSeldom, about a failed node that needs a
+	// person.
 	askEvery  = 20 * time.Second
 	askSeldom = 5 * time.Minute
 )
 
-// Advance moves a node that is taken one step on. What may pass by itself is no error but a step that waits. An error that
-// ends the rebuild of the node comes with the step that was taken for it.
+// Advance moves a reserved node one step on. A temporary failure is a step that waits, not an error. An error that ends
+// the rebuild of the node comes with its step.
 func (r *Replacement) Advance(ctx context.Context, name string) (Step, error) {
 	if err := r.begin(); err != nil {
 		return Step{Node: name}, err
@@ -40,7 +40,7 @@ func (r *Replacement) Advance(ctx context.Context, name string) (Step, error) {
 	return Step{name, step}, fmt.Errorf("node %s: %w", name, err)
 }
 
-// why says what passes by itself. An API server's sentence about a conflict tells a node's name twice and nothing else.
+// why returns the text of a temporary failure. The API server's text for a conflict only repeats the node's name.
 func why(err error) string {
 	if apierrors.IsConflict(err) {
 		return "somebody else wrote to it at the same moment"
@@ -77,7 +77,7 @@ func (r *Replacement) advance(ctx context.Context, name string) (plan.Step, erro
 	return r.act(ctx, w, plan.Next(w.facts))
 }
 
-// due tells whether it is time to ask the cloud: at once where the node seems to be back.
+// due reports whether to ask the cloud now. A node that seems to be back is due at once.
 func (r *Replacement) due(w world) bool {
 	pause := askEvery
 	if r.Policy != nil && noted(w) {
@@ -87,7 +87,7 @@ func (r *Replacement) due(w world) bool {
 	return !asked || w.facts.Ready && w.facts.Rebooted || r.Now().Sub(last) >= pause
 }
 
-// noteAsked writes down that the cloud is about to be asked. From then on nobody gives the node back as it was.
+// noteAsked records the coming request to the cloud. From then on no client may return the node unrebuilt.
 func (r *Replacement) noteAsked(ctx context.Context, w *world) error {
 	now, asked := metav1.NewTime(r.Now()), *w.held
 	rebuild := *w.held.Rebuild
@@ -101,7 +101,7 @@ func (r *Replacement) noteAsked(ctx context.Context, w *world) error {
 	return nil
 }
 
-// act takes a step.
+// act does a step.
 func (r *Replacement) act(ctx context.Context, w world, step plan.Step) (plan.Step, error) {
 	var err error
 	switch step.Action {
@@ -131,7 +131,7 @@ func (r *Replacement) act(ctx context.Context, w world, step plan.Step) (plan.St
 	return step, nil
 }
 
-// release gives a node back that was rebuilt.
+// release returns a rebuilt node to service.
 func (r *Replacement) release(ctx context.Context, w world) error {
 	err := r.reservations().Release(ctx, w.node, *w.held, &node.Marks{
 		Labels:      map[string]string{v1alpha1.VersionLabel: v1alpha1.VersionLabelValue(r.To)},
@@ -145,7 +145,7 @@ func (r *Replacement) release(ctx context.Context, w world) error {
 	return nil
 }
 
-// giveBack gives a node back that was not rebuilt, with the reason, unless that has nothing to do with the node.
+// giveBack returns an unrebuilt node to service, and annotates the reason if the reason concerns the node.
 func (r *Replacement) giveBack(ctx context.Context, w world, step plan.Step) error {
 	marks := &node.Marks{}
 	if step.Refusal.Reason != plan.RecipeMoved {
@@ -163,7 +163,7 @@ func (r *Replacement) giveBack(ctx context.Context, w world, step plan.Step) err
 	return nil
 }
 
-// keep writes down, once, that a node is held on and a person must look.
+// keep records once that the node stays reserved and a person must look.
 func (r *Replacement) keep(ctx context.Context, w world, step plan.Step) (plan.Step, error) {
 	if noted(w) && r.Policy != nil {
 		return plan.Step{Action: plan.Wait}, nil
@@ -182,13 +182,13 @@ func (r *Replacement) keep(ctx context.Context, w world, step plan.Step) (plan.S
 	return step, nil
 }
 
-// noted tells whether it stands on the node already that this rebuild of it has failed.
+// noted reports whether the Node already has the failure of this rebuild.
 func noted(w world) bool {
 	failed := v1alpha1.NotRebuiltOf(w.node.Annotations)
 	return failed != nil && w.held.Rebuild.AskedAt != nil && failed.To == w.facts.To && !failed.At.Before(w.held.Rebuild.AskedAt)
 }
 
-// failure is what is written on a node that was not rebuilt.
+// failure returns the annotation of a node that was not rebuilt.
 func (r *Replacement) failure(w world, step plan.Step) (string, error) {
 	at := metav1.NewTime(r.Now())
 	failed := v1alpha1.NotRebuilt{To: r.To, Reason: step.Refusal.Reason, Message: step.Refusal.What(), Attempts: 1, At: at}
@@ -200,10 +200,10 @@ func (r *Replacement) failure(w world, step plan.Step) (string, error) {
 	return string(text), err
 }
 
-// maxBackoff ends the doubling.
+// maxBackoff is the longest backoff.
 const maxBackoff = 24 * time.Hour
 
-// backoff is how long a policy leaves a node alone after so many failed tries in a row.
+// backoff is how long a policy leaves a node alone after so many failures in a row.
 func (r *Replacement) backoff(attempts int) time.Duration {
 	wait := v1alpha1.DefaultBackoff
 	if r.Policy != nil {
@@ -218,7 +218,7 @@ func (r *Replacement) backoff(attempts int) time.Duration {
 	return wait
 }
 
-// leave takes a node out of those that are under way.
+// leave removes a node from the nodes in progress.
 func (r *Replacement) leave(name string, step plan.Step) {
 	delete(r.roster.taken, name)
 	delete(r.askedAt, name)

@@ -17,17 +17,17 @@ import (
 	"github.com/kamino-dev/kamino/internal/replace/plan"
 )
 
-// world is what was seen of a node that is taken.
+// world is the observed state of a reserved node.
 type world struct {
 	facts plan.Node
 	node  *corev1.Node
 	held  *v1alpha1.Reservation
 	pods  node.Remaining
-	// refused is the cloud's error, where it does not do what was asked.
+	// refused is the cloud's error after a refused request.
 	refused error
 }
 
-// look gathers the facts of a node that is taken. Its cloud is not asked here: that is an action.
+// look reads the state of a reserved node. Asking the cloud is an action of its own.
 func (r *Replacement) look(ctx context.Context, name string) (world, error) {
 	w := world{facts: plan.Node{
 		Name: name, To: r.To, AtOnce: r.AllAtOnce, Force: r.Drain.Force, DrainTime: r.Drain.Timeout.Duration, ReadyTime: r.ReadyTimeout,
@@ -59,8 +59,8 @@ func (r *Replacement) look(ctx context.Context, name string) (world, error) {
 	return w, err
 }
 
-// lookHold reads who holds the node. The reservation on the Node says whether there is anything to ask for. What is done to the
-// node, and restored on it, comes from the Lease.
+// lookHold reads the holder of the node. The annotation on the Node decides whether to read the Lease. Only the Lease
+// decides what is done to the node and restored on it.
 func (r *Replacement) lookHold(ctx context.Context, w *world) error {
 	shadow, err := v1alpha1.ReservationOf(w.node.Annotations)
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *Replacement) lookHold(ctx context.Context, w *world) error {
 	switch {
 	case err != nil:
 		return err
-	case shadow == nil && ours && node.AsBefore(w.node, *lease): // it was given back, and the Lease is left
+	case shadow == nil && ours && node.AsBefore(w.node, *lease): // the node was released, and the Lease is left over
 		w.facts.GivenBack = true
 		return r.reservations().End(ctx, w.node, lease.Holder)
 	case shadow == nil:
@@ -88,7 +88,8 @@ func (r *Replacement) lookHold(ctx context.Context, w *world) error {
 	return nil
 }
 
-// since is from when on a time limit counts: for a person, who asks for it anew, from the first pass on at the earliest.
+// since returns the start of a time limit. For a request by a person the limit starts with the first pass at the
+// earliest.
 func (r *Replacement) since(at time.Time) time.Time {
 	if r.Policy == nil && r.began.After(at) {
 		return r.began
@@ -96,7 +97,8 @@ func (r *Replacement) since(at time.Time) time.Time {
 	return at
 }
 
-// lookAtPods finds the pods that have to leave. Of a node that does not answer nobody confirms that those end which do.
+// lookAtPods finds the pods that have to leave. Terminating pods on an unready node are ignored, because no kubelet
+// confirms their end.
 func (r *Replacement) lookAtPods(ctx context.Context, w *world) (err error) {
 	if w.pods, err = node.Left(ctx, r.Kube, w.node.Name, r.Drain, node.Own{}); err != nil {
 		return err
@@ -114,7 +116,7 @@ func (r *Replacement) lookAtPods(ctx context.Context, w *world) (err error) {
 	return nil
 }
 
-// staying leaves out the pods that end already.
+// staying returns the pods that are not terminating.
 func staying(pods []corev1.Pod) []corev1.Pod {
 	var left []corev1.Pod
 	for _, pod := range pods {
@@ -125,7 +127,7 @@ func staying(pods []corev1.Pod) []corev1.Pod {
 	return left
 }
 
-// ask has the cloud rebuild the node, and takes its answer into the facts.
+// ask requests the rebuild from the cloud, and stores the answer in the facts.
 func (r *Replacement) ask(ctx context.Context, w *world) error {
 	rebuilder, _ := cloud.As[cloud.Rebuilder](r.Cloud)
 	have, err := rebuilder.EnsureRebuilt(ctx, cloud.InstanceID(w.node.Spec.ProviderID), r.To)
@@ -142,7 +144,7 @@ func (r *Replacement) ask(ctx context.Context, w *world) error {
 		w.facts.Answer = plan.NoInstance
 	case cloud.Throttled, cloud.Unavailable:
 		w.facts.Answer = plan.Busy
-	case cloud.Conflict: // the recipe names something else now, or somebody is at the instance
+	case cloud.Conflict: // the recipe names another version now, or another operation on the instance is running
 		pool, look := r.Cloud.Pool(ctx, r.Pool)
 		if look != nil {
 			return look
@@ -161,8 +163,7 @@ func (r *Replacement) ask(ctx context.Context, w *world) error {
 	return nil
 }
 
-// passes tells of an error that passes by itself: somebody wrote at the same moment, asked for too much, or could not be
-// reached.
+// passes reports whether an error is temporary: a conflict, throttling or an unavailable service.
 func passes(err error) bool {
 	if apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err) {
 		return true
@@ -171,7 +172,7 @@ func passes(err error) bool {
 	return cloud.Is(err, cloud.Throttled) || cloud.Is(err, cloud.Unavailable) && !fromAPIServer
 }
 
-// builtFrom is what an instance was built from, as what must go is named.
+// builtFrom returns the instance's image in the form of the image to be replaced.
 func (r *Replacement) builtFrom(instance cloud.Instance) string {
 	if r.Image != "" {
 		return strings.ToLower(instance.Image)

@@ -1,11 +1,11 @@
-// Package replace rebuilds the nodes of a pool that run what must go, a version or an image: each is taken, cordoned, drained
-// with regard to budgets, rebuilt by its cloud from what the pool's recipe names, waited for, and given back as it was.
+// Package replace rebuilds the nodes of a pool that run an old version or image. Each node is reserved, cordoned,
+// drained with respect for budgets, rebuilt by the cloud from the recipe, and returned to service.
 //
-// A pass looks at the nodes, has package plan decide, and does one thing to each node that is taken; then it takes more,
-// where there is room. What must not be forgotten is written on the node before anything is done to it, and why it could not
-// be rebuilt when it is given back. So whoever makes the next pass, this process or another, goes on where the last one was.
+// A pass reads the nodes, asks package plan, and does one step with each reserved node. Then it reserves further nodes
+// within the limit. Records are written on the node before each action, and failures when the node returns. Any process
+// can therefore make the next pass.
 //
-// It does not decide which version is bad, nor point recipes at another one (package history and its callers).
+// Package history decides which version is bad and changes recipes.
 package replace
 
 import (
@@ -25,101 +25,102 @@ import (
 	"github.com/kamino-dev/kamino/internal/replace/plan"
 )
 
-// ErrStopped is returned where the recipe names another version than the nodes are to be rebuilt from.
+// ErrStopped is returned if the recipe changed to another version during the rebuild.
 var ErrStopped = errors.New("the recipe was changed")
 
-// Replacement rebuilds nodes. Its Cloud must be Able. What it keeps of its passes beside its fields is what it has told, and
-// when it looked: another one, with the same fields, goes on at any moment.
+// Replacement rebuilds nodes. Its Cloud must be Able. Besides its fields it remembers only earlier messages and
+// requests: another Replacement with the same fields can continue at any moment.
 type Replacement struct {
 	Kube  kubernetes.Interface
 	Cloud cloud.Provider
 	Pool  cloud.PoolID
-	// Namespace of the Leases that say who holds which node: Kamino's own. DefaultNamespace if empty.
+	// Namespace of the Leases of reservations: Kamino's own namespace. DefaultNamespace if empty.
 	Namespace string
-	// From is the version that must go, To the one that the pool's recipe names.
+	// From is the version to be replaced. To is the version in the pool's recipe.
 	From, To string
-	// Image that must go, as the cloud writes it, in place of a version; From then only names it.
+	// Image is the image to be replaced, as the cloud writes it, instead of a version. From is then only its name in
+	// messages.
 	Image string
-	// MaxUnavailable nodes of the pool may be out of service at once, those that are not Ready anyway
-	// included; 1 if zero.
+	// MaxUnavailable is the limit of the pool's nodes out of service at once, for any reason. Zero means 1.
 	MaxUnavailable int
-	// AllAtOnce takes all nodes at the same time, drains none, and has no regard to budgets.
+	// AllAtOnce reserves all nodes at the same time, without draining and without regard to budgets.
 	AllAtOnce bool
-	// Drain settings; a zero timeout stands for 15 minutes.
+	// Drain are the drain settings. A zero timeout means 15 minutes.
 	Drain v1alpha1.DrainSettings
-	// Kured is the DaemonSet of kured as NAMESPACE/NAME: while it holds its lock for another node, none is taken, unless
-	// all are at once. None is looked for if it is empty.
+	// Kured is kured's DaemonSet as NAMESPACE/NAME. No node is reserved while kured reboots another node, except with
+	// AllAtOnce. Empty: kured is ignored.
 	Kured string
-	// ReadyTimeout is how long a node may take from its rebuild's begin until it is Ready: 30 minutes if zero.
+	// ReadyTimeout is the time from the start of a node's rebuild until it is Ready. Zero means 30 minutes.
 	ReadyTimeout time.Duration
-	// OwnNode is the node that this process runs on; empty if it runs on none. It is left alone.
+	// OwnNode is the node of this process; empty outside a node. It is left alone.
 	OwnNode string
-	// Policy for which it is done; nil if a person asked, who has what failed before tried again at once.
+	// Policy is the policy behind the rebuild. Nil means a request by a person: earlier failures are then retried at
+	// once.
 	Policy *Policy
-	// Nodes goes through the Nodes of the pool; nil asks the API server for all of the cluster.
+	// Nodes calls do for the Nodes of the pool. Nil lists the cluster's Nodes.
 	Nodes func(ctx context.Context, do func(*corev1.Node) error) error
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
-	// Event is told what whoever looks at a node later should find: a type of corev1.Event, a reason, a sentence.
-	// Nil for nobody.
+	// Event records an event about a node, with a type of corev1.Event, a reason and a sentence. May be nil.
 	Event func(node *corev1.Node, kind, reason, note string)
 
 	roster roster
-	// began is when the first pass was made: a node that was late for somebody else has its time once more, and what failed
-	// since is not tried again.
+	// began is the time of the first pass. An overdue node gets its time again from then on, and failures since then
+	// are not retried.
 	began  time.Time
 	failed map[string]cloud.Refusal
-	// stays are nodes that ask to be left alone, and what asks: each is looked at once.
+	// stays has the nodes with an annotation against disruption. Each node is checked once.
 	stays map[string]string
-	// askedAt is when the cloud was last asked about a node, which costs requests.
+	// askedAt is when the cloud was last asked about a node. Each request costs quota.
 	askedAt map[string]time.Time
-	// unannounced are nodes whose cloud this process asks first, until it answers. The answer may come after a pass that failed.
+	// unannounced are the nodes without an event for their first request yet. The answer may come after a failed pass.
 	unannounced map[string]bool
 }
 
-// Policy is what bounds a replacement that no person asked for.
+// Policy limits a rebuild that a policy requested.
 type Policy struct {
-	// Name is written on each node that is taken, so that the controller goes on with it.
+	// Name is recorded on each reserved node, so that the controller can continue.
 	Name string
-	// Limit of failed tries of one node, and Backoff after the first of them, which doubles up to a day.
+	// Limit is the number of failures of one node, and Backoff the pause after the first failure. The pause doubles up
+	// to a day.
 	Limit   int
 	Backoff time.Duration
-	// Gone: there is no such policy any more. A node is given back unless its cloud was asked already.
+	// Gone is true if the policy is deleted. A node then returns to service unless the cloud was already asked.
 	Gone bool
 }
 
-// Step is what was done to a node.
+// Step is a step with its node.
 type Step struct {
 	Node string
 	plan.Step
 }
 
-// Report of a pass.
+// Report is the result of a pass.
 type Report struct {
-	// Steps that were taken, in their order.
+	// Steps are the steps of the pass, in order.
 	Steps []Step
-	// Taken nodes that are under way.
+	// Taken are the nodes in progress.
 	Taken []string
-	// Choice is what was seen of the rest when the nodes were last listed.
+	// Choice is the choice from the last list of nodes.
 	Choice plan.Choice
-	// After is when the next pass is due: at once where a step was taken that the next one follows.
+	// After is the pause before the next pass; zero after a step with a direct successor.
 	After time.Duration
 }
 
-// tempo is the pause between two passes while what is awaited comes by itself.
-const tempo = 5 * time.Second
+// pollInterval is the pause between two passes without progress.
+const pollInterval = 5 * time.Second
 
-// Able tells whether the provider can do it.
+// Able reports whether the provider can list and rebuild instances.
 func Able(provider cloud.Provider) bool {
 	_, counts := cloud.As[cloud.Census](provider)
 	_, rebuilds := cloud.As[cloud.Rebuilder](provider)
 	return counts && rebuilds
 }
 
-// Pass moves each node that is taken one step on, and takes more where there is room. An error is one that does not pass by
-// itself; what was done stays done, and a node that is taken stays taken.
+// Pass moves each reserved node one step on, and reserves further nodes within the limit. Only permanent errors are
+// returned. Finished steps stay done, and reserved nodes stay reserved.
 func (r *Replacement) Pass(ctx context.Context) (Report, error) {
-	report := Report{After: tempo}
+	report := Report{After: pollInterval}
 	if err := r.begin(); err != nil {
 		return report, err
 	}
@@ -149,10 +150,10 @@ func (r *Replacement) Pass(ctx context.Context) (Report, error) {
 	return report, err
 }
 
-// Take takes the next node, if one may be taken, and tells which; else what the choice waits for. It is the begin of a
-// rebuild that Advance carries on.
+// Take reserves the next node, if possible, and reports the node or what delays the choice. Advance continues the
+// rebuild.
 func (r *Replacement) Take(ctx context.Context) (Report, error) {
-	report := Report{After: tempo}
+	report := Report{After: pollInterval}
 	if err := r.begin(); err != nil {
 		return report, err
 	}
@@ -164,7 +165,7 @@ func (r *Replacement) Take(ctx context.Context) (Report, error) {
 	return report, err
 }
 
-// begin makes what a replacement keeps beside its fields.
+// begin sets the defaults and the memory of a replacement.
 func (r *Replacement) begin() error {
 	if !Able(r.Cloud) {
 		return &cloud.Error{Kind: cloud.Unsupported, Op: "rebuild nodes", Message: "this provider cannot rebuild instances"}
@@ -187,7 +188,7 @@ func (r *Replacement) begin() error {
 	return nil
 }
 
-// add notes a step. Behind one that changed something the next is taken at once.
+// add appends a step. After a step that changed something the next pass is due at once.
 func (r *Report) add(step Step) {
 	r.Steps = append(r.Steps, step)
 	switch step.Action {
@@ -197,22 +198,22 @@ func (r *Report) add(step Step) {
 	}
 }
 
-// holder is who holds the nodes that go to this version in this pool, whoever started it.
+// holder is the holder of all nodes that are rebuilt to this version in this pool, in any process.
 func (r *Replacement) holder() v1alpha1.Holder {
 	return v1alpha1.ReplacementHolder(r.Cloud.PoolName(r.Pool), string(r.Pool), r.To)
 }
 
-// reservations are the Leases that say who holds which node.
+// reservations returns the access to the Leases.
 func (r *Replacement) reservations() node.Reservations {
 	return node.Reservations{Kube: r.Kube, Namespace: r.Namespace, Now: r.Now}
 }
 
-// owns tells whether a node of the pool is held by this replacement, by what is on the Node.
+// owns reports whether the reservation on a Node is this replacement's.
 func (r *Replacement) owns(reservation *v1alpha1.Reservation) bool {
 	return reservation.Same(r.holder())
 }
 
-// Held tells whether the reservation is a replacement's that is done for a policy.
+// Held reports whether the reservation belongs to a rebuild for a policy.
 func Held(reservation *v1alpha1.Reservation) bool {
 	return reservation != nil && reservation.Is(v1alpha1.HolderReplacement) && reservation.Rebuild != nil && reservation.Rebuild.Policy != ""
 }

@@ -10,21 +10,23 @@ import (
 	"github.com/kamino-dev/kamino/internal/replace/plan"
 )
 
-// Result tells what became of the nodes.
+// Result is the result of a run.
 type Result struct {
-	// Rebuilt nodes, in the order in which they came back.
+	// Rebuilt are the rebuilt nodes, in the order of their return.
 	Rebuilt []string
-	// Failed nodes, each with the reason. Those that were not rebuilt were given back; others are still taken.
+	// Failed are the failed nodes, each with its reason. Unrebuilt nodes have returned to service; other failed nodes
+	// stay reserved.
 	Failed map[string]string
-	// Waiting says what kept the rest from being taken; empty if there is no rest.
+	// Waiting is what delays the remaining nodes; empty if there are none.
 	Waiting string
 }
 
-// Run makes passes until no node runs what must go, or none can be taken any more, with the pauses between them made by wait.
-// Each step of a node is told, once, as part of a sentence behind its name. An error ends it early: what was done stays done,
-// and a node that is taken stays taken until somebody goes on with it.
-func (r *Replacement) Run(ctx context.Context, tell func(node, what string), wait func(context.Context, time.Duration) error) (Result, error) {
-	t := teller{tell: tell, last: map[string]plan.Step{}}
+// Run makes passes until no old node is left or none can be reserved. wait makes the pauses. notify receives each new
+// message about a node once, as the end of a sentence that begins with its name.
+//
+// Run returns early after an error. Finished steps stay done, and reserved nodes stay reserved until another run.
+func (r *Replacement) Run(ctx context.Context, notify func(node, what string), wait func(context.Context, time.Duration) error) (Result, error) {
+	t := reporter{notify: notify, last: map[string]plan.Step{}}
 	result, moved := Result{}, time.Time{}
 	for {
 		report, err := r.Pass(ctx)
@@ -54,8 +56,8 @@ func (r *Replacement) Run(ctx context.Context, tell func(node, what string), wai
 	}
 }
 
-// over tells that nothing is under way and nothing more comes. What is left then waits for something that is not ours to mend,
-// and not for ever.
+// over reports whether nothing is in progress and nothing more can start. Nodes that are delayed from outside are
+// awaited up to ReadyTimeout.
 func (r *Replacement) over(report Report, moved time.Time) bool {
 	if len(report.Taken) > 0 || report.Choice.Take != "" || r.roster.freed {
 		return false
@@ -63,7 +65,7 @@ func (r *Replacement) over(report Report, moved time.Time) bool {
 	return report.Choice.Left == 0 || r.lost() || r.Now().Sub(moved) > r.ReadyTimeout
 }
 
-// refusals are the nodes that were not rebuilt, and those that are left alone, each with the sentence.
+// refusals returns the failed nodes and the nodes left alone, each with its message.
 func (r *Replacement) refusals() map[string]string {
 	all := map[string]string{}
 	for _, some := range []map[string]cloud.Refusal{r.roster.choice.Alone, r.failed} {
@@ -74,7 +76,7 @@ func (r *Replacement) refusals() map[string]string {
 	return all
 }
 
-// lost tells whether a node that is given up is still held, and takes the place of others.
+// lost reports whether a failed node stays reserved and so blocks the place of others.
 func (r *Replacement) lost() bool {
 	for _, m := range r.roster.pool.Members {
 		if _, failed := r.failed[m.Name]; failed && m.Taken {
@@ -84,25 +86,25 @@ func (r *Replacement) lost() bool {
 	return false
 }
 
-// teller tells each thing of a node once.
-type teller struct {
-	tell func(node, what string)
-	last map[string]plan.Step
+// reporter reports each message about a node once.
+type reporter struct {
+	notify func(node, what string)
+	last   map[string]plan.Step
 }
 
-// step tells of a step. While a node is drained fewer and fewer pods are no news.
-func (t *teller) step(s Step) {
+// step reports a step. During a drain a smaller number of pods is no news.
+func (t *reporter) step(s Step) {
 	before := t.last[s.Node]
 	if s.Says == "" || s.Says == before.Says {
 		return
 	}
 	t.last[s.Node] = s.Step
 	if s.Action != plan.Evict || before.Action != plan.Evict || s.Blocked {
-		t.tell(s.Node, s.Says)
+		t.notify(s.Node, s.Says)
 	}
 }
 
-func (t *teller) alone(nodes map[string]cloud.Refusal) {
+func (t *reporter) alone(nodes map[string]cloud.Refusal) {
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
 		t.step(Step{name, plan.Step{Says: nodes[name].Message}})
 	}

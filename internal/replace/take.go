@@ -23,26 +23,26 @@ import (
 )
 
 const (
-	// listEvery bounds how often all nodes and instances are listed while nothing can be taken.
+	// listEvery is the shortest time between two lists of all nodes and instances while no node can be reserved.
 	listEvery = 15 * time.Second
-	// maxLooks is at how many nodes' pods a pass looks for one that may be taken.
+	// maxLooks is the largest number of nodes whose pods a pass checks for annotations.
 	maxLooks = 50
 )
 
-// roster is the pool as it was when it was listed last. A node is looked at again before anything is done to it.
+// roster is the pool at the time of the last list. Each node is read again before any action.
 type roster struct {
 	pool plan.Pool
-	// taken are under way: held by this replacement, and not given up.
+	// taken are the nodes in progress: reserved by this replacement, and not failed.
 	taken  map[string]bool
 	choice plan.Choice
 	at     time.Time
-	// freed: a node has left since, or somebody else was faster.
+	// freed is true if a node has left since, or another client was faster.
 	freed bool
 }
 
 func (r *roster) stale(now time.Time) bool { return r.freed || now.Sub(r.at) >= listEvery }
 
-// list reads the pool's nodes and instances, and finds those that are taken already.
+// list reads the pool's nodes and instances, and finds the reserved nodes.
 func (r *Replacement) list(ctx context.Context, report *Report) error {
 	census, _ := cloud.As[cloud.Census](r.Cloud)
 	instances, err := census.Instances(ctx, r.Pool)
@@ -60,7 +60,7 @@ func (r *Replacement) list(ctx context.Context, report *Report) error {
 	err = r.each(ctx, func(n *corev1.Node) error {
 		built, exists := builtFrom[strings.ToLower(n.Spec.ProviderID)]
 		if !exists {
-			return nil // its instance is gone, and it will be
+			return nil // without an instance the Node will be deleted
 		}
 		m, err := r.member(n, built, leases)
 		pool.Members = append(pool.Members, m)
@@ -80,7 +80,7 @@ func (r *Replacement) list(ctx context.Context, report *Report) error {
 	}
 	for name := range r.roster.taken {
 		if _, gone := r.failed[name]; !gone {
-			taken[name] = true // its next step tells what became of it
+			taken[name] = true // the next step reports the result
 		}
 	}
 	r.roster = roster{pool: pool, taken: taken, at: r.Now()}
@@ -88,7 +88,7 @@ func (r *Replacement) list(ctx context.Context, report *Report) error {
 	return nil
 }
 
-// each goes through the nodes of the pool.
+// each calls do for the nodes of the pool.
 func (r *Replacement) each(ctx context.Context, do func(*corev1.Node) error) error {
 	if r.Nodes != nil {
 		return r.Nodes(ctx, do)
@@ -101,7 +101,7 @@ func (r *Replacement) each(ctx context.Context, do func(*corev1.Node) error) err
 	})
 }
 
-// member is a node as much as choosing needs of it.
+// member returns the facts about a node for Choose.
 func (r *Replacement) member(n *corev1.Node, builtFrom string, leases func() ([]node.Lease, error)) (plan.Member, error) {
 	m := plan.Member{
 		Name: n.Name, Old: builtFrom == cmp.Or(strings.ToLower(r.Image), r.From), Own: n.Name == r.OwnNode,
@@ -127,8 +127,8 @@ func (r *Replacement) member(n *corev1.Node, builtFrom string, leases func() ([]
 	return m, nil
 }
 
-// failedBefore is why a node is not tried again now: because this process has, or, where no person asked, because the time
-// for the next try has not come, or has come often enough.
+// failedBefore returns why a node is not tried again now: a failure in this process or, with a policy, its backoff or
+// limit.
 func (r *Replacement) failedBefore(n *corev1.Node) *cloud.Refusal {
 	if refusal, failed := r.failed[n.Name]; failed {
 		return &refusal
@@ -148,7 +148,7 @@ func (r *Replacement) failedBefore(n *corev1.Node) *cloud.Refusal {
 	return &refusal
 }
 
-// takeAll takes as many nodes as there is room for.
+// takeAll reserves as many nodes as the limit allows.
 func (r *Replacement) takeAll(ctx context.Context, report *Report) error {
 	if !r.AllAtOnce && len(r.roster.taken) >= r.MaxUnavailable {
 		return nil
@@ -165,7 +165,7 @@ func (r *Replacement) takeAll(ctx context.Context, report *Report) error {
 	}
 }
 
-// takeNext takes the node whose turn it is; false if there is none now, of which the choice says why.
+// takeNext reserves the next node; false if none can be reserved now. The choice then has the reason.
 func (r *Replacement) takeNext(ctx context.Context, report *Report) (bool, error) {
 	pool := &r.roster.pool
 	if r.roster.choice = plan.Choose(*pool); r.roster.choice.Take == "" {
@@ -197,7 +197,7 @@ func (r *Replacement) takeNext(ctx context.Context, report *Report) (bool, error
 	return false, nil
 }
 
-// lock is kured's, where it counts.
+// lock reads kured's lock, except with AllAtOnce.
 func (r *Replacement) lock(ctx context.Context) (kured.Lock, error) {
 	if r.AllAtOnce {
 		return kured.Lock{}, nil
@@ -205,7 +205,7 @@ func (r *Replacement) lock(ctx context.Context) (kured.Lock, error) {
 	return kured.Read(ctx, r.Kube, r.Kured, r.Now())
 }
 
-// takeOne looks at a node once more and takes it. If it does not, what the roster says of the node tells why.
+// takeOne reads a node again and reserves it. If it does not, the member in the roster has the reason.
 func (r *Replacement) takeOne(ctx context.Context, name string) (bool, error) {
 	m := r.roster.find(name)
 	n, err := r.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
@@ -239,8 +239,8 @@ func (r *Replacement) takeOne(ctx context.Context, name string) (bool, error) {
 	return true, nil
 }
 
-// asksToStay says what of a node, or of its pods, asks not to be disrupted; empty if nothing does, if that was allowed, or
-// where there is nothing to disrupt any more.
+// asksToStay returns the annotation of a node or pod against disruption. The result is empty if disruption is allowed,
+// or on an unready node.
 func (r *Replacement) asksToStay(ctx context.Context, n *corev1.Node) (string, error) {
 	if r.Drain.Disrupt || r.AllAtOnce || !nodestate.Ready(n) {
 		return "", nil

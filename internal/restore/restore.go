@@ -1,6 +1,8 @@
-// Package restore gives a pool's recipe back what it lost when it was pointed at a version. It finds what was kept, tells what
-// giving it back would change and what is in the way, and does it: each pass looks at the cloud, has package plan decide, and
-// does one thing. Nothing is kept in between, so that whoever starts it again after a crash goes on.
+// Package restore restores the parts that a pool's recipe lost in a promotion. The package finds the saved parts, shows
+// the change and the obstacles, and writes the recipe.
+//
+// Each pass reads the cloud, asks package plan, and does one step. No state is kept between passes, so that any process
+// can continue after a crash.
 package restore
 
 import (
@@ -24,34 +26,34 @@ import (
 	"github.com/kamino-dev/kamino/internal/savedrecipe"
 )
 
-// protectedKey is where an extension's protected settings stand in a Secret that names no key.
+// protectedKey is the default key of an extension's protected settings in a Secret.
 const protectedKey = "protectedSettings"
 
-// Wish is what somebody wants back.
+// Wish is a request for a restoration.
 type Wish struct {
-	// Version or Prototype with which it was lost; the latest that is kept if both are empty.
+	// Version or Prototype of the promotion that removed the parts; the latest saved recipe if both are empty.
 	Version, Prototype string
-	// CustomData names a Secret of Kamino's namespace that holds customData, as NAME or NAME/KEY; and Protected, by their
-	// extension, those that hold protected settings as JSON. So no content stands in an argument.
+	// CustomData names a Secret with customData in Kamino's namespace, as NAME or NAME/KEY. Protected names Secrets
+	// with protected settings as JSON, by extension. Secrets keep the content out of command lines.
 	CustomData string
 	Protected  map[string]string
-	// Incomplete leaves out what nobody gives.
+	// Incomplete omits the missing parts.
 	Incomplete bool
 }
 
-// Case is all that was found about a wish.
+// Case is the plan for a request.
 type Case struct {
-	// Kept is what the recipe lost, and Others are the Secrets with what it lost at other times.
+	// Kept is the saved recipe for the request. Others are the Secrets of earlier losses.
 	Kept   savedrecipe.Found
 	Others []string
-	// Change of the recipe, which nobody has made yet.
+	// Change is the planned change of the recipe.
 	Change cloud.RecipeChange
-	// Refusals: why it is not made.
+	// Refusals are the reasons against the change.
 	Refusals []cloud.Refusal
 }
 
-// Look finds what the recipe of the pool lost, and what giving it back would change. It changes nothing. What is not there, or
-// not to be believed, is a cluster.Refused.
+// Look finds the saved recipe and plans its restoration. Look changes nothing. A missing or untrusted saved recipe
+// returns a cluster.Refused.
 func Look(ctx context.Context, provider cloud.Provider, secrets savedrecipe.Secrets, h history.History, prototypes []v1alpha1.Prototype, w Wish) (Case, error) {
 	restorer, able := cloud.As[cloud.Restorer](provider)
 	if !able {
@@ -84,7 +86,7 @@ func Look(ctx context.Context, provider cloud.Provider, secrets savedrecipe.Secr
 	return c, nil
 }
 
-// pick is the saved recipe that is meant; all are those of the pool, the latest first.
+// pick returns the saved recipe for the request. all has the saved recipes of the pool, latest first.
 func pick(pool, namespace string, all []savedrecipe.Found, w Wish) (savedrecipe.Found, error) {
 	i := slices.IndexFunc(all, func(f savedrecipe.Found) bool {
 		return (w.Prototype == "" || f.Prototype == w.Prototype) && (w.Version == "" || f.Version != "" && imageversion.Compare(f.Version, w.Version) == 0)
@@ -104,7 +106,8 @@ func pick(pool, namespace string, all []savedrecipe.Found, w Wish) (savedrecipe.
 	return all[i], nil
 }
 
-// given is what a person gives of what the cloud gave out to nobody. What was kept of customData counts less.
+// given returns the parts from the caller for parts that the cloud never returned. A part from the caller has
+// precedence over saved customData.
 func given(ctx context.Context, secrets savedrecipe.Secrets, kept savedrecipe.Found, w Wish) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	if kept.CustomData != nil {
@@ -130,7 +133,7 @@ func given(ctx context.Context, secrets savedrecipe.Secrets, kept savedrecipe.Fo
 	return all, nil
 }
 
-// content of SECRET[/KEY] in Kamino's namespace.
+// content reads SECRET[/KEY] in Kamino's namespace.
 func content(ctx context.Context, s savedrecipe.Secrets, name, key string) ([]byte, error) {
 	name, named, isNamed := strings.Cut(name, "/")
 	if isNamed {
@@ -148,31 +151,31 @@ func content(ctx context.Context, s savedrecipe.Secrets, name, key string) ([]by
 	return secret.Data[key], nil
 }
 
-// Restoration has a recipe get back what it lost.
+// Restoration writes the lost parts back into a recipe.
 type Restoration struct {
 	Cloud cloud.Provider
-	// Shown is the change that was shown to whoever decided this. A recipe that has become another one since is left alone.
+	// Shown is the change shown for the decision. A recipe that has changed since is left alone.
 	Shown cloud.RecipeChange
 }
 
-// Result of a pass.
+// Result is the result of a pass.
 type Result struct {
-	// Did is the step that was taken; plan.Done if nothing is left.
+	// Did is the step of the pass; plan.Done if nothing is left to do.
 	Did plan.Action
-	// After is when the next pass is due.
+	// After is the pause before the next pass.
 	After time.Duration
-	// Conflict with somebody who wrote the pool at the same moment; nil if there was none.
+	// Conflict is the error after a concurrent write to the pool; else nil.
 	Conflict error
 }
 
-// tempo is the pause before another try.
-const tempo = time.Second
+// pollInterval is the pause before another try.
+const pollInterval = time.Second
 
-// ErrChanged is returned where somebody changed the recipe since what would change was shown.
+// ErrChanged is returned if another client changed the recipe after the change was shown.
 var ErrChanged = errors.New("somebody changed the recipe since, and it is left as it is: run the same command again")
 
-// Pass looks and takes one step. What may pass by itself, a conflict with somebody who writes the pool at the same moment
-// (an autoscaler that changes its size is one), is no error: the next pass tries again.
+// Pass reads the cloud and does one step. A conflict with a concurrent write, for example of an autoscaler, is no
+// error: the next pass tries again.
 func (r *Restoration) Pass(ctx context.Context) (Result, error) {
 	restorer, able := cloud.As[cloud.Restorer](r.Cloud)
 	if !able || r.Shown.Restores == nil {
@@ -180,7 +183,7 @@ func (r *Restoration) Pass(ctx context.Context) (Result, error) {
 	}
 	now, err := restorer.RestoreChange(ctx, r.Shown.Pool, *r.Shown.Restores)
 	if err != nil {
-		return Result{After: tempo}, err
+		return Result{After: pollInterval}, err
 	}
 	done := Result{Did: plan.Next(plan.Facts{Back: now.Done, AsShown: r.asShown(now)})}
 	switch done.Did {
@@ -189,7 +192,7 @@ func (r *Restoration) Pass(ctx context.Context) (Result, error) {
 		return done, ErrChanged
 	case plan.Write:
 		if err = r.Cloud.SetRecipe(ctx, now); cloud.Is(err, cloud.Conflict) {
-			done.After, done.Conflict, err = tempo, err, nil
+			done.After, done.Conflict, err = pollInterval, err, nil
 		}
 	}
 	return done, err
@@ -199,19 +202,19 @@ func (r *Restoration) asShown(now cloud.RecipeChange) bool {
 	return strings.EqualFold(now.From, r.Shown.From) && cloud.SameParts(now.Keeps, r.Shown.Keeps) && cloud.SameParts(now.Adds, r.Shown.Adds)
 }
 
-// patience is how often a run writes.
-const patience = 4
+// maxAttempts is the largest number of writes of a run.
+const maxAttempts = 4
 
-// Run makes passes until nothing is left to do, with the pauses between them made by wait.
+// Run makes passes until nothing is left to do. wait makes the pauses.
 func (r *Restoration) Run(ctx context.Context, wait func(context.Context, time.Duration) error) error {
 	for writes := 1; ; writes++ {
 		done, err := r.Pass(ctx)
 		switch {
 		case err != nil || done.Did == plan.Done:
 			return err
-		case writes == patience && done.Conflict != nil:
+		case writes == maxAttempts && done.Conflict != nil:
 			return fmt.Errorf("somebody changed the pool each time; run the same command again: %w", done.Conflict)
-		case writes > patience:
+		case writes > maxAttempts:
 			return fmt.Errorf("the cloud took the change %d times and does not show it: run the same command again", writes)
 		}
 		if err := wait(ctx, done.After); err != nil {

@@ -187,8 +187,8 @@ func TestMeanwhile(t *testing.T) {
 		want      string
 	}{
 		"nobody is in the way":                 {writes: 1, want: restored},
-		"somebody changes the size":            {conflicts: patience - 1, writes: patience, want: restored},
-		"somebody changes it each time":        {conflicts: 100, kind: cloud.Conflict, writes: patience, want: promoted},
+		"somebody changes the size":            {conflicts: maxAttempts - 1, writes: maxAttempts, want: restored},
+		"somebody changes it each time":        {conflicts: 100, kind: cloud.Conflict, writes: maxAttempts, want: promoted},
 		"somebody points it elsewhere":         {meanwhile: func(s *stage) { s.cloud.ChangeRecipe(s.pool, "theirs") }, changed: true, want: "theirs[]"},
 		"somebody adds what runs before it":    {meanwhile: func(s *stage) { s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+version, "extension x") }, changed: true, want: strings.TrimSuffix(promoted, "]") + "extension x]"},
 		"somebody restored it":                 {meanwhile: func(s *stage) { s.cloud.ChangeRecipe(s.pool, "generic", "customData", "extension cse") }, want: restored},
@@ -219,7 +219,7 @@ func TestMeanwhile(t *testing.T) {
 			if test.kind != "" && !cloud.Is(err, test.kind) || errors.Is(err, ErrChanged) != test.changed || (err == nil) != (test.kind == "" && !test.changed) {
 				t.Errorf("%v", err)
 			}
-			if writes != test.writes || s.recipe() != test.want || pauses != min(test.conflicts, patience-1) {
+			if writes != test.writes || s.recipe() != test.want || pauses != min(test.conflicts, maxAttempts-1) {
 				t.Errorf("%d writes, %d pauses, the recipe is %s", writes, pauses, s.recipe())
 			}
 		})

@@ -1,6 +1,6 @@
-// Package rollback carries out what package history decides about a pool's versions: a rollback, a promotion, a quarantine
-// and its end, a retirement. Each pass looks at the cloud, has package plan decide, and does one thing; nothing is kept in
-// between, so that whoever starts it again after a crash goes on.
+// Package rollback carries out the decisions of package history: rollback, promotion, quarantine, release and
+// retirement. Each pass reads the cloud, asks package plan, and does one step. No state is kept between passes, so that
+// any process can continue after a crash.
 package rollback
 
 import (
@@ -17,43 +17,44 @@ import (
 	"github.com/kamino-dev/kamino/internal/savedrecipe"
 )
 
-// Change is what a pool's versions and its recipe are to become.
+// Change is the wanted state of a pool's versions and recipe.
 type Change struct {
 	Cloud cloud.Provider
 	Pool  cloud.PoolID
-	// Name of the pool, for sentences.
+	// Name is the pool's name for messages.
 	Name string
-	// Version that gets the Tags; an empty value removes one.
+	// Version gets the Tags. An empty value removes a tag.
 	Version string
 	Tags    map[string]string
-	// To is the version that the recipe is to name; empty if it stays as it is.
+	// To is the version for the recipe; empty if the recipe stays.
 	To string
-	// From is the version that it leaves, or FromImage the image, as the cloud writes it.
+	// From is the recipe's version before the change, or FromImage the image as the cloud writes it.
 	From, FromImage string
-	// Bootstrap: what bootstraps a node leaves the recipe, too. It is kept first by Secrets, under Prototype's name.
+	// Bootstrap is true if the recipe also loses its bootstrap data. Secrets saves the data under Prototype's name
+	// first.
 	Bootstrap bool
 	Secrets   savedrecipe.Secrets
 	Prototype string
-	// Retires deletes Version.
+	// Retires is true if Version is to be deleted.
 	Retires bool
 }
 
-// Of is the change that a rollback is.
+// Of returns the change of a rollback.
 func Of(r history.Rollback, provider cloud.Provider, pool cloud.PoolID) *Change {
 	return &Change{Cloud: provider, Pool: pool, Name: r.Pool, Version: r.From, Tags: r.Tags, To: r.To, From: r.From}
 }
 
-// OfMark is the change that a quarantine is, or its end.
+// OfMark returns the change of a quarantine or a release.
 func OfMark(m history.Mark, provider cloud.Provider, pool cloud.PoolID) *Change {
 	return &Change{Cloud: provider, Pool: pool, Name: m.Pool, Version: m.Version, Tags: m.Tags}
 }
 
-// OfRetirement is the change that a retirement is.
+// OfRetirement returns the change of a retirement.
 func OfRetirement(r history.Retirement, provider cloud.Provider, pool cloud.PoolID) *Change {
 	return &Change{Cloud: provider, Pool: pool, Name: r.Pool, Version: r.Version, Retires: true}
 }
 
-// OfPromotion is the change that the promotion of a version is which is there already.
+// OfPromotion returns the change of the promotion of an existing version.
 func OfPromotion(p history.Promotion, provider cloud.Provider, pool cloud.PoolID, secrets savedrecipe.Secrets) *Change {
 	return &Change{
 		Cloud: provider, Pool: pool, Name: p.Pool, Version: p.Version, To: p.Version, FromImage: p.From, Bootstrap: p.RemovesBootstrap,
@@ -61,35 +62,34 @@ func OfPromotion(p history.Promotion, provider cloud.Provider, pool cloud.PoolID
 	}
 }
 
-// Result of a pass.
+// Result is the result of a pass.
 type Result struct {
-	// Did is the step that was taken; plan.Done if nothing is left.
+	// Did is the step of the pass; plan.Done if nothing is left to do.
 	Did plan.Action
-	// Saved names the Secret with what the recipe loses; empty as long as nothing is to be kept.
+	// Saved names the Secret with the lost parts of the recipe; empty if there are none.
 	Saved string
-	// After is when the next pass is due.
+	// After is the pause before the next pass.
 	After time.Duration
-	// Conflict with somebody who wrote the pool at the same moment; nil if there was none.
+	// Conflict is the error after a concurrent write to the pool; else nil.
 	Conflict error
 }
 
-// Done tells that nothing is left to do.
+// Done reports whether nothing is left to do.
 func (r Result) Done() bool { return r.Did == plan.Done }
 
-// tempo is the pause between two passes: a cloud may show what was written a little later.
-const tempo = time.Second
+// pollInterval is the pause between two passes, because a cloud may show a write with a delay.
+const pollInterval = time.Second
 
-// ErrElsewhere is returned where somebody pointed the recipe at something else meanwhile.
+// ErrElsewhere is returned if another client changed the recipe to a third version.
 var ErrElsewhere = errors.New("somebody pointed it elsewhere meanwhile")
 
-// Pass looks and takes one step. What may pass by itself, a conflict with somebody who writes the pool at the same moment, is
-// no error: the next pass tries again.
+// Pass reads the cloud and does one step. A conflict with a concurrent write is no error: the next pass tries again.
 func (c *Change) Pass(ctx context.Context) (Result, error) {
 	w, err := c.look(ctx)
 	if err != nil {
-		return Result{After: tempo}, err
+		return Result{After: pollInterval}, err
 	}
-	r := Result{Did: plan.Next(w.facts), Saved: w.secret, After: tempo}
+	r := Result{Did: plan.Next(w.facts), Saved: w.secret, After: pollInterval}
 	switch r.Did {
 	case plan.Done:
 		r.After = 0
@@ -114,17 +114,17 @@ func (c *Change) ref(version string) cloud.ImageRef {
 	return cloud.ImageRef{Pool: c.Pool, Version: version}
 }
 
-// world is what was seen.
-type world struct {
+// observed is the observed state.
+type observed struct {
 	facts  plan.Facts
 	recipe cloud.Recipe
-	// change of the recipe, if it is still to be written, and the secret that keeps what it takes away.
+	// change is the recipe's change still to be written, and secret the Secret for the lost parts.
 	change cloud.RecipeChange
 	secret string
 }
 
-func (c *Change) look(ctx context.Context) (world, error) {
-	w := world{facts: plan.Facts{Tags: len(c.Tags) > 0, Points: c.To != "", Deletes: c.Retires}}
+func (c *Change) look(ctx context.Context) (observed, error) {
+	w := observed{facts: plan.Facts{Tags: len(c.Tags) > 0, Points: c.To != "", Deletes: c.Retires}}
 	if w.facts.Tags || w.facts.Deletes {
 		image, err := c.Cloud.Image(ctx, c.ref(c.Version))
 		if err != nil {
@@ -153,7 +153,7 @@ func (c *Change) look(ctx context.Context) (world, error) {
 	return w, err
 }
 
-// where is what the recipe names, seen from the decision.
+// where returns the recipe's state relative to the decision.
 func (c *Change) where(r cloud.Recipe) plan.Recipe {
 	switch {
 	case imageversion.Compare(r.Version, c.To) == 0 && !r.Latest:
@@ -173,8 +173,8 @@ func tagged(image cloud.Image, tags map[string]string) bool {
 	return true
 }
 
-// Run makes passes until nothing is left to do, with the pauses between them made by wait. It gives up after as many
-// passes in a row with the same step: the cloud takes the change and does not show it.
+// Run makes passes until nothing is left to do. wait makes the pauses. Run returns an error after maxAttempts passes with
+// the same step, because the cloud accepts the change but does not show it.
 func (c *Change) Run(ctx context.Context, wait func(context.Context, time.Duration) error) (Result, error) {
 	saved, last, again := "", plan.Done, 0
 	for {
@@ -189,10 +189,10 @@ func (c *Change) Run(ctx context.Context, wait func(context.Context, time.Durati
 		if again++; r.Did != last {
 			last, again = r.Did, 1
 		}
-		if again == patience && r.Conflict != nil {
+		if again == maxAttempts && r.Conflict != nil {
 			return r, r.Conflict
 		}
-		if again == patience {
+		if again == maxAttempts {
 			return r, fmt.Errorf("the cloud took the change of version %s %d times and does not show it: look again with `kamino history %s`, or run the same command again",
 				c.Version, again, c.Name)
 		}
@@ -202,5 +202,5 @@ func (c *Change) Run(ctx context.Context, wait func(context.Context, time.Durati
 	}
 }
 
-// patience is how many passes may take the same step one after the other.
-const patience = 30
+// maxAttempts is the largest number of passes in a row with the same step.
+const maxAttempts = 30

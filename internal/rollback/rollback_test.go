@@ -217,7 +217,7 @@ func TestWhatIsNotShown(t *testing.T) {
 			provider = deaf{faulty}
 		}
 		_, err := kinds[0].of(s, provider).Run(t.Context(), func(context.Context, time.Duration) error { pauses++; return nil })
-		if err == nil || pauses < patience-1 || cloud.Is(err, cloud.Conflict) != (loss.Err != nil) {
+		if err == nil || pauses < maxAttempts-1 || cloud.Is(err, cloud.Conflict) != (loss.Err != nil) {
 			t.Errorf("%v after %d pauses", err, pauses)
 		}
 	}

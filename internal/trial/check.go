@@ -1,7 +1,6 @@
-// Package trial decides whether a node that was built from a version for this alone shows the version to be good: by named
-// checks, in one order, each from what was seen of the node.
+// Package trial decides whether a version is good, by named checks of a trial node that was built from the version.
 //
-// It is pure. It builds no node, asks none, and knows no cloud: who does gives it what was seen.
+// The package is pure: callers build the node and pass in their observations.
 package trial
 
 import (
@@ -10,65 +9,66 @@ import (
 	"time"
 )
 
-// Result of a check, and of a trial.
+// Result is the result of a check, and of a trial.
 type Result string
 
 const (
-	// Pending: nobody can say yet.
+	// Pending: the result is not known yet.
 	Pending Result = "Pending"
 	Passed  Result = "Passed"
 	Failed  Result = "Failed"
-	// Inconclusive: nobody will be able to say this time, and the version is not to blame. It is never taken for a failure.
+	// Inconclusive: the result will stay unknown in this attempt, and the version is not the cause. It is never a
+	// failure.
 	Inconclusive Result = "Inconclusive"
-	// Skipped: there was nothing to check, or nobody asked for it.
+	// Skipped: there was nothing to check, or the check is off.
 	Skipped Result = "Skipped"
 )
 
-// Name of a check. The order of the constants is the order in which the checks stand.
+// Name is the name of a check. The constants are in the order of the checks.
 type Name string
 
 const (
-	// Provisioned: the cloud has made the instance, and it runs.
+	// Provisioned: the instance is created and running.
 	Provisioned Name = "Provisioned"
-	// Registered: it has a Node.
+	// Registered: the instance has a Node.
 	Registered Name = "Registered"
 	// Ready: the Node has been Ready for two minutes.
 	Ready Name = "Ready"
-	// Daemons: every DaemonSet that is healthy on the other nodes is Ready on this one, and has hardly been restarted.
+	// Daemons: every DaemonSet that is healthy on other nodes is Ready here, with few restarts.
 	Daemons Name = "DaemonSets"
-	// Identity: no other node has its machine ID or its system UUID.
+	// Identity: no other node has the machine ID or the system UUID of the node.
 	Identity Name = "Identity"
-	// Disk: the manifest on its disk is the one that the proof speaks of.
+	// Disk: the manifest on the disk matches the proof.
 	Disk Name = "Disk"
-	// Network: pods on it reach other nodes, Services and names, and are reached.
+	// Network: pods on the node reach other nodes, Services and DNS names, and are reachable.
 	Network Name = "Network"
-	// Images: a container image that is on its disk starts without a pull, and one that is not can be pulled.
+	// Images: a container image on the disk starts without a pull, and another image can be pulled.
 	Images Name = "Images"
-	// Job of the user's own.
+	// Job: the user's own job succeeds.
 	Job Name = "Job"
-	// Soaked: it has stayed Ready for as long as was asked for.
+	// Soaked: the node has stayed Ready for the soak time.
 	Soaked Name = "Soaked"
 )
 
-// Limits are the times that a trial takes. A field that is zero has its default.
+// Limits are the time limits of a trial. A zero field has its default.
 type Limits struct {
-	// Provision is how long the cloud may take to make the instance: ten minutes.
+	// Provision is the time for creating the instance. Default: ten minutes.
 	Provision time.Duration
-	// Register is how long a running instance may take until it has a Node: ten minutes.
+	// Register is the time from the running instance to the Node. Default: ten minutes.
 	Register time.Duration
-	// Ready is how long the Node may take to be Ready, and Daemons how long the DaemonSets may: ten minutes each.
+	// Ready is the time for the Node to become Ready, and Daemons for its DaemonSets. Default: ten minutes each.
 	Ready, Daemons time.Duration
-	// Settle is how long the Node must have been Ready: two minutes.
+	// Settle is how long the Node must have been Ready. Default: two minutes.
 	Settle time.Duration
-	// Soak is how long it must stay Ready: ten minutes.
+	// Soak is how long the Node must stay Ready. Default: ten minutes.
 	Soak time.Duration
-	// Measure is how long what a pod measures may take: five minutes.
+	// Measure is the time for measurements by pods. Default: five minutes.
 	Measure time.Duration
-	// Job is how long the user's own may take: ten minutes.
+	// Job is the time for the user's job. Default: ten minutes.
 	Job time.Duration
 }
 
-// Defaulted limits.
+// Defaulted returns the limits with defaults for zero fields.
 func (l Limits) Defaulted() Limits {
 	for _, limit := range []struct {
 		value    *time.Duration
@@ -84,11 +84,10 @@ func (l Limits) Defaulted() Limits {
 	return l
 }
 
-// Within are the limits of a trial that may take so long with every attempt, whose node must stay Ready for the time of the
-// soak: no single check takes more than half of the timeout, lest a trial end without the verdict that it could have had, and
-// nothing is waited for longer than for the soak before a node counts as Ready.
+// Within returns the limits of a trial with the timeout and the soak. No single check takes more than half of the
+// timeout, so that the trial can reach a verdict. Settle is at most the soak.
 func Within(timeout, soak time.Duration) Limits {
-	l := Limits{Soak: max(soak, 1)}.Defaulted() // no soak at all is not the default
+	l := Limits{Soak: max(soak, 1)}.Defaulted() // Defaulted would replace zero by ten minutes
 	for _, limit := range []*time.Duration{&l.Provision, &l.Register, &l.Ready, &l.Daemons, &l.Measure, &l.Job} {
 		*limit = min(*limit, timeout/2)
 	}
@@ -97,94 +96,92 @@ func Within(timeout, soak time.Duration) Limits {
 }
 
 const (
-	// mostRestarts of a DaemonSet's pod on the node.
+	// mostRestarts is the largest number of restarts of a DaemonSet's pod on the node.
 	mostRestarts = 2
-	// mostUnread looks in a row may fail before a trial is given up as one that nobody could watch.
+	// mostUnread is the number of failed looks in a row after which a trial is inconclusive.
 	mostUnread = 4
-	// tries is how often the soak fits into the time that a node gets to stay Ready, which it may lose for a moment.
+	// tries is how many soaks a node has in which to stay Ready, because readiness may be interrupted.
 	tries = 3
 )
 
-// Instance that the node runs on.
+// Instance is the instance of the trial node.
 type Instance struct {
-	// Running is since when it does; zero if it does not yet.
+	// Running is when the instance started to run; zero before the start.
 	Running time.Time
-	// Refused: the cloud has no room or quota for it, in its words. Nothing is known of the version then.
+	// Refused is the cloud's message about missing capacity or quota. Nothing is then known about the version.
 	Refused string
-	// Broken: the cloud could not make it from the image, in its words. Unclear: it could not make it, and does not say that the
-	// image is at fault.
+	// Broken is the cloud's error if the image is the cause. Unclear is the error if the cause is unknown.
 	Broken, Unclear string
-	// Gone: it was there, and somebody has removed it since.
+	// Gone is true if another client has removed the instance.
 	Gone bool
 }
 
-// Daemon is a DaemonSet that is healthy on the other nodes, as it is on this one.
+// Daemon is the state of a healthy DaemonSet on this node.
 type Daemon struct {
 	Name     string
 	Ready    bool
 	Restarts int32
-	// Why it is not Ready, if its pod says.
+	// Why is the reason from the pod for not being Ready, if known.
 	Why string
 }
 
-// Measure is what pods on the node have measured of one thing.
+// Measure is the result of one measurement by pods on the node.
 type Measure struct {
-	// Result is Pending while they do, and Skipped if there is nothing to measure with, such as a second node.
+	// Result is Pending during the measurement, and Skipped without a partner such as a second node.
 	Result Result
-	// Says what did not work, or why there is nothing to say.
+	// Says is the failure, or why there is no result.
 	Says string
 }
 
-// Facts are what was seen of a trial.
+// Facts are the observations of a trial.
 type Facts struct {
-	// Now is when this was seen.
+	// Now is the time of the observation.
 	Now time.Time
-	// Begun is when the cloud was asked for the instance.
+	// Begun is when the instance was requested.
 	Begun  time.Time
 	Limits Limits
 
-	// Unread is how many looks in a row have failed since, and Blind for how long nobody could look since the trial began,
-	// which is held against nobody.
+	// Unread is the number of failed looks in a row. Blind is the total time without looks since the start; it is held
+	// against no node.
 	Unread   int
 	Blind    time.Duration
 	Instance Instance
 
-	// Node is the Node's name and NodeUID its UID; empty if there is none. Registered is when it came to be.
+	// Node and NodeUID are those of the Node; empty without a Node. Registered is the creation of the Node.
 	Node, NodeUID string
 	Registered    time.Time
-	// Doubt is why no Node can be taken for the instance's own: two Nodes name the instance, or one did that is gone. Empty if
-	// nothing is doubtful.
+	// Doubt is why no Node can be attributed to the instance: two Nodes name the instance, or a Node was deleted; else
+	// empty.
 	Doubt string
-	// Unproven is why the Node is not known to be the instance's, or not known to be missing: any client may have made it, or deleted it.
-	// Empty if the kubelet's Lease says so, or if the cluster does not say.
+	// Unproven is why the Node, or its absence, is not trusted: any client may have created or deleted the Node.
+	// Unproven is empty if the kubelet's Lease confirms the Node, or if the cluster has no such Leases.
 	Unproven string
-	// Ready is what the kubelet says, and Changed since when; WasReady: it was before.
+	// Ready is the condition of the Node, and Changed its last change. WasReady is true if the Node was Ready before.
 	Ready, WasReady bool
 	Changed         time.Time
 
 	Daemons []Daemon
-	// IdentityKnown tells whether the node's IDs could be compared. Twins are the nodes that have one of them, too. DoubtfulTwins
-	// claim one and are not proven to have had it first, each with the reason.
+	// IdentityKnown is true if the node's IDs were compared. Twins are other nodes with one of the IDs. DoubtfulTwins
+	// claim an ID without evidence of an earlier claim; each has the reason.
 	IdentityKnown        bool
 	Twins, DoubtfulTwins []string
-	// Digest of the manifest on its disk, and what the proof says. Empty where nobody has read it.
+	// Digest is the manifest's digest on the disk, and Proven the digest in the proof. Empty if unread.
 	Digest, Proven string
 
 	Network, Images, Job Measure
 }
 
-// since is how long ago it was, without the time in which nobody looked.
+// since returns the time since t without the time in which no look was possible.
 func (f Facts) since(t time.Time) time.Duration { return f.Now.Sub(t) - f.Blind }
 
-// Check is one of them, with what it found.
+// Check is one check with its result.
 type Check struct {
 	Name    Name   `json:"name"`
 	Result  Result `json:"result"`
 	Message string `json:"message"`
 }
 
-// checks in their order. Each says what it found, or why it has not yet. Behind a gate that has not passed there is nothing
-// to look at.
+// checks in order. After a gate that has not passed, no further check is evaluated.
 var checks = []struct {
 	name Name
 	gate bool
@@ -202,7 +199,7 @@ var checks = []struct {
 	{Soaked, false, soaked},
 }
 
-// Names of the checks, in their order.
+// Names returns the names of the checks in order.
 func Names() []Name {
 	names := make([]Name, len(checks))
 	for i, check := range checks {
@@ -316,7 +313,7 @@ func disk(f Facts) (Result, string) {
 	}
 }
 
-// measured is what pods say. Ones that do not end measure nothing, which is nobody's fault.
+// measured returns the result of pods. Pods that do not end in time are inconclusive.
 func (f Facts) measured(m Measure, limit time.Duration) (Result, string) {
 	switch {
 	case m.Result != Pending && m.Result != "":
@@ -342,10 +339,11 @@ func because(why string) string {
 	return " (" + why + ")"
 }
 
-// clock is the time after so long, rounded up to the minute: each look says the same, so that the status is written once.
+// clock formats the end of a remaining time, rounded up to the minute. Each look formats the same text, so that a status
+// with the text changes rarely.
 func (f Facts) clock(left time.Duration) string {
 	return f.Now.Add(left+time.Minute-1).UTC().Format("15:04") + " UTC"
 }
 
-// span is a time as sentences have it.
+// span formats a duration for messages.
 func span(d time.Duration) string { return max(d, 0).Round(time.Second).String() }

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// blame begins the reason of a quarantine that a trial ordered.
+// blame begins the reason of a quarantine by a trial.
 const blame = "trial: "
 
-// longest is the longest value of a tag that every cloud takes. Source: Azure's limit for tags.
+// longest is the longest tag value that every cloud allows, in bytes. Source: Azure's limit for tags.
 const longest = 256
 
-// Mark is a verdict as cloud.TagTrial carries it.
+// Mark returns a verdict as the value of cloud.TagTrial.
 func Mark(result Result, at time.Time) string {
 	return fmt.Sprintf("%s %s", result, at.UTC().Format(time.RFC3339))
 }
 
-// Read a mark. Of what nobody has written so, nothing is known: the version was not tried.
+// Read parses a mark. A malformed mark means that the version was not tried: empty and zero.
 func Read(mark string) (result Result, at time.Time) {
 	word, when, _ := strings.Cut(mark, " ")
 	at, err := time.Parse(time.RFC3339, when)
@@ -27,7 +27,7 @@ func Read(mark string) (result Result, at time.Time) {
 	return result, at
 }
 
-// Blame is why a version that has failed is quarantined, as cloud.TagQuarantined carries it.
+// Blame returns the quarantine reason of a failed version, as the value of cloud.TagQuarantined.
 func Blame(message string) string {
 	text := blame + message
 	if len(text) > longest {
@@ -36,11 +36,11 @@ func Blame(message string) string {
 	return text
 }
 
-// Blamed is the message of a quarantine that a trial ordered; ok tells whether one did.
+// Blamed returns the message in a quarantine by a trial; ok is false for any other quarantine.
 func Blamed(quarantine string) (message string, ok bool) { return strings.CutPrefix(quarantine, blame) }
 
-// Unseen is what a trial comes to when looks in a row have failed, the last one for that reason: nothing that was seen
-// before is judged again.
+// Unseen returns the verdict after failed looks in a row. why is the error of the last look. Earlier facts are not
+// judged again.
 func Unseen(looks int, why string) Verdict {
 	if looks >= mostUnread {
 		return Verdict{Result: Inconclusive, Message: fmt.Sprintf("the last %d looks at the trial failed: %s", looks, why)}

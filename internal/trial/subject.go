@@ -5,39 +5,40 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Subject is what somebody needs to know who looks at the node of a trial.
+// Subject has the inputs for observing the node of a trial.
 type Subject struct {
-	// Prototype that the version was captured by: its name, UID, pool, version and settings, defaults filled in.
+	// Prototype is the capture of the version. Its settings have defaults.
 	Prototype *v1alpha1.Prototype
-	// Pool of the version, in its cloud.
+	// Pool is the pool of the version in its cloud.
 	Pool cloud.PoolID
-	// Spec of this attempt, whose name is unique for the Prototype and the attempt.
+	// Spec is the trial of this attempt. Its name is unique for the Prototype and the attempt.
 	Spec cloud.TrialSpec
-	// Attempt, from 1 on.
+	// Attempt is the number of the attempt, from 1 on.
 	Attempt int32
-	// Instances that were built for it, as the cloud tells. In the pool that is every one that was built from the version;
-	// none of them may get users' pods before the verdict.
+	// Instances are the cloud's instances for the attempt. In a trial in the pool these are all instances of the
+	// version. Users' pods must not run on any of these before the verdict.
 	Instances []cloud.Instance
-	// Known are the attempt's instances and their Nodes as earlier looks left them, from the Prototype's record.
+	// Known are the attempt's instances and Nodes from earlier looks, from the Prototype's record.
 	Known []v1alpha1.TrialNodeRecord
-	// Overdue tells that the removal takes longer than it may: Nodes that are still waited for are returned to service.
+	// Overdue is true if the removal takes too long. Nodes still in removal then return to service.
 	Overdue bool
-	// Stay tells that they stay in the pool: a person has promoted the version since the trial let go of the recipe.
+	// Stay is true if the instances stay in the pool: a person has promoted the version after the trial.
 	Stay bool
-	// Image is the version, with its tags.
+	// Image is the version with its tags.
 	Image cloud.Image
-	// Facts as far as they are known without the cluster: Now, Begun, Limits, Unread, Blind, Instance and Proven.
+	// Facts are the facts known without the cluster: Now, Begun, Limits, Unread, Blind, Instance and Proven.
 	Facts Facts
 }
 
-// Sight is what somebody saw of it.
+// Sight is the observation of a trial.
 type Sight struct {
-	// Facts are the Subject's, with what the cluster says of the node.
+	// Facts are the Subject's facts completed by the cluster.
 	Facts Facts
-	// Node is what the trial node says of itself; nil while there is none.
+	// Node is the trial node's status; nil without a node.
 	Node *v1alpha1.TrialNode
-	// Known is what the next look has to be given. It holds even where the look failed.
+	// Known is the input for the next look. Known is valid even if the look failed.
 	Known []v1alpha1.TrialNodeRecord
-	// TwinInstances are the instances of Facts.Twins, by the Node's name. The cloud is still to be asked whether it has them.
+	// TwinInstances are the instances of Facts.Twins by node name. The caller still has to check the instances in the
+	// cloud.
 	TwinInstances map[string]cloud.InstanceID
 }

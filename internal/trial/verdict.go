@@ -2,21 +2,21 @@ package trial
 
 import "fmt"
 
-// Verdict on a version.
+// Verdict is the decision about a version.
 type Verdict struct {
-	// Result is never Skipped. The version may be used if it is Passed, and must not be if it is Failed.
+	// Result is never Skipped. The version may be used after Passed, and must not be used after Failed.
 	Result Result `json:"result"`
-	// Message is that of the check that decided.
+	// Message is the message of the deciding check.
 	Message string `json:"message"`
-	// Checks, each with what it found, in their order. Those that were not come to are pending.
+	// Checks are all checks in order. Checks not reached are Pending.
 	Checks []Check `json:"checks"`
 }
 
-// severity orders what several checks come to: a failure decides, then what is still open, then what stays open.
+// severity orders the results of several checks: a failure decides, then pending, then inconclusive.
 var severity = map[Result]int{Skipped: 0, Passed: 0, Inconclusive: 1, Pending: 2, Failed: 3}
 
-// Judge the trial. The first checks are gates, without which there is nothing to check; of the others the first failure in
-// their order decides.
+// Judge evaluates the checks of a trial. The first checks are gates for the others. Among the others the first failure
+// decides.
 func Judge(f Facts) Verdict {
 	f.Limits = f.Limits.Defaulted()
 	v := Verdict{Result: Passed, Message: "every check has passed"}
@@ -36,7 +36,7 @@ func Judge(f Facts) Verdict {
 	return v
 }
 
-// weigh has a check decide if it weighs more than those before it.
+// weigh lets a check decide if its result is more severe than the results before.
 func (v *Verdict) weigh(c Check) {
 	if severity[c.Result] > severity[v.Result] {
 		v.Result, v.Message = c.Result, fmt.Sprintf("%s: %s", c.Name, c.Message)

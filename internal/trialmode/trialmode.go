@@ -1,4 +1,4 @@
-// Package trialmode finds where a pool's versions can be tried, for whoever decides about a capture and has not been told.
+// Package trialmode finds the mode for trials of a pool's versions if the settings name no mode.
 package trialmode
 
 import (
@@ -9,13 +9,16 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// impossible are reasons for which no trial of a mode can be had in a pool, whatever is granted or mended. Another mode may do.
+// impossible are the permanent reasons against a mode in a pool. Permissions or repairs do not help; another mode may
+// be possible.
 var impossible = []string{cloud.PromotionRemoves, cloud.PoolNotCopyable, cloud.PoolAtMaximum, cloud.TrialBesideOnly}
 
-// Find tells where a version of the pool is tried that is captured with the settings: where they say; else apart if its
-// promotion takes the bootstrap out of the recipe, since nothing is missing beside the pool then, and in the pool if it does not;
-// else in the way that is left. Where neither can be had it is the one that would come first, so that the preflight says
-// why; and Off where the cloud has no way to try anything. With an error it is the one that would come first, too.
+// Find returns the trial mode for a version of the pool under the settings. The mode of the settings has precedence.
+// Otherwise Find prefers TrialApart if the promotion removes the bootstrap, else TrialInPool, and takes the other mode
+// if the preferred mode is impossible.
+//
+// If no mode is possible, or after an error, Find returns the preferred mode, so that the preflight explains the
+// problem. Find returns TrialOff if the cloud has no trials.
 func Find(ctx context.Context, provider cloud.Provider, pool cloud.PoolID, version string, s v1alpha1.Settings) (v1alpha1.TrialMode, error) {
 	if s.Trial.Mode != "" {
 		return s.Trial.Mode, nil

@@ -1,6 +1,6 @@
-// Package plan decides how the nodes of a pool are built anew: the next step of a node that is taken (Next), and which node
-// is taken next (Choose). It reads facts alone, so that whoever is asked after a crash goes on, and nothing is done twice
-// that is done already. Each refusal says what is in the way and what to do about it.
+// Package plan decides how the nodes of a pool are rebuilt: the next step of a reserved node (Next), and the next node
+// (Choose). The package is pure, so that any process can continue after a crash and no step is done twice. Each refusal
+// has its obstacle and its remedy.
 package plan
 
 import (
@@ -13,127 +13,127 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// Action is what is done to a node that is taken.
+// Action is a step with a reserved node.
 type Action string
 
-// The actions. Each may be repeated.
+// The actions. Each action may be repeated.
 const (
-	// Wait: what is awaited comes by itself.
+	// Wait: no action is needed for now.
 	Wait Action = "Wait"
-	// Take is the first of them: it writes on the node who has it, and how it was. Choose says which.
+	// Take reserves the node and records its state. Choose returns the node.
 	Take Action = "Take"
-	// Cordon keeps new pods from it.
+	// Cordon marks the node unschedulable.
 	Cordon Action = "Cordon"
-	// Evict asks the pods that are left to go.
+	// Evict evicts the remaining pods.
 	Evict Action = "Evict"
-	// Ask writes down that its cloud is asked, asks it to rebuild the node, and takes the answer into the facts: it is the one
-	// action behind which Next is to be asked again at once.
+	// Ask records the request, asks the cloud to rebuild the node, and stores the answer in the facts. Next is called
+	// again right after Ask, and after no other action.
 	Ask Action = "Ask"
-	// Release gives it back to service, rebuilt.
+	// Release returns the rebuilt node to service.
 	Release Action = "Release"
-	// GiveBack gives it back as it was, because it can't be rebuilt.
+	// GiveBack returns the node to service without a rebuild.
 	GiveBack Action = "GiveBack"
-	// Keep leaves it held, because nobody knows what became of it: a person must look.
+	// Keep keeps the node reserved, because its state is unknown. A person must look.
 	Keep Action = "Keep"
-	// Drop: there is nothing left to do to it.
+	// Drop: nothing is left to do with the node.
 	Drop Action = "Drop"
 )
 
-// Answer is what the cloud said in this pass when it was asked to rebuild a node.
+// Answer is the cloud's answer in this pass to the request for a rebuild.
 type Answer string
 
 // The answers.
 const (
-	// Unasked: it was not asked yet.
+	// Unasked: no request yet.
 	Unasked Answer = ""
-	// Working: it is at it.
+	// Working: the rebuild is in progress.
 	Working Answer = "Working"
-	// Complete: the instance runs on a disk that was made from the version.
+	// Complete: the instance runs from a disk of the version.
 	Complete Answer = "Complete"
-	// NoInstance: there is none behind the node any more.
+	// NoInstance: the node's instance does not exist any more.
 	NoInstance Answer = "NoInstance"
-	// Busy: it will do it later, for somebody else is at the instance or too much was asked.
+	// Busy: the cloud will do the rebuild later, because of another operation on the instance or throttling.
 	Busy Answer = "Busy"
-	// Elsewhere: the recipe names another version than the node is to be rebuilt from.
+	// Elsewhere: the recipe names another version than the wanted version.
 	Elsewhere Answer = "Elsewhere"
-	// Denied: it does not do it, however often it is asked.
+	// Denied: the cloud refuses the rebuild permanently.
 	Denied Answer = "Denied"
 )
 
 // Reasons why a node is not rebuilt.
 const (
-	// TakenAway: somebody else took the node, or its reservation.
+	// TakenAway: another client reserved the node or deleted its reservation.
 	TakenAway = "TakenAway"
-	// Unconfirmed: the node carries a reservation that no Lease confirms.
+	// Unconfirmed: the node has a reservation that no Lease confirms.
 	Unconfirmed = "Unconfirmed"
-	// PolicyGone: the policy that had the node taken is gone.
+	// PolicyGone: the policy behind the rebuild is deleted.
 	PolicyGone = "PolicyGone"
-	// InService: the node was uncordoned while it was being rebuilt, and takes pods.
+	// InService: the node was uncordoned during the rebuild, and accepts pods.
 	InService = "InService"
-	// PodsStuck: pods of it may not be evicted, because nothing makes them again.
+	// PodsStuck: some pods cannot be evicted, because no controller would create them again.
 	PodsStuck = "PodsStuck"
-	// NotDrained: a budget did not give way in time.
+	// NotDrained: a budget blocked an eviction until the deadline.
 	NotDrained = "NotDrained"
 	// RecipeMoved: the recipe names another version now.
 	RecipeMoved = "RecipeMoved"
-	// RebuildRefused: the cloud does not do it.
+	// RebuildRefused: the cloud refuses the rebuild.
 	RebuildRefused = "RebuildRefused"
-	// NotBack: the node is not Ready in time behind its rebuild.
+	// NotBack: the node is not Ready in time after its rebuild.
 	NotBack = "NotBack"
 )
 
-// Node is what is known of a node that is taken.
+// Node has the facts about a reserved node.
 type Node struct {
 	Name string
-	// To is the version that it is rebuilt from.
+	// To is the version for the rebuild.
 	To string
-	// Gone: there is no such Node any more.
+	// Gone is true if the Node does not exist any more.
 	Gone bool
-	// Held by this replacement; if not, By names who has it, and is empty if nobody does.
+	// Held is true if this replacement reserved the node. Otherwise By names the holder; empty without a holder.
 	Held bool
 	By   string
-	// Unconfirmed: it carries this replacement's reservation, and no Lease says so. GivenBack: it does not carry it any more, and is
-	// as it was before.
+	// Unconfirmed is true if the node has this replacement's reservation without a Lease. GivenBack is true if the
+	// reservation is gone and the node is as before.
 	Unconfirmed, GivenBack bool
-	// Unattended: no person asked for the rebuild, but a policy. PolicyGone: that policy is gone.
+	// Unattended is true if a policy requested the rebuild. PolicyGone is true if the policy is deleted.
 	Unattended, PolicyGone bool
-	// Cordoned and Ready are what it says of itself, and Rebooted that it runs under another boot than when it was taken.
+	// Cordoned and Ready are the state of the Node. Rebooted is true if the boot ID changed since the reservation.
 	Cordoned, Ready, Rebooted bool
-	// AtOnce: it is not drained. Force: pods that nothing makes again are lost, and at the end of the time budgets count no more.
+	// AtOnce skips the drain. Force deletes pods without a controller, and ignores budgets after the deadline.
 	AtOnce, Force bool
-	// Pods that have to leave, Stuck sentences of those that may not be evicted, and Blocked why one of them does not go. They
-	// are known before the cloud was asked.
+	// Pods is the number of pods that have to leave. Stuck explains pods that cannot be evicted, and Blocked one
+	// blocked eviction. The fields are set before the request to the cloud only.
 	Pods    int
 	Stuck   []string
 	Blocked string
-	// Overdue: the time to drain it is over, which was DrainTime.
+	// Overdue is true after the drain deadline. DrainTime is the time allowed.
 	Overdue   bool
 	DrainTime time.Duration
-	// Asked: it is written on the node that its cloud was asked to rebuild it, before this pass.
+	// Asked is true if the Node records a request to the cloud in an earlier pass.
 	Asked bool
-	// Late: the time to come back is over, which was ReadyTime.
+	// Late is true after the deadline for the node's return. ReadyTime is the time allowed.
 	Late      bool
 	ReadyTime time.Duration
-	// Answer of the cloud, and what it said if that is no success.
+	// Answer is the cloud's answer, and Said its message without success.
 	Answer Answer
 	Said   string
 }
 
-// Step is what to do to a node.
+// Step is the next step of a node.
 type Step struct {
 	Action Action
-	// Hard: pods are deleted in place of being evicted.
+	// Hard deletes pods instead of evicting them.
 	Hard bool
-	// Blocked: a budget holds a pod back for now.
+	// Blocked is true if a budget blocks an eviction for now.
 	Blocked bool
-	// Says is what becomes of the node, as part of a sentence behind its name; empty where there is nothing to tell.
+	// Says continues a sentence that begins with the node's name; empty without news.
 	Says string
-	// Refusal is why it is not rebuilt; nil if it is, or needs not be.
+	// Refusal is why the node is not rebuilt; nil if it is, or if no rebuild is needed.
 	Refusal *cloud.Refusal
 }
 
-// Next is the next step of a node. A node is asked about by its cloud only when nothing runs on it any more, unless it is one
-// of many that go at once; it is back only under another boot.
+// Next returns the next step of a node. The cloud is asked only after the drain, except with AtOnce. The node is back
+// only under a new boot.
 func Next(n Node) Step {
 	switch {
 	case n.Gone:
@@ -155,7 +155,7 @@ func Next(n Node) Step {
 	return n.answered()
 }
 
-// lost is the step of a node that this replacement does not hold.
+// lost returns the step of a node that this replacement does not hold.
 func (n Node) lost() Step {
 	switch {
 	case n.GivenBack:
@@ -184,8 +184,8 @@ func (n Node) drain() Step {
 	return Step{Action: Evict, Hard: n.Force && n.Overdue, Says: "drains: " + wording.Count(n.Pods, "pod") + " left"}
 }
 
-// answered is the step behind the cloud's answer. One that is complete and Ready for so long under its old boot was rebuilt
-// before it was taken.
+// answered returns the step after the cloud's answer. A complete instance that stays Ready under its old boot until the
+// deadline was rebuilt before the reservation.
 func (n Node) answered() Step {
 	switch {
 	case n.Answer == NoInstance:
@@ -210,7 +210,7 @@ func (n Node) answered() Step {
 	return Step{Action: Wait, Says: "is being rebuilt from version " + n.To}
 }
 
-// stopped is the end of a node that the cloud does not rebuild. One that it may have begun with stays held.
+// stopped ends a node that the cloud does not rebuild. A node whose rebuild may have begun stays reserved.
 func (n Node) stopped(reason, remedy string) Step {
 	if n.Asked {
 		return refused(Keep, reason, "is half-way and stays cordoned: "+n.Said, remedy)

@@ -12,24 +12,24 @@ import (
 
 // Reasons why a node is left alone.
 const (
-	// OwnNode: the process that rebuilds runs on it.
+	// OwnNode: the rebuilding process runs on the node.
 	OwnNode = "OwnNode"
-	// AsksToStay: it, or a pod of it, asks not to be disrupted.
+	// AsksToStay: the node or a pod has an annotation against disruption.
 	AsksToStay = "AsksToStay"
 )
 
-// Pool is what is known of the nodes of a pool some of which must go.
+// Pool has the facts about the nodes of a pool.
 type Pool struct {
 	Name string
-	// Limit is how many of its nodes may be out of service at once, those that are so anyway included.
+	// Limit is how many nodes may be out of service at once, for any reason.
 	Limit int
-	// AtOnce: there is no limit.
+	// AtOnce removes the limit.
 	AtOnce bool
-	// Careful: nodes that are cordoned count as out of service, too, and the only one that takes pods is left.
+	// Careful counts cordoned nodes as out of service, and never takes the last node that accepts pods.
 	Careful bool
-	// Kured is the node that kured reboots; empty if it reboots none.
+	// Kured is the node that kured is rebooting; empty if there is none.
 	Kured string
-	// KuredHolder says so in a sentence.
+	// KuredHolder is a sentence about the lock of kured.
 	KuredHolder string
 	Members     []Member
 }
@@ -37,34 +37,33 @@ type Pool struct {
 // Member is a node of the pool.
 type Member struct {
 	Name string
-	// Old: it was built from what must go.
+	// Old is true if the node was built from the image to be replaced.
 	Old bool
-	// Taken by this replacement; else Held names who has it, and is empty if nobody does.
+	// Taken is true if this replacement reserved the node. Otherwise Held names the holder; empty without a holder.
 	Taken bool
 	Held  string
-	// Ready and Cordoned are what it says of itself.
+	// Ready and Cordoned are the state of the Node.
 	Ready, Cordoned bool
-	// Own: this process runs on it.
+	// Own is true if this process runs on the node.
 	Own bool
-	// Failed is why it is not tried again now; nil if it is.
+	// Failed is why the node is not tried again now; nil if it may be tried.
 	Failed *cloud.Refusal
-	// Stays is what of it asks not to be disrupted; empty if nothing does, or if nobody has looked.
+	// Stays names the annotation against disruption; empty if there is none, or before the check.
 	Stays string
 }
 
-// Choice is which node to take, and what becomes of those that must go and are not taken.
+// Choice is the next node, with the state of the other old nodes.
 type Choice struct {
-	// Take is the node to take; empty if there is none now.
+	// Take is the node to reserve; empty if none can be reserved now.
 	Take string
-	// Left counts those that may be taken later, and Waiting is what keeps the first of them; empty if nothing does.
+	// Left is the number of nodes for later. Waiting is what delays the first of these; empty without delay.
 	Left    int
 	Waiting string
-	// Alone are those that are left alone, each with the reason.
+	// Alone are the nodes left alone, each with its refusal.
 	Alone map[string]cloud.Refusal
 }
 
-// Choose picks the next node: of those that must go one that is out of service anyway, because it costs nothing, then the
-// first by name.
+// Choose picks the next old node: a node that is already out of service first, because nothing is lost, then by name.
 func Choose(p Pool) Choice {
 	c := Choice{Alone: map[string]cloud.Refusal{}}
 	for _, m := range p.candidates(&c) {
@@ -86,7 +85,7 @@ func Choose(p Pool) Choice {
 	return c
 }
 
-// candidates are the nodes that must go and may be taken as far as they alone are concerned, in the order of their turn.
+// candidates returns the old nodes that may be reserved as far as each node alone matters, in order.
 func (p Pool) candidates(c *Choice) []Member {
 	var all []Member
 	for _, m := range p.Members {
@@ -118,8 +117,8 @@ func rank(m Member) int {
 	return 0
 }
 
-// full tells whether there is no room to take a node. One that is out of service anyway takes none, but there are never more
-// than the limit under way.
+// full reports whether no further node may be reserved. A node already out of service needs no room, but the nodes in
+// progress never exceed the limit.
 func (p Pool) full(m Member) bool {
 	taken := 0
 	for _, other := range p.Members {
@@ -130,7 +129,7 @@ func (p Pool) full(m Member) bool {
 	return taken >= p.Limit || !p.absentee(m) && p.out() >= p.Limit
 }
 
-// absentee tells whether a node is out of service.
+// absentee reports whether a node is out of service.
 func (p Pool) absentee(m Member) bool { return m.Taken || !m.Ready || p.Careful && m.Cordoned }
 
 func (p Pool) out() (n int) {
@@ -142,14 +141,14 @@ func (p Pool) out() (n int) {
 	return n
 }
 
-// alone tells whether no other node of the pool takes pods.
+// alone reports whether no other node of the pool accepts pods.
 func (p Pool) alone(m Member) bool {
 	return !slices.ContainsFunc(p.Members, func(other Member) bool {
 		return other.Name != m.Name && other.Ready && !other.Cordoned && !other.Taken
 	})
 }
 
-// absent names who is out of service, a few of them.
+// absent lists a few nodes that are out of service.
 func (p Pool) absent() string {
 	var names []string
 	for _, m := range p.Members {
@@ -168,7 +167,7 @@ func (p Pool) absent() string {
 	return strings.Join(names, ", ")
 }
 
-// wait counts a node that is not taken now, and keeps what it waits for if it is the first.
+// wait counts a node that is not reserved now. The first reason is kept.
 func (c *Choice) wait(what string) {
 	c.Left++
 	if c.Waiting == "" {

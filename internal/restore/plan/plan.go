@@ -1,5 +1,5 @@
-// Package plan decides the next step on the way to a recipe that has back what it lost, and what is in the way of it. It reads
-// facts alone, so that whoever is asked after a crash goes on, and of two who restore at once neither undoes the other.
+// Package plan decides the next step in restoring a recipe, and the obstacles. The package is pure, so that any process
+// can continue after a crash. Of two concurrent restorations neither undoes the other.
 package plan
 
 import (
@@ -11,25 +11,25 @@ import (
 // Action is one step.
 type Action string
 
-// The steps. Each may be repeated.
+// The steps. Each step may be repeated.
 const (
-	// Done: the recipe has all back that there is to give back.
+	// Done: the recipe has all available parts.
 	Done Action = "Done"
-	// Write has the recipe get it back.
+	// Write restores the parts of the recipe.
 	Write Action = "Write"
-	// Stop: the recipe is not what was shown to whoever decided this. Nothing is done.
+	// Stop: the recipe differs from the recipe shown for the decision. Nothing is written.
 	Stop Action = "Stop"
 )
 
-// Facts are what is known at one moment.
+// Facts are the observed facts.
 type Facts struct {
-	// Back: all that was kept, or given, stands in the recipe.
+	// Back is true if all saved or given parts are in the recipe.
 	Back bool
-	// AsShown: what the recipe names, what it keeps, and what it would get are what was shown.
+	// AsShown is true if the image, the kept parts and the added parts are as shown for the decision.
 	AsShown bool
 }
 
-// Next is the step to take. What is true already is looked at first: whoever was faster did the same.
+// Next returns the next step. Done comes first: a concurrent restoration may have done the same.
 func Next(f Facts) Action {
 	switch {
 	case f.Back:
@@ -40,11 +40,12 @@ func Next(f Facts) Action {
 	return Write
 }
 
-// PartMissing: a part that was lost was not saved, and nobody gives it.
+// PartMissing: a lost part was not saved, and the caller does not pass it.
 const PartMissing = "PartMissing"
 
-// Missing refuses a change that leaves out what nobody has, and says where each part is to be given: in a Secret of the
-// namespace. customData is the kind of part that is given as such; any other is an extension's protected settings.
+// Missing refuses a change without all parts, with the flag for each missing part. Parts are passed in a Secret of the
+// namespace. customData is the kind of part for --custom-data-from; any other part is the protected settings of an
+// extension.
 func Missing(change cloud.RecipeChange, namespace, customData string) []cloud.Refusal {
 	var refusals []cloud.Refusal
 	for _, part := range change.Missing {

@@ -1,56 +1,56 @@
-// Package plan decides the next step on the way to what package history has decided: a version's tags, the version that a
-// recipe names, or a version's end. It reads facts alone, from the goal backwards, so that whatever is true already is not
-// done again, and whoever is asked after a crash goes on.
+// Package plan decides the next step of a change to a pool's versions: tags, the version in the recipe, or a deletion.
+// The package is pure. It works backwards from the goal, so that finished steps are not repeated and any process can
+// continue after a crash.
 package plan
 
 // Action is one step.
 type Action string
 
-// The steps. Each may be repeated.
+// The steps. Each step may be repeated.
 const (
 	// Done: nothing is left to do.
 	Done Action = "Done"
-	// Tag writes the tags onto the version.
+	// Tag writes the tags of the version.
 	Tag Action = "Tag"
-	// Save keeps what the recipe is about to lose.
+	// Save saves the parts that the recipe is about to lose.
 	Save Action = "Save"
-	// Point has the recipe name the version.
+	// Point sets the version of the recipe.
 	Point Action = "Point"
 	// Delete deletes the version.
 	Delete Action = "Delete"
-	// Stop: somebody pointed the recipe elsewhere meanwhile. Nothing more is done.
+	// Stop: another client changed the recipe to a third version meanwhile. No further step is done.
 	Stop Action = "Stop"
 )
 
-// Recipe is what a pool's recipe names.
+// Recipe is the version in a pool's recipe relative to the decision.
 type Recipe string
 
-// What a recipe may name, seen from the decision.
+// Possible states of the recipe.
 const (
-	// Before is what it named when the decision was made.
+	// Before: the version at the time of the decision.
 	Before Recipe = "Before"
-	// Wanted is what it is to name.
+	// Wanted: the version of the decision.
 	Wanted Recipe = "Wanted"
-	// Other is something that neither the decision knew nor wants.
+	// Other: any other version.
 	Other Recipe = "Other"
 )
 
-// Facts are what is known at one moment.
+// Facts are the observed facts.
 type Facts struct {
-	// Tags are to stand on the version that is left, and Tagged that all of them do. Gone: there is no such version.
+	// Tags is true if tags are to be written, Tagged if all are written. Gone is true if the version does not exist.
 	Tags, Tagged, Gone bool
-	// Points: the recipe is to name another version, and Recipe is what it names.
+	// Points is true if the recipe is to be changed. Recipe is its current state.
 	Points bool
 	Recipe Recipe
-	// Loses: the recipe loses something with it, and Saved that it is kept.
+	// Loses is true if the recipe will lose parts, and Saved if the parts are saved.
 	Loses, Saved bool
-	// Deletes: a version is to go, and Deleted that it does.
+	// Deletes is true if the version is to be deleted, and Deleted if it is.
 	Deletes, Deleted bool
 }
 
-// Next is the step to take. The tags come first: a crash between the two writes then leaves a quarantined version that
-// everybody sees in use and that nothing promotes again. The other way round it would leave a bad version that the next
-// capture, or rollback, takes for a good one.
+// Next returns the next step. Tags come first: after a crash between the two writes a quarantined version is visibly in
+// use, and no promotion uses it again. In the other order the next capture or rollback would take a bad version for a
+// good one.
 func Next(f Facts) Action {
 	switch {
 	case f.Points && f.Recipe == Other:
