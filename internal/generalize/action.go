@@ -16,11 +16,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// maxIdentities is how many files of one rule are hashed for the manifest.
+// maxIdentities is the number of hashed files of one rule in the manifest.
 const maxIdentities = 64
 
-// apply does what one rule says. What goes wrong is the outcome's, so that the other rules still run and
-// the report is complete.
+// apply applies one rule. Errors go into the outcome, so that the other rules still run and the report is complete.
 func (r *Runner) apply(t *tree.Tree, rule *Rule, before *Before) Outcome {
 	o := Outcome{Rule: rule.ID, Action: rule.Action, Waived: r.waived(rule)}
 	matches, err := before.matches(t, rule)
@@ -30,7 +29,7 @@ func (r *Runner) apply(t *tree.Tree, rule *Rule, before *Before) Outcome {
 	}
 	step := applied{runner: r, tree: t, rule: rule, before: before, Outcome: &o}
 	if rule.Action == Forget {
-		if matches, err = step.remembering(matches); err != nil {
+		if matches, err = step.withContainers(matches); err != nil {
 			o.fail(err.Error())
 		}
 	}
@@ -59,7 +58,7 @@ func (r *Runner) apply(t *tree.Tree, rule *Rule, before *Before) Outcome {
 	return o
 }
 
-// applied is one rule at work.
+// applied is one rule during its application.
 type applied struct {
 	*Outcome
 	runner *Runner
@@ -68,12 +67,12 @@ type applied struct {
 	before *Before
 }
 
-// concerns says whether a match is one that the rule is about.
+// concerns reports whether the rule applies to a match.
 func (a *applied) concerns(m tree.Match) bool {
 	if a.rule.Only == "files" && m.Info.IsDir() || a.rule.excepts(m.Path) {
 		return false
 	}
-	// What a store knows of containers lies in the middle of the images that stay.
+	// Stores have records of containers among the images that stay.
 	return is(a.rule.Action, Keep, Refuse, Forget) || !a.before.protects(m.Path)
 }
 
@@ -99,12 +98,12 @@ func (a *applied) act(matches []tree.Match) error {
 		return a.each(matches, a.remove)
 	case Truncate:
 		return a.truncate()
-	default: // Refuse was seen to before, Keep asks for nothing.
+	default: // Refuse is handled earlier, and Keep needs no action.
 		return nil
 	}
 }
 
-// each acts on every match, and goes on after an error.
+// each acts on every match, and continues after an error.
 func (a *applied) each(matches []tree.Match, act func(tree.Match) error) error {
 	defer a.tree.Pass()()
 	var problems []error
@@ -132,7 +131,7 @@ func (a *applied) remove(m tree.Match) error {
 	return err
 }
 
-// unless says whether the rule's condition keeps what it would remove.
+// unless reports whether the rule's condition keeps the matches.
 func (a *applied) unless() (bool, error) {
 	u := a.rule.Unless
 	if u == nil || a.Found == 0 {
@@ -173,8 +172,7 @@ func (a *applied) edit(m tree.Match) error {
 	return a.tree.Replace(m.Path, edited, m.Info.Mode().Perm())
 }
 
-// truncate empties files; a link is left alone, because what it points to has a rule of its own or is
-// found not empty by the second look.
+// truncate empties files. Links are skipped: the target has its own rule, or the second look reports a non-empty file.
 func (a *applied) truncate() error {
 	for _, p := range a.rule.Paths {
 		rel := tree.Rel(p)
@@ -209,7 +207,7 @@ func (a *applied) install() error {
 	if whyNotInstalled(a.tree, a.rule) == "" {
 		return nil
 	}
-	// A file with another mode hands it on when it is replaced; this one's mode is the profile's.
+	// Replacing would keep the mode of the old file, but the profile sets the mode.
 	if _, err := a.tree.Remove(p, nil); err != nil {
 		return err
 	}
@@ -217,7 +215,7 @@ func (a *applied) install() error {
 	return a.tree.Replace(p, a.rule.content, a.rule.mode)
 }
 
-// record appends a line for this generation, unless the last line is of it already.
+// record appends a line for this generation, unless the last line already is.
 func (a *applied) record() error {
 	p := tree.Rel(a.rule.Paths[0])
 	content, err := optional(a.tree, p)
@@ -237,7 +235,7 @@ func (a *applied) record() error {
 	return a.tree.Replace(p, append(content, line...), 0o644)
 }
 
-// generationKey comes before the hash of the machine ID, which tells generations apart.
+// generationKey precedes the hash of the machine ID. The hash distinguishes generations.
 const generationKey = "machine-id-sha256="
 
 func dash(s string) string {
@@ -247,8 +245,8 @@ func dash(s string) string {
 	return s
 }
 
-// recorded says whether the last line of an ancestry log is of the generation that the machine is. One
-// that has lost its machine ID is the generation of the last line, whichever that is.
+// recorded reports whether the last line of an ancestry log is for the machine's generation. A machine without a
+// machine ID belongs to the generation of the last line.
 func recorded(content []byte, before *Before) bool {
 	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
 	_, id, found := strings.Cut(lines[len(lines)-1], generationKey)

@@ -14,25 +14,24 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// Before is what must be known of a machine before its identity is taken away, because afterwards it
-// cannot be found any more.
+// Before has the facts about a machine that cannot be found after its identity is removed.
 type Before struct {
-	// Names that the machine has.
+	// Names are the machine's host names.
 	Names []string
-	// OS is the ID of its os-release, "linux" if it has none (the default of os-release(5)).
+	// OS is the ID in os-release; "linux" without an ID, the default of os-release(5).
 	OS string
-	// MachineID is the SHA-256 of its machine ID in hex, empty if it has none.
+	// MachineID is the SHA-256 of the machine ID in hex; empty without a machine ID.
 	MachineID string
 
 	id string
 	// spared are layers that stay, as paths of the tree.
 	spared []string
 	kept   map[string][]string
-	// named are what files named before they were edited, by the rule that removes it.
+	// named has the swap files named in files before their edit, by the removing rule.
 	named map[string][]string
 }
 
-// LookBefore reads a tree that is still a machine. Names are what else the machine is known to be called.
+// LookBefore reads the facts from a tree before generalizing. names are further host names of the machine.
 func LookBefore(t *tree.Tree, p *Profile, names ...string) (*Before, error) {
 	b := &Before{OS: "linux", kept: map[string][]string{}, named: map[string][]string{}}
 	if id, err := optional(t, "etc/machine-id"); err != nil {
@@ -71,8 +70,8 @@ func LookBefore(t *tree.Tree, p *Profile, names ...string) (*Before, error) {
 	return b, nil
 }
 
-// masked is a path without the machine's ID, which journald names a directory after: the manifest stays on
-// the disk, and must not carry to each clone what was taken from it.
+// masked returns a path without the machine ID, because journald names a directory after the ID. The manifest stays on
+// the disk, and must not copy the ID to clones.
 func (b *Before) masked(p string) string {
 	if len(b.id) < 16 {
 		return p
@@ -80,7 +79,7 @@ func (b *Before) masked(p string) string {
 	return strings.ReplaceAll(p, b.id, "<machine-id>")
 }
 
-// optional reads a file that need not be there. One that cannot be read as a file is an error.
+// optional reads a file that may be missing. Any other failure to read is an error.
 func optional(t *tree.Tree, p string) ([]byte, error) {
 	content, err := t.Read(p)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -102,7 +101,7 @@ func (b *Before) addName(name string) {
 	}
 }
 
-// owns says whether a name in a hosts file is one of the machine's.
+// owns reports whether a name in a hosts file is the machine's name.
 func (b *Before) owns(name string) bool {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	return slices.ContainsFunc(b.Names, func(own string) bool {
@@ -110,7 +109,7 @@ func (b *Before) owns(name string) bool {
 	})
 }
 
-// protects says whether a path is one that stays, or lies below one.
+// protects reports whether a path stays, or is below a path that stays.
 func (b *Before) protects(p string) bool {
 	for _, paths := range b.kept {
 		for _, kept := range paths {
@@ -122,7 +121,7 @@ func (b *Before) protects(p string) bool {
 	return false
 }
 
-// protectsBelow says whether something below a path stays.
+// protectsBelow reports whether something below a path stays.
 func (b *Before) protectsBelow(p string) bool {
 	for _, paths := range b.kept {
 		if slices.ContainsFunc(paths, func(kept string) bool { return strings.HasPrefix(kept, p+"/") }) {
@@ -146,7 +145,7 @@ func keptBy(t *tree.Tree, r *Rule) ([]string, error) {
 	return paths, nil
 }
 
-// osID finds ID= in an os-release file.
+// osID returns the value of ID= in an os-release file.
 func osID(content []byte) string {
 	lines := bufio.NewScanner(bytes.NewReader(content))
 	for lines.Scan() {

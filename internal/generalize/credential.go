@@ -15,18 +15,18 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// What is told of a certificate comes from a disk and goes into an annotation, so that it is bounded.
+// Limits of the certificate data that goes from the disk into an annotation.
 const (
 	maxCredentials = 4
 	maxGroups      = 4
 	maxName        = 64
 )
 
-// embeddedCertificate is a client certificate in a kubeconfig.
+// embeddedCertificate matches a client certificate in a kubeconfig.
 var embeddedCertificate = regexp.MustCompile(`(?m)^[ \t]*"?client-certificate-data"?:[ \t]*"?([A-Za-z0-9+/=]+)`)
 
-// credentials are the client certificates among the files that the profile keeps: whom whoever reads the disk can be.
-// A file that cannot be read as one tells nothing; that it stays is said by its rule.
+// credentials returns the client certificates in kept files: any reader of the disk can use the identities. Unreadable
+// files are skipped; the rule names the kept file in any case.
 func (p *Profile) credentials(t *tree.Tree, before *Before) []v1alpha1.Credential {
 	var found []v1alpha1.Credential
 	for i := range p.Rules {
@@ -51,8 +51,8 @@ func (p *Profile) credentials(t *tree.Tree, before *Before) []v1alpha1.Credentia
 	return found
 }
 
-// clientCertificates reads the certificates in a file, those that a kubeconfig embeds included. An authority's is
-// public and opens nothing.
+// clientCertificates returns the certificates in a file, including those embedded in a kubeconfig. CA certificates are
+// public and are skipped.
 func clientCertificates(content []byte) (found []v1alpha1.Credential) {
 	texts := [][]byte{content}
 	for _, match := range embeddedCertificate.FindAllSubmatch(content, maxCredentials) {
@@ -68,7 +68,7 @@ func clientCertificates(content []byte) (found []v1alpha1.Credential) {
 			}
 			c := v1alpha1.Credential{CommonName: brief(certificate.Subject.CommonName), NotAfter: metav1.NewTime(certificate.NotAfter.UTC())}
 			groups := certificate.Subject.Organization
-			// The cluster's own groups first: they are what must not be cut off.
+			// Kubernetes' own groups first, because they must survive the limit.
 			slices.SortStableFunc(groups, func(a, b string) int { return strings.Compare(rank(a), rank(b)) })
 			for _, group := range groups[:min(len(groups), maxGroups)] {
 				c.Groups = append(c.Groups, brief(group))
@@ -79,7 +79,7 @@ func clientCertificates(content []byte) (found []v1alpha1.Credential) {
 	return found
 }
 
-// rank of a group: the administrators', then others that Kubernetes itself knows, then anybody's.
+// rank orders groups: administrators, other Kubernetes groups, then all other groups.
 func rank(group string) string {
 	switch {
 	case group == v1alpha1.AdminGroup:
@@ -91,7 +91,7 @@ func rank(group string) string {
 	}
 }
 
-// brief is a name that may be printed and is not long.
+// brief returns a printable name of limited length.
 func brief(name string) string {
 	return string(bytes.ToValidUTF8([]byte(Printable(name))[:min(len(Printable(name)), maxName)], nil))
 }

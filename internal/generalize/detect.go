@@ -10,11 +10,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// evidence is what only nodes of one kind have on their disks: the credential that they join with, or what
-// the join leaves behind. A file that both kinds may have (azure.json, ca.crt) says nothing.
+// evidence has the files by which a disk's profile is known: join credentials, or leftovers of the join. A file of both
+// kinds of nodes (azure.json, ca.crt) is no evidence.
 var evidence = map[v1alpha1.Profile][]string{
 	v1alpha1.ProfileStatic: {"/etc/kubernetes/certs/client.key", "/etc/kubernetes/certs/client.crt"},
-	// nodeadm alone writes it, at each boot. (nodeadm/internal/kubelet/environment.go of awslabs/amazon-eks-ami)
+	// Only nodeadm writes the file, at each boot. (nodeadm/internal/kubelet/environment.go of awslabs/amazon-eks-ami)
 	v1alpha1.ProfileEKS: {"/etc/eks/kubelet/environment"},
 	v1alpha1.ProfileBootstrap: {
 		"/etc/kubernetes/kubelet.conf", "/etc/kubernetes/bootstrap-kubelet.conf", "/var/lib/kubelet/kubeadm-flags.env",
@@ -23,20 +23,20 @@ var evidence = map[v1alpha1.Profile][]string{
 	},
 }
 
-// fits tells whether what speaks for a profile is what another is for, too: bootstrap has the rules for nodes of EKS as well,
-// and does not count on them to come back.
+// fits reports whether a profile may be used with evidence for another: bootstrap has the rules for EKS nodes too, but
+// does not return the donor.
 func fits(asked, found v1alpha1.Profile) bool {
 	return asked == found || asked == v1alpha1.ProfileBootstrap && found == v1alpha1.ProfileEKS
 }
 
-// Evidence is a file that speaks for a profile.
+// Evidence is a file that indicates a profile.
 type Evidence struct {
 	Profile v1alpha1.Profile `json:"profile"`
 	Path    string           `json:"path"`
 }
 
-// Detect says which profile a disk is for, and what speaks for it. It changes nothing. It returns a
-// *Refused if the evidence contradicts itself, and if there is none.
+// Detect returns the profile of a disk with the evidence. Detect changes nothing. It returns a *Refused if there is no
+// evidence, or if the evidence contradicts itself.
 func Detect(t *tree.Tree) (v1alpha1.Profile, []Evidence, error) {
 	found, err := lookForEvidence(t)
 	if err != nil {
@@ -55,8 +55,8 @@ func Detect(t *tree.Tree) (v1alpha1.Profile, []Evidence, error) {
 		tree.Rel(found[0].Path), found[0].Profile, tree.Rel(found[other].Path), found[other].Profile)}}
 }
 
-// Agree returns a *Refused, which names the right profile where there is one, unless what is on a disk goes with a
-// profile. A disk that tells nothing does, but not with the profile whose donors count on what the disk is known by.
+// Agree returns a *Refused, with the right profile if known, if the disk does not match a profile. A disk without
+// evidence matches any profile except eks, because eks donors return and must be recognized.
 func Agree(t *tree.Tree, asked v1alpha1.Profile) error {
 	found, err := lookForEvidence(t)
 	if err != nil {
@@ -78,8 +78,8 @@ func Agree(t *tree.Tree, asked v1alpha1.Profile) error {
 	return &Refused{Whys: []string{why}}
 }
 
-// lookForEvidence finds what speaks for a profile. On a disk whose credentials were taken by an earlier run
-// only the manifest of that run is left to tell.
+// lookForEvidence finds evidence on a disk. After an earlier run removed the credentials, the manifest is the only
+// evidence.
 func lookForEvidence(t *tree.Tree) ([]Evidence, error) {
 	var found []Evidence
 	for _, name := range v1alpha1.Profiles() {
@@ -103,7 +103,7 @@ func lookForEvidence(t *tree.Tree) ([]Evidence, error) {
 	return []Evidence{{m.Profile, ManifestPath}}, nil
 }
 
-// ReadManifest returns the manifest that a run left in a tree, nil if none did.
+// ReadManifest returns the manifest that an earlier run left in a tree; nil without a manifest.
 func ReadManifest(t *tree.Tree) (*Manifest, error) {
 	content, err := optional(t, tree.Rel(ManifestPath))
 	if err != nil || len(content) == 0 {
@@ -112,7 +112,7 @@ func ReadManifest(t *tree.Tree) (*Manifest, error) {
 	return ParseManifest(content)
 }
 
-// ParseManifest reads an encoded manifest.
+// ParseManifest parses an encoded manifest.
 func ParseManifest(content []byte) (*Manifest, error) {
 	m := &Manifest{}
 	if err := json.Unmarshal(content, m); err != nil {

@@ -1,13 +1,12 @@
-// Package generalize removes from a machine's disk what must differ between machines, and proves that it
-// did: profiles say which paths and why, a Runner applies one to a directory tree, Verify looks again.
+// Package generalize removes machine-specific data from a disk, and proves the removal. Profiles list paths with
+// reasons, a Runner applies a profile to a directory tree, and Verify checks the tree again.
 //
-// It decides what a rule means, in which order rules run, and when a proof may be given: only if every
-// rule that applies was found met by a second look that shares no search with the first. It does not
-// decide which machine, when, or what becomes of the proof; and it knows nothing of a running host, its
-// services, its power or an API server: that is package host.
+// The package decides the meaning and order of rules, and when a proof is given: only if a second look, with separate
+// search code, found every applicable rule met. It does not choose the machine or use the proof. Package host handles
+// running hosts, services, power and the API server.
 //
-// Profiles are data (directory profile). Adding a path is adding a line there; the tables of
-// docs/generalize.md are made from them.
+// Profiles are data in directory profile. A further path is one line there. The tables of docs/generalize.md are
+// generated from profiles.
 package generalize
 
 //go:generate go test -run TestPage -update .

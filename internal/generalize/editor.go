@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// editor changes lines of a file. Its two halves are written apart, so that one mistake is not made twice.
+// editor changes lines of a file. Its two halves are separate code, so that a mistake in one is found by the other.
 type editor struct {
 	takesPattern bool
-	// edit returns the content as it should be.
+	// edit returns the edited content.
 	edit func(content []byte, r *Rule, before *Before) []byte
-	// check says what is still wrong with a content; empty if nothing is.
+	// check returns what is still wrong with the content; empty if nothing is.
 	check func(content []byte, r *Rule, before *Before) string
 }
 
@@ -22,7 +22,7 @@ var editors = map[string]editor{
 	"own-name":   {edit: dropOwnName, check: ownNameDropped},
 }
 
-// dropLines removes the lines that the rule's pattern matches.
+// dropLines removes the lines that match the rule's pattern.
 func dropLines(content []byte, r *Rule, _ *Before) []byte {
 	kept := slices.DeleteFunc(bytes.SplitAfter(content, []byte("\n")), func(line []byte) bool {
 		return r.pattern.Match(bytes.TrimRight(line, "\r\n"))
@@ -39,8 +39,8 @@ func linesDropped(content []byte, r *Rule, _ *Before) string {
 	return ""
 }
 
-// dropOwnName takes the machine's own name, and what begins with it and a dot, out of a hosts file, and
-// the line of 127.0.1.1, which by Debian's convention holds nothing else. A line without names goes.
+// dropOwnName removes the machine's own name, and longer names that begin with it and a dot, from a hosts file. It also
+// removes the line of 127.0.1.1, by Debian's convention the machine's own, and lines left without names.
 func dropOwnName(content []byte, _ *Rule, before *Before) []byte {
 	var kept []byte
 	for _, line := range bytes.SplitAfter(content, []byte("\n")) {

@@ -12,13 +12,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// storeAt is the store that a rule finds at a path.
+// storeAt returns the store at a path found by a rule.
 func storeAt(t *tree.Tree, r *Rule, index string, before *Before) store.Store {
 	return store.At(t, r.Store, index, before.spared)
 }
 
-// remembering leaves of the stores that a rule finds those that know something of containers.
-func (a *applied) remembering(indexes []tree.Match) (found []tree.Match, err error) {
+// withContainers returns the stores with data about containers.
+func (a *applied) withContainers(indexes []tree.Match) (found []tree.Match, err error) {
 	var problems []error
 	for _, index := range indexes {
 		what, err := storeAt(a.tree, a.rule, index.Path, a.before).Remembers()
@@ -35,7 +35,7 @@ func (a *applied) remembering(indexes []tree.Match) (found []tree.Match, err err
 	return found, errors.Join(problems...)
 }
 
-// forget has one store forget containers.
+// forget removes the containers from one store.
 func (a *applied) forget(m tree.Match) error {
 	removed, err := storeAt(a.tree, a.rule, m.Path, a.before).Forget()
 	a.Changed += removed.Files + removed.Dirs
@@ -43,7 +43,7 @@ func (a *applied) forget(m tree.Match) error {
 	return err
 }
 
-// whyRemembered says what the first store that knows something of containers still knows.
+// whyRemembered returns what the first store with containers still knows.
 func whyRemembered(t *tree.Tree, r *Rule, before *Before) (why string, err error) {
 	err = search(t, r, func(index string, _ fs.FileInfo) error {
 		if why != "" {
@@ -55,9 +55,9 @@ func whyRemembered(t *tree.Tree, r *Rule, before *Before) (why string, err error
 	return why, err
 }
 
-// broken returns a *Refused if a container store is not one that may be copied: it cannot be read, this version
-// does not know it, or its images are damaged, which no clone would notice. Of a machine that works only those are
-// judged that no program has open: what changes while it is read seems damaged.
+// broken returns a *Refused if a container store must not be copied: unreadable, of an unknown version, or with damaged
+// images, which no clone would notice. On a running machine, stores in use are skipped, because a changing store seems
+// damaged.
 func (r *Runner) broken(t *tree.Tree, before *Before, works bool) error {
 	var whys []string
 	for i := range r.Profile.Rules {
@@ -101,7 +101,7 @@ func (r *Runner) broken(t *tree.Tree, before *Before, works bool) error {
 	return nil
 }
 
-// forgets says whether a rule has a store forget containers.
+// forgets reports whether a rule removes the containers of the store.
 func (p *Profile) forgets(place store.Place) bool {
 	return slices.ContainsFunc(p.Rules, func(r Rule) bool {
 		return r.Action == Forget && r.Store == place.Kind && slices.ContainsFunc(r.Paths, func(pattern string) bool {
@@ -110,11 +110,11 @@ func (p *Profile) forgets(place store.Place) bool {
 	})
 }
 
-// Container is the kind of a finding in a container store: something of containers, or an image that is damaged.
+// Container is the kind of a finding in a container store: data about containers, or a damaged image.
 const Container scan.Kind = "container store"
 
-// LookIntoStores adds to a report what the stores that a profile's rules name still know of containers, in their
-// records and in their free pages, and which of their images are damaged.
+// LookIntoStores adds findings to a report: data about containers in the stores of a profile's rules, in records and
+// free pages, and damaged images.
 func LookIntoStores(t *tree.Tree, p *Profile, report *scan.Report) error {
 	for i := range p.Rules {
 		rule := &p.Rules[i]

@@ -11,15 +11,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// GenerationsPath is where earlier manifests of a disk are kept, as 1.json, 2.json and so on: of the machines
-// that it was copied from, and of earlier runs on it. Each names the digest of the one before.
+// GenerationsPath is the directory of earlier manifests of a disk, 1.json, 2.json and so on: from ancestors and from
+// earlier runs. Each manifest has the digest of its predecessor.
 const GenerationsPath = "/var/lib/kamino/generations"
 
-// maxGenerations is how many earlier manifests are kept.
+// maxGenerations is the number of earlier manifests kept.
 const maxGenerations = 32
 
-// inherit takes from the manifest that an earlier run left what this run could not find out any more: a
-// machine without an ID has lost its identities to that run, and they must not be in a copy of it either.
+// inherit takes over facts from an earlier run's manifest. A machine without an ID lost its identities in that run, and
+// the identities must not be in a copy either.
 func (m *Manifest) inherit(t *tree.Tree, before *Before) error {
 	content, err := optional(t, tree.Rel(ManifestPath))
 	if err != nil || len(content) == 0 {
@@ -42,7 +42,7 @@ func (m *Manifest) inherit(t *tree.Tree, before *Before) error {
 	return nil
 }
 
-// archive keeps the manifest that is in the tree from being overwritten by another.
+// archive saves the manifest in the tree before it is overwritten.
 func archive(t *tree.Tree, next []byte) error {
 	content, err := optional(t, tree.Rel(ManifestPath))
 	if err != nil || len(content) == 0 || string(content) == string(next) {
@@ -64,7 +64,7 @@ func archive(t *tree.Tree, next []byte) error {
 	return nil
 }
 
-// generations are the numbers of the first and the last manifest that is kept; 1 and 0 if there is none.
+// generations returns the numbers of the first and the last kept manifest; 1 and 0 if there is none.
 func generations(t *tree.Tree) (first, last int, err error) {
 	entries, err := t.List(tree.Rel(GenerationsPath))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -69,12 +69,12 @@ func TestRegenerateOnlyWhatIsMadeAgain(t *testing.T) {
 func TestCramped(t *testing.T) {
 	p, tr := load(t, v1alpha1.ProfileStatic), open(t, plant(t, node))
 	plenty := tree.Room{Bytes: minFreeBytes, Files: minFreeFiles}
-	if whys := p.cramped(tr, func(string) (tree.Room, error) { return plenty, nil }); whys != nil {
+	if whys := p.outOfSpace(tr, func(string) (tree.Room, error) { return plenty, nil }); whys != nil {
 		t.Errorf("just enough is refused: %q", whys)
 	}
 	for _, short := range []tree.Room{{Bytes: minFreeBytes - 1, Files: math.MaxUint64}, {Bytes: math.MaxUint64, Files: minFreeFiles - 1}} {
 		for _, at := range []string{"etc", "var/log", "var"} {
-			whys := p.cramped(tr, func(dir string) (tree.Room, error) {
+			whys := p.outOfSpace(tr, func(dir string) (tree.Room, error) {
 				if dir == at {
 					return short, nil
 				}

@@ -12,30 +12,28 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// Below is what mounts hide: files that are on the disk, and so in every copy of it, and that the machine
-// does not see for as long as something else is mounted above them.
+// Below has the files hidden by mounts: the files are on the disk and in every copy, but invisible under the mounts.
 type Below struct {
-	// Tree is the machine's root without what is mounted on it.
+	// Tree is the machine's root without mounts.
 	Tree *tree.Tree
-	// Points are where something is mounted, as paths of the machine.
+	// Points are the mount points, as paths of the machine.
 	Points []string
 }
 
-// hides says whether a path of the tree lies below a mount point. The mount point itself does not: it is
-// the machine's, and removing it would take away what is mounted there.
+// hides reports whether a path of the tree is below a mount point. The mount point itself is not hidden: removing it
+// would remove the mount.
 func (b *Below) hides(p string) bool {
 	return slices.ContainsFunc(b.Points, func(point string) bool { return strings.HasPrefix(p, tree.Rel(point)+"/") })
 }
 
-// outermost are the points that lie below no other.
+// outermost returns the mount points below no other mount point.
 func (b *Below) outermost() []string {
 	return slices.DeleteFunc(slices.Clone(b.Points), func(point string) bool {
 		return slices.ContainsFunc(b.Points, func(other string) bool { return strings.HasPrefix(point, strings.TrimSuffix(other, "/")+"/") })
 	})
 }
 
-// treatHidden applies the rules that remove to what is hidden, and looks again. What it finds and does
-// becomes part of the outcomes.
+// treatHidden applies the rules to hidden files, and verifies the result. Findings and changes go into the outcomes.
 func (r *Runner) treatHidden(m *Manifest, seen *Before) error {
 	before, err := LookBefore(r.Below.Tree, r.Profile, seen.Names...)
 	if err != nil {
@@ -70,7 +68,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// hidden does what one rule says with what it finds below mount points.
+// hidden applies one rule to the files below mount points.
 func (a *applied) hidden() error {
 	below := a.runner.Below
 	matches, err := a.before.matches(a.tree, a.rule)
@@ -90,13 +88,13 @@ func (a *applied) hidden() error {
 	return a.act(matches)
 }
 
-// whyHidden names the first thing below a mount point that is not as it has to be.
+// whyHidden names the first hidden path that breaks a rule.
 func whyHidden(b *Below, r *Rule, before *Before) (why string, err error) {
 	if r.Unless != nil && holds(b.Tree, r.Unless) {
 		return "", nil
 	}
 	if r.Names != "" {
-		return "", nil // what is named is looked for in the tree that is seen
+		return "", nil // named files are searched in the visible tree
 	}
 	count := 0
 	err = search(b.Tree, r, func(p string, info fs.FileInfo) error {
@@ -118,7 +116,7 @@ func whyHidden(b *Below, r *Rule, before *Before) (why string, err error) {
 	return why, err
 }
 
-// whyWrong says what is wrong with one path that a rule names.
+// whyWrong returns the fault of one path that a rule names.
 func whyWrong(t *tree.Tree, r *Rule, before *Before, p string, info fs.FileInfo) (string, error) {
 	switch r.Action {
 	case Edit:
@@ -142,7 +140,7 @@ func whyWrong(t *tree.Tree, r *Rule, before *Before, p string, info fs.FileInfo)
 	}
 }
 
-// searchHidden looks for secrets and identities in what is hidden, and adds what it finds to the report.
+// searchHidden searches the hidden files for secrets and identities, and adds the findings to the report.
 func (r *Runner) searchHidden(ctx context.Context, m *Manifest, report *scan.Report) error {
 	if len(r.Below.Points) == 0 {
 		return nil

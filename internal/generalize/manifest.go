@@ -15,78 +15,77 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/scan"
 )
 
-// ManifestPath is where a run leaves its manifest in the tree. Its SHA-256 is the proof's digest, so that
-// whoever has an image can tell whether it is the one that was proven.
+// ManifestPath is the path of a run's manifest in the tree. Its SHA-256 is the digest in the proof, so that an image
+// can be matched with its proof.
 const ManifestPath = "/var/lib/kamino/generalize.json"
 
-// maxListed is how many paths an outcome lists; counts are always complete.
+// maxListed is the number of listed paths in an outcome. Counts are always complete.
 const maxListed = 16
 
-// Subject says whom a run was for. All of it may be empty.
+// Subject names the Prototype and boot of a run. All fields may be empty.
 type Subject struct {
 	Prototype string    `json:"prototype,omitempty"`
 	UID       types.UID `json:"uid,omitempty"`
 	BootID    string    `json:"bootID,omitempty"`
 }
 
-// Manifest says what a run found and did. It holds no times and no secrets, and two runs over equal trees
-// write equal bytes.
+// Manifest reports the findings and changes of a run. It contains no times and no secrets: equal trees give equal
+// bytes.
 type Manifest struct {
 	Tool           string           `json:"tool"`
 	Profile        v1alpha1.Profile `json:"profile"`
 	ProfileVersion string           `json:"profileVersion"`
-	// RulesDigest is "sha256:" and the hex digest of the user's own rules; empty without any.
+	// RulesDigest is "sha256:" and the hex digest of the user's own rules; empty without such rules.
 	RulesDigest string `json:"rulesDigest,omitempty"`
 	Subject
 	OS string `json:"os"`
-	// UnknownFiles is what was asked for of files that nobody is known to have brought: Scan lists them.
+	// UnknownFiles is the setting for files of unknown origin. Scan lists such files.
 	UnknownFiles v1alpha1.UnknownFiles `json:"unknownFiles,omitempty"`
 	DryRun       bool                  `json:"dryRun,omitempty"`
-	// Rules is how many rules apply to this machine, Met how many of them the second look found met.
+	// Rules is the number of applicable rules, and Met the number of rules met in the second look.
 	Rules int `json:"rules"`
 	Met   int `json:"met"`
-	// Previous is the digest of the manifest that was there before, which is kept below GenerationsPath; empty
-	// if this is the first.
+	// Previous is the digest of the previous manifest, saved below GenerationsPath; empty for the first.
 	Previous string `json:"previous,omitempty"`
-	// Inherited are identities that an earlier run removed from the same machine before it could make others.
+	// Inherited are identities that an earlier run removed from the same machine without replacement.
 	Inherited []Identity `json:"inherited,omitempty"`
-	// Outcomes in the order in which the rules ran.
+	// Outcomes are in the order of the rules' execution.
 	Outcomes []Outcome `json:"outcomes"`
-	// Credentials are the client certificates among what the profile keeps.
+	// Credentials are the client certificates in kept files.
 	Credentials []v1alpha1.Credential `json:"credentials,omitempty"`
-	// Returning is what was kept for a donor that comes back; nil if nothing was.
+	// Returning is the data kept for a returning donor; nil if there is none.
 	Returning *Returning `json:"returning,omitempty"`
-	// Exempt lists what a profile of the user's own lets stay, with the reasons.
+	// Exempt are the exemptions of the user's own profile, with reasons.
 	Exempt []Exemption `json:"exempt,omitempty"`
-	// Scan is what was found by looking for secrets and identities without knowing the rules. A run that
-	// did not look is not complete.
+	// Scan is the result of the rule-independent search for secrets and identities. A manifest without Scan is
+	// incomplete.
 	Scan *scan.Report `json:"scan,omitempty"`
 }
 
-// Outcome is what became of one rule.
+// Outcome is the result of one rule.
 type Outcome struct {
 	Rule   string `json:"rule"`
 	Action Action `json:"action"`
-	// Found is how many paths the rule's patterns found before.
+	// Found is the number of paths found before the run.
 	Found int `json:"found"`
-	// Changed counts files and links that were removed, written or emptied, and directories removed.
+	// Changed is the number of files and links removed, written or emptied, and directories removed.
 	Changed int `json:"changed"`
-	// Bytes is the size of what was removed.
+	// Bytes is the size of the removed files.
 	Bytes int64 `json:"bytes,omitempty"`
-	// Paths found, the first few.
+	// Paths are the first found paths.
 	Paths []string `json:"paths,omitempty"`
-	// Identities that were removed, as hashes.
+	// Identities are the hashes of removed identities.
 	Identities []Identity `json:"identities,omitempty"`
-	// Kept says why the rule left what it found.
+	// Kept is why the rule left the matches.
 	Kept string `json:"kept,omitempty"`
-	// Waived tells that the rule was allowed to be broken, by name.
+	// Waived is true if the rule was waived.
 	Waived bool `json:"waived,omitempty"`
 	Met    bool `json:"met"`
-	// Why the rule is not met.
+	// Why is the reason if the rule is not met.
 	Why string `json:"why,omitempty"`
 }
 
-// Identity is the SHA-256 of a file whose content no two machines may share.
+// Identity is the SHA-256 of a file that no two machines may share.
 type Identity struct {
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"`
@@ -109,7 +108,7 @@ func (o *Outcome) fail(why string) {
 	o.Why = why
 }
 
-// Encode returns the bytes that the digest is of.
+// Encode returns the bytes that the digest covers.
 func (m *Manifest) Encode() ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -121,7 +120,7 @@ func (m *Manifest) Encode() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Digest is "sha256:" and the hex digest of the encoded manifest.
+// Digest returns "sha256:" and the hex digest of the encoded manifest.
 func (m *Manifest) Digest() (string, error) {
 	b, err := m.Encode()
 	if err != nil {
@@ -130,8 +129,7 @@ func (m *Manifest) Digest() (string, error) {
 	return "sha256:" + hash(b), nil
 }
 
-// Proof returns what proves the run, or an error that lists the rules that are not met. There is no proof
-// of a dry run.
+// Proof returns the proof of the run, or an error with the rules that are not met. A dry run has no proof.
 func (m *Manifest) Proof(at time.Time) (*v1alpha1.Proof, error) {
 	if err := m.unmet(); err != nil {
 		return nil, err
@@ -157,7 +155,7 @@ func (m *Manifest) Proof(at time.Time) (*v1alpha1.Proof, error) {
 	}, nil
 }
 
-// acted counts the rules that changed something.
+// acted counts the rules with changes.
 func (m *Manifest) acted() int {
 	count := 0
 	for i := range m.Outcomes {
@@ -195,13 +193,13 @@ func (m *Manifest) unmet() error {
 	}
 }
 
-// Unmet says that a run does not prove anything, and why. The tree has been changed.
+// Unmet is the error of a run without proof, with reasons. The tree has been changed.
 type Unmet struct {
-	// Whys has a line for each rule that is not met.
+	// Whys has one line for each rule that is not met.
 	Whys []string
 }
 
-// maxWhys is how many of the reasons a sentence gives. The manifest has them all.
+// maxWhys is the number of reasons in the error text. The manifest has all reasons.
 const maxWhys = 8
 
 func (e *Unmet) Error() string {
@@ -212,12 +210,12 @@ func (e *Unmet) Error() string {
 	return "not generalized, this disk must not be copied: " + Printable(strings.Join(whys, "; ")) + more
 }
 
-// ExitCode is the exit code of a capture that failed.
+// ExitCode is the exit code of a failed capture.
 func (e *Unmet) ExitCode() int { return 4 }
 
-// Refused says that a machine may not be generalized. Nothing has been changed.
+// Refused is the error if a machine must not be generalized. Nothing has been changed.
 type Refused struct {
-	// Whys has a line for each thing found that forbids it.
+	// Whys has one line for each obstacle.
 	Whys []string
 }
 
@@ -228,7 +226,7 @@ func (e *Refused) Error() string {
 // ExitCode is the exit code of a refusal.
 func (e *Refused) ExitCode() int { return 3 }
 
-// Printable replaces what would move the cursor or start a new line: names in a tree may hold any bytes.
+// Printable replaces unprintable characters: names in a tree may contain any bytes.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

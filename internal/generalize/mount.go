@@ -7,11 +7,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// maxMounts is how many mounts a refusal names.
+// maxMounts is the number of mounts in a refusal.
 const maxMounts = 4
 
-// RefuseMounts returns a *Refused if something is mounted in a tree that is not a running machine's. It may be
-// anybody's, such as the host's own directory, and what a rule says of the machine would be done to it.
+// RefuseMounts returns a *Refused if a file system is mounted in a tree that is not a running machine. The mount may be
+// foreign, for example a directory of the host, and rules would change it.
 func RefuseMounts(t *tree.Tree) error {
 	if t.Running() {
 		return nil

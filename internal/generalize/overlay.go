@@ -18,29 +18,29 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// Exemption lets something stay that a profile would not, for a reason that whoever reads the manifest
-// can judge. It names a rule, which then is not applied, or paths, whose findings then do not count.
+// Exemption lets a path stay against the profile, with a reason for reviewers of the manifest. It names a rule, which
+// is then not applied, or paths, whose findings are then allowed.
 type Exemption struct {
 	Rule string `json:"rule,omitempty"`
-	// Paths are absolute, with the wildcards of a rule. They exempt from the search for secrets only; what a
-	// rule is to leave alone is said by a rule with the action keep.
+	// Paths are absolute, with the wildcards of a rule. They exempt from the search for secrets only; use a rule with
+	// the action keep to protect paths from rules.
 	Paths  []string `json:"paths,omitempty"`
 	Reason string   `json:"reason"`
 }
 
-// Agent is a hook for an agent that gives its machine an identity of its own.
+// Agent is a hook for an agent with an identity per machine.
 type Agent struct {
 	Name string `json:"name"`
-	// Units are stopped on a live host before anything is removed.
+	// Units are stopped on a live host before any removal.
 	Units []string `json:"units,omitempty"`
 	Rules []Rule   `json:"rules"`
 }
 
-// overlay is what a user adds to a profile.
+// overlay is a user's addition to a profile.
 type overlay struct {
-	// Extends is the profile it is for; empty is for any.
+	// Extends is the extended profile; empty for any.
 	Extends v1alpha1.Profile `json:"extends,omitempty"`
-	// Version is the user's own, and becomes part of the profile's.
+	// Version is the user's version, and becomes part of the profile's version.
 	Version string      `json:"version"`
 	Rules   []Rule      `json:"rules,omitempty"`
 	Agents  []Agent     `json:"agents,omitempty"`
@@ -48,12 +48,11 @@ type overlay struct {
 	Exempt  []Exemption `json:"exempt,omitempty"`
 }
 
-// maxOverlay is how many bytes of a user's file are read; a ConfigMap holds no more.
+// maxOverlay is the number of bytes read of a user's file. A ConfigMap is not larger.
 const maxOverlay = 1 << 20
 
-// LoadWith reads a profile that comes with Kamino and adds what a user's file says, or the files *.yaml in
-// a directory (such as a mounted ConfigMap) in the order of their names. Files that rules install are read
-// from the same directory.
+// LoadWith reads a built-in profile and adds a user's file, or the *.yaml files of a directory such as a mounted
+// ConfigMap. The files are sorted by name. Files for installation are read from the same directory.
 func LoadWith(name v1alpha1.Profile, from string) (*Profile, error) {
 	if from == "" {
 		return Load(name)
@@ -81,7 +80,7 @@ func LoadWith(name v1alpha1.Profile, from string) (*Profile, error) {
 	return p, nil
 }
 
-// LoadFiles is LoadWith for files by name, such as a ConfigMap holds.
+// LoadFiles is LoadWith for files in memory by name, for example from a ConfigMap.
 func LoadFiles(name v1alpha1.Profile, files map[string][]byte) (*Profile, error) {
 	return join(name, overlaysOf(files), files, func(file string) ([]byte, error) {
 		content, found := files[file]
@@ -92,14 +91,14 @@ func LoadFiles(name v1alpha1.Profile, files map[string][]byte) (*Profile, error)
 	})
 }
 
-// overlaysOf are the names of files that hold rules, in their order.
+// overlaysOf returns the names of files with rules, sorted.
 func overlaysOf(files map[string][]byte) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(name string) bool {
 		return strings.HasPrefix(name, ".") || path.Ext(name) != ".yaml" && path.Ext(name) != ".yml"
 	})
 }
 
-// join adds the files of the given names to a profile. What its rules install is found aside.
+// join adds the named files to a profile. aside reads files for installation.
 func join(name v1alpha1.Profile, names []string, files map[string][]byte, aside func(string) ([]byte, error)) (*Profile, error) {
 	p, err := Load(name)
 	if err != nil {
@@ -146,8 +145,8 @@ func join(name v1alpha1.Profile, names []string, files map[string][]byte, aside 
 	return p, nil
 }
 
-// readDir reads what a directory holds. A ConfigMap's mount holds links, and its own data under names that
-// begin with two dots.
+// readDir reads the files of a directory. The mount of a ConfigMap has links, and hidden data directories with two
+// dots.
 func readDir(dir string) (map[string][]byte, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -194,7 +193,7 @@ func readOverlay(name string, content []byte) (*overlay, error) {
 	return &read, nil
 }
 
-// versionText keeps what becomes part of a tag to what a tag takes.
+// versionText reports whether a version can be part of a tag.
 func versionText(s string) bool {
 	return s != "" && len(s) <= 20 && strings.Trim(s, "0123456789.abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
@@ -215,15 +214,15 @@ func (o *overlay) into(p *Profile) error {
 			stop = append(stop, Stop{Units: agent.Units, Reason: "It writes the identity that the hook of " + agent.Name + " removes."})
 		}
 	}
-	// Right after the timers, and before all that the agents log to.
+	// After the timers, and before the services that the agents log to.
 	at := min(1, len(p.Stop))
 	p.Stop = slices.Insert(p.Stop, at, append(stop, o.Stop...)...)
 	p.Exempt = append(p.Exempt, o.Exempt...)
 	return nil
 }
 
-// checkExempt holds exemptions to rules that there are and may be broken, and to their reasons. What
-// refuses a control plane, and what gives each clone a machine ID, is not up to anybody.
+// checkExempt checks that exemptions have a reason and name existing rules that may be waived. The refusal of control
+// planes and the new machine ID cannot be waived.
 func (p *Profile) checkExempt() error {
 	for _, e := range p.Exempt {
 		if strings.TrimSpace(e.Reason) == "" {
@@ -251,7 +250,7 @@ func (p *Profile) checkExempt() error {
 	return nil
 }
 
-// exempted says why a rule is not applied; empty if it is.
+// exempted returns why a rule is not applied; empty if it is.
 func (p *Profile) exempted(rule string) string {
 	for _, e := range p.Exempt {
 		if e.Rule == rule {

@@ -20,31 +20,31 @@ var embedded embed.FS
 // Profile is a complete set of rules for one kind of cluster.
 type Profile struct {
 	Name v1alpha1.Profile `json:"name"`
-	// Version is the number that the profile gives itself and, so that no change goes unseen, the first
-	// eight digits of the SHA-256 of its rules. It stands in proofs and in the tags of images.
+	// Version is the profile's own number and the first eight hex digits of the rules' SHA-256, so that every change
+	// shows. It is in proofs and image tags.
 	Version string `json:"version"`
-	// Summary says in one line which clusters the profile is for.
+	// Summary names the profile's clusters in one line.
 	Summary string `json:"summary"`
-	// NotLive says why the profile must not be applied to a running donor; empty if it may.
+	// NotLive is why the profile must not be applied to a running donor that returns; empty if it may.
 	NotLive string `json:"notLive,omitempty"`
-	// Rules in the order in which they run.
+	// Rules are in the order of execution.
 	Rules []Rule `json:"rules"`
-	// Stop lists what is stopped on a live host, in order.
+	// Stop lists the units to stop on a live host, in order.
 	Stop []Stop `json:"stop"`
-	// Exempt lists what a profile of the user's own lets stay.
+	// Exempt are the exemptions of the user's own profile.
 	Exempt []Exemption `json:"exempt,omitempty"`
-	// RulesDigest is v1alpha1.RulesDigest of the user's own files; empty without any.
+	// RulesDigest is v1alpha1.RulesDigest of the user's own files; empty without files.
 	RulesDigest string `json:"rulesDigest,omitempty"`
 }
 
-// page is a file of a profile as it is written.
+// page is a file of a profile.
 type page struct {
 	Profile
 	// Include names files whose rules and stops come first.
 	Include []string `json:"include,omitempty"`
 }
 
-// Load reads a profile that comes with Kamino.
+// Load reads a built-in profile.
 func Load(name v1alpha1.Profile) (*Profile, error) {
 	if !slices.Contains(v1alpha1.Profiles(), name) {
 		return nil, fmt.Errorf("unknown profile %q: there are %v", name, v1alpha1.Profiles())
@@ -56,8 +56,8 @@ func Load(name v1alpha1.Profile) (*Profile, error) {
 	return LoadFrom(files, string(name))
 }
 
-// LoadFrom reads the profile name.yaml with what it includes. It is strict: unknown fields, repeated ids,
-// paths that are not absolute or lead upwards, and fields that do not fit the action are errors.
+// LoadFrom reads the profile name.yaml with its includes. It is strict: unknown fields, duplicate IDs, relative or
+// upward paths, and fields that do not match the action are errors.
 func LoadFrom(files fs.FS, name string) (*Profile, error) {
 	whole, err := readPage(files, name)
 	if err != nil {
@@ -92,7 +92,7 @@ func LoadFrom(files fs.FS, name string) (*Profile, error) {
 	return &p, nil
 }
 
-// digest is the SHA-256 of everything that decides what a run does.
+// digest returns the SHA-256 of everything that determines a run.
 func (p *Profile) digest() (string, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -116,7 +116,7 @@ func readPage(files fs.FS, name string) (page, error) {
 	return read, nil
 }
 
-// prepare checks the whole and puts the rules in the order in which they run.
+// prepare checks the profile and sorts the rules into the order of execution.
 func (p *Profile) prepare(file func(string) ([]byte, error)) error {
 	var problems []error
 	seen := map[string]bool{}
@@ -145,7 +145,7 @@ func (p *Profile) prepare(file func(string) ([]byte, error)) error {
 	return errors.Join(problems...)
 }
 
-// turn is when the rule runs.
+// turn returns the position of the rule in the order of execution.
 func (r *Rule) turn() int {
 	if r.Last {
 		return len(order) + order[r.Action]

@@ -12,22 +12,22 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// ReturningPath is where a live run leaves what its donor needs to go on where it was. The first boot puts it back on
-// the machine that it is from, and removes it on any other.
+// ReturningPath is the file with data for a returning donor. The first boot restores the data on the donor, and removes
+// the file on any other machine.
 const ReturningPath = "/var/lib/kamino/returning"
 
-// Returning is what is kept for a donor that comes back: how far the handlers of its VM extensions are. Without that
-// each would take the donor for a new machine and run its settings once more, the recipe's bootstrap among them. It is
-// numbers and nothing else, for all of it is in the image as well.
+// Returning has the state of VM extension handlers for a returning donor. Without the state each handler would treat
+// the donor as a new machine and run its settings again, including the bootstrap. The file contains only numbers,
+// because it is in the image too.
 type Returning struct {
 	// Machine is the MachineKey of the donor.
 	Machine string `json:"machine"`
-	// Sequences are the files that hold a handler's sequence number.
+	// Sequences are the files with a handler's sequence number.
 	Sequences []string `json:"sequences"`
 }
 
-// MachineKey tells a machine from its clones by what the firmware calls it, which no disk carries: the SHA-256 of its
-// product UUID in hex. It is empty where there is none, and in a container, which sees its host's.
+// MachineKey identifies a machine by its firmware, which no disk contains: the SHA-256 of the product UUID in hex. It
+// is empty without a UUID, and in a container, which sees the UUID of its host.
 func MachineKey(t *tree.Tree) string {
 	if _, err := t.Lstat("run/systemd/container"); err == nil {
 		return ""
@@ -42,22 +42,22 @@ func MachineKey(t *tree.Tree) string {
 
 var (
 	productUUID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-	// noUUID is what firmware without a UUID of its own gives out (SMBIOS, system UUID).
+	// noUUID matches the values of firmware without a UUID (SMBIOS, system UUID).
 	noUUID = regexp.MustCompile(`^([0-]+|[f-]+)$`)
 )
 
-// handlerSequences are the files in which the handlers of VM extensions keep the number of the last settings that they ran:
-// mrseq, or one for each of the extensions that share a handler.
+// handlerSequences are the files with the number of a handler's last settings: mrseq, or one file for each of several
+// extensions with a shared handler.
 var handlerSequences = []string{"var/lib/waagent/*/mrseq", "var/lib/waagent/*/*.mrseq"}
 
-// plainSequence and sequenceNumber are all that is taken: nothing else that a file of that name holds can get through.
+// plainSequence and sequenceNumber limit the kept data, so that no other content of such a file gets through.
 var (
 	plainSequence  = regexp.MustCompile(`^var/lib/waagent/[A-Za-z0-9._-]+/([A-Za-z0-9_-]+\.)?mrseq$`)
 	sequenceNumber = regexp.MustCompile(`^[0-9]{1,18}$`)
 )
 
-// keepForDonor leaves what the donor needs to go on where it was, before anything is removed: a run that fails gives
-// the donor back, too. Where nothing is to be kept, nothing of an earlier run stays.
+// keepForDonor writes the data for a returning donor before any removal, because a failed run also returns the donor.
+// If there is nothing to keep, data of an earlier run is removed.
 func (r *Runner) keepForDonor(t *tree.Tree, m *Manifest) error {
 	p := tree.Rel(ReturningPath)
 	if r.DryRun {
@@ -98,7 +98,7 @@ func (r *Runner) keepForDonor(t *tree.Tree, m *Manifest) error {
 	return t.Replace(p, []byte(text), 0o600)
 }
 
-// named compares a handler's name with a pattern, in any case, as its publisher may write it.
+// named matches a handler's name with a pattern, ignoring case.
 func named(handler string) func(pattern string) bool {
 	return func(pattern string) bool {
 		ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(handler))
@@ -106,8 +106,8 @@ func named(handler string) func(pattern string) bool {
 	}
 }
 
-// enrolsAgain are the handlers of agents that lose their enrolment here: they have to run once more on the donor as
-// well, because it is they who enrol the agent.
+// enrolsAgain returns the handlers of agents that lose their enrolment. These handlers must run again on the donor to
+// enrol the agent.
 func (r *Runner) enrolsAgain(t *tree.Tree) (handlers []string, _ error) {
 	for i := range r.Profile.Rules {
 		rule := &r.Profile.Rules[i]
@@ -125,7 +125,7 @@ func (r *Runner) enrolsAgain(t *tree.Tree) (handlers []string, _ error) {
 	return handlers, nil
 }
 
-// whyNotReturned says what is wrong with what was kept; empty if nothing is.
+// whyNotReturned returns the fault of the kept data; empty if correct.
 func (r *Runner) whyNotReturned(t *tree.Tree, m *Manifest) string {
 	content, err := t.Read(tree.Rel(ReturningPath))
 	switch {

@@ -10,21 +10,21 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// What must be free on each file system that is written to. It is many times what is written (the first-boot files,
-// edited settings, the manifest), because something else may write until everything is stopped.
+// Minimum free space on each written file system. It is many times the written amount (first-boot files, edited
+// settings, manifest), because other programs may write until stopped.
 const (
 	minFreeBytes = 16 << 20
 	minFreeFiles = 128
 )
 
-// cramped has a sentence for each file system on which there is no room for what a run writes. Nothing may be removed
-// there: what makes it again, and the manifest, could not be written.
-func (p *Profile) cramped(t *tree.Tree, room func(dir string) (tree.Room, error)) (whys []string) {
+// outOfSpace returns a sentence for each file system without enough room. Nothing may be removed there, because neither
+// replacements nor the manifest could be written.
+func (p *Profile) outOfSpace(t *tree.Tree, room func(dir string) (tree.Room, error)) (whys []string) {
 	var seen []string
 	for _, written := range p.written() {
 		dir, err := above(t, tree.Rel(written))
 		if err != nil || slices.Contains(seen, dir) {
-			continue // What cannot be looked at is said by the rule that is about it.
+			continue // the rule of the path reports the error
 		}
 		seen = append(seen, dir)
 		free, err := room(dir)
@@ -39,13 +39,13 @@ func (p *Profile) cramped(t *tree.Tree, room func(dir string) (tree.Room, error)
 				tidy(dir), free.Files, minFreeFiles))
 		}
 		if len(whys) > 0 {
-			return whys // The others are mostly of the same file system.
+			return whys // the others are mostly of the same file system
 		}
 	}
 	return nil
 }
 
-// written are the files that a run writes whatever it finds.
+// written are the files that every run writes.
 func (p *Profile) written() []string {
 	written := []string{ManifestPath}
 	for i := range p.Rules {
@@ -56,7 +56,7 @@ func (p *Profile) written() []string {
 	return written
 }
 
-// above is the nearest directory above a path that is there.
+// above returns the nearest existing directory above a path.
 func above(t *tree.Tree, p string) (string, error) {
 	for dir := path.Dir(p); ; dir = path.Dir(dir) {
 		real, info, err := t.Resolve(dir)
@@ -69,7 +69,7 @@ func above(t *tree.Tree, p string) (string, error) {
 	}
 }
 
-// tidy is a directory of the tree without the dot that stands for its root.
+// tidy returns a directory of the tree, with an empty text for the root.
 func tidy(dir string) string {
 	if dir == "." {
 		return ""

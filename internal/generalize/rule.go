@@ -13,37 +13,37 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/store"
 )
 
-// Action is what a rule does with what its paths find.
+// Action is the action of a rule on its matches.
 type Action string
 
-// The actions, in the order in which they run.
+// The actions, in the order of execution.
 const (
-	// Refuse stops everything, before anything is changed, if a path finds something.
+	// Refuse stops the run before any change if a path exists.
 	Refuse Action = "refuse"
-	// Keep says that what the paths find stays, and why. No other rule touches it.
+	// Keep lets the matches stay, with a reason. No other rule touches them.
 	Keep Action = "keep"
-	// Install writes a file or a link that comes with the profile. It is the first to change anything, for where what
-	// makes an identity again cannot be written, nothing may be taken away.
+	// Install writes a file or link of the profile. It runs first: if the replacement of an identity cannot be written,
+	// nothing may be removed.
 	Install Action = "install"
 	// Record appends one line for this generation to a file.
 	Record Action = "record"
 	// Edit changes lines of a file.
 	Edit Action = "edit"
-	// Forget removes what the stores at the paths know of containers, and what containers wrote into their own
-	// file systems. The images stay.
+	// Forget removes the data about containers from the stores at the paths, and the containers' own files. Images
+	// stay.
 	Forget Action = "forget"
-	// Delete removes what the paths find.
+	// Delete removes the matches.
 	Delete Action = "delete"
-	// Regenerate is Delete for what something on the disk makes again at boot; that something must be there.
+	// Regenerate is Delete for files that a program on the disk creates again at boot. The program must exist.
 	Regenerate Action = "regenerate"
-	// Truncate empties a file and makes it if it is missing.
+	// Truncate empties a file, and creates a missing file.
 	Truncate Action = "truncate"
 )
 
-// order is when an action runs. Deletion and regeneration are one step: they keep the order of the profile.
+// order is the position of an action. Delete and Regenerate share a position, and keep the profile's order.
 var order = map[Action]int{Refuse: 0, Keep: 1, Install: 2, Record: 3, Edit: 4, Forget: 5, Delete: 6, Regenerate: 6, Truncate: 7}
 
-// Rule is one thing that must be so on a disk before it may be copied.
+// Rule is one condition for copying a disk.
 type Rule struct {
 	// ID names the rule in manifests, messages and --allow: lower case, digits and "-".
 	ID     string `json:"id"`
@@ -52,43 +52,42 @@ type Rule struct {
 	Agent string `json:"agent,omitempty"`
 	// Paths are absolute paths of the machine, with the wildcards of tree.Glob.
 	Paths []string `json:"paths"`
-	// Except are paths (wildcards too, but not "**") that stay although Paths find them.
+	// Except are paths that stay despite Paths. Wildcards are allowed, except "**".
 	Except []string `json:"except,omitempty"`
-	// Only "files" leaves directories alone.
+	// Only "files" excludes directories.
 	Only string `json:"only,omitempty"`
-	// Unless says when Delete leaves everything as it is.
+	// Unless is the condition under which Delete does nothing.
 	Unless *Condition `json:"unless,omitempty"`
-	// Editor and its Pattern say how Edit changes a file.
+	// Editor and Pattern define the change of Edit.
 	Editor  string `json:"editor,omitempty"`
 	Pattern string `json:"pattern,omitempty"`
-	// Handlers are names, with wildcards, of the handlers of VM extensions that enrol the agent. They run again on a
-	// donor that comes back if the rule finds something.
+	// Handlers are names, with wildcards, of VM extension handlers that enrol the agent. The handlers run again on a
+	// returning donor if the rule finds something.
 	Handlers []string `json:"handlers,omitempty"`
-	// Store is the kind of container store that Forget finds at the paths.
+	// Store is the kind of container store for Forget.
 	Store store.Kind `json:"store,omitempty"`
-	// Names has Delete remove what the files at the paths name, and not them: "swap" are the swap files that
-	// fstab and units name, with these units.
+	// Names makes Delete remove the files named in the matches, not the matches. The only value "swap" means swap files
+	// named by fstab and units, with these units.
 	Names string `json:"names,omitempty"`
-	// File is the name of the content that Install writes, Mode its permissions in octal; Link is the
-	// target of the link that it makes instead.
+	// File is the name of Install's content, and Mode its permissions in octal. Link is the target of a link instead.
 	File string `json:"file,omitempty"`
 	Mode string `json:"mode,omitempty"`
 	Link string `json:"link,omitempty"`
-	// By are paths of what makes again what Regenerate removes; all must be there afterwards.
+	// By are the programs that create Regenerate's files again. All must exist afterwards.
 	By []string `json:"by,omitempty"`
-	// Present has Truncate leave a missing file missing.
+	// Present limits Truncate to existing files.
 	Present bool `json:"present,omitempty"`
 	// OnlyOS and ExceptOS limit the rule by the ID of os-release.
 	OnlyOS   []string `json:"onlyOS,omitempty"`
 	ExceptOS []string `json:"exceptOS,omitempty"`
-	// Allowable rules can be waived by name; what they find then stays.
+	// Allowable is true if the rule can be waived by name. Its matches then stay.
 	Allowable bool `json:"allowable,omitempty"`
-	// Identity has the manifest carry the SHA-256 of what is removed, so that a clone can be compared with
-	// its donor. It is only for values that cannot be guessed from their hash.
+	// Identity records the SHA-256 of removed files in the manifest, for comparing clones with the donor. Only for
+	// values that cannot be guessed from their hash.
 	Identity bool `json:"identity,omitempty"`
-	// Last has the rule run after all others.
+	// Last makes the rule run after all others.
 	Last bool `json:"last,omitempty"`
-	// Reason says what goes wrong without the rule; Source where that is known from.
+	// Reason is the harm without the rule, and Source the evidence.
 	Reason string `json:"reason"`
 	Source string `json:"source"`
 
@@ -97,7 +96,7 @@ type Rule struct {
 	mode    fs.FileMode
 }
 
-// Condition is met if a line of text in one of the files matches.
+// Condition is met if a line in one of the files matches.
 type Condition struct {
 	Paths   []string `json:"paths"`
 	Pattern string   `json:"pattern"`
@@ -106,14 +105,14 @@ type Condition struct {
 	pattern *regexp.Regexp
 }
 
-// Stop is a group of systemd units that is stopped on a live host before anything is changed.
+// Stop is a group of systemd units to stop on a live host before any change.
 type Stop struct {
 	// Units are unit names with the wildcards of path.Match.
 	Units  []string `json:"units"`
 	Reason string   `json:"reason"`
 }
 
-// appliesTo says whether the rule is for an operating system, by the ID of its os-release.
+// appliesTo reports whether the rule is for an operating system, by the ID of os-release.
 func (r *Rule) appliesTo(os string) bool {
 	if len(r.OnlyOS) > 0 && !slices.Contains(r.OnlyOS, os) {
 		return false
@@ -121,7 +120,7 @@ func (r *Rule) appliesTo(os string) bool {
 	return !slices.Contains(r.ExceptOS, os)
 }
 
-// excepts says whether the rule leaves a path of the tree alone.
+// excepts reports whether the rule excludes a path of the tree.
 func (r *Rule) excepts(p string) bool {
 	return slices.ContainsFunc(r.Except, func(pattern string) bool {
 		ok, err := path.Match(pattern, "/"+p)
@@ -131,7 +130,7 @@ func (r *Rule) excepts(p string) bool {
 
 var ruleID = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 
-// check says what is wrong with a rule as it is written.
+// check returns the faults of a rule's text.
 func (r *Rule) check() error {
 	if !ruleID.MatchString(r.ID) {
 		return fmt.Errorf("the id %q must be lower-case words joined by %q", r.ID, "-")
@@ -159,7 +158,7 @@ func (r *Rule) check() error {
 	return r.checkFields()
 }
 
-// checkFields says whether a field is set that the action does not know, or missing that it needs.
+// checkFields returns fields that do not belong to the action, or are missing.
 func (r *Rule) checkFields() error {
 	removes := is(r.Action, Delete, Regenerate)
 	for _, w := range []struct {
@@ -189,7 +188,7 @@ func (r *Rule) checkFields() error {
 	return r.checkTargets()
 }
 
-// checkTargets holds actions that write to files that can be named beforehand.
+// checkTargets requires fixed paths for writing actions.
 func (r *Rule) checkTargets() error {
 	if is(r.Action, Record, Install, Truncate) && slices.ContainsFunc(r.Paths, wild) {
 		return fmt.Errorf("rule %s: record, install and truncate take paths without wildcards", r.ID)
@@ -204,7 +203,7 @@ func is(action Action, oneOf ...Action) bool { return slices.Contains(oneOf, act
 
 func wild(p string) bool { return strings.ContainsAny(p, `*?[\`) }
 
-// checkPath accepts absolute, clean paths with well-formed wildcards that name something below the root.
+// checkPath accepts absolute, clean paths below the root with valid wildcards.
 func checkPath(p string) error {
 	if !strings.HasPrefix(p, "/") || path.Clean(p) != p || p == "/" {
 		return fmt.Errorf("the path %q must be absolute and clean, and not the root", p)
@@ -223,7 +222,7 @@ func checkPath(p string) error {
 	return nil
 }
 
-// prepare compiles what the rule needs to run.
+// prepare compiles the rule.
 func (r *Rule) prepare(file func(string) ([]byte, error)) (err error) {
 	if r.Pattern != "" {
 		if r.pattern, err = regexp.Compile(r.Pattern); err != nil {

@@ -17,29 +17,27 @@ type Runner struct {
 	// Tool is the version of the binary, for manifest and proof.
 	Tool    string
 	Subject Subject
-	// Names that the machine is known by besides the one in /etc/hostname.
+	// Names are further host names of the machine, besides /etc/hostname.
 	Names []string
-	// Allow names rules that may be broken: those that are allowable.
+	// Allow names the rules to waive. Only allowable rules can be waived.
 	Allow []string
-	// Spare are directories in which a running container writes, as paths of the machine, whose content stays:
-	// that of the pod which does the work.
+	// Spare are the writable directories of the working pod's container, as paths of the machine. Their content stays.
 	Spare []string
-	// Returning is the MachineKey of a donor that starts again from this disk; empty if none does, as with a copy.
+	// Returning is the MachineKey of a donor that starts again from the disk; empty for a copy.
 	Returning string
-	// Below is what mounts hide, where somebody can show it; nil otherwise.
+	// Below has the files hidden by mounts; nil if they cannot be seen.
 	Below *Below
-	// UnknownFiles says whether files may stay that nobody is known to have brought; they may if it is empty.
+	// UnknownFiles is whether files of unknown origin may stay. Default: they may.
 	UnknownFiles v1alpha1.UnknownFiles
-	// DryRun looks and reports, and changes nothing.
+	// DryRun reports without changes.
 	DryRun bool
-	// Now dates the line in the ancestry log.
+	// Now is the clock for the line in the ancestry log.
 	Now func() time.Time
 
 	skip func(*Rule) bool
 }
 
-// Refusals returns a *Refused if the tree is one that must not be generalized, and nil if it may be. It
-// changes nothing; Run begins with it.
+// Refusals returns a *Refused if the tree must not be generalized. Refusals changes nothing. Run begins with it.
 func (r *Runner) Refusals(t *tree.Tree) error {
 	for _, id := range r.Allow {
 		i := slices.IndexFunc(r.Profile.Rules, func(rule Rule) bool { return rule.ID == id })
@@ -66,14 +64,14 @@ func (r *Runner) Refusals(t *tree.Tree) error {
 		}
 		whys = append(whys, more...)
 	}
-	if whys = append(whys, r.Profile.cramped(t, t.Room)...); len(whys) > 0 {
+	if whys = append(whys, r.Profile.outOfSpace(t, t.Room)...); len(whys) > 0 {
 		return &Refused{Whys: whys}
 	}
 	return nil
 }
 
-// Look returns a *Refused if a machine that works must not be generalized as it is, as far as that can be told before
-// anything is stopped. It changes nothing, and nil promises nothing.
+// Look returns a *Refused if a running machine must not be generalized, as far as known before anything stops. Look
+// changes nothing, and nil is no guarantee.
 func (r *Runner) Look(t *tree.Tree) error {
 	if err := r.Refusals(t); err != nil {
 		return err
@@ -88,7 +86,7 @@ func (r *Runner) Look(t *tree.Tree) error {
 	return r.broken(t, before, true)
 }
 
-// refusals says why one rule forbids that anything is done.
+// refusals returns why one rule forbids a run.
 func (r *Runner) refusals(t *tree.Tree, rule *Rule, before *Before) ([]string, error) {
 	if rule.Names != "" {
 		return r.notSwap(t, rule, before)
@@ -107,7 +105,7 @@ func (r *Runner) refusals(t *tree.Tree, rule *Rule, before *Before) ([]string, e
 	return []string{fmt.Sprintf("rule %s: /%s is there (%d found). %s", rule.ID, found[0].Path, len(found), rule.Reason)}, nil
 }
 
-// notSwap looks at what is seen and at what mounts hide.
+// notSwap checks visible and hidden files.
 func (r *Runner) notSwap(t *tree.Tree, rule *Rule, before *Before) ([]string, error) {
 	whys, err := r.Profile.notSwap(t, rule, before)
 	if err != nil || r.Below == nil {
@@ -134,7 +132,7 @@ func (r *Runner) allowable() string {
 
 func (r *Runner) waived(rule *Rule) bool { return r.whyWaived(rule) != "" }
 
-// whyWaived says why a rule is not applied; empty if it is.
+// whyWaived returns why a rule is not applied; empty if it is.
 func (r *Runner) whyWaived(rule *Rule) string {
 	if rule.Allowable && slices.Contains(r.Allow, rule.ID) {
 		return "allowed by name"
@@ -142,8 +140,8 @@ func (r *Runner) whyWaived(rule *Rule) string {
 	return r.Profile.exempted(rule.ID)
 }
 
-// Run applies the profile, looks again, and leaves the manifest in the tree. It returns a *Refused if
-// nothing was changed because nothing may be, and the manifest with an *Unmet if a rule is not met.
+// Run applies the profile, verifies the tree, and leaves the manifest in it. Run returns a *Refused if nothing was
+// changed, and the manifest with an *Unmet if a rule is not met.
 func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 	if err := r.Refusals(t); err != nil {
 		return nil, err
@@ -181,13 +179,13 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 	if m.Scan, err = r.search(ctx, t, m); err != nil {
 		return m, &Unmet{Whys: []string{err.Error()}}
 	}
-	if err := leave(t, m); err != nil {
+	if err := writeManifest(t, m); err != nil {
 		return m, err
 	}
 	return m, m.unmet()
 }
 
-// applyAll applies the rules in their order. What installs comes first: without it nothing is removed.
+// applyAll applies the rules in order. Without a successful Install nothing is removed.
 func (r *Runner) applyAll(ctx context.Context, t *tree.Tree, m *Manifest, before *Before) error {
 	for i := range r.Profile.Rules {
 		rule := &r.Profile.Rules[i]
@@ -212,7 +210,7 @@ func (r *Runner) applyAll(ctx context.Context, t *tree.Tree, m *Manifest, before
 	return nil
 }
 
-// judge joins what the run met with on its way and what the second look says.
+// judge combines the errors of the run with the verdicts of the second look.
 func (r *Runner) judge(m *Manifest, verdicts []Verdict) {
 	for i := range m.Outcomes {
 		o := &m.Outcomes[i]
@@ -233,8 +231,8 @@ func (r *Runner) judge(m *Manifest, verdicts []Verdict) {
 	}
 }
 
-// leave writes the manifest into the tree.
-func leave(t *tree.Tree, m *Manifest) error {
+// writeManifest writes the manifest into the tree.
+func writeManifest(t *tree.Tree, m *Manifest) error {
 	content, err := m.Encode()
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// search looks for secrets and for the donor's identities on the whole disk.
+// search searches the whole disk for secrets and the donor's identities.
 func (r *Runner) search(ctx context.Context, t *tree.Tree, m *Manifest) (*scan.Report, error) {
 	report, err := scan.Tree(ctx, t.Dir(), scan.Options{
 		Identities: m.Identities(), Owner: r.Profile.Owner(r.Allow...), Base: r.Profile.Base(), Leftovers: leftovers(t, r.Below),
@@ -23,7 +23,7 @@ func (r *Runner) search(ctx context.Context, t *tree.Tree, m *Manifest) (*scan.R
 	return report, err
 }
 
-// leftovers are what rules removed and what has another name, wherever that is.
+// leftovers returns removed files that still have another name.
 func leftovers(t *tree.Tree, b *Below) map[scan.Inode]string {
 	left := map[scan.Inode]string{}
 	trees := []*tree.Tree{t}
@@ -38,8 +38,8 @@ func leftovers(t *tree.Tree, b *Below) map[scan.Inode]string {
 	return left
 }
 
-// Base says whether a file is one that every machine of its kind has although no package owns it: what a
-// profile installs or keeps, what is exempt, and what programs of the system make.
+// Base returns a function for scan.Options.Base: it is true for files that the profile installs, keeps or exempts, and
+// for files that system programs create.
 func (p *Profile) Base() func(string) bool {
 	keeps := Profile{Exempt: p.Exempt}
 	for _, rule := range p.Rules {
@@ -51,10 +51,10 @@ func (p *Profile) Base() func(string) bool {
 	return func(path string) bool { return made(path) || own(path).Keeps != "" }
 }
 
-// minIdentity is the size, in bytes, from which on content is likely to be unlike any other.
+// minIdentity is the size in bytes from which content is likely unique.
 const minIdentity = 16
 
-// Identities are the hashes of what a run removed, to be looked for in copies of the disk.
+// Identities returns the hashes of removed identities, for searching copies of the disk.
 func (m *Manifest) Identities() []scan.Value {
 	var values []scan.Value
 	add := func(ids []Identity) {
@@ -74,7 +74,7 @@ func (m *Manifest) Identities() []scan.Value {
 	return values
 }
 
-// Known are the hashes of secrets that a run found and let stay, with the reasons.
+// Known returns the hashes of secrets that a run found and kept, with reasons.
 func (m *Manifest) Known() map[string]string {
 	known := map[string]string{}
 	if m.Scan == nil {
@@ -88,8 +88,8 @@ func (m *Manifest) Known() map[string]string {
 	return known
 }
 
-// Owner returns which rule a path belongs to, and whether it may stay: because a rule keeps it, because
-// the rule is allowed to be broken by name, or because it is exempt.
+// Owner returns a function that finds the rule of a path, and why the path may stay: a keeping rule, a waived rule, or
+// an exemption.
 func (p *Profile) Owner(allow ...string) func(string) scan.Owner {
 	runner := Runner{Profile: p, Allow: allow}
 	type claim struct {
@@ -130,7 +130,7 @@ func (p *Profile) Owner(allow ...string) func(string) scan.Owner {
 	}
 }
 
-// fixedPart is what everything begins with that a pattern names.
+// fixedPart returns the beginning of a pattern without wildcards.
 func fixedPart(pattern string) string {
 	if i := strings.IndexAny(pattern, "*?[\\"); i >= 0 {
 		return pattern[:i]
@@ -138,13 +138,13 @@ func fixedPart(pattern string) string {
 	return pattern
 }
 
-// below is the regular expression of a pattern, and of everything below what it names.
+// below returns the regular expression of a pattern and everything below its matches.
 func below(pattern string) *regexp.Regexp {
 	whole := expression(strings.Split(tree.Rel(pattern), "/")).String()
 	return regexp.MustCompile(strings.TrimSuffix(whole, "$") + `(?:/.*)?$`)
 }
 
-// whyUnknown says in a sentence which files nobody is known to have brought, if there may be none.
+// whyUnknown describes the files of unknown origin, if the setting refuses them.
 func (m *Manifest) whyUnknown() string {
 	unknown := &m.Scan.Unknown
 	if m.UnknownFiles != v1alpha1.UnknownFilesRefuse || unknown.Files == 0 {
@@ -155,7 +155,7 @@ func (m *Manifest) whyUnknown() string {
 		"remove them, or exempt their paths with a reason (the manifest lists them by directory)", unknown.Files, unknown.Dirs, path.Join(first.Dir, first.Names[0]))
 }
 
-// whyFound says in a sentence what a scan found.
+// whyFound describes a finding in a sentence.
 func whyFound(f *scan.Finding) string {
 	should := "no rule knows the path: add one, or exempt it with a reason"
 	if f.Rule != "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// namedSwap returns the swap files that fstab and units at a rule's paths name, as paths of the tree, and
-// those units. A partition is no file: it is wiped.
+// namedSwap returns the swap files named by fstab and units at a rule's paths, as paths of the tree, with the units.
+// Swap partitions are wiped elsewhere.
 func namedSwap(t *tree.Tree, r *Rule) (named []string, err error) {
 	for _, pattern := range r.Paths {
 		found, err := t.Glob(tree.Rel(pattern))
@@ -48,8 +48,8 @@ func namedSwap(t *tree.Tree, r *Rule) (named []string, err error) {
 	return slices.Compact(named), nil
 }
 
-// swapIn is the swap file that a line names: in fstab the first of three fields, of which the third is
-// "swap"; in a unit What=. Source: fstab(5), systemd.swap(5).
+// swapIn returns the swap file of a line: in fstab the first field, if the third is "swap"; in a unit the value of
+// What=. Source: fstab(5), systemd.swap(5).
 func swapIn(line string, isUnit bool) string {
 	file := ""
 	if isUnit {
@@ -67,7 +67,7 @@ func swapIn(line string, isUnit bool) string {
 	return file
 }
 
-// matches are what a rule finds: at its paths, or named there.
+// matches returns the matches of a rule: at its paths, or named in files there.
 func (b *Before) matches(t *tree.Tree, r *Rule) ([]tree.Match, error) {
 	if r.Names == "" {
 		return findAll(t, r)
@@ -79,7 +79,7 @@ func (b *Before) matches(t *tree.Tree, r *Rule) ([]tree.Match, error) {
 			return nil, fmt.Errorf("rule %s: look for /%s: %w", r.ID, p, err)
 		}
 		for _, m := range at {
-			// A line that names a directory is no swap file's, and must not take it away.
+			// A line with a directory names no swap file, and must not delete it.
 			if !m.Info.IsDir() {
 				found = append(found, m)
 			}
@@ -88,11 +88,11 @@ func (b *Before) matches(t *tree.Tree, r *Rule) ([]tree.Match, error) {
 	return found, nil
 }
 
-// swapSignatures end the first page of a swap space, of the present and of the first version. Source: mkswap(8).
+// swapSignatures end the first page of a swap space, in the current and the first version. Source: mkswap(8).
 var swapSignatures = []string{"SWAPSPACE2", "SWAP-SPACE"}
 
-// notSwap names what settings call swap and what is none: to delete it would take away what somebody wrote there. What
-// another rule removes by its path goes all the same.
+// notSwap returns files that settings name as swap but that are not swap space. Deleting such a file would destroy
+// data. A file that another rule removes by its path is not reported.
 func (p *Profile) notSwap(t *tree.Tree, r *Rule, before *Before) (whys []string, err error) {
 	found, err := before.matches(t, r)
 	if err != nil {
@@ -114,7 +114,7 @@ func (p *Profile) notSwap(t *tree.Tree, r *Rule, before *Before) (whys []string,
 	return whys, nil
 }
 
-// names says whether one of a rule's patterns is of a path itself.
+// names reports whether a rule's pattern matches the path itself.
 func (r *Rule) names(p string) bool {
 	return slices.ContainsFunc(r.Paths, func(pattern string) bool {
 		is, err := path.Match(tree.Rel(pattern), p)
@@ -122,12 +122,12 @@ func (r *Rule) names(p string) bool {
 	})
 }
 
-// deletes says whether a rule removes a path that it names.
+// deletes reports whether a rule removes a path.
 func (p *Profile) deletes(at string) bool {
 	return slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Action == Delete && r.Names == "" && r.names(at) })
 }
 
-// isSwap looks for the signature at the end of a page of any size that Linux has.
+// isSwap checks for the signature at the end of the first page, for every page size of Linux.
 func isSwap(t *tree.Tree, p string) (bool, error) {
 	f, err := t.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -148,12 +148,12 @@ func isSwap(t *tree.Tree, p string) (bool, error) {
 	return false, nil
 }
 
-// literal is the pattern of one path.
+// literal returns the pattern for one path.
 func literal(p string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(p)
 }
 
-// whyNamed says which of what was named is there.
+// whyNamed returns an existing file that was named as swap.
 func whyNamed(t *tree.Tree, r *Rule, before *Before) string {
 	for _, p := range before.named[r.ID] {
 		if _, info, err := t.Resolve(p); err == nil && !info.IsDir() {

@@ -12,16 +12,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// Verdict is what the second look says of one rule.
+// Verdict is the second look's result for one rule.
 type Verdict struct {
 	Rule string
-	// Why the rule is not met; empty if it is.
+	// Why is the reason if the rule is not met; else empty.
 	Why string
 }
 
-// Verify looks at a tree and says of each rule that applies whether it is met. It shares no search with
-// the run: it walks down from a pattern's fixed part and compares every path with a regular expression,
-// where the run expands the pattern component by component.
+// Verify checks every applicable rule on a tree. Its search differs from the run's: it walks from a pattern's fixed
+// part and matches whole paths with a regular expression. The run expands the pattern by components.
 func Verify(t *tree.Tree, p *Profile, before *Before) []Verdict {
 	var verdicts []Verdict
 	for i := range p.Rules {
@@ -72,7 +71,7 @@ func verify(t *tree.Tree, r *Rule, before *Before) (string, error) {
 	}
 }
 
-// gone names the first thing that had to go and is there.
+// gone names the first path that should have been removed.
 func gone(t *tree.Tree, r *Rule, before *Before) (why string, err error) {
 	if r.Unless != nil && holds(t, r.Unless) {
 		return "", nil
@@ -93,7 +92,7 @@ func gone(t *tree.Tree, r *Rule, before *Before) (why string, err error) {
 	return why, err
 }
 
-// holdsKept says whether a directory is there only for something in it that stays.
+// holdsKept reports whether a directory exists only for kept content.
 func holdsKept(t *tree.Tree, r *Rule, before *Before, dir string) bool {
 	if !before.protectsBelow(dir) && len(r.Except) == 0 {
 		return false
@@ -112,7 +111,7 @@ func holdsKept(t *tree.Tree, r *Rule, before *Before, dir string) bool {
 	return err == nil && stays && !others
 }
 
-// holds says whether a line of a condition's files matches.
+// holds reports whether a line of a condition's files matches.
 func holds(t *tree.Tree, c *Condition) bool {
 	for _, pattern := range c.Paths {
 		found := false
@@ -204,7 +203,7 @@ func whyNotEmpty(t *tree.Tree, r *Rule) (string, error) {
 	return "", nil
 }
 
-// search calls visit for everything that a rule's paths name.
+// search calls visit for every path of a rule.
 func search(t *tree.Tree, r *Rule, visit func(p string, info fs.FileInfo) error) error {
 	for _, pattern := range r.Paths {
 		if err := searchPattern(t, tree.Rel(pattern), 0, visit); err != nil {
@@ -214,8 +213,8 @@ func search(t *tree.Tree, r *Rule, visit func(p string, info fs.FileInfo) error)
 	return nil
 }
 
-// searchPattern walks below the part of a pattern that has no wildcards. A link is read where it leads to
-// a directory in which the rest of the pattern could find something.
+// searchPattern walks below the part of a pattern without wildcards. It follows a link to a directory in which the rest
+// of the pattern may match.
 func searchPattern(t *tree.Tree, pattern string, links int, visit func(p string, info fs.FileInfo) error) error {
 	if links > 40 {
 		return nil
@@ -259,7 +258,7 @@ func searchPattern(t *tree.Tree, pattern string, links int, visit func(p string,
 	})
 }
 
-// resolveDir returns where a directory really is; empty if there is none, or only one that no disk carries.
+// resolveDir returns the real path of a directory; empty if missing or volatile.
 func resolveDir(t *tree.Tree, dir string) (string, error) {
 	real, info, err := t.Resolve(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -271,7 +270,7 @@ func resolveDir(t *tree.Tree, dir string) (string, error) {
 	return real, nil
 }
 
-// expression is the regular expression of the components of a pattern.
+// expression returns the regular expression of a pattern's components.
 func expression(parts []string) *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString(`(?s)^`)
@@ -294,7 +293,7 @@ func expression(parts []string) *regexp.Regexp {
 	return regexp.MustCompile(b.String())
 }
 
-// component translates the wildcards of path.Match. A class is copied, as both write it alike.
+// component translates the wildcards of path.Match. Classes have the same syntax in both.
 func component(part string) string {
 	var b strings.Builder
 	for i := 0; i < len(part); i++ {

@@ -1,7 +1,6 @@
-// Package disk does to a disk what a person, or a capture's pod, asks for by its name: generalize it, say beforehand whether
-// it could be, or search it afterwards for what must not be in a clone.
+// Package disk works on a disk by name for a command or a capture's pod: generalize the disk, check it beforehand, or
+// search it afterwards for secrets.
 //
-// It finds out what the name stands for (a mounted copy, the root of a host that works, a raw image), which profile the disk
-// is for, and refuses what nobody can have meant, such as to take the identity of the machine that it runs on. What a rule
-// means and when there is a proof is decided in package generalize.
+// The package finds out the kind of disk (mounted copy, root of a running host, raw image) and the profile. It refuses
+// mistakes, for example to remove the identity of its own machine. Package generalize decides about rules and proofs.
 package disk

@@ -10,13 +10,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// Exit codes of the classes of what ends before anything is done.
+// Exit codes for failures before any change.
 const (
 	misuse  = 2
 	refused = 3
 )
 
-// Unfit says why nothing was done: what was asked for makes no sense, or is refused.
+// Unfit is the error of invalid or refused input, before any change.
 type Unfit struct {
 	err  error
 	code int
@@ -27,20 +27,20 @@ func (u *Unfit) Error() string { return u.err.Error() }
 // Unwrap returns the cause.
 func (u *Unfit) Unwrap() error { return u.err }
 
-// ExitCode is 2 for what makes no sense, and 3 for what is refused.
+// ExitCode is 2 for invalid input, and 3 for a refusal.
 func (u *Unfit) ExitCode() int { return u.code }
 
 func misusef(format string, args ...any) error { return &Unfit{fmt.Errorf(format, args...), misuse} }
 func refusef(format string, args ...any) error { return &Unfit{fmt.Errorf(format, args...), refused} }
 
-// Root is the directory that holds a machine's root.
+// Root is the root directory of a machine.
 type Root struct {
 	Path string
-	// Running: the machine works in it. Without it, that is so only for the machine that this process runs on.
+	// Running is true for a running machine's root. The root of this process's machine is always treated as running.
 	Running bool
 }
 
-// Own tells whether it is the root of the machine that this process runs on, by whatever name.
+// Own reports whether the directory is the root of this process's machine, by any name.
 func (r Root) Own() (bool, error) {
 	root, err := os.Stat(r.Path)
 	if err != nil {
@@ -50,7 +50,7 @@ func (r Root) Own() (bool, error) {
 	return err == nil && os.SameFile(root, own), err
 }
 
-// Spare refuses a root that is not there, and that of the machine that this process runs on.
+// Spare refuses a missing root, and the root of this process's machine.
 func (r Root) Spare() error {
 	own, err := r.Own()
 	switch {
@@ -62,7 +62,7 @@ func (r Root) Spare() error {
 	return nil
 }
 
-// Open opens the root: that of a machine that works with what is mounted in it, any other as the directory that it is.
+// Open opens the root. A running machine includes its mounts; any other root is a plain directory.
 func (r Root) Open() (*tree.Tree, error) {
 	own, err := r.Own()
 	switch {
@@ -74,17 +74,17 @@ func (r Root) Open() (*tree.Tree, error) {
 	return tree.Open(r.Path)
 }
 
-// Rules say which profile's rules apply, and which ones of a person's own.
+// Rules name the profile and the user's own rules.
 type Rules struct {
-	// Profile by name; the one that the disk is for if it is empty.
+	// Profile is the profile's name; empty: detect the profile.
 	Profile v1alpha1.Profile
-	// File with rules of one's own, or a directory of *.yaml; empty for none.
+	// File has the user's own rules, or is a directory with *.yaml files; empty for none.
 	File string
-	// Digest refuses other rules of one's own than those with it; empty takes any.
+	// Digest is the required digest of the user's own rules; empty accepts any rules.
 	Digest string
 }
 
-// Load reads the rules of the profile.
+// Load reads the profile with the user's rules.
 func (r Rules) Load() (*generalize.Profile, error) {
 	p, err := generalize.LoadWith(r.Profile, r.File)
 	switch {
@@ -96,7 +96,7 @@ func (r Rules) Load() (*generalize.Profile, error) {
 	return p, nil
 }
 
-// LoadFor reads the rules of the profile that the disk in the root is for; one that is named must agree with the disk.
+// LoadFor reads the profile for the disk in the root. A named profile must match the disk.
 func (r Rules) LoadFor(root Root) (*generalize.Profile, error) {
 	if r.Profile != "" && !slices.Contains(v1alpha1.Profiles(), r.Profile) {
 		return nil, misusef("unknown profile %q: there are %v", r.Profile, v1alpha1.Profiles())

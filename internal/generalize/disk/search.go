@@ -13,44 +13,44 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// Search looks for what must not be in a clone: keys, tokens, and the identities of the donor. It does not trust the run that
-// generalized the disk.
+// Search searches a disk for data that must not be in a clone: keys, tokens, and the donor's identities. The search
+// does not trust the run that generalized the disk.
 type Search struct {
-	// Target is a directory that holds a machine's root, a raw image, or a block device.
+	// Target is a machine's root directory, a raw image or a block device.
 	Target string
-	// Rules say what may stay. Without a profile they are the manifest's, or those that a tree is for.
+	// Rules define the data that may stay. Without a profile the manifest's profile applies, else the detected profile.
 	Rules
-	// Manifest of the run that generalized the disk; the one in the tree if it is empty.
+	// Manifest is the file with the run's manifest; empty: the manifest in the tree.
 	Manifest string
-	// Identities is a list of the donor's, as sha256sum writes it; empty for none but the manifest's.
+	// Identities is a file with the donor's hashes in the format of sha256sum; empty: only the manifest's hashes.
 	Identities string
-	// Mounted is the root of the same disk where the target is an image: keys that came with packages and container images
-	// are known again by it.
+	// Mounted is the root directory of the same disk if the target is an image. Keys in packages and container images
+	// are recognized by it.
 	Mounted string
-	// All has searched what packages and container images brought, too. It is for trees.
+	// All also searches the files of packages and container images. For trees only.
 	All bool
-	// FreeOnly reports keys and tokens only where blocks are not known to be in use. It is for images.
+	// FreeOnly reports keys and tokens only outside of blocks in use. For images only.
 	FreeOnly bool
-	// Allow names rules that were allowed to be broken.
+	// Allow names rules that were waived.
 	Allow []string
 
-	// isTree: the target is a directory. Run finds out.
+	// isTree is true if the target is a directory. Run sets the field.
 	isTree bool
 }
 
-// Found is what a search has found, and by what.
+// Found is the result of a search, with its inputs.
 type Found struct {
 	Target string `json:"target"`
-	// Profile whose rules said what may stay; empty if none was known.
+	// Profile is the profile that defined the exceptions; empty if unknown.
 	Profile        v1alpha1.Profile `json:"profile,omitempty"`
 	ProfileVersion string           `json:"profileVersion,omitempty"`
-	// Identities of the donor that were looked for.
+	// Identities is the number of searched donor identities.
 	Identities int  `json:"identities"`
 	Clean      bool `json:"clean"`
 	*scan.Report
 }
 
-// Run searches.
+// Run searches the target.
 func (s Search) Run(ctx context.Context) (*Found, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (s Search) Run(ctx context.Context) (*Found, error) {
 	return found, nil
 }
 
-// check finds out what the target is, and tells what is not for it. A pipe would be waited for, and some devices never end.
+// check finds the kind of the target, and rejects unsuitable options. Reading a pipe or some devices would never end.
 func (s *Search) check() error {
 	info, err := os.Stat(s.Target)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Search) check() error {
 	return nil
 }
 
-// lookIntoStores has container stores looked into where they are known to be: of any profile, if none is known.
+// lookIntoStores checks container stores at their known paths; without a profile, at the paths of the first profile.
 func (s *Search) lookIntoStores(found *Found) error {
 	rules := Rules{Profile: found.Profile, File: s.File}
 	if rules.Profile == "" {
@@ -121,8 +121,7 @@ func (s *Search) lookIntoStores(found *Found) error {
 	return generalize.LookIntoStores(t, profile, found.Report)
 }
 
-// knowBrought adds the keys that came with packages and container images to those that may stay. What the manifest says of a
-// key counts first.
+// knowBrought adds the keys of packages and container images to the allowed keys. The manifest has precedence.
 func (s *Search) knowBrought(ctx context.Context, o *scan.Options) error {
 	brought, err := scan.Brought(ctx, s.Mounted, *o)
 	if err != nil {
@@ -152,7 +151,7 @@ func (s *Search) readManifest() (*generalize.Manifest, error) {
 	return generalize.ReadManifest(t)
 }
 
-// options joins what was asked for with what the manifest and the tree itself tell.
+// options combines the input with the manifest and the tree.
 func (s *Search) options(m *generalize.Manifest) (scan.Options, *Found, error) {
 	o, found := scan.Options{FreeOnly: s.FreeOnly, All: s.All}, &Found{Target: s.Target}
 	rules := Rules{Profile: s.Profile, File: s.File}
@@ -168,7 +167,7 @@ func (s *Search) options(m *generalize.Manifest) (scan.Options, *Found, error) {
 			return o, nil, err
 		}
 		defer t.Close()
-		// Without a profile nothing may stay, so that a doubt is on the safe side.
+		// Without a profile nothing may stay, which is the safe default.
 		rules.Profile, _, _ = generalize.Detect(t)
 	}
 	if rules.Profile != "" {

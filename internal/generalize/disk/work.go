@@ -13,8 +13,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/host"
 )
 
-// Generalize runs the rules on a tree, and writes the manifest into a file as well if one is named. The manifest is nil where
-// nothing was begun; one that comes with an error tells what was done until then.
+// Generalize runs the rules on a tree, and also writes the manifest to file if set. A nil manifest means that nothing
+// was begun. A manifest with an error describes the work until then.
 func Generalize(ctx context.Context, root Root, runner *generalize.Runner, file string) (*generalize.Manifest, error) {
 	t, err := root.Open()
 	if err != nil {
@@ -32,7 +32,7 @@ func Generalize(ctx context.Context, root Root, runner *generalize.Runner, file 
 	return m, errors.Join(failed, err)
 }
 
-// Look returns why the host that works in the root could not be generalized, as far as that shows while it works.
+// Look returns why the running host in the root cannot be generalized, as far as known before anything stops.
 func Look(root Root, runner *generalize.Runner) error {
 	t, err := root.Open()
 	if err != nil {
@@ -42,17 +42,17 @@ func Look(root Root, runner *generalize.Runner) error {
 	return runner.Look(t)
 }
 
-// Order is what a capture told its pod: which Order it carries out, where the pod finds its key, and how it reports.
+// Order names the Order of a capture for its pod, with the key files and the access for the report.
 type Order struct {
-	// Name as NAMESPACE/NAME, and the UID of the Order.
+	// Name is NAMESPACE/NAME, and UID the UID of the Order.
 	Name, UID string
 	Files     host.OrderFiles
 	Access    host.Access
 }
 
-// GeneralizeHost generalizes the host that works in h.Root by order of a capture, and powers it off.
+// GeneralizeHost generalizes the running host in h.Root for a capture's Order, and powers the host off.
 func GeneralizeHost(ctx context.Context, h host.Host, o Order) error {
-	// Once the container runtime is stopped nobody reads what is written, and that must not end the run.
+	// The log has no reader after the container runtime stops; writing must not end the run.
 	signal.Ignore(syscall.SIGPIPE)
 	var err error
 	if h.API, err = host.NewAPI(o.Access); err != nil {
@@ -65,11 +65,11 @@ func GeneralizeHost(ctx context.Context, h host.Host, o Order) error {
 	return h.Run(ctx)
 }
 
-// TerminationLog is where the kubelet has each container leave its last words.
+// TerminationLog is the kubelet's file for the last message of a container.
 const TerminationLog = "/dev/termination-log"
 
-// LeaveMessage gives the kubelet the sentence of a failure, for what was refused before anything was changed: without it, all
-// of the log stands in the pod's status. Where there is no such file, this is no pod, and nobody is told.
+// LeaveMessage writes a refusal into the kubelet's file. Without the message the pod's status would contain the whole
+// log. A missing file means that the process is in no pod; then nothing is written.
 func LeaveMessage(file string, err error) {
 	if err == nil {
 		return

@@ -19,25 +19,24 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// pauses between attempts to reach the API server. The network may be away for a moment when its agents
-// are stopped.
+// pauses between attempts to reach the API server. The network may be down shortly while its agents stop.
 var pauses = []time.Duration{
 	time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 15 * time.Second, 15 * time.Second, 15 * time.Second,
 }
 
-// API reads one order and writes a report on it.
+// API reads one order and writes its report.
 type API struct{ client rest.Interface }
 
-// Access says how the API server is reached.
+// Access is the access to the API server.
 type Access struct {
-	// Host and Port of the API server, as KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT.
+	// Host and Port are KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT.
 	Host, Port string
-	// TokenFile holds the service account's token, CAFile the certificates that the server is known by.
+	// TokenFile has the service account's token, and CAFile the server's CA certificates.
 	TokenFile, CAFile string
 }
 
-// NewAPI reads token and certificates at once: while the run lasts the kubelet that would renew them is
-// stopped, and the directory that they lie in is removed.
+// NewAPI reads the token and certificates at once: during the run the kubelet that would renew them is stopped, and
+// their directory is removed.
 func NewAPI(a Access) (*API, error) {
 	if a.Host == "" || a.Port == "" {
 		return nil, errors.New("the address of the API server is not known: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be set")
@@ -73,11 +72,11 @@ func newAPI(config *rest.Config) (*API, error) {
 	return &API{client: client}, nil
 }
 
-// Get returns the order as it stands.
+// Get returns the current order.
 func (a *API) Get(ctx context.Context, o Order, wait func(context.Context, time.Duration) error) (*v1alpha1.Order, error) {
 	found := &v1alpha1.Order{}
-	err := persist(ctx, wait, func() error {
-		// A new object each time: an attempt that broke off may have filled in half of one.
+	err := retry(ctx, wait, func() error {
+		// A new object each time: a failed attempt may have filled an object partly.
 		found = &v1alpha1.Order{}
 		return a.client.Get().Namespace(o.Namespace).Resource("orders").Name(o.Name).MaxRetries(0).Do(ctx).Into(found)
 	})
@@ -90,9 +89,9 @@ func (a *API) Get(ctx context.Context, o Order, wait func(context.Context, time.
 	return found, nil
 }
 
-// Report signs what the run says, and writes it on its order. It replaces what was said before, of which nobody may
-// have confirmed that it was written. The UID goes along, so that an order of the same name that came since is not
-// given somebody else's report: the API server refuses to change a UID.
+// Report signs a report and writes it to the order. It replaces an earlier report whose write may be unconfirmed. The
+// patch includes the UID: the API server rejects a changed UID, so that a newer order of the same name gets no foreign
+// report.
 func (a *API) Report(ctx context.Context, o Order, report *v1alpha1.Report, wait func(context.Context, time.Duration) error) error {
 	report.Order, report.Pod = o.UID, o.Pod
 	status, err := report.Sign(o.Key)
@@ -104,7 +103,7 @@ func (a *API) Report(ctx context.Context, o Order, report *v1alpha1.Report, wait
 		return err
 	}
 	written := &v1alpha1.Order{}
-	err = persist(ctx, wait, func() error {
+	err = retry(ctx, wait, func() error {
 		written = &v1alpha1.Order{}
 		return a.client.Patch(types.MergePatchType).Namespace(o.Namespace).Resource("orders").Name(o.Name).SubResource("status").
 			Body(patch).MaxRetries(0).Do(ctx).Into(written)
@@ -118,8 +117,8 @@ func (a *API) Report(ctx context.Context, o Order, report *v1alpha1.Report, wait
 	return nil
 }
 
-// persist tries until it works, the answer is one that will not change, or the pauses are used up.
-func persist(ctx context.Context, wait func(context.Context, time.Duration) error, try func() error) error {
+// retry retries until success, a final error or the end of the pauses.
+func retry(ctx context.Context, wait func(context.Context, time.Duration) error, try func() error) error {
 	for _, pause := range pauses {
 		err := try()
 		if err == nil || final(err) {
@@ -132,8 +131,7 @@ func persist(ctx context.Context, wait func(context.Context, time.Duration) erro
 	return try()
 }
 
-// final says whether an answer will be the same the next time. A conflict may not: somebody else wrote
-// the object in the same moment.
+// final reports whether a retry would fail too. A conflict is not final, because another client wrote concurrently.
 func final(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -143,7 +141,7 @@ func final(err error) bool {
 	return code >= 400 && code < 500 && code != 408 && code != 409 && code != 429
 }
 
-// Trouble is an answer of the API server, or the lack of one, with the exit code of its class.
+// Trouble is an error of the API server, or a missing response, with its exit code.
 type Trouble struct {
 	Err  error
 	code int
@@ -154,10 +152,10 @@ func (e *Trouble) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Trouble) Unwrap() error { return e.Err }
 
-// ExitCode is 5 if the credential was not taken or not enough, and 6 if the API server did not answer.
+// ExitCode is 5 if the credential was rejected or lacks permissions, and 6 if the API server did not respond.
 func (e *Trouble) ExitCode() int { return e.code }
 
-// unreachable is the exit code for an API server that did not answer.
+// unreachable is the exit code without a response of the API server.
 const unreachable = 6
 
 func classify(what string, err error) error {

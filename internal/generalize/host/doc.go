@@ -1,12 +1,11 @@
-// Package host generalizes the machine that it runs on, from inside a privileged pod that sees the host's
-// root: it makes sure that this is the boot and the Prototype that it was ordered for, stops what would
-// write again, has the profile applied and verified, reports the proof, and powers the host off at once.
+// Package host generalizes its own machine from a privileged pod with the host's root. It checks the boot and the
+// Prototype, and stops services that would write again. Then it applies and verifies the profile, reports the proof,
+// and powers the host off.
 //
-// It decides in which order a live host is brought to rest, and what is given up when a step fails: the
-// proof, always; then what was stopped is started again, so that the kubelet can report the failure. It
-// does not decide what is removed (package generalize), nor what happens to the donor afterwards: whoever
-// ordered the run sees the proof, or none.
+// The package decides the order of stopping a live host. After a failed step there is no proof, and the stopped
+// services are started again, so that the kubelet reports the failure. Package generalize decides what is removed. The
+// capture decides what happens to the donor afterwards.
 //
-// What it needs of the host it takes from files below the root: /proc, the systemd socket in
-// /run/systemd/private, and /proc/sysrq-trigger.
+// From the host the package needs only files: /proc, the systemd socket in /run/systemd/private, and
+// /proc/sysrq-trigger.
 package host

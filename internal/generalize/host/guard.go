@@ -17,12 +17,12 @@ import (
 const (
 	bootIDPath   = "proc/sys/kernel/random/boot_id"
 	hostnamePath = "proc/sys/kernel/hostname"
-	// begunPath marks, for the length of a boot, that a run has begun. /run is empty after every boot.
+	// begunPath marks, until the next boot, that a run has begun. /run is empty after every boot.
 	begunPath = "run/kamino-generalize"
 )
 
-// guard refuses unless this is the boot, the Prototype and the profile of the order, and the order still stands. A kubelet that comes
-// back after the donor's reboot runs the pod a second time: it must find out here, and do nothing.
+// guard refuses a run with another boot, Prototype or profile than the order's, or without a valid order. After the
+// donor's reboot the kubelet runs the pod again; guard then ends the second run.
 func (h *Host) guard(ctx context.Context, t *tree.Tree) error {
 	s := h.Runner.Subject
 	if s.Prototype == "" || s.UID == "" || s.BootID == "" {
@@ -42,7 +42,7 @@ func (h *Host) guard(ctx context.Context, t *tree.Tree) error {
 	if err := h.Order.check(order, s, h.Runner.Profile); err != nil {
 		return err
 	}
-	if order.Spec.Afterwards != v1alpha1.Remove { // nothing is kept for a host that does not come back
+	if order.Spec.Afterwards != v1alpha1.Remove { // nothing is kept for a host that does not return
 		h.Runner.Returning = generalize.MachineKey(t)
 	}
 	if name, err := readProc(t, hostnamePath); err == nil && name != "" {
@@ -51,8 +51,8 @@ func (h *Host) guard(ctx context.Context, t *tree.Tree) error {
 	return h.Runner.Refusals(t)
 }
 
-// begin leaves a mark that only the first run of a boot can leave. A run that broke off has left the host
-// in a state that only a restart mends.
+// begin creates a mark that only the first run of a boot can create. After an interrupted run only a restart repairs
+// the host.
 func begin(t *tree.Tree) error {
 	f, err := t.OpenFile(begunPath, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -64,7 +64,7 @@ func begin(t *tree.Tree) error {
 	return f.Close()
 }
 
-// readProc reads a short file of /proc, whose size is always said to be zero.
+// readProc reads a short file of /proc. Files in /proc have size zero.
 func readProc(t *tree.Tree, p string) (string, error) { return readUpTo(t, p, 4096) }
 
 // readProcLong reads a list in /proc.

@@ -16,21 +16,20 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// limit is how long a run may take once it has touched the host. It is less than a token of the API
-// server lives, so that the proof can still be reported.
+// limit is how long a run may take after its first change to the host. It is below the lifetime of an API token, so
+// that the proof can still be reported.
 const limit = 8 * time.Minute
 
-// Host is a live machine and the order to generalize it.
+// Host is a live machine with the order to generalize it.
 type Host struct {
-	// Root is the directory where the host's root is seen.
+	// Root is the directory with the host's root.
 	Root string
-	// Runner applies the profile; its Subject names the Prototype, its UID and the boot of the order.
+	// Runner applies the profile. Its Subject has the Prototype's name and UID, and the boot of the order.
 	Runner *generalize.Runner
-	// Order that the run carries out, and API through which it reports on it.
+	// Order is the order to carry out. API reports on the order.
 	Order Order
 	API   *API
-	// Log gets a line for every step. What is written must be little: once the container runtime is
-	// stopped nobody empties the pipe.
+	// Log gets one line for each step. Write little: after the container runtime stops, no reader empties the pipe.
 	Log io.Writer
 	// Wait sleeps, or returns the context's error.
 	Wait func(ctx context.Context, d time.Duration) error
@@ -48,9 +47,8 @@ func Wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Run does it all. After the first effect it no longer heeds the context: a host that is half generalized
-// is not better for being left so. It returns nil once the power-off is ordered; an error before the first
-// effect is a refusal and says so.
+// Run carries out the whole order. After the first change Run ignores the context, because a half generalized host is
+// of no use. Run returns nil after the power-off is ordered. An error before the first change is a refusal.
 func (h *Host) Run(ctx context.Context) error {
 	t, err := tree.OpenRunning(h.Root)
 	if err != nil {
@@ -78,18 +76,18 @@ func (h *Host) Run(ctx context.Context) error {
 	if err == nil {
 		return h.powerOff(ctx, t)
 	}
-	if unsaid := h.unprove(ctx, err); unsaid != nil && unsure(err) {
-		// Somebody may have the proof: the disk must stay as it was proven until it can be taken back.
-		h.say("nothing is started again, because a proof may stand: %v", unsaid)
+	if unreported := h.reportFailure(ctx, err); unreported != nil && maybeProven(err) {
+		// The capture may have the proof, so the disk must stay as proven until the proof is withdrawn.
+		h.say("nothing is started again, because a proof may stand: %v", unreported)
 		return err
 	}
 	h.startAgain(ctx, bus, stopped)
 	return err
 }
 
-// unprove says on the order why there is no proof. The kubelet would not: by now the pod's log and the
-// directory of its termination message may have been removed as rules ask for.
-func (h *Host) unprove(ctx context.Context, why error) error {
+// reportFailure reports on the order why there is no proof. The kubelet cannot report it: the pod's log and the directory of
+// its termination message may already be removed.
+func (h *Host) reportFailure(ctx context.Context, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	s := h.Runner.Subject
@@ -104,7 +102,7 @@ func (h *Host) unprove(ctx context.Context, why error) error {
 	return err
 }
 
-// maxWhy is how many bytes of a sentence an annotation and a status are given.
+// maxWhy is the number of bytes for a reason in an annotation and a status.
 const maxWhy = 2 << 10
 
 func shortened(text string) string {
@@ -114,19 +112,19 @@ func shortened(text string) string {
 	return strings.ToValidUTF8(text[:maxWhy], "") + " ..."
 }
 
-// unsure says whether a failure is one after which the proof may have been written all the same.
-func unsure(err error) bool {
+// maybeProven reports whether the proof may have been written despite the error.
+func maybeProven(err error) bool {
 	var trouble *Trouble
 	return errors.As(err, &trouble) && trouble.code == unreachable
 }
 
-// work is what happens between stopping and power-off. Its order: nothing writes any more, files go, freed
-// blocks go, everything is on the disk, and only then is it said so.
+// work runs between stopping and power-off, in this order: end all writers, remove files, trim free blocks, sync,
+// report.
 func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 	if err := h.endContainers(ctx, t); err != nil {
 		return err
 	}
-	// The devices of a sandbox's or a test's directory are those of the machine around it.
+	// In a sandbox or a test the devices belong to the surrounding machine.
 	if ownFileSystem(t) {
 		if err := h.wipeSwap(ctx, t); err != nil {
 			return err
@@ -168,7 +166,7 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 }
 
 func (h *Host) say(format string, args ...any) {
-	// A log that nobody reads must not fail the run.
+	// A log without a reader must not fail the run.
 	_, _ = fmt.Fprintf(h.Log, format+"\n", args...)
 }
 
@@ -176,7 +174,7 @@ func refused(format string, args ...any) error {
 	return &generalize.Refused{Whys: []string{fmt.Sprintf(format, args...)}}
 }
 
-// unless joins errors but leaves out those that are of the given kind.
+// unless joins errors except those of the given kind.
 func unless(kind error, errs ...error) error {
 	var rest []error
 	for _, err := range errs {

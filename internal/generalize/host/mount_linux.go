@@ -15,11 +15,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// mountsBelow returns what is mounted at or below the root, as this process sees it.
+// mountsBelow returns the mounts at or below the root in this process's mount namespace.
 var mountsBelow = tree.MountsBelow
 
-// ownLayer is the directory on the host in which this process's own container writes, empty if it runs in
-// none. It is mounted, so that emptying it is not up to anybody; it holds no more than places to mount to.
+// ownLayer returns the host directory with the writable layer of this process's container; empty outside a container.
+// The layer is mounted and cannot be emptied. It contains only mount points.
 func ownLayer() string {
 	content, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -38,10 +38,11 @@ func ownLayer() string {
 	return ""
 }
 
-// detach unmounts what pods have mounted below the kubelet's directory, deepest first, where this process
-// sees it. In a pod that is a copy of the host's mounts: it only has to let go of them so that their
-// directories can be removed, upon which the kernel lets go of the host's own (since Linux 3.18, "lazily
-// unmount on unlink"). What stays mounted is never removed through; the rule is then not met.
+// detach unmounts the pods' mounts below the kubelet's directory, deepest first, in this process's mount namespace. In
+// a pod these are copies of the host's mounts. Once the copies are unmounted the directories can be removed, and the
+// kernel then unmounts the host's mounts (since Linux 3.18, "lazily unmount on unlink").
+//
+// Nothing is removed through a remaining mount: the rule then fails.
 func (h *Host) detach(t *tree.Tree) {
 	mounts, err := mountsBelow(t.Dir())
 	if err != nil {
@@ -58,15 +59,15 @@ func (h *Host) detach(t *tree.Tree) {
 	}
 }
 
-// ownFileSystem says whether the root is where a file system is mounted. A directory of a larger file
-// system is a sandbox's or a test's, and what is around it is none of our business.
+// ownFileSystem reports whether the root is a mount point. A plain directory belongs to a sandbox or a test, and the
+// surrounding file system must not be touched.
 func ownFileSystem(t *tree.Tree) bool {
 	mounts, err := mountsBelow(t.Dir())
 	return err == nil && slices.ContainsFunc(mounts, func(m tree.MountPoint) bool { return m.Dir == "/" })
 }
 
-// openBelow returns the root's own file system without what is mounted on it. It is nil where the root is
-// no file system of its own, and where the kernel cannot show it (before Linux 5.2).
+// openBelow returns the root's file system without mounts. The result is nil if the root is a plain directory, or
+// before Linux 5.2.
 func (h *Host) openBelow(t *tree.Tree) (below *generalize.Below, release func(), err error) {
 	if !ownFileSystem(t) {
 		return nil, func() {}, nil
@@ -103,7 +104,7 @@ func readOnly(t *tree.Tree) bool {
 // blkZeroOut is BLKZEROOUT of linux/fs.h, _IO(0x12, 127).
 const blkZeroOut = 0x127f
 
-// zeroOut has the kernel fill a range of a block device with zeros, which many disks do by themselves.
+// zeroOut lets the kernel zero a range of a block device. Many disks do so without data transfer.
 func zeroOut(f *os.File, from, length int64) error {
 	span := [2]uint64{uint64(from), uint64(length)} //nolint:gosec // neither is negative
 	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), blkZeroOut, uintptr(unsafe.Pointer(&span))); errno != 0 {
@@ -112,19 +113,19 @@ func zeroOut(f *os.File, from, length int64) error {
 	return nil
 }
 
-// noMedium says that a drive is empty.
+// noMedium reports whether a drive is empty.
 func noMedium(err error) bool { return errors.Is(err, unix.ENOMEDIUM) }
 
-// fitrim is FITRIM of linux/fs.h, _IOWR('X', 121, struct fstrim_range), where the direction has the two
-// uppermost bits (all architectures that Kamino is built for).
+// fitrim is FITRIM of linux/fs.h, _IOWR('X', 121, struct fstrim_range), on architectures with the direction in the two
+// highest bits: all architectures of Kamino.
 const fitrim = 0xC0185879
 
 // fstrimRange is struct fstrim_range of linux/fs.h.
 type fstrimRange struct{ start, length, minLength uint64 }
 
-// flush brings everything to the disk and gives freed blocks back, for what was deleted stays readable in
-// them. Trimming works where file system and disk know it; elsewhere it is said and left. The kernel
-// trims only blocks whose release is on the disk, so it syncs first.
+// flush syncs the disk and trims freed blocks, because deleted data stays readable in freed blocks. Without support for
+// trim only a log line is written. The kernel trims only blocks whose release is on the disk; therefore flush syncs
+// first.
 func (h *Host) flush(t *tree.Tree) error {
 	if !ownFileSystem(t) {
 		return nil
@@ -136,7 +137,7 @@ func (h *Host) flush(t *tree.Tree) error {
 	h.forgetUnlinked(t)
 	done := map[string]bool{}
 	for _, m := range mounts {
-		// What is still mounted below the kubelet is a volume's disk, not the machine's.
+		// A remaining mount below the kubelet's directory is a volume's disk.
 		if !strings.HasPrefix(m.Source, "/dev/") || done[m.Device] || strings.HasPrefix(m.Dir, "/var/lib/kubelet/") {
 			continue
 		}

@@ -18,7 +18,7 @@ func ownFileSystem(*tree.Tree) bool { return false }
 
 func readOnly(*tree.Tree) bool { return false }
 
-// ownLayer is known on Linux only.
+// ownLayer is implemented on Linux only.
 func ownLayer() string { return "" }
 
 func (h *Host) openBelow(*tree.Tree) (*generalize.Below, func(), error) { return nil, func() {}, nil }

@@ -14,25 +14,24 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize"
 )
 
-// Order is the order that a run carries out, and what it signs its report with.
+// Order is the order of a run, with the key for signing its report.
 type Order struct {
 	Namespace, Name string
 	UID             types.UID
-	// Pod that the run is in, by UID.
+	// Pod is the UID of the run's pod.
 	Pod types.UID
-	// Key is the private half of the order's key, and public its other half.
+	// Key is the order's private key, and public the public key.
 	Key    ed25519.PrivateKey
 	public string
 }
 
-// OrderFiles say where a pod finds what its order needs.
+// OrderFiles are the paths of the order's files in a pod.
 type OrderFiles struct {
-	// Key holds the private half of the order's key, PodUID the UID of the pod. Both lie in memory, on a volume.
+	// Key has the order's private key, and PodUID the UID of the pod. Both are on a volume in memory.
 	Key, PodUID string
 }
 
-// NewOrder reads the order's files at once: the directory that they lie in is removed by the run. The reference is
-// NAMESPACE/NAME.
+// NewOrder reads the order's files at once, because the run removes their directory. reference is NAMESPACE/NAME.
 func NewOrder(reference string, uid types.UID, files OrderFiles) (Order, error) {
 	namespace, name, found := strings.Cut(reference, "/")
 	if !found || namespace == "" || name == "" || uid == "" {
@@ -56,11 +55,10 @@ func NewOrder(reference string, uid types.UID, files OrderFiles) (Order, error) 
 	return o, nil
 }
 
-// String is NAMESPACE/NAME.
+// String returns NAMESPACE/NAME.
 func (o Order) String() string { return o.Namespace + "/" + o.Name }
 
-// check refuses unless the order is there as it was given, is for this disk and boot, and nobody has reported on
-// it yet.
+// check refuses an order that has changed, is for another disk or boot, or already has a report.
 func (o Order) check(found *v1alpha1.Order, s generalize.Subject, profile *generalize.Profile) error {
 	spec := found.Spec
 	method, token := spec.Under()

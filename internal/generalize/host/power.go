@@ -12,11 +12,11 @@ import (
 
 const triggerPath = "proc/sysrq-trigger"
 
-// powerOff syncs, remounts everything read-only and cuts the power, all by the kernel: an orderly
-// shutdown would start and stop services that write again (systemd its random seed and machine ID, agents
-// their state). Source: Linux, Documentation/admin-guide/sysrq.rst.
+// powerOff syncs, remounts read-only and cuts the power with the kernel's SysRq. An orderly shutdown would run services
+// that write again: systemd its random seed and machine ID, agents their state. Source: Linux,
+// Documentation/admin-guide/sysrq.rst.
 func (h *Host) powerOff(ctx context.Context, t *tree.Tree) error {
-	// Without waiting for a reader: what is no trigger must not hang the run.
+	// O_NONBLOCK: a file that is no trigger must not hang the run.
 	f, err := t.OpenFile(triggerPath, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("the proof is reported, but the host cannot be powered off: %w", err)
@@ -34,8 +34,8 @@ func (h *Host) powerOff(ctx context.Context, t *tree.Tree) error {
 	return nil
 }
 
-// awaitReadOnly gives the kernel, which remounts in the background, a moment to do so. Everything is on
-// the disk by now, so it is no more than tidy.
+// awaitReadOnly waits shortly for the kernel's remount in the background. All data is already on the disk; the wait is
+// optional.
 func (h *Host) awaitReadOnly(ctx context.Context, t *tree.Tree) {
 	for range 25 {
 		if !ownFileSystem(t) || readOnly(t) || h.Wait(ctx, 200*time.Millisecond) != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// releasePreallocated has ext4 give up what it has set aside for writers: two MiB for each processor's small
-// files, of blocks that may just have been freed. A trim passes over them, and they are kept for as long as
-// the file system is mounted. Only when there is nothing else left does ext4 take them back, so for a moment a
-// file without a name takes all that is free: its blocks are not written, and if this process ends they
-// are free again. Everything on the machine is stopped by now. Sources: Linux, fs/ext4/mballoc.c;
+// releasePreallocated makes ext4 release the blocks reserved for small files, two MiB per processor, which may contain
+// freed data. Trim skips the blocks, and ext4 keeps them while mounted, except when no other space is left.
+//
+// Therefore an unnamed file takes all free space for a moment. Its blocks are not written, and are free again even if
+// the process ends. All other writers are stopped. Sources: Linux, fs/ext4/mballoc.c;
 // Documentation/ABI/testing/sysfs-fs-ext4.
 func (h *Host) releasePreallocated(t *tree.Tree, root *os.File, m tree.MountPoint) error {
 	if m.Kind != "ext4" {
@@ -30,8 +30,8 @@ func (h *Host) releasePreallocated(t *tree.Tree, root *os.File, m tree.MountPoin
 	return errors.Join(fill(root), restore())
 }
 
-// spendReserved lets ext4 give out the blocks that it keeps for its own use, which would be left over
-// otherwise, and be those that were set aside. It returns how to have them kept again.
+// spendReserved lets ext4 use the blocks reserved for its own use, so that no preallocated block remains. restore sets
+// the reservation again.
 func spendReserved(t *tree.Tree, device string) (restore func() error, err error) {
 	name, err := os.Readlink("/sys/dev/block/" + device)
 	if err != nil {
@@ -50,13 +50,13 @@ func spendReserved(t *tree.Tree, device string) (restore func() error, err error
 	return nil, err
 }
 
-// fill takes all free space of a file system, and gives it back.
+// fill takes all free space of a file system and releases it.
 func fill(root *os.File) error {
 	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(int(root.Fd())), unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return fmt.Errorf("make a file without a name: %w", err)
 	}
-	// A piece that is too large is made smaller, so that the last block is reached.
+	// A failing length is halved until the last block is reached.
 	var at int64
 	for length := int64(1) << 40; length >= 4<<10; {
 		err = unix.Fallocate(fd, 0, at, length)

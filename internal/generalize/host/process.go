@@ -15,17 +15,16 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// process is what /proc/PID/stat says of a process, as far as it matters here.
+// process has the needed fields of /proc/PID/stat.
 type process struct {
 	pid, parent int
 	name        string
-	// started is its start in clock ticks after boot; with the PID it names a process for good.
+	// started is the start time in clock ticks after boot. With the PID it identifies a process.
 	started string
 }
 
-// endContainers kills what is left of containers. They run on under their shims when kubelet and runtime
-// are stopped: node agents that would write their state again while it is removed. The pod that this runs
-// in is spared, with its shim and its pause container.
+// endContainers kills remaining container processes. After kubelet and runtime stop, containers run on under their
+// shims, and node agents would write their state again. The run's own pod is spared, with shim and pause container.
 func (h *Host) endContainers(ctx context.Context, t *tree.Tree) error {
 	for range 25 {
 		all, err := processes(t)
@@ -69,7 +68,7 @@ func processes(t *tree.Tree) ([]process, error) {
 		}
 		stat, err := readProc(t, "proc/"+entry.Name()+"/stat")
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-			continue // It has ended since.
+			continue // the process has ended
 		}
 		if err != nil {
 			return nil, err
@@ -81,7 +80,7 @@ func processes(t *tree.Tree) ([]process, error) {
 	return all, nil
 }
 
-// parseStat reads proc_pid_stat(5). The name stands in brackets and may hold any bytes, brackets included.
+// parseStat parses proc_pid_stat(5). The name is in parentheses and may contain any bytes, including parentheses.
 func parseStat(stat string) (process, bool) {
 	opened, closed := strings.IndexByte(stat, '('), strings.LastIndexByte(stat, ')')
 	if opened < 0 || closed < opened {
@@ -93,15 +92,15 @@ func parseStat(stat string) (process, bool) {
 		return process{}, false
 	}
 	parent, err := strconv.Atoi(fields[1])
-	// A zombie holds no file and writes nothing; it goes when its parent looks.
+	// A zombie has no open files, and disappears when its parent waits.
 	if err != nil || fields[0] == "Z" {
 		return process{}, false
 	}
 	return process{pid: pid, parent: parent, name: stat[opened+1 : closed], started: fields[19]}, true
 }
 
-// sameNamespace says whether the process table is that of our own PID namespace, so that a PID in it is
-// one that we can signal. Signals to numbers of another namespace would hit strangers.
+// sameNamespace reports whether the process table belongs to this process's PID namespace. A signal to a PID of another
+// namespace would hit a foreign process.
 func sameNamespace(all []process) bool {
 	content, err := os.ReadFile("/proc/self/stat")
 	if err != nil {
@@ -111,18 +110,18 @@ func sameNamespace(all []process) bool {
 	return ok && own.pid == os.Getpid() && slices.Contains(all, own)
 }
 
-// shim says whether a process is what a runtime leaves behind as the parent of a pod's or a container's
-// processes. The kernel cuts names to 15 bytes.
+// shim reports whether a process is a runtime's parent process of a pod or container. The kernel cuts names to 15
+// bytes.
 func shim(p process) bool { return strings.HasPrefix(p.name, "containerd-shim") || p.name == "conmon" }
 
-// ofContainers returns shims and all their descendants but the shim that self runs under, in the order
-// parents first, so that no shim has the time to report its container's end.
+// ofContainers returns the shims with all descendants, except under the shim of self. Parents come first, so that no
+// shim can report the end of its container.
 func ofContainers(all []process, self int) []int {
 	byPID := map[int]process{}
 	for _, p := range all {
 		byPID[p.pid] = p
 	}
-	// shimOf walks up to the uppermost shim above a process.
+	// shimOf returns the topmost shim above a process.
 	shimOf := func(p process) int {
 		above := 0
 		for range len(all) + 1 {

@@ -13,17 +13,17 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// Swap partitions hold pages of memory, secrets included, long after they were used, and are part of a
-// disk's copy. Their first page is a header that says what they are, and by which UUID fstab names them.
+// Swap partitions contain pages of memory, secrets included, and are copied with the disk. The first page is a header
+// with the signature, and the UUID for fstab.
 const (
 	swapSignature    = "SWAPSPACE2" // the last bytes of the first page; source: Linux, include/linux/swap.h
 	swapSignatureOld = "SWAP-SPACE"
-	// zeroChunk is how many bytes are wiped between two looks at the clock.
+	// zeroChunk is the number of bytes zeroed between two checks of the deadline.
 	zeroChunk = 256 << 20
 )
 
-// wipeSwap fills all swap partitions of the machine with zeros, whether they are in use or were once. What
-// is still in use cannot be opened, and fails it. Swap files are files, and removed by a rule.
+// wipeSwap fills all swap partitions of the machine with zeros, whether in use or not. A partition still in use cannot
+// be opened, and is an error. Swap files are removed by a rule.
 func (h *Host) wipeSwap(ctx context.Context, t *tree.Tree) error {
 	devices, err := blockDevices(t)
 	if err != nil {
@@ -46,8 +46,8 @@ func (h *Host) wipeSwap(ctx context.Context, t *tree.Tree) error {
 	return nil
 }
 
-// blockDevices lists the machine's partitions and disks, as paths of the tree, but for those in memory and
-// in files. A tree without a list is no running machine's.
+// blockDevices lists the partitions and disks, as paths of the tree, except devices in memory and in files. A tree
+// without the list is not a running machine.
 func blockDevices(t *tree.Tree) ([]string, error) {
 	list, err := readProcLong(t, "proc/partitions")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,7 +58,7 @@ func blockDevices(t *tree.Tree) ([]string, error) {
 	}
 	var devices []string
 	for line := range strings.Lines(list) {
-		// major minor #blocks name; the first line is a heading.
+		// Columns: major minor #blocks name. The first line is a heading.
 		fields := strings.Fields(line)
 		if len(fields) != 4 || fields[0] == "major" {
 			continue
@@ -81,12 +81,12 @@ func inMemoryOrFile(name string) bool {
 	return false
 }
 
-// isSwap looks for the signature at the end of a page of any size that Linux has.
+// isSwap checks for the signature at the end of the first page, for every page size of Linux.
 func isSwap(t *tree.Tree, device string) (bool, error) {
 	f, err := t.OpenFile(device, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENXIO), noMedium(err):
-		return false, nil // no device is behind the name
+		return false, nil // the name has no device
 	case err != nil:
 		return false, err
 	}
@@ -105,9 +105,9 @@ func isSwap(t *tree.Tree, device string) (bool, error) {
 	return false, nil
 }
 
-// zeroSwap fills a swap partition with zeros from its second page on, and returns its size.
+// zeroSwap zeroes a swap partition from its second page on, and returns its size in bytes.
 func zeroSwap(ctx context.Context, t *tree.Tree, device string) (int64, error) {
-	// Exclusive: not one that the kernel swaps to, or that is mounted after all.
+	// O_EXCL fails on a mounted device or an active swap device.
 	f, err := t.OpenFile(device, os.O_RDWR|syscall.O_EXCL|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.EBUSY) {
 		return 0, errors.New("it is in use: no unit of it could be stopped")

@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// stopTimeout is how long one unit may take: systemd's own default (90 s), after which it kills, and some.
+	// stopTimeout is the time for stopping one unit: systemd's default of 90 s before it kills, and a margin.
 	stopTimeout = 100 * time.Second
-	// refusesStop is systemd's answer for a unit with RefuseManualStop=yes, such as auditd.
+	// refusesStop is systemd's error for a unit with RefuseManualStop=yes, for example auditd.
 	refusesStop = "org.freedesktop.systemd1.OnlyByDependency"
 	noSuchUnit  = "org.freedesktop.systemd1.NoSuchUnit"
 )
 
-// dial connects to the systemd that runs the host, on its private socket: the message bus is one of the
-// things that may stop. The socket is reached through its directory's descriptor, because the name of a
-// socket may have 107 bytes only, and so that no link leads out of the root.
+// dial connects to the host's systemd on its private socket, because the message bus may be stopped. The socket is
+// opened through its directory's descriptor: a socket's name is limited to 107 bytes, and no link can lead out of the
+// root.
 func dial(ctx context.Context, t *tree.Tree) (*systemd.Conn, error) {
 	return systemd.NewConnection(func() (*dbus.Conn, error) {
 		dir, err := t.OpenFile("run/systemd", os.O_RDONLY, 0)
@@ -41,7 +41,7 @@ func dial(ctx context.Context, t *tree.Tree) (*systemd.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		// systemd's own socket takes no Hello: there is no bus behind it.
+		// The private socket has no bus, and accepts no Hello.
 		if err := conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Getuid()))}); err != nil {
 			return nil, unless(dbus.ErrClosed, err, conn.Close())
 		}
@@ -49,8 +49,8 @@ func dial(ctx context.Context, t *tree.Tree) (*systemd.Conn, error) {
 	})
 }
 
-// stopUnits stops what the profile lists, in its order, and makes sure that it stays stopped. It returns
-// what it stopped even if it fails.
+// stopUnits stops the units of the profile in order, and checks that all stay stopped. It returns the stopped units
+// even after an error.
 func (h *Host) stopUnits(ctx context.Context, bus *systemd.Conn) (stopped []string, err error) {
 	for _, group := range h.Runner.Profile.Stop {
 		names, err := running(ctx, bus, group)
@@ -64,7 +64,7 @@ func (h *Host) stopUnits(ctx context.Context, bus *systemd.Conn) (stopped []stri
 			}
 		}
 	}
-	// What came back meanwhile was started by something that is stopped by now.
+	// A restarted unit was started by a unit that is stopped by now.
 	for round := range 3 {
 		var left []string
 		for _, group := range h.Runner.Profile.Stop {
@@ -90,7 +90,7 @@ func (h *Host) stopUnits(ctx context.Context, bus *systemd.Conn) (stopped []stri
 	return stopped, nil
 }
 
-// running returns the units of a group that do something now, in the group's order.
+// running returns the active units of a group, in the group's order.
 func running(ctx context.Context, bus *systemd.Conn, group generalize.Stop) ([]string, error) {
 	units, err := bus.ListUnitsContext(ctx)
 	if err != nil {
@@ -136,7 +136,7 @@ func (h *Host) stopUnit(ctx context.Context, bus *systemd.Conn, name string) err
 	}
 }
 
-// killUnit ends the processes of a unit that may not be stopped by hand, and waits until they are gone.
+// killUnit kills the processes of a unit that refuses a stop, and waits for their end.
 func (h *Host) killUnit(ctx context.Context, bus *systemd.Conn, name string) error {
 	if err := bus.KillUnitWithTarget(ctx, name, systemd.All, int32(syscall.SIGTERM)); err != nil {
 		return fmt.Errorf("end the processes of %s: %w", name, err)
@@ -152,11 +152,11 @@ func (h *Host) killUnit(ctx context.Context, bus *systemd.Conn, name string) err
 	}
 }
 
-// startAgain starts what was stopped, in reverse, after a failure: with its runtime and its kubelet back
-// the pod's end is reported and the donor restarted at once, not at a deadline. The host's own state is
-// lost by then and mended by that restart, so what does not start is only logged.
+// startAgain starts the stopped units in reverse order after a failure. With kubelet and runtime the pod's end is
+// reported, and the donor restarts at once. That restart also repairs the host's state, so a failing start is only
+// logged.
 func (h *Host) startAgain(ctx context.Context, bus *systemd.Conn, stopped []string) {
-	// The run may have failed for lack of time.
+	// The run's own context may have expired.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	for _, name := range slices.Backward(stopped) {

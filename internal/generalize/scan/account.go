@@ -8,25 +8,23 @@ import (
 	"strings"
 )
 
-// Known is what a search did not look into, or not to the end, and what it does not know the origin of.
+// Known lists the parts of a disk that a search skipped or cut, and files of unknown origin.
 type Known struct {
-	// Packages are files that installed packages own and that have the content that these came with, by the
-	// packages' own checksums. They are not searched.
+	// Packages counts files whose content matches the checksum of an installed package. They are not searched.
 	Packages Counted `json:"packages,omitzero"`
-	// Images are container stores, which are not searched, with how many entries each has: blobs, layers.
+	// Images are container stores with their numbers of entries (blobs, layers). They are not searched.
 	Images []Store `json:"images,omitempty"`
-	// Mounts are directories where something is mounted that is not on this disk, or that is a directory of the same
-	// file system. Neither is looked into.
+	// Mounts are skipped directories: mounts from elsewhere, and bind mounts of the same file system.
 	Mounts Listing `json:"mounts,omitzero"`
-	// Cut are files that unpack to more than is looked at.
+	// Cut are files that unpack to more than the limit.
 	Cut Listing `json:"cut,omitzero"`
-	// Changed are files that packages own and that have another content. They are searched.
+	// Changed are package files with other content. They are searched.
 	Changed Listing `json:"changed,omitzero"`
-	// Unknown are files that neither a package nor an image nor the base brought. They are searched.
+	// Unknown are files from no package, image or base system. They are searched.
 	Unknown Directories `json:"unknown,omitzero"`
 }
 
-// Counted is a number of files, and of the bytes in them.
+// Counted is a number of files with their total size in bytes.
 type Counted struct {
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
@@ -38,13 +36,13 @@ type Store struct {
 	Entries int    `json:"entries"`
 }
 
-// Listing is a complete count, and the first few.
+// Listing is a complete count with the first entries.
 type Listing struct {
 	Count int      `json:"count"`
 	First []string `json:"first,omitempty"`
 }
 
-// maxFirst is how many names a listing gives.
+// maxFirst is the number of names in a listing.
 const maxFirst = 20
 
 func (l *Listing) add(name string) {
@@ -53,16 +51,16 @@ func (l *Listing) add(name string) {
 	}
 }
 
-// Directories are files by directory: complete counts, and the first names of each.
+// Directories counts files by directory, with the first names.
 type Directories struct {
-	// Files and Dirs in all.
+	// Files and Dirs are complete counts.
 	Files int `json:"files"`
 	Dirs  int `json:"dirs"`
-	// List of the first directories, by path.
+	// List has the first directories, by path.
 	List []Directory `json:"list,omitempty"`
 }
 
-// Directory is how many files one directory has, and the first of their names.
+// Directory is the number of files in a directory, with the first names.
 type Directory struct {
 	Dir   string   `json:"dir"`
 	Files int      `json:"files"`
@@ -70,17 +68,17 @@ type Directory struct {
 }
 
 const (
-	// maxDirectories is how many directories a report lists.
+	// maxDirectories is the number of directories in a report.
 	maxDirectories = 200
-	// maxNames is how many names of each.
+	// maxNames is the number of names per directory.
 	maxNames = 3
-	// maxLevels is from which depth on files are counted for the directory above.
+	// maxLevels is the depth below which files are counted for a parent directory.
 	maxLevels = 4
-	// maxCounted is how many directories are kept apart while counting; from then on those at the top count.
+	// maxCounted is the number of separately counted directories; further files are counted at the top level.
 	maxCounted = 20_000
 )
 
-// directories counts files while a tree is gone through.
+// directories counts files during a walk.
 type directories map[string]*Directory
 
 func (d directories) add(name string) {
@@ -115,14 +113,14 @@ func (d directories) list() Directories {
 	return all
 }
 
-// unowned counts a file that nobody is known to have brought.
+// unowned counts a file of unknown origin.
 func (w *treeWalk) unowned(at placeOf) {
 	if w.Base == nil || !w.Base(at.name) {
 		w.unknown.add(at.shown)
 	}
 }
 
-// skipImages counts what is in a container store.
+// skipImages counts the entries of a container store.
 func (k *Known) skipImages(dir *os.Root, name, shown string) {
 	store := Store{Path: shown}
 	count := func(below string) {
@@ -132,7 +130,7 @@ func (k *Known) skipImages(dir *os.Root, name, shown string) {
 			f.Close()
 		}
 	}
-	// Blobs and snapshots lie one level or two below their store; others right in it.
+	// Blobs and snapshots are one or two levels below the store, other entries directly in it.
 	switch {
 	case exists(dir, path.Join(name, "blobs/sha256")):
 		count("blobs/sha256")

@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-// byteCode says whether a file is what Python made of a module that came unchanged from a package: on each machine
-// anew, so that no package has a checksum of it. It repeats the texts of its source, which is known. The head of such
-// a file names the time and the size of its source; one that was made of another source is no such file. Source: PEP
-// 552 and PEP 3147.
+// byteCode reports whether a file is Python's byte code of an unchanged package module. Each machine compiles its own
+// byte code, so packages have no checksums of it. It contains only texts of its source.
+//
+// The header has the time and the size of the source; a file with another header is searched. Source: PEP 552 and PEP
+// 3147.
 func (w *treeWalk) byteCode(name string, content io.Reader) (bool, error) {
 	dir, file := path.Split(name)
 	module, _, found := strings.Cut(file, ".")
@@ -30,7 +31,7 @@ func (w *treeWalk) byteCode(name string, content io.Reader) (bool, error) {
 	source = strings.TrimPrefix(source, "/")
 	info, err := w.root.Lstat(source)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
-		return false, nil // a link's file is known where it is, and its byte code is not
+		return false, nil // the target of a link is checked at its own path
 	}
 	if err != nil {
 		return false, err
@@ -40,8 +41,8 @@ func (w *treeWalk) byteCode(name string, content io.Reader) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	if binary.LittleEndian.Uint32(head[4:]) == 0 && // by time and size, not by a hash
-		(binary.LittleEndian.Uint32(head[8:]) != uint32(info.ModTime().Unix()) || binary.LittleEndian.Uint32(head[12:]) != uint32(info.Size())) { //nolint:gosec // The format has 32 bits of each.
+	if binary.LittleEndian.Uint32(head[4:]) == 0 && // validated by time and size, not by a hash
+		(binary.LittleEndian.Uint32(head[8:]) != uint32(info.ModTime().Unix()) || binary.LittleEndian.Uint32(head[12:]) != uint32(info.Size())) { //nolint:gosec // the format has 32 bits for each
 		return false, nil
 	}
 	_, unchanged, err := w.packages.owns(source, f)

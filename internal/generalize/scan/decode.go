@@ -12,33 +12,33 @@ import (
 )
 
 const (
-	// minRun is the shortest text in base64 or hex, in characters, that is decoded, and half of the shortest
-	// in UTF-16, in bytes.
+	// minRun is the length of the shortest decoded text in base64 or hex, in characters. For UTF-16 it is half the
+	// length in bytes.
 	minRun = 64
-	// maxDepth is how many forms one within the other are decoded.
+	// maxDepth is the number of nested encodings that are decoded.
 	maxDepth = 3
-	// maxUnpacked is how many bytes are unpacked of one file, whatever lies in what: so many times its size, but not
-	// less than minUnpacked. Logs shrink to a twentieth, and what shrinks to a thousandth holds one thing repeated.
+	// maxUnpacked limits the unpacked bytes of a file, at any depth: timesUnpacked its size, but at least minUnpacked.
+	// Logs compress to a twentieth; content that compresses to a thousandth is repetition.
 	maxUnpacked, minUnpacked, timesUnpacked = 64 << 20, 4 << 20, 128
-	// maxEntries is how many files of an archive are looked at.
+	// maxEntries is the number of searched files in an archive.
 	maxEntries = 10_000
-	// maxDirectory is the size of the largest list of an archive's files, in bytes, that is read.
+	// maxDirectory is the size of the largest archive directory that is read, in bytes.
 	maxDirectory = 16 << 20
 )
 
-// decoder looks into what is encoded or compressed, and into that again, up to a depth and a number of bytes.
+// decoder searches encoded or compressed content recursively, up to a depth and a number of bytes.
 type decoder struct {
 	*scanner
 	depth int
-	// via says how what is looked at was encoded, for people.
+	// via describes the encoding for people.
 	via string
-	// left is how many bytes may still be unpacked; all depths share it.
+	// left is the number of bytes that may still be unpacked, shared by all depths.
 	left *int64
-	// cut is set when that did not suffice.
+	// cut is set after left is exhausted.
 	cut *bool
 }
 
-// unpackable is how many bytes are unpacked of a file of a size.
+// unpackable returns how many bytes may be unpacked from a file of the size.
 func unpackable(size int64) int64 {
 	return min(maxUnpacked, max(minUnpacked, timesUnpacked*min(size, maxUnpacked)))
 }
@@ -48,8 +48,8 @@ func (s *scanner) decoder(size int64) *decoder {
 	return &decoder{scanner: s, left: &left, cut: &cut}
 }
 
-// below looks at a stream that was decoded from a part of another, and tells that one's sweep what it finds.
-// What cannot be decoded to its end is looked at as far as it can.
+// below searches a stream decoded from a part of another stream, and passes findings to the outer sweep. A stream that
+// cannot be decoded completely is searched as far as possible.
 func (d *decoder) below(how string, above *sweep, begin, end int64, named bool, r io.Reader) {
 	if d.depth == maxDepth {
 		return
@@ -68,7 +68,7 @@ func (d *decoder) below(how string, above *sweep, begin, end int64, named bool, 
 	s := everything().sweep(named, found)
 	s.decoder = &next
 	limited := &budget{r: r, left: d.left, cut: d.cut}
-	// An error is the end of what could be decoded: a file that is damaged, or looks like what it is not.
+	// An error ends the decodable part: the file is damaged, or only resembles the format.
 	_ = windows(limited, 0, d.buffers[d.depth], func(w *window) error {
 		s.window(w)
 		w.binaryKeys(false, found)
@@ -80,10 +80,10 @@ func (d *decoder) below(how string, above *sweep, begin, end int64, named bool, 
 	s.finish()
 }
 
-// nested is how much is held of a stream within a stream.
+// nested is the buffer size for a stream within a stream.
 const nested = 64<<10 + before + after
 
-// budget is a reader that ends when no more may be read.
+// budget is a reader with a limit shared by several streams.
 type budget struct {
 	r    io.Reader
 	left *int64
@@ -103,7 +103,7 @@ func (b *budget) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// window looks for what is encoded in a window's own part.
+// window searches the encoded content of a window's own part.
 func (d *decoder) window(w *window, s *sweep) {
 	d.runs(w, &inBase64, func(begin, end int) { d.base64(w, s, begin, end, base64.RawStdEncoding) })
 	d.runs(w, &inBase64URL, func(begin, end int) {
@@ -122,8 +122,8 @@ var (
 	inBase64URL = alphabet("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 )
 
-// runs calls visit for each run of characters of an alphabet that is long enough, lines joined. A run that
-// long covers a place that divides by minRun, so that only those are looked at.
+// runs calls visit for each long run of characters of an alphabet, lines joined. A long run covers a position divisible
+// by minRun, so that only such positions are tested.
 func (d *decoder) runs(w *window, in *[256]bool, visit func(begin, end int)) {
 	for p := w.from; p < w.to; p += minRun {
 		if !in[w.data[p]] {
@@ -144,7 +144,7 @@ func (d *decoder) runs(w *window, in *[256]bool, visit func(begin, end int)) {
 	}
 }
 
-// goesOn adds the lines that follow, of a text whose lines are broken.
+// goesOn extends a run over the following lines of a text with line breaks.
 func goesOn(data []byte, begin, end int, in *[256]bool) int {
 	line := end - begin
 	for end < len(data) && line >= minRun-4 {
@@ -167,7 +167,7 @@ func goesOn(data []byte, begin, end int, in *[256]bool) int {
 	return end
 }
 
-// base64 decodes a run, if what comes out can be something.
+// base64 decodes a run if the beginning is promising.
 func (d *decoder) base64(w *window, s *sweep, begin, end int, encoding *base64.Encoding) {
 	run, from, to := w.data[begin:end], w.offset+int64(begin), w.offset+int64(end)
 	if isHex(run[:min(len(run), minRun-4)]) {
@@ -178,7 +178,7 @@ func (d *decoder) base64(w *window, s *sweep, begin, end int, encoding *base64.E
 		}
 		return
 	}
-	// The begin of a run that began before the window is not known to be one of four characters.
+	// The run may have begun before the window, at any of four positions in a group.
 	shifts := 1
 	if begin == 0 && w.offset > 0 || begin > 0 && begin <= w.from-before+1 {
 		shifts = 4
@@ -192,7 +192,7 @@ func (d *decoder) base64(w *window, s *sweep, begin, end int, encoding *base64.E
 	}
 }
 
-// joined is up to n characters of a text without its line breaks.
+// joined returns up to n characters of a text without line breaks.
 func joined(text []byte, n int) []byte {
 	out := make([]byte, 0, n)
 	for _, c := range text {
@@ -203,7 +203,7 @@ func joined(text []byte, n int) []byte {
 	return out[:len(out)/4*4]
 }
 
-// unbroken reads a text without its line breaks.
+// unbroken reads a text without line breaks.
 type unbroken struct{ rest []byte }
 
 func (u *unbroken) Read(p []byte) (n int, err error) {
@@ -229,7 +229,7 @@ func isHex(text []byte) bool {
 	return true
 }
 
-// promising says whether the begin of what was decoded is text, or one of the forms that are looked into.
+// promising reports whether decoded bytes begin like text, or like a known format.
 func promising(head []byte) bool {
 	if len(head) < 16 {
 		return false
@@ -249,7 +249,7 @@ func promising(head []byte) bool {
 	return strange <= len(head)/16 && (zeros == 0 || zeros >= len(head)/2-1)
 }
 
-// wide looks for text in UTF-16, of which every second byte is zero.
+// wide searches text in UTF-16, with zero in every second byte.
 func (d *decoder) wide(w *window, s *sweep) {
 	for p := w.from; p+3 < len(w.data) && p < w.to; p += minRun {
 		at := p
@@ -266,7 +266,7 @@ func (d *decoder) wide(w *window, s *sweep) {
 		for isWide(w.data, end) {
 			end += 2
 		}
-		// The last character may end the data, in the order of bytes in which its zero comes first.
+		// In big-endian order the last character may be the last byte of the data.
 		if end < len(w.data) && w.data[end] != 0 {
 			end++
 		}
@@ -281,12 +281,12 @@ func (d *decoder) wide(w *window, s *sweep) {
 	}
 }
 
-// isWide says whether a character of ASCII and a zero stand at a place.
+// isWide reports whether an ASCII character and a zero are at a position.
 func isWide(data []byte, at int) bool {
 	return at >= 0 && at+1 < len(data) && data[at+1] == 0 && data[at] != 0 && (data[at] >= 0x20 && data[at] < 0x7f || data[at] == '\n' || data[at] == '\r' || data[at] == '\t')
 }
 
-// packed names the form of compression that content begins with; empty if it is none that is looked into.
+// packed names the compression format of the content; empty for unknown formats.
 func packed(head []byte) string {
 	switch {
 	case len(head) >= 10 && head[0] == 0x1f && head[1] == 0x8b && head[2] == 8 && head[3] < 0x20:
@@ -298,13 +298,13 @@ func packed(head []byte) string {
 	}
 }
 
-// seeker is what an archive is read from.
+// seeker reads an archive.
 type seeker interface {
 	io.Reader
 	io.ReaderAt
 }
 
-// unpack looks into content that is compressed. Where there is no file to read it from, the begin has to do.
+// unpack searches compressed content. Without a file only the head is available.
 func (d *decoder) unpack(head []byte, size int64, file seeker, s *sweep) {
 	how := packed(head)
 	if how == "" || d.depth == maxDepth {
@@ -346,8 +346,8 @@ func (d *decoder) archive(file io.ReaderAt, size int64, s *sweep) {
 	}
 }
 
-// directoryOf is how large the list of an archive's files says to be, in bytes: it is read as a whole. Source: APPNOTE,
-// 4.3.16; in the form of 64 bits all of it is set.
+// directoryOf returns the declared size of a zip archive's directory in bytes, because the library reads it at once.
+// Source: APPNOTE, 4.3.16; in the 64-bit form all bits are set.
 func directoryOf(file io.ReaderAt, size int64) int64 {
 	tail := bytesAt(file, max(0, size-maxComment), int(min(size, maxComment)))
 	at := bytes.LastIndex(tail, []byte("PK\x05\x06"))
@@ -357,5 +357,5 @@ func directoryOf(file io.ReaderAt, size int64) int64 {
 	return int64(binary.LittleEndian.Uint32(tail[at+12:]))
 }
 
-// maxComment is the longest end of an archive: its last record, and a comment.
+// maxComment is the longest end of an archive: the last record with a comment.
 const maxComment = 22 + 1<<16

@@ -6,22 +6,20 @@ import (
 	"encoding/binary"
 )
 
-// sector is the unit in which disks and file systems place the begin of a file.
+// sector is the alignment of files on disks and file systems, in bytes.
 const sector = 512
 
-// pkcs12 is what stands in a PKCS #12 file after its outer length: version 3, and the object identifier of
-// the data that follows. Source: RFC 7292, 4; RFC 2315, 14.
+// pkcs12 follows the outer length in a PKCS #12 file: version 3, and a sequence. Source: RFC 7292, 4; RFC 2315, 14.
 var pkcs12 = []byte{0x02, 0x01, 0x03, 0x30}
 
-// Object identifiers of the two bags of a PKCS #12 file that hold a private key. Source: RFC 7292, 4.2.
+// Object identifiers of the PKCS #12 bags with a private key. Source: RFC 7292, 4.2.
 var (
 	keyBag         = []byte{0x06, 0x0b, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x0a, 0x01, 0x01}
 	shroudedKeyBag = []byte{0x06, 0x0b, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x0a, 0x01, 0x02}
 )
 
-// binaryKey says whether content begins with a private key in DER, or with a store of keys, and what its
-// hash is. It is asked at the begin of files only: elsewhere programs hold templates that look alike. A
-// key counts if it can be read as one.
+// binaryKey returns the kind of private key or key store at the beginning of the content, with a hash. It is used at
+// the beginning of files only, because programs contain similar templates elsewhere. DER keys must parse.
 func binaryKey(content []byte) (what, fingerprint string) {
 	if len(content) < 16 {
 		return "", ""
@@ -53,17 +51,17 @@ func derKey(content []byte) (what, fingerprint string) {
 		return "", ""
 	}
 	if bytes.HasPrefix(body, pkcs12) {
-		// A store of certificates alone has neither bag.
+		// A store with only certificates has neither bag.
 		if bytes.Contains(whole, keyBag) || bytes.Contains(whole, shroudedKeyBag) {
 			return "private key (PKCS #12)", sum(whole)
 		}
 		return "", ""
 	}
-	// PKCS #8, encrypted: an algorithm of PKCS #5 or PKCS #12, and the key.
+	// PKCS #8, encrypted: an algorithm of PKCS #5 or PKCS #12, then the key.
 	if len(body) > 64 && body[0] == 0x30 && (bytes.HasPrefix(body[2:], pkcs5) || bytes.HasPrefix(body[2:], pkcs12PBE)) {
 		return "private key (PKCS #8, encrypted)", sum(whole)
 	}
-	// All three forms begin with a version of 0 or 1.
+	// All three forms begin with version 0 or 1.
 	if len(body) < 32 || body[0] != 0x02 || body[1] != 0x01 || body[2] > 1 {
 		return "", ""
 	}
@@ -79,14 +77,14 @@ func derKey(content []byte) (what, fingerprint string) {
 	return "", ""
 }
 
-// Begins of the object identifiers with which keys are encrypted. Source: RFC 8018, A; RFC 7292, C.
+// Prefixes of the object identifiers for encrypted keys. Source: RFC 8018, A; RFC 7292, C.
 var (
 	pkcs5     = []byte{0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x05}
 	pkcs12PBE = []byte{0x06, 0x0a, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x01}
 )
 
-// derSequence returns the body of the sequence that content begins with, and the sequence itself, if all
-// of it is there. A PKCS #12 file may be longer than what there is; then the begin has to do.
+// derSequence returns the body of the sequence at the beginning of the content, and the whole sequence if complete. A
+// PKCS #12 file may be longer than the content; then the available part is returned.
 func derSequence(content []byte) (body, whole []byte) {
 	length, head := int(content[1]), 2
 	switch {
@@ -95,7 +93,7 @@ func derSequence(content []byte) (body, whole []byte) {
 	case content[1] == 0x82:
 		length, head = int(content[2])<<8|int(content[3]), 4
 	case content[1] == 0x80:
-		// Of no length that is told, as some libraries write PKCS #12.
+		// Indefinite length, as some libraries write PKCS #12.
 		length = len(content) - head
 	case content[1] == 0x83:
 		length, head = int(content[2])<<16|int(content[3])<<8|int(content[4]), 5
@@ -112,7 +110,7 @@ func derSequence(content []byte) (body, whole []byte) {
 	return content[head:end], content[:end]
 }
 
-// Magic numbers and entries of Java's key stores. Source: OpenJDK, sun.security.provider.JavaKeyStore.
+// Magic numbers and entry types of Java's key stores. Source: OpenJDK, sun.security.provider.JavaKeyStore.
 const (
 	magicJKS   = 0xFEEDFEED
 	magicJCEKS = 0xCECECECE
@@ -121,7 +119,7 @@ const (
 	javaSecret = 3
 )
 
-// javaKeys says whether a Java key store holds a key. A trust store holds certificates alone.
+// javaKeys reports a key in a Java key store. A trust store has only certificates.
 func javaKeys(content []byte) (what, fingerprint string) {
 	u32 := binary.BigEndian.Uint32
 	if magic := u32(content); magic != magicJKS && magic != magicJCEKS || u32(content[4:]) > 2 {
@@ -164,8 +162,8 @@ func javaKeys(content []byte) (what, fingerprint string) {
 	return "", ""
 }
 
-// keytab knows a Kerberos key table: version 5.2, and the length of the first entry. Source: MIT Kerberos,
-// keytab file format.
+// keytab recognizes a Kerberos keytab: version 5.2, and the length of the first entry. Source: MIT Kerberos, keytab
+// file format.
 func keytab(content []byte) (what, fingerprint string) {
 	if content[1] != 2 {
 		return "", ""
@@ -177,8 +175,7 @@ func keytab(content []byte) (what, fingerprint string) {
 	return "Kerberos keytab", sum(content[:length+6])
 }
 
-// openPGP knows a packet of a secret key: a tag of 5, and version 4 with an algorithm that there is.
-// Source: RFC 4880, 4.2 and 5.5.
+// openPGP recognizes a secret key packet: tag 5, version 4, and a known algorithm. Source: RFC 4880, 4.2 and 5.5.
 func openPGP(content []byte) (what, fingerprint string) {
 	body := content[2:]
 	switch content[0] {
@@ -197,8 +194,7 @@ func openPGP(content []byte) (what, fingerprint string) {
 	return "private key (OpenPGP)", sum(content[:min(len(content), sector)])
 }
 
-// binaryKeys calls found for keys at the begin of sectors; only for the first sector if that is all that
-// can be a file's begin.
+// binaryKeys calls found for keys at the beginning of every sector, or only of the first sector.
 func (w *window) binaryKeys(every bool, found func(hit)) {
 	first := w.from + int((sector-(w.offset+int64(w.from))%sector)%sector)
 	for p := first; p < w.to; p += sector {

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// worthHoles is the size, in bytes, from which on a file is asked for its holes: to read less than that costs no more.
+// worthHoles is the file size in bytes from which searching for holes is cheaper than reading.
 const worthHoles = 64 << 10
 
-// extents calls visit for each part of a file that holds data, so that the holes of a sparse file (a disk
-// image, /var/log/lastlog) cost nothing. Where holes cannot be told, or are not worth the question, the file is one part.
+// extents calls visit for each part of a file with data. Holes of a sparse file (a disk image, /var/log/lastlog) then
+// cost nothing. For small files, and without support for holes, the file is one part.
 func extents(f *os.File, size int64, visit func(offset, length int64) error) error {
 	if size <= worthHoles {
 		return visit(0, size)
@@ -40,8 +40,8 @@ func extents(f *os.File, size int64, visit func(offset, length int64) error) err
 	return nil
 }
 
-// onDisk says whether a directory's file system lies on the disk of the one above it, so that it can be part
-// of a copy. Source: linux/magic.h.
+// onDisk reports whether a directory's file system is on the same disk as its parent, so that the disk's copy contains
+// it. Source: linux/magic.h.
 func onDisk(dir *os.File, above uint64) (bool, error) {
 	var s unix.Statfs_t
 	if err := unix.Fstatfs(int(dir.Fd()), &s); err != nil {
@@ -56,12 +56,11 @@ func onDisk(dir *os.File, above uint64) (bool, error) {
 	if err := unix.Fstat(int(dir.Fd()), &here); err != nil {
 		return false, err
 	}
-	a, b := diskOf(uint64(here.Dev)), diskOf(above) //nolint:unconvert // Its width differs between systems.
+	a, b := diskOf(uint64(here.Dev)), diskOf(above) //nolint:unconvert // the width differs between systems
 	return a == "" || b == "" || a == b, nil
 }
 
-// mountOf is the number of the mount that a directory was reached through; 0 where the kernel does not give it out
-// (before Linux 5.8).
+// mountOf returns the ID of a directory's mount; 0 before Linux 5.8.
 func mountOf(dir *os.File) uint64 {
 	var s unix.Statx_t
 	if err := unix.Statx(int(dir.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &s); err != nil || s.Mask&unix.STATX_MNT_ID == 0 {
@@ -70,8 +69,8 @@ func mountOf(dir *os.File) uint64 {
 	return s.Mnt_id
 }
 
-// diskOf names the disk that a device is, or is a partition of; empty if that cannot be told, as of what is put
-// together of several. Source: Linux, Documentation/ABI/stable/sysfs-block.
+// diskOf names the disk of a device or partition; empty if unknown, for example for a device made of several disks.
+// Source: Linux, Documentation/ABI/stable/sysfs-block.
 func diskOf(device uint64) string {
 	link, err := filepath.EvalSymlinks(fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(device), unix.Minor(device)))
 	if err != nil {
@@ -88,8 +87,8 @@ func diskOf(device uint64) string {
 // maxAttribute is the size of the largest extended attribute, in bytes. Source: Linux, XATTR_SIZE_MAX.
 const maxAttribute = 64 << 10
 
-// attributes looks through the extended attributes of a file or directory, but for those of the kernel and
-// its security modules.
+// attributes searches the extended attributes of a file or directory, except those of the kernel and its security
+// modules.
 func (w *treeWalk) attributes(f *os.File, at placeOf) {
 	var buffer [1 << 10]byte
 	names := buffer[:]

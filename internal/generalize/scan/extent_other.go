@@ -4,7 +4,7 @@ package scan
 
 import "os"
 
-// extents takes the file for one part: holes can be told on Linux only.
+// extents treats the file as one part: holes are found on Linux only.
 func extents(_ *os.File, size int64, visit func(offset, length int64) error) error {
 	if size == 0 {
 		return nil
@@ -12,11 +12,11 @@ func extents(_ *os.File, size int64, visit func(offset, length int64) error) err
 	return visit(0, size)
 }
 
-// onDisk is not known here; a machine's disk is mounted on Linux.
+// onDisk is implemented on Linux only.
 func onDisk(*os.File, uint64) (bool, error) { return false, nil }
 
-// mountOf is not known here.
+// mountOf is implemented on Linux only.
 func mountOf(*os.File) uint64 { return 0 }
 
-// attributes are looked at on Linux.
+// attributes is implemented on Linux only.
 func (w *treeWalk) attributes(*os.File, placeOf) {}

@@ -1,20 +1,19 @@
 package scan
 
-// filter finds many words in one pass, whatever their case: an automaton of Aho and Corasick, with all of its
-// transitions worked out, over the classes of bytes that the words tell apart. It is what keeps the number of
-// expressions from deciding how long a search takes.
+// filter finds many words in one pass, ignoring case: an Aho-Corasick automaton with complete transitions, over classes
+// of bytes. With the filter, the time of a search does not depend on the number of expressions.
 type filter struct {
 	class [256]uint8
-	// next holds, for each state and class, where the next state begins in next.
+	// next has, for each state and class, the index of the next state in next.
 	next  []uint32
 	width uint32
-	// words that end in a state, by the state's number.
+	// words has the words that end in a state, by the state's number.
 	words [][]uint16
-	// longest word, in bytes.
+	// longest is the length of the longest word in bytes.
 	longest int
 }
 
-// ends marks, in next, a state in which some word ends.
+// ends marks a state in next in which a word ends.
 const ends = 1 << 31
 
 func fold(c byte) byte {
@@ -64,8 +63,7 @@ func newFilter(words []string) *filter {
 	return f
 }
 
-// complete adds where each state goes when no word goes on: to the longest end of what was read that
-// begins a word.
+// complete adds the transitions for mismatches: to the longest suffix that begins a word.
 func (f *filter) complete(states [][]int32) {
 	back := make([]int32, len(states))
 	queue := []int32{0}
@@ -98,7 +96,7 @@ func (f *filter) complete(states [][]int32) {
 	}
 }
 
-// find calls found for each word that begins in data[from:to], with its number and the place just after it.
+// find calls found for each word that begins in data[from:to], with its number and the position after it.
 func (f *filter) find(data []byte, from, to int, found func(word uint16, end int)) {
 	state := uint32(0)
 	for i, c := range data[from:min(len(data), to+f.longest-1)] {

@@ -12,24 +12,24 @@ import (
 	"strings"
 )
 
-// Value is something that only the donor may have, known by its hash alone.
+// Value is data that only the donor may have, known only by its hash.
 type Value struct {
-	// Path where the donor had it, as a path of the machine.
+	// Path is the donor's path of the file.
 	Path string
-	// SHA256 of the file's content, in hex.
+	// SHA256 is the hash of the content in hex.
 	SHA256 string
-	// Bytes is the size of the content, zero if it is not known.
+	// Bytes is the size of the content; zero if unknown.
 	Bytes int64
 }
 
-// maxIdentity is the size, in bytes, up to which content is compared with the donor's.
+// maxIdentity is the largest size of compared content, in bytes.
 const maxIdentity = 8 << 10
 
-// known is a set of values, ready to be compared with.
+// known is an indexed set of values.
 type known struct {
 	paths map[string]string
 	sizes []int
-	// any tells that the size of some value is not known.
+	// any is true if the size of some value is unknown.
 	any bool
 }
 
@@ -45,13 +45,13 @@ func knownOf(values []Value) *known {
 	return k
 }
 
-// is says whether content is the donor's, and of which file.
+// is reports whether the content is the donor's, with the path.
 func (k *known) is(content []byte) (string, bool) {
 	p, found := k.paths[sum(content)]
 	return p, found
 }
 
-// whole compares the content of a file.
+// whole compares the content of a whole file.
 func (k *known) whole(content []byte) (string, bool) {
 	if len(content) == 0 || !k.any && !slices.Contains(k.sizes, len(content)) {
 		return "", false
@@ -66,8 +66,8 @@ var digits = func() (table [256]bool) {
 	return table
 }()
 
-// ids finds machine IDs and UUIDs of the donor as text: runs of 32 hexadecimal digits, or 36 with dashes.
-// A run that long covers a position that divides by 32, so that only those are looked at.
+// ids finds machine IDs and UUIDs of the donor in text: runs of 32 hexadecimal digits, or 36 with dashes. Such a run
+// covers a position divisible by 32, so that only such positions are tested.
 func (k *known) ids(w *window, found func(hit)) {
 	seen := -1
 	for p := w.from; p < min(len(w.data), w.to+32); p += 32 {
@@ -94,8 +94,8 @@ func (k *known) ids(w *window, found func(hit)) {
 	}
 }
 
-// journalMagic begins each file of systemd's journal; the machine ID stands in binary at byte 40.
-// Source: systemd, Journal File Format.
+// journalMagic begins each file of systemd's journal. The machine ID is in binary at byte 40. Source: systemd, Journal
+// File Format.
 const (
 	journalMagic     = "LPKSHHRH"
 	journalMachineID = 40
@@ -121,11 +121,11 @@ func (k *known) journals(w *window, found func(hit)) {
 	}
 }
 
-// blockSize is the smallest unit in which file systems place content. What remains of a file's last block
-// is zero, which tells where the content ends.
+// blockSize is the smallest alignment of content in file systems. The rest of a file's last block is zero, which shows
+// the end of the content.
 const blockSize = 1 << 10
 
-// blocks finds files of the donor at the begin of blocks.
+// blocks finds files of the donor at the beginning of blocks.
 func (k *known) blocks(w *window, found func(hit)) {
 	first := w.from + int((blockSize-(w.offset+int64(w.from))%blockSize)%blockSize)
 	for p := first; p < w.to; p += blockSize {
@@ -158,8 +158,8 @@ func (k *known) blocks(w *window, found func(hit)) {
 
 var listLine = regexp.MustCompile(`^\\?([0-9a-fA-F]{64}) [ *](.+)$`)
 
-// ReadList reads the donor's identities from a list as sha256sum writes it, made before the donor was
-// generalized. An empty list is an error: nothing can be looked for with it.
+// ReadList reads the donor's identities from a list in the format of sha256sum, made before generalizing. An empty list
+// is an error, because the search would find nothing.
 func ReadList(r io.Reader) ([]Value, error) {
 	var values []Value
 	lines := bufio.NewScanner(r)

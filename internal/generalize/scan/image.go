@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Block says whether a place of an image belongs to a file.
+// Block is the state of a block in an image.
 type Block string
 
 // The states of a block.
@@ -16,9 +16,8 @@ const (
 	InUse Block = "block in use"
 )
 
-// Image reads a raw disk image, or a block device, from its first to its last byte. File systems are
-// looked at only to tell free blocks from those in use (ext4); what they say is not relied on to find
-// anything.
+// Image searches a raw disk image or a block device completely. File systems (ext4) are parsed only to distinguish free
+// blocks from blocks in use.
 func Image(ctx context.Context, name string, o Options) (*Report, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// pemBreak is what may stand between the lines of a PEM text: their end, also as it is written in JSON, YAML,
-// URLs and XML, and what quotes or comments a line.
+// pemBreak matches separators between the lines of a PEM text, also as escaped in JSON, YAML, URLs and XML, with quotes
+// or comment signs.
 const pemBreak = `(?:\\+[rnt]|%0[AaDd]|&#(?:10|13|x[AaDd]);|[\s"'+,;#>|*\\/-])`
 
-// pemText is a character of a PEM text's body, also as it is written in URLs and JSON.
+// pemText matches a character of a PEM text's body, also as escaped in URLs and JSON.
 const pemText = `(?:[A-Za-z0-9+/=]|%2[BbFf]|%3[Dd]|\\/|\\u00(?:2[bBfF]|3[dD]))`
 
-// keyForms are private keys as text. Each has been tried against its look-alikes: a marker without a key
-// (programs and manuals are full of them), a public certificate, an example with dots.
+// keyForms are private keys as text. Each form was tested against similar texts: a marker without a key (frequent in
+// programs and manuals), a public certificate, an example with dots.
 func keyForms() []signature {
 	return []signature{
 		{
@@ -25,7 +25,7 @@ func keyForms() []signature {
 			keep: func(whole, _ []byte) bool { body := bodyOf(whole); return len(body) >= 60 && varied(body) },
 		},
 		{
-			// "-----BEGIN" in base64, as kubeconfigs and Secrets hold keys; certificates begin alike.
+			// "-----BEGIN" in base64, as in kubeconfigs and Secrets. Certificates begin alike.
 			kind: PrivateKey, what: "private key (PEM in base64)", anchors: []string{"LS0tLS1CRUdJTi"}, random: true,
 			match: expression(`\ALS0tLS1CRUdJTi[A-Za-z0-9+/]{40,}={0,2}`),
 			keep: func(whole, _ []byte) bool {
@@ -65,7 +65,7 @@ func keyForms() []signature {
 
 var privatePart = regexp.MustCompile(`"(?:d|k)"\s*:\s*"[A-Za-z0-9_-]{20,}={0,2}"`)
 
-// varied tells a key from an example that repeats one letter.
+// varied distinguishes a key from an example with one repeated letter.
 func varied(text string) bool {
 	var seen [256]bool
 	count := 0
@@ -80,8 +80,8 @@ func varied(text string) bool {
 
 var pemBreaks = regexp.MustCompile(`\\+[rnt]|%0[AaDd]|&#(?:10|13|x[AaDd]);|[\s"',;#>|*\\-]`)
 
-// bodyOf is the base64 of a PEM text, whatever separates its lines. Two copies of a key that differ in
-// white space have one body.
+// bodyOf returns the base64 of a PEM text without separators, so that copies of a key with different white space are
+// equal.
 func bodyOf(match []byte) string {
 	_, body, found := bytes.Cut(match, []byte("PRIVATE KEY"))
 	if !found {

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// layout knows the file systems of an image whose free blocks can be told.
+// layout has the file systems of an image with known free blocks.
 type layout struct{ systems []*extFS }
 
 // extFS is an ext2, ext3 or ext4 file system. Source: Linux, Documentation/filesystems/ext4.
@@ -20,13 +20,13 @@ const (
 	extMagic      = 0xEF53
 	ext64Bit      = 0x80
 	extMetaGroups = 0x10
-	// bitmapUnset is a group whose bitmap was never written: all of its blocks but its own metadata are free.
+	// bitmapUnset marks a group without a written bitmap: all blocks except metadata are free.
 	bitmapUnset = 0x2
-	// maxGroups bounds what is read of a file system that is damaged, or none; 128 TiB with blocks of 4 KiB.
+	// maxGroups limits the groups of a damaged or false file system: 128 TiB with blocks of 4 KiB.
 	maxGroups = 1 << 20
 )
 
-// layoutOf looks for file systems at the image's begin and in its partitions.
+// layoutOf finds file systems at the image's beginning and in its partitions.
 func layoutOf(r io.ReaderAt, size int64) *layout {
 	l := &layout{}
 	for _, begin := range append([]int64{0}, partitions(r, size)...) {
@@ -37,7 +37,7 @@ func layoutOf(r io.ReaderAt, size int64) *layout {
 	return l
 }
 
-// at says whether the block at an offset is free; empty if it is of no file system that is known.
+// at returns the state of the block at an offset; empty outside of known file systems.
 func (l *layout) at(offset int64) Block {
 	for _, fs := range l.systems {
 		if offset >= fs.begin && offset < fs.end {
@@ -62,7 +62,7 @@ func (fs *extFS) at(offset int64) Block {
 	return InUse
 }
 
-// partitions returns where the partitions of a disk begin, by GPT or else MBR.
+// partitions returns the offsets of a disk's partitions, by GPT or else MBR.
 func partitions(r io.ReaderAt, size int64) []int64 {
 	var begins []int64
 	add := func(lba uint64) {
@@ -92,7 +92,7 @@ func partitions(r io.ReaderAt, size int64) []int64 {
 	return begins
 }
 
-// readExt reads the block bitmaps of the file system that begins at an offset; nil if there is none.
+// readExt reads the block bitmaps of the file system at an offset; nil without a file system.
 func readExt(r io.ReaderAt, begin, size int64) *extFS {
 	super := bytesAt(r, begin+1024, 1024)
 	if super == nil || binary.LittleEndian.Uint16(super[0x38:]) != extMagic || super[0x18] > 6 {
@@ -120,7 +120,7 @@ func readExt(r io.ReaderAt, begin, size int64) *extFS {
 	return fs
 }
 
-// readBitmap returns a group's bitmap of blocks in use; nil if it cannot be told.
+// readBitmap returns a group's bitmap of blocks in use; nil if unreadable.
 func readBitmap(r io.ReaderAt, fs *extFS, descriptor []byte) []byte {
 	if binary.LittleEndian.Uint16(descriptor[0x12:])&bitmapUnset != 0 {
 		return make([]byte, fs.blockSize)

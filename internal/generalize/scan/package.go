@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"crypto"
-	"crypto/md5"    //nolint:gosec // It is dpkg's checksum, and tells what a package brought from what was changed, not from what was forged.
+	"crypto/md5"    //nolint:gosec // dpkg's checksum detects changes, not forgery
 	_ "crypto/sha1" //nolint:gosec // As above, of older packages of rpm.
 	_ "crypto/sha512"
 	"encoding/hex"
@@ -18,28 +18,29 @@ import (
 	"strings"
 )
 
-// packages knows, of each file that an installed package owns, the checksum that the package came with.
+// packages has the checksums of the files of installed packages.
 type packages struct {
 	seed maphash.Seed
 	sums map[uint64]checksumOf
-	// merged are directories at the top that are links to those of the same name below /usr.
+	// merged are top directories that are links to the same name below /usr.
 	merged map[string]bool
 	copied []byte
 }
 
-// checksumOf is the begin of a checksum: of the longer ones as much as of MD5's, which nobody has by chance.
+// checksumOf is the prefix of a checksum. All checksums are cut to the length of MD5, which is enough against
+// coincidence.
 type checksumOf struct {
 	with  crypto.Hash
 	value [md5.Size]byte
 }
 
-// Where dpkg keeps the checksums of packages, and those of their settings. Source: dpkg(1), deb-md5sums(5).
+// Files of dpkg with the checksums of packages and of their settings. Source: dpkg(1), deb-md5sums(5).
 const (
 	dpkgSums   = "var/lib/dpkg/info"
 	dpkgStatus = "var/lib/dpkg/status"
 )
 
-// readPackages reads the checksums of rpm and of dpkg. A tree without either has none, so that all of it is searched.
+// readPackages reads the checksums of rpm and dpkg. In a tree without both, all files are searched.
 func readPackages(root *os.Root) (*packages, error) {
 	p := &packages{seed: maphash.MakeSeed(), sums: map[uint64]checksumOf{}, merged: map[string]bool{}}
 	for _, dir := range []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"} {
@@ -71,7 +72,7 @@ func readPackages(root *os.Root) (*packages, error) {
 	}
 	settings := false
 	return p, readLines(root, dpkgStatus, func(line []byte) {
-		// Conffiles:, and then lines of a blank, the path, the checksum and perhaps a word.
+		// After "Conffiles:" each line has a blank, the path, the checksum and perhaps a word.
 		if settings = settings && len(line) > 0 && line[0] == ' ' || bytes.HasPrefix(line, []byte("Conffiles:")); settings {
 			if fields := bytes.Fields(line); len(fields) == 2 {
 				p.add(string(fields[1]), string(fields[0]))
@@ -100,7 +101,7 @@ func readLines(root *os.Root, name string, visit func(line []byte)) error {
 	return nil
 }
 
-// line takes one of md5sums: the checksum in hex, two blanks, the path without its first slash.
+// line parses a line of md5sums: the checksum in hex, two blanks, the path without its first slash.
 func (p *packages) line(line []byte) {
 	if checksum, name, found := strings.Cut(string(line), "  "); found {
 		p.add(checksum, name)
@@ -109,7 +110,7 @@ func (p *packages) line(line []byte) {
 
 func (p *packages) add(checksum, name string) { p.addSum(name, checksum, crypto.MD5) }
 
-// addSum takes a checksum in hex.
+// addSum adds a checksum in hex.
 func (p *packages) addSum(name, checksum string, with crypto.Hash) {
 	s := checksumOf{with: with}
 	if n, err := hex.Decode(s.value[:], []byte(checksum[:min(len(checksum), 2*len(s.value))])); err == nil && n == len(s.value) {
@@ -117,7 +118,7 @@ func (p *packages) addSum(name, checksum string, with crypto.Hash) {
 	}
 }
 
-// key of a path, as it is without links at the top.
+// key hashes a path after resolving top links.
 func (p *packages) key(name string) uint64 {
 	if top, _, found := strings.Cut(name, "/"); found && p.merged[top] {
 		name = "usr/" + name
@@ -125,7 +126,7 @@ func (p *packages) key(name string) uint64 {
 	return maphash.String(p.seed, name)
 }
 
-// owns says whether a package owns a path of the machine, and whether the content is the package's.
+// owns reports whether a package owns a path of the machine, and whether the content is unchanged.
 func (p *packages) owns(name string, content io.Reader) (owned, unchanged bool, err error) {
 	want, owned := p.sums[p.key(strings.TrimPrefix(name, "/"))]
 	if !owned {

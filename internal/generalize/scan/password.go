@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// secretNames end the names that settings give to secrets.
+// secretNames matches the ends of names that settings use for secrets.
 const secretNames = `(?:passw(?:or)?d|passphrase|passwort|pwd|secret|token|api[_-]?key|apikey|(?:access|account|storage|secret|auth|shared|private|encryption|master|signing)[_-]?key|credentials?)`
 
-// nameAnchors has a part of each of them.
+// nameAnchors has a part of each of these names.
 var nameAnchors = []string{"passw", "passphrase", "pwd", "secret", "token", "api_key", "api-key", "apikey", "_key", "-key", "accesskey", "accountkey", "storagekey",
 	"secretkey", "authkey", "sharedkey", "privatekey", "encryptionkey", "masterkey", "signingkey", "credential"}
 
-// passwordForms are hashes of passwords, which can be told by themselves, and what can be told by its name alone.
+// passwordForms are password hashes, which are recognizable alone, and values recognizable only by their names.
 func passwordForms() []signature {
 	return []signature{
 		{
@@ -74,7 +74,7 @@ func passwordForms() []signature {
 	}
 }
 
-// assigns is a quick look for what stands between a name and its value.
+// assigns quickly checks for an assignment between a name and its value.
 func assigns(text []byte) bool {
 	return bytes.ContainsAny(text[:min(len(text), 48)], `=:>"'`)
 }
@@ -85,14 +85,14 @@ var (
 	code      = regexp.MustCompile(`[(){}\[\]]|\$[A-Za-z_{(]|%[sdv(]|&&|\|\||://|\.\.\.|^[@#]`)
 )
 
-// secretive says whether a value looks like one that somebody or something made up to be secret. A word, or
-// words that are joined, do not: neither do paths, names in programs, and places where a value is put in.
+// secretive reports whether a value looks like a made-up secret. Words, joined words, paths, names in programs and
+// placeholders do not.
 func secretive(value string) bool {
 	if len(value) < 8 || placeholder(value) || code.MatchString(value) || variable.MatchString(value) {
 		return false
 	}
 	if reference.MatchString(value) {
-		// A token of lower-case letters and digits looks like a name that is joined of such.
+		// A token of lower-case letters and digits may look like a joined name.
 		return len(value) >= 24 && !strings.ContainsAny(value, "/.") && countIn(value).digits >= 6 && entropy(value) >= 3.5
 	}
 	c := countIn(value)
@@ -106,7 +106,7 @@ func secretive(value string) bool {
 	}
 }
 
-// classes count the characters of a text.
+// classes counts the characters of a text by class.
 type classes struct{ upper, lower, digits int }
 
 func countIn(text string) (c classes) {
@@ -123,7 +123,7 @@ func countIn(text string) (c classes) {
 	return c
 }
 
-// entropy is Shannon's, in bits for each byte.
+// entropy is the Shannon entropy in bits per byte.
 func entropy(text string) (bits float64) {
 	var counts [256]int
 	for i := range len(text) {

@@ -8,17 +8,18 @@ import (
 	"sync"
 )
 
-// place is a file of which the name says that what stands in it is secret, whatever it looks like.
+// place is a kind of file whose name shows that its content is secret, in any format.
 type place struct {
 	what string
-	// words of which each path has one, whatever their case: few files get as far as an expression.
+	// words has words of which each path contains one, ignoring case. The words exclude most files before the
+	// expression.
 	words []string
-	// path is what the path of the machine must match, and line what a line of the file must.
+	// path matches the path of the machine, and line a line of the file.
 	path, line *regexp.Regexp
 	kind       Kind
 }
 
-// places are few: a name is a weak reason.
+// places are few, because a name is weak evidence.
 var places = [...]place{
 	{"password's hash", []string{"shadow"}, regexp.MustCompile(`/etc/g?shadow-?$`), regexp.MustCompile(`(?m)^[^:\s]+:[^:!*\s][^:]{7,}:`), Password},
 	{"password or its hash", []string{"htpasswd"}, regexp.MustCompile(`/[\w.-]*htpasswd[\w.-]*$`), regexp.MustCompile(`(?m)^[^:#\s]+:[^:\s]{8,}`), Password},
@@ -33,7 +34,7 @@ var places = [...]place{
 	{"key of an encrypted disk", []string{"luks", "crypt", "keyfile"}, regexp.MustCompile(`/(?:[\w.-]*(?:luks|crypt)[\w.-]*(?:key|keyfile)[\w.-]*|(?:crypto_)?keyfile(?:\.bin|\.key)?|etc/(?:luks|cryptsetup-keys\.d)/[^/]+)$`), regexp.MustCompile(`(?s)\A.{16,}`), PrivateKey},
 }
 
-// placeWords finds the words of all places in one pass; the second says which place each word is of.
+// placeWords finds the words of all places in one pass. The second result maps each word to its place.
 var placeWords = sync.OnceValues(func() (*filter, []int) {
 	var words []string
 	var of []int
@@ -45,7 +46,7 @@ var placeWords = sync.OnceValues(func() (*filter, []int) {
 	return newFilter(words), of
 })
 
-// placed finds secrets by the name of their file. Only the begin of a file is looked at, up to a window.
+// placed finds secrets by the name of their file, in the first window of the file.
 func placed(name string, w *window, found func(hit)) {
 	words, of := placeWords()
 	var tried [len(places)]bool
@@ -64,8 +65,8 @@ func placed(name string, w *window, found func(hit)) {
 	})
 }
 
-// sources are the ends of names of texts of programs and pages: they name passwords and tokens on each line, and hold
-// none that is a node's. What can be told by itself is looked for in them, too.
+// sources are the extensions of program texts and documents. Such files mention passwords and tokens frequently, but
+// contain no node's secrets. Secrets recognizable without a name are searched in them too.
 var sources = func() map[string]bool {
 	ends := map[string]bool{}
 	for end := range strings.FieldsSeq("go rs c h cc cpp hpp java js mjs cjs jsx ts tsx css scss map svg htm html md rst adoc tex po mo pot " +
@@ -75,5 +76,5 @@ var sources = func() map[string]bool {
 	return ends
 }()
 
-// takesNames says whether secrets are looked for in a file that are told by their names alone.
+// takesNames reports whether a file is searched for secrets that are recognizable only by their names.
 func takesNames(name string) bool { return !sources[path.Ext(name)] }

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Where rpm keeps its database in the form of SQLite: Fedora and its descendants from 33 on, Red Hat from 9 on,
-// Azure Linux. Older forms (Berkeley DB) and SUSE's (ndb) are not read; what these own is searched.
+// rpmDatabases are the paths of rpm's database in SQLite: Fedora and descendants from 33, Red Hat from 9, Azure Linux.
+// Older databases (Berkeley DB) and SUSE's (ndb) are not read; the files of their packages are searched.
 var rpmDatabases = []string{"usr/lib/sysimage/rpm/rpmdb.sqlite", "var/lib/rpm/rpmdb.sqlite"}
 
 // Tags of a header, and types of their values. Source: rpm, include/rpm/rpmtag.h and the format of headers.
@@ -20,11 +20,10 @@ const (
 	rpmBaseNames, rpmDirNames, rpmDigestAlgo     = 1117, 1118, 5011
 )
 
-// rpmDigests are the algorithms of files' digests. Source: RFC 4880, 9.4.
+// rpmDigests are the algorithms of file digests. Source: RFC 4880, 9.4.
 var rpmDigests = map[uint32]crypto.Hash{0: crypto.MD5, 1: crypto.MD5, 2: crypto.SHA1, 8: crypto.SHA256, 9: crypto.SHA384, 10: crypto.SHA512, 11: crypto.SHA224}
 
-// readRPM adds what rpm knows of the files that it installed. A database that is damaged tells nothing more, so that
-// what it would have told of is searched.
+// readRPM adds the files of rpm packages. Beyond damage in the database no files are added, so that they are searched.
 func (p *packages) readRPM(root *os.Root) error {
 	for _, name := range rpmDatabases {
 		f, err := root.Open(name)
@@ -47,13 +46,13 @@ func (p *packages) readRPM(root *os.Root) error {
 	return nil
 }
 
-// escapes tells os.Root's refusal of a link that leads out of a tree from an answer of the system, which has a number.
+// escapes reports whether the error is os.Root's refusal of a link out of the tree. Errors of the system have a number.
 func escapes(err error) bool {
 	var errno syscall.Errno
 	return err != nil && !errors.As(err, &errno)
 }
 
-// rpmHeader adds the files of one package: those that are installed, and regular.
+// rpmHeader adds the installed, regular files of one package.
 func (p *packages) rpmHeader(header []byte) {
 	h := rpmHeaderOf(header)
 	if h == nil {
@@ -70,7 +69,7 @@ func (p *packages) rpmHeader(header []byte) {
 	}
 	for i, name := range names {
 		dir := int(binary.BigEndian.Uint32(indexes[4*i:]))
-		// A state of zero: neither left out, nor replaced by another package's file.
+		// State zero: installed, neither excluded nor replaced by another package.
 		if states[i] != 0 || dir >= len(dirs) || len(digests[i]) != 2*with.Size() {
 			continue
 		}
@@ -94,7 +93,7 @@ func rpmHeaderOf(header []byte) *rpmEntries {
 	return &rpmEntries{index: header[8 : 8+16*entries], data: header[8+16*entries:][:length]}
 }
 
-// value is what follows the begin of a tag's value; nil if there is none.
+// value returns the data from the beginning of a tag's value; nil if there is none.
 func (h *rpmEntries) value(tag uint32) []byte {
 	for e := h.index; len(e) >= 16; e = e[16:] {
 		if binary.BigEndian.Uint32(e) == tag {
@@ -106,7 +105,7 @@ func (h *rpmEntries) value(tag uint32) []byte {
 	return nil
 }
 
-// texts are the texts of a tag, each ended by a zero.
+// texts returns the zero-terminated texts of a tag.
 func (h *rpmEntries) texts(tag uint32) (all [][]byte) {
 	for e := h.index; len(e) >= 16; e = e[16:] {
 		if binary.BigEndian.Uint32(e) != tag {

@@ -14,28 +14,28 @@ import (
 	"github.com/zricethezav/gitleaks/v8/config"
 )
 
-// rules are those of gitleaks, as that library carries them, read by that library.
+// rules are the rules of gitleaks, from its library.
 type rules struct {
 	forms []signature
-	// general is what the set as a whole leaves alone: placeholders, and paths of generated files.
+	// general has the set's general exceptions: placeholders, and paths of generated files.
 	general []*config.Allowlist
 	err     error
 }
 
 const ruleModule = "github.com/zricethezav/gitleaks/v8"
 
-// ownForms are rules of the set whose work the forms of this package do, with fewer look-alikes. The one for any
-// key by its name has a list of 1,400 words that are none, which take 30 MiB once they are read.
+// ownForms are rules that forms of this package replace with fewer false findings. The rule for any named key has a
+// list of 1,400 exceptions, which takes 30 MiB in memory.
 var ownForms = []string{"generic-api-key", "private-key", "jwt", "jwt-base64", "pkcs12-file", "curl-auth-user", "github-pat", "github-oauth", "github-app-token", "github-refresh-token", "age-secret-key"}
 
-// ruleSet reads the set. A rule's expression is compiled when one of its words is first met.
+// ruleSet reads the set. A rule's expression is compiled at its first use.
 var ruleSet = sync.OnceValue(func() *rules {
 	var all config.ViperConfig
 	if err := toml.Unmarshal([]byte(config.DefaultConfig), &all); err != nil {
 		return &rules{err: fmt.Errorf("read the rules of gitleaks: %w", err)}
 	}
 	r := &rules{}
-	general, err := (&config.ViperConfig{AllowList: all.AllowList, Allowlists: all.Allowlists}).Translate() //nolint:staticcheck // The set that comes with it still has the old field.
+	general, err := (&config.ViperConfig{AllowList: all.AllowList, Allowlists: all.Allowlists}).Translate() //nolint:staticcheck // the library's set still has the old field
 	if err != nil {
 		return &rules{err: fmt.Errorf("read what gitleaks leaves alone: %w", err)}
 	}
@@ -49,7 +49,7 @@ var ruleSet = sync.OnceValue(func() *rules {
 	return r
 })
 
-// RuleSet names what is looked for, with its version: the number of forms and where they are from.
+// RuleSet describes the forms with version: their numbers and their origin.
 func RuleSet() (string, error) {
 	r := ruleSet()
 	if r.err != nil {
@@ -71,7 +71,7 @@ func RuleSet() (string, error) {
 func (r *rules) form(one config.ViperConfig, id, text string, keywords []string) signature {
 	rule := sync.OnceValue(func() config.Rule {
 		translated, err := one.Translate()
-		if err != nil { // the library's own rule, read by the library
+		if err != nil { // the library reads its own rule
 			panic(fmt.Sprintf("gitleaks' rule %s: %v", id, err))
 		}
 		return translated.Rules[id]
@@ -81,7 +81,7 @@ func (r *rules) form(one config.ViperConfig, id, text string, keywords []string)
 		match: func() *regexp.Regexp { return rule().Regex },
 		keep:  func(whole, secret []byte) bool { return r.keeps(rule(), string(whole), string(secret)) },
 	}
-	// The first group is the secret, unless the rule says another.
+	// The first group is the secret, unless the rule names another.
 	s.group = max(1, one.Rules[0].SecretGroup)
 	if standsIn(text, keywords) {
 		s.inside, s.random = minToken, true
@@ -94,10 +94,10 @@ func (r *rules) form(one config.ViperConfig, id, text string, keywords []string)
 	return s
 }
 
-// minToken is the length of the shortest token, in characters, that is told by how it begins.
+// minToken is the length in characters of the shortest token that is recognized by its beginning.
 const minToken = 20
 
-// standsIn says whether the words of a rule stand in the secret itself, so that it is told by that, or beside it.
+// standsIn reports whether a rule's words are part of the secret, and not next to it.
 func standsIn(expression string, keywords []string) bool {
 	secret := strings.ToLower(strings.ReplaceAll(expression, `\`, ""))
 	for i := 0; i+1 < len(secret); i++ {
@@ -110,7 +110,7 @@ func standsIn(expression string, keywords []string) bool {
 		!strings.HasPrefix(expression, `(?i)[\w.-]{0,50}?`)
 }
 
-// keeps applies what a rule demands of a match besides its expression.
+// keeps applies the other conditions of a rule to a match.
 func (r *rules) keeps(rule config.Rule, whole, secret string) bool {
 	if rule.Entropy > 0 && entropy(secret) <= rule.Entropy {
 		return false
@@ -126,8 +126,8 @@ func (r *rules) keeps(rule config.Rule, whole, secret string) bool {
 	return true
 }
 
-// covers says whether an expression of the list is met by the secret as a whole. One that is met by a part of it, such as 24
-// letters in a token of a hundred characters, says nothing of the rest.
+// covers reports whether an expression of the list matches the whole secret. A match of a part, for example 24 letters
+// in a long token, does not count.
 func covers(list *config.Allowlist, secret string) bool {
 	return slices.ContainsFunc(list.Regexes, func(expression *regexp.Regexp) bool {
 		at := expression.FindStringIndex(secret)
@@ -135,8 +135,7 @@ func covers(list *config.Allowlist, secret string) bool {
 	})
 }
 
-// generated says whether a path is one of those that the set leaves alone: lock files, libraries of
-// languages, pictures.
+// generated reports whether the set ignores a path: lock files, language libraries, pictures.
 func generated(name string) bool {
 	return slices.ContainsFunc(ruleSet().general, func(list *config.Allowlist) bool { return list.PathAllowed(name) })
 }

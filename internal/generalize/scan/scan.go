@@ -13,27 +13,26 @@ import (
 	"strings"
 )
 
-// Finding is something that must not be in a clone, or may be there for a reason. It never holds the
-// secret itself.
+// Finding is data that must not be in a clone, or that may stay for a reason. It never contains the secret.
 type Finding struct {
-	// Path of the machine where it was found, in a tree.
+	// Path is the path of the machine, in a tree.
 	Path string `json:"path,omitempty"`
-	// Offset in bytes from the begin of the file or of the image.
+	// Offset is in bytes from the beginning of the file or image.
 	Offset int64 `json:"offset"`
-	// Block says of an image whether the place is free or in use; empty if that cannot be told.
+	// Block is the state of the block in an image; empty if unknown.
 	Block Block `json:"block,omitempty"`
 	Kind  Kind  `json:"kind"`
-	// What it is: the form of the key or token, or the file of the donor that it is the content of.
+	// What describes the form of the key or token, or names the donor's file.
 	What string `json:"what"`
-	// Rule is the id of the rule that the path belongs to, empty if no rule knows it.
+	// Rule is the ID of the path's rule; empty without a rule.
 	Rule string `json:"rule,omitempty"`
-	// Kept says why it may stay; empty if it may not.
+	// Kept is why the finding may stay; empty if it must not.
 	Kept string `json:"kept,omitempty"`
-	// SHA256 of the secret, where that does not help to guess it, so that it can be known again in an image.
+	// SHA256 is the hash of a secret that cannot be guessed from it, for recognition in an image.
 	SHA256 string `json:"sha256,omitempty"`
 }
 
-// Where is the place of a finding in words.
+// Where returns the place of a finding in words.
 func (f *Finding) Where() string {
 	switch {
 	case f.Path != "":
@@ -45,26 +44,26 @@ func (f *Finding) Where() string {
 	}
 }
 
-// Report is what a scan saw.
+// Report is the result of a scan.
 type Report struct {
-	// RuleSet names what was looked for, with its version.
+	// RuleSet describes the forms with version.
 	RuleSet string `json:"ruleSet,omitempty"`
-	// Files and Bytes that were searched.
+	// Files and Bytes are the searched amounts.
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
 	Known
-	// Count of findings that may not stay; Findings lists the first of them.
+	// Count is the number of forbidden findings. Findings lists the first of them.
 	Count    int       `json:"count"`
 	Findings []Finding `json:"findings,omitempty"`
-	// KeptCount of findings that may stay; Kept lists the first of them, with the reason.
+	// KeptCount is the number of allowed findings. Kept lists the first of them, with reasons.
 	KeptCount int       `json:"keptCount,omitempty"`
 	Kept      []Finding `json:"kept,omitempty"`
 }
 
-// maxListed is how many findings a report lists, of those that may stay and of those that may not.
+// maxListed is the number of listed findings of each kind, forbidden and allowed.
 const maxListed = 100
 
-// Add takes over what another scan saw.
+// Add adds the report of another scan.
 func (r *Report) Add(other *Report) {
 	r.Files, r.Bytes = r.Files+other.Files, r.Bytes+other.Bytes
 	r.Known.add(&other.Known)
@@ -73,47 +72,45 @@ func (r *Report) Add(other *Report) {
 	r.Kept = append(r.Kept, other.Kept...)
 }
 
-// Owner is what a profile says of a path.
+// Owner is a profile's decision about a path.
 type Owner struct {
-	// Rule that the path belongs to.
+	// Rule is the rule of the path.
 	Rule string
-	// Keeps says why what is there may stay; empty if it may not.
+	// Keeps is why content at the path may stay; empty if it must not.
 	Keeps string
 }
 
-// Options say what to look for, and where.
+// Options define the search.
 type Options struct {
-	// Identities of the donor. Without any only keys and tokens are looked for.
+	// Identities are the donor's. Without identities only keys and tokens are searched.
 	Identities []Value
-	// Owner says which rule a path of a tree belongs to; nil if nobody knows.
+	// Owner returns the rule of a path in a tree. May be nil.
 	Owner func(path string) Owner
-	// Base says whether a file of a tree is one that every machine of its kind has, though no package owns
-	// it; nil if nobody knows.
+	// Base reports whether every machine of the kind has the file although no package owns it. May be nil.
 	Base func(path string) bool
-	// Leftovers are files that a rule removed under another name, with that.
+	// Leftovers are removed files with another remaining name, by inode, with the removed name.
 	Leftovers map[Inode]string
-	// Known are SHA-256 of secrets that may stay in an image, with the reason.
+	// Known has the SHA-256 of secrets that may stay in an image, with reasons.
 	Known map[string]string
-	// FreeOnly takes keys and tokens in blocks in use for somebody else's concern; the donor's identities
-	// are looked for everywhere all the same.
+	// FreeOnly allows keys and tokens in blocks in use. The donor's identities are forbidden everywhere.
 	FreeOnly bool
-	// Dirs of a tree that are read, as paths of the machine; all of it if empty.
+	// Dirs are the searched directories of a tree, as paths of the machine; empty: the whole tree.
 	Dirs []string
-	// All has searched as well what packages and container images brought.
+	// All also searches the files of packages and container images.
 	All bool
 
-	// every has binary keys looked for at each sector of a file, as in an image.
+	// every searches binary keys at each sector of a file, as in an image.
 	every bool
-	// each is called with everything that is found, what it is known again by, and who brought the file; nil if nobody wants to know.
+	// each receives every finding with its key for recognition and the origin of the file. May be nil.
 	each func(f Finding, key, broughtBy string)
 }
 
-// Inode is a file, whatever its names are.
+// Inode identifies a file regardless of its names.
 type Inode struct{ Device, Number uint64 }
 
-// Brought returns the hashes of keys, tokens and passwords of a tree that an image of the same disk has as well, and that
-// are no findings in the tree: they came with packages and container images, are kept, or stand where only
-// the begin of a file is one in an image (a test key in the middle of a program).
+// Brought returns the hashes of keys, tokens and passwords in a tree that an image of the same disk may contain, with
+// reasons. The secrets came with packages and container images, are kept, or are in the middle of a file (a test key in
+// a program).
 func Brought(ctx context.Context, dir string, o Options) (map[string]string, error) {
 	brought, found := map[string]string{}, map[string]bool{}
 	o.All, o.every = true, true
@@ -137,7 +134,7 @@ func Brought(ctx context.Context, dir string, o Options) (map[string]string, err
 	return brought, nil
 }
 
-// insideProgram is who brought a binary key that stands in the middle of a file.
+// insideProgram is the origin of a binary key in the middle of a file.
 const insideProgram = "the file in the middle of which it stands"
 
 type scanner struct {
@@ -145,7 +142,7 @@ type scanner struct {
 	known  *known
 	report *Report
 	buffer []byte
-	// buffers for streams in streams, by depth.
+	// buffers are for streams within streams, by depth.
 	buffers  [][]byte
 	packages *packages
 }
@@ -158,7 +155,7 @@ func newScanner(o Options) (*scanner, error) {
 	return &scanner{Options: o, known: knownOf(o.Identities), report: &Report{RuleSet: set}, buffer: make([]byte, buffered)}, nil
 }
 
-// add takes a hit into the report.
+// add adds a finding to the report.
 func (s *scanner) add(f Finding) {
 	if f.Kept != "" {
 		if s.report.KeptCount++; len(s.report.Kept) < maxListed {
@@ -171,8 +168,8 @@ func (s *scanner) add(f Finding) {
 	}
 }
 
-// Tree reads the files of a directory tree, links not followed, with their names and extended attributes.
-// What cannot be read is an error, because it cannot be vouched for; what goes while it is looked at is not.
+// Tree searches the files of a directory tree with their names and extended attributes. Links are not followed. An
+// unreadable file is an error; a file deleted meanwhile is not.
 func Tree(ctx context.Context, dir string, o Options) (*Report, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -215,8 +212,8 @@ func Tree(ctx context.Context, dir string, o Options) (*Report, error) {
 	return s.report, nil
 }
 
-// brings are container stores, and what of them is an image: it is known and skipped. Sources: containerd,
-// Docker, containers/storage and snapd, the layout of their directories.
+// brings are the container stores with images, which are skipped. Sources: containerd, Docker, containers/storage and
+// snapd, the layout of their directories.
 var brings = []string{
 	"var/lib/containerd/io.containerd.content.v1.content", "var/lib/containerd/io.containerd.snapshotter.v1.*",
 	"var/lib/containers/storage", "var/lib/docker/overlay2", "var/lib/docker/image", "var/lib/snapd/snaps",
@@ -230,7 +227,7 @@ func isImageStore(p string) bool {
 	})
 }
 
-// file looks through one file of a tree.
+// file searches one file of a tree.
 func (w *treeWalk) file(f *os.File, place placeOf, size int64) error {
 	name := place.shown
 	broughtBy := place.broughtBy
@@ -265,7 +262,7 @@ func (w *treeWalk) file(f *os.File, place placeOf, size int64) error {
 	return w.content(f, place.name, size, broughtBy == "" && takesNames(name), found)
 }
 
-// give takes what was found into the report, unless it was brought.
+// give adds a finding to the report, unless a package or image brought the file.
 func (s *scanner) give(f Finding, key, broughtBy string) {
 	if s.each != nil {
 		s.each(f, key, broughtBy)
@@ -275,7 +272,7 @@ func (s *scanner) give(f Finding, key, broughtBy string) {
 	}
 }
 
-// content looks through the content of a file.
+// content searches the content of a file.
 func (w *treeWalk) content(f *os.File, name string, size int64, named bool, found func(hit)) error {
 	d := w.decoder(size)
 	first := true
@@ -311,7 +308,7 @@ func (w *treeWalk) content(f *os.File, name string, size int64, named bool, foun
 	return err
 }
 
-// middle tells of binary keys in the middle of a file, which an image shows and a tree does not.
+// middle reports binary keys in the middle of a file. An image shows such keys; a tree does not.
 func (w *treeWalk) middle(v *window, name string) {
 	v.binaryKeys(true, func(h hit) {
 		if h.offset > 0 {
@@ -320,7 +317,7 @@ func (w *treeWalk) middle(v *window, name string) {
 	})
 }
 
-// identities looks for the donor's.
+// identities searches for the donor's identities.
 func (s *scanner) identities(w *window, size int64, found func(hit)) {
 	if len(s.known.paths) == 0 {
 		return
@@ -335,5 +332,5 @@ func (s *scanner) identities(w *window, size int64, found func(hit)) {
 	s.known.journals(w, found)
 }
 
-// isText says whether a file is one that people read, by how it begins.
+// isText reports whether a file is text, by its beginning.
 func isText(head []byte) bool { return bytes.IndexByte(head[:min(len(head), 8<<10)], 0) < 0 }

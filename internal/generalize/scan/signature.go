@@ -18,50 +18,50 @@ const (
 	Token      Kind = "token"
 	Password   Kind = "password"
 	Identity   Kind = "identity"
-	// Leftover is content that a rule removed and that has another name.
+	// Leftover is removed content that still has another name.
 	Leftover Kind = "removed content"
 )
 
-// before and after are how many bytes around an anchor may belong to what is found there. The longest is
-// the text of an RSA key of 8192 bits (6.4 kB), and that in base64 once more.
+// before and after are how many bytes around an anchor a finding may span. The longest is the base64 of a PEM text of
+// an RSA key with 8192 bits (6.4 kB).
 const (
 	before = 2 << 10
 	after  = 12 << 10
 )
 
-// signature is a form of secret: anchors that are quick to look for, and an expression that says whether
-// the text around one of them is one.
+// signature is a form of secret: anchors for the fast search, and an expression for the text around an anchor.
 type signature struct {
 	kind Kind
-	// what it is, for people.
+	// what is the description for people.
 	what string
-	// anchors, whatever their case; one of them is part of every match.
+	// anchors are part of every match, ignoring case: at least one of them.
 	anchors []string
-	// match is tried on the text that begins up to back bytes before the anchor and ends reach bytes after
-	// its begin (zero: as far as there is text). It is made when it is first needed.
+	// match is applied to the text from back bytes before the anchor to reach bytes after its beginning (zero: all
+	// text). The expression is compiled at its first use.
 	back, reach int
 	match       func() *regexp.Regexp
-	// group is the submatch that is the secret; zero is the whole.
+	// group is the submatch with the secret; zero is the whole match.
 	group int
-	// inside says that the anchor lies in the secret itself, which is a run of at least so many characters.
+	// inside is the minimal length of the secret around the anchor, in characters; zero if the anchor is outside the
+	// secret.
 	inside int
-	// near is a quick look at what follows an anchor, at its begin, before the expression is asked.
+	// near quickly checks the text from the anchor on, before the expression.
 	near func(text []byte) bool
-	// keep says whether a match is meant, where an expression cannot tell.
+	// keep decides about a match where an expression is not enough.
 	keep func(whole, secret []byte) bool
-	// random secrets cannot be guessed from their hash, so that the hash may be given out.
+	// random secrets cannot be guessed from their hash, so that the hash may be published.
 	random bool
-	// named secrets are told by the name next to them alone. They count only in text which neither a package
-	// nor an image brought: programs, manuals and examples are full of the like.
+	// named secrets are recognizable only by a name next to them. They matter only in files from no package or image,
+	// because programs, manuals and examples contain many similar texts.
 	named bool
 }
 
-// catalogue is all that is looked for, ready to be looked for in one pass.
+// catalogue is the set of all forms with its filter.
 type catalogue struct {
-	// forms in the order of their precedence: of what two find in one place, the first counts.
+	// forms are in order of precedence for findings at the same place.
 	forms  []signature
 	filter *filter
-	// words of the filter: which forms each belongs to, and how long it is.
+	// words of the filter, with the forms and the length of each.
 	words []anchored
 }
 
@@ -88,7 +88,7 @@ func newCatalogue(forms []signature) *catalogue {
 	return c
 }
 
-// everything is what is looked for. It is put together when a search begins: most commands make none.
+// everything is the catalogue of all forms. It is built at the first search, because most commands do not search.
 var everything = sync.OnceValue(func() *catalogue {
 	return newCatalogue(slices.Concat(keyForms(), tokenForms(), passwordForms(), ruleSet().forms))
 })
@@ -97,7 +97,7 @@ func expression(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-// at returns the match that the anchor at a position is part of, and the secret in it.
+// at returns the match around the anchor at a position, with the secret.
 func (s *signature) at(data []byte, at, length int) (start int, whole, secret []byte) {
 	if s.inside > 0 && runAround(data, at, s.inside) < s.inside || s.near != nil && !s.near(data[at:]) {
 		return 0, nil, nil
@@ -108,7 +108,7 @@ func (s *signature) at(data []byte, at, length int) (start int, whole, secret []
 		reach = s.reach
 	}
 	text := data[start:min(len(data), at+reach)]
-	// A match ends where the anchor does at the earliest, so one before it is no match of this anchor.
+	// A match must reach the anchor's end. An earlier match belongs to another anchor.
 	for from := 0; from <= at-start; {
 		place := s.match().FindSubmatchIndex(text[from:])
 		if place == nil || start+from+place[0] > at {
@@ -129,8 +129,7 @@ func (s *signature) at(data []byte, at, length int) (start int, whole, secret []
 	return 0, nil, nil
 }
 
-// runAround is how long the run of characters is, of which tokens are made, around a position; it is not
-// counted further than needed.
+// runAround returns the length of the run of token characters around a position, up to enough.
 func runAround(data []byte, at, enough int) int {
 	begin, end := at, at
 	for end < len(data) && end-at < enough && inToken[data[end]] {
@@ -151,7 +150,7 @@ func alphabet(characters string) (table [256]bool) {
 	return table
 }
 
-// fingerprint is the SHA-256 of a secret that cannot be guessed from it, and empty for the others.
+// fingerprint returns the SHA-256 of a random secret; empty for other secrets.
 func (s *signature) fingerprint(secret []byte) string {
 	if !s.random {
 		return ""

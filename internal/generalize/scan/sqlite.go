@@ -7,32 +7,32 @@ import (
 	"math"
 )
 
-// sqlite reads the rows of one table of a database of SQLite, and writes nothing: not to the file, and not beside it,
-// as the library does. What stands in a write-ahead log alone is not read. Source: SQLite, Database File Format.
+// sqlite reads the rows of one table of a SQLite database. Unlike the library it writes no file. Content that is only
+// in a write-ahead log is not read. Source: SQLite, Database File Format.
 type sqlite struct {
 	file io.ReaderAt
-	// page is the size of a page in bytes, and usable what of it is used.
+	// page is the size of a page in bytes, and usable the used part of it.
 	page, usable int64
 	seen         map[int64]bool
 }
 
 const (
 	sqliteMagic = "SQLite format 3\x00"
-	// Kinds of pages of a table.
+	// Kinds of a table's pages.
 	sqliteInner, sqliteLeaf = 0x05, 0x0d
-	// maxRow is the largest row, in bytes, that is read: what is told of a package with a hundred thousand files.
+	// maxRow is the size of the largest row that is read, in bytes: a package with a hundred thousand files.
 	maxRow = 64 << 20
 )
 
 var errDamaged = errors.New("the database is damaged")
 
-// column is a value of a row: a number, or a text or blob.
+// column is a value of a row: a number, a text or a blob.
 type column struct {
 	number int64
 	bytes  []byte
 }
 
-// table calls visit for each row of a table; nothing if there is no such table.
+// table calls visit for each row of a table; a missing table has no rows.
 func (s *sqlite) table(name string, visit func(row []column)) error {
 	head := bytesAt(s.file, 0, 100)
 	if head == nil || string(head[:16]) != sqliteMagic {
@@ -57,7 +57,7 @@ func (s *sqlite) table(name string, visit func(row []column)) error {
 	return s.walk(root, visit)
 }
 
-// read returns a page that was not read before, so that no reading goes in circles.
+// read returns a page. A second read of a page is an error, so that cycles end.
 func (s *sqlite) read(number int64) ([]byte, error) {
 	if number < 1 || number > math.MaxUint32 || s.seen[number] {
 		return nil, errDamaged
@@ -70,7 +70,7 @@ func (s *sqlite) read(number int64) ([]byte, error) {
 	return page, nil
 }
 
-// walk goes through a tree of pages.
+// walk visits the rows in a tree of pages.
 func (s *sqlite) walk(number int64, visit func(row []column)) error {
 	pending := []int64{number}
 	for len(pending) > 0 {
@@ -113,7 +113,7 @@ func (s *sqlite) walk(number int64, visit func(row []column)) error {
 	return nil
 }
 
-// payload is what a cell holds, with the pages that it flows over into.
+// payload returns the content of a cell, including its overflow pages.
 func (s *sqlite) payload(cell []byte) ([]byte, error) {
 	length, n := sqliteNumber(cell)
 	_, m := sqliteNumber(cell[n:])
@@ -150,7 +150,7 @@ func (s *sqlite) payload(cell []byte) ([]byte, error) {
 	return payload, nil
 }
 
-// columns are the values of a row.
+// columns returns the values of a row.
 func columns(row []byte) ([]column, error) {
 	size, n := sqliteNumber(row)
 	if n == 0 || size < int64(n) || size > int64(len(row)) {
@@ -188,7 +188,7 @@ func columns(row []byte) ([]column, error) {
 	return all, nil
 }
 
-// sqliteNumber reads a number of one to nine bytes, and how many these are; none if it is cut short.
+// sqliteNumber decodes a number of one to nine bytes, and returns its length; 0 if cut short.
 func sqliteNumber(b []byte) (value int64, n int) {
 	for n < len(b) && n < 9 {
 		c := b[n]

@@ -12,32 +12,32 @@ type hit struct {
 	kind   Kind
 	what   string
 	offset int64
-	// sum is the SHA-256 of the secret, if that does not help to guess it.
+	// sum is the SHA-256 of a random secret.
 	sum string
-	// own is its SHA-256 in any case, to know it again while the program runs. It is given to nobody.
+	// own is the SHA-256 of any secret, for recognition within the process only.
 	own string
-	// trace tells that the donor's ID is mentioned, not that something is it.
+	// trace is true if the donor's ID is only mentioned.
 	trace bool
 }
 
-// key is what it is known again by.
+// key returns the hash for recognition.
 func (h *hit) key() string { return cmp.Or(h.own, h.sum) }
 
-// buffered is how much of a stream is held at a time.
+// buffered is the number of bytes of a stream in memory.
 const buffered = 1<<20 + before + after
 
-// window is a piece of a stream with what is needed around it.
+// window is a part of a stream with its surroundings.
 type window struct {
-	// data holds bytes before own, own, and bytes after it.
+	// data has bytes before the own part, the own part, and bytes after it.
 	data []byte
-	// from and to limit own in data: an anchor in it is this window's, any other is a neighbour's.
+	// from and to limit the own part in data. Anchors outside belong to neighbouring windows.
 	from, to int
-	// offset in the stream of data's first byte.
+	// offset is the position of data's first byte in the stream.
 	offset int64
 }
 
-// windows cuts a stream into windows whose own parts join without a gap. A match that begins in a window is
-// whole in it, as long as it is no longer than after. The buffer must be larger than before and after.
+// windows cuts a stream into windows whose own parts are adjacent. A match that begins in the own part is complete in
+// data, if not longer than after. The buffer must be larger than before plus after.
 func windows(r io.Reader, offset int64, buffer []byte, visit func(*window) error) error {
 	w := window{offset: offset}
 	filled := 0
@@ -64,19 +64,19 @@ func windows(r io.Reader, offset int64, buffer []byte, visit func(*window) error
 	}
 }
 
-// sweep looks for the secrets of one stream, window by window.
+// sweep searches the secrets of one stream, window by window.
 type sweep struct {
 	*catalogue
-	// named has secrets looked for as well that are told by their names alone.
+	// named enables secrets that are recognizable only by their names.
 	named bool
-	// spared is asked when the first of these is found: whether they do not count in this stream after all. Nil says no.
+	// spared is called at the first named secret, and disables them for this stream if true. May be nil.
 	spared func() bool
-	// decoder looks into what is encoded; nil leaves that.
+	// decoder searches encoded content. May be nil.
 	decoder *decoder
 	found   func(hit)
-	// pending are matches that a later one may lie upon, by where they begin.
+	// pending are matches that may overlap later matches, by their beginning.
 	pending []match
-	// done is, for each form, up to where its last match reached.
+	// done has, for each form, the end of its last match.
 	done []int64
 }
 
@@ -84,7 +84,7 @@ type sweep struct {
 type match struct {
 	hit
 	end int64
-	// form that found it: the lower the number, the more it counts.
+	// form is the index of the form: the lower, the higher its precedence.
 	form int
 }
 
@@ -92,17 +92,17 @@ func (c *catalogue) sweep(named bool, found func(hit)) *sweep {
 	return &sweep{catalogue: c, named: named, found: found, done: make([]int64, len(c.forms))}
 }
 
-// window looks for each secret that begins in a window's own part, also for those that are encoded there.
+// window searches the secrets that begin in a window's own part, plain and encoded.
 func (s *sweep) window(w *window) {
 	s.secrets(w)
 	if s.decoder != nil {
 		s.decoder.window(w, s)
 	}
-	// What is found from now on begins after the next window's own part does, but for what stands before its anchor.
+	// Later findings begin after the next window's own part begins, except for text before an anchor.
 	s.settle(w.offset + int64(w.to) - before)
 }
 
-// secrets looks for each secret whose anchor is in the window's own part.
+// secrets searches the secrets with an anchor in the window's own part.
 func (s *sweep) secrets(w *window) {
 	s.filter.find(w.data, w.from, w.to, func(word uint16, end int) {
 		at := end - s.words[word].length
@@ -135,13 +135,12 @@ func (s *sweep) secrets(w *window) {
 	})
 }
 
-// decoded takes what was found in a part of the stream that is encoded. It counts for nothing where that part
-// itself was found to be something.
+// decoded adds a finding in an encoded part of the stream. A finding of the part itself has precedence.
 func (s *sweep) decoded(h hit, end int64) {
 	s.pending = append(s.pending, match{hit: h, end: max(end, h.offset+1), form: len(s.forms)})
 }
 
-// settle gives out what ends before a place: of matches that lie upon each other, the one that counts most.
+// settle reports the matches that end before a position: of overlapping matches the one with the highest precedence.
 func (s *sweep) settle(limit int64) {
 	slices.SortStableFunc(s.pending, func(a, b match) int { return cmp.Or(cmp.Compare(a.offset, b.offset), a.form-b.form) })
 	for len(s.pending) > 0 {
@@ -161,5 +160,5 @@ func (s *sweep) settle(limit int64) {
 	s.pending = s.pending[:0]
 }
 
-// finish gives out what is left at the stream's end.
+// finish reports the remaining matches at the end of the stream.
 func (s *sweep) finish() { s.settle(1<<63 - 1) }

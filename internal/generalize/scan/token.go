@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// tokenForms are tokens of clusters, clouds and registries. The rule set of others knows those of other
-// services.
+// tokenForms are tokens of clusters, clouds and registries. The rules of gitleaks cover other services.
 func tokenForms() []signature {
 	return []signature{
 		{
@@ -77,7 +76,7 @@ func tokenForms() []signature {
 	}
 }
 
-// exampleToken knows the tokens of kubeadm's help and documentation: the letters and digits in their order.
+// exampleToken recognizes the tokens of kubeadm's help and documentation: letters and digits in their order.
 func exampleToken(token string) bool {
 	id, secret, _ := strings.Cut(token, ".")
 	for _, row := range []string{"0123456789abcdef0123456789abcdef", "1234567890abcdef1234567890abcdef", "12345678901234567890", "abcdefghijklmnopqrstuvwxyz"} {
@@ -88,7 +87,7 @@ func exampleToken(token string) bool {
 	return id == "abcdef" && secret == "abcdef0123456789" || !varied2(secret)
 }
 
-// varied2 tells a short token from one that repeats a few characters.
+// varied2 distinguishes a short token from a few repeated characters.
 func varied2(text string) bool {
 	seen := map[rune]bool{}
 	for _, c := range text {
@@ -97,7 +96,7 @@ func varied2(text string) bool {
 	return len(seen) > 4
 }
 
-// signedToken says whether the first part of a token is the header of one that is signed.
+// signedToken reports whether the first part of a token is the header of a signed token.
 func signedToken(match []byte) bool {
 	header, _, _ := strings.Cut(string(match), ".")
 	decoded, err := base64.RawURLEncoding.DecodeString(header)
@@ -108,7 +107,7 @@ func signedToken(match []byte) bool {
 	return json.Unmarshal(decoded, &fields) == nil && fields.Alg != "" && fields.Alg != "none"
 }
 
-// userAndPassword says whether a text in base64 is a name and a password, joined by a colon.
+// userAndPassword reports whether a base64 text is a name and a password, joined by a colon.
 func userAndPassword(value []byte) bool {
 	decoded, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(string(value), "="))
 	user, password, found := bytes.Cut(decoded, []byte(":"))
@@ -126,5 +125,5 @@ func printable(text []byte) bool {
 
 var placeholders = regexp.MustCompile(`(?i)^[<\[{%*(]|^\$[a-z_({]|^(?:x+|\*+|\.+|-+|_+)$|example|placeholder|change[_-]?me|redacted|dummy|your[_-]?(?:password|passwd|secret|token|key)|^(?:user|username|pass|passwd|password|secret|token|string|none|null|nil|true|false|undefined|required|optional|prompt|default)$`)
 
-// placeholder says whether a value stands for a secret that is put in elsewhere.
+// placeholder reports whether a value is a placeholder for a secret.
 func placeholder(value string) bool { return placeholders.MatchString(value) }

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// treeWalk goes through a tree. Each directory is opened from one that is a bounded number of levels above
-// it and held open, so that a file costs the same however deep it lies.
+// treeWalk walks through a tree. Each directory is opened from an open ancestor at most maxHop levels above. The cost
+// of a file is therefore independent of its depth.
 type treeWalk struct {
 	*scanner
 	ctx     context.Context
@@ -20,10 +20,10 @@ type treeWalk struct {
 	unknown directories
 }
 
-// maxHop is how many levels lie between a directory and the one that it is opened from.
+// maxHop is the number of levels between a directory and the open ancestor.
 const maxHop = 32
 
-// held is a directory that is open for as long as something below it is still to be looked at.
+// held is an open directory with pending descendants.
 type held struct {
 	*os.Root
 	uses int
@@ -35,26 +35,26 @@ func (h *held) release() {
 	}
 }
 
-// placeOf is where something is.
+// placeOf is a place in the tree.
 type placeOf struct {
-	// name is its path of the machine; shown is the same without what a report must not hold.
+	// name is the path of the machine. shown is the path without secrets, for reports.
 	name, shown string
-	// broughtBy says who brought what is there; empty if nobody is known.
+	// broughtBy is the origin of the content; empty if unknown.
 	broughtBy string
 }
 
-// folder is a directory that is still to be looked at.
+// folder is a pending directory.
 type folder struct {
 	placeOf
 	from *held
 	rel  string
 	hops int
 	dev  uint64
-	// mount is the number of the mount that the directory above was reached through, 0 if it is not known.
+	// mount is the ID of the parent's mount; 0 if unknown.
 	mount uint64
 }
 
-// walk goes through a directory and everything below it.
+// walk searches a directory and everything below it.
 func (w *treeWalk) walk(top string) error {
 	root, err := w.root.OpenRoot(".")
 	if err != nil {
@@ -82,7 +82,7 @@ func (w *treeWalk) walk(top string) error {
 	return nil
 }
 
-// folder looks at what is in a directory, and returns the directories in it.
+// folder searches the entries of a directory, and returns its subdirectories.
 func (w *treeWalk) folder(f *folder) (below []*folder, err error) {
 	if err := w.ctx.Err(); err != nil {
 		return nil, err
@@ -130,8 +130,8 @@ func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// enter reads a directory, unless it is mounted from elsewhere, which no copy of the disk has, or from the same file
-// system, which shows what is looked at where it is, or what is not of this tree.
+// enter reads a directory, except mounts. A mount from elsewhere is not in the disk's copy. A bind mount of the same
+// file system is searched at its own path, or is outside the tree.
 func (w *treeWalk) enter(f *folder, dir *os.Root) (entries []fs.DirEntry, dev, mount uint64, err error) {
 	list, err := dir.Open(".")
 	if err != nil {
@@ -159,7 +159,7 @@ func (w *treeWalk) enter(f *folder, dir *os.Root) (entries []fs.DirEntry, dev, m
 	return entries, dev, mount, err
 }
 
-// entry looks at what is no directory.
+// entry searches an entry that is not a directory.
 func (w *treeWalk) entry(dir *os.Root, entry fs.DirEntry, at placeOf) error {
 	if entry.Type()&fs.ModeSymlink != 0 {
 		if target, err := dir.Readlink(entry.Name()); err == nil {
@@ -195,7 +195,7 @@ func (w *treeWalk) entry(dir *os.Root, entry fs.DirEntry, at placeOf) error {
 	return w.file(f, at, info.Size())
 }
 
-// place reports what was found at a place, and not in the content of a file.
+// place reports a finding at a place, outside of a file's content.
 func (w *treeWalk) place(at placeOf, h hit) {
 	owner := Owner{}
 	if w.Owner != nil {
@@ -204,7 +204,7 @@ func (w *treeWalk) place(at placeOf, h hit) {
 	w.give(Finding{Path: at.shown, Kind: h.kind, What: h.what, SHA256: h.sum, Rule: owner.Rule, Kept: owner.Keeps}, h.key(), at.broughtBy)
 }
 
-// short looks through a short text that belongs to a place and is not the content of a file.
+// short searches a short text at a place that is not a file's content.
 func (w *treeWalk) short(text string, at placeOf, where string) {
 	w.scanShort(text, func(h hit) {
 		h.what += " in " + where
@@ -227,10 +227,10 @@ func (w *treeWalk) scanShort(text string, found func(hit)) {
 	}
 }
 
-// minShort is the length of the shortest secret, in bytes, that is looked for in names and attributes.
+// minShort is the length in bytes of the shortest secret in names and attributes.
 const minShort = 20
 
-// names looks through the names in a directory, all at once.
+// names searches all names in a directory at once.
 func (w *treeWalk) names(f *folder, entries []fs.DirEntry) {
 	var all strings.Builder
 	for _, entry := range entries {
@@ -245,7 +245,7 @@ func (w *treeWalk) names(f *folder, entries []fs.DirEntry) {
 	w.short(all.String(), f.placeOf, "the name of something in it")
 }
 
-// below is the place of a name in a directory. A name with a secret is not shown.
+// below returns the place of a name in a directory. A name with a secret is not shown.
 func (w *treeWalk) below(dir placeOf, name string) placeOf {
 	at := placeOf{name: strings.TrimSuffix(dir.name, "/") + "/" + name, shown: strings.TrimSuffix(dir.shown, "/") + "/" + name, broughtBy: dir.broughtBy}
 	if len(name) >= minShort {
@@ -258,7 +258,7 @@ func deviceOf(info fs.FileInfo) uint64 { return inodeOf(info).Device }
 
 func inodeOf(info fs.FileInfo) Inode {
 	if s, is := info.Sys().(*syscall.Stat_t); is {
-		return Inode{uint64(s.Dev), s.Ino} //nolint:unconvert // Its width differs between systems.
+		return Inode{uint64(s.Dev), s.Ino} //nolint:unconvert // the width differs between systems
 	}
 	return Inode{}
 }

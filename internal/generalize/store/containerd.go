@@ -12,22 +12,22 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// containerdSchema is the newest version of containerd's database that is known: of 2.0 and later. 1.x write 3.
-// Source: containerd, core/metadata, buckets and migrations.
+// containerdSchema is the newest known version of containerd's database: 2.0 and later. 1.x writes 3. Source:
+// containerd, core/metadata, buckets and migrations.
 const containerdSchema = 4
 
-// containerdKinds are what a namespace holds. Anything else may be a container's.
+// containerdKinds are the known kinds in a namespace. Any other kind may belong to containers.
 var containerdKinds = []string{"labels", "indexes", "images", "containers", "snapshots", "content", "sandboxes", "leases"}
 
-// containers is what of containerd's database is theirs.
+// containers has the entries of containerd's database that belong to containers.
 type containers struct {
 	// ids of containers and sandboxes, after namespace and "/".
 	ids map[string]bool
-	// snapshots that go, after namespace, "/", snapshotter, and "/".
+	// snapshots to remove, after namespace, "/", snapshotter and "/".
 	snapshots map[string]bool
 }
 
-// checkContainerd fails if the database is of a kind that is not known.
+// checkContainerd returns an error for a database of an unknown kind.
 func checkContainerd(tx *bolt.Tx) error {
 	return tx.ForEach(func(name []byte, version *bolt.Bucket) error {
 		if string(name) != "v1" {
@@ -47,8 +47,7 @@ func checkContainerd(tx *bolt.Tx) error {
 	})
 }
 
-// snapshotters are the databases of those that a containerd has, by their names: its own, and those that run
-// beside it.
+// snapshotters returns the databases of containerd's snapshotters by name: built-in and external.
 func (s containerdStore) snapshotters() (map[string]backend, error) {
 	all := map[string]backend{}
 	root := path.Dir(path.Dir(s.index))
@@ -75,8 +74,8 @@ func (s containerdStore) snapshotters() (map[string]backend, error) {
 	return all, nil
 }
 
-// containers finds what is theirs. A snapshot is an image's layer if its snapshotter says so; where that one is
-// not known, those that containers name are theirs.
+// containers finds the entries of containers. A snapshot is an image's layer if its snapshotter says so. For an unknown
+// snapshotter only snapshots named by containers are removed.
 func (s containerdStore) containers(tx *bolt.Tx) (containers, error) {
 	found := containers{map[string]bool{}, map[string]bool{}}
 	if err := checkContainerd(tx); err != nil {
@@ -131,8 +130,8 @@ func eachBucket(in *bolt.Bucket, visit func(name string, b *bolt.Bucket)) error 
 	})
 }
 
-// forget drops, in each namespace, containers and sandboxes with their leases, what they write to,
-// and downloads that were not finished, of which the bytes are no use without their records.
+// forget removes containers and sandboxes from each namespace, with their leases and snapshots. It also removes
+// unfinished downloads, because their bytes are of no use without records.
 func (s containerdStore) forget() (sum tree.Removed, err error) {
 	var theirs containers
 	err = s.read(s.index, func(tx *bolt.Tx) (err error) {
@@ -161,12 +160,12 @@ func (s containerdStore) forget() (sum tree.Removed, err error) {
 	return sum, nil
 }
 
-// ingests is where downloads are that were not finished.
+// ingests is the directory of unfinished downloads.
 func (s containerdStore) ingests() string {
 	return path.Dir(path.Dir(s.index)) + "/io.containerd.content.v1.content/ingest"
 }
 
-// has says whether an entry of a namespace goes.
+// has reports whether an entry of a namespace is removed.
 func (c containers) has(namespace string, at []string) bool {
 	id := func(n int) string { return namespace + "/" + strings.Join(at[n-1:], "/") }
 	switch at[0] {
@@ -185,8 +184,7 @@ func (c containers) has(namespace string, at []string) bool {
 	}
 }
 
-// remembers counts them by the pages of the database, and holds its snapshots against those that
-// the snapshotters have.
+// remembers counts the entries in the database's pages, and compares its snapshots with the snapshotters' snapshots.
 func (s containerdStore) remembers() (string, error) {
 	counts := map[string]int{}
 	named := map[string]string{}
@@ -218,7 +216,7 @@ func (s containerdStore) remembers() (string, error) {
 	return s.disagree(named)
 }
 
-// openDownloads says whether bytes of downloads are there that were not finished.
+// openDownloads reports bytes of unfinished downloads.
 func (s containerdStore) openDownloads() (string, error) {
 	names, err := s.names(s.ingests())
 	if err != nil || len(names) == 0 {
@@ -227,7 +225,7 @@ func (s containerdStore) openDownloads() (string, error) {
 	return fmt.Sprintf("/%s has %d open downloads", s.ingests(), len(names)), nil
 }
 
-// disagree names a snapshot that containerd's database has and its snapshotter's has not.
+// disagree names a snapshot in containerd's database that its snapshotter does not have.
 func (s containerdStore) disagree(named map[string]string) (string, error) {
 	has, read := map[string]bool{}, map[string]bool{}
 	for _, snapshotter := range named {

@@ -15,11 +15,11 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// content is what containerd's database says of images.
+// content is the image data of containerd's database.
 type content struct {
-	// blobs are their sizes by digest.
+	// blobs are the sizes in bytes by digest.
 	blobs map[string]int64
-	// targets are the digests that images' names stand for.
+	// targets are the digests of named images.
 	targets []string
 }
 
@@ -46,16 +46,15 @@ func (s containerdStore) content() (c content, err error) {
 	return c, err
 }
 
-// blob is where the content of a digest is.
+// blob returns the path of a digest's content.
 func (s containerdStore) blob(digest string) string {
 	return path.Dir(path.Dir(s.index)) + "/io.containerd.content.v1.content/blobs/" + strings.Replace(digest, ":", "/", 1)
 }
 
-// broken says whether each blob has the size that the database has of it, and whether the layers that the
-// snapshotters have unpacked are what they were.
+// broken reports blobs with another size than in the database, and unpacked layers that differ from their archives.
 //
-// A download that was not finished breaks nothing: nobody was told that it is there, and Forget removes it. What was
-// committed, and is not what it was, would be run.
+// An unfinished download breaks nothing, because no record refers to it, and Forget removes it. Damaged committed
+// content would be run.
 func (s containerdStore) broken() (string, error) {
 	c, err := s.content()
 	if err != nil {
@@ -75,8 +74,8 @@ func (s containerdStore) broken() (string, error) {
 	return s.brokenLayers(c)
 }
 
-// brokenLayers compares with their archives the layers that do not take up the room that they took when they were
-// unpacked; all others are whole, and need not be read.
+// brokenLayers compares layers with their archives, if a layer's disk usage has changed since unpacking. Other layers
+// are intact and need no reading.
 func (s containerdStore) brokenLayers(c content) (string, error) {
 	archives := map[string]string{}
 	for _, target := range c.targets {
@@ -109,13 +108,13 @@ func (s containerdStore) brokenLayers(c content) (string, error) {
 	return "", nil
 }
 
-// layer is an unpacked one, with the room that it took, in bytes.
+// layer is an unpacked layer with its disk usage in bytes.
 type layer struct {
 	dir   string
 	bytes int64
 }
 
-// unpacked are the layers of images that a snapshotter has, by their names.
+// unpacked returns a snapshotter's image layers by name.
 func (s containerdStore) unpacked(base string) (map[string]layer, error) {
 	all := map[string]layer{}
 	index := base + "/metadata.db"
@@ -143,7 +142,7 @@ func (s containerdStore) unpacked(base string) (map[string]layer, error) {
 	return all, err
 }
 
-// usage is the room that a directory takes, counted as containerd counts it: each file once.
+// usage returns a directory's disk usage as containerd counts it: each file once.
 func (s containerdStore) usage(dir string) (bytes int64, err error) {
 	seen := map[uint64]bool{}
 	if _, err := s.tree.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -163,11 +162,11 @@ func (s containerdStore) usage(dir string) (bytes int64, err error) {
 	return bytes, err
 }
 
-// maxIndexes is how deep lists of manifests lie in each other.
+// maxIndexes is the depth of nested manifest lists.
 const maxIndexes = 4
 
-// archivesOf finds the archive of each layer of an image, by the name that containerd gives the unpacked layer: the
-// digest of the chain of layers up to it. Source: OCI image specification, layer chain IDs.
+// archivesOf finds the archive of each image layer by containerd's name of the unpacked layer: the digest of the chain
+// of layers. Source: OCI image specification, layer chain IDs.
 func (s containerdStore) archivesOf(digest string, archives map[string]string, depth int) {
 	var manifest struct {
 		Manifests []struct {
@@ -206,7 +205,7 @@ func (s containerdStore) archivesOf(digest string, archives map[string]string, d
 	}
 }
 
-// parse reads a blob that is a text. One that is not there is of another platform.
+// parse parses a JSON blob. A missing blob belongs to another platform.
 func (s containerdStore) parse(digest string, into any) bool {
 	text, err := s.tree.Read(s.blob(digest))
 	return err == nil && json.Unmarshal(text, into) == nil

@@ -1,9 +1,7 @@
-// Package store knows what container runtimes keep of containers beside images: the databases of containerd
-// and its snapshotters, Docker's layer store, and containers/storage of CRI-O and Podman. A database holds each
-// container's specification, with the values of Secrets among its environment, and goes on holding it in
-// pages that it has freed.
+// Package store knows the data of container runtimes about containers besides images: databases of containerd and its
+// snapshotters, Docker's layer store, and containers/storage of CRI-O and Podman. A database has the specification of
+// each container, with values of Secrets in its environment, and keeps old data in freed pages.
 //
-// It decides what in a store belongs to containers (Forget has it go), whether anything of theirs is left
-// (Remembers looks again, by other code: it reads pages and files itself), and whether what the store says of
-// its images is so (Broken). It does not decide which stores there are: rules name them by their paths.
+// The package decides which data belongs to containers (Forget), whether any data remains (Remembers), and whether
+// images are intact (Broken). Remembers uses separate code for pages and files. Rules name the stores by path.
 package store

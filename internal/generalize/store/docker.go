@@ -14,13 +14,13 @@ import (
 
 var layerName = regexp.MustCompile(`^[0-9a-zA-Z][0-9a-zA-Z_.-]*$`)
 
-// driverLayers is where a driver of Docker and of containers/storage keeps its layers, from its root; a driver
-// that is not here keeps them on no file system, or in one of its own.
+// driverLayers has the layer directory of each driver of Docker and containers/storage, relative to the root. Other
+// drivers use no file system, or one of their own.
 var driverLayers = map[string]string{
 	"overlay2": "overlay2", "overlay": "overlay", "fuse-overlayfs": "fuse-overlayfs", "aufs": "aufs/diff", "vfs": "vfs/dir",
 }
 
-// layers is where the driver whose layer store this is keeps its layers; empty if it has none.
+// layers returns the layer directory of the store's driver; empty if there is none.
 func (s dockerStore) layers() (string, error) {
 	driver := path.Base(path.Dir(s.index))
 	sub, known := driverLayers[driver]
@@ -34,8 +34,7 @@ func (s dockerStore) layers() (string, error) {
 	return path.Join(path.Dir(path.Dir(path.Dir(s.index))), sub), nil
 }
 
-// images are the layers of images, by the names that the driver knows them by.
-// Source: Docker, layer store: sha256/CHAIN/cache-id.
+// images returns the image layers by the driver's names. Source: Docker, layer store: sha256/CHAIN/cache-id.
 func (s dockerStore) images() (images []string, err error) {
 	chains, err := s.names(s.index + "/sha256")
 	if err != nil {
@@ -55,8 +54,8 @@ func (s dockerStore) images() (images []string, err error) {
 	return images, nil
 }
 
-// forget removes what containers wrote to and the records of it; so what the build cache holds, whose
-// records go, too. Everything that is no layer of an image is one of these.
+// forget removes all layers that belong to no image, and the records of containers. The build cache is removed too,
+// because its records are.
 func (s dockerStore) forget() (sum tree.Removed, err error) {
 	layers, err := s.layers()
 	if err != nil {
@@ -87,7 +86,7 @@ func (s dockerStore) forget() (sum tree.Removed, err error) {
 	return sum, nil
 }
 
-// keepOnly removes all layers but some, and the short links to those that are gone.
+// keepOnly removes all layers except some, and dangling short links.
 func (s Store) keepOnly(layers string, images []string) (sum tree.Removed, err error) {
 	names, err := s.names(layers)
 	if err != nil {
@@ -126,10 +125,10 @@ func (s Store) keepOnly(layers string, images []string) (sum tree.Removed, err e
 	return sum, nil
 }
 
-// links is the directory of short links to layers, which keep a mount's options short.
+// links is the directory of short links to layers, which keep mount options short.
 const links = "l"
 
-// remembers looks at each directory of a layer for the image that it is of.
+// remembers checks each layer directory for its image.
 func (s dockerStore) remembers() (string, error) {
 	mounts, err := s.names(s.index + "/mounts")
 	if err != nil {
@@ -157,7 +156,7 @@ func (s dockerStore) remembers() (string, error) {
 	return s.writtenTo(layers, ofImage)
 }
 
-// writtenTo names a layer that is not of an image and holds something.
+// writtenTo names a non-empty layer of no image.
 func (s Store) writtenTo(layers string, ofImage map[string]bool) (string, error) {
 	names, err := s.names(layers)
 	if err != nil {
@@ -173,7 +172,7 @@ func (s Store) writtenTo(layers string, ofImage map[string]bool) (string, error)
 	return "", nil
 }
 
-// broken holds the files of each layer against what Docker kept of the archive that it came in.
+// broken compares the files of each layer with Docker's record of the layer's archive.
 func (s dockerStore) broken() (string, error) {
 	layers, err := s.layers()
 	if err != nil || layers == "" {

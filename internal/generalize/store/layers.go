@@ -18,9 +18,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// sizes holds the files of a layer against what its archive says of them. A name that is there is what a loss of
-// power leaves: the file system's journal keeps the order of names, and not the content of files. A name that is not
-// there proves nothing: an archive may lead through a link of a layer below.
+// sizes compares the files of a layer with their sizes in the archive. After a power loss the file system's journal
+// preserves names, but not the content of files. A missing name proves nothing: an archive may lead through a link of a
+// lower layer.
 type sizes struct {
 	store  Store
 	dir    string
@@ -32,7 +32,7 @@ func (z *sizes) file(name string, size int64) error {
 	if name == "" {
 		return nil
 	}
-	// An archive may have a name twice; the last counts.
+	// In an archive with duplicate names the last entry is valid.
 	delete(z.differ, name)
 	if size == 0 {
 		return nil
@@ -42,7 +42,7 @@ func (z *sizes) file(name string, size int64) error {
 		return nil
 	}
 	if err != nil {
-		// A link in the layer that leads out of the tree is none of the archive's own path.
+		// The archive's own path contains no link out of the tree.
 		var errno syscall.Errno
 		if errors.As(err, &errno) {
 			return err
@@ -72,8 +72,8 @@ func (z *sizes) why() string {
 		z.dir, first, now, z.differ[first], len(names))
 }
 
-// splitDiffers compares a layer with what Docker and containers/storage keep of its archive: a line of JSON for each
-// file. Source: github.com/vbatts/tar-split, entries of type 1. A layer without one was made here and not pulled.
+// splitDiffers compares a layer with the record of its archive by Docker or containers/storage: one JSON line per file.
+// A layer without a record was built here and not pulled. Source: github.com/vbatts/tar-split, entries of type 1.
 func (s Store) splitDiffers(split, layer string) (string, error) {
 	f, err := s.tree.OpenFile(split, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +89,7 @@ func (s Store) splitDiffers(split, layer string) (string, error) {
 	}
 	dir := layer + "/diff"
 	if _, err := s.tree.Lstat(dir); err != nil {
-		dir = layer // of the driver vfs
+		dir = layer // for the driver vfs
 	}
 	z := sizes{store: s, dir: dir, differ: map[string]int64{}}
 	for entries := json.NewDecoder(unpacked); ; {
@@ -114,7 +114,7 @@ func (s Store) splitDiffers(split, layer string) (string, error) {
 	}
 }
 
-// blobDiffers compares a layer with its archive, by the headers in it.
+// blobDiffers compares a layer with the headers in its archive.
 func (s Store) blobDiffers(blob, layer string) (string, error) {
 	f, err := s.tree.OpenFile(blob, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -145,7 +145,7 @@ func (s Store) blobDiffers(blob, layer string) (string, error) {
 	}
 }
 
-// unpack reads an archive as it comes from a registry.
+// unpack decompresses a layer archive from a registry.
 func unpack(r *bufio.Reader) (io.Reader, func(), error) {
 	head, err := r.Peek(4)
 	if err != nil {

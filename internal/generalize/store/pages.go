@@ -12,15 +12,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// pages reads a bbolt database page by page, without the library: it is what looks again after the library has
-// written, it sees what free pages hold, and it does not fall over a damaged file.
-// Source: go.etcd.io/bbolt, the layout of pages, version 2 of the format.
+// pages reads a bbolt database page by page, without the library: it verifies the library's writes, sees free pages,
+// and tolerates damaged files. Source: go.etcd.io/bbolt, the layout of pages, version 2 of the format.
 type pages struct {
 	file      *os.File
 	page, all int64
 	root      uint64
 	used      map[uint64]bool
-	// left is how many elements may still be looked at: each takes its place in the file, unless some lie upon each other.
+	// left is the number of elements that may still be visited. Each element occupies space in the file, unless
+	// elements overlap.
 	left int64
 }
 
@@ -33,11 +33,11 @@ const (
 
 	flagBranch, flagLeaf, flagFreelist = 1, 2, 16
 	flagBucket                         = 1
-	// bucketHeader is what a bucket's value begins with: the page of its root, and a sequence.
+	// bucketHeader begins a bucket's value: the page of its root, and a sequence.
 	bucketHeader = 16
-	// maxNesting is deeper than any database of a runtime has buckets in buckets, and pages above pages.
+	// maxNesting is more than the nesting of buckets and pages in any runtime's database.
 	maxNesting = 64
-	// maxPage is larger than any page with those that it flows over into: one value of a runtime's record.
+	// maxPage is more than the size of any page with overflow: one value of a runtime's record.
 	maxPage = 256 << 20
 )
 
@@ -47,8 +47,8 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errDamaged, fmt.Sprintf(format, args...))
 }
 
-// readPages opens a database and goes through all of it: visit, which may be nil, is called for each key by the
-// names of the buckets that it is in, with its value, which is nil for a bucket.
+// readPages visits all keys of a database. visit receives the names of buckets and key with the value, nil for a
+// bucket. visit may be nil.
 func readPages(t *tree.Tree, p string, visit func(at []string, value []byte) error) (stale int, err error) {
 	if info, err := t.Lstat(p); err != nil || !info.Mode().IsRegular() {
 		return 0, errors.Join(errors.New("it is not a regular file"), err)
@@ -75,7 +75,7 @@ func readPages(t *tree.Tree, p string, visit func(at []string, value []byte) err
 	return d.stale()
 }
 
-// meta finds the newer of the two pages that name the root.
+// meta finds the newer of the two meta pages.
 func (d *pages) meta() error {
 	if d.all == 0 {
 		return errors.New("the database is empty, which it never is unless its content was lost")
@@ -109,7 +109,7 @@ func (d *pages) meta() error {
 	return nil
 }
 
-// freelist marks the pages of the list of free pages as used. A database need not have one.
+// freelist marks the pages of the free list as used. A database may have no free list.
 func (d *pages) freelist(id uint64) {
 	if page, err := d.read(id); err == nil && binary.LittleEndian.Uint16(page[8:]) == flagFreelist {
 		return
@@ -117,7 +117,7 @@ func (d *pages) freelist(id uint64) {
 	delete(d.used, id)
 }
 
-// read returns a page with those that it flows over into, and marks them as used.
+// read returns a page with its overflow, and marks the pages as used.
 func (d *pages) read(id uint64) ([]byte, error) {
 	count := uint64(d.all / d.page)
 	header := make([]byte, pageHeader)
@@ -150,7 +150,7 @@ func (d *pages) walk(id uint64, at []string, depth int, visit func([]string, []b
 	return d.elements(page, at, depth, visit)
 }
 
-// elements goes through a page, or a small bucket that is the value of a key.
+// elements visits a page, or a small bucket inside a value.
 func (d *pages) elements(page []byte, at []string, depth int, visit func([]string, []byte) error) error {
 	if depth > maxNesting {
 		return damaged("its pages are nested too deep")
@@ -207,7 +207,7 @@ func (d *pages) bucket(value []byte, at []string, depth int, visit func([]string
 	return d.elements(value[bucketHeader:], at, depth, visit)
 }
 
-// stale counts pages that belong to nothing and are not blank: what was removed may still be read there.
+// stale counts free pages that are not blank: removed data may still be readable there.
 func (d *pages) stale() (count int, err error) {
 	page := make([]byte, d.page)
 	for at := int64(0); at < d.all; at += d.page {
@@ -218,7 +218,7 @@ func (d *pages) stale() (count int, err error) {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return count, err
 		}
-		// The header of a page that was never filled says what it was meant for.
+		// The header of a page that was never filled only names its purpose.
 		for i := pageHeader; i < n; i++ {
 			if page[i] != 0 {
 				count++

@@ -9,10 +9,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// Place is a store that a container runtime's configuration leads to.
+// Place is a store named by a container runtime's configuration.
 type Place struct {
 	Kind Kind
-	// Index is its path in the tree, By the configuration file.
+	// Index is the store's path in the tree, and By the configuration file.
 	Index, By string
 }
 
@@ -23,7 +23,7 @@ var (
 	tomlSection  = regexp.MustCompile(`(?m)^[ \t]*\[`)
 )
 
-// settings are where runtimes are told of another directory than their own.
+// settings are the configuration files in which a runtime's directory can be changed.
 var settings = []struct {
 	files []string
 	roots func(text string) []string
@@ -31,7 +31,7 @@ var settings = []struct {
 	index string
 }{
 	{[]string{"etc/containerd/config.toml", "etc/containerd/*.d/*.toml"}, func(text string) []string {
-		// What is below a section belongs to a plugin.
+		// Settings below a section belong to a plugin.
 		if at := tomlSection.FindStringIndex(text); at != nil {
 			text = text[:at[0]]
 		}
@@ -65,7 +65,7 @@ func valuesOf(setting *regexp.Regexp, text string) (values []string) {
 	return values
 }
 
-// Places are the stores that are there and that configurations of runtimes lead to.
+// Places returns the existing stores named by configurations of runtimes.
 func Places(t *tree.Tree) (places []Place, err error) {
 	for _, setting := range settings {
 		for _, pattern := range setting.files {
@@ -76,7 +76,7 @@ func Places(t *tree.Tree) (places []Place, err error) {
 			for _, file := range files {
 				text, err := t.Read(file.Path)
 				if err != nil {
-					continue // a directory, or a link that leads nowhere: no runtime reads it either
+					continue // a directory or a dangling link: runtimes cannot read it either
 				}
 				for _, root := range setting.roots(string(text)) {
 					if !strings.HasPrefix(root, "/") || path.Clean(root) == "/" {

@@ -15,11 +15,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// lockPatience is how long a program that just ends is waited for.
+// lockPatience is how long to wait for a program that is ending.
 const lockPatience = time.Second
 
-// read opens a database for as long as do runs. Its pages have been gone through before, so that the library,
-// which trusts them, meets with none that it falls over.
+// read opens a database while do runs. All pages are checked before, because the library trusts pages and would crash.
 func (s Store) read(p string, do func(tx *bolt.Tx) error) (err error) {
 	if _, err := readPages(s.tree, p, nil); err != nil {
 		return fmt.Errorf("/%s: %w", p, err)
@@ -43,10 +42,11 @@ func (s Store) read(p string, do func(tx *bolt.Tx) error) (err error) {
 	return nil
 }
 
-// rewrite puts in a database's place one that is made anew without what drop says yes to, by the names of
-// the buckets that it is in and its value. Nothing of it is in the new file's free pages, as none of them was ever
-// written; the old file's blocks are free. It counts what was dropped. A database that has nothing to drop, and
-// nothing in its free pages, is left alone.
+// rewrite replaces a database by a copy without the entries for which drop returns true. drop receives the names of
+// buckets and key, and the value. The copy has no free pages with old data, and the old file's blocks become free.
+//
+// rewrite returns the number of dropped entries. A database with nothing to drop and clean free pages is left
+// unchanged.
 func (s Store) rewrite(p string, drop func(at []string, value []byte) bool) (sum tree.Removed, err error) {
 	stale, err := readPages(s.tree, p, nil)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s Store) rewrite(p string, drop func(at []string, value []byte) bool) (sum
 	return sum, nil
 }
 
-// copyTo makes the new database, in one transaction.
+// copyTo writes the new database in one transaction.
 func (s Store) copyTo(by string, from *bolt.Tx, drop func([]string, []byte) bool) (dropped int, err error) {
 	db, err := bolt.Open(by, 0, &bolt.Options{
 		Timeout: lockPatience, NoSync: true, PageSize: from.DB().Info().PageSize,
@@ -103,7 +103,7 @@ func (s Store) copyTo(by string, from *bolt.Tx, drop func([]string, []byte) bool
 }
 
 func copyBucket(to, from *bolt.Bucket, at []string, drop func([]string, []byte) bool) (dropped int, err error) {
-	// Keys come in their order, so that a page need not leave room for others.
+	// Keys arrive in order, so that pages need no spare room.
 	to.FillPercent = 0.9
 	if err := to.SetSequence(from.Sequence()); err != nil {
 		return 0, err

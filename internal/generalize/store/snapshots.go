@@ -13,23 +13,23 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// committed is the kind of a snapshot that is a layer of an image. All others are what containers write to, what
-// somebody looks at, or half unpacked. Source: containerd, core/snapshots.
+// committed is the kind of a snapshot that is an image's layer. Other snapshots are writable, views or half unpacked.
+// Source: containerd, core/snapshots.
 const committed = 3
 
-// snapshotDirs are where containerd's snapshotters keep a snapshot, by its number.
+// snapshotDirs are the snapshotters' directories of a snapshot, by its number.
 var snapshotDirs = []string{"snapshots", "active"}
 
-// snapshot is one as its snapshotter knows it.
+// snapshot is a snapshot in its snapshotter's database.
 type snapshot struct {
 	number string
 	kind   byte
 }
 
-// backend is what a snapshotter knows, by the names that containerd gives its snapshots.
+// backend is a snapshotter's database, by containerd's names of snapshots.
 type backend map[string]snapshot
 
-// image says whether a number is that of a layer of an image.
+// image reports whether the number belongs to an image's layer.
 func (b backend) image(number string) bool {
 	for _, sn := range b {
 		if sn.number == number {
@@ -39,8 +39,8 @@ func (b backend) image(number string) bool {
 	return false
 }
 
-// snapshotter reads the database of one.
-// Source: containerd, core/snapshots/storage: buckets v1, snapshots, one for each name; id is a varint.
+// snapshotter reads a snapshotter's database. Source: containerd, core/snapshots/storage: buckets v1, snapshots, then
+// one per name; id is a varint.
 func (s Store) snapshotter(index string) (backend, error) {
 	all := backend{}
 	err := s.read(index, func(tx *bolt.Tx) error {
@@ -66,13 +66,12 @@ func (s Store) snapshotter(index string) (backend, error) {
 	return all, nil
 }
 
-// sparesNumber says whether the container that does the work writes to a snapshot.
+// sparesNumber reports whether the working container writes to a snapshot.
 func (s Store) sparesNumber(base, number string) bool {
 	return slices.ContainsFunc(snapshotDirs, func(sub string) bool { return s.spares(base + "/" + sub + "/" + number) })
 }
 
-// forget removes all snapshots but the layers of images: their directories, those that the database
-// does not know at all, and their entries.
+// forget removes all snapshots except image layers: directories, also those unknown to the database, and entries.
 func (s snapshotStore) forget() (sum tree.Removed, err error) {
 	known, err := s.snapshotter(s.index)
 	if err != nil {
@@ -108,7 +107,7 @@ func (s snapshotStore) forget() (sum tree.Removed, err error) {
 			return false
 		case at[1] == "snapshots":
 			return gone(at[2])
-		default: // what its parent knows it by
+		default: // the entry of its parent
 			return at[1] == "parents" && gone(string(value))
 		}
 	})
@@ -116,7 +115,7 @@ func (s snapshotStore) forget() (sum tree.Removed, err error) {
 	return sum, err
 }
 
-// reachable is an error where containers write to what is no directory nor file here, such as a block device.
+// reachable returns an error if writable layers are not files or directories here, for example a block device.
 func (s snapshotStore) reachable(base string, known backend) error {
 	for _, sub := range snapshotDirs {
 		if names, err := s.names(base + "/" + sub); err != nil || len(names) > 0 {
@@ -131,7 +130,7 @@ func (s snapshotStore) reachable(base string, known backend) error {
 	return nil
 }
 
-// remembers goes through the pages of the database, and through the directories.
+// remembers checks the pages of the database and the directories.
 func (s snapshotStore) remembers() (string, error) {
 	kinds, numbers := map[string]byte{}, map[string]string{}
 	stale, err := readPages(s.tree, s.index, func(at []string, value []byte) error {
@@ -167,7 +166,7 @@ func (s snapshotStore) remembers() (string, error) {
 	return staleText(s.index, stale), nil
 }
 
-// leftOver names a directory that is not the layer of an image.
+// leftOver names a directory that is not an image's layer.
 func (s snapshotStore) leftOver(base string, images map[string]bool) (string, error) {
 	for _, sub := range snapshotDirs {
 		names, err := s.names(base + "/" + sub)
@@ -190,7 +189,7 @@ func staleText(index string, stale int) string {
 	return fmt.Sprintf("%d free pages of /%s hold what was removed from it", stale, index)
 }
 
-// broken says whether each layer of an image is there.
+// broken reports missing image layers.
 func (s snapshotStore) broken() (string, error) {
 	known, err := s.snapshotter(s.index)
 	if err != nil {

@@ -12,13 +12,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// storage is where containers/storage keeps what.
+// storage has the paths of containers/storage.
 type storage struct {
-	// images is the list of images, records the directory of the list of layers, layers that of their files.
+	// images is the list of images, records the directory of the list of layers, and layers the directory of their
+	// files.
 	images, records, layers string
 }
 
-// volatileLayers is the list of layers beside layers.json that need not outlive a crash.
+// volatileLayers is the second list of layers, which need not survive a crash.
 const volatileLayers = "volatile-layers.json"
 
 func (s storageStore) storage() (storage, error) {
@@ -31,7 +32,7 @@ func (s storageStore) storage() (storage, error) {
 	return storage{images: path.Join(root, driver+"-images/images.json"), records: records, layers: path.Join(root, sub)}, nil
 }
 
-// record is what is read of a layer or of an image; the rest of it is handed on as it is.
+// record has the used fields of a layer or an image. whole keeps all fields.
 type record struct {
 	ID     string   `json:"id"`
 	Parent string   `json:"parent"`
@@ -59,7 +60,7 @@ func (s storageStore) records(p string) ([]record, error) {
 	return records, nil
 }
 
-// imageLayers are those of images, with the layers below them.
+// imageLayers returns the layers of images, with all lower layers.
 func (s storageStore) imageLayers(st storage) (keep []string, err error) {
 	layers, err := s.records(s.index)
 	if err != nil {
@@ -86,8 +87,7 @@ func (s storageStore) imageLayers(st storage) (keep []string, err error) {
 	return keep, nil
 }
 
-// forget removes all layers that are not of an image: their files, and what the lists have of them. The
-// lists of containers are for a rule to delete.
+// forget removes all layers of no image: files and list entries. A separate rule deletes the lists of containers.
 func (s storageStore) forget() (sum tree.Removed, err error) {
 	st, err := s.storage()
 	if err != nil {
@@ -133,8 +133,7 @@ func (s storageStore) forget() (sum tree.Removed, err error) {
 	return sum, nil
 }
 
-// remembers asks of each layer in the lists and on the disk whether an image is made of it, from the
-// images' side: what is left over is a container's.
+// remembers checks whether each layer in the lists and on the disk belongs to an image, starting from the images.
 func (s storageStore) remembers() (string, error) {
 	st, err := s.storage()
 	if err != nil {
@@ -169,7 +168,7 @@ func (s storageStore) remembers() (string, error) {
 	return s.writtenTo(st.layers, ofImage)
 }
 
-// broken holds the files of each layer against what was kept of the archive that it came in.
+// broken compares the files of each layer with the record of its archive.
 func (s storageStore) broken() (string, error) {
 	st, err := s.storage()
 	if err != nil {

@@ -10,51 +10,50 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// Kind is a kind of store, as rules name it.
+// Kind is a kind of store, as named by rules.
 type Kind string
 
-// The kinds of stores, and which file or directory of one a rule's paths find.
+// The kinds of stores, with the file or directory for a rule's path.
 const (
 	// Containerd is the database of all namespaces: io.containerd.metadata.v1.bolt/meta.db.
 	Containerd Kind = "containerd"
-	// Snapshots is the database of one of containerd's snapshotters: metadata.db beside its snapshots.
+	// Snapshots is the database of one of containerd's snapshotters: metadata.db next to its snapshots.
 	Snapshots Kind = "containerd-snapshots"
 	// Docker is the layer store of one of Docker's drivers: image/DRIVER/layerdb.
 	Docker Kind = "docker"
-	// Storage is that of CRI-O and Podman: DRIVER-layers/layers.json.
+	// Storage is the store of CRI-O and Podman: DRIVER-layers/layers.json.
 	Storage Kind = "containers-storage"
 )
 
-// ErrInUse says that a program has a store open, so that nothing can be said of it nor done to it.
+// ErrInUse is returned if a program has the store open, so that the store cannot be read or changed.
 var ErrInUse = errors.New("a program has it open; stop the container runtime")
 
 // Store is one store in a tree.
 type Store struct {
 	tree *tree.Tree
-	// index is the path of what the rule found.
+	// index is the path found by the rule.
 	index string
 	kind  Kind
-	// spared are directories in which a container goes on writing, as paths of the tree.
+	// spared are directories of the working container, as paths of the tree.
 	spared []string
 }
 
-// At is the store of a kind whose index is at a path of a tree. Directories that are spared belong to the
-// container which does the work; they stay.
+// At returns the store of a kind with its index at a path. spared are directories of the working container, which stay.
 func At(t *tree.Tree, kind Kind, index string, spared []string) Store {
 	return Store{tree: t, index: index, kind: kind, spared: spared}
 }
 
-// Known says whether there is such a kind of store.
+// Known reports whether the kind exists.
 func Known(kind Kind) bool { return kinds[kind] != nil }
 
-// layout is what can be done with a store of some kind. What is unknown of one is an error everywhere.
+// layout has the operations on a kind of store. Unknown content is an error in all operations.
 type layout interface {
 	forget() (tree.Removed, error)
 	remembers() (string, error)
 	broken() (string, error)
 }
 
-// A store of each kind.
+// The stores of each kind.
 type (
 	containerdStore struct{ Store }
 	snapshotStore   struct{ Store }
@@ -69,14 +68,14 @@ var kinds = map[Kind]func(Store) layout{
 	Storage:    func(s Store) layout { return storageStore{s} },
 }
 
-// Forget removes what the store keeps of containers, and what they wrote. Images stay as they are. It may be
-// repeated. Files of Removed are records as well.
+// Forget removes the store's data about containers, and the containers' files. Images stay. Forget may be repeated.
+// Files of the result counts records too.
 func (s Store) Forget() (tree.Removed, error) { return kinds[s.kind](s).forget() }
 
-// Remembers says what is left of containers in the store; empty if there is nothing.
+// Remembers describes remaining data about containers; empty if there is none.
 func (s Store) Remembers() (string, error) { return kinds[s.kind](s).remembers() }
 
-// InUse says whether a program has the store open. Only those that are databases tell.
+// InUse reports whether a program has the store open. Only database stores can show this.
 func (s Store) InUse() bool {
 	if s.kind != Containerd && s.kind != Snapshots {
 		return false
@@ -86,20 +85,20 @@ func (s Store) InUse() bool {
 		return false
 	}
 	defer f.Close()
-	// Who writes to such a database has it locked.
+	// A writer holds a lock on the database.
 	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
-// Broken says in what the store's images are not what it takes them for; empty if they are. A clone would
-// run them as they are, because it does not pull what it has.
+// Broken describes damaged images in the store; empty if intact. A clone would run damaged images, because it does not
+// pull existing images.
 func (s Store) Broken() (string, error) { return kinds[s.kind](s).broken() }
 
-// spares says whether a directory, or something in it, is to stay.
+// spares reports whether a directory, or something in it, stays.
 func (s Store) spares(dir string) bool {
 	return slices.ContainsFunc(s.spared, func(own string) bool { return own == dir || strings.HasPrefix(own, dir+"/") })
 }
 
-// names lists a directory; one that is not there has none.
+// names lists a directory. A missing directory is empty.
 func (s Store) names(dir string) ([]string, error) {
 	entries, err := s.tree.List(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
@@ -112,14 +111,14 @@ func (s Store) names(dir string) ([]string, error) {
 	return names, nil
 }
 
-// holdsSomething is true as well of what cannot be looked at. Below "merged" a container's file system was
-// mounted; the directory itself holds nothing.
+// holdsSomething reports whether a directory has content; true if unreadable. "merged" is only the mount point of a
+// container's file system.
 func (s Store) holdsSomething(dir string) bool {
 	names, err := s.names(dir)
 	return err != nil || slices.ContainsFunc(names, func(name string) bool { return name != "merged" })
 }
 
-// remove removes a layer. What is still mounted in it stays: the mount shows what lies in other directories.
+// remove removes a layer, except mounted directories: a mount shows files of other directories.
 func (s Store) remove(layer string) (sum tree.Removed, err error) {
 	info, err := s.tree.Lstat(layer)
 	if errors.Is(err, fs.ErrNotExist) {

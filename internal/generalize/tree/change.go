@@ -10,18 +10,18 @@ import (
 	"syscall"
 )
 
-// maxDepth is how many directories are held open at once while removing. What lies deeper is first moved
-// up, so that a tree of any depth can be removed with a bounded number of file descriptors.
+// maxDepth is the number of open directories during a removal. Deeper directories are first moved up, so that a tree of
+// any depth needs a bounded number of file descriptors.
 const maxDepth = 64
 
-// Removed counts what a removal took away.
+// Removed counts removed files.
 type Removed struct {
 	Files, Dirs int
 	Bytes       int64
 }
 
-// Remove removes what is at a path, with everything below it; nothing there is not an error. What keep
-// says yes to stays, with the directories above it; keep may be nil. Nothing is removed through a mount.
+// Remove removes a path with everything below it; a missing path is no error. Paths for which keep returns true stay,
+// with their parent directories. keep may be nil. Remove does not cross mounts.
 func (t *Tree) Remove(p string, keep func(p string) bool) (Removed, error) {
 	defer t.Pass()()
 	r := remover{tree: t, keep: keep, top: p}
@@ -44,14 +44,14 @@ type remover struct {
 	Removed
 	tree *Tree
 	keep func(string) bool
-	// top is the path of what is removed; content opens it as root, and moves up to it what lies too deep.
+	// top is the removed path. content opens top as root, and moves deep directories there.
 	top   string
 	root  *os.Root
 	moved []string
 	count int
 }
 
-// entry removes one name in dir; it reports whether something stays. The path is for keep and for errors.
+// entry removes one name in dir, and reports whether something stays. p is for keep and errors.
 func (r *remover) entry(dir *os.Root, name, p string, depth int) (kept bool, err error) {
 	if r.keep != nil && r.keep(p) {
 		return true, nil
@@ -83,7 +83,7 @@ func (r *remover) entry(dir *os.Root, name, p string, depth int) (kept bool, err
 	return false, nil
 }
 
-// content removes what is in the directory name.
+// content removes the content of the directory name.
 func (r *remover) content(dir *os.Root, name, p string, depth int) (kept bool, err error) {
 	sub, err := openDir(dir, name)
 	if err != nil {
@@ -117,8 +117,8 @@ func (r *remover) content(dir *os.Root, name, p string, depth int) (kept bool, e
 	return kept, nil
 }
 
-// child removes one name, or has it removed later, from just below the top, if it is a directory too deep
-// to keep everything above it open. Where something is to be kept nothing is moved.
+// child removes one name. A directory too deep for keeping all parents open is moved up to the top and removed later.
+// With keep nothing is moved.
 func (r *remover) child(dir *os.Root, name, p string, depth int) (kept bool, err error) {
 	if depth <= maxDepth || r.keep != nil {
 		return r.entry(dir, name, p, depth)
@@ -129,7 +129,7 @@ func (r *remover) child(dir *os.Root, name, p string, depth int) (kept bool, err
 	}
 	r.count++
 	up := fmt.Sprintf(".kamino-remove-%d", r.count)
-	// A mount point cannot be renamed, so a move does not carry what is mounted either.
+	// A mount point cannot be renamed, so a move cannot move a mount.
 	if err := r.root.Rename(strings.TrimPrefix(p, r.top+"/"), up); err != nil {
 		return false, fmt.Errorf("/%s: %w", p, err)
 	}
@@ -137,8 +137,8 @@ func (r *remover) child(dir *os.Root, name, p string, depth int) (kept bool, err
 	return false, nil
 }
 
-// openDir opens a directory below dir; one that its owner may not read is made readable first, because
-// Kamino may run as the owner of a tree and not as root.
+// openDir opens a directory below dir. An unreadable directory is made readable first, because Kamino may run as the
+// owner of a tree and not as root.
 func openDir(dir *os.Root, name string) (*os.Root, error) {
 	sub, err := dir.OpenRoot(name)
 	if errors.Is(err, fs.ErrPermission) && dir.Chmod(name, 0o700) == nil {
@@ -156,7 +156,7 @@ func namesIn(dir *os.Root) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// sameMount returns ErrMounted unless a directory and the one above it were reached through one mount.
+// sameMount returns ErrMounted unless a directory and its parent are in one mount.
 func sameMount(above, dir *os.Root) error {
 	mounts := [2]mount{}
 	for i, root := range []*os.Root{above, dir} {
@@ -176,9 +176,8 @@ func sameMount(above, dir *os.Root) error {
 	return nil
 }
 
-// Replace gives a file new content in one step, so that a crash leaves the old or the new one. An
-// existing regular file hands on its mode, owner and label; a missing one gets the mode, and its
-// directories are made. Another name of the same file (a hard link) keeps the old content.
+// Replace replaces the content of a file atomically. An existing regular file passes on its mode, owner and label. A
+// missing file gets the mode, and missing directories are created. Hard links keep the old content.
 func (t *Tree) Replace(p string, content []byte, mode fs.FileMode) error {
 	if err := t.plain(p); err != nil {
 		return err
@@ -226,14 +225,14 @@ func (t *Tree) write(temporary, p string, old fs.FileInfo, content []byte, mode 
 	if _, err := f.Write(content); err != nil {
 		return err
 	}
-	// After the owner: a change of owner clears set-user-ID, and the mask must not thin the mode out.
+	// After the chown, which clears set-user-ID. chmod also overrides the umask.
 	if err := f.Chmod(mode); err != nil {
 		return err
 	}
 	return f.Sync()
 }
 
-// inherit hands owner and label of the old file on to the new one.
+// inherit copies owner and label of the old file to the new file.
 func (t *Tree) inherit(p string, old fs.FileInfo, f *os.File) error {
 	if owner, ok := old.Sys().(*syscall.Stat_t); ok && (int(owner.Uid) != os.Geteuid() || int(owner.Gid) != os.Getegid()) {
 		if err := f.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
@@ -242,7 +241,7 @@ func (t *Tree) inherit(p string, old fs.FileInfo, f *os.File) error {
 	}
 	from, err := t.root.Open(p)
 	if err != nil {
-		// A file that may not be read cannot have been edited either; it keeps the directory's default label.
+		// An unreadable file cannot have been edited. The new file has the directory's default label.
 		return nil
 	}
 	defer from.Close()
@@ -250,7 +249,7 @@ func (t *Tree) inherit(p string, old fs.FileInfo, f *os.File) error {
 	return nil
 }
 
-// Link makes a symbolic link, replacing what is at the path unless that is a directory.
+// Link makes a symbolic link. It replaces a file at the path, but not a directory.
 func (t *Tree) Link(target, p string) error {
 	if err := t.plain(p); err != nil {
 		return err
@@ -269,5 +268,5 @@ func (t *Tree) Link(target, p string) error {
 	return t.root.Symlink(target, p)
 }
 
-// Readlink returns where a link points.
+// Readlink returns the target of a link.
 func (t *Tree) Readlink(p string) (string, error) { return t.root.Readlink(p) }

@@ -1,11 +1,10 @@
-// Package tree gives access to a machine's directory tree without ever leaving it: the root of a node
-// seen from a pod, a mounted copy of its disk, or a plain directory.
+// Package tree gives access to a machine's directory tree without leaving it: a node's root seen from a pod, a mounted
+// copy of a disk, or a plain directory.
 //
-// It decides three things. A symbolic link is never followed when something is changed: what lies behind
-// one is found and named (Match.Via), so that the caller can say so instead of guessing. A link is read
-// as the machine itself would read it, with the tree as its root. And a mount is never removed through:
-// what is mounted below a directory belongs to another disk, or to nobody's disk at all.
+// The package ensures three things. Changes never follow a symbolic link: files behind a link are found and reported
+// (Match.Via). Links are read with the tree as the root, as on the machine itself. Removals never cross a mount,
+// because a mount belongs to another disk or to no disk.
 //
-// It knows nothing of rules or profiles. It rests on os.Root, so that a link that is swapped in between
-// a look and an act cannot lead outside either.
+// The package knows no rules and no profiles. It is based on os.Root, so that a link created meanwhile cannot lead
+// outside.
 package tree

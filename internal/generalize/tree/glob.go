@@ -8,21 +8,20 @@ import (
 	"strings"
 )
 
-// Match is something that a pattern found.
+// Match is a path found by a pattern.
 type Match struct {
-	// Path of it, without links above it; it may be a link itself.
+	// Path has no links above it, but may be a link itself.
 	Path string
-	// Via is the link that it was found behind, empty if there was none.
+	// Via is the link in front of the match; empty without a link.
 	Via  string
 	Info fs.FileInfo
 }
 
-// Glob finds what a pattern names, sorted by path. A pattern is a path of the tree whose components may
-// hold the wildcards of path.Match; "**" stands for any number of directories, and as the last component
-// for everything below. A wildcard matches names that begin with a dot as well.
+// Glob returns the matches of a pattern, sorted by path. Its components may have the wildcards of path.Match, which
+// also match names with a leading dot. "**" matches any number of directories, and as the last component everything
+// below.
 //
-// What lies behind a link is found too, and says so. What does not exist is not an error; what cannot be
-// looked at is.
+// Matches behind a link have Via set. A missing path is no error; an unreadable directory is.
 func (t *Tree) Glob(pattern string) ([]Match, error) {
 	if err := below(pattern); err != nil {
 		return nil, err
@@ -43,18 +42,18 @@ func (t *Tree) Glob(pattern string) ([]Match, error) {
 type glob struct {
 	tree  *Tree
 	found map[string]Match
-	// seen keeps links that lead in circles, and several "**", from being followed over and over.
+	// seen prevents repeated visits through circular links and several "**".
 	seen map[place]bool
 }
 
-// place is a directory that was looked into for the last so many components of the pattern.
+// place is a directory visited with a number of remaining components.
 type place struct {
 	dir   string
 	parts int
 	via   bool
 }
 
-// expand looks in dir for the first of the parts, and below what it finds for the rest.
+// expand matches the first part in dir, and the other parts below.
 func (g *glob) expand(dir string, parts []string, via string, links int) error {
 	here := place{dir, len(parts), via != ""}
 	if g.seen[here] {
@@ -98,7 +97,7 @@ func (g *glob) expand(dir string, parts []string, via string, links int) error {
 	return nil
 }
 
-// wild handles one entry that a wildcard matched. "**" takes it and goes on below it, but not through links.
+// wild handles one entry that matched a wildcard. "**" descends into directories, but not through links.
 func (g *glob) wild(dir, part string, info fs.FileInfo, rest []string, via string, links int) error {
 	if part != "**" {
 		return g.step(dir, info, rest, via, links)
@@ -117,7 +116,7 @@ func (g *glob) wild(dir, part string, info fs.FileInfo, rest []string, via strin
 	return g.expand(child, append([]string{"**"}, rest...), via, links)
 }
 
-// step takes one entry as a match, or goes on below it.
+// step adds one entry as a match, or continues below it.
 func (g *glob) step(dir string, info fs.FileInfo, rest []string, via string, links int) error {
 	child := path.Join(dir, info.Name())
 	if len(rest) == 0 {
@@ -149,7 +148,7 @@ func (g *glob) add(p string, info fs.FileInfo, via string) {
 	g.found[p] = Match{Path: p, Via: via, Info: info}
 }
 
-// Volatile says whether a path is one that every boot makes anew, so that no disk carries it.
+// Volatile reports whether every boot creates the path again, so that no disk contains it.
 func Volatile(p string) bool {
 	top, _, _ := strings.Cut(p, "/")
 	return slices.Contains([]string{"dev", "proc", "run", "sys"}, top)
@@ -162,9 +161,10 @@ func ignoreAbsent(err error) error {
 	return err
 }
 
-// Walk calls visit for everything at and below a path in lexical order, links not followed, without
-// entering what is not on the machine's disks. Nothing at the path is not an error; visit may return
-// fs.SkipDir to leave out what is below a directory, and fs.SkipAll to end it.
+// Walk calls visit for everything at and below a path in lexical order. Links are not followed, and file systems
+// outside of the machine's disks are not entered. A missing path is no error.
+//
+// visit may return fs.SkipDir to skip a directory's content, and fs.SkipAll to end the walk.
 func (t *Tree) Walk(p string, visit func(p string, info fs.FileInfo) error) error {
 	defer t.Pass()()
 	info, err := t.Lstat(p)

@@ -7,16 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mount identifies the mount that a directory was reached through, and the kind of its file system.
+// mount identifies the mount of a directory, with the kind of its file system.
 type mount struct {
-	// id is the mount's own number, 0 where the kernel does not give it out.
+	// id is the mount ID; 0 before Linux 5.8.
 	id           uint64
 	major, minor uint32
 	kind         int64
 }
 
-// same says whether two directories were reached through one mount. Without the mounts' own numbers (before Linux
-// 5.8) the device's has to do, which a bind mount shares with what it shows.
+// same reports whether two directories are in one mount. Without mount IDs (before Linux 5.8) it compares device
+// numbers, which are equal for a bind mount.
 func (m mount) same(other mount) bool {
 	if m.id != 0 && other.id != 0 {
 		return m.id == other.id
@@ -32,8 +32,7 @@ const (
 	elsewhere
 )
 
-// mountOf asks for the mount's own number where the kernel gives it out (5.8 and later), because a bind
-// mount has the device number of what it shows.
+// mountOf reads the mount ID (Linux 5.8 and later), because a bind mount has the device number of its source.
 func mountOf(f *os.File) (mount, error) {
 	fd := int(f.Fd())
 	var s unix.Statx_t
@@ -52,7 +51,7 @@ func mountOf(f *os.File) (mount, error) {
 	return m, nil
 }
 
-// classify sorts file systems by their magic number (linux/magic.h; ZFS and NTFS3 from their own headers).
+// classify returns the class of a file system by magic number (linux/magic.h; ZFS and NTFS3 from their own headers).
 func classify(kind int64) class {
 	switch uint32(kind) {
 	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC,
@@ -70,8 +69,8 @@ func classify(kind int64) class {
 	}
 }
 
-// label copies the security label of a file (SELinux keeps it in an extended attribute) to its
-// replacement. Where there is none, or it may not be set, the policy's default for the directory holds.
+// label copies the SELinux label, an extended attribute, to the replacement of a file. Without a label or permission
+// the policy's default for the directory applies.
 func label(from, to *os.File) {
 	const attribute = "security.selinux"
 	value := make([]byte, 256)

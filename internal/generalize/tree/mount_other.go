@@ -7,7 +7,7 @@ import (
 	"reflect"
 )
 
-// mount identifies the device that a directory lies on.
+// mount identifies the device of a directory.
 type mount struct{ kind int64 }
 
 func (m mount) same(other mount) bool { return m == other }
@@ -20,8 +20,8 @@ const (
 	elsewhere
 )
 
-// mountOf reads the device number. Off Linux only copies of a tree are worked on, with nothing mounted in
-// them; another device is therefore of an unknown kind, and refused.
+// mountOf reads the device number. Other systems only work on copies of a tree without mounts. Another device is of
+// unknown kind and refused.
 func mountOf(f *os.File) (mount, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// MountsBelow returns what is mounted at or below a directory, as this process sees it, in the order in which it was
-// mounted. Each Dir is a path of the tree, "/" for the directory itself.
+// MountsBelow returns the mounts at or below a directory in this process's mount namespace, in mount order. Each Dir is
+// a path of the tree; "/" is the directory itself.
 func MountsBelow(root string) ([]MountPoint, error) {
 	absolute, err := filepath.Abs(root)
 	if err != nil {
@@ -35,7 +35,7 @@ func MountsBelow(root string) ([]MountPoint, error) {
 	return mounts, lines.Err()
 }
 
-// ParseMount reads a line of /proc/self/mountinfo (proc_pid_mountinfo(5)).
+// ParseMount parses a line of /proc/self/mountinfo (proc_pid_mountinfo(5)).
 func ParseMount(line string) (MountPoint, bool) {
 	before, after, found := strings.Cut(line, " - ")
 	left, right := strings.Fields(before), strings.Fields(after)
@@ -45,7 +45,7 @@ func ParseMount(line string) (MountPoint, bool) {
 	return MountPoint{Device: left[2], Dir: Unescape(left[4]), Kind: right[0], Source: Unescape(right[1])}, true
 }
 
-// Unescape turns the \040 of mountinfo into the character that it stands for.
+// Unescape decodes octal escapes of mountinfo such as \040.
 func Unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

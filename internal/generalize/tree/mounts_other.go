@@ -2,5 +2,5 @@
 
 package tree
 
-// MountsBelow knows of none: what is mounted is found out by its device, where it is come upon.
+// MountsBelow returns nothing: other systems detect a mount by its device during the walk.
 func MountsBelow(string) ([]MountPoint, error) { return nil, nil }

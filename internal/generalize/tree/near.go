@@ -6,22 +6,20 @@ import (
 	"strings"
 )
 
-// maxHop is how many levels lie between a directory that is held open and the next one: what a path costs the
-// kernel, however deep it lies.
+// maxHop is the number of levels between two open directories. It bounds the kernel's work for a path of any depth.
 const maxHop = 32
 
-// maxHeld is how many directories are held open at once.
+// maxHeld is the number of open directories.
 const maxHeld = 64
 
-// held is a directory that is open so that what lies below it is reached from there. No link leads to it.
+// held is an open directory from which deeper paths are opened. No link leads to it.
 type held struct {
 	path string
 	root *os.Root
 }
 
-// Pass begins a pass over the tree, which ends with the function that it returns. Within one, directories on the way
-// to what was asked for last are held open, so that a pass costs as much as there are names, not as their depths add
-// up to. A pass within another is a part of it. Whatever comes after finds its way from the root again.
+// Pass begins a pass over the tree; the returned function ends it. During a pass directories on the last path stay
+// open, so that the cost depends on the number of names and not on depth. Nested passes are part of the outer pass.
 func (t *Tree) Pass() (end func()) {
 	t.passes++
 	return func() {
@@ -31,7 +29,7 @@ func (t *Tree) Pass() (end func()) {
 	}
 }
 
-// drop lets go of what is held at and below a path; everything if it is empty.
+// drop closes the open directories at and below a path; all if the path is empty.
 func (t *Tree) drop(p string) {
 	for n := len(t.held); n > 0; n-- {
 		last := t.held[n-1]
@@ -43,10 +41,10 @@ func (t *Tree) drop(p string) {
 	}
 }
 
-// Asked is how many names the kernel was asked for on the way to what was looked at and changed. Tests bound it.
+// Asked returns the number of names looked up in the kernel, for tests.
 func (t *Tree) Asked() int { return t.asked }
 
-// nearest returns the directory from which to reach a path, its own path, and the way from there.
+// nearest returns the open directory for a path, with its own path and the remaining path.
 func (t *Tree) nearest(p string) (from *os.Root, above, way string) {
 	from, way = t.root, p
 	n := len(t.held)
@@ -54,7 +52,7 @@ func (t *Tree) nearest(p string) (from *os.Root, above, way string) {
 		return from, "", way
 	}
 	if n > 1 && t.held[n-1].path == p {
-		n-- // what is held is reached from the one above, so that it has its name
+		n-- // an open directory is reached from its parent, for its name
 	} else {
 		for ; n > 0 && !strings.HasPrefix(p, t.held[n-1].path+"/"); n-- {
 			t.held[n-1].root.Close()
@@ -82,7 +80,7 @@ func (t *Tree) nearest(p string) (from *os.Root, above, way string) {
 	return from, above, way
 }
 
-// hold keeps a directory open, and lets go of the uppermost one if there are too many.
+// hold adds an open directory, and closes the topmost directory beyond the limit.
 func (t *Tree) hold(next held) {
 	if len(t.held) == maxHeld {
 		t.held[0].root.Close()
@@ -91,7 +89,7 @@ func (t *Tree) hold(next held) {
 	t.held = append(t.held, next)
 }
 
-// open opens a directory that no link leads to; nil if there is none.
+// open opens a directory without links in its path; nil if impossible.
 func (t *Tree) open(from *os.Root, way string) *os.Root {
 	at := from
 	for part := range strings.SplitSeq(way, "/") {
@@ -112,8 +110,7 @@ func (t *Tree) open(from *os.Root, way string) *os.Root {
 	return at
 }
 
-// near does something at a path, from the nearest directory that is held. Where a link on the way leads out of that
-// one, it is done from the root.
+// near calls do with the nearest open directory. If a link leads out of the directory, do is called with the root.
 func near[T any](t *Tree, p string, do func(from *os.Root, way string) (T, error)) (T, error) {
 	from, _, way := t.nearest(p)
 	t.asked += strings.Count(way, "/") + 1

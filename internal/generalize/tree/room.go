@@ -1,8 +1,8 @@
 package tree
 
-// Room is what is free on a file system for who asks.
+// Room is the free space of a file system for the caller.
 type Room struct {
 	Bytes uint64
-	// Files that can still be made; the largest number where nothing limits them.
+	// Files is the number of files that can be created; the largest number without a limit.
 	Files uint64
 }

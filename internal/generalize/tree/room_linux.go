@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Room says what is free on the file system of a directory. Root may use what is reserved.
+// Room returns the free space on a directory's file system. For root it includes the reserved space.
 func (t *Tree) Room(dir string) (Room, error) {
 	f, err := t.root.Open(dir)
 	if err != nil {
@@ -23,7 +23,7 @@ func (t *Tree) Room(dir string) (Room, error) {
 	if os.Geteuid() == 0 {
 		free.Bytes = s.Bfree * uint64(s.Bsize) //nolint:gosec // the kernel's block size is positive
 	}
-	// btrfs and others make inodes as they need them, and tell of none at all.
+	// btrfs and others create inodes on demand, and report none.
 	if s.Files == 0 {
 		free.Files = math.MaxUint64
 	}

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Supplant puts a file that was written beside another in that one's place, in one step. It takes over the
-// other's mode, owner and label, and is on the disk before it has the name, so that a crash leaves one of the two.
+// Supplant atomically replaces a file by another file. The new file gets the old mode, owner and label, and is synced
+// before the rename, so that a crash leaves one of the two.
 func (t *Tree) Supplant(p, by string) error {
 	if err := t.plain(p); err != nil {
 		return err

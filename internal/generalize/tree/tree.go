@@ -12,49 +12,49 @@ import (
 	"syscall"
 )
 
-// MaxFile is the largest file, in bytes, that Read and Replace handle. What Kamino reads and edits are
-// settings of a few kilobytes; anything larger is not the file it is taken for.
+// MaxFile is the size of the largest file for Read and Replace, in bytes. Kamino edits settings of a few kilobytes. A
+// larger file is not such a file.
 const MaxFile = 4 << 20
 
-// maxLinks is how many links a path may lead through before it counts as a loop, as in the kernel.
+// maxLinks is the number of links in a path before it counts as a loop, as in the kernel.
 const maxLinks = 40
 
-// ErrMounted says that something is mounted where a directory was to be removed or looked into.
+// ErrMounted is returned if a directory to be removed or searched is a mount.
 var ErrMounted = errors.New("another file system is mounted there")
 
-// ErrLink says that a path leads through a symbolic link, which is not followed.
+// ErrLink is returned if a path leads through a symbolic link.
 var ErrLink = errors.New("the path leads through a symbolic link, which is not followed")
 
 // Tree is an open directory tree. Paths are relative to its root, slash-separated and clean; "." is the root.
 type Tree struct {
 	root *os.Root
 	dir  string
-	// running tells that the tree is the running machine's own, so that what is mounted in it is the machine's too.
+	// running is true for the running machine's tree, whose mounts belong to the machine.
 	running bool
-	// linked are files that lost a name and have others, with that name.
+	// linked are files that lost a name but have other names, with the lost name.
 	linked map[Inode]string
-	// passes are under way, held is what they hold open, from the top down, and asked is what they cost.
+	// passes is the number of active passes, held their open directories from the top down, and asked their lookups.
 	passes int
 	held   []held
 	asked  int
 }
 
-// Inode is a file, whatever its names are.
+// Inode identifies a file regardless of its names.
 type Inode struct{ Device, Number uint64 }
 
-// Linked are the files of which a name was removed, or given other content, and that have other names still:
-// what was to go is on the disk. Each comes with the first name that it lost.
+// Linked returns the files with a removed or rewritten name and other remaining names: the removed content is still on
+// the disk. Each file has its first lost name.
 func (t *Tree) Linked() map[Inode]string { return t.linked }
 
-// unlinked takes note of a file that has just lost a name.
+// unlinked records a file that has just lost a name.
 func (t *Tree) unlinked(p string, info fs.FileInfo) {
 	s, known := info.Sys().(*syscall.Stat_t)
 	if !known || !info.Mode().IsRegular() || info.Size() == 0 {
 		return
 	}
-	inode := Inode{uint64(s.Dev), s.Ino} //nolint:unconvert // Its width differs between systems.
+	inode := Inode{uint64(s.Dev), s.Ino} //nolint:unconvert // the width differs between systems
 	if s.Nlink <= 1 {
-		// Its number may be another file's from now on.
+		// The inode number may be reused from now on.
 		delete(t.linked, inode)
 		return
 	}
@@ -66,16 +66,15 @@ func (t *Tree) unlinked(p string, info fs.FileInfo) {
 	}
 }
 
-// MountPoint is something that is mounted.
+// MountPoint is a mount.
 type MountPoint struct {
-	// Device is its number, as major:minor.
+	// Device is the number major:minor.
 	Device string
-	// Dir is where it is mounted; Kind is the type of its file system and Source what that is made from.
+	// Dir is the mount point, Kind the type of the file system, and Source its source.
 	Dir, Kind, Source string
 }
 
-// Open opens the tree at dir as what it is, a directory: what is mounted below it belongs to whoever mounted it,
-// and is neither looked into nor changed.
+// Open opens the tree at dir as a plain directory. Mounts below are foreign: they are neither read nor changed.
 func Open(dir string) (*Tree, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -84,7 +83,7 @@ func Open(dir string) (*Tree, error) {
 	return &Tree{root: root, dir: dir}, nil
 }
 
-// OpenRunning opens the root of a running machine. File systems of its disks that are mounted below are part of it.
+// OpenRunning opens the root of a running machine. Mounted file systems on its disks belong to the tree.
 func OpenRunning(dir string) (*Tree, error) {
 	t, err := Open(dir)
 	if err == nil {
@@ -96,10 +95,10 @@ func OpenRunning(dir string) (*Tree, error) {
 // Close releases the tree.
 func (t *Tree) Close() error { return t.root.Close() }
 
-// Dir is the directory that the tree was opened at.
+// Dir returns the directory of the tree.
 func (t *Tree) Dir() string { return t.dir }
 
-// Running says whether the tree is the root of a running machine, with what is mounted there.
+// Running reports whether the tree is a running machine's root, with its mounts.
 func (t *Tree) Running() bool { return t.running }
 
 // Rel turns an absolute path of the machine into a path of the tree.
@@ -111,19 +110,19 @@ func Rel(absolute string) string {
 	return rel
 }
 
-// Lstat describes what is at the path, links not followed.
+// Lstat describes the path without following links.
 func (t *Tree) Lstat(p string) (fs.FileInfo, error) { return near(t, p, (*os.Root).Lstat) }
 
-// OpenFile opens a path of the tree. Links are followed as os.Root does, so never out of it.
+// OpenFile opens a path. Links are followed as by os.Root, never out of the tree.
 func (t *Tree) OpenFile(p string, flag int, mode fs.FileMode) (*os.File, error) {
 	return near(t, p, func(from *os.Root, way string) (*os.File, error) { return from.OpenFile(way, flag, mode) })
 }
 
-// Mkdir makes a directory and what is missing above it.
+// Mkdir makes a directory with missing parents.
 func (t *Tree) Mkdir(p string, mode fs.FileMode) error { return t.root.MkdirAll(p, mode) }
 
-// Resolve follows links the way the machine would, with the tree as the root, and returns a path without
-// links. A loop or a dangling link is fs.ErrNotExist: nothing can be reached there.
+// Resolve follows links with the tree as the root, and returns a path without links. A loop or a dangling link returns
+// fs.ErrNotExist.
 func (t *Tree) Resolve(p string) (string, fs.FileInfo, error) {
 	defer t.Pass()()
 	pending := components(p)
@@ -160,12 +159,12 @@ func (t *Tree) Resolve(p string) (string, fs.FileInfo, error) {
 	return real, info, err
 }
 
-// components splits a path, keeping ".." (whose meaning depends on links before it) and dropping ".".
+// components splits a path. It keeps "..", whose meaning depends on links, and drops ".".
 func components(p string) []string {
 	return slices.DeleteFunc(strings.Split(p, "/"), func(part string) bool { return part == "" || part == "." })
 }
 
-// absent turns "a component is not a directory" into "does not exist": there is nothing below a file.
+// absent turns ENOTDIR into fs.ErrNotExist: there is nothing below a file.
 func absent(err error) error {
 	if errors.Is(err, syscall.ENOTDIR) {
 		return fs.ErrNotExist
@@ -173,8 +172,8 @@ func absent(err error) error {
 	return err
 }
 
-// plain returns an error unless a path is one that may be changed: a clean path below the root with no
-// link above it and, unless the machine is running, no mount. Directories that do not exist are fine.
+// plain returns an error unless a path may be changed: clean, below the root, without links above and, except on a
+// running machine, without mounts. Missing directories are allowed.
 func (t *Tree) plain(p string) error {
 	if err := below(p); err != nil {
 		return err
@@ -184,7 +183,7 @@ func (t *Tree) plain(p string) error {
 	if err := t.unmounted(dir); err != nil {
 		return err
 	}
-	// What is held is a directory that no link leads to.
+	// No link leads to an open directory.
 	for _, above, _ := t.nearest(p); dir != "." && dir != above; dir = path.Dir(dir) {
 		info, err := near(t, dir, (*os.Root).Lstat)
 		switch {
@@ -193,7 +192,7 @@ func (t *Tree) plain(p string) error {
 		case err == nil && !info.IsDir():
 			return fmt.Errorf("/%s is not a directory", dir)
 		case err != nil && escapes(err):
-			// os.Root's answer to an absolute link above; the loop gets to it and names it.
+			// os.Root's refusal of an absolute link above. The loop reaches and names the link.
 		case err != nil && !errors.Is(absent(err), fs.ErrNotExist):
 			return err
 		}
@@ -208,13 +207,13 @@ func below(p string) error {
 	return nil
 }
 
-// escapes tells os.Root's refusal from an answer of the system: the refusal carries no errno.
+// escapes reports whether the error is os.Root's refusal, which has no errno.
 func escapes(err error) bool {
 	var errno syscall.Errno
 	return !errors.As(err, &errno)
 }
 
-// Read returns the content of a regular file, links followed as by Resolve.
+// Read returns the content of a regular file. Links are followed as by Resolve.
 func (t *Tree) Read(p string) ([]byte, error) {
 	real, info, err := t.Resolve(p)
 	if err != nil {
@@ -226,7 +225,7 @@ func (t *Tree) Read(p string) ([]byte, error) {
 	if info.Size() > MaxFile {
 		return nil, fmt.Errorf("/%s has %d bytes, more than the %d that are read", p, info.Size(), MaxFile)
 	}
-	// A FIFO that was put there since must not hang us.
+	// O_NONBLOCK: a FIFO created meanwhile must not block.
 	f, err := t.OpenFile(real, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -235,7 +234,7 @@ func (t *Tree) Read(p string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, MaxFile))
 }
 
-// List returns the names in a directory, sorted.
+// List returns the entries of a directory, sorted by name.
 func (t *Tree) List(dir string) ([]fs.DirEntry, error) {
 	f, err := near(t, dir, (*os.Root).Open)
 	if err != nil {
@@ -247,8 +246,8 @@ func (t *Tree) List(dir string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// unmounted returns ErrMounted if a directory, or the part of it that exists, lies behind a mount. What is mounted
-// in a running machine is its own.
+// unmounted returns ErrMounted if the existing part of a directory's path crosses a mount. Mounts of a running machine
+// are allowed.
 func (t *Tree) unmounted(dir string) error {
 	if t.running {
 		return nil
@@ -271,10 +270,11 @@ func (t *Tree) unmounted(dir string) error {
 	return nil
 }
 
-// enter says whether a directory's content is part of the machine's disks. It is not where a file system
-// without a disk of this machine is mounted (tmpfs, NFS, …): nothing of that is in a copy of the disk, and
-// removing what others share would hurt them. An unknown kind of file system is an error, and so is anything that is
-// mounted in a tree that is not a running machine's: it may be anybody's.
+// enter reports whether a directory's content is on the machine's disks. File systems without a local disk (tmpfs, NFS)
+// are not: no copy of the disk contains them, and removals would affect other machines.
+//
+// An unknown kind of file system is an error. In a tree that is not a running machine, any mount is an error, because
+// it may be foreign.
 func (t *Tree) enter(parent, dir string) (bool, error) {
 	above, err := t.mountAt(parent)
 	if err != nil {
