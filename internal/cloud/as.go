@@ -1,16 +1,16 @@
 package cloud
 
-// Decorator is a provider in front of another, whose calls it counts, loses, or answers from what it knows.
+// Decorator is a provider that wraps another provider, for example to count calls or to cache answers.
 type Decorator interface {
 	Provider
 
-	// Decorated is the provider behind.
+	// Decorated returns the wrapped provider.
 	Decorated() Provider
 }
 
-// As finds a power, one of the optional interfaces of this package, of a provider that may be decorated. A decorator's
-// own form of the power counts where the provider behind has the power at all; a decorator that has none lets the
-// power of the one behind through. Of a joined provider the powers of both halves are found.
+// As returns a power, an optional interface of this package, of a provider that may be decorated. A decorator's own
+// implementation is used if the wrapped provider has the power; a decorator without the power passes the wrapped power
+// through. For a joined provider As finds the powers of both halves.
 func As[Power any](p Provider) (power Power, able bool) {
 	if j, halves := p.(*joined); halves {
 		return powerOf[Power](j)

@@ -2,15 +2,15 @@ package cloud
 
 import "context"
 
-// Census is the power to list a pool's instances at once, which tells how many nodes run each version. It
-// is optional: a caller asks with As, and does without where a provider has it not.
+// Census is the power to list a pool's instances, for example to count the nodes of each version. Census is optional:
+// use As.
 type Census interface {
-	// Instances lists the pool's instances with what their own records say: ID, pool, protection, refusals
-	// and Image and BuiltFrom, as Instance shows them. Power may be PowerUnknown, for a cloud may tell it of one
-	// instance at a time only, and CreatedAt when the instance was asked for. NotFound if the pool does not exist. It is a look: it changes nothing.
+	// Instances returns the pool's instances with ID, pool, protection, refusals, Image and BuiltFrom. Power may be
+	// PowerUnknown, because some clouds report power only for single instances. CreatedAt may be the time of the
+	// request. Instances returns NotFound without the pool. It changes nothing.
 	Instances(ctx context.Context, pool PoolID) ([]Instance, error)
 
-	// MaxImages is from how many different images the instances of the pool may have been built, what its recipe
-	// names included; 0 if the cloud does not care. A pool that has reached it grows no more. It does no I/O.
+	// MaxImages returns the limit of different images in the pool, including the recipe's image; 0 without a limit. A
+	// pool at the limit cannot grow. MaxImages does no I/O.
 	MaxImages(pool PoolID) int
 }

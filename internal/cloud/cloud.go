@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// InstanceID names one VM: the text of Node.spec.providerID. Two IDs that differ only in case are equal
-// in a cloud that says so; use the provider's SameInstance to compare.
+// InstanceID names a VM: the text of Node.spec.providerID. Compare IDs with SameInstance, because some clouds ignore
+// case.
 type InstanceID string
 
-// PoolID names a pool in its cloud, such as a scale set's resource ID.
+// PoolID names a pool in its cloud, for example the resource ID of a scale set.
 type PoolID string
 
-// State is how far a snapshot or an image version is.
+// State is the state of a snapshot or an image version.
 type State string
 
 const (
-	// Absent: it does not exist.
+	// Absent: the object does not exist.
 	Absent State = ""
-	// Pending: the cloud works on it.
+	// Pending: the cloud is creating the object.
 	Pending State = "Pending"
-	// Complete: it can be used.
+	// Complete: the object can be used.
 	Complete State = "Complete"
-	// Failed: the cloud gave up; it must be deleted before another try.
+	// Failed: the cloud gave up. Delete the object before another try.
 	Failed State = "Failed"
-	// Deleting: it is on its way out.
+	// Deleting: the cloud is deleting the object.
 	Deleting State = "Deleting"
 )
 
@@ -35,87 +35,88 @@ const (
 	PowerUnknown  Power = ""
 	PowerRunning  Power = "Running"
 	PowerStarting Power = "Starting"
-	PowerStopped  Power = "Stopped" // off, whether or not its host is kept
+	PowerStopped  Power = "Stopped" // off, whether or not the host is kept
 	PowerStopping Power = "Stopping"
 )
 
-// Pool is what a cloud tells of a pool and its recipe.
+// Pool describes a pool and its recipe.
 type Pool struct {
 	ID       PoolID `json:"id"`
 	Name     string `json:"name"`
 	Location string `json:"location,omitempty"`
-	// Capacity is the number of nodes that the pool is meant to have.
+	// Capacity is the desired number of nodes.
 	Capacity int64 `json:"capacity"`
-	// MaxSize is the largest number of nodes that the pool may have; 0 if the cloud doesn't know.
+	// MaxSize is the largest number of nodes; 0 if unknown.
 	MaxSize int64 `json:"maxSize,omitempty"`
-	// Traits that an image of this pool must share, in the words of the Disks that make it, such as "generation": "V2".
+	// Traits are properties that an image of the pool must share, in the words of its Disks, for example "generation":
+	// "V2".
 	Traits map[string]string `json:"traits,omitempty"`
 	// Line is the pool's series of images.
 	Line   Line   `json:"-"`
 	Recipe Recipe `json:"recipe"`
-	// Owner is who else writes the recipe, such as kOps: versions of the pool are made and tried, and whoever that is points the
-	// pool at them (RecipeChange.HandOver). Empty where SetRecipe does.
+	// Owner is another tool that owns the recipe, for example kOps; empty if SetRecipe writes the recipe. Kamino makes
+	// and tries versions, and the owner changes the recipe (RecipeChange.HandOver).
 	Owner string `json:"owner,omitempty"`
-	// Refusals: why no node of this pool can be captured. Empty if one can.
+	// Refusals are the reasons against any capture in the pool; empty if there are none.
 	Refusals []Refusal `json:"refusals,omitempty"`
-	// Cautions are what stands in no capture's way, and yet is to be known, in the form of refusals.
+	// Cautions are warnings in the form of refusals. They prevent no capture.
 	Cautions []Refusal `json:"cautions,omitempty"`
 }
 
-// Recipe is what the pool's next node is built from.
+// Recipe is the template of the pool's next node.
 type Recipe struct {
-	// Image that the recipe names, as the cloud writes it.
+	// Image is the recipe's image, as the cloud writes it.
 	Image string `json:"image"`
-	// Short is the end of Image that tells it from others of its cloud, for people; empty where Image is short itself.
+	// Short is the distinctive end of Image, for people; empty if Image is short.
 	Short string `json:"-"`
-	// Version, if Image is a version of this pool's own line; else empty. Recipes that can't tell leave it empty, and
-	// Join has the Disks read the image.
+	// Version is set if Image is a version of the pool's line. Recipes that do not know the version leave it empty, and
+	// Join asks the Disks.
 	Version string `json:"version,omitempty"`
-	// Latest tells that the recipe names the definition ("whatever is latest") and Version is what that means today.
+	// Latest is true if the recipe names the latest version of the line. Version is then the current latest version.
 	Latest bool `json:"latest,omitempty"`
-	// Bootstrap names what runs on each new node before it joins, as far as the cloud shows it.
+	// Bootstrap names the parts that run on each new node before the node joins, as far as the cloud reports them.
 	Bootstrap []string `json:"bootstrap,omitempty"`
 }
 
-// Instance is what a cloud tells of one VM.
+// Instance describes a VM.
 type Instance struct {
 	ID InstanceID `json:"id"`
-	// Pool is empty where the instance itself does not tell whose it is.
+	// Pool is empty if the instance does not name its pool.
 	Pool  PoolID `json:"pool"`
 	Power Power  `json:"power"`
-	// Image that it was built from, written as a recipe's is.
+	// Image is the image that the instance was built from, as in a recipe.
 	Image string `json:"image,omitempty"`
-	// BuiltFrom is the version of the pool's own line that the instance was built from; empty if it came from another
-	// image. Whoever can't tell leaves it empty, and Join has the Disks read the image.
+	// BuiltFrom is the version of the pool's line that the instance was built from; empty for another image. Providers
+	// that do not know the version leave it empty, and Join asks the Disks.
 	BuiltFrom string `json:"builtFrom,omitempty"`
-	// Host is the name that the cloud has the instance's Node bear, in lower case; empty where its Node may have any name.
+	// Host is the required name of the instance's Node in lower case; empty if any name is possible.
 	Host string `json:"host,omitempty"`
-	// CreatedAt is when the cloud made it; zero if it does not say. A rebuild may leave it as it was.
+	// CreatedAt is the creation time; zero if unknown. A rebuild may leave the time unchanged.
 	CreatedAt time.Time `json:"createdAt,omitzero"`
-	// Removing tells that it is being removed for good; false where the cloud does not say.
+	// Removing is true if the instance is being removed; false if unknown.
 	Removing bool `json:"removing,omitempty"`
-	// Refusals: why this instance cannot be captured, whatever its pool is.
+	// Refusals are the reasons against a capture of the instance, apart from its pool.
 	Refusals []Refusal `json:"refusals,omitempty"`
 }
 
 // Snapshot is the copy of a donor's OS disk.
 type Snapshot struct {
-	// Name as the caller gave it.
+	// Name is the caller's name.
 	Name string `json:"name"`
-	// ID in the cloud; empty if absent.
+	// ID is the cloud's ID; empty if absent.
 	ID    string `json:"id,omitempty"`
 	State State  `json:"state"`
-	// Taken tells of one that is Pending that what it holds is settled: the instance may run again, and change its disk. Where
-	// the cloud reads the disk until the snapshot is Complete, it is false.
+	// Taken is true if a Pending snapshot's content is fixed, so that the instance may run again. Taken is false if the
+	// cloud reads the disk until the snapshot is Complete.
 	Taken bool              `json:"taken,omitempty"`
 	Tags  map[string]string `json:"tags,omitempty"`
-	// Error is the cloud's own text when State is Failed.
+	// Error is the cloud's message if State is Failed.
 	Error string `json:"error,omitempty"`
 }
 
-// SnapshotSpec asks for a snapshot of an instance's OS disk.
+// SnapshotSpec requests a snapshot of an instance's OS disk.
 type SnapshotSpec struct {
-	// Name is the caller's, unique for the capture; the provider derives a legal resource name from it.
+	// Name is the caller's name, unique for the capture. The provider derives a legal resource name.
 	Name     string
 	Instance InstanceID
 	Tags     map[string]string
@@ -127,208 +128,204 @@ type ImageRef struct {
 	Version string
 }
 
-// Image is a version of a pool's line. Disks, which know no pools, leave the pool out, and Join fills it in.
+// Image is a version of a pool's line. Disks know no pools and leave Pool empty; Join sets it.
 type Image struct {
 	ImageRef `json:"-"`
 	Version  string `json:"version"`
-	// ID in the cloud; empty if absent.
+	// ID is the cloud's ID; empty if absent.
 	ID    string            `json:"id,omitempty"`
 	State State             `json:"state"`
 	Tags  map[string]string `json:"tags,omitempty"`
-	// Percent is the cloud's own word on the replication, 0 to 100; 100 when Complete.
+	// Percent is the cloud's replication progress, 0 to 100; 100 if Complete.
 	Percent int32 `json:"percent"`
-	// CreatedAt is when the cloud made it; zero if it does not say.
+	// CreatedAt is the creation time; zero if unknown.
 	CreatedAt time.Time `json:"createdAt,omitzero"`
-	// SizeGB of the disk; 0 if the cloud does not say.
+	// SizeGB is the size of the disk; 0 if unknown.
 	SizeGB int32 `json:"sizeGB,omitempty"`
-	// Error is the cloud's own text when State is Failed.
+	// Error is the cloud's message if State is Failed.
 	Error string `json:"error,omitempty"`
 }
 
-// Tags that Kamino puts on snapshots and image versions. The first two are those of the Python original,
-// so that its history and ours are read the same way.
+// Tags of Kamino's snapshots and image versions. The first two are those of vmss-prototype, and Kamino reads its images
+// too.
 const (
 	TagBuiltFrom   = "BuiltFrom"          // the donor's node name
 	TagBuiltAt     = "BuiltAt"            // "2006-01-02 15:04:05.000000" in UTC
 	TagPrototype   = "kamino-prototype"   // the Prototype's name
 	TagUID         = "kamino-uid"         // the Prototype's UID
 	TagProof       = "kamino-proof"       // v1alpha1.Proof.Tag
-	TagVerified    = "kamino-verified"    // v1alpha1.Verified.Tag: what the proof stands for
+	TagVerified    = "kamino-verified"    // v1alpha1.Verified.Tag: the meaning of the proof
 	TagQuarantined = "kamino-quarantined" // why the version must never be used; absent otherwise
-	TagLineage     = "kamino-lineage"     // the version that the donor itself was built from; absent if none is known
-	TagRolledBack  = "kamino-rolled-back" // the version that a rollback went to from this one; absent otherwise
-	TagOS          = "kamino-os"          // the donor's operating system, as its kubelet calls it
+	TagLineage     = "kamino-lineage"     // the version that the donor was built from; absent if unknown
+	TagRolledBack  = "kamino-rolled-back" // the goal of the rollback from this version; absent otherwise
+	TagOS          = "kamino-os"          // the donor's operating system, as reported by the kubelet
 	TagKernel      = "kamino-kernel"      // the donor's kernel
 	TagKubelet     = "kamino-kubelet"     // the version of the donor's kubelet
-	TagTrial       = "kamino-trial"       // what a trial of the version has come to: its result, and when, in RFC 3339; absent if it was not tried
-	TagSuspect     = "kamino-suspect"     // why a pool went back from the version by itself, until a person has acknowledged it
-	TagWentBack    = "kamino-went-back"   // when a pool went back from the version by itself, in RFC 3339, and when a person acknowledged it; history.Return
-	TagPromotedAt  = "kamino-promoted-at" // when a pool that went back by itself came to the version, in RFC 3339
-	TagPatchedAt   = "kamino-patched-at"  // when the donor was last patched, in RFC 3339; absent if its Node does not say
+	TagTrial       = "kamino-trial"       // the result and the time in RFC 3339 of the version's trial; absent without a trial
+	TagSuspect     = "kamino-suspect"     // why a pool rolled back automatically, until a person acknowledges the rollback
+	TagWentBack    = "kamino-went-back"   // the time of the automatic rollback from the version, and of its acknowledgement, in RFC 3339; see history.Return
+	TagPromotedAt  = "kamino-promoted-at" // when an automatic rollback reached the version, in RFC 3339
+	TagPatchedAt   = "kamino-patched-at"  // the time of the donor's last patch in RFC 3339; absent if unknown
 )
 
-// BuiltAtLayout is the form of TagBuiltAt.
+// BuiltAtLayout is the layout of TagBuiltAt.
 const BuiltAtLayout = "2006-01-02 15:04:05.000000"
 
-// ImageSpec asks for an image version made from a snapshot.
+// ImageSpec requests an image version from a snapshot.
 type ImageSpec struct {
 	ImageRef
-	// SnapshotID of a complete snapshot.
+	// SnapshotID is the ID of a complete snapshot.
 	SnapshotID string
 	Tags       map[string]string
-	// Replicas in the pool's region; 0 lets the provider decide by the pool's maximum size.
+	// Replicas is the number of replicas in the pool's region; 0 lets the provider choose by the pool's maximum size.
 	Replicas int32
-	// InitializationRate at which the disks of instances are filled from the version, in MiB/s, where the cloud fills them while
-	// they run; 0 leaves it as the recipe has it.
+	// InitializationRate is the rate in MiB/s at which the disks of running instances are filled from the version, in
+	// clouds with such disks; 0 keeps the recipe's rate.
 	InitializationRate int32
 }
 
-// RecipeChange is what pointing a pool at an image version does. It is made by a look, shown to people,
-// saved, and then carried out as it stands.
+// RecipeChange is the change of a pool's recipe to an image version. People review the change, Kamino saves it and
+// carries it out unchanged.
 type RecipeChange struct {
 	Pool    PoolID `json:"pool"`
 	Version string `json:"version"`
-	// From and To are the image before and after, as the cloud writes them.
+	// From and To are the images before and after, as the cloud writes them.
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Removes is what the recipe loses. Empty if it only changes its image.
+	// Removes are the parts that the recipe loses; empty if only the image changes.
 	Removes []Part `json:"removes,omitempty"`
-	// Keeps are extensions and the like that stay.
+	// Keeps are other parts, such as extensions, that stay.
 	Keeps []Part `json:"keeps,omitempty"`
-	// Adds is what the recipe gets back, and Missing what it had lost and does not get back, because nobody has it.
-	// Only a change of a Restorer has them. What is Unreadable of Adds comes back as the cloud gave it out, which may not be all of it.
+	// Adds are the parts that the recipe gets back, and Missing the lost parts that are not available. Only a Restorer
+	// sets these fields. An Unreadable part in Adds is restored as the cloud returned it, perhaps incompletely.
 	Adds    []Part `json:"adds,omitempty"`
 	Missing []Part `json:"missing,omitempty"`
-	// Backup is the part of the recipe that changes, as the cloud gives it out (JSON). It may hold
-	// secrets: it goes into a Secret and nowhere else.
+	// Backup is the changed part of the recipe as JSON. It may contain secrets, and must be stored in a Secret only.
 	Backup []byte `json:"-"`
-	// Restores is what a change of a Restorer gives back; nil for any other. It may hold secrets, too.
+	// Restores is the input of a Restorer's change; nil for any other change. It may contain secrets.
 	Restores *Saved `json:"-"`
-	// Refusals: why SetRecipe would not carry the change out as things stand now, such as an upgrade policy by which
-	// the cloud would change running instances with it.
+	// Refusals are the reasons why SetRecipe would refuse the change now, for example an upgrade policy that changes
+	// running instances.
 	Refusals []Refusal `json:"refusals,omitempty"`
-	// HandOver is what a person has to do where the pool's recipe has an Owner: the message of the refusal that SetRecipe ends with
-	// then, which is one of Refusals.
+	// HandOver is the instruction for a person if the recipe has an Owner: the message of SetRecipe's refusal, which is
+	// also one of Refusals.
 	HandOver string `json:"handOver,omitempty"`
-	// Done tells that the recipe already is as the change wants it.
+	// Done is true if the recipe is already as wanted.
 	Done bool `json:"done"`
 }
 
-// PreflightSpec names a capture that is thought of.
+// PreflightSpec describes a planned capture.
 type PreflightSpec struct {
-	// Pool of the instance.
+	// Pool is the pool of the instance.
 	Pool     PoolID
 	Instance InstanceID
 	Version  string
-	// Removes tells that the instance is going to be removed from the pool (Remover), and Grows that the pool is to grow by one
+	// Removes is true if the donor's instance will be removed (Remover). Grows is true if the pool will grow by one
 	// before.
 	Removes, Grows bool
-	// RemovesBootstrap tells that the promotion is to take out of the recipe what bootstraps a generic image.
+	// RemovesBootstrap is true if the promotion will remove the bootstrap from the recipe.
 	RemovesBootstrap bool
 }
 
-// Machines are the calls about single instances and the copies of their disks. They are the Disks' own, and a
-// Provider has them as they are.
+// Machines are the calls about instances and snapshots. Disks implement them, and a Provider passes them through.
 type Machines interface {
-	// SameInstance tells whether two IDs name one instance, however they are written. It does no I/O.
+	// SameInstance reports whether two IDs name one instance, in any spelling. SameInstance does no I/O.
 	SameInstance(a, b InstanceID) bool
 
-	// Instance looks at an instance. NotFound if it does not exist.
+	// Instance returns an instance; NotFound if there is none.
 	Instance(ctx context.Context, id InstanceID) (Instance, error)
 
-	// EnsureStopped powers a running instance off (its host, network and address are kept) and returns
-	// the state as it is now. Repeating it while the instance stops is harmless.
+	// EnsureStopped powers off a running instance, keeping its host, network and address, and returns the current
+	// state. Repeated calls are harmless.
 	EnsureStopped(ctx context.Context, id InstanceID) (Power, error)
 
-	// EnsureStarted starts a stopped instance and returns the state as it is now.
+	// EnsureStarted starts a stopped instance and returns the current state.
 	EnsureStarted(ctx context.Context, id InstanceID) (Power, error)
 
-	// Snapshot looks at the snapshot that the name stands for in the instance's scope. An absent one is
-	// not an error: its State says so.
+	// Snapshot returns the named snapshot of the instance. An absent snapshot is no error but a State.
 	Snapshot(ctx context.Context, instance InstanceID, name string) (Snapshot, error)
 
-	// EnsureSnapshot starts the snapshot unless it exists, whatever its state, and returns it. It never
-	// makes a second one of the same name, and never changes one that is there.
+	// EnsureSnapshot starts the snapshot if it does not exist, and returns the snapshot in any state. EnsureSnapshot
+	// never makes a second snapshot of the same name, and never changes an existing snapshot.
 	EnsureSnapshot(ctx context.Context, spec SnapshotSpec) (Snapshot, error)
 
-	// DeleteSnapshot starts its deletion. Deleting nothing is nil.
+	// DeleteSnapshot starts the deletion. A missing snapshot is no error.
 	DeleteSnapshot(ctx context.Context, instance InstanceID, name string) error
 }
 
-// Pools are the calls about pools that the Recipes have for themselves, and a Provider has them as they are.
+// Pools are the calls about pools. Recipes implement them, and a Provider passes them through.
 type Pools interface {
-	// PoolsOf tells of each node which pool it belongs to, in the order of the nodes, or why it belongs to none: that
-	// is no error. An error means that the cloud could not be asked, and nothing is known of any. A cloud that must
-	// be asked takes many nodes in one request, so that a caller asks once for all that it has, and never one by one.
-	// All ways to write one instance lead to one way to write its pool. It is a look.
+	// PoolsOf returns the pool of each node, in the order of the nodes, or why the node has no pool, which is no error.
+	// After an error nothing is known about any node. Ask once for all nodes, because a cloud may handle many nodes in
+	// one request. All spellings of an instance give one spelling of its pool. PoolsOf changes nothing.
 	PoolsOf(ctx context.Context, nodes []NodeValues) ([]Membership, error)
 
-	// PoolName is the pool's own name, from its ID alone.
+	// PoolName returns the pool's name from its ID without I/O.
 	PoolName(id PoolID) string
 
-	// SetRecipe carries the change out and starts no change of any running instance. It returns
-	// Conflict if the recipe is no longer what the change was made from, and nil only when the answer to the
-	// write, or a read afterwards, shows the recipe as wanted. A pool whose own policy would bring running instances up
-	// to the write is Refused with the reason, whenever that policy was set: the provider looks at it
-	// with the write, and not before, and nobody can change it in between.
+	// SetRecipe carries out the change, and changes no running instance. SetRecipe returns Conflict if the recipe has
+	// changed since the change was made. It returns nil only if the answer to the write, or a read afterwards, shows the
+	// wanted recipe.
+	//
+	// SetRecipe returns Refused if the pool's policy would update running instances. The provider checks the policy
+	// together with the write, so that no other client can change the policy between.
 	SetRecipe(ctx context.Context, change RecipeChange) error
 
-	// HoldOf looks at how the instance stands to its pool. The token is kept before Hold is called, so that no lost call
-	// loses what was there. NotFound if the instance does not exist.
+	// HoldOf returns the protection of the instance in its pool. Store the token before calling Hold, so that a lost
+	// call loses nothing. HoldOf returns NotFound without the instance.
 	HoldOf(ctx context.Context, id InstanceID) (Hold, error)
 
-	// Hold has the pool leave the instance alone until Unhold. The token is what HoldOf gave before. Repeating it is
-	// harmless; after nil, HoldOf shows the instance as held. With an empty token it does nothing and is nil.
+	// Hold protects the instance from its pool's automatic actions until Unhold. token is the token from HoldOf before.
+	// Repeated calls are harmless. After success, HoldOf shows the instance as held. An empty token does nothing.
 	Hold(ctx context.Context, id InstanceID, token string) error
 
-	// Unhold has the instance stand to its pool as the token says, whatever was done since: after nil, HoldOf gives that
-	// token. Every provider takes Unheld. With an empty token it does nothing and is nil; one that is none of the
-	// provider's is Invalid, and changes nothing.
+	// Unhold restores the state of the token, in spite of later changes: after success HoldOf returns that token. Every
+	// provider accepts Unheld. An empty token does nothing. A foreign token is Invalid and changes nothing.
 	Unhold(ctx context.Context, id InstanceID, token string) error
 
-	// SetCapacity grows the pool from one size to a larger one. Conflict if its size is not `from`;
-	// Refused as SetRecipe is, for it is a write of the same thing.
+	// SetCapacity grows the pool from one size to a larger size. SetCapacity returns Conflict if the size is not from,
+	// and Refused as SetRecipe does.
 	SetCapacity(ctx context.Context, id PoolID, from, to int64) error
 }
 
-// Provider is a whole cloud, as all of Kamino sees it: by pools. Join makes one of two halves, Disks and Recipes, which
-// are what somebody writes for a cloud.
+// Provider is a whole cloud for the rest of Kamino. Join makes a Provider from Disks and Recipes, the two halves that a
+// cloud implements.
 type Provider interface {
 	Machines
 	Pools
 
-	// Pool looks at a pool and its recipe.
+	// Pool returns a pool with its recipe.
 	Pool(ctx context.Context, id PoolID) (Pool, error)
 
-	// BuiltFrom is the version of the pool's line that an instance was built from; empty if it came from another image.
-	// It does no I/O: the image is read off the instance as it was seen.
+	// BuiltFrom returns the version of the pool's line that an instance was built from; empty for another image.
+	// BuiltFrom does no I/O: it reads the image of the given instance.
 	BuiltFrom(pool PoolID, instance Instance) string
 
-	// Preflight looks for everything in the cloud that would make a capture fail later: a pool or
-	// instance of the wrong kind, a missing permission, a name that is taken, a used-up quota, a version
-	// that exists. Nil means that nothing was found. Both halves are asked.
+	// Preflight returns every obstacle in the cloud that would make a capture fail later: a wrong kind of pool or
+	// instance, a missing permission, an existing name or version, an exhausted quota. Nil means no obstacle. Both
+	// halves are asked.
 	Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, error)
 
-	// Image looks at one version, with its progress. An absent one is not an error: its State says so.
+	// Image returns one version with its progress. An absent version is no error but a State.
 	Image(ctx context.Context, ref ImageRef) (Image, error)
 
-	// Images lists the pool's versions, oldest first in the order of package imageversion. No line means no versions.
+	// Images returns the pool's versions, oldest first in the order of package imageversion. Without a line there are
+	// no versions.
 	Images(ctx context.Context, pool PoolID) ([]Image, error)
 
-	// EnsureImage starts making the version from the snapshot, with whatever must be there first, unless
-	// the version exists, whatever its state, and returns it. A failed version is retried here only where
-	// the failure means that another kind of storage must be used. The version is never what "latest"
-	// means: a pool uses it only when its recipe names it.
+	// EnsureImage starts making the version from the snapshot, with its prerequisites, if the version does not exist.
+	// It returns the version in any state. A failed version is retried only if another kind of storage is required. No
+	// recipe uses the version as "latest": a pool uses the version only after SetRecipe.
 	EnsureImage(ctx context.Context, spec ImageSpec) (Image, error)
 
-	// TagImage sets tags of a version; an empty value removes the tag. NotFound if the version is absent.
+	// TagImage sets tags of a version; an empty value removes the tag. TagImage returns NotFound without the version.
 	TagImage(ctx context.Context, ref ImageRef, tags map[string]string) error
 
-	// DeleteImage starts the version's deletion. Deleting nothing is nil. A version that the pool's
-	// recipe names is refused with Conflict: the recipe is read right before.
+	// DeleteImage starts the version's deletion. A missing version is no error. The version in the pool's recipe is
+	// refused with Conflict, after a fresh read of the recipe.
 	DeleteImage(ctx context.Context, ref ImageRef) error
 
-	// RecipeChange tells what pointing the pool at the version does. With removeBootstrap, what
-	// bootstraps a generic image leaves the recipe; everything else in it always stays.
+	// RecipeChange plans the change of the pool's recipe to the version. With removeBootstrap the recipe loses its
+	// bootstrap. All other parts stay.
 	RecipeChange(ctx context.Context, ref ImageRef, removeBootstrap bool) (RecipeChange, error)
 }

@@ -2,49 +2,48 @@ package cloud
 
 import "context"
 
-// Description is what a provider says of itself, so that nobody above it needs to know a cloud's words. Package
-// registry has those of all providers.
+// Description describes a provider, so that other packages need no words of a cloud. Package registry lists all
+// descriptions.
 type Description struct {
-	// Name of the cloud, a word of a closed set such as "azure": a value of the flag --cloud, and a label of metrics.
+	// Name of the cloud, for example "azure": a value of --cloud, and a label of metrics. The set of names is closed.
 	Name string
-	// Schemes of the Node.spec.providerID of its nodes, without "://".
+	// Schemes of Node.spec.providerID, without "://".
 	Schemes []string
-	// Docs is the page of the documentation that is about it.
+	// Docs is the page of the documentation about the provider.
 	Docs string
-	// ConfigFile is the name of the file by which a cluster's nodes know their cloud, and Environment says what stands
-	// for it where none is named.
+	// ConfigFile is the name of the cloud's configuration file on nodes. Environment describes the alternative without
+	// a file.
 	ConfigFile, Environment string
-	// Options that it is configured by beside that file.
+	// Options are further settings besides the file.
 	Options []Option
-	// New makes a provider, and says in words, without a secret, what it was configured by. It does no I/O over the network.
+	// New makes a provider, and describes its configuration without secrets. New does no network I/O.
 	New func(context.Context, Config) (p Provider, source string, err error)
-	// NewDisks makes the half of the disks alone, for recipes that are elsewhere, as New does: it has the power ImageNames. nil where
-	// instances that are in no pool of the cloud's cannot be captured yet.
+	// NewDisks makes only the Disks, with the power ImageNames, for Recipes of another package. Nil if instances
+	// outside of the cloud's pools are not supported.
 	NewDisks func(context.Context, Config) (d Disks, source string, err error)
-	// Reasons of its refusals, by name. Those of the contract are among them where the provider gives them.
+	// Reasons are the reasons of the provider's refusals by name, including those of the contract.
 	Reasons []Reason
-	// Classes of requests that its limits count apart.
+	// Classes are the request classes with separate rate limits.
 	Classes []string
-	// Remedies for what no call of the contract says the remedy of.
+	// Remedies are texts for situations without a remedy in the contract.
 	Remedies Remedies
-	// Grant is what the cloud must allow a credential, as a document for its IAM in JSON: with the removal of donors or without.
-	// What stands in it in capitals is the reader's to fill in. nil if the cloud takes none.
+	// Grant returns the IAM document in JSON for a credential, with or without permissions to remove donors. Words in
+	// capitals are to be replaced by the reader. Nil if the cloud accepts no document.
 	Grant func(removal bool) ([]byte, error)
-	// OldDriver is the driver of data disks that was Kubernetes' own: how its volumes' names begin in a Node's status.
-	// Empty where there was none.
+	// OldDriver is the prefix of volume names of Kubernetes' in-tree driver in a Node's status; empty without such a
+	// driver.
 	OldDriver string
 }
 
-// Reason is one of the closed set that a provider refuses for. A refusal names the objects; this is for whoever looks
-// the reason up.
+// Reason is a documented reason of a provider's refusals. The refusal names the objects; Reason is for looking up.
 type Reason struct {
-	// Name in one CamelCase word, as Refusal.Reason has it.
+	// Name is the CamelCase word of Refusal.Reason.
 	Name string
-	// Means says what is in the way, and Remedy what to do about it: neither has a full stop.
+	// Means is the obstacle, and Remedy the advice. Neither has a full stop.
 	Means, Remedy string
 }
 
-// ReasonNames are the names of the description's reasons.
+// ReasonNames returns the names of the reasons.
 func (d Description) ReasonNames() []string {
 	names := make([]string, len(d.Reasons))
 	for i, r := range d.Reasons {
@@ -53,30 +52,31 @@ func (d Description) ReasonNames() []string {
 	return names
 }
 
-// Option is a flag, and the environment variable that stands in for it.
+// Option is a flag with the environment variable of the same meaning.
 type Option struct {
 	Flag, Variable string
-	// Usage names the value between backquotes.
+	// Usage is the help text, with the value's name in backquotes.
 	Usage string
 }
 
-// Config is how a provider is told to be.
+// Config is the configuration of a provider.
 type Config struct {
-	// File is the path of its configuration; empty for the environment.
+	// File is the path of the configuration file; empty for the environment.
 	File string
-	// Options by their flags; an empty value is none.
+	// Options by flag. An empty value is unset.
 	Options map[string]string
-	// OnRequest, if set, is told of every request that was answered, retries included: its class, its status in HTTP
-	// (0 if nobody answered) and whether the cloud throttled it. It must be quick and safe for concurrent use.
+	// OnRequest, if set, is called for every response, retries included: class, HTTP status (0 without a response) and
+	// whether the cloud throttled the request. It must be fast and safe for concurrent use.
 	OnRequest func(class string, status int, throttled bool)
 }
 
-// Remedies are what a person can do about trouble with a cloud, each a sentence without its end.
+// Remedies are advice for trouble with a cloud, each a sentence without its end.
 type Remedies struct {
-	// Credential: none was found, or none is accepted. Permissions: one of them lacks. Audit: the credential may not list its own.
+	// Credential: no valid credential. Permissions: a missing permission. Audit: the credential may not list its own
+	// permissions.
 	Credential, Permissions, Audit string
-	// Pool: it does not exist. NoPool: no node of the cluster is of one. History: the images of a pool cannot be looked at.
+	// Pool: the pool does not exist. NoPool: no node belongs to a pool. History: the pool's images cannot be read.
 	Pool, NoPool, History string
-	// OldDisks: data disks were attached by OldDriver, which writes the model of an instance.
+	// OldDisks: disks were attached by OldDriver, which also writes the VM model.
 	OldDisks string
 }

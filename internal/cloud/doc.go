@@ -1,11 +1,9 @@
-// Package cloud is the contract between Kamino and a cloud: the values that describe machines, disks,
-// images and recipes, the calls that look at them and change them, and the few errors that a caller can
-// act on. It decides nothing and talks to nobody.
+// Package cloud is the contract between Kamino and a cloud: values for machines, disks, images and recipes, calls, and
+// errors. The package decides nothing and does no I/O.
 //
-// Every call returns at once and may be repeated at any time. A look (Pool, Instance, Snapshot, Image,
-// Images, Preflight, RecipeChange) never changes anything. An Ensure call starts what is missing and
-// reports the state that it found; the caller asks again until the state is the one it wants. Deleting
-// what is not there is not an error.
+// Every call returns at once and may be repeated. A look (Pool, Instance, Snapshot, Image, Images, Preflight,
+// RecipeChange) never changes anything. An Ensure call starts missing work and reports the current state; callers
+// repeat the call until the state is as wanted. Deleting a missing object is no error.
 //
-// Package cloudtest holds the suite that every implementation passes.
+// Package cloudtest has the conformance suite for all implementations.
 package cloud

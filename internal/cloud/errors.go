@@ -7,47 +7,47 @@ import (
 	"time"
 )
 
-// Kind says what a caller can do about an error.
+// Kind says how a caller can handle an error.
 type Kind string
 
 const (
-	// NotFound: the thing that was asked for does not exist.
+	// NotFound: the requested object does not exist.
 	NotFound Kind = "NotFound"
-	// Conflict: the world is not as the call assumed, or somebody else is at it: look again.
+	// Conflict: the state differs from the caller's assumption, or another operation is running. Read again.
 	Conflict Kind = "Conflict"
-	// Unauthenticated: the credential was not accepted (wrong secret, expired token).
+	// Unauthenticated: the credential was rejected (wrong secret, expired token).
 	Unauthenticated Kind = "Unauthenticated"
-	// Denied: the credential was accepted and may not do this; the message names action and resource.
+	// Denied: the credential lacks a permission. The message names action and resource.
 	Denied Kind = "Denied"
-	// Invalid: the cloud will never take this request as it is.
+	// Invalid: the cloud will never accept the request.
 	Invalid Kind = "Invalid"
-	// QuotaExceeded: a limit of the subscription or region is used up.
+	// QuotaExceeded: a limit of the subscription or region is exhausted.
 	QuotaExceeded Kind = "QuotaExceeded"
-	// Throttled: too many requests; RetryAfter says when to come back.
+	// Throttled: too many requests. RetryAfter is when to retry.
 	Throttled Kind = "Throttled"
-	// Refused: as the thing stands now, the call would do what Kamino never does, so it was not made. Code is the
-	// reason of a Refusal and Message its sentence; the same call goes through once that is mended.
+	// Refused: the call would now do something that Kamino never does, so the call was not made. Code is the reason and
+	// Message the text of a Refusal. After the remedy the same call succeeds.
 	Refused Kind = "Refused"
-	// Unsupported: this provider cannot do that.
+	// Unsupported: the provider does not support the operation.
 	Unsupported Kind = "Unsupported"
-	// Unavailable: the cloud failed or was not reached; the same call may work later.
+	// Unavailable: the cloud failed or was unreachable. The same call may work later.
 	Unavailable Kind = "Unavailable"
 )
 
-// Error is what every provider returns.
+// Error is the error type of every provider.
 type Error struct {
 	Kind Kind
-	// Op and Resource say what was attempted on what, in the cloud's own terms.
+	// Op and Resource are the operation and its object, in the cloud's words.
 	Op       string
 	Resource string
 	// Code and Message are the cloud's own.
 	Code    string
 	Message string
-	// Refusal is what Message says as data, where what is in the way is known; nil elsewhere.
+	// Refusal is the structured form of Message; nil if unknown.
 	Refusal *Refusal
-	// RetryAfter is how long to wait, when the cloud said so.
+	// RetryAfter is the delay that the cloud requested; zero without one.
 	RetryAfter time.Duration
-	// Err is what the SDK returned, if anything.
+	// Err is the SDK's error; may be nil.
 	Err error
 }
 
@@ -68,10 +68,10 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap gives the SDK's error.
+// Unwrap returns the SDK's error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf tells the kind of an error; Unavailable for one that no provider made, "" for nil.
+// KindOf returns the kind of an error; Unavailable for errors from elsewhere, "" for nil.
 func KindOf(err error) Kind {
 	if err == nil {
 		return ""
@@ -83,10 +83,10 @@ func KindOf(err error) Kind {
 	return Unavailable
 }
 
-// Is tells whether the error is of the kind.
+// Is reports whether the error is of the kind.
 func Is(err error, kind Kind) bool { return KindOf(err) == kind }
 
-// RetryAfter is the delay that the cloud asked for, or zero.
+// RetryAfter returns the delay that the cloud requested; zero without one.
 func RetryAfter(err error) time.Duration {
 	var e *Error
 	if errors.As(err, &e) {

@@ -1,29 +1,29 @@
 package cloud
 
-// Hold is how an instance stands to what its pool does by itself: shrinks, replaces, rotates.
+// Hold is the protection of an instance from its pool's automatic actions: scale-in, replacement, rotation.
 type Hold struct {
-	// Held tells that the pool leaves the instance alone, whoever saw to that.
+	// Held is true if the pool leaves the instance alone, for any reason.
 	Held bool
-	// Token is how the instance stands, in the provider's own words and at most MaxToken bytes: what Unhold brings back.
-	// Unheld where nothing holds it. Empty where the pool does nothing by itself that could be held off.
+	// Token is the state for Unhold in the provider's own words, with at most MaxToken bytes. Unheld without
+	// protection. Empty if the pool has no automatic actions.
 	Token string
-	// Lasts: what is held is not the instance, but what the pool keeps for it, such as an object of its own. That may be there when the
-	// instance is gone: then it is given back, or removed, as ever.
+	// Lasts is true if the protection belongs to an object of the pool that may outlive the instance. It is then
+	// released or removed as usual.
 	Lasts bool
 }
 
-// MaxToken is how long a token may be, in bytes: it is kept on the Node.
+// MaxToken is the largest length of a token in bytes. The token is stored on the Node.
 const MaxToken = 256
 
 const (
-	// Unheld is the token of an instance that nothing holds, in every cloud that has something to hold.
+	// Unheld is the token of an unprotected instance in every cloud.
 	Unheld = "unheld"
-	// Protected is the token of an instance that was protected from scale-in, where a cloud knows nothing finer. It is also
-	// what the versions of Kamino mean that kept no token, but whether the instance was protected.
+	// Protected is the token of an instance protected from scale-in, in clouds without finer states. Earlier versions
+	// of Kamino recorded only this.
 	Protected = "protected"
 )
 
-// Protection is the hold where a cloud knows nothing but protection from scale-in.
+// Protection returns the Hold in a cloud with only scale-in protection.
 func Protection(protected bool) Hold {
 	if protected {
 		return Hold{Held: true, Token: Protected}
@@ -31,7 +31,7 @@ func Protection(protected bool) Hold {
 	return Hold{Token: Unheld}
 }
 
-// ProtectedBy reads a token where a cloud knows nothing but protection from scale-in. Any other token is Invalid.
+// ProtectedBy parses a token in a cloud with only scale-in protection. Any other token is Invalid.
 func ProtectedBy(op string, id InstanceID, token string) (bool, error) {
 	switch token {
 	case Unheld:
@@ -42,7 +42,7 @@ func ProtectedBy(op string, id InstanceID, token string) (bool, error) {
 	return false, &Error{Kind: Invalid, Op: op, Resource: string(id), Message: "the token " + quoted(token) + " is none of this cloud's"}
 }
 
-// quoted is a token for an error, cut where it is longer than any is.
+// quoted returns a token for an error, cut to the largest length.
 func quoted(token string) string {
 	return `"` + token[:min(len(token), MaxToken)] + `"`
 }

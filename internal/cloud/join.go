@@ -8,25 +8,24 @@ import (
 	"sync"
 )
 
-// Join makes a provider of two halves, which need not be of one cloud. It brings them together by lines, and keeps what
-// never changes: a pool's line is asked for once. A version that a recipe names is deleted by nobody who goes through it.
-// As finds the powers of either half.
+// Join makes a provider from two halves, which may be of different clouds. Lines connect the halves, and a pool's line
+// is read once. The joined provider never deletes a version that a recipe names. As finds the powers of both halves.
 func Join(disks Disks, recipes Recipes) Provider {
 	return &joined{Machines: disks, Pools: recipes, disks: disks, recipes: recipes}
 }
 
-// joined is a provider of two halves.
+// joined is a provider with two halves.
 type joined struct {
 	Machines
 	Pools
 	disks   Disks
 	recipes Recipes
 
-	// lines by PoolID; molds, likewise, by the last look at the pool. A preflight looks, and so does whoever has not.
+	// lines are by PoolID. molds are by PoolID from the last read of the pool.
 	lines, molds sync.Map
 }
 
-// line is the pool's, asked for once.
+// line returns the pool's line, read once.
 func (j *joined) line(ctx context.Context, id PoolID) (Line, error) {
 	if known, found := j.lines.Load(id); found {
 		return known.(Line), nil
@@ -60,7 +59,7 @@ func (j *joined) Pool(ctx context.Context, id PoolID) (Pool, error) {
 	return pool, err
 }
 
-// mold is what a version for the pool must be like, by the last look at it.
+// mold returns the requirements for a version of the pool, from the last read.
 func (j *joined) mold(ctx context.Context, id PoolID) (Mold, error) {
 	if known, found := j.molds.Load(id); found {
 		return known.(Mold), nil
@@ -85,8 +84,8 @@ func (j *joined) BuiltFrom(id PoolID, instance Instance) string {
 	return version
 }
 
-// Preflight implements Provider. What both halves look at is looked at once. A reason that the pool has is not told
-// again of its instance; what a credential may not do is told by each half.
+// Preflight implements Provider. Both halves share one read cache. A reason of the pool is not repeated for its
+// instance, except missing permissions.
 func (j *joined) Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, error) {
 	ctx = WithinLook(ctx)
 	found, err := j.recipes.PreflightRecipe(ctx, spec)
@@ -125,7 +124,7 @@ func (j *joined) Image(ctx context.Context, ref ImageRef) (Image, error) {
 	return image.of(ref.Pool), err
 }
 
-// of fills in what Disks do not know.
+// of sets the fields that Disks do not know.
 func (i Image) of(pool PoolID) Image {
 	i.ImageRef = ImageRef{}
 	if i.Version != "" {
@@ -170,7 +169,7 @@ func (j *joined) TagImage(ctx context.Context, ref ImageRef, tags map[string]str
 	return j.disks.TagImage(ctx, at, tags)
 }
 
-// DeleteImage implements Provider. A pool that is gone has no recipe that names anything.
+// DeleteImage implements Provider. The recipe of a deleted pool names no version.
 func (j *joined) DeleteImage(ctx context.Context, ref ImageRef) error {
 	at, err := j.ref(ctx, ref)
 	if err != nil {
@@ -188,7 +187,7 @@ func (j *joined) DeleteImage(ctx context.Context, ref ImageRef) error {
 	return j.disks.DeleteImage(ctx, at)
 }
 
-// sameVersion compares two versions as clouds do: number by number.
+// sameVersion compares two versions number by number.
 func sameVersion(a, b string) bool {
 	x, y := strings.Split(a, "."), strings.Split(b, ".")
 	return slices.EqualFunc(x, y, func(m, n string) bool {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// has tells whether one of the halves has the power that joined shows in a form of its own, because the halves have it
-// by lines or each for itself.
+// has reports whether a half has a power that joined implements itself, because the power is by lines or in both
+// halves.
 func (j *joined) has(power any) (able, own bool) {
 	switch power.(type) {
 	case *Census:
@@ -25,7 +25,7 @@ func (j *joined) has(power any) (able, own bool) {
 	return able, true
 }
 
-// powerOf finds a power of a joined provider: its own form, else that of the half which has it.
+// powerOf returns a power of a joined provider: joined's own implementation, else the power of a half.
 func powerOf[Power any](j *joined) (power Power, able bool) {
 	if able, own := j.has((*Power)(nil)); own {
 		if !able {
@@ -41,7 +41,7 @@ func powerOf[Power any](j *joined) (power Power, able bool) {
 	return power, able
 }
 
-// Instances implements Census: the Recipes list, and the Disks read what each instance was built from.
+// Instances implements Census: Recipes list the instances, and Disks find the versions.
 func (j *joined) Instances(ctx context.Context, pool PoolID) ([]Instance, error) {
 	list, err := j.recipes.(Census).Instances(ctx, pool)
 	if err != nil {
@@ -73,7 +73,7 @@ func (j *joined) DropSnapshot(ctx context.Context, id string) error {
 	return j.disks.(LineShelf).DropSnapshot(ctx, id)
 }
 
-// Permissions implements Auditor: what either half needs, each once.
+// Permissions implements Auditor: the permissions of both halves, each once.
 func (j *joined) Permissions(ctx context.Context, pool PoolID) ([]Permission, error) {
 	ctx = WithinLook(ctx)
 	var all []Permission

@@ -2,9 +2,9 @@ package cloud
 
 import "context"
 
-// A trial of a joined provider is that of its Recipes, which are told the image of the version by its Disks.
+// A trial of a joined provider is a trial of its Recipes, with the version's image from its Disks.
 
-// tried is the power of the Recipes, and the spec with the image of the version.
+// tried returns the power of the Recipes, and the spec with the version's image.
 func (j *joined) tried(ctx context.Context, spec TrialSpec) (Trialist, TrialSpec, error) {
 	at, err := j.ref(ctx, spec.ImageRef)
 	if err == nil {
@@ -13,7 +13,7 @@ func (j *joined) tried(ctx context.Context, spec TrialSpec) (Trialist, TrialSpec
 	return j.recipes.(Trialist), spec, err
 }
 
-// shown is a trial with what its instances were built from, which the Disks read.
+// shown sets the versions of the trial's instances from the Disks.
 func (j *joined) shown(spec TrialSpec, trial Trial, err error) (Trial, error) {
 	for i := range trial.Instances {
 		trial.Instances[i].BuiltFrom = j.BuiltFrom(spec.Pool, trial.Instances[i])
@@ -45,7 +45,7 @@ func (j *joined) Trials(ctx context.Context, pools ...PoolID) ([]TrialSpec, erro
 	return j.recipes.(Trialist).Trials(ctx, pools...)
 }
 
-// EnsureTrial implements Trialist. Whether the version is there the Disks are asked, before anything is begun.
+// EnsureTrial implements Trialist. The Disks check the version before anything begins.
 func (j *joined) EnsureTrial(ctx context.Context, spec TrialSpec) (Trial, error) {
 	power, spec, err := j.tried(ctx, spec)
 	if err != nil {

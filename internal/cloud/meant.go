@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// Meant is the pool that a person means by a text, out of pools with their names: the one whose ID or whole name it
-// is, else the only one of whose name it is a part. Case makes no difference. The error says which are meant by it
-// where there are several, and which come nearest where there is none.
+// Meant resolves a text to a pool among pools with names: an equal ID or name, else the only name with the text as a
+// part. Case is ignored. The error lists the matches if there are several, and the most similar name if there is none.
 func Meant(text string, names map[PoolID]string) (PoolID, error) {
 	var whole, part []PoolID
 	for id, name := range names {
@@ -39,13 +38,13 @@ func Meant(text string, names map[PoolID]string) (PoolID, error) {
 	}
 }
 
-// unknownPool is the error of a text that means none of the pools.
+// unknownPool is the error for a text without a matching pool.
 type unknownPool string
 
 func (e unknownPool) Error() string { return string(e) }
 
-// Find is Meant for the pools that nodes and captures tell of. If none of these is meant, a provider with an Atlas is
-// asked for the pools beside them, which may have no nodes; and a whole ID is taken as it is.
+// Find calls Meant for the known pools. Without a match Find asks a provider's Atlas for neighbouring pools, which may
+// have no nodes. A full ID is accepted without a check.
 func Find(ctx context.Context, provider Provider, text string, known []PoolID) (PoolID, error) {
 	named := func(ids []PoolID) map[PoolID]string {
 		names := map[PoolID]string{}
@@ -73,7 +72,7 @@ func Find(ctx context.Context, provider Provider, text string, known []PoolID) (
 	return "", err
 }
 
-// maxOffered is how many pools an error offers.
+// maxOffered is the number of pools in an error.
 const maxOffered = 3
 
 func listed(ids []PoolID, names map[PoolID]string) string {
@@ -88,7 +87,7 @@ func listed(ids []PoolID, names map[PoolID]string) string {
 	return strings.Join(all, " or ")
 }
 
-// nearest is the name that has most in common with a text.
+// nearest returns the name with the most in common with a text.
 func nearest(text string, names map[PoolID]string) string {
 	var all []string
 	for _, name := range names {
@@ -99,7 +98,7 @@ func nearest(text string, names map[PoolID]string) string {
 	})
 }
 
-// common counts the pairs of neighbouring letters of b that a has, too.
+// common counts the pairs of adjacent letters of b that are also in a.
 func common(a, b string) int {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	count := 0

@@ -6,19 +6,18 @@ import (
 	"sync"
 )
 
-// OneLook makes one look of all reads under the context, up to the first write: what was read stands for whoever
-// asks the same again. It is for somebody who looks, decides and does one thing at once, and whose act would
-// otherwise ask again what was just answered. A provider may ignore it.
+// OneLook returns a context with a cache of reads, valid until the first write: a repeated read returns the cached
+// answer. Use OneLook for a caller that reads, decides and acts once. A provider may ignore the cache.
 func OneLook(ctx context.Context) context.Context {
 	return context.WithValue(ctx, lookKey{}, &Sight{seen: map[string]any{}})
 }
 
-// ContinueLook makes the reads under the context part of an earlier look. A caller that acts looks again first.
+// ContinueLook returns a context with the cache of an earlier look. A caller that acts must read again before.
 func ContinueLook(ctx context.Context, earlier *Sight) context.Context {
 	return context.WithValue(ctx, lookKey{}, earlier)
 }
 
-// WithinLook is the context if its reads are of one look already, and one of a new look otherwise.
+// WithinLook returns the context if it has a cache, else a context with a new cache.
 func WithinLook(ctx context.Context) context.Context {
 	if SightOf(ctx) != nil {
 		return ctx
@@ -26,12 +25,12 @@ func WithinLook(ctx context.Context) context.Context {
 	return OneLook(ctx)
 }
 
-// Anew has the reads under the context asked of the cloud itself, for a look that guards a write.
+// Anew returns a context without a cache, for reads that guard a write.
 func Anew(ctx context.Context) context.Context {
 	return context.WithValue(ctx, lookKey{}, (*Sight)(nil))
 }
 
-// IsAnew tells whether the reads under the context guard a write. It is for providers that remember what seldom changes.
+// IsAnew reports whether the context is from Anew. For providers that cache rarely changing data.
 func IsAnew(ctx context.Context) bool {
 	sight, set := ctx.Value(lookKey{}).(*Sight)
 	return set && sight == nil
@@ -39,19 +38,19 @@ func IsAnew(ctx context.Context) bool {
 
 type lookKey struct{}
 
-// SightOf is what was read under the context; nil if each read is one of its own. It is for providers.
+// SightOf returns the cache of the context; nil without a cache. For providers.
 func SightOf(ctx context.Context) *Sight {
 	sight, _ := ctx.Value(lookKey{}).(*Sight)
 	return sight
 }
 
-// Sight keeps what was read, until something is written. A nil one keeps nothing. It is safe for concurrent use.
+// Sight is a cache of reads until the next write. A nil Sight caches nothing. Sight is safe for concurrent use.
 type Sight struct {
 	mu   sync.Mutex
-	seen map[string]any // nil once something was written
+	seen map[string]any // nil after a write
 }
 
-// Seen is what was kept under the key.
+// Seen returns the cached answer for the key.
 func (s *Sight) Seen(key string) (answer any, found bool) {
 	if s == nil {
 		return nil, false
@@ -62,7 +61,7 @@ func (s *Sight) Seen(key string) (answer any, found bool) {
 	return answer, found
 }
 
-// Keep keeps an answer, unless something was written meanwhile.
+// Keep caches an answer, unless a write has happened meanwhile.
 func (s *Sight) Keep(key string, answer any) {
 	if s == nil {
 		return
@@ -74,7 +73,7 @@ func (s *Sight) Keep(key string, answer any) {
 	}
 }
 
-// Copy keeps what was read so far, whatever is written under the look from now on. It is for reads that the write does not concern.
+// Copy keeps what was read so far, also after writes under the look. Copy is for reads that the writes do not concern.
 func (s *Sight) Copy() *Sight {
 	if s == nil {
 		return nil
@@ -84,7 +83,7 @@ func (s *Sight) Copy() *Sight {
 	return &Sight{seen: maps.Clone(s.seen)}
 }
 
-// IsWritten reports whether something was written since the look began.
+// IsWritten reports whether a write has happened since the look began.
 func (s *Sight) IsWritten() bool {
 	if s == nil {
 		return true
@@ -94,7 +93,7 @@ func (s *Sight) IsWritten() bool {
 	return s.seen == nil
 }
 
-// Written ends the look: from now on nothing is kept.
+// Written clears the cache and disables it.
 func (s *Sight) Written() {
 	if s == nil {
 		return

@@ -2,21 +2,19 @@ package cloud
 
 import "context"
 
-// Rebuild is how far an instance is that is being built anew.
+// Rebuild is the progress of an instance's rebuild.
 type Rebuild struct {
-	// State is Pending while the cloud works on it, and Complete once the instance runs on a disk that was made
-	// from the version.
+	// State is Pending during the rebuild, and Complete once the instance runs from a disk of the version.
 	State State
-	// Trouble is the cloud's own text if its last attempt failed. Asking again has started another one.
+	// Trouble is the cloud's message if the last attempt failed. The call that returned it has started another attempt.
 	Trouble string
 }
 
-// Rebuilder is the power to build an instance anew in its place: with the pool's recipe as it is now, and an OS
-// disk made from the recipe's image. Its name, address and ID stay; what was on its OS disk is lost. It is
-// optional: a caller asks with As.
+// Rebuilder is the power to rebuild an instance in place: with the pool's current recipe and an OS disk of the recipe's
+// image. Name, address and ID stay; the OS disk's content is lost. Rebuilder is optional: use As.
 type Rebuilder interface {
-	// EnsureRebuilt starts to rebuild the instance unless it was built from the version, or is being rebuilt,
-	// and tells how far it is. Conflict, before anything is changed, if the pool's recipe does not name the
-	// version; NotFound if the instance does not exist. It does not ask the guest: cordon and drain first.
+	// EnsureRebuilt starts to rebuild the instance unless it was built from the version or is being rebuilt, and
+	// returns the progress. It returns Conflict, before any change, if the pool's recipe does not name the version, and
+	// NotFound without the instance. The guest is not asked: cordon and drain first.
 	EnsureRebuilt(ctx context.Context, id InstanceID, version string) (Rebuild, error)
 }

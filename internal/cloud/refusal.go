@@ -2,31 +2,29 @@ package cloud
 
 import "strings"
 
-// Refusal is a reason why something will not be done, found before anything was changed. Refuse makes one.
+// Refusal is a reason against an action, found before any change. Use Refuse to make a Refusal.
 type Refusal struct {
-	// Reason in one CamelCase word, from a closed set: it is shown in conditions and counted in metrics.
+	// Reason is a CamelCase word from a closed set, for conditions and metrics.
 	Reason string `json:"reason"`
-	// Message is the whole for people: what is in the way, naming the object, and what to do about it.
+	// Message is the full text for people: the obstacle with its object, and the remedy.
 	Message string `json:"message"`
-	// Remedy is what to do about it, which is the end of Message; empty where nobody can do anything, or where the
-	// refusal was not made by Refuse.
+	// Remedy is the end of Message; empty without a remedy, or if Refuse was not used.
 	Remedy string `json:"remedy,omitempty"`
-	// Obstacle is what is in the way, which is the beginning of Message.
+	// Obstacle is the beginning of Message.
 	Obstacle string `json:"-"`
 }
 
-// Refuse makes a refusal out of what is in the way and what to do about it, which are joined here and nowhere else:
-// nobody takes a sentence apart again.
+// Refuse makes a refusal from obstacle and remedy. Only Refuse joins the two texts, and no code splits a message.
 func Refuse(reason, obstacle, remedy string) Refusal {
 	return Refusal{Reason: reason, Message: join(obstacle, remedy), Remedy: remedy, Obstacle: obstacle}
 }
 
-// Error is the refusal as the error of a call that was not made.
+// Error returns the refusal as the error of a call that was not made.
 func (r Refusal) Error(op, resource string) *Error {
 	return &Error{Kind: Refused, Op: op, Resource: resource, Code: r.Reason, Message: r.Message, Refusal: &r}
 }
 
-// What is in the way: the whole sentence where it was not made of two.
+// What returns the obstacle; the whole message if there is no separate obstacle.
 func (r Refusal) What() string {
 	if r.Obstacle == "" {
 		return r.Message
@@ -34,7 +32,7 @@ func (r Refusal) What() string {
 	return r.Obstacle
 }
 
-// join puts a remedy behind a sentence. One that has a colon already takes no second one.
+// join joins obstacle and remedy. After an obstacle with a colon the separator is a semicolon.
 func join(obstacle, remedy string) string {
 	switch {
 	case remedy == "":

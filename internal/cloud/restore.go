@@ -6,26 +6,26 @@ import (
 	"fmt"
 )
 
-// Saved is what a recipe has lost, for whoever wants it back. It may hold secrets: it is shown to nobody.
+// Saved has the lost parts of a recipe, for a restoration. It may contain secrets, and must not be shown.
 type Saved struct {
-	// Backup of the RecipeChange by which it was lost.
+	// Backup is RecipeChange.Backup of the change that removed the parts.
 	Backup []byte
-	// Given is what a person gives of what no cloud gives out, by Part.String(): customData as it is before any
-	// encoding, and the protected settings of an extension as JSON.
+	// Given are parts from a person that no cloud returns, by Part.String(): customData before any encoding, and an
+	// extension's protected settings as JSON.
 	Given map[string][]byte
 }
 
-// Restorer is the power to give a recipe back what it has lost. It is optional: a caller asks with As.
+// Restorer is the power to restore lost parts of a recipe. Restorer is optional: use As.
 type Restorer interface {
-	// RestoreChange tells what giving the pool's recipe back what was saved does: the image that it named, unless that
-	// is a version of the pool's own, and each part that it lost and does not have again. What the recipe got since
-	// stays. SetRecipe carries the change out, as it does any other; its Version is empty. A part that was not saved
-	// whole, and that nobody gives, is among its Missing, and the recipe then stays without it. Invalid if the backup is
-	// none of this cloud's, or is another pool's, or what is given cannot be used. It is a look.
+	// RestoreChange plans the restoration of saved parts: the old image, unless it is a version of the pool, and each
+	// lost part. Later additions to the recipe stay. SetRecipe carries out the change; its Version is empty.
+	//
+	// A part neither saved completely nor given is in Missing, and the recipe stays without it. RestoreChange returns
+	// Invalid for a backup of another cloud or pool, or for unusable given parts. It changes nothing.
 	RestoreChange(ctx context.Context, pool PoolID, saved Saved) (RecipeChange, error)
 }
 
-// Digest tells content apart from other content without showing it.
+// Digest describes content without showing it.
 func Digest(content []byte) string {
 	sum := sha256.Sum256(content)
 	return fmt.Sprintf("%d bytes, sha256 %x", len(content), sum[:6])

@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// The atlas is an optional power: a provider without it skips its sentences.
+// Atlas is an optional power: providers without it skip these cases.
 var atlasCases = []testCase{
 	{"the atlas shows a pool once, as the IDs of its instances name it", atlasShowsPools},
 	{"the atlas changes nothing", atlasChangesNothing},
@@ -58,7 +58,7 @@ func atlasReadsIDs(t *testing.T, s suite) {
 			t.Errorf("%q is read as pool %s", text, id)
 		}
 	}
-	// What follows an ID makes it none, or another pool's where names may go on like that.
+	// A longer text is no ID, or the ID of another pool if names may be longer.
 	longer := s.Pool + "/more"
 	if id, ok := atlas.ReadPool(string(longer)); ok && id != longer {
 		t.Errorf("%q is read as pool %s", longer, id)

@@ -40,7 +40,7 @@ func growsFromElsewhere(t *testing.T, s suite) {
 		t.Errorf("capacity %d after two refusals, want %d", have, size)
 	}
 	must(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
-	// Whoever lost the answer and asks again is told to look, and gets no second instance.
+	// A repeated call after a lost answer is a conflict, and adds no second instance.
 	wantError(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1), cloud.Conflict)
 	s.until(t, "grown", func() bool { return s.capacity(t) == size+1 })
 }

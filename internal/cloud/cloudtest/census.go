@@ -9,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// The census is an optional power: a provider without it skips its sentences.
+// Census is an optional power: providers without it skip these cases.
 var censusCases = []testCase{
 	{"a census shows each instance once, as a look at it does", censusShowsInstances},
 	{"a census shows which version an instance was built from", censusShowsVersions},
@@ -18,7 +18,7 @@ var censusCases = []testCase{
 	{"a pool whose next instance would be of an image too many does not grow, until an old one is rebuilt", tooManyImages},
 }
 
-// census lists the pool's instances by ID, in lower case if case means nothing.
+// census lists the pool's instances by ID.
 func (s suite) census(t *testing.T) map[cloud.InstanceID]cloud.Instance {
 	t.Helper()
 	listed := map[cloud.InstanceID]cloud.Instance{}
@@ -43,7 +43,7 @@ func (s suite) lister(t *testing.T) cloud.Census {
 	return lister
 }
 
-// listed finds an instance however its ID is written.
+// listed finds an instance by its ID in any spelling.
 func (s suite) listed(all map[cloud.InstanceID]cloud.Instance, id cloud.InstanceID) (cloud.Instance, bool) {
 	for other, m := range all {
 		if s.p.SameInstance(other, id) {
@@ -66,13 +66,13 @@ func censusShowsInstances(t *testing.T, s suite) {
 		}
 		want := got(s.p.Instance(t.Context(), id))(t)
 		want.ID, want.BuiltFrom = have.ID, s.p.BuiltFrom(s.Pool, want)
-		if want.Pool == "" { // not every cloud's instance says whose it is
+		if want.Pool == "" { // not every cloud's instance names its pool
 			want.Pool = s.Pool
 		}
 		if have.Power == cloud.PowerUnknown {
 			want.Power = have.Power
 		}
-		if !have.CreatedAt.IsZero() && have.CreatedAt.Before(want.CreatedAt) { // when it was asked for
+		if !have.CreatedAt.IsZero() && have.CreatedAt.Before(want.CreatedAt) { // the time of the request
 			want.CreatedAt = have.CreatedAt
 		}
 		if diff := cmp.Diff(want, have); diff != "" {
@@ -114,7 +114,7 @@ func censusOfNoPool(t *testing.T, s suite) {
 	wantError(t, err, cloud.NotFound)
 }
 
-// tooManyImages grows the pool by an instance of each version, as far as its cloud allows.
+// tooManyImages grows the pool by an instance of each version, up to the cloud's limit.
 func tooManyImages(t *testing.T, s suite) {
 	limit := s.lister(t).MaxImages(s.Pool)
 	if limit == 0 {
@@ -152,7 +152,7 @@ func tooManyImages(t *testing.T, s suite) {
 	if !able {
 		return
 	}
-	for _, id := range s.Instances { // all those of the first image
+	for _, id := range s.Instances { // all instances of the first image
 		s.until(t, "rebuilt", func() bool {
 			return got(rebuilder.EnsureRebuilt(t.Context(), id, last))(t).State == cloud.Complete
 		})

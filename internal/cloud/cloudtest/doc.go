@@ -1,7 +1,7 @@
-// Package cloudtest is the conformance suite that every cloud.Provider passes: each sentence of the
-// contract in package cloud is at least one test here. A provider's own tests call Run with a Harness
-// that knows how to make a fresh pool in its cloud, or in a simulation of it.
+// Package cloudtest is the conformance suite for every cloud.Provider. Each sentence of the contract in package cloud
+// has at least one test here. A provider's tests call Run with a Harness that makes a fresh pool in the cloud or in a
+// simulation.
 //
-// The suite judges only what the contract says. It waits by looking again after Harness.Advance, so many
-// times and no more, and never by the wall clock.
+// The suite checks only the contract. It waits by repeated reads after Harness.Advance, a limited number of times, and
+// never by the wall clock.
 package cloudtest

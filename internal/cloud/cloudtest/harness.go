@@ -8,43 +8,42 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Harness is one provider with one fresh pool: capturable, held by nothing, at least two running instances,
-// no image version yet, room for at least one instance more. Fields are needed unless they say otherwise.
+// Harness is a provider with a fresh pool: capturable, unprotected, with at least two running instances, no versions,
+// and room for another instance. Fields are required unless documented as optional.
 type Harness struct {
 	Provider cloud.Provider
 	Pool     cloud.PoolID
 	// Instances of the pool, two or more, all running.
 	Instances []cloud.InstanceID
-	// Missing is the well-formed ID of an instance of the pool that does not exist.
+	// Missing is the well-formed ID of a missing instance of the pool.
 	Missing cloud.InstanceID
-	// Advance lets some time pass, so that long work may have moved on.
+	// Advance lets time pass, so that long operations make progress.
 	Advance func(t testing.TB)
-	// Looks is how often the suite looks, with an Advance between, before it gives up; 400 if zero.
+	// Looks is the number of reads, with an Advance between, before the suite gives up. Zero means 400.
 	Looks int
-	// Node is what the Node of an instance of the pool says of itself. Optional: by default its provider ID alone.
+	// Node returns the values of an instance's Node. Optional; default: only the provider ID.
 	Node func(t testing.TB, id cloud.InstanceID) cloud.NodeValues
-	// FoldsCase tells that IDs which differ only in case name the same instance.
+	// FoldsCase is true if IDs that differ only in case are equal.
 	FoldsCase bool
-	// List names the instances that the pool has now. Optional: without it, what a grown pool's new
-	// instances are built from is not tested.
+	// List returns the current instances of the pool. Optional; without List the versions of new instances are not
+	// tested.
 	List func(t testing.TB) []cloud.InstanceID
-	// Generalize does to a running instance's disk what the cloud demands of an image's source. Optional.
+	// Generalize prepares a running instance's disk as the cloud requires for an image. Optional.
 	Generalize func(t testing.TB, id cloud.InstanceID)
-	// PowerOffGuest makes a running instance's guest switch itself off. Optional: without it, that way of
-	// stopping is not tested.
+	// PowerOffGuest powers off a running instance from the guest. Optional; without it such a power-off is not tested.
 	PowerOffGuest func(t testing.TB, id cloud.InstanceID)
-	// SetUpgrades makes the pool's own policy one by which the cloud changes running instances with each write of
-	// the pool, or one by which it never does. Optional: for a cloud that has no such policy.
+	// SetUpgrades sets the pool's policy for writes: update running instances automatically, or never. Optional, for
+	// clouds without such a policy.
 	SetUpgrades func(t testing.TB, automatic bool)
-	// Crowd leaves no room in the cloud for an instance more than there are, and Bind has the credential, or the cloud, refuse to
-	// remove instances. Optional: without them, what the preflight says of a donor that does not return is not tested.
+	// Crowd uses up the cloud's room for instances. Bind makes the credential or the cloud refuse removals. Optional;
+	// without these the preflight for a replaced donor is not tested.
 	Crowd, Bind func(t testing.TB)
-	// Apart tells that versions are tried beside the pool only, in a cloud that tells nobody beforehand whether there is room.
+	// Apart is true if trials are outside the pool only, and room is unknown beforehand.
 	Apart bool
 }
 
-// Run runs the whole suite, one subtest for each sentence. It calls fresh once in each, with that
-// subtest's t: fresh may call t.Parallel, t.Cleanup or t.Skip.
+// Run runs all cases as subtests. Run calls fresh once in each subtest with its t. fresh may call t.Parallel, t.Cleanup
+// or t.Skip.
 func Run(t *testing.T, fresh func(t *testing.T) Harness) {
 	for _, c := range slices.Concat(lookCases, memberCases, instanceCases, holdCases, snapshotCases, imageCases, recipeCases, capacityCases, upgradeCases, restoreCases, censusCases, shelfCases, atlasCases, rebuildCases, removeCases, trialCases) {
 		t.Run(c.sentence, func(t *testing.T) {
@@ -60,22 +59,22 @@ func Run(t *testing.T, fresh func(t *testing.T) Harness) {
 	}
 }
 
-// testCase is one sentence of the contract.
+// testCase tests one sentence of the contract.
 type testCase struct {
 	sentence string
 	run      func(t *testing.T, s suite)
 }
 
-// suite is what a test works on: a is the donor, b the instance that nothing may happen to.
+// suite has the inputs of a case: a is the donor, and b must stay unchanged.
 type suite struct {
 	Harness
 	p    cloud.Provider
 	a, b cloud.InstanceID
-	// publishes, if set, makes versions in place of the provider.
+	// publishes, if set, makes versions instead of the provider.
 	publishes func(t *testing.T, versions ...string)
 }
 
-// until looks until done, and ends the test if that takes too many looks.
+// until repeats done, and fails the test after too many reads.
 func (s suite) until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for range s.Looks {
@@ -95,7 +94,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// got is must for a call that returns a value.
+// got is must for a call with a result.
 func got[T any](v T, err error) func(t *testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()
@@ -104,7 +103,7 @@ func got[T any](v T, err error) func(t *testing.T) T {
 	}
 }
 
-// wantError demands an error of the kind, made as the contract says.
+// wantError requires an error of the kind, in the form of the contract.
 func wantError(t *testing.T, err error, kind cloud.Kind) {
 	t.Helper()
 	if err == nil {
@@ -121,7 +120,7 @@ var kinds = []cloud.Kind{
 	cloud.QuotaExceeded, cloud.Throttled, cloud.Refused, cloud.Unsupported, cloud.Unavailable,
 }
 
-// checkError checks that an error is one that a caller can act on and a person can read.
+// checkError checks that callers can handle the error and people can read it.
 func checkError(t *testing.T, err error) {
 	t.Helper()
 	var e *cloud.Error

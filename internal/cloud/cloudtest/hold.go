@@ -26,7 +26,7 @@ func (s suite) hold(t *testing.T, id cloud.InstanceID) cloud.Hold {
 	return got(s.p.HoldOf(t.Context(), id))(t)
 }
 
-// wantHold demands that an instance stands to its pool as it does by the token.
+// wantHold requires that the protection of an instance matches the token.
 func (s suite) wantHold(t *testing.T, id cloud.InstanceID, token string, held bool) {
 	t.Helper()
 	if have := s.hold(t, id); token != "" && (have.Token != token || have.Held != held) {
@@ -67,7 +67,7 @@ func heldBefore(t *testing.T, s suite) {
 	s.wantHold(t, s.a, before.Token, true)
 	must(t, s.p.Unhold(t.Context(), s.a, before.Token))
 	s.wantHold(t, s.a, before.Token, true)
-	// Somebody took it away meanwhile: it is given back as it was all the same.
+	// The protection was removed meanwhile; Unhold restores the recorded state.
 	must(t, s.p.Unhold(t.Context(), s.a, free))
 	s.wantHold(t, s.a, free, false)
 	must(t, s.p.Unhold(t.Context(), s.a, before.Token))
@@ -141,7 +141,7 @@ func strangeToken(t *testing.T, s suite) {
 		wantError(t, s.p.Unhold(t.Context(), s.a, strange), cloud.Invalid)
 		s.wantHeld(t, s.a, before.Token)
 	}
-	must(t, s.p.Unhold(t.Context(), s.a, cloud.Unheld)) // which every provider takes
+	must(t, s.p.Unhold(t.Context(), s.a, cloud.Unheld)) // every provider accepts Unheld
 	wantError(t, s.p.Hold(t.Context(), s.a, "?"), cloud.Invalid)
 	s.wantHold(t, s.a, before.Token, false)
 }

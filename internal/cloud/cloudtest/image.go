@@ -23,8 +23,8 @@ var imageCases = []testCase{
 	{"the version that the recipe names is not deleted", imageInUse},
 }
 
-// ensureImage makes a version from a snapshot, waits for it, and checks every answer on the way. It is absent
-// while what must be there first is made, or when another kind of storage must be used; then it begins anew.
+// ensureImage makes a version from a snapshot, waits for it, and checks every answer. The version is absent while
+// prerequisites are made, or before a retry with another kind of storage.
 func (s suite) ensureImage(t *testing.T, version string, from cloud.Snapshot) cloud.Image {
 	t.Helper()
 	spec := cloud.ImageSpec{ImageRef: s.ref(version), SnapshotID: from.ID, Tags: tags()}
@@ -48,7 +48,7 @@ func (s suite) ensureImage(t *testing.T, version string, from cloud.Snapshot) cl
 	return have
 }
 
-// publish takes the donor through a capture up to a complete version, and leaves it stopped.
+// publish captures the donor to complete versions, and leaves the donor stopped.
 func (s suite) publish(t *testing.T, versions ...string) {
 	t.Helper()
 	if s.publishes != nil {
@@ -80,7 +80,7 @@ func imageCompletes(t *testing.T, s suite) {
 	}
 }
 
-// imageSeen: likewise.
+// imageSeen is snapshotSeen for versions.
 func imageSeen(t *testing.T, s suite) {
 	from := s.snapshot(t)
 	spec := cloud.ImageSpec{ImageRef: s.ref(firstVersion), SnapshotID: from.ID, Tags: tags()}
@@ -88,7 +88,7 @@ func imageSeen(t *testing.T, s suite) {
 		got(s.p.EnsureImage(t.Context(), spec))(t)
 		have := got(s.p.Image(t.Context(), s.ref(firstVersion)))(t)
 		if have.State == cloud.Absent {
-			return false // what must be there first is made
+			return false // prerequisites are made
 		}
 		if diff := cmp.Diff(tags(), have.Tags); diff != "" {
 			t.Errorf("it is %q; its tags: %s", have.State, diff)
@@ -103,7 +103,7 @@ func imageOnce(t *testing.T, s suite) {
 	done := s.ensureImage(t, firstVersion, from)
 	spec.Tags = map[string]string{cloud.TagBuiltFrom: "another"}
 	s.deleteSnapshot(t, theSnapshot)
-	// The snapshot is gone, and still nothing but the version's own state matters.
+	// The snapshot is deleted, and only the version's own state matters.
 	again := got(s.p.EnsureImage(t.Context(), spec))(t)
 	if diff := cmp.Diff(done, again); diff != "" {
 		t.Errorf("asking again changed a complete version: %s", diff)

@@ -64,7 +64,7 @@ func sameInstance(t *testing.T, s suite) {
 	}
 }
 
-// stop stops an instance, and checks every answer on the way.
+// stop stops an instance, and checks every answer.
 func (s suite) stop(t *testing.T, id cloud.InstanceID) {
 	t.Helper()
 	s.until(t, "stopped", func() bool {
@@ -81,7 +81,7 @@ func (s suite) stop(t *testing.T, id cloud.InstanceID) {
 	s.wantPower(t, id, cloud.PowerStopped)
 }
 
-// start starts an instance, and checks every answer on the way.
+// start starts an instance, and checks every answer.
 func (s suite) start(t *testing.T, id cloud.InstanceID) {
 	t.Helper()
 	s.until(t, "running", func() bool {

@@ -22,7 +22,7 @@ var lookCases = []testCase{
 	{"a pool shows itself and its recipe", poolShowsItself},
 }
 
-// view is everything that looks can tell.
+// view has the results of all looks.
 type view struct {
 	Pool      cloud.Pool
 	Instances []cloud.Instance
@@ -38,7 +38,7 @@ const (
 	theSnapshot   = "capture-of-a"
 )
 
-// look looks at everything.
+// look calls all looks.
 func (s suite) look(t *testing.T) view {
 	t.Helper()
 	ctx, ref := t.Context(), s.ref(firstVersion)
@@ -87,7 +87,7 @@ func (s suite) looksChangeNothing(t *testing.T) {
 
 func looksOfFreshPool(t *testing.T, s suite) {
 	s.looksChangeNothing(t)
-	// What the very first look made would be in both of the looks that were compared.
+	// A change by the very first look would be in both results.
 	v := s.look(t)
 	if len(v.Images) > 0 || v.Image.State != cloud.Absent || v.Snapshot.State != cloud.Absent || v.Pool.Recipe.Version != "" {
 		t.Errorf("looking made something: %+v", v)
@@ -170,7 +170,7 @@ func poolShowsItself(t *testing.T, s suite) {
 	}
 }
 
-// upper changes the case of everything but the scheme, which no cloud provider of Kubernetes varies.
+// upper changes the case of an ID except its scheme. No cloud provider of Kubernetes varies the scheme.
 func upper(id cloud.InstanceID) cloud.InstanceID {
 	scheme, rest, found := strings.Cut(string(id), ":")
 	if !found {

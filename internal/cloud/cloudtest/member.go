@@ -19,7 +19,7 @@ var memberCases = []testCase{
 	{"telling pools changes nothing, the values included", poolsChangeNothing},
 }
 
-// node is what the Node of an instance says.
+// node returns the values of an instance's Node.
 func (s suite) node(t *testing.T, id cloud.InstanceID) cloud.NodeValues {
 	t.Helper()
 	if s.Node == nil {
@@ -28,7 +28,7 @@ func (s suite) node(t *testing.T, id cloud.InstanceID) cloud.NodeValues {
 	return s.Node(t, id)
 }
 
-// poolOf asks about one node that belongs to a pool.
+// poolOf returns the pool of a node with a pool.
 func (s suite) poolOf(t *testing.T, id cloud.InstanceID) cloud.PoolID {
 	t.Helper()
 	found := got(s.p.PoolsOf(t.Context(), []cloud.NodeValues{s.node(t, id)}))(t)
@@ -50,7 +50,7 @@ func poolOfNode(t *testing.T, s suite) {
 	if !s.FoldsCase {
 		return
 	}
-	// One lock per pool holds only if every way to write an instance leads to one way to write its pool.
+	// The lock per pool requires one spelling of the pool for all spellings of an instance.
 	for _, id := range []cloud.InstanceID{upper(s.a), cloud.InstanceID(strings.ToLower(string(s.a)))} {
 		node := s.node(t, s.a)
 		node.ProviderID = id
@@ -61,7 +61,7 @@ func poolOfNode(t *testing.T, s suite) {
 	}
 }
 
-// strangers are provider IDs that no pool's node has.
+// strangers are provider IDs of no pool's node.
 func (s suite) strangers() []cloud.InstanceID {
 	return []cloud.InstanceID{"", "nonsense", "kind://docker/kind/worker", s.a + "/and/more", cloud.InstanceID(s.Pool)}
 }
@@ -86,7 +86,7 @@ func poolsInOrder(t *testing.T, s suite) {
 	add := func(node cloud.NodeValues, pool cloud.PoolID) {
 		nodes, want = append(nodes, node), append(want, pool)
 	}
-	for round := range 20 { // more than fit into any cloud's request
+	for round := range 20 { // more than one request of any cloud
 		for _, stranger := range s.strangers() {
 			add(s.node(t, s.Instances[round%len(s.Instances)]), s.Pool)
 			add(cloud.NodeValues{ProviderID: stranger}, "")

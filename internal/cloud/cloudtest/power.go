@@ -6,8 +6,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Powers are the optional interfaces that a provider may implement: what a decorator of providers is asked about, one
-// after the other.
+// Powers returns the optional interfaces of providers, for tests of decorators.
 func Powers() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[cloud.Census](), reflect.TypeFor[cloud.Auditor](), reflect.TypeFor[cloud.Rebuilder](),

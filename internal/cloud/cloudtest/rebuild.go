@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Rebuilding is an optional power: a provider without it skips its sentences.
+// Rebuilding is an optional power: providers without it skip these cases.
 var rebuildCases = []testCase{
 	{"EnsureRebuilt is repeated until complete, and the instance runs what the version holds", rebuilds},
 	{"rebuilding what was built from the version does nothing", rebuildsOnce},
@@ -25,7 +25,7 @@ func (s suite) rebuilder(t *testing.T) cloud.Rebuilder {
 	return rebuilder
 }
 
-// rebuild drives instance a to its end, and checks each answer on the way.
+// rebuild rebuilds instance a, and checks each answer.
 func (s suite) rebuild(t *testing.T, version string) {
 	t.Helper()
 	s.until(t, "rebuilt", func() bool {
@@ -58,8 +58,7 @@ func rebuilds(t *testing.T, s suite) {
 	}
 }
 
-// rebuildsOnce: an instance that was rebuilt is stopped, which a second rebuild would undo at once and a look
-// would not.
+// rebuildsOnce checks that repeated calls start no second rebuild.
 func rebuildsOnce(t *testing.T, s suite) {
 	rebuilder := s.rebuilder(t)
 	s.publish(t, firstVersion)

@@ -30,7 +30,7 @@ func (s suite) change(t *testing.T, version string, removeBootstrap bool) cloud.
 	return got(s.p.RecipeChange(t.Context(), s.ref(version), removeBootstrap))(t)
 }
 
-// promote points the pool at a version.
+// promote changes the pool's recipe to a version.
 func (s suite) promote(t *testing.T, version string, removeBootstrap bool) cloud.RecipeChange {
 	t.Helper()
 	change := s.change(t, version, removeBootstrap)
@@ -44,7 +44,7 @@ func (s suite) recipe(t *testing.T) cloud.Recipe {
 	return got(s.p.Pool(t.Context(), s.Pool))(t).Recipe
 }
 
-// wantRecipe checks that the recipe is as the change wants it.
+// wantRecipe checks that the recipe matches the change.
 func (s suite) wantRecipe(t *testing.T, change cloud.RecipeChange) {
 	t.Helper()
 	recipe := s.recipe(t)
@@ -137,7 +137,7 @@ func setRecipeKeeps(t *testing.T, s suite) {
 	}
 }
 
-// withoutBootstrap skips a test where there is nothing to remove.
+// withoutBootstrap skips a test if there is no bootstrap to remove.
 func (s suite) withoutBootstrap(t *testing.T) {
 	t.Helper()
 	if len(s.change(t, firstVersion, true).Removes) == 0 {

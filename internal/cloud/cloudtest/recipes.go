@@ -9,25 +9,22 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// RecipesHarness is the half of the recipes with a fresh pool whose machines and images are somebody else's. Of the
-// Harness, Provider is left empty.
+// RecipesHarness is a harness for Recipes with a fresh pool, without Disks. Provider of the Harness is empty.
 type RecipesHarness struct {
 	Harness
 	Recipes cloud.Recipes
-	// ImageID is the ID by which a recipe names a version of the pool's line, whether or not the version is there. It
-	// ends with the version.
+	// ImageID returns the ID of a version in recipes, whether the version exists or not. The ID ends with the version.
 	ImageID func(version string) string
-	// Publish makes complete versions, which a recipe may name from then on, and leaves the instances as they are.
+	// Publish makes complete versions, and does not change instances.
 	Publish func(t testing.TB, versions ...string)
-	// Look looks at an instance, as whoever has it does.
+	// Look returns an instance from the cloud.
 	Look func(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error)
 }
 
-// ofDisks are sentences that speak of recipes among others, and that need more of the disks than a look.
+// ofDisks are cases that need more of Disks than a look.
 var ofDisks = []string{"a hold outlives a stop", "an instance that is off and held is removed", "a snapshot outlives the instance that it was made of"}
 
-// RunRecipes runs what the suite says of Recipes and of their powers, with disks of nobody's that tell of instances and
-// versions, and can do nothing.
+// RunRecipes runs the cases about Recipes and their powers, with stub Disks that only report instances and versions.
 func RunRecipes(t *testing.T, fresh func(t *testing.T) RecipesHarness) {
 	looks := slices.DeleteFunc(slices.Clone(lookCases), func(c testCase) bool {
 		return !slices.Contains([]string{"looks change nothing in a fresh pool", "looks change nothing in a pool with history",
@@ -44,57 +41,57 @@ func RunRecipes(t *testing.T, fresh func(t *testing.T) RecipesHarness) {
 			}
 			line, err := h.Recipes.Line(t.Context(), h.Pool)
 			must(t, err)
-			told := &teller{h: h, line: line}
-			h.Provider = cloud.Join(told, h.Recipes)
+			disks := &stubDisks{h: h, line: line}
+			h.Provider = cloud.Join(disks, h.Recipes)
 			c.run(t, suite{Harness: h.Harness, p: h.Provider, a: h.Instances[0], b: h.Instances[1], publishes: func(t *testing.T, versions ...string) {
 				t.Helper()
 				h.Publish(t, versions...)
-				told.versions = append(told.versions, versions...)
+				disks.versions = append(disks.versions, versions...)
 			}})
 		})
 	}
 }
 
-// teller is disks that can do nothing but tell what there is.
-type teller struct {
+// stubDisks is a stub of Disks that only reports existing objects.
+type stubDisks struct {
 	h        RecipesHarness
 	line     cloud.Line
 	versions []string
 }
 
-func (d *teller) SameInstance(a, b cloud.InstanceID) bool {
+func (d *stubDisks) SameInstance(a, b cloud.InstanceID) bool {
 	return a == b || d.h.FoldsCase && strings.EqualFold(string(a), string(b))
 }
 
-func (d *teller) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
+func (d *stubDisks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 	return d.h.Look(ctx, id)
 }
 
-func (d *teller) EnsureStopped(context.Context, cloud.InstanceID) (cloud.Power, error) {
-	return cloud.PowerUnknown, notTold("stop an instance")
+func (d *stubDisks) EnsureStopped(context.Context, cloud.InstanceID) (cloud.Power, error) {
+	return cloud.PowerUnknown, disksUnsupported("stop an instance")
 }
 
-// EnsureStarted finds the instance running: nobody stops one.
-func (d *teller) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+// EnsureStarted reports the instance, which is always running.
+func (d *stubDisks) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	have, err := d.h.Look(ctx, id)
 	return have.Power, err
 }
 
-func (d *teller) Snapshot(_ context.Context, _ cloud.InstanceID, name string) (cloud.Snapshot, error) {
+func (d *stubDisks) Snapshot(_ context.Context, _ cloud.InstanceID, name string) (cloud.Snapshot, error) {
 	return cloud.Snapshot{Name: name}, nil
 }
 
-func (d *teller) EnsureSnapshot(context.Context, cloud.SnapshotSpec) (cloud.Snapshot, error) {
-	return cloud.Snapshot{}, notTold("make a snapshot")
+func (d *stubDisks) EnsureSnapshot(context.Context, cloud.SnapshotSpec) (cloud.Snapshot, error) {
+	return cloud.Snapshot{}, disksUnsupported("make a snapshot")
 }
 
-func (d *teller) DeleteSnapshot(context.Context, cloud.InstanceID, string) error {
-	return notTold("delete a snapshot")
+func (d *stubDisks) DeleteSnapshot(context.Context, cloud.InstanceID, string) error {
+	return disksUnsupported("delete a snapshot")
 }
 
-func (d *teller) ImageID(ref cloud.LineRef) string { return d.h.ImageID(ref.Version) }
+func (d *stubDisks) ImageID(ref cloud.LineRef) string { return d.h.ImageID(ref.Version) }
 
-func (d *teller) VersionOf(line cloud.Line, image string) (version string, latest bool) {
+func (d *stubDisks) VersionOf(line cloud.Line, image string) (version string, latest bool) {
 	all := strings.TrimSuffix(d.h.ImageID(firstVersion), firstVersion)
 	if d.h.FoldsCase {
 		image, all = strings.ToLower(image), strings.ToLower(all)
@@ -106,16 +103,16 @@ func (d *teller) VersionOf(line cloud.Line, image string) (version string, lates
 	return version, false
 }
 
-func (d *teller) Latest(context.Context, cloud.Line, string) (string, error) { return "", nil }
+func (d *stubDisks) Latest(context.Context, cloud.Line, string) (string, error) { return "", nil }
 
-func (d *teller) Image(_ context.Context, ref cloud.LineRef) (cloud.Image, error) {
+func (d *stubDisks) Image(_ context.Context, ref cloud.LineRef) (cloud.Image, error) {
 	if !slices.Contains(d.versions, ref.Version) {
 		return cloud.Image{Version: ref.Version}, nil
 	}
 	return cloud.Image{Version: ref.Version, ID: d.h.ImageID(ref.Version), State: cloud.Complete, Percent: 100}, nil
 }
 
-func (d *teller) Images(ctx context.Context, line cloud.Line) ([]cloud.Image, error) {
+func (d *stubDisks) Images(ctx context.Context, line cloud.Line) ([]cloud.Image, error) {
 	var list []cloud.Image
 	for _, version := range d.versions {
 		image, err := d.Image(ctx, cloud.LineRef{Line: line, Version: version})
@@ -127,22 +124,22 @@ func (d *teller) Images(ctx context.Context, line cloud.Line) ([]cloud.Image, er
 	return list, nil
 }
 
-func (d *teller) EnsureImage(context.Context, cloud.VersionSpec) (cloud.Image, error) {
-	return cloud.Image{}, notTold("make an image version")
+func (d *stubDisks) EnsureImage(context.Context, cloud.VersionSpec) (cloud.Image, error) {
+	return cloud.Image{}, disksUnsupported("make an image version")
 }
 
-func (d *teller) TagImage(context.Context, cloud.LineRef, map[string]string) error {
-	return notTold("tag an image version")
+func (d *stubDisks) TagImage(context.Context, cloud.LineRef, map[string]string) error {
+	return disksUnsupported("tag an image version")
 }
 
-func (d *teller) DeleteImage(context.Context, cloud.LineRef) error {
-	return notTold("delete an image version")
+func (d *stubDisks) DeleteImage(context.Context, cloud.LineRef) error {
+	return disksUnsupported("delete an image version")
 }
 
-func (d *teller) PreflightDisk(context.Context, cloud.DiskSpec) ([]cloud.Refusal, error) {
+func (d *stubDisks) PreflightDisk(context.Context, cloud.DiskSpec) ([]cloud.Refusal, error) {
 	return nil, nil
 }
 
-func notTold(op string) error {
+func disksUnsupported(op string) error {
 	return &cloud.Error{Kind: cloud.Unsupported, Op: op, Message: "these disks only tell what there is"}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Removing is an optional power: a provider without it skips its sentences.
+// Removing is an optional power: providers without it skip these cases.
 var removeCases = []testCase{
 	{"EnsureRemoved is repeated until the instance is gone, and its pool is meant to have one node fewer", removes},
 	{"removing takes one place from the pool, however often it is asked for", removesOnce},
@@ -28,7 +28,7 @@ func (s suite) remover(t *testing.T) cloud.Remover {
 	return remover
 }
 
-// remove drives instance a to its end, and checks each answer on the way.
+// remove removes instance a, and checks each answer.
 func (s suite) remove(t *testing.T) {
 	t.Helper()
 	remover := s.remover(t)
@@ -54,7 +54,7 @@ func removes(t *testing.T, s suite) {
 		t.Errorf("the pool is meant to have %d nodes, of %d before", have, size)
 	}
 	if s.List != nil {
-		// Nothing is made in its stead, now or a while later.
+		// No replacement is created, now or later.
 		for range 20 {
 			s.Advance(t)
 		}
@@ -107,7 +107,7 @@ func removesNothing(t *testing.T, s suite) {
 	}
 }
 
-// snapshotOutlives: the image is made long after the donor is gone.
+// snapshotOutlives makes the image after the removal of the donor.
 func snapshotOutlives(t *testing.T, s suite) {
 	s.remover(t)
 	made := s.snapshot(t)
@@ -118,7 +118,7 @@ func snapshotOutlives(t *testing.T, s suite) {
 	s.ensureImage(t, firstVersion, made)
 }
 
-// thought is the preflight of a capture that removes its donor, or grows the pool first, or neither.
+// thought returns the preflight of a capture that removes its donor, grows the pool first, or neither.
 func (s suite) thought(t *testing.T, removes, grows bool) []cloud.Refusal {
 	t.Helper()
 	found := got(s.p.Preflight(t.Context(), cloud.PreflightSpec{Pool: s.Pool, Instance: s.a, Version: firstVersion, Removes: removes, Grows: grows}))(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Giving back what a recipe lost is an optional power: a provider without it skips its sentences.
+// Restoring is an optional power: providers without it skip these cases.
 var restoreCases = []testCase{
 	{"RestoreChange tells what comes back, and changes nothing", restoreIsLook},
 	{"SetRecipe gives a recipe back what it lost, and may be repeated", restores},
@@ -21,8 +21,7 @@ var restoreCases = []testCase{
 	{"running instances are not changed by a restored recipe", restoreSparesInstances},
 }
 
-// lose promotes the first version, and gives what the recipe lost by that, with what a person gives of it: content
-// that is fit for any part.
+// lose promotes the first version, and returns the lost parts with given content that is valid for any part.
 func (s suite) lose(t *testing.T) (restorer cloud.Restorer, saved cloud.Saved, removed []cloud.Part) {
 	t.Helper()
 	restorer, able := cloud.As[cloud.Restorer](s.p)
@@ -43,7 +42,7 @@ func restoreIsLook(t *testing.T, s suite) {
 	restorer, saved, removed := s.lose(t)
 	before := s.recipe(t)
 	change := got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)
-	own := was.Version != "" || was.Latest // going back to a version of the pool's own is a rollback's
+	own := was.Version != "" || was.Latest // returning to a version of the pool is a rollback
 	if change.Pool != s.Pool || change.Version != "" || change.From != before.Image || change.Done != (own && len(removed) == 0) {
 		t.Errorf("what would come back is %+v", change)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// The shelf is an optional power: a provider without it skips its sentences.
+// Shelf is an optional power: providers without it skip these cases.
 var shelfCases = []testCase{
 	{"the shelf shows each owned snapshot once, by its Prototype's name", shelfShowsSnapshots},
 	{"the shelf does not show a snapshot without an owner", shelfLeavesStrangers},
@@ -28,7 +28,7 @@ func (s suite) shelf(t *testing.T) cloud.Shelf {
 	return shelf
 }
 
-// owned are the tags of a snapshot of a Prototype.
+// owned returns the tags of a Prototype's snapshot.
 func owned(prototype, uid string) map[string]string {
 	return map[string]string{cloud.TagPrototype: prototype, cloud.TagUID: uid, cloud.TagBuiltFrom: "node-a"}
 }
@@ -42,7 +42,7 @@ func (s suite) shelve(t *testing.T) {
 	s.ensureSnapshot(t, cloud.SnapshotSpec{Name: "somebody-elses", Instance: s.a, Tags: map[string]string{cloud.TagBuiltFrom: "node-a"}})
 }
 
-// onShelf lists the shelf by name.
+// onShelf lists the snapshots by name.
 func (s suite) onShelf(t *testing.T, pools ...cloud.PoolID) []cloud.Snapshot {
 	t.Helper()
 	all := got(s.shelf(t).Snapshots(t.Context(), pools...))(t)
@@ -57,9 +57,9 @@ func shelfShowsSnapshots(t *testing.T, s suite) {
 	for _, name := range []string{"pool-2026.01.08", "pool-2026.01.09"} {
 		want = append(want, got(s.p.Snapshot(t.Context(), s.a, name))(t))
 	}
-	have := s.onShelf(t, s.Pool, s.Pool) // the same place twice is one place
+	have := s.onShelf(t, s.Pool, s.Pool) // a repeated place is one place
 	for i := range min(len(have), len(want)) {
-		if strings.EqualFold(have[i].ID, want[i].ID) { // clouds write IDs in more than one case
+		if strings.EqualFold(have[i].ID, want[i].ID) { // clouds vary the case of IDs
 			have[i].ID = want[i].ID
 		}
 	}

@@ -44,7 +44,7 @@ func (s suite) ensureSnapshot(t *testing.T, spec cloud.SnapshotSpec) cloud.Snaps
 	return have
 }
 
-// snapshot takes the donor through generalize, stop and snapshot.
+// snapshot generalizes, stops and snapshots the donor.
 func (s suite) snapshot(t *testing.T) cloud.Snapshot {
 	t.Helper()
 	if s.Generalize != nil {
@@ -54,7 +54,7 @@ func (s suite) snapshot(t *testing.T) cloud.Snapshot {
 	return s.ensureSnapshot(t, cloud.SnapshotSpec{Name: theSnapshot, Instance: s.a, Tags: tags()})
 }
 
-// deleteSnapshot deletes a snapshot and waits until it is gone.
+// deleteSnapshot deletes a snapshot and waits for the end.
 func (s suite) deleteSnapshot(t *testing.T, name string) {
 	t.Helper()
 	must(t, s.p.DeleteSnapshot(t.Context(), s.a, name))
@@ -116,7 +116,7 @@ func snapshotLeavesInstance(t *testing.T, s suite) {
 	}
 }
 
-// snapshotSeen: who looks right behind the request must not take what it made for nothing, or for somebody else's.
+// snapshotSeen checks that a look right after the request shows the snapshot with its tags.
 func snapshotSeen(t *testing.T, s suite) {
 	s.stop(t, s.a)
 	made := got(s.p.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: theSnapshot, Instance: s.a, Tags: tags()}))(t)
@@ -129,7 +129,7 @@ func snapshotSeen(t *testing.T, s suite) {
 	}
 }
 
-// snapshotTaken: not in every cloud is there a moment between.
+// snapshotTaken accepts clouds without a Taken state.
 func snapshotTaken(t *testing.T, s suite) {
 	if s.Generalize != nil {
 		s.Generalize(t, s.a)

@@ -9,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Trying is an optional power: a provider without it skips its sentences.
+// Trials are an optional power: providers without it skip these cases.
 var trialCases = []testCase{
 	{"a trial that was never begun is absent, and closing or ending it changes nothing", trialOfNothing},
 	{"a trial apart builds an instance from the version and does not touch the pool", triesApart},
@@ -41,7 +41,7 @@ func trialist(t *testing.T, s suite) cloud.Trialist {
 	return power
 }
 
-// toTry is a pool with a version, and the spec of a trial of it as things are.
+// toTry publishes a version, and returns the spec of a trial in the current state.
 func toTry(t *testing.T, s suite, inPool bool) (cloud.Trialist, cloud.TrialSpec) {
 	t.Helper()
 	power := trialist(t, s)
@@ -53,7 +53,7 @@ func toTry(t *testing.T, s suite, inPool bool) (cloud.Trialist, cloud.TrialSpec)
 	return power, trialSpec(t, s, "trial-of-it", inPool)
 }
 
-// trialSpec of a trial as things are.
+// trialSpec returns the spec of a trial in the current state.
 func trialSpec(t *testing.T, s suite, name string, inPool bool) cloud.TrialSpec {
 	t.Helper()
 	pool := got(s.p.Pool(t.Context(), s.Pool))(t)
@@ -63,7 +63,7 @@ func trialSpec(t *testing.T, s suite, name string, inPool bool) cloud.TrialSpec 
 	}
 }
 
-// beginTrial drives a trial until its instance runs.
+// beginTrial begins a trial and waits until its instance runs.
 func beginTrial(t *testing.T, s suite, power cloud.Trialist, spec cloud.TrialSpec) cloud.Trial {
 	t.Helper()
 	have := got(power.EnsureTrial(t.Context(), spec))(t)
@@ -89,7 +89,7 @@ func beginTrial(t *testing.T, s suite, power cloud.Trialist, spec cloud.TrialSpe
 	return have
 }
 
-// endTrial drives a trial to its end, and looks for what is left of it.
+// endTrial ends a trial, and checks that nothing remains.
 func endTrial(t *testing.T, s suite, power cloud.Trialist, spec cloud.TrialSpec, built ...cloud.Instance) {
 	t.Helper()
 	s.until(t, "ended", func() bool {
@@ -108,7 +108,7 @@ func endTrial(t *testing.T, s suite, power cloud.Trialist, spec cloud.TrialSpec,
 	}
 }
 
-// stands is everything of the pool that a trial must leave as it was.
+// stands returns a check that the pool is unchanged.
 func stands(t *testing.T, s suite) (compare func(t *testing.T)) {
 	t.Helper()
 	before := s.look(t)
@@ -129,7 +129,7 @@ func stands(t *testing.T, s suite) (compare func(t *testing.T)) {
 	}
 }
 
-// ways are where versions can be tried: in the pool, or not.
+// ways are the places of trials: in the pool or not.
 func ways(s suite) []bool {
 	if s.Apart {
 		return []bool{false}
@@ -213,7 +213,7 @@ func triesOnce(t *testing.T, s suite) {
 			t.Errorf("closed and asked for again, it is %+v, and was %+v", again, first)
 		}
 		remover, able := cloud.As[cloud.Remover](s.p)
-		if able && inPool { // somebody takes it away
+		if able && inPool { // a stranger removes the instance
 			s.until(t, "removed", func() bool {
 				return got(remover.EnsureRemoved(t.Context(), first.Instances[0].ID))(t) == cloud.Absent
 			})
@@ -318,7 +318,7 @@ func endsOwn(t *testing.T, s suite) {
 	others := s.instances(t)
 	recipe := s.recipe(t)
 	must(t, func() error { _, err := power.EnsureTrial(t.Context(), spec); return err }())
-	// An autoscaler, while the recipe is open and once it is closed.
+	// An autoscaler grows the pool while the recipe is open, and again after closing.
 	s.until(t, "grown", func() bool {
 		return s.p.SetCapacity(t.Context(), s.Pool, spec.Capacity+1, spec.Capacity+2) == nil
 	})
@@ -400,7 +400,7 @@ func triesMissing(t *testing.T, s suite) {
 	unchanged(t)
 }
 
-// foreseen is the preflight of a trial.
+// foreseen returns the reasons of a trial's preflight.
 func foreseen(t *testing.T, s suite, power cloud.Trialist, inPool, removeBootstrap bool) []string {
 	t.Helper()
 	spec := trialSpec(t, s, "thought-of", inPool)

@@ -34,7 +34,7 @@ func listsTrials(t *testing.T, s suite) {
 			t.Errorf("of no pool, these are listed: %+v", found)
 		}
 		listed("at work", spec)
-		if inPool { // closed by whoever found it
+		if inPool { // closed by another process
 			must(t, power.CloseTrial(t.Context(), listed("open", spec)[0]))
 		}
 		endTrial(t, s, power, listed("closed", spec)[0], built.Instances...)

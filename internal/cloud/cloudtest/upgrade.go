@@ -14,8 +14,8 @@ var upgradeCases = []testCase{
 	{"a pool that would roll a new size out is refused", setCapacityWouldRoll},
 }
 
-// rolling makes the pool's own policy one that brings running instances up to each write, and gives back what
-// mends it.
+// rolling sets the pool's policy to automatic updates of running instances, and returns a function that resets the
+// policy.
 func (s suite) rolling(t *testing.T) (mend func()) {
 	t.Helper()
 	if s.SetUpgrades == nil {
@@ -28,7 +28,7 @@ func (s suite) rolling(t *testing.T) (mend func()) {
 func setRecipeWouldRoll(t *testing.T, s suite) {
 	s.publish(t, firstVersion)
 	s.start(t, s.a)
-	// The change is made while all is well: it is the write that must look.
+	// The change is made before the policy changes: the write itself must check the policy.
 	change := s.change(t, firstVersion, true)
 	if len(change.Refusals) > 0 {
 		t.Fatalf("a pool that can be pointed at a version says %+v", change.Refusals)
@@ -67,7 +67,7 @@ func setCapacityWouldRoll(t *testing.T, s suite) {
 	must(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
 }
 
-// wantRefusal demands a refusal with its reason and its sentence.
+// wantRefusal requires a refusal with reason and text.
 func wantRefusal(t *testing.T, err error) {
 	t.Helper()
 	wantError(t, err, cloud.Refused)

@@ -9,7 +9,7 @@ import (
 
 const opPoolsBeside = "PoolsBeside"
 
-// PoolsBeside implements cloud.Atlas: all pools lie in one place.
+// PoolsBeside implements cloud.Atlas. All pools are in one place.
 func (c *Recipes) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPoolsBeside, ""); err != nil || len(pools) == 0 {

@@ -7,13 +7,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// What each half's credential needs, beside what a capture changes.
+// Reads that the credential of each half needs, besides a capture's writes.
 var (
 	diskLooks   = []string{opInstance, opSnapshot, opImage, opImages, opPreflight}
 	recipeLooks = []string{opPool, opInstances, opRecipeChange, opSetCapacity, opPreflight, opHoldOf}
 )
 
-// Permissions implements cloud.LineAuditor: an action is a call of the contract by its name.
+// Permissions implements cloud.LineAuditor. An action is the name of a call.
 func (c *Disks) Permissions(ctx context.Context, line cloud.Line) ([]cloud.Permission, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPermissions, lineID(line)); err != nil {
@@ -22,7 +22,7 @@ func (c *Disks) Permissions(ctx context.Context, line cloud.Line) ([]cloud.Permi
 	return c.permissions(lineID(line), slices.Concat(diskCalls, diskLooks), ""), nil
 }
 
-// Permissions implements cloud.Auditor, likewise.
+// Permissions implements cloud.Auditor. An action is the name of a call.
 func (c *Recipes) Permissions(ctx context.Context, id cloud.PoolID) ([]cloud.Permission, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPermissions, string(id)); err != nil {

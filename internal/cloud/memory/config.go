@@ -6,85 +6,84 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Config is what a cloud is made of. The zero value is a cloud without limits that does everything at once.
+// Config is the configuration of a cloud. The zero value is a cloud without limits or delays.
 type Config struct {
-	// Now is the cloud's clock; time.Now if nil. If it goes back, the cloud stands still until it has
-	// caught up.
+	// Now is the cloud's clock; time.Now if nil. If it goes back, the cloud waits until it has caught up.
 	Now     func() time.Time
 	Latency Latency
-	// Apart makes the pools objects apart from the cloud that has the disks (Objects).
+	// Apart separates the pools from the cloud with the disks (Objects).
 	Apart bool
 	Quota Quota
-	// NoZoneStorage makes the region one without zone-redundant storage: a pool's first attempt at an
-	// image version fails for it, and EnsureImage must come back with another kind.
+	// NoZoneStorage is a region without zone-redundant storage: the first attempt at a version fails, and EnsureImage
+	// must use another kind of storage.
 	NoZoneStorage bool
-	// Instant settles what a snapshot holds when it is asked for: it is Taken while it is Pending. Else the cloud reads the disk
-	// until the snapshot is Complete, and what is written meanwhile is in the copy.
+	// Instant fixes a snapshot's content at the request: Taken is true while Pending. Otherwise the cloud reads the
+	// disk until the snapshot is Complete, and later writes are in the copy.
 	Instant bool
-	// NoHold makes the pools do nothing by themselves that an instance could be held from.
+	// NoHold makes pools without automatic actions, so that there is nothing to protect from.
 	NoHold bool
-	// MaxImages is from how many images the instances of a pool may have been built, its recipe's included; a pool
-	// whose next instance would be of one more does not grow. 0 is no limit.
+	// MaxImages is the limit of different images in a pool, including the recipe's image. At the limit the pool does
+	// not grow for another image. 0 means no limit.
 	MaxImages int
 }
 
-// Latency is how long the cloud takes for work that it reports as under way; zero is no time at all.
+// Latency is the duration of the cloud's operations; zero is instant.
 type Latency struct {
-	// Stop is from the order to power off until the instance is off.
+	// Stop is the time from the request until the instance is off.
 	Stop time.Duration
-	// GuestOff is from the guest's own power-off until the cloud shows the instance as off.
+	// GuestOff is the time from the guest's power-off until the cloud shows the instance as off.
 	GuestOff time.Duration
-	// Start is from the order to start, or from creation, until the guest has booted.
+	// Start is the time from the request or the creation until the guest has booted.
 	Start time.Duration
-	// Snapshot is until a snapshot can be used.
+	// Snapshot is the time until a snapshot is Complete.
 	Snapshot time.Duration
-	// Image is until a version is built and replicated; its percentage grows evenly with it.
+	// Image is the time until a version is built and replicated. Its percentage grows evenly.
 	Image time.Duration
-	// Delete is until a deleted snapshot or version is gone.
+	// Delete is the time until a deleted snapshot or version is gone.
 	Delete time.Duration
 }
 
-// Quota limits what there may be at one time in the whole cloud; zero is no limit.
+// Quota limits the number of objects in the whole cloud; zero means no limit.
 type Quota struct {
 	Snapshots int
 	Images    int
 	Instances int
 }
 
-// PoolSpec describes a pool to add.
+// PoolSpec describes a new pool.
 type PoolSpec struct {
 	Name string
-	// Capacity that the pool is meant to have, counted up by AddInstance where that makes it more.
+	// Capacity is the desired number of nodes. AddInstance raises it if necessary.
 	Capacity int64
-	// MaxSize is the largest capacity; 0 for one that the cloud does not know.
+	// MaxSize is the largest capacity; 0 if unknown to the cloud.
 	MaxSize  int64
 	Location string
 	Traits   map[string]string
-	// Image that the recipe names at first; "generic" if empty.
+	// Image is the recipe's first image; "generic" if empty.
 	Image string
 	// Latest makes the recipe name the pool's own definition instead.
 	Latest bool
-	// Bootstrap names what prepares a generic image on each new node, such as "customData".
+	// Bootstrap names the parts that prepare a generic image on each new node, for example "customData".
 	Bootstrap []string
-	// Unreadable names the part of Bootstrap that the cloud never gives out.
+	// Unreadable names the parts of Bootstrap that the cloud never returns.
 	Unreadable []string
-	// Extensions names what else the recipe holds and always keeps.
+	// Extensions names the other parts of the recipe, which always stay.
 	Extensions []string
-	// Owner is who else writes the recipe.
+	// Owner is another tool that owns the recipe.
 	Owner string
 	// DiskGB is the size of the OS disk; 30 if zero.
 	DiskGB   int32
 	Refusals []cloud.Refusal
 }
 
-// VersionSpec describes an image version that was there before Kamino looked.
+// VersionSpec describes an existing version for AddVersion.
 type VersionSpec struct {
 	Version string
 	Tags    map[string]string
-	// CreatedAt; now if zero.
+	// CreatedAt is the creation time; now if zero.
 	CreatedAt time.Time
-	// ExcludedFromLatest hides the version from a recipe that names the definition.
+	// ExcludedFromLatest hides the version from a recipe with the pool's definition.
 	ExcludedFromLatest bool
-	// State; Complete if Absent.
+	// State is the state of the version; Complete if Absent.
 	State cloud.State
 }

@@ -8,13 +8,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Recipes that are elsewhere, such as Cluster API's, have somebody else make their machines here, and name images by this cloud's own
-// words, which are their IDs.
+// Recipes elsewhere, for example of Cluster API, build machines here and name images by this cloud's IDs.
 
 var _ cloud.ImageNames = (*Disks)(nil)
 
-// Build makes a machine that runs, from an image as NativeImage names it, unless there is one of that name. Whose it is only whoever
-// asked for it knows.
+// Build makes a running machine from an image in the form of NativeImage, unless a machine of the name exists. The
+// machine has no owner here.
 func (c *Disks) Build(name, image string) cloud.InstanceID {
 	defer c.enter()()
 	id := cloud.InstanceID(machinePrefix + strings.ToLower(name))
@@ -24,7 +23,7 @@ func (c *Disks) Build(name, image string) cloud.InstanceID {
 	return id
 }
 
-// Discard removes a machine that was made by Build. It tells whether there was one.
+// Discard removes a machine made by Build, and reports whether it existed.
 func (c *Disks) Discard(id cloud.InstanceID) bool {
 	defer c.enter()()
 	m, ok := c.lookup(id)
@@ -34,7 +33,7 @@ func (c *Disks) Discard(id cloud.InstanceID) bool {
 	return ok
 }
 
-// NativeImage implements cloud.ImageNames. What names no version of a line is taken for an image that was there before.
+// NativeImage implements cloud.ImageNames. Any other text is treated as an existing image.
 func (c *Disks) NativeImage(ctx context.Context, place, image string) (string, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opImage, image); err != nil {

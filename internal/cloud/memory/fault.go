@@ -9,41 +9,40 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Call is one call that went through a Faulty. Those that do no I/O (SameInstance, PoolName) are
-// not counted.
+// Call is a call through a Faulty. Calls without I/O (SameInstance, PoolName) are not counted.
 type Call struct {
 	// Index counts from 0.
 	Index int
 	// Op is the method's name.
 	Op string
-	// Resource is what the call is about: an instance's or pool's ID, a snapshot's name, a version.
+	// Resource is the object of the call: an instance or pool ID, a snapshot's name, or a version.
 	Resource string
-	// Writes tells that the call can change something.
+	// Writes is true if the call can change something.
 	Writes bool
 }
 
-// Outcome is what becomes of a call. The zero value lets it pass.
+// Outcome is the fate of a call. The zero value passes the call.
 type Outcome struct {
-	// Err is returned in place of the call's own result; nil returns that.
+	// Err replaces the call's own result, unless nil.
 	Err error
-	// Crash ends the process instead: the call panics with the value Crash.
+	// Crash ends the process: the call panics with the value Crash.
 	Crash bool
-	// After lets the call have its effect first.
+	// After lets the call take effect first.
 	After bool
 }
 
 type crash struct{}
 
-// Crash is what a call panics with when the process is to end there. A harness recovers it by RunUntilCrash.
+// Crash is the panic value of a crashed call. RunUntilCrash recovers it.
 var Crash any = crash{}
 
-// Pass lets the call be.
+// Pass passes the call.
 func Pass() Outcome { return Outcome{} }
 
-// FailBefore loses the call on its way to the cloud: nothing is done.
+// FailBefore loses the request: nothing is done.
 func FailBefore(kind cloud.Kind) Outcome { return Outcome{Err: injected(kind)} }
 
-// FailAfter loses the answer: all is done, and the caller does not know.
+// FailAfter loses the answer: the call takes effect, but the caller gets an error.
 func FailAfter(kind cloud.Kind) Outcome { return Outcome{Err: injected(kind), After: true} }
 
 // CrashBefore ends the process before the call.
@@ -52,7 +51,7 @@ func CrashBefore() Outcome { return Outcome{Crash: true} }
 // CrashAfter ends the process after the call.
 func CrashAfter() Outcome { return Outcome{Crash: true, After: true} }
 
-// Throttle refuses the call and names the delay after which to come back.
+// Throttle throttles the call with a delay for the retry.
 func Throttle(after time.Duration) Outcome {
 	return Outcome{Err: &cloud.Error{
 		Kind: cloud.Throttled, Code: "TooManyRequests", Message: "injected: too many requests", RetryAfter: after,
@@ -63,7 +62,7 @@ func injected(kind cloud.Kind) error {
 	return &cloud.Error{Kind: kind, Code: "Injected", Message: "injected fault"}
 }
 
-// RunUntilCrash runs something and tells whether it ended by Crash. Any other panic goes on.
+// RunUntilCrash calls run and reports whether run ended by Crash. Other panics continue.
 func RunUntilCrash(run func()) (crashed bool) {
 	defer func() {
 		r := recover()
@@ -75,7 +74,7 @@ func RunUntilCrash(run func()) (crashed bool) {
 	return false
 }
 
-// Faulty is a provider that loses calls. Safe for concurrent use if Inject is.
+// Faulty is a provider that loses calls. Faulty is safe for concurrent use if Inject is.
 type Faulty struct {
 	losingTrials
 	provider cloud.Provider
@@ -96,7 +95,7 @@ var (
 	_ cloud.Trialist  = (*Faulty)(nil)
 )
 
-// NewFaulty puts inject between a caller and a provider; nil lets every call pass and only counts.
+// NewFaulty wraps a provider with inject. A nil inject passes and counts all calls.
 func NewFaulty(provider cloud.Provider, inject func(Call) Outcome) *Faulty {
 	f := &Faulty{provider: provider}
 	f.losingTrials = losingTrials{f}
@@ -104,14 +103,14 @@ func NewFaulty(provider cloud.Provider, inject func(Call) Outcome) *Faulty {
 	return f
 }
 
-// Inject decides from now on what becomes of each call; nil lets every one pass. Calls are counted on.
+// Inject replaces the function that decides about calls; nil passes all. The count continues.
 func (f *Faulty) Inject(inject func(Call) Outcome) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.inject = inject
 }
 
-// Calls lists what went through so far, lost or not.
+// Calls returns all calls so far, lost or not.
 func (f *Faulty) Calls() []Call {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -130,7 +129,7 @@ func (f *Faulty) next(op, resource string, writes bool) Outcome {
 	return inject(call)
 }
 
-// kind of a call: what can change something, what looks, and what is asked once in a cloud.OneLook, as real providers do.
+// kind of a call: a write, a read, or a read that is cached in a cloud.OneLook, as real providers do.
 type kind int
 
 const (
@@ -154,7 +153,7 @@ func through[T any](ctx context.Context, f *Faulty, op, resource string, of kind
 	return result, err
 }
 
-// kept is an answer of a look.
+// kept is a cached answer.
 type kept[T any] struct {
 	result T
 	err    error
@@ -178,7 +177,7 @@ func lossy[T any](f *Faulty, op, resource string, writes bool, do func() (T, err
 	return zero, attributed(outcome.Err, op, resource)
 }
 
-// attributed gives an injected error the call that it hit, without changing the value that others may hold.
+// attributed returns a copy of an injected error with the operation and the resource of the call.
 func attributed(err error, op, resource string) error {
 	var e *cloud.Error
 	if !errors.As(err, &e) || e.Op != "" {

@@ -6,7 +6,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// SameInstance passes: it does no I/O.
+// SameInstance passes, because it does no I/O.
 func (f *Faulty) SameInstance(a, b cloud.InstanceID) bool { return f.provider.SameInstance(a, b) }
 
 // PoolsOf may be lost.
@@ -14,10 +14,10 @@ func (f *Faulty) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud
 	return through(ctx, f, opPoolsOf, "", looks, func() ([]cloud.Membership, error) { return f.provider.PoolsOf(ctx, nodes) })
 }
 
-// PoolName passes: it does no I/O.
+// PoolName passes, because it does no I/O.
 func (f *Faulty) PoolName(id cloud.PoolID) string { return f.provider.PoolName(id) }
 
-// BuiltFrom passes: it does no I/O.
+// BuiltFrom passes, because it does no I/O.
 func (f *Faulty) BuiltFrom(pool cloud.PoolID, instance cloud.Instance) string {
 	return f.provider.BuiltFrom(pool, instance)
 }
@@ -126,10 +126,10 @@ func (f *Faulty) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int6
 	return err
 }
 
-// Decorated implements cloud.Decorator: of the powers below cloud.As shows those that the provider behind has.
+// Decorated implements cloud.Decorator. cloud.As returns only the powers of the wrapped provider.
 func (f *Faulty) Decorated() cloud.Provider { return f.provider }
 
-// behind is a power as the provider has it that may be lost.
+// behind returns a power of the wrapped provider.
 func behind[Power any](f *Faulty) Power {
 	power, _ := cloud.As[Power](f.provider)
 	return power
@@ -177,7 +177,7 @@ func (f *Faulty) DropSnapshot(ctx context.Context, id string) error {
 	return err
 }
 
-// PoolsBeside implements cloud.Atlas, and may be lost. Within one look it answers for the pools' recipes, too.
+// PoolsBeside implements cloud.Atlas; the request or answer may be lost. Within one look, PoolsBeside caches the recipes.
 func (f *Faulty) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
 	all, err := through(ctx, f, opPoolsBeside, "", looks, func() ([]cloud.PoolID, error) { return behind[cloud.Atlas](f).PoolsBeside(ctx, pools...) })
 	for _, id := range all {
@@ -188,12 +188,12 @@ func (f *Faulty) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]clou
 	return all, err
 }
 
-// ReadPool passes: it does no I/O.
+// ReadPool passes, because it does no I/O.
 func (f *Faulty) ReadPool(text string) (cloud.PoolID, bool) {
 	return behind[cloud.Atlas](f).ReadPool(text)
 }
 
-// MaxImages passes: it does no I/O.
+// MaxImages passes, because it does no I/O.
 func (f *Faulty) MaxImages(pool cloud.PoolID) int {
 	return behind[cloud.Census](f).MaxImages(pool)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// losingTrials are the calls of cloud.Trialist, as a Faulty loses them.
+// losingTrials implements cloud.Trialist for Faulty.
 type losingTrials struct{ f *Faulty }
 
 // PreflightTrial implements cloud.Trialist, and may be lost.

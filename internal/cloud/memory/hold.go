@@ -6,7 +6,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// HoldOf looks at an instance's protection from scale-in.
+// HoldOf returns an instance's protection from scale-in.
 func (c *Recipes) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opHoldOf, string(id)); err != nil {
@@ -19,17 +19,17 @@ func (c *Recipes) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, 
 	return cloud.Protection(m.protected), nil
 }
 
-// Hold is done when it returns.
+// Hold takes effect at once.
 func (c *Recipes) Hold(ctx context.Context, id cloud.InstanceID, token string) error {
 	return c.protect(ctx, opHold, id, token, func(bool) bool { return true })
 }
 
-// Unhold is done when it returns.
+// Unhold takes effect at once.
 func (c *Recipes) Unhold(ctx context.Context, id cloud.InstanceID, token string) error {
 	return c.protect(ctx, opUnhold, id, token, func(before bool) bool { return before })
 }
 
-// protect sets an instance's protection to what is wanted of one that was protected before, or was not.
+// protect sets an instance's protection to the wanted value for its protection in the token.
 func (c *machines) protect(ctx context.Context, op string, id cloud.InstanceID, token string, wanted func(before bool) bool) error {
 	defer c.enter()()
 	if err := c.admit(ctx, op, string(id)); err != nil {

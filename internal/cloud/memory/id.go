@@ -9,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// IDs are read without regard to case, as Azure's are, and are always given out in lower case.
+// IDs ignore case, like Azure's, and are always returned in lower case.
 const (
 	poolPrefix     = "memory:///pools/"
 	instancesPart  = "/instances/"
@@ -32,17 +32,17 @@ func (c *Disks) SameInstance(a, b cloud.InstanceID) bool {
 
 func sameInstance(a, b cloud.InstanceID) bool { return strings.EqualFold(string(a), string(b)) }
 
-// lineOf is the series of images of a pool: its IDs begin as the pool's does.
+// lineOf returns the line of a pool. The IDs of the versions begin with the pool's ID.
 func lineOf(id cloud.PoolID) cloud.Line {
 	return cloud.Line{Place: poolPrefix, Name: strings.TrimPrefix(strings.ToLower(string(id)), poolPrefix)}
 }
 
 func lineID(line cloud.Line) string { return line.Place + line.Name }
 
-// machinePrefix is that of instances whose IDs name no pool.
+// machinePrefix begins the IDs of instances without a pool in the ID.
 const machinePrefix = "memory:///machines/"
 
-// isInstance tells whether an ID is one of an instance of this cloud, whether or not there is such a one.
+// isInstance reports whether an ID has the form of an instance ID of this cloud.
 func isInstance(id cloud.InstanceID) bool {
 	if name, ok := strings.CutPrefix(strings.ToLower(string(id)), machinePrefix); ok {
 		return name != "" && !strings.Contains(name, "/")
@@ -51,12 +51,12 @@ func isInstance(id cloud.InstanceID) bool {
 	return ok || isTrial(id)
 }
 
-// isTrial tells whether an ID is one of an instance that is built apart for a trial.
+// isTrial reports whether an ID belongs to a trial instance outside the pool.
 func isTrial(id cloud.InstanceID) bool {
 	return strings.HasPrefix(strings.ToLower(string(id)), trialPrefix)
 }
 
-// poolIn reads the pool from memory:///pools/POOL/instances/ID.
+// poolIn returns the pool of memory:///pools/POOL/instances/ID.
 func poolIn(id cloud.InstanceID) (cloud.PoolID, bool) {
 	rest, ok := strings.CutPrefix(strings.ToLower(string(id)), poolPrefix)
 	if !ok {
@@ -66,7 +66,7 @@ func poolIn(id cloud.InstanceID) (cloud.PoolID, bool) {
 	return poolID(name), found && name != "" && instance != "" && !strings.Contains(name+instance, "/")
 }
 
-// PoolsOf reads the pools from memory:///pools/POOL/instances/ID.
+// PoolsOf returns the pools of memory:///pools/POOL/instances/ID.
 func (c *Recipes) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPoolsOf, ""); err != nil {
@@ -85,7 +85,7 @@ func (c *Recipes) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]clou
 	return found, nil
 }
 
-// PoolOf reads the pool of one instance, for tests.
+// PoolOf returns the pool of one instance, for tests.
 func (c *pools) PoolOf(id cloud.InstanceID) (cloud.PoolID, error) {
 	if pool, ok := poolIn(id); ok {
 		return pool, nil
@@ -98,13 +98,13 @@ func (c *pools) PoolOf(id cloud.InstanceID) (cloud.PoolID, error) {
 	return "", refused(cloud.Unsupported, opPoolsOf, string(id), "ForeignInstance", message)
 }
 
-// PoolName is the last part of the ID.
+// PoolName returns the last part of the ID.
 func (c *Recipes) PoolName(id cloud.PoolID) string {
 	return strings.TrimPrefix(strings.ToLower(string(id)), poolPrefix)
 }
 
-// number is a version as the cloud compares it: three numbers, so that 2026.9.30 is before 2026.10.01
-// and 2026.01.09 is 2026.1.9.
+// number is a version as the cloud compares it: three numbers. 2026.9.30 is before 2026.10.01, and 2026.01.09 equals
+// 2026.1.9.
 type number [3]int32
 
 func parseVersion(version string) (number, bool) {

@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// Texts of a cloud that has no zone-redundant storage, and of one that fails for no reason.
+// Error texts of a region without zone-redundant storage, and of a random failure.
 const (
 	errZoneStorage = "detail:ZRS is not supported in this region"
 	errReplication = "ReplicationJobFailed: the replication of the version failed"
@@ -27,10 +27,10 @@ type image struct {
 	state   cloud.State
 	tags    map[string]string
 	err     string
-	// created is when the version was asked for; started when this attempt at it began.
+	// created is when the version was requested, and started when the current attempt began.
 	created, started time.Time
 	took             time.Duration
-	percent          int32 // where it stopped, unless Pending
+	percent          int32 // the final value unless Pending
 	zoneStorage      bool
 	excluded         bool
 	seeded           bool
@@ -46,7 +46,7 @@ func (c *shelf) findImage(line cloud.Line, n number) *image {
 	return c.images[i]
 }
 
-// version reads the number of a reference, and finds the image if there is one.
+// version parses the version of a reference, and finds the image if there is one.
 func (c *machines) version(ctx context.Context, op string, ref cloud.LineRef) (number, *image, error) {
 	resource := versionID(ref.Line, ref.Version)
 	if err := c.admit(ctx, op, resource); err != nil {
@@ -74,8 +74,8 @@ func (c *shelf) imageView(v *image) cloud.Image {
 	}
 }
 
-// Image looks at a version. One that only failed for its kind of storage counts as absent: EnsureImage
-// replaces it.
+// Image returns a version. A version that failed because of its kind of storage is absent, because EnsureImage replaces
+// it.
 func (c *Disks) Image(ctx context.Context, ref cloud.LineRef) (cloud.Image, error) {
 	defer c.enter()()
 	_, v, err := c.version(ctx, opImage, ref)
@@ -88,10 +88,10 @@ func (c *Disks) Image(ctx context.Context, ref cloud.LineRef) (cloud.Image, erro
 	return c.imageView(v), nil
 }
 
-// replaceable tells that only the kind of storage was wrong.
+// replaceable reports whether only the kind of storage was wrong.
 func (v *image) replaceable() bool { return v.state == cloud.Failed && v.err == errZoneStorage }
 
-// Images lists the line's versions.
+// Images returns the line's versions.
 func (c *Disks) Images(ctx context.Context, line cloud.Line) ([]cloud.Image, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opImages, lineID(line)); err != nil {
@@ -104,7 +104,7 @@ func (c *Disks) Images(ctx context.Context, line cloud.Line) ([]cloud.Image, err
 	return list, nil
 }
 
-// versions of a line, oldest first.
+// versions returns the versions of a line, oldest first.
 func (c *shelf) versions(line cloud.Line) []*image {
 	var list []*image
 	for _, v := range c.images {
@@ -116,8 +116,8 @@ func (c *shelf) versions(line cloud.Line) []*image {
 	return list
 }
 
-// EnsureImage builds the version on zone-redundant storage first. Where the region has none the attempt
-// fails, the next call clears it away, and the one after builds it on local storage.
+// EnsureImage builds the version on zone-redundant storage first. Without such storage the attempt fails, the next call
+// removes the failed version, and the call after uses local storage.
 func (c *Disks) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud.Image, error) {
 	defer c.enter()()
 	n, v, err := c.version(ctx, opEnsureImage, spec.LineRef)
@@ -171,8 +171,8 @@ func (c *machines) source(spec cloud.VersionSpec) (*snapshot, error) {
 	return s, nil
 }
 
-// replicate lets an attempt come to its end: soon if the storage is wrong, half-way if the cloud is to fail
-// it, else when its time is over.
+// replicate schedules the end of an attempt: early for wrong storage, half-way for an injected failure, else after its
+// duration.
 func (c *machines) replicate(v *image) {
 	if v.zoneStorage && c.config.NoZoneStorage {
 		c.after(v.took/10, func() { c.failImage(v, errZoneStorage) })
@@ -201,7 +201,7 @@ func (c *shelf) forget(v *image) {
 	c.images = slices.DeleteFunc(c.images, func(other *image) bool { return other == v })
 }
 
-// TagImage is done when it returns.
+// TagImage takes effect at once.
 func (c *Disks) TagImage(ctx context.Context, ref cloud.LineRef, tags map[string]string) error {
 	defer c.enter()()
 	_, v, err := c.version(ctx, opTagImage, ref)
@@ -247,8 +247,8 @@ func (c *Disks) DeleteImage(ctx context.Context, ref cloud.LineRef) error {
 	return nil
 }
 
-// AddVersion adds a version that was there before. An unknown pool, a version that exists or is not three
-// numbers is a mistake of the test and panics.
+// AddVersion adds an existing version. An unknown pool, an existing version or an invalid version panics, because the
+// test is wrong.
 func (c *pools) AddVersion(id cloud.PoolID, spec VersionSpec) {
 	defer c.enter()()
 	p, err := c.findPool(opImage, id)
@@ -300,7 +300,7 @@ func versionIn(line cloud.Line, image string) (version string, latest bool) {
 	return version, image == lineID(line)
 }
 
-// Latest implements cloud.Disks. All is in one location.
+// Latest implements cloud.Disks. There is only one location.
 func (c *Disks) Latest(ctx context.Context, line cloud.Line, _ string) (string, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opImages, lineID(line)); err != nil {

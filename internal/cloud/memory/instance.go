@@ -8,14 +8,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// instance is one VM with its disk.
+// instance is a VM with its disk.
 type instance struct {
 	id cloud.InstanceID
-	// owner is whoever had it built: the ID of a pool of some recipes.
+	// owner is the ID of the pool that built the instance.
 	owner cloud.PoolID
-	// stray tells that the machine itself does not say whose it is.
+	// stray is true if the instance does not name its pool.
 	stray bool
-	// diskGB is the size of its OS disk.
+	// diskGB is the size of the OS disk.
 	diskGB    int32
 	power     cloud.Power
 	protected bool
@@ -24,13 +24,13 @@ type instance struct {
 	created   time.Time
 	bootstrap []string
 	refusals  []cloud.Refusal
-	// generalized tells whether the disk was generalized since the machine last booted.
+	// generalized is true if the disk was generalized since the last boot.
 	generalized bool
 	boots       int
 	booted      time.Time
-	// rebuilding: the cloud makes its disk anew; broken: it tried and failed.
+	// rebuilding is true during a rebuild. broken is true after a failed rebuild.
 	rebuilding, broken bool
-	// removing: its pool is rid of it, and the cloud has it for a while yet.
+	// removing is true during the removal: the pool has already shrunk.
 	removing, gone bool
 }
 
@@ -46,7 +46,7 @@ func (c *machines) find(op string, id cloud.InstanceID) (*instance, error) {
 	return nil, refused(cloud.NotFound, op, string(id), "ResourceNotFound", "the instance does not exist")
 }
 
-// Instance looks at an instance.
+// Instance returns an instance.
 func (c *Disks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opInstance, string(id)); err != nil {
@@ -76,13 +76,13 @@ func (c *Recipes) MaxImages(cloud.PoolID) int {
 	return c.config.MaxImages
 }
 
-// SetMaxImages sets from how many images the instances of a pool may have been built.
+// SetMaxImages sets the limit of different images in a pool.
 func (c *machines) SetMaxImages(limit int) {
 	defer c.enter()()
 	c.config.MaxImages = limit
 }
 
-// spread counts the images that the pool's instances were built from, and what its recipe names.
+// spread counts the images of the pool's instances and of its recipe.
 func (c *pools) spread(p *pool) int {
 	seen := map[string]bool{p.recipe.image: true}
 	for _, m := range c.members(p) {
@@ -91,7 +91,7 @@ func (c *pools) spread(p *pool) int {
 	return len(seen)
 }
 
-// Instances implements cloud.Census, in the order in which the instances were made.
+// Instances implements cloud.Census, in the order of creation.
 func (c *Recipes) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opInstances, string(id)); err != nil {
@@ -108,7 +108,7 @@ func (c *Recipes) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Insta
 	return list, nil
 }
 
-// EnsureStopped orders the power off. An instance that is starting is left to it: ask again.
+// EnsureStopped requests the power-off. A starting instance continues: call again.
 func (c *Disks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opEnsureStopped, string(id)); err != nil {
@@ -125,7 +125,7 @@ func (c *Disks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.P
 	return m.power, nil
 }
 
-// EnsureStarted orders the start. An instance that is stopping is left to it: ask again.
+// EnsureStarted requests the start. A stopping instance continues: call again.
 func (c *Disks) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opEnsureStarted, string(id)); err != nil {
@@ -142,7 +142,7 @@ func (c *Disks) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.P
 	return m.power, nil
 }
 
-// start boots a machine, unless the cloud has lost the room for it: then it is off again after a while.
+// start boots a machine. With an injected failure the machine is off again after a while.
 func (c *machines) start(m *instance) {
 	to := cloud.PowerRunning
 	if n := c.failing.starts[m.id]; n > 0 {

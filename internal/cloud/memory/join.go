@@ -8,18 +8,18 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Joining is how the machines of a version become nodes. The zero value is one that is Ready when it has booted, with an
-// identity of its own, and stays so.
+// Joining is how the machines of an image become nodes. The zero value is a node that is Ready right after the boot,
+// with its own identity, and stays Ready.
 type Joining struct {
-	// Never: it boots, and no Node appears.
+	// Never: the machine boots, but no Node appears.
 	Never bool
-	// After is from the boot until the Node is there and Ready.
+	// After is the time from the boot until the Node exists and is Ready.
 	After time.Duration
-	// Twin: each machine has the identity of the disk that the version is a copy of, so that any two have the same.
+	// Twin: each machine has the identity of the source disk, so that all machines of the version are equal.
 	Twin bool
-	// Lost is from then until it is no longer Ready, for good; 0 is never.
+	// Lost is the time from then until the node is permanently unready; 0 means never.
 	Lost time.Duration
-	// Flap is how long it is Ready, and then is not, in turn; 0 is steadily.
+	// Flap is the time for which the node is alternately Ready and unready; 0 means steadily Ready.
 	Flap time.Duration
 }
 
@@ -29,13 +29,13 @@ type NodeView struct {
 	// Registered is when the Node appeared.
 	Registered time.Time
 	Ready      bool
-	// Changed is since when it is Ready, or is not.
+	// Changed is the last change of Ready.
 	Changed time.Time
-	// MachineID as systemd keeps it.
+	// MachineID is systemd's machine ID.
 	MachineID string
 }
 
-// SetJoining says how machines join that are built from an image, as a recipe names it: those that run already, too.
+// SetJoining sets how machines of an image join, including running machines. image is as in a recipe.
 func (c *machines) SetJoining(image string, how Joining) {
 	defer c.enter()()
 	if c.joining == nil {
@@ -44,7 +44,7 @@ func (c *machines) SetJoining(image string, how Joining) {
 	c.joining[image] = how
 }
 
-// Nodes lists the machines that run and have joined, in the order in which they were made.
+// Nodes returns the running machines that have joined, in the order of creation.
 func (c *machines) Nodes() []NodeView {
 	defer c.enter()()
 	var nodes []NodeView
@@ -56,7 +56,7 @@ func (c *machines) Nodes() []NodeView {
 	return nodes
 }
 
-// node is a machine as its cluster sees it at a moment; false for one that has not joined.
+// node returns a machine's node at a time; false before the machine has joined.
 func (j Joining) node(m *instance, now time.Time) (NodeView, bool) {
 	since := m.booted.Add(j.After)
 	if j.Never || m.power != cloud.PowerRunning || now.Before(since) {

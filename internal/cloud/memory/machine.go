@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// turn moves a machine's power through one state into another. Nobody turns it again before it is there.
+// turn changes a machine's power through an intermediate state. No other turn begins before the end.
 func (c *machines) turn(m *instance, through, to cloud.Power, d time.Duration) {
 	c.setPower(m, through)
 	c.after(d, func() {
@@ -22,7 +22,7 @@ func (c *machines) setPower(m *instance, p cloud.Power) {
 	m.power = p
 	switch p {
 	case cloud.PowerStarting:
-		// The guest writes to its disk from the first moment, long before the cloud calls it running.
+		// The guest writes to its disk from the first moment, long before the cloud reports it as running.
 		c.spoil(m)
 	case cloud.PowerRunning:
 		m.boots++
@@ -33,14 +33,14 @@ func (c *machines) setPower(m *instance, p cloud.Power) {
 	c.news = append(c.news, news{id: m.id, power: p})
 }
 
-// lookup is find for the test's side of the cloud, where a wrong ID is no more than a no.
+// lookup is find for the test's side: false for an unknown ID.
 func (c *machines) lookup(id cloud.InstanceID) (*instance, bool) {
 	m, err := c.find(opInstance, id)
 	return m, err == nil
 }
 
-// BootID is the guest's boot ID, a UUID as the kernel shows it, of its present or last boot. Each boot has
-// another. It is empty for an instance that does not exist or has never booted.
+// BootID returns the guest's boot ID of the current or last boot, a UUID as in the kernel. It changes with each boot.
+// It is empty for an unknown instance, or before the first boot.
 func (c *machines) BootID(id cloud.InstanceID) string {
 	defer c.enter()()
 	m, ok := c.lookup(id)
@@ -55,8 +55,8 @@ func bootID(id cloud.InstanceID, boot int) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
-// MarkGeneralized is what a generalize pod does to its machine's disk. The next boot undoes it. It tells
-// whether it could: only a running machine runs pods.
+// MarkGeneralized marks the disk as a generalize pod does. The next boot clears the mark. The result is false unless
+// the machine is running.
 func (c *machines) MarkGeneralized(id cloud.InstanceID) bool {
 	defer c.enter()()
 	m, ok := c.lookup(id)
@@ -68,7 +68,7 @@ func (c *machines) MarkGeneralized(id cloud.InstanceID) bool {
 	return true
 }
 
-// GuestPowerOff is the guest switching itself off. It tells whether it could.
+// GuestPowerOff powers the guest off from inside. The result is false unless the machine is running.
 func (c *machines) GuestPowerOff(id cloud.InstanceID) bool {
 	defer c.enter()()
 	m, ok := c.lookup(id)
@@ -80,7 +80,8 @@ func (c *machines) GuestPowerOff(id cloud.InstanceID) bool {
 	return true
 }
 
-// Reboot is the guest, or a stranger, restarting a running machine at once. It tells whether it could.
+// Reboot restarts a running machine at once, by the guest or a stranger. The result is false unless the machine is
+// running.
 func (c *machines) Reboot(id cloud.InstanceID) bool {
 	defer c.enter()()
 	m, ok := c.lookup(id)
@@ -92,7 +93,7 @@ func (c *machines) Reboot(id cloud.InstanceID) bool {
 	return true
 }
 
-// StartByStranger starts a stopped instance behind the caller's back. It tells whether it could.
+// StartByStranger starts a stopped instance by another client. The result is false unless the machine is stopped.
 func (c *machines) StartByStranger(id cloud.InstanceID) bool {
 	defer c.enter()()
 	m, ok := c.lookup(id)
@@ -104,7 +105,7 @@ func (c *machines) StartByStranger(id cloud.InstanceID) bool {
 	return true
 }
 
-// StopByStranger stops a running instance behind the caller's back. It tells whether it could.
+// StopByStranger stops a running instance by another client. The result is false unless the machine is running.
 func (c *machines) StopByStranger(id cloud.InstanceID) bool {
 	defer c.enter()()
 	m, ok := c.lookup(id)
@@ -116,8 +117,8 @@ func (c *machines) StopByStranger(id cloud.InstanceID) bool {
 	return true
 }
 
-// RemoveInstance deletes an instance, protected or not; its pool's capacity shrinks with it. It tells
-// whether there was one.
+// RemoveInstance deletes an instance in spite of protection, and shrinks its pool. It reports whether the instance
+// existed.
 func (c *pools) RemoveInstance(id cloud.InstanceID) bool {
 	defer c.enter()()
 	m, ok := c.lookup(id)
@@ -127,8 +128,8 @@ func (c *pools) RemoveInstance(id cloud.InstanceID) bool {
 	return ok
 }
 
-// ScaleIn is an autoscaler that takes the newest unprotected instance of the pool. It returns what it
-// took, or nothing if all are protected.
+// ScaleIn removes the newest unprotected instance of the pool, like an autoscaler. It returns the instance; empty if
+// all are protected.
 func (c *pools) ScaleIn(pool cloud.PoolID) cloud.InstanceID {
 	defer c.enter()()
 	for i := len(c.instances) - 1; i >= 0; i-- {
@@ -140,7 +141,7 @@ func (c *pools) ScaleIn(pool cloud.PoolID) cloud.InstanceID {
 	return ""
 }
 
-// lose takes an instance out of its pool.
+// lose removes an instance from its pool.
 func (c *pools) lose(m *instance) {
 	c.remove(m)
 	if p, err := c.findPool(opInstance, m.owner); err == nil && !m.removing {
@@ -148,7 +149,7 @@ func (c *pools) lose(m *instance) {
 	}
 }
 
-// make is the builder: whoever has a recipe has machines made by it, which are off at first.
+// make creates a machine for a pool. The machine is off at first.
 func (c *machines) make(m *instance) *instance {
 	m.power, m.created = cloud.PowerStopped, c.at
 	c.instances = append(c.instances, m)

@@ -9,33 +9,32 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Cloud is the whole of it: two halves, joined. Make one with New. Safe for concurrent use.
+// Cloud is a whole cloud of two joined halves. Use New to make a Cloud. Cloud is safe for concurrent use.
 type Cloud struct {
 	cloud.Provider
 	*machines
 	*pools
 }
 
-// Decorated implements cloud.Decorator: the powers are those of the halves.
+// Decorated implements cloud.Decorator, for the powers of the halves.
 func (c *Cloud) Decorated() cloud.Provider { return c.Provider }
 
-// Disks is the half of machines, disks and images: a series of images is a line to it, and what built a machine it
-// does not know.
+// Disks is the half with machines, disks and images. It knows lines, but no pools.
 type Disks struct{ *machines }
 
-// Recipes is the half of pools, each with its recipe. Its machines are made by the other half's builder.
+// Recipes is the half with pools and recipes. Its machines are in the other half.
 type Recipes struct{ *pools }
 
-// clockwork is the lock of all there is, the clock that it goes by, and what it tells of.
+// clockwork has the lock, the clock and the events of a cloud.
 type clockwork struct {
-	// OnPower, if set before the first call, is told of every change of an instance's power, in order and
-	// outside the cloud's lock: it may call back. PowerRunning is a boot; PowerUnknown tells that the
-	// instance is gone. It is called by whichever call finds that time has made the change due.
+	// OnPower is called for every change of an instance's power, in order and without the cloud's lock, so that it may
+	// call the cloud. Set it before the first call. PowerRunning means a boot, and PowerUnknown that the instance is
+	// gone.
 	OnPower func(id cloud.InstanceID, p cloud.Power)
 
 	mu  sync.Mutex
 	now func() time.Time
-	// at is the time of what happens now: the injected time, or that of the timer that is running.
+	// at is the current time: the injected time, or the time of the running timer.
 	at     time.Time
 	timers []timer
 
@@ -43,7 +42,7 @@ type clockwork struct {
 	delivering bool
 }
 
-// credential is what the caller may not do.
+// credential has the forbidden calls.
 type credential struct {
 	*clockwork
 	forbidden map[string]bool
@@ -56,14 +55,14 @@ type shelf struct {
 	lines  map[cloud.Line]*lineState
 }
 
-// machines is what the half of the disks has.
+// machines has the state of the Disks half.
 type machines struct {
 	*clockwork
 	credential
 	shelf
 
 	config Config
-	// apart tells that what is built is built for somebody whose pools these machines know nothing of.
+	// apart is true if machines are built for pools of another cloud.
 	apart bool
 
 	instances []*instance
@@ -76,15 +75,15 @@ type machines struct {
 	joining map[string]Joining
 }
 
-// lineState is what there is of a line beside its images.
+// lineState is the state of a line apart from its images.
 type lineState struct {
-	// defined tells whether its image definition exists.
+	// defined is true if the image definition exists.
 	defined bool
-	// localStorage tells that zone-redundant storage was tried and is not to be had.
+	// localStorage is true after zone-redundant storage has failed.
 	localStorage bool
 }
 
-// pools is what the half of the recipes has.
+// pools has the state of the Recipes half.
 type pools struct {
 	*machines
 	all    []*pool
@@ -118,7 +117,7 @@ type news struct {
 	power cloud.Power
 }
 
-// New makes an empty cloud.
+// New returns an empty cloud.
 func New(config Config) *Cloud {
 	if config.Now == nil {
 		config.Now = time.Now
@@ -134,10 +133,10 @@ func New(config Config) *Cloud {
 	return made
 }
 
-// Disks is its half of machines, disks and images, for recipes that are elsewhere.
+// Disks returns the half with machines, disks and images, for other Recipes.
 func (c *Cloud) Disks() *Disks { return &Disks{c.machines} }
 
-// Recipes is its half of pools and recipes, for disks that are elsewhere: they must have been made of this one's machines.
+// Recipes returns the half with pools and recipes, for other Disks with the same machines.
 func (c *Cloud) Recipes() cloud.Recipes {
 	if c.apart {
 		return &Objects{pools: c.pools}
@@ -145,7 +144,7 @@ func (c *Cloud) Recipes() cloud.Recipes {
 	return &Recipes{c.pools}
 }
 
-// line is what there is of a line.
+// line returns the state of a line.
 func (c *shelf) line(line cloud.Line) *lineState {
 	if c.lines[line] == nil {
 		c.lines[line] = &lineState{}
@@ -153,11 +152,11 @@ func (c *shelf) line(line cloud.Line) *lineState {
 	return c.lines[line]
 }
 
-// Settle lets happen what is due by now, as every other call does first. A test that only moves the
-// clock calls it to hear of boots.
+// Settle executes all due events, as every other call does first. Tests that only move the clock call it to receive
+// boots.
 func (c *clockwork) Settle() { c.enter()() }
 
-// enter locks the cloud and brings it up to date. The function that it returns unlocks and spreads the news.
+// enter locks the cloud and executes due events. The returned function unlocks and delivers events.
 func (c *clockwork) enter() (leave func()) {
 	c.mu.Lock()
 	c.settle()
@@ -182,8 +181,7 @@ func (c *clockwork) settle() {
 	}
 }
 
-// after does something in d, or at once. Of two that are due at the same time the one asked for first
-// happens first.
+// after calls do after d, or at once. Calls due at the same time run in the order of their requests.
 func (c *clockwork) after(d time.Duration, do func()) {
 	if d <= 0 {
 		do()
@@ -197,8 +195,7 @@ func (c *clockwork) after(d time.Duration, do func()) {
 	c.timers = slices.Insert(c.timers, i, t)
 }
 
-// deliver tells the news in order. A call made from within OnPower only adds to it: the call on the
-// outside is still telling.
+// deliver calls OnPower for all events in order. A nested call only adds events, because the outer call continues.
 func (c *clockwork) deliver() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -226,7 +223,7 @@ func (c *machines) record(by Actor, kind, resource string) {
 	c.effects = append(c.effects, Effect{At: c.at, By: by, Kind: kind, Resource: resource})
 }
 
-// Names of the calls, as Faulty counts them and Forbid refuses them.
+// Names of the calls, for Faulty and Forbid.
 const (
 	opInstance       = "Instance"
 	opInstances      = "Instances"
@@ -261,7 +258,7 @@ const (
 	opPermissions    = "Permissions"
 )
 
-// phrases say in an error what was attempted.
+// phrases are the operations in error texts.
 var phrases = map[string]string{
 	opInstance:       "look at instance",
 	opInstances:      "list instances of",
@@ -303,7 +300,7 @@ func refused(kind cloud.Kind, op, resource, code, message string) error {
 	return &cloud.Error{Kind: kind, Op: phrases[op], Resource: resource, Code: code, Message: message}
 }
 
-// admit refuses a call whose context is over or that the credential may not make.
+// admit refuses a call with an ended context or without permission.
 func (c *credential) admit(ctx context.Context, op, resource string) error {
 	if err := ctx.Err(); err != nil {
 		return &cloud.Error{Kind: cloud.Unavailable, Op: phrases[op], Resource: resource, Message: err.Error(), Err: err}

@@ -10,18 +10,18 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// PoolAnnotation tells on a Node which pool of Objects it belongs to.
+// PoolAnnotation on a Node names its pool of Objects.
 const PoolAnnotation = "memory/pool"
 
-// linesPlace is where the images of Objects' pools are kept.
+// linesPlace is the place of images of Objects' pools.
 const linesPlace = "memory:///lines/"
 
-// Objects are recipes apart from the cloud that has the disks, as on Cluster API: a pool is an object with a revision, a
-// Node's annotation tells which, and neither an instance's ID nor the instance itself says anything of it. The image
-// that a recipe names is the ID that the Disks give it. What an instance was built from the Disks must read.
+// Objects are Recipes apart from the cloud of the disks, as with Cluster API: a pool is an object with a revision, and
+// a Node's annotation names its pool. Instances do not name their pool or version. The image of a recipe is an ID from
+// the Disks.
 type Objects struct{ *pools }
 
-// lineOf is the series of images of a pool.
+// lineOf returns the line of a pool.
 func (c *pools) lineOf(id cloud.PoolID) cloud.Line {
 	line := lineOf(id)
 	if c.apart {
@@ -30,7 +30,7 @@ func (c *pools) lineOf(id cloud.PoolID) cloud.Line {
 	return line
 }
 
-// instanceID names an instance that is to be built for a pool.
+// instanceID returns the ID of a new instance of a pool.
 func (c *pools) instanceID(id cloud.PoolID, name string) cloud.InstanceID {
 	if c.apart {
 		return cloud.InstanceID(machinePrefix + lineOf(id).Name + "-" + strings.ToLower(name))
@@ -38,7 +38,7 @@ func (c *pools) instanceID(id cloud.PoolID, name string) cloud.InstanceID {
 	return instanceID(id, name)
 }
 
-// toldBy is the version that an instance says it is built from.
+// toldBy returns the version that an instance reports.
 func (c *pools) toldBy(p *pool) string {
 	if c.apart {
 		return ""
@@ -64,7 +64,7 @@ func (c *Objects) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]clou
 	return found, nil
 }
 
-// PoolName is the last part of the ID.
+// PoolName returns the last part of the ID.
 func (c *Objects) PoolName(id cloud.PoolID) string { return lineOf(id).Name }
 
 // Line implements cloud.Recipes.
@@ -72,7 +72,7 @@ func (c *Objects) Line(ctx context.Context, id cloud.PoolID) (cloud.Line, error)
 	return (&Recipes{c.pools}).Line(ctx, id)
 }
 
-// Pool tells of an object. Which version its image is it cannot say.
+// Pool returns a pool without its recipe's version.
 func (c *Objects) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPool, string(id)); err != nil {
@@ -90,7 +90,7 @@ func (c *Objects) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec)
 	return (&Recipes{c.pools}).PreflightRecipe(ctx, spec)
 }
 
-// edition is what an object's backup holds: the whole object, with the revision that it was read at.
+// edition is the content of an object's backup, with the revision of the read.
 type edition struct {
 	Pool     cloud.PoolID `json:"pool"`
 	Revision int64        `json:"revision"`
@@ -126,7 +126,7 @@ func (c *Objects) RecipeChange(ctx context.Context, to cloud.Target, removeBoots
 	return change, err
 }
 
-// SetRecipe writes an object under its revision: whoever wrote it in between wins.
+// SetRecipe writes an object at its revision, and loses against a concurrent write.
 func (c *Objects) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
 	defer c.enter()()
 	resource := string(change.Pool)
@@ -166,7 +166,7 @@ func (c *Objects) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 	return nil
 }
 
-// written tells whether somebody wrote the object since the change was made from it.
+// written reports whether the object was written since the change was made.
 func (c *Objects) written(p *pool, change cloud.RecipeChange) bool {
 	var seen edition
 	if change.Backup != nil {
@@ -180,22 +180,22 @@ func (c *Objects) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int
 	return (&Recipes{c.pools}).SetCapacity(ctx, id, from, to)
 }
 
-// HoldOf looks at an annotation of the machine's object.
+// HoldOf reads an annotation of the machine's object.
 func (c *Objects) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
 	return (&Recipes{c.pools}).HoldOf(ctx, id)
 }
 
-// Hold is done when it returns.
+// Hold takes effect at once.
 func (c *Objects) Hold(ctx context.Context, id cloud.InstanceID, token string) error {
 	return (&Recipes{c.pools}).Hold(ctx, id, token)
 }
 
-// Unhold is done when it returns.
+// Unhold takes effect at once.
 func (c *Objects) Unhold(ctx context.Context, id cloud.InstanceID, token string) error {
 	return (&Recipes{c.pools}).Unhold(ctx, id, token)
 }
 
-// Instances implements cloud.Census. The objects of the machines say whose they are.
+// Instances implements cloud.Census. The machines' objects name their pool.
 func (c *Objects) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
 	list, err := (&Recipes{c.pools}).Instances(ctx, id)
 	for i := range list {
@@ -207,7 +207,7 @@ func (c *Objects) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Insta
 // MaxImages implements cloud.Census.
 func (c *Objects) MaxImages(pool cloud.PoolID) int { return (&Recipes{c.pools}).MaxImages(pool) }
 
-// imageByID is what a recipe's image names; nil if there is none.
+// imageByID returns the image of a recipe's ID; nil if there is none.
 func (c *shelf) imageByID(id string) *image {
 	if i := slices.IndexFunc(c.images, func(v *image) bool { return v.id == id }); i >= 0 {
 		return c.images[i]

@@ -17,9 +17,9 @@ type pool struct {
 	capacity int64
 	refusals []cloud.Refusal
 	recipe   recipe
-	// next is the number of the next instance; numbers are never used twice.
+	// next is the number of the next instance. Numbers are never reused.
 	next int
-	// rolls tells that the pool's policy brings running instances up to each write.
+	// rolls is true if the pool's policy updates running instances at each write.
 	rolls bool
 	// revision counts the writes of a pool that is an object (Objects).
 	revision int64
@@ -36,8 +36,7 @@ func (c *pools) findPool(op string, id cloud.PoolID) (*pool, error) {
 	return nil, refused(cloud.NotFound, op, string(id), "ResourceNotFound", "the pool does not exist")
 }
 
-// AddPool adds a pool without instances and returns its ID. A second pool of the same name is a mistake of
-// the test and panics.
+// AddPool adds a pool without instances and returns its ID. A duplicate name panics, because the test is wrong.
 func (c *pools) AddPool(spec PoolSpec) cloud.PoolID {
 	defer c.enter()()
 	id := poolID(spec.Name)
@@ -59,8 +58,8 @@ func (c *pools) AddPool(spec PoolSpec) cloud.PoolID {
 	return id
 }
 
-// AddInstance adds a running instance, built from the recipe as it is. Its capacity grows if the pool has
-// more instances than that now. An unknown pool, or an ID that is taken, is a mistake of the test and panics.
+// AddInstance adds a running instance, built from the current recipe, and raises the capacity if necessary. An unknown
+// pool or a duplicate ID panics, because the test is wrong.
 func (c *pools) AddInstance(id cloud.PoolID, name string) cloud.InstanceID {
 	defer c.enter()()
 	p, err := c.findPool(opPool, id)
@@ -76,7 +75,7 @@ func (c *pools) AddInstance(id cloud.PoolID, name string) cloud.InstanceID {
 	return m.id
 }
 
-// build makes an instance that is still off.
+// build makes an instance that is off.
 func (c *pools) build(p *pool, name string) *instance {
 	m := c.make(&instance{
 		id: c.instanceID(p.id, name), owner: p.id, stray: c.apart, diskGB: p.spec.DiskGB,
@@ -98,7 +97,7 @@ func (c *pools) members(p *pool) []*instance {
 	return members
 }
 
-// InstanceIDs lists the pool's instances in the order in which they were made.
+// InstanceIDs returns the pool's instances in the order of creation.
 func (c *pools) InstanceIDs(id cloud.PoolID) []cloud.InstanceID {
 	defer c.enter()()
 	var ids []cloud.InstanceID
@@ -110,7 +109,7 @@ func (c *pools) InstanceIDs(id cloud.PoolID) []cloud.InstanceID {
 	return ids
 }
 
-// Line implements cloud.Recipes: the ID tells it.
+// Line implements cloud.Recipes, from the ID.
 func (c *Recipes) Line(_ context.Context, id cloud.PoolID) (cloud.Line, error) {
 	if !strings.HasPrefix(strings.ToLower(string(id)), poolPrefix) {
 		return cloud.Line{}, refused(cloud.Unsupported, opPool, string(id), "ForeignPool", "this is no pool of this cloud")
@@ -118,7 +117,7 @@ func (c *Recipes) Line(_ context.Context, id cloud.PoolID) (cloud.Line, error) {
 	return c.lineOf(id), nil
 }
 
-// Pool looks at a pool and its recipe. Which version that is the Disks tell.
+// Pool returns a pool with its recipe. The Disks find the version.
 func (c *Recipes) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPool, string(id)); err != nil {
@@ -138,8 +137,8 @@ func (c *pools) poolView(p *pool, recipe cloud.Recipe) cloud.Pool {
 	}
 }
 
-// SetCapacity makes the missing instances at once; they boot in Latency.Start. A pool that has fewer
-// instances than its capacity gets those too.
+// SetCapacity creates the missing instances at once; they boot within Latency.Start. It also replaces instances missing
+// before.
 func (c *Recipes) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
 	defer c.enter()()
 	if err := c.admit(ctx, opSetCapacity, string(id)); err != nil {
@@ -190,7 +189,7 @@ func (c *pools) freeName(p *pool) string {
 	}
 }
 
-// SetMaxSize sets the largest capacity of a pool; 0 for one that the cloud does not know. The pool stays as it is.
+// SetMaxSize sets the largest capacity of a pool; 0 if unknown to the cloud. The pool does not change.
 func (c *pools) SetMaxSize(id cloud.PoolID, most int64) {
 	defer c.enter()()
 	if p, err := c.findPool(opPool, id); err == nil {

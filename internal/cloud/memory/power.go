@@ -6,7 +6,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// The powers of the two halves, as the joined cloud has them.
+// The powers of the joined cloud.
 var (
 	_ cloud.Census    = (*Cloud)(nil)
 	_ cloud.Rebuilder = (*Cloud)(nil)

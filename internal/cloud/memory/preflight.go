@@ -8,14 +8,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Reasons of refusals that Preflight finds by itself.
+// Reasons of refusals from Preflight itself.
 const (
 	ReasonVersionExists     = "VersionExists"
 	ReasonQuotaExceeded     = "QuotaExceeded"
 	ReasonPermissionMissing = "PermissionMissing"
 )
 
-// captureCalls are those that a capture makes to change something, in the order in which it makes them, by half.
+// diskCalls and recipeCalls are the writes of a capture in order, by half.
 var (
 	diskCalls   = []string{opEnsureStopped, opEnsureSnapshot, opEnsureStarted, opEnsureImage, opTagImage, opDeleteSnapshot, opDeleteImage}
 	recipeCalls = []string{opHold, opUnhold, opSetRecipe}
@@ -42,7 +42,7 @@ func (c *Recipes) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec)
 	return slices.Concat(p.refusals, p.rollRefusals(), c.missingPermissions(calls, p.spec.Name), spent), nil
 }
 
-// noRoom refuses a pool that is to grow, where there may be no instance more.
+// noRoom refuses growth if the quota of instances is used up.
 func (c *machines) noRoom() []cloud.Refusal {
 	have := 0
 	for _, m := range c.instances {

@@ -7,8 +7,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// EnsureRebuilt implements cloud.Rebuilder. The rebuild takes as long as a start. From its beginning the
-// instance shows the version, as a cloud does that changes the model first and the disk later.
+// EnsureRebuilt implements cloud.Rebuilder. The rebuild takes Latency.Start. The instance shows the version from the
+// beginning, like a cloud that updates the model before the disk.
 func (c *Recipes) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opEnsureRebuilt, string(id)); err != nil {
@@ -59,7 +59,7 @@ func (c *Recipes) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, versio
 	return out, nil
 }
 
-// FailRebuilds makes the next rebuilds of an instance fail, each after its time.
+// FailRebuilds makes the next rebuilds of an instance fail, each after its duration.
 func (c *machines) FailRebuilds(id cloud.InstanceID, times int) {
 	defer c.enter()()
 	m, ok := c.lookup(id)

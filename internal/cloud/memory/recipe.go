@@ -11,13 +11,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// recipe of a pool. Its image is any text, the pool's ID for "whatever is latest", or a version's ID.
+// recipe is the recipe of a pool. Its image is any text, the pool's ID for "latest", or a version's ID.
 type recipe struct {
 	image     string
 	bootstrap []string
 }
 
-// recipeVersion is the version that the next instance would be built from, if it is one of the pool's own.
+// recipeVersion returns the version for the next instance, if it is a version of the pool.
 func (c *pools) recipeVersion(p *pool) string {
 	version, latest := versionIn(c.lineOf(p.id), p.recipe.image)
 	if latest {
@@ -33,7 +33,7 @@ func (c *pools) recipeView(p *pool) cloud.Recipe {
 	}
 }
 
-// target finds a pool, and the version that its recipe is to name if there is one.
+// target returns a pool, and the version for its recipe if there is one.
 func (c *pools) target(ctx context.Context, op string, id cloud.PoolID, version string) (*pool, *image, error) {
 	_, v, err := c.version(ctx, op, cloud.LineRef{Line: c.lineOf(id), Version: version})
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *pools) target(ctx context.Context, op string, id cloud.PoolID, version 
 	return p, v, err
 }
 
-// RecipeChange also tells of a version that is not there yet: a dry run shows what a capture will do.
+// RecipeChange also plans for a version that does not exist yet, for a dry run.
 func (c *Recipes) RecipeChange(ctx context.Context, to cloud.Target, removeBootstrap bool) (cloud.RecipeChange, error) {
 	defer c.enter()()
 	p, v, err := c.target(ctx, opRecipeChange, to.Pool, to.Version)
@@ -68,7 +68,7 @@ func (c *Recipes) RecipeChange(ctx context.Context, to cloud.Target, removeBoots
 	return change, err
 }
 
-// parts reads the names that a pool was given: a kind, and what follows it.
+// parts parses the names of a pool's parts: a kind, and the rest as the name.
 func (p *pool) parts(names []string) []cloud.Part {
 	var parts []cloud.Part
 	for _, text := range names {
@@ -78,19 +78,19 @@ func (p *pool) parts(names []string) []cloud.Part {
 	return parts
 }
 
-// backup is what RecipeChange.Backup holds. A part is its name here: of one that is unreadable nothing else is saved.
+// backup is the content of RecipeChange.Backup. Parts have only names here.
 type backup struct {
 	Pool    cloud.PoolID `json:"pool"`
 	Image   string       `json:"image"`
 	Removes []cloud.Part `json:"removes,omitempty"`
 }
 
-// backup is the part of the recipe that a change changes, as far as this cloud gives it out.
+// backup returns the changed part of the recipe, as far as this cloud returns it.
 func (p *pool) backup(removes []cloud.Part) ([]byte, error) {
 	return json.Marshal(backup{Pool: p.id, Image: p.recipe.image, Removes: removes})
 }
 
-// SetRecipe is done when it returns.
+// SetRecipe takes effect at once.
 func (c *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
 	defer c.enter()()
 	if change.Restores != nil {
@@ -142,18 +142,18 @@ func without(names []string, removed []cloud.Part) []string {
 	return left
 }
 
-// hasNamed tells whether a name of the recipe is one of the parts.
+// hasNamed reports whether a name of the recipe is among the parts.
 func hasNamed(parts []cloud.Part, name string) bool {
 	return slices.ContainsFunc(parts, func(part cloud.Part) bool { return part.String() == name })
 }
 
-// carriedOut tells whether the recipe already is as the change wants it.
+// carriedOut reports whether the recipe is already as wanted.
 func (p *pool) carriedOut(change cloud.RecipeChange) bool {
 	left := slices.ContainsFunc(p.recipe.bootstrap, func(name string) bool { return hasNamed(change.Removes, name) })
 	return p.recipe.image == change.To && !left
 }
 
-// changedSince tells whether the recipe is another one than the change was made from.
+// changedSince reports whether the recipe has changed since the change was made.
 func (p *pool) changedSince(change cloud.RecipeChange) bool {
 	if p.recipe.image != change.From {
 		return true
@@ -169,14 +169,14 @@ func (p *pool) changedSince(change cloud.RecipeChange) bool {
 		}
 	}
 	if change.Backup == nil {
-		return false // not kept with the change, but in a Secret
+		return false // the backup is in a Secret, not in the change
 	}
 	backup, err := p.backup(change.Removes)
 	return err != nil || !bytes.Equal(backup, change.Backup)
 }
 
-// DeletePool is a stranger who deletes a pool. Its instances are nobody's then, and run on. An unknown pool is a mistake of the
-// test and panics.
+// DeletePool deletes a pool as a stranger. Its instances continue to run without an owner. An unknown pool panics,
+// because the test is wrong.
 func (c *pools) DeletePool(id cloud.PoolID) {
 	defer c.enter()()
 	if _, err := c.findPool(opPool, id); err != nil {
@@ -186,8 +186,7 @@ func (c *pools) DeletePool(id cloud.PoolID) {
 	c.record(ByStranger, EffectDeletePool, string(id))
 }
 
-// ChangeRecipe is a stranger who edits a recipe: its image and what bootstraps it. An unknown pool is a
-// mistake of the test and panics.
+// ChangeRecipe changes a recipe's image and bootstrap as a stranger. An unknown pool panics, because the test is wrong.
 func (c *pools) ChangeRecipe(id cloud.PoolID, image string, bootstrap ...string) {
 	defer c.enter()()
 	p, err := c.findPool(opPool, id)

@@ -48,14 +48,14 @@ func (p *pool) restoreChange(saved cloud.Saved) (cloud.RecipeChange, error) {
 		case isGiven:
 			part.Note = cloud.Digest(given)
 		}
-		part.Unreadable = false // it is given whole
+		part.Unreadable = false // the given part is complete
 		change.Adds = append(change.Adds, part)
 	}
 	change.Done = change.From == change.To && len(change.Adds) == 0
 	return change, nil
 }
 
-// restore is SetRecipe for a change of a Restorer.
+// restore is SetRecipe for a Restorer's change.
 func (c *pools) restore(ctx context.Context, change cloud.RecipeChange) error {
 	resource := string(change.Pool)
 	if err := c.admit(ctx, opSetRecipe, resource); err != nil {

@@ -7,11 +7,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// ReasonRolls is the refusal of a pool whose policy brings running instances up to each change of its recipe.
+// ReasonRolls refuses a pool whose policy updates running instances at each change of the recipe.
 const ReasonRolls = "UpgradePolicyAutomatic"
 
-// SetUpgrades is a stranger who sets the pool's upgrade policy: with automatic, this cloud builds every instance
-// anew on each write of the pool's recipe or size. An unknown pool is a mistake of the test and panics.
+// SetUpgrades sets the pool's upgrade policy as a stranger. With automatic, each write of recipe or size rebuilds every
+// instance. An unknown pool panics, because the test is wrong.
 func (c *pools) SetUpgrades(id cloud.PoolID, automatic bool) {
 	defer c.enter()()
 	p, err := c.findPool(opPool, id)
@@ -21,7 +21,7 @@ func (c *pools) SetUpgrades(id cloud.PoolID, automatic bool) {
 	p.rolls = automatic
 }
 
-// rollRefusals tell why no recipe may be written now.
+// rollRefusals returns why no recipe may be written now.
 func (p *pool) rollRefusals() []cloud.Refusal {
 	if !p.rolls {
 		return nil
@@ -30,7 +30,7 @@ func (p *pool) rollRefusals() []cloud.Refusal {
 		fmt.Sprintf("the upgrade policy of pool %s is automatic: a new recipe would rebuild its running instances", p.spec.Name), "set it to manual")}
 }
 
-// mayWrite is nil unless a write of the pool's recipe or size would change running instances.
+// mayWrite returns an error if a write would change running instances.
 func (p *pool) mayWrite(op string) error {
 	if refusals := p.rollRefusals(); refusals != nil {
 		return refusals[0].Error(phrases[op], string(p.id))
@@ -38,10 +38,10 @@ func (p *pool) mayWrite(op string) error {
 	return nil
 }
 
-// ReasonOwned is why a recipe is not written that somebody else writes.
+// ReasonOwned refuses to write a recipe with another owner.
 const ReasonOwned = "RecipeOwned"
 
-// handOver refuses to write a recipe that somebody else writes; nil where nobody does.
+// handOver returns the refusal for a recipe with another owner; nil without an owner.
 func (p *pool) handOver(image string) *cloud.Refusal {
 	if p.spec.Owner == "" {
 		return nil
@@ -50,14 +50,14 @@ func (p *pool) handOver(image string) *cloud.Refusal {
 	return &refusal
 }
 
-// handedOver says in a change who must carry it out.
+// handedOver adds the refusal for another owner to a change.
 func (p *pool) handedOver(change *cloud.RecipeChange) {
 	if refusal := p.handOver(change.To); refusal != nil {
 		change.HandOver, change.Refusals = refusal.Message, append(change.Refusals, *refusal)
 	}
 }
 
-// roll is what a write does to the instances of a pool whose policy is automatic.
+// roll updates the running instances of a pool with an automatic policy.
 func (c *pools) roll(p *pool) {
 	if !p.rolls {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// snapshot is a copy of a disk. Names are one space for the whole cloud, as in a resource group.
+// snapshot is a copy of a disk. Names are unique in the whole cloud, as in a resource group.
 type snapshot struct {
 	name  string
 	id    string
@@ -17,11 +17,11 @@ type snapshot struct {
 	tags  map[string]string
 	err   string
 	disk  disk
-	// instant: what happens to the disk while the state is Pending does not happen to the copy.
+	// instant is true if later writes to the disk do not affect the copy.
 	instant bool
 }
 
-// disk is what a copy of a disk tells of its donor at the moment of the copy.
+// disk is the donor's state at the moment of the copy.
 type disk struct {
 	instance    cloud.InstanceID
 	bootID      string
@@ -30,8 +30,7 @@ type disk struct {
 	sizeGB      int32
 }
 
-// clean tells whether a machine that boots from the copy is a new machine: generalized, and not copied
-// while somebody wrote to it.
+// clean reports whether the copied disk was generalized and its machine was off.
 func (d disk) clean() bool { return d.generalized && d.power == cloud.PowerStopped }
 
 func (c *machines) findSnapshot(match func(*snapshot) bool) *snapshot {
@@ -49,7 +48,7 @@ func (s *snapshot) view() cloud.Snapshot {
 	return cloud.Snapshot{Name: s.name, ID: s.id, State: s.state, Taken: s.instant && s.state == cloud.Pending, Tags: maps.Clone(s.tags), Error: s.err}
 }
 
-// scope checks that the instance's ID is one of this cloud; the instance need not exist any more.
+// scope checks that the instance's ID belongs to this cloud. The instance need not exist.
 func (c *machines) scope(ctx context.Context, op string, id cloud.InstanceID, name string) error {
 	if err := c.admit(ctx, op, name); err != nil {
 		return err
@@ -63,7 +62,7 @@ func (c *machines) scope(ctx context.Context, op string, id cloud.InstanceID, na
 	return nil
 }
 
-// Snapshot looks at a snapshot.
+// Snapshot returns a snapshot.
 func (c *Disks) Snapshot(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {
 	defer c.enter()()
 	if err := c.scope(ctx, opSnapshot, id, name); err != nil {
@@ -75,7 +74,7 @@ func (c *Disks) Snapshot(ctx context.Context, id cloud.InstanceID, name string) 
 	return cloud.Snapshot{Name: name}, nil
 }
 
-// spoil has the instance write to its disk, and so to copies that are being made of it.
+// spoil marks the disk and its unfinished copies as written.
 func (c *machines) spoil(m *instance) {
 	m.generalized = false
 	for _, s := range c.snapshots {
@@ -85,7 +84,7 @@ func (c *machines) spoil(m *instance) {
 	}
 }
 
-// EnsureSnapshot copies the disk as it is at this moment; the copy can be used after Latency.Snapshot.
+// EnsureSnapshot copies the disk at this moment. The copy is Complete after Latency.Snapshot.
 func (c *Disks) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
 	defer c.enter()()
 	if err := c.scope(ctx, opEnsureSnapshot, spec.Instance, spec.Name); err != nil {
@@ -130,7 +129,7 @@ func (c *machines) finishSnapshot(s *snapshot, outcome cloud.State) {
 	}
 }
 
-// DeleteSnapshot takes Latency.Delete. A version that is still being built from it fails.
+// DeleteSnapshot takes Latency.Delete. An unfinished version of the snapshot fails.
 func (c *Disks) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name string) error {
 	defer c.enter()()
 	if err := c.scope(ctx, opDeleteSnapshot, id, name); err != nil {

@@ -10,28 +10,29 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// trialPrefix is that of instances that are built apart for a trial, which belong to no pool.
+// trialPrefix begins the IDs of trial instances outside any pool.
 const trialPrefix = "memory:///trials/"
 
-// trial is one that was begun and has not ended.
+// trial is an unfinished trial.
 type trial struct {
 	name    string
 	pool    cloud.PoolID
 	version string
 	inPool  bool
-	// image is that of the version, and before is what the pool's recipe named.
+	// image is the version's image, and before the recipe's image before the trial.
 	image, before string
 	tags          map[string]string
-	// open tells that the pool's recipe names the version for it.
+	// open is true if the pool's recipe names the version for the trial.
 	open bool
-	// built are all instances that were built for it, those that are gone included.
+	// built are all instances of the trial, including removed instances.
 	built []*instance
-	// ending tells that all of it goes.
+	// ending is true during the removal of the trial.
 	ending bool
-	// trouble is why its instance came to nothing.
+	// trouble is why the instance failed.
 	trouble        string
 	noRoom, blames bool
-	// vacant tells that the cloud could not make the instance at all, which it says as long as the pool's recipe is open for it.
+	// vacant is true if the cloud could not create the instance. The trouble is reported while the pool's recipe is
+	// open.
 	vacant bool
 }
 
@@ -44,7 +45,7 @@ func (c *pools) findTrial(spec cloud.TrialSpec) *trial {
 	return nil
 }
 
-// openIn is the trial that a pool's recipe is open for; nil if there is none.
+// openIn returns the trial with the pool's recipe open; nil if there is none.
 func (c *pools) openIn(p *pool) *trial {
 	for _, t := range c.trials {
 		if t.open && t.pool == p.id && t.image == p.recipe.image {
@@ -54,12 +55,12 @@ func (c *pools) openIn(p *pool) *trial {
 	return nil
 }
 
-// left are the instances of a trial that are not gone.
+// left returns the remaining instances of a trial.
 func (t *trial) left() []*instance {
 	return slices.DeleteFunc(slices.Clone(t.built), func(m *instance) bool { return m.gone })
 }
 
-// view is how far the trial is.
+// view returns the state of the trial.
 func (t *trial) view() cloud.Trial {
 	left := t.left()
 	view := cloud.Trial{State: cloud.Pending, Open: t.open, Trouble: t.trouble, NoRoom: t.noRoom, Blames: t.blames}
@@ -110,7 +111,7 @@ func (c *Recipes) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]c
 	return append(found, p.rollRefusals()...), nil
 }
 
-// notCopyable refuses a pool whose nodes are built with what the cloud does not give out, and still would be.
+// notCopyable refuses a pool whose new nodes need parts that the cloud does not return.
 func (p *pool) notCopyable(spec cloud.TrialSpec) []cloud.Refusal {
 	if spec.RemoveBootstrap || len(p.spec.Unreadable) == 0 {
 		return nil
@@ -148,7 +149,7 @@ func (c *Recipes) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Tr
 	return out, nil
 }
 
-// EnsureTrial implements cloud.Trialist. The instance boots in Latency.Start.
+// EnsureTrial implements cloud.Trialist. The instance boots within Latency.Start.
 func (c *Recipes) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	defer c.enter()()
 	resource := string(spec.Pool)
@@ -181,7 +182,7 @@ func (c *Recipes) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.
 	return t.view(), nil
 }
 
-// buildApart makes an instance beside the pool.
+// buildApart creates an instance outside the pool.
 func (c *pools) buildApart(p *pool, t *trial, spec cloud.TrialSpec) error {
 	if found := p.notCopyable(spec); found != nil {
 		return found[0].Error(phrases[opEnsureTrial], string(p.id))
@@ -199,7 +200,7 @@ func (c *pools) buildApart(p *pool, t *trial, spec cloud.TrialSpec) error {
 	return nil
 }
 
-// openTrial has the pool grow by an instance from the version.
+// openTrial grows the pool by an instance of the version.
 func (c *pools) openTrial(p *pool, t *trial, spec cloud.TrialSpec) error {
 	conflict := func(message string) error {
 		return refused(cloud.Conflict, opEnsureTrial, string(p.id), "PreconditionFailed", message+": look again")
@@ -229,7 +230,7 @@ func (c *pools) openTrial(p *pool, t *trial, spec cloud.TrialSpec) error {
 	return nil
 }
 
-// bootTrial starts the first instance of a trial, unless the cloud has it come to nothing.
+// bootTrial starts the first instance of a trial, or injects a failure.
 func (c *pools) bootTrial(t *trial) {
 	m := t.built[0]
 	if c.failing.trials == 0 {
@@ -246,22 +247,23 @@ func (c *pools) bootTrial(t *trial) {
 	c.after(c.config.Latency.Start, func() { t.trouble, t.noRoom, t.blames = failing.trouble, failing.noRoom, failing.blames })
 }
 
-// StarveTrials has the cloud fail to make the instances of the next n trials, with a text of its own: nothing comes to be. In the
-// pool the place stays empty until the recipe is given back, and with that the cloud forgets the text.
-// As Azure's scale sets do. Source: Compute REST API, Virtual Machine Scale Sets, provisioningState; "Troubleshoot allocation failures".
+// StarveTrials makes the cloud fail to create the instances of the next n trials, with the message trouble. In the pool
+// the place stays empty until the recipe is closed, and then the message is gone, as with Azure's scale sets.
+//
+// Source: Compute REST API, Virtual Machine Scale Sets, provisioningState; "Troubleshoot allocation failures".
 func (c *machines) StarveTrials(n int, trouble string) {
 	defer c.enter()()
 	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.vacant = n, trouble, true, false, true
 }
 
-// FailTrials has the instances of the next n trials come to nothing, with a text of the cloud's; noRoom tells that it means
-// that no capacity is left, and otherwise it means that the image is at fault.
+// FailTrials makes the instances of the next n trials fail with the message trouble. The message means missing capacity
+// if noRoom is true, else a bad image.
 func (c *machines) FailTrials(n int, trouble string, noRoom bool) {
 	defer c.enter()()
 	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.vacant = n, trouble, noRoom, !noRoom, false
 }
 
-// BreakTrials has the instances of the next n trials come to nothing, with a text of the cloud's that blames nobody.
+// BreakTrials makes the instances of the next n trials fail with the message trouble, without a known cause.
 func (c *machines) BreakTrials(n int, trouble string) {
 	defer c.enter()()
 	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.vacant = n, trouble, false, false, false
@@ -279,7 +281,7 @@ func (c *Recipes) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
 	return nil
 }
 
-// closeTrial gives a pool the image back that its recipe had, unless somebody has changed it.
+// closeTrial restores the image of the pool's recipe, unless another client has changed the recipe.
 func (c *pools) closeTrial(t *trial, before string) error {
 	if !t.open {
 		return nil
@@ -290,7 +292,7 @@ func (c *pools) closeTrial(t *trial, before string) error {
 			return err
 		}
 		p.recipe.image = before
-		if t.vacant { // or the pool would fill the place from the image that it gets back
+		if t.vacant { // otherwise the pool would fill the place from the restored image
 			p.capacity, t.vacant = max(0, p.capacity-1), false
 		}
 		p.revision++
@@ -300,7 +302,7 @@ func (c *pools) closeTrial(t *trial, before string) error {
 	return nil
 }
 
-// EndTrial implements cloud.Trialist. What it made is gone after Latency.Delete.
+// EndTrial implements cloud.Trialist. The trial is gone after Latency.Delete.
 func (c *Recipes) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opEndTrial, string(spec.Pool)); err != nil {
@@ -325,7 +327,7 @@ func (c *Recipes) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Sta
 	return cloud.Deleting, nil
 }
 
-// removeTrial removes the instances of a trial, in the pool with their places.
+// removeTrial removes the instances of a trial, and shrinks the pool for a trial in the pool.
 func (c *pools) removeTrial(t *trial, p *pool) {
 	if !t.ending {
 		c.record(ByCaller, EffectEndTrial, t.name)

@@ -2,35 +2,35 @@ package memory
 
 import "github.com/kamino-dev/kamino/internal/cloud"
 
-// failing counts what is still to fail.
+// failing counts the failures to come.
 type failing struct {
 	snapshots int
 	images    int
 	starts    map[cloud.InstanceID]int
 	rebuilds  map[cloud.InstanceID]int
-	// trials, with what the cloud says of each.
+	// trials is the number of failing trials. The next fields are the cloud's messages.
 	trials  int
 	trouble string
 	noRoom  bool
 	blames  bool
-	// vacant tells that no instance comes to be.
+	// vacant is true if no instance is created.
 	vacant bool
 }
 
-// FailSnapshots makes the next n snapshots end as Failed.
+// FailSnapshots makes the next n snapshots fail.
 func (c *machines) FailSnapshots(n int) {
 	defer c.enter()()
 	c.failing.snapshots = n
 }
 
-// FailImages makes the next n image versions end as Failed, half-way.
+// FailImages makes the next n versions fail half-way.
 func (c *machines) FailImages(n int) {
 	defer c.enter()()
 	c.failing.images = n
 }
 
-// FailStarts makes the next n starts of an instance come to nothing, as when the cloud has no room: it is
-// Starting for a while, and then Stopped again.
+// FailStarts makes the next n starts of an instance fail, as without capacity: the instance is Starting and then
+// Stopped again.
 func (c *machines) FailStarts(id cloud.InstanceID, n int) {
 	defer c.enter()()
 	if m, ok := c.lookup(id); ok {
@@ -41,19 +41,19 @@ func (c *machines) FailStarts(id cloud.InstanceID, n int) {
 	}
 }
 
-// SetQuota changes the limits; what is there stays.
+// SetQuota changes the limits. Existing objects stay.
 func (c *machines) SetQuota(q Quota) {
 	defer c.enter()()
 	c.config.Quota = q
 }
 
-// SetLatency changes the time that work takes which begins from now on.
+// SetLatency changes the duration of later operations.
 func (c *machines) SetLatency(l Latency) {
 	defer c.enter()()
 	c.config.Latency = l
 }
 
-// Forbid takes the permission for calls, named as the methods of cloud.Provider, away from the credential.
+// Forbid removes the permissions for calls, named as methods of cloud.Provider.
 func (c *credential) Forbid(calls ...string) {
 	defer c.enter()()
 	for _, call := range calls {
@@ -61,7 +61,7 @@ func (c *credential) Forbid(calls ...string) {
 	}
 }
 
-// Permit gives permissions back.
+// Permit restores permissions.
 func (c *credential) Permit(calls ...string) {
 	defer c.enter()()
 	for _, call := range calls {
@@ -69,7 +69,7 @@ func (c *credential) Permit(calls ...string) {
 	}
 }
 
-// RefusePool sets why no instance of a pool can be captured; nothing for one that can.
+// RefusePool sets the refusals of a pool; none makes it capturable.
 func (c *pools) RefusePool(id cloud.PoolID, refusals ...cloud.Refusal) {
 	defer c.enter()()
 	if p, err := c.findPool(opPool, id); err == nil {
@@ -77,7 +77,7 @@ func (c *pools) RefusePool(id cloud.PoolID, refusals ...cloud.Refusal) {
 	}
 }
 
-// RefuseInstance sets why an instance cannot be captured; nothing for one that can.
+// RefuseInstance sets the refusals of an instance; none makes it capturable.
 func (c *machines) RefuseInstance(id cloud.InstanceID, refusals ...cloud.Refusal) {
 	defer c.enter()()
 	if m, ok := c.lookup(id); ok {

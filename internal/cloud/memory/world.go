@@ -9,10 +9,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Actor is who did something.
+// Actor is the originator of an effect.
 type Actor string
 
-// Actors.
+// The actors.
 const (
 	ByCaller   Actor = "caller" // through cloud.Provider
 	ByGuest    Actor = "guest"
@@ -20,7 +20,7 @@ const (
 	ByStranger Actor = "stranger"
 )
 
-// Kinds of effects. Only what changed something is one: a repeated call that found its work done is not.
+// Kinds of effects. Only a change is an effect, not a repeated call without work.
 const (
 	EffectStop           = "Stop"
 	EffectStart          = "Start"
@@ -42,10 +42,10 @@ const (
 	EffectBeginTrial     = "BeginTrial"
 	EffectCloseTrial     = "CloseTrial"
 	EffectEndTrial       = "EndTrial"
-	EffectRoll           = "Roll" // a running instance was brought up to a write of its pool
+	EffectRoll           = "Roll" // a running instance was updated by a write to its pool
 )
 
-// Effect is one thing that was done.
+// Effect is one change.
 type Effect struct {
 	At       time.Time
 	By       Actor
@@ -53,7 +53,7 @@ type Effect struct {
 	Resource string
 }
 
-// Promotion is one moment in which the caller pointed a recipe at a version, with what the version was then.
+// Promotion is a change of a recipe by the caller, with the state of the version at the time.
 type Promotion struct {
 	At          time.Time
 	Pool        cloud.PoolID
@@ -63,81 +63,81 @@ type Promotion struct {
 	Quarantined bool
 }
 
-// PoolView is a pool as it is.
+// PoolView is the state of a pool.
 type PoolView struct {
 	ID         cloud.PoolID
 	Capacity   int64
 	Recipe     cloud.Recipe
 	Extensions []string
-	// Defined tells whether the pool has an image definition.
+	// Defined is true if the pool has an image definition.
 	Defined bool
 }
 
-// InstanceView is a machine as it is, its disk included.
+// InstanceView is the state of a machine with its disk.
 type InstanceView struct {
 	ID               cloud.InstanceID
 	Pool             cloud.PoolID
 	Power            cloud.Power
 	ScaleInProtected bool
-	// Image and Bootstrap are the recipe that it was built from; BuiltFrom is its version, if any.
+	// Image and Bootstrap are from the recipe at the build. BuiltFrom is the version, if any.
 	Image     string
 	Bootstrap []string
 	BuiltFrom string
-	// Boots counts; BootID is the last one's.
+	// Boots is the number of boots, and BootID the ID of the last boot.
 	Boots  int
 	BootID string
-	// Generalized tells whether its disk was generalized since it last booted.
+	// Generalized is true if the disk was generalized since the last boot.
 	Generalized bool
 }
 
-// SnapshotView is a snapshot as it is.
+// SnapshotView is the state of a snapshot.
 type SnapshotView struct {
 	Name  string
 	State cloud.State
 	Tags  map[string]string
-	// Instance whose disk it is, with its last boot and its power when it was copied.
+	// Instance, BootID and Power are those of the donor at the copy.
 	Instance cloud.InstanceID
 	BootID   string
 	Power    cloud.Power
-	// Generalized tells that the copied disk was generalized and its machine off.
+	// Generalized is true if the copied disk was generalized and its machine was off.
 	Generalized bool
 }
 
-// ImageView is a version as it is.
+// ImageView is the state of a version.
 type ImageView struct {
-	// Pool is empty where the version's pool is elsewhere.
+	// Pool is empty if the version's pool is elsewhere.
 	Pool    cloud.PoolID
 	Version string
 	State   cloud.State
 	Percent int32
 	Tags    map[string]string
-	// Instance and BootID of the disk that it is a copy of; empty for a version of AddVersion.
+	// Instance and BootID are those of the copied disk; empty for a version of AddVersion.
 	Instance cloud.InstanceID
 	BootID   string
-	// Generalized tells that the copied disk was generalized and its machine off.
+	// Generalized is true if the copied disk was generalized and its machine was off.
 	Generalized bool
 	Quarantined bool
-	// Seeded tells that the version was there before (AddVersion).
+	// Seeded is true for a version of AddVersion.
 	Seeded             bool
 	ExcludedFromLatest bool
-	// InRecipe tells that the next instance of the pool is built from it.
+	// InRecipe is true if the pool's next instance is built from the version.
 	InRecipe bool
 }
 
-// TrialView is a trial that was begun and has not ended.
+// TrialView is the state of an unfinished trial.
 type TrialView struct {
 	Name    string
 	Pool    cloud.PoolID
 	Version string
 	InPool  bool
-	// Open tells that the pool's recipe names the version for it.
+	// Open is true if the pool's recipe names the version for the trial.
 	Open bool
-	// Instances that were built for it and are not gone.
+	// Instances are the remaining instances of the trial.
 	Instances []cloud.InstanceID
 	Tags      map[string]string
 }
 
-// World is all there is at one moment. It shares nothing with the cloud.
+// World is the whole state at a time. It shares nothing with the cloud.
 type World struct {
 	At         time.Time
 	Pools      []PoolView
@@ -149,7 +149,7 @@ type World struct {
 	Promotions []Promotion
 }
 
-// World copies all there is.
+// World returns a copy of the whole state.
 func (c *Cloud) World() World {
 	defer c.enter()()
 	w := World{At: c.at, Effects: slices.Clone(c.effects), Promotions: slices.Clone(c.promotion)}
@@ -164,7 +164,7 @@ func (c *Cloud) World() World {
 			w.Images = append(w.Images, view)
 		}
 	}
-	for _, v := range c.images { // of pools that are elsewhere
+	for _, v := range c.images { // of pools elsewhere
 		if !slices.ContainsFunc(c.pools.all, func(p *pool) bool { return c.lineOf(p.id) == v.line }) {
 			w.Images = append(w.Images, c.versionView(v))
 		}
@@ -198,7 +198,7 @@ func (c *Cloud) World() World {
 	return w
 }
 
-// versionView is a version as it is, of whatever pool.
+// versionView returns the state of a version of any pool.
 func (c *shelf) versionView(v *image) ImageView {
 	return ImageView{
 		Version: v.version, State: v.state, Percent: c.progress(v), Tags: maps.Clone(v.tags), Instance: v.disk.instance, BootID: v.disk.bootID,
@@ -206,7 +206,7 @@ func (c *shelf) versionView(v *image) ImageView {
 	}
 }
 
-// Instance of the world; the zero value if there is none. The ID is compared as Cloud.SameInstance does.
+// Instance returns an instance of the world; the zero value if there is none. IDs compare as in SameInstance.
 func (w World) Instance(id cloud.InstanceID) InstanceView {
 	for _, m := range w.Instances {
 		if sameInstance(m.ID, id) {
@@ -216,7 +216,7 @@ func (w World) Instance(id cloud.InstanceID) InstanceView {
 	return InstanceView{}
 }
 
-// Count tells how often something was done, to any resource if none is given.
+// Count returns the number of effects; an empty resource matches all.
 func (w World) Count(by Actor, kind, resource string) int {
 	n := 0
 	for _, e := range w.Effects {
@@ -227,10 +227,9 @@ func (w World) Count(by Actor, kind, resource string) int {
 	return n
 }
 
-// Broken lists, in sentences, how the world is or was other than a caller may ever let it be: a version
-// published from a disk that was not generalized or has no proof on its tags, a recipe pointed at a version
-// that was not complete, not generalized or quarantined, or one that has become so and is still named, a write
-// that changed instances which run.
+// Broken returns, in sentences, violations of Kamino's guarantees: versions from disks without generalization or proof;
+// recipes with incomplete, dirty or quarantined versions, now or at the promotion; and writes that changed running
+// instances.
 func (w World) Broken() []string {
 	var broken []string
 	for _, v := range w.Images {
@@ -258,7 +257,7 @@ func (w World) Broken() []string {
 	return append(broken, w.brokenPools()...)
 }
 
-// brokenPools lists what happened to pools and their instances.
+// brokenPools returns the violations in pools and their instances.
 func (w World) brokenPools() (broken []string) {
 	for _, e := range w.Effects {
 		if e.Kind == EffectRoll {
