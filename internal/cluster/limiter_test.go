@@ -17,7 +17,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestAWaitForATurnEndsWithItsContext: whoever asks the context after the error finds that it has ended, and why.
+// TestAWaitForATurnEndsWithItsContext: after the error of the limiter, the context has ended and has the cause.
 func TestAWaitForATurnEndsWithItsContext(t *testing.T) {
 	over := errors.New("the time that was given is over")
 	for name, test := range map[string]struct {
@@ -45,7 +45,7 @@ func TestAWaitForATurnEndsWithItsContext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				limiter := newContextLimiter(0.125, 1) // a turn every eight seconds
+				limiter := newContextLimiter(0.125, 1) // one request every eight seconds
 				if err := limiter.Wait(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -64,7 +64,8 @@ func TestAWaitForATurnEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestClientsThatAskTooMuchEndWithTheirTime: both clients of a connection, over HTTP. Those of the background use up nothing of the others'.
+// TestClientsThatAskTooMuchEndWithTheirTime tests both clients of a connection over HTTP. Background requests do not
+// use the limit of the other client.
 func TestClientsThatAskTooMuchEndWithTheirTime(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -20,12 +20,12 @@ func machineNode(name, of string, created time.Time) *corev1.Node {
 	return n
 }
 
-// TestAFewNodesDoNotChooseTheCluster: what a Node says of its Machine its own kubelet may write.
+// TestAFewNodesDoNotChooseTheCluster: the kubelet of a Node can write the Machine annotations of the Node.
 func TestAFewNodesDoNotChooseTheCluster(t *testing.T) {
 	now := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
 		of    []string
-		young int // of the last ones
+		young int // the number of young nodes at the end of the list
 		want  string
 	}{
 		"all":                           {of: []string{"prod", "prod", "prod"}, want: "prod"},

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// answers is a RoundTripper that takes as long for each answer, whose status it tells by the number of the request.
+// answers is a RoundTripper with a fixed delay. The status depends on the number of the request.
 type answers struct {
 	takes  time.Duration
 	status func(n int) (status int, after string, err error)
@@ -54,7 +54,7 @@ func send(ctx context.Context, t *testing.T, c *retrier, method, path, body stri
 	return response, err
 }
 
-// TestASlowAPIServerIsNamedOnce, with how long it takes. One slow answer is none, and neither is one of a watch.
+// TestASlowAPIServerIsNamedOnce: the message has the delay. One slow answer or a slow watch causes no message.
 func TestASlowAPIServerIsNamedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said []string
@@ -81,7 +81,8 @@ func TestASlowAPIServerIsNamedOnce(t *testing.T) {
 	})
 }
 
-// TestABusyAPIServerIsWaitedFor until the context's deadline, or five minutes; as it asks for, and the same request each time.
+// TestABusyAPIServerIsWaitedFor: the same request is retried until the context's deadline or for five minutes, after
+// the delay that the server requests.
 func TestABusyAPIServerIsWaitedFor(t *testing.T) {
 	busy := func(times int, after string) func(int) (int, string, error) {
 		return func(n int) (int, string, error) {
@@ -147,7 +148,7 @@ func TestABusyAPIServerIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestAnInterruptEndsTheWait for a busy API server, and a connection that never answered stays an error at once.
+// TestAnInterruptEndsTheWait for a busy API server. A connection that never succeeded returns the error at once.
 func TestAnInterruptEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -18,7 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/membership"
 )
 
-// TestTheClusterIsAskedOnceForManyPools, and again after a while, and at once where the look failed.
+// TestTheClusterIsAskedOnceForManyPools: the result is cached for a while, and an error is not cached.
 func TestTheClusterIsAskedOnceForManyPools(t *testing.T) {
 	kube := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kubeadm-config"}})
 	var trouble error

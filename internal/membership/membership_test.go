@@ -20,7 +20,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/membership"
 )
 
-// asked is a registry that keeps what it was asked about.
+// asked is a registry that records the questions.
 type asked struct {
 	*memory.Cloud
 	questions [][]cloud.NodeValues
@@ -86,7 +86,8 @@ func TestEachAsksOnceForAPage(t *testing.T) {
 	}
 }
 
-// TestMachinesOfClusterAPI: a machine that is no pool's is told as what it is, and one of a pool's as any other node.
+// TestMachinesOfClusterAPI: without a pool, the reason names the Machine of Cluster API. A Machine of a pool counts as
+// any other node.
 func TestMachinesOfClusterAPI(t *testing.T) {
 	annotations := map[string]string{"cluster.x-k8s.io/machine": "md-0-x7", "cluster.x-k8s.io/cluster-namespace": "fleet", "cluster.x-k8s.io/cluster-name": "c1"}
 	values := []cloud.NodeValues{{ProviderID: "elsewhere:///vm/1", Annotations: annotations}, {ProviderID: "memory:///pools/pool1/instances/i", Annotations: annotations}}
@@ -99,8 +100,8 @@ func TestMachinesOfClusterAPI(t *testing.T) {
 	}
 }
 
-// Only those are asked about that say nothing themselves, all at once; and what each says stands, whatever the cloud
-// would read off its donor.
+// TestPrototypesAreWhatTheySay: one request covers all Prototypes without spec.poolID. spec.poolID has precedence over
+// the donor's pool.
 func TestPrototypesAreWhatTheySay(t *testing.T) {
 	said := rapid.SampledFrom([]string{"", "memory:///pools/pool1", "memory:///pools/pool2"})
 	donors := rapid.SampledFrom([]string{"memory:///pools/pool1/instances/a", "memory:///pools/pool3/instances/b", "elsewhere://c"})

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apitest.Main(m)) }
 
-// yard is a node on a real API server.
+// yard is a test with one node on a real API server.
 type yard struct {
 	*testing.T
 	kube kubernetes.Interface
@@ -63,7 +63,7 @@ func (y *yard) reservation() *v1alpha1.Reservation {
 	return r
 }
 
-// takers are all who take nodes, one that this version does not know among them.
+// takers are the holders that reserve nodes. One kind is unknown to this version.
 var takers = []v1alpha1.Holder{
 	holder,
 	v1alpha1.ReplacementHolder("pool1", "/pools/1", "2026.03.01"),
@@ -73,7 +73,8 @@ var takers = []v1alpha1.Holder{
 
 func now() metav1.Time { return metav1.NewTime(time.Unix(1_800_000_000, 0)) }
 
-// TestOneOfAllWhoTakeAtOnceHolds: whoever read the node while it was free, one of them has it, and the others are told.
+// TestOneOfAllWhoTakeAtOnceHolds: if several holders reserve a free node at once, one succeeds and the others get an
+// error.
 func TestOneOfAllWhoTakeAtOnceHolds(t *testing.T) {
 	for round := range 8 {
 		y := newYard(t, nil)
@@ -99,7 +100,7 @@ func TestOneOfAllWhoTakeAtOnceHolds(t *testing.T) {
 	}
 }
 
-// TestAHolderGoesOnWithTheNodeAsWritten: what Reserve and Note return needs no read before the next write.
+// TestAHolderGoesOnWithTheNodeAsWritten tests that a holder writes again with the Node that Reserve and Note return.
 func TestAHolderGoesOnWithTheNodeAsWritten(t *testing.T) {
 	y := newYard(t, nil)
 	s, err := reservations(t.Context(), y.kube)
@@ -121,7 +122,7 @@ func TestAHolderGoesOnWithTheNodeAsWritten(t *testing.T) {
 	}
 }
 
-// TestNobodyTakesOrGivesBackWhatAnotherHolds, also if the node was read after the other took it.
+// TestNobodyTakesOrGivesBackWhatAnotherHolds tests reads from before and from after the other holder's reservation.
 func TestNobodyTakesOrGivesBackWhatAnotherHolds(t *testing.T) {
 	for i, first := range takers {
 		t.Run(first.Brief(), func(t *testing.T) {
@@ -145,7 +146,7 @@ func TestNobodyTakesOrGivesBackWhatAnotherHolds(t *testing.T) {
 			if after := y.read(); after.ResourceVersion != held.ResourceVersion {
 				t.Error("it was written")
 			}
-			// The same holder's second try is none, and it gives back what it found.
+			// A second reservation by the same holder changes nothing. The release restores the node.
 			y.must(Reserve(t.Context(), y.kube, y.read(), *y.reservation()))
 			y.must(Release(t.Context(), y.kube, y.read(), *y.reservation(), &Marks{Labels: map[string]string{"kamino.dev/given": "back"}}))
 			after := y.read()
@@ -156,7 +157,7 @@ func TestNobodyTakesOrGivesBackWhatAnotherHolds(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeReadIsNobodysToTakeOrGiveBack, until somebody knows better and notes so.
+// TestWhatCannotBeReadIsNobodysToTakeOrGiveBack tests an unreadable reservation, until a Note replaces the reservation.
 func TestWhatCannotBeReadIsNobodysToTakeOrGiveBack(t *testing.T) {
 	y := newYard(t, map[string]string{v1alpha1.ReservationAnnotation: "?"})
 	r := NewReservation(holder, y.read(), "", now())
@@ -172,7 +173,7 @@ func TestWhatCannotBeReadIsNobodysToTakeOrGiveBack(t *testing.T) {
 	}
 }
 
-// TestAWriteOfAnEarlierReadIsRefused by each of the four, as somebody else wrote meanwhile.
+// TestAWriteOfAnEarlierReadIsRefused tests the four writes after a write by another client.
 func TestAWriteOfAnEarlierReadIsRefused(t *testing.T) {
 	y := newYard(t, nil)
 	stale := y.read()
@@ -193,7 +194,7 @@ func TestAWriteOfAnEarlierReadIsRefused(t *testing.T) {
 	}
 }
 
-// TestWhatTheVersionBeforeHeldIsGivenBack, with what it wrote beside its reservation.
+// TestWhatTheVersionBeforeHeldIsGivenBack tests the reservations of the previous release, including the marks.
 func TestWhatTheVersionBeforeHeldIsGivenBack(t *testing.T) {
 	for name, annotations := range map[string]map[string]string{
 		"a capture": {

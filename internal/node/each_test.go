@@ -12,8 +12,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// pages answers lists of nodes with pages of two out of five, and cuts the list off after the given number of pages
-// with the error, if any.
+// pages returns a clientset that lists five nodes in pages of two. The list ends after the given number of pages, with
+// err if not nil.
 func pages(t *testing.T, after int, err error) *fake.Clientset {
 	t.Helper()
 	kube := fake.NewClientset()

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// pod runs on the node, and is Ready, so that a budget counts it.
+// pod creates a Ready pod on the node. A budget counts Ready pods only.
 func (y *yard) pod(app string) *corev1.Pod {
 	y.Helper()
 	one := &corev1.Pod{
@@ -25,7 +25,7 @@ func (y *yard) pod(app string) *corev1.Pod {
 	return made
 }
 
-// budget allows so many disruptions of an app, as the disruption controller would have computed it.
+// budget creates a budget with a status as the disruption controller computes the status.
 func (y *yard) budget(app string, allowed int32) *policyv1.PodDisruptionBudget {
 	y.Helper()
 	least := intstr.FromInt32(1)
@@ -41,7 +41,7 @@ func (y *yard) budget(app string, allowed int32) *policyv1.PodDisruptionBudget {
 	return made
 }
 
-// TestHeldBackIsALook: it names what a budget holds back in the API server's own words, and evicts nothing.
+// TestHeldBackIsALook: HeldBack returns the API server's text of each blocking budget and evicts no pod.
 func TestHeldBackIsALook(t *testing.T) {
 	y := newYard(t, nil)
 	kept, free, ending := y.pod("kept"), y.pod("free"), y.pod("kept")

@@ -19,7 +19,7 @@ import (
 
 var registered = time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)
 
-// heart is a Lease as a kubelet renews it.
+// heart returns a Lease as a kubelet renews the Lease.
 func heart(name string, at time.Time) *coordinationv1.Lease {
 	written := metav1.NewTime(at)
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
@@ -33,7 +33,8 @@ func readyAt(name string, at time.Time) *corev1.Node {
 	return n
 }
 
-// TestANodeWithoutAKubelet: only the kubelet of a Node writes the Node's Lease. Where no kubelet has one, nothing is known.
+// TestANodeWithoutAKubelet: only the kubelet of a Node writes the Node's Lease. If no kubelet has a Lease, the result
+// is empty.
 func TestANodeWithoutAKubelet(t *testing.T) {
 	own, fake1, fake2 := readyAt("own", registered), readyAt("fake-1", registered), readyAt("fake-2", registered.Add(time.Second))
 	old, lost := readyAt("old", registered.Add(-time.Hour)), readyAt("lost", registered.Add(-2*time.Hour))
@@ -54,7 +55,7 @@ func TestANodeWithoutAKubelet(t *testing.T) {
 		for _, many := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, many %t", name, many), func(t *testing.T) {
 				asked := slices.Clone(c.asked)
-				for many && len(asked) <= mostLeases+mostReferences { // the same Nodes again: no Lease of others may decide
+				for many && len(asked) <= mostLeases+mostReferences { // the same Nodes again: the result must not depend on other Leases
 					asked = append(asked, c.asked...)
 				}
 				kube := fake.NewClientset(c.leases...)
@@ -77,7 +78,7 @@ func TestANodeWithoutAKubelet(t *testing.T) {
 	}
 }
 
-// TestLeasesThatCannotBeRead say nothing of a Node: the caller must know.
+// TestLeasesThatCannotBeRead: the caller gets the error, because unreadable Leases prove nothing about a Node.
 func TestLeasesThatCannotBeRead(t *testing.T) {
 	kube := fake.NewClientset()
 	away := errors.New("away")
@@ -91,7 +92,8 @@ func TestLeasesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestWhenALeaseWasWritten is by the API server's clock, and by the writer's only where that is not told.
+// TestWhenALeaseWasWritten: the API server's time counts. The writer's time counts only if the API server's time is
+// missing.
 func TestWhenALeaseWasWritten(t *testing.T) {
 	renewed := metav1.NewMicroTime(registered.Add(time.Hour))
 	lease := heart("own", registered)
@@ -105,7 +107,7 @@ func TestWhenALeaseWasWritten(t *testing.T) {
 	}
 }
 
-// TestLeasesAreReadForAllPoolsAtOnce: pools that ask within seconds share one LIST, and a later look reads again.
+// TestLeasesAreReadForAllPoolsAtOnce: requests within seconds share one LIST, and a later request lists again.
 func TestLeasesAreReadForAllPoolsAtOnce(t *testing.T) {
 	now, kube := registered, fake.NewClientset(heart("old", registered))
 	k := &Kubelets{Kube: kube, Now: func() time.Time { return now }}

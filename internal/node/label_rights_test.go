@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestOnlyOwnLabelsAreWritten: no caller, whatever it was told to write, writes a label by which others choose nodes.
+// TestOnlyOwnLabelsAreWritten: no caller can write a label by which other programs select nodes.
 func TestOnlyOwnLabelsAreWritten(t *testing.T) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", ResourceVersion: "1"}}
 	for key, own := range map[string]bool{

@@ -32,7 +32,7 @@ func get(t testing.TB, kube *fake.Clientset) *corev1.Node {
 	return n
 }
 
-// TestReleaseUndoesReserve: whatever the node was like, a hold and its end leave it the same.
+// TestReleaseUndoesReserve: a reservation and its release leave any node unchanged.
 func TestReleaseUndoesReserve(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		annotations := map[string]string{}
@@ -81,7 +81,8 @@ func TestReleaseUndoesReserve(t *testing.T) {
 	})
 }
 
-// TestAChangedNodeIsNotWritten: the patch carries what it was read at, so that the API server can refuse.
+// TestAChangedNodeIsNotWritten: the patch has the resource version of the read, so that the API server can refuse the
+// patch.
 func TestAChangedNodeIsNotWritten(t *testing.T) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "node", ResourceVersion: "41"}}
 	kube := fake.NewClientset(n)
@@ -128,7 +129,7 @@ func TestLeft(t *testing.T) {
 		pod("agent-ended", ofDaemonSet, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
 		pod("own-kind", ofDaemonSet, func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "example.com/v1" }),
 		pod("ended", unowned, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
-		// Whatever a pod says of itself, it leaves.
+		// Labels and annotations of a pod do not exempt the pod from eviction.
 		pod("labelled", func(p *corev1.Pod) { p.Labels = map[string]string{v1alpha1.PrototypeLabel: "p"} }),
 		pod("ours", func(p *corev1.Pod) { p.Spec.ServiceAccountName = v1alpha1.GeneralizeServiceAccount }),
 		pod("another", func(p *corev1.Pod) {
@@ -164,7 +165,7 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestEvict asks each pod once, names the budget that holds one back, and goes on to the next.
+// TestEvict requests one eviction per pod, returns the blocking budget and continues with the next pod.
 func TestEvict(t *testing.T) {
 	leaving := pod("leaving", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} })
 	kube := fake.NewClientset(pod("guarded"), pod("free"))
@@ -195,7 +196,7 @@ func TestEvict(t *testing.T) {
 	}
 }
 
-// TestHardEvictDeletes: with force, past the timeout, budgets are not asked.
+// TestHardEvictDeletes: with force, after the timeout, Evict ignores budgets.
 func TestHardEvictDeletes(t *testing.T) {
 	kube := fake.NewClientset(pod("guarded"))
 	grace := metav1.Duration{Duration: 5 * time.Second}
@@ -207,7 +208,7 @@ func TestHardEvictDeletes(t *testing.T) {
 	}
 }
 
-// TestEvictReportsWhatItCannot: an error that is no budget is one.
+// TestEvictReportsWhatItCannot: Evict returns errors that no budget caused.
 func TestEvictReportsWhatItCannot(t *testing.T) {
 	kube := fake.NewClientset()
 	kube.PrependReactor("create", "pods", func(kubetesting.Action) (bool, runtime.Object, error) {

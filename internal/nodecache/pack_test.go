@@ -18,7 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
-// anyNode draws a node of pool1 whose texts are sometimes equal, long, empty or its own name.
+// anyNode draws a node of pool1. Its texts are sometimes equal, long, empty or the node's name.
 func anyNode(t *rapid.T) *corev1.Node {
 	name := rapid.StringMatching(`[a-z]{1,12}`).Draw(t, "name")
 	text := rapid.OneOf(
@@ -70,7 +70,7 @@ func TestWhatIsPackedIsAllThere(t *testing.T) {
 		if len(nodes.Pools()) != 1 {
 			t.Fatalf("pools = %v", nodes.Pools())
 		}
-		// What the controller of Prototypes reads of a packed node.
+		// The controller of Prototypes reads these values of a packed node.
 		if got, want := packed.Annotations[v1alpha1.ReservationAnnotation], node.Annotations[v1alpha1.ReservationAnnotation]; got != want {
 			t.Fatalf("reservation = %q, want %q", got, want)
 		}
@@ -80,7 +80,7 @@ func TestWhatIsPackedIsAllThere(t *testing.T) {
 	})
 }
 
-// A difference in anything that is packed is news, a heartbeat is none.
+// TestPackedNodesTellNews: any changed value that is packed is a change; a heartbeat is no change.
 func TestPackedNodesTellNews(t *testing.T) {
 	nodes := nodecache.NewNodes(memory.New(memory.Config{}))
 	set := func(change func(*corev1.Node)) bool {
@@ -115,7 +115,7 @@ func TestPackedNodesTellNews(t *testing.T) {
 	}
 }
 
-// More words than are kept for all are kept by each node.
+// TestPackHasRoomForAnyNumberOfWords: words beyond the limit of the shared table are stored in each node.
 func TestPackHasRoomForAnyNumberOfWords(t *testing.T) {
 	nodes := nodecache.NewNodes(memory.New(memory.Config{}))
 	const many = 30_000
@@ -134,7 +134,7 @@ func TestPackHasRoomForAnyNumberOfWords(t *testing.T) {
 	}
 }
 
-// TestReservedNodesAreFoundPacked: whole, by name, and no others.
+// TestReservedNodesAreFoundPacked: all reserved nodes, complete and sorted by name, and no other nodes.
 func TestReservedNodesAreFoundPacked(t *testing.T) {
 	nodes := nodecache.NewNodes(memory.New(memory.Config{}))
 	for name, reservation := range map[string]string{"b": "held", "a": "held too", "c": ""} {

@@ -30,7 +30,7 @@ func wholeNode(name, cpu string) *corev1.Node {
 	return node
 }
 
-// What an expression may read stays (see package expression); the rest goes.
+// TestStripKeepsWhatIsRead: the values that an expression can read stay (see package expression); other values go.
 func TestStripKeepsWhatIsRead(t *testing.T) {
 	node := wholeNode("n", "8")
 	nodecache.Strip(node)
@@ -52,7 +52,7 @@ func TestStripKeepsWhatIsRead(t *testing.T) {
 	}
 }
 
-// What machines have is kept once for those that have the same, and told apart for those that don't.
+// TestStripTellsAmountsApart: equal amounts of resources share one copy, and different amounts do not.
 func TestStripTellsAmountsApart(t *testing.T) {
 	for _, cpu := range []string{"8", "16", "8000m", "8", "16"} {
 		node := wholeNode("n", cpu)
@@ -112,7 +112,7 @@ func TestNodesTellNews(t *testing.T) {
 	}
 }
 
-// TestServing: a Node that is not Ready, or of no pool, or a further one of an instance does not serve.
+// TestServing: a Node that is not Ready, has no pool or is the second Node of an instance does not serve.
 func TestServing(t *testing.T) {
 	nodes := nodecache.NewNodes(memory.New(memory.Config{}))
 	set := func(name, instance string, change func(*corev1.Node)) {

@@ -47,7 +47,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestArriving: of those that are not Ready only such as came lately and never were.
+// TestArriving: a Node that is not Ready is arriving only if the Node is new and was never Ready.
 func TestArriving(t *testing.T) {
 	came := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for name, test := range map[string]struct {
@@ -73,8 +73,7 @@ func TestArriving(t *testing.T) {
 	}
 }
 
-// TestBootOf: a donor that is Ready or no longer, or has booted anew, is another one to whoever waits for it; labels,
-// other conditions and heartbeats are no news.
+// TestBootOf: a change of Ready or of the boot ID changes the result. Labels, other conditions and heartbeats do not.
 func TestBootOf(t *testing.T) {
 	node := func(ready corev1.ConditionStatus, boot string) *corev1.Node {
 		n := &corev1.Node{}

@@ -48,7 +48,7 @@ func prototype(name, version, pool string, donor cloud.InstanceID) *v1alpha1.Pro
 	}
 }
 
-// stage is a cluster of two pools with nodes and one without, and some nodes of none.
+// stage is a cluster with two pools that have nodes, one pool without nodes, and nodes without a pool.
 type stage struct {
 	Finder
 	memory *memory.Cloud
@@ -84,7 +84,7 @@ func newStage(t *testing.T, funcs interceptor.Funcs) *stage {
 	return &stage{Finder: Finder{Cluster: &cluster.Connection{Client: objects, Kube: kube}, Cloud: c}, memory: c, kube: kube}
 }
 
-// TestWhichPool a person means, out of those that nodes and captures tell of and those that the cloud knows beside them.
+// TestWhichPool tests which pool a name selects, among the pools of nodes, of captures and of the cloud.
 func TestWhichPool(t *testing.T) {
 	s := newStage(t, interceptor.Funcs{})
 	for text, want := range map[string]struct {
@@ -125,7 +125,7 @@ func TestHistory(t *testing.T) {
 		return h
 	}
 	h := tell("pool1")
-	// An instance is known by its Node whatever case its ID is written in, and by its ID until it has joined.
+	// An instance has the name of its Node, in any case of the ID. Before the Node joins, the instance has its ID.
 	if want := []string{"a", string(pool1) + "/instances/3", "upper"}; !h.Counted || len(h.Versions) != 2 || !slices.Equal(slices.Sorted(slices.Values(h.Versions[0].Nodes)), want) {
 		t.Errorf("%+v", h)
 	}
@@ -153,7 +153,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// listed lists a version as unfinished that is complete by now, and one that is gone by now.
+// listed lists all versions as unfinished, and adds a version that does not exist.
 type listed struct{ *memory.Cloud }
 
 func (l listed) Images(ctx context.Context, pool cloud.PoolID) ([]cloud.Image, error) {
@@ -197,7 +197,7 @@ func TestStandings(t *testing.T) {
 	if _, err := s.Standings(t.Context(), "pool"); !errors.As(err, &refused) {
 		t.Errorf("two are meant: %v", err)
 	}
-	// What could not be looked at hides nothing else.
+	// An error for one pool hides no other pool.
 	faulty := memory.NewFaulty(s.memory, func(c memory.Call) memory.Outcome {
 		if c.Op == "Images" {
 			return memory.FailBefore(cloud.Unavailable)
@@ -211,7 +211,7 @@ func TestStandings(t *testing.T) {
 	}
 }
 
-// TestManyPoolsAtOnce: there are more of them than are asked about at once.
+// TestManyPoolsAtOnce tests more pools than the limit of parallel requests.
 func TestManyPoolsAtOnce(t *testing.T) {
 	s := newStage(t, interceptor.Funcs{})
 	for i := range 3 * parallel {
@@ -232,7 +232,7 @@ func TestManyPoolsAtOnce(t *testing.T) {
 	}
 }
 
-// TestTheAPIServerIsAway: no pool is taken for unknown because the cluster could not be asked.
+// TestTheAPIServerIsAway: an API server that is away is an error, not an unknown pool.
 func TestTheAPIServerIsAway(t *testing.T) {
 	away := apierrors.NewServiceUnavailable("away")
 	s := newStage(t, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return away }})
@@ -256,7 +256,7 @@ func TestTheAPIServerIsAway(t *testing.T) {
 	}
 }
 
-// TestLeft: of a capture that is gone only what it made itself is told.
+// TestLeft: Left returns an image only if the same capture created the image.
 func TestLeft(t *testing.T) {
 	s := newStage(t, interceptor.Funcs{})
 	for name, test := range map[string]struct {
@@ -285,7 +285,7 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestNodesComeInPages: no node is missed, and none counted twice.
+// TestNodesComeInPages: each node counts exactly once.
 func TestNodesComeInPages(t *testing.T) {
 	s := newStage(t, interceptor.Funcs{})
 	pages := 0
@@ -308,7 +308,7 @@ func TestNodesComeInPages(t *testing.T) {
 	}
 }
 
-// TestCrowdAfter: a rollback to a version that no node runs is one image more.
+// TestCrowdAfter: a rollback to a version without nodes adds one image.
 func TestCrowdAfter(t *testing.T) {
 	s := newStage(t, interceptor.Funcs{})
 	h := history.History{Pool: "pool1", PoolID: pool1, Recipe: cloud.Recipe{Image: string(pool1) + "/versions/2026.03.01", Version: "2026.03.01"}}
@@ -331,7 +331,7 @@ func TestCrowdAfter(t *testing.T) {
 	}
 }
 
-// limited allows a pool's instances only so many images.
+// limited limits the number of images of a pool's instances.
 type limited struct {
 	*memory.Cloud
 	most int

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestHeed: what a terminal and a supervisor pass on at once is one wish; who asks again later is obeyed at once.
+// TestHeed: signals that a terminal and a supervisor send at once count as one. A later signal ends the process at
+// once.
 func TestHeed(t *testing.T) {
 	signals := make(chan os.Signal)
 	clock := make(chan time.Time)
