@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)
 
-// capture made of steps that follow each other, and whose donor was away for so long.
+// capture returns a capture with consecutive steps. away is the time without the donor.
 func capture(phase v1alpha1.Phase, away time.Duration, steps ...any) v1alpha1.Prototype {
 	p := v1alpha1.Prototype{}
 	p.Status.Phase = phase
@@ -35,8 +35,8 @@ func TestNothingIsKnownBeforeTheFirstCapture(t *testing.T) {
 	}
 }
 
-// One slow replication does not make every capture look slow, and a step that only some captures have counts
-// as long as it took those.
+// TestMediansOfEachStep: one slow replication does not change the median. A step of only some captures has the median
+// of these captures.
 func TestMediansOfEachStep(t *testing.T) {
 	got := estimate.Of([]v1alpha1.Prototype{
 		capture(v1alpha1.PhaseSucceeded, 4*time.Minute, v1alpha1.PhaseDraining, time.Minute, v1alpha1.PhasePublishing, 20*time.Minute),
@@ -55,7 +55,7 @@ func TestMediansOfEachStep(t *testing.T) {
 	}
 }
 
-// A step that was entered twice, after a disturbance, took the time of both.
+// TestAStepThatWasEnteredTwiceIsAddedUp: a step that ran twice after an error has the sum of both times.
 func TestAStepThatWasEnteredTwiceIsAddedUp(t *testing.T) {
 	got := estimate.Of([]v1alpha1.Prototype{
 		capture(v1alpha1.PhaseSucceeded, time.Minute, v1alpha1.PhaseSnapshotting, 10*time.Second, v1alpha1.PhaseStarting, time.Second, v1alpha1.PhaseSnapshotting, 20*time.Second),

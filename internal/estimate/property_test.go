@@ -12,14 +12,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/estimate"
 )
 
-// inOrder are the phases as a capture goes through them.
+// inOrder lists the phases in the order of a capture.
 var inOrder = []v1alpha1.Phase{
 	v1alpha1.PhasePending, v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseGrowing, v1alpha1.PhaseDraining, v1alpha1.PhaseGeneralizing,
 	v1alpha1.PhaseStopping, v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting, v1alpha1.PhaseWaitingReady, v1alpha1.PhaseRemoving, v1alpha1.PhaseReleasing,
 	v1alpha1.PhasePublishing, v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring, v1alpha1.PhaseScalingOut,
 }
 
-// TestStepsStandInTheOrderOfACapture, however they come, and one of a newer version behind all that are known.
+// TestStepsStandInTheOrderOfACapture for any order of the input. An unknown step of a newer version is the last.
 func TestStepsStandInTheOrderOfACapture(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var steps []any
@@ -36,7 +36,7 @@ func TestStepsStandInTheOrderOfACapture(t *testing.T) {
 	})
 }
 
-// TestAnEstimateLiesWithinWhatWasSeen: neither the order of the captures nor those that failed change it.
+// TestAnEstimateLiesWithinWhatWasSeen: the order of the captures and failed captures do not change the estimate.
 func TestAnEstimateLiesWithinWhatWasSeen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		took := rapid.SliceOfN(rapid.Int64Range(0, 7200), 1, 9).Draw(t, "seconds")
@@ -68,7 +68,7 @@ func TestAnEstimateLiesWithinWhatWasSeen(t *testing.T) {
 	})
 }
 
-// TestWhatHasNoEndIsNotCounted: a step that goes on, a donor that is still away, a capture without steps.
+// TestWhatHasNoEndIsNotCounted tests a step without an end, a donor that has not returned and a capture without steps.
 func TestWhatHasNoEndIsNotCounted(t *testing.T) {
 	open := capture(v1alpha1.PhaseSucceeded, time.Hour, v1alpha1.PhaseDraining, time.Minute, v1alpha1.PhasePublishing, time.Hour)
 	open.Status.Steps[1].FinishedAt = nil

@@ -66,7 +66,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// TestZone: an expression reads the clock in UTC, wherever the process runs.
+// TestZone: an expression reads the clock in UTC, in any time zone of the process.
 func TestZone(t *testing.T) {
 	e, err := Compile(`now.getHours() == 12 && 1 < 2.5`, "")
 	if err != nil {
@@ -99,7 +99,7 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// TestCompileErrors: a person reads these in a condition of the policy.
+// TestCompileErrors tests the errors that a condition of the policy shows.
 func TestCompileErrors(t *testing.T) {
 	for _, c := range []struct{ refuse, score, want string }{
 		{`node.metadata.name ==`, ``, "selection.refuse is wrong at line 1, column 22: Syntax error"},
@@ -117,7 +117,7 @@ func TestCompileErrors(t *testing.T) {
 	} {
 		e, err := Compile(c.refuse, c.score)
 		if err == nil {
-			// What CEL finds only when it runs must then be an error about the node.
+			// An error that CEL finds only at run time must be an error about the node.
 			if _, _, err = e.Evaluate(node(), now); err == nil {
 				t.Errorf("%s%s was taken", c.refuse, c.score)
 			}
@@ -129,7 +129,7 @@ func TestCompileErrors(t *testing.T) {
 	}
 }
 
-// TestFailing: an expression that fails on a node says so about this node.
+// TestFailing: if an expression fails on a node, the error names the failure for this node.
 func TestFailing(t *testing.T) {
 	nested := "[1,2,3,4,5,6,7,8,9,10]"
 	for _, c := range []struct{ refuse, score, says string }{
@@ -172,7 +172,7 @@ func TestNone(t *testing.T) {
 	}
 }
 
-// TestNodeStays: evaluating writes nothing into a node that is shared, and may be done by many at once.
+// TestNodeStays: Evaluate does not change a shared node, and is safe for concurrent use.
 func TestNodeStays(t *testing.T) {
 	e, err := Compile(`node.metadata.labels.exists(k, k == "x")`, `node.metadata.name.size()`)
 	if err != nil {
@@ -193,7 +193,7 @@ func TestNodeStays(t *testing.T) {
 	}
 }
 
-// TestWithSelection puts both packages together, as a policy does.
+// TestWithSelection tests packages expression and selection together, as a policy uses the packages.
 func TestWithSelection(t *testing.T) {
 	e, err := Compile(`node.metadata.labels.zone == "3"`, `node.metadata.labels.zone == "2" ? 1 : 0`)
 	if err != nil {
@@ -221,7 +221,7 @@ func TestWithSelection(t *testing.T) {
 	}
 }
 
-// TestNoPanic: whatever a person writes, and whatever a node looks like.
+// TestNoPanic tests arbitrary texts and nodes.
 func TestNoPanic(t *testing.T) {
 	words := []string{"node", ".metadata", ".labels", "[\"x\"]", ".spec", " == ", "1", "\"a\"", "has(", ")", " && ", "now", ".size()", "duration(", "[", "]", " ? ", " : ", "!", "-", ".exists(x, ", "x", "timestamp(", ".matches(", "9223372036854775807", " + ", " / ", "0"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -236,7 +236,7 @@ func TestNoPanic(t *testing.T) {
 	})
 }
 
-// BenchmarkEvaluate is one node: 15,000 of them are a large cluster.
+// BenchmarkEvaluate measures one node. A large cluster has 15,000 nodes.
 func BenchmarkEvaluate(b *testing.B) {
 	e, err := Compile(`has(node.spec.taints) && node.spec.taints.exists(t, t.key == "x")`, `node.metadata.labels["topology.kubernetes.io/zone"] == "1" ? 1 : 0`)
 	if err != nil {

@@ -7,12 +7,12 @@ import (
 	"github.com/google/cel-go/common/ast"
 )
 
-// nested is an expression with so many levels around its innermost part.
+// nested returns an expression with the given number of levels.
 func nested(open, inner, end string, levels int) string {
 	return strings.Repeat(open, levels) + inner + strings.Repeat(end, levels)
 }
 
-// TestLargeExpressionsAreRefused before their types are checked: some of these took half a minute.
+// TestLargeExpressionsAreRefused before the type check: the type check of some of these took half a minute.
 func TestLargeExpressionsAreRefused(t *testing.T) {
 	for name, test := range map[string]struct{ text, says string }{
 		"lists of maps":       {nested("[{1:", "1", "}]", 120) + "==[]", "selection.refuse is nested 241 levels deep, and at most 30 are allowed: put fewer"},
@@ -33,7 +33,7 @@ func TestLargeExpressionsAreRefused(t *testing.T) {
 	}
 }
 
-// TestExpressionsMayBeLong if they are not nested.
+// TestExpressionsMayBeLong if the nesting is shallow.
 func TestExpressionsMayBeLong(t *testing.T) {
 	label := `(node.metadata.labels[?"a"].orValue("") == "b" ? 1 : 0)`
 	for name, text := range map[string]string{
@@ -52,7 +52,7 @@ func TestExpressionsMayBeLong(t *testing.T) {
 	}
 }
 
-// TestNestingIsCounted by what is inside what, and not by how long a row is.
+// TestNestingIsCounted: nesting counts, the length of a list does not.
 func TestNestingIsCounted(t *testing.T) {
 	env, err := environment()
 	if err != nil {

@@ -15,7 +15,7 @@ func TestOf(t *testing.T) {
 	}{
 		{time.Date(2026, 1, 9, 23, 59, 59, 0, time.UTC), "2026.01.09"},
 		{time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC), "2026.01.10"},
-		{time.Date(2026, 1, 10, 13, 0, 0, 0, east), "2026.01.09"}, // still yesterday in UTC
+		{time.Date(2026, 1, 10, 13, 0, 0, 0, east), "2026.01.09"}, // the day before in UTC
 	} {
 		if got := Of(c.at); got != c.want {
 			t.Errorf("Of(%s) = %s, want %s", c.at, got, c.want)
@@ -64,7 +64,7 @@ func TestVersionsAreOrderedAsTheirDays(t *testing.T) {
 	})
 }
 
-// TestTriesOfADay stand between their day and the next, in their order, and name their day.
+// TestTriesOfADay: tries sort by number between their day and the next day, and have the day of the version.
 func TestTriesOfADay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		at := time.Unix(rapid.Int64Range(0, 4_000_000_000).Draw(t, "unix"), 0)

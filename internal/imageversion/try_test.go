@@ -22,7 +22,7 @@ func TestEachTryHasItsName(t *testing.T) {
 		{"2026.01.0907", 1, "2026.01.09"},
 		{"2026.01.0907", 2, "2026.01.0902"},
 		{"latest", 2, "latest"},
-		{"2026.1.9", 2, "2026.1.9"}, // a person's name for a version: no try is made of it
+		{"2026.1.9", 2, "2026.1.9"}, // a name by a person has no tries
 		{"2026.01.0901", 2, "2026.01.0901"},
 	} {
 		if got := Try(c.version, c.n); got != c.want {
@@ -55,7 +55,7 @@ func TestDayOfATryIsThatOfTheFirst(t *testing.T) {
 	}
 }
 
-// names are versions as anybody may have written them, good and bad.
+// names draws valid and invalid versions.
 var names = rapid.OneOf(
 	rapid.Custom(func(t *rapid.T) string {
 		day := Of(time.Unix(rapid.Int64Range(0, 4_000_000_000).Draw(t, "unix"), 0))
@@ -68,7 +68,7 @@ var names = rapid.OneOf(
 	rapid.SampledFrom([]string{"", "latest", "1.2", "1.2.3.4", "1.2.-3", "1.2.2147483648", "1.2.2147483647", "2026.02.3002"}),
 )
 
-// TestCompareIsAnOrder: sorting needs no less, and retention sorts by it.
+// TestCompareIsAnOrder, as sorting and retention require.
 func TestCompareIsAnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c := names.Draw(t, "a"), names.Draw(t, "b"), names.Draw(t, "c")

@@ -18,20 +18,20 @@ func quarantined(version string) cloud.Image {
 	return cloud.Image{Version: version, State: cloud.Complete, Tags: map[string]string{cloud.TagQuarantined: "bad"}}
 }
 
-// wentBack is the tag of a version that a pool went back from by itself, and acknowledgedBack once a person has acknowledged that.
+// wentBack is the tag of a version after an automatic rollback. acknowledgedBack is the tag after the acknowledgement.
 const (
 	wentBack         = "2026-01-09T03:00:00Z"
 	acknowledgedBack = wentBack + " 2026-01-09T08:00:00Z"
 )
 
-// TestWhatThePoolWentBackFromStays until a person has acknowledged it: with the version its captures would begin again. While it is
-// suspect, nothing goes to it, and it takes no place among those that are kept.
+// TestWhatThePoolWentBackFromStays until a person acknowledges the rollback, because captures would use the version
+// again. A suspect version is no target, and does not count as a kept version.
 func TestWhatThePoolWentBackFromStays(t *testing.T) {
 	for name, c := range map[string]struct {
 		state cloud.State
 		tags  map[string]string
 		want  Verdict
-		prior bool // it is what a rollback goes to
+		prior bool // the version is the target of a rollback
 	}{
 		"suspect":                            {tags: map[string]string{cloud.TagSuspect: "why", cloud.TagWentBack: wentBack}, want: Verdict{Keep: true, Reason: Unacknowledged}},
 		"quarantined for it":                 {tags: map[string]string{cloud.TagSuspect: "why", cloud.TagWentBack: wentBack, cloud.TagQuarantined: "bad"}, want: Verdict{Keep: true, Reason: Unacknowledged}},
@@ -100,7 +100,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestWhatInstancesWereBuiltFromStays: whether it is old or bad, and without taking the place of another.
+// TestWhatInstancesWereBuiltFromStays, even if old or bad, and does not count as a kept version.
 func TestWhatInstancesWereBuiltFromStays(t *testing.T) {
 	images := []cloud.Image{
 		image("2026.01.05", cloud.Complete), image("2026.01.04", cloud.Complete), quarantined("2026.01.03"),
@@ -127,8 +127,8 @@ func TestRetiredIsOldestFirst(t *testing.T) {
 	}
 }
 
-// TestARollbackIsAlwaysPossible: whatever there is, the current version and the newest usable one below
-// it stay, and nothing that is in work or undecided goes.
+// TestARollbackIsAlwaysPossible: the current version and the next older usable version stay. Unfinished and undecided
+// versions stay, too.
 func TestARollbackIsAlwaysPossible(t *testing.T) {
 	states := []cloud.State{cloud.Complete, cloud.Complete, cloud.Failed, cloud.Pending, cloud.Deleting}
 	rapid.Check(t, func(t *rapid.T) {
@@ -175,8 +175,8 @@ func TestARollbackIsAlwaysPossible(t *testing.T) {
 	})
 }
 
-// TestWhatLostItsProofCountsForNothing: it is not what a rollback goes to, so that the one before it stays as prior; and it
-// stays itself, for a proof that a hand took away may come back.
+// TestWhatLostItsProofCountsForNothing: a version without a proof is no target, so that the older version stays as
+// prior. The version stays, too, because a removed proof may return.
 func TestWhatLostItsProofCountsForNothing(t *testing.T) {
 	of := func(version, proof string) cloud.Image {
 		return cloud.Image{Version: version, State: cloud.Complete, Tags: map[string]string{cloud.TagPrototype: "p", cloud.TagProof: proof}}

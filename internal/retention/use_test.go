@@ -9,7 +9,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestWhatInstancesRunOnStays: only for a version that would go otherwise, and as no reason to keep one less.
+// TestWhatInstancesRunOnStays: use keeps only a version that would be deleted, and the number of other kept versions
+// stays the same.
 func TestWhatInstancesRunOnStays(t *testing.T) {
 	images := []cloud.Image{
 		image("2026.01.06", cloud.Complete), image("2026.01.05", cloud.Complete), image("2026.01.04", cloud.Complete),

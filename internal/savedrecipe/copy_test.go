@@ -24,7 +24,7 @@ func (s Secrets) secret(t *testing.T, name string) *corev1.Secret {
 	return secret
 }
 
-// TestACopyIsKeptOnce: whoever gives the same copy again, because the first time was interrupted or failed, meets his own.
+// TestACopyIsKeptOnce: a second Keep of the same copy, after an interruption or error, finds the first Secret.
 func TestACopyIsKeptOnce(t *testing.T) {
 	s := shelf(t)
 	c, other := NewCopy("Pool1", []byte("#cloud-config needle")), NewCopy("pool1", []byte("#cloud-config other"))
@@ -47,7 +47,7 @@ func TestACopyIsKeptOnce(t *testing.T) {
 	}
 }
 
-// TestACopyGoesWithItsPrototypes: each that uses it owns it, and one that owns it already changes nothing.
+// TestACopyGoesWithItsPrototypes: each Prototype that uses the copy owns the copy. A repeated claim changes nothing.
 func TestACopyGoesWithItsPrototypes(t *testing.T) {
 	s := shelf(t)
 	c := NewCopy("pool1", []byte("#cloud-config"))
@@ -82,7 +82,7 @@ func TestACopyGoesWithItsPrototypes(t *testing.T) {
 	}
 }
 
-// TestACopyOfAnothersHand: what has the name and is not the copy, or could come to be another, is never used.
+// TestACopyOfAnothersHand: a Secret with the right name but different or mutable content is never used.
 func TestACopyOfAnothersHand(t *testing.T) {
 	yes := true
 	for name, change := range map[string]func(*corev1.Secret){
@@ -110,7 +110,7 @@ func TestACopyOfAnothersHand(t *testing.T) {
 	}
 }
 
-// TestEncoded: what an API takes is told from what a person gives, and nothing else is taken for it.
+// TestEncoded: only base64 of a known format of customData counts as encoded.
 func TestEncoded(t *testing.T) {
 	coded := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 	for text, want := range map[string]bool{
@@ -135,7 +135,7 @@ func TestEncoded(t *testing.T) {
 	}
 }
 
-// TestRehearse: what would be in the way of giving the copy back is known before the recipe loses anything.
+// TestRehearse: an obstacle to restoring the copy is known before the recipe loses data.
 func TestRehearse(t *testing.T) {
 	c := memory.New(memory.Config{})
 	id := c.AddPool(memory.PoolSpec{Name: "pool1", Image: "generic", Bootstrap: []string{"customData"}})

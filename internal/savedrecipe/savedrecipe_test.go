@@ -25,7 +25,7 @@ const pool = cloud.PoolID("/groups/g/pools/pool1")
 
 var owner = Owner{Prototype: "pool1-2026.03.01", UID: "u-1", Pool: "pool1", PoolID: pool, Version: "2026.03.01"}
 
-// shelf is a namespace of its own on a real API server.
+// shelf returns an empty namespace on a real API server.
 func shelf(t *testing.T) Secrets {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(apitest.Server(t))
@@ -64,8 +64,8 @@ func (s Secrets) find(t *testing.T, prototypes ...v1alpha1.Prototype) []Found {
 	return found
 }
 
-// TestKeptOnce: whoever promotes a version later without a copy of customData finds what was kept with one, and what
-// stands there already is never written over.
+// TestKeptOnce: a later promotion without a copy of customData finds the first copy. An existing Secret is never
+// overwritten.
 func TestKeptOnce(t *testing.T) {
 	s := shelf(t)
 	first := s.save(t, owner, `{"image":"generic"}`, "old")
@@ -94,7 +94,7 @@ func TestKeptOnce(t *testing.T) {
 	}
 }
 
-// TestFound: what was kept is found by what the Secret itself says, whatever became of the Prototype.
+// TestFound: the Secret alone identifies the saved recipe, whatever the state of the Prototype.
 func TestFound(t *testing.T) {
 	s := shelf(t)
 	first := s.save(t, owner, `{"image":"generic"}`, "#cloud-config")
@@ -117,8 +117,8 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// TestForged: whoever may make Secrets there makes one of the name and labels of a saved recipe. It is told from one
-// that was saved as far as anything tells them apart, and a status that names another Secret is not asked.
+// TestForged: a client that creates Secrets can use the name and labels of a saved recipe. Detectable differences are
+// refused, and a status with a different name is ignored.
 func TestForged(t *testing.T) {
 	yes, sum := true, digest([]byte("{}"), nil)
 	labels := map[string]string{v1alpha1.PoolLabel: "pool1", v1alpha1.PrototypeLabel: "p"}
@@ -160,7 +160,7 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestFoundByName: a credential that may get a Secret by its name, as the engine's may, and list none.
+// TestFoundByName tests an account that may get a Secret by name but must not list Secrets, as the engine's account.
 func TestFoundByName(t *testing.T) {
 	s := shelf(t)
 	s.save(t, owner, `{"image":"generic"}`, "")
@@ -186,7 +186,7 @@ func TestFoundByName(t *testing.T) {
 		known = append(known, v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprintf("u-%d", i+1))}})
 	}
 	var found []Found
-	for range 100 { // the authorizer learns of the binding a moment later
+	for range 100 { // the authorizer needs a moment to see the binding
 		if found, err = limited.Find(t.Context(), "pool1", pool, known); err == nil {
 			break
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestFreeIsTheFirst: no minute before the moment that is told is allowed, and that one is.
+// TestFreeIsTheFirst: no minute before the returned time is allowed, and the returned time is.
 func TestFreeIsTheFirst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		settings := v1alpha1.ScheduleSettings{

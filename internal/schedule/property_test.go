@@ -12,8 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// zones and days on which their clocks change, in ways that differ: by an hour forward and back, at midnight,
-// by half an hour, and not at all.
+// zones are time zones with days of clock changes: one hour forward and back, at midnight, half an hour, and no change.
 var zones = []struct {
 	name string
 	from time.Time
@@ -29,9 +28,9 @@ var zones = []struct {
 	{"Pacific/Apia", time.Date(2011, 12, 28, 0, 0, 0, 0, time.UTC)},
 }
 
-const span = 4 * 24 * 60 // minutes that a test looks at
+const span = 4 * 24 * 60 // minutes of a test
 
-// watched are the starts that somebody sees who stands before the clock and looks at it every minute.
+// watched returns the starts that a reader of a wall clock sees, minute by minute.
 func watched(r *recurrence, from time.Time, minutes int) map[time.Time]bool {
 	starts, shown := map[time.Time]bool{}, map[time.Time]bool{}
 	wall := func(t time.Time) time.Time {
@@ -65,7 +64,7 @@ func drawCron(t *rapid.T, day time.Time) string {
 	}, " ")
 }
 
-// TestAgainstAClock compares what is computed with what is seen.
+// TestAgainstAClock compares the computed starts with those of watched.
 func TestAgainstAClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		z := rapid.SampledFrom(zones).Draw(t, "zone")
@@ -97,7 +96,7 @@ func TestAgainstAClock(t *testing.T) {
 	})
 }
 
-// TestNextIsAllowed: what an answer promises comes true, and nothing before it.
+// TestNextIsAllowed: the returned time is allowed, and no earlier time is.
 func TestNextIsAllowed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		z := rapid.SampledFrom(zones).Draw(t, "zone")
@@ -137,7 +136,7 @@ func TestNextIsAllowed(t *testing.T) {
 		}
 		step := 47 * time.Minute
 		if answer.Reason == NeverFires {
-			step = 11 * time.Hour // each answer looks ten years ahead
+			step = 11 * time.Hour // each answer covers ten years
 		}
 		for at := now; at.Before(until); at = at.Add(step) {
 			if s.At(at, past, v1alpha1.FailureSettings{}).Allowed {
@@ -151,7 +150,7 @@ func hours(t *rapid.T, name string, least, most int) metav1.Duration {
 	return metav1.Duration{Duration: time.Duration(rapid.IntRange(least, most).Draw(t, name)) * time.Hour}
 }
 
-// TestBackoffDoubles: each failure waits at least as long as the one before, and never longer than a day.
+// TestBackoffDoubles: each failure waits at least as long as the previous failure, and at most a day.
 func TestBackoffDoubles(t *testing.T) {
 	before := time.Duration(0)
 	for failures := 1; failures < 100; failures++ {
@@ -166,7 +165,7 @@ func TestBackoffDoubles(t *testing.T) {
 	}
 }
 
-// FuzzCompile: whatever somebody writes, compiling and asking ends, and does not panic.
+// FuzzCompile: for any input, compile and the search end without a panic.
 func FuzzCompile(f *testing.F) {
 	for _, text := range []string{"0 2 * * *", "*/5 0-23/2 1,15 JAN-mar MON", "@daily", "TZ=", "CRON_TZ=UTC ", "0 0 30 2 *", "60 * * * *", "0-0-0 * * * *", "*/0 * * * *", "1-99999999999 * * * *"} {
 		f.Add(text, "Europe/Berlin", int64(3600))

@@ -19,7 +19,7 @@ func duration(text string) metav1.Duration {
 	return metav1.Duration{Duration: d}
 }
 
-// at reads a time as RFC 3339, or as "Mon 02 Jan 15:04" of 2026 in UTC, which says the day of the week too.
+// at parses a time of RFC 3339, or "Mon 02 Jan 15:04" of 2026 in UTC with the day of the week.
 func at(t *testing.T, text string) time.Time {
 	t.Helper()
 	if when, err := time.Parse(time.RFC3339, text); err == nil {
@@ -48,7 +48,7 @@ func blackout(start, length string) v1alpha1.Blackout {
 	return v1alpha1.Blackout{Start: start, Duration: duration(length)}
 }
 
-// TestCalendar asks cron and blackouts alone.
+// TestCalendar tests cron and blackouts only.
 func TestCalendar(t *testing.T) {
 	nightly := v1alpha1.ScheduleSettings{Cron: "0 2 * * *"}
 	weekend := v1alpha1.ScheduleSettings{Cron: "0 2 * * *", Blackouts: []v1alpha1.Blackout{blackout("0 18 * * FRI", "60h")}}
@@ -85,7 +85,7 @@ func TestCalendar(t *testing.T) {
 			"Mon 12 Jan 12:00", OutsideSchedule, "Tue 13 Jan 02:30"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.name == "a weekend that is kept free" { // ends on Monday at six, after the window
+			if c.name == "a weekend that is kept free" { // the blackout ends on Monday at six, after the window
 				c.next = "Tue 20 Jan 02:00"
 			}
 			got := compiled(t, c.settings).At(at(t, c.now), Past{}, v1alpha1.FailureSettings{})
@@ -99,7 +99,7 @@ func TestCalendar(t *testing.T) {
 	}
 }
 
-// TestClockChanges: in spring the clock of Berlin skips 02:00 to 03:00, in autumn it shows them twice.
+// TestClockChanges: in spring, the clock of Berlin skips 02:00 to 03:00. In autumn, the clock repeats 02:00 to 03:00.
 func TestClockChanges(t *testing.T) {
 	for _, c := range []struct {
 		name, zone, cron, after, want string
@@ -135,7 +135,7 @@ func TestClockChanges(t *testing.T) {
 	}
 }
 
-// TestSetBack: at ten past two for the second time, the start at half past two is forty minutes old.
+// TestSetBack: at the second 02:10, the start of 02:30 is forty minutes old.
 func TestSetBack(t *testing.T) {
 	r, err := compile("30 2 * * *", "Europe/Berlin", time.Hour)
 	if err != nil {
@@ -182,7 +182,7 @@ func TestNever(t *testing.T) {
 			}
 		})
 	}
-	// 2100 is no leap year, and the parser's own search ends after five years.
+	// 2100 is no leap year, and the search of the parser ends after five years.
 	leap := compiled(t, v1alpha1.ScheduleSettings{Cron: "0 0 29 2 *"})
 	if got, want := leap.windows.next(at(t, "2097-01-01T00:00:00Z")), at(t, "2104-02-29T00:00:00Z"); !got.Equal(want) {
 		t.Errorf("the 29 February after 2097 is %s, want %s", got, want)
@@ -218,7 +218,7 @@ func TestCompileErrors(t *testing.T) {
 	}
 }
 
-// TestPast is about what came before: failures, and the interval.
+// TestPast tests earlier failures and the minimum interval.
 func TestPast(t *testing.T) {
 	weekly := v1alpha1.ScheduleSettings{MinInterval: duration("168h")}
 	nightly := v1alpha1.ScheduleSettings{Cron: "0 2 * * *"}

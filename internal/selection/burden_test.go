@@ -16,7 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// light are burdens of so many evictions, none of them hard.
+// light returns burdens with the given numbers of evictions and no hard pod.
 func light(evictions map[string]int) map[string]Burden {
 	burdens := map[string]Burden{}
 	for name, n := range evictions {
@@ -25,7 +25,7 @@ func light(evictions map[string]int) map[string]Burden {
 	return burdens
 }
 
-// pod is one that a controller makes again, and that nothing keeps.
+// pod returns a pod with a controller and without an obstacle to eviction.
 func pod(change ...func(*corev1.Pod)) corev1.Pod {
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: "web-0", Labels: map[string]string{"app": "web"}, Annotations: map[string]string{},
@@ -61,7 +61,7 @@ func budget(namespace, app string, expected, allowed int32) policyv1.PodDisrupti
 
 var directory = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/lib/data"}}
 
-// TestWhatIsHardToMove walks through what the API tells of a pod.
+// TestWhatIsHardToMove tests every property of a pod that makes the pod hard to move.
 func TestWhatIsHardToMove(t *testing.T) {
 	local := map[string]bool{"default/data": true, "default/web-0-data": true, "other/else": true}
 	for name, c := range map[string]struct {
@@ -123,7 +123,7 @@ func TestWhatIsHardToMove(t *testing.T) {
 	}
 }
 
-// TestLocalVolumes tells a volume that stays behind with its node from one that can follow its pod.
+// TestLocalVolumes: a volume is local if the volume cannot follow its pod to a different node.
 func TestLocalVolumes(t *testing.T) {
 	on := func(requirements ...corev1.NodeSelectorRequirement) *corev1.VolumeNodeAffinity {
 		return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: requirements}}}}
@@ -154,7 +154,7 @@ func TestLocalVolumes(t *testing.T) {
 	}
 }
 
-// TestClaims names what a pod uses, and what is made for it.
+// TestClaims: the claims of a pod are the named claims and the claims of ephemeral volumes.
 func TestClaims(t *testing.T) {
 	p := pod(on(claimed("data"), false), on(directory, false))
 	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}})
@@ -163,7 +163,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestABurdenIsSaid reads the sentences.
+// TestABurdenIsSaid tests the sentences.
 func TestABurdenIsSaid(t *testing.T) {
 	for want, hard := range map[string]map[Hardship]int{
 		"no pod that is hard to move":                                                          nil,
@@ -176,8 +176,8 @@ func TestABurdenIsSaid(t *testing.T) {
 	}
 }
 
-// TestEveryPodCountsOnce: however pods are mixed, and in whatever order, none is counted twice and none is forgotten; what
-// is not known makes nothing harder.
+// TestEveryPodCountsOnce: each pod counts exactly once, in any mix and order. Unknown values make no pod harder to
+// move.
 func TestEveryPodCountsOnce(t *testing.T) {
 	kinds := []func(*corev1.Pod){
 		func(*corev1.Pod) {}, unowned, on(claimed("data"), false), on(directory, false),
@@ -210,7 +210,7 @@ func TestEveryPodCountsOnce(t *testing.T) {
 	})
 }
 
-// TestPrefer orders by what the capture would cost others only where the rules find nodes alike.
+// TestPrefer: the cost of a capture decides only between nodes that the rules rate as equal.
 func TestPrefer(t *testing.T) {
 	pool := poolOf(patchedNode("a"), patchedNode("b"), patchedNode("c"), patchedNode("d"))
 	rules := defaults()
@@ -265,8 +265,8 @@ func TestPrefer(t *testing.T) {
 	}
 }
 
-// TestALeavingDonorIsTheLightest: of donors that do not return, the pods that are hard to move come before the number of
-// evictions, and the sentence says so; of donors that return, they do not matter.
+// TestALeavingDonorIsTheLightest: for donors that do not return, hard pods count before evictions, and the sentence has
+// the hard pods. For donors that return, hard pods do not count.
 func TestALeavingDonorIsTheLightest(t *testing.T) {
 	burdens := map[string]Burden{
 		"a": {Evictions: 1, Hard: map[Hardship]int{LocalVolume: 1}},
@@ -311,8 +311,7 @@ func TestALeavingDonorIsTheLightest(t *testing.T) {
 	}
 }
 
-// TestNoneOfItsEqualsIsLighter: whatever is known of whom, the donor is never beaten by one that has not failed today,
-// scores alike, and costs less.
+// TestNoneOfItsEqualsIsLighter: no candidate with the score and the failure state of the donor has a lower known cost.
 func TestNoneOfItsEqualsIsLighter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pool, rules := drawPool(t)

@@ -23,8 +23,8 @@ const (
 	pendingKey = v1alpha1.KuredRebootInProgressAnnotation
 )
 
-// The day of the tests: the image was captured in the morning of day 10, nodes were patched at noon of day 11
-// and rebooted at one, and it is day 12.
+// The times of the tests: the image is from the morning of day 10. Nodes were patched at noon of day 11 and rebooted at
+// 13:00. The current day is 12.
 var (
 	now        = time.Date(2026, 1, 12, 12, 0, 0, 0, time.UTC)
 	builtAt    = time.Date(2026, 1, 10, 6, 0, 0, 0, time.UTC)
@@ -32,7 +32,7 @@ var (
 	rebootedAt = time.Date(2026, 1, 11, 13, 0, 0, 0, time.UTC)
 )
 
-// patchedNode is one that kured has patched and rebooted.
+// patchedNode returns a node that kured patched and rebooted.
 func patchedNode(name string, change ...func(*corev1.Node)) *corev1.Node {
 	n := readyNode(name)
 	n.Annotations[patchKey] = patchedAt.Format(time.RFC3339)
@@ -64,7 +64,7 @@ func poolOf(nodes ...*corev1.Node) Pool {
 	return Pool{Name: "workers", Nodes: nodes, Version: "2026.01.10", BuiltAt: builtAt, OwnNode: "elsewhere"}
 }
 
-// defaults are the rules of an empty policy.
+// defaults returns the rules of an empty policy.
 func defaults() Rules { return RulesOf(v1alpha1.PrototypePolicySpec{}) }
 
 func reasons(v Verdict) []string {
@@ -86,7 +86,7 @@ func verdictOn(t *testing.T, c Choice, name string) Verdict {
 	return Verdict{}
 }
 
-// typed is what a person types, of all that a sentence says.
+// typed matches the commands in a sentence.
 var typed = regexp.MustCompile("`[^`]*`")
 
 // TestRules breaks one rule at a time. n1 is judged, and n2 beside it takes its pods.

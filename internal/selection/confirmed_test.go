@@ -14,8 +14,8 @@ func refusedFor(refusals []cloud.Refusal, reason string) bool {
 	return slices.ContainsFunc(refusals, func(r cloud.Refusal) bool { return r.Reason == reason })
 }
 
-// TestAReservationThatNothingConfirms on a neighbour, which every client that annotates Nodes can write, leaves no donor alone: neither
-// in its pool nor in its zone.
+// TestAReservationThatNothingConfirms: an unconfirmed reservation on a node does not make the donor the last of its
+// pool or zone. Every client that annotates Nodes can write the annotation.
 func TestAReservationThatNothingConfirms(t *testing.T) {
 	for _, confirmed := range []bool{false, true} {
 		donor, peer := readyNode("donor"), readyNode("peer")

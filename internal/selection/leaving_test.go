@@ -18,17 +18,17 @@ func in(zone string) func(*corev1.Node) {
 
 func allLeave(*corev1.Node) bool { return true }
 
-// TestTheLastOfAZoneStays names each pool by its nodes' zones, n1's first: "-" is none, and "!" behind one says that the
-// node takes no pods. n1 is judged, both as the one that a person names and among all.
+// TestTheLastOfAZoneStays: the key lists the zones of the nodes, n1 first. "-" is no zone; "!" marks a node that takes
+// no pods. n1 is tested as the named donor and among all nodes.
 func TestTheLastOfAZoneStays(t *testing.T) {
 	for pool, refused := range map[string]bool{
 		"eu-1 eu-2 eu-3":       true,
 		"eu-1 eu-1 eu-2":       false,
-		"eu-1 eu-1! eu-2":      true, // the other in its zone would take nothing
-		"eu-1 eu-2! eu-2!":     true, // a zone is the pool's though none of its nodes works now
+		"eu-1 eu-1! eu-2":      true, // the second node of the zone takes no pods
+		"eu-1 eu-2! eu-2!":     true, // a zone counts even if no node of the zone works
 		"eu-1 eu-1 eu-1":       false,
-		"eu-1 eu-1! eu-1":      false, // one zone: the next node is in it, too
-		"eu-1 - -":             false, // nothing says that the pool has another
+		"eu-1 eu-1! eu-1":      false, // the pool has one zone, so the next node is in the same zone
+		"eu-1 - -":             false, // no second zone is known
 		"- eu-1 eu-2":          false,
 		"0 1 2":                false, // fault domains
 		"0 eu-1":               false,
@@ -72,7 +72,7 @@ func TestTheLastOfAZoneStays(t *testing.T) {
 	}
 }
 
-// toldOf is what LastOfZone says; empty if it is not among the refusals.
+// toldOf returns the message of LastOfZone; empty without such a refusal.
 func toldOf(refusals []cloud.Refusal) string {
 	for _, r := range refusals {
 		if r.Reason == LastOfZone {
@@ -82,9 +82,8 @@ func toldOf(refusals []cloud.Refusal) string {
 	return ""
 }
 
-// TestNoZoneIsEmptied: whoever is chosen and leaves, a zone that had a node which takes pods has another one, unless the
-// whole pool is in one zone. And the rule refuses no more than that: a donor that returns, or has a neighbour in its zone,
-// is never refused for it.
+// TestNoZoneIsEmptied: after the donor leaves, the zone still has a node that takes pods, unless the pool has one zone.
+// A donor that returns, or with a neighbour in its zone, is never refused for LastOfZone.
 func TestNoZoneIsEmptied(t *testing.T) {
 	emptied, refused := 0, 0
 	rapid.Check(t, func(t *rapid.T) {

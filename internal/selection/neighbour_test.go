@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// TestHowMuchOfAPoolMayBeAway counts every node of the pool that is out of service, by whosever hand.
+// TestHowMuchOfAPoolMayBeAway: every node out of service counts, whatever the cause.
 func TestHowMuchOfAPoolMayBeAway(t *testing.T) {
 	for _, c := range []struct {
 		nodes, away int
@@ -22,10 +22,10 @@ func TestHowMuchOfAPoolMayBeAway(t *testing.T) {
 		{3, 1, intstr.FromInt32(1), TooManyUnavailable},
 		{20, 1, intstr.FromString("10%"), Chosen},
 		{20, 2, intstr.FromString("10%"), TooManyUnavailable},
-		{21, 2, intstr.FromString("10%"), Chosen}, // a share is rounded up
+		{21, 2, intstr.FromString("10%"), Chosen}, // a percentage is rounded up
 		{20, 19, intstr.FromString("100%"), TooFewCandidates},
 		{3, 0, intstr.IntOrString{}, Chosen},
-		{3, 0, intstr.FromString("nonsense"), Chosen}, // the donor may always be away
+		{3, 0, intstr.FromString("nonsense"), Chosen}, // the limit is at least the donor
 		{3, 1, intstr.FromString("nonsense"), TooManyUnavailable},
 	} {
 		for kind, out := range map[string]func(*corev1.Node){"cordoned": cordon, "not Ready": notReady} {

@@ -16,7 +16,7 @@ import (
 
 func bottled(n *corev1.Node) { n.Status.NodeInfo.OSImage = "Bottlerocket OS 1.49.0 (aws-k8s-1.34)" }
 
-// flaw is one thing that can be the matter with n1, in the order in which the rules ask.
+// flaw is one reason to refuse n1. The flaws have the order of the rules.
 type flaw struct {
 	reason string
 	node   func(*corev1.Node)
@@ -47,8 +47,8 @@ var flaws = []flaw{
 	{reason: RefusedByExpression, around: func(_ *Pool, r *Rules) { r.Expressions = refusing("n1") }},
 }
 
-// hides are the flaws beside which another one cannot be told: a patch that is not there was neither suspect nor before a
-// reboot, a node that is not Ready has not been so since anything, and one that Kamino holds carries Kamino's own wish.
+// hides lists the flaws that a flaw hides. Without a patch, no patch is suspect or older than the reboot. A node that
+// is not Ready has no time since Ready. A node that Kamino holds has Kamino's own annotations.
 var hides = map[string][]string{
 	NotPatched:            {SuspectPatch, NotRebootedSincePatch},
 	NotReady:              {NotRebootedSincePatch, ReadyTooShort},
@@ -57,8 +57,8 @@ var hides = map[string][]string{
 	Reserved:              {DoNotDisrupt},
 }
 
-// TestEveryPairOfRules: no rule hides another, but where one cannot be asked; the reasons come in the order of the rules,
-// and the first is the one that is counted. n1 is judged, beside n2 that takes its pods.
+// TestEveryPairOfRules: no rule hides another rule, except by hides. Reasons have the order of the rules, and the first
+// reason counts. n1 is judged; n2 takes the pods of n1.
 func TestEveryPairOfRules(t *testing.T) {
 	for i, first := range flaws {
 		for _, second := range flaws[i+1:] {
@@ -89,8 +89,8 @@ func TestEveryPairOfRules(t *testing.T) {
 	}
 }
 
-// TestTimeAloneChangesNothingBefore the moment that Changes tells: until then the same nodes are refused for the same
-// reasons, but for clocks that are ahead of ours.
+// TestTimeAloneChangesNothingBefore: before the time of Changes, the candidates and the reason stay the same. No node has
+// a patch time in the future.
 func TestTimeAloneChangesNothingBefore(t *testing.T) {
 	told := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -127,8 +127,8 @@ func candidateNames(c Choice) (names []string) {
 	return names
 }
 
-// TestPreferOnlyOrders: whatever evictions would cost, the same nodes are candidates, what has failed today stays behind
-// what has not, the donor is the first, and once more changes nothing.
+// TestPreferOnlyOrders: Prefer keeps the set of candidates, keeps failed nodes last and puts the donor first. A second
+// call changes nothing.
 func TestPreferOnlyOrders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pool, rules := drawPool(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestEveryCombination walks through all that patches, reboots and images can look like together, and asks a
-// second, shorter account of what a donor is.
+// TestEveryCombination tests all combinations of patches, reboots and images against a second, shorter definition of a
+// donor.
 func TestEveryCombination(t *testing.T) {
 	patches := map[string]time.Time{"": {}, "soon": {}, "future": now.Add(time.Hour), "old": builtAt.Add(-time.Hour), "bad": builtAt.Add(time.Hour), "good": patchedAt}
 	readies := []time.Time{{}, builtAt.Add(-2 * time.Hour), builtAt.Add(30 * time.Minute), builtAt.Add(2 * time.Hour), rebootedAt, now.Add(-time.Minute)}
@@ -75,7 +75,7 @@ func TestEveryCombination(t *testing.T) {
 	}
 }
 
-// drawNode draws a node that may have anything against it, or nothing.
+// drawNode draws a node with any set of obstacles, or none.
 func drawNode(t *rapid.T, i int) *corev1.Node {
 	n := readyNode(fmt.Sprintf("n%02d", i))
 	hours := func(what string, most int) time.Time {
@@ -126,7 +126,7 @@ func drawPool(t *rapid.T) (Pool, Rules) {
 	return pool, rules
 }
 
-// TestWhoIsChosen states what must hold of any choice.
+// TestWhoIsChosen tests the properties of every choice.
 func TestWhoIsChosen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pool, rules := drawPool(t)
@@ -160,7 +160,7 @@ func TestWhoIsChosen(t *testing.T) {
 				peers = append(peers, *n)
 			}
 		}
-		// What a person may not capture, a policy does not choose: the engine would refuse it every time.
+		// A policy chooses no donor that a person must not capture: the engine would refuse the donor every time.
 		if refusals := Refusals(Subject{Node: d, Pool: pool.Name, Peers: peers, OwnNode: pool.OwnNode}); refusals != nil {
 			t.Fatalf("the donor is refused: %v", refusals)
 		}
@@ -175,8 +175,7 @@ func TestWhoIsChosen(t *testing.T) {
 	})
 }
 
-// TestRefusedNodesDecideNothing takes a refused node away: nobody else's verdict may change, but that of the
-// last node that is left, and so neither may the donor.
+// TestRefusedNodesDecideNothing: without a refused node that takes no pods, the candidates stay the same.
 func TestRefusedNodesDecideNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pool, rules := drawPool(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// donor is a node that no rule refuses, in a pool with one other such node.
+// donor returns a node that no rule refuses. The pool has a second such node.
 func donor(change ...func(*Subject)) Subject {
 	s := Subject{Node: readyNode("n1"), Pool: "pool1", Peers: []corev1.Node{*readyNode("n2")}, OwnNode: "elsewhere", Prototype: "pool1-2026.01.02"}
 	for _, c := range change {
@@ -107,7 +107,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestRefusalsSayWhatToDo: what is in the way names the node, what to do is told for itself, and the whole is both.
+// TestRefusalsSayWhatToDo: the obstacle names the node, the remedy stands alone, and the message has both.
 func TestRefusalsSayWhatToDo(t *testing.T) {
 	refusal := refuse(DiskPressure, "make room there", "node %s has hardly any room", "node-1")
 	if refusal.What() != "node node-1 has hardly any room" || refusal.Remedy != "make room there" {

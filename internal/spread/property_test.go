@@ -11,13 +11,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// built pools: instances of the pool's own versions and of images of others, some written in another case, some unknown.
+// pools draws instances of the pool's own versions and of foreign images. Some names differ in case; some are unknown.
 var pools = rapid.Custom(func(t *rapid.T) []cloud.Instance {
 	images := []string{"", "ubuntu", "Ubuntu", "debian", "2026.03.01", "2026.03.02", "2026.03.10", "2026.3.9"}
 	return built(rapid.SliceOfN(rapid.SampledFrom(images), 0, 40).Draw(t, "images")...)
 })
 
-// TestEveryInstanceIsCountedOnce, with the image that it was built from, and none with another.
+// TestEveryInstanceIsCountedOnce, under the image of the instance.
 func TestEveryInstanceIsCountedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := pools.Draw(t, "pool")
@@ -61,7 +61,7 @@ func TestEveryInstanceIsCountedOnce(t *testing.T) {
 	})
 }
 
-// TestBriefSaysTheSame as the whole, and leaves the whole as it is.
+// TestBriefSaysTheSame: Brief has the same content and does not change the Spread.
 func TestBriefSaysTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		recipe := cloud.Recipe{Image: "2026.03.10", Version: "2026.03.10"}
@@ -88,7 +88,7 @@ func TestBriefSaysTheSame(t *testing.T) {
 	})
 }
 
-// TestImagesStandInTheirOrder: others' before the pool's own, these by their numbers, and each once.
+// TestImagesStandInTheirOrder: foreign images first, then the pool's versions by number, each once.
 func TestImagesStandInTheirOrder(t *testing.T) {
 	s := Of(cloud.Recipe{Image: "2026.03.10", Version: "2026.03.10"}, built("2026.03.02", "ubuntu", "2026.3.9", "debian", "2026.03.01", "UBUNTU"), 10)
 	var names []string

@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// built are instances, one of each image; an image of digits and dots is a version too.
+// built returns one instance per image. An image of digits and dots is a version of the pool.
 func built(images ...string) (instances []cloud.Instance) {
 	for i, image := range images {
 		instance := cloud.Instance{ID: cloud.InstanceID(fmt.Sprintf("i%d", i)), Image: image}
@@ -20,7 +20,7 @@ func built(images ...string) (instances []cloud.Instance) {
 	return instances
 }
 
-// versions are the first n days of March.
+// versions returns the first n days of March 2026 as versions.
 func versions(n int) (all []string) {
 	for i := range n {
 		all = append(all, fmt.Sprintf("2026.03.%02d", i+1))
@@ -28,7 +28,7 @@ func versions(n int) (all []string) {
 	return all
 }
 
-// TestLevels: ten are allowed; the recipe counts, once.
+// TestLevels: the limit is ten images; the recipe counts once.
 func TestLevels(t *testing.T) {
 	for images := 1; images <= 11; images++ {
 		nodes := built(versions(images)...)
@@ -53,7 +53,7 @@ func TestLevels(t *testing.T) {
 
 func id(i cloud.InstanceID) string { return string(i) }
 
-// TestPossible agrees with what a pool of that many nodes could have at worst.
+// TestPossible compares Possible with the worst case of a pool of that size.
 func TestPossible(t *testing.T) {
 	for n := range 12 {
 		worst := Of(cloud.Recipe{Image: "of nobody"}, built(versions(n)...), 10)
@@ -66,8 +66,8 @@ func TestPossible(t *testing.T) {
 	}
 }
 
-// TestTheOldestIsNamed: what is not the pool's own before its versions, these by their days, and never what the recipe
-// names or no instance was built from.
+// TestTheOldestIsNamed: foreign images come first, then versions by day. The image of the recipe and images without
+// instances are never named.
 func TestTheOldestIsNamed(t *testing.T) {
 	recipe := cloud.Recipe{Image: "2026.02.01", Version: "2026.02.01"}
 	for want, nodes := range map[string][]cloud.Instance{
