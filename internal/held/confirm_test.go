@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestTheLeaseIsBelieved and not the Node: what the Node alone says makes it unconfirmed, and what the Lease says counts.
+// TestTheLeaseIsBelieved: a reservation on the Node alone is unconfirmed, and the reservation of the Lease counts.
 func TestTheLeaseIsBelieved(t *testing.T) {
 	const removed = `{"kind":"Prototype","name":"p","uid":"u","generalizeBootID":"b","departure":{"removing":true}}`
 	const kept = `{"kind":"Prototype","name":"p","uid":"u"}`

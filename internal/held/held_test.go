@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestWhoHoldsANode: what a record says counts before what stands on the Node, and a holder must be there.
+// TestWhoHoldsANode: the record has precedence over the Node, and the holder must exist.
 func TestWhoHoldsANode(t *testing.T) {
 	prototype := func(name string, uid types.UID, phase v1alpha1.Phase, record string) v1alpha1.Prototype {
 		p := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
@@ -58,8 +58,8 @@ func TestWhoHoldsANode(t *testing.T) {
 	}
 }
 
-// TestHoldWithoutReservation: a node that has all that a hold sets is told of; one that lacks a part of it, or that a
-// capture is at work on, which mends it by itself, is nobody's.
+// TestHoldWithoutReservation: a node with all marks of a hold and no reservation is reported. A node with some marks,
+// or with a working capture, is not.
 func TestHoldWithoutReservation(t *testing.T) {
 	working := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: types.UID("u")}}
 	working.Spec.Donor.NodeName, working.Status.Phase = "n", v1alpha1.PhaseDraining

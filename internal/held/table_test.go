@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// node is one with a reservation on it, Ready or not.
+// node returns a node with a reservation.
 func node(name, reservation string, ready, cordoned bool) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if reservation != "" {
@@ -28,8 +28,8 @@ func node(name, reservation string, ready, cordoned bool) *corev1.Node {
 	return n
 }
 
-// TestWhatIsToldOfAHold: the holder, since when, whether a boot is due, and what the Node says of itself; of a record
-// where there is one, else of what stands on the Node.
+// TestWhatIsToldOfAHold: holder, start, pending boot and the conditions of the Node. The record has precedence over the
+// Node.
 func TestWhatIsToldOfAHold(t *testing.T) {
 	const since, earlier = "2026-03-09T12:00:00Z", "2026-03-09T11:00:00Z"
 	at := func(text string) time.Time {
@@ -72,7 +72,8 @@ func TestWhatIsToldOfAHold(t *testing.T) {
 	}
 }
 
-// TestWhoGivesBackWhat: only a capture gives back by itself, and nobody but it and what is unknown keeps a person away.
+// TestWhoGivesBackWhat: only a capture releases its node without a command. A person cannot release the node of a
+// working capture or of an unknown holder.
 func TestWhoGivesBackWhat(t *testing.T) {
 	for state, want := range map[State]struct{ left, returnable bool }{
 		ByCapture: {false, false}, ByUnknown: {true, false}, ByReplacement: {true, true},

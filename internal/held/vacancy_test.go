@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// removed is a capture of a pool of three whose donor is gone for ten minutes, and whose place is to be filled.
+// removed returns a capture of a pool of three. The donor is gone for ten minutes and the pool is to replace the donor.
 func removed(t *testing.T, at time.Time, change func(*v1alpha1.Prototype, *v1alpha1.Record)) *v1alpha1.Prototype {
 	t.Helper()
 	p := &v1alpha1.Prototype{}
@@ -27,16 +27,15 @@ func removed(t *testing.T, at time.Time, change func(*v1alpha1.Prototype, *v1alp
 	return p
 }
 
-// TestAPlaceIsVacantUntilItIsFilled walks through all that a record can say of a departure, however the capture ended, and
-// through all sizes that the pool can have: the place counts exactly while the donor is gone, its successor was not there
-// before, the pool lacks a node, and it is not late.
+// TestAPlaceIsVacantUntilItIsFilled tests all records of a departure, all ends of a capture and all pool sizes against
+// a second definition of a vacancy.
 func TestAPlaceIsVacantUntilItIsFilled(t *testing.T) {
 	gone := time.Date(2026, 1, 12, 12, 0, 0, 0, time.UTC)
 	cases, lasting := 0, 0
 	for bits := range 1 << 6 {
 		has := func(bit int) bool { return bits&(1<<bit) != 0 }
 		held, leaves, growFirst, removing, isReleased, ended := has(0), has(1), has(2), has(3), has(4), has(5)
-		for _, patience := range []time.Duration{0, time.Hour} { // 0 stands for the default, 15 minutes
+		for _, patience := range []time.Duration{0, time.Hour} { // 0 is the default, 15 minutes
 			p := removed(t, gone, func(p *v1alpha1.Prototype, r *v1alpha1.Record) {
 				p.Spec.Settings.OutOfService.ReadyTimeout.Duration = patience
 				if held {
@@ -83,7 +82,7 @@ func TestAPlaceIsVacantUntilItIsFilled(t *testing.T) {
 	}
 }
 
-// TestARecordThatNobodyCanRead tells of no vacancy: the donor may still be held, which is counted elsewhere.
+// TestARecordThatNobodyCanRead is no vacancy: the donor may still be held, and other code counts held nodes.
 func TestARecordThatNobodyCanRead(t *testing.T) {
 	p := removed(t, time.Time{}, func(*v1alpha1.Prototype, *v1alpha1.Record) {})
 	p.Annotations[v1alpha1.RecordAnnotation] = "{"

@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// What the tag says is what the Prototype says, and the fallbacks come in one order, whoever asks.
+// TestBuiltAt: the tag and the Prototype give the same time. The fallbacks have one order.
 func TestBuiltAt(t *testing.T) {
 	day := time.Date(2026, 1, 9, 0, 0, 0, 0, time.UTC)
 	made, tagged := day.Add(7*time.Hour), day.Add(4*time.Hour+5*time.Minute)

@@ -19,7 +19,7 @@ func reasons(refusals []cloud.Refusal) string {
 	return strings.Join(names, ",")
 }
 
-// bad is a version that a rollback to the other one has left, or was about to.
+// bad returns a version that a rollback to version to has left or is about to leave.
 func bad(version, to string) cloud.Image {
 	return image(version, cloud.TagQuarantined, "was bad", cloud.TagRolledBack, to)
 }
@@ -35,39 +35,39 @@ func TestRollback(t *testing.T) {
 		want   Rollback
 		refuse string
 	}{
-		{"to the prior one", told(v3, image(v1), image(v2), image(v3)), "",
+		{"to the prior one", historyOf(v3, image(v1), image(v2), image(v3)), "",
 			Rollback{From: v3, To: v2, Tags: quarantines("why", v2)}, ""},
-		{"past a quarantined one", told(v3, image(v1), image(v2, cloud.TagQuarantined, "x"), image(v3)), "",
+		{"past a quarantined one", historyOf(v3, image(v1), image(v2, cloud.TagQuarantined, "x"), image(v3)), "",
 			Rollback{From: v3, To: v1, Tags: quarantines("why", v1)}, ""},
-		{"past one in work and one that failed", told("2026.03.04", image(v1), in(cloud.Pending, image(v2)), in(cloud.Failed, image(v3)), image("2026.03.04")), "",
+		{"past one in work and one that failed", historyOf("2026.03.04", image(v1), in(cloud.Pending, image(v2)), in(cloud.Failed, image(v3)), image("2026.03.04")), "",
 			Rollback{From: "2026.03.04", To: v1, Tags: quarantines("why", v1)}, ""},
-		{"to a named one", told(v3, image(v1), image(v2), image(v3)), v1,
+		{"to a named one", historyOf(v3, image(v1), image(v2), image(v3)), v1,
 			Rollback{From: v3, To: v1, Tags: quarantines("why", v1)}, ""},
-		{"a name as the cloud writes it", told(v3, image(v1), image(v3)), "2026.3.1",
+		{"a name as the cloud writes it", historyOf(v3, image(v1), image(v3)), "2026.3.1",
 			Rollback{From: v3, To: v1, Tags: quarantines("why", v1)}, ""},
-		{"one that was broken off goes on to where it was going, and keeps its reason", told(v3, image(v1), image(v2), bad(v3, v1)), "",
+		{"one that was broken off goes on to where it was going, and keeps its reason", historyOf(v3, image(v1), image(v2), bad(v3, v1)), "",
 			Rollback{From: v3, To: v1, Tags: quarantines("was bad", v1)}, ""},
-		{"one that was broken off may be sent elsewhere", told(v3, image(v1), image(v2), bad(v3, v1)), v2,
+		{"one that was broken off may be sent elsewhere", historyOf(v3, image(v1), image(v2), bad(v3, v1)), v2,
 			Rollback{From: v3, To: v2, Tags: quarantines("was bad", v2)}, ""},
-		{"one that was broken off, and its target is bad too", told(v3, image(v1), image(v2, cloud.TagQuarantined, "x"), bad(v3, v2)), "",
+		{"one that was broken off, and its target is bad too", historyOf(v3, image(v1), image(v2, cloud.TagQuarantined, "x"), bad(v3, v2)), "",
 			Rollback{From: v3, To: v1, Tags: quarantines("was bad", v1)}, ""},
-		{"again is done", told(v2, image(v1), image(v2), bad(v3, v2)), "", Rollback{From: v3, To: v2, Done: true}, ""},
-		{"again to the same is done", told(v2, image(v1), image(v2), bad(v3, v2)), v2, Rollback{From: v3, To: v2, Done: true}, ""},
-		{"further back is named", told(v2, image(v1), image(v2), bad(v3, v2)), v1,
+		{"again is done", historyOf(v2, image(v1), image(v2), bad(v3, v2)), "", Rollback{From: v3, To: v2, Done: true}, ""},
+		{"again to the same is done", historyOf(v2, image(v1), image(v2), bad(v3, v2)), v2, Rollback{From: v3, To: v2, Done: true}, ""},
+		{"further back is named", historyOf(v2, image(v1), image(v2), bad(v3, v2)), v1,
 			Rollback{From: v2, To: v1, Tags: quarantines("why", v1)}, ""},
-		{"a newer one takes it back, and quarantines nothing", told(v1, image(v1), image(v2)), v2, Rollback{From: v1, To: v2}, ""},
-		{"from one that is gone", told(v3, image(v1), image(v2)), "", Rollback{From: v3, To: v2}, ""},
-		{"a newer version that was never used", told(v2, image(v1), image(v2), image(v3)), "",
+		{"a newer one takes it back, and quarantines nothing", historyOf(v1, image(v1), image(v2)), v2, Rollback{From: v1, To: v2}, ""},
+		{"from one that is gone", historyOf(v3, image(v1), image(v2)), "", Rollback{From: v3, To: v2}, ""},
+		{"a newer version that was never used", historyOf(v2, image(v1), image(v2), image(v3)), "",
 			Rollback{From: v2, To: v1, Tags: quarantines("why", v1)}, ""},
-		{"no prior", told(v1, image(v1)), "", Rollback{}, NoPrior},
-		{"no good prior", told(v2, image(v1, cloud.TagQuarantined, "x"), image(v2)), "", Rollback{}, NoPrior},
-		{"a recipe of another image", told("", image(v1), image(v2)), v1, Rollback{}, RecipeNotOurs},
-		{"an absent one", told(v2, image(v1), image(v2)), "2026.02.28", Rollback{}, VersionNotFound},
-		{"nonsense", told(v2, image(v1), image(v2)), "latest", Rollback{}, VersionNotFound},
-		{"a quarantined one", told(v2, image(v1, cloud.TagQuarantined, "x"), image(v2)), v1, Rollback{}, VersionQuarantined},
-		{"one in work", told(v2, in(cloud.Pending, image(v1)), image(v2)), v1, Rollback{}, VersionIncomplete},
-		{"one that goes", told(v2, in(cloud.Deleting, image(v1)), image(v2)), v1, Rollback{}, VersionIncomplete},
-		{"the current one", told(v2, image(v1), image(v2)), v2, Rollback{}, VersionCurrent},
+		{"no prior", historyOf(v1, image(v1)), "", Rollback{}, NoPrior},
+		{"no good prior", historyOf(v2, image(v1, cloud.TagQuarantined, "x"), image(v2)), "", Rollback{}, NoPrior},
+		{"a recipe of another image", historyOf("", image(v1), image(v2)), v1, Rollback{}, RecipeNotOurs},
+		{"an absent one", historyOf(v2, image(v1), image(v2)), "2026.02.28", Rollback{}, VersionNotFound},
+		{"nonsense", historyOf(v2, image(v1), image(v2)), "latest", Rollback{}, VersionNotFound},
+		{"a quarantined one", historyOf(v2, image(v1, cloud.TagQuarantined, "x"), image(v2)), v1, Rollback{}, VersionQuarantined},
+		{"one in work", historyOf(v2, in(cloud.Pending, image(v1)), image(v2)), v1, Rollback{}, VersionIncomplete},
+		{"one that goes", historyOf(v2, in(cloud.Deleting, image(v1)), image(v2)), v1, Rollback{}, VersionIncomplete},
+		{"the current one", historyOf(v2, image(v1), image(v2)), v2, Rollback{}, VersionCurrent},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, refusals := c.h.Rollback(c.to, "why")
@@ -104,8 +104,8 @@ func TestACaptureInFlight(t *testing.T) {
 	}
 }
 
-// TestAVersionThatAwaitsItsPromotion: its capture is in nobody's way, and the version can be promoted, once it is complete and
-// only waits.
+// TestAVersionThatAwaitsItsPromotion: a capture that waits for a promotion blocks no change, and its complete version
+// can be promoted.
 func TestAVersionThatAwaitsItsPromotion(t *testing.T) {
 	for phase, waits := range map[v1alpha1.Phase]bool{
 		v1alpha1.PhaseAwaitingPromotion: true, v1alpha1.PhaseTrying: false, v1alpha1.PhasePromoting: false, v1alpha1.PhasePublishing: false,
@@ -125,7 +125,7 @@ func TestAVersionThatAwaitsItsPromotion(t *testing.T) {
 		case waits && (refusals != nil || promotion.Version != v3 || promotion.Trial != waiting.Tags[cloud.TagTrial]):
 			t.Errorf("a version that awaits its promotion: %+v, refused for %+v", promotion, refusals)
 		}
-		// In the pool, a trial has the recipe name the version for a while.
+		// A trial in the pool points the recipe at the version for some time.
 		h.Recipe = cloud.Recipe{Version: v3, Image: v3}
 		if open, refusals := h.Promote(v3); phase == v1alpha1.PhaseTrying && (open.Done || reasons(refusals) != CaptureInFlight) {
 			t.Errorf("what the recipe names for a trial is promoted already: %+v, refused for %+v", open, refusals)
@@ -139,11 +139,11 @@ func TestAVersionThatAwaitsItsPromotion(t *testing.T) {
 	}
 }
 
-// TestRetireForgetsAQuarantine tells where deleting a version makes donors of nodes that were none.
+// TestRetireForgetsAQuarantine: Forgets is true if the deletion makes more nodes eligible as donors.
 func TestRetireForgetsAQuarantine(t *testing.T) {
 	all := []cloud.Image{image("2026.02.28", cloud.TagQuarantined, "x"), image(v1), image(v2), image(v3, cloud.TagQuarantined, "x")}
 	for version, want := range map[string]bool{"2026.02.28": false, v3: true} {
-		if got, refusals := told(v2, all...).Retire(version); refusals != nil || got.Forgets != want {
+		if got, refusals := historyOf(v2, all...).Retire(version); refusals != nil || got.Forgets != want {
 			t.Errorf("%s: forgets %t, want %t; %v", version, got.Forgets, want, refusals)
 		}
 	}
@@ -158,22 +158,22 @@ func TestRetire(t *testing.T) {
 		refuse  string
 		done    bool
 	}{
-		{"an old one", told(v2, all...), "2026.02.28", "", false},
-		{"a quarantined one", told(v2, all...), v3, "", false},
-		{"one that failed", told(v2, append(all, in(cloud.Failed, image("2026.02.01")))...), "2026.02.01", "", false},
-		{"one that goes already", told(v2, append(all, in(cloud.Deleting, image("2026.02.01")))...), "2026.02.01", "", true},
-		{"the current one", told(v2, all...), v2, VersionCurrent, false},
-		{"the prior one", told(v2, all...), v1, VersionPrior, false},
-		{"where an unfinished rollback goes", told(v3, image(v1), image(v2), bad(v3, v1)), v1, VersionPrior, false},
-		{"an absent one", told(v2, all...), "2026.01.01", VersionNotFound, false},
-		{"one in work", told(v2, append(all, in(cloud.Pending, image("2026.02.01")))...), "2026.02.01", VersionIncomplete, false},
-		{"a recipe of another image", told("", all...), "2026.02.28", RecipeNotOurs, false},
-		{"one that no recipe ever named", counted(told("", ours("2026.02.28"), image(v1))), "2026.02.28", "", false},
-		{"one that a node was built from", run(counted(told("", ours("2026.02.28"), image(v1))), "2026.02.28", "n"), "2026.02.28", RecipeNotOurs, false},
-		{"one whose nodes nobody could count", told("", ours("2026.02.28")), "2026.02.28", RecipeNotOurs, false},
-		{"one without a proof", counted(told("", image("2026.02.28", cloud.TagPrototype, "p"))), "2026.02.28", RecipeNotOurs, false},
-		{"ours that failed", counted(told("", in(cloud.Failed, image("2026.02.28", cloud.TagPrototype, "p")))), "2026.02.28", "", false},
-		{"a recipe of a version that is gone", told("2026.03.09", all...), "2026.02.28", RecipeNotOurs, false},
+		{"an old one", historyOf(v2, all...), "2026.02.28", "", false},
+		{"a quarantined one", historyOf(v2, all...), v3, "", false},
+		{"one that failed", historyOf(v2, append(all, in(cloud.Failed, image("2026.02.01")))...), "2026.02.01", "", false},
+		{"one that goes already", historyOf(v2, append(all, in(cloud.Deleting, image("2026.02.01")))...), "2026.02.01", "", true},
+		{"the current one", historyOf(v2, all...), v2, VersionCurrent, false},
+		{"the prior one", historyOf(v2, all...), v1, VersionPrior, false},
+		{"where an unfinished rollback goes", historyOf(v3, image(v1), image(v2), bad(v3, v1)), v1, VersionPrior, false},
+		{"an absent one", historyOf(v2, all...), "2026.01.01", VersionNotFound, false},
+		{"one in work", historyOf(v2, append(all, in(cloud.Pending, image("2026.02.01")))...), "2026.02.01", VersionIncomplete, false},
+		{"a recipe of another image", historyOf("", all...), "2026.02.28", RecipeNotOurs, false},
+		{"one that no recipe ever named", counted(historyOf("", ours("2026.02.28"), image(v1))), "2026.02.28", "", false},
+		{"one that a node was built from", run(counted(historyOf("", ours("2026.02.28"), image(v1))), "2026.02.28", "n"), "2026.02.28", RecipeNotOurs, false},
+		{"one whose nodes nobody could count", historyOf("", ours("2026.02.28")), "2026.02.28", RecipeNotOurs, false},
+		{"one without a proof", counted(historyOf("", image("2026.02.28", cloud.TagPrototype, "p"))), "2026.02.28", RecipeNotOurs, false},
+		{"ours that failed", counted(historyOf("", in(cloud.Failed, image("2026.02.28", cloud.TagPrototype, "p")))), "2026.02.28", "", false},
+		{"a recipe of a version that is gone", historyOf("2026.03.09", all...), "2026.02.28", RecipeNotOurs, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, refusals := c.h.Retire(c.version)
@@ -187,12 +187,12 @@ func TestRetire(t *testing.T) {
 	}
 }
 
-// ours is a version that a capture made.
+// ours returns a version that a capture created.
 func ours(version string) cloud.Image {
 	return image(version, cloud.TagPrototype, "pool1-"+version, cloud.TagProof, "static/1/sha256:0")
 }
 
-// run has nodes that were built from a version.
+// run sets the nodes that were built from a version.
 func run(h History, version string, nodes ...string) History {
 	h.Find(version).Nodes = nodes
 	return h
@@ -203,11 +203,11 @@ func counted(h History) History {
 	return h
 }
 
-// TestWayIn: a refusal for a recipe that is not ours names the command that makes it ours.
+// TestWayIn: the refusal for a foreign recipe names the command that points the recipe at a version.
 func TestWayIn(t *testing.T) {
 	for want, h := range map[string]History{
-		"`kamino promote pool1 2026.03.02` points it at the newest one that can be used": told("", ours("2026.02.28"), ours(v2), bad(v3, v1)),
-		"point it at one by hand, or capture a node":                                     told("", image(v1)),
+		"`kamino promote pool1 2026.03.02` points it at the newest one that can be used": historyOf("", ours("2026.02.28"), ours(v2), bad(v3, v1)),
+		"point it at one by hand, or capture a node":                                     historyOf("", image(v1)),
 	} {
 		_, refusals := h.Rollback("", "why")
 		if reasons(refusals) != RecipeNotOurs || !strings.HasSuffix(refusals[0].Message, want) {
@@ -217,7 +217,7 @@ func TestWayIn(t *testing.T) {
 }
 
 func TestQuarantineAndRelease(t *testing.T) {
-	h := told(v3, image(v1), image(v2), image(v3))
+	h := historyOf(v3, image(v1), image(v2), image(v3))
 	m, refusals := h.Quarantine(v2, "why")
 	if refusals != nil || m.Done || m.Prior != v1 || m.Tags[cloud.TagQuarantined] != "why" {
 		t.Errorf("quarantine of the prior one: %+v %+v", m, refusals)
@@ -228,7 +228,7 @@ func TestQuarantineAndRelease(t *testing.T) {
 	if _, refusals := h.Quarantine("2026.01.01", "why"); reasons(refusals) != VersionNotFound {
 		t.Errorf("quarantine of none is refused for %+v", refusals)
 	}
-	h = told(v1, image(v1), bad(v2, v1))
+	h = historyOf(v1, image(v1), bad(v2, v1))
 	if m, _ := h.Quarantine(v2, "was bad"); !m.Done {
 		t.Error("the same quarantine twice is not done")
 	}

@@ -20,14 +20,14 @@ func clock(hours int) string {
 	return midday.Add(time.Duration(hours) * time.Hour).Format(time.RFC3339)
 }
 
-// withTags is a version of a capture's with these tags more.
+// withTags returns a version of a capture with additional tags.
 func withTags(version string, tags map[string]string) cloud.Image {
 	i := ours(version)
 	maps.Copy(i.Tags, tags)
 	return i
 }
 
-// TestReturns has a row for each state that a return can be in.
+// TestReturns has a row for each state of a return.
 func TestReturns(t *testing.T) {
 	base := map[string]string{cloud.TagSuspect: "nodes do not join", cloud.TagWentBack: clock(0), cloud.TagRolledBack: v1}
 	with := func(more map[string]string) map[string]string {
@@ -91,14 +91,14 @@ func TestReturns(t *testing.T) {
 					t.Errorf("%+v", said)
 				}
 			}
-			if h := told(v1, images...); h.Find(v2).usable() != (test.want.Why == "") {
+			if h := historyOf(v1, images...); h.Find(v2).usable() != (test.want.Why == "") {
 				t.Errorf("it is usable: %t", h.Find(v2).usable())
 			}
 		})
 	}
 }
 
-// TestOneThatGoes is no return any more: nobody can use it.
+// TestOneThatGoes: a version that is being deleted is no return, because the version cannot be used.
 func TestOneThatGoes(t *testing.T) {
 	gone := withTags(v2, map[string]string{cloud.TagSuspect: "why", cloud.TagWentBack: clock(0)})
 	gone.State = cloud.Deleting
@@ -122,7 +122,7 @@ func TestTheLatestReturnComesFirst(t *testing.T) {
 	}
 }
 
-// TestSince: joins count from the latest of what settled those before.
+// TestSince: joins count from the latest event that settled earlier joins.
 func TestSince(t *testing.T) {
 	for name, test := range map[string]struct {
 		tags map[string]string
@@ -145,10 +145,10 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// TestGoBack: what is written, and when it is refused.
+// TestGoBack tests the tags and the refusals.
 func TestGoBack(t *testing.T) {
 	now := midday.Add(300 * time.Millisecond)
-	r, refusals := told(v3, ours(v1), ours(v2), ours(v3)).GoBack(v2, "two nodes", now)
+	r, refusals := historyOf(v3, ours(v1), ours(v2), ours(v3)).GoBack(v2, "two nodes", now)
 	want := map[string]string{cloud.TagSuspect: "two nodes", cloud.TagWentBack: clock(0), cloud.TagRolledBack: v2}
 	if refusals != nil || r.From != v3 || r.To != v2 || r.Done || !maps.Equal(r.Tags, want) {
 		t.Errorf("%+v, %v", r, refusals)
@@ -160,12 +160,12 @@ func TestGoBack(t *testing.T) {
 		to     string
 		reason string
 	}{
-		"to a quarantined one":       {told(v3, ours(v1), bad, ours(v3)), v2, VersionQuarantined},
-		"to a suspect":               {told(v3, ours(v1), suspect, ours(v3)), v2, VersionSuspect},
-		"to itself":                  {told(v3, ours(v1), ours(v3)), v3, VersionCurrent},
-		"to nothing that there is":   {told(v3, ours(v1), ours(v3)), v2, VersionNotFound},
-		"from an image that is gone": {told(v3, ours(v1)), v1, RecipeNotOurs},
-		"from a generic image":       {told("", ours(v1)), v1, RecipeNotOurs},
+		"to a quarantined one":       {historyOf(v3, ours(v1), bad, ours(v3)), v2, VersionQuarantined},
+		"to a suspect":               {historyOf(v3, ours(v1), suspect, ours(v3)), v2, VersionSuspect},
+		"to itself":                  {historyOf(v3, ours(v1), ours(v3)), v3, VersionCurrent},
+		"to nothing that there is":   {historyOf(v3, ours(v1), ours(v3)), v2, VersionNotFound},
+		"from an image that is gone": {historyOf(v3, ours(v1)), v1, RecipeNotOurs},
+		"from a generic image":       {historyOf("", ours(v1)), v1, RecipeNotOurs},
 	} {
 		if r, refusals := test.h.GoBack(test.to, "why", now); len(refusals) == 0 || refusals[0].Reason != test.reason {
 			t.Errorf("%s: %+v, %v", name, r, refusals)
@@ -173,10 +173,10 @@ func TestGoBack(t *testing.T) {
 	}
 }
 
-// TestSuspectsAreNotUsed: neither by a promotion nor by a rollback, until that was acknowledged.
+// TestSuspectsAreNotUsed: before the acknowledgement, neither a promotion nor a rollback uses a suspect.
 func TestSuspectsAreNotUsed(t *testing.T) {
 	suspect := withTags(v2, map[string]string{cloud.TagSuspect: "two nodes", cloud.TagWentBack: clock(0)})
-	h := told(v3, ours(v1), suspect, ours(v3))
+	h := historyOf(v3, ours(v1), suspect, ours(v3))
 	if _, refusals := h.Promote(v2); len(refusals) != 1 || refusals[0].Reason != VersionSuspect || !strings.Contains(refusals[0].Message, "`kamino release pool1`") {
 		t.Errorf("%v", refusals)
 	}
@@ -192,7 +192,8 @@ func TestSuspectsAreNotUsed(t *testing.T) {
 	}
 }
 
-// TestAVersionThatAPoolWentBackFromIsNotRetired, by nobody, until that was acknowledged: what stops the pool's captures would go with it.
+// TestAVersionThatAPoolWentBackFromIsNotRetired before the acknowledgement, because the tags that stop captures would
+// be lost.
 func TestAVersionThatAPoolWentBackFromIsNotRetired(t *testing.T) {
 	for name, tags := range map[string]map[string]string{
 		"suspect":       {cloud.TagSuspect: "two nodes", cloud.TagWentBack: clock(0)},
@@ -200,32 +201,32 @@ func TestAVersionThatAPoolWentBackFromIsNotRetired(t *testing.T) {
 		"not the cause": {cloud.TagWentBack: clock(0)},
 	} {
 		p := &pool{images: []cloud.Image{ours(v1), withTags(v2, tags), ours(v3), ours("2026.03.04")}, current: "2026.03.04"}
-		if _, refusals := p.told().Retire(v2); len(refusals) != 1 || refusals[0].Reason != WentBack || !strings.Contains(refusals[0].Remedy, "`kamino release pool1`") {
+		if _, refusals := p.history().Retire(v2); len(refusals) != 1 || refusals[0].Reason != WentBack || !strings.Contains(refusals[0].Remedy, "`kamino release pool1`") {
 			t.Errorf("%s: %v", name, refusals)
 		}
-		if v := p.told().Find(v2); !v.Keep || v.Suspect != "" && !strings.Contains(v.Why, "`kamino release pool1`") {
+		if v := p.history().Find(v2); !v.Keep || v.Suspect != "" && !strings.Contains(v.Why, "`kamino release pool1`") {
 			t.Errorf("%s: the next capture keeps it: %t, because %s", name, v.Keep, v.Why)
 		}
-		for _, m := range p.told().Acknowledge(midday).Marks {
+		for _, m := range p.history().Acknowledge(midday).Marks {
 			p.tag(m.Version, m.Tags)
 		}
-		if _, refusals := p.told().Retire(v2); refusals != nil {
+		if _, refusals := p.history().Retire(v2); refusals != nil {
 			t.Errorf("%s, and acknowledged: %v", name, refusals)
 		}
 	}
 }
 
-// TestAReturnFromItsBeginToItsEnd plays all that can follow each other, one write at a time. Whoever looks in between is told
-// the same goal, and in the end a person has acknowledged it and nothing keeps captures any more.
+// TestAReturnFromItsBeginToItsEnd tests all sequences, one write at a time. Every intermediate read has the same
+// target. After the acknowledgement, nothing stops captures.
 func TestAReturnFromItsBeginToItsEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &pool{images: []cloud.Image{ours(v1), ours(v2), ours(v3)}, current: v3}
-		back, refusals := p.told().GoBack(v2, "two nodes", midday)
+		back, refusals := p.history().GoBack(v2, "two nodes", midday)
 		if refusals != nil {
 			t.Fatal(refusals)
 		}
 		p.tag(back.From, back.Tags)
-		again, refusals := p.told().GoBack(rapid.SampledFrom([]string{v1, v2, ""}).Draw(t, "thought better"), "three nodes", midday.Add(time.Hour))
+		again, refusals := p.history().GoBack(rapid.SampledFrom([]string{v1, v2, ""}).Draw(t, "thought better"), "three nodes", midday.Add(time.Hour))
 		if refusals != nil || again.To != v2 || !maps.Equal(again.Tags, back.Tags) {
 			t.Fatalf("begun as %+v, gone on with as %+v, %v", back, again, refusals)
 		}
@@ -234,7 +235,7 @@ func TestAReturnFromItsBeginToItsEnd(t *testing.T) {
 		if began == nil || !began.Unfinished() {
 			t.Fatalf("%+v", began)
 		}
-		arrive := p.told().Arrive(*began)
+		arrive := p.history().Arrive(*began)
 		p.tag(arrive.Version, arrive.Tags)
 		if Unacknowledged(p.images).Unfinished() || !Since(p.images, v2).Equal(midday) {
 			t.Fatalf("%+v", Unacknowledged(p.images))
@@ -244,16 +245,16 @@ func TestAReturnFromItsBeginToItsEnd(t *testing.T) {
 		case verdict == 0:
 			guilty = false
 		case guilty:
-			p.tag(v3, p.told().ConfirmBad(v3, "node n has joined").Tags)
+			p.tag(v3, p.history().ConfirmBad(v3, "node n has joined").Tags)
 		default:
-			p.tag(v3, p.told().ClearSuspect(v3).Tags)
+			p.tag(v3, p.history().ClearSuspect(v3).Tags)
 		}
-		a := p.told().Acknowledge(midday.Add(2 * time.Hour))
+		a := p.history().Acknowledge(midday.Add(2 * time.Hour))
 		if a.Done || len(a.Marks) != 1 || len(a.Returns) != 1 {
 			t.Fatalf("%+v", a)
 		}
 		p.tag(a.Marks[0].Version, a.Marks[0].Tags)
-		h := p.told()
+		h := p.history()
 		if Unacknowledged(p.images) != nil || !h.Acknowledge(midday.Add(3*time.Hour)).Done {
 			t.Fatalf("%+v", h.Returns)
 		}
@@ -275,7 +276,7 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// TestLastReturn is told by both versions, and by none that is gone.
+// TestLastReturn reads the tags of both versions, and ignores deleted versions.
 func TestLastReturn(t *testing.T) {
 	from, to := map[string]string{cloud.TagWentBack: clock(0) + " " + clock(3)}, map[string]string{cloud.TagPromotedAt: clock(0)}
 	gone := func(image cloud.Image) cloud.Image { image.State = cloud.Deleting; return image }

@@ -18,7 +18,7 @@ func TestGone(t *testing.T) {
 	for name, test := range map[string]struct {
 		recipe cloud.Recipe
 		images []cloud.Image
-		says   string // empty: all is well
+		says   string // empty: no problem
 	}{
 		"it is there":             {cloud.Recipe{Version: "2026.3.1"}, []cloud.Image{image("2026.03.01", cloud.Complete)}, ""},
 		"another image":           {cloud.Recipe{Image: "ubuntu"}, nil, ""},
@@ -44,7 +44,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestRollbackFromWhatIsGone: the remedy that Gone names is one that is not refused.
+// TestRollbackFromWhatIsGone: the remedy of Gone is not refused.
 func TestRollbackFromWhatIsGone(t *testing.T) {
 	h := Of(Facts{Pool: cloud.Pool{Name: "pool1", Recipe: cloud.Recipe{Version: "2026.03.01"}}, Images: []cloud.Image{
 		{Version: "2026.02.01", State: cloud.Complete}, {Version: "2026.04.01", State: cloud.Complete},

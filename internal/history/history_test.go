@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/retention"
 )
 
-// Versions of the tests, oldest first.
+// These are the versions of the tests, oldest first.
 const (
 	v1 = "2026.03.01"
 	v2 = "2026.03.02"
@@ -32,8 +32,8 @@ func in(state cloud.State, image cloud.Image) cloud.Image {
 	return image
 }
 
-// told is the history of pool1 whose recipe names current.
-func told(current string, images ...cloud.Image) History {
+// historyOf returns the history of pool1 with a recipe that names current.
+func historyOf(current string, images ...cloud.Image) History {
 	return Of(Facts{
 		Pool:   cloud.Pool{ID: "p1", Name: "pool1", Recipe: cloud.Recipe{Image: "image/" + current, Version: current}},
 		Images: images,
@@ -95,7 +95,7 @@ func TestHistory(t *testing.T) {
 }
 
 func TestUncountedIsNotZero(t *testing.T) {
-	h := told(v1, image(v1))
+	h := historyOf(v1, image(v1))
 	if h.Counted || h.Versions[0].Nodes != nil {
 		t.Errorf("nobody counted, and the nodes are %v", h.Versions[0].Nodes)
 	}

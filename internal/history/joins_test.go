@@ -10,8 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/probation"
 )
 
-// TestAHistoryTellsHowNodesJoined, of each version for itself, and nothing of one that no node was built from or where nobody could
-// count.
+// TestAHistoryTellsHowNodesJoined counts joins by version. Versions without nodes and uncounted pools have no counts.
 func TestAHistoryTellsHowNodesJoined(t *testing.T) {
 	facts := Facts{Pool: cloud.Pool{Name: "pool1", Recipe: cloud.Recipe{Version: v3}}, Images: []cloud.Image{ours(v1), ours(v2), ours(v3)}, Counted: true, Joins: []probation.Join{
 		{Version: v3, Outcome: probation.Joined, Took: 40 * time.Second}, {Version: v3, Outcome: probation.Failed}, {Version: v3, Outcome: probation.Waiting},

@@ -7,14 +7,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestNoWayLeadsToAVersionThatLostItsProof: neither a rollback that names it, nor one that names none, nor one that was on
-// its way to it, nor a promotion. One that no capture made, because it was there before, is still gone back to.
+// TestNoWayLeadsToAVersionThatLostItsProof: rollbacks, unfinished rollbacks and promotions avoid a version without a
+// proof. A version from before Kamino needs no proof for a rollback.
 func TestNoWayLeadsToAVersionThatLostItsProof(t *testing.T) {
 	lost := func(version, proof string) cloud.Image {
 		return image(version, cloud.TagPrototype, "pool1-"+version, cloud.TagProof, proof)
 	}
 	for _, proof := range []string{"", "static", "static/1", "?"} {
-		h := told(v3, ours(v1), lost(v2, proof), ours(v3))
+		h := historyOf(v3, ours(v1), lost(v2, proof), ours(v3))
 		if h.Prior != v1 {
 			t.Errorf("proof %q: the prior version is %s", proof, h.Prior)
 		}
@@ -28,12 +28,12 @@ func TestNoWayLeadsToAVersionThatLostItsProof(t *testing.T) {
 				t.Errorf("proof %q: %s: %v", proof, way, refusals)
 			}
 		}
-		on := told(v3, ours(v1), lost(v2, proof), image(v3, cloud.TagPrototype, "p", cloud.TagProof, "static/1/sha256:0", cloud.TagQuarantined, "bad", cloud.TagRolledBack, v2))
+		on := historyOf(v3, ours(v1), lost(v2, proof), image(v3, cloud.TagPrototype, "p", cloud.TagProof, "static/1/sha256:0", cloud.TagQuarantined, "bad", cloud.TagRolledBack, v2))
 		if r, refusals := on.Rollback("", "bad"); refusals != nil || r.To != v1 {
 			t.Errorf("proof %q: half-way, it goes on to %s, %v", proof, r.To, refusals)
 		}
 	}
-	former := told(v3, image(v2), ours(v3))
+	former := historyOf(v3, image(v2), ours(v3))
 	if r, refusals := former.Rollback("", "bad"); refusals != nil || r.To != v2 {
 		t.Errorf("what was there before: %s, %v", r.To, refusals)
 	}

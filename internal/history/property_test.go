@@ -11,13 +11,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// pool is a pool that the changes are carried out on, as a provider does.
+// pool is a pool that changes apply to, as a provider applies changes.
 type pool struct {
 	images  []cloud.Image
 	current string
 }
 
-func (p *pool) told() History { return told(p.current, slices.Clone(p.images)...) }
+func (p *pool) history() History { return historyOf(p.current, slices.Clone(p.images)...) }
 
 func (p *pool) tag(version string, tags map[string]string) {
 	for i := range p.images {
@@ -64,14 +64,15 @@ var versions = rapid.Custom(func(t *rapid.T) string {
 	return fmt.Sprintf("2026.03.%02d", rapid.IntRange(1, 8).Draw(t, "day"))
 })
 
-// Whatever the pool is like: a rollback goes to a complete version that is not quarantined and is not the
-// current one, it quarantines what it leaves if that is newer, and a run that was broken off between the two
-// writes ends, when it is run again, where the whole one would have ended. Once more changes nothing.
+// TestRollbackProperties: the target is complete, not quarantined and not current. A newer version that the pool leaves
+// is quarantined.
+//
+// An interrupted run, repeated, ends in the same state. A second run changes nothing.
 func TestRollbackProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := pools.Draw(t, "pool")
 		to := rapid.OneOf(rapid.Just(""), versions).Draw(t, "to")
-		r, refusals := p.told().Rollback(to, "why")
+		r, refusals := p.history().Rollback(to, "why")
 		if refusals != nil || r.Done {
 			return
 		}
@@ -87,7 +88,7 @@ func TestRollbackProperties(t *testing.T) {
 		}
 		p.tag(r.From, r.Tags)
 		if rapid.Bool().Draw(t, "broken off") && len(r.Tags) > 0 {
-			again, refusals := p.told().Rollback("", "another reason")
+			again, refusals := p.history().Rollback("", "another reason")
 			if refusals != nil || again.To != r.To || again.Tags[cloud.TagQuarantined] != p.find(r.From).Tags[cloud.TagQuarantined] {
 				t.Fatalf("going on: %+v %+v, after %+v", again, refusals, r)
 			}
@@ -97,21 +98,21 @@ func TestRollbackProperties(t *testing.T) {
 			t.Fatalf("the pool ends at %s, which can't be used", p.current)
 		}
 		if len(r.Tags) > 0 {
-			if again, refusals := p.told().Rollback("", "why"); refusals != nil || !again.Done {
+			if again, refusals := p.history().Rollback("", "why"); refusals != nil || !again.Done {
 				t.Fatalf("the same once more: %+v %+v", again, refusals)
 			}
 		}
 	})
 }
 
-// Nothing that is retired by hand, in any order, is what the recipe names or what a rollback goes to; so a
-// rollback that was possible stays possible.
+// TestRetireProperties: no retired version is current or the target of a rollback. So a possible rollback stays
+// possible.
 func TestRetireProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := pools.Draw(t, "pool")
-		before, refused := p.told().Rollback("", "why")
+		before, refused := p.history().Rollback("", "why")
 		for range rapid.IntRange(1, 8).Draw(t, "tries") {
-			r, refusals := p.told().Retire(versions.Draw(t, "version"))
+			r, refusals := p.history().Retire(versions.Draw(t, "version"))
 			if refusals != nil || r.Done {
 				continue
 			}
@@ -120,18 +121,19 @@ func TestRetireProperties(t *testing.T) {
 			}
 			p.images = slices.DeleteFunc(p.images, func(i cloud.Image) bool { return i.Version == r.Version })
 		}
-		after, refusals := p.told().Rollback("", "why")
+		after, refusals := p.history().Rollback("", "why")
 		if refused == nil && !before.Done && (refusals != nil || after.To != before.To) {
 			t.Fatalf("a rollback went to %s, and now: %+v %+v", before.To, after, refusals)
 		}
 	})
 }
 
-// What the next capture would retire is neither current nor prior, and quarantining is undone by releasing.
+// TestVerdictProperties: the next capture never deletes the current or the prior version. A release undoes a
+// quarantine.
 func TestVerdictProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := pools.Draw(t, "pool")
-		h := p.told()
+		h := p.history()
 		for _, v := range h.Versions {
 			if !v.Keep && (v.Use == Current || v.Version == h.Prior) {
 				t.Fatalf("%s %s would be retired", v.Use, v.Version)
@@ -149,10 +151,10 @@ func TestVerdictProperties(t *testing.T) {
 		if p.usable(m.Version) {
 			t.Fatalf("%s is quarantined and can be used", m.Version)
 		}
-		if got := p.told().Prior; got != m.Prior {
+		if got := p.history().Prior; got != m.Prior {
 			t.Fatalf("prior is %q, and %q was told", got, m.Prior)
 		}
-		back, refusals := p.told().Release(m.Version)
+		back, refusals := p.history().Release(m.Version)
 		if refusals != nil || back.Done {
 			t.Fatalf("release of %s: %+v %+v", m.Version, back, refusals)
 		}

@@ -8,7 +8,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestWhatIsSaidOfAReturn goes by what the recipe names: no sentence says that a pool went back whose recipe still names the version.
+// TestWhatIsSaidOfAReturn depends on the recipe: while the recipe names the version, no sentence says that the pool
+// went back.
 func TestWhatIsSaidOfAReturn(t *testing.T) {
 	begun := map[string]string{cloud.TagSuspect: "two nodes", cloud.TagWentBack: clock(0), cloud.TagRolledBack: v1}
 	with := func(tag, text string) map[string]string {
@@ -49,7 +50,7 @@ func TestWhatIsSaidOfAReturn(t *testing.T) {
 				older.Tags[cloud.TagPromotedAt] = clock(0)
 			}
 			p := &pool{images: []cloud.Image{older, withTags(v2, test.tags), ours(v3)}, current: test.recipe}
-			recipe := p.told().Recipe
+			recipe := p.history().Recipe
 			went := Unacknowledged(p.images)
 			if went == nil {
 				t.Fatal("nothing is said")
@@ -59,30 +60,30 @@ func TestWhatIsSaidOfAReturn(t *testing.T) {
 				t.Errorf("it says %q, want %q", said.Message, test.says)
 			}
 			rolls := strings.Contains(said.Message, "is rolling back")
-			if (said.Reason == RollingBackReason) != rolls || (RollingBack(cloud.Pool{Recipe: recipe}, p.images) != nil) != rolls || p.told().Returns[0].RollingBack != rolls {
-				t.Errorf("%s, %+v: %q", said.Reason, p.told().Returns[0], said.Message)
+			if (said.Reason == RollingBackReason) != rolls || (RollingBack(cloud.Pool{Recipe: recipe}, p.images) != nil) != rolls || p.history().Returns[0].RollingBack != rolls {
+				t.Errorf("%s, %+v: %q", said.Reason, p.history().Returns[0], said.Message)
 			}
 			if same(test.recipe, v2) && !test.arrived && strings.Contains(said.Message, "went back") {
 				t.Errorf("the recipe names %s, and it says %q", test.recipe, said.Message)
 			}
-			if rolls != (len(p.told().RefuseRebuild()) > 0 && p.told().RefuseRebuild()[0].Reason == RollingBackReason) {
-				t.Errorf("a rebuild is refused with %v", p.told().RefuseRebuild())
+			if rolls != (len(p.history().RefuseRebuild()) > 0 && p.history().RefuseRebuild()[0].Reason == RollingBackReason) {
+				t.Errorf("a rebuild is refused with %v", p.history().RefuseRebuild())
 			}
 		})
 	}
 }
 
-// TestARollbackByHandGoesWhereKaminoWasGoing, and says since when.
+// TestARollbackByHandGoesWhereKaminoWasGoing, with the start time.
 func TestARollbackByHandGoesWhereKaminoWasGoing(t *testing.T) {
 	p := &pool{images: []cloud.Image{ours(v1), ours(v2), withTags(v3, map[string]string{cloud.TagSuspect: "two nodes", cloud.TagWentBack: clock(0), cloud.TagRolledBack: v1})}, current: v3}
-	r, refusals := p.told().Rollback("", "by hand")
+	r, refusals := p.history().Rollback("", "by hand")
 	if refusals != nil || r.To != v1 || !r.Finishes.Equal(midday) {
 		t.Errorf("%+v, %v", r, refusals)
 	}
-	if r, refusals = p.told().Rollback(v2, "by hand"); refusals != nil || r.To != v2 || !r.Finishes.IsZero() {
+	if r, refusals = p.history().Rollback(v2, "by hand"); refusals != nil || r.To != v2 || !r.Finishes.IsZero() {
 		t.Errorf("to another one: %+v, %v", r, refusals)
 	}
-	if _, refusals := p.told().Promote(v3); len(refusals) != 1 || refusals[0].Reason != VersionSuspect {
+	if _, refusals := p.history().Promote(v3); len(refusals) != 1 || refusals[0].Reason != VersionSuspect {
 		t.Errorf("the version that it leaves is promoted: %v", refusals)
 	}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// kind is what one version of an enumerated pool is like.
+// kind is the state of a version of an enumerated pool.
 type kind string
 
 const (
 	absent    kind = "absent"
-	former    kind = "former"    // complete, and there before any capture
-	proven    kind = "proven"    // complete, and a capture's
-	unproven  kind = "unproven"  // complete, a capture's, and its proof is lost
-	condemned kind = "condemned" // complete, a capture's, and quarantined
+	former    kind = "former"    // complete, older than any capture
+	proven    kind = "proven"    // complete, by a capture
+	unproven  kind = "unproven"  // complete, by a capture, without its proof
+	condemned kind = "condemned" // complete, by a capture, quarantined
 	making    kind = "making"
 	broken    kind = "broken"
 	going     kind = "going"
@@ -28,15 +28,15 @@ const (
 
 var kinds = []kind{absent, former, proven, unproven, condemned, making, broken, going}
 
-// order of the versions of an enumerated pool, oldest first.
+// order lists the versions of an enumerated pool, oldest first.
 var order = []string{v1, v2, v3}
 
-// world is one of all the pools with three versions at most.
+// world is one of all pools with three versions at most.
 type world struct {
 	kinds [3]kind
-	// recipe names a version, or with "latest" the image definition, or with "" another image.
+	// recipe is a version, "latest" for the image definition, or "" for a foreign image.
 	recipe string
-	// run: each version has a node; flying: a capture of the pool is in flight, for a version that is not there yet.
+	// run: each version has a node. flying: a capture in flight creates a new version.
 	run, flying bool
 }
 
@@ -101,7 +101,7 @@ func (w world) facts() Facts {
 	return f
 }
 
-// everyWorld has all of them judged.
+// everyWorld calls judge for all worlds.
 func everyWorld(t *testing.T, judge func(world, History) string) {
 	t.Helper()
 	seen := 0
@@ -125,7 +125,7 @@ func everyWorld(t *testing.T, judge func(world, History) string) {
 	}
 }
 
-// back is the version that a rollback leads to, told once more and shorter.
+// back returns the target of a rollback, by a shorter definition.
 func (w world) back() string {
 	for i := slices.Index(order, w.recipe) - 1; i >= 0; i-- {
 		if w.usable(order[i]) {
@@ -135,8 +135,10 @@ func (w world) back() string {
 	return ""
 }
 
-// TestEveryWorldsRollback: without a name it goes to the newest usable version before the current one, and by name to each
-// that is usable; what it leaves is quarantined if that is newer and there.
+// TestEveryWorldsRollback: without a name, the target is the newest usable version before the current version. With a
+// name, any usable version is allowed.
+//
+// A newer version that the pool leaves is quarantined if it exists.
 func TestEveryWorldsRollback(t *testing.T) {
 	outcomes := map[string]int{}
 	everyWorld(t, func(w world, h History) string {
@@ -188,7 +190,8 @@ func TestEveryWorldsRollback(t *testing.T) {
 	}
 }
 
-// TestEveryWorldsPromotion demands what a capture's own end demands: complete, proven, not quarantined, nothing in flight.
+// TestEveryWorldsPromotion requires the same as the end of a capture: complete, proven, not quarantined, nothing in
+// flight.
 func TestEveryWorldsPromotion(t *testing.T) {
 	promoted := 0
 	everyWorld(t, func(w world, h History) string {
@@ -225,8 +228,8 @@ func TestEveryWorldsPromotion(t *testing.T) {
 	}
 }
 
-// TestEveryWorldsRetirement: nobody deletes by hand what the recipe names, what a rollback goes to or what is being made;
-// and where the recipe names none of the versions, nothing but what nobody can need for going back.
+// TestEveryWorldsRetirement: the current version, the rollback target and unfinished versions cannot be deleted. If the
+// recipe names no version, only versions that no rollback needs can be deleted.
 func TestEveryWorldsRetirement(t *testing.T) {
 	retired := 0
 	everyWorld(t, func(w world, h History) string {
@@ -265,8 +268,8 @@ func TestEveryWorldsRetirement(t *testing.T) {
 	}
 }
 
-// TestEveryWorldsUses: a version is current if and only if the recipe names it, prior if and only if a rollback goes to
-// it, and what is current, prior, in work, newer or run by nodes stays.
+// TestEveryWorldsUses: current exactly if the recipe names the version; prior exactly if a rollback goes to the
+// version. Current, prior, unfinished, newer and used versions stay.
 func TestEveryWorldsUses(t *testing.T) {
 	everyWorld(t, func(w world, h History) string {
 		if h.Prior != w.back() {

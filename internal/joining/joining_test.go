@@ -21,8 +21,7 @@ const (
 	bootstrap = v1alpha1.ProfileBootstrap
 )
 
-// carrying is a node with labels and annotations: those that have a value of their own are written key=value, and those with
-// an @ in front are annotations.
+// carrying returns a node with labels and annotations. A text may be key=value; an @ marks an annotation.
 func carrying(texts ...string) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"kubernetes.io/os": "linux"}, Annotations: map[string]string{}}}
 	for _, text := range texts {
@@ -37,14 +36,14 @@ func carrying(texts ...string) *corev1.Node {
 	return n
 }
 
-// running is a node whose kubelet and system call themselves so.
+// running returns a node with a kubelet version and an OS image.
 func running(kubelet, system string, texts ...string) *corev1.Node {
 	n := carrying(texts...)
 	n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.OSImage = kubelet, system
 	return n
 }
 
-// Nodes as those who make them write them.
+// These are nodes as the installers create nodes.
 var (
 	byClusterAPI = []string{"@cluster.x-k8s.io/machine=md-0-abc", "@cluster.x-k8s.io/cluster-name=c"}
 	byKubeadm    = []string{"@kubeadm.alpha.kubernetes.io/cri-socket=unix:///run/containerd/containerd.sock"}
@@ -104,8 +103,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestEachFactCounts goes through all worlds of facts, and holds the answer against what is said of the facts: it asks Of nothing
-// that Of is asked with.
+// TestEachFactCounts tests all combinations of facts against a second definition, independent of Of.
 func TestEachFactCounts(t *testing.T) {
 	kinds := [][]string{byClusterAPI, byKubeadm, byKOps, byEKS, byEksctl, byAKSEngine, byOldEngine, {modeLabel + "=system"}}
 	speaks := []v1alpha1.Profile{bootstrap, bootstrap, bootstrap, bootstrap, bootstrap, static, static, unknown}
@@ -118,7 +116,7 @@ func TestEachFactCounts(t *testing.T) {
 				continue
 			}
 			texts = append(texts, kinds[i]...)
-			if speaks[i] != unknown && (speaks[i] != static || set&(1<<7) == 0) { // AKS itself says nothing by AKS Engine's labels
+			if speaks[i] != unknown && (speaks[i] != static || set&(1<<7) == 0) { // AKS's own label counts for nothing with the labels of AKS Engine
 				said = append(said, speaks[i])
 			}
 		}
@@ -151,7 +149,7 @@ func TestEachFactCounts(t *testing.T) {
 						t.Errorf("%s: %+v", at, r)
 					}
 				}
-				// The cluster is asked exactly where its word would count.
+				// IsKnown must be false exactly if the facts of the cluster would change the profile.
 				f.KubeadmConfig = !config
 				if counts := Of(f).Profile != want; counts == f.IsKnown() {
 					t.Errorf("%s: the cluster's word counts: %t, and what is known tells: %t", at, counts, f.IsKnown())
@@ -187,7 +185,7 @@ func TestWith(t *testing.T) {
 	}
 }
 
-// TestTheSentences are whole, and speak of what they are about: they stand in plans, in a policy's status, and behind "because".
+// TestTheSentences: sentences stand in plans, in a policy's status and after "because".
 func TestTheSentences(t *testing.T) {
 	for _, n := range []*corev1.Node{
 		carrying(), carrying(byAKS...), carrying(byKOps...), carrying(byAKSEngine...), carrying(append(byKOps, byAKSEngine...)...),
@@ -211,7 +209,7 @@ func TestTheSentences(t *testing.T) {
 	}
 }
 
-// TestTheNodeIsLeftAlone: it is that of a cache.
+// TestTheNodeIsLeftAlone: Of must not change the node of a cache.
 func TestTheNodeIsLeftAlone(t *testing.T) {
 	n := carrying(append(byKubeadm, byAKS...)...)
 	before := n.DeepCopy()

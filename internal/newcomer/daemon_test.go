@@ -19,7 +19,7 @@ import (
 	kubetesting "k8s.io/client-go/testing"
 )
 
-// daemons is an API server with DaemonSet cni, its pods, and pods of other owners.
+// daemons is an API server with DaemonSet cni, the pods of cni and pods of other owners.
 type daemons struct {
 	*fake.Clientset
 	set  *appsv1.DaemonSet
@@ -48,12 +48,12 @@ func newDaemons(desired, ready int32, pods ...*corev1.Pod) *daemons {
 	return d
 }
 
-// looks is what reads the API server.
+// looks returns the reader of the API server.
 func (d *daemons) looks() *DaemonSets {
 	return &DaemonSets{Kube: d.Clientset, Now: func() time.Time { return noon }}
 }
 
-// requests are those since the last call, such as "list pods".
+// requests returns the requests since the last call, such as "list pods".
 func (d *daemons) requests() (all []string) {
 	for _, action := range d.Actions() {
 		all = append(all, action.GetVerb()+" "+action.GetResource().Resource)
@@ -74,7 +74,7 @@ func podOn(node string, is corev1.ConditionStatus, restarts int32) *corev1.Pod {
 	return pod
 }
 
-// podsOn are pods of nodes name0 to name<n-1>.
+// podsOn returns the pods of the nodes name0 to name<n-1>.
 func podsOn(name string, n int, is corev1.ConditionStatus) (pods []*corev1.Pod) {
 	for i := range n {
 		pods = append(pods, podOn(fmt.Sprintf("%s%d", name, i), is, 0))
@@ -125,7 +125,7 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// TestHealthyDaemonSetsCostOneRequest, however many pools and nodes there are.
+// TestHealthyDaemonSetsCostOneRequest for any number of pools and nodes.
 func TestHealthyDaemonSetsCostOneRequest(t *testing.T) {
 	d := newDaemons(2000, 2000)
 	now := noon
@@ -151,7 +151,7 @@ func TestHealthyDaemonSetsCostOneRequest(t *testing.T) {
 	}
 }
 
-// TestRequestsDoNotGrowWithTheNodes: from some nodes on, the pods of the DaemonSet that fails are listed instead.
+// TestRequestsDoNotGrowWithTheNodes: above a limit of nodes, the pods of the failing DaemonSet are listed instead.
 func TestRequestsDoNotGrowWithTheNodes(t *testing.T) {
 	bad := podsOn("new", 30, corev1.ConditionTrue)
 	bad[29] = podOn("new29", corev1.ConditionFalse, 0)
@@ -176,7 +176,8 @@ func TestRequestsDoNotGrowWithTheNodes(t *testing.T) {
 	}
 }
 
-// TestForgedNodesHideNoOther: an account that may create Nodes makes more than any limit, and a DaemonSet gets pods that never start.
+// TestForgedNodesHideNoOther: an account that may create Nodes creates more Nodes than any limit, and a DaemonSet gets
+// pods that never start.
 func TestForgedNodesHideNoOther(t *testing.T) {
 	forged := podsOn("forged", 30, corev1.ConditionFalse)
 	old := podsOn("old", 10, corev1.ConditionTrue)
@@ -213,7 +214,7 @@ func TestForgedNodesHideNoOther(t *testing.T) {
 	}
 }
 
-// TestADaemonSetThatFailsEverywhereIsNotListed: its pods are many, and none of them is to blame.
+// TestADaemonSetThatFailsEverywhereIsNotListed: the list would be long, and the cause is in no single pod.
 func TestADaemonSetThatFailsEverywhereIsNotListed(t *testing.T) {
 	d := newDaemons(10_000, 500, podOn("new0", corev1.ConditionFalse, 0))
 	looks := d.looks()
@@ -226,7 +227,8 @@ func TestADaemonSetThatFailsEverywhereIsNotListed(t *testing.T) {
 	}
 }
 
-// TestALookThatFailedIsMadeAgain, by the next pool that asks, and a pool that waits for another pool's look waits no longer than its context.
+// TestALookThatFailedIsMadeAgain by the next pool. A pool waits for the request of another pool only until its context
+// ends.
 func TestALookThatFailedIsMadeAgain(t *testing.T) {
 	d := newDaemons(10, 9, podOn("new0", corev1.ConditionFalse, 0))
 	fails, looking, goOn := true, make(chan bool), make(chan bool)

@@ -12,8 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/probation"
 )
 
-// TestAKubeletSpeaksForItsOwnNodeOnly: whatever a kubelet may write on its Node has no other one fail, and nothing that it writes
-// beside its conditions has its own fail.
+// TestAKubeletSpeaksForItsOwnNodeOnly: a kubelet cannot make another node fail. A kubelet can make its own node fail
+// only by the conditions.
 func TestAKubeletSpeaksForItsOwnNodeOnly(t *testing.T) {
 	node := func(name, id string, isReady bool) *corev1.Node {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(ago(38))}}
@@ -28,7 +28,7 @@ func TestAKubeletSpeaksForItsOwnNodeOnly(t *testing.T) {
 		{ID: "x://2", BuiltFrom: "2026.03.08", CreatedAt: ago(40), Power: cloud.PowerRunning},
 	}}
 	honest, liar := node("honest", "x://1", true), node("liar", "X://1", false)
-	for _, nodes := range [][]*corev1.Node{{honest, liar}, {liar, honest}} { // the liar takes the other's ID
+	for _, nodes := range [][]*corev1.Node{{honest, liar}, {liar, honest}} { // the liar has the ID of the other node
 		seen.Nodes = nodes
 		for _, join := range probation.Judge(noon, ago(600), Nodes(seen), []probation.Join{
 			{Instance: "x://1", Version: "2026.03.08", Running: ago(40), Outcome: probation.Waiting, OverdueSince: ago(20)},

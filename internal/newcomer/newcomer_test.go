@@ -26,13 +26,13 @@ func ready(n *corev1.Node, since time.Time) {
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(since)}}
 }
 
-// TestNodes has a row for each thing that an instance and its node can be.
+// TestNodes has a row for each state of an instance and its node.
 func TestNodes(t *testing.T) {
 	made := cloud.Image{Version: "2026.03.08", Tags: map[string]string{cloud.TagBuiltAt: ago(600).Format(cloud.BuiltAtLayout)}}
 	fresh := cloud.Instance{ID: "X://1", BuiltFrom: "2026.03.08", CreatedAt: ago(30).Add(123 * time.Millisecond), Power: cloud.PowerRunning}
 	for name, test := range map[string]struct {
 		instance func(*cloud.Instance)
-		node     func(*corev1.Node) // nil: there is none
+		node     func(*corev1.Node) // nil: no Node
 		change   func(*probation.Node)
 		gone     bool
 	}{
@@ -102,7 +102,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// TestNodesOfAnotherSpelling are found by the cloud's own comparison.
+// TestNodesOfAnotherSpelling: the cloud's comparison of IDs finds the Node.
 func TestNodesOfAnotherSpelling(t *testing.T) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{ProviderID: "x://one"}}
 	same := func(a, b cloud.InstanceID) bool { return a == "x://one" && b == "x://1" || a == b }
@@ -112,7 +112,7 @@ func TestNodesOfAnotherSpelling(t *testing.T) {
 	}
 }
 
-// TestMemory: of many joins the first and the last are remembered, and a report gives them back as they were.
+// TestMemory: of many joins, the first and the last are kept. A report restores the joins unchanged.
 func TestMemory(t *testing.T) {
 	var joins []probation.Join
 	for i := range 40 {
@@ -150,8 +150,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestMemoryKeepsTheVerdict: whatever becomes of nodes, what is remembered of them fires as the whole does, and no sooner; and it
-// fits into a report.
+// TestMemoryKeepsTheVerdict: the kept joins give the same verdict as all joins, no earlier, and fit into a report.
 func TestMemoryKeepsTheVerdict(t *testing.T) {
 	verdict := func(joins []probation.Join) probation.State {
 		return probation.Decide(probation.Facts{Now: noon, Current: "v", Joins: joins}).State

@@ -15,7 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/probation"
 )
 
-// second is a pool of one instance, 40 minutes old, that is looked at from its 20th minute on, with the Nodes that a look finds.
+// second is a pool with one instance, 40 minutes old. The first look is at minute 20.
 type second struct {
 	joins    []probation.Join
 	without  map[types.UID]bool
@@ -33,7 +33,7 @@ func (s *second) look(minute int, nodes ...*corev1.Node) probation.Join {
 	return s.joins[0]
 }
 
-// restart loses what is not in the report.
+// restart drops the state that the report does not have.
 func (s *second) restart() {
 	s.joins = Before(Status("2026.03.08", probation.Verdict{}, s.joins, nil))
 }
@@ -47,7 +47,8 @@ func named(name string, uid types.UID, isReady bool) *corev1.Node {
 	return n
 }
 
-// TestASecondNodeOfAnInstance is no join, and no failure, whichever of the two is Ready and however it writes the instance's ID.
+// TestASecondNodeOfAnInstance is no join and no failure, whichever Node is Ready and for any spelling of the instance
+// ID.
 func TestASecondNodeOfAnInstance(t *testing.T) {
 	for _, spelling := range []string{"x://1", "X://1", "X:///one"} {
 		for _, own := range []bool{true, false} {
@@ -72,7 +73,7 @@ func TestASecondNodeOfAnInstance(t *testing.T) {
 	}
 }
 
-// TestANodeThatIsDeleted by another client is no failure, also where that client makes another one, and whoever looks next.
+// TestANodeThatIsDeleted by another client is no failure, even if the client creates a new Node, and after a restart.
 func TestANodeThatIsDeleted(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		for name, c := range map[string]struct {
@@ -103,7 +104,7 @@ func TestANodeThatIsDeleted(t *testing.T) {
 	}
 }
 
-// TestANodeThatWasLateBefore fails, whoever deletes it then.
+// TestANodeThatWasLateBefore the deletion fails.
 func TestANodeThatWasLateBefore(t *testing.T) {
 	s := &second{}
 	s.look(16, named("n", "own", false))
@@ -113,7 +114,7 @@ func TestANodeThatWasLateBefore(t *testing.T) {
 	}
 }
 
-// TestTheReportHasRoomForNodesThatWereSeen, and for no more than it may carry.
+// TestTheReportHasRoomForNodesThatWereSeen, within the limit of the report.
 func TestTheReportHasRoomForNodesThatWereSeen(t *testing.T) {
 	var joins []probation.Join
 	for i := range 100 {
@@ -124,8 +125,8 @@ func TestTheReportHasRoomForNodesThatWereSeen(t *testing.T) {
 	}
 }
 
-// TestANodeThatNoKubeletRunsFor is none: a version whose instances never register fails though another client has made Ready Nodes for
-// them, and a second Node of that kind does not keep a join from being counted.
+// TestANodeThatNoKubeletRunsFor does not count. A version whose instances never register fails, even if a client
+// creates Ready Nodes. A second forged Node does not prevent a join.
 func TestANodeThatNoKubeletRunsFor(t *testing.T) {
 	forged := func(name string, isReady bool) *corev1.Node { return named(name, "forged", isReady) }
 	for name, c := range map[string]struct {
@@ -148,7 +149,7 @@ func TestANodeThatNoKubeletRunsFor(t *testing.T) {
 	}
 }
 
-// TestAReservationThatNothingConfirms does not take a node out of the count.
+// TestAReservationThatNothingConfirms does not exclude a node.
 func TestAReservationThatNothingConfirms(t *testing.T) {
 	for _, confirmed := range []bool{false, true} {
 		n := named("n", "own", true)

@@ -13,7 +13,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// TestPodsWait: only what the scheduler has lately found no node for makes it likely that a pool grows.
+// TestPodsWait: only pods that the scheduler recently found unschedulable make pool growth likely.
 func TestPodsWait(t *testing.T) {
 	now := time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)
 	for name, test := range map[string]struct {

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// minute of an hour in which pools get nodes.
+// minute returns the time m minutes after noon.
 func minute(m float64) time.Time { return noon.Add(time.Duration(m * float64(time.Minute))) }
 
-// readyAt is a join elsewhere that began at one minute and was Ready at another.
+// readyAt returns a join in a different pool, with the minutes of start and Ready.
 func readyAt(began, ready float64) Join {
 	return Join{Version: "x", Running: minute(began), Outcome: Joined, Took: minute(ready).Sub(minute(began))}
 }
 
-// notReady is one that began at a minute, and is not.
+// notReady returns a join that started at a minute and is not Ready.
 func notReady(outcome Outcome, began float64) Join {
 	return Join{Version: "x", Running: minute(began), Outcome: outcome, OverdueSince: minute(began + 14)}
 }
 
-// lateAt are joins of a version's first nodes that began at those minutes, and were late a quarter of an hour later.
+// lateAt returns the first joins of a version: started at the given minutes, overdue 15 minutes later.
 func lateAt(minutes ...float64) []Join {
 	var joins []Join
 	for _, m := range minutes {
@@ -27,7 +27,8 @@ func lateAt(minutes ...float64) []Join {
 	return joins
 }
 
-// TestWhatOtherPoolsTell of nodes that began at 0 and 3 and were late at 15 and 18: whether joins worked when they might have joined.
+// TestWhatOtherPoolsTell: two nodes began at minutes 0 and 3 and were overdue at 15 and 18. The joins of other pools
+// show whether joins worked in that time.
 func TestWhatOtherPoolsTell(t *testing.T) {
 	for name, test := range map[string]struct {
 		elsewhere []Join
@@ -65,16 +66,16 @@ func TestWhatOtherPoolsTell(t *testing.T) {
 	}
 }
 
-// TestAnOutageExcusesAllIn: whenever it begins and ends, however long nodes take by themselves, and whoever removes them behind a
-// quarter of an hour: no pool whose nodes failed within it goes back, as long as some of another pool were kept as well.
+// TestAnOutageExcusesAllIn: no pool whose nodes failed during an outage goes back, as long as a different pool kept
+// failed nodes. The start, the end, the usual time of a join and the time of the removal vary.
 func TestAnOutageExcusesAllIn(t *testing.T) {
 	const begins = 0.0
 	for ends := 16.0; ends <= 120; ends += 4 {
-		for began := begins; began+15 <= ends; began++ { // the last of those that were kept until they were late
+		for began := begins; began+15 <= ends; began++ { // every start with a deadline inside the outage
 			f := pool("")
 			f.Joins = lateAt(began, began+0.5)
 			f.Elsewhere = []Join{notReady(Failed, max(began-10, begins))}
-			for other := began - 20; other <= ends+30; other += 2 { // all that others got, and what became of those
+			for other := began - 20; other <= ends+30; other += 2 { // every start of a node in a different pool
 				switch {
 				case other+3 <= begins:
 					f.Elsewhere = append(f.Elsewhere, readyAt(other, other+3))
@@ -91,17 +92,17 @@ func TestAnOutageExcusesAllIn(t *testing.T) {
 	}
 }
 
-// TestAYoungJoinElsewhereShowsNothing: these nodes were Ready and failed after 20 minutes. A node of another pool shows only then that
-// the time was not the cause when that node is older than these were.
+// TestAYoungJoinElsewhereShowsNothing: the nodes were Ready and failed after 20 minutes. A node of a different pool
+// excludes the time as the cause only if the node is older than that.
 func TestAYoungJoinElsewhereShowsNothing(t *testing.T) {
 	for _, test := range []struct {
 		node   string
-		began  float64 // of the other node
-		failed bool    // whether a third pool's node failed at the time
+		began  float64 // of the node in the different pool
+		failed bool    // whether a node of a third pool failed at the time
 		want   State
 	}{
 		{"n", -16, false, Alone}, {"n", -16, true, Everywhere}, {"n", -21, false, Bad}, {"n", -21, true, Bad},
-		{"", -16, false, Bad}, {"", -16, true, Bad}, // no Node ever came: the other one has come further
+		{"", -16, false, Bad}, {"", -16, true, Bad}, // no Node ever existed: the different pool's node is further
 	} {
 		f := pool("")
 		for _, born := range []float64{-27, -26} {
@@ -117,7 +118,7 @@ func TestAYoungJoinElsewhereShowsNothing(t *testing.T) {
 	}
 }
 
-// TestTheLateOfLimits: what nobody saw late has the standard time.
+// TestTheLateOfLimits: a join that was never seen overdue has the default time.
 func TestTheLateOfLimits(t *testing.T) {
 	if got := (Join{Running: noon}).late().Sub(noon); got != (Limits{}).Defaulted().Join {
 		t.Errorf("late after %s", got)

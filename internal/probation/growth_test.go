@@ -8,12 +8,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// decline is how every node of a version fails after it was Ready from its third minute on.
+// decline describes how every node of a version fails after the node was Ready at minute three.
 type decline struct {
 	name string
-	// unready and lacking are the minutes at which node number n is no longer Ready, or a DaemonSet on it; nil if never.
+	// unready and lacking return the minute at which node n loses Ready or has an unhealthy DaemonSet; nil for never.
 	unready, lacking func(n int) float64
-	// judged is the age in minutes at which the slowest node has failed: seen late, and seen so again.
+	// judged is the age in minutes at which the slowest node has failed, with the confirming second look.
 	judged float64
 }
 
@@ -26,7 +26,7 @@ var declines = []decline{
 	{"not Ready after 10 to 50 min", func(n int) float64 { return float64(10 + n*17%41) }, nil, 56},
 }
 
-// node is number n of them, as a look sees it.
+// node returns node n as a look sees the node.
 func (d decline) node(n int, running, now time.Time) Node {
 	seen := Node{Instance: cloud.InstanceID(fmt.Sprintf("i%04d", n)), Name: fmt.Sprintf("n%04d", n), Version: "bad", Running: running}
 	after := func(m float64) time.Time { return running.Add(time.Duration(m * float64(time.Minute))) }
@@ -46,14 +46,14 @@ func (d decline) node(n int, running, now time.Time) Node {
 	return seen
 }
 
-// TestAGrowingPoolGoesBack from a version whose nodes all fail after they were Ready, however quickly the pool gets new nodes. Nodes of
-// other pools join and stay.
+// TestAGrowingPoolGoesBack from a version whose nodes all fail after Ready, at any speed of growth. Nodes of other
+// pools join and stay.
 func TestAGrowingPoolGoesBack(t *testing.T) {
 	for _, d := range declines {
 		for _, minutes := range []int{3, 5, 10, 15, 20} {
 			every := time.Duration(minutes) * time.Minute
 			t.Run(fmt.Sprintf("%s, a node every %s", d.name, every), func(t *testing.T) {
-				// Two nodes fail, or three in a row where one has joined; one more is ordered at the time.
+				// Two nodes fail, or three in a row if one has joined. One more node is ordered at the time.
 				most := int(time.Duration(d.judged*float64(time.Minute))/every) + laterFailures + 1
 				if built := d.grow(every, 24*time.Hour); built == 0 || built > most {
 					t.Errorf("it went back after %d nodes (0: never in a day), want %d at most", built, most)
@@ -65,7 +65,7 @@ func TestAGrowingPoolGoesBack(t *testing.T) {
 	}
 }
 
-// grow is how many nodes are built until the pool goes back; zero if it does not.
+// grow returns the number of nodes until the pool goes back; 0 for never.
 func (d decline) grow(every, most time.Duration) int {
 	f := Facts{Pool: "workers", Current: "bad", Prior: "good", Since: noon, Others: 10, OthersReady: 10}
 	var running []time.Time
@@ -89,8 +89,8 @@ func (d decline) grow(every, most time.Duration) int {
 	return 0
 }
 
-// TestAYoungNodeSettlesNothing: nodes of the version before that have joined say only then that the suspect was bad when they are older
-// than the suspect's nodes were when they failed.
+// TestAYoungNodeSettlesNothing: joined nodes of the older version confirm the suspect only if older than the suspect's
+// nodes at their failure.
 func TestAYoungNodeSettlesNothing(t *testing.T) {
 	for _, test := range []struct {
 		minutes float64

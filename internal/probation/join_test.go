@@ -11,13 +11,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// ago is a time so many minutes before noon.
+// ago returns the time m minutes before noon.
 func ago(minutes float64) time.Time {
 	return noon.Add(-time.Duration(minutes * float64(time.Minute)))
 }
 
-// TestJudge has a row for each thing that can be said of a node at one look, the look before being five minutes old where
-// it matters.
+// TestJudge has a row for each state of a node at a look. The previous look is five minutes old.
 func TestJudge(t *testing.T) {
 	late := Join{Version: "v", Running: ago(30), Outcome: Waiting, OverdueSince: ago(5)}
 	for name, test := range map[string]struct {
@@ -68,7 +67,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestWhoIsGone: an instance that somebody removed, such as an autoscaler one that never joined, is not forgotten.
+// TestWhoIsGone: a removed instance is kept, for example an instance that an autoscaler removed before the join.
 func TestWhoIsGone(t *testing.T) {
 	before := []Join{
 		{Instance: "f", Version: "v", Running: ago(60), Outcome: Failed, Why: "of old"},
@@ -92,12 +91,12 @@ func TestWhoIsGone(t *testing.T) {
 	}
 }
 
-// life of a node, in minutes after its instance began to run; negative is never.
+// life is the life of a node, in minutes after the start of the instance; negative for never.
 type life struct {
 	ready, unready, back float64
 }
 
-// at is the node as a look would see it.
+// at returns the node as a look sees the node.
 func (l life) at(id cloud.InstanceID, running, now time.Time) Node {
 	n := Node{Instance: id, Name: string(id), Version: "v", Running: running, Changed: running.Add(20 * time.Second)}
 	for _, change := range []struct {
@@ -112,7 +111,7 @@ func (l life) at(id cloud.InstanceID, running, now time.Time) Node {
 	return n
 }
 
-// lives, with what each comes to.
+// lives lists lives with their outcomes.
 var lives = map[string]struct {
 	life
 	outcome Outcome
@@ -129,15 +128,15 @@ var lives = map[string]struct {
 	"long away, back": {life{2, 10, 39}, Failed},
 }
 
-// TestLives follows nodes look by look. Whoever looks may be replaced by one that knows nothing, at any look: it comes to
-// the same verdict, though later, as long as what it is about is still to be seen.
+// TestLives follows nodes look by look, with a restart without state at any look. The outcome is the same, but later,
+// while the cause is visible.
 func TestLives(t *testing.T) {
 	for name, test := range lives {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				every := time.Duration(rapid.IntRange(20, 150).Draw(t, "seconds between looks")) * time.Second
 				forgets := -1
-				if name != "late" && name != "long away, back" { // who looks later sees nothing of these any more
+				if name != "late" && name != "long away, back" { // after a restart, the cause is no longer visible
 					forgets = rapid.IntRange(-1, 30).Draw(t, "forgets at look")
 				}
 				var known []Join
@@ -159,8 +158,8 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// TestAnOutageIsHeldAgainstNobody: while the cluster is not well no node fails, and the nodes get their time once it is
-// well again.
+// TestAnOutageIsHeldAgainstNobody: during an outage of the cluster no node fails, and after the outage nodes get their
+// full time.
 func TestAnOutageIsHeldAgainstNobody(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		began := rapid.IntRange(0, 14).Draw(t, "outage from")
@@ -170,7 +169,7 @@ func TestAnOutageIsHeldAgainstNobody(t *testing.T) {
 		for minute := range 240 {
 			now := noon.Add(time.Duration(minute) * time.Minute)
 			if minute >= began && minute < began+lasts && rapid.Bool().Draw(t, fmt.Sprintf("unread at %d", minute)) {
-				continue // nobody could look at all
+				continue // no look is possible
 			}
 			observedSince := time.Time{}
 			switch {
@@ -179,7 +178,7 @@ func TestAnOutageIsHeldAgainstNobody(t *testing.T) {
 			case minute >= began:
 				observedSince = over
 			}
-			// It would have joined at the outage's begin, and does three minutes after its end.
+			// The node would have joined at the start of the outage, and joins three minutes after the end.
 			n := life{ready: float64(began + lasts + 3), unready: -1, back: -1}.at("n", noon, now)
 			known = Judge(now, observedSince, []Node{n}, known, Limits{})
 			if known[0].Outcome == Failed {
@@ -192,7 +191,7 @@ func TestAnOutageIsHeldAgainstNobody(t *testing.T) {
 	})
 }
 
-// TestOrder: joins are told in the order in which their instances began to run, whatever the cloud's order is, and each once.
+// TestOrder: joins are sorted by the start of the instance, in any order of the cloud, each once.
 func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		minutes := rapid.SliceOfN(rapid.IntRange(0, 50), 0, 8).Draw(t, "minutes")

@@ -17,10 +17,10 @@ import (
 
 var noon = time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)
 
-// letters of outcomes, for histories written as words.
+// letters stand for outcomes, so that a word is a history.
 var letters = map[rune]Outcome{'J': Joined, 'F': Failed, 'w': Waiting, 'u': Uncounted}
 
-// joined are the joins of a version, one a minute from a time on, as the word says.
+// joined returns the joins of a version by the word, one a minute from a start.
 func joined(version, word string, from time.Time) []Join {
 	var joins []Join
 	for i, letter := range word {
@@ -36,7 +36,7 @@ func joined(version, word string, from time.Time) []Join {
 	return joins
 }
 
-// words are all of at most that many letters.
+// words returns all words up to a length.
 func words(alphabet string, length int) []string {
 	all, last := []string{""}, []string{""}
 	for range length {
@@ -51,7 +51,7 @@ func words(alphabet string, length int) []string {
 	return all
 }
 
-// pool is one whose nodes do not join, with all that it takes to go back: other pools' nodes do.
+// pool returns the facts of a pool whose nodes do not join, with all conditions to go back: nodes of other pools join.
 func pool(word string) Facts {
 	return Facts{
 		Now: noon, Pool: "workers", Current: "2026.03.09", Prior: "2026.03.01",
@@ -60,11 +60,10 @@ func pool(word string) Facts {
 	}
 }
 
-// rule is a row of failures, behind which never three in a row have joined.
+// rule is the rule as a pattern: consecutive failures, without three joins in a row after the failures.
 var rule = regexp.MustCompile(`(^FF|FFF)(F|JF|JJF)*J?J?$`)
 
-// TestTheRule walks every history of up to nine joins. The rule stands here a second time, as a pattern over the letters of
-// what was judged.
+// TestTheRule compares Decide with the pattern for every history of up to nine joins.
 func TestTheRule(t *testing.T) {
 	fired := 0
 	for _, word := range words("JFw", 9) {
@@ -90,7 +89,7 @@ func TestTheRule(t *testing.T) {
 	}
 }
 
-// TestWhatDoesNotCount: nodes that were set aside, of other versions, and of an earlier life change no verdict.
+// TestWhatDoesNotCount: excluded nodes, other versions and earlier periods do not change the verdict.
 func TestWhatDoesNotCount(t *testing.T) {
 	for _, word := range words("JF", 5) {
 		plain := pool(word)
@@ -116,7 +115,7 @@ func TestVerdicts(t *testing.T) {
 	after := func(word string) func(*Facts) {
 		return func(f *Facts) {
 			f.Suspect, f.Current, f.WentBack = "2026.03.09", "2026.03.01", noon.Add(-time.Hour)
-			f.Joins = append(f.Joins, joined("2026.03.01", "FF", noon.Add(-5*time.Hour))...) // before it went back
+			f.Joins = append(f.Joins, joined("2026.03.01", "FF", noon.Add(-5*time.Hour))...) // before the rollback
 			f.Joins = append(f.Joins, joined("2026.03.01", word, noon.Add(-time.Hour))...)
 		}
 	}
@@ -201,7 +200,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// drawn facts, with no regard to whether they can be.
+// drawn draws arbitrary facts, even impossible ones.
 var drawn = rapid.Custom(func(t *rapid.T) Facts {
 	word := rapid.StringOfN(rapid.RuneFrom([]rune("JFwu")), 0, 8, -1)
 	others := rapid.IntRange(0, 20).Draw(t, "others")
@@ -219,7 +218,7 @@ var drawn = rapid.Custom(func(t *rapid.T) Facts {
 	return f
 })
 
-// rank of an action by what it holds against the current version.
+// rank orders actions by their severity for the current version.
 func rank(v Verdict) int {
 	switch {
 	case v.Do == GoBack:
@@ -231,13 +230,13 @@ func rank(v Verdict) int {
 	}
 }
 
-// TestAFailureMoreIsNeverBetter: a node that failed in place of one that joined, or is awaited, never makes the verdict on
-// the current version a better one.
+// TestAFailureMoreIsNeverBetter: if a join or a waiting node becomes a failure, the verdict on the current version is
+// never better.
 func TestAFailureMoreIsNeverBetter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := drawn.Draw(t, "facts")
 		if f.Suspect != "" && f.Suspect != f.Current {
-			return // it decides about another version
+			return // the verdict is about a different version
 		}
 		before := Decide(f)
 		for i := range f.Joins {
@@ -254,8 +253,7 @@ func TestAFailureMoreIsNeverBetter(t *testing.T) {
 	})
 }
 
-// objection is what a verdict must never be, whatever the facts are; empty if nothing is the matter. It is told from the
-// facts anew, in other words than the decision's.
+// objection returns why a verdict is wrong for the facts; empty for a valid verdict. The code is independent of Decide.
 func objection(f Facts, v Verdict) string {
 	judged, waits := "", false
 	for _, join := range f.Joins {
@@ -297,7 +295,7 @@ func objection(f Facts, v Verdict) string {
 	return ""
 }
 
-// afterGoingBack is what the first node that was judged behind the return says.
+// afterGoingBack returns the outcome of the first judged node after the rollback.
 func afterGoingBack(f Facts) Action {
 	for _, join := range f.Joins {
 		switch {
@@ -311,7 +309,7 @@ func afterGoingBack(f Facts) Action {
 	return Nothing
 }
 
-// TestNothingWithoutGrounds: whatever the facts are.
+// TestNothingWithoutGrounds tests arbitrary facts.
 func TestNothingWithoutGrounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := drawn.Draw(t, "facts")
@@ -321,7 +319,7 @@ func TestNothingWithoutGrounds(t *testing.T) {
 	})
 }
 
-// TestWrongDeciders: each is wrong in one way, and each is objected to in some world; so the objections can find something.
+// TestWrongDeciders: for each wrong variant of Decide, some facts cause an objection. So the objections work.
 func TestWrongDeciders(t *testing.T) {
 	with := func(change func(*Facts)) func(Facts) Verdict {
 		return func(f Facts) Verdict {
@@ -393,8 +391,7 @@ func renamed(joins []Join, from, to Outcome) []Join {
 	return joins
 }
 
-// alarms is in how many of a hundred pools of so many healthy nodes, of which each fails with a probability of its own
-// account, a rule fires.
+// alarms returns the percentage of pools in which a rule fires. Each of the healthy nodes fails with a probability.
 func alarms(base float64, nodes int, rule func(string) bool) float64 {
 	const runs = 100_000
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a simulation that is the same in each run
@@ -414,11 +411,11 @@ func alarms(base float64, nodes int, rule func(string) bool) float64 {
 	return 100 * float64(fired) / runs
 }
 
-// ours is the rule as Decide has it.
+// ours is the rule of Decide.
 func ours(word string) bool { return Decide(pool(word)).Do == GoBack }
 
-// TestFalseAlarms: how often a good version is gone back from, over a hundred joins that fail for other reasons. The rules
-// that were not taken stand beside it.
+// TestFalseAlarms: the rate of rollbacks from a good version, over a hundred joins that fail for other reasons. The
+// rejected rules are listed for comparison.
 func TestFalseAlarms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("half a million histories")
@@ -446,7 +443,7 @@ func TestFalseAlarms(t *testing.T) {
 	}
 }
 
-// TestNodesUntilItGoesBack: how many nodes a bad version costs on average.
+// TestNodesUntilItGoesBack: the average number of nodes that a bad version costs.
 func TestNodesUntilItGoesBack(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // a simulation that is the same in each run
 	for _, test := range []struct{ bad, least, most float64 }{{1, 2, 2}, {0.9, 2.3, 2.9}, {0.7, 4, 6}, {0.5, 9, 14}} {

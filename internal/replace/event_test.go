@@ -11,7 +11,8 @@ import (
 	kubetesting "k8s.io/client-go/testing"
 )
 
-// TestEventsOfARebuild: two events, also if another client writes to the Node while Kamino writes down that the cloud is asked.
+// TestEventsOfARebuild: a rebuild has two events, even if another client writes to the Node during the record of the
+// request.
 func TestEventsOfARebuild(t *testing.T) {
 	for _, conflicts := range []int{0, 1, 2} {
 		s := newStage(t, 1)

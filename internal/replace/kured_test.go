@@ -10,14 +10,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/kured"
 )
 
-// lock gives kured's lock to a node; "{" is no lock.
+// lock gives the lock of kured to a node; "{" is an invalid lock.
 func (s *stage) lock(text string) *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "kube-system", Name: "kured", Annotations: map[string]string{"weave.works/kured-node-lock": text},
 	}}
 }
 
-// TestNoNodeIsTakenWhileKuredReboots: what waits says for whom, and goes on by itself. Who takes all at once has no regard.
+// TestNoNodeIsTakenWhileKuredReboots: the report has the reason, and the rebuild continues after the reboot. A rebuild
+// of all nodes at once ignores the lock.
 func TestNoNodeIsTakenWhileKuredReboots(t *testing.T) {
 	s := newStage(t, 2)
 	s.must(s.kube.Tracker().Add(s.lock(`{"nodeID":"good-0"}`)))
@@ -50,7 +51,7 @@ func TestNoNodeIsTakenWhileKuredReboots(t *testing.T) {
 	}
 }
 
-// TestTheNodeThatKuredRebootsMayBeRebuilt: it is out of service anyway.
+// TestTheNodeThatKuredRebootsMayBeRebuilt, because the node is out of service anyway.
 func TestTheNodeThatKuredRebootsMayBeRebuilt(t *testing.T) {
 	s := newStage(t, 1)
 	s.must(s.kube.Tracker().Add(s.lock(`{"nodeID":"bad-0"}`)))

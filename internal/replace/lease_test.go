@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// loseLease loses the update or deletion of a Lease of that number.
+// loseLease loses the n-th update or deletion of a Lease.
 func (s *stage) loseLease(number int, outcome memory.Outcome) (made *int) {
 	made = new(int)
 	for _, verb := range []string{"update", "delete"} {
@@ -34,7 +34,8 @@ func (s *stage) loseLease(number int, outcome memory.Outcome) (made *int) {
 	return made
 }
 
-// TestEachWriteOfALeaseLost: what its cloud is asked for and the end of the hold. The node is rebuilt once, and back as it was.
+// TestEachWriteOfALeaseLost tests the record of the request and the end of the hold. The node is rebuilt once and
+// restored.
 func TestEachWriteOfALeaseLost(t *testing.T) {
 	s := newStage(t, 1)
 	writes := s.loseLease(0, memory.Outcome{})

@@ -19,13 +19,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/replace/plan"
 )
 
-// outcomes are all that may become of a call.
+// outcomes lists the outcomes of a call.
 var outcomes = map[string]memory.Outcome{
 	"lost before": memory.FailBefore(cloud.Unavailable), "lost behind": memory.FailAfter(cloud.Unavailable),
 	"the end before": memory.CrashBefore(), "the end behind": memory.CrashAfter(),
 }
 
-// rebuildAll makes passes, with a new process where one ends, until nothing is left to do.
+// rebuildAll makes passes until nothing is left to do. After the end of a process, a new process continues.
 func (s *stage) rebuildAll(provider cloud.Provider) {
 	s.t.Helper()
 	for processes := 0; ; processes++ {
@@ -44,7 +44,7 @@ func (s *stage) rebuildAll(provider cloud.Provider) {
 	}
 }
 
-// wantRebuilt holds the one bad node to being rebuilt, once, and back as it was.
+// wantRebuilt requires one rebuild of the bad node, with all marks restored.
 func (s *stage) wantRebuilt(what string) {
 	s.t.Helper()
 	s.wantClean(good, "bad-0")
@@ -56,7 +56,7 @@ func (s *stage) wantRebuilt(what string) {
 	}
 }
 
-// TestEachCallToTheCloudLost: before its effect and behind it, as an error and with the end of the process.
+// TestEachCallToTheCloudLost, before and after the effect, as an error and with the end of the process.
 func TestEachCallToTheCloudLost(t *testing.T) {
 	s := newStage(t, 1)
 	counting := memory.NewFaulty(s.cloud, nil)
@@ -81,7 +81,7 @@ func TestEachCallToTheCloudLost(t *testing.T) {
 	}
 }
 
-// lose loses the API server's write of that number.
+// lose loses the n-th write to the API server.
 func (s *stage) lose(number int, outcome memory.Outcome) (made *int) {
 	made = new(int)
 	do := func(a kubetesting.Action) (bool, runtime.Object, error) {
@@ -109,7 +109,7 @@ func (s *stage) lose(number int, outcome memory.Outcome) (made *int) {
 	return made
 }
 
-// TestEachWriteToTheAPIServerLost likewise: the reservation, the cordon, an eviction, that the cloud is asked, the release.
+// TestEachWriteToTheAPIServerLost: the reservation, the cordon, an eviction, the record of the request, the release.
 func TestEachWriteToTheAPIServerLost(t *testing.T) {
 	s := newStage(t, 1)
 	writes := s.lose(0, memory.Outcome{})
@@ -127,7 +127,7 @@ func TestEachWriteToTheAPIServerLost(t *testing.T) {
 	}
 }
 
-// TestTwoProcessesAtOnce make their passes in turn and rebuild each node once.
+// TestTwoProcessesAtOnce make passes in turn and rebuild each node once.
 func TestTwoProcessesAtOnce(t *testing.T) {
 	s := newStage(t, 3)
 	a, b := s.replacement(), s.replacement()
@@ -148,7 +148,7 @@ func TestTwoProcessesAtOnce(t *testing.T) {
 	}
 }
 
-// policy is a replacement as a controller makes it: a process of its own each time.
+// policy returns a Replacement as a controller creates one, a new process each time.
 func (s *stage) policy(change func(*Replacement)) *Replacement {
 	r := s.replacement()
 	r.Policy = &Policy{Name: "all", Limit: 2, Backoff: time.Hour}
@@ -158,7 +158,7 @@ func (s *stage) policy(change func(*Replacement)) *Replacement {
 	return r
 }
 
-// byPolicy takes the next node and carries it on until it is under way no longer. It returns the last step of it.
+// byPolicy takes the next node and advances the rebuild to the end. byPolicy returns the last step.
 func (s *stage) byPolicy(change func(*Replacement)) (Report, Step) {
 	s.t.Helper()
 	report, err := s.policy(change).Take(s.t.Context())
@@ -179,8 +179,8 @@ func (s *stage) byPolicy(change func(*Replacement)) (Report, Step) {
 	return report, last
 }
 
-// TestAFailureStandsOnTheNode: another process knows it, does not try again before its time, tries again then, and stops at the
-// limit; a person may at any time. What succeeds takes it away.
+// TestAFailureStandsOnTheNode: a new process reads the failure, retries after the backoff and stops at the limit. A
+// person may retry at any time. A success removes the failure.
 func TestAFailureStandsOnTheNode(t *testing.T) {
 	s := newStage(t, 1)
 	s.budget["on-bad-0"] = 1e6
@@ -212,7 +212,7 @@ func TestAFailureStandsOnTheNode(t *testing.T) {
 	}
 }
 
-// TestAPolicysNodeThatDoesNotComeBack is told once, whoever looks, and given back as soon as it is there.
+// TestAPolicysNodeThatDoesNotComeBack is reported once, by any process, and released as soon as the node is Ready.
 func TestAPolicysNodeThatDoesNotComeBack(t *testing.T) {
 	s := newStage(t, 2)
 	s.deaf["bad-0"] = true
@@ -241,7 +241,7 @@ func TestAPolicysNodeThatDoesNotComeBack(t *testing.T) {
 	s.wantClean(good, "bad-0")
 }
 
-// TestAPolicyIsCareful: nodes that are cordoned count, and the only one that takes pods is left alone.
+// TestAPolicyIsCareful: cordoned nodes count as unavailable, and the only node that takes pods is not taken.
 func TestAPolicyIsCareful(t *testing.T) {
 	s := newStage(t, 1)
 	n := s.node("good-0")
@@ -260,7 +260,8 @@ func TestAPolicyIsCareful(t *testing.T) {
 	}
 }
 
-// TestAPolicysNodeSaysSo, so that a controller knows what it is to go on with, and a person's does not.
+// TestAPolicysNodeSaysSo: the reservation of a policy has a mark, so that the controller continues only its own
+// rebuilds.
 func TestAPolicysNodeSaysSo(t *testing.T) {
 	s := newStage(t, 1)
 	_, err := s.policy(nil).Take(t.Context())

@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// TestWhatPassesIsSaidOnce: behind the node's name stands what is waited for, and not that name again.
+// TestWhatPassesIsSaidOnce: the sentence after the node's name does not repeat the name.
 func TestWhatPassesIsSaidOnce(t *testing.T) {
 	const name = "k8s-pool1-24816321-vmss000004"
 	conflict := fmt.Errorf("patch node %s: %w", name, apierrors.NewConflict(corev1.Resource("nodes"), name, errors.New("the object has been modified; please apply your changes to the latest version and try again")))

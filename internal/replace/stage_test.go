@@ -29,8 +29,8 @@ const (
 	good = "2026.03.01"
 )
 
-// stage is a cloud in memory with a pool whose nodes run a bad version, and that was rolled back; a cluster; and
-// kubelets that follow their machines. Time goes on with each pause between passes.
+// stage is a cloud in memory and a cluster. The pool of bad nodes was rolled back. Kubelets follow the machines, and
+// each pause between passes advances the clock.
 type stage struct {
 	t     *testing.T
 	clock *memory.Clock
@@ -38,17 +38,17 @@ type stage struct {
 	pool  cloud.PoolID
 	kube  *fake.Clientset
 	nodes map[string]cloud.InstanceID
-	// budget is for how many evictions of each pod a budget says no.
+	// budget is the number of refused evictions by pod.
 	budget map[string]int
-	// deaf nodes do not come up again.
+	// deaf nodes do not start again.
 	deaf map[string]bool
 	// between is called in each pause; an error ends the run.
 	between func(pauses int) error
 	pauses  int
-	// worst is the largest number of the pool's nodes that were seen out of service at once.
+	// worst is the largest number of nodes out of service at once.
 	worst int
 	said  []string
-	// events of nodes, each as name, type and reason.
+	// events has the name, type and reason of each event.
 	events []string
 }
 
@@ -85,7 +85,7 @@ func (s *stage) must(err error) {
 	}
 }
 
-// join makes an instance with its node and a pod on it.
+// join creates an instance with its node and a pod.
 func (s *stage) join(name string) {
 	s.t.Helper()
 	id := s.cloud.AddInstance(s.pool, name)
@@ -143,10 +143,10 @@ func (s *stage) replacement() *Replacement {
 	}
 }
 
-// tell notes what is told of a node.
+// tell records a report about a node.
 func (s *stage) tell(node, what string) { s.said = append(s.said, node+" "+what) }
 
-// pause lets ten seconds pass, whatever a pass asks for; that is how long a step may be late.
+// pause advances the clock by ten seconds, for any requested pause. A step may be late by that time.
 func (s *stage) pause(ctx context.Context, _ time.Duration) error {
 	s.look()
 	s.clock.Advance(10 * time.Second)
@@ -167,7 +167,7 @@ func (s *stage) pause(ctx context.Context, _ time.Duration) error {
 	return ctx.Err()
 }
 
-// kubelet lets a node follow its machine.
+// kubelet updates a node by its machine.
 func (s *stage) kubelet(name string, id cloud.InstanceID) {
 	s.t.Helper()
 	n := s.node(name)
@@ -193,7 +193,7 @@ func (s *stage) node(name string) *corev1.Node {
 	return object.(*corev1.Node).DeepCopy()
 }
 
-// look counts who is out of service.
+// look counts the nodes out of service.
 func (s *stage) look() {
 	out := 0
 	for name := range s.nodes {
@@ -212,7 +212,7 @@ func (s *stage) run(r *Replacement) Result {
 	return result
 }
 
-// wantClean holds every node to being in service, as it was, and to the version that it should run.
+// wantClean requires that every node is in service, restored and on the right version.
 func (s *stage) wantClean(version string, names ...string) {
 	s.t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {

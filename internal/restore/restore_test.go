@@ -27,11 +27,11 @@ const (
 	namespace = "kamino-system"
 	version   = "2026.03.01"
 	prototype = "pool1-2026.03.01"
-	// secretData is what no output may hold.
+	// secretData must not be in any output.
 	secretData = "#cloud-config needle"
 )
 
-// stage is a pool whose recipe lost its bootstrap with a promotion, which kept it first.
+// stage is a pool whose recipe lost the bootstrap in a promotion. The promotion stored the bootstrap first.
 type stage struct {
 	*testing.T
 	cloud   *memory.Cloud
@@ -51,7 +51,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// lose points the recipe at a version, and keeps what it loses with that.
+// lose points the recipe at a version and stores the lost values.
 func (s *stage) lose(version, prototype string) {
 	s.Helper()
 	s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: version})
@@ -76,7 +76,7 @@ func (s *stage) look(provider cloud.Provider, w Wish) (Case, error) {
 	return Look(s.Context(), provider, s.secrets, s.history, nil, w)
 }
 
-// shown is the change as it is shown to whoever decides.
+// shown returns the change as the decider sees the change.
 func (s *stage) shown() cloud.RecipeChange {
 	s.Helper()
 	c, err := s.look(s.cloud, Wish{})
@@ -86,7 +86,7 @@ func (s *stage) shown() cloud.RecipeChange {
 	return c.Change
 }
 
-// recipe is what the pool's recipe is.
+// recipe returns the recipe of the pool.
 func (s *stage) recipe() string {
 	s.Helper()
 	p, err := s.cloud.Pool(s.Context(), s.pool)
@@ -103,8 +103,8 @@ const (
 
 func atOnce(context.Context, time.Duration) error { return nil }
 
-// TestEverySingleCallLost: each call is lost in turn, before and after its effect, as an error and as a crash. Whoever comes
-// next, knowing nothing but the decision, brings it to its end; and what is in between is never half a recipe.
+// TestEverySingleCallLost: each call is lost, before and after the effect, as an error and as a crash. The next process
+// completes the change, and the recipe is never half restored.
 func TestEverySingleCallLost(t *testing.T) {
 	for name, loss := range map[string]memory.Outcome{
 		"refused": memory.FailBefore(cloud.Unavailable), "answer lost": memory.FailAfter(cloud.Unavailable),
@@ -144,8 +144,8 @@ func TestEverySingleCallLost(t *testing.T) {
 	}
 }
 
-// TestTwoAtOnce: the passes of two processes come in any order. Each ends well, and it is written once, or twice where both
-// looked before either wrote.
+// TestTwoAtOnce: the passes of two processes come in any order. Both succeed with one write, or with two writes if both
+// read first.
 func TestTwoAtOnce(t *testing.T) {
 	for order := range 1 << 6 {
 		s := newStage(t)
@@ -160,7 +160,7 @@ func TestTwoAtOnce(t *testing.T) {
 			t.Errorf("order %06b: %s", order, s.recipe())
 		}
 	}
-	// One writes between the other's look and its write.
+	// One process writes between the read and the write of the other.
 	s := newStage(t)
 	shown := s.shown()
 	between := memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome {
@@ -176,7 +176,7 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
-// TestMeanwhile: what somebody else does to the pool between the showing and the deed.
+// TestMeanwhile tests changes of the pool by another client between the plan and the write.
 func TestMeanwhile(t *testing.T) {
 	for name, test := range map[string]struct {
 		meanwhile func(*stage)
@@ -226,7 +226,7 @@ func TestMeanwhile(t *testing.T) {
 	}
 }
 
-// deaf takes every change of a recipe and makes none.
+// deaf accepts every change of a recipe and changes nothing.
 type deaf struct{ *memory.Cloud }
 
 func (deaf) SetRecipe(context.Context, cloud.RecipeChange) error { return nil }
@@ -246,7 +246,7 @@ func TestWhatIsNotShownEnds(t *testing.T) {
 	}
 }
 
-// TestPick: the latest counts unless one is named, and one that is not what was saved gives nothing back.
+// TestPick: the latest saved recipe counts unless one is named. A doubtful recipe is not restored.
 func TestPick(t *testing.T) {
 	kept := func(secret, prototype, version, doubt string) savedrecipe.Found {
 		return savedrecipe.Found{Secret: secret, Owner: savedrecipe.Owner{Prototype: prototype, Version: version}, Doubt: doubt}
@@ -277,7 +277,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// TestLook tells what there is to give back, and what is in the way, and changes nothing.
+// TestLook: Look returns the values to restore and the obstacles, and changes nothing.
 func TestLook(t *testing.T) {
 	s := newStage(t)
 	s.cloud.ChangeRecipe(s.pool, "generic", "extension late")
@@ -325,7 +325,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestTheAPIServerIsAway: no Secret is taken for absent because it could not be asked for.
+// TestTheAPIServerIsAway: an unreadable Secret is an error, not an absent Secret.
 func TestTheAPIServerIsAway(t *testing.T) {
 	for _, verb := range []string{"list", "get"} {
 		s := newStage(t)
@@ -338,7 +338,7 @@ func TestTheAPIServerIsAway(t *testing.T) {
 	}
 }
 
-// TestWhatNobodyHas refuses, with where to give it, unless it is to be left out or somebody gives it.
+// TestWhatNobodyHas: without a copy, the restore is refused with a remedy, unless the value is left out or given.
 func TestWhatNobodyHas(t *testing.T) {
 	s := &stage{T: t, cloud: memory.New(memory.Config{}), kube: fake.NewClientset(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "ours", Namespace: namespace}, Data: map[string][]byte{"customData": []byte(secretData)},

@@ -25,7 +25,7 @@ const (
 
 var now = time.Date(2026, 3, 3, 12, 0, 0, 0, time.UTC)
 
-// stage is a cloud with a pool that runs the bad version, and where its recipe's losses are kept.
+// stage is a cloud with a pool on the bad version, and a store for values that the recipe loses.
 type stage struct {
 	*testing.T
 	cloud *memory.Cloud
@@ -43,7 +43,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// kinds are the changes, each with what the world is when it is done.
+// kinds lists the changes, each with the state after the change.
 var kinds = []struct {
 	name string
 	of   func(*stage, cloud.Provider) *Change
@@ -105,7 +105,7 @@ func (s *stage) carries(version string, tags map[string]string) error {
 	return nil
 }
 
-// kept tells whether what the recipe lost is kept, once.
+// kept checks that the lost values of the recipe are stored once.
 func (s *stage) kept() error {
 	found, err := savedrecipe.Secrets{Kube: s.kube, Namespace: "kamino-system"}.Find(s.Context(), "pool1", s.pool, nil)
 	if err == nil && len(found) != 1 {
@@ -114,7 +114,7 @@ func (s *stage) kept() error {
 	return err
 }
 
-// invariants hold after each pass, however it ended.
+// invariants checks the rules that hold after each pass.
 func (s *stage) invariants(name string) error {
 	pool, err := s.cloud.Pool(s.Context(), s.pool)
 	if err != nil {
@@ -129,8 +129,8 @@ func (s *stage) invariants(name string) error {
 	return nil
 }
 
-// TestEverySingleCallLost: each call of each change is lost in turn, before and after its effect, as an error and as a crash.
-// Whatever became of it, a second run brings the change to its end.
+// TestEverySingleCallLost: each call of each change is lost, before and after the effect, as an error and as a crash. A
+// second run completes the change.
 func TestEverySingleCallLost(t *testing.T) {
 	losses := map[string]memory.Outcome{
 		"refused": memory.FailBefore(cloud.Unavailable), "answer lost": memory.FailAfter(cloud.Unavailable),
@@ -162,7 +162,7 @@ func TestEverySingleCallLost(t *testing.T) {
 	}
 }
 
-// toItsEnd makes passes, each by a process that knows nothing but the decision.
+// toItsEnd makes passes, each by a new process that has only the decision.
 func (s *stage) toItsEnd(name string, change *Change) {
 	s.Helper()
 	for range 20 {
@@ -180,7 +180,7 @@ func (s *stage) toItsEnd(name string, change *Change) {
 	s.Error("it does not end")
 }
 
-// TestSomebodyElsePoints the recipe elsewhere before or in between: that is told and not written over.
+// TestSomebodyElsePoints: a change of the recipe by another client, before or during the run, is reported and kept.
 func TestSomebodyElsePoints(t *testing.T) {
 	for passes := range 2 {
 		s := newStage(t)
@@ -201,7 +201,7 @@ func TestSomebodyElsePoints(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotShown ends a run, and says so; so does a conflict that does not end.
+// TestWhatIsNotShown: a change that never becomes visible ends the run with an error, and so does a lasting conflict.
 func TestWhatIsNotShown(t *testing.T) {
 	s := newStage(t)
 	for _, loss := range []memory.Outcome{{Err: nil}, memory.FailBefore(cloud.Conflict)} {
@@ -223,7 +223,7 @@ func TestWhatIsNotShown(t *testing.T) {
 	}
 }
 
-// deaf takes every change of a recipe and makes none.
+// deaf accepts every change of a recipe and changes nothing.
 type deaf struct{ cloud.Provider }
 
 func (deaf) SetRecipe(context.Context, cloud.RecipeChange) error { return nil }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestADoubtIsNoVerdict: whatever else was seen, a trial with a doubtful Node neither passes nor fails, unless the cloud
-// has blamed the image before there was a Node.
+// TestADoubtIsNoVerdict: a trial with a doubtful Node neither passes nor fails, unless the cloud reported an error of
+// the image before the Node existed.
 func TestADoubtIsNoVerdict(t *testing.T) {
 	for name, world := range worlds {
 		f := world.facts()
@@ -25,7 +25,7 @@ func TestADoubtIsNoVerdict(t *testing.T) {
 	}
 }
 
-// TestADoubtfulTwin is named, and nothing is held against the version.
+// TestADoubtfulTwin is named, and does not count against the version.
 func TestADoubtfulTwin(t *testing.T) {
 	f := good()
 	f.DoubtfulTwins = []string{"node w-1, which is not older"}
@@ -38,8 +38,8 @@ func TestADoubtfulTwin(t *testing.T) {
 	}
 }
 
-// TestANodeWithoutAKubelet: whatever such a Node says, the trial neither passes nor fails by it, unless the cloud has blamed the image
-// before. Its kubelet may still come.
+// TestANodeWithoutAKubelet: without a kubelet, a Node decides nothing, unless the cloud reported an error of the image
+// before. The kubelet may still start.
 func TestANodeWithoutAKubelet(t *testing.T) {
 	pending := 0
 	for name, world := range worlds {

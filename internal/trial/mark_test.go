@@ -20,7 +20,7 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoMark: whoever wrote it, it says nothing, so that nobody promotes by it.
+// TestWhatIsNoMark: an invalid mark is no result, so that no promotion uses the mark.
 func TestWhatIsNoMark(t *testing.T) {
 	for _, mark := range []string{"", "Passed", "Passed yesterday", "passed 2026-11-22T10:00:00Z", "Inconclusive 2026-11-22T10:00:00Z", "Pending 2026-11-22T10:00:00Z", " 2026-11-22T10:00:00Z", "Passed  2026-11-22T10:00:00Z"} {
 		if got, when := Read(mark); got != "" || !when.IsZero() {

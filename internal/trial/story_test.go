@@ -8,26 +8,27 @@ import (
 	"pgregory.net/rapid"
 )
 
-// story of a trial: what is there from which minute on. A minute that is not said never comes.
+// story is the course of a trial, in minutes. A minute of never does not occur.
 type story struct {
 	runs, registers, ready, falls, returns int
-	// every is the minutes of a node that is Ready in turns; zero of one that is not.
+	// every is the period in minutes of a node whose Ready changes; 0 for a stable node.
 	every int
-	// daemon is Ready from this minute on, and restarts every so many minutes, so often at most.
+	// daemon is the minute at which the DaemonSet is Ready. The pod restarts every restarts minutes, at most most
+	// times.
 	daemon, restarts, most int
 	measured               int
 	network                Result
 	twin                   bool
 }
 
-// fine is a story at whose end a version has passed.
+// fine returns the story of a passed trial.
 func fine() story {
 	return story{runs: 1, registers: 2, ready: 3, falls: never, returns: never, daemon: 4, restarts: never, most: never, measured: 6, network: Passed}
 }
 
 const never = 1000
 
-// at is what a look sees in a minute.
+// at returns the facts of a minute.
 func (s story) at(minute int) Facts {
 	when := func(m int) time.Time { return noon.Add(time.Duration(m) * time.Minute) }
 	f := Facts{Now: when(minute), Begun: noon, Job: Measure{Skipped, "none is asked for"}}
@@ -65,7 +66,7 @@ func (s story) at(minute int) Facts {
 	return f
 }
 
-// stories, with what each comes to and the minutes within which it does.
+// stories lists the results with the minutes of the result.
 var stories = map[string]struct {
 	change          func(*story)
 	result          Result
@@ -111,8 +112,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// TestBlindnessFailsNobody: looks that are missing never fail a version that passes when all are made, whatever is missing;
-// and a bad one does not pass for them.
+// TestBlindnessFailsNobody: missing looks delay the result of a trial, but do not change the result.
 func TestBlindnessFailsNobody(t *testing.T) {
 	names := make([]string, 0, len(stories))
 	for name := range stories {
@@ -145,7 +145,7 @@ func TestBlindnessFailsNobody(t *testing.T) {
 	})
 }
 
-// TestWorseIsNeverBetter: what is taken from a trial never makes its verdict a better one.
+// TestWorseIsNeverBetter: a worse trial never has a better verdict.
 func TestWorseIsNeverBetter(t *testing.T) {
 	rank := map[Result]int{Passed: 0, Inconclusive: 1, Pending: 1, Failed: 2}
 	worsen := map[string]func(*Facts){

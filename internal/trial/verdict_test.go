@@ -13,10 +13,10 @@ import (
 
 var noon = time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)
 
-// ago is a time so many minutes before noon.
+// ago returns the time in minutes before noon.
 func ago(minutes int) time.Time { return noon.Add(-time.Duration(minutes) * time.Minute) }
 
-// good is a trial at whose end nothing is the matter.
+// good returns the facts of a passed trial.
 func good() Facts {
 	return Facts{
 		Now: noon, Begun: ago(20), Instance: Instance{Running: ago(18)},
@@ -27,14 +27,14 @@ func good() Facts {
 	}
 }
 
-// young is a trial whose node has been Ready for three minutes.
+// young returns a trial whose node is Ready for three minutes.
 func young() Facts {
 	f := good()
 	f.Begun, f.Instance.Running, f.Registered, f.Changed = ago(8), ago(6), ago(5), ago(3)
 	return f
 }
 
-// worlds are trials with one thing that is to be said of them, and what it comes to.
+// worlds lists trials with one change, and the result.
 var worlds = map[string]struct {
 	facts  func() Facts
 	change func(*Facts)
@@ -117,7 +117,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// testChecks holds a verdict to its checks.
+// testChecks compares a verdict with its checks.
 func testChecks(t *testing.T, v Verdict) {
 	t.Helper()
 	var names []Name
@@ -148,8 +148,7 @@ func testChecks(t *testing.T, v Verdict) {
 	}
 }
 
-// TestEveryCheckCanFailAndCannotBeLeftOut: for each check some world fails by it, and one that is not done keeps every trial
-// from passing.
+// TestEveryCheckCanFailAndCannotBeLeftOut: each check fails in some world, and a missing check never lets a trial pass.
 func TestEveryCheckCanFailAndCannotBeLeftOut(t *testing.T) {
 	failed, open := map[Name]bool{}, map[Name]bool{}
 	for _, world := range worlds {
@@ -163,7 +162,7 @@ func TestEveryCheckCanFailAndCannotBeLeftOut(t *testing.T) {
 		}
 	}
 	for _, name := range Names() {
-		if !failed[name] && name != Soaked { // who does not stay Ready fails by Ready
+		if !failed[name] && name != Soaked { // a node that does not stay Ready fails by Ready
 			t.Errorf("no world fails by %s", name)
 		}
 		if !open[name] {
@@ -172,7 +171,7 @@ func TestEveryCheckCanFailAndCannotBeLeftOut(t *testing.T) {
 	}
 }
 
-// drawn facts, with no regard to whether they can be.
+// drawn draws arbitrary facts, even impossible ones.
 var drawn = rapid.Custom(func(t *rapid.T) Facts {
 	when := func(name string) time.Time { return ago(rapid.IntRange(0, 90).Draw(t, name)) }
 	measure := func(name string) Measure {
@@ -198,7 +197,7 @@ var drawn = rapid.Custom(func(t *rapid.T) Facts {
 	return f
 })
 
-// objection is what a verdict must never be, whatever the facts are; empty if nothing is the matter.
+// objection returns why a verdict is wrong for the facts; empty for a valid verdict.
 func objection(f Facts, v Verdict) string {
 	seen := !f.Instance.Running.IsZero() && f.Node != "" && f.Ready && !f.Instance.Gone
 	switch {
@@ -237,7 +236,7 @@ func TestNothingWithoutGrounds(t *testing.T) {
 	})
 }
 
-// TestWrongJudges: each is wrong in one way, and each is objected to in some world.
+// TestWrongJudges: for each wrong variant, some world causes an objection.
 func TestWrongJudges(t *testing.T) {
 	with := func(change func(*Facts)) func(Facts) Verdict {
 		return func(f Facts) Verdict {
@@ -302,7 +301,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestOneDaemonSet is one, and several are several.
+// TestOneDaemonSet tests singular and plural.
 func TestOneDaemonSet(t *testing.T) {
 	for n, want := range map[int]string{
 		1: "the one DaemonSet that is healthy on the other nodes is so on node trial-0",

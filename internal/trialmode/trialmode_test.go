@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/trialmode"
 )
 
-// pool has the power to try versions, and says for each mode why it cannot be had.
+// pool has the power of trials, and returns a reason for each unavailable mode.
 type pool struct {
 	cloud.Provider
 	cloud.Trialist

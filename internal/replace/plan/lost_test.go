@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestANodeThatIsNotHeld: whatever else is true of a node, one that this replacement does not hold is dropped, and the sentence says why.
+// TestANodeThatIsNotHeld: a node that this replacement does not hold is dropped, and the sentence has the reason.
 func TestANodeThatIsNotHeld(t *testing.T) {
 	for name, test := range map[string]struct {
 		node   Node
@@ -32,7 +32,8 @@ func TestANodeThatIsNotHeld(t *testing.T) {
 	}
 }
 
-// TestARebuildWithoutItsPolicy returns a node to service if its cloud was not asked, and leaves a node that takes pods alone.
+// TestARebuildWithoutItsPolicy returns a node to service if no rebuild was requested, and leaves a node that takes pods
+// alone.
 func TestARebuildWithoutItsPolicy(t *testing.T) {
 	for _, n := range nodes() {
 		if n.Gone || !n.Held {

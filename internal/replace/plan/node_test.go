@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// answers are all that a cloud may say.
+// answers lists all answers of a cloud.
 var answers = []Answer{Unasked, Working, Complete, NoInstance, Busy, Elsewhere, Denied}
 
-// nodes are all worlds of a node, as far as Next tells them apart.
+// nodes returns all states of a node that Next distinguishes.
 func nodes() []Node {
 	var all []Node
 	for bits := range 1 << 11 {
@@ -30,8 +30,10 @@ func nodes() []Node {
 	return all
 }
 
-// TestSafety: in no world is a node asked about that is not this replacement's, cordoned and drained; none is given back as
-// rebuilt that is not Ready and complete, nor as it was once its cloud may have begun; and nothing is done to what is another's.
+// TestSafety: a rebuild is requested only for an own, cordoned and drained node.
+//
+// A node is released as rebuilt only if Ready and complete, and as unchanged only before the cloud may have started.
+// Foreign nodes stay untouched.
 func TestSafety(t *testing.T) {
 	for _, n := range nodes() {
 		step := Next(n)
@@ -78,7 +80,7 @@ func TestSafety(t *testing.T) {
 	}
 }
 
-// TestEachRefusalSaysWhatToDo, in a sentence that begins with what is in the way.
+// TestEachRefusalSaysWhatToDo, in a sentence that begins with the obstacle.
 func TestEachRefusalSaysWhatToDo(t *testing.T) {
 	reasons := map[string]bool{}
 	for _, n := range nodes() {
@@ -98,7 +100,7 @@ func TestEachRefusalSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// do is what a step makes of the world, with a cloud that works and a machine that boots.
+// do returns the state after a step, with a working cloud and a machine that boots.
 func (n Node) do(step Step) Node {
 	switch step.Action {
 	case Cordon:
@@ -114,12 +116,11 @@ func (n Node) do(step Step) Node {
 	return n
 }
 
-// TestItEnds: from every world that a node may be found in, the steps lead to an end, also where the effect of any one of
-// them is lost; and a node of which nothing speaks is rebuilt.
+// TestItEnds: from every state the steps end, even if any one effect is lost. A node without an obstacle is rebuilt.
 func TestItEnds(t *testing.T) {
 	for _, start := range nodes() {
 		if start.Answer != Unasked {
-			continue // within a pass alone
+			continue // such answers occur only within a pass
 		}
 		for lost := range 6 {
 			var end Step

@@ -9,10 +9,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// failed is why a node was not rebuilt before.
+// failed is the refusal of an earlier rebuild.
 var failed = cloud.Refuse(NotDrained, "was not drained", "see to that")
 
-// members are all states of one node of a pool.
+// members returns all states of one node of a pool.
 func members(name string) []Member {
 	var all []Member
 	for bits := range 1 << 8 {
@@ -35,13 +35,13 @@ func members(name string) []Member {
 	return all
 }
 
-// pools are all pools of two such nodes, under each limit and each rule.
+// pools returns all pools of two such nodes, for each limit and each rule.
 func pools() []Pool {
 	var all []Pool
 	for _, a := range members("a") {
 		for _, b := range members("b") {
 			if b.Own || b.Stays != "" {
-				continue // as the other may be
+				continue // the first node covers these states
 			}
 			for rules := range 1 << 3 {
 				p := Pool{Name: "pool1", Limit: 1 + rules&1, Careful: rules&2 != 0, Members: []Member{a, b}}
@@ -59,8 +59,8 @@ func (p Pool) member(name string) Member {
 	return p.Members[slices.IndexFunc(p.Members, func(m Member) bool { return m.Name == name })]
 }
 
-// TestTheRulesOfTaking: whatever the pool is like, a node is taken only if it must go, is nobody's, may be disrupted, and there
-// is room for it.
+// TestTheRulesOfTaking: a node is taken only if the node is old, free and may be disrupted, and the limit allows the
+// rebuild.
 func TestTheRulesOfTaking(t *testing.T) {
 	took := 0
 	for _, p := range pools() {
@@ -99,8 +99,8 @@ func TestTheRulesOfTaking(t *testing.T) {
 	}
 }
 
-// TestEachThatMustGoIsAccountedFor: it is taken, is counted among those that wait, of which the sentence says for what, or is
-// left alone with a reason and a remedy; and no other is.
+// TestEachThatMustGoIsAccountedFor: each old node is taken, waits with a reason, or is left alone with a reason and a
+// remedy. No other node is in the result.
 func TestEachThatMustGoIsAccountedFor(t *testing.T) {
 	for _, p := range pools() {
 		c, must := Choose(p), 0
@@ -125,7 +125,7 @@ func TestEachThatMustGoIsAccountedFor(t *testing.T) {
 	}
 }
 
-// TestAllAtOnceWaitsForNothing but for who holds a node.
+// TestAllAtOnceWaitsForNothing except for the holder of a node.
 func TestAllAtOnceWaitsForNothing(t *testing.T) {
 	for _, p := range pools() {
 		p.AtOnce, p.Careful = true, false
@@ -210,7 +210,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestTheOrderOfTheListDoesNotMatter, nor does a larger limit ever keep a node from being taken.
+// TestTheOrderOfTheListDoesNotMatter, and a larger limit never prevents a rebuild.
 func TestTheOrderOfTheListDoesNotMatter(t *testing.T) {
 	for _, p := range pools() {
 		c := Choose(p)

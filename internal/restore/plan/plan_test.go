@@ -7,7 +7,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// worlds are all facts that there can be.
+// worlds returns all possible facts.
 func worlds() (all []Facts) {
 	for bits := range 1 << 2 {
 		all = append(all, Facts{Back: bits&1 != 0, AsShown: bits&2 != 0})
@@ -15,7 +15,8 @@ func worlds() (all []Facts) {
 	return all
 }
 
-// TestNothingIsWrittenOverWhatNobodySaw, nothing is written twice, and whoever finds it done is done.
+// TestNothingIsWrittenOverWhatNobodySaw: no write over an unseen recipe, no second write, and a completed change is
+// done.
 func TestNothingIsWrittenOverWhatNobodySaw(t *testing.T) {
 	for _, f := range worlds() {
 		switch a := Next(f); {
@@ -29,7 +30,7 @@ func TestNothingIsWrittenOverWhatNobodySaw(t *testing.T) {
 	}
 }
 
-// TestItEnds: from every world it comes to an end, whichever single write is lost on the way.
+// TestItEnds: from all facts the steps end, whichever write is lost.
 func TestItEnds(t *testing.T) {
 	for _, start := range worlds() {
 		for lost := range 3 {
@@ -47,7 +48,7 @@ func TestItEnds(t *testing.T) {
 	}
 }
 
-// TestTwoAtOnce: each of two takes its steps in any order; the recipe gets back what it lost once.
+// TestTwoAtOnce: two processes in any order write the recipe once.
 func TestTwoAtOnce(t *testing.T) {
 	for order := range 1 << 4 {
 		f, writes := Facts{AsShown: true}, 0
@@ -55,7 +56,7 @@ func TestTwoAtOnce(t *testing.T) {
 			who := order >> n & 1
 			if a := Next(f); a == Write {
 				writes++
-				// Who is second finds what the first one did.
+				// The second process finds the result of the first.
 				f = Facts{Back: true, AsShown: who == 0}
 			}
 		}

@@ -2,7 +2,7 @@ package plan
 
 import "testing"
 
-// worlds are all facts that there can be.
+// worlds returns all possible facts.
 func worlds() []Facts {
 	var all []Facts
 	for bits := range 1 << 8 {
@@ -16,7 +16,7 @@ func worlds() []Facts {
 	return all
 }
 
-// do is what a step makes of the world; a lost one makes nothing of it.
+// do returns the facts after a step. A lost step changes nothing.
 func (f Facts) do(a Action) Facts {
 	switch a {
 	case Tag:
@@ -32,8 +32,8 @@ func (f Facts) do(a Action) Facts {
 	return f
 }
 
-// TestSafety: in no world is a recipe pointed before the version that it leaves is marked, or before what it loses is kept,
-// and never over what somebody else has set.
+// TestSafety: the recipe changes only after the mark of the bad version and the copy of lost values. A recipe that
+// another client changed is never overwritten.
 func TestSafety(t *testing.T) {
 	for _, f := range worlds() {
 		switch a := Next(f); a {
@@ -65,7 +65,7 @@ func TestSafety(t *testing.T) {
 	}
 }
 
-// TestItEnds: from every world the steps lead to an end, none of them twice, and whatever is lost on the way is done again.
+// TestItEnds: from all facts the steps end, without a repeated step, and lost steps are repeated.
 func TestItEnds(t *testing.T) {
 	for _, start := range worlds() {
 		for lost := range 5 {
@@ -77,7 +77,7 @@ func TestItEnds(t *testing.T) {
 					break
 				}
 				if steps == lost {
-					continue // its effect is lost, once
+					continue // the effect is lost once
 				}
 				if done[a]++; done[a] > 1 || steps > 6 {
 					t.Fatalf("%+v: %s again", start, a)
