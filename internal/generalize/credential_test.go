@@ -19,7 +19,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// certificate makes one, for this test only.
+// certificate returns a new certificate for the test.
 func certificate(t *testing.T, subject pkix.Name, authority bool, until time.Time) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -30,8 +30,8 @@ func certificate(t *testing.T, subject pkix.Name, authority bool, until time.Tim
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// TestManifestSaysWhoTheImageCanBe: the certificates that the profile keeps, where they are files and where a kubeconfig
-// holds them; the authority's own opens nothing.
+// TestManifestSaysWhoTheImageCanBe tests the certificates that the profile keeps, in files and in kubeconfigs. The
+// certificate of an authority is not listed.
 func TestManifestSaysWhoTheImageCanBe(t *testing.T) {
 	until := time.Date(2056, 11, 21, 6, 0, 0, 0, time.UTC)
 	masters := certificate(t, pkix.Name{CommonName: "client", Organization: []string{"system:masters"}}, false, until)

@@ -20,7 +20,7 @@ import (
 
 const donor = "k8s-pool1-12345678-vmss000004"
 
-// node is a tree that has what every machine has. Values that stand for secrets are made up of words.
+// node is a tree with the files of every machine. The secrets are made of words.
 var node = map[string]string{
 	"etc/machine-id":     "0123456789abcdef0123456789abcdef\n",
 	"etc/hostname":       donor + "\n",
@@ -31,7 +31,8 @@ var node = map[string]string{
 	"var/log/syslog":     "a line\n",
 }
 
-// plant makes a tree of files; a content that begins with "-> " makes a link, a name that ends in "/" a directory.
+// plant creates a tree of files. A content that begins with "-> " makes a link; a name that ends in "/" makes a
+// directory.
 func plant(t *testing.T, files ...map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -91,7 +92,7 @@ func run(t *testing.T, dir string, r *Runner) (*Manifest, error) {
 	return r.Run(t.Context(), open(t, dir))
 }
 
-// snapshot describes everything in a tree: mode, and content or link target.
+// snapshot returns the mode, and the content or link target, of everything in a tree.
 func snapshot(t *testing.T, dir string, leaveOut ...string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -153,7 +154,7 @@ func refusedOf(t *testing.T, err error) *Refused {
 	return refused
 }
 
-// pemKey makes a private key, for this test only.
+// pemKey returns a new private key for the test.
 func pemKey(t *testing.T) string {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)

@@ -19,7 +19,7 @@ import (
 
 const overlayfs = "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs"
 
-// index writes what a snapshotter knows: the kind of each snapshot, by its number.
+// index writes the metadata of a snapshotter: the kind of each snapshot, by number.
 func index(t *testing.T, root, name string, kinds map[uint64]byte) {
 	t.Helper()
 	must(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
@@ -44,7 +44,7 @@ func index(t *testing.T, root, name string, kinds map[uint64]byte) {
 	must(t, db.Close())
 }
 
-// database is the content of one that is filled so.
+// database returns the content of a bolt database.
 func database(fill func(tx *bolt.Tx)) string {
 	dir, err := os.MkdirTemp("", "index-")
 	if err != nil {
@@ -81,7 +81,7 @@ func putContainer(tx *bolt.Tx, namespace, id, spec string) {
 	}
 }
 
-// lived is a node's container stores: layers of images, and what containers wrote.
+// lived is a node's container stores: layers of images and of containers.
 var lived = map[string]string{
 	overlayfs + "/snapshots/1/fs/etc/image":                                         "of an image",
 	overlayfs + "/snapshots/2/fs/root/.token":                                       "written by a container",
@@ -109,7 +109,7 @@ var lived = map[string]string{
 	"var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs/2/fs": "a file of an image",
 }
 
-// written is what has to go of it.
+// written lists the paths in lived that must be removed.
 var written = []string{
 	overlayfs + "/snapshots/2", overlayfs + "/snapshots/300", overlayfs + "/snapshots/7", overlayfs + "/snapshots/new-12345",
 	"var/lib/containerd/io.containerd.snapshotter.v1.native/snapshots/2",
@@ -145,7 +145,7 @@ func TestWhatContainersWroteGoes(t *testing.T) {
 		}
 	}
 	for name, content := range lived {
-		gone := strings.HasSuffix(name, "layers.json") // has changed
+		gone := strings.HasSuffix(name, "layers.json") // the file changes
 		for _, w := range written {
 			gone = gone || name == w || strings.HasPrefix(name, w+"/")
 		}
@@ -171,7 +171,7 @@ func TestWhatContainersWroteGoes(t *testing.T) {
 	}
 }
 
-// TestTheSecondLookSeesLayers has the runner leave out what it should do.
+// TestTheSecondLookSeesLayers: the check finds layers that the runner skipped.
 func TestTheSecondLookSeesLayers(t *testing.T) {
 	for _, rule := range []string{"containerd-records", "container-layers", "container-layers-docker", "container-layers-storage"} {
 		r := runner(load(t, v1alpha1.ProfileStatic))
@@ -183,7 +183,7 @@ func TestTheSecondLookSeesLayers(t *testing.T) {
 	}
 }
 
-// TestTheOwnLayerIsSpared: the container that does the work writes to one itself.
+// TestTheOwnLayerIsSpared: the container that runs Kamino writes to a layer, too.
 func TestTheOwnLayerIsSpared(t *testing.T) {
 	root := plantLayers(t)
 	r := runner(load(t, v1alpha1.ProfileStatic))
@@ -195,7 +195,7 @@ func TestTheOwnLayerIsSpared(t *testing.T) {
 	}
 }
 
-// TestIndexesThatTellNothing fail the rule: what cannot be told from an image must not be in a clone.
+// TestIndexesThatTellNothing fail the rule: a layer of unknown kind must not be in a clone.
 func TestIndexesThatTellNothing(t *testing.T) {
 	damage := func(root string) {
 		name := filepath.Join(root, overlayfs, "metadata.db")
@@ -245,7 +245,7 @@ func TestIndexesThatTellNothing(t *testing.T) {
 	}
 }
 
-// TestDamagedStoresAreRefused before anything is changed, and so are those that nobody would look into.
+// TestDamagedStoresAreRefused before a change, and so are stores outside the known paths.
 func TestDamagedStoresAreRefused(t *testing.T) {
 	const elsewhere = "data/containerd/io.containerd.metadata.v1.bolt/meta.db"
 	meta := database(func(tx *bolt.Tx) { putContainer(tx, "k8s.io", "c3", "an environment") })
@@ -281,7 +281,7 @@ func TestDamagedStoresAreRefused(t *testing.T) {
 			t.Errorf("refused, but the tree was changed:\n%s", diff)
 		}
 	}
-	// The user's own rule looks there.
+	// The user's own rule covers the path.
 	p, err := loadOurs(t, "version: \"1\"\nrules:\n- {id: ours, action: forget, store: containerd, paths: [/"+elsewhere+"], reason: r, source: s}\n")
 	must(t, err)
 	root := plant(t, node, map[string]string{"etc/containerd/config.toml": "root = \"/data/containerd\"\n", elsewhere: meta})
@@ -292,7 +292,7 @@ func TestDamagedStoresAreRefused(t *testing.T) {
 	}
 }
 
-// TestALookAtAMachineThatWorks finds what is damaged, leaves alone what a program has open, and changes nothing.
+// TestALookAtAMachineThatWorks finds damage, skips open databases and changes nothing.
 func TestALookAtAMachineThatWorks(t *testing.T) {
 	look := func(root string) error {
 		running, err := tree.OpenRunning(root)
@@ -328,8 +328,10 @@ func TestALookAtAMachineThatWorks(t *testing.T) {
 	}
 }
 
-// TestCRIO has a store as CRI-O leaves it: a pod and a container whose records and layers are volatile, the images, and
-// CRI-O's own files, without which it would remove all images. Source: CRI-O, internal/storage; containers/storage.
+// TestCRIO tests a store of CRI-O: a pod and a container with volatile records and layers, the images and CRI-O's own
+// files. Without its own files, CRI-O would remove all images.
+//
+// Source: CRI-O, internal/storage; containers/storage.
 func TestCRIO(t *testing.T) {
 	const top, secret = "var/lib/containers/storage/", "kamino-planted-secret"
 	dir := plant(t, node, map[string]string{

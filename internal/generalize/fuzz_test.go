@@ -14,12 +14,12 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// FuzzRun builds a tree by a script and generalizes it. Whatever is in it (links that lead out, loops, names
-// that mean something elsewhere, pipes in the place of files), nothing beside the root may change, and what
-// is called met must be met the second time as well, with nothing left to do.
+// FuzzRun builds a tree by a script and generalizes the tree. The script may make links to the outside, loops, special
+// names and pipes. Nothing outside the root may change. A rule that the run reports as met must be met at a second
+// check, without further changes.
 //
-// A line of the script is a kind, a path, and behind a space a target or a content: f for a file, d for a
-// directory, l for a link, h for a hard link, p for a pipe. An @ in a target is the witness beside the root.
+// A line of the script is a kind, a path, and after a space a target or a content. The kinds are f for a file, d for a
+// directory, l for a link, h for a hard link and p for a pipe. An @ in a target is the witness outside the root.
 func FuzzRun(f *testing.F) {
 	for _, seed := range []string{
 		"fetc/machine-id 0123456789abcdef0123456789abcdef\nfetc/hostname donor\nfetc/hosts 127.0.1.1 donor",
@@ -72,7 +72,7 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// build makes what it can of a script; what cannot be made in the root is passed over.
+// build creates the files of a script, and skips lines that fail.
 func build(t *testing.T, dir, witness, script string) {
 	t.Helper()
 	root, err := os.OpenRoot(dir)

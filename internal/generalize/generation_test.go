@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// TestManifestsAreKept runs twice on one machine, and then on a clone of it that has lived.
+// TestManifestsAreKept runs twice on one machine, and then on a used clone of the machine.
 func TestManifestsAreKept(t *testing.T) {
 	p := load(t, v1alpha1.ProfileStatic)
 	dir := plant(t, node)
@@ -41,7 +41,7 @@ func TestManifestsAreKept(t *testing.T) {
 		t.Error("an earlier manifest was changed")
 	}
 
-	// A clone makes identities of its own, and these are what must not be in the next clone.
+	// A clone creates identities of its own. The next clone must not have these identities.
 	write(t, dir, "etc/machine-id", "ffffffffffffffffffffffffffffffff\n")
 	fourth, err := run(t, dir, runner(p))
 	must(t, err)
@@ -50,8 +50,8 @@ func TestManifestsAreKept(t *testing.T) {
 	}
 }
 
-// TestAnIdentityOfAnEarlierRunIsFound: what the first run removed comes back, and the second run, which
-// cannot know it from the machine, finds it.
+// TestAnIdentityOfAnEarlierRunIsFound: a value that the first run removed returns. The second run knows the value only
+// from the first manifest.
 func TestAnIdentityOfAnEarlierRunIsFound(t *testing.T) {
 	p := load(t, v1alpha1.ProfileStatic)
 	dir := plant(t, node)

@@ -10,8 +10,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// TestNothingGoesWithoutWhatMakesItAgain: the first-boot script cannot be written, as on a disk that is full. The
-// machine must stay the one that it was, since its next boot would not make again what rules remove.
+// TestNothingGoesWithoutWhatMakesItAgain: on a full disk, for example, the first-boot script cannot be written. Then
+// nothing may be removed, because the next boot would not create the removed files again.
 func TestNothingGoesWithoutWhatMakesItAgain(t *testing.T) {
 	for what, blocked := range map[string]map[string]string{
 		"the script": {"etc/kamino": "a file, where a directory has to be\n"},
@@ -48,7 +48,7 @@ func TestNothingGoesWithoutWhatMakesItAgain(t *testing.T) {
 	}
 }
 
-// TestRegenerateOnlyWhatIsMadeAgain: what a rule says makes it again is not on the disk, so it stays.
+// TestRegenerateOnlyWhatIsMadeAgain: a file stays if the program that creates the file again is not on the disk.
 func TestRegenerateOnlyWhatIsMadeAgain(t *testing.T) {
 	p := &Profile{Name: "test", Version: "1", Rules: []Rule{{
 		ID: "keys", Action: Regenerate, Paths: []string{"/etc/key"}, By: []string{"/usr/bin/make-key"}, Reason: "r", Source: "s",
@@ -65,7 +65,7 @@ func TestRegenerateOnlyWhatIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestCramped: each directory that is written to counts, for a live machine may have several file systems.
+// TestCramped: every written directory counts, because a live machine may have several file systems.
 func TestCramped(t *testing.T) {
 	p, tr := load(t, v1alpha1.ProfileStatic), open(t, plant(t, node))
 	plenty := tree.Room{Bytes: minFreeBytes, Files: minFreeFiles}

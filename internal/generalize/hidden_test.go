@@ -7,7 +7,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// hidden is what lies on the disk below /tmp, /var/log and /home, above which something is mounted.
+// hidden lists files on the disk below /tmp, /var/log and /home, under mounts.
 var hidden = map[string]string{
 	"tmp/secret": "left by the build", "tmp/dir/more": "the same", "var/log/old.log": "of the donor",
 	"home/ops/.kube/config": "a credential", "home/ops/notes": "nobody's concern", "etc/motd": "seen anyway",
@@ -21,8 +21,7 @@ func hiding(t *testing.T, files ...map[string]string) (*Runner, string) {
 	return r, dir
 }
 
-// TestWhatMountsHideGoes has the machine's files in one tree, and in another what its root has without
-// its mounts.
+// TestWhatMountsHideGoes has two trees: the machine's files, and its root without mounts.
 func TestWhatMountsHideGoes(t *testing.T) {
 	r, below := hiding(t)
 	m, err := run(t, plant(t, node), r)
@@ -44,7 +43,7 @@ func TestWhatMountsHideGoes(t *testing.T) {
 	}
 }
 
-// TestWhatMountsHideIsLookedAt: left out, kept from removal, or known to no rule, it is found.
+// TestWhatMountsHideIsLookedAt: the check finds hidden files that were skipped, kept or unknown to all rules.
 func TestWhatMountsHideIsLookedAt(t *testing.T) {
 	r, _ := hiding(t)
 	r.skip = func(rule *Rule) bool { return rule.ID == "temporary-files" }

@@ -11,29 +11,29 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// machine is what a cloud gives an instance, and no other may have.
+// machine has the values that a cloud gives to exactly one instance.
 type machine struct{ id, mac, card, address, name string }
 
 var donorOnEC2 = machine{"i-0a1b2c3d4e5f60718", "0e:f7:72:74:2d:43", "eni-0d15ea5e0ff1ce000", "10.4.17.23", "ip-10-4-17-23.eu-west-1.compute.internal"}
 
-// each of the machine's values.
+// each returns all values of the machine.
 func (m machine) each() []string { return []string{m.id, m.mac, m.card, m.address, m.name} }
 
-// way is a way to join, as its own programs leave it on a disk.
+// way is a way to join, with the files that its programs leave on a disk.
 type way struct {
 	profile v1alpha1.Profile
-	// writes is what the join writes at a boot, of a machine and with a key that it has made.
+	// writes returns the files of a join at a boot, for a machine and a new key.
 	writes func(m machine, key string) map[string]string
-	// stays is what the image brings, and what of the join is the same on all nodes.
+	// stays has the files of the image, and files of the join that are equal on all nodes.
 	stays map[string]string
-	// rules that are about what the join writes and no other rule takes away.
+	// rules lists the rules for the files of the join that no other rule removes.
 	rules []string
 }
 
 const mountUnit = "[Mount]\nWhat=UUID=5d1c3c6a-90a4-4a4e-9a24-4f3a7a4f0e11\nWhere=/mnt/k8s-disks/0\nType=xfs\n[Install]\nWantedBy=multi-user.target\n"
 
-// joins are the ways beside kubeadm in which nodes join with a credential of their own. The sources of what they write stand in
-// the rules of profile/nodeadm.yaml and profile/kops.yaml.
+// joins lists the ways besides kubeadm in which nodes join with an own credential. The sources are in the rules of
+// profile/nodeadm.yaml and profile/kops.yaml.
 var joins = map[string]way{
 	"EKS, nodeadm": {
 		profile: v1alpha1.ProfileEKS,
@@ -118,8 +118,8 @@ func eachJoin(t *testing.T, run func(t *testing.T, j way, written map[string]str
 	}
 }
 
-// TestJoins: what the join of the donor wrote is gone, what its programs need to join again stays, and nothing on the disk
-// tells which machine it was.
+// TestJoins: the files of the donor's join are removed, the files for the next join stay, and the disk has no value of
+// the machine.
 func TestJoins(t *testing.T) {
 	eachJoin(t, func(t *testing.T, j way, written map[string]string, dir string) {
 		m, err := run(t, dir, runner(load(t, j.profile)))
@@ -139,14 +139,14 @@ func TestJoins(t *testing.T) {
 				t.Errorf("/%s was changed", name)
 			}
 		}
-		if told := tells(t, dir, donorOnEC2); len(told) > 0 {
+		if told := mentions(t, dir, donorOnEC2); len(told) > 0 {
 			t.Errorf("the disk tells of the donor: %q", told)
 		}
 	})
 }
 
-// TestJoinsAgain: a boot of the same disk, of the donor or of a clone, writes what it wrote before. The second generation is as
-// clean as the first: what all nodes of a cluster have alike is nobody's identity.
+// TestJoinsAgain: a boot of the donor or of a clone writes the same files again. The second generation is as clean as
+// the first. Values that all nodes share are no identity.
 func TestJoinsAgain(t *testing.T) {
 	clone := machine{"i-0ffffffffffffffff", "0e:aa:aa:aa:aa:aa", "eni-0c10ee00000000000", "10.4.99.98", "ip-10-4-99-98.eu-west-1.compute.internal"}
 	eachJoin(t, func(t *testing.T, j way, written map[string]string, dir string) {
@@ -157,26 +157,26 @@ func TestJoinsAgain(t *testing.T) {
 			write(t, dir, name, content)
 		}
 		write(t, dir, "etc/machine-id", "fedcba9876543210fedcba9876543210\n")
-		if told := tells(t, dir, donorOnEC2); len(told) > 0 {
+		if told := mentions(t, dir, donorOnEC2); len(told) > 0 {
 			t.Errorf("the clone tells of the donor: %q", told)
 		}
 		_, err = run(t, dir, runner(load(t, j.profile)))
 		must(t, err)
 		for _, m := range []machine{donorOnEC2, clone} {
-			if told := tells(t, dir, m); len(told) > 0 {
+			if told := mentions(t, dir, m); len(told) > 0 {
 				t.Errorf("the second generation tells of %s: %q", m.id, told)
 			}
 		}
 	})
 }
 
-// TestJoinsWithoutARule is the mutation: with one rule of a way to join left out, what it is about stays and is noticed.
+// TestJoinsWithoutARule skips one rule of a way to join: the files stay and the check reports the rule.
 func TestJoinsWithoutARule(t *testing.T) {
 	eachJoin(t, func(t *testing.T, j way, written map[string]string, _ string) {
 		p := load(t, j.profile)
 		for _, id := range j.rules {
 			r := runner(p)
-			// kops-credentials takes all below /srv/kubernetes, the serving key included.
+			// kops-credentials removes all of /srv/kubernetes, including the serving key.
 			r.skip = func(rule *Rule) bool {
 				return rule.ID == id || id == "kops-serving-key" && rule.ID == "kops-credentials"
 			}
@@ -188,7 +188,7 @@ func TestJoinsWithoutARule(t *testing.T) {
 	})
 }
 
-// TestJoinsAreDetected by what only such a node has, also where a profile is asked for that would leave it there.
+// TestJoinsAreDetected by files that only such a node has. A profile that would keep the files is refused.
 func TestJoinsAreDetected(t *testing.T) {
 	eachJoin(t, func(t *testing.T, j way, _ map[string]string, dir string) {
 		got, found, err := Detect(open(t, dir))
@@ -202,19 +202,20 @@ func TestJoinsAreDetected(t *testing.T) {
 	})
 }
 
-// TestBootstrapIsForNodeadmToo: whoever names it has a donor of EKS removed, and the disk is as clean.
+// TestBootstrapIsForNodeadmToo: with this profile, a donor of EKS is removed, and the disk is as clean.
 func TestBootstrapIsForNodeadmToo(t *testing.T) {
 	j := joins["EKS, nodeadm"]
 	dir := plant(t, node, j.writes(donorOnEC2, pemKey(t)), j.stays)
 	must(t, Agree(open(t, dir), v1alpha1.ProfileBootstrap))
 	_, err := run(t, dir, runner(load(t, v1alpha1.ProfileBootstrap)))
 	must(t, err)
-	if told := tells(t, dir, donorOnEC2); len(told) > 0 {
+	if told := mentions(t, dir, donorOnEC2); len(told) > 0 {
 		t.Errorf("the disk tells of the donor: %q", told)
 	}
 }
 
-// TestWhatSpeaksForTwo: a node of EKS that has a credential of its own does not come back, one of AKS Engine's besides is in doubt.
+// TestWhatSpeaksForTwo: a node of EKS with an own credential does not return. A node with files of AKS Engine, too, is
+// in doubt.
 func TestWhatSpeaksForTwo(t *testing.T) {
 	const nodeadm = "etc/eks/kubelet/environment"
 	dir := plant(t, node, map[string]string{nodeadm: "NODEADM_KUBELET_ARGS=\n", "var/lib/kubelet/bootstrap-kubeconfig": "users: []\n"})
@@ -231,8 +232,8 @@ func TestWhatSpeaksForTwo(t *testing.T) {
 	}
 }
 
-// TestEKSWantsWhatJoins: a donor that comes back counts on nodeadm, so a disk on which nothing tells of it is refused. After a run
-// its manifest tells.
+// TestEKSWantsWhatJoins: a donor that returns needs nodeadm, so a disk without nodeadm is refused. After a run, the
+// manifest is the evidence.
 func TestEKSWantsWhatJoins(t *testing.T) {
 	dir := plant(t, node)
 	if why := refusedOf(t, Agree(open(t, dir), v1alpha1.ProfileEKS)).Error(); !strings.Contains(why, "nodeadm") {
@@ -245,8 +246,9 @@ func TestEKSWantsWhatJoins(t *testing.T) {
 	must(t, Agree(open(t, dir), v1alpha1.ProfileEKS))
 }
 
-// tells lists where a tree tells of a machine: in a name, a link's target or a file, Kamino's own records apart.
-func tells(t *testing.T, dir string, m machine) (where []string) {
+// mentions returns the places with a value of a machine: a name, a link's target or a file. Kamino's own records are
+// excluded.
+func mentions(t *testing.T, dir string, m machine) (where []string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// TestMountedBelow needs the right to mount. A directory of the host that somebody bound below the tree, be it of
-// the tree's own file system or of another, is the host's: nothing is changed anywhere.
+// TestMountedBelow needs the right to mount. A directory of the host that is bind-mounted below the tree stays
+// unchanged, on any file system.
 func TestMountedBelow(t *testing.T) {
 	for _, kind := range []string{"bind", "tmpfs"} {
 		for _, at := range []string{"var/log/x", "var/log", "etc", "var/lib/waagent/deep/down"} {
@@ -46,7 +46,7 @@ func TestMountedBelow(t *testing.T) {
 	}
 }
 
-// TestMountedMeanwhile needs the right to mount. What is mounted after the refusals were asked for is not looked into.
+// TestMountedMeanwhile needs the right to mount. A mount after the check for refusals is not entered.
 func TestMountedMeanwhile(t *testing.T) {
 	dir, outside := plant(t, node), plant(t, map[string]string{"syslog": "the host's\n"})
 	point := filepath.Join(dir, "var/log/x")
@@ -76,7 +76,7 @@ func TestMountedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestNoRoom needs the right to mount: on a file system that is as good as full, in bytes or in files, nothing is changed.
+// TestNoRoom needs the right to mount: on an almost full file system, in bytes or in files, nothing changes.
 func TestNoRoom(t *testing.T) {
 	for what, c := range map[string]struct{ options, says string }{
 		"bytes": {"size=1m", "KiB free"},

@@ -21,14 +21,13 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// needle is a secret that is planted on a disk.
+// needle is a secret that a test puts on a disk.
 type needle struct {
 	name, path string
 	content    func(n needles) string
 }
 
-// needles make what is secret in them, new for each run of the test. What would make this file a finding of
-// some other scanner is put together from parts.
+// needles creates new secrets for each run of the test. Texts that would trigger other scanners are joined from parts.
 type needles struct{ t *testing.T }
 
 func (n needles) letters(count int) string {
@@ -53,7 +52,7 @@ func (n needles) base64(count int) string {
 	return base64.StdEncoding.EncodeToString(b)
 }
 
-// password is one that a generator made.
+// password returns a password as a generator creates one.
 func (n needles) password() string { return n.letters(6) + "7x" + n.letters(6) + "!9" }
 func (n needles) pem() string      { return pemKey(n.t) }
 
@@ -91,7 +90,7 @@ func wide(text string, order []byte) string {
 	return string(append(bytes.Clone(order), b...))
 }
 
-// wideJSON is a text as a string of JSON.
+// quoted returns a text as a string of JSON.
 func quoted(text string) string { return strings.ReplaceAll(text, "\n", `\n`) }
 
 func based(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
@@ -104,7 +103,7 @@ func wrapped(text string, width int) string {
 	return strings.Join(append(lines, text), "\n")
 }
 
-// keyPlaces are where no rule looks.
+// keyPlaces lists paths that no rule covers.
 var keyPlaces = []string{
 	"opt/app/tls/server.key", "srv/www/tls.key", "usr/local/etc/app.key", "usr/local/share/key.pem", "usr/share/site/key.pem", "usr/lib/site/key.pem",
 	"usr/bin/key", "data/app/key.pem", "var/opt/app/key.pem", "var/www/key.pem", "var/local/key.pem", "var/cache/app/key.pem", "var/spool/app/key.pem",
@@ -112,7 +111,7 @@ var keyPlaces = []string{
 	"opt/.hidden/..data/key", "opt/a file with blanks.key", "run/key.pem", "dev/key.pem", "proc/key.pem", "sys/key.pem", "lost+found/#12",
 }
 
-// keyForms are how a private key may be written.
+// keyForms returns the formats of a private key.
 func keyForms(n needles) map[string]string {
 	key := n.pem()
 	return map[string]string{
@@ -144,7 +143,7 @@ func keyForms(n needles) map[string]string {
 	}
 }
 
-// tokens are what is no private key, with the file in which it is usual.
+// tokens returns secrets that are no private keys, by the usual file.
 func tokens(n needles) map[string]string {
 	jwt := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"RS256","kid":"x"}`)) + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"iss":"kubernetes","sub":"x"}`)) + "." + n.letters(86)
 	shadow := "$6$" + n.letters(8) + "$" + n.letters(86)
@@ -233,8 +232,8 @@ func tokens(n needles) map[string]string {
 	}
 }
 
-// TestNeedles plants each secret on a disk of its own kind of place and generalizes it: it must be gone, or stop the
-// proof with a sentence that does not tell it.
+// TestNeedles puts each secret on a disk and generalizes the disk. The secret must be removed, or stop the proof with a
+// sentence that does not reveal the secret.
 func TestNeedles(t *testing.T) {
 	n, p := needles{t}, load(t, v1alpha1.ProfileStatic)
 	var all []needle
@@ -270,7 +269,7 @@ func TestNeedles(t *testing.T) {
 	t.Logf("%d secrets planted: %d stopped the proof, %d were removed", len(all), stopped, removed)
 }
 
-// TestNeedlesBesideContent plants secrets that are in no file's content.
+// TestNeedlesBesideContent tests secrets outside the content of files.
 func TestNeedlesBesideContent(t *testing.T) {
 	n, p := needles{t}, load(t, v1alpha1.ProfileStatic)
 	token := "ghp_" + n.letters(36)
@@ -306,7 +305,7 @@ func TestNeedlesBesideContent(t *testing.T) {
 	}
 }
 
-// TestNeedlesThatCannotBeFound is the list of what docs/image.md opens with. A change for the better belongs there.
+// TestNeedlesThatCannotBeFound has the list at the start of docs/image.md. Update the page if a secret is found.
 func TestNeedlesThatCannotBeFound(t *testing.T) {
 	n, p := needles{t}, load(t, v1alpha1.ProfileStatic)
 	key := n.pem()
@@ -339,7 +338,7 @@ func rot13(c rune) rune {
 	}
 }
 
-// TestNearMisses has what looks like a secret and is none: it must not stop a capture.
+// TestNearMisses tests texts that look like secrets: they must not stop a capture.
 func TestNearMisses(t *testing.T) {
 	p := load(t, v1alpha1.ProfileStatic)
 	begin, end := "-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----"
@@ -369,7 +368,7 @@ func TestNearMisses(t *testing.T) {
 	}
 }
 
-// TestUnknownFiles: a disk with files that nobody brought is refused where that was asked for, unless they are exempt.
+// TestUnknownFiles: if the option is set, a disk with unknown files is refused, except for exempt files.
 func TestUnknownFiles(t *testing.T) {
 	r := runner(load(t, v1alpha1.ProfileStatic))
 	dir := plant(t, map[string]string{"etc/machine-id": "0123456789abcdef0123456789abcdef\n", "etc/kubernetes/certs/client.key": "x", "opt/tool/bin/tool": "x", "opt/tool/lib/a": "x"})

@@ -68,7 +68,7 @@ func TestOverlay(t *testing.T) {
 	must(t, err)
 }
 
-// TestOverlayDirectory has the files as a mounted ConfigMap shows them.
+// TestOverlayDirectory has the files of a mounted ConfigMap.
 func TestOverlayDirectory(t *testing.T) {
 	dir := plant(t, map[string]string{
 		"..2026/10-ours.yaml": ours, "..data": "-> ..2026", "10-ours.yaml": "-> ..data/10-ours.yaml",
@@ -166,7 +166,7 @@ func TestDetect(t *testing.T) {
 		}
 	}
 	for _, asked := range v1alpha1.Profiles() {
-		if asked != v1alpha1.ProfileEKS { // which wants to see nodeadm: TestEKSWantsWhatJoins
+		if asked != v1alpha1.ProfileEKS { // profile EKS requires nodeadm: TestEKSWantsWhatJoins
 			must(t, Agree(open(t, plant(t, node)), asked))
 		}
 		if err := Agree(open(t, plant(t, static, bootstrap)), asked); err == nil {
@@ -177,8 +177,8 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-// TestSecretsThatNoRuleKnows has what only the search finds: it must stop the proof, be named with the
-// rule that should have seen to it, and be told without its content.
+// TestSecretsThatNoRuleKnows tests secrets that only the search finds. The secret must stop the proof with the rule and
+// without its content.
 func TestSecretsThatNoRuleKnows(t *testing.T) {
 	p, private := load(t, v1alpha1.ProfileStatic), pemKey(t)
 	for path, says := range map[string]string{
@@ -203,7 +203,7 @@ func TestSecretsThatNoRuleKnows(t *testing.T) {
 	if len(m.Scan.Kept) != 1 || m.Scan.Kept[0].Rule != "cluster-credential" || m.Known()[m.Scan.Kept[0].SHA256] == "" {
 		t.Errorf("got %+v", m.Scan)
 	}
-	// The donor's identity in a place that no rule knows.
+	// The donor's identity is in a place that no rule covers.
 	_, err = run(t, plant(t, node, map[string]string{"var/lib/agent/uid": node["etc/machine-id"]}), runner(p))
 	if unmet := unmetOf(t, err).Error(); !strings.Contains(unmet, "the donor's /etc/machine-id in /var/lib/agent/uid") {
 		t.Errorf("got %q", unmet)

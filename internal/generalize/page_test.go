@@ -20,7 +20,7 @@ const (
 	begin    = "<!-- The tables below are made from internal/generalize/profile by go generate. -->\n"
 )
 
-// TestPage keeps the tables of the page current; what stands above them is written by hand.
+// TestPage compares the tables of the page. The text above the tables is written by hand.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile(pagePath)
 	must(t, err)
@@ -41,7 +41,7 @@ func TestPage(t *testing.T) {
 func renderTables(t *testing.T) string {
 	var b strings.Builder
 	all := map[v1alpha1.Profile]*Profile{}
-	in := map[string][]string{} // the profiles that a rule is in
+	in := map[string][]string{} // the profiles of a rule
 	for _, name := range v1alpha1.Profiles() {
 		all[name] = load(t, name)
 		for _, r := range all[name].Rules {

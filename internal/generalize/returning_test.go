@@ -19,7 +19,7 @@ const (
 	script    = "Microsoft.Azure.Extensions.CustomScript-2.1.10"
 )
 
-// extended is what the agent keeps of the extensions of a node.
+// extended returns the agent's files about extensions of a node.
 func extended() map[string]string {
 	return map[string]string{
 		uuidPath:                               donorUUID + "\n",
@@ -34,7 +34,7 @@ func extended() map[string]string {
 	}
 }
 
-// boot runs what the first-boot unit runs, on a machine that the firmware calls by a UUID.
+// boot runs the first-boot unit on a machine with the given UUID.
 func boot(t *testing.T, dir, uuid string) {
 	t.Helper()
 	write(t, dir, uuidPath, uuid+"\n")
@@ -48,7 +48,7 @@ func boot(t *testing.T, dir, uuid string) {
 	}
 }
 
-// agentState is what there is of the agent.
+// agentState returns the files of the agent.
 func agentState(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	state := map[string]string{}
@@ -98,7 +98,7 @@ func TestDonorThatComesBackRunsNoExtensionAgain(t *testing.T) {
 	}
 }
 
-// TestOnlyADonorThatComesBack: a copy of a disk starts nowhere again, and keeps nothing of an earlier run either.
+// TestOnlyADonorThatComesBack: a run without a return writes no state for a return and removes older state.
 func TestOnlyADonorThatComesBack(t *testing.T) {
 	dir := plant(t, node, extended(), map[string]string{ReturningPath[1:]: "machine 00\n0 /var/lib/waagent/x/mrseq\n"})
 	m, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
@@ -108,7 +108,7 @@ func TestOnlyADonorThatComesBack(t *testing.T) {
 	}
 }
 
-// TestFailedRunGivesTheDonorBack: what is needed is there before the first file goes.
+// TestFailedRunGivesTheDonorBack: the state for the return exists before the first removal.
 func TestFailedRunGivesTheDonorBack(t *testing.T) {
 	dir := plant(t, node, extended(), map[string]string{"root/key.pem": "-> /nowhere", "etc/leaked.pem": pemKey(t)})
 	r := runner(load(t, v1alpha1.ProfileStatic))
@@ -140,7 +140,7 @@ func TestMachineKey(t *testing.T) {
 	}
 }
 
-// TestReturningScriptIsHardToMislead: the file lies on a disk that somebody may have changed.
+// TestReturningScriptIsHardToMislead: the disk with the file may have been changed by an attacker.
 func TestReturningScriptIsHardToMislead(t *testing.T) {
 	dir := plant(t, map[string]string{"etc/systemd/system/kamino-first-boot.service": "ExecStart=-/bin/sh /etc/kamino/returning.sh\n", uuidPath: donorUUID})
 	for i := range load(t, v1alpha1.ProfileStatic).Rules {

@@ -11,13 +11,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// concrete makes a path that a pattern matches.
+// concrete returns a path that a pattern matches.
 func concrete(pattern string) string {
 	p := strings.ReplaceAll(tree.Rel(pattern), "**", "deep/deeper/file")
 	return strings.ReplaceAll(strings.ReplaceAll(p, "[0-9a-f]", "0"), "*", "x1")
 }
 
-// wrong holds what an edit has to change and cannot be made from its paths.
+// wrong has files for edits that the paths of the rule do not show.
 var wrong = map[string]map[string]string{
 	"own-name-in-hosts": {"etc/hosts": node["etc/hosts"]},
 	"build-users": {"etc/passwd": node["etc/passwd"], "etc/shadow": "packer:!:19000::::::\nroot:*:19000::::::\n", "etc/group": "packer:x:1001:\n",
@@ -46,7 +46,7 @@ var wrong = map[string]map[string]string{
 	},
 }
 
-// before returns what a rule finds wrong, by path.
+// before returns the files that a rule must change, by path.
 func before(r *Rule) map[string]string {
 	if files, found := wrong[r.ID]; found {
 		return files
@@ -63,8 +63,8 @@ func before(r *Rule) map[string]string {
 	return files
 }
 
-// TestEveryRule plants, for each rule of each profile, what it is about, and looks at the tree afterwards.
-// Then it does the same with that one rule left out: the second look must find exactly that rule unmet.
+// TestEveryRule creates the files of each rule of each profile, and checks the tree after a run. Then the test skips
+// this rule: the check must report exactly this rule.
 func TestEveryRule(t *testing.T) {
 	tried := map[string]bool{}
 	for _, name := range v1alpha1.Profiles() {
@@ -131,7 +131,7 @@ func testMet(t *testing.T, p *Profile, rule *Rule, os map[string]string) {
 	}
 }
 
-// testSkipped is the mutation: what Verify says must depend on the rule having been applied.
+// testSkipped skips one rule: Verify must depend on the rule.
 func testSkipped(t *testing.T, p *Profile, rule *Rule, os map[string]string) {
 	found := before(rule)
 	dir := plant(t, withoutEditsOf(node, found), os, found)
@@ -147,7 +147,7 @@ func testSkipped(t *testing.T, p *Profile, rule *Rule, os map[string]string) {
 	}
 }
 
-// shares says whether another rule treats a path of this one as well, so that leaving out one is not seen.
+// shares reports whether a different rule covers a path of rule, so that the check cannot notice the skip.
 func shares(p *Profile, other, rule *Rule) bool {
 	if other.Action != Delete && other.Action != Regenerate {
 		return false
@@ -157,7 +157,7 @@ func shares(p *Profile, other, rule *Rule) bool {
 			if expression(strings.Split(tree.Rel(pattern), "/")).MatchString(file) {
 				return true
 			}
-			// A directory above it.
+			// A directory above the file.
 			for dir := file; strings.Contains(dir, "/"); {
 				dir = dir[:strings.LastIndexByte(dir, '/')]
 				if expression(strings.Split(tree.Rel(pattern), "/")).MatchString(dir) {
@@ -213,7 +213,7 @@ func testKept(t *testing.T, p *Profile, rule *Rule) {
 			t.Errorf("%s holds %q, want it kept", path, got)
 		}
 	}
-	// Verify must notice when it goes.
+	// Verify must notice the removal.
 	b, err := LookBefore(open(t, dir), p)
 	must(t, err)
 	for path := range found {
@@ -226,7 +226,7 @@ func testKept(t *testing.T, p *Profile, rule *Rule) {
 	}
 }
 
-// withoutEditsOf leaves out what another set of files will write.
+// withoutEditsOf returns files without the names in others.
 func withoutEditsOf(files, others map[string]string) map[string]string {
 	rest := map[string]string{}
 	for name, content := range files {
@@ -237,10 +237,11 @@ func withoutEditsOf(files, others map[string]string) map[string]string {
 	return rest
 }
 
-// swapPage is the begin of a swap space, with pages of 4 KiB.
+// swapPage is the start of a swap space with pages of 4 KiB.
 var swapPage = strings.Repeat("\x00", 4<<10-10) + "SWAPSPACE2" + "what was in memory"
 
-// TestNoSwapBehindTheName: what fstab or a unit names as swap, and what is something else, is refused and stays.
+// TestNoSwapBehindTheName: if fstab or a unit names a file as swap and the file is no swap, the file stays and the run
+// is refused.
 func TestNoSwapBehindTheName(t *testing.T) {
 	for name, content := range map[string]string{"a short text": "the only copy\n", "an empty file": "", "a database": strings.Repeat("row\n", 64<<10), "a signature elsewhere": "SWAPSPACE2" + swapPage} {
 		for settings, files := range map[string]map[string]string{
@@ -262,8 +263,8 @@ func TestNoSwapBehindTheName(t *testing.T) {
 	}
 }
 
-// TestAgentsOfRancher: what an agent of k3s or RKE2 is known by goes with profile bootstrap; profile static, which
-// does not know such nodes, is stopped by it.
+// TestAgentsOfRancher: profile bootstrap removes the identity of an agent of k3s or RKE2. Profile static, which does
+// not know such nodes, refuses.
 func TestAgentsOfRancher(t *testing.T) {
 	key := needles{t}.pem()
 	for _, of := range []string{"k3s", "rke2"} {
@@ -298,7 +299,7 @@ func TestAgentsOfRancher(t *testing.T) {
 	}
 }
 
-// TestSwapFilesThatFstabNames go wherever they are, with their lines; partitions stay, and what is no file.
+// TestSwapFilesThatFstabNames are removed with their lines. Partitions and entries without a file stay.
 func TestSwapFilesThatFstabNames(t *testing.T) {
 	dir := plant(t, node, map[string]string{
 		"etc/fstab":      "UUID=aaaa / ext4 defaults 0 1\n/data/page\\040file none swap sw 0 0\n#/srv/other none swap sw 0 0\n/dev/sda3 none swap sw 0 0\n/srv/dir none swap sw 0 0\n",

@@ -21,7 +21,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// full is a tree on which every rule of a profile finds something.
+// full returns a tree with files for every rule of a profile.
 func full(p *Profile) map[string]string {
 	files := map[string]string{}
 	for name, content := range node {
@@ -202,8 +202,7 @@ func TestSeedStaysWhereItIsTheSource(t *testing.T) {
 	}
 }
 
-// TestHostile has trees that want a run to do harm, or to claim what is not so. Nothing may reach the
-// witness, and there must be no proof.
+// TestHostile tests trees of an attacker. Nothing may change the witness, and no proof is allowed.
 func TestHostile(t *testing.T) {
 	p := load(t, v1alpha1.ProfileStatic)
 	for _, c := range []struct {
@@ -253,7 +252,7 @@ func TestNamesThatMoveTheCursor(t *testing.T) {
 	}
 }
 
-// TestGlobsAgree compares the two searches: what one finds, the other must.
+// TestGlobsAgree compares the results of the two searches.
 func TestGlobsAgree(t *testing.T) {
 	part := rapid.SampledFrom([]string{"*", "**", "a", "b", "?", "a*", ".*", "[ab]", "*.x"})
 	name := rapid.SampledFrom([]string{"a", "b", "ab", ".c", "d.x", "e\nf", "é"})

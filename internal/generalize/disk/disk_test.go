@@ -16,7 +16,7 @@ import (
 
 const hostKey = "etc/ssh/ssh_host_rsa_key"
 
-// machine is the root of a machine that was not generalized, whose node joined with a static credential.
+// machine returns the root of a machine before generalization. The node joined with a static credential.
 func machine(t *testing.T, more ...string) Root {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,7 +48,7 @@ func read(t *testing.T, r Root, name string) string {
 	return string(content)
 }
 
-// code is the exit code that an error knows itself to have; 1 without one.
+// code returns the exit code of an error; 1 for an error without an exit code, and 0 for nil.
 func code(err error) int {
 	var knows interface{ ExitCode() int }
 	switch {
@@ -64,7 +64,7 @@ func runner(p *generalize.Profile) *generalize.Runner {
 	return &generalize.Runner{Profile: p, Now: func() time.Time { return time.Unix(1795240800, 0) }}
 }
 
-// TestNobodyLosesHisOwnIdentity by mistake, by whatever name the root is given.
+// TestNobodyLosesHisOwnIdentity by mistake, for any spelling of the root.
 func TestNobodyLosesHisOwnIdentity(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink("/", link); err != nil {
@@ -127,7 +127,8 @@ func TestTheRulesAreThoseOfTheDisk(t *testing.T) {
 	}
 }
 
-// TestAfterwards: a disk that was not generalized does not pass; one that was does, until something of the donor comes back.
+// TestAfterwards: a disk before generalization fails the check, and a generalized disk passes until data of the donor
+// returns.
 func TestAfterwards(t *testing.T) {
 	root := machine(t)
 	key := read(t, root, hostKey)
@@ -168,7 +169,7 @@ func TestAfterwards(t *testing.T) {
 	}
 }
 
-// TestTheManifestOutsideCannotBeWritten: the run is told to have failed, and what it did is told as well.
+// TestTheManifestOutsideCannotBeWritten: the run reports the failure and its work.
 func TestTheManifestOutsideCannotBeWritten(t *testing.T) {
 	root := machine(t)
 	profile, err := Rules{}.LoadFor(root)
@@ -206,7 +207,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestNoHostWithoutAnOrder: what a capture's pod lacks is refused before the host is touched.
+// TestNoHostWithoutAnOrder: an incomplete pod is refused before a change of the host.
 func TestNoHostWithoutAnOrder(t *testing.T) {
 	root := machine(t)
 	profile, err := Rules{}.LoadFor(root)

@@ -40,14 +40,14 @@ const (
 	podUID    = "70d00000-0000-4000-8000-000000000004"
 )
 
-// server is an API server with one order. Fail says how many requests of a method are answered with a
-// code before the right answer; code 0 cuts the connection.
+// server is an API server with one order. fail lists the error codes of the next requests by method; code 0 closes the
+// connection.
 type server struct {
 	mu       sync.Mutex
 	order    *v1alpha1.Order
 	fail     map[string][]int
 	requests []string
-	// mute does what a patch says and never answers it; gone does nothing any more once there is a proof.
+	// mute applies a patch without an answer. gone ignores all requests after a proof.
 	mute, gone bool
 }
 
@@ -65,7 +65,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	path := "/apis/kamino.dev/v1alpha1/namespaces/kamino-system/orders/" + orderName
 	if r.Method == http.MethodPatch {
-		path += "/status" // all that the account may write
+		path += "/status" // the account may write only the status
 	}
 	if r.URL.Path != path || s.order == nil {
 		status(w, http.StatusNotFound)
@@ -104,7 +104,7 @@ func status(w http.ResponseWriter, code int) {
 	_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: http.StatusText(code)})
 }
 
-// ordered is an order, and what its pod was given.
+// ordered returns an order and the values of its pod.
 func ordered(t *testing.T) (*v1alpha1.Order, Order) {
 	t.Helper()
 	private, public, err := v1alpha1.NewOrderKey()
@@ -131,7 +131,7 @@ func ordered(t *testing.T) (*v1alpha1.Order, Order) {
 	}, mine
 }
 
-// machine is a host's tree with a systemd on its socket.
+// machine is a host's tree with a systemd on a socket.
 type machine struct {
 	*Host
 	root    string
@@ -204,7 +204,7 @@ func (m *machine) proof(t *testing.T) *v1alpha1.Proof {
 	return nil
 }
 
-// report that the engine would believe; nil if none was made.
+// report returns the report that the engine accepts; nil without a report.
 func (m *machine) report(t *testing.T) *v1alpha1.Report {
 	t.Helper()
 	o := m.server.order
@@ -215,7 +215,7 @@ func (m *machine) report(t *testing.T) *v1alpha1.Report {
 	return report
 }
 
-// untouched fails unless nothing on the host was stopped, removed or powered off.
+// untouched requires that nothing on the host was stopped, removed or powered off.
 func (m *machine) untouched(t *testing.T) {
 	t.Helper()
 	if told := m.systemd.said(); len(told) > 0 {
@@ -274,7 +274,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRefusals has everything that must keep a run from touching the host.
+// TestRefusals tests everything that must prevent a change of the host.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		is, says string
@@ -326,8 +326,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestAHostThatDoesNotReturn: by an order that says so, what it joined by goes, and nothing stays that it would need to go
-// on where it was. The same host keeps that where the order says that it returns, or nothing.
+// TestAHostThatDoesNotReturn: if the order says that the host does not return, its credentials and the state for a
+// return are removed. Else the host keeps both.
 func TestAHostThatDoesNotReturn(t *testing.T) {
 	const handler, joined = "var/lib/waagent/Microsoft.Azure.Extensions.CustomScript-2.1.10/mrseq", "var/lib/kubelet/pki/kubelet-client-current.pem"
 	for afterwards, c := range map[v1alpha1.Afterwards]struct {
@@ -376,8 +376,8 @@ func TestNetworkBlinks(t *testing.T) {
 	}
 }
 
-// TestFailsClosed has what can fail once the host is touched: no proof may be there, and the host must not
-// be powered off but given the means to report.
+// TestFailsClosed tests errors after the first change of the host: there is no proof and no power-off, and the kubelet
+// starts so that the host can report.
 func TestFailsClosed(t *testing.T) {
 	for _, c := range []struct {
 		is, says string
@@ -422,7 +422,7 @@ func TestFailsClosed(t *testing.T) {
 			if running := m.systemd.running(); !slices.Contains(running, "kubelet.service") || !slices.Contains(running, "containerd.service") {
 				t.Errorf("kubelet and runtime were not started again: %v", running)
 			}
-			// The pod must not get a second chance in the same boot.
+			// The pod must not run again in the same boot.
 			if err := m.Run(t.Context()); err == nil {
 				t.Error("a second run in the same boot was not refused")
 			}
@@ -430,8 +430,8 @@ func TestFailsClosed(t *testing.T) {
 	}
 }
 
-// TestProofThatMayStand loses every answer to a patch that was done: the proof is taken back if that can be
-// said, and otherwise nothing is started that would change the disk it speaks of.
+// TestProofThatMayStand loses every answer to a successful patch. The run withdraws the proof. If this fails, nothing
+// that changes the disk may start.
 func TestProofThatMayStand(t *testing.T) {
 	for name, gone := range map[string]bool{"taken back": false, "cannot be taken back": true} {
 		t.Run(name, func(t *testing.T) {
@@ -462,7 +462,7 @@ func TestUnitThatRefusesToStop(t *testing.T) {
 	}
 }
 
-// TestInterrupted cancels the context once the host is touched: the run goes on to its end.
+// TestInterrupted cancels the context after the first change of the host: the run continues to the end.
 func TestInterrupted(t *testing.T) {
 	m := newMachine(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -480,8 +480,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestSecretStopsTheProof has a key that no rule knows of on the host: no proof, no power-off, and what
-// was stopped runs again.
+// TestSecretStopsTheProof has a key that no rule covers: no proof, no power-off, and the stopped units run again.
 func TestSecretStopsTheProof(t *testing.T) {
 	m := newMachine(t)
 	_, key, err := ed25519.GenerateKey(rand.Reader)
@@ -518,11 +517,11 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 func TestOfContainers(t *testing.T) {
 	all := []process{
 		{pid: 1, name: "systemd"},
-		{pid: 10, parent: 1, name: "containerd-shim"}, // another pod
+		{pid: 10, parent: 1, name: "containerd-shim"}, // a different pod
 		{pid: 11, parent: 10, name: "pause"},
 		{pid: 12, parent: 10, name: "calico-node"},
 		{pid: 13, parent: 12, name: "felix (1)"},
-		{pid: 20, parent: 1, name: "containerd-shim"}, // our own pod
+		{pid: 20, parent: 1, name: "containerd-shim"}, // the pod of this process
 		{pid: 21, parent: 20, name: "pause"},
 		{pid: 22, parent: 20, name: "kamino"},
 		{pid: 30, parent: 1, name: "conmon"},
@@ -534,7 +533,7 @@ func TestOfContainers(t *testing.T) {
 	if diff := cmp.Diff([]int{10, 30, 11, 12, 13, 31, 32}, ofContainers(all, 22)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	// Run on the host itself, no pod is ours.
+	// Without a container, no pod belongs to the process.
 	if got := ofContainers(all, 40); !slices.Contains(got, 22) || slices.Contains(got, 40) {
 		t.Errorf("got %v", got)
 	}

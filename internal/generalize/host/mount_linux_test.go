@@ -45,7 +45,7 @@ func TestDetach(t *testing.T) {
 	}
 }
 
-// TestOpenBelow needs the right to mount. What is written before a mount is hidden by it, and shown below.
+// TestOpenBelow needs the right to mount. A mount hides the earlier files, and the tree below shows the files.
 func TestOpenBelow(t *testing.T) {
 	root := t.TempDir()
 	mount := func(dir string) {
@@ -96,7 +96,7 @@ func TestOpenBelow(t *testing.T) {
 	}
 }
 
-// TestFlush needs the right to mount, and a file system to mount from a file.
+// TestFlush needs the right to mount, and mounts a file system from a file.
 func TestFlush(t *testing.T) {
 	dir := t.TempDir()
 	image, root := filepath.Join(dir, "image"), filepath.Join(dir, "root")

@@ -13,9 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFlushPreallocated needs the right to mount. For the small files that the run itself writes, ext4 sets aside
-// two MiB for each processor, of blocks that were just freed: these must be trimmed as well, while the
-// file system stays mounted.
+// TestFlushPreallocated needs the right to mount. For small files, ext4 preallocates two MiB of recently freed blocks
+// per processor. These blocks must be trimmed, too, while the file system stays mounted.
 func TestFlushPreallocated(t *testing.T) {
 	dir := t.TempDir()
 	image, root := filepath.Join(dir, "image"), filepath.Join(dir, "root")
@@ -56,7 +55,7 @@ func TestFlushPreallocated(t *testing.T) {
 	if left() < 5000 {
 		t.Fatal("what was written is not on the disk: this search finds nothing")
 	}
-	// A file system that was just mounted has set nothing aside yet.
+	// A newly mounted file system has no preallocated blocks.
 	for _, command := range [][]string{{"umount", root}, {"mount", "-o", "loop", image, root}} {
 		if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v %s", command, err, out)

@@ -20,7 +20,7 @@ func opened(t *testing.T, dir string) *tree.Tree {
 	return o
 }
 
-// TestSwapPartitionsAreWiped has files in place of devices.
+// TestSwapPartitionsAreWiped uses files instead of devices.
 func TestSwapPartitionsAreWiped(t *testing.T) {
 	root := t.TempDir()
 	device := func(name, signature string, page int) string {

@@ -18,8 +18,8 @@ import (
 
 const manager = "org.freedesktop.systemd1.Manager."
 
-// systemdStub answers on a private socket the few methods that a run needs. Its units are a list in the order
-// in which they were loaded; what it was told is kept in order.
+// systemdStub serves the methods that a run needs on a private socket. Units are listed in the order of loading, and
+// requests in the order of arrival.
 type systemdStub struct {
 	mu                sync.Mutex
 	active            map[string]bool
@@ -192,7 +192,7 @@ func (c *client) send(m *dbus.Message) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// The library numbers the messages of its own connections only; the number is the third word.
+	// The library numbers only the messages of its own connections. The number is the third word.
 	c.serial++
 	binary.LittleEndian.PutUint32(b.Bytes()[8:], c.serial)
 	_, _ = c.conn.Write(b.Bytes())

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFlushUnlinked needs the right to mount. What a container wrote is deleted below its file system, which stays
-// mounted: it must be gone from the disk's blocks.
+// TestFlushUnlinked needs the right to mount. A container's file is deleted below the mounted file system: the blocks
+// of the disk must not have the content.
 func TestFlushUnlinked(t *testing.T) {
 	dir := t.TempDir()
 	image, root, merged := filepath.Join(dir, "image"), filepath.Join(dir, "root"), filepath.Join(dir, "merged")

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestByteCodeOfALink: a module may be a link to a file of another place; then nothing is known of what was made of it.
+// TestByteCodeOfALink: if a module is a link to a different directory, its byte code counts as unknown.
 func TestByteCodeOfALink(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "etc/python3/sitecustomize.py", "pass\n")
@@ -25,7 +25,7 @@ func TestByteCodeOfALink(t *testing.T) {
 	}
 }
 
-// TestByteCode: what Python made of a package's module repeats its texts, and is as well known as the module.
+// TestByteCode: byte code of a package's module repeats the texts of the module, and is known if the module is known.
 func TestByteCode(t *testing.T) {
 	const module = "usr/lib/python3/dist-packages/site/config.py"
 	const compiled = "usr/lib/python3/dist-packages/site/__pycache__/config.cpython-311.pyc"
@@ -44,7 +44,7 @@ func TestByteCode(t *testing.T) {
 		"by a hash of its source":        {1, time.Time{}, 0, true, 0},
 		"of an older module":             {0, written.Add(-time.Hour), len(source), true, 1},
 		"of a module of another size":    {0, written, len(source) + 1, true, 1},
-		"of a module that nobody brings": {0, written, len(source), false, 2}, // with the module itself
+		"of a module that nobody brings": {0, written, len(source), false, 2}, // includes the module
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -13,7 +13,7 @@ import (
 	"unicode/utf16"
 )
 
-// squeezed is content in gzip so many times, one in the other.
+// squeezed compresses content with gzip several times.
 func squeezed(t testing.TB, content []byte, times int) []byte {
 	for range times {
 		var b bytes.Buffer
@@ -32,7 +32,7 @@ func squeezed(t testing.TB, content []byte, times int) []byte {
 	return content
 }
 
-// archived is an archive that holds content under many names.
+// archived returns a zip archive with content under many names.
 func archived(t testing.TB, content []byte, names int) []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
@@ -51,7 +51,7 @@ func archived(t testing.TB, content []byte, names int) []byte {
 	return b.Bytes()
 }
 
-// unpacked looks into content as into a file, and returns how many bytes came out of it.
+// unpacked searches content as a file, and returns the number of unpacked bytes.
 func unpacked(t testing.TB, content []byte, found func(hit)) (bytesOut int64, cut bool) {
 	s, err := newScanner(Options{})
 	if err != nil {
@@ -76,7 +76,7 @@ func unpacked(t testing.TB, content []byte, found func(hit)) (bytesOut int64, cu
 	return whole - *d.left, *d.cut
 }
 
-// TestBombs: what unpacks to far more than it is costs no more than is allowed, and is told of.
+// TestBombs: content that unpacks to a huge size costs only the allowed work, and is reported.
 func TestBombs(t *testing.T) {
 	zeros := squeezed(t, make([]byte, 16<<20), 1)
 	giant := archived(t, nil, 1)
@@ -98,8 +98,8 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// FuzzDecoders feeds every decoder and every reader of binary keys. What they find lies in what they were given, and
-// what they unpack is bounded.
+// FuzzDecoders tests every decoder and every reader of binary keys. Results lie within the input, and the unpacked size
+// has a limit.
 func FuzzDecoders(f *testing.F) {
 	text := []byte("-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIA==\n-----END PRIVATE KEY-----\npassword = Trustno1-at-all\n")
 	wide := utf16.Encode([]rune(string(text)))
@@ -127,8 +127,8 @@ func FuzzDecoders(f *testing.F) {
 	})
 }
 
-// FuzzPackages feeds what tells which files packages own: dpkg's lists, and the head of Python's byte code. What a
-// list does not name with its checksum is searched, whatever the list looks like.
+// FuzzPackages tests the readers of package data: lists of dpkg and headers of Python's byte code. Files without a
+// checksum in a list are searched, whatever the list.
 func FuzzPackages(f *testing.F) {
 	f.Add([]byte("d41d8cd98f00b204e9800998ecf8427e  usr/lib/a.py\n"), []byte("Package: a\nConffiles:\n /etc/a d41d8cd98f00b204e9800998ecf8427e\n"), []byte("\xa7\r\r\n\x01\x00\x00\x00sixteen bytes and"))
 	f.Add([]byte("\n  \nzz  usr\nd41d8cd98f00b204e9800998ecf8427e  ../../etc\n"), []byte("Conffiles:\n /etc/a newconffile\n"), []byte("short"))

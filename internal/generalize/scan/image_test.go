@@ -39,7 +39,7 @@ func scanImage(t testing.TB, name string, o Options) *Report {
 func TestImageWithoutFileSystem(t *testing.T) {
 	all := secrets(t)
 	for name, secret := range all {
-		// Right on the border of two windows, and of two extents of data.
+		// The secret lies on the border of two windows and of two extents of data.
 		for _, at := range []int64{1<<20 - int64(len(secret)/2), 8192} {
 			report := scanImage(t, image(t, 8<<20, map[int64]string{at: secret, 6 << 20: "x"}), Options{})
 			if report.Count != 1 || report.Findings[0].Offset < at || report.Findings[0].Offset > at+128 || report.Findings[0].Block != "" {
@@ -64,12 +64,12 @@ func TestKnownInImage(t *testing.T) {
 	}
 }
 
-// TestWhatPackagesBringIsKnown: a key of a package or in a container image, one in the middle of a program,
-// which is no file's begin in the tree, and not the machine's own.
+// TestWhatPackagesBringIsKnown tests a key of a package or container image, a key inside a program, and the machine's
+// own key.
 func TestWhatPackagesBringIsKnown(t *testing.T) {
 	all, dir := secrets(t), t.TempDir()
 	write(t, dir, "usr/share/doc/example/server.key", all["PKCS #1 in PEM"])
-	// A password has no hash in a report, and is known again all the same.
+	// A password has no hash in a report, but is compared, too.
 	example, own := "Authorization: Basic QWRtaW46b3BlbiBzZXNhbWUx\n", "Authorization: Basic QWRtaW46VHJ1c3RubzEtYXQtYWxs\n"
 	write(t, dir, "usr/share/doc/example/README", example)
 	packaged(t, dir, "usr/share/doc/example/server.key", "usr/share/doc/example/README")
@@ -107,7 +107,7 @@ func TestIdentityInBlocks(t *testing.T) {
 			got = append(got, f.Offset)
 		}
 		want := []int64{3 * 1024, 1<<20 + 1024, 2<<20 - 1024}
-		if !known { // where binary content ends cannot be told
+		if !known { // the end of binary content is unknown
 			want = want[:2]
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -116,8 +116,8 @@ func TestIdentityInBlocks(t *testing.T) {
 	}
 }
 
-// TestFreeBlocks takes a key away from a real file system: it must be found in a free block, and nowhere
-// once that is given back to the disk.
+// TestFreeBlocks deletes a key from a real file system: the scan finds the key in a free block, and no longer after a
+// trim.
 func TestFreeBlocks(t *testing.T) {
 	for _, tool := range []string{"mkfs.ext4", "debugfs"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -138,7 +138,7 @@ func TestFreeBlocks(t *testing.T) {
 	}
 	const begin = 1 << 20
 	call("mkfs.ext4", "-q", "-F", "-E", fmt.Sprintf("offset=%d", begin), "-d", dir, name, "48M")
-	// The partition's entry in an MBR, so that the file system is found as on a whole disk.
+	// The MBR has an entry for the partition, so that the scan finds the file system as on a full disk.
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	must(t, f, err)
 	mbr := make([]byte, sector)
@@ -177,7 +177,7 @@ func TestFreeBlocks(t *testing.T) {
 	if found := states(Options{Identities: values, FreeOnly: true}); count(found, "private key (PEM)") != 1 {
 		t.Errorf("removed, free blocks only: %q", found)
 	}
-	// What fstrim does on a disk that takes it: the free blocks read as zeros.
+	// The test does what fstrim does on a disk with discard: free blocks read as zeros.
 	for _, f := range scanImage(t, name, Options{Identities: values}).Findings {
 		if f.Block == Free {
 			disk, err := os.OpenFile(name, os.O_RDWR, 0)
@@ -201,7 +201,7 @@ func TestImageErrors(t *testing.T) {
 	}
 }
 
-// FuzzLayout has file systems and partition tables that are damaged.
+// FuzzLayout tests damaged file systems and partition tables.
 func FuzzLayout(f *testing.F) {
 	super := make([]byte, 8192)
 	binary.LittleEndian.PutUint16(super[1024+0x38:], extMagic)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestBoundBelow needs the right to mount. A directory of the host that somebody bound below a tree is the host's,
-// though it is of the same file system: what is in it is no finding in the tree.
+// TestBoundBelow needs the right to mount. The scan of a tree skips a bind mount of a host's directory, even on the
+// same file system.
 func TestBoundBelow(t *testing.T) {
 	const token = "dckr_pat_AbCdEfGhIjKlMnOpQrStUvWxYz0"
 	dir, outside := t.TempDir(), t.TempDir()

@@ -19,8 +19,8 @@ func command(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// rpms builds packages with rpmbuild: one with a key as example, a setting and so many files that its record flows
-// over, and others by the dozen, so that the database's pages branch. It returns their files.
+// rpms builds packages with rpmbuild and returns their files. One package has an example key, a setting and many files,
+// so that its record overflows. Many small packages branch the pages of the database.
 func rpms(t *testing.T, key string) []string {
 	t.Helper()
 	const files, others = 2000, 20
@@ -50,8 +50,8 @@ func rpms(t *testing.T, key string) []string {
 	return built
 }
 
-// TestRPM has the real rpm install packages into trees, and reads the database that it wrote. What they own and what
-// is as it came is known; everything else is searched.
+// TestRPM installs packages into trees with rpm, and reads the resulting database. Unchanged files of packages are
+// known. All other files are searched.
 func TestRPM(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("rpm installs into a tree as root only")
@@ -67,7 +67,7 @@ func TestRPM(t *testing.T) {
 	for _, database := range []string{"/usr/lib/sysimage/rpm", "/var/lib/rpm"} {
 		t.Run(database, func(t *testing.T) {
 			dir := t.TempDir()
-			// As Fedora has it, and as a tree without the first place has it.
+			// On Fedora, /lib is a link to /usr/lib.
 			if err := os.MkdirAll(filepath.Join(dir, "usr/lib"), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +95,7 @@ func TestRPM(t *testing.T) {
 	}
 }
 
-// TestDamagedRPM: a database that is cut short, or none, vouches for nothing, and stops nothing.
+// TestDamagedRPM: a damaged or missing database makes no file known, and stops nothing.
 func TestDamagedRPM(t *testing.T) {
 	key := secrets(t)["PKCS #8 in PEM"]
 	for name, database := range map[string]string{"empty": "", "of another kind": strings.Repeat("x", 8192), "cut short": sqliteMagic + "\x10\x00\x02\x02\x00\x40\x20\x20" + strings.Repeat("\x00", 200)} {
@@ -108,7 +108,7 @@ func TestDamagedRPM(t *testing.T) {
 	}
 }
 
-// FuzzRPM feeds the reader of databases, and that of headers.
+// FuzzRPM tests the readers of databases and headers.
 func FuzzRPM(f *testing.F) {
 	f.Add([]byte(sqliteMagic+"\x10\x00\x02\x02\x00\x40\x20\x20"+strings.Repeat("\x00", 76)+"\x0d\x00\x00\x00\x01\x0f\x00"), []byte("\x00\x00\x00\x01\x00\x00\x00\x04\x00\x00\x04\x5d\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00\x01a\x00b\x00"))
 	f.Fuzz(func(t *testing.T, database, header []byte) {

@@ -2,8 +2,7 @@ package scan
 
 import "testing"
 
-// TestEveryRuleCanBeRead: a rule is compiled when one of its words is first met, which may be on a donor. None may
-// fail there that could have failed here.
+// TestEveryRuleCanBeRead compiles all rules. The scan compiles a rule at the first match of a word, perhaps on a donor.
 func TestEveryRuleCanBeRead(t *testing.T) {
 	r := ruleSet()
 	if r.err != nil {

@@ -42,7 +42,7 @@ func letters(n int) string {
 	return hex.EncodeToString(b)[:n]
 }
 
-// lettersOnly are 24 letters: behind `s.` a word of a program, and at the begin of a longer token nothing of the kind.
+// lettersOnly has 24 letters: after `s.` a word of a program, and at the start of a longer token no word.
 const lettersOnly = "kQwErTyUiOpAsDfGhJkLzXcV"
 
 func base64ed(n int) string {
@@ -51,8 +51,8 @@ func base64ed(n int) string {
 	return base64.StdEncoding.EncodeToString(b)
 }
 
-// secrets makes one of each form, new for each test. Their markers are put together here so that this file
-// is none of the things that scanners of repositories look for.
+// secrets returns a new secret of each form. The markers are joined from parts, so that scanners of repositories ignore
+// this file.
 func secrets(t testing.TB) map[string]string {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -100,7 +100,7 @@ func secrets(t testing.TB) map[string]string {
 	}
 }
 
-// lookalikes must not be taken for secrets.
+// lookalikes returns texts that must not count as secrets.
 func lookalikes(t testing.TB) map[string]string {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
@@ -145,7 +145,7 @@ func write(t testing.TB, dir, name, content string) {
 	}
 }
 
-// packaged makes files those of an installed package, with the content that they have.
+// packaged marks files, with their current content, as files of an installed package.
 func packaged(t testing.TB, dir string, names ...string) {
 	t.Helper()
 	var lines strings.Builder
@@ -181,7 +181,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// tellsNothing fails if a report holds eight characters of a secret's random part.
+// tellsNothing requires that no eight characters of a secret's random part are in a report.
 func tellsNothing(t *testing.T, report *Report, secret string) {
 	t.Helper()
 	encoded, err := json.Marshal(report)
@@ -306,7 +306,7 @@ func TestIdentitiesInTree(t *testing.T) {
 	tellsNothing(t, report, uuid)
 }
 
-// TestBorders has the same stream cut in many ways: what is found must not depend on where.
+// TestBorders cuts the same stream in many ways: the result must not depend on the cut.
 func TestBorders(t *testing.T) {
 	all := secrets(t)
 	names := slices.Sorted(func(yield func(string) bool) {

@@ -15,7 +15,7 @@ import (
 
 const testPage = 4 << 10
 
-// meta makes the first two pages of a database what they have to be, and leaves where they lead.
+// meta makes the first two pages of a database valid and keeps the references.
 func meta(content []byte) {
 	for _, at := range []int{0, testPage} {
 		if at+pageHeader+metaLength > len(content) {
@@ -31,8 +31,7 @@ func meta(content []byte) {
 	}
 }
 
-// TestElementsUponEachOther: a page whose small buckets lie upon each other holds, of 60 in one another, as many as
-// there are ways through them.
+// TestElementsUponEachOther: overlapping buckets give each element many paths. The number of visits must stay limited.
 func TestElementsUponEachOther(t *testing.T) {
 	page := func(below []byte) []byte {
 		p := make([]byte, pageHeader+2*element)
@@ -68,7 +67,7 @@ func TestElementsUponEachOther(t *testing.T) {
 	}
 }
 
-// FuzzPages feeds the reader of databases, with checksums that are right, so that it gets beyond the first page.
+// FuzzPages tests the reader of databases with valid checksums, so that the reader continues after the first page.
 func FuzzPages(f *testing.F) {
 	dir := f.TempDir()
 	db, err := bolt.Open(filepath.Join(dir, "db"), 0o600, &bolt.Options{PageSize: testPage})

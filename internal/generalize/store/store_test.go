@@ -52,7 +52,7 @@ func open(t *testing.T, dir string) *tree.Tree {
 	return opened
 }
 
-// entry is a key of a database by the names of its buckets; a value of nil makes a bucket.
+// put writes keys, by the names of their buckets; a value of nil makes a bucket.
 func put(t *testing.T, dir, name string, entries map[string][]byte) {
 	t.Helper()
 	change(t, dir, name, func(tx *bolt.Tx) error {
@@ -85,7 +85,7 @@ func change(t *testing.T, dir, name string, do func(tx *bolt.Tx) error) {
 	must(t, errors.Join(db.Update(do), db.Close()))
 }
 
-// keys are all keys of a database, as put takes them.
+// keys returns all keys of a database in the format of put.
 func keys(t *testing.T, dir, name string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -104,7 +104,7 @@ func digest(content []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// archive is a layer's: names with their contents.
+// archive returns the tar archive of a layer.
 func archive(t *testing.T, files map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -129,7 +129,7 @@ func zipped(t *testing.T, content []byte) []byte {
 
 var layerFiles = map[string]string{"etc/image": "of an image", "./usr/empty": "", "usr/bin/tool": strings.Repeat("tool", 5000)}
 
-// containerd makes a store in its layout: an image of one layer that a container of each namespace runs.
+// containerd creates a store of containerd: an image with one layer, and one container per namespace.
 func containerd(t *testing.T, pack func(*testing.T, []byte) []byte) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -197,7 +197,7 @@ func stores(t *testing.T, dir string, spared ...string) map[Kind]Store {
 	}
 }
 
-// forget does as a run does.
+// forget runs the same steps as a run.
 func forget(t *testing.T, dir string, spared ...string) {
 	t.Helper()
 	for _, kind := range []Kind{Containerd, Snapshots} {
@@ -224,7 +224,7 @@ func forget(t *testing.T, dir string, spared ...string) {
 	}
 }
 
-// holding lists the files of a tree that hold a text.
+// holding lists the files of a tree that contain a text.
 func holding(t *testing.T, dir, text string) (found []string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
@@ -242,7 +242,7 @@ func holding(t *testing.T, dir, text string) (found []string) {
 
 func TestContainerdForgets(t *testing.T) {
 	dir := containerd(t, zipped)
-	// What was removed before the run is in free pages.
+	// Data that was deleted before the run is in free pages.
 	put(t, dir, metaDB, map[string][]byte{"v1|k8s.io|containers|gone|spec": bytes.Repeat([]byte(needle), 500)})
 	change(t, dir, metaDB, func(tx *bolt.Tx) error {
 		return tx.Bucket([]byte("v1")).Bucket([]byte("k8s.io")).Bucket([]byte("containers")).DeleteBucket([]byte("gone"))
@@ -278,7 +278,7 @@ func TestContainerdForgets(t *testing.T) {
 	}
 }
 
-// TestFreePagesAlone is what a store looks like whose containers were removed properly.
+// TestFreePagesAlone tests a store whose containers were removed properly.
 func TestFreePagesAlone(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, metaDB, map[string][]byte{"v1|moby|containers|c1|spec": bytes.Repeat([]byte(needle), 500)})
@@ -297,8 +297,8 @@ func TestFreePagesAlone(t *testing.T) {
 	}
 }
 
-// TestTheOwnContainer: the layer of the container that does the work stays known, so that containerd removes it when
-// it starts again; its specification goes as all others.
+// TestTheOwnContainer: the layer of the container that runs Kamino stays in the metadata, so that containerd removes
+// the layer later. Its specification is removed.
 func TestTheOwnContainer(t *testing.T) {
 	dir := containerd(t, zipped)
 	forget(t, dir, overlay+"/snapshots/2/fs", overlay+"/snapshots/2/work")
@@ -319,7 +319,7 @@ func TestTheOwnContainer(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotUnderstood is left as it is, with a sentence.
+// TestWhatIsNotUnderstood stays unchanged, with an error.
 func TestWhatIsNotUnderstood(t *testing.T) {
 	for what, c := range map[string]struct {
 		arrange func(dir string)
@@ -362,7 +362,7 @@ func TestWhatIsNotUnderstood(t *testing.T) {
 	}
 }
 
-// TestNoPageLeadsAstray gives the reader of pages every file that differs in one byte of what leads it.
+// TestNoPageLeadsAstray changes every single byte of the references between pages.
 func TestNoPageLeadsAstray(t *testing.T) {
 	dir := containerd(t, zipped)
 	whole, err := os.ReadFile(filepath.Join(dir, metaDB))
@@ -377,7 +377,7 @@ func TestNoPageLeadsAstray(t *testing.T) {
 		}
 		_, err := f.WriteAt([]byte{whole[at] ^ 0xff}, int64(at))
 		must(t, err)
-		_, _ = readPages(opened, metaDB, nil) // must come back
+		_, _ = readPages(opened, metaDB, nil) // must return
 		_, err = f.WriteAt(whole[at:at+1], int64(at))
 		must(t, err)
 	}
@@ -392,7 +392,7 @@ func zstded(t *testing.T, content []byte) []byte {
 	return w.EncodeAll(content, nil)
 }
 
-// TestDamagedImages are what a loss of power, or a copy of a disk that was in use, makes of a store.
+// TestDamagedImages tests stores after a power loss or a copy of a mounted disk.
 func TestDamagedImages(t *testing.T) {
 	lose := func(name string) func(string) {
 		return func(dir string) { must(t, os.Truncate(filepath.Join(dir, name), 0)) }
@@ -441,7 +441,7 @@ func TestDamagedImages(t *testing.T) {
 	}
 }
 
-// split is what Docker and containers/storage keep of a layer's archive.
+// split returns the tar-split data that Docker and containers/storage keep of a layer's archive.
 func split(t *testing.T, files map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// plant makes a tree and a witness beside it that nothing may touch.
+// plant creates a tree and a witness outside the tree that must stay unchanged.
 func plant(t testing.TB, files map[string]string) (tr *Tree, dir, witness string) {
 	t.Helper()
 	top := t.TempDir()
@@ -38,7 +38,7 @@ func plant(t testing.TB, files map[string]string) (tr *Tree, dir, witness string
 	return opened, dir, witness
 }
 
-// put makes a file, a link ("-> target") or a directory (name with a "/" at its end).
+// put creates a file, a link ("-> target") or a directory (name with a final "/").
 func put(t testing.TB, dir, name, content string) {
 	t.Helper()
 	p := filepath.Join(dir, name)
@@ -188,7 +188,7 @@ func TestRemoveKeeps(t *testing.T) {
 	}
 }
 
-// TestRemoveDeep removes a tree that is deeper than there are file descriptors, and than a path may be long.
+// TestRemoveDeep removes a tree that is deeper than the limits of file descriptors and path length.
 func TestRemoveDeep(t *testing.T) {
 	tr, _, _ := plant(t, map[string]string{"top/x": ""})
 	var old syscall.Rlimit
@@ -212,7 +212,7 @@ func TestRemoveDeep(t *testing.T) {
 	}
 }
 
-// dig makes directories below one another, each with a file beside the next.
+// dig creates nested directories, each with a file.
 func dig(t *testing.T, tr *Tree, top, name string, depth int) {
 	t.Helper()
 	at, err := tr.root.OpenRoot(top)
@@ -233,7 +233,7 @@ func dig(t *testing.T, tr *Tree, top, name string, depth int) {
 	at.Close()
 }
 
-// TestDeep bounds what each pass asks of the kernel: so many names for each that is there, however deep it lies.
+// TestDeep limits the requests to the kernel per name, at any depth.
 func TestDeep(t *testing.T) {
 	const depth = 3000
 	tr, _, _ := plant(t, map[string]string{"top/x": ""})
@@ -354,7 +354,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestMounts needs the right to mount: with it, what is mounted is neither found nor removed through.
+// TestMounts needs the right to mount: mounted files are neither found nor removed.
 func TestMounts(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("mounts are made on Linux only")
@@ -396,13 +396,13 @@ func TestMounts(t *testing.T) {
 	}
 }
 
-// name draws what a file may be called, and what one would rather not.
+// name draws names of files, including unusual names.
 var name = rapid.OneOf(
 	rapid.SampledFrom([]string{"a", "b", ".c", "..d", "*", "**", "?", "[", "\\", " ", "\n", "-rf", "\xff", "é"}),
 	rapid.StringMatching(`[a-c]{1,2}`),
 )
 
-// TestNothingOutsideChanges makes trees full of links that lead anywhere, and removes what patterns find.
+// TestNothingOutsideChanges creates trees with links to any place, and removes the matches of patterns.
 func TestNothingOutsideChanges(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		top := t.TempDir()
@@ -456,7 +456,7 @@ func TestNothingOutsideChanges(t *testing.T) {
 	})
 }
 
-// FuzzPath feeds paths, as a hand-made profile or a hostile name could, to everything that changes a tree.
+// FuzzPath passes paths of a bad profile or a hostile name to every function that changes a tree.
 func FuzzPath(f *testing.F) {
 	for _, seed := range []string{"etc/passwd", "../witness/file", "/../witness/file", "a/../../witness/file", "out/file", "absolute/file", "./.", "a//b", "\x00", "**/*", "out/**", strings.Repeat("a/", 90)} {
 		f.Add(seed)
