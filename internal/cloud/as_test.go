@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// plain has no power, counting the census and the rebuilder, and front shows the census alone as its own.
+// plain has no power. counting has the census and the rebuilder. front shows only the census.
 type (
 	plain    struct{ Provider }
 	counting struct{ Provider }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestProtectionIsReadBack: each hold's token reads as it was made, and no other is taken.
+// TestProtectionIsReadBack: each token is parsed to the same hold, and an invalid token is an error.
 func TestProtectionIsReadBack(t *testing.T) {
 	for _, protected := range []bool{false, true} {
 		hold := Protection(protected)

@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// counted counts what the recipes are asked.
+// counted counts the requests to the recipes.
 type counted struct {
 	*memory.Recipes
 	lines, pools int
@@ -24,7 +24,7 @@ func (c *counted) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 	return c.Recipes.Pool(ctx, id)
 }
 
-// molded keeps what the disks are asked for.
+// molded records the spec of the last version.
 type molded struct {
 	*memory.Disks
 	asked cloud.VersionSpec
@@ -35,7 +35,7 @@ func (m *molded) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud
 	return m.Disks.EnsureImage(ctx, spec)
 }
 
-// Halves without any power.
+// These halves have no power.
 type (
 	plainDisks   struct{ cloud.Disks }
 	plainRecipes struct{ cloud.Recipes }
@@ -73,7 +73,8 @@ func TestALineIsAskedForOnce(t *testing.T) {
 	}
 }
 
-// What a version must be like is what the last look at the pool has shown; only a process that has not looked asks.
+// TestAVersionIsMoldedByItsPool: the last read of the pool sets the properties of the version. Only a process without a
+// read requests the pool.
 func TestAVersionIsMoldedByItsPool(t *testing.T) {
 	world, pool, recipes, disks, joined := halves(t)
 	world.AddInstance(pool, "a")
@@ -96,7 +97,7 @@ func TestAVersionIsMoldedByItsPool(t *testing.T) {
 	}
 }
 
-// Nobody deletes a version that the recipe names, however the two are written; the recipe is read with each deletion.
+// TestAVersionThatTheRecipeNamesStays, for any spelling. The recipe is read at each deletion.
 func TestAVersionThatTheRecipeNamesStays(t *testing.T) {
 	world, pool, recipes, _, joined := halves(t)
 	for _, version := range []string{"2026.03.01", "2026.03.02"} {
@@ -155,7 +156,7 @@ func TestBothHalvesAreAskedBefore(t *testing.T) {
 	}
 }
 
-// Of halves as of wholes, a power is there where somebody has it.
+// TestPowersOfHalves: a joined provider has a power if either half has the power.
 func TestPowersOfHalves(t *testing.T) {
 	world, pool, recipes, disks, whole := halves(t)
 	without := map[string]cloud.Provider{

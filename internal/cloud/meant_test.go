@@ -25,7 +25,7 @@ func TestMeant(t *testing.T) {
 		{"large", "/a/batch-large", ""},
 		{"pool1", "", "2 pools have pool1 in their names: give more of the name of k8s-pool1-24816321-vmss or k8s-pool11-24816321-vmss"},
 		{"k8s", "", "3 pools have k8s in their names"},
-		// A whole name is never taken for a part of a longer one, not even when it is two pools' name.
+		// A full name never matches as a part of a longer name, even if two pools have the name.
 		{"batch", "", "there are 2 pools with the name batch: name one by its ID, such as /a/batch"},
 		{"pol2", "", "no pool pol2 is known: did you mean k8s-pool2-24816321-vmss?"},
 		{"bach-large", "", "did you mean batch-large?"},
@@ -44,7 +44,7 @@ func TestMeant(t *testing.T) {
 	}
 }
 
-// mapped has an atlas with one pool more, and names pools by the end of their IDs.
+// mapped has an atlas with one more pool, and names pools by the end of their IDs.
 type mapped struct{ Provider }
 
 func (mapped) PoolName(id PoolID) string { return string(id)[strings.LastIndex(string(id), "/")+1:] }
@@ -55,12 +55,12 @@ func (mapped) ReadPool(text string) (PoolID, bool) {
 	return PoolID(text), strings.HasPrefix(text, "/whole/")
 }
 
-// unmapped names them, too, and has no atlas.
+// unmapped names pools as mapped does, and has no atlas.
 type unmapped struct{ Provider }
 
 func (unmapped) PoolName(id PoolID) string { return mapped{}.PoolName(id) }
 
-// A pool without nodes is found also where the provider that knows it stands behind others.
+// TestFindAsksTheAtlasBehindDecorators finds a pool without nodes, even if the provider is decorated.
 func TestFindAsksTheAtlasBehindDecorators(t *testing.T) {
 	for name, provider := range map[string]Provider{"itself": mapped{}, "decorated": through{mapped{}}, "twice": through{through{mapped{}}}} {
 		for text, want := range map[string]PoolID{"pool1": "/a/pool1", "empty": "/a/empty", "/whole/id": "/whole/id", "nothing": ""} {

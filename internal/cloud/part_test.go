@@ -15,7 +15,7 @@ func TestParts(t *testing.T) {
 		among       bool
 	}{
 		{data, "customData", "customData (on a node)", true},
-		{Part{Kind: "customData"}, "customData", "customData", true}, // whatever is known of it
+		{Part{Kind: "customData"}, "customData", "customData", true}, // for any known properties
 		{script, "extension vmssCSE", "extension vmssCSE", true},
 		{other, "extension billing", "extension billing", false},
 		{Part{Kind: "extension"}, "extension", "extension", false},

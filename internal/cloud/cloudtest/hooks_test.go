@@ -6,7 +6,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// hooks is a provider some of whose calls are replaced.
+// hooks is a provider with replaced calls.
 type hooks struct {
 	cloud.Provider
 	sameInstance   func(a, b cloud.InstanceID) bool
@@ -242,7 +242,7 @@ func (h hooks) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64)
 	return h.Provider.SetCapacity(ctx, id, from, to)
 }
 
-// one picks the hook if there is one.
+// one returns the hook if there is a hook.
 func one[A, R any](hook, real func(context.Context, A) (R, error)) func(context.Context, A) (R, error) {
 	if hook != nil {
 		return hook

@@ -16,10 +16,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// A suite is worth what it catches. Each mutant is a provider with one mistake; the suite, run in a process
-// of its own, must fail at the sentence that the mistake breaks.
+// Each mutant is a provider with one mistake. The suite, run in a separate process, must fail at the sentence that the
+// mistake breaks.
 
-// mutantEnv tells the process of its own which mutant to run the suite on.
+// mutantEnv names the mutant for the separate process.
 const mutantEnv = "KAMINO_CLOUDTEST_MUTANT"
 
 type mutant struct {
@@ -40,7 +40,7 @@ func TestSuiteCatchesMutants(t *testing.T) {
 	catches(t, "TestMutant", allMutants())
 }
 
-// TestRecipesSuiteCatchesMutants: the suite for Recipes alone catches each mistake of recipes that the whole one does.
+// TestRecipesSuiteCatchesMutants: the suite for Recipes alone catches the same mistakes of recipes as the full suite.
 func TestRecipesSuiteCatchesMutants(t *testing.T) {
 	if os.Getenv(mutantEnv) != "" {
 		t.Skip("this process runs one mutant")
@@ -54,7 +54,7 @@ func TestRecipesSuiteCatchesMutants(t *testing.T) {
 	catches(t, "TestRecipesMutant", theirs)
 }
 
-// catches runs the suite that a test runs on each of the mutants, and on none.
+// catches runs a suite on each mutant and on the provider without a mutant.
 func catches(t *testing.T, suite string, mutants []mutant) {
 	for _, m := range append(mutants, mutant{name: "none"}) {
 		t.Run(m.name, func(t *testing.T) {
@@ -80,7 +80,7 @@ func catches(t *testing.T, suite string, mutants []mutant) {
 	}
 }
 
-// TestMutant runs the suite on one mutant; alone, it runs nothing.
+// TestMutant runs the suite on one mutant. Without the variable, the test is skipped.
 func TestMutant(t *testing.T) {
 	mutate := mutation(t)
 	cloudtest.Run(t, func(*testing.T) cloudtest.Harness {
@@ -89,7 +89,7 @@ func TestMutant(t *testing.T) {
 	})
 }
 
-// mutation is what the mutant of this process does wrong.
+// mutation returns the mistake of this process's mutant.
 func mutation(t *testing.T) func(*memory.Cloud, *hooks) {
 	name := os.Getenv(mutantEnv)
 	if name == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
 )
 
-// TestPowersAreAll: a power says of itself that it is one, and then the decorators are asked about it.
+// TestPowersAreAll: the list of powers and the comments of package cloud agree, and the decorators support all powers.
 func TestPowersAreAll(t *testing.T) {
 	var said, listed []string
 	files, err := filepath.Glob("../*.go")

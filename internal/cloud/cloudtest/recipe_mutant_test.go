@@ -232,7 +232,7 @@ var recipeMutants = []mutant{
 	}},
 }
 
-// eachMember changes what is told of each node.
+// eachMember changes the membership of each node.
 func eachMember(change func(cloud.NodeValues, cloud.Membership) cloud.Membership) func(*memory.Cloud, *hooks) {
 	return func(c *memory.Cloud, h *hooks) {
 		h.poolsOf = func(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {

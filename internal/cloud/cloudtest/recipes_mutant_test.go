@@ -9,13 +9,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// notOfRecipes are mutants that make a mistake of the disks: what they tell of versions and instances.
+// notOfRecipes lists the mutants with mistakes of disks: versions and instances.
 var notOfRecipes = []string{
 	"publishing promotes", "nothing is refused", "a refusal without a message", "a start takes the hold away", "what is held stays", "its snapshots go with it",
 	"nobody knows what an instance was built from", "all instances claim to be of today's version", "a version that is gone is tried",
 }
 
-// half is the recipes of a provider some of whose calls are replaced.
+// half is the recipes of a provider with replaced calls.
 type half struct {
 	hooks
 	recipes cloud.Recipes
@@ -36,7 +36,7 @@ func (h half) RecipeChange(ctx context.Context, to cloud.Target, removeBootstrap
 	return h.hooks.RecipeChange(ctx, cloud.ImageRef{Pool: to.Pool, Version: to.Version}, removeBootstrap)
 }
 
-// TestRecipesMutant runs the suite for Recipes alone on one mutant; alone, it runs nothing.
+// TestRecipesMutant runs the suite for Recipes on one mutant. Without the variable, the test is skipped.
 func TestRecipesMutant(t *testing.T) {
 	mutate := mutation(t)
 	cloudtest.RunRecipes(t, func(t *testing.T) cloudtest.RecipesHarness {

@@ -43,7 +43,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// The disks need no recipes of their own, whatever built the instances.
+// TestDisksAlone: disks need no recipes, whatever built the instances.
 func TestDisksAlone(t *testing.T) {
 	for name, apart := range map[string]bool{"that know their pools": false, "that know no pools": true} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestDisksAlone(t *testing.T) {
 	}
 }
 
-// The recipes need no more of the disks than that somebody tells what there is.
+// TestRecipesAlone: recipes need from the disks only the lists of objects.
 func TestRecipesAlone(t *testing.T) {
 	for name, change := range map[string]func(*memory.Config, *memory.PoolSpec){
 		"pools of a cloud": func(c *memory.Config, _ *memory.PoolSpec) { c.MaxImages = 3 },

@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestRecipesElsewhere: what recipes of another implementation need of these disks.
+// TestRecipesElsewhere tests the calls that recipes of a different implementation make to these disks.
 func TestRecipesElsewhere(t *testing.T) {
 	clock := NewClock(time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC))
 	c := New(Config{Now: clock.Now, Latency: Latency{Image: time.Minute}})

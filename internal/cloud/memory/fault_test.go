@@ -50,7 +50,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// call makes every call that can be lost, once, whatever comes of it.
+// callAll makes every call that can be lost once, and ignores errors.
 func callAll(t *testing.T, p cloud.Provider, r *rig) {
 	ctx, ref := t.Context(), cloud.ImageRef{Pool: r.pool, Version: "2026.11.21"}
 	_, _ = p.Instance(ctx, r.a)

@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// TestHowMachinesJoin follows the machine of a trial, and a second one of its version, from the boot on.
+// TestHowMachinesJoin follows the machine of a trial, and a second machine of its version, from the boot on.
 func TestHowMachinesJoin(t *testing.T) {
 	const minute = time.Minute
 	type look struct {
@@ -56,7 +56,7 @@ func TestHowMachinesJoin(t *testing.T) {
 			for _, n := range r.Nodes() {
 				identities[n.MachineID]++
 			}
-			want := 4 // the pool's two, which are of another image, and the trials'
+			want := 4 // the pool has two nodes of a different image; the others are of trials
 			if test.how.Never {
 				want = 2
 			}
@@ -66,7 +66,7 @@ func TestHowMachinesJoin(t *testing.T) {
 			if len(identities) != want {
 				t.Errorf("the nodes have the identities %v", identities)
 			}
-			// One that was stopped is gone, and joins again with its next boot.
+			// A stopped machine leaves, and joins again with its next boot.
 			if test.how.Never || !r.StopByStranger(id) {
 				return
 			}

@@ -12,7 +12,7 @@ import (
 
 var start = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 
-// latency has another value for each kind of work, so that a mix-up shows.
+// latency has a different value for each kind of work, so that a wrong value shows.
 var latency = memory.Latency{
 	Stop: 20 * time.Second, GuestOff: 5 * time.Second, Start: 40 * time.Second,
 	Snapshot: time.Minute, Image: 10 * time.Minute, Delete: 30 * time.Second,
@@ -51,7 +51,7 @@ func newRig(t *testing.T, change ...func(*memory.Config, *memory.PoolSpec)) *rig
 	return r
 }
 
-// published takes instance a through a whole capture of the version, and leaves no snapshot.
+// published captures the version from instance a, and leaves no snapshot.
 func (r *rig) published(t *testing.T, version string) {
 	t.Helper()
 	ctx := t.Context()
@@ -134,7 +134,8 @@ func TestACaptureLeavesTheWorldAsItShould(t *testing.T) {
 	}
 }
 
-// TestADiskThatIsWrittenToWhileItIsCopied: only where the cloud settles at the request what a snapshot holds, the copy is what it was.
+// TestADiskThatIsWrittenToWhileItIsCopied: the copy has the old content only if the cloud fixes the snapshot at the
+// request.
 func TestADiskThatIsWrittenToWhileItIsCopied(t *testing.T) {
 	for _, instant := range []bool{false, true} {
 		r := newRig(t, func(c *memory.Config, _ *memory.PoolSpec) { c.Instant = instant })

@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// step is one thing that somebody does to the cloud. As data, the same steps can be taken twice.
+// step is one event of the cloud. Because a step is data, the same steps can run twice.
 type step struct {
 	Do       string
 	Instance int
@@ -42,7 +42,7 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 	}
 })
 
-// take takes a step and returns what the provider said.
+// take runs a step and returns the provider's error.
 func (r *rig) take(t *rapid.T, s step) error {
 	ctx := t.Context()
 	ids := r.InstanceIDs(r.pool)
@@ -91,7 +91,7 @@ func (r *rig) take(t *rapid.T, s step) error {
 
 func (r *rig) pool0() cloud.InstanceID { return cloud.InstanceID(r.pool) }
 
-// meddle is a step of anybody but the caller.
+// meddle runs a step of a foreign client.
 func (r *rig) meddle(s step, id cloud.InstanceID) {
 	switch s.Do {
 	case "generalize":
@@ -100,7 +100,7 @@ func (r *rig) meddle(s step, id cloud.InstanceID) {
 		r.GuestPowerOff(id)
 	case "reboot":
 		r.Reboot(id)
-	case "take one": // but not often: a pool that is empty has nothing more to tell
+	case "take one": // rarely, because an empty pool has few further cases
 		switch s.N {
 		case 0:
 			r.ScaleIn(r.pool)
@@ -118,7 +118,7 @@ func (r *rig) meddle(s step, id cloud.InstanceID) {
 	}
 }
 
-// configs are drawn, too: with and without time, quotas and zone-redundant storage.
+// drawRig draws the configuration, too: time, quotas and zone-redundant storage.
 func drawRig(t *testing.T, rt *rapid.T) func() *rig {
 	instant := rapid.IntRange(0, 4).Draw(rt, "instant") == 0
 	local := rapid.Bool().Draw(rt, "no zone storage")
@@ -175,7 +175,7 @@ func wrongInstances(w memory.World, told []heard) (wrong []string) {
 		if p, known := power[m.ID]; known && p != m.Power {
 			wrong = append(wrong, fmt.Sprintf("%s is %q, and %q was told", m.ID, m.Power, p))
 		}
-		// The rig's own two ran before it began to listen.
+		// The first two instances of the rig started before the rig recorded boots.
 		if m.Boots != boots[m.ID] && m.Boots != boots[m.ID]+1 {
 			wrong = append(wrong, fmt.Sprintf("%s booted %d times, and %d were told", m.ID, m.Boots, boots[m.ID]))
 		}
@@ -190,7 +190,7 @@ func wrongInstances(w memory.World, told []heard) (wrong []string) {
 	return wrong
 }
 
-// wrongSnapshots: one per name, and the same one until it is gone.
+// wrongSnapshots: each name has one snapshot, and the snapshot stays the same until the deletion.
 func wrongSnapshots(last, now memory.World) (wrong []string) {
 	seen := map[string]bool{}
 	for _, s := range now.Snapshots {
@@ -208,7 +208,7 @@ func wrongSnapshots(last, now memory.World) (wrong []string) {
 			was := old.State
 			old.State = s.State
 			if was == cloud.Pending {
-				old.Generalized = old.Generalized && s.Generalized // the disk may be written to while it is read
+				old.Generalized = old.Generalized && s.Generalized // a program can write to the disk during the copy
 			}
 			if diff := cmp.Diff(old, s); diff != "" {
 				wrong = append(wrong, fmt.Sprintf("snapshot %s changed: %s", s.Name, diff))
@@ -221,7 +221,7 @@ func wrongSnapshots(last, now memory.World) (wrong []string) {
 	return wrong
 }
 
-// wrongImages: one per version, and forward only.
+// wrongImages: each version exists once, and its state only advances.
 func wrongImages(last, now memory.World) (wrong []string) {
 	seen := map[string]bool{}
 	for _, v := range now.Images {
@@ -237,7 +237,7 @@ func wrongImages(last, now memory.World) (wrong []string) {
 		}
 		i := slices.IndexFunc(last.Images, func(old memory.ImageView) bool { return old.Version == v.Version })
 		if i < 0 || len(last.Effects) != len(now.Effects) {
-			continue // it may be another one of the same name
+			continue // a new image can have the same name
 		}
 		old := last.Images[i]
 		if v.Percent < old.Percent {
@@ -296,7 +296,7 @@ func TestHowOftenSomebodyLooksDoesNotMatter(t *testing.T) {
 	})
 }
 
-// lookAtAll makes every call that is a look; an error changes nothing either.
+// lookAtAll makes every read. A read that fails changes nothing, too.
 func (r *rig) lookAtAll(t *rapid.T) {
 	ctx, ref := t.Context(), cloud.ImageRef{Pool: r.pool, Version: "2026.10.01"}
 	_, _ = r.Pool(ctx, r.pool)

@@ -13,7 +13,7 @@ import (
 
 const tried = "2026.11.21"
 
-// trying is a cloud with a version to try, and the spec of a trial of it as things are.
+// trying returns a cloud with a version, and the spec of a trial for the current state.
 func trying(t *testing.T, inPool bool) (*rig, cloud.TrialSpec) {
 	t.Helper()
 	r := newRig(t)
@@ -67,7 +67,7 @@ func TestATrialApartLeavesThePoolAlone(t *testing.T) {
 
 func TestATrialInThePoolTakesWhatGrewWhileItWasOpen(t *testing.T) {
 	r, spec := trying(t, true)
-	// What the promotion removes a trial in the pool cannot.
+	// A trial in the pool cannot remove the bootstrap, as a promotion does.
 	spec.RemoveBootstrap = true
 	if _, err := r.EnsureTrial(t.Context(), spec); !cloud.Is(err, cloud.Refused) {
 		t.Errorf("in the pool with what the promotion removes: %v", err)
@@ -78,9 +78,9 @@ func TestATrialInThePoolTakesWhatGrewWhileItWasOpen(t *testing.T) {
 	if !trial.Open || trial.State != cloud.Pending || r.World().Pools[0].Recipe.Version != tried {
 		t.Fatalf("begun, it is %+v", trial)
 	}
-	must(t, r.SetCapacity(t.Context(), r.pool, 3, 4)) // an autoscaler, while it is open
+	must(t, r.SetCapacity(t.Context(), r.pool, 3, 4)) // an autoscaler, during the trial
 	must(t, r.CloseTrial(t.Context(), spec))
-	must(t, r.SetCapacity(t.Context(), r.pool, 4, 5)) // and once it is closed
+	must(t, r.SetCapacity(t.Context(), r.pool, 4, 5)) // an autoscaler, after the close
 	r.clock.Advance(latency.Start)
 	trial = r.trial(t, spec)
 	if trial.State != cloud.Complete || trial.Open || len(trial.Instances) != 2 || trial.Instances[1].BuiltFrom != tried {
@@ -101,7 +101,7 @@ func TestATrialInThePoolTakesWhatGrewWhileItWasOpen(t *testing.T) {
 	}
 }
 
-// The pool keeps what a person has promoted meanwhile: its instances are the pool's own from then on.
+// TestWhatIsPromotedMeanwhileStays: after a promotion during the trial, the trial's instances belong to the pool.
 func TestWhatIsPromotedMeanwhileStays(t *testing.T) {
 	r, spec := trying(t, true)
 	_, err := r.EnsureTrial(t.Context(), spec)
@@ -140,7 +140,7 @@ func TestATrialThatComesToNothing(t *testing.T) {
 				must(t, err)
 				r.clock.Advance(latency.Delete)
 			}
-			// One whose instance somebody takes away is not built again.
+			// A trial whose instance was removed is not built again.
 			_, err := r.EnsureTrial(t.Context(), spec)
 			must(t, err)
 			r.RemoveInstance(r.World().Trials[0].Instances[0])

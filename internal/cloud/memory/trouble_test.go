@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// stopped is instance a, generalized and off.
+// stopped generalizes and stops instance a.
 func (r *rig) stopped(t *testing.T) {
 	t.Helper()
 	if !r.MarkGeneralized(r.a) || !r.GuestPowerOff(r.a) {
@@ -71,7 +71,7 @@ func TestFailedVersionStaysUntilDeleted(t *testing.T) {
 func TestDeletingWhatIsUnderWayIsFinal(t *testing.T) {
 	for name, fail := range map[string]int{"it would succeed": 0, "it would fail": 1} {
 		t.Run(name, func(t *testing.T) {
-			// A deletion takes longer than all else, so that what was under way would end before it.
+			// A deletion takes longer than all other work, so that earlier work would end first.
 			r := newRig(t, func(c *memory.Config, _ *memory.PoolSpec) { c.Latency.Delete = time.Hour })
 			r.stopped(t)
 			ctx, ref := t.Context(), cloud.ImageRef{Pool: r.pool, Version: "2026.11.21"}
@@ -313,5 +313,5 @@ func TestMistakesOfATestPanic(t *testing.T) {
 			mistake()
 		})
 	}
-	r.Settle() // and the cloud is not locked for ever
+	r.Settle() // the lock of the cloud ends
 }
