@@ -320,7 +320,7 @@ func TestDeletedInFlight(t *testing.T) {
 		s := newStage(t).decide()
 		s.lose = func(n int, _ string) memory.Outcome {
 			if n == at {
-				s.must(s.clean.Delete(context.Background(), s.prototype()))
+				s.must(s.clean.Delete(t.Context(), s.prototype()))
 			}
 			return memory.Pass()
 		}

@@ -73,82 +73,121 @@ func (e *Engine) followUp(ctx context.Context, w *world, done plan.Decision) (wi
 
 // applyEffect makes the facts those that a new look would find after the action. known is false where only a look can tell.
 func applyEffect(ctx context.Context, e *Engine, w *world, done plan.Action) (known bool) {
-	f := &w.facts
-	switch done {
-	case plan.Reserve:
+	effect, found := effects[done]
+	return found && effect(ctx, e, w)
+}
+
+// effects are what the actions change, each as applyEffect does it.
+var effects = map[plan.Action]func(ctx context.Context, e *Engine, w *world) (known bool){
+	plan.Reserve: func(_ context.Context, _ *Engine, w *world) bool {
+		f := &w.facts
 		w.reservation = w.record.Reservation
 		f.Lock, f.Recorded, f.Noted, f.Restored = plan.Ours, true, true, false
 		f.Serves = true
-	case plan.DeletePod:
-		w.pod, f.Pod, f.PodKnown = nil, plan.NoPod, false
+		return true
+	},
+	plan.DeletePod: func(ctx context.Context, e *Engine, w *world) bool {
+		w.pod, w.facts.Pod, w.facts.PodKnown = nil, plan.NoPod, false
 		return e.lookKuredAgain(ctx, w) == nil
-	case plan.DeleteOrder:
-		w.order, f.Order = nil, false
-	case plan.Protect:
-		f.Protected = true
+	},
+	plan.DeleteOrder: func(_ context.Context, _ *Engine, w *world) bool {
+		w.order, w.facts.Order = nil, false
+		return true
+	},
+	plan.Protect: func(ctx context.Context, e *Engine, w *world) bool {
+		w.facts.Protected = true
 		return e.lookKuredAgain(ctx, w) == nil
-	case plan.Cordon:
+	},
+	plan.Cordon: func(ctx context.Context, e *Engine, w *world) bool {
+		f := &w.facts
 		f.Cordoned, f.Serves, f.Restored = true, w.reservation.Unschedulable, false
 		return drainOf(e).lookPods(ctx, w) == nil
-	case plan.Order:
+	},
+	plan.Order: func(_ context.Context, _ *Engine, w *world) bool {
+		f := &w.facts
 		f.Touched, f.Down, f.Drained, f.Order, f.Noted = true, true, true, true, false
-	case plan.Note:
-		f.Noted = true
-	case plan.Generalize:
-		if w.pod == nil {
-			return false // another driver has made it
-		}
-		f.Pod = plan.PodActive
-	case plan.Adopt:
-		f.PodKnown = true
-	case plan.Believe:
-		f.Reported, w.reported = false, nil
+		return true
+	},
+	plan.Note: func(_ context.Context, _ *Engine, w *world) bool {
+		w.facts.Noted = true
+		return true
+	},
+	plan.Generalize: func(_ context.Context, _ *Engine, w *world) bool {
+		w.facts.Pod = plan.PodActive
+		return w.pod != nil // else another driver has made it
+	},
+	plan.Adopt: func(_ context.Context, _ *Engine, w *world) bool {
+		w.facts.PodKnown = true
+		return true
+	},
+	plan.Believe: func(_ context.Context, e *Engine, w *world) bool {
+		w.facts.Reported, w.reported = false, nil
 		ordersOf(e).readProof(w)
-		return f.Proven // without a proof only a new look shows how the pod ended
-	case plan.Return:
+		return w.facts.Proven // without a proof only a new look shows how the pod ended
+	},
+	plan.Return: func(_ context.Context, _ *Engine, w *world) bool {
+		f := &w.facts
 		w.reservation = w.record.Reservation
 		f.Returning, f.Down = true, w.record.LeaveBoot() != ""
 		f.Noted = f.Lock != plan.Ours
 		f.Snapshot = plan.Complete // the way back does not depend on it
 		f.Rebooted = f.Rebooted && w.node != nil && w.node.Status.NodeInfo.BootID != w.record.LeaveBoot()
-	case plan.Unprotect:
-		f.ProtectionRestored = true
-	case plan.DeleteSnapshot:
-		f.Snapshot = plan.Deleting
-		// Recipe and lost trials are looked for only once the snapshot is on its way out.
-		return promotionOf(e).lookRecipe(ctx, w) == nil && trialsOf(e).lookLost(ctx, w) == nil
-	case plan.Release:
+		return true
+	},
+	plan.Unprotect: func(_ context.Context, _ *Engine, w *world) bool {
+		w.facts.ProtectionRestored = true
+		return true
+	},
+	plan.Release: func(_ context.Context, _ *Engine, w *world) bool {
+		f := &w.facts
 		f.Lock, f.Restored, f.Serves = plan.Unlocked, true, true
-	case plan.Forget:
+		return true
+	},
+	plan.Forget: func(ctx context.Context, e *Engine, w *world) bool {
+		f := &w.facts
 		if f.Failed || f.Deleting {
 			return false // what is left behind is looked for first
 		}
 		w.reservation, f.Recorded = nil, false
 		return artifactsOf(e).lookArtifacts(ctx, w) == nil
-	case plan.SaveRecipe:
-		f.Saved = true
-	case plan.Promote:
-		return promotionOf(e).lookRecipe(ctx, w) == nil
-	case plan.Retire:
-		f.Excess, w.retire = false, nil
-	case plan.ScaleOut:
-		f.Growing = false
-	case plan.BeginTrial:
-		if f.Trial != plan.NoTrial {
+	},
+	plan.DeleteSnapshot: func(ctx context.Context, e *Engine, w *world) bool {
+		w.facts.Snapshot = plan.Deleting // only then recipe and lost trials are read
+		return promotionOf(e).lookRecipe(ctx, w) == nil && trialsOf(e).lookLost(ctx, w) == nil
+	},
+	plan.BeginTrial: func(_ context.Context, _ *Engine, w *world) bool {
+		if w.facts.Trial != plan.NoTrial {
 			return false // the cloud was asked for the instance
 		}
-		f.Trial = plan.TrialDecided
-	case plan.PassTrial:
-		f.Tried = plan.VerdictPassed
+		w.facts.Trial = plan.TrialDecided
+		return true
+	},
+	plan.PassTrial: func(_ context.Context, e *Engine, w *world) bool {
+		w.facts.Tried = plan.VerdictPassed
 		w.image.Tags = maps.Clone(w.image.Tags)
 		w.image.Tags[cloud.TagTrial] = trial.Mark(trial.Passed, e.now())
-	case plan.EndTrial:
-		if f.Trial == plan.TrialEnding {
+		return true
+	},
+	plan.SaveRecipe: func(_ context.Context, _ *Engine, w *world) bool {
+		w.facts.Saved = true
+		return true
+	},
+	plan.Promote: func(ctx context.Context, e *Engine, w *world) bool {
+		return promotionOf(e).lookRecipe(ctx, w) == nil
+	},
+	plan.Retire: func(_ context.Context, _ *Engine, w *world) bool {
+		w.facts.Excess, w.retire = false, nil
+		return true
+	},
+	plan.ScaleOut: func(_ context.Context, _ *Engine, w *world) bool {
+		w.facts.Growing = false
+		return true
+	},
+	plan.EndTrial: func(_ context.Context, _ *Engine, w *world) bool {
+		if w.facts.Trial == plan.TrialEnding {
 			return false // the cloud was asked to remove the instance
 		}
-		f.Trial = plan.TrialEnding
-	default:
-		return false
-	}
-	return true
+		w.facts.Trial = plan.TrialEnding
+		return true
+	},
 }

@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -143,7 +142,7 @@ func TestTheProofIsTakenAway(t *testing.T) {
 					if !taken && strings.HasPrefix(what, effect) {
 						p := s.prototype()
 						change(p)
-						s.must(s.clean.Update(context.Background(), p))
+						s.must(s.clean.Update(t.Context(), p))
 						taken = true
 					}
 					return memory.Pass()

@@ -59,7 +59,7 @@ func report(w *world, d plan.Decision, now time.Time) {
 		s.Failure = failure(w, d)
 	}
 	enter(s, phaseOf(w, d), now)
-	s.Progress = cmp.Or(departureProgress(w, d), trialProgress(w, d), progress(w, d))
+	s.Progress = cmp.Or(departureProgress(w, d), trialProgress(w, d), progress(w, waitOf(d)))
 	reportDonor(w, now)
 	reportImage(w)
 	reportRecipe(w, d)
@@ -162,11 +162,16 @@ func enter(s *v1alpha1.PrototypeStatus, phase v1alpha1.Phase, now time.Time) {
 	}
 }
 
+// waitOf is the wait that an action begins, where a look at it has nothing else to say; else the decision itself.
+func waitOf(d plan.Decision) plan.Decision {
+	if wait, begins := lasting[d.Do]; begins && d.Do != plan.Evict {
+		return plan.Decision{Do: plan.Wait, Why: wait}
+	}
+	return d
+}
+
 // progress is a few words on what the step is at.
 func progress(w *world, d plan.Decision) string {
-	if wait, begins := lasting[d.Do]; begins && d.Do != plan.Evict {
-		d = plan.Decision{Do: plan.Wait, Why: wait} // the next look has nothing else to say
-	}
 	switch {
 	case d.Do == plan.Wait && d.Why == plan.ForImage:
 		return fmt.Sprintf("replicating %d%%", w.image.Percent)

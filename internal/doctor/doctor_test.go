@@ -216,7 +216,7 @@ func TestHeldNodesAndLeftovers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := (node.Reservations{Kube: kube, Namespace: "ours"}).Note(t.Context(), n, *r); err != nil {
+		if _, err := (node.Reservations{Kube: kube, Namespace: "ours"}).Note(t.Context(), n, *r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -415,7 +415,7 @@ func TestNoCaptureIsSaidToBeGoneUnseen(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := v1alpha1.Reservation{Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}}
-	if err := (node.Reservations{Kube: d.Kube, Namespace: "ours"}).Note(t.Context(), n, r); err != nil {
+	if _, err := (node.Reservations{Kube: d.Kube, Namespace: "ours"}).Note(t.Context(), n, r); err != nil {
 		t.Fatal(err)
 	}
 	d.Prototypes = func(context.Context) ([]v1alpha1.Prototype, error) {
