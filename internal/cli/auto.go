@@ -15,18 +15,17 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-const autoHelp = `Make one pass over the cluster's policies, for a Job or a CronJob: decide about every pool, capture what is to be
-captured, as many at once as the policies allow, wait until all of it has ended, and print what came of each pool.
-A pool is captured at most once in a run.
+const autoHelp = `Run all policies of the cluster once, for a Job or a CronJob. Kamino decides about every pool, starts the captures,
+waits until all captures have ended, and prints a result for each pool. A policy limits parallel captures. Kamino
+captures a pool at most once in a run.
 
-If a controller holds the Lease, it does the work and this command follows; if not, this command takes the Lease
-and does the work itself. Interrupting it loses nothing: the next run, or a controller, goes on.
+If a controller holds the Lease, the controller does the work and this command follows. If not, this command takes
+the Lease and does the work. Interrupting the command loses nothing: the next run, or a controller, continues.
 
-Exit codes: 0 all captures succeeded, or there was nothing to do; 2 wrong usage; 3 something is in the way of a
-pool or policy, each thing in a sentence; 4 a capture failed and its node was given back; 5 a credential or a
-permission; 6 the API server or the cloud can't be reached; 130 interrupted, or --timeout is over. With
---detailed-exitcode, 10 says that there was nothing to do, and 0 that a capture succeeded. Of several the
-first of 4, 5, 6 and 3 counts.`
+Exit codes: 0 all captures succeeded, or nothing to do; 2 wrong usage; 3 a pool or policy is refused, with the
+reason; 4 a capture failed and the node is back in service; 5 a credential or a permission; 6 the API server or the
+cloud is unreachable; 130 interrupted, or --timeout is over. With --detailed-exitcode, 10 means nothing to do,
+and 0 means that a capture succeeded. If several codes apply, the first of 4, 5, 6 and 3 is used.`
 
 const autoExample = `  kamino auto
   kamino auto --dry-run -o wide
@@ -44,17 +43,17 @@ type autoFlags struct {
 }
 
 func (a *autoFlags) bind(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&a.from.pools, "pool", nil, "`name` of a pool that an empty policy is made up for; may be given several times")
-	flags.IntVar(&a.most, "max-concurrent", 0, "how many nodes of the cluster may be out of service at once (default: as the policies say)")
-	flags.DurationVar(&a.timeout, "timeout", 0, "stop waiting after this time; captures can be gone on with (default: never)")
-	flags.BoolVar(&a.dryRun, "dry-run", false, "decide and report, and change nothing")
-	flags.BoolVar(&a.detailed, "detailed-exitcode", false, "exit with 10 if there was nothing to do")
+	flags.StringSliceVar(&a.from.pools, "pool", nil, "`name` of a pool to process with an empty policy; repeatable")
+	flags.IntVar(&a.most, "max-concurrent", 0, "how many nodes of the cluster may be out of service at once (default: the policies' limit)")
+	flags.DurationVar(&a.timeout, "timeout", 0, "stop waiting after this time; the next run continues the captures (default: never)")
+	flags.BoolVar(&a.dryRun, "dry-run", false, "print the decisions and change nothing")
+	flags.BoolVar(&a.detailed, "detailed-exitcode", false, "exit with 10 if there is nothing to do")
 }
 
 func newAutoCommand(f *Factory, o *Options) *cobra.Command {
 	var flags autoFlags
 	cmd := &cobra.Command{
-		Use: "auto", Short: "Capture what the policies want captured, once, and wait for it", Long: autoHelp, Example: autoExample,
+		Use: "auto", Short: "Run all policies once and wait for the captures", Long: autoHelp, Example: autoExample,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if flags.most < 0 {

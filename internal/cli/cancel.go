@@ -16,13 +16,13 @@ func newCancelCommand(f *Factory, o *Options) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "cancel PROTOTYPE",
-		Short: "Stop a capture: give its node back, and leave nothing behind",
-		Long: `Delete a Prototype whose capture has not ended, and follow until its node is back in service and nothing is
-left behind: no snapshot, no half-made image version, no lock. A version that was complete before stays, and it is
-said what can be done with it.
+		Short: "Stop a capture, return its node to service, and delete the leftovers",
+		Long: `Delete a Prototype whose capture has not ended. The command follows until the node is back in service and Kamino has
+deleted the snapshot, the incomplete image version and the lock. A complete version stays; the output shows how to
+promote or delete the version.
 
-Deleting the Prototype with kubectl does the same where a controller runs. This command does the work itself
-where none does. A Prototype that has ended is a record, and is left alone.`,
+If a controller runs, "kubectl delete prototype" has the same effect. Without a controller, this command does the
+work. A Prototype that has ended is a record: the command does not change the record.`,
 		Example: `  kamino cancel pool1-2026.03.09`,
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: completePrototypes(f, o),
 		RunE: inSession(f, o, func(ctx context.Context, s *session, args []string) error {

@@ -24,32 +24,32 @@ import (
 	"github.com/kamino-dev/kamino/internal/joining"
 )
 
-const captureHelp = `Capture the node's OS disk and make the pool's next nodes copies of it.
+const captureHelp = `Capture the OS disk of a node as a golden image. New nodes of the pool use the image.
 
-The command writes a Prototype, the record of the decision, and follows it until the pool's recipe points
-at the new version or the capture has failed. If a controller holds Kamino's Lease, it does the work; else
-this command does it, with the same engine and under the same Lease.
+The command creates a Prototype, the record of the capture. The command follows the Prototype until the pool's
+recipe points at the new version, or the capture has failed. If a controller holds Kamino's Lease, the controller
+does the work. If not, this command takes the Lease and does the work with the same engine.
 
-Interrupting the command loses nothing. The same command again, or a controller, goes on from where the
-capture is; "kamino cancel" stops it and gives the node back first, or removes it where it cannot return any more.
+Interrupting the command loses nothing: run the same command again, or let a controller continue. "kamino cancel"
+stops the capture and returns the node to service. A donor that cannot rejoin the cluster is removed instead.
 
 Exit codes: 0 done; 1 unexpected; 2 wrong usage; 3 refused, nothing was changed; 4 the capture failed and the
-node was given back; 5 a credential or a permission; 6 the API server or the cloud can't be reached;
+node is back in service; 5 a credential or a permission; 6 the API server or the cloud is unreachable;
 130 interrupted, or --timeout is over.`
 
-const captureExample = `  # What would be done, and what is in the way
+const captureExample = `  # Show the plan and all obstacles
   kamino capture worker-3 --dry-run
 
-  # Capture it and watch
+  # Capture the node and watch
   kamino capture worker-3
 
-  # In a script: leave at once, the controller does the work
+  # In a script: return at once, the controller does the work
   kamino capture worker-3 --wait=false -o name
 
-  # A pool's first capture: keep what its nodes were bootstrapped with
+  # First capture of a pool: keep the bootstrap script
   kamino capture worker-3 --custom-data cloud-init.yaml
 
-  # Grow the pool by two copies afterwards, and keep five versions
+  # Grow the pool by two new nodes afterwards, and keep five versions
   kamino capture worker-3 --new-nodes 2 --keep 5`
 
 // captureFlags are what a person says about one capture.
@@ -76,39 +76,39 @@ type captureFlags struct {
 
 func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	s := &c.settings
-	flags.StringVar(&c.version, "version", "", "name of the version: a day as YYYY.MM.DD, with two more digits for a further one of the day, as YYYY.MM.DD02 (default: today in UTC)")
-	flags.StringVar((*string)(&s.Donor.Afterwards), "afterwards", "", "what becomes of the node once its disk was copied: Return or Remove (default: by the profile)")
-	flags.BoolVar(&c.growFirst, "grow-first", true, "where the node is removed, have the pool grow by one and the new node be Ready before it is taken")
-	flags.DurationVar(&c.gracePeriod, "grace-period", 0, "time that every pod gets to end (default: each pod's own)")
-	flags.DurationVar(&s.Drain.Timeout.Duration, "drain-timeout", 15*time.Minute, "time after which a drain that is not done fails the capture")
-	flags.BoolVar(&s.Drain.Force, "force", false, "also evict pods that nothing makes again, and delete against their budgets what is left at --drain-timeout")
-	flags.BoolVar(&s.Drain.Disrupt, "disrupt", false, "take the node, and evict pods, although they ask not to be disrupted by an annotation of Karpenter's or the cluster autoscaler's")
-	flags.StringVar(&c.maxUnavailable, "max-unavailable", v1alpha1.DefaultMaxUnavailable, "how many of the pool's nodes may be not Ready or cordoned, this one included: a number or a share")
-	flags.DurationVar(&s.OutOfService.Deadline.Duration, "deadline", 30*time.Minute, "longest time that the node may be out of service without a snapshot")
-	flags.DurationVar(&s.OutOfService.ReadyTimeout.Duration, "ready-timeout", 15*time.Minute, "time past --deadline that the started node may take to be Ready, before it is given back as it is; of a node that does not return, time that the one in its place may take")
-	flags.StringVar((*string)(&s.Generalize.Profile), "profile", "", "how the cluster's nodes get their credentials: static, eks or bootstrap (default: found by how the node joined)")
-	flags.StringVar((*string)(&s.Generalize.UnknownFiles), "unknown-files", "", "what to do about files that neither a package nor an image nor the base system brought: Allow or Refuse (default Allow)")
-	flags.StringVar(&s.Generalize.Rules, "rules", "", "ConfigMap in the namespace of the pod that generalizes the disk, with rules, agents and exemptions of your own")
+	flags.StringVar(&c.version, "version", "", "version name: a day as YYYY.MM.DD; add two digits for another version of the day, as YYYY.MM.DD02 (default: today in UTC)")
+	flags.StringVar((*string)(&s.Donor.Afterwards), "afterwards", "", "what happens to the donor after the copy: Return or Remove (default: by the profile)")
+	flags.BoolVar(&c.growFirst, "grow-first", true, "surge: if the donor will be removed, first add a node and wait until the node is Ready")
+	flags.DurationVar(&c.gracePeriod, "grace-period", 0, "termination grace period for every pod (default: the pod's own)")
+	flags.DurationVar(&s.Drain.Timeout.Duration, "drain-timeout", 15*time.Minute, "the capture fails if the drain takes longer")
+	flags.BoolVar(&s.Drain.Force, "force", false, "also evict pods without a controller; after --drain-timeout, delete remaining pods despite their disruption budgets")
+	flags.BoolVar(&s.Drain.Disrupt, "disrupt", false, "capture the node and evict pods despite the do-not-disrupt annotations of Karpenter and the cluster autoscaler")
+	flags.StringVar(&c.maxUnavailable, "max-unavailable", v1alpha1.DefaultMaxUnavailable, "how many nodes of the pool may be not Ready or cordoned, donor included: a number or a percentage")
+	flags.DurationVar(&s.OutOfService.Deadline.Duration, "deadline", 30*time.Minute, "longest time that the donor may be out of service without a snapshot")
+	flags.DurationVar(&s.OutOfService.ReadyTimeout.Duration, "ready-timeout", 15*time.Minute, "how long after --deadline a restarted donor may take to become Ready; for a removed donor: how long its replacement may take")
+	flags.StringVar((*string)(&s.Generalize.Profile), "profile", "", "how nodes get their credentials: static, eks or bootstrap (default: detected from the way the node joined)")
+	flags.StringVar((*string)(&s.Generalize.UnknownFiles), "unknown-files", "", "action for files that no package, no image and no base system installed: Allow or Refuse (default Allow)")
+	flags.StringVar(&s.Generalize.Rules, "rules", "", "ConfigMap with your own rules, agents and exemptions, in the namespace of the generalize pods")
 	flags.StringVar(&s.Generalize.Image, "image", "", "image of the pod that generalizes the disk (default: Kamino's own)")
-	flags.Int32Var(&c.replicas, "replicas", 0, "on Azure, replicas of the image version in the pool's region (default: by the pool's maximum size)")
-	flags.Int32Var(&c.volumeRate, "volume-initialization-rate", 0, "on AWS, how fast root volumes of the version's nodes are read from their snapshot, in MiB/s (default: as the launch template has it)")
-	flags.Int32Var(&s.Keep, "keep", 3, "how many versions of the pool are kept, at least 2")
-	flags.Int32Var(&s.Recipe.NewNodes, "new-nodes", 0, "by how many nodes the pool grows afterwards")
-	flags.DurationVar(&c.newNodesTimeout, "new-nodes-timeout", 20*time.Minute, "how long the nodes of --new-nodes may take to be Ready; exit code 4 if they do not")
-	flags.StringVar((*string)(&s.Trial.Mode), "trial", "", "where a trial node is built from the version before the pool uses it: Apart, InPool or Off (default: by what the pool allows)")
+	flags.Int32Var(&c.replicas, "replicas", 0, "on Azure: replicas of the image version in the pool's region (default: by the pool's maximum size)")
+	flags.Int32Var(&c.volumeRate, "volume-initialization-rate", 0, "on AWS: rate in MiB/s at which EBS loads the root volumes of new nodes from the snapshot (default: the launch template's)")
+	flags.Int32Var(&s.Keep, "keep", 3, "how many versions of the pool to keep, at least 2")
+	flags.Int32Var(&s.Recipe.NewNodes, "new-nodes", 0, "how many nodes to add to the pool afterwards")
+	flags.DurationVar(&c.newNodesTimeout, "new-nodes-timeout", 20*time.Minute, "how long the nodes of --new-nodes may take to become Ready; exit code 4 after that")
+	flags.StringVar((*string)(&s.Trial.Mode), "trial", "", "where a trial node boots from the new version before the pool uses the version: Apart, InPool or Off (default: by the pool)")
 	flags.DurationVar(&c.soak, "soak", v1alpha1.DefaultSoak, "how long the trial node must stay Ready")
-	flags.DurationVar(&s.Trial.Timeout.Duration, "trial-timeout", v1alpha1.DefaultTrialTimeout, "how long the trial may take, with attempts that could not tell")
-	flags.StringSliceVar(&s.Trial.IgnoreDaemonSets, "trial-ignore-daemonset", nil, "DaemonSet, as NAMESPACE/NAME, that need not be Ready on the trial node; may be repeated")
-	flags.StringVar(&s.Trial.Job, "trial-job", "", "ConfigMap in the namespace of the generalize pods whose job.yaml is a Job that must succeed on the trial node")
-	flags.StringVar(&s.Trial.Outside, "trial-outside", "", "name outside the cluster, such as example.com, that pods on the trial node must find (default: none is looked for)")
-	flags.StringVar((*string)(&s.Promotion.Mode), "promotion", string(v1alpha1.PromotionAutomatic), "who points the pool at the version: Automatic, or Manual to wait for kamino promote")
-	flags.DurationVar(&s.Promotion.Timeout.Duration, "promotion-timeout", v1alpha1.DefaultPromotionTimeout, "how long a version waits to be promoted by a person")
-	flags.BoolVar(&c.wait, "wait", true, "follow the capture until it has ended")
-	flags.BoolVar(&c.dryRun, "dry-run", false, "say what would be done and what is in the way, and change nothing")
-	flags.StringVar(&c.customDataFile, "custom-data", "", "`file` that the pool's customData was made from, or - for standard input: a copy is kept with what the recipe loses, for kamino restore")
-	flags.StringVar(&c.customDataFrom, "custom-data-from", "", "Secret in Kamino's namespace, as NAME or NAME/KEY, with a copy of the pool's customData, which is kept with what the recipe loses (key customData if none is named)")
-	flags.BoolVarP(&c.yes, "yes", "y", false, "ask nothing: before a pool's first version, a terminal is asked whether to go on without a way back")
-	flags.DurationVar(&c.timeout, "timeout", 0, "stop after this time; a capture that was begun goes on (default: never)")
+	flags.DurationVar(&s.Trial.Timeout.Duration, "trial-timeout", v1alpha1.DefaultTrialTimeout, "how long the trial may take, including inconclusive attempts")
+	flags.StringSliceVar(&s.Trial.IgnoreDaemonSets, "trial-ignore-daemonset", nil, "DaemonSet as NAMESPACE/NAME that need not be Ready on the trial node; repeatable")
+	flags.StringVar(&s.Trial.Job, "trial-job", "", "ConfigMap in the namespace of the generalize pods; the Job in its key job.yaml must succeed on the trial node")
+	flags.StringVar(&s.Trial.Outside, "trial-outside", "", "DNS name outside the cluster, such as example.com, that pods on the trial node must resolve (default: none)")
+	flags.StringVar((*string)(&s.Promotion.Mode), "promotion", string(v1alpha1.PromotionAutomatic), "Automatic, or Manual to wait for kamino promote")
+	flags.DurationVar(&s.Promotion.Timeout.Duration, "promotion-timeout", v1alpha1.DefaultPromotionTimeout, "how long a version waits for kamino promote")
+	flags.BoolVar(&c.wait, "wait", true, "wait until the capture has ended")
+	flags.BoolVar(&c.dryRun, "dry-run", false, "print the plan and all obstacles, and change nothing")
+	flags.StringVar(&c.customDataFile, "custom-data", "", "`file` with the original customData of the pool, or - for standard input; Kamino keeps a copy for kamino restore")
+	flags.StringVar(&c.customDataFrom, "custom-data-from", "", "Secret in Kamino's namespace as NAME or NAME/KEY with the original customData; Kamino keeps a copy for kamino restore (default key: customData)")
+	flags.BoolVarP(&c.yes, "yes", "y", false, "skip the confirmation that a terminal asks for before a pool's first capture and before a donor is removed")
+	flags.DurationVar(&c.timeout, "timeout", 0, "stop after this time; a capture that has begun continues (default: never)")
 }
 
 // complete reads what has no zero value that means "not said".
@@ -145,7 +145,7 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 	var flags captureFlags
 	cmd := &cobra.Command{
 		Use:               "capture NODE",
-		Short:             "Capture a node, so that the pool's next nodes are copies of it",
+		Short:             "Capture a node as the golden image for new nodes of its pool",
 		Long:              captureHelp,
 		Example:           captureExample,
 		Args:              cobra.ExactArgs(1),
@@ -183,7 +183,7 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 	completeProfiles(cmd)
 	_ = cmd.MarkFlagFilename("custom-data")
 	cmd.Flags().IntVar(&o.MaxConcurrent, "max-concurrent", 1,
-		"how many nodes of the cluster may be out of service at once, each of another pool, if this command does the work")
+		"how many nodes of the cluster may be out of service at once, at most one per pool, if this command does the work")
 	return cmd
 }
 

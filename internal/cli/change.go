@@ -20,7 +20,7 @@ type changeFlags struct {
 }
 
 func (c *changeFlags) bind(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "say what would be done and what is in the way, and change nothing")
+	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "print the plan and all obstacles, and change nothing")
 	bindOutput(cmd, &c.format, print.JSON, print.YAML)
 }
 

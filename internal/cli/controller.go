@@ -15,10 +15,10 @@ func newControllerCommand(f *Factory, o *Options) *cobra.Command {
 	maxConcurrent := 1
 	cmd := &cobra.Command{
 		Use:   "controller",
-		Short: "Run the controller, which follows every policy and carries out every Prototype of the cluster",
-		Long: `Decide as every PrototypePolicy of the cluster says, and carry out every Prototype, until interrupted. Several
-may run: the one that holds the Lease works, and the others wait for it. The Lease is also what "kamino capture"
-goes by, which leaves the work to a controller where there is one.`,
+		Short: "Run the controller, which executes all policies and Prototypes of the cluster",
+		Long: `Execute every PrototypePolicy and every Prototype of the cluster until interrupted. You can run several replicas: the
+holder of the Lease works, and the other replicas wait. "kamino capture" checks the same Lease and leaves the work
+to a running controller.`,
 		Example: `  kamino controller --cloud-config /etc/kubernetes/` + registry.All()[0].ConfigFile + `
   kamino controller --metrics-bind-address :8080 --log-format json`,
 		Args: cobra.NoArgs,
@@ -42,10 +42,10 @@ goes by, which leaves the work to a controller where there is one.`,
 			return controller.Run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&controller.Health, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 for none")
-	cmd.Flags().StringVar(&controller.Metrics, "metrics-bind-address", "0", "`address` of /metrics; 0 for none")
-	cmd.Flags().StringVar(&controller.Pprof, "pprof-bind-address", "0", "`address` of /debug/pprof, which tells whoever asks what the process does; 0 for none")
-	cmd.Flags().IntVar(&maxConcurrent, "max-concurrent", 1, "how many nodes of the cluster may be out of service at once, each of another pool, where no policy allows more")
-	cmd.Flags().StringVar(&o.Image, "image", defaultImage(f.Getenv), "image of the pod that generalizes a disk, where a Prototype names none")
+	cmd.Flags().StringVar(&controller.Health, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 to disable")
+	cmd.Flags().StringVar(&controller.Metrics, "metrics-bind-address", "0", "`address` of /metrics; 0 to disable")
+	cmd.Flags().StringVar(&controller.Pprof, "pprof-bind-address", "0", "`address` of /debug/pprof, which has no authentication and exposes internals of the process; 0 to disable")
+	cmd.Flags().IntVar(&maxConcurrent, "max-concurrent", 1, "how many nodes of the cluster may be out of service at once, at most one per pool, if no policy allows more")
+	cmd.Flags().StringVar(&o.Image, "image", defaultImage(f.Getenv), "image of the pod that generalizes a disk, if the Prototype names none")
 	return cmd
 }

@@ -13,10 +13,10 @@ func newCRDsCommand(f *Factory, o *Options) *cobra.Command {
 	var apply bool
 	cmd := &cobra.Command{
 		Use:   "crds",
-		Short: "Print the definitions of Kamino's kinds as YAML, or write them into the cluster",
-		Long: `Print the definitions of Kamino's kinds. With --apply they are written into the cluster in place of those of
-another version, and served when the command ends. Objects of the kinds are not touched. That is what the Helm
-chart does before an upgrade, since Helm itself never changes a definition.`,
+		Short: "Print Kamino's CustomResourceDefinitions as YAML, or apply them",
+		Long: `Print Kamino's CustomResourceDefinitions. With --apply, the command writes the definitions into the cluster, replaces
+older versions, and waits until the API server serves the kinds. Existing objects do not change. The Helm chart
+runs this command before an upgrade, because Helm never updates definitions.`,
 		Example: `  kamino crds | kubectl apply --server-side -f -
   kamino crds --apply`,
 		Args: cobra.NoArgs,
@@ -34,6 +34,6 @@ chart does before an upgrade, since Helm itself never changes a definition.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&apply, "apply", false, "write them into the cluster")
+	cmd.Flags().BoolVar(&apply, "apply", false, "apply the definitions to the cluster")
 	return cmd
 }

@@ -16,13 +16,13 @@ func newDescribeCommand(f *Factory, o *Options) *cobra.Command {
 	var format print.Format
 	cmd := &cobra.Command{
 		Use:   "describe PROTOTYPE",
-		Short: "Show one capture: its steps, what was verified, its image, and why it failed",
-		Long: `Show everything that the cluster knows of one capture, running or ended: its donor, each step with its times,
-what was removed from the disk and looked for before it was copied, the image version, what the promotion
-changed in the pool's recipe, and if it failed, why and what to do.
+		Short: "Show one capture: steps, verification, image, and the reason of a failure",
+		Long: `Show the record of a capture, running or ended: the donor, the time of each step, the image version, and the changes to
+the pool's recipe. The output includes the files that were removed from the disk, and the verification before the copy.
+For a failed capture, the output also shows the reason and the remedy.
 
-The cloud is not asked, so no credential for it is needed. "kamino status" and "kamino history" tell of a
-pool's other versions.`,
+The command does not call the cloud and needs no cloud credential. "kamino status" and "kamino history" show the
+other versions of a pool.`,
 		Example: `  kamino describe pool1-2026.03.09
   kamino describe pool1-2026.03.09 -o json | jq .proof`,
 		Args:              cobra.ExactArgs(1),
@@ -44,7 +44,7 @@ func describe(ctx context.Context, f *Factory, cluster *cluster.Connection, argu
 	name := argument[strings.LastIndex(argument, "/")+1:]
 	p := drive.Named(all, name)
 	if p == nil {
-		return refusedf("there is no Prototype %s: `kubectl get prototypes` lists them", name)
+		return refusedf("Prototype %s not found: run `kubectl get prototypes` to list Prototypes", name)
 	}
 	d := print.Description{Prototype: print.Presentable(p)}
 	if d.Proof, err = v1alpha1.ProofOf(p); err != nil {

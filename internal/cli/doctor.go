@@ -18,17 +18,16 @@ func newDoctorCommand(f *Factory, o *Options) *cobra.Command {
 	var format print.Format
 	cmd := &cobra.Command{
 		Use:   "doctor [POOL]",
-		Short: "Look for everything that would keep Kamino from working here, and say what to do",
-		Long: `Look at the cluster and its pools, before anything is installed or after, and change nothing: the clocks, what is
-installed, what this user may do in the cluster, who drives captures, which pools there are, which nodes are held by
-nobody who gives them back and what captures have left, the credential for the cloud and each of its permissions, whether each pool can be captured, its versions, and whether its nodes say
-when they were patched.
+		Short: "Check cluster, permissions and pools, and say how to fix problems",
+		Long: `Check the cluster and the pools before or after installation. The command changes nothing. The checks: clocks; installed
+definitions; your permissions in the cluster; the controller; the pools; nodes that stay cordoned after a lost capture;
+leftovers of captures; the cloud credential and permissions; whether Kamino can capture each pool; image versions; and
+whether nodes report their last patch.
 
-Each finding is ok, warn or fail, and says what to do. The exit code is 0 if nothing fails, and 3 if something would
-be refused.`,
+Each finding is ok, warn or fail, and has a remedy. The exit code is 0 if no check fails, and 3 if a check fails.`,
 		Example: `  kamino doctor
 
-  # What the controller's service account may do
+  # Check the permissions of the controller's service account
   kamino doctor --as system:serviceaccount:kamino-system:kamino
 
   kamino doctor pool1 -o json | jq '.findings[] | select(.level == "fail")'`,
@@ -77,7 +76,7 @@ func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options
 		return err
 	}
 	if report.Failures > 0 {
-		return &ending{ExitRefused, errors.New("something would be refused: see what fails above; nothing was changed")}
+		return &ending{ExitRefused, errors.New("some checks failed: see the findings above; nothing was changed")}
 	}
 	return nil
 }

@@ -35,24 +35,24 @@ func newGeneralizeCommand(f *Factory) *cobra.Command {
 	var g generalizeFlags
 	cmd := &cobra.Command{
 		Use:   "generalize --root DIR",
-		Short: "Remove from a disk what must differ between machines",
-		Long: `Remove from a directory tree (a mounted copy of a disk, or the root of a host) what must differ between
-machines, by the rules of a profile, and look again whether every rule is met. The manifest of what was
-found and done is left in the tree as ` + generalize.ManifestPath + `.
+		Short: "Remove machine identity and secrets from a disk",
+		Long: `Remove machine identity and secrets from a directory tree, by the rules of a profile. The tree is a mounted copy of a
+disk, or the root of a host. Afterwards the command tests every rule again. A manifest of all findings and changes
+stays in the tree as ` + generalize.ManifestPath + `.
 
-With --live it works on the running host that it is started on by a capture: it stops what would write
-again, reports the proof on its order, and powers the host off. Do not use --live by hand.
+With --live, the command generalizes the running host. The command stops services that would write again, reports the
+proof on the Order, and powers the host off. Only captures use --live. Do not use --live manually.
 
-With --look it says whether the running host that it is started on could be generalized, as far as that can be told
-while it works, and changes nothing. A capture does that before it takes a node out of service.`,
-		Example: `  # What would be removed, and why
+With --look, the command reports whether the running host can be generalized, and changes nothing. A capture does
+this check before the drain.`,
+		Example: `  # Show the rules of a profile, with reasons
   kamino generalize --list --profile static
 
-  # Look at a mounted copy of a disk, then do it
+  # Check a mounted copy of a disk, then generalize the copy
   kamino generalize --root /mnt/disk --dry-run
   kamino generalize --root /mnt/disk
 
-  # The same with rules of your own
+  # The same with your own rules
   kamino generalize --root /mnt/disk --profile-file our-agents.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,26 +64,26 @@ while it works, and changes nothing. A capture does that before it takes a node 
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&g.root, "root", "", "directory that holds the machine's root")
-	flags.StringVar((*string)(&g.rules.Profile), "profile", "", fmt.Sprintf("which rules: one of %v (default: the one that the disk is for)", v1alpha1.Profiles()))
-	flags.StringVar(&g.rules.File, "profile-file", "", "file, or directory of *.yaml, with rules, agents and exemptions of your own")
-	flags.StringVar(&g.rules.Digest, "rules-digest", "", "refuse other rules of your own than those with this digest, as sha256:HEX of all files one after the other")
-	flags.BoolVar(&g.list, "list", false, "print the rules of the profile and do nothing")
-	flags.BoolVar(&g.dryRun, "dry-run", false, "say what would be done, and change nothing")
-	flags.StringSliceVar(&g.allow, "allow", nil, "rules that may be broken, by name (those that the list calls allowable)")
-	flags.StringVar(&g.unknownFiles, "unknown-files", string(v1alpha1.UnknownFilesAllow), "what to do about files that neither a package nor an image nor the base system brought: Allow or Refuse")
-	flags.StringVar(&g.manifest, "manifest", "", "write the manifest to this file as well")
-	flags.BoolVar(&g.confirmRoot, "confirm-root", false, "work on / of the machine that this runs on, which loses its identity")
+	flags.StringVar(&g.root, "root", "", "root directory of the machine")
+	flags.StringVar((*string)(&g.rules.Profile), "profile", "", fmt.Sprintf("profile of the rules: one of %v (default: detected from the disk)", v1alpha1.Profiles()))
+	flags.StringVar(&g.rules.File, "profile-file", "", "file, or directory of *.yaml, with your own rules, agents and exemptions")
+	flags.StringVar(&g.rules.Digest, "rules-digest", "", "refuse your own rules unless sha256:HEX of all files, concatenated, matches")
+	flags.BoolVar(&g.list, "list", false, "print the rules of the profile and exit")
+	flags.BoolVar(&g.dryRun, "dry-run", false, "print all changes, and change nothing")
+	flags.StringSliceVar(&g.allow, "allow", nil, "names of rules that the disk may break (only rules that --list shows as allowable)")
+	flags.StringVar(&g.unknownFiles, "unknown-files", string(v1alpha1.UnknownFilesAllow), "action for files that no package, no image and no base system installed: Allow or Refuse")
+	flags.StringVar(&g.manifest, "manifest", "", "also write the manifest to this file")
+	flags.BoolVar(&g.confirmRoot, "confirm-root", false, "generalize / of this machine; the machine loses its identity")
 	bindOutput(cmd, &g.format, print.Table, print.JSON, print.YAML)
 	completeProfiles(cmd)
-	flags.BoolVar(&g.live, "live", false, "the root is that of the running host: stop its services, report, power it off")
-	flags.BoolVar(&g.look, "look", false, "the root is that of the running host: say whether it could be generalized, and change nothing")
-	flags.StringVar(&g.prototype, "prototype", "", "with --live: the Prototype that the run is for")
-	flags.StringVar(&g.uid, "uid", "", "with --live: the UID of the Prototype")
-	flags.StringVar(&g.bootID, "boot-id", "", "with --live: the only boot of the host that the run is meant for")
-	flags.StringVar(&g.order.Name, "order", "", "with --live: the Order that the run carries out, as NAMESPACE/NAME")
-	flags.StringVar(&g.order.UID, "order-uid", "", "with --live: the UID of the Order")
-	flags.StringVar(&g.order.Files.Key, "key-file", "", "with --live: file with the key that the report is signed with")
+	flags.BoolVar(&g.live, "live", false, "root is the running host: stop services, report, power off")
+	flags.BoolVar(&g.look, "look", false, "root is the running host: report whether the host can be generalized, and change nothing")
+	flags.StringVar(&g.prototype, "prototype", "", "with --live: name of the Prototype")
+	flags.StringVar(&g.uid, "uid", "", "with --live: UID of the Prototype")
+	flags.StringVar(&g.bootID, "boot-id", "", "with --live: boot ID that the host must have")
+	flags.StringVar(&g.order.Name, "order", "", "with --live: the Order as NAMESPACE/NAME")
+	flags.StringVar(&g.order.UID, "order-uid", "", "with --live: UID of the Order")
+	flags.StringVar(&g.order.Files.Key, "key-file", "", "with --live: file with the key that signs the report")
 	flags.StringVar(&g.order.Files.PodUID, "pod-uid-file", "", "with --live: file with the UID of the pod")
 	flags.StringVar(&g.order.Access.TokenFile, "token-file", "", "with --live: file with the token for the API server")
 	flags.StringVar(&g.order.Access.CAFile, "ca-file", "", "with --live: file with the certificates of the API server")
@@ -151,15 +151,15 @@ func (g *generalizeFlags) check() error {
 	order := []string{g.prototype, g.uid, g.bootID, o.Name, o.UID, o.Files.Key, o.Files.PodUID, o.Access.TokenFile, o.Access.CAFile}
 	switch {
 	case g.root == "":
-		return usagef("--root must name the directory that holds the machine's root")
+		return usagef("--root must name the root directory of a machine")
 	case !limit.KnownUnknownFiles(v1alpha1.UnknownFiles(g.unknownFiles)):
 		return usagef("--unknown-files must be Allow or Refuse, not %q", g.unknownFiles)
 	case g.live && (g.dryRun || g.manifest != "" || g.format != ""):
-		return usagef("--live goes with none of --dry-run, --manifest and --output")
+		return usagef("--live excludes --dry-run, --manifest and --output")
 	case g.look && (g.live || g.dryRun || g.manifest != "" || g.format != ""):
-		return usagef("--look goes with none of --live, --dry-run, --manifest and --output")
+		return usagef("--look excludes --live, --dry-run, --manifest and --output")
 	case g.live && slices.Contains(order, ""):
-		return usagef("--live needs --prototype, --uid, --boot-id, --order, --order-uid, --key-file, --pod-uid-file, --token-file and --ca-file; captures give them")
+		return usagef("--live needs --prototype, --uid, --boot-id, --order, --order-uid, --key-file, --pod-uid-file, --token-file and --ca-file; captures set these flags")
 	}
 	return nil
 }

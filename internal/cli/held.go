@@ -14,12 +14,16 @@ func newHeldCommand(f *Factory, o *Options) *cobra.Command {
 	var format print.Format
 	cmd := &cobra.Command{
 		Use:   "held",
-		Short: "Show every node that is held: by whom, since when, and whether that holder gives it back",
-		Long: `Show every node that is held, with its holder: a capture, a replacement of nodes, or a capture that is gone, and
-the snapshots, pods and orders that captures have left which are gone. "kamino return NODE" gives a node back that
-nobody else gives back, and "kamino return --leftovers" removes the rest; a controller does both by itself where the
-capture is gone. A reservation that no Lease in Kamino's namespace confirms is called so: anyone who may annotate Nodes
-can have written it, and nothing is done to the node. A node without a reservation is told of where it is cordoned and protected just as a hold does it.`,
+		Short: "Show reserved nodes: holder, since when, and whether the holder will release the node",
+		Long: `Show every node that Kamino has reserved, with the holder: a running capture, a node replacement, or a capture that
+no longer exists. The command also shows leftovers of captures that no longer exist: snapshots, pods and Orders.
+
+If a capture no longer exists, the controller releases the node and deletes the leftovers automatically. Without a
+controller, run "kamino return NODE" and "kamino return --leftovers".
+
+A Lease in Kamino's namespace confirms each reservation. A reservation without a Lease is marked as unconfirmed,
+because any user who may annotate Nodes can forge the annotation. Kamino does nothing to an unconfirmed node. The
+command also shows nodes that are cordoned and protected like a reserved node, but have no reservation.`,
 		Example: `  kamino held
   kamino held -o json | jq -r '.nodes[] | select(.state != "capture") | .node'`,
 		Args: cobra.NoArgs,
@@ -57,21 +61,22 @@ func newReturnCommand(f *Factory, o *Options) *cobra.Command {
 	var flags returnFlags
 	cmd := &cobra.Command{
 		Use:   "return NODE | --leftovers",
-		Short: "Give a node back that is held by nobody who would: start it, uncordon it, and leave nothing behind",
-		Long: `Give a node back whose holder is gone, with everything: its instance is started if it is off, and booted once more if
-its disk was ordered generalized; snapshot and pod of the capture go; protection, annotations and cordon become what
-they were; and the reservation goes last. Then the node is looked at, and said to be what it is. One that does not return,
-because what it joined by is off its disk, is removed instead, with its instance.
+		Short: "Return a reserved node to service after its capture was lost",
+		Long: `Return a node to service after its capture was lost. Kamino starts the instance if the instance is stopped, and
+reboots the instance if its disk was ordered to be generalized. Kamino then deletes the snapshot and the pod of the
+capture, restores scale-in protection, annotations and schedulability, and finally deletes the reservation. The
+output shows the state of the node. A node whose join credential is already deleted cannot rejoin the cluster:
+Kamino deletes its Node and its instance instead.
 
-With --leftovers, what captures have left which are gone is removed instead: snapshots, pods and orders. "kamino held"
-shows it beforehand.
+With --leftovers, the command deletes snapshots, pods and Orders of captures that no longer exist, and returns no
+node. Run "kamino held" first to list the leftovers.
 
-A reservation is a Lease in Kamino's namespace, and the Node's annotation is a copy of it. Where no Lease confirms what is
-on the Node, nobody knows how the node was: with --node-only the reservation goes, the annotations with which a hold
-keeps autoscalers away go, too, and the node is uncordoned. Its instance is not stopped, started, removed or rebuilt.
+A reservation is a Lease in Kamino's namespace; the annotation on the Node is a copy. If no Lease confirms the
+annotation, the earlier state of the node is unknown. With --node-only, the command then deletes the reservation and
+the annotations that block autoscalers, and uncordons the node. The instance does not change.
 
-A node that a capture holds which has not ended is given back by "kamino cancel". One that a replacement of nodes holds
-is taken away from it: run the rollback again instead, if it is to go on.`,
+If a capture has not ended, use "kamino cancel" instead. If a node replacement holds the node, this command takes
+the node from the replacement. To continue the replacement, run the rollback again instead.`,
 		Example: `  kamino return worker-3 --dry-run
   kamino return worker-3
   kamino return --leftovers`,
@@ -90,9 +95,9 @@ is taken away from it: run the rollback again instead, if it is to go on.`,
 			return s.giveBack(ctx, args[0], flags)
 		}),
 	}
-	cmd.Flags().BoolVar(&flags.leftovers, "leftovers", false, "remove what captures have left that are gone, and give no node back")
-	cmd.Flags().BoolVar(&flags.nodeOnly, "node-only", false, "of a node whose reservation no Lease confirms: remove the reservation and uncordon it, and change nothing of its instance")
-	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "say what would be done, and change nothing")
+	cmd.Flags().BoolVar(&flags.leftovers, "leftovers", false, "delete leftovers of captures that no longer exist, and return no node")
+	cmd.Flags().BoolVar(&flags.nodeOnly, "node-only", false, "for an unconfirmed reservation: delete the reservation and uncordon the node; do not change the instance")
+	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "print the plan, and change nothing")
 	cmd.Flags().DurationVar(&flags.timeout, "timeout", 20*time.Minute, "how long to work and wait until the node is Ready")
 	bindOutput(cmd, &flags.format, print.JSON, print.YAML)
 	return cmd

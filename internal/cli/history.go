@@ -15,13 +15,13 @@ func newHistoryCommand(f *Factory, o *Options) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "history POOL",
-		Short: "Show a pool's versions: where each came from, which nodes run it, and whether it stays",
-		Long: `Show every version of the pool's image, newest first: the donor whose disk it is, its lineage (the version that
-the donor itself was built from), how many nodes were built from it, and whether the next capture keeps or
-retires it, with the reason.
+		Short: "Show a pool's image versions: source, nodes, and retention",
+		Long: `Show every image version of the pool, newest first: the donor, the parent version (the version that the donor ran),
+and the number of nodes built from the version. The output also shows whether the next capture keeps or deletes the
+version, with the reason.
 
-A version is "current" if the recipe names it, "prior" if a rollback goes to it, "newer" or "older" if it could be
-used, and "quarantined" if it must never be.`,
+The use of a version is one of: "current" (the recipe names the version); "prior" (a rollback goes to the version);
+"newer" or "older"; "quarantined" (never used again).`,
 		Example: `  kamino history pool1
   kamino history pool1 -o wide
   kamino history pool1 -o json | jq -r '.versions[] | select(.use == "current") | .nodes[]'`,
@@ -35,10 +35,10 @@ used, and "quarantined" if it must never be.`,
 		}),
 	}
 	bindOutput(cmd, &format, print.Table, print.Wide, print.JSON, print.YAML)
-	cmd.Flags().IntVar(&keep, "keep", 0, "judge as a capture with this --keep would (default: as the pool's last one)")
+	cmd.Flags().IntVar(&keep, "keep", 0, "evaluate retention with this --keep (default: the pool's last capture)")
 	before(cmd, func() error {
 		if cmd.Flags().Changed("keep") && keep < 2 {
-			return usagef("--keep %d is too few: the current and the prior version always stay", keep)
+			return usagef("--keep must be at least 2, not %d: the current and the prior version always stay", keep)
 		}
 		return nil
 	})

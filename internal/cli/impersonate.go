@@ -14,15 +14,15 @@ type impersonation struct {
 }
 
 func (i *impersonation) bind(flags *pflag.FlagSet) {
-	flags.StringVar(&i.user, "as", "", "`user` to act as in the cluster, as kubectl does; system:serviceaccount:NAMESPACE:NAME for a service account")
-	flags.StringArrayVar(&i.groups, "as-group", nil, "`group` to act as with --as; may be given several times")
-	flags.StringVar(&i.uid, "as-uid", "", "`UID` to act as with --as")
+	flags.StringVar(&i.user, "as", "", "`user` to impersonate in the cluster, as with kubectl; for a service account: system:serviceaccount:NAMESPACE:NAME")
+	flags.StringArrayVar(&i.groups, "as-group", nil, "`group` to impersonate with --as; repeatable")
+	flags.StringVar(&i.uid, "as-uid", "", "`UID` to impersonate with --as")
 }
 
 // check refuses what the API server would misunderstand.
 func (i *impersonation) check() error {
 	if i.user == "" && (i.uid != "" || len(i.groups) > 0) {
-		return usagef("--as-group and --as-uid need --as, which names the user")
+		return usagef("--as-group and --as-uid need a user: add --as USER")
 	}
 	return nil
 }

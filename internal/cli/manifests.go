@@ -13,13 +13,14 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
 	m := manifest.Options{}
 	cmd := &cobra.Command{
 		Use:   "manifests",
-		Short: "Print what a cluster needs for Kamino as YAML",
-		Long: `Print the definitions of Kamino's kinds, its namespace, its identities and their permissions. That is all that
-"kamino capture" needs. With --controller, the Deployment of the controller is printed too. What the cloud must allow, --iam prints.`,
+		Short: "Print the manifests that Kamino needs in the cluster as YAML",
+		Long: `Print Kamino's CustomResourceDefinitions, namespaces, service accounts and permissions. "kamino capture" needs no other
+manifests. With --controller, the command also prints the controller's Deployment. --iam prints the cloud
+permissions instead.`,
 		Example: `  # For use from a laptop
   kamino manifests | kubectl apply -f -
 
-  # With the controller as well: the namespace is there now, and takes a Secret that says how to reach the cloud
+  # With the controller: create a Secret with the cloud configuration in the new namespace
   kubectl -n kamino-system create secret generic kamino-cloud-config --from-file=` + registry.All()[0].ConfigFile + `
   kamino manifests --controller --cloud ` + registry.All()[0].Name + ` --cloud-config-secret kamino-cloud-config | kubectl apply -f -`,
 		Args: cobra.NoArgs,
@@ -42,17 +43,17 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&m.Force, "force", false, "also give the right to delete any pod, for drains with force")
-	cmd.Flags().BoolVar(&m.RemoveDonors, "remove-donors", false, "also give the right to delete a Node, for donors that do not return")
-	cmd.Flags().BoolVar(&m.IAM, "iam", false, "print instead, in JSON, what the cloud's IAM must allow: an IAM policy, a role definition; needs --cloud")
+	cmd.Flags().BoolVar(&m.Force, "force", false, "also grant the permission to delete any pod, for drains with --force")
+	cmd.Flags().BoolVar(&m.RemoveDonors, "remove-donors", false, "also grant the permission to delete Nodes, for donors that do not rejoin")
+	cmd.Flags().BoolVar(&m.IAM, "iam", false, "print the cloud permissions as JSON instead: an IAM policy or a role definition; needs --cloud")
 	cmd.Flags().StringVar(&m.Management, "management", "",
-		"print instead what Cluster API's management cluster needs: an account, and its Role in the `namespace` of the Cluster; needs --cloud")
+		"print the manifests for the Cluster API management cluster instead: a service account, and a Role in the `namespace` of the Cluster; needs --cloud")
 	cmd.MarkFlagsMutuallyExclusive("iam", "management")
 	cmd.Flags().BoolVar(&m.Controller, "controller", false, "also print the controller's Deployment")
-	cmd.Flags().StringVar(&m.Image, "image", defaultImage(f.Getenv), "image of the controller and of its generalize pods")
+	cmd.Flags().StringVar(&m.Image, "image", defaultImage(f.Getenv), "image of the controller and the generalize pods")
 	cmd.Flags().BoolVar(&m.NoAdmissionPolicy, "no-admission-policy", false,
-		"leave the ValidatingAdmissionPolicy out, which an API server before version 1.30 does not know")
+		"omit the ValidatingAdmissionPolicy, which API servers older than 1.30 do not support")
 	cmd.Flags().StringVar(&m.CloudConfigSecret, "cloud-config-secret", "",
-		"`name` of a Secret whose key "+clouds.ConfigFiles()+" configures the cloud (default: the pod's workload identity)")
+		"`name` of the Secret with the cloud configuration in key "+clouds.ConfigFiles()+" (default: the pod's workload identity)")
 	return cmd
 }

@@ -25,17 +25,18 @@ func newQuarantineCommand(f *Factory, o *Options) *cobra.Command {
 	flags := &changeFlags{}
 	cmd := versionCommand(f, o, &cobra.Command{
 		Use:   "quarantine POOL VERSION",
-		Short: "Mark a version as never to be used: by no capture and no rollback",
-		Long: `Mark a version as never to be used. No capture points a recipe at it, and no rollback goes to it. It is not
-deleted: nodes that run it stay as they are, and retention retires it in its turn.
+		Short: "Forbid the use of a version in captures and rollbacks",
+		Long: `Mark a version as bad. No capture points a recipe at a quarantined version, and no rollback goes to a quarantined
+version. The version is not deleted: its nodes do not change, and retention deletes the version later.
 
-The version that the recipe names is refused: "kamino rollback" quarantines that one and points the pool at another.`,
+The command refuses the current version. "kamino rollback" quarantines the current version and points the pool at
+an earlier version.`,
 		Example: `  kamino quarantine pool1 2026.03.02 --reason "kernel panics under load"`,
 	}, flags, func(ctx context.Context, c *change, version string) error {
 		m, refusals := c.history.Quarantine(version, c.reason)
 		return c.mark(ctx, "quarantine", m, refusals)
 	})
-	cmd.Flags().StringVar(&flags.reason, "reason", "", "why it must not be used; needed")
+	cmd.Flags().StringVar(&flags.reason, "reason", "", "why the version must not be used (required)")
 	before(cmd, flags.checkReason)
 	return cmd
 }
@@ -44,13 +45,13 @@ func newReleaseCommand(f *Factory, o *Options) *cobra.Command {
 	flags := &changeFlags{}
 	cmd := &cobra.Command{
 		Use:   "release POOL [VERSION]",
-		Short: "Lift a version's quarantine, or acknowledge that a pool went back by itself",
-		Long: `Lift a version's quarantine: a rollback may go to it again. The recipe stays as it is.
+		Short: "Lift a version's quarantine, or acknowledge an automatic rollback",
+		Long: `Lift a version's quarantine, so that a rollback may use the version again. The recipe does not change.
 
-Without a version, acknowledge that the pool went back from one by itself, because its nodes did not join: the
-policy captures nodes of the pool again. A version that was bad stays quarantined.
+Without a version, the command acknowledges an automatic rollback of the pool, after which new nodes did not join. The
+policy then captures nodes of the pool again. The bad version stays quarantined.
 
-To take a rollback back, release the version and name it: kamino rollback POOL --to VERSION.`,
+To undo a rollback, release the version and roll back to the version: kamino rollback POOL --to VERSION.`,
 		Example: `  kamino release pool1 2026.03.02
   kamino release pool1`,
 		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: completePoolVersions(f, o),
@@ -84,12 +85,12 @@ func newRetireCommand(f *Factory, o *Options) *cobra.Command {
 	return versionCommand(f, o, &cobra.Command{
 		Use:   "retire POOL VERSION",
 		Short: "Delete an old version",
-		Long: `Delete a version of the pool's image. Captures do that by themselves with versions beyond --keep; this is for one
-that should go earlier.
+		Long: `Delete a version of the pool's image. Captures delete versions beyond --keep automatically; use this command to delete
+a version earlier.
 
-Refused for the version that the recipe names, for the one that a rollback goes to, for one that a capture is
-making, and where the recipe names none of the versions, so that these can't be told from the others. Nodes that
-were built from the version keep running.`,
+The command refuses the current version, the prior version, and a version that a capture is creating. If the recipe
+names no version of the pool, the command refuses all versions, because Kamino cannot tell which version is in use.
+Running nodes of a deleted version do not change.`,
 		Example: `  kamino retire pool1 2026.02.01 --dry-run`,
 	}, &changeFlags{}, func(ctx context.Context, c *change, version string) error { return c.retire(ctx, version) })
 }

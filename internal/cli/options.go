@@ -67,20 +67,20 @@ func (o *Options) end() {
 }
 
 func (o *Options) bind(flags *pflag.FlagSet, getenv func(string) string) {
-	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "`file` that names the cluster (default: KUBECONFIG, ~/.kube/config, or the pod's own cluster)")
-	flags.StringVar(&o.Context, "context", "", "`name` of the context in the kubeconfig (default: its current one)")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: KUBECONFIG, ~/.kube/config, or the pod's service account)")
+	flags.StringVar(&o.Context, "context", "", "`name` of the kubeconfig context (default: the current context)")
 	o.As.bind(flags)
 	flags.StringVar(&o.Namespace, "namespace", v1alpha1.DefaultNamespace, "namespace of Kamino's Lease and saved recipes")
 	flags.StringVar(&o.GeneralizeNamespace, "generalize-namespace", cmp.Or(getenv(envGeneralize), v1alpha1.DefaultGeneralizeNamespace),
-		"`namespace` of the privileged pods that generalize a disk (default: "+envGeneralize+", or "+v1alpha1.DefaultGeneralizeNamespace+")")
+		"`namespace` of the privileged pods that generalize disks (default: "+envGeneralize+", or "+v1alpha1.DefaultGeneralizeNamespace+")")
 	o.Clouds.Bind(flags, getenv)
 	flags.StringSliceVar(&o.AllowedImages, "allowed-images", strings.FieldsFunc(getenv(envAllowed), func(r rune) bool { return r == ',' }),
-		"`images` that a Prototype may name for the pod on its donor beside Kamino's own: exactly, by repository, or all below one that ends with / (default: "+envAllowed+")")
-	flags.StringVar(&o.Kured, "kured", kured.Default, "`DaemonSet` of kured as NAMESPACE/NAME: no node is taken while it holds its lock; empty to take no notice")
+		"additional `images` that a Prototype may use for the pod on the donor. An entry is an image, a repository, or a prefix that ends with / (default: "+envAllowed+")")
+	flags.StringVar(&o.Kured, "kured", kured.Default, "`DaemonSet` of kured as NAMESPACE/NAME. While kured holds its lock, Kamino drains no node. Empty: ignore kured")
 	for _, name := range []string{"generalize-namespace", "allowed-images"} {
 		flags.Lookup(name).DefValue = "" // the text names the variable that it comes from
 	}
-	flags.StringVar(&o.LogLevel, "log-level", "", "debug, info, warn or error (default: warn, for the controller info)")
+	flags.StringVar(&o.LogLevel, "log-level", "", "debug, info, warn or error (default: warn; controller: info)")
 	flags.StringVar(&o.LogFormat, "log-format", "text", "text or json")
 }
 

@@ -24,13 +24,13 @@ func newPlanCommand(f *Factory, o *Options) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "plan [POOL]",
-		Short: "Show which node a policy would capture and why, and what that would change",
-		Long: `Decide about pools as their policies would now, and change nothing. With a pool: whether each of its nodes is a
-candidate or why it is refused, which one is the donor, what a capture would change in the recipe and retire, and
-how long it would probably take, by what captures of this cluster have taken. Without: one line for each pool.
+		Short: "Show which node a policy would capture, why, and the changes to the pool",
+		Long: `Show the current decision of the policies, and change nothing. With a pool, the output lists: each node (donor,
+candidate, or refused with the reason); the change to the recipe; the versions to delete; and the expected duration,
+from past captures of this cluster. Without a pool, the output has one line per pool.
 
-The policies are those of the cluster; --filename tries others before they are applied. A pool that no policy is
-for is judged by an empty one.`,
+The policies come from the cluster. Use --filename to try a policy file before you apply the file. A pool without a
+policy is evaluated with an empty policy.`,
 		Example: `  kamino plan
   kamino plan pool1 -o wide
   kamino plan pool1 -f policy.yaml
@@ -52,7 +52,7 @@ func (s *session) plan(ctx context.Context, pool string, from policySource, form
 		return err
 	}
 	if len(plans.Pools) == 0 && !format.Machine() {
-		s.note("No policy is for any pool: write one (docs/policy.md), or name a pool to see what an empty policy would do.")
+		s.note("No policy matches a pool: create a policy (docs/policy.md), or name a pool to evaluate an empty policy.")
 		return nil
 	}
 	shown := make([]print.PoolPlan, 0, len(plans.Pools))

@@ -23,8 +23,8 @@ type policySource struct {
 }
 
 func (p *policySource) bind(f *Factory, o *Options, cmd *cobra.Command) {
-	cmd.Flags().StringVar(&p.name, "policy", "", "`name` of one policy of the cluster (default: all of them)")
-	cmd.Flags().StringVarP(&p.file, "filename", "f", "", "`file` with policies to decide by, which need not be in the cluster")
+	cmd.Flags().StringVar(&p.name, "policy", "", "`name` of a policy of the cluster (default: all policies)")
+	cmd.Flags().StringVarP(&p.file, "filename", "f", "", "`file` with policies to evaluate instead of the policies in the cluster")
 	_ = cmd.RegisterFlagCompletionFunc("policy", completePolicies(f, o))
 	before(cmd, p.check)
 }
@@ -38,7 +38,7 @@ func (p *policySource) check() error {
 		}
 	}
 	if given > 1 {
-		return usagef("give one of --policy, --filename and --pool: each of them says what is decided by")
+		return usagef("use only one of --policy, --filename and --pool")
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ func newProbeCommand(f *Factory) *cobra.Command {
 		report string
 	)
 	cmd := &cobra.Command{
-		Use: "probe", Short: "Measure what a node's pods reach", Hidden: true, Args: cobra.NoArgs,
+		Use: "probe", Short: "Test the network of a node from a pod", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if host := f.Getenv("KUBERNETES_SERVICE_HOST"); o.Peer != "" && host != "" {
 				o.Service = net.JoinHostPort(host, f.Getenv("KUBERNETES_SERVICE_PORT"))
@@ -28,7 +28,7 @@ func newProbeCommand(f *Factory) *cobra.Command {
 		},
 	}
 	o.Bind(cmd.Flags().StringVar)
-	cmd.Flags().BoolVar(&o.Serve, "serve", false, "answer other pods until the end")
-	cmd.Flags().StringVar(&report, "report", "", "write what was found to this file")
+	cmd.Flags().BoolVar(&o.Serve, "serve", false, "answer other pods until stopped")
+	cmd.Flags().StringVar(&report, "report", "", "write the results to this file")
 	return cmd
 }

@@ -11,19 +11,24 @@ import (
 	"github.com/kamino-dev/kamino/internal/rollback"
 )
 
-const promoteHelp = `Point the pool's recipe at a version that is complete and that no capture pointed it at: a capture waits for that
-(settings.promotion.mode Manual), its promotion was refused (the pool's upgrade policy would have changed nodes that run), somebody pointed the
-recipe at another image meanwhile, its trial could not tell, or the capture was called off while its image was being
-made. With --dry-run it says what the recipe would lose, and what the trial of the version has found.
+const promoteHelp = `Point the pool's recipe at a complete version that no capture promoted. A capture leaves a complete version if
 
-It does to the recipe what the capture would have done, and saves what the recipe loses first. Nodes that run stay
-as they are; a pool whose upgrade policy would change them is refused. To go back to an earlier version, use
-"kamino rollback", which also quarantines the one that it leaves.`
+  - the capture waits for approval (settings.promotion.mode Manual);
+  - the pool's upgrade policy would have replaced running nodes;
+  - a user changed the image in the recipe during the capture;
+  - the trial was inconclusive;
+  - the capture was cancelled while the cloud created the image.
+
+With --dry-run, the output shows the fields that the recipe would lose, and the result of the trial.
+
+The command changes the recipe like a capture, and saves the removed fields first. Running nodes do not change; the
+command refuses a pool whose upgrade policy would replace running nodes. To return to an earlier version, use
+"kamino rollback", which also quarantines the current version.`
 
 func newPromoteCommand(f *Factory, o *Options) *cobra.Command {
 	return versionCommand(f, o, &cobra.Command{
 		Use:   "promote POOL VERSION",
-		Short: "Point a pool at a complete version that its capture did not point it at",
+		Short: "Point a pool at a complete version that its capture did not promote",
 		Long:  promoteHelp,
 		Example: `  kamino promote pool1 2026.03.14 --dry-run
   kamino promote pool1 2026.03.14`,

@@ -12,21 +12,22 @@ import (
 	"github.com/kamino-dev/kamino/internal/spread"
 )
 
-const rebuildHelp = `Build those nodes of a pool anew that were built from its oldest image, from the version that its recipe names: each is
-cordoned, drained with regard to budgets, given a new disk, waited for, and put back into service, as many at a time as
---max-unavailable allows. It may be interrupted: the same command again goes on.
+const rebuildHelp = `Rebuild the nodes of a pool that run its oldest image, from the current version. Kamino cordons each node, drains the
+node within its disruption budgets, replaces the disk, waits until the node is Ready, and uncordons the node.
+--max-unavailable limits parallel rebuilds. After an interrupt, run the same command again to continue.
 
-A cloud may allow the nodes of one pool only so many different images, and lets a pool that would need one more grow no
-longer; "kamino doctor" warns before. Deleting versions does not help, for a node keeps what it was built from. The same
-command again takes the next oldest image. Nodes that already run the current version are never touched.
+A cloud may limit the number of different images in a pool, and then refuses to grow a pool at the limit. "kamino
+doctor" warns before. Deleting versions does not help, because a node keeps its image. To rebuild the nodes of the
+next oldest image, run the command again. Kamino never rebuilds nodes of the current version.
 
-Refused while a capture of the pool is in flight. It needs more permissions than a capture; "kamino doctor" names them.`
+The command refuses a pool with a running capture. The command needs more permissions than a capture; "kamino doctor"
+lists these permissions.`
 
 func newRebuildCommand(f *Factory, o *Options) *cobra.Command {
 	flags, replacing := changeFlags{}, replaceFlags{nodes: true}
 	cmd := &cobra.Command{
 		Use:   "rebuild POOL",
-		Short: "Build a pool's oldest nodes anew from its current version",
+		Short: "Rebuild a pool's oldest nodes from its current version",
 		Long:  rebuildHelp,
 		Example: `  kamino rebuild pool1 --dry-run
   kamino rebuild pool1 --max-unavailable 3`,
@@ -42,7 +43,7 @@ func newRebuildCommand(f *Factory, o *Options) *cobra.Command {
 func (c *change) rebuild(ctx context.Context, replacing replaceFlags) error {
 	census, able := cloud.As[cloud.Census](c.provider)
 	if !able || !replace.Able(c.provider) {
-		return refusedf("this cloud can't rebuild nodes, and nothing was changed")
+		return refusedf("this cloud cannot rebuild nodes; nothing was changed")
 	}
 	if refusals := c.history.RefuseRebuild(); refusals != nil {
 		return refusal(fmt.Sprintf("no node of pool %s is rebuilt", c.history.Pool), refusals)

@@ -26,9 +26,9 @@ type replaceFlags struct {
 
 func (r *replaceFlags) bind(cmd *cobra.Command) {
 	flags, with := cmd.Flags(), "with --replace-nodes: "
-	flags.BoolVar(&r.nodes, "replace-nodes", false, "rebuild the nodes that run the version which the pool leaves")
-	flags.BoolVar(&r.AllAtOnce, "all-at-once", false, with+"rebuild all of them at the same time, undrained; needs --accept-outage")
-	flags.BoolVar(&r.outage, "accept-outage", false, "with --all-at-once: yes, all these nodes may be out of service at once, and what runs on them is lost")
+	flags.BoolVar(&r.nodes, "replace-nodes", false, "rebuild the nodes of the version that the pool leaves")
+	flags.BoolVar(&r.AllAtOnce, "all-at-once", false, with+"rebuild all nodes at the same time without a drain; needs --accept-outage")
+	flags.BoolVar(&r.outage, "accept-outage", false, "with --all-at-once: accept that all these nodes are out of service at once and lose their pods")
 	r.bindPace(cmd, with)
 }
 
@@ -36,24 +36,24 @@ func (r *replaceFlags) bind(cmd *cobra.Command) {
 func (r *replaceFlags) bindPace(cmd *cobra.Command, with string) {
 	flags := cmd.Flags()
 	flags.IntVar(&r.MaxUnavailable, "max-unavailable", 1, with+"how many nodes of the pool may be out of service at once")
-	flags.BoolVar(&r.force, "force", false, with+"lose pods that nothing makes again, and at the end of --drain-timeout have no regard to budgets")
-	flags.BoolVar(&r.disrupt, "disrupt", false, with+"also nodes, and pods, that ask not to be disrupted by an annotation of Karpenter's or the cluster autoscaler's")
-	flags.DurationVar(&r.drainTimeout, "drain-timeout", 15*time.Minute, with+"how long a node may take to drain before it is given back as it is")
-	flags.DurationVar(&r.readyTimeout, "ready-timeout", 30*time.Minute, with+"how long a node may take from its rebuild's begin until it is Ready")
+	flags.BoolVar(&r.force, "force", false, with+"evict pods without a controller; after --drain-timeout, ignore disruption budgets")
+	flags.BoolVar(&r.disrupt, "disrupt", false, with+"rebuild nodes and evict pods despite the do-not-disrupt annotations of Karpenter and the cluster autoscaler")
+	flags.DurationVar(&r.drainTimeout, "drain-timeout", 15*time.Minute, with+"how long a drain may take; after that Kamino uncordons the node without a rebuild")
+	flags.DurationVar(&r.readyTimeout, "ready-timeout", 30*time.Minute, with+"how long a node may take from the start of the rebuild until Ready")
 }
 
 func (r *replaceFlags) check() error {
 	switch {
 	case !r.nodes && (r.AllAtOnce || r.outage || r.force || r.disrupt):
-		return usagef("--all-at-once, --accept-outage, --force and --disrupt belong to --replace-nodes")
+		return usagef("--all-at-once, --accept-outage, --force and --disrupt need --replace-nodes")
 	case r.AllAtOnce && !r.outage:
-		return usagef("--all-at-once takes every node that runs the version out of service at the same time, and drains none: add --accept-outage if that is meant")
+		return usagef("--all-at-once stops all nodes of the version at the same time, without a drain: to accept the outage, add --accept-outage")
 	case r.outage && !r.AllAtOnce:
-		return usagef("--accept-outage belongs to --all-at-once")
+		return usagef("--accept-outage needs --all-at-once")
 	case r.MaxUnavailable < 1:
 		return usagef("--max-unavailable must be at least 1, not %d", r.MaxUnavailable)
 	case r.drainTimeout <= 0 || r.readyTimeout <= 0:
-		return usagef("--drain-timeout and --ready-timeout must be longer than nothing")
+		return usagef("--drain-timeout and --ready-timeout must be longer than 0s")
 	}
 	return nil
 }

@@ -11,18 +11,19 @@ import (
 	"github.com/kamino-dev/kamino/internal/restore"
 )
 
-const restoreHelp = `Give the pool's recipe back what it lost when it was pointed at a version: the generic image that it named, the
-extensions that bootstrap a node, with their settings, and customData. It was kept in a Secret of Kamino's namespace
-before the promotion. Without a version or a Prototype the latest one counts.
+const restoreHelp = `Restore the fields that the pool's recipe lost at a promotion: the base image, customData, and the bootstrap
+extensions with their settings. Before the promotion, Kamino saved these fields in a Secret in its namespace. Without
+--version or --prototype, the command uses the latest Secret.
 
-What the cloud gives out to nobody was not kept. That may be customData, unless the capture was told of a copy
-(--custom-data-from), and the protected settings of an extension. Give each by the name of a Secret in Kamino's
-namespace; what is not given is named, and refuses the command unless --incomplete leaves it out: nodes that are built
-without it may never join.
+The cloud does not return secret fields: protected settings of extensions, and customData on some clouds. Kamino could
+not save these fields, unless you passed customData to the capture with --custom-data or --custom-data-from. Pass each
+missing field as a Secret in Kamino's namespace. The command refuses to run with missing fields, and lists the fields.
+--incomplete omits missing fields; new nodes may then fail to join.
 
-What would change is shown first, and whoever sits at a terminal is asked. What the recipe got since stays as it is.
-Nodes that run are not touched; a pool whose upgrade policy would change them is refused, and so is one of which a
-capture is in flight. Suspend a policy of the pool first: its next capture takes out again what came back.`
+The command shows the changes first, and asks for confirmation on a terminal. Later additions to the recipe stay.
+Running nodes do not change: the command refuses a pool whose upgrade policy would replace running nodes. The command
+also refuses a pool with a running capture. Suspend the pool's policy first, because the next capture removes the
+restored fields again.`
 
 type restoreFlags struct {
 	changeFlags
@@ -34,13 +35,13 @@ type restoreFlags struct {
 // complete reads what is given of an extension.
 func (r *restoreFlags) complete() error {
 	if r.Version != "" && r.Prototype != "" {
-		return usagef("--version and --prototype name the same thing: give one of them")
+		return usagef("use only one of --version and --prototype")
 	}
 	r.Protected = map[string]string{}
 	for _, text := range r.protected {
 		extension, secret, named := strings.Cut(text, "=")
 		if !named || extension == "" || secret == "" {
-			return usagef("--protected-settings-from %s: name an extension and a Secret, as in bootstrap=pool1-bootstrap", text)
+			return usagef("--protected-settings-from %s must name an extension and a Secret, such as bootstrap=pool1-bootstrap", text)
 		}
 		r.Protected[extension] = secret
 	}
@@ -51,7 +52,7 @@ func newRestoreCommand(f *Factory, o *Options) *cobra.Command {
 	flags := &restoreFlags{}
 	cmd := &cobra.Command{
 		Use:   "restore POOL",
-		Short: "Give a pool's recipe back what it lost with its first version",
+		Short: "Undo a pool's first capture: restore the fields that the recipe lost",
 		Long:  restoreHelp,
 		Example: `  kamino restore pool1 --dry-run
   kamino restore pool1 --custom-data-from pool1-custom-data --protected-settings-from bootstrap=pool1-bootstrap`,
@@ -59,12 +60,12 @@ func newRestoreCommand(f *Factory, o *Options) *cobra.Command {
 		RunE: changing(f, o, &flags.changeFlags, func(ctx context.Context, c *change, _ []string) error { return c.restore(ctx, flags) }),
 	}
 	flags.bind(cmd)
-	cmd.Flags().StringVar(&flags.Version, "version", "", "what was lost with this `version`")
-	cmd.Flags().StringVar(&flags.Prototype, "prototype", "", "what was lost with the promotion of this `Prototype`, which may be gone")
-	cmd.Flags().StringVar(&flags.CustomData, "custom-data-from", "", "`SECRET[/KEY]` in Kamino's namespace that holds customData (key: customData)")
-	cmd.Flags().StringSliceVar(&flags.protected, "protected-settings-from", nil, "`EXTENSION=SECRET[/KEY]` in Kamino's namespace that holds its protected settings, as JSON (key: protectedSettings)")
-	cmd.Flags().BoolVar(&flags.Incomplete, "incomplete", false, "leave out what nobody gives")
-	cmd.Flags().BoolVarP(&flags.yes, "yes", "y", false, "do not ask")
+	cmd.Flags().StringVar(&flags.Version, "version", "", "restore the fields that were lost with this `version`")
+	cmd.Flags().StringVar(&flags.Prototype, "prototype", "", "restore the fields that were lost with this `Prototype`, which may be deleted")
+	cmd.Flags().StringVar(&flags.CustomData, "custom-data-from", "", "`SECRET[/KEY]` in Kamino's namespace with customData (key: customData)")
+	cmd.Flags().StringSliceVar(&flags.protected, "protected-settings-from", nil, "`EXTENSION=SECRET[/KEY]`: Secret in Kamino's namespace with the extension's protected settings as JSON (key: protectedSettings)")
+	cmd.Flags().BoolVar(&flags.Incomplete, "incomplete", false, "omit missing fields")
+	cmd.Flags().BoolVarP(&flags.yes, "yes", "y", false, "skip the confirmation")
 	_ = cmd.RegisterFlagCompletionFunc("version", completeVersions(f, o))
 	before(cmd, flags.complete)
 	return cmd

@@ -15,12 +15,12 @@ func newRetryCommand(f *Factory, o *Options) *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "retry POLICY|POOL",
-		Short: "Have a policy try at once what was refused",
-		Long: `Have a policy, or each policy that a pool belongs to, try at once what was refused. Without it a controller tries by
-itself, minutes to hours later. What keeps a capture from beginning has to be mended first; where too many captures have
-failed in a row, read why first (kubectl get prototypes).
+		Short: "Retry refused captures of a policy now",
+		Long: `Retry refused captures of a policy now, or of each policy that matches a pool. Otherwise the controller retries
+automatically after minutes to hours. Fix the cause of the refusal first. If too many captures failed in a row, read the
+reasons first (kubectl get prototypes).
 
-It writes the annotation ` + v1alpha1.RetryAnnotation + `.`,
+The command writes the annotation ` + v1alpha1.RetryAnnotation + `.`,
 		Example: `  kamino retry all
   kamino retry pool1`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completePolicies(f, o),
@@ -47,6 +47,6 @@ It writes the annotation ` + v1alpha1.RetryAnnotation + `.`,
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "have the API server check it, and change nothing")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "validate with the API server, and change nothing")
 	return cmd
 }

@@ -16,28 +16,28 @@ import (
 	"github.com/kamino-dev/kamino/internal/rollback/plan"
 )
 
-const rollbackHelp = `Point the pool's recipe at an earlier version, and quarantine the one that it leaves, so that no capture and no
-rollback uses it again. Nodes that run stay as they are; those that run the bad version are named.
+const rollbackHelp = `Point the pool's recipe at an earlier version, and quarantine the current version. No capture and no rollback uses a
+quarantined version. Running nodes do not change; the output lists nodes that run the bad version.
 
-Without --to the pool goes to the version that "kamino history" calls prior. The quarantine is written first: if
-the command is cut short in between, the same command again goes on, and "kamino history" shows until then that the
-recipe names a quarantined version. Once it is done, the same command again changes nothing; to go further back,
-name the version.
+Without --to, the pool goes to the version that "kamino history" shows as prior. Kamino writes the quarantine first.
+After an interrupt, run the same command again to continue; "kamino history" then shows that the recipe names a
+quarantined version. After a finished rollback, the same command changes nothing. To go further back, use --to.
 
-A rollback that Kamino began automatically, and that is not finished, is finished by this command: it goes to the same
-version.
+If an automatic rollback of the pool is unfinished, this command finishes the rollback, to the same version.
 
-With --to a newer version that is not quarantined (see "kamino release"), a rollback is taken back. The older version
-is not quarantined then.
+To undo a rollback, pass the newer version with --to. The version must not be quarantined (see "kamino release"). Kamino
+does not quarantine the older version then.
 
-With --replace-nodes the nodes that run the bad version are then rebuilt from the version that the pool went to:
-each is cordoned, drained with regard to budgets, given a new disk, waited for, and put back into service, as many
-at a time as --max-unavailable allows; nodes that are not Ready count too, and those to be rebuilt go first. It may
-be interrupted: the same command again goes on. A node that can't be drained is given back as it is; one that does
-not come back stays cordoned and stops the rest. For an outage, --all-at-once --accept-outage rebuilds all of them
-at the same time and drains none. It needs more permissions than a capture; "kamino doctor" names them.
+With --replace-nodes, Kamino then rebuilds the nodes of the bad version. Kamino cordons each node, drains the node
+within its disruption budgets, replaces the disk, waits until the node is Ready, and uncordons the node.
+--max-unavailable limits parallel rebuilds; nodes that are not Ready are included in the limit and are rebuilt first.
+After an interrupt, run the same command again to continue. If a drain fails, Kamino uncordons the node without a
+rebuild. If a rebuilt node does not become Ready, the node stays cordoned and Kamino stops.
 
-Refused while a capture of the pool is in flight: it would point the recipe at its own version afterwards.`
+During an outage, use --all-at-once --accept-outage to rebuild all nodes at the same time without a drain. Rebuilds
+need more permissions than captures; "kamino doctor" lists these permissions.
+
+The command refuses a pool with a running capture, because the capture would then point the recipe at its own version.`
 
 func newRollbackCommand(f *Factory, o *Options) *cobra.Command {
 	var flags changeFlags
@@ -45,7 +45,7 @@ func newRollbackCommand(f *Factory, o *Options) *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
 		Use:   "rollback POOL",
-		Short: "Point a pool at its prior version, and quarantine the one that it leaves",
+		Short: "Point a pool at its prior version, and quarantine the current version",
 		Long:  rollbackHelp,
 		Example: `  kamino rollback pool1 --dry-run
   kamino rollback pool1 --reason "nodes lose their network after an hour"
@@ -56,8 +56,8 @@ func newRollbackCommand(f *Factory, o *Options) *cobra.Command {
 	}
 	flags.bind(cmd)
 	replacing.bind(cmd)
-	cmd.Flags().StringVar(&to, "to", "", "`version` to go to (default: the prior one)")
-	cmd.Flags().StringVar(&flags.reason, "reason", "", "why the version is bad, for whoever finds it quarantined (default: the day)")
+	cmd.Flags().StringVar(&to, "to", "", "target `version` (default: the prior version)")
+	cmd.Flags().StringVar(&flags.reason, "reason", "", "why the version is bad; stored with the quarantine (default: the date)")
 	_ = cmd.RegisterFlagCompletionFunc("to", completeVersions(f, o))
 	before(cmd, func() error {
 		if !cmd.Flags().Changed("reason") {
@@ -70,7 +70,7 @@ func newRollbackCommand(f *Factory, o *Options) *cobra.Command {
 
 func (c *change) rollback(ctx context.Context, to string, replacing replaceFlags) error {
 	if replacing.nodes && !replace.Able(c.provider) {
-		return refusedf("this cloud can't rebuild nodes, and nothing was changed: leave --replace-nodes out")
+		return refusedf("this cloud cannot rebuild nodes; nothing was changed: run again without --replace-nodes")
 	}
 	refused := fmt.Sprintf("pool %s can't be rolled back", c.history.Pool)
 	r, refusals := c.history.Rollback(to, c.reason)

@@ -16,19 +16,20 @@ import (
 	"github.com/kamino-dev/kamino/internal/process"
 )
 
-const rootHelp = `Kamino captures a node that is known to work and makes the next nodes of its pool copies of it.
+const rootHelp = `Kamino builds golden images for node pools from a node that already works.
 
-A node pool is a recipe from which a cloud builds nodes. The recipe ages: each new node starts from an old
-image, is configured, patched and rebooted, and pulls its container images. With Kamino, a pool's new nodes
-start from the disk of a node that has all that behind it. Nodes that run stay as they are.`
+A new node is slow and unpatched: the node boots an old base image, runs bootstrap scripts, installs patches,
+reboots and pulls container images. Kamino does this work once. "kamino capture" drains a patched, healthy node
+(the donor) and copies its OS disk. Kamino then points the pool's recipe, for example its launch template, at the
+new image. New nodes use the image. Running nodes do not change.`
 
-const rootExample = `  # Install what the cluster needs
+const rootExample = `  # Install the definitions and permissions
   kamino manifests | kubectl apply -f -
 
-  # Capture a node; its pool's next nodes are copies of it
+  # Capture a node; new nodes of the pool use its image
   kamino capture worker-3
 
-  # What pools are built from, and what is in flight
+  # Show pools, image versions and running captures
   kamino status`
 
 // Main runs the command in the real world and returns its exit code.
@@ -41,8 +42,8 @@ func Main() int {
 
 // onSignal calls end at the first signal that asks the process to end, and ends it at the next wish.
 func onSignal(end func()) {
-	process.OnSignal(end, ExitInterrupted, fmt.Sprintf("kamino: killed: nothing is lost, the capture can be gone on with; "+
-		"if this command held Kamino's Lease, others wait for it for up to %s", drive.LeaseDuration))
+	process.OnSignal(end, ExitInterrupted, fmt.Sprintf("kamino: killed. Nothing is lost: run the same command again to continue the capture. "+
+		"If this command held Kamino's Lease, other commands wait up to %s for the Lease", drive.LeaseDuration))
 }
 
 // Run runs the command with the arguments and returns its exit code.
@@ -80,12 +81,15 @@ func oneLine(err error) string {
 	return fmt.Sprintf("%s: did you mean %s?", message, strings.Join(strings.Fields(meant), " or "))
 }
 
+// Command is the tree of verbs, for documentation of the help.
+func (f *Factory) Command() *cobra.Command { return f.command(&Options{}, new(bool)) }
+
 // command is the tree of verbs. started is set once a verb's flags and arguments were understood: an error
 // before that is a wrong usage.
 func (f *Factory) command(o *Options, started *bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "kamino",
-		Short:         "Make a pool's next nodes copies of a node that works",
+		Short:         "Build golden images for node pools from a node that works",
 		Long:          rootHelp,
 		Example:       rootExample,
 		SilenceUsage:  true,

@@ -23,12 +23,12 @@ func newStatusCommand(f *Factory, o *Options) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "status [POOL]",
-		Short: "Show pools, what their next nodes are built from, their versions, and captures",
-		Long: `Show the pools that the cluster's nodes belong to: the image and version that each pool builds its next nodes
-from, every version that there is, and the captures in flight together with the last one of each pool. Nodes that are
-held by nobody who gives them back, and what captures have left that are gone, are told below, unless a pool is named.
+		Short: "Show pools, their image versions, and captures",
+		Long: `Show the pools of the cluster: the image and version for new nodes, all versions, running captures, and the last
+capture of each pool. Without a pool, the output also lists nodes that stay reserved after a lost capture, and
+leftovers of captures that no longer exist.
 
-The version in use is marked "current"; the one that a rollback would go to is marked "prior".`,
+The version in use is marked "current". The target of a rollback is marked "prior".`,
 		Example: `  kamino status
   kamino status pool1 -o wide
   kamino status --watch`,
@@ -46,11 +46,11 @@ The version in use is marked "current"; the one that a rollback would go to is m
 		}),
 	}
 	bindOutput(cmd, &format, print.Table, print.Wide, print.JSON, print.YAML)
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "look again and again until interrupted")
-	cmd.Flags().DurationVar(&interval, "interval", 10*time.Second, "time between two looks with --watch")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "refresh until interrupted")
+	cmd.Flags().DurationVar(&interval, "interval", 10*time.Second, "refresh interval of --watch")
 	before(cmd, func() error {
 		if interval < time.Second {
-			return usagef("--interval %s is too short: every look asks the cloud, so wait at least 1s", interval)
+			return usagef("--interval %s is too short, because each refresh calls the cloud: use 1s or more", interval)
 		}
 		return nil
 	})

@@ -15,9 +15,9 @@ import (
 func newSuspendCommand(f *Factory, o *Options) *cobra.Command {
 	return suspension(f, o, true, &cobra.Command{
 		Use:   "suspend POLICY...",
-		Short: "Have policies begin no more captures",
-		Long: `Set spec.suspend of policies: they begin no more captures until "kamino resume". A capture that has begun goes on;
-"kamino cancel" stops it.`,
+		Short: "Stop policies from starting captures",
+		Long: `Set spec.suspend of policies. A suspended policy starts no captures until "kamino resume". Running captures continue;
+use "kamino cancel" to stop a capture.`,
 		Example: `  kamino suspend all`,
 	})
 }
@@ -25,8 +25,8 @@ func newSuspendCommand(f *Factory, o *Options) *cobra.Command {
 func newResumeCommand(f *Factory, o *Options) *cobra.Command {
 	return suspension(f, o, false, &cobra.Command{
 		Use:     "resume POLICY...",
-		Short:   "Have policies that were suspended begin captures again",
-		Long:    `Unset spec.suspend of policies: what they decide is carried out again.`,
+		Short:   "Let suspended policies start captures again",
+		Long:    `Unset spec.suspend of policies, so that the policies start captures again.`,
 		Example: `  kamino resume all`,
 	})
 }
@@ -47,7 +47,7 @@ func suspension(f *Factory, o *Options, suspend bool, cmd *cobra.Command) *cobra
 		}
 		return nil
 	})
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "have the API server check it, and change nothing")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "validate with the API server, and change nothing")
 	return cmd
 }
 

@@ -18,25 +18,26 @@ func newVerifyCommand(f *Factory) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "verify ROOT|IMAGE",
-		Short: "Look for secrets and identities in a generalized disk",
-		Long: `Look for what must not be in a clone, in a directory tree (a mounted copy of a disk) or in a raw disk image
-or block device, free blocks included: private keys, tokens, and the identities of the donor. It does not
-trust the run that generalized the disk, and knows the rules only to say which should have seen to a
-finding, where container stores are, and what a profile keeps. Of a tree it looks into the databases of container
-runtimes, too: for records of containers, in free pages as well, and for images that are damaged.
+		Short: "Search a generalized disk for secrets and identities",
+		Long: `Search a generalized disk for private keys, tokens, and identities of the donor. The disk is a directory tree (a
+mounted copy), a raw disk image, or a block device. In images and devices the command also searches free blocks.
 
-The donor's identities are known by their hashes, from the manifest that generalize leaves on the disk or
-from a list that was made before (sha256sum /etc/machine-id /etc/ssh/ssh_host_* > donor.txt). Without
-either only keys and tokens are found. No output holds a secret.
+The command is independent of the generalize run. The rules only name the rule that should have removed a finding,
+the paths of container stores, and the files that a profile keeps. In a tree, the command also searches the databases
+of container runtimes, including free pages, for records of containers and for damaged images.
 
-It exits 0 if the disk is clean, and 4 if there are findings that may not stay.`,
-		Example: `  # A mounted copy of a disk; the manifest is read from it
+The command knows the donor's identities as hashes: from the manifest on the disk, or from a list that you created
+before (sha256sum /etc/machine-id /etc/ssh/ssh_host_* > donor.txt). Without a manifest or a list, the command finds
+only keys and tokens. The output never contains a secret.
+
+The exit code is 0 if the disk is clean, and 4 if the disk has forbidden findings.`,
+		Example: `  # A mounted copy of a disk, with its own manifest
   kamino verify /mnt/disk
 
-  # A raw image, free blocks included, with what the run removed and kept
+  # A raw image with free blocks, and the manifest of the run
   kamino verify disk.raw --manifest generalize.json
 
-  # The same, without the keys that came with packages and container images
+  # The same, but ignore keys from packages and container images
   kamino verify disk.raw --manifest generalize.json --tree /mnt/disk`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,14 +56,14 @@ It exits 0 if the disk is clean, and 4 if there are findings that may not stay.`
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar((*string)(&search.Profile), "profile", "", fmt.Sprintf("whose rules say what stays: one of %v (default: the manifest's, or the one that the tree is for)", v1alpha1.Profiles()))
-	flags.StringVar(&search.File, "profile-file", "", "file, or directory of *.yaml, with rules, agents and exemptions of your own")
-	flags.StringVar(&search.Manifest, "manifest", "", "manifest of the run that generalized the disk (default: the one in the tree)")
-	flags.StringVar(&search.Identities, "identities", "", "list of the donor's identities, as sha256sum writes it")
-	flags.StringSliceVar(&search.Allow, "allow", nil, "rules that were allowed to be broken, by name")
-	flags.BoolVar(&search.All, "all", false, "search what packages and container images brought, too")
-	flags.StringVar(&search.Mounted, "tree", "", "with an image: the same disk, mounted; keys that came with packages and container images are known again by it")
-	flags.BoolVar(&search.FreeOnly, "free-only", false, "with an image: report keys and tokens only where blocks are not known to be in use")
+	flags.StringVar((*string)(&search.Profile), "profile", "", fmt.Sprintf("profile of the rules: one of %v (default: from the manifest, or detected from the tree)", v1alpha1.Profiles()))
+	flags.StringVar(&search.File, "profile-file", "", "file, or directory of *.yaml, with your own rules, agents and exemptions")
+	flags.StringVar(&search.Manifest, "manifest", "", "manifest of the generalize run (default: the manifest in the tree)")
+	flags.StringVar(&search.Identities, "identities", "", "list of the donor's identities in the format of sha256sum")
+	flags.StringSliceVar(&search.Allow, "allow", nil, "names of rules that the generalize run was allowed to break")
+	flags.BoolVar(&search.All, "all", false, "also search files from packages and container images")
+	flags.StringVar(&search.Mounted, "tree", "", "for an image: mounted copy of the same disk, used to recognize keys from packages and container images")
+	flags.BoolVar(&search.FreeOnly, "free-only", false, "for an image: report keys and tokens only outside of blocks that are known to be in use")
 	bindOutput(cmd, &format, print.Table, print.JSON, print.YAML)
 	completeProfiles(cmd)
 	return cmd

@@ -22,9 +22,9 @@ func newVersionCommand(f *Factory, o *Options) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version of this build, and what runs in the cluster",
-		Long: `Print the version of this build, of the cluster's API server, and the image that each of Kamino's controllers runs.
-A cluster that can't be asked is noted, and no error.`,
+		Short: "Print the versions of this build, the API server and the controllers",
+		Long: `Print the version of this build, the version of the cluster's API server, and the image of each Kamino controller. If
+the cluster is unreachable, the command prints a note and still succeeds.`,
 		Example: `  kamino version
   kamino version --client -o json`,
 		Args: cobra.NoArgs,
@@ -36,7 +36,7 @@ A cluster that can't be asked is noted, and no error.`,
 			return print.Build(f.Out, format, v)
 		},
 	}
-	cmd.Flags().BoolVar(&clientOnly, "client", false, "print the version of this build only")
+	cmd.Flags().BoolVar(&clientOnly, "client", false, "print only the version of this build")
 	bindOutput(cmd, &format, print.JSON, print.YAML)
 	return cmd
 }

@@ -324,9 +324,9 @@ type option struct {
 // flags are the options that a pod is given as arguments. The Service's address it has from its environment.
 func (o *Options) flags() []option {
 	return []option{
-		{&o.Listen, "listen", "this pod's address"}, {&o.Peer, "peer", "address of the pod that answers"},
-		{&o.Key, "key", "what the two pods know each other by"}, {&o.Inside, "inside", "a Service's name to find"},
-		{&o.Outside, "outside", "a name to find that is none of the cluster's"}, {&o.Resolver, "resolver", "the resolv.conf to find names by"},
-		{&o.Manifest, "manifest", "file whose digest is told"},
+		{&o.Listen, "listen", "address of this pod"}, {&o.Peer, "peer", "address of the other pod"},
+		{&o.Key, "key", "shared key of the two pods"}, {&o.Inside, "inside", "name of a Service to resolve"},
+		{&o.Outside, "outside", "name outside the cluster to resolve"}, {&o.Resolver, "resolver", "path of resolv.conf"},
+		{&o.Manifest, "manifest", "file whose digest is reported"},
 	}
 }

@@ -58,11 +58,11 @@ func (o *Options) Bind(flags *pflag.FlagSet, getenv func(string) string) {
 		environments = append(environments, d.Environment)
 	}
 	flags.StringVar(&o.Name, "cloud", getenv(envName),
-		"`name` of the cloud: "+strings.Join(all.Names(), ", ")+" (default: "+envName+", or the one that the cluster's nodes are in)")
+		"`name` of the cloud: "+strings.Join(all.Names(), ", ")+" (default: "+envName+", or the cloud of the cluster's nodes)")
 	flags.StringVar(&o.Config, "cloud-config", getenv(envConfig),
-		ConfigFiles()+" `file` that names the cloud and the credential (default: "+envConfig+", or "+strings.Join(environments, ", ")+")")
+		ConfigFiles()+" `file` with the cloud and the credential (default: "+envConfig+", or "+strings.Join(environments, ", ")+")")
 	flags.StringVar(&o.Management, ManagementFlag, getenv(envManagement),
-		"`file` that names the cluster with the objects of Cluster API, whose MachineDeployments are the pools then (default: "+envManagement+")")
+		"kubeconfig `file` of the Cluster API management cluster. The pools are then its MachineDeployments and MachinePools (default: "+envManagement+")")
 	bound := []string{"cloud", "cloud-config", ManagementFlag}
 	o.Flags = map[string]*string{}
 	for _, d := range all {
@@ -104,15 +104,15 @@ func (o *Options) Chosen(ctx context.Context, connect func() (*cluster.Connectio
 		return about, err
 	}
 	if _, err := ask(); err != nil {
-		return about, fmt.Errorf("which Cluster of Cluster API's the nodes are of cannot be told: %w", err)
+		return about, fmt.Errorf("find the Cluster API Cluster of the nodes: %w", err)
 	}
 	of := cluster.MostlyOf(seen, now)
 	if of.Name == "" {
-		return about, fmt.Errorf("--%s is given, and most nodes of this cluster are no Machines of Cluster API's: leave it out, or wait until it knows them, if they have just joined", ManagementFlag)
+		return about, fmt.Errorf("--%s is set, but most nodes of this cluster have no Cluster API Machine. Remove the flag. If the nodes have just joined, wait and retry", ManagementFlag)
 	}
 	management, err := cluster.Connect(cluster.Options{Kubeconfig: o.Management, Agent: agent})
 	if err != nil {
-		return about, fmt.Errorf("the management cluster of Cluster API: %w", err)
+		return about, fmt.Errorf("connect to the Cluster API management cluster: %w", err)
 	}
 	return capi.Describe(about, management.Config, of)
 }
