@@ -1,11 +1,19 @@
 package docs
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/internal/cli"
 )
@@ -47,5 +55,179 @@ func TestHelp(t *testing.T) {
 	total.check(t, "help")
 	if verbs < 25 || total.words < 3000 {
 		t.Errorf("only %d verbs with %d words of help are read", verbs, total.words)
+	}
+}
+
+// TestAPIDocs holds descriptions and messages of the definitions to the limits. Kubernetes' own texts are skipped.
+func TestAPIDocs(t *testing.T) {
+	files, err := filepath.Glob("../charts/kamino/crds/*.yaml")
+	if err != nil || len(files) != 3 {
+		t.Fatalf("%d definitions: %v", len(files), err)
+	}
+	var total figures
+	seen := map[string]bool{}
+	for _, file := range files {
+		var definition any
+		if err := yaml.Unmarshal([]byte(page(t, file)), &definition); err != nil {
+			t.Fatal(err)
+		}
+		described(definition, filepath.Base(file), func(path, text string) {
+			if !seen[text] {
+				seen[text] = true
+				for _, block := range prose(text) {
+					total.hold(t, path, block)
+				}
+			}
+		})
+	}
+	total.check(t, "API docs")
+	if total.words < 2000 {
+		t.Errorf("only %d words of API docs are read", total.words)
+	}
+}
+
+// described shows the descriptions of Kamino's own fields, and what validation says.
+func described(node any, path string, see func(path, text string)) {
+	switch node := node.(type) {
+	case map[string]any:
+		for key, value := range node {
+			text, isText := value.(string)
+			switch {
+			case slices.Contains([]string{"apiVersion", "kind", "conditions", "matchLabels", "matchExpressions"}, key):
+			case isText && (key == "description" || key == "message"):
+				see(path, text)
+			default:
+				described(value, path+"."+key, see)
+			}
+		}
+	case []any:
+		for _, value := range node {
+			described(value, path, see)
+		}
+	}
+}
+
+// TestAlertTexts holds the chart's alerts and notes to the limits.
+func TestAlertTexts(t *testing.T) {
+	template := regexp.MustCompile(`\{\{[^}]*\}\}`)
+	var rules struct {
+		Alerts []struct {
+			Alert       string            `json:"alert"`
+			Annotations map[string]string `json:"annotations"`
+		} `json:"alerts"`
+	}
+	if err := yaml.Unmarshal([]byte(page(t, "../charts/kamino/files/alerts.yaml")), &rules); err != nil {
+		t.Fatal(err)
+	}
+	var total figures
+	for _, alert := range rules.Alerts {
+		for _, text := range alert.Annotations {
+			total.hold(t, alert.Alert, template.ReplaceAllString(text, "X"))
+		}
+	}
+	for line := range strings.Lines(page(t, "../charts/kamino/templates/NOTES.txt")) {
+		if !strings.HasPrefix(line, "  ") { // what is to be typed
+			total.hold(t, "NOTES.txt", template.ReplaceAllString(line, "X"))
+		}
+	}
+	total.check(t, "alerts and notes")
+	if len(rules.Alerts) < 15 || total.words < 400 {
+		t.Errorf("only %d words of %d alerts are read", total.words, len(rules.Alerts))
+	}
+}
+
+// plainPackages have sentences that users read: errors, refusals, conditions, events, help of metrics. Each rewritten package joins.
+var plainPackages = []string{
+	"internal/metrics",
+}
+
+// example is a line of a verb's example, which TestHelp reads.
+var example = regexp.MustCompile(`(?m)^  (kamino |kubectl |# ).*$`)
+
+// TestStrings holds sentences in the code of these packages to the limits, all of a package together.
+func TestStrings(t *testing.T) {
+	for _, dir := range plainPackages {
+		files, err := filepath.Glob("../" + dir + "/*.go")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files: %v", dir, len(files), err)
+		}
+		var total figures
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			for _, text := range sentencesIn(t, path, nil) {
+				for _, block := range prose(example.ReplaceAllString(text, "")) {
+					total.hold(t, path, block)
+				}
+			}
+		}
+		total.check(t, dir)
+	}
+}
+
+// sentencesIn are the string literals of a file with at least four words, joined where the code adds them to each other.
+func sentencesIn(t *testing.T, path string, source any) (texts []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, source, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var visit func(n ast.Node) bool
+	var joined func(e ast.Expr) string
+	joined = func(e ast.Expr) string {
+		switch e := e.(type) {
+		case *ast.BinaryExpr:
+			if e.Op == token.ADD {
+				return joined(e.X) + joined(e.Y)
+			}
+		case *ast.BasicLit:
+			if text, err := strconv.Unquote(e.Value); err == nil && e.Kind == token.STRING {
+				return text
+			}
+			return "X"
+		}
+		ast.Inspect(e, visit)
+		return "X"
+	}
+	visit = func(n ast.Node) bool {
+		text := ""
+		switch n := n.(type) {
+		case *ast.ImportSpec:
+			return false
+		case *ast.Field: // without its tag
+			ast.Inspect(n.Type, visit)
+			return false
+		case *ast.BinaryExpr:
+			if n.Op != token.ADD {
+				return true
+			}
+			text = joined(n)
+		case *ast.BasicLit:
+			text = joined(n)
+		default:
+			return true
+		}
+		if strings.Contains(text, " ") && len(wordsOf(text)) >= 4 {
+			texts = append(texts, text)
+		}
+		return false
+	}
+	ast.Inspect(file, visit)
+	return texts
+}
+
+// TestStringsAreRead: what the limits see of code.
+func TestStringsAreRead(t *testing.T) {
+	got := sentencesIn(t, "x.go", `package x
+import "fmt"
+type a struct { B string `+"`json:\"one two three four\"`"+` }
+var c = "too short"
+var d = "node %s is " + fmt.Sprint("one of those four words") + " in " + "service"
+func e() error { return fmt.Errorf("it is told by somebody", 1+2) }
+`)
+	want := []string{"one of those four words", "node %s is X in service", "it is told by somebody"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -52,8 +52,8 @@ func TestForeignSettings(t *testing.T) {
 
 // TestSettingsOfACloud holds the rules that look at more than one field, on both kinds.
 func TestSettingsOfACloud(t *testing.T) {
-	const twoNames = "publish.replicas is the former name of azure.replicas, and they differ: leave publish.replicas out"
-	const otherCloud = "settings.azure is for nodes of Azure, and the donor is of another cloud: leave settings.azure out"
+	const twoNames = "publish.replicas is the deprecated name of azure.replicas, with a different value here: remove publish.replicas"
+	const otherCloud = "settings.azure is for nodes of Azure, but the donor is in another cloud: remove settings.azure"
 	five, six := map[string]any{"replicas": int64(5)}, map[string]any{"replicas": int64(6)}
 	rate := func(n int64) map[string]any { return map[string]any{"volumeInitializationRate": n} }
 	for name, test := range map[string]struct {
@@ -70,7 +70,7 @@ func TestSettingsOfACloud(t *testing.T) {
 		"the former name on another cloud":  {settings: map[string]any{"publish": five}, providerID: "aws:///eu-west-1a/i-1"},
 		"a section of another cloud":        {settings: map[string]any{"azure": five}, providerID: "aws:///eu-west-1a/i-1", says: otherCloud},
 		"an empty section of another cloud": {settings: map[string]any{"azure": map[string]any{}}, providerID: "aws:///eu-west-1a/i-1", says: otherCloud},
-		"a rate on Azure":                   {settings: map[string]any{"aws": rate(200)}, says: "settings.aws is for nodes of AWS, and the donor is of another cloud: leave settings.aws out"},
+		"a rate on Azure":                   {settings: map[string]any{"aws": rate(200)}, says: "settings.aws is for nodes of AWS, but the donor is in another cloud: remove settings.aws"},
 		"a rate on AWS":                     {settings: map[string]any{"aws": rate(200)}, providerID: "aws:///eu-west-1a/i-1"},
 		"a rate that AWS does not have":     {settings: map[string]any{"aws": rate(400)}, providerID: "aws:///eu-west-1a/i-1", says: "less than or equal to 300", policy: true},
 	} {

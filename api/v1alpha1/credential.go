@@ -11,18 +11,18 @@ import (
 // AdminGroup is the group whose members may do anything, which no RBAC rule takes away.
 const AdminGroup = "system:masters"
 
-// Credential is a client certificate that stays on the disk because no node joins without it. Whoever can read the
-// image can be whom it names.
+// Credential is a client certificate in the image that nodes need to join. Every reader of the image can use the
+// certificate.
 type Credential struct {
-	// Path of the file that holds it.
+	// Path of the file.
 	Path string `json:"path"`
-	// CommonName is the user, and Groups are the groups, that the API server takes its bearer for.
+	// CommonName is the user, and Groups are the groups, of the certificate for the API server.
 	// +optional
 	CommonName string `json:"commonName,omitempty"`
 	// +optional
 	// +listType=atomic
 	Groups []string `json:"groups,omitempty"`
-	// NotAfter is when it expires.
+	// NotAfter is the expiry time.
 	NotAfter metav1.Time `json:"notAfter"`
 }
 

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Order is what the pod on a donor is told to do, and the only object that it may write to. The engine makes
-// one before each generalize pod, takes over what the pod reports, and deletes it.
+// Order is the instruction for the pod on a donor, and the only object that the pod may write. The engine creates
+// an Order before each generalize pod, reads the report, and deletes the Order.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -21,11 +21,11 @@ type Order struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the order. Only the engine writes it, once.
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an order cannot be changed: the engine deletes it and makes another"
+	// Spec is the order. Only the engine writes the spec, once.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an order is immutable: the engine deletes the order and creates another order"
 	Spec OrderSpec `json:"spec"`
 
-	// Status is what the pod reports. It is believed for its signature, not for who wrote it.
+	// Status is the report of the pod. Kamino verifies the signature, not the writer.
 	// +optional
 	Status OrderStatus `json:"status,omitempty"`
 
@@ -42,23 +42,23 @@ type OrderList struct {
 	Items []Order `json:"items"`
 }
 
-// OrderMethod says on what an order is carried out.
+// OrderMethod is the method of a generalize run.
 // +kubebuilder:validation:Enum=InPlace
 type OrderMethod string
 
 // InPlace changes the donor's own disk, under one boot of the donor, which goes down behind it. The token is the boot's ID.
 const InPlace OrderMethod = "InPlace"
 
-// OrderSpec says which disk is generalized, by whom, by which method, and how.
+// OrderSpec defines the disk, the pod, the method and the settings of a generalize run.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.token) != has(self.bootID)",message="an order is for one token"
+// +kubebuilder:validation:XValidation:rule="has(self.token) != has(self.bootID)",message="an order needs either token or bootID"
 type OrderSpec struct {
-	// Prototype that the donor's disk is generalized for.
+	// Prototype of the capture.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Prototype string `json:"prototype"`
 
-	// PrototypeUID tells it from another of the same name.
+	// PrototypeUID distinguishes the Prototype from another Prototype of the same name.
 	PrototypeUID types.UID `json:"prototypeUID"`
 
 	// NodeName of the donor.
@@ -66,42 +66,43 @@ type OrderSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	NodeName string `json:"nodeName"`
 
-	// Method says on what the order is carried out, and so what the token names.
+	// Method of the generalize run, which also defines the meaning of the token.
 	// +optional
 	// +kubebuilder:default=InPlace
 	Method OrderMethod `json:"method,omitempty"`
 
-	// Token of what the order is for, in place the ID of the donor's boot: for any other the order is void.
+	// Token limits the order to one target: with method InPlace, the boot ID of the donor. The order is void for every
+	// other boot.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Token string `json:"token,omitempty"`
 
-	// BootID is what versions without methods have written in place of the token.
+	// BootID replaces the token in Orders of earlier versions.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	BootID string `json:"bootID,omitempty"`
 
-	// PodName of the pod that the order is for, in the order's namespace.
+	// PodName is the name of the generalize pod, in the namespace of the Order.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	PodName string `json:"podName"`
 
-	// Afterwards says what becomes of the donor. A profile that takes off a disk what its node joins by is applied to a
-	// running donor only where that is removed. Return if absent.
+	// Afterwards defines what happens to the donor. A profile that deletes the join credential requires Remove.
+	// Default: Return.
 	// +optional
 	Afterwards Afterwards `json:"afterwards,omitempty"`
 
-	// Generalize says how, as the Prototype's settings do.
+	// Generalize has the generalize settings of the Prototype.
 	Generalize GeneralizeSettings `json:"generalize"`
 
-	// RulesDigest is the digest of the rules that the settings name; empty if they name none.
+	// RulesDigest is the digest of the user's rules; empty without own rules.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	RulesDigest string `json:"rulesDigest,omitempty"`
 
-	// Key is the public half, in base64, of the key that the pod signs its report with.
+	// Key is the public key, in base64, for the signature of the report.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Key string `json:"key"`
@@ -112,14 +113,15 @@ func (s OrderSpec) Under() (OrderMethod, string) {
 	return cmp.Or(s.Method, InPlace), cmp.Or(s.Token, s.BootID)
 }
 
-// OrderStatus is what the pod on the donor reports.
+// OrderStatus is the report of the pod on the donor.
 type OrderStatus struct {
-	// Report as JSON: a proof, or why there is none. It is a text because it is signed to the letter.
+	// Report as JSON: a proof, or the reason of a failure. The report is a string because the signature covers each
+	// byte.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	Report string `json:"report,omitempty"`
 
-	// Signature of the report, in base64, by the key of the order.
+	// Signature of the report, in base64, with the key of the order.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Signature string `json:"signature,omitempty"`

@@ -37,7 +37,7 @@ func TestOrderIsRefused(t *testing.T) {
 		{"prototype", "spec.prototype", []any{"", long(253)}},
 		{"nodeName", "spec.nodeName", []any{"", long(253)}},
 		{"token", "spec.token", []any{"", long(128)}},
-		{"bootID", "an order is for one token", []any{"boot"}},
+		{"bootID", "an order needs either token or bootID", []any{"boot"}},
 		{"method", `supported values: "InPlace"`, []any{"OnCopy", "inPlace", ""}},
 		{"podName", "spec.podName", []any{"", long(63)}},
 		{"rulesDigest", "spec.rulesDigest: Too long", []any{long(128)}},
@@ -78,7 +78,7 @@ func TestAnOrderIsNeverChanged(t *testing.T) {
 		"generalize.profile": "bootstrap", "rulesDigest": "another", "key": "YW5vdGhlcg==",
 	} {
 		err := c.Update(t.Context(), with(t, made.DeepCopy(), path, value))
-		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "an order cannot be changed: the engine deletes it and makes another") {
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "an order is immutable: the engine deletes the order and creates another order") {
 			t.Errorf("%s was changed: %v", path, err)
 		}
 	}
@@ -110,7 +110,7 @@ func TestAnOrderOfAVersionWithoutMethods(t *testing.T) {
 	former := order("former")
 	unstructured.RemoveNestedField(former.Object, "spec", "method")
 	unstructured.RemoveNestedField(former.Object, "spec", "token")
-	if err := c.Create(t.Context(), former.DeepCopy()); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "an order is for one token") {
+	if err := c.Create(t.Context(), former.DeepCopy()); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "an order needs either token or bootID") {
 		t.Errorf("an order for nothing: %v", err)
 	}
 	former = with(t, former, "bootID", "boot")

@@ -52,9 +52,9 @@ const (
 	PolicyPreflightFailed = "PreflightFailed"
 )
 
-// PrototypePolicyStatus reports what the policy sees and has decided.
+// PrototypePolicyStatus reports the findings and decisions of the policy.
 type PrototypePolicyStatus struct {
-	// ObservedGeneration is the generation that the status speaks of.
+	// ObservedGeneration is the generation that the status describes.
 	// +optional
 	// +kubebuilder:validation:Maximum=9007199254740991
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -67,7 +67,7 @@ type PrototypePolicyStatus struct {
 	// +kubebuilder:validation:items:XValidation:rule="!has(self.observedGeneration) || self.observedGeneration <= 9007199254740991",message="observedGeneration must be at most 9007199254740991"
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// PoolCount is the number of pools that the policy decides for.
+	// PoolCount is the number of pools of the policy.
 	// +kubebuilder:default=0
 	// +optional
 	// +kubebuilder:validation:Maximum=2147483647
@@ -77,7 +77,7 @@ type PrototypePolicyStatus struct {
 	// +optional
 	NextRun *metav1.Time `json:"nextRun,omitempty"`
 
-	// Pools that the policy decides for, by name.
+	// Pools of the policy, sorted by name.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -85,15 +85,15 @@ type PrototypePolicyStatus struct {
 	Pools []PoolStatus `json:"pools,omitempty"`
 }
 
-// PoolStatus reports on one pool of a policy.
+// PoolStatus is the status of a pool of the policy.
 type PoolStatus struct {
 	// Name of the pool.
 	Name string `json:"name"`
 
-	// ID of the pool in its cloud. Two pools of one name are told apart by it.
+	// ID of the pool in its cloud. The ID distinguishes pools of the same name.
 	ID string `json:"id"`
 
-	// CurrentVersion that the recipe names. Absent while it names no version of the pool's own.
+	// CurrentVersion is the version that the recipe names. Absent if the recipe names no version of the pool.
 	// +optional
 	CurrentVersion string `json:"currentVersion,omitempty"`
 
@@ -101,7 +101,7 @@ type PoolStatus struct {
 	// +optional
 	ImageBuiltAt *metav1.Time `json:"imageBuiltAt,omitempty"`
 
-	// NewestPatch is the latest patch that any node of the pool carries.
+	// NewestPatch is the time of the latest patch of any node of the pool.
 	// +optional
 	NewestPatch *metav1.Time `json:"newestPatch,omitempty"`
 
@@ -110,36 +110,37 @@ type PoolStatus struct {
 	// +kubebuilder:validation:Maximum=2147483647
 	Nodes int32 `json:"nodes"`
 
-	// Candidates among them.
+	// Candidates is the number of nodes that can be donors.
 	// +optional
 	// +kubebuilder:validation:Maximum=2147483647
 	Candidates int32 `json:"candidates"`
 
-	// Images that the pool's nodes were built from, with what the recipe names, at the last count; absent where the
-	// cloud has no limit to it.
+	// Images is the number of different images of the nodes and the recipe, at the last count. Absent if the cloud has
+	// no limit for images.
 	// +optional
 	// +kubebuilder:validation:Maximum=2147483647
 	Images int32 `json:"images,omitempty"`
 
-	// Rebuild is what is decided about nodes of its oldest image, and why; absent where the policy rebuilds none.
+	// Rebuild is the decision about nodes of the oldest image, with the reason. Absent if the policy rebuilds no
+	// nodes.
 	// +optional
 	Rebuild *PoolDecision `json:"rebuild,omitempty"`
 
-	// Probation tells how the nodes of the current version join. Absent while the recipe names no version of the pool's own.
+	// Probation shows how nodes of the current version join. Absent if the recipe names no version of the pool.
 	// +optional
 	Probation *ProbationStatus `json:"probation,omitempty"`
 
-	// Refusals of the others, counted by the first reason of each: candidates and refusals add up to nodes.
+	// Refusals counts the other nodes by their first reason. Candidates plus refusals equal nodes.
 	// +optional
 	// +listType=map
 	// +listMapKey=reason
 	Refusals []RefusalCount `json:"refusals,omitempty"`
 
-	// Donor that is captured, or would be.
+	// Donor of the running capture, or the preferred node for the next capture.
 	// +optional
 	Donor string `json:"donor,omitempty"`
 
-	// Prototype of the capture that runs.
+	// Prototype of the running capture.
 	// +optional
 	Prototype string `json:"prototype,omitempty"`
 
@@ -151,24 +152,24 @@ type PoolStatus struct {
 	// +optional
 	LastResult *CaptureResult `json:"lastResult,omitempty"`
 
-	// NextRun is when a capture may begin next, or one that was refused is tried again. Absent if one may begin
-	// now, and if none may until a person acts.
+	// NextRun is the earliest time of the next capture or the next retry. Absent if a capture may start now, or if the
+	// policy waits for a user.
 	// +optional
 	NextRun *metav1.Time `json:"nextRun,omitempty"`
 
-	// Failures in a row since the last capture that succeeded.
+	// Failures in a row since the last successful capture.
 	// +optional
 	// +kubebuilder:validation:Maximum=2147483647
 	Failures int32 `json:"failures,omitempty"`
 }
 
-// ProbationStatus tells how the nodes of a pool's current version join, and what follows.
+// ProbationStatus shows how the nodes of a pool's current version join, and the consequences.
 type ProbationStatus struct {
-	// Version that the recipe names.
+	// Version in the recipe.
 	Version string `json:"version"`
-	// State in one CamelCase word, from a closed set (docs/probation.md).
+	// State in CamelCase, from a closed set (docs/probation.md).
 	State string `json:"state"`
-	// Message says it in a sentence.
+	// Message explains the state.
 	// +optional
 	Message string `json:"message,omitempty"`
 	// Joined, Failed and Waiting nodes of the version.
@@ -181,80 +182,81 @@ type ProbationStatus struct {
 	// +optional
 	// +kubebuilder:validation:Maximum=2147483647
 	Waiting int32 `json:"waiting,omitempty"`
-	// MedianReady is how long instances of the version ran until their nodes were Ready.
+	// MedianReady is the median time from the start of an instance to a Ready node.
 	// +optional
 	MedianReady *metav1.Duration `json:"medianReady,omitempty"`
-	// Suspect is the version that the pool went back from by itself, or is rolling back from, until a person has acknowledged it.
+	// Suspect is the version from which the pool rolled back automatically, or is rolling back, until a user
+	// acknowledges the rollback.
 	// +optional
 	Suspect string `json:"suspect,omitempty"`
-	// WentBackAt is when it did; absent while the recipe still names Suspect.
+	// WentBackAt is the time of the automatic rollback. Absent while the recipe still names Suspect.
 	// +optional
 	WentBackAt *metav1.Time `json:"wentBackAt,omitempty"`
-	// Joins are those of the version that decide, for whoever goes on with the watch: the first and the last that were judged,
-	// those that are late, and those whose Node must not be taken for another one.
+	// Joins has the nodes that the controller must remember: the first and the last judged node, late nodes, and nodes
+	// whose identity must not be confused.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Joins []JoinStatus `json:"joins,omitempty"`
 }
 
-// JoinStatus is what became of one node.
+// JoinStatus is the result for a node.
 type JoinStatus struct {
-	// Instance as its cloud names it.
+	// Instance is the ID in the cloud.
 	Instance string `json:"instance"`
-	// Node is the Node's name; absent if there never was one.
+	// Node is the name of the Node; absent if no Node appeared.
 	// +optional
 	Node string `json:"node,omitempty"`
-	// NodeUID is the UID of the Node that was seen first.
+	// NodeUID is the UID of the first Node of the instance.
 	// +optional
 	NodeUID types.UID `json:"nodeUID,omitempty"`
-	// RunningSince is when the instance was made.
+	// RunningSince is when the cloud created the instance.
 	RunningSince metav1.Time `json:"runningSince"`
-	// Outcome in one CamelCase word: Joined, Failed, Waiting, or Uncounted where another client has deleted the Node.
+	// Outcome in CamelCase: Joined, Failed, Waiting, or Uncounted if another client has deleted the Node.
 	Outcome string `json:"outcome"`
-	// Message says why it failed, or is not counted.
+	// Message explains why the node failed, or is not counted.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// ReadyAfter is how long its instance ran before the node was Ready.
+	// ReadyAfter is the time from the start of the instance to a Ready node.
 	// +optional
 	ReadyAfter *metav1.Duration `json:"readyAfter,omitempty"`
-	// LateSince is since when looks have found it late.
+	// LateSince is the time since which the node is late.
 	// +optional
 	LateSince *metav1.Time `json:"lateSince,omitempty"`
 }
 
-// RefusalCount counts the nodes that one rule refuses.
+// RefusalCount counts the nodes refused by a rule.
 type RefusalCount struct {
-	// Reason in one CamelCase word, from a closed set (docs/policy.md).
+	// Reason in CamelCase, from a closed set (docs/policy.md).
 	Reason string `json:"reason"`
 	// Count of nodes.
 	// +kubebuilder:validation:Maximum=2147483647
 	Count int32 `json:"count"`
 }
 
-// PoolDecision says what is to be done about a pool, and why.
+// PoolDecision is a decision about a pool, with the reason.
 type PoolDecision struct {
-	// Reason in one CamelCase word, from a closed set (docs/policy.md).
+	// Reason in CamelCase, from a closed set (docs/policy.md).
 	Reason string `json:"reason"`
-	// Message says it in a sentence, with what to do about it where there is something.
+	// Message explains the decision, with the remedy if there is a remedy.
 	Message string `json:"message"`
-	// Remedy is what to do about the reason; absent where there is nothing to do, or nobody knows.
+	// Remedy is the action that removes the reason; absent if unknown or not needed.
 	// +optional
 	Remedy string `json:"remedy,omitempty"`
 }
 
 // CaptureResult is how a capture ended.
 type CaptureResult struct {
-	// Prototype that it was.
+	// Prototype of the capture.
 	Prototype string `json:"prototype"`
-	// Version that it made, or was to make.
+	// Version of the capture.
 	Version string `json:"version"`
-	// Result is the phase that it ended in: Succeeded, or Failed.
+	// Result is the final phase: Succeeded or Failed.
 	Result Phase `json:"result"`
-	// At is when it ended.
+	// At is the end of the capture.
 	// +optional
 	At *metav1.Time `json:"at,omitempty"`
-	// Message says what failed, where it did.
+	// Message explains a failure.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PrototypePolicy has pools follow their best patched node: it says for which pools, what a good donor is,
-// when a capture may begin, and how it is done. Each decision becomes a Prototype.
+// PrototypePolicy automates captures: the policy selects pools, defines good donors, limits when a capture may
+// start, and sets the capture settings. Each decision becomes a Prototype.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -22,10 +22,10 @@ type PrototypePolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec of the policy. An empty one is complete: it is for all pools and reads kured's annotations.
+	// Spec of the policy. An empty spec is valid: the policy applies to all pools and reads kured's annotations.
 	Spec PrototypePolicySpec `json:"spec"`
 
-	// Status is a report. Losing it costs a longer look at the world, nothing else.
+	// Status is a report. Kamino can rebuild a lost status.
 	// +optional
 	Status PrototypePolicyStatus `json:"status,omitempty"`
 
@@ -42,66 +42,66 @@ type PrototypePolicyList struct {
 	Items []PrototypePolicy `json:"items"`
 }
 
-// PrototypePolicySpec says for which pools, from which nodes, when and how.
+// PrototypePolicySpec defines pools, donors, schedule and settings.
 type PrototypePolicySpec struct {
-	// Pools that the policy is for. All pools of the cluster if it names none.
+	// Pools of the policy. Default: all pools of the cluster.
 	// +optional
 	Pools PoolSelector `json:"pools,omitzero"`
 
-	// Patched says how a patched node is told. kured's annotations if absent.
+	// Patched defines the annotations of a patched node. Default: kured's annotations.
 	// +optional
 	// +kubebuilder:default={preset: kured}
 	Patched PatchedSettings `json:"patched,omitzero"`
 
-	// Selection says which patched node is a good donor.
+	// Selection defines which patched node is a good donor.
 	// +optional
 	// +kubebuilder:default={}
 	Selection SelectionSettings `json:"selection,omitempty"`
 
-	// Schedule says when a capture may begin. At any time if absent.
+	// Schedule limits when a capture may start. Default: at any time.
 	// +optional
 	Schedule ScheduleSettings `json:"schedule,omitzero"`
 
-	// Settings that the captures are done with.
+	// Settings of the captures.
 	// +optional
 	// +kubebuilder:default={}
 	Settings Settings `json:"settings,omitempty"`
 
-	// Rebuild lets the controller build the nodes of a pool's oldest image anew from its current version, one at a time,
-	// once its nodes were built from many images. Never if absent.
+	// Rebuild lets the controller rebuild nodes of the pool's oldest image from the current version, after the pool
+	// has many different images. Kamino rebuilds nodes sequentially. Default: never.
 	// +optional
 	Rebuild *RebuildSettings `json:"rebuild,omitempty"`
 
-	// Rollback says what follows when the nodes of a version do not join.
+	// Rollback defines the reaction when nodes of a version do not join.
 	// +optional
 	// +kubebuilder:default={}
 	Rollback RollbackSettings `json:"rollback,omitzero"`
 
-	// MaxConcurrent is how many captures may run at once over the whole cluster, those of other policies and
-	// of people included. A node that a policy has rebuilt counts as one.
+	// MaxConcurrent limits parallel captures in the whole cluster, including captures of other policies and users. A
+	// node rebuild by a policy is included as a capture.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	MaxConcurrent int32 `json:"maxConcurrent,omitempty"`
 
-	// Failures says what follows from captures that fail.
+	// Failures defines the reaction to failed captures.
 	// +optional
 	// +kubebuilder:default={}
 	Failures FailureSettings `json:"failures,omitempty"`
 
-	// Suspend stops new decisions. Captures that run are finished.
+	// Suspend stops new decisions. Running captures continue.
 	// +optional
 	// +kubebuilder:default=false
 	Suspend bool `json:"suspend,omitempty"`
 
-	// DryRun has the policy decide and report, and capture nothing.
+	// DryRun lets the policy decide and report, without captures.
 	// +optional
 	// +kubebuilder:default=false
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
-// RollbackMode is who goes back from a version whose nodes do not join.
+// RollbackMode defines whether Kamino rolls back automatically from a version whose nodes do not join.
 // +kubebuilder:validation:Enum=Automatic;Off
 type RollbackMode string
 
@@ -113,15 +113,16 @@ const (
 	RollbackOff RollbackMode = "Off"
 )
 
-// RollbackSettings say when nodes of a version count as ones that do not join, and what follows.
+// RollbackSettings define when a node has failed to join, and the reaction.
 type RollbackSettings struct {
-	// Mode is who goes back. A policy with dryRun or suspend only says so, whatever the mode is.
+	// Mode defines whether Kamino rolls back automatically. A policy with dryRun or suspend only reports, in every
+	// mode.
 	// +optional
 	// +kubebuilder:default=Automatic
 	Mode RollbackMode `json:"mode,omitempty"`
 
-	// JoinTimeout is how long an instance may run before its node is Ready. The default is a minute less than what the cluster
-	// autoscaler waits before it removes one.
+	// JoinTimeout is the maximum time from the start of an instance to a Ready node. The default is a minute less than
+	// the limit after which the cluster autoscaler removes an instance.
 	// +optional
 	// +kubebuilder:default="14m"
 	// +kubebuilder:validation:Type=string
@@ -129,7 +130,7 @@ type RollbackSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="joinTimeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
 	JoinTimeout metav1.Duration `json:"joinTimeout,omitzero"`
 
-	// UnreadyTimeout is how long a node may be seen late, or not Ready again, before it counts as one that did not join.
+	// UnreadyTimeout is how long a node may be late, or not Ready again, before Kamino treats the node as failed.
 	// +optional
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:Type=string
@@ -137,7 +138,7 @@ type RollbackSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="unreadyTimeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
 	UnreadyTimeout metav1.Duration `json:"unreadyTimeout,omitzero"`
 
-	// Watch is for how long a node is watched, from when its instance began to run.
+	// Watch is how long Kamino watches a node, from the start of its instance.
 	// +optional
 	// +kubebuilder:default="1h"
 	// +kubebuilder:validation:Type=string
@@ -145,7 +146,7 @@ type RollbackSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="watch must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
 	Watch metav1.Duration `json:"watch,omitzero"`
 
-	// DaemonSetTimeout is how long a DaemonSet that is Ready on other nodes may be not Ready on the node.
+	// DaemonSetTimeout is how long a DaemonSet may be not Ready on the node while Ready on other nodes.
 	// +optional
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:Type=string
@@ -153,7 +154,7 @@ type RollbackSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="daemonSetTimeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
 	DaemonSetTimeout metav1.Duration `json:"daemonSetTimeout,omitzero"`
 
-	// IgnoreDaemonSets are DaemonSets, as namespace/name, that need not be Ready on a node.
+	// IgnoreDaemonSets lists DaemonSets, as namespace/name, whose pods need not be Ready on a node.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=100
@@ -162,10 +163,10 @@ type RollbackSettings struct {
 	IgnoreDaemonSets []string `json:"ignoreDaemonSets,omitempty"`
 }
 
-// PoolSelector says which pools are meant. All pools if it is empty.
-// +kubebuilder:validation:XValidation:rule="!(has(self.names) && has(self.nodeSelector))",message="name pools or select them by their nodes, not both"
+// PoolSelector selects pools. An empty selector selects all pools.
+// +kubebuilder:validation:XValidation:rule="!(has(self.names) && has(self.nodeSelector))",message="use either names or nodeSelector"
 type PoolSelector struct {
-	// Names of the pools, as the cloud has them. Case does not matter.
+	// Names of the pools in the cloud, case-insensitive.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -174,8 +175,7 @@ type PoolSelector struct {
 	// +kubebuilder:validation:items:MaxLength=128
 	Names []string `json:"names,omitempty"`
 
-	// NodeSelector selects every pool with at least one node that it matches. Donors may then be any node of
-	// such a pool.
+	// NodeSelector selects each pool with at least one matching node. Every node of the pool may then be a donor.
 	// +optional
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 }
@@ -191,21 +191,21 @@ const (
 	PresetKamino PatchPreset = "kamino"
 )
 
-// PatchedSettings name the two annotations by which a patched node is told.
-// +kubebuilder:validation:XValidation:rule="has(self.preset) ? !has(self.mostRecentPatch) && !has(self.rebootPending) : has(self.mostRecentPatch) && has(self.rebootPending)",message="name a preset, or both annotations (mostRecentPatch and rebootPending), not a mixture"
+// PatchedSettings define the two annotations of a patched node.
+// +kubebuilder:validation:XValidation:rule="has(self.preset) ? !has(self.mostRecentPatch) && !has(self.rebootPending) : has(self.mostRecentPatch) && has(self.rebootPending)",message="set either preset, or both mostRecentPatch and rebootPending"
 type PatchedSettings struct {
 	// Preset names the annotations of a known patcher.
 	// +optional
 	Preset PatchPreset `json:"preset,omitempty"`
 
-	// MostRecentPatch is the annotation with the time, in RFC 3339, of the node's last patch that needed a reboot.
+	// MostRecentPatch is the annotation with the time (RFC 3339) of the last patch of the node that needed a reboot.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`
 	MostRecentPatch string `json:"mostRecentPatch,omitempty"`
 
-	// RebootPending is the annotation that a node carries, with any value but "false", while it waits for its reboot.
+	// RebootPending is the annotation of a node that waits for a reboot, with any value except "false".
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
@@ -213,9 +213,9 @@ type PatchedSettings struct {
 	RebootPending string `json:"rebootPending,omitempty"`
 }
 
-// SelectionSettings say which patched node is a good donor.
+// SelectionSettings define which patched node is a good donor.
 type SelectionSettings struct {
-	// MinReadyTime that a node must have been Ready without a break.
+	// MinReadyTime is how long a donor must have been Ready without interruption.
 	// +optional
 	// +kubebuilder:default="1h"
 	// +kubebuilder:validation:Type=string
@@ -223,22 +223,22 @@ type SelectionSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('0s')",message="minReadyTime must be a time such as 90s, 30m or 36h (days have no unit), and not negative"
 	MinReadyTime *metav1.Duration `json:"minReadyTime,omitempty"`
 
-	// MinCandidates that a pool must have before one of them is taken.
+	// MinCandidates is the number of candidates that a pool needs before a capture.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	MinCandidates int32 `json:"minCandidates,omitempty"`
 
-	// MaxImageAge past which a pool's image is replaced even though no node was patched since: the rules about
-	// patches are waived then. A pool without a prototype counts as older. Never if absent or zero.
+	// MaxImageAge is the age at which Kamino replaces a pool's image even without new patches; the rules about patches
+	// then do not apply. A pool without a Prototype is older than every limit. Default: never.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('0s')",message="maxImageAge must be a time such as 90s, 30m or 36h (days have no unit), and not negative"
 	MaxImageAge metav1.Duration `json:"maxImageAge,omitzero"`
 
-	// IgnoreNodes are names of nodes that are never taken.
+	// IgnoreNodes lists names of nodes that are never donors.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=1000
@@ -246,7 +246,7 @@ type SelectionSettings struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	IgnoreNodes []string `json:"ignoreNodes,omitempty"`
 
-	// IgnoreAnnotations are names of annotations; a node that carries one, with any value, is never taken.
+	// IgnoreAnnotations lists annotations. A node with such an annotation, with any value, is never a donor.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=100
@@ -254,7 +254,7 @@ type SelectionSettings struct {
 	// +kubebuilder:validation:items:MaxLength=317
 	IgnoreAnnotations []string `json:"ignoreAnnotations,omitempty"`
 
-	// IgnoreLabels are names of labels; a node that carries one, with any value, is never taken.
+	// IgnoreLabels lists labels. A node with such a label, with any value, is never a donor.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=100
@@ -262,40 +262,40 @@ type SelectionSettings struct {
 	// +kubebuilder:validation:items:MaxLength=317
 	IgnoreLabels []string `json:"ignoreLabels,omitempty"`
 
-	// Refuse is a CEL expression over `node` (the Node as JSON) and `now` (a timestamp). A node for which it is
-	// true is not taken, nor is one for which it fails.
+	// Refuse is a CEL expression over `node` (the Node as JSON) and `now` (a timestamp). Kamino refuses a node if the
+	// expression is true or fails.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	Refuse string `json:"refuse,omitempty"`
 
-	// Score is a CEL expression over `node` and `now` that gives a number. The candidate with the highest one
-	// is taken; among equals the one that has been Ready longest.
+	// Score is a CEL expression over `node` and `now` with a number as result. Kamino prefers the candidate with the
+	// highest score, then the candidate with the longest time Ready.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	Score string `json:"score,omitempty"`
 }
 
-// ScheduleSettings say when a capture may begin. One that has begun is finished at any time.
-// +kubebuilder:validation:XValidation:rule="has(self.cron) || (!has(self.window) && !has(self.timeZone))",message="window and timeZone belong to cron: name cron too, or leave them out"
+// ScheduleSettings limit when a capture may start. A started capture continues at any time.
+// +kubebuilder:validation:XValidation:rule="has(self.cron) || (!has(self.window) && !has(self.timeZone))",message="window and timeZone need cron: set cron, or remove window and timeZone"
 type ScheduleSettings struct {
-	// Cron in five fields (minute, hour, day of month, month, day of week): the moments from which on captures
-	// may begin. At any time if absent.
+	// Cron in five fields (minute, hour, day of month, month, day of week): the times when captures may start.
+	// Default: at any time.
 	// +optional
 	// +kubebuilder:validation:MinLength=9
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:Pattern=`^[0-9A-Za-z*,/?-]+( +[0-9A-Za-z*,/?-]+){4}$`
 	Cron string `json:"cron,omitempty"`
 
-	// Window is for how long after each of these moments captures may begin. 2h if absent.
+	// Window is how long after each cron time captures may start. Default: 2h.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('1m')",message="window must be a time such as 90s, 30m or 36h (days have no unit), and at least 1m"
 	Window metav1.Duration `json:"window,omitzero"`
 
-	// TimeZone of cron, by its IANA name. UTC if absent.
+	// TimeZone of cron, an IANA name. Default: UTC.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -303,14 +303,14 @@ type ScheduleSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self != 'Local' && timestamp('2000-01-01T00:00:00Z').getFullYear(self) > 0",message="timeZone must be an IANA time zone, such as Europe/Berlin"
 	TimeZone string `json:"timeZone,omitempty"`
 
-	// Blackouts are times in which no capture begins, whatever cron says.
+	// Blackouts are periods without new captures, even if cron allows captures.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	Blackouts []Blackout `json:"blackouts,omitempty"`
 
-	// MinInterval between the beginnings of two captures of a pool, the first of which succeeded. None if absent
-	// or zero; a pool gets at most one version a day in any case.
+	// MinInterval is the minimum time from the start of a successful capture to the next capture of the pool. Default:
+	// none; in any case a policy creates at most a version per pool and day.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -318,7 +318,7 @@ type ScheduleSettings struct {
 	MinInterval metav1.Duration `json:"minInterval,omitzero"`
 }
 
-// Blackout is a time that comes again, in which no capture begins.
+// Blackout is a recurring period without new captures.
 type Blackout struct {
 	// Start of the blackout, as cron in five fields.
 	// +kubebuilder:validation:MinLength=9
@@ -332,7 +332,7 @@ type Blackout struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('1m')",message="duration must be a time such as 90s, 30m or 36h (days have no unit), and at least 1m"
 	Duration metav1.Duration `json:"duration"`
 
-	// TimeZone of start, by its IANA name. UTC if absent.
+	// TimeZone of start, an IANA name. Default: UTC.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -341,11 +341,11 @@ type Blackout struct {
 	TimeZone string `json:"timeZone,omitempty"`
 }
 
-// RebuildSettings say when the nodes of a pool's oldest image are built anew. Cron, blackouts, maxConcurrent,
-// settings.drain, settings.outOfService and failures count for a rebuild as they do for a capture.
+// RebuildSettings define when Kamino rebuilds the nodes of a pool's oldest image. Cron, blackouts, maxConcurrent,
+// settings.drain, settings.outOfService and failures apply to rebuilds and captures.
 type RebuildSettings struct {
-	// AtImages is from how many different images on, those of the pool's nodes and what its recipe names. It ends with the
-	// last node of the oldest one. Only clouds count that have a limit to it.
+	// AtImages is the number of different images, in nodes and recipe, at which rebuilds start. Rebuilds end with the
+	// last node of the oldest image. Only clouds with a limit for images use this field.
 	// +optional
 	// +kubebuilder:default=8
 	// +kubebuilder:validation:Minimum=2
@@ -353,17 +353,16 @@ type RebuildSettings struct {
 	AtImages int32 `json:"atImages,omitempty"`
 }
 
-// FailureSettings say what follows from captures that fail. Failures are counted for each pool, from its last
-// capture that succeeded on.
+// FailureSettings define the reaction to failed captures, for each pool, since its last successful capture.
 type FailureSettings struct {
-	// Limit of failures in a row, at which the policy stops for the pool until a person has looked.
+	// Limit of failures in a row. At the limit the policy stops captures of the pool until a user acts.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Limit int32 `json:"limit,omitempty"`
 
-	// Backoff after the first failure. It doubles with each further one, up to a day.
+	// Backoff after the first failure. The backoff doubles with every further failure, up to a day.
 	// +optional
 	// +kubebuilder:default="1h"
 	// +kubebuilder:validation:Type=string

@@ -41,18 +41,18 @@ func TestPolicyIsRefused(t *testing.T) {
 		values []any
 		says   string
 	}{
-		{"pools", []any{map[string]any{"names": []any{"a"}, "nodeSelector": map[string]any{}}}, "not both"},
+		{"pools", []any{map[string]any{"names": []any{"a"}, "nodeSelector": map[string]any{}}}, "use either names or nodeSelector"},
 		{"pools.names", []any{[]any{}}, "should have at least 1 items"},
 		{"pools.names", names("a", "a"), "Duplicate value"},
 		{"pools.names", names(""), "spec.pools.names[0]"},
 		{"pools.names", names(strings.Repeat("p", 129)), "spec.pools.names[0]: Too long"},
-		{"patched", []any{map[string]any{}}, "name a preset, or both annotations"},
-		{"patched", []any{map[string]any{"mostRecentPatch": "a"}, map[string]any{"rebootPending": "b"}}, "name a preset, or both annotations"},
+		{"patched", []any{map[string]any{}}, "set either preset, or both"},
+		{"patched", []any{map[string]any{"mostRecentPatch": "a"}, map[string]any{"rebootPending": "b"}}, "set either preset, or both"},
 		{"patched", []any{
 			map[string]any{"preset": "kured", "mostRecentPatch": "a"},
 			map[string]any{"preset": "kamino", "rebootPending": "b"},
 			map[string]any{"preset": "kured", "mostRecentPatch": "a", "rebootPending": "b"},
-		}, "not a mixture"},
+		}, "set either preset"},
 		{"patched.preset", []any{"", "Kured", "wsus"}, `supported values: "kured", "kamino"`},
 		{"patched.mostRecentPatch", annotation, "spec.patched.mostRecentPatch"},
 		{"patched.rebootPending", annotation, "spec.patched.rebootPending"},
@@ -69,8 +69,8 @@ func TestPolicyIsRefused(t *testing.T) {
 		{"selection.refuse", []any{"", long}, "spec.selection.refuse"},
 		{"selection.score", []any{"", long}, "spec.selection.score"},
 		{"schedule.cron", cron, "spec.schedule.cron"},
-		{"schedule.window", []any{"1h"}, "window and timeZone belong to cron"},
-		{"schedule.timeZone", []any{"UTC"}, "window and timeZone belong to cron"},
+		{"schedule.window", []any{"1h"}, "window and timeZone need cron"},
+		{"schedule.timeZone", []any{"UTC"}, "window and timeZone need cron"},
 		{"schedule", []any{map[string]any{"cron": "0 2 * * *", "window": "59s"}}, "window must be a time such as 90s, 30m or 36h (days have no unit), and at least 1m"},
 		{"schedule.minInterval", []any{"-1s"}, "minInterval must be a time such as 90s, 30m or 36h (days have no unit), and not negative"},
 		{"schedule.blackouts", []any{aBlackout("duration", "0s"), aBlackout("duration", "-1h")}, "duration must be a time such as 90s, 30m or 36h (days have no unit), and at least 1m"},

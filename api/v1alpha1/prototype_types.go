@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Prototype is one capture and the image version that comes of it. Its spec is the decision, written
-// before the first effect; its status is a report.
+// Prototype is a capture and the resulting image version. The spec is the decision, written before the first
+// action; the status is a report.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -23,16 +23,16 @@ import (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Image",type=string,priority=1,JSONPath=`.status.image.id`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 230",message="name must have at most 230 characters: names of pods and snapshots are made from it"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 230",message="name must have at most 230 characters, because names of pods and snapshots contain the name"
 type Prototype struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the decision. It cannot be changed: delete the Prototype to stop a capture.
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is the record of a decision and cannot be changed: delete this Prototype and create another"
+	// Spec is the decision. The spec is immutable: delete the Prototype to stop the capture.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable: delete this Prototype and create another Prototype"
 	Spec PrototypeSpec `json:"spec"`
 
-	// Status is a report. Losing it costs a longer look at the world, nothing else.
+	// Status is a report. Kamino can rebuild a lost status.
 	// +optional
 	Status PrototypeStatus `json:"status,omitempty"`
 
@@ -49,53 +49,53 @@ type PrototypeList struct {
 	Items []Prototype `json:"items"`
 }
 
-// PrototypeSpec names what is captured and how.
-// +kubebuilder:validation:XValidation:rule="!has(self.settings) || !has(self.settings.aws) || self.donor.providerID.startsWith('aws://')",message="settings.aws is for nodes of AWS, and the donor is of another cloud: leave settings.aws out"
-// +kubebuilder:validation:XValidation:rule="!has(self.settings) || !has(self.settings.azure) || self.donor.providerID.startsWith('azure://')",message="settings.azure is for nodes of Azure, and the donor is of another cloud: leave settings.azure out"
+// PrototypeSpec defines the donor, the pool, the version and the settings.
+// +kubebuilder:validation:XValidation:rule="!has(self.settings) || !has(self.settings.aws) || self.donor.providerID.startsWith('aws://')",message="settings.aws is for nodes of AWS, but the donor is in another cloud: remove settings.aws"
+// +kubebuilder:validation:XValidation:rule="!has(self.settings) || !has(self.settings.azure) || self.donor.providerID.startsWith('azure://')",message="settings.azure is for nodes of Azure, but the donor is in another cloud: remove settings.azure"
 type PrototypeSpec struct {
-	// Pool whose next nodes are to be copies of the donor: the cloud's own name of it, such as a scale set's.
+	// Pool whose new nodes use the image: the name in the cloud, such as the name of a scale set.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`
 	Pool string `json:"pool"`
 
-	// PoolID is the pool's own ID in its cloud, such as a scale set's resource ID. It tells the pool where an instance's
-	// ID does not. Whoever decides writes it; without it, the pool is the one that the donor's instance belongs to.
+	// PoolID is the ID of the pool in the cloud, such as the resource ID of a scale set. The creator of the Prototype
+	// writes PoolID if the ID of an instance does not contain the pool. Default: the pool of the donor's instance.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	PoolID string `json:"poolID,omitempty"`
 
-	// Version that the image gets: the day of the decision in UTC, as YYYY.MM.DD, and two more digits from 02 on for
-	// a further version of the day, as YYYY.MM.DD02. A month or a day is written with two digits.
+	// Version of the image: the day of the decision in UTC, as YYYY.MM.DD. For another version of the same day, add
+	// two digits, starting with 02, as YYYY.MM.DD02. Month and day have two digits.
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}\.(0[1-9]|1[0-2])\.(0[1-9]|[12][0-9]|3[01])(0[2-9]|[1-9][0-9])?$`
 	Version string `json:"version"`
 
-	// Donor is the node whose OS disk is captured.
+	// Donor is the captured node.
 	Donor Donor `json:"donor"`
 
-	// Settings that the capture is done with.
+	// Settings of the capture.
 	// +optional
 	// +kubebuilder:default={}
 	Settings Settings `json:"settings,omitempty"`
 }
 
-// Donor names a node and its instance.
+// Donor names a node and the instance of the node.
 type Donor struct {
 	// NodeName of the donor.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	NodeName string `json:"nodeName"`
 
-	// ProviderID of the donor at the decision (Node.spec.providerID). It ties the node to its instance
-	// and lets the instance be given back even when the Node object is gone.
+	// ProviderID of the donor at the decision (Node.spec.providerID). With the ID, Kamino can release the instance
+	// even if the Node is deleted.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[a-z]+://.+`
 	ProviderID string `json:"providerID"`
 }
 
-// Phase says in one word what a capture is doing. It is for people: decide by conditions.
+// Phase is a summary of the capture for people. Programs must read conditions.
 // +kubebuilder:validation:Enum=Pending;Preflight;Reserving;Draining;Generalizing;Stopping;Snapshotting;Starting;WaitingReady;Growing;Removing;Releasing;Publishing;Trying;AwaitingPromotion;Promoting;Retiring;ScalingOut;GivingBack;Succeeded;Failed
 type Phase string
 
@@ -154,9 +154,9 @@ const (
 	ConditionReversible = "Reversible"
 )
 
-// PrototypeStatus reports what a capture has done.
+// PrototypeStatus reports the progress and the result of a capture.
 type PrototypeStatus struct {
-	// ObservedGeneration is the generation that the status speaks of.
+	// ObservedGeneration is the generation that the status describes.
 	// +optional
 	// +kubebuilder:validation:Maximum=9007199254740991
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -177,53 +177,53 @@ type PrototypeStatus struct {
 	// +kubebuilder:validation:items:XValidation:rule="!has(self.observedGeneration) || self.observedGeneration <= 9007199254740991",message="observedGeneration must be at most 9007199254740991"
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// Steps that the capture has entered, in order, each with its times.
+	// Steps of the capture so far, in order, with times.
 	// +optional
 	// +listType=atomic
 	Steps []Step `json:"steps,omitempty"`
 
-	// Image is the version once there is one.
+	// Image is the created image version.
 	// +optional
 	Image *ImageStatus `json:"image,omitempty"`
 
-	// Trial of the version. Absent where nothing is tried.
+	// Trial of the version. Absent without a trial.
 	// +optional
 	Trial *TrialStatus `json:"trial,omitempty"`
 
-	// Recipe tells what the promotion changes in the pool's recipe, from shortly before it is done.
+	// Recipe lists the changes of the promotion to the pool's recipe. Written shortly before the promotion.
 	// +optional
 	Recipe *RecipeStatus `json:"recipe,omitempty"`
 
-	// Donor says how long the donor was away.
+	// Donor shows how long the donor was out of service.
 	// +optional
 	Donor *DonorStatus `json:"donor,omitempty"`
 
-	// Failure says why the capture ended without a new recipe.
+	// Failure explains why the capture ended without a new recipe.
 	// +optional
 	Failure *Failure `json:"failure,omitempty"`
 
-	// Retired lists versions that this capture removed.
+	// Retired lists versions deleted by the capture.
 	// +optional
 	// +listType=atomic
 	Retired []string `json:"retired,omitempty"`
 
-	// SavedRecipe names the Secret that holds what the recipe lost, as namespace/name.
+	// SavedRecipe is the Secret, as namespace/name, with the fields that the recipe lost.
 	// +optional
 	SavedRecipe string `json:"savedRecipe,omitempty"`
 }
 
-// Step is one phase of a capture and when it ran.
+// Step is a phase of the capture, with start and end.
 type Step struct {
-	// Phase that this step is.
+	// Phase of the step.
 	Phase Phase `json:"phase"`
-	// StartedAt is when the capture entered it.
+	// StartedAt is the start of the step.
 	StartedAt metav1.MicroTime `json:"startedAt"`
-	// FinishedAt is when the capture left it. Absent while it runs.
+	// FinishedAt is the end of the step. Absent while the step runs.
 	// +optional
 	FinishedAt *metav1.MicroTime `json:"finishedAt,omitempty"`
 }
 
-// TrialResult is what a check, or a trial, has come to.
+// TrialResult is the result of a check or a trial.
 // +kubebuilder:validation:Enum=Pending;Passed;Failed;Inconclusive;Skipped
 type TrialResult string
 
@@ -238,20 +238,20 @@ const (
 	TrialSkipped TrialResult = "Skipped"
 )
 
-// TrialStatus tells how the trial of the version stands.
+// TrialStatus is the state of the trial.
 type TrialStatus struct {
-	// Mode is where the trial node is built.
+	// Mode is the place of the trial node.
 	Mode TrialMode `json:"mode"`
 	// Result of the trial.
 	Result TrialResult `json:"result"`
-	// Message is that of the check that decided, or what is waited for.
+	// Message of the deciding check, or the current wait reason.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Attempt is which one it is. One that could not tell is followed by another.
+	// Attempt is the number of the attempt. After an inconclusive attempt, Kamino starts another attempt.
 	// +optional
 	// +kubebuilder:validation:Maximum=2147483647
 	Attempt int32 `json:"attempt,omitempty"`
-	// StartedAt is when the first attempt began, FinishedAt when there was a verdict.
+	// StartedAt is the start of the first attempt, FinishedAt the time of the verdict.
 	// +optional
 	StartedAt *metav1.MicroTime `json:"startedAt,omitempty"`
 	// +optional
@@ -259,36 +259,36 @@ type TrialStatus struct {
 	// Node and Instance of the trial.
 	// +optional
 	Node string `json:"node,omitempty"`
-	// NodeUID is the UID of the Node that is judged.
+	// NodeUID is the UID of the tested Node.
 	// +optional
 	NodeUID types.UID `json:"nodeUID,omitempty"`
 	// +optional
 	Instance string `json:"instance,omitempty"`
-	// Checks, each with what it found, in their order.
+	// Checks with results, in order.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Checks []TrialCheck `json:"checks,omitempty"`
-	// Seen is what the trial node says of itself.
+	// Seen has the facts that the trial node reports.
 	// +optional
 	Seen *TrialNode `json:"seen,omitempty"`
 }
 
-// TrialCheck is one thing that is looked at.
+// TrialCheck is a check of the trial node.
 type TrialCheck struct {
 	// Name of the check (docs/trial.md).
 	Name string `json:"name"`
-	// Result of it.
+	// Result of the check.
 	Result TrialResult `json:"result"`
-	// Message says what it found, or why it has not yet.
+	// Message explains the result, or the reason for the wait.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// At is when the result became this one.
+	// At is the time of the last change of the result.
 	// +optional
 	At *metav1.MicroTime `json:"at,omitempty"`
 }
 
-// TrialNode is what a trial node says of itself.
+// TrialNode has the facts that a trial node reports.
 type TrialNode struct {
 	// +optional
 	OSImage string `json:"osImage,omitempty"`
@@ -298,63 +298,63 @@ type TrialNode struct {
 	Kubelet string `json:"kubelet,omitempty"`
 	// +optional
 	Runtime string `json:"runtime,omitempty"`
-	// Images is how many container images were on its disk when it was first Ready.
+	// Images is the number of container images on the disk when the node first became Ready.
 	// +optional
 	// +kubebuilder:validation:Maximum=2147483647
 	Images int32 `json:"images,omitempty"`
-	// ReadyAfter is how long its instance ran before it was Ready.
+	// ReadyAfter is the time from the start of the instance to a Ready node.
 	// +optional
 	ReadyAfter *metav1.Duration `json:"readyAfter,omitempty"`
 }
 
-// ImageStatus tells the image version.
+// ImageStatus describes the image version.
 type ImageStatus struct {
 	// ID of the image version in its cloud.
 	ID string `json:"id"`
-	// ReplicationPercent is the cloud's own word on how far the version is, 0 to 100.
+	// ReplicationPercent is the replication progress reported by the cloud, 0 to 100.
 	// +optional
 	// +kubebuilder:validation:Maximum=2147483647
 	ReplicationPercent int32 `json:"replicationPercent,omitempty"`
-	// Proof of the generalization, as it stands in the image version's tags.
+	// Proof of the generalization, from the tags of the image version.
 	// +optional
 	Proof string `json:"proof,omitempty"`
-	// Verified tells what the proof stands for.
+	// Verified describes the content of the proof.
 	// +optional
 	Verified *Verified `json:"verified,omitempty"`
 }
 
-// Verified tells what was applied to and looked for on the disk that an image version was made of.
+// Verified describes the rules and searches on the disk of an image version.
 type Verified struct {
-	// Profile and its version. The version ends in a digest of all rules, those that the user added included.
+	// Profile and version of the profile. The version ends in a digest of all rules, including the user's rules.
 	Profile        Profile `json:"profile"`
 	ProfileVersion string  `json:"profileVersion"`
-	// ToolVersion of the binary that ran on the donor.
+	// ToolVersion is the Kamino version on the donor.
 	// +optional
 	ToolVersion string `json:"toolVersion,omitempty"`
-	// Rules that were tried and found met, and how many of them changed something.
+	// Rules that were tested and passed, and the number of rules that made changes.
 	// +kubebuilder:validation:Maximum=9007199254740991
 	Rules int64 `json:"rules"`
 	// +kubebuilder:validation:Maximum=9007199254740991
 	Acted int64 `json:"acted"`
-	// Files and Bytes that were searched for keys, tokens and identities.
+	// Files and Bytes searched for keys, tokens and identities.
 	// +kubebuilder:validation:Maximum=9007199254740991
 	Files int64 `json:"files"`
 	// +kubebuilder:validation:Maximum=9007199254740991
 	Bytes int64 `json:"bytes"`
-	// Identities of the donor that were looked for.
+	// Identities of the donor in the search.
 	// +kubebuilder:validation:Maximum=9007199254740991
 	Identities int64 `json:"identities"`
-	// Findings that may not stay: always 0 for a version that exists.
+	// Findings that are forbidden: always 0 for an existing version.
 	// +kubebuilder:validation:Maximum=9007199254740991
 	Findings int64 `json:"findings"`
-	// Kept is how many findings stay for a reason that the manifest gives.
+	// Kept is the number of findings allowed with a reason in the manifest.
 	// +kubebuilder:validation:Maximum=9007199254740991
 	Kept int64 `json:"kept"`
-	// Credentials are the client certificates that stay on the disk.
+	// Credentials are the client certificates in the image.
 	// +optional
 	// +listType=atomic
 	Credentials []Credential `json:"credentials,omitempty"`
-	// RulesDigest of the rules that the user added; absent without any.
+	// RulesDigest of the user's rules; absent without own rules.
 	// +optional
 	RulesDigest string `json:"rulesDigest,omitempty"`
 	// ManifestDigest of /var/lib/kamino/generalize.json on the disk.
@@ -384,37 +384,38 @@ func (v *Verified) Tag() string {
 		v.Rules, v.Acted, v.Files, v.Bytes, v.Identities, v.Findings, v.Kept, v.ToolVersion)
 }
 
-// RecipeStatus tells what a promotion changes.
+// RecipeStatus lists the changes of a promotion.
 type RecipeStatus struct {
-	// From and To are the image before and after, as the cloud writes them.
+	// From and To are the image before and after, in the cloud's notation.
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Removes names what the recipe loses, Keeps what of the same kind stays.
+	// Removes lists removed fields of the recipe, Keeps lists similar fields that stay.
 	// +optional
 	// +listType=atomic
 	Removes []string `json:"removes,omitempty"`
 	// +optional
 	// +listType=atomic
 	Keeps []string `json:"keeps,omitempty"`
-	// HandOver is what a person does so that the pool builds its nodes from the version, where another tool writes its recipe.
+	// HandOver is the action for a user, if another tool owns the recipe: the tool must point the pool at the version.
 	// +optional
 	HandOver string `json:"handOver,omitempty"`
 }
 
 // DonorStatus says how long the donor was away.
 type DonorStatus struct {
-	// ReservedAt is when the capture began to hold the donor, or took one out of service whose successor it had awaited.
+	// ReservedAt is when the capture reserved the donor. With growFirst: when the capture drained the donor after the
+	// new node became Ready.
 	// +optional
 	ReservedAt *metav1.MicroTime `json:"reservedAt,omitempty"`
-	// ReleasedAt is when the donor was given back, or was gone.
+	// ReleasedAt is when the donor was returned to service or removed.
 	// +optional
 	ReleasedAt *metav1.MicroTime `json:"releasedAt,omitempty"`
-	// State in which the donor was when it was last looked at. Once it is given back it is not looked at any more.
+	// State of the donor at the last check. After the release Kamino checks no further.
 	// +optional
 	State DonorState `json:"state,omitempty"`
 }
 
-// DonorState is what a look finds a donor to be.
+// DonorState is the state of a donor.
 // +kubebuilder:validation:Enum=Ready;NotReady;Off;NodeGone;Gone;Removed
 type DonorState string
 
@@ -435,11 +436,11 @@ const (
 
 // Failure says why a capture ended without a new recipe.
 type Failure struct {
-	// Reason in one CamelCase word, from a closed set (docs/prototype.md).
+	// Reason in CamelCase, from a closed set (docs/prototype.md).
 	Reason string `json:"reason"`
-	// Message says what happened to which object, and what to do.
+	// Message names the object, the problem and the remedy.
 	Message string `json:"message"`
-	// CloudError is the cloud's own text, where it was the cloud that refused.
+	// CloudError is the error text of the cloud, if the cloud refused a request.
 	// +optional
 	CloudError string `json:"cloudError,omitempty"`
 }

@@ -23,69 +23,69 @@ const (
 	ProfileBootstrap Profile = "bootstrap"
 )
 
-// Settings say how a capture is done. A PrototypePolicy carries them for its pools; each Prototype
-// carries the ones that it was decided with. What only one cloud has stands under that cloud's name.
-// +kubebuilder:validation:XValidation:rule="!has(self.publish) || !has(self.publish.replicas) || !has(self.azure) || !has(self.azure.replicas) || self.publish.replicas == self.azure.replicas",message="publish.replicas is the former name of azure.replicas, and they differ: leave publish.replicas out"
-// +kubebuilder:validation:XValidation:rule="!has(self.donor) || !has(self.donor.afterwards) || self.donor.afterwards != 'Return' || !has(self.generalize) || !has(self.generalize.profile) || self.generalize.profile != 'bootstrap'",message="a donor of profile bootstrap cannot return, because what it joins with is taken off its disk: leave donor.afterwards out, or set Remove"
+// Settings of a capture. A PrototypePolicy has settings for its pools; a Prototype has a copy of the settings at
+// the decision. Settings of a single cloud are under the name of the cloud.
+// +kubebuilder:validation:XValidation:rule="!has(self.publish) || !has(self.publish.replicas) || !has(self.azure) || !has(self.azure.replicas) || self.publish.replicas == self.azure.replicas",message="publish.replicas is the deprecated name of azure.replicas, with a different value here: remove publish.replicas"
+// +kubebuilder:validation:XValidation:rule="!has(self.donor) || !has(self.donor.afterwards) || self.donor.afterwards != 'Return' || !has(self.generalize) || !has(self.generalize.profile) || self.generalize.profile != 'bootstrap'",message="a donor of profile bootstrap cannot return, because Kamino deletes the join credential from the disk: remove donor.afterwards, or set Remove"
 type Settings struct {
-	// Donor says what becomes of the donor.
+	// Donor defines what happens to the donor.
 	// +optional
 	// +kubebuilder:default={}
 	Donor DonorSettings `json:"donor,omitzero"`
 
-	// Drain says how the donor's pods are asked to leave.
+	// Drain defines the eviction of the donor's pods.
 	// +optional
 	// +kubebuilder:default={}
 	Drain DrainSettings `json:"drain,omitempty"`
 
-	// Generalize says what is removed from the donor's disk.
+	// Generalize defines the removal of identity and secrets from the donor's disk.
 	// +optional
 	// +kubebuilder:default={}
 	Generalize GeneralizeSettings `json:"generalize,omitempty"`
 
-	// OutOfService limits how long the donor may be away.
+	// OutOfService limits how long the donor may be out of service.
 	// +optional
 	// +kubebuilder:default={}
 	OutOfService OutOfServiceSettings `json:"outOfService,omitempty"`
 
-	// Publish holds a former name of a setting that stands under azure now.
+	// Publish has a deprecated setting, moved to azure.
 	// +optional
 	// +kubebuilder:default={}
 	Publish PublishSettings `json:"publish,omitempty"`
 
-	// Trial says how the image version is tried before the pool uses it.
+	// Trial defines the test of the image version before the pool uses the version.
 	// +optional
 	// +kubebuilder:default={}
 	Trial TrialSettings `json:"trial,omitzero"`
 
-	// Promotion says who points the pool at the image version.
+	// Promotion defines who points the pool at the image version.
 	// +optional
 	// +kubebuilder:default={}
 	Promotion PromotionSettings `json:"promotion,omitzero"`
 
-	// Recipe says what happens to the pool once the image version is complete.
+	// Recipe defines changes to the pool after the image version is complete.
 	// +optional
 	// +kubebuilder:default={}
 	Recipe RecipeSettings `json:"recipe,omitempty"`
 
-	// Keep is how many versions of the pool are kept, the current one included. The current and the
-	// prior version always stay.
+	// Keep is the number of versions to keep, including the current version. The current and the prior version always
+	// stay.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=1000
 	Keep int32 `json:"keep,omitempty"`
 
-	// Azure holds what only pools on Azure have. With a donor of another cloud it is refused. None if absent.
+	// Azure has settings for Azure only. Kamino refuses these settings for donors of other clouds.
 	// +optional
 	Azure *AzureSettings `json:"azure,omitempty"`
 
-	// AWS holds what only pools on AWS have. With a donor of another cloud it is refused. None if absent.
+	// AWS has settings for AWS only. Kamino refuses these settings for donors of other clouds.
 	// +optional
 	AWS *AWSSettings `json:"aws,omitempty"`
 }
 
-// Afterwards is what becomes of a donor once its disk was copied.
+// Afterwards is what happens to a donor after the copy of the disk.
 // +kubebuilder:validation:Enum=Return;Remove
 type Afterwards string
 
@@ -96,31 +96,31 @@ const (
 	Remove Afterwards = "Remove"
 )
 
-// DonorSettings say what becomes of the donor.
-// +kubebuilder:validation:XValidation:rule="!has(self.growFirst) || !self.growFirst || !has(self.afterwards) || self.afterwards != 'Return'",message="growFirst is for a donor that is removed, and afterwards says Return: leave one of them out"
+// DonorSettings define what happens to the donor.
+// +kubebuilder:validation:XValidation:rule="!has(self.growFirst) || !self.growFirst || !has(self.afterwards) || self.afterwards != 'Return'",message="growFirst and afterwards Return exclude each other: remove either field"
 type DonorSettings struct {
-	// Afterwards says what becomes of the donor once its disk was copied. If absent, what the profile allows: a donor that
-	// can serve again returns, another is removed.
+	// Afterwards defines what happens to the donor after the copy of the disk. Default: Return if the profile allows a
+	// return, else Remove.
 	// +optional
 	Afterwards Afterwards `json:"afterwards,omitempty"`
 
-	// GrowFirst has the pool grow by one before a donor that does not return is taken, and its new node be Ready; off, the
-	// pool is one node short until the donor's place is filled. On if absent.
+	// GrowFirst adds one node and waits until the node is Ready before Kamino drains a donor that will be replaced
+	// (surge). If false, the pool has one node less until the replacement is Ready. Default: true.
 	// +optional
 	GrowFirst *bool `json:"growFirst,omitempty"`
 }
 
 // DrainSettings say how the donor's pods are asked to leave.
 type DrainSettings struct {
-	// GracePeriod that every pod gets to end. Each pod's own if absent.
+	// GracePeriod is the termination grace period for every pod. Default: the grace period of the pod.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('0s')",message="gracePeriod must be a time such as 90s, 30m or 36h (days have no unit), and not negative"
 	GracePeriod *metav1.Duration `json:"gracePeriod,omitempty"`
 
-	// Timeout after which a drain that is not done fails the capture (with force: after which the pods
-	// that are left are deleted, budgets or not).
+	// Timeout of the drain. After the timeout the capture fails; with force, Kamino deletes the remaining pods despite
+	// their PodDisruptionBudgets.
 	// +optional
 	// +kubebuilder:default="15m"
 	// +kubebuilder:validation:Type=string
@@ -128,42 +128,42 @@ type DrainSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="timeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
 	Timeout metav1.Duration `json:"timeout,omitzero"`
 
-	// Force also evicts pods that no controller makes again, and at the timeout deletes pods against
-	// their PodDisruptionBudgets.
+	// Force also evicts pods without a controller. At the timeout, Kamino deletes pods despite their
+	// PodDisruptionBudgets.
 	// +optional
 	Force bool `json:"force,omitempty"`
 
-	// Disrupt also takes a node, and evicts pods, that ask not to be disrupted: by the annotation
-	// karpenter.sh/do-not-disrupt, or a pod by cluster-autoscaler.kubernetes.io/safe-to-evict "false".
+	// Disrupt ignores the annotations karpenter.sh/do-not-disrupt on nodes and pods, and
+	// cluster-autoscaler.kubernetes.io/safe-to-evict "false" on pods.
 	// +optional
 	Disrupt bool `json:"disrupt,omitempty"`
 }
 
-// GeneralizeSettings say what is removed from the donor's disk.
+// GeneralizeSettings define the removal of identity and secrets from the donor's disk.
 type GeneralizeSettings struct {
-	// Profile of the pool's nodes. If a policy leaves it out, it is found by how they join, and each Prototype carries what was
-	// found. In a Prototype, static if absent.
+	// Profile of the pool's nodes. If a policy has no profile, Kamino detects the profile from the way nodes join, and
+	// writes the profile into each Prototype. Default in a Prototype: static.
 	// +optional
 	Profile Profile `json:"profile,omitempty"`
 
-	// Rules names a ConfigMap in the namespace of the generalize pods that adds rules, agents and exemptions to the profile:
-	// each key that ends in .yaml is such a file (docs/image.md). None if absent.
+	// Rules names a ConfigMap in the namespace of the generalize pods with additional rules, agents and exemptions.
+	// Kamino reads each key that ends in .yaml (docs/image.md). Default: none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Rules string `json:"rules,omitempty"`
 
-	// UnknownFiles says what becomes of a disk with files that neither a package nor a container image nor the
-	// base of the system brought, and that no rule keeps or exempts: Refuse fails the capture. Allow if absent.
+	// UnknownFiles defines the reaction to files that no package, container image or base system installed, and that
+	// no rule keeps or exempts. Refuse fails the capture. Default: Allow.
 	// +optional
 	UnknownFiles UnknownFiles `json:"unknownFiles,omitempty"`
 
-	// Image of the generalize pod: Kamino's own. The controller's own image if absent.
+	// Image of the generalize pod. Default: the image of the controller.
 	// +optional
 	Image string `json:"image,omitempty"`
 }
 
-// UnknownFiles is what becomes of a disk with files that nobody is known to have brought.
+// UnknownFiles is the reaction to files of unknown origin on a disk.
 // +kubebuilder:validation:Enum=Allow;Refuse
 type UnknownFiles string
 
@@ -176,8 +176,8 @@ const (
 
 // OutOfServiceSettings limit how long the donor may be away.
 type OutOfServiceSettings struct {
-	// Deadline, from the reservation on, past which a capture that does not have its snapshot gives the
-	// donor back and fails.
+	// Deadline after the reservation. Without a snapshot at the deadline, Kamino returns the donor to service and the
+	// capture fails.
 	// +optional
 	// +kubebuilder:default="30m"
 	// +kubebuilder:validation:Type=string
@@ -185,9 +185,9 @@ type OutOfServiceSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="deadline must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
 	Deadline metav1.Duration `json:"deadline,omitzero"`
 
-	// ReadyTimeout is how long, past the deadline, a started donor may take to be Ready again before the
-	// capture stops waiting, gives it back as it is and fails. Of a donor that does not return it is how long the node that
-	// the pool grows by first may take to be Ready; then the capture fails, and the donor was not taken.
+	// ReadyTimeout is how long after the deadline a restarted donor may take to become Ready. After that Kamino
+	// releases the donor and the capture fails. For a donor that will be removed, ReadyTimeout limits the wait for the
+	// new node of growFirst; after that the capture fails before the drain.
 	// +optional
 	// +kubebuilder:default="15m"
 	// +kubebuilder:validation:Type=string
@@ -195,8 +195,8 @@ type OutOfServiceSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="readyTimeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
 	ReadyTimeout metav1.Duration `json:"readyTimeout,omitzero"`
 
-	// MaxUnavailable is how many of the pool's nodes may be not Ready, or cordoned, once the donor is taken, the
-	// donor included: a number, or a share of them, rounded up, such as "10%". At least the donor.
+	// MaxUnavailable is how many nodes of the pool may be not Ready or cordoned, including the donor: a number, or a
+	// percentage such as "10%", rounded up. Kamino always allows the donor.
 	// +optional
 	// +kubebuilder:default="10%"
 	// +kubebuilder:validation:XIntOrString
@@ -217,20 +217,20 @@ func (s Settings) Tries() bool { return s.Trial.Mode == TrialApart || s.Trial.Mo
 // DefaultMaxUnavailable share of a pool's nodes.
 const DefaultMaxUnavailable = "10%"
 
-// AzureSettings are what only pools on Azure have.
+// AzureSettings are settings for Azure only.
 type AzureSettings struct {
-	// Replicas of the image version in the pool's region. By the pool's maximum size if absent, at least 3.
+	// Replicas of the image version in the pool's region. Default: by the maximum size of the pool, at least 3.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Replicas *int32 `json:"replicas,omitempty"`
 }
 
-// AWSSettings are what only pools on AWS have.
+// AWSSettings are settings for AWS only.
 type AWSSettings struct {
-	// VolumeInitializationRate is how fast the root volume of a node that is built from the version is read from its snapshot, in
-	// MiB/s, which AWS bills by the GiB: the promotion writes it into the launch template. As the launch template has it if
-	// absent; AWS's own default is to read each block when it is used first.
+	// VolumeInitializationRate is the rate, in MiB/s, at which EBS loads the root volume of a new node from the
+	// snapshot. AWS bills the rate per GiB. The promotion writes the rate into the launch template. Default: the value
+	// in the launch template; without a value, AWS loads each block at the first use.
 	// +optional
 	// +kubebuilder:validation:Minimum=100
 	// +kubebuilder:validation:Maximum=300
@@ -239,7 +239,7 @@ type AWSSettings struct {
 
 // PublishSettings hold a former name.
 type PublishSettings struct {
-	// Replicas is the former name of azure.replicas, and means the same. Write that one.
+	// Replicas is the deprecated name of azure.replicas, with the same meaning. Use azure.replicas.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
@@ -260,11 +260,11 @@ const (
 	TrialOff TrialMode = "Off"
 )
 
-// TrialSettings say how an image version is tried before the pool uses it: a node is built from it, judged by named checks,
-// and removed.
+// TrialSettings define the test of an image version before the pool uses the version: Kamino boots a trial node,
+// runs checks, and removes the node.
 type TrialSettings struct {
-	// Mode is where the trial node is built. If a policy leaves it out, it is found by what the pool allows, and each
-	// Prototype carries what was found. In a Prototype, Off if absent: it was decided before there were trials.
+	// Mode defines where Kamino boots the trial node. If a policy has no mode, Kamino selects a mode that the pool
+	// allows, and writes the mode into each Prototype. Default in a Prototype: Off.
 	// +optional
 	Mode TrialMode `json:"mode,omitempty"`
 
@@ -276,8 +276,8 @@ type TrialSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('0s')",message="soak must be a time such as 90s, 30m or 36h (days have no unit), and not negative"
 	Soak *metav1.Duration `json:"soak,omitempty"`
 
-	// Timeout of the trial, with every attempt that could not tell. One that has no verdict by then fails the capture, and
-	// the version stays as it is.
+	// Timeout of the trial, including inconclusive attempts. Without a verdict at the timeout, the capture fails, and
+	// the version stays.
 	// +optional
 	// +kubebuilder:default="2h"
 	// +kubebuilder:validation:Type=string
@@ -285,7 +285,7 @@ type TrialSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="timeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
 	Timeout metav1.Duration `json:"timeout,omitzero"`
 
-	// IgnoreDaemonSets are DaemonSets, as namespace/name, that need not be Ready on the trial node.
+	// IgnoreDaemonSets lists DaemonSets, as namespace/name, whose pods need not be Ready on the trial node.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=100
@@ -293,22 +293,22 @@ type TrialSettings struct {
 	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	IgnoreDaemonSets []string `json:"ignoreDaemonSets,omitempty"`
 
-	// Job names a ConfigMap in the namespace of the generalize pods whose key job.yaml is a Job that must succeed on the trial node. None if
-	// absent.
+	// Job names a ConfigMap in the namespace of the generalize pods. The key job.yaml is a Job that must succeed on
+	// the trial node. Default: none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Job string `json:"job,omitempty"`
 
-	// Outside is a name that is none of the cluster's, such as example.com, whose address pods on the trial node must find. It is
-	// only looked up, and nothing is connected to. None is looked for if absent.
+	// Outside is a DNS name outside the cluster, such as example.com, that pods on the trial node must resolve. Kamino
+	// only resolves the name and opens no connection. Default: none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Outside string `json:"outside,omitempty"`
 }
 
-// PromotionMode is who decides that a pool is pointed at a version.
+// PromotionMode defines who points a pool at a version.
 // +kubebuilder:validation:Enum=Automatic;Manual
 type PromotionMode string
 
@@ -319,14 +319,14 @@ const (
 	PromotionManual PromotionMode = "Manual"
 )
 
-// PromotionSettings say who points the pool at the image version.
+// PromotionSettings define who points the pool at the image version.
 type PromotionSettings struct {
-	// Mode is who decides.
+	// Mode of the promotion.
 	// +optional
 	// +kubebuilder:default=Automatic
 	Mode PromotionMode `json:"mode,omitempty"`
 
-	// Timeout after which a version that nobody has promoted is no longer waited for. It stays, and can still be promoted.
+	// Timeout of the wait for a promotion. The version stays after the timeout, and you can still promote the version.
 	// +optional
 	// +kubebuilder:default="168h"
 	// +kubebuilder:validation:Type=string
@@ -335,30 +335,29 @@ type PromotionSettings struct {
 	Timeout metav1.Duration `json:"timeout,omitzero"`
 }
 
-// RecipeSettings say what happens to the pool once the image version is complete.
+// RecipeSettings define changes to the pool after the image version is complete.
 type RecipeSettings struct {
-	// NewNodes is by how many nodes the pool grows after the promotion.
+	// NewNodes is the number of nodes to add to the pool after the promotion.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	NewNodes int32 `json:"newNodes,omitempty"`
 
-	// CustomDataFrom names the Secret that holds a copy of the pool's customData as the recipe has it before its first
-	// promotion, in Kamino's namespace. Azure gives customData out to nobody, so that only with a copy all of what the
-	// recipe loses is kept. The Secret has the label kamino.dev/pool with the pool's name, or the type kamino.dev/custom-data: any other
-	// one is refused.
+	// CustomDataFrom names a Secret in Kamino's namespace with a copy of the pool's original customData. Azure never
+	// returns customData, so Kamino can save the complete recipe only with a copy. The Secret needs the label
+	// kamino.dev/pool with the name of the pool, or the type kamino.dev/custom-data.
 	// +optional
 	CustomDataFrom *SecretKey `json:"customDataFrom,omitempty"`
 }
 
-// SecretKey names a key of a Secret in Kamino's namespace.
+// SecretKey names a key of a Secret.
 type SecretKey struct {
 	// Name of the Secret.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Name string `json:"name"`
 
-	// Key in it. customData if empty.
+	// Key in the Secret. Default: customData.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`

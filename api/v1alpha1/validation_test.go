@@ -76,7 +76,7 @@ func TestSpecIsRefused(t *testing.T) {
 		{"settings.trial.outside", []any{strings.Repeat("a.", 126) + "ab"}, "spec.settings.trial.outside: Too long"},
 		{"settings.donor.afterwards", []any{"", "return", "Keep"}, `supported values: "Return", "Remove"`},
 		{"settings.donor.growFirst", []any{"yes"}, "must be of type boolean"},
-		{"settings.donor", []any{map[string]any{"afterwards": "Return", "growFirst": true}}, "growFirst is for a donor that is removed"},
+		{"settings.donor", []any{map[string]any{"afterwards": "Return", "growFirst": true}}, "growFirst and afterwards Return exclude each other"},
 		{"settings", []any{map[string]any{
 			"donor": map[string]any{"afterwards": "Return"}, "generalize": map[string]any{"profile": "bootstrap"},
 		}}, "a donor of profile bootstrap cannot return"},
@@ -208,7 +208,7 @@ func TestSpecIsImmutable(t *testing.T) {
 	if err := c.Create(t.Context(), stored); err != nil {
 		t.Fatal(err)
 	}
-	const says = "spec is the record of a decision and cannot be changed"
+	const says = "spec is immutable"
 	for path, value := range changes {
 		changed := with(t, stored.DeepCopy(), path, value)
 		if err := c.Update(t.Context(), changed); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), says) {

@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-var inFlightDesc = gauge("captures_in_flight", "Captures that have not ended, by phase.", "phase")
+var inFlightDesc = gauge("captures_in_flight", "Running captures, by phase.", "phase")
 
 // flights are the captures in flight that this process has seen, with the status that was counted last.
 type flights struct {

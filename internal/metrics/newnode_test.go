@@ -22,7 +22,7 @@ func TestPoolJoins(t *testing.T) {
 	})
 	m.PoolWentBack("b")
 	want := `
-# HELP kamino_pool_joins Nodes of the version that the pool's recipe names, and of one that it went back from, by pool, version and what became of their joining.
+# HELP kamino_pool_joins Nodes of the pool's current version, and of a version after an automatic rollback, by pool, version and join result.
 # TYPE kamino_pool_joins gauge
 kamino_pool_joins{outcome="failed",pool="a",version="3"} 1
 kamino_pool_joins{outcome="joined",pool="a",version="3"} 2
@@ -38,12 +38,12 @@ kamino_pool_joins{outcome="waiting",pool="b",version="2"} 0
 kamino_pool_nodes_do_not_join{pool="a"} 1
 kamino_pool_nodes_do_not_join{pool="b"} 0
 kamino_pool_nodes_do_not_join{pool="c"} 0
-# HELP kamino_pool_went_back 1 from when the pool went back from a version by itself until a person has acknowledged it, else 0, by pool.
+# HELP kamino_pool_went_back 1 after an automatic rollback of the pool until a user acknowledges the rollback, else 0, by pool.
 # TYPE kamino_pool_went_back gauge
 kamino_pool_went_back{pool="a"} 0
 kamino_pool_went_back{pool="b"} 1
 kamino_pool_went_back{pool="c"} 0
-# HELP kamino_rollbacks_total How often pools went back from a version by themselves, by pool.
+# HELP kamino_rollbacks_total Automatic rollbacks, by pool.
 # TYPE kamino_rollbacks_total counter
 kamino_rollbacks_total{pool="a"} 0
 kamino_rollbacks_total{pool="b"} 1

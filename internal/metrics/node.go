@@ -22,11 +22,11 @@ const (
 var joinBuckets = []float64{15, 30, 45, 60, 90, 120, 180, 240, 300, 420, 600, 900, 1200, 1800, 3600}
 
 var (
-	poolNodesDesc      = gauge("pool_nodes", "Instances of a pool by the version that they were built from, as the cloud listed them last.", "pool", "version")
-	poolImagesDesc     = gauge("pool_images", "Images that the instances of a pool were built from, with what its recipe names, as the cloud listed them last.", "pool")
-	poolMaxImagesDesc  = gauge("pool_images_limit", "How many images the cloud allows there; a pool that would need one more does not grow.", "pool")
-	poolCandidatesDesc = gauge("pool_candidates", "Nodes of a pool that could be its next donor, at the last decision.", "pool")
-	poolRefusedDesc    = gauge("pool_refused_nodes", "Nodes of a pool that can't be its next donor, at the last decision, by reason; a node has as many as refuse it.", "pool", "reason")
+	poolNodesDesc      = gauge("pool_nodes", "Instances of a pool, by image version, from the last list of the cloud.", "pool", "version")
+	poolImagesDesc     = gauge("pool_images", "Number of different images of the pool's instances and recipe, from the last list of the cloud.", "pool")
+	poolMaxImagesDesc  = gauge("pool_images_limit", "Limit of the cloud for different images in a pool; a pool at the limit cannot grow with another image.", "pool")
+	poolCandidatesDesc = gauge("pool_candidates", "Nodes of a pool that can be donors, at the last decision.", "pool")
+	poolRefusedDesc    = gauge("pool_refused_nodes", "Nodes of a pool that cannot be donors, at the last decision, by reason; a node may have several reasons.", "pool", "reason")
 )
 
 // tallies are what was counted last in each pool. Each count takes the place of the one before, so that

@@ -72,7 +72,7 @@ func (o *Observer) round(ctx context.Context) {
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
-		o.log.V(1).Info("the version of a pool's recipe is not known", "pool", known.name, "error", err.Error())
+		o.log.V(1).Info("the version of a pool's recipe is unknown", "pool", known.name, "error", err.Error())
 		if cloud.Is(err, cloud.Throttled) || cloud.Is(err, cloud.Unavailable) {
 			return
 		}

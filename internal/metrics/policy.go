@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-var captureRefusedDesc = gauge("pool_capture_refused", "1 while a capture of the pool is wanted and refused, by pool and reason.", "pool", "reason")
+var captureRefusedDesc = gauge("pool_capture_refused", "1 while a capture of the pool is due but refused, by pool and reason.", "pool", "reason")
 
 // stalledReasons are those of a policy's condition Stalled.
 var stalledReasons = []string{

@@ -29,7 +29,7 @@ func TestRefusedCapturesAreCountedAnew(t *testing.T) {
 	m := New(nil, registry.All()...)
 	m.CapturesRefused(map[[2]string]int{{"pool1", "PermissionMissing"}: 2, {"pool2", "Made up"}: 1})
 	page := `
-# HELP kamino_pool_capture_refused 1 while a capture of the pool is wanted and refused, by pool and reason.
+# HELP kamino_pool_capture_refused 1 while a capture of the pool is due but refused, by pool and reason.
 # TYPE kamino_pool_capture_refused gauge
 kamino_pool_capture_refused{pool="pool1",reason="PermissionMissing"} 1
 kamino_pool_capture_refused{pool="pool2",reason="Other"} 1

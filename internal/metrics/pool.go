@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	poolAgeDesc  = gauge("pool_image_age_seconds", "Age of the image version that the pool's recipe points at, by pool.", "pool")
-	poolInfoDesc = gauge("pool_image_info", "Always 1: the image version that the pool's recipe points at, by pool.", "pool", "version")
+	poolAgeDesc  = gauge("pool_image_age_seconds", "Age of the image version in the pool's recipe, by pool.", "pool")
+	poolInfoDesc = gauge("pool_image_info", "Always 1: the image version in the pool's recipe, by pool.", "pool", "version")
 )
 
 // pools are those that a Prototype was ever written for, as far as this process has seen.

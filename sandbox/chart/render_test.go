@@ -339,11 +339,11 @@ func compareFields(t *testing.T, path string, values, schema map[string]any) {
 
 func TestNotes(t *testing.T) {
 	for want, values := range map[string]Values{
-		"nothing happens by itself":        {},
-		"kamino plan":                      {"policies": Values{"all": Values{}}},
-		"create job --from=cronjob/kamino": {"mode": "cronjob"},
-		"logs job/kamino-1":                {"mode": "job"},
-		"run as root":                      {"azure": Values{"credentials": Values{"type": "hostFile"}}},
+		"Kamino captures nothing automatically": {},
+		"kamino plan":                           {"policies": Values{"all": Values{}}},
+		"create job --from=cronjob/kamino":      {"mode": "cronjob"},
+		"logs job/kamino-1":                     {"mode": "job"},
+		"run as root":                           {"azure": Values{"credentials": Values{"type": "hostFile"}}},
 	} {
 		if notes := render(t, values).Notes; !strings.Contains(notes, want) {
 			t.Errorf("the notes don't say %q:\n%s", want, notes)

@@ -156,7 +156,7 @@ func testMendedPermission(t *testing.T, action string) {
 			t.Errorf("the policy does not say what is missing: %+v", got)
 		}
 		series := `
-# HELP kamino_pool_capture_refused 1 while a capture of the pool is wanted and refused, by pool and reason.
+# HELP kamino_pool_capture_refused 1 while a capture of the pool is due but refused, by pool and reason.
 # TYPE kamino_pool_capture_refused gauge
 kamino_pool_capture_refused{pool="only-vmss",reason="PermissionMissing"} 1
 `

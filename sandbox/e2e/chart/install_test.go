@@ -235,7 +235,7 @@ func TestTheAPIServerRefusesWhatTheSchemaCannot(t *testing.T) {
 		"policies": chart.Values{"bad": chart.Values{"patched": chart.Values{"preset": "kured", "rebootPending": "example.test/x"}}},
 	}
 	err := helm.Install(t.Context(), "refused", values, false)
-	if err == nil || !strings.Contains(err.Error(), "name a preset, or both annotations") {
+	if err == nil || !strings.Contains(err.Error(), "set either preset, or both") {
 		t.Fatalf("error %v, want the rule's own sentence", err)
 	}
 	if err := helm.Uninstall("refused"); err != nil {
