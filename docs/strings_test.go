@@ -138,7 +138,8 @@ func TestAlertTexts(t *testing.T) {
 
 // plainPackages have sentences that users read: errors, refusals, conditions, events, help of metrics. Each rewritten package joins.
 var plainPackages = []string{
-	"internal/metrics",
+	"internal/metrics", "internal/cli", "internal/cli/clouds", "internal/cli/limit", "internal/cli/print", "internal/doctor", "internal/admission",
+	"internal/selection", "internal/policyfile", "internal/definition", "internal/restore", "internal/rollback", "internal/history",
 }
 
 // example is a line of a verb's example, which TestHelp reads.

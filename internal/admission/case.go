@@ -52,7 +52,7 @@ func (s Seen[T]) Get() (T, error) {
 }
 
 // errNotLooked is a mistake of whoever gathers: what nobody has looked at admits nothing.
-var errNotLooked = errors.New("nobody has looked at it")
+var errNotLooked = errors.New("not checked")
 
 // of is what was found, and an error that says of what there is none.
 func of[T any](s Seen[T], what string) (T, error) {

@@ -122,42 +122,42 @@ func theirs(name, pool, version string, phase v1alpha1.Phase, age time.Duration)
 var troubles = []spoiled{
 	{
 		name: "yesterday's version", reason: VersionNotToday,
-		words: "version 2026.03.11 is not of the day of this decision (2026.03.14): leave the version out",
+		words: "version 2026.03.11 is not of today (2026.03.14): remove the version",
 		spoil: func(c *Case) { c.Prototype.Spec.Version = "2026.03.11" },
 	},
 	{
 		name: "no version", reason: VersionNotToday,
-		words: "version tomorrow is not of the day",
+		words: "version tomorrow is not of today",
 		spoil: func(c *Case) { c.Prototype.Spec.Version = "tomorrow" },
 		alone: "version",
 	},
 	{
 		name: "a clock behind", reason: ClockOff,
-		words: "this process's clock is 6m0s behind the API server's: set it right",
+		words: "the clock of this process is 6m0s behind the clock of the API server: correct the clock",
 		spoil: func(c *Case) { c.Prototype.CreationTimestamp = metav1.NewTime(noon.Add(6 * time.Minute)) },
 	},
 	{
 		name: "left alone", reason: VersionNotToday,
-		words: "prototype pool1-2026.03.14 was decided 26h0m0s ago and never begun: delete it",
+		words: "prototype pool1-2026.03.14 was created 26h0m0s ago and never started: delete the prototype",
 		spoil: func(c *Case) { c.Prototype.CreationTimestamp = metav1.NewTime(noon.Add(-26 * time.Hour)) },
 		alone: "clock",
 	},
 	{
 		name: "a profile whose donors stay away", reason: ProfileUnsupported,
-		words: "profile bootstrap takes off the disk what node donor joins the cluster by, so that it cannot return: leave settings.donor.afterwards out",
+		words: "profile bootstrap deletes the join credential of node donor, so the node cannot rejoin: remove settings.donor.afterwards",
 		spoil: func(c *Case) {
 			c.Prototype.Spec.Settings.Generalize.Profile, c.Prototype.Spec.Settings.Donor.Afterwards = v1alpha1.ProfileBootstrap, v1alpha1.Return
 		},
 	},
 	{
 		name: "a donor that nobody can remove", reason: RemovalUnsupported,
-		words: "node donor does not return from its capture, and Kamino cannot remove instances in its cloud",
+		words: "node donor must be removed after the capture, but Kamino cannot remove instances in this cloud",
 		spoil: func(c *Case) { c.Prototype.Spec.Settings.Donor.Afterwards, c.MayRemove = v1alpha1.Remove, false },
 		alone: "profile",
 	},
 	{
 		name: "a setting of another cloud", reason: SettingOfOtherCloud,
-		words: "settings.azure is for nodes of another cloud than that of node donor",
+		words: "settings.azure is a setting of another cloud, not of the cloud of node donor",
 		spoil: func(c *Case) { c.Prototype.Spec.Settings.Azure = &v1alpha1.AzureSettings{Replicas: new(int32)} },
 	},
 	{
@@ -167,13 +167,13 @@ var troubles = []spoiled{
 	},
 	{
 		name: "an image of theirs", reason: ImageNotAllowed,
-		words: "names evil:v1, which would run as root on node donor and is neither Kamino's own (kamino:v1)",
+		words: "is evil:v1 and would run as root on node donor, but only Kamino's own image (kamino:v1)",
 		spoil: func(c *Case) { c.Prototype.Spec.Settings.Generalize.Image = "evil:v1" },
 		alone: "image",
 	},
 	{
 		name: "captured today", reason: CapturedToday,
-		words: "by prototype other: a pool gets one version a day, so try again tomorrow (UTC), or name another one of that day, such as 2026.03.1402",
+		words: "by prototype other: the default is one version per day: try again tomorrow (UTC), or set --version 2026.03.1402",
 		of:    []string{"Others"},
 		spoil: func(c *Case) {
 			c.Others = Found([]Other{theirs("other", "memory:///pool1", c.Prototype.Spec.Version, v1alpha1.PhaseSucceeded, 0)})
@@ -181,7 +181,7 @@ var troubles = []spoiled{
 	},
 	{
 		name: "in flight", reason: CaptureInFlight,
-		words: "prototype other is capturing pool pool1: wait until it is done, or delete it",
+		words: "prototype other is capturing pool pool1: wait for the end of the capture, or delete the prototype",
 		of:    []string{"Others"},
 		alone: "others",
 		spoil: func(c *Case) {
@@ -190,7 +190,7 @@ var troubles = []spoiled{
 	},
 	{
 		name: "no such node", reason: NodeNotFound,
-		words:  "there is no node donor: kubectl get nodes",
+		words:  "node donor not found: run `kubectl get nodes`",
 		of:     []string{"Donor"},
 		strays: true,
 		spoil:  func(c *Case) { c.Donor = Found(Donor{}) },
@@ -209,7 +209,7 @@ var troubles = []spoiled{
 	},
 	{
 		name: "gone meanwhile", reason: NodeNotFound,
-		words:  "there is no node donor any more",
+		words:  "node donor no longer exists",
 		of:     []string{"Donor", "Surroundings"},
 		strays: true,
 		alone:  "donor",
@@ -217,7 +217,7 @@ var troubles = []spoiled{
 	},
 	{
 		name: "of no pool", reason: NotInPool,
-		words:  "belongs to no pool that can be captured: it is alone; choose",
+		words:  "belongs to no supported pool: it is alone; choose",
 		of:     []string{"Donor", "Surroundings"},
 		strays: true,
 		alone:  "donor",
@@ -225,7 +225,7 @@ var troubles = []spoiled{
 	},
 	{
 		name: "of another pool", reason: PoolMismatch,
-		words:  "node donor is of pool pool2 (memory:///pool2), and spec.poolID names memory:///pool1",
+		words:  "node donor is in pool pool2 (memory:///pool2), but spec.poolID is memory:///pool1",
 		of:     []string{"Donor", "Surroundings"},
 		strays: true,
 		alone:  "donor",
@@ -233,7 +233,7 @@ var troubles = []spoiled{
 	},
 	{
 		name: "of another name", reason: PoolMismatch,
-		words: "node donor is of pool blue, not of pool1",
+		words: "node donor is in pool blue, not in pool1",
 		of:    []string{"Donor", "Surroundings"},
 		alone: "donor",
 		spoil: inSurroundings(func(s *Surroundings) { s.OfName = "blue" }),
@@ -247,20 +247,20 @@ var troubles = []spoiled{
 	},
 	{
 		name: "no peer", reason: selection.OnlyReadyNode,
-		words: "the only one of pool pool1",
+		words: "the only Ready and schedulable node of pool pool1",
 		of:    []string{"Donor", "Surroundings"},
 		alone: "donor",
 		spoil: inSurroundings(func(s *Surroundings) { s.Peers = nil }),
 	},
 	{
 		name: "bare pods", reason: UnmanagedPods,
-		words: "node donor cannot be drained: a; b; remove them",
+		words: "node donor cannot be drained: a; b; delete these pods",
 		of:    []string{"Pods"},
 		spoil: func(c *Case) { c.Pods = Found(Pods{Stuck: []string{"a", "b"}}) },
 	},
 	{
 		name: "protected pods", reason: ProtectedPods,
-		words: "pods of node donor ask not to be evicted: a, b; choose",
+		words: "pods of node donor must not be evicted: a, b; choose",
 		of:    []string{"Pods"},
 		alone: "pods",
 		spoil: func(c *Case) { c.Pods = Found(Pods{Protected: []string{"a", "b"}}) },
@@ -280,7 +280,7 @@ var troubles = []spoiled{
 	},
 	{
 		name: "a bad ancestor", reason: history.BuiltFromQuarantined,
-		words: "node donor was built from version 2026.03.01, which is quarantined (panics)",
+		words: "node donor was built from the quarantined version 2026.03.01 (panics)",
 		of:    []string{"BuiltFrom"},
 		spoil: func(c *Case) {
 			c.BuiltFrom = Found(cloud.Image{ImageRef: cloud.ImageRef{Version: "2026.03.01"}, Version: "2026.03.01", Tags: map[string]string{cloud.TagQuarantined: "panics"}})
@@ -288,45 +288,45 @@ var troubles = []spoiled{
 	},
 	{
 		name: "no account", reason: NotInstalled,
-		words: "there is no service account kamino-generalize in namespace ours",
+		words: "service account kamino-generalize not found in namespace ours",
 		of:    []string{"Account"},
 		spoil: func(c *Case) { c.Account = Found(false) },
 		alone: "account",
 	},
 	{
 		name: "no right", reason: NotInstalled,
-		words: "service account ours/kamino-generalize, which the generalize pod runs as, may not get orders in its namespace",
+		words: "service account ours/kamino-generalize of the generalize pod may not get orders in its namespace",
 		of:    []string{"Account", "RightLacking"},
 		spoil: func(c *Case) { c.RightLacking = Found("get orders") },
 	},
 	{
 		name: "no orders", reason: NotInstalled,
-		words: "takes no orders for the generalize pod in namespace ours: no such kind. Install",
+		words: "rejects Orders for the generalize pod in namespace ours: no such kind. Install",
 		of:    []string{"Account", "OrderRefused"},
 		spoil: func(c *Case) { c.OrderRefused = Found("no such kind") },
 	},
 	{
 		name: "no entry", reason: NotInstalled,
-		words: "does not let the generalize pod into namespace ours: restricted; mend what it names",
+		words: "rejects the generalize pod in namespace ours: restricted; fix the named cause",
 		of:    []string{"Account", "PodRefused"},
 		spoil: func(c *Case) { c.PodRefused = Found("restricted") },
 	},
 	{
 		name: "no rules", reason: RulesNotFound,
-		words: "there is no ConfigMap ours/ours, which",
+		words: "ConfigMap ours/ours of settings",
 		of:    []string{"Rules"},
 		spoil: func(c *Case) { c.Rules = Found(Rules{Missing: true}) },
 	},
 	{
 		name: "wrong rules", reason: RulesInvalid,
-		words: "the rules in ConfigMap ours/ours cannot be used: line 1; see",
+		words: "the rules in ConfigMap ours/ours are invalid: line 1; run",
 		of:    []string{"Rules"},
 		alone: "rules",
 		spoil: func(c *Case) { c.Rules = Found(Rules{Wrong: "line 1"}) },
 	},
 	{
 		name: "no copy", reason: CustomDataMissing,
-		words: "there is no Secret: create it, or leave the setting out",
+		words: "there is no Secret: create it, or remove the setting",
 		of:    []string{"CustomData"},
 		spoil: func(c *Case) {
 			missing := cloud.Refuse(CustomDataMissing, "there is no Secret", "create it")
@@ -335,7 +335,7 @@ var troubles = []spoiled{
 	},
 	{
 		name: "no copy, but another Secret", reason: CustomDataNotAllowed,
-		words: "it could be any Secret: label it, or leave the setting out",
+		words: "it could be any Secret: label it, or remove the setting",
 		of:    []string{"CustomData"},
 		spoil: func(c *Case) {
 			other := cloud.Refuse(CustomDataNotAllowed, "it could be any Secret", "label it")
@@ -350,20 +350,20 @@ var troubles = []spoiled{
 	},
 	{
 		name: "no right to delete nodes", reason: RemovalNotAllowed,
-		words: "node donor does not return from its capture, and Kamino may not delete nodes: give it that right",
+		words: "node donor must be removed after the capture, but Kamino may not delete nodes: grant the permission",
 		of:    []string{"MayDeleteNode"},
 		spoil: func(c *Case) { c.MayDeleteNode = Found(false) },
 	},
 	{
 		name: "no instance", reason: InstanceNotFound,
-		words: "the cloud does not know the instance of node donor: ",
+		words: "the cloud has no instance for node donor: ",
 		of:    []string{"Cloud"},
 		alone: "cloud",
 		spoil: func(c *Case) { c.Cloud = Unread[[]cloud.Refusal](&cloud.Error{Kind: cloud.NotFound, Message: "gone"}) },
 	},
 	{
 		name: "no cloud of its", reason: InstanceNotFound,
-		words: "the cloud does not know the instance of node donor: ",
+		words: "the cloud has no instance for node donor: ",
 		of:    []string{"Cloud"},
 		alone: "cloud",
 		spoil: func(c *Case) {
@@ -390,7 +390,7 @@ var troubles = []spoiled{
 	},
 	{
 		name: "a newer recipe", reason: VersionNotNewer,
-		words: "the recipe of pool pool1 points at version 2026.03.1402, which is newer than",
+		words: "the recipe of pool pool1 names version 2026.03.1402, newer than",
 		of:    []string{"Cloud", "Recipe"},
 		spoil: func(c *Case) {
 			pool, _ := c.Recipe.Get()
@@ -406,7 +406,7 @@ var troubles = []spoiled{
 	},
 	{
 		name: "volumes of its own", reason: LocalVolumes,
-		words: "the data of these volumes is on it alone: pv-1, pv-2",
+		words: "holds the only copy of these volumes: pv-1, pv-2",
 		of:    []string{"Leaving"},
 		spoil: func(c *Case) {
 			c.Prototype.Spec.Settings.Drain.Force, c.Leaving = false, Found(Leaving{Volumes: []string{"pv-1", "pv-2"}})

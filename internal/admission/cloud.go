@@ -18,9 +18,9 @@ func preflight(c *Case) ([]cloud.Refusal, error) {
 	if c.Strayed() {
 		return nil, nil
 	}
-	refusals, err := of(c.Cloud, "what the cloud refuses")
+	refusals, err := of(c.Cloud, "refusals of the cloud")
 	if c.unknown() {
-		return refuse(InstanceNotFound, "choose another node", "the cloud does not know the instance of node %s: %s", c.node(), err), nil
+		return refuse(InstanceNotFound, "choose another node", "the cloud has no instance for node %s: %s", c.node(), err), nil
 	}
 	return slices.Clone(refusals), err
 }
@@ -43,8 +43,8 @@ func recipe(c *Case) ([]cloud.Refusal, error) {
 		}
 	}
 	if current, version := pool.Recipe.Version, c.Prototype.Spec.Version; current != "" && imageversion.Compare(current, version) > 0 {
-		refusals = append(refusals, refuse(VersionNotNewer, "roll back first if that one is bad",
-			"the recipe of pool %s points at version %s, which is newer than %s", c.Prototype.Spec.Pool, current, version)...)
+		refusals = append(refusals, refuse(VersionNotNewer, "if the newer version is bad, roll back first",
+			"the recipe of pool %s names version %s, newer than %s", c.Prototype.Spec.Pool, current, version)...)
 	}
 	return refusals, nil
 }
@@ -54,7 +54,7 @@ func images(c *Case) ([]cloud.Refusal, error) {
 	if c.Strayed() || c.unknown() {
 		return nil, nil
 	}
-	found, err := of(c.Images, "the images that the pool was built from")
+	found, err := of(c.Images, "the images of the pool")
 	if err != nil || !found.Spread.Full() {
 		return nil, err
 	}

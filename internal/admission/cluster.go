@@ -13,34 +13,34 @@ func installation(c *Case) ([]cloud.Refusal, error) {
 	if c.Strayed() {
 		return nil, nil
 	}
-	there, err := of(c.Account, "the generalize pod's account")
+	there, err := of(c.Account, "the service account of the generalize pod")
 	switch {
 	case err != nil:
 		return nil, err
 	case !there:
 		return refuse(NotInstalled, manifests,
-			"there is no service account %s in namespace %s, which the generalize pod needs", v1alpha1.GeneralizeServiceAccount, c.Namespace), nil
+			"service account %s not found in namespace %s; the generalize pod needs the account", v1alpha1.GeneralizeServiceAccount, c.Namespace), nil
 	}
 	if queued, err := c.Queued.Get(); err == nil && queued {
 		return nil, nil // it is asked when it is its turn
 	}
 	var refusals []cloud.Refusal
-	lacking, err := of(c.RightLacking, "what the generalize pod's account may do")
+	lacking, err := of(c.RightLacking, "the permissions of the generalize pod")
 	if err == nil && lacking != "" {
-		refusals = refuse(NotInstalled, "give it its role again, by "+manifests+", or by helm upgrade",
-			"service account %s/%s, which the generalize pod runs as, may not %s in its namespace, so that the pod could not report",
+		refusals = refuse(NotInstalled, "restore the role with `"+manifests+"`, or with helm upgrade",
+			"service account %s/%s of the generalize pod may not %s in its namespace, so the pod could not report",
 			c.Namespace, v1alpha1.GeneralizeServiceAccount, lacking)
 	}
-	order, orderErr := of(c.OrderRefused, "whether orders are taken")
+	order, orderErr := of(c.OrderRefused, "whether the API server accepts Orders")
 	if orderErr == nil && order != "" {
 		refusals = append(refusals, refuse(NotInstalled, manifests,
-			"the API server takes no orders for the generalize pod in namespace %s: %s. Install what this version of Kamino needs", c.Namespace, order)...)
+			"the API server rejects Orders for the generalize pod in namespace %s: %s. Install the manifests of this Kamino version", c.Namespace, order)...)
 	}
-	pod, podErr := of(c.PodRefused, "whether the generalize pod is let in")
+	pod, podErr := of(c.PodRefused, "whether the API server accepts the generalize pod")
 	if podErr == nil && pod != "" {
 		refusals = append(refusals, refuse(NotInstalled,
-			"mend what it names; for Pod Security, label the namespace pod-security.kubernetes.io/enforce=privileged, or name another one with --generalize-namespace",
-			"the API server does not let the generalize pod into namespace %s: %s", c.Namespace, pod)...)
+			"fix the named cause; for Pod Security, label the namespace pod-security.kubernetes.io/enforce=privileged, or set another namespace with --generalize-namespace",
+			"the API server rejects the generalize pod in namespace %s: %s", c.Namespace, pod)...)
 	}
 	return refusals, first(err, orderErr, podErr)
 }
@@ -67,11 +67,11 @@ func rules(c *Case) ([]cloud.Refusal, error) {
 	case err != nil:
 		return nil, err
 	case found.Missing:
-		return refuse(RulesNotFound, "create it, or leave the setting out",
-			"there is no ConfigMap %s, which settings.generalize.rules names", name), nil
+		return refuse(RulesNotFound, "create the ConfigMap, or remove the setting",
+			"ConfigMap %s of settings.generalize.rules not found", name), nil
 	case found.Wrong != "":
-		return refuse(RulesInvalid, "see `kamino generalize --list --profile-file` on the same files",
-			"the rules in ConfigMap %s cannot be used: %s", name, found.Wrong), nil
+		return refuse(RulesInvalid, "run `kamino generalize --list --profile-file` on the same files",
+			"the rules in ConfigMap %s are invalid: %s", name, found.Wrong), nil
 	}
 	return nil, nil
 }
@@ -86,7 +86,7 @@ func customData(c *Case) ([]cloud.Refusal, error) {
 	if err != nil || found.Missing == nil || !found.Needed {
 		return nil, err
 	}
-	return []cloud.Refusal{cloud.Refuse(found.Missing.Reason, found.Missing.What(), found.Missing.Remedy+", or leave the setting out")}, nil
+	return []cloud.Refusal{cloud.Refuse(found.Missing.Reason, found.Missing.What(), found.Missing.Remedy+", or remove the setting")}, nil
 }
 
 // force needs the right to delete pods. A Prototype that is only thought of may be carried out by another process, whose
@@ -95,11 +95,11 @@ func force(c *Case) ([]cloud.Refusal, error) {
 	if !c.AsksForce() || c.Strayed() {
 		return nil, nil
 	}
-	if may, err := of(c.MayDelete, "whether pods may be deleted"); err != nil || may {
+	if may, err := of(c.MayDelete, "the permission to delete pods"); err != nil || may {
 		return nil, err
 	}
-	return refuse(ForceNotAllowed, "give it that right with rbac.force=true (kamino manifests --force), or leave force out",
-		"the drain is to be forced (settings.drain.force), and Kamino may not delete pods"), nil
+	return refuse(ForceNotAllowed, "grant the permission with rbac.force=true (kamino manifests --force), or remove force",
+		"settings.drain.force is set, but Kamino may not delete pods"), nil
 }
 
 // removal needs the right to delete the donor's Node, which would be missed when its instance is gone.
@@ -107,11 +107,11 @@ func removal(c *Case) ([]cloud.Refusal, error) {
 	if !c.AsksRemoval() || c.Strayed() {
 		return nil, nil
 	}
-	if may, err := of(c.MayDeleteNode, "whether nodes may be deleted"); err != nil || may {
+	if may, err := of(c.MayDeleteNode, "the permission to delete nodes"); err != nil || may {
 		return nil, err
 	}
-	return refuse(RemovalNotAllowed, "give it that right with rbac.removeDonors=true (kamino manifests --remove-donors)",
-		"node %s does not return from its capture, and Kamino may not delete nodes", c.node()), nil
+	return refuse(RemovalNotAllowed, "grant the permission with rbac.removeDonors=true (kamino manifests --remove-donors)",
+		"node %s must be removed after the capture, but Kamino may not delete nodes", c.node()), nil
 }
 
 // AsksRemoval tells whether the asking process's right to delete Nodes matters.

@@ -26,19 +26,19 @@ func version(c *Case) ([]cloud.Refusal, error) {
 	if err == nil && !created.Before(day.Add(-24*time.Hour)) && !created.After(day.Add(48*time.Hour)) {
 		return nil, nil
 	}
-	return refuse(VersionNotToday, "leave the version out, or name today's",
-		"version %s is not of the day of this decision (%s)", name, imageversion.Of(created)), nil
+	return refuse(VersionNotToday, "remove the version, or name the version of today",
+		"version %s is not of today (%s)", name, imageversion.Of(created)), nil
 }
 
 // clock refuses a decision that was made in the future, or long ago.
 func clock(c *Case) ([]cloud.Refusal, error) {
 	switch age := c.Now.Sub(c.created()); {
 	case age < -MaxClockDifference:
-		return refuse(ClockOff, "set it right, then try again",
-			"this process's clock is %s behind the API server's", (-age).Round(time.Minute)), nil
+		return refuse(ClockOff, "correct the clock, then try again",
+			"the clock of this process is %s behind the clock of the API server", (-age).Round(time.Minute)), nil
 	case age > 24*time.Hour:
-		return refuse(VersionNotToday, "delete it and decide again",
-			"prototype %s was decided %s ago and never begun", c.Prototype.Name, age.Round(time.Hour)), nil
+		return refuse(VersionNotToday, "delete the prototype and start a new capture",
+			"prototype %s was created %s ago and never started", c.Prototype.Name, age.Round(time.Hour)), nil
 	}
 	return nil, nil
 }
@@ -47,11 +47,11 @@ func profile(c *Case) ([]cloud.Refusal, error) {
 	settings := c.Prototype.Spec.Settings
 	switch profile := settings.Profile(); {
 	case !settings.DonorLeaves() && !profile.Traits().DonorMayReturn:
-		return refuse(ProfileUnsupported, "leave settings.donor.afterwards out, or use profile static if the pool's nodes share one credential",
-			"profile %s takes off the disk what node %s joins the cluster by, so that it cannot return", profile, c.node()), nil
+		return refuse(ProfileUnsupported, "remove settings.donor.afterwards, or use profile static if the nodes of the pool share a credential",
+			"profile %s deletes the join credential of node %s, so the node cannot rejoin", profile, c.node()), nil
 	case settings.DonorLeaves() && !c.MayRemove:
-		return refuse(RemovalUnsupported, "capture with a profile whose donor returns, and without settings.donor.afterwards: Remove",
-			"node %s does not return from its capture, and Kamino cannot remove instances in its cloud", c.node()), nil
+		return refuse(RemovalUnsupported, "use a profile whose donor returns, without settings.donor.afterwards: Remove",
+			"node %s must be removed after the capture, but Kamino cannot remove instances in this cloud", c.node()), nil
 	}
 	return nil, nil
 }
@@ -62,7 +62,7 @@ func foreign(c *Case) ([]cloud.Refusal, error) {
 	if of == "" {
 		return nil, nil
 	}
-	return refuse(SettingOfOtherCloud, "leave "+of+" out", "%s is for nodes of another cloud than that of node %s", of, c.Prototype.Spec.Donor.NodeName), nil
+	return refuse(SettingOfOtherCloud, "remove "+of, "%s is a setting of another cloud, not of the cloud of node %s", of, c.Prototype.Spec.Donor.NodeName), nil
 }
 
 // image refuses one that whoever wrote the Prototype, or its policy, has named: it would run as root on a node. The
@@ -71,13 +71,13 @@ func image(c *Case) ([]cloud.Refusal, error) {
 	named := c.Prototype.Spec.Settings.Generalize.Image
 	switch {
 	case named == "" && c.Image == "":
-		return refuse(NoImage, "make one of it (podman build -t REGISTRY/kamino:TAG .), push it where the nodes can pull it or load it onto them, and name it with --image, KAMINO_IMAGE or settings.generalize.image",
-			"no image is known for the generalize pod, because this build of Kamino was published nowhere"), nil
+		return refuse(NoImage, "build an image (podman build -t REGISTRY/kamino:TAG .), push the image to a registry, and set --image, KAMINO_IMAGE or settings.generalize.image",
+			"no image for the generalize pod: this build of Kamino is not published"), nil
 	case named == "", named == c.Image, slices.ContainsFunc(c.AllowedImages, func(allowed string) bool { return allows(allowed, named) }):
 		return nil, nil
 	}
-	return refuse(ImageNotAllowed, "leave it out, or start Kamino with --allowed-images",
-		"settings.generalize.image names %s, which would run as root on node %s and is neither Kamino's own (%s) nor among those that Kamino was told to allow",
+	return refuse(ImageNotAllowed, "remove the setting, or start Kamino with --allowed-images",
+		"settings.generalize.image is %s and would run as root on node %s, but only Kamino's own image (%s) and --allowed-images are allowed",
 		named, c.Prototype.Spec.Donor.NodeName, c.Image), nil
 }
 
@@ -106,11 +106,11 @@ func others(c *Case) (refusals []cloud.Refusal, _ error) {
 		switch {
 		case theirs.Status.Phase == v1alpha1.PhaseSucceeded && theirs.Spec.Version == p.Spec.Version:
 			refusals = append(refusals, cloud.Refuse(CapturedToday,
-				fmt.Sprintf("pool %s was captured as version %s already, by prototype %s", p.Spec.Pool, p.Spec.Version, theirs.Name),
-				fmt.Sprintf("a pool gets one version a day, so try again tomorrow (UTC), or name another one of that day, such as %s", imageversion.Try(p.Spec.Version, 2))))
+				fmt.Sprintf("pool %s was already captured as version %s by prototype %s", p.Spec.Pool, p.Spec.Version, theirs.Name),
+				fmt.Sprintf("the default is one version per day: try again tomorrow (UTC), or set --version %s", imageversion.Try(p.Spec.Version, 2))))
 		case !theirs.Status.Terminal() && older(theirs, p):
 			refusals = append(refusals, cloud.Refuse(CaptureInFlight,
-				fmt.Sprintf("prototype %s is capturing pool %s", theirs.Name, p.Spec.Pool), "wait until it is done, or delete it"))
+				fmt.Sprintf("prototype %s is capturing pool %s", theirs.Name, p.Spec.Pool), "wait for the end of the capture, or delete the prototype"))
 		}
 	}
 	return refusals, nil

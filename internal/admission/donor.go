@@ -14,7 +14,7 @@ import (
 func (c *Case) node() string { return c.Prototype.Spec.Donor.NodeName }
 
 func (c *Case) notInPool(why string) cloud.Refusal {
-	return refuse(NotInPool, "choose another node", "node %s belongs to no pool that can be captured: %s", c.node(), why)[0]
+	return refuse(NotInPool, "choose another node", "node %s belongs to no supported pool: %s", c.node(), why)[0]
 }
 
 // Strayed tells that the donor is not there, or not of the pool that was decided about. What is asked of pods and cloud would speak of
@@ -35,10 +35,10 @@ func donor(c *Case) ([]cloud.Refusal, error) {
 	}
 	switch {
 	case found.Node == nil:
-		return refuse(NodeNotFound, "kubectl get nodes lists them", "there is no node %s", c.node()), nil
+		return refuse(NodeNotFound, "run `kubectl get nodes` to list nodes", "node %s not found", c.node()), nil
 	case found.Replaced:
 		return refuse(DonorChanged, "decide again",
-			"node %s is now instance %s, not %s as it was decided", c.node(), found.Node.Spec.ProviderID, c.Prototype.Spec.Donor.ProviderID), nil
+			"node %s is now instance %s, not %s as at the decision", c.node(), found.Node.Spec.ProviderID, c.Prototype.Spec.Donor.ProviderID), nil
 	}
 	around, err := of(c.Surroundings, "the pool's nodes")
 	if err != nil {
@@ -62,15 +62,15 @@ func donor(c *Case) ([]cloud.Refusal, error) {
 func (c *Case) misplaced(around Surroundings) []cloud.Refusal {
 	switch at := around.Of; {
 	case at.Pool == "" && at.Why == "":
-		return refuse(NodeNotFound, "kubectl get nodes lists them", "there is no node %s any more", c.node())
+		return refuse(NodeNotFound, "run `kubectl get nodes` to list nodes", "node %s no longer exists", c.node())
 	case at.Pool == "":
 		return []cloud.Refusal{c.notInPool(at.Why)}
 	case at.Pool != c.Pool:
-		return refuse(PoolMismatch, "name the pool that the node belongs to",
-			"node %s is of pool %s (%s), and spec.poolID names %s", c.node(), around.OfName, at.Pool, c.Pool)
+		return refuse(PoolMismatch, "name the pool of the node",
+			"node %s is in pool %s (%s), but spec.poolID is %s", c.node(), around.OfName, at.Pool, c.Pool)
 	case !strings.EqualFold(around.OfName, c.Prototype.Spec.Pool):
-		return refuse(PoolMismatch, "name the pool that the node belongs to",
-			"node %s is of pool %s, not of %s", c.node(), around.OfName, c.Prototype.Spec.Pool)
+		return refuse(PoolMismatch, "name the pool of the node",
+			"node %s is in pool %s, not in %s", c.node(), around.OfName, c.Prototype.Spec.Pool)
 	}
 	return nil
 }
@@ -86,12 +86,12 @@ func pods(c *Case) ([]cloud.Refusal, error) {
 	}
 	var refusals []cloud.Refusal
 	if len(found.Stuck) > 0 {
-		refusals = refuse(UnmanagedPods, "remove them, or use force to lose them",
+		refusals = refuse(UnmanagedPods, "delete these pods, or use force to lose the pods",
 			"node %s cannot be drained: %s", c.node(), strings.Join(found.Stuck, "; "))
 	}
 	if len(found.Protected) > 0 && !c.Prototype.Spec.Settings.Drain.Disrupt {
-		refusals = append(refusals, refuse(ProtectedPods, "choose another node, wait until they have ended, or allow it with --disrupt (settings.drain.disrupt)",
-			"pods of node %s ask not to be evicted: %s", c.node(), strings.Join(found.Protected, ", "))...)
+		refusals = append(refusals, refuse(ProtectedPods, "choose another node, wait until these pods have ended, or allow the eviction with --disrupt (settings.drain.disrupt)",
+			"pods of node %s must not be evicted: %s", c.node(), strings.Join(found.Protected, ", "))...)
 	}
 	return refusals, nil
 }
@@ -110,8 +110,8 @@ func donorClock(c *Case) ([]cloud.Refusal, error) {
 	if ahead > 0 {
 		relation = "ahead of"
 	}
-	return refuse(DonorClockOff, "set it right, with chrony for instance, or capture another node",
-		"the clock of node %s is %s %s the API server's, so that a proof from it could not be believed", c.node(), ahead.Abs().Round(time.Minute), relation), nil
+	return refuse(DonorClockOff, "synchronize the clock, for example with chrony, or capture another node",
+		"the clock of node %s is %s %s the API server's, so a proof from the node would be invalid", c.node(), ahead.Abs().Round(time.Minute), relation), nil
 }
 
 // lineage refuses a donor that was built from a version which must never be used.
@@ -119,7 +119,7 @@ func lineage(c *Case) ([]cloud.Refusal, error) {
 	if c.Strayed() {
 		return nil, nil
 	}
-	builtFrom, err := of(c.BuiltFrom, "the version that the donor was built from")
+	builtFrom, err := of(c.BuiltFrom, "the version of the donor")
 	if err != nil {
 		return nil, err
 	}

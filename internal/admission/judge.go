@@ -82,6 +82,6 @@ func (c *Case) Judge() (v Verdict) {
 
 // turn refuses nothing: who has to wait for it waits. It must only be known.
 func turn(c *Case) ([]cloud.Refusal, error) {
-	_, err := of(c.Queued, "whose turn it is")
+	_, err := of(c.Queued, "the queue of captures")
 	return nil, err
 }

@@ -27,23 +27,23 @@ func leaving(c *Case) ([]cloud.Refusal, error) {
 	if !settings.DonorLeaves() || c.Strayed() {
 		return nil, nil
 	}
-	found, err := of(c.Leaving, "what a donor that does not return takes with it")
+	found, err := of(c.Leaving, "the effects of removing the donor")
 	if err != nil {
 		return nil, err
 	}
 	var refusals []cloud.Refusal
 	if len(found.Volumes) > 0 && !settings.Drain.Force {
-		refusals = refuse(LocalVolumes, "move their data, choose another node, or use force to lose it",
-			"node %s does not return from its capture, and the data of these volumes is on it alone: %s", c.node(), strings.Join(found.Volumes, ", "))
+		refusals = refuse(LocalVolumes, "move the data, choose another node, or use force to lose the data",
+			"node %s must be removed after the capture, but holds the only copy of these volumes: %s", c.node(), strings.Join(found.Volumes, ", "))
 	}
 	if found.NoToken {
-		refusals = append(refusals, refuse(BootstrapTokenExpired, "make one (kubeadm token create) that the pool's recipe names, then try again",
-			"no bootstrap token of the cluster is valid (ConfigMap kube-public/cluster-info carries no signature by one), so that no new node of pool %s could join", c.PoolName)...)
+		refusals = append(refusals, refuse(BootstrapTokenExpired, "create the token of the pool's recipe (kubeadm token create), then try again",
+			"no bootstrap token of the cluster is valid (ConfigMap kube-public/cluster-info has no token signature), so new nodes of pool %s cannot join", c.PoolName)...)
 	}
 	pool, err := c.Recipe.Get()
 	if most := least(pool.MaxSize, found.Most); err == nil && settings.GrowsFirst() && most > 0 && pool.Capacity >= most {
-		refusals = append(refusals, refuse(cloud.PoolAtMaximum, "leave the growth out, with --grow-first=false (settings.donor.growFirst), or raise the maximum",
-			"pool %s is to grow by one before node %s is taken, and has %d of the %d nodes that its autoscaler lets it have", c.PoolName, c.node(), pool.Capacity, most)...)
+		refusals = append(refusals, refuse(cloud.PoolAtMaximum, "disable the surge with --grow-first=false (settings.donor.growFirst), or raise the maximum",
+			"pool %s must grow by one node before node %s is drained, but has %d of %d nodes, the maximum of the autoscaler", c.PoolName, c.node(), pool.Capacity, most)...)
 	}
 	return refusals, nil
 }
@@ -120,17 +120,17 @@ func (c *Case) Departure() *Departure {
 
 // Says it in sentences, without what a capture would do to any donor.
 func (d *Departure) Says(node, pool string) []string {
-	says := []string{fmt.Sprintf("remove node %s and its instance from pool %s once its disk is copied: it does not return", node, pool)}
+	says := []string{fmt.Sprintf("remove node %s and its instance from pool %s after the copy of the disk", node, pool)}
 	switch {
 	case !d.GrowsFirst:
-		says = append(says, "leave the pool one node short until the place of that node is filled")
+		says = append(says, "leave the pool one node short until the replacement is Ready")
 	case d.Nodes > 0:
-		says = append(says, fmt.Sprintf("grow the pool from %d to %d nodes before, and wait until the new one is Ready: it costs one node more for about an hour", d.Nodes, d.Nodes+1))
+		says = append(says, fmt.Sprintf("first grow the pool from %d to %d nodes, and wait until the new node is Ready: the pool has one extra node for about an hour", d.Nodes, d.Nodes+1))
 	default:
-		says = append(says, "grow the pool by one node before, and wait until that is Ready: it costs one node more for about an hour")
+		says = append(says, "first grow the pool by one node, and wait until the node is Ready: the pool has one extra node for about an hour")
 	}
 	if len(d.Volumes) > 0 {
-		says = append(says, "lose for good the data of volumes that is on it alone: "+strings.Join(d.Volumes, ", "))
+		says = append(says, "permanently lose the data of volumes on this node: "+strings.Join(d.Volumes, ", "))
 	}
 	return says
 }

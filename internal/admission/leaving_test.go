@@ -24,11 +24,11 @@ func TestAPoolAtItsMaximum(t *testing.T) {
 	}{
 		{name: "no maximum", capacity: 5},
 		{name: "room", capacity: 4, tag: 5, scale: 6},
-		{name: "by its cloud", capacity: 5, tag: 5, refused: true, says: "has 5 of the 5 nodes that its autoscaler lets it have"},
-		{name: "by the autoscaler", capacity: 5, scale: 5, refused: true, says: "before node donor is taken"},
+		{name: "by its cloud", capacity: 5, tag: 5, refused: true, says: "has 5 of 5 nodes, the maximum of the autoscaler"},
+		{name: "by the autoscaler", capacity: 5, scale: 5, refused: true, says: "before node donor is drained"},
 		{name: "by the less of both", capacity: 5, tag: 9, scale: 5, refused: true, says: "--grow-first=false"},
 		{name: "by the less of both, the other way", capacity: 5, tag: 5, scale: 9, refused: true},
-		{name: "larger than it may be", capacity: 7, tag: 5, refused: true, says: "has 7 of the 5"},
+		{name: "larger than it may be", capacity: 7, tag: 5, refused: true, says: "has 7 of 5"},
 		{name: "it is not to grow", capacity: 5, tag: 5, change: func(d *v1alpha1.DonorSettings) { d.GrowFirst = &off }},
 		{name: "its donor returns", capacity: 5, tag: 5, change: func(d *v1alpha1.DonorSettings) { d.Afterwards = v1alpha1.Return }},
 	} {
@@ -165,9 +165,9 @@ func TestTheDepartureIsSaid(t *testing.T) {
 	c.Recipe = Found(cloud.Pool{ID: "memory:///pool1", Capacity: 3})
 	c.Leaving = Found(Leaving{Volumes: []string{"pv-1"}})
 	want := []string{
-		"remove node donor and its instance from pool pool1 once its disk is copied: it does not return",
-		"grow the pool from 3 to 4 nodes before, and wait until the new one is Ready: it costs one node more for about an hour",
-		"lose for good the data of volumes that is on it alone: pv-1",
+		"remove node donor and its instance from pool pool1 after the copy of the disk",
+		"first grow the pool from 3 to 4 nodes, and wait until the new node is Ready: the pool has one extra node for about an hour",
+		"permanently lose the data of volumes on this node: pv-1",
 	}
 	if got := c.Departure().Says("donor", "pool1"); !slices.Equal(got, want) {
 		t.Errorf("%q", got)

@@ -12,7 +12,7 @@ import (
 func TestASettingOfAnotherCloud(t *testing.T) {
 	five := int32(5)
 	s := newStage(t).decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Azure = &v1alpha1.AzureSettings{Replicas: &five} })
-	s.refused(admission.SettingOfOtherCloud, "settings.azure is for nodes of another cloud", "leave settings.azure out")
+	s.refused(admission.SettingOfOtherCloud, "settings.azure is a setting of another cloud", "remove settings.azure")
 }
 
 // TestReplicasReachTheCloud by either of their names.

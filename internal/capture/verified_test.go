@@ -146,7 +146,7 @@ func TestRulesThatCannotBeUsed(t *testing.T) {
 		data         map[string]string
 		reason, says string
 	}{
-		"missing":        {nil, admission.RulesNotFound, "there is no ConfigMap kamino-generalize/our-rules"},
+		"missing":        {nil, admission.RulesNotFound, "ConfigMap kamino-generalize/our-rules of settings.generalize.rules not found"},
 		"without a file": {map[string]string{"readme.txt": "x"}, admission.RulesInvalid, "no key of it ends in .yaml"},
 		"wrong":          {map[string]string{"ours.yaml": "x"}, admission.RulesInvalid, "rule x stands there twice"},
 	} {

@@ -96,7 +96,7 @@ func (s *session) preparedAuto(ctx context.Context, flags autoFlags, format prin
 		return nil, err
 	}
 	if len(policies) == 0 {
-		return nil, refusedf("this cluster has no PrototypePolicy, and nothing was changed: write one (docs/policy.md), or name pools with --pool")
+		return nil, refusedf("this cluster has no PrototypePolicy, and nothing was changed: create a policy (docs/policy.md), or name pools with --pool")
 	}
 	s.allow(policies, flags.most)
 	if flags.dryRun {
@@ -168,7 +168,7 @@ func (s *session) autoDryRun(ctx context.Context, policies []v1alpha1.PrototypeP
 // autoEnd turns what came of the pools into an exit code. What is told is in the table already.
 func autoEnd(report print.AutoReport, stopped error, detailed bool) error {
 	if stopped != nil {
-		return cutShort(stopped, "; nothing is lost: the next run, or a controller, goes on with what was begun")
+		return cutShort(stopped, "; nothing is lost: the next run, or a controller, continues the captures")
 	}
 	codes := map[int]int{}
 	for _, r := range report.Pools {
@@ -176,15 +176,15 @@ func autoEnd(report print.AutoReport, stopped error, detailed bool) error {
 	}
 	switch {
 	case codes[ExitFailed] == 1:
-		return &ending{ExitFailed, errors.New("the capture of 1 pool failed; its node was given back")}
+		return &ending{ExitFailed, errors.New("the capture of 1 pool failed; the node is back in service")}
 	case codes[ExitFailed] > 0:
-		return &ending{ExitFailed, fmt.Errorf("captures of %d pools failed; their nodes were given back", codes[ExitFailed])}
+		return &ending{ExitFailed, fmt.Errorf("captures of %d pools failed; the nodes are back in service", codes[ExitFailed])}
 	case codes[ExitNotAllowed] > 0:
-		return &ending{ExitNotAllowed, fmt.Errorf("a credential or a permission is in the way of %s", wording.Count(codes[ExitNotAllowed], "pool"))}
+		return &ending{ExitNotAllowed, fmt.Errorf("a credential or a permission is missing for %s", wording.Count(codes[ExitNotAllowed], "pool"))}
 	case codes[ExitUnreachable] > 0:
-		return &ending{ExitUnreachable, fmt.Errorf("the cloud can't be asked about %s just now", wording.Count(codes[ExitUnreachable], "pool"))}
+		return &ending{ExitUnreachable, fmt.Errorf("the cloud is unreachable for %s", wording.Count(codes[ExitUnreachable], "pool"))}
 	case codes[ExitRefused] > 0 || len(report.Troubles) > 0:
-		return &ending{ExitRefused, errors.New("something is in the way of some pools or policies")}
+		return &ending{ExitRefused, errors.New("some pools or policies are refused")}
 	}
 	for _, r := range report.Pools {
 		if r.Result == print.AutoCaptured || r.Result == print.AutoWould {
@@ -192,7 +192,7 @@ func autoEnd(report print.AutoReport, stopped error, detailed bool) error {
 		}
 	}
 	if detailed {
-		return &ending{ExitNothingToDo, errors.New("there was nothing to do")}
+		return &ending{ExitNothingToDo, errors.New("nothing to do")}
 	}
 	return nil
 }

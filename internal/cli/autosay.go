@@ -30,9 +30,9 @@ func (s *session) autoTeller() func(drive.AutoNews) {
 		case n.Driving != nil:
 			line("%s", whoDrives(*n.Driving))
 		case n.Away != nil:
-			s.note("%s; trying again", explain(n.Away))
+			s.note("%s; retrying", explain(n.Away))
 		case n.NoLease != nil:
-			s.note("the Lease can't be had: %s", explain(n.NoLease))
+			s.note("cannot acquire the Lease: %s", explain(n.NoLease))
 		}
 	}
 }
@@ -74,11 +74,11 @@ func captured(result print.AutoResult, r drive.AutoResult) print.AutoResult {
 	switch failure := p.Status.Failure; {
 	case r.Gone:
 		result.Result, result.Code = print.AutoFailed, ExitFailed
-		result.Reason, result.Message = "Cancelled", fmt.Sprintf("prototype %s was deleted by somebody; the node was %s", p.Name, print.LetGoFirst(p))
+		result.Reason, result.Message = "Cancelled", fmt.Sprintf("prototype %s was deleted during the capture; the node was %s", p.Name, print.LetGoFirst(p))
 	case drive.Succeeded(p):
 		result.Result = print.AutoCaptured
 	case !p.Status.Terminal():
-		result.Result, result.Message = print.AutoWaiting, fmt.Sprintf("prototype %s stands at %s", p.Name, print.Phase(p))
+		result.Result, result.Message = print.AutoWaiting, fmt.Sprintf("prototype %s is in phase %s", p.Name, print.Phase(p))
 	default:
 		result.Result, result.Code = print.AutoFailed, ExitFailed
 		if failure != nil {

@@ -48,11 +48,11 @@ func (s *session) followAway(ctx context.Context, p *v1alpha1.Prototype) error {
 	fl := s.follower(p)
 	fl.UntilGone = true
 	_, err := fl.Run(ctx)
-	again := fmt.Sprintf("Prototype %s stays marked for deletion: `kamino cancel %s` or a controller goes on with it.", p.Name, p.Name)
+	again := fmt.Sprintf("Prototype %s stays marked for deletion: run `kamino cancel %s` to continue, or let a controller continue.", p.Name, p.Name)
 	if err == nil {
 		ctx := context.WithoutCancel(ctx)
 		left, err := s.pools().Left(ctx, p)
-		_, err = fmt.Fprintf(s.Out, "Prototype %s is gone, and %s; node %s %s.\n", p.Name, print.VersionLeft(left, p.Spec.Version, err, explain),
+		_, err = fmt.Fprintf(s.Out, "Prototype %s is deleted, and %s; node %s %s.\n", p.Name, print.VersionLeft(left, p.Spec.Version, err, explain),
 			p.Spec.Donor.NodeName, drive.NodeNow(ctx, s.cluster, p.Spec.Donor.NodeName))
 		return err
 	}

@@ -127,7 +127,7 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, now time.Time) error {
 	}
 	c.settings.Trial.Soak = &metav1.Duration{Duration: c.soak}
 	if c.customDataFrom != "" && c.customDataFile != "" {
-		return usagef("--custom-data and --custom-data-from give the same thing: use one of them")
+		return usagef("use only one of --custom-data and --custom-data-from")
 	}
 	if c.customDataFrom != "" {
 		name, key, _ := strings.Cut(c.customDataFrom, "/")
@@ -215,7 +215,7 @@ func (c *capturing) decide(ctx context.Context) (none drive.Decision, err error)
 		return none, err
 	}
 	if d.Skipped != "" {
-		c.note("Version %s exists already, and no capture that has succeeded owns it: this one makes %s.", d.Skipped, d.Prototype.Spec.Version)
+		c.note("Version %s already exists without a successful capture: this capture creates version %s.", d.Skipped, d.Prototype.Spec.Version)
 	}
 	if c.flags.dryRun {
 		return none, c.dryRun(ctx, d)
@@ -236,7 +236,7 @@ func (c *capturing) decide(ctx context.Context) (none drive.Decision, err error)
 		return none, c.leave(d, holder)
 	}
 	if d.Existing {
-		c.note("Node %s is being captured already: following Prototype %s.", c.beginning.Node, d.Prototype.Name)
+		c.note("A capture of node %s is already running: following Prototype %s.", c.beginning.Node, d.Prototype.Name)
 	}
 	return d, nil
 }
@@ -246,7 +246,7 @@ func (c *capturing) begin(ctx context.Context, d *drive.Decision, h drive.Holder
 	if unknown := d.Unknown(); len(unknown) > 0 {
 		chosen := v1alpha1.Profile(c.chosen(capital(d.Joins.Why)+".\nName the profile: "+joining.Choice+".", limit.Profiles()...))
 		if chosen == "" {
-			return refusal(fmt.Sprintf("node %s can't be captured", c.beginning.Node), unknown)
+			return refusal(fmt.Sprintf("cannot capture node %s", c.beginning.Node), unknown)
 		}
 		if err := c.beginning.Take(ctx, d, chosen); err != nil {
 			return err
@@ -260,7 +260,7 @@ func (c *capturing) begin(ctx context.Context, d *drive.Decision, h drive.Holder
 		return err
 	}
 	if len(refusals) > 0 {
-		return refusal(fmt.Sprintf("node %s can't be captured", c.beginning.Node), refusals)
+		return refusal(fmt.Sprintf("cannot capture node %s", c.beginning.Node), refusals)
 	}
 	if err := c.confirm(ctx, d.Prototype, kept != nil); err != nil {
 		return err
@@ -281,7 +281,7 @@ func (c *capturing) confirm(ctx context.Context, p *v1alpha1.Prototype, copied b
 	}
 	preview, err := c.engine.Preview(ctx, p)
 	if err == nil && preview.Departure != nil && !c.agreed("This capture would "+strings.Join(preview.Departure.Says(p.Spec.Donor.NodeName, p.Spec.Pool), "; ")+".") {
-		return refusedf("not begun, and nothing was changed: --yes begins it without a question")
+		return refusedf("not confirmed, and nothing was changed: --yes skips the confirmation")
 	}
 	if err != nil || !preview.NoWayBack {
 		return nil // whoever does the work asks again what there is
@@ -293,7 +293,7 @@ func (c *capturing) confirm(ctx context.Context, p *v1alpha1.Prototype, copied b
 	if c.agreed(capital(capture.NoWayBackFrom(p, from, copied || p.Spec.Settings.Recipe.CustomDataFrom != nil)) + ".") {
 		return nil
 	}
-	return refusedf("not begun, and nothing was changed: --yes begins it without a question")
+	return refusedf("not confirmed, and nothing was changed: --yes skips the confirmation")
 }
 
 // check asks the engine what is in the way. Where a controller does the work, its credential counts and
@@ -303,15 +303,15 @@ func (c *capturing) check(ctx context.Context, p *v1alpha1.Prototype, h drive.Ho
 	var fromCloud *cloud.Error
 	switch {
 	case asCloudError(err, &fromCloud) && h.Role == drive.RoleController:
-		c.note("The cloud can't be asked from here, %s checks it: %s.", h, fromCloud.Error())
+		c.note("The cloud is unreachable from here, so %s does the checks: %s.", h, fromCloud.Error())
 		return nil
 	case apierrors.IsForbidden(err) && h.Role == drive.RoleController:
-		c.note("Not all can be asked from here, %s checks it: %s.", h, err)
+		c.note("Some checks are forbidden from here, so %s does the checks: %s.", h, err)
 		return nil
 	case err != nil:
 		return err
 	case len(refusals) > 0:
-		return refusal(fmt.Sprintf("node %s can't be captured", p.Spec.Donor.NodeName), refusals)
+		return refusal(fmt.Sprintf("cannot capture node %s", p.Spec.Donor.NodeName), refusals)
 	default:
 		return nil
 	}
@@ -328,7 +328,7 @@ func createError(err error) error {
 // dryRun says what a capture would do. The API server checks the Prototype without keeping it.
 func (c *capturing) dryRun(ctx context.Context, d drive.Decision) error {
 	if d.Existing {
-		return refusedf("node %s is being captured already by Prototype %s, and nothing was changed: `kamino capture %s` follows it",
+		return refusedf("node %s is already being captured by Prototype %s, and nothing was changed: to follow, run `kamino capture %s`",
 			d.Prototype.Spec.Donor.NodeName, d.Prototype.Name, d.Prototype.Spec.Donor.NodeName)
 	}
 	trial := d.Prototype.DeepCopy()
@@ -358,7 +358,7 @@ func (c *capturing) dryRun(ctx context.Context, d drive.Decision) error {
 		return err
 	}
 	if len(preview.Refusals) > 0 {
-		return refusal(fmt.Sprintf("node %s can't be captured", d.Prototype.Spec.Donor.NodeName), preview.Refusals)
+		return refusal(fmt.Sprintf("cannot capture node %s", d.Prototype.Spec.Donor.NodeName), preview.Refusals)
 	}
 	return nil
 }
@@ -367,10 +367,10 @@ func (c *capturing) dryRun(ctx context.Context, d drive.Decision) error {
 func (c *capturing) leave(d drive.Decision, h drive.Holder) error {
 	name := d.Prototype.Name
 	if h.Role == drive.RoleController {
-		c.note("%s does the work: `kubectl get prototype %s -w` shows how far it is.", capital(h.String()), name)
+		c.note("%s does the work: to see the progress, run `kubectl get prototype %s -w`.", capital(h.String()), name)
 	} else {
-		c.note("No controller holds Kamino's Lease: nothing happens to Prototype %s until one runs (`kamino manifests --controller`) "+
-			"or `kamino capture %s` goes on with it.", name, d.Prototype.Spec.Donor.NodeName)
+		c.note("No controller holds Kamino's Lease, so Prototype %s waits: "+
+			"install a controller (`kamino manifests --controller`), or run `kamino capture %s`.", name, d.Prototype.Spec.Donor.NodeName)
 	}
 	format := c.flags.format
 	if format == print.Text {

@@ -28,12 +28,12 @@ func readCustomData(in io.Reader, path string) ([]byte, error) {
 	case err != nil:
 		return nil, usagef("--custom-data: %w", err)
 	case len(data) == 0:
-		return nil, usagef("--custom-data %s is empty: name the file that the pool's customData was made from", path)
+		return nil, usagef("--custom-data %s is empty: pass the original customData file of the pool", path)
 	case len(data) > corev1.MaxSecretSize:
-		return nil, usagef("--custom-data %s has more than the %d bytes that a Secret holds", path, corev1.MaxSecretSize)
+		return nil, usagef("--custom-data %s is larger than the limit of a Secret, %d bytes", path, corev1.MaxSecretSize)
 	case savedrecipe.Encoded(data):
-		return nil, usagef("--custom-data %s is in base64, as clouds' APIs take customData, and would be encoded twice when it is given back: decode it first (base64 -d); "+
-			"if the recipe does hold it so, put it into a Secret and name that with --custom-data-from", path)
+		return nil, usagef("--custom-data %s is base64, so that kamino restore would encode the file twice: decode the file first (base64 -d). "+
+			"If the original customData really is base64, pass a Secret with --custom-data-from", path)
 	}
 	return data, nil
 }

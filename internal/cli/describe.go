@@ -21,8 +21,7 @@ func newDescribeCommand(f *Factory, o *Options) *cobra.Command {
 the pool's recipe. The output includes the files that were removed from the disk, and the verification before the copy.
 For a failed capture, the output also shows the reason and the remedy.
 
-The command does not call the cloud and needs no cloud credential. "kamino status" and "kamino history" show the
-other versions of a pool.`,
+The command needs no cloud credential. "kamino status" and "kamino history" show the other versions of a pool.`,
 		Example: `  kamino describe pool1-2026.03.09
   kamino describe pool1-2026.03.09 -o json | jq .proof`,
 		Args:              cobra.ExactArgs(1),

@@ -120,11 +120,11 @@ func explain(err error) string {
 	case errors.As(err, &e), errors.As(err, &refused), errors.As(err, &fromCloud):
 		return err.Error()
 	case apierrors.IsUnauthorized(err):
-		return "the API server does not accept your credential (wrong or expired): renew the one in your kubeconfig"
+		return "the API server rejects your credential (wrong or expired): renew the credential in your kubeconfig"
 	case apierrors.IsForbidden(err):
-		return "your credential may not do this in the cluster: " + err.Error()
+		return "your credential has no permission for this in the cluster: " + err.Error()
 	case errors.As(err, &transport):
-		return "the API server can't be reached: " + transport.Error()
+		return "the API server is unreachable: " + transport.Error()
 	default:
 		return err.Error()
 	}

@@ -67,7 +67,7 @@ func TestTheFirstRefusalDecidesTheCode(t *testing.T) {
 		{[]cloud.Refusal{permission, other}, ExitNotAllowed},
 		{[]cloud.Refusal{other, permission}, ExitRefused},
 	} {
-		err := refusal("node n can't be captured", test.refusals)
+		err := refusal("cannot capture node n", test.refusals)
 		if got := exitCode(err); got != test.want {
 			t.Errorf("%v: exit code %d, want %d", test.refusals, got, test.want)
 		}

@@ -45,9 +45,9 @@ func inWords(p drive.Progress) print.Progress {
 	stalled := meta.FindStatusCondition(p.Prototype.Status.Conditions, v1alpha1.ConditionStalled)
 	switch {
 	case p.Away != nil:
-		said.Trouble = fmt.Sprintf("the API server has not answered since %s; trying again until %s (%s)", clockTime(p.Since), clockTime(p.Until), p.Away)
+		said.Trouble = fmt.Sprintf("no answer from the API server since %s; retrying until %s (%s)", clockTime(p.Since), clockTime(p.Until), p.Away)
 	case p.Driving != nil && p.Driving.Trouble != nil:
-		said.Trouble = explain(p.Driving.Trouble) + "; trying again"
+		said.Trouble = explain(p.Driving.Trouble) + "; retrying"
 	case stalled != nil && stalled.Status == metav1.ConditionTrue && !p.Prototype.Status.Terminal():
 		said.Trouble = stalled.Message
 	}
@@ -64,8 +64,8 @@ func whoDrives(d drive.Driving) string {
 	case d.Holder.Role == drive.RoleController:
 		return fmt.Sprintf("%s does the work", d.Holder)
 	case d.Holder.Role != "":
-		return fmt.Sprintf("%s drives captures now; this command goes on as soon as that one ends", d.Holder)
+		return fmt.Sprintf("%s does the work now; this command continues afterwards", d.Holder)
 	default:
-		return "nobody drives captures yet"
+		return "no controller and no command does the work yet"
 	}
 }

@@ -49,10 +49,10 @@ func (s *session) heldReport(seen drive.Held, err error) (print.HeldReport, erro
 		return print.HeldReport{}, err
 	}
 	if seen.LeaseError != nil {
-		s.note("Which reservations are Kamino's own can't be told: %s.", explain(seen.LeaseError))
+		s.note("Cannot verify reservations: %s.", explain(seen.LeaseError))
 	}
 	if seen.LeftError != nil {
-		s.note("What captures have left that are gone can't be told: %s.", explain(seen.LeftError))
+		s.note("Cannot find leftovers of deleted captures: %s.", explain(seen.LeftError))
 	}
 	return print.HeldReport{Nodes: seen.Nodes, Left: seen.Left, Pools: seen.Pools}, nil
 }

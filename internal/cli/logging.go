@@ -14,7 +14,7 @@ import (
 func newLogger(w io.Writer, level, format string) (logr.Logger, error) {
 	var threshold slog.Level
 	if err := threshold.UnmarshalText([]byte(strings.ToUpper(level))); err != nil {
-		return logr.Logger{}, usagef("--log-level %q is not known: use debug, info, warn or error", level)
+		return logr.Logger{}, usagef("unknown --log-level %q: use debug, info, warn or error", level)
 	}
 	o := &slog.HandlerOptions{Level: threshold}
 	switch format {
@@ -23,7 +23,7 @@ func newLogger(w io.Writer, level, format string) (logr.Logger, error) {
 	case "json":
 		return logr.FromSlogHandler(slog.NewJSONHandler(w, o)), nil
 	default:
-		return logr.Logger{}, usagef("--log-format %q is not known: use text or json", format)
+		return logr.Logger{}, usagef("unknown --log-format %q: use text or json", format)
 	}
 }
 

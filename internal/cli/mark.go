@@ -106,7 +106,7 @@ func (c *change) mark(ctx context.Context, verb string, m history.Mark, refusals
 func (c *change) retire(ctx context.Context, version string) error {
 	r, refusals := c.history.Retire(version)
 	if refusals != nil {
-		return refusal(fmt.Sprintf("version %s of pool %s can't be retired", version, c.history.Pool), refusals)
+		return refusal(fmt.Sprintf("cannot retire version %s of pool %s", version, c.history.Pool), refusals)
 	}
 	return c.end(ctx, print.Retired(r, c.dryRun), rollback.OfRetirement(r, c.provider, c.pool.ID))
 }

@@ -35,13 +35,13 @@ func (s *session) awaitNewNodes(ctx context.Context, p *v1alpha1.Prototype, limi
 	ready, err := g.Await(ctx, g.Since.Add(limit), s.Now)
 	switch {
 	case ctx.Err() != nil:
-		return &ending{ExitInterrupted, fmt.Errorf("interrupted while %s of pool %s were awaited: its recipe names version %s, and the capture is over",
+		return &ending{ExitInterrupted, fmt.Errorf("interrupted while waiting for %s of pool %s: the capture is done, and the recipe names version %s",
 			want, spec.Pool, spec.Version)}
 	case err != nil && cluster.NotAllowed(err):
 		return err
 	case len(ready) < g.Want:
-		return &ending{ExitFailed, errors.Join(err, fmt.Errorf("pool %s builds its next nodes from version %s now, but %d of %s Ready within %s: "+
-			"see `kubectl get nodes` and the boot log of those that are missing, and `kamino rollback %s` if the version is bad",
+		return &ending{ExitFailed, errors.Join(err, fmt.Errorf("pool %s now builds new nodes from version %s, but %d of %s Ready within %s: "+
+			"run `kubectl get nodes`, and read the boot logs of missing nodes. If the version is bad, run `kamino rollback %s`",
 			spec.Pool, spec.Version, len(ready), wording.Are(g.Want, "new node"), wording.Duration(limit), spec.Pool))}
 	}
 	var run []string
@@ -56,7 +56,7 @@ func (s *session) awaitNewNodes(ctx context.Context, p *v1alpha1.Prototype, limi
 func whatItRuns(n drive.NewNode, version string) string {
 	switch {
 	case n.Err != nil:
-		return " (what it runs can't be told: " + explain(n.Err) + ")"
+		return " (version unknown: " + explain(n.Err) + ")"
 	case n.BuiltFrom == version:
 		return " (version " + version + ")"
 	case n.BuiltFrom == "":

@@ -92,7 +92,7 @@ func (o *Options) recorder(c *cluster.Connection) events.EventRecorder {
 	}
 	j, err := drive.NewJournal(c.Kube, c.Client.Scheme(), o.Log.WithName("events"))
 	if err != nil {
-		o.Log.V(1).Info("no events are recorded", "error", err.Error())
+		o.Log.V(1).Info("events are disabled", "error", err.Error())
 		return nil
 	}
 	o.atEnd = append(o.atEnd, j.Close)

@@ -73,7 +73,7 @@ func (f *Factory) failed(p *v1alpha1.Prototype) error {
 func (s *session) stopped(p *v1alpha1.Prototype, cause error) error {
 	goOn := print.GoOn(p, s.Now())
 	if errors.Is(cause, drive.ErrGone) {
-		return &ending{ExitFailed, fmt.Errorf("prototype %s was deleted by somebody while node %s was being captured: "+
+		return &ending{ExitFailed, fmt.Errorf("prototype %s was deleted during the capture of node %s: "+
 			"the node %s, and no image was promoted", p.Name, p.Spec.Donor.NodeName, drive.NodeNow(context.Background(), s.cluster, p.Spec.Donor.NodeName))}
 	}
 	if errors.Is(cause, errInterrupted) || errors.Is(cause, drive.ErrTimeout) {

@@ -85,7 +85,7 @@ func (s *session) unasked(plans []policy.Plan, say bool) error {
 	if first == nil {
 		return nil
 	}
-	return &ending{refusedCode(first), fmt.Errorf("the cloud can't be asked about %s", wording.Count(n, "pool"))}
+	return &ending{refusedCode(first), fmt.Errorf("the cloud is unreachable for %s", wording.Count(n, "pool"))}
 }
 
 // plans decides about one pool, or about all, and notes what is wrong with the policies' pools.
@@ -96,13 +96,13 @@ func (s *session) plans(ctx context.Context, pool string, from policySource) (po
 	}
 	planned, err := from.in(s).Plan(ctx, decider, pool)
 	if planned.Missing {
-		s.note("This cluster doesn't know PrototypePolicies yet (`kamino crds --apply`): this is what an empty policy would do.")
+		s.note("PrototypePolicies are not installed in this cluster (`kamino crds --apply`): showing the decision of an empty policy.")
 	}
 	for _, said := range planned.Said {
 		s.note("%s.", capital(said))
 	}
 	if planned.Unclaimed != "" {
-		s.note("No one policy decides for pool %s: this is what an empty policy would do.", planned.Unclaimed)
+		s.note("No single policy decides for pool %s: showing the decision of an empty policy.", planned.Unclaimed)
 	}
 	return planned.Plans, misused(err)
 }
@@ -133,7 +133,7 @@ func (s *session) poolPlan(ctx context.Context, plan policy.Plan, took estimate.
 	if len(p.Refusals) > 0 {
 		p.Captures = false
 		p.Decision = v1alpha1.PoolDecision{Reason: p.Refusals[0].Reason, Message: fmt.Sprintf(
-			"node %s would be the donor, but its capture would be refused: %s", p.Donor, print.AboutIt(p.Donor, p.Refusals[0].Message)), Remedy: p.Refusals[0].Remedy}
+			"node %s would be the donor, but the capture would be refused: %s", p.Donor, print.AboutIt(p.Donor, p.Refusals[0].Message)), Remedy: p.Refusals[0].Remedy}
 	}
 	if err != nil {
 		p.Error = explain(err)

@@ -12,7 +12,7 @@ import (
 // pools finds the pools that a person means.
 func (s *session) pools() *pool.Finder {
 	return &pool.Finder{Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Uncounted: func(err error) {
-		s.note("Which nodes run which version can't be told: %s.", explain(err))
+		s.note("The versions of the nodes are unknown: %s.", explain(err))
 	}}
 }
 

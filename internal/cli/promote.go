@@ -11,19 +11,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/rollback"
 )
 
-const promoteHelp = `Point the pool's recipe at a complete version that no capture promoted. A capture leaves a complete version if
-
-  - the capture waits for approval (settings.promotion.mode Manual);
-  - the pool's upgrade policy would have replaced running nodes;
-  - a user changed the image in the recipe during the capture;
-  - the trial was inconclusive;
-  - the capture was cancelled while the cloud created the image.
-
-With --dry-run, the output shows the fields that the recipe would lose, and the result of the trial.
+const promoteHelp = `Point the pool's recipe at a complete version that no capture promoted. The reasons: the capture waits for approval
+(settings.promotion.mode Manual); the pool's upgrade policy would have replaced running nodes; a user changed the image
+in the recipe during the capture; the trial was inconclusive; or the capture was cancelled while the cloud created the
+image. With --dry-run, the output shows the fields that the recipe would lose, and the result of the trial.
 
 The command changes the recipe like a capture, and saves the removed fields first. Running nodes do not change; the
-command refuses a pool whose upgrade policy would replace running nodes. To return to an earlier version, use
-"kamino rollback", which also quarantines the current version.`
+command refuses a pool whose upgrade policy would replace running nodes. To return to an earlier version, use "kamino
+rollback", which also quarantines the current version.`
 
 func newPromoteCommand(f *Factory, o *Options) *cobra.Command {
 	return versionCommand(f, o, &cobra.Command{
@@ -36,7 +31,7 @@ func newPromoteCommand(f *Factory, o *Options) *cobra.Command {
 }
 
 func (c *change) promote(ctx context.Context, version string) error {
-	refused := fmt.Sprintf("pool %s can't be pointed at version %s", c.history.Pool, version)
+	refused := fmt.Sprintf("cannot promote pool %s to version %s", c.history.Pool, version)
 	decided, refusals := c.history.Promote(version)
 	if refusals != nil {
 		return refusal(refused, refusals)

@@ -46,7 +46,7 @@ func (c *change) rebuild(ctx context.Context, replacing replaceFlags) error {
 		return refusedf("this cloud cannot rebuild nodes; nothing was changed")
 	}
 	if refusals := c.history.RefuseRebuild(); refusals != nil {
-		return refusal(fmt.Sprintf("no node of pool %s is rebuilt", c.history.Pool), refusals)
+		return refusal(fmt.Sprintf("cannot rebuild nodes of pool %s", c.history.Pool), refusals)
 	}
 	instances, err := census.Instances(ctx, c.pool.ID)
 	if err != nil {

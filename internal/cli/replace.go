@@ -90,7 +90,7 @@ func (c *change) replaceNodes(ctx context.Context, deed print.Deed, how replaceF
 		if deed.Nodes != nil && len(deed.Nodes)+len(result.Rebuilt) == 0 {
 			return nil // which was said already
 		}
-		_, err := fmt.Fprintf(out, "%s rebuilt; no node runs version %s any more.\n", wording.Were(len(result.Rebuilt), "node"), deed.Version)
+		_, err := fmt.Fprintf(out, "%s rebuilt; no node runs version %s any longer.\n", wording.Were(len(result.Rebuilt), "node"), deed.Version)
 		return err
 	}
 	return replaceEnding(ctx, deed, err)
@@ -101,9 +101,9 @@ func replaceEnding(ctx context.Context, deed print.Deed, err error) error {
 	done, left := deed.Unfinished()
 	switch {
 	case ctx.Err() != nil:
-		return &ending{ExitInterrupted, fmt.Errorf("%s: interrupted; a node that was taken stays cordoned until the same command goes on with it", done)}
+		return &ending{ExitInterrupted, fmt.Errorf("%s: interrupted; the drained node stays cordoned until you run the same command again", done)}
 	case err != nil:
 		return &ending{exitCode(err), fmt.Errorf("%s: %s%s", done, explain(err), left)}
 	}
-	return &ending{ExitFailed, fmt.Errorf("%s; the same command goes on once this is mended:%s", done, left)}
+	return &ending{ExitFailed, fmt.Errorf("%s; fix the causes and run the same command again:%s", done, left)}
 }

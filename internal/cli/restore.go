@@ -84,11 +84,11 @@ func (c *change) restore(ctx context.Context, flags *restoreFlags) error {
 		if err := print.WriteRestore(c.Out, flags.format, r); err != nil {
 			return err
 		}
-		return refusal(fmt.Sprintf("pool %s can't be given back what its recipe lost", r.Pool), r.Refusals)
+		return refusal(fmt.Sprintf("cannot restore the recipe of pool %s", r.Pool), r.Refusals)
 	}
 	if !r.Change.Done && !flags.dryRun {
 		if !flags.yes && !c.agreed(strings.Join(print.RestorePlan(r), "\n")) {
-			return refusedf("not done, and nothing was changed: --yes does it without a question")
+			return refusedf("not confirmed, and nothing was changed: --yes skips the confirmation")
 		}
 		writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
 		defer cancel()

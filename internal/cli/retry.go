@@ -30,15 +30,15 @@ The command writes the annotation ` + v1alpha1.RetryAnnotation + `.`,
 				return err
 			}
 			if len(names) == 0 {
-				return refusedf("there is no policy %s, and no policy of a pool of that name, and nothing was changed: `kubectl get prototypepolicies` lists them", args[0])
+				return refusedf("no policy or pool %s found, and nothing was changed: to list policies, run `kubectl get prototypepolicies`", args[0])
 			}
 			for _, name := range names {
 				if err := policy.Retry(ctx, c.Client, name, f.Now(), dryRun); err != nil {
 					return err
 				}
-				said := "Policy %s tries at once what was refused, where a controller runs: `kamino plan` shows what it decides.\n"
+				said := "Policy %s retries refused captures now, if a controller runs: to see the decision, run `kamino plan`.\n"
 				if dryRun {
-					said = "Dry run: policy %s would try at once what was refused.\n"
+					said = "Dry run: policy %s would retry refused captures now.\n"
 				}
 				if _, err := fmt.Fprintf(f.Out, said, name); err != nil {
 					return err

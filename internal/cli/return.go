@@ -23,32 +23,32 @@ type returnFlags struct {
 // holds is what gives nodes back.
 func (s *session) holds() *drive.Holds {
 	return &drive.Holds{Cluster: s.cluster, Cloud: s.provider, Engine: s.engine, Namespace: s.options.Namespace, Now: s.Now,
-		Trouble: func(err error) { s.note("Trying again: %s.", explain(err)) }}
+		Trouble: func(err error) { s.note("Retrying: %s.", explain(err)) }}
 }
 
 func (s *session) giveBack(ctx context.Context, name string, flags returnFlags) error {
-	goOn := fmt.Sprintf("Node %s is not given back yet: the same command goes on", name)
+	goOn := fmt.Sprintf("Node %s is not back in service yet: run the same command again", name)
 	report, err := s.held(ctx)
 	if err != nil {
 		return orCutShort(ctx, err, goOn)
 	}
 	i := slices.IndexFunc(report.Nodes, func(n held.Node) bool { return n.Name == name })
 	if i < 0 {
-		return refusedf("nobody holds a node %s, and nothing was changed: `kamino held` lists those that are held", name)
+		return refusedf("node %s is not reserved, and nothing was changed: to list reserved nodes, run `kamino held`", name)
 	}
 	n := report.Nodes[i]
 	if n.State == held.ByCapture {
-		return refusedf("node %s is held by %s, which has not ended, and nothing was changed: `kamino cancel %s` stops it and gives the node back", name, n.Holder, n.Holder.Name)
+		return refusedf("node %s is reserved by the running %s, and nothing was changed: to stop the capture, run `kamino cancel %s`", name, n.Holder, n.Holder.Name)
 	}
 	if n.State == held.ByUnknown {
-		return refusedf("node %s is held by %s, and nothing was changed: give it back with the version that took it", name, n.Holder)
+		return refusedf("node %s is reserved by %s, and nothing was changed: release the node with the Kamino version that reserved the node", name, n.Holder)
 	}
 	if !n.Believed() && !flags.nodeOnly {
-		return refusedf("no Lease of Kamino's says who holds node %s, and nothing was changed: `kamino return %s --node-only` removes the reservation and "+
-			"the annotations that keep autoscalers away from the Node, and uncordons it. It changes nothing of its instance: look whether that runs", name, name)
+		return refusedf("no Lease of Kamino confirms the reservation of node %s, and nothing was changed: run `kamino return %s --node-only`. "+
+			"The command deletes the reservation and the annotations that block autoscalers, and uncordons the node. Check the instance: the command does not change the instance", name, name)
 	}
 	if n.Believed() && flags.nodeOnly {
-		return refusedf("node %s is held by %s, and nothing was changed: leave --node-only out, for its instance may have to be given back, too", name, n.Holder)
+		return refusedf("node %s is reserved by %s, and nothing was changed: run again without --node-only, because the instance may also need a restart", name, n.Holder)
 	}
 	if flags.dryRun {
 		return print.Returned(s.Out, flags.format, print.Return{Node: name, Holder: n.Holder, Leaves: n.Leaves, NodeOnly: flags.nodeOnly, DryRun: true})
@@ -61,14 +61,14 @@ func (s *session) giveBack(ctx context.Context, name string, flags returnFlags) 
 		return err
 	}
 	if state != v1alpha1.DonorReady && state != v1alpha1.DonorRemoved {
-		return &ending{ExitFailed, fmt.Errorf("node %s is given back, and is not Ready: see `kubectl describe node %s`", name, name)}
+		return &ending{ExitFailed, fmt.Errorf("node %s is released, but not Ready: run `kubectl describe node %s`", name, name)}
 	}
 	return nil
 }
 
 // clear removes what captures have left that are gone.
 func (s *session) clear(ctx context.Context, flags returnFlags) error {
-	const goOn = "Not all is removed yet: the same command goes on"
+	const goOn = "Some leftovers remain: run the same command again"
 	report, err := s.held(ctx)
 	if err != nil {
 		return orCutShort(ctx, err, goOn)

@@ -72,7 +72,7 @@ func (c *change) rollback(ctx context.Context, to string, replacing replaceFlags
 	if replacing.nodes && !replace.Able(c.provider) {
 		return refusedf("this cloud cannot rebuild nodes; nothing was changed: run again without --replace-nodes")
 	}
-	refused := fmt.Sprintf("pool %s can't be rolled back", c.history.Pool)
+	refused := fmt.Sprintf("cannot roll back pool %s", c.history.Pool)
 	r, refusals := c.history.Rollback(to, c.reason)
 	if refusals != nil {
 		return refusal(refused, refusals)
@@ -115,10 +115,10 @@ func (c *change) goBack(ctx context.Context, r history.Rollback) error {
 	case result.Did == plan.Point || result.Did == plan.Stop:
 		although := ""
 		if len(r.Tags) > 0 {
-			although = ", which is quarantined now"
+			although = ", now quarantined"
 		}
-		return &ending{exitCode(err), fmt.Errorf("the recipe of pool %s still names version %s%s, so that new nodes are still built from it; "+
-			"run the same command again once this is mended: %s", r.Pool, r.From, although, explain(err))}
+		return &ending{exitCode(err), fmt.Errorf("the recipe of pool %s still names version %s%s, and new nodes still use the version: "+
+			"fix the cause and run the same command again: %s", r.Pool, r.From, although, explain(err))}
 	}
 	return fmt.Errorf("pool %s is not rolled back: %w", r.Pool, err)
 }

@@ -68,7 +68,7 @@ func (s *session) watchStatus(ctx context.Context, pool string, format print.For
 		case trouble != nil && !cluster.Unreachable(trouble):
 			return trouble
 		case trouble != nil:
-			s.note("%s; trying again", explain(trouble))
+			s.note("%s; retrying", explain(trouble))
 		case !bytes.Equal(text, shown):
 			if s.terminal() {
 				if _, err := io.WriteString(print.Raw(s.Out), "\x1b[H\x1b[2J"); err != nil {

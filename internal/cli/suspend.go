@@ -55,21 +55,21 @@ func suspension(f *Factory, o *Options, suspend bool, cmd *cobra.Command) *cobra
 func suspended(ctx context.Context, c client.Client, name string, suspend, dryRun bool) (string, error) {
 	was, err := policy.Suspend(ctx, c, name, suspend, dryRun)
 	if apierrors.IsNotFound(err) {
-		return "", refusedf("there is no policy %s, and it was not changed: `kubectl get prototypepolicies` lists them", name)
+		return "", refusedf("policy %s not found, and nothing was changed: to list policies, run `kubectl get prototypepolicies`", name)
 	}
 	if err != nil {
 		return "", err
 	}
 	switch {
 	case was == suspend && suspend:
-		return fmt.Sprintf("Policy %s was suspended already.", name), nil
+		return fmt.Sprintf("Policy %s is already suspended.", name), nil
 	case was == suspend:
-		return fmt.Sprintf("Policy %s was not suspended.", name), nil
+		return fmt.Sprintf("Policy %s is not suspended.", name), nil
 	case dryRun:
 		return fmt.Sprintf("Dry run: policy %s would be changed.", name), nil
 	case suspend:
-		return fmt.Sprintf("Policy %s begins no more captures; one that runs goes on (`kamino cancel` stops it). `kamino resume %s` ends that.", name, name), nil
+		return fmt.Sprintf("Policy %s starts no more captures; running captures continue (to stop: `kamino cancel`). To resume: `kamino resume %s`.", name, name), nil
 	default:
-		return fmt.Sprintf("Policy %s is carried out again: `kamino plan` shows what it decides now.", name), nil
+		return fmt.Sprintf("Policy %s starts captures again: to see the decision, run `kamino plan`.", name), nil
 	}
 }

@@ -147,17 +147,17 @@ func TestCalledOffWhilePublishing(t *testing.T) {
 				version := seen.Spec.Version
 				moment := fmt.Sprintf("after %d passes and %s, cancel said %q", passes, meanwhile, told)
 				switch state := p.state(version); {
-				case strings.Contains(told, "nothing of its capture is left"):
+				case strings.Contains(told, "the capture left no resources"):
 					goes++
 					if state != cloud.Absent {
 						t.Errorf("%s, and version %s is %s", moment, version, state)
 					}
-				case strings.Contains(told, "its version "+version+" stays"):
+				case strings.Contains(told, "version "+version+" stays"):
 					stays++
 					if state != cloud.Complete {
 						t.Errorf("%s, and version %s is %q", moment, version, state)
 					}
-					p.everyVerbLeadsOn(version, strings.Contains(told, "names it"))
+					p.everyVerbLeadsOn(version, strings.Contains(told, "names the version"))
 				default:
 					t.Errorf("%s", moment)
 				}

@@ -52,6 +52,6 @@ func (f *Factory) running(ctx context.Context, o *Options) *cluster.Running {
 			return seen
 		}
 	}
-	_, _ = fmt.Fprintf(f.Err, "What runs in the cluster can't be told: %s.\n", explain(err))
+	_, _ = fmt.Fprintf(f.Err, "Server version: unknown (%s).\n", explain(err))
 	return nil
 }

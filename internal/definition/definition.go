@@ -85,7 +85,7 @@ func awaitServed(ctx context.Context, c client.Client, name string) error {
 		return served(found), nil
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		return fmt.Errorf("definition %s is written, but the API server does not serve it after %s: kubectl describe crd %s", name, establishedWithin, name)
+		return fmt.Errorf("definition %s is applied, but the API server does not serve the kind after %s: run `kubectl describe crd %s`", name, establishedWithin, name)
 	}
 	return err
 }

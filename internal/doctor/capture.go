@@ -101,7 +101,7 @@ func (d *Doctor) tellProfile(pool string, how joining.Answer) {
 		d.add(f)
 	}
 	if how.Profile != "" {
-		d.ok(CheckProfile, pool, "its disks are of profile %s: %s", how.Profile, how.Why)
+		d.ok(CheckProfile, pool, "profile of the disks: %s; %s", how.Profile, how.Why)
 	}
 }
 
@@ -160,9 +160,9 @@ func (d *Doctor) tell(v admission.Verdict, node string, mode v1alpha1.TrialMode,
 	}
 	switch {
 	case t.fine && today != "":
-		d.ok(CheckPool, m.name, "nothing but this is in the way of a capture of node %s: %s", node, today)
+		d.ok(CheckPool, m.name, "the only obstacle to a capture of node %s: %s", node, today)
 	case t.fine:
-		d.ok(CheckPool, m.name, "node %s could be captured now, and its version would be tried %s", node, triedWhere(mode))
+		d.ok(CheckPool, m.name, "node %s can be captured now, with %s", node, triedWhere(mode))
 	}
 }
 
@@ -170,12 +170,12 @@ func (d *Doctor) tell(v admission.Verdict, node string, mode v1alpha1.TrialMode,
 func triedWhere(mode v1alpha1.TrialMode) string {
 	switch mode {
 	case v1alpha1.TrialApart:
-		return "on a node beside the pool"
+		return "a trial node outside the pool"
 	case v1alpha1.TrialInPool:
-		return "on a node that the pool grows by"
+		return "a trial node added to the pool"
 	case v1alpha1.TrialOff:
 	}
-	return "by nobody before the pool uses it"
+	return "no trial"
 }
 
 // passing tells of a reason that a capture which is at work gives the pool's other nodes.
@@ -197,5 +197,5 @@ func (d *Doctor) unread(pool, node string, err error) Finding {
 	if said := (*cloud.Error)(nil); errors.As(err, &said) {
 		return d.refusedByCloud(pool, err)
 	}
-	return Finding{Level: Warn, Check: CheckPool, Subject: pool, Message: fmt.Sprintf("whether node %s could be captured can't be told: %s", node, err)}
+	return Finding{Level: Warn, Check: CheckPool, Subject: pool, Message: fmt.Sprintf("unknown whether node %s can be captured: %s", node, err)}
 }

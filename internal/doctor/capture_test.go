@@ -75,7 +75,7 @@ func TestItSaysWhatACaptureIsRefusedWith(t *testing.T) {
 			want = append(want, "fail "+r.Reason+": "+r.What())
 		}
 		if want == nil {
-			want = []string{"ok: node a could be captured now, and its version would be tried on a node beside the pool"}
+			want = []string{"ok: node a can be captured now, with a trial node outside the pool"}
 		}
 		got := findings(report, CheckPool)
 		slices.Sort(got)
@@ -91,7 +91,7 @@ func TestItSaysWhatACaptureIsRefusedWith(t *testing.T) {
 func TestAnotherNodeMayDo(t *testing.T) {
 	d, _, _ := stage(t, memory.PoolSpec{})
 	bare(t, d, "a")
-	if got := findings(examine(t, d), CheckPool); !slices.Equal(got, []string{"ok: node b could be captured now, and its version would be tried on a node beside the pool"}) {
+	if got := findings(examine(t, d), CheckPool); !slices.Equal(got, []string{"ok: node b can be captured now, with a trial node outside the pool"}) {
 		t.Errorf("one of two: %q", got)
 	}
 	bare(t, d, "b")
@@ -100,7 +100,7 @@ func TestAnotherNodeMayDo(t *testing.T) {
 	}
 	d, _, _ = stage(t, memory.PoolSpec{})
 	d.change(t, "a", func(n *corev1.Node) { n.Spec.Unschedulable = true })
-	if got := findings(examine(t, d), CheckPool); len(got) != 1 || !strings.HasPrefix(got[0], "fail OnlyReadyNode: node b is the only one") {
+	if got := findings(examine(t, d), CheckPool); len(got) != 1 || !strings.HasPrefix(got[0], "fail OnlyReadyNode: node b is the only Ready") {
 		t.Errorf("a cordoned node is not tried first: %q", got)
 	}
 }
@@ -119,7 +119,7 @@ func TestACaptureAtWorkIsNoTrouble(t *testing.T) {
 		}
 		return gathered, err
 	}
-	if got := findings(examine(t, d), CheckPool); !slices.Equal(got, []string{"ok: nothing but this is in the way of a capture of node b: prototype other is capturing pool pool1"}) {
+	if got := findings(examine(t, d), CheckPool); !slices.Equal(got, []string{"ok: the only obstacle to a capture of node b: prototype other is capturing pool pool1"}) {
 		t.Errorf("%q", got)
 	}
 }
@@ -134,7 +134,7 @@ func TestWhatACaptureNeedsInstalled(t *testing.T) {
 		d.Served = func(context.Context, string) (bool, error) { return served, nil }
 		report := examine(t, d)
 		told := slices.ContainsFunc(report.Findings, func(f Finding) bool {
-			return f.Level == Warn && f.Check == CheckInstallation && f.Reason == admission.NotInstalled && strings.Contains(f.Message, "no service account")
+			return f.Level == Warn && f.Check == CheckInstallation && f.Reason == admission.NotInstalled && strings.Contains(f.Message, "service account kamino-generalize not found")
 		})
 		if told != served || report.Failures > 0 || report.Warnings != 1 {
 			t.Errorf("served %t: %+v", served, report.Findings)
@@ -154,13 +154,13 @@ func TestWhatCannotBeLookedAtHidesNothing(t *testing.T) {
 		return gathered, err
 	}
 	got := findings(examine(t, d), CheckPool)
-	if len(got) != 2 || !strings.HasPrefix(got[0], "fail UnmanagedPods") || got[1] != "warn: whether node a could be captured can't be told: the lease is away" {
+	if len(got) != 2 || !strings.HasPrefix(got[0], "fail UnmanagedPods") || got[1] != "warn: unknown whether node a can be captured: the lease is away" {
 		t.Errorf("%q", got)
 	}
 	d.Case = func(context.Context, *v1alpha1.Prototype) (*admission.Case, error) {
 		return nil, errors.New("the node is away")
 	}
-	if got := findings(examine(t, d), CheckPool); !slices.Equal(got, []string{"warn: whether node a could be captured can't be told: the node is away"}) {
+	if got := findings(examine(t, d), CheckPool); !slices.Equal(got, []string{"warn: unknown whether node a can be captured: the node is away"}) {
 		t.Errorf("%q", got)
 	}
 }

@@ -27,12 +27,12 @@ const install = "kamino manifests | kubectl apply --server-side -f -"
 
 func (d *Doctor) clock() {
 	ahead, heard := d.Skew()
-	f := Finding{Level: OK, Check: CheckClock, Message: "this machine's clock and the API server's agree"}
+	f := Finding{Level: OK, Check: CheckClock, Message: "the clocks of this machine and the API server agree"}
 	if !heard {
-		f.Level, f.Message = Warn, "whether this machine's clock and the API server's agree is unknown: the API server sends no time"
+		f.Level, f.Message = Warn, "the clock of the API server is unknown: the API server sends no time"
 	} else if ahead.Abs() > skewTold {
-		f.Level, f.Remedy = Warn, "set the clocks, with NTP for instance"
-		f.Message = fmt.Sprintf("this machine's clock and the API server's differ by about %s; versions and deadlines go by them", ahead.Abs().Round(30*time.Second))
+		f.Level, f.Remedy = Warn, "synchronize the clocks, for example with NTP"
+		f.Message = fmt.Sprintf("the clocks of this machine and the API server differ by about %s; versions and deadlines depend on the clocks", ahead.Abs().Round(30*time.Second))
 	}
 	if ahead.Abs() > skewTooMuch {
 		f.Level, f.Reason = Fail, "ClockOff"
@@ -47,7 +47,7 @@ func (d *Doctor) installation(ctx context.Context) {
 	for _, resource := range []string{"prototypes", "prototypepolicies", "orders"} {
 		served, err := d.Served(ctx, resource)
 		if err != nil {
-			d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf("whether the cluster knows %s.%s can't be told: %s", resource, v1alpha1.GroupVersion.Group, err)})
+			d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf("unknown whether %s.%s is installed: %s", resource, v1alpha1.GroupVersion.Group, err)})
 			seen = false
 		} else if !served {
 			missing = append(missing, resource+"."+v1alpha1.GroupVersion.Group)
@@ -58,13 +58,13 @@ func (d *Doctor) installation(ctx context.Context) {
 	d.lacking = len(missing) > 0
 	switch {
 	case len(missing) > 0:
-		d.add(Finding{Level: Warn, Check: CheckInstallation, Message: "Kamino is not installed, or not all of it: there is no " + strings.Join(missing, ", no "), Remedy: install})
+		d.add(Finding{Level: Warn, Check: CheckInstallation, Message: "Kamino is not completely installed: missing " + strings.Join(missing, ", "), Remedy: install})
 	case d.pods() == d.Namespace:
 		d.add(Finding{Level: Warn, Check: CheckInstallation,
-			Message: fmt.Sprintf("the generalize pods run in namespace %s of the engine: an account that may make pods there can mount the engine's Secrets", d.Namespace),
-			Remedy:  install + ", and name the new namespace, " + v1alpha1.DefaultGeneralizeNamespace + " by default, with --generalize-namespace"})
+			Message: fmt.Sprintf("the generalize pods run in the engine's namespace %s: every account that may create pods there can mount the engine's Secrets", d.Namespace),
+			Remedy:  install + ", and set --generalize-namespace to the new namespace (default " + v1alpha1.DefaultGeneralizeNamespace + ")"})
 	case seen && looked:
-		d.ok(CheckInstallation, "", "Kamino's kinds and namespaces %s and %s are there", d.Namespace, d.pods())
+		d.ok(CheckInstallation, "", "Kamino's definitions and the namespaces %s and %s exist", d.Namespace, d.pods())
 	}
 }
 
@@ -80,8 +80,8 @@ func formerPods(ctx context.Context, d *Doctor) {
 	}
 	policy := "kamino-orders." + d.Namespace
 	d.add(Finding{Level: Warn, Check: CheckInstallation,
-		Message: fmt.Sprintf("RoleBinding %s/%s lets the engine make pods in its own namespace, which an earlier version needed", d.Namespace, role),
-		Remedy: fmt.Sprintf("when no capture of that version is under way: kubectl -n %s delete --ignore-not-found rolebinding/%s role/%s rolebinding/%s serviceaccount/%s "+
+		Message: fmt.Sprintf("RoleBinding %s/%s lets the engine create pods in its own namespace; only earlier versions need this permission", d.Namespace, role),
+		Remedy: fmt.Sprintf("when no capture of the earlier version is running: kubectl -n %s delete --ignore-not-found rolebinding/%s role/%s rolebinding/%s serviceaccount/%s "+
 			"validatingadmissionpolicybinding/%s validatingadmissionpolicy/%s", d.Namespace, role, role, account, account, policy, policy)})
 }
 
@@ -103,9 +103,9 @@ func (d *Doctor) bindings(ctx context.Context) {
 		}
 		switch {
 		case b.RoleRef.Name == v1alpha1.GeneralizeServiceAccount:
-			d.stale(b.Name, "lets the account of generalize pods work on orders of every namespace, which an earlier version needed")
+			d.stale(b.Name, "lets the service account of generalize pods access Orders in all namespaces; only earlier versions need this permission")
 		case b.Name == engineRole && b.RoleRef.Name == engineRole && bound != v1alpha1.DefaultNamespace && names[engineRole+"-"+bound]:
-			d.stale(b.Name, fmt.Sprintf("is an earlier version's for namespace %s, which has one of its own name now", bound))
+			d.stale(b.Name, fmt.Sprintf("is from an earlier version, and namespace %s has a new binding", bound))
 		}
 	}
 }
@@ -125,8 +125,8 @@ func (d *Doctor) admission() {
 	if err != nil || slices.ContainsFunc(known.APIResources, func(r metav1.APIResource) bool { return r.Name == "validatingadmissionpolicies" }) {
 		return
 	}
-	d.ok(CheckInstallation, "", "the API server is older than 1.30 and knows no ValidatingAdmissionPolicy: apply `kamino manifests --no-admission-policy`; "+
-		"what generalize pods report is believed for its signature alone")
+	d.ok(CheckInstallation, "", "the API server is older than 1.30 and does not support ValidatingAdmissionPolicy: apply `kamino manifests --no-admission-policy`; "+
+		"only the signature then protects the reports of generalize pods")
 }
 
 // unreadable finds policies and Prototypes that have fields which cannot be decoded.
@@ -135,7 +135,7 @@ func unreadable(policies []v1alpha1.PrototypePolicy, prototypes []v1alpha1.Proto
 	find := func(message, remedy string) {
 		if message != "" {
 			found = append(found, Finding{Level: Fail, Check: CheckInstallation, Reason: v1alpha1.PolicyUnreadable,
-				Message: message + "; Kamino does nothing about it, and the rest goes on", Remedy: remedy})
+				Message: message + "; Kamino skips the object and processes all others", Remedy: remedy})
 		}
 	}
 	for i := range policies {
@@ -168,19 +168,19 @@ func (d *Doctor) namespaces(ctx context.Context) (missing []string, looked bool)
 		case apierrors.IsForbidden(err):
 			looked = false
 			d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf(
-				"whether there is a namespace %s, and which pod security it enforces, can't be told: %s may not look at namespaces", name, d.who)})
+				"existence and pod security level of namespace %s are unknown: %s may not read namespaces", name, d.who)})
 			continue
 		case err != nil:
 			looked = false
-			d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf("whether there is a namespace %s is unknown: %s", name, err)})
+			d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf("unknown whether namespace %s exists: %s", name, err)})
 			continue
 		}
 		level := namespace.Labels["pod-security.kubernetes.io/enforce"]
 		if name == d.pods() && (level == "restricted" || level == "baseline") {
 			d.add(Finding{Level: Warn, Check: CheckInstallation,
-				Message: fmt.Sprintf("namespace %s enforces pod security %s; generalize pods are privileged and can't run there", name, level),
+				Message: fmt.Sprintf("namespace %s enforces pod security %s; generalize pods are privileged and cannot run there", name, level),
 				Remedy: fmt.Sprintf("kubectl label --overwrite namespace %s pod-security.kubernetes.io/enforce=privileged, "+
-					"or name their own namespace with --generalize-namespace", name)})
+					"or set another namespace with --generalize-namespace", name)})
 		}
 	}
 	return missing, looked
@@ -191,17 +191,17 @@ func (d *Doctor) kured(ctx context.Context) {
 	lock, err := kured.Read(ctx, d.Kube, d.Kured, d.Now())
 	switch {
 	case err != nil:
-		d.add(Finding{Level: Warn, Check: CheckKured, Message: fmt.Sprintf("whether kured reboots a node can't be told: %s", err)})
+		d.add(Finding{Level: Warn, Check: CheckKured, Message: fmt.Sprintf("unknown whether kured is rebooting a node: %s", err)})
 	case lock.Unknown != "":
-		d.add(Finding{Level: Warn, Check: CheckKured, Message: fmt.Sprintf("whether kured reboots a node can't be told, so that a capture may take another one meanwhile: %s", lock.Unknown),
-			Remedy: "let this user read the DaemonSet, remove a lock that kured did not write, or say with --kured where it is"})
+		d.add(Finding{Level: Warn, Check: CheckKured, Message: fmt.Sprintf("unknown whether kured is rebooting a node, so that a capture may drain a second node meanwhile: %s", lock.Unknown),
+			Remedy: "let this user read the DaemonSet, remove a lock that kured did not write, or set --kured"})
 	case lock.Release != "":
 		d.add(Finding{Level: Warn, Check: CheckKured, Message: fmt.Sprintf("captures wait: kured holds its lock for node %s, which does not exist", lock.Node),
-			Remedy: "if the node does not come back: " + lock.Release})
+			Remedy: "if the node is gone permanently: " + lock.Release})
 	case lock.Node != "":
-		d.ok(CheckKured, "", "kured holds its lock for node %s: no other node is taken before it is back", lock.Node)
+		d.ok(CheckKured, "", "kured holds its lock for node %s: Kamino drains no other node until the node is back", lock.Node)
 	default:
-		d.ok(CheckKured, "", "kured is not there, or reboots no node now")
+		d.ok(CheckKured, "", "kured is not installed, or reboots no node now")
 	}
 }
 
@@ -209,11 +209,11 @@ func (d *Doctor) lease(ctx context.Context) {
 	holder, err := d.Holder(ctx)
 	switch {
 	case err != nil:
-		d.add(Finding{Level: Warn, Check: CheckLease, Message: fmt.Sprintf("whether a process drives captures is unknown: %s", err)})
+		d.add(Finding{Level: Warn, Check: CheckLease, Message: fmt.Sprintf("the holder of the Lease is unknown: %s", err)})
 	case holder == "":
-		d.ok(CheckLease, "", "nobody drives captures now: `kamino capture` does its work by itself")
+		d.ok(CheckLease, "", "no controller is running: `kamino capture` does the work")
 	default:
-		d.ok(CheckLease, "", "captures are driven by %s", holder)
+		d.ok(CheckLease, "", "%s executes captures", holder)
 	}
 }
 
@@ -224,16 +224,16 @@ func (d *Doctor) nodesFound() {
 	}
 	switch {
 	case d.nodes == 0:
-		d.add(Finding{Level: Fail, Check: CheckNodes, Message: "the cluster has no nodes", Remedy: "see whether this is the right cluster: kubectl config current-context"})
+		d.add(Finding{Level: Fail, Check: CheckNodes, Message: "the cluster has no nodes", Remedy: "check that this is the right cluster: kubectl config current-context"})
 	case d.Cloud == nil:
 		d.ok(CheckNodes, "", "the cluster has %s", wording.Count(d.nodes, "node"))
 	case d.unplaced != nil:
 		d.add(d.refusedByCloud("", d.unplaced))
 	case d.unmeant != nil:
-		d.add(Finding{Level: Fail, Check: CheckNodes, Reason: "NotInPool", Message: d.unmeant.Error(), Remedy: "leave the name out, and see which pools there are"})
+		d.add(Finding{Level: Fail, Check: CheckNodes, Reason: "NotInPool", Message: d.unmeant.Error(), Remedy: "run again without a pool name to list the pools"})
 	case len(d.pools) == 0:
 		d.add(Finding{Level: Fail, Check: CheckNodes, Reason: "NotInPool",
-			Message: fmt.Sprintf("none of the cluster's %d nodes belongs to a pool that can be captured%s", d.nodes, told(", such as ", d.outside)),
+			Message: fmt.Sprintf("none of the cluster's %d nodes belongs to a supported pool%s", d.nodes, told(", such as ", d.outside)),
 			Remedy:  d.About.Remedies.NoPool})
 	default:
 		d.ok(CheckNodes, "", "%d of the cluster's %s belong to %s%s", in, wording.Count(d.nodes, "node"), wording.Count(len(d.pools), "pool"), told(", but not ", d.outside))
@@ -252,10 +252,10 @@ func told(lead, what string) string {
 // a disk; so does protection from scale-in, and one of two who write at once is refused.
 func (d *Doctor) disks() {
 	if len(d.inTree) == 0 {
-		d.ok(CheckDisks, "", "no node has a disk of the in-tree driver; CSI drivers have %s attached", wording.Count(d.csi, "volume"))
+		d.ok(CheckDisks, "", "no node has a disk of the in-tree driver; CSI drivers attached %s", wording.Count(d.csi, "volume"))
 		return
 	}
 	d.add(Finding{Level: Warn, Check: CheckDisks,
-		Message: fmt.Sprintf("%s with disks that the in-tree driver attached, %s among them; it writes the model of an instance, as a capture does, and one of the two may have to try again", wording.Count(len(d.inTree), "node"), d.inTree[0]),
+		Message: fmt.Sprintf("%s (for example %s) with disks of the in-tree driver. The driver and Kamino both update the instance model: a conflict is possible, followed by a retry", wording.Count(len(d.inTree), "node"), d.inTree[0]),
 		Remedy:  d.About.Remedies.OldDisks})
 }

@@ -180,7 +180,7 @@ func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 	d.admission()
 	if d.policyError != nil {
 		d.add(Finding{Level: Warn, Check: CheckInstallation,
-			Message: fmt.Sprintf("whether policies need more than is looked at here is unknown: %s", d.policyError)})
+			Message: fmt.Sprintf("unknown whether policies need more permissions: %s", d.policyError)})
 	}
 	d.findings = append(d.findings, unreadable(d.policies, d.prototypes)...)
 	d.rbac(ctx)

@@ -114,7 +114,7 @@ func examine(t *testing.T, d *Doctor) Report {
 		if !slices.Contains(Checks(), f.Check) {
 			t.Errorf("%q is no check that is listed", f.Check)
 		}
-		if (f.Level == OK) == (f.Remedy != "") && !strings.HasPrefix(f.Message, "whether") {
+		if (f.Level == OK) == (f.Remedy != "") && !strings.Contains(f.Message, "unknown") {
 			t.Errorf("%s of %s: a remedy is for what is not in order, and all of that has one: %q", f.Level, f.Check, f.Message)
 		}
 	}
@@ -224,11 +224,11 @@ func TestHeldNodesAndLeftovers(t *testing.T) {
 	working.Status.Phase, working.Spec.Donor.NodeName = v1alpha1.PhaseDraining, "a"
 	d.Prototypes = func(context.Context) ([]v1alpha1.Prototype, error) { return []v1alpha1.Prototype{working}, nil }
 	reserve("a", `{"kind":"Prototype","name":"p","uid":"u","reservedAt":"2026-03-14T11:00:00Z"}`)
-	if level, says := worst(examine(t, d), CheckHeld); level != OK || !strings.Contains(says, "1 node is held by captures that are at work") {
+	if level, says := worst(examine(t, d), CheckHeld); level != OK || !strings.Contains(says, "1 node is reserved by running captures") {
 		t.Errorf("a capture at work: %s %s", level, says)
 	}
 	reserve("b", `{"kind":"Prototype","name":"q","uid":"gone","reservedAt":"2026-03-14T11:00:00Z"}`)
-	if level, says := worst(examine(t, d), CheckHeld); level != Warn || says != "node b is held for 1h0m0s by prototype q, which is gone or has ended kamino return b" {
+	if level, says := worst(examine(t, d), CheckHeld); level != Warn || says != "node b is reserved for 1h0m0s by prototype q, which is deleted or has ended kamino return b" {
 		t.Errorf("a capture that is gone: %s %s", level, says)
 	}
 	reserve("b", `{"kind":"Prototype","name":"p","uid":"u"}`)
@@ -238,7 +238,7 @@ func TestHeldNodesAndLeftovers(t *testing.T) {
 		}
 		return []held.Leftover{{Kind: held.Snapshot, Name: "s", Prototype: "q", UID: "gone"}}, nil
 	}
-	if level, says := worst(examine(t, d), CheckHeld); level != Warn || !strings.HasPrefix(says, "snapshot s was left by prototype q, which is gone kamino return --leftovers") {
+	if level, says := worst(examine(t, d), CheckHeld); level != Warn || !strings.HasPrefix(says, "snapshot s is a leftover of the deleted prototype q wait for the controller, or run kamino return --leftovers") {
 		t.Errorf("a snapshot is left: %s %s", level, says)
 	}
 }
@@ -279,25 +279,25 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		"clock off": {CheckClock, Warn, "differ by about 1m0s", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			d.Skew = func() (time.Duration, bool) { return time.Minute, true }
 		}},
-		"not installed": {CheckInstallation, Warn, "no prototypes.kamino.dev", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+		"not installed": {CheckInstallation, Warn, "missing prototypes.kamino.dev", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			d.Served = func(context.Context, string) (bool, error) { return false, nil }
 		}},
-		"no namespace": {CheckInstallation, Warn, "no namespace elsewhere", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+		"no namespace": {CheckInstallation, Warn, "missing namespace elsewhere", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			d.Namespace = "elsewhere"
 		}},
-		"no namespace for the pods": {CheckInstallation, Warn, "no namespace elsewhere", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+		"no namespace for the pods": {CheckInstallation, Warn, "missing namespace elsewhere", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			d.PodNamespace = "elsewhere"
 		}},
-		"no namespace by default": {CheckInstallation, Warn, "no namespace kamino-generalize", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+		"no namespace by default": {CheckInstallation, Warn, "missing namespace kamino-generalize", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			d.PodNamespace = ""
 		}},
-		"one namespace": {CheckInstallation, Warn, "an account that may make pods there can mount the engine's Secrets", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+		"one namespace": {CheckInstallation, Warn, "every account that may create pods there can mount the engine's Secrets", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			d.Namespace = "theirs"
 		}},
 		"pods in the engine's namespace before": {CheckInstallation, Warn, "kubectl -n ours delete --ignore-not-found rolebinding/kamino-engine-pods", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			_ = d.Kube.(*fake.Clientset).Tracker().Add(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: "kamino-engine-pods"}})
 		}},
-		"policies that cannot be listed": {CheckInstallation, Warn, "whether policies need more than is looked at here is unknown: no such right", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+		"policies that cannot be listed": {CheckInstallation, Warn, "unknown whether policies need more permissions: no such right", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			d.Policies = func(context.Context) ([]v1alpha1.PrototypePolicy, error) { return nil, errors.New("no such right") }
 		}},
 		"no rights": {CheckRBAC, Fail, "may not get prototypes.kamino.dev", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
@@ -306,7 +306,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		"no credential": {CheckCredential, Fail, "no secret", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			d.Cloud, d.CloudError = nil, errors.New("there is no secret")
 		}},
-		"a cloud that is away": {CheckCredential, Fail, "can be reached", memory.PoolSpec{}, func(d *Doctor, world *memory.Cloud, _ cloud.PoolID) {
+		"a cloud that is away": {CheckCredential, Fail, "network path", memory.PoolSpec{}, func(d *Doctor, world *memory.Cloud, _ cloud.PoolID) {
 			d.Cloud = memory.NewFaulty(world, func(memory.Call) memory.Outcome { return memory.Outcome{Err: away} })
 		}},
 		"a permission": {CheckPermissions, Fail, "EnsureSnapshot", memory.PoolSpec{}, func(_ *Doctor, world *memory.Cloud, _ cloud.PoolID) {
@@ -332,7 +332,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			n.Annotations = map[string]string{"cluster.x-k8s.io/machine": "md-0", "cluster.x-k8s.io/cluster-namespace": "fleet", "cluster.x-k8s.io/cluster-name": "c1"}
 			_ = d.Kube.(*fake.Clientset).Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, "")
 		}},
-		"a recipe that names the definition": {CheckVersions, Warn, "pins it", memory.PoolSpec{Latest: true}, func(_ *Doctor, world *memory.Cloud, pool cloud.PoolID) {
+		"a recipe that names the definition": {CheckVersions, Warn, "pins the recipe", memory.PoolSpec{Latest: true}, func(_ *Doctor, world *memory.Cloud, pool cloud.PoolID) {
 			world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
 		}},
 		"a quarantined recipe": {CheckVersions, Fail, "kamino rollback pool1", memory.PoolSpec{}, func(_ *Doctor, world *memory.Cloud, pool cloud.PoolID) {
@@ -422,7 +422,7 @@ func TestNoCaptureIsSaidToBeGoneUnseen(t *testing.T) {
 		return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "prototypes"}, "", nil)
 	}
 	for _, f := range examine(t, d).Findings {
-		if f.Check == CheckHeld && !strings.HasPrefix(f.Message, "whether captures that are at work hold nodes is unknown: ") {
+		if f.Check == CheckHeld && !strings.HasPrefix(f.Message, "unknown whether running captures reserve nodes: ") {
 			t.Errorf("%s: %s", f.Level, f.Message)
 		}
 	}
@@ -482,10 +482,10 @@ func TestKuredsLockIsTold(t *testing.T) {
 		level Level
 		says  string
 	}{
-		"free":         {level: OK, says: "kured is not there, or reboots no node now"},
+		"free":         {level: OK, says: "kured is not installed, or reboots no node now"},
 		"of no node":   {lock: `{"nodeID":"node-8"}`, level: Warn, says: "captures wait: kured holds its lock for node node-8, which does not exist"},
-		"held":         {lock: `{"nodeID":"node-7"}`, level: OK, says: "kured holds its lock for node node-7: no other node is taken before it is back"},
-		"not readable": {lock: "{", level: Warn, says: "whether kured reboots a node can't be told, so that a capture may take another one meanwhile: annotation weave.works/kured-node-lock"},
+		"held":         {lock: `{"nodeID":"node-7"}`, level: OK, says: "kured holds its lock for node node-7: Kamino drains no other node until the node is back"},
+		"not readable": {lock: "{", level: Warn, says: "unknown whether kured is rebooting a node, so that a capture may drain a second node meanwhile: annotation weave.works/kured-node-lock"},
 	} {
 		d, _, _ := stage(t, memory.PoolSpec{})
 		d.Kured = "kube-system/kured"

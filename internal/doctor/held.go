@@ -16,7 +16,7 @@ func (d *Doctor) held(ctx context.Context) {
 	for _, err := range []error{d.captureError, d.leaseError} {
 		if err != nil {
 			seen = false
-			d.add(Finding{Level: Warn, Check: CheckHeld, Message: "whether captures that are at work hold nodes is unknown: " + sentence(err)})
+			d.add(Finding{Level: Warn, Check: CheckHeld, Message: "unknown whether running captures reserve nodes: " + sentence(err)})
 		}
 	}
 	working := 0
@@ -31,9 +31,9 @@ func (d *Doctor) held(ctx context.Context) {
 	switch {
 	case !seen || err != nil:
 	case working == len(d.heldNodes) && left == 0 && working > 0:
-		d.ok(CheckHeld, "", "%s held by captures that are at work, and by nobody else", wording.Are(working, "node"))
+		d.ok(CheckHeld, "", "%s reserved by running captures, and no other node is reserved", wording.Are(working, "node"))
 	case len(d.heldNodes)+left == 0:
-		d.ok(CheckHeld, "", "no node is held, and no capture has left anything behind")
+		d.ok(CheckHeld, "", "no node is reserved, and no capture left resources")
 	}
 }
 
@@ -44,11 +44,11 @@ func reportLeftovers(ctx context.Context, d *Doctor) (int, error) {
 	}
 	found, err := d.Leftovers(ctx, d.ordered())
 	if err != nil {
-		d.add(Finding{Level: Warn, Check: CheckHeld, Message: "whether captures that are gone have left anything behind is unknown: " + sentence(err)})
+		d.add(Finding{Level: Warn, Check: CheckHeld, Message: "leftovers of deleted captures are unknown: " + sentence(err)})
 	}
 	for _, l := range found {
-		d.add(Finding{Level: Warn, Check: CheckHeld, Message: fmt.Sprintf("%s %s was left by prototype %s, which is gone", l.Kind, l.Name, l.Prototype),
-			Remedy: "kamino return --leftovers, unless a controller runs, which removes it"})
+		d.add(Finding{Level: Warn, Check: CheckHeld, Message: fmt.Sprintf("%s %s is a leftover of the deleted prototype %s", l.Kind, l.Name, l.Prototype),
+			Remedy: "wait for the controller, or run kamino return --leftovers"})
 	}
 	return len(found), err
 }
@@ -57,7 +57,7 @@ func reportLeftovers(ctx context.Context, d *Doctor) (int, error) {
 func remedyFor(n held.Node) string {
 	switch {
 	case !n.Returnable():
-		return "leave it to the version of Kamino that took it, or give it back with that one's `kamino return`"
+		return "wait, or run `kamino return` of the Kamino version that reserved the node"
 	case !n.Believed():
 		return "kamino return " + n.Name + " --node-only"
 	}
@@ -77,17 +77,17 @@ func (d *Doctor) heldFor(n held.Node) string {
 	}
 	switch n.State {
 	case held.ByReplacement:
-		return fmt.Sprintf("node %s is held%s by %s; unless a rollback with --replace-nodes is at work, it was interrupted", n.Name, since, n.Holder)
+		return fmt.Sprintf("node %s is reserved%s by %s, which is running or was interrupted", n.Name, since, n.Holder)
 	case held.ByUnknown:
-		return fmt.Sprintf("node %s is held%s by %s", n.Name, since, n.Holder)
+		return fmt.Sprintf("node %s is reserved%s by %s", n.Name, since, n.Holder)
 	case held.Unreadable:
-		return fmt.Sprintf("node %s carries a reservation that can't be read", n.Name)
+		return fmt.Sprintf("node %s has an unreadable reservation", n.Name)
 	case held.Stripped:
-		return fmt.Sprintf("node %s is cordoned and protected as a hold does it, and carries no reservation: somebody took that away, or keeps the node like this", n.Name)
+		return fmt.Sprintf("node %s is cordoned and scale-in protected, but has no Kamino reservation: either the reservation was deleted, or you cordoned the node yourself", n.Name)
 	case held.Unconfirmed:
-		return fmt.Sprintf("node %s carries a reservation of %s that no Lease of Kamino's confirms: anyone who may annotate Nodes can have written it, and nothing is done to the node",
+		return fmt.Sprintf("node %s has a reservation by %s without a Lease of Kamino: any user who may annotate Nodes can write the annotation, so Kamino ignores the reservation",
 			n.Name, n.Holder.Brief())
 	case held.Orphaned, held.ByCapture:
 	}
-	return fmt.Sprintf("node %s is held%s by %s, which is gone or has ended", n.Name, since, n.Holder)
+	return fmt.Sprintf("node %s is reserved%s by %s, which is deleted or has ended", n.Name, since, n.Holder)
 }

@@ -74,12 +74,12 @@ func modes(ctx context.Context, d *Doctor, id cloud.PoolID, m *members) map[v1al
 // leaves says why a donor of the pool would not return: what a policy for it says, or how its nodes join; empty if it would.
 func (d *Doctor) leaves(ctx context.Context, id cloud.PoolID, m *members) string {
 	if p := m.policy(d.policies, id, v1alpha1.Settings.DonorLeaves); p != nil {
-		return fmt.Sprintf("policy %s has it removed", p.Name)
+		return fmt.Sprintf("policy %s removes donors", p.Name)
 	}
 	for _, of := range m.likely()[:min(len(m.donors), 1)] {
 		thought := d.thoughtOf(id, m, of)
 		if _, err := d.join(ctx, thought, of); err == nil && thought.Spec.Settings.DonorLeaves() { // what went wrong is told where a capture is looked at
-			return fmt.Sprintf("nodes of profile %s join with what is taken off the disk", thought.Spec.Settings.Profile())
+			return fmt.Sprintf("Kamino deletes the join credential of profile %s from the disk", thought.Spec.Settings.Profile())
 		}
 	}
 	return ""
@@ -92,14 +92,14 @@ func mayRemove(ctx context.Context, d *Doctor, pool, why string) Finding {
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Resource: "nodes", Verb: "delete"},
 	}}
 	answer, err := d.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-	f := Finding{Level: OK, Check: CheckRBAC, Subject: pool, Message: fmt.Sprintf("%s may delete nodes, which %s needs; %s", d.who, what, why)}
+	f := Finding{Level: OK, Check: CheckRBAC, Subject: pool, Message: fmt.Sprintf("%s may delete nodes, needed for %s; %s", d.who, what, why)}
 	switch {
 	case err != nil:
-		f.Level, f.Message = Warn, fmt.Sprintf("whether %s may delete nodes, which %s needs, can't be told: %s", d.who, what, err)
+		f.Level, f.Message = Warn, fmt.Sprintf("unknown whether %s may delete nodes, needed for %s: %s", d.who, what, err)
 	case !answer.Status.Allowed:
 		f.Level, f.Reason = Fail, admission.RemovalNotAllowed
-		f.Message = fmt.Sprintf("%s may not delete nodes, which %s needs; %s", d.who, what, why)
-		f.Remedy = "give it that right with rbac.removeDonors=true (kamino manifests --remove-donors)"
+		f.Message = fmt.Sprintf("%s may not delete nodes, needed for %s; %s", d.who, what, why)
+		f.Remedy = "grant the permission with rbac.removeDonors=true (kamino manifests --remove-donors)"
 	}
 	return f
 }

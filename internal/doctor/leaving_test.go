@@ -50,13 +50,13 @@ func TestWhatRemovingADonorNeeds(t *testing.T) {
 		leaves string
 	}{
 		"they return":            {},
-		"nodes of Cluster API":   {joins: "cluster.x-k8s.io/machine", leaves: "nodes of profile bootstrap join with what is taken off the disk"},
-		"a policy for all":       {policy: new(removal(nil)), leaves: "policy swap has it removed"},
-		"a policy that names it": {policy: new(removal(func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"other", "POOL1"} })), leaves: "policy swap has it removed"},
+		"nodes of Cluster API":   {joins: "cluster.x-k8s.io/machine", leaves: "Kamino deletes the join credential of profile bootstrap from the disk"},
+		"a policy for all":       {policy: new(removal(nil)), leaves: "policy swap removes donors"},
+		"a policy that names it": {policy: new(removal(func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"other", "POOL1"} })), leaves: "policy swap removes donors"},
 		"one that names another": {policy: new(removal(func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"other"} }))},
 		"a policy that selects it": {policy: new(removal(func(p *v1alpha1.PrototypePolicySpec) {
 			p.Pools.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"name": "a"}}
-		})), leaves: "policy swap has it removed"},
+		})), leaves: "policy swap removes donors"},
 		"one that selects another": {policy: new(removal(func(p *v1alpha1.PrototypePolicySpec) {
 			p.Pools.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"name": "z"}}
 		}))},
@@ -98,11 +98,11 @@ func TestWhatRemovingADonorNeeds(t *testing.T) {
 				switch {
 				case c.leaves == "":
 				case lacking == "cluster":
-					want = "fail RemovalNotAllowed: this user may not delete nodes, which a donor that does not return needs; " + c.leaves
+					want = "fail RemovalNotAllowed: this user may not delete nodes, needed for a donor that does not return; " + c.leaves
 				case lacking == "cloud":
-					want = "fail PermissionMissing: the credential may not do EnsureRemoved on memory:///pools/pool1, which a donor that does not return needs"
+					want = "fail PermissionMissing: the credential lacks EnsureRemoved on memory:///pools/pool1, needed for a donor that does not return"
 				default:
-					want = "ok: this user may delete nodes, which a donor that does not return needs; " + c.leaves
+					want = "ok: this user may delete nodes, needed for a donor that does not return; " + c.leaves
 				}
 				if want != "" && !slices.Contains(told, want) {
 					t.Errorf("it does not say %q of\n%s", want, strings.Join(told, "\n"))
@@ -161,7 +161,7 @@ func TestWhatATrialNeeds(t *testing.T) {
 			told := strings.Join(findings(examine(t, d), CheckPermissions), "\n")
 			for mode, what := range map[v1alpha1.TrialMode]string{v1alpha1.TrialApart: "a trial beside the pool", v1alpha1.TrialInPool: "a trial in the pool"} {
 				for _, action := range []string{"EnsureTrial", "EndTrial"} {
-					says := "fail PermissionMissing: the credential may not do " + action + " on memory:///pools/pool1, which " + what + " needs"
+					says := "fail PermissionMissing: the credential lacks " + action + " on memory:///pools/pool1, needed for " + what + ""
 					if strings.Contains(told, says) != slices.Contains(c.needed, mode) {
 						t.Errorf("it says %q: %t\n%s", says, strings.Contains(told, says), told)
 					}

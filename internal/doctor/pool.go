@@ -35,7 +35,7 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 		d.patching(m)
 		return
 	}
-	d.ok(CheckCredential, m.name, "the cloud knows the pool and lets it be looked at")
+	d.ok(CheckCredential, m.name, "the credential can read the pool")
 	leaves := d.leaves(ctx, id, m)
 	known, missing := d.permissions(ctx, id, m, leaves != "")
 	if leaves != "" {
@@ -43,7 +43,7 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 	}
 	t := &trial{doctor: d, pool: m.name, told: map[string]bool{cloud.PermissionMissing: known}, fine: missing == 0}
 	if seen.Owner != "" {
-		d.ok(CheckPool, m.name, "%s writes the pool's recipe: a version is made and tried, and then handed over", seen.Owner)
+		d.ok(CheckPool, m.name, "%s owns the pool's recipe: Kamino creates and tests a version, then hands the version over", seen.Owner)
 	}
 	for _, c := range seen.Cautions {
 		d.add(Finding{Level: Warn, Check: CheckPool, Subject: m.name, Message: c.What(), Remedy: c.Remedy})
@@ -52,7 +52,7 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 		t.refuse(r)
 	}
 	if len(m.donors) == 0 {
-		t.refuse(cloud.Refuse("OnlyReadyNode", fmt.Sprintf("%d of the pool's %d nodes are Ready; a donor's pods must find room on another", m.ready, m.nodes), "grow the pool to two"))
+		t.refuse(cloud.Refuse("OnlyReadyNode", fmt.Sprintf("%d of the pool's %d nodes are Ready; evicted pods need another node", m.ready, m.nodes), "grow the pool to two nodes"))
 	} else {
 		d.capture(ctx, id, m, t)
 	}
@@ -74,7 +74,7 @@ func (d *Doctor) spread(ctx context.Context, seen cloud.Pool, m *members) {
 	}
 	counted := spread.Of(seen.Recipe, instances, census.MaxImages(seen.ID))
 	if !counted.Near() {
-		d.ok(CheckImages, m.name, "the pool's nodes and its recipe name %d images of at most %d", len(counted.Images), counted.Limit)
+		d.ok(CheckImages, m.name, "nodes and recipe of the pool use %d images of at most %d", len(counted.Images), counted.Limit)
 		return
 	}
 	f := d.found(counted.Told(m.name, seen.Recipe, func(id cloud.InstanceID) string { return cmp.Or(m.names[strings.ToLower(string(id))], string(id)) }), CheckImages, m.name)
@@ -96,7 +96,7 @@ func (d *Doctor) refusedByCloud(pool string, err error) Finding {
 	case cloud.Denied:
 		f.Check, f.Remedy = CheckPermissions, d.About.Remedies.Permissions
 	case cloud.Throttled, cloud.Unavailable:
-		f.Remedy = "try again later; if it stays so, see whether the cloud can be reached from here"
+		f.Remedy = "try again later; if the error persists, check the network path to the cloud"
 	case cloud.NotFound:
 		f.Remedy = d.About.Remedies.Pool
 	default:
@@ -123,7 +123,7 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, m *members, l
 	}
 	list, err := auditor.Permissions(ctx, id)
 	if err != nil {
-		d.add(Finding{Level: Warn, Check: CheckPermissions, Subject: pool, Message: "the credential may not list its own permissions, so that a missing one shows only when it is needed: " + sentence(err),
+		d.add(Finding{Level: Warn, Check: CheckPermissions, Subject: pool, Message: "the credential may not list its own permissions, so that missing permissions are found only during a capture: " + sentence(err),
 			Remedy: d.About.Remedies.Audit})
 		return false, 0
 	}
@@ -141,19 +141,19 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, m *members, l
 			allowed++
 		case p.For == cloud.ForRemoval, tries[p.For]:
 			missing++
-			d.add(Finding{Level: Fail, Check: CheckPermissions, Subject: pool, Reason: cloud.PermissionMissing, Message: fmt.Sprintf("the credential may not do %s on %s, which %s needs", p.Action, p.Scope, p.For),
-				Remedy: cmp.Or(p.Remedy, "give it a role with this action there; a new role assignment takes some minutes to count")})
+			d.add(Finding{Level: Fail, Check: CheckPermissions, Subject: pool, Reason: cloud.PermissionMissing, Message: fmt.Sprintf("the credential lacks %s on %s, needed for %s", p.Action, p.Scope, p.For),
+				Remedy: cmp.Or(p.Remedy, "assign a role with this action; a new role assignment takes some minutes")})
 		case p.For != "":
-			d.add(Finding{Level: Warn, Check: CheckPermissions, Subject: pool, Message: fmt.Sprintf("the credential may not do %s on %s, which %s needs; captures do without", p.Action, p.Scope, p.For),
-				Remedy: cmp.Or(p.Remedy, "give it a role with this action there") + " if that is going to be used"})
+			d.add(Finding{Level: Warn, Check: CheckPermissions, Subject: pool, Message: fmt.Sprintf("the credential lacks %s on %s, needed for %s, but not for captures", p.Action, p.Scope, p.For),
+				Remedy: cmp.Or(p.Remedy, "assign a role with this action") + " if you use the feature"})
 		default:
 			missing++
-			d.add(Finding{Level: Fail, Check: CheckPermissions, Subject: pool, Reason: "PermissionMissing", Message: fmt.Sprintf("the credential may not do %s on %s", p.Action, p.Scope),
-				Remedy: cmp.Or(p.Remedy, "give it a role with this action there; a new role assignment takes some minutes to count")})
+			d.add(Finding{Level: Fail, Check: CheckPermissions, Subject: pool, Reason: "PermissionMissing", Message: fmt.Sprintf("the credential lacks %s on %s", p.Action, p.Scope),
+				Remedy: cmp.Or(p.Remedy, "assign a role with this action; a new role assignment takes some minutes")})
 		}
 	}
 	if missing == 0 {
-		d.ok(CheckPermissions, pool, "the credential may do %d of %d things on %s", allowed, len(list), scope)
+		d.ok(CheckPermissions, pool, "the credential has %d of %d permissions on %s", allowed, len(list), scope)
 	}
 	return true, missing
 }
@@ -178,18 +178,18 @@ func (d *Doctor) versions(ctx context.Context, id cloud.PoolID, pool string, see
 			continue
 		}
 		if why := image.Tags[cloud.TagQuarantined]; why != "" {
-			d.add(Finding{Level: Fail, Check: CheckVersions, Subject: pool, Reason: "VersionQuarantined", Message: fmt.Sprintf("the recipe names version %s, which is quarantined (%s)", image.Version, why), Remedy: "kamino rollback " + pool})
+			d.add(Finding{Level: Fail, Check: CheckVersions, Subject: pool, Reason: "VersionQuarantined", Message: fmt.Sprintf("the recipe names the quarantined version %s (%s)", image.Version, why), Remedy: "kamino rollback " + pool})
 			return
 		}
 	}
-	versions := "there is a history of " + wording.Count(len(images), "version")
+	versions := "the pool has " + wording.Count(len(images), "version")
 	if len(images) == 0 {
-		versions = "there is no version yet"
+		versions = "the pool has no version yet"
 	}
 	switch {
 	case recipe.Latest:
-		d.add(Finding{Level: Warn, Check: CheckVersions, Subject: pool, Message: fmt.Sprintf("the recipe names the image definition, whose latest version is %s now; the first capture pins it to an exact one", recipe.Version),
-			Remedy: "nothing, if only Kamino makes versions from now on: see docs/moving.md"})
+		d.add(Finding{Level: Warn, Check: CheckVersions, Subject: pool, Message: fmt.Sprintf("the recipe names an image definition with latest version %s; the first capture pins the recipe to an exact version", recipe.Version),
+			Remedy: "none, if only Kamino creates versions from now on: see docs/moving.md"})
 	case recipe.Version != "":
 		d.ok(CheckVersions, pool, "%s, and the recipe names %s", versions, recipe.Version)
 	default:
@@ -217,14 +217,14 @@ func (m *members) readPatching(n *corev1.Node) {
 
 func (d *Doctor) patching(m *members) {
 	f := Finding{Level: OK, Check: CheckPatching, Subject: m.name,
-		Message: fmt.Sprintf("%d of the pool's %d nodes say when they were patched, and %d wait for a reboot", m.patched, m.nodes, m.pending)}
+		Message: fmt.Sprintf("%d of the pool's %d nodes have the time of a patch, and %d wait for a reboot", m.patched, m.nodes, m.pending)}
 	switch {
 	case m.unreadable > 0:
-		f.Level, f.Message = Warn, fmt.Sprintf("%s with a time of patching that is no RFC 3339 time; a policy refuses such a node", wording.Count(m.unreadable, "node"))
-		f.Remedy = "see what writes " + v1alpha1.KuredRebootNeededAnnotation + " or " + v1alpha1.PatchedAtAnnotation
+		f.Level, f.Message = Warn, fmt.Sprintf("%s with an invalid patch time (not RFC 3339); policies refuse these nodes", wording.Count(m.unreadable, "node"))
+		f.Remedy = "fix the tool that writes " + v1alpha1.KuredRebootNeededAnnotation + " or " + v1alpha1.PatchedAtAnnotation
 	case m.patched == 0:
-		f.Level, f.Message = Warn, "no node of the pool says when it was patched; a PrototypePolicy would find no donor, while `kamino capture NODE` does without"
-		f.Remedy = "run kured with --annotate-nodes=true, which writes when it finds that a reboot is needed: see docs/kured.md"
+		f.Level, f.Message = Warn, "no node of the pool has the time of a patch: a PrototypePolicy finds no donor; `kamino capture NODE` works"
+		f.Remedy = "run kured with --annotate-nodes=true: see docs/kured.md"
 	}
 	d.add(f)
 }

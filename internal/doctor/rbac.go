@@ -71,11 +71,11 @@ func (d *Doctor) identify(ctx context.Context) {
 // so does whoever installs Kamino, because nobody can give rights that they don't have. A service account is asked
 // about as a controller's.
 func (d *Doctor) rbac(ctx context.Context) {
-	wanted, does, remedy := rights, "a capture does",
-		"let a cluster administrator install Kamino, or bind this user to the roles kamino-engine that `kamino manifests` prints"
+	wanted, does, remedy := rights, "a capture needs",
+		"let a cluster administrator install Kamino, or bind this user to the roles kamino-engine from `kamino manifests`"
 	if strings.HasPrefix(d.who, serviceAccount) {
-		wanted, does = slices.Concat(rights, controllerRights), "a controller does"
-		remedy = "bind it to the roles that `kamino manifests` prints, or have the chart make them (rbac.create, serviceAccount.name)"
+		wanted, does = slices.Concat(rights, controllerRights), "a controller needs"
+		remedy = "bind the service account to the roles from `kamino manifests`, or let the chart create the roles (rbac.create, serviceAccount.name)"
 	}
 	var denied []string
 	asked := 0
@@ -89,7 +89,7 @@ func (d *Doctor) rbac(ctx context.Context) {
 			}}
 			answer, err := d.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 			if err != nil {
-				d.add(Finding{Level: Warn, Check: CheckRBAC, Message: fmt.Sprintf("whether %s may do what %s can't be told: %s", d.who, does, err)})
+				d.add(Finding{Level: Warn, Check: CheckRBAC, Message: fmt.Sprintf("unknown whether %s has the permissions that %s: %s", d.who, does, err)})
 				return
 			}
 			if asked++; !answer.Status.Allowed {
@@ -101,7 +101,7 @@ func (d *Doctor) rbac(ctx context.Context) {
 		d.add(Finding{Level: Fail, Check: CheckRBAC, Message: d.who + " may not " + strings.Join(denied, "; "), Remedy: remedy})
 		return
 	}
-	d.ok(CheckRBAC, "", "%s may do all of the %d things in the cluster that %s", d.who, asked, does)
+	d.ok(CheckRBAC, "", "%s has all %d permissions in the cluster that %s", d.who, asked, does)
 }
 
 func (r right) sentence(verb, namespace string) string {

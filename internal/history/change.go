@@ -53,7 +53,7 @@ func (h History) Rollback(to, reason string) (Rollback, []cloud.Refusal) {
 	current := h.Recipe.Version
 	if current == "" {
 		return Rollback{}, refuse(RecipeNotOurs, h.wayIn(),
-			"the recipe of pool %s names %s, which is none of the pool's own versions, so there is nothing to go back from", h.Pool, orNothing(h.Recipe.Image))
+			"the recipe of pool %s names %s, not a version of the pool, so a rollback is impossible", h.Pool, orNothing(h.Recipe.Image))
 	}
 	if refusals := h.refuseInFlight(); refusals != nil {
 		return Rollback{}, refusals
@@ -101,25 +101,25 @@ func (h History) target(to string) (*Version, []cloud.Refusal) {
 		to = h.fallback()
 	}
 	if to == "" {
-		return nil, refuse(NoPrior, fmt.Sprintf("`kamino restore %s` gives the recipe back what it lost with its first version", h.Pool),
-			"pool %s has no version to go back to: %s, and none that is older than %s is complete and not quarantined", h.Pool, h.names(), h.Recipe.Version)
+		return nil, refuse(NoPrior, fmt.Sprintf("to restore the recipe from before the first capture, run `kamino restore %s`", h.Pool),
+			"pool %s has no version for a rollback: %s, and no version older than %s is complete and not quarantined", h.Pool, h.names(), h.Recipe.Version)
 	}
 	v := h.Find(to)
 	switch {
 	case v == nil:
 		return nil, h.refuseAbsent(to)
 	case same(v.Version, h.Recipe.Version):
-		return nil, refuse(VersionCurrent, "name another one", "the recipe of pool %s names version %s already", h.Pool, v.Version)
+		return nil, refuse(VersionCurrent, "name another version", "the recipe of pool %s already names version %s", h.Pool, v.Version)
 	case v.Quarantined != "":
-		return nil, refuse(VersionQuarantined, fmt.Sprintf("name another one, or lift that with `kamino release %s %s`", h.Pool, v.Version),
+		return nil, refuse(VersionQuarantined, fmt.Sprintf("name another version, or lift the quarantine with `kamino release %s %s`", h.Pool, v.Version),
 			"version %s of pool %s is quarantined (%s)", v.Version, h.Pool, v.Quarantined)
 	case v.Suspect != "":
 		return nil, h.refuseSuspect(v)
 	case v.State != cloud.Complete:
-		return nil, refuse(VersionIncomplete, "wait until it is, or name another", "version %s of pool %s is %s, and only a complete one can be used", v.Version, h.Pool, v.State)
+		return nil, refuse(VersionIncomplete, "wait until the version is complete, or name another version", "version %s of pool %s is %s, not complete", v.Version, h.Pool, v.State)
 	case v.lostProof():
-		return nil, refuse(VersionUnproven, fmt.Sprintf("name another one, or retire it with `kamino retire %s %s`", h.Pool, v.Version),
-			"version %s of pool %s is of prototype %s and carries no proof that the disk it was made from was generalized, as each version of a capture does", v.Version, h.Pool, v.Prototype)
+		return nil, refuse(VersionUnproven, fmt.Sprintf("name another version, or delete the version with `kamino retire %s %s`", h.Pool, v.Version),
+			"version %s of pool %s, from prototype %s, has no proof of a generalized disk", v.Version, h.Pool, v.Prototype)
 	}
 	return v, nil
 }
@@ -157,27 +157,27 @@ func (h History) Retire(name string) (Retirement, []cloud.Refusal) {
 	r.Forgets = v.Quarantined != "" && (len(v.Nodes) > 0 || imageversion.Compare(v.Version, h.Recipe.Version) > 0)
 	for _, c := range h.Captures {
 		if same(c.Version, v.Version) {
-			return Retirement{}, refuse(CaptureInFlight, fmt.Sprintf("wait until it is done, or stop it with `kamino cancel %s`", c.Prototype),
-				"prototype %s is making version %s of pool %s", c.Prototype, v.Version, h.Pool)
+			return Retirement{}, refuse(CaptureInFlight, fmt.Sprintf("wait for the end of the capture, or stop the capture with `kamino cancel %s`", c.Prototype),
+				"prototype %s is creating version %s of pool %s", c.Prototype, v.Version, h.Pool)
 		}
 	}
 	switch {
 	case same(v.Version, h.Recipe.Version):
-		return Retirement{}, refuse(VersionCurrent, fmt.Sprintf("`kamino rollback %s` points it at another one first", h.Pool),
-			"the recipe of pool %s names version %s, so its next nodes are built from it", h.Pool, v.Version)
+		return Retirement{}, refuse(VersionCurrent, fmt.Sprintf("roll back first: `kamino rollback %s`", h.Pool),
+			"the recipe of pool %s names version %s, and new nodes use the version", h.Pool, v.Version)
 	case r.Done:
 	case h.Find(h.Recipe.Version) == nil && !h.unowned(v):
 		return Retirement{}, refuse(RecipeNotOurs, h.wayIn(),
-			"the recipe of pool %s names %s, which is none of the pool's versions, so that the one a rollback needs can't be told from the others", h.Pool, orNothing(h.Recipe.Image))
+			"the recipe of pool %s names %s, not a version of the pool, so the rollback target is unknown", h.Pool, orNothing(h.Recipe.Image))
 	case v.Version == h.Prior, v.Version == h.fallback():
-		return Retirement{}, refuse(VersionPrior, "keep it, or quarantine it first if it is bad",
-			"version %s is what a rollback of pool %s goes to", v.Version, h.Pool)
+		return Retirement{}, refuse(VersionPrior, "keep the version; if the version is bad, quarantine the version first",
+			"version %s is the rollback target of pool %s", v.Version, h.Pool)
 	case slices.ContainsFunc(h.Returns, func(back Return) bool { return back.Version == v.Version && back.Acknowledged.IsZero() }):
-		return Retirement{}, refuse(WentBack, fmt.Sprintf("acknowledge that first: `kamino release %s`", h.Pool),
-			"pool %s went back from version %s by itself, and what stops its captures until a person has seen to it would go with the version", h.Pool, v.Version)
+		return Retirement{}, refuse(WentBack, fmt.Sprintf("acknowledge the rollback first: `kamino release %s`", h.Pool),
+			"pool %s rolled back automatically from version %s; deleting the version would end the stop of captures before anyone reviewed the rollback", h.Pool, v.Version)
 	case v.State == cloud.Pending:
-		return Retirement{}, refuse(VersionIncomplete, "wait until it is done",
-			"the cloud is still making version %s of pool %s", v.Version, h.Pool)
+		return Retirement{}, refuse(VersionIncomplete, "wait for the cloud",
+			"the cloud is still creating version %s of pool %s", v.Version, h.Pool)
 	}
 	return r, nil
 }
@@ -193,10 +193,10 @@ func (h History) unowned(v *Version) bool {
 func (h History) wayIn() string {
 	for _, v := range h.Versions {
 		if _, refusals := h.Promote(v.Version); refusals == nil {
-			return fmt.Sprintf("`kamino promote %s %s` points it at the newest one that can be used", h.Pool, v.Version)
+			return fmt.Sprintf("to use the newest usable version, run `kamino promote %s %s`", h.Pool, v.Version)
 		}
 	}
-	return "point it at one by hand, or capture a node"
+	return "capture a node, or write a version into the recipe manually"
 }
 
 // Mark is the decision to quarantine or release a version.
@@ -221,7 +221,7 @@ func (h History) Quarantine(name, reason string) (Mark, []cloud.Refusal) {
 	case v == nil || v.State == cloud.Deleting:
 		return Mark{}, h.refuseAbsent(name)
 	case same(v.Version, h.Recipe.Version):
-		return Mark{}, refuse(VersionCurrent, fmt.Sprintf("`kamino rollback %s` quarantines it and points the pool at another one", h.Pool),
+		return Mark{}, refuse(VersionCurrent, fmt.Sprintf("run `kamino rollback %s`, which also quarantines the version", h.Pool),
 			"the recipe of pool %s names version %s", h.Pool, v.Version)
 	}
 	return h.mark(v, map[string]string{cloud.TagQuarantined: reason}, v.Quarantined == reason), nil
@@ -257,9 +257,9 @@ func (h History) mark(v *Version, tags map[string]string, done bool) Mark {
 func CheckReason(reason string) string {
 	switch {
 	case reason == "":
-		return "a reason is needed: people who find the version quarantined will ask"
+		return "a reason is required"
 	case utf8.RuneCountInString(reason) > MaxReason:
-		return fmt.Sprintf("the reason has %d characters, and the cloud keeps at most %d", utf8.RuneCountInString(reason), MaxReason)
+		return fmt.Sprintf("the reason has %d characters; the maximum is %d", utf8.RuneCountInString(reason), MaxReason)
 	}
 	return ""
 }
@@ -270,14 +270,14 @@ func (h History) RefuseRebuild() []cloud.Refusal {
 	switch {
 	case h.Recipe.Version == "":
 		return refuse(RecipeNotOurs, "capture a node first",
-			"the recipe of pool %s names %s, which is none of the pool's own versions", h.Pool, orNothing(h.Recipe.Image))
+			"the recipe of pool %s names %s, not a version of the pool", h.Pool, orNothing(h.Recipe.Image))
 	case h.Gone != nil:
 		return []cloud.Refusal{*h.Gone}
 	case h.begun(h.Recipe.Version) != nil:
 		return []cloud.Refusal{h.begun(h.Recipe.Version).Says(h.Pool, h.Recipe)}
 	case current != nil && current.Quarantined != "":
-		return refuse(VersionQuarantined, fmt.Sprintf("`kamino rollback %s` first", h.Pool),
-			"the recipe of pool %s names version %s, which is quarantined (%s)", h.Pool, current.Version, current.Quarantined)
+		return refuse(VersionQuarantined, fmt.Sprintf("roll back first: `kamino rollback %s`", h.Pool),
+			"the recipe of pool %s names the quarantined version %s (%s)", h.Pool, current.Version, current.Quarantined)
 	}
 	return h.refuseInFlight()
 }
@@ -286,8 +286,8 @@ func (h History) RefuseRebuild() []cloud.Refusal {
 func (h History) RefuseRestore() []cloud.Refusal {
 	var refusals []cloud.Refusal
 	for _, c := range h.Captures {
-		refusals = append(refusals, refuse(CaptureInFlight, fmt.Sprintf("stop it with `kamino cancel %s`", c.Prototype),
-			"prototype %s is capturing node %s and would take it out again afterwards", c.Prototype, c.Donor)...)
+		refusals = append(refusals, refuse(CaptureInFlight, fmt.Sprintf("stop the capture with `kamino cancel %s`", c.Prototype),
+			"prototype %s is capturing node %s and would remove the restored fields again", c.Prototype, c.Donor)...)
 	}
 	return refusals
 }
@@ -298,7 +298,7 @@ func (h History) refuseInFlight() []cloud.Refusal {
 		if c.Awaits {
 			continue
 		}
-		refusals = append(refusals, refuse(CaptureInFlight, fmt.Sprintf("stop it with `kamino cancel %s`; as soon as it is marked for deletion the pool can be rolled back", c.Prototype),
+		refusals = append(refusals, refuse(CaptureInFlight, fmt.Sprintf("stop the capture with `kamino cancel %s`; then the pool can be rolled back at once", c.Prototype),
 			"prototype %s is capturing node %s and would point pool %s at version %s afterwards", c.Prototype, c.Donor, h.Pool, c.Version)...)
 	}
 	return refusals

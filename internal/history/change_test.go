@@ -206,8 +206,8 @@ func counted(h History) History {
 // TestWayIn: the refusal for a foreign recipe names the command that points the recipe at a version.
 func TestWayIn(t *testing.T) {
 	for want, h := range map[string]History{
-		"`kamino promote pool1 2026.03.02` points it at the newest one that can be used": historyOf("", ours("2026.02.28"), ours(v2), bad(v3, v1)),
-		"point it at one by hand, or capture a node":                                     historyOf("", image(v1)),
+		"to use the newest usable version, run `kamino promote pool1 2026.03.02`": historyOf("", ours("2026.02.28"), ours(v2), bad(v3, v1)),
+		"capture a node, or write a version into the recipe manually":             historyOf("", image(v1)),
 	} {
 		_, refusals := h.Rollback("", "why")
 		if reasons(refusals) != RecipeNotOurs || !strings.HasSuffix(refusals[0].Message, want) {

@@ -87,29 +87,29 @@ func RollingBack(pool cloud.Pool, images []cloud.Image) *Return {
 // Says returns a message with the remedy. If the recipe still names the version, the message does not claim a finished
 // rollback.
 func (r Return) Says(pool string, recipe cloud.Recipe) cloud.Refusal {
-	release := fmt.Sprintf("no capture of it begins until a person has seen to it: `kamino release %s`", pool)
+	release := fmt.Sprintf("captures stay stopped until you acknowledge the rollback: `kamino release %s`", pool)
 	named, mark := same(recipe.Version, r.Version), r.At.IsZero() || r.To == "" // a mark by a person, or an incomplete mark
-	what := fmt.Sprintf("pool %s went back from version %s to %s by itself", pool, r.Version, r.To)
+	what := fmt.Sprintf("pool %s rolled back automatically from version %s to %s", pool, r.Version, r.To)
 	switch {
 	case r.on(recipe).RollingBack:
-		return cloud.Refuse(RollingBackReason, fmt.Sprintf("pool %s is rolling back from version %s to %s since %s, and its recipe still names %s",
-			pool, r.Version, r.To, r.At.UTC().Format(time.RFC3339), r.Version), fmt.Sprintf("the controller finishes that, whatever became of the pool's policy; without a controller, `kamino rollback %s` does", pool))
+		return cloud.Refuse(RollingBackReason, fmt.Sprintf("pool %s is rolling back from version %s to %s since %s, and the recipe still names %s",
+			pool, r.Version, r.To, r.At.UTC().Format(time.RFC3339), r.Version), fmt.Sprintf("the controller finishes the rollback, even without a policy; without a controller, run `kamino rollback %s`", pool))
 	case r.Why == "" && named:
-		what = fmt.Sprintf("pool %s began to go back from version %s, which is no longer suspect, and its recipe names it", pool, r.Version)
+		what = fmt.Sprintf("pool %s started a rollback from version %s, but the version is no longer suspect, and the recipe names the version", pool, r.Version)
 	case r.Why == "":
-		what = fmt.Sprintf("pool %s went back from version %s by itself, and the image was not the cause: see why its nodes do not join", pool, r.Version)
+		what = fmt.Sprintf("pool %s rolled back automatically from version %s, but the image was not the cause: find out why nodes do not join", pool, r.Version)
 	case mark && named:
-		what = fmt.Sprintf("version %s of pool %s is marked as suspect (%s), and the recipe names it: `kamino rollback %s` leaves it", r.Version, pool, r.Why, pool)
+		what = fmt.Sprintf("version %s of pool %s is marked as suspect (%s), and the recipe names the version: to roll back, run `kamino rollback %s`", r.Version, pool, r.Why, pool)
 	case mark:
 		what = fmt.Sprintf("version %s of pool %s is marked as suspect (%s)", r.Version, pool, r.Why)
 	case named:
-		what += ", and its recipe names " + r.Version + " again: somebody pointed it there"
+		what += ", and the recipe names " + r.Version + " again: a user changed the recipe"
 	case !r.Arrived && !same(recipe.Version, r.To):
-		what = fmt.Sprintf("pool %s was rolling back from version %s when its recipe was pointed at %s", pool, r.Version, orNothing(recipe.Image))
+		what = fmt.Sprintf("pool %s was rolling back from version %s when a user pointed the recipe at %s", pool, r.Version, orNothing(recipe.Image))
 	case r.Bad:
 		what += ", and the version is quarantined: " + r.Why
 	default:
-		what += ", and its next node tells whether the image was the cause"
+		what += ", and the next node of the pool will show whether the image was the cause"
 	}
 	return cloud.Refuse(WentBack, what, release)
 }
@@ -164,7 +164,7 @@ func Since(images []cloud.Image, version string) time.Time {
 func (h History) GoBack(to, why string, now time.Time) (Rollback, []cloud.Refusal) {
 	from := h.Find(h.Recipe.Version)
 	if from == nil || from.State == cloud.Deleting {
-		return Rollback{}, refuse(RecipeNotOurs, h.wayIn(), "the recipe of pool %s names %s, so there is nothing to go back from", h.Pool, orNothing(h.Recipe.Image))
+		return Rollback{}, refuse(RecipeNotOurs, h.wayIn(), "the recipe of pool %s names %s, so a rollback is impossible", h.Pool, orNothing(h.Recipe.Image))
 	}
 	if begun := h.begun(from.Version); begun != nil {
 		to, why, now = begun.To, begun.Why, begun.At
@@ -211,7 +211,7 @@ func (h History) ClearSuspect(version string) Mark {
 
 // refuseSuspect refuses a suspect version as a goal.
 func (h History) refuseSuspect(v *Version) []cloud.Refusal {
-	return refuse(VersionSuspect, fmt.Sprintf("name another one, or acknowledge that with `kamino release %s`", h.Pool),
+	return refuse(VersionSuspect, fmt.Sprintf("name another version, or acknowledge the rollback with `kamino release %s`", h.Pool),
 		"version %s of pool %s is suspect (%s)", v.Version, h.Pool, v.Suspect)
 }
 

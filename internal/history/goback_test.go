@@ -48,9 +48,9 @@ func TestReturns(t *testing.T) {
 	}{
 		"nothing":                {map[string]string{}, "", nil, false, ""},
 		"a rollback by a person": {map[string]string{cloud.TagQuarantined: "bad", cloud.TagRolledBack: v1}, "", nil, false, ""},
-		"begun":                  {base, "", &Return{Version: v2, To: v1, At: midday, Why: "nodes do not join", Open: true}, true, "its next node tells"},
-		"arrived long ago":       {base, clock(-24), &Return{Version: v2, To: v1, At: midday, Why: "nodes do not join", Open: true}, true, "its next node tells"},
-		"arrived":                {base, clock(0), &Return{Version: v2, To: v1, At: midday, Why: "nodes do not join", Open: true, Arrived: true}, false, "its next node tells"},
+		"begun":                  {base, "", &Return{Version: v2, To: v1, At: midday, Why: "nodes do not join", Open: true}, true, "the next node of the pool will show"},
+		"arrived long ago":       {base, clock(-24), &Return{Version: v2, To: v1, At: midday, Why: "nodes do not join", Open: true}, true, "the next node of the pool will show"},
+		"arrived":                {base, clock(0), &Return{Version: v2, To: v1, At: midday, Why: "nodes do not join", Open: true, Arrived: true}, false, "the next node of the pool will show"},
 		"condemned": {with(map[string]string{cloud.TagQuarantined: "probation: so"}), clock(0),
 			&Return{Version: v2, To: v1, At: midday, Why: "nodes do not join", Bad: true, Arrived: true}, false, "the version is quarantined"},
 		"absolved": {with(map[string]string{cloud.TagSuspect: "", cloud.TagRolledBack: ""}), clock(0),

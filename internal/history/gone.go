@@ -25,11 +25,11 @@ func Gone(pool cloud.Pool, images []cloud.Image) *cloud.Refusal {
 	if slices.ContainsFunc(images, there) {
 		return nil
 	}
-	what := "version " + current + ", which does not exist any more"
+	what := "version " + current + ", which no longer exists"
 	if current == "" {
-		what = "its image definition, which has no version that \"latest\" could mean"
+		what = "an image definition without a latest version"
 	}
-	gone := cloud.Refuse(CurrentVersionMissing, fmt.Sprintf("the recipe of pool %s names %s, so that no new node can be built and the pool can't grow", pool.Name, what), wayOut(pool, images))
+	gone := cloud.Refuse(CurrentVersionMissing, fmt.Sprintf("the recipe of pool %s names %s: the pool cannot create new nodes", pool.Name, what), wayOut(pool, images))
 	return &gone
 }
 
@@ -53,11 +53,11 @@ func wayOut(pool cloud.Pool, images []cloud.Image) string {
 	}
 	switch {
 	case pool.Recipe.Version == "" && older != "":
-		return fmt.Sprintf("point it at one with `kamino promote %s %s`", pool.Name, older)
+		return fmt.Sprintf("use an existing version with `kamino promote %s %s`", pool.Name, older)
 	case older != "":
-		return fmt.Sprintf("go back to version %s with `kamino rollback %s`", older, pool.Name)
+		return fmt.Sprintf("roll back to version %s with `kamino rollback %s`", older, pool.Name)
 	case newer != "":
-		return fmt.Sprintf("go on to version %s with `kamino rollback %s --to %s`", newer, pool.Name, newer)
+		return fmt.Sprintf("use the newer version %s with `kamino rollback %s --to %s`", newer, pool.Name, newer)
 	}
-	return "no other version is usable, so capture a node, which makes one, or point the recipe at a generic image (docs/history.md)"
+	return "no other version is usable: capture a node, or point the recipe at a base image (docs/history.md)"
 }

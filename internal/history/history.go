@@ -333,44 +333,44 @@ func (h History) Bad() []Version {
 	return bad
 }
 
-const whyPrior = "a rollback goes to it"
+const whyPrior = "rollback target"
 
 // why explains the verdict in words.
 func (h History) why(v Version) string {
 	switch v.Reason {
 	case retention.Current:
 		if v.Quarantined != "" {
-			return "the recipe names it, although it is quarantined"
+			return "named by the recipe, although quarantined"
 		}
-		return "the recipe names it"
+		return "named by the recipe"
 	case retention.Prior:
 		return whyPrior
 	case retention.Newer:
-		return "it is newer than what the recipe names"
+		return "newer than the version in the recipe"
 	case retention.InWork:
 		if v.State == cloud.Deleting {
-			return "the cloud is deleting it"
+			return "the cloud is deleting the version"
 		}
-		return "the cloud is still making it"
+		return "the cloud is still creating the version"
 	case retention.Recent:
-		return fmt.Sprintf("it is among the %d versions to keep", h.Keep)
+		return fmt.Sprintf("among the %d versions to keep", h.Keep)
 	case retention.InUse:
 		return h.inUse(v)
 	case retention.Unacknowledged:
-		return fmt.Sprintf("the pool went back from it by itself, and captures stop until a person has acknowledged that: `kamino release %s`", h.Pool)
+		return fmt.Sprintf("the pool rolled back automatically, and captures stay stopped until you acknowledge the rollback: `kamino release %s`", h.Pool)
 	case retention.Unproven:
-		return "a capture made it, and it carries no proof of that: nothing goes to it, and a person retires it"
+		return "created by a capture, but without proof: unusable; delete the version with `kamino retire`"
 	case retention.Unknown:
-		return "the recipe names none of the versions, so that the one a rollback needs can't be told"
+		return "the recipe names no version of the pool, so the rollback target is unknown"
 	case retention.Surplus:
 	}
 	switch {
 	case v.State == cloud.Failed:
-		return "the cloud could not make it"
+		return "the cloud failed to create the version"
 	case v.Quarantined != "":
-		return "it is quarantined"
+		return "quarantined"
 	}
-	return fmt.Sprintf("%d newer ones are kept", h.Keep)
+	return fmt.Sprintf("%d newer versions are kept", h.Keep)
 }
 
 // inUse explains which nodes need a surplus version.
@@ -380,19 +380,19 @@ func (h History) inUse(v Version) string {
 		who = "node " + v.Nodes[0] + " was"
 	}
 	if v.Quarantined != "" {
-		return who + " built from it, and only with it is it known that they run a bad version"
+		return who + " built from the version, and the version marks these nodes as bad"
 	}
-	return who + " built from it and can be rebuilt as they are only while it is there"
+	return who + " built from the version and need the version for rebuilds"
 }
 
 // names lists the versions for a person who named a missing version.
 func (h History) names() string {
 	if len(h.Versions) == 0 {
-		return "it has none"
+		return "the pool has no versions"
 	}
 	names := make([]string, len(h.Versions))
 	for i, v := range h.Versions {
 		names[i] = v.Version
 	}
-	return "it has " + strings.Join(names, ", ")
+	return "the pool has " + strings.Join(names, ", ")
 }

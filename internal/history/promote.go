@@ -49,12 +49,12 @@ func (h History) Promote(name string) (Promotion, []cloud.Refusal) {
 	case v == nil || v.State == cloud.Deleting:
 		return Promotion{}, h.refuseAbsent(name)
 	case v.Quarantined != "":
-		return Promotion{}, refuse(VersionQuarantined, fmt.Sprintf("name another one, or lift that with `kamino release %s %s`", h.Pool, v.Version),
+		return Promotion{}, refuse(VersionQuarantined, fmt.Sprintf("name another version, or lift the quarantine with `kamino release %s %s`", h.Pool, v.Version),
 			"version %s of pool %s is quarantined (%s)", v.Version, h.Pool, v.Quarantined)
 	case v.Suspect != "" && (!same(v.Version, h.Recipe.Version) || h.begun(v.Version) != nil):
 		return Promotion{}, h.refuseSuspect(v)
 	case v.State != cloud.Complete:
-		return Promotion{}, refuse(VersionIncomplete, "wait until it is, or name another", "version %s of pool %s is %s, and only a complete one can be used", v.Version, h.Pool, v.State)
+		return Promotion{}, refuse(VersionIncomplete, "wait until the version is complete, or name another version", "version %s of pool %s is %s, not complete", v.Version, h.Pool, v.State)
 	}
 	p := Promotion{Pool: h.Pool, Version: v.Version, Prototype: v.Prototype, Trial: v.Trial, From: h.Recipe.Image}
 	if same(v.Version, h.Recipe.Version) && !h.Recipe.Latest && !h.tries(v.Version) {
@@ -63,8 +63,8 @@ func (h History) Promote(name string) (Promotion, []cloud.Refusal) {
 	}
 	profile, _, _ := strings.Cut(v.Proof, "/")
 	if !v.promotable() {
-		return Promotion{}, refuse(VersionUnproven, fmt.Sprintf("if the pool ran it before, `kamino rollback %s --to %s` goes back to it", h.Pool, v.Version),
-			"version %s of pool %s carries no proof that the disk it was made from was generalized", v.Version, h.Pool)
+		return Promotion{}, refuse(VersionUnproven, fmt.Sprintf("if the pool used the version before, run `kamino rollback %s --to %s`", h.Pool, v.Version),
+			"version %s of pool %s has no proof of a generalized disk", v.Version, h.Pool)
 	}
 	if refusals := h.refuseInFlight(); refusals != nil {
 		return Promotion{}, refusals

@@ -198,7 +198,7 @@ func TestRulesThatExcludeEverybodyAreCounted(t *testing.T) {
 	s.pass()
 	s.decided("strict", "pool1", "TooFewCandidates", "ReadyTooShort 3", "kamino plan pool1")
 	s.well("strict")
-	if got := s.poolStatus("strict", "pool1"); got.Candidates != 0 || got.Refusals[0].Count != 3 || got.Decision.Remedy != "`kamino plan pool1` says why for each node" {
+	if got := s.poolStatus("strict", "pool1"); got.Candidates != 0 || got.Refusals[0].Count != 3 || got.Decision.Remedy != "for the reason of each node, run `kamino plan pool1`" {
 		t.Errorf("status = %+v", got)
 	}
 }

@@ -140,7 +140,7 @@ func TestAPoolGoesBack(t *testing.T) {
 		t.Errorf("writes: %v", w)
 	}
 	s.last(1)
-	s.decided("all", "pool1", "WentBack", s.bad, "tells whether")
+	s.decided("all", "pool1", "WentBack", s.bad, "will show whether")
 	s.stalled("all", "WentBack", s.bad)
 	if !s.heardOf("went back from version " + s.bad) {
 		t.Error("no event tells of it")

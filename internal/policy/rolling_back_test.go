@@ -49,7 +49,7 @@ func TestAPoolThatIsRollingBackSaysSo(t *testing.T) {
 	}
 	s.calls.Inject(nil)
 	s.last(3)
-	s.decided("all", "pool1", "WentBack", "went back from version "+s.bad)
+	s.decided("all", "pool1", "WentBack", "rolled back automatically from version "+s.bad)
 	s.stalled("all", "WentBack")
 	if p := s.probation(); p.State != "Suspected" || p.WentBackAt == nil || s.seen().Recipe.Version != s.good {
 		t.Errorf("%+v", p)

@@ -50,12 +50,12 @@ func Parse(name string, text []byte) ([]v1alpha1.PrototypePolicy, error) {
 		}
 		p := v1alpha1.PrototypePolicy(read)
 		if p.Kind != "PrototypePolicy" || p.APIVersion != v1alpha1.GroupVersion.String() {
-			return nil, Invalidf("%s holds a %s of %s: write policies only, of kind PrototypePolicy and apiVersion %s", name, p.Kind, p.APIVersion, v1alpha1.GroupVersion)
+			return nil, Invalidf("%s contains a %s of %s: only PrototypePolicies of apiVersion %s are allowed", name, p.Kind, p.APIVersion, v1alpha1.GroupVersion)
 		}
 		policies = append(policies, p)
 	}
 	if len(policies) == 0 {
-		return nil, Invalidf("%s holds no policy", name)
+		return nil, Invalidf("%s contains no policy", name)
 	}
 	return policies, nil
 }

@@ -57,7 +57,7 @@ type Case struct {
 func Look(ctx context.Context, provider cloud.Provider, secrets savedrecipe.Secrets, h history.History, prototypes []v1alpha1.Prototype, w Wish) (Case, error) {
 	restorer, able := cloud.As[cloud.Restorer](provider)
 	if !able {
-		return Case{}, cluster.Refusef("this cloud can't give a recipe back what it lost, and nothing was changed")
+		return Case{}, cluster.Refusef("this cloud cannot restore recipes, and nothing was changed")
 	}
 	all, err := secrets.Find(ctx, h.Pool, h.PoolID, prototypes)
 	if err != nil {
@@ -93,15 +93,15 @@ func pick(pool, namespace string, all []savedrecipe.Found, w Wish) (savedrecipe.
 	})
 	switch {
 	case len(all) == 0:
-		return savedrecipe.Found{}, cluster.Refusef("nothing that the recipe of pool %s lost is kept in namespace %s, and nothing was changed: a promotion keeps it there before it takes it out", pool, namespace)
+		return savedrecipe.Found{}, cluster.Refusef("no saved recipe of pool %s in namespace %s, and nothing was changed: only a promotion that removes fields saves a recipe", pool, namespace)
 	case i < 0:
 		var names []string
 		for _, f := range all {
 			names = append(names, f.Secret)
 		}
-		return savedrecipe.Found{}, cluster.Refusef("nothing is kept that the recipe of pool %s lost with %s, and nothing was changed: there are %s", pool, cmp.Or(w.Prototype, w.Version), strings.Join(names, ", "))
+		return savedrecipe.Found{}, cluster.Refusef("no saved recipe of pool %s for %s, and nothing was changed: saved recipes are %s", pool, cmp.Or(w.Prototype, w.Version), strings.Join(names, ", "))
 	case all[i].Doubt != "":
-		return savedrecipe.Found{}, cluster.Refusef("secret %s/%s is not what was saved, and nothing was changed: %s", namespace, all[i].Secret, all[i].Doubt)
+		return savedrecipe.Found{}, cluster.Refusef("secret %s/%s does not match the saved recipe, and nothing was changed: %s", namespace, all[i].Secret, all[i].Doubt)
 	}
 	return all[i], nil
 }
@@ -142,11 +142,11 @@ func content(ctx context.Context, s savedrecipe.Secrets, name, key string) ([]by
 	secret, err := s.Kube.CoreV1().Secrets(s.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, cluster.Refusef("there is no Secret %s/%s, and nothing was changed: create it", s.Namespace, name)
+		return nil, cluster.Refusef("Secret %s/%s not found, and nothing was changed: create the Secret", s.Namespace, name)
 	case err != nil:
 		return nil, err
 	case len(secret.Data[key]) == 0:
-		return nil, cluster.Refusef("there is no key %s in Secret %s/%s, and nothing was changed: write it, or name another one as %s/KEY", key, s.Namespace, name, name)
+		return nil, cluster.Refusef("key %s not found in Secret %s/%s, and nothing was changed: add the key, or name another key as %s/KEY", key, s.Namespace, name, name)
 	}
 	return secret.Data[key], nil
 }
@@ -172,14 +172,14 @@ type Result struct {
 const pollInterval = time.Second
 
 // ErrChanged is returned if another client changed the recipe after the change was shown.
-var ErrChanged = errors.New("somebody changed the recipe since, and it is left as it is: run the same command again")
+var ErrChanged = errors.New("the recipe changed in the meantime, and nothing was restored: run the same command again")
 
 // Pass reads the cloud and does one step. A conflict with a concurrent write, for example of an autoscaler, is no
 // error: the next pass tries again.
 func (r *Restoration) Pass(ctx context.Context) (Result, error) {
 	restorer, able := cloud.As[cloud.Restorer](r.Cloud)
 	if !able || r.Shown.Restores == nil {
-		return Result{}, errors.New("this is no restoration")
+		return Result{}, errors.New("the change is not a restore")
 	}
 	now, err := restorer.RestoreChange(ctx, r.Shown.Pool, *r.Shown.Restores)
 	if err != nil {
@@ -213,9 +213,9 @@ func (r *Restoration) Run(ctx context.Context, wait func(context.Context, time.D
 		case err != nil || done.Did == plan.Done:
 			return err
 		case writes == maxAttempts && done.Conflict != nil:
-			return fmt.Errorf("somebody changed the pool each time; run the same command again: %w", done.Conflict)
+			return fmt.Errorf("the pool changed during each attempt; run the same command again: %w", done.Conflict)
 		case writes > maxAttempts:
-			return fmt.Errorf("the cloud took the change %d times and does not show it: run the same command again", writes)
+			return fmt.Errorf("the cloud accepted the change %d times, but the change is not visible: run the same command again", writes)
 		}
 		if err := wait(ctx, done.After); err != nil {
 			return err

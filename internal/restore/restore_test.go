@@ -234,7 +234,7 @@ func (deaf) SetRecipe(context.Context, cloud.RecipeChange) error { return nil }
 func TestWhatIsNotShownEnds(t *testing.T) {
 	s := newStage(t)
 	err := (&Restoration{Cloud: deaf{s.cloud}, Shown: s.shown()}).Run(t.Context(), atOnce)
-	if err == nil || !strings.Contains(err.Error(), "does not show it") {
+	if err == nil || !strings.Contains(err.Error(), "is not visible") {
 		t.Errorf("%v", err)
 	}
 	stop := errors.New("stop")
@@ -263,11 +263,11 @@ func TestPick(t *testing.T) {
 		"by its prototype":         {all, Wish{Prototype: "b"}, "b-recipe", ""},
 		"by its version":           {all, Wish{Version: "2026.03.03"}, "c-recipe", ""},
 		"by its version, sloppily": {all, Wish{Version: "2026.3.3"}, "c-recipe", ""},
-		"the first is in doubt":    {all, Wish{Prototype: "a"}, "", "secret kamino-system/a-recipe is not what was saved, and nothing was changed: it can be changed"},
-		"no such prototype":        {all, Wish{Prototype: "z"}, "", "lost with z, and nothing was changed: there are c-recipe, b-recipe, a-recipe, a-recipe-2"},
-		"no such version":          {all, Wish{Version: "2026.04.01"}, "", "lost with 2026.04.01"},
-		"of another version":       {all, Wish{Prototype: "c", Version: "2026.03.01"}, "", "nothing is kept"},
-		"nothing is kept":          {nil, Wish{}, "", "nothing that the recipe of pool pool1 lost is kept in namespace kamino-system"},
+		"the first is in doubt":    {all, Wish{Prototype: "a"}, "", "secret kamino-system/a-recipe does not match the saved recipe, and nothing was changed: it can be changed"},
+		"no such prototype":        {all, Wish{Prototype: "z"}, "", "for z, and nothing was changed: saved recipes are c-recipe, b-recipe, a-recipe, a-recipe-2"},
+		"no such version":          {all, Wish{Version: "2026.04.01"}, "", "for 2026.04.01"},
+		"of another version":       {all, Wish{Prototype: "c", Version: "2026.03.01"}, "", "no saved recipe"},
+		"nothing is kept":          {nil, Wish{}, "", "no saved recipe of pool pool1 in namespace kamino-system"},
 	} {
 		got, err := pick("pool1", namespace, test.all, test.wish)
 		var refused *cluster.Refused
@@ -297,10 +297,10 @@ func TestLook(t *testing.T) {
 	}{
 		"the earlier one":       {Wish{Version: version}, ""},
 		"with what is given":    {Wish{Version: version, CustomData: "ours", Protected: map[string]string{"cse": "ours/mine", "other": "ours"}}, ""},
-		"from no Secret":        {Wish{Version: version, CustomData: "absent"}, "there is no Secret kamino-system/absent"},
-		"from no key":           {Wish{Version: version, CustomData: "ours/absent"}, "there is no key absent in Secret kamino-system/ours"},
-		"settings from nowhere": {Wish{Version: version, Protected: map[string]string{"cse": "absent"}}, "there is no Secret"},
-		"of nothing":            {Wish{Prototype: "elsewhere"}, "nothing is kept"},
+		"from no Secret":        {Wish{Version: version, CustomData: "absent"}, "Secret kamino-system/absent not found"},
+		"from no key":           {Wish{Version: version, CustomData: "ours/absent"}, "key absent not found in Secret kamino-system/ours"},
+		"settings from nowhere": {Wish{Version: version, Protected: map[string]string{"cse": "absent"}}, "Secret kamino-system/absent not found"},
+		"of nothing":            {Wish{Prototype: "elsewhere"}, "no saved recipe"},
 	} {
 		c, err := s.look(s.cloud, test.wish)
 		var refused *cluster.Refused
@@ -320,7 +320,7 @@ func TestLook(t *testing.T) {
 	if c, err := s.look(s.cloud, Wish{}); err != nil || len(c.Refusals) == 0 {
 		t.Errorf("a capture is in flight: %v, %+v", err, c.Refusals)
 	}
-	if _, err := s.look(struct{ cloud.Provider }{s.cloud}, Wish{}); err == nil || !strings.Contains(err.Error(), "this cloud can't") {
+	if _, err := s.look(struct{ cloud.Provider }{s.cloud}, Wish{}); err == nil || !strings.Contains(err.Error(), "this cloud cannot") {
 		t.Errorf("a cloud without the power: %v", err)
 	}
 }

@@ -81,7 +81,7 @@ func (r Result) Done() bool { return r.Did == plan.Done }
 const pollInterval = time.Second
 
 // ErrElsewhere is returned if another client changed the recipe to a third version.
-var ErrElsewhere = errors.New("somebody pointed it elsewhere meanwhile")
+var ErrElsewhere = errors.New("the recipe changed in the meantime")
 
 // Pass reads the cloud and does one step. A conflict with a concurrent write is no error: the next pass tries again.
 func (c *Change) Pass(ctx context.Context) (Result, error) {
@@ -94,7 +94,7 @@ func (c *Change) Pass(ctx context.Context) (Result, error) {
 	case plan.Done:
 		r.After = 0
 	case plan.Stop:
-		return r, fmt.Errorf("%w: it names %s now, see `kamino history %s`", ErrElsewhere, w.recipe.Image, c.Name)
+		return r, fmt.Errorf("%w: the recipe now names %s; run `kamino history %s`", ErrElsewhere, w.recipe.Image, c.Name)
 	case plan.Tag:
 		err = c.Cloud.TagImage(ctx, c.ref(c.Version), c.Tags)
 	case plan.Save:
@@ -193,7 +193,7 @@ func (c *Change) Run(ctx context.Context, wait func(context.Context, time.Durati
 			return r, r.Conflict
 		}
 		if again == maxAttempts {
-			return r, fmt.Errorf("the cloud took the change of version %s %d times and does not show it: look again with `kamino history %s`, or run the same command again",
+			return r, fmt.Errorf("the cloud accepted the change of version %s %d times, but the change is not visible: run `kamino history %s`, or run the same command again",
 				c.Version, again, c.Name)
 		}
 		if err := wait(ctx, r.After); err != nil {

@@ -74,7 +74,7 @@ func (b Burden) String() string {
 	}
 	switch n := b.Heavy(); n {
 	case 0:
-		return "no pod that is hard to move"
+		return "no pods that are hard to move"
 	case 1:
 		return fmt.Sprintf("1 pod that is hard to move (%s)", parts[0])
 	default:
@@ -203,7 +203,7 @@ func (c *Choice) Prefer(pool Pool, burdens map[string]Burden) {
 	}
 	c.Donor, c.Message = c.Best, chosen(pool.Name, c.Candidates)
 	if b, known := burdens[best]; known && leaving[best] {
-		c.Message += fmt.Sprintf(". It does not return; of nodes that are alike, the one with the fewest pods that are hard to move is taken: it has %s", b)
+		c.Message += fmt.Sprintf(". The donor will be replaced, so that among equal nodes the donor has the fewest pods that are hard to move: %s", b)
 	}
 	c.Obstacle = c.Message
 }

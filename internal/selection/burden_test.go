@@ -166,7 +166,7 @@ func TestClaims(t *testing.T) {
 // TestABurdenIsSaid tests the sentences.
 func TestABurdenIsSaid(t *testing.T) {
 	for want, hard := range map[string]map[Hardship]int{
-		"no pod that is hard to move":                                                          nil,
+		"no pods that are hard to move":                                                        nil,
 		"1 pod that is hard to move (1 on a local volume)":                                     {LocalVolume: 1},
 		"3 pods that are hard to move (2 that its budget keeps, 1 on a directory of the node)": {HostPath: 1, Alone: 2},
 	} {
@@ -281,8 +281,8 @@ func TestALeavingDonorIsTheLightest(t *testing.T) {
 		says   string
 	}{
 		"they return":                {want: []string{"a", "d", "c", "b"}},
-		"they leave":                 {leaves: allLeave, want: []string{"c", "b", "a", "d"}, says: "it has no pod that is hard to move"},
-		"a score still counts more":  {leaves: allLeave, scored: "d", want: []string{"d", "c", "b", "a"}, says: "it has 2 pods that are hard to move (1 that nothing makes again, 1 that its budget keeps)"},
+		"they leave":                 {leaves: allLeave, want: []string{"c", "b", "a", "d"}, says: "no pods that are hard to move"},
+		"a score still counts more":  {leaves: allLeave, scored: "d", want: []string{"d", "c", "b", "a"}, says: "2 pods that are hard to move (1 that nothing makes again, 1 that its budget keeps)"},
 		"some leave and some return": {leaves: func(n *corev1.Node) bool { return n.Name != "a" }, want: []string{"a", "c", "b", "d"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -302,7 +302,7 @@ func TestALeavingDonorIsTheLightest(t *testing.T) {
 			}
 			want := fmt.Sprintf("node %s is the best of 4 candidates of pool workers", c.want[0])
 			if c.says != "" {
-				want += ". It does not return; of nodes that are alike, the one with the fewest pods that are hard to move is taken: " + c.says
+				want += ". The donor will be replaced, so that among equal nodes the donor has the fewest pods that are hard to move: " + c.says
 			}
 			if choice.Message != want || choice.Obstacle != want {
 				t.Errorf("said %q and %q, want %q", choice.Message, choice.Obstacle, want)

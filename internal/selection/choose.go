@@ -215,24 +215,24 @@ func (j *judge) decide(c *Choice) decision {
 		refused := j.pool.Refusals[0]
 		return withRemedy(cloud.Refuse(PoolRefused, fmt.Sprintf("pool %s cannot be captured: %s", name, refused.What()), refused.Remedy))
 	case j.pool.InFlight != "":
-		return decided(CaptureInFlight, "prototype %s is capturing pool %s: the next decision comes after it", j.pool.InFlight, name)
+		return decided(CaptureInFlight, "prototype %s is capturing pool %s: the next decision follows the capture", j.pool.InFlight, name)
 	case j.pool.CapturedToday != "":
-		return decided(CapturedToday, "pool %s was captured today, by prototype %s: a pool gets one version a day", name, j.pool.CapturedToday)
+		return decided(CapturedToday, "pool %s was already captured today by prototype %s: the limit is one version per day", name, j.pool.CapturedToday)
 	case len(c.Verdicts) == 0:
-		return decided(NoNodes, "pool %s has no nodes, so there is nothing to capture", name)
+		return decided(NoNodes, "pool %s has no nodes", name)
 	case len(c.Candidates) >= enough && j.away >= MayBeAway(j.rules.MaxUnavailable, len(c.Verdicts)):
-		return decided(TooManyUnavailable, "no node of pool %s is taken now: %s (settings.outOfService.maxUnavailable)",
+		return decided(TooManyUnavailable, "no capture of pool %s now: %s (settings.outOfService.maxUnavailable)",
 			name, awaySentence(name, j.away, MayBeAway(j.rules.MaxUnavailable, len(c.Verdicts))))
 	case len(c.Candidates) >= enough:
 		return decided(Chosen, "%s", chosen(name, c.Candidates))
 	case !j.waived && c.NewestPatch.IsZero():
-		return withRemedy(cloud.Refuse(NothingPatched, fmt.Sprintf("no node of pool %s says in annotation %s when it was patched", name, j.rules.MostRecentPatch),
-			"see that the patcher runs and annotates nodes (kured does so with --annotate-nodes), or set selection.maxImageAge to go without"))
+		return withRemedy(cloud.Refuse(NothingPatched, fmt.Sprintf("no node of pool %s has the time of a patch in annotation %s", name, j.rules.MostRecentPatch),
+			"run a patcher that annotates nodes (kured with --annotate-nodes), or set selection.maxImageAge to ignore patches"))
 	case !j.waived && !j.pool.BuiltAt.IsZero() && !c.NewestPatch.After(j.pool.BuiltAt):
-		return decided(UpToDate, "no node of pool %s was patched since %s was captured", name, j.image())
+		return decided(UpToDate, "no node of pool %s was patched after the capture of %s", name, j.image())
 	default:
-		return withRemedy(cloud.Refuse(TooFewCandidates, fmt.Sprintf("pool %s has %s, and the policy wants %d (selection.minCandidates); refused are %s",
-			name, candidates(len(c.Candidates)), enough, counts(c.Refusals)), fmt.Sprintf("`kamino plan %s` says why for each node", name)))
+		return withRemedy(cloud.Refuse(TooFewCandidates, fmt.Sprintf("pool %s has %s, but the policy requires %d (selection.minCandidates); refused: %s",
+			name, candidates(len(c.Candidates)), enough, counts(c.Refusals)), fmt.Sprintf("for the reason of each node, run `kamino plan %s`", name)))
 	}
 }
 

@@ -203,7 +203,7 @@ func TestNotRebootedByKured(t *testing.T) {
 	waiting := patchedNode("n1", annotated(pendingKey, "x"), readySince(patchedAt.Add(-time.Hour)))
 	byHand := patchedNode("n2", annotated(pendingKey, "x"))
 	c := Choose(poolOf(waiting, byHand), defaults(), now)
-	if m := verdictOn(t, c, "n1").Refusals[0].Message; !strings.Contains(m, "once the patcher has rebooted it") {
+	if m := verdictOn(t, c, "n1").Refusals[0].Message; !strings.Contains(m, "wait for the reboot") {
 		t.Errorf("a node that kured has yet to reboot: %q", m)
 	}
 	if m := verdictOn(t, c, "n2").Refusals[0].Message; !strings.Contains(m, "kubectl annotate node n2 "+pendingKey+"-") {
@@ -340,8 +340,8 @@ func TestDecision(t *testing.T) {
 		{"nobody writes times", each(annotated(patchKey, "true")), NothingPatched, []string{patchKey}, false},
 		{"nothing new", each(patchedOn(builtAt.Add(-time.Hour))), UpToDate, []string{"version 2026.01.10"}, false},
 		{"nothing new, and one never patched", func(p *Pool, _ *Rules) { patchedOn(builtAt)(p.Nodes[0]); without(patchKey)(p.Nodes[1]) }, UpToDate, nil, false},
-		{"a patch without reboot", each(readySince(patchedAt.Add(-time.Minute))), TooFewCandidates, []string{"0 candidates", "wants 1", "NotRebootedSincePatch 2", "kamino plan workers"}, false},
-		{"too few", func(_ *Pool, r *Rules) { r.MinCandidates = 3 }, TooFewCandidates, []string{"2 candidates", "wants 3", "refused are none"}, true},
+		{"a patch without reboot", each(readySince(patchedAt.Add(-time.Minute))), TooFewCandidates, []string{"0 candidates", "requires 1", "NotRebootedSincePatch 2", "kamino plan workers"}, false},
+		{"too few", func(_ *Pool, r *Rules) { r.MinCandidates = 3 }, TooFewCandidates, []string{"2 candidates", "requires 3", "refused: none"}, true},
 		{"enough", func(_ *Pool, r *Rules) { r.MinCandidates = 2 }, Chosen, nil, true},
 		{"fewer than one is one", func(_ *Pool, r *Rules) { r.MinCandidates = -1 }, Chosen, nil, true},
 		{"everybody is excluded", each(cordon), TooFewCandidates, []string{"Unschedulable 2"}, false},

@@ -48,7 +48,7 @@ func (z zones) refuse(n *corev1.Node, pool string, reserved func(*corev1.Node) b
 		return nil
 	}
 	return refuse(LastOfZone, "grow the pool until that zone has two nodes, or choose a node of another zone",
-		"node %s would not return, and pool %s has no other node in zone %s that takes pods; volumes of that zone could be used nowhere in the pool", n.Name, pool, zone)
+		"node %s would be removed, and pool %s has no other schedulable node in zone %s; pods could not use volumes of the zone", n.Name, pool, zone)
 }
 
 // zoned refuses a donor that would be replaced if it is the last of its zone.

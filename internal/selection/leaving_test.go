@@ -65,7 +65,7 @@ func TestTheLastOfAZoneStays(t *testing.T) {
 			if (named != "") != refused {
 				t.Errorf("said %q, and refused should be %t", named, refused)
 			}
-			if refused && (!strings.Contains(named, "zone eu-1 ") || !strings.Contains(named, "pool workers") || !strings.Contains(named, ": grow the pool until")) {
+			if refused && (!strings.Contains(named, "zone eu-1;") || !strings.Contains(named, "pool workers") || !strings.Contains(named, ": grow the pool until")) {
 				t.Errorf("zone, pool and remedy are not all in %q", named)
 			}
 		})

@@ -33,9 +33,9 @@ func noRebootPending(s *subject) *cloud.Refusal {
 	case !found, value == "false":
 		return nil
 	case !s.verdict.PatchedAt.IsZero() && s.verdict.ReadySince.After(s.verdict.PatchedAt):
-		return refuse(RebootPending, fmt.Sprintf("if it was rebooted by hand or by the cloud, nobody takes the annotation away, so do that: `kubectl annotate node %s %s-`", s.Node.Name, name), "node %s waits for its reboot (annotation %s), although it became Ready after the need for one was found", s.Node.Name, name)
+		return refuse(RebootPending, fmt.Sprintf("after a manual reboot, remove the annotation: `kubectl annotate node %s %s-`", s.Node.Name, name), "node %s waits for a reboot (annotation %s), although the node became Ready after the annotation was written", s.Node.Name, name)
 	}
-	return refuse(RebootPending, "it is a candidate once the patcher has rebooted it", "node %s waits for its reboot (annotation %s), and its disk is patched by half", s.Node.Name, name)
+	return refuse(RebootPending, "wait for the reboot", "node %s waits for a reboot (annotation %s), so the patch is incomplete", s.Node.Name, name)
 }
 
 func patched(s *subject) *cloud.Refusal {
@@ -44,11 +44,11 @@ func patched(s *subject) *cloud.Refusal {
 	case s.waived:
 		return nil
 	case !s.found:
-		return refuse(NotPatched, "it is a candidate once the patcher has written it", "node %s does not say when it was patched (annotation %s)", s.Node.Name, name)
+		return refuse(NotPatched, "wait until the patcher has written the annotation", "node %s has no time of a patch (annotation %s)", s.Node.Name, name)
 	case s.err != nil:
-		return refuse(PatchTimeInvalid, "see who writes it", "node %s says %q in annotation %s, which is not a time in RFC 3339, such as %s", s.Node.Name, clip(s.patch), name, utc(time.Unix(0, 0)))
+		return refuse(PatchTimeInvalid, "fix the tool that writes the annotation", "node %s has %q in annotation %s; expected a time in RFC 3339, such as %s", s.Node.Name, clip(s.patch), name, utc(time.Unix(0, 0)))
 	case s.verdict.PatchedAt.IsZero():
-		return refuse(PatchedInFuture, "see whether its clock is right", "node %s says in annotation %s that it was patched at %s, which is still to come", s.Node.Name, name, clip(s.patch))
+		return refuse(PatchedInFuture, "check the clock of the node", "node %s has a time in the future in annotation %s: %s", s.Node.Name, name, clip(s.patch))
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func patchedSinceImage(s *subject) *cloud.Refusal {
 	if s.waived || at.IsZero() || s.pool.BuiltAt.IsZero() || at.After(s.pool.BuiltAt) {
 		return nil
 	}
-	return refuse(PatchedBeforeImage, "it is a candidate after its next patch", "node %s was patched at %s, before %s was captured, so that a copy of it would be no newer", s.Node.Name, utc(at), s.image())
+	return refuse(PatchedBeforeImage, "wait for the next patch", "node %s was patched at %s, before the capture of %s, so an image would be no newer", s.Node.Name, utc(at), s.image())
 }
 
 // goodPatch keeps a suspect patch out of the next version. A node that was patched in place has the same patch as a
@@ -68,7 +68,7 @@ func goodPatch(s *subject) *cloud.Refusal {
 	if at.IsZero() || !at.After(s.pool.BuiltAt) || at.After(s.pool.BadUntil) {
 		return nil
 	}
-	return refuse(SuspectPatch, "it is a candidate after its next patch; or lift the quarantine with `kamino release`", "node %s was patched at %s, before a version was captured that is quarantined now, and may carry what was wrong with it", s.Node.Name, utc(at))
+	return refuse(SuspectPatch, "wait for the next patch, or lift the quarantine with `kamino release`", "node %s was patched at %s, before the capture of a quarantined version, and may have the same fault", s.Node.Name, utc(at))
 }
 
 // rebootedSincePatch requires that the node became Ready after the time in the annotation. kured writes the time when
@@ -78,7 +78,7 @@ func rebootedSincePatch(s *subject) *cloud.Refusal {
 	if s.waived || at.IsZero() || !s.ready || s.verdict.ReadySince.After(at) {
 		return nil
 	}
-	return refuse(NotRebootedSincePatch, "it is a candidate once it has been rebooted", "node %s has been Ready without a break since before %s, when it was found to need a reboot, so it runs what was there before the patch", s.Node.Name, utc(at))
+	return refuse(NotRebootedSincePatch, "reboot the node", "node %s has been Ready since before %s, when the patcher found that a reboot was needed, so the node runs unpatched software", s.Node.Name, utc(at))
 }
 
 // clip limits the length of an annotation's value in messages.

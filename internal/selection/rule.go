@@ -113,16 +113,16 @@ func (j *judge) judge(n *corev1.Node) Verdict {
 func notIgnored(s *subject) *cloud.Refusal {
 	name := s.Node.Name
 	if s.ignored[name] {
-		return refuse(Ignored, "take it out of selection.ignoreNodes if it may be a donor", "node %s is ignored by name", name)
+		return refuse(Ignored, "to allow the node as a donor, remove the node from selection.ignoreNodes", "node %s is ignored by name", name)
 	}
 	for _, key := range s.rules.IgnoreAnnotations {
 		if _, found := s.Node.Annotations[key]; found {
-			return refuse(Ignored, "remove the annotation if it may be a donor", "node %s is ignored for its annotation %s", name, key)
+			return refuse(Ignored, "to allow the node as a donor, remove the annotation", "node %s is ignored because of annotation %s", name, key)
 		}
 	}
 	for _, key := range s.rules.IgnoreLabels {
 		if _, found := s.Node.Labels[key]; found {
-			return refuse(Ignored, "remove the label if it may be a donor", "node %s is ignored for its label %s", name, key)
+			return refuse(Ignored, "to allow the node as a donor, remove the label", "node %s is ignored because of label %s", name, key)
 		}
 	}
 	return nil
@@ -133,14 +133,14 @@ func schedulable(s *subject) *cloud.Refusal {
 	if !s.Node.Spec.Unschedulable {
 		return nil
 	}
-	return refuse(Unschedulable, fmt.Sprintf("uncordon it once it is well, or capture it by hand with `kamino capture %s`", s.Node.Name), "node %s is cordoned", s.Node.Name)
+	return refuse(Unschedulable, fmt.Sprintf("uncordon the node, or run `kamino capture %s`", s.Node.Name), "node %s is cordoned", s.Node.Name)
 }
 
 func readyLongEnough(s *subject) *cloud.Refusal {
 	if !s.ready || s.now.Sub(s.verdict.ReadySince) >= s.rules.MinReadyTime {
 		return nil
 	}
-	return refuse(ReadyTooShort, "it is a candidate once it has", "node %s has been Ready for less than %s (selection.minReadyTime)", s.Node.Name, short(s.rules.MinReadyTime))
+	return refuse(ReadyTooShort, "wait", "node %s has been Ready for less than %s (selection.minReadyTime)", s.Node.Name, short(s.rules.MinReadyTime))
 }
 
 // notAloneInPool is the rule OnlyReadyNode with the nodes counted once for the whole pool.
@@ -174,9 +174,9 @@ func (s *subject) evaluate() {
 	}
 	switch {
 	case err != nil:
-		s.refuse(refuse(ExpressionFailed, "correct the expression, such as by has() before a field that may be absent", "node %s could not be judged: %s", s.Node.Name, err))
+		s.refuse(refuse(ExpressionFailed, "correct the expression, for example with has() before an optional field", "the expression failed for node %s: %s", s.Node.Name, err))
 	case refused:
-		s.refuse(refuse(RefusedByExpression, "change it if the node may be a donor", "node %s is refused by the policy's expression selection.refuse", s.Node.Name))
+		s.refuse(refuse(RefusedByExpression, "to allow the node as a donor, change the expression", "node %s is refused by the policy's expression selection.refuse", s.Node.Name))
 	}
 }
 

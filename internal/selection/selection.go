@@ -94,13 +94,13 @@ func changeable(s Subject) *cloud.Refusal {
 	if !strings.HasPrefix(os, bottlerocket) {
 		return nil
 	}
-	return refuse(Bottlerocket, "leave the pool out; its updates come as images of its own", "node %s runs %s, whose system is replaced as a whole and verified at each boot, so that there is nothing of it to capture", s.Node.Name, os)
+	return refuse(Bottlerocket, "exclude the pool; the vendor publishes updates as images", "node %s runs %s, an image-based system that verifies each boot, so a capture is useless", s.Node.Name, os)
 }
 
 func worker(s Subject) *cloud.Refusal {
 	for _, label := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"} {
 		if _, found := s.Node.Labels[label]; found {
-			return refuse(ControlPlane, "choose a worker node", "node %s is of the control plane (label %s), whose keys must never be in an image", s.Node.Name, label)
+			return refuse(ControlPlane, "choose a worker node", "node %s is a control plane node (label %s), and control plane keys must never be in an image", s.Node.Name, label)
 		}
 	}
 	return nil
@@ -117,7 +117,7 @@ func ready(s Subject) *cloud.Refusal {
 	if nodestate.Ready(s.Node) {
 		return nil
 	}
-	return refuse(NotReady, "choose another, or mend it first", "node %s is not Ready, and a node that does not work is no prototype", s.Node.Name)
+	return refuse(NotReady, "choose another node, or repair the node first", "node %s is not Ready", s.Node.Name)
 }
 
 // roomy refuses a node with DiskPressure, because the next boot could not write its files. Generalizing checks the free
@@ -125,7 +125,7 @@ func ready(s Subject) *cloud.Refusal {
 func roomy(s Subject) *cloud.Refusal {
 	for i := range s.Node.Status.Conditions {
 		if c := &s.Node.Status.Conditions[i]; c.Type == corev1.NodeDiskPressure && c.Status == corev1.ConditionTrue {
-			return refuse(DiskPressure, "make room there, or choose another", "node %s has hardly any room left on its disk, and generalizing it needs some", s.Node.Name)
+			return refuse(DiskPressure, "free disk space, or choose another node", "node %s has DiskPressure, and generalizing the disk needs space", s.Node.Name)
 		}
 	}
 	return nil
@@ -141,27 +141,27 @@ func notAlone(s Subject) *cloud.Refusal {
 }
 
 func onlyReadyNode(s Subject) *cloud.Refusal {
-	return refuse(OnlyReadyNode, "grow the pool by one first", "node %s is the only one of pool %s that is Ready and schedulable; taking it out would leave its pods nowhere to go", s.Node.Name, s.Pool)
+	return refuse(OnlyReadyNode, "grow the pool by one first", "node %s is the only Ready and schedulable node of pool %s; evicted pods would have no other node", s.Node.Name, s.Pool)
 }
 
 func notHere(s Subject) *cloud.Refusal {
 	if s.OwnNode == "" || s.OwnNode != s.Node.Name {
 		return nil
 	}
-	return refuse(OwnNode, "run it elsewhere, or choose another node", "this process runs on node %s and would be drained by its own work", s.Node.Name)
+	return refuse(OwnNode, "run the command elsewhere, or choose another node", "this process runs on node %s and would drain itself", s.Node.Name)
 }
 
 func free(s Subject) *cloud.Refusal {
 	reservation, err := v1alpha1.ReservationOf(s.Node.Annotations)
 	switch {
 	case err != nil, reservation != nil && reservation.Name == "":
-		return refuse(Reserved, fmt.Sprintf("`kamino held` tells who holds the node, and `kamino return %s` gives it back if nobody does", s.Node.Name), "node %s carries a reservation that cannot be read (annotation %s)", s.Node.Name, v1alpha1.ReservationAnnotation)
+		return refuse(Reserved, fmt.Sprintf("to see the holder, run `kamino held`; without a holder, run `kamino return %s`", s.Node.Name), "node %s has an unreadable reservation (annotation %s)", s.Node.Name, v1alpha1.ReservationAnnotation)
 	case reservation == nil, reservation.Is(v1alpha1.HolderPrototype) && reservation.Name == s.Prototype:
 		return nil
 	case !reservation.Known():
-		return refuse(Reserved, "the version that took it gives it back", "node %s is held by %s", s.Node.Name, reservation.Holder)
+		return refuse(Reserved, "release the node with the Kamino version that reserved the node", "node %s is reserved by %s", s.Node.Name, reservation.Holder)
 	case !reservation.Is(v1alpha1.HolderPrototype):
-		return refuse(Reserved, fmt.Sprintf("let it end, or give the node back with `kamino return %s`", s.Node.Name), "node %s is held by %s", s.Node.Name, reservation.Holder)
+		return refuse(Reserved, fmt.Sprintf("wait for the end, or release the node with `kamino return %s`", s.Node.Name), "node %s is reserved by %s", s.Node.Name, reservation.Holder)
 	}
-	return refuse(Reserved, "wait until it is done, or delete that prototype", "node %s is reserved by prototype %s", s.Node.Name, reservation.Name)
+	return refuse(Reserved, "wait for the end of the capture, or delete the prototype", "node %s is reserved by prototype %s", s.Node.Name, reservation.Name)
 }

@@ -62,7 +62,7 @@ func cloud(s v1alpha1.Settings) error {
 // profile refuses one that there is not.
 func profile(s v1alpha1.Settings) error {
 	if p := s.Generalize.Profile; p != "" && !slices.Contains(v1alpha1.Profiles(), p) {
-		return fmt.Errorf("--profile %q is not known: use one of %s", p, strings.Join(Profiles(), ", "))
+		return fmt.Errorf("unknown --profile %q: use one of %s", p, strings.Join(Profiles(), ", "))
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func times(s v1alpha1.Settings) error {
 		{"promotion-timeout", s.Promotion.Timeout.Duration},
 	} {
 		if limit.time <= 0 {
-			return fmt.Errorf("--%s must be longer than nothing, such as 15m, not %s", limit.flag, limit.time)
+			return fmt.Errorf("--%s must be longer than 0s, such as 15m, not %s", limit.flag, limit.time)
 		}
 	}
 	return nil
@@ -99,9 +99,9 @@ func donor(s v1alpha1.Settings) error {
 	case !knownAfterwards(s.Donor.Afterwards):
 		return fmt.Errorf("--afterwards must be Return or Remove, not %q", s.Donor.Afterwards)
 	case returns && s.Generalize.Profile != "" && !s.Profile().Traits().DonorMayReturn:
-		return fmt.Errorf("--afterwards Return is not for profile %s: what the node joins with is taken off its disk, so that it can only be removed", s.Generalize.Profile)
+		return fmt.Errorf("--afterwards Return does not work with profile %s: Kamino deletes the join credential from the disk, so use Remove", s.Generalize.Profile)
 	case returns && s.Donor.GrowFirst != nil && *s.Donor.GrowFirst:
-		return fmt.Errorf("--grow-first is for a node that is removed, and --afterwards says Return: leave one of them out")
+		return fmt.Errorf("--grow-first and --afterwards Return exclude each other: remove one of the flags")
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func Version(text string, now time.Time) error {
 	case err != nil:
 		return fmt.Errorf("--version %q is not a day in the form YYYY.MM.DD, such as 2026.03.09, or 2026.03.0902 for the day's second version", text)
 	case imageversion.Compare(imageversion.Of(day), today) > 0:
-		return fmt.Errorf("--version %s is a day to come: today is %s (UTC), and no version of the days between could follow it", text, today)
+		return fmt.Errorf("--version %s is in the future: today is %s (UTC), and older versions could not follow", text, today)
 	default:
 		return nil
 	}

@@ -61,7 +61,7 @@ func AutoResults(w io.Writer, format Format, report AutoReport) error {
 				return err
 			}
 		}
-		if _, err := fmt.Fprintf(w, "In the way: %s.\n", sentence); err != nil {
+		if _, err := fmt.Fprintf(w, "Refused: %s.\n", sentence); err != nil {
 			return err
 		}
 	}

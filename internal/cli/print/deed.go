@@ -62,13 +62,13 @@ func Marked(verb string, m history.Mark, dryRun bool) Deed {
 	}
 	d := Deed{Verb: verb, Pool: m.Pool, Version: m.Version, Quarantined: why, DryRun: dryRun, Changed: !m.Done && !dryRun, Nodes: m.Nodes}
 	if why == "" {
-		d.say("Version %s of pool %s %s free to be used.", m.Version, m.Pool, is)
+		d.say("Version %s of pool %s %s not quarantined.", m.Version, m.Pool, is)
 		return d
 	}
 	d.say("Version %s of pool %s %s quarantined: %s", m.Version, m.Pool, is, why)
 	d.say("%s", staying(m.Version, m.Nodes))
 	if m.Prior == "" {
-		d.say("No version is left that a rollback of pool %s could go to.", m.Pool)
+		d.say("Pool %s has no version left for a rollback.", m.Pool)
 	}
 	return d
 }
@@ -77,7 +77,7 @@ func Marked(verb string, m history.Mark, dryRun bool) Deed {
 func Acknowledged(a history.Acknowledgement, dryRun bool) Deed {
 	d := Deed{Verb: "release", Pool: a.Pool, DryRun: dryRun, Changed: !a.Done && !dryRun}
 	if a.Done {
-		d.say("Nothing of pool %s is to be acknowledged.", a.Pool)
+		d.say("Pool %s has no automatic rollback to acknowledge.", a.Pool)
 		return d
 	}
 	is := "is"
@@ -89,12 +89,12 @@ func Acknowledged(a history.Acknowledgement, dryRun bool) Deed {
 			d.Version, d.To = r.Version, r.To
 		}
 		if r.RollingBack {
-			d.say("The rollback of pool %s from version %s %s called off: the pool stays on that version.", a.Pool, r.Version, is)
+			d.say("The rollback of pool %s from version %s %s cancelled: the pool stays on the version.", a.Pool, r.Version, is)
 		} else {
-			d.say("That pool %s went back from version %s %s acknowledged.", a.Pool, r.Version, is)
+			d.say("The automatic rollback of pool %s from version %s %s acknowledged.", a.Pool, r.Version, is)
 		}
 		if r.Bad {
-			d.say("Version %s stays quarantined; `kamino release %s %s` lifts that.", r.Version, a.Pool, r.Version)
+			d.say("Version %s stays quarantined; to lift the quarantine: `kamino release %s %s`.", r.Version, a.Pool, r.Version)
 		}
 	}
 	if dryRun {
@@ -115,7 +115,7 @@ func Retired(r history.Retirement, dryRun bool) Deed {
 	d.say("Version %s of pool %s %s.", r.Version, r.Pool, is)
 	d.say("%s", staying(r.Version, r.Nodes))
 	if r.Forgets {
-		d.say("Its quarantine goes with it: a node that was built from version %s, or patched before that was captured, may become a donor.", r.Version)
+		d.say("The quarantine is deleted too: nodes of version %s, and nodes last patched before its capture, may become donors.", r.Version)
 	}
 	return d
 }
@@ -124,12 +124,12 @@ func Retired(r history.Retirement, dryRun bool) Deed {
 func Promoted(p history.Promotion, change cloud.RecipeChange, saved string, dryRun bool) Deed {
 	d := Deed{Verb: "promote", Pool: p.Pool, Version: p.Version, To: p.Version, DryRun: dryRun, Changed: !p.Done && !dryRun}
 	if p.Done {
-		d.say("The recipe of pool %s names version %s already.", p.Pool, p.Version)
+		d.say("The recipe of pool %s already names version %s.", p.Pool, p.Version)
 		return d
 	}
-	builds, loses, from := "builds its next nodes from version %s now, and no more from %s.", "The recipe lost %s.", change.From
+	builds, loses, from := "now builds new nodes from version %s instead of %s.", "The recipe lost %s.", change.From
 	if dryRun {
-		builds, loses = "would build its next nodes from version %s, and no more from %s.", "The recipe would lose %s."
+		builds, loses = "would build new nodes from version %s instead of %s.", "The recipe would lose %s."
 	}
 	if from == "" {
 		from = "no image"
@@ -141,12 +141,12 @@ func Promoted(p history.Promotion, change cloud.RecipeChange, saved string, dryR
 	if p.Trial != "" {
 		d.say("Its trial: %s.", p.Trial)
 	} else {
-		d.say("It was not tried on a node of its own.")
+		d.say("The version had no trial node.")
 	}
 	if saved != "" {
-		d.say("What the cloud gives out of it is kept in Secret %s.", saved)
+		d.say("Secret %s keeps the removed fields that the cloud returns.", saved)
 	}
-	d.say("Nodes that run stay as they are.")
+	d.say("Running nodes do not change.")
 	return d
 }
 
@@ -162,18 +162,18 @@ func RolledBack(r history.Rollback, pace *Pace, dryRun bool) Deed {
 		Verb: "rollback", Pool: r.Pool, Version: r.From, To: r.To, Quarantined: r.Tags[cloud.TagQuarantined],
 		DryRun: dryRun, Nodes: r.Nodes, Changed: !r.Done && !dryRun,
 	}
-	is, builds := "is quarantined", "builds its next nodes from version %s now"
+	is, builds := "is quarantined", "now builds new nodes from version %s"
 	if dryRun {
-		is, builds = "would be quarantined", "would build its next nodes from version %s"
+		is, builds = "would be quarantined", "would build new nodes from version %s"
 	}
 	if r.Done {
-		d.say("Pool %s is rolled back already: its recipe names version %s, and version %s is quarantined.", r.Pool, r.To, r.From)
+		d.say("Pool %s is already rolled back: the recipe names version %s, and version %s is quarantined.", r.Pool, r.To, r.From)
 	} else {
 		if d.Quarantined != "" {
 			d.say("Version %s %s: %s", r.From, is, d.Quarantined)
 		}
 		if !r.Finishes.IsZero() {
-			d.say("This finishes the rollback to version %s that Kamino began at %s.", r.To, r.Finishes.UTC().Format(time.RFC3339))
+			d.say("This finishes the automatic rollback to version %s, started at %s.", r.To, r.Finishes.UTC().Format(time.RFC3339))
 		}
 		d.say("Pool %s "+builds+".", r.Pool, r.To)
 	}
@@ -181,7 +181,7 @@ func RolledBack(r history.Rollback, pace *Pace, dryRun bool) Deed {
 	case pace != nil:
 		d.say("%s", pace.says(r, dryRun))
 	case r.Done:
-		d.say("If version %s is bad too, name the one to go to: kamino rollback %s --to VERSION", r.To, r.Pool)
+		d.say("If version %s is bad too, name an older version: kamino rollback %s --to VERSION", r.To, r.Pool)
 	default:
 		d.say("%s", staying(r.From, r.Nodes))
 	}
@@ -203,7 +203,7 @@ func (p *Pace) says(r history.Rollback, dryRun bool) string {
 	}
 	switch {
 	case r.Nodes == nil:
-		return fmt.Sprintf("Which nodes run version %s is not known yet; those that do %s from version %s, %s.", r.From, are, r.To, how)
+		return fmt.Sprintf("The nodes of version %s are not known yet; all nodes of the version %s from version %s, %s.", r.From, are, r.To, how)
 	case len(r.Nodes) == 0:
 		return fmt.Sprintf("No node runs version %s.", r.From)
 	}
@@ -221,7 +221,7 @@ func Rebuilt(h history.History, oldest spread.Image, pace Pace, dryRun bool) Dee
 		how = "to be rebuilt"
 	}
 	if oldest.Name == "" {
-		d.say("All nodes of pool %s were built from version %s already.", h.Pool, h.Recipe.Version)
+		d.say("All nodes of pool %s already run version %s.", h.Pool, h.Recipe.Version)
 	} else {
 		d.say("%s %s, the oldest image of pool %s: %s from version %s, %d at a time.", runs(oldest.Count), d.Version, h.Pool, how, d.To, pace.MaxUnavailable)
 	}
@@ -234,7 +234,7 @@ func (d Deed) Unfinished() (done, left string) {
 		left += fmt.Sprintf("\n  node %s %s", name, d.NotRebuilt[name])
 	}
 	if d.Waiting != "" {
-		left += "\n  the others wait: " + d.Waiting
+		left += "\n  the other nodes wait: " + d.Waiting
 	}
 	first := fmt.Sprintf("pool %s is rolled back", d.Pool)
 	if d.Verb == "rebuild" {
@@ -254,19 +254,19 @@ func (d *Deed) say(format string, args ...any) {
 func staying(version string, nodes []string) string {
 	switch {
 	case nodes == nil:
-		return fmt.Sprintf("Which nodes run version %s is not known.", version)
+		return fmt.Sprintf("The nodes of version %s are unknown.", version)
 	case len(nodes) == 0:
 		return fmt.Sprintf("No node runs version %s.", version)
 	case len(nodes) == 1:
-		return fmt.Sprintf("1 node runs version %s and stays as it is: %s", version, nodes[0])
+		return fmt.Sprintf("1 node runs version %s and does not change: %s", version, nodes[0])
 	default:
-		return fmt.Sprintf("%d nodes run version %s and stay as they are: %s", len(nodes), version, wording.Names(nodes))
+		return fmt.Sprintf("%d nodes run version %s and do not change: %s", len(nodes), version, wording.Names(nodes))
 	}
 }
 
 // Unlooked says that a controller could not be told of what was done, if err is not nil: it sees it by itself.
 func Unlooked(w io.Writer, err error) {
 	if err != nil {
-		fmt.Fprintf(w, "The controller was not told, and sees it within half an hour: %v\n", err)
+		fmt.Fprintf(w, "The controller was not notified and reacts within half an hour: %v\n", err)
 	}
 }

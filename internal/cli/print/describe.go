@@ -151,12 +151,12 @@ func verified(p *v1alpha1.Prototype, proof *v1alpha1.Proof) [][2]string {
 	}
 	rows := [][2]string{
 		{"Profile", fmt.Sprintf("%s, version %s", v.Profile, v.ProfileVersion)},
-		{"Rules", fmt.Sprintf("%d tried and met, %d of them acted", v.Rules, v.Acted)},
+		{"Rules", fmt.Sprintf("%d tested and passed, %d made changes", v.Rules, v.Acted)},
 	}
 	if v.Files > 0 {
 		rows = append(rows,
-			[2]string{"Searched", fmt.Sprintf("%d files (%d MiB), for keys, tokens and %d identities of the donor", v.Files, v.Bytes>>20, v.Identities)},
-			[2]string{"Found", fmt.Sprintf("%d that may not stay, %d that stay for a reason", v.Findings, v.Kept)})
+			[2]string{"Searched", fmt.Sprintf("%d files (%d MiB) for keys, tokens and %d identities of the donor", v.Files, v.Bytes>>20, v.Identities)},
+			[2]string{"Found", fmt.Sprintf("%d forbidden, %d allowed with a reason", v.Findings, v.Kept)})
 	}
 	for i := range v.Credentials {
 		rows = append(rows, [2]string{"Credential", v.Credentials[i].String()})
@@ -194,7 +194,7 @@ func recipeOf(p *v1alpha1.Prototype) [][2]string {
 		}
 	}
 	if p.Status.SavedRecipe != "" {
-		rows = append(rows, [2]string{"Saved in", fmt.Sprintf("Secret %s: `kamino restore %s --prototype %s` gives it back", p.Status.SavedRecipe, p.Spec.Pool, p.Name)})
+		rows = append(rows, [2]string{"Saved in", fmt.Sprintf("Secret %s; to restore: `kamino restore %s --prototype %s`", p.Status.SavedRecipe, p.Spec.Pool, p.Name)})
 	}
 	if len(p.Status.Retired) > 0 {
 		rows = append(rows, [2]string{"Retired", strings.Join(p.Status.Retired, ", ")})
@@ -218,5 +218,5 @@ func failureOf(p *v1alpha1.Prototype) [][2]string {
 		donor = "not yet " + LetGoFirst(p)
 	}
 	return append(rows, [2]string{"Donor", donor},
-		[2]string{"Once mended", fmt.Sprintf("`kamino capture %s` tries again", p.Spec.Donor.NodeName)})
+		[2]string{"Remedy", fmt.Sprintf("fix the cause, then run `kamino capture %s`", p.Spec.Donor.NodeName)})
 }

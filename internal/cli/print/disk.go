@@ -68,13 +68,13 @@ func Manifest(w io.Writer, format Format, m *generalize.Manifest) error {
 		return err
 	}
 	if m.Scan != nil {
-		fmt.Fprintf(w, "\n%d files searched for secrets and identities: %d found, %d more kept for a reason\n", m.Scan.Files, m.Scan.Count, m.Scan.KeptCount)
+		fmt.Fprintf(w, "\n%d files searched for secrets and identities: %d found, %d more allowed with a reason\n", m.Scan.Files, m.Scan.Count, m.Scan.KeptCount)
 	}
 	for i := range m.Credentials {
-		fmt.Fprintln(w, "It keeps a credential:", m.Credentials[i].String())
+		fmt.Fprintln(w, "Kept credential:", m.Credentials[i].String())
 	}
 	if m.DryRun {
-		_, err = fmt.Fprintf(w, "\n%d of %d rules of profile %s/%s are met as it is; nothing was changed\n", m.Met, m.Rules, m.Profile, m.ProfileVersion)
+		_, err = fmt.Fprintf(w, "\n%d of %d rules of profile %s/%s are met without changes; nothing was changed\n", m.Met, m.Rules, m.Profile, m.ProfileVersion)
 		return err
 	}
 	_, err = fmt.Fprintf(w, "\n%d of %d rules of profile %s/%s are met; manifest %s\n", m.Met, m.Rules, m.Profile, m.ProfileVersion, digest)
@@ -113,7 +113,7 @@ func Found(w io.Writer, format Format, found *disk.Found) error {
 	if more := found.Count - len(found.Findings); more > 0 {
 		fmt.Fprintf(w, "%d more findings are not listed\n", more)
 	}
-	looked := "keys and tokens, not for identities: neither a manifest nor a list of them is there"
+	looked := "keys and tokens, but not for identities: no manifest and no list of identities"
 	if found.Identities > 0 {
 		looked = fmt.Sprintf("keys, tokens and %d identities of the donor", found.Identities)
 	}

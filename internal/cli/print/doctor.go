@@ -24,7 +24,7 @@ func Doctor(w io.Writer, format Format, report doctor.Report) error {
 			fmt.Fprintf(&b, "%20sto do: %s\n", "", f.Remedy)
 		}
 	}
-	fmt.Fprintf(&b, "\n%d ok, %d to know, %d to mend\n", report.OK, report.Warnings, report.Failures)
+	fmt.Fprintf(&b, "\n%d ok, %d warn, %d fail\n", report.OK, report.Warnings, report.Failures)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -33,7 +33,7 @@ func ParseFormat(text string, known ...Format) (Format, error) {
 	for i, f := range known {
 		names[i] = string(f)
 	}
-	return Text, fmt.Errorf("output format %q is not known: use %s", text, strings.Join(names, ", "))
+	return Text, fmt.Errorf("unknown output format %q: use %s", text, strings.Join(names, ", "))
 }
 
 // Machine tells whether a program reads the output, so that nothing but the object may stand in it.

@@ -22,26 +22,26 @@ type HeldReport struct {
 
 // returns says who gives a node back.
 var returns = map[held.State]string{
-	held.ByCapture:     "by itself",
-	held.ByReplacement: "the same rollback again, or kamino return",
+	held.ByCapture:     "automatically",
+	held.ByReplacement: "run the rollback again, or kamino return",
 	held.ByUnknown:     "a newer version of Kamino",
 	held.Orphaned:      "kamino return, or a controller",
 	held.Unreadable:    "kamino return",
-	held.Stripped:      "kamino return, unless you keep it so",
-	held.Unconfirmed:   "kamino return, and see who wrote that",
+	held.Stripped:      "kamino return, unless you cordoned the node",
+	held.Unconfirmed:   "kamino return, after you checked the annotation",
 }
 
 // returnedBy says who gives the node back, or removes one that cannot return.
 func returnedBy(n held.Node) string {
 	switch {
 	case n.InService:
-		return "kamino return, for it takes pods"
+		return "kamino return (the node accepts pods)"
 	case !n.Leaves:
 		return returns[n.State]
 	case n.State == held.ByCapture:
-		return "never: its capture removes it"
+		return "never: the capture removes the node"
 	}
-	return "never: it is removed by " + returns[n.State]
+	return "never: removed by " + returns[n.State]
 }
 
 // Held writes the nodes that are held.
@@ -50,7 +50,7 @@ func Held(w io.Writer, format Format, report HeldReport, now time.Time) error {
 		return Value(w, format, report)
 	}
 	if len(report.Nodes) == 0 && len(report.Left) == 0 {
-		_, err := fmt.Fprintln(w, "No node is held.")
+		_, err := fmt.Fprintln(w, "No node is reserved.")
 		return err
 	}
 	var rows [][]string
@@ -68,12 +68,12 @@ func Held(w io.Writer, format Format, report HeldReport, now time.Time) error {
 		rows = append(rows, []string{n.Name, holderOf(n), since, state, returnedBy(n)})
 	}
 	if len(rows) > 0 {
-		if err := table(w, []string{"NODE", "HOLDER", "HELD FOR", "NODE IS", "GIVEN BACK"}, rows); err != nil {
+		if err := table(w, []string{"NODE", "HOLDER", "HELD FOR", "NODE IS", "RELEASED BY"}, rows); err != nil {
 			return err
 		}
 	}
 	for _, l := range report.Left {
-		if _, err := fmt.Fprintf(w, "Left by prototype %s, which is gone: %s %s; a controller or `kamino return --leftovers` removes it.\n", l.Prototype, l.Kind, l.Name); err != nil {
+		if _, err := fmt.Fprintf(w, "Leftover of deleted prototype %s: %s %s. The controller deletes leftovers; without a controller, run `kamino return --leftovers`.\n", l.Prototype, l.Kind, l.Name); err != nil {
 			return err
 		}
 	}
@@ -86,7 +86,7 @@ func holderOf(n held.Node) string {
 	case held.Unreadable:
 		return "unreadable"
 	case held.Stripped:
-		return "nobody (no reservation)"
+		return "none (no reservation)"
 	case held.ByUnknown:
 		return n.Holder.Brief() + " (unknown)"
 	case held.Orphaned:
@@ -105,41 +105,41 @@ func HeldLines(report HeldReport, now time.Time) []string {
 		if !n.Left() {
 			continue
 		}
-		line := fmt.Sprintf("Node %s is held", n.Name)
+		line := fmt.Sprintf("Node %s is reserved", n.Name)
 		if !n.Since.IsZero() {
 			line += " for " + wording.Duration(now.Sub(n.Since))
 		}
 		lines = append(lines, line+heldBy(n))
 	}
 	for _, l := range report.Left {
-		lines = append(lines, fmt.Sprintf("Prototype %s is gone and has left %s %s: a controller or `kamino return --leftovers` removes it", l.Prototype, l.Kind, l.Name))
+		lines = append(lines, fmt.Sprintf("Deleted prototype %s left %s %s. The controller deletes leftovers; without a controller, run `kamino return --leftovers`", l.Prototype, l.Kind, l.Name))
 	}
 	return lines
 }
 
 // heldBy says by whom a node is held that nobody gives back who is known to be at work, and what to do.
 func heldBy(n held.Node) string {
-	back := fmt.Sprintf("`kamino return %s` gives it back", n.Name)
+	back := fmt.Sprintf("run `kamino return %s`", n.Name)
 	if !n.Believed() {
-		back = fmt.Sprintf("`kamino return %s --node-only` gives it back", n.Name)
+		back = fmt.Sprintf("run `kamino return %s --node-only`", n.Name)
 	}
 	if n.Leaves {
-		back = fmt.Sprintf("it cannot join again, and `kamino return %s` removes it", n.Name)
+		back = fmt.Sprintf("the node cannot rejoin; to remove the node, run `kamino return %s`", n.Name)
 	}
 	switch n.State {
 	case held.ByReplacement:
-		return fmt.Sprintf(" by %s: the same rollback again goes on, and %s", n.Holder, back)
+		return fmt.Sprintf(" by %s: run the same rollback again to continue, or %s", n.Holder, back)
 	case held.ByUnknown:
-		return fmt.Sprintf(" by %s: the version that took it gives it back", n.Holder)
+		return fmt.Sprintf(" by %s: release the node with the newer Kamino version", n.Holder)
 	case held.Unreadable:
-		return " by a reservation that can't be read: " + back
+		return " by an unreadable reservation: " + back
 	case held.Stripped:
 		return " without a reservation: " + back
 	case held.Unconfirmed:
-		return fmt.Sprintf(" by %s, which no Lease of Kamino's confirms: see who writes annotation %s, and %s", n.Holder.Brief(), v1alpha1.ReservationAnnotation, back)
+		return fmt.Sprintf(" by %s, but no Lease of Kamino confirms the reservation: check who writes annotation %s, then %s", n.Holder.Brief(), v1alpha1.ReservationAnnotation, back)
 	case held.Orphaned, held.ByCapture:
 	}
-	return fmt.Sprintf(" by %s, which is gone or has ended: %s", n.Holder, back)
+	return fmt.Sprintf(" by %s, which no longer exists or has ended: %s", n.Holder, back)
 }
 
 // Cleared is what `kamino return --leftovers` has removed.
@@ -158,7 +158,7 @@ func ClearedAway(w io.Writer, format Format, c Cleared) error {
 		text = "Dry run: nothing is changed.\n"
 	}
 	if len(c.Left) == 0 {
-		text += "No capture has left anything behind.\n"
+		text += "No capture left resources.\n"
 	}
 	is := "is removed"
 	if c.DryRun {
@@ -189,18 +189,18 @@ func Returned(w io.Writer, format Format, r Return) error {
 	if format.Machine() {
 		return Value(w, format, r)
 	}
-	text := fmt.Sprintf("Node %s is given back, and was %s at the last look.", r.Node, r.State)
+	text := fmt.Sprintf("Node %s is released. Last known state: %s.", r.Node, r.State)
 	switch {
 	case r.DryRun && r.NodeOnly:
-		text = fmt.Sprintf("Dry run: nothing is changed.\nNode %s would lose its reservation and the annotations of a hold, and be uncordoned. Its instance would stay as it is.", r.Node)
+		text = fmt.Sprintf("Dry run: nothing is changed.\nKamino would delete the reservation and its annotations from node %s, and uncordon the node. The instance would not change.", r.Node)
 	case r.DryRun && r.Leaves:
-		text = fmt.Sprintf("Dry run: nothing is changed.\nNode %s would be taken from %s and removed, with its instance, snapshot and pod: it cannot join again.", r.Node, r.Holder)
+		text = fmt.Sprintf("Dry run: nothing is changed.\nKamino would take node %s from %s and delete the node, instance, snapshot and pod: the node cannot rejoin.", r.Node, r.Holder)
 	case r.State == v1alpha1.DonorRemoved:
-		text = fmt.Sprintf("Node %s is removed, with its instance: it could not join again.", r.Node)
+		text = fmt.Sprintf("Node %s and its instance are deleted: the node could not rejoin.", r.Node)
 	case r.DryRun:
-		text = fmt.Sprintf("Dry run: nothing is changed.\nNode %s would be taken from %s and given back as it was: started if it is off, uncordoned, unprotected, with snapshot and pod removed.", r.Node, r.Holder)
+		text = fmt.Sprintf("Dry run: nothing is changed.\nKamino would release node %s from %s: start the instance if stopped, delete snapshot and pod, unprotect and uncordon the node.", r.Node, r.Holder)
 	case r.State == v1alpha1.DonorReady:
-		text = fmt.Sprintf("Node %s is given back, and is Ready.", r.Node)
+		text = fmt.Sprintf("Node %s is back in service and Ready.", r.Node)
 	}
 	_, err := fmt.Fprintln(w, text)
 	return err
@@ -214,13 +214,13 @@ func DonorFound(p *v1alpha1.Prototype) string {
 	}
 	switch p.Status.Donor.State {
 	case v1alpha1.DonorNotReady:
-		return " and was not Ready at the last look"
+		return " and was not Ready at the last check"
 	case v1alpha1.DonorOff:
-		return " and was off at the last look"
+		return " and was stopped at the last check"
 	case v1alpha1.DonorNodeGone:
-		return "; its Node was gone at the last look"
+		return "; its Node was missing at the last check"
 	case v1alpha1.DonorGone:
-		return "; its instance was gone at the last look"
+		return "; its instance was missing at the last check"
 	case v1alpha1.DonorReady, v1alpha1.DonorRemoved:
 	}
 	return ""
@@ -232,7 +232,7 @@ func donorIs(p *v1alpha1.Prototype) string {
 		return "is removed"
 	}
 	if DonorFound(p) != "" {
-		return "is held no longer"
+		return "is no longer reserved"
 	}
 	return "is back in service"
 }
@@ -245,15 +245,15 @@ func removed(p *v1alpha1.Prototype) bool {
 // letGo says what became of a donor whose capture has failed, as far as it was looked at.
 func letGo(p *v1alpha1.Prototype) string {
 	if removed(p) {
-		return "removed, because it could not join again"
+		return "removed, because the node could not rejoin"
 	}
-	return "given back" + DonorFound(p)
+	return "returned to service" + DonorFound(p)
 }
 
 // LetGoFirst says what a capture that is deleted does with its donor.
 func LetGoFirst(p *v1alpha1.Prototype) string {
 	if p.Spec.Settings.DonorLeaves() {
-		return "given back, or removed if its disk was touched"
+		return "returned to service, or removed if its disk was changed"
 	}
-	return "given back"
+	return "returned to service"
 }

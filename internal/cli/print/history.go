@@ -108,7 +108,7 @@ func historyNotes(h history.History) []string {
 	n.trust(h)
 	for _, v := range h.Versions {
 		if v.SavedRecipe != "" {
-			n.add("What the recipe lost with version %s is kept in Secret %s: `kamino restore %s --version %s` gives it back.", v.Version, v.SavedRecipe, h.Pool, v.Version)
+			n.add("Version %s removed fields from the recipe; Secret %s keeps the fields. To restore: `kamino restore %s --version %s`.", v.Version, v.SavedRecipe, h.Pool, v.Version)
 		}
 	}
 	n.bad(h)
@@ -121,7 +121,7 @@ func historyNotes(h history.History) []string {
 			continue
 		}
 		if c.Awaits {
-			n.add("Version %s waits to be promoted: `kamino promote %s %s`.", c.Version, h.Pool, c.Version)
+			n.add("Version %s waits for approval: run `kamino promote %s %s`.", c.Version, h.Pool, c.Version)
 			continue
 		}
 		n.add("Prototype %s is capturing node %s as version %s.", c.Prototype, c.Donor, c.Version)
@@ -135,9 +135,9 @@ func (n *sentences) recipe(h history.History) {
 	case h.Gone != nil:
 		n.add("%s%s.", strings.ToUpper(h.Gone.Message[:1]), h.Gone.Message[1:])
 	case len(h.Versions) == 0:
-		n.add("Pool %s has no versions yet; its recipe names %s.", h.Pool, orNone(h.Recipe.Image))
+		n.add("Pool %s has no versions yet; the recipe names %s.", h.Pool, orNone(h.Recipe.Image))
 	case h.Recipe.Version == "":
-		n.add("The recipe of pool %s names %s, which is none of these.", h.Pool, orNone(h.Recipe.Image))
+		n.add("The recipe of pool %s names %s, which is not a version of the pool.", h.Pool, orNone(h.Recipe.Image))
 	}
 }
 
@@ -167,7 +167,7 @@ func (n *sentences) trust(h history.History) {
 func (n *sentences) bad(h history.History) {
 	for _, v := range h.Bad() {
 		if v.Use == history.Current {
-			n.add("New nodes are still built from version %s, which is quarantined: `kamino rollback %s`.", v.Version, h.Pool)
+			n.add("New nodes still use the quarantined version %s: run `kamino rollback %s`.", v.Version, h.Pool)
 		}
 		if len(v.Nodes) > 0 {
 			n.add("%s the quarantined version %s: %s", runs(len(v.Nodes)), v.Version, wording.Names(v.Nodes))

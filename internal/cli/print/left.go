@@ -13,19 +13,19 @@ func VersionLeft(left pool.Left, version string, err error, explain func(error) 
 	name := left.Pool
 	switch {
 	case err != nil:
-		return fmt.Sprintf("whether version %s was made can't be told (%s): see `kamino history %s`", version, explain(err), name)
+		return fmt.Sprintf("version %s may exist (unknown: %s): run `kamino history %s`", version, explain(err), name)
 	case left.Named:
-		return fmt.Sprintf("its version %s stays, for the recipe of pool %s names it: `kamino rollback %s` goes back", version, name, name)
+		return fmt.Sprintf("version %s stays, because the recipe of pool %s names the version: to roll back, run `kamino rollback %s`", version, name, name)
 	}
 	switch left.Image.State {
 	case cloud.Deleting:
-		return fmt.Sprintf("the cloud is deleting version %s, the last of its capture", version)
+		return fmt.Sprintf("the cloud is deleting version %s", version)
 	case cloud.Pending, cloud.Failed:
-		return fmt.Sprintf("version %s is left, which is %s: `kamino retire %s %s` deletes it once the cloud is done with it", version, left.Image.State, name, version)
+		return fmt.Sprintf("version %s is left and %s: when the cloud has finished, run `kamino retire %s %s`", version, left.Image.State, name, version)
 	case cloud.Complete:
-		return fmt.Sprintf("its version %s stays, which was complete before: `kamino promote %s %s` points the pool at it, `kamino retire %s %s` deletes it",
+		return fmt.Sprintf("the complete version %s stays: to use the version, run `kamino promote %s %s`; to delete the version, run `kamino retire %s %s`",
 			version, name, version, name, version)
 	case cloud.Absent:
 	}
-	return "nothing of its capture is left"
+	return "the capture left no resources"
 }

@@ -12,11 +12,11 @@ import (
 
 // Success writes what came of a capture that has succeeded.
 func Success(w io.Writer, p *v1alpha1.Prototype, now time.Time) error {
-	lines := []string{fmt.Sprintf("Pool %s builds its next nodes from version %s now.", p.Spec.Pool, p.Spec.Version)}
+	lines := []string{fmt.Sprintf("Pool %s now builds new nodes from version %s.", p.Spec.Pool, p.Spec.Version)}
 	if away, _ := OutOfService(p, now); away != "" {
 		said := "was out of service for " + away
 		if p.Status.Donor != nil && p.Status.Donor.State == v1alpha1.DonorRemoved {
-			said = fmt.Sprintf("does not return: it was removed %s after it was taken out of service, and another one is in its place", away)
+			said = fmt.Sprintf("was removed %s after the drain and is replaced", away)
 		}
 		lines = append(lines, fmt.Sprintf("Node %s %s; the whole capture took %s.", p.Spec.Donor.NodeName, said, wording.Duration(WholeTime(p))))
 	}
@@ -24,7 +24,7 @@ func Success(w io.Writer, p *v1alpha1.Prototype, now time.Time) error {
 		lines = append(lines, "Retired: "+strings.Join(p.Status.Retired, ", ")+".")
 	}
 	if p.Status.SavedRecipe != "" {
-		lines = append(lines, fmt.Sprintf("What the recipe lost is kept in Secret %s.", p.Status.SavedRecipe))
+		lines = append(lines, fmt.Sprintf("Secret %s keeps the fields that were removed from the recipe.", p.Status.SavedRecipe))
 	}
 	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
 	return err
@@ -43,33 +43,33 @@ func WholeTime(p *v1alpha1.Prototype) time.Duration {
 func Failure(p *v1alpha1.Prototype, touched bool, now time.Time) string {
 	failure := p.Status.Failure
 	if failure == nil {
-		failure = &v1alpha1.Failure{Reason: "Unknown", Message: "the Prototype's status does not say why"}
+		failure = &v1alpha1.Failure{Reason: "Unknown", Message: "the status of the Prototype has no reason"}
 	}
 	node := p.Spec.Donor.NodeName
 	text := fmt.Sprintf("%s: %s", failure.Reason, failure.Message)
 	if failure.CloudError != "" && !strings.Contains(failure.Message, failure.CloudError) {
-		text += fmt.Sprintf(" (the cloud says: %s)", failure.CloudError)
+		text += fmt.Sprintf(" (cloud error: %s)", failure.CloudError)
 	}
 	if !touched {
-		return fmt.Sprintf("node %s can't be captured, and nothing was changed (see Prototype %s):\n  %s", node, p.Name, text)
+		return fmt.Sprintf("cannot capture node %s; nothing was changed (see Prototype %s):\n  %s", node, p.Name, text)
 	}
-	where := "it was " + letGo(p)
+	where := "the node was " + letGo(p)
 	if away, still := OutOfService(p, now); still {
-		where = "it is still out of service"
+		where = "the node is still out of service"
 	} else if away != "" {
 		where += ", out of service for " + away
 	}
-	return fmt.Sprintf("the capture of node %s has failed; %s (see Prototype %s):\n  %s", node, where, p.Name, text)
+	return fmt.Sprintf("the capture of node %s failed; %s (see Prototype %s):\n  %s", node, where, p.Name, text)
 }
 
 // GoOn says how to go on with a capture that nobody follows any more, and how to stop it.
 func GoOn(p *v1alpha1.Prototype, now time.Time) string {
-	said := fmt.Sprintf("Nothing is lost: Prototype %s stands at %s.\n"+
-		"  to go on:  kamino capture %s (or let a controller do it)\n"+
-		"  to stop:   kamino cancel %s (it gives the node back first)",
+	said := fmt.Sprintf("Nothing is lost: Prototype %s is in phase %s.\n"+
+		"  to continue:  kamino capture %s (or let a controller continue)\n"+
+		"  to stop:      kamino cancel %s (returns the node to service first)",
 		p.Name, Phase(p), p.Spec.Donor.NodeName, p.Name)
 	if _, still := OutOfService(p, now); still {
-		said += fmt.Sprintf("\nNode %s is out of service until somebody does one of the two.", p.Spec.Donor.NodeName)
+		said += fmt.Sprintf("\nNode %s stays out of service until you run a command above.", p.Spec.Donor.NodeName)
 	}
 	return said
 }

@@ -17,7 +17,7 @@ func TestWhatBecameOfTheNode(t *testing.T) {
 	gone := metav1.NewMicroTime(taken.Add(5 * time.Minute))
 	for state, want := range map[v1alpha1.DonorState]string{
 		v1alpha1.DonorReady:   "Node worker-3 was out of service for 5m00s; the whole capture took 0s.\n",
-		v1alpha1.DonorRemoved: "Node worker-3 does not return: it was removed 5m00s after it was taken out of service, and another one is in its place; the whole capture took 0s.\n",
+		v1alpha1.DonorRemoved: "Node worker-3 was removed 5m00s after the drain and is replaced; the whole capture took 0s.\n",
 	} {
 		p := &v1alpha1.Prototype{}
 		p.Spec.Donor.NodeName = "worker-3"
@@ -33,11 +33,11 @@ func TestWhatBecameOfTheNode(t *testing.T) {
 func TestNoWayBack(t *testing.T) {
 	loses := &cloud.RecipeChange{From: "ubuntu:2204", Removes: []cloud.Part{{}}}
 	for want, said := range map[string]string{
-		"what the cloud gives out, so keep its customData too, with --custom-data FILE": noWayBack(loses, false),
-		"what the cloud gives out and the copy of customData":                           noWayBack(loses, true),
-		"the whole recipe, of which nothing else is lost":                               noWayBack(&cloud.RecipeChange{From: "ubuntu:2204"}, false),
+		"only fields that the cloud returns: to keep customData too, pass --custom-data FILE": noWayBack(loses, false),
+		"all fields that the cloud returns, and the copy of customData":                       noWayBack(loses, true),
+		"the whole recipe": noWayBack(&cloud.RecipeChange{From: "ubuntu:2204"}, false),
 	} {
-		if !strings.HasPrefix(said, "have no way back to ubuntu:2204 by `kamino rollback`") || !strings.HasSuffix(said, "`kamino restore` gives back "+want) {
+		if !strings.HasPrefix(said, "be impossible to undo with `kamino rollback`, because ubuntu:2204") || !strings.HasSuffix(said, "`kamino restore` restores "+want) {
 			t.Errorf("%q, want at its end %q", said, want)
 		}
 	}

@@ -54,7 +54,7 @@ func planLines(plan Plan) []string {
 	spec := plan.Prototype.Spec
 	opening := "Dry run: nothing is changed. Prototype %s would"
 	if len(plan.Refusals) > 0 {
-		opening = "Dry run: this capture would be refused. Were nothing in its way, Prototype %s would"
+		opening = "Dry run: this capture would be refused. Without the refusal, Prototype %s would"
 	}
 	lines := []string{
 		fmt.Sprintf(opening, plan.Prototype.Name),
@@ -69,12 +69,12 @@ func planLines(plan Plan) []string {
 		add("evict %s: %s", wording.Count(n, "pod"), strings.Join(plan.Evicts, ", "))
 	}
 	if plan.Joins.Why == "" || plan.Joins.Profile != "" {
-		add("generalize its disk with the profile %s%s, and publish version %s", spec.Settings.Profile(), because(plan.Joins), spec.Version)
+		add("generalize the disk with profile %s%s, and publish version %s", spec.Settings.Profile(), because(plan.Joins), spec.Version)
 	} else {
-		add("generalize its disk with a profile that nothing tells, and publish version %s", spec.Version)
+		add("generalize the disk with an unknown profile, and publish version %s", spec.Version)
 	}
 	if spec.Settings.Generalize.Profile == v1alpha1.ProfileStatic {
-		add("keep on it the credential that all nodes join with, with AKS Engine a client certificate of system:masters: who can read the image is cluster-admin until the cluster's CA is replaced")
+		add("keep the shared join credential in the image (AKS Engine: a client certificate of system:masters): every reader of the image is cluster-admin until you replace the cluster's CA")
 	}
 	for _, said := range append(trying(spec), changing(plan)...) {
 		add("%s", said)
@@ -86,7 +86,7 @@ func planLines(plan Plan) []string {
 		add("grow the pool by %s", wording.Count(int(n), "node"))
 	}
 	if plan.Crowded != "" {
-		lines = append(lines, "Soon no capture may begin: "+plan.Crowded)
+		lines = append(lines, "Captures will soon be refused: "+plan.Crowded)
 	}
 	return lines
 }
@@ -94,16 +94,16 @@ func planLines(plan Plan) []string {
 // trying says how the version is tried, and who promotes it; nothing if that goes by itself.
 func trying(spec v1alpha1.PrototypeSpec) (lines []string) {
 	s := spec.Settings.Defaulted()
-	judged := fmt.Sprintf("is judged, must stay Ready for %s, and is removed again", wording.Duration(s.Trial.Soak.Duration))
+	judged := fmt.Sprintf("must stay Ready for %s and pass all checks, and is then removed", wording.Duration(s.Trial.Soak.Duration))
 	switch s.Trial.Mode {
 	case v1alpha1.TrialApart:
-		lines = append(lines, "try the version on a node that is built beside the pool, "+judged)
+		lines = append(lines, "test the version on a trial node outside the pool, which "+judged)
 	case v1alpha1.TrialInPool:
-		lines = append(lines, fmt.Sprintf("try the version on a node that pool %s grows by, which takes no pods, %s; what else the pool grows by while that node is made is built from the version, too", spec.Pool, judged))
+		lines = append(lines, fmt.Sprintf("test the version on an added node of pool %s without pods, which %s; other nodes that the pool adds meanwhile also use the version", spec.Pool, judged))
 	case v1alpha1.TrialOff:
 	}
 	if s.Promotion.Mode == v1alpha1.PromotionManual {
-		lines = append(lines, fmt.Sprintf("wait for %s until a person says `kamino promote %s %s`", wording.Duration(s.Promotion.Timeout.Duration), spec.Pool, spec.Version))
+		lines = append(lines, fmt.Sprintf("wait up to %s for `kamino promote %s %s`", wording.Duration(s.Promotion.Timeout.Duration), spec.Pool, spec.Version))
 	}
 	return lines
 }
@@ -116,22 +116,22 @@ func changing(plan Plan) (lines []string) {
 	}
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if c.HandOver != "" {
-		add("hand the version over: %s; as soon as that is done the capture has succeeded", c.HandOver)
+		add("hand the version over: %s; the capture then succeeds", c.HandOver)
 		return lines
 	}
 	add("point the recipe of pool %s from %s to %s", plan.Prototype.Spec.Pool, orNone(c.From), orNone(c.To))
 	if len(c.Removes) > 0 {
-		add("take out of the recipe: %s", strings.Join(cloud.SayParts(c.Removes), ", "))
+		add("remove from the recipe: %s", strings.Join(cloud.SayParts(c.Removes), ", "))
 	}
 	if len(c.Keeps) > 0 {
-		add("leave in the recipe: %s", strings.Join(cloud.SayParts(c.Keeps), ", "))
+		add("keep in the recipe: %s", strings.Join(cloud.SayParts(c.Keeps), ", "))
 	}
 	copied := copiedFrom(plan)
 	if lost := lostForGood(c.Removes, copied != ""); len(lost) > 0 {
-		add("lose for good what the cloud never gives out: %s", strings.Join(cloud.SayParts(lost), ", "))
+		add("permanently lose secret fields that the cloud never returns: %s", strings.Join(cloud.SayParts(lost), ", "))
 	}
 	if copied != "" && len(c.Removes) > 0 {
-		add("keep with what the recipe loses the copy of customData %s", copied)
+		add("save a copy of customData %s", copied)
 	}
 	if plan.NoWayBack {
 		add("%s", noWayBack(c, copied != ""))
@@ -161,7 +161,7 @@ func copiedFrom(plan Plan) string {
 		return "in Secret " + from.Name
 	}
 	if plan.CustomData != "" {
-		return "that was given (" + plan.CustomData + ")"
+		return "from the command line (" + plan.CustomData + ")"
 	}
 	return ""
 }
@@ -173,12 +173,12 @@ func lostForGood(removes []cloud.Part, copied bool) []cloud.Part {
 
 // noWayBack says, before a pool's first prototype, what a rollback can't undo afterwards.
 func noWayBack(c *cloud.RecipeChange, copied bool) string {
-	said := fmt.Sprintf("have no way back to %s by `kamino rollback`, which leads to versions of the pool only: `kamino restore` gives back ", orNone(c.From))
+	said := fmt.Sprintf("be impossible to undo with `kamino rollback`, because %s is not a version of the pool. `kamino restore` restores ", orNone(c.From))
 	switch {
 	case len(c.Removes) == 0:
-		return said + "the whole recipe, of which nothing else is lost"
+		return said + "the whole recipe"
 	case copied:
-		return said + "what the cloud gives out and the copy of customData"
+		return said + "all fields that the cloud returns, and the copy of customData"
 	}
-	return said + "what the cloud gives out, so keep its customData too, with --custom-data FILE"
+	return said + "only fields that the cloud returns: to keep customData too, pass --custom-data FILE"
 }

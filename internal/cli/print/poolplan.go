@@ -108,7 +108,7 @@ func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 		lines = append(lines, fmt.Sprintf("A capture may begin in %s, at %s.", wording.Duration(p.Status.NextRun.Sub(now)), p.Status.NextRun.UTC().Format(time.RFC3339)))
 	}
 	if p.Status.Rebuild != nil {
-		lines = append(lines, fmt.Sprintf("Of its oldest image: %s.", p.Status.Rebuild.Message))
+		lines = append(lines, fmt.Sprintf("Nodes of the oldest image: %s.", p.Status.Rebuild.Message))
 	}
 	if told := p.Status.Probation; told != nil && told.Message != "" && (told.Joined+told.Failed+told.Waiting > 0 || told.Suspect != "") {
 		lines = append(lines, fmt.Sprintf("New nodes: %s.", told.Message))
@@ -182,7 +182,7 @@ func verdictWhy(v selection.Verdict) string {
 		return v.Refusals[0].Reason + ": " + AboutIt(v.Node, v.Refusals[0].Message)
 	}
 	if v.FailedToday != "" {
-		return fmt.Sprintf("last choice: prototype %s failed with it today", v.FailedToday)
+		return fmt.Sprintf("last choice: prototype %s failed on this node today", v.FailedToday)
 	}
 	return ""
 }
@@ -202,7 +202,7 @@ func captureLines(p PoolPlan) []string {
 	}
 	opening := fmt.Sprintf("Capturing node %s as version %s would", p.Donor, p.Version)
 	if !p.Captures && len(p.Refusals) == 0 {
-		opening = fmt.Sprintf("Once a capture may begin, capturing node %s as version %s would", p.Donor, p.Version)
+		opening = fmt.Sprintf("As soon as captures are allowed, capturing node %s as version %s would", p.Donor, p.Version)
 	}
 	lines := []string{opening}
 	add := func(format string, args ...any) { lines = append(lines, "  "+fmt.Sprintf(format, args...)) }
@@ -216,7 +216,7 @@ func captureLines(p PoolPlan) []string {
 		add("evict %s: %s", wording.Count(n, "pod"), wording.Names(p.Evicts))
 	}
 	if p.Joins.Profile != "" && p.Joins.Why != "" {
-		add("generalize its disk with the profile %s%s", p.Joins.Profile, because(p.Joins))
+		add("generalize the disk with profile %s%s", p.Joins.Profile, because(p.Joins))
 	}
 	if c := p.Change; c != nil {
 		add("change the recipe of pool %s:", p.Pool)
@@ -229,15 +229,15 @@ func captureLines(p PoolPlan) []string {
 		add("retire %s", strings.Join(p.Retires, ", "))
 	}
 	if e := p.Estimate; e.Captures > 0 {
-		add("take about %s, for %s of which the node is away (median of %s of this cluster)", wording.Duration(e.Total()), wording.Duration(e.OutOfService()), wording.Count(e.Captures, "capture"))
+		add("take about %s, with the node out of service for %s (median of %s in this cluster)", wording.Duration(e.Total()), wording.Duration(e.OutOfService()), wording.Count(e.Captures, "capture"))
 	} else {
-		add("take a time that is not known yet: no capture of this cluster has succeeded")
+		add("take an unknown time: no capture has succeeded in this cluster")
 	}
 	if p.Crowded != "" && !slices.ContainsFunc(p.Refusals, func(r cloud.Refusal) bool { return r.Reason == spread.TooManyImages }) {
-		lines = append(lines, "Soon no capture may begin: "+p.Crowded)
+		lines = append(lines, "Captures will soon be refused: "+p.Crowded)
 	}
 	if p.Error != "" {
-		add("do more that could not be looked at: %s", p.Error)
+		add("make more changes that could not be determined: %s", p.Error)
 	}
 	return lines
 }
@@ -257,7 +257,7 @@ func recipeDiff(c *cloud.RecipeChange, customDataFrom string) []string {
 		case customDataFrom != "" && removed.Same(cloud.Part{Kind: cloud.CustomData}):
 			note = "  (kept: the copy in Secret " + customDataFrom + ")"
 		case removed.Unreadable:
-			note = "  (lost for good: the cloud never gives it out)"
+			note = "  (permanently lost: the cloud never returns this field)"
 		}
 		lines = append(lines, "    - "+removed.Says()+note)
 	}

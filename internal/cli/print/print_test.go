@@ -119,17 +119,17 @@ func TestLinesOfATrial(t *testing.T) {
 
 func TestPlanOfATrial(t *testing.T) {
 	for mode, want := range map[v1alpha1.TrialMode]string{
-		"": "", v1alpha1.TrialOff: "", v1alpha1.TrialApart: "  try the version on a node that is built beside the pool, is judged, must stay Ready for 10m00s, and is removed again",
-		v1alpha1.TrialInPool: "  try the version on a node that pool pool1 grows by, which takes no pods, is judged, must stay Ready for 10m00s",
+		"": "", v1alpha1.TrialOff: "", v1alpha1.TrialApart: "  test the version on a trial node outside the pool, which must stay Ready for 10m00s and pass all checks, and is then removed",
+		v1alpha1.TrialInPool: "  test the version on an added node of pool pool1 without pods, which must stay Ready for 10m00s",
 	} {
 		for promotion, waits := range map[v1alpha1.PromotionMode]bool{"": false, v1alpha1.PromotionAutomatic: false, v1alpha1.PromotionManual: true} {
 			p := followed()[0]
 			p.Spec.Settings.Trial.Mode, p.Spec.Settings.Promotion.Mode = mode, promotion
 			said := strings.Join(planLines(Plan{Prototype: p}), "\n")
-			if strings.Contains(said, "try the version") != (want != "") || !strings.Contains(said, want) {
+			if strings.Contains(said, "test the version") != (want != "") || !strings.Contains(said, want) {
 				t.Errorf("trial %q is not told as %q:\n%s", mode, want, said)
 			}
-			if strings.Contains(said, "wait for 7d") != waits || strings.Contains(said, "kamino promote pool1 2026.03.09") != waits {
+			if strings.Contains(said, "wait up to 7d") != waits || strings.Contains(said, "kamino promote pool1 2026.03.09") != waits {
 				t.Errorf("promotion %q:\n%s", promotion, said)
 			}
 		}
@@ -153,7 +153,7 @@ func TestLinesSayEverythingOnce(t *testing.T) {
 	for i, state := range followed() {
 		progress := Progress{Prototype: state, Driver: "this command does the work"}
 		if i == 4 {
-			progress.Trouble = "the API server has not answered"
+			progress.Trouble = "no answer from the API server"
 		}
 		view.Show(progress, now.Add(time.Duration(i)*time.Minute))
 		view.Show(progress, now.Add(time.Duration(i)*time.Minute+time.Second)) // nothing new: nothing said

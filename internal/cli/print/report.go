@@ -132,7 +132,7 @@ func Status(w io.Writer, format Format, report Report, now time.Time) error {
 	}
 	wide := format == Wide
 	if len(report.Pools) == 0 {
-		_, err := fmt.Fprintln(w, "No node of this cluster belongs to a pool that Kamino knows.")
+		_, err := fmt.Fprintln(w, "No node of this cluster belongs to a known pool.")
 		return err
 	}
 	sections := []func() error{func() error { return poolTable(w, report.Pools, wide) }}
@@ -269,7 +269,7 @@ func notes(w io.Writer, report Report, now time.Time) error {
 	}
 	for _, p := range report.Pools {
 		if p.Error != "" {
-			lines = append(lines, fmt.Sprintf("Pool %s could not be looked at: %s", p.Name, p.Error))
+			lines = append(lines, fmt.Sprintf("Reading pool %s failed: %s", p.Name, p.Error))
 		}
 		if p.Gone != nil {
 			lines = append(lines, strings.ToUpper(p.Gone.Message[:1])+p.Gone.Message[1:])
@@ -282,10 +282,10 @@ func notes(w io.Writer, report Report, now time.Time) error {
 				lines = append(lines, fmt.Sprintf("Version %s of pool %s is handed over: %s", version, p.Name, p.HandOver))
 				continue
 			}
-			lines = append(lines, fmt.Sprintf("Version %s of pool %s waits for a person to promote it: `kamino promote %s %s`", version, p.Name, p.Name, version))
+			lines = append(lines, fmt.Sprintf("Version %s of pool %s waits for approval: run `kamino promote %s %s`", version, p.Name, p.Name, version))
 		}
 		for _, r := range p.Refusals {
-			lines = append(lines, fmt.Sprintf("No node of pool %s can be captured: %s", p.Name, r.Message))
+			lines = append(lines, fmt.Sprintf("Pool %s cannot be captured: %s", p.Name, r.Message))
 		}
 		for _, v := range p.Versions {
 			if v.Quarantined != "" {

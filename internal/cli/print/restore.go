@@ -35,7 +35,7 @@ func RestorePlan(r Restore) []string {
 		of = fmt.Sprintf(", as it was before prototype %s", r.Prototype)
 	}
 	if r.Change.Done {
-		lines := []string{fmt.Sprintf("The recipe of pool %s has all of Secret %s that there is to give back.", r.Pool, r.Secret)}
+		lines := []string{fmt.Sprintf("The recipe of pool %s already has all fields of Secret %s.", r.Pool, r.Secret)}
 		return append(lines, missingLines(r.Change)...)
 	}
 	lines := []string{fmt.Sprintf("The recipe of pool %s%s, from Secret %s:", r.Pool, of, r.Secret)}
@@ -47,10 +47,10 @@ func RestorePlan(r Restore) []string {
 func missingLines(c cloud.RecipeChange) []string {
 	var lines []string
 	for _, part := range cloud.Unreadable(c.Adds) {
-		lines = append(lines, "    ? protected settings of "+part.String()+"  (lost if it had any: nobody gave them)")
+		lines = append(lines, "    ? protected settings of "+part.String()+"  (lost if there were any: no Secret given)")
 	}
 	for _, part := range c.Missing {
-		lines = append(lines, "    ? "+part.Says()+"  (lost: nobody gave it)")
+		lines = append(lines, "    ? "+part.Says()+"  (lost: no Secret given)")
 	}
 	return lines
 }
@@ -67,15 +67,15 @@ func WriteRestore(w io.Writer, format Format, r Restore) error {
 	lines = append(lines, RestorePlan(r)...)
 	switch {
 	case r.Changed:
-		lines = append(lines, fmt.Sprintf("Pool %s builds its next nodes so now. Nodes that run stay as they are.", r.Pool))
+		lines = append(lines, fmt.Sprintf("Pool %s now builds new nodes from this recipe. Running nodes do not change.", r.Pool))
 		if r.Version != "" {
-			lines = append(lines, fmt.Sprintf("Version %s stays; if it is bad: kamino quarantine %s %s --reason TEXT. The next capture takes out again what came back.", r.Version, r.Pool, r.Version))
+			lines = append(lines, fmt.Sprintf("Version %s stays; if the version is bad: kamino quarantine %s %s --reason TEXT. The next capture removes the restored fields again.", r.Version, r.Pool, r.Version))
 		}
 	case !r.Change.Done && len(r.Refusals) == 0:
-		lines = append(lines, fmt.Sprintf("Pool %s would build its next nodes so. Nodes that run stay as they are.", r.Pool))
+		lines = append(lines, fmt.Sprintf("Pool %s would build new nodes from this recipe. Running nodes do not change.", r.Pool))
 	}
 	if len(r.Others) > 0 {
-		lines = append(lines, fmt.Sprintf("What it lost at other times is in %s: --prototype or --version names one.", strings.Join(r.Others, ", ")))
+		lines = append(lines, fmt.Sprintf("Earlier removed fields are in %s: select a Secret with --prototype or --version.", strings.Join(r.Others, ", ")))
 	}
 	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
 	return err

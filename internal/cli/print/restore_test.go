@@ -13,7 +13,7 @@ func TestWhatDoesNotComeBack(t *testing.T) {
 	change := cloud.RecipeChange{
 		From: "version", To: "generic", Adds: []cloud.Part{{Kind: "extension", Name: "whole"}, {Kind: "extension", Name: "half", Unreadable: true}}, Missing: []cloud.Part{{Kind: "customData"}},
 	}
-	const half, none = "    ? protected settings of extension half  (lost if it had any: nobody gave them)", "    ? customData  (lost: nobody gave it)"
+	const half, none = "    ? protected settings of extension half  (lost if there were any: no Secret given)", "    ? customData  (lost: no Secret given)"
 	for name, r := range map[string]Restore{
 		"asked":   {},
 		"dry run": {DryRun: true},

@@ -36,7 +36,7 @@ func trialOf(p *v1alpha1.Prototype) [][2]string {
 			rows = append(rows, [2]string{"Ready after", wording.Duration(s.ReadyAfter.Duration)})
 		}
 		if s.Images > 0 {
-			rows = append(rows, [2]string{"Images", fmt.Sprintf("%d on its disk when it was first Ready", s.Images)})
+			rows = append(rows, [2]string{"Images", fmt.Sprintf("%d on the disk when the node was first Ready", s.Images)})
 		}
 	}
 	for _, c := range t.Checks {

@@ -41,7 +41,7 @@ func TestKopsTakesOver(t *testing.T) {
 		LaunchTemplateName: sdk.String(e.Group), SourceVersion: sdk.String("1"), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: sdk.String(ami[1])},
 	})
 	e.Must(err)
-	capture.ExpectExit(0, "handed over", "`kops edit instancegroup nodes-a`", "builds its next nodes from version")
+	capture.ExpectExit(0, "handed over", "`kops edit instancegroup nodes-a`", "now builds new nodes from version")
 	if next := e.NextVersion(); next != p.Spec.Version {
 		t.Errorf("the group builds from version %q", next)
 	}

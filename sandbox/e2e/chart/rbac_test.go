@@ -101,7 +101,7 @@ func TestPermissions(t *testing.T) {
 	}
 	// The doctor comes to the same end: whether there are pools to examine is another matter.
 	said := sandbox.Run(t, nil, "kamino", "doctor", "--namespace", own, "--generalize-namespace", pods, "--as", "system:serviceaccount:"+own+":may-kamino").Stdout
-	if !strings.Contains(said, "may do all of the 39 things in the cluster that a controller does") {
+	if !strings.Contains(said, "has all 39 permissions in the cluster that a controller needs") {
 		t.Errorf("kamino doctor says of the release's account:\n%s", said)
 	}
 	if err := helm.Uninstall("may"); err != nil {

@@ -134,14 +134,14 @@ func (e *env) captureWithTrial(node string) *sandboxtest.Process {
 func (e *env) captureTwiceAndRestore(promoted func(machine.Status), restored func()) {
 	e.Helper()
 	generic := e.Machines[0].Image
-	e.captureWithTrial(e.Donor).ExpectExit(0, "builds its next nodes from version ", "does not return", "Provisioned: Passed", "Identity: Passed")
+	e.captureWithTrial(e.Donor).ExpectExit(0, "now builds new nodes from version ", "after the drain and is replaced", "Provisioned: Passed", "Identity: Passed")
 	e.assertReplaced(e.Donor, 2)
 	version := e.Prototype().Spec.Version
 	copied := e.grow(version)
 	promoted(copied)
 
 	e.Machines = append(e.Machines, copied)
-	e.Capture(copied.Node, "--version", version+"02").ExpectExit(0, "builds its next nodes from version ")
+	e.Capture(copied.Node, "--version", version+"02").ExpectExit(0, "now builds new nodes from version ")
 	e.assertReplaced(copied.Node, 3)
 	e.Start("rollback", e.Pool, "--reason", "for the test").ExpectExit(0, version+"02", version)
 	e.grow(version)
@@ -213,7 +213,7 @@ func (e *env) assertKnown(texts ...string) {
 	e.Helper()
 	image := e.Before.Image
 	e.StartProgram("kamino", "status").ExpectExit(0, e.Pool, "2/2", image[strings.LastIndex(image, ":")+1:])
-	e.StartProgram("kamino", "plan", e.Pool).ExpectExit(0, "refused are NotPatched 1, ReadyTooShort 1", e.Nodes[1])
+	e.StartProgram("kamino", "plan", e.Pool).ExpectExit(0, "refused: NotPatched 1, ReadyTooShort 1", e.Nodes[1])
 	doctor := e.StartProgram("kamino", "doctor", e.Pool)
 	doctor.ExitCode()
 	doctor.ExpectOutput(append(texts, " could be captured now, and its version would be tried on a node beside the pool", "joined with Cluster API")...)

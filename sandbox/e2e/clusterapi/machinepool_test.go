@@ -51,7 +51,7 @@ func TestMachinePool(t *testing.T) {
 	e.Grow() // from six nodes on, doctor reports how many images the scale set may have
 	doctor := e.StartProgram("kamino", "doctor", e.Pool)
 	doctor.ExitCode()
-	doctor.ExpectOutput("the pool's nodes and its recipe name 2 images of at most 10")
+	doctor.ExpectOutput("nodes and recipe of the pool use 2 images of at most 10")
 }
 
 // TestGroup captures a node of a MachinePool on AWS, which is an Auto Scaling group whose size the cluster autoscaler manages. The

@@ -94,7 +94,7 @@ func TestRights(t *testing.T) {
 	e := newEnv(t, "rights")
 	role, kubeconfig := e.newAccount()
 	e.Environ = []string{"KAMINO_MANAGEMENT_KUBECONFIG=" + kubeconfig}
-	e.captureWithTrial(e.Donor).ExpectExit(0, "builds its next nodes from version ", "Provisioned: Passed")
+	e.captureWithTrial(e.Donor).ExpectExit(0, "now builds new nodes from version ", "Provisioned: Passed")
 	e.assertReplaced(e.Donor, 2)
 
 	for i, rule := range role.Rules {

@@ -52,9 +52,9 @@ func TestDoctorAsAServiceAccount(t *testing.T) {
 		says     []string
 		saysNone string
 	}{
-		"kamino-engine": {0, []string{"kamino-engine may do all of the 39 things in the cluster that a controller does"}, "fail "},
-		"half": {3, []string{"half may not create leases.coordination.k8s.io in namespace kamino-system; ", "create secrets in namespace kamino-system"}, "nodes;"},
-		"default": {5, []string{"system:serviceaccount:kamino-system:default", "nodes"}, "ok "},
+		"kamino-engine": {0, []string{"kamino-engine has all 39 permissions in the cluster that a controller needs"}, "fail "},
+		"half":          {3, []string{"half may not create leases.coordination.k8s.io in namespace kamino-system; ", "create secrets in namespace kamino-system"}, "nodes;"},
+		"default":       {5, []string{"system:serviceaccount:kamino-system:default", "nodes"}, "ok "},
 	} {
 		result := sandbox.Run(t, nil, "kamino", "doctor", pool, "--as", "system:serviceaccount:kamino-system:"+account)
 		said := result.Stdout + result.Stderr

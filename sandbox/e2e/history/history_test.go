@@ -106,7 +106,7 @@ func TestHistory(t *testing.T) {
 	refused(t, "VersionCurrent", "quarantine", set, second, "--reason", "bad")
 
 	said := sandbox.Must(t, "kamino", "rollback", set, "--reason", "it loses its network")
-	if !strings.Contains(said, "1 node runs version "+second+" and stays as it is: "+grandchild) {
+	if !strings.Contains(said, "1 node runs version "+second+" and does not change: "+grandchild) {
 		t.Errorf("the rollback does not name the node that runs the bad version:\n%s", said)
 	}
 	want[0].Use, want[0].Quarantined, want[0].RolledBack = "quarantined", "it loses its network", first
@@ -115,7 +115,7 @@ func TestHistory(t *testing.T) {
 	if diff := cmp.Diff(want, after.Versions); diff != "" || after.Recipe.Version != first || after.Prior != "" {
 		t.Fatalf("after the rollback the recipe names %s (-want +got):\n%s", after.Recipe.Version, diff)
 	}
-	if said := sandbox.Must(t, "kamino", "rollback", set); !strings.Contains(said, "is rolled back already") {
+	if said := sandbox.Must(t, "kamino", "rollback", set); !strings.Contains(said, "is already rolled back") {
 		t.Errorf("the same once more says:\n%s", said)
 	}
 
@@ -150,7 +150,7 @@ func replaceNodes(t *testing.T, node, good, bad string) {
 	for _, sentence := range []string{
 		"1 node runs version " + bad + " and is rebuilt now",
 		"node " + node + " is cordoned", "node " + node + " runs version " + good + " and is back in service",
-		"1 node was rebuilt; no node runs version " + bad + " any more.",
+		"1 node was rebuilt; no node runs version " + bad + " any longer.",
 	} {
 		if !strings.Contains(said, sentence) {
 			t.Errorf("the command does not say %q:\n%s", sentence, said)

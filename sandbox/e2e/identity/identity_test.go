@@ -153,7 +153,7 @@ func TestRulesOfOnesOwn(t *testing.T) {
 	t.Parallel()
 	d := newDonor(t, "ruled")
 	result := sandbox.Run(t, nil, "kamino", unverified.Capture(d.node, "--rules", "acme-rules")...)
-	if result.Code != 3 || !strings.Contains(result.Stderr, "there is no ConfigMap kamino-generalize/acme-rules") {
+	if result.Code != 3 || !strings.Contains(result.Stderr, "ConfigMap kamino-generalize/acme-rules of settings.generalize.rules not found") {
 		t.Fatalf("exit code %d, want 3:\n%s", result.Code, result.Stderr)
 	}
 	file := filepath.Join(t.TempDir(), "acme.yaml")
@@ -188,7 +188,7 @@ func TestRulesOfOnesOwn(t *testing.T) {
 		t.Errorf("the version's tags do not say %q:\n%s", v.Tag(), status)
 	}
 	page := sandbox.Must(t, "kamino", "describe", names[len(names)-1])
-	if !strings.Contains(page, "ConfigMap acme-rules, "+v.RulesDigest) || !strings.Contains(page, "0 that may not stay") {
+	if !strings.Contains(page, "ConfigMap acme-rules, "+v.RulesDigest) || !strings.Contains(page, "0 forbidden") {
 		t.Errorf("the description is\n%s", page)
 	}
 	d.checkImage(t, v)

@@ -31,7 +31,7 @@ func TestCapture(t *testing.T) {
 	e.Must(sandbox.Patch(t.Context(), donor.Node, control.Patch{Reboot: true}, func(control.Event) {}))
 	packages, before := e.Machine(donor.Node).Packages, e.State()
 
-	e.Capture(donor.Node).ExpectExit(0, "builds its next nodes from version ")
+	e.Capture(donor.Node).ExpectExit(0, "now builds new nodes from version ")
 	e.AssertReplaced(before, donor.Node, 2)
 	p := e.AssertSucceeded(donor.Node)
 	if p.Spec.Settings.Generalize.Profile != v1alpha1.ProfileBootstrap {
@@ -131,7 +131,7 @@ func TestKilledWithEachWrite(t *testing.T) {
 	donor, identity := e.Machines[0], e.identityOf(e.Machines[0])
 	args := append(sandboxtest.CaptureArgs(donor.Node), e.NamespaceFlags()...)
 	output := sandbox.KillWithEachWrite(t, e.Namespace, args...)
-	if want := "builds its next nodes from version "; !strings.Contains(output, want) {
+	if want := "now builds new nodes from version "; !strings.Contains(output, want) {
 		t.Fatalf("the last command did not write %q:\n%s", want, output)
 	}
 	e.AssertReplaced(e.Before, donor.Node, 2)

@@ -13,7 +13,7 @@ import (
 func TestCommandFollowsTheController(t *testing.T) {
 	e := sandbox.NewEnv(t, "name=follow,nodes=2")
 	publishing := e.Barrier().Hold(sandboxtest.CreateVersion)
-	e.Capture(e.Donor, "--wait=false").ExpectExit(0, "No controller holds Kamino's Lease: nothing happens to Prototype "+e.Group)
+	e.Capture(e.Donor, "--wait=false").ExpectExit(0, "No controller holds Kamino's Lease, so Prototype "+e.Group)
 	if writes := e.Writes(); len(writes) > 0 {
 		t.Errorf("the command began: %v", writes)
 	}
@@ -22,7 +22,7 @@ func TestCommandFollowsTheController(t *testing.T) {
 	follower := e.Capture(e.Donor)
 	follower.WaitOutput("the controller ")
 	publishing.Release()
-	follower.ExpectExit(0, "Node "+e.Donor+" is being captured already: following Prototype ")
+	follower.ExpectExit(0, "A capture of node "+e.Donor+" is already running: following Prototype ")
 	if follower.HasOutput("this command does the work") {
 		t.Error("the command did the work of the controller")
 	}

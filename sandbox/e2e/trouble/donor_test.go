@@ -85,7 +85,7 @@ func TestDonorThatLosesItsPower(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	e.Capture(e.Donor).ExpectExit(exitFailed, "node "+e.Donor, "was given back")
+	e.Capture(e.Donor).ExpectExit(exitFailed, "node "+e.Donor, "was returned to service")
 	e.AssertReturned(e.Before, e.Donor, 1)
 	if e.CountWrites("snapshot put") > 0 {
 		t.Error("a disk that was not proven was copied")

@@ -19,12 +19,12 @@ func TestInterruptedAndResumed(t *testing.T) {
 	first.Interrupt()
 	snapshot.Release()
 	first.ExpectExit(exitInterrupted, "interrupted. Nothing is lost: Prototype ", "kamino capture "+e.Donor, "kamino cancel ",
-		"Node "+e.Donor+" is out of service until somebody does one of the two")
+		"Node "+e.Donor+" stays out of service until you run a command above")
 	lease, err := e.Kube().CoordinationV1().Leases(e.Namespace).Get(t.Context(), v1alpha1.LeaseName, metav1.GetOptions{})
 	if err != nil || *lease.Spec.HolderIdentity != "" {
 		t.Errorf("the Lease is not released: %+v, %v", lease, err)
 	}
-	e.Capture(e.Donor).ExpectExit(0, "Node "+e.Donor+" is being captured already: following Prototype ")
+	e.Capture(e.Donor).ExpectExit(0, "A capture of node "+e.Donor+" is already running: following Prototype ")
 	e.AssertCaptured(e.Before, e.Donor)
 }
 
@@ -37,7 +37,7 @@ func TestKilledAndTheLeaseRunsOut(t *testing.T) {
 	publishing.Wait()
 	first.Kill()
 	publishing.Release()
-	e.Capture(e.Donor).ExpectExit(0, "drives captures now; this command goes on as soon as that one ends", "this command does the work")
+	e.Capture(e.Donor).ExpectExit(0, "does the work now; this command continues afterwards", "this command does the work")
 	e.AssertCaptured(e.Before, e.Donor)
 }
 
