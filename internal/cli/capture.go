@@ -22,6 +22,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/joining"
+	"github.com/kamino-dev/kamino/internal/savedrecipe"
 )
 
 const captureHelp = `Capture the OS disk of a node as a golden image. New nodes of the pool use the image.
@@ -158,8 +159,8 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 				return usagef("--max-concurrent must be at least 1, not %d", o.MaxConcurrent)
 			}
 			var err error
-			if flags.customData, err = readCustomData(f.In, flags.customDataFile); err != nil {
-				return err
+			if flags.customData, err = savedrecipe.ReadCustomData(f.In, flags.customDataFile); err != nil {
+				return &ending{ExitUsage, err}
 			}
 			if image := flags.settings.Generalize.Image; image != "" {
 				o.AllowedImages = append(o.AllowedImages, image) // whoever runs this command decides what it runs

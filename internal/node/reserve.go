@@ -39,8 +39,8 @@ func NewReservation(holder v1alpha1.Holder, n *corev1.Node, hold string, now met
 }
 
 // Reserve reserves the node for the holder: first the Lease, then the reservation and the protecting annotations on the
-// Node. Reserve returns the Node as written, and a conflict if another holder has the node or the Lease, or if the node
-// has changed since the read.
+// Node. Reserve returns the Node as written. Reserve returns a conflict if another holder has the node or the Lease, or
+// if the node has changed since the read.
 func (s Reservations) Reserve(ctx context.Context, n *corev1.Node, r v1alpha1.Reservation) (*corev1.Node, error) {
 	if err := unheld(n, r.Holder); err != nil {
 		return nil, err
