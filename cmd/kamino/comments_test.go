@@ -16,10 +16,10 @@ import (
 var plainComments = strings.Fields(`
 	internal/cloud internal/cloud/cloudtest internal/cloud/memory internal/cluster internal/estimate internal/expression
 	internal/generalize internal/generalize/disk internal/generalize/host internal/generalize/scan internal/generalize/store
-	internal/generalize/tree internal/held internal/history internal/imageversion internal/joining internal/membership
-	internal/newcomer internal/node internal/nodecache internal/nodestate internal/pool internal/probation internal/process
+	internal/generalize/tree internal/reservations internal/history internal/imageversion internal/bootstrapkind internal/membership
+	internal/nodejoin internal/node internal/nodecache internal/nodestate internal/pool internal/joinhealth internal/process
 	internal/replace internal/replace/plan internal/restore internal/restore/plan internal/retention internal/rollback
-	internal/rollback/plan internal/savedrecipe internal/schedule internal/selection internal/spread internal/trial
+	internal/rollback/plan internal/savedrecipe internal/schedule internal/selection internal/imagecount internal/trial
 	internal/trialmode`)
 
 const (

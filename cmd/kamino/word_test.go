@@ -31,7 +31,7 @@ var spoken = map[string]string{
 	"internal/cloud/capi/reason.go":               "the same, and where each names its image",
 	"internal/cloud/capi/infrastructure.go":       "it lists the infrastructures",
 	"internal/cloud/capi/member.go":               "whose IDs are the same in any case",
-	"internal/joining/joining.go":                 "labels of a distribution, as it writes them",
+	"internal/bootstrapkind/bootstrapkind.go":     "labels of a distribution, as it writes them",
 }
 
 // TestNoCloudsWordsAboveIt holds what is above the providers to words that every cloud has: what one cloud alone says,

@@ -16,7 +16,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/spread"
+	"github.com/kamino-dev/kamino/internal/imagecount"
 )
 
 // MaxClockDifference between the asking process, the API server and the donor. Deadlines and versions are made of times.
@@ -181,7 +181,7 @@ type CustomData struct {
 
 // Images is from how many images a pool was built.
 type Images struct {
-	Spread spread.Spread
+	Spread imagecount.Count
 	// Names of the nodes by instance, as far as a sentence needs them.
 	Names map[cloud.InstanceID]string
 }

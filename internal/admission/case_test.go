@@ -15,8 +15,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/imagecount"
 	"github.com/kamino-dev/kamino/internal/selection"
-	"github.com/kamino-dev/kamino/internal/spread"
 )
 
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
@@ -105,9 +105,9 @@ func onNode(change func(*corev1.Node)) func(*Case) {
 }
 
 func crowd(n int) Images {
-	s := spread.Spread{Limit: 10}
+	s := imagecount.Count{Limit: 10}
 	for i := range n {
-		s.Images = append(s.Images, spread.Image{Name: string(rune('a' + i)), Instances: []cloud.InstanceID{"memory:///0"}, Count: 1})
+		s.Images = append(s.Images, imagecount.Image{Name: string(rune('a' + i)), Instances: []cloud.InstanceID{"memory:///0"}, Count: 1})
 	}
 	return Images{Spread: s, Names: map[cloud.InstanceID]string{"memory:///0": "oldest"}}
 }
@@ -399,7 +399,7 @@ var troubles = []spoiled{
 		},
 	},
 	{
-		name: "too many images", reason: spread.TooManyImages,
+		name: "too many images", reason: imagecount.TooManyImages,
 		words: "The oldest is image a, on oldest: build",
 		of:    []string{"Cloud", "Recipe", "Images"},
 		spoil: func(c *Case) { c.Images = Found(crowd(9)) },

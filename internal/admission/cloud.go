@@ -55,7 +55,7 @@ func images(c *Case) ([]cloud.Refusal, error) {
 		return nil, nil
 	}
 	found, err := of(c.Images, "the images of the pool")
-	if err != nil || !found.Spread.Full() {
+	if err != nil || !found.Spread.IsAtLimit() {
 		return nil, err
 	}
 	pool, err := c.Recipe.Get()
@@ -66,7 +66,7 @@ func images(c *Case) ([]cloud.Refusal, error) {
 func (c *Case) Crowded() string {
 	found, err := c.Images.Get()
 	pool, poolErr := c.Recipe.Get()
-	if err != nil || poolErr != nil || !found.Spread.Near() {
+	if err != nil || poolErr != nil || !found.Spread.IsNearLimit() {
 		return ""
 	}
 	return found.Told(c.PoolName, pool.Recipe).Message

@@ -11,8 +11,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imagecount"
 	"github.com/kamino-dev/kamino/internal/selection"
-	"github.com/kamino-dev/kamino/internal/spread"
 )
 
 // TestOnceMoreOnlyWhatChangesIsAsked: behind the look at the disk the decision, the captures, the donor and its pods count.
@@ -124,7 +124,7 @@ func TestImages(t *testing.T) {
 	for n := range 11 {
 		c := sound()
 		c.Images = Found(crowd(n))
-		refused := slices.Equal(reasons(c.Judge()), []string{spread.TooManyImages})
+		refused := slices.Equal(reasons(c.Judge()), []string{imagecount.TooManyImages})
 		if refused != (n >= 9) || (c.Crowded() != "") != (n >= 7) {
 			t.Errorf("%d images: refused %t, crowded %q", n, refused, c.Crowded())
 		}
@@ -235,7 +235,7 @@ func TestAStrangerOfANodeHidesTheCloud(t *testing.T) {
 func TestAboutNode(t *testing.T) {
 	for reason, want := range map[string]bool{
 		NodeNotFound: true, InstanceNotFound: true, DonorChanged: true, DonorClockOff: true, UnmanagedPods: true, ProtectedPods: true, selection.NotReady: true,
-		VersionNotToday: false, NoImage: false, NotInstalled: false, PoolMismatch: false, "QuotaUsedUp": false, spread.TooManyImages: false,
+		VersionNotToday: false, NoImage: false, NotInstalled: false, PoolMismatch: false, "QuotaUsedUp": false, imagecount.TooManyImages: false,
 	} {
 		if AboutNode(reason) != want || AnotherMayDo([]cloud.Refusal{cloud.Refuse(NoImage, "a", "b"), cloud.Refuse(reason, "a", "b")}) != want {
 			t.Errorf("%s speaks of one node: %t", reason, !want)

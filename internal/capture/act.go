@@ -21,7 +21,7 @@ import (
 
 // act does the one thing that was decided. Each effect may be repeated: a pass that is lost before or
 // after it leaves nothing that the next look does not see.
-func (e *Engine) act(ctx context.Context, w *world, d plan.Decision) error {
+func (e *Engine) act(ctx context.Context, w *observed, d plan.Decision) error {
 	announcerOf(e).announce(w, d)
 	switch d.Do {
 	case plan.Wait, plan.Fail, plan.Refuse, plan.Succeed, plan.Close:
@@ -38,7 +38,7 @@ func (e *Engine) act(ctx context.Context, w *world, d plan.Decision) error {
 	return fmt.Errorf("no such action: %s", d.Do)
 }
 
-func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action) error {
+func (e *Engine) actOnCluster(ctx context.Context, w *observed, action plan.Action) error {
 	switch action {
 	case plan.Look:
 		return podsOf(e).look(ctx, w)
@@ -80,7 +80,7 @@ func (e *Engine) actOnCluster(ctx context.Context, w *world, action plan.Action)
 }
 
 // actOnTrial does what concerns the trial of the version.
-func (e *Engine) actOnTrial(ctx context.Context, w *world, action plan.Action) error {
+func (e *Engine) actOnTrial(ctx context.Context, w *observed, action plan.Action) error {
 	switch action {
 	case plan.BeginTrial:
 		return trialsOf(e).begin(ctx, w)
@@ -98,7 +98,7 @@ func (e *Engine) actOnTrial(ctx context.Context, w *world, action plan.Action) e
 }
 
 // actOnOrder does what concerns the order to generalize and the pod that carries it out.
-func (e *Engine) actOnOrder(ctx context.Context, w *world, action plan.Action) error {
+func (e *Engine) actOnOrder(ctx context.Context, w *observed, action plan.Action) error {
 	switch action {
 	case plan.Order:
 		return ordersOf(e).order(ctx, w)
@@ -130,7 +130,7 @@ func (d pods) makePod(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error)
 }
 
 // adopt writes down which pod it is that carries the order out: no other's report is believed.
-func (d pods) adopt(ctx context.Context, w *world) error {
+func (d pods) adopt(ctx context.Context, w *observed) error {
 	return d.record(ctx, w, func(r *v1alpha1.Record) {
 		order := *r.Order
 		order.Pod = w.pod.UID
@@ -138,12 +138,12 @@ func (d pods) adopt(ctx context.Context, w *world) error {
 	})
 }
 
-func (e *Engine) actOnCloud(ctx context.Context, w *world, action plan.Action) error {
+func (e *Engine) actOnCloud(ctx context.Context, w *observed, action plan.Action) error {
 	var err error
 	switch action {
 	case plan.Protect:
 		if err = departuresOf(e).take(ctx, w); err == nil {
-			err = e.Cloud.Hold(ctx, w.id, tokenOf(w.reservation))
+			err = e.Cloud.ProtectFromScaleIn(ctx, w.id, tokenOf(w.reservation))
 		}
 	case plan.Enlarge:
 		err = departuresOf(e).enlarge(ctx, w)
@@ -156,7 +156,7 @@ func (e *Engine) actOnCloud(ctx context.Context, w *world, action plan.Action) e
 	case plan.Start:
 		_, err = e.Cloud.EnsureStarted(ctx, w.id)
 	case plan.Unprotect:
-		err = e.Cloud.Unhold(ctx, w.id, tokenOf(w.reservation))
+		err = e.Cloud.Unprotect(ctx, w.id, tokenOf(w.reservation))
 	case plan.Publish:
 		_, err = e.Cloud.EnsureImage(ctx, w.imageSpec(e.now()))
 	case plan.DeleteSnapshot:
@@ -176,7 +176,7 @@ func (e *Engine) actOnCloud(ctx context.Context, w *world, action plan.Action) e
 // reserve takes the node, with the finalizer first: from here on the Prototype must not vanish before
 // the donor is given back. The Lease comes before the Node is touched. The record follows at once, so that nobody counts this
 // donor as free; a crash in between leaves it to the next pass.
-func (h hold) reserve(ctx context.Context, w *world) error {
+func (h hold) reserve(ctx context.Context, w *observed) error {
 	before := w.p.DeepCopy()
 	if controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer) {
 		if err := h.patch(ctx, w.p, before); err != nil {
@@ -196,7 +196,7 @@ func (h hold) reserve(ctx context.Context, w *world) error {
 }
 
 // forget ends the hold: the Lease goes, then the record of it.
-func (h hold) forget(ctx context.Context, w *world) error {
+func (h hold) forget(ctx context.Context, w *observed) error {
 	if err := h.reservations.DropOf(ctx, w.p.UID); err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (h hold) forget(ctx context.Context, w *world) error {
 
 // remember records the reservation, what the donor was built from (nobody could tell that of an instance which is
 // gone when its image is published), and what the recipe names before the capture.
-func (w *world) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Record) {
+func (w *observed) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Record) {
 	return func(r *v1alpha1.Record) {
 		r.Reservation, r.BuiltFrom, r.LookingSince = reservation, w.instance.BuiltFrom, nil
 		if reservation != nil {
@@ -219,12 +219,12 @@ func (w *world) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Recor
 
 // record changes the Prototype's record. The resource version guards it: only one process drives a
 // Prototype, and if it is not so, the second writer is told.
-func (l ledger) record(ctx context.Context, w *world, change func(*v1alpha1.Record)) error {
+func (l ledger) record(ctx context.Context, w *observed, change func(*v1alpha1.Record)) error {
 	return l.recordSince(ctx, w, w.p.DeepCopy(), change)
 }
 
 // recordSince writes, with the record, what the caller has changed in the Prototype since before.
-func (l ledger) recordSince(ctx context.Context, w *world, before *v1alpha1.Prototype, change func(*v1alpha1.Record)) error {
+func (l ledger) recordSince(ctx context.Context, w *observed, before *v1alpha1.Prototype, change func(*v1alpha1.Record)) error {
 	record := w.record
 	change(&record)
 	if w.orphan { // its record is the reservation
@@ -256,7 +256,7 @@ func (l ledger) patch(ctx context.Context, p, before *v1alpha1.Prototype) error 
 }
 
 // deletePod removes the generalize pod at once: its kubelet may be stopped and could not confirm.
-func (d pods) deletePod(ctx context.Context, w *world) error {
+func (d pods) deletePod(ctx context.Context, w *observed) error {
 	now := int64(0)
 	err := d.Kube.CoreV1().Pods(w.pod.Namespace).Delete(ctx, w.pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &w.pod.UID},
@@ -269,7 +269,7 @@ func (d pods) deletePod(ctx context.Context, w *world) error {
 
 // tags that tie a snapshot or an image version to this Prototype, its donor, the version that the donor was
 // built from, and its proof.
-func (w *world) tags() map[string]string {
+func (w *observed) tags() map[string]string {
 	tags := map[string]string{
 		cloud.TagBuiltFrom: w.p.Spec.Donor.NodeName,
 		cloud.TagPrototype: w.p.Name,
@@ -285,7 +285,7 @@ func (w *world) tags() map[string]string {
 }
 
 // imageSpec asks for the version that is made of the snapshot.
-func (w *world) imageSpec(now time.Time) cloud.ImageSpec {
+func (w *observed) imageSpec(now time.Time) cloud.ImageSpec {
 	tags := w.tags()
 	tags[cloud.TagBuiltAt] = history.BuiltAtTag(w.proof.At.Time, now)
 	return cloud.ImageSpec{ImageRef: w.ref(), SnapshotID: w.snapshot.ID, Tags: tags, Replicas: w.p.Spec.Settings.Replicas(), InitializationRate: w.p.Spec.Settings.InitializationRate()}

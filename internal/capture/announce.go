@@ -12,7 +12,7 @@ import (
 )
 
 // announce records an event for what people wait for or must know. Few actions deserve one.
-func (a announcer) announce(w *world, d plan.Decision) {
+func (a announcer) announce(w *observed, d plan.Decision) {
 	node, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	switch d.Do {
 	case plan.Reserve:
@@ -73,14 +73,14 @@ func (a announcer) announceAwaiting(before, p *v1alpha1.Prototype) {
 }
 
 // ofVersion records an event on the Prototype alone: its donor has no part in what it speaks of.
-func (a announcer) ofVersion(w *world, kind, reason, format string, args ...any) {
+func (a announcer) ofVersion(w *observed, kind, reason, format string, args ...any) {
 	if a.Recorder != nil {
 		a.Recorder.Eventf(w.p, nil, kind, reason, "Capture", format, args...)
 	}
 }
 
 // begins is the event of an attempt at a trial.
-func (a announcer) begins(w *world) {
+func (a announcer) begins(w *observed) {
 	where := "beside"
 	if w.record.Trial.InPool {
 		where = "in"
@@ -89,12 +89,12 @@ func (a announcer) begins(w *world) {
 }
 
 // passed is the event of a verdict. That of the other one is the failure's.
-func (a announcer) passed(w *world) {
+func (a announcer) passed(w *observed) {
 	a.ofVersion(w, corev1.EventTypeNormal, TrialPassed, "version %s of pool %s has passed its trial", w.p.Spec.Version, w.p.Spec.Pool)
 }
 
 // ends is the event of an attempt that could not tell.
-func (a announcer) ends(w *world) {
+func (a announcer) ends(w *observed) {
 	if w.facts.Tried == plan.NoVerdict && !w.facts.Failed && !w.facts.Deleting {
 		a.ofVersion(w, corev1.EventTypeWarning, string(plan.TrialInconclusive), "attempt %d could not tell whether version %s of pool %s is good: %s",
 			w.record.Trial.Attempt, w.p.Spec.Version, w.p.Spec.Pool, doubt(w))
@@ -115,7 +115,7 @@ func (a announcer) announceDisbelief(before, p *v1alpha1.Prototype) {
 }
 
 // event records an event on the Prototype and, while there is one, on the Node.
-func (a announcer) event(w *world, kind, reason, format string, args ...any) {
+func (a announcer) event(w *observed, kind, reason, format string, args ...any) {
 	if a.Recorder == nil {
 		return
 	}
@@ -132,11 +132,11 @@ func (a announcer) event(w *world, kind, reason, format string, args ...any) {
 }
 
 // grows is the event of a pool that grows for a donor which does not return.
-func (a announcer) grows(w *world) {
+func (a announcer) grows(w *observed) {
 	a.event(w, corev1.EventTypeNormal, "Growing", "pool %s grows by the node that takes the place of node %s", w.p.Spec.Pool, w.p.Spec.Donor.NodeName)
 }
 
 // goes is the event of such a donor when it goes.
-func (a announcer) goes(w *world) {
+func (a announcer) goes(w *observed) {
 	a.event(w, corev1.EventTypeNormal, "Removing", "the instance of node %s is removed from pool %s, because nothing by which it could join is left on its disk", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
 }

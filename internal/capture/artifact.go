@@ -10,7 +10,7 @@ import (
 
 // lookCopy looks at the snapshot while it is being made, before the instance: until it is complete nothing is decided
 // on the donor's power. That it is being made is the status's word, which is only believed if the cloud says so too.
-func (a artifacts) lookCopy(ctx context.Context, w *world) error {
+func (a artifacts) lookCopy(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if w.p.Status.Phase != v1alpha1.PhaseSnapshotting || !w.held() || !f.Touched || f.Returning || f.Failed || f.Deleting {
 		return nil
@@ -27,7 +27,7 @@ func (a artifacts) lookCopy(ctx context.Context, w *world) error {
 // lookArtifacts reads the snapshot and the image. Neither can exist while the pod is at work, and no image is
 // made while the donor is held. Both are looked for whether or not there is a proof: one that somebody removed
 // must not hide what was made by it.
-func (a artifacts) lookArtifacts(ctx context.Context, w *world) error {
+func (a artifacts) lookArtifacts(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if !f.Unrecorded && (!f.Touched || w.atWork()) {
 		return nil
@@ -68,7 +68,7 @@ func (a artifacts) lookArtifacts(ctx context.Context, w *world) error {
 }
 
 // imageOf is the version, as an earlier pass has read it where the capture only waits for the snapshot to go.
-func (a artifacts) imageOf(ctx context.Context, w *world) (cloud.Image, error) {
+func (a artifacts) imageOf(ctx context.Context, w *observed) (cloud.Image, error) {
 	if w.reads != nil && w.reads.image != nil {
 		return *w.reads.image, nil
 	}
@@ -76,25 +76,25 @@ func (a artifacts) imageOf(ctx context.Context, w *world) (cloud.Image, error) {
 }
 
 // snapshotOf is the snapshot, as an earlier pass has read it where what the version needs is being made.
-func (a artifacts) snapshotOf(ctx context.Context, w *world) (cloud.Snapshot, error) {
+func (a artifacts) snapshotOf(ctx context.Context, w *observed) (cloud.Snapshot, error) {
 	switch {
 	case w.reads == nil:
 	case w.reads.snapshot != nil:
 		return *w.reads.snapshot, nil
 	case w.reads.image != nil:
-		ctx = cloud.OneLook(ctx)
+		ctx = cloud.WithReadCache(ctx)
 	}
 	return a.Cloud.Snapshot(ctx, w.id, w.p.Name)
 }
 
 // isTried reports whether an attempt at a trial is open, which begins only once the snapshot is on its way out.
-func isTried(w *world) bool {
+func isTried(w *observed) bool {
 	f := &w.facts
 	return w.record.Trial != nil && w.record.Trial.Name != "" && f.Image == plan.Complete && !f.Failed && !f.Deleting
 }
 
 // snapshotOf is what the donor's snapshot is to the capture.
-func snapshotOf(w *world) plan.Artifact {
+func snapshotOf(w *observed) plan.Artifact {
 	is := w.artifact(w.snapshot.State, w.snapshot.Tags)
 	if is == plan.Pending && w.snapshot.Taken {
 		return plan.Taken
@@ -103,25 +103,25 @@ func snapshotOf(w *world) plan.Artifact {
 }
 
 // atWork tells that the donor's disk is being generalized, so that there is no copy of it.
-func (w *world) atWork() bool {
+func (w *observed) atWork() bool {
 	f := &w.facts
 	return !w.orphan && w.held() && !f.Failed && !f.Deleting && f.Power == plan.On && w.generalizing()
 }
 
 // goingOff tells that the donor is still powering itself off behind its proof, so that nobody has copied its disk yet.
 // It holds for half a minute at most.
-func (w *world) goingOff() bool {
+func (w *observed) goingOff() bool {
 	f := &w.facts
 	return w.held() && f.PoweringOff && !f.Returning && !f.Failed && !f.Deleting && (f.Power == plan.On || f.Power == plan.Changing)
 }
 
-func (w *world) ref() cloud.ImageRef {
+func (w *observed) ref() cloud.ImageRef {
 	return cloud.ImageRef{Pool: w.pool, Version: w.p.Spec.Version}
 }
 
 // artifact is ours if its tags say that it belongs to this Prototype. One that does not carry the proof that the
 // Prototype carries is still ours to remove, and not to be used.
-func (w *world) artifact(state cloud.State, tags map[string]string) plan.Artifact {
+func (w *observed) artifact(state cloud.State, tags map[string]string) plan.Artifact {
 	switch {
 	case state == cloud.Absent:
 		return plan.Absent
@@ -144,7 +144,7 @@ func (w *world) artifact(state cloud.State, tags map[string]string) plan.Artifac
 }
 
 // lookOrphanSnapshot looks at the snapshot of a capture whose Prototype is gone.
-func (a artifacts) lookOrphanSnapshot(ctx context.Context, w *world) error {
+func (a artifacts) lookOrphanSnapshot(ctx context.Context, w *observed) error {
 	snapshot, err := a.Cloud.Snapshot(ctx, w.id, w.p.Name)
 	if err != nil {
 		return err

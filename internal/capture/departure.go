@@ -17,7 +17,7 @@ import (
 )
 
 // readDeparture takes from the settings whether the donor returns, or from its reservation where that is all there is.
-func readDeparture(w *world) {
+func readDeparture(w *observed) {
 	f := &w.facts
 	if !w.orphan {
 		f.Leaves, f.GrowFirst = w.p.Spec.Settings.DonorLeaves(), w.p.Spec.Settings.GrowsFirst()
@@ -28,7 +28,7 @@ func readDeparture(w *world) {
 }
 
 // departure as it was written down; the zero value if it was not.
-func (w *world) departure() v1alpha1.Departure {
+func (w *observed) departure() v1alpha1.Departure {
 	if w.record.Departure != nil {
 		return *w.record.Departure
 	}
@@ -39,13 +39,13 @@ func (w *world) departure() v1alpha1.Departure {
 }
 
 // removing tells that it was written down that the donor's instance goes.
-func (w *world) removing() bool { return w.facts.Leaves && w.departure().Removing }
+func (w *observed) removing() bool { return w.facts.Leaves && w.departure().Removing }
 
 // leaves tells whether the donor can only be removed, as the planner does.
-func leaves(w *world) bool { return w.facts.Leaves && w.facts.Touched }
+func leaves(w *observed) bool { return w.facts.Leaves && w.facts.Touched }
 
 // takenAt is when the donor was taken out of service. One whose successor comes first serves until it is protected.
-func (w *world) takenAt() (at time.Time, taken bool) {
+func (w *observed) takenAt() (at time.Time, taken bool) {
 	d := w.departure()
 	switch {
 	case w.reservation == nil:
@@ -59,29 +59,31 @@ func (w *world) takenAt() (at time.Time, taken bool) {
 }
 
 // awaitsSuccessor tells that the donor's own course is open, so that the node has to be there which takes its place.
-func awaitsSuccessor(w *world) bool {
+func awaitsSuccessor(w *observed) bool {
 	f := &w.facts
 	return f.Leaves && f.GrowFirst && f.Recorded && f.Lock == plan.Ours && f.Node != plan.NodeGone && f.Pod == plan.NoPod &&
 		!f.MustBoot() && !f.Failed && !f.Deleting && !f.Overdue
 }
 
 // awaits tells that nothing but the successor is waited for.
-func awaits(w *world) bool { return awaitsSuccessor(w) && w.facts.Successor != plan.SuccessorReady }
+func awaits(w *observed) bool {
+	return awaitsSuccessor(w) && w.facts.Replacement != plan.ReplacementReady
+}
 
 // lookAhead looks for the successor of a donor that is to be taken. Until its pool is meant to have it, and while the node
 // that it was taken for is there, nobody else is asked.
-func (d departures) lookAhead(ctx context.Context, w *world) error {
+func (d departures) lookAhead(ctx context.Context, w *observed) error {
 	f, departure := &w.facts, w.departure()
 	if !awaitsSuccessor(w) {
 		return nil
 	}
 	if departure.Target == 0 {
-		f.Successor = plan.SuccessorWanted
+		f.Replacement = plan.ReplacementWanted
 		return nil
 	}
 	if serves, err := d.recordedServes(ctx, departure); err != nil || serves {
 		if serves {
-			f.Successor, w.successor = plan.SuccessorReady, departure.Successor
+			f.Replacement, w.successor = plan.ReplacementReady, departure.Successor
 		}
 		return err
 	}
@@ -98,13 +100,13 @@ func (d departures) lookAhead(ctx context.Context, w *world) error {
 	limit := w.p.Spec.Settings.Defaulted().OutOfService.ReadyTimeout.Duration
 	switch {
 	case w.successor != "":
-		f.Successor = plan.SuccessorReady
+		f.Replacement = plan.ReplacementReady
 	case departure.TakenAt == nil && departure.DecidedAt != nil && d.now().Sub(departure.DecidedAt.Time) > limit:
-		f.Successor = plan.SuccessorLate
+		f.Replacement = plan.ReplacementLate
 	case w.capacity < departure.Target:
-		f.Successor = plan.SuccessorWanted
+		f.Replacement = plan.ReplacementWanted
 	default:
-		f.Successor = plan.SuccessorAwaited
+		f.Replacement = plan.ReplacementAwaited
 	}
 	return nil
 }
@@ -140,7 +142,7 @@ func takesPods(n *corev1.Node) bool {
 }
 
 // lookBehind looks whether the place of a donor that is gone is filled, where its pool has not grown before.
-func (d departures) lookBehind(ctx context.Context, w *world) error {
+func (d departures) lookBehind(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if !w.held() || f.GrowFirst || f.Power != plan.InstanceGone || !w.removing() {
 		return nil
@@ -150,13 +152,13 @@ func (d departures) lookBehind(ctx context.Context, w *world) error {
 		return err
 	}
 	if w.capacity = pool.Capacity; w.capacity < w.departure().Target {
-		f.Successor = plan.SuccessorWanted
+		f.Replacement = plan.ReplacementWanted
 	}
 	return nil
 }
 
 // depart writes down what became of the donor's departure, in the record and in the reservation that it keeps.
-func (d departures) depart(ctx context.Context, w *world, change func(*v1alpha1.Departure)) error {
+func (d departures) depart(ctx context.Context, w *observed, change func(*v1alpha1.Departure)) error {
 	departure := w.departure()
 	departure.GrowFirst = w.facts.GrowFirst
 	change(&departure)
@@ -173,7 +175,7 @@ func (d departures) depart(ctx context.Context, w *world, change func(*v1alpha1.
 // enlarge has the pool grow by one: to what size is written down first, on the Prototype and on the Node, and looked at
 // again. A pool that somebody else has made smaller since is to grow from there; one that somebody has made larger has
 // grown.
-func (d departures) enlarge(ctx context.Context, w *world) error {
+func (d departures) enlarge(ctx context.Context, w *observed) error {
 	pool, err := d.Cloud.Pool(ctx, w.pool)
 	if err != nil {
 		return err
@@ -206,7 +208,7 @@ func (d departures) enlarge(ctx context.Context, w *world) error {
 }
 
 // decide writes down to what size the pool grows.
-func (d departures) decide(ctx context.Context, w *world, target int64) error {
+func (d departures) decide(ctx context.Context, w *observed, target int64) error {
 	departure := w.departure()
 	now := metav1.NewTime(d.now())
 	after := departure.After
@@ -234,7 +236,7 @@ func (d departures) decide(ctx context.Context, w *world, target int64) error {
 }
 
 // take writes down that the donor is taken out of service, and behind which node.
-func (d departures) take(ctx context.Context, w *world) error {
+func (d departures) take(ctx context.Context, w *observed) error {
 	if _, taken := w.takenAt(); taken {
 		return nil
 	}
@@ -244,7 +246,7 @@ func (d departures) take(ctx context.Context, w *world) error {
 
 // remove has the cloud remove the donor's instance. That it does, and what size the pool then has to come back to, is written
 // down first, and looked at again.
-func (d departures) remove(ctx context.Context, w *world) error {
+func (d departures) remove(ctx context.Context, w *observed) error {
 	if !w.departure().Removing {
 		var size int64
 		if !w.facts.GrowFirst {
@@ -271,7 +273,7 @@ func (d departures) remove(ctx context.Context, w *world) error {
 }
 
 // deleteNode removes the Node of the instance that is gone, and no other of its name.
-func (d departures) deleteNode(ctx context.Context, w *world) error {
+func (d departures) deleteNode(ctx context.Context, w *observed) error {
 	err := d.Kube.CoreV1().Nodes().Delete(ctx, w.node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &w.node.UID}})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete node %s: %w", w.node.Name, err)

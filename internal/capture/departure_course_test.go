@@ -297,7 +297,7 @@ func TestWhatCountsAsASuccessor(t *testing.T) {
 		p := &v1alpha1.Prototype{}
 		p.Spec.Donor.NodeName = donorName
 		after := metav1.NewTime(noon)
-		w := &world{p: p, pool: s.pool, record: v1alpha1.Record{Departure: &v1alpha1.Departure{After: &after}}}
+		w := &observed{p: p, pool: s.pool, record: v1alpha1.Record{Departure: &v1alpha1.Departure{After: &after}}}
 		n := s.node("fresh", s.cloud.AddInstance(s.pool, "7"))
 		n.CreationTimestamp = metav1.NewTime(noon.Add(time.Minute))
 		if spoil != nil {

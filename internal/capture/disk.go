@@ -24,7 +24,7 @@ const lookName = "look"
 
 // look makes the pod that looks at the donor's disk. The finalizer comes first, with the record, so that a
 // Prototype which is deleted meanwhile leaves no pod behind, and what the preflight has read is not asked for again.
-func (d pods) look(ctx context.Context, w *world) error {
+func (d pods) look(ctx context.Context, w *observed) error {
 	before := w.p.DeepCopy()
 	controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer)
 	remember, now := w.remember(nil), metav1.NewTime(d.now())
@@ -89,7 +89,7 @@ func lookPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
 
 // readLook takes the facts from the pod that looks. One that its kubelet had no room for has found nothing: the
 // generalize pod comes to an empty node.
-func (w *world) readLook(now time.Time) {
+func (w *observed) readLook(now time.Time) {
 	f := &w.facts
 	full := w.pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(w.pod.Status.Reason, "OutOf")
 	switch {
@@ -101,22 +101,22 @@ func (w *world) readLook(now time.Time) {
 }
 
 // foreignPod tells that the pod of that name was made for somebody else, or for something else.
-func (w *world) foreignPod() bool {
+func (w *observed) foreignPod() bool {
 	return w.pod.Labels[v1alpha1.PrototypeUIDLabel] != string(w.p.UID) || w.pod.Labels["app.kubernetes.io/component"] != lookName
 }
 
 // lookOverdue is for a kubelet that does not end the pod, or never began it.
-func (w *world) lookOverdue(now time.Time) bool {
+func (w *observed) lookOverdue(now time.Time) bool {
 	return w.pod.Status.Reason == "DeadlineExceeded" || w.record.LookingSince != nil && now.Sub(w.record.LookingSince.Time) > lookLimit
 }
 
 // looking tells that the pod is at it, or has found something.
-func (w *world) looking() bool {
+func (w *observed) looking() bool {
 	return !w.held() && !w.facts.MustBoot() && (w.facts.Pod == plan.PodActive || w.facts.Pod == plan.PodFailed)
 }
 
 // lookSentence says what keeps the node from being captured.
-func (w *world) lookSentence(now time.Time) string {
+func (w *observed) lookSentence(now time.Time) string {
 	n, pod := w.p.Spec.Donor.NodeName, podName(w.p)
 	container := slices.IndexFunc(w.pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Terminated != nil })
 	switch {

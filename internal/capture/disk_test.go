@@ -117,7 +117,7 @@ func TestTheCloudIsAskedOnce(t *testing.T) {
 	s := newStage(t).decide()
 	s.succeeded(s.play())
 	asked := 0
-	for _, call := range s.calls[:slices.IndexFunc(s.calls, func(c string) bool { return strings.HasPrefix(c, "Hold ") })] {
+	for _, call := range s.calls[:slices.IndexFunc(s.calls, func(c string) bool { return strings.HasPrefix(c, "ProtectFromScaleIn ") })] {
 		if strings.HasPrefix(call, "Preflight") {
 			asked++
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // donorState is what this look has found the donor to be.
-func (w *world) donorState() v1alpha1.DonorState {
+func (w *observed) donorState() v1alpha1.DonorState {
 	f := &w.facts
 	switch {
 	case f.Power == plan.InstanceGone && w.removing():
@@ -30,7 +30,7 @@ func (w *world) donorState() v1alpha1.DonorState {
 }
 
 // reportDonor says how long the donor is held, and what it is.
-func reportDonor(w *world, now time.Time) {
+func reportDonor(w *observed, now time.Time) {
 	s := &w.p.Status
 	switch {
 	case w.held() && w.reservation != nil && s.Donor == nil:
@@ -107,7 +107,7 @@ func (a announcer) announceDonor(before, p *v1alpha1.Prototype) {
 }
 
 // released is the event of a donor that is given back, as this look found it.
-func (a announcer) released(w *world) {
+func (a announcer) released(w *observed) {
 	name := w.p.Spec.Donor.NodeName
 	switch state := w.donorState(); state {
 	case v1alpha1.DonorReady:

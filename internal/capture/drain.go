@@ -8,7 +8,7 @@ import (
 )
 
 // lookPods reads which pods must still leave, while the donor is being drained.
-func (d drain) lookPods(ctx context.Context, w *world) error {
+func (d drain) lookPods(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if f.MustBoot() || !f.Recorded || !f.Cordoned || w.node == nil || f.Failed || f.Deleting {
 		f.Drained = f.MustBoot()
@@ -29,14 +29,14 @@ func (d drain) lookPods(ctx context.Context, w *world) error {
 }
 
 // overdue: the drain takes longer than it may.
-func (d drain) overdue(w *world) bool {
+func (d drain) overdue(w *observed) bool {
 	limit := w.p.Spec.Settings.Defaulted().Drain.Timeout.Duration
 	since, taken := w.takenAt()
 	return taken && d.now().Sub(since) > limit
 }
 
 // evict asks the pods that are left to go, once. Past the drain's timeout, with force, budgets count no more.
-func (d drain) evict(ctx context.Context, w *world) error {
+func (d drain) evict(ctx context.Context, w *observed) error {
 	settings := w.p.Spec.Settings.Defaulted().Drain
 	blocked, err := node.Evict(ctx, d.Kube, w.left, settings, settings.Force && d.overdue(w))
 	w.blocked = blocked

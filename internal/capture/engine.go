@@ -57,7 +57,7 @@ type Engine struct {
 	// Recorder of events, which must take notes of any length; none are recorded if nil.
 	Recorder events.EventRecorder
 	// onFollowUp, if set, is called with each decision that follows an action in the same pass.
-	onFollowUp func(ctx context.Context, w *world, next plan.Decision)
+	onFollowUp func(ctx context.Context, w *observed, next plan.Decision)
 	// Observe, if set, is told of each pass that got as far as its status: the Prototype as the pass read it
 	// and as it stands now. It must change neither, be quick, and be safe for concurrent use.
 	Observe func(ctx context.Context, before, after *v1alpha1.Prototype)
@@ -214,7 +214,7 @@ func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 		if decision.Do == plan.Wait {
 			return Result{After: pace(p, decision.Why, e.now())}, nil
 		}
-		before := cloud.SightOf(ctx).Copy()
+		before := cloud.ReadCacheOf(ctx).Copy()
 		if err := e.act(ctx, w, decision); err != nil {
 			e.keptReads.Delete(p.UID)
 			return Result{}, endingOf(e).verdictOf(w, decision, err)
@@ -230,7 +230,7 @@ func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 }
 
 // lookFrom looks as far as the decision needs it. The effects of the pass belong under the context that it returns.
-func lookFrom(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record v1alpha1.Record) (context.Context, *world, error) {
+func lookFrom(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record v1alpha1.Record) (context.Context, *observed, error) {
 	ctx, w, err := lookFromReads(ctx, e, p, record)
 	if err != nil {
 		return ctx, w, err
@@ -260,7 +260,7 @@ func onlyWatches(d plan.Decision) bool {
 }
 
 // lookFromReads looks, beginning with the reads of earlier passes, and looks at everything where the decision needs that.
-func lookFromReads(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record v1alpha1.Record) (context.Context, *world, error) {
+func lookFromReads(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record v1alpha1.Record) (context.Context, *observed, error) {
 	if reads := e.readsOf(p, record); reads != nil {
 		within := reads.look(ctx)
 		w, err := e.look(within, p, record, reads)
@@ -268,7 +268,7 @@ func lookFromReads(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record
 			return within, w, err
 		}
 	}
-	ctx = cloud.OneLook(ctx)
+	ctx = cloud.WithReadCache(ctx)
 	w, err := e.look(ctx, p, record, nil)
 	return ctx, w, err
 }

@@ -17,7 +17,7 @@ import (
 const CloudRefused = "CloudRefused"
 
 // failure says why the capture ends, naming the object and the remedy.
-func failure(w *world, d plan.Decision) *v1alpha1.Failure {
+func failure(w *observed, d plan.Decision) *v1alpha1.Failure {
 	if d.Do == plan.Refuse {
 		return refusal(w)
 	}
@@ -28,7 +28,7 @@ func failure(w *world, d plan.Decision) *v1alpha1.Failure {
 }
 
 // refusal joins every reason of the preflight under the first one's name.
-func refusal(w *world) *v1alpha1.Failure {
+func refusal(w *observed) *v1alpha1.Failure {
 	if len(w.refusals) == 0 && w.over != "" {
 		return &v1alpha1.Failure{Reason: "Reserved", Message: fmt.Sprintf("node %s carries %s: see who writes annotation %s, then run `kamino return %s --node-only`",
 			w.p.Spec.Donor.NodeName, w.over, v1alpha1.ReservationAnnotation, w.p.Spec.Donor.NodeName)}
@@ -44,7 +44,7 @@ func refusal(w *world) *v1alpha1.Failure {
 }
 
 // sentence for each reason that plan fails with, and the cloud's own text where there is one.
-func (w *world) sentence(why plan.Reason) (message, cloudError string) {
+func (w *observed) sentence(why plan.Reason) (message, cloudError string) {
 	n, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	limits := w.p.Spec.Settings.Defaulted()
 	if text := departureSentence(w, why); text != "" {
@@ -84,7 +84,7 @@ func (w *world) sentence(why plan.Reason) (message, cloudError string) {
 }
 
 // departureSentence is what differs where the donor does not return.
-func departureSentence(w *world, why plan.Reason) string {
+func departureSentence(w *observed, why plan.Reason) string {
 	n, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Settings.Defaulted().OutOfService
 	_, taken := w.takenAt()
 	switch {
@@ -99,7 +99,7 @@ func departureSentence(w *world, why plan.Reason) string {
 	return ""
 }
 
-func (w *world) artifactSentence(why plan.Reason, version, pool string) (message, cloudError string) {
+func (w *observed) artifactSentence(why plan.Reason, version, pool string) (message, cloudError string) {
 	switch why {
 	case plan.SnapshotTaken:
 		return fmt.Sprintf("snapshot %s exists and is not of this capture: delete it, then try again", w.snapshot.ID), ""
@@ -131,7 +131,7 @@ func (w *world) artifactSentence(why plan.Reason, version, pool string) (message
 	return string(why), ""
 }
 
-func (w *world) reservationLost() string {
+func (w *observed) reservationLost() string {
 	if w.over == "" {
 		return fmt.Sprintf("the reservation of node %s was removed by somebody else", w.p.Spec.Donor.NodeName)
 	}
@@ -139,7 +139,7 @@ func (w *world) reservationLost() string {
 }
 
 // donorGone says what of the donor is gone.
-func (w *world) donorGone() string {
+func (w *observed) donorGone() string {
 	n := w.p.Spec.Donor.NodeName
 	if w.facts.Power == plan.InstanceGone {
 		return fmt.Sprintf("the instance of node %s is gone, removed while it was being captured: capture another node", n)
@@ -148,7 +148,7 @@ func (w *world) donorGone() string {
 }
 
 // aftermath says of a donor that does not return what becomes of it, and of its pool, as the end of a failure's sentence.
-func aftermath(w *world) string {
+func aftermath(w *observed) string {
 	switch {
 	case !w.facts.Leaves || !w.held():
 		return ""
@@ -161,7 +161,7 @@ func aftermath(w *world) string {
 }
 
 // kept says that a pool has grown for a donor which was not captured, as the end of a sentence; empty if it has not.
-func kept(w *world) string {
+func kept(w *observed) string {
 	d := w.departure()
 	if !w.facts.GrowFirst || d.Target == 0 || d.TakenAt == nil && w.capacity > 0 && w.capacity < d.Target {
 		return ""
@@ -176,7 +176,7 @@ func orNothing(text string) string {
 	return text
 }
 
-func (w *world) leftovers() string {
+func (w *observed) leftovers() string {
 	if len(w.blocked) > 0 {
 		return w.blocked[0].String() + "; raise what the budget allows, wait for a better moment, or use force"
 	}
@@ -184,14 +184,14 @@ func (w *world) leftovers() string {
 }
 
 // missing says why there is no proof.
-func (w *world) missing() string {
+func (w *observed) missing() string {
 	if w.disbelieved != "" {
 		return w.disbelieved + "; see who can write there"
 	}
 	return "see the log of pod " + podName(w.p)
 }
 
-func (w *world) podSentence() string {
+func (w *observed) podSentence() string {
 	if w.unproven != "" {
 		return w.unproven
 	}
@@ -203,7 +203,7 @@ func (w *world) podSentence() string {
 
 // verdictOf turns an error of the cloud into the end of the capture where waiting for its remedy would
 // keep the donor out of service. Elsewhere the error stays one and is tried again.
-func (e ending) verdictOf(w *world, d plan.Decision, err error) error {
+func (e ending) verdictOf(w *observed, d plan.Decision, err error) error {
 	var c *cloud.Error
 	if errors.As(err, &c) && c.Kind == cloud.Refused && d.Do == plan.Promote {
 		e.unpromoted(w, c)
@@ -238,14 +238,14 @@ func ends(kind cloud.Kind, back, ahead bool) bool {
 
 // unpromoted ends a capture whose promotion would change nodes that run: whoever set that policy may want to keep
 // it, and a capture that waited for them would keep the pool from being captured again. The version stays.
-func (e ending) unpromoted(w *world, c *cloud.Error) {
+func (e ending) unpromoted(w *observed, c *cloud.Error) {
 	e.fail(w, &v1alpha1.Failure{Reason: c.Code, Message: fmt.Sprintf(
 		"version %s of pool %s is complete and no recipe points at it, because that would change nodes that run: %s. The version is kept; point the pool at it later with `kamino promote %s %s`",
 		w.p.Spec.Version, w.p.Spec.Pool, c.Message, w.p.Spec.Pool, w.p.Spec.Version)})
 }
 
 // fail writes down that the capture will not succeed. Giving back follows.
-func (e ending) fail(w *world, f *v1alpha1.Failure) {
+func (e ending) fail(w *observed, f *v1alpha1.Failure) {
 	w.p.Status.Failure = f
 	enter(&w.p.Status, v1alpha1.PhaseGivingBack, e.now())
 	reportConditions(w.p, plan.Decision{Do: plan.Fail}, e.now())

@@ -50,13 +50,13 @@ func isAgeless(done plan.Action) bool {
 
 // followUp decides what the pass does next after an action that went through. A pass whose facts are old, or whose next action needs
 // a new look, is over. What is done next belongs under the context that it returns.
-func (e *Engine) followUp(ctx context.Context, w *world, done plan.Decision) (within context.Context, next plan.Decision, found bool) {
+func (e *Engine) followUp(ctx context.Context, w *observed, done plan.Decision) (within context.Context, next plan.Decision, found bool) {
 	allowed := followUps[done.Do]
 	if len(allowed) == 0 || w.orphan || w.reads != nil || e.now().Sub(w.lookedAt) > maxFactAge && !isAgeless(done.Do) {
 		return ctx, plan.Decision{}, false
 	}
-	if cloud.SightOf(ctx).IsWritten() {
-		ctx = cloud.OneLook(ctx)
+	if cloud.ReadCacheOf(ctx).IsInvalid() {
+		ctx = cloud.WithReadCache(ctx)
 	}
 	if !applyEffect(ctx, e, w, done.Do) {
 		return ctx, plan.Decision{}, false
@@ -72,60 +72,60 @@ func (e *Engine) followUp(ctx context.Context, w *world, done plan.Decision) (wi
 }
 
 // applyEffect makes the facts those that a new look would find after the action. known is false where only a look can tell.
-func applyEffect(ctx context.Context, e *Engine, w *world, done plan.Action) (known bool) {
+func applyEffect(ctx context.Context, e *Engine, w *observed, done plan.Action) (known bool) {
 	effect, found := effects[done]
 	return found && effect(ctx, e, w)
 }
 
 // effects are what the actions change, each as applyEffect does it.
-var effects = map[plan.Action]func(ctx context.Context, e *Engine, w *world) (known bool){
-	plan.Reserve: func(_ context.Context, _ *Engine, w *world) bool {
+var effects = map[plan.Action]func(ctx context.Context, e *Engine, w *observed) (known bool){
+	plan.Reserve: func(_ context.Context, _ *Engine, w *observed) bool {
 		f := &w.facts
 		w.reservation = w.record.Reservation
 		f.Lock, f.Recorded, f.Noted, f.Restored = plan.Ours, true, true, false
 		f.Serves = true
 		return true
 	},
-	plan.DeletePod: func(ctx context.Context, e *Engine, w *world) bool {
+	plan.DeletePod: func(ctx context.Context, e *Engine, w *observed) bool {
 		w.pod, w.facts.Pod, w.facts.PodKnown = nil, plan.NoPod, false
 		return e.lookKuredAgain(ctx, w) == nil
 	},
-	plan.DeleteOrder: func(_ context.Context, _ *Engine, w *world) bool {
+	plan.DeleteOrder: func(_ context.Context, _ *Engine, w *observed) bool {
 		w.order, w.facts.Order = nil, false
 		return true
 	},
-	plan.Protect: func(ctx context.Context, e *Engine, w *world) bool {
+	plan.Protect: func(ctx context.Context, e *Engine, w *observed) bool {
 		w.facts.Protected = true
 		return e.lookKuredAgain(ctx, w) == nil
 	},
-	plan.Cordon: func(ctx context.Context, e *Engine, w *world) bool {
+	plan.Cordon: func(ctx context.Context, e *Engine, w *observed) bool {
 		f := &w.facts
 		f.Cordoned, f.Serves, f.Restored = true, w.reservation.Unschedulable, false
 		return drainOf(e).lookPods(ctx, w) == nil
 	},
-	plan.Order: func(_ context.Context, _ *Engine, w *world) bool {
+	plan.Order: func(_ context.Context, _ *Engine, w *observed) bool {
 		f := &w.facts
 		f.Touched, f.Down, f.Drained, f.Order, f.Noted = true, true, true, true, false
 		return true
 	},
-	plan.Note: func(_ context.Context, _ *Engine, w *world) bool {
+	plan.Note: func(_ context.Context, _ *Engine, w *observed) bool {
 		w.facts.Noted = true
 		return true
 	},
-	plan.Generalize: func(_ context.Context, _ *Engine, w *world) bool {
+	plan.Generalize: func(_ context.Context, _ *Engine, w *observed) bool {
 		w.facts.Pod = plan.PodActive
 		return w.pod != nil // else another driver has made it
 	},
-	plan.Adopt: func(_ context.Context, _ *Engine, w *world) bool {
+	plan.Adopt: func(_ context.Context, _ *Engine, w *observed) bool {
 		w.facts.PodKnown = true
 		return true
 	},
-	plan.Believe: func(_ context.Context, e *Engine, w *world) bool {
+	plan.Believe: func(_ context.Context, e *Engine, w *observed) bool {
 		w.facts.Reported, w.reported = false, nil
 		ordersOf(e).readProof(w)
 		return w.facts.Proven // without a proof only a new look shows how the pod ended
 	},
-	plan.Return: func(_ context.Context, _ *Engine, w *world) bool {
+	plan.Return: func(_ context.Context, _ *Engine, w *observed) bool {
 		f := &w.facts
 		w.reservation = w.record.Reservation
 		f.Returning, f.Down = true, w.record.LeaveBoot() != ""
@@ -134,16 +134,16 @@ var effects = map[plan.Action]func(ctx context.Context, e *Engine, w *world) (kn
 		f.Rebooted = f.Rebooted && w.node != nil && w.node.Status.NodeInfo.BootID != w.record.LeaveBoot()
 		return true
 	},
-	plan.Unprotect: func(_ context.Context, _ *Engine, w *world) bool {
+	plan.Unprotect: func(_ context.Context, _ *Engine, w *observed) bool {
 		w.facts.ProtectionRestored = true
 		return true
 	},
-	plan.Release: func(_ context.Context, _ *Engine, w *world) bool {
+	plan.Release: func(_ context.Context, _ *Engine, w *observed) bool {
 		f := &w.facts
 		f.Lock, f.Restored, f.Serves = plan.Unlocked, true, true
 		return true
 	},
-	plan.Forget: func(ctx context.Context, e *Engine, w *world) bool {
+	plan.Forget: func(ctx context.Context, e *Engine, w *observed) bool {
 		f := &w.facts
 		if f.Failed || f.Deleting {
 			return false // what is left behind is looked for first
@@ -151,39 +151,39 @@ var effects = map[plan.Action]func(ctx context.Context, e *Engine, w *world) (kn
 		w.reservation, f.Recorded = nil, false
 		return artifactsOf(e).lookArtifacts(ctx, w) == nil
 	},
-	plan.DeleteSnapshot: func(ctx context.Context, e *Engine, w *world) bool {
+	plan.DeleteSnapshot: func(ctx context.Context, e *Engine, w *observed) bool {
 		w.facts.Snapshot = plan.Deleting // only then recipe and lost trials are read
 		return promotionOf(e).lookRecipe(ctx, w) == nil && trialsOf(e).lookLost(ctx, w) == nil
 	},
-	plan.BeginTrial: func(_ context.Context, _ *Engine, w *world) bool {
+	plan.BeginTrial: func(_ context.Context, _ *Engine, w *observed) bool {
 		if w.facts.Trial != plan.NoTrial {
 			return false // the cloud was asked for the instance
 		}
 		w.facts.Trial = plan.TrialDecided
 		return true
 	},
-	plan.PassTrial: func(_ context.Context, e *Engine, w *world) bool {
+	plan.PassTrial: func(_ context.Context, e *Engine, w *observed) bool {
 		w.facts.Tried = plan.VerdictPassed
 		w.image.Tags = maps.Clone(w.image.Tags)
 		w.image.Tags[cloud.TagTrial] = trial.Mark(trial.Passed, e.now())
 		return true
 	},
-	plan.SaveRecipe: func(_ context.Context, _ *Engine, w *world) bool {
+	plan.SaveRecipe: func(_ context.Context, _ *Engine, w *observed) bool {
 		w.facts.Saved = true
 		return true
 	},
-	plan.Promote: func(ctx context.Context, e *Engine, w *world) bool {
+	plan.Promote: func(ctx context.Context, e *Engine, w *observed) bool {
 		return promotionOf(e).lookRecipe(ctx, w) == nil
 	},
-	plan.Retire: func(_ context.Context, _ *Engine, w *world) bool {
+	plan.Retire: func(_ context.Context, _ *Engine, w *observed) bool {
 		w.facts.Excess, w.retire = false, nil
 		return true
 	},
-	plan.ScaleOut: func(_ context.Context, _ *Engine, w *world) bool {
+	plan.ScaleOut: func(_ context.Context, _ *Engine, w *observed) bool {
 		w.facts.Growing = false
 		return true
 	},
-	plan.EndTrial: func(_ context.Context, _ *Engine, w *world) bool {
+	plan.EndTrial: func(_ context.Context, _ *Engine, w *observed) bool {
 		if w.facts.Trial == plan.TrialEnding {
 			return false // the cloud was asked to remove the instance
 		}

@@ -20,7 +20,7 @@ func (s *stage) looksAfterEachAction() map[plan.Action]int {
 		if restart != nil {
 			restart()
 		}
-		s.engine.onFollowUp = func(_ context.Context, w *world, next plan.Decision) {
+		s.engine.onFollowUp = func(_ context.Context, w *observed, next plan.Decision) {
 			seen[next.Do]++
 			p := s.prototype()
 			if p == nil {
@@ -31,7 +31,7 @@ func (s *stage) looksAfterEachAction() map[plan.Action]int {
 			s.lose = nil
 			defer func() { s.lose = lose }()
 			calls := len(s.calls)
-			fresh, err := s.engine.look(cloud.OneLook(context.Background()), p, ledgerOf(s.engine).readRecord(p), nil)
+			fresh, err := s.engine.look(cloud.WithReadCache(context.Background()), p, ledgerOf(s.engine).readRecord(p), nil)
 			s.calls = s.calls[:calls]
 			s.must(err)
 			if want := plan.Next(fresh.facts); want != next {
@@ -97,7 +97,7 @@ func TestActionsOfOnePassAreThoseOfNewLooks(t *testing.T) {
 func TestAPassWithOldFactsIsOver(t *testing.T) {
 	s := newStage(t).decide()
 	followed := 0
-	s.engine.onFollowUp = func(context.Context, *world, plan.Decision) { followed++ }
+	s.engine.onFollowUp = func(context.Context, *observed, plan.Decision) { followed++ }
 	s.lose = func(int, string) memory.Outcome {
 		s.clock.Advance(maxFactAge + time.Millisecond)
 		return memory.Pass()

@@ -128,7 +128,7 @@ func TestAnOrderThatSomebodyMadeAnew(t *testing.T) {
 // TestTheProofIsTakenAway by somebody who may write Prototypes, before each effect that follows: no recipe names what has
 // no proof any more, and nothing is left behind but a version that is complete.
 func TestTheProofIsTakenAway(t *testing.T) {
-	for _, effect := range []string{"EnsureSnapshot ", "EnsureStarted ", "Unhold ", "EnsureImage "} {
+	for _, effect := range []string{"EnsureSnapshot ", "EnsureStarted ", "Unprotect ", "EnsureImage "} {
 		for name, change := range map[string]func(*v1alpha1.Prototype){
 			"removed": func(p *v1alpha1.Prototype) { delete(p.Annotations, v1alpha1.ProofAnnotation) },
 			"changed": func(p *v1alpha1.Prototype) {

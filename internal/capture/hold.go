@@ -32,7 +32,7 @@ func (l ledger) readRecord(p *v1alpha1.Prototype) v1alpha1.Record {
 }
 
 // recordLost tells that the capture has begun, by its finalizer, and that its record is gone.
-func (w *world) recordLost() bool {
+func (w *observed) recordLost() bool {
 	_, err := v1alpha1.RecordOf(w.p)
 	return controllerutil.ContainsFinalizer(w.p, v1alpha1.CaptureFinalizer) && (err != nil || w.p.Annotations[v1alpha1.RecordAnnotation] == "")
 }
@@ -40,7 +40,7 @@ func (w *world) recordLost() bool {
 // readLock finds out who holds the Node. What is on the Node can be written by anyone who may annotate Nodes: only the record and the
 // Lease say that the donor is ours, and how it is given back. Over a reservation that is ours, another one counts only if
 // its holder is a capture at work on this node, or has the Lease.
-func (h hold) readLock(ctx context.Context, w *world) error {
+func (h hold) readLock(ctx context.Context, w *observed) error {
 	f := &w.facts
 	reservation, err := v1alpha1.ReservationOf(w.node.Annotations)
 	switch {
@@ -71,7 +71,7 @@ func (h hold) readLock(ctx context.Context, w *world) error {
 }
 
 // readOurs reads the lock of a Node that carries our reservation. Without a record the Lease says whether it is ours.
-func (h hold) readOurs(ctx context.Context, w *world, shadow *v1alpha1.Reservation) error {
+func (h hold) readOurs(ctx context.Context, w *observed, shadow *v1alpha1.Reservation) error {
 	f := &w.facts
 	if f.Recorded && noted(w.record, &v1alpha1.Reservation{}) { // neither the Lease nor the Node has to say more than who holds it
 		f.Lock = plan.Ours
@@ -98,14 +98,14 @@ func (h hold) readOurs(ctx context.Context, w *world, shadow *v1alpha1.Reservati
 }
 
 // confirmNote reads the Lease where only the Node was asked whether it says what the record says: a client may have written the Node.
-func (h hold) confirmNote(ctx context.Context, w *world) error {
+func (h hold) confirmNote(ctx context.Context, w *observed) error {
 	lease, err := h.reservations.Confirmed(ctx, w.node)
 	w.leaseLater, w.facts.Noted = false, lease != nil && lease.UID == w.p.UID && noted(w.record, lease)
 	return err
 }
 
 // readOrphan reads the lock of a Node whose capture is gone: the Lease is all that is known of it.
-func (h hold) readOrphan(ctx context.Context, w *world, shadow *v1alpha1.Reservation, unreadable error) error {
+func (h hold) readOrphan(ctx context.Context, w *observed, shadow *v1alpha1.Reservation, unreadable error) error {
 	lease, err := h.reservations.Held(ctx, w.node, v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID})
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func noted(record v1alpha1.Record, r *v1alpha1.Reservation) bool {
 }
 
 // takeOver makes the Lease's reservation the record, where there is none.
-func (w *world) takeOver(reservation *v1alpha1.Reservation) {
+func (w *observed) takeOver(reservation *v1alpha1.Reservation) {
 	w.reservation = reservation
 	w.record.Reservation = reservation
 	w.record.GeneralizeBootID = cmp.Or(w.record.GeneralizeBootID, reservation.GeneralizeBootID)
@@ -139,7 +139,7 @@ func (w *world) takeOver(reservation *v1alpha1.Reservation) {
 
 // stands reports whether another holder than this capture has the node: a capture at work, or any holder that has the Lease. Of a
 // kind that this version does not know nothing else can be told, and that holder gives the node back itself.
-func (h hold) stands(ctx context.Context, w *world, holder v1alpha1.Holder) (bool, error) {
+func (h hold) stands(ctx context.Context, w *observed, holder v1alpha1.Holder) (bool, error) {
 	if holder.Is(v1alpha1.HolderPrototype) {
 		return h.holds(ctx, holder, w.id)
 	}
@@ -165,27 +165,27 @@ func (h hold) holds(ctx context.Context, holder v1alpha1.Holder, id cloud.Instan
 
 // lookHold looks at how the instance stands to its pool, while that is still to be taken or given back. What is gone from
 // the pool has nothing that could be.
-func (h hold) lookHold(ctx context.Context, w *world) error {
+func (h hold) lookHold(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if f.MustBoot() && !f.Returning && !f.Failed && !f.Deleting || leaves(w) || !f.HoldMatters() {
 		return nil
 	}
-	hold, err := h.Cloud.HoldOf(ctx, w.id)
+	hold, err := h.Cloud.Protection(ctx, w.id)
 	if err != nil && !cloud.Is(err, cloud.NotFound) {
 		return err
 	}
 	w.hold = hold
-	f.Protected = hold.Held || hold.Token == ""
+	f.Protected = hold.Protected || hold.Token == ""
 	f.ProtectionRestored = w.reservation == nil || hold.Token == "" || hold.Token == tokenOf(w.reservation)
 	return nil
 }
 
 // lookKept looks whether the pool keeps anything of an instance that is gone while it is held.
-func (h hold) lookKept(ctx context.Context, w *world) error {
+func (h hold) lookKept(ctx context.Context, w *observed) error {
 	if !w.held() {
 		return nil
 	}
-	hold, err := h.Cloud.HoldOf(ctx, w.id)
+	hold, err := h.Cloud.Protection(ctx, w.id)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
 		return nil
@@ -200,14 +200,14 @@ func (h hold) lookKept(ctx context.Context, w *world) error {
 // tokenOf is the token that the instance is given back by, also from a version that kept none.
 func tokenOf(r *v1alpha1.Reservation) string {
 	if r.Hold == "" { // without either, nothing is known to have held it: a hold that nobody lifts would hold the node for good
-		return cloud.Protection(r.ScaleInProtected != nil && *r.ScaleInProtected).Token
+		return cloud.ProtectionOf(r.ScaleInProtected != nil && *r.ScaleInProtected).Token
 	}
 	return r.Hold
 }
 
 // note writes onto the Lease and the Node what the record says of the order and the return, so that the donor can be given back
 // even if the Prototype goes without its finalizer having been asked.
-func (h hold) note(ctx context.Context, w *world) error {
+func (h hold) note(ctx context.Context, w *observed) error {
 	reservation := *w.reservation
 	reservation.GeneralizeBootID, reservation.DownBootID = w.record.GeneralizeBootID, w.record.DownBootID
 	reservation.Departure = cmp.Or(w.record.Departure, reservation.Departure)
@@ -221,7 +221,7 @@ func (h hold) note(ctx context.Context, w *world) error {
 
 // giveUpDisk writes down that the disk is no longer needed and the power comes back. A donor that is off without
 // an order, because somebody stopped it, is awaited under another boot than its last one like any other.
-func (h hold) giveUpDisk(ctx context.Context, w *world) error {
+func (h hold) giveUpDisk(ctx context.Context, w *observed) error {
 	return h.record(ctx, w, func(r *v1alpha1.Record) {
 		r.Returning = true
 		if r.LeaveBoot() == "" {
@@ -236,7 +236,7 @@ func (h hold) giveUpDisk(ctx context.Context, w *world) error {
 }
 
 // release gives the node back as it was, and the lock with it.
-func (h hold) release(ctx context.Context, w *world) error {
+func (h hold) release(ctx context.Context, w *observed) error {
 	n := w.node
 	if w.facts.Lock == plan.Stray { // what stands there is nobody's
 		n = w.node.DeepCopy()
@@ -257,7 +257,7 @@ func lastBoot(n *corev1.Node) string {
 }
 
 // lookDeadlines tells how long the donor has been held, and awaited.
-func (h hold) lookDeadlines(w *world) {
+func (h hold) lookDeadlines(w *observed) {
 	if !w.held() || w.reservation == nil {
 		return
 	}
@@ -283,7 +283,7 @@ func (h hold) lookDeadlines(w *world) {
 	}
 }
 
-func (w *world) returningSince() time.Time {
+func (w *observed) returningSince() time.Time {
 	for _, r := range []*v1alpha1.Reservation{w.reservation, w.record.Reservation} {
 		if r != nil && r.ReturningSince != nil {
 			return r.ReturningSince.Time

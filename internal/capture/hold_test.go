@@ -27,7 +27,7 @@ func TestAPoolWithNothingToHold(t *testing.T) {
 		}
 	}))
 	s.onlyWhatWasMeant()
-	if !reserved || slices.ContainsFunc(s.calls, func(c string) bool { return strings.HasPrefix(c, "Hold ") || strings.HasPrefix(c, "Unhold ") }) {
+	if !reserved || slices.ContainsFunc(s.calls, func(c string) bool { return strings.HasPrefix(c, "ProtectFromScaleIn ") || strings.HasPrefix(c, "Unprotect ") }) {
 		t.Errorf("reserved: %t, calls: %v", reserved, s.calls)
 	}
 }
@@ -90,7 +90,7 @@ func TestWhatAVersionWithoutTokensHoldsIsGivenBack(t *testing.T) {
 func TestAnOrphanOfAVersionWithoutTokens(t *testing.T) {
 	for _, protected := range []bool{false, true} {
 		s := newStage(t, func(s *stage) { s.protected = protected })
-		s.must(s.cloud.Hold(t.Context(), s.donor, cloud.Unheld))
+		s.must(s.cloud.ProtectFromScaleIn(t.Context(), s.donor, cloud.TokenUnprotected))
 		r := `{"name":"pool1-2026.03.13","uid":"gone","reservedAt":"2026-03-14T11:00:00Z","unschedulable":false,"annotations":{"karpenter.sh/do-not-disrupt":"false","cluster-autoscaler.kubernetes.io/scale-down-disabled":null}}`
 		s.onNode(func(n *corev1.Node) {
 			n.Annotations[v1alpha1.ScaleDownDisabledAnnotation], n.Annotations[v1alpha1.DoNotDisruptAnnotation] = "true", "true"

@@ -20,16 +20,16 @@ import (
 	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/held"
 	"github.com/kamino-dev/kamino/internal/kured"
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodestate"
+	"github.com/kamino-dev/kamino/internal/reservations"
 )
 
 // gather looks at all that speaks for or against a capture that has not begun, and refuses nothing: package admission
 // does. What cannot be looked at is part of the case, and keeps nothing else from being looked at.
-func (q inquiry) gather(ctx context.Context, w *world) *admission.Case {
+func (q inquiry) gather(ctx context.Context, w *observed) *admission.Case {
 	c := &admission.Case{
 		Now: q.now(), Prototype: w.p, Pool: w.pool, Unplaced: w.unplaced, Image: q.image, AllowedImages: q.AllowedImages,
 		MayRemove: mayRemove(q.Cloud), Namespace: q.namespace, OwnNode: q.OwnNode, Drives: q.Drives, Again: w.facts.Pod != plan.NoPod,
@@ -64,7 +64,7 @@ func mayRemove(provider cloud.Provider) bool {
 }
 
 // turn looks at the other captures, and at kured.
-func (q inquiry) turn(ctx context.Context, w *world, c *admission.Case) {
+func (q inquiry) turn(ctx context.Context, w *observed, c *admission.Case) {
 	list := &v1alpha1.PrototypeList{}
 	err := q.Client.List(ctx, list)
 	if err != nil {
@@ -127,9 +127,9 @@ func (q inquiry) removals(ctx context.Context, prototypes []v1alpha1.Prototype) 
 // vacant counts the places of donors that were removed which nobody has filled yet. Nodes are looked at only where there
 // may be one.
 func (q inquiry) vacant(ctx context.Context, prototypes []v1alpha1.Prototype) (n int, err error) {
-	var vacancies []held.Vacancy
+	var vacancies []reservations.PendingReplacement
 	for i := range prototypes {
-		if v, vacant := held.VacancyOf(&prototypes[i]); vacant && v.Lasts(0, q.now()) {
+		if v, vacant := reservations.PendingReplacementOf(&prototypes[i]); vacant && v.Lasts(0, q.now()) {
 			vacancies = append(vacancies, v)
 		}
 	}
@@ -152,7 +152,7 @@ func (q inquiry) vacant(ctx context.Context, prototypes []v1alpha1.Prototype) (n
 }
 
 // surroundings looks at the nodes of the pool.
-func (q inquiry) surroundings(ctx context.Context, w *world, c *admission.Case) {
+func (q inquiry) surroundings(ctx context.Context, w *observed, c *admission.Case) {
 	var around admission.Surroundings
 	err := membership.Each(ctx, q.Kube, q.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
 		switch {
@@ -190,14 +190,14 @@ func (q inquiry) reservedAmong(ctx context.Context, nodes []corev1.Node) (map[ty
 }
 
 // pods looks at those that a drain would meet.
-func (q inquiry) pods(ctx context.Context, w *world, c *admission.Case) {
+func (q inquiry) pods(ctx context.Context, w *observed, c *admission.Case) {
 	left, err := node.Left(ctx, q.Kube, w.node.Name, w.p.Spec.Settings.Drain, ownPod(q.namespace, w.p))
 	w.left = left
 	c.Pods = admission.Look(admission.Pods{Stuck: left.Stuck, Protected: left.Protected}, err)
 }
 
 // cluster looks at what else the capture needs of the cluster.
-func (q inquiry) cluster(ctx context.Context, w *world, c *admission.Case) {
+func (q inquiry) cluster(ctx context.Context, w *observed, c *admission.Case) {
 	c.ClockAhead = admission.Look(q.clockAhead(ctx, w.node.Name))
 	c.Account = admission.Look(q.account(ctx))
 	queued, _ := c.Queued.Get()
@@ -303,7 +303,7 @@ func (q inquiry) orderRefused(ctx context.Context, p *v1alpha1.Prototype) string
 // podRefused has the API server look at the generalize pod without keeping it: Pod Security, a quota or somebody's
 // webhook may not let it in. What this process itself may not do says nothing, because it may be one that only asks. Nor
 // does no answer, or that of a webhook which knows no dry run (a bad request).
-func (q inquiry) podRefused(ctx context.Context, w *world) string {
+func (q inquiry) podRefused(ctx context.Context, w *observed) string {
 	pod := generalizePod(w.p, w.record, q.namespace, q.image)
 	_, err := q.Kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) || notAuthorized(err) {

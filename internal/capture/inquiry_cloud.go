@@ -12,12 +12,12 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/spread"
+	"github.com/kamino-dev/kamino/internal/imagecount"
 )
 
 // cloud looks at what the cloud has against the capture.
-func (q inquiry) cloud(ctx context.Context, w *world, c *admission.Case) {
-	asked := talk{w.trouble}
+func (q inquiry) cloud(ctx context.Context, w *observed, c *admission.Case) {
+	asked := cloudCalls{w.trouble}
 	c.BuiltFrom = ask(&asked, func() (cloud.Image, error) { return q.builtFrom(ctx, w) })
 	c.Cloud = ask(&asked, func() ([]cloud.Refusal, error) { return q.preflight(ctx, w) })
 	if _, err := c.Cloud.Get(); cloud.Is(err, cloud.NotFound) || cloud.Is(err, cloud.Unsupported) {
@@ -29,11 +29,11 @@ func (q inquiry) cloud(ctx context.Context, w *world, c *admission.Case) {
 	w.recipe, _ = c.Recipe.Get()
 }
 
-// talk is what the cloud was asked in one look: a cloud that does not answer is asked no more.
-type talk struct{ trouble error }
+// cloudCalls is what the cloud was asked in one look: a cloud that does not answer is asked no more.
+type cloudCalls struct{ trouble error }
 
 // ask makes one look, unless the cloud has not answered one before.
-func ask[T any](t *talk, look func() (T, error)) admission.Seen[T] {
+func ask[T any](t *cloudCalls, look func() (T, error)) admission.Seen[T] {
 	if silent(t.trouble) {
 		return admission.Unread[T](t.trouble)
 	}
@@ -50,7 +50,7 @@ func silent(err error) bool {
 }
 
 // builtFrom is the pool's version that the donor was built from. It costs a request only where that is one.
-func (q inquiry) builtFrom(ctx context.Context, w *world) (cloud.Image, error) {
+func (q inquiry) builtFrom(ctx context.Context, w *observed) (cloud.Image, error) {
 	if w.trouble != nil || w.instance.BuiltFrom == "" {
 		return cloud.Image{}, w.trouble
 	}
@@ -58,10 +58,10 @@ func (q inquiry) builtFrom(ctx context.Context, w *world) (cloud.Image, error) {
 }
 
 // images counts from how many the pool's instances were built. Only pools that are large enough for it are counted.
-func (q inquiry) images(ctx context.Context, w *world, c *admission.Case) (admission.Images, error) {
+func (q inquiry) images(ctx context.Context, w *observed, c *admission.Case) (admission.Images, error) {
 	pool, err := c.Recipe.Get()
-	census, able := cloud.As[cloud.Census](q.Cloud)
-	if err != nil || !able || !spread.Possible(pool.Capacity, census.MaxImages(w.pool)) {
+	census, able := cloud.As[cloud.InstanceLister](q.Cloud)
+	if err != nil || !able || !imagecount.Possible(pool.Capacity, census.MaxImages(w.pool)) {
 		return admission.Images{}, err
 	}
 	instances, err := census.Instances(ctx, w.pool)
@@ -71,7 +71,7 @@ func (q inquiry) images(ctx context.Context, w *world, c *admission.Case) (admis
 	if err != nil {
 		return admission.Images{}, err
 	}
-	found := admission.Images{Spread: spread.Of(pool.Recipe, instances, census.MaxImages(w.pool)), Names: map[cloud.InstanceID]string{}}
+	found := admission.Images{Spread: imagecount.Of(pool.Recipe, instances, census.MaxImages(w.pool)), Names: map[cloud.InstanceID]string{}}
 	around, _ := c.Surroundings.Get()
 	for _, id := range found.Spread.Brief().Oldest(pool.Recipe).Instances {
 		for _, n := range append([]corev1.Node{*w.node}, around.Peers...) {
@@ -84,7 +84,7 @@ func (q inquiry) images(ctx context.Context, w *world, c *admission.Case) (admis
 }
 
 // customData looks for the copy that the settings name, and where it is missing whether it is needed.
-func (q inquiry) customData(ctx context.Context, w *world) (admission.CustomData, error) {
+func (q inquiry) customData(ctx context.Context, w *observed) (admission.CustomData, error) {
 	_, err := q.promotion.customData(ctx, w.p)
 	var missing *cloud.Error
 	if !errors.As(err, &missing) || missing.Refusal == nil {
@@ -98,8 +98,8 @@ func (q inquiry) customData(ctx context.Context, w *world) (admission.CustomData
 // before the capture begins.
 const preflightLife = time.Minute
 
-// thought is a capture that is thought of.
-type thought struct {
+// preflightKey is a capture that is thought of.
+type preflightKey struct {
 	cloud.PreflightSpec
 	trial v1alpha1.TrialMode
 }
@@ -108,13 +108,13 @@ type thought struct {
 type preflights struct{ sync.Map }
 
 // stands tells whether one that was made of the same found nothing a moment ago.
-func (f *preflights) stands(spec thought, now time.Time) bool {
+func (f *preflights) stands(spec preflightKey, now time.Time) bool {
 	at, found := f.Load(spec)
 	return found && now.Sub(at.(time.Time)).Abs() < preflightLife
 }
 
 // passed keeps one, and forgets what stands no more.
-func (f *preflights) passed(spec thought, now time.Time) {
+func (f *preflights) passed(spec preflightKey, now time.Time) {
 	f.Range(func(other, at any) bool {
 		if now.Sub(at.(time.Time)).Abs() >= preflightLife {
 			f.Delete(other)
@@ -126,8 +126,8 @@ func (f *preflights) passed(spec thought, now time.Time) {
 
 // preflight asks the provider, unless it has just said that nothing is in the way. What it says of the instance with
 // each look counts in any case, and so does what it says of the pool, which is looked at after this.
-func (q inquiry) preflight(ctx context.Context, w *world) ([]cloud.Refusal, error) {
-	spec := thought{PreflightSpec: cloud.PreflightSpec{Pool: w.pool, Instance: w.id, Version: w.p.Spec.Version,
+func (q inquiry) preflight(ctx context.Context, w *observed) ([]cloud.Refusal, error) {
+	spec := preflightKey{PreflightSpec: cloud.PreflightSpec{Pool: w.pool, Instance: w.id, Version: w.p.Spec.Version,
 		Removes: w.p.Spec.Settings.DonorLeaves(), Grows: w.p.Spec.Settings.GrowsFirst(),
 		RemovesBootstrap: removesBootstrap(w.p)}, trial: w.p.Spec.Settings.Trial.Mode}
 	if w.instance.ID != "" && q.preflights.stands(spec, q.now()) {

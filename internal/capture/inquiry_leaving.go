@@ -24,7 +24,7 @@ const (
 
 // leaving looks at what a donor that does not return takes with it, and at what its pool needs in its place. What may not be looked at,
 // or is not there, says nothing.
-func (q inquiry) leaving(ctx context.Context, w *world, c *admission.Case) (admission.Leaving, error) {
+func (q inquiry) leaving(ctx context.Context, w *observed, c *admission.Case) (admission.Leaving, error) {
 	var found admission.Leaving
 	volumes, err := q.Kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
 	switch {

@@ -135,7 +135,7 @@ func TestAPassThatCannotSeeAllEnds(t *testing.T) {
 // rolling is a cloud that refuses a capture and its trial alike, as Cluster API's does where the pool itself may not be written.
 type rolling struct {
 	cloud.Provider
-	cloud.Trialist
+	cloud.TrialRunner
 }
 
 func (r rolling) Decorated() cloud.Provider { return r.Provider }
@@ -156,7 +156,7 @@ func (r rolling) PreflightTrial(context.Context, cloud.TrialSpec) ([]cloud.Refus
 // TestWhatIsInTheWayOfBothIsToldOnce: of the capture and of its trial.
 func TestWhatIsInTheWayOfBothIsToldOnce(t *testing.T) {
 	v := trying(t, v1alpha1.TrialApart)
-	trialist, _ := cloud.As[cloud.Trialist](v.wrapped)
+	trialist, _ := cloud.As[cloud.TrialRunner](v.wrapped)
 	v.engine.Cloud = rolling{v.wrapped, trialist}
 	if reasons, err := v.asked(); err != nil || !slices.Equal(reasons, []string{"RollingUpdate", "TrialDiffers"}) {
 		t.Errorf("it is refused for %v: %v", reasons, err)

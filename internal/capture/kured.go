@@ -17,7 +17,7 @@ const KuredLockStale = "KuredLockStale"
 // lookKuredAgain looks once more while the donor is reserved and has lost nothing yet: to protect it takes a cloud up to
 // minutes, in which kured may have taken a node. It sees no reservation of ours; what is behind this look is left to the
 // hours that the two are given (docs/decisions/0011).
-func (e *Engine) lookKuredAgain(ctx context.Context, w *world) error {
+func (e *Engine) lookKuredAgain(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if !w.held() || f.Cordoned || f.MustBoot() || f.Failed || f.Deleting || f.Node == plan.NodeGone {
 		return nil

@@ -103,7 +103,7 @@ func TestWhatKuredsLockDoesNotTellIsTold(t *testing.T) {
 // TestKuredTakesANodeBehindOurBack: between the look that let the donor be reserved and its cordon. No pod has been taken
 // from it then, and none is until the other node is back.
 func TestKuredTakesANodeBehindOurBack(t *testing.T) {
-	for moment, protects := range map[string]bool{"create leases/": false, "Hold ": true} {
+	for moment, protects := range map[string]bool{"create leases/": false, "ProtectFromScaleIn ": true} {
 		t.Run(moment, func(t *testing.T) { kuredTakesANode(t, moment, protects) })
 	}
 }
@@ -133,8 +133,8 @@ func kuredTakesANode(t *testing.T, moment string, protects bool) {
 			if p.Status.Phase != v1alpha1.PhaseReserving || !strings.Contains(p.Status.Progress, "kured holds its lock for node peer") {
 				t.Errorf("in phase %s it says %q", p.Status.Phase, p.Status.Progress)
 			}
-			hold, err := s.cloud.HoldOf(t.Context(), s.donor)
-			if cordoned := s.tracked("nodes", "", donorName).(*corev1.Node).Spec.Unschedulable; err != nil || hold.Held != protects || cordoned {
+			hold, err := s.cloud.Protection(t.Context(), s.donor)
+			if cordoned := s.tracked("nodes", "", donorName).(*corev1.Node).Spec.Unschedulable; err != nil || hold.Protected != protects || cordoned {
 				t.Errorf("the donor is taken: %+v, %v, cordoned: %t", hold, err, cordoned)
 			}
 			if gone = waited > 4; gone {

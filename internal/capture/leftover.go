@@ -14,13 +14,13 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/held"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/reservations"
 )
 
 // Leftovers looks for generalize pods and their orders, for Leases of reservations that no Node carries, and with pools for snapshots and trials, that no Prototype owns which is
 // still at work. A snapshot must be named for one of the pools: what else lies there may be another cluster's.
-func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error) {
+func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
 	candidates, err := leftoversOf(e).strayPods(ctx)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Le
 			working[p.UID] = true
 		}
 	}
-	var left []held.Leftover
+	var left []reservations.Leftover
 	for _, c := range candidates {
 		if !working[c.UID] {
 			left = append(left, c)
@@ -66,32 +66,32 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Le
 }
 
 // orders lists the orders of generalize pods.
-func (r leftovers) strayOrders(ctx context.Context) ([]held.Leftover, error) {
+func (r leftovers) strayOrders(ctx context.Context) ([]reservations.Leftover, error) {
 	list := &v1alpha1.OrderList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(r.namespace)); err != nil && !apierrors.IsNotFound(err) { // an older Kamino knew none
 		return nil, fmt.Errorf("list the orders of namespace %s: %w", r.namespace, err)
 	}
-	var found []held.Leftover
+	var found []reservations.Leftover
 	for _, o := range list.Items {
-		found = append(found, held.Leftover{Kind: held.Order, Name: o.Namespace + "/" + o.Name, Prototype: o.Spec.Prototype, UID: o.Spec.PrototypeUID})
+		found = append(found, reservations.Leftover{Kind: reservations.Order, Name: o.Namespace + "/" + o.Name, Prototype: o.Spec.Prototype, UID: o.Spec.PrototypeUID})
 	}
 	return found, nil
 }
 
 // strayLeases lists those whose Node is gone, or was given back, or was never written.
-func (r leftovers) strayLeases(ctx context.Context) ([]held.Leftover, error) {
+func (r leftovers) strayLeases(ctx context.Context) ([]reservations.Leftover, error) {
 	all, err := r.reservations.All(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var found []held.Leftover
+	var found []reservations.Leftover
 	for _, l := range all {
 		stray, err := r.isStray(ctx, l)
 		switch {
 		case err != nil:
 			return nil, err
 		case stray:
-			found = append(found, held.Leftover{Kind: held.Lease, Name: l.Namespace + "/" + l.Name, Prototype: l.Reservation.Name, UID: l.Reservation.UID})
+			found = append(found, reservations.Leftover{Kind: reservations.Lease, Name: l.Namespace + "/" + l.Name, Prototype: l.Reservation.Name, UID: l.Reservation.UID})
 		}
 	}
 	return found, nil
@@ -116,7 +116,7 @@ func (r leftovers) isStray(ctx context.Context, l node.Lease) (bool, error) {
 }
 
 // dropLease deletes the Lease, if it still is the holder's.
-func (r leftovers) dropLease(ctx context.Context, l held.Leftover) error {
+func (r leftovers) dropLease(ctx context.Context, l reservations.Leftover) error {
 	all, err := r.reservations.All(ctx)
 	for _, lease := range all {
 		if lease.Namespace+"/"+lease.Name == l.Name && lease.Reservation.UID == l.UID {
@@ -127,8 +127,8 @@ func (r leftovers) dropLease(ctx context.Context, l held.Leftover) error {
 }
 
 // snapshots lists those that were made for the pools and stay.
-func (r leftovers) straySnapshots(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error) {
-	shelf, able := cloud.As[cloud.Shelf](r.Cloud)
+func (r leftovers) straySnapshots(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
+	shelf, able := cloud.As[cloud.SnapshotLister](r.Cloud)
 	if !able || len(pools) == 0 {
 		return nil, nil
 	}
@@ -136,26 +136,26 @@ func (r leftovers) straySnapshots(ctx context.Context, pools []cloud.PoolID) ([]
 	if err != nil {
 		return nil, err
 	}
-	var found []held.Leftover
+	var found []reservations.Leftover
 	for _, s := range list {
 		if s.State != cloud.Deleting && r.ofPools(s.Name, pools) {
-			found = append(found, held.Leftover{Kind: held.Snapshot, Name: s.ID, Prototype: s.Name, UID: types.UID(s.Tags[cloud.TagUID])})
+			found = append(found, reservations.Leftover{Kind: reservations.Snapshot, Name: s.ID, Prototype: s.Name, UID: types.UID(s.Tags[cloud.TagUID])})
 		}
 	}
 	return found, nil
 }
 
 // pods lists the generalize pods.
-func (r leftovers) strayPods(ctx context.Context) ([]held.Leftover, error) {
+func (r leftovers) strayPods(ctx context.Context) ([]reservations.Leftover, error) {
 	list, err := r.Kube.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PrototypeUIDLabel})
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of namespace %s: %w", r.namespace, err)
 	}
-	var found []held.Leftover
+	var found []reservations.Leftover
 	for i := range list.Items {
 		pod := &list.Items[i]
 		if pod.Spec.ServiceAccountName == v1alpha1.GeneralizeServiceAccount {
-			found = append(found, held.Leftover{Kind: held.Pod, Name: pod.Namespace + "/" + pod.Name,
+			found = append(found, reservations.Leftover{Kind: reservations.Pod, Name: pod.Namespace + "/" + pod.Name,
 				Prototype: pod.Labels[v1alpha1.PrototypeLabel], UID: types.UID(pod.Labels[v1alpha1.PrototypeUIDLabel])})
 		}
 	}
@@ -173,7 +173,7 @@ func (r leftovers) ofPools(prototype string, pools []cloud.PoolID) bool {
 
 // SweepLeftovers removes what Leftovers finds. An image version that is being made of such a snapshot goes first,
 // for it could not be finished without; the snapshot then goes with the next sweep.
-func (e *Engine) SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error) {
+func (e *Engine) SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
 	left, err := e.Leftovers(ctx, pools)
 	if err != nil {
 		return nil, err
@@ -185,20 +185,20 @@ func (e *Engine) SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]he
 	return left, errors.Join(problems...)
 }
 
-func (r leftovers) remove(ctx context.Context, l held.Leftover, pools []cloud.PoolID) error {
+func (r leftovers) remove(ctx context.Context, l reservations.Leftover, pools []cloud.PoolID) error {
 	switch namespace, name, _ := strings.Cut(l.Name, "/"); l.Kind {
-	case held.Trial:
+	case reservations.Trial:
 		return r.endTrial(ctx, l, pools)
-	case held.Lease:
+	case reservations.Lease:
 		return r.dropLease(ctx, l)
-	case held.Pod:
+	case reservations.Pod:
 		now := int64(0)
 		err := r.Kube.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete pod %s: %w", l.Name, err)
 		}
 		return nil
-	case held.Order: // its key goes with it: the Secret is the order's
+	case reservations.Order: // its key goes with it: the Secret is the order's
 		order := &v1alpha1.Order{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, order)); err != nil {
 			return fmt.Errorf("delete order %s: %w", l.Name, err)
@@ -216,6 +216,6 @@ func (r leftovers) remove(ctx context.Context, l held.Leftover, pools []cloud.Po
 			}
 		}
 	}
-	shelf, _ := cloud.As[cloud.Shelf](r.Cloud) // it found the snapshot
+	shelf, _ := cloud.As[cloud.SnapshotLister](r.Cloud) // it found the snapshot
 	return shelf.DropSnapshot(ctx, l.Name)
 }

@@ -8,28 +8,28 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/reservations"
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
 // strayTrials lists the trials that the cloud carries for the pools. Whether somebody is at work on one is told by its Prototype's
 // UID; one that has none there was begun by nobody of whom it could be told.
-func (r leftovers) strayTrials(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error) {
+func (r leftovers) strayTrials(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
 	specs, err := r.tried(ctx, pools)
 	if err != nil {
 		return nil, err
 	}
-	var found []held.Leftover
+	var found []reservations.Leftover
 	for _, spec := range specs {
 		if uid := spec.Tags[cloud.TagUID]; uid != "" {
-			found = append(found, held.Leftover{Kind: held.Trial, Name: spec.Name, Prototype: spec.Tags[cloud.TagPrototype], UID: types.UID(uid)})
+			found = append(found, reservations.Leftover{Kind: reservations.Trial, Name: spec.Name, Prototype: spec.Tags[cloud.TagPrototype], UID: types.UID(uid)})
 		}
 	}
 	return found, nil
 }
 
 func (r leftovers) tried(ctx context.Context, pools []cloud.PoolID) ([]cloud.TrialSpec, error) {
-	trialist, able := cloud.As[cloud.Trialist](r.Cloud)
+	trialist, able := cloud.As[cloud.TrialRunner](r.Cloud)
 	if !able || len(pools) == 0 {
 		return nil, nil
 	}
@@ -37,7 +37,7 @@ func (r leftovers) tried(ctx context.Context, pools []cloud.PoolID) ([]cloud.Tri
 }
 
 // endTrial moves the end of a trial on that no capture ends any more: what was made on its Nodes, and what the cloud has made.
-func (r leftovers) endTrial(ctx context.Context, l held.Leftover, pools []cloud.PoolID) error {
+func (r leftovers) endTrial(ctx context.Context, l reservations.Leftover, pools []cloud.PoolID) error {
 	specs, err := r.tried(ctx, pools)
 	if err != nil {
 		return err
@@ -50,8 +50,8 @@ func (r leftovers) endTrial(ctx context.Context, l held.Leftover, pools []cloud.
 	return nil
 }
 
-func (r leftovers) endTrialOf(ctx context.Context, l held.Leftover, spec cloud.TrialSpec) error {
-	trialist, _ := cloud.As[cloud.Trialist](r.Cloud) // it found the trial
+func (r leftovers) endTrialOf(ctx context.Context, l reservations.Leftover, spec cloud.TrialSpec) error {
+	trialist, _ := cloud.As[cloud.TrialRunner](r.Cloud) // it found the trial
 	seen, err := trialist.Trial(ctx, spec)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
-	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/reservations"
 )
 
 // abandoned is a stage on which a trial is at work whose Prototype is gone, and with it all that was written down.
@@ -72,7 +72,7 @@ func TestATrialThatNobodyOwnsIsEnded(t *testing.T) {
 func TestATrialThatSomebodyOwnsStays(t *testing.T) {
 	inEach(t, func(t *testing.T, mode v1alpha1.TrialMode) {
 		v, _ := abandoned(t, mode)
-		want := []held.Leftover{{Kind: held.Trial, Name: "gone-trial-3", Prototype: "gone", UID: "gone"}}
+		want := []reservations.Leftover{{Kind: reservations.Trial, Name: "gone-trial-3", Prototype: "gone", UID: "gone"}}
 		left, err := v.engine.Leftovers(t.Context(), []cloud.PoolID{v.pool})
 		v.must(err)
 		if diff := cmp.Diff(want, left, cmpopts.EquateEmpty()); diff != "" {

@@ -28,8 +28,8 @@ const proofLife = 10 * time.Minute
 // powerOffGrace is how long after its proof a donor has for powering itself off before the cloud is told to.
 const powerOffGrace = 30 * time.Second
 
-// world is what one look found: the objects that act needs, and the facts that plan decides on.
-type world struct {
+// observed is what one look found: the objects that act needs, and the facts that plan decides on.
+type observed struct {
 	p      *v1alpha1.Prototype
 	record v1alpha1.Record
 	proof  *v1alpha1.Proof
@@ -47,7 +47,7 @@ type world struct {
 	left        node.Remaining
 	blocked     []node.Blocked
 	instance    cloud.Instance
-	hold        cloud.Hold // how the instance stands to its pool, where that matters
+	hold        cloud.Protection // how the instance stands to its pool, where that matters
 	pod         *corev1.Pod
 	order       *v1alpha1.Order
 	// reported is what the pod has signed and the Prototype does not carry yet, as annotations; disbelieved is why
@@ -89,8 +89,8 @@ type world struct {
 }
 
 // unlooked is the world as far as the Prototype tells it, before a look.
-func unlooked(p *v1alpha1.Prototype, record v1alpha1.Record) *world {
-	w := &world{p: p, record: record, id: cloud.InstanceID(p.Spec.Donor.ProviderID)}
+func unlooked(p *v1alpha1.Prototype, record v1alpha1.Record) *observed {
+	w := &observed{p: p, record: record, id: cloud.InstanceID(p.Spec.Donor.ProviderID)}
 	w.facts.Deleting = p.DeletionTimestamp != nil
 	w.facts.Failed = p.Status.Failure != nil
 	return w
@@ -101,7 +101,7 @@ func unlooked(p *v1alpha1.Prototype, record v1alpha1.Record) *world {
 // before each effect. Beside an error is the world if only what speaks against the capture could not all be asked.
 //
 // Reads are those of an earlier pass, if the context carries them; otherwise nil.
-func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, reads *keptReads) (*world, error) {
+func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, reads *keptReads) (*observed, error) {
 	w := unlooked(p, record)
 	w.lookedAt, w.reads = e.now(), reads
 	if err := e.findOrder(ctx, w); err != nil {
@@ -109,7 +109,7 @@ func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha
 	}
 	lookNode := e.lookNode
 	if w.nodeLater = outlivesDonor(w); w.nodeLater {
-		lookNode = func(ctx context.Context, w *world) error { return readDonor(ctx, e, w) }
+		lookNode = func(ctx context.Context, w *observed) error { return readDonor(ctx, e, w) }
 	}
 	if err := lookNode(ctx, w); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha
 	if w.pool == "" {
 		return w, e.lookPreflight(ctx, w)
 	}
-	for _, part := range []func(context.Context, *world) error{
+	for _, part := range []func(context.Context, *observed) error{
 		podsOf(e).lookPod, artifactsOf(e).lookCopy, departuresOf(e).lookAhead, e.lookInstance, departuresOf(e).lookBehind, ordersOf(e).lookReport, artifactsOf(e).lookArtifacts,
 		trialsOf(e).lookTrial, trialsOf(e).lookGate, promotionOf(e).lookRecipe, trialsOf(e).judge, podsOf(e).lookDonePod, ordersOf(e).lookLeftOrder, e.lookKuredAgain, trialsOf(e).lookLost,
 	} {
@@ -132,7 +132,7 @@ func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha
 }
 
 // lookPool tells the pool. A donor that is of none refuses a capture that has not begun.
-func (e *Engine) lookPool(ctx context.Context, w *world) error {
+func (e *Engine) lookPool(ctx context.Context, w *observed) error {
 	of, err := membership.OfPrototype(ctx, e.Cloud, w.p, w.node)
 	switch {
 	case err != nil:
@@ -148,10 +148,10 @@ func noPool(id cloud.InstanceID, of cloud.Membership) error {
 	return &cloud.Error{Kind: cloud.Unsupported, Op: "find the pool of", Resource: string(id), Message: of.Why}
 }
 
-func (w *world) held() bool { return w.facts.Lock == plan.Ours || w.facts.Recorded }
+func (w *observed) held() bool { return w.facts.Lock == plan.Ours || w.facts.Recorded }
 
 // lookNode reads the Node, who holds it, and for how long.
-func (e *Engine) lookNode(ctx context.Context, w *world) error {
+func (e *Engine) lookNode(ctx context.Context, w *observed) error {
 	if err := readNamed(ctx, e, w); err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (e *Engine) lookNode(ctx context.Context, w *world) error {
 }
 
 // readDonor takes the facts from the record, and from the Node if there is one.
-func readDonor(ctx context.Context, e *Engine, w *world) error {
+func readDonor(ctx context.Context, e *Engine, w *observed) error {
 	f := &w.facts
 	w.reservation = w.record.Reservation
 	f.Recorded = w.reservation != nil
@@ -181,7 +181,7 @@ func readDonor(ctx context.Context, e *Engine, w *world) error {
 }
 
 // readNamed reads the Node of the donor's name.
-func readNamed(ctx context.Context, e *Engine, w *world) error {
+func readNamed(ctx context.Context, e *Engine, w *observed) error {
 	name := w.p.Spec.Donor.NodeName
 	n, err := e.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -199,7 +199,7 @@ func readNamed(ctx context.Context, e *Engine, w *world) error {
 
 // outlivesDonor reports whether the donor was given back, or has left, and the capture is in a phase that mostly waits. The donor's
 // Node is read only before the capture acts.
-func outlivesDonor(w *world) bool {
+func outlivesDonor(w *observed) bool {
 	f, s := &w.facts, &w.p.Status
 	ended := w.record.Reservation == nil && w.record.LeaveBoot() != "" && s.Donor != nil && s.Donor.ReleasedAt != nil
 	return ended && slices.Contains(waitingPhases, s.Phase) && !f.Failed && !f.Deleting && w.p.Spec.PoolID != "" // which the Node could tell otherwise
@@ -209,7 +209,7 @@ func outlivesDonor(w *world) bool {
 var waitingPhases = []v1alpha1.Phase{v1alpha1.PhasePublishing, v1alpha1.PhaseTrying, v1alpha1.PhaseAwaitingPromotion}
 
 // readNode takes the facts from a Node that is the donor's.
-func (w *world) readNode() {
+func (w *observed) readNode() {
 	n, f := w.node, &w.facts
 	f.Node = plan.NodeNotReady
 	if nodestate.Ready(n) {
@@ -225,7 +225,7 @@ func (w *world) readNode() {
 
 // lookPod reads the pod on the donor: before the order the one that looks at the disk, behind it the generalize pod
 // while it works.
-func (d pods) lookPod(ctx context.Context, w *world) error {
+func (d pods) lookPod(ctx context.Context, w *observed) error {
 	if w.p.UID == "" || !w.facts.Unrecorded && (w.facts.Touched && w.podDone() || podLess(w)) {
 		return nil
 	}
@@ -234,7 +234,7 @@ func (d pods) lookPod(ctx context.Context, w *world) error {
 
 // podLess reports whether a pod cannot bear on the decision: nothing of the capture is written down yet, or pods are still to leave
 // a donor that the capture has cordoned. The pod that looked is gone before that, and is looked for once more before the order.
-func podLess(w *world) bool {
+func podLess(w *observed) bool {
 	f := &w.facts
 	if f.Failed || f.Deleting {
 		return false
@@ -243,7 +243,7 @@ func podLess(w *world) bool {
 }
 
 // lookDonePod reads the pod where it must not be any more.
-func (d pods) lookDonePod(ctx context.Context, w *world) error {
+func (d pods) lookDonePod(ctx context.Context, w *observed) error {
 	if !w.podDone() || !w.facts.DonePodMatters() {
 		return nil
 	}
@@ -251,11 +251,11 @@ func (d pods) lookDonePod(ctx context.Context, w *world) error {
 }
 
 // podDone tells whether the pod has done its work, or its time is over.
-func (w *world) podDone() bool {
+func (w *observed) podDone() bool {
 	return w.facts.Returning || leaves(w) && !w.held() || w.proofText() != ""
 }
 
-func (d pods) readPod(ctx context.Context, w *world) error {
+func (d pods) readPod(ctx context.Context, w *observed) error {
 	namespace := podNamespaceOf(w, d.namespace)
 	pod, err := d.Kube.CoreV1().Pods(namespace).Get(ctx, podName(w.p), metav1.GetOptions{})
 	switch {
@@ -278,7 +278,7 @@ func (d pods) readPod(ctx context.Context, w *world) error {
 }
 
 // lookInstance reads the instance, where its power or protection can matter.
-func (e *Engine) lookInstance(ctx context.Context, w *world) error {
+func (e *Engine) lookInstance(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if w.speaksForItself() {
 		f.Power, f.Protected, f.ProtectionRestored = plan.On, true, !w.held()
@@ -311,7 +311,7 @@ func (e *Engine) lookInstance(ctx context.Context, w *world) error {
 
 // speaksForItself tells that the instance need not be asked for: while the node says by itself that it
 // runs and nothing but the cluster is waited for, and once the donor is given back.
-func (w *world) speaksForItself() bool {
+func (w *observed) speaksForItself() bool {
 	f := &w.facts
 	ending := f.Failed || f.Deleting
 	if !w.held() {
@@ -326,13 +326,13 @@ func (w *world) speaksForItself() bool {
 
 // drains tells that pods are still to leave a donor that the capture has cordoned, and so protected. Behind that the cloud is asked
 // once more: one that has gone away meanwhile could neither copy a disk that is touched nor start the donor again.
-func drains(w *world) bool {
+func drains(w *observed) bool {
 	f := &w.facts
 	return f.Recorded && f.Cordoned && !f.Serves && !f.MustBoot() && !f.Drained
 }
 
 // generalizing tells that the pod is at work, and nothing else has happened since.
-func (w *world) generalizing() bool {
+func (w *observed) generalizing() bool {
 	return w.facts.Pod == plan.PodActive && !w.facts.Rebooted && w.proofText() == ""
 }
 
@@ -348,4 +348,4 @@ func power(p cloud.Power) plan.Power {
 	return plan.Changing
 }
 
-func (w *world) proofText() string { return w.p.Annotations[v1alpha1.ProofAnnotation] }
+func (w *observed) proofText() string { return w.p.Annotations[v1alpha1.ProofAnnotation] }

@@ -12,7 +12,7 @@ import (
 )
 
 // podNamespaceOf returns the namespace of the capture's pod and Order: the recorded namespace, else the configured one.
-func podNamespaceOf(w *world, configured string) string {
+func podNamespaceOf(w *observed, configured string) string {
 	if o := w.record.Order; o != nil && o.Namespace != "" {
 		return o.Namespace
 	}
@@ -21,7 +21,7 @@ func podNamespaceOf(w *world, configured string) string {
 
 // findOrder finds the namespace of an Order whose record names none. Earlier versions made the Order, by default, in the engine's
 // namespace, where the engine may still have no right to read Orders.
-func (e *Engine) findOrder(ctx context.Context, w *world) error {
+func (e *Engine) findOrder(ctx context.Context, w *observed) error {
 	o := w.record.Order
 	if o == nil || o.Namespace != "" || e.podNamespace() == e.namespace() {
 		return nil

@@ -93,14 +93,14 @@ func TestWhoElseIsAwayCounts(t *testing.T) {
 // TestTheBurdenIsTold tells a node that costs others little from one with pods that may not go.
 func TestTheBurdenIsTold(t *testing.T) {
 	s := newStage(t)
-	if n, err := s.engine.Burden(t.Context(), donorName, v1alpha1.DrainSettings{}, false); err != nil || n.Evictions != 3 {
+	if n, err := s.engine.DisruptionCost(t.Context(), donorName, v1alpha1.DrainSettings{}, false); err != nil || n.Evictions != 3 {
 		t.Errorf("%d evictions, %v", n.Evictions, err)
 	}
 	s.annotatePod("app-1", v1alpha1.SafeToEvictAnnotation, "false")
-	if n, err := s.engine.Burden(t.Context(), donorName, v1alpha1.DrainSettings{}, false); err != nil || n.Evictions < notEvictable {
+	if n, err := s.engine.DisruptionCost(t.Context(), donorName, v1alpha1.DrainSettings{}, false); err != nil || n.Evictions < notEvictable {
 		t.Errorf("%d evictions, %v", n.Evictions, err)
 	}
-	if n, err := s.engine.Burden(t.Context(), donorName, v1alpha1.DrainSettings{Disrupt: true}, false); err != nil || n.Evictions != 3 {
+	if n, err := s.engine.DisruptionCost(t.Context(), donorName, v1alpha1.DrainSettings{Disrupt: true}, false); err != nil || n.Evictions != 3 {
 		t.Errorf("%d evictions, %v", n.Evictions, err)
 	}
 }

@@ -21,7 +21,7 @@ const orderKey = "key"
 // order makes the order and its key, and then writes down which they are, together with the boot that they are
 // for: only what is written down is believed later, and only once it is, a pod is made. A pass that was cut off
 // in between has left an order that nobody carries out; it is made anew.
-func (o orders) order(ctx context.Context, w *world) error {
+func (o orders) order(ctx context.Context, w *observed) error {
 	method := v1alpha1.InPlace
 	token, err := tokenFor(method, w)
 	if err != nil {
@@ -50,7 +50,7 @@ func (o orders) order(ctx context.Context, w *world) error {
 
 // tokenFor is what an order by the method is for. What else the methods differ in is chosen by the order's own, on the
 // donor.
-func tokenFor(method v1alpha1.OrderMethod, w *world) (string, error) {
+func tokenFor(method v1alpha1.OrderMethod, w *observed) (string, error) {
 	switch method {
 	case v1alpha1.InPlace:
 		if boot := w.node.Status.NodeInfo.BootID; boot != "" {
@@ -139,7 +139,7 @@ func (o orders) deleteKey(ctx context.Context, order *v1alpha1.Order) error {
 
 // lookReport reads the proof, and what the donor's pod says on its order. It comes after the look at the power:
 // the pod reports just before that goes off. While the disk is copied nothing depends on the order.
-func (o orders) lookReport(ctx context.Context, w *world) error {
+func (o orders) lookReport(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if !f.Touched {
 		return nil
@@ -163,7 +163,7 @@ func (o orders) lookReport(ctx context.Context, w *world) error {
 }
 
 // take notes a report that the order's pod has signed. It is news until it stands on the Prototype.
-func (w *world) take(report *v1alpha1.Report, now time.Time) error {
+func (w *observed) take(report *v1alpha1.Report, now time.Time) error {
 	f := &w.facts
 	name, said := v1alpha1.ProofAnnotation, any(report.Proof)
 	if report.Unproven != nil {
@@ -189,7 +189,7 @@ func (w *world) take(report *v1alpha1.Report, now time.Time) error {
 
 // believe copies what the donor's pod has signed to where only the engine writes, so that nothing later depends
 // on the order. Whoever says that there is no proof takes back one that was reported before.
-func (o orders) believe(ctx context.Context, w *world) error {
+func (o orders) believe(ctx context.Context, w *observed) error {
 	before := w.p.DeepCopy()
 	for name, text := range w.reported {
 		metav1.SetMetaDataAnnotation(&w.p.ObjectMeta, name, text)
@@ -201,7 +201,7 @@ func (o orders) believe(ctx context.Context, w *world) error {
 }
 
 // readProof takes the facts from the proof on the Prototype.
-func (o orders) readProof(w *world) {
+func (o orders) readProof(w *observed) {
 	f := &w.facts
 	proof, err := v1alpha1.ProofOf(w.p)
 	if err != nil {
@@ -218,14 +218,14 @@ func (o orders) readProof(w *world) {
 }
 
 // lookLeftOrder reads the order where it must not be any more.
-func (o orders) lookLeftOrder(ctx context.Context, w *world) error {
+func (o orders) lookLeftOrder(ctx context.Context, w *observed) error {
 	if w.order != nil || !w.facts.LeftOrderMatters() {
 		return nil
 	}
 	return o.readOrder(ctx, w)
 }
 
-func (o orders) readOrder(ctx context.Context, w *world) error {
+func (o orders) readOrder(ctx context.Context, w *observed) error {
 	order := &v1alpha1.Order{}
 	key := client.ObjectKey{Namespace: podNamespaceOf(w, o.namespace), Name: podName(w.p)}
 	switch err := o.Client.Get(ctx, key, order); {
@@ -242,7 +242,7 @@ func (o orders) readOrder(ctx context.Context, w *world) error {
 
 // deleteOrder removes the order behind its key, unless its pod has said more since it was read: a proof that is
 // acted on can no longer be taken back.
-func (o orders) deleteOrder(ctx context.Context, w *world) error {
+func (o orders) deleteOrder(ctx context.Context, w *observed) error {
 	if err := o.deleteKey(ctx, w.order); err != nil {
 		return err
 	}

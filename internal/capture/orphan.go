@@ -59,7 +59,7 @@ func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder
 
 // findOrphan is the world of a node as of the donor of a Prototype that is being deleted, before a look; nil if the holder does
 // not hold it, or is there to give it back itself.
-func (e *Engine) findOrphan(ctx context.Context, name string, holder v1alpha1.Holder) (*world, error) {
+func (e *Engine) findOrphan(ctx context.Context, name string, holder v1alpha1.Holder) (*observed, error) {
 	n, err := e.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -106,20 +106,20 @@ func (e *Engine) heldBy(ctx context.Context, n *corev1.Node, holder v1alpha1.Hol
 var ErrInService = errors.New("it is Ready and takes pods under the boot that its reservation says it must leave: a person must decide")
 
 // inService reports whether the node takes pods under the boot that it must leave.
-func inService(w *world) bool {
+func inService(w *observed) bool {
 	f := &w.facts
 	return f.MustBoot() && !f.Rebooted && f.Node == plan.NodeReady && !f.Cordoned
 }
 
 // orphaned is the world of such a Prototype before a look.
-func orphaned(p *v1alpha1.Prototype) *world {
+func orphaned(p *v1alpha1.Prototype) *observed {
 	w := unlooked(p, v1alpha1.Record{})
 	w.orphan = true
 	return w
 }
 
 // lookOrphan looks at it.
-func (e *Engine) lookOrphan(ctx context.Context, w *world) error {
+func (e *Engine) lookOrphan(ctx context.Context, w *observed) error {
 	of, err := membership.OfNode(ctx, e.Cloud, w.node)
 	switch {
 	case err != nil:
@@ -130,7 +130,7 @@ func (e *Engine) lookOrphan(ctx context.Context, w *world) error {
 	w.pool = of.Pool
 	w.p.Spec.Pool = e.Cloud.PoolName(w.pool)
 	w.p.Spec.Version = versionIn(w.p.Name, w.p.Spec.Pool)
-	for _, part := range []func(context.Context, *world) error{e.lookNode, podsOf(e).readPod, ordersOf(e).lookOrphanOrder, e.lookInstance, departuresOf(e).lookBehind, artifactsOf(e).lookOrphanSnapshot} {
+	for _, part := range []func(context.Context, *observed) error{e.lookNode, podsOf(e).readPod, ordersOf(e).lookOrphanOrder, e.lookInstance, departuresOf(e).lookBehind, artifactsOf(e).lookOrphanSnapshot} {
 		if err := part(ctx, w); err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func versionIn(name, pool string) string {
 }
 
 // lookOrphanOrder finds the order that the pod was made for: it may be gone behind its Prototype already.
-func (o orders) lookOrphanOrder(ctx context.Context, w *world) error {
+func (o orders) lookOrphanOrder(ctx context.Context, w *observed) error {
 	if err := o.readOrder(ctx, w); err != nil || w.order == nil {
 		return err
 	}

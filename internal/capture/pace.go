@@ -9,39 +9,39 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// tempo says how often a wait looks: each pause is a share of what was waited so far, between a shortest
+// pollInterval says how often a wait looks: each pause is a share of what was waited so far, between a shortest
 // and a longest one. The share bounds what asking in intervals costs: on average half of it.
-type tempo struct {
+type pollInterval struct {
 	shortest, longest time.Duration
 	share             float64
 }
 
 var (
 	// whileHeld is for a wait that keeps a donor out of service.
-	whileHeld = tempo{shortest: 750 * time.Millisecond, longest: 5 * time.Second, share: 0.1}
+	whileHeld = pollInterval{shortest: 750 * time.Millisecond, longest: 5 * time.Second, share: 0.1}
 	// booting is for a donor that starts. Whoever drives the capture is told of the node's changes and looks
 	// at once then; this is for news that were lost.
-	booting = tempo{shortest: 2 * time.Second, longest: 20 * time.Second, share: 2}
+	booting = pollInterval{shortest: 2 * time.Second, longest: 20 * time.Second, share: 2}
 	// leisurely is for what keeps nobody out of service.
-	leisurely = tempo{shortest: 2 * time.Second, longest: 20 * time.Second, share: 0.35}
+	leisurely = pollInterval{shortest: 2 * time.Second, longest: 20 * time.Second, share: 0.35}
 	// whileTried keeps nobody out of service, and takes from a quarter of an hour to two.
-	whileTried = tempo{shortest: 5 * time.Second, longest: 30 * time.Second, share: 0.3}
+	whileTried = pollInterval{shortest: 5 * time.Second, longest: 30 * time.Second, share: 0.3}
 	// whileEnding is for what is removed behind a trial, which takes minutes however long the trial was.
-	whileEnding = tempo{shortest: 5 * time.Second, longest: 20 * time.Second, share: 0.35}
+	whileEnding = pollInterval{shortest: 5 * time.Second, longest: 20 * time.Second, share: 0.35}
 	// awaiting is for a person.
-	awaiting = tempo{shortest: 5 * time.Second, longest: 2 * time.Minute, share: 0.5}
+	awaiting = pollInterval{shortest: 5 * time.Second, longest: 2 * time.Minute, share: 0.5}
 	// publishing keeps nobody out of service either, and takes from half an hour to two.
-	publishing = tempo{shortest: 5 * time.Second, longest: 2 * time.Minute, share: 0.5}
+	publishing = pollInterval{shortest: 5 * time.Second, longest: 2 * time.Minute, share: 0.5}
 	// removing is for the snapshot, whose deletion takes seconds and keeps no node out of service.
-	removing = tempo{shortest: 5 * time.Second, longest: 20 * time.Second, share: 0.35}
+	removing = pollInterval{shortest: 5 * time.Second, longest: 20 * time.Second, share: 0.35}
 )
 
 // tempos of the waits that are not held ones.
-var tempos = map[plan.Reason]tempo{
+var tempos = map[plan.Reason]pollInterval{
 	plan.ForPowerOn: booting, plan.ForReady: booting,
 	plan.ForTurn: leisurely, plan.ForNeighbour: leisurely, plan.ForImage: publishing, plan.ForDeletion: removing, plan.ForHolder: leisurely,
 	plan.ForTrial: whileTried, plan.ForPromotion: awaiting,
-	plan.ForSuccessor: leisurely, plan.ForRemoval: leisurely,
+	plan.ForReplacement: leisurely, plan.ForRemoval: leisurely,
 }
 
 const (
@@ -76,7 +76,7 @@ func pace(p *v1alpha1.Prototype, why plan.Reason, now time.Time) time.Duration {
 }
 
 // pause behind a wait that has taken so long.
-func (t tempo) pause(waited time.Duration) time.Duration {
+func (t pollInterval) pause(waited time.Duration) time.Duration {
 	return min(max(time.Duration(t.share*float64(waited)), t.shortest), t.longest)
 }
 

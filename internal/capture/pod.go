@@ -141,7 +141,7 @@ var waitingTroubles = map[string]bool{
 }
 
 // podTrouble says why the pod will not bring a proof any more, or nothing.
-func (w *world) podTrouble() string {
+func (w *observed) podTrouble() string {
 	if o := w.record.Order; o != nil && w.pod.Annotations[v1alpha1.OrderAnnotation] != string(o.UID) {
 		return "it was made for another order: delete it, then try again"
 	}

@@ -30,7 +30,7 @@ type Preview struct {
 // Refusals looks for every reason against capturing the Prototype. None means that it would begin; an error, that nothing
 // is known to speak against it and not all could be looked at. The Prototype need not exist.
 func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
-	w, err := e.look(cloud.WithinLook(ctx), p, v1alpha1.Record{}, nil)
+	w, err := e.look(cloud.EnsureReadCache(ctx), p, v1alpha1.Record{}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.R
 // Preview looks at what capturing the Prototype would do. The Prototype need not exist. With an error it tells as much as
 // could be found.
 func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (Preview, error) {
-	ctx = cloud.OneLook(ctx)
+	ctx = cloud.WithReadCache(ctx)
 	w, err := e.look(ctx, p, v1alpha1.Record{}, nil)
 	if w == nil {
 		return Preview{}, err

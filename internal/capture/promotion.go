@@ -13,7 +13,7 @@ import (
 
 // lookRecipe reads what the pool's recipe points at, once there is an image that it could point at, and
 // then what is to be retired.
-func (m promotion) lookRecipe(ctx context.Context, w *world) error {
+func (m promotion) lookRecipe(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if !ripe(f) {
 		return nil
@@ -50,7 +50,7 @@ func ripe(f *plan.Facts) bool {
 }
 
 // lookPool reads the pool, unless somebody has deleted it: then nothing points at the image, and nothing will.
-func (m promotion) lookPool(ctx context.Context, w *world) (there bool, err error) {
+func (m promotion) lookPool(ctx context.Context, w *observed) (there bool, err error) {
 	w.recipe, err = m.Cloud.Pool(ctx, w.pool)
 	if cloud.Is(err, cloud.NotFound) {
 		w.facts.Recipe, w.poolGone = plan.RecipeChanged, true
@@ -61,7 +61,7 @@ func (m promotion) lookPool(ctx context.Context, w *world) (there bool, err erro
 
 // unreadableRecipe is the error of a pool whose recipe names no image any more: what it was read from, such as a launch template, is gone.
 // That is nobody's decision for another image, so that the capture waits.
-func (w *world) unreadableRecipe() error {
+func (w *observed) unreadableRecipe() error {
 	if w.recipe.Recipe.Image != "" || w.record.Recipe == "" {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (w *world) unreadableRecipe() error {
 }
 
 // promotedInTrial tells whether a person has promoted the version in mid-trial, which is all of the recipe that matters then.
-func promotedInTrial(w *world) plan.Recipe {
+func promotedInTrial(w *observed) plan.Recipe {
 	if !w.facts.Opened && w.recipe.Recipe.Version == w.p.Spec.Version {
 		return plan.RecipeHere
 	}
@@ -81,7 +81,7 @@ func promotedInTrial(w *world) plan.Recipe {
 }
 
 // pointsAt is what the recipe names, against this Prototype's version.
-func (w *world) pointsAt() plan.Recipe {
+func (w *observed) pointsAt() plan.Recipe {
 	now := w.recipe.Recipe.Version
 	switch {
 	case w.change.Done:
@@ -97,12 +97,12 @@ func (w *world) pointsAt() plan.Recipe {
 
 // changedHands tells that somebody pointed the recipe at another image since the capture began. Their reason is not
 // known here, so it is theirs to say which of the two images is meant.
-func (w *world) changedHands() bool {
+func (w *observed) changedHands() bool {
 	before, now := w.record.Recipe, w.recipe.Recipe
 	return before != "" && !strings.EqualFold(now.Image, before) && imageversion.Compare(now.Version, w.p.Spec.Version) != 0
 }
 
-func (m promotion) lookRetirement(ctx context.Context, w *world) error {
+func (m promotion) lookRetirement(ctx context.Context, w *observed) error {
 	images, err := m.Cloud.Images(ctx, w.pool)
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (m promotion) lookRetirement(ctx context.Context, w *world) error {
 // one that an instance was built from stays.
 func (m promotion) retirable(ctx context.Context, pool cloud.PoolID, images []cloud.Image, current string, keep int) ([]string, error) {
 	retire := retention.Retired(retention.Decide(images, current, keep, nil))
-	census, able := cloud.As[cloud.Census](m.Cloud)
+	census, able := cloud.As[cloud.InstanceLister](m.Cloud)
 	if len(retire) == 0 || !able {
 		return retire, nil
 	}
@@ -139,7 +139,7 @@ func removesBootstrap(p *v1alpha1.Prototype) bool {
 }
 
 // retire deletes the versions that are no longer kept.
-func (m promotion) retire(ctx context.Context, w *world) error {
+func (m promotion) retire(ctx context.Context, w *observed) error {
 	for _, version := range w.retire {
 		if err := m.Cloud.DeleteImage(ctx, cloud.ImageRef{Pool: w.pool, Version: version}); err != nil {
 			return err
@@ -151,7 +151,7 @@ func (m promotion) retire(ctx context.Context, w *world) error {
 
 // scaleOut grows the pool once, whatever happens in between: the size to reach is written down first, and
 // that it was reached afterwards.
-func (m promotion) scaleOut(ctx context.Context, w *world) error {
+func (m promotion) scaleOut(ctx context.Context, w *observed) error {
 	if w.record.ScaleOut == nil {
 		target := w.recipe.Capacity + int64(w.p.Spec.Settings.Recipe.NewNodes)
 		if err := m.record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: target} }); err != nil {

@@ -26,7 +26,7 @@ type keptReads struct {
 	// attempt at a trial; empty without one.
 	attempt string
 	// sight has the reads of a look that goes on; nil where a new look begins.
-	sight *cloud.Sight
+	sight *cloud.ReadCache
 	// snapshot from which the version is published, while what the version needs is made.
 	snapshot *cloud.Snapshot
 	// image that the pool's recipe names, while the snapshot is removed.
@@ -55,9 +55,9 @@ func (r *keptReads) stillHolds(record *v1alpha1.TrialRecord, now time.Time) bool
 // look is the context of a pass that starts from the reads.
 func (r *keptReads) look(ctx context.Context) context.Context {
 	if r.sight == nil {
-		return cloud.OneLook(ctx)
+		return cloud.WithReadCache(ctx)
 	}
-	return cloud.ContinueLook(ctx, r.sight)
+	return cloud.ContinueReadCache(ctx, r.sight)
 }
 
 // readsOf returns the reads that a pass may start from; nil if the pass must look at everything. Of trials only one beside the pool has
@@ -66,7 +66,7 @@ func (e *Engine) readsOf(p *v1alpha1.Prototype, record v1alpha1.Record) *keptRea
 	kept, _ := e.keptReads.Load(p.UID)
 	reads, found := kept.(*keptReads)
 	if !found || attemptOf(record) != reads.attempt || p.Status.Failure != nil || p.DeletionTimestamp != nil ||
-		reads.sight != nil && reads.sight.IsWritten() || e.now().Sub(reads.at) > reads.life() {
+		reads.sight != nil && reads.sight.IsInvalid() || e.now().Sub(reads.at) > reads.life() {
 		e.keptReads.Delete(p.UID)
 		return nil
 	}
@@ -82,7 +82,7 @@ func attemptOf(record v1alpha1.Record) string {
 }
 
 // suffice reports whether the decision is one that needs no newer reads.
-func (r *keptReads) suffice(w *world, d plan.Decision) bool {
+func (r *keptReads) suffice(w *observed, d plan.Decision) bool {
 	switch {
 	case r.after == plan.Publish:
 		return d.Do == plan.Publish || d.Do == plan.Wait && d.Why == plan.ForImage
@@ -103,7 +103,7 @@ func isTidying(do plan.Action) bool {
 
 // keepReads keeps for the next pass what the pass has read before its action and the action does not change: the removal of a trial
 // changes neither the version nor the pool.
-func keepReads(before *cloud.Sight, e *Engine, w *world, done plan.Action) {
+func keepReads(before *cloud.ReadCache, e *Engine, w *observed, done plan.Action) {
 	next := keptReads{after: done, at: w.lookedAt, attempt: attemptOf(w.record)}
 	if w.reads != nil {
 		next.at = w.reads.at
@@ -113,7 +113,7 @@ func keepReads(before *cloud.Sight, e *Engine, w *world, done plan.Action) {
 	case done == plan.Publish && image.State == cloud.Absent && next.attempt == "":
 		next.snapshot = &snapshot
 	case done == plan.Promote && next.attempt == "", w.reads != nil && w.reads.image != nil && isTidying(done):
-		next.image, next.sight = &image, cloud.SightOf(cloud.OneLook(context.Background()))
+		next.image, next.sight = &image, cloud.ReadCacheOf(cloud.WithReadCache(context.Background()))
 	case next.attempt != "" && !r.InPool && (done == plan.WatchTrial || done == plan.EndTrial):
 		next.sight, next.trial, next.trialAt, next.endedAt = before, w.trial.cloud, w.trial.cloudAt, w.trial.endedAt
 		next.isReady = w.trial.sight.Facts.Ready && r.RunningSince != nil && !r.Ending

@@ -14,23 +14,23 @@ import (
 
 // TestWhichDecisionsRestOnKeptReads: each other decision has the pass look at everything.
 func TestWhichDecisionsRestOnKeptReads(t *testing.T) {
-	ready := &world{record: v1alpha1.Record{Trial: &v1alpha1.TrialRecord{Name: "it"}}}
+	ready := &observed{record: v1alpha1.Record{Trial: &v1alpha1.TrialRecord{Name: "it"}}}
 	ready.trial.sight = trial.Sight{Facts: trial.Facts{Ready: true}}
-	ending := &world{record: v1alpha1.Record{Trial: &v1alpha1.TrialRecord{Name: "it", Ending: true}}}
-	lost := &world{record: ending.record}
+	ending := &observed{record: v1alpha1.Record{Trial: &v1alpha1.TrialRecord{Name: "it", Ending: true}}}
+	lost := &observed{record: ending.record}
 	lost.trial.lost = &cloud.TrialSpec{}
 	waits := func(why plan.Reason) plan.Decision { return plan.Decision{Do: plan.Wait, Why: why} }
 	does := func(do plan.Action) plan.Decision { return plan.Decision{Do: do} }
 	for name, c := range map[string]struct {
 		reads   keptReads
-		world   *world
+		world   *observed
 		suffice []plan.Decision
 	}{
-		"the version is being made":      {keptReads{after: plan.Publish, snapshot: &cloud.Snapshot{}}, &world{}, []plan.Decision{does(plan.Publish), waits(plan.ForImage)}},
-		"the version is promoted":        {keptReads{after: plan.Promote, image: &cloud.Image{}}, &world{}, []plan.Decision{does(plan.Retire), does(plan.ScaleOut), does(plan.DeletePod), does(plan.DeleteOrder), does(plan.Succeed), waits(plan.ForDeletion)}},
-		"the trial node boots":           {keptReads{after: plan.WatchTrial}, &world{record: ready.record}, []plan.Decision{does(plan.WatchTrial)}},
+		"the version is being made":      {keptReads{after: plan.Publish, snapshot: &cloud.Snapshot{}}, &observed{}, []plan.Decision{does(plan.Publish), waits(plan.ForImage)}},
+		"the version is promoted":        {keptReads{after: plan.Promote, image: &cloud.Image{}}, &observed{}, []plan.Decision{does(plan.Retire), does(plan.ScaleOut), does(plan.DeletePod), does(plan.DeleteOrder), does(plan.Succeed), waits(plan.ForDeletion)}},
+		"the trial node boots":           {keptReads{after: plan.WatchTrial}, &observed{record: ready.record}, []plan.Decision{does(plan.WatchTrial)}},
 		"the trial node is Ready":        {keptReads{after: plan.WatchTrial, isReady: true}, ready, []plan.Decision{does(plan.WatchTrial)}},
-		"the trial node was Ready":       {keptReads{after: plan.WatchTrial, isReady: true}, &world{record: ready.record}, nil},
+		"the trial node was Ready":       {keptReads{after: plan.WatchTrial, isReady: true}, &observed{record: ready.record}, nil},
 		"the trial ends":                 {keptReads{after: plan.EndTrial}, ending, []plan.Decision{does(plan.WatchTrial), does(plan.EndTrial)}},
 		"a trial is found that was lost": {keptReads{after: plan.EndTrial}, lost, []plan.Decision{does(plan.WatchTrial)}},
 	} {

@@ -17,7 +17,7 @@ import (
 
 // lookSaved tells whether what the recipe loses is kept, as it is now. The image of a pool's first promotion is lost
 // too: no version of the pool's own leads back to it.
-func (m promotion) lookSaved(ctx context.Context, w *world) (saved bool, err error) {
+func (m promotion) lookSaved(ctx context.Context, w *observed) (saved bool, err error) {
 	own := w.recipe.Recipe.Version != "" || w.recipe.Recipe.Latest
 	if len(w.change.Removes) == 0 && own {
 		return true, nil
@@ -34,7 +34,7 @@ func (m promotion) lookSaved(ctx context.Context, w *world) (saved bool, err err
 }
 
 // saveRecipe keeps what the recipe is about to lose.
-func (m promotion) saveRecipe(ctx context.Context, w *world) error {
+func (m promotion) saveRecipe(ctx context.Context, w *observed) error {
 	of := savedrecipe.Owner{Prototype: w.p.Name, UID: w.p.UID, Pool: w.p.Spec.Pool, PoolID: w.pool, Version: w.p.Spec.Version}
 	if err := m.savedRecipes().Save(ctx, w.savedAs, of, w.change.Backup, w.customData); err != nil {
 		return err

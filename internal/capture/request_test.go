@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
-	"github.com/kamino-dev/kamino/internal/spread"
+	"github.com/kamino-dev/kamino/internal/imagecount"
 )
 
 // count counts the calls that begin so.
@@ -115,7 +115,7 @@ func TestTooManyImages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		refused := slices.ContainsFunc(preview.Refusals, func(r cloud.Refusal) bool { return r.Reason == spread.TooManyImages })
+		refused := slices.ContainsFunc(preview.Refusals, func(r cloud.Refusal) bool { return r.Reason == imagecount.TooManyImages })
 		if refused != (images >= 9) || (preview.Crowded != "") != (images >= 7) {
 			t.Errorf("%d images: %+v", images, preview)
 		}
@@ -126,7 +126,7 @@ func TestTooManyImages(t *testing.T) {
 			continue
 		}
 		p := s.play()
-		if p.Status.Failure == nil || p.Status.Failure.Reason != spread.TooManyImages || s.cloud.World().Count(memory.ByCaller, memory.EffectProtect, "") > 0 {
+		if p.Status.Failure == nil || p.Status.Failure.Reason != imagecount.TooManyImages || s.cloud.World().Count(memory.ByCaller, memory.EffectProtect, "") > 0 {
 			t.Errorf("%d images: %+v", images, p.Status.Failure)
 		}
 	}
@@ -156,7 +156,7 @@ func TestTheCloudIsNotAskedForAPodThatGoes(t *testing.T) {
 			t.Error("the pod that looked is still there")
 		}
 		looked := slices.IndexFunc(calls, func(call string) bool { return strings.HasPrefix(call, "Instance ") })
-		held := slices.IndexFunc(calls, func(call string) bool { return strings.HasPrefix(call, "Hold ") })
+		held := slices.IndexFunc(calls, func(call string) bool { return strings.HasPrefix(call, "ProtectFromScaleIn ") })
 		if looked < 0 || held < looked {
 			t.Errorf("it is held unseen: %v", calls)
 		}

@@ -46,7 +46,7 @@ func TestWhereARecipeIsSavedIsInTheStatus(t *testing.T) {
 		p := &v1alpha1.Prototype{}
 		must(e.Client.Get(ctx, client.ObjectKey{Name: "saved-2026.03.14"}, p))
 		before := p.DeepCopy()
-		w := &world{p: p, pool: "memory:///pools/saved", change: cloud.RecipeChange{Removes: []cloud.Part{{Kind: "customData"}}, Backup: []byte(`{"image":"generic"}`)}}
+		w := &observed{p: p, pool: "memory:///pools/saved", change: cloud.RecipeChange{Removes: []cloud.RecipeField{{Kind: "customData"}}, Backup: []byte(`{"image":"generic"}`)}}
 		saved, err := promotionOf(e).lookSaved(ctx, w)
 		must(err)
 		if !saved {

@@ -22,7 +22,7 @@ func TestReplicasReachTheCloud(t *testing.T) {
 		"the name":        {Azure: &v1alpha1.AzureSettings{Replicas: &five}},
 		"the former name": {Publish: v1alpha1.PublishSettings{Replicas: &five}},
 	} {
-		w := &world{p: &v1alpha1.Prototype{Spec: v1alpha1.PrototypeSpec{Settings: settings}}, proof: &v1alpha1.Proof{}}
+		w := &observed{p: &v1alpha1.Prototype{Spec: v1alpha1.PrototypeSpec{Settings: settings}}, proof: &v1alpha1.Proof{}}
 		if got := w.imageSpec(noon).Replicas; got != 5 {
 			t.Errorf("%s: %d replicas are asked for", name, got)
 		}

@@ -129,7 +129,7 @@ func newStage(t testing.TB, options ...option) *stage {
 	s.donor = s.cloud.AddInstance(s.pool, "0")
 	s.peer = s.cloud.AddInstance(s.pool, "1")
 	if s.protected {
-		s.must(s.cloud.Hold(t.Context(), s.donor, cloud.Unheld))
+		s.must(s.cloud.ProtectFromScaleIn(t.Context(), s.donor, cloud.TokenUnprotected))
 	}
 	s.buildCluster(s.peer)
 	provider := memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome { return s.next(c.Op + " " + c.Resource) })

@@ -47,12 +47,12 @@ var phases = map[plan.Action]v1alpha1.Phase{
 var waits = map[plan.Reason]v1alpha1.Phase{
 	plan.ForTurn: v1alpha1.PhasePending, plan.ForNeighbour: v1alpha1.PhaseReserving, plan.ForLook: v1alpha1.PhasePreflight, plan.ForDonor: v1alpha1.PhaseDraining, plan.ForProof: v1alpha1.PhaseGeneralizing,
 	plan.ForPowerOff: v1alpha1.PhaseStopping, plan.ForSnapshot: v1alpha1.PhaseSnapshotting, plan.ForPowerOn: v1alpha1.PhaseStarting,
-	plan.ForReady: v1alpha1.PhaseWaitingReady, plan.ForSuccessor: v1alpha1.PhaseGrowing, plan.ForRemoval: v1alpha1.PhaseRemoving, plan.ForHolder: v1alpha1.PhaseReleasing, plan.ForImage: v1alpha1.PhasePublishing,
+	plan.ForReady: v1alpha1.PhaseWaitingReady, plan.ForReplacement: v1alpha1.PhaseGrowing, plan.ForRemoval: v1alpha1.PhaseRemoving, plan.ForHolder: v1alpha1.PhaseReleasing, plan.ForImage: v1alpha1.PhasePublishing,
 	plan.ForTrial: v1alpha1.PhaseTrying, plan.ForPromotion: v1alpha1.PhaseAwaitingPromotion,
 }
 
 // report writes what was seen and decided into the status.
-func report(w *world, d plan.Decision, now time.Time) {
+func report(w *observed, d plan.Decision, now time.Time) {
 	s := &w.p.Status
 	s.ObservedGeneration = w.p.Generation
 	if d.Do == plan.Refuse || d.Do == plan.Fail {
@@ -93,26 +93,26 @@ func NoWayBackFrom(p *v1alpha1.Prototype, image string, copied bool) string {
 }
 
 // reportWayBack says before a pool's first promotion that nothing leads back from it.
-func reportWayBack(w *world, now time.Time) {
+func reportWayBack(w *observed, now time.Time) {
 	if w.recipe.ID != "" && w.recipe.Recipe.Version == "" && !w.facts.Refused {
 		setCondition(w.p, now, v1alpha1.ConditionReversible, metav1.ConditionFalse, NoWayBack, NoWayBackFrom(w.p, w.recipe.Recipe.Image, w.p.Spec.Settings.Recipe.CustomDataFrom != nil))
 	}
 }
 
 // reportDisbelief says that something stands on the order which is not believed. Later reports may be.
-func reportDisbelief(w *world, now time.Time) {
+func reportDisbelief(w *observed, now time.Time) {
 	if w.disbelieved != "" && w.proof == nil {
 		setCondition(w.p, now, v1alpha1.ConditionGeneralized, metav1.ConditionFalse, ReportNotBelieved, w.disbelieved+"; see who can write there")
 	}
 }
 
 // goes tells that a donor which does not return is on its way out.
-func goes(w *world, d plan.Decision) bool {
+func goes(w *observed, d plan.Decision) bool {
 	failing := w.facts.Failed || w.facts.Deleting || d.Do == plan.Fail
 	return w.held() && (w.removing() || d.Do == plan.DeletePod && leaves(w) && !failing)
 }
 
-func phaseOf(w *world, d plan.Decision) v1alpha1.Phase {
+func phaseOf(w *observed, d plan.Decision) v1alpha1.Phase {
 	switch {
 	case w.onlyLooked(d):
 		return v1alpha1.PhasePreflight
@@ -135,7 +135,7 @@ func phaseOf(w *world, d plan.Decision) v1alpha1.Phase {
 }
 
 // waiting names what a wait belongs to now: a snapshot that is awaited behind the donor is part of the version.
-func waiting(w *world, why plan.Reason) v1alpha1.Phase {
+func waiting(w *observed, why plan.Reason) v1alpha1.Phase {
 	if why == plan.ForSnapshot && !w.held() {
 		return v1alpha1.PhasePublishing
 	}
@@ -143,7 +143,7 @@ func waiting(w *world, why plan.Reason) v1alpha1.Phase {
 }
 
 // onlyLooked tells of an end, or of what comes before one, that nothing was taken for the capture.
-func (w *world) onlyLooked(d plan.Decision) bool {
+func (w *observed) onlyLooked(d plan.Decision) bool {
 	return d.Do == plan.Fail && d.Why == plan.LookFailed || d.Do == plan.DeletePod && !w.facts.Touched && !w.held() && w.p.Status.Donor == nil
 }
 
@@ -171,7 +171,7 @@ func waitOf(d plan.Decision) plan.Decision {
 }
 
 // progress is a few words on what the step is at.
-func progress(w *world, d plan.Decision) string {
+func progress(w *observed, d plan.Decision) string {
 	switch {
 	case d.Do == plan.Wait && d.Why == plan.ForImage:
 		return fmt.Sprintf("replicating %d%%", w.image.Percent)
@@ -194,13 +194,13 @@ func progress(w *world, d plan.Decision) string {
 }
 
 // departureProgress is what is done for a donor that does not return.
-func departureProgress(w *world, d plan.Decision) string {
+func departureProgress(w *observed, d plan.Decision) string {
 	switch {
 	case d.Do == plan.Enlarge && w.removing():
 		return fmt.Sprintf("pool %s gets a node in the place of node %s", w.p.Spec.Pool, w.p.Spec.Donor.NodeName)
 	case d.Do == plan.Enlarge:
 		return fmt.Sprintf("pool %s grows by one", w.p.Spec.Pool)
-	case d.Why == plan.ForSuccessor:
+	case d.Why == plan.ForReplacement:
 		return fmt.Sprintf("awaiting the node that takes the place of node %s, which serves meanwhile", w.p.Spec.Donor.NodeName)
 	case d.Do == plan.Remove && w.removing():
 		return "the instance is to be removed"
@@ -216,7 +216,7 @@ func departureProgress(w *world, d plan.Decision) string {
 var turns = []plan.Reason{plan.ForTurn, plan.ForNeighbour}
 
 // turnProgress names whoever is ahead: if nobody drives that capture, somebody must, or this one waits for good.
-func turnProgress(w *world) string {
+func turnProgress(w *observed) string {
 	switch {
 	case w.kured.Node != "":
 		return "waiting: " + w.kured.Holder()
@@ -230,7 +230,7 @@ func turnProgress(w *world) string {
 	return fmt.Sprintf("waiting for prototype %s, which holds node %s", w.ahead[0].Name, w.ahead[0].Spec.Donor.NodeName)
 }
 
-func drainProgress(w *world) string {
+func drainProgress(w *observed) string {
 	if len(w.blocked) > 0 {
 		return fmt.Sprintf("pods left: %d; %s", len(w.left.Pods), w.blocked[0])
 	}
@@ -238,7 +238,7 @@ func drainProgress(w *world) string {
 }
 
 // reportDrain replaces the progress once the evictions have been answered.
-func reportDrain(w *world) { w.p.Status.Progress = drainProgress(w) }
+func reportDrain(w *observed) { w.p.Status.Progress = drainProgress(w) }
 
 // reportConditions sets the conditions. Their messages are stable: no times, no counts.
 func reportConditions(p *v1alpha1.Prototype, d plan.Decision, now time.Time) {
@@ -286,7 +286,7 @@ func setCondition(p *v1alpha1.Prototype, now time.Time, kind string, status meta
 }
 
 // reportKured sets condition Stalled while a capture waits for a lock whose Node does not exist, and removes the condition afterwards.
-func reportKured(w *world, d plan.Decision, now time.Time) {
+func reportKured(w *observed, d plan.Decision, now time.Time) {
 	switch {
 	case d.Why == plan.ForTurn && w.kured.Release != "":
 		setCondition(w.p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, KuredLockStale, w.kured.Holder())

@@ -15,7 +15,7 @@ import (
 
 // successor is the oldest node of the pool that was made since the pool grew and takes pods; empty if there is none. Any client that may
 // write Nodes can have made a Node: a successor is the only Node of an instance that the cloud has, and its kubelet renews a Lease.
-func (d departures) successor(ctx context.Context, w *world) (name string, err error) {
+func (d departures) successor(ctx context.Context, w *observed) (name string, err error) {
 	after := w.departure().After
 	var all, candidates []*corev1.Node
 	err = membership.Each(ctx, d.Kube, d.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
@@ -63,7 +63,7 @@ func (d departures) isAlone(n *corev1.Node, all []*corev1.Node, without map[type
 // instancesOf returns a function that reports whether the cloud has an instance in the pool that is there to stay. A provider that lists no
 // instances is asked for each one.
 func (d departures) instancesOf(ctx context.Context, pool cloud.PoolID) (has func(cloud.InstanceID) (bool, error), err error) {
-	census, able := cloud.As[cloud.Census](d.Cloud)
+	census, able := cloud.As[cloud.InstanceLister](d.Cloud)
 	if !able {
 		return func(id cloud.InstanceID) (bool, error) {
 			instance, err := d.Cloud.Instance(ctx, id)

@@ -18,7 +18,7 @@ const maxTag = 256
 
 // describe adds what the donor was. The snapshot was tagged while the donor was held, and the version takes its
 // word: by the time that is published, the donor may have been patched again, or be gone.
-func (w *world) describe(tags map[string]string) {
+func (w *observed) describe(tags map[string]string) {
 	known := w.snapshot.Tags
 	if w.snapshot.State == cloud.Absent && w.node != nil {
 		known = describeNode(w.node)

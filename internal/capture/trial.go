@@ -48,7 +48,7 @@ type sighting struct {
 }
 
 // lookGate tells who promotes the version, and since when that is waited for: since it has passed its trial, or was made.
-func (t trials) lookGate(_ context.Context, w *world) error {
+func (t trials) lookGate(_ context.Context, w *observed) error {
 	f, settings := &w.facts, w.p.Spec.Settings.Defaulted()
 	result, since := trial.Read(w.image.Tags[cloud.TagTrial])
 	_, blamed := trial.Blamed(w.image.Tags[cloud.TagQuarantined])
@@ -68,7 +68,7 @@ func (t trials) lookGate(_ context.Context, w *world) error {
 
 // lookTrial looks how far the trial is that the record tells of, whatever else is the matter: what it has opened must be
 // closed.
-func (t trials) lookTrial(ctx context.Context, w *world) error {
+func (t trials) lookTrial(ctx context.Context, w *observed) error {
 	f, r := &w.facts, w.record.Trial
 	f.Tries = w.p.Spec.Settings.Tries()
 	if r == nil || w.orphan {
@@ -89,7 +89,7 @@ func (t trials) lookTrial(ctx context.Context, w *world) error {
 		w.trial.cloud, w.trial.cloudAt = w.reads.trial, w.reads.trialAt
 	} else {
 		if w.reads != nil {
-			ctx = cloud.OneLook(ctx)
+			ctx = cloud.WithReadCache(ctx)
 		}
 		w.trial.cloudAt = now
 		if w.trial.cloud, err = trialist.Trial(ctx, trialSpec(w)); err != nil {
@@ -131,7 +131,7 @@ func howFar(seen cloud.Trial, r *v1alpha1.TrialRecord) plan.Trial {
 }
 
 // judge an attempt, where that is asked for: not behind a verdict, or the end.
-func (t trials) judge(ctx context.Context, w *world) error {
+func (t trials) judge(ctx context.Context, w *observed) error {
 	f := &w.facts
 	open := f.Trial == plan.TrialDecided || f.Trial == plan.TrialMaking || f.Trial == plan.TrialBuilt
 	if !open || f.Failed || f.Deleting || f.Image != plan.Complete || f.Tried != plan.NoVerdict || f.Quarantined || f.Recipe == plan.RecipeHere || w.held() {
@@ -153,7 +153,7 @@ func (t trials) judge(ctx context.Context, w *world) error {
 }
 
 // see has the node looked at, as soon as there is an instance.
-func (t trials) see(ctx context.Context, w *world) trial.Verdict {
+func (t trials) see(ctx context.Context, w *observed) trial.Verdict {
 	subject := w.trial.subject
 	if len(subject.Instances) == 0 || subject.Facts.Instance.Gone {
 		return trial.Judge(subject.Facts)
@@ -172,7 +172,7 @@ func (t trials) see(ctx context.Context, w *world) trial.Verdict {
 }
 
 // subjectOf is what is known of the attempt without the cluster.
-func subjectOf(w *world, now time.Time) trial.Subject {
+func subjectOf(w *observed, now time.Time) trial.Subject {
 	p, r, seen := w.p.DeepCopy(), w.record.Trial, recalled(w.trial.cloud, w.record.Trial)
 	p.Spec.Settings = p.Spec.Settings.Defaulted()
 	f := trial.Facts{Now: now, Begun: r.BegunAt.Time, Blind: blindness(r, now)}
@@ -200,7 +200,7 @@ func subjectOf(w *world, now time.Time) trial.Subject {
 	return trial.Subject{Prototype: p, Pool: w.pool, Spec: trialSpec(w), Attempt: r.Attempt, Instances: seen.Instances, Known: r.Nodes, Image: w.image, Facts: f}
 }
 
-func trialSpec(w *world) cloud.TrialSpec {
+func trialSpec(w *observed) cloud.TrialSpec {
 	spec := cloud.TrialSpec{
 		ImageRef: w.ref(), InPool: w.p.Spec.Settings.Trial.Mode == v1alpha1.TrialInPool, RemoveBootstrap: removesBootstrap(w.p),
 		Tags: map[string]string{cloud.TagPrototype: w.p.Name, cloud.TagUID: string(w.p.UID)},
@@ -212,8 +212,8 @@ func trialSpec(w *world) cloud.TrialSpec {
 }
 
 // trialist is the provider's, for whom there is somebody to look at what it builds.
-func (t trials) trialist() (cloud.Trialist, error) {
-	trialist, able := cloud.As[cloud.Trialist](t.Cloud)
+func (t trials) trialist() (cloud.TrialRunner, error) {
+	trialist, able := cloud.As[cloud.TrialRunner](t.Cloud)
 	if !able || t.tryout == nil {
 		r := trialUnsupported()
 		return nil, &cloud.Error{Kind: cloud.Unsupported, Op: "try a version", Message: r.Message, Refusal: &r}
@@ -226,7 +226,7 @@ func trialUnsupported() cloud.Refusal {
 }
 
 // preflight looks whether a trial could be made that the settings ask for.
-func (t trials) preflight(ctx context.Context, w *world) ([]cloud.Refusal, error) {
+func (t trials) preflight(ctx context.Context, w *observed) ([]cloud.Refusal, error) {
 	if !w.p.Spec.Settings.Tries() {
 		return nil, nil
 	}
@@ -252,7 +252,7 @@ func trialName(p *v1alpha1.Prototype, attempt int32) string {
 }
 
 // note changes the trial's record.
-func (t trials) note(ctx context.Context, w *world, change func(*v1alpha1.TrialRecord)) error {
+func (t trials) note(ctx context.Context, w *observed, change func(*v1alpha1.TrialRecord)) error {
 	var r v1alpha1.TrialRecord
 	if w.record.Trial != nil {
 		r = *w.record.Trial
@@ -263,7 +263,7 @@ func (t trials) note(ctx context.Context, w *world, change func(*v1alpha1.TrialR
 
 // begin writes an attempt down, and what the pool has then to come back to. Where that is written down, it has the cloud build the
 // instance; a pool that somebody has changed in between is written down again.
-func (t trials) begin(ctx context.Context, w *world) error {
+func (t trials) begin(ctx context.Context, w *observed) error {
 	if w.record.Trial == nil || w.record.Trial.Name == "" {
 		return t.decide(ctx, w)
 	}
@@ -279,7 +279,7 @@ func (t trials) begin(ctx context.Context, w *world) error {
 		return t.noteRefused(ctx, w, err)
 	}
 	if cloud.Is(err, cloud.Conflict) {
-		pool, poolErr := t.Cloud.Pool(cloud.Anew(ctx), w.pool)
+		pool, poolErr := t.Cloud.Pool(cloud.WithoutReadCache(ctx), w.pool)
 		if poolErr != nil || pool.Recipe.Image == w.record.Trial.Image && pool.Capacity == w.record.Trial.Capacity {
 			return err
 		}
@@ -288,7 +288,7 @@ func (t trials) begin(ctx context.Context, w *world) error {
 	return err
 }
 
-func (t trials) decide(ctx context.Context, w *world) error {
+func (t trials) decide(ctx context.Context, w *observed) error {
 	pool, err := t.Cloud.Pool(ctx, w.pool)
 	if err != nil {
 		return err
@@ -311,7 +311,7 @@ func (t trials) decide(ctx context.Context, w *world) error {
 }
 
 // closeRecipe gives the pool's recipe back what it named.
-func (t trials) closeRecipe(ctx context.Context, w *world) error {
+func (t trials) closeRecipe(ctx context.Context, w *observed) error {
 	trialist, err := t.trialist()
 	if err != nil {
 		return err
@@ -328,7 +328,7 @@ func (t trials) closeRecipe(ctx context.Context, w *world) error {
 }
 
 // watch writes down what a later look needs of this one.
-func (t trials) watch(ctx context.Context, w *world) error {
+func (t trials) watch(ctx context.Context, w *observed) error {
 	r, now := w.record.Trial, t.now()
 	running := w.trial.subject.Facts.Instance.Running
 	newNodes, nodes := newsOf(w)
@@ -352,7 +352,7 @@ func (t trials) watch(ctx context.Context, w *world) error {
 }
 
 // pass writes on the image that the version has passed.
-func (t trials) pass(ctx context.Context, w *world) error {
+func (t trials) pass(ctx context.Context, w *observed) error {
 	mark := map[string]string{cloud.TagTrial: trial.Mark(trial.Passed, t.now())}
 	if err := t.Cloud.TagImage(ctx, w.ref(), mark); err != nil {
 		return err
@@ -364,7 +364,7 @@ func (t trials) pass(ctx context.Context, w *world) error {
 }
 
 // quarantine writes on the image that the version has failed, and why.
-func (t trials) quarantine(ctx context.Context, w *world) error {
+func (t trials) quarantine(ctx context.Context, w *observed) error {
 	return t.Cloud.TagImage(ctx, w.ref(), map[string]string{
 		cloud.TagQuarantined: trial.Blame(w.trial.verdict.Message), cloud.TagTrial: trial.Mark(trial.Failed, t.now()),
 	})

@@ -33,7 +33,7 @@ const (
 
 // end removes all that an attempt has made. That it goes is written down first, and that nothing is left last: once a look has
 // found nothing in the cloud and nothing in the cluster.
-func (t trials) end(ctx context.Context, w *world) error {
+func (t trials) end(ctx context.Context, w *observed) error {
 	if w.trial.lost != nil {
 		return t.adopt(ctx, w)
 	}
@@ -75,7 +75,7 @@ func (t trials) end(ctx context.Context, w *world) error {
 
 // clean removes what is in the cluster. A Node that only another client can keep Ready is not waited for longer than endPatience, and
 // an error that lasts as long is reported as what keeps the capture there.
-func (t trials) clean(ctx context.Context, w *world, subject trial.Subject) (left bool, err error) {
+func (t trials) clean(ctx context.Context, w *observed, subject trial.Subject) (left bool, err error) {
 	overdue := w.record.Trial.EndingAt != nil && t.now().Sub(w.record.Trial.EndingAt.Time) > endPatience
 	still, err := t.tryout.Clean(ctx, subject)
 	if len(still) > 0 && overdue && err == nil {
@@ -92,7 +92,7 @@ func (t trials) clean(ctx context.Context, w *world, subject trial.Subject) (lef
 }
 
 // newsOf reports whether this look has seen other Nodes of the trial than the record has, and which there are now.
-func newsOf(w *world) (news bool, nodes []v1alpha1.TrialNodeRecord) {
+func newsOf(w *observed) (news bool, nodes []v1alpha1.TrialNodeRecord) {
 	before := w.record.Trial.Nodes
 	if w.trial.known == nil || equality.Semantic.DeepEqual(before, w.trial.known) {
 		return false, before
@@ -116,9 +116,9 @@ func withInstances(nodes []v1alpha1.TrialNodeRecord, instances []cloud.Instance)
 
 // lookLost asks the cloud for a trial that carries the capture's UID where the record has none and a trial is to begin, or the
 // capture to end: a client may have removed the record, or written over it.
-func (t trials) lookLost(ctx context.Context, w *world) error {
+func (t trials) lookLost(ctx context.Context, w *observed) error {
 	f := &w.facts
-	trialist, able := cloud.As[cloud.Trialist](t.Cloud)
+	trialist, able := cloud.As[cloud.TrialRunner](t.Cloud)
 	if !able || t.tryout == nil || w.orphan || !f.Tries || f.Trial != plan.NoTrial {
 		return nil
 	}
@@ -155,7 +155,7 @@ func (t trials) lookLost(ctx context.Context, w *world) error {
 }
 
 // adopt writes a lost attempt into the record again, as one that ends. Its number is that of its name: the name must not come again.
-func (t trials) adopt(ctx context.Context, w *world) error {
+func (t trials) adopt(ctx context.Context, w *observed) error {
 	spec, now := *w.trial.lost, metav1.NewTime(t.now())
 	number, _ := strconv.ParseInt(spec.Name[strings.LastIndex(spec.Name, "-")+1:], 10, 32)
 	return t.note(ctx, w, func(r *v1alpha1.TrialRecord) {

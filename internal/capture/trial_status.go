@@ -25,7 +25,7 @@ const (
 
 // reportTrial writes what is known of the trial. What an earlier look has found stays, so that who reads the status of a
 // trial that has ended sees what it came to.
-func reportTrial(w *world, now time.Time) {
+func reportTrial(w *observed, now time.Time) {
 	f, r := &w.facts, w.record.Trial
 	if !f.Tries || r == nil && f.Tried == plan.NoVerdict || f.Image != plan.Complete {
 		return
@@ -49,7 +49,7 @@ func reportTrial(w *world, now time.Time) {
 }
 
 // reportVerdict writes the verdict on the version, or that the attempt has none.
-func reportVerdict(s *v1alpha1.TrialStatus, w *world) {
+func reportVerdict(s *v1alpha1.TrialStatus, w *observed) {
 	f, r := &w.facts, w.record.Trial
 	result, at := trial.Read(w.image.Tags[cloud.TagTrial])
 	blamed, isBlamed := trial.Blamed(w.image.Tags[cloud.TagQuarantined])
@@ -71,7 +71,7 @@ func reportVerdict(s *v1alpha1.TrialStatus, w *world) {
 }
 
 // takeSight takes over what was seen of an attempt. A verdict on the version is one only once it stands on the image.
-func takeSight(s *v1alpha1.TrialStatus, w *world, now time.Time) {
+func takeSight(s *v1alpha1.TrialStatus, w *observed, now time.Time) {
 	verdict, sight := w.trial.verdict, w.trial.sight
 	s.Result, s.Message = v1alpha1.TrialPending, verdict.Message
 	if verdict.Result == trial.Inconclusive {
@@ -109,7 +109,7 @@ func checksSince(before []v1alpha1.TrialCheck, checks []trial.Check, now time.Ti
 }
 
 // doubt is why the attempt, or the last one, could not tell, with what the cloud said of it or of one before.
-func doubt(w *world) string {
+func doubt(w *observed) string {
 	said := doubted(w)
 	if told := toldOf(w.record.Trial); told != "" && !strings.Contains(said, told) {
 		said += "; the cloud made no instance: " + told
@@ -117,7 +117,7 @@ func doubt(w *world) string {
 	return said
 }
 
-func doubted(w *world) string {
+func doubted(w *observed) string {
 	switch {
 	case w.trial.verdict != nil && w.trial.verdict.Result == trial.Inconclusive:
 		return w.trial.verdict.Message
@@ -130,7 +130,7 @@ func doubted(w *world) string {
 }
 
 // trialProgress is what a trial, or the promotion by a person, is at.
-func trialProgress(w *world, d plan.Decision) string {
+func trialProgress(w *observed, d plan.Decision) string {
 	switch {
 	case d.Do == plan.BeginTrial && w.facts.Trial == plan.NoTrial:
 		return "a trial is begun"
@@ -153,7 +153,7 @@ func trialProgress(w *world, d plan.Decision) string {
 }
 
 // reportTried sets the condition of the trial.
-func reportTried(w *world, d plan.Decision, now time.Time) {
+func reportTried(w *observed, d plan.Decision, now time.Time) {
 	p, f := w.p, &w.facts
 	of := fmt.Sprintf("version %s of pool %s", p.Spec.Version, p.Spec.Pool)
 	switch {
@@ -178,7 +178,7 @@ func awaited(p *v1alpha1.Prototype) (reason, message string) {
 }
 
 // trialSentence says why a version that is complete is not used.
-func trialSentence(w *world, why plan.Reason) string {
+func trialSentence(w *observed, why plan.Reason) string {
 	version, pool, settings := w.p.Spec.Version, w.p.Spec.Pool, w.p.Spec.Settings.Defaulted()
 	later := fmt.Sprintf("`kamino promote %s %s` points the pool at it", pool, version)
 	if w.change.HandOver != "" {

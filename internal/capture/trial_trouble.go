@@ -24,7 +24,7 @@ func recalled(seen cloud.Trial, r *v1alpha1.TrialRecord) cloud.Trial {
 
 // troubleOf is what the record is to keep: what the cloud says now, or what it said before. That of an instance which
 // is gone is none.
-func troubleOf(w *world) *v1alpha1.TrialTrouble {
+func troubleOf(w *observed) *v1alpha1.TrialTrouble {
 	seen, r := w.trial.cloud, w.record.Trial
 	if seen.State != cloud.Failed || seen.Trouble == "" || r.Trouble != nil && r.Trouble.Attempt == r.Attempt {
 		return r.Trouble
@@ -33,7 +33,7 @@ func troubleOf(w *world) *v1alpha1.TrialTrouble {
 }
 
 // noteTrouble writes it down, if it is not.
-func (t trials) noteTrouble(ctx context.Context, w *world) error {
+func (t trials) noteTrouble(ctx context.Context, w *observed) error {
 	if trouble := troubleOf(w); trouble != w.record.Trial.Trouble {
 		return t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Trouble = trouble })
 	}
@@ -41,7 +41,7 @@ func (t trials) noteTrouble(ctx context.Context, w *world) error {
 }
 
 // noteRefused writes down that the cloud has no room, in its own words. The attempt is over with that.
-func (t trials) noteRefused(ctx context.Context, w *world, err error) error {
+func (t trials) noteRefused(ctx context.Context, w *observed, err error) error {
 	text := err.Error()
 	if c := (*cloud.Error)(nil); errors.As(err, &c) && c.Message != "" {
 		if text = c.Message; c.Code != "" && !strings.Contains(text, c.Code) {

@@ -18,7 +18,7 @@ const Serving = "Serving"
 // unseen does what the cluster alone allows, behind a pass that did not get through: nobody knows for how long a cloud stays
 // away, and a donor that could serve must not wait for that. An error is one of what was done here; what could not be looked at
 // has been told by the pass.
-func (e *Engine) unseen(ctx context.Context, w *world, trouble error) error {
+func (e *Engine) unseen(ctx context.Context, w *observed, trouble error) error {
 	if err := e.lookNode(ctx, w); err != nil || !w.held() {
 		return nil
 	}

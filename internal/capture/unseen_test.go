@@ -70,7 +70,7 @@ func (s *stage) passes(n int) {
 // back waits for the cloud; and once that answers, the capture ends, and nothing is left.
 func TestACloudThatStaysAway(t *testing.T) {
 	short := testing.Short()
-	for _, what := range []string{"", "HoldOf ", "Hold ", "Unhold "} {
+	for _, what := range []string{"", "Protection ", "ProtectFromScaleIn ", "Unprotect "} {
 		for _, cordoned := range []bool{false, true} {
 			if cordoned && what != "" {
 				continue

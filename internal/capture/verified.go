@@ -8,7 +8,7 @@ import (
 
 // readUnproven takes the pod's own word that there is no proof. It counts before the kubelet's, who can
 // only tell how the container ended, and later; and it takes back a proof whose writing was not confirmed.
-func (o orders) readUnproven(w *world) {
+func (o orders) readUnproven(w *observed) {
 	u, err := v1alpha1.UnprovenOf(w.p)
 	if err != nil {
 		o.Log.Error(err, "unreadable word on a missing proof is taken for one", "prototype", w.p.Name)
@@ -26,14 +26,14 @@ func (o orders) readUnproven(w *world) {
 
 // reportRecipe keeps what the promotion changes, as it was seen last before it was done: afterwards the
 // cloud only tells what is.
-func reportRecipe(w *world, d plan.Decision) {
+func reportRecipe(w *observed, d plan.Decision) {
 	if d.Do != plan.SaveRecipe && d.Do != plan.Promote && (d.Why != plan.ForPromotion || w.change.HandOver == "") {
 		return
 	}
-	w.p.Status.Recipe = &v1alpha1.RecipeStatus{From: w.change.From, To: w.change.To, Removes: cloud.SayParts(w.change.Removes), Keeps: cloud.SayParts(w.change.Keeps), HandOver: w.change.HandOver}
+	w.p.Status.Recipe = &v1alpha1.RecipeStatus{From: w.change.From, To: w.change.To, Removes: cloud.DescribeFields(w.change.Removes), Keeps: cloud.DescribeFields(w.change.Keeps), HandOver: w.change.HandOver}
 }
 
-func reportImage(w *world) {
+func reportImage(w *observed) {
 	if w.image.ID == "" || w.facts.Image == plan.Foreign {
 		return
 	}

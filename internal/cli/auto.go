@@ -176,15 +176,15 @@ func autoEnd(report print.AutoReport, stopped error, detailed bool) error {
 	}
 	switch {
 	case codes[ExitFailed] == 1:
-		return &ending{ExitFailed, errors.New("the capture of 1 pool failed; the node is back in service")}
+		return &failure{ExitFailed, errors.New("the capture of 1 pool failed; the node is back in service")}
 	case codes[ExitFailed] > 0:
-		return &ending{ExitFailed, fmt.Errorf("captures of %d pools failed; the nodes are back in service", codes[ExitFailed])}
+		return &failure{ExitFailed, fmt.Errorf("captures of %d pools failed; the nodes are back in service", codes[ExitFailed])}
 	case codes[ExitNotAllowed] > 0:
-		return &ending{ExitNotAllowed, fmt.Errorf("a credential or a permission is missing for %s", wording.Count(codes[ExitNotAllowed], "pool"))}
+		return &failure{ExitNotAllowed, fmt.Errorf("a credential or a permission is missing for %s", wording.Count(codes[ExitNotAllowed], "pool"))}
 	case codes[ExitUnreachable] > 0:
-		return &ending{ExitUnreachable, fmt.Errorf("the cloud is unreachable for %s", wording.Count(codes[ExitUnreachable], "pool"))}
+		return &failure{ExitUnreachable, fmt.Errorf("the cloud is unreachable for %s", wording.Count(codes[ExitUnreachable], "pool"))}
 	case codes[ExitRefused] > 0 || len(report.Troubles) > 0:
-		return &ending{ExitRefused, errors.New("some pools or policies are refused")}
+		return &failure{ExitRefused, errors.New("some pools or policies are refused")}
 	}
 	for _, r := range report.Pools {
 		if r.Result == print.AutoCaptured || r.Result == print.AutoWould {
@@ -192,7 +192,7 @@ func autoEnd(report print.AutoReport, stopped error, detailed bool) error {
 		}
 	}
 	if detailed {
-		return &ending{ExitNothingToDo, errors.New("nothing to do")}
+		return &failure{ExitNothingToDo, errors.New("nothing to do")}
 	}
 	return nil
 }

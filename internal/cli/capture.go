@@ -16,12 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cli/limit"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/drive"
-	"github.com/kamino-dev/kamino/internal/joining"
 	"github.com/kamino-dev/kamino/internal/savedrecipe"
 )
 
@@ -137,7 +137,7 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, now time.Time) error {
 	most := intstr.Parse(c.maxUnavailable)
 	c.settings.OutOfService.MaxUnavailable = &most
 	if err := cmp.Or(limit.Settings(c.settings), limit.Version(c.version, now)); err != nil {
-		return &ending{ExitUsage, err}
+		return &failure{ExitUsage, err}
 	}
 	return nil
 }
@@ -160,22 +160,22 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 			}
 			var err error
 			if flags.customData, err = savedrecipe.ReadCustomData(f.In, flags.customDataFile); err != nil {
-				return &ending{ExitUsage, err}
+				return &failure{ExitUsage, err}
 			}
 			if image := flags.settings.Generalize.Image; image != "" {
 				o.AllowedImages = append(o.AllowedImages, image) // whoever runs this command decides what it runs
 			}
-			if f.Calm != nil {
-				f.Calm()
+			if f.LimitRuntime != nil {
+				f.LimitRuntime()
 			}
 			s, err := open(cmd.Context(), f, o)
 			if err != nil {
 				return err
 			}
 			node := strings.TrimPrefix(strings.TrimPrefix(args[0], "node/"), "nodes/")
-			return (&capturing{session: s, flags: &flags, beginning: &drive.Keeping{
-				Beginning: drive.Beginning{Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Node: node, Version: flags.version, Settings: flags.settings},
-				Secrets:   s.secrets(), CustomData: flags.customData, Say: s.note,
+			return (&capturing{session: s, flags: &flags, beginning: &drive.RequestWithCopy{
+				CaptureRequest: drive.CaptureRequest{Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Node: node, Version: flags.version, Settings: flags.settings},
+				Secrets:        s.secrets(), CustomData: flags.customData, Say: s.note,
 			}}).run(cmd.Context())
 		},
 	}
@@ -191,7 +191,7 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 // capturing is one `kamino capture`.
 type capturing struct {
 	*session
-	beginning *drive.Keeping
+	beginning *drive.RequestWithCopy
 	flags     *captureFlags
 }
 
@@ -245,7 +245,7 @@ func (c *capturing) decide(ctx context.Context) (none drive.Decision, err error)
 // begin makes sure that nothing is in the way, and has the Prototype written.
 func (c *capturing) begin(ctx context.Context, d *drive.Decision, h drive.Holder) error {
 	if unknown := d.Unknown(); len(unknown) > 0 {
-		chosen := v1alpha1.Profile(c.chosen(capital(d.Joins.Why)+".\nName the profile: "+joining.Choice+".", limit.Profiles()...))
+		chosen := v1alpha1.Profile(c.chosen(capital(d.Joins.Why)+".\nName the profile: "+bootstrapkind.Choice+".", limit.Profiles()...))
 		if chosen == "" {
 			return refusal(fmt.Sprintf("cannot capture node %s", c.beginning.Node), unknown)
 		}
@@ -321,7 +321,7 @@ func (c *capturing) check(ctx context.Context, p *v1alpha1.Prototype, h drive.Ho
 // createError says why the API server did not take a Prototype. A value that its rules refuse came from a flag.
 func createError(err error) error {
 	if apierrors.IsInvalid(err) {
-		return &ending{ExitUsage, fmt.Errorf("the cluster refuses these settings, and nothing was changed: %w", err)}
+		return &failure{ExitUsage, fmt.Errorf("the cluster refuses these settings, and nothing was changed: %w", err)}
 	}
 	return err
 }

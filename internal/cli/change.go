@@ -62,13 +62,13 @@ func (c *change) carryOut(ctx context.Context, made *rollback.Change) (rollback.
 }
 
 // end has a change made, unless nothing is to be done, and says what was done.
-func (c *change) end(ctx context.Context, deed print.Deed, made *rollback.Change) error {
+func (c *change) end(ctx context.Context, deed print.ChangeResult, made *rollback.Change) error {
 	if deed.Changed {
 		if _, err := c.carryOut(ctx, made); err != nil {
 			return err
 		}
 	}
-	return print.WriteDeed(c.Out, c.format, deed)
+	return print.WriteChangeResult(c.Out, c.format, deed)
 }
 
 // pause waits, or returns why the context ended.

@@ -16,8 +16,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/limit"
 	"github.com/kamino-dev/kamino/internal/cluster"
-	"github.com/kamino-dev/kamino/internal/held"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/reservations"
 )
 
 // A shell that waits for a completion must not hang, and nobody reads a list of thousands.
@@ -107,7 +107,7 @@ func completeHeld(f *Factory, o *Options) cobra.CompletionFunc {
 		if err != nil && !errors.Is(err, cluster.ErrNotInstalled) {
 			return nil, err
 		}
-		captures := held.CapturesOf(all)
+		captures := reservations.CapturesOf(all)
 		err = node.Each(ctx, c.Kube, "", func(n *corev1.Node) error {
 			if _, isHeld := captures.Of(n); isHeld {
 				names = append(names, n.Name)
@@ -152,7 +152,7 @@ func versions(f *Factory, o *Options) namer {
 		if err != nil {
 			return nil, err
 		}
-		id, err := s.pools().Meant(ctx, args[0], ids)
+		id, err := s.pools().Resolve(ctx, args[0], ids)
 		if err != nil {
 			return nil, err
 		}

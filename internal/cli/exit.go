@@ -26,21 +26,21 @@ const (
 	ExitInterrupted = 130
 )
 
-// ending is an error that knows its exit code.
-type ending struct {
+// failure is an error that knows its exit code.
+type failure struct {
 	code int
 	err  error
 }
 
-func (e *ending) Error() string { return e.err.Error() }
-func (e *ending) Unwrap() error { return e.err }
+func (e *failure) Error() string { return e.err.Error() }
+func (e *failure) Unwrap() error { return e.err }
 
 func usagef(format string, args ...any) error {
-	return &ending{ExitUsage, fmt.Errorf(format, args...)}
+	return &failure{ExitUsage, fmt.Errorf(format, args...)}
 }
 
 func refusedf(format string, args ...any) error {
-	return &ending{ExitRefused, fmt.Errorf(format, args...)}
+	return &failure{ExitRefused, fmt.Errorf(format, args...)}
 }
 
 // refusal is one error out of everything that is in the way of a capture: a sentence for each.
@@ -55,7 +55,7 @@ func refusal(what string, refusals []cloud.Refusal) error {
 			code = ExitNotAllowed
 		}
 	}
-	return &ending{code, errors.New(b.String())}
+	return &failure{code, errors.New(b.String())}
 }
 
 // permissionReason tells whether a refusal's or a failure's reason is about a credential or a permission.
@@ -71,7 +71,7 @@ func permissionReason(reason string) bool {
 // exitCode is the class of an error.
 func exitCode(err error) int {
 	var (
-		e       *ending
+		e       *failure
 		refused *cluster.Refused
 	)
 	switch {
@@ -111,7 +111,7 @@ func cannotListen(err error) bool {
 // explain says an error in a sentence that a person can act on.
 func explain(err error) string {
 	var (
-		e         *ending
+		e         *failure
 		refused   *cluster.Refused
 		fromCloud *cloud.Error
 		transport *url.Error

@@ -29,8 +29,8 @@ type Factory struct {
 	// Window is the size of the terminal that Err is; zero if it is none.
 	Window func() (width, height int)
 
-	// Calm, if set, makes the process as cheap as one can be that waits nearly all the time.
-	Calm func()
+	// LimitRuntime, if set, makes the process as cheap as one can be that waits nearly all the time.
+	LimitRuntime func()
 
 	// Connect makes the clients for the cluster. It sends nothing.
 	Connect func(o *Options) (*cluster.Connection, error)
@@ -56,10 +56,10 @@ func NewFactory() *Factory {
 			}
 			return width, height
 		},
-		Calm:    process.Calm,
-		Connect: connect,
-		Cloud:   newCloud,
-		Engine:  newEngine,
+		LimitRuntime: process.LimitRuntime,
+		Connect:      connect,
+		Cloud:        newCloud,
+		Engine:       newEngine,
 	}
 }
 

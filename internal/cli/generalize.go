@@ -94,7 +94,7 @@ this check before the drain.`,
 func classed(err error) error {
 	var knows interface{ ExitCode() int }
 	if errors.As(err, &knows) {
-		return &ending{knows.ExitCode(), err}
+		return &failure{knows.ExitCode(), err}
 	}
 	return err
 }

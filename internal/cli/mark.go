@@ -78,7 +78,7 @@ func (c *change) acknowledge(ctx context.Context) error {
 		}
 		print.Unlooked(c.Err, policy.LookAgain(ctx, c.cluster.Client, c.history.Pool, c.Now()))
 	}
-	return print.WriteDeed(c.Out, c.format, deed)
+	return print.WriteChangeResult(c.Out, c.format, deed)
 }
 
 func newRetireCommand(f *Factory, o *Options) *cobra.Command {

@@ -74,8 +74,8 @@ func testPast(what string) *memory.Cloud {
 		point("2026.02.15")
 		c.SetUpgrades(pool, true)
 	case "left":
-		must(c.Hold(ctx, cloud.InstanceID(pool+"/instances/1"), cloud.Unheld))
-		must(c.Hold(ctx, cloud.InstanceID(pool+"/instances/3"), cloud.Unheld))
+		must(c.ProtectFromScaleIn(ctx, cloud.InstanceID(pool+"/instances/1"), cloud.TokenUnprotected))
+		must(c.ProtectFromScaleIn(ctx, cloud.InstanceID(pool+"/instances/3"), cloud.TokenUnprotected))
 		_, err := c.EnsureSnapshot(ctx, cloud.SnapshotSpec{
 			Name: "pool1-2026.03.08", Instance: cloud.InstanceID(pool + "/instances/1"),
 			Tags: map[string]string{cloud.TagPrototype: "pool1-2026.03.08", cloud.TagUID: "gone"},

@@ -85,7 +85,7 @@ func (s *session) unasked(plans []policy.Plan, say bool) error {
 	if first == nil {
 		return nil
 	}
-	return &ending{refusedCode(first), fmt.Errorf("the cloud is unreachable for %s", wording.Count(n, "pool"))}
+	return &failure{refusedCode(first), fmt.Errorf("the cloud is unreachable for %s", wording.Count(n, "pool"))}
 }
 
 // plans decides about one pool, or about all, and notes what is wrong with the policies' pools.

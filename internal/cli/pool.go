@@ -28,10 +28,10 @@ func (s *session) lookBack(ctx context.Context, name string, keep int) (*pool.Po
 }
 
 // standings lists the pools, and the nodes that are held unless only names one pool. It lists the cluster's nodes once.
-func (s *session) standings(ctx context.Context, only string, all []v1alpha1.Prototype) ([]pool.Standing, print.HeldReport, error) {
+func (s *session) standings(ctx context.Context, only string, all []v1alpha1.Prototype) ([]pool.Status, print.HeldReport, error) {
 	finder := s.pools()
 	if only != "" {
-		standings, err := finder.Standings(ctx, only)
+		standings, err := finder.Statuses(ctx, only)
 		return standings, print.HeldReport{}, err
 	}
 	counted := finder.Count()
@@ -39,6 +39,6 @@ func (s *session) standings(ctx context.Context, only string, all []v1alpha1.Pro
 	if err != nil {
 		return nil, reserved, err
 	}
-	standings, err := finder.StandingsOf(ctx, counted, "")
+	standings, err := finder.StatusesOf(ctx, counted, "")
 	return standings, reserved, err
 }

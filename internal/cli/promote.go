@@ -54,5 +54,5 @@ func (c *change) promote(ctx context.Context, version string) error {
 			saved = result.Saved
 		}
 	}
-	return print.WriteDeed(c.Out, c.format, print.Promoted(decided, alters, saved, c.dryRun))
+	return print.WriteChangeResult(c.Out, c.format, print.Promoted(decided, alters, saved, c.dryRun))
 }

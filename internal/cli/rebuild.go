@@ -8,8 +8,8 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imagecount"
 	"github.com/kamino-dev/kamino/internal/replace"
-	"github.com/kamino-dev/kamino/internal/spread"
 )
 
 const rebuildHelp = `Rebuild the nodes of a pool that run its oldest image, from the current version. Kamino cordons each node, drains the
@@ -41,7 +41,7 @@ func newRebuildCommand(f *Factory, o *Options) *cobra.Command {
 }
 
 func (c *change) rebuild(ctx context.Context, replacing replaceFlags) error {
-	census, able := cloud.As[cloud.Census](c.provider)
+	census, able := cloud.As[cloud.InstanceLister](c.provider)
 	if !able || !replace.Able(c.provider) {
 		return refusedf("this cloud cannot rebuild nodes; nothing was changed")
 	}
@@ -52,10 +52,10 @@ func (c *change) rebuild(ctx context.Context, replacing replaceFlags) error {
 	if err != nil {
 		return err
 	}
-	oldest := spread.Of(c.history.Recipe, instances, census.MaxImages(c.pool.ID)).Oldest(c.history.Recipe)
+	oldest := imagecount.Of(c.history.Recipe, instances, census.MaxImages(c.pool.ID)).Oldest(c.history.Recipe)
 	deed := print.Rebuilt(c.history, oldest, replacing.Pace, c.dryRun)
 	if oldest.Name == "" || c.dryRun {
-		return print.WriteDeed(c.Out, c.format, deed)
+		return print.WriteChangeResult(c.Out, c.format, deed)
 	}
 	replacing.image = oldest.Name
 	return c.replaceNodes(ctx, deed, replacing)

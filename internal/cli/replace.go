@@ -59,11 +59,11 @@ func (r *replaceFlags) check() error {
 }
 
 // replaceNodes rebuilds the nodes and says so as it goes on: to Out, or to Err where Out is for a machine.
-func (c *change) replaceNodes(ctx context.Context, deed print.Deed, how replaceFlags) error {
+func (c *change) replaceNodes(ctx context.Context, deed print.ChangeResult, how replaceFlags) error {
 	out := c.Out
 	if c.format.Machine() {
 		out = c.Err
-	} else if err := print.WriteDeed(c.Out, c.format, deed); err != nil {
+	} else if err := print.WriteChangeResult(c.Out, c.format, deed); err != nil {
 		return err
 	}
 	replacement := &replace.Replacement{
@@ -82,7 +82,7 @@ func (c *change) replaceNodes(ctx context.Context, deed print.Deed, how replaceF
 	deed.Rebuilt, deed.NotRebuilt, deed.Waiting = result.Rebuilt, result.Failed, result.Waiting
 	deed.Changed = deed.Changed || len(result.Rebuilt) > 0
 	if c.format.Machine() {
-		if err := print.WriteDeed(c.Out, c.format, deed); err != nil {
+		if err := print.WriteChangeResult(c.Out, c.format, deed); err != nil {
 			return err
 		}
 	}
@@ -97,13 +97,13 @@ func (c *change) replaceNodes(ctx context.Context, deed print.Deed, how replaceF
 }
 
 // replaceEnding says what is left, and how to go on.
-func replaceEnding(ctx context.Context, deed print.Deed, err error) error {
+func replaceEnding(ctx context.Context, deed print.ChangeResult, err error) error {
 	done, left := deed.Unfinished()
 	switch {
 	case ctx.Err() != nil:
-		return &ending{ExitInterrupted, fmt.Errorf("%s: interrupted; the drained node stays cordoned until you run the same command again", done)}
+		return &failure{ExitInterrupted, fmt.Errorf("%s: interrupted; the drained node stays cordoned until you run the same command again", done)}
 	case err != nil:
-		return &ending{exitCode(err), fmt.Errorf("%s: %s%s", done, explain(err), left)}
+		return &failure{exitCode(err), fmt.Errorf("%s: %s%s", done, explain(err), left)}
 	}
-	return &ending{ExitFailed, fmt.Errorf("%s; fix the causes and run the same command again:%s", done, left)}
+	return &failure{ExitFailed, fmt.Errorf("%s; fix the causes and run the same command again:%s", done, left)}
 }

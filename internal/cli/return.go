@@ -9,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/drive"
-	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/reservations"
 )
 
 type returnFlags struct {
@@ -21,8 +21,8 @@ type returnFlags struct {
 }
 
 // holds is what gives nodes back.
-func (s *session) holds() *drive.Holds {
-	return &drive.Holds{Cluster: s.cluster, Cloud: s.provider, Engine: s.engine, Namespace: s.options.Namespace, Now: s.Now,
+func (s *session) holds() *drive.Reservations {
+	return &drive.Reservations{Cluster: s.cluster, Cloud: s.provider, Engine: s.engine, Namespace: s.options.Namespace, Now: s.Now,
 		Trouble: func(err error) { s.note("Retrying: %s.", explain(err)) }}
 }
 
@@ -32,15 +32,15 @@ func (s *session) giveBack(ctx context.Context, name string, flags returnFlags) 
 	if err != nil {
 		return orCutShort(ctx, err, goOn)
 	}
-	i := slices.IndexFunc(report.Nodes, func(n held.Node) bool { return n.Name == name })
+	i := slices.IndexFunc(report.Nodes, func(n reservations.Node) bool { return n.Name == name })
 	if i < 0 {
 		return refusedf("node %s is not reserved, and nothing was changed: to list reserved nodes, run `kamino held`", name)
 	}
 	n := report.Nodes[i]
-	if n.State == held.ByCapture {
+	if n.State == reservations.ByCapture {
 		return refusedf("node %s is reserved by the running %s, and nothing was changed: to stop the capture, run `kamino cancel %s`", name, n.Holder, n.Holder.Name)
 	}
-	if n.State == held.ByUnknown {
+	if n.State == reservations.ByUnknown {
 		return refusedf("node %s is reserved by %s, and nothing was changed: release the node with the Kamino version that reserved the node", name, n.Holder)
 	}
 	if !n.Believed() && !flags.nodeOnly {
@@ -53,7 +53,7 @@ func (s *session) giveBack(ctx context.Context, name string, flags returnFlags) 
 	if flags.dryRun {
 		return print.Returned(s.Out, flags.format, print.Return{Node: name, Holder: n.Holder, Leaves: n.Leaves, NodeOnly: flags.nodeOnly, DryRun: true})
 	}
-	state, err := s.holds().GiveBack(ctx, n)
+	state, err := s.holds().Release(ctx, n)
 	if err != nil {
 		return orCutShort(ctx, err, goOn)
 	}
@@ -61,7 +61,7 @@ func (s *session) giveBack(ctx context.Context, name string, flags returnFlags) 
 		return err
 	}
 	if state != v1alpha1.DonorReady && state != v1alpha1.DonorRemoved {
-		return &ending{ExitFailed, fmt.Errorf("node %s is released, but not Ready: run `kubectl describe node %s`", name, name)}
+		return &failure{ExitFailed, fmt.Errorf("node %s is released, but not Ready: run `kubectl describe node %s`", name, name)}
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func (c *change) rollback(ctx context.Context, to string, replacing replaceFlags
 		pace = &replacing.Pace
 	}
 	deed := print.RolledBack(r, pace, c.dryRun)
-	if crowd := c.pools().CrowdAfter(ctx, c.history, r.To); crowd != "" {
+	if crowd := c.pools().ImageLimitWarning(ctx, c.history, r.To); crowd != "" {
 		deed.Lines = append(deed.Lines, capital(crowd)+".")
 	}
 	if !r.Done {
@@ -103,7 +103,7 @@ func (c *change) rollback(ctx context.Context, to string, replacing replaceFlags
 	if replacing.nodes && !c.dryRun {
 		return c.replaceNodes(ctx, deed, replacing)
 	}
-	return print.WriteDeed(c.Out, c.format, deed)
+	return print.WriteChangeResult(c.Out, c.format, deed)
 }
 
 // goBack quarantines, then points the recipe at the version.
@@ -117,7 +117,7 @@ func (c *change) goBack(ctx context.Context, r history.Rollback) error {
 		if len(r.Tags) > 0 {
 			although = ", now quarantined"
 		}
-		return &ending{exitCode(err), fmt.Errorf("the recipe of pool %s still names version %s%s, and new nodes still use the version: "+
+		return &failure{exitCode(err), fmt.Errorf("the recipe of pool %s still names version %s%s, and new nodes still use the version: "+
 			"fix the cause and run the same command again: %s", r.Pool, r.From, although, explain(err))}
 	}
 	return fmt.Errorf("pool %s is not rolled back: %w", r.Pool, err)

@@ -59,14 +59,14 @@ func (f *Factory) Run(ctx context.Context, args []string) int {
 		return ExitDone
 	}
 	if !started {
-		err = &ending{ExitUsage, fmt.Errorf("%s (see %s --help)", oneLine(err), cmd.CommandPath())}
+		err = &failure{ExitUsage, fmt.Errorf("%s (see %s --help)", oneLine(err), cmd.CommandPath())}
 	}
 	var (
-		e       *ending
+		e       *failure
 		refused *cluster.Refused
 	)
 	if errors.Is(context.Cause(ctx), errInterrupted) && !errors.As(err, &e) && !errors.As(err, &refused) {
-		err = &ending{ExitInterrupted, errInterrupted}
+		err = &failure{ExitInterrupted, errInterrupted}
 	}
 	_, _ = fmt.Fprintf(f.Err, "kamino: %s\n", explain(err))
 	return exitCode(err)

@@ -177,7 +177,7 @@ func (p *press) everyVerbLeadsOn(version string, current bool) {
 	p.Helper()
 	ctx := context.Background()
 	// A second try on the same day makes the day's second version.
-	d, err := (&drive.Beginning{Cluster: p.session.cluster, Cloud: p.cloud, Now: p.session.Now, Node: "node-1"}).Decide(ctx)
+	d, err := (&drive.CaptureRequest{Cluster: p.session.cluster, Cloud: p.cloud, Now: p.session.Now, Node: "node-1"}).Decide(ctx)
 	p.must(err)
 	if d.Prototype.Spec.Version != version+"02" {
 		p.Errorf("the same day's second try is %s", d.Prototype.Spec.Version)

@@ -33,7 +33,7 @@ func verifyCommand(t *testing.T, args ...string) (string, int) {
 	cmd.SetOut(&out)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err := cmd.ExecuteContext(t.Context())
-	var e *ending
+	var e *failure
 	switch {
 	case errors.As(err, &e):
 		return out.String() + err.Error(), e.code

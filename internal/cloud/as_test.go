@@ -25,7 +25,7 @@ func (counting) EnsureRebuilt(context.Context, InstanceID, string) (Rebuild, err
 }
 
 func (f front) Instances(ctx context.Context, pool PoolID) ([]Instance, error) {
-	behind, _ := As[Census](f.Provider)
+	behind, _ := As[InstanceLister](f.Provider)
 	list, err := behind.Instances(ctx, pool)
 	return append(list, Instance{ID: "front"}), err
 }
@@ -34,7 +34,7 @@ func (d through) Decorated() Provider { return d.Provider }
 
 func TestAs(t *testing.T) {
 	census := func(p Provider) int {
-		power, able := As[Census](p)
+		power, able := As[InstanceLister](p)
 		if !able {
 			return -1
 		}

@@ -48,12 +48,12 @@ type Pool struct {
 	Capacity int64 `json:"capacity"`
 	// MaxSize is the largest number of nodes; 0 if unknown.
 	MaxSize int64 `json:"maxSize,omitempty"`
-	// Traits are properties that an image of the pool must share, in the words of its Disks, for example "generation":
+	// Traits are properties that an image of the pool must share, in the words of its ImageProvider, for example "generation":
 	// "V2".
 	Traits map[string]string `json:"traits,omitempty"`
 	// Line is the pool's series of images.
-	Line   Line   `json:"-"`
-	Recipe Recipe `json:"recipe"`
+	Line   ImageFamily `json:"-"`
+	Recipe Recipe      `json:"recipe"`
 	// Owner is another tool that owns the recipe, for example kOps; empty if SetRecipe writes the recipe. Kamino makes
 	// and tries versions, and the owner changes the recipe (RecipeChange.HandOver).
 	Owner string `json:"owner,omitempty"`
@@ -69,8 +69,8 @@ type Recipe struct {
 	Image string `json:"image"`
 	// Short is the distinctive end of Image, for people; empty if Image is short.
 	Short string `json:"-"`
-	// Version is set if Image is a version of the pool's line. Recipes that do not know the version leave it empty, and
-	// Join asks the Disks.
+	// Version is set if Image is a version of the pool's line. PoolProvider that do not know the version leave it empty, and
+	// Join asks the ImageProvider.
 	Version string `json:"version,omitempty"`
 	// Latest is true if the recipe names the latest version of the line. Version is then the current latest version.
 	Latest bool `json:"latest,omitempty"`
@@ -87,7 +87,7 @@ type Instance struct {
 	// Image is the image that the instance was built from, as in a recipe.
 	Image string `json:"image,omitempty"`
 	// BuiltFrom is the version of the pool's line that the instance was built from; empty for another image. Providers
-	// that do not know the version leave it empty, and Join asks the Disks.
+	// that do not know the version leave it empty, and Join asks the ImageProvider.
 	BuiltFrom string `json:"builtFrom,omitempty"`
 	// Host is the required name of the instance's Node in lower case; empty if any name is possible.
 	Host string `json:"host,omitempty"`
@@ -128,7 +128,7 @@ type ImageRef struct {
 	Version string
 }
 
-// Image is a version of a pool's line. Disks know no pools and leave Pool empty; Join sets it.
+// Image is a version of a pool's line. ImageProvider know no pools and leave Pool empty; Join sets it.
 type Image struct {
 	ImageRef `json:"-"`
 	Version  string `json:"version"`
@@ -193,16 +193,16 @@ type RecipeChange struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 	// Removes are the parts that the recipe loses; empty if only the image changes.
-	Removes []Part `json:"removes,omitempty"`
+	Removes []RecipeField `json:"removes,omitempty"`
 	// Keeps are other parts, such as extensions, that stay.
-	Keeps []Part `json:"keeps,omitempty"`
-	// Adds are the parts that the recipe gets back, and Missing the lost parts that are not available. Only a Restorer
+	Keeps []RecipeField `json:"keeps,omitempty"`
+	// Adds are the parts that the recipe gets back, and Missing the lost parts that are not available. Only a RecipeRestorer
 	// sets these fields. An Unreadable part in Adds is restored as the cloud returned it, perhaps incompletely.
-	Adds    []Part `json:"adds,omitempty"`
-	Missing []Part `json:"missing,omitempty"`
+	Adds    []RecipeField `json:"adds,omitempty"`
+	Missing []RecipeField `json:"missing,omitempty"`
 	// Backup is the changed part of the recipe as JSON. It may contain secrets, and must be stored in a Secret only.
 	Backup []byte `json:"-"`
-	// Restores is the input of a Restorer's change; nil for any other change. It may contain secrets.
+	// Restores is the input of a RecipeRestorer's change; nil for any other change. It may contain secrets.
 	Restores *Saved `json:"-"`
 	// Refusals are the reasons why SetRecipe would refuse the change now, for example an upgrade policy that changes
 	// running instances.
@@ -227,7 +227,7 @@ type PreflightSpec struct {
 	RemovesBootstrap bool
 }
 
-// Machines are the calls about instances and snapshots. Disks implement them, and a Provider passes them through.
+// Machines are the calls about instances and snapshots. ImageProvider implement them, and a Provider passes them through.
 type Machines interface {
 	// SameInstance reports whether two IDs name one instance, in any spelling. SameInstance does no I/O.
 	SameInstance(a, b InstanceID) bool
@@ -253,7 +253,7 @@ type Machines interface {
 	DeleteSnapshot(ctx context.Context, instance InstanceID, name string) error
 }
 
-// Pools are the calls about pools. Recipes implement them, and a Provider passes them through.
+// Pools are the calls about pools. PoolProvider implement them, and a Provider passes them through.
 type Pools interface {
 	// PoolsOf returns the pool of each node, in the order of the nodes, or why the node has no pool, which is no error.
 	// After an error nothing is known about any node. Ask once for all nodes, because a cloud may handle many nodes in
@@ -271,24 +271,24 @@ type Pools interface {
 	// together with the write, so that no other client can change the policy between.
 	SetRecipe(ctx context.Context, change RecipeChange) error
 
-	// HoldOf returns the protection of the instance in its pool. Store the token before calling Hold, so that a lost
-	// call loses nothing. HoldOf returns NotFound without the instance.
-	HoldOf(ctx context.Context, id InstanceID) (Hold, error)
+	// Protection returns the protection of the instance in its pool. Store the token before calling Hold, so that a lost
+	// call loses nothing. Protection returns NotFound without the instance.
+	Protection(ctx context.Context, id InstanceID) (Protection, error)
 
-	// Hold protects the instance from its pool's automatic actions until Unhold. token is the token from HoldOf before.
-	// Repeated calls are harmless. After success, HoldOf shows the instance as held. An empty token does nothing.
-	Hold(ctx context.Context, id InstanceID, token string) error
+	// ProtectFromScaleIn protects the instance from its pool's automatic actions until Unprotect. token is the token from Protection before.
+	// Repeated calls are harmless. After success, Protection shows the instance as held. An empty token does nothing.
+	ProtectFromScaleIn(ctx context.Context, id InstanceID, token string) error
 
-	// Unhold restores the state of the token, in spite of later changes: after success HoldOf returns that token. Every
+	// Unprotect restores the state of the token, in spite of later changes: after success Protection returns that token. Every
 	// provider accepts Unheld. An empty token does nothing. A foreign token is Invalid and changes nothing.
-	Unhold(ctx context.Context, id InstanceID, token string) error
+	Unprotect(ctx context.Context, id InstanceID, token string) error
 
 	// SetCapacity grows the pool from one size to a larger size. SetCapacity returns Conflict if the size is not from,
 	// and Refused as SetRecipe does.
 	SetCapacity(ctx context.Context, id PoolID, from, to int64) error
 }
 
-// Provider is a whole cloud for the rest of Kamino. Join makes a Provider from Disks and Recipes, the two halves that a
+// Provider is a whole cloud for the rest of Kamino. Join makes a Provider from ImageProvider and PoolProvider, the two halves that a
 // cloud implements.
 type Provider interface {
 	Machines

@@ -18,9 +18,9 @@ type Description struct {
 	Options []Option
 	// New makes a provider, and describes its configuration without secrets. New does no network I/O.
 	New func(context.Context, Config) (p Provider, source string, err error)
-	// NewDisks makes only the Disks, with the power ImageNames, for Recipes of another package. Nil if instances
+	// NewDisks makes only the ImageProvider, with the power ImageNames, for PoolProvider of another package. Nil if instances
 	// outside of the cloud's pools are not supported.
-	NewDisks func(context.Context, Config) (d Disks, source string, err error)
+	NewDisks func(context.Context, Config) (d ImageProvider, source string, err error)
 	// Reasons are the reasons of the provider's refusals by name, including those of the contract.
 	Reasons []Reason
 	// Classes are the request classes with separate rate limits.

@@ -15,8 +15,8 @@ type Saved struct {
 	Given map[string][]byte
 }
 
-// Restorer is the power to restore lost parts of a recipe. Restorer is optional: use As.
-type Restorer interface {
+// RecipeRestorer is the power to restore lost parts of a recipe. RecipeRestorer is optional: use As.
+type RecipeRestorer interface {
 	// RestoreChange plans the restoration of saved parts: the old image, unless it is a version of the pool, and each
 	// lost part. Later additions to the recipe stay. SetRecipe carries out the change; its Version is empty.
 	//

@@ -26,7 +26,7 @@ type TrialSpec struct {
 	// Both are empty for a preflight.
 	Image    string
 	Capacity int64
-	// To is the image of the version from its Disks. Join sets the field.
+	// To is the image of the version from its ImageProvider. Join sets the field.
 	To string
 	// Tags of the objects outside the pool. TagPrototype and TagUID name the owner.
 	Tags map[string]string
@@ -50,9 +50,9 @@ type Trial struct {
 	NoRoom, Blames bool
 }
 
-// Trialist is the power to build an instance from a version before its promotion. Recipes implement Trialist. It is
+// TrialRunner is the power to build an instance from a version before its promotion. PoolProvider implement TrialRunner. It is
 // optional: use As.
-type Trialist interface {
+type TrialRunner interface {
 	// PreflightTrial returns every obstacle to a trial apart from the version: a missing permission, an exhausted
 	// quota, a pool that cannot be copied, a recipe that cannot be restored. Nil means no obstacle. The version need
 	// not exist.

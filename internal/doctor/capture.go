@@ -13,12 +13,12 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/admission"
+	"github.com/kamino-dev/kamino/internal/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imagecount"
 	"github.com/kamino-dev/kamino/internal/imageversion"
-	"github.com/kamino-dev/kamino/internal/joining"
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/selection"
-	"github.com/kamino-dev/kamino/internal/spread"
 	"github.com/kamino-dev/kamino/internal/trialmode"
 )
 
@@ -67,7 +67,7 @@ func (t *trial) refuse(r cloud.Refusal) {
 func (d *Doctor) capture(ctx context.Context, id cloud.PoolID, m *members, t *trial) {
 	var first *admission.Verdict
 	var mode v1alpha1.TrialMode
-	var how joining.Answer
+	var how bootstrapkind.Answer
 	node := ""
 	for _, candidate := range m.likely() {
 		thought := d.thoughtOf(id, m, candidate)
@@ -94,7 +94,7 @@ func (d *Doctor) capture(ctx context.Context, id cloud.PoolID, m *members, t *tr
 }
 
 // tellProfile tells how the pool's nodes join. That nobody can tell is no failure: a person names the profile.
-func (d *Doctor) tellProfile(pool string, how joining.Answer) {
+func (d *Doctor) tellProfile(pool string, how bootstrapkind.Answer) {
 	for _, r := range how.Refusals() {
 		f := d.found(r, CheckProfile, pool)
 		f.Level = Warn
@@ -120,10 +120,10 @@ func (d *Doctor) thoughtOf(id cloud.PoolID, m *members, of donor) *v1alpha1.Prot
 }
 
 // join tells how a node's pool joins, as the command does which names no profile, and has the thought carry it.
-func (d *Doctor) join(ctx context.Context, p *v1alpha1.Prototype, of donor) (joining.Answer, error) {
+func (d *Doctor) join(ctx context.Context, p *v1alpha1.Prototype, of donor) (bootstrapkind.Answer, error) {
 	n, err := d.Kube.CoreV1().Nodes().Get(ctx, of.name, metav1.GetOptions{})
 	if err != nil {
-		return joining.Answer{}, fmt.Errorf("read node %s: %w", of.name, err)
+		return bootstrapkind.Answer{}, fmt.Errorf("read node %s: %w", of.name, err)
 	}
 	answer, err := membership.Joins(ctx, d.Kube, membership.FactsOf(ctx, d.Cloud, n, cloud.PoolID(p.Spec.PoolID)))
 	p.Spec.Settings.Generalize.Profile = answer.Profile
@@ -142,7 +142,7 @@ func (d *Doctor) tell(v admission.Verdict, node string, mode v1alpha1.TrialMode,
 		switch {
 		case r.Reason == admission.CaptureInFlight, r.Reason == admission.CapturedToday, r.Reason == "VersionExists", atWork && passing(r.Reason):
 			today = cmp.Or(today, r.What())
-		case r.Reason == spread.TooManyImages: // told by a check of its own
+		case r.Reason == imagecount.TooManyImages: // told by a check of its own
 			t.fine = false
 		case r.Reason == admission.NotInstalled && d.lacking: // told already
 		case r.Reason == admission.NotInstalled, r.Reason == admission.NoImage:

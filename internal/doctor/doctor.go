@@ -20,10 +20,10 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/held"
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodestate"
+	"github.com/kamino-dev/kamino/internal/reservations"
 )
 
 // Level is how bad a finding is.
@@ -107,13 +107,13 @@ type Doctor struct {
 	// Case gathers what speaks for or against a capture that is only thought of: the engine's own.
 	Case func(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error)
 	// Leftovers lists what captures have left that are gone, in the cluster and beside the pools. Optional.
-	Leftovers func(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error)
+	Leftovers func(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error)
 	// Kured is the DaemonSet of kured as NAMESPACE/NAME. None is looked for if it is empty.
 	Kured     string
 	Namespace string
 	// PodNamespace is where the generalize pods run. v1alpha1.DefaultGeneralizeNamespace if empty.
 	PodNamespace string
-	// Only, if set, limits the pools to the one that is meant by it: cloud.Meant.
+	// Only, if set, limits the pools to the one that is meant by it: cloud.ResolvePool.
 	Only string
 	Now  func() time.Time
 
@@ -124,10 +124,10 @@ type Doctor struct {
 	nodes    int
 	inTree   []string
 	csi      int
-	captures held.Captures
+	captures reservations.Captures
 	// prototypes of the cluster.
 	prototypes []v1alpha1.Prototype
-	heldNodes  []held.Node
+	heldNodes  []reservations.Node
 	// leases of reservations, and why they could not be listed.
 	leases     []node.Lease
 	leaseError error
@@ -165,7 +165,7 @@ func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 		return Report{}, err
 	}
 	d.captureError = err
-	d.captures, d.prototypes = held.CapturesOf(all), all
+	d.captures, d.prototypes = reservations.CapturesOf(all), all
 	d.leases, d.leaseError = (node.Reservations{Kube: d.Kube, Namespace: d.Namespace, Now: d.Now}).All(ctx)
 	d.policies, d.policyError = policiesOf(ctx, d.Policies)
 	if err := d.lookAtNodes(ctx); err != nil {

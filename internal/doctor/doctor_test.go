@@ -30,8 +30,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
-	"github.com/kamino-dev/kamino/internal/held"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/reservations"
 	"github.com/kamino-dev/kamino/internal/tryout"
 )
 
@@ -232,11 +232,11 @@ func TestHeldNodesAndLeftovers(t *testing.T) {
 		t.Errorf("a capture that is gone: %s %s", level, says)
 	}
 	reserve("b", `{"kind":"Prototype","name":"p","uid":"u"}`)
-	d.Leftovers = func(_ context.Context, pools []cloud.PoolID) ([]held.Leftover, error) {
+	d.Leftovers = func(_ context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
 		if !slices.Equal(pools, []cloud.PoolID{pool}) {
 			t.Errorf("asked of %v", pools)
 		}
-		return []held.Leftover{{Kind: held.Snapshot, Name: "s", Prototype: "q", UID: "gone"}}, nil
+		return []reservations.Leftover{{Kind: reservations.Snapshot, Name: "s", Prototype: "q", UID: "gone"}}, nil
 	}
 	if level, says := worst(examine(t, d), CheckHeld); level != Warn || !strings.HasPrefix(says, "snapshot s is a leftover of the deleted prototype q wait for the controller, or run kamino return --leftovers") {
 		t.Errorf("a snapshot is left: %s %s", level, says)
@@ -374,7 +374,7 @@ func TestNoCheckIsOKWithoutItsRead(t *testing.T) {
 	}{
 		"leases of reservations": {CheckHeld, fails("list", "leases")},
 		"leftovers": {CheckHeld, func(d *Doctor) {
-			d.Leftovers = func(context.Context, []cloud.PoolID) ([]held.Leftover, error) { return nil, lost }
+			d.Leftovers = func(context.Context, []cloud.PoolID) ([]reservations.Leftover, error) { return nil, lost }
 		}},
 		"prototypes": {CheckHeld, func(d *Doctor) {
 			d.Prototypes = func(context.Context) ([]v1alpha1.Prototype, error) { return nil, forbidden }

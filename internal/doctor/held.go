@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/reservations"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -54,7 +54,7 @@ func reportLeftovers(ctx context.Context, d *Doctor) (int, error) {
 }
 
 // remedyFor is the command that returns a node which no capture at work holds.
-func remedyFor(n held.Node) string {
+func remedyFor(n reservations.Node) string {
 	switch {
 	case !n.Returnable():
 		return "wait, or run `kamino return` of the Kamino version that reserved the node"
@@ -65,29 +65,29 @@ func remedyFor(n held.Node) string {
 }
 
 // byCaptures reports whether only the list of Prototypes shows that no capture at work holds the node.
-func byCaptures(n held.Node) bool {
-	return n.State == held.Orphaned || n.State == held.Unconfirmed || n.State == held.Stripped
+func byCaptures(n reservations.Node) bool {
+	return n.State == reservations.Orphaned || n.State == reservations.Unconfirmed || n.State == reservations.Stripped
 }
 
 // heldFor says what is known of a node's hold.
-func (d *Doctor) heldFor(n held.Node) string {
+func (d *Doctor) heldFor(n reservations.Node) string {
 	since := ""
 	if !n.Since.IsZero() {
 		since = fmt.Sprintf(" for %s", d.Now().Sub(n.Since).Round(time.Minute))
 	}
 	switch n.State {
-	case held.ByReplacement:
+	case reservations.ByReplacement:
 		return fmt.Sprintf("node %s is reserved%s by %s, which is running or was interrupted", n.Name, since, n.Holder)
-	case held.ByUnknown:
+	case reservations.ByUnknown:
 		return fmt.Sprintf("node %s is reserved%s by %s", n.Name, since, n.Holder)
-	case held.Unreadable:
+	case reservations.Unreadable:
 		return fmt.Sprintf("node %s has an unreadable reservation", n.Name)
-	case held.Stripped:
+	case reservations.Stripped:
 		return fmt.Sprintf("node %s is cordoned and scale-in protected, but has no Kamino reservation: either the reservation was deleted, or you cordoned the node yourself", n.Name)
-	case held.Unconfirmed:
+	case reservations.Unconfirmed:
 		return fmt.Sprintf("node %s has a reservation by %s without a Lease of Kamino: any user who may annotate Nodes can write the annotation, so Kamino ignores the reservation",
 			n.Name, n.Holder.Brief())
-	case held.Orphaned, held.ByCapture:
+	case reservations.Orphaned, reservations.ByCapture:
 	}
 	return fmt.Sprintf("node %s is reserved%s by %s, which is deleted or has ended", n.Name, since, n.Holder)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/spread"
+	"github.com/kamino-dev/kamino/internal/imagecount"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -28,7 +28,7 @@ func (d *Doctor) credential() bool {
 
 // pool makes the checks of one pool. What they have in common is asked of the cloud once.
 func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
-	ctx = cloud.OneLook(ctx)
+	ctx = cloud.WithReadCache(ctx)
 	seen, err := d.Cloud.Pool(ctx, id)
 	if err != nil {
 		d.add(d.refusedByCloud(m.name, err))
@@ -63,8 +63,8 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 
 // spread looks from how many images the pool's nodes were built, where there may be too many.
 func (d *Doctor) spread(ctx context.Context, seen cloud.Pool, m *members) {
-	census, able := cloud.As[cloud.Census](d.Cloud)
-	if !able || !spread.Possible(seen.Capacity, census.MaxImages(seen.ID)) {
+	census, able := cloud.As[cloud.InstanceLister](d.Cloud)
+	if !able || !imagecount.Possible(seen.Capacity, census.MaxImages(seen.ID)) {
 		return // nothing to tell
 	}
 	instances, err := census.Instances(ctx, seen.ID)
@@ -72,13 +72,13 @@ func (d *Doctor) spread(ctx context.Context, seen cloud.Pool, m *members) {
 		d.add(d.refusedByCloud(m.name, err))
 		return
 	}
-	counted := spread.Of(seen.Recipe, instances, census.MaxImages(seen.ID))
-	if !counted.Near() {
+	counted := imagecount.Of(seen.Recipe, instances, census.MaxImages(seen.ID))
+	if !counted.IsNearLimit() {
 		d.ok(CheckImages, m.name, "nodes and recipe of the pool use %d images of at most %d", len(counted.Images), counted.Limit)
 		return
 	}
 	f := d.found(counted.Told(m.name, seen.Recipe, func(id cloud.InstanceID) string { return cmp.Or(m.names[strings.ToLower(string(id))], string(id)) }), CheckImages, m.name)
-	if !counted.Full() {
+	if !counted.IsAtLimit() {
 		f.Level, f.Reason = Warn, ""
 	}
 	d.add(f)
@@ -117,7 +117,7 @@ func sentence(err error) string {
 // versions are tried.
 func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, m *members, leaves bool) (known bool, missing int) {
 	pool := m.name
-	auditor, able := cloud.As[cloud.Auditor](d.Cloud)
+	auditor, able := cloud.As[cloud.PermissionChecker](d.Cloud)
 	if !able {
 		return false, 0
 	}

@@ -13,10 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/imageversion"
-	"github.com/kamino-dev/kamino/internal/joining"
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/trialmode"
@@ -84,8 +84,8 @@ func FindDonor(ctx context.Context, c *cluster.Connection, provider cloud.Provid
 	return &Donor{Node: node, Pool: policy.Pool{ID: its.Pool, Name: provider.PoolName(its.Pool)}, Of: of}, nil
 }
 
-// Beginning begins the capture of a node that was named.
-type Beginning struct {
+// CaptureRequest begins the capture of a node that was named.
+type CaptureRequest struct {
 	Cluster *cluster.Connection
 	Cloud   cloud.Provider
 	Now     func() time.Time
@@ -96,8 +96,8 @@ type Beginning struct {
 
 // Decide looks at the cluster and finds the Prototype that the capture is done under. A new one has the profile that the settings
 // name, or the one by which its nodes are seen to join, and the trial that they name, or the one that its pool allows.
-func (b *Beginning) Decide(ctx context.Context) (Decision, error) {
-	ctx = cloud.OneLook(ctx)
+func (b *CaptureRequest) Decide(ctx context.Context) (Decision, error) {
+	ctx = cloud.WithReadCache(ctx)
 	d, found, err := b.decide(ctx)
 	if err != nil || d.Existing {
 		return d, err
@@ -113,7 +113,7 @@ func (b *Beginning) Decide(ctx context.Context) (Decision, error) {
 }
 
 // findTrial has a new Prototype say where its version is tried. A cloud that can't be asked is asked again by the preflight.
-func (b *Beginning) findTrial(ctx context.Context, d *Decision) error {
+func (b *CaptureRequest) findTrial(ctx context.Context, d *Decision) error {
 	spec := &d.Prototype.Spec
 	settings := spec.Settings
 	settings.Trial.Mode = b.Settings.Trial.Mode
@@ -134,12 +134,12 @@ func (d Decision) Unknown() []cloud.Refusal {
 }
 
 // Take names the profile of a capture that nothing tells.
-func (b *Beginning) Take(ctx context.Context, d *Decision, profile v1alpha1.Profile) error {
+func (b *CaptureRequest) Take(ctx context.Context, d *Decision, profile v1alpha1.Profile) error {
 	b.Settings.Generalize.Profile, d.Prototype.Spec.Settings.Generalize.Profile = profile, profile
 	return b.findTrial(ctx, d)
 }
 
-func (b *Beginning) decide(ctx context.Context) (Decision, *Donor, error) {
+func (b *CaptureRequest) decide(ctx context.Context) (Decision, *Donor, error) {
 	all, err := b.Cluster.Prototypes(ctx)
 	if err != nil {
 		return Decision{}, nil, err
@@ -172,7 +172,7 @@ func (b *Beginning) decide(ctx context.Context) (Decision, *Donor, error) {
 
 // freeVersion is the first name of a version's day that the pool has no version of: one may be there that a capture has
 // left which was called off, or whose promotion was refused. A cloud that can't be asked is asked again by the preflight.
-func (b *Beginning) freeVersion(ctx context.Context, pool cloud.PoolID, version string) string {
+func (b *CaptureRequest) freeVersion(ctx context.Context, pool cloud.PoolID, version string) string {
 	images, err := b.Cloud.Images(ctx, pool)
 	if err != nil {
 		return version
@@ -188,7 +188,7 @@ func (b *Beginning) freeVersion(ctx context.Context, pool cloud.PoolID, version 
 
 // Write writes the Prototype of a decision. When somebody else writes one in the same moment, the decision is made anew
 // with theirs in sight; what came of it is returned. An error that the API server calls invalid is of the settings.
-func (b *Beginning) Write(ctx context.Context, d Decision) (Decision, error) {
+func (b *CaptureRequest) Write(ctx context.Context, d Decision) (Decision, error) {
 	for range maxTries {
 		err := b.Cluster.Client.Create(ctx, d.Prototype)
 		switch {
@@ -209,7 +209,7 @@ type Decision struct {
 	Prototype *v1alpha1.Prototype
 	Existing  bool
 	// Joins tells how the pool's nodes join, for a new one whose settings name no profile.
-	Joins joining.Answer
+	Joins bootstrapkind.Answer
 	// Skipped is the version that would have come first, if the pool has it already and no capture that has succeeded owns it.
 	Skipped string
 }

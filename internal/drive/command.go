@@ -11,13 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
-	"github.com/kamino-dev/kamino/internal/joining"
 	"github.com/kamino-dev/kamino/internal/membership"
-	"github.com/kamino-dev/kamino/internal/newcomer"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodecache"
+	"github.com/kamino-dev/kamino/internal/nodejoin"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
@@ -26,15 +26,15 @@ func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provi
 	nodes := nodecache.NewNodes(provider)
 	d := &policy.Decider{
 		Read: readPrototypes{c}, Client: c.Client, Cloud: provider, Nodes: nodes,
-		Looks: policy.NewLooks(provider, o.Now), Preflight: engine.Refusals, Burden: engine.Burden, OwnNode: o.OwnNode, Now: o.Now,
-		Joins: joins(c, o), Leased: leased(c, o), Lacks: lacks(c, o, nodes), WithoutKubelet: withoutKubelet(c, o), Log: o.Log.WithName("policy"),
+		Looks: policy.NewLooks(provider, o.Now), Preflight: engine.Refusals, DisruptionCost: engine.DisruptionCost, OwnNode: o.OwnNode, Now: o.Now,
+		Joins: joins(c, o), Leased: leased(c, o), UnhealthyDaemonSets: lacks(c, o, nodes), WithoutKubelet: withoutKubelet(c, o), Log: o.Log.WithName("policy"),
 	}
 	return d, ReadNodes(ctx, c, d.Nodes)
 }
 
 // lacks returns which new nodes lack a DaemonSet that is healthy on the others.
-func lacks(c *cluster.Connection, o Options, nodes *nodecache.Nodes) func(context.Context, []string, []string) (map[string]newcomer.Lack, error) {
-	return (&newcomer.DaemonSets{Kube: c.Kube, Now: clock(o), Serving: nodes.Serving}).Lacks
+func lacks(c *cluster.Connection, o Options, nodes *nodecache.Nodes) func(context.Context, []string, []string) (map[string]nodejoin.UnhealthyDaemonSet, error) {
+	return (&nodejoin.DaemonSets{Kube: c.Kube, Now: clock(o), Serving: nodes.Serving}).Unhealthy
 }
 
 // clock is that of the options.
@@ -73,7 +73,7 @@ func leased(c *cluster.Connection, o Options) func(context.Context) (map[types.U
 }
 
 // joins tells how the nodes of a pool join, by what the cluster has.
-func joins(c *cluster.Connection, o Options) func(context.Context, joining.Facts) (joining.Answer, error) {
+func joins(c *cluster.Connection, o Options) func(context.Context, bootstrapkind.Facts) (bootstrapkind.Answer, error) {
 	return (&membership.Joiner{Kube: c.Kube, Now: o.Now}).Joins
 }
 

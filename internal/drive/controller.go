@@ -66,7 +66,7 @@ func (k *Controller) Run(ctx context.Context) error {
 	if err := manager.Add(sweeper); err != nil {
 		return err
 	}
-	decider.Preflight, decider.Burden = engine.Refusals, NewEngine(background, provider, k.Options, nil).Burden
+	decider.Preflight, decider.DisruptionCost = engine.Refusals, NewEngine(background, provider, k.Options, nil).DisruptionCost
 	rebuilds := k.rebuilds(manager, provider, decider)
 	decider.Rebuild = rebuilds.Take
 	if err := manager.Add(rebuilds.Rebuilder()); err != nil {

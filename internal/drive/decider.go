@@ -13,8 +13,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 	policycontroller "github.com/kamino-dev/kamino/internal/controller/policy"
 	"github.com/kamino-dev/kamino/internal/metrics"
-	"github.com/kamino-dev/kamino/internal/newcomer"
 	"github.com/kamino-dev/kamino/internal/nodecache"
+	"github.com/kamino-dev/kamino/internal/nodejoin"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/replace/plan"
 	"github.com/kamino-dev/kamino/internal/selection"
@@ -24,7 +24,7 @@ import (
 func (k *Controller) decider(manager ctrl.Manager, c *cluster.Connection, provider cloud.Provider, looks *policy.Looks) *policy.Decider {
 	nodes := nodecache.NewNodes(provider)
 	var permissions func(context.Context, cloud.PoolID) ([]cloud.Permission, error)
-	if auditor, able := cloud.As[cloud.Auditor](provider); able {
+	if auditor, able := cloud.As[cloud.PermissionChecker](provider); able {
 		permissions = auditor.Permissions
 	}
 	return &policy.Decider{
@@ -33,8 +33,8 @@ func (k *Controller) decider(manager ctrl.Manager, c *cluster.Connection, provid
 		Observe: func(pool policy.Pool, choice selection.Choice) {
 			k.Counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))
 		},
-		Stalled: k.Counts.PoliciesStalled,
-		Lacks:   lacks(c, k.Options, nodes), WithoutKubelet: withoutKubelet(c, k.Options), Calm: k.now(), WentBack: func(pool policy.Pool) { k.Counts.PoolWentBack(pool.Name) }, Probation: k.tellJoins,
+		Stalled:             k.Counts.PoliciesStalled,
+		UnhealthyDaemonSets: lacks(c, k.Options, nodes), WithoutKubelet: withoutKubelet(c, k.Options), ObservedSince: k.now(), WentBack: func(pool policy.Pool) { k.Counts.PoolWentBack(pool.Name) }, Probation: k.tellJoins,
 		Degraded: k.Counts.CapturesRefused, Permissions: permissions,
 		Gone: func(pool policy.Pool) {
 			if len(nodes.Of(pool.ID)) == 0 {
@@ -91,6 +91,6 @@ func (k *Controller) watchPolicies(ctx context.Context, manager ctrl.Manager, c 
 	case err != nil:
 		return fmt.Errorf("list prototypepolicies: %w", err)
 	}
-	waits := func(ctx context.Context) (bool, error) { return newcomer.PodsWait(ctx, c.Kube, k.now()) }
+	waits := func(ctx context.Context) (bool, error) { return nodejoin.PodsWait(ctx, c.Kube, k.now()) }
 	return (&policycontroller.Reconciler{Pass: decider.Pass, Nodes: decider.Nodes, PodsWait: waits, Expect: func() bool { return decider.Growth.Expect(k.now()) }}).SetupWithManager(manager)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/generalize"
-	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/reservations"
 	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/tryout"
 )
@@ -25,10 +25,10 @@ type Engine interface {
 	Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error)
 	Preview(ctx context.Context, p *v1alpha1.Prototype) (capture.Preview, error)
 	Case(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error)
-	Burden(ctx context.Context, node string, drain v1alpha1.DrainSettings, leaves bool) (selection.Burden, error)
+	DisruptionCost(ctx context.Context, node string, drain v1alpha1.DrainSettings, leaves bool) (selection.DisruptionCost, error)
 	Orphan(ctx context.Context, node string, holder v1alpha1.Holder) (capture.Result, error)
-	Leftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error)
-	SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error)
+	Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error)
+	SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error)
 }
 
 // Options say how a process drives.

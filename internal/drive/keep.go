@@ -14,9 +14,9 @@ import (
 // tidyTime is how long a copy that nobody came to use is given to go, by a command that may have been interrupted.
 const tidyTime = 5 * time.Second
 
-// Keeping begins a capture that keeps a copy of the pool's customData, which clouds give out to nobody.
-type Keeping struct {
-	Beginning
+// RequestWithCopy begins a capture that keeps a copy of the pool's customData, which clouds give out to nobody.
+type RequestWithCopy struct {
+	CaptureRequest
 	Secrets savedrecipe.Secrets
 	// CustomData as it was given; nil if none was, and then a capture begins as any other.
 	CustomData []byte
@@ -26,7 +26,7 @@ type Keeping struct {
 
 // Copy is what is to be kept for the capture: nil if nothing was given, or if the recipe loses no customData with the change,
 // which is said. The refusals are those that giving it back would meet.
-func (k *Keeping) Copy(ctx context.Context, d Decision, change *cloud.RecipeChange) (*savedrecipe.Copy, []cloud.Refusal, error) {
+func (k *RequestWithCopy) Copy(ctx context.Context, d Decision, change *cloud.RecipeChange) (*savedrecipe.Copy, []cloud.Refusal, error) {
 	if k.CustomData == nil || change == nil {
 		return nil, nil, nil
 	}
@@ -42,7 +42,7 @@ func (k *Keeping) Copy(ctx context.Context, d Decision, change *cloud.RecipeChan
 
 // CopyFor is Copy for what the capture will do to the recipe. A cloud that can't be asked from here is asked by the controller,
 // where one does the work.
-func (k *Keeping) CopyFor(ctx context.Context, d Decision, h Holder) (*savedrecipe.Copy, []cloud.Refusal, error) {
+func (k *RequestWithCopy) CopyFor(ctx context.Context, d Decision, h Holder) (*savedrecipe.Copy, []cloud.Refusal, error) {
 	if k.CustomData == nil {
 		return nil, nil, nil
 	}
@@ -62,9 +62,9 @@ func (k *Keeping) CopyFor(ctx context.Context, d Decision, h Holder) (*savedreci
 
 // Write is Beginning.Write with the copy in place before anybody can look for it, and owned by the Prototype afterwards. A copy
 // that this has made and that no Prototype came to use goes again.
-func (k *Keeping) Write(ctx context.Context, d Decision, c *savedrecipe.Copy) (Decision, error) {
+func (k *RequestWithCopy) Write(ctx context.Context, d Decision, c *savedrecipe.Copy) (Decision, error) {
 	if c == nil {
-		written, err := k.Beginning.Write(ctx, d)
+		written, err := k.CaptureRequest.Write(ctx, d)
 		if err == nil && written.Existing {
 			err = k.Same(ctx, written.Prototype)
 		}
@@ -76,7 +76,7 @@ func (k *Keeping) Write(ctx context.Context, d Decision, c *savedrecipe.Copy) (D
 	}
 	from := &v1alpha1.SecretKey{Name: c.Name}
 	k.Settings.Recipe.CustomDataFrom, d.Prototype.Spec.Settings.Recipe.CustomDataFrom = from, from
-	written, err := k.Beginning.Write(ctx, d)
+	written, err := k.CaptureRequest.Write(ctx, d)
 	switch {
 	case err == nil && uses(written.Prototype, c.Name):
 		k.own(ctx, *c, written.Prototype)
@@ -100,14 +100,14 @@ func uses(p *v1alpha1.Prototype, name string) bool {
 }
 
 // own has the copy go with the Prototype. The capture does not need that, so what is in the way is only told.
-func (k *Keeping) own(ctx context.Context, c savedrecipe.Copy, p *v1alpha1.Prototype) {
+func (k *RequestWithCopy) own(ctx context.Context, c savedrecipe.Copy, p *v1alpha1.Prototype) {
 	if err := k.Secrets.Own(ctx, c, p); err != nil {
 		k.Say("The copy of customData is kept, but does not go with Prototype %s: delete Secret %s/%s when the capture has ended (%s).", p.Name, k.Secrets.Namespace, c.Name, err)
 	}
 }
 
 // Same goes on with a capture that is in flight, which must be one for the same copy: nobody can change its settings.
-func (k *Keeping) Same(ctx context.Context, p *v1alpha1.Prototype) error {
+func (k *RequestWithCopy) Same(ctx context.Context, p *v1alpha1.Prototype) error {
 	if k.CustomData == nil {
 		return nil
 	}

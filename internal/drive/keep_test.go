@@ -27,7 +27,7 @@ import (
 
 // desk is a node whose capture is begun with a copy of customData, or without one.
 type desk struct {
-	Keeping
+	RequestWithCopy
 	memory *memory.Cloud
 	kube   *fake.Clientset
 	said   []string
@@ -48,10 +48,10 @@ func newDesk(t *testing.T, given string, funcs interceptor.Funcs, objects ...cli
 		Kube: d.kube, Skew: func() (time.Duration, bool) { return 0, false },
 		Client: clientfake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).WithObjects(objects...).Build(),
 	}
-	d.Keeping = Keeping{
-		Beginning: Beginning{Cluster: c, Cloud: d.memory, Now: nowThen, Node: "node-1"},
-		Secrets:   savedrecipe.Secrets{Kube: d.kube, Namespace: "kamino-system"},
-		Say:       func(format string, args ...any) { d.said = append(d.said, fmt.Sprintf(format, args...)) },
+	d.RequestWithCopy = RequestWithCopy{
+		CaptureRequest: CaptureRequest{Cluster: c, Cloud: d.memory, Now: nowThen, Node: "node-1"},
+		Secrets:        savedrecipe.Secrets{Kube: d.kube, Namespace: "kamino-system"},
+		Say:            func(format string, args ...any) { d.said = append(d.said, fmt.Sprintf(format, args...)) },
 	}
 	d.Settings = v1alpha1.Settings{Generalize: v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileStatic}}
 	if given != "" {

@@ -8,8 +8,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/controller/nodelabel"
+	"github.com/kamino-dev/kamino/internal/imagecount"
 	"github.com/kamino-dev/kamino/internal/policy"
-	"github.com/kamino-dev/kamino/internal/spread"
 )
 
 // labeler is what writes on nodes which version they were built from.
@@ -24,13 +24,13 @@ func (k *Controller) labeler(c *cluster.Connection, provider cloud.Provider, loo
 			k.Counts.NodesCounted(pool, provider.PoolName(pool), byVersion)
 		},
 		Listed: func(pool cloud.PoolID, instances []cloud.Instance) {
-			census, able := cloud.As[cloud.Census](provider)
+			census, able := cloud.As[cloud.InstanceLister](provider)
 			if !able || census.MaxImages(pool) == 0 {
 				return
 			}
-			counted := spread.Of(looks.Last(pool).Pool.Recipe, instances, census.MaxImages(pool))
+			counted := imagecount.Of(looks.Last(pool).Pool.Recipe, instances, census.MaxImages(pool))
 			k.Counts.ImagesCounted(pool, provider.PoolName(pool), len(counted.Images), counted.Limit)
-			looks.Counted(pool, spread.Of(cloud.Recipe{}, instances, census.MaxImages(pool)).Brief())
+			looks.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, census.MaxImages(pool)).Brief())
 		},
 		Joined: k.Counts.NodeJoined,
 		Log:    k.Log.WithName("nodelabel"),

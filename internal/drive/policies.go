@@ -104,7 +104,7 @@ func (p *Policies) madeUp(ctx context.Context) ([]v1alpha1.PrototypePolicy, erro
 	known := slices.Collect(maps.Keys(pools))
 	ids := slices.Clone(p.MadeUp)
 	for i, name := range ids {
-		if id, err := p.Pools.Meant(ctx, name, known); err == nil {
+		if id, err := p.Pools.Resolve(ctx, name, known); err == nil {
 			ids[i] = string(id)
 		}
 	}
@@ -140,7 +140,7 @@ func (p *Policies) Plan(ctx context.Context, decider *policy.Decider, asked stri
 		return planned, err
 	}
 	known := decider.Nodes.Pools()
-	meant, err := p.Pools.Meant(ctx, asked, known)
+	meant, err := p.Pools.Resolve(ctx, asked, known)
 	if err != nil {
 		return planned, err
 	}

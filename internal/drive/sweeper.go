@@ -14,9 +14,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/controller/sweep"
-	"github.com/kamino-dev/kamino/internal/held"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodecache"
+	"github.com/kamino-dev/kamino/internal/reservations"
 )
 
 // sweeper is what gives back, in a controller, what no Prototype owns.
@@ -24,11 +24,11 @@ func (k *Controller) sweeper(
 	engine *capture.Engine, nodes *nodecache.Nodes, cached client.Reader, atOnce func() int, recorder events.EventRecorder,
 ) *sweep.Sweeper {
 	return &sweep.Sweeper{
-		Held:   func(ctx context.Context) ([]held.Node, []cloud.PoolID, error) { return k.reserved(ctx, nodes) },
+		Held:   func(ctx context.Context) ([]reservations.Node, []cloud.PoolID, error) { return k.reserved(ctx, nodes) },
 		Orphan: engine.Orphan, Sweep: engine.SweepLeftovers, Now: k.Now, Log: k.Log.WithName("sweep"),
 		Prototypes:    func(ctx context.Context) ([]types.UID, error) { return uidsOf(ctx, cached) },
 		MaxConcurrent: func() int { return max(k.MaxConcurrent, atOnce()) },
-		Report: func(n held.Node, why string) {
+		Report: func(n reservations.Node, why string) {
 			reason := "ReservationUnconfirmed"
 			if n.InService {
 				reason = "DonorInService"
@@ -55,13 +55,13 @@ func uidsOf(ctx context.Context, cached client.Reader) ([]types.UID, error) {
 
 // reserved finds the nodes that carry a reservation among those that are kept, or whose Lease says that they are held, and asks for
 // the Prototypes only if there are any.
-func (k *Controller) reserved(ctx context.Context, nodes *nodecache.Nodes) ([]held.Node, []cloud.PoolID, error) {
+func (k *Controller) reserved(ctx context.Context, nodes *nodecache.Nodes) ([]reservations.Node, []cloud.PoolID, error) {
 	leases, err := (node.Reservations{Kube: k.Cluster.Kube, Namespace: k.Namespace, Now: k.Now}).All(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	var found []held.Node
-	var captures *held.Captures
+	var found []reservations.Node
+	var captures *reservations.Captures
 	pools := nodes.Pools()
 	for _, pool := range pools {
 		for _, n := range nodes.Of(pool) {
@@ -74,7 +74,7 @@ func (k *Controller) reserved(ctx context.Context, nodes *nodecache.Nodes) ([]he
 				if err != nil {
 					return nil, nil, err
 				}
-				read := held.CapturesOf(all)
+				read := reservations.CapturesOf(all)
 				captures = &read
 			}
 			said, isHeld := captures.Of(n)
@@ -83,6 +83,6 @@ func (k *Controller) reserved(ctx context.Context, nodes *nodecache.Nodes) ([]he
 			}
 		}
 	}
-	held.Sort(found)
+	reservations.Sort(found)
 	return found, pools, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
-	"github.com/kamino-dev/kamino/internal/probation"
+	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/retention"
 )
 
@@ -53,7 +53,7 @@ type Facts struct {
 	Members []Member
 	Counted bool
 	// Joins are the joins of the pool's nodes, if Counted.
-	Joins []probation.Join
+	Joins []joinhealth.Join
 	// Prototypes are all Prototypes of the pool.
 	Prototypes []v1alpha1.Prototype
 	// Keep is the number of versions that the next capture keeps; zero: the setting of the newest Prototype.
@@ -137,9 +137,9 @@ type Joins struct {
 }
 
 // joinsOf counts the joins of a version; nil without joins.
-func joinsOf(all []probation.Join, version string) *Joins {
-	t := probation.Count(all, version)
-	if t == (probation.Tally{}) {
+func joinsOf(all []joinhealth.Join, version string) *Joins {
+	t := joinhealth.Count(all, version)
+	if t == (joinhealth.Tally{}) {
 		return nil
 	}
 	return &Joins{

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/kamino-dev/kamino/internal/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/joining"
 )
 
 // kubeadmConfig is kubeadm's ConfigMap in kube-system.
@@ -35,9 +35,9 @@ type Joiner struct {
 
 // Joins returns how the nodes of a pool join. Joins reads the cluster only if the facts are not enough. A missing
 // permission for the ConfigMap is no error.
-func (j *Joiner) Joins(ctx context.Context, facts joining.Facts) (joining.Answer, error) {
+func (j *Joiner) Joins(ctx context.Context, facts bootstrapkind.Facts) (bootstrapkind.Answer, error) {
 	if facts.IsKnown() {
-		return joining.Of(facts), nil
+		return bootstrapkind.Of(facts), nil
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -47,12 +47,12 @@ func (j *Joiner) Joins(ctx context.Context, facts joining.Facts) (joining.Answer
 	}
 	if j.at.IsZero() || now.Sub(j.at) >= configLife {
 		if err := j.look(ctx); err != nil {
-			return joining.Answer{}, err
+			return bootstrapkind.Answer{}, err
 		}
 		j.at = now
 	}
 	facts.KubeadmConfig, facts.Unread = j.found, j.unread
-	return joining.Of(facts), nil
+	return bootstrapkind.Of(facts), nil
 }
 
 func (j *Joiner) look(ctx context.Context) error {
@@ -68,7 +68,7 @@ func (j *Joiner) look(ctx context.Context) error {
 }
 
 // Joins calls Joiner.Joins for one pool.
-func Joins(ctx context.Context, kube kubernetes.Interface, facts joining.Facts) (joining.Answer, error) {
+func Joins(ctx context.Context, kube kubernetes.Interface, facts bootstrapkind.Facts) (bootstrapkind.Answer, error) {
 	return (&Joiner{Kube: kube}).Joins(ctx, facts)
 }
 
@@ -80,14 +80,14 @@ type Versions interface {
 
 // FactsOf returns the facts about a pool's node, with the version of the pool's recipe. After an error of the cloud the
 // facts are without the version: a capture asks the cloud again.
-func FactsOf(ctx context.Context, v Versions, n *corev1.Node, id cloud.PoolID) joining.Facts {
+func FactsOf(ctx context.Context, v Versions, n *corev1.Node, id cloud.PoolID) bootstrapkind.Facts {
 	pool, err := v.Pool(ctx, id)
 	if err != nil || pool.Recipe.Version == "" {
-		return joining.Facts{Node: n}
+		return bootstrapkind.Facts{Node: n}
 	}
 	images, err := v.Images(ctx, id)
 	if err != nil {
-		return joining.Facts{Node: n}
+		return bootstrapkind.Facts{Node: n}
 	}
-	return joining.With(n, pool, images)
+	return bootstrapkind.With(n, pool, images)
 }

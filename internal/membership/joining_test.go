@@ -14,7 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/joining"
+	"github.com/kamino-dev/kamino/internal/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/membership"
 )
 
@@ -29,7 +29,7 @@ func TestTheClusterIsAskedOnceForManyPools(t *testing.T) {
 		t.Helper()
 		kube.ClearActions()
 		for range 100 {
-			answer, err := j.Joins(t.Context(), joining.Facts{Node: node("n", "pool1")})
+			answer, err := j.Joins(t.Context(), bootstrapkind.Facts{Node: node("n", "pool1")})
 			if err != nil || answer.Profile != want {
 				t.Fatalf("%+v, %v", answer, err)
 			}
@@ -39,11 +39,11 @@ func TestTheClusterIsAskedOnceForManyPools(t *testing.T) {
 		}
 	}
 	trouble = errors.New("the API server is away")
-	if _, err := j.Joins(t.Context(), joining.Facts{Node: node("n", "pool1")}); !errors.Is(err, trouble) {
+	if _, err := j.Joins(t.Context(), bootstrapkind.Facts{Node: node("n", "pool1")}); !errors.Is(err, trouble) {
 		t.Fatal(err)
 	}
 	trouble = nil
-	known, err := membership.Joins(t.Context(), kube, joining.Facts{Node: node("n", "pool1")})
+	known, err := membership.Joins(t.Context(), kube, bootstrapkind.Facts{Node: node("n", "pool1")})
 	if err != nil || known.Profile == "" {
 		t.Fatalf("%+v, %v", known, err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/node"
 )
 
-// Registry finds the pools of nodes. A cloud.Recipes is a Registry.
+// Registry finds the pools of nodes. A cloud.PoolProvider is a Registry.
 type Registry interface {
 	PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error)
 }

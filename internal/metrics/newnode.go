@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/kamino-dev/kamino/internal/probation"
+	"github.com/kamino-dev/kamino/internal/joinhealth"
 )
 
 var (
@@ -19,10 +19,10 @@ type PoolJoins struct {
 	Pool string
 	// Version that the recipe names, and Of how its nodes joined.
 	Version string
-	Of      probation.Tally
+	Of      joinhealth.Tally
 	// Suspect is the version that the pool went back from, if any, and OfSuspect how its nodes joined.
 	Suspect   string
-	OfSuspect probation.Tally
+	OfSuspect joinhealth.Tally
 	// WentBack: nobody has acknowledged that it did. Stays: it stays on a version whose nodes do not join.
 	WentBack, Stays bool
 }
@@ -67,7 +67,7 @@ func (n *newNodes) collect(samples chan<- prometheus.Metric) {
 	}
 }
 
-func tell(samples chan<- prometheus.Metric, pool, version string, of probation.Tally) {
+func tell(samples chan<- prometheus.Metric, pool, version string, of joinhealth.Tally) {
 	if version == "" {
 		return
 	}

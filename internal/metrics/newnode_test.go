@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/kamino-dev/kamino/internal/probation"
+	"github.com/kamino-dev/kamino/internal/joinhealth"
 )
 
 // TestPoolJoins: what is told takes the place of what was told before; of two pools of one name the worse one is shown.
@@ -15,9 +15,9 @@ func TestPoolJoins(t *testing.T) {
 	m := New(nil)
 	m.Joins([]PoolJoins{{Pool: "gone", Version: "1"}})
 	m.Joins([]PoolJoins{
-		{Pool: "a", Version: "3", Of: probation.Tally{Joined: 2, Failed: 1, Waiting: 4, Median: time.Minute}, Stays: true},
+		{Pool: "a", Version: "3", Of: joinhealth.Tally{Joined: 2, Failed: 1, Waiting: 4, Median: time.Minute}, Stays: true},
 		{Pool: "a", Version: "9"},
-		{Pool: "b", Version: "1", Of: probation.Tally{Joined: 1}, Suspect: "2", OfSuspect: probation.Tally{Failed: 2}, WentBack: true},
+		{Pool: "b", Version: "1", Of: joinhealth.Tally{Joined: 1}, Suspect: "2", OfSuspect: joinhealth.Tally{Failed: 2}, WentBack: true},
 		{Pool: "c"},
 	})
 	m.PoolWentBack("b")

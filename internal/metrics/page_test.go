@@ -15,7 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
-	"github.com/kamino-dev/kamino/internal/probation"
+	"github.com/kamino-dev/kamino/internal/joinhealth"
 )
 
 func page(t *testing.T, name string) string {
@@ -44,7 +44,7 @@ func exported(t *testing.T) map[string]described {
 	m.ImagesCounted("id", "pool1", 7, 10)
 	m.Decided("id", "pool1", 1, map[string]int{"NotReady": 1})
 	m.CapturesRefused(map[[2]string]int{{"pool1", "NotReady"}: 1})
-	m.Joins([]PoolJoins{{Pool: "pool1", Version: "2026.03.14", Of: probation.Tally{Joined: 1}}})
+	m.Joins([]PoolJoins{{Pool: "pool1", Version: "2026.03.14", Of: joinhealth.Tally{Joined: 1}}})
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(m)
 	families, err := registry.Gather()

@@ -57,16 +57,16 @@ func (c *counted) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud
 	return measure(c, "EnsureStarted", func() (cloud.Power, error) { return c.Provider.EnsureStarted(ctx, id) })
 }
 
-func (c *counted) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
-	return measure(c, "HoldOf", func() (cloud.Hold, error) { return c.Provider.HoldOf(ctx, id) })
+func (c *counted) Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
+	return measure(c, "Protection", func() (cloud.Protection, error) { return c.Provider.Protection(ctx, id) })
 }
 
-func (c *counted) Hold(ctx context.Context, id cloud.InstanceID, token string) error {
-	return measureAlone(c, "Hold", func() error { return c.Provider.Hold(ctx, id, token) })
+func (c *counted) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, token string) error {
+	return measureAlone(c, "ProtectFromScaleIn", func() error { return c.Provider.ProtectFromScaleIn(ctx, id, token) })
 }
 
-func (c *counted) Unhold(ctx context.Context, id cloud.InstanceID, token string) error {
-	return measureAlone(c, "Unhold", func() error { return c.Provider.Unhold(ctx, id, token) })
+func (c *counted) Unprotect(ctx context.Context, id cloud.InstanceID, token string) error {
+	return measureAlone(c, "Unprotect", func() error { return c.Provider.Unprotect(ctx, id, token) })
 }
 
 func (c *counted) Snapshot(ctx context.Context, instance cloud.InstanceID, name string) (cloud.Snapshot, error) {

@@ -78,13 +78,13 @@ func arguments(t *testing.T, method reflect.Type, pool cloud.PoolID) []reflect.V
 // What a provider can do beyond the contract it can still do when it is counted, and no more than that.
 func TestPowersStay(t *testing.T) {
 	m := New(nil)
-	if _, able := cloud.As[cloud.Census](m.Provider(bare{memory.New(memory.Config{})})); able {
+	if _, able := cloud.As[cloud.InstanceLister](m.Provider(bare{memory.New(memory.Config{})})); able {
 		t.Error("a provider that cannot list instances seems to be able to")
 	}
 	world := memory.New(memory.Config{})
 	pool := world.AddPool(memory.PoolSpec{Name: "pool1"})
 	for name, provider := range map[string]cloud.Provider{"counted": m.Provider(world), "counted twice": m.Provider(m.Provider(world))} {
-		lister, able := cloud.As[cloud.Census](provider)
+		lister, able := cloud.As[cloud.InstanceLister](provider)
 		if !able {
 			t.Fatalf("%s: a provider that can list instances no longer can", name)
 		}

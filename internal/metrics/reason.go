@@ -5,13 +5,13 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/admission"
+	"github.com/kamino-dev/kamino/internal/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/joining"
+	"github.com/kamino-dev/kamino/internal/imagecount"
 	"github.com/kamino-dev/kamino/internal/selection"
-	"github.com/kamino-dev/kamino/internal/spread"
 )
 
 // OtherReason stands for a reason that is in nobody's closed set, such as one that a hand wrote into a status.
@@ -53,8 +53,8 @@ var refusalReasons = setOf(
 	selection.OnlyReadyNode, selection.LastOfZone, selection.OwnNode, selection.Reserved, admission.UnmanagedPods, admission.ProtectedPods, admission.CustomDataMissing, admission.CustomDataNotAllowed, selection.DoNotDisrupt,
 	selection.TooManyUnavailable, admission.CaptureInFlight,
 	admission.CapturedToday, admission.VersionNotToday, admission.VersionNotNewer, admission.ClockOff, admission.DonorClockOff,
-	history.BuiltFromQuarantined, admission.ProfileUnsupported, joining.ProfileUnknown, cloud.PoolAtMaximum, cloud.PromotionRemoves, cloud.PoolNotCopyable, cloud.TrialBesideOnly, admission.RemovalUnsupported, admission.RemovalNotAllowed, admission.LocalVolumes, admission.BootstrapTokenExpired, admission.NoImage, admission.ForceNotAllowed, admission.ImageNotAllowed, admission.NotInstalled, admission.RulesNotFound, admission.RulesInvalid,
-	capture.TrialUnsupported, capture.TrialJobInvalid, spread.TooManyImages, admission.SettingOfOtherCloud,
+	history.BuiltFromQuarantined, admission.ProfileUnsupported, bootstrapkind.ProfileUnknown, cloud.PoolAtMaximum, cloud.PromotionRemoves, cloud.PoolNotCopyable, cloud.TrialBesideOnly, admission.RemovalUnsupported, admission.RemovalNotAllowed, admission.LocalVolumes, admission.BootstrapTokenExpired, admission.NoImage, admission.ForceNotAllowed, admission.ImageNotAllowed, admission.NotInstalled, admission.RulesNotFound, admission.RulesInvalid,
+	capture.TrialUnsupported, capture.TrialJobInvalid, imagecount.TooManyImages, admission.SettingOfOtherCloud,
 )
 
 // Refusals are the reasons for which a capture does not begin.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/admission"
+	"github.com/kamino-dev/kamino/internal/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
-	"github.com/kamino-dev/kamino/internal/joining"
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/trialmode"
 )
@@ -28,7 +28,7 @@ const (
 
 // begin has a capture begin that is wanted, or says in the pool's status why not. Everything is looked at once
 // more, because what was decided on may be old: the cloud, the other captures, and by the preflight the node.
-func (d *Decider) begin(ctx context.Context, w *world, o *decided) error {
+func (d *Decider) begin(ctx context.Context, w *observed, o *decided) error {
 	if d.Admit != nil && !d.Admit(o.Policy, o.Pool) {
 		return nil
 	}
@@ -68,7 +68,7 @@ func (o *Outcome) unasked(err error, now time.Time) {
 }
 
 // wait tells whether as many captures run as may.
-func (d *Decider) wait(w *world, o *decided) bool {
+func (d *Decider) wait(w *observed, o *decided) bool {
 	limit := int(o.rules.spec.MaxConcurrent)
 	holding, until := d.held(w.all, w.now)
 	if holding < limit {
@@ -83,7 +83,7 @@ func (d *Decider) wait(w *world, o *decided) bool {
 }
 
 // lookAgain decides once more, on what cloud and API server say now.
-func (d *Decider) lookAgain(ctx context.Context, w *world, o *decided) error {
+func (d *Decider) lookAgain(ctx context.Context, w *observed, o *decided) error {
 	live := &v1alpha1.PrototypeList{}
 	if err := d.Client.List(ctx, live); err != nil {
 		return fmt.Errorf("list prototypes: %w", err)
@@ -113,8 +113,8 @@ func (d *Decider) lookAgain(ctx context.Context, w *world, o *decided) error {
 
 // propose makes the Prototype of the best candidate that the preflight does not refuse. The refusals are those
 // of the best one.
-func (d *Decider) propose(ctx context.Context, w *world, o *decided) (*v1alpha1.Prototype, []cloud.Refusal, error) {
-	ctx = cloud.OneLook(ctx)
+func (d *Decider) propose(ctx context.Context, w *observed, o *decided) (*v1alpha1.Prototype, []cloud.Refusal, error) {
+	ctx = cloud.WithReadCache(ctx)
 	var first []cloud.Refusal
 	for i, candidate := range o.Choice.Candidates {
 		if i == maxDonors {
@@ -152,7 +152,7 @@ func (d *Decider) propose(ctx context.Context, w *world, o *decided) (*v1alpha1.
 }
 
 // prototype is the decision to capture a node of the pool.
-func (d *Decider) prototype(w *world, o *Outcome, name string) (*v1alpha1.Prototype, error) {
+func (d *Decider) prototype(w *observed, o *Outcome, name string) (*v1alpha1.Prototype, error) {
 	nodes := d.Nodes.Of(o.Pool.ID)
 	i := slices.IndexFunc(nodes, func(n *corev1.Node) bool { return n.Name == name })
 	if i < 0 {
@@ -171,23 +171,23 @@ func (d *Decider) prototype(w *world, o *Outcome, name string) (*v1alpha1.Protot
 }
 
 // join has the Prototype carry the profile by which its donor is seen to join, if the policy names none.
-func (d *Decider) join(ctx context.Context, o *Outcome, p *v1alpha1.Prototype) (joining.Answer, error) {
+func (d *Decider) join(ctx context.Context, o *Outcome, p *v1alpha1.Prototype) (bootstrapkind.Answer, error) {
 	g := &p.Spec.Settings.Generalize
 	if g.Profile != "" || d.Joins == nil {
-		return joining.Answer{Profile: p.Spec.Settings.Profile()}, nil
+		return bootstrapkind.Answer{Profile: p.Spec.Settings.Profile()}, nil
 	}
 	nodes := d.Nodes.Of(o.Pool.ID)
 	i := slices.IndexFunc(nodes, func(n *corev1.Node) bool { return n.Name == p.Spec.Donor.NodeName })
 	if i < 0 {
-		return joining.Answer{}, fmt.Errorf("node %s has just gone", p.Spec.Donor.NodeName)
+		return bootstrapkind.Answer{}, fmt.Errorf("node %s has just gone", p.Spec.Donor.NodeName)
 	}
-	answer, err := d.Joins(ctx, joining.With(nodes[i], o.Look.Pool, o.Look.Images))
+	answer, err := d.Joins(ctx, bootstrapkind.With(nodes[i], o.Look.Pool, o.Look.Images))
 	g.Profile = answer.Profile
 	return answer, err
 }
 
 // create writes the decision down: from here on the capture happens.
-func (d *Decider) create(ctx context.Context, w *world, o *decided, donor string, p *v1alpha1.Prototype) error {
+func (d *Decider) create(ctx context.Context, w *observed, o *decided, donor string, p *v1alpha1.Prototype) error {
 	err := d.Client.Create(ctx, p)
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -211,7 +211,7 @@ func (d *Decider) create(ctx context.Context, w *world, o *decided, donor string
 }
 
 // announce records the decision as an event of the policy, if it is in the cluster, and of the Prototype.
-func (d *Decider) announce(w *world, o *decided, p *v1alpha1.Prototype) {
+func (d *Decider) announce(w *observed, o *decided, p *v1alpha1.Prototype) {
 	if d.Recorder == nil {
 		return
 	}

@@ -18,11 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/joining"
 	"github.com/kamino-dev/kamino/internal/membership"
-	"github.com/kamino-dev/kamino/internal/newcomer"
 	"github.com/kamino-dev/kamino/internal/nodecache"
+	"github.com/kamino-dev/kamino/internal/nodejoin"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
@@ -51,24 +51,24 @@ type Decider struct {
 	Preflight func(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error)
 	// Joins tells how the nodes of a pool join whose settings name no profile: membership.Joins. Nil finds no profile, and a
 	// capture then has the one that stands for none.
-	Joins func(ctx context.Context, facts joining.Facts) (joining.Answer, error)
-	// Permissions, if set, lists what the credential may do for a pool: cloud.Auditor's.
+	Joins func(ctx context.Context, facts bootstrapkind.Facts) (bootstrapkind.Answer, error)
+	// Permissions, if set, lists what the credential may do for a pool: cloud.PermissionChecker's.
 	Permissions func(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error)
-	// Burden, if set, tells what taking a node would cost others: capture.Engine's. Of candidates that the rules find alike
+	// DisruptionCost, if set, tells what taking a node would cost others: capture.Engine's. Of candidates that the rules find alike
 	// the one with the least is taken.
-	Burden func(ctx context.Context, node string, drain v1alpha1.DrainSettings, leaves bool) (selection.Burden, error)
+	DisruptionCost func(ctx context.Context, node string, drain v1alpha1.DrainSettings, leaves bool) (selection.DisruptionCost, error)
 	// Rebuild, if set, takes the next node of a pool's oldest image; who carries it on is another's matter. Nil rebuilds none.
 	Rebuild func(ctx context.Context, r Rebuild) (Taken, error)
 	// Leased lists the reservations that Leases confirm, by the UID of their Node. A reservation that is on a Node alone keeps no
 	// pool and no other node from anything. Nil believes the Nodes.
 	Leased func(ctx context.Context) (map[types.UID]v1alpha1.Reservation, error)
-	// Lacks, if set, tells which of a pool's new nodes lack a DaemonSet that is healthy elsewhere: newcomer.Lacks.
-	Lacks func(ctx context.Context, nodes, ignore []string) (map[string]newcomer.Lack, error)
+	// UnhealthyDaemonSets, if set, tells which of a pool's new nodes lack a DaemonSet that is healthy elsewhere: newcomer.Lacks.
+	UnhealthyDaemonSets func(ctx context.Context, nodes, ignore []string) (map[string]nodejoin.UnhealthyDaemonSet, error)
 	// WithoutKubelet, if set, reports for which Nodes no kubelet renews a Lease: node.Kubelets.Without.
 	WithoutKubelet func(ctx context.Context, nodes []*corev1.Node, all func() []*corev1.Node) (map[types.UID]bool, error)
-	// Calm is since when the nodes have been read without a break, which is not before a controller's start; zero if nobody
+	// ObservedSince is since when the nodes have been read without a break, which is not before a controller's start; zero if nobody
 	// knows of a break. Time before it is held against no node.
-	Calm time.Time
+	ObservedSince time.Time
 	// WentBack, if set, is told of each pool that went back from a version by itself, and Probation after each pass of all
 	// pools whose nodes are watched.
 	WentBack  func(Pool)
@@ -117,8 +117,8 @@ type decided struct {
 	rebuildAt time.Time
 }
 
-// world is what a pass works from.
-type world struct {
+// observed is what a pass works from.
+type observed struct {
 	now        time.Time
 	policies   []v1alpha1.PrototypePolicy
 	prototypes map[cloud.PoolID][]v1alpha1.Prototype
@@ -174,9 +174,9 @@ func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 }
 
 // probe looks at the nodes that are joining.
-func probe(ctx context.Context, d *Decider, w *world) {
+func probe(ctx context.Context, d *Decider, w *observed) {
 	if d.probes == nil {
-		d.probes = &prober{Decider: d, watches: map[cloud.PoolID]*watched{}, calm: d.Calm}
+		d.probes = &prober{Decider: d, watches: map[cloud.PoolID]*watched{}, calm: d.ObservedSince}
 	}
 	d.probes.watchAll(ctx, w)
 	d.probes.report()
@@ -187,8 +187,8 @@ func probe(ctx context.Context, d *Decider, w *world) {
 func (d *Decider) MaxConcurrent() int { return int(d.most.Load()) }
 
 // look reads what there is. The cloud is not asked here.
-func (d *Decider) look(ctx context.Context) (*world, error) {
-	w := &world{now: d.now(), policies: slices.Clone(d.Policies), stalled: map[string]int{}, degraded: map[[2]string]int{}}
+func (d *Decider) look(ctx context.Context) (*observed, error) {
+	w := &observed{now: d.now(), policies: slices.Clone(d.Policies), stalled: map[string]int{}, degraded: map[[2]string]int{}}
 	if d.Policies == nil {
 		policies := &v1alpha1.PrototypePolicyList{}
 		if err := d.Read.List(ctx, policies); err != nil {
@@ -211,7 +211,7 @@ func (d *Decider) look(ctx context.Context) (*world, error) {
 }
 
 // gather reads the Prototypes, and brings policies, pools and Prototypes together.
-func (d *Decider) gather(ctx context.Context, w *world) error {
+func (d *Decider) gather(ctx context.Context, w *observed) error {
 	prototypes := &v1alpha1.PrototypeList{}
 	if err := d.Read.List(ctx, prototypes); err != nil {
 		return fmt.Errorf("list prototypes: %w", err)
@@ -243,7 +243,7 @@ func (d *Decider) gather(ctx context.Context, w *world) error {
 }
 
 // forget drops pools that no single policy is for.
-func (d *Decider) forget(w *world) {
+func (d *Decider) forget(w *observed) {
 	for id, o := range d.pools {
 		if len(w.claims.byPool[o.Pool]) == 1 {
 			continue
@@ -261,7 +261,7 @@ func (d *Decider) forget(w *world) {
 }
 
 // due lists the pools that must be decided about now, with the rules of their policies.
-func (d *Decider) due(w *world) map[Pool]*rules {
+func (d *Decider) due(w *observed) map[Pool]*rules {
 	news := map[cloud.PoolID]bool{}
 	for _, id := range d.Nodes.News() {
 		news[id] = true
@@ -287,7 +287,7 @@ func (d *Decider) due(w *world) map[Pool]*rules {
 }
 
 // rulesByName are the rules of all policies. It logs each unreadable policy once.
-func (d *Decider) rulesByName(w *world) map[string]*rules {
+func (d *Decider) rulesByName(w *observed) map[string]*rules {
 	byName := map[string]*rules{}
 	for i := range w.policies {
 		r := d.rules.of(&w.policies[i], w.now)
@@ -311,7 +311,7 @@ func inputsOf(prototypes []v1alpha1.Prototype) string {
 }
 
 // judgeAll decides about the pools, several at once, and keeps the outcomes.
-func (d *Decider) judgeAll(ctx context.Context, w *world, due map[Pool]*rules) {
+func (d *Decider) judgeAll(ctx context.Context, w *observed, due map[Pool]*rules) {
 	var (
 		wait  sync.WaitGroup
 		mu    sync.Mutex
@@ -326,7 +326,7 @@ func (d *Decider) judgeAll(ctx context.Context, w *world, due map[Pool]*rules) {
 			unknown = append(unknown, id)
 		}
 	}
-	ctx = d.Looks.Together(ctx, unknown)
+	ctx = d.Looks.Prefetch(ctx, unknown)
 	for pool, r := range due {
 		slots <- struct{}{}
 		wait.Go(func() {

@@ -7,8 +7,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/newcomer"
 	"github.com/kamino-dev/kamino/internal/nodecache"
+	"github.com/kamino-dev/kamino/internal/nodejoin"
 )
 
 // report puts what was found into the pools' reports.
@@ -31,7 +31,7 @@ func (o *Outcome) probation(t *watched) {
 		back.At = time.Time{} // it has not gone back yet
 		went = back
 	}
-	o.Status.Probation = newcomer.Status(t.version, t.verdict, t.joins, went)
+	o.Status.Probation = nodejoin.Status(t.version, t.verdict, t.joins, went)
 	o.unjoined = nil
 	if t.verdict.State.Frozen() || t.stuck {
 		o.unjoined = &trouble{reason: string(t.verdict.State), message: t.verdict.Message}
@@ -39,16 +39,16 @@ func (o *Outcome) probation(t *watched) {
 }
 
 // foresee says how a pool's nodes join, and what would follow, and changes nothing.
-func foresee(ctx context.Context, d *Decider, w *world, r *rules, o *Outcome) {
-	census, able := cloud.As[cloud.Census](d.Cloud)
+func foresee(ctx context.Context, d *Decider, w *observed, r *rules, o *Outcome) {
+	census, able := cloud.As[cloud.InstanceLister](d.Cloud)
 	if !able || !o.Look.Known() || r.invalid != nil {
 		return
 	}
-	probes := &prober{Decider: d, calm: d.Calm}
+	probes := &prober{Decider: d, calm: d.ObservedSince}
 	t := &watched{pool: o.Pool, look: o.Look, version: current(o.Look, w.prototypes[o.Pool.ID])}
 	for i := range w.policies {
 		if w.policies[i].Name == r.policy {
-			t.joins = newcomer.Before(probationOf(&w.policies[i], o.Pool))
+			t.joins = nodejoin.Before(probationOf(&w.policies[i], o.Pool))
 		}
 	}
 	if t.version != "" { // else no join bears on the verdict
@@ -62,7 +62,7 @@ func foresee(ctx context.Context, d *Decider, w *world, r *rules, o *Outcome) {
 }
 
 // foresee judges the joins of one pool.
-func (d *prober) foresee(ctx context.Context, census cloud.Census, r *rules, t *watched, w *world) error {
+func (d *prober) foresee(ctx context.Context, census cloud.InstanceLister, r *rules, t *watched, w *observed) error {
 	err := untilAnswered(ctx, func() (err error) {
 		t.instances, err = census.Instances(ctx, t.pool.ID)
 		return err

@@ -8,12 +8,12 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/nodecache"
-	"github.com/kamino-dev/kamino/internal/probation"
 )
 
 // listingPace is how often instances are listed while something may be said of them.
-func listingPace(limits probation.Limits) time.Duration { return within(censusPace, limits.Join/3) }
+func listingPace(limits joinhealth.Limits) time.Duration { return within(censusPace, limits.Join/3) }
 
 // Growth is what is known of pods that wait for nodes, so that pools may grow. Safe for concurrent use.
 type Growth struct {
@@ -50,7 +50,7 @@ func (d *prober) askGrowth(ctx context.Context, t *watched, sum nodecache.Sum, n
 }
 
 // read has the cloud tell of the pool and, if something may be said of them, of its instances, as seldom as may be.
-func (d *prober) read(ctx context.Context, census cloud.Census, t *watched, sum nodecache.Sum, active bool, limits probation.Limits, now time.Time) error {
+func (d *prober) read(ctx context.Context, census cloud.InstanceLister, t *watched, sum nodecache.Sum, active bool, limits joinhealth.Limits, now time.Time) error {
 	life, listing := idleLookLife, listingPace(limits)
 	switch {
 	case active:
@@ -81,9 +81,9 @@ func (d *prober) read(ctx context.Context, census cloud.Census, t *watched, sum 
 }
 
 // latecomers tells whether an instance has run for all its time since they were listed, or one is late and may be gone.
-func latecomers(joins []probation.Join, listed, now time.Time, limits probation.Limits) bool {
-	return slices.ContainsFunc(joins, func(join probation.Join) bool {
-		if join.Outcome != probation.Waiting || join.Running.IsZero() {
+func latecomers(joins []joinhealth.Join, listed, now time.Time, limits joinhealth.Limits) bool {
+	return slices.ContainsFunc(joins, func(join joinhealth.Join) bool {
+		if join.Outcome != joinhealth.Waiting || join.Running.IsZero() {
 			return false
 		}
 		due := join.Running.Add(limits.Join)

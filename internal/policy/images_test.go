@@ -9,7 +9,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/spread"
+	"github.com/kamino-dev/kamino/internal/imagecount"
 )
 
 // TestManyImages: what was counted by whoever lists the instances stands in the status, and from seven of ten on in the
@@ -23,7 +23,7 @@ func TestManyImages(t *testing.T) {
 		for i := range images - 1 {
 			instances = append(instances, cloud.Instance{ID: s.cloud.InstanceIDs(pool)[i%3], Image: fmt.Sprintf("image-%d", i)})
 		}
-		s.decider.Looks.Counted(pool, spread.Of(cloud.Recipe{}, instances, 10).Brief())
+		s.decider.Looks.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, 10).Brief())
 		s.pass()
 		status := s.status("all")
 		if got := int(status.Status.Pools[0].Images); got != images {

@@ -9,16 +9,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
-	"github.com/kamino-dev/kamino/internal/joining"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
 // TestTheProfileIsFound: a Prototype carries the profile by which its donor is seen to join, unless the policy names one; where
 // nothing tells it, none is written, and the status says what to name.
 func TestTheProfileIsFound(t *testing.T) {
-	joins := func(_ context.Context, f joining.Facts) (joining.Answer, error) { return joining.Of(f), nil }
+	joins := func(_ context.Context, f bootstrapkind.Facts) (bootstrapkind.Answer, error) {
+		return bootstrapkind.Of(f), nil
+	}
 	for name, test := range map[string]struct {
 		carries string
 		proof   string
@@ -30,7 +32,7 @@ func TestTheProfileIsFound(t *testing.T) {
 		"a node of Cluster API":   {carries: "cluster.x-k8s.io/machine", want: v1alpha1.ProfileBootstrap, decided: policy.Capturing},
 		"what the version proved": {carries: "cluster.x-k8s.io/machine", proof: "static/1/sha256:0", want: v1alpha1.ProfileStatic, decided: policy.Capturing},
 		"what the policy names":   {carries: "cluster.x-k8s.io/machine", named: v1alpha1.ProfileStatic, want: v1alpha1.ProfileStatic, decided: policy.Capturing},
-		"nothing tells it":        {decided: joining.ProfileUnknown},
+		"nothing tells it":        {decided: bootstrapkind.ProfileUnknown},
 		"nobody can tell":         {fails: errors.New("the API server is away"), decided: v1alpha1.PolicyPreflightFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +47,9 @@ func TestTheProfileIsFound(t *testing.T) {
 			s.policy("all", func(p *v1alpha1.PrototypePolicySpec) { p.Settings.Generalize.Profile = test.named })
 			s.decider.Joins = joins
 			if test.fails != nil {
-				s.decider.Joins = func(context.Context, joining.Facts) (joining.Answer, error) { return joining.Answer{}, test.fails }
+				s.decider.Joins = func(context.Context, bootstrapkind.Facts) (bootstrapkind.Answer, error) {
+					return bootstrapkind.Answer{}, test.fails
+				}
 			}
 			s.pass()
 			all := s.prototypes()

@@ -256,7 +256,7 @@ func (o *Outcome) count(nodes []*corev1.Node, same func(a, b cloud.InstanceID) b
 	recipe := o.Look.Pool.Recipe
 	now := o.Look.Spread.With(recipe.Image)
 	o.Status.Images = int32(len(now.Images))
-	if !now.Near() {
+	if !now.IsNearLimit() {
 		return
 	}
 	o.crowded = &trouble{reason: v1alpha1.PolicyManyImages, message: now.Says(o.Pool.Name, recipe, func(id cloud.InstanceID) string {

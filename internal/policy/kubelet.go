@@ -8,12 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kamino-dev/kamino/internal/probation"
+	"github.com/kamino-dev/kamino/internal/joinhealth"
 )
 
 // askKubelets looks whether kubelets run for the Nodes whose joins are open, and for all Nodes of an instance that several name. A Node
 // whose kubelet was seen once is not asked about again.
-func (d *prober) askKubelets(ctx context.Context, t *watched, nodes []*corev1.Node, limits probation.Limits, now time.Time) error {
+func (d *prober) askKubelets(ctx context.Context, t *watched, nodes []*corev1.Node, limits joinhealth.Limits, now time.Time) error {
 	if d.WithoutKubelet == nil {
 		return nil
 	}

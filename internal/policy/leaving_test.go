@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/joining"
+	"github.com/kamino-dev/kamino/internal/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
@@ -40,14 +40,14 @@ func TestALeavingDonorHasTheFewestPodsThatAreHardToMove(t *testing.T) {
 			s := newStage(t)
 			s.pool("pool1", 3, 20)
 			s.policy("all", c.policy)
-			s.decider.Joins = func(context.Context, joining.Facts) (joining.Answer, error) {
-				return joining.Answer{Profile: v1alpha1.ProfileBootstrap}, nil
+			s.decider.Joins = func(context.Context, bootstrapkind.Facts) (bootstrapkind.Answer, error) {
+				return bootstrapkind.Answer{Profile: v1alpha1.ProfileBootstrap}, nil
 			}
-			s.decider.Burden = func(_ context.Context, node string, _ v1alpha1.DrainSettings, leaves bool) (selection.Burden, error) {
+			s.decider.DisruptionCost = func(_ context.Context, node string, _ v1alpha1.DrainSettings, leaves bool) (selection.DisruptionCost, error) {
 				if leaves != c.leaves {
 					t.Errorf("asked about %s as one that leaves: %t", node, leaves)
 				}
-				return map[string]selection.Burden{
+				return map[string]selection.DisruptionCost{
 					"pool1-0": {Evictions: 1, Hard: map[selection.Hardship]int{selection.LocalVolume: 1}},
 					"pool1-1": {Evictions: 9},
 					"pool1-2": {Evictions: 2, Hard: map[selection.Hardship]int{selection.Bare: 2}},

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/newcomer"
+	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/nodecache"
+	"github.com/kamino-dev/kamino/internal/nodejoin"
 	"github.com/kamino-dev/kamino/internal/nodestate"
-	"github.com/kamino-dev/kamino/internal/probation"
 )
 
 const (
@@ -32,14 +32,14 @@ type listing struct {
 // believe corrects the sums of pools whose Nodes would hold off a rollback. Any client that may write Nodes can make Nodes that are not
 // Ready, so that only Nodes of instances that the cloud lists are counted, and each instance once. unlisted names the Nodes of the
 // pools whose instances could not be listed.
-func (d *prober) believe(ctx context.Context, census cloud.Census, sums map[cloud.PoolID]nodecache.Sum, now time.Time) (_ map[cloud.PoolID]nodecache.Sum, unlisted string) {
+func (d *prober) believe(ctx context.Context, census cloud.InstanceLister, sums map[cloud.PoolID]nodecache.Sum, now time.Time) (_ map[cloud.PoolID]nodecache.Sum, unlisted string) {
 	if !d.anyUnwell(sums) {
 		return sums, ""
 	}
 	believed, asked, told := maps.Clone(sums), 0, []string(nil)
 	for _, id := range slices.Sorted(maps.Keys(sums)) {
 		sum := sums[id]
-		if sum.Ready*100 >= (sum.Nodes-sum.Arriving)*probation.Healthy {
+		if sum.Ready*100 >= (sum.Nodes-sum.Arriving)*joinhealth.Healthy {
 			continue
 		}
 		list, known := d.listed[id]
@@ -51,11 +51,11 @@ func (d *prober) believe(ctx context.Context, census cloud.Census, sums map[clou
 			told = append(told, d.unlistedOf(id, list.err))
 			continue
 		}
-		seen := newcomer.Seen{Now: now, Instances: list.instances, Nodes: d.Nodes.Of(id), Same: d.Cloud.SameInstance}
+		seen := nodejoin.Observation{Now: now, Instances: list.instances, Nodes: d.Nodes.Of(id), Same: d.Cloud.SameInstance}
 		if t := d.watches[id]; t != nil {
 			seen.WithoutKubelet = t.without
 		}
-		counted := newcomer.Count(seen)
+		counted := nodejoin.Count(seen)
 		believed[id] = nodecache.Sum{Nodes: counted.Nodes, Ready: counted.Ready, Arriving: counted.Arriving, Youngest: sum.Youngest}
 	}
 	return believed, strings.Join(told, "; ")
@@ -74,7 +74,7 @@ func (d *prober) anyUnwell(sums map[cloud.PoolID]nodecache.Sum) bool {
 	return false
 }
 
-func (d *prober) list(ctx context.Context, census cloud.Census, id cloud.PoolID, now time.Time) listing {
+func (d *prober) list(ctx context.Context, census cloud.InstanceLister, id cloud.PoolID, now time.Time) listing {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	list := listing{at: now}

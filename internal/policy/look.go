@@ -7,8 +7,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imagecount"
 	"github.com/kamino-dev/kamino/internal/membership"
-	"github.com/kamino-dev/kamino/internal/spread"
 )
 
 // errorLife is how long a look that failed stands for the next ones. A quiet cluster whose credential was
@@ -29,7 +29,7 @@ type Look struct {
 	Images []cloud.Image
 	At     time.Time
 	// Spread is from how many images the pool's instances were built, by whoever listed them last.
-	Spread spread.Spread
+	Spread imagecount.Count
 	// Err is why the cloud could not be asked; then the rest is what was known before, if anything. It stands
 	// until Again, and Passing counts how many looks in a row have failed by what passes by itself.
 	Err     error
@@ -103,16 +103,16 @@ func (l *Looks) At(ctx context.Context, id cloud.PoolID, maxAge time.Duration) (
 	return e.Look, nil
 }
 
-// Together has looks within the context it returns ask less of the cloud about each of many pools: cloud.Together.
-func (l *Looks) Together(ctx context.Context, ids []cloud.PoolID) context.Context {
+// Prefetch has looks within the context it returns ask less of the cloud about each of many pools: cloud.PrefetchRecipes.
+func (l *Looks) Prefetch(ctx context.Context, ids []cloud.PoolID) context.Context {
 	listing, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	return cloud.ContinueLook(ctx, cloud.SightOf(cloud.Together(listing, l.provider, ids)))
+	return cloud.ContinueReadCache(ctx, cloud.ReadCacheOf(cloud.PrefetchRecipes(listing, l.provider, ids)))
 }
 
 // Counted takes over from how many images the pool's instances were built. Whoever lists them for another reason tells,
 // so that nobody has to ask the cloud for it.
-func (l *Looks) Counted(id cloud.PoolID, counted spread.Spread) {
+func (l *Looks) Counted(id cloud.PoolID, counted imagecount.Count) {
 	e := l.entry(id)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -182,13 +182,13 @@ type watching struct {
 // Decorated implements cloud.Decorator: powers are the provider's own.
 func (w *watching) Decorated() cloud.Provider { return w.Provider }
 
-// Pool implements cloud.Recipes.
+// Pool implements cloud.PoolProvider.
 func (w *watching) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	look, err := w.looks.At(ctx, id, sharedLife)
 	return look.Pool, err
 }
 
-// Image implements cloud.Disks.
+// Image implements cloud.ImageProvider.
 func (w *watching) Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error) {
 	look, err := w.looks.At(ctx, ref.Pool, sharedLife)
 	if err != nil {

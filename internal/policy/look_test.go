@@ -64,7 +64,7 @@ func TestManyPoolsAreLookedAtTogether(t *testing.T) {
 			}
 			s.policy("all", func(p *v1alpha1.PrototypePolicySpec) { p.DryRun = true })
 			s.calls.Inject(func(c memory.Call) memory.Outcome {
-				if test.refused && c.Op == "PoolsBeside" {
+				if test.refused && c.Op == "PoolsInScope" {
 					return memory.FailBefore(cloud.Denied)
 				}
 				return memory.Pass()
@@ -77,7 +77,7 @@ func TestManyPoolsAreLookedAtTogether(t *testing.T) {
 				}
 				return ops
 			}
-			want := map[string]int{"Images": test.pools, "PoolsBeside": test.lists, "Pool": test.recipes}
+			want := map[string]int{"Images": test.pools, "PoolsInScope": test.lists, "Pool": test.recipes}
 			maps.DeleteFunc(want, func(_ string, n int) bool { return n == 0 })
 			if ops := asked(func() { s.pass() }); !maps.Equal(ops, want) {
 				t.Errorf("a decision: %v, want %v", ops, want)

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
-	"github.com/kamino-dev/kamino/internal/joining"
 )
 
 // Plan is what would be decided about a pool, with all that was found out.
@@ -23,7 +23,7 @@ type Plan struct {
 	// without a candidate.
 	Prototype *v1alpha1.Prototype
 	// Joins tells how the donor is seen to join, where the policy names no profile; and Unjoined why that could not be looked at.
-	Joins    joining.Answer
+	Joins    bootstrapkind.Answer
 	Unjoined error
 	// Refused tells that a person must see to something first: what the decision names.
 	Refused bool
@@ -60,7 +60,7 @@ type Trouble struct {
 // Plan decides about the pools of the policies, and writes nothing. only leaves pools out; nil leaves out none.
 // The policies need not exist.
 func (d *Decider) Plan(ctx context.Context, policies []v1alpha1.PrototypePolicy, only func(Pool) bool) (Plans, error) {
-	w := &world{now: d.now(), policies: policies}
+	w := &observed{now: d.now(), policies: policies}
 	if err := d.gather(ctx, w); err != nil {
 		return Plans{}, err
 	}
@@ -86,7 +86,7 @@ func (d *Decider) Plan(ctx context.Context, policies []v1alpha1.PrototypePolicy,
 			due[pool] = names[0]
 		}
 	}
-	together := d.Looks.Together(ctx, idsOf(due))
+	together := d.Looks.Prefetch(ctx, idsOf(due))
 	for pool, name := range due {
 		i := slices.IndexFunc(policies, func(p v1alpha1.PrototypePolicy) bool { return p.Name == name })
 		r := compile(&policies[i], w.now)
@@ -107,12 +107,12 @@ func (d *Decider) Plan(ctx context.Context, policies []v1alpha1.PrototypePolicy,
 }
 
 // plan decides about one pool. together is the context of Looks.Together.
-func (d *Decider) plan(ctx, together context.Context, w *world, r *rules, pool Pool) Plan {
+func (d *Decider) plan(ctx, together context.Context, w *observed, r *rules, pool Pool) Plan {
 	plan := Plan{Version: imageversion.Of(w.now)}
 	looking, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	_ = untilAnswered(looking, func() error { // judge finds what it gave
-		_, err := d.Looks.At(cloud.ContinueLook(looking, cloud.SightOf(together)), pool.ID, freshLook)
+		_, err := d.Looks.At(cloud.ContinueReadCache(looking, cloud.ReadCacheOf(together)), pool.ID, freshLook)
 		if cloud.Is(err, cloud.Throttled) {
 			d.Looks.Forget(pool.ID)
 		}

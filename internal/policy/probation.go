@@ -14,10 +14,10 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/newcomer"
+	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/nodecache"
+	"github.com/kamino-dev/kamino/internal/nodejoin"
 	"github.com/kamino-dev/kamino/internal/nodestate"
-	"github.com/kamino-dev/kamino/internal/probation"
 	"github.com/kamino-dev/kamino/internal/rollback"
 	"github.com/kamino-dev/kamino/internal/rollback/plan"
 )
@@ -55,7 +55,7 @@ type watched struct {
 	// version that the recipe names, unless it is being tried; empty if it is none of the pool's own.
 	version string
 	look    Look
-	joins   []probation.Join
+	joins   []joinhealth.Join
 	// nodes and instances of the last census, while something may be said of them.
 	instances []cloud.Instance
 	listed    time.Time
@@ -73,15 +73,15 @@ type watched struct {
 	// calm is since when nobody was kept from joining by something else, as far as this process has seen.
 	calm    time.Time
 	due     time.Time
-	verdict probation.Verdict
+	verdict joinhealth.Verdict
 	// acts: a step of going back was taken, and another one may follow. stuck: one could not be taken, so that a person must know.
 	acts, stuck bool
 	err         error
 }
 
 // watchAll looks at the pools whose nodes are joining, decides about their versions, and takes the next step of what follows.
-func (d *prober) watchAll(ctx context.Context, w *world) {
-	census, able := cloud.As[cloud.Census](d.Cloud)
+func (d *prober) watchAll(ctx context.Context, w *observed) {
+	census, able := cloud.As[cloud.InstanceLister](d.Cloud)
 	if !able {
 		return
 	}
@@ -99,7 +99,7 @@ func (d *prober) watchAll(ctx context.Context, w *world) {
 			rulesOf[pool.ID] = r
 			t := d.watches[pool.ID]
 			if t == nil {
-				t = &watched{pool: pool, calm: d.calm, joins: newcomer.Before(probationOf(&w.policies[i], pool))}
+				t = &watched{pool: pool, calm: d.calm, joins: nodejoin.Before(probationOf(&w.policies[i], pool))}
 				d.watches[pool.ID] = t
 			}
 			slots <- struct{}{}
@@ -145,15 +145,15 @@ func probationOf(p *v1alpha1.PrototypePolicy, pool Pool) *v1alpha1.ProbationStat
 }
 
 // watchOne looks at one pool, if it is due or has news.
-func (d *prober) watchOne(ctx context.Context, census cloud.Census, r *rules, t *watched, sum nodecache.Sum, sums map[cloud.PoolID]nodecache.Sum, w *world) {
-	limits := newcomer.Limits(r.spec.Rollback)
+func (d *prober) watchOne(ctx context.Context, census cloud.InstanceLister, r *rules, t *watched, sum nodecache.Sum, sums map[cloud.PoolID]nodecache.Sum, w *observed) {
+	limits := nodejoin.Limits(r.spec.Rollback)
 	t.look = d.Looks.Last(t.pool.ID)
 	t.compare(sums)
 	grows := d.Growth.lately(w.now) && w.now.Sub(t.asked) >= listingPace(limits)
 	if t.due.After(w.now) && t.signOf(sum) == t.sign && !grows {
 		return
 	}
-	active := newcomer.Young(t.joins, t.version, w.now, limits) || t.acts || w.now.Sub(sum.Youngest) < limits.Watch
+	active := nodejoin.Young(t.joins, t.version, w.now, limits) || t.acts || w.now.Sub(sum.Youngest) < limits.Watch
 	if !active && !t.look.Known() {
 		t.due = w.now.Add(sleepPace)
 		return // whoever decides about captures asks first
@@ -178,7 +178,7 @@ func (d *prober) watchOne(ctx context.Context, census cloud.Census, r *rules, t 
 		d.unread(t, err, w.now)
 		return
 	}
-	if newcomer.Young(t.joins, t.version, w.now, limits) {
+	if nodejoin.Young(t.joins, t.version, w.now, limits) {
 		t.due = w.now.Add(within(judgePace, limits.Unready/2))
 	} else {
 		t.instances, t.listed = nil, time.Time{}
@@ -187,20 +187,20 @@ func (d *prober) watchOne(ctx context.Context, census cloud.Census, r *rules, t 
 
 // judgeJoins says of each node what became of it.
 func (d *prober) judgeJoins(ctx context.Context, r *rules, t *watched, sums map[cloud.PoolID]nodecache.Sum, now time.Time) error {
-	limits, nodes := newcomer.Limits(r.spec.Rollback), d.Nodes.Of(t.pool.ID)
-	seen := newcomer.Seen{Now: now, Instances: t.instances, Nodes: nodes, Images: t.look.Images, Same: d.Cloud.SameInstance, Reserved: reserved(d.Decider)}
+	limits, nodes := nodejoin.Limits(r.spec.Rollback), d.Nodes.Of(t.pool.ID)
+	seen := nodejoin.Observation{Now: now, Instances: t.instances, Nodes: nodes, Images: t.look.Images, Same: d.Cloud.SameInstance, Reserved: reserved(d.Decider)}
 	if err := d.askKubelets(ctx, t, nodes, limits, now); err != nil {
 		return err
 	}
 	seen.WithoutKubelet = t.without
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return t.without[n.UID] })
-	if d.Lacks != nil {
+	if d.UnhealthyDaemonSets != nil {
 		var err error
-		if seen.Lacks, err = d.Lacks(ctx, young(nodes, now, limits), r.spec.Rollback.IgnoreDaemonSets); err != nil {
+		if seen.UnhealthyDaemonSets, err = d.UnhealthyDaemonSets(ctx, young(nodes, now, limits), r.spec.Rollback.IgnoreDaemonSets); err != nil {
 			return err
 		}
 	}
-	all := newcomer.Nodes(seen)
+	all := nodejoin.Nodes(seen)
 	t.ownOthers, t.ownReady = 0, 0
 	arriving := map[string]bool{}
 	for _, node := range nodes {
@@ -218,7 +218,7 @@ func (d *prober) judgeJoins(ctx context.Context, r *rules, t *watched, sums map[
 	if t.unwell() {
 		t.calm = now
 	}
-	t.joins = newcomer.Keep(probation.Judge(now, t.calm, all, t.joins, limits), all, t.version)
+	t.joins = nodejoin.Keep(joinhealth.Judge(now, t.calm, all, t.joins, limits), all, t.version)
 	return nil
 }
 
@@ -254,7 +254,7 @@ func current(look Look, prototypes []v1alpha1.Prototype) string {
 }
 
 // young are the nodes that DaemonSets are looked at on, those that came first at the front.
-func young(nodes []*corev1.Node, now time.Time, limits probation.Limits) []string {
+func young(nodes []*corev1.Node, now time.Time, limits joinhealth.Limits) []string {
 	var fresh []*corev1.Node
 	for _, node := range nodes {
 		if now.Sub(node.CreationTimestamp.Time) <= limits.Watch && nodestate.Ready(node) {
@@ -282,12 +282,12 @@ func (t *watched) compare(sums map[cloud.PoolID]nodecache.Sum) {
 }
 
 // unwell reports whether too few of the other nodes are Ready.
-func (t *watched) unwell() bool { return t.others > 0 && t.ready*100 < t.others*probation.Healthy }
+func (t *watched) unwell() bool { return t.others > 0 && t.ready*100 < t.others*joinhealth.Healthy }
 
 // facts are what is decided on.
-func (d *prober) facts(t *watched, r *rules, now time.Time) probation.Facts {
+func (d *prober) facts(t *watched, r *rules, now time.Time) joinhealth.Facts {
 	h := history.Of(history.Facts{Pool: t.look.Pool, Images: t.look.Images})
-	f := probation.Facts{
+	f := joinhealth.Facts{
 		Now: now, Pool: t.pool.Name, Current: t.version, Prior: h.Prior, Since: history.Since(t.look.Images, t.version), Joins: t.joins,
 		WentBack: history.LastReturn(t.look.Images), Others: t.others, OthersReady: t.ready, Unlisted: t.unlisted,
 		Off: r.spec.Rollback.Mode == v1alpha1.RollbackOff || r.spec.Suspend || r.spec.DryRun,
@@ -297,7 +297,7 @@ func (d *prober) facts(t *watched, r *rules, now time.Time) probation.Facts {
 			f.Suspect = went.Version
 		}
 	}
-	if !slices.ContainsFunc(t.joins, func(join probation.Join) bool { return join.Outcome == probation.Failed }) {
+	if !slices.ContainsFunc(t.joins, func(join joinhealth.Join) bool { return join.Outcome == joinhealth.Failed }) {
 		return f // nothing is to be excused, and of many pools the others' joins are many
 	}
 	for id, other := range d.watches {
@@ -309,7 +309,7 @@ func (d *prober) facts(t *watched, r *rules, now time.Time) probation.Facts {
 }
 
 // conclude decides about a pool's version, and takes the next step of what follows.
-func (d *prober) conclude(ctx context.Context, w *world, r *rules, t *watched) {
+func (d *prober) conclude(ctx context.Context, w *observed, r *rules, t *watched) {
 	if t.err != nil || !t.look.Known() {
 		return
 	}
@@ -317,10 +317,10 @@ func (d *prober) conclude(ctx context.Context, w *world, r *rules, t *watched) {
 	begun := unfinished(t.look)
 	t.verdict = decide(f, t)
 	t.acts, t.stuck = false, false
-	if begun == nil && (t.verdict.Do == probation.Nothing || f.Off) {
+	if begun == nil && (t.verdict.Do == joinhealth.Nothing || f.Off) {
 		return
 	}
-	if begun == nil && t.verdict.Do == probation.GoBack && d.askElsewhere(t, w.now) {
+	if begun == nil && t.verdict.Do == joinhealth.GoBack && d.askElsewhere(t, w.now) {
 		t.due = w.now.Add(actPace)
 		return
 	}
@@ -336,7 +336,7 @@ func (d *prober) conclude(ctx context.Context, w *world, r *rules, t *watched) {
 		return
 	}
 	if begun = unfinished(look); begun == nil {
-		if t.verdict = decide(d.facts(t, r, w.now), t); t.verdict.Do == probation.Nothing {
+		if t.verdict = decide(d.facts(t, r, w.now), t); t.verdict.Do == joinhealth.Nothing {
 			return
 		}
 	}
@@ -358,12 +358,12 @@ func (d *prober) askElsewhere(t *watched, now time.Time) bool {
 }
 
 // decide about the pool's version. While the pool is on its way back from it, that is decided already.
-func decide(f probation.Facts, t *watched) probation.Verdict {
+func decide(f joinhealth.Facts, t *watched) joinhealth.Verdict {
 	if back := history.RollingBack(t.look.Pool, t.look.Images); back != nil {
 		said := back.Says(t.pool.Name, t.look.Pool.Recipe)
-		return probation.Verdict{State: probation.RollingBack, To: back.To, Message: said.What()}
+		return joinhealth.Verdict{State: joinhealth.RollingBack, To: back.To, Message: said.What()}
 	}
-	return probation.Decide(f)
+	return joinhealth.Decide(f)
 }
 
 // unfinished is a return that was begun and is not written to its end; nil if there is none.
@@ -377,14 +377,14 @@ func unfinished(look Look) *history.Return {
 }
 
 // step takes the next one towards what was decided. Each looks first, so that one whose answer was lost is not taken twice.
-func (d *prober) step(ctx context.Context, w *world, t *watched, begun *history.Return) {
+func (d *prober) step(ctx context.Context, w *observed, t *watched, begun *history.Return) {
 	h := history.Of(history.Facts{Pool: t.look.Pool, Images: t.look.Images})
 	var change *rollback.Change
 	arrives := begun != nil && begun.To == t.look.Pool.Recipe.Version
 	switch {
 	case arrives:
 		change = rollback.OfMark(h.Arrive(*begun), d.Cloud, t.pool.ID)
-	case begun != nil || t.verdict.Do == probation.GoBack:
+	case begun != nil || t.verdict.Do == joinhealth.GoBack:
 		back, refusals := h.GoBack(t.verdict.To, t.verdict.Message, w.now)
 		if len(refusals) > 0 {
 			t.refused(refusals[0], w.now)
@@ -400,7 +400,7 @@ func (d *prober) step(ctx context.Context, w *world, t *watched, begun *history.
 			return
 		}
 		change = rollback.Of(back, d.Cloud, t.pool.ID)
-	case t.verdict.Do == probation.ConfirmBad:
+	case t.verdict.Do == joinhealth.ConfirmBad:
 		change = rollback.OfMark(h.ConfirmBad(t.verdict.To, t.verdict.Message), d.Cloud, t.pool.ID)
 	default:
 		change = rollback.OfMark(h.ClearSuspect(t.verdict.To), d.Cloud, t.pool.ID)
@@ -430,7 +430,7 @@ func (t *watched) refused(refusal cloud.Refusal, now time.Time) {
 }
 
 // announce tells of what was done.
-func (d *prober) announce(w *world, t *watched, begun *history.Return, arrived bool) {
+func (d *prober) announce(w *observed, t *watched, begun *history.Return, arrived bool) {
 	reason, said := string(t.verdict.State), t.verdict.Message
 	switch {
 	case arrived:
@@ -438,7 +438,7 @@ func (d *prober) announce(w *world, t *watched, begun *history.Return, arrived b
 		if d.WentBack != nil {
 			d.WentBack(t.pool)
 		}
-	case t.verdict.Do != probation.ConfirmBad && t.verdict.Do != probation.ClearSuspect:
+	case t.verdict.Do != joinhealth.ConfirmBad && t.verdict.Do != joinhealth.ClearSuspect:
 		return
 	}
 	if d.Recorder == nil {

@@ -13,12 +13,12 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/held"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/imagecount"
 	"github.com/kamino-dev/kamino/internal/nodestate"
+	"github.com/kamino-dev/kamino/internal/reservations"
 	"github.com/kamino-dev/kamino/internal/schedule"
 	"github.com/kamino-dev/kamino/internal/selection"
-	"github.com/kamino-dev/kamino/internal/spread"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -69,7 +69,7 @@ type Taken struct {
 type rebuildCase struct {
 	pool     string
 	atImages int32
-	spread   spread.Spread
+	spread   imagecount.Count
 	recipe   cloud.Recipe
 	// refusals of a rebuild for the sake of the recipe.
 	refusals []cloud.Refusal
@@ -128,7 +128,7 @@ func (c rebuildCase) decide() (wanted bool, decision v1alpha1.PoolDecision) {
 }
 
 // called is an image as a sentence names it.
-func called(image spread.Image) string {
+func called(image imagecount.Image) string {
 	if image.Version != "" {
 		return "version " + image.Version
 	}
@@ -236,19 +236,19 @@ func (d *Decider) reserved(prototypes []v1alpha1.Prototype) (n int) {
 
 // count lists the pool's instances, because what was counted last may be old, and tells whether the cloud could be asked.
 func (d *Decider) count(ctx context.Context, pool cloud.PoolID) error {
-	census, able := cloud.As[cloud.Census](d.Cloud)
+	census, able := cloud.As[cloud.InstanceLister](d.Cloud)
 	if !able || census.MaxImages(pool) == 0 {
 		return nil
 	}
 	instances, err := census.Instances(ctx, pool)
 	if err == nil {
-		d.Looks.Counted(pool, spread.Of(cloud.Recipe{}, instances, census.MaxImages(pool)).Brief())
+		d.Looks.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, census.MaxImages(pool)).Brief())
 	}
 	return err
 }
 
 // beginRebuild has the next node taken where that is wanted still once everything is looked at again.
-func (d *Decider) beginRebuild(ctx context.Context, w *world, o *decided) error {
+func (d *Decider) beginRebuild(ctx context.Context, w *observed, o *decided) error {
 	if d.Rebuild == nil || !o.rebuild || o.Wanted || o.rebuildAt.After(w.now) {
 		return nil
 	}
@@ -330,7 +330,7 @@ func (o *decided) leftAlone(alone map[string]cloud.Refusal) {
 }
 
 // announceRebuild records the decision as an event of the policy, if it is in the cluster.
-func (d *Decider) announceRebuild(w *world, o *decided, node string) {
+func (d *Decider) announceRebuild(w *observed, o *decided, node string) {
 	if d.Recorder == nil {
 		return
 	}
@@ -379,7 +379,7 @@ func (d *Decider) held(prototypes []v1alpha1.Prototype, now time.Time) (n int, u
 			n++
 			continue
 		}
-		vacancy, vacant := held.VacancyOf(&prototypes[i])
+		vacancy, vacant := reservations.PendingReplacementOf(&prototypes[i])
 		if !vacant || !vacancy.Lasts(readyOf(d.Nodes.Of(cloud.PoolID(vacancy.Pool))), now) {
 			continue
 		}

@@ -258,7 +258,7 @@ func TestACloudThatRebuildsNothing(t *testing.T) {
 	asked := s.takes(func(policy.Rebuild) (policy.Taken, error) { return policy.Taken{Node: "pool1-0"}, nil })
 	s.decider.Cloud = struct {
 		cloud.Provider
-		cloud.Census
+		cloud.InstanceLister
 	}{limited{s.calls}, limited{s.calls}}
 	s.counted(id)
 	s.wantRebuild(policy.CannotRebuild, "can't rebuild nodes")

@@ -8,9 +8,9 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/imagecount"
 	"github.com/kamino-dev/kamino/internal/schedule"
 	"github.com/kamino-dev/kamino/internal/selection"
-	"github.com/kamino-dev/kamino/internal/spread"
 )
 
 // crowdedCase is a pool that names so many images, the recipe's included, each but that one on a node.
@@ -23,7 +23,7 @@ func crowdedCase(images int) rebuildCase {
 	for i := range images - 1 {
 		instances = append(instances, cloud.Instance{ID: cloud.InstanceID(fmt.Sprint(i)), Image: fmt.Sprintf("v%d", i), BuiltFrom: fmt.Sprintf("2026.03.%02d", i+1)})
 	}
-	c.spread = spread.Of(c.recipe, instances, 10)
+	c.spread = imagecount.Of(c.recipe, instances, 10)
 	return c
 }
 
@@ -39,7 +39,7 @@ func TestWhetherToRebuild(t *testing.T) {
 		{"more", 10, nil, OldestImage, "10 different images"},
 		{"few", 7, nil, FewImages, "name 7 different images; the oldest is rebuilt from 8 on (spec.rebuild.atImages)"},
 		{"few are enough", 3, func(c *rebuildCase) { c.atImages = 3 }, OldestImage, "3 different images"},
-		{"not counted", 8, func(c *rebuildCase) { c.spread = spread.Spread{} }, NotCounted, "not counted yet"},
+		{"not counted", 8, func(c *rebuildCase) { c.spread = imagecount.Count{} }, NotCounted, "not counted yet"},
 		{"the cloud can't", 8, func(c *rebuildCase) { c.unable = true }, CannotRebuild, "can't rebuild nodes: leave spec.rebuild out of policy all"},
 		{"no node is old", 1, func(c *rebuildCase) { c.atImages = 1 }, FewImages, "1 different image;"},
 		{"suspended", 8, func(c *rebuildCase) { c.suspended = true }, v1alpha1.PolicySuspended, "policy all is suspended"},

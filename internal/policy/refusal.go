@@ -80,7 +80,7 @@ func (o *decided) refused(donor string, now time.Time) bool {
 // stillDenied looks, in one request, whether the permissions are there that alone spoke against a capture: those that every
 // capture needs, and those for one purpose, such as a trial, that the refusal names. While they are not, no whole preflight is
 // made. Where nobody can tell, the preflight itself will.
-func (d *Decider) stillDenied(ctx context.Context, w *world, o *decided) bool {
+func (d *Decider) stillDenied(ctx context.Context, w *observed, o *decided) bool {
 	if !o.refusal.denied || d.Permissions == nil {
 		return false
 	}

@@ -109,8 +109,8 @@ func TestTheFewestEvictionsAreTaken(t *testing.T) {
 	s.policy("all", nil)
 	evictions := map[string]int{"pool1-0": 3, "pool1-1": 1, "pool1-2": 7}
 	asked := 0
-	s.decider.Burden = func(_ context.Context, node string, _ v1alpha1.DrainSettings, _ bool) (selection.Burden, error) {
-		return selection.Burden{Evictions: evictions[node]}, nil
+	s.decider.DisruptionCost = func(_ context.Context, node string, _ v1alpha1.DrainSettings, _ bool) (selection.DisruptionCost, error) {
+		return selection.DisruptionCost{Evictions: evictions[node]}, nil
 	}
 	s.decider.Preflight = func(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
 		asked++

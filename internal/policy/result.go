@@ -6,7 +6,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/probation"
+	"github.com/kamino-dev/kamino/internal/joinhealth"
 )
 
 // Result is what the last pass left of a pool.
@@ -63,10 +63,10 @@ func (d *Decider) Troubles() map[string][]string {
 type Probation struct {
 	Pool    Pool
 	Version string
-	Tally   probation.Tally
+	Tally   joinhealth.Tally
 	// Suspect is the version that the pool went back from, until a person has acknowledged it, and how its nodes joined.
 	Suspect      string
-	SuspectTally probation.Tally
+	SuspectTally joinhealth.Tally
 	// Frozen: the pool went back and captures nothing. Stays: it stays on a version whose nodes do not join.
 	Frozen, Stays bool
 }
@@ -77,10 +77,10 @@ func (d *prober) tell() {
 	}
 	told := make([]Probation, 0, len(d.watches))
 	for _, t := range d.watches {
-		p := Probation{Pool: t.pool, Version: t.version, Tally: probation.Count(t.joins, t.version), Stays: t.verdict.State.Frozen() || t.stuck}
+		p := Probation{Pool: t.pool, Version: t.version, Tally: joinhealth.Count(t.joins, t.version), Stays: t.verdict.State.Frozen() || t.stuck}
 		if went := history.Unacknowledged(t.look.Images); went != nil {
 			p.Frozen = history.RollingBack(t.look.Pool, t.look.Images) == nil
-			p.Suspect, p.SuspectTally = went.Version, probation.Count(t.joins, went.Version)
+			p.Suspect, p.SuspectTally = went.Version, joinhealth.Count(t.joins, went.Version)
 		}
 		told = append(told, p)
 	}

@@ -14,15 +14,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/imagecount"
 	"github.com/kamino-dev/kamino/internal/selection"
-	"github.com/kamino-dev/kamino/internal/spread"
 )
 
 // maxTroubles is how many of a policy's troubles its condition names before it counts the rest.
 const maxTroubles = 5
 
 // report writes the policy's status if it says anything else than the one that is there.
-func (d *Decider) report(ctx context.Context, w *world, p *v1alpha1.PrototypePolicy) error {
+func (d *Decider) report(ctx context.Context, w *observed, p *v1alpha1.PrototypePolicy) error {
 	if p.DeletionTimestamp != nil || p.UID == "" {
 		return nil
 	}
@@ -44,7 +44,7 @@ func (d *Decider) report(ctx context.Context, w *world, p *v1alpha1.PrototypePol
 		if o.unjoined != nil {
 			degraded = append(degraded, *o.unjoined)
 		}
-		if o.crowded != nil && o.Status.Decision.Reason != spread.TooManyImages { // which says the same
+		if o.crowded != nil && o.Status.Decision.Reason != imagecount.TooManyImages { // which says the same
 			degraded = append(degraded, *o.crowded)
 		}
 	}
@@ -96,7 +96,7 @@ func (d *Decider) outcomesOf(policy string) []*decided {
 }
 
 // troublesOf lists what keeps the policy from its work, what concerns it as a whole first.
-func (d *Decider) troublesOf(w *world, p *v1alpha1.PrototypePolicy, mine []*decided) []trouble {
+func (d *Decider) troublesOf(w *observed, p *v1alpha1.PrototypePolicy, mine []*decided) []trouble {
 	var all []trouble
 	if invalid := d.rules.of(p, w.now).invalid; invalid != nil {
 		all = append(all, *invalid)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/probation"
+	"github.com/kamino-dev/kamino/internal/joinhealth"
 )
 
 // mostSteps of one rollback in one pass: a fresh look, the recipe, the tag of the version that the pool has come to, and the last look.
@@ -13,7 +13,7 @@ const mostSteps = 4
 
 // finishAll brings rollbacks to their end that were begun in pools whose nodes are not watched: no policy is for such a pool, or several
 // are, or nothing has asked the cloud about it since the process began. What was begun is no policy's decision any more.
-func (d *prober) finishAll(ctx context.Context, w *world) {
+func (d *prober) finishAll(ctx context.Context, w *observed) {
 	if d.Policies != nil {
 		return // of a command, which is for the pools that it names
 	}
@@ -32,7 +32,7 @@ func (d *prober) finishAll(ctx context.Context, w *world) {
 }
 
 // finish looks whether a rollback of the pool was begun, which costs two requests in hours, and takes its steps. It returns when to look again.
-func (d *prober) finish(ctx context.Context, w *world, pool Pool) (due time.Time) {
+func (d *prober) finish(ctx context.Context, w *observed, pool Pool) (due time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	life := idleLookLife
@@ -52,7 +52,7 @@ func (d *prober) finish(ctx context.Context, w *world, pool Pool) (due time.Time
 			d.Looks.Forget(pool.ID)
 			continue
 		}
-		t.verdict = decide(probation.Facts{Pool: pool.Name}, t)
+		t.verdict = decide(joinhealth.Facts{Pool: pool.Name}, t)
 		if d.step(ctx, w, t, begun); !t.acts {
 			d.Log.Info("a rollback that was begun is not finished", "pool", pool.Name, "why", t.verdict.Message)
 			return t.due

@@ -17,9 +17,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/membership"
-	"github.com/kamino-dev/kamino/internal/newcomer"
-	"github.com/kamino-dev/kamino/internal/probation"
+	"github.com/kamino-dev/kamino/internal/nodejoin"
 )
 
 // Finder reads one cluster and the cluster's cloud.
@@ -59,7 +59,7 @@ func (f *Finder) All(ctx context.Context) (map[cloud.PoolID]*Pool, error) {
 	err := f.eachNode(ctx, func(n *corev1.Node, id cloud.PoolID) {
 		p := at(id)
 		p.nodes[fold(cloud.InstanceID(n.Spec.ProviderID))] = n.Name
-		p.stripped = append(p.stripped, newcomer.Strip(n))
+		p.stripped = append(p.stripped, nodejoin.Strip(n))
 	})
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (f *Finder) Named(ctx context.Context, text string) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := f.Meant(ctx, text, slices.Collect(maps.Keys(pools)))
+	id, err := f.Resolve(ctx, text, slices.Collect(maps.Keys(pools)))
 	if err != nil {
 		return nil, err
 	}
@@ -110,9 +110,9 @@ func (f *Finder) Named(ctx context.Context, text string) (*Pool, error) {
 	return pools[id], nil
 }
 
-// Meant resolves a pool's name among the known pools and the cloud's other pools. No match or several matches return a
+// Resolve resolves a pool's name among the known pools and the cloud's other pools. No match or several matches return a
 // cluster.Refused.
-func (f *Finder) Meant(ctx context.Context, text string, known []cloud.PoolID) (cloud.PoolID, error) {
+func (f *Finder) Resolve(ctx context.Context, text string, known []cloud.PoolID) (cloud.PoolID, error) {
 	id, err := cloud.Find(ctx, f.Cloud, text, known)
 	var fromCloud *cloud.Error
 	if err != nil && !errors.As(err, &fromCloud) {
@@ -157,7 +157,7 @@ func (f *Finder) History(ctx context.Context, p *Pool, keep int) (history.Histor
 	if facts.Images, err = f.images(ctx, p.ID); err != nil {
 		return history.History{}, err
 	}
-	census, able := cloud.As[cloud.Census](f.Cloud)
+	census, able := cloud.As[cloud.InstanceLister](f.Cloud)
 	if !able {
 		return history.Of(facts), nil
 	}
@@ -176,9 +176,9 @@ func (f *Finder) History(ctx context.Context, p *Pool, keep int) (history.Histor
 	if f.Now != nil {
 		now = f.Now()
 	}
-	seen := newcomer.Seen{Now: now, Instances: instances, Nodes: p.stripped, Images: facts.Images, Same: f.Cloud.SameInstance}
-	facts.Joins = probation.Judge(seen.Now, time.Time{}, newcomer.Nodes(seen), nil, probation.Limits{})
-	facts.Joins = slices.DeleteFunc(facts.Joins, func(join probation.Join) bool { return join.Running.IsZero() }) // the start time is unknown
+	seen := nodejoin.Observation{Now: now, Instances: instances, Nodes: p.stripped, Images: facts.Images, Same: f.Cloud.SameInstance}
+	facts.Joins = joinhealth.Judge(seen.Now, time.Time{}, nodejoin.Nodes(seen), nil, joinhealth.Limits{})
+	facts.Joins = slices.DeleteFunc(facts.Joins, func(join joinhealth.Join) bool { return join.Running.IsZero() }) // the start time is unknown
 	return history.Of(facts), nil
 }
 

@@ -178,7 +178,7 @@ func TestWhatIsListedAsUnfinished(t *testing.T) {
 
 func TestStandings(t *testing.T) {
 	s := newStage(t, interceptor.Funcs{})
-	say := func(all []Standing) (said []string) {
+	say := func(all []Status) (said []string) {
 		for _, p := range all {
 			said = append(said, fmt.Sprintf("%s %d/%d %d %s %v", p.Name, p.ReadyNodes, p.Nodes, len(p.Images), p.Recipe.Version, p.Err != nil))
 		}
@@ -189,12 +189,12 @@ func TestStandings(t *testing.T) {
 		"pool2":  {"pool2 1/1 2 2026.03.01 false"},
 		"shrunk": {"shrunk 0/0 2 2026.03.01 false"},
 	} {
-		if all, err := s.Standings(t.Context(), only); err != nil || !slices.Equal(say(all), want) {
+		if all, err := s.Statuses(t.Context(), only); err != nil || !slices.Equal(say(all), want) {
 			t.Errorf("%q: %v, %q", only, err, say(all))
 		}
 	}
 	var refused *cluster.Refused
-	if _, err := s.Standings(t.Context(), "pool"); !errors.As(err, &refused) {
+	if _, err := s.Statuses(t.Context(), "pool"); !errors.As(err, &refused) {
 		t.Errorf("two are meant: %v", err)
 	}
 	// An error for one pool hides no other pool.
@@ -205,7 +205,7 @@ func TestStandings(t *testing.T) {
 		return memory.Pass()
 	})
 	s.Cloud = faulty
-	all, err := s.Standings(t.Context(), "")
+	all, err := s.Statuses(t.Context(), "")
 	if err != nil || len(all) != 2 || !cloud.Is(all[0].Err, cloud.Unavailable) || all[0].Nodes != 2 || all[0].Recipe.Version == "" {
 		t.Errorf("%v, %+v", err, all)
 	}
@@ -221,7 +221,7 @@ func TestManyPoolsAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all, err := s.Standings(t.Context(), "")
+	all, err := s.Statuses(t.Context(), "")
 	if err != nil || len(all) != 3*parallel+2 {
 		t.Fatalf("%v, %d pools", err, len(all))
 	}
@@ -243,7 +243,7 @@ func TestTheAPIServerIsAway(t *testing.T) {
 	for name, look := range map[string]func() error{
 		"named":     func() error { _, err := s.Named(t.Context(), "pool1"); return err },
 		"some":      func() error { _, err := s.Some(t.Context(), 5); return err },
-		"standings": func() error { _, err := s.Standings(t.Context(), ""); return err },
+		"standings": func() error { _, err := s.Statuses(t.Context(), ""); return err },
 	} {
 		if err := look(); !apierrors.IsServiceUnavailable(err) {
 			t.Errorf("%s: %v", name, err)
@@ -302,7 +302,7 @@ func TestNodesComeInPages(t *testing.T) {
 		}
 		return true, list, nil
 	})
-	all, err := s.Standings(t.Context(), "")
+	all, err := s.Statuses(t.Context(), "")
 	if err != nil || len(all) != 2 || all[0].Nodes != 15 || all[1].ReadyNodes != 15 || pages != 3 {
 		t.Errorf("%v, %d pages, %+v", err, pages, all)
 	}
@@ -321,12 +321,12 @@ func TestCrowdAfter(t *testing.T) {
 		"to no version": {2, "2026.04.01", false},
 	} {
 		s.Cloud = limited{s.memory, test.limit}
-		if said := s.CrowdAfter(t.Context(), h, test.to); (said != "") != test.says || test.says && !strings.Contains(said, "pool1") {
+		if said := s.ImageLimitWarning(t.Context(), h, test.to); (said != "") != test.says || test.says && !strings.Contains(said, "pool1") {
 			t.Errorf("%s: %q", name, said)
 		}
 	}
 	s.memory.Forbid("Instances")
-	if said := s.CrowdAfter(t.Context(), h, "2026.02.01"); said != "" {
+	if said := s.ImageLimitWarning(t.Context(), h, "2026.02.01"); said != "" {
 		t.Errorf("uncounted: %q", said)
 	}
 }

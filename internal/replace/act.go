@@ -78,7 +78,7 @@ func (r *Replacement) advance(ctx context.Context, name string) (plan.Step, erro
 }
 
 // due reports whether to ask the cloud now. A node that seems to be back is due at once.
-func (r *Replacement) due(w world) bool {
+func (r *Replacement) due(w observed) bool {
 	pause := askEvery
 	if r.Policy != nil && noted(w) {
 		pause = askSeldom
@@ -88,7 +88,7 @@ func (r *Replacement) due(w world) bool {
 }
 
 // noteAsked records the coming request to the cloud. From then on no client may return the node unrebuilt.
-func (r *Replacement) noteAsked(ctx context.Context, w *world) error {
+func (r *Replacement) noteAsked(ctx context.Context, w *observed) error {
 	now, asked := metav1.NewTime(r.Now()), *w.held
 	rebuild := *w.held.Rebuild
 	rebuild.AskedAt = &now
@@ -102,7 +102,7 @@ func (r *Replacement) noteAsked(ctx context.Context, w *world) error {
 }
 
 // act does a step.
-func (r *Replacement) act(ctx context.Context, w world, step plan.Step) (plan.Step, error) {
+func (r *Replacement) act(ctx context.Context, w observed, step plan.Step) (plan.Step, error) {
 	var err error
 	switch step.Action {
 	case plan.Wait, plan.Take, plan.Ask:
@@ -132,7 +132,7 @@ func (r *Replacement) act(ctx context.Context, w world, step plan.Step) (plan.St
 }
 
 // release returns a rebuilt node to service.
-func (r *Replacement) release(ctx context.Context, w world) error {
+func (r *Replacement) release(ctx context.Context, w observed) error {
 	err := r.reservations().Release(ctx, w.node, *w.held, &node.Marks{
 		Labels:      map[string]string{v1alpha1.VersionLabel: v1alpha1.VersionLabelValue(r.To)},
 		Annotations: map[string]*string{v1alpha1.NotRebuiltAnnotation: nil},
@@ -146,7 +146,7 @@ func (r *Replacement) release(ctx context.Context, w world) error {
 }
 
 // giveBack returns an unrebuilt node to service, and annotates the reason if the reason concerns the node.
-func (r *Replacement) giveBack(ctx context.Context, w world, step plan.Step) error {
+func (r *Replacement) giveBack(ctx context.Context, w observed, step plan.Step) error {
 	marks := &node.Marks{}
 	if step.Refusal.Reason != plan.RecipeMoved {
 		text, err := r.failure(w, step)
@@ -164,7 +164,7 @@ func (r *Replacement) giveBack(ctx context.Context, w world, step plan.Step) err
 }
 
 // keep records once that the node stays reserved and a person must look.
-func (r *Replacement) keep(ctx context.Context, w world, step plan.Step) (plan.Step, error) {
+func (r *Replacement) keep(ctx context.Context, w observed, step plan.Step) (plan.Step, error) {
 	if noted(w) && r.Policy != nil {
 		return plan.Step{Action: plan.Wait}, nil
 	}
@@ -183,13 +183,13 @@ func (r *Replacement) keep(ctx context.Context, w world, step plan.Step) (plan.S
 }
 
 // noted reports whether the Node already has the failure of this rebuild.
-func noted(w world) bool {
+func noted(w observed) bool {
 	failed := v1alpha1.NotRebuiltOf(w.node.Annotations)
 	return failed != nil && w.held.Rebuild.AskedAt != nil && failed.To == w.facts.To && !failed.At.Before(w.held.Rebuild.AskedAt)
 }
 
 // failure returns the annotation of a node that was not rebuilt.
-func (r *Replacement) failure(w world, step plan.Step) (string, error) {
+func (r *Replacement) failure(w observed, step plan.Step) (string, error) {
 	at := metav1.NewTime(r.Now())
 	failed := v1alpha1.NotRebuilt{To: r.To, Reason: step.Refusal.Reason, Message: step.Refusal.What(), Attempts: 1, At: at}
 	if before := v1alpha1.NotRebuiltOf(w.node.Annotations); before != nil && before.To == r.To {

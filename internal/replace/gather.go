@@ -17,8 +17,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/replace/plan"
 )
 
-// world is the observed state of a reserved node.
-type world struct {
+// observed is the observed state of a reserved node.
+type observed struct {
 	facts plan.Node
 	node  *corev1.Node
 	held  *v1alpha1.Reservation
@@ -28,8 +28,8 @@ type world struct {
 }
 
 // look reads the state of a reserved node. Asking the cloud is an action of its own.
-func (r *Replacement) look(ctx context.Context, name string) (world, error) {
-	w := world{facts: plan.Node{
+func (r *Replacement) look(ctx context.Context, name string) (observed, error) {
+	w := observed{facts: plan.Node{
 		Name: name, To: r.To, AtOnce: r.AllAtOnce, Force: r.Drain.Force, DrainTime: r.Drain.Timeout.Duration, ReadyTime: r.ReadyTimeout,
 	}}
 	n, err := r.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
@@ -61,7 +61,7 @@ func (r *Replacement) look(ctx context.Context, name string) (world, error) {
 
 // lookHold reads the holder of the node. The annotation on the Node decides whether to read the Lease. Only the Lease
 // decides what is done to the node and restored on it.
-func (r *Replacement) lookHold(ctx context.Context, w *world) error {
+func (r *Replacement) lookHold(ctx context.Context, w *observed) error {
 	shadow, err := v1alpha1.ReservationOf(w.node.Annotations)
 	if err != nil {
 		return fmt.Errorf("node %s: %w", w.node.Name, err)
@@ -99,7 +99,7 @@ func (r *Replacement) since(at time.Time) time.Time {
 
 // lookAtPods finds the pods that have to leave. Terminating pods on an unready node are ignored, because no kubelet
 // confirms their end.
-func (r *Replacement) lookAtPods(ctx context.Context, w *world) (err error) {
+func (r *Replacement) lookAtPods(ctx context.Context, w *observed) (err error) {
 	if w.pods, err = node.Left(ctx, r.Kube, w.node.Name, r.Drain, node.Own{}); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func staying(pods []corev1.Pod) []corev1.Pod {
 }
 
 // ask requests the rebuild from the cloud, and stores the answer in the facts.
-func (r *Replacement) ask(ctx context.Context, w *world) error {
+func (r *Replacement) ask(ctx context.Context, w *observed) error {
 	rebuilder, _ := cloud.As[cloud.Rebuilder](r.Cloud)
 	have, err := rebuilder.EnsureRebuilt(ctx, cloud.InstanceID(w.node.Spec.ProviderID), r.To)
 	if err == nil {

@@ -112,7 +112,7 @@ const pollInterval = 5 * time.Second
 
 // Able reports whether the provider can list and rebuild instances.
 func Able(provider cloud.Provider) bool {
-	_, counts := cloud.As[cloud.Census](provider)
+	_, counts := cloud.As[cloud.InstanceLister](provider)
 	_, rebuilds := cloud.As[cloud.Rebuilder](provider)
 	return counts && rebuilds
 }

@@ -55,7 +55,7 @@ type Case struct {
 // Look finds the saved recipe and plans its restoration. Look changes nothing. A missing or untrusted saved recipe
 // returns a cluster.Refused.
 func Look(ctx context.Context, provider cloud.Provider, secrets savedrecipe.Secrets, h history.History, prototypes []v1alpha1.Prototype, w Wish) (Case, error) {
-	restorer, able := cloud.As[cloud.Restorer](provider)
+	restorer, able := cloud.As[cloud.RecipeRestorer](provider)
 	if !able {
 		return Case{}, cluster.Refusef("this cloud cannot restore recipes, and nothing was changed")
 	}
@@ -177,7 +177,7 @@ var ErrChanged = errors.New("the recipe changed in the meantime, and nothing was
 // Pass reads the cloud and does one step. A conflict with a concurrent write, for example of an autoscaler, is no
 // error: the next pass tries again.
 func (r *Restoration) Pass(ctx context.Context) (Result, error) {
-	restorer, able := cloud.As[cloud.Restorer](r.Cloud)
+	restorer, able := cloud.As[cloud.RecipeRestorer](r.Cloud)
 	if !able || r.Shown.Restores == nil {
 		return Result{}, errors.New("the change is not a restore")
 	}
@@ -199,7 +199,7 @@ func (r *Restoration) Pass(ctx context.Context) (Result, error) {
 }
 
 func (r *Restoration) asShown(now cloud.RecipeChange) bool {
-	return strings.EqualFold(now.From, r.Shown.From) && cloud.SameParts(now.Keeps, r.Shown.Keeps) && cloud.SameParts(now.Adds, r.Shown.Adds)
+	return strings.EqualFold(now.From, r.Shown.From) && cloud.SameFields(now.Keeps, r.Shown.Keeps) && cloud.SameFields(now.Adds, r.Shown.Adds)
 }
 
 // maxAttempts is the largest number of writes of a run.

@@ -77,15 +77,15 @@ func (s Secrets) Drop(ctx context.Context, c Copy) error {
 }
 
 // customData is the part of a recipe that a Copy contains.
-var customData = cloud.Part{Kind: cloud.CustomData}
+var customData = cloud.RecipeField{Kind: cloud.CustomData}
 
 // Loses reports whether a change removes customData from the recipe.
-func Loses(change cloud.RecipeChange) bool { return cloud.HasPart(change.Removes, customData) }
+func Loses(change cloud.RecipeChange) bool { return cloud.HasField(change.Removes, customData) }
 
 // Rehearse plans the restoration from a change's backup and a copy, so that refusals are known before the change. A
 // cloud without restoration returns no refusals.
 func Rehearse(ctx context.Context, provider cloud.Provider, change cloud.RecipeChange, data []byte) ([]cloud.Refusal, error) {
-	restorer, able := cloud.As[cloud.Restorer](provider)
+	restorer, able := cloud.As[cloud.RecipeRestorer](provider)
 	if !able {
 		return nil, nil
 	}

@@ -3,7 +3,7 @@
 // policy's rules and takes the best.
 //
 // The package is pure. Package schedule decides when a capture may begin. The provider decides whether the cloud can
-// capture the instance (cloud.Recipes.Preflight).
+// capture the instance (cloud.PoolProvider.Preflight).
 package selection
 
 import (

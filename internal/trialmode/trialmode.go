@@ -23,7 +23,7 @@ func Find(ctx context.Context, provider cloud.Provider, pool cloud.PoolID, versi
 	if s.Trial.Mode != "" {
 		return s.Trial.Mode, nil
 	}
-	trialist, able := cloud.As[cloud.Trialist](provider)
+	trialist, able := cloud.As[cloud.TrialRunner](provider)
 	if !able {
 		return v1alpha1.TrialOff, nil
 	}

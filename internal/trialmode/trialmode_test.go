@@ -13,7 +13,7 @@ import (
 // pool has the power of trials, and returns a reason for each unavailable mode.
 type pool struct {
 	cloud.Provider
-	cloud.Trialist
+	cloud.TrialRunner
 	apart, inPool string
 	err           error
 	asked         []cloud.TrialSpec

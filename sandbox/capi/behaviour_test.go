@@ -18,7 +18,7 @@ import (
 // What Cluster API's own controllers do, as far as the recipes count on it: a release of theirs that does otherwise is found here.
 
 // promote points the pool at the version.
-func (p *pool) promote(r *capi.Recipes, version string) {
+func (p *pool) promote(r *capi.PoolProvider, version string) {
 	p.t.Helper()
 	p.publish(version)
 	change, err := r.RecipeChange(p.t.Context(), cloud.Target{Pool: p.id(), Version: version, Image: p.imageID(version)}, false)
@@ -124,7 +124,7 @@ func TestWhichMachineAShrinkingPoolLoses(t *testing.T) {
 }
 
 // remove has an instance removed.
-func (p *pool) remove(r *capi.Recipes, id cloud.InstanceID) {
+func (p *pool) remove(r *capi.PoolProvider, id cloud.InstanceID) {
 	p.t.Helper()
 	p.wait("end of "+string(id), func() bool {
 		state, err := r.EnsureRemoved(context.Background(), id)

@@ -36,13 +36,13 @@ func TestWhatALookCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, look := range map[string]struct {
-		do   func(*capi.Recipes) error
+		do   func(*capi.PoolProvider) error
 		cost int32
 	}{
-		"pool":        {func(r *capi.Recipes) error { return second(r.Pool(t.Context(), id)) }, 3},
-		"nodes":       {func(r *capi.Recipes) error { return second(r.PoolsOf(t.Context(), nodes)) }, 2},
-		"instances":   {func(r *capi.Recipes) error { return second(r.Instances(t.Context(), id)) }, 7},
-		"permissions": {func(r *capi.Recipes) error { return second(r.Permissions(t.Context(), id)) }, 4},
+		"pool":        {func(r *capi.PoolProvider) error { return second(r.Pool(t.Context(), id)) }, 3},
+		"nodes":       {func(r *capi.PoolProvider) error { return second(r.PoolsOf(t.Context(), nodes)) }, 2},
+		"instances":   {func(r *capi.PoolProvider) error { return second(r.Instances(t.Context(), id)) }, 7},
+		"permissions": {func(r *capi.PoolProvider) error { return second(r.Permissions(t.Context(), id)) }, 4},
 	} {
 		asked.Store(0)
 		if err := look.do(r); err != nil || asked.Load() != look.cost {

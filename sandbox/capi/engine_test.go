@@ -107,8 +107,8 @@ func (s *stage) wrote(call int) bool {
 	return slices.ContainsFunc(s.writes, func(r request) bool { return r.call == call })
 }
 
-func (s *stage) lineRef(version string) cloud.LineRef {
-	return cloud.LineRef{Line: cloud.Line{Place: region, Name: s.line}, Version: version}
+func (s *stage) lineRef(version string) cloud.FamilyVersion {
+	return cloud.FamilyVersion{Line: cloud.ImageFamily{Place: region, Name: s.line}, Version: version}
 }
 
 func (s *stage) imageOf(version string) string { return s.cloud.Disks().ImageID(s.lineRef(version)) }

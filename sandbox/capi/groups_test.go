@@ -38,7 +38,7 @@ import (
 type amazon struct {
 	server  *aws.Server
 	web     *httptest.Server
-	disks   *provider.Disks
+	disks   *provider.ImageProvider
 	ec2     *ec2.Client
 	scaling *autoscaling.Client
 	// snapshot of which all versions are made.
@@ -209,17 +209,17 @@ func (p groupPool) group() (g groupOf) {
 	return g
 }
 
-func (p groupPool) at() cloud.Line { return cloud.Line{Place: region, Name: p.line} }
+func (p groupPool) at() cloud.ImageFamily { return cloud.ImageFamily{Place: region, Name: p.line} }
 
 func (p groupPool) imageID(version string) string {
-	return p.amazon.disks.ImageID(cloud.LineRef{Line: p.at(), Version: version})
+	return p.amazon.disks.ImageID(cloud.FamilyVersion{Line: p.at(), Version: version})
 }
 
 // publish makes complete versions, and returns when they are.
 func (p groupPool) publish(versions ...string) {
 	p.t.Helper()
 	for _, version := range versions {
-		spec := cloud.VersionSpec{LineRef: cloud.LineRef{Line: p.at(), Version: version}, SnapshotID: p.amazon.snapshot, Tags: map[string]string{cloud.TagKubelet: "v1.37.1"}}
+		spec := cloud.VersionSpec{FamilyVersion: cloud.FamilyVersion{Line: p.at(), Version: version}, SnapshotID: p.amazon.snapshot, Tags: map[string]string{cloud.TagKubelet: "v1.37.1"}}
 		p.wait("version "+version, func() bool {
 			image, err := p.amazon.disks.EnsureImage(context.Background(), spec)
 			if err != nil {
@@ -235,9 +235,9 @@ func (p groupPool) publish(versions ...string) {
 	}
 }
 
-func (p groupPool) recipes() *capi.Recipes { return p.recipesBy(p.config) }
+func (p groupPool) recipes() *capi.PoolProvider { return p.recipesBy(p.config) }
 
-func (p groupPool) recipesBy(config *rest.Config) *capi.Recipes {
+func (p groupPool) recipesBy(config *rest.Config) *capi.PoolProvider {
 	p.t.Helper()
 	made, err := capi.New(capi.Config{Management: config, Cluster: types.NamespacedName{Namespace: p.namespace, Name: "home"}, Images: p.amazon.disks})
 	if err != nil {
@@ -373,11 +373,11 @@ func TestWhatTheProviderDoesToGroups(t *testing.T) {
 	t.Parallel()
 	p := newGroupPool(t, awsMachinePool)
 	recipes, before := p.recipes(), p.instances()
-	hold, err := recipes.HoldOf(t.Context(), before[0])
+	hold, err := recipes.Protection(t.Context(), before[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := recipes.Hold(t.Context(), before[0], hold.Token); err != nil {
+	if err := recipes.ProtectFromScaleIn(t.Context(), before[0], hold.Token); err != nil {
 		t.Fatal(err)
 	}
 	p.wait("the size in the MachinePool", func() bool { return sizeOf(*p.get("MachinePool", p.name)) == 2 })
@@ -408,11 +408,11 @@ func TestGroupsLoseJustThese(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	hold := func(id cloud.InstanceID) cloud.Hold {
+	hold := func(id cloud.InstanceID) cloud.Protection {
 		t.Helper()
-		have, err := recipes.HoldOf(t.Context(), id)
+		have, err := recipes.Protection(t.Context(), id)
 		must(err)
-		must(recipes.Hold(t.Context(), id, have.Token))
+		must(recipes.ProtectFromScaleIn(t.Context(), id, have.Token))
 		return have
 	}
 	hold(before[0])
@@ -433,13 +433,13 @@ func TestGroupsLoseJustThese(t *testing.T) {
 			return id == string(before[1]) && m.GetDeletionTimestamp() == nil
 		})
 	})
-	have, err := recipes.HoldOf(t.Context(), before[1])
-	if err != nil || !have.Held || !have.Lasts {
+	have, err := recipes.Protection(t.Context(), before[1])
+	if err != nil || !have.Protected || !have.Lasts {
 		t.Errorf("of an instance that is gone the hold is %+v, %v", have, err)
 	}
-	must(recipes.Unhold(t.Context(), before[1], was.Token))
+	must(recipes.Unprotect(t.Context(), before[1], was.Token))
 	p.wait("its Machine gone", func() bool {
-		_, err := recipes.HoldOf(t.Context(), before[1])
+		_, err := recipes.Protection(t.Context(), before[1])
 		return cloud.Is(err, cloud.NotFound)
 	})
 	if now := p.instances(); !slices.Equal(now, before[2:]) {
@@ -487,9 +487,9 @@ func TestRightsOfGroups(t *testing.T) {
 		must(err)
 		return len(census) == 4 && slices.ContainsFunc(census, func(i cloud.Instance) bool { return i.Image == p.imageID("2026.01.09") })
 	})
-	hold, err := recipes.HoldOf(t.Context(), donor)
+	hold, err := recipes.Protection(t.Context(), donor)
 	must(err)
-	must(recipes.Hold(t.Context(), donor, hold.Token))
+	must(recipes.ProtectFromScaleIn(t.Context(), donor, hold.Token))
 	p.tries(recipes, cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: "2026.01.09"}, Name: "of-rights", To: p.imageID("2026.01.09")}, func() {})
 	p.wait("the donor's end", func() bool {
 		state, err := recipes.EnsureRemoved(t.Context(), donor)

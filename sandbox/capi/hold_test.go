@@ -18,11 +18,11 @@ import (
 const skipRemediation = "cluster.x-k8s.io/skip-remediation"
 
 // holds protects a Machine as a capture protects its donor.
-func (p *pool) holds(r *capi.Recipes, m unstructured.Unstructured) {
+func (p *pool) holds(r *capi.PoolProvider, m unstructured.Unstructured) {
 	p.t.Helper()
-	have, err := r.HoldOf(p.t.Context(), instanceOf(m))
+	have, err := r.Protection(p.t.Context(), instanceOf(m))
 	if err == nil {
-		err = r.Hold(p.t.Context(), instanceOf(m), have.Token)
+		err = r.ProtectFromScaleIn(p.t.Context(), instanceOf(m), have.Token)
 	}
 	if err != nil {
 		p.t.Fatal(err)
@@ -111,13 +111,15 @@ func TestEveryAnswerLostOfAHold(t *testing.T) {
 		lost++
 		return memory.FailAfter(cloud.Unavailable)
 	})
-	before, err := p.recipes().HoldOf(t.Context(), instanceOf(m))
+	before, err := p.recipes().Protection(t.Context(), instanceOf(m))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, do := range []func(*capi.Recipes) error{
-		func(r *capi.Recipes) error { return r.Hold(t.Context(), instanceOf(m), before.Token) },
-		func(r *capi.Recipes) error { return r.Unhold(t.Context(), instanceOf(m), before.Token) },
+	for _, do := range []func(*capi.PoolProvider) error{
+		func(r *capi.PoolProvider) error {
+			return r.ProtectFromScaleIn(t.Context(), instanceOf(m), before.Token)
+		},
+		func(r *capi.PoolProvider) error { return r.Unprotect(t.Context(), instanceOf(m), before.Token) },
 	} {
 		if err := do(r); !cloud.Is(err, cloud.Unavailable) {
 			t.Errorf("with the answer lost: %v", err)

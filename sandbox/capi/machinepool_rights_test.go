@@ -51,7 +51,7 @@ func (p *pool) account(name string) (of cloud.Description, user string, config *
 }
 
 // tries has a trial begin and end, and looks at it in between.
-func (p *pool) tries(recipes *capi.Recipes, trial cloud.TrialSpec, look func()) {
+func (p *pool) tries(recipes *capi.PoolProvider, trial cloud.TrialSpec, look func()) {
 	p.t.Helper()
 	must := func(err error) {
 		p.t.Helper()
@@ -116,7 +116,7 @@ func TestRightsOfMachinePools(t *testing.T) {
 	if slices.ContainsFunc(lacks, func(l cloud.Permission) bool { return !l.Allowed }) {
 		t.Errorf("rights: %+v", lacks)
 	}
-	pools, err := recipes.PoolsBeside(t.Context(), p.id())
+	pools, err := recipes.PoolsInScope(t.Context(), p.id())
 	must(err)
 	census, err := recipes.Instances(t.Context(), p.id())
 	must(err)
@@ -127,9 +127,9 @@ func TestRightsOfMachinePools(t *testing.T) {
 	must(err)
 	must(recipes.SetRecipe(t.Context(), change))
 	must(recipes.SetCapacity(t.Context(), p.id(), 3, 4))
-	hold, err := recipes.HoldOf(t.Context(), instances[2])
+	hold, err := recipes.Protection(t.Context(), instances[2])
 	must(err)
-	must(recipes.Hold(t.Context(), instances[2], hold.Token))
+	must(recipes.ProtectFromScaleIn(t.Context(), instances[2], hold.Token))
 	trial := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: "2026.01.09"}, Name: "of-rights", To: p.imageID("2026.01.09")}
 	p.tries(recipes, trial, func() {
 		for _, m := range p.list("Machine") { // the pool's zone, and not its data

@@ -200,10 +200,10 @@ func (p machinePool) imageID(version string) string {
 }
 
 // Image implements capi.Images.
-func (p machinePool) Image(_ context.Context, ref cloud.LineRef) (cloud.Image, error) {
+func (p machinePool) Image(_ context.Context, ref cloud.FamilyVersion) (cloud.Image, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if image, found := p.published[ref.Version]; found && ref.Line == (cloud.Line{Place: groupID, Name: p.line}) {
+	if image, found := p.published[ref.Version]; found && ref.Line == (cloud.ImageFamily{Place: groupID, Name: p.line}) {
 		return image, nil
 	}
 	return cloud.Image{Version: ref.Version}, nil
@@ -226,7 +226,7 @@ func (p machinePool) ImageText(_ context.Context, _, native string) (string, err
 }
 
 // VersionOf implements capi.Images.
-func (p machinePool) VersionOf(line cloud.Line, image string) (version string, latest bool) {
+func (p machinePool) VersionOf(line cloud.ImageFamily, image string) (version string, latest bool) {
 	version, own := strings.CutPrefix(image, galleryID+line.Name+"/versions/")
 	if !own {
 		return "", false
@@ -248,7 +248,7 @@ func (p machinePool) InstancesOf(_ context.Context, ids []cloud.InstanceID) (map
 // MaxModels implements capi.Teller. Nothing here counts models, as a scale set would.
 func (p machinePool) MaxModels() int { return 0 }
 
-func (p machinePool) recipes() *capi.Recipes {
+func (p machinePool) recipes() *capi.PoolProvider {
 	p.t.Helper()
 	made, err := capi.New(capi.Config{Management: p.config, Cluster: types.NamespacedName{Namespace: p.namespace, Name: "home"}, Images: p})
 	if err != nil {

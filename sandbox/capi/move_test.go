@@ -209,7 +209,7 @@ func TestMoved(t *testing.T) {
 			p := newPool(t, deployment)
 			before := p.instances()
 			donor := before[0]
-			if err := p.recipes().Hold(t.Context(), donor, cloud.Unheld); err != nil {
+			if err := p.recipes().ProtectFromScaleIn(t.Context(), donor, cloud.TokenUnprotected); err != nil {
 				t.Fatal(err)
 			}
 			p.removes(donor, writes)
@@ -375,7 +375,7 @@ func (p *pool) saysMoved(donor cloud.InstanceID) {
 	p.t.Helper()
 	r, ctx, trial := p.recipes(), p.t.Context(), cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.poolID(), Version: "2026.03.14"}, Name: "one"}
 	for what, err := range map[string]error{
-		"EnsureRemoved": second(r.EnsureRemoved(ctx, donor)), "HoldOf": second(r.HoldOf(ctx, donor)), "Hold": r.Hold(ctx, donor, cloud.Unheld), "Unhold": r.Unhold(ctx, donor, cloud.Unheld),
+		"EnsureRemoved": second(r.EnsureRemoved(ctx, donor)), "Protection": second(r.Protection(ctx, donor)), "ProtectFromScaleIn": r.ProtectFromScaleIn(ctx, donor, cloud.TokenUnprotected), "Unprotect": r.Unprotect(ctx, donor, cloud.TokenUnprotected),
 		"Pool": second(r.Pool(ctx, trial.Pool)), "SetCapacity": r.SetCapacity(ctx, trial.Pool, 2, 3), "Instances": second(r.Instances(ctx, trial.Pool)),
 		"PoolsOf": second(r.PoolsOf(ctx, []cloud.NodeValues{{ProviderID: donor}})), "Trial": second(r.Trial(ctx, trial)), "EndTrial": second(r.EndTrial(ctx, trial)), "EnsureTrial": second(r.EnsureTrial(ctx, trial)),
 	} {
@@ -410,8 +410,8 @@ func TestPausedClusterIsWaitedFor(t *testing.T) {
 	const missing = cloud.InstanceID("aws:///eu-central-1a/i-0fffffffffffffff0")
 	trial := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: "2026.03.14"}, Name: "one", To: p.imageID("2026.03.14")}
 	for what, err := range map[string]error{
-		"EnsureRemoved": second(r.EnsureRemoved(ctx, donor)), "EnsureRemoved of none": second(r.EnsureRemoved(ctx, missing)), "HoldOf none": second(r.HoldOf(ctx, missing)),
-		"Hold": r.Hold(ctx, donor, cloud.Unheld), "Unhold": r.Unhold(ctx, donor, cloud.Unheld), "SetCapacity": r.SetCapacity(ctx, p.id(), 3, 4), "SetRecipe": r.SetRecipe(ctx, change),
+		"EnsureRemoved": second(r.EnsureRemoved(ctx, donor)), "EnsureRemoved of none": second(r.EnsureRemoved(ctx, missing)), "Protection none": second(r.Protection(ctx, missing)),
+		"ProtectFromScaleIn": r.ProtectFromScaleIn(ctx, donor, cloud.TokenUnprotected), "Unprotect": r.Unprotect(ctx, donor, cloud.TokenUnprotected), "SetCapacity": r.SetCapacity(ctx, p.id(), 3, 4), "SetRecipe": r.SetRecipe(ctx, change),
 		"Instances": second(r.Instances(ctx, p.id())), "Trial": second(r.Trial(ctx, trial)), "EnsureTrial": second(r.EnsureTrial(ctx, trial)), "EndTrial": second(r.EndTrial(ctx, trial)),
 	} {
 		if !cloud.Is(err, cloud.Unavailable) || !strings.Contains(err.Error(), "paused") {
@@ -421,7 +421,7 @@ func TestPausedClusterIsWaitedFor(t *testing.T) {
 	if now := stamps(); !slices.Equal(now, before) {
 		t.Errorf("of a paused Cluster there were\n%s\nand are\n%s", strings.Join(before, "\n"), strings.Join(now, "\n"))
 	}
-	if hold, err := r.HoldOf(ctx, donor); err != nil || hold.Held {
+	if hold, err := r.Protection(ctx, donor); err != nil || hold.Protected {
 		t.Errorf("the hold of a machine that is there: %+v, %v", hold, err)
 	}
 	p.merge("Cluster", "home", `{"spec":{"paused":null}}`)

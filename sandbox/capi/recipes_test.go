@@ -540,17 +540,17 @@ func (p *pool) instances() []cloud.InstanceID {
 }
 
 // Image implements capi.Images.
-func (p *pool) Image(_ context.Context, ref cloud.LineRef) (cloud.Image, error) {
+func (p *pool) Image(_ context.Context, ref cloud.FamilyVersion) (cloud.Image, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if image, found := p.published[ref.Version]; found && ref.Line == (cloud.Line{Place: region, Name: p.line}) {
+	if image, found := p.published[ref.Version]; found && ref.Line == (cloud.ImageFamily{Place: region, Name: p.line}) {
 		return image, nil
 	}
 	return cloud.Image{Version: ref.Version}, nil
 }
 
 // ImageID implements capi.Images.
-func (p *pool) ImageID(ref cloud.LineRef) string { return p.imageID(ref.Version) }
+func (p *pool) ImageID(ref cloud.FamilyVersion) string { return p.imageID(ref.Version) }
 
 func (p *pool) imageID(version string) string { return region + "/kamino/" + p.line + "/" + version }
 
@@ -581,7 +581,7 @@ func (p *pool) ImageText(_ context.Context, _, native string) (string, error) {
 }
 
 // VersionOf implements capi.Images.
-func (p *pool) VersionOf(line cloud.Line, image string) (version string, latest bool) {
+func (p *pool) VersionOf(line cloud.ImageFamily, image string) (version string, latest bool) {
 	version, _ = strings.CutPrefix(image, line.Place+"/kamino/"+line.Name+"/")
 	if version == image {
 		return "", false
@@ -599,13 +599,13 @@ func (p *pool) publish(versions ...string) {
 }
 
 // recipes of the pool, as an account with all rights has them.
-func (p *pool) recipes() *capi.Recipes {
+func (p *pool) recipes() *capi.PoolProvider {
 	p.t.Helper()
 	return p.recipesBy(p.config)
 }
 
 // recipesBy are the pool's by a client's configuration.
-func (p *pool) recipesBy(config *rest.Config) *capi.Recipes {
+func (p *pool) recipesBy(config *rest.Config) *capi.PoolProvider {
 	p.t.Helper()
 	made, err := capi.New(capi.Config{Management: config, Cluster: types.NamespacedName{Namespace: p.namespace, Name: "home"}, Images: p})
 	if err != nil {

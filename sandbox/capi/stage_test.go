@@ -112,7 +112,7 @@ func (s *stage) restart() {
 		s.hears(s.calls[len(s.calls)-1] + ": " + what)
 		return lost(s.cut, n, what)
 	})
-	provider := memory.NewFaulty(cloud.Join(s.cloud.Disks(), recipes), func(c memory.Call) memory.Outcome {
+	provider := memory.NewFaulty(cloud.New(s.cloud.Disks(), recipes), func(c memory.Call) memory.Outcome {
 		s.hears(c.Op)
 		if slices.Contains(ofDisks, c.Op) {
 			return memory.Pass()

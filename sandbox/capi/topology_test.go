@@ -290,7 +290,7 @@ func (p *pool) templates() (names []string) {
 }
 
 // change points the pool at a version.
-func (p *pool) change(r *capi.Recipes, version string) cloud.RecipeChange {
+func (p *pool) change(r *capi.PoolProvider, version string) cloud.RecipeChange {
 	p.t.Helper()
 	change, err := r.RecipeChange(context.Background(), cloud.Target{Pool: p.id(), Version: version, Image: p.imageID(version)}, false)
 	if err != nil {
@@ -379,7 +379,7 @@ func TestRightsOfTopologies(t *testing.T) {
 	t.Parallel()
 	elsewhere := strings.ReplaceAll(class, "NAMESPACE", "NAMESPACE-classes")
 	p := newTopology(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: NAMESPACE-classes}\n---\n"+elsewhere, strings.Replace(classy, "{name: class}", "{name: class, namespace: NAMESPACE-classes}", 1), 3)
-	rules, err := capi.Rules(cloud.Description{Name: "aws", NewDisks: func(context.Context, cloud.Config) (cloud.Disks, string, error) { return nil, "", nil }})
+	rules, err := capi.Rules(cloud.Description{Name: "aws", NewDisks: func(context.Context, cloud.Config) (cloud.ImageProvider, string, error) { return nil, "", nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestADonorsInstanceGoesByItself(t *testing.T) {
 		// stays: the Machine does.
 		stays bool
 	}{
-		"before it is taken":      {at: "Hold", nth: 1, fails: plan.DonorGone, stays: true},
+		"before it is taken":      {at: "ProtectFromScaleIn", nth: 1, fails: plan.DonorGone, stays: true},
 		"before its disk is read": {at: "EnsureSnapshot", nth: 1, fails: plan.DonorGone},
 		"when it is removed":      {at: "EnsureRemoved", nth: 1},
 		"once it is marked":       {at: "EnsureRemoved: PATCH machines", nth: 1},

@@ -13,7 +13,7 @@ import (
 
 // watched are recipes of the pool's whose writes to the management cluster are told of behind each, such as "PATCH machines": what is
 // said then becomes of the answer.
-func (p *pool) watched(images capi.Images, wrote func(what string) memory.Outcome) *capi.Recipes {
+func (p *pool) watched(images capi.Images, wrote func(what string) memory.Outcome) *capi.PoolProvider {
 	p.t.Helper()
 	config := rest.CopyConfig(p.config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return wire{next, wrote} })

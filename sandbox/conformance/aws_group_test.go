@@ -98,7 +98,7 @@ func (w *amazonGroup) list() []cloud.InstanceID {
 
 func (w *amazonGroup) harness() cloudtest.Harness {
 	return cloudtest.Harness{
-		Provider: cloud.Join(w.disks, w.recipes), Pool: w.pool, Instances: w.ids, Missing: cloud.InstanceID("aws:///" + awsRegion + "a/i-00000000000000000"),
+		Provider: cloud.New(w.disks, w.recipes), Pool: w.pool, Instances: w.ids, Missing: cloud.InstanceID("aws:///" + awsRegion + "a/i-00000000000000000"),
 		Apart: true, Advance: func(testing.TB) { w.pass(10 * time.Second) }, Looks: 2000,
 		List:          func(testing.TB) []cloud.InstanceID { return w.list() },
 		PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { w.must(w.server.Shutdown(w.Context(), path.Base(string(id)))) },
@@ -147,11 +147,11 @@ func TestRequestsOfACaptureOnAWS(t *testing.T) {
 	w := newGroup(t, atOnce, "1")
 	counted := map[string]int{}
 	var order []string
-	p, ref := cloud.Join(w.disks, w.recipes), cloud.ImageRef{Pool: w.pool, Version: "2026.03.14"}
+	p, ref := cloud.New(w.disks, w.recipes), cloud.ImageRef{Pool: w.pool, Version: "2026.03.14"}
 	donor, name := w.ids[0], "it"
 	pass := func(what string, do func(ctx context.Context)) {
 		from := len(w.server.Requests())
-		do(cloud.OneLook(t.Context()))
+		do(cloud.WithReadCache(t.Context()))
 		step := what + ":"
 		for _, r := range w.server.Requests()[from:] {
 			counted[r.Operation]++
@@ -162,9 +162,9 @@ func TestRequestsOfACaptureOnAWS(t *testing.T) {
 	// await counts the first pass; all others are polls.
 	await := func(what string, first func(ctx context.Context), done func(ctx context.Context) bool) {
 		pass(what, first)
-		w.until(what, func() bool { return done(cloud.OneLook(t.Context())) })
+		w.until(what, func() bool { return done(cloud.WithReadCache(t.Context())) })
 	}
-	var before cloud.Hold
+	var before cloud.Protection
 	pass("preflight and hold", func(ctx context.Context) {
 		found, err := p.Preflight(ctx, cloud.PreflightSpec{Pool: w.pool, Instance: donor, Version: ref.Version})
 		w.must(err)
@@ -173,9 +173,9 @@ func TestRequestsOfACaptureOnAWS(t *testing.T) {
 		}
 		_, err = p.Instance(ctx, donor)
 		w.must(err)
-		before, err = p.HoldOf(ctx, donor)
+		before, err = p.Protection(ctx, donor)
 		w.must(err)
-		w.must(p.Hold(ctx, donor, before.Token))
+		w.must(p.ProtectFromScaleIn(ctx, donor, before.Token))
 	})
 	powered := func(want cloud.Power) func(ctx context.Context) bool {
 		return func(ctx context.Context) bool {
@@ -209,9 +209,9 @@ func TestRequestsOfACaptureOnAWS(t *testing.T) {
 	}, powered(cloud.PowerRunning))
 	pass("release", func(ctx context.Context) {
 		powered(cloud.PowerRunning)(ctx)
-		_, err := p.HoldOf(ctx, donor)
+		_, err := p.Protection(ctx, donor)
 		w.must(err)
-		w.must(p.Unhold(ctx, donor, before.Token))
+		w.must(p.Unprotect(ctx, donor, before.Token))
 	})
 	imaged := func(ctx context.Context) bool {
 		im, err := p.Image(ctx, ref)

@@ -44,7 +44,7 @@ func (w *amazonGroup) stop(id cloud.InstanceID) {
 // TestAWSLeavesAHeldInstanceAlone: a group replaces whatever stops, unless it is in standby; and what it is meant to have stays as it was.
 func TestAWSLeavesAHeldInstanceAlone(t *testing.T) {
 	w := newGroup(t, standbyTime, "1")
-	w.must(w.recipes.Hold(t.Context(), w.ids[0], cloud.Unheld))
+	w.must(w.recipes.ProtectFromScaleIn(t.Context(), w.ids[0], cloud.TokenUnprotected))
 	w.settled(w.ids[0], scalingtypes.LifecycleStateStandby)
 	w.stop(w.ids[0])
 	w.pass(3 * time.Hour)
@@ -54,7 +54,7 @@ func TestAWSLeavesAHeldInstanceAlone(t *testing.T) {
 	if p, err := w.recipes.Pool(t.Context(), w.pool); err != nil || p.Capacity != 2 || p.MaxSize < 10 {
 		t.Errorf("the pool is %+v, %v", p, err)
 	}
-	if err := w.recipes.Unhold(t.Context(), w.ids[0], cloud.Unheld); !cloud.Is(err, cloud.Conflict) {
+	if err := w.recipes.Unprotect(t.Context(), w.ids[0], cloud.TokenUnprotected); !cloud.Is(err, cloud.Conflict) {
 		t.Errorf("given back while it is off, which would have it replaced: %v", err)
 	}
 	w.until("running", func() bool {
@@ -62,7 +62,7 @@ func TestAWSLeavesAHeldInstanceAlone(t *testing.T) {
 		w.must(err)
 		return power == cloud.PowerRunning
 	})
-	w.must(w.recipes.Unhold(t.Context(), w.ids[0], cloud.Unheld))
+	w.must(w.recipes.Unprotect(t.Context(), w.ids[0], cloud.TokenUnprotected))
 	w.settled(w.ids[0], scalingtypes.LifecycleStateInService)
 	w.stop(w.ids[1])
 	w.pass(3 * time.Hour)
@@ -74,20 +74,20 @@ func TestAWSLeavesAHeldInstanceAlone(t *testing.T) {
 // TestAWSHoldsOnTheWay: what enters standby, or has just left it, is not turned back before it has settled.
 func TestAWSHoldsOnTheWay(t *testing.T) {
 	w := newGroup(t, standbyTime, "1")
-	w.must(w.recipes.Hold(t.Context(), w.ids[0], cloud.Unheld))
-	if err := w.recipes.Unhold(t.Context(), w.ids[0], cloud.Unheld); !cloud.Is(err, cloud.Unavailable) {
+	w.must(w.recipes.ProtectFromScaleIn(t.Context(), w.ids[0], cloud.TokenUnprotected))
+	if err := w.recipes.Unprotect(t.Context(), w.ids[0], cloud.TokenUnprotected); !cloud.Is(err, cloud.Unavailable) {
 		t.Errorf("given back on the way into standby: %v", err)
 	}
 	w.settled(w.ids[0], scalingtypes.LifecycleStateStandby)
-	w.must(w.recipes.Unhold(t.Context(), w.ids[0], cloud.Unheld))
-	if hold, err := w.recipes.HoldOf(t.Context(), w.ids[0]); err != nil || hold.Held || hold.Token != cloud.Unheld {
+	w.must(w.recipes.Unprotect(t.Context(), w.ids[0], cloud.TokenUnprotected))
+	if hold, err := w.recipes.Protection(t.Context(), w.ids[0]); err != nil || hold.Protected || hold.Token != cloud.TokenUnprotected {
 		t.Errorf("on its way back it is %+v, %v", hold, err)
 	}
-	if err := w.recipes.Hold(t.Context(), w.ids[0], cloud.Unheld); !cloud.Is(err, cloud.Unavailable) {
+	if err := w.recipes.ProtectFromScaleIn(t.Context(), w.ids[0], cloud.TokenUnprotected); !cloud.Is(err, cloud.Unavailable) {
 		t.Errorf("held before it is in service: %v", err)
 	}
 	w.settled(w.ids[0], scalingtypes.LifecycleStateInService)
-	w.must(w.recipes.Hold(t.Context(), w.ids[0], cloud.Unheld))
+	w.must(w.recipes.ProtectFromScaleIn(t.Context(), w.ids[0], cloud.TokenUnprotected))
 }
 
 // TestAWSGivesProtectionBack: an instance that was protected from scale-in is so again, whatever was done to it in between.
@@ -99,19 +99,19 @@ func TestAWSGivesProtectionBack(t *testing.T) {
 		w.must(err)
 	}
 	protect(true)
-	before, err := w.recipes.HoldOf(t.Context(), w.ids[0])
+	before, err := w.recipes.Protection(t.Context(), w.ids[0])
 	w.must(err)
-	if before.Held || before.Token != cloud.Protected {
+	if before.Protected || before.Token != cloud.TokenProtected {
 		t.Fatalf("protected, and replaced when it stops, it is %+v", before)
 	}
-	w.must(w.recipes.Hold(t.Context(), w.ids[0], before.Token))
-	if now, err := w.recipes.HoldOf(t.Context(), w.ids[0]); err != nil || !now.Held {
+	w.must(w.recipes.ProtectFromScaleIn(t.Context(), w.ids[0], before.Token))
+	if now, err := w.recipes.Protection(t.Context(), w.ids[0]); err != nil || !now.Protected {
 		t.Errorf("held, it is %+v, %v", now, err)
 	}
 	w.pass(time.Minute)
 	protect(false)
-	w.must(w.recipes.Unhold(t.Context(), w.ids[0], before.Token))
-	if now, err := w.recipes.HoldOf(t.Context(), w.ids[0]); err != nil || now != before {
+	w.must(w.recipes.Unprotect(t.Context(), w.ids[0], before.Token))
+	if now, err := w.recipes.Protection(t.Context(), w.ids[0]); err != nil || now != before {
 		t.Errorf("given back, it is %+v, %v; want %+v", now, err, before)
 	}
 }
@@ -124,10 +124,10 @@ func TestAWSHoldsNobodyElses(t *testing.T) {
 		ShouldDecrementDesiredCapacity: sdk.Bool(true)})
 	w.must(err)
 	w.pass(time.Minute)
-	if hold, err := w.recipes.HoldOf(t.Context(), w.ids[0]); err != nil || hold != (cloud.Hold{}) {
+	if hold, err := w.recipes.Protection(t.Context(), w.ids[0]); err != nil || hold != (cloud.Protection{}) {
 		t.Errorf("%+v, %v", hold, err)
 	}
-	if err := w.recipes.Unhold(t.Context(), w.ids[0], cloud.Unheld); !cloud.Is(err, cloud.Conflict) {
+	if err := w.recipes.Unprotect(t.Context(), w.ids[0], cloud.TokenUnprotected); !cloud.Is(err, cloud.Conflict) {
 		t.Errorf("%v", err)
 	}
 	if _, err := w.recipes.EnsureRemoved(t.Context(), w.ids[0]); !cloud.Is(err, cloud.Conflict) {

@@ -21,7 +21,7 @@ import (
 // change is what pointing the group at a version does; the version need not be there.
 func (w *amazonGroup) change(version string) cloud.RecipeChange {
 	w.Helper()
-	ref := cloud.LineRef{Line: amazonLine, Version: version}
+	ref := cloud.FamilyVersion{Line: amazonLine, Version: version}
 	change, err := w.recipes.RecipeChange(w.Context(), cloud.Target{Pool: w.pool, Version: version, Image: w.disks.ImageID(ref)}, false)
 	w.must(err)
 	return change
@@ -138,16 +138,16 @@ func TestAWSFillsDisksAtARate(t *testing.T) {
 		LaunchTemplate: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(w.template), Version: sdk.String("2")}})
 	w.must(err)
 	w.published("2026.03.13")
-	fast := cloud.LineRef{Line: amazonLine, Version: "2026.03.14"}
+	fast := cloud.FamilyVersion{Line: amazonLine, Version: "2026.03.14"}
 	snapshot := w.shot("fast")
 	w.until("published", func() bool {
-		im, err := w.disks.EnsureImage(t.Context(), cloud.VersionSpec{LineRef: fast, SnapshotID: snapshot.ID, InitializationRate: 200})
+		im, err := w.disks.EnsureImage(t.Context(), cloud.VersionSpec{FamilyVersion: fast, SnapshotID: snapshot.ID, InitializationRate: 200})
 		w.must(err)
 		return im.State == cloud.Complete
 	})
 	w.pass(time.Minute)
 	// Whoever may tag images must not break the group's next launch.
-	ami := w.amiOf(cloud.LineRef{Line: amazonLine, Version: "2026.03.13"})
+	ami := w.amiOf(cloud.FamilyVersion{Line: amazonLine, Version: "2026.03.13"})
 	_, err = w.raw.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{ami}, Tags: []ec2types.Tag{{Key: sdk.String("kamino-initialization-rate"), Value: sdk.String("9000")}}})
 	w.must(err)
 	for _, test := range []struct {
@@ -225,7 +225,7 @@ func TestAWSHandsOverToKops(t *testing.T) {
 	wantSame(t, map[int64]string{1: awsImage, 2: ami}, w.versions())
 }
 
-func (w *amazonGroup) amiOf(ref cloud.LineRef) string {
+func (w *amazonGroup) amiOf(ref cloud.FamilyVersion) string {
 	w.Helper()
 	out, err := w.raw.DescribeImages(w.Context(), &ec2.DescribeImagesInput{Owners: []string{"self"}, Filters: []ec2types.Filter{{Name: sdk.String("name"), Values: []string{"kamino/" + ref.Line.Name + "/" + ref.Version}}}})
 	w.must(err)
@@ -342,7 +342,7 @@ func TestAWSKnowsAGroupAgain(t *testing.T) {
 func TestAWSWithoutItsTemplate(t *testing.T) {
 	for name, within := range map[string]func(context.Context) context.Context{
 		"without a look":   func(ctx context.Context) context.Context { return ctx },
-		"in a pass's look": cloud.OneLook,
+		"in a pass's look": cloud.WithReadCache,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, ctx := newGroup(t, atOnce, "1").leavesAlone(), within(t.Context())
@@ -378,7 +378,7 @@ func TestAWSKeepsUserData(t *testing.T) {
 func TestAWSTellsWhatItWasBuiltFrom(t *testing.T) {
 	w := newGroup(t, atOnce, "1")
 	change := w.change("2026.03.14")
-	if !slices.Equal(cloud.SayParts(change.Keeps), []string{"userData"}) || len(change.Removes) > 0 {
+	if !slices.Equal(cloud.DescribeFields(change.Keeps), []string{"userData"}) || len(change.Removes) > 0 {
 		t.Errorf("%+v", change)
 	}
 	for _, text := range []string{"I2Nsb3VkLWNvbmZpZwo=", "#cloud-config"} {

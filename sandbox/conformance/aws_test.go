@@ -36,8 +36,8 @@ type amazon struct {
 	*testing.T
 	server   *aws.Server
 	calendar *clock.Calendar
-	disks    *provider.Disks
-	recipes  *provider.Recipes
+	disks    *provider.ImageProvider
+	recipes  *provider.PoolProvider
 	raw      *ec2.Client
 	scaling  *autoscaling.Client
 	ids      []cloud.InstanceID
@@ -128,7 +128,7 @@ func (w *amazon) must(err error) {
 	}
 }
 
-var amazonLine = cloud.Line{Place: awsRegion, Name: "workers"}
+var amazonLine = cloud.ImageFamily{Place: awsRegion, Name: "workers"}
 
 // TestDisksOfAWS: instances, snapshots and images of AWS's, over HTTPS and with its own SDK, where what is new does not show at once.
 func TestDisksOfAWS(t *testing.T) {
@@ -140,7 +140,7 @@ func TestDisksOfAWS(t *testing.T) {
 				Advance: func(testing.TB) { w.pass(10 * time.Second) }, Looks: 2000,
 				PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { w.must(w.server.Shutdown(t.Context(), path.Base(string(id)))) },
 			},
-			Disks: w.disks, Line: amazonLine, Mold: cloud.Mold{Location: awsRegion, Nodes: 3},
+			Disks: w.disks, Line: amazonLine, Mold: cloud.ImageRequirements{Location: awsRegion, Nodes: 3},
 		}
 	})
 }
@@ -154,9 +154,9 @@ func TestAWSWithoutItsFiles(t *testing.T) {
 }
 
 // published takes the first instance through a capture up to a complete image.
-func (w *amazon) published(version string) cloud.LineRef {
+func (w *amazon) published(version string) cloud.FamilyVersion {
 	w.Helper()
-	ref := cloud.LineRef{Line: amazonLine, Version: version}
+	ref := cloud.FamilyVersion{Line: amazonLine, Version: version}
 	w.until("stopped", func() bool {
 		power, err := w.disks.EnsureStopped(w.Context(), w.ids[0])
 		w.must(err)
@@ -164,7 +164,7 @@ func (w *amazon) published(version string) cloud.LineRef {
 	})
 	snapshot := w.shot(version)
 	w.until("published", func() bool {
-		im, err := w.disks.EnsureImage(w.Context(), cloud.VersionSpec{LineRef: ref, SnapshotID: snapshot.ID})
+		im, err := w.disks.EnsureImage(w.Context(), cloud.VersionSpec{FamilyVersion: ref, SnapshotID: snapshot.ID})
 		w.must(err)
 		return im.State == cloud.Complete
 	})
@@ -290,7 +290,7 @@ func TestAWSShowsInstancesOfOurImages(t *testing.T) {
 	if version, latest := w.disks.VersionOf(amazonLine, m.Image); version != "2026.03.14" || latest || m.Image != w.disks.ImageID(ref) {
 		t.Errorf("it was built from %s, which is version %q", m.Image, version)
 	}
-	if version, _ := w.disks.VersionOf(cloud.Line{Place: awsRegion, Name: "other"}, m.Image); version != "" {
+	if version, _ := w.disks.VersionOf(cloud.ImageFamily{Place: awsRegion, Name: "other"}, m.Image); version != "" {
 		t.Errorf("another pool takes it for its version %s", version)
 	}
 	old, err := w.disks.Instance(t.Context(), w.ids[1])
@@ -303,7 +303,7 @@ func TestAWSShowsInstancesOfOurImages(t *testing.T) {
 // TestAWSIsAskedBeforehand: what a capture must not begin with, each with its sentence; and nothing where all is well.
 func TestAWSIsAskedBeforehand(t *testing.T) {
 	spec := func(w *amazon) cloud.DiskSpec {
-		return cloud.DiskSpec{LineRef: cloud.LineRef{Line: amazonLine, Version: "2026.03.14"}, Instance: w.ids[0]}
+		return cloud.DiskSpec{FamilyVersion: cloud.FamilyVersion{Line: amazonLine, Version: "2026.03.14"}, Instance: w.ids[0]}
 	}
 	for name, test := range map[string]struct {
 		change func(*amazon)

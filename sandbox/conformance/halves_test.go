@@ -47,8 +47,8 @@ func TestDisksAlone(t *testing.T) {
 		pool, err := w.p.Pool(t.Context(), w.pool)
 		w.must(err)
 		return cloudtest.DisksHarness{
-			Harness: w.harness(), Disks: disks, Line: cloud.Line{Place: pool.Line.Place, Name: "lent"},
-			Mold: cloud.Mold{Location: pool.Location, Traits: pool.Traits, Nodes: 3},
+			Harness: w.harness(), Disks: disks, Line: cloud.ImageFamily{Place: pool.Line.Place, Name: "lent"},
+			Mold: cloud.ImageRequirements{Location: pool.Location, Traits: pool.Traits, Nodes: 3},
 		}
 	})
 }
@@ -71,8 +71,8 @@ func TestDisksOfVMs(t *testing.T) {
 		h.Instances, h.Missing, h.List = ids, vmID("md-0-zzzzz"), nil
 		place := "/subscriptions/" + subscription + "/resourceGroups/" + strings.ToLower(group)
 		return cloudtest.DisksHarness{
-			Harness: h, Disks: disks, Line: cloud.Line{Place: place, Name: "capi.md-0"},
-			Mold: cloud.Mold{Location: location, Traits: map[string]string{"securityType": "Standard", "vmSize": "Standard_D2s_v5"}, Nodes: 3},
+			Harness: h, Disks: disks, Line: cloud.ImageFamily{Place: place, Name: "capi.md-0"},
+			Mold: cloud.ImageRequirements{Location: location, Traits: map[string]string{"securityType": "Standard", "vmSize": "Standard_D2s_v5"}, Nodes: 3},
 		}
 	})
 }
@@ -111,7 +111,7 @@ func TestRecipesAlone(t *testing.T) {
 		return cloudtest.RecipesHarness{
 			Harness: h, Recipes: recipes, Look: disks.Instance,
 			ImageID: func(version string) string {
-				return disks.ImageID(cloud.LineRef{Line: line, Version: version})
+				return disks.ImageID(cloud.FamilyVersion{Line: line, Version: version})
 			},
 			Publish: func(t testing.TB, versions ...string) {
 				t.Helper()

@@ -51,7 +51,7 @@ func TestWhatAFailedTrialSays(t *testing.T) {
 					f.Message = words
 				}
 				w.fault(f)
-				trialist := as[cloud.Trialist](w.p)
+				trialist := as[cloud.TrialRunner](w.p)
 				have, err := trialist.EnsureTrial(t.Context(), spec)
 				if test.atOnce {
 					w.wantError(err, cloud.QuotaExceeded, test.fault.Code, words)
@@ -62,7 +62,7 @@ func TestWhatAFailedTrialSays(t *testing.T) {
 						w.must(err)
 						return have.State == cloud.Failed
 					})
-					other, err := as[cloud.Trialist](w.connect(w.environment(w.secret))).Trial(t.Context(), spec)
+					other, err := as[cloud.TrialRunner](w.connect(w.environment(w.secret))).Trial(t.Context(), spec)
 					w.must(err)
 					for who, seen := range map[string]cloud.Trial{"who began it": have, "another process": other} {
 						if seen.NoRoom != test.noRoom || seen.Blames != test.blames || !strings.Contains(seen.Trouble, test.fault.Code) || !strings.Contains(seen.Trouble, words) {
@@ -113,7 +113,7 @@ func TestATrialsMachine(t *testing.T) {
 	w, spec := trying(t, false)
 	ends := make(chan error)
 	for _, p := range []cloud.Provider{w.p, w.connect(w.environment(w.secret))} {
-		trialist, able := cloud.As[cloud.Trialist](p)
+		trialist, able := cloud.As[cloud.TrialRunner](p)
 		if !able {
 			t.Fatal("the provider cannot try")
 		}
@@ -128,7 +128,7 @@ func TestATrialsMachine(t *testing.T) {
 	var have cloud.Trial
 	w.until("running", func() bool {
 		var err error
-		have, err = as[cloud.Trialist](w.p).Trial(t.Context(), spec)
+		have, err = as[cloud.TrialRunner](w.p).Trial(t.Context(), spec)
 		w.must(err)
 		return have.State == cloud.Complete
 	})
@@ -148,7 +148,7 @@ func TestATrialsMachine(t *testing.T) {
 		}
 	}
 	w.until("ended", func() bool {
-		state, err := as[cloud.Trialist](w.p).EndTrial(t.Context(), spec)
+		state, err := as[cloud.TrialRunner](w.p).EndTrial(t.Context(), spec)
 		w.must(err)
 		return state == cloud.Absent
 	})

@@ -141,8 +141,8 @@ const (
 	ForDeletion  Reason = "Deletion"
 	ForHolder    Reason = "Holder"
 	// For what takes a donor's place, and for its instance to go.
-	ForSuccessor Reason = "Successor"
-	ForRemoval   Reason = "Removal"
+	ForReplacement Reason = "Successor"
+	ForRemoval     Reason = "Removal"
 	// ForTrial waits between two attempts at a trial, ForPromotion for a person to promote the version.
 	ForTrial     Reason = "Trial"
 	ForPromotion Reason = "Promotion"

@@ -78,8 +78,8 @@ type Facts struct {
 	Leaves bool
 	// GrowFirst: the pool grows by one before such a donor is taken; else its place is filled when it is gone.
 	GrowFirst bool
-	// Successor is the node that takes the place of a donor that leaves.
-	Successor Successor
+	// Replacement is the node that takes the place of a donor that leaves.
+	Replacement Replacement
 	// Removing: the cloud is removing the instance.
 	Removing bool
 	// Kept: the instance is gone, and the pool keeps what it has of it: its place, and its hold.
@@ -148,15 +148,15 @@ const (
 	Off          Power = "off"
 )
 
-// Successor is the node that takes the place of a donor that leaves, as far as it is wanted now.
-type Successor string
+// Replacement is the node that takes the place of a donor that leaves, as far as it is wanted now.
+type Replacement string
 
 const (
-	NoSuccessor      Successor = ""        // none is wanted, or none any more
-	SuccessorWanted  Successor = "wanted"  // the pool is not meant to have it yet
-	SuccessorAwaited Successor = "awaited" // it is, and the node is not Ready
-	SuccessorReady   Successor = "ready"
-	SuccessorLate    Successor = "late" // it takes longer than it may
+	NoReplacement      Replacement = ""        // none is wanted, or none any more
+	ReplacementWanted  Replacement = "wanted"  // the pool is not meant to have it yet
+	ReplacementAwaited Replacement = "awaited" // it is, and the node is not Ready
+	ReplacementReady   Replacement = "ready"
+	ReplacementLate    Replacement = "late" // it takes longer than it may
 )
 
 // Pod is the pod on the donor.

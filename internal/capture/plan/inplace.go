@@ -85,7 +85,7 @@ func prepare(f Facts) Decision {
 		return do(DeletePod) // it has looked; the generalize pod will have its name
 	case !f.Cordoned && f.Queued:
 		return wait(ForNeighbour)
-	case f.Leaves && f.GrowFirst && f.Successor != SuccessorReady:
+	case f.Leaves && f.GrowFirst && f.Replacement != ReplacementReady:
 		return succeed(f)
 	case !f.Protected:
 		return do(Protect)

@@ -8,12 +8,12 @@ func (f Facts) leaving() bool { return f.Leaves && f.Touched && f.held() }
 
 // succeed has the pool grow before the donor is taken. The donor serves meanwhile.
 func succeed(f Facts) Decision {
-	switch f.Successor {
-	case SuccessorLate:
+	switch f.Replacement {
+	case ReplacementLate:
 		return fail(SuccessorFailed)
-	case SuccessorAwaited:
-		return wait(ForSuccessor)
-	case NoSuccessor, SuccessorWanted, SuccessorReady:
+	case ReplacementAwaited:
+		return wait(ForReplacement)
+	case NoReplacement, ReplacementWanted, ReplacementReady:
 	}
 	return do(Enlarge)
 }
@@ -39,7 +39,7 @@ func depart(f Facts) Decision {
 		return wait(ForRemoval)
 	case f.Power != InstanceGone, f.Kept:
 		return do(Remove) // also of one that went by itself: its place is left, which the pool would keep for nobody
-	case f.Successor == SuccessorWanted:
+	case f.Replacement == ReplacementWanted:
 		return do(Enlarge) // before the Node goes, which may be all that knows of the hold
 	case f.Node == NodeReady:
 		return wait(ForRemoval) // its last word stands yet, and only a Node that is down may be deleted

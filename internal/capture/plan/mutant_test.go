@@ -246,20 +246,20 @@ var leavingMutants = []mutant{
 		return Next(f)
 	}},
 	{"takes a donor before its successor is Ready", with(func(f *Facts) {
-		if f.Successor == SuccessorAwaited {
-			f.Successor = SuccessorReady
+		if f.Replacement == ReplacementAwaited {
+			f.Replacement = ReplacementReady
 		}
 	})},
 	{"does not have the pool grow first", with(func(f *Facts) { f.GrowFirst = false })},
-	{"grows the pool again while the successor boots", instead(Wait, Enlarge, func(f Facts) bool { return f.Successor == SuccessorAwaited && f.held() })},
+	{"grows the pool again while the successor boots", instead(Wait, Enlarge, func(f Facts) bool { return f.Replacement == ReplacementAwaited && f.held() })},
 	{"does not fill the place", with(func(f *Facts) {
 		if !f.GrowFirst {
-			f.Successor = NoSuccessor
+			f.Replacement = NoReplacement
 		}
 	})},
 	{"waits for a successor for ever", with(func(f *Facts) {
-		if f.Successor == SuccessorLate {
-			f.Successor, f.Overdue = SuccessorAwaited, false
+		if f.Replacement == ReplacementLate {
+			f.Replacement, f.Overdue = ReplacementAwaited, false
 		}
 	})},
 	{"removes the Node while its machine is there", instead(Remove, DeleteNode, always)},

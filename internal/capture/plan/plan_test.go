@@ -235,10 +235,10 @@ var properties = []property{
 	{"only a Node that is down is deleted", "|DeleteNode|", func(w world, _ Decision) bool { return w.f.Node == NodeNotReady }},
 	{"another holder's Node is not removed", "|Remove|DeleteNode|", func(w world, _ Decision) bool { return w.f.Lock != Theirs }},
 	{"a donor that leaves is taken behind its successor", "|Protect|Cordon|Evict|Order|", func(w world, _ Decision) bool {
-		return !w.f.Leaves || !w.f.GrowFirst || w.f.Successor == SuccessorReady
+		return !w.f.Leaves || !w.f.GrowFirst || w.f.Replacement == ReplacementReady
 	}},
 	{"a pool grows for its donor only, and by one", "|Enlarge|", func(w world, _ Decision) bool {
-		return w.f.Leaves && w.f.Successor == SuccessorWanted && w.f.held() && w.size < 1
+		return w.f.Leaves && w.f.Replacement == ReplacementWanted && w.f.held() && w.size < 1
 	}},
 	{"a pool is never left smaller than it was", "|Succeed|Close|", func(w world, _ Decision) bool {
 		return !w.f.Leaves || w.size+w.shrunk >= 0
@@ -509,9 +509,9 @@ func TestWhereTheDonorsCoursesAreOne(t *testing.T) {
 		want := Next(f)
 		for _, leaves := range []bool{false, true} {
 			for _, growFirst := range []bool{false, true} {
-				for _, successor := range []Successor{NoSuccessor, SuccessorWanted, SuccessorAwaited, SuccessorReady, SuccessorLate} {
+				for _, successor := range []Replacement{NoReplacement, ReplacementWanted, ReplacementAwaited, ReplacementReady, ReplacementLate} {
 					other := f
-					other.Leaves, other.GrowFirst, other.Successor = leaves, growFirst, successor
+					other.Leaves, other.GrowFirst, other.Replacement = leaves, growFirst, successor
 					if got := Next(other); got != want {
 						t.Fatalf("%s: %s, and %s for %+v", where, want, got, other)
 					}

@@ -114,7 +114,7 @@ func (w world) derived() world {
 	w.deriveTrial()
 	w.f.ProtectionRestored = w.f.Protected == w.protectedBefore
 	w.f.Serves = w.f.Node != NodeGone && w.f.Lock == Ours && w.f.Cordoned == w.cordonedBefore
-	w.f.Successor = w.successor()
+	w.f.Replacement = w.successor()
 	w.f.Removing = w.f.Removing && w.f.Power != InstanceGone
 	w.f.Kept = w.f.Kept && w.f.Power == InstanceGone
 	w.f.Restored = w.f.Node == NodeGone || w.f.Lock == Unlocked && w.f.Cordoned == w.cordonedBefore
@@ -126,19 +126,19 @@ func (w world) derived() world {
 
 // successor is who takes a leaving donor's place: wanted beforehand until the pool has one node more, or afterwards until
 // it has as many as before.
-func (w world) successor() Successor {
+func (w world) successor() Replacement {
 	gone := w.f.Power == InstanceGone && !w.f.Kept
 	switch {
 	case !w.f.Leaves, w.f.GrowFirst && gone, !w.f.GrowFirst && !gone:
-		return NoSuccessor
+		return NoReplacement
 	case w.f.GrowFirst && w.size < 1, !w.f.GrowFirst && w.size+w.shrunk < 0:
-		return SuccessorWanted
+		return ReplacementWanted
 	case w.joined:
-		return SuccessorReady
+		return ReplacementReady
 	case w.late:
-		return SuccessorLate
+		return ReplacementLate
 	}
-	return SuccessorAwaited
+	return ReplacementAwaited
 }
 
 func own(a Artifact) bool { return a != Absent && a != Foreign }
@@ -267,7 +267,7 @@ func (w world) progress() world {
 		f.Power, f.Protected, w.size = InstanceGone, false, w.size-1
 	case f.Power == InstanceGone && f.Node == NodeReady:
 		f.Node = NodeNotReady
-	case f.Successor == SuccessorAwaited:
+	case f.Replacement == ReplacementAwaited:
 		w.joined = true
 	case f.Power == Changing:
 		f.Power = Off
@@ -349,10 +349,10 @@ func (w world) adverse() []world {
 		n.f.Power = InstanceGone
 	})
 	if w.f.Leaves {
-		add(func(n *world) { n.late = n.f.Successor == SuccessorAwaited })
+		add(func(n *world) { n.late = n.f.Replacement == ReplacementAwaited })
 		add(func(n *world) { n.locked = n.f.Power != InstanceGone && !n.f.Removing })
 		add(func(n *world) { // an autoscaler takes the successor again
-			if n.f.Successor == SuccessorReady {
+			if n.f.Replacement == ReplacementReady {
 				n.size, n.shrunk, n.joined = n.size-1, n.shrunk+1, false
 			}
 		})

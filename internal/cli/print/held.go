@@ -8,37 +8,37 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/reservations"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // HeldReport is who holds which nodes, and what captures have left that are gone.
 type HeldReport struct {
-	Nodes []held.Node     `json:"nodes"`
-	Left  []held.Leftover `json:"left,omitempty"`
+	Nodes []reservations.Node     `json:"nodes"`
+	Left  []reservations.Leftover `json:"left,omitempty"`
 	// Pools that there are nodes of.
 	Pools []cloud.PoolID `json:"-"`
 }
 
 // returns says who gives a node back.
-var returns = map[held.State]string{
-	held.ByCapture:     "automatically",
-	held.ByReplacement: "run the rollback again, or kamino return",
-	held.ByUnknown:     "a newer version of Kamino",
-	held.Orphaned:      "kamino return, or a controller",
-	held.Unreadable:    "kamino return",
-	held.Stripped:      "kamino return, unless you cordoned the node",
-	held.Unconfirmed:   "kamino return, after you checked the annotation",
+var returns = map[reservations.State]string{
+	reservations.ByCapture:     "automatically",
+	reservations.ByReplacement: "run the rollback again, or kamino return",
+	reservations.ByUnknown:     "a newer version of Kamino",
+	reservations.Orphaned:      "kamino return, or a controller",
+	reservations.Unreadable:    "kamino return",
+	reservations.Stripped:      "kamino return, unless you cordoned the node",
+	reservations.Unconfirmed:   "kamino return, after you checked the annotation",
 }
 
 // returnedBy says who gives the node back, or removes one that cannot return.
-func returnedBy(n held.Node) string {
+func returnedBy(n reservations.Node) string {
 	switch {
 	case n.InService:
 		return "kamino return (the node accepts pods)"
 	case !n.Leaves:
 		return returns[n.State]
-	case n.State == held.ByCapture:
+	case n.State == reservations.ByCapture:
 		return "never: the capture removes the node"
 	}
 	return "never: removed by " + returns[n.State]
@@ -81,17 +81,17 @@ func Held(w io.Writer, format Format, report HeldReport, now time.Time) error {
 }
 
 // holderOf names the holder of a node, and says what is wrong with the holder.
-func holderOf(n held.Node) string {
+func holderOf(n reservations.Node) string {
 	switch n.State {
-	case held.Unreadable:
+	case reservations.Unreadable:
 		return "unreadable"
-	case held.Stripped:
+	case reservations.Stripped:
 		return "none (no reservation)"
-	case held.ByUnknown:
+	case reservations.ByUnknown:
 		return n.Holder.Brief() + " (unknown)"
-	case held.Orphaned:
+	case reservations.Orphaned:
 		return n.Holder.String() + " (gone)"
-	case held.Unconfirmed:
+	case reservations.Unconfirmed:
 		return n.Holder.Brief() + " (unconfirmed)"
 	default:
 		return n.Holder.String()
@@ -118,7 +118,7 @@ func HeldLines(report HeldReport, now time.Time) []string {
 }
 
 // heldBy says by whom a node is held that nobody gives back who is known to be at work, and what to do.
-func heldBy(n held.Node) string {
+func heldBy(n reservations.Node) string {
 	back := fmt.Sprintf("run `kamino return %s`", n.Name)
 	if !n.Believed() {
 		back = fmt.Sprintf("run `kamino return %s --node-only`", n.Name)
@@ -127,25 +127,25 @@ func heldBy(n held.Node) string {
 		back = fmt.Sprintf("the node cannot rejoin; to remove the node, run `kamino return %s`", n.Name)
 	}
 	switch n.State {
-	case held.ByReplacement:
+	case reservations.ByReplacement:
 		return fmt.Sprintf(" by %s: run the same rollback again to continue, or %s", n.Holder, back)
-	case held.ByUnknown:
+	case reservations.ByUnknown:
 		return fmt.Sprintf(" by %s: release the node with the newer Kamino version", n.Holder)
-	case held.Unreadable:
+	case reservations.Unreadable:
 		return " by an unreadable reservation: " + back
-	case held.Stripped:
+	case reservations.Stripped:
 		return " without a reservation: " + back
-	case held.Unconfirmed:
+	case reservations.Unconfirmed:
 		return fmt.Sprintf(" by %s, but no Lease of Kamino confirms the reservation: check who writes annotation %s, then %s", n.Holder.Brief(), v1alpha1.ReservationAnnotation, back)
-	case held.Orphaned, held.ByCapture:
+	case reservations.Orphaned, reservations.ByCapture:
 	}
 	return fmt.Sprintf(" by %s, which no longer exists or has ended: %s", n.Holder, back)
 }
 
 // Cleared is what `kamino return --leftovers` has removed.
 type Cleared struct {
-	Left   []held.Leftover `json:"left"`
-	DryRun bool            `json:"dryRun"`
+	Left   []reservations.Leftover `json:"left"`
+	DryRun bool                    `json:"dryRun"`
 }
 
 // ClearedAway writes it.

@@ -31,7 +31,7 @@ func TestWhatBecameOfTheNode(t *testing.T) {
 
 // TestNoWayBack: customData is asked for only where the promotion takes it out of the recipe.
 func TestNoWayBack(t *testing.T) {
-	loses := &cloud.RecipeChange{From: "ubuntu:2204", Removes: []cloud.Part{{}}}
+	loses := &cloud.RecipeChange{From: "ubuntu:2204", Removes: []cloud.RecipeField{{}}}
 	for want, said := range map[string]string{
 		"only fields that the cloud returns: to keep customData too, pass --custom-data FILE": noWayBack(loses, false),
 		"all fields that the cloud returns, and the copy of customData":                       noWayBack(loses, true),

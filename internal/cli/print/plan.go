@@ -8,8 +8,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/admission"
+	"github.com/kamino-dev/kamino/internal/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/joining"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -17,7 +17,7 @@ import (
 type Plan struct {
 	Prototype *v1alpha1.Prototype `json:"prototype"`
 	// Joins tells how the pool's nodes join, where the settings name no profile.
-	Joins joining.Answer `json:"joins,omitzero"`
+	Joins bootstrapkind.Answer `json:"joins,omitzero"`
 	// Refusals: a capture would not begin.
 	Refusals []cloud.Refusal `json:"refusals,omitempty"`
 	// Departure is what it costs that the donor does not return; nil if it does.
@@ -121,14 +121,14 @@ func changing(plan Plan) (lines []string) {
 	}
 	add("point the recipe of pool %s from %s to %s", plan.Prototype.Spec.Pool, orNone(c.From), orNone(c.To))
 	if len(c.Removes) > 0 {
-		add("remove from the recipe: %s", strings.Join(cloud.SayParts(c.Removes), ", "))
+		add("remove from the recipe: %s", strings.Join(cloud.DescribeFields(c.Removes), ", "))
 	}
 	if len(c.Keeps) > 0 {
-		add("keep in the recipe: %s", strings.Join(cloud.SayParts(c.Keeps), ", "))
+		add("keep in the recipe: %s", strings.Join(cloud.DescribeFields(c.Keeps), ", "))
 	}
 	copied := copiedFrom(plan)
 	if lost := lostForGood(c.Removes, copied != ""); len(lost) > 0 {
-		add("permanently lose secret fields that the cloud never returns: %s", strings.Join(cloud.SayParts(lost), ", "))
+		add("permanently lose secret fields that the cloud never returns: %s", strings.Join(cloud.DescribeFields(lost), ", "))
 	}
 	if copied != "" && len(c.Removes) > 0 {
 		add("save a copy of customData %s", copied)
@@ -148,7 +148,7 @@ func departing(d *admission.Departure, node, pool string) []string {
 }
 
 // because says what tells how the nodes join, in brackets; empty if nobody had to find out.
-func because(a joining.Answer) string {
+func because(a bootstrapkind.Answer) string {
 	if a.Why == "" {
 		return ""
 	}
@@ -167,8 +167,8 @@ func copiedFrom(plan Plan) string {
 }
 
 // lostForGood are the parts that are saved nowhere.
-func lostForGood(removes []cloud.Part, copied bool) []cloud.Part {
-	return slices.DeleteFunc(cloud.Unreadable(removes), func(p cloud.Part) bool { return copied && p.Same(cloud.Part{Kind: cloud.CustomData}) })
+func lostForGood(removes []cloud.RecipeField, copied bool) []cloud.RecipeField {
+	return slices.DeleteFunc(cloud.Unreadable(removes), func(p cloud.RecipeField) bool { return copied && p.Same(cloud.RecipeField{Kind: cloud.CustomData}) })
 }
 
 // noWayBack says, before a pool's first prototype, what a rollback can't undo afterwards.

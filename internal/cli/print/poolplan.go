@@ -11,11 +11,11 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/admission"
+	"github.com/kamino-dev/kamino/internal/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/estimate"
-	"github.com/kamino-dev/kamino/internal/joining"
+	"github.com/kamino-dev/kamino/internal/imagecount"
 	"github.com/kamino-dev/kamino/internal/selection"
-	"github.com/kamino-dev/kamino/internal/spread"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -35,7 +35,7 @@ type PoolPlan struct {
 	Version  string              `json:"version,omitempty"`
 	Estimate estimate.Estimate   `json:"estimate"`
 	// Joins tells how the donor is seen to join, where the policy names no profile.
-	Joins joining.Answer `json:"joins,omitzero"`
+	Joins bootstrapkind.Answer `json:"joins,omitzero"`
 	// Departure is what it costs that the donor does not return; nil if it does.
 	Departure *admission.Departure `json:"departure,omitempty"`
 	Refusals  []cloud.Refusal      `json:"refusals,omitempty"`
@@ -233,7 +233,7 @@ func captureLines(p PoolPlan) []string {
 	} else {
 		add("take an unknown time: no capture has succeeded in this cluster")
 	}
-	if p.Crowded != "" && !slices.ContainsFunc(p.Refusals, func(r cloud.Refusal) bool { return r.Reason == spread.TooManyImages }) {
+	if p.Crowded != "" && !slices.ContainsFunc(p.Refusals, func(r cloud.Refusal) bool { return r.Reason == imagecount.TooManyImages }) {
 		lines = append(lines, "Captures will soon be refused: "+p.Crowded)
 	}
 	if p.Error != "" {
@@ -254,18 +254,18 @@ func recipeDiff(c *cloud.RecipeChange, customDataFrom string) []string {
 	for _, removed := range c.Removes {
 		note := ""
 		switch {
-		case customDataFrom != "" && removed.Same(cloud.Part{Kind: cloud.CustomData}):
+		case customDataFrom != "" && removed.Same(cloud.RecipeField{Kind: cloud.CustomData}):
 			note = "  (kept: the copy in Secret " + customDataFrom + ")"
 		case removed.Unreadable:
 			note = "  (permanently lost: the cloud never returns this field)"
 		}
-		lines = append(lines, "    - "+removed.Says()+note)
+		lines = append(lines, "    - "+removed.Describe()+note)
 	}
 	for _, added := range c.Adds {
-		lines = append(lines, "    + "+added.Says())
+		lines = append(lines, "    + "+added.Describe())
 	}
 	for _, kept := range c.Keeps {
-		lines = append(lines, "      "+kept.Says())
+		lines = append(lines, "      "+kept.Describe())
 	}
 	return lines
 }

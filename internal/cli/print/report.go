@@ -68,7 +68,7 @@ type Version struct {
 }
 
 // PoolsOf are pools as they stand; explain says why the cloud could not be asked about one.
-func PoolsOf(standings []pool.Standing, explain func(error) string) []Pool {
+func PoolsOf(standings []pool.Status, explain func(error) string) []Pool {
 	pools := make([]Pool, len(standings))
 	for i, s := range standings {
 		pools[i] = Pool{Pool: s.Pool, Nodes: s.Nodes, ReadyNodes: s.ReadyNodes}

@@ -50,7 +50,7 @@ func missingLines(c cloud.RecipeChange) []string {
 		lines = append(lines, "    ? protected settings of "+part.String()+"  (lost if there were any: no Secret given)")
 	}
 	for _, part := range c.Missing {
-		lines = append(lines, "    ? "+part.Says()+"  (lost: no Secret given)")
+		lines = append(lines, "    ? "+part.Describe()+"  (lost: no Secret given)")
 	}
 	return lines
 }

@@ -11,7 +11,7 @@ import (
 // TestWhatDoesNotComeBack stands in the plan, in a dry run, in a refusal, at the end, and for programs.
 func TestWhatDoesNotComeBack(t *testing.T) {
 	change := cloud.RecipeChange{
-		From: "version", To: "generic", Adds: []cloud.Part{{Kind: "extension", Name: "whole"}, {Kind: "extension", Name: "half", Unreadable: true}}, Missing: []cloud.Part{{Kind: "customData"}},
+		From: "version", To: "generic", Adds: []cloud.RecipeField{{Kind: "extension", Name: "whole"}, {Kind: "extension", Name: "half", Unreadable: true}}, Missing: []cloud.RecipeField{{Kind: "customData"}},
 	}
 	const half, none = "    ? protected settings of extension half  (lost if there were any: no Secret given)", "    ? customData  (lost: no Secret given)"
 	for name, r := range map[string]Restore{

@@ -72,10 +72,10 @@ func TestErrors(t *testing.T) {
 // TestImageNames: each version of each line has one of its own, which AWS takes and from which the version is read again.
 func TestImageNames(t *testing.T) {
 	p := newDisks()
-	seen := map[string]cloud.LineRef{}
+	seen := map[string]cloud.FamilyVersion{}
 	rapid.Check(t, func(t *rapid.T) {
-		ref := cloud.LineRef{
-			Line:    cloud.Line{Place: "eu-central-1", Name: rapid.StringMatching(`[!-9;-~ ]{1,255}`).Draw(t, "group")},
+		ref := cloud.FamilyVersion{
+			Line:    cloud.ImageFamily{Place: "eu-central-1", Name: rapid.StringMatching(`[!-9;-~ ]{1,255}`).Draw(t, "group")},
 			Version: rapid.StringMatching(`20[0-9]{2}\.[01][0-9]\.[0-3][0-9]([0-9]{2})?`).Draw(t, "version"),
 		}
 		name := imageName(ref)
@@ -89,12 +89,12 @@ func TestImageNames(t *testing.T) {
 		if version, latest := p.VersionOf(ref.Line, p.ImageID(ref)); version != ref.Version || latest {
 			t.Fatalf("%q is read as version %q", name, version)
 		}
-		if version, _ := p.VersionOf(cloud.Line{Place: "eu-west-1", Name: ref.Line.Name}, p.ImageID(ref)); version != "" {
+		if version, _ := p.VersionOf(cloud.ImageFamily{Place: "eu-west-1", Name: ref.Line.Name}, p.ImageID(ref)); version != "" {
 			t.Fatalf("another region's is read as version %q", version)
 		}
 	})
 	for _, foreign := range []string{"", "ami-0123456789abcdef0", "eu-central-1/mine", "eu-central-1/kamino/other/2026.03.14"} {
-		if version, _ := p.VersionOf(cloud.Line{Place: "eu-central-1", Name: "workers"}, foreign); version != "" {
+		if version, _ := p.VersionOf(cloud.ImageFamily{Place: "eu-central-1", Name: "workers"}, foreign); version != "" {
 			t.Errorf("%q is taken for version %q", foreign, version)
 		}
 	}
@@ -111,7 +111,7 @@ func TestMachineText(t *testing.T) {
 			t.Errorf("%q is taken for %+v", bad, m)
 		}
 	}
-	in := m.registration(cloud.LineRef{Line: cloud.Line{Name: "workers"}, Version: "1"}, "snap-1", nil)
+	in := m.registration(cloud.FamilyVersion{Line: cloud.ImageFamily{Name: "workers"}, Version: "1"}, "snap-1", nil)
 	if sdk.ToString(in.VirtualizationType) != "hvm" || in.BlockDeviceMappings[0].Ebs.Encrypted != nil || sdk.ToInt32(in.BlockDeviceMappings[0].Ebs.Iops) != 256_000 {
 		t.Errorf("%+v", in)
 	}
@@ -163,7 +163,7 @@ func TestWhatWasDoneLately(t *testing.T) {
 	}
 }
 
-func newDisks() *Disks {
+func newDisks() *ImageProvider {
 	disks, _ := New(Config{})
 	return disks
 }

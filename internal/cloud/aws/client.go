@@ -19,7 +19,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Config is what a Disks is made of.
+// Config is what a ImageProvider is made of.
 type Config struct {
 	// AWS says how AWS is reached: credentials, endpoint, HTTP client. The region is each resource's own.
 	AWS sdk.Config
@@ -193,45 +193,47 @@ func (a *account) buried(region, id string) bool {
 	return found
 }
 
-// Disks implements cloud.Disks and its powers.
-type Disks struct{ *account }
+// ImageProvider implements cloud.ImageProvider and its powers.
+type ImageProvider struct{ *account }
 
 var _ interface {
-	cloud.Disks
-	cloud.LineShelf
-	cloud.LineAuditor
+	cloud.ImageProvider
+	cloud.FamilySnapshotLister
+	cloud.FamilyPermissionChecker
 	cloud.Grouped
-} = (*Disks)(nil)
+} = (*ImageProvider)(nil)
 
-// Recipes implements cloud.Recipes for Auto Scaling groups with launch templates, and its powers.
-type Recipes struct {
+// PoolProvider implements cloud.PoolProvider for Auto Scaling groups with launch templates, and its powers.
+type PoolProvider struct {
 	*account
 	// capa tells that Cluster API's provider writes the launch templates, and nothing of them is Kamino's to write.
 	capa bool
 }
 
 var _ interface {
-	cloud.Recipes
-	cloud.Auditor
-	cloud.Census
-	cloud.Atlas
+	cloud.PoolProvider
+	cloud.PermissionChecker
+	cloud.InstanceLister
+	cloud.PoolFinder
 	cloud.Rebuilder
 	cloud.Remover
-	cloud.Restorer
-	cloud.Trialist
-} = (*Recipes)(nil)
+	cloud.RecipeRestorer
+	cloud.TrialRunner
+} = (*PoolProvider)(nil)
 
 // New makes both halves of AWS, which share what they know. It asks nobody.
-func New(c Config) (*Disks, *Recipes) {
+func New(c Config) (*ImageProvider, *PoolProvider) {
 	a := newAccount(c)
-	return &Disks{a}, &Recipes{account: a}
+	return &ImageProvider{a}, &PoolProvider{account: a}
 }
 
 // Groups implements cloud.Grouped: the groups that Cluster API's provider makes of AWSMachinePools.
-func (p *Disks) Groups() cloud.Recipes { return &Recipes{account: p.account, capa: true} }
+func (p *ImageProvider) Groups() cloud.PoolProvider {
+	return &PoolProvider{account: p.account, capa: true}
+}
 
 // recipe reads what a group's next instance is built from.
-func (p *Recipes) recipe(ctx context.Context, ref group) (recipe, error) {
+func (p *PoolProvider) recipe(ctx context.Context, ref group) (recipe, error) {
 	r, err := p.account.recipe(ctx, ref)
 	r.capa = p.capa
 	return r, err

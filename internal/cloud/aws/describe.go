@@ -32,9 +32,9 @@ func Describe() cloud.Description {
 			if err != nil {
 				return nil, "", err
 			}
-			return cloud.Join(disks, recipes), source, nil
+			return cloud.New(disks, recipes), source, nil
 		},
-		NewDisks: func(ctx context.Context, c cloud.Config) (cloud.Disks, string, error) {
+		NewDisks: func(ctx context.Context, c cloud.Config) (cloud.ImageProvider, string, error) {
 			disks, _, source, err := load(ctx, c)
 			return disks, source, err
 		},
@@ -55,7 +55,7 @@ func Describe() cloud.Description {
 }
 
 // load makes both halves of what a configuration says.
-func load(ctx context.Context, c cloud.Config) (*Disks, *Recipes, string, error) {
+func load(ctx context.Context, c cloud.Config) (*ImageProvider, *PoolProvider, string, error) {
 	config, err := Load(ctx, c.File)
 	if err != nil {
 		return nil, nil, "", err

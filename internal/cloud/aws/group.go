@@ -14,14 +14,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Line implements cloud.Recipes: the pool's name in its region, for names of groups are unique there.
-func (p *Recipes) Line(_ context.Context, id cloud.PoolID) (cloud.Line, error) {
+// Line implements cloud.PoolProvider: the pool's name in its region, for names of groups are unique there.
+func (p *PoolProvider) Line(_ context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
 	ref, err := parsePool(id)
-	return cloud.Line{Place: ref.region, Name: ref.name}, err
+	return cloud.ImageFamily{Place: ref.region, Name: ref.name}, err
 }
 
-// PoolName implements cloud.Recipes; the whole text where it is no pool's ID.
-func (p *Recipes) PoolName(id cloud.PoolID) string {
+// PoolName implements cloud.PoolProvider; the whole text where it is no pool's ID.
+func (p *PoolProvider) PoolName(id cloud.PoolID) string {
 	ref, err := parsePool(id)
 	if err != nil {
 		return string(id)
@@ -29,8 +29,8 @@ func (p *Recipes) PoolName(id cloud.PoolID) string {
 	return ref.name
 }
 
-// Pool implements cloud.Recipes: one request for the group, and one for its launch template.
-func (p *Recipes) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
+// Pool implements cloud.PoolProvider: one request for the group, and one for its launch template.
+func (p *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	ref, err := parsePool(id)
 	if err != nil {
 		return cloud.Pool{}, err
@@ -41,7 +41,7 @@ func (p *Recipes) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 	}
 	out := cloud.Pool{
 		ID: id, Name: ref.name, Location: ref.region, Capacity: capacityOf(r.group), MaxSize: int64(sdk.ToInt32(r.group.MaxSize)) + aside(r.group),
-		Line: cloud.Line{Place: ref.region, Name: ref.name}, Recipe: cloud.Recipe{Image: r.image}, Owner: r.handedTo(), Refusals: refusalsOfGroup(ref, r),
+		Line: cloud.ImageFamily{Place: ref.region, Name: ref.name}, Recipe: cloud.Recipe{Image: r.image}, Owner: r.handedTo(), Refusals: refusalsOfGroup(ref, r),
 	}
 	out.Cautions = r.cautions(ref, versionOf(out.Line, r.image) != "")
 	for _, part := range r.parts() {
@@ -56,7 +56,7 @@ func groupKey(id cloud.PoolID) string { return "group " + string(id) }
 // group reads a group, unless a list has shown it within the same look. One of the name that was made after the pool's was deleted is
 // another one.
 func (a *account) group(ctx context.Context, ref group) (types.AutoScalingGroup, error) {
-	if listed, found := cloud.SightOf(ctx).Seen(groupKey(ref.pool())); found {
+	if listed, found := cloud.ReadCacheOf(ctx).Get(groupKey(ref.pool())); found {
 		return listed.(types.AutoScalingGroup), nil
 	}
 	out, err := a.groups(ref.region).DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{ref.name}})
@@ -95,13 +95,13 @@ func inStandby(lifecycle string) bool {
 	return lifecycle == string(types.LifecycleStateStandby) || lifecycle == string(types.LifecycleStateEnteringStandby)
 }
 
-// SetCapacity implements cloud.Recipes. The size is written as it shall be, so that two who ask at once get one node.
-func (p *Recipes) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
+// SetCapacity implements cloud.PoolProvider. The size is written as it shall be, so that two who ask at once get one node.
+func (p *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
 	ref, err := parsePool(id)
 	if err != nil {
 		return err
 	}
-	ctx = cloud.Anew(ctx)
+	ctx = cloud.WithoutReadCache(ctx)
 	r, err := p.recipe(ctx, ref)
 	if err != nil {
 		return err
@@ -237,7 +237,7 @@ func operatorOf(r recipe) string {
 
 // mayWrite refuses a write of a group whose template is not its owner's to change, or that is being refreshed: a refresh brings every
 // instance up to what the group says when it comes to it.
-func (p *Recipes) mayWrite(ctx context.Context, op string, ref group, r recipe) error {
+func (p *PoolProvider) mayWrite(ctx context.Context, op string, ref group, r recipe) error {
 	for _, refusal := range refusalsOfGroup(ref, r) {
 		if refusal.Reason != reasonNoTemplate { // that one a write mends
 			return refusal.Error(op, ref.String())
@@ -272,15 +272,15 @@ func (a *account) refreshing(ctx context.Context, ref group) (*cloud.Refusal, er
 }
 
 // maySet refuses to point a group at an image for the same reasons, and where its template is kOps' to write.
-func (p *Recipes) maySet(ctx context.Context, op string, ref group, r recipe, image string) error {
+func (p *PoolProvider) maySet(ctx context.Context, op string, ref group, r recipe, image string) error {
 	if handOver := r.handOver(ref, image); handOver != nil {
 		return handOver.Error(op, ref.String())
 	}
 	return p.mayWrite(ctx, op, ref, r)
 }
 
-// PreflightRecipe implements cloud.Recipes.
-func (p *Recipes) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+// PreflightRecipe implements cloud.PoolProvider.
+func (p *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	ref, err := parsePool(spec.Pool)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 // the hold. It is entered with the desired capacity made smaller by one, for else the group would launch another instance, and left
 // with it made larger again.
 
-// Tokens beside cloud.Unheld and cloud.Protected, which is in service and not held, but protected from scale-in.
+// Tokens beside cloud.TokenUnprotected and cloud.TokenProtected, which is in service and not held, but protected from scale-in.
 const (
 	tokenStandby          = "standby"
 	tokenStandbyProtected = "standby,protected"
@@ -44,39 +44,39 @@ func (s stance) token() string {
 	case s.standby():
 		return tokenStandby
 	case s.protected:
-		return cloud.Protected
+		return cloud.TokenProtected
 	}
-	return cloud.Unheld
+	return cloud.TokenUnprotected
 }
 
 // readToken reads one.
 func readToken(op string, id cloud.InstanceID, token string) (s stance, err error) {
 	switch token {
-	case cloud.Unheld, cloud.Protected, tokenStandby, tokenStandbyProtected:
+	case cloud.TokenUnprotected, cloud.TokenProtected, tokenStandby, tokenStandbyProtected:
 	default:
 		return s, &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: string(id), Message: fmt.Sprintf("the token %q is none of this cloud's", token[:min(len(token), cloud.MaxToken)])}
 	}
-	if s.protected = strings.HasSuffix(token, cloud.Protected); strings.HasPrefix(token, tokenStandby) {
+	if s.protected = strings.HasSuffix(token, cloud.TokenProtected); strings.HasPrefix(token, tokenStandby) {
 		s.lifecycle = string(types.LifecycleStateStandby)
 	}
 	return s, nil
 }
 
-// HoldOf implements cloud.Recipes. An instance in no group has nothing that could be held off.
-func (p *Recipes) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
+// Protection implements cloud.PoolProvider. An instance in no group has nothing that could be held off.
+func (p *PoolProvider) Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
-		return cloud.Hold{}, err
+		return cloud.Protection{}, err
 	}
 	now, err := p.stance(ctx, ref)
 	if err != nil {
-		return cloud.Hold{}, err
+		return cloud.Protection{}, err
 	}
 	if now == nil {
 		_, err := p.machine(ctx, ref)
-		return cloud.Hold{}, err
+		return cloud.Protection{}, err
 	}
-	return cloud.Hold{Held: now.standby(), Token: now.token()}, nil
+	return cloud.Protection{Protected: now.standby(), Token: now.token()}, nil
 }
 
 // stance reads how an instance stands to its group; nil if it is in none, or is not there.
@@ -93,8 +93,8 @@ func (a *account) stance(ctx context.Context, ref instance) (*stance, error) {
 	return nil, nil
 }
 
-// Hold implements cloud.Recipes.
-func (p *Recipes) Hold(ctx context.Context, id cloud.InstanceID, token string) error {
+// ProtectFromScaleIn implements cloud.PoolProvider.
+func (p *PoolProvider) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, token string) error {
 	if token == "" {
 		return nil
 	}
@@ -109,8 +109,8 @@ func (p *Recipes) Hold(ctx context.Context, id cloud.InstanceID, token string) e
 	return p.enter(ctx, opHold, ref, now)
 }
 
-// Unhold implements cloud.Recipes.
-func (p *Recipes) Unhold(ctx context.Context, id cloud.InstanceID, token string) error {
+// Unprotect implements cloud.PoolProvider.
+func (p *PoolProvider) Unprotect(ctx context.Context, id cloud.InstanceID, token string) error {
 	if token == "" {
 		return nil
 	}
@@ -137,7 +137,7 @@ func (p *Recipes) Unhold(ctx context.Context, id cloud.InstanceID, token string)
 	return fail(opUnhold, ref, err)
 }
 
-func (p *Recipes) held(op string, id cloud.InstanceID, token string) (instance, stance, error) {
+func (p *PoolProvider) held(op string, id cloud.InstanceID, token string) (instance, stance, error) {
 	want, err := readToken(op, id, token)
 	if err != nil {
 		return instance{}, want, err
@@ -148,7 +148,7 @@ func (p *Recipes) held(op string, id cloud.InstanceID, token string) (instance, 
 
 // stands is how an instance stands to its group, which it must be in. A look of the same pass is new enough: AWS refuses to enter and to
 // leave standby where the instance is not as it was seen.
-func (p *Recipes) stands(ctx context.Context, op string, ref instance) (*stance, error) {
+func (p *PoolProvider) stands(ctx context.Context, op string, ref instance) (*stance, error) {
 	now, err := p.stance(ctx, ref)
 	if err != nil || now != nil {
 		return now, err
@@ -160,7 +160,7 @@ func (p *Recipes) stands(ctx context.Context, op string, ref instance) (*stance,
 }
 
 // enter has an instance enter standby. AWS refuses that below the group's minimum.
-func (p *Recipes) enter(ctx context.Context, op string, ref instance, now *stance) error {
+func (p *PoolProvider) enter(ctx context.Context, op string, ref instance, now *stance) error {
 	if now.lifecycle != string(types.LifecycleStateInService) {
 		return &cloud.Error{Kind: cloud.Unavailable, Op: op, Resource: ref.String(), Message: "it is " + now.lifecycle + " in its group, and not in service: look again"}
 	}
@@ -171,7 +171,7 @@ func (p *Recipes) enter(ctx context.Context, op string, ref instance, now *stanc
 }
 
 // exit has an instance leave standby. One that does not run would be replaced at once.
-func (p *Recipes) exit(ctx context.Context, ref instance, now *stance) error {
+func (p *PoolProvider) exit(ctx context.Context, ref instance, now *stance) error {
 	if now.lifecycle != string(types.LifecycleStateStandby) {
 		return &cloud.Error{Kind: cloud.Unavailable, Op: opUnhold, Resource: ref.String(), Message: "it is only on its way into standby: look again"}
 	}

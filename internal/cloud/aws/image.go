@@ -19,17 +19,19 @@ import (
 )
 
 // versionRef is a version of a line, for sentences.
-type versionRef cloud.LineRef
+type versionRef cloud.FamilyVersion
 
-func (r versionRef) String() string { return "image " + imageName(cloud.LineRef(r)) }
+func (r versionRef) String() string { return "image " + imageName(cloud.FamilyVersion(r)) }
 
-func (r versionRef) key() string { return r.Line.Place + "/image/" + imageName(cloud.LineRef(r)) }
+func (r versionRef) key() string { return r.Line.Place + "/image/" + imageName(cloud.FamilyVersion(r)) }
 
-// Latest implements cloud.Disks. No image of AWS's means the latest one.
-func (p *Disks) Latest(context.Context, cloud.Line, string) (string, error) { return "", nil }
+// Latest implements cloud.ImageProvider. No image of AWS's means the latest one.
+func (p *ImageProvider) Latest(context.Context, cloud.ImageFamily, string) (string, error) {
+	return "", nil
+}
 
-// Image implements cloud.Disks.
-func (p *Disks) Image(ctx context.Context, ref cloud.LineRef) (cloud.Image, error) {
+// Image implements cloud.ImageProvider.
+func (p *ImageProvider) Image(ctx context.Context, ref cloud.FamilyVersion) (cloud.Image, error) {
 	im, err := p.image(ctx, ref)
 	if err != nil {
 		return cloud.Image{}, err
@@ -45,7 +47,7 @@ func (p *Disks) Image(ctx context.Context, ref cloud.LineRef) (cloud.Image, erro
 }
 
 // image is the version's image as AWS tells it; nil if it shows none. An image of its name that is not Kamino's is a Conflict.
-func (p *Disks) image(ctx context.Context, ref cloud.LineRef) (*types.Image, error) {
+func (p *ImageProvider) image(ctx context.Context, ref cloud.FamilyVersion) (*types.Image, error) {
 	all, err := p.images(ctx, ref.Line.Place, versionRef(ref), types.Filter{Name: sdk.String("name"), Values: []string{imageName(ref)}})
 	if err != nil || len(all) == 0 {
 		return nil, err
@@ -58,7 +60,7 @@ func (p *Disks) image(ctx context.Context, ref cloud.LineRef) (*types.Image, err
 	}
 	for _, d := range all[0].BlockDeviceMappings {
 		if d.Ebs != nil {
-			cloud.SightOf(ctx).Keep(backsKey(ref.Line.Place, sdk.ToString(d.Ebs.SnapshotId)), true)
+			cloud.ReadCacheOf(ctx).Put(backsKey(ref.Line.Place, sdk.ToString(d.Ebs.SnapshotId)), true)
 		}
 	}
 	return &all[0], nil
@@ -90,7 +92,7 @@ func (a *account) images(ctx context.Context, region string, of fmt.Stringer, fi
 }
 
 // imageOf reads an image as AWS tells it.
-func (p *Disks) imageOf(ref cloud.LineRef, im types.Image) cloud.Image {
+func (p *ImageProvider) imageOf(ref cloud.FamilyVersion, im types.Image) cloud.Image {
 	out := cloud.Image{Version: ref.Version, ID: p.ImageID(ref), State: imageState(im), Tags: tagsOf(im.Tags)}
 	out.CreatedAt, _ = time.Parse("2006-01-02T15:04:05.000Z", sdk.ToString(im.CreationDate))
 	for _, d := range im.BlockDeviceMappings {
@@ -125,15 +127,15 @@ func imageState(im types.Image) cloud.State {
 	}
 }
 
-// Images implements cloud.Disks.
-func (p *Disks) Images(ctx context.Context, line cloud.Line) ([]cloud.Image, error) {
+// Images implements cloud.ImageProvider.
+func (p *ImageProvider) Images(ctx context.Context, line cloud.ImageFamily) ([]cloud.Image, error) {
 	all, err := p.images(ctx, line.Place, region(line.Place), types.Filter{Name: sdk.String("tag:" + tagLine), Values: []string{short(line.Name, maxTagValue)}})
 	if err != nil {
 		return nil, err
 	}
 	var out []cloud.Image
 	for _, im := range all {
-		ref := cloud.LineRef{Line: line, Version: tagOf(im.Tags, tagVersion)}
+		ref := cloud.FamilyVersion{Line: line, Version: tagOf(im.Tags, tagVersion)}
 		if sdk.ToString(im.Name) == imageName(ref) { // else somebody has given a copy these tags
 			out = append(out, p.imageOf(ref, im))
 		}
@@ -142,13 +144,13 @@ func (p *Disks) Images(ctx context.Context, line cloud.Line) ([]cloud.Image, err
 	return out, nil
 }
 
-// EnsureImage implements cloud.Disks. RegisterImage takes no client token: the name is the lock.
-func (p *Disks) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud.Image, error) {
-	found, err := p.Image(ctx, spec.LineRef)
+// EnsureImage implements cloud.ImageProvider. RegisterImage takes no client token: the name is the lock.
+func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud.Image, error) {
+	found, err := p.Image(ctx, spec.FamilyVersion)
 	if err != nil || found.State != cloud.Absent {
 		return found, err
 	}
-	of := versionRef(spec.LineRef)
+	of := versionRef(spec.FamilyVersion)
 	in, id, ok := parseSnapshot(spec.SnapshotID)
 	if !ok || in != spec.Line.Place {
 		return cloud.Image{}, &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: of.String(), Message: fmt.Sprintf("%q is not a snapshot in %s", spec.SnapshotID, spec.Line.Place)}
@@ -166,23 +168,23 @@ func (p *Disks) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud.
 		return cloud.Image{}, &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: of.String(),
 			Message: fmt.Sprintf("the tag %s of snapshot %s does not tell what machine the disk is of (%s): capture again", tagMachine, id, err)}
 	}
-	own := map[string]string{tagLine: spec.Line.Name, tagVersion: spec.Version, tagName: imageName(spec.LineRef)}
+	own := map[string]string{tagLine: spec.Line.Name, tagVersion: spec.Version, tagName: imageName(spec.FamilyVersion)}
 	if spec.InitializationRate > 0 {
 		own[tagRate] = strconv.Itoa(int(spec.InitializationRate))
 	}
-	made, err := client.RegisterImage(ctx, like.registration(spec.LineRef, id, toTags(spec.Tags, own)))
+	made, err := client.RegisterImage(ctx, like.registration(spec.FamilyVersion, id, toTags(spec.Tags, own)))
 	switch {
 	case isCode(err, "InvalidAMIName.Duplicate"): // somebody was faster, and it does not show yet
-		return cloud.Image{Version: spec.Version, ID: p.ImageID(spec.LineRef), State: cloud.Pending}, nil
+		return cloud.Image{Version: spec.Version, ID: p.ImageID(spec.FamilyVersion), State: cloud.Pending}, nil
 	case err != nil:
 		return cloud.Image{}, fail("make", of, err)
 	}
 	p.remember(of.key(), sdk.ToString(made.ImageId), spec.Tags)
-	return cloud.Image{Version: spec.Version, ID: p.ImageID(spec.LineRef), State: cloud.Pending, Tags: spec.Tags}, nil
+	return cloud.Image{Version: spec.Version, ID: p.ImageID(spec.FamilyVersion), State: cloud.Pending, Tags: spec.Tags}, nil
 }
 
-// TagImage implements cloud.Disks.
-func (p *Disks) TagImage(ctx context.Context, ref cloud.LineRef, tags map[string]string) error {
+// TagImage implements cloud.ImageProvider.
+func (p *ImageProvider) TagImage(ctx context.Context, ref cloud.FamilyVersion, tags map[string]string) error {
 	im, err := p.image(ctx, ref)
 	if err != nil {
 		return err
@@ -212,9 +214,9 @@ func (p *Disks) TagImage(ctx context.Context, ref cloud.LineRef, tags map[string
 	return nil
 }
 
-// DeleteImage implements cloud.Disks. The snapshot goes with the image if it was handed over to it, and AWS keeps one that backs
+// DeleteImage implements cloud.ImageProvider. The snapshot goes with the image if it was handed over to it, and AWS keeps one that backs
 // another image, too. One that a capture still holds stays for that.
-func (p *Disks) DeleteImage(ctx context.Context, ref cloud.LineRef) error {
+func (p *ImageProvider) DeleteImage(ctx context.Context, ref cloud.FamilyVersion) error {
 	im, err := p.image(ctx, ref)
 	if err != nil || im == nil {
 		return err
@@ -233,7 +235,7 @@ func (p *Disks) DeleteImage(ctx context.Context, ref cloud.LineRef) error {
 }
 
 // handedOver tells whether the snapshots behind an image are its own.
-func (p *Disks) handedOver(ctx context.Context, ref cloud.LineRef, im types.Image) (bool, error) {
+func (p *ImageProvider) handedOver(ctx context.Context, ref cloud.FamilyVersion, im types.Image) (bool, error) {
 	var ids []string
 	for _, d := range im.BlockDeviceMappings {
 		if d.Ebs != nil && d.Ebs.SnapshotId != nil {
@@ -318,7 +320,7 @@ func (a *account) imageByID(ctx context.Context, in, id string) (*types.Image, e
 
 // textOf is how an image is written. Tags of others' images show to nobody else, so that none of them passes for one of ours.
 func textOf(in string, im types.Image) string {
-	ref := cloud.LineRef{Line: cloud.Line{Place: in, Name: tagOf(im.Tags, tagLine)}, Version: tagOf(im.Tags, tagVersion)}
+	ref := cloud.FamilyVersion{Line: cloud.ImageFamily{Place: in, Name: tagOf(im.Tags, tagLine)}, Version: tagOf(im.Tags, tagVersion)}
 	if ref.Line.Name != "" && sdk.ToString(im.Name) == imageName(ref) {
 		return imageText(ref)
 	}
@@ -331,11 +333,11 @@ type regional string
 func (r regional) String() string { return "the images of " + string(r) }
 
 // NativeImage implements cloud.ImageNames: the ID of the AMI.
-func (p *Disks) NativeImage(ctx context.Context, place, image string) (string, error) {
+func (p *ImageProvider) NativeImage(ctx context.Context, place, image string) (string, error) {
 	return p.ami(ctx, "name one of", regional(place), place, image)
 }
 
 // ImageText implements cloud.ImageNames.
-func (p *Disks) ImageText(ctx context.Context, place, native string) (string, error) {
+func (p *ImageProvider) ImageText(ctx context.Context, place, native string) (string, error) {
 	return p.written(ctx, place, native)
 }

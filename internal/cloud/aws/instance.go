@@ -11,8 +11,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// SameInstance implements cloud.Disks. An instance's ID is unique in its region, and zone and case are part of none.
-func (p *Disks) SameInstance(a, b cloud.InstanceID) bool {
+// SameInstance implements cloud.ImageProvider. An instance's ID is unique in its region, and zone and case are part of none.
+func (p *ImageProvider) SameInstance(a, b cloud.InstanceID) bool {
 	x, errX := parseInstance(a)
 	y, errY := parseInstance(b)
 	if errX != nil || errY != nil {
@@ -21,8 +21,8 @@ func (p *Disks) SameInstance(a, b cloud.InstanceID) bool {
 	return x.region == y.region && x.id == y.id
 }
 
-// Instance implements cloud.Disks. The image of an own line costs one request more, once for each image.
-func (p *Disks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
+// Instance implements cloud.ImageProvider. The image of an own line costs one request more, once for each image.
+func (p *ImageProvider) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
 		return cloud.Instance{}, err
@@ -96,8 +96,8 @@ func refusalsOf(ref instance, m types.Instance) []cloud.Refusal {
 	return found
 }
 
-// EnsureStopped implements cloud.Disks.
-func (p *Disks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+// EnsureStopped implements cloud.ImageProvider.
+func (p *ImageProvider) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	return p.turn(ctx, id, cloud.PowerRunning, func(client *ec2.Client, ref instance) (cloud.Power, error) {
 		out, err := client.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: []string{ref.id}})
 		if err != nil {
@@ -107,8 +107,8 @@ func (p *Disks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.P
 	})
 }
 
-// EnsureStarted implements cloud.Disks. Where AWS has no room for the instance, that is Unavailable, and the same call may work later.
-func (p *Disks) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+// EnsureStarted implements cloud.ImageProvider. Where AWS has no room for the instance, that is Unavailable, and the same call may work later.
+func (p *ImageProvider) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	return p.turn(ctx, id, cloud.PowerStopped, func(client *ec2.Client, ref instance) (cloud.Power, error) {
 		out, err := client.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{ref.id}})
 		if err != nil {
@@ -119,7 +119,7 @@ func (p *Disks) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.P
 }
 
 // turn changes the power of an instance that is in one state, and leaves every other one to go on.
-func (p *Disks) turn(ctx context.Context, id cloud.InstanceID, from cloud.Power, change func(*ec2.Client, instance) (cloud.Power, error)) (cloud.Power, error) {
+func (p *ImageProvider) turn(ctx context.Context, id cloud.InstanceID, from cloud.Power, change func(*ec2.Client, instance) (cloud.Power, error)) (cloud.Power, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
 		return cloud.PowerUnknown, err

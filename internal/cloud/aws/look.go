@@ -12,17 +12,17 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// onelook answers a question in a region that was answered before in the same cloud.OneLook. A failure is asked again. Answers are
+// onelook answers a question in a region that was answered before in the same cloud.WithReadCache. A failure is asked again. Answers are
 // shared: nobody changes one.
 func onelook(region string) func(*middleware.Stack) error {
 	return func(stack *middleware.Stack) error {
 		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("kaminoOneLook", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
-			sight := cloud.SightOf(ctx)
+			sight := cloud.ReadCacheOf(ctx)
 			switch {
 			case sight == nil || tries(in.Parameters):
 				return next.HandleInitialize(ctx, in)
 			case !asks(in.Parameters):
-				sight.Written()
+				sight.Invalidate()
 				return next.HandleInitialize(ctx, in)
 			}
 			what, err := json.Marshal(in.Parameters)
@@ -30,12 +30,12 @@ func onelook(region string) func(*middleware.Stack) error {
 				return next.HandleInitialize(ctx, in)
 			}
 			key := fmt.Sprintf("%s %T %s", region, in.Parameters, what)
-			if kept, found := sight.Seen(key); found {
+			if kept, found := sight.Get(key); found {
 				return middleware.InitializeOutput{Result: kept}, middleware.Metadata{}, nil
 			}
 			out, meta, err := next.HandleInitialize(ctx, in)
 			if err == nil {
-				sight.Keep(key, out.Result)
+				sight.Put(key, out.Result)
 			}
 			return out, meta, err
 		}), middleware.After)

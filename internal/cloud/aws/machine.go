@@ -96,7 +96,7 @@ func (a *account) describe(ctx context.Context, ref instance, m types.Instance, 
 }
 
 // registration is what an image of the snapshot is registered by. Encryption follows the snapshot, and must not be said.
-func (m machine) registration(ref cloud.LineRef, snapshot string, tags []types.Tag) *ec2.RegisterImageInput {
+func (m machine) registration(ref cloud.FamilyVersion, snapshot string, tags []types.Tag) *ec2.RegisterImageInput {
 	root := &types.EbsBlockDevice{SnapshotId: sdk.String(snapshot), DeleteOnTermination: sdk.Bool(true), VolumeType: types.VolumeType(m.Volume)}
 	if m.Iops > 0 {
 		root.Iops = sdk.Int32(m.Iops)

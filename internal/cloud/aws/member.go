@@ -53,8 +53,8 @@ const (
 	maxGroups    = 100
 )
 
-// PoolsOf implements cloud.Recipes: for nodes that are not known a request for each 50, and one for the groups that they are in.
-func (p *Recipes) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+// PoolsOf implements cloud.PoolProvider: for nodes that are not known a request for each 50, and one for the groups that they are in.
+func (p *PoolProvider) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
 	out, refs, unknown := make([]cloud.Membership, len(nodes)), make([]instance, len(nodes)), map[string][]string{}
 	for i, node := range nodes {
 		ref, err := parseInstance(node.ProviderID)
@@ -192,8 +192,8 @@ func (a *account) eachGroup(ctx context.Context, in string, names []string, do f
 	return nil
 }
 
-// PoolsBeside implements cloud.Atlas: all groups of the regions.
-func (p *Recipes) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
+// PoolsInScope implements cloud.PoolFinder: all groups of the regions.
+func (p *PoolProvider) PoolsInScope(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
 	var in []string
 	for _, id := range pools {
 		ref, err := parsePool(id)
@@ -208,7 +208,7 @@ func (p *Recipes) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]clo
 	add := func(g types.AutoScalingGroup) {
 		id := cloud.PoolID(sdk.ToString(g.AutoScalingGroupARN))
 		all = append(all, id)
-		cloud.SightOf(ctx).Keep(groupKey(id), g)
+		cloud.ReadCacheOf(ctx).Put(groupKey(id), g)
 	}
 	for _, region := range in {
 		if err := p.eachGroup(ctx, region, nil, add); err != nil {
@@ -218,14 +218,14 @@ func (p *Recipes) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]clo
 	return all, nil
 }
 
-// ReadPool implements cloud.Atlas.
-func (p *Recipes) ReadPool(text string) (cloud.PoolID, bool) {
+// ReadPool implements cloud.PoolFinder.
+func (p *PoolProvider) ReadPool(text string) (cloud.PoolID, bool) {
 	ref, err := parsePool(cloud.PoolID(text))
 	return ref.pool(), err == nil
 }
 
-// Instances implements cloud.Census. EC2 tags what a group launches, or takes in, with the group's name.
-func (p *Recipes) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
+// Instances implements cloud.InstanceLister. EC2 tags what a group launches, or takes in, with the group's name.
+func (p *PoolProvider) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 	ref, err := parsePool(pool)
 	if err != nil {
 		return nil, err
@@ -292,7 +292,7 @@ const maxFiltered = 200
 
 // InstancesOf tells of many instances at once, whatever they are in: what is not there is left out. It is how Cluster API's recipes learn
 // what the machines of a pool were built from.
-func (p *Disks) InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error) {
+func (p *ImageProvider) InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error) {
 	found, asked := map[cloud.InstanceID]cloud.Instance{}, map[string]map[string]cloud.InstanceID{}
 	for _, id := range ids {
 		ref, err := parseInstance(id)
@@ -321,7 +321,7 @@ func (p *Disks) InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cl
 }
 
 // MaxModels is from how many images instances of a group may have been built: AWS does not care.
-func (p *Disks) MaxModels() int { return 0 }
+func (p *ImageProvider) MaxModels() int { return 0 }
 
-// MaxImages implements cloud.Census.
-func (p *Recipes) MaxImages(cloud.PoolID) int { return 0 }
+// MaxImages implements cloud.InstanceLister.
+func (p *PoolProvider) MaxImages(cloud.PoolID) int { return 0 }

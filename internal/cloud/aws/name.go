@@ -56,7 +56,7 @@ const imagePrefix = "kamino/"
 
 // imageName is what an image of the line is called in its region. The name is the lock that two images of one version can't both
 // have, because registering takes no client token.
-func imageName(ref cloud.LineRef) string {
+func imageName(ref cloud.FamilyVersion) string {
 	line := illegalInName.ReplaceAllString(ref.Line.Name, "_")
 	if line != ref.Line.Name {
 		line += "-" + digest(ref.Line.Name)
@@ -66,21 +66,21 @@ func imageName(ref cloud.LineRef) string {
 
 // imageText is how a recipe, as Kamino writes it, names an image of ours. AWS gives an image its ID when it is registered, so that it is
 // told by its region and name: "eu-central-1/kamino/workers/2026.03.14". Any other is written as AWS does, "ami-0123456789abcdef0".
-func imageText(ref cloud.LineRef) string { return ref.Line.Place + "/" + imageName(ref) }
+func imageText(ref cloud.FamilyVersion) string { return ref.Line.Place + "/" + imageName(ref) }
 
 // versionOf reads which version of the line an image is; empty if it is none.
-func versionOf(line cloud.Line, image string) string {
+func versionOf(line cloud.ImageFamily, image string) string {
 	at := strings.LastIndexByte(image, '/')
-	if at < 0 || imageText(cloud.LineRef{Line: line, Version: image[at+1:]}) != image {
+	if at < 0 || imageText(cloud.FamilyVersion{Line: line, Version: image[at+1:]}) != image {
 		return ""
 	}
 	return image[at+1:]
 }
 
-// ImageID implements cloud.Disks.
-func (p *Disks) ImageID(ref cloud.LineRef) string { return imageText(ref) }
+// ImageID implements cloud.ImageProvider.
+func (p *ImageProvider) ImageID(ref cloud.FamilyVersion) string { return imageText(ref) }
 
-// VersionOf implements cloud.Disks. Nothing names "the latest" image.
-func (p *Disks) VersionOf(line cloud.Line, image string) (version string, latest bool) {
+// VersionOf implements cloud.ImageProvider. Nothing names "the latest" image.
+func (p *ImageProvider) VersionOf(line cloud.ImageFamily, image string) (version string, latest bool) {
 	return versionOf(line, image), false
 }

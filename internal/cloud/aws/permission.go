@@ -52,8 +52,8 @@ func RequiredActions() []string {
 	return all
 }
 
-// Permissions implements cloud.Auditor.
-func (p *Recipes) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
+// Permissions implements cloud.PermissionChecker.
+func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
 	ref, err := parsePool(pool)
 	if err != nil {
 		return nil, err
@@ -78,8 +78,8 @@ func onGroup(capa bool) []need {
 // updateGroup points a group at a version of its launch template.
 const updateGroup = "autoscaling:UpdateAutoScalingGroup"
 
-// Permissions implements cloud.LineAuditor.
-func (p *Disks) Permissions(ctx context.Context, line cloud.Line) ([]cloud.Permission, error) {
+// Permissions implements cloud.FamilyPermissionChecker.
+func (p *ImageProvider) Permissions(ctx context.Context, line cloud.ImageFamily) ([]cloud.Permission, error) {
 	return p.audit(ctx, line.Place, everything, diskNeeds)
 }
 
@@ -157,7 +157,7 @@ func (a *account) simulate(ctx context.Context, in, who, scope string, names []s
 
 // deniedOfGroup says what of a capture's work on a group the credential may not do. Auto Scaling has no dry run: IAM is asked, and if it
 // gives no answer, nobody knows beforehand. A new version of the template and the launch of an instance of it are tried, where they are Kamino's.
-func (p *Recipes) deniedOfGroup(ctx context.Context, ref group, r recipe, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+func (p *PoolProvider) deniedOfGroup(ctx context.Context, ref group, r recipe, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	var found []cloud.Refusal
 	missing := func(action string, on fmt.Stringer) {
 		found = append(found, permissionMissing(action, on))

@@ -11,9 +11,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// PreflightDisk implements cloud.Disks. What may be asked for without being done is tried by a dry run, which every call of EC2's has:
+// PreflightDisk implements cloud.ImageProvider. What may be asked for without being done is tried by a dry run, which every call of EC2's has:
 // its answer is DryRunOperation where the call would have gone through.
-func (p *Disks) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) ([]cloud.Refusal, error) {
+func (p *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) ([]cloud.Refusal, error) {
 	ref, err := parseInstance(spec.Instance)
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func (p *Disks) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) ([]cloud
 		return nil, err
 	}
 	found = append(found, settings...)
-	image, err := p.Image(ctx, spec.LineRef)
+	image, err := p.Image(ctx, spec.FamilyVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -39,12 +39,12 @@ func (p *Disks) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) ([]cloud
 	if root == nil {
 		return found, nil
 	}
-	denied, err := p.denied(ctx, ref, sdk.ToString(root.VolumeId), spec.LineRef, m)
+	denied, err := p.denied(ctx, ref, sdk.ToString(root.VolumeId), spec.FamilyVersion, m)
 	return append(found, denied...), err
 }
 
 // settings are those of the instance that stand in the way, which only a request for each tells.
-func (p *Disks) settings(ctx context.Context, ref instance) ([]cloud.Refusal, error) {
+func (p *ImageProvider) settings(ctx context.Context, ref instance) ([]cloud.Refusal, error) {
 	client := p.in(ref.region)
 	off, err := client.DescribeInstanceAttribute(ctx, &ec2.DescribeInstanceAttributeInput{InstanceId: sdk.String(ref.id), Attribute: types.InstanceAttributeNameInstanceInitiatedShutdownBehavior})
 	if err != nil {
@@ -65,7 +65,7 @@ func (p *Disks) settings(ctx context.Context, ref instance) ([]cloud.Refusal, er
 }
 
 // denied tries what a capture does, without doing it.
-func (p *Disks) denied(ctx context.Context, ref instance, volume string, version cloud.LineRef, m types.Instance) ([]cloud.Refusal, error) {
+func (p *ImageProvider) denied(ctx context.Context, ref instance, volume string, version cloud.FamilyVersion, m types.Instance) ([]cloud.Refusal, error) {
 	client, try := p.in(ref.region), sdk.Bool(true)
 	attempts := []struct {
 		action string

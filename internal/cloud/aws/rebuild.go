@@ -20,12 +20,12 @@ const forRebuild = "rebuilding nodes"
 
 // EnsureRebuilt implements cloud.Rebuilder: EC2 replaces the root volume of an instance that runs by one of the image, and boots it. The
 // user data is the one that the instance was launched with.
-func (p *Recipes) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
+func (p *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
 		return cloud.Rebuild{}, err
 	}
-	ctx = cloud.Anew(ctx)
+	ctx = cloud.WithoutReadCache(ctx)
 	m, err := p.machine(ctx, ref)
 	if err != nil {
 		return cloud.Rebuild{}, err
@@ -54,7 +54,7 @@ func (p *Recipes) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, versio
 }
 
 // replaceRoot starts to replace an instance's root volume, and tells how the last replacement has failed, if it has.
-func (p *Recipes) replaceRoot(ctx context.Context, ref instance, of group, image string, last *types.ReplaceRootVolumeTask) (cloud.Rebuild, error) {
+func (p *PoolProvider) replaceRoot(ctx context.Context, ref instance, of group, image string, last *types.ReplaceRootVolumeTask) (cloud.Rebuild, error) {
 	ami, err := p.ami(ctx, opRebuild, of, of.region, image)
 	if err != nil {
 		return cloud.Rebuild{}, err
@@ -80,7 +80,7 @@ func rebuildKey(ref instance, image string) string {
 }
 
 // rebuiltFrom is the group of an instance, and the image of the version, which the group's recipe must name.
-func (p *Recipes) rebuiltFrom(ctx context.Context, ref instance, version string) (group, string, error) {
+func (p *PoolProvider) rebuiltFrom(ctx context.Context, ref instance, version string) (group, string, error) {
 	found, err := p.PoolsOf(ctx, []cloud.NodeValues{{ProviderID: ref.providerID()}})
 	if err != nil {
 		return group{}, "", err
@@ -96,7 +96,7 @@ func (p *Recipes) rebuiltFrom(ctx context.Context, ref instance, version string)
 	if err != nil {
 		return of, "", err
 	}
-	want := imageText(cloud.LineRef{Line: cloud.Line{Place: of.region, Name: of.name}, Version: version})
+	want := imageText(cloud.FamilyVersion{Line: cloud.ImageFamily{Place: of.region, Name: of.name}, Version: version})
 	if r.image != want {
 		return of, "", &cloud.Error{Kind: cloud.Conflict, Op: opRebuild, Resource: ref.String(), Message: fmt.Sprintf("%s builds its next instances from %s, not from %s: point it at the version first", of, or(r.image, "nothing"), want)}
 	}

@@ -34,8 +34,8 @@ type backup struct {
 	Image string `json:"image"`
 }
 
-// RecipeChange implements cloud.Recipes. User data always stays.
-func (p *Recipes) RecipeChange(ctx context.Context, to cloud.Target, _ bool) (cloud.RecipeChange, error) {
+// RecipeChange implements cloud.PoolProvider. User data always stays.
+func (p *PoolProvider) RecipeChange(ctx context.Context, to cloud.Target, _ bool) (cloud.RecipeChange, error) {
 	ref, err := parsePool(to.Pool)
 	if err != nil {
 		return cloud.RecipeChange{}, err
@@ -50,7 +50,7 @@ func (p *Recipes) RecipeChange(ctx context.Context, to cloud.Target, _ bool) (cl
 }
 
 // changeTo is what pointing the group at an image does.
-func (p *Recipes) changeTo(ctx context.Context, ref group, r recipe, image string) (cloud.RecipeChange, error) {
+func (p *PoolProvider) changeTo(ctx context.Context, ref group, r recipe, image string) (cloud.RecipeChange, error) {
 	change := cloud.RecipeChange{Pool: ref.pool(), From: r.image, To: image, Keeps: r.parts(), Refusals: refusalsOfGroup(ref, r), Done: r.builds(image)}
 	if r.handedTo() != "" {
 		ami, err := p.ami(ctx, opRecipe, ref, ref.region, image)
@@ -75,10 +75,10 @@ func (p *Recipes) changeTo(ctx context.Context, ref group, r recipe, image strin
 	return change, fail("save the recipe of", ref, err)
 }
 
-// SetRecipe implements cloud.Recipes: a version of the launch template that differs in its image alone, and the group pointed at it by
+// SetRecipe implements cloud.PoolProvider: a version of the launch template that differs in its image alone, and the group pointed at it by
 // number. A group that takes whatever is newest is pinned first to what that is today: else the new version would be used as soon as it
 // is there. AWS knows no condition on such a write, so that the group is read before and after it.
-func (p *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
+func (p *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
 	ref, err := parsePool(change.Pool)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (p *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 			return err
 		}
 	}
-	look, ctx := ctx, cloud.Anew(ctx)
+	look, ctx := ctx, cloud.WithoutReadCache(ctx)
 	for try := 1; ; try++ {
 		r, err := recipeToSet(look, ctx, p, ref, change.To, try)
 		if err != nil {
@@ -134,7 +134,7 @@ func contradicts(op string, ref group, r recipe, change cloud.RecipeChange, try 
 }
 
 // isPointed reads whether the group names a version that this process has made, whose image AWS has said.
-func isPointed(ctx context.Context, p *Recipes, ref group, r recipe, number int64) (bool, error) {
+func isPointed(ctx context.Context, p *PoolProvider, ref group, r recipe, number int64) (bool, error) {
 	if number == 0 {
 		return false, nil
 	}
@@ -147,8 +147,8 @@ func isPointed(ctx context.Context, p *Recipes, ref group, r recipe, number int6
 // recipeToSet reads the group. The first read may be that of the pass's look, because set reads the group again right before the write.
 // Where a version is made from the group's, AWS itself refuses if that one is gone. $Latest and $Default are always read from AWS: no
 // later read would show that they mean another version now.
-func recipeToSet(look, fresh context.Context, p *Recipes, ref group, image string, try int) (recipe, error) {
-	if try == 1 && cloud.SightOf(look) != nil {
+func recipeToSet(look, fresh context.Context, p *PoolProvider, ref group, image string, try int) (recipe, error) {
+	if try == 1 && cloud.ReadCacheOf(look) != nil {
 		r, err := p.recipe(look, ref)
 		if err != nil || r.pinned() && r.data != nil && !r.builds(image) {
 			return r, err
@@ -166,7 +166,7 @@ func recipeToSet(look, fresh context.Context, p *Recipes, ref group, image strin
 
 // set points a group, which is as it was read, at an image, and returns the number of the version that it has made for that; 0 if it
 // has not made one.
-func (p *Recipes) set(ctx context.Context, op string, ref group, r recipe, image string) (int64, error) {
+func (p *PoolProvider) set(ctx context.Context, op string, ref group, r recipe, image string) (int64, error) {
 	im, err := p.named(ctx, op, ref, ref.region, image)
 	if err != nil {
 		return 0, err
@@ -221,8 +221,8 @@ func (a *account) named(ctx context.Context, op string, of fmt.Stringer, in, ima
 	return ec2types.Image{}, &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: of.String(), Message: fmt.Sprintf("image %s is not there, or not available: name one that is", image)}
 }
 
-// RestoreChange implements cloud.Restorer. Nothing but the image ever leaves a recipe.
-func (p *Recipes) RestoreChange(ctx context.Context, pool cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
+// RestoreChange implements cloud.RecipeRestorer. Nothing but the image ever leaves a recipe.
+func (p *PoolProvider) RestoreChange(ctx context.Context, pool cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
 	ref, err := parsePool(pool)
 	if err != nil {
 		return cloud.RecipeChange{}, err
@@ -236,7 +236,7 @@ func (p *Recipes) RestoreChange(ctx context.Context, pool cloud.PoolID, saved cl
 		return cloud.RecipeChange{}, err
 	}
 	image := was.Image
-	if versionOf(cloud.Line{Place: ref.region, Name: ref.name}, image) != "" { // going back to a version of the pool's own is a rollback's
+	if versionOf(cloud.ImageFamily{Place: ref.region, Name: ref.name}, image) != "" { // going back to a version of the pool's own is a rollback's
 		image = r.image
 	}
 	change, err := p.changeTo(ctx, ref, r, image)

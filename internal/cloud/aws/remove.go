@@ -15,12 +15,12 @@ import (
 const opRemove = "remove"
 
 // EnsureRemoved implements cloud.Remover. What is in standby has left its place already, and takes none along.
-func (p *Recipes) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
+func (p *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
 		return cloud.Absent, err
 	}
-	ctx = cloud.Anew(ctx)
+	ctx = cloud.WithoutReadCache(ctx)
 	now, err := p.stance(ctx, ref)
 	if err != nil {
 		return cloud.Absent, err
@@ -38,7 +38,7 @@ func (p *Recipes) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud
 }
 
 // leaving is how far an instance is that its group ends, or that is in no group any more.
-func (p *Recipes) leaving(ctx context.Context, ref instance, ends bool) (cloud.State, error) {
+func (p *PoolProvider) leaving(ctx context.Context, ref instance, ends bool) (cloud.State, error) {
 	m, err := p.machine(ctx, ref)
 	switch {
 	case cloud.Is(err, cloud.NotFound):

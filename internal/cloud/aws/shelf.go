@@ -31,9 +31,9 @@ func parseSnapshot(text string) (in, id string, ok bool) {
 	return parts[1], parts[2], true
 }
 
-// Snapshots implements cloud.LineShelf: a request for each region, and one more for each full page. Those that were handed over to
+// Snapshots implements cloud.FamilySnapshotLister: a request for each region, and one more for each full page. Those that were handed over to
 // images have no owner any more.
-func (p *Disks) Snapshots(ctx context.Context, lines ...cloud.Line) ([]cloud.Snapshot, error) {
+func (p *ImageProvider) Snapshots(ctx context.Context, lines ...cloud.ImageFamily) ([]cloud.Snapshot, error) {
 	var places []string
 	for _, line := range lines {
 		if !slices.Contains(places, line.Place) {
@@ -55,8 +55,8 @@ func (p *Disks) Snapshots(ctx context.Context, lines ...cloud.Line) ([]cloud.Sna
 	return found, nil
 }
 
-// DropSnapshot implements cloud.LineShelf. An ID that AWS would never have given names nothing.
-func (p *Disks) DropSnapshot(ctx context.Context, id string) error {
+// DropSnapshot implements cloud.FamilySnapshotLister. An ID that AWS would never have given names nothing.
+func (p *ImageProvider) DropSnapshot(ctx context.Context, id string) error {
 	in, name, ok := parseSnapshot(id)
 	if !ok {
 		if strings.Contains(id, "/snap-") {

@@ -21,8 +21,8 @@ func (r snapshotRef) String() string { return "snapshot " + r.name }
 
 func (r snapshotRef) key() string { return r.region + "/snapshot/" + r.name }
 
-// Snapshot implements cloud.Disks.
-func (p *Disks) Snapshot(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {
+// Snapshot implements cloud.ImageProvider.
+func (p *ImageProvider) Snapshot(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {
 	owner, err := parseInstance(id)
 	if err != nil {
 		return cloud.Snapshot{}, err
@@ -45,7 +45,7 @@ func (p *Disks) Snapshot(ctx context.Context, id cloud.InstanceID, name string) 
 func (a *account) called(ctx context.Context, ref snapshotRef) ([]types.Snapshot, error) {
 	all, err := a.snapshots(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + tagSnapshot), Values: []string{short(ref.name, maxTagValue)}})
 	for _, s := range all {
-		cloud.SightOf(ctx).Keep(snapshotKey(ref.region, sdk.ToString(s.SnapshotId)), s)
+		cloud.ReadCacheOf(ctx).Put(snapshotKey(ref.region, sdk.ToString(s.SnapshotId)), s)
 	}
 	slices.SortFunc(all, func(x, y types.Snapshot) int {
 		return cmp.Or(sdk.ToTime(x.StartTime).Compare(sdk.ToTime(y.StartTime)), cmp.Compare(sdk.ToString(x.SnapshotId), sdk.ToString(y.SnapshotId)))
@@ -59,7 +59,7 @@ func backsKey(region, id string) string    { return "aws backs " + snapshotID(re
 
 // snapshotByID is one that the same look has seen, or else as AWS tells it; nil if there is none.
 func (a *account) snapshotByID(ctx context.Context, of fmt.Stringer, region, id string) (*types.Snapshot, error) {
-	if seen, found := cloud.SightOf(ctx).Seen(snapshotKey(region, id)); found {
+	if seen, found := cloud.ReadCacheOf(ctx).Get(snapshotKey(region, id)); found {
 		s := seen.(types.Snapshot) // nothing else is kept under such a key
 		return &s, nil
 	}
@@ -111,9 +111,9 @@ func snapshotState(s types.Snapshot) cloud.State {
 	}
 }
 
-// EnsureSnapshot implements cloud.Disks. CreateSnapshot takes no client token: what has the name counts, and what this process has
+// EnsureSnapshot implements cloud.ImageProvider. CreateSnapshot takes no client token: what has the name counts, and what this process has
 // asked for a moment ago, for a new snapshot may not show yet.
-func (p *Disks) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
+func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
 	owner, err := parseInstance(spec.Instance)
 	if err != nil {
 		return cloud.Snapshot{}, err
@@ -148,9 +148,9 @@ func (p *Disks) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cl
 	return cloud.Snapshot{Name: spec.Name, ID: snapshotID(ref.region, sdk.ToString(made.SnapshotId)), State: cloud.Pending, Taken: true, Tags: tagsOf(made.Tags)}, nil
 }
 
-// DeleteSnapshot implements cloud.Disks. An image stays backed by its snapshot: then the snapshot is the image's from now on, and goes
+// DeleteSnapshot implements cloud.ImageProvider. An image stays backed by its snapshot: then the snapshot is the image's from now on, and goes
 // with it.
-func (p *Disks) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name string) error {
+func (p *ImageProvider) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name string) error {
 	owner, err := parseInstance(id)
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (p *Disks) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name st
 // deleteSnapshot deletes one, or hands it over to the images that it backs. Where the same look has seen such an image, AWS is not asked
 // for a deletion that it must refuse.
 func (a *account) deleteSnapshot(ctx context.Context, region, id string, of fmt.Stringer) error {
-	if _, backs := cloud.SightOf(ctx).Seen(backsKey(region, id)); !backs {
+	if _, backs := cloud.ReadCacheOf(ctx).Get(backsKey(region, id)); !backs {
 		_, err := a.in(region).DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: sdk.String(id)})
 		switch {
 		case err == nil, isNotFound(err):

@@ -43,11 +43,11 @@ func (r recipe) text() string { return strconv.FormatInt(r.number, 10) }
 const userData = "userData"
 
 // parts are what the recipe holds beside its image.
-func (r recipe) parts() []cloud.Part {
+func (r recipe) parts() []cloud.RecipeField {
 	if r.data == nil || sdk.ToString(r.data.UserData) == "" {
 		return nil
 	}
-	return []cloud.Part{{Kind: userData}}
+	return []cloud.RecipeField{{Kind: userData}}
 }
 
 // specOf is how a group names its launch template; nil if it has a launch configuration.
@@ -96,7 +96,7 @@ func (a *account) version(ctx context.Context, ref group, spec types.LaunchTempl
 	a.mu.Lock()
 	known, found := a.versions[key]
 	a.mu.Unlock()
-	if found && a.config.Now().Sub(known.at) < versionLife && !cloud.IsAnew(ctx) {
+	if found && a.config.Now().Sub(known.at) < versionLife && !cloud.IsUncached(ctx) {
 		return known.LaunchTemplateVersion, nil
 	}
 	out, err := a.in(ref.region).DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: sdk.String(id), Versions: []string{named}})
@@ -196,7 +196,7 @@ func or(text, otherwise string) string {
 
 // point has the group name a version of its template by number, and leaves all else of it as it is. There is no condition on such a
 // write: the group is read before and after it.
-func (p *Recipes) point(ctx context.Context, op string, ref group, r recipe, number int64) error {
+func (p *PoolProvider) point(ctx context.Context, op string, ref group, r recipe, number int64) error {
 	spec := &types.LaunchTemplateSpecification{LaunchTemplateId: r.spec.LaunchTemplateId, Version: sdk.String(strconv.FormatInt(number, 10))}
 	in := &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(ref.name), LaunchTemplate: spec}
 	if m := r.group.MixedInstancesPolicy; m != nil {
@@ -210,7 +210,7 @@ func (p *Recipes) point(ctx context.Context, op string, ref group, r recipe, num
 
 // withImage makes a version of the template that differs from the group's in its image alone, and tells its number. The token makes a
 // call that is repeated give the same one.
-func (p *Recipes) withImage(ctx context.Context, op string, ref group, r recipe, im ec2types.Image, image string) (int64, error) {
+func (p *PoolProvider) withImage(ctx context.Context, op string, ref group, r recipe, im ec2types.Image, image string) (int64, error) {
 	ami := sdk.ToString(im.ImageId)
 	data := &ec2types.RequestLaunchTemplateData{ImageId: sdk.String(ami)}
 	if rate, _ := strconv.ParseInt(tagOf(im.Tags, tagRate), 10, 32); rate >= minRate && rate <= maxRate { // else no instance would launch

@@ -39,7 +39,7 @@ func TestALaunchTemplateThatIsGone(t *testing.T) {
 		t.Helper()
 		ctx := t.Context()
 		if anew {
-			ctx = cloud.Anew(ctx)
+			ctx = cloud.WithoutReadCache(ctx)
 		}
 		v, err := a.version(ctx, ref, spec)
 		if err != nil || (v != nil) != there || server.reads != reads {

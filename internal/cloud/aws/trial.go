@@ -51,8 +51,8 @@ var noRoom = []string{
 // blaming are the reasons of an instance's end that lie in its image. Source: EC2 User Guide, "Troubleshoot instance launch issues".
 var blaming = []string{"Client.InvalidSnapshot.NotFound"}
 
-// PreflightTrial implements cloud.Trialist. Whether there will be room AWS tells nobody.
-func (p *Recipes) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
+// PreflightTrial implements cloud.TrialRunner. Whether there will be room AWS tells nobody.
+func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
 	ref, err := trialOf(spec)
 	if err != nil {
 		return nil, err
@@ -144,8 +144,8 @@ func turnOf(name string) int {
 	return n
 }
 
-// Trial implements cloud.Trialist.
-func (p *Recipes) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
+// Trial implements cloud.TrialRunner.
+func (p *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	ref, err := trialOf(spec)
 	if err != nil || spec.InPool {
 		return cloud.Trial{}, err
@@ -210,8 +210,8 @@ func (a *account) tagged(ctx context.Context, in string, of fmt.Stringer, filter
 	return all, nil
 }
 
-// Trials implements cloud.Trialist: a request for each region.
-func (p *Recipes) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
+// Trials implements cloud.TrialRunner: a request for each region.
+func (p *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
 	wanted, of := map[string][]cloud.PoolID{}, []string(nil)
 	for _, id := range pools {
 		ref, err := parsePool(id)
@@ -262,8 +262,8 @@ func (a *account) unseen(seen []cloud.TrialSpec, pools []cloud.PoolID) []cloud.T
 	return more
 }
 
-// EnsureTrial implements cloud.Trialist. The client token makes a call that is repeated give the same instance, whatever became of it.
-func (p *Recipes) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
+// EnsureTrial implements cloud.TrialRunner. The client token makes a call that is repeated give the same instance, whatever became of it.
+func (p *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	ref, err := trialOf(spec)
 	if err != nil {
 		return cloud.Trial{}, err
@@ -271,7 +271,7 @@ func (p *Recipes) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.
 	if spec.InPool {
 		return cloud.Trial{}, besideOnly(ref).Error(opTry, ref.String())
 	}
-	ctx = cloud.Anew(ctx)
+	ctx = cloud.WithoutReadCache(ctx)
 	found, err := p.Trial(ctx, spec)
 	if err != nil || found.State != cloud.Absent {
 		return found, err
@@ -316,16 +316,16 @@ func asNoRoom(err error) error {
 	return &out
 }
 
-// CloseTrial implements cloud.Trialist. The group was not touched.
-func (p *Recipes) CloseTrial(context.Context, cloud.TrialSpec) error { return nil }
+// CloseTrial implements cloud.TrialRunner. The group was not touched.
+func (p *PoolProvider) CloseTrial(context.Context, cloud.TrialSpec) error { return nil }
 
-// EndTrial implements cloud.Trialist. That it ends is written first: else what is terminated would look as if it had been lost.
-func (p *Recipes) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
+// EndTrial implements cloud.TrialRunner. That it ends is written first: else what is terminated would look as if it had been lost.
+func (p *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
 	ref, err := trialOf(spec)
 	if err != nil || spec.InPool {
 		return cloud.Absent, err
 	}
-	ctx = cloud.Anew(ctx)
+	ctx = cloud.WithoutReadCache(ctx)
 	all, err := p.tried(ctx, ref)
 	if err != nil {
 		return cloud.Absent, err

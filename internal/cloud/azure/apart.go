@@ -18,7 +18,7 @@ func lent(m cloud.Instance, apart bool) cloud.Instance {
 }
 
 // actionsOn are those that a capture needs on an instance, on disks and on images.
-func (p *Disks) actionsOn(ref instance) []string {
+func (p *ImageProvider) actionsOn(ref instance) []string {
 	if p.apart && !ref.alone() {
 		return diskActions
 	}
@@ -27,7 +27,7 @@ func (p *Disks) actionsOn(ref instance) []string {
 
 // InstancesOf looks at many instances: one list for each scale set, without the views that tell of power, and one look for each VM that
 // stands by itself. One that is not there is left out.
-func (p *Disks) InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error) {
+func (p *ImageProvider) InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error) {
 	found := map[cloud.InstanceID]cloud.Instance{}
 	listed := map[scaleSet]map[instance]cloud.Instance{}
 	for _, id := range ids {
@@ -58,7 +58,7 @@ func (p *Disks) InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cl
 }
 
 // MaxModels is from how many images the instances of a scale set may have been built, whoever made it.
-func (p *Disks) MaxModels() int { return maxModels }
+func (p *ImageProvider) MaxModels() int { return maxModels }
 
 // instancesIn are those of a scale set. One that is not there has none.
 func (p *account) instancesIn(ctx context.Context, s scaleSet) (map[instance]cloud.Instance, error) {

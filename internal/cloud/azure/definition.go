@@ -53,7 +53,7 @@ func (t diskTraits) orDefaults() diskTraits {
 
 // newDefinition says generation, architecture and security type explicitly: newer versions of Azure's API
 // fill in V2 and Trusted Launch where they are left out, and none can be changed later.
-func newDefinition(s scaleSet, mold cloud.Mold, traits definitionTraits) armcompute.GalleryImage {
+func newDefinition(s scaleSet, mold cloud.ImageRequirements, traits definitionTraits) armcompute.GalleryImage {
 	security := securityStandard
 	if traits.trustedLaunch {
 		security = securityTrusted
@@ -130,7 +130,7 @@ func featureOf(definition armcompute.GalleryImage, name string) string {
 }
 
 // snapshotTraits is what a snapshot took over from its disk. It never changes, so that what this process has seen suffices.
-func snapshotTraits(ctx context.Context, p *Disks, clients *clients, s scaleSet, id string) (diskTraits, error) {
+func snapshotTraits(ctx context.Context, p *ImageProvider, clients *clients, s scaleSet, id string) (diskTraits, error) {
 	if seen, found := p.traits.Load(strings.ToLower(id)); found {
 		return seen.(diskTraits), nil
 	}

@@ -52,7 +52,7 @@ func Describe() cloud.Description {
 			}
 			return p, config.Source, nil
 		},
-		NewDisks: func(ctx context.Context, c cloud.Config) (cloud.Disks, string, error) {
+		NewDisks: func(ctx context.Context, c cloud.Config) (cloud.ImageProvider, string, error) {
 			config, err := configOf(c)
 			if err != nil {
 				return nil, "", err

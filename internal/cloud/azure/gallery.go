@@ -21,7 +21,7 @@ func (t text) String() string { return string(t) }
 // ensureDefinition starts what is missing before a version can be made: the gallery, then the definition.
 // ready is false while one of them is still being made. What this process began to make itself is not
 // compared with what is wanted. A definition that Azure failed to make is made again as it is.
-func (p *Disks) ensureDefinition(ctx context.Context, s scaleSet, mold cloud.Mold, snapshotID string) (ready bool, err error) {
+func (p *ImageProvider) ensureDefinition(ctx context.Context, s scaleSet, mold cloud.ImageRequirements, snapshotID string) (ready bool, err error) {
 	if p.known(p.defined, s.definitionID()) {
 		return true, nil
 	}
@@ -62,7 +62,7 @@ func definitionState(definition armcompute.GalleryImage) armcompute.GalleryProvi
 }
 
 // checkDefinition compares a definition that was found with what the pool needs.
-func checkDefinition(ctx context.Context, p *Disks, clients *clients, s scaleSet, definition armcompute.GalleryImage, mold cloud.Mold, snapshotID string) error {
+func checkDefinition(ctx context.Context, p *ImageProvider, clients *clients, s scaleSet, definition armcompute.GalleryImage, mold cloud.ImageRequirements, snapshotID string) error {
 	wanted, err := wantedFor(ctx, p, clients, s, mold, snapshotID)
 	if err != nil {
 		return err
@@ -74,13 +74,13 @@ func checkDefinition(ctx context.Context, p *Disks, clients *clients, s scaleSet
 }
 
 // wantedFor reads the snapshot for what its definition must be like, beside what the pool needs.
-func wantedFor(ctx context.Context, p *Disks, clients *clients, s scaleSet, mold cloud.Mold, snapshotID string) (definitionTraits, error) {
+func wantedFor(ctx context.Context, p *ImageProvider, clients *clients, s scaleSet, mold cloud.ImageRequirements, snapshotID string) (definitionTraits, error) {
 	disk, err := snapshotTraits(ctx, p, clients, s, snapshotID)
 	return wantedTraits(disk, mold.Traits), err
 }
 
 // settled reads the state of a gallery or a definition that is no failure, and remembers one that is complete.
-func (p *Disks) settled(id string, state armcompute.GalleryProvisioningState) (ready bool) {
+func (p *ImageProvider) settled(id string, state armcompute.GalleryProvisioningState) (ready bool) {
 	switch state {
 	case armcompute.GalleryProvisioningStateCreating, armcompute.GalleryProvisioningStateDeleting:
 		return false
@@ -101,7 +101,7 @@ type house struct {
 
 // housed asks the operations by which this process makes the gallery or the definition how far they are. Until
 // they have ended well, there is no version.
-func (p *Disks) housed(ctx context.Context, s scaleSet) (house, error) {
+func (p *ImageProvider) housed(ctx context.Context, s scaleSet) (house, error) {
 	for id, what := range map[string]text{s.galleryID(): text("gallery " + s.gallery()), s.definitionID(): text("image definition " + s.definition())} {
 		if !p.began(id) || p.known(p.defined, id) {
 			continue
@@ -126,7 +126,7 @@ func (p *Disks) housed(ctx context.Context, s scaleSet) (house, error) {
 
 // giveUp tells once why a gallery or a definition could not be made, to the one whose image it was made for;
 // whoever comes next tries again.
-func (p *Disks) giveUp(h house, snapshotID string) error {
+func (p *ImageProvider) giveUp(h house, snapshotID string) error {
 	if h.fallen == "" {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (p *Disks) giveUp(h house, snapshotID string) error {
 }
 
 // makeDefinition starts making the definition. Ready is true if Azure was done with it at once.
-func (p *Disks) makeDefinition(ctx context.Context, clients *clients, s scaleSet, mold cloud.Mold, snapshotID string) (ready bool, err error) {
+func (p *ImageProvider) makeDefinition(ctx context.Context, clients *clients, s scaleSet, mold cloud.ImageRequirements, snapshotID string) (ready bool, err error) {
 	wanted, err := wantedFor(ctx, p, clients, s, mold, snapshotID)
 	if err != nil {
 		return false, err
@@ -155,7 +155,7 @@ func (p *Disks) makeDefinition(ctx context.Context, clients *clients, s scaleSet
 	return ready, err
 }
 
-func (p *Disks) putDefinition(ctx context.Context, clients *clients, s scaleSet, definition armcompute.GalleryImage, snapshotID string) (ready bool, err error) {
+func (p *ImageProvider) putDefinition(ctx context.Context, clients *clients, s scaleSet, definition armcompute.GalleryImage, snapshotID string) (ready bool, err error) {
 	poller, err := clients.definitions.BeginCreateOrUpdate(ctx, s.group, s.gallery(), s.definition(), definition, nil)
 	if err != nil {
 		return false, fail("make", text("image definition "+s.definition()), err)
@@ -164,7 +164,7 @@ func (p *Disks) putDefinition(ctx context.Context, clients *clients, s scaleSet,
 }
 
 // started remembers the making of a gallery or a definition, and tells whether it is done already.
-func started[T any](p *Disks, id string, poller *runtime.Poller[T], snapshotID string) (ready bool) {
+func started[T any](p *ImageProvider, id string, poller *runtime.Poller[T], snapshotID string) (ready bool) {
 	remember(p.account, id, poller)
 	p.makeFor(id, snapshotID)
 	if poller.Done() {
@@ -174,7 +174,7 @@ func started[T any](p *Disks, id string, poller *runtime.Poller[T], snapshotID s
 }
 
 // ensureGallery adopts the gallery or starts making it. One that Azure failed to make is made again as it is.
-func (p *Disks) ensureGallery(ctx context.Context, clients *clients, s scaleSet, mold cloud.Mold, snapshotID string) (ready bool, err error) {
+func (p *ImageProvider) ensureGallery(ctx context.Context, clients *clients, s scaleSet, mold cloud.ImageRequirements, snapshotID string) (ready bool, err error) {
 	if p.known(p.defined, s.galleryID()) {
 		return true, nil
 	}

@@ -58,10 +58,10 @@ func (s scaleSet) scope() string {
 }
 
 // line is the scale set's series of images, kept in its resource group.
-func (s scaleSet) line() cloud.Line { return cloud.Line{Place: s.scope(), Name: s.name} }
+func (s scaleSet) line() cloud.ImageFamily { return cloud.ImageFamily{Place: s.scope(), Name: s.name} }
 
 // parseLine reads a line: whatever its pool is, its images are named as a scale set's of that name are.
-func parseLine(line cloud.Line) (scaleSet, error) {
+func parseLine(line cloud.ImageFamily) (scaleSet, error) {
 	parts := strings.Split(strings.Trim(line.Place, "/"), "/")
 	if len(parts) != 4 || !strings.EqualFold(parts[0], "subscriptions") || !strings.EqualFold(parts[2], "resourceGroups") || line.Name == "" {
 		return scaleSet{}, unsupported(line.Place, "this is not the ID of a resource group, which is where images are kept")

@@ -38,7 +38,7 @@ func (r versionRef) String() string {
 	return "image version " + r.version + " of " + r.scaleSet.String()
 }
 
-func versionOfRef(ref cloud.LineRef) (versionRef, error) {
+func versionOfRef(ref cloud.FamilyVersion) (versionRef, error) {
 	s, err := parseLine(ref.Line)
 	if err != nil {
 		return versionRef{}, err
@@ -54,9 +54,9 @@ func versionOfPool(pool cloud.PoolID, version string) (versionRef, error) {
 	return versionRef{s, version}, checkVersion(version)
 }
 
-// Image implements cloud.Disks. A version that failed only because its region has no zone-redundant storage
+// Image implements cloud.ImageProvider. A version that failed only because its region has no zone-redundant storage
 // counts as absent: EnsureImage replaces it.
-func (p *Disks) Image(ctx context.Context, ref cloud.LineRef) (cloud.Image, error) {
+func (p *ImageProvider) Image(ctx context.Context, ref cloud.FamilyVersion) (cloud.Image, error) {
 	r, err := versionOfRef(ref)
 	if err != nil {
 		return cloud.Image{}, err
@@ -81,7 +81,7 @@ type foundVersion struct {
 	replace bool
 }
 
-func (p *Disks) version(ctx context.Context, r versionRef) (foundVersion, error) {
+func (p *ImageProvider) version(ctx context.Context, r versionRef) (foundVersion, error) {
 	clients, err := p.in(r.scaleSet)
 	if err != nil {
 		return foundVersion{}, err
@@ -119,7 +119,7 @@ func (p *Disks) version(ctx context.Context, r versionRef) (foundVersion, error)
 
 // whyFailed is why a version failed: what its operation says, and what the version says of its regions beside
 // that.
-func (p *Disks) whyFailed(ctx context.Context, r versionRef, said string) string {
+func (p *ImageProvider) whyFailed(ctx context.Context, r versionRef, said string) string {
 	told := p.reason(ctx, r.id())
 	switch {
 	case told == "" && said == "":
@@ -211,8 +211,8 @@ func progressOf(status *armcompute.ReplicationStatus) (percent int32, details st
 	return percent, strings.Join(said, "; "), value(status.AggregatedState) == armcompute.AggregatedReplicationStateCompleted
 }
 
-// Images implements cloud.Disks.
-func (p *Disks) Images(ctx context.Context, line cloud.Line) ([]cloud.Image, error) {
+// Images implements cloud.ImageProvider.
+func (p *ImageProvider) Images(ctx context.Context, line cloud.ImageFamily) ([]cloud.Image, error) {
 	s, err := parseLine(line)
 	if err != nil {
 		return nil, err
@@ -229,7 +229,7 @@ func (p *Disks) Images(ctx context.Context, line cloud.Line) ([]cloud.Image, err
 }
 
 // versions lists the versions of the pool's definition, oldest first; none if there is no definition.
-func (p *Disks) versions(ctx context.Context, s scaleSet) ([]*armcompute.GalleryImageVersion, error) {
+func (p *ImageProvider) versions(ctx context.Context, s scaleSet) ([]*armcompute.GalleryImageVersion, error) {
 	clients, err := p.in(s)
 	if err != nil {
 		return nil, err
@@ -259,9 +259,9 @@ const (
 	tagPause = 400 * time.Millisecond
 )
 
-// TagImage implements cloud.Disks. All tags are sent, for Azure's documentation leaves open whether the
+// TagImage implements cloud.ImageProvider. All tags are sent, for Azure's documentation leaves open whether the
 // tags of a patch are merged or replace what is there; a removed one is sent as null.
-func (p *Disks) TagImage(ctx context.Context, ref cloud.LineRef, tags map[string]string) error {
+func (p *ImageProvider) TagImage(ctx context.Context, ref cloud.FamilyVersion, tags map[string]string) error {
 	r, err := versionOfRef(ref)
 	if err != nil {
 		return err
@@ -313,8 +313,8 @@ func mergeTags(have, change map[string]string) (sent map[string]*string, changes
 	return sent, changes
 }
 
-// DeleteImage implements cloud.Disks.
-func (p *Disks) DeleteImage(ctx context.Context, ref cloud.LineRef) error {
+// DeleteImage implements cloud.ImageProvider.
+func (p *ImageProvider) DeleteImage(ctx context.Context, ref cloud.FamilyVersion) error {
 	r, err := versionOfRef(ref)
 	if err != nil {
 		return err
@@ -322,7 +322,7 @@ func (p *Disks) DeleteImage(ctx context.Context, ref cloud.LineRef) error {
 	return p.deleteVersion(ctx, r)
 }
 
-func (p *Disks) deleteVersion(ctx context.Context, r versionRef) error {
+func (p *ImageProvider) deleteVersion(ctx context.Context, r versionRef) error {
 	clients, err := p.in(r.scaleSet)
 	if err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// SameInstance implements cloud.Disks. Azure's IDs are the same in any case.
-func (p *Disks) SameInstance(a, b cloud.InstanceID) bool {
+// SameInstance implements cloud.ImageProvider. Azure's IDs are the same in any case.
+func (p *ImageProvider) SameInstance(a, b cloud.InstanceID) bool {
 	x, errX := parseVM(a)
 	y, errY := parseVM(b)
 	if errX != nil || errY != nil {
@@ -22,8 +22,8 @@ func (p *Disks) SameInstance(a, b cloud.InstanceID) bool {
 	return x == y
 }
 
-// Instance implements cloud.Disks: the model and the instance view in one request.
-func (p *Disks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
+// Instance implements cloud.ImageProvider: the model and the instance view in one request.
+func (p *ImageProvider) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 	ref, err := p.parse(id)
 	if err != nil {
 		return cloud.Instance{}, err
@@ -176,10 +176,10 @@ func osDisk(vm armcompute.VirtualMachineScaleSetVM) string {
 	return value(vm.Properties.StorageProfile.OSDisk.ManagedDisk.ID)
 }
 
-// EnsureStopped implements cloud.Disks. It powers off, which keeps host, network and address, and never
+// EnsureStopped implements cloud.ImageProvider. It powers off, which keeps host, network and address, and never
 // deallocates, which would reset the TPM and may not get the capacity back. The guest is not asked to shut
 // down: its disk was generalized and synced, and an orderly shutdown would write to it again.
-func (p *Disks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+func (p *ImageProvider) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	ref, err := p.parse(id)
 	if err != nil {
 		return cloud.PowerUnknown, err
@@ -203,8 +203,8 @@ func (p *Disks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.P
 	})
 }
 
-// EnsureStarted implements cloud.Disks.
-func (p *Disks) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+// EnsureStarted implements cloud.ImageProvider.
+func (p *ImageProvider) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	ref, err := p.parse(id)
 	if err != nil {
 		return cloud.PowerUnknown, err

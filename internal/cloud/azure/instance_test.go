@@ -99,7 +99,7 @@ func TestHoldIsProtectionFromScaleIn(t *testing.T) {
 	a := newARM(t)
 	a.vm(`{"properties": {"protectionPolicy": {"protectFromScaleSetActions": true}}}`)
 	p := a.provider()
-	if err := p.Hold(t.Context(), testInstance, cloud.Unheld); err != nil {
+	if err := p.ProtectFromScaleIn(t.Context(), testInstance, cloud.TokenUnprotected); err != nil {
 		t.Fatal(err)
 	}
 	sent := a.last("PUT", "/virtualMachines/0")
@@ -108,16 +108,16 @@ func TestHoldIsProtectionFromScaleIn(t *testing.T) {
 		t.Errorf("If-Match %q, body %s", sent.IfMatch, diff)
 	}
 	before := len(a.made())
-	if err := p.Hold(t.Context(), testInstance, cloud.Unheld); err != nil || len(a.made()) != before {
+	if err := p.ProtectFromScaleIn(t.Context(), testInstance, cloud.TokenUnprotected); err != nil || len(a.made()) != before {
 		t.Errorf("protecting again: %v, sent %v", err, a.made()[before:])
 	}
 	a.ignore[fold(sent.Path)] = 9
-	wantKind(t, p.Unhold(t.Context(), testInstance, cloud.Unheld), cloud.Conflict)
+	wantKind(t, p.Unprotect(t.Context(), testInstance, cloud.TokenUnprotected), cloud.Conflict)
 	a.ignore[fold(sent.Path)] = 0
-	if err := p.Unhold(t.Context(), testInstance, cloud.Unheld); err != nil {
+	if err := p.Unprotect(t.Context(), testInstance, cloud.TokenUnprotected); err != nil {
 		t.Error(err)
 	}
-	if seen, err := p.HoldOf(t.Context(), testInstance); err != nil || seen.Held {
-		t.Errorf("protected %v, %v", seen.Held, err)
+	if seen, err := p.Protection(t.Context(), testInstance); err != nil || seen.Protected {
+		t.Errorf("protected %v, %v", seen.Protected, err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// ImageID implements cloud.Disks.
-func (p *Disks) ImageID(ref cloud.LineRef) string {
+// ImageID implements cloud.ImageProvider.
+func (p *ImageProvider) ImageID(ref cloud.FamilyVersion) string {
 	s, err := parseLine(ref.Line)
 	if err != nil {
 		return ""
@@ -18,8 +18,8 @@ func (p *Disks) ImageID(ref cloud.LineRef) string {
 	return s.versionID(ref.Version)
 }
 
-// VersionOf implements cloud.Disks.
-func (p *Disks) VersionOf(line cloud.Line, image string) (version string, latest bool) {
+// VersionOf implements cloud.ImageProvider.
+func (p *ImageProvider) VersionOf(line cloud.ImageFamily, image string) (version string, latest bool) {
 	s, err := parseLine(line)
 	if err != nil {
 		return "", false
@@ -28,8 +28,8 @@ func (p *Disks) VersionOf(line cloud.Line, image string) (version string, latest
 	return version, latest
 }
 
-// Latest implements cloud.Disks: the versions must be listed.
-func (p *Disks) Latest(ctx context.Context, line cloud.Line, location string) (string, error) {
+// Latest implements cloud.ImageProvider: the versions must be listed.
+func (p *ImageProvider) Latest(ctx context.Context, line cloud.ImageFamily, location string) (string, error) {
 	s, err := parseLine(line)
 	if err != nil {
 		return "", err

@@ -20,7 +20,7 @@ const locksVersion = "2020-05-01"
 
 // refuseLeaving looks for what would keep the donor from being removed, and the pool from growing before. It takes up to two
 // requests. What the credential may not look at, it leaves out.
-func (p *Recipes) refuseLeaving(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+func (p *PoolProvider) refuseLeaving(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	var found []cloud.Refusal
 	if spec.Removes {
 		refusal, err := p.refusePermissions(ctx, s, removeActions)
@@ -69,7 +69,7 @@ type lockList struct {
 
 // refuseLocks tells of a management lock on the instance or above it: each level of them keeps it from being deleted. Source:
 // Resource Manager, Management Locks, List By Scope; Lock your resources to protect your infrastructure.
-func (p *Recipes) refuseLocks(ctx context.Context, id cloud.InstanceID) ([]cloud.Refusal, error) {
+func (p *PoolProvider) refuseLocks(ctx context.Context, id cloud.InstanceID) ([]cloud.Refusal, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (p *Recipes) refuseLocks(ctx context.Context, id cloud.InstanceID) ([]cloud
 }
 
 // refuseLocksOn tells of a management lock on the scope or above it, which keeps what is named there from being deleted.
-func (p *Recipes) refuseLocksOn(ctx context.Context, scope, what string) ([]cloud.Refusal, error) {
+func (p *PoolProvider) refuseLocksOn(ctx context.Context, scope, what string) ([]cloud.Refusal, error) {
 	ref := text(what)
 	client, err := arm.NewClient("kamino", "v1.0.0", p.credential, p.options)
 	if err != nil {
@@ -131,7 +131,7 @@ func wantedOf(size string) map[string]int64 {
 
 // refuseCores looks whether one more instance of the pool's size fits into the region's quotas of cores and machines, and
 // one more scale set if it is to be in one of its own.
-func (p *Recipes) refuseCores(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet, apart bool, remedy string) ([]cloud.Refusal, error) {
+func (p *PoolProvider) refuseCores(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet, apart bool, remedy string) ([]cloud.Refusal, error) {
 	size := ""
 	if model.SKU != nil {
 		size = value(model.SKU.Name)

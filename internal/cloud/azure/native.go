@@ -13,7 +13,7 @@ import (
 
 // NativeImage implements cloud.ImageNames. On Azure that is the resource ID; a version is looked at, for nobody else does before it is
 // needed.
-func (p *Disks) NativeImage(ctx context.Context, _, image string) (string, error) {
+func (p *ImageProvider) NativeImage(ctx context.Context, _, image string) (string, error) {
 	const op = "name"
 	rid, err := arm.ParseResourceID(image)
 	if err != nil || !strings.EqualFold(rid.ResourceType.String(), typeVersion) {
@@ -41,4 +41,6 @@ func (p *Disks) NativeImage(ctx context.Context, _, image string) (string, error
 const typeVersion = "microsoft.compute/galleries/images/versions"
 
 // ImageText implements cloud.ImageNames.
-func (p *Disks) ImageText(_ context.Context, _, native string) (string, error) { return native, nil }
+func (p *ImageProvider) ImageText(_ context.Context, _, native string) (string, error) {
+	return native, nil
+}

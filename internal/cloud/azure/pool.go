@@ -18,8 +18,8 @@ import (
 // provider, which finds scale sets by tag and reads "min" and "max" from them.
 const maxSizeTag = "max"
 
-// PoolsOf implements cloud.Recipes, without I/O: an instance's ID names its scale set.
-func (p *Recipes) PoolsOf(_ context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+// PoolsOf implements cloud.PoolProvider, without I/O: an instance's ID names its scale set.
+func (p *PoolProvider) PoolsOf(_ context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
 	found := make([]cloud.Membership, len(nodes))
 	for i, node := range nodes {
 		ref, err := parseInstance(node.ProviderID)
@@ -37,8 +37,8 @@ func (p *Recipes) PoolsOf(_ context.Context, nodes []cloud.NodeValues) ([]cloud.
 	return found, nil
 }
 
-// PoolName implements cloud.Recipes. It is the scale set's name in lower case, as Azure compares names.
-func (p *Recipes) PoolName(id cloud.PoolID) string {
+// PoolName implements cloud.PoolProvider. It is the scale set's name in lower case, as Azure compares names.
+func (p *PoolProvider) PoolName(id cloud.PoolID) string {
 	s, err := parsePool(id)
 	if err != nil {
 		return string(id)
@@ -46,14 +46,14 @@ func (p *Recipes) PoolName(id cloud.PoolID) string {
 	return s.name
 }
 
-// Line implements cloud.Recipes, without I/O.
-func (p *Recipes) Line(_ context.Context, id cloud.PoolID) (cloud.Line, error) {
+// Line implements cloud.PoolProvider, without I/O.
+func (p *PoolProvider) Line(_ context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
 	s, err := parsePool(id)
 	return s.line(), err
 }
 
-// Pool implements cloud.Recipes.
-func (p *Recipes) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
+// Pool implements cloud.PoolProvider.
+func (p *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	s, err := parsePool(id)
 	if err != nil {
 		return cloud.Pool{}, err
@@ -79,8 +79,8 @@ func (p *Recipes) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 func (s scaleSet) modelKey() string { return "model of " + string(s.pool()) }
 
 // model reads the scale set, unless a list has shown it within the same look.
-func (p *Recipes) model(ctx context.Context, s scaleSet) (armcompute.VirtualMachineScaleSet, error) {
-	if listed, found := cloud.SightOf(ctx).Seen(s.modelKey()); found {
+func (p *PoolProvider) model(ctx context.Context, s scaleSet) (armcompute.VirtualMachineScaleSet, error) {
+	if listed, found := cloud.ReadCacheOf(ctx).Get(s.modelKey()); found {
 		model := listed.(armcompute.VirtualMachineScaleSet)
 		p.joined.Store(s, joinsOrReads(model))
 		return model, nil
@@ -99,10 +99,10 @@ func (p *Recipes) model(ctx context.Context, s scaleSet) (armcompute.VirtualMach
 
 // modelToWrite reads the scale set for a write that is made from it. What an ETag guards may have been read before;
 // without one the read itself is the guard.
-func (p *Recipes) modelToWrite(ctx context.Context, s scaleSet) (armcompute.VirtualMachineScaleSet, error) {
+func (p *PoolProvider) modelToWrite(ctx context.Context, s scaleSet) (armcompute.VirtualMachineScaleSet, error) {
 	model, err := p.model(ctx, s)
 	if err == nil && value(model.Etag) == "" {
-		return p.model(cloud.Anew(ctx), s)
+		return p.model(cloud.WithoutReadCache(ctx), s)
 	}
 	return model, err
 }
@@ -160,7 +160,7 @@ type diskTraits struct {
 	architecture armcompute.Architecture
 }
 
-// Traits of a pool that its images must share. Whoever gives out lines for these Disks names them so.
+// Traits of a pool that its images must share. Whoever gives out lines for these ImageProvider names them so.
 const (
 	TraitSecurityType   = "securityType"      // as Azure writes it; Standard where the model says nothing
 	TraitGeneration     = "generation"        // for people: it belongs to disks, and only Trusted Launch tells of it
@@ -267,9 +267,9 @@ func confidential(on fmt.Stringer) cloud.Refusal {
 		"leave this pool out")
 }
 
-// SetCapacity implements cloud.Recipes. The write is conditional on the model that was read, so that an
+// SetCapacity implements cloud.PoolProvider. The write is conditional on the model that was read, so that an
 // autoscaler that acts in between wins.
-func (p *Recipes) SetCapacity(ctx context.Context, id cloud.PoolID, from, size int64) error {
+func (p *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, size int64) error {
 	s, err := parsePool(id)
 	if err != nil {
 		return err

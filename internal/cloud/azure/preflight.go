@@ -12,8 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// PreflightRecipe implements cloud.Recipes, in two requests, and two more for a donor that does not return.
-func (p *Recipes) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+// PreflightRecipe implements cloud.PoolProvider, in two requests, and two more for a donor that does not return.
+func (p *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	s, err := parsePool(spec.Pool)
 	if err != nil {
 		return nil, err
@@ -36,25 +36,25 @@ func (p *Recipes) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec)
 
 // preflight is one look ahead: what it needs at hand, and what it found.
 type preflight struct {
-	provider *Disks
+	provider *ImageProvider
 	clients  *clients
 	instance instance
 	version  versionRef
-	mold     cloud.Mold
+	mold     cloud.ImageRequirements
 	vm       armcompute.VirtualMachineScaleSetVM
 	// newDefinition: the line has no image definition yet.
 	newDefinition bool
 	found         []cloud.Refusal
 }
 
-// PreflightDisk implements cloud.Disks. It takes seven or eight requests. What it may not look at, such as
+// PreflightDisk implements cloud.ImageProvider. It takes seven or eight requests. What it may not look at, such as
 // quotas, it leaves out: the credential must only be allowed what a capture itself needs.
-func (p *Disks) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) ([]cloud.Refusal, error) {
+func (p *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) ([]cloud.Refusal, error) {
 	ref, err := p.parse(spec.Instance)
 	if err != nil {
 		return nil, err
 	}
-	version, err := versionOfRef(spec.LineRef)
+	version, err := versionOfRef(spec.FamilyVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (p *Disks) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) ([]cloud
 	if err != nil {
 		return nil, err
 	}
-	look := &preflight{provider: p, clients: clients, instance: ref, version: version, mold: spec.Mold}
+	look := &preflight{provider: p, clients: clients, instance: ref, version: version, mold: spec.ImageRequirements}
 	for _, step := range []func(context.Context) error{
 		look.donor, look.permissions, look.encryption, look.gallery, look.quota,
 	} {

@@ -21,9 +21,9 @@ const emptyCloudConfig = "#cloud-config\n{}\n"
 // extension and to show it again afterwards.
 const recipeTries = 3
 
-// SetRecipe implements cloud.Recipes. It is one merge patch of the scale set's model, which on the Manual
+// SetRecipe implements cloud.PoolProvider. It is one merge patch of the scale set's model, which on the Manual
 // upgrade policy changes no running instance (see write). The number of nodes is not part of it.
-func (p *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
+func (p *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
 	if change.Restores != nil {
 		return p.restore(ctx, change)
 	}
@@ -59,8 +59,8 @@ func (p *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 	}
 }
 
-func removesExtension(removes []cloud.Part) bool {
-	return slices.ContainsFunc(removes, func(p cloud.Part) bool { return p.Kind == partExtension })
+func removesExtension(removes []cloud.RecipeField) bool {
+	return slices.ContainsFunc(removes, func(p cloud.RecipeField) bool { return p.Kind == partExtension })
 }
 
 // leftToDo names what of the change the model does not show.
@@ -69,11 +69,11 @@ func leftToDo(r versionRef, model armcompute.VirtualMachineScaleSet, change clou
 	if !isVersion(imageReference(model), r) {
 		left = append(left, "image "+r.imageName(imageReference(model)))
 	}
-	if cloud.HasPart(change.Removes, customData) && !customDataEmptied(r.scaleSet, model) {
+	if cloud.HasField(change.Removes, customData) && !customDataEmptied(r.scaleSet, model) {
 		left = append(left, customData.String())
 	}
 	for _, extension := range extensionsOf(model) {
-		if part := partOf(extension); cloud.HasPart(change.Removes, part) {
+		if part := partOf(extension); cloud.HasField(change.Removes, part) {
 			left = append(left, part.String())
 		}
 	}
@@ -82,7 +82,7 @@ func leftToDo(r versionRef, model armcompute.VirtualMachineScaleSet, change clou
 
 // recipePatch is the merge patch that carries a change out. Publisher, offer, SKU and version must be
 // nulled, or the patched reference would name two images.
-func recipePatch(r versionRef, model armcompute.VirtualMachineScaleSet, removes []cloud.Part) armcompute.VirtualMachineScaleSetUpdate {
+func recipePatch(r versionRef, model armcompute.VirtualMachineScaleSet, removes []cloud.RecipeField) armcompute.VirtualMachineScaleSetUpdate {
 	profile := &armcompute.VirtualMachineScaleSetUpdateVMProfile{
 		StorageProfile: &armcompute.VirtualMachineScaleSetUpdateStorageProfile{
 			ImageReference: &armcompute.ImageReference{
@@ -99,7 +99,7 @@ func recipePatch(r versionRef, model armcompute.VirtualMachineScaleSet, removes 
 	patch := armcompute.VirtualMachineScaleSetUpdate{
 		Properties: &armcompute.VirtualMachineScaleSetUpdateProperties{VirtualMachineProfile: profile},
 	}
-	if cloud.HasPart(removes, customData) {
+	if cloud.HasField(removes, customData) {
 		profile.OSProfile = &armcompute.VirtualMachineScaleSetUpdateOSProfile{
 			CustomData: to.Ptr(base64.StdEncoding.EncodeToString([]byte(emptyCloudConfig))),
 		}
@@ -129,9 +129,9 @@ func nullIfSet(image *armcompute.ImageReference, field func(*armcompute.ImageRef
 // keptExtensions are the extensions that stay, as they may be sent back: without their state, and without
 // waiting for an extension that goes. Azure keeps the protected settings of an extension that is sent
 // without them.
-func keptExtensions(model armcompute.VirtualMachineScaleSet, removes []cloud.Part) []*armcompute.VirtualMachineScaleSetExtension {
+func keptExtensions(model armcompute.VirtualMachineScaleSet, removes []cloud.RecipeField) []*armcompute.VirtualMachineScaleSetExtension {
 	goes := func(name string) bool {
-		return cloud.HasPart(removes, cloud.Part{Kind: partExtension, Name: name})
+		return cloud.HasField(removes, cloud.RecipeField{Kind: partExtension, Name: name})
 	}
 	kept := []*armcompute.VirtualMachineScaleSetExtension{}
 	for _, extension := range extensionsOf(model) {

@@ -43,16 +43,16 @@ type Provider struct {
 // Decorated implements cloud.Decorator: the powers are those of the halves.
 func (p *Provider) Decorated() cloud.Provider { return p.Provider }
 
-// Disks is the half of instances, disks, snapshots and galleries, which needs no recipes of Azure's. It is safe for
+// ImageProvider is the half of instances, disks, snapshots and galleries, which needs no recipes of Azure's. It is safe for
 // concurrent use.
-type Disks struct {
+type ImageProvider struct {
 	*account
 	// apart tells that the recipes are elsewhere, so that instances may stand by themselves.
 	apart bool
 }
 
 // parse reads the ID of an instance whose disk is captured.
-func (p *Disks) parse(id cloud.InstanceID) (instance, error) {
+func (p *ImageProvider) parse(id cloud.InstanceID) (instance, error) {
 	if p.apart {
 		return parseVM(id)
 	}
@@ -60,15 +60,15 @@ func (p *Disks) parse(id cloud.InstanceID) (instance, error) {
 }
 
 // actions that a capture needs on instances, disks and images.
-func (p *Disks) actions() []string {
+func (p *ImageProvider) actions() []string {
 	if p.apart {
 		return vmActions
 	}
 	return diskActions
 }
 
-// Recipes is the half of scale sets and their models. It is safe for concurrent use.
-type Recipes struct{ *account }
+// PoolProvider is the half of scale sets and their models. It is safe for concurrent use.
+type PoolProvider struct{ *account }
 
 // account is what both halves speak to Azure with, and what this process remembers of what it began.
 type account struct {
@@ -100,16 +100,16 @@ type account struct {
 }
 
 var (
-	_ cloud.Decorator   = (*Provider)(nil)
-	_ cloud.Disks       = (*Disks)(nil)
-	_ cloud.LineShelf   = (*Disks)(nil)
-	_ cloud.ImageNames  = (*Disks)(nil)
-	_ cloud.LineAuditor = (*Disks)(nil)
-	_ cloud.Recipes     = (*Recipes)(nil)
-	_ cloud.Census      = (*Recipes)(nil)
-	_ cloud.Atlas       = (*Recipes)(nil)
-	_ cloud.Auditor     = (*Recipes)(nil)
-	_ cloud.Restorer    = (*Recipes)(nil)
+	_ cloud.Decorator               = (*Provider)(nil)
+	_ cloud.ImageProvider           = (*ImageProvider)(nil)
+	_ cloud.FamilySnapshotLister    = (*ImageProvider)(nil)
+	_ cloud.ImageNames              = (*ImageProvider)(nil)
+	_ cloud.FamilyPermissionChecker = (*ImageProvider)(nil)
+	_ cloud.PoolProvider            = (*PoolProvider)(nil)
+	_ cloud.InstanceLister          = (*PoolProvider)(nil)
+	_ cloud.PoolFinder              = (*PoolProvider)(nil)
+	_ cloud.PermissionChecker       = (*PoolProvider)(nil)
+	_ cloud.RecipeRestorer          = (*PoolProvider)(nil)
 )
 
 // clients of one subscription.
@@ -134,25 +134,25 @@ func New(_ context.Context, config Config) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Provider{cloud.Join(&Disks{shared, false}, &Recipes{shared})}, nil
+	return &Provider{cloud.New(&ImageProvider{shared, false}, &PoolProvider{shared})}, nil
 }
 
 // NewDisks makes the half of the disks alone, for recipes that are elsewhere, whose instances stand by themselves. It does no I/O.
-func NewDisks(_ context.Context, config Config) (*Disks, error) {
+func NewDisks(_ context.Context, config Config) (*ImageProvider, error) {
 	shared, err := connect(config)
 	if err != nil {
 		return nil, err
 	}
-	return &Disks{shared, true}, nil
+	return &ImageProvider{shared, true}, nil
 }
 
 // NewRecipes makes the half of the recipes alone, for disks that are elsewhere. It does no I/O.
-func NewRecipes(_ context.Context, config Config) (*Recipes, error) {
+func NewRecipes(_ context.Context, config Config) (*PoolProvider, error) {
 	shared, err := connect(config)
 	if err != nil {
 		return nil, err
 	}
-	return &Recipes{shared}, nil
+	return &PoolProvider{shared}, nil
 }
 
 func connect(config Config) (*account, error) {

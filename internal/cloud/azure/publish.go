@@ -9,10 +9,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// EnsureImage implements cloud.Disks. It says Pending from the first step on; a look says Absent for as long
+// EnsureImage implements cloud.ImageProvider. It says Pending from the first step on; a look says Absent for as long
 // as gallery or definition are being made or a failed version is on its way out, and the caller comes again.
-func (p *Disks) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud.Image, error) {
-	r, err := versionOfRef(spec.LineRef)
+func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud.Image, error) {
+	r, err := versionOfRef(spec.FamilyVersion)
 	if err != nil {
 		return cloud.Image{}, err
 	}
@@ -42,7 +42,7 @@ func (p *Disks) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud.
 	case found.image.State != cloud.Absent:
 		return found.image, nil
 	}
-	ready, err := p.ensureDefinition(ctx, r.scaleSet, spec.Mold, spec.SnapshotID)
+	ready, err := p.ensureDefinition(ctx, r.scaleSet, spec.ImageRequirements, spec.SnapshotID)
 	if err != nil {
 		return cloud.Image{}, err
 	}
@@ -52,7 +52,7 @@ func (p *Disks) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud.
 	return p.makeVersion(ctx, r, spec)
 }
 
-func (p *Disks) makeVersion(ctx context.Context, r versionRef, spec cloud.VersionSpec) (cloud.Image, error) {
+func (p *ImageProvider) makeVersion(ctx context.Context, r versionRef, spec cloud.VersionSpec) (cloud.Image, error) {
 	region := regionKey(r.scaleSet, spec.Location)
 	storage := armcompute.StorageAccountTypeStandardZRS
 	if p.known(p.zoneless, region) {
@@ -80,7 +80,7 @@ func pendingImage(r versionRef, spec cloud.VersionSpec) cloud.Image {
 	}
 }
 
-func (p *Disks) putVersion(ctx context.Context, r versionRef, version armcompute.GalleryImageVersion) error {
+func (p *ImageProvider) putVersion(ctx context.Context, r versionRef, version armcompute.GalleryImageVersion) error {
 	clients, err := p.in(r.scaleSet)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-var _ cloud.Rebuilder = (*Recipes)(nil)
+var _ cloud.Rebuilder = (*PoolProvider)(nil)
 
 // rebuildActions are what rebuilding instances needs beyond requiredActions.
 var rebuildActions = []string{
@@ -26,7 +26,7 @@ func RebuildActions() []string { return append([]string(nil), rebuildActions...)
 // that one; so the scale set's latest model is applied first. Whether that alone gives an instance a new disk
 // when the image changes is documented both ways, and is not relied on: the disk itself says what it was made
 // from, and the instance is reimaged as long as that is not the version.
-func (p *Recipes) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
+func (p *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
 		return cloud.Rebuild{}, err
@@ -77,7 +77,7 @@ func changing(provisioning string) bool {
 
 // madeFrom is the version that the instance's OS disk was made from, by the disk's own word; by the instance's
 // where the disk does not tell.
-func (p *Recipes) madeFrom(ctx context.Context, ref instance, vm armcompute.VirtualMachineScaleSetVM) (string, error) {
+func (p *PoolProvider) madeFrom(ctx context.Context, ref instance, vm armcompute.VirtualMachineScaleSetVM) (string, error) {
 	byModel := builtFrom(ref.scaleSet, vm.Properties.StorageProfile.ImageReference)
 	group, name, ok := groupAndName(osDisk(vm), "disks")
 	if !ok {
@@ -112,7 +112,7 @@ func (p *Recipes) madeFrom(ctx context.Context, ref instance, vm armcompute.Virt
 }
 
 // names demands that the scale set's recipe names the version: a rebuild uses what it names.
-func (p *Recipes) names(ctx context.Context, s scaleSet, version string) error {
+func (p *PoolProvider) names(ctx context.Context, s scaleSet, version string) error {
 	model, err := p.model(ctx, s)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (p *Recipes) names(ctx context.Context, s scaleSet, version string) error {
 }
 
 // rebuild applies the latest model, or reimages an instance that has it.
-func (p *Recipes) rebuild(ctx context.Context, id cloud.InstanceID, ref instance, upToDate bool) error {
+func (p *PoolProvider) rebuild(ctx context.Context, id cloud.InstanceID, ref instance, upToDate bool) error {
 	clients, err := p.in(ref.scaleSet)
 	if err != nil {
 		return err

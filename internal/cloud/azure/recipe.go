@@ -23,14 +23,14 @@ const (
 )
 
 // customData is the part that Azure never gives out.
-var customData = cloud.Part{Kind: partCustomData, Unreadable: true, Note: "a node that was built with it keeps it in /var/lib/cloud/instance/user-data.txt"}
+var customData = cloud.RecipeField{Kind: partCustomData, Unreadable: true, Note: "a node that was built with it keeps it in /var/lib/cloud/instance/user-data.txt"}
 
 // partOf is an extension as a part of the recipe.
-func partOf(extension *armcompute.VirtualMachineScaleSetExtension) cloud.Part {
-	return cloud.Part{Kind: partExtension, Name: value(extension.Name)}
+func partOf(extension *armcompute.VirtualMachineScaleSetExtension) cloud.RecipeField {
+	return cloud.RecipeField{Kind: partExtension, Name: value(extension.Name)}
 }
 
-// recipeOf reads what the pool's next node is built from. What "latest" means the Disks tell.
+// recipeOf reads what the pool's next node is built from. What "latest" means the ImageProvider tell.
 func recipeOf(s scaleSet, model armcompute.VirtualMachineScaleSet) cloud.Recipe {
 	image := imageReference(model)
 	out := cloud.Recipe{Image: s.imageName(image)}
@@ -130,14 +130,14 @@ type backup struct {
 	Pool           cloud.PoolID                                  `json:"pool"`
 	ImageReference *armcompute.ImageReference                    `json:"imageReference,omitempty"`
 	Extensions     []*armcompute.VirtualMachineScaleSetExtension `json:"extensions,omitempty"`
-	// Removes names what was lost, and is empty where nothing was. Recipes that were saved before it was kept do not have it.
-	Removes []cloud.Part `json:"removes"`
+	// Removes names what was lost, and is empty where nothing was. PoolProvider that were saved before it was kept do not have it.
+	Removes []cloud.RecipeField `json:"removes"`
 	// Waits are, by the name of an extension that stayed, the lost ones that it was provisioned after.
 	Waits map[string][]string `json:"waits,omitempty"`
 }
 
-// RecipeChange implements cloud.Recipes.
-func (p *Recipes) RecipeChange(ctx context.Context, to cloud.Target, removeBootstrap bool) (cloud.RecipeChange, error) {
+// RecipeChange implements cloud.PoolProvider.
+func (p *PoolProvider) RecipeChange(ctx context.Context, to cloud.Target, removeBootstrap bool) (cloud.RecipeChange, error) {
 	r, err := versionOfPool(to.Pool, to.Version)
 	if err != nil {
 		return cloud.RecipeChange{}, err
@@ -167,7 +167,7 @@ func recipeChange(r versionRef, model armcompute.VirtualMachineScaleSet, removeB
 		saved.Extensions = append(saved.Extensions, extension)
 	}
 	change.Done, change.Refusals = isVersion(image, r) && len(change.Removes) == 0, refusalsOfPolicy(r.scaleSet, model)
-	saved.Removes, saved.Waits = append([]cloud.Part{}, change.Removes...), waitsFor(model, change.Removes)
+	saved.Removes, saved.Waits = append([]cloud.RecipeField{}, change.Removes...), waitsFor(model, change.Removes)
 	var err error
 	if change.Backup, err = json.MarshalIndent(saved, "", "  "); err != nil {
 		return cloud.RecipeChange{}, fail("save the recipe of", r.scaleSet, err)
@@ -176,14 +176,14 @@ func recipeChange(r versionRef, model armcompute.VirtualMachineScaleSet, removeB
 }
 
 // waitsFor are the extensions that stay and were provisioned after one that goes, each with those that it loses.
-func waitsFor(model armcompute.VirtualMachineScaleSet, removes []cloud.Part) map[string][]string {
+func waitsFor(model armcompute.VirtualMachineScaleSet, removes []cloud.RecipeField) map[string][]string {
 	var waits map[string][]string
 	for _, extension := range extensionsOf(model) {
-		if cloud.HasPart(removes, partOf(extension)) || extension.Properties == nil {
+		if cloud.HasField(removes, partOf(extension)) || extension.Properties == nil {
 			continue
 		}
 		for _, after := range extension.Properties.ProvisionAfterExtensions {
-			if !cloud.HasPart(removes, cloud.Part{Kind: partExtension, Name: value(after)}) {
+			if !cloud.HasField(removes, cloud.RecipeField{Kind: partExtension, Name: value(after)}) {
 				continue
 			}
 			if waits == nil {

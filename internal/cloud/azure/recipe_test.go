@@ -23,14 +23,16 @@ func model(t *testing.T, a *fakeARM) armcompute.VirtualMachineScaleSet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := (&Recipes{shared}).model(t.Context(), scaleSet{testSubscription, "rg1", "pool1"})
+	got, err := (&PoolProvider{shared}).model(t.Context(), scaleSet{testSubscription, "rg1", "pool1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return got
 }
 
-func extensionPart(name string) cloud.Part { return cloud.Part{Kind: partExtension, Name: name} }
+func extensionPart(name string) cloud.RecipeField {
+	return cloud.RecipeField{Kind: partExtension, Name: name}
+}
 
 var testImage = cloud.ImageRef{Pool: testPool, Version: testVersion}
 
@@ -40,11 +42,11 @@ func TestRecipePatch(t *testing.T) {
 	image := `"storageProfile": {"imageReference": {"id": "` + r.id() + `", "publisher": null, "offer": null, "sku": null, "version": null}}`
 	for _, test := range []struct {
 		name    string
-		removes []cloud.Part
+		removes []cloud.RecipeField
 		want    string
 	}{
 		{"image only", nil, `{"properties": {"virtualMachineProfile": {` + image + `}}}`},
-		{"bootstrap", []cloud.Part{customData, extensionPart("vmssCSE")}, `{
+		{"bootstrap", []cloud.RecipeField{customData, extensionPart("vmssCSE")}, `{
 			"tags": {"cluster": "one", "kamino-bootstrap-removed": "2026.11.21"},
 			"properties": {"virtualMachineProfile": {` + image + `,
 				"osProfile": {"customData": "` + empty + `"},
@@ -53,7 +55,7 @@ func TestRecipePatch(t *testing.T) {
 					{"name": "cluster-AKSLinuxBilling", "properties": {"publisher": "Microsoft.AKS", "type": "Compute.AKS-Engine.Linux.Billing", "typeHandlerVersion": "1.0"}}
 				]}
 			}}}`},
-		{"every extension", []cloud.Part{extensionPart("vmssCSE"), extensionPart("monitor"), extensionPart("cluster-AKSLinuxBilling")},
+		{"every extension", []cloud.RecipeField{extensionPart("vmssCSE"), extensionPart("monitor"), extensionPart("cluster-AKSLinuxBilling")},
 			`{"properties": {"virtualMachineProfile": {` + image + `, "extensionProfile": {"extensions": []}}}}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -99,11 +101,11 @@ func TestRecipeChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(change.Removes, []cloud.Part{customData, {Kind: partExtension, Name: "vmssCSE"}}) ||
-		!slices.Equal(cloud.SayParts(change.Keeps), []string{"extension monitor", "extension cluster-AKSLinuxBilling"}) || change.Done {
+	if !slices.Equal(change.Removes, []cloud.RecipeField{customData, {Kind: partExtension, Name: "vmssCSE"}}) ||
+		!slices.Equal(cloud.DescribeFields(change.Keeps), []string{"extension monitor", "extension cluster-AKSLinuxBilling"}) || change.Done {
 		t.Errorf("%+v", change)
 	}
-	if lost := cloud.Unreadable(change.Removes); len(lost) != 1 || !strings.Contains(lost[0].Says(), "/var/lib/cloud/instance/user-data.txt") {
+	if lost := cloud.Unreadable(change.Removes); len(lost) != 1 || !strings.Contains(lost[0].Describe(), "/var/lib/cloud/instance/user-data.txt") {
 		t.Errorf("unreadable %q", lost)
 	}
 	saved := object(t, string(change.Backup))
@@ -162,7 +164,7 @@ func TestSetRecipe(t *testing.T) {
 		{"id": null, "publisher": "Canonical", "offer": "o", "sku": "s", "version": "latest"}}}}}`))
 	wantKind(t, p.SetRecipe(t.Context(), again), cloud.Conflict)
 	fresh, err := p.RecipeChange(t.Context(), testImage, true)
-	if err != nil || !cloud.HasPart(fresh.Removes, customData) {
+	if err != nil || !cloud.HasField(fresh.Removes, customData) {
 		t.Errorf("%+v, %v", fresh, err)
 	}
 }

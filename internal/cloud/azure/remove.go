@@ -9,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-var _ cloud.Remover = (*Recipes)(nil)
+var _ cloud.Remover = (*PoolProvider)(nil)
 
 // removeActions are what removing an instance needs beyond requiredActions.
 var removeActions = []string{"Microsoft.Compute/virtualMachineScaleSets/virtualMachines/delete"}
@@ -20,7 +20,7 @@ func RemoveActions() []string { return append([]string(nil), removeActions...) }
 // EnsureRemoved implements cloud.Remover. Azure lowers the scale set's capacity with the deletion of an instance, in one
 // step, and deletes its OS disk with it. Protection from scale-in does not keep what is deleted by name. Sources: Compute
 // REST API, Virtual Machine Scale Set VMs, Delete; instance protection of scale sets.
-func (p *Recipes) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
+func (p *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
 		return cloud.Absent, err

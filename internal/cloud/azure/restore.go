@@ -35,8 +35,8 @@ type restoration struct {
 	keepsImage bool
 }
 
-// RestoreChange implements cloud.Restorer.
-func (p *Recipes) RestoreChange(ctx context.Context, pool cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
+// RestoreChange implements cloud.RecipeRestorer.
+func (p *PoolProvider) RestoreChange(ctx context.Context, pool cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
 	s, err := parsePool(pool)
 	if err != nil {
 		return cloud.RecipeChange{}, err
@@ -106,12 +106,12 @@ func (r *restoration) customData(change *cloud.RecipeChange, saved cloud.Saved, 
 			"give what the pool was made with; where that was packed by gzip, pack it as well"))
 	}
 	switch {
-	case !cloud.HasPart(r.was.Removes, customData) || back:
+	case !cloud.HasField(r.was.Removes, customData) || back:
 	case !isGiven:
 		change.Missing = append(change.Missing, customData)
 	default:
 		r.data = given
-		change.Adds = append(change.Adds, cloud.Part{Kind: partCustomData, Note: cloud.Digest(given)})
+		change.Adds = append(change.Adds, cloud.RecipeField{Kind: partCustomData, Note: cloud.Digest(given)})
 	}
 }
 
@@ -119,11 +119,11 @@ func (r *restoration) customData(change *cloud.RecipeChange, saved cloud.Saved, 
 func (r *restoration) extensions(change *cloud.RecipeChange, saved cloud.Saved) error {
 	for _, extension := range r.was.Extensions {
 		part := partOf(extension)
-		if cloud.HasPart(change.Keeps, part) {
+		if cloud.HasField(change.Keeps, part) {
 			continue
 		}
 		given, isGiven := saved.Given[part.String()]
-		if !isGiven && cloud.HasPart(cloud.Unreadable(r.was.Removes), part) {
+		if !isGiven && cloud.HasField(cloud.Unreadable(r.was.Removes), part) {
 			part.Unreadable, part.Note = true, "its command stands in the protected settings, which Azure gives out to nobody"
 			change.Missing = append(change.Missing, part)
 			continue
@@ -158,9 +158,9 @@ func sendable(extension *armcompute.VirtualMachineScaleSetExtension) *armcompute
 	return sent
 }
 
-// restore is SetRecipe for a change of a Restorer. What it changes is looked for in the same read that the write is
+// restore is SetRecipe for a change of a RecipeRestorer. What it changes is looked for in the same read that the write is
 // made from, so that nobody comes in between.
-func (p *Recipes) restore(ctx context.Context, change cloud.RecipeChange) error {
+func (p *PoolProvider) restore(ctx context.Context, change cloud.RecipeChange) error {
 	s, err := parsePool(change.Pool)
 	if err != nil {
 		return err
@@ -182,7 +182,7 @@ func (p *Recipes) restore(ctx context.Context, change cloud.RecipeChange) error 
 		case try > 1:
 		case !strings.EqualFold(now.From, change.From):
 			return conflict("its image is %s, not %s as when the change was made: somebody else changed it", now.From, change.From)
-		case !cloud.SameParts(now.Keeps, change.Keeps):
+		case !cloud.SameFields(now.Keeps, change.Keeps):
 			return conflict("its extensions are others than when the change was made: somebody else changed them")
 		}
 		if err := p.write(ctx, opRestore, s, model, r.patch(model)); err != nil {

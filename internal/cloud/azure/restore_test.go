@@ -34,11 +34,11 @@ func lost(t *testing.T, changes string) (*fakeARM, *Provider, cloud.Saved) {
 // TestRestorePatch: one write gives back image, customData, extensions and who waited for them, and leaves the rest.
 func TestRestorePatch(t *testing.T) {
 	a, p, saved := lost(t, "")
-	change, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved)
+	change, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved)
 	if err != nil {
 		t.Fatal(err)
 	}
-	says := strings.Join(cloud.SayParts(change.Adds), "; ")
+	says := strings.Join(cloud.DescribeFields(change.Adds), "; ")
 	if want := "customData (21 bytes, sha256 "; !strings.HasPrefix(says, want) || !strings.Contains(says, "extension vmssCSE ("+withoutProtected) || strings.Contains(says, "needle") {
 		t.Errorf("it says %s", says)
 	}
@@ -46,7 +46,7 @@ func TestRestorePatch(t *testing.T) {
 		t.Errorf("of these more may have been lost: %+v", doubtful)
 	}
 	whole := cloud.Saved{Backup: saved.Backup, Given: map[string][]byte{"customData": given["customData"], "extension vmssCSE": []byte(`{"a": "needle"}`)}}
-	if change, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, whole); err != nil || len(cloud.Unreadable(change.Adds)) != 0 {
+	if change, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, whole); err != nil || len(cloud.Unreadable(change.Adds)) != 0 {
 		t.Errorf("with all that was lost given: %+v, %v", change.Adds, err)
 	}
 	if err := p.SetRecipe(t.Context(), change); err != nil {
@@ -70,10 +70,10 @@ func TestRestorePatch(t *testing.T) {
 	if err := p.SetRecipe(t.Context(), change); err != nil || len(a.made()) != 1 {
 		t.Errorf("repeated: %v, sent %v", err, a.made())
 	}
-	if again, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved); err != nil || !again.Done {
+	if again, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved); err != nil || !again.Done {
 		t.Errorf("afterwards: %+v, %v", again, err)
 	}
-	if fresh, err := p.RecipeChange(t.Context(), testImage, true); err != nil || !cloud.HasPart(fresh.Removes, customData) || len(fresh.Removes) != 2 {
+	if fresh, err := p.RecipeChange(t.Context(), testImage, true); err != nil || !cloud.HasField(fresh.Removes, customData) || len(fresh.Removes) != 2 {
 		t.Errorf("a promotion afterwards: %+v, %v", fresh, err)
 	}
 }
@@ -84,15 +84,15 @@ const protectedCSE = `{"properties": {"virtualMachineProfile": {"extensionProfil
 
 func TestRestoreProtectedSettings(t *testing.T) {
 	a, p, saved := lost(t, protectedCSE)
-	change, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved)
-	if err != nil || len(change.Missing) != 1 || !strings.Contains(change.Missing[0].Says(), "extension vmssCSE (its command stands in the protected settings") {
+	change, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved)
+	if err != nil || len(change.Missing) != 1 || !strings.Contains(change.Missing[0].Describe(), "extension vmssCSE (its command stands in the protected settings") {
 		t.Fatalf("%+v, %v", change, err)
 	}
 	saved.Given = map[string][]byte{"customData": []byte("x"), "extension vmssCSE": []byte("join")}
-	_, err = as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved)
+	_, err = as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved)
 	wantKind(t, err, cloud.Invalid)
 	saved.Given["extension vmssCSE"] = []byte(`{"commandToExecute": "join"}`)
-	if change, err = as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved); err != nil || len(change.Missing) != 0 {
+	if change, err = as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved); err != nil || len(change.Missing) != 0 {
 		t.Fatalf("%+v, %v", change, err)
 	}
 	if err := p.SetRecipe(t.Context(), change); err != nil {
@@ -116,7 +116,7 @@ func TestRestoreOfARecipeThatLostNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, cloud.Saved{Backup: promoted.Backup})
+	change, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, cloud.Saved{Backup: promoted.Backup})
 	if err != nil || len(change.Missing) != 0 || len(change.Adds) != 0 || change.Done {
 		t.Fatalf("%+v, %v", change, err)
 	}
@@ -137,8 +137,8 @@ func TestRestoreOfAnEarlierBackup(t *testing.T) {
 	delete(old, "waits")
 	old["unreadable"] = []any{"customData (a node that was built with it keeps it)", "extension vmssCSE"}
 	saved.Backup, _ = json.Marshal(old)
-	change, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved)
-	if err != nil || len(change.Adds) != 1 || !cloud.HasPart(change.Adds, customData) || !cloud.HasPart(change.Missing, extensionPart("vmssCSE")) {
+	change, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved)
+	if err != nil || len(change.Adds) != 1 || !cloud.HasField(change.Adds, customData) || !cloud.HasField(change.Missing, extensionPart("vmssCSE")) {
 		t.Errorf("%+v, %v", change, err)
 	}
 }
@@ -147,15 +147,15 @@ func TestRestoreOfAnEarlierBackup(t *testing.T) {
 // own, which is a rollback's to leave.
 func TestRestoreLeavesWhatIsThere(t *testing.T) {
 	a, p, saved := lost(t, "")
-	stale, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved)
+	stale, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.documents[fold(string(testPool))] = merge(a.documents[fold(string(testPool))], object(t, `{"properties": {"virtualMachineProfile": {"extensionProfile": {"extensions": [
 		{"name": "vmssCSE", "properties": {"publisher": "ours", "type": "better", "typeHandlerVersion": "1.0"}}]}}}}`))
 	wantKind(t, p.SetRecipe(t.Context(), stale), cloud.Conflict)
-	change, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved)
-	if err != nil || cloud.HasPart(change.Adds, extensionPart("vmssCSE")) || !cloud.HasPart(change.Keeps, extensionPart("vmssCSE")) {
+	change, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved)
+	if err != nil || cloud.HasField(change.Adds, extensionPart("vmssCSE")) || !cloud.HasField(change.Keeps, extensionPart("vmssCSE")) {
 		t.Fatalf("%+v, %v", change, err)
 	}
 	if err := p.SetRecipe(t.Context(), change); err != nil {
@@ -175,8 +175,8 @@ func TestRestoreLeavesWhatIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err = as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, cloud.Saved{Backup: promotion.Backup, Given: given})
-	if err != nil || change.To != change.From || !cloud.HasPart(change.Adds, customData) || !cloud.HasPart(change.Adds, extensionPart("vmssCSE")) {
+	change, err = as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, cloud.Saved{Backup: promotion.Backup, Given: given})
+	if err != nil || change.To != change.From || !cloud.HasField(change.Adds, customData) || !cloud.HasField(change.Adds, extensionPart("vmssCSE")) {
 		t.Fatalf("%+v, %v", change, err)
 	}
 	if err := p.SetRecipe(t.Context(), change); err != nil {
@@ -190,7 +190,7 @@ func TestRestoreLeavesWhatIsThere(t *testing.T) {
 // TestRestoreLooksAgain: Azure takes a write and does not show it.
 func TestRestoreLooksAgain(t *testing.T) {
 	a, p, saved := lost(t, "")
-	change, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved)
+	change, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestRestoreLooksAgain(t *testing.T) {
 	}
 	a, p, saved = lost(t, "")
 	a.ignore[fold(string(testPool))] = 99
-	if change, err = as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, saved); err != nil {
+	if change, err = as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved); err != nil {
 		t.Fatal(err)
 	}
 	wantKind(t, p.SetRecipe(t.Context(), change), cloud.Conflict)
@@ -219,7 +219,7 @@ func TestRestoreMoreThanAzureTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for size, refused := range map[int]bool{1: false, maxCustomData: false, maxCustomData + 1: true} {
-		back, err := as[cloud.Restorer](p).RestoreChange(t.Context(), testPool, cloud.Saved{Backup: promotion.Backup, Given: map[string][]byte{"customData": make([]byte, size)}})
+		back, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, cloud.Saved{Backup: promotion.Backup, Given: map[string][]byte{"customData": make([]byte, size)}})
 		if err != nil || len(back.Refusals) > 0 != refused || refused && back.Refusals[0].Reason != "CustomDataTooLarge" {
 			t.Errorf("%d bytes: %v, %v", size, back.Refusals, err)
 		}

@@ -26,8 +26,8 @@ func (r snapshotRef) id() string {
 
 func (r snapshotRef) String() string { return "snapshot " + r.resource() }
 
-// Snapshot implements cloud.Disks.
-func (p *Disks) Snapshot(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {
+// Snapshot implements cloud.ImageProvider.
+func (p *ImageProvider) Snapshot(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {
 	ref, err := p.parse(id)
 	if err != nil {
 		return cloud.Snapshot{}, err
@@ -35,7 +35,7 @@ func (p *Disks) Snapshot(ctx context.Context, id cloud.InstanceID, name string) 
 	return p.snapshot(ctx, snapshotRef{ref.scaleSet, name})
 }
 
-func (p *Disks) snapshot(ctx context.Context, ref snapshotRef) (cloud.Snapshot, error) {
+func (p *ImageProvider) snapshot(ctx context.Context, ref snapshotRef) (cloud.Snapshot, error) {
 	clients, err := p.in(ref.scaleSet)
 	if err != nil {
 		return cloud.Snapshot{}, err
@@ -95,9 +95,9 @@ func snapshotState(properties *armcompute.SnapshotProperties) cloud.State {
 	return cloud.Complete
 }
 
-// EnsureSnapshot implements cloud.Disks. The snapshot is incremental, which is quick; its generation,
+// EnsureSnapshot implements cloud.ImageProvider. The snapshot is incremental, which is quick; its generation,
 // architecture, security type and encryption are the disk's own, because nothing else is asked for.
-func (p *Disks) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
+func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
 	owner, err := p.parse(spec.Instance)
 	if err != nil {
 		return cloud.Snapshot{}, err
@@ -138,8 +138,8 @@ func (p *Disks) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cl
 	return cloud.Snapshot{Name: ref.name, ID: ref.id(), State: cloud.Pending, Tags: tagsOf(toTags(spec.Tags))}, nil
 }
 
-// DeleteSnapshot implements cloud.Disks.
-func (p *Disks) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name string) error {
+// DeleteSnapshot implements cloud.ImageProvider.
+func (p *ImageProvider) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name string) error {
 	owner, err := p.parse(id)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-var _ cloud.Trialist = (*Recipes)(nil)
+var _ cloud.TrialRunner = (*PoolProvider)(nil)
 
 const opTrial = "begin the trial in"
 
@@ -45,8 +45,8 @@ var beforeParts = []string{trialBeforeTag + "-1", trialBeforeTag + "-2"}
 // longestTag is the most that Azure takes for the value of a tag.
 const longestTag = 256
 
-// trials are the Recipes at work on one.
-type trials struct{ *Recipes }
+// trials are the PoolProvider at work on one.
+type trials struct{ *PoolProvider }
 
 // tryRef is a trial with the pool and the version that it is of.
 type tryRef struct {
@@ -166,8 +166,8 @@ func ended(model armcompute.VirtualMachineScaleSet) map[string]*string {
 	return tags
 }
 
-// Trial implements cloud.Trialist.
-func (p *Recipes) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
+// Trial implements cloud.TrialRunner.
+func (p *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	t, err := tryOf(spec)
 	if err != nil {
 		return cloud.Trial{}, err
@@ -310,8 +310,8 @@ func (p trials) eachBuiltFrom(ctx context.Context, t tryRef, at scaleSet, option
 	return nil
 }
 
-// EnsureTrial implements cloud.Trialist.
-func (p *Recipes) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
+// EnsureTrial implements cloud.TrialRunner.
+func (p *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	t, err := tryOf(spec)
 	if err != nil {
 		return cloud.Trial{}, err
@@ -328,7 +328,7 @@ func (p *Recipes) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.
 	case began:
 		return cloud.Trial{State: cloud.Pending}, nil
 	}
-	return p.Trial(cloud.Anew(ctx), spec)
+	return p.Trial(cloud.WithoutReadCache(ctx), spec)
 }
 
 // roomless tells of an answer that says at once that no capacity is left.
@@ -342,8 +342,8 @@ func roomless(err error) error {
 	return err
 }
 
-// CloseTrial implements cloud.Trialist.
-func (p *Recipes) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
+// CloseTrial implements cloud.TrialRunner.
+func (p *PoolProvider) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
 	t, err := tryOf(spec)
 	if err != nil || !spec.InPool {
 		return err
@@ -358,8 +358,8 @@ func (p *Recipes) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
 	return trials{p}.close(ctx, t, model)
 }
 
-// EndTrial implements cloud.Trialist.
-func (p *Recipes) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
+// EndTrial implements cloud.TrialRunner.
+func (p *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
 	t, err := tryOf(spec)
 	if err != nil {
 		return cloud.Absent, err

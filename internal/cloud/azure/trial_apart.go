@@ -120,7 +120,7 @@ func (p trials) buildApart(ctx context.Context, t tryRef) (began bool, err error
 func (p trials) removeApart(ctx context.Context, t tryRef) (cloud.State, error) {
 	const op = "delete"
 	at := t.apart()
-	model, err := p.model(cloud.Anew(ctx), at)
+	model, err := p.model(cloud.WithoutReadCache(ctx), at)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
 		p.forget(at.id())

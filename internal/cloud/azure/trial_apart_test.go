@@ -20,7 +20,7 @@ func TestALookAtATrialApart(t *testing.T) {
 	}
 	const set, none = `{"tags": {"kamino-trying": "` + theTrial + `"}, "properties": {"provisioningState": "Creating"}}`, ""
 	a := newARM(t)
-	power := as[cloud.Trialist](a.provider())
+	power := as[cloud.TrialRunner](a.provider())
 	for _, look := range []struct {
 		name, set string
 		vms       []any
@@ -65,7 +65,7 @@ func TestTheBeginOfATrialApart(t *testing.T) {
 	a := newARM(t)
 	a.pool("")
 	a.has(testDefinition+"/versions/"+testVersion, `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
-	have, err := as[cloud.Trialist](a.provider()).EnsureTrial(t.Context(), trialOf(false))
+	have, err := as[cloud.TrialRunner](a.provider()).EnsureTrial(t.Context(), trialOf(false))
 	if err != nil || have.State != cloud.Pending {
 		t.Errorf("it is %+v, %v", have, err)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Trials implements cloud.Trialist: a request for each resource group, and one more for each full page.
-func (p *Recipes) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
+// Trials implements cloud.TrialRunner: a request for each resource group, and one more for each full page.
+func (p *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
 	sets := make([]scaleSet, len(pools))
 	for i, pool := range pools {
 		var err error

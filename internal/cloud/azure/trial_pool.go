@@ -94,7 +94,7 @@ func (p trials) vacant(ctx context.Context, t tryRef, model armcompute.VirtualMa
 	if !strings.EqualFold(provisioning(model), "Failed") {
 		return false, nil
 	}
-	all, err := p.Instances(cloud.Anew(ctx), t.pool())
+	all, err := p.Instances(cloud.WithoutReadCache(ctx), t.pool())
 	if err != nil {
 		return false, err
 	}
@@ -122,7 +122,7 @@ func imageNamed(text string) *armcompute.ImageReference {
 
 // shrink ends a trial in the pool: its recipe is given back, then its instances go with their places, then its mark.
 func (p trials) shrink(ctx context.Context, t tryRef) (cloud.State, error) {
-	model, err := p.modelToWrite(cloud.Anew(ctx), t.scaleSet)
+	model, err := p.modelToWrite(cloud.WithoutReadCache(ctx), t.scaleSet)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
 		return cloud.Absent, nil
@@ -138,7 +138,7 @@ func (p trials) shrink(ctx context.Context, t tryRef) (cloud.State, error) {
 		return cloud.Deleting, p.close(ctx, t, model)
 	}
 	if !promoted {
-		left, err := p.builtFrom(cloud.Anew(ctx), t, t.scaleSet)
+		left, err := p.builtFrom(cloud.WithoutReadCache(ctx), t, t.scaleSet)
 		if err != nil {
 			return cloud.Absent, err
 		}
@@ -153,7 +153,7 @@ func (p trials) shrink(ctx context.Context, t tryRef) (cloud.State, error) {
 		if !gone {
 			return cloud.Deleting, nil
 		}
-		if model, err = p.modelToWrite(cloud.Anew(ctx), t.scaleSet); err != nil {
+		if model, err = p.modelToWrite(cloud.WithoutReadCache(ctx), t.scaleSet); err != nil {
 			return cloud.Absent, err
 		}
 	}

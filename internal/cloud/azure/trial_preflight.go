@@ -35,8 +35,8 @@ func JoinActions() []string {
 	return []string{joinSubnet, joinSecurity, joinBalancer, joinGroup, assignIdentity}
 }
 
-// PreflightTrial implements cloud.Trialist, in four requests or so. What it may not look at, it leaves out.
-func (p *Recipes) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
+// PreflightTrial implements cloud.TrialRunner, in four requests or so. What it may not look at, it leaves out.
+func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
 	t, err := tryOf(spec)
 	if err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ func TestAnImageThatNoTagHolds(t *testing.T) {
 			a.has(testDefinition+"/versions/"+testVersion, `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
 			spec := trialOf(true)
 			spec.Image = image
-			if _, err := as[cloud.Trialist](a.provider()).EnsureTrial(t.Context(), spec); err != nil {
+			if _, err := as[cloud.TrialRunner](a.provider()).EnsureTrial(t.Context(), spec); err != nil {
 				t.Fatal(err)
 			}
 			opened := modelOf(t, a.documents[fold(string(testPool))])
@@ -45,7 +45,7 @@ func TestAnImageThatNoTagHolds(t *testing.T) {
 			if !is || listed.Image != image || listed.Name != theTrial {
 				t.Fatalf("it is listed as %+v", listed)
 			}
-			other := as[cloud.Trialist](a.provider())
+			other := as[cloud.TrialRunner](a.provider())
 			if err := other.CloseTrial(t.Context(), listed); err != nil {
 				t.Fatal(err)
 			}

@@ -240,12 +240,12 @@ func TestATrialInThePool(t *testing.T) {
 	ours := `"storageProfile": {"imageReference": {"id": "` + testDefinition + `/versions/` + testVersion + `", "publisher": null, "offer": null, "sku": null, "version": null}}`
 	open := `{"tags": {"kamino-trying": "` + theTrial + `"}, "sku": {"capacity": 4}, "properties": {"virtualMachineProfile": {` + ours + `}}}`
 	closed := `{"tags": {"kamino-trying": "` + theTrial + ` closed"}, "sku": {"capacity": 4}}`
-	begin := func(p cloud.Trialist) error { _, err := p.EnsureTrial(t.Context(), trialOf(true)); return err }
-	end := func(p cloud.Trialist) error { _, err := p.EndTrial(t.Context(), trialOf(true)); return err }
-	shut := func(p cloud.Trialist) error { return p.CloseTrial(t.Context(), trialOf(true)) }
+	begin := func(p cloud.TrialRunner) error { _, err := p.EnsureTrial(t.Context(), trialOf(true)); return err }
+	end := func(p cloud.TrialRunner) error { _, err := p.EndTrial(t.Context(), trialOf(true)); return err }
+	shut := func(p cloud.TrialRunner) error { return p.CloseTrial(t.Context(), trialOf(true)) }
 	for _, test := range []struct {
 		name, pool string
-		do         func(cloud.Trialist) error
+		do         func(cloud.TrialRunner) error
 		sent       string
 		kind       cloud.Kind
 	}{
@@ -275,7 +275,7 @@ func TestATrialInThePool(t *testing.T) {
 			if test.name == "somebody writes at the same moment" {
 				a.next("PATCH", string(testPool), armError(412, "PreconditionFailed", "no"))
 			}
-			err := test.do(as[cloud.Trialist](a.provider()))
+			err := test.do(as[cloud.TrialRunner](a.provider()))
 			if cloud.KindOf(err) != test.kind {
 				t.Fatalf("got %v, want an error of kind %q", err, test.kind)
 			}
@@ -365,7 +365,7 @@ func TestPreflightTrial(t *testing.T) {
 				}
 				spec := trialOf(way.inPool)
 				spec.RemoveBootstrap = !test.keeps
-				found, err := as[cloud.Trialist](a.provider()).PreflightTrial(t.Context(), spec)
+				found, err := as[cloud.TrialRunner](a.provider()).PreflightTrial(t.Context(), spec)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -403,7 +403,7 @@ func TestApartIsNobodyElses(t *testing.T) {
 	a.pool("")
 	a.has(testDefinition+"/versions/"+testVersion, `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
 	a.has(try.apart().id(), `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
-	power := as[cloud.Trialist](a.provider())
+	power := as[cloud.TrialRunner](a.provider())
 	_, err := power.EnsureTrial(t.Context(), trialOf(false))
 	wantKind(t, err, cloud.Conflict)
 	_, err = power.EndTrial(t.Context(), trialOf(false))

@@ -26,13 +26,13 @@ const rollingUpgradeRead = "Microsoft.Compute/virtualMachineScaleSets/rollingUpg
 // the scale set's policy says so, and the policy may have been changed since anybody looked, while an image was
 // being made for hours. So it is read with the model that the write is made from, and the write holds only for that
 // model. Where Azure gives no ETag, the write itself says Manual: then none that came in between counts for it.
-func (p *Recipes) write(ctx context.Context, op string, s scaleSet, model armcompute.VirtualMachineScaleSet, update armcompute.VirtualMachineScaleSetUpdate) error {
+func (p *PoolProvider) write(ctx context.Context, op string, s scaleSet, model armcompute.VirtualMachineScaleSet, update armcompute.VirtualMachineScaleSetUpdate) error {
 	_, err := p.writeAnswered(ctx, op, s, model, update)
 	return err
 }
 
 // writeAnswered is write, and returns the scale set as the answer shows it; nil if the answer shows none.
-func (p *Recipes) writeAnswered(ctx context.Context, op string, s scaleSet, model armcompute.VirtualMachineScaleSet, update armcompute.VirtualMachineScaleSetUpdate) (*armcompute.VirtualMachineScaleSet, error) {
+func (p *PoolProvider) writeAnswered(ctx context.Context, op string, s scaleSet, model armcompute.VirtualMachineScaleSet, update armcompute.VirtualMachineScaleSetUpdate) (*armcompute.VirtualMachineScaleSet, error) {
 	clients, err := p.in(s)
 	if err != nil {
 		return nil, err

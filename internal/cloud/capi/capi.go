@@ -14,12 +14,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Images is what these recipes ask of the Disks beside them: a version before a template names it.
+// Images is what these recipes ask of the ImageProvider beside them: a version before a template names it.
 type Images interface {
 	cloud.ImageNames
-	ImageID(ref cloud.LineRef) string
-	VersionOf(line cloud.Line, image string) (version string, latest bool)
-	Image(ctx context.Context, ref cloud.LineRef) (cloud.Image, error)
+	ImageID(ref cloud.FamilyVersion) string
+	VersionOf(line cloud.ImageFamily, image string) (version string, latest bool)
+	Image(ctx context.Context, ref cloud.FamilyVersion) (cloud.Image, error)
 }
 
 // Config of the recipes. All fields are needed.
@@ -32,15 +32,15 @@ type Config struct {
 	Images Images
 }
 
-// Recipes are the pools of one Cluster of Cluster API's. They are safe for concurrent use.
-type Recipes struct{ *world }
+// PoolProvider are the pools of one Cluster of Cluster API's. They are safe for concurrent use.
+type PoolProvider struct{ *world }
 
 // world is what there is to look at and to write, and what this process remembers of it.
 type world struct {
 	cluster types.NamespacedName
 	images  Images
 	// groups of the cloud's own, where machine pools are made of such; nil on other clouds.
-	groups  cloud.Recipes
+	groups  cloud.PoolProvider
 	kube    *management
 	account kubernetes.Interface
 
@@ -52,15 +52,15 @@ type world struct {
 }
 
 var (
-	_ cloud.Recipes = (*Recipes)(nil)
-	_ cloud.Census  = (*Recipes)(nil)
-	_ cloud.Atlas   = (*Recipes)(nil)
-	_ cloud.Auditor = (*Recipes)(nil)
-	_ cloud.Remover = (*Recipes)(nil)
+	_ cloud.PoolProvider      = (*PoolProvider)(nil)
+	_ cloud.InstanceLister    = (*PoolProvider)(nil)
+	_ cloud.PoolFinder        = (*PoolProvider)(nil)
+	_ cloud.PermissionChecker = (*PoolProvider)(nil)
+	_ cloud.Remover           = (*PoolProvider)(nil)
 )
 
 // New makes the recipes. It does no I/O.
-func New(c Config) (*Recipes, error) {
+func New(c Config) (*PoolProvider, error) {
 	if c.Management == nil || c.Images == nil || c.Cluster.Namespace == "" || c.Cluster.Name == "" {
 		return nil, errors.New("recipes of Cluster API: the configuration names no management cluster, no Cluster or no images")
 	}
@@ -76,7 +76,7 @@ func New(c Config) (*Recipes, error) {
 	if of, able := c.Images.(cloud.Grouped); able {
 		w.groups = of.Groups()
 	}
-	return &Recipes{w}, nil
+	return &PoolProvider{w}, nil
 }
 
 // ofCluster selects the objects of the Cluster.

@@ -34,7 +34,7 @@ func Describe(d cloud.Description, management *rest.Config, cluster types.Namesp
 		if err != nil {
 			return nil, "", err
 		}
-		return cloud.Join(half, recipes), source + ", and Cluster " + cluster.String() + " at " + management.Host, nil
+		return cloud.New(half, recipes), source + ", and Cluster " + cluster.String() + " at " + management.Host, nil
 	}
 	d.Reasons = WithReasons(d).Reasons
 	d.Remedies.Pool = "see whether the MachineDeployment or MachinePool still exists in namespace " + cluster.Namespace + " of the management cluster"

@@ -31,8 +31,8 @@ type gate struct {
 // gate of CAPZ's, once within a look.
 func (r *world) gate(ctx context.Context) (gate, error) {
 	const key = "capi:gate"
-	sight := cloud.SightOf(ctx)
-	if known, found := sight.Seen(key); found {
+	sight := cloud.ReadCacheOf(ctx)
+	if known, found := sight.Get(key); found {
 		return known.(gate), nil
 	}
 	found, err := r.account.AppsV1().Deployments(gateNamespace).Get(ctx, gateDeployment, metav1.GetOptions{})
@@ -48,7 +48,7 @@ func (r *world) gate(ctx context.Context) (gate, error) {
 	default:
 		seen = gateOf(found, gateSkips)
 	}
-	sight.Keep(key, seen)
+	sight.Put(key, seen)
 	return seen, nil
 }
 

@@ -21,7 +21,7 @@ const (
 var holds = []struct{ word, annotation string }{{"skip-remediation", annotationSkip}, {"pre-drain", annotationHook}}
 
 // holdOf reads the hold of a Machine.
-func holdOf(m object) cloud.Hold {
+func holdOf(m object) cloud.Protection {
 	var words []string
 	for _, h := range holds {
 		if m.is(h.annotation) {
@@ -29,15 +29,15 @@ func holdOf(m object) cloud.Hold {
 		}
 	}
 	if len(words) == 0 {
-		return cloud.Hold{Token: cloud.Unheld, Lasts: true}
+		return cloud.Protection{Token: cloud.TokenUnprotected, Lasts: true}
 	}
-	return cloud.Hold{Held: len(words) == len(holds), Token: strings.Join(words, ","), Lasts: true}
+	return cloud.Protection{Protected: len(words) == len(holds), Token: strings.Join(words, ","), Lasts: true}
 }
 
 // readToken reads a token: the annotations of a hold that it has.
 func readToken(op string, id cloud.InstanceID, token string) (map[string]bool, error) {
 	has := map[string]bool{}
-	if token == cloud.Unheld {
+	if token == cloud.TokenUnprotected {
 		return has, nil
 	}
 	for word := range strings.SplitSeq(token, ",") {
@@ -51,11 +51,11 @@ func readToken(op string, id cloud.InstanceID, token string) (map[string]bool, e
 	return has, nil
 }
 
-// HoldOf implements cloud.Recipes.
-func (r *Recipes) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
+// Protection implements cloud.PoolProvider.
+func (r *PoolProvider) Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
 	m, err := r.machineOf(ctx, "look at the hold of", id)
 	if err != nil {
-		return cloud.Hold{}, err
+		return cloud.Protection{}, err
 	}
 	if r.grouped(m) {
 		return r.inGroups().holdOf(ctx, id, holdOf(m))
@@ -63,8 +63,8 @@ func (r *Recipes) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, 
 	return holdOf(m), nil
 }
 
-// Hold implements cloud.Recipes.
-func (r *Recipes) Hold(ctx context.Context, id cloud.InstanceID, token string) error {
+// ProtectFromScaleIn implements cloud.PoolProvider.
+func (r *PoolProvider) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, token string) error {
 	if token == "" {
 		return nil
 	}
@@ -79,11 +79,11 @@ func (r *Recipes) Hold(ctx context.Context, id cloud.InstanceID, token string) e
 	for _, h := range holds {
 		all[h.annotation] = true
 	}
-	return again(func() error { return r.hold(cloud.Anew(ctx), opHold, id, all) })
+	return again(func() error { return r.hold(cloud.WithoutReadCache(ctx), opHold, id, all) })
 }
 
-// Unhold implements cloud.Recipes.
-func (r *Recipes) Unhold(ctx context.Context, id cloud.InstanceID, token string) error {
+// Unprotect implements cloud.PoolProvider.
+func (r *PoolProvider) Unprotect(ctx context.Context, id cloud.InstanceID, token string) error {
 	if token == "" {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (r *Recipes) Unhold(ctx context.Context, id cloud.InstanceID, token string)
 	if err := r.inGroups().hold(ctx, opUnhold, id, token); err != nil && !cloud.Is(err, cloud.NotFound) {
 		return err
 	}
-	return again(func() error { return r.hold(cloud.Anew(ctx), opUnhold, id, has) })
+	return again(func() error { return r.hold(cloud.WithoutReadCache(ctx), opUnhold, id, has) })
 }
 
 // hold has the Machine of an instance carry these annotations of a hold, and no other of them. What is there already keeps its value.

@@ -26,7 +26,7 @@ func (r *world) theCluster(ctx context.Context, op string) (object, error) {
 
 // atHome is nil where the Cluster is here to stay, by a look of its own. It comes before a write, and after an absence was seen.
 func (r *world) atHome(ctx context.Context, op string) error {
-	cluster, err := r.theCluster(cloud.Anew(ctx), op)
+	cluster, err := r.theCluster(cloud.WithoutReadCache(ctx), op)
 	if err != nil || !cluster.paused() {
 		return err
 	}

@@ -29,9 +29,9 @@ type infrastructure struct {
 	image func(machine spec) string
 	// setImage has the spec name an image and nothing else that would choose one.
 	setImage func(machine spec, image string) error
-	// place of the images of a cluster, in the words of the cloud's Disks, and the location of its machines.
+	// place of the images of a cluster, in the words of the cloud's ImageProvider, and the location of its machines.
 	place func(cluster spec) (place, location string)
-	// traits that an image must share with machines of the spec, in the words of the cloud's Disks.
+	// traits that an image must share with machines of the spec, in the words of the cloud's ImageProvider.
 	traits func(machine spec) map[string]string
 	// refusals say why no machine of the spec can be captured.
 	refusals func(machine spec, of fmt.Stringer) []cloud.Refusal

@@ -101,8 +101,8 @@ func keyOf(kind schema.GroupKind, namespace, name string) string {
 func (m *management) getIn(ctx context.Context, namespace string, kind schema.GroupKind, name string) (object, error) {
 	const op = "look at"
 	what := fmt.Sprintf("%s %s/%s", kind.Kind, namespace, name)
-	sight, key := cloud.SightOf(ctx), keyOf(kind, namespace, name)
-	if known, found := sight.Seen(key); found {
+	sight, key := cloud.ReadCacheOf(ctx), keyOf(kind, namespace, name)
+	if known, found := sight.Get(key); found {
 		return object{known.(*unstructured.Unstructured).DeepCopy()}, nil
 	}
 	mapping, err := m.resource(op, kind)
@@ -113,15 +113,15 @@ func (m *management) getIn(ctx context.Context, namespace string, kind schema.Gr
 	if err != nil {
 		return object{}, fail(op, what, err)
 	}
-	sight.Keep(key, found.DeepCopy())
+	sight.Put(key, found.DeepCopy())
 	return object{found}, nil
 }
 
 // list reads all objects of a kind that a label selector matches, once within a look.
 func (m *management) list(ctx context.Context, kind schema.GroupKind, selector string) ([]object, error) {
 	const op = "list"
-	sight, key := cloud.SightOf(ctx), "capi:"+kind.String()+"?"+selector
-	if known, found := sight.Seen(key); found {
+	sight, key := cloud.ReadCacheOf(ctx), "capi:"+kind.String()+"?"+selector
+	if known, found := sight.Get(key); found {
 		return slices.Clone(known.([]object)), nil
 	}
 	client, err := m.in(op, kind)
@@ -136,10 +136,10 @@ func (m *management) list(ctx context.Context, kind schema.GroupKind, selector s
 		}
 		for i := range page.Items {
 			all = append(all, object{&page.Items[i]})
-			sight.Keep(keyOf(kind, page.Items[i].GetNamespace(), page.Items[i].GetName()), &page.Items[i])
+			sight.Put(keyOf(kind, page.Items[i].GetNamespace(), page.Items[i].GetName()), &page.Items[i])
 		}
 		if options.Continue = page.GetContinue(); options.Continue == "" {
-			sight.Keep(key, slices.Clone(all))
+			sight.Put(key, slices.Clone(all))
 			return all, nil
 		}
 	}
@@ -167,7 +167,7 @@ func (m *management) patch(ctx context.Context, op string, o object, change map[
 		return object{}, fail(op, o.String(), err)
 	}
 	now, err := client.Patch(ctx, o.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: "kamino"})
-	cloud.SightOf(ctx).Written()
+	cloud.ReadCacheOf(ctx).Invalidate()
 	if err != nil {
 		return object{}, fail(op, o.String(), err)
 	}
@@ -186,7 +186,7 @@ func (m *management) create(ctx context.Context, op string, o object) (object, e
 		return object{}, err
 	}
 	made, err := client.Create(ctx, o.Unstructured, metav1.CreateOptions{FieldManager: "kamino"})
-	cloud.SightOf(ctx).Written()
+	cloud.ReadCacheOf(ctx).Invalidate()
 	if err != nil {
 		return object{}, fail(op, o.String(), err)
 	}
@@ -201,7 +201,7 @@ func (m *management) remove(ctx context.Context, op string, o object) error {
 	}
 	uid := o.GetUID()
 	err = client.Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
-	cloud.SightOf(ctx).Written()
+	cloud.ReadCacheOf(ctx).Invalidate()
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -102,18 +102,18 @@ func TestMachinesBesideGroups(t *testing.T) {
 
 // TestTokensInGroups are taken apart as they were put together, and a token of a Machine alone has none of a group.
 func TestTokensInGroups(t *testing.T) {
-	for _, machine := range []string{cloud.Unheld, "skip-remediation", "pre-drain", "skip-remediation,pre-drain"} {
-		for _, group := range []string{cloud.Unheld, cloud.Protected, "standby", "standby,protected"} {
+	for _, machine := range []string{cloud.TokenUnprotected, "skip-remediation", "pre-drain", "skip-remediation,pre-drain"} {
+		for _, group := range []string{cloud.TokenUnprotected, cloud.TokenProtected, "standby", "standby,protected"} {
 			token := joinTokens(machine, group)
 			if a, b := splitToken(token); a != machine || b != group || len(token) > cloud.MaxToken {
 				t.Errorf("%q is taken for %q and %q", token, a, b)
 			}
 		}
-		if a, b := splitToken(machine); a != machine || b != "" && machine != cloud.Unheld {
+		if a, b := splitToken(machine); a != machine || b != "" && machine != cloud.TokenUnprotected {
 			t.Errorf("%q is taken for %q and %q", machine, a, b)
 		}
 	}
-	if token := joinTokens(cloud.Unheld, cloud.Unheld); token != cloud.Unheld {
+	if token := joinTokens(cloud.TokenUnprotected, cloud.TokenUnprotected); token != cloud.TokenUnprotected {
 		t.Errorf("what nothing holds has the token %q", token)
 	}
 }

@@ -73,51 +73,51 @@ func (r *world) grouped(m object) bool {
 const betweenTokens = ";"
 
 func joinTokens(machine, group string) string {
-	if machine == cloud.Unheld && group == cloud.Unheld {
-		return cloud.Unheld
+	if machine == cloud.TokenUnprotected && group == cloud.TokenUnprotected {
+		return cloud.TokenUnprotected
 	}
 	return machine + betweenTokens + group
 }
 
 // splitToken takes them apart; the group's is empty where there was none.
 func splitToken(token string) (machine, group string) {
-	if token == cloud.Unheld {
-		return cloud.Unheld, cloud.Unheld
+	if token == cloud.TokenUnprotected {
+		return cloud.TokenUnprotected, cloud.TokenUnprotected
 	}
 	machine, group, _ = strings.Cut(token, betweenTokens)
 	return machine, group
 }
 
 // holdOf is the hold of a Machine with that of its instance in a group. One that is gone is held by what is kept of it.
-func (r inGroups) holdOf(ctx context.Context, id cloud.InstanceID, of cloud.Hold) (cloud.Hold, error) {
-	in, err := r.groups.HoldOf(ctx, id)
+func (r inGroups) holdOf(ctx context.Context, id cloud.InstanceID, of cloud.Protection) (cloud.Protection, error) {
+	in, err := r.groups.Protection(ctx, id)
 	switch {
 	case cloud.Is(err, cloud.NotFound), err == nil && in.Token == "":
 		return of, nil
 	case err != nil:
-		return cloud.Hold{}, err
+		return cloud.Protection{}, err
 	}
-	return cloud.Hold{Held: of.Held && in.Held, Token: joinTokens(of.Token, in.Token), Lasts: true}, nil
+	return cloud.Protection{Protected: of.Protected && in.Protected, Token: joinTokens(of.Token, in.Token), Lasts: true}, nil
 }
 
 // hold holds the instance of a Machine in its group, or gives it back there, where it is in one.
 func (r inGroups) hold(ctx context.Context, op string, id cloud.InstanceID, token string) error {
 	_, inGroup := splitToken(token)
-	if inGroup == "" || token == cloud.Unheld && r.groups == nil {
+	if inGroup == "" || token == cloud.TokenUnprotected && r.groups == nil {
 		return nil
 	}
 	if err := r.atHome(ctx, op); err != nil {
 		return err
 	}
-	m, err := r.machineOf(cloud.Anew(ctx), op, id)
+	m, err := r.machineOf(cloud.WithoutReadCache(ctx), op, id)
 	switch {
 	case err != nil:
 		return err
 	case r.grouped(m) && op == opHold:
-		return r.groups.Hold(ctx, id, inGroup)
+		return r.groups.ProtectFromScaleIn(ctx, id, inGroup)
 	case r.grouped(m):
-		return r.groups.Unhold(ctx, id, inGroup)
-	case token == cloud.Unheld:
+		return r.groups.Unprotect(ctx, id, inGroup)
+	case token == cloud.TokenUnprotected:
 		return nil
 	}
 	return &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: string(id), Message: fmt.Sprintf("the token %q is that of an instance in a group, which this is not", token[:min(len(token), cloud.MaxToken)])}
@@ -158,7 +158,7 @@ func (r inGroups) preflight(ctx context.Context, v view, spec cloud.PreflightSpe
 
 // permissions are those of the cloud's credential.
 func (r inGroups) permissions(ctx context.Context, v view) ([]cloud.Permission, error) {
-	auditor, able := r.groups.(cloud.Auditor)
+	auditor, able := r.groups.(cloud.PermissionChecker)
 	if v.group == nil || !able {
 		return nil, nil
 	}

@@ -254,7 +254,7 @@ func TestMachinePoolsThatAreUnknown(t *testing.T) {
 		}
 	}
 	r := &world{cluster: types.NamespacedName{Namespace: "fleet", Name: "prod"}}
-	lines := map[cloud.Line]bool{}
+	lines := map[cloud.ImageFamily]bool{}
 	for resource := range kinds {
 		lines[r.line(home{place: "p"}, ref{"fleet", resource, "workers"})] = true
 	}
@@ -263,7 +263,7 @@ func TestMachinePoolsThatAreUnknown(t *testing.T) {
 	}
 }
 
-// models are Disks that tell of scale sets.
+// models are ImageProvider that tell of scale sets.
 type models struct {
 	Images
 	Teller
@@ -280,10 +280,10 @@ func TestHowManyImagesAPoolMayHave(t *testing.T) {
 		"cluster.x-k8s.io/clusters/machinesets/md":        0,
 		"md": 0,
 	} {
-		if got := (&Recipes{&world{images: models{most: 10}}}).MaxImages(id); got != want {
+		if got := (&PoolProvider{&world{images: models{most: 10}}}).MaxImages(id); got != want {
 			t.Errorf("%s: %d, want %d", id, got, want)
 		}
-		if got := (&Recipes{&world{images: struct{ Images }{}}}).MaxImages(id); got != 0 {
+		if got := (&PoolProvider{&world{images: struct{ Images }{}}}).MaxImages(id); got != 0 {
 			t.Errorf("%s, of a cloud that tells nothing of such instances: %d", id, got)
 		}
 	}

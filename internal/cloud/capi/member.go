@@ -16,9 +16,9 @@ func sameID(id cloud.InstanceID) cloud.InstanceID {
 	return id
 }
 
-// PoolsOf implements cloud.Recipes, in two lists for any number of nodes. A node is known by its instance, which only its own Machine
+// PoolsOf implements cloud.PoolProvider, in two lists for any number of nodes. A node is known by its instance, which only its own Machine
 // names: what its annotations say of it the kubelet of any node could write.
-func (r *Recipes) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+func (r *PoolProvider) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
 	if len(nodes) == 0 {
 		return nil, nil
 	}
@@ -34,7 +34,7 @@ func (r *Recipes) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]clou
 	}
 	var away string // why what is missing may be elsewhere
 	if slices.ContainsFunc(nodes, func(n cloud.NodeValues) bool { return of[sameID(n.ProviderID)].Unstructured == nil }) {
-		cluster, err := r.theCluster(cloud.Anew(ctx), "find the pools of nodes in")
+		cluster, err := r.theCluster(cloud.WithoutReadCache(ctx), "find the pools of nodes in")
 		if err != nil {
 			return nil, err
 		}
@@ -99,8 +99,8 @@ func (r *world) machineOf(ctx context.Context, op string, id cloud.InstanceID) (
 	return object{}, r.believed(ctx, op, &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: string(id), Message: "no Machine of Cluster " + r.cluster.String() + " has this provider ID"})
 }
 
-// PoolsBeside implements cloud.Atlas: all MachineDeployments and MachinePools of the Cluster, and the MachineSets that nobody owns.
-func (r *Recipes) PoolsBeside(ctx context.Context, _ ...cloud.PoolID) ([]cloud.PoolID, error) {
+// PoolsInScope implements cloud.PoolFinder: all MachineDeployments and MachinePools of the Cluster, and the MachineSets that nobody owns.
+func (r *PoolProvider) PoolsInScope(ctx context.Context, _ ...cloud.PoolID) ([]cloud.PoolID, error) {
 	made, err := r.kube.list(ctx, core(kindDeployment), r.ofCluster())
 	if err != nil {
 		return nil, err
@@ -128,15 +128,15 @@ func (r *Recipes) PoolsBeside(ctx context.Context, _ ...cloud.PoolID) ([]cloud.P
 	return found, nil
 }
 
-// ReadPool implements cloud.Atlas.
-func (r *Recipes) ReadPool(text string) (cloud.PoolID, bool) {
+// ReadPool implements cloud.PoolFinder.
+func (r *PoolProvider) ReadPool(text string) (cloud.PoolID, bool) {
 	of, err := parsePool(cloud.PoolID(text))
 	return of.pool(), err == nil
 }
 
-// Instances implements cloud.Census: the pool's Machines that have an instance, each with the image that was asked for. Versions are
+// Instances implements cloud.InstanceLister: the pool's Machines that have an instance, each with the image that was asked for. Versions are
 // retired by what it counts, so that none may be missing.
-func (r *Recipes) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
+func (r *PoolProvider) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
 	v, err := r.view(ctx, id)
 	if err != nil {
 		return nil, err
@@ -197,8 +197,8 @@ func (r *world) imagesOf(ctx context.Context, v view) (map[string]string, error)
 	return images, nil
 }
 
-// MaxImages implements cloud.Census. Machines of other pools stand by themselves, each with an image of its own.
-func (r *Recipes) MaxImages(id cloud.PoolID) int {
+// MaxImages implements cloud.InstanceLister. Machines of other pools stand by themselves, each with an image of its own.
+func (r *PoolProvider) MaxImages(id cloud.PoolID) int {
 	teller, able := r.images.(Teller)
 	if of, err := parsePool(id); err != nil || of.resource != machinePools || !able {
 		return 0

@@ -217,12 +217,12 @@ func TestImagesOfTemplates(t *testing.T) {
 // TestTokens are read as they are given out.
 func TestTokens(t *testing.T) {
 	for token, annotations := range map[string]map[string]string{
-		cloud.Unheld: nil, "skip-remediation": {annotationSkip: ""}, "pre-drain": {annotationHook: ""}, "skip-remediation,pre-drain": {annotationSkip: "", annotationHook: "x"},
+		cloud.TokenUnprotected: nil, "skip-remediation": {annotationSkip: ""}, "pre-drain": {annotationHook: ""}, "skip-remediation,pre-drain": {annotationSkip: "", annotationHook: "x"},
 	} {
 		m := read(t, `{kind: Machine}`)
 		m.SetAnnotations(annotations)
 		has, err := readToken(opUnhold, "i", token)
-		if hold := holdOf(m); hold.Token != token || hold.Held != (len(annotations) == 2) || err != nil || len(has) != len(annotations) {
+		if hold := holdOf(m); hold.Token != token || hold.Protected != (len(annotations) == 2) || err != nil || len(has) != len(annotations) {
 			t.Errorf("%v: %+v, %v, %v", annotations, hold, has, err)
 		}
 	}

@@ -90,8 +90,8 @@ func Rules(d cloud.Description) ([]rbacv1.PolicyRule, error) {
 // bootstrapGroup is the group of kubeadm's bootstrap configurations.
 const bootstrapGroup = "bootstrap.cluster.x-k8s.io"
 
-// Permissions implements cloud.Auditor: what the account may do is asked for once, and one by one only where the API server cannot tell.
-func (r *Recipes) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
+// Permissions implements cloud.PermissionChecker: what the account may do is asked for once, and one by one only where the API server cannot tell.
+func (r *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
 	v, err := r.view(ctx, pool)
 	if err != nil {
 		return nil, err
@@ -188,8 +188,8 @@ func (r *world) refuseRights(ctx context.Context, v view, purposes ...string) ([
 		giveRights)}, nil
 }
 
-// PreflightRecipe implements cloud.Recipes.
-func (r *Recipes) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+// PreflightRecipe implements cloud.PoolProvider.
+func (r *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	v, err := r.view(ctx, spec.Pool)
 	if err != nil {
 		return nil, err

@@ -8,8 +8,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// PoolName implements cloud.Recipes. Objects of two kinds may have one name; whoever means the set says so.
-func (r *Recipes) PoolName(id cloud.PoolID) string {
+// PoolName implements cloud.PoolProvider. Objects of two kinds may have one name; whoever means the set says so.
+func (r *PoolProvider) PoolName(id cloud.PoolID) string {
 	of, err := parsePool(id)
 	if err != nil {
 		return string(id)
@@ -17,23 +17,23 @@ func (r *Recipes) PoolName(id cloud.PoolID) string {
 	return of.name
 }
 
-// Line implements cloud.Recipes. Neither a MachineDeployment's name nor a Cluster's alone tells it from others in its place.
-func (r *Recipes) Line(ctx context.Context, id cloud.PoolID) (cloud.Line, error) {
+// Line implements cloud.PoolProvider. Neither a MachineDeployment's name nor a Cluster's alone tells it from others in its place.
+func (r *PoolProvider) Line(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
 	of, err := parsePool(id)
 	if err != nil {
-		return cloud.Line{}, err
+		return cloud.ImageFamily{}, err
 	}
 	at, err := r.where(ctx)
 	return r.line(at, of), err
 }
 
 // line of a pool. A MachinePool's is another than that of a MachineDeployment of its name, which it may have taken the place of.
-func (r *world) line(at home, of ref) cloud.Line {
+func (r *world) line(at home, of ref) cloud.ImageFamily {
 	name := r.cluster.Name + "." + of.name
 	if of.resource == machinePools {
 		name += ".mp"
 	}
-	return cloud.Line{Place: at.place, Name: name}
+	return cloud.ImageFamily{Place: at.place, Name: name}
 }
 
 const opLook = "look at"
@@ -110,7 +110,7 @@ func (r *world) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
 	v.rolls = append(v.rolls, inGroup...)
 	native := v.of.image(v.machine())
 	if v.topology != nil {
-		v.topology.read(v.of, v.machine(), r.images.ImageID(cloud.LineRef{Line: r.line(v.at, v.ref), Version: anyVersion}))
+		v.topology.read(v.of, v.machine(), r.images.ImageID(cloud.FamilyVersion{Line: r.line(v.at, v.ref), Version: anyVersion}))
 		native = v.topology.asked
 	}
 	if native != "" {
@@ -134,8 +134,8 @@ func (v view) refusals() []cloud.Refusal {
 	return append(found, v.of.refusals(v.machine(), v.named)...)
 }
 
-// Pool implements cloud.Recipes.
-func (r *Recipes) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
+// Pool implements cloud.PoolProvider.
+func (r *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	v, err := r.view(ctx, id)
 	if err != nil {
 		return cloud.Pool{}, err
@@ -175,12 +175,12 @@ func (v view) cautions() []cloud.Refusal {
 		"after a promotion, watch the nodes that run by other means, or rebuild them")}
 }
 
-// SetCapacity implements cloud.Recipes, by a write that is conditional on the pool as it was read.
-func (r *Recipes) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
-	return again(func() error { return r.setCapacity(cloud.Anew(ctx), id, from, to) })
+// SetCapacity implements cloud.PoolProvider, by a write that is conditional on the pool as it was read.
+func (r *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
+	return again(func() error { return r.setCapacity(cloud.WithoutReadCache(ctx), id, from, to) })
 }
 
-func (r *Recipes) setCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
+func (r *PoolProvider) setCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
 	const op = "grow"
 	if err := r.atHome(ctx, op); err != nil {
 		return err

@@ -32,8 +32,8 @@ type backup struct {
 	Written any `json:"written,omitempty"`
 }
 
-// RecipeChange implements cloud.Recipes. Nothing but the image ever leaves a recipe: whoever joins by himself needs what he joins by.
-func (r *Recipes) RecipeChange(ctx context.Context, to cloud.Target, _ bool) (cloud.RecipeChange, error) {
+// RecipeChange implements cloud.PoolProvider. Nothing but the image ever leaves a recipe: whoever joins by himself needs what he joins by.
+func (r *PoolProvider) RecipeChange(ctx context.Context, to cloud.Target, _ bool) (cloud.RecipeChange, error) {
 	v, err := r.view(ctx, to.Pool)
 	if err != nil {
 		return cloud.RecipeChange{}, err
@@ -42,7 +42,7 @@ func (r *Recipes) RecipeChange(ctx context.Context, to cloud.Target, _ bool) (cl
 		Pool: v.ref.pool(), Version: to.Version, From: v.image, To: to.Image, Done: v.image == to.Image && len(v.pending()) == 0, Refusals: v.refusalsToWrite(),
 	}
 	for _, name := range v.bootstrap() {
-		change.Keeps = append(change.Keeps, cloud.Part{Kind: partBootstrap, Name: name})
+		change.Keeps = append(change.Keeps, cloud.RecipeField{Kind: partBootstrap, Name: name})
 	}
 	differs, err := r.otherKubernetes(ctx, v, to.Version)
 	if err != nil {
@@ -55,8 +55,8 @@ func (r *Recipes) RecipeChange(ctx context.Context, to cloud.Target, _ bool) (cl
 	return change, fail("save the recipe of", v.ref.String(), err)
 }
 
-// RestoreChange implements cloud.Restorer: the image that the pool's template named. Nothing else ever leaves a recipe.
-func (r *Recipes) RestoreChange(ctx context.Context, pool cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
+// RestoreChange implements cloud.RecipeRestorer: the image that the pool's template named. Nothing else ever leaves a recipe.
+func (r *PoolProvider) RestoreChange(ctx context.Context, pool cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
 	v, err := r.view(ctx, pool)
 	if err != nil {
 		return cloud.RecipeChange{}, err
@@ -95,7 +95,7 @@ func (r *world) otherKubernetes(ctx context.Context, v view, version string) ([]
 	if asked == "" || version == "" {
 		return nil, nil
 	}
-	image, err := r.images.Image(ctx, cloud.LineRef{Line: r.line(v.at, v.ref), Version: version})
+	image, err := r.images.Image(ctx, cloud.FamilyVersion{Line: r.line(v.at, v.ref), Version: version})
 	has := image.Tags[cloud.TagKubelet]
 	if err != nil || has == "" || strings.TrimPrefix(has, "v") == strings.TrimPrefix(asked, "v") {
 		return nil, err
@@ -104,13 +104,13 @@ func (r *world) otherKubernetes(ctx context.Context, v view, version string) ([]
 		"capture a node of the pool's version")}, nil
 }
 
-// SetRecipe implements cloud.Recipes: a copy of the template that names the image, and the pool's reference to it in one write, which is
+// SetRecipe implements cloud.PoolProvider: a copy of the template that names the image, and the pool's reference to it in one write, which is
 // conditional on the pool as it was read. Templates are immutable, so that nothing of what is copied changes in between.
-func (r *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
-	return again(func() error { return r.setRecipe(cloud.Anew(ctx), change) })
+func (r *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
+	return again(func() error { return r.setRecipe(cloud.WithoutReadCache(ctx), change) })
 }
 
-func (r *Recipes) setRecipe(ctx context.Context, change cloud.RecipeChange) error {
+func (r *PoolProvider) setRecipe(ctx context.Context, change cloud.RecipeChange) error {
 	if err := r.atHome(ctx, opRecipe); err != nil {
 		return err
 	}
@@ -282,7 +282,7 @@ func (r *world) retire(ctx context.Context, v view) {
 		if t.GetAnnotations()[annotationPool] != string(v.ref.pool()) || version == "" || named[t.GetName()] || t.deleting() {
 			continue
 		}
-		image, err := r.images.Image(ctx, cloud.LineRef{Line: r.line(v.at, v.ref), Version: version})
+		image, err := r.images.Image(ctx, cloud.FamilyVersion{Line: r.line(v.at, v.ref), Version: version})
 		if err == nil && image.State == cloud.Absent {
 			_ = r.kube.remove(ctx, "retire", t)
 		}

@@ -29,11 +29,11 @@ const removalReleased = "released"
 type removal struct{ *world }
 
 // EnsureRemoved implements cloud.Remover.
-func (r *Recipes) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (state cloud.State, err error) {
+func (r *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (state cloud.State, err error) {
 	err = again(func() error {
-		state, err = removal{r.world}.ensure(cloud.Anew(ctx), id)
+		state, err = removal{r.world}.ensure(cloud.WithoutReadCache(ctx), id)
 		if cloud.Is(err, cloud.NotFound) { // it went between a look and a write
-			state, err = removal{r.world}.ensure(cloud.Anew(ctx), id)
+			state, err = removal{r.world}.ensure(cloud.WithoutReadCache(ctx), id)
 		}
 		return err
 	})
@@ -198,7 +198,7 @@ func (r removal) noted(ctx context.Context, o object) error {
 		}
 		err := pause(ctx, opRemove, o, glance)
 		if err == nil {
-			o, err = r.kube.get(cloud.Anew(ctx), core(o.GetKind()), o.GetName())
+			o, err = r.kube.get(cloud.WithoutReadCache(ctx), core(o.GetKind()), o.GetName())
 		}
 		if err != nil {
 			return err

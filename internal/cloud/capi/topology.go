@@ -281,7 +281,7 @@ const (
 // Templates are immutable: as long as the pool names the one that it named, nothing has arrived.
 func (r *world) arrives(ctx context.Context, change cloud.RecipeChange) error {
 	for last := time.Now().Add(patience); ; {
-		v, err := r.view(cloud.Anew(ctx), change.Pool)
+		v, err := r.view(cloud.WithoutReadCache(ctx), change.Pool)
 		if err != nil {
 			return err
 		}
@@ -321,7 +321,7 @@ func (r *world) otherTemplate(ctx context.Context, seen view, last time.Time) er
 		if err := pause(ctx, opRecipe, seen.ref, glance); err != nil {
 			return err
 		}
-		pool, err := r.kube.get(cloud.Anew(ctx), core(seen.kind()), seen.name)
+		pool, err := r.kube.get(cloud.WithoutReadCache(ctx), core(seen.kind()), seen.name)
 		if err != nil || pool.reference(pathInfrastructure...) != seen.named {
 			return err
 		}

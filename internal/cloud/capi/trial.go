@@ -52,8 +52,8 @@ func besideOnly(of ref) cloud.Refusal {
 	return cloud.Refuse(cloud.TrialBesideOnly, fmt.Sprintf("%s: with Cluster API a version is tried by a Machine of its own, beside the pool", of), "try it Apart")
 }
 
-// PreflightTrial implements cloud.Trialist. Whether there will be room the cloud tells the infrastructure provider, and nobody before.
-func (r *Recipes) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
+// PreflightTrial implements cloud.TrialRunner. Whether there will be room the cloud tells the infrastructure provider, and nobody before.
+func (r *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
 	v, err := r.view(ctx, spec.Pool)
 	if err != nil {
 		return nil, err
@@ -86,8 +86,8 @@ func (r *world) trialMachine(ctx context.Context, of ref, name string) (m object
 	return m, err == nil, err
 }
 
-// Trial implements cloud.Trialist.
-func (r *Recipes) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
+// Trial implements cloud.TrialRunner.
+func (r *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	of, err := parsePool(spec.Pool)
 	if err != nil || spec.InPool {
 		return cloud.Trial{}, err
@@ -142,8 +142,8 @@ func (o object) trouble() string {
 	return ""
 }
 
-// Trials implements cloud.Trialist, in one list.
-func (r *Recipes) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
+// Trials implements cloud.TrialRunner, in one list.
+func (r *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
 	machines, err := r.kube.list(ctx, core(kindMachine), r.ofCluster())
 	if err != nil {
 		return nil, err
@@ -159,9 +159,9 @@ func (r *Recipes) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Tr
 	return found, nil
 }
 
-// EnsureTrial implements cloud.Trialist. The Machine is made last: what it is made from does nothing without it.
-func (r *Recipes) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
-	ctx = cloud.Anew(ctx)
+// EnsureTrial implements cloud.TrialRunner. The Machine is made last: what it is made from does nothing without it.
+func (r *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
+	ctx = cloud.WithoutReadCache(ctx)
 	of, err := parsePool(spec.Pool)
 	if err != nil {
 		return cloud.Trial{}, err
@@ -294,19 +294,19 @@ func (r *world) labelsBeside(pool object) map[string]string {
 	return labels
 }
 
-// CloseTrial implements cloud.Trialist. The pool was not touched.
-func (r *Recipes) CloseTrial(context.Context, cloud.TrialSpec) error { return nil }
+// CloseTrial implements cloud.TrialRunner. The pool was not touched.
+func (r *PoolProvider) CloseTrial(context.Context, cloud.TrialSpec) error { return nil }
 
-// EndTrial implements cloud.Trialist. Once Cluster API has let go of the Machine, nothing of it is left but what tells of the trial.
-func (r *Recipes) EndTrial(ctx context.Context, spec cloud.TrialSpec) (state cloud.State, err error) {
+// EndTrial implements cloud.TrialRunner. Once Cluster API has let go of the Machine, nothing of it is left but what tells of the trial.
+func (r *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (state cloud.State, err error) {
 	err = again(func() error {
-		state, err = r.endTrial(cloud.Anew(ctx), spec)
+		state, err = r.endTrial(cloud.WithoutReadCache(ctx), spec)
 		return err
 	})
 	return state, err
 }
 
-func (r *Recipes) endTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
+func (r *PoolProvider) endTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
 	of, err := parsePool(spec.Pool)
 	if err != nil || spec.InPool {
 		return cloud.Absent, err

@@ -9,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// Census is an optional power: providers without it skip these cases.
+// InstanceLister is an optional power: providers without it skip these cases.
 var censusCases = []testCase{
 	{"a census shows each instance once, as a look at it does", censusShowsInstances},
 	{"a census shows which version an instance was built from", censusShowsVersions},
@@ -34,9 +34,9 @@ func (s suite) census(t *testing.T) map[cloud.InstanceID]cloud.Instance {
 	return listed
 }
 
-func (s suite) lister(t *testing.T) cloud.Census {
+func (s suite) lister(t *testing.T) cloud.InstanceLister {
 	t.Helper()
-	lister, able := cloud.As[cloud.Census](s.p)
+	lister, able := cloud.As[cloud.InstanceLister](s.p)
 	if !able {
 		t.Skip("this provider has no census")
 	}

@@ -8,16 +8,16 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// DisksHarness is a harness for Disks with instances, without Recipes. Provider and Pool of the Harness are empty.
+// DisksHarness is a harness for ImageProvider with instances, without PoolProvider. Provider and Pool of the Harness are empty.
 type DisksHarness struct {
 	Harness
-	Disks cloud.Disks
-	// Line is the line of the instances' images, without versions. Mold has the requirements.
-	Line cloud.Line
-	Mold cloud.Mold
+	Disks cloud.ImageProvider
+	// Line is the line of the instances' images, without versions. ImageRequirements has the requirements.
+	Line cloud.ImageFamily
+	Mold cloud.ImageRequirements
 }
 
-// RunDisks runs the cases about Disks, with stub Recipes that only have a line.
+// RunDisks runs the cases about ImageProvider, with stub PoolProvider that only have a line.
 func RunDisks(t *testing.T, fresh func(t *testing.T) DisksHarness) {
 	ofRecipes := []string{"an instance shows itself", "a version is not what the recipe uses until the recipe names it", "the version that the recipe names is not deleted"}
 	for _, c := range slices.Concat(instanceCases, snapshotCases, imageCases, shelfCases) {
@@ -29,7 +29,7 @@ func RunDisks(t *testing.T, fresh func(t *testing.T) DisksHarness) {
 			if h.Looks == 0 {
 				h.Looks = 400
 			}
-			h.Pool, h.Provider = lentPool, cloud.Join(h.Disks, stubRecipes{h})
+			h.Pool, h.Provider = lentPool, cloud.New(h.Disks, stubRecipes{h})
 			c.run(t, suite{Harness: h.Harness, p: h.Provider, a: h.Instances[0], b: h.Instances[1]})
 		})
 	}
@@ -38,7 +38,7 @@ func RunDisks(t *testing.T, fresh func(t *testing.T) DisksHarness) {
 // lentPool is the ID of the only pool of a stubRecipes.
 const lentPool cloud.PoolID = "lent"
 
-// stubRecipes is a stub of Recipes with only a line.
+// stubRecipes is a stub of PoolProvider with only a line.
 type stubRecipes struct{ h DisksHarness }
 
 func (l stubRecipes) PoolsOf(_ context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
@@ -51,7 +51,9 @@ func (l stubRecipes) PoolsOf(_ context.Context, nodes []cloud.NodeValues) ([]clo
 
 func (l stubRecipes) PoolName(id cloud.PoolID) string { return string(id) }
 
-func (l stubRecipes) Line(context.Context, cloud.PoolID) (cloud.Line, error) { return l.h.Line, nil }
+func (l stubRecipes) Line(context.Context, cloud.PoolID) (cloud.ImageFamily, error) {
+	return l.h.Line, nil
+}
 
 func (l stubRecipes) Pool(context.Context, cloud.PoolID) (cloud.Pool, error) {
 	return cloud.Pool{ID: lentPool, Name: string(lentPool), Line: l.h.Line, Location: l.h.Mold.Location, Traits: l.h.Mold.Traits,
@@ -74,13 +76,13 @@ func (l stubRecipes) SetCapacity(context.Context, cloud.PoolID, int64, int64) er
 	return recipesUnsupported("grow")
 }
 
-func (l stubRecipes) HoldOf(context.Context, cloud.InstanceID) (cloud.Hold, error) {
-	return cloud.Hold{}, nil
+func (l stubRecipes) Protection(context.Context, cloud.InstanceID) (cloud.Protection, error) {
+	return cloud.Protection{}, nil
 }
 
-func (l stubRecipes) Hold(context.Context, cloud.InstanceID, string) error { return nil }
+func (l stubRecipes) ProtectFromScaleIn(context.Context, cloud.InstanceID, string) error { return nil }
 
-func (l stubRecipes) Unhold(context.Context, cloud.InstanceID, string) error { return nil }
+func (l stubRecipes) Unprotect(context.Context, cloud.InstanceID, string) error { return nil }
 
 func recipesUnsupported(op string) error {
 	return &cloud.Error{Kind: cloud.Unsupported, Op: op, Resource: string(lentPool), Message: "only its line is lent"}

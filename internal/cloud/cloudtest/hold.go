@@ -21,16 +21,16 @@ var holdCases = []testCase{
 	{"the hold of an instance that does not exist is not found", holdNotFound},
 }
 
-func (s suite) hold(t *testing.T, id cloud.InstanceID) cloud.Hold {
+func (s suite) hold(t *testing.T, id cloud.InstanceID) cloud.Protection {
 	t.Helper()
-	return got(s.p.HoldOf(t.Context(), id))(t)
+	return got(s.p.Protection(t.Context(), id))(t)
 }
 
 // wantHold requires that the protection of an instance matches the token.
 func (s suite) wantHold(t *testing.T, id cloud.InstanceID, token string, held bool) {
 	t.Helper()
-	if have := s.hold(t, id); token != "" && (have.Token != token || have.Held != held) {
-		t.Errorf("%s is held %t by %q, want %t by %q", id, have.Held, have.Token, held, token)
+	if have := s.hold(t, id); token != "" && (have.Token != token || have.Protected != held) {
+		t.Errorf("%s is held %t by %q, want %t by %q", id, have.Protected, have.Token, held, token)
 	} else if token == "" && have.Token != "" {
 		t.Errorf("%s has the hold %q, and had nothing to hold", id, have.Token)
 	}
@@ -38,50 +38,50 @@ func (s suite) wantHold(t *testing.T, id cloud.InstanceID, token string, held bo
 
 func (s suite) wantHeld(t *testing.T, id cloud.InstanceID, token string) {
 	t.Helper()
-	if have := s.hold(t, id); token != "" && !have.Held {
+	if have := s.hold(t, id); token != "" && !have.Protected {
 		t.Errorf("%s is not held: %+v", id, have)
 	}
 }
 
 func holdIsGivenBack(t *testing.T, s suite) {
 	before := s.hold(t, s.a)
-	if len(before.Token) > cloud.MaxToken || before.Token != "" && before.Token != cloud.Unheld || before.Held {
+	if len(before.Token) > cloud.MaxToken || before.Token != "" && before.Token != cloud.TokenUnprotected || before.Protected {
 		t.Errorf("nothing holds it, and its hold is %+v", before)
 	}
 	for range 2 {
-		must(t, s.p.Hold(t.Context(), s.a, before.Token))
+		must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, before.Token))
 		s.wantHeld(t, s.a, before.Token)
-		must(t, s.p.Unhold(t.Context(), s.a, before.Token))
+		must(t, s.p.Unprotect(t.Context(), s.a, before.Token))
 		s.wantHold(t, s.a, before.Token, false)
 	}
 }
 
 func heldBefore(t *testing.T, s suite) {
 	free := s.hold(t, s.a).Token
-	must(t, s.p.Hold(t.Context(), s.a, free))
+	must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, free))
 	before := s.hold(t, s.a)
 	if free != "" && before.Token == free || len(before.Token) > cloud.MaxToken {
 		t.Errorf("held, its token is %q, and free %q", before.Token, free)
 	}
-	must(t, s.p.Hold(t.Context(), s.a, before.Token))
+	must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, before.Token))
 	s.wantHold(t, s.a, before.Token, true)
-	must(t, s.p.Unhold(t.Context(), s.a, before.Token))
+	must(t, s.p.Unprotect(t.Context(), s.a, before.Token))
 	s.wantHold(t, s.a, before.Token, true)
-	// The protection was removed meanwhile; Unhold restores the recorded state.
-	must(t, s.p.Unhold(t.Context(), s.a, free))
+	// The protection was removed meanwhile; Unprotect restores the recorded state.
+	must(t, s.p.Unprotect(t.Context(), s.a, free))
 	s.wantHold(t, s.a, free, false)
-	must(t, s.p.Unhold(t.Context(), s.a, before.Token))
+	must(t, s.p.Unprotect(t.Context(), s.a, before.Token))
 	s.wantHold(t, s.a, before.Token, true)
 }
 
 func holdRepeated(t *testing.T, s suite) {
 	token := s.hold(t, s.a).Token
 	for range 3 {
-		must(t, s.p.Hold(t.Context(), s.a, token))
+		must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, token))
 		s.wantHeld(t, s.a, token)
 	}
 	for range 3 {
-		must(t, s.p.Unhold(t.Context(), s.a, token))
+		must(t, s.p.Unprotect(t.Context(), s.a, token))
 		s.wantHold(t, s.a, token, false)
 	}
 }
@@ -89,7 +89,7 @@ func holdRepeated(t *testing.T, s suite) {
 func holdLook(t *testing.T, s suite) {
 	before := s.instances(t)
 	first := s.hold(t, s.a)
-	must(t, s.p.Hold(t.Context(), s.a, first.Token))
+	must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, first.Token))
 	held := s.hold(t, s.a)
 	for range 3 {
 		s.Advance(t)
@@ -97,7 +97,7 @@ func holdLook(t *testing.T, s suite) {
 			t.Errorf("looked at again (-first +now):\n%s", diff)
 		}
 	}
-	must(t, s.p.Unhold(t.Context(), s.a, first.Token))
+	must(t, s.p.Unprotect(t.Context(), s.a, first.Token))
 	if diff := cmp.Diff(before, s.instances(t)); diff != "" {
 		t.Errorf("held and given back (-before +after):\n%s", diff)
 	}
@@ -105,50 +105,50 @@ func holdLook(t *testing.T, s suite) {
 
 func holdOutlivesStop(t *testing.T, s suite) {
 	token := s.hold(t, s.a).Token
-	must(t, s.p.Hold(t.Context(), s.a, token))
+	must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, token))
 	s.stop(t, s.a)
 	s.wantHeld(t, s.a, token)
 	s.start(t, s.a)
 	s.wantHeld(t, s.a, token)
-	must(t, s.p.Unhold(t.Context(), s.a, token))
+	must(t, s.p.Unprotect(t.Context(), s.a, token))
 	s.wantHold(t, s.a, token, false)
 }
 
 func holdIsItsOwn(t *testing.T, s suite) {
 	token, other := s.hold(t, s.a).Token, s.hold(t, s.b)
-	must(t, s.p.Hold(t.Context(), s.a, token))
+	must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, token))
 	s.wantPower(t, s.a, cloud.PowerRunning)
 	if diff := cmp.Diff(other, s.hold(t, s.b)); diff != "" {
 		t.Errorf("the hold of another instance (-before +after):\n%s", diff)
 	}
-	must(t, s.p.Unhold(t.Context(), s.a, token))
+	must(t, s.p.Unprotect(t.Context(), s.a, token))
 	s.wantPower(t, s.a, cloud.PowerRunning)
 }
 
 func noToken(t *testing.T, s suite) {
 	token := s.hold(t, s.a).Token
-	must(t, s.p.Hold(t.Context(), s.a, ""))
+	must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, ""))
 	s.wantHold(t, s.a, token, false)
-	must(t, s.p.Hold(t.Context(), s.a, token))
-	must(t, s.p.Unhold(t.Context(), s.a, ""))
+	must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, token))
+	must(t, s.p.Unprotect(t.Context(), s.a, ""))
 	s.wantHeld(t, s.a, token)
 }
 
 func strangeToken(t *testing.T, s suite) {
 	before := s.hold(t, s.a)
-	must(t, s.p.Hold(t.Context(), s.a, before.Token))
+	must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, before.Token))
 	for _, strange := range []string{"?", "unprotected-not", strings.Repeat("x", 2*cloud.MaxToken)} {
-		wantError(t, s.p.Unhold(t.Context(), s.a, strange), cloud.Invalid)
+		wantError(t, s.p.Unprotect(t.Context(), s.a, strange), cloud.Invalid)
 		s.wantHeld(t, s.a, before.Token)
 	}
-	must(t, s.p.Unhold(t.Context(), s.a, cloud.Unheld)) // every provider accepts Unheld
-	wantError(t, s.p.Hold(t.Context(), s.a, "?"), cloud.Invalid)
+	must(t, s.p.Unprotect(t.Context(), s.a, cloud.TokenUnprotected)) // every provider accepts Unheld
+	wantError(t, s.p.ProtectFromScaleIn(t.Context(), s.a, "?"), cloud.Invalid)
 	s.wantHold(t, s.a, before.Token, false)
 }
 
 func holdNotFound(t *testing.T, s suite) {
-	_, err := s.p.HoldOf(t.Context(), s.Missing)
+	_, err := s.p.Protection(t.Context(), s.Missing)
 	wantError(t, err, cloud.NotFound)
-	wantError(t, s.p.Hold(t.Context(), s.Missing, cloud.Unheld), cloud.NotFound)
-	wantError(t, s.p.Unhold(t.Context(), s.Missing, cloud.Unheld), cloud.NotFound)
+	wantError(t, s.p.ProtectFromScaleIn(t.Context(), s.Missing, cloud.TokenUnprotected), cloud.NotFound)
+	wantError(t, s.p.Unprotect(t.Context(), s.Missing, cloud.TokenUnprotected), cloud.NotFound)
 }

@@ -18,47 +18,47 @@ var holdMutants = []mutant{
 	}},
 	{"everything is free afterwards", "what was held before stays held", func(c *memory.Cloud, h *hooks) {
 		h.unhold = func(ctx context.Context, id cloud.InstanceID, token string) error {
-			if token == cloud.Protected {
-				token = cloud.Unheld
+			if token == cloud.TokenProtected {
+				token = cloud.TokenUnprotected
 			}
-			return c.Unhold(ctx, id, token)
+			return c.Unprotect(ctx, id, token)
 		}
 	}},
 	{"the token is that of the hold", "what was held before stays held", func(c *memory.Cloud, h *hooks) {
-		h.holdOf = func(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
-			hold, err := c.HoldOf(ctx, id)
-			hold.Token = cloud.Unheld
+		h.holdOf = func(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
+			hold, err := c.Protection(ctx, id)
+			hold.Token = cloud.TokenUnprotected
 			return hold, err
 		}
 	}},
 	{"what was held before is left as somebody made it", "what was held before stays held", func(c *memory.Cloud, h *hooks) {
 		h.unhold = func(ctx context.Context, id cloud.InstanceID, token string) error {
-			if token == cloud.Protected {
+			if token == cloud.TokenProtected {
 				return nil
 			}
-			return c.Unhold(ctx, id, token)
+			return c.Unprotect(ctx, id, token)
 		}
 	}},
 	{"a second hold takes the first away", "holding and giving back may be repeated", func(c *memory.Cloud, h *hooks) {
 		h.hold = func(ctx context.Context, id cloud.InstanceID, token string) error {
-			if hold, err := c.HoldOf(ctx, id); err != nil || hold.Held {
-				return c.Unhold(ctx, id, token)
+			if hold, err := c.Protection(ctx, id); err != nil || hold.Protected {
+				return c.Unprotect(ctx, id, token)
 			}
-			return c.Hold(ctx, id, token)
+			return c.ProtectFromScaleIn(ctx, id, token)
 		}
 	}},
 	{"a look takes the hold away", "a look at a hold changes nothing", func(c *memory.Cloud, h *hooks) {
-		h.holdOf = func(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
-			hold, err := c.HoldOf(ctx, id)
-			if hold.Held {
-				_ = c.Unhold(ctx, id, cloud.Unheld)
+		h.holdOf = func(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
+			hold, err := c.Protection(ctx, id)
+			if hold.Protected {
+				_ = c.Unprotect(ctx, id, cloud.TokenUnprotected)
 			}
 			return hold, err
 		}
 	}},
 	{"a start takes the hold away", "a hold outlives a stop", func(c *memory.Cloud, h *hooks) {
 		h.ensureStarted = func(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
-			if err := c.Unhold(ctx, id, cloud.Unheld); err != nil {
+			if err := c.Unprotect(ctx, id, cloud.TokenUnprotected); err != nil {
 				return "", err
 			}
 			return c.EnsureStarted(ctx, id)
@@ -69,54 +69,54 @@ var holdMutants = []mutant{
 			if _, err := c.EnsureStopped(ctx, id); err != nil {
 				return err
 			}
-			return c.Hold(ctx, id, token)
+			return c.ProtectFromScaleIn(ctx, id, token)
 		}
 	}},
 	{"a hold is the whole pool's", "a hold leaves the instance running, and the other ones alone", func(c *memory.Cloud, h *hooks) {
 		h.hold = func(ctx context.Context, id cloud.InstanceID, token string) error {
 			for _, other := range c.World().Instances {
-				if err := c.Hold(ctx, other.ID, token); err != nil {
+				if err := c.ProtectFromScaleIn(ctx, other.ID, token); err != nil {
 					return err
 				}
 			}
-			return c.Hold(ctx, id, token)
+			return c.ProtectFromScaleIn(ctx, id, token)
 		}
 	}},
 	{"no token holds all the same", "without a token nothing is held or given back", func(c *memory.Cloud, h *hooks) {
 		h.hold = func(ctx context.Context, id cloud.InstanceID, token string) error {
 			if token == "" {
-				token = cloud.Unheld
+				token = cloud.TokenUnprotected
 			}
-			return c.Hold(ctx, id, token)
+			return c.ProtectFromScaleIn(ctx, id, token)
 		}
 	}},
 	{"no token frees", "without a token nothing is held or given back", func(c *memory.Cloud, h *hooks) {
 		h.unhold = func(ctx context.Context, id cloud.InstanceID, token string) error {
 			if token == "" {
-				token = cloud.Unheld
+				token = cloud.TokenUnprotected
 			}
-			return c.Unhold(ctx, id, token)
+			return c.Unprotect(ctx, id, token)
 		}
 	}},
 	{"any token frees", "a token that is not the provider's is invalid, and changes nothing", func(c *memory.Cloud, h *hooks) {
 		h.unhold = func(ctx context.Context, id cloud.InstanceID, token string) error {
-			if token != "" && token != cloud.Protected {
-				token = cloud.Unheld
+			if token != "" && token != cloud.TokenProtected {
+				token = cloud.TokenUnprotected
 			}
-			return c.Unhold(ctx, id, token)
+			return c.Unprotect(ctx, id, token)
 		}
 	}},
 	{"any token holds", "a token that is not the provider's is invalid, and changes nothing", func(c *memory.Cloud, h *hooks) {
 		h.hold = func(ctx context.Context, id cloud.InstanceID, token string) error {
 			if token != "" {
-				token = cloud.Unheld
+				token = cloud.TokenUnprotected
 			}
-			return c.Hold(ctx, id, token)
+			return c.ProtectFromScaleIn(ctx, id, token)
 		}
 	}},
 	{"the hold of nothing is none", "the hold of an instance that does not exist is not found", func(c *memory.Cloud, h *hooks) {
-		h.holdOf = func(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
-			hold, err := c.HoldOf(ctx, id)
+		h.holdOf = func(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
+			hold, err := c.Protection(ctx, id)
 			if cloud.Is(err, cloud.NotFound) {
 				err = nil
 			}

@@ -14,7 +14,7 @@ type hooks struct {
 	instances      func(context.Context, cloud.PoolID) ([]cloud.Instance, error)
 	ensureStopped  func(context.Context, cloud.InstanceID) (cloud.Power, error)
 	ensureStarted  func(context.Context, cloud.InstanceID) (cloud.Power, error)
-	holdOf         func(context.Context, cloud.InstanceID) (cloud.Hold, error)
+	holdOf         func(context.Context, cloud.InstanceID) (cloud.Protection, error)
 	hold           func(context.Context, cloud.InstanceID, string) error
 	unhold         func(context.Context, cloud.InstanceID, string) error
 	snapshot       func(context.Context, cloud.InstanceID, string) (cloud.Snapshot, error)
@@ -58,45 +58,47 @@ func (h hooks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instanc
 }
 
 func (h hooks) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
-	return one(h.instances, h.Provider.(cloud.Census).Instances)(ctx, pool)
+	return one(h.instances, h.Provider.(cloud.InstanceLister).Instances)(ctx, pool)
 }
 
 func (h hooks) Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
 	if h.snapshots != nil {
 		return h.snapshots(ctx, pools...)
 	}
-	return h.Provider.(cloud.Shelf).Snapshots(ctx, pools...)
+	return h.Provider.(cloud.SnapshotLister).Snapshots(ctx, pools...)
 }
 
 func (h hooks) DropSnapshot(ctx context.Context, id string) error {
 	if h.dropSnapshot != nil {
 		return h.dropSnapshot(ctx, id)
 	}
-	return h.Provider.(cloud.Shelf).DropSnapshot(ctx, id)
+	return h.Provider.(cloud.SnapshotLister).DropSnapshot(ctx, id)
 }
 
-func (h hooks) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
+func (h hooks) PoolsInScope(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
 	if h.poolsBeside != nil {
 		return h.poolsBeside(ctx, pools...)
 	}
-	return h.Provider.(cloud.Atlas).PoolsBeside(ctx, pools...)
+	return h.Provider.(cloud.PoolFinder).PoolsInScope(ctx, pools...)
 }
 
 func (h hooks) ReadPool(text string) (cloud.PoolID, bool) {
 	if h.readPool != nil {
 		return h.readPool(text)
 	}
-	return h.Provider.(cloud.Atlas).ReadPool(text)
+	return h.Provider.(cloud.PoolFinder).ReadPool(text)
 }
 
 func (h hooks) RestoreChange(ctx context.Context, id cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
 	if h.restoreChange != nil {
 		return h.restoreChange(ctx, id, saved)
 	}
-	return h.Provider.(cloud.Restorer).RestoreChange(ctx, id, saved)
+	return h.Provider.(cloud.RecipeRestorer).RestoreChange(ctx, id, saved)
 }
 
-func (h hooks) MaxImages(pool cloud.PoolID) int { return h.Provider.(cloud.Census).MaxImages(pool) }
+func (h hooks) MaxImages(pool cloud.PoolID) int {
+	return h.Provider.(cloud.InstanceLister).MaxImages(pool)
+}
 
 func (h hooks) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	if h.ensureRebuilt != nil {
@@ -110,33 +112,33 @@ func (h hooks) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.St
 }
 
 func (h hooks) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
-	return one(h.preflightTrial, h.Provider.(cloud.Trialist).PreflightTrial)(ctx, spec)
+	return one(h.preflightTrial, h.Provider.(cloud.TrialRunner).PreflightTrial)(ctx, spec)
 }
 
 func (h hooks) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
-	return one(h.trial, h.Provider.(cloud.Trialist).Trial)(ctx, spec)
+	return one(h.trial, h.Provider.(cloud.TrialRunner).Trial)(ctx, spec)
 }
 
 func (h hooks) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
 	if h.trials != nil {
 		return h.trials(ctx, pools...)
 	}
-	return h.Provider.(cloud.Trialist).Trials(ctx, pools...)
+	return h.Provider.(cloud.TrialRunner).Trials(ctx, pools...)
 }
 
 func (h hooks) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
-	return one(h.ensureTrial, h.Provider.(cloud.Trialist).EnsureTrial)(ctx, spec)
+	return one(h.ensureTrial, h.Provider.(cloud.TrialRunner).EnsureTrial)(ctx, spec)
 }
 
 func (h hooks) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
 	if h.closeTrial != nil {
 		return h.closeTrial(ctx, spec)
 	}
-	return h.Provider.(cloud.Trialist).CloseTrial(ctx, spec)
+	return h.Provider.(cloud.TrialRunner).CloseTrial(ctx, spec)
 }
 
 func (h hooks) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
-	return one(h.endTrial, h.Provider.(cloud.Trialist).EndTrial)(ctx, spec)
+	return one(h.endTrial, h.Provider.(cloud.TrialRunner).EndTrial)(ctx, spec)
 }
 
 func (h hooks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
@@ -147,22 +149,22 @@ func (h hooks) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Po
 	return one(h.ensureStarted, h.Provider.EnsureStarted)(ctx, id)
 }
 
-func (h hooks) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
-	return one(h.holdOf, h.Provider.HoldOf)(ctx, id)
+func (h hooks) Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
+	return one(h.holdOf, h.Provider.Protection)(ctx, id)
 }
 
-func (h hooks) Hold(ctx context.Context, id cloud.InstanceID, token string) error {
+func (h hooks) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, token string) error {
 	if h.hold != nil {
 		return h.hold(ctx, id, token)
 	}
-	return h.Provider.Hold(ctx, id, token)
+	return h.Provider.ProtectFromScaleIn(ctx, id, token)
 }
 
-func (h hooks) Unhold(ctx context.Context, id cloud.InstanceID, token string) error {
+func (h hooks) Unprotect(ctx context.Context, id cloud.InstanceID, token string) error {
 	if h.unhold != nil {
 		return h.unhold(ctx, id, token)
 	}
-	return h.Provider.Unhold(ctx, id, token)
+	return h.Provider.Unprotect(ctx, id, token)
 }
 
 func (h hooks) Snapshot(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {

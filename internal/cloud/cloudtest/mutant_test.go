@@ -40,7 +40,7 @@ func TestSuiteCatchesMutants(t *testing.T) {
 	catches(t, "TestMutant", allMutants())
 }
 
-// TestRecipesSuiteCatchesMutants: the suite for Recipes alone catches the same mistakes of recipes as the full suite.
+// TestRecipesSuiteCatchesMutants: the suite for PoolProvider alone catches the same mistakes of recipes as the full suite.
 func TestRecipesSuiteCatchesMutants(t *testing.T) {
 	if os.Getenv(mutantEnv) != "" {
 		t.Skip("this process runs one mutant")

@@ -9,8 +9,8 @@ import (
 // Powers returns the optional interfaces of providers, for tests of decorators.
 func Powers() []reflect.Type {
 	return []reflect.Type{
-		reflect.TypeFor[cloud.Census](), reflect.TypeFor[cloud.Auditor](), reflect.TypeFor[cloud.Rebuilder](),
-		reflect.TypeFor[cloud.Shelf](), reflect.TypeFor[cloud.Atlas](), reflect.TypeFor[cloud.Restorer](),
-		reflect.TypeFor[cloud.Remover](), reflect.TypeFor[cloud.Trialist](),
+		reflect.TypeFor[cloud.InstanceLister](), reflect.TypeFor[cloud.PermissionChecker](), reflect.TypeFor[cloud.Rebuilder](),
+		reflect.TypeFor[cloud.SnapshotLister](), reflect.TypeFor[cloud.PoolFinder](), reflect.TypeFor[cloud.RecipeRestorer](),
+		reflect.TypeFor[cloud.Remover](), reflect.TypeFor[cloud.TrialRunner](),
 	}
 }

@@ -68,7 +68,7 @@ func checkChange(t *testing.T, s suite, change cloud.RecipeChange, version strin
 		t.Errorf("change %+v", change)
 	}
 	for _, part := range change.Removes {
-		if cloud.HasPart(change.Keeps, part) {
+		if cloud.HasField(change.Keeps, part) {
 			t.Errorf("%s is both removed and kept", part)
 		}
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// RecipesHarness is a harness for Recipes with a fresh pool, without Disks. Provider of the Harness is empty.
+// RecipesHarness is a harness for PoolProvider with a fresh pool, without ImageProvider. Provider of the Harness is empty.
 type RecipesHarness struct {
 	Harness
-	Recipes cloud.Recipes
+	Recipes cloud.PoolProvider
 	// ImageID returns the ID of a version in recipes, whether the version exists or not. The ID ends with the version.
 	ImageID func(version string) string
 	// Publish makes complete versions, and does not change instances.
@@ -21,10 +21,10 @@ type RecipesHarness struct {
 	Look func(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error)
 }
 
-// ofDisks are cases that need more of Disks than a look.
+// ofDisks are cases that need more of ImageProvider than a look.
 var ofDisks = []string{"a hold outlives a stop", "an instance that is off and held is removed", "a snapshot outlives the instance that it was made of"}
 
-// RunRecipes runs the cases about Recipes and their powers, with stub Disks that only report instances and versions.
+// RunRecipes runs the cases about PoolProvider and their powers, with stub ImageProvider that only report instances and versions.
 func RunRecipes(t *testing.T, fresh func(t *testing.T) RecipesHarness) {
 	looks := slices.DeleteFunc(slices.Clone(lookCases), func(c testCase) bool {
 		return !slices.Contains([]string{"looks change nothing in a fresh pool", "looks change nothing in a pool with history",
@@ -42,7 +42,7 @@ func RunRecipes(t *testing.T, fresh func(t *testing.T) RecipesHarness) {
 			line, err := h.Recipes.Line(t.Context(), h.Pool)
 			must(t, err)
 			disks := &stubDisks{h: h, line: line}
-			h.Provider = cloud.Join(disks, h.Recipes)
+			h.Provider = cloud.New(disks, h.Recipes)
 			c.run(t, suite{Harness: h.Harness, p: h.Provider, a: h.Instances[0], b: h.Instances[1], publishes: func(t *testing.T, versions ...string) {
 				t.Helper()
 				h.Publish(t, versions...)
@@ -52,10 +52,10 @@ func RunRecipes(t *testing.T, fresh func(t *testing.T) RecipesHarness) {
 	}
 }
 
-// stubDisks is a stub of Disks that only reports existing objects.
+// stubDisks is a stub of ImageProvider that only reports existing objects.
 type stubDisks struct {
 	h        RecipesHarness
-	line     cloud.Line
+	line     cloud.ImageFamily
 	versions []string
 }
 
@@ -89,9 +89,9 @@ func (d *stubDisks) DeleteSnapshot(context.Context, cloud.InstanceID, string) er
 	return disksUnsupported("delete a snapshot")
 }
 
-func (d *stubDisks) ImageID(ref cloud.LineRef) string { return d.h.ImageID(ref.Version) }
+func (d *stubDisks) ImageID(ref cloud.FamilyVersion) string { return d.h.ImageID(ref.Version) }
 
-func (d *stubDisks) VersionOf(line cloud.Line, image string) (version string, latest bool) {
+func (d *stubDisks) VersionOf(line cloud.ImageFamily, image string) (version string, latest bool) {
 	all := strings.TrimSuffix(d.h.ImageID(firstVersion), firstVersion)
 	if d.h.FoldsCase {
 		image, all = strings.ToLower(image), strings.ToLower(all)
@@ -103,19 +103,21 @@ func (d *stubDisks) VersionOf(line cloud.Line, image string) (version string, la
 	return version, false
 }
 
-func (d *stubDisks) Latest(context.Context, cloud.Line, string) (string, error) { return "", nil }
+func (d *stubDisks) Latest(context.Context, cloud.ImageFamily, string) (string, error) {
+	return "", nil
+}
 
-func (d *stubDisks) Image(_ context.Context, ref cloud.LineRef) (cloud.Image, error) {
+func (d *stubDisks) Image(_ context.Context, ref cloud.FamilyVersion) (cloud.Image, error) {
 	if !slices.Contains(d.versions, ref.Version) {
 		return cloud.Image{Version: ref.Version}, nil
 	}
 	return cloud.Image{Version: ref.Version, ID: d.h.ImageID(ref.Version), State: cloud.Complete, Percent: 100}, nil
 }
 
-func (d *stubDisks) Images(ctx context.Context, line cloud.Line) ([]cloud.Image, error) {
+func (d *stubDisks) Images(ctx context.Context, line cloud.ImageFamily) ([]cloud.Image, error) {
 	var list []cloud.Image
 	for _, version := range d.versions {
-		image, err := d.Image(ctx, cloud.LineRef{Line: line, Version: version})
+		image, err := d.Image(ctx, cloud.FamilyVersion{Line: line, Version: version})
 		if err != nil {
 			return nil, err
 		}
@@ -128,11 +130,11 @@ func (d *stubDisks) EnsureImage(context.Context, cloud.VersionSpec) (cloud.Image
 	return cloud.Image{}, disksUnsupported("make an image version")
 }
 
-func (d *stubDisks) TagImage(context.Context, cloud.LineRef, map[string]string) error {
+func (d *stubDisks) TagImage(context.Context, cloud.FamilyVersion, map[string]string) error {
 	return disksUnsupported("tag an image version")
 }
 
-func (d *stubDisks) DeleteImage(context.Context, cloud.LineRef) error {
+func (d *stubDisks) DeleteImage(context.Context, cloud.FamilyVersion) error {
 	return disksUnsupported("delete an image version")
 }
 

@@ -18,10 +18,10 @@ var notOfRecipes = []string{
 // half is the recipes of a provider with replaced calls.
 type half struct {
 	hooks
-	recipes cloud.Recipes
+	recipes cloud.PoolProvider
 }
 
-func (h half) Line(ctx context.Context, id cloud.PoolID) (cloud.Line, error) {
+func (h half) Line(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
 	return h.recipes.Line(ctx, id)
 }
 
@@ -36,7 +36,7 @@ func (h half) RecipeChange(ctx context.Context, to cloud.Target, removeBootstrap
 	return h.hooks.RecipeChange(ctx, cloud.ImageRef{Pool: to.Pool, Version: to.Version}, removeBootstrap)
 }
 
-// TestRecipesMutant runs the suite for Recipes on one mutant. Without the variable, the test is skipped.
+// TestRecipesMutant runs the suite for PoolProvider on one mutant. Without the variable, the test is skipped.
 func TestRecipesMutant(t *testing.T) {
 	mutate := mutation(t)
 	cloudtest.RunRecipes(t, func(t *testing.T) cloudtest.RecipesHarness {
@@ -50,7 +50,7 @@ func TestRecipesMutant(t *testing.T) {
 		disks := c.Disks()
 		return cloudtest.RecipesHarness{
 			Harness: harness, Recipes: half{mutant, c.Recipes()}, Look: disks.Instance,
-			ImageID: func(version string) string { return disks.ImageID(cloud.LineRef{Line: line, Version: version}) },
+			ImageID: func(version string) string { return disks.ImageID(cloud.FamilyVersion{Line: line, Version: version}) },
 			Publish: func(_ testing.TB, versions ...string) {
 				for _, version := range versions {
 					c.AddVersion(harness.Pool, memory.VersionSpec{Version: version})

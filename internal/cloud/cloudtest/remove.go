@@ -89,8 +89,8 @@ func removesOnce(t *testing.T, s suite) {
 
 func removesWhatIsHeld(t *testing.T, s suite) {
 	s.remover(t)
-	hold := got(s.p.HoldOf(t.Context(), s.a))(t)
-	must(t, s.p.Hold(t.Context(), s.a, hold.Token))
+	hold := got(s.p.Protection(t.Context(), s.a))(t)
+	must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, hold.Token))
 	s.stop(t, s.a)
 	s.remove(t)
 }

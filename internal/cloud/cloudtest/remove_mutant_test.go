@@ -41,7 +41,7 @@ var removeMutants = []mutant{
 	}},
 	{"what is held stays", "an instance that is off and held is removed", func(c *memory.Cloud, h *hooks) {
 		h.ensureRemoved = func(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
-			if hold, err := c.HoldOf(ctx, id); err == nil && hold.Held {
+			if hold, err := c.Protection(ctx, id); err == nil && hold.Protected {
 				return cloud.Deleting, nil
 			}
 			return c.EnsureRemoved(ctx, id)

@@ -22,9 +22,9 @@ var restoreCases = []testCase{
 }
 
 // lose promotes the first version, and returns the lost parts with given content that is valid for any part.
-func (s suite) lose(t *testing.T) (restorer cloud.Restorer, saved cloud.Saved, removed []cloud.Part) {
+func (s suite) lose(t *testing.T) (restorer cloud.RecipeRestorer, saved cloud.Saved, removed []cloud.RecipeField) {
 	t.Helper()
-	restorer, able := cloud.As[cloud.Restorer](s.p)
+	restorer, able := cloud.As[cloud.RecipeRestorer](s.p)
 	if !able {
 		t.Skip("this provider cannot give a recipe back what it lost")
 	}
@@ -49,7 +49,7 @@ func restoreIsLook(t *testing.T, s suite) {
 	if want := map[bool]string{false: was.Image, true: before.Image}[own]; !s.sameImage(change.To, want) {
 		t.Errorf("the recipe would name %s, want %s", change.To, want)
 	}
-	if !cloud.SameParts(change.Adds, removed) || len(change.Missing) > 0 || len(change.Removes) > 0 {
+	if !cloud.SameFields(change.Adds, removed) || len(change.Missing) > 0 || len(change.Removes) > 0 {
 		t.Errorf("of %v come back %v, without %v", removed, change.Adds, change.Missing)
 	}
 	if diff := cmp.Diff(change, got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)); diff != "" {
@@ -97,7 +97,7 @@ func restoresWhatIsGiven(t *testing.T, s suite) {
 	saved.Given = nil
 	change := got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)
 	lost := cloud.Unreadable(removed)
-	if !cloud.SameParts(change.Missing, lost) || len(change.Adds) != len(removed)-len(lost) {
+	if !cloud.SameFields(change.Missing, lost) || len(change.Adds) != len(removed)-len(lost) {
 		t.Errorf("nobody gives %v: missing are %v, and %v come back", lost, change.Missing, change.Adds)
 	}
 	must(t, s.p.SetRecipe(t.Context(), change))

@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Shelf is an optional power: providers without it skip these cases.
+// SnapshotLister is an optional power: providers without it skip these cases.
 var shelfCases = []testCase{
 	{"the shelf shows each owned snapshot once, by its Prototype's name", shelfShowsSnapshots},
 	{"the shelf does not show a snapshot without an owner", shelfLeavesStrangers},
@@ -19,9 +19,9 @@ var shelfCases = []testCase{
 	{"dropping no snapshot is nil", shelfDropsNothing},
 }
 
-func (s suite) shelf(t *testing.T) cloud.Shelf {
+func (s suite) shelf(t *testing.T) cloud.SnapshotLister {
 	t.Helper()
-	shelf, able := cloud.As[cloud.Shelf](s.p)
+	shelf, able := cloud.As[cloud.SnapshotLister](s.p)
 	if !able {
 		t.Skip("this provider has no shelf")
 	}

@@ -62,7 +62,7 @@ var shelfMutants = []mutant{
 			for _, m := range c.InstanceIDs(pools[0]) {
 				_, _ = c.EnsureStopped(ctx, m)
 			}
-			return c.PoolsBeside(ctx, pools...)
+			return c.PoolsInScope(ctx, pools...)
 		}
 	}},
 	{"every text is a pool's ID", "a pool's ID is read in any case, and nothing else is one", func(_ *memory.Cloud, h *hooks) {

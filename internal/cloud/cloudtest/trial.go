@@ -32,9 +32,9 @@ var trialCases = []testCase{
 	{"a trial in the pool is refused where versions are tried beside it only, and changes nothing", triesBesideOnly},
 }
 
-func trialist(t *testing.T, s suite) cloud.Trialist {
+func trialist(t *testing.T, s suite) cloud.TrialRunner {
 	t.Helper()
-	power, able := cloud.As[cloud.Trialist](s.p)
+	power, able := cloud.As[cloud.TrialRunner](s.p)
 	if !able {
 		t.Skip("this provider cannot try versions")
 	}
@@ -42,7 +42,7 @@ func trialist(t *testing.T, s suite) cloud.Trialist {
 }
 
 // toTry publishes a version, and returns the spec of a trial in the current state.
-func toTry(t *testing.T, s suite, inPool bool) (cloud.Trialist, cloud.TrialSpec) {
+func toTry(t *testing.T, s suite, inPool bool) (cloud.TrialRunner, cloud.TrialSpec) {
 	t.Helper()
 	power := trialist(t, s)
 	if inPool && s.Apart {
@@ -64,7 +64,7 @@ func trialSpec(t *testing.T, s suite, name string, inPool bool) cloud.TrialSpec 
 }
 
 // beginTrial begins a trial and waits until its instance runs.
-func beginTrial(t *testing.T, s suite, power cloud.Trialist, spec cloud.TrialSpec) cloud.Trial {
+func beginTrial(t *testing.T, s suite, power cloud.TrialRunner, spec cloud.TrialSpec) cloud.Trial {
 	t.Helper()
 	have := got(power.EnsureTrial(t.Context(), spec))(t)
 	s.until(t, "an instance to try", func() bool {
@@ -90,7 +90,7 @@ func beginTrial(t *testing.T, s suite, power cloud.Trialist, spec cloud.TrialSpe
 }
 
 // endTrial ends a trial, and checks that nothing remains.
-func endTrial(t *testing.T, s suite, power cloud.Trialist, spec cloud.TrialSpec, built ...cloud.Instance) {
+func endTrial(t *testing.T, s suite, power cloud.TrialRunner, spec cloud.TrialSpec, built ...cloud.Instance) {
 	t.Helper()
 	s.until(t, "ended", func() bool {
 		state := got(power.EndTrial(t.Context(), spec))(t)
@@ -173,7 +173,7 @@ func triesOutside(t *testing.T, s suite) {
 	if member := got(s.p.PoolsOf(t.Context(), []cloud.NodeValues{node}))(t)[0]; member.Pool != "" || member.Why == "" {
 		t.Errorf("the instance of a trial belongs to %+v", member)
 	}
-	if lister, able := cloud.As[cloud.Census](s.p); able {
+	if lister, able := cloud.As[cloud.InstanceLister](s.p); able {
 		for _, m := range got(lister.Instances(t.Context(), s.Pool))(t) {
 			if s.p.SameInstance(m.ID, id) {
 				t.Errorf("the census of the pool has %+v", m)
@@ -401,7 +401,7 @@ func triesMissing(t *testing.T, s suite) {
 }
 
 // foreseen returns the reasons of a trial's preflight.
-func foreseen(t *testing.T, s suite, power cloud.Trialist, inPool, removeBootstrap bool) []string {
+func foreseen(t *testing.T, s suite, power cloud.TrialRunner, inPool, removeBootstrap bool) []string {
 	t.Helper()
 	spec := trialSpec(t, s, "thought-of", inPool)
 	spec.RemoveBootstrap, spec.Image, spec.Capacity = removeBootstrap, "", 0

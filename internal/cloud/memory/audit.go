@@ -10,11 +10,11 @@ import (
 // Reads that the credential of each half needs, besides a capture's writes.
 var (
 	diskLooks   = []string{opInstance, opSnapshot, opImage, opImages, opPreflight}
-	recipeLooks = []string{opPool, opInstances, opRecipeChange, opSetCapacity, opPreflight, opHoldOf}
+	recipeLooks = []string{opPool, opInstances, opRecipeChange, opSetCapacity, opPreflight, opProtection}
 )
 
-// Permissions implements cloud.LineAuditor. An action is the name of a call.
-func (c *Disks) Permissions(ctx context.Context, line cloud.Line) ([]cloud.Permission, error) {
+// Permissions implements cloud.FamilyPermissionChecker. An action is the name of a call.
+func (c *ImageProvider) Permissions(ctx context.Context, line cloud.ImageFamily) ([]cloud.Permission, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPermissions, lineID(line)); err != nil {
 		return nil, err
@@ -22,8 +22,8 @@ func (c *Disks) Permissions(ctx context.Context, line cloud.Line) ([]cloud.Permi
 	return c.permissions(lineID(line), slices.Concat(diskCalls, diskLooks), ""), nil
 }
 
-// Permissions implements cloud.Auditor. An action is the name of a call.
-func (c *Recipes) Permissions(ctx context.Context, id cloud.PoolID) ([]cloud.Permission, error) {
+// Permissions implements cloud.PermissionChecker. An action is the name of a call.
+func (c *PoolProvider) Permissions(ctx context.Context, id cloud.PoolID) ([]cloud.Permission, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPermissions, string(id)); err != nil {
 		return nil, err

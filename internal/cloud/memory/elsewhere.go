@@ -8,13 +8,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Recipes elsewhere, for example of Cluster API, build machines here and name images by this cloud's IDs.
+// PoolProvider elsewhere, for example of Cluster API, build machines here and name images by this cloud's IDs.
 
-var _ cloud.ImageNames = (*Disks)(nil)
+var _ cloud.ImageNames = (*ImageProvider)(nil)
 
 // Build makes a running machine from an image in the form of NativeImage, unless a machine of the name exists. The
 // machine has no owner here.
-func (c *Disks) Build(name, image string) cloud.InstanceID {
+func (c *ImageProvider) Build(name, image string) cloud.InstanceID {
 	defer c.enter()()
 	id := cloud.InstanceID(machinePrefix + strings.ToLower(name))
 	if _, there := c.lookup(id); !there {
@@ -24,7 +24,7 @@ func (c *Disks) Build(name, image string) cloud.InstanceID {
 }
 
 // Discard removes a machine made by Build, and reports whether it existed.
-func (c *Disks) Discard(id cloud.InstanceID) bool {
+func (c *ImageProvider) Discard(id cloud.InstanceID) bool {
 	defer c.enter()()
 	m, ok := c.lookup(id)
 	if ok {
@@ -34,7 +34,7 @@ func (c *Disks) Discard(id cloud.InstanceID) bool {
 }
 
 // NativeImage implements cloud.ImageNames. Any other text is treated as an existing image.
-func (c *Disks) NativeImage(ctx context.Context, place, image string) (string, error) {
+func (c *ImageProvider) NativeImage(ctx context.Context, place, image string) (string, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opImage, image); err != nil {
 		return "", err
@@ -49,4 +49,6 @@ func (c *Disks) NativeImage(ctx context.Context, place, image string) (string, e
 }
 
 // ImageText implements cloud.ImageNames.
-func (c *Disks) ImageText(_ context.Context, _, native string) (string, error) { return native, nil }
+func (c *ImageProvider) ImageText(_ context.Context, _, native string) (string, error) {
+	return native, nil
+}

@@ -12,7 +12,7 @@ import (
 func TestRecipesElsewhere(t *testing.T) {
 	clock := NewClock(time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC))
 	c := New(Config{Now: clock.Now, Latency: Latency{Image: time.Minute}})
-	disks, line := c.Disks(), cloud.Line{Place: "here/", Name: "pool"}
+	disks, line := c.Disks(), cloud.ImageFamily{Place: "here/", Name: "pool"}
 	id := disks.Build("One", "generic")
 	if again := disks.Build("one", "other"); again != id || len(c.World().Instances) != 1 {
 		t.Errorf("it was made again as %s: %+v", again, c.World().Instances)
@@ -27,7 +27,7 @@ func TestRecipesElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref := cloud.LineRef{Line: line, Version: "2026.03.14"}
+	ref := cloud.FamilyVersion{Line: line, Version: "2026.03.14"}
 	named := func(image string) (string, cloud.Kind) {
 		native, err := disks.NativeImage(t.Context(), line.Place, image)
 		return native, cloud.KindOf(err)
@@ -35,7 +35,7 @@ func TestRecipesElsewhere(t *testing.T) {
 	if native, kind := named(disks.ImageID(ref)); native != "" || kind != cloud.NotFound {
 		t.Errorf("a version that is not there is called %q, %s", native, kind)
 	}
-	if _, err := disks.EnsureImage(t.Context(), cloud.VersionSpec{LineRef: ref, SnapshotID: snapshot.ID}); err != nil {
+	if _, err := disks.EnsureImage(t.Context(), cloud.VersionSpec{FamilyVersion: ref, SnapshotID: snapshot.ID}); err != nil {
 		t.Fatal(err)
 	}
 	if native, kind := named(disks.ImageID(ref)); native != "" || kind != cloud.Conflict {

@@ -85,14 +85,14 @@ type Faulty struct {
 }
 
 var (
-	_ cloud.Decorator = (*Faulty)(nil)
-	_ cloud.Census    = (*Faulty)(nil)
-	_ cloud.Auditor   = (*Faulty)(nil)
-	_ cloud.Rebuilder = (*Faulty)(nil)
-	_ cloud.Shelf     = (*Faulty)(nil)
-	_ cloud.Atlas     = (*Faulty)(nil)
-	_ cloud.Remover   = (*Faulty)(nil)
-	_ cloud.Trialist  = (*Faulty)(nil)
+	_ cloud.Decorator         = (*Faulty)(nil)
+	_ cloud.InstanceLister    = (*Faulty)(nil)
+	_ cloud.PermissionChecker = (*Faulty)(nil)
+	_ cloud.Rebuilder         = (*Faulty)(nil)
+	_ cloud.SnapshotLister    = (*Faulty)(nil)
+	_ cloud.PoolFinder        = (*Faulty)(nil)
+	_ cloud.Remover           = (*Faulty)(nil)
+	_ cloud.TrialRunner       = (*Faulty)(nil)
 )
 
 // NewFaulty wraps a provider with inject. A nil inject passes and counts all calls.
@@ -129,7 +129,7 @@ func (f *Faulty) next(op, resource string, writes bool) Outcome {
 	return inject(call)
 }
 
-// kind of a call: a write, a read, or a read that is cached in a cloud.OneLook, as real providers do.
+// kind of a call: a write, a read, or a read that is cached in a cloud.WithReadCache, as real providers do.
 type kind int
 
 const (
@@ -139,16 +139,16 @@ const (
 )
 
 func through[T any](ctx context.Context, f *Faulty, op, resource string, of kind, do func() (T, error)) (T, error) {
-	sight, key := cloud.SightOf(ctx), op+" "+resource
-	if answer, found := sight.Seen(key); found && of == looksOnce {
+	sight, key := cloud.ReadCacheOf(ctx), op+" "+resource
+	if answer, found := sight.Get(key); found && of == looksOnce {
 		return answer.(kept[T]).result, answer.(kept[T]).err
 	}
 	if of == writes {
-		sight.Written()
+		sight.Invalidate()
 	}
 	result, err := lossy(f, op, resource, of == writes, do)
 	if of == looksOnce && (err == nil || cloud.Is(err, cloud.NotFound)) {
-		sight.Keep(key, kept[T]{result, err})
+		sight.Put(key, kept[T]{result, err})
 	}
 	return result, err
 }

@@ -32,7 +32,7 @@ func TestOutcomes(t *testing.T) {
 			r := newRig(t)
 			f := memory.NewFaulty(r.Cloud, func(memory.Call) memory.Outcome { return c.outcome })
 			var err error
-			crashed := memory.RunUntilCrash(func() { err = f.Hold(t.Context(), r.a, cloud.Unheld) })
+			crashed := memory.RunUntilCrash(func() { err = f.ProtectFromScaleIn(t.Context(), r.a, cloud.TokenUnprotected) })
 			if crashed != c.crashed || cloud.KindOf(err) != c.kind {
 				t.Errorf("crashed %t with error %v", crashed, err)
 			}
@@ -56,9 +56,9 @@ func callAll(t *testing.T, p cloud.Provider, r *rig) {
 	_, _ = p.Instance(ctx, r.a)
 	_, _ = p.EnsureStopped(ctx, r.a)
 	_, _ = p.EnsureStarted(ctx, r.a)
-	_, _ = p.HoldOf(ctx, r.a)
-	_ = p.Hold(ctx, r.a, cloud.Unheld)
-	_ = p.Unhold(ctx, r.a, cloud.Unheld)
+	_, _ = p.Protection(ctx, r.a)
+	_ = p.ProtectFromScaleIn(ctx, r.a, cloud.TokenUnprotected)
+	_ = p.Unprotect(ctx, r.a, cloud.TokenUnprotected)
 	_, _ = p.Snapshot(ctx, r.a, "s")
 	_, _ = p.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: "s", Instance: r.a})
 	_ = p.DeleteSnapshot(ctx, r.a, "s")
@@ -72,18 +72,18 @@ func callAll(t *testing.T, p cloud.Provider, r *rig) {
 	_, _ = p.RecipeChange(ctx, ref, true)
 	_ = p.SetRecipe(ctx, cloud.RecipeChange{Pool: r.pool, Version: ref.Version})
 	_ = p.SetCapacity(ctx, r.pool, 2, 3)
-	_, _ = p.(cloud.Shelf).Snapshots(ctx, r.pool)
-	_ = p.(cloud.Shelf).DropSnapshot(ctx, "memory:///snapshots/s")
-	_, _ = p.(cloud.Atlas).PoolsBeside(ctx, r.pool)
-	_, _ = p.(cloud.Atlas).ReadPool(string(r.pool))
-	_, _ = p.(cloud.Restorer).RestoreChange(ctx, r.pool, cloud.Saved{})
+	_, _ = p.(cloud.SnapshotLister).Snapshots(ctx, r.pool)
+	_ = p.(cloud.SnapshotLister).DropSnapshot(ctx, "memory:///snapshots/s")
+	_, _ = p.(cloud.PoolFinder).PoolsInScope(ctx, r.pool)
+	_, _ = p.(cloud.PoolFinder).ReadPool(string(r.pool))
+	_, _ = p.(cloud.RecipeRestorer).RestoreChange(ctx, r.pool, cloud.Saved{})
 	_, _ = p.PoolsOf(ctx, []cloud.NodeValues{{ProviderID: r.a}})
 	try := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: r.pool, Version: "2026.11.21"}, Name: "t"}
-	_, _ = p.(cloud.Trialist).PreflightTrial(ctx, try)
-	_, _ = p.(cloud.Trialist).EnsureTrial(ctx, try)
-	_, _ = p.(cloud.Trialist).Trial(ctx, try)
-	_ = p.(cloud.Trialist).CloseTrial(ctx, try)
-	_, _ = p.(cloud.Trialist).EndTrial(ctx, try)
+	_, _ = p.(cloud.TrialRunner).PreflightTrial(ctx, try)
+	_, _ = p.(cloud.TrialRunner).EnsureTrial(ctx, try)
+	_, _ = p.(cloud.TrialRunner).Trial(ctx, try)
+	_ = p.(cloud.TrialRunner).CloseTrial(ctx, try)
+	_, _ = p.(cloud.TrialRunner).EndTrial(ctx, try)
 	p.PoolName(r.pool)
 	p.SameInstance(r.a, r.b)
 }
@@ -94,7 +94,7 @@ func TestEveryPowerCanBeLost(t *testing.T) {
 			t.Errorf("the cloud in memory has the power %s, whose calls can't be lost", power)
 		}
 	}
-	if _, able := cloud.As[cloud.Census](memory.NewFaulty(struct{ cloud.Provider }{}, nil)); able {
+	if _, able := cloud.As[cloud.InstanceLister](memory.NewFaulty(struct{ cloud.Provider }{}, nil)); able {
 		t.Error("a provider that can't list instances can do so where calls may be lost")
 	}
 }
@@ -109,13 +109,13 @@ func TestEveryCallIsCountedAndCanBeLost(t *testing.T) {
 	}
 	want := []memory.Call{
 		{0, "Instance", string(r.a), false}, {1, "EnsureStopped", string(r.a), true}, {2, "EnsureStarted", string(r.a), true},
-		{3, "HoldOf", string(r.a), false}, {4, "Hold", string(r.a), true}, {5, "Unhold", string(r.a), true},
+		{3, "Protection", string(r.a), false}, {4, "ProtectFromScaleIn", string(r.a), true}, {5, "Unprotect", string(r.a), true},
 		{6, "Snapshot", "s", false}, {7, "EnsureSnapshot", "s", true}, {8, "DeleteSnapshot", "s", true},
 		{9, "Image", "2026.11.21", false}, {10, "Images", string(r.pool), false}, {11, "EnsureImage", "2026.11.21", true},
 		{12, "TagImage", "2026.11.21", true}, {13, "DeleteImage", "2026.11.21", true}, {14, "Pool", string(r.pool), false},
 		{15, "Preflight", string(r.a), false}, {16, "RecipeChange", "2026.11.21", false}, {17, "SetRecipe", "2026.11.21", true},
 		{18, "SetCapacity", string(r.pool), true}, {19, "Snapshots", "", false}, {20, "DropSnapshot", "memory:///snapshots/s", true},
-		{21, "PoolsBeside", "", false},
+		{21, "PoolsInScope", "", false},
 		{22, "RestoreChange", string(r.pool), false}, {23, "PoolsOf", "", false},
 		{24, "PreflightTrial", string(r.pool), false}, {25, "EnsureTrial", "2026.11.21", true}, {26, "Trial", "2026.11.21", false},
 		{27, "CloseTrial", "2026.11.21", true}, {28, "EndTrial", "2026.11.21", true},

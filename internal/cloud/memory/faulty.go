@@ -37,20 +37,20 @@ func (f *Faulty) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.
 	return through(ctx, f, opEnsureStarted, string(id), writes, func() (cloud.Power, error) { return f.provider.EnsureStarted(ctx, id) })
 }
 
-// HoldOf may be lost.
-func (f *Faulty) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
-	return through(ctx, f, opHoldOf, string(id), looksOnce, func() (cloud.Hold, error) { return f.provider.HoldOf(ctx, id) })
+// Protection may be lost.
+func (f *Faulty) Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
+	return through(ctx, f, opProtection, string(id), looksOnce, func() (cloud.Protection, error) { return f.provider.Protection(ctx, id) })
 }
 
-// Hold may be lost.
-func (f *Faulty) Hold(ctx context.Context, id cloud.InstanceID, token string) error {
-	_, err := through(ctx, f, opHold, string(id), writes, alone(func() error { return f.provider.Hold(ctx, id, token) }))
+// ProtectFromScaleIn may be lost.
+func (f *Faulty) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, token string) error {
+	_, err := through(ctx, f, opProtect, string(id), writes, alone(func() error { return f.provider.ProtectFromScaleIn(ctx, id, token) }))
 	return err
 }
 
-// Unhold may be lost.
-func (f *Faulty) Unhold(ctx context.Context, id cloud.InstanceID, token string) error {
-	_, err := through(ctx, f, opUnhold, string(id), writes, alone(func() error { return f.provider.Unhold(ctx, id, token) }))
+// Unprotect may be lost.
+func (f *Faulty) Unprotect(ctx context.Context, id cloud.InstanceID, token string) error {
+	_, err := through(ctx, f, opUnprotect, string(id), writes, alone(func() error { return f.provider.Unprotect(ctx, id, token) }))
 	return err
 }
 
@@ -135,14 +135,14 @@ func behind[Power any](f *Faulty) Power {
 	return power
 }
 
-// Instances implements cloud.Census, and may be lost.
+// Instances implements cloud.InstanceLister, and may be lost.
 func (f *Faulty) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
-	return through(ctx, f, opInstances, string(id), looksOnce, func() ([]cloud.Instance, error) { return behind[cloud.Census](f).Instances(ctx, id) })
+	return through(ctx, f, opInstances, string(id), looksOnce, func() ([]cloud.Instance, error) { return behind[cloud.InstanceLister](f).Instances(ctx, id) })
 }
 
-// Permissions implements cloud.Auditor, and may be lost.
+// Permissions implements cloud.PermissionChecker, and may be lost.
 func (f *Faulty) Permissions(ctx context.Context, id cloud.PoolID) ([]cloud.Permission, error) {
-	return through(ctx, f, opPermissions, string(id), looks, func() ([]cloud.Permission, error) { return behind[cloud.Auditor](f).Permissions(ctx, id) })
+	return through(ctx, f, opPermissions, string(id), looks, func() ([]cloud.Permission, error) { return behind[cloud.PermissionChecker](f).Permissions(ctx, id) })
 }
 
 // EnsureRemoved implements cloud.Remover, and may be lost.
@@ -159,30 +159,30 @@ func (f *Faulty) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version
 	})
 }
 
-// RestoreChange implements cloud.Restorer, and may be lost.
+// RestoreChange implements cloud.RecipeRestorer, and may be lost.
 func (f *Faulty) RestoreChange(ctx context.Context, id cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
 	return through(ctx, f, opRestoreChange, string(id), looks, func() (cloud.RecipeChange, error) {
-		return behind[cloud.Restorer](f).RestoreChange(ctx, id, saved)
+		return behind[cloud.RecipeRestorer](f).RestoreChange(ctx, id, saved)
 	})
 }
 
-// Snapshots implements cloud.Shelf, and may be lost.
+// Snapshots implements cloud.SnapshotLister, and may be lost.
 func (f *Faulty) Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
-	return through(ctx, f, opSnapshots, "", looks, func() ([]cloud.Snapshot, error) { return behind[cloud.Shelf](f).Snapshots(ctx, pools...) })
+	return through(ctx, f, opSnapshots, "", looks, func() ([]cloud.Snapshot, error) { return behind[cloud.SnapshotLister](f).Snapshots(ctx, pools...) })
 }
 
-// DropSnapshot implements cloud.Shelf, and may be lost.
+// DropSnapshot implements cloud.SnapshotLister, and may be lost.
 func (f *Faulty) DropSnapshot(ctx context.Context, id string) error {
-	_, err := through(ctx, f, opDropSnapshot, id, writes, alone(func() error { return behind[cloud.Shelf](f).DropSnapshot(ctx, id) }))
+	_, err := through(ctx, f, opDropSnapshot, id, writes, alone(func() error { return behind[cloud.SnapshotLister](f).DropSnapshot(ctx, id) }))
 	return err
 }
 
-// PoolsBeside implements cloud.Atlas; the request or answer may be lost. Within one look, PoolsBeside caches the recipes.
-func (f *Faulty) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
-	all, err := through(ctx, f, opPoolsBeside, "", looks, func() ([]cloud.PoolID, error) { return behind[cloud.Atlas](f).PoolsBeside(ctx, pools...) })
+// PoolsInScope implements cloud.PoolFinder; the request or answer may be lost. Within one look, PoolsInScope caches the recipes.
+func (f *Faulty) PoolsInScope(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
+	all, err := through(ctx, f, opPoolsInScope, "", looks, func() ([]cloud.PoolID, error) { return behind[cloud.PoolFinder](f).PoolsInScope(ctx, pools...) })
 	for _, id := range all {
 		if pool, err := f.provider.Pool(ctx, id); err == nil {
-			cloud.SightOf(ctx).Keep(opPool+" "+string(id), kept[cloud.Pool]{result: pool})
+			cloud.ReadCacheOf(ctx).Put(opPool+" "+string(id), kept[cloud.Pool]{result: pool})
 		}
 	}
 	return all, err
@@ -190,10 +190,10 @@ func (f *Faulty) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]clou
 
 // ReadPool passes, because it does no I/O.
 func (f *Faulty) ReadPool(text string) (cloud.PoolID, bool) {
-	return behind[cloud.Atlas](f).ReadPool(text)
+	return behind[cloud.PoolFinder](f).ReadPool(text)
 }
 
 // MaxImages passes, because it does no I/O.
 func (f *Faulty) MaxImages(pool cloud.PoolID) int {
-	return behind[cloud.Census](f).MaxImages(pool)
+	return behind[cloud.InstanceLister](f).MaxImages(pool)
 }

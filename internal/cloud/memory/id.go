@@ -23,21 +23,23 @@ func instanceID(pool cloud.PoolID, id string) cloud.InstanceID {
 	return cloud.InstanceID(string(pool) + instancesPart + strings.ToLower(id))
 }
 
-func versionID(line cloud.Line, version string) string { return lineID(line) + versionsPart + version }
+func versionID(line cloud.ImageFamily, version string) string {
+	return lineID(line) + versionsPart + version
+}
 
 // SameInstance ignores case, as Azure does.
-func (c *Disks) SameInstance(a, b cloud.InstanceID) bool {
+func (c *ImageProvider) SameInstance(a, b cloud.InstanceID) bool {
 	return sameInstance(a, b)
 }
 
 func sameInstance(a, b cloud.InstanceID) bool { return strings.EqualFold(string(a), string(b)) }
 
 // lineOf returns the line of a pool. The IDs of the versions begin with the pool's ID.
-func lineOf(id cloud.PoolID) cloud.Line {
-	return cloud.Line{Place: poolPrefix, Name: strings.TrimPrefix(strings.ToLower(string(id)), poolPrefix)}
+func lineOf(id cloud.PoolID) cloud.ImageFamily {
+	return cloud.ImageFamily{Place: poolPrefix, Name: strings.TrimPrefix(strings.ToLower(string(id)), poolPrefix)}
 }
 
-func lineID(line cloud.Line) string { return line.Place + line.Name }
+func lineID(line cloud.ImageFamily) string { return line.Place + line.Name }
 
 // machinePrefix begins the IDs of instances without a pool in the ID.
 const machinePrefix = "memory:///machines/"
@@ -67,7 +69,7 @@ func poolIn(id cloud.InstanceID) (cloud.PoolID, bool) {
 }
 
 // PoolsOf returns the pools of memory:///pools/POOL/instances/ID.
-func (c *Recipes) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
+func (c *PoolProvider) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPoolsOf, ""); err != nil {
 		return nil, err
@@ -99,7 +101,7 @@ func (c *pools) PoolOf(id cloud.InstanceID) (cloud.PoolID, error) {
 }
 
 // PoolName returns the last part of the ID.
-func (c *Recipes) PoolName(id cloud.PoolID) string {
+func (c *PoolProvider) PoolName(id cloud.PoolID) string {
 	return strings.TrimPrefix(strings.ToLower(string(id)), poolPrefix)
 }
 

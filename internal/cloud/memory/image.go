@@ -20,7 +20,7 @@ const (
 
 // image is a version of a pool's definition.
 type image struct {
-	line    cloud.Line
+	line    cloud.ImageFamily
 	version string
 	number  number
 	id      string
@@ -38,7 +38,7 @@ type image struct {
 	disk             disk
 }
 
-func (c *shelf) findImage(line cloud.Line, n number) *image {
+func (c *shelf) findImage(line cloud.ImageFamily, n number) *image {
 	i := slices.IndexFunc(c.images, func(v *image) bool { return v.line == line && v.number == n })
 	if i < 0 {
 		return nil
@@ -47,7 +47,7 @@ func (c *shelf) findImage(line cloud.Line, n number) *image {
 }
 
 // version parses the version of a reference, and finds the image if there is one.
-func (c *machines) version(ctx context.Context, op string, ref cloud.LineRef) (number, *image, error) {
+func (c *machines) version(ctx context.Context, op string, ref cloud.FamilyVersion) (number, *image, error) {
 	resource := versionID(ref.Line, ref.Version)
 	if err := c.admit(ctx, op, resource); err != nil {
 		return number{}, nil, err
@@ -76,7 +76,7 @@ func (c *shelf) imageView(v *image) cloud.Image {
 
 // Image returns a version. A version that failed because of its kind of storage is absent, because EnsureImage replaces
 // it.
-func (c *Disks) Image(ctx context.Context, ref cloud.LineRef) (cloud.Image, error) {
+func (c *ImageProvider) Image(ctx context.Context, ref cloud.FamilyVersion) (cloud.Image, error) {
 	defer c.enter()()
 	_, v, err := c.version(ctx, opImage, ref)
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *Disks) Image(ctx context.Context, ref cloud.LineRef) (cloud.Image, erro
 func (v *image) replaceable() bool { return v.state == cloud.Failed && v.err == errZoneStorage }
 
 // Images returns the line's versions.
-func (c *Disks) Images(ctx context.Context, line cloud.Line) ([]cloud.Image, error) {
+func (c *ImageProvider) Images(ctx context.Context, line cloud.ImageFamily) ([]cloud.Image, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opImages, lineID(line)); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (c *Disks) Images(ctx context.Context, line cloud.Line) ([]cloud.Image, err
 }
 
 // versions returns the versions of a line, oldest first.
-func (c *shelf) versions(line cloud.Line) []*image {
+func (c *shelf) versions(line cloud.ImageFamily) []*image {
 	var list []*image
 	for _, v := range c.images {
 		if v.line == line {
@@ -118,9 +118,9 @@ func (c *shelf) versions(line cloud.Line) []*image {
 
 // EnsureImage builds the version on zone-redundant storage first. Without such storage the attempt fails, the next call
 // removes the failed version, and the call after uses local storage.
-func (c *Disks) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud.Image, error) {
+func (c *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud.Image, error) {
 	defer c.enter()()
-	n, v, err := c.version(ctx, opEnsureImage, spec.LineRef)
+	n, v, err := c.version(ctx, opEnsureImage, spec.FamilyVersion)
 	if err != nil {
 		return cloud.Image{}, err
 	}
@@ -202,7 +202,7 @@ func (c *shelf) forget(v *image) {
 }
 
 // TagImage takes effect at once.
-func (c *Disks) TagImage(ctx context.Context, ref cloud.LineRef, tags map[string]string) error {
+func (c *ImageProvider) TagImage(ctx context.Context, ref cloud.FamilyVersion, tags map[string]string) error {
 	defer c.enter()()
 	_, v, err := c.version(ctx, opTagImage, ref)
 	if err != nil {
@@ -231,7 +231,7 @@ func (c *Disks) TagImage(ctx context.Context, ref cloud.LineRef, tags map[string
 }
 
 // DeleteImage takes Latency.Delete.
-func (c *Disks) DeleteImage(ctx context.Context, ref cloud.LineRef) error {
+func (c *ImageProvider) DeleteImage(ctx context.Context, ref cloud.FamilyVersion) error {
 	defer c.enter()()
 	_, v, err := c.version(ctx, opDeleteImage, ref)
 	if err != nil {
@@ -255,7 +255,7 @@ func (c *pools) AddVersion(id cloud.PoolID, spec VersionSpec) {
 	if err != nil {
 		panic(err)
 	}
-	n, v, err := c.version(context.Background(), opImage, cloud.LineRef{Line: c.lineOf(p.id), Version: spec.Version})
+	n, v, err := c.version(context.Background(), opImage, cloud.FamilyVersion{Line: c.lineOf(p.id), Version: spec.Version})
 	if err != nil {
 		panic(err)
 	}
@@ -284,15 +284,17 @@ func (c *pools) AddVersion(id cloud.PoolID, spec VersionSpec) {
 	c.images = append(c.images, next)
 }
 
-// ImageID implements cloud.Disks.
-func (c *Disks) ImageID(ref cloud.LineRef) string { return versionID(ref.Line, ref.Version) }
+// ImageID implements cloud.ImageProvider.
+func (c *ImageProvider) ImageID(ref cloud.FamilyVersion) string {
+	return versionID(ref.Line, ref.Version)
+}
 
-// VersionOf implements cloud.Disks.
-func (c *Disks) VersionOf(line cloud.Line, image string) (version string, latest bool) {
+// VersionOf implements cloud.ImageProvider.
+func (c *ImageProvider) VersionOf(line cloud.ImageFamily, image string) (version string, latest bool) {
 	return versionIn(line, image)
 }
 
-func versionIn(line cloud.Line, image string) (version string, latest bool) {
+func versionIn(line cloud.ImageFamily, image string) (version string, latest bool) {
 	version, _ = strings.CutPrefix(image, versionID(line, ""))
 	if version == image {
 		version = ""
@@ -300,8 +302,8 @@ func versionIn(line cloud.Line, image string) (version string, latest bool) {
 	return version, image == lineID(line)
 }
 
-// Latest implements cloud.Disks. There is only one location.
-func (c *Disks) Latest(ctx context.Context, line cloud.Line, _ string) (string, error) {
+// Latest implements cloud.ImageProvider. There is only one location.
+func (c *ImageProvider) Latest(ctx context.Context, line cloud.ImageFamily, _ string) (string, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opImages, lineID(line)); err != nil {
 		return "", err
@@ -309,7 +311,7 @@ func (c *Disks) Latest(ctx context.Context, line cloud.Line, _ string) (string, 
 	return c.latest(line), nil
 }
 
-func (c *shelf) latest(line cloud.Line) string {
+func (c *shelf) latest(line cloud.ImageFamily) string {
 	for _, v := range slices.Backward(c.versions(line)) {
 		if v.state == cloud.Complete && !v.excluded {
 			return v.version

@@ -47,7 +47,7 @@ func (c *machines) find(op string, id cloud.InstanceID) (*instance, error) {
 }
 
 // Instance returns an instance.
-func (c *Disks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
+func (c *ImageProvider) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opInstance, string(id)); err != nil {
 		return cloud.Instance{}, err
@@ -70,8 +70,8 @@ func (m *instance) view() cloud.Instance {
 	}
 }
 
-// MaxImages implements cloud.Census.
-func (c *Recipes) MaxImages(cloud.PoolID) int {
+// MaxImages implements cloud.InstanceLister.
+func (c *PoolProvider) MaxImages(cloud.PoolID) int {
 	defer c.enter()()
 	return c.config.MaxImages
 }
@@ -91,8 +91,8 @@ func (c *pools) spread(p *pool) int {
 	return len(seen)
 }
 
-// Instances implements cloud.Census, in the order of creation.
-func (c *Recipes) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
+// Instances implements cloud.InstanceLister, in the order of creation.
+func (c *PoolProvider) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opInstances, string(id)); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (c *Recipes) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Insta
 }
 
 // EnsureStopped requests the power-off. A starting instance continues: call again.
-func (c *Disks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+func (c *ImageProvider) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opEnsureStopped, string(id)); err != nil {
 		return cloud.PowerUnknown, err
@@ -126,7 +126,7 @@ func (c *Disks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.P
 }
 
 // EnsureStarted requests the start. A stopping instance continues: call again.
-func (c *Disks) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
+func (c *ImageProvider) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opEnsureStarted, string(id)); err != nil {
 		return cloud.PowerUnknown, err

@@ -19,11 +19,11 @@ type Cloud struct {
 // Decorated implements cloud.Decorator, for the powers of the halves.
 func (c *Cloud) Decorated() cloud.Provider { return c.Provider }
 
-// Disks is the half with machines, disks and images. It knows lines, but no pools.
-type Disks struct{ *machines }
+// ImageProvider is the half with machines, disks and images. It knows lines, but no pools.
+type ImageProvider struct{ *machines }
 
-// Recipes is the half with pools and recipes. Its machines are in the other half.
-type Recipes struct{ *pools }
+// PoolProvider is the half with pools and recipes. Its machines are in the other half.
+type PoolProvider struct{ *pools }
 
 // clockwork has the lock, the clock and the events of a cloud.
 type clockwork struct {
@@ -52,10 +52,10 @@ type credential struct {
 type shelf struct {
 	*clockwork
 	images []*image
-	lines  map[cloud.Line]*lineState
+	lines  map[cloud.ImageFamily]*lineState
 }
 
-// machines has the state of the Disks half.
+// machines has the state of the ImageProvider half.
 type machines struct {
 	*clockwork
 	credential
@@ -83,7 +83,7 @@ type lineState struct {
 	localStorage bool
 }
 
-// pools has the state of the Recipes half.
+// pools has the state of the PoolProvider half.
 type pools struct {
 	*machines
 	all    []*pool
@@ -91,20 +91,20 @@ type pools struct {
 }
 
 var (
-	_ cloud.Decorator   = (*Cloud)(nil)
-	_ cloud.Disks       = (*Disks)(nil)
-	_ cloud.LineShelf   = (*Disks)(nil)
-	_ cloud.LineAuditor = (*Disks)(nil)
-	_ cloud.Recipes     = (*Recipes)(nil)
-	_ cloud.Census      = (*Recipes)(nil)
-	_ cloud.Rebuilder   = (*Recipes)(nil)
-	_ cloud.Remover     = (*Recipes)(nil)
-	_ cloud.Trialist    = (*Recipes)(nil)
-	_ cloud.Auditor     = (*Recipes)(nil)
-	_ cloud.Atlas       = (*Recipes)(nil)
-	_ cloud.Restorer    = (*Recipes)(nil)
-	_ cloud.Recipes     = (*Objects)(nil)
-	_ cloud.Census      = (*Objects)(nil)
+	_ cloud.Decorator               = (*Cloud)(nil)
+	_ cloud.ImageProvider           = (*ImageProvider)(nil)
+	_ cloud.FamilySnapshotLister    = (*ImageProvider)(nil)
+	_ cloud.FamilyPermissionChecker = (*ImageProvider)(nil)
+	_ cloud.PoolProvider            = (*PoolProvider)(nil)
+	_ cloud.InstanceLister          = (*PoolProvider)(nil)
+	_ cloud.Rebuilder               = (*PoolProvider)(nil)
+	_ cloud.Remover                 = (*PoolProvider)(nil)
+	_ cloud.TrialRunner             = (*PoolProvider)(nil)
+	_ cloud.PermissionChecker       = (*PoolProvider)(nil)
+	_ cloud.PoolFinder              = (*PoolProvider)(nil)
+	_ cloud.RecipeRestorer          = (*PoolProvider)(nil)
+	_ cloud.PoolProvider            = (*Objects)(nil)
+	_ cloud.InstanceLister          = (*Objects)(nil)
 )
 
 type timer struct {
@@ -124,28 +124,28 @@ func New(config Config) *Cloud {
 	}
 	clock := &clockwork{now: config.Now, at: config.Now()}
 	machines := &machines{
-		clockwork: clock, credential: credential{clock, map[string]bool{}}, shelf: shelf{clockwork: clock, lines: map[cloud.Line]*lineState{}},
+		clockwork: clock, credential: credential{clock, map[string]bool{}}, shelf: shelf{clockwork: clock, lines: map[cloud.ImageFamily]*lineState{}},
 		config: config, apart: config.Apart,
 	}
 	pools := &pools{machines: machines}
 	made := &Cloud{machines: machines, pools: pools}
-	made.Provider = cloud.Join(made.Disks(), made.Recipes())
+	made.Provider = cloud.New(made.Disks(), made.Recipes())
 	return made
 }
 
-// Disks returns the half with machines, disks and images, for other Recipes.
-func (c *Cloud) Disks() *Disks { return &Disks{c.machines} }
+// ImageProvider returns the half with machines, disks and images, for other PoolProvider.
+func (c *Cloud) Disks() *ImageProvider { return &ImageProvider{c.machines} }
 
-// Recipes returns the half with pools and recipes, for other Disks with the same machines.
-func (c *Cloud) Recipes() cloud.Recipes {
+// PoolProvider returns the half with pools and recipes, for other ImageProvider with the same machines.
+func (c *Cloud) Recipes() cloud.PoolProvider {
 	if c.apart {
 		return &Objects{pools: c.pools}
 	}
-	return &Recipes{c.pools}
+	return &PoolProvider{c.pools}
 }
 
 // line returns the state of a line.
-func (c *shelf) line(line cloud.Line) *lineState {
+func (c *shelf) line(line cloud.ImageFamily) *lineState {
 	if c.lines[line] == nil {
 		c.lines[line] = &lineState{}
 	}
@@ -229,9 +229,9 @@ const (
 	opInstances      = "Instances"
 	opEnsureStopped  = "EnsureStopped"
 	opEnsureStarted  = "EnsureStarted"
-	opHoldOf         = "HoldOf"
-	opHold           = "Hold"
-	opUnhold         = "Unhold"
+	opProtection     = "Protection"
+	opProtect        = "ProtectFromScaleIn"
+	opUnprotect      = "Unprotect"
 	opSnapshot       = "Snapshot"
 	opEnsureSnapshot = "EnsureSnapshot"
 	opDeleteSnapshot = "DeleteSnapshot"
@@ -264,9 +264,9 @@ var phrases = map[string]string{
 	opInstances:      "list instances of",
 	opEnsureStopped:  "stop instance",
 	opEnsureStarted:  "start instance",
-	opHoldOf:         "look at the hold of instance",
-	opHold:           "hold instance",
-	opUnhold:         "give back the hold of instance",
+	opProtection:     "look at the hold of instance",
+	opProtect:        "hold instance",
+	opUnprotect:      "give back the hold of instance",
 	opSnapshot:       "look at snapshot",
 	opEnsureSnapshot: "make snapshot",
 	opDeleteSnapshot: "delete snapshot",
@@ -293,7 +293,7 @@ var phrases = map[string]string{
 	opPermissions:    "list permissions on",
 	opSnapshots:      "list snapshots",
 	opDropSnapshot:   "delete snapshot",
-	opPoolsBeside:    "list pools",
+	opPoolsInScope:   "list pools",
 }
 
 func refused(kind cloud.Kind, op, resource, code, message string) error {

@@ -16,13 +16,13 @@ const PoolAnnotation = "memory/pool"
 // linesPlace is the place of images of Objects' pools.
 const linesPlace = "memory:///lines/"
 
-// Objects are Recipes apart from the cloud of the disks, as with Cluster API: a pool is an object with a revision, and
+// Objects are PoolProvider apart from the cloud of the disks, as with Cluster API: a pool is an object with a revision, and
 // a Node's annotation names its pool. Instances do not name their pool or version. The image of a recipe is an ID from
-// the Disks.
+// the ImageProvider.
 type Objects struct{ *pools }
 
 // lineOf returns the line of a pool.
-func (c *pools) lineOf(id cloud.PoolID) cloud.Line {
+func (c *pools) lineOf(id cloud.PoolID) cloud.ImageFamily {
 	line := lineOf(id)
 	if c.apart {
 		line.Place = linesPlace
@@ -67,9 +67,9 @@ func (c *Objects) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]clou
 // PoolName returns the last part of the ID.
 func (c *Objects) PoolName(id cloud.PoolID) string { return lineOf(id).Name }
 
-// Line implements cloud.Recipes.
-func (c *Objects) Line(ctx context.Context, id cloud.PoolID) (cloud.Line, error) {
-	return (&Recipes{c.pools}).Line(ctx, id)
+// Line implements cloud.PoolProvider.
+func (c *Objects) Line(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
+	return (&PoolProvider{c.pools}).Line(ctx, id)
 }
 
 // Pool returns a pool without its recipe's version.
@@ -85,20 +85,20 @@ func (c *Objects) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 	return c.poolView(p, cloud.Recipe{Image: p.recipe.image, Bootstrap: slices.Clone(p.recipe.bootstrap)}), nil
 }
 
-// PreflightRecipe implements cloud.Recipes.
+// PreflightRecipe implements cloud.PoolProvider.
 func (c *Objects) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
-	return (&Recipes{c.pools}).PreflightRecipe(ctx, spec)
+	return (&PoolProvider{c.pools}).PreflightRecipe(ctx, spec)
 }
 
 // edition is the content of an object's backup, with the revision of the read.
 type edition struct {
-	Pool     cloud.PoolID `json:"pool"`
-	Revision int64        `json:"revision"`
-	Image    string       `json:"image"`
-	Removes  []cloud.Part `json:"removes,omitempty"`
+	Pool     cloud.PoolID        `json:"pool"`
+	Revision int64               `json:"revision"`
+	Image    string              `json:"image"`
+	Removes  []cloud.RecipeField `json:"removes,omitempty"`
 }
 
-// RecipeChange implements cloud.Recipes.
+// RecipeChange implements cloud.PoolProvider.
 func (c *Objects) RecipeChange(ctx context.Context, to cloud.Target, removeBootstrap bool) (cloud.RecipeChange, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opRecipeChange, string(to.Pool)); err != nil {
@@ -175,37 +175,37 @@ func (c *Objects) written(p *pool, change cloud.RecipeChange) bool {
 	return p.changedSince(change)
 }
 
-// SetCapacity implements cloud.Recipes.
+// SetCapacity implements cloud.PoolProvider.
 func (c *Objects) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
-	return (&Recipes{c.pools}).SetCapacity(ctx, id, from, to)
+	return (&PoolProvider{c.pools}).SetCapacity(ctx, id, from, to)
 }
 
-// HoldOf reads an annotation of the machine's object.
-func (c *Objects) HoldOf(ctx context.Context, id cloud.InstanceID) (cloud.Hold, error) {
-	return (&Recipes{c.pools}).HoldOf(ctx, id)
+// Protection reads an annotation of the machine's object.
+func (c *Objects) Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
+	return (&PoolProvider{c.pools}).Protection(ctx, id)
 }
 
-// Hold takes effect at once.
-func (c *Objects) Hold(ctx context.Context, id cloud.InstanceID, token string) error {
-	return (&Recipes{c.pools}).Hold(ctx, id, token)
+// ProtectFromScaleIn takes effect at once.
+func (c *Objects) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, token string) error {
+	return (&PoolProvider{c.pools}).ProtectFromScaleIn(ctx, id, token)
 }
 
-// Unhold takes effect at once.
-func (c *Objects) Unhold(ctx context.Context, id cloud.InstanceID, token string) error {
-	return (&Recipes{c.pools}).Unhold(ctx, id, token)
+// Unprotect takes effect at once.
+func (c *Objects) Unprotect(ctx context.Context, id cloud.InstanceID, token string) error {
+	return (&PoolProvider{c.pools}).Unprotect(ctx, id, token)
 }
 
-// Instances implements cloud.Census. The machines' objects name their pool.
+// Instances implements cloud.InstanceLister. The machines' objects name their pool.
 func (c *Objects) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
-	list, err := (&Recipes{c.pools}).Instances(ctx, id)
+	list, err := (&PoolProvider{c.pools}).Instances(ctx, id)
 	for i := range list {
 		list[i].Pool = id
 	}
 	return list, err
 }
 
-// MaxImages implements cloud.Census.
-func (c *Objects) MaxImages(pool cloud.PoolID) int { return (&Recipes{c.pools}).MaxImages(pool) }
+// MaxImages implements cloud.InstanceLister.
+func (c *Objects) MaxImages(pool cloud.PoolID) int { return (&PoolProvider{c.pools}).MaxImages(pool) }
 
 // imageByID returns the image of a recipe's ID; nil if there is none.
 func (c *shelf) imageByID(id string) *image {

@@ -109,16 +109,16 @@ func (c *pools) InstanceIDs(id cloud.PoolID) []cloud.InstanceID {
 	return ids
 }
 
-// Line implements cloud.Recipes, from the ID.
-func (c *Recipes) Line(_ context.Context, id cloud.PoolID) (cloud.Line, error) {
+// Line implements cloud.PoolProvider, from the ID.
+func (c *PoolProvider) Line(_ context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
 	if !strings.HasPrefix(strings.ToLower(string(id)), poolPrefix) {
-		return cloud.Line{}, refused(cloud.Unsupported, opPool, string(id), "ForeignPool", "this is no pool of this cloud")
+		return cloud.ImageFamily{}, refused(cloud.Unsupported, opPool, string(id), "ForeignPool", "this is no pool of this cloud")
 	}
 	return c.lineOf(id), nil
 }
 
-// Pool returns a pool with its recipe. The Disks find the version.
-func (c *Recipes) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
+// Pool returns a pool with its recipe. The ImageProvider find the version.
+func (c *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPool, string(id)); err != nil {
 		return cloud.Pool{}, err
@@ -139,7 +139,7 @@ func (c *pools) poolView(p *pool, recipe cloud.Recipe) cloud.Pool {
 
 // SetCapacity creates the missing instances at once; they boot within Latency.Start. It also replaces instances missing
 // before.
-func (c *Recipes) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
+func (c *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
 	defer c.enter()()
 	if err := c.admit(ctx, opSetCapacity, string(id)); err != nil {
 		return err

@@ -8,14 +8,14 @@ import (
 
 // The powers of the joined cloud.
 var (
-	_ cloud.Census    = (*Cloud)(nil)
-	_ cloud.Rebuilder = (*Cloud)(nil)
-	_ cloud.Auditor   = (*Cloud)(nil)
-	_ cloud.Shelf     = (*Cloud)(nil)
-	_ cloud.Atlas     = (*Cloud)(nil)
-	_ cloud.Restorer  = (*Cloud)(nil)
-	_ cloud.Remover   = (*Cloud)(nil)
-	_ cloud.Trialist  = (*Cloud)(nil)
+	_ cloud.InstanceLister    = (*Cloud)(nil)
+	_ cloud.Rebuilder         = (*Cloud)(nil)
+	_ cloud.PermissionChecker = (*Cloud)(nil)
+	_ cloud.SnapshotLister    = (*Cloud)(nil)
+	_ cloud.PoolFinder        = (*Cloud)(nil)
+	_ cloud.RecipeRestorer    = (*Cloud)(nil)
+	_ cloud.Remover           = (*Cloud)(nil)
+	_ cloud.TrialRunner       = (*Cloud)(nil)
 )
 
 func of[Power any](c *Cloud) Power {
@@ -23,13 +23,13 @@ func of[Power any](c *Cloud) Power {
 	return power
 }
 
-// Instances implements cloud.Census.
+// Instances implements cloud.InstanceLister.
 func (c *Cloud) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
-	return of[cloud.Census](c).Instances(ctx, id)
+	return of[cloud.InstanceLister](c).Instances(ctx, id)
 }
 
-// MaxImages implements cloud.Census.
-func (c *Cloud) MaxImages(pool cloud.PoolID) int { return of[cloud.Census](c).MaxImages(pool) }
+// MaxImages implements cloud.InstanceLister.
+func (c *Cloud) MaxImages(pool cloud.PoolID) int { return of[cloud.InstanceLister](c).MaxImages(pool) }
 
 // EnsureRebuilt implements cloud.Rebuilder.
 func (c *Cloud) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
@@ -41,60 +41,62 @@ func (c *Cloud) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.S
 	return of[cloud.Remover](c).EnsureRemoved(ctx, id)
 }
 
-// Permissions implements cloud.Auditor.
+// Permissions implements cloud.PermissionChecker.
 func (c *Cloud) Permissions(ctx context.Context, id cloud.PoolID) ([]cloud.Permission, error) {
-	return of[cloud.Auditor](c).Permissions(ctx, id)
+	return of[cloud.PermissionChecker](c).Permissions(ctx, id)
 }
 
-// Snapshots implements cloud.Shelf.
+// Snapshots implements cloud.SnapshotLister.
 func (c *Cloud) Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
-	return of[cloud.Shelf](c).Snapshots(ctx, pools...)
+	return of[cloud.SnapshotLister](c).Snapshots(ctx, pools...)
 }
 
-// DropSnapshot implements cloud.Shelf.
+// DropSnapshot implements cloud.SnapshotLister.
 func (c *Cloud) DropSnapshot(ctx context.Context, id string) error {
-	return of[cloud.Shelf](c).DropSnapshot(ctx, id)
+	return of[cloud.SnapshotLister](c).DropSnapshot(ctx, id)
 }
 
-// PoolsBeside implements cloud.Atlas.
-func (c *Cloud) PoolsBeside(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
-	return of[cloud.Atlas](c).PoolsBeside(ctx, pools...)
+// PoolsInScope implements cloud.PoolFinder.
+func (c *Cloud) PoolsInScope(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
+	return of[cloud.PoolFinder](c).PoolsInScope(ctx, pools...)
 }
 
-// ReadPool implements cloud.Atlas.
-func (c *Cloud) ReadPool(text string) (cloud.PoolID, bool) { return of[cloud.Atlas](c).ReadPool(text) }
+// ReadPool implements cloud.PoolFinder.
+func (c *Cloud) ReadPool(text string) (cloud.PoolID, bool) {
+	return of[cloud.PoolFinder](c).ReadPool(text)
+}
 
-// RestoreChange implements cloud.Restorer.
+// RestoreChange implements cloud.RecipeRestorer.
 func (c *Cloud) RestoreChange(ctx context.Context, id cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
-	return of[cloud.Restorer](c).RestoreChange(ctx, id, saved)
+	return of[cloud.RecipeRestorer](c).RestoreChange(ctx, id, saved)
 }
 
-// PreflightTrial implements cloud.Trialist.
+// PreflightTrial implements cloud.TrialRunner.
 func (c *Cloud) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
-	return of[cloud.Trialist](c).PreflightTrial(ctx, spec)
+	return of[cloud.TrialRunner](c).PreflightTrial(ctx, spec)
 }
 
-// Trial implements cloud.Trialist.
+// Trial implements cloud.TrialRunner.
 func (c *Cloud) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
-	return of[cloud.Trialist](c).Trial(ctx, spec)
+	return of[cloud.TrialRunner](c).Trial(ctx, spec)
 }
 
-// Trials implements cloud.Trialist.
+// Trials implements cloud.TrialRunner.
 func (c *Cloud) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
-	return of[cloud.Trialist](c).Trials(ctx, pools...)
+	return of[cloud.TrialRunner](c).Trials(ctx, pools...)
 }
 
-// EnsureTrial implements cloud.Trialist.
+// EnsureTrial implements cloud.TrialRunner.
 func (c *Cloud) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
-	return of[cloud.Trialist](c).EnsureTrial(ctx, spec)
+	return of[cloud.TrialRunner](c).EnsureTrial(ctx, spec)
 }
 
-// CloseTrial implements cloud.Trialist.
+// CloseTrial implements cloud.TrialRunner.
 func (c *Cloud) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
-	return of[cloud.Trialist](c).CloseTrial(ctx, spec)
+	return of[cloud.TrialRunner](c).CloseTrial(ctx, spec)
 }
 
-// EndTrial implements cloud.Trialist.
+// EndTrial implements cloud.TrialRunner.
 func (c *Cloud) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
-	return of[cloud.Trialist](c).EndTrial(ctx, spec)
+	return of[cloud.TrialRunner](c).EndTrial(ctx, spec)
 }

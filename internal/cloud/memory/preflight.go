@@ -18,11 +18,11 @@ const (
 // diskCalls and recipeCalls are the writes of a capture in order, by half.
 var (
 	diskCalls   = []string{opEnsureStopped, opEnsureSnapshot, opEnsureStarted, opEnsureImage, opTagImage, opDeleteSnapshot, opDeleteImage}
-	recipeCalls = []string{opHold, opUnhold, opSetRecipe}
+	recipeCalls = []string{opProtect, opUnprotect, opSetRecipe}
 )
 
-// PreflightRecipe implements cloud.Recipes.
-func (c *Recipes) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+// PreflightRecipe implements cloud.PoolProvider.
+func (c *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPreflight, string(spec.Pool)); err != nil {
 		return nil, err
@@ -56,8 +56,8 @@ func (c *machines) noRoom() []cloud.Refusal {
 	return nil
 }
 
-// PreflightDisk implements cloud.Disks.
-func (c *Disks) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) ([]cloud.Refusal, error) {
+// PreflightDisk implements cloud.ImageProvider.
+func (c *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) ([]cloud.Refusal, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPreflight, string(spec.Instance)); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (c *Disks) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) ([]cloud
 	if err != nil {
 		return nil, err
 	}
-	_, v, err := c.version(ctx, opPreflight, spec.LineRef)
+	_, v, err := c.version(ctx, opPreflight, spec.FamilyVersion)
 	if err != nil {
 		return nil, err
 	}

@@ -60,9 +60,9 @@ func (r *rig) take(t *rapid.T, s step) error {
 		return second(r.EnsureStarted(ctx, id))
 	case "protect":
 		if s.On {
-			return r.Hold(ctx, id, cloud.Unheld)
+			return r.ProtectFromScaleIn(ctx, id, cloud.TokenUnprotected)
 		}
-		return r.Unhold(ctx, id, cloud.Unheld)
+		return r.Unprotect(ctx, id, cloud.TokenUnprotected)
 	case "snapshot":
 		tags := map[string]string{"n": fmt.Sprint(s.N)}
 		return second(r.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: s.Name, Instance: id, Tags: tags}))

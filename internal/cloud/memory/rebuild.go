@@ -9,7 +9,7 @@ import (
 
 // EnsureRebuilt implements cloud.Rebuilder. The rebuild takes Latency.Start. The instance shows the version from the
 // beginning, like a cloud that updates the model before the disk.
-func (c *Recipes) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
+func (c *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opEnsureRebuilt, string(id)); err != nil {
 		return cloud.Rebuild{}, err

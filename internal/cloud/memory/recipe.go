@@ -35,7 +35,7 @@ func (c *pools) recipeView(p *pool) cloud.Recipe {
 
 // target returns a pool, and the version for its recipe if there is one.
 func (c *pools) target(ctx context.Context, op string, id cloud.PoolID, version string) (*pool, *image, error) {
-	_, v, err := c.version(ctx, op, cloud.LineRef{Line: c.lineOf(id), Version: version})
+	_, v, err := c.version(ctx, op, cloud.FamilyVersion{Line: c.lineOf(id), Version: version})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -44,7 +44,7 @@ func (c *pools) target(ctx context.Context, op string, id cloud.PoolID, version 
 }
 
 // RecipeChange also plans for a version that does not exist yet, for a dry run.
-func (c *Recipes) RecipeChange(ctx context.Context, to cloud.Target, removeBootstrap bool) (cloud.RecipeChange, error) {
+func (c *PoolProvider) RecipeChange(ctx context.Context, to cloud.Target, removeBootstrap bool) (cloud.RecipeChange, error) {
 	defer c.enter()()
 	p, v, err := c.target(ctx, opRecipeChange, to.Pool, to.Version)
 	if err != nil {
@@ -69,29 +69,29 @@ func (c *Recipes) RecipeChange(ctx context.Context, to cloud.Target, removeBoots
 }
 
 // parts parses the names of a pool's parts: a kind, and the rest as the name.
-func (p *pool) parts(names []string) []cloud.Part {
-	var parts []cloud.Part
+func (p *pool) parts(names []string) []cloud.RecipeField {
+	var parts []cloud.RecipeField
 	for _, text := range names {
 		kind, name, _ := strings.Cut(text, " ")
-		parts = append(parts, cloud.Part{Kind: kind, Name: name, Unreadable: slices.Contains(p.spec.Unreadable, text)})
+		parts = append(parts, cloud.RecipeField{Kind: kind, Name: name, Unreadable: slices.Contains(p.spec.Unreadable, text)})
 	}
 	return parts
 }
 
 // backup is the content of RecipeChange.Backup. Parts have only names here.
 type backup struct {
-	Pool    cloud.PoolID `json:"pool"`
-	Image   string       `json:"image"`
-	Removes []cloud.Part `json:"removes,omitempty"`
+	Pool    cloud.PoolID        `json:"pool"`
+	Image   string              `json:"image"`
+	Removes []cloud.RecipeField `json:"removes,omitempty"`
 }
 
 // backup returns the changed part of the recipe, as far as this cloud returns it.
-func (p *pool) backup(removes []cloud.Part) ([]byte, error) {
+func (p *pool) backup(removes []cloud.RecipeField) ([]byte, error) {
 	return json.Marshal(backup{Pool: p.id, Image: p.recipe.image, Removes: removes})
 }
 
 // SetRecipe takes effect at once.
-func (c *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
+func (c *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
 	defer c.enter()()
 	if change.Restores != nil {
 		return c.restore(ctx, change)
@@ -132,7 +132,7 @@ func (c *Recipes) SetRecipe(ctx context.Context, change cloud.RecipeChange) erro
 	return nil
 }
 
-func without(names []string, removed []cloud.Part) []string {
+func without(names []string, removed []cloud.RecipeField) []string {
 	var left []string
 	for _, name := range names {
 		if !hasNamed(removed, name) {
@@ -143,8 +143,8 @@ func without(names []string, removed []cloud.Part) []string {
 }
 
 // hasNamed reports whether a name of the recipe is among the parts.
-func hasNamed(parts []cloud.Part, name string) bool {
-	return slices.ContainsFunc(parts, func(part cloud.Part) bool { return part.String() == name })
+func hasNamed(parts []cloud.RecipeField, name string) bool {
+	return slices.ContainsFunc(parts, func(part cloud.RecipeField) bool { return part.String() == name })
 }
 
 // carriedOut reports whether the recipe is already as wanted.

@@ -7,7 +7,7 @@ import (
 )
 
 // EnsureRemoved implements cloud.Remover. The pool shrinks at once, and the instance is gone after Latency.Delete.
-func (c *Recipes) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
+func (c *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opEnsureRemoved, string(id)); err != nil {
 		return cloud.Absent, err

@@ -10,8 +10,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// RestoreChange implements cloud.Restorer.
-func (c *Recipes) RestoreChange(ctx context.Context, id cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
+// RestoreChange implements cloud.RecipeRestorer.
+func (c *PoolProvider) RestoreChange(ctx context.Context, id cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opRestoreChange, string(id)); err != nil {
 		return cloud.RecipeChange{}, err
@@ -55,7 +55,7 @@ func (p *pool) restoreChange(saved cloud.Saved) (cloud.RecipeChange, error) {
 	return change, nil
 }
 
-// restore is SetRecipe for a Restorer's change.
+// restore is SetRecipe for a RecipeRestorer's change.
 func (c *pools) restore(ctx context.Context, change cloud.RecipeChange) error {
 	resource := string(change.Pool)
 	if err := c.admit(ctx, opSetRecipe, resource); err != nil {
@@ -69,7 +69,7 @@ func (c *pools) restore(ctx context.Context, change cloud.RecipeChange) error {
 	switch {
 	case err != nil || now.Done:
 		return err
-	case now.From != change.From || !cloud.SameParts(now.Keeps, change.Keeps):
+	case now.From != change.From || !cloud.SameFields(now.Keeps, change.Keeps):
 		return refused(cloud.Conflict, opSetRecipe, resource, "PreconditionFailed", "somebody changed the recipe after this change was made: look again")
 	}
 	if err := p.mayWrite(opSetRecipe); err != nil {

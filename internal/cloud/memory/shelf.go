@@ -11,8 +11,8 @@ const (
 	opDropSnapshot = "DropSnapshot"
 )
 
-// Snapshots implements cloud.LineShelf.
-func (c *Disks) Snapshots(ctx context.Context, _ ...cloud.Line) ([]cloud.Snapshot, error) {
+// Snapshots implements cloud.FamilySnapshotLister.
+func (c *ImageProvider) Snapshots(ctx context.Context, _ ...cloud.ImageFamily) ([]cloud.Snapshot, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opSnapshots, ""); err != nil {
 		return nil, err
@@ -28,8 +28,8 @@ func (c *Disks) Snapshots(ctx context.Context, _ ...cloud.Line) ([]cloud.Snapsho
 	return found, nil
 }
 
-// DropSnapshot implements cloud.LineShelf.
-func (c *Disks) DropSnapshot(ctx context.Context, id string) error {
+// DropSnapshot implements cloud.FamilySnapshotLister.
+func (c *ImageProvider) DropSnapshot(ctx context.Context, id string) error {
 	defer c.enter()()
 	if err := c.admit(ctx, opDropSnapshot, id); err != nil {
 		return err

@@ -63,7 +63,7 @@ func (c *machines) scope(ctx context.Context, op string, id cloud.InstanceID, na
 }
 
 // Snapshot returns a snapshot.
-func (c *Disks) Snapshot(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {
+func (c *ImageProvider) Snapshot(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {
 	defer c.enter()()
 	if err := c.scope(ctx, opSnapshot, id, name); err != nil {
 		return cloud.Snapshot{}, err
@@ -85,7 +85,7 @@ func (c *machines) spoil(m *instance) {
 }
 
 // EnsureSnapshot copies the disk at this moment. The copy is Complete after Latency.Snapshot.
-func (c *Disks) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
+func (c *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
 	defer c.enter()()
 	if err := c.scope(ctx, opEnsureSnapshot, spec.Instance, spec.Name); err != nil {
 		return cloud.Snapshot{}, err
@@ -130,7 +130,7 @@ func (c *machines) finishSnapshot(s *snapshot, outcome cloud.State) {
 }
 
 // DeleteSnapshot takes Latency.Delete. An unfinished version of the snapshot fails.
-func (c *Disks) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name string) error {
+func (c *ImageProvider) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name string) error {
 	defer c.enter()()
 	if err := c.scope(ctx, opDeleteSnapshot, id, name); err != nil {
 		return err

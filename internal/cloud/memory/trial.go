@@ -86,8 +86,8 @@ func (t *trial) view() cloud.Trial {
 	return view
 }
 
-// PreflightTrial implements cloud.Trialist.
-func (c *Recipes) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
+// PreflightTrial implements cloud.TrialRunner.
+func (c *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPreflightTrial, string(spec.Pool)); err != nil {
 		return nil, err
@@ -120,8 +120,8 @@ func (p *pool) notCopyable(spec cloud.TrialSpec) []cloud.Refusal {
 		"the cloud does not give out "+strings.Join(p.spec.Unreadable, ", ")+" of pool "+p.spec.Name, "try versions in the pool")}
 }
 
-// Trial implements cloud.Trialist.
-func (c *Recipes) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
+// Trial implements cloud.TrialRunner.
+func (c *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opTrial, string(spec.Pool)); err != nil {
 		return cloud.Trial{}, err
@@ -132,8 +132,8 @@ func (c *Recipes) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial,
 	return cloud.Trial{}, nil
 }
 
-// Trials implements cloud.Trialist.
-func (c *Recipes) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
+// Trials implements cloud.TrialRunner.
+func (c *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opTrials, ""); err != nil {
 		return nil, err
@@ -149,8 +149,8 @@ func (c *Recipes) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Tr
 	return out, nil
 }
 
-// EnsureTrial implements cloud.Trialist. The instance boots within Latency.Start.
-func (c *Recipes) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
+// EnsureTrial implements cloud.TrialRunner. The instance boots within Latency.Start.
+func (c *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	defer c.enter()()
 	resource := string(spec.Pool)
 	p, v, err := c.target(ctx, opEnsureTrial, spec.Pool, spec.Version)
@@ -269,8 +269,8 @@ func (c *machines) BreakTrials(n int, trouble string) {
 	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.vacant = n, trouble, false, false, false
 }
 
-// CloseTrial implements cloud.Trialist.
-func (c *Recipes) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
+// CloseTrial implements cloud.TrialRunner.
+func (c *PoolProvider) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
 	defer c.enter()()
 	if err := c.admit(ctx, opCloseTrial, string(spec.Pool)); err != nil {
 		return err
@@ -302,8 +302,8 @@ func (c *pools) closeTrial(t *trial, before string) error {
 	return nil
 }
 
-// EndTrial implements cloud.Trialist. The trial is gone after Latency.Delete.
-func (c *Recipes) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
+// EndTrial implements cloud.TrialRunner. The trial is gone after Latency.Delete.
+func (c *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opEndTrial, string(spec.Pool)); err != nil {
 		return cloud.Absent, err

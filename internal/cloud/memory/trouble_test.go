@@ -207,7 +207,7 @@ func TestPermissionsAndRefusals(t *testing.T) {
 
 func TestAutoscalerSparesTheProtected(t *testing.T) {
 	r := newRig(t)
-	must(t, r.Hold(t.Context(), r.b, cloud.Unheld))
+	must(t, r.ProtectFromScaleIn(t.Context(), r.b, cloud.TokenUnprotected))
 	if taken := r.ScaleIn(r.pool); taken != r.a {
 		t.Errorf("the autoscaler took %q", taken)
 	}

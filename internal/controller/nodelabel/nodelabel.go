@@ -56,7 +56,7 @@ func (p Pace) orDefaults() Pace {
 type Labeler struct {
 	Kube     kubernetes.Interface
 	Metadata metadata.Interface
-	// Cloud must be a cloud.Census too; without it Start does nothing.
+	// Cloud must be a cloud.InstanceLister too; without it Start does nothing.
 	Cloud cloud.Provider
 	// Now is the clock; time.Now if nil.
 	Now  func() time.Time
@@ -85,7 +85,7 @@ func (l *Labeler) NeedLeaderElection() bool { return true }
 
 // Start labels until the context ends. What fails is logged and tried again.
 func (l *Labeler) Start(ctx context.Context) error {
-	census, able := cloud.As[cloud.Census](l.Cloud)
+	census, able := cloud.As[cloud.InstanceLister](l.Cloud)
 	if !able {
 		l.Log.Info("this cloud cannot list a pool's instances, so that nodes are not labelled with their version")
 		<-ctx.Done()

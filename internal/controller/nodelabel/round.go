@@ -38,7 +38,7 @@ type member struct {
 }
 
 // round labels what is due, of all nodes or of those without a label, and says when the next one is due.
-func (l *Labeler) round(ctx context.Context, census cloud.Census, pace Pace, all bool) (next time.Duration, err error) {
+func (l *Labeler) round(ctx context.Context, census cloud.InstanceLister, pace Pace, all bool) (next time.Duration, err error) {
 	next = pace.Refresh
 	soon := func(d time.Duration) { next = min(next, max(d, pace.Gather)) }
 	pools, err := l.gather(ctx, pace, all, soon)
@@ -132,7 +132,7 @@ func (l *Labeler) look(n *corev1.Node, of cloud.Membership, pace Pace) (cloud.Po
 }
 
 // label asks the cloud once about a pool, tells the counts, and labels the members.
-func (l *Labeler) label(ctx context.Context, census cloud.Census, pace Pace, pool cloud.PoolID, members []member, soon func(time.Duration)) error {
+func (l *Labeler) label(ctx context.Context, census cloud.InstanceLister, pace Pace, pool cloud.PoolID, members []member, soon func(time.Duration)) error {
 	instances, err := census.Instances(ctx, pool)
 	if err != nil {
 		return err

@@ -21,8 +21,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/controller/sweep"
-	"github.com/kamino-dev/kamino/internal/held"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/reservations"
 )
 
 // field is two pools in a cloud in memory, their nodes in an API server in memory, and a sweeper over them.
@@ -72,9 +72,9 @@ func (f *field) nodes() []corev1.Node {
 }
 
 // held is what the Nodes alone say.
-func (f *field) held(context.Context) ([]held.Node, []cloud.PoolID, error) {
-	captures := held.CapturesOf(nil)
-	var found []held.Node
+func (f *field) held(context.Context) ([]reservations.Node, []cloud.PoolID, error) {
+	captures := reservations.CapturesOf(nil)
+	var found []reservations.Node
 	for _, n := range f.nodes() {
 		if n, isHeld := captures.Of(&n); isHeld {
 			found = append(found, n)
@@ -141,17 +141,17 @@ func (f *field) reserve(name string, cordoned bool) {
 }
 
 // confirmed is held, with what the Leases say.
-func (f *field) confirmed(ctx context.Context) ([]held.Node, []cloud.PoolID, error) {
+func (f *field) confirmed(ctx context.Context) ([]reservations.Node, []cloud.PoolID, error) {
 	leases, err := node.Reservations{Kube: f.kube}.All(ctx)
-	captures := held.CapturesOf(nil)
-	var found []held.Node
+	captures := reservations.CapturesOf(nil)
+	var found []reservations.Node
 	for _, n := range f.nodes() {
 		said, isHeld := captures.Of(&n)
 		if n, isHeld := captures.Confirm(&n, said, isHeld, node.ReservationOf(leases, &n)); isHeld {
 			found = append(found, n)
 		}
 	}
-	held.Sort(found)
+	reservations.Sort(found)
 	return found, nil, err
 }
 
@@ -190,7 +190,7 @@ func TestOneDonorAtATimeIsRemoved(t *testing.T) {
 func TestADonorThatTakesPodsIsAPersonsMatter(t *testing.T) {
 	f := newField(t)
 	var reported []string
-	f.sweeper.Held, f.sweeper.Report = f.confirmed, func(n held.Node, _ string) { reported = append(reported, n.Name) }
+	f.sweeper.Held, f.sweeper.Report = f.confirmed, func(n reservations.Node, _ string) { reported = append(reported, n.Name) }
 	f.reserve("pool1-0", false)
 	before, effects := f.nodes(), f.cloud.World().Effects
 	f.passes(20)
@@ -212,7 +212,7 @@ func TestADonorThatTakesPodsIsAPersonsMatter(t *testing.T) {
 func TestAForgedReservationIsReportedOnce(t *testing.T) {
 	f := newField(t)
 	var reported []string
-	f.sweeper.Held, f.sweeper.Report = f.confirmed, func(_ held.Node, why string) { reported = append(reported, why) }
+	f.sweeper.Held, f.sweeper.Report = f.confirmed, func(_ reservations.Node, why string) { reported = append(reported, why) }
 	f.reserve("pool1-0", true)
 	n, err := f.kube.CoreV1().Nodes().Get(t.Context(), "pool1-0", metav1.GetOptions{})
 	f.must(err)

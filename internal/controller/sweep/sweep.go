@@ -18,21 +18,21 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/held"
+	"github.com/kamino-dev/kamino/internal/reservations"
 )
 
 // Sweeper gives back. All fields are needed, but those that say otherwise.
 type Sweeper struct {
 	// Held lists the nodes that are held, and the pools that there are nodes of.
-	Held func(context.Context) ([]held.Node, []cloud.PoolID, error)
+	Held func(context.Context) ([]reservations.Node, []cloud.PoolID, error)
 	// Orphan is capture.Engine's.
 	Orphan func(ctx context.Context, node string, holder v1alpha1.Holder) (capture.Result, error)
 	// Sweep is capture.Engine's SweepLeftovers.
-	Sweep func(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error)
+	Sweep func(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error)
 	// MaxConcurrent is how many nodes of the cluster may be out of service before the sweep begins to remove one; 1 if nil.
 	MaxConcurrent func() int
 	// Report, if set, is told once of a node to which nothing is done, and why.
-	Report func(n held.Node, why string)
+	Report func(n reservations.Node, why string)
 	// Every is the time between two looks: 2 minutes if zero. Deep is that between two looks for snapshots: 24 hours
 	// if zero.
 	Every, Deep time.Duration
@@ -92,7 +92,7 @@ func (s *Sweeper) Pass(ctx context.Context) error {
 	gaveBack, removed := false, s.removes(nodes)
 	for _, n := range nodes {
 		why := leftAlone(n)
-		if n.State != held.Orphaned && why == "" {
+		if n.State != reservations.Orphaned && why == "" {
 			continue
 		}
 		suspects[n.Name] = n.Holder
@@ -122,12 +122,12 @@ func (s *Sweeper) Pass(ctx context.Context) error {
 }
 
 // leftAlone says why nothing is done to a node though nobody is known to give it back; empty if that is not so.
-func leftAlone(n held.Node) string {
+func leftAlone(n reservations.Node) string {
 	switch {
-	case n.State == held.Unconfirmed:
+	case n.State == reservations.Unconfirmed:
 		return fmt.Sprintf("node %s carries a reservation of %s that no Lease of Kamino's confirms, and Kamino leaves it alone: see who writes annotation %s, then run `kamino return %s --node-only`",
 			n.Name, n.Holder.Brief(), v1alpha1.ReservationAnnotation, n.Name)
-	case n.State == held.Orphaned && n.InService:
+	case n.State == reservations.Orphaned && n.InService:
 		return fmt.Sprintf("node %s takes pods under the boot that its reservation of %s says it must leave, and Kamino leaves it alone: `kamino return %s` has it go through a boot, or removed",
 			n.Name, n.Holder.Brief(), n.Name)
 	}
@@ -135,7 +135,7 @@ func leftAlone(n held.Node) string {
 }
 
 // report tells of such a node once.
-func (s *Sweeper) report(n held.Node, why string) {
+func (s *Sweeper) report(n reservations.Node, why string) {
 	if before, said := s.reported[n.Name]; said && before == n.Holder {
 		return
 	}
@@ -147,7 +147,7 @@ func (s *Sweeper) report(n held.Node, why string) {
 
 // removes names the one donor that may be removed now: one whose removal has begun, or the first by name while fewer nodes are
 // held than may be; empty if there is none.
-func (s *Sweeper) removes(nodes []held.Node) string {
+func (s *Sweeper) removes(nodes []reservations.Node) string {
 	limit, holding, first := 1, 0, ""
 	if s.MaxConcurrent != nil {
 		limit = max(limit, s.MaxConcurrent())
@@ -155,11 +155,11 @@ func (s *Sweeper) removes(nodes []held.Node) string {
 	for _, n := range nodes {
 		switch {
 		case leftAlone(n) != "":
-		case n.State == held.ByCapture || n.State == held.ByReplacement:
+		case n.State == reservations.ByCapture || n.State == reservations.ByReplacement:
 			holding++
-		case n.State == held.Orphaned && n.Removing:
+		case n.State == reservations.Orphaned && n.Removing:
 			return n.Name
-		case n.State == held.Orphaned && n.Leaves && (first == "" || n.Name < first):
+		case n.State == reservations.Orphaned && n.Leaves && (first == "" || n.Name < first):
 			first = n.Name
 		}
 	}
@@ -172,7 +172,7 @@ func (s *Sweeper) removes(nodes []held.Node) string {
 // steps bounds what is done for one node in a pass.
 const steps = 20
 
-func (s *Sweeper) drive(ctx context.Context, n held.Node) (done bool, err error) {
+func (s *Sweeper) drive(ctx context.Context, n reservations.Node) (done bool, err error) {
 	for range steps {
 		result, err := s.Orphan(ctx, n.Name, n.Holder)
 		if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/controller/sweep"
-	"github.com/kamino-dev/kamino/internal/held"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/reservations"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Main(m)) }
@@ -62,7 +62,7 @@ func newStage(t *testing.T) *stage {
 	engine := &capture.Engine{Client: s.api, Kube: s.kube, Cloud: s.cloud, Now: func() time.Time { return s.now }, Log: logr.Discard()}
 	s.sweeper = &sweep.Sweeper{
 		Held: s.held, Orphan: engine.Orphan, Now: func() time.Time { return s.now }, Log: logr.Discard(),
-		Sweep: func(ctx context.Context, pools []cloud.PoolID) ([]held.Leftover, error) {
+		Sweep: func(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
 			s.asked = append(s.asked, len(pools))
 			return engine.SweepLeftovers(ctx, pools)
 		},
@@ -89,14 +89,14 @@ func (s *stage) must(err error) {
 }
 
 // held reads what the controller keeps.
-func (s *stage) held(ctx context.Context) ([]held.Node, []cloud.PoolID, error) {
+func (s *stage) held(ctx context.Context) ([]reservations.Node, []cloud.PoolID, error) {
 	var prototypes v1alpha1.PrototypeList
 	var nodes corev1.NodeList
 	if err := errors.Join(s.api.List(ctx, &prototypes), s.api.List(ctx, &nodes)); err != nil {
 		return nil, nil, err
 	}
-	captures := held.CapturesOf(prototypes.Items)
-	var found []held.Node
+	captures := reservations.CapturesOf(prototypes.Items)
+	var found []reservations.Node
 	for i := range nodes.Items {
 		if n, isHeld := captures.Of(&nodes.Items[i]); isHeld {
 			found = append(found, n)
@@ -115,18 +115,18 @@ func (s *stage) node(name string) *corev1.Node {
 // hold reserves a node as a capture does, up to its cordon and its instance's protection.
 func (s *stage) hold(name string, holder v1alpha1.Holder) {
 	s.Helper()
-	_, err := node.Reservations{Kube: s.kube}.Note(s.Context(), s.node(name), node.NewReservation(holder, s.node(name), cloud.Unheld, metav1.NewTime(s.now)))
+	_, err := node.Reservations{Kube: s.kube}.Note(s.Context(), s.node(name), node.NewReservation(holder, s.node(name), cloud.TokenUnprotected, metav1.NewTime(s.now)))
 	s.must(err)
 	s.must(node.Cordon(s.Context(), s.kube, s.node(name)))
-	s.must(s.cloud.Hold(s.Context(), cloud.InstanceID(s.node(name).Spec.ProviderID), cloud.Unheld))
+	s.must(s.cloud.ProtectFromScaleIn(s.Context(), cloud.InstanceID(s.node(name).Spec.ProviderID), cloud.TokenUnprotected))
 }
 
 func (s *stage) isFree(name string) bool {
 	s.Helper()
 	n := s.node(name)
-	hold, err := s.cloud.HoldOf(s.Context(), cloud.InstanceID(n.Spec.ProviderID))
+	hold, err := s.cloud.Protection(s.Context(), cloud.InstanceID(n.Spec.ProviderID))
 	s.must(err)
-	return !n.Spec.Unschedulable && len(n.Annotations) == 0 && !hold.Held
+	return !n.Spec.Unschedulable && len(n.Annotations) == 0 && !hold.Protected
 }
 
 func (s *stage) pass() {

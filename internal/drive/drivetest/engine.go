@@ -47,9 +47,9 @@ var phases = []v1alpha1.Phase{
 	v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting,
 }
 
-// Burden is the same for each node.
-func (s *Engine) Burden(context.Context, string, v1alpha1.DrainSettings, bool) (selection.Burden, error) {
-	return selection.Burden{Evictions: 1}, nil
+// DisruptionCost is the same for each node.
+func (s *Engine) DisruptionCost(context.Context, string, v1alpha1.DrainSettings, bool) (selection.DisruptionCost, error) {
+	return selection.DisruptionCost{Evictions: 1}, nil
 }
 
 // Refusals answers as the script says.
@@ -64,7 +64,7 @@ func (s *Engine) Preview(_ context.Context, p *v1alpha1.Prototype) (capture.Prev
 		Evicts: []string{"default/web-0", "default/web-1"},
 		Change: &cloud.RecipeChange{
 			Pool: cloud.PoolID(p.Spec.PoolID), From: "ubuntu:2204", To: "pool1/versions/" + p.Spec.Version, Backup: fmt.Appendf(nil, `{"pool": %q, "image": "ubuntu:2204"}`, p.Spec.PoolID),
-			Removes: []cloud.Part{{Kind: "customData", Unreadable: true}}, Keeps: []cloud.Part{{Kind: "extension", Name: "billing"}},
+			Removes: []cloud.RecipeField{{Kind: "customData", Unreadable: true}}, Keeps: []cloud.RecipeField{{Kind: "extension", Name: "billing"}},
 		},
 		Retires: []string{"2026.02.01"}, NoWayBack: true,
 	}

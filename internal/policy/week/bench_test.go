@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kamino-dev/kamino/internal/probation"
+	"github.com/kamino-dev/kamino/internal/joinhealth"
 )
 
 // A cluster as large as the controller is made for, and how many nodes of each pool were ordered within the last minutes.
@@ -57,7 +57,7 @@ func BenchmarkProbation(b *testing.B) {
 			b.StopTimer()
 			watched := 0
 			for _, pool := range w.api.policy.Status.Pools {
-				if pool.Probation != nil && pool.Probation.State == string(probation.Watching) {
+				if pool.Probation != nil && pool.Probation.State == string(joinhealth.Watching) {
 					watched++
 				}
 			}

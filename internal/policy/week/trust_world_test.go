@@ -20,9 +20,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
-	"github.com/kamino-dev/kamino/internal/probation"
 	"github.com/kamino-dev/kamino/internal/rollback"
 )
 
@@ -173,7 +173,7 @@ func newTrust(t testing.TB, seed uint64, pools int) *trust {
 	w.make = func() *policy.Decider {
 		return &policy.Decider{
 			Read: api, Client: api, Cloud: w.calls, Nodes: w.nodes, Looks: policy.NewLooks(w.calls, w.clock.Now), Now: w.clock.Now,
-			Calm: w.clock.Now(), Log: logr.Discard(),
+			ObservedSince: w.clock.Now(), Log: logr.Discard(),
 		}
 	}
 	w.policy = w.make()
@@ -329,7 +329,7 @@ func (w *trust) minute() {
 		w.blink()
 		w.next = w.apiAway // a controller that can't renew its Lease ends, and another one begins later
 		w.policy = w.make()
-		w.policy.Calm = w.apiAway
+		w.policy.ObservedSince = w.apiAway
 	} else {
 		w.look(now)
 	}
@@ -401,8 +401,8 @@ func (w *trust) follow(now time.Time) {
 		if state := pool.Probation.State; len(ill.states) == 0 || !strings.HasSuffix(ill.states[len(ill.states)-1], state) {
 			ill.states = append(ill.states, now.Format("15:04 ")+state)
 		}
-		ill.frozen = ill.frozen || probation.State(pool.Probation.State).Frozen()
-		ill.hindered = ill.hindered || troubled || probation.State(pool.Probation.State).Frozen()
+		ill.frozen = ill.frozen || joinhealth.State(pool.Probation.State).Frozen()
+		ill.hindered = ill.hindered || troubled || joinhealth.State(pool.Probation.State).Frozen()
 	}
 }
 

@@ -54,7 +54,7 @@ func Missing(change cloud.RecipeChange, namespace, customData string) []cloud.Re
 			flag = fmt.Sprintf("--protected-settings-from %s=SECRET[/KEY]", part.Name)
 		}
 		refusals = append(refusals, cloud.Refuse(PartMissing,
-			fmt.Sprintf("the cloud never gave out all of %s, and nodes that are built without it may never join", part.Says()),
+			fmt.Sprintf("the cloud never gave out all of %s, and nodes that are built without it may never join", part.Describe()),
 			fmt.Sprintf("put it into a Secret of namespace %s and name that with %s, or leave it out with --incomplete", namespace, flag)))
 	}
 	return refusals

@@ -68,8 +68,8 @@ func TestTwoAtOnce(t *testing.T) {
 
 func TestMissing(t *testing.T) {
 	change := cloud.RecipeChange{
-		Adds:    []cloud.Part{{Kind: "extension", Name: "cse"}},
-		Missing: []cloud.Part{{Kind: "customData"}, {Kind: "extension", Name: "join"}},
+		Adds:    []cloud.RecipeField{{Kind: "extension", Name: "cse"}},
+		Missing: []cloud.RecipeField{{Kind: "customData"}, {Kind: "extension", Name: "join"}},
 	}
 	refusals := Missing(change, "kamino-system", "customData")
 	if len(refusals) != 2 {

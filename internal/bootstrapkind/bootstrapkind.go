@@ -1,0 +1,185 @@
+// Package joining finds how the nodes of a pool join, and thus the profile for generalizing their disks. The evidence
+// is the Node, the cluster, and the proof of an earlier capture of the pool.
+//
+// The package is pure. The result is a guess from outside the disk: the check of the disk decides before any change. A
+// profile in the settings is not checked here.
+package bootstrapkind
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+)
+
+// ProfileUnknown: there is no evidence how the nodes of the pool join, or the evidence contradicts itself.
+const ProfileUnknown = "ProfileUnknown"
+
+// Evidence on a Node about how the node joined, with sources.
+const (
+	// Every bootstrap provider of Cluster API gives each machine its own bootstrap data.
+	machineAnnotation = cloud.MachineAnnotation
+	// criSocketAnnotation names the socket of the container runtime. kubeadm before 1.37 wrote the annotation at each
+	// join. Newer versions keep the socket on the disk. Source: kubeadm, feature gate NodeLocalCRISocket (KEP-4656).
+	criSocketAnnotation = "kubeadm.alpha.kubernetes.io/cri-socket"
+	// kopsLabel names the instance group of kOps. The nodes request their own certificate from kops-controller at each
+	// boot. Source: kOps, labels of instance groups; nodeup.
+	kopsLabel = "kops.k8s.io/instancegroup"
+	// nodegroupLabel and eksctlLabel name the EKS node group: managed node groups set the first, eksctl sets the
+	// second. Their kubelets join by IAM. Source: Amazon EKS, managed node groups; eksctl.
+	nodegroupLabel = "eks.amazonaws.com/nodegroup"
+	eksctlLabel    = "alpha.eksctl.io/nodegroup-name"
+	// eksKubelet is in the version of every kubelet from EKS. nodeadmOS is the OS image that nodeadm configures at each
+	// boot. Other EKS images are configured once. Source: awslabs/amazon-eks-ami.
+	eksKubelet = "-eks-"
+	nodeadmOS  = "Amazon Linux 2023"
+	// roleLabel and poolLabel are on the nodes of AKS Engine and of AKS; releases of AKS Engine before 0.39 wrote
+	// oldRoleLabel. modeLabel is on AKS nodes only. A kubelet of AKS Engine has the cluster's shared client
+	// certificate. Source: AKS Engine, GetKubernetesLabels and label-nodes.sh; AKS, reserved labels.
+	roleLabel    = "kubernetes.azure.com/role"
+	oldRoleLabel = "kubernetes.io/role"
+	poolLabel    = "agentpool"
+	modeLabel    = "kubernetes.azure.com/mode"
+	agentRole    = "agent"
+)
+
+// Facts are the facts from outside a node's disk.
+type Facts struct {
+	Node *corev1.Node
+	// KubeadmConfig is true if the cluster has ConfigMap kube-system/kubeadm-config. kubeadm creates the ConfigMap with
+	// the control plane and reads it at each join. Source: kubeadm, init phase upload-config.
+	KubeadmConfig bool
+	// Unread is why the ConfigMap could not be read; empty after a read.
+	Unread string
+	// Version is the version in the recipe, and Proof its tag cloud.TagProof. Both are empty for an image from
+	// elsewhere.
+	Version, Proof string
+}
+
+// Answer is how the nodes of a pool join.
+type Answer struct {
+	// Profile for generalizing the disks; empty if unknown.
+	Profile v1alpha1.Profile `json:"profile,omitempty"`
+	// Why is a sentence with the evidence, or with the reason for an unknown profile.
+	Why string `json:"why"`
+	// Node is the node's name.
+	Node string `json:"-"`
+}
+
+// evidence is evidence on a Node for a profile.
+type evidence struct {
+	profile v1alpha1.Profile
+	by      string // the tool that such nodes join with
+	carries string // the label, annotation or version on the Node
+}
+
+// evidenceOf returns all evidence on a Node.
+func evidenceOf(n *corev1.Node) (found []evidence) {
+	_, machine := n.Annotations[machineAnnotation]
+	_, socket := n.Annotations[criSocketAnnotation]
+	_, kops := n.Labels[kopsLabel]
+	_, nodegroup := n.Labels[nodegroupLabel]
+	_, eksctl := n.Labels[eksctlLabel]
+	nodeadm := strings.Contains(n.Status.NodeInfo.KubeletVersion, eksKubelet) && strings.HasPrefix(n.Status.NodeInfo.OSImage, nodeadmOS)
+	for _, known := range []struct {
+		there bool
+		evidence
+	}{
+		{machine, evidence{v1alpha1.ProfileBootstrap, "Cluster API", "annotation " + machineAnnotation}},
+		{socket, evidence{v1alpha1.ProfileBootstrap, "kubeadm", "annotation " + criSocketAnnotation}},
+		{kops, evidence{v1alpha1.ProfileBootstrap, "kOps", "label " + kopsLabel}},
+		{nodeadm, evidence{v1alpha1.ProfileEKS, "nodeadm", fmt.Sprintf("kubelet %s on %s", n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.OSImage)}},
+		{nodegroup && !nodeadm, evidence{v1alpha1.ProfileBootstrap, "EKS", "label " + nodegroupLabel}},
+		{eksctl && !nodeadm, evidence{v1alpha1.ProfileBootstrap, "EKS", "label " + eksctlLabel}},
+	} {
+		if known.there {
+			found = append(found, known.evidence)
+		}
+	}
+	if role := aksEngine(n); role != "" {
+		found = append(found, evidence{v1alpha1.ProfileStatic, "AKS Engine", fmt.Sprintf("labels %s=%s and %s", role, agentRole, poolLabel)})
+	}
+	return found
+}
+
+// aksEngine returns the role label of an AKS Engine node; empty for any other node.
+func aksEngine(n *corev1.Node) string {
+	_, pool := n.Labels[poolLabel]
+	_, managed := n.Labels[modeLabel]
+	if !pool || managed {
+		return ""
+	}
+	for _, role := range []string{roleLabel, oldRoleLabel} {
+		if n.Labels[role] == agentRole {
+			return role
+		}
+	}
+	return ""
+}
+
+// IsKnown reports whether the pool's version or the Node decides, so that the ConfigMap need not be read.
+func (f Facts) IsKnown() bool { return f.Proof != "" || len(evidenceOf(f.Node)) > 0 }
+
+// Of decides how the nodes of the pool join. The proof of a version has precedence, because its nodes run; then the
+// evidence on the Node; last the cluster, because the ConfigMap says nothing about a single node.
+func Of(f Facts) Answer {
+	a := Answer{Node: f.Node.Name}
+	found := evidenceOf(f.Node)
+	switch {
+	case f.Proof != "":
+		name, _, _ := strings.Cut(f.Proof, "/")
+		if !known(v1alpha1.Profile(name)) {
+			a.Why = fmt.Sprintf("version %s, which the pool's recipe names, was generalized with profile %q, which this Kamino does not know", f.Version, name)
+			return a
+		}
+		a.Profile, a.Why = v1alpha1.Profile(name), fmt.Sprintf("version %s, which the pool's recipe names, was generalized with profile %s", f.Version, name)
+	case len(found) > 0:
+		other := slices.IndexFunc(found, func(s evidence) bool { return s.profile != found[0].profile })
+		if other >= 0 {
+			a.Why = fmt.Sprintf("what node %s carries contradicts itself: %s speaks for profile %s, %s for profile %s", f.Node.Name,
+				found[0].carries, found[0].profile, found[other].carries, found[other].profile)
+			return a
+		}
+		a.Profile, a.Why = found[0].profile, fmt.Sprintf("node %s joined with %s: %s", f.Node.Name, found[0].by, found[0].carries)
+	case f.KubeadmConfig:
+		a.Profile, a.Why = v1alpha1.ProfileBootstrap, fmt.Sprintf("node %s joined with kubeadm: the cluster has ConfigMap kube-system/kubeadm-config", f.Node.Name)
+	default:
+		a.Why = fmt.Sprintf("nothing tells how node %s joined: it carries nothing of kubeadm, Cluster API, EKS, kOps or AKS Engine", f.Node.Name)
+		if f.Unread != "" {
+			a.Why += ", and whether the cluster has ConfigMap kube-system/kubeadm-config can't be looked at: " + f.Unread
+		}
+	}
+	return a
+}
+
+// known reports whether the profile exists.
+func known(p v1alpha1.Profile) bool {
+	return slices.Contains(v1alpha1.Profiles(), p)
+}
+
+// Choice is the advice on the choice of a profile.
+const Choice = "static if all nodes of the cluster share one kubelet credential (AKS Engine), eks if nodeadm joins each at every boot (EKS with Amazon Linux 2023), bootstrap if each joins with its own (kubeadm, Cluster API, kOps)"
+
+// Refusals returns the refusal of a capture with an unknown profile; none with a profile.
+func (a Answer) Refusals() []cloud.Refusal {
+	if a.Profile != "" {
+		return nil
+	}
+	return []cloud.Refusal{cloud.Refuse(ProfileUnknown, a.Why, "name the profile with --profile (settings.generalize.profile): "+Choice)}
+}
+
+// With returns the facts about a pool's node from the pool and its versions.
+func With(n *corev1.Node, pool cloud.Pool, images []cloud.Image) Facts {
+	f := Facts{Node: n}
+	for _, image := range images {
+		if version := pool.Recipe.Version; version != "" && imageversion.Compare(image.Version, version) == 0 && image.Tags[cloud.TagProof] != "" {
+			f.Version, f.Proof = version, image.Tags[cloud.TagProof]
+		}
+	}
+	return f
+}

@@ -1,0 +1,95 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/selection"
+)
+
+// notEvictable is more pods than a node has.
+const notEvictable = 1 << 20
+
+// DisruptionCost tells what taking a node costs others: how many pods would have to leave, many more than any node has where some
+// may not be evicted; and of one that leaves, which of them are hard to move.
+func (e *Engine) DisruptionCost(ctx context.Context, name string, drain v1alpha1.DrainSettings, leaves bool) (selection.DisruptionCost, error) {
+	left, err := node.Left(ctx, e.Kube, name, drain, node.Own{})
+	if err != nil {
+		return selection.DisruptionCost{}, err
+	}
+	around := selection.Around{}
+	if leaves {
+		if around, err = e.around(ctx, left.Pods); err != nil {
+			return selection.DisruptionCost{}, err
+		}
+	}
+	b := selection.BurdenOf(left.Pods, around)
+	if len(left.Stuck) > 0 || len(left.Protected) > 0 && !drain.Disrupt {
+		b.Evictions += notEvictable
+	}
+	return b, nil
+}
+
+// around looks at the budgets and the volumes of the pods. What this process may not look at, and what is not there, tells
+// nothing.
+func (e *Engine) around(ctx context.Context, pods []corev1.Pod) (selection.Around, error) {
+	around := selection.Around{Local: map[string]bool{}}
+	asked := map[string]bool{}
+	for i := range pods {
+		if namespace := pods[i].Namespace; !asked[namespace] {
+			asked[namespace] = true
+			budgets, err := e.Kube.PolicyV1().PodDisruptionBudgets(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+			if untold(err) != nil {
+				return around, fmt.Errorf("list the budgets of namespace %s: %w", namespace, err)
+			}
+			if err == nil {
+				around.Budgets = append(around.Budgets, budgets.Items...)
+			}
+		}
+		for _, claim := range selection.ClaimsOf(&pods[i]) {
+			local, err := e.local(ctx, pods[i].Namespace, claim)
+			if err != nil {
+				return around, err
+			}
+			if local {
+				around.Local[pods[i].Namespace+"/"+claim] = true
+			}
+		}
+	}
+	return around, nil
+}
+
+// local tells whether a claim is bound to a volume on a node's own disk.
+func (e *Engine) local(ctx context.Context, namespace, name string) (bool, error) {
+	claim, err := e.Kube.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil || claim.Spec.VolumeName == "" {
+		return false, about(err, "claim %s/%s", namespace, name)
+	}
+	volume, err := e.Kube.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+	if err != nil {
+		return false, about(err, "volume %s", claim.Spec.VolumeName)
+	}
+	return selection.IsLocal(volume), nil
+}
+
+// about says what could not be read; nil if that tells nothing.
+func about(err error, format string, args ...any) error {
+	if untold(err) == nil {
+		return nil
+	}
+	return fmt.Errorf("read "+format+": %w", append(args, err)...)
+}
+
+// untold is the error, unless it says that something is not there, or that this process may not look at it.
+func untold(err error) error {
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

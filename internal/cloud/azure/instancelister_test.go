@@ -1,0 +1,35 @@
+package azure
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// One request lists the instances, without asking every VM for its view; each shows the exact version that
+// it was built from, and not the recipe's.
+func TestInstances(t *testing.T) {
+	a := newARM(t)
+	a.has(string(testPool)+"/virtualMachines", `{"value": [
+		{"instanceId": "0", "properties": {"protectionPolicy": {"protectFromScaleIn": true}, "storageProfile": {
+			"imageReference": {"id": "`+testDefinition+`", "exactVersion": "2026.11.3"}, "osDisk": {"osType": "Linux", "managedDisk": {"id": "d"}}}}},
+		{"instanceId": "1", "properties": {"storageProfile": {
+			"imageReference": {"publisher": "Canonical", "version": "latest", "exactVersion": "24.04.1"}, "osDisk": {"osType": "Linux", "managedDisk": {"id": "d"}}}}}
+	]}`)
+	got, err := as[cloud.InstanceLister](a.provider()).Instances(t.Context(), testPool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []cloud.Instance{
+		{ID: providerPrefix + cloud.InstanceID(testPool) + "/virtualMachines/0", Pool: testPool, Image: testDefinition, BuiltFrom: "2026.11.3"},
+		{ID: providerPrefix + cloud.InstanceID(testPool) + "/virtualMachines/1", Pool: testPool, Image: "Canonical:::latest"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("instances (-want +got):\n%s", diff)
+	}
+	if len(a.calls) != 1 || a.calls[0].Query["$expand"] != nil {
+		t.Errorf("requests %+v", a.calls)
+	}
+}

@@ -1,0 +1,99 @@
+package azure
+
+import (
+	"context"
+	"slices"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Permissions implements cloud.PermissionChecker, in one request for each page of the credential's roles, one for the pool's model unless
+// it was read before, and those for the roles in the other resource groups that a trial apart would join something of.
+func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
+	s, err := parsePool(pool)
+	if err != nil {
+		return nil, err
+	}
+	granted, err := p.grants(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	joining, err := p.joining(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(judged(s, granted, recipeActions, ""), judged(s, granted, rebuildActions, "kamino rollback --replace-nodes"),
+		judged(s, granted, removeActions, cloud.ForRemoval), judged(s, granted, removeActions, cloud.ForTrialInPool),
+		judged(s, granted, trialActions, cloud.ForTrialApart), joining), nil
+}
+
+// joining is what a trial apart needs on what the pool refers to. A resource group in which the credential may not list its
+// permissions is left out, as the preflight of a trial does.
+func (p *PoolProvider) joining(ctx context.Context, s scaleSet) (list []cloud.Permission, err error) {
+	needs, known := p.joined.Load(s)
+	if !known {
+		model, err := p.model(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		needs = joinsOrReads(model)
+	}
+	for _, at := range needs.([]need) {
+		granted, err := p.grants(ctx, at.scaleSet)
+		switch {
+		case cloud.Is(err, cloud.Denied), cloud.Is(err, cloud.NotFound):
+		case err != nil:
+			return nil, err
+		default:
+			list = append(list, judged(at.scaleSet, granted, at.actions, cloud.ForTrialApart)...)
+		}
+	}
+	return list, nil
+}
+
+// Permissions implements cloud.FamilyPermissionChecker, likewise.
+func (p *ImageProvider) Permissions(ctx context.Context, line cloud.ImageFamily) ([]cloud.Permission, error) {
+	s, err := parseLine(line)
+	if err != nil {
+		return nil, err
+	}
+	granted, err := p.grants(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return judged(s, granted, p.actions(), ""), nil
+}
+
+// grants lists what the credential may do in a resource group.
+func (p *account) grants(ctx context.Context, s scaleSet) ([]grant, error) {
+	clients, err := p.in(s)
+	if err != nil {
+		return nil, err
+	}
+	granted, err := listPermissions(ctx, clients.permissions, s.group)
+	if err != nil {
+		return nil, fail("list permissions of", text("resource group "+s.group), err)
+	}
+	return granted, nil
+}
+
+func judged(s scaleSet, granted []grant, actions []string, purpose string) []cloud.Permission {
+	out := make([]cloud.Permission, len(actions))
+	for i, action := range actions {
+		out[i] = cloud.Permission{Action: action, Scope: s.scope(), Allowed: allowed(granted, action), For: purpose}
+	}
+	return out
+}
+
+// refusePermissions compares what is to be done with what the credential may do; nil where it may all, or nobody can
+// tell: then the calls themselves will.
+func (p *account) refusePermissions(ctx context.Context, s scaleSet, actions []string) (*cloud.Refusal, error) {
+	granted, err := p.grants(ctx, s)
+	switch {
+	case cloud.Is(err, cloud.Denied), cloud.Is(err, cloud.NotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return missing(s, granted, actions), nil
+}

@@ -1,0 +1,66 @@
+package azure
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+const permissionsOf = testScope + "/providers/Microsoft.Authorization/permissions"
+
+// TestPermissions names every action once, with its place, and tells those that captures do without.
+func TestPermissions(t *testing.T) {
+	a := newARM(t)
+	a.lists[fold(permissionsOf)] = []any{map[string]any{
+		"actions": []any{"Microsoft.Compute/*"}, "notActions": []any{"Microsoft.Compute/snapshots/delete", "*/reimage/action", "*/virtualMachines/delete", "*/virtualMachineScaleSets/delete"},
+	}}
+	a.has(string(testPool), `{"properties": {"virtualMachineProfile": {"networkProfile": {"networkInterfaceConfigurations": [{"name": "nic", "properties": {
+		"networkSecurityGroup": {"id": "`+networks+`/networkSecurityGroups/nsg"},
+		"ipConfigurations": [{"name": "ip", "properties": {"subnet": {"id": "`+networks+`/virtualNetworks/v/subnets/s"}}}]}}]}}}}`)
+	a.lists["/subscriptions/"+testSubscription+"/resourcegroups/net/providers/microsoft.authorization/permissions"] = []any{map[string]any{
+		"actions": []any{joinSubnet},
+	}}
+	got, err := as[cloud.PermissionChecker](a.provider()).Permissions(t.Context(), testPool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != len(RequiredActions())+len(RebuildActions())+2*len(RemoveActions())+len(TrialActions())+2 {
+		t.Errorf("%d permissions are told", len(got))
+	}
+	var missing []cloud.Permission
+	for _, p := range got {
+		if p.Scope == "" {
+			t.Errorf("%s is told without its place", p.Action)
+		}
+		if !p.Allowed {
+			missing = append(missing, p)
+		}
+	}
+	slices.SortFunc(missing, func(a, b cloud.Permission) int {
+		return cmp.Or(cmp.Compare(a.Action, b.Action), cmp.Compare(a.For, b.For))
+	})
+	want := []cloud.Permission{
+		{Action: "Microsoft.Compute/snapshots/delete"}, {Action: TrialActions()[0], For: cloud.ForTrialApart},
+		{Action: RemoveActions()[0], For: cloud.ForRemoval}, {Action: RemoveActions()[0], For: cloud.ForTrialInPool},
+		{Action: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/reimage/action", For: "kamino rollback --replace-nodes"},
+		{Action: joinSecurity, For: cloud.ForTrialApart},
+	}
+	if !slices.EqualFunc(missing, want, func(a, b cloud.Permission) bool { return a.Action == b.Action && a.For == b.For }) {
+		t.Errorf("missing: %+v", missing)
+	}
+	// Where it may not list its permissions in the other resource group, the calls themselves will tell.
+	a.next("GET", "/subscriptions/"+testSubscription+"/resourceGroups/net/providers/Microsoft.Authorization/permissions", armError(403, "AuthorizationFailed", "no"))
+	got, err = as[cloud.PermissionChecker](a.provider()).Permissions(t.Context(), testPool)
+	if err != nil || slices.ContainsFunc(got, func(p cloud.Permission) bool { return p.Action == joinSecurity }) {
+		t.Errorf("%v: %+v", err, got)
+	}
+}
+
+func TestPermissionsThatMayNotBeListed(t *testing.T) {
+	a := newARM(t)
+	a.next("GET", permissionsOf, armError(403, "AuthorizationFailed", "no"))
+	_, err := as[cloud.PermissionChecker](a.provider()).Permissions(t.Context(), testPool)
+	wantKind(t, err, cloud.Denied)
+}

@@ -1,0 +1,48 @@
+package azure
+
+import (
+	"context"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// PoolsInScope implements cloud.PoolFinder: a request for each resource group, and one more for each full page. A list has the whole
+// models. Source: "Virtual Machine Scale Sets - List" of Azure's REST reference.
+func (p *PoolProvider) PoolsInScope(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
+	var found []cloud.PoolID
+	err := p.eachPool(pools, func(s scaleSet, clients *clients) error {
+		pager := clients.scaleSets.NewListPager(s.group, nil)
+		for pager.More() {
+			page, err := pager.NextPage(ctx)
+			if err != nil {
+				return fail("list the scale sets beside", s, err)
+			}
+			for _, got := range page.Value {
+				if other, err := parsePool(cloud.PoolID(value(got.ID))); err == nil {
+					found = append(found, other.pool())
+					cloud.ReadCacheOf(ctx).Put(other.modelKey(), *got)
+				}
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// eachPool goes through the resource groups of the pools, each once, and ends with the first error.
+func (p *PoolProvider) eachPool(pools []cloud.PoolID, do func(scaleSet, *clients) error) error {
+	sets := make([]scaleSet, len(pools))
+	for i, pool := range pools {
+		var err error
+		if sets[i], err = parsePool(pool); err != nil {
+			return err
+		}
+	}
+	return p.eachGroup(sets, do)
+}
+
+// ReadPool implements cloud.PoolFinder.
+func (p *PoolProvider) ReadPool(text string) (cloud.PoolID, bool) {
+	s, err := parsePool(cloud.PoolID(text))
+	return s.pool(), err == nil
+}

@@ -1,0 +1,139 @@
+package azure
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// protectionLooks is how often the protection is looked at after it was written, and protectionPause the
+// time between two looks. Azure takes the model at once; more looks are for a slow replica.
+const (
+	protectionLooks = 3
+	protectionPause = 400 * time.Millisecond
+)
+
+// Protection implements cloud.PoolProvider: a scale set does nothing by itself to an instance that is protected from scale-in,
+// but what its upgrade policy says, and such a pool is refused.
+func (p *PoolProvider) Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
+	ref, err := parseInstance(id)
+	if err != nil {
+		return cloud.Protection{}, err
+	}
+	vm, err := p.vm(ctx, ref)
+	if err != nil {
+		return cloud.Protection{}, err
+	}
+	return cloud.ProtectionOf(protectedFromScaleIn(vm)), nil
+}
+
+// ProtectFromScaleIn implements cloud.PoolProvider.
+func (p *PoolProvider) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, token string) error {
+	if token == "" {
+		return nil
+	}
+	if _, err := cloud.ParseProtection("set scale-in protection of", id, token); err != nil {
+		return err
+	}
+	return p.protect(ctx, id, true)
+}
+
+// Unprotect implements cloud.PoolProvider.
+func (p *PoolProvider) Unprotect(ctx context.Context, id cloud.InstanceID, token string) error {
+	if token == "" {
+		return nil
+	}
+	before, err := cloud.ParseProtection("set scale-in protection of", id, token)
+	if err != nil {
+		return err
+	}
+	return p.protect(ctx, id, before)
+}
+
+// protect sets or clears an instance's protection from scale-in. Azure knows no patch of an instance, and keeps what a
+// PUT leaves out: only the protection is sent, on condition that nobody changed the instance in between.
+func (p *PoolProvider) protect(ctx context.Context, id cloud.InstanceID, protect bool) error {
+	ref, err := parseInstance(id)
+	if err != nil {
+		return err
+	}
+	vm, err := p.vm(ctx, ref)
+	if err == nil && value(vm.Etag) == "" {
+		vm, err = p.vm(cloud.WithoutReadCache(ctx), ref) // nothing else would guard the write
+	}
+	if err != nil {
+		return err
+	}
+	if protectedFromScaleIn(vm) == protect {
+		return nil
+	}
+	clients, err := p.in(ref.scaleSet)
+	if err != nil {
+		return err
+	}
+	var answer *http.Response
+	poller, err := clients.instances.BeginUpdate(policy.WithCaptureResponse(ctx, &answer), ref.group, ref.name, ref.number, protectionOnly(vm, protect),
+		&armcompute.VirtualMachineScaleSetVMsClientBeginUpdateOptions{IfMatch: vm.Etag})
+	if err != nil {
+		return fail("set scale-in protection of", ref, err)
+	}
+	remember(p.account, string(id), poller)
+	if answeredVM(answer, protect) {
+		return nil
+	}
+	for look := 1; ; look++ {
+		vm, err := p.vm(ctx, ref)
+		if err != nil {
+			return err
+		}
+		if protectedFromScaleIn(vm) == protect {
+			return nil
+		}
+		if look == protectionLooks {
+			return &cloud.Error{Kind: cloud.Conflict, Op: "set scale-in protection of", Resource: ref.String(),
+				Message: "Azure took the change and does not show it yet: look again"}
+		}
+		if err := pause(ctx, protectionPause); err != nil {
+			return fail("set scale-in protection of", ref, err)
+		}
+	}
+}
+
+// answeredVM tells whether the answer to the write shows the instance as it was wanted, so that nobody needs
+// to look again. An answer without a body, such as 202, tells nothing.
+func answeredVM(answer *http.Response, protect bool) bool {
+	if answer == nil {
+		return false
+	}
+	data, err := runtime.Payload(answer)
+	if err != nil {
+		return false
+	}
+	var vm armcompute.VirtualMachineScaleSetVM
+	return json.Unmarshal(data, &vm) == nil && vm.Properties != nil && protectedFromScaleIn(vm) == protect
+}
+
+func protectedFromScaleIn(vm armcompute.VirtualMachineScaleSetVM) bool {
+	return vm.Properties != nil && vm.Properties.ProtectionPolicy != nil && value(vm.Properties.ProtectionPolicy.ProtectFromScaleIn)
+}
+
+// protectionOnly is a write of an instance's protection. What is left out of it stays as it is, so that it can't take
+// back a volume that is attached at the same moment.
+func protectionOnly(vm armcompute.VirtualMachineScaleSetVM, protect bool) armcompute.VirtualMachineScaleSetVM {
+	protection := armcompute.VirtualMachineScaleSetVMProtectionPolicy{}
+	if vm.Properties != nil && vm.Properties.ProtectionPolicy != nil {
+		protection = *vm.Properties.ProtectionPolicy
+	}
+	protection.ProtectFromScaleIn = to.Ptr(protect)
+	return armcompute.VirtualMachineScaleSetVM{
+		Location: vm.Location, Properties: &armcompute.VirtualMachineScaleSetVMProperties{ProtectionPolicy: &protection},
+	}
+}

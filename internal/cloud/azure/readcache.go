@@ -1,0 +1,56 @@
+package azure
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// onelook answers a GET that was answered before in the same cloud.WithReadCache. What was not found counts as an answer;
+// every other failure is asked again.
+type onelook struct{}
+
+// reply is a response that can be given again.
+type reply struct {
+	response http.Response
+	body     []byte
+}
+
+// Do implements policy.Policy.
+func (onelook) Do(request *policy.Request) (*http.Response, error) {
+	raw := request.Raw()
+	sight := cloud.ReadCacheOf(raw.Context())
+	if sight == nil {
+		return request.Next()
+	}
+	if raw.Method != http.MethodGet && raw.Method != http.MethodHead {
+		sight.Invalidate()
+		return request.Next()
+	}
+	key := raw.Method + " " + raw.URL.String()
+	if kept, found := sight.Get(key); found {
+		return kept.(reply).again(raw), nil // nobody else keeps anything under such a key
+	}
+	response, err := request.Next()
+	if err != nil || response.StatusCode != http.StatusOK && response.StatusCode != http.StatusNotFound {
+		return response, err
+	}
+	body, err := runtime.Payload(response)
+	if err != nil {
+		return response, err
+	}
+	kept := reply{response: *response, body: body}
+	sight.Put(key, kept)
+	return response, nil
+}
+
+func (a reply) again(request *http.Request) *http.Response {
+	response := a.response
+	response.Request, response.Header, response.Body = request, a.response.Header.Clone(), io.NopCloser(bytes.NewReader(a.body))
+	return &response
+}

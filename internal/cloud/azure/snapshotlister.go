@@ -1,0 +1,67 @@
+package azure
+
+import (
+	"context"
+	"strings"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// Snapshots implements cloud.FamilySnapshotLister: a request for each resource group, and one more for each full page.
+func (p *ImageProvider) Snapshots(ctx context.Context, lines ...cloud.ImageFamily) ([]cloud.Snapshot, error) {
+	var found []cloud.Snapshot
+	err := p.eachPlace(lines, func(s scaleSet, clients *clients) error {
+		pager := clients.snapshots.NewListByResourceGroupPager(s.group, nil)
+		for pager.More() {
+			page, err := pager.NextPage(ctx)
+			if err != nil {
+				return fail("list the snapshots beside", s, err)
+			}
+			for _, got := range page.Value {
+				tags := tagsOf(got.Tags)
+				if tags[cloud.TagUID] == "" {
+					continue
+				}
+				found = append(found, cloud.Snapshot{
+					Name: tags[cloud.TagPrototype], ID: s.scope() + "/providers/Microsoft.Compute/snapshots/" + value(got.Name),
+					State: snapshotState(got.Properties), Tags: tags,
+				})
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// eachPlace goes through the resource groups of the lines, each once, and ends with the first error.
+func (p *account) eachPlace(lines []cloud.ImageFamily, do func(scaleSet, *clients) error) error {
+	places := make([]scaleSet, len(lines))
+	for i, line := range lines {
+		var err error
+		if places[i], err = parseLine(line); err != nil {
+			return err
+		}
+	}
+	return p.eachGroup(places, do)
+}
+
+// DropSnapshot implements cloud.FamilySnapshotLister.
+func (p *ImageProvider) DropSnapshot(ctx context.Context, id string) error {
+	group, name, ok := groupAndName(id, "snapshots")
+	if !ok {
+		return unsupported(id, "this is not the ID of a snapshot")
+	}
+	clients, err := p.in(scaleSet{subscription: strings.Split(strings.Trim(id, "/"), "/")[1], group: group})
+	if err != nil {
+		return err
+	}
+	poller, err := clients.snapshots.BeginDelete(ctx, group, name, nil)
+	if isNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fail("delete", snapshotRef{name: name}, err)
+	}
+	remember(p.account, id, poller)
+	return nil
+}

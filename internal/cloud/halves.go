@@ -1,0 +1,139 @@
+package cloud
+
+import "context"
+
+// ImageFamily is a pool's series of images, from PoolProvider to ImageProvider. Equal lines are the same line. A pool's line never changes.
+type ImageFamily struct {
+	// Place is where the images are stored, in the words of the ImageProvider: on Azure the ID of a resource group.
+	Place string
+	// Name is the line's name, unique in its place.
+	Name string
+}
+
+// FamilyVersion names a version of a line.
+type FamilyVersion struct {
+	Line    ImageFamily
+	Version string
+}
+
+// ImageRequirements has the requirements for a version of a line from the pool whose instances will use it.
+type ImageRequirements struct {
+	// Location is where instances are built.
+	Location string
+	// Traits are the required properties, in the words of the ImageProvider: Pool.Traits.
+	Traits map[string]string
+	// Nodes is the largest number of nodes in the pool, for the number of replicas; 0 if unknown.
+	Nodes int64
+}
+
+// VersionSpec requests a version of a line from a snapshot.
+type VersionSpec struct {
+	FamilyVersion
+	ImageRequirements
+	// SnapshotID is the ID of a complete snapshot.
+	SnapshotID string
+	Tags       map[string]string
+	// Replicas is the number of replicas in the location; 0 lets the ImageProvider choose by the number of nodes.
+	Replicas int32
+	// InitializationRate is ImageSpec.InitializationRate.
+	InitializationRate int32
+}
+
+// DiskSpec describes a planned capture for ImageProvider.
+type DiskSpec struct {
+	FamilyVersion
+	ImageRequirements
+	Instance InstanceID
+}
+
+// ImageProvider is the half of a cloud with machines, disks and images. ImageProvider know lines, but no pools and no recipes.
+type ImageProvider interface {
+	Machines
+
+	// ImageID returns the present or future ID of a version, as recipes name the version. ImageID does no I/O.
+	ImageID(ref FamilyVersion) string
+
+	// VersionOf returns the version of the line for an image as in a recipe or an instance; "" for other images. latest
+	// is true if the image means the latest version of the line. VersionOf does no I/O.
+	VersionOf(line ImageFamily, image string) (version string, latest bool)
+
+	// Latest returns the current latest version in a location; "" without a version.
+	Latest(ctx context.Context, line ImageFamily, location string) (string, error)
+
+	// Image, Images, EnsureImage and TagImage are as in Provider, for a line.
+	Image(ctx context.Context, ref FamilyVersion) (Image, error)
+	Images(ctx context.Context, line ImageFamily) ([]Image, error)
+	EnsureImage(ctx context.Context, spec VersionSpec) (Image, error)
+	TagImage(ctx context.Context, ref FamilyVersion, tags map[string]string) error
+
+	// DeleteImage starts the version's deletion. A missing version is no error. DeleteImage of Provider checks recipes
+	// before.
+	DeleteImage(ctx context.Context, ref FamilyVersion) error
+
+	// PreflightDisk returns every obstacle to the work on instance, disk, snapshot and version. PreflightDisk returns
+	// NotFound without the instance.
+	PreflightDisk(ctx context.Context, spec DiskSpec) ([]Refusal, error)
+}
+
+// ImageNames is the power of ImageProvider to translate image names for PoolProvider of another package: a Kubernetes object names
+// an image for its controller in the cloud's own form.
+type ImageNames interface {
+	// NativeImage returns the cloud's own name of an image in a place, from the form of ImageID or a recipe.
+	// NativeImage returns NotFound for a missing version, and Conflict for an incomplete version.
+	NativeImage(ctx context.Context, place, image string) (string, error)
+
+	// ImageText returns the form of ImageID or an Instance from the cloud's own name of an image in a place.
+	ImageText(ctx context.Context, place, native string) (string, error)
+}
+
+// Target is the wanted image of a recipe.
+type Target struct {
+	Pool    PoolID
+	Version string
+	// Image is the version's ID from its ImageProvider.
+	Image string
+}
+
+// PoolProvider is the half of a cloud with pools and recipes. PoolProvider know images only as texts, and no disks. On some
+// platforms a recipe is a Kubernetes object, while the disks are the cloud's.
+type PoolProvider interface {
+	Pools
+
+	// Line returns the pool's series of images. Join asks once for each pool, so Line should need no I/O if the ID is
+	// enough. Line returns Unsupported for an unknown ID.
+	Line(ctx context.Context, id PoolID) (ImageFamily, error)
+
+	// Pool returns a pool with its line and recipe.
+	Pool(ctx context.Context, id PoolID) (Pool, error)
+
+	// PreflightRecipe returns every obstacle in the pool and its recipe to a capture: a wrong kind of pool, a policy
+	// that rolls changes out, a missing permission. For a capture that removes its instance, PreflightRecipe also
+	// checks permissions and locks. For a capture that grows the pool, PreflightRecipe also checks maximum size and
+	// quota.
+	PreflightRecipe(ctx context.Context, spec PreflightSpec) ([]Refusal, error)
+
+	// RecipeChange is as in Provider, for an image that need not exist yet.
+	RecipeChange(ctx context.Context, to Target, removeBootstrap bool) (RecipeChange, error)
+}
+
+// Grouped is the power of ImageProvider to give access to the cloud's own pools. Some controllers build their nodes in a pool
+// of the cloud, which replaces instances automatically. There these PoolProvider protect, remove and add instances, and do
+// nothing else. Another owner of the image is expected and not refused.
+type Grouped interface {
+	Groups() PoolProvider
+}
+
+// FamilySnapshotLister is SnapshotLister for ImageProvider, by lines.
+type FamilySnapshotLister interface {
+	// Snapshots returns the snapshots with TagUID in the places of the lines, each once. Name is the value of
+	// TagPrototype. Snapshots changes nothing.
+	Snapshots(ctx context.Context, lines ...ImageFamily) ([]Snapshot, error)
+
+	// DropSnapshot is as in SnapshotLister.
+	DropSnapshot(ctx context.Context, id string) error
+}
+
+// FamilyPermissionChecker is PermissionChecker for ImageProvider: permissions for instances, disks and the line's images.
+type FamilyPermissionChecker interface {
+	Permissions(ctx context.Context, line ImageFamily) ([]Permission, error)
+}

@@ -1,0 +1,205 @@
+package cloud
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// New makes a provider from two halves, which may be of different clouds. Lines connect the halves, and a pool's line
+// is read once. The joined provider never deletes a version that a recipe names. As finds the powers of both halves.
+func New(disks ImageProvider, recipes PoolProvider) Provider {
+	return &joined{Machines: disks, Pools: recipes, disks: disks, recipes: recipes}
+}
+
+// joined is a provider with two halves.
+type joined struct {
+	Machines
+	Pools
+	disks   ImageProvider
+	recipes PoolProvider
+
+	// lines are by PoolID. molds are by PoolID from the last read of the pool.
+	lines, molds sync.Map
+}
+
+// line returns the pool's line, read once.
+func (j *joined) line(ctx context.Context, id PoolID) (ImageFamily, error) {
+	if known, found := j.lines.Load(id); found {
+		return known.(ImageFamily), nil
+	}
+	line, err := j.recipes.Line(ctx, id)
+	if err == nil {
+		j.lines.Store(id, line)
+	}
+	return line, err
+}
+
+func (j *joined) ref(ctx context.Context, ref ImageRef) (FamilyVersion, error) {
+	line, err := j.line(ctx, ref.Pool)
+	return FamilyVersion{line, ref.Version}, err
+}
+
+// Pool implements Provider.
+func (j *joined) Pool(ctx context.Context, id PoolID) (Pool, error) {
+	pool, err := j.recipes.Pool(ctx, id)
+	if err != nil {
+		return Pool{}, err
+	}
+	j.lines.Store(id, pool.Line)
+	j.molds.Store(id, ImageRequirements{Location: pool.Location, Traits: pool.Traits, Nodes: max(pool.MaxSize, pool.Capacity)})
+	if pool.Recipe.Version == "" {
+		pool.Recipe.Version, pool.Recipe.Latest = j.disks.VersionOf(pool.Line, pool.Recipe.Image)
+	}
+	if pool.Recipe.Latest {
+		pool.Recipe.Version, err = j.disks.Latest(ctx, pool.Line, pool.Location)
+	}
+	return pool, err
+}
+
+// mold returns the requirements for a version of the pool, from the last read.
+func (j *joined) mold(ctx context.Context, id PoolID) (ImageRequirements, error) {
+	if known, found := j.molds.Load(id); found {
+		return known.(ImageRequirements), nil
+	}
+	if _, err := j.Pool(ctx, id); err != nil {
+		return ImageRequirements{}, err
+	}
+	known, _ := j.molds.Load(id)
+	return known.(ImageRequirements), nil
+}
+
+// BuiltFrom implements Provider.
+func (j *joined) BuiltFrom(id PoolID, instance Instance) string {
+	if instance.BuiltFrom != "" {
+		return instance.BuiltFrom
+	}
+	line, err := j.line(context.Background(), id)
+	if err != nil {
+		return ""
+	}
+	version, _ := j.disks.VersionOf(line, instance.Image)
+	return version
+}
+
+// Preflight implements Provider. Both halves share one read cache. A reason of the pool is not repeated for its
+// instance, except missing permissions.
+func (j *joined) Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, error) {
+	ctx = EnsureReadCache(ctx)
+	found, err := j.recipes.PreflightRecipe(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := j.Pool(ctx, spec.Pool)
+	if err != nil {
+		return nil, err
+	}
+	mold, err := j.mold(ctx, spec.Pool)
+	if err != nil {
+		return nil, err
+	}
+	ofDisk, err := j.disks.PreflightDisk(ctx, DiskSpec{FamilyVersion: FamilyVersion{pool.Line, spec.Version}, ImageRequirements: mold, Instance: spec.Instance})
+	if err != nil {
+		return nil, err
+	}
+	ofPool := len(found)
+	for _, refusal := range ofDisk {
+		told := slices.ContainsFunc(found[:ofPool], func(r Refusal) bool { return r.Reason == refusal.Reason })
+		if !told || refusal.Reason == PermissionMissing {
+			found = append(found, refusal)
+		}
+	}
+	return found, nil
+}
+
+// Image implements Provider.
+func (j *joined) Image(ctx context.Context, ref ImageRef) (Image, error) {
+	at, err := j.ref(ctx, ref)
+	if err != nil {
+		return Image{}, err
+	}
+	image, err := j.disks.Image(ctx, at)
+	return image.of(ref.Pool), err
+}
+
+// of sets the fields that ImageProvider do not know.
+func (i Image) of(pool PoolID) Image {
+	i.ImageRef = ImageRef{}
+	if i.Version != "" {
+		i.ImageRef = ImageRef{pool, i.Version}
+	}
+	return i
+}
+
+// Images implements Provider.
+func (j *joined) Images(ctx context.Context, pool PoolID) ([]Image, error) {
+	line, err := j.line(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	images, err := j.disks.Images(ctx, line)
+	for i := range images {
+		images[i] = images[i].of(pool)
+	}
+	return images, err
+}
+
+// EnsureImage implements Provider.
+func (j *joined) EnsureImage(ctx context.Context, spec ImageSpec) (Image, error) {
+	at, err := j.ref(ctx, spec.ImageRef)
+	if err != nil {
+		return Image{}, err
+	}
+	mold, err := j.mold(ctx, spec.Pool)
+	if err != nil {
+		return Image{}, err
+	}
+	image, err := j.disks.EnsureImage(ctx, VersionSpec{FamilyVersion: at, ImageRequirements: mold, SnapshotID: spec.SnapshotID, Tags: spec.Tags, Replicas: spec.Replicas, InitializationRate: spec.InitializationRate})
+	return image.of(spec.Pool), err
+}
+
+// TagImage implements Provider.
+func (j *joined) TagImage(ctx context.Context, ref ImageRef, tags map[string]string) error {
+	at, err := j.ref(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return j.disks.TagImage(ctx, at, tags)
+}
+
+// DeleteImage implements Provider. The recipe of a deleted pool names no version.
+func (j *joined) DeleteImage(ctx context.Context, ref ImageRef) error {
+	at, err := j.ref(ctx, ref)
+	if err != nil {
+		return err
+	}
+	pool, err := j.Pool(ctx, ref.Pool)
+	switch {
+	case Is(err, NotFound):
+	case err != nil:
+		return err
+	case pool.Recipe.Version != "" && sameVersion(pool.Recipe.Version, ref.Version):
+		return &Error{Kind: Conflict, Op: "delete", Resource: "image version " + ref.Version + " of pool " + pool.Name,
+			Message: fmt.Sprintf("the recipe of pool %s names it: point the pool at another image first", pool.Name)}
+	}
+	return j.disks.DeleteImage(ctx, at)
+}
+
+// sameVersion compares two versions number by number.
+func sameVersion(a, b string) bool {
+	x, y := strings.Split(a, "."), strings.Split(b, ".")
+	return slices.EqualFunc(x, y, func(m, n string) bool {
+		return m == n || strings.TrimLeft(m, "0") == strings.TrimLeft(n, "0")
+	})
+}
+
+// RecipeChange implements Provider.
+func (j *joined) RecipeChange(ctx context.Context, ref ImageRef, removeBootstrap bool) (RecipeChange, error) {
+	at, err := j.ref(ctx, ref)
+	if err != nil {
+		return RecipeChange{}, err
+	}
+	return j.recipes.RecipeChange(ctx, Target{Pool: ref.Pool, Version: ref.Version, Image: j.disks.ImageID(at)}, removeBootstrap)
+}

@@ -1,0 +1,198 @@
+package cloud_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+)
+
+// counted counts the requests to the recipes.
+type counted struct {
+	*memory.PoolProvider
+	lines, pools int
+}
+
+func (c *counted) Line(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
+	c.lines++
+	return c.PoolProvider.Line(ctx, id)
+}
+
+func (c *counted) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
+	c.pools++
+	return c.PoolProvider.Pool(ctx, id)
+}
+
+// molded records the spec of the last version.
+type molded struct {
+	*memory.ImageProvider
+	asked cloud.VersionSpec
+}
+
+func (m *molded) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud.Image, error) {
+	m.asked = spec
+	return m.ImageProvider.EnsureImage(ctx, spec)
+}
+
+// These halves have no power.
+type (
+	plainDisks   struct{ cloud.ImageProvider }
+	plainRecipes struct{ cloud.PoolProvider }
+)
+
+func halves(t *testing.T) (*memory.Cloud, cloud.PoolID, *counted, *molded, cloud.Provider) {
+	t.Helper()
+	world := memory.New(memory.Config{})
+	pool := world.AddPool(memory.PoolSpec{Name: "pool1", Location: "here", MaxSize: 7, Traits: map[string]string{"generation": "V2"}})
+	recipes, disks := &counted{PoolProvider: world.Recipes().(*memory.PoolProvider)}, &molded{ImageProvider: world.Disks()}
+	return world, pool, recipes, disks, cloud.New(disks, recipes)
+}
+
+func TestALineIsAskedForOnce(t *testing.T) {
+	world, pool, recipes, _, joined := halves(t)
+	world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
+	for range 3 {
+		image, err := joined.Image(t.Context(), cloud.ImageRef{Pool: pool, Version: "2026.03.01"})
+		if err != nil || image.ImageRef != (cloud.ImageRef{Pool: pool, Version: "2026.03.01"}) {
+			t.Errorf("%+v, %v", image, err)
+		}
+		images, err := joined.Images(t.Context(), pool)
+		if err != nil || len(images) != 1 || images[0].ImageRef != image.ImageRef {
+			t.Errorf("%+v, %v", images, err)
+		}
+		if joined.BuiltFrom(pool, cloud.Instance{Image: image.ID}) != "2026.03.01" || joined.BuiltFrom(pool, cloud.Instance{Image: "generic"}) != "" {
+			t.Error("what an instance was built from is not read")
+		}
+	}
+	if recipes.lines != 1 || recipes.pools != 0 {
+		t.Errorf("asked for %d lines and %d pools, want one line", recipes.lines, recipes.pools)
+	}
+	if _, err := joined.Images(t.Context(), "elsewhere"); !cloud.Is(err, cloud.Unsupported) {
+		t.Errorf("the line of no pool: %v", err)
+	}
+}
+
+// TestAVersionIsMoldedByItsPool: the last read of the pool sets the properties of the version. Only a process without a
+// read requests the pool.
+func TestAVersionIsMoldedByItsPool(t *testing.T) {
+	world, pool, recipes, disks, joined := halves(t)
+	world.AddInstance(pool, "a")
+	snapshot, err := joined.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: "s", Instance: world.InstanceIDs(pool)[0]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, version := range []string{"2026.03.01", "2026.03.02"} {
+		spec := cloud.ImageSpec{ImageRef: cloud.ImageRef{Pool: pool, Version: version}, SnapshotID: snapshot.ID, Replicas: 4, Tags: map[string]string{"a": "b"}}
+		if _, err := joined.EnsureImage(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+		asked := disks.asked
+		if asked.Location != "here" || asked.Nodes != 7 || asked.Traits["generation"] != "V2" || asked.Replicas != 4 || asked.Version != version || asked.Tags["a"] != "b" {
+			t.Errorf("asked for %+v", asked)
+		}
+		if recipes.pools != 1 {
+			t.Errorf("version %d: the pool was looked at %d times", n+1, recipes.pools)
+		}
+	}
+}
+
+// TestAVersionThatTheRecipeNamesStays, for any spelling. The recipe is read at each deletion.
+func TestAVersionThatTheRecipeNamesStays(t *testing.T) {
+	world, pool, recipes, _, joined := halves(t)
+	for _, version := range []string{"2026.03.01", "2026.03.02"} {
+		world.AddVersion(pool, memory.VersionSpec{Version: version})
+	}
+	image, err := joined.Image(t.Context(), cloud.ImageRef{Pool: pool, Version: "2026.03.01"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	world.ChangeRecipe(pool, image.ID)
+	for _, version := range []string{"2026.03.01", "2026.3.1", "2026.3.01"} {
+		if err := joined.DeleteImage(t.Context(), cloud.ImageRef{Pool: pool, Version: version}); !cloud.Is(err, cloud.Conflict) {
+			t.Errorf("deleting %s: %v, want a conflict", version, err)
+		}
+	}
+	if err := joined.DeleteImage(t.Context(), cloud.ImageRef{Pool: pool, Version: "2026.03.02"}); err != nil {
+		t.Errorf("deleting another: %v", err)
+	}
+	world.ChangeRecipe(pool, "generic")
+	if err := joined.DeleteImage(t.Context(), cloud.ImageRef{Pool: pool, Version: "2026.03.01"}); err != nil {
+		t.Errorf("deleting it once the recipe names another: %v", err)
+	}
+	if recipes.pools != 5 {
+		t.Errorf("the recipe was read %d times for 5 deletions", recipes.pools)
+	}
+	if left, err := joined.Images(t.Context(), pool); err != nil || len(left) != 0 {
+		t.Errorf("%+v, %v", left, err)
+	}
+	if err := joined.DeleteImage(t.Context(), cloud.ImageRef{Pool: "memory:///pools/gone", Version: "2026.03.01"}); err != nil {
+		t.Errorf("its pool is gone: %v", err)
+	}
+}
+
+func TestBothHalvesAreAskedBefore(t *testing.T) {
+	world, pool, _, _, joined := halves(t)
+	a := world.AddInstance(pool, "a")
+	spec := cloud.PreflightSpec{Pool: pool, Instance: a, Version: "2026.03.01"}
+	if found, err := joined.Preflight(t.Context(), spec); err != nil || found != nil {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	both := cloud.Refusal{Reason: "Windows", Message: "m"}
+	world.RefusePool(pool, both)
+	world.RefuseInstance(a, both, cloud.Refusal{Reason: "EphemeralDisk", Message: "m"})
+	world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
+	world.Forbid("SetRecipe", "EnsureImage")
+	found, err := joined.Preflight(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := map[string]int{}
+	for _, refusal := range found {
+		reasons[refusal.Reason]++
+	}
+	if reasons["Windows"] != 1 || reasons["EphemeralDisk"] != 1 || reasons["VersionExists"] != 1 || reasons[cloud.PermissionMissing] != 2 {
+		t.Errorf("found %v", reasons)
+	}
+}
+
+// TestPowersOfHalves: a joined provider has a power if either half has the power.
+func TestPowersOfHalves(t *testing.T) {
+	world, pool, recipes, disks, whole := halves(t)
+	without := map[string]cloud.Provider{
+		"disks": cloud.New(plainDisks{disks}, recipes), "recipes": cloud.New(disks, plainRecipes{recipes}), "both": cloud.New(plainDisks{disks}, plainRecipes{recipes}),
+	}
+	able := func(p cloud.Provider) (powers [6]bool) {
+		_, powers[0] = cloud.As[cloud.InstanceLister](p)
+		_, powers[1] = cloud.As[cloud.PoolFinder](p)
+		_, powers[2] = cloud.As[cloud.Rebuilder](p)
+		_, powers[3] = cloud.As[cloud.RecipeRestorer](p)
+		_, powers[4] = cloud.As[cloud.PermissionChecker](p)
+		_, powers[5] = cloud.As[cloud.SnapshotLister](p)
+		return powers
+	}
+	for name, test := range map[string]struct {
+		provider cloud.Provider
+		want     [6]bool
+	}{
+		"both halves":     {whole, [6]bool{true, true, true, true, true, true}},
+		"behind a faulty": {memory.NewFaulty(whole, nil), [6]bool{true, true, true, true, true, true}},
+		"recipes alone":   {without["disks"], [6]bool{true, true, true, true, true, false}},
+		"disks alone":     {without["recipes"], [6]bool{4: true, 5: true}},
+		"neither":         {without["both"], [6]bool{}},
+	} {
+		if got := able(test.provider); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+	world.AddInstance(pool, "a")
+	auditor, _ := cloud.As[cloud.PermissionChecker](whole)
+	list, err := auditor.Permissions(t.Context(), pool)
+	told := map[string]int{}
+	for _, permission := range list {
+		told[permission.Action]++
+	}
+	if err != nil || told["EnsureImage"] != 1 || told["SetRecipe"] != 1 || told["Preflight"] != 1 {
+		t.Errorf("%v, %v", told, err)
+	}
+}

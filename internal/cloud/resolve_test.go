@@ -1,0 +1,78 @@
+package cloud
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+func TestMeant(t *testing.T) {
+	pools := map[PoolID]string{
+		"/a/k8s-pool1-24816321-vmss": "k8s-pool1-24816321-vmss", "/a/k8s-pool2-24816321-vmss": "k8s-pool2-24816321-vmss",
+		"/a/k8s-pool11-24816321-vmss": "k8s-pool11-24816321-vmss", "/a/batch": "batch", "/b/Batch": "Batch", "/a/batch-large": "batch-large",
+	}
+	for _, test := range []struct {
+		text string
+		want PoolID
+		why  string
+	}{
+		{"k8s-pool2-24816321-vmss", "/a/k8s-pool2-24816321-vmss", ""},
+		{"K8S-POOL2-24816321-VMSS", "/a/k8s-pool2-24816321-vmss", ""},
+		{"/A/k8s-pool1-24816321-vmss", "/a/k8s-pool1-24816321-vmss", ""},
+		{"pool2", "/a/k8s-pool2-24816321-vmss", ""},
+		{"POOL11", "/a/k8s-pool11-24816321-vmss", ""},
+		{"pool1-", "/a/k8s-pool1-24816321-vmss", ""},
+		{"large", "/a/batch-large", ""},
+		{"pool1", "", "2 pools have pool1 in their names: give more of the name of k8s-pool1-24816321-vmss or k8s-pool11-24816321-vmss"},
+		{"k8s", "", "3 pools have k8s in their names"},
+		// A full name never matches as a part of a longer name, even if two pools have the name.
+		{"batch", "", "there are 2 pools with the name batch: name one by its ID, such as /a/batch"},
+		{"pol2", "", "no pool pol2 is known: did you mean k8s-pool2-24816321-vmss?"},
+		{"bach-large", "", "did you mean batch-large?"},
+		{"", "", "no pool"},
+	} {
+		got, err := ResolvePool(test.text, pools)
+		switch {
+		case got != test.want:
+			t.Errorf("%q means %q, not %q (%v)", test.text, got, test.want, err)
+		case (err == nil) != (test.why == ""), err != nil && !strings.Contains(err.Error(), test.why):
+			t.Errorf("%q: %v, not %q", test.text, err, test.why)
+		}
+	}
+	if _, err := ResolvePool("pool1", nil); err == nil || !strings.Contains(err.Error(), "no node of this cluster") {
+		t.Errorf("without pools: %v", err)
+	}
+}
+
+// mapped has an atlas with one more pool, and names pools by the end of their IDs.
+type mapped struct{ Provider }
+
+func (mapped) PoolName(id PoolID) string { return string(id)[strings.LastIndex(string(id), "/")+1:] }
+func (mapped) PoolsInScope(context.Context, ...PoolID) ([]PoolID, error) {
+	return []PoolID{"/a/pool1", "/a/empty"}, nil
+}
+func (mapped) ReadPool(text string) (PoolID, bool) {
+	return PoolID(text), strings.HasPrefix(text, "/whole/")
+}
+
+// unmapped names pools as mapped does, and has no atlas.
+type unmapped struct{ Provider }
+
+func (unmapped) PoolName(id PoolID) string { return mapped{}.PoolName(id) }
+
+// TestFindAsksTheAtlasBehindDecorators finds a pool without nodes, even if the provider is decorated.
+func TestFindAsksTheAtlasBehindDecorators(t *testing.T) {
+	for name, provider := range map[string]Provider{"itself": mapped{}, "decorated": through{mapped{}}, "twice": through{through{mapped{}}}} {
+		for text, want := range map[string]PoolID{"pool1": "/a/pool1", "empty": "/a/empty", "/whole/id": "/whole/id", "nothing": ""} {
+			got, err := Find(t.Context(), provider, text, []PoolID{"/a/pool1"})
+			if got != want || (err == nil) != (want != "") {
+				t.Errorf("%s: %q means %q, not %q (%v)", name, text, got, want, err)
+			}
+		}
+	}
+	for _, provider := range []Provider{unmapped{}, through{unmapped{}}} {
+		if got, err := Find(t.Context(), provider, "empty", []PoolID{"/a/pool1"}); err == nil {
+			t.Errorf("without an atlas %q is found", got)
+		}
+	}
+}

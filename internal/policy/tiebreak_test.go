@@ -1,0 +1,74 @@
+package policy_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/selection"
+)
+
+// TestAPlanComparesWhatCanBeBest: a plan names the same donor as the capture will have, and looks at the pods of no more nodes than it
+// takes to know.
+func TestAPlanComparesWhatCanBeBest(t *testing.T) {
+	for name, test := range map[string]struct {
+		evictions map[string]int
+		score     string
+		asked     []string
+		best      string
+	}{
+		"all have pods": {map[string]int{"pool1-0": 3, "pool1-1": 1, "pool1-2": 7}, "", []string{"pool1-0", "pool1-1", "pool1-2"}, "pool1-1"},
+		"one has none":  {map[string]int{"pool1-0": 2, "pool1-2": 3}, "", []string{"pool1-1", "pool1-2"}, "pool1-1"},
+		"one is better": {map[string]int{"pool1-0": 2, "pool1-2": 3}, `node.metadata.name == "pool1-2" ? 1 : 0`, []string{"pool1-2"}, "pool1-2"},
+	} {
+		s := newStage(t)
+		s.pool("pool1", 3, 20)
+		s.policy("all", func(spec *v1alpha1.PrototypePolicySpec) { spec.Selection.Score = test.score })
+		var asked []string
+		s.decider.DisruptionCost = func(_ context.Context, node string, _ v1alpha1.DrainSettings, _ bool) (selection.DisruptionCost, error) {
+			asked = append(asked, node)
+			return selection.DisruptionCost{Evictions: test.evictions[node]}, nil
+		}
+		plans, err := s.decider.Plan(t.Context(), []v1alpha1.PrototypePolicy{*s.status("all")}, nil)
+		s.must(err)
+		if best := plans.Pools[0].Choice.Best.Name; best != test.best {
+			t.Errorf("%s: %s is best, want %s", name, best, test.best)
+		}
+		if slices.Sort(asked); !slices.Equal(asked, test.asked) {
+			t.Errorf("%s: asked about %v", name, asked)
+		}
+	}
+}
+
+// TestAPlanWaitsForACloudThatThrottles: a plan of many pools takes more reads than the cloud grants at once.
+func TestAPlanWaitsForACloudThatThrottles(t *testing.T) {
+	s := newStage(t)
+	id := s.pool("pool1", 3, 20)
+	s.policy("all", nil)
+	throttled := &cloud.Error{Kind: cloud.Throttled, Op: "Pool", Message: "too many reads"}
+	s.decider.Cloud = &throttling{Provider: s.calls, err: throttled, times: 2}
+	s.decider.Looks = policy.NewLooks(s.decider.Cloud, s.clock.Now)
+	plans, err := s.decider.Plan(t.Context(), []v1alpha1.PrototypePolicy{*s.status("all")}, nil)
+	s.must(err)
+	if plan := plans.Pools[0]; plan.Trouble != nil || plan.Pool.ID != id {
+		t.Errorf("%v", plan.Trouble)
+	}
+}
+
+// throttling refuses the first looks at a pool.
+type throttling struct {
+	cloud.Provider
+	err   error
+	times int
+}
+
+// Pool implements cloud.PoolProvider.
+func (c *throttling) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
+	if c.times--; c.times >= 0 {
+		return cloud.Pool{}, c.err
+	}
+	return c.Provider.Pool(ctx, id)
+}
