@@ -192,7 +192,7 @@ func sentencesIn(t *testing.T, path string, source any) (texts []string) {
 		return "X"
 	}
 	visit = func(n ast.Node) bool {
-		text := ""
+		var text string
 		switch n := n.(type) {
 		case *ast.ImportSpec:
 			return false

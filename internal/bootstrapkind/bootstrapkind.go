@@ -1,4 +1,4 @@
-// Package joining finds how the nodes of a pool join, and thus the profile for generalizing their disks. The evidence
+// Package bootstrapkind finds how the nodes of a pool join, and thus the profile for generalizing their disks. The evidence
 // is the Node, the cluster, and the proof of an earlier capture of the pool.
 //
 // The package is pure. The result is a guess from outside the disk: the check of the disk decides before any change. A

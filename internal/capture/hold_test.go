@@ -27,7 +27,9 @@ func TestAPoolWithNothingToHold(t *testing.T) {
 		}
 	}))
 	s.onlyWhatWasMeant()
-	if !reserved || slices.ContainsFunc(s.calls, func(c string) bool { return strings.HasPrefix(c, "ProtectFromScaleIn ") || strings.HasPrefix(c, "Unprotect ") }) {
+	if !reserved || slices.ContainsFunc(s.calls, func(c string) bool {
+		return strings.HasPrefix(c, "ProtectFromScaleIn ") || strings.HasPrefix(c, "Unprotect ")
+	}) {
 		t.Errorf("reserved: %t, calls: %v", reserved, s.calls)
 	}
 }

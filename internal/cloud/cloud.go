@@ -69,8 +69,8 @@ type Recipe struct {
 	Image string `json:"image"`
 	// Short is the distinctive end of Image, for people; empty if Image is short.
 	Short string `json:"-"`
-	// Version is set if Image is a version of the pool's line. PoolProvider that do not know the version leave it empty, and
-	// Join asks the ImageProvider.
+	// Version is set if Image is a version of the pool's line. A PoolProvider that does not know the version leaves it empty, and
+	// New asks the ImageProvider.
 	Version string `json:"version,omitempty"`
 	// Latest is true if the recipe names the latest version of the line. Version is then the current latest version.
 	Latest bool `json:"latest,omitempty"`
@@ -87,7 +87,7 @@ type Instance struct {
 	// Image is the image that the instance was built from, as in a recipe.
 	Image string `json:"image,omitempty"`
 	// BuiltFrom is the version of the pool's line that the instance was built from; empty for another image. Providers
-	// that do not know the version leave it empty, and Join asks the ImageProvider.
+	// that do not know the version leave it empty, and New asks the ImageProvider.
 	BuiltFrom string `json:"builtFrom,omitempty"`
 	// Host is the required name of the instance's Node in lower case; empty if any name is possible.
 	Host string `json:"host,omitempty"`
@@ -128,7 +128,7 @@ type ImageRef struct {
 	Version string
 }
 
-// Image is a version of a pool's line. ImageProvider know no pools and leave Pool empty; Join sets it.
+// Image is a version of a pool's line. An ImageProvider knows no pools and leaves Pool empty; New sets it.
 type Image struct {
 	ImageRef `json:"-"`
 	Version  string `json:"version"`
@@ -227,7 +227,7 @@ type PreflightSpec struct {
 	RemovesBootstrap bool
 }
 
-// Machines are the calls about instances and snapshots. ImageProvider implement them, and a Provider passes them through.
+// Machines are the calls about instances and snapshots. An ImageProvider implements them, and a Provider passes them through.
 type Machines interface {
 	// SameInstance reports whether two IDs name one instance, in any spelling. SameInstance does no I/O.
 	SameInstance(a, b InstanceID) bool
@@ -253,7 +253,7 @@ type Machines interface {
 	DeleteSnapshot(ctx context.Context, instance InstanceID, name string) error
 }
 
-// Pools are the calls about pools. PoolProvider implement them, and a Provider passes them through.
+// Pools are the calls about pools. A PoolProvider implements them, and a Provider passes them through.
 type Pools interface {
 	// PoolsOf returns the pool of each node, in the order of the nodes, or why the node has no pool, which is no error.
 	// After an error nothing is known about any node. Ask once for all nodes, because a cloud may handle many nodes in
@@ -288,7 +288,7 @@ type Pools interface {
 	SetCapacity(ctx context.Context, id PoolID, from, to int64) error
 }
 
-// Provider is a whole cloud for the rest of Kamino. Join makes a Provider from ImageProvider and PoolProvider, the two halves that a
+// Provider is a whole cloud for the rest of Kamino. New makes a Provider from an ImageProvider and a PoolProvider, the two halves that a
 // cloud implements.
 type Provider interface {
 	Machines

@@ -46,7 +46,7 @@ type DiskSpec struct {
 	Instance InstanceID
 }
 
-// ImageProvider is the half of a cloud with machines, disks and images. ImageProvider know lines, but no pools and no recipes.
+// ImageProvider is the half of a cloud with machines, disks and images. An ImageProvider knows lines, but no pools and no recipes.
 type ImageProvider interface {
 	Machines
 
@@ -94,12 +94,12 @@ type Target struct {
 	Image string
 }
 
-// PoolProvider is the half of a cloud with pools and recipes. PoolProvider know images only as texts, and no disks. On some
+// PoolProvider is the half of a cloud with pools and recipes. A PoolProvider knows images only as texts, and no disks. On some
 // platforms a recipe is a Kubernetes object, while the disks are the cloud's.
 type PoolProvider interface {
 	Pools
 
-	// Line returns the pool's series of images. Join asks once for each pool, so Line should need no I/O if the ID is
+	// Line returns the pool's series of images. The joined provider asks once for each pool, so Line should need no I/O if the ID is
 	// enough. Line returns Unsupported for an unknown ID.
 	Line(ctx context.Context, id PoolID) (ImageFamily, error)
 
@@ -117,13 +117,13 @@ type PoolProvider interface {
 }
 
 // Grouped is the power of ImageProvider to give access to the cloud's own pools. Some controllers build their nodes in a pool
-// of the cloud, which replaces instances automatically. There these PoolProvider protect, remove and add instances, and do
+// of the cloud, which replaces instances automatically. There this PoolProvider protects, removes and adds instances, and does
 // nothing else. Another owner of the image is expected and not refused.
 type Grouped interface {
 	Groups() PoolProvider
 }
 
-// FamilySnapshotLister is SnapshotLister for ImageProvider, by lines.
+// FamilySnapshotLister is SnapshotLister for an ImageProvider, by lines.
 type FamilySnapshotLister interface {
 	// Snapshots returns the snapshots with TagUID in the places of the lines, each once. Name is the value of
 	// TagPrototype. Snapshots changes nothing.

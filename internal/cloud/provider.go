@@ -124,7 +124,7 @@ func (j *joined) Image(ctx context.Context, ref ImageRef) (Image, error) {
 	return image.of(ref.Pool), err
 }
 
-// of sets the fields that ImageProvider do not know.
+// of sets the fields that an ImageProvider does not know.
 func (i Image) of(pool PoolID) Image {
 	i.ImageRef = ImageRef{}
 	if i.Version != "" {

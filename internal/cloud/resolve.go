@@ -43,7 +43,7 @@ type unknownPool string
 
 func (e unknownPool) Error() string { return string(e) }
 
-// Find calls Meant for the known pools. Without a match Find asks a provider's PoolFinder for neighbouring pools, which may
+// Find calls ResolvePool for the known pools. Without a match Find asks a provider's PoolFinder for neighbouring pools, which may
 // have no nodes. A full ID is accepted without a check.
 func Find(ctx context.Context, provider Provider, text string, known []PoolID) (PoolID, error) {
 	named := func(ids []PoolID) map[PoolID]string {

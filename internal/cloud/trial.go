@@ -26,7 +26,7 @@ type TrialSpec struct {
 	// Both are empty for a preflight.
 	Image    string
 	Capacity int64
-	// To is the image of the version from its ImageProvider. Join sets the field.
+	// To is the image of the version from its ImageProvider. New sets the field.
 	To string
 	// Tags of the objects outside the pool. TagPrototype and TagUID name the owner.
 	Tags map[string]string
@@ -50,7 +50,7 @@ type Trial struct {
 	NoRoom, Blames bool
 }
 
-// TrialRunner is the power to build an instance from a version before its promotion. PoolProvider implement TrialRunner. It is
+// TrialRunner is the power to build an instance from a version before its promotion. A PoolProvider implements TrialRunner. It is
 // optional: use As.
 type TrialRunner interface {
 	// PreflightTrial returns every obstacle to a trial apart from the version: a missing permission, an exhausted

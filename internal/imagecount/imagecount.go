@@ -1,4 +1,4 @@
-// Package spread counts the different images of a pool's instances, and warns near the cloud's limit. A pool at the
+// Package imagecount counts the different images of a pool's instances, and warns near the cloud's limit. A pool at the
 // limit cannot grow with an instance of one more image.
 //
 // Deleting a version does not lower the count, because an instance keeps its image. Only rebuilding or removing the

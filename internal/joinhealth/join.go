@@ -1,4 +1,4 @@
-// Package probation decides whether the nodes of an image version join, and what follows for a pool on the version:
+// Package joinhealth decides whether the nodes of an image version join, and what follows for a pool on the version:
 // nothing, an automatic rollback, or a stop with an explanation.
 //
 // The package is pure. Package history finds the version for the rollback. The caller passes in the results of earlier

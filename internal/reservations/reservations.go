@@ -1,4 +1,4 @@
-// Package held finds which nodes are reserved, by which holder, since when, and whether the holder will release them.
+// Package reservations finds which nodes are reserved, by which holder, since when, and whether the holder will release them.
 //
 // The package is pure. It releases nothing: see package capture and `kamino return`.
 package reservations

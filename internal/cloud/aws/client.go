@@ -19,7 +19,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Config is what a ImageProvider is made of.
+// Config is what an ImageProvider is made of.
 type Config struct {
 	// AWS says how AWS is reached: credentials, endpoint, HTTP client. The region is each resource's own.
 	AWS sdk.Config

@@ -160,7 +160,7 @@ type diskTraits struct {
 	architecture armcompute.Architecture
 }
 
-// Traits of a pool that its images must share. Whoever gives out lines for these ImageProvider names them so.
+// Traits of a pool that its images must share. A PoolProvider of such lines uses the same names.
 const (
 	TraitSecurityType   = "securityType"      // as Azure writes it; Standard where the model says nothing
 	TraitGeneration     = "generation"        // for people: it belongs to disks, and only Trusted Launch tells of it

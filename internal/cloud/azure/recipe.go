@@ -30,7 +30,7 @@ func partOf(extension *armcompute.VirtualMachineScaleSetExtension) cloud.RecipeF
 	return cloud.RecipeField{Kind: partExtension, Name: value(extension.Name)}
 }
 
-// recipeOf reads what the pool's next node is built from. What "latest" means the ImageProvider tell.
+// recipeOf reads what the pool's next node is built from. The ImageProvider knows the meaning of "latest".
 func recipeOf(s scaleSet, model armcompute.VirtualMachineScaleSet) cloud.Recipe {
 	image := imageReference(model)
 	out := cloud.Recipe{Image: s.imageName(image)}
@@ -130,7 +130,7 @@ type backup struct {
 	Pool           cloud.PoolID                                  `json:"pool"`
 	ImageReference *armcompute.ImageReference                    `json:"imageReference,omitempty"`
 	Extensions     []*armcompute.VirtualMachineScaleSetExtension `json:"extensions,omitempty"`
-	// Removes names what was lost, and is empty where nothing was. PoolProvider that were saved before it was kept do not have it.
+	// Removes names what was lost, and is empty where nothing was. Recipes that were saved before do not have it.
 	Removes []cloud.RecipeField `json:"removes"`
 	// Waits are, by the name of an extension that stayed, the lost ones that it was provisioned after.
 	Waits map[string][]string `json:"waits,omitempty"`

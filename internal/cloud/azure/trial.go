@@ -45,7 +45,7 @@ var beforeParts = []string{trialBeforeTag + "-1", trialBeforeTag + "-2"}
 // longestTag is the most that Azure takes for the value of a tag.
 const longestTag = 256
 
-// trials are the PoolProvider at work on one.
+// trials is the PoolProvider at work on one trial.
 type trials struct{ *PoolProvider }
 
 // tryRef is a trial with the pool and the version that it is of.

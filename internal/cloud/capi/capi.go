@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Images is what these recipes ask of the ImageProvider beside them: a version before a template names it.
+// Images is what this PoolProvider asks of the ImageProvider: a version before a template names it.
 type Images interface {
 	cloud.ImageNames
 	ImageID(ref cloud.FamilyVersion) string
@@ -32,7 +32,7 @@ type Config struct {
 	Images Images
 }
 
-// PoolProvider are the pools of one Cluster of Cluster API's. They are safe for concurrent use.
+// PoolProvider has the pools of one Cluster of Cluster API. It is safe for concurrent use.
 type PoolProvider struct{ *world }
 
 // world is what there is to look at and to write, and what this process remembers of it.

@@ -1,6 +1,6 @@
 // Package capi is the half of the recipes where Cluster API builds the nodes: a pool is a MachineDeployment, or a MachineSet that
 // nobody owns, and its recipe is the infrastructure template that it names; of a MachineDeployment that is made from a ClusterClass, the
-// variable that holds the image; or it is a MachinePool, and its recipe what that names. ImageProvider and images are those of the cloud beside it,
+// variable that holds the image; or it is a MachinePool, and its recipe what that names. Disks and images are those of the cloud beside it,
 // and so is the group that a MachinePool may be.
 //
 // The objects are read and written as they are, without types (unstructured): the core's version is that of the management cluster

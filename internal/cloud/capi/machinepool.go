@@ -186,7 +186,7 @@ func (r *world) writeImage(ctx context.Context, v view, to cloud.RecipeChange, n
 	return err
 }
 
-// Teller is the power of ImageProvider to tell of the instances behind a MachinePool, which no object of Cluster API's describes.
+// Teller is the power of an ImageProvider to report the instances behind a MachinePool, which no object of Cluster API's describes.
 type Teller interface {
 	// InstancesOf looks at many at once. One that is not there is left out, and Power may be unknown.
 	InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error)

@@ -263,7 +263,7 @@ func TestMachinePoolsThatAreUnknown(t *testing.T) {
 	}
 }
 
-// models are ImageProvider that tell of scale sets.
+// models is an ImageProvider that reports scale sets.
 type models struct {
 	Images
 	Teller

@@ -17,7 +17,7 @@ type DisksHarness struct {
 	Mold cloud.ImageRequirements
 }
 
-// RunDisks runs the cases about ImageProvider, with stub PoolProvider that only have a line.
+// RunDisks runs the cases about an ImageProvider, with a stub PoolProvider that only has a line.
 func RunDisks(t *testing.T, fresh func(t *testing.T) DisksHarness) {
 	ofRecipes := []string{"an instance shows itself", "a version is not what the recipe uses until the recipe names it", "the version that the recipe names is not deleted"}
 	for _, c := range slices.Concat(instanceCases, snapshotCases, imageCases, shelfCases) {

@@ -24,7 +24,7 @@ type RecipesHarness struct {
 // ofDisks are cases that need more of ImageProvider than a look.
 var ofDisks = []string{"a hold outlives a stop", "an instance that is off and held is removed", "a snapshot outlives the instance that it was made of"}
 
-// RunRecipes runs the cases about PoolProvider and their powers, with stub ImageProvider that only report instances and versions.
+// RunRecipes runs the cases about a PoolProvider and its powers, with a stub ImageProvider that only reports instances and versions.
 func RunRecipes(t *testing.T, fresh func(t *testing.T) RecipesHarness) {
 	looks := slices.DeleteFunc(slices.Clone(lookCases), func(c testCase) bool {
 		return !slices.Contains([]string{"looks change nothing in a fresh pool", "looks change nothing in a pool with history",

@@ -133,10 +133,10 @@ func New(config Config) *Cloud {
 	return made
 }
 
-// ImageProvider returns the half with machines, disks and images, for other PoolProvider.
+// Disks returns the half with machines, disks and images, for another PoolProvider.
 func (c *Cloud) Disks() *ImageProvider { return &ImageProvider{c.machines} }
 
-// PoolProvider returns the half with pools and recipes, for other ImageProvider with the same machines.
+// Recipes returns the half with pools and recipes, for another ImageProvider with the same machines.
 func (c *Cloud) Recipes() cloud.PoolProvider {
 	if c.apart {
 		return &Objects{pools: c.pools}
