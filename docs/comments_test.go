@@ -1,4 +1,4 @@
-package main
+package docs
 
 import (
 	"go/ast"
@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode"
 )
 
 // plainComments are the packages with comments held to the limits below. Each rewritten package joins the list.
@@ -21,19 +20,6 @@ var plainComments = strings.Fields(`
 	internal/replace internal/replace/plan internal/restore internal/restore/plan internal/retention internal/rollback
 	internal/rollback/plan internal/savedrecipe internal/schedule internal/selection internal/imagecount internal/trial
 	internal/trialmode`)
-
-const (
-	longestSentence = 25  // words
-	mostPronouns    = 6.0 // per 100 words of a package
-)
-
-// vagueWords make a reader search for a noun.
-var vagueWords = strings.Fields(`it its itself they them their that those these this which who whom whose what one ones other others such each
-	nobody somebody anybody whoever whatever`)
-
-// bannedWords are metaphors, archaisms and indefinite persons.
-var bannedWords = regexp.MustCompile(`(?i)\b(whoever|nobody|somebody|anybody|tell|tells|told|telling|anew|mend(s|ed)?|by (itself|themselves)|` +
-	`stands in|(given|give|gives) back|(is|are) meant|beside)\b`)
 
 // paragraph is a paragraph of a comment outside code.
 type paragraph struct {
@@ -64,13 +50,6 @@ func paragraphs(file *ast.File) (all []paragraph) {
 	return all
 }
 
-// sentences splits a paragraph at the marks between sentences or parts of a list.
-func sentences(text string) []string { return regexp.MustCompile(`[.:;!?][*)"]*\s+`).Split(text, -1) }
-
-func words(sentence string) []string {
-	return strings.FieldsFunc(sentence, func(r rune) bool { return !unicode.IsLetter(r) && r != '\'' })
-}
-
 // exportedNames are the identifiers of a file that begin with a capital. A comment may name them.
 func exportedNames(file *ast.File) map[string]bool {
 	names := map[string]bool{}
@@ -83,33 +62,24 @@ func exportedNames(file *ast.File) map[string]bool {
 	return names
 }
 
-// bannedWord returns the first banned word of a text that is not a name; empty if there is none.
-func bannedWord(text string, names map[string]bool) string {
-	for _, word := range bannedWords.FindAllString(text, -1) {
-		if !names[word] {
-			return word
+// withoutNames replaces each name that is also a banned word. A comment may name what the file declares.
+func withoutNames(text string, names map[string]bool) string {
+	return banned.ReplaceAllStringFunc(text, func(word string) string {
+		if names[word] {
+			return "NAME"
 		}
-	}
-	return ""
-}
-
-func vague(sentence []string) (count int) {
-	for _, word := range sentence {
-		if slices.Contains(vagueWords, strings.ToLower(word)) {
-			count++
-		}
-	}
-	return count
+		return word
+	})
 }
 
 // TestCommentsArePlain holds comments to short sentences with nouns.
 func TestCommentsArePlain(t *testing.T) {
 	for _, dir := range plainComments {
-		paths, err := filepath.Glob("../../" + dir + "/*.go")
+		paths, err := filepath.Glob("../" + dir + "/*.go")
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("%s has no files (%v)", dir, err)
 		}
-		total, found := 0, 0
+		var total figures
 		for _, path := range paths {
 			if strings.HasSuffix(path, "_test.go") {
 				continue
@@ -121,21 +91,10 @@ func TestCommentsArePlain(t *testing.T) {
 			}
 			names := exportedNames(file)
 			for _, p := range paragraphs(file) {
-				if word := bannedWord(p.text, names); word != "" {
-					t.Errorf("%s: %q is banned: %s", set.Position(p.at), word, p.text)
-				}
-				for _, s := range sentences(p.text) {
-					w := words(s)
-					if len(w) > longestSentence {
-						t.Errorf("%s: %d words, at most %d: %s", set.Position(p.at), len(w), longestSentence, s)
-					}
-					total, found = total+len(w), found+vague(w)
-				}
+				total.hold(t, set.Position(p.at).String(), withoutNames(p.text, names))
 			}
 		}
-		if share := 100 * float64(found) / float64(max(total, 1)); share > mostPronouns {
-			t.Errorf("%s: %.1f pronouns per 100 words of comments, at most %.1f: repeat the noun", dir, share, mostPronouns)
-		}
+		total.check(t, dir)
 	}
 }
 
@@ -153,16 +112,10 @@ func TestCommentsAreRead(t *testing.T) {
 	if want := []string{"Package x is short. Told is CODE.", "More.", "a reason", "behind code"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if s := sentences(got[0]); len(s) != 2 || len(words(s[0])) != 4 {
-		t.Errorf("sentences %q", s)
-	}
 	names := exportedNames(file)
-	for text, want := range map[string]string{got[0]: "", "It was told.": "told", "Told by the cloud": "", "Nobody knows": "Nobody", "a nobodyish word": ""} {
-		if have := bannedWord(text, names); have != want {
+	for text, want := range map[string]string{got[0]: "", "It was told.": "was told", "Told by the cloud": "", "Nobody knows": "Nobody", "a nobodyish word": ""} {
+		if have := banned.FindString(withoutNames(text, names)); have != want {
 			t.Errorf("%q: %q is banned, want %q", text, have, want)
 		}
-	}
-	if n := vague(words("It is what the others gave, with nouns")); n != 3 {
-		t.Errorf("%d pronouns, want 3", n)
 	}
 }
