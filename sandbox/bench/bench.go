@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/kamino-dev/kamino/sandbox/book"
@@ -85,7 +86,7 @@ func (o Options) measure(ctx context.Context, w *world.World) (Capture, error) {
 	}
 	w.Cloud().ResetStats()
 	o.Say("capturing %s; this takes as long as on a real cloud, less the publishing", donor.Node)
-	child, err := runChild(ctx, o.Kamino, environment(w), unverified.Capture(donor.Node)...)
+	child, yardstick, err := runBesideYardstick(ctx, o, environment(w), unverified.Capture(donor.Node)...)
 	if err != nil {
 		return Capture{}, err
 	}
@@ -94,10 +95,6 @@ func (o Options) measure(ctx context.Context, w *world.World) (Capture, error) {
 		return Capture{}, err
 	}
 	stats := w.Cloud().Stats()
-	yardstick, err := yardstick(ctx, o, environment(w))
-	if err != nil {
-		return Capture{}, err
-	}
 	report := Capture{
 		TimeScale: o.TimeScale, Donor: times, Child: child, Yardstick: yardstick,
 		Stops:    stopsIn(w.Cloud().Requests()),
@@ -116,6 +113,19 @@ func (o Options) measure(ctx context.Context, w *world.World) (Capture, error) {
 		report.SandboxBytes, err = size(o.Sandbox)
 	}
 	return report, err
+}
+
+// runBesideYardstick runs kamino, and the yardstick meanwhile.
+func runBesideYardstick(ctx context.Context, o Options, env []string, args ...string) (Child, time.Duration, error) {
+	var cost time.Duration
+	var failed error
+	var measuring sync.WaitGroup
+	done := make(chan struct{})
+	measuring.Go(func() { cost, failed = yardstick(ctx, o, env, done) })
+	child, err := runChild(ctx, o.Kamino, env, args...)
+	close(done)
+	measuring.Wait()
+	return child, cost, errors.Join(err, failed)
 }
 
 // prepare installs what a capture needs, puts pods on the nodes and chooses the donor.
