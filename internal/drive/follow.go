@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
@@ -72,6 +74,8 @@ type Follower struct {
 	Now  func() time.Time
 
 	progress Progress
+	// seen is the resourceVersion of the Prototype as it was last seen.
+	seen atomic.Value
 }
 
 // Run returns the Prototype as it was last seen. Its error is ErrGone, ErrAway, the cause of the context's end, or one of the
@@ -82,6 +86,9 @@ func (f *Follower) Run(ctx context.Context) (*v1alpha1.Prototype, error) {
 	sightings, news, driven := make(chan sighting), make(chan Driving), make(chan error, 1)
 	wake, afresh := make(chan struct{}, 1), make(chan struct{}, 1)
 
+	if engine, is := f.Engine.(*capture.Engine); is {
+		engine.Watched = f.watched
+	}
 	w := &watcher{
 		client: f.Cluster.Client, name: f.Prototype.Name, uid: f.Prototype.UID, afresh: afresh,
 		report: func(s sighting) { send(working, sightings, s) },
@@ -181,6 +188,7 @@ func (f *Follower) see(s sighting) (done bool, err error) {
 	}
 	f.progress.Away, f.progress.Since, f.progress.Until = nil, time.Time{}, time.Time{}
 	if s.prototype != nil {
+		f.seen.Store(s.prototype.ResourceVersion)
 		f.Prototype = s.prototype
 		f.progress.Prototype = s.prototype
 	}
@@ -192,6 +200,12 @@ func (f *Follower) see(s sighting) (done bool, err error) {
 	default:
 		return !f.UntilGone && Settled(f.Prototype), nil
 	}
+}
+
+// watched returns the resourceVersion that the watch has seen last, for capture.Engine; empty before the first.
+func (f *Follower) watched(context.Context, string) string {
+	version, _ := f.seen.Load().(string)
+	return version
 }
 
 // lost returns ErrAway if the API server has been away for too long.
