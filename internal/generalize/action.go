@@ -21,7 +21,7 @@ const maxIdentities = 64
 
 // apply applies one rule. Errors go into the outcome, so that the other rules still run and the report is complete.
 func (r *Runner) apply(t *tree.Tree, rule *Rule, before *Before) Outcome {
-	o := Outcome{Rule: rule.ID, Action: rule.Action, Waived: r.waived(rule)}
+	o := Outcome{Rule: rule.ID, Action: rule.Action, Waived: r.waived(rule), Allowed: r.allowed(rule) && is(rule.Action, Regenerate, Edit)}
 	matches, err := before.matches(t, rule)
 	if err != nil {
 		o.fail(err.Error())

@@ -29,6 +29,12 @@ var node = map[string]string{
 	"etc/passwd":         "root:x:0:0::/root:/bin/bash\npacker:x:1001:1001::/home/packer:/bin/bash\nazureuser:x:1000:1000::/home/azureuser:/bin/bash\n",
 	"usr/lib/os-release": "NAME=Ubuntu\nID=ubuntu\n",
 	"var/log/syslog":     "a line\n",
+
+	"usr/bin/cloud-init":                                                  "#!/usr/bin/python3\n",
+	"usr/lib/systemd/system/cloud-init-local.service":                     "[Unit]\n[Install]\nWantedBy=cloud-init.target\n",
+	"etc/systemd/system/cloud-init.target.wants/cloud-init-local.service": "-> /usr/lib/systemd/system/cloud-init-local.service",
+	"usr/bin/nodeadm":                                                     "\x7fELF",
+	"usr/lib/systemd/system/nodeadm-run.service":                          "[Unit]\n",
 }
 
 // plant creates a tree of files. A content that begins with "-> " makes a link; a name that ends in "/" makes a

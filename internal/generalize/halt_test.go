@@ -48,7 +48,7 @@ func TestNothingGoesWithoutWhatMakesItAgain(t *testing.T) {
 	}
 }
 
-// TestRegenerateOnlyWhatIsMadeAgain: a file stays if the program that creates the file again is not on the disk.
+// TestRegenerateOnlyWhatIsMadeAgain refuses a run if the program that creates the file again is not on the disk.
 func TestRegenerateOnlyWhatIsMadeAgain(t *testing.T) {
 	p := &Profile{Name: "test", Version: "1", Rules: []Rule{{
 		ID: "keys", Action: Regenerate, Paths: []string{"/etc/key"}, By: []string{"/usr/bin/make-key"}, Reason: "r", Source: "s",
@@ -57,7 +57,7 @@ func TestRegenerateOnlyWhatIsMadeAgain(t *testing.T) {
 	if _, err := run(t, dir, runner(p)); !exists(dir, "etc/key") {
 		t.Errorf("removed, and nothing makes it again (%v)", err)
 	} else {
-		_ = unmetOf(t, err)
+		_ = refusedOf(t, err)
 	}
 	write(t, dir, "usr/bin/make-key", "#!/bin/sh\n")
 	if _, err := run(t, dir, runner(p)); err != nil || exists(dir, "etc/key") {

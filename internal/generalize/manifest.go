@@ -78,6 +78,8 @@ type Outcome struct {
 	Identities []Identity `json:"identities,omitempty"`
 	// Kept is why the rule left the matches.
 	Kept string `json:"kept,omitempty"`
+	// Allowed is true if the user allowed a Regenerate without a maker, or an Edit without a refusal.
+	Allowed bool `json:"allowed,omitempty"`
 	// Waived is true if the rule was waived.
 	Waived bool `json:"waived,omitempty"`
 	Met    bool `json:"met"`

@@ -24,8 +24,10 @@ type Exemption struct {
 	Rule string `json:"rule,omitempty"`
 	// Paths are absolute, with the wildcards of a rule. They exempt from the search for secrets only; use a rule with
 	// the action keep to protect paths from rules.
-	Paths  []string `json:"paths,omitempty"`
-	Reason string   `json:"reason"`
+	Paths []string `json:"paths,omitempty"`
+	// Refusal limits the exemption to the rule's refusal. The rule still changes its matches.
+	Refusal bool   `json:"refusal,omitempty"`
+	Reason  string `json:"reason"`
 }
 
 // Agent is a hook for an agent with an identity per machine.
@@ -44,6 +46,7 @@ type overlay struct {
 	Version string      `json:"version"`
 	Rules   []Rule      `json:"rules,omitempty"`
 	Agents  []Agent     `json:"agents,omitempty"`
+	Makers  []Maker     `json:"makers,omitempty"`
 	Stop    []Stop      `json:"stop,omitempty"`
 	Exempt  []Exemption `json:"exempt,omitempty"`
 }
@@ -202,6 +205,7 @@ func versionText(s string) bool {
 func (o *overlay) into(p *Profile) error {
 	var stop []Stop
 	p.Rules = append(p.Rules, o.Rules...)
+	p.Makers = append(p.Makers, o.Makers...)
 	for _, agent := range o.Agents {
 		if agent.Name == "" || len(agent.Rules) == 0 {
 			return errors.New("an agent needs a name and rules")
@@ -237,13 +241,18 @@ func (p *Profile) checkExempt() error {
 			}
 		}
 		if e.Rule == "" {
+			if e.Refusal {
+				return errors.New("an exemption from a refusal names a rule")
+			}
 			continue
 		}
 		i := slices.IndexFunc(p.Rules, func(r Rule) bool { return r.ID == e.Rule })
 		if i < 0 {
 			return fmt.Errorf("there is no rule %q to exempt from", e.Rule)
 		}
-		if r := &p.Rules[i]; r.Last || r.Action == Refuse && !r.Allowable {
+		if r := &p.Rules[i]; e.Refusal && (!r.Allowable || !is(r.Action, Regenerate, Edit)) {
+			return fmt.Errorf("rule %s has no refusal to exempt from", r.ID)
+		} else if r.Last || r.Action == Refuse && !r.Allowable {
 			return fmt.Errorf("nothing is exempt from rule %s: %s", r.ID, r.Reason)
 		}
 	}
@@ -253,7 +262,7 @@ func (p *Profile) checkExempt() error {
 // exempted returns why a rule is not applied; empty if it is.
 func (p *Profile) exempted(rule string) string {
 	for _, e := range p.Exempt {
-		if e.Rule == rule {
+		if e.Rule == rule && !e.Refusal {
 			return "exempt: " + e.Reason
 		}
 	}

@@ -77,11 +77,48 @@ func renderTables(t *testing.T) string {
 		}
 		renderRules(&b, p, own)
 	}
+	renderMakers(&b, all)
 	b.WriteString("\n## What is stopped on a live host, in this order\n\n| units | why |\n|---|---|\n")
 	for _, s := range all[v1alpha1.ProfileStatic].Stop {
 		fmt.Fprintf(&b, "| %s | %s |\n", codes(s.Units), cell(s.Reason))
 	}
 	return b.String()
+}
+
+func renderMakers(b *strings.Builder, all map[v1alpha1.Profile]*Profile) {
+	b.WriteString("\n## Makers\n\nA rule with a maker is refused before any change if the maker is missing, not enabled, or disabled by a setting.\n\n")
+	b.WriteString("| maker | on the disk | enabled | disabled by | remedy |\n|---|---|---|---|---|\n")
+	seen := map[string]bool{}
+	for _, name := range v1alpha1.Profiles() {
+		for _, m := range all[name].Makers {
+			if seen[m.Name] {
+				continue
+			}
+			seen[m.Name] = true
+			fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", m.Name, joined(codes(m.Paths), settings(m.Evidence)), codes(m.Units), settings(m.DisabledBy), cell(m.Remedy))
+		}
+	}
+}
+
+func settings(all []Setting) string {
+	var texts []string
+	for _, s := range all {
+		what := "`" + cell(s.Pattern) + "`"
+		if s.Key != "" {
+			what = "`" + s.Key + "`"
+			if len(s.Values) > 0 {
+				what += ": " + strings.Join(s.Values, ", ")
+			} else {
+				what += " without " + codes(s.Without)
+			}
+		}
+		texts = append(texts, what+" in "+strings.ReplaceAll(codes(s.Paths), "<br>", ", "))
+	}
+	return strings.Join(texts, "<br>")
+}
+
+func joined(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "<br>")
 }
 
 func renderRules(b *strings.Builder, p *Profile, which func(*Rule) bool) {
@@ -100,6 +137,9 @@ func renderRules(b *strings.Builder, p *Profile, which func(*Rule) bool) {
 		}
 		if r.Only != "" {
 			paths += "<br>" + r.Only + " only"
+		}
+		if makers := r.makers(); len(makers) > 0 {
+			paths += "<br>created again by " + codes(makers)
 		}
 		if r.Unless != nil {
 			paths += "<br>unless " + cell(r.Unless.Reason)

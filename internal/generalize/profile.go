@@ -29,6 +29,8 @@ type Profile struct {
 	NotLive string `json:"notLive,omitempty"`
 	// Rules are in the order of execution.
 	Rules []Rule `json:"rules"`
+	// Makers create removed files again.
+	Makers []Maker `json:"makers,omitempty"`
 	// Stop lists the units to stop on a live host, in order.
 	Stop []Stop `json:"stop"`
 	// Exempt are the exemptions of the user's own profile.
@@ -79,6 +81,7 @@ func LoadFrom(files fs.FS, name string) (*Profile, error) {
 		}
 		p.Rules = append(p.Rules, part.Rules...)
 		p.Stop = append(p.Stop, part.Stop...)
+		p.Makers = append(p.Makers, part.Makers...)
 	}
 	p.Rules = append(p.Rules, own...)
 	if err := p.prepare(func(file string) ([]byte, error) { return fs.ReadFile(files, path.Join("files", file)) }); err != nil {
@@ -133,6 +136,9 @@ func (p *Profile) prepare(file func(string) ([]byte, error)) error {
 		if err := r.prepare(file); err != nil {
 			problems = append(problems, err)
 		}
+	}
+	if err := p.prepareMakers(); err != nil {
+		problems = append(problems, err)
 	}
 	for _, s := range p.Stop {
 		for _, unit := range s.Units {

@@ -34,7 +34,7 @@ const (
 	Forget Action = "forget"
 	// Delete removes the matches.
 	Delete Action = "delete"
-	// Regenerate is Delete for files that a program on the disk creates again at boot. The program must exist.
+	// Regenerate is Delete for files that a maker on the disk creates again at boot. Without the maker the run is refused.
 	Regenerate Action = "regenerate"
 	// Truncate empties a file, and creates a missing file.
 	Truncate Action = "truncate"
@@ -73,14 +73,16 @@ type Rule struct {
 	File string `json:"file,omitempty"`
 	Mode string `json:"mode,omitempty"`
 	Link string `json:"link,omitempty"`
-	// By are the programs that create Regenerate's files again. All must exist afterwards.
+	// By are the makers that create Regenerate's files again: names of makers, which are checked before any change, and
+	// paths of programs, which must also exist afterwards.
 	By []string `json:"by,omitempty"`
 	// Present limits Truncate to existing files.
 	Present bool `json:"present,omitempty"`
 	// OnlyOS and ExceptOS limit the rule by the ID of os-release.
 	OnlyOS   []string `json:"onlyOS,omitempty"`
 	ExceptOS []string `json:"exceptOS,omitempty"`
-	// Allowable is true if the rule can be waived by name. Its matches then stay.
+	// Allowable is true if the rule can be waived by name. The matches of Refuse and Delete then stay. Regenerate and Edit
+	// only skip their refusal, and still change the matches.
 	Allowable bool `json:"allowable,omitempty"`
 	// Identity records the SHA-256 of removed files in the manifest, for comparing clones with the donor. Only for
 	// values that cannot be guessed from their hash.
@@ -144,7 +146,7 @@ func (r *Rule) check() error {
 	if len(r.Paths) == 0 {
 		return fmt.Errorf("rule %s: no paths", r.ID)
 	}
-	for _, p := range slices.Concat(r.Paths, r.Except, r.By) {
+	for _, p := range slices.Concat(r.Paths, r.Except, r.programs()) {
 		if err := checkPath(p); err != nil {
 			return fmt.Errorf("rule %s: %w", r.ID, err)
 		}
@@ -178,7 +180,7 @@ func (r *Rule) checkFields() error {
 		{r.Only == "" || removes, "only is for delete and regenerate"},
 		{r.Unless == nil || is(r.Action, Delete), "unless is for delete"},
 		{!r.Present || is(r.Action, Truncate), "present is for truncate"},
-		{!r.Allowable || is(r.Action, Refuse, Delete), "allowable is for refuse and delete"},
+		{!r.Allowable || is(r.Action, Refuse, Delete, Regenerate, Edit), "allowable is for refuse, delete, regenerate and edit"},
 		{!r.Identity || is(r.Action, Delete, Regenerate, Truncate), "identity is for delete, regenerate and truncate"},
 	} {
 		if !w.ok {

@@ -91,6 +91,9 @@ func (r *Runner) refusals(t *tree.Tree, rule *Rule, before *Before) ([]string, e
 	if rule.Names != "" {
 		return r.notSwap(t, rule, before)
 	}
+	if rule.Action == Regenerate {
+		return r.unmade(t, rule, before)
+	}
 	if rule.Action != Refuse {
 		return nil, nil
 	}
@@ -103,6 +106,26 @@ func (r *Runner) refusals(t *tree.Tree, rule *Rule, before *Before) ([]string, e
 		return nil, nil
 	}
 	return []string{fmt.Sprintf("rule %s: /%s is there (%d found). %s", rule.ID, found[0].Path, len(found), rule.Reason)}, nil
+}
+
+// unmade returns why nothing creates the matches of a rule again.
+func (r *Runner) unmade(t *tree.Tree, rule *Rule, before *Before) ([]string, error) {
+	found, err := findAll(t, rule)
+	if err != nil || r.allowed(rule) {
+		return nil, err
+	}
+	found = slices.DeleteFunc(found, func(m tree.Match) bool { return rule.excepts(m.Path) || before.protects(m.Path) })
+	if len(found) == 0 {
+		return nil, nil
+	}
+	why, err := r.Profile.noMaker(t, rule)
+	if err != nil || why == "" {
+		return nil, err
+	}
+	if rule.Allowable {
+		why += fmt.Sprintf(". To remove the files all the same, pass --allow %s, or exempt the rule with refusal: true", rule.ID)
+	}
+	return []string{fmt.Sprintf("rule %s: /%s must be removed, and nothing creates it again: %s", rule.ID, found[0].Path, why)}, nil
 }
 
 // notSwap checks visible and hidden files.
@@ -132,9 +155,16 @@ func (r *Runner) allowable() string {
 
 func (r *Runner) waived(rule *Rule) bool { return r.whyWaived(rule) != "" }
 
+// allowed reports whether the user allowed a rule by name.
+func (r *Runner) allowed(rule *Rule) bool {
+	return rule.Allowable && (slices.Contains(r.Allow, rule.ID) || slices.ContainsFunc(r.Profile.Exempt, func(e Exemption) bool {
+		return e.Refusal && e.Rule == rule.ID
+	}))
+}
+
 // whyWaived returns why a rule is not applied; empty if it is.
 func (r *Runner) whyWaived(rule *Rule) string {
-	if rule.Allowable && slices.Contains(r.Allow, rule.ID) {
+	if r.allowed(rule) && is(rule.Action, Refuse, Delete) {
 		return "allowed by name"
 	}
 	return r.Profile.exempted(rule.ID)

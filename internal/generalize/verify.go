@@ -176,7 +176,7 @@ func whyNotInstalled(t *tree.Tree, r *Rule) string {
 }
 
 func whyNotMadeAgain(t *tree.Tree, r *Rule) string {
-	for _, by := range r.By {
+	for _, by := range r.programs() {
 		if info, err := t.Lstat(tree.Rel(by)); err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 			return fmt.Sprintf("%s, which would make it again, is not there", by)
 		}

@@ -29,6 +29,9 @@ var platform = table{
 	{"etc/subgid", 0o644, ""},
 	{"etc/ssh/sshd_config", 0o644, "PermitRootLogin prohibit-password\nPasswordAuthentication no\nSubsystem sftp /usr/lib/openssh/sftp-server\n"},
 	{"etc/cloud/cloud.cfg", 0o644, cloudConfig},
+	{"usr/bin/cloud-init", 0o755, "#!/usr/bin/python3\n"},
+	{"etc/systemd/system/cloud-init-local.service", 0o644, "[Service]\nExecStart=/usr/bin/cloud-init init --local\n[Install]\nWantedBy=cloud-init.target\n"},
+	{"etc/systemd/system/cloud-init.target.wants/cloud-init-local.service", 0, "-> /etc/systemd/system/cloud-init-local.service"},
 	{"etc/systemd/system/multi-user.target.wants/", 0o755, ""},
 	{"etc/udev/rules.d/", 0o755, ""},
 	{"etc/netplan/", 0o755, ""},
@@ -73,11 +76,10 @@ ID=ubuntu
 ID_LIKE=debian
 `
 
-// cloudConfig keeps a host name and ssh keys that are there. A real image of this kind makes new keys for
-// each instance-id; keeping them lets a clone show that its disk still has its donor's.
+// cloudConfig keeps ssh keys that are there. A real image of this kind makes new keys for each instance-id; keeping them
+// lets a clone show that its disk still has its donor's.
 const cloudConfig = `users: [default]
 disable_root: true
-preserve_hostname: true
 ssh_deletekeys: false
 ssh_genkeytypes: [ecdsa, ed25519]
 system_info:

@@ -26,7 +26,7 @@ func FirstBoot(root string, facts Facts) error {
 }
 
 // Provision is cloud-init's handling of a VM, and on Azure its agent's: host name, hosts, agent's keys. It
-// keeps a host name that is there: see the image's cloud.cfg.
+// keeps a host name that is there, so that a clone shows that its disk still has its donor's.
 func Provision(root string, facts Facts) error {
 	facts = facts.Complete()
 	if name := Hostname(root); name != "" {

@@ -1,0 +1,184 @@
+package generalize
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+// network is a file that cloud-init wrote for the donor's network card.
+const network = "network:\n  ethernets:\n    eth0: {match: {macaddress: \"00:0d:3a:12:34:56\"}}\n"
+
+// TestMakerIsDisabled: a disk is refused, and not changed, if a setting keeps cloud-init from creating removed files.
+func TestMakerIsDisabled(t *testing.T) {
+	const netplan, cfg = "etc/netplan/50-cloud-init.yaml", "etc/cloud/cloud.cfg.d/99-ours.cfg"
+	unit := "etc/systemd/system/cloud-init.target.wants/cloud-init-local.service"
+	for name, test := range map[string]struct {
+		files   map[string]string
+		without string
+		rule    string // empty: not refused
+		names   string
+	}{
+		"nothing":                     {},
+		"the network in a line":       {map[string]string{cfg: "network: {config: disabled}\n"}, "", "network-by-cloud-init", "/" + cfg},
+		"the network in a block":      {map[string]string{cfg: "# ours\nnetwork:\n    config: \"disabled\"\n"}, "", "network-by-cloud-init", "/" + cfg},
+		"the network in JSON":         {map[string]string{cfg: `{"network": {"config": "Disabled"}}`}, "", "network-by-cloud-init", "/" + cfg},
+		"the network in cloud.cfg":    {map[string]string{"etc/cloud/cloud.cfg": "network: {config: disabled}\n"}, "", "network-by-cloud-init", "/etc/cloud/cloud.cfg"},
+		"the network in a later file": {map[string]string{"etc/cloud/cloud.cfg.d/01.cfg": "network: {config: disabled}\n", cfg: "network: {config: {version: 2}}\n"}, "", "", ""},
+		"the network, by the kernel":  {map[string]string{"etc/default/grub.d/50.cfg": "GRUB_CMDLINE_LINUX=\"quiet network-config=disabled\"\n"}, "", "network-by-cloud-init", "/etc/default/grub.d/50.cfg"},
+		"a comment":                   {map[string]string{cfg: "# network: {config: disabled}\n", "etc/default/grub": "# cloud-init=disabled\n"}, "", "", ""},
+		"a file that is not YAML":     {map[string]string{cfg: "network: {config: disabled\n"}, "", "", ""},
+		"a file of another name":      {map[string]string{cfg + ".off": "network: {config: disabled}\n"}, "", "", ""},
+		"cloud-init, by the kernel":   {map[string]string{"boot/loader/entries/a.conf": "options root=/dev/sda1 cloud-init=disabled\n"}, "", "cloud-init-state", "/boot/loader/entries/a.conf"},
+		"cloud-init, by its mask":     {map[string]string{"etc/systemd/system/cloud-init.service": "-> /dev/null"}, "", "cloud-init-state", "/etc/systemd/system/cloud-init.service"},
+		"cloud-init, by its policy":   {map[string]string{"etc/cloud/ds-identify.cfg": "policy: disabled\n"}, "", "cloud-init-state", "/etc/cloud/ds-identify.cfg"},
+		"cloud-init keeps its cache":  {map[string]string{cfg: "manual_cache_clean: yes\n"}, "", "cloud-init-state", "/" + cfg},
+		"cloud-init's unit":           {nil, unit, "network-by-cloud-init", "cloud-init-local.service is not enabled"},
+		"cloud-init itself":           {nil, "usr/bin/cloud-init", "network-by-cloud-init", "is not on the disk"},
+		"the host name":               {map[string]string{cfg: "preserve_hostname: true\n"}, "", "hostname", "/" + cfg},
+		"the host name's modules":     {map[string]string{cfg: "cloud_init_modules: [seed_random, [growpart, always]]\n"}, "", "hostname", "/" + cfg},
+		"a module with its frequency": {map[string]string{cfg: "cloud_init_modules: [[set-hostname, always]]\n"}, "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := maps.Clone(node)
+			delete(files, test.without)
+			dir := plant(t, files, map[string]string{netplan: network, "var/lib/cloud/instances/i-1/obj.pkl": "x"}, test.files)
+			was := snapshot(t, dir)
+			_, err := run(t, dir, runner(load(t, v1alpha1.ProfileBootstrap)))
+			if test.rule == "" {
+				must(t, err)
+				return
+			}
+			if why := refusedOf(t, err).Error(); !strings.Contains(why, "rule "+test.rule+": ") || !strings.Contains(why, test.names) {
+				t.Errorf("got %q", why)
+			}
+			if diff := cmp.Diff(was, snapshot(t, dir)); diff != "" {
+				t.Errorf("changed all the same:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAllowedWithoutMaker: the user takes over the work of the maker, and the files are removed.
+func TestAllowedWithoutMaker(t *testing.T) {
+	p := load(t, v1alpha1.ProfileBootstrap)
+	allowed := runner(p)
+	allowed.Allow = []string{"network-by-cloud-init"}
+	exempt := runner(load(t, v1alpha1.ProfileBootstrap))
+	exempt.Profile.Exempt = []Exemption{{Rule: "network-by-cloud-init", Refusal: true, Reason: "we write it"}}
+	for name, r := range map[string]*Runner{"by name": allowed, "by an exemption": exempt} {
+		dir := plant(t, node, map[string]string{"etc/netplan/50-cloud-init.yaml": network, "etc/cloud/cloud.cfg": "network: {config: disabled}\n"})
+		m, err := run(t, dir, r)
+		must(t, err)
+		if exists(dir, "etc/netplan/50-cloud-init.yaml") {
+			t.Errorf("%s: the donor's file is there", name)
+		}
+		for _, o := range m.Outcomes {
+			if (o.Rule == "network-by-cloud-init") != o.Allowed || o.Waived {
+				t.Errorf("%s: the manifest says of rule %s %+v", name, o.Rule, o)
+			}
+		}
+	}
+}
+
+// TestProfileSetsTheHostName: the file that profile static installs is valid before an earlier setting.
+func TestProfileSetsTheHostName(t *testing.T) {
+	dir := plant(t, node, map[string]string{"etc/cloud/cloud.cfg": "preserve_hostname: true\n"})
+	_, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
+	must(t, err)
+}
+
+// TestEnabled covers the states of a unit.
+func TestEnabled(t *testing.T) {
+	const at, unit = "usr/lib/systemd/system/a.service", "[Service]\n[Install]\nWantedBy=multi-user.target\n"
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  bool
+	}{
+		"missing":                 {nil, false},
+		"static":                  {map[string]string{at: "[Service]\n"}, true},
+		"disabled":                {map[string]string{at: unit}, false},
+		"wanted":                  {map[string]string{at: unit, "etc/systemd/system/multi-user.target.wants/a.service": "-> /" + at}, true},
+		"required":                {map[string]string{at: unit, "usr/lib/systemd/system/x.target.requires/a.service": "-> ../a.service"}, true},
+		"masked":                  {map[string]string{at: unit, "etc/systemd/system/a.service": "-> /dev/null", "etc/systemd/system/x.target.wants/a.service": "-> /" + at}, false},
+		"masked by an empty file": {map[string]string{at: "[Service]\n", "etc/systemd/system/a.service": ""}, false},
+		"replaced":                {map[string]string{at: "[Service]\n", "etc/systemd/system/a.service": unit}, false},
+	} {
+		got, err := files{tree: open(t, plant(t, test.files))}.enabled("a.service")
+		if err != nil || got != test.want {
+			t.Errorf("%s: %t, %v", name, got, err)
+		}
+	}
+}
+
+// TestMakerEvidence: one path or one setting suffices.
+func TestMakerEvidence(t *testing.T) {
+	m := Maker{Name: "m", Missing: "a token", Remedy: "r", Paths: []string{"/a/*"}, Evidence: []Setting{{Paths: []string{"/b"}, Pattern: "token"}}}
+	must(t, m.check())
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"neither": {map[string]string{"b": "none"}, "a token is not on the disk"},
+		"a path":  {map[string]string{"a/x": ""}, ""},
+		"setting": {map[string]string{"b": "token: 1"}, ""},
+		"a link":  {map[string]string{"b": "-> /c"}, "a token is not on the disk"},
+	} {
+		got, err := m.whyNot(files{tree: open(t, plant(t, test.files))})
+		if err != nil || got != test.want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+// TestMakersAreChecked covers faults in the text of makers.
+func TestMakersAreChecked(t *testing.T) {
+	good := func() Maker {
+		return Maker{Name: "m", Missing: "m", Remedy: "r", DisabledBy: []Setting{{Paths: []string{"/a"}, Pattern: "x"}}}
+	}
+	for want, change := range map[string]func(*Maker){
+		"must be given":      func(m *Maker) { m.Remedy = "" },
+		"absolute":           func(m *Maker) { m.Paths = []string{"a"} },
+		"a setting needs":    func(m *Maker) { m.DisabledBy[0].Pattern = "" },
+		"setting needs":      func(m *Maker) { m.DisabledBy[0].Key = "k" },
+		"error parsing":      func(m *Maker) { m.DisabledBy[0].Pattern = "(" },
+		"must be absolute":   func(m *Maker) { m.DisabledBy[0].Paths = []string{"a"} },
+		"needs paths":        func(m *Maker) { m.DisabledBy[0].Paths = nil },
+		"stands there twice": func(m *Maker) {},
+	} {
+		m := good()
+		change(&m)
+		p := Profile{Makers: []Maker{m}}
+		if want == "stands there twice" {
+			p.Makers = append(p.Makers, m)
+		}
+		if err := p.prepareMakers(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+	p := Profile{Rules: []Rule{{ID: "r", Action: Regenerate, By: []string{"/bin/x", "nobody"}}}}
+	if err := p.prepareMakers(); err == nil || !strings.Contains(err.Error(), `unknown maker "nobody"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// withMakers returns files that show the makers of a rule.
+func withMakers(p *Profile, r *Rule) map[string]string {
+	shown := map[string]string{}
+	for i := range p.Makers {
+		m := &p.Makers[i]
+		if len(m.Paths) == 0 || !strings.Contains(" "+strings.Join(r.makers(), " ")+" ", " "+m.Name+" ") {
+			continue
+		}
+		shown[concrete(m.Paths[0])] = "x"
+		for _, unit := range m.Units {
+			shown[tree.Rel("/usr/lib/systemd/system/"+unit)] = "[Unit]\n"
+		}
+	}
+	return shown
+}
