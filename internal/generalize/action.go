@@ -157,6 +157,10 @@ func (a *applied) unless() (bool, error) {
 }
 
 func (a *applied) edit(m tree.Match) error {
+	e := editors[a.rule.Editor]
+	if isLink(m) && e.rename != nil {
+		return nil // the target has a rule of its own
+	}
 	if !m.Info.Mode().IsRegular() {
 		return fmt.Errorf("/%s is not a regular file and is not edited", m.Path)
 	}
@@ -164,12 +168,19 @@ func (a *applied) edit(m tree.Match) error {
 	if err != nil {
 		return err
 	}
-	edited := editors[a.rule.Editor].edit(content, a.rule, a.before)
-	if bytes.Equal(content, edited) {
+	edited, to := e.edit(a.tree, m.Path, content, a.rule, a.before), m.Path
+	if e.rename != nil {
+		to = e.rename(m.Path, a.before)
+	}
+	if bytes.Equal(content, edited) && to == m.Path {
 		return nil
 	}
 	a.Changed++
-	return a.tree.Replace(m.Path, edited, m.Info.Mode().Perm())
+	if err := a.tree.Replace(to, edited, m.Info.Mode().Perm()); err != nil || to == m.Path {
+		return err
+	}
+	_, err = a.tree.Remove(m.Path, nil)
+	return err
 }
 
 // truncate empties files. Links are skipped: the target has its own rule, or the second look reports a non-empty file.

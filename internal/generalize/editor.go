@@ -6,31 +6,50 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
 // editor changes lines of a file. Its two halves are separate code, so that a mistake in one is found by the other.
 type editor struct {
 	takesPattern bool
-	// edit returns the edited content.
-	edit func(content []byte, r *Rule, before *Before) []byte
+	// edit returns the edited content of the file at a path of the tree.
+	edit func(t *tree.Tree, p string, content []byte, r *Rule, before *Before) []byte
 	// check returns what is still wrong with the content; empty if nothing is.
-	check func(content []byte, r *Rule, before *Before) string
+	check func(t *tree.Tree, p string, content []byte, r *Rule, before *Before) string
+	// refuse returns why the run is refused unless the rule is allowed; empty if it is not. May be nil.
+	refuse func(t *tree.Tree, p string, content []byte, before *Before) string
+	// rename returns the new path of the file. May be nil.
+	rename func(p string, before *Before) string
 }
 
 var editors = map[string]editor{
 	"drop-lines": {takesPattern: true, edit: dropLines, check: linesDropped},
 	"own-name":   {edit: dropOwnName, check: ownNameDropped},
+	"nofail":     {edit: addNofail, check: nofailAdded, refuse: refuseForeign},
+	"boot-id":    {edit: dropBootID, check: bootIDDropped, rename: renameBootEntry},
 }
 
 // dropLines removes the lines that match the rule's pattern.
-func dropLines(content []byte, r *Rule, _ *Before) []byte {
+func dropLines(_ *tree.Tree, _ string, content []byte, r *Rule, _ *Before) []byte {
 	kept := slices.DeleteFunc(bytes.SplitAfter(content, []byte("\n")), func(line []byte) bool {
 		return r.pattern.Match(bytes.TrimRight(line, "\r\n"))
 	})
 	return bytes.Join(kept, nil)
 }
 
-func linesDropped(content []byte, r *Rule, _ *Before) string {
+// blankLines is dropLines without a change of the line numbers.
+func blankLines(content []byte, r *Rule) []byte {
+	lines := strings.Split(string(content), "\n")
+	for i, line := range lines {
+		if r.pattern.MatchString(strings.TrimSuffix(line, "\r")) {
+			lines[i] = ""
+		}
+	}
+	return []byte(strings.Join(lines, "\n"))
+}
+
+func linesDropped(_ *tree.Tree, _ string, content []byte, r *Rule, _ *Before) string {
 	for number, line := range strings.Split(string(content), "\n") {
 		if r.pattern.MatchString(strings.TrimSuffix(line, "\r")) {
 			return fmt.Sprintf("line %d is one that had to go", number+1)
@@ -41,7 +60,7 @@ func linesDropped(content []byte, r *Rule, _ *Before) string {
 
 // dropOwnName removes the machine's own name, and longer names that begin with it and a dot, from a hosts file. It also
 // removes the line of 127.0.1.1, by Debian's convention the machine's own, and lines left without names.
-func dropOwnName(content []byte, _ *Rule, before *Before) []byte {
+func dropOwnName(_ *tree.Tree, _ string, content []byte, _ *Rule, before *Before) []byte {
 	var kept []byte
 	for _, line := range bytes.SplitAfter(content, []byte("\n")) {
 		text, comment, _ := strings.Cut(strings.TrimRight(string(line), "\r\n"), "#")
@@ -68,7 +87,7 @@ func dropOwnName(content []byte, _ *Rule, before *Before) []byte {
 
 var word = regexp.MustCompile(`\S+`)
 
-func ownNameDropped(content []byte, _ *Rule, before *Before) string {
+func ownNameDropped(_ *tree.Tree, _ string, content []byte, _ *Rule, before *Before) string {
 	for number, line := range strings.Split(string(content), "\n") {
 		if i := strings.IndexByte(line, '#'); i >= 0 {
 			line = line[:i]

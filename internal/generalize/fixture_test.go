@@ -20,9 +20,11 @@ import (
 
 const donor = "k8s-pool1-12345678-vmss000004"
 
+const donorID = "0123456789abcdef0123456789abcdef"
+
 // node is a tree with the files of every machine. The secrets are made of words.
 var node = map[string]string{
-	"etc/machine-id":     "0123456789abcdef0123456789abcdef\n",
+	"etc/machine-id":     donorID + "\n",
 	"etc/hostname":       donor + "\n",
 	"etc/hosts":          "127.0.0.1 localhost\n127.0.1.1 " + donor + "\n10.240.0.7 " + donor + ".internal " + donor + " registry # shared\n::1 ip6-localhost\n",
 	"etc/fstab":          "UUID=aaaa / ext4 defaults 0 1\n/dev/disk/cloud/azure_resource-part1 /mnt auto defaults,nofail,comment=cloudconfig 0 2\n/swapfile none swap sw 0 0\n",

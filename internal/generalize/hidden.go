@@ -124,13 +124,16 @@ func whyWrong(t *tree.Tree, r *Rule, before *Before, p string, info fs.FileInfo)
 		if err != nil {
 			return "", err
 		}
-		if wrong := editors[r.Editor].check(content, r, before); wrong != "" {
+		if wrong := editors[r.Editor].check(t, p, content, r, before); wrong != "" {
 			return "/" + p + ": " + wrong, nil
 		}
 		return "", nil
 	case Forget:
 		return "", errors.New("/" + p + " is there: container stores below a mount point are not looked into")
 	case Refuse:
+		if !r.contains(t, p) {
+			return "", nil
+		}
 		return "/" + p + " is there", nil
 	default:
 		if r.Only == "files" && info.IsDir() || r.excepts(p) || before.protects(p) || info.IsDir() && holdsKept(t, r, before, p) {

@@ -302,15 +302,20 @@ func (f files) enabled(unit string) (bool, error) {
 		if len(content) == 0 || !installSection.Match(content) {
 			return len(content) > 0, nil
 		}
-		for _, dir := range unitDirs {
-			for _, by := range []string{"*.wants", "*.requires"} {
-				links, err := f.find(path.Join("/", dir, by, unit))
-				if err != nil || len(links) > 0 {
-					return true, err
-				}
+		return f.wanted(unit)
+	}
+	return false, nil
+}
+
+// wanted reports whether a target wants or requires a unit.
+func (f files) wanted(unit string) (bool, error) {
+	for _, dir := range unitDirs {
+		for _, by := range []string{"*.wants", "*.requires"} {
+			links, err := f.find(path.Join("/", dir, by, literal(unit)))
+			if err != nil || len(links) > 0 {
+				return true, err
 			}
 		}
-		return false, nil
 	}
 	return false, nil
 }

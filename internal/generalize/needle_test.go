@@ -221,7 +221,7 @@ func tokens(n needles) map[string]string {
 		"etc/netplan/60-wifi.yaml":            "access-points:\n  x:\n    password: \"" + n.password() + "\"\n",
 		"etc/ppp/chap-secrets":                "bob * " + n.letters(8) + " *\n",
 		"etc/samba/.smbcredentials":           "username=bob\npassword=" + n.lower(6) + "\n",
-		"etc/crypttab":                        "data UUID=" + n.hex(8) + " /etc/data.key luks\n",
+		"etc/crypttab":                        "data UUID=" + n.hex(8) + " /etc/data.key luks,nofail\n",
 		"etc/cryptsetup-keys.d/data.key":      n.letters(512),
 		"boot/crypto_keyfile.bin":             n.letters(2048),
 		"etc/bind/rndc.key":                   "key \"rndc\" { algorithm hmac-sha256; secret \"" + n.base64(32) + "\"; };\n",
@@ -359,7 +359,7 @@ func TestNearMisses(t *testing.T) {
 	} {
 		files[fmt.Sprintf("opt/near/%02d", i)] = content
 	}
-	files["etc/crypttab"] = "data UUID=1 none luks\nswap /dev/sdb /dev/urandom swap\n"
+	files["etc/crypttab"] = "data UUID=1 none luks,nofail\nswap /dev/sdb /dev/urandom swap\n"
 	files["etc/shadow"] = "root:*:19000::::::\nbob:!:19000::::::\nsys:!*:19000::::::\n"
 	m, err := run(t, plant(t, node, files), runner(p))
 	must(t, err)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kamino-dev/kamino/internal/generalize/store"
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
 // Action is the action of a rule on its matches.
@@ -58,7 +59,7 @@ type Rule struct {
 	Only string `json:"only,omitempty"`
 	// Unless is the condition under which Delete does nothing.
 	Unless *Condition `json:"unless,omitempty"`
-	// Editor and Pattern define the change of Edit.
+	// Editor and Pattern define the change of Edit. A pattern limits Refuse to files with a matching content.
 	Editor  string `json:"editor,omitempty"`
 	Pattern string `json:"pattern,omitempty"`
 	// Handlers are names, with wildcards, of VM extension handlers that enrol the agent. The handlers run again on a
@@ -130,6 +131,16 @@ func (r *Rule) excepts(p string) bool {
 	})
 }
 
+// contains reports whether the content of a path fulfils the rule's pattern. A rule without a pattern
+// needs no content.
+func (r *Rule) contains(t *tree.Tree, p string) bool {
+	if r.Action != Refuse || r.pattern == nil {
+		return true
+	}
+	content, found, err := files{tree: t}.read(p)
+	return err == nil && found && r.pattern.Match(content)
+}
+
 var ruleID = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 
 // check returns the faults of a rule's text.
@@ -170,7 +181,7 @@ func (r *Rule) checkFields() error {
 		{(r.Editor != "") == is(r.Action, Edit), "editor is for edit, and needed there"},
 		{(r.Store != "") == is(r.Action, Forget), "store is for forget, and needed there"},
 		{len(r.Handlers) == 0 || removes, "handlers is for delete and regenerate"},
-		{r.Pattern == "" || is(r.Action, Edit), "pattern is for edit"},
+		{r.Pattern == "" || is(r.Action, Edit, Refuse), "pattern is for edit and refuse"},
 		{r.Names == "" || r.Names == "swap" && is(r.Action, Delete), "names is for delete, and may be \"swap\""},
 		{(len(r.By) > 0) == is(r.Action, Regenerate), "by is for regenerate, and needed there"},
 		{(r.File+r.Link != "") == is(r.Action, Install), "file or link is for install, and needed there"},

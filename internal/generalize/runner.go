@@ -91,17 +91,22 @@ func (r *Runner) refusals(t *tree.Tree, rule *Rule, before *Before) ([]string, e
 	if rule.Names != "" {
 		return r.notSwap(t, rule, before)
 	}
-	if rule.Action == Regenerate {
+	switch rule.Action {
+	case Regenerate:
 		return r.unmade(t, rule, before)
-	}
-	if rule.Action != Refuse {
+	case Edit:
+		return r.uneditable(t, rule, before)
+	case Refuse:
+	default:
 		return nil, nil
 	}
 	found, err := findAll(t, rule)
 	if err != nil {
 		return nil, err
 	}
-	found = slices.DeleteFunc(found, func(m tree.Match) bool { return rule.excepts(m.Path) })
+	found = slices.DeleteFunc(found, func(m tree.Match) bool {
+		return rule.excepts(m.Path) || !rule.contains(t, m.Path) || rule.Pattern != "" && r.Profile.removes(m.Path)
+	})
 	if len(found) == 0 {
 		return nil, nil
 	}
@@ -126,6 +131,36 @@ func (r *Runner) unmade(t *tree.Tree, rule *Rule, before *Before) ([]string, err
 		why += fmt.Sprintf(". To remove the files all the same, pass --allow %s, or exempt the rule with refusal: true", rule.ID)
 	}
 	return []string{fmt.Sprintf("rule %s: /%s must be removed, and nothing creates it again: %s", rule.ID, found[0].Path, why)}, nil
+}
+
+// uneditable returns why an editor refuses the matches of a rule, after the edits of the other rules.
+func (r *Runner) uneditable(t *tree.Tree, rule *Rule, before *Before) ([]string, error) {
+	refuse := editors[rule.Editor].refuse
+	if refuse == nil || r.allowed(rule) {
+		return nil, nil
+	}
+	found, err := findAll(t, rule)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range found {
+		if !m.Info.Mode().IsRegular() || r.Profile.removes(m.Path) || slices.Contains(before.allNamed(), m.Path) {
+			continue
+		}
+		content, err := t.Read(m.Path)
+		if err != nil {
+			return nil, err
+		}
+		for i := range r.Profile.Rules {
+			if other := &r.Profile.Rules[i]; other.Editor == "drop-lines" && other.names(m.Path) && other.appliesTo(before.OS) && !r.waived(other) {
+				content = blankLines(content, other)
+			}
+		}
+		if why := refuse(t, m.Path, content, before); why != "" {
+			return []string{fmt.Sprintf("rule %s: /%s: %s. To change the file without a refusal, pass --allow %s, or exempt the rule with refusal: true", rule.ID, m.Path, why, rule.ID)}, nil
+		}
+	}
+	return nil, nil
 }
 
 // notSwap checks visible and hidden files.

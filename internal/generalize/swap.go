@@ -127,6 +127,11 @@ func (p *Profile) deletes(at string) bool {
 	return slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Action == Delete && r.Names == "" && r.names(at) })
 }
 
+// removes reports whether a rule removes a path, also for a maker to create it again.
+func (p *Profile) removes(at string) bool {
+	return p.deletes(at) || slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Action == Regenerate && r.names(at) })
+}
+
 // isSwap checks for the signature at the end of the first page, for every page size of Linux.
 func isSwap(t *tree.Tree, p string) (bool, error) {
 	f, err := t.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -146,6 +151,15 @@ func isSwap(t *tree.Tree, p string) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// allNamed returns the files that the rules for named files remove.
+func (b *Before) allNamed() []string {
+	var all []string
+	for _, paths := range b.named {
+		all = append(all, paths...)
+	}
+	return all
 }
 
 // literal returns the pattern for one path.

@@ -78,7 +78,7 @@ func gone(t *tree.Tree, r *Rule, before *Before) (why string, err error) {
 	}
 	count, first := 0, ""
 	err = search(t, r, func(p string, info fs.FileInfo) error {
-		if r.Only == "files" && info.IsDir() || r.excepts(p) || before.protects(p) || info.IsDir() && holdsKept(t, r, before, p) {
+		if r.Only == "files" && info.IsDir() || r.excepts(p) || !r.contains(t, p) || before.protects(p) || info.IsDir() && holdsKept(t, r, before, p) {
 			return nil
 		}
 		if count++; count == 1 {
@@ -139,7 +139,7 @@ func edited(t *tree.Tree, r *Rule, before *Before) (why string, err error) {
 		if err != nil {
 			return err
 		}
-		if wrong := editors[r.Editor].check(content, r, before); wrong != "" {
+		if wrong := editors[r.Editor].check(t, p, content, r, before); wrong != "" {
 			why = fmt.Sprintf("/%s: %s", p, wrong)
 		}
 		return nil

@@ -48,4 +48,26 @@ if have openssl && [ -d "$certs" ] && [ ! -s "$certs/kubeletserver.crt" ] &&
 	fi
 fi
 
+# Boot entries have zeros in place of the machine ID. With the clone's own ID the next kernel replaces them. The
+# environment of GRUB must keep its size.
+zeros=$(printf %032d 0)
+id=$(cat /etc/machine-id 2>/dev/null) || id=
+if [ ${#id} -eq ${#zeros} ]; then
+	for file in /boot/loader/entries/*.conf /boot/efi/loader/entries/*.conf /efi/loader/entries/*.conf \
+		/boot/grub2/grubenv /boot/grub/grubenv /boot/efi/EFI/*/grubenv /etc/kernel/entry-token; do
+		[ -f "$file" ] && [ ! -L "$file" ] || continue
+		name=${file##*/}
+		case $name in
+		*$zeros*) new=${file%/*}/${name%%"$zeros"*}$id${name#*"$zeros"} ;;
+		*) grep -q "$zeros" "$file" || continue; new=$file ;;
+		esac
+		if (umask 022 && sed "s/$zeros/$id/g" "$file" >"$new.kamino") && mv "$new.kamino" "$new"; then
+			[ "$new" = "$file" ] || rm -f "$file"
+			have restorecon && restorecon "$new"
+		else
+			failed=1
+		fi
+	done
+fi
+
 exit $failed

@@ -1,0 +1,259 @@
+package generalize
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+// device is a block device that a boot needs.
+type device struct {
+	line int
+	// spec is the name in the configuration, for example UUID=…, and point the mount point or the mapped name.
+	spec, point string
+}
+
+// systemPoints are mount points of the root's own disk, if the disk of a device is unknown.
+var systemPoints = []string{"/", "/boot", "/boot/efi", "/boot/firmware", "/efi", "/usr"}
+
+// localOnly are the options of a line whose device may be missing, or is no disk of the machine. Source: mount(8),
+// systemd.mount(5), crypttab(5).
+var localOnly = []string{"nofail", "noauto", "_netdev", "bind", "rbind", "loop", "swap"}
+
+// withoutDisk are file systems without a disk. Source: filesystems(5).
+var withoutDisk = strings.Fields("proc sysfs tmpfs devtmpfs devpts cgroup cgroup2 overlay nfs nfs4 cifs smb3 ceph glusterfs lustre 9p virtiofs efs")
+
+// devices returns the devices in fstab, crypttab or a unit that a boot waits for.
+func devices(p string, content []byte) []device {
+	switch {
+	case strings.HasSuffix(p, ".mount"), strings.HasSuffix(p, ".swap"):
+		return unitDevices(string(content))
+	case path.Base(p) == "crypttab":
+		return lineDevices(content, func(f []string) (spec, point string, options string) {
+			return f[1], "/dev/mapper/" + f[0], strings.Join(f[min(3, len(f)):], ",")
+		})
+	default:
+		return lineDevices(content, func(f []string) (spec, point string, options string) {
+			if len(f) > 2 && slices.Contains(withoutDisk, f[2]) {
+				return "", "", ""
+			}
+			return f[0], f[1], strings.Join(f[min(3, len(f)):min(4, len(f))], ",")
+		})
+	}
+}
+
+func lineDevices(content []byte, parse func(fields []string) (spec, point, options string)) (found []device) {
+	for number, line := range strings.Split(string(content), "\n") {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		spec, point, options := parse(fields)
+		optional := slices.ContainsFunc(strings.Split(options, ","), func(o string) bool { return slices.Contains(localOnly, o) })
+		if isDevice(spec) && !optional {
+			found = append(found, device{number + 1, spec, tree.Unescape(point)})
+		}
+	}
+	return found
+}
+
+func unitDevices(content string) []device {
+	var d device
+	for number, line := range strings.Split(content, "\n") {
+		key, value, _ := strings.Cut(line, "=")
+		value = strings.TrimSpace(value)
+		switch strings.TrimSpace(key) {
+		case "What":
+			d.line, d.spec = number+1, value
+		case "Where":
+			d.point = value
+		case "Type":
+			if slices.Contains(withoutDisk, value) {
+				return nil
+			}
+		case "Options":
+			if slices.ContainsFunc(strings.Split(value, ","), func(o string) bool { return slices.Contains(localOnly, o) }) {
+				return nil
+			}
+		}
+	}
+	if !isDevice(d.spec) {
+		return nil
+	}
+	return []device{d}
+}
+
+// tags are the tags of fstab(5), with udev's directories of links.
+var tags = map[string]string{
+	"UUID": "by-uuid", "LABEL": "by-label", "PARTUUID": "by-partuuid", "PARTLABEL": "by-partlabel", "ID": "by-id",
+}
+
+// isDevice reports whether a name is a tag or a path of a block device.
+func isDevice(spec string) bool {
+	tag, _, tagged := strings.Cut(spec, "=")
+	return tagged && tags[tag] != "" || strings.HasPrefix(spec, "/dev/")
+}
+
+// devicePath returns the path of a device in the tree.
+func devicePath(spec string) string {
+	if tag, value, tagged := strings.Cut(spec, "="); tagged && tags[tag] != "" {
+		value = strings.ReplaceAll(strings.Trim(value, `"`), " ", `\x20`)
+		return path.Join("dev/disk", tags[tag], value)
+	}
+	return tree.Rel(spec)
+}
+
+// disks knows the disk of the root file system.
+type disks struct {
+	tree *tree.Tree
+	root []string
+}
+
+func disksOf(t *tree.Tree) disks {
+	d := disks{tree: t}
+	if info, err := t.Lstat("."); err == nil && t.Running() {
+		if s, known := info.Sys().(*syscall.Stat_t); known {
+			d.root = d.below(fmt.Sprintf("sys/dev/block/%d:%d", s.Dev>>8&0xfff, s.Dev&0xff|s.Dev>>12&0xfff00), 0)
+		}
+	}
+	return d
+}
+
+// below returns the disks of a device in sysfs: itself, the disk of a partition, or the disks of a mapped device.
+func (d disks) below(at string, depth int) []string {
+	real, _, err := d.tree.Resolve(at)
+	if err != nil || depth > 8 {
+		return nil
+	}
+	if slaves, err := d.tree.List(path.Join(real, "slaves")); err == nil && len(slaves) > 0 {
+		var all []string
+		for _, s := range slaves {
+			all = append(all, d.below(path.Join(real, "slaves", s.Name()), depth+1)...)
+		}
+		return all
+	}
+	if _, err := d.tree.Lstat(path.Join(real, "partition")); err == nil {
+		real = path.Dir(real)
+	}
+	return []string{path.Base(real)}
+}
+
+// foreign reports whether a clone may lack a device: another disk, or a name with the serial number of the donor's
+// disk. If sysfs does not show the disk, only mount points of the system are on the root's disk.
+func (d disks) foreign(dev device) bool {
+	at := devicePath(dev.spec)
+	if name, byID := strings.CutPrefix(at, "dev/disk/by-id/"); byID {
+		return !slices.ContainsFunc([]string{"dm-name-", "dm-uuid-LVM-", "lvm-pv-uuid-", "md-uuid-", "md-name-"}, func(of string) bool { return strings.HasPrefix(name, of) })
+	}
+	if len(d.root) > 0 {
+		real, _, err := d.tree.Resolve(at)
+		if err != nil {
+			return true
+		}
+		own := d.below("sys/class/block/"+path.Base(real), 0)
+		return len(own) == 0 || slices.ContainsFunc(own, func(disk string) bool { return !slices.Contains(d.root, disk) })
+	}
+	// A clone without its swap space boots all the same.
+	return dev.point != "" && dev.point != "none" && dev.point != "swap" && !slices.Contains(systemPoints, dev.point)
+}
+
+// foreignDevices returns the devices of a file that a clone may lack. mapped are the devices that hold a system file
+// system.
+func foreignDevices(t *tree.Tree, p string, content []byte) []device {
+	d := disksOf(t)
+	var system []string
+	if fstab, err := t.Read("etc/fstab"); err == nil && path.Base(p) == "crypttab" {
+		for _, dev := range devices("etc/fstab", fstab) {
+			if slices.Contains(systemPoints, dev.point) {
+				system = append(system, dev.spec)
+			}
+		}
+	}
+	return slices.DeleteFunc(devices(p, content), func(dev device) bool {
+		return slices.Contains(system, dev.point) || !d.foreign(dev)
+	})
+}
+
+// refuseForeign names the first device that a clone may lack.
+func refuseForeign(t *tree.Tree, p string, content []byte, _ *Before) string {
+	found := foreignDevices(t, p, content)
+	if len(found) == 0 {
+		return ""
+	}
+	if path.Ext(p) != "" {
+		if wanted, err := (files{tree: t}).wanted(path.Base(p)); err == nil && !wanted {
+			return ""
+		}
+	}
+	return fmt.Sprintf("line %d needs %s for %s, and a clone may not have this disk: its boot would stop. Add nofail to the line (in a unit: Options=nofail), or remove the line",
+		found[0].line, found[0].spec, found[0].point)
+}
+
+// addNofail adds the option to the lines with a device that a clone may lack. Units stay.
+func addNofail(t *tree.Tree, p string, content []byte, _ *Rule, _ *Before) []byte {
+	found := foreignDevices(t, p, content)
+	if path.Ext(p) != "" {
+		return content
+	}
+	lines := bytes.SplitAfter(content, []byte("\n"))
+	for _, dev := range found {
+		fields, column := strings.Fields(string(lines[dev.line-1])), 3
+		if path.Base(p) == "crypttab" {
+			for len(fields) < 3 {
+				fields = append(fields, "none")
+			}
+		} else if len(fields) == 2 {
+			fields = append(fields, "auto")
+		}
+		if len(fields) == column {
+			fields = append(fields, "nofail")
+		} else {
+			fields[column] += ",nofail"
+		}
+		lines[dev.line-1] = []byte(strings.Join(fields, " ") + "\n")
+	}
+	return bytes.Join(lines, nil)
+}
+
+// nofailAdded is the second look at addNofail: by words, without the parser.
+func nofailAdded(t *tree.Tree, p string, content []byte, r *Rule, before *Before) string {
+	if path.Ext(p) != "" || bytes.Equal(addNofail(t, p, content, r, before), content) {
+		return ""
+	}
+	return "a line still needs a disk that a clone may not have"
+}
+
+// noID replaces the machine ID in the names of boot entries. The first boot writes the clone's own ID there.
+const noID = "00000000000000000000000000000000"
+
+// dropBootID removes the machine ID from a boot entry or the environment of GRUB. The size of the content stays.
+func dropBootID(_ *tree.Tree, _ string, content []byte, _ *Rule, before *Before) []byte {
+	if len(before.id) != len(noID) {
+		return content
+	}
+	return bytes.ReplaceAll(content, []byte(before.id), []byte(noID))
+}
+
+func bootIDDropped(_ *tree.Tree, p string, content []byte, _ *Rule, before *Before) string {
+	if before.id != "" && strings.Contains(path.Base(p)+" "+string(content), before.id) {
+		return "the machine ID is in the name or in the content"
+	}
+	return ""
+}
+
+// renameBootEntry returns the name of a boot entry without the machine ID.
+func renameBootEntry(p string, before *Before) string {
+	if len(before.id) != len(noID) {
+		return p
+	}
+	return path.Join(path.Dir(p), strings.ReplaceAll(path.Base(p), before.id, noID))
+}
+
+// isLink reports whether a match is a symbolic link.
+func isLink(m tree.Match) bool { return m.Info.Mode()&fs.ModeSymlink != 0 }

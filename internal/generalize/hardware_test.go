@@ -1,0 +1,155 @@
+package generalize
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+// TestForeignDisks: a mount of a disk that a clone may not have is refused before any change.
+func TestForeignDisks(t *testing.T) {
+	const root = "UUID=aaaa / ext4 defaults 0 1\n"
+	unit := "[Unit]\n[Mount]\nWhat=/dev/disk/by-uuid/bbbb\nWhere=/data\n"
+	const wanted = "etc/systemd/system/local-fs.target.requires/data.mount"
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  string // part of the refusal; empty: not refused
+	}{
+		"the system":           {map[string]string{"etc/fstab": root + "LABEL=BOOT /boot ext4 defaults 0 2\nUUID=CCCC-DDDD /boot/efi vfat umask=0077 0 1\n"}, ""},
+		"swap space":           {map[string]string{"etc/fstab": root + "UUID=bbbb none swap sw 0 0\n"}, ""},
+		"a UUID":               {map[string]string{"etc/fstab": root + "UUID=bbbb /data ext4 defaults 0 2\n"}, "line 2 needs UUID=bbbb for /data"},
+		"quotes and tabs":      {map[string]string{"etc/fstab": "UUID=\"bbbb\"\t/my\\040data\text4\tdefaults\t0\t2\n"}, `needs UUID="bbbb" for /my data`},
+		"a label":              {map[string]string{"etc/fstab": root + "PARTLABEL=data /srv xfs\n"}, "PARTLABEL=data for /srv"},
+		"a path":               {map[string]string{"etc/fstab": root + "/dev/nvme1n1 /var/lib/containerd xfs defaults 0 2\n"}, "/dev/nvme1n1"},
+		"a serial number":      {map[string]string{"etc/fstab": "/dev/disk/by-id/scsi-3600224-part1 / ext4 defaults 0 1\n"}, "by-id/scsi-3600224-part1 for /"},
+		"a volume by its name": {map[string]string{"etc/fstab": "/dev/disk/by-id/dm-name-vg-root / ext4 defaults 0 1\n"}, ""},
+		"optional":             {map[string]string{"etc/fstab": root + "UUID=bbbb /data ext4 defaults,nofail 0 2\nUUID=cccc /x ext4 noauto 0 0\n"}, ""},
+		"a similar option":     {map[string]string{"etc/fstab": root + "UUID=bbbb /data ext4 x-nofail 0 2\n"}, "UUID=bbbb"},
+		"the network":          {map[string]string{"etc/fstab": root + "10.0.0.9:/x /x nfs4 defaults 0 0\n//srv/y /y cifs user=z 0 0\n/dev/rbd0 /r ext4 _netdev 0 0\n"}, ""},
+		"memory and binds":     {map[string]string{"etc/fstab": root + "tmpfs /tmp tmpfs defaults 0 0\n/srv /var/srv none bind 0 0\n/dev/shm /x tmpfs defaults 0 0\n"}, ""},
+		"a comment":            {map[string]string{"etc/fstab": root + "# UUID=bbbb /data ext4 defaults 0 2\n"}, ""},
+		"removed lines":        {map[string]string{"etc/fstab": root + "/dev/disk/cloud/azure_resource-part1 /mnt auto defaults 0 2\n/dev/sdb1 /mnt ext4 comment=cloudconfig 0 2\n"}, ""},
+		"a line after them":    {map[string]string{"etc/fstab": "/dev/sdb1 /mnt ext4 comment=cloudconfig 0 2\nUUID=bbbb /data ext4 defaults 0 2\n"}, "line 2 needs UUID=bbbb"},
+		"a mapping":            {map[string]string{"etc/crypttab": "# comment\ndata UUID=bbbb none luks\n"}, "line 2 needs UUID=bbbb for /dev/mapper/data"},
+		"an optional mapping":  {map[string]string{"etc/crypttab": "data UUID=bbbb none luks,nofail\n"}, ""},
+		"the system's mapping": {map[string]string{"etc/fstab": "/dev/mapper/root / ext4 defaults 0 1\n", "etc/crypttab": "root UUID=bbbb none luks\n"}, ""},
+		"a unit":               {map[string]string{"etc/systemd/system/data.mount": unit, wanted: "-> ../data.mount"}, "/etc/systemd/system/data.mount: line 3 needs /dev/disk/by-uuid/bbbb for /data"},
+		"a unit that is off":   {map[string]string{"etc/systemd/system/data.mount": unit}, ""},
+		"an optional unit":     {map[string]string{"etc/systemd/system/data.mount": unit + "Options=noatime,nofail\n", wanted: "-> ../data.mount"}, ""},
+		"a unit for NFS":       {map[string]string{"etc/systemd/system/data.mount": unit + "Type=nfs\n", wanted: "-> ../data.mount"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := plant(t, withoutEditsOf(node, map[string]string{"etc/fstab": ""}), test.files)
+			was := snapshot(t, dir)
+			_, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
+			if test.want == "" {
+				must(t, err)
+				return
+			}
+			if why := refusedOf(t, err).Error(); !strings.Contains(why, "rule foreign-disks: ") || !strings.Contains(why, test.want) {
+				t.Errorf("got %q", why)
+			}
+			if diff := cmp.Diff(was, snapshot(t, dir)); diff != "" {
+				t.Errorf("changed all the same:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAllowedForeignDisks get the option nofail; all other lines stay.
+func TestAllowedForeignDisks(t *testing.T) {
+	dir := plant(t, node, map[string]string{"etc/crypttab": "data UUID=bbbb\nmore UUID=cccc none luks # x\n"})
+	must(t, os.WriteFile(filepath.Join(dir, "etc/fstab"), []byte("UUID=aaaa / ext4 defaults 0 1\nUUID=bbbb /data\nUUID=cccc\t/more\text4\nUUID=dddd /x ext4 noatime 0 2"), 0o600))
+	r := runner(load(t, v1alpha1.ProfileStatic))
+	r.Allow = []string{"foreign-disks"}
+	_, err := run(t, dir, r)
+	must(t, err)
+	for file, want := range map[string]string{
+		"etc/fstab":    "UUID=aaaa / ext4 defaults 0 1\nUUID=bbbb /data auto nofail\nUUID=cccc /more ext4 nofail\nUUID=dddd /x ext4 noatime,nofail 0 2\n",
+		"etc/crypttab": "data UUID=bbbb none nofail\nmore UUID=cccc none luks,nofail # x\n",
+	} {
+		if diff := cmp.Diff(want, read(t, dir, file)); diff != "" {
+			t.Errorf("/%s (-want +got):\n%s", file, diff)
+		}
+	}
+}
+
+// TestDisksOfARunningMachine: sysfs shows which devices are on the disk of the root.
+func TestDisksOfARunningMachine(t *testing.T) {
+	dir := t.TempDir()
+	info, err := os.Stat(dir)
+	must(t, err)
+	dev := uint64(info.Sys().(*syscall.Stat_t).Dev)
+	for name, content := range map[string]string{
+		fmt.Sprintf("sys/dev/block/%d:%d", dev>>8&0xfff, dev&0xff|dev>>12&0xfff00): "-> ../../devices/block/sda/sda1",
+		"sys/devices/block/sda/sda1/partition":                                     "1", "sys/devices/block/sda/sda2/partition": "2",
+		"sys/devices/block/sdb/size": "1", "sys/devices/block/dm-0/slaves/sda2": "-> ../../sda/sda2", "sys/devices/block/dm-1/slaves/sdb": "-> ../../sdb",
+		"sys/class/block/sda1": "-> ../../devices/block/sda/sda1", "sys/class/block/sda2": "-> ../../devices/block/sda/sda2", "sys/class/block/sdb": "-> ../../devices/block/sdb",
+		"sys/class/block/dm-0": "-> ../../devices/block/dm-0", "sys/class/block/dm-1": "-> ../../devices/block/dm-1",
+		"dev/sda1": "", "dev/sda2": "", "dev/sdb": "", "dev/dm-0": "", "dev/dm-1": "", "dev/mapper/vg-home": "-> ../dm-0", "dev/mapper/vg-data": "-> ../dm-1",
+		"dev/disk/by-uuid/aaaa": "-> ../../sda1", "dev/disk/by-uuid/bbbb": "-> ../../sdb", "dev/disk/by-label/my\\x20data": "-> ../../sdb",
+	} {
+		write(t, dir, name, content)
+	}
+	running, err := tree.OpenRunning(dir)
+	must(t, err)
+	defer running.Close()
+	d := disksOf(running)
+	if len(d.root) == 0 {
+		t.Fatal("the disk of the root is not found")
+	}
+	for spec, want := range map[string]bool{
+		"UUID=aaaa": false, "/dev/sda2": false, "/dev/mapper/vg-home": false, "UUID=bbbb": true, "LABEL=\"my data\"": true, "/dev/mapper/vg-data": true, "UUID=none": true,
+	} {
+		if got := d.foreign(device{1, spec, "/home"}); got != want {
+			t.Errorf("%s: foreign %t, want %t", spec, got, want)
+		}
+	}
+}
+
+// TestBootEntries: names and content lose the machine ID, the sizes stay, and entries without the ID stay.
+func TestBootEntries(t *testing.T) {
+	const entries, other = "boot/loader/entries/", "ffffffffffffffffffffffffffffffff-6.0.conf"
+	grubenv := "# GRUB Environment Block\nsaved_entry=" + donorID + "-6.1\n" + strings.Repeat("#", 100)
+	dir := plant(t, node, map[string]string{
+		entries + donorID + "-6.1.conf": "title Linux\nlinux /vmlinuz-6.1\nmachine-id " + donorID + "\n", entries + other: "title Old\n",
+		"boot/efi/EFI/redhat/grubenv": grubenv, "boot/grub2/grubenv": "-> ../efi/EFI/redhat/grubenv", "etc/kernel/entry-token": donorID + "\n",
+	})
+	_, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
+	must(t, err)
+	if exists(dir, entries+donorID+"-6.1.conf") || read(t, dir, entries+noID+"-6.1.conf") != "title Linux\nlinux /vmlinuz-6.1\nmachine-id "+noID+"\n" || read(t, dir, entries+other) != "title Old\n" {
+		t.Error("the entries have other names or contents")
+	}
+	if got := read(t, dir, "boot/grub2/grubenv"); got != strings.ReplaceAll(grubenv, donorID, noID) {
+		t.Errorf("the environment of GRUB is %q", got)
+	}
+	if target, err := os.Readlink(filepath.Join(dir, "boot/grub2/grubenv")); err != nil || target != "../efi/EFI/redhat/grubenv" {
+		t.Errorf("the link leads to %q (%v)", target, err)
+	}
+}
+
+// TestPatternsOfRefusals: similar contents are not refused.
+func TestPatternsOfRefusals(t *testing.T) {
+	for name, content := range map[string]string{
+		"etc/default/grub":                     "GRUB_CMDLINE_LINUX=\"systemd.machine_id=firmware root=UUID=aaaa\"\n# root=/dev/disk/by-id/x\n",
+		"etc/udev/rules.d/60-site.rules":       "SUBSYSTEM==\"net\", ATTR{address}==\"?*\", DRIVERS==\"ena\", NAME=\"eth0\"\n# ATTR{address}==\"00:0d:3a:12:34:56\"\n",
+		"etc/initramfs-tools/conf.d/resume":    "RESUME=UUID=aaaa\n",
+		"etc/initramfs-tools/conf.d/driver":    "MODULES=most\n",
+		"boot/0123456789abcdef/config":         "x",
+		"etc/multipath.conf":                   "defaults {}\n",
+		"etc/udev/rules.d/66-azure-disk.rules": "ENV{ID_SERIAL}==\"*\", SYMLINK+=\"disk/x\"\n",
+	} {
+		_, err := run(t, plant(t, node, map[string]string{name: content}), runner(load(t, v1alpha1.ProfileStatic)))
+		if err != nil {
+			t.Errorf("/%s: %v", name, err)
+		}
+	}
+}
