@@ -30,7 +30,7 @@ func failure(w *observed, d plan.Decision) *v1alpha1.Failure {
 // refusal joins every reason of the preflight under the first one's name.
 func refusal(w *observed) *v1alpha1.Failure {
 	if len(w.refusals) == 0 && w.over != "" {
-		return &v1alpha1.Failure{Reason: "Reserved", Message: fmt.Sprintf("node %s carries %s: see who writes annotation %s, then run `kamino return %s --node-only`",
+		return &v1alpha1.Failure{Reason: "Reserved", Message: fmt.Sprintf("node %s carries %s: see who writes annotation %s, then run `kamino release-node %s --node-only`",
 			w.p.Spec.Donor.NodeName, w.over, v1alpha1.ReservationAnnotation, w.p.Spec.Donor.NodeName)}
 	}
 	if len(w.refusals) == 0 {

@@ -96,8 +96,8 @@ func completePrototypes(f *Factory, o *Options) cobra.CompletionFunc {
 	}).atFirst()
 }
 
-// completeHeld completes the nodes that are held.
-func completeHeld(f *Factory, o *Options) cobra.CompletionFunc {
+// completeReserved completes the names of reserved nodes.
+func completeReserved(f *Factory, o *Options) cobra.CompletionFunc {
 	return namer(func(ctx context.Context, _ []string) (names []string, err error) {
 		c, err := f.Connect(o)
 		if err != nil {
@@ -109,7 +109,7 @@ func completeHeld(f *Factory, o *Options) cobra.CompletionFunc {
 		}
 		captures := reservations.CapturesOf(all)
 		err = node.Each(ctx, c.Kube, "", func(n *corev1.Node) error {
-			if _, isHeld := captures.Of(n); isHeld {
+			if _, isReserved := captures.Of(n); isReserved {
 				names = append(names, n.Name)
 			}
 			return nil

@@ -27,15 +27,15 @@ func (s *session) lookBack(ctx context.Context, name string, keep int) (*pool.Po
 	return p, h, err
 }
 
-// standings lists the pools, and the nodes that are held unless only names one pool. It lists the cluster's nodes once.
-func (s *session) standings(ctx context.Context, only string, all []v1alpha1.Prototype) ([]pool.Status, print.HeldReport, error) {
+// standings lists the pools, and the reserved nodes unless only names one pool. It lists the cluster's nodes once.
+func (s *session) standings(ctx context.Context, only string, all []v1alpha1.Prototype) ([]pool.Status, print.ReservationReport, error) {
 	finder := s.pools()
 	if only != "" {
 		standings, err := finder.Statuses(ctx, only)
-		return standings, print.HeldReport{}, err
+		return standings, print.ReservationReport{}, err
 	}
 	counted := finder.Count()
-	reserved, err := s.heldReport(s.holds().LookWith(ctx, all, counted.Add))
+	reserved, err := s.reservationReport(s.reservationClient().LookWith(ctx, all, counted.Add))
 	if err != nil {
 		return nil, reserved, err
 	}

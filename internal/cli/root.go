@@ -114,7 +114,7 @@ func (f *Factory) command(o *Options, started *bool) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add("work", newCaptureCommand(f, o), newStatusCommand(f, o), newPlanCommand(f, o), newAutoCommand(f, o), newDescribeCommand(f, o), newCancelCommand(f, o), newHeldCommand(f, o), newReturnCommand(f, o), newSuspendCommand(f, o), newResumeCommand(f, o), newRetryCommand(f, o))
+	add("work", newCaptureCommand(f, o), newStatusCommand(f, o), newPlanCommand(f, o), newAutoCommand(f, o), newDescribeCommand(f, o), newCancelCommand(f, o), newReservationsCommand(f, o), newReleaseNodeCommand(f, o), newSuspendCommand(f, o), newResumeCommand(f, o), newRetryCommand(f, o))
 	add("work", newHistoryCommand(f, o), newPromoteCommand(f, o), newRollbackCommand(f, o), newRestoreCommand(f, o), newRebuildCommand(f, o), newQuarantineCommand(f, o), newReleaseCommand(f, o), newRetireCommand(f, o), newDoctorCommand(f, o))
 	add("install", newManifestsCommand(f, o), newCRDsCommand(f, o), newControllerCommand(f, o), newGeneralizeCommand(f), newVerifyCommand(f), newProbeCommand(f))
 	root.AddCommand(newVersionCommand(f, o))

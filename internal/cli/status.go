@@ -110,7 +110,7 @@ func (s *session) report(ctx context.Context, only string) (*print.Report, error
 	if err != nil {
 		return nil, err
 	}
-	report := &print.Report{Pools: print.PoolsOf(standings, explain), Held: reserved}
+	report := &print.Report{Pools: print.PoolsOf(standings, explain), Reservations: reserved}
 	report.Captures = print.Latest(all, report.Pools, only != "")
 	for _, p := range standings {
 		if p.Err != nil {

@@ -48,7 +48,7 @@ const (
 	CheckKured        = "kured"
 	CheckNodes        = "nodes"
 	CheckDisks        = "disks"
-	CheckHeld         = "held"
+	CheckReservations = "reservations"
 	CheckCredential   = "credential"
 	CheckPermissions  = "permissions"
 	CheckPool         = "pool"
@@ -60,7 +60,7 @@ const (
 
 // Checks lists their names.
 func Checks() []string {
-	return []string{CheckClock, CheckInstallation, CheckRBAC, CheckLease, CheckKured, CheckNodes, CheckDisks, CheckHeld, CheckCredential,
+	return []string{CheckClock, CheckInstallation, CheckRBAC, CheckLease, CheckKured, CheckNodes, CheckDisks, CheckReservations, CheckCredential,
 		CheckPermissions, CheckPool, CheckProfile, CheckVersions, CheckImages, CheckPatching}
 }
 
@@ -126,8 +126,8 @@ type Doctor struct {
 	csi      int
 	captures reservations.Captures
 	// prototypes of the cluster.
-	prototypes []v1alpha1.Prototype
-	heldNodes  []reservations.Node
+	prototypes    []v1alpha1.Prototype
+	reservedNodes []reservations.Node
 	// leases of reservations, and why they could not be listed.
 	leases     []node.Lease
 	leaseError error
@@ -159,7 +159,7 @@ type members struct {
 
 // Examine makes every check. An error means that the cluster could not be looked at at all.
 func (d *Doctor) Examine(ctx context.Context) (Report, error) {
-	d.findings, d.pools, d.heldNodes, d.unplaced, d.lacking = nil, map[cloud.PoolID]*members{}, nil, nil, false
+	d.findings, d.pools, d.reservedNodes, d.unplaced, d.lacking = nil, map[cloud.PoolID]*members{}, nil, nil, false
 	all, err := d.Prototypes(ctx)
 	if err != nil && !apierrors.IsForbidden(err) {
 		return Report{}, err
@@ -188,7 +188,7 @@ func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 	d.kured(ctx)
 	d.nodesFound()
 	d.disks()
-	d.held(ctx)
+	d.reservations(ctx)
 	if d.credential() {
 		for _, id := range d.ordered() {
 			d.pool(ctx, id, d.pools[id])
@@ -273,12 +273,12 @@ func (d *Doctor) poolsOf(ctx context.Context, nodes []corev1.Node) []cloud.Membe
 // lookAtNode counts a node, whose pool is empty if it has none or nobody can tell.
 func (d *Doctor) lookAtNode(n *corev1.Node, of cloud.Membership) {
 	d.nodes++
-	found, isHeld := d.captures.Of(n)
+	found, isReserved := d.captures.Of(n)
 	if d.leaseError == nil {
-		found, isHeld = d.captures.Confirm(n, found, isHeld, node.ReservationOf(d.leases, n))
+		found, isReserved = d.captures.Confirm(n, found, isReserved, node.ReservationOf(d.leases, n))
 	}
-	if isHeld {
-		d.heldNodes = append(d.heldNodes, found)
+	if isReserved {
+		d.reservedNodes = append(d.reservedNodes, found)
 	}
 	for _, v := range n.Status.VolumesAttached {
 		switch {

@@ -202,9 +202,9 @@ func TestBindingsOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// TestHeldNodesAndLeftovers are something to know, each with the command that mends it; what a capture holds that is
+// TestReservationsAndLeftovers are something to know, each with the command that mends it; what a capture holds that is
 // at work is none.
-func TestHeldNodesAndLeftovers(t *testing.T) {
+func TestReservationsAndLeftovers(t *testing.T) {
 	d, _, pool := stage(t, memory.PoolSpec{})
 	kube := d.Kube.(*fake.Clientset)
 	reserve := func(name, reservation string) {
@@ -224,11 +224,11 @@ func TestHeldNodesAndLeftovers(t *testing.T) {
 	working.Status.Phase, working.Spec.Donor.NodeName = v1alpha1.PhaseDraining, "a"
 	d.Prototypes = func(context.Context) ([]v1alpha1.Prototype, error) { return []v1alpha1.Prototype{working}, nil }
 	reserve("a", `{"kind":"Prototype","name":"p","uid":"u","reservedAt":"2026-03-14T11:00:00Z"}`)
-	if level, says := worst(examine(t, d), CheckHeld); level != OK || !strings.Contains(says, "1 node is reserved by running captures") {
+	if level, says := worst(examine(t, d), CheckReservations); level != OK || !strings.Contains(says, "1 node is reserved by running captures") {
 		t.Errorf("a capture at work: %s %s", level, says)
 	}
 	reserve("b", `{"kind":"Prototype","name":"q","uid":"gone","reservedAt":"2026-03-14T11:00:00Z"}`)
-	if level, says := worst(examine(t, d), CheckHeld); level != Warn || says != "node b is reserved for 1h0m0s by prototype q, which is deleted or has ended kamino return b" {
+	if level, says := worst(examine(t, d), CheckReservations); level != Warn || says != "node b is reserved for 1h0m0s by prototype q, which is deleted or has ended kamino release-node b" {
 		t.Errorf("a capture that is gone: %s %s", level, says)
 	}
 	reserve("b", `{"kind":"Prototype","name":"p","uid":"u"}`)
@@ -238,7 +238,7 @@ func TestHeldNodesAndLeftovers(t *testing.T) {
 		}
 		return []reservations.Leftover{{Kind: reservations.Snapshot, Name: "s", Prototype: "q", UID: "gone"}}, nil
 	}
-	if level, says := worst(examine(t, d), CheckHeld); level != Warn || !strings.HasPrefix(says, "snapshot s is a leftover of the deleted prototype q wait for the controller, or run kamino return --leftovers") {
+	if level, says := worst(examine(t, d), CheckReservations); level != Warn || !strings.HasPrefix(says, "snapshot s is a leftover of the deleted prototype q wait for the controller, or run kamino release-node --leftovers") {
 		t.Errorf("a snapshot is left: %s %s", level, says)
 	}
 }
@@ -372,11 +372,11 @@ func TestNoCheckIsOKWithoutItsRead(t *testing.T) {
 		check string
 		lose  func(d *Doctor)
 	}{
-		"leases of reservations": {CheckHeld, fails("list", "leases")},
-		"leftovers": {CheckHeld, func(d *Doctor) {
+		"leases of reservations": {CheckReservations, fails("list", "leases")},
+		"leftovers": {CheckReservations, func(d *Doctor) {
 			d.Leftovers = func(context.Context, []cloud.PoolID) ([]reservations.Leftover, error) { return nil, lost }
 		}},
-		"prototypes": {CheckHeld, func(d *Doctor) {
+		"prototypes": {CheckReservations, func(d *Doctor) {
 			d.Prototypes = func(context.Context) ([]v1alpha1.Prototype, error) { return nil, forbidden }
 		}},
 		"kinds": {CheckInstallation, func(d *Doctor) {
@@ -422,7 +422,7 @@ func TestNoCaptureIsSaidToBeGoneUnseen(t *testing.T) {
 		return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "prototypes"}, "", nil)
 	}
 	for _, f := range examine(t, d).Findings {
-		if f.Check == CheckHeld && !strings.HasPrefix(f.Message, "unknown whether running captures reserve nodes: ") {
+		if f.Check == CheckReservations && !strings.HasPrefix(f.Message, "unknown whether running captures reserve nodes: ") {
 			t.Errorf("%s: %s", f.Level, f.Message)
 		}
 	}

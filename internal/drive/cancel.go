@@ -58,7 +58,7 @@ func NodeNow(ctx context.Context, c *cluster.Connection, name string) string {
 	case err != nil:
 		return "could not be looked at"
 	case n.Annotations[v1alpha1.ReservationAnnotation] != "":
-		return fmt.Sprintf("is still held: `kamino held` tells by whom, `kamino return %s` gives it back", name)
+		return fmt.Sprintf("is still held: `kamino reservations` tells by whom, `kamino release-node %s` gives it back", name)
 	case nodestate.Ready(n):
 		return "is Ready"
 	}

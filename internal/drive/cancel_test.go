@@ -89,7 +89,7 @@ func TestNodeNow(t *testing.T) {
 	c := &cluster.Connection{Kube: kube}
 	for name, want := range map[string]string{
 		"ready": "is Ready", "down": "is not Ready", "none": "has no Node any more",
-		"held": "is still held: `kamino held` tells by whom, `kamino return held` gives it back",
+		"held": "is still held: `kamino reservations` tells by whom, `kamino release-node held` gives it back",
 	} {
 		if got := NodeNow(t.Context(), c, name); got != want {
 			t.Errorf("%s: %s", name, got)

@@ -164,7 +164,7 @@ func (h *Reservations) takeFromReplacement(ctx context.Context, name string, hol
 		return err
 	}
 	if reservation == nil || !reservation.Same(holder) {
-		return cluster.Refusef("node %s is held by %s no longer, and nothing was changed: `kamino held` tells who holds it now", name, holder)
+		return cluster.Refusef("node %s is held by %s no longer, and nothing was changed: `kamino reservations` tells who holds it now", name, holder)
 	}
 	id := cloud.InstanceID(n.Spec.ProviderID)
 	instance, err := h.Cloud.Instance(ctx, id)
@@ -226,7 +226,7 @@ func (h *Reservations) clear(ctx context.Context, name string) error {
 	case err != nil:
 		return err
 	case confirmed != nil:
-		return cluster.Refusef("node %s is held by %s now, and nothing was changed: `kamino held` tells who holds it", name, confirmed.Holder)
+		return cluster.Refusef("node %s is held by %s now, and nothing was changed: `kamino reservations` tells who holds it", name, confirmed.Holder)
 	}
 	return node.Clear(ctx, h.Cluster.Kube, n)
 }

@@ -172,7 +172,7 @@ func (o *Outcome) failedRebuilds(nodes []*corev1.Node, r *rules) {
 		remedy := "it is tried again by itself"
 		switch {
 		case n.Annotations[v1alpha1.ReservationAnnotation] != "":
-			remedy = fmt.Sprintf("see `kubectl describe node %s`; it goes on by itself once that is mended, and `kamino return %s` gives it back as it is", n.Name, n.Name)
+			remedy = fmt.Sprintf("see `kubectl describe node %s`; it goes on by itself once that is mended, and `kamino release-node %s` gives it back as it is", n.Name, n.Name)
 		case failed.Attempts >= int(r.spec.Failures.Limit):
 			remedy = fmt.Sprintf("that was tried %d times (failures.limit): mend it, then `kamino rebuild %s`", failed.Attempts, o.Pool.Name)
 		}

@@ -20,8 +20,8 @@ import (
 type Report struct {
 	Pools    []Pool               `json:"pools"`
 	Captures []v1alpha1.Prototype `json:"captures"`
-	// Held are the nodes that are held, and what captures have left that are gone.
-	Held HeldReport `json:"held"`
+	// Reservations are the reserved nodes, and leftovers of deleted captures.
+	Reservations ReservationReport `json:"reservations"`
 }
 
 // Pool is one pool of the cluster.
@@ -261,7 +261,7 @@ func size(gb int32) string {
 
 // notes says in sentences what has no room in a table.
 func notes(w io.Writer, report Report, now time.Time) error {
-	lines := HeldLines(report.Held, now)
+	lines := ReservationLines(report.Reservations, now)
 	for i := range report.Captures {
 		if p := &report.Captures[i]; stalled(p) != "" {
 			lines = append(lines, fmt.Sprintf("Prototype %s waits: %s", p.Name, stalled(p)))

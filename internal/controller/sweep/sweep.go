@@ -125,10 +125,10 @@ func (s *Sweeper) Pass(ctx context.Context) error {
 func leftAlone(n reservations.Node) string {
 	switch {
 	case n.State == reservations.Unconfirmed:
-		return fmt.Sprintf("node %s carries a reservation of %s that no Lease of Kamino's confirms, and Kamino leaves it alone: see who writes annotation %s, then run `kamino return %s --node-only`",
+		return fmt.Sprintf("node %s carries a reservation of %s that no Lease of Kamino's confirms, and Kamino leaves it alone: see who writes annotation %s, then run `kamino release-node %s --node-only`",
 			n.Name, n.Holder.Brief(), v1alpha1.ReservationAnnotation, n.Name)
 	case n.State == reservations.Orphaned && n.InService:
-		return fmt.Sprintf("node %s takes pods under the boot that its reservation of %s says it must leave, and Kamino leaves it alone: `kamino return %s` has it go through a boot, or removed",
+		return fmt.Sprintf("node %s takes pods under the boot that its reservation of %s says it must leave, and Kamino leaves it alone: `kamino release-node %s` has it go through a boot, or removed",
 			n.Name, n.Holder.Brief(), n.Name)
 	}
 	return ""

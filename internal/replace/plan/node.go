@@ -144,7 +144,7 @@ func Next(n Node) Step {
 		return refused(GiveBack, PolicyGone, "is given back as it is: the policy that had it taken is gone", "make the policy again, or run `kamino rebuild`")
 	case n.Unattended && n.Asked && !n.Cordoned && n.Ready && !n.Rebooted:
 		return refused(Keep, InService, "was uncordoned while it was being rebuilt, and takes pods: it is left alone",
-			"run `kamino return "+n.Name+"` to keep it as it is, or cordon it to have it rebuilt")
+			"run `kamino release-node "+n.Name+"` to keep it as it is, or cordon it to have it rebuilt")
 	case !n.Cordoned:
 		return Step{Action: Cordon, Says: "is cordoned"}
 	case !n.Asked && !n.AtOnce && (n.Pods > 0 || len(n.Stuck) > 0):
@@ -162,7 +162,7 @@ func (n Node) lost() Step {
 		return Step{Action: Drop, Says: "is given back"}
 	case n.Unconfirmed:
 		return refused(Drop, Unconfirmed, "carries a reservation that no Lease of Kamino's confirms, and is left alone",
-			"see who writes annotation "+v1alpha1.ReservationAnnotation+", then run `kamino return "+n.Name+" --node-only`")
+			"see who writes annotation "+v1alpha1.ReservationAnnotation+", then run `kamino release-node "+n.Name+" --node-only`")
 	case n.By == "":
 		return refused(Drop, TakenAway, "was taken away from this rebuild: its annotation "+v1alpha1.ReservationAnnotation+" is gone", "see who works on it")
 	}

@@ -109,7 +109,7 @@ func uninstalledWithADonorHeld(t *testing.T, helm chart.Helm) {
 	if err := helm.Uninstall("kamino"); err != nil {
 		t.Fatal(err)
 	}
-	held := sandbox.Run(t, nil, "kamino", "held")
+	held := sandbox.Run(t, nil, "kamino", "reservations")
 	if !strings.Contains(held.Stdout, donor) {
 		t.Errorf("nobody tells of the node that is held: %s%s", held.Stdout, held.Stderr)
 	}

@@ -12,40 +12,40 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// HeldReport is who holds which nodes, and what captures have left that are gone.
-type HeldReport struct {
+// ReservationReport lists reserved nodes with their holders, and leftovers of deleted captures.
+type ReservationReport struct {
 	Nodes []reservations.Node     `json:"nodes"`
 	Left  []reservations.Leftover `json:"left,omitempty"`
-	// Pools that there are nodes of.
+	// Pools with nodes in the cluster.
 	Pools []cloud.PoolID `json:"-"`
 }
 
-// returns says who gives a node back.
-var returns = map[reservations.State]string{
+// releasers name who releases a node, by the state of its reservation.
+var releasers = map[reservations.State]string{
 	reservations.ByCapture:     "automatically",
-	reservations.ByReplacement: "run the rollback again, or kamino return",
+	reservations.ByReplacement: "run the rollback again, or kamino release-node",
 	reservations.ByUnknown:     "a newer version of Kamino",
-	reservations.Orphaned:      "kamino return, or a controller",
-	reservations.Unreadable:    "kamino return",
-	reservations.Stripped:      "kamino return, unless you cordoned the node",
-	reservations.Unconfirmed:   "kamino return, after you checked the annotation",
+	reservations.Orphaned:      "kamino release-node, or a controller",
+	reservations.Unreadable:    "kamino release-node",
+	reservations.Stripped:      "kamino release-node, unless you cordoned the node",
+	reservations.Unconfirmed:   "kamino release-node, after you checked the annotation",
 }
 
-// returnedBy says who gives the node back, or removes one that cannot return.
-func returnedBy(n reservations.Node) string {
+// releasedBy names who releases the node, or who removes a node that cannot rejoin.
+func releasedBy(n reservations.Node) string {
 	switch {
 	case n.InService:
-		return "kamino return (the node accepts pods)"
+		return "kamino release-node (the node accepts pods)"
 	case !n.Leaves:
-		return returns[n.State]
+		return releasers[n.State]
 	case n.State == reservations.ByCapture:
 		return "never: the capture removes the node"
 	}
-	return "never: removed by " + returns[n.State]
+	return "never: removed by " + releasers[n.State]
 }
 
-// Held writes the nodes that are held.
-func Held(w io.Writer, format Format, report HeldReport, now time.Time) error {
+// Reservations writes the reserved nodes.
+func Reservations(w io.Writer, format Format, report ReservationReport, now time.Time) error {
 	if format.Machine() {
 		return Value(w, format, report)
 	}
@@ -65,15 +65,15 @@ func Held(w io.Writer, format Format, report HeldReport, now time.Time) error {
 		if n.Cordoned {
 			state += ", cordoned"
 		}
-		rows = append(rows, []string{n.Name, holderOf(n), since, state, returnedBy(n)})
+		rows = append(rows, []string{n.Name, holderOf(n), since, state, releasedBy(n)})
 	}
 	if len(rows) > 0 {
-		if err := table(w, []string{"NODE", "HOLDER", "HELD FOR", "NODE IS", "RELEASED BY"}, rows); err != nil {
+		if err := table(w, []string{"NODE", "HOLDER", "RESERVED FOR", "NODE IS", "RELEASED BY"}, rows); err != nil {
 			return err
 		}
 	}
 	for _, l := range report.Left {
-		if _, err := fmt.Fprintf(w, "Leftover of deleted prototype %s: %s %s. The controller deletes leftovers; without a controller, run `kamino return --leftovers`.\n", l.Prototype, l.Kind, l.Name); err != nil {
+		if _, err := fmt.Fprintf(w, "Leftover of deleted prototype %s: %s %s. The controller deletes leftovers; without a controller, run `kamino release-node --leftovers`.\n", l.Prototype, l.Kind, l.Name); err != nil {
 			return err
 		}
 	}
@@ -98,8 +98,8 @@ func holderOf(n reservations.Node) string {
 	}
 }
 
-// HeldLines tells, with the remedies, of the nodes that nobody gives back, and of what was left: a part of a status.
-func HeldLines(report HeldReport, now time.Time) []string {
+// ReservationLines describe, with remedies, nodes whose holder is gone, and leftovers: a part of `kamino status`.
+func ReservationLines(report ReservationReport, now time.Time) []string {
 	var lines []string
 	for _, n := range report.Nodes {
 		if !n.Left() {
@@ -109,22 +109,22 @@ func HeldLines(report HeldReport, now time.Time) []string {
 		if !n.Since.IsZero() {
 			line += " for " + wording.Duration(now.Sub(n.Since))
 		}
-		lines = append(lines, line+heldBy(n))
+		lines = append(lines, line+reservedBy(n))
 	}
 	for _, l := range report.Left {
-		lines = append(lines, fmt.Sprintf("Deleted prototype %s left %s %s. The controller deletes leftovers; without a controller, run `kamino return --leftovers`", l.Prototype, l.Kind, l.Name))
+		lines = append(lines, fmt.Sprintf("Deleted prototype %s left %s %s. The controller deletes leftovers; without a controller, run `kamino release-node --leftovers`", l.Prototype, l.Kind, l.Name))
 	}
 	return lines
 }
 
-// heldBy says by whom a node is held that nobody gives back who is known to be at work, and what to do.
-func heldBy(n reservations.Node) string {
-	back := fmt.Sprintf("run `kamino return %s`", n.Name)
+// reservedBy names the holder of a node that no running capture releases, with the remedy.
+func reservedBy(n reservations.Node) string {
+	back := fmt.Sprintf("run `kamino release-node %s`", n.Name)
 	if !n.Believed() {
-		back = fmt.Sprintf("run `kamino return %s --node-only`", n.Name)
+		back = fmt.Sprintf("run `kamino release-node %s --node-only`", n.Name)
 	}
 	if n.Leaves {
-		back = fmt.Sprintf("the node cannot rejoin; to remove the node, run `kamino return %s`", n.Name)
+		back = fmt.Sprintf("the node cannot rejoin; to remove the node, run `kamino release-node %s`", n.Name)
 	}
 	switch n.State {
 	case reservations.ByReplacement:
@@ -142,7 +142,7 @@ func heldBy(n reservations.Node) string {
 	return fmt.Sprintf(" by %s, which no longer exists or has ended: %s", n.Holder, back)
 }
 
-// Cleared is what `kamino return --leftovers` has removed.
+// Cleared lists the leftovers that `kamino release-node --leftovers` deleted.
 type Cleared struct {
 	Left   []reservations.Leftover `json:"left"`
 	DryRun bool                    `json:"dryRun"`
@@ -171,21 +171,21 @@ func ClearedAway(w io.Writer, format Format, c Cleared) error {
 	return err
 }
 
-// Return is what `kamino return` has done.
-type Return struct {
+// ReleasedNode is the result of `kamino release-node`.
+type ReleasedNode struct {
 	Node   string          `json:"node"`
 	Holder v1alpha1.Holder `json:"holder"`
 	DryRun bool            `json:"dryRun"`
-	// Leaves tells that it is removed instead.
+	// Leaves is true if Kamino deletes the node instead.
 	Leaves bool `json:"leaves,omitempty"`
-	// NodeOnly tells that nothing of its instance is changed.
+	// NodeOnly is true if the instance does not change.
 	NodeOnly bool `json:"nodeOnly,omitempty"`
-	// State of the node at the last look; empty for a dry run.
+	// State of the node at the last read; empty for a dry run.
 	State v1alpha1.DonorState `json:"state,omitempty"`
 }
 
-// Returned writes it.
-func Returned(w io.Writer, format Format, r Return) error {
+// Released writes it.
+func Released(w io.Writer, format Format, r ReleasedNode) error {
 	if format.Machine() {
 		return Value(w, format, r)
 	}

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/reservations"
+)
+
+type releaseNodeFlags struct {
+	leftovers bool
+	nodeOnly  bool
+	dryRun    bool
+	timeout   time.Duration
+	format    print.Format
+}
+
+func newReleaseNodeCommand(f *Factory, o *Options) *cobra.Command {
+	var flags releaseNodeFlags
+	cmd := &cobra.Command{
+		Use:   "release-node NODE | --leftovers",
+		Short: "Release a reserved node after its capture was lost",
+		Long: `Release a reserved node after its capture was lost. Kamino starts the instance if the instance is stopped, and
+reboots the instance if its disk was ordered to be generalized. Kamino then deletes the snapshot and the pod of the
+capture, restores scale-in protection, annotations and schedulability, and finally deletes the reservation. The
+output shows the state of the node. A node whose join credential is already deleted cannot rejoin the cluster:
+Kamino deletes its Node and its instance instead.
+
+With --leftovers, the command deletes snapshots, pods and Orders of captures that no longer exist, and releases no
+node. Run "kamino reservations" first to list the leftovers.
+
+A reservation is a Lease in Kamino's namespace; the annotation on the Node is a copy. If no Lease confirms the
+annotation, the earlier state of the node is unknown. With --node-only, the command then deletes the reservation and
+the annotations that block autoscalers, and uncordons the node. The instance does not change.
+
+If a capture has not ended, use "kamino cancel" instead. If a node replacement holds the node, this command takes
+the node from the replacement. To continue the replacement, run the rollback again instead.`,
+		Example: `  kamino release-node worker-3 --dry-run
+  kamino release-node worker-3
+  kamino release-node --leftovers`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if flags.leftovers {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		}, ValidArgsFunction: completeReserved(f, o),
+		RunE: inSession(f, o, func(ctx context.Context, s *session, args []string) error {
+			ctx, cancel := limited(ctx, flags.timeout)
+			defer cancel()
+			if flags.leftovers {
+				return s.clear(ctx, flags)
+			}
+			return s.releaseNode(ctx, args[0], flags)
+		}),
+	}
+	cmd.Flags().BoolVar(&flags.leftovers, "leftovers", false, "delete leftovers of captures that no longer exist, and release no node")
+	cmd.Flags().BoolVar(&flags.nodeOnly, "node-only", false, "for an unconfirmed reservation: delete the reservation and uncordon the node; do not change the instance")
+	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "print the plan, and change nothing")
+	cmd.Flags().DurationVar(&flags.timeout, "timeout", 20*time.Minute, "how long to work and wait until the node is Ready")
+	bindOutput(cmd, &flags.format, print.JSON, print.YAML)
+	return cmd
+}
+
+// reservationClient finds and releases reserved nodes.
+func (s *session) reservationClient() *drive.Reservations {
+	return &drive.Reservations{Cluster: s.cluster, Cloud: s.provider, Engine: s.engine, Namespace: s.options.Namespace, Now: s.Now,
+		Trouble: func(err error) { s.note("Retrying: %s.", explain(err)) }}
+}
+
+func (s *session) releaseNode(ctx context.Context, name string, flags releaseNodeFlags) error {
+	goOn := fmt.Sprintf("Node %s is not back in service yet: run the same command again", name)
+	report, err := s.findReservations(ctx)
+	if err != nil {
+		return orCutShort(ctx, err, goOn)
+	}
+	i := slices.IndexFunc(report.Nodes, func(n reservations.Node) bool { return n.Name == name })
+	if i < 0 {
+		return refusedf("node %s is not reserved, and nothing was changed: to list reserved nodes, run `kamino reservations`", name)
+	}
+	n := report.Nodes[i]
+	if n.State == reservations.ByCapture {
+		return refusedf("node %s is reserved by the running %s, and nothing was changed: to stop the capture, run `kamino cancel %s`", name, n.Holder, n.Holder.Name)
+	}
+	if n.State == reservations.ByUnknown {
+		return refusedf("node %s is reserved by %s, and nothing was changed: release the node with the Kamino version that reserved the node", name, n.Holder)
+	}
+	if !n.Believed() && !flags.nodeOnly {
+		return refusedf("no Lease of Kamino confirms the reservation of node %s, and nothing was changed: run `kamino release-node %s --node-only`. "+
+			"The command deletes the reservation and the annotations that block autoscalers, and uncordons the node. Check the instance: the command does not change the instance", name, name)
+	}
+	if n.Believed() && flags.nodeOnly {
+		return refusedf("node %s is reserved by %s, and nothing was changed: run again without --node-only, because the instance may also need a restart", name, n.Holder)
+	}
+	if flags.dryRun {
+		return print.Released(s.Out, flags.format, print.ReleasedNode{Node: name, Holder: n.Holder, Leaves: n.Leaves, NodeOnly: flags.nodeOnly, DryRun: true})
+	}
+	state, err := s.reservationClient().Release(ctx, n)
+	if err != nil {
+		return orCutShort(ctx, err, goOn)
+	}
+	if err := print.Released(s.Out, flags.format, print.ReleasedNode{Node: name, Holder: n.Holder, State: state}); err != nil {
+		return err
+	}
+	if state != v1alpha1.DonorReady && state != v1alpha1.DonorRemoved {
+		return &failure{ExitFailed, fmt.Errorf("node %s is released, but not Ready: run `kubectl describe node %s`", name, name)}
+	}
+	return nil
+}
+
+// clear deletes leftovers of deleted captures.
+func (s *session) clear(ctx context.Context, flags releaseNodeFlags) error {
+	const goOn = "Some leftovers remain: run the same command again"
+	report, err := s.findReservations(ctx)
+	if err != nil {
+		return orCutShort(ctx, err, goOn)
+	}
+	cleared := print.Cleared{Left: report.Left, DryRun: flags.dryRun}
+	if flags.dryRun || len(report.Left) == 0 {
+		return print.ClearedAway(s.Out, flags.format, cleared)
+	}
+	if err := s.reservationClient().Clear(ctx, report.Pools); err != nil {
+		return orCutShort(ctx, err, goOn)
+	}
+	return print.ClearedAway(s.Out, flags.format, cleared)
+}

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/drive"
+)
+
+func newReservationsCommand(f *Factory, o *Options) *cobra.Command {
+	var format print.Format
+	cmd := &cobra.Command{
+		Use:   "reservations",
+		Short: "Show reserved nodes: holder, since when, and whether the holder will release the node",
+		Long: `Show every node that Kamino has reserved, with the holder: a running capture, a node replacement, or a capture that
+no longer exists. The command also shows leftovers of captures that no longer exist: snapshots, pods and Orders.
+
+If a capture no longer exists, the controller releases the node and deletes the leftovers automatically. Without a
+controller, run "kamino release-node NODE" and "kamino release-node --leftovers".
+
+A Lease in Kamino's namespace confirms each reservation. A reservation without a Lease is marked as unconfirmed,
+because any user who may annotate Nodes can forge the annotation. Kamino does nothing to an unconfirmed node. The
+command also shows nodes that are cordoned and protected like a reserved node, but have no reservation.`,
+		Example: `  kamino reservations
+  kamino reservations -o json | jq -r '.nodes[] | select(.state != "capture") | .node'`,
+		Args: cobra.NoArgs,
+		RunE: inSession(f, o, func(ctx context.Context, s *session, _ []string) error {
+			report, err := s.findReservations(ctx)
+			if err != nil {
+				return err
+			}
+			return print.Reservations(s.Out, format, report, s.Now())
+		}),
+	}
+	bindOutput(cmd, &format, print.Table, print.JSON, print.YAML)
+	return cmd
+}
+
+// findReservations returns the reserved nodes, and leftovers of deleted captures.
+func (s *session) findReservations(ctx context.Context) (print.ReservationReport, error) {
+	return s.reservationReport(s.reservationClient().Look(ctx))
+}
+
+func (s *session) reservationReport(seen drive.Held, err error) (print.ReservationReport, error) {
+	if err != nil {
+		return print.ReservationReport{}, err
+	}
+	if seen.LeaseError != nil {
+		s.note("Cannot verify reservations: %s.", explain(seen.LeaseError))
+	}
+	if seen.LeftError != nil {
+		s.note("Cannot find leftovers of deleted captures: %s.", explain(seen.LeftError))
+	}
+	return print.ReservationReport{Nodes: seen.Nodes, Left: seen.Left, Pools: seen.Pools}, nil
+}
