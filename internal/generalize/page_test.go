@@ -67,12 +67,12 @@ func renderTables(t *testing.T) string {
 		p := all[name]
 		fmt.Fprintf(&b, "\n## Rules of profile `%s`\n\nVersion `%s`: %s.", p.Name, p.Version, p.Summary)
 		if p.NotLive != "" {
-			fmt.Fprintf(&b, " Not for a running host: %s.", p.NotLive)
+			fmt.Fprintf(&b, "\n\nNot for a running host: %s.", p.NotLive)
 		}
 		b.WriteString("\n\n")
 		own := func(r *Rule) bool { return len(in[r.ID]) == 1 }
 		if !slices.ContainsFunc(p.Rules, func(r Rule) bool { return own(&r) }) {
-			b.WriteString("It has no rules of its own.\n")
+			b.WriteString("The profile has no rules of its own.\n")
 			continue
 		}
 		renderRules(&b, p, own)
