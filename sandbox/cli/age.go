@@ -9,19 +9,19 @@ import (
 
 func (r *root) age() *cobra.Command {
 	return &cobra.Command{
-		Use: "age NODE TIME", Short: "Make a node look as if nothing had happened to it for so much longer",
-		Long: `Puts back by TIME since when the Node's conditions are what they are, Ready among them, and when kured says that
-it was patched: what policies wait for (selection.minReadyTime) is over at once.
+		Use: "age NODE TIME", Short: "Shift the times of a node into the past, as if nothing had happened since",
+		Long: `Shifts the transition times of the Node's conditions (Ready among them) back by TIME, and the time of the last
+patch. Waiting times of policies (selection.minReadyTime) end at once.
 
-Nothing else ages. Kamino and the API server go by this machine's clock, which no sandbox can put forward for them: when
-objects were made stays, and so does the day that an image version is named after.`,
+Nothing else ages: Kamino and the API server use the clock of this machine. Creation times of objects stay, and the
+day in the name of an image version stays.`,
 		Example: `  kamino-sandbox age k8s-pool1-24816321-vmss000000 2h
   kamino-sandbox age k8s-pool1-24816321-vmss000000 26h`,
 		Args: exactly("NODE", "TIME"), ValidArgsFunction: r.completeNodes,
 		RunE: func(command *cobra.Command, args []string) error {
 			by, err := time.ParseDuration(args[1])
 			if err != nil || by <= 0 {
-				return usageError{fmt.Errorf("TIME is %q: give a time above 0 such as 90s, 30m or 26h (days have no unit)", args[1])}
+				return usageError{fmt.Errorf("TIME is %q: pass a duration above 0, such as 90s, 30m or 26h (days have no unit)", args[1])}
 			}
 			client, err := r.client()
 			if err != nil {

@@ -12,9 +12,9 @@ import (
 
 func (r *root) assets() *cobra.Command {
 	return &cobra.Command{
-		Use: "assets DIR", Short: "Make a directory of programs for tests that want a real API server",
-		Long: `controller-runtime's envtest looks for etcd, kube-apiserver and kubectl in the directory that
-KUBEBUILDER_ASSETS names. This makes such a directory: three links to this very program.`,
+		Use: "assets DIR", Short: "Create a directory with etcd, kube-apiserver and kubectl for tests",
+		Long: `The envtest package of controller-runtime needs etcd, kube-apiserver and kubectl in the directory
+$KUBEBUILDER_ASSETS. This verb creates the directory, with three links to the kamino-sandbox binary.`,
 		Example: `  KUBEBUILDER_ASSETS=$(kamino-sandbox assets bin/assets) go test ./...`,
 		Args:    exactly("DIR"),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -96,21 +96,21 @@ func exitCode(ctx context.Context, err error) int {
 func newRoot(r *root) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kamino-sandbox",
-		Short: "A Kubernetes cluster on a simulated Azure, on this machine, to try Kamino on",
-		Long: `A real Kubernetes control plane, an Azure Resource Manager that speaks the real protocol over HTTPS, and
-machines whose disks are real directory trees. Time runs faster than in a cloud.
+		Short: "A Kubernetes cluster on a simulated cloud, on this machine, to try Kamino",
+		Long: `A sandbox has a real Kubernetes control plane, and machines whose disks are real directory trees. Its simulated
+Azure or AWS speaks the real protocol over HTTPS. Time runs faster than in a cloud.
 
-The verbs act on the sandbox that runs in --dir (or $` + dirVariable + `, or .kamino-sandbox).`,
+The verbs use the sandbox in --dir. The default is $` + dirVariable + ` or .kamino-sandbox.`,
 		Example: `  kamino-sandbox up --dir /tmp/s              # a pool of three nodes, until Ctrl-C
-  . /tmp/s/env && kubectl get nodes           # in another terminal; kamino works the same way
-  kamino-sandbox machines --dir /tmp/s        # look at it
+  . /tmp/s/env && kubectl get nodes           # in another terminal; kamino works too
+  kamino-sandbox machines --dir /tmp/s        # list the machines
   kamino-sandbox scale pool1 4 --wait --dir /tmp/s
-  kamino-sandbox demo                         # the whole story, by itself`,
+  kamino-sandbox demo                         # a whole capture`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	command.PersistentFlags().StringVar(&r.dir, "dir", defaultDir(), "the sandbox's directory")
+	command.PersistentFlags().StringVar(&r.dir, "dir", defaultDir(), "the directory of the sandbox")
 	_ = command.MarkPersistentFlagDirname("dir")
 	if version := pflag.CommandLine.Lookup("version"); version != nil {
 		version.Hidden = true // Kubernetes' components leave it there, for themselves; no verb reads it
@@ -171,9 +171,9 @@ func exactly(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names):
-			return usageError{fmt.Errorf("%s is missing", names[len(args)])}
+			return usageError{fmt.Errorf("argument %s is missing", names[len(args)])}
 		case len(args) > len(names):
-			return usageError{fmt.Errorf("%q is too much: this verb takes %s", args[len(names)], orNothing(names))}
+			return usageError{fmt.Errorf("unexpected argument %q: this verb takes %s", args[len(names)], orNothing(names))}
 		}
 		return nil
 	}

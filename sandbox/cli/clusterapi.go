@@ -22,8 +22,8 @@ func (c *clusterAPI) bind(flags *pflag.FlagSet) {
 			c.binaries = found[len(found)-1]
 		}
 	}
-	flags.BoolVar(&c.wanted, "capi", false, "have Cluster API's own controllers build the nodes, as MachineDeployments unless a pool's kind says otherwise, on AWS unless --cloud says otherwise")
-	flags.StringVar(&c.binaries, "capi-binaries", c.binaries, "the `directory` of those controllers, which \"make clusterapi\" makes")
+	flags.BoolVar(&c.wanted, "capi", false, "let Cluster API's own controllers build the nodes; the default cloud is AWS, the default kind of pool is MachineDeployment")
+	flags.StringVar(&c.binaries, "capi-binaries", c.binaries, "the `directory` with the controllers of Cluster API, made by \"make clusterapi\"")
 }
 
 // chosen is the directory; empty if Cluster API is not wanted. Where it is and no cloud is named, that is AWS.
@@ -32,7 +32,7 @@ func (c *clusterAPI) chosen(cloud *pool.Cloud) (string, error) {
 	case !c.wanted:
 		return "", nil
 	case c.binaries == "":
-		return "", usageError{errors.New("--capi needs Cluster API's controllers: build them with `make clusterapi`, or name their directory with --capi-binaries")}
+		return "", usageError{errors.New("--capi needs the controllers of Cluster API: run `make clusterapi`, or pass their directory with --capi-binaries")}
 	case *cloud == "":
 		*cloud = pool.AWS
 	}

@@ -14,10 +14,10 @@ func (r *root) demo() *cobra.Command {
 	o := scenario.Options{Kamino: besideMe("kamino"), Out: os.Stdout}
 	var capi clusterAPI
 	command := &cobra.Command{
-		Use: "demo", Short: "Tell the whole story by itself, in less than a minute, and clean up",
-		Long: `Starts a sandbox in a temporary directory, runs a workload, lets the pool grow, patches a node, runs
-"kamino capture" on it, lets the pool grow again, and checks on files and API objects that the new node is what
-it should be. Exits with 0 only if all of it is true; leaves nothing running.`,
+		Use: "demo", Short: "Show a whole capture in less than a minute, check the result and clean up",
+		Long: `Starts a sandbox in a temporary directory and runs a workload. The pool grows by a node from the generic image.
+The demo patches a node, runs "kamino capture" on that node, and lets the pool grow again. Then the demo checks
+files and API objects of the new node. The exit code is 0 only if all checks pass. Nothing is left running.`,
 		Args: exactly(),
 		RunE: func(command *cobra.Command, _ []string) error {
 			var err error
@@ -28,18 +28,18 @@ it should be. Exits with 0 only if all of it is true; leaves nothing running.`,
 				return err
 			}
 			if o.Kamino == "" {
-				return usageError{fmt.Errorf("there is no kamino beside %s: name it with --kamino", o.Sandbox)}
+				return usageError{fmt.Errorf("no kamino binary next to %s: pass one with --kamino", o.Sandbox)}
 			}
 			o.Styled = term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 			return scenario.Run(command.Context(), o)
 		},
 	}
-	command.Flags().StringVar(&o.Kamino, "kamino", o.Kamino, "the kamino binary")
-	command.Flags().Var(&o.Cloud, "cloud", "the cloud that it is told of: azure or aws (azure); on AWS all nodes join by themselves")
-	command.Flags().BoolVar(&o.Kubeadm, "kubeadm", false, "tell of a pool whose nodes join by themselves, and whose donor does not return")
-	command.Flags().BoolVar(&o.Rollback, "rollback", false, "tell of a bad version that nobody has tried: its nodes do not join, and the pool goes back by itself")
+	command.Flags().StringVar(&o.Kamino, "kamino", o.Kamino, "path of the kamino binary")
+	command.Flags().Var(&o.Cloud, "cloud", "the simulated cloud: azure or aws (azure); on AWS, nodes join with the role of their instance")
+	command.Flags().BoolVar(&o.Kubeadm, "kubeadm", false, "show a pool of nodes that join with kubeadm, and a donor that is replaced")
+	command.Flags().BoolVar(&o.Rollback, "rollback", false, "show an untested bad version: its nodes do not join, and Kamino rolls the pool back")
 	capi.bind(command.Flags())
 	command.MarkFlagsMutuallyExclusive("kubeadm", "rollback", "capi")
-	command.Flags().BoolVar(&o.Keep, "keep", false, "leave the sandbox's directory")
+	command.Flags().BoolVar(&o.Keep, "keep", false, "keep the directory of the sandbox")
 	return command
 }

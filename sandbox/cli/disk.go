@@ -9,7 +9,7 @@ import (
 
 func (r *root) disk() *cobra.Command {
 	return &cobra.Command{
-		Use: "disk NODE", Short: "Print the path of a machine's disk, which is a directory", Args: exactly("NODE"),
+		Use: "disk NODE", Short: "Print the path of a machine's disk (a directory)", Args: exactly("NODE"),
 		Aliases:           []string{"disks"},
 		Example:           `  cat "$(kamino-sandbox disk k8s-pool1-24816321-vmss000000)/etc/machine-id"`,
 		ValidArgsFunction: r.completeNodes,
@@ -29,12 +29,12 @@ func (r *root) disk() *cobra.Command {
 					continue
 				}
 				if m.Disk == "" {
-					return fmt.Errorf("machine %s is a light one: it has no disk", args[0])
+					return fmt.Errorf("machine %s is a light machine and has no disk", args[0])
 				}
 				_, err := fmt.Fprintln(r.stdout, m.Disk)
 				return err
 			}
-			return fmt.Errorf("there is no machine %s, only %s", args[0], strings.Join(names, ", "))
+			return fmt.Errorf("machine %s not found; machines: %s", args[0], strings.Join(names, ", "))
 		},
 	}
 }

@@ -14,7 +14,7 @@ import (
 func (r *root) down() *cobra.Command {
 	var within time.Duration
 	command := &cobra.Command{
-		Use: "down", Short: "End the sandbox that runs in the directory, and wait until it has", Args: exactly(),
+		Use: "down", Short: "Stop the sandbox in the directory, and wait for its end", Args: exactly(),
 		RunE: func(command *cobra.Command, _ []string) error {
 			client, err := r.client()
 			if err != nil {
@@ -28,7 +28,7 @@ func (r *root) down() *cobra.Command {
 			return r.awaitEnd(ctx)
 		},
 	}
-	command.Flags().DurationVar(&within, "within", time.Minute, "how long to wait for it")
+	command.Flags().DurationVar(&within, "within", time.Minute, "how long to wait")
 	return command
 }
 
@@ -49,7 +49,7 @@ func (r *root) awaitEnd(ctx context.Context) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("it was asked to end and has not: %w", err)
+			return fmt.Errorf("the sandbox received the order to stop, and still runs: %w", err)
 		}
 	}
 }

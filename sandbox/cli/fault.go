@@ -12,12 +12,12 @@ import (
 
 func (r *root) fault() *cobra.Command {
 	command := &cobra.Command{
-		Use: "fault", Short: "Order trouble in the simulated cloud", Aliases: []string{"faults"},
-		Example: `  # the next snapshot fails after it was accepted
+		Use: "fault", Short: "Inject faults into the simulated cloud", Aliases: []string{"faults"},
+		Example: `  # the next snapshot is accepted and then fails
   kamino-sandbox fault add --resource snapshot --operation put --long --code Conflict --count 1
   # two reads of the pool are throttled
   kamino-sandbox fault add --resource pool --operation get --retry-after 5 --count 2
-  # the connection breaks after the image version was asked for
+  # the connection breaks after the cloud accepted the image version
   kamino-sandbox fault add --resource version --operation put --phase after --drop --count 1
   # a permission is missing
   kamino-sandbox fault add --deny Microsoft.Compute/snapshots/write
@@ -34,11 +34,11 @@ func (r *root) faultAdd() *cobra.Command {
 	var f fault.Fault
 	var phase string
 	command := &cobra.Command{
-		Use: "add", Short: "Order trouble; prints the name to take it back by", Args: exactly(),
+		Use: "add", Short: "Add a fault and print its name", Args: exactly(),
 		RunE: func(command *cobra.Command, _ []string) error {
 			f.Phase = fault.Phase(phase)
 			if !harmful(f) {
-				return usageError{fmt.Errorf("this fault does nothing: give --status, --retry-after, --delay, --long, --drop, --ignore or --deny")}
+				return usageError{fmt.Errorf("the fault has no effect: pass --status, --retry-after, --delay, --long, --drop, --ignore or --deny")}
 			}
 			client, err := r.client()
 			if err != nil {
@@ -53,23 +53,23 @@ func (r *root) faultAdd() *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&f.Name, "name", "", "a name to take it back by (default: made up)")
-	flags.StringVar(&f.Method, "method", "", "which requests: their HTTP method")
-	flags.StringVar(&f.Path, "path", "", "which requests: a regular expression that their path contains")
-	flags.StringVar(&f.Resource, "resource", "", "which requests: gallery, definition, version, snapshot, disk, pool, instance, extension, operation (a poll), token, ...")
-	flags.StringVar(&f.Operation, "operation", "", "which requests: get, list, put, patch, delete, view, powerOff, start, ...")
-	flags.IntVar(&f.Skip, "skip", 0, "let the first so many pass")
-	flags.IntVar(&f.Count, "count", 0, "strike so many, then no more (0: all)")
-	flags.StringVar(&phase, "phase", string(fault.Before), "strike before or after the request has its effect")
-	flags.Float64Var(&f.Delay, "delay", 0, "wait so many simulated seconds first")
+	flags.StringVar(&f.Name, "name", "", "name of the fault, for `fault clear` (default: generated)")
+	flags.StringVar(&f.Method, "method", "", "match requests with this HTTP method")
+	flags.StringVar(&f.Path, "path", "", "match requests whose path matches this regular expression")
+	flags.StringVar(&f.Resource, "resource", "", "match requests for gallery, definition, version, snapshot, disk, pool, instance, extension, operation (a poll), token, ...")
+	flags.StringVar(&f.Operation, "operation", "", "match requests to get, list, put, patch, delete, view, powerOff, start, ...")
+	flags.IntVar(&f.Skip, "skip", 0, "let this number of requests pass first")
+	flags.IntVar(&f.Count, "count", 0, "end after this number of requests (0: never)")
+	flags.StringVar(&phase, "phase", string(fault.Before), "before or after: whether the fault strikes before or after the effect of the request")
+	flags.Float64Var(&f.Delay, "delay", 0, "wait this number of simulated seconds first")
 	flags.IntVar(&f.Status, "status", 0, "answer with this HTTP status")
-	flags.StringVar(&f.Code, "code", "", "the error's code (default: what such an error commonly has)")
-	flags.StringVar(&f.Message, "message", "", "the error's message")
-	flags.IntVar(&f.RetryAfter, "retry-after", 0, "ask to come back after so many seconds; without --status: throttle")
+	flags.StringVar(&f.Code, "code", "", "code of the error (default: the usual code of such an error)")
+	flags.StringVar(&f.Message, "message", "", "message of the error")
+	flags.IntVar(&f.RetryAfter, "retry-after", 0, "send Retry-After with this number of seconds; without --status, throttle")
 	flags.BoolVar(&f.Long, "long", false, "accept the request and let its long operation fail")
-	flags.BoolVar(&f.Ignore, "ignore", false, "answer as if all went well, and do nothing")
-	flags.BoolVar(&f.Drop, "drop", false, "break the connection off")
-	flags.StringVar(&f.Deny, "deny", "", "take a permission away, such as Microsoft.Compute/snapshots/write")
+	flags.BoolVar(&f.Ignore, "ignore", false, "answer with success and do nothing")
+	flags.BoolVar(&f.Drop, "drop", false, "break the connection")
+	flags.StringVar(&f.Deny, "deny", "", "remove a permission, such as Microsoft.Compute/snapshots/write")
 	_ = command.RegisterFlagCompletionFunc("phase", cobra.FixedCompletions([]string{string(fault.Before), string(fault.After)}, cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
@@ -79,7 +79,7 @@ func harmful(f fault.Fault) bool {
 }
 
 func (r *root) faultList() *cobra.Command {
-	command := &cobra.Command{Use: "list", Short: "List the trouble that can still strike", Args: exactly()}
+	command := &cobra.Command{Use: "list", Short: "List the faults that can still strike", Args: exactly()}
 	out := outputFlag(command)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		client, err := r.client()
@@ -112,7 +112,7 @@ func describe(f fault.Fault) (string, error) {
 
 func (r *root) faultClear() *cobra.Command {
 	return &cobra.Command{
-		Use: "clear [NAME ...]", Short: "Take trouble back: the named, or all",
+		Use: "clear [NAME ...]", Short: "Remove faults: the named faults, or all",
 		RunE: func(command *cobra.Command, args []string) error {
 			client, err := r.client()
 			if err != nil {

@@ -12,7 +12,7 @@ import (
 
 func (r *root) kubectl() *cobra.Command {
 	command := &cobra.Command{
-		Use: "kubectl [--dir DIR] [--] ARGS...", Short: "Run kubectl, which is built in, on the sandbox",
+		Use: "kubectl [--dir DIR] [--] ARGS...", Short: "Run the built-in kubectl on the sandbox",
 		Example: `  kamino-sandbox kubectl get nodes -o wide
   kamino-sandbox --dir /tmp/s kubectl -- get prototypes`,
 		DisableFlagsInUseLine: true,

@@ -8,7 +8,7 @@ import (
 )
 
 func (r *root) pools() *cobra.Command {
-	command := &cobra.Command{Use: "pools", Short: "List the pools and what their next node is built from", Args: exactly(), Aliases: []string{"pool"}}
+	command := &cobra.Command{Use: "pools", Short: "List the pools and the image of their next node", Args: exactly(), Aliases: []string{"pool"}}
 	out := outputFlag(command)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		client, err := r.client()

@@ -11,12 +11,12 @@ import (
 func (r *root) requests() *cobra.Command {
 	var polls bool
 	command := &cobra.Command{
-		Use: "requests", Short: "List what the simulated cloud was asked", Args: exactly(),
+		Use: "requests", Short: "List the requests to the simulated cloud", Args: exactly(),
 		Example: `  kamino-sandbox requests            # without polls of long operations
   kamino-sandbox requests --polls`,
 	}
 	out := outputFlag(command)
-	command.Flags().BoolVar(&polls, "polls", false, "show polls and logins as well")
+	command.Flags().BoolVar(&polls, "polls", false, "show polls and logins, too")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		client, err := r.client()
 		if err != nil {

@@ -12,19 +12,19 @@ import (
 func (r *root) scale() *cobra.Command {
 	var wait bool
 	command := &cobra.Command{
-		Use: "scale POOL NODES", Short: "Change a pool's size, as an autoscaler would",
-		Long: `Sends Resource Manager the request that a cluster autoscaler sends. With --wait, returns when all new nodes
-are Ready and prints how long each took, in seconds of this machine's clock.`,
+		Use: "scale POOL NODES", Short: "Change the size of a pool, as an autoscaler does",
+		Long: `Sends the cloud the request of a cluster autoscaler. With --wait, the command returns when all new nodes are Ready,
+and prints how long each node took, in seconds of this machine's clock.`,
 		Example:           `  kamino-sandbox scale pool1 4 --wait`,
 		Args:              exactly("POOL", "NODES"),
 		ValidArgsFunction: r.completePools,
 	}
 	out := outputFlag(command)
-	command.Flags().BoolVar(&wait, "wait", false, "wait until the new nodes are Ready, or the surplus ones gone")
+	command.Flags().BoolVar(&wait, "wait", false, "wait until new nodes are Ready and removed nodes are gone")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		nodes, err := strconv.ParseInt(args[1], 10, 64)
 		if err != nil || nodes < 0 {
-			return usageError{fmt.Errorf("NODES is %q: give a number of 0 or more", args[1])}
+			return usageError{fmt.Errorf("NODES is %q: pass a number of 0 or more", args[1])}
 		}
 		client, err := r.client()
 		if err != nil {

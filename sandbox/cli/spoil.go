@@ -16,20 +16,20 @@ func (r *root) spoil() *cobra.Command {
 	var d disk.Defect
 	var kind string
 	command := &cobra.Command{
-		Use: "spoil POOL [VERSION] --with DEFECT", Short: "Make an image version bad, so that nodes built from it do not work",
-		Long: `The disk of the version carries the defect: machines that are built from it have it, and those that are built from
-other versions, or were built before, do not. Without VERSION it is the next one that is captured in the pool. A VERSION
-that does not exist yet gets the defect when it is made.
+		Use: "spoil POOL [VERSION] --with DEFECT", Short: "Make an image version bad: its nodes get a defect",
+		Long: `The disk of the version gets the defect. Machines that are built from the version afterwards have the defect, too.
+Other machines do not. Without VERSION, the next captured version of the pool gets the defect. If VERSION does not
+exist yet, VERSION gets the defect when it is made.
 
-  never-joins          the kubelet does not start: there is no Node
-  no-network           the Node is Ready, and pods on it reach nothing and are not reached
-  crashing-daemonset   pods of DaemonSets crash as soon as they have started (--daemonset for a single one)
-  shared-identity      machine ID and system UUID are those of a node of the pool that runs
-  not-ready-later      the Node is Ready, and --after a while it is not any more
-  joins-late           the kubelet starts --after a while, and all is well then
-  none                 takes it back, for machines that are built from then on
+  never-joins          The kubelet does not start: there is no Node.
+  no-network           The Node is Ready, but its pods have no network.
+  crashing-daemonset   Pods of DaemonSets crash after their start (--daemonset for a single DaemonSet).
+  shared-identity      The machine ID and the system UUID are equal to those of a running node of the pool.
+  not-ready-later      The Node is Ready, and stops being Ready after the time --after.
+  joins-late           The kubelet starts after the time --after, and then works.
+  none                 New machines of the version have no defect.
 
-A version that is captured from a node with a defect has it, too.`,
+A version that is captured from a node with a defect has the defect, too.`,
 		Example: `  kamino-sandbox spoil pool1 --with never-joins                      # the next version
   kamino-sandbox spoil pool1 2026.11.22 --with not-ready-later --after 8m
   kamino-sandbox spoil pool1 --with never-joins --share 70 --seed 3  # seven nodes in ten
@@ -37,17 +37,17 @@ A version that is captured from a node with a defect has it, too.`,
 		ValidArgsFunction: r.completePools,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return usageError{fmt.Errorf("give POOL, and VERSION unless it is the next one")}
+				return usageError{fmt.Errorf("pass POOL, and VERSION unless the next version gets the defect")}
 			}
 			return nil
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&kind, "with", "", "what is wrong: "+joined(disk.DefectKinds()))
-	flags.IntVar(&d.Share, "share", 100, "how many in a hundred machines have it")
-	flags.Uint64Var(&d.Seed, "seed", 0, "which machines do, with --share; the same for the same seed")
-	flags.DurationVar(&d.After, "after", 0, "with not-ready-later: for how long the node is Ready; with joins-late: how late the kubelet starts; in simulated time (default 5m)")
-	flags.StringVar(&d.DaemonSet, "daemonset", "", "with crashing-daemonset: which one, as namespace/name (default: all)")
+	flags.StringVar(&kind, "with", "", "kind of the defect: "+joined(disk.DefectKinds()))
+	flags.IntVar(&d.Share, "share", 100, "percentage of machines with the defect")
+	flags.Uint64Var(&d.Seed, "seed", 0, "selects the machines of --share; the same seed selects the same machines")
+	flags.DurationVar(&d.After, "after", 0, "not-ready-later: how long the node is Ready; joins-late: how late the kubelet starts; in simulated time (default 5m)")
+	flags.StringVar(&d.DaemonSet, "daemonset", "", "crashing-daemonset: the DaemonSet, as namespace/name (default: all DaemonSets)")
 	_ = command.RegisterFlagCompletionFunc("with", cobra.FixedCompletions(words(disk.DefectKinds()), cobra.ShellCompDirectiveNoFileComp))
 	command.RunE = func(command *cobra.Command, args []string) error {
 		d.Kind = disk.DefectKind(kind)
@@ -75,18 +75,19 @@ A version that is captured from a node with a defect has it, too.`,
 func (r *root) outage() *cobra.Command {
 	var after time.Duration
 	command := &cobra.Command{
-		Use: "outage WHAT", Short: "Take the pod network away from the whole cluster, and give it back",
-		Long: `What nodes were built from does not matter: their kubelets say that the network is not ready, and start no pod that needs it.
+		Use: "outage WHAT", Short: "Cut the pod network of the cluster, and restore it",
+		Long: `The kubelets report that the network is not ready, and start no pod that needs the network. The image of a node
+does not matter.
 
-  all-nodes   every node
-  new-nodes   nodes that join while it lasts; the others go on
-  none        the network is back`,
+  all-nodes   Every node has no network.
+  new-nodes   Nodes that join during the outage have no network.
+  none        The network is restored.`,
 		Example: `  kamino-sandbox outage all-nodes
   kamino-sandbox outage none`,
 		Args:              exactly("WHAT"),
 		ValidArgsFunction: cobra.FixedCompletions(words(kubelet.Outages()), cobra.ShellCompDirectiveNoFileComp),
 	}
-	command.Flags().DurationVar(&after, "for", 0, "end it after so much simulated time (default: with `outage none`)")
+	command.Flags().DurationVar(&after, "for", 0, "end the outage after this simulated time (default: with `outage none`)")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		client, err := r.client()
 		if err != nil {

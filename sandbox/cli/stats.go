@@ -10,9 +10,9 @@ import (
 
 func (r *root) stats() *cobra.Command {
 	var reset bool
-	command := &cobra.Command{Use: "stats", Short: "Count what the simulated cloud was asked", Args: exactly()}
+	command := &cobra.Command{Use: "stats", Short: "Count the requests to the simulated cloud", Args: exactly()}
 	out := outputFlag(command)
-	command.Flags().BoolVar(&reset, "reset", false, "start counting anew afterwards")
+	command.Flags().BoolVar(&reset, "reset", false, "set the counters to zero afterwards")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		client, err := r.client()
 		if err != nil {

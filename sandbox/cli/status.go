@@ -8,7 +8,7 @@ import (
 )
 
 func (r *root) status() *cobra.Command {
-	command := &cobra.Command{Use: "status", Short: "Say whether a sandbox runs in the directory, and where it answers", Args: exactly()}
+	command := &cobra.Command{Use: "status", Short: "Show whether a sandbox runs in the directory, and its address", Args: exactly()}
 	out := outputFlag(command)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		client, err := r.client()

@@ -7,15 +7,15 @@ import (
 )
 
 func (r *root) crash() *cobra.Command {
-	return r.trouble("crash", "Cut a machine's power, without any order", "%s has crashed: the cloud shows it as stopped; `az vmss start` or a capture starts it again\n")
+	return r.trouble("crash", "Cut the power of a machine without a shutdown", "%s has crashed: the cloud shows the machine as stopped; start the machine with `az vmss start` or a capture\n")
 }
 
 func (r *root) hang() *cobra.Command {
-	return r.trouble("hang", "Let a machine hang: power on, nothing answers", "%s hangs: its node is not Ready before long; `kamino-sandbox unhang` ends it\n")
+	return r.trouble("hang", "Let a machine hang: the power is on, and nothing answers", "%s hangs: its node will soon be NotReady; end this with `kamino-sandbox unhang`\n")
 }
 
 func (r *root) unhang() *cobra.Command {
-	return r.trouble("unhang", "Let a machine that hangs go on", "%s goes on\n")
+	return r.trouble("unhang", "Let a hanging machine continue", "%s continues\n")
 }
 
 func (r *root) trouble(what, help, said string) *cobra.Command {

@@ -25,40 +25,42 @@ func (r *root) up() *cobra.Command {
 	var capi clusterAPI
 	command := &cobra.Command{
 		Use: "up", Short: "Run a sandbox in the foreground, until Ctrl-C",
-		Long: `Starts a control plane, a simulated Azure or AWS and a pool of machines, writes into the directory what clients
-need, and prints a line that begins with "ready" when all nodes are Ready. Ctrl-C, SIGTERM or
-"kamino-sandbox down" ends it; "up" on the same directory goes on with it.
+		Long: `Starts a control plane, a simulated Azure or AWS, and a pool of machines. Writes the files that clients need into
+the directory. Prints a line that begins with "ready" when all nodes are Ready. Ctrl-C, SIGTERM or
+"kamino-sandbox down" stops the sandbox. "up" on the same directory continues with the same sandbox.
 
-Clients: ". DIR/env" sets everything that kamino, kubectl and the cloud's SDK read, and on AWS the aws command. On
-Azure, "DIR/env-managed-identity", after it, sets a managed identity in place of the secret; ". DIR/az.sh" teaches the
-az command the simulated cloud; DIR/azure.json and DIR/azurestackcloud.json are what a cluster's node has.
+Clients:
+- ". DIR/env" sets the variables of kamino, kubectl and the cloud's SDK, and on AWS of the aws command.
+- On Azure, "DIR/env-managed-identity" after "DIR/env" sets a managed identity in place of the secret.
+- On Azure, ". DIR/az.sh" registers the simulated cloud with the az command.
+- DIR/azure.json and DIR/azurestackcloud.json are the files of a cluster's node.
 
 Keys of --pool:
   ` + strings.Join(pool.Keys(), "\n  "),
 		Example: `  kamino-sandbox up --dir /tmp/s
   kamino-sandbox up --dir /tmp/s --pool name=pool1,nodes=5,zones --pool name=old,nodes=1,generation=V1
-  kamino-sandbox up --dir /tmp/s --pool name=aks,nodes=2,aks --pool name=host,nodes=2,ephemeral   # what Kamino refuses
+  kamino-sandbox up --dir /tmp/s --pool name=aks,nodes=2,aks --pool name=host,nodes=2,ephemeral   # Kamino refuses both
   kamino-sandbox up --dir /tmp/s --no-zrs --time-scale 300
-  kamino-sandbox up --dir /tmp/s --cloud aws                                                      # kubeadm nodes in an Auto Scaling group
-  kamino-sandbox up --dir /tmp/s --capi                                                           # the same, in MachineDeployments
-  kamino-sandbox up --dir /tmp/s --capi --pool name=pool1,kind=clusterclass                       # the same, of a ClusterClass
-  kamino-sandbox up --dir /tmp/s --capi --pool name=pool1,kind=machinepool                        # an Auto Scaling group, by an AWSMachinePool
-  kamino-sandbox up --dir /tmp/s --capi --cloud azure --pool name=pool1,kind=machinepool          # a scale set, by an AzureMachinePool
-  kamino-sandbox up --dir /tmp/s --light-nodes 5000                                              # a scale test`,
+  kamino-sandbox up --dir /tmp/s --cloud aws                                              # kubeadm nodes in an Auto Scaling group
+  kamino-sandbox up --dir /tmp/s --capi                                                   # kubeadm nodes in MachineDeployments
+  kamino-sandbox up --dir /tmp/s --capi --pool name=pool1,kind=clusterclass               # a MachineDeployment of a ClusterClass
+  kamino-sandbox up --dir /tmp/s --capi --pool name=pool1,kind=machinepool                # an Auto Scaling group of an AWSMachinePool
+  kamino-sandbox up --dir /tmp/s --capi --cloud azure --pool name=pool1,kind=machinepool  # a scale set of an AzureMachinePool
+  kamino-sandbox up --dir /tmp/s --light-nodes 5000                                       # a scale test`,
 		Args: exactly(),
 	}
 	flags := command.Flags()
-	flags.Var(&o.Cloud, "cloud", "the cloud that is simulated: azure or aws (azure, or that of the last start)")
+	flags.Var(&o.Cloud, "cloud", "the simulated cloud: azure or aws (default: the cloud of the last start, or azure)")
 	_ = command.RegisterFlagCompletionFunc("cloud", cobra.FixedCompletions([]string{string(pool.Azure), string(pool.AWS)}, cobra.ShellCompDirectiveNoFileComp))
 	capi.bind(flags)
-	flags.Var((*poolsFlag)(&o.Pools), "pool", "a pool, as KEY=VALUE,... (repeatable; see above; default: name=pool1 with three nodes)")
-	flags.IntVar(&light, "light-nodes", 0, "add a pool of so many nodes without files")
+	flags.Var((*poolsFlag)(&o.Pools), "pool", "a pool, as KEY=VALUE,... (repeatable; default: name=pool1 with three nodes)")
+	flags.IntVar(&light, "light-nodes", 0, "add a pool with this number of nodes without files")
 	flags.BoolVar(&zrs, "zrs", true, "the region has zone-redundant storage")
-	flags.BoolVar(&noZRS, "no-zrs", false, "the region has none")
-	flags.Float64Var(&o.TimeScale, "time-scale", world.DefaultTimeScale, "how many seconds of a cloud pass in one of the sandbox")
-	flags.IntVar(&o.APIPort, "port-api", 0, "the API server's port (0: that of the last start, or a free one)")
-	flags.IntVar(&o.CloudPort, "port-cloud", 0, "the simulated cloud's port (0: that of the last start, or a free one)")
-	flags.DurationVar(&o.NodeGrace, "node-grace", 0, "how long a node may be silent before it is not Ready, in this machine's time (0: what suits)")
+	flags.BoolVar(&noZRS, "no-zrs", false, "the region has no zone-redundant storage")
+	flags.Float64Var(&o.TimeScale, "time-scale", world.DefaultTimeScale, "how many seconds of cloud time pass in a second")
+	flags.IntVar(&o.APIPort, "port-api", 0, "the API server's port (0: the port of the last start, or a free port)")
+	flags.IntVar(&o.CloudPort, "port-cloud", 0, "the simulated cloud's port (0: the port of the last start, or a free port)")
+	flags.DurationVar(&o.NodeGrace, "node-grace", 0, "how long a node may be silent before it is not Ready, in this machine's time (0: a suitable time)")
 	flags.StringVar(&o.Kamino, "kamino", besideMe("kamino"), "the kamino binary that nodes run as the image "+world.KaminoImage)
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		switch name {
@@ -72,14 +74,14 @@ Keys of --pool:
 	command.MarkFlagsMutuallyExclusive("zrs", "no-zrs")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if o.Cloud == pool.AWS && (command.Flags().Changed("zrs") || command.Flags().Changed("no-zrs")) {
-			return usageError{errors.New("--zrs and --no-zrs are about Azure's storage: leave them out with --cloud aws")}
+			return usageError{errors.New("--zrs and --no-zrs are for Azure: omit them with --cloud aws")}
 		}
 		var err error
 		if o.ClusterAPI, err = capi.chosen(&o.Cloud); err != nil {
 			return err
 		}
 		if o.TimeScale <= 0 {
-			return usageError{fmt.Errorf("--time-scale is %g: give a number above 0", o.TimeScale)}
+			return usageError{fmt.Errorf("--time-scale is %g: pass a number above 0", o.TimeScale)}
 		}
 		if light > 0 {
 			spec, err := pool.Parse("name=light,light,max=0,nodes=" + strconv.Itoa(light))
@@ -114,7 +116,7 @@ func (r *root) runWorld(ctx context.Context, o world.Options) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(r.stdout, "ready in %.1f s: use it with  . %s\n", time.Since(began).Seconds(), shellWord(filepath.Join(w.Dir(), site.EnvFile)))
+	_, err = fmt.Fprintf(r.stdout, "ready in %.1f s: run  . %s\n", time.Since(began).Seconds(), shellWord(filepath.Join(w.Dir(), site.EnvFile)))
 	if err != nil {
 		return errors.Join(err, w.Stop())
 	}
@@ -126,7 +128,7 @@ func (r *root) runWorld(ctx context.Context, o world.Options) error {
 	}
 	o.Progress("stopping")
 	if err = errors.Join(err, w.Stop()); err == nil {
-		o.Progress("stopped; `kamino-sandbox up --dir " + shellWord(w.Dir()) + "` starts it again")
+		o.Progress("stopped; start again with `kamino-sandbox up --dir " + shellWord(w.Dir()) + "`")
 	}
 	return err
 }
@@ -166,7 +168,7 @@ func (p *poolsFlag) Set(text string) error {
 	}
 	for _, other := range *p {
 		if other.Is(spec.Name) {
-			return fmt.Errorf("pool %s is given twice", spec.Name)
+			return fmt.Errorf("two pools have the name %s", spec.Name)
 		}
 	}
 	*p = append(*p, spec)

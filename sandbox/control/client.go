@@ -31,7 +31,7 @@ type Client struct {
 type NotRunningError struct{ Dir string }
 
 func (e *NotRunningError) Error() string {
-	return fmt.Sprintf("no sandbox runs in %s: start one with `kamino-sandbox up --dir %s`, or name another --dir", e.Dir, e.Dir)
+	return fmt.Sprintf("no sandbox runs in %s: start one with `kamino-sandbox up --dir %s`, or pass another --dir", e.Dir, e.Dir)
 }
 
 // Dial finds the sandbox that runs in a directory. It connects with the first order.
@@ -171,14 +171,14 @@ func order[T any](ctx context.Context, c *Client, method, path string, payload a
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return result, fmt.Errorf("the sandbox in %s does not know this order (%s): it is of another version than this command, restart it", c.dir, response.Status)
+		return result, fmt.Errorf("the sandbox in %s refuses the request (%s): its version differs from this command's version; restart the sandbox", c.dir, response.Status)
 	}
 	lines := json.NewDecoder(response.Body)
 	for {
 		var m message
 		if err := lines.Decode(&m); err != nil {
 			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				err = errors.New("it ended before the order was carried out")
+				err = errors.New("the sandbox ended before the request was completed")
 			}
 			return result, fmt.Errorf("the sandbox in %s: %w", c.dir, err)
 		}

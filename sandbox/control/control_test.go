@@ -185,7 +185,7 @@ func TestErrorsKeepTheirSentence(t *testing.T) {
 func TestUnknownOrderIsAnotherVersion(t *testing.T) {
 	client := connected(t, &scripted{})
 	err := client.Trouble(t.Context(), "n", "paint")
-	if err == nil || !strings.Contains(err.Error(), "another version") {
+	if err == nil || !strings.Contains(err.Error(), "its version differs") {
 		t.Errorf("%v", err)
 	}
 }

@@ -82,7 +82,7 @@ const readyWithin = 2 * time.Minute
 // nothing is left running.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	if !started.CompareAndSwap(false, true) {
-		return nil, errors.New("this process has had its control plane: Kubernetes can be started once per process")
+		return nil, errors.New("this process has already run a control plane: Kubernetes starts only once per process")
 	}
 	c := &ControlPlane{authority: o.Authority, lost: make(chan error, 4)}
 	if err := c.start(ctx, o.withDefaults()); err != nil {
@@ -119,7 +119,7 @@ func (c *ControlPlane) start(ctx context.Context, o Options) (err error) {
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(o.address(), strconv.Itoa(o.Port)))
 	if err != nil {
-		return fmt.Errorf("the API server's port is not free, choose another or 0: %w", err)
+		return fmt.Errorf("the API server's port is in use, choose another port or 0: %w", err)
 	}
 	c.address = listener.Addr().String()
 	endpoint, err := c.startEtcd(ctx, o)
@@ -227,7 +227,7 @@ func (c *ControlPlane) run(name string, body func(context.Context) error) {
 		defer close(p.done)
 		p.err = body(ctx)
 		if ctx.Err() == nil {
-			c.lost <- fmt.Errorf("%s ended by itself (see %s): %w", name, c.log.path, p.err)
+			c.lost <- fmt.Errorf("%s ended unexpectedly (see %s): %w", name, c.log.path, p.err)
 		}
 	}()
 }

@@ -258,7 +258,7 @@ func TestPortTakenIsRefused(t *testing.T) {
 	command := exec.Command(os.Args[0])
 	command.Env = append(os.Environ(), startVariable+"="+string(raw))
 	out, err := command.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "port is not free") {
+	if err == nil || !strings.Contains(string(out), "port is in use") {
 		t.Errorf("started on a taken port: %v\n%s", err, out)
 	}
 }

@@ -50,7 +50,7 @@ func (c *ControlPlane) await(ctx context.Context, what string, look func() error
 		case lost := <-c.lost:
 			return lost
 		case <-ctx.Done():
-			return fmt.Errorf("waited for %s: %w (see %s); last answer: %w", what, context.Cause(ctx), c.log.path, err)
+			return fmt.Errorf("timeout while waiting for %s: %w (see %s); last error: %w", what, context.Cause(ctx), c.log.path, err)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (f *Fleet) Spoil(id fleet.DiskID, pool string, d disk.Defect) error {
 		return err
 	}
 	if _, err := os.Stat(f.path(id)); err != nil {
-		return fmt.Errorf("there is no disk %s in the sandbox: %w", id, err)
+		return fmt.Errorf("disk %s not found in the sandbox: %w", id, err)
 	}
 	return f.spoil(id, pool, d)
 }

@@ -114,7 +114,7 @@ func TestOrderForABadVersionOutlivesTheSandbox(t *testing.T) {
 	if d, err := disk.DefectOf(w.fleet.DiskTree(bad + "02")); err != nil || d.Kind != "" {
 		t.Errorf("an order that was taken back was carried out: %+v (%v)", d, err)
 	}
-	if err := w.fleet.SpoilNext("pool", "", disk.Defect{Kind: "haunted"}); err == nil || !strings.Contains(err.Error(), "no defect") {
+	if err := w.fleet.SpoilNext("pool", "", disk.Defect{Kind: "haunted"}); err == nil || !strings.Contains(err.Error(), "is unknown") {
 		t.Errorf("a defect that there is not: %v", err)
 	}
 }

@@ -178,7 +178,7 @@ func (f *Fleet) machine(id string) (*machine, error) {
 	if m := f.find(id); m != nil {
 		return m, nil
 	}
-	return nil, fmt.Errorf("there is no machine %s in the sandbox", id)
+	return nil, fmt.Errorf("machine %s not found in the sandbox", id)
 }
 
 // CopyDisk implements fleet.Fleet. A platform image ("publisher:offer:sku:version", on EC2 with "ec2" for its publisher) comes into being

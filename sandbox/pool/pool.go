@@ -98,18 +98,18 @@ type option struct {
 
 // options in the order in which help lists them.
 var options = []option{
-	{"name", "what people call it; required", func(s *Spec, v string) error { s.Name = v; return nil }},
-	{"nodes", "how many it starts with (3)", number(func(s *Spec) *int { return &s.Nodes })},
-	{"max", "its autoscaler's maximum, 0 for none (10)", number(func(s *Spec) *int { return &s.Max })},
+	{"name", "name of the pool; required", func(s *Spec, v string) error { s.Name = v; return nil }},
+	{"nodes", "number of nodes at the start (3)", number(func(s *Spec) *int { return &s.Nodes })},
+	{"max", "maximum of the autoscaler, 0 for none (10)", number(func(s *Spec) *int { return &s.Max })},
 	{"generation", "Hyper-V generation: V1 or V2 (V2)", oneOf(func(s *Spec) *string { return &s.Generation }, "V1", "V2")},
 	{"profile", "how nodes join: static (Azure), bootstrap, or eks (AWS); default static on Azure, bootstrap on AWS", oneOf(func(s *Spec) *string { return &s.Profile }, "static", "bootstrap", "eks")},
-	{"token-ttl", "how long the recipe's bootstrap token lives, by the wall's clock (for ever)", length(func(s *Spec) *time.Duration { return &s.TokenTTL })},
+	{"token-ttl", "lifetime of the recipe's bootstrap token, by the real clock (unlimited)", length(func(s *Spec) *time.Duration { return &s.TokenTTL })},
 	{"upgrade-policy", "Manual, Automatic or Rolling (Manual)", oneOf(func(s *Spec) *string { return &s.UpgradePolicy }, "Manual", "Automatic", "Rolling")},
 	{"os-upgrade", "automatic OS image upgrades", truth(func(s *Spec) *bool { return &s.OSUpgrade })},
 	{"ephemeral", "ephemeral OS disks", truth(func(s *Spec) *bool { return &s.Ephemeral })},
 	{"windows", "Windows nodes", truth(func(s *Spec) *bool { return &s.Windows })},
 	{"security", "Standard, TrustedLaunch or ConfidentialVM (Standard)", oneOf(func(s *Spec) *string { return &s.Security }, "Standard", "TrustedLaunch", "ConfidentialVM")},
-	{"aks", "marked as managed by AKS", truth(func(s *Spec) *bool { return &s.AKS })},
+	{"aks", "with the marks of a pool of AKS", truth(func(s *Spec) *bool { return &s.AKS })},
 	{"zones", "spread over three zones", truth(func(s *Spec) *bool { return &s.Zones })},
 	{"light", "nodes without files, for scale tests", truth(func(s *Spec) *bool { return &s.Light })},
 	{"kind", "with --capi: MachineDeployment, ClusterClass or MachinePool (MachineDeployment)", oneOf(func(s *Spec) *Kind { return &s.Kind }, MachineDeployment, ClusterClass, MachinePool)},
@@ -133,10 +133,10 @@ func Parse(text string) (Spec, error) {
 		key, value, given := strings.Cut(strings.TrimSpace(part), "=")
 		at := slices.IndexFunc(options, func(o option) bool { return o.key == key })
 		if at < 0 {
-			return Spec{}, fmt.Errorf("pool %q: there is no key %q, only %s", text, key, keyNames())
+			return Spec{}, fmt.Errorf("pool %q: key %q is unknown; keys: %s", text, key, keyNames())
 		}
 		if seen[key] {
-			return Spec{}, fmt.Errorf("pool %q: %s is given twice", text, key)
+			return Spec{}, fmt.Errorf("pool %q: key %s is set twice", text, key)
 		}
 		seen[key] = true
 		if !given {
@@ -172,11 +172,11 @@ func (s Spec) On(cloud Cloud) (Spec, error) {
 		s.Profile = map[Cloud]string{Azure: "static", AWS: "bootstrap"}[cloud]
 	}
 	if s.TokenTTL > 0 && s.Profile != "bootstrap" {
-		return s, fmt.Errorf("pool %s: token-ttl=%s wants profile=bootstrap: other nodes join without a token", s.Name, s.TokenTTL)
+		return s, fmt.Errorf("pool %s: token-ttl=%s needs profile=bootstrap: other nodes join without a token", s.Name, s.TokenTTL)
 	}
 	if cloud == Azure {
 		if s.Profile == "eks" {
-			return s, fmt.Errorf("pool %s: profile=eks is for AWS alone: leave it out, or use --cloud %s", s.Name, AWS)
+			return s, fmt.Errorf("pool %s: profile=eks is for AWS: omit profile, or use --cloud %s", s.Name, AWS)
 		}
 		return s, nil
 	}
@@ -188,7 +188,7 @@ func (s Spec) On(cloud Cloud) (Spec, error) {
 		{"ephemeral", s.Ephemeral}, {"windows", s.Windows}, {"security", s.Security != "Standard"}, {"aks", s.AKS}, {"light", s.Light},
 	} {
 		if azures.set {
-			return s, fmt.Errorf("pool %s: %s is for Azure alone: leave it out, or use --cloud %s", s.Name, azures.key, Azure)
+			return s, fmt.Errorf("pool %s: %s is for Azure: omit the key, or use --cloud %s", s.Name, azures.key, Azure)
 		}
 	}
 	return s, nil
@@ -201,15 +201,15 @@ var names = regexp.MustCompile(`^[a-z][a-z0-9]{0,11}$`)
 func (s Spec) Check() error {
 	switch {
 	case !names.MatchString(s.Name):
-		return fmt.Errorf("name %q: use a letter and then at most eleven letters or digits, all lower case", s.Name)
+		return fmt.Errorf("name %q: use a letter, then at most eleven letters or digits, all lower case", s.Name)
 	case s.Nodes < 0 || s.Nodes > 20000:
 		return fmt.Errorf("nodes=%d: use 0 to 20000", s.Nodes)
 	case s.Nodes > 1000 && !s.Light:
-		return fmt.Errorf("nodes=%d: a scale set from an image goes to 1000; add light for a scale test", s.Nodes)
+		return fmt.Errorf("nodes=%d: a scale set with an image has at most 1000; add light for a scale test", s.Nodes)
 	case s.Max < 0:
 		return fmt.Errorf("max=%d: use 0 or more", s.Max)
 	case s.Security != "Standard" && s.Generation != "V2":
-		return fmt.Errorf("security=%s wants generation=V2", s.Security)
+		return fmt.Errorf("security=%s needs generation=V2", s.Security)
 	}
 	return nil
 }
@@ -237,7 +237,7 @@ func length(field func(*Spec) *time.Duration) func(*Spec, string) error {
 	return func(s *Spec, v string) error {
 		d, err := time.ParseDuration(v)
 		if err != nil || d < 0 {
-			return errors.New("say how long, such as 10m or 24h")
+			return errors.New("pass a duration, such as 10m or 24h")
 		}
 		*field(s) = d
 		return nil
@@ -248,7 +248,7 @@ func truth(field func(*Spec) *bool) func(*Spec, string) error {
 	return func(s *Spec, v string) error {
 		b, err := strconv.ParseBool(v)
 		if err != nil {
-			return errors.New("say true or false")
+			return errors.New("pass true or false")
 		}
 		*field(s) = b
 		return nil
@@ -264,7 +264,7 @@ func oneOf[T ~string](field func(*Spec) *T, allowed ...T) func(*Spec, string) er
 			for _, a := range allowed {
 				names = append(names, string(a))
 			}
-			return fmt.Errorf("%q is none of %s", v, strings.Join(names, ", "))
+			return fmt.Errorf("%q is unknown, use one of %s", v, strings.Join(names, ", "))
 		}
 		*field(s) = allowed[at]
 		return nil

@@ -26,18 +26,18 @@ type check struct {
 
 func (s *story) checks() []check {
 	return []check{
-		{"the image passed its trial, check by check, and says so", s.tried},
-		{"the trial's node is gone, with its machine", s.trialNodeIsGone},
-		{"the new node was built from the prototype, and is Ready", s.builtFromPrototype},
-		{"it ran no bootstrap: the recipe orders none, and its disk shows none", s.notBootstrapped},
-		{"it was not patched and not rebooted, and has the donor's patched packages and kernel", s.patchedWithoutPatching},
-		{"the donor's container images were on its disk from the start", s.imagesAreWarm},
-		{"it shares no identity with its donor, as that was or as that is: machine-id, host name, ssh key, certificate", s.identityIsItsOwn},
+		{"the trial of the image passed, with all checks", s.tried},
+		{"the trial node is gone, with its machine", s.trialNodeIsGone},
+		{"the new node is Ready and was built from the prototype", s.builtFromPrototype},
+		{"the new node ran no bootstrap: recipe and disk have no trace of a bootstrap", s.notBootstrapped},
+		{"the new node has the donor's patched packages and kernel, without a patch or a reboot", s.patchedWithoutPatching},
+		{"the donor's container images were on the new disk from the start", s.imagesAreWarm},
+		{"the new node and its donor have different identities: machine-id, host name, ssh key, certificate", s.identityIsItsOwn},
 		{"no two machines have collided", s.nothingCollided},
-		{"the donor is back in service, as it was", s.donorIsBack},
-		{"the other nodes were left alone", s.othersUntouched},
-		{"the cloud rebuilt no node that ran", s.nothingRolled},
-		{"no snapshot, pod or lock is left behind", s.nothingLeftBehind},
+		{"the donor is back in service, unchanged", s.donorIsBack},
+		{"the other nodes are unchanged", s.othersUntouched},
+		{"the cloud rebuilt no running node", s.nothingRolled},
+		{"no snapshot, pod or lock is left", s.nothingLeftBehind},
 	}
 }
 
@@ -56,7 +56,7 @@ func (s *story) everythingIsChecked(ctx context.Context) error {
 		err := c.holds(ctx)
 		s.tell.check(c.claim, err)
 		if err != nil {
-			failed = append(failed, fmt.Errorf("it is not true that %s: %w", c.claim, err))
+			failed = append(failed, fmt.Errorf("check failed: %s: %w", c.claim, err))
 		}
 	}
 	return errors.Join(failed...)
@@ -69,23 +69,23 @@ func (s *story) machineOf(node string) (machine.Status, error) {
 			return m, nil
 		}
 	}
-	return machine.Status{}, fmt.Errorf("there is no machine of node %s", node)
+	return machine.Status{}, fmt.Errorf("no machine for node %s", node)
 }
 
 func (s *story) builtFromPrototype(ctx context.Context) error {
 	version := s.capture.prototype.Status.Image
 	if version == nil {
-		return errors.New("the Prototype names no image version")
+		return errors.New("the Prototype has no image version")
 	}
 	built, err := s.world.VersionOf(ctx, s.pool, s.clone.machine.Image)
 	if err != nil {
 		return err
 	}
 	if built != s.capture.prototype.Spec.Version {
-		return fmt.Errorf("%s was built from %s, not from %s", s.clone.Node, s.clone.machine.Image, version.ID)
+		return fmt.Errorf("%s was built from %s, want %s", s.clone.Node, s.clone.machine.Image, version.ID)
 	}
 	if s.generic.machine.Image == s.clone.machine.Image {
-		return fmt.Errorf("%s, which came before, was built from it as well", s.generic.Node)
+		return fmt.Errorf("%s is older and was built from the same image", s.generic.Node)
 	}
 	return s.isReady(ctx, s.clone.Node)
 }
@@ -115,7 +115,7 @@ func (s *story) notBootstrapped(ctx context.Context) error {
 		return fmt.Errorf("the recipe still has the extension %s", pool.BootstrapExtension)
 	}
 	if len(pools[0].Extensions) == 0 {
-		return errors.New("the recipe has lost extensions that are none of Kamino's business")
+		return errors.New("the recipe has lost the other extensions")
 	}
 	return s.noTrace(bootstrapTraces)
 }
@@ -128,7 +128,7 @@ func (s *story) noTrace(traces []string) error {
 			return fmt.Errorf("%s is on the disk of %s", trace, s.clone.Node)
 		}
 		if found, _ := filepath.Glob(filepath.Join(s.generic.machine.Disk, trace)); len(found) == 0 {
-			return fmt.Errorf("%s is not even on the disk of %s, which was bootstrapped: the trace proves nothing", trace, s.generic.Node)
+			return fmt.Errorf("%s is missing on the disk of %s, too, which was bootstrapped: the trace proves nothing", trace, s.generic.Node)
 		}
 	}
 	return nil
@@ -137,16 +137,16 @@ func (s *story) noTrace(traces []string) error {
 func (s *story) patchedWithoutPatching(context.Context) error {
 	donor := s.before[s.donor]
 	if !maps.Equal(donor.Packages, s.clone.machine.Packages) {
-		return errors.New("its packages are not the donor's")
+		return errors.New("the packages differ from the donor's packages")
 	}
 	if maps.Equal(donor.Packages, s.generic.machine.Packages) {
-		return fmt.Errorf("the donor's packages are those of %s, which was never patched", s.generic.Node)
+		return fmt.Errorf("the donor has the packages of %s, which was never patched", s.generic.Node)
 	}
 	if s.clone.machine.Kernel != donor.Kernel || donor.Kernel == s.generic.machine.Kernel {
 		return fmt.Errorf("kernels: %s has %s, the donor %s, %s %s", s.clone.Node, s.clone.machine.Kernel, donor.Kernel, s.generic.Node, s.generic.machine.Kernel)
 	}
 	if s.clone.machine.Boots != 1 {
-		return fmt.Errorf("it has booted %d times", s.clone.machine.Boots)
+		return fmt.Errorf("the machine has booted %d times", s.clone.machine.Boots)
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (s *story) patchedWithoutPatching(context.Context) error {
 func (s *story) imagesAreWarm(context.Context) error {
 	for _, image := range s.before[s.donor].Images {
 		if !slices.Contains(s.clone.images, image) {
-			return fmt.Errorf("%s was not there", image)
+			return fmt.Errorf("image %s was missing", image)
 		}
 	}
 	if len(s.clone.images) <= len(s.generic.images) {
@@ -176,12 +176,12 @@ func (s *story) identityIsItsOwn(context.Context) error {
 	}
 	for who, other := range others {
 		if shared := s.clone.identity.shared(other); len(shared) > 0 {
-			return fmt.Errorf("it shares %s with %s", strings.Join(shared, ", "), who)
+			return fmt.Errorf("shared with %s: %s", who, strings.Join(shared, ", "))
 		}
 	}
 	// A Node of EKS's has its instance's full name.
 	if name, _, _ := strings.Cut(s.clone.Node, "."); s.clone.identity.hostname != name {
-		return fmt.Errorf("its host name is %s, its node's %s", s.clone.identity.hostname, s.clone.Node)
+		return fmt.Errorf("host name %s, want the node name %s", s.clone.identity.hostname, s.clone.Node)
 	}
 	return nil
 }
@@ -195,14 +195,14 @@ func (s *story) nothingCollided(context.Context) error {
 
 func (s *story) nothingRolled(context.Context) error {
 	if rolled := s.world.Cloud().Rolled(); len(rolled) > 0 {
-		return fmt.Errorf("%s was brought up to the recipe while it ran", rolled[0])
+		return fmt.Errorf("%s was changed to the new recipe while running", rolled[0])
 	}
 	return nil
 }
 
 func (s *story) donorIsBack(ctx context.Context) error {
 	if power := s.world.Fleet().Power(s.before[s.donor].ID); power != fleet.On {
-		return fmt.Errorf("its power is %s", power)
+		return fmt.Errorf("the power is %s", power)
 	}
 	return s.isInService(ctx, s.donor)
 }
@@ -260,7 +260,7 @@ func (s *story) nothingLeftBehind(ctx context.Context) error {
 		return err
 	}
 	if holder := lease.Spec.HolderIdentity; holder != nil && *holder != "" {
-		return fmt.Errorf("the lease is still held by %s", *holder)
+		return fmt.Errorf("%s still holds the lease", *holder)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func (s *story) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.tell.line("%d objects made", len(strings.Split(strings.TrimSpace(string(applied)), "\n")))
+	s.tell.line("%d objects created", len(strings.Split(strings.TrimSpace(string(applied)), "\n")))
 	return nil
 }
 
@@ -83,7 +83,7 @@ func (s *story) outcome(ctx context.Context) (outcome, error) {
 		return outcome{}, err
 	}
 	if len(list.Items) != 1 {
-		return outcome{}, fmt.Errorf("there are %d Prototypes, and there should be the one that was captured", len(list.Items))
+		return outcome{}, fmt.Errorf("found %d Prototypes, want the captured one", len(list.Items))
 	}
 	var out outcome
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[0].Object, &out.prototype); err != nil {
@@ -91,7 +91,7 @@ func (s *story) outcome(ctx context.Context) (outcome, error) {
 	}
 	donor := out.prototype.Status.Donor
 	if donor == nil || donor.ReservedAt == nil || donor.ReleasedAt == nil {
-		return outcome{}, errors.New("the Prototype does not say that its donor was given back")
+		return outcome{}, errors.New("the Prototype has no time at which the donor was returned")
 	}
 	out.away = donor.ReleasedAt.Sub(donor.ReservedAt.Time)
 	return out, nil

@@ -27,7 +27,7 @@ func (s *story) templateIsCopied(ctx context.Context) error {
 		gvr := schema.GroupVersionResource{Group: group, Version: "v1beta2", Resource: resource}
 		list, err := c.Resource(gvr).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 		if err != nil || len(list.Items) != 1 {
-			return nil, fmt.Errorf("there are not just one of %s %s: %w", resource, name, err)
+			return nil, fmt.Errorf("want a single object of %s %s: %w", resource, name, err)
 		}
 		return &list.Items[0], nil
 	}
@@ -55,11 +55,11 @@ func (s *story) templateIsCopied(ctx context.Context) error {
 	case err != nil:
 		return err
 	case named == s.pool || image == generic || image != pools[0].Image:
-		return fmt.Errorf("it names template %s with image %s", named, image)
+		return fmt.Errorf("the MachineDeployment names template %s with image %s", named, image)
 	case !reflect.DeepEqual(was, is):
-		return fmt.Errorf("template %s says %v, and the pool's own %v", named, is, was)
+		return fmt.Errorf("template %s has %v, the template of the pool has %v", named, is, was)
 	case joins != s.pool:
-		return fmt.Errorf("its machines join by %s", joins)
+		return fmt.Errorf("the bootstrap configuration is %s", joins)
 	}
 	return nil
 }

@@ -23,19 +23,19 @@ func eksPool() pool.Spec {
 
 func (s *story) eksChecks() []check {
 	return []check{
-		{"the image passed its trial on a node beside the pool, check by check, and says so", s.tried},
-		{"the trial's node is gone, with its machine", s.trialNodeIsGone},
-		{"the new node was built from the prototype, and is Ready", s.builtFromPrototype},
-		{"nodeadm has joined it by its instance's role, and no credential is on its disk", s.joinedByItsRole},
-		{"the recipe still has it join: the same user data, another image", s.recipeIsKept},
-		{"the donor's container images were on its disk from the start", s.imagesAreWarm},
-		{"it was not patched and not rebooted, and has the donor's patched packages and kernel", s.patchedWithoutPatching},
-		{"it shares no identity with its donor, as that was or as that is: machine-id, host name, ssh key, certificate", s.identityIsItsOwn},
+		{"the trial of the image passed on a node next to the pool, with all checks", s.tried},
+		{"the trial node is gone, with its machine", s.trialNodeIsGone},
+		{"the new node is Ready and was built from the prototype", s.builtFromPrototype},
+		{"nodeadm joined the new node with the role of its instance, and no credential is on the disk", s.joinedByItsRole},
+		{"the recipe still lets nodes join: the same user data, another image", s.recipeIsKept},
+		{"the donor's container images were on the new disk from the start", s.imagesAreWarm},
+		{"the new node has the donor's patched packages and kernel, without a patch or a reboot", s.patchedWithoutPatching},
+		{"the new node and its donor have different identities: machine-id, host name, ssh key, certificate", s.identityIsItsOwn},
 		{"no two machines have collided", s.nothingCollided},
-		{"the donor is back in service, as it was", s.donorIsBack},
-		{"the other nodes were left alone", s.othersUntouched},
-		{"the cloud rebuilt no node that ran", s.nothingRolled},
-		{"no snapshot, pod or lock is left behind", s.nothingLeftBehind},
+		{"the donor is back in service, unchanged", s.donorIsBack},
+		{"the other nodes are unchanged", s.othersUntouched},
+		{"the cloud rebuilt no running node", s.nothingRolled},
+		{"no snapshot, pod or lock is left", s.nothingLeftBehind},
 	}
 }
 
@@ -46,12 +46,12 @@ func (s *story) joinedByItsRole(context.Context) error {
 		return err
 	}
 	if !strings.Contains(string(kubeconfig), "get-token") || strings.Contains(string(kubeconfig), "client-key") {
-		return errors.New("its kubelet does not ask IAM for its credential")
+		return errors.New("the kubelet does not get its credential from IAM")
 	}
 	for _, credential := range []string{"var/lib/kubelet/pki/kubelet-client-*", "etc/kubernetes/certs/client.*", "etc/kubernetes/*kubelet.conf"} {
 		// The patterns are ours and well formed, so there is no error to look at.
 		if found, _ := filepath.Glob(filepath.Join(s.clone.machine.Disk, credential)); len(found) > 0 {
-			return fmt.Errorf("%s is on its disk", found[0])
+			return fmt.Errorf("%s is on the disk", found[0])
 		}
 	}
 	return nil

@@ -25,7 +25,7 @@ func (s *story) grow(ctx context.Context) (joined, error) {
 		return joined{}, err
 	}
 	if len(joins) != 1 {
-		return joined{}, fmt.Errorf("the pool was to grow by one node and grew by %d", len(joins))
+		return joined{}, fmt.Errorf("the pool grew by %d nodes, want 1", len(joins))
 	}
 	j := joined{Join: joins[0]}
 	if j.machine, err = s.machineOf(j.Node); err != nil {

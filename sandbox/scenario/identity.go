@@ -70,11 +70,11 @@ func identify(root string) (identity, error) {
 func fingerprint(line string) (string, error) {
 	fields := strings.Fields(line)
 	if len(fields) < 2 {
-		return "", fmt.Errorf("not a public key of ssh: %q", line)
+		return "", fmt.Errorf("not an OpenSSH public key: %q", line)
 	}
 	key, err := base64.StdEncoding.DecodeString(fields[1])
 	if err != nil {
-		return "", fmt.Errorf("not a public key of ssh: %w", err)
+		return "", fmt.Errorf("not an OpenSSH public key: %w", err)
 	}
 	sum := sha256.Sum256(key)
 	return "SHA256:" + base64.RawStdEncoding.EncodeToString(sum[:]), nil
@@ -89,7 +89,7 @@ func (id identity) shared(other identity) []string {
 		{"ssh host key", id.hostKey, other.hostKey},
 		{"kubelet's serving certificate", id.serving, other.serving},
 		{"credential", id.credential, other.credential},
-		{"cloud-init's instance", id.vmID, other.vmID},
+		{"instance ID of cloud-init", id.vmID, other.vmID},
 	} {
 		if pair.a == pair.b && pair.a != "" {
 			out = append(out, pair.what)

@@ -31,48 +31,48 @@ func kubeadmPool() pool.Spec {
 }
 
 func (s *story) leavingChapters() []chapter {
-	builds := "A cluster comes up, whose nodes join with `kubeadm join`"
+	builds := "A cluster starts; its nodes join with `kubeadm join`"
 	if s.ClusterAPI != "" {
-		builds = "A cluster comes up, whose nodes Cluster API builds: a MachineDeployment with OnDelete, joined by its kubeadm provider"
+		builds = "A cluster starts; Cluster API builds its nodes: a MachineDeployment with OnDelete and the kubeadm provider"
 	}
 	return []chapter{
 		{builds, s.clusterComesUp},
-		{"Something runs on it", s.workloadRuns},
-		{"The pool grows by one, the slow way", s.growsSlowly},
+		{"A workload runs on the cluster", s.workloadRuns},
+		{"The pool grows by a node from the generic image", s.growsSlowly},
 		{"A node is patched and rebooted", s.nodeIsPatched},
-		{"kamino captures that node, which does not return: another is there before it goes", s.nodeIsCaptured},
-		{"The pool grows by one, from the prototype", s.growsFast},
-		{"What is true now", s.everythingIsChecked},
-		{"The two, side by side", s.leavingCompared},
+		{"kamino captures the patched node; a replacement is Ready before the donor goes", s.nodeIsCaptured},
+		{"The pool grows by a node from the prototype", s.growsFast},
+		{"Checks", s.everythingIsChecked},
+		{"Both nodes, side by side", s.leavingCompared},
 	}
 }
 
 func (s *story) leavingChecks() []check {
-	recipe, isKept := "the recipe still has it join: the same customData, the same extensions, another image", s.recipeIsKept
+	recipe, isKept := "the recipe still lets nodes join: the same customData, the same extensions, another image", s.recipeIsKept
 	var tried []check
 	if s.Cloud == pool.AWS {
-		recipe = "the recipe still has it join: the same user data, another image"
+		recipe = "the recipe still lets nodes join: the same user data, another image"
 		tried = []check{
-			{"the image passed its trial on a node beside the pool, check by check, and says so", s.tried},
-			{"the trial's node is gone, with its machine", s.trialNodeIsGone},
+			{"the trial of the image passed on a node next to the pool, with all checks", s.tried},
+			{"the trial node is gone, with its machine", s.trialNodeIsGone},
 		}
 	}
 	if s.ClusterAPI != "" {
-		recipe, isKept = "its MachineDeployment names a copy of the template, which differs in the image alone, and the same bootstrap configuration", s.templateIsCopied
+		recipe, isKept = "the MachineDeployment names a copy of the template with another image, and the same bootstrap configuration", s.templateIsCopied
 	}
 	return append(tried, []check{
-		{"the new node was built from the prototype, and is Ready", s.builtFromPrototype},
-		{"it joined by itself, with a certificate of its own that the cluster has signed", s.joinedByItself},
+		{"the new node is Ready and was built from the prototype", s.builtFromPrototype},
+		{"the new node joined with kubeadm, with a certificate of its own that the cluster signed", s.joinedByItself},
 		{recipe, isKept},
-		{"everything else was there already: it installed nothing, and pulled nothing", s.nothingInstalled},
-		{"it was not patched and not rebooted, and has the donor's patched packages and kernel", s.patchedWithoutPatching},
-		{"it shares no identity with the donor as that was: machine-id, host name, ssh key, certificate, credential", s.identityIsItsOwn},
+		{"everything else was on the disk: the new node installed nothing and pulled nothing", s.nothingInstalled},
+		{"the new node has the donor's patched packages and kernel, without a patch or a reboot", s.patchedWithoutPatching},
+		{"the new node and its donor have different identities: machine-id, host name, ssh key, certificate, credential", s.identityIsItsOwn},
 		{"no two machines have collided", s.nothingCollided},
 		{"the donor is gone, with its instance, its disk and its Node", s.donorIsGone},
-		{"the pool has as many nodes as it is meant to, and all of them serve", s.poolIsWhole},
-		{"the other nodes were left alone", s.othersUntouched},
-		{"the cloud rebuilt no node that ran", s.nothingRolled},
-		{"no snapshot, pod or lock is left behind", s.nothingLeftBehind},
+		{"the pool has the wanted number of nodes, and all nodes serve", s.poolIsWhole},
+		{"the other nodes are unchanged", s.othersUntouched},
+		{"the cloud rebuilt no running node", s.nothingRolled},
+		{"no snapshot, pod or lock is left", s.nothingLeftBehind},
 	}...)
 }
 
@@ -93,14 +93,14 @@ func (s *story) joinedByItself(context.Context) error {
 	}
 	block, _ := pem.Decode(content)
 	if block == nil {
-		return errors.New("its credential holds no certificate")
+		return errors.New("the credential holds no certificate")
 	}
 	certificate, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
 		return err
 	}
 	if name := "system:node:" + s.clone.Node; certificate.Subject.CommonName != name {
-		return fmt.Errorf("its certificate is for %s, not for %s", certificate.Subject.CommonName, name)
+		return fmt.Errorf("the certificate is for %s, want %s", certificate.Subject.CommonName, name)
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(s.world.Config().CAData)
@@ -121,10 +121,10 @@ func (s *story) recipeIsKept(context.Context) error {
 		return err
 	}
 	if string(is.CustomData) != string(was.CustomData) {
-		return errors.New("the customData is another one")
+		return errors.New("the customData has changed")
 	}
 	if len(is.Extensions) == 0 && s.Cloud == pool.Azure || len(is.Extensions) != len(was.Extensions) {
-		return fmt.Errorf("it has %d extensions, and there were %d", len(is.Extensions), len(was.Extensions))
+		return fmt.Errorf("the recipe has %d extensions, had %d", len(is.Extensions), len(was.Extensions))
 	}
 	return nil
 }
@@ -140,18 +140,18 @@ func (s *story) donorIsGone(ctx context.Context) error {
 	_, err := s.world.Kube().CoreV1().Nodes().Get(ctx, s.donor, metav1.GetOptions{})
 	switch {
 	case err == nil:
-		return errors.New("its Node is still there")
+		return errors.New("the Node still exists")
 	case !apierrors.IsNotFound(err):
 		return err
 	}
 	if _, err := s.machineOf(s.donor); err == nil {
-		return errors.New("its machine still runs")
+		return errors.New("the machine still runs")
 	}
 	if _, err := os.Stat(s.before[s.donor].Disk); err == nil {
-		return errors.New("its disk is still there")
+		return errors.New("the disk still exists")
 	}
 	if state := s.capture.prototype.Status.Donor.State; state != v1alpha1.DonorRemoved {
-		return fmt.Errorf("the Prototype says that it is %s", state)
+		return fmt.Errorf("the Prototype has the donor state %s", state)
 	}
 	return nil
 }
@@ -160,14 +160,14 @@ func (s *story) donorIsGone(ctx context.Context) error {
 func (s *story) poolIsWhole(ctx context.Context) error {
 	want := len(s.before) + 1
 	if size, err := s.size(ctx); err != nil || size != int64(want) {
-		return errors.Join(err, fmt.Errorf("the pool is meant to have %d nodes, not %d", size, want))
+		return errors.Join(err, fmt.Errorf("the wanted size of the pool is %[2]d, want %[1]d", size, want))
 	}
 	machines, err := s.world.Machines(ctx)
 	if err != nil {
 		return err
 	}
 	if len(machines) != want {
-		return fmt.Errorf("there are %d machines, not %d", len(machines), want)
+		return fmt.Errorf("found %d machines, want %d", len(machines), want)
 	}
 	for _, m := range machines {
 		if err := s.isInService(ctx, m.Node); err != nil {
@@ -199,10 +199,10 @@ func (s *story) leavingCompared(ctx context.Context) error {
 		{"", "from the generic image", "from the prototype"},
 		{"node", s.generic.Node, s.clone.Node},
 		{"built from", imageName(s.generic.machine.Image), imageName(s.clone.machine.Image)},
-		{"asked for to Ready", seconds(s.generic.Ready), seconds(s.clone.Ready)},
-		{"asked for to first pod ready", seconds(s.generic.Serving), seconds(s.clone.Serving)},
-		{"how it joined", "kubeadm join, certificate of its own", "kubeadm join, certificate of its own"},
-		{"installed before it joined", "kubelet, containerd, packages", "nothing"},
+		{"request to Ready", seconds(s.generic.Ready), seconds(s.clone.Ready)},
+		{"request to first pod ready", seconds(s.generic.Serving), seconds(s.clone.Serving)},
+		{"join", "kubeadm join, own certificate", "kubeadm join, own certificate"},
+		{"installed before the join", "kubelet, containerd, packages", "nothing"},
 		{"images on disk when Ready", fmt.Sprint(len(s.generic.images)), fmt.Sprint(len(s.clone.images))},
 		{changed, s.generic.machine.Packages[changed], s.clone.machine.Packages[changed] + " (the donor's patch)"},
 		{"kernel", s.generic.machine.Kernel, s.clone.machine.Kernel},
@@ -210,12 +210,12 @@ func (s *story) leavingCompared(ctx context.Context) error {
 		{"ssh host key", shortKey(s.generic.identity.hostKey), shortKey(s.clone.identity.hostKey)},
 	})
 	s.tell.gap()
-	s.tell.line("The donor, %s, is gone. In its place is %s,", s.donor, s.successor())
-	s.tell.line("which was Ready before the donor took no more pods: the pool was never smaller than it was, and has %d nodes", size)
-	s.tell.line("now, the clone included.")
+	s.tell.line("The donor, %s, is gone. Its replacement is %s,", s.donor, s.successor())
+	s.tell.line("which was Ready before the donor was drained. The pool was never smaller than before. Now the pool")
+	s.tell.line("has %d nodes, the copy included.", size)
 	s.tell.footnote()
 	if s.ClusterAPI != "" {
-		s.tell.line("Cluster API's controllers are real and take their own time, some seconds of each growth: the brackets say too much.")
+		s.tell.line("Cluster API's controllers run in real time and add some seconds to each growth: the times in brackets are too long.")
 	}
 	return nil
 }

@@ -58,28 +58,28 @@ type relapse struct {
 
 func (s *story) rollbackChapters() []chapter {
 	return []chapter{
-		{"A cluster comes up, its pool built from a generic image", s.clusterComesUp},
+		{"A cluster starts; its pool is built from a generic image", s.clusterComesUp},
 		{"A node is captured, and the pool grows by a copy that joins", s.goodVersion},
-		{"Another node is captured. The image is bad, and nobody tries it", s.badVersion},
-		{"A policy watches how the pool's nodes join", s.policyWatches},
-		{"The pool grows by two: they do not join, and the pool goes back by itself", s.goesBack},
-		{"The pool grows by one more, which tells whether the image was to blame", s.condemns},
-		{"What kamino says", s.kaminoSays},
-		{"What is true now", s.everythingIsChecked},
+		{"Another node is captured; the image is bad and has no trial", s.badVersion},
+		{"A policy watches how the nodes of the pool join", s.policyWatches},
+		{"The pool grows by two nodes; both do not join, and Kamino rolls the pool back", s.goesBack},
+		{"The pool grows by a third node, which joins: the bad version is quarantined", s.condemns},
+		{"Output of kamino", s.kaminoSays},
+		{"Checks", s.everythingIsChecked},
 	}
 }
 
 func (s *story) rollbackChecks() []check {
 	return []check{
-		{fmt.Sprintf("%d nodes were built from the bad version, none since, and none of them ever joined", unused), s.builtBad},
-		{"the pool went back once, by itself", s.wentBackOnce},
-		{"the recipe names the version before, and the newest node was built from it, and is Ready", s.builtFromGood},
-		{"the bad version is quarantined, and says why", s.badIsCondemned},
-		{"the good version is blamed for nothing", s.goodIsBlameless},
-		{"the policy captures nothing of this pool until a person has acknowledged it", s.capturesStopped},
-		{"the nodes that ran were left alone", s.othersUntouched},
-		{"the cloud rebuilt no node that ran", s.nothingRolled},
-		{"no snapshot, pod or lock is left behind", s.nothingLeftBehind},
+		{fmt.Sprintf("%d nodes were built from the bad version, none afterwards, and none of them joined", unused), s.builtBad},
+		{"Kamino rolled the pool back once", s.wentBackOnce},
+		{"the recipe names the previous version; the newest node was built from the previous version and is Ready", s.builtFromGood},
+		{"the bad version is quarantined, with the reason", s.badIsCondemned},
+		{"the good version has no bad mark", s.goodIsBlameless},
+		{"the policy captures no node of the pool until you acknowledge the rollback", s.capturesStopped},
+		{"the running nodes are unchanged", s.othersUntouched},
+		{"the cloud rebuilt no running node", s.nothingRolled},
+		{"no snapshot, pod or lock is left", s.nothingLeftBehind},
 	}
 }
 
@@ -90,7 +90,7 @@ func (s *story) capturesVersion(ctx context.Context, n int, version string) erro
 		return err
 	}
 	donor := machines[n].Node
-	s.tell.line("%s is patched, as by kured", donor)
+	s.tell.line("%s is patched, as kured does", donor)
 	if err := s.world.Patch(ctx, donor, control.Patch{Reboot: true}, func(control.Event) {}); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (s *story) capturesVersion(ctx context.Context, n int, version string) erro
 	lines := strings.Split(strings.TrimSpace(string(said)), "\n")
 	s.tell.line("%s", lines[len(lines)-1])
 	if now, err := s.version(ctx); err != nil || now != version {
-		return fmt.Errorf("the pool's next nodes are built from version %q, not from %s: %w", now, version, err)
+		return fmt.Errorf("the recipe names version %q, want %s: %w", now, version, err)
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (s *story) goesBack(ctx context.Context) error {
 	if _, err := s.world.Scale(ctx, s.pool, control.Scale{Nodes: size + unused}, s.tell.event); err != nil {
 		return err
 	}
-	err = s.await(ctx, "the pool goes back to version "+s.relapse.good, func(ctx context.Context) (bool, error) {
+	err = s.await(ctx, "the pool is back on version "+s.relapse.good, func(ctx context.Context) (bool, error) {
 		version, err := s.version(ctx)
 		return version == s.relapse.good, err
 	})
@@ -207,7 +207,7 @@ func (s *story) goesBack(ctx context.Context) error {
 		s.relapse.built = append(s.relapse.built, m.ID)
 	}
 	s.tell.event(control.Event{Subject: s.pool, Seconds: s.relapse.wentBack.Seconds(), Text: fmt.Sprintf(
-		"%d instances run and have no Node; the next ones are built from version %s again", len(s.relapse.built), s.relapse.good)})
+		"%d instances run and have no Node; the recipe names version %s again", len(s.relapse.built), s.relapse.good)})
 	return nil
 }
 
@@ -251,7 +251,7 @@ func (s *story) kaminoSays(ctx context.Context) error {
 func (s *story) await(ctx context.Context, what string, so func(context.Context) (bool, error)) error {
 	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, so); err != nil {
 		said, _ := os.ReadFile(filepath.Join(s.dir, "controller.log"))
-		return fmt.Errorf("it does not happen that %s: %w; the controller says:\n%s", what, err, said[max(0, len(said)-4000):])
+		return fmt.Errorf("timeout while waiting until %s: %w; log of the controller:\n%s", what, err, said[max(0, len(said)-4000):])
 	}
 	return nil
 }
@@ -279,7 +279,7 @@ func (s *story) tagsOf(ctx context.Context, version string) (map[string]string, 
 			return v.Tags, nil
 		}
 	}
-	return nil, fmt.Errorf("there is no version %s", version)
+	return nil, fmt.Errorf("version %s not found", version)
 }
 
 func (s *story) builtBad(ctx context.Context) error {
@@ -295,7 +295,7 @@ func (s *story) builtBad(ctx context.Context) error {
 		}
 	}
 	if len(now) != unused || !slices.Equal(now, s.relapse.built) {
-		return fmt.Errorf("they are %v, and were %v when the pool went back", now, s.relapse.built)
+		return fmt.Errorf("instances of the bad version: %v, were %v at the rollback", now, s.relapse.built)
 	}
 	return nil
 }
@@ -308,7 +308,7 @@ func (s *story) unusedNow(ctx context.Context) ([]machine.Status, error) {
 	}
 	at := slices.IndexFunc(all, func(v region.Version) bool { return v.Name == s.relapse.bad })
 	if at < 0 {
-		return nil, fmt.Errorf("there is no version %s", s.relapse.bad)
+		return nil, fmt.Errorf("version %s not found", s.relapse.bad)
 	}
 	return slices.DeleteFunc(s.world.Fleet().Machines(), func(m machine.Status) bool { return !strings.EqualFold(m.Image, all[at].ID) }), nil
 }
@@ -320,7 +320,7 @@ func (s *story) wentBackOnce(ctx context.Context) error {
 		return err
 	}
 	if tags[cloud.TagRolledBack] != s.relapse.good {
-		return fmt.Errorf("version %s says that the pool went from it to %q", s.relapse.bad, tags[cloud.TagRolledBack])
+		return fmt.Errorf("the tag of version %s names the rollback target %q", s.relapse.bad, tags[cloud.TagRolledBack])
 	}
 	const growths = 2
 	changes := 0
@@ -330,7 +330,7 @@ func (s *story) wentBackOnce(ctx context.Context) error {
 		}
 	}
 	if changes != growths+1 {
-		return fmt.Errorf("the pool was changed %d times, %d of which were growths", changes, growths)
+		return fmt.Errorf("the pool was changed %d times, %d of them growths", changes, growths)
 	}
 	return nil
 }
@@ -361,7 +361,7 @@ func (s *story) badIsCondemned(ctx context.Context) error {
 		return err
 	}
 	if why := tags[cloud.TagQuarantined]; !strings.Contains(why, "probation") || !strings.Contains(why, s.relapse.bad) {
-		return fmt.Errorf("it is quarantined for %q", why)
+		return fmt.Errorf("the reason of the quarantine is %q", why)
 	}
 	return nil
 }
@@ -373,7 +373,7 @@ func (s *story) goodIsBlameless(ctx context.Context) error {
 	}
 	for _, tag := range []string{cloud.TagQuarantined, cloud.TagSuspect, cloud.TagRolledBack} {
 		if tags[tag] != "" {
-			return fmt.Errorf("it has the tag %s=%s", tag, tags[tag])
+			return fmt.Errorf("the good version has the tag %s=%s", tag, tags[tag])
 		}
 	}
 	return nil
@@ -385,7 +385,7 @@ func (s *story) capturesStopped(ctx context.Context) error {
 		return err
 	}
 	if !strings.Contains(string(plan), "kamino release") {
-		return fmt.Errorf("its plan does not ask for that:\n%s", plan)
+		return fmt.Errorf("the plan does not ask for the acknowledgement:\n%s", plan)
 	}
 	return nil
 }

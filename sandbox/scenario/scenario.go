@@ -87,13 +87,13 @@ type joined struct {
 func Run(ctx context.Context, o Options) (err error) {
 	for _, binary := range []string{o.Kamino, o.Sandbox} {
 		if _, err := os.Stat(binary); err != nil {
-			return fmt.Errorf("the story needs the binaries kamino and kamino-sandbox (`make build`): %w", err)
+			return fmt.Errorf("the demo needs the binaries kamino and kamino-sandbox (run `make build`): %w", err)
 		}
 	}
 	if o.Cloud == "" {
 		o.Cloud = pool.Azure
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, deadline, errors.New("the story takes too long: something hangs"))
+	ctx, cancel := context.WithTimeoutCause(ctx, deadline, errors.New("the demo exceeded its time limit"))
 	defer cancel()
 	dir, err := os.MkdirTemp("", "kamino-demo-")
 	if err != nil {
@@ -135,14 +135,14 @@ type chapter struct {
 
 func (s *story) chapters() []chapter {
 	return []chapter{
-		{"A cluster comes up, its pool built from a generic image", s.clusterComesUp},
-		{"Something runs on it", s.workloadRuns},
-		{"The pool grows by one, the slow way", s.growsSlowly},
+		{"A cluster starts; its pool is built from a generic image", s.clusterComesUp},
+		{"A workload runs on the cluster", s.workloadRuns},
+		{"The pool grows by a node from the generic image", s.growsSlowly},
 		{"A node is patched and rebooted", s.nodeIsPatched},
-		{"kamino captures that node, and tries the image before the pool uses it", s.nodeIsCaptured},
-		{"The pool grows by one, from the prototype", s.growsFast},
-		{"What is true now", s.everythingIsChecked},
-		{"The two, side by side", s.compared},
+		{"kamino captures the patched node and tests the image before the pool uses the image", s.nodeIsCaptured},
+		{"The pool grows by a node from the prototype", s.growsFast},
+		{"Checks", s.everythingIsChecked},
+		{"Both nodes, side by side", s.compared},
 	}
 }
 
@@ -152,7 +152,7 @@ func (s *story) end() error {
 		errs = append(errs, s.world.Stop())
 	}
 	if s.Keep {
-		s.tell.line("the sandbox's directory stays: %s", s.dir)
+		s.tell.line("the directory of the sandbox is kept: %s", s.dir)
 		return errors.Join(errs...)
 	}
 	errs = append(errs, os.RemoveAll(s.dir))

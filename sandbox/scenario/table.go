@@ -13,14 +13,14 @@ func (s *story) compared(context.Context) error {
 	changed := changedPackage(s.generic.machine.Packages, donor.Packages)
 	bootstrap := [3]string{"bootstrap", "customData and extension, on every node", "none: done once, on the donor"}
 	if s.byRole() {
-		bootstrap = [3]string{"how it joined", "nodeadm, by its instance's role", "nodeadm, by its instance's role"}
+		bootstrap = [3]string{"join", "nodeadm, with the instance's role", "nodeadm, with the instance's role"}
 	}
 	s.tell.table([][3]string{
 		{"", "from the generic image", "from the prototype"},
 		{"node", s.generic.Node, s.clone.Node},
 		{"built from", imageName(s.generic.machine.Image), imageName(s.clone.machine.Image)},
-		{"asked for to Ready", seconds(s.generic.Ready), seconds(s.clone.Ready)},
-		{"asked for to first pod ready", seconds(s.generic.Serving), seconds(s.clone.Serving)},
+		{"request to Ready", seconds(s.generic.Ready), seconds(s.clone.Ready)},
+		{"request to first pod ready", seconds(s.generic.Serving), seconds(s.clone.Serving)},
 		bootstrap,
 		{changed, s.generic.machine.Packages[changed], s.clone.machine.Packages[changed] + " (the donor's patch)"},
 		{"kernel", s.generic.machine.Kernel, s.clone.machine.Kernel},

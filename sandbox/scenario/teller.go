@@ -34,9 +34,9 @@ func (t *teller) paint(style, text string) string {
 }
 
 func (t *teller) title(on pool.Cloud) {
-	write(t.out, "%s\n\n", t.paint(bold, "Kamino: make a pool's next nodes copies of a node that works"))
-	write(t.out, "A real Kubernetes control plane, a simulated %s that speaks the real protocol, machines whose disks\n"+
-		"are real files: all on this machine, with time %d times as fast as in a cloud.\n", on.Spoken(), TimeScale)
+	write(t.out, "%s\n\n", t.paint(bold, "Kamino: golden images from a running node"))
+	write(t.out, "A real Kubernetes control plane, a simulated %s that speaks the real protocol, and machines whose disks\n"+
+		"are real files run on this machine. Time runs %d times as fast as in a cloud.\n", on.Spoken(), TimeScale)
 }
 
 func (t *teller) chapter(title string) {
@@ -51,9 +51,9 @@ func (t *teller) line(format string, args ...any) {
 // footnote says what the figures are.
 func (t *teller) footnote() {
 	t.gap()
-	t.line("These are sandbox times. Machines and waits are simulated, %d times as fast as in a cloud; in brackets,", TimeScale)
-	t.line("the same figure times %d. What is compared is the work that is left to do; how long your cloud takes for it,", TimeScale)
-	t.line("only your cloud can tell.")
+	t.line("These are sandbox times. Machines and waits are simulated, %d times as fast as in a cloud. The times in", TimeScale)
+	t.line("brackets are multiplied by %d. The table compares the remaining work; how long the work takes depends on", TimeScale)
+	t.line("your cloud.")
 }
 
 func (t *teller) gap() { write(t.out, "\n") }
@@ -79,7 +79,7 @@ func (t *teller) sign(sign, word string) string {
 }
 
 func (t *teller) failed(chapter string) {
-	write(t.out, "\n%s\n", t.paint(red, "The story ends here, in \""+chapter+"\"."))
+	write(t.out, "\n%s\n", t.paint(red, "The demo failed in \""+chapter+"\"."))
 }
 
 // table prints rows of three cells, the first row as a heading.

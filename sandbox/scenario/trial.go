@@ -33,10 +33,10 @@ func (s *story) tried(ctx context.Context) error {
 	p := s.capture.prototype
 	t := p.Status.Trial
 	if t == nil || t.Result != v1alpha1.TrialPassed || t.FinishedAt == nil {
-		return fmt.Errorf("its trial is %+v", t)
+		return fmt.Errorf("the trial is %+v", t)
 	}
 	if len(t.Checks) != len(trial.Names()) {
-		return fmt.Errorf("%d checks were made, and there are %d", len(t.Checks), len(trial.Names()))
+		return fmt.Errorf("%d checks were made, want %d", len(t.Checks), len(trial.Names()))
 	}
 	for _, c := range t.Checks {
 		if c.Result != v1alpha1.TrialPassed && c.Result != v1alpha1.TrialSkipped {
@@ -59,7 +59,7 @@ func (s *story) trialNodeIsGone(ctx context.Context) error {
 	for _, m := range s.world.Fleet().Machines() {
 		machines[m.Node] = true
 		if of := (pool.Spec{Name: s.pool}); !of.Is(path.Base(m.Pool)) {
-			return fmt.Errorf("machine %s is none of the pool's", m.ID)
+			return fmt.Errorf("machine %s is not part of the pool", m.ID)
 		}
 	}
 	nodes, err := s.world.Kube().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
@@ -72,7 +72,7 @@ func (s *story) trialNodeIsGone(ctx context.Context) error {
 		}
 	}
 	if t := s.capture.prototype.Status.Trial; t == nil || t.Node == "" {
-		return errors.New("there never was one")
+		return errors.New("the trial had no node")
 	}
 	return nil
 }

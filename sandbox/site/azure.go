@@ -55,8 +55,8 @@ func (s *Site) IdentityVariables(v Servers) []Variable {
 
 func (s *Site) identityFile(v Servers) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# After %s: a managed identity in place of the service principal.\n", EnvFile)
-	fmt.Fprintf(&b, "# AZURE_CLIENT_ID=%s would ask for the user-assigned identity.\n", s.UserIdentity)
+	fmt.Fprintf(&b, "# Run this after %s: a managed identity replaces the service principal.\n", EnvFile)
+	fmt.Fprintf(&b, "# AZURE_CLIENT_ID=%s selects the user-assigned identity.\n", s.UserIdentity)
 	b.WriteString("unset AZURE_CLIENT_ID AZURE_CLIENT_SECRET\n")
 	for _, e := range s.IdentityVariables(v) {
 		fmt.Fprintf(&b, "export %s=%s\n", e.Name, quote(e.Value))

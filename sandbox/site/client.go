@@ -120,7 +120,7 @@ const KaminoImage = "ghcr.io/kamino-dev/kamino"
 
 func (s *Site) envFile(v Servers) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# What kamino, kubectl and the cloud's SDK need to use this sandbox:  . %s\n", quote(s.Path(EnvFile)))
+	fmt.Fprintf(&b, "# Variables for kamino, kubectl and the cloud's SDK:  . %s\n", quote(s.Path(EnvFile)))
 	for _, e := range s.Environment(v) {
 		if e.Value == "" {
 			fmt.Fprintf(&b, "unset %s\n", e.Name)
@@ -148,7 +148,7 @@ func SocketFile(dir string) string { return filepath.Join(dir, "control") }
 func (v Servers) Client() (*http.Client, error) {
 	trusted := x509.NewCertPool()
 	if !trusted.AppendCertsFromPEM(v.CA) {
-		return nil, errors.New("the sandbox's authority has no certificate")
+		return nil, errors.New("the sandbox's certificate authority has no certificate")
 	}
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}}}, nil
 }

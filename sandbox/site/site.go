@@ -74,7 +74,7 @@ type InUseError struct {
 }
 
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("a sandbox runs in %s already (process %s): use it, stop it with `kamino-sandbox down --dir %s`, or choose another --dir", e.Dir, e.PID, e.Dir)
+	return fmt.Sprintf("a sandbox already runs in %s (process %s): use it, stop it with `kamino-sandbox down --dir %s`, or choose another --dir", e.Dir, e.PID, e.Dir)
 }
 
 // Open takes a directory for this process, makes it if it is missing, and reads or invents its facts. A new one is on the cloud
@@ -151,13 +151,13 @@ func (s *Site) load(cloud pool.Cloud) error {
 		return err
 	}
 	if err := json.Unmarshal(raw, &s.Facts); err != nil {
-		return fmt.Errorf("%s is damaged, use another directory or delete this one: %w", s.Path(factsFile), err)
+		return fmt.Errorf("%s is damaged, use another directory or delete the damaged one: %w", s.Path(factsFile), err)
 	}
 	if s.Cloud == "" {
 		s.Cloud = pool.Azure // as of a time when there was no other
 	}
 	if cloud != "" && s.Cloud != cloud {
-		return fmt.Errorf("the sandbox in %s is on %s, not on %s: use another --dir", s.Dir, s.Cloud, cloud)
+		return fmt.Errorf("the sandbox in %s is on %s, want %s: use another --dir", s.Dir, s.Cloud, cloud)
 	}
 	return nil
 }

@@ -215,7 +215,7 @@ func TestEnvironmentOfAWS(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, pool.Azure); err == nil || !strings.Contains(err.Error(), "is on aws, not on azure") {
+	if _, err := Open(dir, pool.Azure); err == nil || !strings.Contains(err.Error(), "is on aws, want azure") {
 		t.Errorf("it was opened as Azure's: %v", err)
 	}
 	again := open(t, dir)

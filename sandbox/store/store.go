@@ -38,7 +38,7 @@ func Open[T any](file string, fresh *T) (*Store[T], error) {
 		return nil, fmt.Errorf("read the state: %w", err)
 	}
 	if err := json.Unmarshal(data, s.state); err != nil {
-		return nil, fmt.Errorf("%s is damaged; remove it to start afresh: %w", file, err)
+		return nil, fmt.Errorf("%s is damaged; remove the file to start with an empty state: %w", file, err)
 	}
 	return s, nil
 }

@@ -70,7 +70,7 @@ func Apply(ctx context.Context, client kubernetes.Interface) error {
 
 // Await returns when every replica, and an agent on every node that wants one, is ready.
 func Await(ctx context.Context, client kubernetes.Interface) error {
-	state := "nothing of it was seen"
+	state := "the workload was not seen yet"
 	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		web, err := client.AppsV1().Deployments(Namespace).Get(ctx, Deployment, metav1.GetOptions{})
 		if err != nil {

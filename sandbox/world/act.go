@@ -26,7 +26,7 @@ func (w *World) machineNamed(node string) (machine.Status, error) {
 	if len(names) > 10 {
 		names = append(names[:10], "...")
 	}
-	return machine.Status{}, fmt.Errorf("there is no machine %s, only %s", node, strings.Join(names, ", "))
+	return machine.Status{}, fmt.Errorf("machine %s not found; machines: %s", node, strings.Join(names, ", "))
 }
 
 // Patch implements control.World.
@@ -81,7 +81,7 @@ func wanted(m machine.Status, packages []string) (map[string]string, error) {
 		if version == "" {
 			installed := m.Packages[name]
 			if installed == "" {
-				return nil, fmt.Errorf("package %s is not installed on %s: give its version, as %s=VERSION", name, m.Node, name)
+				return nil, fmt.Errorf("package %s is not installed on %s: pass its version, as %s=VERSION", name, m.Node, name)
 			}
 			version = disk.NextVersion(installed)
 		}

@@ -59,7 +59,7 @@ func (w *World) startClusterAPI(ctx context.Context) error {
 		return err
 	}
 	if err := makeCluster(ctx, w, objects, over); err != nil {
-		return fmt.Errorf("cluster %s of Cluster API's: %w", capiCluster, err)
+		return fmt.Errorf("Cluster API's cluster %s: %w", capiCluster, err)
 	}
 	w.cloud = over
 	w.serve("the infrastructure provider of Cluster API", func() error {
@@ -78,7 +78,7 @@ func (w *World) startClusterAPI(ctx context.Context) error {
 			return capi.RunGroups(w.ctx, config, groups, logr.Discard())
 		})
 	}
-	w.say("Cluster API: its core and kubeadm provider reconcile cluster %s (%.1f s)", capiCluster, time.Since(began).Seconds())
+	w.say("Cluster API: the core controllers and the kubeadm provider reconcile cluster %s (%.1f s)", capiCluster, time.Since(began).Seconds())
 	return nil
 }
 

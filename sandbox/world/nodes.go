@@ -133,7 +133,7 @@ func readiness(machines []control.Machine) (ready, wanted int, missing string) {
 	return ready, wanted, missing
 }
 
-var errPatience = errors.New("the time that a cloud may take is over")
+var errPatience = errors.New("the time limit for the simulated cloud has passed")
 
 // patience is how long machines may take to join: what a cloud's slowest would, and what a busy laptop needs
 // on top.

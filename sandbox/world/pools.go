@@ -35,7 +35,7 @@ func (w *World) makePools(ctx context.Context) error {
 				called = "MachineDeployment " + spec.Name + " of a ClusterClass"
 			}
 		}
-		w.say("pool %s: %s, %d nodes to begin with, %s profile", spec.Name, called, spec.Nodes, spec.Profile)
+		w.say("pool %s: %s, %d nodes at the start, profile %s", spec.Name, called, spec.Nodes, spec.Profile)
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func (w *World) AddPool(ctx context.Context, spec pool.Spec) error {
 		return err
 	}
 	if _, err := w.poolNamed(spec.Name); err == nil {
-		return fmt.Errorf("there is a pool %s already", spec.Name)
+		return fmt.Errorf("pool %s already exists", spec.Name)
 	}
 	w.poolsMu.Lock()
 	w.site.Pools = append(w.site.Pools, spec)
@@ -81,7 +81,7 @@ func (w *World) AddPool(ctx context.Context, spec pool.Spec) error {
 // here is a pool as a sandbox has it. One that it cannot have is refused.
 func here(s *site.Site, spec pool.Spec) (pool.Spec, error) {
 	if spec.Kind != "" && !s.ClusterAPI {
-		return spec, fmt.Errorf("pool %s: kind=%s is for nodes that Cluster API builds: leave it out, or use --capi", spec.Name, spec.Kind)
+		return spec, fmt.Errorf("pool %s: kind=%s needs Cluster API: omit kind, or use --capi", spec.Name, spec.Kind)
 	}
 	return spec.On(s.Cloud)
 }
@@ -95,7 +95,7 @@ func (w *World) poolNamed(name string) (pool.Spec, error) {
 		}
 		names = append(names, spec.Name)
 	}
-	return pool.Spec{}, fmt.Errorf("there is no pool %s, only %s", name, strings.Join(names, ", "))
+	return pool.Spec{}, fmt.Errorf("pool %s not found; pools: %s", name, strings.Join(names, ", "))
 }
 
 // Pools implements control.World.
@@ -134,7 +134,7 @@ func (w *World) Scale(ctx context.Context, name string, s control.Scale, tell fu
 	if err != nil {
 		return nil, fmt.Errorf("resize pool %s: %w", spec.Name, err)
 	}
-	order.event(spec.Name, "size %d asked for, was %d", s.Nodes, was)
+	order.event(spec.Name, "size %d requested, was %d", s.Nodes, was)
 	if !s.Wait {
 		return nil, nil
 	}
@@ -146,7 +146,7 @@ func (w *World) Scale(ctx context.Context, name string, s control.Scale, tell fu
 		go func() {
 			// A failure of the cloud's own operation ends the wait; its success does not.
 			if err := done(failed); err != nil && failed.Err() == nil {
-				stop(fmt.Errorf("the cloud gave up: %w", err))
+				stop(fmt.Errorf("the cloud could not build the nodes: %w", err))
 			}
 		}()
 	}
@@ -179,7 +179,7 @@ func (g *growth) look() (bool, string) {
 		}
 		g.note(node)
 	}
-	state := fmt.Sprintf("pool %s has %d nodes, %d of them Ready, where %d are wanted", g.spec.Name, len(nodes), ready, g.size)
+	state := fmt.Sprintf("pool %s has %d nodes, %d of them Ready, want %d", g.spec.Name, len(nodes), ready, g.size)
 	if collisions := g.world.fleet.Collisions(); len(collisions) > 0 {
 		state += "; " + collisions[len(collisions)-1].String()
 	}

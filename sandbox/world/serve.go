@@ -56,7 +56,7 @@ func (w *World) startCloud(context.Context) error {
 	}
 	w.serve("the simulated cloud", func() error { return w.cloud.Serve(w.ctx, front) })
 	w.say("%s", map[pool.Cloud]string{
-		pool.Azure: "simulated Azure: Resource Manager and Entra ID answer on ", pool.AWS: "simulated AWS: EC2, Auto Scaling, STS and IAM answer on ",
+		pool.Azure: "simulated Azure: Resource Manager and Entra ID listen on ", pool.AWS: "simulated AWS: EC2, Auto Scaling, STS and IAM listen on ",
 	}[w.site.Cloud]+w.servers.Cloud)
 	return nil
 }
@@ -109,7 +109,7 @@ func (w *World) writeFiles(context.Context) error {
 func (w *World) serve(what string, run func() error) {
 	w.serving.Go(func() {
 		if err := run(); err != nil && w.ctx.Err() == nil {
-			w.lost <- fmt.Errorf("%s ended by itself: %w", what, err)
+			w.lost <- fmt.Errorf("%s ended unexpectedly: %w", what, err)
 		}
 	})
 }
@@ -127,7 +127,7 @@ func serveHTTP(ctx context.Context, l net.Listener, handler http.Handler) error 
 func listen(what string, port int) (net.Listener, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
-		return nil, fmt.Errorf("the port of %s is not free, choose another or end what has it: %w", what, err)
+		return nil, fmt.Errorf("the port of %s is in use: choose another port, or stop the process that uses the port: %w", what, err)
 	}
 	return l, nil
 }

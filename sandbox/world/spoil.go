@@ -23,14 +23,14 @@ func (w *World) Spoil(ctx context.Context, pool string, s control.Spoil) (string
 		if err := w.fleet.Spoil(id, spec.In(w.site.Cloud), s.Defect); err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("version %s of pool %s: %s, for machines that are built from now on", s.Version, spec.Name, s.Kind), nil
+		return fmt.Sprintf("version %s of pool %s: %s, for machines built from now on", s.Version, spec.Name, s.Kind), nil
 	}
 	if err := w.fleet.SpoilNext(spec.In(w.site.Cloud), s.Version, s.Defect); err != nil {
 		return "", err
 	}
 	which := "the next version"
 	if s.Version != "" {
-		which = "version " + s.Version + ", once it is made,"
+		which = "version " + s.Version + ", once created,"
 	}
 	return fmt.Sprintf("%s of pool %s: %s", which, spec.Name, s.Kind), nil
 }

@@ -103,7 +103,7 @@ type World struct {
 }
 
 // ErrAskedToEnd is why Start failed if somebody asked the sandbox to end before it was ready.
-var ErrAskedToEnd = errors.New("the sandbox was asked to end before it was ready")
+var ErrAskedToEnd = errors.New("the sandbox received the order to stop before it was ready")
 
 // Start starts a sandbox and returns when all its nodes are Ready. On an error nothing is left running. A
 // process can start one in its life. The context bounds the start, not the sandbox's life.
@@ -237,12 +237,12 @@ func (w *World) openSite(context.Context) error {
 		s.ClusterAPI = w.options.ClusterAPI != ""
 	}
 	if s.ClusterAPI != (w.options.ClusterAPI != "") {
-		return fmt.Errorf("the sandbox in %s was made %s Cluster API: start it so, or use another --dir", s.Dir, map[bool]string{true: "with", false: "without"}[s.ClusterAPI])
+		return fmt.Errorf("the sandbox in %s was created %s Cluster API: start the sandbox the same way, or use another --dir", s.Dir, map[bool]string{true: "with", false: "without"}[s.ClusterAPI])
 	}
 	if s.Fresh {
 		w.say("new sandbox in %s", s.Dir)
 	} else {
-		w.say("sandbox in %s starts again", s.Dir)
+		w.say("sandbox in %s continues", s.Dir)
 	}
 	return w.adoptPools()
 }
@@ -261,7 +261,7 @@ func (w *World) adoptPools() error {
 			}
 			w.site.Pools = append(w.site.Pools, spec)
 		} else if !w.site.Fresh {
-			w.say("pool %s is there already and stays as it is", spec.Name)
+			w.say("pool %s exists and stays unchanged", spec.Name)
 		}
 	}
 	return nil
@@ -358,9 +358,9 @@ func program(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("the kamino binary, which nodes run: %w (build it, or name another with --kamino)", err)
+		return "", fmt.Errorf("the kamino binary for nodes: %w (run `make build`, or pass another binary with --kamino)", err)
 	case info.IsDir() || info.Mode().Perm()&0o111 == 0:
-		return "", fmt.Errorf("the kamino binary, which nodes run: %s is not a program", path)
+		return "", fmt.Errorf("the kamino binary for nodes: %s is not executable", path)
 	}
 	return path, nil
 }

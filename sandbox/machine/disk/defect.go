@@ -60,15 +60,15 @@ const defaultAfter = 5 * time.Minute
 func (d Defect) Checked() (Defect, error) {
 	switch {
 	case !slices.Contains(DefectKinds(), d.Kind):
-		return d, fmt.Errorf("there is no defect %q, only %s", d.Kind, listed(DefectKinds()))
+		return d, fmt.Errorf("defect %q is unknown, use one of %s", d.Kind, listed(DefectKinds()))
 	case d.Share < 0 || d.Share > 100:
-		return d, fmt.Errorf("the share is %d: give a number from 1 to 100", d.Share)
+		return d, fmt.Errorf("the share is %d: pass a number from 1 to 100", d.Share)
 	case d.After < 0 || d.After > 0 && !d.takesTime():
-		return d, fmt.Errorf("only %s and %s take a time, and one above 0", NotReadyLater, JoinsLate)
+		return d, fmt.Errorf("a time above 0 is for %s and %s only", NotReadyLater, JoinsLate)
 	case d.DaemonSet != "" && d.Kind != CrashingDaemonSet:
-		return d, fmt.Errorf("only %s takes a DaemonSet", CrashingDaemonSet)
+		return d, fmt.Errorf("a DaemonSet is for %s only", CrashingDaemonSet)
 	case d.DaemonSet != "" && strings.Count(d.DaemonSet, "/") != 1:
-		return d, fmt.Errorf("the DaemonSet is %q: give it as namespace/name", d.DaemonSet)
+		return d, fmt.Errorf("the DaemonSet is %q: pass namespace/name", d.DaemonSet)
 	}
 	if d.Share == 0 {
 		d.Share = 100

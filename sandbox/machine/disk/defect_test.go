@@ -83,11 +83,11 @@ func TestDefectStrikesItsShareOfMachinesAndAlwaysTheSame(t *testing.T) {
 
 func TestDefectsThatMeanNothingAreRefused(t *testing.T) {
 	for want, d := range map[string]disk.Defect{
-		"there is no defect":      {Kind: "haunted"},
-		"the share is 101":        {Kind: disk.NeverJoins, Share: 101},
-		"take a time":             {Kind: disk.NeverJoins, After: time.Minute},
-		"takes a DaemonSet":       {Kind: disk.NoNetwork, DaemonSet: "a/b"},
-		"give it as namespace/na": {Kind: disk.CrashingDaemonSet, DaemonSet: "b"},
+		"is unknown":            {Kind: "haunted"},
+		"the share is 101":      {Kind: disk.NeverJoins, Share: 101},
+		"a time above 0 is for": {Kind: disk.NeverJoins, After: time.Minute},
+		"a DaemonSet is for":    {Kind: disk.NoNetwork, DaemonSet: "a/b"},
+		"pass namespace/name":   {Kind: disk.CrashingDaemonSet, DaemonSet: "b"},
 	} {
 		if _, err := d.Checked(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", d, err, want)

@@ -26,7 +26,7 @@ func Outages() []Outage { return []Outage{EveryNode, NewNodes, NoOutage} }
 // Suffer begins an outage in the place of one that lasts, or ends it. All nodes say so at once.
 func (s *Service) Suffer(o Outage) error {
 	if o != NoOutage && o != EveryNode && o != NewNodes {
-		return fmt.Errorf("there is no outage %q, only %s, %s, %s", o, EveryNode, NewNodes, NoOutage)
+		return fmt.Errorf("outage %q is unknown, use one of %s, %s, %s", o, EveryNode, NewNodes, NoOutage)
 	}
 	s.mu.Lock()
 	s.outage = o

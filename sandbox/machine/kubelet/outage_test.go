@@ -79,7 +79,7 @@ func TestOutageOfTheNetworkTakesEveryNodeUntilItEnds(t *testing.T) {
 	w.eventually("all is well again", func() bool {
 		return w.readiness("old") == fine && w.readiness("new") == fine && w.pod("waits").Status.Phase == corev1.PodRunning
 	})
-	if err := w.service.Suffer("weather"); err == nil || !strings.Contains(err.Error(), "no outage") {
+	if err := w.service.Suffer("weather"); err == nil || !strings.Contains(err.Error(), "is unknown") {
 		t.Errorf("an outage that there is not: %v", err)
 	}
 }
