@@ -19,11 +19,12 @@ type Buckets struct {
 type bucket struct {
 	tokens float64
 	filled time.Time
-	ahead  time.Duration // of the wall, when it was filled
+	ahead  time.Duration // in real time, when the bucket was filled
 }
 
-// Take takes a token from the named bucket, which holds burst at most and gets rate in a simulated second. It returns
-// what is left, or how long (simulated) it takes to have a token again. A calendar that is put forward fills it, too.
+// Take takes a token from the named bucket, which holds at most burst tokens and gets rate tokens in a simulated
+// second. Take returns the remaining tokens, or the simulated time until the next token. A step of the calendar fills
+// the bucket, too.
 func (s *Buckets) Take(name string, burst, rate float64) (left int, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

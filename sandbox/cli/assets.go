@@ -35,7 +35,7 @@ $KUBEBUILDER_ASSETS. This verb creates the directory, with three links to the ka
 	}
 }
 
-// link makes names in a directory lead to a binary, whatever they led to before.
+// link creates symlinks in a directory that point to a binary, and replaces older symlinks.
 func link(dir, binary string, names []string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

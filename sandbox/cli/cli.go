@@ -1,6 +1,5 @@
-// Package cli is the kamino-sandbox command: one verb per file, each a thin layer over what it calls. It
-// decides words, output and exit codes. How a sandbox works is the business of package world, how one that
-// runs is spoken to that of package control.
+// Package cli is the kamino-sandbox command, with a file for each verb. The package decides words, output and exit
+// codes. Package world runs a sandbox, and package control talks to a running sandbox.
 package cli
 
 import (
@@ -41,14 +40,14 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// root is what all verbs share.
+// root holds the global flags and the output streams.
 type root struct {
 	dir            string
 	stdout, stderr io.Writer
 }
 
-// Main runs the command and returns its exit code. If its name is that of a program that the binary also is
-// (etcd, kube-apiserver, kubectl), it becomes that program and does not return.
+// Main runs the command and returns its exit code. If the program name is etcd, kube-apiserver or kubectl, Main
+// becomes that program and does not return.
 func Main(args []string) int {
 	name := filepath.Base(args[0])
 	if slices.Contains(controlplane.Programs(), name) {
@@ -113,7 +112,7 @@ The verbs use the sandbox in --dir. The default is $` + dirVariable + ` or .kami
 	command.PersistentFlags().StringVar(&r.dir, "dir", defaultDir(), "the directory of the sandbox")
 	_ = command.MarkPersistentFlagDirname("dir")
 	if version := pflag.CommandLine.Lookup("version"); version != nil {
-		version.Hidden = true // Kubernetes' components leave it there, for themselves; no verb reads it
+		version.Hidden = true // Kubernetes' components register the flag; no verb reads the flag
 	}
 	command.AddGroup(
 		&cobra.Group{ID: "life", Title: "Start and stop:"},
@@ -140,8 +139,7 @@ The verbs use the sandbox in --dir. The default is $` + dirVariable + ` or .kami
 	return command
 }
 
-// self is the path that this program was called by. What that is a link to may have another name, and the
-// name decides what the program is.
+// self is the path of the running program, without resolving symlinks: the program name decides what the program is.
 func self() (string, error) {
 	path, err := exec.LookPath(os.Args[0])
 	if err != nil {
@@ -157,7 +155,7 @@ func defaultDir() string {
 	return ".kamino-sandbox"
 }
 
-// client of the sandbox that runs in --dir.
+// client connects to the sandbox in --dir.
 func (r *root) client() (*control.Client, error) {
 	dir, err := filepath.Abs(r.dir)
 	if err != nil {
@@ -166,7 +164,7 @@ func (r *root) client() (*control.Client, error) {
 	return control.Dial(dir)
 }
 
-// exactly wants arguments of these names.
+// exactly requires one argument for each name.
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
@@ -186,7 +184,7 @@ func orNothing(names []string) string {
 	return strings.Join(names, " ")
 }
 
-// completeNodes offers the machines of the sandbox that runs.
+// completeNodes offers the nodes of the running sandbox.
 func (r *root) completeNodes(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -205,7 +203,7 @@ func (r *root) completeNodes(command *cobra.Command, args []string, _ string) ([
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completePools offers its pools.
+// completePools offers the pools of the running sandbox.
 func (r *root) completePools(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

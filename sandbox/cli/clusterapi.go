@@ -9,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
-// clusterAPI is whether Cluster API builds the nodes, and by what.
+// clusterAPI holds the flags for nodes that Cluster API builds.
 type clusterAPI struct {
 	wanted   bool
 	binaries string
@@ -17,7 +17,7 @@ type clusterAPI struct {
 
 func (c *clusterAPI) bind(flags *pflag.FlagSet) {
 	if me, err := self(); err == nil {
-		// The newest: names sort by version well enough for one that is built beside this program.
+		// The last name is the newest version: names sort well enough by version.
 		if found, _ := filepath.Glob(filepath.Join(filepath.Dir(me), "clusterapi-*[0-9]")); len(found) > 0 {
 			c.binaries = found[len(found)-1]
 		}
@@ -26,7 +26,7 @@ func (c *clusterAPI) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.binaries, "capi-binaries", c.binaries, "the `directory` with the controllers of Cluster API, made by \"make clusterapi\"")
 }
 
-// chosen is the directory; empty if Cluster API is not wanted. Where it is and no cloud is named, that is AWS.
+// chosen is the directory with the controllers; empty without --capi. With --capi, the default cloud is AWS.
 func (c *clusterAPI) chosen(cloud *pool.Cloud) (string, error) {
 	switch {
 	case !c.wanted:

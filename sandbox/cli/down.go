@@ -32,7 +32,7 @@ func (r *root) down() *cobra.Command {
 	return command
 }
 
-// awaitEnd returns when nobody has the directory any more: its lock goes with the process.
+// awaitEnd returns when the lock of the directory is free: the lock ends with the process.
 func (r *root) awaitEnd(ctx context.Context) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

@@ -103,7 +103,7 @@ func (r *root) faultList() *cobra.Command {
 	return command
 }
 
-// describe tells a fault by those of its fields that say something.
+// describe shows the fields of a fault that are set.
 func describe(f fault.Fault) (string, error) {
 	f.Name = ""
 	raw, err := json.Marshal(f)

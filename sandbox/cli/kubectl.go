@@ -21,7 +21,7 @@ func (r *root) kubectl() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// Without a sandbox in the directory, kubectl works on whatever cluster it would work on.
+			// Without a sandbox in the directory, kubectl uses its usual kubeconfig.
 			if path := filepath.Join(dir, site.KubeconfigFile); exists(path) {
 				if err := os.Setenv("KUBECONFIG", path); err != nil {
 					return err
@@ -31,7 +31,7 @@ func (r *root) kubectl() *cobra.Command {
 			return nil
 		},
 	}
-	// What follows kubectl's first word is kubectl's.
+	// Flags after the first word of kubectl belong to kubectl.
 	command.Flags().SetInterspersed(false)
 	return command
 }

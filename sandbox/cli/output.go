@@ -23,10 +23,10 @@ const (
 	asYAML  format = "yaml"
 )
 
-// String, Set and Type make it a flag.
+// String, Set and Type implement pflag.Value.
 func (f *format) String() string { return string(*f) }
 
-// Set refuses what is no format.
+// Set refuses unknown formats.
 func (f *format) Set(text string) error {
 	switch format(text) {
 	case asTable, asJSON, asYAML:
@@ -48,7 +48,7 @@ func outputFlag(command *cobra.Command) *format {
 	return &f
 }
 
-// show prints a value: as a document, or as a table whose rows have cells.
+// show prints a value: as a document, or as a table of rows.
 func show(w io.Writer, f format, value any, header []string, rows [][]string) error {
 	switch f {
 	case asJSON:
@@ -77,14 +77,14 @@ func table(w io.Writer, header []string, rows [][]string) error {
 	return tabs.Flush()
 }
 
-// teller prints what happens during an order.
+// teller prints the events of an order.
 func (r *root) teller() func(control.Event) {
 	return func(e control.Event) {
 		_, _ = fmt.Fprintf(r.stderr, "%7.1fs  %s: %s\n", e.Seconds, e.Subject, e.Text)
 	}
 }
 
-// orDash stands in for what is not known.
+// orDash returns "-" for an empty text.
 func orDash(text string) string {
 	if text == "" {
 		return "-"
@@ -92,7 +92,7 @@ func orDash(text string) string {
 	return text
 }
 
-// age in the two largest units that say something.
+// age shows a duration in its two largest units.
 func age(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {
@@ -107,7 +107,7 @@ func age(seconds float64) string {
 	}
 }
 
-// short is the last part of a resource ID, or of an image reference what tells it from others.
+// short is the part of a resource ID after "images", or the whole text.
 func short(image string) string {
 	parts := strings.Split(image, "/")
 	for i, p := range parts {

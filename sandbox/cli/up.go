@@ -133,7 +133,7 @@ func (r *root) runWorld(ctx context.Context, o world.Options) error {
 	return err
 }
 
-// shellWord quotes a path where a shell would trip over it.
+// shellWord quotes a path with characters that a shell interprets.
 func shellWord(path string) string {
 	if strings.ContainsAny(path, " \t'\"$`\\*?[]()<>|&;#~") {
 		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
@@ -141,7 +141,7 @@ func shellWord(path string) string {
 	return path
 }
 
-// besideMe is the path of a program that lies beside this one; empty if there is none.
+// besideMe is the path of a program in the directory of this program; empty if the program does not exist.
 func besideMe(name string) string {
 	me, err := self()
 	if err != nil {
@@ -157,10 +157,10 @@ func besideMe(name string) string {
 // poolsFlag collects pools.
 type poolsFlag []pool.Spec
 
-// String, Set and Type make it a flag.
+// String, Set and Type implement pflag.Value.
 func (p *poolsFlag) String() string { return "" }
 
-// Set reads one more.
+// Set adds a pool.
 func (p *poolsFlag) Set(text string) error {
 	spec, err := pool.Parse(text)
 	if err != nil {

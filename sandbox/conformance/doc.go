@@ -1,4 +1,4 @@
-// Package conformance proves that the product's Azure provider and the simulated Azure agree: it runs the
-// provider contract's own suite over HTTPS, through the real SDK with a real client secret, and orders the
-// trouble that the contract's errors speak of. It holds tests only, and decides nothing.
+// Package conformance runs the suite of the provider contract against the product's Azure provider and the simulated
+// Azure, over HTTPS. Requests go through the real SDK with a real client secret. Faults produce the errors of the
+// contract. The package holds tests only.
 package conformance

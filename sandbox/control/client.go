@@ -21,20 +21,20 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/site"
 )
 
-// Client gives orders to the sandbox that runs in a directory.
+// Client sends orders to the sandbox in a directory.
 type Client struct {
 	dir  string
 	http *http.Client
 }
 
-// NotRunningError says that there is nobody to give orders to.
+// NotRunningError reports that no sandbox runs in a directory.
 type NotRunningError struct{ Dir string }
 
 func (e *NotRunningError) Error() string {
 	return fmt.Sprintf("no sandbox runs in %s: start one with `kamino-sandbox up --dir %s`, or pass another --dir", e.Dir, e.Dir)
 }
 
-// Dial finds the sandbox that runs in a directory. It connects with the first order.
+// Dial finds the sandbox in a directory. The first order opens the connection.
 func Dial(dir string) (*Client, error) {
 	raw, err := os.ReadFile(site.SocketFile(dir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -71,7 +71,7 @@ func (c *Client) Patch(ctx context.Context, node string, p Patch, tell func(Even
 	return err
 }
 
-// Reboot reboots a machine and returns when its node is Ready again.
+// Reboot reboots a machine and returns when the Node is Ready again.
 func (c *Client) Reboot(ctx context.Context, node string, tell func(Event)) error {
 	_, err := order[any](ctx, c, "POST", machinePath(node, "reboot"), nil, tell)
 	return err
@@ -83,13 +83,13 @@ func (c *Client) Age(ctx context.Context, node string, by time.Duration, tell fu
 	return err
 }
 
-// Trouble does one of "crash", "hang" and "unhang" to a machine.
+// Trouble sends "crash", "hang" or "unhang" to a machine.
 func (c *Client) Trouble(ctx context.Context, node, what string) error {
 	_, err := order[any](ctx, c, "POST", machinePath(node, what), nil, nil)
 	return err
 }
 
-// Scale changes a pool's size and tells how its new nodes joined.
+// Scale changes the size of a pool and returns how the new nodes joined.
 func (c *Client) Scale(ctx context.Context, pool string, s Scale, tell func(Event)) ([]Join, error) {
 	return order[[]Join](ctx, c, "POST", "/pools/"+url.PathEscape(pool)+"/scale", s, tell)
 }
@@ -100,23 +100,23 @@ func (c *Client) Workload(ctx context.Context, tell func(Event)) error {
 	return err
 }
 
-// Spoil makes a version of a pool bad, and says which.
+// Spoil makes a version of a pool bad, and returns a sentence that names the version.
 func (c *Client) Spoil(ctx context.Context, pool string, s Spoil) (string, error) {
 	return order[string](ctx, c, "POST", "/pools/"+url.PathEscape(pool)+"/spoil", s, nil)
 }
 
-// Outage begins or ends one of the pod network.
+// Outage starts or ends an outage of the pod network.
 func (c *Client) Outage(ctx context.Context, o Outage) error {
 	_, err := order[any](ctx, c, "POST", "/outage", o, nil)
 	return err
 }
 
-// AddFault orders trouble and returns its name.
+// AddFault adds a fault and returns its name.
 func (c *Client) AddFault(ctx context.Context, f fault.Fault) (string, error) {
 	return order[string](ctx, c, "POST", "/faults", f, nil)
 }
 
-// Faults lists the trouble that can still strike.
+// Faults lists the faults that can still strike.
 func (c *Client) Faults(ctx context.Context) ([]fault.Fault, error) {
 	return order[[]fault.Fault](ctx, c, "GET", "/faults", nil, nil)
 }
@@ -127,23 +127,23 @@ func (c *Client) ClearFaults(ctx context.Context, names ...string) error {
 	return err
 }
 
-// Requests lists what was asked of the simulated cloud.
+// Requests lists the requests to the simulated cloud.
 func (c *Client) Requests(ctx context.Context) ([]book.Request, error) {
 	return order[[]book.Request](ctx, c, "GET", "/requests", nil, nil)
 }
 
-// Stats counts it.
+// Stats counts the requests to the simulated cloud.
 func (c *Client) Stats(ctx context.Context) (book.Stats, error) {
 	return order[book.Stats](ctx, c, "GET", "/stats", nil, nil)
 }
 
-// ResetStats starts counting anew.
+// ResetStats sets the counters to zero.
 func (c *Client) ResetStats(ctx context.Context) error {
 	_, err := order[any](ctx, c, "DELETE", "/requests", nil, nil)
 	return err
 }
 
-// Stop asks the sandbox to end; it returns before it has.
+// Stop orders the sandbox to stop, and does not wait.
 func (c *Client) Stop(ctx context.Context) error {
 	_, err := order[any](ctx, c, "POST", "/stop", nil, nil)
 	return err
@@ -151,7 +151,7 @@ func (c *Client) Stop(ctx context.Context) error {
 
 func machinePath(node, what string) string { return "/machines/" + url.PathEscape(node) + "/" + what }
 
-// order sends one and reads the answer to its last line.
+// order sends a request and reads the answer to its last line.
 func order[T any](ctx context.Context, c *Client, method, path string, payload any, tell func(Event)) (T, error) {
 	var result T
 	raw, err := json.Marshal(payload)

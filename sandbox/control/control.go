@@ -1,6 +1,5 @@
-// Package control is how a person looks at and troubles a running sandbox: the words that the verbs of
-// kamino-sandbox and the running process exchange over a unix socket. It decides the form of orders and
-// answers; what they do is the World's business.
+// Package control is the interface to a running sandbox: the requests and answers of the kamino-sandbox verbs over a
+// unix socket. The package decides the form of requests and answers. World implements the effects.
 package control
 
 import (
@@ -21,62 +20,62 @@ type Status struct {
 	Since     time.Time `json:"since"`
 	TimeScale float64   `json:"timeScale"`
 	API       string    `json:"api"`
-	// Cloud is the one that is simulated, Endpoint where it answers.
+	// Cloud is the simulated cloud, Endpoint its address.
 	Cloud    pool.Cloud `json:"cloud"`
 	Endpoint string     `json:"endpoint"`
 }
 
-// Machine is one machine of a running sandbox and its Node.
+// Machine is a machine of a running sandbox, with its Node.
 type Machine struct {
-	// Node is the Node's name; empty before the machine has registered one.
+	// Node is the name of the Node; empty before the machine has registered a Node.
 	Node string `json:"node"`
 	Pool string `json:"pool"`
-	// Instance is the cloud's ID of it.
+	// Instance is the ID in the cloud.
 	Instance string `json:"instance"`
 	Power    string `json:"power"`
 	// Ready is the Node's condition: "True", "False", "Unknown", or empty without a Node.
 	Ready string `json:"ready"`
-	// Image that it was built from.
+	// Image from which the machine was built.
 	Image string `json:"image"`
 	// Disk is the path of its root directory; empty for a light machine.
 	Disk string `json:"disk,omitempty"`
 	// MachineID is systemd's, from the disk; empty for a light machine, or before its first boot.
 	MachineID string `json:"machineID,omitempty"`
-	// State says what it does, such as "running" or "hung".
+	// State is a power state, "running", "booting" or "hung".
 	State string `json:"state"`
-	// Cordoned tells that its Node takes no new pods.
+	// Cordoned: the Node accepts no new pods.
 	Cordoned bool `json:"cordoned,omitempty"`
-	// Age is how long ago its Node was made, in seconds.
+	// Age is the age of the Node, in seconds.
 	Age float64 `json:"age"`
 }
 
-// Pool is a pool and what the cloud says of it.
+// Pool is a pool with its state in the cloud.
 type Pool struct {
 	pool.Spec
-	// Group is what the pool is called in its cloud: a scale set's name, or an Auto Scaling group's.
+	// Group is the cloud's name of the pool: the name of a scale set or of an Auto Scaling group.
 	Group string `json:"group"`
 	ID    string `json:"id"`
-	// Capacity is the size that it is meant to have, Ready how many of its nodes are.
+	// Capacity is the wanted size, Ready the number of Ready nodes.
 	Capacity int64 `json:"capacity"`
 	Ready    int   `json:"ready"`
-	// Image that its next node is built from, and the extensions that run on it before it joins.
+	// Image of the pool's next node, and the extensions that run on the node before the join.
 	Image      string   `json:"image"`
 	Extensions []string `json:"extensions"`
 }
 
-// Event is one thing that happened while an order was carried out.
+// Event is a progress message of an order.
 type Event struct {
-	// Subject is what it happened to: a node or a pool.
+	// Subject is the node or pool of the event.
 	Subject string `json:"subject"`
 	Text    string `json:"text"`
-	// Seconds since the order was given; real ones.
+	// Seconds of real time since the start of the order.
 	Seconds float64 `json:"seconds"`
 }
 
-// Join is how a new node came to be Ready, in real seconds since the pool was told to grow.
+// Join shows how long a new node took, in real seconds since the order to grow.
 type Join struct {
 	Node string `json:"node"`
-	// Registered is when its Node appeared, Ready when that was Ready.
+	// Registered is the time until the Node appeared, Ready the time until the Node was Ready.
 	Registered float64 `json:"registered"`
 	Ready      float64 `json:"ready"`
 }
@@ -88,7 +87,7 @@ type Scale struct {
 	Wait bool `json:"wait"`
 }
 
-// Patch says what patching a machine installs.
+// Patch lists the packages that a patch installs.
 type Patch struct {
 	// Packages to bring to their next version, as "name" or "name=version"; none means kernel and all.
 	Packages []string `json:"packages"`
@@ -98,20 +97,20 @@ type Patch struct {
 
 // Spoil asks for a bad version.
 type Spoil struct {
-	// Version that is meant; empty means the next one that is made for the pool.
+	// Version that gets the defect; empty means the next version of the pool.
 	Version string `json:"version,omitempty"`
 	disk.Defect
 }
 
-// Outage asks for one of the pod network in the whole cluster.
+// Outage asks for an outage of the pod network in the whole cluster.
 type Outage struct {
 	What kubelet.Outage `json:"what"`
 	// For is how long it lasts, in simulated time; 0 means until another order.
 	For time.Duration `json:"for,omitempty"`
 }
 
-// World is a running sandbox. Methods that take a tell function call it with each thing that happens, in
-// order, and return when the order is carried out. A node is named by its Node's name.
+// World is a running sandbox. Methods with a tell function call the function for each event, in order, and return at
+// the end of the order. Nodes are named by the names of their Nodes.
 type World interface {
 	Status(ctx context.Context) (Status, error)
 	Machines(ctx context.Context) ([]Machine, error)
@@ -124,7 +123,7 @@ type World interface {
 	Crash(ctx context.Context, node string) error
 	Hang(ctx context.Context, node string) error
 	Unhang(ctx context.Context, node string) error
-	// Spoil makes a version of a pool bad, and says which.
+	// Spoil makes a version of a pool bad, and returns a sentence that names the version.
 	Spoil(ctx context.Context, pool string, s Spoil) (string, error)
 	Outage(ctx context.Context, o Outage) error
 
@@ -138,6 +137,6 @@ type World interface {
 	Stats(ctx context.Context) (book.Stats, error)
 	ResetStats(ctx context.Context) error
 
-	// RequestStop asks the sandbox to end. It returns before it has.
+	// RequestStop orders the sandbox to stop, and does not wait.
 	RequestStop(ctx context.Context) error
 }

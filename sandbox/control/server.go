@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
-// message is one line of an answer: something that happened, or, at the end, the result or the error.
+// message is a line of an answer: an event, or at the end the result or the error.
 type message struct {
 	Event  *Event          `json:"event,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
@@ -21,7 +21,7 @@ type message struct {
 	Done   bool            `json:"done,omitempty"`
 }
 
-// work carries out one order. What it returns becomes the result.
+// work carries out an order. The returned value becomes the result.
 type work func(ctx context.Context, r *http.Request, tell func(Event)) (any, error)
 
 // Handler serves the orders that a Client gives. Every answer is a sequence of JSON lines.

@@ -1,5 +1,5 @@
-// Package fault is trouble that is ordered from a simulated cloud: which requests it strikes, when, and what becomes
-// of them. It knows no cloud: nouns, operations and actions are the simulator's own.
+// Package fault describes faults in a simulated cloud: the affected requests, the time and the effect. Package fault
+// knows no cloud: each simulator defines nouns, operations and actions.
 package fault
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/clock"
 )
 
-// Phase says when a fault strikes: before the request has any effect, or after it has had it.
+// Phase is when a fault strikes: before or after the effect of the request.
 type Phase string
 
 const (
@@ -22,13 +22,13 @@ const (
 	After  Phase = "after"
 )
 
-// Fault is trouble that is ordered. It strikes requests for which everything given under "which" holds.
+// Fault is a fault. A fault strikes the requests that match all conditions.
 type Fault struct {
-	// Name identifies it; the simulator makes one up for a fault without.
+	// Name of the fault; if empty, the simulator generates a name.
 	Name string `json:"name,omitempty"`
 
-	// Which: the method; a regular expression that the path must contain, without regard to case; the noun and the
-	// operation on it, as the simulator names them.
+	// Conditions: the method; a case-insensitive regular expression for a part of the path; the simulator's noun and
+	// operation.
 	Method    string `json:"method,omitempty"`
 	Path      string `json:"path,omitempty"`
 	Resource  string `json:"resource,omitempty"`
@@ -37,11 +37,11 @@ type Fault struct {
 	Skip  int `json:"skip,omitempty"`
 	Count int `json:"count,omitempty"`
 
-	// Phase in which it strikes; empty means Before.
+	// Phase of the fault; empty means Before.
 	Phase Phase `json:"phase,omitempty"`
 	// Delay before anything else, in simulated seconds. Alone it only makes things slow.
 	Delay float64 `json:"delay,omitempty"`
-	// Status answers with an error, which Code and Message name.
+	// Status answers with an error, with Code and Message.
 	Status  int    `json:"status,omitempty"`
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -55,12 +55,12 @@ type Fault struct {
 	// Drop breaks the connection off without an answer.
 	Drop bool `json:"drop,omitempty"`
 
-	// Deny takes a permission away, such as "Microsoft.Compute/snapshots/write"; "*" in it stands for
-	// anything. It shows in the permissions lists. Nothing else in the fault but Name and Count matters then.
+	// Deny removes a permission, such as "Microsoft.Compute/snapshots/write"; "*" matches any text. Permission lists
+	// omit the permission. All other fields except Name and Count have no effect.
 	Deny string `json:"deny,omitempty"`
 }
 
-// Ordered is a fault with what has become of it: how many requests it matched, and how many it struck.
+// Ordered is a fault with the number of matching requests, and the number of struck requests.
 type Ordered struct {
 	Fault
 	Seen   int `json:"seen"`
@@ -69,7 +69,7 @@ type Ordered struct {
 
 func (f *Ordered) spent() bool { return f.Count > 0 && f.Struck >= f.Count }
 
-// Checked is the fault with what it leaves out, or what is wrong with it.
+// Checked returns the fault with defaults, or an error.
 func (f Fault) Checked() (Fault, error) {
 	if _, err := regexp.Compile("(?i)" + f.Path); err != nil {
 		return f, fmt.Errorf("fault's path: %w", err)
@@ -86,8 +86,7 @@ func (f Fault) Checked() (Fault, error) {
 	return f, nil
 }
 
-// Befall waits for the fault's delay and breaks the connection off if that is ordered: as the panic that net/http
-// takes for it.
+// Befall waits for the fault's delay. If the fault breaks the connection, Befall panics with http.ErrAbortHandler.
 func (f *Fault) Befall(ctx context.Context, c clock.Clock) error {
 	if f.Delay > 0 {
 		if err := c.Sleep(ctx, time.Duration(f.Delay*float64(time.Second))); err != nil {
@@ -111,7 +110,7 @@ func (f *Fault) matches(method, path, noun, operation string) bool {
 	return err == nil && found
 }
 
-// List is the faults that were ordered, in their order. It is kept with what the simulator knows, and guarded by it.
+// List is the list of faults, in order. The simulator stores and guards the list.
 type List []*Ordered
 
 // Without is the list without the faults of these names; without names, none is left.
@@ -119,10 +118,10 @@ func (l List) Without(names ...string) List {
 	return slices.DeleteFunc(slices.Clone(l), func(o *Ordered) bool { return len(names) == 0 || slices.Contains(names, o.Name) })
 }
 
-// With is the list with one more fault, which takes the place of one of its name.
+// With adds a fault to the list, and replaces a fault with the same name.
 func (l List) With(f Fault) List { return append(l.Without(f.Name), &Ordered{Fault: f}) }
 
-// Live are the faults that can still strike.
+// Live returns the faults that can still strike.
 func (l List) Live() []Fault {
 	var out []Fault
 	for _, f := range l {
@@ -133,7 +132,7 @@ func (l List) Live() []Fault {
 	return out
 }
 
-// Strike counts the first fault that strikes a request, and returns a copy of it; nil if none does.
+// Strike counts a request, and returns a copy of the first matching fault; nil if no fault matches.
 func (l List) Strike(method, path, noun, operation string) *Fault {
 	for _, f := range l {
 		if f.spent() || !f.matches(method, path, noun, operation) {

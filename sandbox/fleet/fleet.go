@@ -1,5 +1,5 @@
-// Package fleet is the line between the simulated cloud and the machines that it runs: the cloud
-// simulator (package azure) orders machines and disks through it, package machine provides them.
+// Package fleet is the interface between the simulated cloud and its machines. The cloud simulator (packages azure
+// and aws) orders machines and disks. Package machine provides both.
 package fleet
 
 import "context"
@@ -8,29 +8,29 @@ import "context"
 // platform image as "publisher:offer:sku:version".
 type DiskID string
 
-// Extension is a VM extension that runs on a machine before it joins.
+// Extension is a VM extension that runs on a machine before the join.
 type Extension struct {
 	Name, Publisher, Type string
 	Settings              map[string]any
 	ProtectedSettings     map[string]any
 }
 
-// Spec describes a machine at its creation.
+// Spec describes a new machine.
 type Spec struct {
 	// ID is the instance's ARM resource ID, in the case that the cloud reports.
 	ID string
-	// Pool is the scale set's name, ComputerName the host name that the cloud gives this instance.
+	// Pool is the name of the scale set, ComputerName the host name of the instance.
 	Pool, ComputerName string
-	// ProviderID that its Node registers with: "azure://" + ID.
+	// ProviderID of the Node: "azure://" + ID.
 	ProviderID string
-	// VMID is the platform's UUID of this VM.
+	// VMID is the platform's UUID of the VM.
 	VMID string
 	// Disk is the OS disk, already made by CopyDisk.
 	Disk DiskID
-	// CustomData is what cloud-init is given, decoded. Empty if the recipe has none.
+	// CustomData for cloud-init, decoded. Empty if the recipe has no customData.
 	CustomData []byte
 	Extensions []Extension
-	// Image is the image reference that it was built from, for labels and logs.
+	// Image is the image reference of the machine, for labels and logs.
 	Image string
 	Zone  string
 	// Light asks for a machine without files: a Node, no disk.
@@ -47,25 +47,26 @@ const (
 	Stopping Power = "stopping"
 )
 
-// Fleet runs machines. Its calls return when the work is done (in simulated time); the cloud simulator
-// calls them from its long operations.
+// Fleet runs machines. Calls return at the end of the work, in simulated time. The cloud simulator calls a Fleet in
+// long operations.
 type Fleet interface {
 	// CopyDisk makes dst with the content of src: a disk, a snapshot, an image version or a platform
 	// image. An existing dst is replaced. Copying a running machine's disk copies it as it is.
 	CopyDisk(ctx context.Context, dst, src DiskID) error
 	// DeleteDisk removes a disk's content; nothing there is nil.
 	DeleteDisk(ctx context.Context, id DiskID) error
-	// Launch makes the machine and powers it on; it returns once the power is on, the boot goes on by itself.
+	// Launch creates a machine and returns when the power is on, during the boot.
 	Launch(ctx context.Context, spec Spec) error
-	// PowerOn boots a machine that is off; on one that is on it does nothing.
+	// PowerOn boots a machine. A running machine stays unchanged.
 	PowerOn(ctx context.Context, id string) error
 	// PowerOff stops a machine: in order, or at once when hard.
 	PowerOff(ctx context.Context, id string, hard bool) error
-	// Power tells the state now; a machine may power itself off.
+	// Power returns the current state; a machine may power off on its own.
 	Power(id string) Power
-	// Terminate powers off and forgets the machine and its Node's kubelet; the Node object is removed as
-	// a cloud's node lifecycle controller would, unless the fleet was told that none runs. The disk stays until DeleteDisk.
+	// Terminate powers the machine off, and removes the machine and its kubelet. The fleet also removes the Node, as
+	// a cloud's node lifecycle controller does, unless the fleet was configured without one. The disk stays until
+	// DeleteDisk.
 	Terminate(ctx context.Context, id string) error
-	// Reimage replaces the machine's disk by src and boots it anew with the spec's recipe.
+	// Reimage replaces the machine's disk by src and boots the machine with the spec's recipe.
 	Reimage(ctx context.Context, spec Spec) error
 }

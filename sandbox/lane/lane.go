@@ -1,4 +1,4 @@
-// Package lane puts long work in its order: what shares a lane runs one after the other, as it was asked for.
+// Package lane orders long work: work in the same lane runs one after the other, in the order of requests.
 package lane
 
 import (
@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Lanes run work until they are closed. New makes them.
+// Lanes run work until Close. Use New.
 type Lanes struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -27,8 +27,8 @@ func New() *Lanes {
 // Context ends when the lanes are closed.
 func (l *Lanes) Context() context.Context { return l.ctx }
 
-// Run queues work in the named lanes and does it when all of them are free. What it returns is closed when that is
-// over, or at once if the lanes are closed: the work is not done then.
+// Run queues work in the named lanes and runs the work when all of the lanes are free. The returned channel is closed
+// at the end of the work. If the lanes are closed, the channel is closed at once and the work does not run.
 func (l *Lanes) Run(names []string, work func()) <-chan struct{} {
 	mine := make(chan struct{})
 	l.mu.Lock()
@@ -73,7 +73,7 @@ func (l *Lanes) leave(names []string, mine chan struct{}) {
 	close(mine)
 }
 
-// Close stops what is in flight, by the context, and waits for it.
+// Close cancels the running work, and waits for its end.
 func (l *Lanes) Close() {
 	l.mu.Lock()
 	l.closed = true

@@ -26,7 +26,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
-// AWSOptions are what only AWS has.
+// AWSOptions are options for AWS only.
 type AWSOptions struct {
 	// Latencies override simulated durations, Throttle the cloud's patience.
 	Latencies aws.Latencies
@@ -35,7 +35,7 @@ type AWSOptions struct {
 	Lag time.Duration
 }
 
-// AWS is an account of the simulated AWS, in one region.
+// AWS is a region of an account in the simulated AWS.
 type AWS struct {
 	*aws.Server
 	config Config
@@ -45,18 +45,18 @@ type AWS struct {
 
 var _ Region = (*AWS)(nil)
 
-// The machines of pools: Ubuntu as Canonical publishes it, and a type that fits it.
+// The machines of pools: Canonical's Ubuntu, and a suitable instance type.
 const (
 	ubuntu       = "ami-0a1b2c3d4e5f60718"
 	canonical    = "099720109477"
 	eks          = "ami-0b2c3d4e5f607181a"
 	amazon       = "602401143452"
 	instanceType = "m6i.large"
-	// NodeRole is what instances of EKS pools have, by its name.
+	// NodeRole is the name of the role of instances in EKS pools.
 	NodeRole = "sandbox-nodes"
 )
 
-// NewAWS opens it on the state that the directory holds.
+// NewAWS opens AWS on the state in the directory.
 func NewAWS(c Config, o AWSOptions) (*AWS, error) {
 	account := c.Facts.AWS
 	server, err := aws.New(aws.Config{
@@ -84,7 +84,7 @@ func NewAWS(c Config, o AWSOptions) (*AWS, error) {
 	return &AWS{Server: server, config: c, ec2: ec2.NewFromConfig(config), groups: autoscaling.NewFromConfig(config)}, nil
 }
 
-// subnets of the region, one in each zone.
+// subnets of the region: one in each zone.
 func subnets(region string) []aws.Subnet {
 	var out []aws.Subnet
 	for _, zone := range []string{"a", "b", "c"} {
@@ -93,13 +93,13 @@ func subnets(region string) []aws.Subnet {
 	return out
 }
 
-// EC2 is a client of the real SDK that may do everything.
+// EC2 is a client of the real SDK with all rights.
 func (a *AWS) EC2() *ec2.Client { return a.ec2 }
 
 // Groups is the same of Auto Scaling.
 func (a *AWS) Groups() *autoscaling.Client { return a.groups }
 
-// MakePool implements Region: a launch template, and a group that names its first version by its number.
+// MakePool implements Region: creates a launch template, and a group that names version 1 of the template.
 func (a *AWS) MakePool(ctx context.Context, spec pool.Spec, userData string) error {
 	name := spec.Group()
 	if _, found, err := a.group(ctx, spec); err != nil || found {
@@ -154,7 +154,7 @@ func template(spec pool.Spec, userData string) *ec2types.RequestLaunchTemplateDa
 	return t
 }
 
-// NodeName of an instance, as EKS calls it: its private DNS name.
+// NodeName is the Node name of an instance in EKS: the private DNS name.
 func (a *AWS) NodeName(ctx context.Context, instance string) (string, error) {
 	out, err := a.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{instance}})
 	if err != nil {
@@ -168,7 +168,7 @@ func (a *AWS) NodeName(ctx context.Context, instance string) (string, error) {
 	return "", fmt.Errorf("there is no instance %s", instance)
 }
 
-// lookEvery is how often something is looked at that is being done.
+// lookEvery is the interval of polls for unfinished work.
 const lookEvery = 100 * time.Millisecond
 
 // await returns when something is done.
@@ -187,10 +187,10 @@ func await(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// Owns implements Region. A Node tells of its instance only, and the instance of its group.
+// Owns implements Region. A Node names only its instance; the instance names its group.
 func (a *AWS) Owns(spec pool.Spec) func(*corev1.Node) bool { return a.owns(spec.Group()) }
 
-// owns tells which Nodes' instances are of a pool, as they name it.
+// owns selects the Nodes whose instances name this pool.
 func (a *AWS) owns(pool string) func(*corev1.Node) bool {
 	own := map[string]bool{}
 	for _, s := range a.Specs() {
@@ -251,7 +251,7 @@ func (a *AWS) Held(ctx context.Context, spec pool.Spec) ([]string, error) {
 	return a.heldIn(ctx, spec.Group())
 }
 
-// heldIn are the instances of a group that are protected or aside.
+// heldIn returns the instances of a group that are protected or in standby.
 func (a *AWS) heldIn(ctx context.Context, group string) ([]string, error) {
 	g, _, err := a.groupNamed(ctx, group)
 	var ids []string
@@ -263,7 +263,7 @@ func (a *AWS) heldIn(ctx context.Context, group string) ([]string, error) {
 	return ids, err
 }
 
-// Resize implements Region. A group that finds no machines tries on.
+// Resize implements Region. A group without capacity retries.
 func (a *AWS) Resize(ctx context.Context, spec pool.Spec, nodes int64) (int64, func(context.Context) error, error) {
 	g, found, err := a.group(ctx, spec)
 	if err == nil && !found {
@@ -297,7 +297,7 @@ func (a *AWS) Remove(ctx context.Context, m machine.Status) error {
 	})
 }
 
-// images that the account owns.
+// images of the account.
 func (a *AWS) images(ctx context.Context) ([]ec2types.Image, error) {
 	var all []ec2types.Image
 	for pages := ec2.NewDescribeImagesPaginator(a.ec2, &ec2.DescribeImagesInput{Owners: []string{"self"}}); pages.HasMorePages(); {

@@ -28,9 +28,9 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
-// AzureOptions are what only Azure has.
+// AzureOptions are options for Azure only.
 type AzureOptions struct {
-	// NoZRS makes it a region without zone-redundant storage.
+	// NoZRS removes zone-redundant storage from the region.
 	NoZRS bool
 	// Latencies override simulated durations, Throttle the cloud's patience.
 	Latencies azure.Latencies
@@ -41,7 +41,7 @@ type AzureOptions struct {
 type Azure struct {
 	*azure.Server
 	config Config
-	// principal is the service principal that may do everything, for clients of the real SDK. It logs in once.
+	// principal is a service principal with all rights, for clients of the real SDK. The first call logs in.
 	principal func() (principal, error)
 }
 
@@ -52,7 +52,7 @@ type principal struct {
 
 var _ Region = (*Azure)(nil)
 
-// NewAzure opens it on the state that the directory holds.
+// NewAzure opens Azure on the state in the directory.
 func NewAzure(c Config, o AzureOptions) (*Azure, error) {
 	f := c.Facts
 	server, err := azure.New(azure.Config{
@@ -68,8 +68,8 @@ func NewAzure(c Config, o AzureOptions) (*Azure, error) {
 	return &Azure{Server: server, config: c, principal: sync.OnceValues(func() (principal, error) { return newPrincipal(c) })}, err
 }
 
-// MakePool implements Region. The machines are made at once, so that a start does not cost what a scale-out costs; they boot
-// and bootstrap like all others.
+// MakePool implements Region. The machines get power at once, to keep the start short, and then boot and bootstrap as
+// usual.
 func (a *Azure) MakePool(ctx context.Context, spec pool.Spec, userData string) error {
 	return a.CreatePool(ctx, spec.Azure(userData))
 }
@@ -86,7 +86,7 @@ func (a *Azure) Owns(spec pool.Spec) func(*corev1.Node) bool {
 	return func(node *corev1.Node) bool { return strings.HasPrefix(strings.ToLower(node.Spec.ProviderID), prefix) }
 }
 
-// owns tells by the machines, for a VM that stands by itself tells of no pool.
+// owns compares the machines, because a standalone VM names no pool.
 func (a *Azure) owns(pool string) func(*corev1.Node) bool {
 	own := map[string]bool{}
 	for _, s := range a.Specs() {
@@ -233,7 +233,7 @@ func (a *Azure) Snapshots(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// ScaleSets are those of the resource group, in no order, as the SDK tells of them: the pools' and all others.
+// ScaleSets are all scale sets of the resource group, in no order, as returned by the SDK.
 func (a *Azure) ScaleSets(ctx context.Context) ([]*armcompute.VirtualMachineScaleSet, error) {
 	client, err := a.scaleSets()
 	if err != nil {
@@ -309,12 +309,12 @@ func (a *Azure) Held(ctx context.Context, spec pool.Spec) ([]string, error) {
 	return ids, err
 }
 
-// MembersOf a scale set, as the SDK tells of them.
+// MembersOf returns the instances of a scale set, from the SDK.
 func (a *Azure) MembersOf(ctx context.Context, set string) ([]*armcompute.VirtualMachineScaleSetVM, error) {
 	return a.members(ctx, set, nil)
 }
 
-// members is the same with what is asked for besides.
+// members returns the instances of a scale set, with list options.
 func (a *Azure) members(ctx context.Context, set string, with *armcompute.VirtualMachineScaleSetVMsClientListOptions) ([]*armcompute.VirtualMachineScaleSetVM, error) {
 	client, err := a.instances()
 	if err != nil {

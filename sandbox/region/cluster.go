@@ -31,12 +31,12 @@ func (c *ClusterAPI) object(gv schema.GroupVersion, kind, name string) *unstruct
 	return o
 }
 
-// ref is how another object names one.
+// ref is the reference to an object.
 func ref(o *unstructured.Unstructured) map[string]any {
 	return map[string]any{"apiGroup": o.GroupVersionKind().Group, "kind": o.GetKind(), "name": o.GetName()}
 }
 
-// make objects in their order. One that is there is left.
+// make creates objects in order. Existing objects stay unchanged.
 func (c *ClusterAPI) make(ctx context.Context, all ...*unstructured.Unstructured) error {
 	for _, o := range all {
 		o.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": c.cluster.Name})
@@ -47,8 +47,9 @@ func (c *ClusterAPI) make(ctx context.Context, all ...*unstructured.Unstructured
 	return nil
 }
 
-// MakeCluster makes the Cluster, whose API server answers at a port of this machine, unless it is there, and returns the object of its
-// control plane, which somebody else runs. One of a ClusterClass is made by its topology controller.
+// MakeCluster creates the Cluster unless the Cluster exists. The API server listens on a port of this machine.
+// MakeCluster returns the object of the externally managed control plane. The topology controller creates the control
+// plane of a Cluster with a ClusterClass.
 func (c *ClusterAPI) MakeCluster(ctx context.Context, port int, ofClass bool) (plane *unstructured.Unstructured, err error) {
 	cluster := c.object(core, "Cluster", c.cluster.Name)
 	err = c.objects.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)
@@ -71,7 +72,7 @@ func (c *ClusterAPI) MakeCluster(ctx context.Context, port int, ofClass bool) (p
 	return plane, err
 }
 
-// makePlain makes a Cluster that names what it is made of.
+// makePlain creates a Cluster without a ClusterClass.
 func (c *ClusterAPI) makePlain(ctx context.Context, cluster *unstructured.Unstructured, endpoint map[string]any) error {
 	infra, plane := c.object(c.capiGroup(), c.capiKind()+"Cluster", c.cluster.Name), c.object(controlPlane, "ExternalControlPlane", c.cluster.Name)
 	infra.Object["spec"] = c.at(endpoint)
@@ -79,7 +80,7 @@ func (c *ClusterAPI) makePlain(ctx context.Context, cluster *unstructured.Unstru
 	return c.make(ctx, infra, plane, cluster)
 }
 
-// at is what the Cluster's infrastructure says, with where its API server answers.
+// at is the spec of the infrastructure cluster, with the API server's endpoint.
 func (c *ClusterAPI) at(endpoint map[string]any) map[string]any {
 	spec := c.capiCluster()
 	spec["controlPlaneEndpoint"] = endpoint
@@ -92,10 +93,10 @@ func (c *ClusterAPI) at(endpoint map[string]any) map[string]any {
 //go:embed class.yaml
 var classObjects string
 
-// className is the ClusterClass's, and of all that it is made of.
+// className is the name of the ClusterClass, and of all its templates.
 const className = "sandbox"
 
-// makeOfClass makes a ClusterClass, and a Cluster of it.
+// makeOfClass creates a ClusterClass, and a Cluster with the class.
 func (c *ClusterAPI) makeOfClass(ctx context.Context, cluster *unstructured.Unstructured, endpoint map[string]any) error {
 	infra, machine := c.object(c.capiGroup(), c.capiKind()+"ClusterTemplate", className), c.template(className)
 	infra.Object["spec"] = map[string]any{"template": map[string]any{"spec": c.at(endpoint)}}

@@ -20,7 +20,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
-// ClusterAPI is a simulated cloud whose pools are MachineDeployments, or MachinePools, of one Cluster, at whose orders its instances are run.
+// ClusterAPI is a simulated cloud with MachineDeployments or MachinePools of one Cluster as pools. The controllers
+// run the instances.
 type ClusterAPI struct {
 	underlay
 	objects client.Client
@@ -30,14 +31,16 @@ type ClusterAPI struct {
 
 var _ Region = (*ClusterAPI)(nil)
 
-// underlay is a cloud on which Cluster API builds nodes, and what its infrastructure provider calls things.
+// underlay is a cloud with an infrastructure provider of Cluster API.
 type underlay interface {
 	Region
-	// owns tells which Nodes are of a pool that is no pool of the cloud's, and versions are those of a line.
+	// owns selects the Nodes of a pool that the cloud does not know as a pool; versions returns the versions of an
+	// image family.
 	owns(pool string) func(*corev1.Node) bool
 	versions(ctx context.Context, line string) ([]Version, error)
 
-	// capiGroup has the kinds; capiKind is what they begin with, and capiCluster what the cluster's says.
+	// capiGroup is the group of the kinds, capiKind the prefix of their names, and capiCluster the spec of the
+	// infrastructure cluster.
 	capiGroup() schema.GroupVersion
 	capiKind() string
 	capiCluster() map[string]any
@@ -52,15 +55,16 @@ type underlay interface {
 	capiVariable() (path, schema string, generic any)
 }
 
-// poolShape is what a MachinePool is on a cloud.
+// poolShape is the infrastructure object of a MachinePool on a cloud.
 type poolShape struct {
-	// spec of what it names, annotations of its own, and machine, where what it names has the spec of its machines.
+	// spec and annotations of the infrastructure object. machine is the path of the machines' spec in the object.
 	spec        map[string]any
 	annotations map[string]any
 	machine     []string
 }
 
-// NewClusterAPI lays it over a cloud. The objects are read and written by the client. Version is that of Kubernetes, which the images have.
+// NewClusterAPI adds Cluster API to a cloud. The client reads and writes the objects. Version is the Kubernetes
+// version of the images.
 func NewClusterAPI(over Region, objects client.Client, cluster types.NamespacedName, version string) (*ClusterAPI, error) {
 	u, able := over.(underlay)
 	if !able {
@@ -69,15 +73,15 @@ func NewClusterAPI(over Region, objects client.Client, cluster types.NamespacedN
 	return &ClusterAPI{underlay: u, objects: objects, cluster: cluster, version: version}, nil
 }
 
-// Under is the cloud below it.
+// Under is the cloud without Cluster API.
 func (c *ClusterAPI) Under() Region { return c.underlay }
 
-// Makers run the machines that the infrastructure provider is asked for, by the kinds of their objects.
+// Makers run machines for the infrastructure provider, by kind of object.
 func (c *ClusterAPI) Makers() map[string]capi.Maker {
 	return map[string]capi.Maker{c.capiKind() + "Machine": c.capiMaker(c.cluster.Name)}
 }
 
-// ScaleSets are those that its provider for Azure makes machine pools of; nil on other clouds.
+// ScaleSets are the scale sets of the provider for Azure, for machine pools; nil on other clouds.
 func (c *ClusterAPI) ScaleSets() capi.ScaleSets {
 	if a, is := c.underlay.(*Azure); is {
 		return azureSets{a, c.cluster.Name}
@@ -85,7 +89,7 @@ func (c *ClusterAPI) ScaleSets() capi.ScaleSets {
 	return nil
 }
 
-// Groups are those that its provider for AWS makes machine pools of; nil on other clouds.
+// Groups are the groups of the provider for AWS, for machine pools; nil on other clouds.
 func (c *ClusterAPI) Groups() capi.Groups {
 	if a, is := c.underlay.(*AWS); is {
 		return NewGroups(a.ec2, a.groups, subnets(a.config.Facts.AWS.Region)[0].ID, c.cluster.Name)
@@ -93,7 +97,7 @@ func (c *ClusterAPI) Groups() capi.Groups {
 	return nil
 }
 
-// inGroup is the cloud where a pool is a group of its own, whose size nobody else has.
+// inGroup returns AWS if the pool is an Auto Scaling group that holds the size of the pool.
 func (c *ClusterAPI) inGroup(f form) (*AWS, bool) {
 	a, is := c.underlay.(*AWS)
 	return a, is && f.kind == machinePools.kind
@@ -144,7 +148,7 @@ func (c *ClusterAPI) Pool(ctx context.Context, spec pool.Spec) (control.Pool, bo
 	return p, true, nil
 }
 
-// size that a pool is meant to have.
+// size returns the wanted size of a pool.
 func (c *ClusterAPI) size(ctx context.Context, o *unstructured.Unstructured, f form) (int64, error) {
 	if a, is := c.inGroup(f); is {
 		g, _, err := a.groupNamed(ctx, o.GetName())
@@ -171,12 +175,13 @@ func providerID(m unstructured.Unstructured) string {
 	return id
 }
 
-// Instances implements Region: those of its Machines, which Cluster API has taken note of.
+// Instances implements Region: returns the instances of the pool's Machines.
 func (c *ClusterAPI) Instances(ctx context.Context, spec pool.Spec) ([]string, error) {
 	return c.instances(ctx, spec, func(unstructured.Unstructured) bool { return true })
 }
 
-// Held implements Region: Machines that something keeps from being removed or remediated, and instances that are aside in their group.
+// Held implements Region: returns Machines that are protected from removal or remediation, and instances in standby
+// in their group.
 func (c *ClusterAPI) Held(ctx context.Context, spec pool.Spec) ([]string, error) {
 	_, f, err := c.sized(ctx, spec)
 	if err != nil {
@@ -214,10 +219,11 @@ func (c *ClusterAPI) instances(ctx context.Context, spec pool.Spec, of func(unst
 	return ids, err
 }
 
-// Owns implements Region. A Node tells of its instance only, and that of the MachineDeployment that it is of.
+// Owns implements Region. A Node names only its instance; the instance names its MachineDeployment.
 func (c *ClusterAPI) Owns(spec pool.Spec) func(*corev1.Node) bool { return c.owns(spec.Name) }
 
-// Resize implements Region, as an autoscaler of Cluster API's does it, or the cloud's where it has the size.
+// Resize implements Region, as the autoscaler of Cluster API, or as the autoscaler of AWS if the group holds the
+// size.
 func (c *ClusterAPI) Resize(ctx context.Context, spec pool.Spec, nodes int64) (int64, func(context.Context) error, error) {
 	o, f, err := c.there(ctx, spec)
 	if err != nil {
@@ -237,7 +243,7 @@ func (c *ClusterAPI) replicas(ctx context.Context, sized *unstructured.Unstructu
 	return c.objects.Patch(ctx, sized, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, nodes)))
 }
 
-// Remove implements Region: the Machine is marked, and the pool told to have one fewer, or its group loses it.
+// Remove implements Region: marks the Machine and reduces the size of the pool, or deletes the instance in its group.
 func (c *ClusterAPI) Remove(ctx context.Context, m machine.Status) error {
 	spec := pool.Spec{Name: m.Pool}
 	all, err := c.machines(ctx, spec)
@@ -269,7 +275,7 @@ func (c *ClusterAPI) Remove(ctx context.Context, m machine.Status) error {
 	})
 }
 
-// removeMachine marks a Machine, and has its pool have one fewer.
+// removeMachine marks a Machine, and reduces the size of its pool.
 func (c *ClusterAPI) removeMachine(ctx context.Context, o, m *unstructured.Unstructured) error {
 	mark := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"cluster.x-k8s.io/delete-machine":"yes"}}}`))
 	if err := c.objects.Patch(ctx, m, mark); err != nil {

@@ -14,23 +14,24 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
-// form is what a pool is to Cluster API, once it is made.
+// form is the kind of a pool in Cluster API.
 type form struct {
-	// kind of the object that has its size, and its resource.
+	// kind and resource of the object that holds the size.
 	kind, resource string
-	// label by which its Machines name it, and what Kamino appends to the name of its images.
+	// label on Machines that names the object, and the suffix that Kamino appends to image names.
 	label, suffix string
-	// machine is where what the pool names has the spec of its machines; of a MachinePool each cloud has its own.
+	// machine is the path of the machines' spec in the infrastructure object; for a MachinePool, the path depends on
+	// the cloud.
 	machine []string
 }
 
-// forms that there are.
+// All forms.
 var (
 	deployments  = form{kind: "MachineDeployment", resource: "machinedeployments", label: "cluster.x-k8s.io/deployment-name", machine: []string{"spec", "template", "spec"}}
 	machinePools = form{kind: "MachinePool", resource: "machinepools", label: "cluster.x-k8s.io/pool-name", suffix: ".mp"}
 )
 
-// sized is a pool's object that has its size; nil if there is none.
+// sized is the object that holds the size of a pool; nil if the object does not exist.
 func (c *ClusterAPI) sized(ctx context.Context, spec pool.Spec) (*unstructured.Unstructured, form, error) {
 	pooled := machinePools
 	pooled.machine = c.capiPool(spec).machine
@@ -43,7 +44,7 @@ func (c *ClusterAPI) sized(ctx context.Context, spec pool.Spec) (*unstructured.U
 	return nil, form{}, nil
 }
 
-// there is a pool's object that has its size; an error if there is none.
+// there is the object that holds the size of a pool; an error if the object does not exist.
 func (c *ClusterAPI) there(ctx context.Context, spec pool.Spec) (*unstructured.Unstructured, form, error) {
 	o, f, err := c.sized(ctx, spec)
 	if err == nil && o == nil {
@@ -71,7 +72,8 @@ func (c *ClusterAPI) joins(kind, name string) *unstructured.Unstructured {
 	return o
 }
 
-// sizedPool is the object that has a pool's size, and names how its machines are made.
+// sizedPool is the object that holds the size of a pool, with references to bootstrap configuration and
+// infrastructure.
 func (c *ClusterAPI) sizedPool(f form, spec pool.Spec, boot, infra *unstructured.Unstructured) *unstructured.Unstructured {
 	o := c.object(core, f.kind, spec.Name)
 	o.Object["spec"] = map[string]any{"clusterName": c.cluster.Name, "replicas": int64(spec.Nodes), "template": map[string]any{"spec": map[string]any{
@@ -83,7 +85,7 @@ func (c *ClusterAPI) sizedPool(f form, spec pool.Spec, boot, infra *unstructured
 	return o
 }
 
-// makeDeployment makes a MachineDeployment, and the templates of its machines.
+// makeDeployment creates a MachineDeployment, and the templates of its machines.
 func (c *ClusterAPI) makeDeployment(ctx context.Context, spec pool.Spec) error {
 	infra, boot := c.template(spec.Name), c.joins("KubeadmConfigTemplate", spec.Name)
 	infra.Object["spec"] = map[string]any{"template": map[string]any{"spec": c.capiMachine()}}
@@ -92,7 +94,7 @@ func (c *ClusterAPI) makeDeployment(ctx context.Context, spec pool.Spec) error {
 	return c.make(ctx, infra, boot, md)
 }
 
-// makeMachinePool makes a MachinePool, whose provider adds and replaces no instances of its own accord.
+// makeMachinePool creates a MachinePool whose provider never adds or replaces instances of its own accord.
 func (c *ClusterAPI) makeMachinePool(ctx context.Context, spec pool.Spec) error {
 	shape := c.capiPool(spec)
 	infra, boot := c.object(c.capiGroup(), c.capiKind()+"MachinePool", spec.Name), c.joins("KubeadmConfig", spec.Name)
@@ -104,7 +106,8 @@ func (c *ClusterAPI) makeMachinePool(ctx context.Context, spec pool.Spec) error 
 	return c.make(ctx, infra, boot, mp)
 }
 
-// makeOfTopology has the Cluster's topology have a MachineDeployment more, which the topology controller makes, and gives it its size.
+// makeOfTopology adds a MachineDeployment to the Cluster's topology. The topology controller creates the
+// MachineDeployment; makeOfTopology sets the size.
 func (c *ClusterAPI) makeOfTopology(ctx context.Context, spec pool.Spec) error {
 	entry := map[string]any{"class": "worker", "name": spec.Name, "rollout": map[string]any{"strategy": map[string]any{"type": "OnDelete"}}}
 	if said := autoscaled(spec); said != nil {
@@ -145,7 +148,7 @@ func (c *ClusterAPI) template(name string) *unstructured.Unstructured {
 	return c.object(c.capiGroup(), c.capiKind()+"MachineTemplate", name)
 }
 
-// named is what a pool names to make its machines by.
+// named is the infrastructure object or template of a pool.
 func (c *ClusterAPI) named(ctx context.Context, sized *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	ref, _, _ := unstructured.NestedStringMap(sized.Object, "spec", "template", "spec", "infrastructureRef")
 	o := c.object(schema.GroupVersion{Group: ref["apiGroup"], Version: c.capiGroup().Version}, ref["kind"], ref["name"])

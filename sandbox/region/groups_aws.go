@@ -15,16 +15,16 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/capi"
 )
 
-// awsGroups are the Auto Scaling groups that Cluster API's provider for AWS makes machine pools of, each called as its AWSMachinePool, like
-// its launch template.
+// awsGroups are the Auto Scaling groups of machine pools of Cluster API's provider for AWS. A group and its launch
+// template have the name of the AWSMachinePool.
 type awsGroups struct {
 	ec2    *ec2.Client
 	groups *autoscaling.Client
-	// subnet of their instances, and cluster that they are owned by.
+	// subnet of the instances, and the cluster that owns the instances.
 	subnet, cluster string
 }
 
-// NewGroups are those of an account's, whose instances are in a subnet, and that are owned by a Cluster.
+// NewGroups returns the groups of an account whose instances are in a subnet and belong to a Cluster.
 func NewGroups(machines *ec2.Client, groups *autoscaling.Client, subnet, cluster string) capi.Groups {
 	return awsGroups{machines, groups, subnet, cluster}
 }
@@ -59,7 +59,7 @@ func (c awsGroups) Look(ctx context.Context, pool capi.Machine) (capi.Group, err
 	return found, err
 }
 
-// imagesIn are those that a group's instances were built from, by their IDs.
+// imagesIn returns the images of a group's instances, by instance ID.
 func (c awsGroups) imagesIn(ctx context.Context, group string) (map[string]string, error) {
 	images := map[string]string{}
 	filter := ec2types.Filter{Name: sdk.String("tag:aws:autoscaling:groupName"), Values: []string{group}}

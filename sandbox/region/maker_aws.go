@@ -38,7 +38,7 @@ func (a *AWS) capiImage(spec map[string]any) string {
 	return id
 }
 
-// capiPool is a group whose size the cluster autoscaler for AWS has.
+// capiPool is a group whose size the cluster autoscaler for AWS holds.
 func (a *AWS) capiPool(spec pool.Spec) poolShape {
 	least, most := bounds(spec)
 	return poolShape{
@@ -65,15 +65,16 @@ type maker struct {
 	cluster string
 }
 
-// NewMaker is one in an account, whose instances are owned by a Cluster.
+// NewMaker returns a maker for an account, with instances of a Cluster.
 func NewMaker(machines *ec2.Client, cluster string) capi.Maker { return maker{machines, cluster} }
 
-// Ensure implements capi.Maker: an instance, with the object's UID as the token by which there is only one.
+// Ensure implements capi.Maker: runs an instance. The UID of the object is the client token, so that only one
+// instance exists.
 func (c maker) Ensure(ctx context.Context, m capi.Machine) (id string, runs bool, err error) {
 	ami, _, _ := unstructured.NestedString(m.Spec, "ami", "id")
 	kind, _, _ := unstructured.NestedString(m.Spec, "instanceType")
 	all := []ec2types.Tag{{Key: sdk.String("Name"), Value: sdk.String(m.Name)}, {Key: sdk.String("sigs.k8s.io/cluster-api-provider-aws/cluster/" + c.cluster), Value: sdk.String("owned")}}
-	if of := m.Labels["cluster.x-k8s.io/deployment-name"]; of != "" { // one that is made by itself has none
+	if of := m.Labels["cluster.x-k8s.io/deployment-name"]; of != "" { // a standalone Machine has no such label
 		all = append(all, ec2types.Tag{Key: sdk.String(aws.PoolTag), Value: sdk.String(of)})
 	}
 	i, err := c.instance(ctx, m.UID)
@@ -102,7 +103,7 @@ func (c maker) Remove(ctx context.Context, m capi.Machine) (bool, error) {
 	return false, inShort(err)
 }
 
-// instance that a token made; nil if there is none.
+// instance with a client token; nil if the instance does not exist.
 func (c maker) instance(ctx context.Context, token string) (*ec2types.Instance, error) {
 	out, err := c.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{{Name: sdk.String("client-token"), Values: []string{token}}}})
 	if err != nil {

@@ -30,7 +30,7 @@ func (a *Azure) capiCluster() map[string]any {
 	return map[string]any{"location": f.Location, "resourceGroup": f.ResourceGroup, "subscriptionID": f.SubscriptionID}
 }
 
-// vmSize of the machines, and what they are built from at first.
+// vmSize of the machines.
 const vmSize = "Standard_D2s_v5"
 
 var jammy = map[string]any{"publisher": "Canonical", "offer": "0001-com-ubuntu-server-jammy", "sku": "22_04-lts-gen2", "version": "22.04.202611010"}
@@ -51,7 +51,7 @@ func (a *Azure) capiImage(spec map[string]any) string {
 	return strings.Join([]string{*ref.Publisher, *ref.Offer, *ref.SKU, *ref.Version}, ":")
 }
 
-// imageReference is what CAPZ makes of an image in a machine's spec.
+// imageReference converts an image in a machine's spec, as CAPZ does.
 func imageReference(spec map[string]any) *armcompute.ImageReference {
 	value := func(kind, name string) string {
 		text, _, _ := unstructured.NestedString(spec, "image", kind, name)
@@ -114,7 +114,7 @@ func (c azureMaker) Ensure(ctx context.Context, m capi.Machine) (id string, runs
 	return "azure://" + *got.ID, view != nil && hasPower(view.Statuses), nil
 }
 
-// hasPower tells by a machine's statuses whether it runs.
+// hasPower: a status says that the machine runs.
 func hasPower(statuses []*armcompute.InstanceViewStatus) bool {
 	return slices.ContainsFunc(statuses, func(s *armcompute.InstanceViewStatus) bool { return s.Code != nil && *s.Code == "PowerState/running" })
 }
@@ -135,7 +135,7 @@ func (c azureMaker) begin(ctx context.Context, client *armcompute.VirtualMachine
 			},
 		},
 	}
-	if of := m.Labels["cluster.x-k8s.io/deployment-name"]; of != "" { // one that is made by itself has none
+	if of := m.Labels["cluster.x-k8s.io/deployment-name"]; of != "" { // a standalone Machine has no such label
 		vm.Tags[azure.PoolTag] = to.Ptr(of)
 	}
 	_, err := client.BeginCreateOrUpdate(ctx, c.config.Facts.ResourceGroup, m.Name, vm, nil)

@@ -1,6 +1,6 @@
-// Package region is a simulated cloud as the sandbox itself uses it: it makes pools there and changes their size as an autoscaler
-// does, with the cloud's own SDK, and looks at what is there as the cloud's owner would. What the clouds have in common is a
-// Region, so that the rest of the sandbox asks for no cloud by its name; what only one of them has is its own type's.
+// Package region is a simulated cloud from the sandbox's view. The package creates and resizes pools with the cloud's
+// own SDK, as an autoscaler does, and reads the cloud as its owner. Both clouds implement Region. The types of each
+// cloud hold the rest.
 package region
 
 import (
@@ -24,31 +24,33 @@ import (
 type Region interface {
 	// Serve answers on the listener until the context ends.
 	Serve(ctx context.Context, l net.Listener) error
-	// Close stops what is in flight, and waits for it.
+	// Close stops the running work, and waits for its end.
 	Close()
 
-	// MakePool makes a pool whose recipe has these user data, and returns when its machines have power. One that is there is left.
+	// MakePool creates a pool with these user data, and returns when its machines have power. An existing pool stays
+	// unchanged.
 	MakePool(ctx context.Context, spec pool.Spec, userData string) error
-	// Pool is what the cloud says of one; false while it is being made.
+	// Pool is the state of a pool in the cloud; false while the cloud creates the pool.
 	Pool(ctx context.Context, spec pool.Spec) (control.Pool, bool, error)
-	// Resize asks for another size, as an autoscaler would, and says what it was. failed returns once the cloud has given up, with
-	// the reason, or nil when it has nothing more to do; it is nil where a cloud tries on by itself.
+	// Resize asks for another size, as an autoscaler does, and returns the old size. failed returns the reason once
+	// the cloud has given up, or nil at the end of the work. failed is nil for a cloud that retries automatically.
 	Resize(ctx context.Context, spec pool.Spec, nodes int64) (was int64, failed func(context.Context) error, err error)
-	// Owns tells which Nodes are a pool's now.
+	// Owns selects the current Nodes of a pool.
 	Owns(spec pool.Spec) func(*corev1.Node) bool
-	// Remove takes a machine out of its pool for good, as an autoscaler does that finds it idle, and returns when it is gone.
+	// Remove deletes a machine from its pool, as an autoscaler removes an idle node, and returns when the machine is
+	// gone.
 	Remove(ctx context.Context, m machine.Status) error
-	// Snapshots are the names of those that are no image's, in no order.
+	// Snapshots are the names of all snapshots without an image, in no order.
 	Snapshots(ctx context.Context) ([]string, error)
-	// Versions of the images that a pool's captures published, in no order; none for a pool that was never captured.
+	// Versions that captures of a pool published, in no order; none for a pool without a capture.
 	Versions(ctx context.Context, spec pool.Spec) ([]Version, error)
-	// Instances of a pool, by the IDs that its machines have.
+	// Instances of a pool, by the IDs of their machines.
 	Instances(ctx context.Context, spec pool.Spec) ([]string, error)
-	// Held are those of them that the pool may not take away, because somebody protects them or has put them aside.
+	// Held are the instances that the pool must not remove, because the instances are protected or in standby.
 	Held(ctx context.Context, spec pool.Spec) ([]string, error)
-	// Rolled are the instances that were rebuilt or replaced while they ran, for no other reason than their recipe.
+	// Rolled are the running instances that the cloud rebuilt or replaced only because of their recipe.
 	Rolled() []string
-	// Specs are the machines as the fleet was told to make them.
+	// Specs are the specs of the machines in the fleet.
 	Specs() []fleet.Spec
 
 	Requests() []book.Request
@@ -61,23 +63,23 @@ type Region interface {
 
 // Version of a pool's image.
 type Version struct {
-	// Name is the version's, such as "2026.03.14"; ID what recipes name it by.
+	// Name is the version's name, such as "2026.03.14"; ID is the name in recipes.
 	Name, ID string
 	Tags     map[string]string
-	// Disk is its content.
+	// Disk is the content of the image.
 	Disk fleet.DiskID
-	// Complete: nodes can be built from it.
+	// Complete: nodes can be built from the version.
 	Complete bool
 }
 
-// Config is what every region is made of.
+// Config is the configuration of every region.
 type Config struct {
-	// Dir keeps its state.
+	// Dir holds the state.
 	Dir     string
 	Clock   clock.Clock
 	Fleet   *machine.Fleet
 	Facts   site.Facts
 	Servers site.Servers
-	// Certificate that it shows.
+	// Certificate of the server.
 	Certificate tls.Certificate
 }

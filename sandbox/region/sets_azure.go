@@ -13,7 +13,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/capi"
 )
 
-// azureSets are the scale sets that Cluster API's provider for Azure makes machine pools of, each called as its AzureMachinePool.
+// azureSets are the scale sets of machine pools of Cluster API's provider for Azure. A scale set has the name of its
+// AzureMachinePool.
 type azureSets struct {
 	*Azure
 	cluster string
@@ -45,7 +46,7 @@ func (s azureSets) Look(ctx context.Context, pool capi.Machine) (capi.ScaleSet, 
 	return set, nil
 }
 
-// imageAs is an image as a pool's template writes its own, where it is that, and as Azure does, where it is another.
+// imageAs writes an image as the pool's template does if the image is the template's image, else as Azure does.
 func imageAs(template map[string]any, ref *armcompute.ImageReference) any {
 	bare := func(ref *armcompute.ImageReference) []string {
 		var parts []string

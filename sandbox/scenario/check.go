@@ -18,7 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
-// check is a claim and how it is looked after.
+// check is a claim with its test.
 type check struct {
 	claim string
 	holds func(context.Context) error
@@ -62,7 +62,7 @@ func (s *story) everythingIsChecked(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// machineOf finds a machine by its node's name.
+// machineOf finds a machine by the name of its node.
 func (s *story) machineOf(node string) (machine.Status, error) {
 	for _, m := range s.world.Fleet().Machines() {
 		if m.Node == node {
@@ -103,7 +103,8 @@ func (s *story) isReady(ctx context.Context, name string) error {
 	return fmt.Errorf("node %s is not Ready", name)
 }
 
-// traces of a bootstrap on a node's disk: of what installed it, and of the extension that ordered that.
+// bootstrapTraces are files of a bootstrap on a node's disk: of the installer, and of the extension that started the
+// installer.
 var bootstrapTraces = []string{"var/log/a*/cluster-provision.log", "var/lib/waagent/*CustomScript*"}
 
 func (s *story) notBootstrapped(ctx context.Context) error {
@@ -120,7 +121,7 @@ func (s *story) notBootstrapped(ctx context.Context) error {
 	return s.noTrace(bootstrapTraces)
 }
 
-// noTrace demands that what a bootstrap leaves is on the generic node's disk, and not on the clone's.
+// noTrace requires the traces of a bootstrap on the generic node's disk, and no trace on the clone's disk.
 func (s *story) noTrace(traces []string) error {
 	for _, trace := range traces {
 		// The patterns are ours and well formed, so there is no error to look at.
@@ -179,7 +180,7 @@ func (s *story) identityIsItsOwn(context.Context) error {
 			return fmt.Errorf("shared with %s: %s", who, strings.Join(shared, ", "))
 		}
 	}
-	// A Node of EKS's has its instance's full name.
+	// The name of an EKS node is the full DNS name of its instance.
 	if name, _, _ := strings.Cut(s.clone.Node, "."); s.clone.identity.hostname != name {
 		return fmt.Errorf("host name %s, want the node name %s", s.clone.identity.hostname, s.clone.Node)
 	}
@@ -207,7 +208,7 @@ func (s *story) donorIsBack(ctx context.Context) error {
 	return s.isInService(ctx, s.donor)
 }
 
-// isInService demands that a node is Ready, takes pods, and that no capture has anything on it.
+// isInService requires a Ready, schedulable node without a mark of a capture.
 func (s *story) isInService(ctx context.Context, name string) error {
 	node, err := s.world.Kube().CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

@@ -32,14 +32,14 @@ func (s *story) command(ctx context.Context, name string, args ...string) *exec.
 	return command
 }
 
-// run runs a child and shows what it says. With a terminal as out, the child has a terminal.
+// run runs a child with the given output. If out is a terminal, the child has a terminal.
 func (s *story) run(ctx context.Context, out *os.File, name string, args ...string) error {
 	command := s.command(ctx, name, args...)
 	command.Stdout, command.Stderr = out, out
 	return command.Run()
 }
 
-// install pipes what kamino prints into kubectl, which is the sandbox's own binary.
+// install pipes the output of `kamino manifests` into the sandbox's kubectl.
 func (s *story) install(ctx context.Context) error {
 	manifests, err := s.output(ctx, nil, s.Kamino, "manifests")
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *story) output(ctx context.Context, in io.Reader, name string, args ...s
 	return out, nil
 }
 
-// outcome is what the capture left in the cluster.
+// outcome is the result of the capture in the cluster.
 type outcome struct {
 	prototype v1alpha1.Prototype
 	// away is how long the donor was out of service.

@@ -11,9 +11,9 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// What the story of a pool that Cluster API builds has of its own.
+// Steps of the demo with a pool that Cluster API builds.
 
-// templateIsCopied holds the template that the pool names now against the one that it was made with, which has the pool's name.
+// templateIsCopied compares the current template of the pool with the first template, whose name is the pool's name.
 func (s *story) templateIsCopied(ctx context.Context) error {
 	c, err := dynamic.NewForConfig(s.world.Config())
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
-// The story of a pool of EKS's, whose nodes join by their instance's role at every boot: its donor returns.
+// The demo with a pool of EKS. Its nodes join with the role of their instance at every boot. The donor returns.
 
-// eksPool is what it is told of.
+// eksPool is the pool of the demo.
 func eksPool() pool.Spec {
 	spec := world.DefaultPool()
 	spec.Profile = "eks"
@@ -39,7 +39,7 @@ func (s *story) eksChecks() []check {
 	}
 }
 
-// joinedByItsRole looks at how the kubelet finds its credential, and that the join has left none.
+// joinedByItsRole checks that the kubelet gets its credential from IAM, and that no credential is on the disk.
 func (s *story) joinedByItsRole(context.Context) error {
 	kubeconfig, err := os.ReadFile(filepath.Join(s.clone.machine.Disk, "var/lib/kubelet/kubeconfig"))
 	if err != nil {

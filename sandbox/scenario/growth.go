@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/workload"
 )
 
-// grow makes the pool larger by one and returns when the new node serves its first pod.
+// grow adds a node to the pool and returns when the first pod on the new node is ready.
 func (s *story) grow(ctx context.Context) (joined, error) {
 	size, err := s.size(ctx)
 	if err != nil {

@@ -12,20 +12,20 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// identity is what tells a machine from all others, read from its disk.
+// identity holds the values that must differ between machines, read from the disk.
 type identity struct {
 	machineID, hostname string
-	// hostKey is the fingerprint of its ssh key, as ssh-keygen -l prints it.
+	// hostKey is the fingerprint of the ssh host key, in the format of `ssh-keygen -l`.
 	hostKey string
 	// serving is a digest of the kubelet's serving certificate.
 	serving string
-	// credential is a digest of what it joined with, where that is its own.
+	// credential is a digest of the kubelet's client certificate, if the node has one.
 	credential string
-	// vmID is the instance that cloud-init believes to be on.
+	// vmID is cloud-init's instance ID.
 	vmID string
 }
 
-// credential of a node that joined with its own.
+// credential is the client certificate of a node that joined with a certificate of its own.
 const credential = "var/lib/kubelet/pki/kubelet-client-current.pem"
 
 // identify reads a disk. Everything must be there: two machines without an identity are no better than two
@@ -80,7 +80,7 @@ func fingerprint(line string) (string, error) {
 	return "SHA256:" + base64.RawStdEncoding.EncodeToString(sum[:]), nil
 }
 
-// shared names what two identities have in common; nil is as it should be.
+// shared lists the equal values of two identities; nil if all values differ.
 func (id identity) shared(other identity) []string {
 	var out []string
 	for _, pair := range []struct{ what, a, b string }{

@@ -21,9 +21,9 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
-// The story of a pool whose nodes join by themselves: its donor does not return.
+// The demo with a pool whose nodes join with kubeadm, or by Cluster API. The donor is replaced.
 
-// kubeadmPool is what it is told of.
+// kubeadmPool is the pool of the demo.
 func kubeadmPool() pool.Spec {
 	spec := world.DefaultPool()
 	spec.Nodes, spec.Profile = 2, "bootstrap"
@@ -76,7 +76,7 @@ func (s *story) leavingChecks() []check {
 	}...)
 }
 
-// specOf is what the cloud built a machine by, with what it shows to nobody.
+// specOf is the spec from which the cloud built a machine, with the secret parts.
 func (s *story) specOf(id string) (fleet.Spec, error) {
 	for _, spec := range s.world.Cloud().Specs() {
 		if strings.EqualFold(spec.ID, id) {
@@ -156,7 +156,8 @@ func (s *story) donorIsGone(ctx context.Context) error {
 	return nil
 }
 
-// poolIsWhole counts: what there was before the capture, with another node in the donor's place, and the clone.
+// poolIsWhole compares the number of nodes: the nodes before the capture, with a replacement for the donor, and the
+// clone.
 func (s *story) poolIsWhole(ctx context.Context) error {
 	want := len(s.before) + 1
 	if size, err := s.size(ctx); err != nil || size != int64(want) {
@@ -177,7 +178,7 @@ func (s *story) poolIsWhole(ctx context.Context) error {
 	return nil
 }
 
-// successor is the node that came in the donor's place.
+// successor is the node that replaced the donor.
 func (s *story) successor() string {
 	for _, m := range s.world.Fleet().Machines() {
 		if _, known := s.before[m.Node]; !known && m.Node != s.clone.Node {

@@ -24,16 +24,16 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/unverified"
 )
 
-// The story of a bad image that nobody has tried: its nodes do not join, and the pool goes back from it by itself.
+// The demo with a bad image and no trial: the nodes do not join, and Kamino rolls the pool back automatically.
 
 // unused are nodes that are built from the bad version. Two are enough for the pool to go back.
 const unused = 2
 
-// patience with a pool that is to go back, or to make up its mind about a version.
+// patience is the time limit for the rollback, and for the verdict on the version.
 const patience = time.Minute
 
-// rollbackPolicy is one that captures nothing here, as no node has been Ready for an hour since it was patched. What it waits
-// for is a matter of minutes in a cloud; a node of this pool joins within a second.
+// rollbackPolicy captures nothing here: no node has been Ready for an hour since its patch. Its timeouts are short,
+// because a node of this pool joins within a second.
 const rollbackPolicy = `apiVersion: kamino.dev/v1alpha1
 kind: PrototypePolicy
 metadata:
@@ -46,7 +46,7 @@ spec:
   settings:
     ` + unverified.Settings + "\n"
 
-// relapse is what the story of a rollback hands on from step to step.
+// relapse is the state that the steps of the rollback demo share.
 type relapse struct {
 	good, bad string
 	// built from the bad version, by instance.
@@ -83,7 +83,7 @@ func (s *story) rollbackChecks() []check {
 	}
 }
 
-// capturesVersion patches the n-th node and captures it as a version, which the pool uses from then on.
+// capturesVersion patches the n-th node and captures the node as a version. The recipe names the version afterwards.
 func (s *story) capturesVersion(ctx context.Context, n int, version string) error {
 	machines, err := s.world.Machines(ctx)
 	if err != nil {
@@ -147,13 +147,13 @@ func (s *story) policyWatches(ctx context.Context) error {
 	return s.startController(ctx)
 }
 
-// startController leaves one running until the story ends.
+// startController starts a controller that runs until the end of the demo.
 func (s *story) startController(ctx context.Context) error {
 	log, err := os.Create(filepath.Join(s.dir, "controller.log"))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }() // the child has its own
+	defer func() { _ = log.Close() }() // the child has a copy of the file
 	c := s.command(ctx, s.Kamino, "controller", "--health-probe-bind-address", "0", "--image", "ghcr.io/kamino-dev/kamino:demo")
 	c.Stdout, c.Stderr = log, log
 	s.tell.line("kamino controller")
@@ -164,7 +164,7 @@ func (s *story) startController(ctx context.Context) error {
 	return nil
 }
 
-// stopController asks it to end, and waits.
+// stopController interrupts the controller, and waits for its end.
 func (s *story) stopController() error {
 	c := s.relapse.controller
 	if c == nil {
@@ -247,7 +247,7 @@ func (s *story) kaminoSays(ctx context.Context) error {
 	return nil
 }
 
-// await looks until it is so.
+// await polls until the condition holds.
 func (s *story) await(ctx context.Context, what string, so func(context.Context) (bool, error)) error {
 	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, so); err != nil {
 		said, _ := os.ReadFile(filepath.Join(s.dir, "controller.log"))
@@ -256,10 +256,10 @@ func (s *story) await(ctx context.Context, what string, so func(context.Context)
 	return nil
 }
 
-// set is the cloud's name of the pool, which is Kamino's.
+// set is the pool's name in the cloud and in Kamino.
 func (s *story) set() string { return pool.Spec{Name: s.pool}.In(s.Cloud) }
 
-// version that the pool's next node is built from; empty if it is none of its own.
+// version of the pool's next node; empty if the image is no version of the pool.
 func (s *story) version(ctx context.Context) (string, error) {
 	pools, err := s.world.Pools(ctx)
 	if err != nil {
@@ -268,7 +268,7 @@ func (s *story) version(ctx context.Context) (string, error) {
 	return s.world.VersionOf(ctx, s.pool, pools[0].Image)
 }
 
-// tagsOf a version, as the cloud has them.
+// tagsOf returns the tags of a version in the cloud.
 func (s *story) tagsOf(ctx context.Context, version string) (map[string]string, error) {
 	all, err := s.world.Versions(ctx, s.pool)
 	if err != nil {
@@ -300,7 +300,7 @@ func (s *story) builtBad(ctx context.Context) error {
 	return nil
 }
 
-// unusedNow are the machines that were built from the bad version.
+// unusedNow returns the machines that were built from the bad version.
 func (s *story) unusedNow(ctx context.Context) ([]machine.Status, error) {
 	all, err := s.world.Versions(ctx, s.pool)
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package scenario tells the whole story of Kamino by itself: a cluster comes up, its pool grows the slow
-// way, a node is patched and captured, and the pool grows again by a copy of it. It decides the order of the
-// story and what must be true at its end: every claim is checked on real files and API objects, and one that
-// does not hold ends the story with an error.
+// Package scenario runs the demos. A cluster starts, its pool grows from the generic image, a node is patched and
+// captured, and the pool grows by a copy. The package decides the order of steps and the checks at the end. Each
+// check reads real files and API objects. A failed check ends the demo with an error.
 package scenario
 
 import (
@@ -25,7 +24,7 @@ import (
 // TimeScale of the story: a minute of a cloud passes in 0.6 seconds.
 const TimeScale = 100
 
-// deadline ends a story that hangs. It takes less than a minute on an idle laptop.
+// deadline ends a demo that hangs. A demo takes less than a minute on an idle laptop.
 const deadline = 5 * time.Minute
 
 // Options of a story.
@@ -34,22 +33,23 @@ type Options struct {
 	Kamino string
 	// Sandbox is the path of the kamino-sandbox binary, which is kubectl as well; required.
 	Sandbox string
-	// Out takes the story, Styled tells that it is a terminal that shows colours.
+	// Out receives the text. Styled adds colours for a terminal.
 	Out    *os.File
 	Styled bool
-	// Cloud that it is told of; empty means Azure.
+	// Cloud to simulate; empty means Azure.
 	Cloud pool.Cloud
-	// Kubeadm tells the story of a pool whose nodes join by themselves, and whose donor does not return.
+	// Kubeadm shows nodes that join with kubeadm, and a donor that is replaced.
 	Kubeadm bool
-	// ClusterAPI tells the same of a pool that Cluster API builds, on AWS: the directory of its binaries; empty for another story.
+	// ClusterAPI is the directory of Cluster API's binaries, for the demo of a pool that Cluster API builds on AWS;
+	// empty for other demos.
 	ClusterAPI string
-	// Rollback tells the story of a bad version that nobody has tried: its nodes do not join, and the pool goes back by itself.
+	// Rollback shows a bad version without a trial: its nodes do not join, and Kamino rolls the pool back.
 	Rollback bool
 	// Keep leaves the directory.
 	Keep bool
 }
 
-// story is what one step hands on to the next.
+// story is the state that the steps share.
 type story struct {
 	Options
 	tell  *teller
@@ -61,7 +61,7 @@ type story struct {
 	// before the capture: every machine, by node.
 	before map[string]machine.Status
 	donor  string
-	// asDonor is who the donor was when it was captured.
+	// asDonor is the identity of the donor at its capture.
 	asDonor identity
 	generic joined
 	clone   joined
@@ -69,21 +69,21 @@ type story struct {
 	relapse relapse
 }
 
-// quickVersions is a cloud that publishes an image in six minutes: half an hour of it would show nothing more.
+// quickVersions lets the cloud publish an image in six minutes, to keep the demo short.
 var quickVersions = azure.Latencies{Version: 6 * time.Minute}
 
-// joined is a node that came with a growth of the pool.
+// joined is a node that the pool got by a growth.
 type joined struct {
 	control.Join
-	// Serving is when its first pod was ready, in seconds since the pool was told to grow.
+	// Serving is the time until the first pod was ready, in seconds since the order to grow.
 	Serving  float64
 	machine  machine.Status
 	identity identity
-	// images that its disk held when its node became Ready.
+	// images on the disk when the node became Ready.
 	images []string
 }
 
-// Run tells the story. It leaves nothing running and, unless asked to, nothing behind.
+// Run runs a demo, stops all processes and removes all files (see Keep).
 func Run(ctx context.Context, o Options) (err error) {
 	for _, binary := range []string{o.Kamino, o.Sandbox} {
 		if _, err := os.Stat(binary); err != nil {
@@ -122,10 +122,10 @@ func Run(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
-// byRole tells that the story is of nodes that join by their instance's role.
+// byRole: nodes join with the role of their instance.
 func (s *story) byRole() bool { return s.Cloud == pool.AWS && !s.leaving() && !s.Rollback }
 
-// leaving tells that the donor does not return.
+// leaving: the donor is replaced.
 func (s *story) leaving() bool { return s.Kubeadm || s.ClusterAPI != "" }
 
 type chapter struct {
@@ -199,7 +199,7 @@ func (s *story) nodeIsPatched(ctx context.Context) error {
 		return err
 	}
 	for _, m := range machines {
-		if m.Node != s.generic.Node { // with which the copy is compared
+		if m.Node != s.generic.Node { // the copy is compared with the generic node
 			s.donor = m.Node
 			break
 		}
@@ -226,5 +226,5 @@ func (s *story) nodeIsCaptured(ctx context.Context) (err error) {
 	return err
 }
 
-// write is fmt.Fprintf to a place that cannot fail in a way that matters.
+// write is fmt.Fprintf without its error.
 func write(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }

@@ -34,7 +34,7 @@ func (s *story) compared(context.Context) error {
 	return nil
 }
 
-// seconds in a sandbox, and what they stand for.
+// seconds shows a time in the sandbox, and the simulated time in brackets.
 func seconds(s float64) string {
 	cloud := time.Duration(s * TimeScale * float64(time.Second)).Round(time.Second)
 	return fmt.Sprintf("%.1f s  [%s]", s, minutes(cloud))
@@ -44,7 +44,7 @@ func minutes(d time.Duration) string {
 	return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
 }
 
-// changedPackage names one that the patch changed, one that people know if possible.
+// changedPackage names a package that the patch changed; openssl if possible, because readers know openssl.
 func changedPackage(before, after map[string]string) string {
 	found := ""
 	for name, version := range after {
@@ -61,7 +61,7 @@ func changedPackage(before, after map[string]string) string {
 	return found
 }
 
-// imageName is what people recognize in an image's reference.
+// imageName is the readable part of an image reference.
 func imageName(image string) string {
 	if _, own, found := strings.Cut(image, "/images/"); found {
 		definition, version, _ := strings.Cut(own, "/versions/")

@@ -48,7 +48,7 @@ func (t *teller) line(format string, args ...any) {
 	write(t.out, "   %s\n", t.paint(dim, fmt.Sprintf(format, args...)))
 }
 
-// footnote says what the figures are.
+// footnote explains the figures.
 func (t *teller) footnote() {
 	t.gap()
 	t.line("These are sandbox times. Machines and waits are simulated, %d times as fast as in a cloud. The times in", TimeScale)
@@ -70,7 +70,7 @@ func (t *teller) check(claim string, err error) {
 	write(t.out, "   %s  %s\n", t.paint(green, t.sign("✓", "ok")), claim)
 }
 
-// sign is one that a terminal shows, or a word.
+// sign returns the sign for a terminal, else the word.
 func (t *teller) sign(sign, word string) string {
 	if t.styled {
 		return sign

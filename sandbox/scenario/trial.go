@@ -19,8 +19,7 @@ import (
 // soak of the story's trial: ten minutes of it would show nothing more.
 const soak = "3s"
 
-// order is how the node is captured. On Azure the pool of nodes that join by themselves has another point to make, and is not
-// tried.
+// order is the command line of the capture. On Azure, the demo with kubeadm nodes has no trial.
 func (s *story) order() []string {
 	if s.leaving() && s.Cloud == pool.Azure {
 		return unverified.Capture(s.donor)
@@ -28,7 +27,7 @@ func (s *story) order() []string {
 	return []string{"capture", s.donor, "--trial", string(v1alpha1.TrialApart), "--soak", soak}
 }
 
-// tried demands that the version says of itself that it has passed, before the pool used it, and that no check is open.
+// tried requires that the trial passed, with all checks, and that the version has the tag of a passed trial.
 func (s *story) tried(ctx context.Context) error {
 	p := s.capture.prototype
 	t := p.Status.Trial
@@ -53,7 +52,7 @@ func (s *story) tried(ctx context.Context) error {
 	return nil
 }
 
-// trialNodeIsGone demands that every machine is one of the pool's, and every Node a machine's.
+// trialNodeIsGone requires that every machine belongs to the pool, and every Node to a machine.
 func (s *story) trialNodeIsGone(ctx context.Context) error {
 	machines := map[string]bool{}
 	for _, m := range s.world.Fleet().Machines() {

@@ -1,5 +1,5 @@
-// Package unverified asks for captures whose versions no pool tries before it uses them (trial mode Off). Tests, demos and
-// measurements that are about something else use it.
+// Package unverified returns the flags and settings for captures without a trial (mode Off). Tests, demos and
+// measurements with another subject use the package.
 package unverified
 
 import "github.com/kamino-dev/kamino/api/v1alpha1"

@@ -1,4 +1,4 @@
-// Package web is the wire of a simulated cloud: HTTPS on a listener, answers in JSON, and what status they had.
+// Package web serves HTTPS on a listener, answers in JSON, and records statuses.
 package web
 
 import (
@@ -26,7 +26,7 @@ func Serve(ctx context.Context, l net.Listener, handler http.Handler, certificat
 	return nil
 }
 
-// JSON answers with a body, or with none if it is nil.
+// JSON answers with a body, or without a body if body is nil.
 func JSON(w http.ResponseWriter, status int, body any) {
 	if body == nil {
 		w.Header().Set("Content-Length", "0")
@@ -34,16 +34,16 @@ func JSON(w http.ResponseWriter, status int, body any) {
 		return
 	}
 	data, err := json.Marshal(body)
-	if err != nil { // only values that came from JSON are ever sent
+	if err != nil { // all values came from JSON
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(data) // a client that has gone is no fault of ours
+	_, _ = w.Write(data) // the client has closed the connection
 }
 
-// StatusWriter remembers the status that was written; 0 if none was.
+// StatusWriter records the written status; 0 before the first write.
 type StatusWriter struct {
 	http.ResponseWriter
 	Status int

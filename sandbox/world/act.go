@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/workload"
 )
 
-// machineNamed finds a machine by its Node's name.
+// machineNamed finds a machine by the name of its Node.
 func (w *World) machineNamed(node string) (machine.Status, error) {
 	var names []string
 	for _, m := range w.fleet.Machines() {
@@ -70,7 +70,7 @@ func orNone(version string) string {
 	return version
 }
 
-// wanted reads "name" and "name=version"; a name alone asks for the version after the one that is there.
+// wanted reads "name" and "name=version". A name alone asks for the version after the installed version.
 func wanted(m machine.Status, packages []string) (map[string]string, error) {
 	if len(packages) == 0 {
 		return nil, nil
@@ -170,13 +170,13 @@ func (w *World) Workload(ctx context.Context, tell func(control.Event)) error {
 	return nil
 }
 
-// RequestStop implements control.World: whoever runs the sandbox sees it through Asked.
+// RequestStop implements control.World: the owner of the sandbox reads Asked.
 func (w *World) RequestStop(context.Context) error {
 	w.once.Do(func() { close(w.asked) })
 	return nil
 }
 
-// following tells what a machine's power does while an order is carried out.
+// following reports the power changes of a machine during an order.
 type following struct {
 	node  string
 	began time.Time

@@ -2,7 +2,7 @@ package world
 
 import "sync"
 
-// bell wakes everybody who waits for the next ring.
+// bell wakes all goroutines that wait for the next ring.
 type bell struct {
 	mu   sync.Mutex
 	rung chan struct{}

@@ -22,13 +22,14 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/region"
 )
 
-// How nodes come in where Cluster API builds them: its controllers run against the sandbox's API server, which is management and
-// workload cluster at once.
+// How nodes join if Cluster API builds the nodes. Its controllers use the sandbox's API server, as management and
+// workload cluster.
 
-// capiCluster is the Cluster that the sandbox's nodes are of.
+// capiCluster is the Cluster of the sandbox's nodes.
 var capiCluster = types.NamespacedName{Namespace: "clusters", Name: clusterName}
 
-// startClusterAPI starts the controllers on a Cluster whose control plane is the sandbox's, and has pools be its.
+// startClusterAPI starts the controllers, creates a Cluster with the sandbox's control plane, and lets Cluster API
+// make the pools.
 func (w *World) startClusterAPI(ctx context.Context) error {
 	if !w.site.ClusterAPI {
 		return nil
@@ -42,7 +43,7 @@ func (w *World) startClusterAPI(ctx context.Context) error {
 	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(kubeconfig, w.servers.Kubeconfig, 0o600)); err != nil {
 		return err
 	}
-	// Its processes find what they are started beside by themselves; what is wrong with them shows here, and not in a pool.
+	// capi.Start waits for the processes: errors of their start appear here, and not in a pool.
 	config := rest.CopyConfig(w.plane.Admin())
 	config.QPS, config.Burst = 200, 400
 	controllers, err := capi.Start(ctx, capi.Options{Bin: w.options.ClusterAPI, Config: config, Kubeconfig: kubeconfig, Dir: dir, Kubeadm: true})
@@ -82,8 +83,8 @@ func (w *World) startClusterAPI(ctx context.Context) error {
 	return nil
 }
 
-// makeCluster makes the objects that a Cluster is by, unless it is there. What a control plane's provider would say of the sandbox's own is
-// said here.
+// makeCluster creates the objects of a Cluster, unless they exist, and writes the status that a control plane
+// provider would write.
 func makeCluster(ctx context.Context, w *World, c client.Client, over *region.ClusterAPI) error {
 	labels := map[string]string{"cluster.x-k8s.io/cluster-name": capiCluster.Name}
 	meta := func(name string) metav1.ObjectMeta {

@@ -18,18 +18,19 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/web"
 )
 
-// How nodes of the profile eks come in: by their instance's role, which the API server asks an authenticator about.
+// How nodes of the profile eks join: with the role of their instance. The API server asks an authenticator about the
+// role.
 
-// clusterName of a sandbox, as EKS knows it.
+// clusterName is the name of the sandbox in EKS.
 const clusterName = "sandbox"
 
 func (w *World) eksCluster() nodeadm.Cluster {
 	return nodeadm.Cluster{Name: clusterName, Endpoint: w.plane.URL(), Authority: w.servers.CA, CIDR: "10.0.0.0/24"}
 }
 
-// authenticator answers the API server about tokens that it does not know, from the moment on that there is a cloud to ask.
+// authenticator answers the API server's questions about unknown tokens, as soon as the cloud runs.
 type authenticator struct {
-	// webhook is the file by which the API server finds it; empty where nobody is to be asked.
+	// webhook is the API server's configuration file for the webhook; empty without an authenticator.
 	webhook string
 	// answers is closed once there is a cloud, and with it a handler.
 	answers chan struct{}
@@ -46,8 +47,8 @@ func (a *authenticator) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// startAuthenticator serves what the API server asks about tokens that it does not know, where the cloud is AWS. It comes before
-// the API server, which is told its address, and knows nobody until there is a cloud to ask.
+// startAuthenticator serves the API server's token webhook on AWS. The webhook starts before the API server, which
+// needs its address, and rejects all tokens until the cloud runs.
 func (w *World) startAuthenticator(context.Context) error {
 	if w.site.Cloud != pool.AWS {
 		return nil
@@ -86,7 +87,7 @@ func (w *World) startAuthenticator(context.Context) error {
 	return nil
 }
 
-// authenticateNodes has the authenticator answer, now that there is a cloud.
+// authenticateNodes lets the authenticator answer, because the cloud runs now.
 func (w *World) authenticateNodes() error {
 	if w.site.Cloud == pool.AWS {
 		client, err := w.servers.Client()
@@ -99,7 +100,7 @@ func (w *World) authenticateNodes() error {
 	return nil
 }
 
-// nodeadm does its work on a machine. Machines boot again before their cloud is there, and wait for it.
+// nodeadm runs nodeadm on a machine. Machines can boot before the cloud runs, and wait for the cloud.
 func (w *World) nodeadm(ctx context.Context, root, instance string) (*rest.Config, error) {
 	select {
 	case <-w.tokens.answers:

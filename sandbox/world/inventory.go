@@ -7,10 +7,10 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/region"
 )
 
-// Snapshots are the names of those that are no image's.
+// Snapshots are the names of all snapshots without an image.
 func (w *World) Snapshots(ctx context.Context) ([]string, error) { return w.cloud.Snapshots(ctx) }
 
-// Instances of a pool, by the IDs that its machines have.
+// Instances of a pool, by the IDs of their machines.
 func (w *World) Instances(ctx context.Context, pool string) ([]string, error) {
 	spec, err := w.poolNamed(pool)
 	if err != nil {
@@ -19,7 +19,7 @@ func (w *World) Instances(ctx context.Context, pool string) ([]string, error) {
 	return w.cloud.Instances(ctx, spec)
 }
 
-// Held are the instances of a pool that it may not take away.
+// Held are the instances that a pool must not remove.
 func (w *World) Held(ctx context.Context, pool string) ([]string, error) {
 	spec, err := w.poolNamed(pool)
 	if err != nil {
@@ -28,7 +28,7 @@ func (w *World) Held(ctx context.Context, pool string) ([]string, error) {
 	return w.cloud.Held(ctx, spec)
 }
 
-// Versions of the images that a pool's captures published, in no order: none for a pool that was never captured.
+// Versions that captures of a pool published, in no order; none for a pool without a capture.
 func (w *World) Versions(ctx context.Context, pool string) ([]region.Version, error) {
 	spec, err := w.poolNamed(pool)
 	if err != nil {
@@ -37,7 +37,7 @@ func (w *World) Versions(ctx context.Context, pool string) ([]region.Version, er
 	return w.cloud.Versions(ctx, spec)
 }
 
-// VersionOf tells which version of a pool an image is, as the cloud names it for a machine or a recipe; empty if it is none.
+// VersionOf returns the version of a pool with this image, as machines and recipes name images; empty if none fits.
 func (w *World) VersionOf(ctx context.Context, pool, image string) (string, error) {
 	all, err := w.Versions(ctx, pool)
 	for _, v := range all {
@@ -48,8 +48,8 @@ func (w *World) VersionOf(ctx context.Context, pool, image string) (string, erro
 	return "", err
 }
 
-// Remove takes a node's instance out of its pool for good, as an autoscaler does that finds it idle, and returns
-// when it is gone.
+// Remove deletes a node's instance from its pool, as an autoscaler removes an idle node, and returns when the
+// instance is gone.
 func (w *World) Remove(ctx context.Context, node string) error {
 	m, err := w.machineNamed(node)
 	if err != nil {

@@ -25,7 +25,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
-// How nodes of the profile bootstrap come in: what `kubeadm init` and `kubeadm token create` would have made in the cluster.
+// How nodes of the profile bootstrap join: the objects that `kubeadm init` and `kubeadm token create` create in a
+// cluster.
 
 // customData of a pool's recipe.
 func (w *World) customData(ctx context.Context, spec pool.Spec) (string, error) {
@@ -55,11 +56,11 @@ func (w *World) customData(ctx context.Context, spec pool.Spec) (string, error) 
 	return disk.Joining(kubeadm.Order{Server: server.Host, Token: token, CAHash: hash}.Command()), nil
 }
 
-// bootstrappers is the group that a token of kubeadm's belongs to.
+// bootstrappers is the group of kubeadm's tokens.
 const bootstrappers = "system:bootstrappers:kubeadm:default-node-token"
 
-// letNodesJoin makes what kubeadm makes for tokens: the cluster's public information, its configuration, and the right to ask
-// for a certificate and to have it signed. Source: the phases of `kubeadm init`, bootstrap-token and upload-config.
+// letNodesJoin creates the objects of kubeadm's tokens: the cluster's public information and configuration, and the
+// rights to request and sign certificates. Source: the phases bootstrap-token and upload-config of `kubeadm init`.
 func (w *World) letNodesJoin(ctx context.Context) error {
 	for name, to := range map[string][2]string{
 		"kubeadm:kubelet-bootstrap":                     {"system:node-bootstrapper", bootstrappers},
@@ -78,7 +79,7 @@ func (w *World) letNodesJoin(ctx context.Context) error {
 	return errors.Join(w.uploadConfig(ctx), w.publishClusterInfo(ctx))
 }
 
-// uploadConfig leaves what each `kubeadm join` reads, and what tells that the cluster is kubeadm's.
+// uploadConfig creates the objects that `kubeadm join` reads, and that mark a cluster of kubeadm.
 func (w *World) uploadConfig(ctx context.Context) error {
 	config := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: constants.KubeadmConfigConfigMap, Namespace: metav1.NamespaceSystem},
@@ -92,7 +93,8 @@ func (w *World) uploadConfig(ctx context.Context) error {
 	return err
 }
 
-// publishClusterInfo lets everybody know how the API server is reached; the controller manager signs it with each token.
+// publishClusterInfo publishes the API server's address; the controller manager signs the information with each
+// token.
 func (w *World) publishClusterInfo(ctx context.Context) error {
 	const role = "kubeadm:bootstrap-signer-clusterinfo"
 	kubeconfig, err := clientcmd.Write(clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{
@@ -121,7 +123,7 @@ func (w *World) publishClusterInfo(ctx context.Context) error {
 	}
 	_, err = w.kube.CoreV1().ConfigMaps(info.Namespace).Create(ctx, info, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		// A sandbox that starts again may do so on another port, and its nodes know the first one.
+		// After a restart on another port, existing nodes still use the first port.
 		return nil
 	}
 	return err

@@ -16,7 +16,7 @@ import (
 
 var _ control.World = (*World)(nil)
 
-// What a machine does, in control.Machine.State, beside the names of its power states.
+// Values of control.Machine.State, besides the names of power states.
 const (
 	stateBooting = "booting"
 	stateRunning = "running"
@@ -45,8 +45,8 @@ func (w *World) Machines(context.Context) ([]control.Machine, error) {
 	return out, nil
 }
 
-// describe joins a machine with its Node, which is nil if there is none. A Node that reports another boot
-// is that of a machine with the same name, or of this one's former life.
+// describe combines a machine with its Node, or nil. A Node with another boot ID belongs to a namesake, or to an
+// earlier boot of the machine.
 func (w *World) describe(m machine.Status, node *corev1.Node) control.Machine {
 	out := control.Machine{
 		Node: m.Node, Pool: m.Pool, Instance: m.ID, Power: string(m.Power), Image: m.Image,

@@ -17,10 +17,10 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/control"
 )
 
-// nodeWatch keeps all Nodes at hand, and tells when one changes.
+// nodeWatch caches all Nodes, and signals changes.
 type nodeWatch struct {
 	lister corelisters.NodeLister
-	// since is when this sandbox started: what a Node said before is news of its former life.
+	// since is the start of this sandbox: older conditions come from an earlier run.
 	since time.Time
 	bell  *bell
 }
@@ -49,12 +49,12 @@ func (n *nodeWatch) all() []*corev1.Node {
 	return nodes
 }
 
-// of a pool, whose own are told.
+// of returns the Nodes of a pool.
 func (n *nodeWatch) of(own func(*corev1.Node) bool) []*corev1.Node {
 	return slices.DeleteFunc(n.all(), func(node *corev1.Node) bool { return !own(node) })
 }
 
-// ready tells whether a node is, in this life of the sandbox.
+// ready: the node is Ready, with a heartbeat since the start of this sandbox.
 func (n *nodeWatch) ready(node *corev1.Node) bool {
 	c := readyCondition(node)
 	return c.Status == corev1.ConditionTrue && !c.LastHeartbeatTime.Time.Before(n.since)
@@ -72,8 +72,8 @@ func readyCondition(node *corev1.Node) corev1.NodeCondition {
 // lookEvery bounds how often a wait looks again.
 const lookEvery = 20 * time.Millisecond
 
-// until returns when a look finds what it looks for; it looks again whenever a Node has changed. If the
-// context ends before, state says how far it was.
+// until calls look after each change of a Node, and returns when look succeeds. If the context ends before, the error
+// contains the last state.
 func (n *nodeWatch) until(ctx context.Context, look func() (found bool, state string)) error {
 	for {
 		rung := n.bell.next()
@@ -86,7 +86,7 @@ func (n *nodeWatch) until(ctx context.Context, look func() (found bool, state st
 		case <-ctx.Done():
 			return fmt.Errorf("%s: %w", state, context.Cause(ctx))
 		}
-		// Nodes come in crowds: one look at many changes is enough.
+		// Many Nodes change at once: one call after many changes is enough.
 		time.Sleep(lookEvery)
 	}
 }
@@ -94,7 +94,8 @@ func (n *nodeWatch) until(ctx context.Context, look func() (found bool, state st
 // awaitNodes waits for every machine that has power to have a Ready node.
 func (w *World) awaitNodes(ctx context.Context) error { return w.awaitNodesOf(ctx, "", 0) }
 
-// awaitNodesOf waits for those of one pool, and for so many at least; of all, if none is named.
+// awaitNodesOf waits for all nodes of a pool, and for at least this number; without a pool, for the nodes of all
+// pools.
 func (w *World) awaitNodesOf(ctx context.Context, pool string, least int) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.patience(), errPatience)
 	defer cancel()
@@ -117,7 +118,8 @@ func (w *World) awaitNodesOf(ctx context.Context, pool string, least int) error 
 	})
 }
 
-// readiness counts nodes that are Ready, and machines that should have one; missing is one that has not.
+// readiness counts Ready nodes and machines that should have a Ready node. missing names a machine without a Ready
+// node.
 func readiness(machines []control.Machine) (ready, wanted int, missing string) {
 	for _, m := range machines {
 		if m.Power == "off" || m.State == stateHung {
@@ -135,8 +137,7 @@ func readiness(machines []control.Machine) (ready, wanted int, missing string) {
 
 var errPatience = errors.New("the time limit for the simulated cloud has passed")
 
-// patience is how long machines may take to join: what a cloud's slowest would, and what a busy laptop needs
-// on top.
+// patience is how long machines may take to join: the limit of a slow cloud, plus reserves for a busy laptop.
 func (w *World) patience() time.Duration {
 	return w.clock.Real(30*time.Minute) + 3*time.Minute
 }

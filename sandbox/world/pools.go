@@ -15,14 +15,14 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/site"
 )
 
-// pools that the sandbox has.
+// pools of the sandbox.
 func (w *World) pools() []pool.Spec {
 	w.poolsMu.Lock()
 	defer w.poolsMu.Unlock()
 	return slices.Clone(w.site.Pools)
 }
 
-// makePools makes the pools that are missing.
+// makePools creates the missing pools.
 func (w *World) makePools(ctx context.Context) error {
 	for _, spec := range w.pools() {
 		if err := w.makePool(ctx, spec); err != nil {
@@ -40,7 +40,7 @@ func (w *World) makePools(ctx context.Context) error {
 	return nil
 }
 
-// makePool has the cloud make a pool. One that is there is left.
+// makePool creates a pool in the cloud. An existing pool stays unchanged.
 func (w *World) makePool(ctx context.Context, spec pool.Spec) error {
 	customData, err := w.customData(ctx, spec)
 	if err != nil {
@@ -52,8 +52,7 @@ func (w *World) makePool(ctx context.Context, spec pool.Spec) error {
 	return nil
 }
 
-// AddPool makes one more pool in a running sandbox and returns when its nodes are Ready. It outlives a
-// restart like the others.
+// AddPool adds a pool to a running sandbox and returns when its nodes are Ready. The pool survives a restart.
 func (w *World) AddPool(ctx context.Context, spec pool.Spec) error {
 	spec, err := here(w.site, spec.Complete())
 	if err == nil {
@@ -78,7 +77,7 @@ func (w *World) AddPool(ctx context.Context, spec pool.Spec) error {
 	return w.awaitNodesOf(ctx, spec.Name, spec.Nodes)
 }
 
-// here is a pool as a sandbox has it. One that it cannot have is refused.
+// here completes a pool for this sandbox, and refuses pools that the sandbox cannot have.
 func here(s *site.Site, spec pool.Spec) (pool.Spec, error) {
 	if spec.Kind != "" && !s.ClusterAPI {
 		return spec, fmt.Errorf("pool %s: kind=%s needs Cluster API: omit kind, or use --capi", spec.Name, spec.Kind)
@@ -86,7 +85,7 @@ func here(s *site.Site, spec pool.Spec) (pool.Spec, error) {
 	return spec.On(s.Cloud)
 }
 
-// poolNamed finds a pool by its own name or its scale set's.
+// poolNamed finds a pool by its name or by its scale set's name.
 func (w *World) poolNamed(name string) (pool.Spec, error) {
 	var names []string
 	for _, spec := range w.pools() {
@@ -107,7 +106,7 @@ func (w *World) Pools(ctx context.Context) ([]control.Pool, error) {
 			return nil, fmt.Errorf("pool %s: %w", spec.Name, err)
 		}
 		if !found {
-			continue // somebody makes the pool at this moment
+			continue // another call creates the pool now
 		}
 		for _, node := range w.nodes.of(w.cloud.Owns(spec)) {
 			if w.nodes.ready(node) {
@@ -154,7 +153,7 @@ func (w *World) Scale(ctx context.Context, name string, s control.Scale, tell fu
 	return order.inOrder(), err
 }
 
-// growth watches a pool on its way to a size.
+// growth observes a pool on the way to a size.
 type growth struct {
 	world  *World
 	spec   pool.Spec
@@ -169,7 +168,7 @@ func (g *growth) event(subject, format string, args ...any) {
 	g.tell(control.Event{Subject: subject, Text: fmt.Sprintf(format, args...), Seconds: time.Since(g.began).Seconds()})
 }
 
-// look notes what is new and tells whether the pool has its size.
+// look records new nodes and reports whether the pool has its size.
 func (g *growth) look() (bool, string) {
 	nodes := g.world.nodes.of(g.world.cloud.Owns(g.spec))
 	ready := 0
@@ -183,7 +182,7 @@ func (g *growth) look() (bool, string) {
 	if collisions := g.world.fleet.Collisions(); len(collisions) > 0 {
 		state += "; " + collisions[len(collisions)-1].String()
 	}
-	// Nodes that were there before and are not Ready are nobody's business here.
+	// Older nodes that are not Ready do not matter here.
 	joined := 0
 	for _, j := range g.joins {
 		if j.Ready > 0 {

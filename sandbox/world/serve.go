@@ -20,8 +20,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/socket"
 )
 
-// startCloud opens the simulated cloud on the state that the directory holds and serves it over HTTPS; managed identities of
-// Azure's without.
+// startCloud opens the simulated cloud on the state in the directory and serves the cloud over HTTPS. Azure's
+// endpoint of managed identities uses HTTP.
 func (w *World) startCloud(context.Context) error {
 	name := string(w.site.Cloud)
 	ca, err := authority.Open(w.site.Path("pki"))
@@ -105,7 +105,7 @@ func (w *World) writeFiles(context.Context) error {
 	return w.site.LinkPrograms(w.options.Binary, "kubectl", "kamino-sandbox")
 }
 
-// serve runs a server until the sandbox ends. One that ends before is a reason to end all.
+// serve runs a server until the sandbox ends. A server that ends before stops the sandbox.
 func (w *World) serve(what string, run func() error) {
 	w.serving.Go(func() {
 		if err := run(); err != nil && w.ctx.Err() == nil {

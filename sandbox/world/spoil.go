@@ -35,7 +35,7 @@ func (w *World) Spoil(ctx context.Context, pool string, s control.Spoil) (string
 	return fmt.Sprintf("%s of pool %s: %s", which, spec.Name, s.Kind), nil
 }
 
-// versionOf finds the disk of a pool's version that is there; empty if it is not.
+// versionOf finds the disk of an existing version of a pool; empty if the version does not exist.
 func (w *World) versionOf(ctx context.Context, pool, version string) (fleet.DiskID, error) {
 	if version == "" {
 		return "", nil

@@ -1,6 +1,6 @@
-// Package world is a whole sandbox: the control plane, the machines, the simulated cloud that orders them,
-// and the files that clients read, in one process. It decides the order of start and stop, what is kept in
-// the directory, and when a sandbox is ready. What each part does is its own package's business.
+// Package world runs a whole sandbox in one process: the control plane, the machines, the simulated cloud, and the
+// files for clients. The package decides the order of start and stop, the content of the directory, and when a
+// sandbox is ready. Other packages implement the parts.
 package world
 
 import (
@@ -29,48 +29,47 @@ import (
 // DefaultTimeScale is how many seconds of a cloud pass in one of a sandbox.
 const DefaultTimeScale = 60
 
-// Options say what a sandbox is like. The zero value of everything but Dir is a sandbox of one pool.
+// Options of a sandbox. Only Dir is required: the default is a sandbox with one pool.
 type Options struct {
-	// Dir keeps the sandbox; required. A directory that held one before goes on with it.
+	// Dir holds the sandbox; required. A directory with a sandbox continues with the same sandbox.
 	Dir string
-	// Pools to make. One that the directory has already stays as it is; nil in a fresh directory means
-	// DefaultPool.
+	// Pools to create. An existing pool stays unchanged. In a new directory, nil means DefaultPool.
 	Pools []pool.Spec
-	// Cloud that is simulated; empty means the one that the directory has, and Azure in a fresh one.
+	// Cloud to simulate; empty means the cloud of the directory, and Azure in a new directory.
 	Cloud pool.Cloud
-	// ClusterAPI is the directory of Cluster API's binaries, which `make clusterapi` makes, where that builds the nodes; empty
-	// where the cloud's own pools do.
+	// ClusterAPI is the directory of Cluster API's binaries (`make clusterapi`). Empty if the cloud's own pools build
+	// the nodes.
 	ClusterAPI string
-	// ClusterClass has a new sandbox's Cluster be made from one, as pools of that kind do.
+	// ClusterClass creates a new sandbox's Cluster from a ClusterClass. Pools of kind ClusterClass do the same.
 	ClusterClass bool
 	// TimeScale is how many simulated seconds pass in a real one; 0 means DefaultTimeScale.
 	TimeScale float64
-	// Calendar tells the simulated time; nil is the wall's. It must not be put back by a restart of the sandbox.
+	// Calendar is the simulated time; nil means real time. A restart of the sandbox must not set the calendar back.
 	Calendar *clock.Calendar
-	// APIPort and CloudPort on 127.0.0.1; 0 means those of the last start, or free ones.
+	// APIPort and CloudPort on 127.0.0.1; 0 means the port of the last start, or a free port.
 	APIPort, CloudPort int
-	// Kamino is the path of the binary that containers of Kamino's image run; empty simulates them like
-	// all others, and then no capture gets far.
+	// Kamino is the path of the binary that containers of Kamino's image run. If empty, these containers only wait,
+	// and no capture succeeds.
 	Kamino string
-	// NodeGrace of the control plane; 0 means what suits the time scale and the pools.
+	// NodeGrace of the control plane; 0 means a value for the time scale and the pools.
 	NodeGrace time.Duration
-	// KeepNodes has nobody remove the Node of an instance that is gone, as where the cloud's node lifecycle controller does
-	// not run.
+	// KeepNodes keeps the Node of a deleted instance, as in a cluster without a node lifecycle controller of the
+	// cloud.
 	KeepNodes bool
-	// Machines override simulated durations of theirs, Azure and AWS what only that cloud has.
+	// Machines overrides simulated durations of machines. Azure and AWS hold options of one cloud.
 	Machines machine.Latencies
 	Azure    region.AzureOptions
 	AWS      region.AWSOptions
 	// Binary is this program, for links in the directory's bin; empty means the running executable.
 	Binary string
-	// Progress is told what happens until the sandbox is ready; nil tells nobody.
+	// Progress receives messages until the sandbox is ready; nil drops the messages.
 	Progress func(string)
 }
 
 // KaminoImage is the prefix of the names of Kamino's own image.
 const KaminoImage = site.KaminoImage
 
-// DefaultPool of a sandbox that was told of none.
+// DefaultPool is the pool of a sandbox without configured pools.
 func DefaultPool() pool.Spec {
 	return pool.Spec{Name: "pool1", Nodes: 3, Max: 10}.Complete()
 }
@@ -79,7 +78,7 @@ func DefaultPool() pool.Spec {
 type World struct {
 	options Options
 	site    *site.Site
-	// poolsMu guards the site's pools, which can grow.
+	// poolsMu guards the pools of the site, because AddPool adds pools.
 	poolsMu sync.Mutex
 	clock   clock.Clock
 	plane   *controlplane.ControlPlane
@@ -94,19 +93,19 @@ type World struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	serving sync.WaitGroup
-	// undo stops what was started, last first.
+	// undo stops the started parts, the last part first.
 	undo []func() error
-	// asked is closed when somebody asks the sandbox to end, lost tells why it cannot go on.
+	// asked is closed by a request to stop. lost receives the reason why the sandbox cannot continue.
 	asked chan struct{}
 	once  sync.Once
 	lost  chan error
 }
 
-// ErrAskedToEnd is why Start failed if somebody asked the sandbox to end before it was ready.
+// ErrAskedToEnd is the error of Start if a stop was requested before the sandbox was ready.
 var ErrAskedToEnd = errors.New("the sandbox received the order to stop before it was ready")
 
-// Start starts a sandbox and returns when all its nodes are Ready. On an error nothing is left running. A
-// process can start one in its life. The context bounds the start, not the sandbox's life.
+// Start starts a sandbox and returns when all its nodes are Ready. On an error, nothing runs. A process can start a
+// single sandbox. The context limits the start, not the life of the sandbox.
 func Start(ctx context.Context, o Options) (*World, error) {
 	w := &World{options: o.withDefaults(), since: time.Now(), asked: make(chan struct{}), tokens: authenticator{answers: make(chan struct{})}, lost: make(chan error, 8)}
 	w.clock = clock.Clock{Scale: w.options.TimeScale, Calendar: w.options.Calendar}
@@ -134,7 +133,7 @@ func (w *World) untilTrouble(ctx context.Context) (context.Context, func()) {
 		case <-w.asked:
 			cancel(ErrAskedToEnd)
 		case err := <-w.lost:
-			// Also for whoever looks once the start was over.
+			// Keep the error for readers of Lost after the start.
 			w.lost <- err
 			cancel(err)
 		case <-ctx.Done():
@@ -172,19 +171,19 @@ func (w *World) Stop() error {
 // Asked is closed when a verb or a client has asked the sandbox to end.
 func (w *World) Asked() <-chan struct{} { return w.asked }
 
-// Lost delivers why the sandbox cannot go on. Whoever runs it should Stop it then.
+// Lost delivers the reason why the sandbox cannot continue. The caller must call Stop then.
 func (w *World) Lost() <-chan error { return w.lost }
 
-// Config is a client configuration that may do everything in the cluster.
+// Config is a client configuration with all rights in the cluster.
 func (w *World) Config() *rest.Config { return w.plane.Admin() }
 
-// Kube is a client of the cluster that may do everything.
+// Kube is a client of the cluster with all rights.
 func (w *World) Kube() kubernetes.Interface { return w.kube }
 
-// Cloud is the simulated one.
+// Cloud is the simulated cloud.
 func (w *World) Cloud() region.Region { return w.cloud }
 
-// under is the cloud itself, whoever builds its nodes.
+// under is the cloud without the layer of Cluster API.
 func (w *World) under() region.Region {
 	if over, is := w.cloud.(*region.ClusterAPI); is {
 		return over.Under()
@@ -192,13 +191,13 @@ func (w *World) under() region.Region {
 	return w.cloud
 }
 
-// Azure is the simulated cloud, where it is Azure.
+// Azure is the simulated Azure; nil on AWS.
 func (w *World) Azure() *region.Azure {
 	a, _ := w.under().(*region.Azure)
 	return a
 }
 
-// AWS is the simulated cloud, where it is AWS.
+// AWS is the simulated AWS; nil on Azure.
 func (w *World) AWS() *region.AWS {
 	a, _ := w.under().(*region.AWS)
 	return a
@@ -207,7 +206,7 @@ func (w *World) AWS() *region.AWS {
 // Fleet is the machines.
 func (w *World) Fleet() *machine.Fleet { return w.fleet }
 
-// Clock tells the time, and how fast it passes.
+// Clock is the clock of the simulated time.
 func (w *World) Clock() clock.Clock { return w.clock }
 
 // Facts are the names and secrets of the simulated cloud.
@@ -216,7 +215,7 @@ func (w *World) Facts() site.Facts { return w.site.Facts }
 // Dir is the sandbox's directory, absolute.
 func (w *World) Dir() string { return w.site.Dir }
 
-// Environment is what a child process needs to use the sandbox.
+// Environment holds the variables for a child process that uses the sandbox.
 func (w *World) Environment() []site.Variable { return w.site.Environment(w.servers) }
 
 // IdentityVariables make a child process use a managed identity in place of the service principal.
@@ -247,7 +246,7 @@ func (w *World) openSite(context.Context) error {
 	return w.adoptPools()
 }
 
-// adoptPools adds the pools that the directory does not have yet to its facts.
+// adoptPools adds new pools to the facts of the directory.
 func (w *World) adoptPools() error {
 	wanted := w.options.Pools
 	if wanted == nil && len(w.site.Pools) == 0 {
@@ -300,8 +299,8 @@ func (w *World) startControlPlane(ctx context.Context) error {
 	return nil
 }
 
-// nodeGrace is a real cluster's 40 s in this one's time, but never so short that a busy laptop, on which a
-// heartbeat is late, loses its nodes. Light nodes send none.
+// nodeGrace is 40 s of a real cluster in simulated time, with a minimum for late heartbeats on a busy laptop. Light
+// nodes send no heartbeats.
 func (w *World) nodeGrace() time.Duration {
 	if w.options.NodeGrace != 0 {
 		return w.options.NodeGrace
@@ -349,7 +348,7 @@ func (w *World) location() string {
 	return w.site.Location
 }
 
-// program checks that a path leads to something that can be run.
+// program checks that a path leads to an executable file.
 func program(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -365,7 +364,7 @@ func program(path string) (string, error) {
 	return path, nil
 }
 
-// openLog is where machines and cloud write what a person would not want between the lines of progress.
+// openLog opens the log of machines and cloud, which keeps the terminal free for progress.
 func (w *World) openLog() (*slog.Logger, error) {
 	file, err := os.OpenFile(w.site.Path("sandbox.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

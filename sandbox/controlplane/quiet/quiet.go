@@ -1,9 +1,9 @@
-// Package quiet keeps the API server's etcd client from writing JSON lines between those of a terminal.
+// Package quiet keeps the API server's etcd client from writing JSON lines to a terminal.
 //
-// That client takes its logger when Kubernetes' packages are initialized, with no way to give it another
-// one later; all one can do is to change the configuration that it is made from. Go initializes a package
-// as soon as its imports are, those with the lesser import path first. This one imports nothing but the
-// configuration, and its path is less than those of Kubernetes: so it comes first.
+// The client creates its logger when Kubernetes' packages are initialized, and nothing can replace the logger later.
+// So the configuration must change before. Go initializes a package after its imports, in the order of import paths.
+// Package quiet imports only the configuration, and its path sorts before the paths of Kubernetes. So package quiet
+// is initialized first.
 package quiet
 
 import "go.etcd.io/etcd/client/pkg/v3/logutil"
