@@ -1,5 +1,5 @@
-// Package assertion checks tokens of others that a simulated cloud accepts in place of a secret: JSON Web Tokens of a
-// known issuer for a known subject, such as those of a cluster's service accounts. It gives nothing out for them.
+// Package assertion checks foreign tokens that a simulated cloud accepts in place of a secret: JSON Web Tokens of a
+// known issuer and subject, such as a cluster's service accounts. The package issues no tokens.
 package assertion
 
 import (
@@ -21,18 +21,18 @@ import (
 	"time"
 )
 
-// Federation is whose tokens are accepted: this issuer's for this subject.
+// Federation names the accepted issuer and subject.
 type Federation struct {
 	Issuer  string
 	Subject string
-	// Audience is what the token must be meant for; empty means the cloud's own.
+	// Audience of the token; empty means the cloud's default.
 	Audience string
 	// KeyFile holds the issuer's public keys (PEM, RSA or ECDSA). It is read at every use, since issuers
 	// rotate keys.
 	KeyFile string
 }
 
-// Claims are the part of a token that is looked at.
+// Claims are the checked claims of a token.
 type Claims struct {
 	Issuer   string `json:"iss"`
 	Subject  string `json:"sub"`
@@ -60,8 +60,8 @@ type Refusal struct {
 
 var b64 = base64.RawURLEncoding
 
-// Check accepts a token of one of these issuers and subjects with a good signature, meant for the audience unless the
-// federation names another. What the token says comes along as far as it could be read.
+// Check accepts a signed token of one of these issuers and subjects. The audience of the federation overrides the
+// argument. Check also returns the readable claims of a refused token.
 func Check(token string, accepted []Federation, audience string, now time.Time) (Claims, *Refusal) {
 	parts := strings.Split(token, ".")
 	var c Claims
@@ -96,7 +96,7 @@ func decode(part string, into any) error {
 	return json.Unmarshal(data, into)
 }
 
-// names tells whether an audience claim, a text or a list, holds the wanted one.
+// names: an audience claim, a text or a list, contains the wanted audience.
 func names(claim any, wanted string) bool {
 	if l, isList := claim.([]any); isList {
 		return slices.Contains(l, any(wanted))

@@ -1,7 +1,6 @@
-// Package authority is the sandbox's own certificate authority: it vouches for every server that a sandbox
-// runs (API server, simulated Azure) and for the clients of its API server. It decides what a certificate
-// says and keeps it in a directory, so that a sandbox which starts again is the one its clients know. It
-// does not decide who may do what.
+// Package authority is the sandbox's certificate authority. The authority signs the certificates of all servers (API
+// server, simulated cloud) and of the API server's clients. The directory keeps certificates, so that clients trust a
+// restarted sandbox. The package grants no rights.
 package authority
 
 import (
@@ -23,25 +22,25 @@ import (
 	"time"
 )
 
-// lifetime of everything that is issued. A sandbox that is older than that starts with a new directory.
+// lifetime of all certificates. An older sandbox needs a new directory.
 const lifetime = 10 * 365 * 24 * time.Hour
 
 // renewBefore is how much of its life a kept certificate must still have to be used again.
 const renewBefore = 30 * 24 * time.Hour
 
-// Authority issues certificates and keeps them, and its own key, below one directory (0700, files 0600).
+// Authority issues certificates, and stores them with its key in a directory (0700, files 0600).
 type Authority struct {
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// Pair names the two files of one certificate.
+// Pair names the files of a certificate and its key.
 type Pair struct {
 	CertFile, KeyFile string
 }
 
-// Subject is what a certificate says about its holder.
+// Subject is the subject of a certificate.
 type Subject struct {
 	// Name is the common name: a user's name to the API server.
 	Name string
@@ -51,7 +50,7 @@ type Subject struct {
 	Hosts []string
 }
 
-// Open reads the authority that dir holds, or founds one there.
+// Open reads the authority in dir, or creates a new authority there.
 func Open(dir string) (*Authority, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -91,8 +90,8 @@ func (a *Authority) CertPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
-// Issue returns the certificate kept under a file name, issuing it if there is none, or if the one there is
-// of another authority, says something else, or ends soon.
+// Issue returns the stored certificate of a file name. Issue creates a new certificate if none exists, or if the
+// stored one has another authority or subject, or expires soon.
 func (a *Authority) Issue(file string, s Subject) (Pair, error) {
 	pair := a.pair(file)
 	if cert, _, err := a.read(pair); err == nil && a.stillGood(cert, s) {
@@ -152,8 +151,8 @@ func (a *Authority) pair(file string) Pair {
 	return Pair{CertFile: filepath.Join(a.dir, file+".crt"), KeyFile: filepath.Join(a.dir, file+".key")}
 }
 
-// sign makes a key, has parent sign for it (itself if nil) and writes both files, the key first: a
-// certificate without its key would stop the next start, a key without certificate is just replaced.
+// sign creates a key, signs a certificate with the parent (self-signed if nil) and writes both files, the key first.
+// A certificate without a key would stop the next start. A key without a certificate is replaced.
 func (a *Authority) sign(pair Pair, template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -167,7 +166,7 @@ func (a *Authority) sign(pair Pair, template, parent *x509.Certificate, parentKe
 		return nil, nil, err
 	}
 	template.SerialNumber = serial
-	// An hour back, for a client whose clock is behind.
+	// Allow an hour for clients with slow clocks.
 	template.NotBefore = time.Now().Add(-time.Hour)
 	template.NotAfter = time.Now().Add(lifetime)
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), parentKey)
@@ -219,8 +218,8 @@ func readPEM(path string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// writeKey writes SEC 1 rather than PKCS 8: of a service account's key, the API server also derives the
-// public half, and it does that for elliptic curves in this form only.
+// writeKey writes SEC 1 instead of PKCS 8: the API server derives the public half of a service account key only from
+// SEC 1.
 func writeKey(path string, key *ecdsa.PrivateKey) error {
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
@@ -229,7 +228,7 @@ func writeKey(path string, key *ecdsa.PrivateKey) error {
 	return write(path, "EC PRIVATE KEY", der)
 }
 
-// write replaces a file in one step, so that a start that is killed leaves the old one or the new one.
+// write replaces a file atomically: a killed start leaves the old file or the new file.
 func write(path, kind string, der []byte) error {
 	var content bytes.Buffer
 	if err := pem.Encode(&content, &pem.Block{Type: kind, Bytes: der}); err != nil {

@@ -1,10 +1,10 @@
-// Package bench measures one capture in a sandbox: how long the donor is away against what the cloud and the
-// cluster take by themselves, and what the command costs; and what the controller costs in a cluster of 15,000
-// nodes. It decides what is measured and how; it holds nothing against a limit but those that the report names.
+// Package bench measures captures in a sandbox: how long the donor is out of service, compared with cloud and
+// cluster, and the cost of the command. The package also measures the controller in a cluster of 15,000 nodes. The
+// report names the limits.
 //
-// The sandbox of the capture runs in real time, because what is compared is waiting with our own work. One run has the
-// sandbox's own latencies but for publishing; in the other what makes a node is short as well, so that it says how much of
-// the time is ours. Each says which latencies it sets.
+// The sandbox of the capture runs in real time, because waiting is compared with Kamino's own work. One run uses the
+// sandbox's own latencies except for publishing. The other run also shortens the creation of nodes, and so shows
+// Kamino's share of the time. Each run lists its changed latencies.
 package bench
 
 import (
@@ -27,14 +27,14 @@ import (
 type Options struct {
 	// Kamino and Sandbox are the paths of the two binaries.
 	Kamino, Sandbox string
-	// TimeScale of the sandbox; 0 means 1, real time. Our own work is not scaled, so that a larger scale
-	// makes its share look larger.
+	// TimeScale of the sandbox; 0 means 1, real time. Kamino's own work is not scaled: a larger scale makes its share
+	// larger.
 	TimeScale float64
 	// Defaults has a capture measured with the sandbox's own latencies, but for publishing.
 	Defaults bool
 	// Profiles is a directory for the controller's heap profiles; empty for none.
 	Profiles string
-	// Say is told what happens; nil tells nobody.
+	// Say receives progress messages; nil drops the messages.
 	Say func(format string, args ...any)
 }
 
@@ -48,7 +48,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// RunCapture starts a sandbox, captures one of its nodes and returns what was measured. A process can do it once.
+// RunCapture starts a sandbox, captures a node and returns the measurement. Call RunCapture once per process.
 func RunCapture(ctx context.Context, o Options) (report Capture, err error) {
 	o = o.withDefaults()
 	dir, err := os.MkdirTemp("", "kamino-bench-")
@@ -77,7 +77,7 @@ func (o Options) measure(ctx context.Context, w *world.World) (Capture, error) {
 	if err != nil {
 		return Capture{}, err
 	}
-	// Whoever still watches when the sandbox is stopped holds up its API server for a minute.
+	// An open watch delays the stop of the API server by a minute.
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	observed, err := observe(watching, w, donor)
@@ -128,7 +128,7 @@ func runBesideYardstick(ctx context.Context, o Options, env []string, args ...st
 	return child, cost, errors.Join(err, failed)
 }
 
-// prepare installs what a capture needs, puts pods on the nodes and chooses the donor.
+// prepare installs Kamino and a workload, and chooses the donor.
 func (o Options) prepare(ctx context.Context, w *world.World) (control.Machine, error) {
 	if err := install(ctx, o, environment(w)); err != nil {
 		return control.Machine{}, err
@@ -152,8 +152,8 @@ func size(path string) (int64, error) {
 	return info.Size(), nil
 }
 
-// stopsIn counts how often the cloud was asked to stop the donor. One that powers itself off needs none, and who asks
-// all the same waits for minutes.
+// stopsIn counts the orders to stop the donor. A donor that powers itself off needs no order, and an order would take
+// minutes.
 func stopsIn(requests []book.Request) (count int) {
 	for _, r := range requests {
 		if r.Noun == "instance" && r.Operation == "powerOff" {

@@ -17,16 +17,16 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
-// Child is what a run of the command cost.
+// Child is the cost of a run of the command.
 type Child struct {
 	// Wall is from start to end, CPU is user and system time.
 	Wall time.Duration `json:"wall"`
 	CPU  time.Duration `json:"cpu"`
-	// PeakRSS is the most memory that it had, in bytes.
+	// PeakRSS is the highest resident size, in bytes.
 	PeakRSS int64 `json:"peakRSS"`
 }
 
-// environment is this process's, with what names the sandbox.
+// environment is the environment of this process, with the variables of the sandbox.
 func environment(w *world.World) []string {
 	return withVariables(w.Environment())
 }
@@ -41,7 +41,7 @@ func withVariables(more []site.Variable) []string {
 	return env
 }
 
-// install applies what a cluster needs for Kamino, as a person would.
+// install applies the output of `kamino manifests`.
 func install(ctx context.Context, o Options, env []string) error {
 	manifests := exec.CommandContext(ctx, o.Kamino, "manifests")
 	manifests.Env = env
@@ -81,12 +81,12 @@ func yardstick(ctx context.Context, o Options, env []string, done <-chan struct{
 	}
 }
 
-// peakEvery is how often the peak is read. It only grows, so that the last reading is the peak but for what
-// the process takes more in its last moments.
+// peakEvery is the interval between readings of the peak. The peak only grows: the last reading misses only the last
+// moments.
 const peakEvery = 20 * time.Millisecond
 
-// runChild runs the command to its end. The peak is the kernel's own high-water mark of the process: the
-// one in its resource usage also counts the much larger process that it was forked from.
+// runChild runs the command to its end. The peak is the kernel's high-water mark of the process. The resource usage
+// would also include the larger parent before the fork.
 func runChild(ctx context.Context, binary string, env []string, args ...string) (Child, error) {
 	cmd := exec.CommandContext(ctx, binary, args...)
 	var out bytes.Buffer
@@ -115,7 +115,7 @@ func runChild(ctx context.Context, binary string, env []string, args ...string) 
 	}
 }
 
-// statusOf reads one of a process's sizes, in bytes; 0 if it is gone. Source: proc_pid_status(5).
+// statusOf reads a size of a process, in bytes; 0 if the process is gone. Source: proc_pid_status(5).
 func statusOf(pid int, field string) int64 {
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

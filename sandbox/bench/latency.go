@@ -11,21 +11,21 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/kubelet"
 )
 
-// publishing is how long the image version takes in either run: the donor is back before, so that it may be short.
+// publishing is the time for the image version. The value may be short, because the donor returns before.
 const publishing = 45 * time.Second
 
-// snapshotting is what the simulated cloud takes for a snapshot.
+// snapshotting is the simulated time of a snapshot.
 const snapshotting = 6 * time.Second
 
-// Latency is a duration that the bench sets, beside the sandbox's own.
+// Latency is a duration that the bench sets, with the sandbox's default.
 type Latency struct {
 	Of      string        `json:"of"`
 	Set     time.Duration `json:"set"`
 	Default time.Duration `json:"default"`
 }
 
-// latencies of a run: the sandbox's own but for publishing, or with everything short besides that a capture does not
-// wait for where it is done as it should be.
+// latencies of a run: the sandbox's defaults except for publishing, or also short times for steps that a correct
+// capture does not wait for.
 func latencies(defaults bool) (azure.Latencies, machine.Latencies) {
 	cloud, machines := azure.Latencies{Version: publishing, Snapshot: snapshotting}, machine.Latencies{}
 	if !defaults {
@@ -37,7 +37,7 @@ func latencies(defaults bool) (azure.Latencies, machine.Latencies) {
 	return cloud, machines
 }
 
-// set lists what the latencies of a run are, beside the sandbox's own.
+// set lists the latencies of a run, with the defaults.
 func set(cloud azure.Latencies, machines machine.Latencies) []Latency {
 	ownCloud, ownMachines := azure.Latencies{}.Defaulted(), machine.Latencies{}.Defaulted()
 	cloud, machines = cloud.Defaulted(), machines.Defaulted()
@@ -57,7 +57,7 @@ func set(cloud azure.Latencies, machines machine.Latencies) []Latency {
 	}
 }
 
-// described names what was set to another value, with the sandbox's own value.
+// described names the changed values, with the defaults.
 func described(list []Latency) string {
 	var words []string
 	for _, l := range list {
@@ -69,7 +69,7 @@ func described(list []Latency) string {
 	return strings.Join(words, ", ")
 }
 
-// latencyTable has each latency of the runs that were made, the sandbox's own beside them.
+// latencyTable lists the latencies of both runs, with the defaults.
 func latencyTable(w io.Writer, defaults, shortened *Capture) error {
 	if defaults == nil && shortened == nil {
 		return nil
@@ -102,7 +102,7 @@ func latencyTable(w io.Writer, defaults, shortened *Capture) error {
 	return err
 }
 
-// brief writes a duration without the zeros after it.
+// brief writes a duration without trailing zeros.
 func brief(d time.Duration) string {
 	if d >= 2*time.Minute && d%time.Minute == 0 {
 		return fmt.Sprintf("%d min", d/time.Minute)

@@ -10,16 +10,17 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
-// Leaving is a capture whose donor does not return: its pool grows by a node first, and its instance is removed.
+// Leaving is a capture whose donor is replaced: the pool grows by a node first, and the cloud deletes the donor's
+// instance.
 type Leaving struct {
-	// Child is what the command cost, Requests what it sent to Azure.
+	// Child is the cost of the command, Requests the requests to Azure.
 	Child    Child    `json:"command"`
 	Requests Requests `json:"requests"`
-	// Simulated is how long it took, in the cloud's time.
+	// Simulated is the duration in simulated time.
 	Simulated time.Duration `json:"simulated"`
 }
 
-// leavingPool is the one whose nodes join by themselves, in the sandbox of the other capture.
+// leavingPool has nodes that join with kubeadm. The pool is in the sandbox of the other capture.
 var leavingPool = pool.Spec{Name: "pool2", Nodes: 2, Max: 10, Profile: "bootstrap"}
 
 // measureLeaving captures a node of a second pool.
@@ -46,7 +47,7 @@ func (o Options) measureLeaving(ctx context.Context, w *world.World) (*Leaving, 
 	}, nil
 }
 
-// leavingRows set a capture with removal beside one without.
+// leavingRows compare a capture with removal and a capture without removal.
 func (r Capture) leavingRows() [][3]string {
 	if r.Leaving == nil {
 		return nil

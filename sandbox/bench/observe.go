@@ -22,27 +22,27 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
-// Times of the donor, as somebody saw them who only watched the API server and the machine.
+// Times of the donor, as observed at the API server and the machine.
 type Times struct {
-	// OutOfService is from the reservation on the Node to its removal.
+	// OutOfService is the time from the reservation on the Node to its removal.
 	OutOfService time.Duration `json:"outOfService"`
-	// Drain is from the first pod that was told to end to the last one's end.
+	// Drain is the time from the first deletion of a pod to the end of the last pod.
 	Drain time.Duration `json:"drain"`
 	// Stop is from the proof to the power being off.
 	Stop time.Duration `json:"stop"`
-	// Snapshot is what the simulated cloud takes for one.
+	// Snapshot is the simulated cloud's time for a snapshot.
 	Snapshot time.Duration `json:"snapshot"`
 	// Start is from the cloud's being asked to start the machine to its Node being Ready under a new boot.
 	Start time.Duration `json:"start"`
 }
 
-// Cloud is what cloud and cluster take by themselves.
+// Cloud is the time of cloud and cluster.
 func (t Times) Cloud() time.Duration { return t.Drain + t.Stop + t.Snapshot + t.Start }
 
-// Ratio of the donor's time out of service to that.
+// Ratio of the donor's time out of service to Cloud.
 func (t Times) Ratio() float64 { return t.OutOfService.Seconds() / t.Cloud().Seconds() }
 
-// observer notes when what was seen first.
+// observer records when events were seen first.
 type observer struct {
 	mu    sync.Mutex
 	donor string
@@ -53,7 +53,7 @@ type observer struct {
 	proven, off, ready     time.Time
 }
 
-// observe begins to watch. It ends with the context.
+// observe starts to watch. The watch ends with the context.
 func observe(ctx context.Context, w *world.World, donor control.Machine) (*observer, error) {
 	o := &observer{donor: donor.Node}
 	node, err := w.Kube().CoreV1().Nodes().Get(ctx, donor.Node, metav1.GetOptions{})
@@ -97,7 +97,7 @@ func observe(ctx context.Context, w *world.World, donor control.Machine) (*obser
 	return o, ctx.Err()
 }
 
-// first notes the time if it was not noted before.
+// first records the time unless a time was recorded before.
 func first(at *time.Time) {
 	if at.IsZero() {
 		*at = time.Now()
@@ -178,7 +178,7 @@ func (o *observer) watchPower(ctx context.Context, w *world.World, instance stri
 	}
 }
 
-// times puts together what was seen.
+// times combines the observations.
 func (o *observer) times(started time.Time, snapshot time.Duration) (Times, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The lines of a page between which the report stands.
+// The lines around the report on the page.
 const (
 	pageBegin = "<!-- begin of what make bench writes -->\n"
 	pageEnd   = "<!-- end of what make bench writes -->\n"

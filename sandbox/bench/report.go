@@ -10,7 +10,7 @@ import (
 // Limits of a capture's figures.
 const (
 	maxRatio = 1.05
-	// maxCPU is against one `kubectl get nodes` of the same run: seconds are this machine's, and say nothing of another.
+	// maxCPU is relative to `kubectl get nodes` of the same run, because seconds depend on the machine.
 	maxCPU      = 5
 	maxRSS      = 64 << 20
 	maxRequests = 38
@@ -18,16 +18,16 @@ const (
 	maxAway = 100 * time.Second
 )
 
-// Requests that one capture sent to Azure Resource Manager.
+// Requests of a capture to Azure Resource Manager.
 type Requests struct {
-	// Counted are reads and writes. Polls are looks at what is known to be in progress: long operations,
-	// and the same resource again with nothing written in between.
+	// Counted are reads and writes. Polls read unfinished work: long operations, and the same resource again without
+	// a write in between.
 	Counted     int            `json:"counted"`
 	Polls       int            `json:"polls"`
 	ByOperation map[string]int `json:"byOperation"`
 }
 
-// Report is what was measured; nil is what was not.
+// Report holds the measurements; nil means not measured.
 type Report struct {
 	*Capture
 	// Defaults is a capture at the sandbox's own latencies.
@@ -36,7 +36,7 @@ type Report struct {
 	Verbs    *Verbs   `json:"verbs,omitempty"`
 }
 
-// Capture is what was measured of one.
+// Capture is the measurement of a capture.
 type Capture struct {
 	TimeScale float64 `json:"timeScale"`
 	Donor     Times   `json:"donor"`
@@ -48,15 +48,15 @@ type Capture struct {
 	SandboxBytes int64         `json:"sandboxBytes"`
 	// Stops is how often the cloud was asked to stop the donor.
 	Stops int `json:"stops"`
-	// Leaving is a capture in the same sandbox whose donor does not return; nil if none was measured.
+	// Leaving is a capture in the same sandbox whose donor is replaced; nil if not measured.
 	Leaving *Leaving `json:"leaving,omitempty"`
-	// Trying is a capture in the same sandbox whose version is tried; nil if none was measured.
+	// Trying is a capture in the same sandbox with a trial; nil if not measured.
 	Trying *Trying `json:"trying,omitempty"`
-	// Latencies of the run, the sandbox's own beside them.
+	// Latencies of the run, with the defaults.
 	Latencies []Latency `json:"latencies"`
 }
 
-// check is a figure that has a limit.
+// check is a figure with a limit.
 type check struct {
 	what   string
 	missed bool
@@ -88,7 +88,7 @@ func (r Report) Markdown(w io.Writer) error {
 	return latencyTable(w, r.Defaults, r.Capture)
 }
 
-// Missed names the figures that are beyond their limits.
+// Missed names the figures beyond their limits.
 func (r Report) Missed() []string {
 	var checks []check
 	if r.Capture != nil {
@@ -112,18 +112,17 @@ func (r Report) Missed() []string {
 	return missed
 }
 
-// original is how long the donor was out of service with the unmodified Python original, in the same sandbox at its
-// own latencies, where the stop of a guest that is off still took 5 s: with that of the original's published log, which
-// the original waits for, some 110 s come on top.
+// original is the time out of service with the Python original, in the same sandbox with default latencies. There,
+// the stop of a stopped guest took 5 s. The original's wait for its published log adds about 110 s.
 const original = 113 * time.Second
 
-// away says of what the donor's time out of service is made.
+// away lists the parts of the donor's time out of service.
 func (r Capture) away() string {
 	d := r.Donor
 	return fmt.Sprintf("%s (drain %s, stop %s, snapshot %s, start to Ready %s)", seconds(d.Cloud()), seconds(d.Drain), seconds(d.Stop), seconds(d.Snapshot), seconds(d.Start))
 }
 
-// defaultRows are those of a run at the sandbox's own latencies.
+// defaultRows are the rows of the run with default latencies.
 func (r Capture) defaultRows() [][3]string {
 	return [][3]string{
 		{"at the sandbox's own latencies: donor out of service", seconds(r.Donor.OutOfService), fmt.Sprintf("at most %.0f s; the original %.0f s", maxAway.Seconds(), original.Seconds())},

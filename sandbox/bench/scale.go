@@ -14,13 +14,13 @@ import (
 	"k8s.io/client-go/tools/pager"
 )
 
-// The cluster that the controller is made for.
+// The size of the cluster.
 const (
 	scalePools = 100
 	scaleNodes = 15_000
 )
 
-// How often what is compared is measured: lists and a start take turns, and the medians count.
+// The number of measurements: lists and starts alternate, and the medians are used.
 const (
 	scaleTries = 3
 	scaleLists = 2
@@ -29,41 +29,41 @@ const (
 // scalePage is how many nodes clients that list in pages ask for at once. Source: client-go's pager.
 const scalePage = 500
 
-// scaleHeartbeats are sent as fast as they are taken: a hundred seconds' worth if each node sends one in five
-// minutes, as kubelets do.
+// scaleHeartbeats are sent without pauses: 100 seconds of heartbeats, if each node sends one every five minutes, as
+// kubelets do.
 const scaleHeartbeats = 5000
 
-// Scale is what the controller was measured to cost in a large cluster.
+// Scale is the measured cost of the controller in a large cluster.
 type Scale struct {
 	Nodes int `json:"nodes"`
 	Pools int `json:"pools"`
-	// NodeBytes is the size of one Node as the API server sends it, managed fields and all.
+	// NodeBytes is the size of a Node from the API server, with managed fields.
 	NodeBytes int `json:"nodeBytes"`
-	// Lists are how long it took to list the nodes, as protobuf and keeping all of them: in one piece, the fastest
-	// way to have them, and in the pages in which most clients ask.
+	// Lists are the times to list and keep all nodes as protobuf in one piece, the fastest way. Paged are the times
+	// in pages, as most clients ask.
 	Lists []time.Duration `json:"lists"`
 	Paged []time.Duration `json:"pagedLists"`
-	// Decisions are from the start of the process to the first decision over all pools in a policy's status,
-	// the connection to the API server and the Lease included.
+	// Decisions are the times from the start of the process to the first status with decisions over all pools. The
+	// times include the connection to the API server and the Lease.
 	Decisions []time.Duration `json:"decisions"`
 	// Peak is the highest resident size of all starts, in bytes, pages of the program's file included.
 	Peak int64 `json:"peakRSS"`
-	// Steady is the highest resident size while heartbeats arrive, SteadyAnonymous what of it is at its end
-	// memory of its own and not pages of the program's file; in bytes.
+	// Steady is the highest resident size while heartbeats arrive, in bytes. SteadyAnonymous is the anonymous part at
+	// the end, without pages of the program file.
 	Steady          int64 `json:"steadyRSS"`
 	SteadyAnonymous int64 `json:"steadyAnonymous"`
-	// Heartbeats were sent; Passes and Requests are what they cost in passes over policies and in requests
-	// to Azure.
+	// Heartbeats is the number of sent heartbeats. Passes are the resulting passes over policies, and Requests the
+	// resulting requests to Azure.
 	Heartbeats int `json:"heartbeats"`
 	Passes     int `json:"heartbeatPasses"`
 	Requests   int `json:"heartbeatRequests"`
-	// Look are the requests to Azure of one first decision.
+	// Look is the number of requests to Azure for a first decision.
 	Look int `json:"firstDecisionRequests"`
 	// Took is how long the whole measurement took.
 	Took time.Duration `json:"took"`
 }
 
-// List is the median of the lists in one piece.
+// List is the median time of the lists in one piece.
 func (s Scale) List() time.Duration { return median(s.Lists) }
 
 // Decision is the median of the first decisions.
@@ -127,7 +127,7 @@ func (c *cluster) measure(ctx context.Context, o Options, s *Scale) error {
 	return nil
 }
 
-// start has one controller decide, and if it is the last one, hear the heartbeats of many nodes.
+// start lets a controller decide. The last controller also receives the heartbeats of many nodes.
 func (c *cluster) start(ctx context.Context, o Options, s *Scale, last bool) (err error) {
 	if err := c.renewPolicy(ctx); err != nil {
 		return fmt.Errorf("make a policy: %w", err)
@@ -157,8 +157,8 @@ func (c *cluster) start(ctx context.Context, o Options, s *Scale, last bool) (er
 	return c.hear(ctx, o, p, s)
 }
 
-// hear sends heartbeats, and then one change that is none. The watch keeps their order: when the pass for that
-// one has been made, all that the heartbeats could have asked for has been, too.
+// hear sends heartbeats, and then a real change. A watch keeps the order: after the pass for the change, all passes
+// for heartbeats are done.
 func (c *cluster) hear(ctx context.Context, o Options, p *controller, s *Scale) error {
 	if err := p.profile(ctx, o.Profiles, "decided"); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (c *cluster) hear(ctx context.Context, o Options, p *controller, s *Scale) 
 	return p.profile(ctx, o.Profiles, "steady")
 }
 
-// list lists the nodes in pages, or in one piece if that is 0, and keeps them all.
+// list lists and keeps all nodes, in pages, or in one piece if page is 0.
 func (c *cluster) list(ctx context.Context, page int64) (time.Duration, error) {
 	kept := make([]corev1.Node, 0, c.nodes)
 	began := time.Now()

@@ -30,9 +30,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/site"
 )
 
-// cluster is etcd and an API server, each a process of its own, and a simulated Azure whose scale sets have no
-// machines: the nodes are objects that nobody stands behind. Nothing else runs, so that what is measured is
-// the API server and the controller.
+// cluster is an etcd process, an API server process, and a simulated Azure whose scale sets have no machines. The
+// nodes are only objects. Nothing else runs, so the measurement shows only the API server and the controller.
 type cluster struct {
 	site    *site.Site
 	servers site.Servers
@@ -40,7 +39,7 @@ type cluster struct {
 	kube    kubernetes.Interface
 	objects dynamic.Interface
 	cloud   *azure.Server
-	// nodes is how many Nodes it has.
+	// nodes is the number of Nodes.
 	nodes int
 	undo  []func() error
 }
@@ -86,7 +85,7 @@ func (c *cluster) startAPI(ctx context.Context, o Options, programs string) erro
 		return fmt.Errorf("%s assets: %w: %s", o.Sandbox, err, out)
 	}
 	c.api = &envtest.Environment{BinaryAssetsDirectory: programs, ControlPlaneStartTimeout: time.Minute}
-	// It taints each new node until a controller that does not run here takes the taint away.
+	// The plugin taints new nodes until a controller removes the taint; the controller does not run here.
 	c.api.ControlPlane.GetAPIServer().Configure().Append("disable-admission-plugins", "TaintNodesByCondition")
 	config, err := c.api.Start()
 	if err != nil {
@@ -105,7 +104,7 @@ func (c *cluster) startAPI(ctx context.Context, o Options, programs string) erro
 	return err
 }
 
-// startCloud starts the simulated Azure, as fast as it is, and as patient as the real one.
+// startCloud starts the simulated Azure without latencies, and with the rate limits of the real Azure.
 func (c *cluster) startCloud(ctx context.Context) error {
 	ca, err := authority.Open(c.site.Path("pki"))
 	if err != nil {
@@ -163,11 +162,11 @@ func (c *cluster) serveCloud(ctx context.Context) error {
 	return nil
 }
 
-// patience is that of Azure with a principal's reads: so many at once, and so many more in each second.
+// patience is Azure's rate limit for reads of a principal: a burst, and a rate per second.
 var patience = azure.Throttle{ReadBurst: 250, ReadRate: 25}
 
-// letForget waits until the cloud has forgotten the requests of the last start: one that follows at once would be
-// throttled, and that is not what is measured.
+// letForget waits until the rate limit no longer counts the requests of the last start. Otherwise, throttling would
+// be measured.
 func (c *cluster) letForget(ctx context.Context) error {
 	requests := c.cloud.Requests()
 	if len(requests) == 0 {
@@ -182,14 +181,14 @@ func (c *cluster) letForget(ctx context.Context) error {
 	}
 }
 
-// poolOf is the pool of the node of that number.
+// poolOf is the pool of node i.
 func poolOf(i int) pool.Spec {
 	return pool.Spec{Name: fmt.Sprintf("pool%02d", i%scalePools), Light: true}.Complete()
 }
 
 func (c *cluster) environment() []string { return withVariables(c.site.Environment(c.servers)) }
 
-// install makes what the controller needs: its definitions, and the namespace of its Lease.
+// install creates the controller's definitions, and the namespace of its Lease.
 func (c *cluster) install(ctx context.Context, o Options) error {
 	apply := exec.CommandContext(ctx, o.Kamino, "crds", "--apply")
 	apply.Env = c.environment()
@@ -205,8 +204,8 @@ var policies = v1alpha1.GroupVersion.WithResource("prototypepolicies")
 
 const policyName = "all"
 
-// renewPolicy makes the policy, for all pools, in place of the last one, whose status says what was decided then.
-// It decides and captures nothing.
+// renewPolicy replaces the policy for all pools, to remove the last decisions from the status. The policy only
+// decides, in a dry run.
 func (c *cluster) renewPolicy(ctx context.Context) error {
 	all := metav1.ListOptions{}
 	if err := c.objects.Resource(policies).DeleteCollection(ctx, metav1.DeleteOptions{}, all); err != nil {
@@ -227,7 +226,7 @@ func (c *cluster) renewPolicy(ctx context.Context) error {
 // decisionWithin bounds the wait for a first decision.
 const decisionWithin = 2 * time.Minute
 
-// awaitDecision returns when the policy's status first told a decision about every pool.
+// awaitDecision returns when the status of the policy has a decision for every pool.
 func (c *cluster) awaitDecision(ctx context.Context, p *controller) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, decisionWithin)
 	defer cancel()
@@ -254,7 +253,7 @@ func (c *cluster) awaitDecision(ctx context.Context, p *controller) (time.Time, 
 	}
 }
 
-// decided tells whether there is a donor for every pool, which only the dry run keeps from being captured.
+// decided: every pool has a donor that only the dry run does not capture.
 func decided(object *unstructured.Unstructured) bool {
 	policy := &v1alpha1.PrototypePolicy{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, policy); err != nil {

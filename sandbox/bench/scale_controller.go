@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// controller is a process that runs `kamino controller`.
+// controller is a process of `kamino controller`.
 type controller struct {
 	command        *exec.Cmd
 	began          time.Time
@@ -54,7 +54,7 @@ func startController(o Options, env []string) (*controller, error) {
 	return p, nil
 }
 
-// freeAddress is one that nobody listens on at the moment.
+// freeAddress is an address with a free port.
 func freeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -63,7 +63,7 @@ func freeAddress() (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// stop ends the process in order, in which it gives its Lease back: the next one need not wait for it.
+// stop stops the process cleanly. The process releases its Lease, so the next process need not wait.
 func (p *controller) stop() error {
 	err := p.command.Process.Signal(syscall.SIGTERM)
 	if errors.Is(err, os.ErrProcessDone) {
@@ -77,14 +77,14 @@ func (p *controller) stop() error {
 	return errors.Join(err, p.log.Close(), os.Remove(p.log.Name()))
 }
 
-// trouble is an error with the end of what the process said.
+// trouble adds the end of the log to an error.
 func (p *controller) trouble(err error) error {
 	text, _ := os.ReadFile(p.log.Name())
 	const tail = 4000
 	return fmt.Errorf("kamino controller: %w\n%s", err, text[max(0, len(text)-tail):])
 }
 
-// memory reads one of the process's sizes, in bytes; 0 if it is gone. Source: proc_pid_status(5).
+// memory reads a size of the process, in bytes; 0 if the process is gone. Source: proc_pid_status(5).
 func (p *controller) memory(field string) int64 { return statusOf(p.command.Process.Pid, field) }
 
 // forgetPeak makes the kernel count VmHWM from now on. Source: proc(5), /proc/pid/clear_refs.
@@ -136,7 +136,7 @@ func (p *controller) passes(ctx context.Context, wanted int) error {
 	}
 }
 
-// profile writes a heap profile into the directory, which it makes; none if that is empty.
+// profile writes a heap profile into a directory, created if missing; without a directory, profile does nothing.
 func (p *controller) profile(ctx context.Context, dir, name string) (err error) {
 	if dir == "" {
 		return nil

@@ -18,7 +18,7 @@ import (
 // scaleClients make and change nodes side by side.
 const scaleClients = 8
 
-// fill makes the nodes and tells the size of one.
+// fill creates the nodes and returns the size of a node.
 func (c *cluster) fill(ctx context.Context) (bytes int, err error) {
 	fields, err := c.managedFields(ctx)
 	if err != nil {
@@ -45,8 +45,8 @@ func (c *cluster) fill(ctx context.Context) (bytes int, err error) {
 
 const writer = "kubelet"
 
-// managedFields makes the first node as a kubelet does, whose status is written apart, so that it is known to
-// whom which field belongs. That is a good part of what a Node weighs, and the same for all of them.
+// managedFields creates the first node like a kubelet: the status is a separate write, so the managed fields record
+// both writers. Managed fields are a large part of a Node, and equal for all nodes.
 func (c *cluster) managedFields(ctx context.Context) ([]metav1.ManagedFieldsEntry, error) {
 	wanted := c.node(0)
 	made, err := c.kube.CoreV1().Nodes().Create(ctx, wanted, metav1.CreateOptions{FieldManager: writer})
@@ -57,7 +57,7 @@ func (c *cluster) managedFields(ctx context.Context) ([]metav1.ManagedFieldsEntr
 	for i := range made.Status.Conditions {
 		made.Status.Conditions[i].LastHeartbeatTime = metav1.Now()
 	}
-	made.Status.Phase = corev1.NodeRunning // a change, without which nothing is written
+	made.Status.Phase = corev1.NodeRunning // without a change, the API server writes nothing
 	made, err = c.kube.CoreV1().Nodes().UpdateStatus(ctx, made, metav1.UpdateOptions{FieldManager: writer})
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (c *cluster) managedFields(ctx context.Context) ([]metav1.ManagedFieldsEntr
 	return made.ManagedFields, nil
 }
 
-// inParallel does it for 0 to n-1.
+// inParallel calls do for 0 to n-1.
 func inParallel(n int, do func(i int) error) error {
 	var (
 		wait  sync.WaitGroup
@@ -102,17 +102,17 @@ func (c *cluster) beat(ctx context.Context, n int) error {
 	})
 }
 
-// change is what a decision reads: an annotation that is new.
+// change adds a new annotation, which a decision reads.
 func (c *cluster) change(ctx context.Context) error {
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{"example.test/changed":%q}}}`, time.Now().Format(time.RFC3339Nano))
 	_, err := c.kube.CoreV1().Nodes().Patch(ctx, nodeName(0), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	return err
 }
 
-// nodeName is the name of the node of that number.
+// nodeName is the name of node i.
 func nodeName(i int) string { return fmt.Sprintf("%s%06d", poolOf(i).ScaleSet(), i/scalePools) }
 
-// node is one as a large cluster's are: half of it names images, and it is a candidate.
+// node is like a node of a large cluster: half of the bytes name images, and the node is a candidate.
 func (c *cluster) node(i int) *corev1.Node {
 	spec, instance, name := poolOf(i), i/scalePools, nodeName(i)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels(name, spec.Name, i), Annotations: map[string]string{
@@ -155,13 +155,13 @@ func labels(name, pool string, i int) map[string]string {
 		"failure-domain.beta.kubernetes.io/region": "westeurope", "topology.disk.csi.azure.com/zone": fmt.Sprintf("westeurope-%d", i%3),
 		"kubernetes.azure.com/cluster": "production-cluster-one", "kubernetes.azure.com/role": "agent", "storageprofile": "managed",
 		"storagetier": "Premium_LRS", "node.kubernetes.io/role": "agent",
-		// As the controller has left it: a cluster whose nodes have no such label yet costs a list of each
-		// pool's instances more, once, a while after the start.
+		// The controller has already labelled the nodes. Nodes without the label would cost a list of each pool's
+		// instances, once, soon after the start.
 		v1alpha1.VersionLabel: v1alpha1.VersionGeneric,
 	}
 }
 
-// conditions of a node that has been well for a day, with those of a node problem detector.
+// conditions of a node that was healthy for a day, with conditions of a node problem detector.
 func conditions(now time.Time) (all []corev1.NodeCondition) {
 	for _, kind := range []corev1.NodeConditionType{
 		corev1.NodeNetworkUnavailable, "KernelDeadlock", "ReadonlyFilesystem", "FrequentKubeletRestart", "FrequentContainerdRestart",
@@ -191,7 +191,7 @@ func amounts(i, less int) corev1.ResourceList {
 	}
 }
 
-// images are fewer than the fifty that a kubelet tells of at most.
+// images are below the kubelet's limit of fifty.
 func images() (all []corev1.ContainerImage) {
 	for n := range 35 {
 		repository := fmt.Sprintf("registry.example.test/team-%d/service-%d", n%5, n)

@@ -25,22 +25,23 @@ import (
 // soaking is for how long the trial node is watched. A node must have been Ready for two minutes anyway.
 const soaking = 2 * time.Minute
 
-// maxVerdict is how much longer a trial may take than the cloud, the node and the soak do by themselves: the looks come at
-// most half a minute apart, and what the pods find is awaited beside the soak.
+// maxVerdict is the limit for a trial without the time of the cloud, the node and the soak. Polls are at most half a
+// minute apart, and the pods run during the soak.
 const maxVerdict = time.Minute
 
-// Trying is a capture whose version is tried beside its pool before the pool uses it.
+// Trying is a capture with a trial next to the pool.
 type Trying struct {
-	// Child is what the command cost, Requests what it sent to Azure.
+	// Child is the cost of the command, Requests the requests to Azure.
 	Child    Child    `json:"command"`
 	Requests Requests `json:"requests"`
-	// Trial is from its begin to its verdict, of which Join is until the trial node was Ready, and Soak what was asked for.
+	// Trial is the time from the start to the verdict. Join is the time until the trial node was Ready, Soak the
+	// configured soak time.
 	Trial time.Duration `json:"trial"`
 	Join  time.Duration `json:"join"`
 	Soak  time.Duration `json:"soak"`
 }
 
-// Own is what the trial took beyond the cloud, the node and the soak.
+// Own is the time of the trial without the node's join and the soak.
 func (t Trying) Own() time.Duration { return t.Trial - t.Join - t.Soak }
 
 // measureTrying captures a node once more, with a trial.
@@ -73,7 +74,7 @@ func (o Options) measureTrying(ctx context.Context, w *world.World, donor contro
 	}, nil
 }
 
-// trialOf is what the newest Prototype of the node says of its trial, which has passed.
+// trialOf returns the passed trial of the node's newest Prototype.
 func trialOf(ctx context.Context, w *world.World, node string) (*v1alpha1.TrialStatus, error) {
 	client, err := dynamic.NewForConfig(w.Config())
 	if err != nil {
@@ -139,7 +140,7 @@ func (n *newcomers) readyAt(name string) time.Time {
 	return n.ready[name]
 }
 
-// tryingRows say what a trial costs, against a capture without one.
+// tryingRows compare a capture with a trial and a capture without one.
 func (r Capture) tryingRows() [][3]string {
 	t := r.Trying
 	if t == nil {

@@ -19,20 +19,20 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// The cluster in which people run commands: a policy for each pool, and what captures of ten days have left.
+// The cluster for the verbs: a policy for each pool, and the Prototypes of ten days.
 const (
 	verbNodes      = 5000
 	verbPrototypes = 1001
 	verbTries      = 3
 )
 
-// Limits of the commands, as multiples of one LIST of the nodes.
+// Limits of the commands, as multiples of the time of a LIST of the nodes.
 const (
 	maxStatus = 3
 	maxPlan   = 6
 )
 
-// Verb is what one command costs in a large cluster.
+// Verb is the cost of a command in a large cluster.
 type Verb struct {
 	// Walls are from the start to the end of the process, CPUs are user and system time.
 	Walls []time.Duration `json:"walls"`
@@ -42,16 +42,16 @@ type Verb struct {
 	// Requests to the API server of the last run, and those to Azure.
 	Requests int `json:"requests"`
 	Azure    int `json:"azureRequests"`
-	// ByResource are the requests to the API server, such as "LIST nodes".
+	// ByResource counts the requests to the API server by name, such as "LIST nodes".
 	ByResource map[string]int `json:"byResource"`
 }
 
-// Verbs is what commands cost in a cluster of many nodes, Prototypes and policies.
+// Verbs is the cost of commands in a cluster of many nodes, Prototypes and policies.
 type Verbs struct {
 	Nodes      int `json:"nodes"`
 	Prototypes int `json:"prototypes"`
 	Policies   int `json:"policies"`
-	// Lists are how long it took to list the nodes as protobuf in one piece.
+	// Lists are the times to list the nodes as protobuf in one piece.
 	Lists  []time.Duration `json:"lists"`
 	Status Verb            `json:"status"`
 	Plan   Verb            `json:"plan"`
@@ -128,7 +128,7 @@ func (c *cluster) runVerb(ctx context.Context, o Options, into *Verb, args ...st
 	return nil
 }
 
-// asked are the resources that commands read. The API server itself asks for others.
+// asked are the resources that commands read. The API server also reads other resources.
 var asked = []string{"configmaps", "daemonsets", "nodes", "orders", "persistentvolumeclaims", "poddisruptionbudgets", "pods", "prototypepolicies", "prototypes", "secrets"}
 
 // requests counts the reads that the API server has answered, by verb and resource.
@@ -171,7 +171,7 @@ func labelIn(series, name string) string {
 	return value
 }
 
-// addCaptures makes a policy for each pool, and Prototypes that have ended.
+// addCaptures creates a policy for each pool, and finished Prototypes.
 func (c *cluster) addCaptures(ctx context.Context) error {
 	err := inParallel(scalePools, func(i int) error {
 		spec := v1alpha1.PrototypePolicySpec{DryRun: true}
@@ -188,7 +188,7 @@ func (c *cluster) addCaptures(ctx context.Context) error {
 	return nil
 }
 
-// addCapture makes a Prototype as a capture leaves it that has ended well.
+// addCapture creates the Prototype of a successful capture.
 func (c *cluster) addCapture(ctx context.Context, i int) error {
 	began := metav1.NewMicroTime(time.Now().AddDate(0, 0, -1-i/scalePools).UTC())
 	node := c.node(i)
@@ -223,7 +223,7 @@ func (c *cluster) addCapture(ctx context.Context, i int) error {
 	return err
 }
 
-// create makes an object of one of Kamino's kinds.
+// create creates an object of a kind of Kamino.
 func (c *cluster) create(ctx context.Context, kind, resource string, object any) (*unstructured.Unstructured, error) {
 	text, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {

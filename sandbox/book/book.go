@@ -1,5 +1,5 @@
-// Package book records the requests that a simulated cloud gets, and counts them by what they are worth: what tells
-// something new, what writes, what is asked again. It knows no cloud.
+// Package book records and counts the requests to a simulated cloud by class: reads, writes, polls, repeats and
+// logins. Package book knows no cloud.
 package book
 
 import (
@@ -18,33 +18,33 @@ const keptRequests = 20000
 type Class string
 
 const (
-	// Read is a GET that tells something new.
+	// Read is a GET with new information.
 	Read Class = "read"
 	// Write is a PUT, PATCH, POST or DELETE.
 	Write Class = "write"
 	// Poll is a GET of a long operation's status.
 	Poll Class = "poll"
-	// Repeat is a GET of a URL that the same principal has got before, with no write of anybody since.
+	// Repeat is a GET of a URL that the same principal got before, without a write of any principal since.
 	Repeat Class = "repeat"
 	// Login is a request to a token endpoint; it is no request to the cloud proper.
 	Login Class = "login"
 )
 
-// Request is one request as the book knows it; it holds no secrets.
+// Request is a recorded request, without secrets.
 type Request struct {
 	Time   time.Time     `json:"time"`
 	Took   time.Duration `json:"took"`
 	Method string        `json:"method"`
 	Path   string        `json:"path"`
-	// Status is 0 for a connection that was dropped.
+	// Status is 0 for a dropped connection.
 	Status int   `json:"status"`
 	Class  Class `json:"class"`
-	// Principal is the client ID; empty if it was not recognized.
+	// Principal is the client ID; empty if unknown.
 	Principal string `json:"principal,omitempty"`
 	// Noun and Operation as in a fault; empty for an unknown path.
 	Noun      string `json:"noun,omitempty"`
 	Operation string `json:"operation,omitempty"`
-	// Throttled tells that the answer asked for patience; where its status is 429 that is known without.
+	// Throttled: the answer asked the client to wait. Status 429 implies Throttled.
 	Throttled bool `json:"throttled,omitempty"`
 }
 
@@ -57,14 +57,14 @@ type Stats struct {
 	Polls    int `json:"polls"`
 	Repeats  int `json:"repeats"`
 	Logins   int `json:"logins"`
-	// Throttled were answered 429, Failed with any other error.
+	// Throttled counts answers with status 429, Failed all other errors.
 	Throttled int `json:"throttled"`
 	Failed    int `json:"failed"`
 	// ByOperation counts reads and writes as "version put".
 	ByOperation map[string]int `json:"byOperation"`
 }
 
-// Book records requests. Its methods can be called from any goroutine; New makes one.
+// Book records requests. Use New. Methods are safe for concurrent use.
 type Book struct {
 	mu       sync.Mutex
 	requests []Request
@@ -80,15 +80,15 @@ func New() *Book {
 	return b
 }
 
-// Reset starts counting and recording anew.
+// Reset deletes all requests and counters.
 func (b *Book) Reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.requests, b.stats, b.seen = nil, Stats{ByOperation: map[string]int{}}, map[string]int{}
 }
 
-// Enter records a request, whose URI tells repeats. The class of a login or a poll comes with it; all others are told
-// by the method, or by a class of Read or Write where the method does not tell, and by what was asked before.
+// Enter records a request; the URI identifies repeats. Logins and polls have their class already. For other requests,
+// the class follows from the method, or from a class Read or Write, and from earlier requests.
 func (b *Book) Enter(r Request, uri string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,7 +111,8 @@ func (b *Book) Enter(r Request, uri string) {
 	b.requests = append(b.requests, r)
 }
 
-// forget the older half, but for what it wrote, which matters longer than who looked; the older half of all where nothing else is left.
+// forget deletes the older half of the requests except writes, which matter longer. If only writes are left, forget
+// deletes the older half of all.
 func (b *Book) forget() {
 	older := 0
 	kept := slices.DeleteFunc(b.requests, func(r Request) bool {

@@ -39,13 +39,14 @@ type Controllers struct {
 	processes []*process
 }
 
-// manager is one of Cluster API's binaries.
+// manager is a binary of Cluster API.
 type manager struct {
 	binary, webhooks string
 	flags            []string
 }
 
-// Start installs the definitions and the webhooks, and runs the controllers until Stop. It returns once they answer.
+// Start installs the definitions and the webhooks, and runs the controllers until Stop. Start returns when the
+// controllers answer.
 func Start(ctx context.Context, o Options) (*Controllers, error) {
 	managers := []manager{{binary: "core", webhooks: "core.yaml", flags: []string{"--feature-gates=ClusterTopology=true,MachinePool=true"}}}
 	if o.Kubeadm {
@@ -84,7 +85,7 @@ func Start(ctx context.Context, o Options) (*Controllers, error) {
 	return c, nil
 }
 
-// process is a manager that runs.
+// process is a running manager.
 type process struct {
 	name, webhook, health string
 	log                   string
@@ -137,7 +138,7 @@ func (p *process) ready(ctx context.Context) error {
 	}
 }
 
-// lastLine of what it has logged.
+// lastLine of the log.
 func (p *process) lastLine() string {
 	content, err := os.ReadFile(p.log)
 	if err != nil {
@@ -147,7 +148,7 @@ func (p *process) lastLine() string {
 	return string(lines[len(lines)-1])
 }
 
-// Said are the last lines, so many at most, that the managers have logged with a text in them.
+// Said returns the last log lines of the managers that contain a text, up to a number.
 func (c *Controllers) Said(about string, most int) (lines []string) {
 	for _, p := range c.processes {
 		content, err := os.ReadFile(p.log)
@@ -164,7 +165,7 @@ func (c *Controllers) Said(about string, most int) (lines []string) {
 	return lines[max(0, len(lines)-most):]
 }
 
-// serves tells whether its webhooks take connections.
+// serves reports whether the webhooks accept connections.
 func (p *process) serves() bool {
 	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second}, Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // nothing is sent
 	conn, err := dialer.Dial("tcp", p.webhook)                                                                         //nolint:noctx // it has a timeout
@@ -174,7 +175,7 @@ func (p *process) serves() bool {
 	return conn.Close() == nil
 }
 
-// Stop ends the controllers, and tells of those that had ended by themselves.
+// Stop stops the controllers, and reports controllers that ended before.
 func (c *Controllers) Stop() error {
 	var errs []error
 	for _, p := range c.processes {
@@ -191,7 +192,7 @@ func (c *Controllers) Stop() error {
 	return errors.Join(errs...)
 }
 
-// freePorts are ports that nobody listens on now.
+// freePorts are free ports.
 func freePorts(n int) ([]int, error) {
 	ports := make([]int, n)
 	for i := range ports {

@@ -15,8 +15,8 @@ func GateArguments(on bool) []string {
 	return []string{"--leader-elect", fmt.Sprintf("--feature-gates=MachinePool=true,%s=%t,EdgeZone=false", gateSkip, on)}
 }
 
-// Gate is the Deployment that tells by which feature gates the provider for Azure was started. Its pod runs nowhere, because the provider
-// is in no pod here.
+// Gate is the Deployment whose arguments hold the feature gates of the provider for Azure. Its pod never runs,
+// because the provider has no pod here.
 func Gate(on bool) *appsv1.Deployment {
 	labels := map[string]string{"control-plane": GateDeployment.Name}
 	return &appsv1.Deployment{
@@ -32,7 +32,7 @@ func Gate(on bool) *appsv1.Deployment {
 	}
 }
 
-// KeepGate makes that Deployment with the gate on, unless it is there.
+// KeepGate creates the Deployment with the gate on, unless the Deployment exists.
 func KeepGate(ctx context.Context, c client.Client) error {
 	for _, o := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: GateDeployment.Namespace}}, Gate(true)} {
 		if err := c.Create(ctx, o); client.IgnoreAlreadyExists(err) != nil {

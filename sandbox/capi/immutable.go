@@ -8,12 +8,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// immutable is what the webhooks of the infrastructure providers say of their templates: none is ever changed, but the topology controller
-// may try out whether it would be. A rule of the definition's could not tell the two apart. Source: Cluster API, util/topology, IsDryRunRequest.
+// immutable is the rule in the webhooks of the infrastructure providers: templates never change, but the topology
+// controller may try a change as a dry run. A rule in the definition cannot see the dry run. Source: Cluster API,
+// util/topology, IsDryRunRequest.
 const immutable = `object.spec == oldObject.spec || has(request.dryRun) && request.dryRun && has(object.metadata.annotations) && ` +
 	`'topology.cluster.x-k8s.io/dry-run' in object.metadata.annotations`
 
-// keepTemplates has the API server hold the templates of machines to it.
+// keepTemplates lets the API server enforce the rule on templates of machines.
 func keepTemplates(ctx context.Context, c client.Client) error {
 	all := admissionregistrationv1.RuleWithOperations{
 		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},

@@ -25,25 +25,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Machine is what an infrastructure provider is asked for.
+// Machine is the request to an infrastructure provider.
 type Machine struct {
-	// UID of the object that was there first, by which a machine that was asked for twice is one.
+	// UID of the first object of the machine. The UID makes repeated requests idempotent.
 	UID string
 	// Namespace, Name and Kind of the object.
 	Namespace, Name, Kind string
-	// Labels of the object, by which Cluster API names what it is of.
+	// Labels of the object, which name its owner in Cluster API.
 	Labels map[string]string
 	// Spec is the object's.
 	Spec map[string]any
-	// Data that the machine is given at its first boot.
+	// Data for the first boot.
 	Data []byte
 }
 
-// Maker makes machines somewhere. Its calls return at once, and are repeated.
+// Maker creates machines. Calls return at once, and are repeated.
 type Maker interface {
-	// Ensure begins to make the machine unless it was made, and tells its provider ID and whether it runs.
+	// Ensure starts to create the machine unless the machine exists. Ensure returns the provider ID, and whether the
+	// machine runs.
 	Ensure(ctx context.Context, m Machine) (providerID string, runs bool, err error)
-	// Remove begins to remove it, and tells whether it is gone.
+	// Remove starts to delete the machine, and reports whether the machine is gone.
 	Remove(ctx context.Context, m Machine) (gone bool, err error)
 }
 
@@ -57,16 +58,16 @@ var (
 // finalizer keeps an object of a machine until the machine is gone.
 const finalizer = "sandbox.kamino.dev/machine"
 
-// annotationMade is the UID of the object for which a machine was made first. A Cluster that is moved has objects with other ones, for the
-// same machines.
+// annotationMade is the UID of the machine's first object. After a move of the Cluster, the same machines have new
+// objects.
 const annotationMade = "sandbox.kamino.dev/made-for"
 
-// again is when a machine that is on its way is looked at again.
+// again is the interval between polls of an unfinished machine.
 const again = 200 * time.Millisecond
 
 // RunInfrastructure is the infrastructure provider, until the context ends. Where a machine's kind has no maker, its objects wait.
 func RunInfrastructure(ctx context.Context, config *rest.Config, makers map[string]Maker, log logr.Logger) error {
-	ctrl.SetLogger(log) // its queues ask for one before the manager has theirs
+	ctrl.SetLogger(log) // the queues need a logger before the manager has one
 	mgr, err := newManager(config, log)
 	if err != nil {
 		return err
@@ -88,7 +89,7 @@ func RunInfrastructure(ctx context.Context, config *rest.Config, makers map[stri
 	return mgr.Start(ctx)
 }
 
-// newManager is that of a part of the infrastructure provider.
+// newManager is the manager of a part of the infrastructure provider.
 func newManager(config *rest.Config, log logr.Logger) (ctrl.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
@@ -98,7 +99,7 @@ func newManager(config *rest.Config, log logr.Logger) (ctrl.Manager, error) {
 		Controller: ctrlconfig.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 10}})
 }
 
-// bootstrapOf is what machines boot by, as an object's spec of them, which is under a path, names it, if it is there.
+// bootstrapOf reads the bootstrap data that the spec at a path names. found is false until the data exist.
 func bootstrapOf(ctx context.Context, c client.Reader, o *unstructured.Unstructured, path ...string) (data []byte, found bool, err error) {
 	name, _, _ := unstructured.NestedString(o.Object, append(slices.Clone(path), "bootstrap", "dataSecretName")...)
 	if name == "" {
@@ -119,7 +120,7 @@ func empty(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	return o
 }
 
-// clusterReconciler says of each cluster that its network is there.
+// clusterReconciler reports the network of each cluster as ready.
 type clusterReconciler struct {
 	client client.Client
 	kind   schema.GroupVersionKind
@@ -140,7 +141,7 @@ func (r *clusterReconciler) Reconcile(ctx context.Context, request reconcile.Req
 	return reconcile.Result{}, r.client.Status().Update(ctx, o)
 }
 
-// machineReconciler makes a machine for each object of a kind that its Machine has given what to boot by.
+// machineReconciler creates a machine for each object whose Machine has bootstrap data.
 type machineReconciler struct {
 	client client.Client
 	direct client.Reader
@@ -148,7 +149,7 @@ type machineReconciler struct {
 	maker  Maker
 }
 
-// ofMachine is the object that a Machine names.
+// ofMachine is the infrastructure object of a Machine.
 func (r *machineReconciler) ofMachine(_ context.Context, o client.Object) []reconcile.Request {
 	m, is := o.(*unstructured.Unstructured)
 	if !is {
@@ -177,7 +178,7 @@ func (r *machineReconciler) Reconcile(ctx context.Context, request reconcile.Req
 		return r.remove(ctx, o, m)
 	}
 	owner := machineAbove(ctx, r.client, o)
-	if owner == nil { // whoever makes a machine names it
+	if owner == nil { // the creator of a Machine sets the name
 		return reconcile.Result{}, nil
 	}
 	var found bool
@@ -222,7 +223,7 @@ func (r *machineReconciler) own(ctx context.Context, request reconcile.Request) 
 	return o, nil
 }
 
-// remove lets an object go once its machine is gone.
+// remove releases an object when its machine is gone.
 func (r *machineReconciler) remove(ctx context.Context, o *unstructured.Unstructured, m Machine) (reconcile.Result, error) {
 	if !slices.Contains(o.GetFinalizers(), finalizer) {
 		return reconcile.Result{}, nil
@@ -235,13 +236,13 @@ func (r *machineReconciler) remove(ctx context.Context, o *unstructured.Unstruct
 	return reconcile.Result{}, ignoreConflict(client.IgnoreNotFound(r.client.Update(ctx, o)))
 }
 
-// clusterGone tells that the object's Cluster is not there, so that nobody looks after the object any more.
+// clusterGone: the Cluster of the object does not exist, so no controller handles the object.
 func clusterGone(ctx context.Context, c client.Reader, o *unstructured.Unstructured) bool {
 	key := client.ObjectKey{Namespace: o.GetNamespace(), Name: o.GetLabels()["cluster.x-k8s.io/cluster-name"]}
 	return apierrors.IsNotFound(c.Get(ctx, key, empty(coreVersion.WithKind("Cluster"))))
 }
 
-// clusterPaused tells whether the object's Cluster is left alone, as every provider has to ask.
+// clusterPaused reports whether the Cluster of the object is paused. Every provider must check this.
 func clusterPaused(ctx context.Context, c client.Reader, o *unstructured.Unstructured) (bool, error) {
 	cluster := empty(coreVersion.WithKind("Cluster"))
 	err := c.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: o.GetLabels()["cluster.x-k8s.io/cluster-name"]}, cluster)
@@ -249,7 +250,7 @@ func clusterPaused(ctx context.Context, c client.Reader, o *unstructured.Unstruc
 	return paused, client.IgnoreNotFound(err)
 }
 
-// tellReady writes what the provider knows of a machine: that it runs, or why there is none.
+// tellReady writes the status of a machine: running, or the error.
 func tellReady(ctx context.Context, c client.Client, o *unstructured.Unstructured, ready bool, trouble string) error {
 	have, _, _ := unstructured.NestedBool(o.Object, "status", "ready")
 	said, _, _ := unstructured.NestedString(o.Object, "status", "trouble")
@@ -267,7 +268,7 @@ func tellReady(ctx context.Context, c client.Client, o *unstructured.Unstructure
 	return ignoreConflict(c.Status().Update(ctx, o))
 }
 
-// ignoreConflict: whoever has written in between is seen at the next look, which his write has caused.
+// ignoreConflict drops conflicts: the other write causes the next reconcile.
 func ignoreConflict(err error) error {
 	if apierrors.IsConflict(err) || errors.Is(err, context.Canceled) {
 		return nil

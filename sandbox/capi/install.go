@@ -23,16 +23,17 @@ import (
 //go:embed definitions
 var definitions embed.FS
 
-// bootstrapGroup is the group of the kinds that the kubeadm bootstrap provider converts; the core converts all others.
+// bootstrapGroup is the group of the kinds that the kubeadm bootstrap provider converts. The core provider converts
+// all other kinds.
 const bootstrapGroup = "bootstrap.cluster.x-k8s.io"
 
-// newScheme knows what is installed.
+// newScheme holds the installed kinds.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	return scheme, errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme))
 }
 
-// install applies the definitions, those of the infrastructure included, and the webhooks, which call the processes where they listen.
+// install applies the definitions and the webhooks. The webhooks call the processes at their addresses.
 func install(ctx context.Context, o Options, addresses map[string]string, ca []byte) error {
 	scheme, err := newScheme()
 	if err != nil {
@@ -51,7 +52,7 @@ func install(ctx context.Context, o Options, addresses map[string]string, ca []b
 		if crd.Labels == nil {
 			crd.Labels = map[string]string{}
 		}
-		crd.Labels["clusterctl.cluster.x-k8s.io"] = "" // as clusterctl labels what it installs, and moves
+		crd.Labels["clusterctl.cluster.x-k8s.io"] = "" // clusterctl labels and moves objects with this label
 		if err := apply(ctx, c, crd); err != nil {
 			return err
 		}
@@ -72,7 +73,7 @@ func install(ctx context.Context, o Options, addresses map[string]string, ca []b
 	return nil
 }
 
-// convertAt has a definition converted between its versions by the process that knows them.
+// convertAt sets the webhook that converts the versions of a definition.
 func convertAt(crd *apiextensionsv1.CustomResourceDefinition, addresses map[string]string, ca []byte) {
 	if len(crd.Spec.Versions) < 2 {
 		return
@@ -91,7 +92,7 @@ func convertAt(crd *apiextensionsv1.CustomResourceDefinition, addresses map[stri
 	}}
 }
 
-// definitionsIn are Cluster API's, and those of the infrastructure.
+// definitionsIn returns Cluster API's definitions, and the definitions of the infrastructure.
 func definitionsIn(bin string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var all []*apiextensionsv1.CustomResourceDefinition
 	read := func(content []byte, name string) error {

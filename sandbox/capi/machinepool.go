@@ -20,32 +20,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A machine pool of Cluster API's provider for Azure is a scale set: the provider writes its model and its size, has an object for each
-// instance, and chooses which are deleted. What it decides, selection.go decides likewise.
+// A machine pool of Cluster API's provider for Azure is a scale set. The provider writes the model and the size,
+// creates an object for each instance, and chooses the instances to delete. selection.go makes the same choice.
 
-// ScaleSet is one as it is.
+// ScaleSet is the state of a scale set.
 type ScaleSet struct {
-	// There tells that it was made. Image is the one of its model, and Capacity how many instances it is meant to have.
+	// There: the scale set exists. Image is the image of the model, and Capacity the wanted number of instances.
 	There     bool
 	Image     any
 	Capacity  int64
 	Instances []ScaleSetInstance
 }
 
-// ScaleSetInstance is one of its instances.
+// ScaleSetInstance is an instance of a scale set.
 type ScaleSetInstance struct {
 	ProviderID, Number string
-	// Image that it was built from.
+	// Image of the instance.
 	Image any
 	Runs  bool
 }
 
-// ScaleSets are made somewhere. Their calls return at once, and are repeated. A pool is its object's: Spec is all of it.
+// ScaleSets creates scale sets. Calls return at once, and are repeated. A pool is its object: Spec is the whole spec.
 type ScaleSets interface {
 	Look(ctx context.Context, pool Machine) (ScaleSet, error)
-	// Apply has the set have a model and a size, which is never less than it has. Instances that are there stay as they are.
+	// Apply sets the model and the size, which Apply never reduces. Existing instances stay unchanged.
 	Apply(ctx context.Context, pool Machine, capacity int64) error
-	// Drop begins to remove an instance with its place, and tells whether it is gone.
+	// Drop starts to delete an instance and reduces the size, and reports whether the instance is gone.
 	Drop(ctx context.Context, pool Machine, number string) (gone bool, err error)
 }
 
@@ -58,14 +58,14 @@ const (
 	annotationDelete = "cluster.x-k8s.io/delete-machine"
 )
 
-// GateDeployment is the Deployment of the provider's manager, whose arguments have its feature gates.
+// GateDeployment is the Deployment of the provider's manager, with the feature gates in its arguments.
 var GateDeployment = types.NamespacedName{Namespace: "capz-system", Name: "capz-controller-manager"}
 
-// gateSkip is the feature gate by which instances of older models stay.
+// gateSkip is the feature gate that keeps instances of older models.
 const gateSkip = "SkipMachinePoolModelReconciliation"
 
-// RunMachinePools is the part of the infrastructure provider for Azure that has machine pools, until the context ends. Its feature gates
-// are those of GateDeployment.
+// RunMachinePools runs the machine pools of the infrastructure provider for Azure until the context ends.
+// GateDeployment holds the feature gates.
 func RunMachinePools(ctx context.Context, config *rest.Config, sets ScaleSets, log logr.Logger) error {
 	mgr, err := newManager(config, log)
 	if err != nil {
@@ -83,14 +83,14 @@ func RunMachinePools(ctx context.Context, config *rest.Config, sets ScaleSets, l
 	return mgr.Start(ctx)
 }
 
-// poolReconciler keeps a scale set for each AzureMachinePool.
+// poolReconciler maintains a scale set for each AzureMachinePool.
 type poolReconciler struct {
 	client client.Client
 	direct client.Reader
 	sets   ScaleSets
 }
 
-// infrastructureNamed is the pool that a MachinePool names.
+// infrastructureNamed is the infrastructure object of a MachinePool.
 func infrastructureNamed(_ context.Context, o client.Object) []reconcile.Request {
 	mp, is := o.(*unstructured.Unstructured)
 	if !is {
@@ -111,7 +111,7 @@ func ofPool(label string) handler.MapFunc {
 	}
 }
 
-// poolLook is one look at a pool.
+// poolLook is an observation of a pool.
 type poolLook struct {
 	o, mp    *unstructured.Unstructured
 	pool     Machine
@@ -158,7 +158,7 @@ func (r *poolReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// settled tells that nothing is on its way that no object tells of.
+// settled: all instances run and have objects, and the size is as wanted.
 func (l *poolLook) settled() bool {
 	idle := !slices.ContainsFunc(l.set.Instances, func(i ScaleSetInstance) bool { return !i.Runs })
 	return idle && int64(len(l.set.Instances)) == l.set.Capacity && l.set.Capacity == l.desired && len(l.machines) == len(l.set.Instances)
@@ -185,7 +185,8 @@ func ownerOf(ctx context.Context, c client.Reader, o *unstructured.Unstructured,
 	return nil
 }
 
-// replicas that are wanted: the MachinePool's, or the scale set's own where somebody else has them, which the MachinePool is told then.
+// replicas reads the wanted number: from the MachinePool, or from the scale set if another controller sets the size.
+// In the second case, replicas writes the number to the MachinePool.
 func (r *poolReconciler) replicas(ctx context.Context, l *poolLook) error {
 	by, found := l.mp.GetAnnotations()["cluster.x-k8s.io/replicas-managed-by"]
 	l.external = found && by != "false"
@@ -208,7 +209,7 @@ func (r *poolReconciler) apply(ctx context.Context, l *poolLook) error {
 	older := func(i ScaleSetInstance) bool { return !latest(i) }
 	mixed := slices.ContainsFunc(l.set.Instances, latest) && slices.ContainsFunc(l.set.Instances, older)
 	capacity := l.desired
-	if l.set.There && !l.external && (changed || mixed) { // it comes down again as others are chosen
+	if l.set.There && !l.external && (changed || mixed) { // the size decreases again when instances are chosen
 		capacity += l.number("maxSurge", 1)
 	}
 	if l.set.There && !changed && capacity <= l.set.Capacity {
@@ -221,7 +222,7 @@ func (r *poolReconciler) apply(ctx context.Context, l *poolLook) error {
 	return err
 }
 
-// number of instances that the strategy says; percentages are not played here.
+// number of instances in the strategy. Percentages are not simulated.
 func (l *poolLook) number(field string, fallback int64) int64 {
 	n, found, err := unstructured.NestedInt64(l.pool.Spec, "strategy", "rollingUpdate", field)
 	if !found || err != nil {
@@ -230,7 +231,7 @@ func (l *poolLook) number(field string, fallback int64) int64 {
 	return n
 }
 
-// objects has one object for each instance, and removes the instance of one that is deleted.
+// objects creates an object for each instance, and deletes the instances of deleted objects.
 func (r *poolReconciler) objects(ctx context.Context, l *poolLook) error {
 	if err := r.list(ctx, l); err != nil {
 		return err
@@ -273,7 +274,7 @@ func (r *poolReconciler) list(ctx context.Context, l *poolLook) error {
 	return err
 }
 
-// drop lets an object go once its instance is gone.
+// drop releases an object when its instance is gone.
 func (r *poolReconciler) drop(ctx context.Context, l *poolLook, m *unstructured.Unstructured, number string) error {
 	gone, err := r.sets.Drop(ctx, l.pool, number)
 	if err != nil || !gone {
@@ -287,16 +288,16 @@ func (r *poolReconciler) drop(ctx context.Context, l *poolLook, m *unstructured.
 	return err
 }
 
-// choose deletes the Machines of those instances that are to go.
+// choose deletes the Machines of the chosen instances.
 func (r *poolReconciler) choose(ctx context.Context, l *poolLook) error {
-	if l.external { // whoever has the replicas chooses
+	if l.external { // the owner of the replicas chooses
 		return nil
 	}
 	var all []poolMachine
 	owners := map[string]*unstructured.Unstructured{}
 	for _, m := range l.machines {
 		owner := machineAbove(ctx, r.direct, &m)
-		if owner == nil || m.GetDeletionTimestamp() != nil { // it is made yet, or the object is on its way out
+		if owner == nil || m.GetDeletionTimestamp() != nil { // the Machine does not exist yet, or the object is being deleted
 			continue
 		}
 		owners[m.GetName()] = owner
@@ -316,7 +317,7 @@ func (r *poolReconciler) choose(ctx context.Context, l *poolLook) error {
 	return nil
 }
 
-// gate reads the feature gate that the provider was started with.
+// gate reads the feature gate of the provider.
 func (r *poolReconciler) gate(ctx context.Context) (on bool, err error) {
 	d := &appsv1.Deployment{}
 	if err := r.direct.Get(ctx, GateDeployment, d); err != nil {
@@ -338,7 +339,7 @@ func (l *poolLook) instance(m *unstructured.Unstructured) (found ScaleSetInstanc
 	return found
 }
 
-// status writes what the provider knows of the pool and of its instances.
+// status writes the status of the pool and its instances.
 func (r *poolReconciler) status(ctx context.Context, l *poolLook) error {
 	ready, ids := int64(0), []any{}
 	for i := range l.machines {
@@ -376,7 +377,7 @@ func (r *poolReconciler) status(ctx context.Context, l *poolLook) error {
 	return r.client.Status().Update(ctx, l.o)
 }
 
-// remove lets a pool go once its instances are gone.
+// remove releases a pool when its instances are gone.
 func (r *poolReconciler) remove(ctx context.Context, l *poolLook) (reconcile.Result, error) {
 	set, err := r.sets.Look(ctx, l.pool)
 	if err != nil || !slices.Contains(l.o.GetFinalizers(), finalizer) {

@@ -18,48 +18,50 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A machine pool of Cluster API's provider for AWS is an Auto Scaling group: the provider writes its launch template, and its size unless
-// somebody else has that, and has an object for each instance. The group chooses what goes, and replaces what is missing.
+// A machine pool of Cluster API's provider for AWS is an Auto Scaling group. The provider writes the launch template,
+// and the size unless another controller sets the size. The provider creates an object for each instance. The group
+// chooses the instances to delete, and replaces missing instances.
 
-// Group is one as it is.
+// Group is the state of a group.
 type Group struct {
-	// There tells that it was made. ID is what AWS calls it, Image that of its template's latest version, and Desired how many instances
-	// it is meant to have in service.
+	// There: the group exists. ID is the ID in AWS, Image the image of the template's latest version, and
+	// Desired the wanted number of instances in service.
 	There     bool
 	ID, Image string
 	Desired   int64
 	Instances []GroupInstance
 }
 
-// GroupInstance is one of its instances, in standby or not.
+// GroupInstance is an instance of a group, in service or in standby.
 type GroupInstance struct {
 	ProviderID, ID, Image string
 }
 
-// Groups are made somewhere. Their calls return at once, and are repeated. A pool is its object's: Spec is all of it.
+// Groups creates groups. Calls return at once, and are repeated. A pool is its object: Spec is the whole spec.
 type Groups interface {
 	Look(ctx context.Context, pool Machine) (Group, error)
-	// Publish has the pool's launch template have a latest version as its spec and its data say, and makes it if there is none.
+	// Publish creates a version of the pool's launch template from spec and data, and the template if missing.
 	Publish(ctx context.Context, pool Machine) error
-	// Create makes the group, whose instances are of the template's latest version.
+	// Create creates the group, with the latest version of the template.
 	Create(ctx context.Context, pool Machine, desired int64) error
 	Resize(ctx context.Context, pool Machine, desired int64) error
 	// Refresh begins to replace all instances.
 	Refresh(ctx context.Context, pool Machine) error
-	// Delete begins to remove the group with all that is in it, and tells whether it is gone.
+	// Delete starts to delete the group with its instances, and reports whether the group is gone.
 	Delete(ctx context.Context, pool Machine) (gone bool, err error)
-	// See tells whether an instance runs, or is gone; Terminate begins to end it, whatever group it is in.
+	// See reports whether an instance runs, or is gone. Terminate starts to terminate an instance in any group.
 	See(ctx context.Context, id string) (runs, gone bool, err error)
 	Terminate(ctx context.Context, id string) error
 }
 
 const kindGroupPool = "AWSMachinePool"
 
-// groupEvery is how often a group is looked at, of whose changes no object tells. The provider's own pause is of three minutes.
+// groupEvery is the interval between polls of a group, because no object shows its changes. The real provider polls
+// every three minutes.
 const groupEvery = time.Second
 
-// RunGroups is the part of the infrastructure provider for AWS that has machine pools, until the context ends, with its feature gate
-// MachinePoolMachines on.
+// RunGroups runs the machine pools of the infrastructure provider for AWS until the context ends, with the feature
+// gate MachinePoolMachines.
 func RunGroups(ctx context.Context, config *rest.Config, groups Groups, log logr.Logger) error {
 	mgr, err := newManager(config, log)
 	if err != nil {
@@ -78,20 +80,20 @@ func RunGroups(ctx context.Context, config *rest.Config, groups Groups, log logr
 	return mgr.Start(ctx)
 }
 
-// inGroup tells whether an object is that of an instance in a group, which nobody makes for it.
+// inGroup: the object belongs to an instance in a group, and the group created the instance.
 func inGroup(o *unstructured.Unstructured) bool {
 	_, of := o.GetLabels()[labelPool]
 	return of && o.GetKind() == "AWSMachine"
 }
 
-// groupReconciler keeps a group for each AWSMachinePool.
+// groupReconciler maintains a group for each AWSMachinePool.
 type groupReconciler struct {
 	client client.Client
 	direct client.Reader
 	groups Groups
 }
 
-// groupLook is one look at a pool.
+// groupLook is an observation of a pool.
 type groupLook struct {
 	o, mp *unstructured.Unstructured
 	pool  Machine
@@ -134,8 +136,8 @@ func (r *groupReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 	return reconcile.Result{RequeueAfter: groupEvery}, nil
 }
 
-// template makes a version of the launch template for another image, and has all instances replaced by ones of it unless that is switched
-// off.
+// template publishes a version of the launch template for another image, and starts an instance refresh unless
+// refreshes are off.
 func (r *groupReconciler) template(ctx context.Context, l *groupLook) error {
 	want, _, _ := unstructured.NestedString(l.pool.Spec, "awsLaunchTemplate", "ami", "id")
 	if l.group.Image == want {
@@ -151,7 +153,8 @@ func (r *groupReconciler) template(ctx context.Context, l *groupLook) error {
 	return r.groups.Refresh(ctx, l.pool)
 }
 
-// size has the group have the MachinePool's replicas, or the MachinePool the group's where somebody else has them.
+// size writes the MachinePool's replicas to the group, or the group's size to the MachinePool if another controller
+// sets the size.
 func (r *groupReconciler) size(ctx context.Context, l *groupLook) error {
 	replicas, _, _ := unstructured.NestedInt64(l.mp.Object, "spec", "replicas")
 	by, found := l.mp.GetAnnotations()["cluster.x-k8s.io/replicas-managed-by"]
@@ -169,7 +172,7 @@ func (r *groupReconciler) size(ctx context.Context, l *groupLook) error {
 	return r.client.Update(ctx, l.mp)
 }
 
-// objects has one object for each instance, and deletes the Machines of those that are in the group no more.
+// objects creates an object for each instance, and deletes the Machines of instances that have left the group.
 func (r *groupReconciler) objects(ctx context.Context, l *groupLook) error {
 	all := &unstructured.UnstructuredList{}
 	all.SetGroupVersionKind(infrastructureAWS.WithKind("AWSMachineList"))
@@ -210,7 +213,7 @@ func (r *groupReconciler) objects(ctx context.Context, l *groupLook) error {
 	return nil
 }
 
-// say writes what the provider knows of the pool.
+// say writes the status of the pool.
 func (r *groupReconciler) say(ctx context.Context, l *groupLook) error {
 	ids := []any{}
 	for _, i := range l.group.Instances {
@@ -233,7 +236,7 @@ func (r *groupReconciler) say(ctx context.Context, l *groupLook) error {
 	return r.client.Status().Update(ctx, l.o)
 }
 
-// remove lets a pool go once its group is gone.
+// remove releases a pool when its group is gone.
 func (r *groupReconciler) remove(ctx context.Context, l *groupLook) (reconcile.Result, error) {
 	if !slices.Contains(l.o.GetFinalizers(), finalizer) {
 		return reconcile.Result{}, nil
@@ -245,7 +248,8 @@ func (r *groupReconciler) remove(ctx context.Context, l *groupLook) (reconcile.R
 	return reconcile.Result{RequeueAfter: groupEvery}, ignoreConflict(client.IgnoreNotFound(r.client.Update(ctx, l.o)))
 }
 
-// groupMachineReconciler tells of each AWSMachine of a pool whether its instance runs, and ends the instance of one that is deleted.
+// groupMachineReconciler writes the status of each AWSMachine in a pool, and terminates the instance of a deleted
+// AWSMachine.
 type groupMachineReconciler struct {
 	client client.Client
 	groups Groups

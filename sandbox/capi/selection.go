@@ -2,14 +2,14 @@ package capi
 
 import "slices"
 
-// poolMachine is an instance of a machine pool, as far as it is chosen by it.
+// poolMachine holds the properties of an instance in a machine pool that decide its deletion.
 type poolMachine struct {
 	name string
 	// ready, of the pool's latest model, and marked to be deleted first.
 	ready, latest, marked bool
 }
 
-// Kinds of them, as they are chosen by.
+// Properties for the choice.
 func isMarked(m poolMachine) bool { return m.marked }
 func isReady(m poolMachine) bool  { return m.ready }
 func isAway(m poolMachine) bool   { return !m.ready }
@@ -25,10 +25,9 @@ func these(all []poolMachine, most int, is func(poolMachine) bool) (names []stri
 	return names
 }
 
-// chosen are the instances that Cluster API's provider for Azure deletes, of those that are there, in the order of their age. One that is
-// marked goes at once, and while there is one nobody else does. Of too many, those go that are not ready, then those of older models, the
-// oldest first. Else ready ones of older models go, as many as may be away at once; not with the gate that skips that. Source: CAPZ,
-// SelectMachinesToDelete.
+// chosen returns the instances that CAPZ deletes, oldest first. Marked instances go first, alone. Surplus instances
+// go next: first not ready, then of older models. Otherwise ready instances of older models go, up to maxUnavailable,
+// unless the feature gate skips them. Source: CAPZ, SelectMachinesToDelete.
 func chosen(all []poolMachine, desired, maxUnavailable int, skips bool) []string {
 	if marked := these(all, len(all), isMarked); len(marked) > 0 {
 		return marked

@@ -1,5 +1,4 @@
-// Package chart renders, checks and installs Kamino's Helm chart with Helm's own code. It decides nothing
-// about what the chart should be.
+// Package chart renders, checks and installs Kamino's Helm chart with Helm's own code.
 package chart
 
 import (
@@ -19,13 +18,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// KubeVersion that the chart is rendered for without a cluster: the oldest that it says it is for.
+// KubeVersion for rendering without a cluster: the oldest supported version of the chart.
 const KubeVersion = "v1.29.0"
 
 // Values of a release, as in a values file.
 type Values = map[string]any
 
-// Dir is the chart's directory in the checkout that this package was compiled from.
+// Dir is the directory of the chart in this checkout.
 func Dir() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(file), "..", "..", "charts", "kamino")
@@ -34,16 +33,15 @@ func Dir() string {
 // Load reads the chart.
 func Load() (*chartv2.Chart, error) { return loader.LoadDir(Dir()) }
 
-// Rendered is what a release would be made of.
+// Rendered holds the objects of a release.
 type Rendered struct {
-	// Objects in the order in which Helm makes them, hooks apart.
+	// Objects in the order of Helm's installation, without hooks.
 	Objects []*unstructured.Unstructured
 	Hooks   []*unstructured.Unstructured
 	Notes   string
 }
 
-// Render renders the chart without a cluster, as `helm template` does. Its hooks and definitions are not
-// applied by anybody.
+// Render renders the chart without a cluster, as `helm template` does. Hooks and definitions are not applied.
 func Render(ctx context.Context, name, namespace string, values Values) (*Rendered, error) {
 	chart, err := Load()
 	if err != nil {
@@ -78,7 +76,7 @@ func Render(ctx context.Context, name, namespace string, values Values) (*Render
 	return rendered, nil
 }
 
-// Find is the object of a kind and name among those that are rendered; nil if there is none.
+// Find returns the rendered object of a kind and name; nil if not found.
 func (r *Rendered) Find(kind, name string) *unstructured.Unstructured {
 	for _, object := range r.Objects {
 		if object.GetKind() == kind && object.GetName() == name {

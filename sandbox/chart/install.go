@@ -17,13 +17,13 @@ import (
 type Helm struct {
 	// Kubeconfig is the path of the cluster's.
 	Kubeconfig string
-	// Namespace of the releases. It must be there.
+	// Namespace of the releases. The namespace must exist.
 	Namespace string
-	// Timeout of each action, its hooks included; five minutes if zero.
+	// Timeout of each action, with its hooks; five minutes if zero.
 	Timeout time.Duration
 }
 
-// Install makes a release, and waits for its hooks, and for its pods if it is told to.
+// Install installs a release, and waits for its hooks. With wait, Install also waits for the pods.
 func (h Helm) Install(ctx context.Context, name string, values Values, wait bool) error {
 	config, err := h.configuration()
 	if err != nil {
@@ -41,7 +41,7 @@ func (h Helm) Install(ctx context.Context, name string, values Values, wait bool
 	return nil
 }
 
-// Upgrade changes a release to other values; those that aren't given are the chart's own.
+// Upgrade changes the values of a release; omitted values get the chart's defaults.
 func (h Helm) Upgrade(ctx context.Context, name string, values Values, wait bool) error {
 	config, err := h.configuration()
 	if err != nil {
@@ -59,7 +59,7 @@ func (h Helm) Upgrade(ctx context.Context, name string, values Values, wait bool
 	return nil
 }
 
-// Uninstall removes a release. It doesn't wait for what it removes.
+// Uninstall removes a release, and does not wait for the removal.
 func (h Helm) Uninstall(name string) error {
 	config, err := h.configuration()
 	if err != nil {
@@ -73,8 +73,8 @@ func (h Helm) Uninstall(name string) error {
 	return nil
 }
 
-// loadForAnyVersion reads the chart without its demand on the API server's version: one that runs inside a test
-// doesn't know its own.
+// loadForAnyVersion reads the chart without the required version of the API server: an API server inside a test does
+// not know its version.
 func loadForAnyVersion() (*chartv2.Chart, error) {
 	chart, err := Load()
 	if err == nil {

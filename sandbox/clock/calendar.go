@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// Calendar is a time that goes as fast as the wall's and can be put forward. It remembers when that was done,
-// so that every real moment has one simulated time, whoever asks and whenever. The zero value and nil are the
-// wall's time. It is safe for concurrent use, and is forgotten with the process.
+// Calendar is a simulated time that runs as fast as real time and can skip forward. The calendar records all skips,
+// so that every real moment has a single simulated time. The zero value and nil mean real time. A Calendar is safe
+// for concurrent use, and is not stored.
 type Calendar struct {
 	mu    sync.RWMutex
 	skips []skip
 }
 
-// skip is one putting forward.
+// skip is a step forward.
 type skip struct {
 	real  time.Time
 	ahead time.Duration // of the wall's time, from then on
 }
 
-// Skip puts the calendar forward. The whole second in which that happens counts as after it: the API server's
-// stamps have no parts of seconds, and what is made right after a skip must not look hours old.
+// Skip steps forward. The whole second of the skip belongs to the time after the skip: the API server's stamps have
+// whole seconds, and an object made right after a skip must not look old.
 func (c *Calendar) Skip(by time.Duration) { c.skip(time.Now(), by) }
 
 func (c *Calendar) skip(now time.Time, by time.Duration) {

@@ -1,7 +1,6 @@
-// Package clock makes the sandbox's simulated durations short: what takes a cloud three minutes takes a
-// sandbox with scale 60 three seconds. Time stamps are the wall's unless a Calendar was put ahead of it: then
-// whole nights pass at once. What belongs to the machine that the sandbox runs on stays with the wall's time:
-// certificates, tokens, Leases and the API server's own stamps.
+// Package clock shortens simulated durations: at scale 60, three minutes of a cloud take three seconds. Timestamps
+// are real time unless a Calendar has skipped forward. Certificates, tokens, Leases and the API server's timestamps
+// always use real time.
 package clock
 
 import (
@@ -9,11 +8,11 @@ import (
 	"time"
 )
 
-// Clock scales waiting and tells the time. The zero value runs in real time.
+// Clock scales waiting and returns the time. The zero value runs in real time.
 type Clock struct {
-	// Scale is how many simulated seconds pass in a real one; 0 means 1.
+	// Scale is the number of simulated seconds per real second; 0 means 1.
 	Scale float64
-	// Calendar tells what the time is; nil is the wall's.
+	// Calendar is the simulated time; nil means real time.
 	Calendar *Calendar
 }
 

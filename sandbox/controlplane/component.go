@@ -24,8 +24,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/authority"
 )
 
-// The components' cobra commands cannot be used here: each installs a signal handler, and the second of
-// them panics. So each component is started as its command would do it: options, flags, Run.
+// The components' cobra commands are not used: each command installs a signal handler, and the second handler panics.
+// Each component starts with the steps of its command: options, flags, Run.
 
 // The components' default of 20 requests a second is for clusters where days pass as days.
 const (
@@ -87,7 +87,7 @@ func (c *ControlPlane) startAPIServer(o Options, listener net.Listener, etcd str
 	return nil
 }
 
-// joinFlags are the API server's flags that decide how nodes come in.
+// joinFlags are the API server's flags for joining nodes.
 func (c *ControlPlane) joinFlags(o Options) ([]string, error) {
 	if !o.Join {
 		return []string{"--anonymous-auth=false"}, nil
@@ -105,7 +105,7 @@ func (c *ControlPlane) joinFlags(o Options) ([]string, error) {
 	}
 	return append(flags,
 		"--kubelet-client-certificate="+client.CertFile, "--kubelet-client-key="+client.KeyFile,
-		// Nobody resolves the names of these nodes.
+		// The names of these nodes do not resolve.
 		"--kubelet-preferred-address-types=InternalIP",
 	), nil
 }
@@ -152,8 +152,8 @@ func (c *ControlPlane) startControllerManager(o Options) error {
 	return nil
 }
 
-// controllers that run: machines have no pod network, so nodes need no ranges. Bootstrap tokens have two of
-// their own, which are off by default.
+// controllers to run: machines have no pod network, so nodes need no ranges. Bootstrap tokens need two controllers
+// that are off by default.
 func (o Options) controllers() string {
 	const always = "*,-node-ipam-controller"
 	if !o.Join {
@@ -188,7 +188,7 @@ func (c *ControlPlane) startScheduler(o Options) error {
 	return nil
 }
 
-// componentKubeconfig writes the file that a component reads at its start.
+// componentKubeconfig writes the kubeconfig of a component.
 func (c *ControlPlane) componentKubeconfig(user string, o Options) (string, error) {
 	content, err := c.Kubeconfig(user)
 	if err != nil {
@@ -198,7 +198,7 @@ func (c *ControlPlane) componentKubeconfig(user string, o Options) (string, erro
 	return path, os.WriteFile(path, content, 0o600)
 }
 
-// fileName of a user, whose name may hold colons.
+// fileName is a file name for a user with colons or slashes in the name.
 func fileName(user string) string { return strings.NewReplacer(":", "-", "/", "-").Replace(user) }
 
 func parse(named cliflag.NamedFlagSets, args ...string) error {

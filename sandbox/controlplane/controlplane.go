@@ -1,9 +1,8 @@
-// Package controlplane runs a real Kubernetes control plane inside the calling process: etcd,
-// kube-apiserver, kube-controller-manager and kube-scheduler, from their Go modules. It decides their
-// flags, the order of start and stop, and what is kept between starts. It runs no nodes.
+// Package controlplane runs a real Kubernetes control plane inside the calling process: etcd, kube-apiserver,
+// kube-controller-manager and kube-scheduler, from their Go modules. The package decides flags, the order of start
+// and stop, and the stored data. The control plane has no nodes.
 //
-// Kubernetes keeps much of itself in package variables, so a process can start one control plane in its
-// life, not two, and not a second one after the first has stopped.
+// Kubernetes uses package variables. So a process can start a control plane only once, even after a stop.
 package controlplane
 
 import (
@@ -25,27 +24,26 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/authority"
 )
 
-// Options say where a control plane lives and how it treats nodes.
+// Options of a control plane.
 type Options struct {
 	// Dir keeps the data of etcd and the log; required.
 	Dir string
-	// Authority vouches for the server and its clients; required.
+	// Authority signs the certificates of the server and its clients; required.
 	Authority *authority.Authority
-	// Port of the API server; 0 takes a free one. Who wants the same address after a restart passes the port
-	// of the first start.
+	// Port of the API server; 0 takes a free port. Pass the port of the first start to keep the address after a
+	// restart.
 	Port int
-	// Join lets nodes join as kubeadm has them do it: with a bootstrap token, after a look at the public ConfigMap
-	// cluster-info as nobody, and with no right but to what is theirs.
+	// Join lets nodes join as with kubeadm: with a bootstrap token, after an anonymous read of the public ConfigMap
+	// cluster-info. Joined nodes have only the rights of the Node authorizer.
 	Join bool
-	// JoinAddress is an IP address of this host at which real nodes reach the API server; it listens there
-	// instead of on 127.0.0.1. They may join, and the API server has a credential to reach their kubelets. Empty
-	// where nodes are simulated.
+	// JoinAddress is an IP address of this host for real nodes. The API server listens there instead of on 127.0.0.1,
+	// lets nodes join, and has a credential for their kubelets. Empty for simulated nodes.
 	JoinAddress string
-	// Webhook is the file that tells the API server whom to ask about tokens which it does not know itself, in the form of a
-	// kubeconfig; empty where it knows all.
+	// Webhook is a kubeconfig file with the authenticator for tokens that the API server does not know. Empty without
+	// an authenticator.
 	Webhook string
-	// NodeGrace is how long a node may be silent before it counts as not Ready; 0 means 8 s, where a real
-	// cluster has 40. Scale tests, whose nodes send no heartbeats, want days.
+	// NodeGrace is how long a node may be silent before it is not Ready. 0 means 8 s (a real cluster: 40 s). Scale
+	// tests without heartbeats need days.
 	NodeGrace time.Duration
 	// EvictAfter is how long pods stay bound to a node that is not Ready or cannot be reached, unless
 	// they say otherwise; 0 means 30 s, where a real cluster has 300. Whole seconds.
@@ -64,7 +62,7 @@ type ControlPlane struct {
 	lost      chan error
 }
 
-// part is one component that runs until its context ends.
+// part is a component that runs until its context ends.
 type part struct {
 	name string
 	stop context.CancelFunc
@@ -102,7 +100,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// address that the API server listens on.
+// address of the API server.
 func (o Options) address() string {
 	if o.JoinAddress != "" {
 		return o.JoinAddress
@@ -162,8 +160,8 @@ func (c *ControlPlane) Stop() error {
 	return errors.Join(c.removeSockets(), c.log.Close())
 }
 
-// Lost delivers why a component ended without being asked to. Nothing is restarted: the one who runs the
-// control plane should stop it and say so.
+// Lost delivers the error of a component that ended unexpectedly. Nothing restarts the component: the caller should
+// stop the control plane and report the error.
 func (c *ControlPlane) Lost() <-chan error { return c.lost }
 
 // URL is the API server's address.
@@ -179,7 +177,7 @@ func (c *ControlPlane) Port() int {
 // Admin is a client configuration that may do everything. The copy is the caller's.
 func (c *ControlPlane) Admin() *rest.Config { return rest.CopyConfig(c.admin) }
 
-// Config issues a client certificate for a user and its groups and returns a client configuration with it.
+// Config issues a client certificate for a user and groups, and returns a client configuration with the certificate.
 func (c *ControlPlane) Config(user string, groups ...string) (*rest.Config, error) {
 	pair, err := c.authority.Issue("client-"+fileName(user), authority.Subject{Name: user, Groups: groups})
 	if err != nil {
@@ -195,7 +193,7 @@ func (c *ControlPlane) Config(user string, groups ...string) (*rest.Config, erro
 	}, nil
 }
 
-// Kubeconfig is the content of a kubeconfig file for a user, complete in itself.
+// Kubeconfig is the content of a self-contained kubeconfig file for a user.
 func (c *ControlPlane) Kubeconfig(user string, groups ...string) ([]byte, error) {
 	config, err := c.Config(user, groups...)
 	if err != nil {
@@ -218,7 +216,7 @@ func (c *ControlPlane) Kubeconfig(user string, groups ...string) ([]byte, error)
 	})
 }
 
-// run starts a component that returns only when its context ends, or in trouble.
+// run starts a component that returns when its context ends, or on an error.
 func (c *ControlPlane) run(name string, body func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &part{name: name, stop: cancel, done: make(chan struct{})}

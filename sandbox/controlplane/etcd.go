@@ -15,8 +15,7 @@ import (
 // quota of etcd's store: room for tens of thousands of light nodes.
 const quota = 8 << 30
 
-// startEtcd serves on a unix socket that only this user can reach: the store has no access control of its
-// own, and a socket needs no port.
+// startEtcd serves on a unix socket of this user: etcd has no access control here, and a socket needs no port.
 func (c *ControlPlane) startEtcd(ctx context.Context, o Options) (endpoint string, err error) {
 	if c.sockets, err = socket.Dir("kamino-etcd-"); err != nil {
 		return "", err
@@ -31,7 +30,7 @@ func (c *ControlPlane) startEtcd(ctx context.Context, o Options) (endpoint strin
 	config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
 	config.QuotaBackendBytes = quota
-	// A sandbox may lose its last second when the machine loses power; it must not cost a laptop's disk.
+	// A sandbox may lose its last second in a power failure; in return, the sandbox writes less to the disk.
 	config.UnsafeNoFsync = true
 	config.AutoCompactionMode, config.AutoCompactionRetention = embed.CompactorModeRevision, "10000"
 	config.Logger, config.LogLevel = "zap", "warn"

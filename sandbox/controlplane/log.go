@@ -10,8 +10,8 @@ import (
 	_ "github.com/kamino-dev/kamino/sandbox/controlplane/quiet" // The API server's etcd client.
 )
 
-// logFile takes what the components say. They share klog's package variables, so they share one file; a
-// person who watches a sandbox should see its own lines only.
+// logFile receives the log of all components, which share klog's package variables. The terminal shows only the
+// sandbox's own lines.
 type logFile struct {
 	path string
 	file *os.File
@@ -34,8 +34,8 @@ func openLog(path string) (*logFile, error) {
 	return &logFile{path: path, file: file}, nil
 }
 
-// Close flushes and lets go of the file. What is logged afterwards is lost on purpose: components' last
-// goroutines may outlive their Run.
+// Close flushes and closes the file. Later log lines are dropped on purpose: goroutines of components may outlive
+// Run.
 func (l *logFile) Close() error {
 	if l == nil || l.file == nil {
 		return nil

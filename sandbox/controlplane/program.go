@@ -12,12 +12,12 @@ import (
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 )
 
-// Programs are the names under which the binary that holds this package is a program of Kubernetes: the
-// three that controller-runtime's envtest looks for in KUBEBUILDER_ASSETS.
+// Programs are the names under which the binary is a program of Kubernetes: the programs that envtest expects in
+// KUBEBUILDER_ASSETS.
 func Programs() []string { return []string{"etcd", "kube-apiserver", "kubectl"} }
 
-// Exec becomes one of Programs with its arguments, args[0] being the name, and does not return. Of a name
-// that is no program it returns at once.
+// Exec becomes the program args[0] with its arguments, and does not return. For an unknown name, Exec returns at
+// once.
 func Exec(args []string) {
 	switch args[0] {
 	case "etcd":

@@ -23,8 +23,8 @@ func (c *ControlPlane) awaitReady(ctx context.Context) error {
 	})
 }
 
-// awaitControllers waits for what the controllers make of an empty cluster: the default namespace's service
-// account, without which a pod is refused, and the certificate that pods find the API server with.
+// awaitControllers waits for objects that controllers create in an empty cluster. Pods need the default service
+// account. Pods find the API server with the certificate.
 func (c *ControlPlane) awaitControllers(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(c.Admin())
 	if err != nil {

@@ -7,17 +7,16 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/azure"
 )
 
-// clusterSuffix is in the names of everything that is made for one cluster.
+// clusterSuffix is part of all names of a cluster.
 const clusterSuffix = "24816321"
 
-// ScaleSet is the name of the pool's scale set, in the form that AKS Engine gives it. Nodes are named after
-// it, with six more characters.
+// ScaleSet is the name of the pool's scale set, in the form of AKS Engine. Node names add six characters.
 func (s Spec) ScaleSet() string { return "k8s-" + s.Name + "-" + clusterSuffix + "-vmss" }
 
 // Group is the name of the pool's Auto Scaling group.
 func (s Spec) Group() string { return "nodes-" + s.Name + "-" + clusterSuffix }
 
-// In is what the pool is called in a cloud.
+// In is the name of the pool in a cloud.
 func (s Spec) In(cloud Cloud) string {
 	if cloud == AWS {
 		return s.Group()
@@ -28,15 +27,15 @@ func (s Spec) In(cloud Cloud) string {
 // BootstrapExtension is the name of the extension that bootstraps the nodes of a static pool.
 const BootstrapExtension = "vmssCSE"
 
-// Is tells whether a person means this pool: by its own name, or by what it is called in its cloud, in any case.
+// Is reports whether name is the pool's name or its name in a cloud, in any case.
 func (s Spec) Is(name string) bool {
 	return strings.EqualFold(name, s.Name) || slices.ContainsFunc(Clouds(), func(c Cloud) bool { return strings.EqualFold(name, s.In(c)) })
 }
 
-// windowsImage is a generic one of generation 2.
+// windowsImage is a generic image of generation 2.
 const windowsImage = "MicrosoftWindowsServer:WindowsServer:2022-datacenter-core-g2:20348.2762.241009"
 
-// Azure is the pool as the simulated cloud is told to make it.
+// Azure is the description of the pool for the simulated cloud.
 func (s Spec) Azure(customData string) azure.PoolSpec {
 	out := azure.PoolSpec{
 		Name:          s.ScaleSet(),

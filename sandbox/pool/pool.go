@@ -1,5 +1,5 @@
-// Package pool says what a sandbox's node pools are like: the description that a person gives on the
-// command line, and the scale set that such a pool has in the cloud. It makes nothing.
+// Package pool describes the node pools of a sandbox: the description on the command line, and the resulting scale
+// set. The package creates nothing.
 package pool
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Cloud is one that is simulated.
+// Cloud is a simulated cloud.
 type Cloud string
 
 // The clouds.
@@ -21,16 +21,16 @@ const (
 	AWS   Cloud = "aws"
 )
 
-// Clouds are all of them.
+// Clouds returns all clouds.
 func Clouds() []Cloud { return []Cloud{Azure, AWS} }
 
-// Spoken is its name as people write it.
+// Spoken is the name in prose.
 func (c Cloud) Spoken() string { return map[Cloud]string{Azure: "Azure", AWS: "AWS"}[c] }
 
-// String, Set and Type make it a flag.
+// String, Set and Type implement pflag.Value.
 func (c *Cloud) String() string { return string(*c) }
 
-// Set refuses what is none.
+// Set refuses unknown clouds.
 func (c *Cloud) Set(text string) error {
 	if !slices.Contains(Clouds(), Cloud(text)) {
 		return fmt.Errorf("use one of %v", Clouds())
@@ -42,33 +42,33 @@ func (c *Cloud) Set(text string) error {
 // Type is shown in help.
 func (c *Cloud) Type() string { return "CLOUD" }
 
-// Kind is what a pool is to Cluster API, where that builds the nodes.
+// Kind is the kind of a pool in Cluster API.
 type Kind string
 
 // The kinds; empty is a MachineDeployment.
 const (
 	MachineDeployment Kind = "MachineDeployment"
-	// ClusterClass is a MachineDeployment that the topology controller makes from the Cluster's.
+	// ClusterClass is a MachineDeployment that the topology controller creates from the Cluster.
 	ClusterClass Kind = "ClusterClass"
 	// MachinePool is a scale set, by an AzureMachinePool, or an Auto Scaling group, by an AWSMachinePool.
 	MachinePool Kind = "MachinePool"
 )
 
-// Spec describes a pool. Parse fills the defaults; a Spec made by hand wants Complete. On says what a cloud adds to it.
+// Spec describes a pool. Parse sets the defaults; for a literal Spec, use Complete. On adds the defaults of a cloud.
 type Spec struct {
-	// Name that people use, such as "pool1".
+	// Name for users, such as "pool1".
 	Name string `json:"name"`
-	// Nodes that it starts with.
+	// Nodes at the start.
 	Nodes int `json:"nodes"`
-	// Max is the largest size that its autoscaler would give it, in the scale set's tags; 0 for no tag.
+	// Max is the maximum of the autoscaler, in the scale set's tags; 0 for no tag.
 	Max int `json:"max"`
 	// Generation of Hyper-V: "V1" or "V2".
 	Generation string `json:"generation"`
-	// Profile is how nodes join: "static" with a credential from the recipe, "bootstrap" with their own, "eks" by their
-	// instance's role; empty is what most do in the cloud.
+	// Profile is how nodes join: "static" with a credential from the recipe, "bootstrap" with a bootstrap token,
+	// "eks" with the instance's role. Empty means the usual profile of the cloud.
 	Profile string `json:"profile"`
-	// TokenTTL is how long the bootstrap token in the recipe of a pool of the profile bootstrap is good for, on the
-	// wall's clock, from when the pool is made; 0 is for ever.
+	// TokenTTL is the lifetime of the bootstrap token in the recipe (profile bootstrap), in real time since the
+	// creation of the pool; 0 is unlimited.
 	TokenTTL time.Duration `json:"tokenTTL,omitempty"`
 	// UpgradePolicy of the scale set: "Manual", "Automatic" or "Rolling".
 	UpgradePolicy string `json:"upgradePolicy"`
@@ -80,23 +80,23 @@ type Spec struct {
 	Windows bool `json:"windows,omitempty"`
 	// Security type: "Standard", "TrustedLaunch" or "ConfidentialVM".
 	Security string `json:"security"`
-	// AKS marks the scale set as AKS does with its own.
+	// AKS adds the marks that AKS sets on its scale sets.
 	AKS bool `json:"aks,omitempty"`
 	// Zones spreads instances over three zones.
 	Zones bool `json:"zones,omitempty"`
 	// Light nodes have no files: thousands fit into a laptop.
 	Light bool `json:"light,omitempty"`
-	// Kind is for pools that Cluster API builds.
+	// Kind of a pool that Cluster API builds.
 	Kind Kind `json:"kind,omitempty"`
 }
 
-// option is one key of the command line's form.
+// option is a key on the command line.
 type option struct {
 	key, help string
 	set       func(*Spec, string) error
 }
 
-// options in the order in which help lists them.
+// options in the order of the help.
 var options = []option{
 	{"name", "name of the pool; required", func(s *Spec, v string) error { s.Name = v; return nil }},
 	{"nodes", "number of nodes at the start (3)", number(func(s *Spec) *int { return &s.Nodes })},
@@ -115,7 +115,7 @@ var options = []option{
 	{"kind", "with --capi: MachineDeployment, ClusterClass or MachinePool (MachineDeployment)", oneOf(func(s *Spec) *Kind { return &s.Kind }, MachineDeployment, ClusterClass, MachinePool)},
 }
 
-// Keys describes the keys that Parse understands, one line each.
+// Keys describes the keys of Parse, with a line for each key.
 func Keys() []string {
 	lines := make([]string, 0, len(options))
 	for _, o := range options {
@@ -166,7 +166,7 @@ func (s Spec) Complete() Spec {
 	return s
 }
 
-// On is the pool in a cloud, with the profile that is usual there. A pool that the cloud does not make is refused.
+// On returns the pool with the usual profile of a cloud. On refuses pools that the cloud cannot create.
 func (s Spec) On(cloud Cloud) (Spec, error) {
 	if s.Profile == "" {
 		s.Profile = map[Cloud]string{Azure: "static", AWS: "bootstrap"}[cloud]
@@ -197,7 +197,7 @@ func (s Spec) On(cloud Cloud) (Spec, error) {
 // names are Azure's, shortened so that the scale set's name and six more characters fit a host name.
 var names = regexp.MustCompile(`^[a-z][a-z0-9]{0,11}$`)
 
-// Check refuses what no cloud would make.
+// Check refuses pools that no cloud can create.
 func (s Spec) Check() error {
 	switch {
 	case !names.MatchString(s.Name):
@@ -255,7 +255,7 @@ func truth(field func(*Spec) *bool) func(*Spec, string) error {
 	}
 }
 
-// oneOf takes a value in any case and keeps it as Azure writes it.
+// oneOf accepts a value in any case and stores the value in Azure's spelling.
 func oneOf[T ~string](field func(*Spec) *T, allowed ...T) func(*Spec, string) error {
 	return func(s *Spec, v string) error {
 		at := slices.IndexFunc(allowed, func(a T) bool { return strings.EqualFold(string(a), v) })

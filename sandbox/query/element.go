@@ -12,14 +12,14 @@ type Element struct {
 	Name string
 	Text string
 	Kids []Element
-	// Space is the element's own namespace, which its kids inherit.
+	// Space is the element's namespace, which its children inherit.
 	Space string
 }
 
 // Of is an element of elements.
 func Of(name string, kids ...Element) Element { return Element{Name: name, Kids: kids} }
 
-// Text is an element with a text; one that is empty is left out, as AWS leaves out what is not set.
+// Text is an element with a text. An empty text gives no element, because AWS omits unset values.
 func Text(name, text string) Element {
 	if text == "" {
 		return Element{}
@@ -35,7 +35,7 @@ func Int[N int | int32 | int64](name string, n N) Element {
 	return Text(name, strconv.FormatInt(int64(n), 10))
 }
 
-// Date is a moment, in milliseconds. One of zero is left out.
+// Date is a time, in milliseconds. A zero time gives no element.
 func Date(name string, t time.Time) Element {
 	if t.IsZero() {
 		return Element{}
@@ -43,7 +43,7 @@ func Date(name string, t time.Time) Element {
 	return Text(name, t.UTC().Format("2006-01-02T15:04:05.000Z"))
 }
 
-// List is an element whose kids are called item, "item" for EC2 and "member" elsewhere, one for each of all.
+// List is an element with a child for each item, named "item" for EC2 and "member" elsewhere.
 func List[T any](name, item string, all []T, render func(T) Element) Element {
 	out := Element{Name: name}
 	for _, one := range all {

@@ -1,5 +1,5 @@
-// Package query is the wire of clouds that speak the query protocol: parameters whose names are paths
-// ("Filter.1.Value.2=x"), and answers in XML. It knows no action and no service.
+// Package query implements the query protocol: parameters with paths as names ("Filter.1.Value.2=x"), and answers in
+// XML. The package knows no action and no service.
 package query
 
 import (
@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// Value is a parameter or what is below it: a text, or parts by their name, of which numbered ones are a list. A nil
-// Value is one that was not given, and can be asked like any other.
+// Value is a parameter: a text, or parts by name. Numbered parts form a list. A nil Value is an absent parameter; all
+// methods accept nil.
 type Value struct {
 	Text  string            `json:"text,omitempty"`
 	Parts map[string]*Value `json:"parts,omitempty"`
 }
 
-// Parse makes one tree of a form's parameters.
+// Parse builds a tree from the parameters of a form.
 func Parse(form url.Values) *Value {
 	root := &Value{}
 	for name, values := range form {
@@ -43,7 +43,7 @@ func (v *Value) put(path []string, text string) {
 	v.Text = text
 }
 
-// At is what stands at a path such as "LaunchTemplate.Version"; nil if that was not given.
+// At returns the value at a path such as "LaunchTemplate.Version"; nil if absent.
 func (v *Value) At(path string) *Value {
 	for name := range strings.SplitSeq(path, ".") {
 		if v == nil {
@@ -62,13 +62,13 @@ func (v *Value) Get(path string) string {
 	return ""
 }
 
-// Has tells whether something was given at a path, an empty text included.
+// Has reports whether a path has a value. An empty text is a value.
 func (v *Value) Has(path string) bool { return v.At(path) != nil }
 
-// True tells whether the text at a path is "true".
+// True reports whether the text at a path is "true".
 func (v *Value) True(path string) bool { return strings.EqualFold(v.Get(path), "true") }
 
-// List is the list at a path in the order of its numbers, whether they stand there or below "member".
+// List returns the list at a path, sorted by number. The numbers may be below "member".
 func (v *Value) List(path string) []*Value {
 	at := v.At(path)
 	if at == nil {
@@ -91,7 +91,7 @@ func (v *Value) List(path string) []*Value {
 	return out
 }
 
-// Texts is the list at a path where it is one of texts.
+// Texts returns the texts of the list at a path.
 func (v *Value) Texts(path string) []string {
 	var out []string
 	for _, e := range v.List(path) {
@@ -100,7 +100,7 @@ func (v *Value) Texts(path string) []string {
 	return out
 }
 
-// IsList tells whether the value's parts are numbered.
+// IsList reports whether the parts of the value are numbered.
 func (v *Value) IsList() bool {
 	if v == nil || len(v.Parts) == 0 {
 		return false
@@ -124,7 +124,7 @@ func (v *Value) Names() []string {
 	return slices.Sorted(maps.Keys(v.Parts))
 }
 
-// Copy is a value of its own without the named parts.
+// Copy is a deep copy without the named parts.
 func (v *Value) Copy(without ...string) *Value {
 	if v == nil {
 		return nil
@@ -145,7 +145,7 @@ func (v *Value) Copy(without ...string) *Value {
 // Set writes a text at a path.
 func (v *Value) Set(path, text string) { v.put(strings.Split(path, "."), text) }
 
-// Over is the value with another's parts in place of its own of these names. Neither is changed.
+// Over is a copy of the value in which parts of other replace parts with the same name.
 func (v *Value) Over(other *Value) *Value {
 	out := v.Copy()
 	if out == nil {
@@ -160,7 +160,7 @@ func (v *Value) Over(other *Value) *Value {
 	return out
 }
 
-// String is the value on one line in a form that is equal for equal values.
+// String is a canonical form on one line: equal values have equal strings.
 func (v *Value) String() string {
 	var out strings.Builder
 	v.write(&out, "")

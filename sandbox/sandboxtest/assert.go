@@ -38,8 +38,8 @@ func (e *Env) AssertUnchanged(before PoolState) {
 	}
 }
 
-// AssertReturned asserts that a capture has ended and left nothing behind, and that the pool is as it was before. Its donor is
-// back in service, after so many boots.
+// AssertReturned asserts that a finished capture left nothing behind, that the pool is unchanged, and that the donor
+// is back in service. boots is the number of the donor's boots.
 func (e *Env) AssertReturned(before PoolState, donor string, boots int) {
 	e.Helper()
 	want := before.Clone()
@@ -48,8 +48,8 @@ func (e *Env) AssertReturned(before PoolState, donor string, boots int) {
 	e.AssertEnded()
 }
 
-// AssertCaptured asserts that a capture has succeeded whose donor returns: the pool's next nodes are built from the donor's
-// disk, the donor serves again after one boot, and nothing else of the pool has changed.
+// AssertCaptured asserts a successful capture of a donor that returns. The recipe names an image with the donor's
+// disk. The donor serves again after one boot, and nothing else of the pool has changed.
 func (e *Env) AssertCaptured(before PoolState, donor string) {
 	e.Helper()
 	p := e.AssertSucceeded(donor)
@@ -59,8 +59,8 @@ func (e *Env) AssertCaptured(before PoolState, donor string) {
 	e.AssertReturned(want, donor, 1)
 }
 
-// AssertReplaced asserts that a capture has succeeded whose donor does not return: the pool's next nodes are built from the
-// donor's disk, the donor is removed, and new nodes fill the pool up to the size.
+// AssertReplaced asserts a successful capture of a donor that is replaced. The recipe names an image with the donor's
+// disk. The donor is gone, and new nodes fill the pool up to the size.
 func (e *Env) AssertReplaced(before PoolState, donor string, size int) {
 	e.Helper()
 	p := e.AssertSucceeded(donor)
@@ -73,7 +73,7 @@ func (e *Env) AssertReplaced(before PoolState, donor string, size int) {
 	e.AssertRemoved(want, donor, size)
 }
 
-// AssertSucceeded asserts that the pool's only capture has succeeded, and that the pool builds its next nodes from its version.
+// AssertSucceeded asserts that the pool's only capture has succeeded, and that the recipe names its version.
 func (e *Env) AssertSucceeded(donor string) *v1alpha1.Prototype {
 	e.Helper()
 	p := e.Prototype()
@@ -86,8 +86,8 @@ func (e *Env) AssertSucceeded(donor string) *v1alpha1.Prototype {
 	return p
 }
 
-// AssertRemoved asserts that a donor is gone with its instance and disk, that new nodes fill the pool up to the size and serve,
-// and that the other nodes are as they were before.
+// AssertRemoved asserts that a donor is gone with its instance and disk. New nodes fill the pool up to the size and
+// serve, and the other nodes are unchanged.
 func (e *Env) AssertRemoved(before PoolState, donor string, size int) {
 	e.Helper()
 	e.AssertNodeGone(donor)
@@ -113,7 +113,7 @@ func (e *Env) AssertRemoved(before PoolState, donor string, size int) {
 	e.AssertEnded()
 }
 
-// AssertNodeGone waits until a node is gone: its Node, its instance and its disk.
+// AssertNodeGone waits until a node is gone, with its instance and disk.
 func (e *Env) AssertNodeGone(name string) {
 	e.Helper()
 	e.Eventually("node "+name+" is gone", func() (bool, string) {
@@ -162,7 +162,7 @@ func (e *Env) AssertEnded() {
 	}
 }
 
-// AssertFailed asserts that the pool's only capture has failed for a reason, and returns it.
+// AssertFailed asserts that the pool's only capture has failed for a reason, and returns the Prototype.
 func (e *Env) AssertFailed(reason string) *v1alpha1.Prototype {
 	e.Helper()
 	p := e.Prototype()
@@ -172,7 +172,7 @@ func (e *Env) AssertFailed(reason string) *v1alpha1.Prototype {
 	return p
 }
 
-// AssertPrototypeGone asserts that a Prototype is deleted.
+// AssertPrototypeGone asserts that a Prototype does not exist.
 func (e *Env) AssertPrototypeGone(name string) {
 	e.Helper()
 	if _, err := e.PrototypeClient().Get(e.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Request describes requests that kamino makes.
+// Request describes requests of kamino.
 type Request struct {
 	Server Server
 	// Pattern is a regular expression, in any case, for the method and path, such as "PUT .*/snapshots/"; on AWS for the
@@ -27,7 +27,7 @@ var (
 )
 
 func (r Request) matches(to Server, is *http.Request) bool {
-	if r.Server != to || is.URL.Query().Has("dryRun") { // which has no effect
+	if r.Server != to || is.URL.Query().Has("dryRun") { // a dry run has no effect
 		return false
 	}
 	line := is.Method + " " + is.URL.Path
@@ -44,27 +44,27 @@ func (r Request) matches(to Server, is *http.Request) bool {
 	return !slices.ContainsFunc(r.Texts, func(want string) bool { return !strings.Contains(text, want) })
 }
 
-// Barrier is in front of all servers that an environment's processes talk to. It delays the requests that a test names, lets
-// something happen at them, and breaks connections. Errors of the cloud itself come from Env.Fault instead.
+// Barrier is a proxy in front of all servers of an environment's processes. A Barrier delays chosen requests, calls
+// functions at requests, and breaks connections. Use Env.Fault for errors of the cloud.
 type Barrier struct {
 	env *Env
 
 	mu    sync.Mutex
 	rules []*rule
-	// cut are the servers that Cut has disconnected. The channel of a server in broken is closed when its connections break.
+	// cut holds the disconnected servers. Closing a channel in broken breaks the connections to its server.
 	cut    map[Server]bool
 	broken map[Server]chan struct{}
 }
 
-// rule is what happens at the first request that matches.
+// rule is the action at the first matching request.
 type rule struct {
 	Request
 	before, after func()
 	used          bool
 }
 
-// Barrier puts a barrier in front of the servers for the processes that the environment starts from now on. Each call returns
-// the same one.
+// Barrier adds a barrier for the processes that the environment starts afterwards. Each call returns the same
+// barrier.
 func (e *Env) Barrier() *Barrier {
 	e.Helper()
 	if e.barrier == nil {
@@ -96,7 +96,7 @@ func (b *Barrier) handle(to Server, r *http.Request) Handling {
 	}}
 }
 
-// take finds the rule for a request, and marks it as used.
+// take finds the rule for a request, and marks the rule as used.
 func (b *Barrier) take(to Server, r *http.Request) *rule {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -142,14 +142,14 @@ func (b *Barrier) Cut(server Server) {
 	b.broken[server] = make(chan struct{})
 }
 
-// Restore ends what Cut began.
+// Restore reconnects a server after Cut.
 func (b *Barrier) Restore(server Server) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.cut[server] = false
 }
 
-// Held is a request that a barrier delays.
+// Held is a delayed request.
 type Held struct {
 	env              *Env
 	request          Request
@@ -188,7 +188,7 @@ func (h *Held) Wait() {
 // Release lets the request go on.
 func (h *Held) Release() { h.once.Do(func() { close(h.release) }) }
 
-// KillAt runs kamino with these arguments, kills it when the first matching request has taken effect, and frees its Lease.
+// KillAt runs kamino, kills the process after the effect of the first matching request, and frees the Lease.
 func (e *Env) KillAt(r Request, args ...string) {
 	e.Helper()
 	started := make(chan *Process, 1)

@@ -15,7 +15,7 @@ import (
 // ClusterNamespace is the namespace of the Cluster and of all its objects, if Cluster API builds the nodes.
 const ClusterNamespace = "clusters"
 
-// Objects returns a client for a kind of Cluster API or of its infrastructure providers, such as "machines".
+// Objects returns a client for a kind of Cluster API or of an infrastructure provider, such as "machines".
 func (s *Sandbox) Objects(plural string) dynamic.ResourceInterface {
 	kind := schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: plural}
 	switch {
@@ -27,7 +27,7 @@ func (s *Sandbox) Objects(plural string) dynamic.ResourceInterface {
 	return dynamic.NewForConfigOrDie(s.Config()).Resource(kind).Namespace(ClusterNamespace)
 }
 
-// ObjectsOf lists the objects of a MachineDeployment, such as its "machines" or "machinesets".
+// ObjectsOf lists the objects of a MachineDeployment, such as "machines" or "machinesets".
 func (s *Sandbox) ObjectsOf(ctx context.Context, pool, plural string) ([]unstructured.Unstructured, error) {
 	list, err := s.Objects(plural).List(ctx, metav1.ListOptions{LabelSelector: "cluster.x-k8s.io/deployment-name=" + pool})
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Sandbox) ObjectsOf(ctx context.Context, pool, plural string) ([]unstruc
 	return list.Items, nil
 }
 
-// Show logs the pools with their MachineSets and Machines, for a test that has failed.
+// Show logs the pools with their MachineSets and Machines, for a failed test.
 func (s *Sandbox) Show(t testing.TB) {
 	t.Helper()
 	out := s.Run(t, nil, "kubectl", "get", "machinedeployments,machinepools,machinesets,machines", "-n", ClusterNamespace, "-o",

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// MainOfPrograms is the body of a TestMain whose tests start sandboxes as processes of their own: it provides the programs, and no
-// sandbox.
+// MainOfPrograms is the body of a TestMain whose tests start sandboxes as separate processes. MainOfPrograms provides
+// the programs, and no sandbox.
 func MainOfPrograms(m *testing.M, into **Sandbox) int {
 	Become()
 	code, err := runWithPrograms(m, into)
@@ -39,10 +39,10 @@ func runWithPrograms(m *testing.M, into **Sandbox) (code int, err error) {
 	return m.Run(), nil
 }
 
-// Demo is one run of `kamino-sandbox demo`.
+// Demo is a run of `kamino-sandbox demo`.
 type Demo struct {
 	testing.TB
-	// Output is all that it printed.
+	// Output is the whole output.
 	Output string
 	Code   int
 }
@@ -50,7 +50,7 @@ type Demo struct {
 // demoLimit ends a demo that hangs. A demo takes about a minute on two idle cores.
 const demoLimit = 20 * time.Minute
 
-// Demo runs one with a kamino of the test's, and demands that no temporary file stays.
+// Demo runs a demo with the given kamino binary, and requires that no temporary file is left.
 func (s *Sandbox) Demo(t testing.TB, kamino string, flags ...string) Demo {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), demoLimit)
@@ -73,7 +73,7 @@ func (s *Sandbox) Demo(t testing.TB, kamino string, flags ...string) Demo {
 	return Demo{TB: t, Output: string(out), Code: command.ProcessState.ExitCode()}
 }
 
-// DemoWith runs one with a kamino that is a shell script around the real one, $REAL_KAMINO.
+// DemoWith runs a demo. A shell script replaces kamino; $REAL_KAMINO is the real binary.
 func (s *Sandbox) DemoWith(t testing.TB, script string, flags ...string) Demo {
 	t.Helper()
 	kamino := filepath.Join(t.TempDir(), "kamino")
@@ -83,7 +83,7 @@ func (s *Sandbox) DemoWith(t testing.TB, script string, flags ...string) Demo {
 	return s.Demo(t, kamino, flags...)
 }
 
-// AssertTrue demands that all checks of the demo passed, and that it printed these texts.
+// AssertTrue requires that all checks of the demo passed, and that the output contains these texts.
 func (d Demo) AssertTrue(prints ...string) {
 	d.Helper()
 	if d.Code != 0 {
@@ -95,7 +95,7 @@ func (d Demo) AssertTrue(prints ...string) {
 	d.assertPrints(prints)
 }
 
-// AssertUntrue demands that the demo ended with an error, and printed these texts.
+// AssertUntrue requires that the demo ended with an error, and that the output contains these texts.
 func (d Demo) AssertUntrue(prints ...string) {
 	d.Helper()
 	if d.Code != 1 {

@@ -27,8 +27,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/unverified"
 )
 
-// Env is the environment of one test: a pool, and a namespace with what kamino needs. kamino works there under a Lease of its
-// own, so that tests can run in parallel.
+// Env is the environment of a test: a pool, and a namespace with Kamino's objects. Tests run in parallel, because
+// each namespace has a Lease of its own.
 type Env struct {
 	*testing.T
 	Sandbox *Sandbox
@@ -61,7 +61,7 @@ type EnvOptions struct {
 	Shared bool
 }
 
-// NewEnv makes a pool as described on the command line, such as "name=a,nodes=2", and a namespace of its own.
+// NewEnv creates a pool as on the command line, such as "name=a,nodes=2", and a new namespace.
 func (s *Sandbox) NewEnv(t *testing.T, description string) *Env {
 	t.Helper()
 	return s.NewEnvWith(t, EnvOptions{Pool: description})
@@ -94,7 +94,7 @@ func (s *Sandbox) NewEnvWith(t *testing.T, o EnvOptions) *Env {
 	return e
 }
 
-// cleanUp removes the Prototypes of a failed test, which could keep other tests waiting.
+// cleanUp deletes the Prototypes of a failed test, because other tests could wait for the captures.
 func (e *Env) cleanUp() {
 	if !e.Failed() {
 		return
@@ -140,7 +140,7 @@ func (e *Env) StartProgram(program string, args ...string) *Process {
 	return p
 }
 
-// Capture starts a capture of a node without a trial. It does not wait for donors of other tests.
+// Capture starts a capture of a node without a trial. The capture does not wait for donors of other tests.
 func (e *Env) Capture(node string, flags ...string) *Process {
 	e.Helper()
 	return e.Start(CaptureArgs(node, flags...)...)
@@ -151,8 +151,8 @@ func CaptureArgs(node string, flags ...string) []string {
 	return append(unverified.Capture(node, "--max-concurrent", "100"), flags...)
 }
 
-// StartController starts the controller, and returns when it holds the Lease. A controller works for all Prototypes of the
-// cluster: its test must not run in parallel with others.
+// StartController starts the controller, and returns when the controller holds the Lease. A controller handles all
+// Prototypes of the cluster: the test must not run in parallel with other tests.
 func (e *Env) StartController(flags ...string) *Process {
 	e.Helper()
 	p := e.Start(append([]string{"controller", "--health-probe-bind-address", "0"}, flags...)...)
@@ -160,7 +160,7 @@ func (e *Env) StartController(flags ...string) *Process {
 	return p
 }
 
-// FreeLease deletes the Lease of a process that was killed. It would expire after half a minute.
+// FreeLease deletes the Lease of a killed process. Otherwise, the Lease would expire after half a minute.
 func (e *Env) FreeLease() {
 	e.Helper()
 	err := e.Kube().CoordinationV1().Leases(e.Namespace).Delete(e.Context(), v1alpha1.LeaseName, metav1.DeleteOptions{})
@@ -169,7 +169,7 @@ func (e *Env) FreeLease() {
 	}
 }
 
-// Kill kills a process and frees its Lease.
+// Kill kills a process and frees the Lease.
 func (e *Env) Kill(p *Process) {
 	e.Helper()
 	p.Kill()
@@ -182,8 +182,8 @@ func (e *Env) Eventually(what string, done func() (ok bool, state string)) {
 	Eventually(e.T, "pool "+e.Pool+": "+what, done)
 }
 
-// Fault makes the cloud fail as described until remove is called, or the test ends. Use a Path with e.Group, so that other tests
-// do not get the fault. Do not fail reads of the pool itself: the environments of all tests list the pools.
+// Fault adds a fault to the cloud until remove is called, or the test ends. Use a Path with e.Group, so that other
+// tests do not get the fault. Do not fail reads of the pool: the environments of all tests list the pools.
 func (e *Env) Fault(f fault.Fault) (remove func()) {
 	e.Helper()
 	return e.Sandbox.Fault(e.T, f)
@@ -194,7 +194,7 @@ func (e *Env) PrototypeClient() dynamic.ResourceInterface {
 	return dynamic.NewForConfigOrDie(e.Sandbox.Config()).Resource(v1alpha1.GroupVersion.WithResource("prototypes"))
 }
 
-// Prototypes of the pool, in the order of their names.
+// Prototypes of the pool, sorted by name.
 func (e *Env) Prototypes() []v1alpha1.Prototype {
 	e.Helper()
 	all, err := e.prototypes(context.WithoutCancel(e.Context()))
@@ -220,7 +220,7 @@ func (e *Env) prototypes(ctx context.Context) (all []v1alpha1.Prototype, err err
 	return all, nil
 }
 
-// Prototype is the pool's only one; nil if it has none. The test fails if there are more.
+// Prototype is the only Prototype of the pool; nil if the pool has none. The test fails if there are more.
 func (e *Env) Prototype() *v1alpha1.Prototype {
 	e.Helper()
 	all := e.Prototypes()
@@ -258,13 +258,13 @@ func Ended(p *v1alpha1.Prototype) bool {
 	return err == nil && ended && record.Reservation == nil && len(p.Finalizers) == 0
 }
 
-// DeletePrototype deletes one as a user would, and does not wait until it is gone.
+// DeletePrototype deletes a Prototype as a user does, and does not wait.
 func (e *Env) DeletePrototype(name string) {
 	e.Helper()
 	e.Must(e.PrototypeClient().Delete(e.Context(), name, metav1.DeleteOptions{}))
 }
 
-// Node as it is now.
+// Node returns the current Node.
 func (e *Env) Node(name string) *corev1.Node {
 	e.Helper()
 	n, err := e.Kube().CoreV1().Nodes().Get(e.Context(), name, metav1.GetOptions{})
@@ -286,7 +286,7 @@ func (e *Env) PatchNode(name string, change func(*corev1.Node)) {
 	})
 }
 
-// MachinesNow are the pool's machines, in the order of their IDs.
+// MachinesNow returns the current machines of the pool, sorted by ID.
 func (e *Env) MachinesNow() []machine.Status {
 	e.Helper()
 	return e.Sandbox.MachinesOf(e.T, e.Pool)
@@ -304,7 +304,7 @@ func (e *Env) Machine(node string) machine.Status {
 	return machine.Status{}
 }
 
-// CloudPool is the pool as the cloud has it now.
+// CloudPool returns the current state of the pool in the cloud.
 func (e *Env) CloudPool() control.Pool {
 	e.Helper()
 	all, err := e.Sandbox.Pools(e.Context())
@@ -318,7 +318,7 @@ func (e *Env) CloudPool() control.Pool {
 	return control.Pool{}
 }
 
-// VersionOf returns the version of the pool that an image is; empty if it is none.
+// VersionOf returns the pool's version with this image; empty if none fits.
 func (e *Env) VersionOf(image string) string {
 	e.Helper()
 	version, err := e.Sandbox.VersionOf(e.Context(), e.Pool, image)
@@ -326,13 +326,13 @@ func (e *Env) VersionOf(image string) string {
 	return version
 }
 
-// NextVersion is the version that the pool's next node is built from; empty if it is none of the pool's.
+// NextVersion is the version in the recipe; empty if the image is no version of the pool.
 func (e *Env) NextVersion() string {
 	e.Helper()
 	return e.VersionOf(e.CloudPool().Image)
 }
 
-// Versions that the cloud has of the pool.
+// Versions of the pool in the cloud.
 func (e *Env) Versions() []region.Version {
 	e.Helper()
 	all, err := e.Sandbox.Versions(e.Context(), e.Pool)
@@ -360,7 +360,7 @@ func (e *Env) Resize(nodes int64) {
 	e.Must(err)
 }
 
-// Grow adds one node to the pool, and returns its machine when it is Ready.
+// Grow adds a node to the pool, and returns its machine when the node is Ready.
 func (e *Env) Grow() machine.Status {
 	e.Helper()
 	joins, err := e.Sandbox.Scale(e.Context(), e.Pool, control.Scale{Nodes: e.CloudPool().Capacity + 1, Wait: true}, func(control.Event) {})
@@ -370,7 +370,7 @@ func (e *Env) Grow() machine.Status {
 	return e.Machine(joins[0].Node)
 }
 
-// Spoil gives a version a defect: an existing one, or with an empty name the next one.
+// Spoil gives a defect to an existing version, or with an empty name to the next version.
 func (e *Env) Spoil(version string, d disk.Defect) {
 	e.Helper()
 	_, err := e.Sandbox.Spoil(e.Context(), e.Pool, control.Spoil{Version: version, Defect: d})
@@ -386,7 +386,7 @@ func (e *Env) MachinesOfVersions() []machine.Status {
 	})
 }
 
-// Requests that the cloud got about the pool since the environment was ready: those with its name in the path.
+// Requests to the cloud with the pool's name in the path, since the environment was ready.
 func (e *Env) Requests() []book.Request {
 	e.Helper()
 	all := e.Sandbox.Cloud().Requests()
@@ -398,7 +398,7 @@ func (e *Env) Requests() []book.Request {
 	})
 }
 
-// Writes are the changes among Requests, such as "snapshot put". Requests that were refused are included.
+// Writes are the changes among Requests, such as "snapshot put". Refused requests are included.
 func (e *Env) Writes() (writes []string) {
 	e.Helper()
 	for _, r := range e.Requests() {
@@ -420,5 +420,5 @@ func (e *Env) CountWrites(write string) (n int) {
 	return n
 }
 
-// ResetWrites makes Requests and Writes forget what they have counted.
+// ResetWrites resets Requests and Writes.
 func (e *Env) ResetWrites() { e.ready = time.Now() }

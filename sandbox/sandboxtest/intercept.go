@@ -26,7 +26,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/site"
 )
 
-// Server is a server that kamino talks to.
+// Server is a server that kamino uses.
 type Server string
 
 const (
@@ -36,7 +36,7 @@ const (
 	Management Server = "management"
 )
 
-// Handling is what happens to an intercepted request. The zero Handling lets it through.
+// Handling is the effect on an intercepted request. The zero Handling forwards the request.
 type Handling struct {
 	// Drop breaks the connection; the server never gets the request.
 	Drop bool
@@ -44,13 +44,13 @@ type Handling struct {
 	Until <-chan struct{}
 	// After is called when the server has carried the request out. The answer is lost and the connection breaks.
 	After func()
-	// Answer may change the server's answer. If it fails, the connection breaks.
+	// Answer may change the server's answer. An error breaks the connection.
 	Answer func(*http.Response) error
 }
 
-// Intercept puts a proxy in front of each server that kamino talks to, until the test ends. handle decides what happens to each
-// request; it may change the request and may block. It is called from many goroutines. Intercept returns the variables that lead
-// a program through the proxies, to be added to Env. The addresses that Azure returns for long operations lead around them.
+// Intercept puts a proxy in front of each server of kamino, until the test ends. handle decides about each request,
+// may change the request and may block. Many goroutines call handle. Intercept returns the variables with the
+// addresses of the proxies, for Env. Azure's addresses of long operations bypass the proxies.
 func (s *Sandbox) Intercept(t testing.TB, handle func(Server, *http.Request) Handling) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -80,8 +80,8 @@ func (s *Sandbox) Intercept(t testing.TB, handle func(Server, *http.Request) Han
 // managementVariable names the kubeconfig of the management cluster.
 const managementVariable = "KAMINO_MANAGEMENT_KUBECONFIG"
 
-// WriteOf returns the change that a request to the cloud or to the management cluster asks for, such as "PUT /subscriptions/..." or
-// "RegisterImage". It is empty for requests that change nothing.
+// WriteOf returns the change in a request to the cloud or to the management cluster, such as "PUT /subscriptions/..."
+// or "RegisterImage". WriteOf returns an empty string for requests without a change.
 func WriteOf(r *http.Request) string {
 	if r.Header.Get("X-Amz-Date") == "" {
 		if r.Method == http.MethodGet || strings.Contains(r.URL.Path, "/selfsubject") {
@@ -103,7 +103,7 @@ func WriteOf(r *http.Request) string {
 	return in.Get("Action")
 }
 
-// TextOf returns a request's path and its decoded body.
+// TextOf returns the path and the decoded body of a request.
 func TextOf(r *http.Request) string {
 	body, err := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -134,7 +134,8 @@ func (s *Sandbox) apiProxy(t testing.TB, server Server, kubeconfig, to string, h
 	return to, clientcmd.WriteToFile(*config, to)
 }
 
-// cloudProxy returns the variable that leads to the cloud through a proxy. On Azure that is the file that describes the cloud.
+// cloudProxy returns the variable with the address of the cloud's proxy. On Azure, the variable names the file that
+// describes the cloud.
 func (s *Sandbox) cloudProxy(t testing.TB, environment map[string]string, dir string, handle func(Server, *http.Request) Handling) (string, error) {
 	ca, err := os.ReadFile(filepath.Join(s.Dir(), site.CAFile))
 	if err != nil {
@@ -169,7 +170,7 @@ func (s *Sandbox) cloudProxy(t testing.TB, environment map[string]string, dir st
 
 type handlingKey struct{}
 
-// proxyPair is the certificate of all proxies in front of a server. Tests that run at the same time make it once.
+// proxyPair is the certificate of all proxies in front of a server. Parallel tests create the certificate once.
 func (s *Sandbox) proxyPair(server Server) (authority.Pair, error) {
 	s.issuing.Lock()
 	defer s.issuing.Unlock()
@@ -180,7 +181,7 @@ func (s *Sandbox) proxyPair(server Server) (authority.Pair, error) {
 	return ca.Issue("proxy-"+string(server), authority.Subject{Name: "proxy", Hosts: []string{"127.0.0.1"}})
 }
 
-// proxy serves in front of a server and returns its own address.
+// proxy serves in front of a server and returns the address of the proxy.
 func (s *Sandbox) proxy(t testing.TB, server Server, target string, transport http.RoundTripper, handle func(Server, *http.Request) Handling) (string, error) {
 	to, err := url.Parse(target)
 	if err != nil {
@@ -200,7 +201,7 @@ func (s *Sandbox) proxy(t testing.TB, server Server, target string, transport ht
 			r.SetURL(to)
 			r.Out.Host = to.Host
 			if r.In.Header.Get("X-Amz-Date") != "" {
-				r.Out.Host = r.In.Host // its signature is for this one
+				r.Out.Host = r.In.Host // the signature covers this host
 			}
 		},
 		Transport:     transport,

@@ -17,10 +17,10 @@ import (
 // maxKills is more than the number of writes of any capture. A capture that needs more makes no progress.
 const maxKills = 60
 
-// KillWithEachWrite runs kamino with these arguments again and again. Each process is killed with its first write to the cloud or
-// to the management cluster: first before the write takes effect, then after it, so that each write is lost in both ways. If a step
-// begins with writes that were lost before, the next process gets one write further. The last process has nothing left to write;
-// KillWithEachWrite returns its output. A process that is not killed must exit with 0.
+// KillWithEachWrite runs kamino with these arguments repeatedly, and kills each process at its first write to the
+// cloud or to the management cluster. First the write is lost before the effect, then after the effect. If a step
+// repeats lost writes, the next process may make one more write. The last process makes no write; KillWithEachWrite
+// returns its output. A process that is not killed must exit with 0.
 func (s *Sandbox) KillWithEachWrite(t testing.TB, namespace string, args ...string) (output string) {
 	t.Helper()
 	var deaths []string
@@ -42,8 +42,8 @@ func (s *Sandbox) KillWithEachWrite(t testing.TB, namespace string, args ...stri
 	}
 }
 
-// killWithWrite runs kamino until its nth write, and kills it before the write reaches the server, or after it took effect. It
-// returns that write; it is empty if the process made fewer writes and exited.
+// killWithWrite runs kamino until its nth write. The process is killed before the write reaches the server, or after
+// its effect. killWithWrite returns the write, or an empty string if the process exited before.
 func (s *Sandbox) killWithWrite(t testing.TB, namespace string, nth int, after bool, args ...string) (wrote, output string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -58,7 +58,7 @@ func (s *Sandbox) killWithWrite(t testing.TB, namespace string, nth int, after b
 		if write != "" {
 			writes++
 		}
-		kill := func() { _ = command.Process.Kill() } // an error means that it has exited
+		kill := func() { _ = command.Process.Kill() } // an error means that the process has exited
 		switch {
 		case write == "" || writes < nth:
 			return Handling{}

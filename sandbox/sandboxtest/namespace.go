@@ -16,7 +16,7 @@ import (
 
 var installing sync.Mutex
 
-// Install makes Kamino's objects in the cluster, with its own manifests, unless they are there.
+// Install creates Kamino's objects in the cluster from the manifests, unless they exist.
 func (s *Sandbox) Install(t testing.TB) {
 	t.Helper()
 	installing.Lock()

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Process is a program that a test has started, most often kamino. Its methods can be called from any goroutine.
+// Process is a program of a test, usually kamino. Methods are safe for concurrent use.
 type Process struct {
 	t       testing.TB
 	name    string
@@ -23,7 +23,7 @@ type Process struct {
 	output  output
 }
 
-// output collects standard output and standard error, in the order in which they are written.
+// output collects standard output and standard error, in order.
 type output struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer
@@ -47,7 +47,7 @@ func (s *Sandbox) Start(t testing.TB, env []string, program string, args ...stri
 	return s.start(t, nil, env, program, args...)
 }
 
-// StartWithLog is Start for a process that writes a lot: its output goes to log, and Output is empty.
+// StartWithLog is Start for a process with much output: the output goes to log, and Output is empty.
 func (s *Sandbox) StartWithLog(t testing.TB, log io.Writer, env []string, program string, args ...string) *Process {
 	t.Helper()
 	return s.start(t, log, env, program, args...)
@@ -64,7 +64,7 @@ func (s *Sandbox) start(t testing.TB, log io.Writer, env []string, program strin
 	}
 	go func() {
 		defer close(p.exited)
-		_ = p.command.Wait() // its exit code is asked for
+		_ = p.command.Wait() // ExitCode reads the exit code
 	}()
 	t.Cleanup(func() {
 		p.Kill()
@@ -75,7 +75,7 @@ func (s *Sandbox) start(t testing.TB, log io.Writer, env []string, program strin
 	return p
 }
 
-// Output returns what the process has written so far, to standard output and standard error.
+// Output returns the text on standard output and standard error so far.
 func (p *Process) Output() string {
 	p.output.mu.Lock()
 	defer p.output.mu.Unlock()
@@ -89,7 +89,7 @@ func (p *Process) HasOutput(text string) bool { return strings.Contains(p.Output
 func (p *Process) WaitOutput(text string) {
 	p.t.Helper()
 	Eventually(p.t, fmt.Sprintf("%s writes %q", p.name, text), func() (bool, string) {
-		running := p.Running() // a process that has exited writes nothing more
+		running := p.Running() // an exited process writes nothing more
 		if p.HasOutput(text) {
 			return true, ""
 		}
@@ -110,13 +110,13 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Signal sends a signal. A process that has exited gets none.
+// Signal sends a signal. Exited processes get no signal.
 func (p *Process) Signal(signal os.Signal) { _ = p.command.Process.Signal(signal) }
 
 // Interrupt asks the process to exit, as Ctrl-C does.
 func (p *Process) Interrupt() { p.Signal(syscall.SIGINT) }
 
-// Kill ends the process at once, and returns when it is dead.
+// Kill kills the process, and returns when the process is dead.
 func (p *Process) Kill() {
 	p.Signal(syscall.SIGKILL)
 	<-p.exited
@@ -125,7 +125,7 @@ func (p *Process) Kill() {
 // Exited is closed when the process has exited.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// ExitCode waits until the process exits. It is -1 for a process that was killed.
+// ExitCode waits until the process exits. The code of a killed process is -1.
 func (p *Process) ExitCode() int {
 	p.t.Helper()
 	select {
@@ -137,8 +137,8 @@ func (p *Process) ExitCode() int {
 	return p.command.ProcessState.ExitCode()
 }
 
-// ExpectExit waits until the process exits. It fails the test at once if the exit code differs, and reports each text that
-// the process did not write.
+// ExpectExit waits until the process exits. A different exit code ends the test at once. Each missing text in the
+// output is an error.
 func (p *Process) ExpectExit(code int, texts ...string) {
 	p.t.Helper()
 	if got := p.ExitCode(); got != code {
@@ -147,7 +147,7 @@ func (p *Process) ExpectExit(code int, texts ...string) {
 	p.ExpectOutput(texts...)
 }
 
-// ExpectOutput reports each text that the process has not written by now.
+// ExpectOutput reports each text that is missing in the output so far.
 func (p *Process) ExpectOutput(texts ...string) {
 	p.t.Helper()
 	for _, text := range texts {

@@ -1,6 +1,6 @@
-// Package sandboxtest is the framework of end-to-end tests. A package of tests starts one sandbox in its TestMain, because a
-// process can have only one control plane. Each test makes an Env: a pool and a namespace of its own. In it the test starts
-// kamino as a Process, delays or breaks requests at a Barrier, and asserts the PoolState afterwards.
+// Package sandboxtest is the framework of end-to-end tests. A package of tests starts a sandbox in TestMain, because
+// a process can have only one control plane. Each test creates an Env: a pool and a namespace. The test starts kamino
+// as a Process, delays or breaks requests at a Barrier, and then asserts the PoolState.
 //
 // The test binary is also kamino-sandbox and kubectl, so that nothing is linked twice.
 package sandboxtest
@@ -29,7 +29,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
-// kaminoVariable names the binary that is tested; without it, it is built.
+// kaminoVariable names the binary under test; if unset, the tests build the binary.
 const kaminoVariable = "KAMINO_BIN"
 
 // Sandbox is a running sandbox.
@@ -41,13 +41,14 @@ type Sandbox struct {
 	Programs string
 	// issuing protects the making of a proxy's certificate.
 	issuing sync.Mutex
-	// removals of the machines of tests that have ended. Machines that Cluster API builds stay: they cost less than their removal.
+	// removals counts the running removals of machines of finished tests. Machines that Cluster API builds stay: they
+	// cost less than their removal.
 	removals     sync.WaitGroup
 	keepMachines bool
 }
 
-// Main is the body of a TestMain. It starts a sandbox, stores it in a variable of the tests, runs them and stops the sandbox. It
-// sets Kamino, Dir and Binary of the options. The default is no pools.
+// Main is the body of a TestMain. Main starts a sandbox, stores the sandbox in a variable of the tests, runs the
+// tests and stops the sandbox. Main sets Kamino, Dir and Binary of the options. The default is no pools.
 func Main(m *testing.M, o world.Options, into **Sandbox) int {
 	Become()
 	code, err := run(m, o, into)
@@ -58,14 +59,14 @@ func Main(m *testing.M, o world.Options, into **Sandbox) int {
 	return code
 }
 
-// cloudVariable names the cloud that tests run on.
+// cloudVariable names the cloud of the tests.
 const cloudVariable = "KAMINO_SANDBOX_CLOUD"
 
-// CurrentCloud is the cloud that the tests of this process run on, as EachCloud chose it; otherwise empty.
+// CurrentCloud is the cloud of this process's tests, chosen by EachCloud; otherwise empty.
 func CurrentCloud() pool.Cloud { return pool.Cloud(os.Getenv(cloudVariable)) }
 
-// EachCloud is the body of a TestMain whose tests run on every cloud, each in a process of its own. If KAMINO_SANDBOX_CLOUD names
-// a cloud, they run on that one only.
+// EachCloud is the body of a TestMain whose tests run on every cloud, with a process for each cloud. If
+// KAMINO_SANDBOX_CLOUD names a cloud, the tests run only there.
 func EachCloud(m *testing.M, o world.Options, into **Sandbox) int {
 	Become()
 	if only := os.Getenv(cloudVariable); only != "" {
@@ -75,7 +76,7 @@ func EachCloud(m *testing.M, o world.Options, into **Sandbox) int {
 		}
 		return Main(m, o, into)
 	}
-	// These files of go test are for this process.
+	// These files of go test belong to this process.
 	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(arg string) bool {
 		return strings.HasPrefix(arg, "-test.testlogfile") || strings.HasPrefix(arg, "-test.coverprofile") || strings.HasPrefix(arg, "-test.gocoverdir")
 	})
@@ -154,7 +155,7 @@ func (s *Sandbox) gather() error {
 	return nil
 }
 
-// buildKamino builds the product from the checkout that this package is in.
+// buildKamino builds the product from this checkout.
 func buildKamino(to string) error {
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/kamino-dev/kamino").Output()
 	if err != nil {
@@ -168,7 +169,7 @@ func buildKamino(to string) error {
 	return nil
 }
 
-// Env is the environment of a shell that uses the sandbox.
+// Env is the environment of a shell for the sandbox.
 func (s *Sandbox) Env() []string {
 	env := append(os.Environ(), "PATH="+s.Programs+string(os.PathListSeparator)+os.Getenv("PATH"))
 	for _, v := range s.Environment() {
@@ -183,7 +184,7 @@ type Result struct {
 	Code           int
 }
 
-// Run runs one of the programs to its end, with the sandbox's environment and more variables as NAME=VALUE.
+// Run runs a program to its end, with the sandbox's environment and more variables as NAME=VALUE.
 func (s *Sandbox) Run(t testing.TB, env []string, name string, args ...string) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
@@ -210,8 +211,8 @@ func (s *Sandbox) Must(t testing.TB, name string, args ...string) string {
 	return result.Stdout
 }
 
-// Pool makes a pool as described on the command line, and returns its machines in the order of their IDs when their nodes are
-// Ready. They are removed when the test ends.
+// Pool creates a pool as on the command line, and returns its machines, sorted by ID, when the nodes are Ready. The
+// machines are removed at the end of the test.
 func (s *Sandbox) Pool(t testing.TB, description string) []machine.Status {
 	t.Helper()
 	name := s.addPool(t, description)
@@ -221,7 +222,7 @@ func (s *Sandbox) Pool(t testing.TB, description string) []machine.Status {
 	return s.MachinesOf(t, name)
 }
 
-// SharedPool makes a pool that stays when the test ends.
+// SharedPool creates a pool that stays after the test.
 func (s *Sandbox) SharedPool(t testing.TB, description string) []machine.Status {
 	t.Helper()
 	return s.MachinesOf(t, s.addPool(t, description))
@@ -239,7 +240,7 @@ func (s *Sandbox) addPool(t testing.TB, description string) (name string) {
 	return spec.Name
 }
 
-// empty removes a pool's machines, which cost CPU time as long as they run. Tests do not wait for it.
+// empty removes the machines of a pool, because running machines cost CPU time. Tests do not wait for the removal.
 func (s *Sandbox) empty(t testing.TB, name string) {
 	for _, m := range s.MachinesOf(t, name) {
 		s.removals.Go(func() {
@@ -252,7 +253,7 @@ func (s *Sandbox) empty(t testing.TB, name string) {
 	}
 }
 
-// MachinesOf a pool now, in the order of their IDs.
+// MachinesOf returns the current machines of a pool, sorted by ID.
 func (s *Sandbox) MachinesOf(t testing.TB, name string) []machine.Status {
 	t.Helper()
 	spec := pool.Spec{Name: name}

@@ -14,23 +14,24 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
-// PoolState is everything of a pool that a capture could change.
+// PoolState is the state of a pool that a capture could change.
 type PoolState struct {
-	// Capacity that the pool is to have, Image and Extensions of its next nodes.
+	// Capacity is the wanted size; Image and Extensions belong to the next node.
 	Capacity   int64
 	Image      string
 	Extensions []string
-	// ScaleSet is its document on Azure, without its size and image.
+	// ScaleSet is the document on Azure, without size and image.
 	ScaleSet map[string]any
-	// Nodes by name: annotations, labels and spec, without what the cluster itself changes.
+	// Nodes by name: annotations, labels and spec, without changes by the cluster.
 	Nodes map[string]string
 	// Ready nodes.
 	Ready []string
 	// Boots of each node's machine.
 	Boots map[string]int
-	// Protected are the instances that are protected from scale-in.
+	// Protected are the instances with scale-in protection.
 	Protected []string
-	// Snapshots of the pool, its Versions as "2026.11.21 true" if they are complete, and Pods and Jobs of the namespace.
+	// Snapshots of the pool; Versions such as "2026.11.21 true", with true for complete versions; Pods and Jobs of
+	// the namespace.
 	Snapshots, Versions, Pods, Jobs []string
 }
 
@@ -42,7 +43,7 @@ func (e *Env) State() PoolState {
 	s.Nodes, s.Boots = map[string]string{}, map[string]int{}
 	for _, m := range e.MachinesNow() {
 		if m.Node == "" {
-			continue // the cloud is still building it
+			continue // the cloud is still creating the pool
 		}
 		s.Boots[m.Node] = m.Boots
 		n, err := e.Kube().CoreV1().Nodes().Get(e.Context(), m.Node, metav1.GetOptions{})
@@ -71,7 +72,7 @@ func (e *Env) State() PoolState {
 	return s
 }
 
-// Clone copies a state, so that a test can change it to what it expects.
+// Clone copies a state, so that a test can write its expectation.
 func (s PoolState) Clone() PoolState {
 	s.Nodes, s.Boots, s.ScaleSet = maps.Clone(s.Nodes), maps.Clone(s.Boots), maps.Clone(s.ScaleSet)
 	s.Ready, s.Protected = slices.Clone(s.Ready), slices.Clone(s.Protected)
@@ -117,9 +118,9 @@ func (e *Env) workloads() (pods, jobs []string) {
 	return pods, jobs
 }
 
-// describe returns what of a node neither its kubelet nor the cluster changes. The cluster adds taints while a node is away,
-// some labels a while after it has joined, and an annotation that depends on the number of nodes. Kamino's controller labels
-// every node with the version that it was built from.
+// describe returns the part of a node that neither its kubelet nor the cluster changes. The cluster adds taints to a
+// node that is away, late labels, and an annotation that depends on the number of nodes. Kamino's controller adds a
+// version label to every node.
 func (e *Env) describe(n *corev1.Node) string {
 	e.Helper()
 	spec := n.Spec.DeepCopy()
@@ -138,7 +139,7 @@ func (e *Env) describe(n *corev1.Node) string {
 	return string(raw)
 }
 
-// scaleSet is the document of an Azure pool, without what its next capture or the cloud changes in any case.
+// scaleSet is the document of an Azure pool, without the fields that a capture or the cloud always changes.
 func (e *Env) scaleSet() map[string]any {
 	e.Helper()
 	if e.Sandbox.Azure() == nil {

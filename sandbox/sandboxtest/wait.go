@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// limit is how long a test waits for anything. No test comes near it: it only ends what hangs.
+// limit is the longest wait of a test. The limit only ends hanging tests.
 const limit = 10 * time.Minute
 
-// Eventually calls done until it returns true. After ten minutes the test fails, with the state that done returned last.
+// Eventually calls done until done returns true. After ten minutes the test fails, with the last state.
 func Eventually(t testing.TB, what string, done func() (ok bool, state string)) {
 	t.Helper()
 	end := time.Now().Add(limit)

@@ -1,6 +1,6 @@
-// Package sigv4 verifies requests that are signed by AWS Signature Version 4, by the published algorithm ("Signature
-// Version 4 signing process"): the canonical request, the text to sign, the derived key. It knows no principals: whose
-// secret a key ID has is told to it.
+// Package sigv4 verifies requests with AWS Signature Version 4, by the published algorithm ("Signature Version 4
+// signing process"): canonical request, string to sign, derived key. The caller knows principals and passes the
+// secret of a key ID.
 package sigv4
 
 import (
@@ -22,16 +22,16 @@ const (
 	Skew = 15 * time.Minute
 )
 
-// Scope is what a signature says of itself, before anybody has verified it.
+// Scope holds the fields of a signature before verification.
 type Scope struct {
 	KeyID, Day, Region, Service string
-	// Headers that are signed, in lower case, in the order given.
+	// Headers that are signed, in lower case, in the given order.
 	Headers []string
 	// Token of a session that came along; empty for a user's own key.
 	Token     string
 	Stamp     time.Time
 	signature string
-	// presigned: the signature is in the query, so that whoever has the address can send the request.
+	// presigned: the signature is in the query, so every holder of the address can send the request.
 	presigned bool
 }
 
@@ -40,8 +40,8 @@ type Reason string
 
 const (
 	Missing   Reason = "Missing"   // no signature
-	Malformed Reason = "Malformed" // one that cannot be read, or that leaves out what it must cover
-	Expired   Reason = "Expired"   // its stamp is too far from the clock
+	Malformed Reason = "Malformed" // unreadable, or without a required header
+	Expired   Reason = "Expired"   // the timestamp is too far from the clock
 	Mismatch  Reason = "Mismatch"  // another secret, or another request
 )
 
@@ -57,7 +57,7 @@ func refuse(reason Reason, format string, args ...any) error {
 	return &Error{reason, fmt.Sprintf(format, args...)}
 }
 
-// Read reads what a request says of its signature, in its Authorization header or in its query.
+// Read reads the fields of a signature from the Authorization header or from the query.
 func Read(r *http.Request) (Scope, error) {
 	if query := r.URL.Query(); query.Has(inQuery + "Signature") {
 		s, err := read(query.Get, func(field string) string { return query.Get(inQuery + field) })
@@ -90,10 +90,10 @@ func Read(r *http.Request) (Scope, error) {
 	return s, s.covers(r)
 }
 
-// inQuery is what the parameters of a presigned request begin with.
+// inQuery is the prefix of the parameters of a presigned request.
 const inQuery = "X-Amz-"
 
-// read reads a signature from its fields, and the stamp and the token that stand beside it.
+// read reads a signature from its fields, with the timestamp and the token next to the fields.
 func read(beside, fields func(string) string) (Scope, error) {
 	parts := strings.Split(fields("Credential"), "/")
 	if len(parts) != 5 || parts[4] != "aws4_request" || fields("Signature") == "" || fields("SignedHeaders") == "" {
@@ -111,7 +111,7 @@ func read(beside, fields func(string) string) (Scope, error) {
 	return s, nil
 }
 
-// covers checks that what a request is about is part of what is signed.
+// covers checks that the signature covers the essential headers of the request.
 func (s Scope) covers(r *http.Request) error {
 	must := []string{"host"}
 	if !s.presigned {
@@ -130,7 +130,7 @@ func (s Scope) covers(r *http.Request) error {
 	return nil
 }
 
-// Verify checks the signature of a request with this body against the secret of its key, by the given clock.
+// Verify checks the signature of a request with this body, for the secret of its key and the given time.
 func (s Scope) Verify(r *http.Request, body []byte, secret string, now time.Time) error {
 	if d := now.Sub(s.Stamp); d > Skew || d < -Skew {
 		return refuse(Expired, "Signature expired: %s is now %s from %s (%s).", s.Stamp.Format(stampForm), d.Round(time.Second), now.UTC().Format(stampForm), Skew)
@@ -147,7 +147,7 @@ func (s Scope) scope() string {
 	return strings.Join([]string{s.Day, s.Region, s.Service, "aws4_request"}, "/")
 }
 
-// key is the secret as it is used on one day, in one region, for one service.
+// key is the derived secret for a day, a region and a service.
 func (s Scope) key(secret string) []byte {
 	key := []byte("AWS4" + secret)
 	for _, part := range []string{s.Day, s.Region, s.Service, "aws4_request"} {
@@ -156,7 +156,7 @@ func (s Scope) key(secret string) []byte {
 	return key
 }
 
-// canonical is the request in the one form that both sides sign.
+// canonical is the canonical request, which both sides sign.
 func (s Scope) canonical(r *http.Request, body []byte) string {
 	path := r.URL.EscapedPath()
 	if path == "" {
@@ -169,7 +169,7 @@ func (s Scope) canonical(r *http.Request, body []byte) string {
 	return strings.Join(append(lines, "", strings.Join(s.Headers, ";"), digest(body)), "\n")
 }
 
-// signed is the query without what was added when all else was signed.
+// signed is the query without the signature.
 func (s Scope) signed(query url.Values) url.Values {
 	if s.presigned {
 		query.Del(inQuery + "Signature")

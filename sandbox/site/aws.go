@@ -12,7 +12,7 @@ func (s *Site) awsFiles(v Servers) []file {
 	}
 }
 
-// awsValues is what Kamino's chart must be told here, as docs/aws.md says for an access key.
+// awsValues are the values of Kamino's chart here, with an access key as in docs/aws.md.
 func (s *Site) awsValues(v Servers) string {
 	return fmt.Sprintf(`# For Kamino's chart in this sandbox:  helm install kamino charts/kamino -f %[1]s …
 # The Secret, of the release's namespace:
@@ -29,17 +29,17 @@ extraVolumeMounts:
 %[8]s`, quote(s.Path(ValuesFile)), CloudSecret, quote(s.Path(CredentialsFile)), quote(s.Path(CAFile)), CredentialsFile, CAFile, v.Cloud, sharedPorts)
 }
 
-// awsEnvironment is what Kamino, the SDK's default chain and the aws command read.
+// awsEnvironment holds the variables for Kamino, the SDK's default chain and the aws command.
 func (s *Site) awsEnvironment(v Servers) []Variable {
 	return []Variable{
 		{"AWS_REGION", s.AWS.Region},
-		{"AWS_DEFAULT_REGION", s.AWS.Region}, // older aws commands read this one
+		{"AWS_DEFAULT_REGION", s.AWS.Region}, // older aws commands read this variable
 		{"AWS_ACCESS_KEY_ID", s.AWS.KeyID},
 		{"AWS_SECRET_ACCESS_KEY", s.AWS.Secret},
 		{"AWS_ENDPOINT_URL", v.Cloud},
 		{"AWS_CA_BUNDLE", s.Path(CAFile)},
 		{"AWS_EC2_METADATA_DISABLED", "true"},
-		// What a person has set for another account.
+		// Unset the variables of another account.
 		{"AWS_PROFILE", ""}, {"AWS_SESSION_TOKEN", ""}, {"AWS_ROLE_ARN", ""}, {"AWS_WEB_IDENTITY_TOKEN_FILE", ""},
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Names of the files that clients of Azure read.
+// Names of the files for clients of Azure.
 const (
 	IdentityEnvFile = "env-managed-identity"
 	ClusterFile     = "azure.json"
@@ -13,7 +13,7 @@ const (
 	AzFile          = "az.sh"
 )
 
-// Audience is what tokens for the simulated Resource Manager are meant for.
+// Audience is the audience of tokens for the simulated Resource Manager.
 func (v Servers) Audience() string { return v.Cloud + "/" }
 
 func (s *Site) azureFiles(v Servers) ([]file, error) {
@@ -31,7 +31,7 @@ func (s *Site) azureFiles(v Servers) ([]file, error) {
 	}, err
 }
 
-// azureEnvironment is what Kamino and the Azure SDK's environment credential read.
+// azureEnvironment holds the variables for Kamino and the Azure SDK's environment credential.
 func (s *Site) azureEnvironment(v Servers) []Variable {
 	return []Variable{
 		{"SSL_CERT_FILE", s.Path(CAFile)},
@@ -45,7 +45,7 @@ func (s *Site) azureEnvironment(v Servers) []Variable {
 	}
 }
 
-// IdentityVariables are what a client on a machine with a managed identity has in place of a secret.
+// IdentityVariables are the variables of a client on a machine with a managed identity.
 func (s *Site) IdentityVariables(v Servers) []Variable {
 	return []Variable{
 		{"IDENTITY_ENDPOINT", v.Identity + "/msi/token"},
@@ -107,7 +107,7 @@ func cloudFile(v Servers) (string, error) {
 	})
 }
 
-// azureValues is what Kamino's chart must be told here.
+// azureValues are the values of Kamino's chart here.
 func (s *Site) azureValues() string {
 	return fmt.Sprintf(`# For Kamino's chart in this sandbox:  helm install kamino charts/kamino -f %[1]s …
 # The Secret, of the release's namespace:
@@ -121,8 +121,8 @@ extraEnv:
 %[7]s`, quote(s.Path(ValuesFile)), CloudSecret, quote(s.Path(ClusterFile)), quote(s.Path(CloudFile)), quote(s.Path(CAFile)), CAFile, sharedPorts)
 }
 
-// azFile teaches az the cloud. Its state goes into a directory of its own, so that a person's clouds and
-// logins stay as they are. az compares an authority with "/adfs" at its end with no public directory.
+// azFile registers the cloud with az. The state of az is in a separate directory, so that the user's clouds and
+// logins stay unchanged. The suffix "/adfs" of an authority turns off az's comparison with public directories.
 func (s *Site) azFile(v Servers) string {
 	return fmt.Sprintf(`#!/bin/sh
 # Registers this sandbox with the az command (2.74 or newer) and logs it in:  . %[1]s

@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
-// Servers are where a running sandbox answers, and what a client trusts it by.
+// Servers are the addresses of a running sandbox, and its certificate authority.
 type Servers struct {
 	// Cloud is the address of the simulated cloud, such as "https://127.0.0.1:41000".
 	Cloud string
@@ -26,7 +26,7 @@ type Servers struct {
 	Kubeconfig []byte
 }
 
-// Names of the files that clients read.
+// Names of the files for clients.
 const (
 	KubeconfigFile = "kubeconfig"
 	CAFile         = "ca.crt"
@@ -37,23 +37,24 @@ const (
 // CloudSecret is the name that the chart's values know the credential's Secret by.
 const CloudSecret = "kamino-cloud"
 
-// sharedPorts are the chart's values for pods that are processes of one machine, where no two replicas could listen.
+// sharedPorts are the chart's values for pods that are processes on one machine: two replicas cannot listen on the
+// same port.
 const sharedPorts = `# Replicas share the ports of this machine, so that none may listen. A single one may: --set controller.replicas=1
 # --set-json 'extraArgs=[]'
 extraArgs: [--health-probe-bind-address=0, --metrics-bind-address=0]
 `
 
-// Variable is one environment variable. One without a value is not to be set.
+// Variable is an environment variable. An empty value means unset.
 type Variable struct{ Name, Value string }
 
-// file is one that clients read.
+// file is a file for clients.
 type file struct {
 	name, content string
 	mode          os.FileMode
 }
 
-// WriteClientFiles writes everything that a client needs to use the sandbox as it would use a cluster in its cloud. Files that
-// hold a secret can be read by their owner only.
+// WriteClientFiles writes all files that a client needs to use the sandbox like a cluster in its cloud. Only the
+// owner can read files with secrets.
 func (s *Site) WriteClientFiles(v Servers) error {
 	files := []file{
 		{KubeconfigFile, string(v.Kubeconfig), 0o600},
@@ -98,7 +99,7 @@ func (s *Site) LinkPrograms(binary string, names ...string) error {
 	return nil
 }
 
-// Environment is what kubectl, Kamino and the cloud's SDK read.
+// Environment holds the variables for kubectl, Kamino and the cloud's SDK.
 func (s *Site) Environment(v Servers) []Variable {
 	own := s.azureEnvironment(v)
 	if s.Cloud == pool.AWS {
@@ -110,7 +111,7 @@ func (s *Site) Environment(v Servers) []Variable {
 	return append([]Variable{
 		{"KUBECONFIG", s.Path(KubeconfigFile)},
 		{"KAMINO_SANDBOX_DIR", s.Dir},
-		// A build that was published nowhere names none; whatever is behind the colon, the machines run that very build.
+		// An unpublished build names no image. The tag does not matter: machines run this build.
 		{"KAMINO_IMAGE", KaminoImage + ":sandbox"},
 	}, own...)
 }
@@ -137,14 +138,14 @@ func document(value any) (string, error) {
 	return string(raw) + "\n", err
 }
 
-// quote makes any text one word of a POSIX shell.
+// quote makes a text a single word of a POSIX shell.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// SocketFile names the file that says where a running sandbox listens for orders: the socket itself lies
-// elsewhere, since its path must be short.
+// SocketFile is the file with the path of the control socket. The socket is elsewhere, because its path must be
+// short.
 func SocketFile(dir string) string { return filepath.Join(dir, "control") }
 
-// Client is an HTTP client that trusts the sandbox's servers and nobody else.
+// Client is an HTTP client that trusts only the sandbox's servers.
 func (v Servers) Client() (*http.Client, error) {
 	trusted := x509.NewCertPool()
 	if !trusted.AppendCertsFromPEM(v.CA) {

@@ -1,6 +1,5 @@
-// Package site is a sandbox's directory: who owns it at the moment, what must be the same at every start
-// (names, secrets, ports), and the files that clients read. It decides where things lie and what those
-// files say; it starts nothing.
+// Package site is the directory of a sandbox: its lock, the facts that stay between starts (names, secrets, ports),
+// and the files for clients. The package starts nothing.
 package site
 
 import (
@@ -19,13 +18,13 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
-// Facts are what stays the same from start to start. They hold secrets.
+// Facts stay the same between starts. Facts hold secrets.
 type Facts struct {
-	// Cloud that is simulated.
+	// Cloud to simulate.
 	Cloud pool.Cloud `json:"cloud"`
 	// ClusterAPI has Cluster API build the nodes.
 	ClusterAPI bool `json:"clusterAPI,omitempty"`
-	// AWS is the account that a sandbox on AWS has.
+	// AWS is the account of a sandbox on AWS.
 	AWS Account `json:"aws,omitzero"`
 
 	TenantID       string `json:"tenantID"`
@@ -39,16 +38,16 @@ type Facts struct {
 	// SystemIdentity and UserIdentity are the client IDs of the managed identities.
 	SystemIdentity string `json:"systemIdentity"`
 	UserIdentity   string `json:"userIdentity"`
-	// The ports of the API server, of the simulated cloud and of the endpoint of managed identities are 0 until the first
-	// start has found free ones.
+	// The ports of the API server, the simulated cloud and the endpoint of managed identities. 0 until the first
+	// start has found free ports.
 	APIPort      int `json:"apiPort"`
 	CloudPort    int `json:"cloudPort"`
 	IdentityPort int `json:"identityPort"`
-	// Pools as they were described when they were made.
+	// Pools as described at their creation.
 	Pools []pool.Spec `json:"pools"`
 }
 
-// Account is one of AWS, and a user in it who may do everything.
+// Account is an account of AWS, with a user with all rights.
 type Account struct {
 	ID     string `json:"id"`
 	Region string `json:"region"`
@@ -56,18 +55,18 @@ type Account struct {
 	Secret string `json:"secret"`
 }
 
-// Site is a directory that this process owns.
+// Site is a directory locked by this process.
 type Site struct {
 	Dir string
 	Facts
-	// Fresh tells that the directory held no sandbox before.
+	// Fresh: the directory was new.
 	Fresh bool
 	lock  *os.File
 }
 
 const factsFile = "sandbox.json"
 
-// InUseError says that another process runs a sandbox in the directory.
+// InUseError reports that another process runs a sandbox in the directory.
 type InUseError struct {
 	Dir string
 	PID string
@@ -77,9 +76,9 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("a sandbox already runs in %s (process %s): use it, stop it with `kamino-sandbox down --dir %s`, or choose another --dir", e.Dir, e.PID, e.Dir)
 }
 
-// Open takes a directory for this process, makes it if it is missing, and reads or invents its facts. A new one is on the cloud
-// that is named, on Azure if none is; one that is on another cloud is refused. It returns an *InUseError if another
-// process has it.
+// Open locks a directory, creates the directory if missing, and reads or creates its facts. A new sandbox is on the
+// given cloud, by default Azure. Open refuses a sandbox on another cloud. Open returns an *InUseError if another
+// process holds the lock.
 func Open(dir string, cloud pool.Cloud) (*Site, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -154,7 +153,7 @@ func (s *Site) load(cloud pool.Cloud) error {
 		return fmt.Errorf("%s is damaged, use another directory or delete the damaged one: %w", s.Path(factsFile), err)
 	}
 	if s.Cloud == "" {
-		s.Cloud = pool.Azure // as of a time when there was no other
+		s.Cloud = pool.Azure // older sandboxes have no cloud in their facts
 	}
 	if cloud != "" && s.Cloud != cloud {
 		return fmt.Errorf("the sandbox in %s is on %s, want %s: use another --dir", s.Dir, s.Cloud, cloud)
@@ -171,7 +170,7 @@ func (s *Site) Save() error {
 	return s.write(factsFile, string(raw)+"\n", 0o600)
 }
 
-// write replaces a file in one step.
+// write replaces a file atomically.
 func (s *Site) write(name, content string, mode fs.FileMode) error {
 	path := s.Path(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

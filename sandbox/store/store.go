@@ -1,4 +1,4 @@
-// Package store keeps what a simulated cloud knows in memory and in a file, so that it outlives its process.
+// Package store keeps the state of a simulated cloud in memory and in a file.
 package store
 
 import (
@@ -21,10 +21,10 @@ type Store[T any] struct {
 	dirty int64 // number of the last change
 
 	saveMu sync.Mutex
-	saved  int64 // number of the last change that is on disk
+	saved  int64 // number of the last change on disk
 }
 
-// Open reads the file, which is made when something is written. What it holds is filled into fresh.
+// Open reads the file into fresh. The first write creates the file.
 func Open[T any](file string, fresh *T) (*Store[T], error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, fmt.Errorf("make the state's directory: %w", err)
@@ -65,7 +65,7 @@ func (s *Store[T]) Write(f func(*T) error) error {
 	return s.save(mine)
 }
 
-// save waits until the change is on disk. Whoever gets to write takes along all changes made until then.
+// save waits until the change is on disk. A write includes all changes so far.
 func (s *Store[T]) save(change int64) error {
 	s.saveMu.Lock()
 	defer s.saveMu.Unlock()
@@ -86,7 +86,7 @@ func (s *Store[T]) save(change int64) error {
 	return nil
 }
 
-// ReplaceFile writes a file that others see either as it was or whole.
+// ReplaceFile writes a file atomically.
 func ReplaceFile(name string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {

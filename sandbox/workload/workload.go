@@ -1,6 +1,5 @@
-// Package workload is what runs on a sandbox's nodes when somebody wants to see a cluster at work: a small
-// shop with a budget for disruptions, and an agent on every node. It decides what is applied; it does not
-// run containers.
+// Package workload is an example workload for a sandbox: a small shop with a disruption budget, and an agent on every
+// node. The package applies objects and runs no containers.
 package workload
 
 import (
@@ -19,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Names of what is applied.
+// Names of the objects.
 const (
 	Namespace  = "shop"
 	Deployment = "storefront"
@@ -27,17 +26,17 @@ const (
 	Budget     = "storefront"
 )
 
-// Images that the workload's pods are made of: what a warm cache saves pulling.
+// Images of the workload's pods: a warm cache saves the pulls.
 const (
 	WebImage   = "registry.example.com/shop/storefront:2.14.1"
 	CacheImage = "registry.example.com/shop/cache:7.4.0"
 	AgentImage = "registry.example.com/platform/log-agent:1.9.2"
 )
 
-// replicas of the storefront. A budget that lets one of them go at a time makes a drain wait, not fail.
+// replicas of the storefront. The budget allows one disruption at a time, so a drain waits and does not fail.
 const replicas = 6
 
-// Apply makes namespace, deployment, budget and daemon set; what is there already is left.
+// Apply creates namespace, deployment, budget and daemon set. Existing objects stay unchanged.
 func Apply(ctx context.Context, client kubernetes.Interface) error {
 	steps := []struct {
 		what string
@@ -68,7 +67,7 @@ func Apply(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// Await returns when every replica, and an agent on every node that wants one, is ready.
+// Await returns when every replica and every agent is ready.
 func Await(ctx context.Context, client kubernetes.Interface) error {
 	state := "the workload was not seen yet"
 	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {

@@ -1,5 +1,5 @@
-// Command kamino-bench captures a node in a sandbox, runs the controller in a cluster of 15,000 nodes, and prints
-// what it took.
+// Command kamino-bench captures a node in a sandbox, runs the controller in a cluster of 15,000 nodes, and prints the
+// measurements.
 package main
 
 import (
@@ -78,8 +78,8 @@ func run() error {
 	return nil
 }
 
-// parts of the measurement in their order. What scale starts are processes that are gone when it has ended; the
-// control plane of a capture's sandbox stays in its process to its end, so that of two captures one needs its own.
+// parts of the measurement, in order. The processes of scale end with scale. A process can run a single control
+// plane, so a second capture needs a process of its own.
 var parts = []struct {
 	name string
 	run  func(ctx context.Context, o bench.Options, r *bench.Report) error
@@ -125,7 +125,7 @@ func apart(ctx context.Context, o bench.Options, r *bench.Report) error {
 	failed := child.Run()
 	text, err := os.ReadFile(out)
 	if err != nil {
-		return errors.Join(failed, err) // One that only misses a limit has written its report, and is told from it.
+		return errors.Join(failed, err) // A report that only misses a limit is still written
 	}
 	var measured bench.Report
 	err = json.Unmarshal(text, &measured)
@@ -140,7 +140,7 @@ func names() (all []string) {
 	return all
 }
 
-// measure runs one part, or all if none is named.
+// measure runs the named part, or all parts.
 func measure(ctx context.Context, o bench.Options, only string) (r bench.Report, err error) {
 	if only != "" && !slices.Contains(names(), only) {
 		return r, fmt.Errorf("--only %s: there is %s", only, strings.Join(names(), " and "))
