@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// Age puts back since when the machine's Node is what it is, and when it was patched, as if nothing had happened to it
-// for so much longer. What others have stamped stays: when the Node was made, and its heartbeats.
+// Age shifts the transition times of the Node's conditions, and the time of the patch, into the past. Timestamps of
+// other writers stay: the creation time of the Node, and heartbeats.
 func (f *Fleet) Age(ctx context.Context, id string, by time.Duration) error {
 	if by <= 0 {
 		return fmt.Errorf("a machine cannot age by %s: give a time above 0, such as 26h", by)

@@ -20,7 +20,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/nodeadm"
 )
 
-// boot takes the machine from power on to a Ready Node, or as far as its disk and recipe take it.
+// boot takes the machine from power-on to a Ready Node, as far as disk and recipe allow.
 func (s *session) boot() {
 	steps := []func() error{s.comeUp, s.firstBoot, s.cloudInit, s.returning, s.extensions, s.nodeadm, s.join}
 	if s.spec.Light {
@@ -42,7 +42,7 @@ func (s *session) comeUp() error { return s.sleep(s.latencies().Boot) }
 
 func (s *session) latencies() Latencies { return s.machine.fleet.config.Latencies }
 
-// facts of this machine, for what is written to its disk.
+// facts of this machine, for files on its disk.
 func (s *session) facts() disk.Facts {
 	address := s.machine.address()
 	var a, b, c, d byte
@@ -56,7 +56,7 @@ func (s *session) facts() disk.Facts {
 	}
 }
 
-// instanceID is what cloud-init is told: the VM's UUID on Azure, the instance's ID on EC2.
+// instanceID is the instance ID for cloud-init: the VM's UUID on Azure, the instance ID on EC2.
 func (s *session) instanceID() string {
 	if s.onEC2() {
 		return s.spec.ID
@@ -66,7 +66,7 @@ func (s *session) instanceID() string {
 
 func (s *session) onEC2() bool { return strings.HasPrefix(s.spec.ProviderID, "aws://") }
 
-// firstBoot makes what identity is missing, before anything that comes from the cloud.
+// firstBoot creates the missing identity, before any step with data of the cloud.
 func (s *session) firstBoot() error {
 	facts := s.facts()
 	if name := disk.Hostname(s.root); name != "" {
@@ -81,8 +81,8 @@ func (s *session) firstBoot() error {
 	return nil
 }
 
-// returning is the part of a first-boot unit that looks at the machine, run for real. The rest of the unit makes what
-// firstBoot makes here, with the tools of a real system.
+// returning runs the script of the first-boot unit that checks the machine. The rest of the unit creates on a real
+// system what firstBoot creates here.
 func (s *session) returning() error {
 	if !disk.Wants(s.root, "kamino-first-boot.service") || !disk.Exists(s.root, "etc/kamino/returning.sh") {
 		return nil
@@ -94,8 +94,8 @@ func (s *session) returning() error {
 	return nil
 }
 
-// cloudInit does the work of a new instance, if this is one: what the recipe's customData orders, as far as the
-// settings on the disk have cloud-init run it.
+// cloudInit runs cloud-init's work for a new instance: the orders of the customData, restricted to the modules in the
+// settings on the disk.
 func (s *session) cloudInit() error {
 	fresh := disk.SeesNewInstance(s.root, s.instanceID())
 	if err := disk.Provision(s.root, s.facts()); err != nil {
@@ -124,7 +124,7 @@ func (s *session) cloudInit() error {
 	return s.bootstrap(orders, facts)
 }
 
-// bootstrap makes a node of the machine. It takes as long as what is missing on the disk.
+// bootstrap makes the machine a node. The time depends on the missing parts of the disk.
 func (s *session) bootstrap(orders disk.Orders, facts disk.Facts) error {
 	if !disk.Installed(s.root) {
 		if err := s.sleep(s.latencies().Install); err != nil {
@@ -160,7 +160,7 @@ func (s *session) bootstrap(orders disk.Orders, facts disk.Facts) error {
 	return disk.Join(s.root, orders.Profile, facts)
 }
 
-// kubeadm gives the machine a credential that the cluster has signed, and tells the taints that its Node is to be registered with.
+// kubeadm gives the machine a credential signed by the cluster, and returns the taints of the new Node.
 func (s *session) kubeadm(commands, name string) (taints string, err error) {
 	if !s.machine.fleet.config.Kubeadm {
 		return "", nil
@@ -169,12 +169,12 @@ func (s *session) kubeadm(commands, name string) (taints string, err error) {
 	if err != nil {
 		return "", err
 	}
-	// Its own pauses are of five seconds, whatever time it is here.
+	// kubeadm pauses for five seconds of real time.
 	patience := max(s.machine.fleet.config.Clock.Real(kubeadm.Patience), 10*time.Second)
 	return order.Taints, kubeadm.Join(s.booting, s.root, name, order, patience)
 }
 
-// extensions runs each VM extension of the recipe whose handler does not believe that it has run.
+// extensions runs each VM extension of the recipe whose handler has no record of a run.
 func (s *session) extensions() error {
 	for _, extension := range s.spec.Extensions {
 		handler := extension.Publisher + "." + extension.Type
@@ -191,7 +191,7 @@ func (s *session) extensions() error {
 	return nil
 }
 
-// nodeadm joins the node at each boot, where the disk has it.
+// nodeadm joins the node at each boot if the disk has nodeadm.
 func (s *session) nodeadm() error {
 	join := s.machine.fleet.config.Nodeadm
 	if !nodeadm.Present(s.root) || join == nil {
@@ -200,7 +200,7 @@ func (s *session) nodeadm() error {
 	if err := s.sleep(s.latencies().Join); err != nil {
 		return err
 	}
-	// Its units are started again until they have done their work. (Restart=on-failure)
+	// systemd restarts the units until they succeed. (Restart=on-failure)
 	return s.keepTrying(func() error {
 		config, err := join(s.booting, s.root, s.spec.ID)
 		if err != nil {
@@ -263,7 +263,7 @@ func (s *session) joinLight() error {
 	})
 }
 
-// keepTrying is what systemd does to a kubelet that ends because the API server is away.
+// keepTrying restarts a kubelet that ended because the API server is away, as systemd does.
 func (s *session) keepTrying(start func() error) error {
 	for {
 		err := start()
@@ -277,7 +277,7 @@ func (s *session) keepTrying(start func() error) error {
 	}
 }
 
-// startKubelet starts the kubelet's process, under the name that the disk had when this boot came that far.
+// startKubelet starts the kubelet, with the host name that the disk had during this boot.
 func (s *session) startKubelet() error {
 	if s.machine.isHung() {
 		return fmt.Errorf("the kubelet of %s hangs", s.spec.ID)
@@ -326,7 +326,7 @@ func (s *session) prepareKubelet() (*kubelet.Kubelet, error) {
 	return k, s.adopt(k)
 }
 
-// client is what the machine's credential gives its kubelet; nil where nodes share one.
+// client is a client with the machine's credential; nil if nodes share a credential.
 func (s *session) client() (kubernetes.Interface, error) {
 	profile, _ := disk.Joined(s.root)
 	s.mu.Lock()
@@ -348,7 +348,7 @@ func (s *session) client() (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// info is what the node tells of its system.
+// info is the system information of the Node.
 func (s *session) info() corev1.NodeSystemInfo {
 	info := corev1.NodeSystemInfo{
 		MachineID: strings.ReplaceAll(s.spec.VMID, "-", ""), SystemUUID: s.uuid(), BootID: s.bootID,
@@ -371,7 +371,7 @@ func (s *session) labels() map[string]string {
 		labels = map[string]string{corev1.LabelInstanceTypeStable: "m6i.large"}
 	}
 	if profile, _ := disk.Joined(s.root); s.root == "" || profile == disk.Static {
-		// What AKS Engine's kubelets are told to register with beside the pool.
+		// Labels that AKS Engine's kubelets set, besides the pool's labels.
 		maps.Copy(labels, map[string]string{
 			"kubernetes.azure.com/role": "agent", "kubernetes.azure.com/cluster": "sandbox",
 			"storageprofile": "managed", "storagetier": "Premium_LRS",
@@ -386,8 +386,8 @@ func (s *session) labels() map[string]string {
 	return labels
 }
 
-// takeName removes a Node of this name that belonged to an instance which the cloud does not have any
-// more: a provider ID cannot be changed, and no lifecycle controller of a cloud runs here.
+// takeName removes a Node with this name whose instance no longer exists: a provider ID cannot change, and no
+// lifecycle controller of a cloud runs here.
 func (f *Fleet) takeName(ctx context.Context, node kubelet.Node) error {
 	owner, err := f.kubelets.ProviderOf(ctx, node.Name)
 	if err != nil || owner == "" || fold(owner) == fold(node.ProviderID) || f.byProvider(owner) != nil {

@@ -13,28 +13,27 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/kubelet"
 )
 
-// Collision is an identity that two running machines share: what a clone of a disk looks like that was
-// not generalized.
+// Collision is an identity that two running machines share, as clones of a disk without generalization do.
 type Collision struct {
-	// What is shared, "node name" or "machine-id", and its value.
+	// What is shared, "node name" or "machine-id", and the value.
 	What, Value string
-	// First machine that had it, and Second that came up with it, as resource IDs.
+	// First machine with the value, and Second that booted with the same value, as resource IDs.
 	First, Second string
 	At            time.Time
 }
 
-// String says it in a sentence.
+// String describes the collision in a sentence.
 func (c Collision) String() string {
 	return fmt.Sprintf("%s came up with the %s %s of %s", c.Second, c.What, c.Value, c.First)
 }
 
-// ledger keeps the collisions that were seen.
+// ledger records collisions.
 type ledger struct {
 	mu   sync.Mutex
 	seen []Collision
 }
 
-// add notes a collision and tells whether it is a new one: a kubelet that starts once more is none.
+// add records a collision and reports whether the collision is new. A restart of the same kubelet is not new.
 func (l *ledger) add(c Collision) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,14 +47,14 @@ func (l *ledger) add(c Collision) bool {
 	return !known
 }
 
-// Collisions lists what was seen since the fleet was made, oldest first.
+// Collisions lists all collisions of the fleet, oldest first.
 func (f *Fleet) Collisions() []Collision {
 	f.collisions.mu.Lock()
 	defer f.collisions.mu.Unlock()
 	return slices.Clone(f.collisions.seen)
 }
 
-// lookForCollision compares a machine whose kubelet has started with all others that run.
+// lookForCollision compares a machine that started its kubelet with all other running machines.
 func (f *Fleet) lookForCollision(ctx context.Context, m *machine, node kubelet.Node) {
 	f.mu.Lock()
 	others := f.all()

@@ -19,14 +19,14 @@ import (
 
 // spoiling is the order to give the next image version of a pool a defect.
 type spoiling struct {
-	// Pool is what the pool is called in its cloud. Version is the one that is meant; empty means whichever is made next.
+	// Pool is the pool's name in the cloud. Version is the affected version; empty means the next version.
 	Pool    string      `json:"pool"`
 	Version string      `json:"version,omitempty"`
 	Defect  disk.Defect `json:"defect"`
 }
 
-// meets tells whether an image is a version of the pool's, and the one that is meant: on Azure by its resource ID, in which the
-// image definition has the scale set's name in its own; on AWS by its name, "kamino/GROUP/VERSION".
+// meets reports whether an image is the affected version of the pool. On Azure, the resource ID of the image contains
+// the scale set's name. On AWS, the name is "kamino/GROUP/VERSION".
 func (s spoiling) meets(image string) bool {
 	image = fold(image)
 	line, version, is := strings.Cut(strings.TrimPrefix(image, "kamino/"), "/")
@@ -38,7 +38,7 @@ func (s spoiling) meets(image string) bool {
 	return is && strings.Contains(line, fold(s.Pool)) && (s.Version == "" || version == fold(s.Version))
 }
 
-// Spoil gives the content of a disk a defect. Machines that boot from it, or from a copy that is made from now on, have it.
+// Spoil gives a defect to a disk. Machines that boot from the disk or a later copy have the defect.
 func (f *Fleet) Spoil(id fleet.DiskID, pool string, d disk.Defect) error {
 	d, err := d.Checked()
 	if err != nil {
@@ -79,8 +79,8 @@ func (f *Fleet) joinedOf(pool string) *session {
 	return nil
 }
 
-// SpoilNext gives the next version that is made for a pool a defect, or the next one of a name. An order that was not carried
-// out yet is replaced; NoDefect takes it back. It outlives a restart.
+// SpoilNext gives a defect to the pool's next version, or to the next version with a name. A new order replaces a
+// pending order; NoDefect removes the order. Orders survive a restart.
 func (f *Fleet) SpoilNext(pool, version string, d disk.Defect) error {
 	d, err := d.Checked()
 	if err != nil {
@@ -95,8 +95,8 @@ func (f *Fleet) SpoilNext(pool, version string, d disk.Defect) error {
 	})
 }
 
-// Published carries out what was ordered for the next version, if it is this one: its image has just been made, of this disk.
-// What CopyDisk makes under an image's own ID, it knows of by itself.
+// Published applies a pending order to a new version of an image, with its disk. For images that CopyDisk creates
+// under their own ID, no call is needed.
 func (f *Fleet) Published(image string, id fleet.DiskID) error {
 	var due *spoiling
 	err := f.changeSpoilings(func(all []spoiling) []spoiling {
@@ -115,7 +115,7 @@ func (f *Fleet) Published(image string, id fleet.DiskID) error {
 	return f.spoil(id, due.Pool, due.Defect)
 }
 
-// changeSpoilings alters the orders, which are kept in the fleet's directory.
+// changeSpoilings changes the pending orders in the fleet's directory.
 func (f *Fleet) changeSpoilings(alter func([]spoiling) []spoiling) error {
 	f.spoiling.Lock()
 	defer f.spoiling.Unlock()
@@ -140,7 +140,7 @@ func (f *Fleet) changeSpoilings(alter func([]spoiling) []spoiling) error {
 	return os.Rename(path+".new", path)
 }
 
-// readDefect has the boot take its disk's defect, if this machine is one of those that have it.
+// readDefect applies the disk's defect to this boot, if the defect strikes this machine.
 func (s *session) readDefect() error {
 	d, err := disk.DefectOf(s.root)
 	if err != nil || d.Kind == "" || !d.Strikes(s.spec.ComputerName) {
@@ -151,7 +151,7 @@ func (s *session) readDefect() error {
 	return nil
 }
 
-// late is how much later than others the kubelet starts.
+// late is the delay of the kubelet's start.
 func (s *session) late() time.Duration {
 	if s.defect.Kind == disk.JoinsLate {
 		return s.defect.After
@@ -159,7 +159,7 @@ func (s *session) late() time.Duration {
 	return 0
 }
 
-// uuid is what the firmware seems to tell.
+// uuid is the UUID in the firmware.
 func (s *session) uuid() string {
 	if s.defect.Kind == disk.SharedIdentity && s.defect.SystemUUID != "" {
 		return s.defect.SystemUUID
@@ -167,7 +167,7 @@ func (s *session) uuid() string {
 	return s.spec.VMID
 }
 
-// afflict gives the kubelet what it has of the disk's defect.
+// afflict applies the disk's defect to the kubelet.
 func (s *session) afflict(node *kubelet.Node) {
 	switch s.defect.Kind {
 	case disk.NoNetwork:
@@ -180,6 +180,6 @@ func (s *session) afflict(node *kubelet.Node) {
 	}
 }
 
-// Outage takes the pod network away from the whole cluster, in one of the ways that package kubelet knows; kubelet.NoOutage
-// gives it back. It does not outlive the sandbox's process.
+// Outage cuts the pod network of the cluster in a way of package kubelet; kubelet.NoOutage restores the network. A
+// restart of the sandbox ends the outage.
 func (f *Fleet) Outage(o kubelet.Outage) error { return f.kubelets.Suffer(o) }

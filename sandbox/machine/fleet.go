@@ -1,10 +1,8 @@
-// Package machine runs the sandbox's machines: a disk that is a directory tree, a boot that makes what
-// identity is missing and does what the recipe orders, systemd, a kubelet, and the ways in which all of
-// that goes down. It implements fleet.Fleet for the simulated cloud, and has verbs of its own for people
-// and tests that patch, crash or hang a machine.
+// Package machine runs the sandbox's machines: a disk (a directory tree), a boot, systemd, a kubelet, and all ways to
+// stop. The boot creates the missing identity and follows the recipe. Fleet implements fleet.Fleet for the simulated
+// cloud. More methods patch, crash or hang a machine.
 //
-// It decides what a machine does by what is on its disk, as a real one does, and by nothing else: a clone
-// whose disk kept its donor's identity comes up as its donor.
+// As on a real machine, only the disk decides: a clone with the donor's identity on its disk boots as the donor.
 package machine
 
 import (
@@ -31,38 +29,38 @@ import (
 
 // Config of a fleet.
 type Config struct {
-	// Dir keeps disks, machines' records and logs; required. It belongs to one fleet at a time.
+	// Dir holds disks, records of machines and logs; required. Only one fleet may use the directory.
 	Dir   string
 	Clock clock.Clock
 	// Client needs the rights of a cluster administrator and should have no limit on its rate. Required.
 	Client kubernetes.Interface
-	// RESTConfig tells pods that are real processes where the API server is.
+	// RESTConfig is the API server's address for pods that are real processes.
 	RESTConfig *rest.Config
-	// Kubeadm has nodes whose recipe says `kubeadm join` join by it, and act as who their credential says they are. It
-	// takes an API server and a controller manager that let them; without it their credentials are made up, and all
+	// Kubeadm lets nodes with `kubeadm join` in their recipe join with kubeadm, with a credential of their own. The
+	// API server and the controller manager must allow the join. Without Kubeadm, credentials are invented, and all
 	// nodes share Client.
 	Kubeadm bool
-	// Nodeadm does for a machine, whose disk is at root, what nodeadm does at each boot, and returns how its kubelet reaches the API
-	// server and as whom. Machines whose disk has nodeadm do not join without it.
+	// Nodeadm does nodeadm's work at a boot, for the disk at root. Nodeadm returns the kubelet's configuration for
+	// the API server. Without Nodeadm, machines with nodeadm on the disk do not join.
 	Nodeadm func(ctx context.Context, root, instance string) (*rest.Config, error)
-	// KeepNodes leaves the Node of a machine that is terminated where it is, as in a cluster without its cloud's node
-	// lifecycle controller. Otherwise the Node goes with its machine.
+	// KeepNodes keeps the Node of a terminated machine, as in a cluster without a node lifecycle controller of the
+	// cloud. By default, the fleet removes the Node.
 	KeepNodes bool
-	// Binaries maps a prefix of an image's name to the local program that its containers run; all other
-	// containers are simulated.
+	// Binaries maps a prefix of an image's name to a local program for its containers. All other containers are
+	// simulated.
 	Binaries map[string]string
 	// Broken are parts of names of images that cannot be pulled. "broken.invalid" if nil.
 	Broken    []string
 	Latencies Latencies
 	// Region is the nodes' topology.kubernetes.io/region; no label if empty.
 	Region string
-	// KubeletVersion that the bootstrap installs, with its "v"; disk.DefaultKubelet if empty.
+	// KubeletVersion that the bootstrap installs, with "v"; disk.DefaultKubelet if empty.
 	KubeletVersion string
 	// Log; nothing is logged if nil.
 	Log *slog.Logger
 }
 
-// Fleet is the machines of one sandbox.
+// Fleet is the set of machines of a sandbox.
 type Fleet struct {
 	config   Config
 	kubelets *kubelet.Service
@@ -74,7 +72,7 @@ type Fleet struct {
 	mu       sync.Mutex
 	closed   bool
 	machines map[string]*machine
-	// readers counts the copies that are made of a disk at this moment, by its folded ID; read tells that one has ended.
+	// readers counts the running copies of a disk, by folded ID; read signals the end of a copy.
 	readers map[string]int
 	read    *sync.Cond
 
@@ -89,8 +87,8 @@ type Fleet struct {
 
 var _ fleet.Fleet = (*Fleet)(nil)
 
-// New makes a fleet on Dir. Machines that were on when the last one ended boot again, as after a loss of
-// power; they do so in the background. The context ends the fleet as Close does.
+// New creates a fleet on Dir. Machines that had power at the end of the last fleet boot again in the background, as
+// after a power failure. The end of the context ends the fleet, like Close.
 func New(ctx context.Context, config Config) (*Fleet, error) {
 	if config.Dir == "" || config.Client == nil {
 		return nil, errors.New("a fleet needs a directory and a client of the API server")
@@ -133,8 +131,8 @@ func New(ctx context.Context, config Config) (*Fleet, error) {
 	return f, f.resume()
 }
 
-// Close ends the fleet as a loss of power ends all machines at once. Their records say that they are on:
-// the next fleet on the same directory boots them again.
+// Close ends the fleet like a power failure of all machines. The records keep the power on: the next fleet on the
+// directory boots the machines again.
 func (f *Fleet) Close() {
 	f.mu.Lock()
 	f.closed = true
@@ -147,7 +145,7 @@ func (f *Fleet) Close() {
 	f.running.Wait()
 }
 
-// spawn runs work that Close waits for.
+// spawn runs work in the background. Close waits for the work.
 func (f *Fleet) spawn(work func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -165,7 +163,7 @@ func (f *Fleet) all() []*machine {
 	return machines
 }
 
-// fold makes IDs of Azure resources comparable: their case means nothing.
+// fold makes IDs of Azure resources comparable, without case.
 func fold(id string) string { return strings.ToLower(id) }
 
 func (f *Fleet) find(id string) *machine {
@@ -202,7 +200,8 @@ func (f *Fleet) CopyDisk(ctx context.Context, dst, src fleet.DiskID) error {
 	return f.Published(string(dst), dst)
 }
 
-// reads keeps a disk's content until what it returns is called: a copy is of the whole disk, whoever deletes it meanwhile.
+// reads keeps the content of a disk until done is called, so that a copy is complete even if the disk is deleted
+// meanwhile.
 func (f *Fleet) reads(id fleet.DiskID) (done func()) {
 	key := fold(string(id))
 	f.mu.Lock()
@@ -218,8 +217,7 @@ func (f *Fleet) reads(id fleet.DiskID) (done func()) {
 	}
 }
 
-// publish makes a platform image unless it is there. It is made once: replacing it under a copy that is
-// under way would cost that copy some of its files.
+// publish creates a platform image once. A replacement during a copy would remove files from the copy.
 func (f *Fleet) publish(image fleet.DiskID) error {
 	f.publishing.Lock()
 	defer f.publishing.Unlock()
@@ -238,7 +236,7 @@ func (f *Fleet) publish(image fleet.DiskID) error {
 	return disk.Copy(f.path(image), tree)
 }
 
-// DeleteDisk implements fleet.Fleet. It waits for the copies that are made of the disk.
+// DeleteDisk implements fleet.Fleet. DeleteDisk waits for running copies of the disk.
 func (f *Fleet) DeleteDisk(_ context.Context, id fleet.DiskID) error {
 	if m := f.userOf(id); m != nil {
 		return fmt.Errorf("disk %s cannot be deleted: machine %s is running from it", id, m.specification().ID)
@@ -247,7 +245,7 @@ func (f *Fleet) DeleteDisk(_ context.Context, id fleet.DiskID) error {
 	return errors.Join(err, os.RemoveAll(aside))
 }
 
-// takeAside takes a disk from where it can be copied, in one step, and returns where it is then.
+// takeAside renames a disk atomically, so that no new copy starts, and returns the new path.
 func (f *Fleet) takeAside(id fleet.DiskID) (string, error) {
 	aside, err := os.MkdirTemp(filepath.Join(f.config.Dir, "disks"), ".copy-")
 	if err != nil {
@@ -283,7 +281,7 @@ func (f *Fleet) path(id fleet.DiskID) string {
 	return filepath.Join(f.config.Dir, "disks", fileName(string(id)))
 }
 
-// Launch implements fleet.Fleet. A machine that exists is an error.
+// Launch implements fleet.Fleet. An existing machine is an error.
 func (f *Fleet) Launch(ctx context.Context, spec fleet.Spec) error {
 	if !spec.Light {
 		if _, err := os.Stat(f.path(spec.Disk)); err != nil {
@@ -319,7 +317,7 @@ func (f *Fleet) PowerOff(ctx context.Context, id string, hard bool) error {
 	return m.powerOff(ctx, hard)
 }
 
-// Power implements fleet.Fleet. A machine that does not exist is off.
+// Power implements fleet.Fleet. A missing machine is off.
 func (f *Fleet) Power(id string) fleet.Power {
 	m := f.find(id)
 	if m == nil {
@@ -348,8 +346,8 @@ func (f *Fleet) Terminate(ctx context.Context, id string) error {
 	return f.forget(m)
 }
 
-// Reimage implements fleet.Fleet: the machine goes off at once and boots from spec.Disk, which CopyDisk
-// made, by the recipe of the spec. A disk that it had before stays until DeleteDisk.
+// Reimage implements fleet.Fleet: the machine powers off at once, and boots from spec.Disk with the recipe of the
+// spec. CopyDisk must have created spec.Disk. An older disk stays until DeleteDisk.
 func (f *Fleet) Reimage(ctx context.Context, spec fleet.Spec) error {
 	m, err := f.machine(spec.ID)
 	if err != nil {

@@ -14,10 +14,10 @@ type Latencies struct {
 	Shutdown time.Duration
 	// Boot from power on to the system being up; 20 s. KubeletStart from then to the Node being Ready; 5 s.
 	Boot, KubeletStart time.Duration
-	// Install is the bootstrap's download and installation of packages on a generic image; 105 s. Images
-	// that it pulls, three of them, come on top. Join is the rest of the bootstrap; 9 s.
+	// Install is the time to download and install packages on a generic image; 105 s. The pulls of three images add
+	// to the time. Join is the rest of the bootstrap; 9 s.
 	Install, Join time.Duration
-	// Extension is the run of one VM extension; 60 s.
+	// Extension is the run of a VM extension; 60 s.
 	Extension time.Duration
 	// Patch is the download and installation of updates; 300 s.
 	Patch time.Duration
@@ -27,7 +27,7 @@ type Latencies struct {
 	Kubelet kubelet.Latencies
 }
 
-// Defaulted fills in what was left open.
+// Defaulted sets the defaults of zero fields.
 func (l Latencies) Defaulted() Latencies {
 	for field, fallback := range map[*time.Duration]time.Duration{
 		&l.PowerOn: 5 * time.Second, &l.PowerOff: 2 * time.Second, &l.Shutdown: 15 * time.Second,

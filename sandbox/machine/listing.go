@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// Status is what there is to see of a machine.
+// Status is the visible state of a machine.
 type Status struct {
 	ID    string      `json:"id"`
 	Pool  string      `json:"pool"`
@@ -17,11 +17,11 @@ type Status struct {
 	Boots int         `json:"boots"`
 	// BootID of the present boot; empty if the machine is off.
 	BootID string `json:"bootID,omitempty"`
-	// Image that the machine was built from.
+	// Image of the machine.
 	Image string `json:"image,omitempty"`
 	Light bool   `json:"light,omitempty"`
 	Hung  bool   `json:"hung,omitempty"`
-	// Disk is the path of its tree, and MachineID, Kernel, Packages and Images what is on it; empty for
+	// Disk is the path of the tree. MachineID, Kernel, Packages and Images are read from the disk. All are empty for
 	// a light machine.
 	Disk      string            `json:"disk,omitempty"`
 	MachineID string            `json:"machineID,omitempty"`
@@ -43,7 +43,7 @@ func (f *Fleet) Machines() []Status {
 	return list
 }
 
-// Machine tells of one machine.
+// Machine returns the status of a machine.
 func (f *Fleet) Machine(id string) (Status, error) {
 	m, err := f.machine(id)
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
-// machine is one VM. Orders to change its power are carried out one after the other; losing power is
-// not an order and never waits.
+// machine is a VM. Orders that change the power run one after the other. A loss of power never waits.
 type machine struct {
 	fleet *Fleet
 	// order is held (by sending) while an order is carried out.
@@ -28,7 +27,7 @@ func newMachine(f *Fleet, r record) *machine {
 	return &machine{fleet: f, order: make(chan struct{}, 1), record: r, power: fleet.Off}
 }
 
-// Power tells the state now.
+// Power returns the current state.
 func (m *machine) Power() fleet.Power {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,7 +53,7 @@ func (m *machine) address() string {
 	return fmt.Sprintf("10.%d.%d.%d", 240+(n>>16)%4, n>>8&0xff, n&0xff)
 }
 
-// take waits for the orders before this one. The caller calls the function that it returns when it is done.
+// take waits for earlier orders. The caller must call the returned function at the end.
 func (m *machine) take(ctx context.Context) (func(), error) {
 	select {
 	case m.order <- struct{}{}:
@@ -64,7 +63,7 @@ func (m *machine) take(ctx context.Context) (func(), error) {
 	}
 }
 
-// change alters the record and keeps it.
+// change changes and stores the record.
 func (m *machine) change(alter func(*record)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +78,7 @@ func (m *machine) now() *session {
 	return m.session
 }
 
-// powerOn gives a machine that is off power; it returns when the power is on, the boot goes on by itself.
+// powerOn powers a machine on and returns during the boot.
 func (m *machine) powerOn(ctx context.Context) error {
 	release, err := m.take(ctx)
 	if err != nil {
@@ -125,8 +124,8 @@ func (m *machine) set(power fleet.Power) {
 	m.power = power
 }
 
-// powerOff takes the power away: in order, with the time that an operating system needs, or at once. A
-// hard stop does not wait for an order that is being carried out but cuts it short.
+// powerOff powers a machine off: with a shutdown of the operating system, or at once (hard). A hard stop interrupts a
+// running order.
 func (m *machine) powerOff(ctx context.Context, hard bool) error {
 	if hard {
 		m.cutPower()
@@ -153,7 +152,7 @@ func (m *machine) switchOff(ctx context.Context, hard bool) error {
 	return nil
 }
 
-// cutPower ends the present boot at once, whoever is busy with the machine.
+// cutPower ends the current boot at once, even during an order.
 func (m *machine) cutPower() {
 	if s := m.now(); s != nil {
 		m.end(s, false)

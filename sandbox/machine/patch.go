@@ -16,22 +16,22 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// The annotations that kured writes with --annotate-nodes. Source: kured's documentation, "Adding node
-// annotations"; what they mean was observed: both carry the moment in which the need was found, "in
-// progress" goes after the reboot, "most recent" stays.
+// The annotations that kured writes with --annotate-nodes. Source: kured's documentation, "Adding node annotations".
+// Observed: both hold the time at which kured found the need. "in progress" is removed after the reboot, "most
+// recent" stays.
 const (
 	kuredNeeded     = "weave.works/kured-most-recent-reboot-needed"
 	kuredInProgress = "weave.works/kured-reboot-in-progress"
 )
 
-// PatchOptions say what a patch does.
+// PatchOptions are the options of a patch.
 type PatchOptions struct {
-	// Packages and the versions that they get. If empty, a usual day's updates: the kernel, OpenSSL,
-	// curl, systemd and the container runtime, each with the version after the one that is installed.
+	// Packages and their new versions. If empty, usual updates: the kernel, OpenSSL, curl, systemd and the container
+	// runtime, each with the version after the installed version.
 	Packages map[string]string
 	// Kured annotates, cordons and uncordons the node as kured does.
 	Kured bool
-	// NoReboot leaves the reboot that the patch needs to somebody else.
+	// NoReboot leaves the required reboot to the caller.
 	NoReboot bool
 }
 
@@ -89,8 +89,8 @@ func (f *Fleet) Patch(ctx context.Context, id string, options PatchOptions) erro
 	})
 }
 
-// nextSecond waits until the second of a moment is over. Annotations and conditions have whole seconds: a machine
-// that is back within the one in which its need was found would seem not to have been rebooted since.
+// nextSecond waits for the end of a second. Annotations and conditions have whole seconds: a machine that returns
+// within the second of the need would look as if not rebooted since.
 func (f *Fleet) nextSecond(ctx context.Context, after time.Time) error {
 	timer := time.NewTimer(after.Truncate(time.Second).Add(time.Second).Sub(f.config.Clock.Now()))
 	defer timer.Stop()

@@ -32,7 +32,7 @@ type session struct {
 	// root of the disk's tree; empty for a light machine.
 	root   string
 	bootID string
-	// defect of the disk, if this machine has it.
+	// defect of the disk, if the defect strikes this machine.
 	defect disk.Defect
 
 	// ctx ends with the power; booting ends with it, or when an orderly way down begins.
@@ -53,7 +53,7 @@ type session struct {
 
 	mu      sync.Mutex
 	kubelet *kubelet.Kubelet
-	// machineID and name that this boot took from the disk; empty before.
+	// machineID and name that this boot read from the disk; empty before.
 	machineID, name string
 	// role is how the kubelet reaches the API server where nodeadm joins the node; nil elsewhere.
 	role *rest.Config
@@ -86,7 +86,8 @@ func newUUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// mountVolatile makes what is new at each boot and never on the disk: /proc, /run, and what the firmware tells in /sys.
+// mountVolatile creates the files of a boot that are never on the disk: /proc, /run, and the firmware's values in
+// /sys.
 func (s *session) mountVolatile() error {
 	if err := s.clearVolatile(); err != nil {
 		return err
@@ -114,7 +115,7 @@ func (s *session) mountVolatile() error {
 	return nil
 }
 
-// clearVolatile empties /proc, /run and /sys: nothing of a boot outlives it.
+// clearVolatile empties /proc, /run and /sys.
 func (s *session) clearVolatile() error {
 	for _, dir := range []string{"proc", "run", "sys"} {
 		entries, err := os.ReadDir(filepath.Join(s.root, dir))
@@ -166,7 +167,7 @@ func (s *session) listen() {
 	}
 }
 
-// shutdown is the operating system's orderly way down, with all that it writes. Losing power cuts it short.
+// shutdown is the clean shutdown of the operating system, with its writes. A loss of power interrupts the shutdown.
 func (s *session) shutdown() {
 	s.abandon()
 	if k := s.agent(); k != nil {
@@ -181,7 +182,7 @@ func (s *session) shutdown() {
 	}
 }
 
-// kill ends the boot: what runs dies, and when it returns nothing writes to the disk any more.
+// kill ends the boot: all processes die. After kill, nothing writes to the disk.
 func (s *session) kill() {
 	s.cancel()
 	if s.trigger != nil {
@@ -203,14 +204,14 @@ func (s *session) kill() {
 	}
 }
 
-// agent is the kubelet; nil before it has started.
+// agent is the kubelet; nil before the kubelet has started.
 func (s *session) agent() *kubelet.Kubelet {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.kubelet
 }
 
-// adopt makes a kubelet this boot's, unless the power is gone already.
+// adopt assigns a kubelet to this boot, unless the power is already off.
 func (s *session) adopt(k *kubelet.Kubelet) error {
 	s.mu.Lock()
 	if s.ctx.Err() == nil {
@@ -224,7 +225,7 @@ func (s *session) adopt(k *kubelet.Kubelet) error {
 	return nil
 }
 
-// unitChanges carries out what starting and stopping a unit means here.
+// unitChanges applies the start or stop of a unit.
 func (s *session) unitChanges(name string, active bool) error {
 	if name != kubeletUnit {
 		return nil

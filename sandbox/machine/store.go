@@ -14,15 +14,15 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
-// record is what is kept of a machine over restarts of the sandbox. It holds the recipe's customData,
-// which is a secret: only the owner may read it.
+// record is the stored state of a machine. The record holds the recipe's customData, a secret: only the owner may
+// read the file.
 type record struct {
 	Spec fleet.Spec `json:"spec"`
-	// On tells that the machine has power.
+	// On: the machine has power.
 	On    bool `json:"on"`
 	Boots int  `json:"boots"`
 	Hung  bool `json:"hung,omitempty"`
-	// Node that the last boot registered; empty if none did.
+	// Node of the last boot; empty if the boot registered no Node.
 	Node string `json:"node,omitempty"`
 	// Address on the nodes' network.
 	Address uint32 `json:"address"`
@@ -102,7 +102,7 @@ func (f *Fleet) resume() error {
 			}
 		}
 		if !r.Spec.Light {
-			// Whoever looks next must not take the Node of the last boot for that of this one.
+			// Mark the Node as lost, so that readers do not take the Node of the last boot for the Node of this boot.
 			lost()
 		}
 		f.spawn(func() {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Crash takes the machine's power away without a word to anybody, as the loss of its host does.
+// Crash cuts the power of the machine without a shutdown, like a loss of the host.
 func (f *Fleet) Crash(id string) error {
 	m, err := f.machine(id)
 	if err != nil {
@@ -15,8 +15,7 @@ func (f *Fleet) Crash(id string) error {
 	return m.change(func(r *record) { r.On = false })
 }
 
-// Hang stops the machine's kubelet for good: it does not come back, neither by itself nor with a boot,
-// before Unhang.
+// Hang stops the machine's kubelet until Unhang, even after a boot.
 func (f *Fleet) Hang(id string) error {
 	m, err := f.machine(id)
 	if err != nil {
@@ -38,7 +37,7 @@ func (f *Fleet) Hang(id string) error {
 	return s.units.Set(kubeletUnit, false)
 }
 
-// Unhang lets a kubelet run again that Hang stopped.
+// Unhang restarts a kubelet after Hang.
 func (f *Fleet) Unhang(id string) error {
 	m, err := f.machine(id)
 	if err != nil {
@@ -54,15 +53,15 @@ func (f *Fleet) Unhang(id string) error {
 	if s.spec.Light {
 		return s.startKubelet()
 	}
-	// Before the boot has come that far, it starts the kubelet itself.
+	// An early boot starts the kubelet later on its own.
 	if !s.units.Active(containerdUnit) {
 		return nil
 	}
 	return s.units.Set(kubeletUnit, true)
 }
 
-// Restart takes the machine down in order and boots it again; it returns once the power is back. A
-// machine that is off is booted.
+// Restart shuts the machine down and boots the machine again, and returns when the power is on. A machine without
+// power boots.
 func (f *Fleet) Restart(ctx context.Context, id string) error {
 	m, err := f.machine(id)
 	if err != nil {

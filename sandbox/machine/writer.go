@@ -10,8 +10,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// write is what running services do to the disk all the time. A service that nobody stopped writes again
-// what was removed, and is found out.
+// write is the continuous writing of running services. A service that still runs writes removed files again, and so
+// is detected.
 func (s *session) write() {
 	period := max(s.machine.fleet.config.Clock.Real(s.latencies().Write), 200*time.Millisecond)
 	ticker := time.NewTicker(period)
@@ -28,7 +28,7 @@ func (s *session) write() {
 	}
 }
 
-// writeOnce lets each active service write what it writes.
+// writeOnce lets each active service write.
 func (s *session) writeOnce(beat int) error {
 	s.mu.Lock()
 	id, name := s.machineID, s.name
@@ -39,7 +39,7 @@ func (s *session) writeOnce(beat int) error {
 	now := s.machine.fleet.config.Clock.Now()
 	line := fmt.Sprintf("%s %s systemd[1]: beat %d\n", now.Format(time.Stamp), name, beat)
 	var errs []error
-	// There is always somebody who logs: init itself.
+	// init always logs.
 	if s.units.Message("systemd-journald.service") {
 		errs = append(errs, disk.Append(filepath.Join(s.root, "var/log/journal", id, "system.journal"), line, 0o640))
 		if s.units.Message("rsyslog.service") {
@@ -61,8 +61,8 @@ func (s *session) writeOnce(beat int) error {
 	return errors.Join(errs...)
 }
 
-// lastWrites are those of an orderly shutdown. A disk that was generalized is not any more after them:
-// this is why a donor must be powered off at once.
+// lastWrites are the writes of a clean shutdown. They undo the generalization of a disk; so a donor must be powered
+// off at once.
 func (s *session) lastWrites() error {
 	s.mu.Lock()
 	id, name := s.machineID, s.name

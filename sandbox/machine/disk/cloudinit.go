@@ -12,17 +12,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Modules are those that cloud-init runs, by the lists in its settings; a list that nobody sets has all of them.
+// Modules are the modules that cloud-init runs, from the lists in its settings. A list without a setting has all
+// modules.
 type Modules map[string][]string
 
-// The lists, one for each stage of cloud-init.
+// The lists of the stages of cloud-init.
 const (
 	initStage   = "cloud_init_modules"
 	configStage = "cloud_config_modules"
 	finalStage  = "cloud_final_modules"
 )
 
-// CloudInitModules reads the settings on a disk. Of two files that set a list the later one counts.
+// CloudInitModules reads the settings on a disk. A later file overrides an earlier file.
 func CloudInitModules(root string) (Modules, error) {
 	m := Modules{}
 	more, err := filepath.Glob(filepath.Join(root, "etc/cloud/cloud.cfg.d/*.cfg"))
@@ -50,7 +51,7 @@ func CloudInitModules(root string) (Modules, error) {
 	return m, nil
 }
 
-// moduleNames of a list, whose entries may be pairs of a name and how often it runs.
+// moduleNames of a list. Entries may be pairs of a name and a frequency.
 func moduleNames(list []any) []string {
 	names := []string{}
 	for _, entry := range list {
@@ -67,8 +68,8 @@ func (m Modules) run(stage, module string) bool {
 	return !set || slices.Contains(list, module)
 }
 
-// Within are the orders that cloud-init carries out with these modules: runcmd leaves its script to scripts_user. A
-// bootcmd counts as one of the commands.
+// Within restricts the orders to these modules: runcmd leaves its script to scripts_user. A bootcmd is a command,
+// too.
 func (o Orders) Within(m Modules) Orders {
 	if !m.run(initStage, "write_files") {
 		o.Files = nil
@@ -77,10 +78,10 @@ func (o Orders) Within(m Modules) Orders {
 	return o
 }
 
-// Wants tells whether systemd starts a unit at boot.
+// Wants reports whether systemd starts a unit at boot.
 func Wants(root, unit string) bool {
 	return Exists(root, filepath.Join("etc/systemd/system/multi-user.target.wants", unit)) && Exists(root, filepath.Join("etc/systemd/system", unit))
 }
 
-// Exists tells whether there is anything at a path of the disk.
+// Exists reports whether a path exists on the disk.
 func Exists(root, path string) bool { return exists(filepath.Join(root, path)) }

@@ -18,7 +18,7 @@ const (
 	containerdTask = "var/lib/containerd/io.containerd.runtime.v2.task/k8s.io"
 )
 
-// Digest is the content address that an image reference stands for in the sandbox.
+// Digest is the digest of an image reference in the sandbox.
 func Digest(image string) string {
 	sum := sha256.Sum256([]byte(image))
 	return hex.EncodeToString(sum[:])
@@ -51,8 +51,8 @@ func AddImage(root, image string) error {
 	return recordImage(root, image, layer, layer, int64(len(manifest)))
 }
 
-// HasImage tells whether the image is in the warm cache and whole: content of no length, which a copy of
-// a running runtime's disk can have, is as good as none.
+// HasImage reports whether the image is complete in the warm cache. Empty content is not complete: a copy of a
+// running runtime's disk can have such content.
 func HasImage(root, image string) bool { return slices.Contains(Images(root), image) }
 
 // Images lists the warm cache.
@@ -68,10 +68,10 @@ func Images(root string) []string {
 	return images
 }
 
-// PodRecord is what a disk holds of a pod that runs on it.
+// PodRecord is the record of a running pod on the disk.
 type PodRecord struct{ UID, Namespace, Name, IP string }
 
-// AddPod writes what kubelet, runtime and network plugin keep of a pod.
+// AddPod writes the files of kubelet, runtime and network plugin for a pod.
 func AddPod(root string, pod PodRecord) error {
 	text, err := json.Marshal(pod)
 	if err != nil {
@@ -102,12 +102,12 @@ func AddPod(root string, pod PodRecord) error {
 	return errors.Join(addSnapshot(root, writable(pod.UID), snapshotActive), RecordContainer(root, pod.UID, writable(pod.UID), randomText(24)))
 }
 
-// HasPod tells whether the container runtime knows the pod from before.
+// HasPod reports whether the container runtime has a record of the pod.
 func HasPod(root, uid string) bool {
 	return exists(filepath.Join(root, containerdCRI, "sandboxes", uid))
 }
 
-// Pods lists what the container runtime knows from before.
+// Pods lists the records of the container runtime.
 func Pods(root string) []PodRecord {
 	paths, err := filepath.Glob(filepath.Join(root, containerdCRI, "sandboxes", "*", "status"))
 	if err != nil {
@@ -123,7 +123,7 @@ func Pods(root string) []PodRecord {
 	return pods
 }
 
-// RemovePod removes what AddPod wrote. Its logs stay until somebody clears them, as on a real node.
+// RemovePod removes the files of AddPod. Logs stay, as on a real node.
 func RemovePod(root string, pod PodRecord) error {
 	network := platformOn(root).Network()
 	paths := []string{
@@ -146,7 +146,7 @@ func RemovePod(root string, pod PodRecord) error {
 	return errors.Join(errs...)
 }
 
-// CollectGarbage is the container runtime's start: writable layers of pods that it does not know go.
+// CollectGarbage deletes writable layers of unknown pods, as the container runtime does at its start.
 func CollectGarbage(root string) error {
 	uids, err := writablePods(root)
 	if err != nil {

@@ -12,10 +12,9 @@ import (
 // volatile directories are file systems of the running machine, not parts of its disk.
 var volatile = map[string]bool{"run": true, "proc": true}
 
-// Copy makes dst a true copy of the tree src: modes, symbolic links and content; no hard links, so that
-// the two part ways at once. run and proc stay behind, empty. An existing dst is replaced. It appears
-// under its name only when it is complete: a crash leaves a name that begins with a dot (see Sweep).
-// A file that vanishes while a running machine's disk is copied is left out, as from a real one.
+// Copy copies the tree src to dst: modes, symbolic links and content, without hard links. run and proc are empty in
+// the copy. Copy replaces an existing dst. The copy gets its name when complete: a crash leaves a name with a leading
+// dot (see Sweep). A file that vanishes during the copy is missing in the copy, as on a real disk.
 func Copy(dst, src string) error {
 	if _, err := os.Stat(src); err != nil {
 		return fmt.Errorf("copy disk: there is no disk at %s: %w", src, err)
@@ -35,7 +34,7 @@ func Copy(dst, src string) error {
 	return Replace(dst, fresh, filepath.Join(temporary, "old"))
 }
 
-// Replace puts the tree fresh in the place of dst. What was there goes to aside, which must not exist.
+// Replace moves the tree fresh to dst, and the old tree to aside, which must not exist.
 func Replace(dst, fresh, aside string) error {
 	if err := os.Rename(dst, aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -43,7 +42,7 @@ func Replace(dst, fresh, aside string) error {
 	return os.Rename(fresh, dst)
 }
 
-// Sweep removes what interrupted copies left in a directory of disks.
+// Sweep removes leftovers of interrupted copies in a directory of disks.
 func Sweep(dir string) error {
 	leftovers, err := filepath.Glob(filepath.Join(dir, ".copy-*"))
 	if err != nil {
@@ -85,7 +84,7 @@ func copyTree(dst, src string) error {
 		if !entry.IsDir() {
 			return copyFile(target, path, info)
 		}
-		// Writable while it is filled; its own mode comes last.
+		// Writable until filled; the final mode comes last.
 		dirs = append(dirs, dirMode{target, info.Mode()})
 		if err := os.Mkdir(target, 0o755); err != nil {
 			return err
@@ -130,7 +129,7 @@ func copyFile(dst, src string, info fs.FileInfo) error {
 	if err != nil {
 		return err
 	}
-	// Between two files this is copy_file_range, which shares blocks where the file system can.
+	// Between two files, io.Copy uses copy_file_range, which shares blocks if the file system can.
 	_, err = io.Copy(out, in)
 	if err := errors.Join(err, out.Close()); err != nil {
 		return err

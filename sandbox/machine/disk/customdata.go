@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Joining is a recipe's customData whose only order is this command.
+// Joining is a customData with only this command.
 func Joining(command string) string { return "#cloud-config\nruncmd:\n- " + command + "\n" }
 
-// CustomData is a recipe's customData for a pool of this profile, with fresh secrets: a cloud-config
-// whose commands the sandbox's cloud-init understands. Every node of the pool gets the same text.
+// CustomData is a recipe's customData for a profile, with fresh secrets. The sandbox's cloud-init understands all its
+// commands. All nodes of the pool get the same text.
 func CustomData(profile Profile) string {
 	facts := Facts{}.Complete()
 	r := &renderer{facts: facts, keys: map[string]*keyPair{}}
@@ -26,7 +26,7 @@ func CustomData(profile Profile) string {
 	}
 	out, err := r.render(text)
 	if err != nil {
-		// The templates are constants of this package: a test renders both.
+		// The templates are constants of this package, and a test renders both.
 		panic(err)
 	}
 	return string(out)
@@ -43,30 +43,31 @@ runcmd:
 
 var customDataBootstrap = Joining("kubeadm join 10.255.255.5:6443 --token {{hex 3}}.{{hex 8}} --discovery-token-ca-cert-hash sha256:{{hex 32}}")
 
-// Orders are what a customData asks cloud-init to do, as far as the sandbox acts on it.
+// Orders are the orders of a customData that the sandbox carries out.
 type Orders struct {
 	// Files to write.
 	Files []OrderedFile
-	// Bootstrap tells that commands are run that make this machine a node, and Profile how it joins.
+	// Bootstrap: the commands make this machine a node. Profile is how the node joins.
 	Bootstrap bool
 	Profile   Profile
-	// Commands that do it, as one text.
+	// Commands of the bootstrap, as a single text.
 	Commands string
 }
 
-// OrderedFile is one of cloud-init's write_files.
+// OrderedFile is an entry of cloud-init's write_files.
 type OrderedFile struct {
 	Path, Content string
 	Mode          fs.FileMode
 }
 
-// NodeConfig is in the user data that nodeadm reads. cloud-init knows no such part, and leaves it alone.
+// NodeConfig is part of the user data for nodeadm. cloud-init ignores this part.
 const NodeConfig = "apiVersion: node.eks.aws/v1alpha1"
 
 // jinja is how a customData begins that cloud-init is to fill in.
 const jinja = "## template: jinja\n"
 
-// Rendered is a customData with the machine's name filled in, if it is a template. No other of cloud-init's variables is known.
+// Rendered is a customData with the machine's name filled in, if the customData is a template. Other variables of
+// cloud-init are not supported.
 func Rendered(customData, hostname string) string {
 	if !strings.HasPrefix(customData, jinja) {
 		return customData
@@ -74,8 +75,8 @@ func Rendered(customData, hostname string) string {
 	return strings.NewReplacer("{{ ds.meta_data.local_hostname }}", hostname, "{{ local_hostname }}", hostname).Replace(customData)
 }
 
-// ReadOrders reads a customData. An empty one, a cloud-config that orders nothing, and what is for nodeadm ask for nothing.
-// Commands, and scripts of any kind, bootstrap the node; with "kubeadm join" in them by that profile.
+// ReadOrders reads a customData. An empty customData, a cloud-config without orders, and data for nodeadm order
+// nothing. Commands and scripts bootstrap the node; commands with "kubeadm join" select the profile.
 func ReadOrders(customData string) (Orders, error) {
 	text := strings.TrimSpace(strings.TrimPrefix(customData, jinja))
 	if text == "" || strings.Contains(text, NodeConfig) {
@@ -118,7 +119,7 @@ func profileOf(commands string) Profile {
 	return Static
 }
 
-// WriteFiles writes what cloud-init was ordered to write, over what is there, as cloud-init does.
+// WriteFiles writes the ordered files and overwrites existing files, as cloud-init does.
 func (o Orders) WriteFiles(root string) error {
 	for _, file := range o.Files {
 		path := filepath.Join(root, filepath.Clean("/"+file.Path))

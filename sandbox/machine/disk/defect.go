@@ -13,50 +13,51 @@ import (
 	"time"
 )
 
-// DefectKind is what is wrong with machines that are built from a disk.
+// DefectKind is the kind of a defect.
 type DefectKind string
 
 const (
-	// NeverJoins: the kubelet does not start, so that there is no Node.
+	// NeverJoins: the kubelet does not start, so no Node exists.
 	NeverJoins DefectKind = "never-joins"
-	// NoNetwork: the Node is Ready, and pods on it reach nothing and are not reached, but for those on the host's network.
+	// NoNetwork: the Node is Ready, and its pods have no network, except on the host network.
 	NoNetwork DefectKind = "no-network"
 	// CrashingDaemonSet: pods of DaemonSets end with an error as soon as they have started.
 	CrashingDaemonSet DefectKind = "crashing-daemonset"
-	// SharedIdentity: machine ID and system UUID are those of a node that runs.
+	// SharedIdentity: machine ID and system UUID of a running node.
 	SharedIdentity DefectKind = "shared-identity"
 	// NotReadyLater: the Node is Ready first, and after a while it is not any more.
 	NotReadyLater DefectKind = "not-ready-later"
 	// JoinsLate: the kubelet starts late, and all is well from then on.
 	JoinsLate DefectKind = "joins-late"
-	// NoDefect takes one back.
+	// NoDefect removes a defect.
 	NoDefect DefectKind = "none"
 )
 
-// DefectKinds that a disk can have, in the order in which help lists them, NoDefect last.
+// DefectKinds returns all kinds, in the order of the help, NoDefect last.
 func DefectKinds() []DefectKind {
 	return []DefectKind{NeverJoins, NoNetwork, CrashingDaemonSet, SharedIdentity, NotReadyLater, JoinsLate, NoDefect}
 }
 
-// Defect is carried by a disk, and by every copy of it: machines that boot from it have it.
+// Defect belongs to a disk and all its copies: machines that boot from the disk have the defect.
 type Defect struct {
 	Kind DefectKind `json:"kind"`
-	// Share is how many in a hundred machines have it; 0 means all. Seed decides which: the same machines for the same seed.
+	// Share is the percentage of machines with the defect; 0 means all. Seed selects the machines: the same seed
+	// selects the same machines.
 	Share int    `json:"share,omitempty"`
 	Seed  uint64 `json:"seed,omitempty"`
-	// After is how long a Node is Ready at each boot before it is not, or how late its kubelet starts, in simulated time; 0 means
-	// five minutes.
+	// After is how long a Node is Ready at each boot, or how late the kubelet starts, in simulated time; 0 means five
+	// minutes.
 	After time.Duration `json:"after,omitempty"`
-	// DaemonSet that crashes, as namespace/name; empty means all.
+	// DaemonSet that crashes, as namespace/name; empty means all DaemonSets.
 	DaemonSet string `json:"daemonSet,omitempty"`
-	// SystemUUID that the firmware seems to tell, where the identity is another machine's.
+	// SystemUUID in the firmware, for SharedIdentity.
 	SystemUUID string `json:"systemUUID,omitempty"`
 }
 
 // defaultAfter is how long a node with NotReadyLater is Ready, and how late one with JoinsLate is, if nothing else is said.
 const defaultAfter = 5 * time.Minute
 
-// Checked is the defect with what it leaves out, or what is wrong with it.
+// Checked returns the defect with defaults, or an error.
 func (d Defect) Checked() (Defect, error) {
 	switch {
 	case !slices.Contains(DefectKinds(), d.Kind):
@@ -89,7 +90,7 @@ func listed(kinds []DefectKind) string {
 	return strings.Join(words, ", ")
 }
 
-// Strikes tells whether the machine of this name has the defect. The same name always gets the same answer.
+// Strikes reports whether the machine with this name has the defect. The same name always gets the same answer.
 func (d Defect) Strikes(machine string) bool {
 	hash := fnv.New64a()
 	_, _ = fmt.Fprintf(hash, "%d/%s", d.Seed, strings.ToLower(machine))
@@ -103,8 +104,7 @@ func (d Defect) Strikes(machine string) bool {
 
 const defectFile = "usr/lib/sandbox/defect.json"
 
-// Spoil gives a disk a defect, in the place of one that it has; NoDefect takes that away. identity is the machine ID that
-// SharedIdentity puts on it.
+// Spoil sets the defect of a disk; NoDefect removes the defect. identity is the machine ID for SharedIdentity.
 func Spoil(root string, d Defect, identity string) error {
 	path := filepath.Join(root, defectFile)
 	if d.Kind == NoDefect {
@@ -124,7 +124,7 @@ func Spoil(root string, d Defect, identity string) error {
 	return WriteFile(filepath.Join(root, "etc/machine-id"), []byte(identity+"\n"), machineIDMode)
 }
 
-// DefectOf a disk; of the zero Kind if it has none.
+// DefectOf returns the defect of a disk, with an empty Kind for none.
 func DefectOf(root string) (Defect, error) {
 	text, err := os.ReadFile(filepath.Join(root, defectFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,9 +1,8 @@
-// Package disk makes, reads and copies the directory trees that stand for OS disks in the sandbox. It
-// decides what such a disk looks like: an Ubuntu node of an AKS Engine or kubeadm cluster, in the small.
-// It does not decide when anything happens to a disk: package machine does.
+// Package disk creates, reads and copies the directory trees that replace OS disks in the sandbox. Such a disk is a
+// small Ubuntu node of an AKS Engine or kubeadm cluster, or an EKS node. Package machine decides when a disk changes.
 //
-// What a disk holds is data, in the tables of the layout_*.go files. Nothing secret is in them: keys,
-// tokens and ids are made at random whenever a file is written.
+// The tables in the layout_*.go files define the content. They hold no secrets: keys, tokens and IDs are random in
+// every file.
 package disk
 
 import (
@@ -18,24 +17,23 @@ import (
 	"time"
 )
 
-// Profile says how a node of this disk joins its cluster.
+// Profile is how a node with this disk joins its cluster.
 type Profile string
 
 const (
 	// Static: the kubelet's credential is the cluster's and is on the disk (AKS Engine).
 	Static Profile = "static"
-	// Bootstrap: each node joins with a credential of its own (kubeadm).
+	// Bootstrap: each node joins with its own credential (kubeadm).
 	Bootstrap Profile = "bootstrap"
-	// EKS: nodeadm sets the node up at each boot, and it joins by its instance's role.
+	// EKS: nodeadm sets the node up at each boot, and the node joins with the role of its instance.
 	EKS Profile = "eks"
 )
 
-// Facts are what the layout's templates are filled with. Empty fields get a default or a random value;
-// see Complete.
+// Facts are the values for the layout's templates. Empty fields get a default or a random value; see Complete.
 type Facts struct {
-	// Platform that the disk's image is for; Azure if empty.
+	// Platform of the disk's image; Azure if empty.
 	Platform Platform
-	// Hostname of the machine; also the name of its Node.
+	// Hostname of the machine, and name of the Node.
 	Hostname string
 	// VMID is the platform's UUID of the VM, and cloud-init's instance-id on Azure; on EC2 it is the instance's ID.
 	VMID string
@@ -43,23 +41,23 @@ type Facts struct {
 	MachineID string
 	// MAC and IP of the machine's interface.
 	MAC, IP string
-	// CustomData as cloud-init was given it.
+	// CustomData for cloud-init.
 	CustomData string
-	// Kernel release, such as "5.15.0-1071-azure", and the kubelet's version with its "v".
+	// Kernel release, such as "5.15.0-1071-azure", and the kubelet's version with "v".
 	Kernel, Kubelet string
-	// Taints that the kubelet registers its Node with, as its flag has them; empty for none.
+	// Taints of the new Node, in the format of the kubelet's flag; empty for none.
 	Taints string
-	// Now is the time that logs and leases carry.
+	// Now is the time in logs and leases.
 	Now time.Time
 }
 
-// Defaults of Facts: the release that a generic image holds before anybody patched it.
+// Defaults of Facts: the release of a generic image without patches.
 const (
 	DefaultKernel  = "5.15.0-1071-azure"
 	DefaultKubelet = "v1.37.1"
 )
 
-// Complete fills what is empty: ids at random, versions with the defaults above.
+// Complete sets empty fields: random IDs, and the default versions above.
 func (f Facts) Complete() Facts {
 	setDefault(&f.MachineID, func() string { return randomHex(16) })
 	setDefault(&f.VMID, randomUUID)
@@ -83,19 +81,19 @@ func setDefault(field *string, value func() string) {
 	}
 }
 
-// row is one file of a layout. A path that ends in "/" is a directory; a text that begins with "-> " is
-// the target of a symbolic link; any other text is a template over Facts. Paths are templates as well.
+// row is a file of a layout. A path with a "/" at the end is a directory. A text with "-> " at the start is the
+// target of a symbolic link. Other texts are templates over Facts. Paths are templates, too.
 type row struct {
 	path string
 	mode fs.FileMode
 	text string
 }
 
-// table is a part of a layout, in the order in which it is written.
+// table is a part of a layout, in the order of writing.
 type table []row
 
-// write makes what is missing under root, and never touches what is there: this is how a machine makes
-// its identity, and why a disk that kept its donor's identity keeps it.
+// write creates missing files under root, and never changes existing files. So a machine creates its identity, and a
+// disk with its donor's identity keeps the identity.
 func (t table) write(root string, facts Facts) error {
 	r := &renderer{facts: facts.Complete(), keys: map[string]*keyPair{}}
 	for _, row := range t {
@@ -158,8 +156,8 @@ func makeDir(path string, mode fs.FileMode) error {
 	return os.Chmod(path, mode)
 }
 
-// WriteFile replaces a file's content in place and gives it exactly this mode, whatever the umask is. A
-// file that may not be written is written all the same, as root would: a sandbox need not run as root.
+// WriteFile replaces the content of a file in place, with exactly this mode, for any umask. Read-only files are
+// written, too, as by root: a sandbox need not run as root.
 func WriteFile(path string, content []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -173,7 +171,7 @@ func WriteFile(path string, content []byte, mode fs.FileMode) error {
 	return os.Chmod(path, mode)
 }
 
-// Append adds a text to the end of a file, which is made if it is missing.
+// Append appends a text to a file, and creates a missing file.
 func Append(path, text string, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -186,15 +184,14 @@ func Append(path, text string, mode fs.FileMode) error {
 	return errors.Join(err, file.Close())
 }
 
-// Generic writes a platform image: what a cloud's publisher ships. It holds no identity at all.
+// Generic writes a platform image, as a publisher ships the image: without identity.
 func Generic(root string, facts Facts) error {
 	facts = facts.Complete()
 	return errors.Join(platform.write(root, facts), platforms[facts.Platform].write(root, facts))
 }
 
-// LivedIn writes the disk of a node that has been in service for a while: everything that a machine of
-// this package's layouts makes in its life, and what agents and operators leave behind. It returns the
-// facts as they were used, so that a test can search for what must not survive.
+// LivedIn writes the disk of a node after a long time in service: all files of this package's layouts, and leftovers
+// of agents and operators. LivedIn returns the used facts, so that a test can search for leftovers.
 func LivedIn(root string, profile Profile, facts Facts) (Facts, error) {
 	facts = facts.Complete()
 	if facts.CustomData == "" {

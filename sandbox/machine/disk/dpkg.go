@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// packagesPath is where the system keeps what is installed.
+// packagesPath is the file with the installed packages.
 func packagesPath(root string) string {
 	if platformOn(root) == OnEKS {
 		return filepath.Join(root, "var/lib/rpm/packages")
@@ -38,7 +38,7 @@ func Packages(root string) (map[string]string, error) {
 	return packages, nil
 }
 
-// SetPackages installs packages, or changes the versions of those that are installed.
+// SetPackages installs packages, or changes the versions of installed packages.
 func SetPackages(root string, versions map[string]string) error {
 	packages, err := Packages(root)
 	if err != nil {
@@ -65,7 +65,7 @@ func SetPackages(root string, versions map[string]string) error {
 
 var lastNumber = regexp.MustCompile(`(\d+)(\D*)$`)
 
-// NextVersion is a version that sorts after the given one: its last number plus one.
+// NextVersion is a later version: the last number plus one.
 func NextVersion(version string) string {
 	at := lastNumber.FindStringSubmatchIndex(version)
 	if at == nil {
@@ -80,8 +80,8 @@ func NextVersion(version string) string {
 
 var kernelABI = regexp.MustCompile(`^(.*[-.])(\d+)([-.][a-z].*)$`)
 
-// NextKernel is the release of the kernel that follows: "5.15.0-1071-azure" gives "5.15.0-1072-azure",
-// "6.1.156-177.286.amzn2023.x86_64" the one with 287.
+// NextKernel is the next kernel release: "5.15.0-1071-azure" gives "5.15.0-1072-azure", and
+// "6.1.156-177.286.amzn2023.x86_64" gives the release with 287.
 func NextKernel(release string) string {
 	at := kernelABI.FindStringSubmatch(release)
 	if at == nil {

@@ -1,7 +1,7 @@
 package disk
 
-// What EKS publishes for Amazon Linux 2023, in the small: a system with kubelet, container runtime and nodeadm, which are no
-// packages of their own but the image's. The paths are those of awslabs/amazon-eks-ami.
+// A small version of EKS's Amazon Linux 2023. The image contains kubelet, container runtime and nodeadm without
+// packages. Source of the paths: awslabs/amazon-eks-ami.
 var amazonLinux = table{
 	{"etc/cloud/cloud.cfg.d/90-ec2.cfg", 0o644, "datasource_list: [ Ec2, None ]\n"},
 	{"etc/os-release", 0o644, osReleaseAmazon},
@@ -33,7 +33,7 @@ var amazonLinux = table{
 	{"var/lib/cni/results/", 0o700, ""},
 }
 
-// ubuntu is what platforms have whose images Canonical publishes.
+// ubuntu is the part of platforms with images by Canonical.
 var ubuntu = table{
 	{"etc/os-release", 0o644, osRelease},
 	{"boot/efi/EFI/ubuntu/grub.cfg", 0o644, "search.fs_label cloudimg-rootfs root\n"},
@@ -41,10 +41,10 @@ var ubuntu = table{
 	{"var/lib/dpkg/lock", 0o640, ""},
 }
 
-// eksBuild is in the version of each kubelet that EKS builds.
+// eksBuild is the suffix of EKS kubelet versions.
 const eksBuild = "-eks-113cf36"
 
-// joinEKS is what a kubelet that nodeadm has started gets beside what nodeadm writes: a serving certificate of the cluster's.
+// joinEKS adds a serving certificate of the cluster to nodeadm's files.
 var joinEKS = table{
 	{"var/lib/kubelet/pki/kubelet-server-{{.Hostname}}.pem", 0o600, `{{$name := print "system:node:" .Hostname}}{{cert $name}}{{key $name}}`},
 	{"var/lib/kubelet/pki/kubelet-server-current.pem", 0, "-> kubelet-server-{{.Hostname}}.pem"},
@@ -59,7 +59,7 @@ PLATFORM_ID="platform:al2023"
 PRETTY_NAME="Amazon Linux 2023.9.20251117"
 `
 
-// rpmPlatform is a text where rpm's own database is a binary one: what is installed counts here, and not how that is kept.
+// rpmPlatform lists the packages as text. The real rpm database is binary, but only the content matters here.
 const rpmPlatform = `Package: cloud-init
 Version: 22.2.2-1.amzn2023.1.14
 

@@ -1,6 +1,6 @@
 package disk
 
-// firstBoot is what the system makes for itself whenever it is missing.
+// firstBoot holds the files that the system creates when missing.
 var firstBoot = table{
 	{"etc/ssh/ssh_host_ecdsa_key", 0o600, `{{sshKey "ecdsa"}}`},
 	{"etc/ssh/ssh_host_ecdsa_key.pub", 0o644, `{{sshPub "ecdsa"}}`},
@@ -31,7 +31,7 @@ lease {
 	{"var/log/wtmp", 0o664, "reboot {{.Hostname}}\n"},
 }
 
-// provision is what the Azure agent makes for a VM that it does not know yet.
+// provision holds the files of the Azure agent for a new VM.
 var provision = table{
 	{"var/lib/waagent/ovf-env.xml", 0o600, `<Environment xmlns="http://schemas.dmtf.org/ovf/environment/1" xmlns:wa="http://schemas.microsoft.com/windowsazure"><wa:ProvisioningSection><wa:Version>1.0</wa:Version><wa:LinuxProvisioningConfigurationSet><wa:HostName>{{.Hostname}}</wa:HostName><wa:UserName>azureuser</wa:UserName><wa:CustomData>{{base64 .CustomData}}</wa:CustomData></wa:LinuxProvisioningConfigurationSet></wa:ProvisioningSection><wa:PlatformSettingsSection><wa:Version>1.0</wa:Version><wa:PlatformSettings><wa:ProvisionGuestAgent>true</wa:ProvisionGuestAgent></wa:PlatformSettings></wa:PlatformSettingsSection></Environment>` + "\n"},
 	{"var/lib/waagent/TransportCert.pem", 0o600, `{{cert "LinuxTransport"}}`},
@@ -47,8 +47,8 @@ var provision = table{
 	{"var/log/waagent.log", 0o644, "{{rfc3339 .Now}} INFO Daemon Provisioning complete for {{.VMID}}\n"},
 }
 
-// newInstance is what cloud-init makes for an instance-id that it does not know yet. The link
-// var/lib/cloud/instance and the files that name the current instance are written by NewInstance.
+// newInstance holds the files of cloud-init for a new instance ID. NewInstance writes the link var/lib/cloud/instance
+// and the files with the name of the current instance.
 var newInstance = table{
 	{"var/lib/cloud/instances/{{.VMID}}/user-data.txt", 0o600, "{{.CustomData}}"},
 	{"var/lib/cloud/instances/{{.VMID}}/cloud-config.txt", 0o600, "{{.CustomData}}"},

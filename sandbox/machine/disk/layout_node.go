@@ -1,6 +1,6 @@
 package disk
 
-// nodeSoftware is what the bootstrap installs on any node, whatever way it joins.
+// nodeSoftware holds the software that the bootstrap installs on every node.
 var nodeSoftware = table{
 	{"usr/local/bin/kubelet", 0o755, "kubelet {{.Kubelet}}\n"},
 	{"usr/local/bin/kubectl", 0o755, "kubectl {{.Kubelet}}\n"},
@@ -26,8 +26,8 @@ var nodeSoftware = table{
 	{"var/log/{{.Platform.Kernel}}/cluster-provision.log", 0o644, "{{rfc3339 .Now}} provisioned {{.Hostname}}\n"},
 }
 
-// joinStatic is an AKS Engine node's way in: the cluster's own credential, the same on each node. Where
-// the recipe's customData brings these files, cloud-init has written them before.
+// joinStatic holds the join of an AKS Engine node: the cluster's credential, equal on all nodes. cloud-init has
+// written the files before if the customData contains the files.
 var joinStatic = table{
 	{"etc/kubernetes/manifests/", 0o755, ""},
 	{"etc/kubernetes/azure.json", 0o600, `{"cloud":"AzureStackCloud","vmType":"vmss","useManagedIdentityExtension":true,"aadClientId":"msi","aadClientSecret":"msi","userAssignedIdentityID":"{{uuid}}"}` + "\n"},
@@ -48,14 +48,14 @@ current-context: localclustercontext
 	{"etc/systemd/system/kubelet.service", 0o644, "[Service]\nEnvironmentFile=/etc/default/kubelet\nExecStartPre=/opt/azure/containers/kubelet-serving-cert.sh\nExecStart=/usr/local/bin/kubelet $KUBELET_CONFIG\nRestart=always\n"},
 }
 
-// serveStatic is the kubelet's serving certificate, made by its unit whenever it is missing.
+// serveStatic holds the kubelet's serving certificate. The kubelet's unit creates a missing certificate.
 var serveStatic = table{
 	{"etc/kubernetes/certs/kubeletserver.crt", 0o644, `{{cert .Hostname}}`},
 	{"etc/kubernetes/certs/kubeletserver.key", 0o600, `{{key .Hostname}}`},
 }
 
-// credentialBootstrap is how a node is known that `kubeadm join` made: by a credential of its own. Where a cluster signs it,
-// it comes from there.
+// credentialBootstrap holds the mark of a node that joined with `kubeadm join`: its own credential. A real cluster
+// signs the credential.
 var credentialBootstrap = table{
 	{"etc/kubernetes/pki/ca.crt", 0o644, `{{cert "ca"}}`},
 	{"etc/kubernetes/bootstrap-kubelet.conf", 0o600, `apiVersion: v1
@@ -73,7 +73,7 @@ current-context: default-context
 	{"var/lib/kubelet/pki/kubelet-client-current.pem", 0, "-> kubelet-client-{{.Hostname}}.pem"},
 }
 
-// joinBootstrap is what else `kubeadm join` leaves behind.
+// joinBootstrap holds the other files of `kubeadm join`.
 var joinBootstrap = table{
 	{"etc/kubernetes/manifests/", 0o755, ""},
 	{"var/lib/kubelet/pki/kubelet.crt", 0o644, "{{cert .Hostname}}"},
@@ -84,7 +84,7 @@ var joinBootstrap = table{
 	{"etc/systemd/system/kubelet.service", 0o644, "[Service]\nEnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env\nExecStart=/usr/local/bin/kubelet --kubeconfig=/etc/kubernetes/kubelet.conf\nRestart=always\n"},
 }
 
-// kubeletState is what a kubelet and a runtime that run keep on the disk.
+// kubeletState holds the state files of a running kubelet and runtime.
 var kubeletState = table{
 	{"var/lib/containerd/io.containerd.grpc.v1.introspection/uuid", 0o666, "{{uuid}}"},
 	{"var/lib/kubelet/cpu_manager_state", 0o600, `{"policyName":"none","defaultCpuSet":"","checksum":1353318690}`},

@@ -1,6 +1,6 @@
 package disk
 
-// platform is what a publisher's image holds: an installed system without identity and without Kubernetes.
+// platform holds a publisher's image: an installed system without identity and without Kubernetes.
 var platform = table{
 	{"usr/bin/", 0o755, ""},
 	{"usr/sbin/", 0o755, ""},
@@ -51,7 +51,7 @@ var platform = table{
 	{"var/crash/", 0o1777, ""},
 }
 
-// platforms are what is each platform's alone.
+// platforms holds the files that differ between platforms.
 var platforms = map[Platform]table{
 	OnAzure: append(table{
 		{"etc/cloud/cloud.cfg.d/90-azure.cfg", 0o644, "datasource_list: [ Azure ]\n"},
@@ -76,8 +76,8 @@ ID=ubuntu
 ID_LIKE=debian
 `
 
-// cloudConfig keeps ssh keys that are there. A real image of this kind makes new keys for each instance-id; keeping them
-// lets a clone show that its disk still has its donor's.
+// cloudConfig keeps existing ssh keys. A real image creates new keys for each instance ID. Here, kept keys show that a
+// clone's disk still has its donor's keys.
 const cloudConfig = `users: [default]
 disable_root: true
 ssh_deletekeys: false

@@ -1,6 +1,6 @@
 package disk
 
-// agents is what third-party agents keep on a node, made by each of them whenever it is missing.
+// agents holds the files of third-party agents. Each agent creates its missing files.
 var agents = table{
 	{"etc/opt/microsoft/mdatp/mdatp_onboard.json", 0o600, `{"onboardingInfo":"{{secret 24}}","machineGuid":"{{uuid}}"}` + "\n"},
 	{"etc/opt/microsoft/omsagent/{{uuid}}/certs/oms.key", 0o600, `{{key "oms"}}`},
@@ -18,7 +18,7 @@ var agents = table{
 	{"var/lib/ubuntu-advantage/private/machine-token.json", 0o600, `{"machineToken":"{{secret 24}}"}` + "\n"},
 }
 
-// traces is what people and programs leave on a node that is bootstrapped and put to use.
+// traces holds leftovers of users and programs on a node in service.
 var traces = table{
 	{"root/.bash_history", 0o600, "kubectl get nodes\nexport TOKEN={{secret 18}}\n"},
 	{"root/.lesshst", 0o600, ".less-history-file:\n"},
@@ -46,7 +46,7 @@ var traces = table{
 	{"var/lib/cni/results/cni-loopback-{{hex 8}}-lo", 0o600, `{"kind":"cniCacheV1","ifName":"lo"}` + "\n"},
 }
 
-// old is what only a node has that was in service for years: ways of doing things that have gone by.
+// old holds leftovers of outdated tools on nodes after years in service.
 var old = table{
 	{"etc/cloud/cloud-init.disabled", 0o644, "disabled after the first boot\n"},
 	{"etc/secret-userdata.txt", 0o600, "#cloud-config\nwrite_files: [{path: /run/kubeadm/kubeadm-join-config.yaml, content: 'token: {{hex 3}}.{{hex 8}}'}]\n"},

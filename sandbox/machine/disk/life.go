@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// machineIDMode is 0444 on a real disk. Here whoever is root on the machine need not be root on the host.
+// machineIDMode is 0444 on a real disk. Here, root on the machine need not be root on the host.
 const machineIDMode = 0o644
 
-// FirstBoot makes the system's own identity where it is missing: a machine-id that is absent, empty or
-// "uninitialized", ssh host keys, seeds, the DHCP lease and the journal. What is there is kept.
+// FirstBoot creates the missing identity of the system: a machine-id that is absent, empty or "uninitialized", ssh
+// host keys, seeds, the DHCP lease and the journal. Existing files stay.
 func FirstBoot(root string, facts Facts) error {
 	facts = facts.Complete()
 	path := filepath.Join(root, "etc/machine-id")
@@ -25,8 +25,8 @@ func FirstBoot(root string, facts Facts) error {
 	return firstBoot.write(root, facts)
 }
 
-// Provision is cloud-init's handling of a VM, and on Azure its agent's: host name, hosts, agent's keys. It
-// keeps a host name that is there, so that a clone shows that its disk still has its donor's.
+// Provision is the provisioning of a VM by cloud-init, and on Azure by the agent: host name, hosts, agent's keys. An
+// existing host name stays, so that a clone shows that its disk still has its donor's.
 func Provision(root string, facts Facts) error {
 	facts = facts.Complete()
 	if name := Hostname(root); name != "" {
@@ -46,7 +46,7 @@ func Provision(root string, facts Facts) error {
 	return recordGoal(root, facts)
 }
 
-// provisionAgent writes the agent's keys once; their names are random, so the table alone cannot tell.
+// provisionAgent writes the agent's keys once. Their names are random, so the table cannot find existing keys.
 func provisionAgent(root string, facts Facts) error {
 	if exists(filepath.Join(root, "var/lib/waagent/provisioned")) {
 		return nil
@@ -54,7 +54,8 @@ func provisionAgent(root string, facts Facts) error {
 	return provision.write(root, facts)
 }
 
-// recordGoal is the agent's work at each start: the next goal state, and the last one into the history.
+// recordGoal writes the next goal state, and moves the last goal state to the history, as the agent does at each
+// start.
 func recordGoal(root string, facts Facts) error {
 	dir := filepath.Join(root, "var/lib/waagent")
 	states, err := filepath.Glob(filepath.Join(dir, "GoalState.*.xml"))
@@ -75,8 +76,8 @@ func recordGoal(root string, facts Facts) error {
 	return nil
 }
 
-// SeesNewInstance tells whether cloud-init, started now on a VM with this ID, would run its work for a
-// new instance: it runs at all, and it does not know the ID.
+// SeesNewInstance reports whether cloud-init would treat a VM with this ID as a new instance: cloud-init is enabled,
+// and the ID is new.
 func SeesNewInstance(root, vmID string) bool {
 	if exists(filepath.Join(root, "etc/cloud/cloud-init.disabled")) {
 		return false
@@ -85,7 +86,7 @@ func SeesNewInstance(root, vmID string) bool {
 	return known != vmID || !exists(filepath.Join(root, "var/lib/cloud/instances", vmID, "sem"))
 }
 
-// NewInstance is cloud-init's work for an instance-id that it does not know.
+// NewInstance is cloud-init's work for a new instance ID.
 func NewInstance(root string, facts Facts) error {
 	facts = facts.on(root)
 	dir := filepath.Join(root, "var/lib/cloud")
@@ -139,7 +140,7 @@ func addUser(root string, on Platform) error {
 	return nil
 }
 
-// RecordExtension writes what the agent and a VM extension's handler leave behind after a run.
+// RecordExtension writes the records of the agent and a VM extension's handler after a run.
 func RecordExtension(root, handler, name string) error {
 	dir := filepath.Join(root, "var/lib/waagent", handler+"-1.0.0")
 	status := fmt.Sprintf(`[{"version":1.0,"status":{"name":%q,"status":"success","code":0}}]`+"\n", name)
@@ -159,12 +160,12 @@ func RecordExtension(root, handler, name string) error {
 	return Append(filepath.Join(root, "var/log/azure", handler, "extension.log"), name+" done\n", 0o644)
 }
 
-// ExtensionDone tells whether the handler believes, by its sequence number, that its work is done.
+// ExtensionDone reports whether the handler's sequence number shows a finished run.
 func ExtensionDone(root, handler string) bool {
 	return readLine(filepath.Join(root, "var/lib/waagent", handler+"-1.0.0", "mrseq")) != ""
 }
 
-// InstallNode installs a kubelet, a container runtime and their packages. What is there is kept.
+// InstallNode installs a kubelet, a container runtime and their packages. Existing files stay.
 func InstallNode(root string, facts Facts) error {
 	if err := nodeSoftware.write(root, facts.on(root)); err != nil {
 		return err
@@ -182,12 +183,12 @@ func kubeletOf(root string) string {
 	return ""
 }
 
-// Installed tells whether InstallNode's work is on the disk.
+// Installed reports whether the node software is on the disk.
 func Installed(root string) bool {
 	return kubeletOf(root) != "" && exists(filepath.Join(root, "usr/bin/containerd"))
 }
 
-// Join gives the node its way into the cluster. What is there is kept, a credential that a cluster has signed among it.
+// Join writes the files of the node's join. Existing files stay, such as a credential that a cluster has signed.
 func Join(root string, profile Profile, facts Facts) error {
 	switch profile {
 	case EKS:
@@ -204,13 +205,13 @@ func Join(root string, profile Profile, facts Facts) error {
 	return joinBootstrap.write(root, facts)
 }
 
-// Joined tells whether a kubelet on this disk has a credential, and by which profile.
+// Joined returns the profile of the kubelet's credential on the disk, and whether a credential exists.
 func Joined(root string) (Profile, bool) {
 	ways := map[Profile][]string{
 		Static: {"var/lib/kubelet/kubeconfig", "etc/kubernetes/certs/client.crt", "etc/kubernetes/certs/client.key", "etc/kubernetes/certs/ca.crt"},
-		// The link and what it leads to.
+		// The link and its target.
 		Bootstrap: {"etc/kubernetes/kubelet.conf", "var/lib/kubelet/config.yaml", "var/lib/kubelet/pki/kubelet-client-current.pem"},
-		// None of it is a credential.
+		// These files hold no credential.
 		EKS: {"etc/eks/kubelet/environment", "etc/kubernetes/kubelet/config.json", "var/lib/kubelet/kubeconfig", "etc/kubernetes/pki/ca.crt"},
 	}
 	for _, profile := range []Profile{Static, Bootstrap, EKS} {
@@ -226,7 +227,7 @@ func Joined(root string) (Profile, bool) {
 	return "", false
 }
 
-// Serve is the kubelet's start: its serving certificate where its unit makes one, and its state files.
+// Serve is the kubelet's start: the serving certificate if a unit creates one, and the state files.
 func Serve(root string, facts Facts) error {
 	if exists(filepath.Join(root, "opt/azure/containers/kubelet-serving-cert.sh")) {
 		if err := serveStatic.write(root, facts); err != nil {
@@ -247,10 +248,10 @@ func Agents(root string, facts Facts) error {
 	return agents.write(root, facts)
 }
 
-// Traces writes what people leave on a node that is put to use: histories, credentials, temporary files.
+// Traces writes leftovers of users on a node in service: histories, credentials, temporary files.
 func Traces(root string, facts Facts) error { return traces.write(root, facts.on(root)) }
 
-// MachineID is systemd's identity of this disk; empty if the next boot makes one.
+// MachineID is systemd's machine ID on this disk; empty if the next boot creates an ID.
 func MachineID(root string) string {
 	id := readLine(filepath.Join(root, "etc/machine-id"))
 	if id == "uninitialized" {
@@ -262,7 +263,7 @@ func MachineID(root string) string {
 // Hostname that the disk claims; empty if the next boot takes the cloud's.
 func Hostname(root string) string { return readLine(filepath.Join(root, "etc/hostname")) }
 
-// Kernel that the disk boots, from the link boot/vmlinuz.
+// Kernel of the disk, from the link boot/vmlinuz.
 func Kernel(root string) string {
 	target, err := os.Readlink(filepath.Join(root, "boot/vmlinuz"))
 	if err != nil {
@@ -271,7 +272,7 @@ func Kernel(root string) string {
 	return strings.TrimPrefix(filepath.Base(target), "vmlinuz-")
 }
 
-// SetKernel installs a kernel and makes it the one that boots next.
+// SetKernel installs a kernel for the next boot.
 func SetKernel(root, release string) error {
 	kernel := table{
 		{"boot/vmlinuz-{{.Kernel}}", 0o600, "Linux {{.Kernel}}\n"},
@@ -288,7 +289,7 @@ func SetKernel(root, release string) error {
 	return os.Symlink("vmlinuz-"+release, link)
 }
 
-// OSImage is what the system calls itself.
+// OSImage is the name of the system.
 func OSImage(root string) string {
 	text, err := os.ReadFile(filepath.Join(root, "etc/os-release"))
 	if err != nil {
@@ -302,7 +303,7 @@ func OSImage(root string) string {
 	return "unknown"
 }
 
-// KubeletVersion is the version of the kubelet on this disk, with its "v"; empty if there is none.
+// KubeletVersion is the version of the kubelet on this disk, with "v"; empty without a kubelet.
 func KubeletVersion(root string) string {
 	_, version, _ := strings.Cut(readLine(kubeletOf(root)), " ")
 	return version
@@ -313,7 +314,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// readLine reads a file of one line; empty if it is absent or unreadable.
+// readLine reads a file with a single line; empty if absent or unreadable.
 func readLine(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 
 const containerdMeta = "var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db"
 
-// withMeta opens the runtime's own database for one change of what it knows in the namespace of Kubernetes.
-// Source: containerd, core/metadata: buckets v1, namespace, kind, name.
+// withMeta opens the runtime's database for a change in the namespace of Kubernetes. Source: containerd,
+// core/metadata: buckets v1, namespace, kind, name.
 func withMeta(root string, change func(namespace *bolt.Bucket) error) error {
 	return changeIndex(filepath.Join(root, containerdMeta), 0o711, func(version *bolt.Bucket) error {
 		if err := version.Put([]byte("version"), binary.AppendVarint(nil, 3)); err != nil {
@@ -31,8 +31,8 @@ func withMeta(root string, change func(namespace *bolt.Bucket) error) error {
 // indexPatience is how long another hand on a database is waited for.
 const indexPatience = 30 * time.Second
 
-// changeIndex opens one of the runtime's databases, in a directory of the mode, for one change below its version.
-// Nothing is synced: a machine's loss of power is a process's end here, which loses nothing.
+// changeIndex opens a database of the runtime for a change, and creates its directory with the mode. Nothing is
+// synced: here, a loss of power is only the end of a process, which loses no data.
 func changeIndex(path string, mode fs.FileMode, change func(version *bolt.Bucket) error) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -68,7 +68,7 @@ func lookAtMeta(root string, look func(namespace *bolt.Bucket) error) (err error
 	})
 }
 
-// field is a key of the database by the buckets that it is in, with its value.
+// field is a key of the database, with its buckets and its value.
 type field struct {
 	at    []string
 	value []byte
@@ -90,7 +90,7 @@ func putFields(in *bolt.Bucket, fields ...field) error {
 	return nil
 }
 
-// recordImage tells the runtime of an image: its name, its content, and the layer that it was unpacked to.
+// recordImage records an image: name, content, and unpacked layer.
 func recordImage(root, image, digest, layer string, size int64) error {
 	return withMeta(root, func(namespace *bolt.Bucket) error {
 		return putFields(namespace,
@@ -100,8 +100,8 @@ func recordImage(root, image, digest, layer string, size int64) error {
 	})
 }
 
-// RecordContainer tells the runtime of a pod's sandbox and container, and of the layer that they write to. The
-// specification has what the environment of real ones has: the value of a Secret.
+// RecordContainer records a pod's sandbox, container and writable layer. The environment in the specification
+// contains the value of a Secret, as on a real node.
 func RecordContainer(root, uid, layer, secret string) error {
 	spec := `{"ociVersion":"1.1.0","process":{"args":["/app","--token=` + secret + `"],"env":["DB_PASSWORD=` + secret + `"]}}`
 	return withMeta(root, func(namespace *bolt.Bucket) error {
@@ -115,7 +115,7 @@ func RecordContainer(root, uid, layer, secret string) error {
 	})
 }
 
-// forgetContainer removes a pod's records. What was in them stays in free pages, as in a real one.
+// forgetContainer removes a pod's records. The content stays in free pages, as on a real node.
 func forgetContainer(root, uid string) error {
 	if !exists(filepath.Join(root, containerdMeta)) {
 		return nil
@@ -138,7 +138,7 @@ func forgetContainer(root, uid string) error {
 	})
 }
 
-// recordsOf are the buckets that hold something of a pod.
+// recordsOf returns the buckets with records of a pod.
 func recordsOf(namespace *bolt.Bucket, uid string) (of []*bolt.Bucket) {
 	for _, kind := range [][]string{{"sandboxes"}, {"leases"}, {"containers"}, {"snapshots", "overlayfs"}} {
 		b := namespace
@@ -154,7 +154,7 @@ func recordsOf(namespace *bolt.Bucket, uid string) (of []*bolt.Bucket) {
 	return of
 }
 
-// recordedImages are the names of images that the runtime knows, with the digests that they stand for.
+// recordedImages returns the names of recorded images, with digests.
 func recordedImages(root string) (images []field) {
 	if !exists(filepath.Join(root, containerdMeta)) {
 		return nil
@@ -172,7 +172,7 @@ func recordedImages(root string) (images []field) {
 		})
 	})
 	if err != nil {
-		return nil // a runtime whose database is damaged knows no images
+		return nil // with a damaged database, the runtime knows no images
 	}
 	return images
 }

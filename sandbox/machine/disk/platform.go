@@ -2,19 +2,19 @@ package disk
 
 import "strings"
 
-// Platform is what a disk's image was published for. What differs is the system, the agent that the cloud has on it, where
-// cloud-init finds its instance, and names.
+// Platform is the target of a disk's image. Platforms differ in the system, the cloud's agent, cloud-init's data
+// source, and names.
 type Platform string
 
 // The platforms.
 const (
 	OnAzure Platform = "Azure"
 	OnEC2   Platform = "Ec2"
-	// OnEKS is EC2, with Amazon Linux as EKS publishes it.
+	// OnEKS is EC2 with EKS's Amazon Linux.
 	OnEKS Platform = "EKS"
 )
 
-// imagesOfEC2 begin so, and those of EKS among them.
+// imagesOfEC2 is the prefix of image IDs on EC2. EKS images have a longer prefix.
 const (
 	imagesOfEC2 = "ec2:"
 	imagesOfEKS = "ec2:amazon:eks-"
@@ -43,7 +43,7 @@ func platformOn(root string) Platform {
 	return OnAzure
 }
 
-// on completes facts with the platform of a disk that is there.
+// on sets the platform of an existing disk.
 func (f Facts) on(root string) Facts {
 	f.Platform = platformOn(root)
 	return f.Complete()
@@ -58,22 +58,22 @@ var called = map[Platform]ways{
 	OnEKS:   {"ec2-user", "aws", "6.1.156-177.286.amzn2023.x86_64", "kernel", "aws", "DataSourceEc2", "DataSourceEc2Local"},
 }
 
-// User that the image's cloud-init makes.
+// User that cloud-init creates.
 func (p Platform) User() string { return called[p].user }
 
-// Kernel is what is in the names of the platform's own.
+// Kernel is the flavour in the names of the platform's kernels.
 func (p Platform) Kernel() string { return called[p].kernel }
 
-// Release of the kernel that the image comes with.
+// Release of the image's kernel.
 func (p Platform) Release() string { return called[p].release }
 
-// KernelPackage is the one whose update brings a kernel.
+// KernelPackage is the package with the kernel.
 func KernelPackage(root string) string { return called[platformOn(root)].kernelPackage }
 
-// Network is what the nodes' network is called in their network plugin's files.
+// Network is the name of the nodes' network in the files of the network plugin.
 func (p Platform) Network() string { return called[p].network }
 
-// Source is cloud-init's for the instance, and Seed where it has found it.
+// Source is cloud-init's data source, and Seed the location of its data.
 func (p Platform) Source() string { return called[p].source }
 
 // Seed is said of Source.

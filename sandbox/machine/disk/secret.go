@@ -20,14 +20,14 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// keyPair is a key with the certificate that the disk's own authority ("ca") issued for it.
+// keyPair is a key with a certificate by the disk's authority ("ca").
 type keyPair struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 	ssh         crypto.Signer
 }
 
-// functions are what a layout's templates can call. All randomness of a disk comes from here.
+// functions are the functions for a layout's templates. All randomness of a disk comes from functions.
 func (r *renderer) functions() template.FuncMap {
 	return template.FuncMap{
 		"secret":  randomText,
@@ -45,7 +45,7 @@ func (r *renderer) functions() template.FuncMap {
 	}
 }
 
-// pair makes the key pair of this name once per write of a table, so that a certificate and its key match.
+// pair creates the key pair of a name once per write of a table, so that certificate and key match.
 func (r *renderer) pair(name string) (*keyPair, error) {
 	if pair := r.keys[name]; pair != nil {
 		return pair, nil

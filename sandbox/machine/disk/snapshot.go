@@ -18,17 +18,17 @@ const (
 	containerdSnap        = containerdSnapshotter + "/snapshots"
 )
 
-// Kinds of snapshots in the index: what a container writes to, and a layer of an image.
+// Kinds of snapshots in the index: a container's writable layer, and a layer of an image.
 const (
 	snapshotActive    = 2
 	snapshotCommitted = 3
 )
 
-// writable is the name under which the snapshotter knows what a pod's containers write to.
+// writable is the snapshotter's name for the writable layer of a pod.
 func writable(uid string) string { return "k8s.io/" + uid + "/rw" }
 
-// snapshotID is the number of a snapshot, which is also its directory's name. A real one counts; this one
-// can be computed.
+// snapshotID is the number of a snapshot, and the name of its directory. Real numbers count up; here, the number is
+// computed from the name.
 func snapshotID(name string) uint64 {
 	sum := sha256.Sum256([]byte(name))
 	return binary.BigEndian.Uint64(sum[:8]) >> 16
@@ -39,7 +39,7 @@ func snapshotDir(root, name string) string {
 	return filepath.Join(root, containerdSnap, strconv.FormatUint(snapshotID(name), 10))
 }
 
-// addSnapshot tells the snapshotter's index of a snapshot.
+// addSnapshot adds a snapshot to the index.
 func addSnapshot(root, name string, kind byte) error {
 	return withSnapshots(root, func(all *bolt.Bucket) error {
 		snapshot, err := all.CreateBucketIfNotExists([]byte(name))
@@ -51,7 +51,7 @@ func addSnapshot(root, name string, kind byte) error {
 	})
 }
 
-// removeSnapshot removes a snapshot and what the index knows of it.
+// removeSnapshot removes a snapshot and its index entry.
 func removeSnapshot(root, name string) error {
 	if !exists(filepath.Join(root, containerdIndex)) {
 		return nil
@@ -65,7 +65,7 @@ func removeSnapshot(root, name string) error {
 	return errors.Join(err, os.RemoveAll(snapshotDir(root, name)))
 }
 
-// writablePods lists the pods that something was written for.
+// writablePods lists the pods with a writable layer.
 func writablePods(root string) (uids []string, err error) {
 	if !exists(filepath.Join(root, containerdIndex)) {
 		return nil, nil
@@ -81,7 +81,7 @@ func writablePods(root string) (uids []string, err error) {
 	return uids, err
 }
 
-// withSnapshots opens the index for one change.
+// withSnapshots opens the index for a change.
 func withSnapshots(root string, change func(all *bolt.Bucket) error) error {
 	return changeIndex(filepath.Join(root, containerdIndex), 0o700, func(version *bolt.Bucket) error {
 		all, err := version.CreateBucketIfNotExists([]byte("snapshots"))
@@ -95,7 +95,7 @@ func withSnapshots(root string, change func(all *bolt.Bucket) error) error {
 // LayerDir is where the files of a layer are, as a path below the root.
 func LayerDir(name string) string { return filepath.Join(snapshotDir("", name), "fs") }
 
-// AddLayer tells the runtime of a layer: of an image, or what a container writes to.
+// AddLayer adds a layer of an image, or a writable layer of a container.
 func AddLayer(root, name string, image bool) error {
 	kind := byte(snapshotActive)
 	if image {

@@ -14,7 +14,7 @@ import (
 
 var taintsFlag = regexp.MustCompile(`--register-with-taints=([^" ]+)`)
 
-// RegisterTaints are those that a kubelet on this disk registers a new Node with.
+// RegisterTaints returns the taints of a new Node from this disk.
 func RegisterTaints(root string) ([]corev1.Taint, error) {
 	text, err := os.ReadFile(filepath.Join(root, "var/lib/kubelet/kubeadm-flags.env"))
 	if root == "" || errors.Is(err, fs.ErrNotExist) {

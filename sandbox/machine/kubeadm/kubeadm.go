@@ -1,7 +1,7 @@
-// Package kubeadm lets a sandbox machine join its cluster as a real one does whose recipe says `kubeadm join`: it looks
-// at the disk first, finds the cluster by a bootstrap token, and has a certificate of its own signed. The discovery is
-// kubeadm's own code and the certificate's the kubelet's, so that API server, controller manager and authorizers see of
-// it what they see of a real node. It decides nothing about the rest of a node's disk.
+// Package kubeadm lets a sandbox machine join its cluster like a real machine with `kubeadm join` in its recipe. The
+// join checks the disk, finds the cluster with a bootstrap token, and requests a signed certificate. The discovery is
+// kubeadm's own code, and the certificate request the kubelet's. So API server, controller manager and authorizers
+// see the requests of a real node. Other files of the disk do not matter here.
 package kubeadm
 
 import (
@@ -32,7 +32,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// Order is what a `kubeadm join` is told.
+// Order holds the arguments of `kubeadm join`.
 type Order struct {
 	// Server is the API server's host and port.
 	Server string
@@ -40,11 +40,11 @@ type Order struct {
 	Token string
 	// CAHash pins the key of the cluster's authority: "sha256:" and 64 hexadecimal digits.
 	CAHash string
-	// Taints that the Node is registered with, as the kubelet's flag has them; empty for none.
+	// Taints of the new Node, in the format of the kubelet's flag; empty for none.
 	Taints string
 }
 
-// Command is the order as a recipe has it.
+// Command is the command line in a recipe.
 func (o Order) Command() string {
 	return fmt.Sprintf("kubeadm join %s --token %s --discovery-token-ca-cert-hash %s", o.Server, o.Token, o.CAHash)
 }
@@ -62,8 +62,8 @@ func Find(commands string) (Order, error) {
 
 var fileCommand = regexp.MustCompile(`kubeadm join --config (\S+)`)
 
-// Read returns the order in a recipe's commands on the machine whose disk is at root: where they name a configuration file, as Cluster
-// API's do, that file's.
+// Read returns the order in a recipe's commands, for a disk at root. If the commands name a configuration file, as
+// Cluster API's do, Read reads the file.
 func Read(root, commands string) (Order, error) {
 	found := fileCommand.FindStringSubmatch(commands)
 	if found == nil {
@@ -88,7 +88,7 @@ func Read(root, commands string) (Order, error) {
 	return Order{Server: by.APIServerEndpoint, Token: by.Token, CAHash: by.CACertHashes[0], Taints: strings.Join(taints, ",")}, nil
 }
 
-// Hash is what pins an authority, whose certificate is given as PEM. Source: kubeadm's reference, token-based discovery
+// Hash pins a certificate authority, from its certificate as PEM. Source: kubeadm's reference, token-based discovery
 // with CA pinning.
 func Hash(certificate []byte) (string, error) {
 	block, _ := pem.Decode(certificate)
@@ -103,7 +103,7 @@ func Hash(certificate []byte) (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
-// Where a node's credential is on its disk.
+// Paths of the node's credential.
 const (
 	kubeconfigPath = "etc/kubernetes/kubelet.conf"
 	bootstrapPath  = "etc/kubernetes/bootstrap-kubelet.conf"
@@ -111,8 +111,8 @@ const (
 	pkiDir         = "var/lib/kubelet/pki"
 )
 
-// Preflight says what kubeadm would find on a disk that keeps it from joining, in its words: a node that has joined
-// before. Source: RunJoinNodeChecks of kubeadm.
+// Preflight reports files of an earlier join, in kubeadm's words: such a disk must not join. Source:
+// RunJoinNodeChecks of kubeadm.
 func Preflight(root string) error {
 	var found []string
 	for _, path := range []string{kubeconfigPath, bootstrapPath, authorityPath} {
@@ -133,8 +133,8 @@ func Preflight(root string) error {
 // configuration.
 const Patience = 5 * time.Minute
 
-// Join makes a machine whose disk is at root the node of this name, as far as credentials go, and looks for the cluster
-// no longer than it is told, in real time. On an error the disk has no credential.
+// Join gives the disk at root the credential of a node with this name. Join searches for the cluster for the given
+// real time. On an error the disk has no credential.
 func Join(ctx context.Context, root, name string, order Order, patience time.Duration) error {
 	if err := Preflight(root); err != nil {
 		return err
@@ -146,7 +146,8 @@ func Join(ctx context.Context, root, name string, order Order, patience time.Dur
 	if err := disk.WriteFile(filepath.Join(root, authorityPath), cluster.CertificateAuthorityData, 0o644); err != nil {
 		return err
 	}
-	// The kubelet's code names files as it finds them, so it is told of them where they are and not where the node has them.
+	// The kubelet's code stores the paths of files, so the files get paths on the host here, and paths on the node
+	// later.
 	err = errors.Join(request(ctx, root, name, order, cluster), os.Remove(filepath.Join(root, bootstrapPath)))
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(filepath.Join(root, authorityPath)))
@@ -154,8 +155,8 @@ func Join(ctx context.Context, root, name string, order Order, patience time.Dur
 	return nil
 }
 
-// discover has kubeadm find the cluster. Its code takes no context, so that a machine that loses its power leaves it to
-// end by itself.
+// discover finds the cluster with kubeadm's code. The code takes no context, so after a loss of power, the search
+// runs to its end in the background.
 func discover(ctx context.Context, order Order, patience time.Duration) (*clientcmdapi.Cluster, error) {
 	type answer struct {
 		config *clientcmdapi.Config
@@ -182,7 +183,7 @@ func discover(ctx context.Context, order Order, patience time.Duration) (*client
 	}
 }
 
-// request has the kubelet's code ask for a certificate, which it keeps as it does on a real node.
+// request requests a certificate with the kubelet's code, which stores the certificate as on a real node.
 func request(ctx context.Context, root, name string, order Order, cluster *clientcmdapi.Cluster) error {
 	bootstrapFile, kubeconfig, pki := filepath.Join(root, bootstrapPath), filepath.Join(root, kubeconfigPath), filepath.Join(root, pkiDir)
 	if err := os.MkdirAll(pki, 0o755); err != nil {
@@ -204,7 +205,7 @@ func request(ctx context.Context, root, name string, order Order, cluster *clien
 	return errors.Join(relink(pki), rename(root, kubeconfig))
 }
 
-// relink makes the link to the current certificate one that holds wherever the disk is.
+// relink makes the link to the current certificate relative to the disk.
 func relink(pki string) error {
 	link := filepath.Join(pki, "kubelet-client-current.pem")
 	target, err := os.Readlink(link)
@@ -214,7 +215,7 @@ func relink(pki string) error {
 	return errors.Join(os.Remove(link), os.Symlink(filepath.Base(target), link))
 }
 
-// rename makes the paths in a node's kubeconfig those that the node has.
+// rename converts the paths in a kubeconfig to paths on the node.
 func rename(root, kubeconfig string) error {
 	content, err := os.ReadFile(kubeconfig)
 	if err != nil {
@@ -223,7 +224,7 @@ func rename(root, kubeconfig string) error {
 	return disk.WriteFile(kubeconfig, []byte(strings.ReplaceAll(string(content), root+"/", "/")), 0o600)
 }
 
-// Config is how the kubelet of a machine that has joined reaches the API server, and as whom.
+// Config is the client configuration of the kubelet on a joined machine.
 func Config(root string) (*rest.Config, error) {
 	loaded, err := clientcmd.LoadFromFile(filepath.Join(root, kubeconfigPath))
 	if err != nil {

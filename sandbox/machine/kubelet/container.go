@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// container is one container of a pod, init containers first, in the order in which they start.
+// container is a container of a pod. Init containers come first, in the order of their starts.
 type container struct {
 	spec    *corev1.Container
 	init    bool
@@ -24,8 +24,8 @@ type container struct {
 	last     corev1.ContainerState
 }
 
-// newContainers takes over what the pod's status says of an earlier boot: containers that ran are
-// started again, and that counts.
+// newContainers takes the state of an earlier boot from the pod's status: containers start again, with a higher
+// restart count.
 func newContainers(pod *corev1.Pod) []*container {
 	before := map[string]corev1.ContainerStatus{}
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
@@ -56,7 +56,7 @@ func newContainers(pod *corev1.Pod) []*container {
 // lasting containers run as long as the pod does; plain init containers run first and end.
 func (c *container) lasting() bool { return !c.init || c.sidecar }
 
-// failed tells that an init container ended badly, so that nothing after it may start.
+// failed: an init container failed, so later containers must not start.
 func (c *container) failed() bool {
 	return c.init && c.state.Terminated != nil && c.state.Terminated.ExitCode != 0
 }
@@ -79,7 +79,7 @@ func containerID(c *container) string {
 	return "containerd://" + digest(c.spec.Name, c.started.UTC().Format(time.RFC3339Nano))
 }
 
-// run starts one container, and waits for its end if it is a plain init container.
+// run starts a container, and waits for the end of a plain init container.
 func (w *worker) run(ctx context.Context, pod *corev1.Pod, c *container) error {
 	service := w.kubelet.service
 	program := service.program(c.spec.Image)
@@ -110,8 +110,8 @@ func (w *worker) run(ctx context.Context, pod *corev1.Pod, c *container) error {
 	}
 }
 
-// simulate makes a container run that has no program behind it. One of a Job works for a while and ends
-// well; a plain init container ends at once; any other runs for good.
+// simulate runs a container without a program. A container of a Job succeeds after a while, a plain init container at
+// once, and other containers run forever.
 func (w *worker) simulate(ctx context.Context, pod *corev1.Pod, c *container) error {
 	service := w.kubelet.service
 	c.started = metav1.Now()
@@ -142,7 +142,7 @@ func (w *worker) simulate(ctx context.Context, pod *corev1.Pod, c *container) er
 	return nil
 }
 
-// start runs a container as a process of this machine.
+// start runs a container as a process on the host.
 func (w *worker) start(ctx context.Context, pod *corev1.Pod, c *container, program string) error {
 	if w.volumes == nil {
 		return fmt.Errorf("pod %s/%s has no volumes yet", w.namespace, w.name)
@@ -188,7 +188,7 @@ func (w *worker) reap() {
 	}
 }
 
-// observe reports what processes did, and runs those again that are to run for good.
+// observe reports the results of processes, and restarts processes that must run forever.
 func (w *worker) observe(ctx context.Context, pod *corev1.Pod) error {
 	w.reap()
 	if err := w.report(ctx, pod); err != nil {

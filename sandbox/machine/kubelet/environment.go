@@ -22,8 +22,7 @@ import (
 // accountMount is where every client library looks for the service account of its pod.
 const accountMount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// program is the local program that containers of an image run; empty if they are simulated. The longest
-// prefix wins.
+// program is the local program for containers of an image; empty for simulated containers. The longest prefix wins.
 func (s *Service) program(image string) string {
 	best, program := "", ""
 	for prefix, path := range s.Binaries {
@@ -34,8 +33,8 @@ func (s *Service) program(image string) string {
 	return program
 }
 
-// order puts together how a container's process is started. The image's entrypoint is the program: a
-// command's first word stands for it, and what follows are its arguments.
+// order builds the start of a container's process. The entrypoint is the program. The first word of a command stands
+// for the entrypoint; the rest are arguments.
 func (v *volumes) order(ctx context.Context, pod *corev1.Pod, c *container, program string) (order, error) {
 	mounts := v.mounts(c.spec)
 	home := filepath.Join(v.dir, "containers", c.spec.Name)
@@ -100,9 +99,8 @@ func (v *volumes) variables(ctx context.Context, pod *corev1.Pod, spec *corev1.C
 	return variables, nil
 }
 
-// clusterVariables say where the API server is. Client libraries read the service account's files under
-// a fixed path, which a process of the sandbox does not have; a kubeconfig with the same content stands
-// in for it.
+// clusterVariables name the API server. Client libraries read the service account from a fixed path, which a process
+// of the sandbox does not have. A kubeconfig with the same content replaces the files.
 func (v *volumes) clusterVariables(mounts mounts) (map[string]string, error) {
 	config := v.kubelet.service.REST
 	if config == nil {
@@ -180,7 +178,7 @@ func (v *volumes) valueFrom(ctx context.Context, pod *corev1.Pod, source *corev1
 	}
 }
 
-// field reads one of the fields that a pod can be told of itself.
+// field reads a field of the downward API.
 func (v *volumes) field(pod *corev1.Pod, path string) (string, error) {
 	switch path {
 	case "spec.nodeName":

@@ -1,6 +1,6 @@
-// Package kubelet is the node agent of sandbox machines: it registers Nodes, keeps them Ready and runs
-// the pods that are bound to them. Most containers are simulated; one whose image is mapped to a local
-// program is a real process. It decides what a pod's status is and nothing about the machine under it.
+// Package kubelet is the node agent of sandbox machines. A kubelet registers a Node, keeps the Node Ready and runs
+// the Node's pods. Most containers are simulated; containers with a mapped image are real processes. The package
+// decides the status of pods, and nothing about the machine.
 package kubelet
 
 import (
@@ -17,27 +17,27 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// Node is what a kubelet knows of its machine.
+// Node is a kubelet's view of its machine.
 type Node struct {
 	Name, ProviderID, IP string
 	Labels               map[string]string
-	// Taints that a new Node is registered with.
+	// Taints of a new Node.
 	Taints []corev1.Taint
 	Info   corev1.NodeSystemInfo
 	// Root of the machine's disk tree; empty for a light machine.
 	Root string
-	// Client is what the node's own credential gives it; nil where all nodes share the service's.
+	// Client uses the node's own credential; nil if all nodes share the service's client.
 	Client kubernetes.Interface
 
-	// What ails the node: Isolated leaves the processes of pods without any network, but for those on the host's. Crashes
-	// tells of which DaemonSets, as namespace/name, no pod lasts here; nil is none. ReadyFor is after how much simulated time
-	// its network fails for good, and the Node is not Ready any more; 0 is never.
+	// Defects of the node. Isolated cuts the network of processes of pods, except on the host network. Crashes
+	// selects DaemonSets (namespace/name) whose pods crash; nil for none. ReadyFor is the simulated time until the
+	// network fails forever and the Node is NotReady; 0 is never.
 	Isolated bool
 	Crashes  func(daemonSet string) bool
 	ReadyFor time.Duration
 }
 
-// Kubelet is one machine's, from its start until the power goes.
+// Kubelet is the kubelet of a machine, from the start until the loss of power.
 type Kubelet struct {
 	service *Service
 	node    Node
@@ -47,9 +47,9 @@ type Kubelet struct {
 	running sync.WaitGroup
 	// starting is held by Start, and by Kill from when nothing can start any more.
 	starting sync.Mutex
-	// enlisted tells that the Node was registered and the service knows this kubelet.
+	// enlisted: the Node is registered and the service knows this kubelet.
 	enlisted bool
-	// beating is held by a heartbeat on its way.
+	// beating is held during a heartbeat.
 	beating sync.Mutex
 	// cache is held while the warm cache on the disk changes.
 	cache sync.Mutex
@@ -59,24 +59,24 @@ type Kubelet struct {
 	active bool
 	// unplugged: the node's own network has failed for good.
 	unplugged bool
-	// stranded: an outage that spares nodes which were there before it does not spare this one.
+	// stranded: an outage for new nodes affects this node.
 	stranded bool
 	workers  map[types.UID]*worker
 }
 
-// Prepare makes a machine's kubelet, which does nothing before Start.
+// Prepare creates the kubelet of a machine. The kubelet does nothing before Start.
 func (s *Service) Prepare(ctx context.Context, node Node) *Kubelet {
 	k := &Kubelet{service: s, node: node, client: node.Client, workers: map[types.UID]*worker{}}
 	if k.client == nil {
 		k.client = s.Client
 	}
-	// A kubelet's life is its machine's, not that of the call that makes it.
+	// A kubelet lives as long as its machine, not only during this call.
 	k.ctx, k.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return k
 }
 
-// Start starts the kubelet's process. The first time it registers the Node, marks it Ready and takes its
-// pods; later, after Pause, it reports at once what happened meanwhile. On an error nothing has started.
+// Start starts the kubelet. The first start registers the Node, marks the Node Ready and accepts pods. A start after
+// Pause reports missed changes at once. On an error nothing has started.
 func (k *Kubelet) Start(ctx context.Context) error {
 	k.starting.Lock()
 	defer k.starting.Unlock()
@@ -119,7 +119,7 @@ func (k *Kubelet) activate() bool {
 	return k.active
 }
 
-// Node tells what this kubelet registered.
+// Node returns the registered values.
 func (k *Kubelet) Node() Node { return k.node }
 
 // Pause is the end of the kubelet's process: no heartbeat, no report, no new pods. Containers go on.
@@ -127,13 +127,13 @@ func (k *Kubelet) Pause() {
 	k.mu.Lock()
 	k.active = false
 	k.mu.Unlock()
-	// A heartbeat that arrived after the node was found silent would make it Ready again.
+	// A heartbeat after the Node was marked as lost would make the Node Ready again.
 	k.beating.Lock()
 	defer k.beating.Unlock()
 	k.service.watchSilence(k.node.Name)
 }
 
-// Kill is the loss of power: processes die at once and nobody hears of it. It returns when all is over.
+// Kill is a loss of power: processes die at once, without a report. Kill waits for their end.
 func (k *Kubelet) Kill() {
 	k.mu.Lock()
 	k.closed, k.active = true, false
@@ -205,7 +205,7 @@ func (k *Kubelet) isActive() bool {
 	return k.active && !k.closed
 }
 
-// takePods looks at every pod that is bound to the node, and at every one that is not any more.
+// takePods handles every pod that is bound to the node, and every pod that was deleted.
 func (k *Kubelet) takePods() {
 	objects, err := k.service.informer.GetIndexer().ByIndex(byNode, k.node.Name)
 	if err != nil {
@@ -222,7 +222,7 @@ func (k *Kubelet) takePods() {
 	}
 }
 
-// sweep removes from the disk what is left of pods that were deleted while the machine was off.
+// sweep removes leftovers of pods that were deleted while the machine was off.
 func (k *Kubelet) sweep() {
 	if k.node.Root == "" || !k.service.informer.HasSynced() {
 		return

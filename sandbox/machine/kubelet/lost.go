@@ -30,7 +30,7 @@ func (s *Service) heard(name string) {
 	}
 }
 
-// isSilent tells whether a silence is watched, or was found too long.
+// isSilent: the node sends no heartbeats, or is lost.
 func (s *Service) isSilent(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *Service) markLost(name string) {
 	}
 }
 
-// MarkLost makes a Ready Node's conditions Unknown at once, unless one of its kubelets is active.
+// MarkLost sets the conditions of a Ready Node to Unknown at once, unless a kubelet of the Node is active.
 func (s *Service) MarkLost(ctx context.Context, name string) error {
 	return s.lose(ctx, name, func() bool { return true })
 }

@@ -16,16 +16,16 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// Pods that are real processes share this machine's network: each listens on an address of its own that leads nowhere else,
-// and asks for names where its resolv.conf says.
+// Pods that are real processes share this machine's network. Each pod listens on its own loopback address, and
+// resolves names through its resolv.conf.
 
 const (
 	resolverMount = "/etc/resolv.conf"
 	clusterDomain = "cluster.local"
 )
 
-// reachable is the n-th address for a pod that is a process. Linux has all of 127.0.0.0/8; elsewhere the address is a name
-// alone, which nobody reaches.
+// reachable is the n-th address for a pod that is a process. On Linux, all of 127.0.0.0/8 works. Elsewhere, the
+// address is not reachable.
 func (s *Service) reachable(n uint32) string {
 	if runtime.GOOS != "linux" {
 		return fmt.Sprintf("10.%d.%d.%d", 244+(n>>16)%8, n>>8&0xff, n&0xff)
@@ -34,7 +34,7 @@ func (s *Service) reachable(n uint32) string {
 	return netip.AddrFrom4([4]byte{127, byte(64 + at>>16), byte(at >> 8), byte(at)}).String()
 }
 
-// resolver writes the pod's resolv.conf. That its server has a port is the sandbox's own.
+// resolver writes the pod's resolv.conf. The port of the name server is specific to the sandbox.
 func (v *volumes) resolver(pod *corev1.Pod) (string, error) {
 	path := filepath.Join(v.dir, "resolv.conf")
 	text := fmt.Sprintf("search %[1]s.svc.%[2]s svc.%[2]s %[2]s\noptions ndots:5\n", pod.Namespace, clusterDomain)
@@ -72,7 +72,7 @@ func (s *Service) serveNames(ctx context.Context) error {
 	return nil
 }
 
-// answer to one question; nil to what is none.
+// answer answers a question; nil if the message is no question.
 func (s *Service) answer(question []byte) []byte {
 	var m dnsmessage.Message
 	if err := m.Unpack(question); err != nil || m.Response || len(m.Questions) != 1 {
@@ -109,6 +109,6 @@ func (s *Service) lookUp(name string) (netip.Addr, bool) {
 	case strings.HasSuffix(name, "."+clusterDomain), !strings.Contains(name, "."), strings.HasSuffix(name, ".svc"), strings.HasSuffix(name, ".invalid"):
 		return netip.Addr{}, false
 	default:
-		return netip.AddrFrom4([4]byte{192, 0, 2, 1}), true // TEST-NET-1: nobody answers there
+		return netip.AddrFrom4([4]byte{192, 0, 2, 1}), true // TEST-NET-1: never reachable
 	}
 }

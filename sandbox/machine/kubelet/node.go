@@ -19,10 +19,11 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// register creates the Node, or takes over one that is there. A provider ID never changes, so a clone
-// under its donor's name writes its own boot into its donor's Node, as a real kubelet does.
+// register creates the Node, or reuses an existing Node. A provider ID never changes: a clone with its donor's name
+// writes its boot into the donor's Node, like a real kubelet.
 func (k *Kubelet) register(ctx context.Context) error {
-	// Heard of before it is Ready: if it were found lost in between, it would stay so until its next heartbeat.
+	// Record a heartbeat before the Node is Ready. A Node that is marked as lost in between would stay lost until the
+	// next heartbeat.
 	k.service.heard(k.node.Name)
 	nodes := k.client.CoreV1().Nodes()
 	fresh := &corev1.Node{
@@ -84,7 +85,7 @@ func (k *Kubelet) labels() map[string]string {
 	return labels
 }
 
-// fillStatus writes everything that the kubelet knows of itself but its conditions.
+// fillStatus writes the kubelet's whole status except conditions.
 func (k *Kubelet) fillStatus(status *corev1.NodeStatus) {
 	quantities := corev1.ResourceList{
 		corev1.ResourceCPU:              resource.MustParse("2"),
@@ -113,7 +114,7 @@ func (k *Kubelet) images() []corev1.ContainerImage {
 	return images
 }
 
-// setReady reports the kubelet's whole status with this Ready condition.
+// setReady writes the kubelet's whole status with a Ready condition.
 func (k *Kubelet) setReady(ctx context.Context, ready corev1.ConditionStatus, reason, message string) error {
 	return updateNode(ctx, k.client, k.node.Name, func(status *corev1.NodeStatus) bool {
 		k.fillStatus(status)
@@ -122,8 +123,9 @@ func (k *Kubelet) setReady(ctx context.Context, ready corev1.ConditionStatus, re
 	})
 }
 
-// updateNode changes a Node's status, again and again until nobody comes in between. It is sent as a patch, as a kubelet does: who writes the whole
-// Node as it was a moment ago, while somebody cordons it, seems to take the taint away, which the API server allows no kubelet.
+// updateNode changes a Node's status, and repeats after conflicts. Like a kubelet, updateNode sends a patch. An
+// update of the whole Node during a cordon would seem to remove the taint, and the API server forbids kubelets to do
+// so.
 func updateNode(ctx context.Context, kube kubernetes.Interface, name string, change func(*corev1.NodeStatus) bool) error {
 	nodes := kube.CoreV1().Nodes()
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -135,7 +137,7 @@ func updateNode(ctx context.Context, kube kubernetes.Interface, name string, cha
 		if !change(&node.Status) {
 			return nil
 		}
-		before.ResourceVersion = "" // so that the patch has it, and is refused where somebody came in between
+		before.ResourceVersion = "" // so that the patch contains the version, and a concurrent change causes a conflict
 		patch, err := client.StrategicMergeFrom(before).Data(node)
 		if err != nil {
 			return err
@@ -145,7 +147,7 @@ func updateNode(ctx context.Context, kube kubernetes.Interface, name string, cha
 	})
 }
 
-// setConditions sets Ready, and beside it the conditions that are False on a healthy node.
+// setConditions sets Ready, and the conditions that are False on a healthy node.
 func (s *Service) setConditions(status *corev1.NodeStatus, ready corev1.ConditionStatus, reason, message string) {
 	now := metav1.NewTime(s.Clock.Now())
 	set := func(kind corev1.NodeConditionType, value corev1.ConditionStatus, reason, message string) {
@@ -190,7 +192,7 @@ func (k *Kubelet) heartbeat(ctx context.Context) {
 	}
 }
 
-// beat renews the Lease, and the Node's status if it is not what the kubelet says.
+// beat renews the Lease, and the Node's status if the status has changed.
 func (k *Kubelet) beat(ctx context.Context) {
 	k.beating.Lock()
 	defer k.beating.Unlock()
@@ -220,19 +222,19 @@ func isReady(status *corev1.NodeStatus) bool {
 	})
 }
 
-// statusReport is how old a kubelet lets the times of its heartbeats in the status become, by its own default.
+// statusReport is the kubelet's default limit for the age of heartbeats in the status.
 const statusReport = 5 * time.Minute
 
-// saidLately tells whether the status says this of the node's being Ready, and not too long ago: there are tools that take a
-// node whose last heartbeat is older for one that is lost.
+// saidLately: the status has this Ready value and a recent heartbeat. Some tools treat a node with an old heartbeat
+// as lost.
 func (s *Service) saidLately(status *corev1.NodeStatus, ready corev1.ConditionStatus) bool {
 	return slices.ContainsFunc(status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == ready && s.Clock.Now().Sub(c.LastHeartbeatTime.Time) < statusReport
 	})
 }
 
-// renewLease renews the node's Lease. A light machine writes its Lease only when it registers: with thousands of them the node
-// lifecycle controller must be given a grace period of days instead.
+// renewLease renews the node's Lease. A light machine writes its Lease only at the registration. With thousands of
+// light machines, the node lifecycle controller needs a grace period of days.
 func (k *Kubelet) renewLease(ctx context.Context) error {
 	if k.node.Root == "" {
 		return nil

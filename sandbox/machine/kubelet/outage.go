@@ -16,14 +16,14 @@ const (
 	NoOutage Outage = "none"
 	// EveryNode is not Ready, and none starts a pod that needs the network.
 	EveryNode Outage = "all-nodes"
-	// NewNodes are not Ready, which are those whose kubelet starts while it lasts; the others go on.
+	// NewNodes affects nodes whose kubelet starts during the outage. Other nodes stay Ready.
 	NewNodes Outage = "new-nodes"
 )
 
-// Outages there are, in the order in which help lists them.
+// Outages returns all outages, in the order of the help.
 func Outages() []Outage { return []Outage{EveryNode, NewNodes, NoOutage} }
 
-// Suffer begins an outage in the place of one that lasts, or ends it. All nodes say so at once.
+// Suffer starts an outage, or ends the outage (NoOutage). All nodes update their status at once.
 func (s *Service) Suffer(o Outage) error {
 	if o != NoOutage && o != EveryNode && o != NewNodes {
 		return fmt.Errorf("outage %q is unknown, use one of %s, %s, %s", o, EveryNode, NewNodes, NoOutage)
@@ -50,7 +50,7 @@ func (s *Service) suffers() Outage {
 	return s.outage
 }
 
-// strand leaves a kubelet that starts during an outage without a network until that is over.
+// strand cuts the network of a kubelet that starts during an outage of new nodes, until the end of the outage.
 func (k *Kubelet) strand() { k.setStranded(k.service.suffers() == NewNodes) }
 
 func (k *Kubelet) setStranded(stranded bool) {
@@ -79,7 +79,7 @@ func (k *Kubelet) networkReady() bool {
 
 var errNoNetwork = errors.New("network is not ready: container runtime network not ready")
 
-// says is what the kubelet tells of the node's being Ready, in a real one's words.
+// says is the Ready condition, in a real kubelet's words.
 func (k *Kubelet) says() (ready corev1.ConditionStatus, reason, message string) {
 	if k.networkReady() {
 		return corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status"
@@ -88,14 +88,14 @@ func (k *Kubelet) says() (ready corev1.ConditionStatus, reason, message string) 
 		"reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"
 }
 
-// crashes tells whether a container of the pod ends as soon as it has started on this node.
+// crashes: containers of the pod crash after their start on this node.
 func (w *worker) crashes(pod *corev1.Pod, c *container) bool {
 	owner := metav1.GetControllerOf(pod)
 	return w.kubelet.node.Crashes != nil && c.lasting() && owner != nil && owner.Kind == "DaemonSet" &&
 		w.kubelet.node.Crashes(pod.Namespace+"/"+owner.Name)
 }
 
-// crash is the run of such a container. The next round starts it again.
+// crash runs a crashing container. The next round restarts the container.
 func (w *worker) crash(ctx context.Context, c *container) error {
 	service := w.kubelet.service
 	if err := service.Clock.Sleep(ctx, service.Latencies.ContainerStart); err != nil {

@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// order is what a container's process is started with.
+// order is the command of a container's process.
 type order struct {
 	program   string
 	arguments []string
@@ -24,11 +24,12 @@ type order struct {
 	dir       string
 	// log gets stdout and stderr; message is where the termination message may be written.
 	log, message string
-	// isolated processes have a network of their own, with nothing in it.
+	// isolated processes have an empty network of their own.
 	isolated bool
 }
 
-// process is a container that is a real program. It leads a process group of its own, which dies with it.
+// process is a container that is a real program. The process leads a process group, and the group dies with the
+// process.
 type process struct {
 	order order
 	pid   int
@@ -41,7 +42,7 @@ type process struct {
 	reaped bool
 }
 
-// startProcess starts the program. It dies if the sandbox does.
+// startProcess starts the program. The program dies with the sandbox.
 func startProcess(o order) (*process, error) {
 	if err := os.MkdirAll(filepath.Dir(o.log), 0o755); err != nil {
 		return nil, err
@@ -71,7 +72,7 @@ func startProcess(o order) (*process, error) {
 			return
 		}
 		p.code = exitCode(cmd.Wait())
-		// What is left of the group would go on writing to a machine that is off.
+		// Remaining processes of the group would write to a machine without power.
 		p.signal(syscall.SIGKILL)
 		p.mu.Lock()
 		p.reaped = true
@@ -121,7 +122,7 @@ func (p *process) over() bool {
 // messageLimit is how much of a termination message the API takes, in bytes.
 const messageLimit = 4096
 
-// message is the container's termination message, by its policy.
+// message is the container's termination message, according to the policy.
 func (p *process) message(spec *corev1.Container) string {
 	if text := tail(p.order.message); text != "" {
 		return text
@@ -155,8 +156,8 @@ func tail(path string) string {
 	return string(text)
 }
 
-// stopProcesses asks the pod's processes to end, and kills those that have not when the context ends. It
-// tells whether there were any.
+// stopProcesses terminates the pod's processes, and kills remaining processes when the context ends. stopProcesses
+// reports whether processes existed.
 func (w *worker) stopProcesses(ctx context.Context) bool {
 	running := w.alive()
 	for _, p := range running {

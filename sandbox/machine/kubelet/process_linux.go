@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// processAttributes put a process into a group of its own, and let it die with the sandbox. An isolated one gets a network
-// namespace as well; with the user namespace that this takes, it need not be root's, and it keeps its user.
+// processAttributes puts a process into a new process group that dies with the sandbox. An isolated process also gets
+// a network namespace. The user namespace makes root unnecessary, and the process keeps its user.
 func processAttributes(isolated bool) *syscall.SysProcAttr {
 	attributes := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if isolated {

@@ -4,5 +4,6 @@ package kubelet
 
 import "syscall"
 
-// processAttributes put a process into a group of its own. Only Linux lets it die with the sandbox, and can isolate it.
+// processAttributes puts a process into a new process group. Isolation, and death with the sandbox, work on Linux
+// only.
 func processAttributes(bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ProviderOf tells which instance a Node belongs to; empty if there is no such Node.
+// ProviderOf returns the provider ID of a Node; empty if the Node does not exist.
 func (s *Service) ProviderOf(ctx context.Context, name string) (string, error) {
 	node, err := s.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -20,8 +20,8 @@ func (s *Service) ProviderOf(ctx context.Context, name string) (string, error) {
 	return node.Spec.ProviderID, nil
 }
 
-// RemoveNode does what a cloud's node lifecycle controller and the pod garbage collector do once an
-// instance is gone: Node, Lease and pods go. A Node of that name that is another instance's stays.
+// RemoveNode deletes Node, Lease and pods of a deleted instance, like a cloud's node lifecycle controller and the pod
+// garbage collector. A Node with another provider ID stays.
 func (s *Service) RemoveNode(ctx context.Context, name, providerID string) error {
 	owner, err := s.ProviderOf(ctx, name)
 	if err != nil || owner != providerID {

@@ -26,17 +26,17 @@ import (
 
 // Latencies are the simulated durations of a kubelet's work. Zero means the default, negative none.
 type Latencies struct {
-	// ImagePull of one image that is not in the warm cache; 12 s.
+	// ImagePull of an image outside the warm cache; 12 s.
 	ImagePull time.Duration
-	// ContainerStart of a simulated container; 1 s. ContainerStop of one that is asked to end; 2 s, or
-	// its grace period if that is shorter.
+	// ContainerStart of a simulated container; 1 s. ContainerStop of a terminated container; 2 s, or a shorter grace
+	// period.
 	ContainerStart, ContainerStop time.Duration
 	// JobRun is how long a simulated container of a Job works; 5 s.
 	JobRun time.Duration
 	// Heartbeat between two renewals of the node's Lease; 10 s, but never less than 1 s of real time.
 	Heartbeat time.Duration
-	// Lost is the time from a kubelet's last word to the Node's conditions becoming Unknown; 40 s. It
-	// does a node lifecycle controller's work, whose own times cannot be scaled.
+	// Lost is the time from the last heartbeat to Unknown conditions; 40 s. The service does the node lifecycle
+	// controller's work, because the controller's times do not scale.
 	Lost time.Duration
 }
 
@@ -53,33 +53,33 @@ func (l Latencies) withDefaults() Latencies {
 	return l
 }
 
-// Config is what all kubelets of a sandbox share.
+// Config is the configuration of all kubelets of a sandbox.
 type Config struct {
 	// Client needs the rights of a cluster administrator and should have no limit on its rate.
 	Client kubernetes.Interface
-	// REST tells processes where the API server is. Without it no process can be run.
+	// REST is the API server's address for processes. Without REST, no process runs.
 	REST  *rest.Config
 	Clock clock.Clock
-	// Binaries maps a prefix of an image's name to the local program that its containers run.
+	// Binaries maps a prefix of an image's name to a local program for its containers.
 	Binaries map[string]string
-	// Broken are parts of names of images that cannot be pulled.
+	// Broken are parts of image names that cannot be pulled.
 	Broken    []string
 	Latencies Latencies
-	// Dir keeps the logs of processes, and their volumes while they run.
+	// Dir holds the logs of processes, and their volumes while they run.
 	Dir string
 	Log *slog.Logger
 }
 
-// Service watches pods for all kubelets, so that thousands of nodes cost one watch.
+// Service watches pods for all kubelets, so that thousands of nodes need only one watch.
 type Service struct {
 	Config
 	informer cache.SharedIndexInformer
 	nextIP   atomic.Uint32
-	// base is where its pods' reachable addresses begin, so that those of two sandboxes differ.
+	// base is the first reachable pod address, so that two sandboxes use different addresses.
 	base uint32
 
 	mu sync.Mutex
-	// kubelets by node name. More than one of a name is a collision: the last one has the pods.
+	// kubelets by node name. Several kubelets with a name are a collision: the last kubelet has the pods.
 	kubelets map[string][]*Kubelet
 	// silent nodes that will be marked as lost.
 	silent map[string]*time.Timer
@@ -92,8 +92,7 @@ type Service struct {
 
 const byNode = "node"
 
-// New makes a service, and removes what one that ended unexpectedly left of pods' volumes. Run must be
-// called for its kubelets to see pods.
+// New creates a service, and removes leftover volumes of a crashed service. Kubelets see pods only after Run.
 func New(config Config) *Service {
 	config.Latencies = config.Latencies.withDefaults()
 	if config.Log == nil {
@@ -139,7 +138,7 @@ func (s *Service) notice(object any) {
 	}
 }
 
-// current is the kubelet that has the pods of a node.
+// current is the kubelet with the pods of a node.
 func (s *Service) current(node string) *Kubelet {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +167,7 @@ func (s *Service) dismiss(k *Kubelet) {
 	}
 }
 
-// podSource lists and watches pods that are bound to a node.
+// podSource lists and watches pods with a node.
 func podSource(client kubernetes.Interface) cache.ListerWatcher {
 	bound := fields.OneTermNotEqualSelector("spec.nodeName", "").String()
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{

@@ -17,8 +17,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// report writes the pod's status if it is not what the API server has. A kubelet that is not active
-// reports nothing; a pod that is gone needs no report.
+// report writes the pod's status if the status has changed. An inactive kubelet reports nothing, and a deleted pod
+// needs no report.
 func (w *worker) report(ctx context.Context, seen *corev1.Pod) error {
 	if !w.kubelet.isActive() {
 		return nil
@@ -51,7 +51,7 @@ func (w *worker) report(ctx context.Context, seen *corev1.Pod) error {
 	return err
 }
 
-// status is what the kubelet says of the pod now.
+// status is the current status of the pod.
 func (w *worker) status(pod *corev1.Pod) corev1.PodStatus {
 	status := *pod.Status.DeepCopy()
 	status.InitContainerStatuses, status.ContainerStatuses = nil, nil
@@ -165,8 +165,8 @@ func gatesOpen(pod *corev1.Pod) bool {
 	return true
 }
 
-// podIP gives the pod an address of the simulated pod network, or the node's own. A pod that is a real process gets one
-// that this machine has, so that it is really reached.
+// podIP returns an address of the simulated pod network, or the node's address. A pod that is a real process gets a
+// reachable address of the host.
 func (k *Kubelet) podIP(pod *corev1.Pod) string {
 	if pod.Spec.HostNetwork {
 		return k.node.IP
@@ -178,7 +178,7 @@ func (k *Kubelet) podIP(pod *corev1.Pod) string {
 	return fmt.Sprintf("10.%d.%d.%d", 244+(n>>16)%8, n>>8&0xff, n&0xff)
 }
 
-// event tells people what happened to a pod. A lost event is no failure.
+// event writes an Event about a pod. A lost Event is no failure.
 func (k *Kubelet) event(ctx context.Context, pod *corev1.Pod, kind, reason, message string) {
 	now := metav1.Now()
 	_, err := k.client.CoreV1().Events(pod.Namespace).Create(ctx, &corev1.Event{

@@ -33,7 +33,7 @@ type volumes struct {
 // volumeDir is where volumes are, below the service's directory.
 const volumeDir = "volumes"
 
-// mount makes the pod's volumes if one of its containers is a real program.
+// mount creates the pod's volumes if a container is a real program.
 func (w *worker) mount(ctx context.Context, pod *corev1.Pod) error {
 	real := false
 	for _, c := range w.containers {
@@ -52,7 +52,7 @@ func (w *worker) mount(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// remove is what a pod's end and a loss of power do to its volumes. A pod without programs has none.
+// remove deletes the volumes of a pod at its end, and at a loss of power. A pod without programs has no volumes.
 func (v *volumes) remove() {
 	if v != nil {
 		_ = os.RemoveAll(v.dir)
@@ -238,7 +238,7 @@ func downward(pod *corev1.Pod, dir string, items []corev1.DownwardAPIVolumeFile)
 	return nil
 }
 
-// mounts are where a container believes that its volumes are, and where they really are.
+// mounts maps the mount paths of a container to the real paths.
 type mounts map[string]string
 
 func (v *volumes) mounts(spec *corev1.Container) mounts {
@@ -251,8 +251,8 @@ func (v *volumes) mounts(spec *corev1.Container) mounts {
 	return m
 }
 
-// translate rewrites a text that is, or begins with, a path in a volume; also behind "--flag=". Containers
-// of the sandbox share its file system, so this is what stands for mounting.
+// translate replaces a mount path at the start of a text, or after "--flag=". Containers share the host's file
+// system, so translate replaces mounting.
 func (m mounts) translate(text string) string {
 	flag := ""
 	if strings.HasPrefix(text, "-") {

@@ -15,8 +15,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// worker takes one pod through its life. It has a goroutine only while there is something to do, so that
-// thousands of pods that just run cost nothing.
+// worker handles a pod from start to end. A worker has a goroutine only during work, so that thousands of running
+// pods cost nothing.
 type worker struct {
 	kubelet         *Kubelet
 	namespace, name string
@@ -28,10 +28,10 @@ type worker struct {
 	// deleted cuts waits short once the pod's end is ordered.
 	deleted context.CancelFunc
 	ordered bool
-	// processes of the pod that have not been reaped.
+	// processes of the pod that still need a wait.
 	processes map[*process]bool
 
-	// Only the loop touches what follows.
+	// Only the loop uses the following fields.
 	begun      bool
 	ip         string
 	containers []*container
@@ -42,7 +42,7 @@ func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
 	return &worker{kubelet: k, namespace: pod.Namespace, name: pod.Name, uid: pod.UID, processes: map[*process]bool{}}
 }
 
-// kick tells the worker that something happened: a change of the pod, or (nil) anything else.
+// kick wakes the worker after a change of the pod, or (nil) after another event.
 func (w *worker) kick(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,7 +77,7 @@ func (w *worker) loop(ctx context.Context) {
 	}
 }
 
-// step does what the pod's present state asks for.
+// step performs the next step for the pod's state.
 func (w *worker) step(ctx context.Context) error {
 	if !w.kubelet.isActive() {
 		return nil
@@ -100,7 +100,7 @@ func (w *worker) step(ctx context.Context) error {
 	}
 }
 
-// latest is the pod as the watch shows it; nil if it is gone or another one has its name.
+// latest is the pod in the watch's cache; nil if the pod is gone or replaced by a namesake.
 func (w *worker) latest() (*corev1.Pod, error) {
 	object, found, err := w.kubelet.service.informer.GetIndexer().GetByKey(w.namespace + "/" + w.name)
 	if err != nil || !found {
@@ -129,7 +129,7 @@ func (w *worker) wait(ctx context.Context) (context.Context, context.CancelFunc)
 func (w *worker) begin(ctx context.Context, pod *corev1.Pod) error {
 	ctx, cancel := w.wait(ctx)
 	defer cancel()
-	// A try that an error cut short may have left some behind.
+	// A failed try may have left processes.
 	w.stopProcesses(ctx)
 	w.containers = newContainers(pod)
 	if w.lostInReboot(pod) {
@@ -170,7 +170,7 @@ func (w *worker) begin(ctx context.Context, pod *corev1.Pod) error {
 	return stopped(ctx, w.report(ctx, pod))
 }
 
-// stopped makes an error of work that was cut short by the pod's deletion none: the next step sees to it.
+// stopped drops the error of work that the pod's deletion interrupted: the next step continues.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -178,9 +178,8 @@ func stopped(ctx context.Context, err error) error {
 	return nil
 }
 
-// lostInReboot tells whether the pod ran under an earlier boot and is not to be run again. As a real
-// kubelet does, this one asks the container runtime: a pod whose record was removed from the disk runs
-// once more.
+// lostInReboot: the pod ran during an earlier boot and must not run again. Like a real kubelet, the worker asks the
+// container runtime: a pod without a record on the disk runs again.
 func (w *worker) lostInReboot(pod *corev1.Pod) bool {
 	if pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || len(pod.Status.ContainerStatuses) == 0 {
 		return false
@@ -193,7 +192,7 @@ func (w *worker) lostInReboot(pod *corev1.Pod) bool {
 	return ran && (root == "" || disk.HasPod(root, string(w.uid)))
 }
 
-// pull fetches what is not in the warm cache. It returns false if an image cannot be had.
+// pull fetches missing images into the warm cache. pull returns false if an image is not available.
 func (w *worker) pull(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	k := w.kubelet
 	for _, c := range w.containers {
@@ -218,8 +217,7 @@ func (w *worker) pull(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	return true, nil
 }
 
-// refuse reports an image that cannot be pulled: first the failure, then the waiting for the next try,
-// which in the sandbox never comes.
+// refuse reports an image that cannot be pulled: first the failure, then the back-off. The sandbox never tries again.
 func (w *worker) refuse(ctx context.Context, pod *corev1.Pod, c *container) error {
 	text := fmt.Sprintf("failed to pull image %q: not found", c.spec.Image)
 	c.state = waiting("ErrImagePull", text)
@@ -235,7 +233,7 @@ func (w *worker) refuse(ctx context.Context, pod *corev1.Pod, c *container) erro
 	return w.report(ctx, pod)
 }
 
-// addImage puts an image into the warm cache. Pods that start together must not write it at once.
+// addImage adds an image to the warm cache. A lock serializes pods that start together.
 func (k *Kubelet) addImage(image string) error {
 	if k.node.Root == "" || !k.isActive() {
 		return nil
@@ -270,7 +268,7 @@ func (w *worker) podRecord(hostNetwork bool) disk.PodRecord {
 	return record
 }
 
-// end stops the pod and lets the API server forget it.
+// end stops the pod and deletes the pod object.
 func (w *worker) end(ctx context.Context, pod *corev1.Pod) error {
 	grace := 30 * time.Second
 	if pod.DeletionGracePeriodSeconds != nil {
@@ -301,7 +299,7 @@ func (w *worker) end(ctx context.Context, pod *corev1.Pod) error {
 	return w.cleanUp()
 }
 
-// cleanUp removes what the pod has on the disk and in the kubelet.
+// cleanUp removes the pod's data on the disk and in the kubelet.
 func (w *worker) cleanUp() error {
 	w.kubelet.forget(w)
 	w.volumes.remove()

@@ -1,7 +1,7 @@
-// Package nodeadm lets a sandbox machine join its cluster as a node of EKS with Amazon Linux 2023 does: at every boot it asks
-// the instance's metadata who it is and which cluster is its own, writes the kubelet's settings, and the kubelet has no
-// credential but the role of its instance, by which it is known to the API server (Token, Authenticator). Metadata and signatures
-// are the SDK's. What is written, and where, is that of awslabs/amazon-eks-ami. It decides nothing about the rest of a node's disk.
+// Package nodeadm lets a sandbox machine join its cluster like an EKS node with Amazon Linux 2023. At every boot,
+// nodeadm reads the instance's metadata and the cluster's data, and writes the kubelet's settings. The kubelet has no
+// credential except the role of its instance (Token, Authenticator). Metadata and signatures use the SDK. The files
+// and paths are those of awslabs/amazon-eks-ami. Other files of the disk do not matter here.
 package nodeadm
 
 import (
@@ -26,12 +26,12 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// Cluster is what a node is told of its own.
+// Cluster is the data of the cluster in the node's configuration.
 type Cluster struct {
 	Name string `json:"name"`
-	// Endpoint is the API server's address, with its scheme.
+	// Endpoint is the API server's URL.
 	Endpoint string `json:"apiServerEndpoint"`
-	// Authority is the certificate of its authority, as PEM.
+	// Authority is the certificate of the cluster's authority, as PEM.
 	Authority []byte `json:"certificateAuthority"`
 	CIDR      string `json:"cidr"`
 }
@@ -60,7 +60,7 @@ func (c Cluster) UserData() (string, error) {
 		"\nContent-Type: application/node.eks.aws\n\n---\n" + string(text) + "\n--" + boundary + "--\n", nil
 }
 
-// clusterIn finds what a user data says of the node's cluster.
+// clusterIn finds the cluster's data in a user data.
 func clusterIn(userData string) (Cluster, error) {
 	for part := range strings.SplitSeq(userData, "--"+boundary) {
 		_, text, found := strings.Cut(part, "Content-Type: application/node.eks.aws\n")
@@ -79,14 +79,14 @@ func clusterIn(userData string) (Cluster, error) {
 	return Cluster{}, errors.New("the user data has no NodeConfig")
 }
 
-// Present tells whether a disk has nodeadm.
+// Present reports whether a disk has nodeadm.
 func Present(root string) bool { return disk.Exists(root, "usr/bin/nodeadm") }
 
-// instance is what the metadata tell of a machine.
+// instance is the metadata of a machine.
 type instance struct{ id, address, name, mac, zone, region string }
 
-// Init does nodeadm's work of one boot, and returns how the kubelet that it starts reaches the API server: by the role of the
-// instance, whose metadata a handler serves. Requests to STS at its address are only signed.
+// Init does nodeadm's work of a boot, and returns the kubelet's client configuration, with the role of the instance.
+// A handler serves the instance's metadata. Requests to STS are only signed.
 func Init(ctx context.Context, root string, metadata http.Handler, sts string) (*rest.Config, error) {
 	client := imds.New(imds.Options{HTTPClient: direct{metadata}})
 	data, err := client.GetUserData(ctx, &imds.GetUserDataInput{})
@@ -133,8 +133,8 @@ func look(ctx context.Context, client *imds.Client) (m instance, _ error) {
 	return m, nil
 }
 
-// network names the instance's card for systemd, as releases do that write to /etc. They leave alone what is there: a disk that
-// names another machine's card comes up without a network.
+// network writes the configuration of the network card for systemd, as some releases do in /etc. An existing file
+// stays: a disk with another machine's card boots without a network.
 func network(root string, m instance) error {
 	path := filepath.Join(root, "etc/systemd/network/80-ec2.network.d/10-eks_primary_eni_only.conf")
 	own := "[Match]\nPermanentMACAddress=" + m.mac + "\n"
@@ -148,7 +148,7 @@ func network(root string, m instance) error {
 	return disk.WriteFile(path, []byte(own), 0o644)
 }
 
-// write replaces what is of this boot.
+// write replaces the files of this boot.
 func write(root string, c Cluster, m instance) error {
 	provider := "aws:///" + m.zone + "/" + m.id
 	config, err := json.MarshalIndent(map[string]any{
@@ -187,7 +187,7 @@ const override = "--hostname-override="
 
 var named = regexp.MustCompile(override + `(\S+)`)
 
-// NodeName that the kubelet's flags on a disk give it; empty if there are none.
+// NodeName is the node name in the kubelet's flags on a disk; empty without flags.
 func NodeName(root string) string {
 	text, err := os.ReadFile(filepath.Join(root, "etc/eks/kubelet/environment"))
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
-// A token is the address of a request to STS that its holder has signed: whoever has it can ask STS who the holder is, and
-// nothing else. Source: kubernetes-sigs/aws-iam-authenticator, which EKS runs and `aws eks get-token` writes for.
+// A token is the URL of a signed request to STS. The holder of the token can only ask STS for the signer's identity.
+// Source: kubernetes-sigs/aws-iam-authenticator, which EKS runs and `aws eks get-token` supports.
 const (
 	tokenPrefix   = "k8s-aws-v1."
 	clusterHeader = "X-K8s-Aws-Id"
@@ -28,7 +28,7 @@ const (
 	tokenLasts = 14 * time.Minute
 )
 
-// signer makes tokens for one cluster.
+// signer creates tokens for a cluster.
 type signer struct {
 	cluster string
 	config  sdk.Config
@@ -56,7 +56,7 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.next.RoundTrip(r)
 }
 
-// current is a token that holds for a while.
+// current is a token that is valid for a while.
 func (s *signer) current(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *signer) current(ctx context.Context) (string, error) {
 	return s.token, err
 }
 
-// Token tells a cluster who the holder of a credential is.
+// Token proves the identity of a credential's holder to a cluster.
 func Token(ctx context.Context, config sdk.Config, cluster string) (string, error) {
 	signed, err := sts.NewPresignClient(sts.NewFromConfig(config)).PresignGetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}, func(o *sts.PresignOptions) {
 		o.ClientOptions = append(o.ClientOptions, sts.WithAPIOptions(smithyhttp.SetHeaderValue(clusterHeader, cluster), smithyhttp.SetHeaderValue("X-Amz-Expires", "60")))
@@ -81,16 +81,17 @@ func Token(ctx context.Context, config sdk.Config, cluster string) (string, erro
 	return tokenPrefix + encode.EncodeToString([]byte(signed.URL)), nil
 }
 
-// Authenticator tells an API server whose a token is, by asking STS: a webhook of Kubernetes' (--authentication-token-webhook-config-file).
-// Instances of the nodes' role are nodes, under their private DNS names, as with an access entry of type EC2_LINUX.
+// Authenticator finds the owner of a token with STS, as a webhook of the API server
+// (--authentication-token-webhook-config-file). Instances with the nodes' role are nodes, with their private DNS
+// names, as with an access entry of type EC2_LINUX.
 type Authenticator struct {
 	Cluster string
-	// Role of the nodes, by its name.
+	// Role is the name of the nodes' role.
 	Role string
-	// STS is its address, and Client reaches it.
+	// STS is the address of STS, and Client a client for STS.
 	STS    string
 	Client *http.Client
-	// Name of the node that an instance is.
+	// Name returns the node name of an instance.
 	Name func(ctx context.Context, instance string) (string, error)
 }
 
@@ -108,10 +109,10 @@ func (a *Authenticator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	review.Spec = authenticationv1.TokenReviewSpec{}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(review) // an API server that has gone asks again
+	_ = json.NewEncoder(w).Encode(review) // a lost API server asks again
 }
 
-// review says who has signed a token.
+// review returns the signer of a token.
 func (a *Authenticator) review(ctx context.Context, token string) (authenticationv1.UserInfo, error) {
 	var nobody authenticationv1.UserInfo
 	address, err := a.address(token)
@@ -149,7 +150,7 @@ func (a *Authenticator) review(ctx context.Context, token string) (authenticatio
 	return authenticationv1.UserInfo{Username: "system:node:" + name, UID: who.ARN, Groups: []string{"system:bootstrappers", "system:nodes"}}, nil
 }
 
-// address that a token holds, if it is one that asks STS who the holder is, and was made for this cluster.
+// address is the URL in a token, checked: a request to STS for the caller's identity, for this cluster.
 func (a *Authenticator) address(token string) (string, error) {
 	text, is := strings.CutPrefix(token, tokenPrefix)
 	if !is {

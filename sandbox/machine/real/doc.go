@@ -1,11 +1,11 @@
-// Package real holds the proof of identity to real machines: Debian root file systems on raw disk images,
-// booted by systemd-nspawn, with systemd, cloud-init, ssh, networkd and unattended-upgrades as they are,
-// dressed as a node by the layouts of package disk. It is all tests, behind the build tag "machines",
-// because they need root and a few Debian packages: run them by `make test-machines`.
+// Package real tests the proof of identity on real machines: Debian root file systems on raw disk images, booted by
+// systemd-nspawn. systemd, cloud-init, ssh, networkd and unattended-upgrades are real. The layouts of package disk
+// add the files of a node. The package holds only tests, with the build tag "machines", because the tests need root
+// and some Debian packages: run `make test-machines`.
 //
-// It decides whether two clones of a disk share anything that machines must not share, and whether what was
-// deleted is gone from the disk's free blocks. What is measured is written down in docs/machines.md.
+// The tests check that two clones of a disk share no identity, and that deleted data is gone from the disk's free
+// blocks. docs/machines.md holds the measurements.
 //
-// Kubelet and guest agent are shell scripts that write, again and again, what the real ones write; all else
-// is real. The kernel is the host's: nothing here may reach its /proc/sysrq-trigger, see donor_test.go.
+// Kubelet and guest agent are shell scripts that repeat the real writes; all other programs are real. The kernel is
+// the host's: no test may reach its /proc/sysrq-trigger, see donor_test.go.
 package real

@@ -27,7 +27,7 @@ type connection struct {
 
 	write  sync.Mutex
 	serial uint32
-	// ready tells that the handshake is over; signals before that would break it.
+	// ready: the handshake is over; earlier signals would break the connection.
 	ready bool
 }
 
@@ -128,7 +128,7 @@ func (c *connection) signal(member string, body ...any) {
 	}, Body: body})
 }
 
-// send writes one message. A client that is gone is found out by the reader.
+// send writes a message. The reader detects a closed connection.
 func (c *connection) send(message *dbus.Message) {
 	if len(message.Body) > 0 {
 		message.Headers[dbus.FieldSignature] = dbus.MakeVariant(dbus.SignatureOf(message.Body...))

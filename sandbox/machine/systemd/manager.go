@@ -8,7 +8,7 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// unitStatus is one row of ListUnits: signature (ssssssouso).
+// unitStatus is a row of ListUnits: signature (ssssssouso).
 type unitStatus struct {
 	Name, Description, LoadState, ActiveState, SubState, Followed string
 	Path                                                          dbus.ObjectPath
@@ -17,10 +17,10 @@ type unitStatus struct {
 	JobPath                                                       dbus.ObjectPath
 }
 
-// handler answers one method: the reply's body, and what is to be done once it is sent.
+// handler answers a method, with the reply's body and a function that runs after the reply.
 type handler func(*Manager, call) (body []any, after func(), failure *dbus.Error)
 
-// handlers are the methods that the private socket knows.
+// handlers are the methods of the private socket.
 var handlers = map[string]handler{
 	managerInterface + ".ListUnits":           func(m *Manager, _ call) ([]any, func(), *dbus.Error) { return m.list(nil, nil) },
 	managerInterface + ".ListUnitsFiltered":   (*Manager).listFiltered,
@@ -80,8 +80,8 @@ func (c call) texts(i int) []string {
 	return texts
 }
 
-// job takes a unit through states, which steps names for one that is active or not. The job is answered
-// first and done then; its end is signalled.
+// job takes a unit through the states from steps. The reply comes first, then the work, and then the signal of the
+// job's end.
 func job(steps func(active bool) []bool) handler {
 	return func(m *Manager, c call) ([]any, func(), *dbus.Error) {
 		name := c.text(0)
@@ -132,7 +132,7 @@ func (m *Manager) listByPatterns(c call) ([]any, func(), *dbus.Error) {
 	return m.list(c.texts(1), c.texts(0))
 }
 
-// listByNames returns a row for each name: an unknown unit is one that is "not-found" and inactive.
+// listByNames returns a row for each name: an unknown unit is "not-found" and inactive.
 func (m *Manager) listByNames(c call) ([]any, func(), *dbus.Error) {
 	rows := []unitStatus{}
 	for _, name := range c.texts(0) {

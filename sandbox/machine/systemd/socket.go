@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// Listen opens a unix socket at any path. The path of a socket may have 107 bytes only, which a machine's
-// tree easily exceeds, so it is bound relative to its directory's descriptor.
+// Listen opens a unix socket at any path. The path of a socket may have only 107 bytes, so Listen binds relative to
+// its directory's descriptor.
 func Listen(path string) (net.Listener, error) {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
@@ -23,7 +23,7 @@ func Listen(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
-	// Its address names a descriptor that is closed now and may be another file's tomorrow.
+	// The address names a descriptor that is closed now, and may belong to another file later.
 	listener.SetUnlinkOnClose(false)
 	return listener, nil
 }

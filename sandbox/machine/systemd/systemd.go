@@ -1,6 +1,6 @@
 // Package systemd is the service manager of a sandbox machine: its units, and the D-Bus interface
-// org.freedesktop.systemd1 on the private socket, as far as a client needs it to list, stop and start
-// units and to wait for the jobs. It decides which units run; what running means, its owner is told.
+// org.freedesktop.systemd1 on the private socket. Clients can list, stop and start units and wait for jobs. The
+// package decides which units run. A callback of the owner applies the changes.
 package systemd
 
 import (
@@ -16,11 +16,11 @@ import (
 type Unit struct {
 	Name, Description string
 	Active            bool
-	// TriggeredBy names sockets that start this service again at the next message, as long as they are active.
+	// TriggeredBy names sockets that restart this service at the next message, while the sockets are active.
 	TriggeredBy []string
 }
 
-// Manager holds the units of one boot.
+// Manager holds the units of a boot.
 type Manager struct {
 	onChange func(name string, active bool) error
 
@@ -36,14 +36,14 @@ type Manager struct {
 	serving     sync.WaitGroup
 }
 
-// New makes the manager of a machine that has just booted. onChange is called before a unit's state
-// changes; its error makes the job fail and leaves the unit as it is. It must not call back into a job.
+// New creates the manager of a machine after a boot. onChange runs before a unit's state changes. An error of
+// onChange fails the job and keeps the state. onChange must not start a job.
 func New(units []Unit, onChange func(name string, active bool) error) *Manager {
 	return &Manager{onChange: onChange, units: slices.Clone(units), connections: map[*connection]bool{}}
 }
 
-// Default is what runs on a node. Socket activation brings journald back when only its service is
-// stopped: as on a real machine, its sockets must be stopped as well.
+// Default returns the units of a node. Socket activation restarts journald if only its service is stopped: as on a
+// real machine, its sockets must be stopped, too.
 func Default() []Unit {
 	journald := []string{"systemd-journald.socket", "systemd-journald-dev-log.socket", "systemd-journald-audit.socket"}
 	units := []Unit{
@@ -74,7 +74,7 @@ func Default() []Unit {
 		Unit{Name: "kubelet.service", Description: "kubelet: The Kubernetes Node Agent"})
 }
 
-// Active tells whether a unit runs. An unknown one does not.
+// Active reports whether a unit runs. An unknown unit does not run.
 func (m *Manager) Active(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,8 +82,8 @@ func (m *Manager) Active(name string) bool {
 	return unit != nil && unit.Active
 }
 
-// Message brings a message to a service through its sockets and tells whether it is received: a
-// service that is stopped while one of its sockets is active starts again.
+// Message delivers a message to a service through its sockets, and reports the delivery. A stopped service with an
+// active socket starts again.
 func (m *Manager) Message(name string) bool {
 	m.mu.Lock()
 	unit := m.find(name)
@@ -99,7 +99,7 @@ func (m *Manager) Message(name string) bool {
 	return triggered && m.Set(name, true) == nil
 }
 
-// Set starts or stops a unit and returns when that is done.
+// Set starts or stops a unit and waits for the end.
 func (m *Manager) Set(name string, active bool) error {
 	m.order.Lock()
 	defer m.order.Unlock()
@@ -123,7 +123,7 @@ func (m *Manager) Set(name string, active bool) error {
 	return nil
 }
 
-// find needs m.mu. The units never move: only their states change.
+// find needs m.mu. The units never move; only the states change.
 func (m *Manager) find(name string) *Unit {
 	for i := range m.units {
 		if m.units[i].Name == name {
@@ -133,7 +133,7 @@ func (m *Manager) find(name string) *Unit {
 	return nil
 }
 
-// match returns copies of the units whose names match one of the shell patterns; all for none.
+// match returns copies of the units whose names match a shell pattern; all units without patterns.
 func (m *Manager) match(patterns []string) []Unit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,7 +177,7 @@ func (m *Manager) Serve(listener net.Listener) {
 	}
 }
 
-// Close ends all connections and waits for their goroutines.
+// Close closes all connections and waits for the end of their goroutines.
 func (m *Manager) Close() {
 	m.mu.Lock()
 	m.closed = true

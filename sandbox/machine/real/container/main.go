@@ -1,5 +1,5 @@
-// Command container is the one program in the images of the test's registry, linked statically, for there is
-// nothing else in them. It is the pause container, the workload, and what a test runs inside of a workload.
+// Command container is the only program in the images of the test's registry, linked statically, because the images
+// contain nothing else. The program is the pause container, the workload, and a tool inside of a workload.
 package main
 
 import (
@@ -31,11 +31,11 @@ func run(args []string) error {
 		return errors.New("serve, hold, write or check, and what?")
 	}
 	switch args[0] {
-	case "serve": // What else it is told stays in its arguments.
+	case "serve": // Further words stay visible in the arguments.
 		return serve()
-	case "hold": // A variable in the environment of a process that stays.
+	case "hold": // Keep a variable in the environment of a process.
 		return syscall.Exec(os.Args[0], []string{os.Args[0], "serve", "held"}, append(os.Environ(), args[1:]...)) //nolint:gosec // it becomes itself
-	case "write": // What comes in, to the end of a file.
+	case "write": // Write standard input to the end of a file.
 		return write(args[1])
 	case "check":
 		return check("/sums", args[1])
@@ -44,7 +44,7 @@ func run(args []string) error {
 	}
 }
 
-// serve stays until it is asked to end.
+// serve runs until a signal to stop.
 func serve() error {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGTERM, syscall.SIGINT)
@@ -61,7 +61,7 @@ func write(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// check reads every file of the image that its list names, and fails unless there are so many and all are whole.
+// check reads every file in the image's list, and fails unless the number is right and all files are whole.
 func check(list, want string) error {
 	f, err := os.Open(list) //nolint:gosec // a constant
 	if err != nil {
