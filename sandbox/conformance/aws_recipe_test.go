@@ -354,7 +354,7 @@ func TestAWSWithoutItsTemplate(t *testing.T) {
 			change := w.change("2026.03.14") // which has read the template, and what a number names is not asked for with each look
 			_, err := w.raw.DeleteLaunchTemplate(t.Context(), &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: sdk.String(w.template)})
 			w.must(err)
-			if err := w.recipes.SetRecipe(ctx, change); !cloud.Is(err, cloud.NotFound) || !strings.Contains(err.Error(), "point it at a version that is") {
+			if err := w.recipes.SetRecipe(ctx, change); !cloud.Is(err, cloud.NotFound) || !strings.Contains(err.Error(), "point the group at an existing version") {
 				t.Errorf("%v", err)
 			}
 			pool, err := w.recipes.Pool(t.Context(), w.pool)

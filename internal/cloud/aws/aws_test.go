@@ -34,8 +34,8 @@ func TestErrors(t *testing.T) {
 	}{
 		"absent":        {answered(400, "InvalidInstanceID.NotFound", "no such", nil), cloud.NotFound, "no such"},
 		"may not":       {answered(403, "UnauthorizedOperation", "You are not authorized", nil), cloud.Denied, "allow the action"},
-		"must not":      {answered(403, "UnauthorizedOperation", "with an explicit deny in a service control policy", nil), cloud.Denied, "who owns it"},
-		"key disabled":  {answered(400, "CustomerKeyHasBeenRevoked", "the key cannot be accessed", nil), cloud.Denied, "key enabled"},
+		"must not":      {answered(403, "UnauthorizedOperation", "with an explicit deny in a service control policy", nil), cloud.Denied, "the policy's owner"},
+		"key disabled":  {answered(400, "CustomerKeyHasBeenRevoked", "the key cannot be accessed", nil), cloud.Denied, "enable the key"},
 		"key denied":    {answered(400, "KMSKeyNotAccessibleFault", "not accessible", nil), cloud.Denied, "actions on keys"},
 		"token is old":  {answered(400, "RequestExpired", "expired", nil), cloud.Unauthenticated, "new credential"},
 		"old elsewhere": {answered(403, "ExpiredToken", "expired", nil), cloud.Unauthenticated, "new credential"},

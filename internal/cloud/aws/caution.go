@@ -19,10 +19,10 @@ const (
 	cautionStack    = "StackOwnsGroup"
 )
 
-// stackTag is what CloudFormation writes on what it makes. Source: CloudFormation, resource tags.
+// stackTag is the tag that CloudFormation writes on its resources. Source: CloudFormation, resource tags.
 const stackTag = "aws:cloudformation:stack-name"
 
-// cautions are what is to be known of a group. own tells that its recipe names a version of its own.
+// cautions returns the warnings about a group. isVersion is true if the recipe names a version of the pool.
 func (r recipe) cautions(ref group, own bool) []cloud.Refusal {
 	var found []cloud.Refusal
 	add := func(reason, obstacle, remedy string) {
@@ -31,15 +31,15 @@ func (r recipe) cautions(ref group, own bool) []cloud.Refusal {
 	if own && r.data != nil && !slices.ContainsFunc(r.data.BlockDeviceMappings, func(m ec2types.LaunchTemplateBlockDeviceMapping) bool {
 		return m.Ebs != nil && sdk.ToInt32(m.Ebs.VolumeInitializationRate) > 0
 	}) {
-		add(cautionLazy, "its nodes read each block of their disk from S3 when they first use it, so that a large image cache on it can be slower than a pull",
-			"compare the nodes' times with kamino history, and set settings.aws.volumeInitializationRate if that pays")
+		add(cautionLazy, "nodes read disk blocks from S3 at first use; a large image cache on the disk can be slower than a pull",
+			"compare node times with `kamino history`, and set settings.aws.volumeInitializationRate if startup is slow")
 	}
 	if days := sdk.ToInt32(r.group.MaxInstanceLifetime) / (24 * 60 * 60); days > 0 {
-		add(cautionLifetime, fmt.Sprintf("AWS replaces its instances after %d days, one that is captured then, too", days), "nothing, if captures are seldom that near")
+		add(cautionLifetime, fmt.Sprintf("AWS replaces instances after %d days, even during a capture", days), "no action is needed if captures rarely meet a replacement")
 	}
 	if at := slices.IndexFunc(r.group.Tags, func(t types.TagDescription) bool { return sdk.ToString(t.Key) == stackTag }); at >= 0 {
-		add(cautionStack, fmt.Sprintf("stack %s of CloudFormation has made it, whose next update may take its launch template back", strings.TrimSpace(sdk.ToString(r.group.Tags[at].Value))),
-			"leave the template's version out of the stack, or have it take what is there")
+		add(cautionStack, fmt.Sprintf("CloudFormation stack %s created the group, and the next stack update may restore the old launch template", strings.TrimSpace(sdk.ToString(r.group.Tags[at].Value))),
+			"remove the launch template version from the stack, or keep the current version in the stack")
 	}
 	return found
 }

@@ -19,19 +19,21 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Config is what an ImageProvider is made of.
+// Config configures the providers of New.
 type Config struct {
-	// AWS says how AWS is reached: credentials, endpoint, HTTP client. The region is each resource's own.
+	// AWS holds credentials, endpoint and HTTP client. Calls use the region of the resource.
 	AWS sdk.Config
-	// Now is the time; time.Now if nil.
+	// Now returns the time; nil means time.Now.
 	Now func() time.Time
-	// OnRequest is that of cloud.Config.
+	// OnRequest is as in cloud.Config.
 	OnRequest func(class string, status int, throttled bool)
 }
 
-// Load finds the configuration as every AWS tool does: environment, shared files, web identity, Pod Identity, instance metadata.
-// The SDK's own HTTP client is left in its place, for it alone reads AWS_CA_BUNDLE. Nothing is tried twice by the SDK: whoever calls
-// knows its deadline, and repeats. A file, if one is named, takes the place of the shared configuration file ("~/.aws/config").
+// Load reads the configuration from the sources of every AWS tool: environment, shared files, web identity, Pod Identity,
+// instance metadata. A named file replaces the shared configuration file ("~/.aws/config").
+//
+// Load keeps the SDK's HTTP client, because only the SDK's client reads AWS_CA_BUNDLE. The SDK makes no retries: the
+// caller knows the deadline and calls again.
 func Load(ctx context.Context, file string) (Config, error) {
 	options := []func(*config.LoadOptions) error{config.WithRetryer(func() sdk.Retryer { return sdk.NopRetryer{} })}
 	if file != "" {
@@ -51,40 +53,39 @@ func Load(ctx context.Context, file string) (Config, error) {
 	return Config{AWS: loaded}, nil
 }
 
-// account is what all calls of one process share.
+// account is the state that all calls of a process share.
 type account struct {
 	config Config
 
 	mu sync.Mutex
-	// clients by their service and region.
+	// clients by service and region.
 	clients map[string]any
-	// names are what images are called that were seen, by the region and the ID: an image's name never changes.
+	// names are the names of images by region and ID. The name of an image never changes.
 	names map[string]string
-	// seen are images that were read by their IDs, likewise.
+	// seen are images by region and ID.
 	seen map[string]seenImage
-	// made are the resources that this process has asked for, by what they were asked for as, and gone those that it has deleted, by
-	// their region and ID: for a while AWS may show the one not yet, and the other still.
+	// made and gone are the resources that this process created and deleted. EC2 may show a new resource late, and a
+	// deleted resource for some time. Keys of made are request keys; keys of gone are region and ID.
 	made map[string]trace
 	gone map[string]time.Time
-	// versions of launch templates that were read, by what names them.
+	// versions are launch template versions by versionKey.
 	versions map[string]seenVersion
-	// begun are the trials that this process has begun, by their keys.
+	// begun are the trials of this process by key.
 	begun map[string]cloud.TrialSpec
-	// members are the pools of instances, or why they have none, by region and ID.
+	// members are the pools of instances by region and ID, or the reasons for no pool.
 	members map[string]membership
-	// denials are regions in which nobody may ask for them.
+	// denials are regions in which the credential may not read groups.
 	denials map[string]denial
 }
 
-// trace is what this process has made.
+// trace is a resource that this process has created.
 type trace struct {
 	id   string
 	tags map[string]string // the caller's
 	at   time.Time
 }
 
-// settled is how long after a change EC2 may still answer as if it had not been made: "a few minutes" at most, by its "Eventual
-// consistency" page.
+// settled is the longest time until EC2 shows a change. Source: EC2, "Eventual consistency" ("a few minutes").
 const settled = 5 * time.Minute
 
 func newAccount(c Config) *account {
@@ -97,7 +98,7 @@ func newAccount(c Config) *account {
 	}
 }
 
-// in is the client of a region.
+// in returns the EC2 client of a region.
 func (a *account) in(region string) *ec2.Client {
 	return client(a, "ec2", region, func() *ec2.Client {
 		return ec2.NewFromConfig(a.config.AWS, func(o *ec2.Options) {
@@ -106,7 +107,7 @@ func (a *account) in(region string) *ec2.Client {
 	})
 }
 
-// groups is the client of a region for Auto Scaling.
+// groups returns the Auto Scaling client of a region.
 func (a *account) groups(region string) *autoscaling.Client {
 	return client(a, "autoscaling", region, func() *autoscaling.Client {
 		return autoscaling.NewFromConfig(a.config.AWS, func(o *autoscaling.Options) {
@@ -115,7 +116,7 @@ func (a *account) groups(region string) *autoscaling.Client {
 	})
 }
 
-// tokens is the client of a region for STS.
+// tokens returns the STS client of a region.
 func (a *account) tokens(region string) *sts.Client {
 	return client(a, "sts", region, func() *sts.Client {
 		return sts.NewFromConfig(a.config.AWS, func(o *sts.Options) {
@@ -124,7 +125,7 @@ func (a *account) tokens(region string) *sts.Client {
 	})
 }
 
-// policies is the client for IAM, whose endpoint is that of the region's partition.
+// policies returns the IAM client. IAM has an endpoint for the region's partition.
 func (a *account) policies(region string) *iam.Client {
 	return client(a, "iam", region, func() *iam.Client {
 		return iam.NewFromConfig(a.config.AWS, func(o *iam.Options) {
@@ -133,7 +134,7 @@ func (a *account) policies(region string) *iam.Client {
 	})
 }
 
-// client is the one of a service and a region, made once.
+// client returns the client of a service and a region, and makes the client at the first call.
 func client[Client any](a *account, service, region string, fresh func() *Client) *Client {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -145,19 +146,20 @@ func client[Client any](a *account, service, region string, fresh func() *Client
 	return made
 }
 
-// around are what each request goes through, in this order.
+// around adds the layers of every request, in this order.
 func (a *account) around(own []func(*middleware.Stack) error, region string) []func(*middleware.Stack) error {
 	return append(own, onelook(region), a.counting)
 }
 
-// remember that something was asked for, with the caller's tags, and got the ID.
+// remember records a created resource under a request key, with the caller's tags.
 func (a *account) remember(as, id string, tags map[string]string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.made[as] = trace{id, maps.Clone(tags), a.config.Now()}
 }
 
-// lately is what this process asked for a short time ago, unless it has deleted it since; its ID is empty if there is none.
+// lately returns the resource that this process created recently under the key. The ID is empty if there is none, or if
+// this process deleted the resource.
 func (a *account) lately(as string) trace {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -169,7 +171,7 @@ func (a *account) lately(as string) trace {
 	return t
 }
 
-// bury notes that something was deleted.
+// bury records that this process deleted a resource.
 func (a *account) bury(region, id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -181,7 +183,7 @@ func (a *account) bury(region, id string) {
 	}
 }
 
-// buried tells whether this process deleted it a short time ago.
+// buried reports whether this process deleted the resource recently.
 func (a *account) buried(region, id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -193,7 +195,7 @@ func (a *account) buried(region, id string) bool {
 	return found
 }
 
-// ImageProvider implements cloud.ImageProvider and its powers.
+// ImageProvider implements cloud.ImageProvider and optional interfaces.
 type ImageProvider struct{ *account }
 
 var _ interface {
@@ -203,10 +205,10 @@ var _ interface {
 	cloud.Grouped
 } = (*ImageProvider)(nil)
 
-// PoolProvider implements cloud.PoolProvider for Auto Scaling groups with launch templates, and its powers.
+// PoolProvider implements cloud.PoolProvider for Auto Scaling groups with launch templates, and optional interfaces.
 type PoolProvider struct {
 	*account
-	// capa tells that Cluster API's provider writes the launch templates, and nothing of them is Kamino's to write.
+	// capa is true if Cluster API's provider writes the launch templates. Kamino then writes no launch template.
 	capa bool
 }
 
@@ -221,18 +223,18 @@ var _ interface {
 	cloud.TrialRunner
 } = (*PoolProvider)(nil)
 
-// New makes both halves of AWS, which share what they know. It asks nobody.
+// New makes both halves of AWS with a common account. New makes no request.
 func New(c Config) (*ImageProvider, *PoolProvider) {
 	a := newAccount(c)
 	return &ImageProvider{a}, &PoolProvider{account: a}
 }
 
-// Groups implements cloud.Grouped: the groups that Cluster API's provider makes of AWSMachinePools.
+// Groups implements cloud.Grouped for the groups that Cluster API's provider makes for AWSMachinePools.
 func (p *ImageProvider) Groups() cloud.PoolProvider {
 	return &PoolProvider{account: p.account, capa: true}
 }
 
-// recipe reads what a group's next instance is built from.
+// recipe reads the recipe of a group.
 func (p *PoolProvider) recipe(ctx context.Context, ref group) (recipe, error) {
 	r, err := p.account.recipe(ctx, ref)
 	r.capa = p.capa

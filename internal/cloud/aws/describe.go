@@ -12,14 +12,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Classes of requests: the limits of EC2 and Auto Scaling count what looks and what changes apart. Source: "Request throttling for the
-// Amazon EC2 API".
+// Classes of requests. EC2 and Auto Scaling have separate limits for reads and writes. Source: "Request throttling for
+// the Amazon EC2 API".
 const (
 	classRead  = "read"
 	classWrite = "write"
 )
 
-// Describe is what the provider says of itself.
+// Describe returns the provider's description for the registry.
 func Describe() cloud.Description {
 	return cloud.Description{
 		Name:        "aws",
@@ -44,17 +44,17 @@ func Describe() cloud.Description {
 		Remedies: cloud.Remedies{
 			Credential:  "see docs/aws.md, section Credentials: a role for the service account (IRSA or Pod Identity), an instance profile, or AWS_… variables",
 			Permissions: "give the credential the IAM policy of docs/aws.md, section Permissions",
-			Audit:       "let it do iam:SimulatePrincipalPolicy on itself",
-			Pool:        "see whether the Auto Scaling group still exists, and whether this is the right account",
-			NoPool:      "see spec.providerID of a node: it must name an instance of an Auto Scaling group",
+			Audit:       "allow iam:SimulatePrincipalPolicy on the credential's own role",
+			Pool:        "check that the Auto Scaling group exists and that the account is right",
+			NoPool:      "check spec.providerID of a node: the ID must name an instance of an Auto Scaling group",
 			History:     "see docs/aws.md, section What it makes",
-			OldDisks:    "move the volumes to the CSI driver ebs.csi.aws.com; until then, a drained donor has none left",
+			OldDisks:    "move the volumes to the CSI driver ebs.csi.aws.com; until then, a drained donor has no such volumes",
 		},
 		OldDriver: "kubernetes.io/aws-ebs/",
 	}
 }
 
-// load makes both halves of what a configuration says.
+// load makes both halves from a configuration.
 func load(ctx context.Context, c cloud.Config) (*ImageProvider, *PoolProvider, string, error) {
 	config, err := Load(ctx, c.File)
 	if err != nil {
@@ -69,7 +69,7 @@ func load(ctx context.Context, c cloud.Config) (*ImageProvider, *PoolProvider, s
 	return disks, recipes, source, nil
 }
 
-// counting tells of each request once it was answered.
+// counting reports each request after the answer.
 func (a *account) counting(stack *middleware.Stack) error {
 	tell := a.config.OnRequest
 	if tell == nil {
@@ -84,10 +84,10 @@ func (a *account) counting(stack *middleware.Stack) error {
 		status, throttled := answer(err)
 		tell(class, status, throttled)
 		return out, meta, err
-	}), middleware.After) // behind what answers from an earlier look
+	}), middleware.After) // after the read cache, so that cached answers are not counted
 }
 
-// answer is the status that a request was answered with, 0 if nobody did, and whether AWS throttled it.
+// answer returns the HTTP status, 0 without an answer, and whether AWS throttled the request.
 func answer(err error) (status int, throttled bool) {
 	if err == nil {
 		return 200, false

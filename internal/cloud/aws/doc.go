@@ -1,5 +1,6 @@
-// Package aws is a half of the provider for Amazon Web Services: cloud.ImageProvider, to which instances, snapshots and images belong, over the
-// real SDK. The other half, groups and their launch templates, is to come; until then no cloud of the registry leads here.
+// Package aws is the provider for Amazon Web Services. ImageProvider handles instances, snapshots and images.
+// PoolProvider handles Auto Scaling groups and launch templates.
 //
-// Facts are the SDK's own documentation's (service/ec2) unless their place names another source. Nothing here was seen on real AWS.
+// The source of a fact is the SDK's documentation (service/ec2), unless the comment names another source. No fact was
+// checked on real AWS.
 package aws

@@ -16,8 +16,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// kindByCode is what the error codes of EC2 and Auto Scaling mean. The end of the code and the status decide for every other one.
-// Source: "Error codes for the Amazon EC2 API" and "Common Errors" of the AWS APIs.
+// kindByCode is the meaning of error codes of EC2 and Auto Scaling. For other codes the end of the code and the HTTP
+// status decide. Source: "Error codes for the Amazon EC2 API" and "Common Errors" of the AWS APIs.
 var kindByCode = map[string]cloud.Kind{
 	"UnauthorizedOperation": cloud.Denied, "AccessDenied": cloud.Denied, "AccessDeniedException": cloud.Denied,
 	"OptInRequired": cloud.Denied, "Blocked": cloud.Denied,
@@ -35,7 +35,7 @@ var kindByCode = map[string]cloud.Kind{
 	"InternalError": cloud.Unavailable, "InternalFailure": cloud.Unavailable, "ServiceUnavailable": cloud.Unavailable, "Unavailable": cloud.Unavailable,
 }
 
-// kindOf reads a code that the table does not know.
+// kindOf returns the kind of an error code. kindOf also handles codes outside the table.
 func kindOf(code string, status int) cloud.Kind {
 	switch kind, known := kindByCode[code]; {
 	case known:
@@ -61,13 +61,13 @@ func kindOf(code string, status int) cloud.Kind {
 	}
 }
 
-// ofKey tells whether an error is about the key that a disk is encrypted with: one that is disabled, or that the credential may not use.
-// Its codes are "CustomerKeyHasBeenRevoked", and several with KMS in them.
+// ofKey reports whether an error concerns the encryption key of a disk: a disabled key, or a key that the credential may
+// not use. The codes are "CustomerKeyHasBeenRevoked" and codes with KMS.
 func ofKey(code string) bool {
 	return strings.Contains(strings.ToUpper(code), "KMS") || strings.HasPrefix(code, "CustomerKey")
 }
 
-// fail turns what the SDK returned into the contract's error. It returns nil for nil, and one of ours as it is.
+// fail converts an SDK error to cloud.Error. A nil error and a cloud.Error stay unchanged.
 func fail(op string, resource fmt.Stringer, err error) error {
 	var ours *cloud.Error
 	if err == nil || errors.As(err, &ours) {
@@ -90,9 +90,9 @@ func fail(op string, resource fmt.Stringer, err error) error {
 		out.Kind, out.Message = cloud.Unavailable, "given up while waiting for AWS: "+oneLine(err.Error())
 	case errors.As(err, &authority):
 		out.Kind, out.Message = cloud.Unavailable, "the server's certificate is not trusted: name its CA in AWS_CA_BUNDLE, or check the proxy"
-	case strings.Contains(err.Error(), "get identity") || strings.Contains(err.Error(), "refresh cached credentials"): // no type tells it
-		out.Kind, out.Message = cloud.Unauthenticated, "no AWS credential was found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile in AWS_PROFILE, "+
-			"or run where a role is given (IRSA, Pod Identity, an instance profile)"
+	case strings.Contains(err.Error(), "get identity") || strings.Contains(err.Error(), "refresh cached credentials"): // the SDK has no type for this error
+		out.Kind, out.Message = cloud.Unauthenticated, "no AWS credential found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; "+
+			"or set AWS_PROFILE, or run with a role (IRSA, Pod Identity, an instance profile)"
 	default:
 		out.Kind, out.Message = cloud.Unavailable, "AWS cannot be reached: "+oneLine(err.Error())
 	}
@@ -100,24 +100,24 @@ func fail(op string, resource fmt.Stringer, err error) error {
 	return out
 }
 
-// remedyOf is what to do about an answer of AWS's, for those whose text does not say it.
+// remedyOf returns the remedy for an answer of AWS without a remedy in the text.
 func remedyOf(e *cloud.Error) string {
 	switch {
 	case e.Kind == cloud.Denied && strings.Contains(e.Message, "explicit deny"):
-		return "; an explicit deny, in a service control policy or a permissions boundary, is above every policy of the account: have who owns it make an exception"
+		return "; an explicit deny in a service control policy or permissions boundary overrides all policies of the account: ask the policy's owner for an exception"
 	case ofKey(e.Code):
-		return "; have the key enabled, and let the credential use it: docs/aws.md lists the actions on keys"
+		return "; enable the key, and allow the credential to use the key: docs/aws.md lists the actions on keys"
 	case e.Kind == cloud.Denied:
 		return "; allow the action in the IAM policy of the credential"
 	case e.Kind == cloud.Unauthenticated && e.Code != "":
 		return "; get a new credential, or check this machine's clock"
 	case e.Kind == cloud.QuotaExceeded:
-		return "; ask AWS for a larger quota, or free what is not needed"
+		return "; ask AWS for a larger quota, or delete unused resources"
 	}
 	return ""
 }
 
-// retryAfter reads the header of that name, in seconds; zero if absent.
+// retryAfter reads the Retry-After header in seconds; zero if absent.
 func retryAfter(response *smithyhttp.ResponseError) time.Duration {
 	if response.Response == nil {
 		return 0
@@ -128,7 +128,7 @@ func retryAfter(response *smithyhttp.ResponseError) time.Duration {
 	return 0
 }
 
-// isCode tells whether an SDK error carries one of the codes.
+// isCode reports whether an SDK error has one of the codes.
 func isCode(err error, codes ...string) bool {
 	var said smithy.APIError
 	if !errors.As(err, &said) {
@@ -142,7 +142,7 @@ func isCode(err error, codes ...string) bool {
 	return false
 }
 
-// isNotFound tells whether an SDK error says that the resource is not there.
+// isNotFound reports whether an SDK error means a missing resource.
 func isNotFound(err error) bool {
 	var said smithy.APIError
 	return errors.As(err, &said) && strings.HasSuffix(said.ErrorCode(), ".NotFound")

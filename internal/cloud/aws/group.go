@@ -14,13 +14,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Line implements cloud.PoolProvider: the pool's name in its region, for names of groups are unique there.
+// Line implements cloud.PoolProvider. Names of groups are unique in a region.
 func (p *PoolProvider) Line(_ context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
 	ref, err := parsePool(id)
 	return cloud.ImageFamily{Place: ref.region, Name: ref.name}, err
 }
 
-// PoolName implements cloud.PoolProvider; the whole text where it is no pool's ID.
+// PoolName implements cloud.PoolProvider. PoolName returns the whole text if the text is not the ID of a pool.
 func (p *PoolProvider) PoolName(id cloud.PoolID) string {
 	ref, err := parsePool(id)
 	if err != nil {
@@ -29,7 +29,7 @@ func (p *PoolProvider) PoolName(id cloud.PoolID) string {
 	return ref.name
 }
 
-// Pool implements cloud.PoolProvider: one request for the group, and one for its launch template.
+// Pool implements cloud.PoolProvider with two requests: group and launch template.
 func (p *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	ref, err := parsePool(id)
 	if err != nil {
@@ -50,36 +50,34 @@ func (p *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, e
 	return out, nil
 }
 
-// groupKey names a group among what was read within one look.
+// groupKey is the key of a group in the read cache.
 func groupKey(id cloud.PoolID) string { return "group " + string(id) }
 
-// group reads a group, unless a list has shown it within the same look. One of the name that was made after the pool's was deleted is
-// another one.
+// group reads a group from the read cache or from AWS. A new group with the name of a deleted group is a different group.
 func (a *account) group(ctx context.Context, ref group) (types.AutoScalingGroup, error) {
 	if listed, found := cloud.ReadCacheOf(ctx).Get(groupKey(ref.pool())); found {
 		return listed.(types.AutoScalingGroup), nil
 	}
 	out, err := a.groups(ref.region).DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{ref.name}})
 	if err != nil {
-		return types.AutoScalingGroup{}, fail("look at", ref, err)
+		return types.AutoScalingGroup{}, fail("read", ref, err)
 	}
 	missing := "there is no such group in " + ref.region
 	for _, g := range out.AutoScalingGroups {
 		if sdk.ToString(g.AutoScalingGroupARN) == string(ref.pool()) {
 			return g, nil
 		}
-		missing = "the group that has this name now is another one: " + sdk.ToString(g.AutoScalingGroupARN)
+		missing = "another group has this name now: " + sdk.ToString(g.AutoScalingGroupARN)
 	}
-	return types.AutoScalingGroup{}, &cloud.Error{Kind: cloud.NotFound, Op: "look at", Resource: ref.String(), Message: missing}
+	return types.AutoScalingGroup{}, &cloud.Error{Kind: cloud.NotFound, Op: "read", Resource: ref.String(), Message: missing}
 }
 
-// capacityOf is the number of nodes that a group is meant to have. What is in standby is not part of the desired capacity, and is a
-// node that comes back.
+// capacityOf returns the wanted number of nodes. Instances in standby are nodes, but not part of the desired capacity.
 func capacityOf(g types.AutoScalingGroup) int64 {
 	return int64(sdk.ToInt32(g.DesiredCapacity)) + aside(g)
 }
 
-// aside is how many instances are in standby or on their way there.
+// aside returns the number of instances in standby or entering standby.
 func aside(g types.AutoScalingGroup) int64 {
 	n := int64(0)
 	for _, m := range g.Instances {
@@ -90,12 +88,13 @@ func aside(g types.AutoScalingGroup) int64 {
 	return n
 }
 
-// inStandby tells whether the group neither counts nor replaces an instance.
+// inStandby reports whether the group ignores an instance for capacity and replacement.
 func inStandby(lifecycle string) bool {
 	return lifecycle == string(types.LifecycleStateStandby) || lifecycle == string(types.LifecycleStateEnteringStandby)
 }
 
-// SetCapacity implements cloud.PoolProvider. The size is written as it shall be, so that two who ask at once get one node.
+// SetCapacity implements cloud.PoolProvider. The request has the absolute size: two concurrent requests add a single
+// node.
 func (p *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
 	ref, err := parsePool(id)
 	if err != nil {
@@ -108,9 +107,9 @@ func (p *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, t
 	}
 	switch now := capacityOf(r.group); {
 	case now != from:
-		return &cloud.Error{Kind: cloud.Conflict, Op: "grow", Resource: ref.String(), Message: fmt.Sprintf("it has %d nodes, not %d: somebody else changed its size", now, from)}
+		return &cloud.Error{Kind: cloud.Conflict, Op: "grow", Resource: ref.String(), Message: fmt.Sprintf("the group has %d nodes, not %d: another client changed the size", now, from)}
 	case to <= from:
-		return &cloud.Error{Kind: cloud.Invalid, Op: "grow", Resource: ref.String(), Message: fmt.Sprintf("%d nodes are not more than the %d that it has: a pool is only ever grown", to, from)}
+		return &cloud.Error{Kind: cloud.Invalid, Op: "grow", Resource: ref.String(), Message: fmt.Sprintf("the new size %d is not above the current size %d: Kamino only grows pools", to, from)}
 	}
 	if err := p.mayWrite(ctx, "grow", ref, r); err != nil {
 		return err
@@ -119,12 +118,12 @@ func (p *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, t
 	if most := int64(sdk.ToInt32(r.group.MaxSize)); desired > most {
 		return atMaximum(ref, most).Error("grow", ref.String())
 	}
-	_, err = p.groups(ref.region).SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(ref.name), DesiredCapacity: sdk.Int32(int32(desired))}) //nolint:gosec // at most MaxSize, which is one
+	_, err = p.groups(ref.region).SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(ref.name), DesiredCapacity: sdk.Int32(int32(desired))}) //nolint:gosec // at most MaxSize, an int32
 	return fail("grow", ref, err)
 }
 
 func atMaximum(ref group, most int64) cloud.Refusal {
-	return cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s is to grow by one, and may have %d instances in service at most, which it has", ref, most), "raise its maximum size")
+	return cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s cannot grow by one: the maximum size of %d is reached", ref, most), "raise the maximum size")
 }
 
 // Reasons of refusals of groups.
@@ -145,25 +144,26 @@ const (
 	reasonUserData      = "UserDataStays"
 )
 
-// owner is who else writes a group's template, told by a tag of the group.
+// owner is another tool that writes a group's launch template. A tag of the group shows the tool.
 type owner struct {
 	reason, key string
-	// begins: the key is only how it begins.
+	// begins is true if key is a prefix of the tag's key.
 	begins           bool
 	obstacle, remedy string
 }
 
-// owners of groups. Sources: EKS User Guide, "Managed node groups" (the tag); Cluster API's provider for AWS, api/v1beta2/tags.go.
+// owners of groups. Sources: EKS User Guide, "Managed node groups" (the tag); Cluster API's provider for AWS,
+// api/v1beta2/tags.go.
 var owners = []owner{
-	{reasonEKS, "eks:nodegroup-name", false, "EKS owns its launch template, and replaces its nodes at each change", "use a self-managed node group"},
-	{reasonCAPA, "sigs.k8s.io/cluster-api-provider-aws/cluster/", true, "Cluster API writes its launch template", "leave this pool to Cluster API, or name its management cluster with --management-kubeconfig"},
+	{reasonEKS, "eks:nodegroup-name", false, "EKS owns the launch template, and replaces nodes at every change", "use a self-managed node group"},
+	{reasonCAPA, "sigs.k8s.io/cluster-api-provider-aws/cluster/", true, "Cluster API writes the launch template", "leave the pool to Cluster API, or name the management cluster with --management-kubeconfig"},
 }
 
-// kopsKey is the tag by which kOps knows the group of an instance group, whose name is its value. Source: kOps, upup/pkg/fi/cloudup
+// kopsKey is the tag with the name of kOps' instance group. Source: kOps, upup/pkg/fi/cloudup
 // (CloudTagInstanceGroupName).
 const kopsKey = "kops.k8s.io/instancegroup"
 
-// instanceGroup is kOps' name of the group; empty where the group is none of kOps'.
+// instanceGroup returns kOps' name of the group; empty for a group without kOps.
 func (r recipe) instanceGroup() string {
 	for _, t := range r.group.Tags {
 		if sdk.ToString(t.Key) == kopsKey {
@@ -173,7 +173,7 @@ func (r recipe) instanceGroup() string {
 	return ""
 }
 
-// handedTo is who writes the group's template, and is told of its versions; empty where that is Kamino.
+// handedTo returns the tool that writes the group's launch template; empty if Kamino writes the template.
 func (r recipe) handedTo() string {
 	if r.instanceGroup() == "" {
 		return ""
@@ -181,24 +181,25 @@ func (r recipe) handedTo() string {
 	return "kOps"
 }
 
-// builds tells whether the group's next instances are built from the image, and will be: by its own pin, or because kOps wants it.
+// builds reports whether the next instances have the image permanently. The group must pin the version, or kOps must own
+// the group.
 func (r recipe) builds(image string) bool {
 	return r.image == image && (r.pinned() || r.handedTo() != "")
 }
 
-// handOver refuses to point a group at an image that kOps points at it, and says what to do; nil where Kamino does that. kOps points the
-// group at what is newest, so that instances which run stay until they are rolled.
+// handOver returns the refusal to change a group of kOps, with instructions; nil for another group. kOps uses the newest
+// template version, and running instances stay until a rolling update.
 func (r recipe) handOver(ref group, ami string) *cloud.Refusal {
 	ig := r.instanceGroup()
 	if ig == "" {
 		return nil
 	}
-	refusal := cloud.Refuse(reasonKops, fmt.Sprintf("%s: kOps writes its launch template", ref),
+	refusal := cloud.Refuse(reasonKops, fmt.Sprintf("%s: kOps writes the launch template", ref),
 		fmt.Sprintf("set spec.image of instance group %s to %s with `kops edit instancegroup %s`, then run `kops update cluster --yes`", ig, ami, ig))
 	return &refusal
 }
 
-// refusalsOfGroup says why no node of the group can be captured, as far as the group and its template show it.
+// refusalsOfGroup returns the reasons against any capture in the group, as visible in group and launch template.
 func refusalsOfGroup(ref group, r recipe) []cloud.Refusal {
 	var found []cloud.Refusal
 	refuse := func(reason, obstacle, remedy string) {
@@ -216,18 +217,19 @@ func refusalsOfGroup(ref group, r recipe) []cloud.Refusal {
 		}
 	}
 	if by := operatorOf(r); by != "" && len(found) == 0 {
-		refuse(reasonOperator, by+" manages it, and AWS lets nobody else change it", "use a group of your own")
+		refuse(reasonOperator, by+" manages the group, and AWS allows no other changes", "use a group of your own")
 	}
 	if r.group.Status != nil {
-		refuse(reasonDeleted, "it is being deleted ("+*r.group.Status+")", "leave it out")
+		refuse(reasonDeleted, "the group is being deleted ("+*r.group.Status+")", "leave the pool out")
 	}
 	if r.group.WarmPoolConfiguration != nil {
-		refuse(reasonWarmPool, "it has a warm pool, whose instances were built from the image before and are its next nodes", "remove the warm pool")
+		refuse(reasonWarmPool, "the next nodes come from a warm pool with the previous image", "remove the warm pool")
 	}
 	return append(found, refusalsOfTemplate(ref, r)...)
 }
 
-// operatorOf is the service that alone may change the group or its launch template; empty if there is none.
+// operatorOf returns the AWS service with the exclusive right to change the group or the launch template; empty without a
+// service.
 func operatorOf(r recipe) string {
 	if o := r.group.Operator; o != nil {
 		return sdk.ToString(o.Principal)
@@ -235,11 +237,11 @@ func operatorOf(r recipe) string {
 	return r.operator
 }
 
-// mayWrite refuses a write of a group whose template is not its owner's to change, or that is being refreshed: a refresh brings every
-// instance up to what the group says when it comes to it.
+// mayWrite returns a refusal if another tool owns the launch template, or during an instance refresh. A refresh applies
+// the group's current recipe to all instances.
 func (p *PoolProvider) mayWrite(ctx context.Context, op string, ref group, r recipe) error {
 	for _, refusal := range refusalsOfGroup(ref, r) {
-		if refusal.Reason != reasonNoTemplate { // that one a write mends
+		if refusal.Reason != reasonNoTemplate { // the write repairs a missing template
 			return refusal.Error(op, ref.String())
 		}
 	}
@@ -253,17 +255,17 @@ func (p *PoolProvider) mayWrite(ctx context.Context, op string, ref group, r rec
 	return nil
 }
 
-// refreshing is the refusal of a group that an instance refresh is at work on; nil if there is none.
+// refreshing returns the refusal for an active instance refresh of the group; nil without a refresh.
 func (a *account) refreshing(ctx context.Context, ref group) (*cloud.Refusal, error) {
 	out, err := a.groups(ref.region).DescribeInstanceRefreshes(ctx, &autoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: sdk.String(ref.name), MaxRecords: sdk.Int32(1)}) // the newest
 	if err != nil {
-		return nil, fail("look at the instance refreshes of", ref, err)
+		return nil, fail("read the instance refreshes of", ref, err)
 	}
 	for _, r := range out.InstanceRefreshes {
 		switch r.Status {
 		case types.InstanceRefreshStatusPending, types.InstanceRefreshStatusInProgress, types.InstanceRefreshStatusCancelling,
 			types.InstanceRefreshStatusRollbackInProgress, types.InstanceRefreshStatusBaking:
-			refusal := cloud.Refuse(reasonRefresh, fmt.Sprintf("%s: the instance refresh %s is %s, which replaces its nodes", ref, sdk.ToString(r.InstanceRefreshId), r.Status), "wait for its end, or cancel it")
+			refusal := cloud.Refuse(reasonRefresh, fmt.Sprintf("%s: instance refresh %s is %s, and replaces nodes", ref, sdk.ToString(r.InstanceRefreshId), r.Status), "wait until the refresh ends, or cancel the refresh with `aws autoscaling cancel-instance-refresh`")
 			return &refusal, nil
 		default:
 		}
@@ -271,7 +273,7 @@ func (a *account) refreshing(ctx context.Context, ref group) (*cloud.Refusal, er
 	return nil, nil
 }
 
-// maySet refuses to point a group at an image for the same reasons, and where its template is kOps' to write.
+// maySet refuses a change of the image for the reasons of mayWrite, and if kOps owns the template.
 func (p *PoolProvider) maySet(ctx context.Context, op string, ref group, r recipe, image string) error {
 	if handOver := r.handOver(ref, image); handOver != nil {
 		return handOver.Error(op, ref.String())
@@ -302,10 +304,10 @@ func (p *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 	case spec.Grows && desired+1 > most:
 		found = append(found, atMaximum(ref, most))
 	case !spec.Grows && desired-1 < least:
-		found = append(found, cloud.Refuse(reasonMinimum, fmt.Sprintf("%s is at its minimum of %d instances, and the donor must leave its service for a while", ref, least), "lower its minimum size, or grow it by one"))
+		found = append(found, cloud.Refuse(reasonMinimum, fmt.Sprintf("%s is at the minimum size of %d instances, but the donor must leave service during the capture", ref, least), "lower the minimum size, or grow the group by one"))
 	}
 	if spec.RemovesBootstrap && len(r.parts()) > 0 {
-		found = append(found, cloud.Refuse(reasonUserData, fmt.Sprintf("%s: its launch template has user data, which stays, and would run on nodes whose disk carries already what it did", ref),
+		found = append(found, cloud.Refuse(reasonUserData, fmt.Sprintf("%s: the launch template has user data, which stays and would run again on nodes from the image", ref),
 			"capture with the profile bootstrap or eks, or join nodes without user data"))
 	}
 	denied, err := p.deniedOfGroup(ctx, ref, r, spec)

@@ -12,11 +12,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// A group replaces an instance that is stopped, protected from scale-in or not. In standby it neither counts nor replaces it: that is
-// the hold. It is entered with the desired capacity made smaller by one, for else the group would launch another instance, and left
-// with it made larger again.
+// A group replaces a stopped instance, even with scale-in protection. An instance in standby is neither replaced nor part
+// of the desired capacity, so Kamino protects a donor by standby.
+//
+// Entering standby reduces the desired capacity by 1, because the group would otherwise launch another instance. Leaving
+// standby adds 1.
 
-// Tokens beside cloud.TokenUnprotected and cloud.TokenProtected, which is in service and not held, but protected from scale-in.
+// Tokens of AWS besides cloud.TokenUnprotected and cloud.TokenProtected. TokenProtected means in service with scale-in
+// protection.
 const (
 	tokenStandby          = "standby"
 	tokenStandbyProtected = "standby,protected"
@@ -24,10 +27,10 @@ const (
 
 const (
 	opHold   = "hold"
-	opUnhold = "give back"
+	opUnhold = "return to service"
 )
 
-// stance is how an instance stands to its group.
+// stance is the state of an instance in its group.
 type stance struct {
 	group     string
 	lifecycle string
@@ -36,7 +39,7 @@ type stance struct {
 
 func (s stance) standby() bool { return inStandby(s.lifecycle) }
 
-// token of the stance.
+// token returns the token of the state.
 func (s stance) token() string {
 	switch {
 	case s.standby() && s.protected:
@@ -49,12 +52,12 @@ func (s stance) token() string {
 	return cloud.TokenUnprotected
 }
 
-// readToken reads one.
+// readToken parses a token.
 func readToken(op string, id cloud.InstanceID, token string) (s stance, err error) {
 	switch token {
 	case cloud.TokenUnprotected, cloud.TokenProtected, tokenStandby, tokenStandbyProtected:
 	default:
-		return s, &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: string(id), Message: fmt.Sprintf("the token %q is none of this cloud's", token[:min(len(token), cloud.MaxToken)])}
+		return s, &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: string(id), Message: fmt.Sprintf("the token %q is not a token of this cloud", token[:min(len(token), cloud.MaxToken)])}
 	}
 	if s.protected = strings.HasSuffix(token, cloud.TokenProtected); strings.HasPrefix(token, tokenStandby) {
 		s.lifecycle = string(types.LifecycleStateStandby)
@@ -62,7 +65,7 @@ func readToken(op string, id cloud.InstanceID, token string) (s stance, err erro
 	return s, nil
 }
 
-// Protection implements cloud.PoolProvider. An instance in no group has nothing that could be held off.
+// Protection implements cloud.PoolProvider. The token is empty for an instance without a group.
 func (p *PoolProvider) Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
@@ -79,11 +82,11 @@ func (p *PoolProvider) Protection(ctx context.Context, id cloud.InstanceID) (clo
 	return cloud.Protection{Protected: now.standby(), Token: now.token()}, nil
 }
 
-// stance reads how an instance stands to its group; nil if it is in none, or is not there.
+// stance reads the state of an instance in its group; nil for an instance without a group or a missing instance.
 func (a *account) stance(ctx context.Context, ref instance) (*stance, error) {
 	out, err := a.groups(ref.region).DescribeAutoScalingInstances(ctx, &autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{ref.id}})
 	if err != nil {
-		return nil, fail("look at the group of", ref, err)
+		return nil, fail("read the group of", ref, err)
 	}
 	for _, m := range out.AutoScalingInstances {
 		if sdk.ToString(m.InstanceId) == ref.id {
@@ -146,8 +149,8 @@ func (p *PoolProvider) held(op string, id cloud.InstanceID, token string) (insta
 	return ref, want, err
 }
 
-// stands is how an instance stands to its group, which it must be in. A look of the same pass is new enough: AWS refuses to enter and to
-// leave standby where the instance is not as it was seen.
+// stands returns the state of an instance, and Conflict without a group. A cached read is recent enough: AWS refuses a
+// change of standby if the state has changed.
 func (p *PoolProvider) stands(ctx context.Context, op string, ref instance) (*stance, error) {
 	now, err := p.stance(ctx, ref)
 	if err != nil || now != nil {
@@ -156,13 +159,13 @@ func (p *PoolProvider) stands(ctx context.Context, op string, ref instance) (*st
 	if _, err := p.machine(ctx, ref); err != nil {
 		return nil, err
 	}
-	return nil, &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(), Message: "it is in no Auto Scaling group any more: attach it to its group"}
+	return nil, &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(), Message: "the instance is no longer in an Auto Scaling group: attach the instance to a group"}
 }
 
-// enter has an instance enter standby. AWS refuses that below the group's minimum.
+// enter puts an instance into standby. AWS refuses below the group's minimum size.
 func (p *PoolProvider) enter(ctx context.Context, op string, ref instance, now *stance) error {
 	if now.lifecycle != string(types.LifecycleStateInService) {
-		return &cloud.Error{Kind: cloud.Unavailable, Op: op, Resource: ref.String(), Message: "it is " + now.lifecycle + " in its group, and not in service: look again"}
+		return &cloud.Error{Kind: cloud.Unavailable, Op: op, Resource: ref.String(), Message: "the instance is " + now.lifecycle + ", not InService: try again"}
 	}
 	_, err := p.groups(ref.region).EnterStandby(ctx, &autoscaling.EnterStandbyInput{
 		AutoScalingGroupName: sdk.String(now.group), InstanceIds: []string{ref.id}, ShouldDecrementDesiredCapacity: sdk.Bool(true),
@@ -170,17 +173,17 @@ func (p *PoolProvider) enter(ctx context.Context, op string, ref instance, now *
 	return fail(op, ref, err)
 }
 
-// exit has an instance leave standby. One that does not run would be replaced at once.
+// exit takes an instance out of standby. The group would replace an instance that is not running.
 func (p *PoolProvider) exit(ctx context.Context, ref instance, now *stance) error {
 	if now.lifecycle != string(types.LifecycleStateStandby) {
-		return &cloud.Error{Kind: cloud.Unavailable, Op: opUnhold, Resource: ref.String(), Message: "it is only on its way into standby: look again"}
+		return &cloud.Error{Kind: cloud.Unavailable, Op: opUnhold, Resource: ref.String(), Message: "the instance is still entering standby: try again"}
 	}
 	m, err := p.machine(ctx, ref)
 	if err != nil {
 		return err
 	}
 	if power := powerOf(m); power != cloud.PowerRunning {
-		return &cloud.Error{Kind: cloud.Conflict, Op: opUnhold, Resource: ref.String(), Message: fmt.Sprintf("it is %s, and its group would replace it: start it first", strings.ToLower(string(power)))}
+		return &cloud.Error{Kind: cloud.Conflict, Op: opUnhold, Resource: ref.String(), Message: fmt.Sprintf("the instance is %s, and the group would replace the instance: start the instance first", strings.ToLower(string(power)))}
 	}
 	_, err = p.groups(ref.region).ExitStandby(ctx, &autoscaling.ExitStandbyInput{AutoScalingGroupName: sdk.String(now.group), InstanceIds: []string{ref.id}})
 	return fail(opUnhold, ref, err)

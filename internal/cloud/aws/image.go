@@ -18,14 +18,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// versionRef is a version of a line, for sentences.
+// versionRef is a version of an image family, as text for errors.
 type versionRef cloud.FamilyVersion
 
 func (r versionRef) String() string { return "image " + imageName(cloud.FamilyVersion(r)) }
 
 func (r versionRef) key() string { return r.Line.Place + "/image/" + imageName(cloud.FamilyVersion(r)) }
 
-// Latest implements cloud.ImageProvider. No image of AWS's means the latest one.
+// Latest implements cloud.ImageProvider. AWS has no name for the latest image.
 func (p *ImageProvider) Latest(context.Context, cloud.ImageFamily, string) (string, error) {
 	return "", nil
 }
@@ -46,17 +46,17 @@ func (p *ImageProvider) Image(ctx context.Context, ref cloud.FamilyVersion) (clo
 	return p.imageOf(ref, *im), nil
 }
 
-// image is the version's image as AWS tells it; nil if it shows none. An image of its name that is not Kamino's is a Conflict.
+// image returns the version's image; nil without an image. A foreign image of the same name is a Conflict.
 func (p *ImageProvider) image(ctx context.Context, ref cloud.FamilyVersion) (*types.Image, error) {
 	all, err := p.images(ctx, ref.Line.Place, versionRef(ref), types.Filter{Name: sdk.String("name"), Values: []string{imageName(ref)}})
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
-	// One that has failed does not keep its name, so that there may be another.
+	// A failed image does not keep the name. A second image of the name is possible.
 	slices.SortStableFunc(all, func(a, b types.Image) int { return cmp.Compare(rank(a), rank(b)) })
 	if im := all[0]; tagOf(im.Tags, tagLine) != short(ref.Line.Name, maxTagValue) {
-		return nil, &cloud.Error{Kind: cloud.Conflict, Op: "look at", Resource: versionRef(ref).String(),
-			Message: fmt.Sprintf("%s has this name and is not an image of Kamino's for this pool: rename it by copying it, or deregister it", sdk.ToString(im.ImageId))}
+		return nil, &cloud.Error{Kind: cloud.Conflict, Op: "read", Resource: versionRef(ref).String(),
+			Message: fmt.Sprintf("%s has this name, but is not Kamino's image of the pool: copy the image to another name, then deregister the original", sdk.ToString(im.ImageId))}
 	}
 	for _, d := range all[0].BlockDeviceMappings {
 		if d.Ebs != nil {
@@ -73,14 +73,14 @@ func rank(im types.Image) int {
 	return 0
 }
 
-// images lists own images of a region, a page after the other, without those that are deregistered, which show for a while.
+// images lists own images of a region. Deregistered images, which EC2 shows for some time, are left out.
 func (a *account) images(ctx context.Context, region string, of fmt.Stringer, filter types.Filter) ([]types.Image, error) {
 	pages := ec2.NewDescribeImagesPaginator(a.in(region), &ec2.DescribeImagesInput{Owners: []string{"self"}, Filters: []types.Filter{filter}})
 	var all []types.Image
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fail("look at", of, err)
+			return nil, fail("read", of, err)
 		}
 		for _, im := range page.Images {
 			if im.State != types.ImageStateDeregistered && !a.buried(region, sdk.ToString(im.ImageId)) {
@@ -91,7 +91,7 @@ func (a *account) images(ctx context.Context, region string, of fmt.Stringer, fi
 	return all, nil
 }
 
-// imageOf reads an image as AWS tells it.
+// imageOf converts an image of AWS.
 func (p *ImageProvider) imageOf(ref cloud.FamilyVersion, im types.Image) cloud.Image {
 	out := cloud.Image{Version: ref.Version, ID: p.ImageID(ref), State: imageState(im), Tags: tagsOf(im.Tags)}
 	out.CreatedAt, _ = time.Parse("2006-01-02T15:04:05.000Z", sdk.ToString(im.CreationDate))
@@ -113,7 +113,7 @@ func (p *ImageProvider) imageOf(ref cloud.FamilyVersion, im types.Image) cloud.I
 	return out
 }
 
-// imageState reads an image's state. A disabled one can't be launched, and was disabled by a person.
+// imageState returns an image's state. A disabled image cannot be launched. Only a person disables images.
 func imageState(im types.Image) cloud.State {
 	switch im.State {
 	case types.ImageStateAvailable:
@@ -136,7 +136,7 @@ func (p *ImageProvider) Images(ctx context.Context, line cloud.ImageFamily) ([]c
 	var out []cloud.Image
 	for _, im := range all {
 		ref := cloud.FamilyVersion{Line: line, Version: tagOf(im.Tags, tagVersion)}
-		if sdk.ToString(im.Name) == imageName(ref) { // else somebody has given a copy these tags
+		if sdk.ToString(im.Name) == imageName(ref) { // otherwise the image is a copy with the same tags
 			out = append(out, p.imageOf(ref, im))
 		}
 	}
@@ -144,7 +144,7 @@ func (p *ImageProvider) Images(ctx context.Context, line cloud.ImageFamily) ([]c
 	return out, nil
 }
 
-// EnsureImage implements cloud.ImageProvider. RegisterImage takes no client token: the name is the lock.
+// EnsureImage implements cloud.ImageProvider. RegisterImage has no client token, so the unique name prevents duplicates.
 func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud.Image, error) {
 	found, err := p.Image(ctx, spec.FamilyVersion)
 	if err != nil || found.State != cloud.Absent {
@@ -160,13 +160,13 @@ func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 	if err != nil {
 		return cloud.Image{}, err
 	}
-	like, err := machine{}, fmt.Errorf("it is not there")
+	like, err := machine{}, fmt.Errorf("the snapshot does not exist")
 	if snapshot != nil {
 		like, err = machineOf(tagOf(snapshot.Tags, tagMachine))
 	}
 	if err != nil {
 		return cloud.Image{}, &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: of.String(),
-			Message: fmt.Sprintf("the tag %s of snapshot %s does not tell what machine the disk is of (%s): capture again", tagMachine, id, err)}
+			Message: fmt.Sprintf("tag %s of snapshot %s does not describe the disk's machine (%s): capture again", tagMachine, id, err)}
 	}
 	own := map[string]string{tagLine: spec.Line.Name, tagVersion: spec.Version, tagName: imageName(spec.FamilyVersion)}
 	if spec.InitializationRate > 0 {
@@ -174,7 +174,7 @@ func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 	}
 	made, err := client.RegisterImage(ctx, like.registration(spec.FamilyVersion, id, toTags(spec.Tags, own)))
 	switch {
-	case isCode(err, "InvalidAMIName.Duplicate"): // somebody was faster, and it does not show yet
+	case isCode(err, "InvalidAMIName.Duplicate"): // a concurrent call made the image, and EC2 does not show the image yet
 		return cloud.Image{Version: spec.Version, ID: p.ImageID(spec.FamilyVersion), State: cloud.Pending}, nil
 	case err != nil:
 		return cloud.Image{}, fail("make", of, err)
@@ -214,8 +214,8 @@ func (p *ImageProvider) TagImage(ctx context.Context, ref cloud.FamilyVersion, t
 	return nil
 }
 
-// DeleteImage implements cloud.ImageProvider. The snapshot goes with the image if it was handed over to it, and AWS keeps one that backs
-// another image, too. One that a capture still holds stays for that.
+// DeleteImage implements cloud.ImageProvider. A snapshot that was handed over to the image is deleted with the image. AWS
+// keeps a snapshot that backs a second image. A snapshot of an active capture stays.
 func (p *ImageProvider) DeleteImage(ctx context.Context, ref cloud.FamilyVersion) error {
 	im, err := p.image(ctx, ref)
 	if err != nil || im == nil {
@@ -234,7 +234,7 @@ func (p *ImageProvider) DeleteImage(ctx context.Context, ref cloud.FamilyVersion
 	return nil
 }
 
-// handedOver tells whether the snapshots behind an image are its own.
+// handedOver reports whether the snapshots of an image belong to the image, and to no capture.
 func (p *ImageProvider) handedOver(ctx context.Context, ref cloud.FamilyVersion, im types.Image) (bool, error) {
 	var ids []string
 	for _, d := range im.BlockDeviceMappings {
@@ -250,13 +250,13 @@ func (p *ImageProvider) handedOver(ctx context.Context, ref cloud.FamilyVersion,
 		return false, nil
 	}
 	if err != nil {
-		return false, fail("look at the snapshots of", versionRef(ref), err)
+		return false, fail("read the snapshots of", versionRef(ref), err)
 	}
 	return !slices.ContainsFunc(out.Snapshots, func(s types.Snapshot) bool { return tagOf(s.Tags, tagBacks) == "" }), nil
 }
 
-// written is how an image that AWS names by its ID is written: by region and name if it is one of ours, else as it is. That of an
-// image that is gone stays unknown, and is written as it is.
+// written returns Kamino's text for an image ID of AWS: region and name for an image of Kamino, else the ID. The text of
+// a deleted image is the ID.
 func (a *account) written(ctx context.Context, in, id string) (string, error) {
 	a.mu.Lock()
 	known, found := a.names[in+"/"+id]
@@ -276,23 +276,23 @@ func (a *account) written(ctx context.Context, in, id string) (string, error) {
 	return text, nil
 }
 
-// imageLife is how long what an image was registered with is taken to hold: of all that, its owner can change the IMDS version alone.
+// imageLife is how long a read image is valid. Of the registered properties the owner can change the IMDS version only.
 const imageLife = time.Hour
 
-// seenImage is an image that was read by its ID, and when.
+// seenImage is an image with the time of the read.
 type seenImage struct {
 	types.Image
 	at time.Time
 }
 
-// sawImage keeps an image, and forgets those that were read long ago. The caller holds the lock.
+// sawImage stores an image and removes expired images. The caller holds the lock.
 func sawImage(a *account, in, id string, im types.Image) {
 	now := a.config.Now()
 	maps.DeleteFunc(a.seen, func(_ string, s seenImage) bool { return now.Sub(s.at) >= imageLife })
 	a.seen[in+"/"+id] = seenImage{im, now}
 }
 
-// imageSeen is an image of anybody's, as it was read within imageLife; nil if there is none.
+// imageSeen returns an image of any owner from the cache or from AWS; nil without an image.
 func imageSeen(ctx context.Context, a *account, in, id string) (*types.Image, error) {
 	a.mu.Lock()
 	known, found := a.seen[in+"/"+id]
@@ -303,14 +303,14 @@ func imageSeen(ctx context.Context, a *account, in, id string) (*types.Image, er
 	return a.imageByID(ctx, in, id)
 }
 
-// imageByID is an image of anybody's; nil if there is none.
+// imageByID returns an image of any owner; nil without an image.
 func (a *account) imageByID(ctx context.Context, in, id string) (*types.Image, error) {
 	out, err := a.in(in).DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}})
 	if isNotFound(err) || isCode(err, "InvalidAMIID.Unavailable") {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fail("look at", region(in), err)
+		return nil, fail("read", region(in), err)
 	}
 	for i := range out.Images {
 		return &out.Images[i], nil
@@ -318,7 +318,8 @@ func (a *account) imageByID(ctx context.Context, in, id string) (*types.Image, e
 	return nil, nil
 }
 
-// textOf is how an image is written. Tags of others' images show to nobody else, so that none of them passes for one of ours.
+// textOf returns Kamino's text for an image. Other accounts' tags are invisible, so that no foreign image looks like an
+// image of Kamino.
 func textOf(in string, im types.Image) string {
 	ref := cloud.FamilyVersion{Line: cloud.ImageFamily{Place: in, Name: tagOf(im.Tags, tagLine)}, Version: tagOf(im.Tags, tagVersion)}
 	if ref.Line.Name != "" && sdk.ToString(im.Name) == imageName(ref) {
@@ -327,14 +328,14 @@ func textOf(in string, im types.Image) string {
 	return sdk.ToString(im.ImageId)
 }
 
-// regional is what errors say of a region's images.
+// regional is a region's images, as text for errors.
 type regional string
 
 func (r regional) String() string { return "the images of " + string(r) }
 
-// NativeImage implements cloud.ImageNames: the ID of the AMI.
+// NativeImage implements cloud.ImageNames and returns the ID of the AMI.
 func (p *ImageProvider) NativeImage(ctx context.Context, place, image string) (string, error) {
-	return p.ami(ctx, "name one of", regional(place), place, image)
+	return p.ami(ctx, "read", regional(place), place, image)
 }
 
 // ImageText implements cloud.ImageNames.

@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// SameInstance implements cloud.ImageProvider. An instance's ID is unique in its region, and zone and case are part of none.
+// SameInstance implements cloud.ImageProvider. Zone and case are not part of an instance's identity.
 func (p *ImageProvider) SameInstance(a, b cloud.InstanceID) bool {
 	x, errX := parseInstance(a)
 	y, errY := parseInstance(b)
@@ -21,7 +21,7 @@ func (p *ImageProvider) SameInstance(a, b cloud.InstanceID) bool {
 	return x.region == y.region && x.id == y.id
 }
 
-// Instance implements cloud.ImageProvider. The image of an own line costs one request more, once for each image.
+// Instance implements cloud.ImageProvider. The name of an image costs an additional request, once per image.
 func (p *ImageProvider) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
@@ -36,11 +36,11 @@ func (p *ImageProvider) Instance(ctx context.Context, id cloud.InstanceID) (clou
 	return out, err
 }
 
-// machine reads an instance. One that is terminated shows for about an hour, and is not there.
+// machine reads an instance. EC2 shows a terminated instance for about an hour; machine returns NotFound.
 func (a *account) machine(ctx context.Context, ref instance) (types.Instance, error) {
 	out, err := a.in(ref.region).DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{ref.id}})
 	if err != nil {
-		return types.Instance{}, fail("look at", ref, err)
+		return types.Instance{}, fail("read", ref, err)
 	}
 	for _, reservation := range out.Reservations {
 		for _, m := range reservation.Instances {
@@ -49,7 +49,7 @@ func (a *account) machine(ctx context.Context, ref instance) (types.Instance, er
 			}
 		}
 	}
-	return types.Instance{}, &cloud.Error{Kind: cloud.NotFound, Op: "look at", Resource: ref.String(), Message: "there is no such instance in " + ref.region}
+	return types.Instance{}, &cloud.Error{Kind: cloud.NotFound, Op: "read", Resource: ref.String(), Message: "there is no such instance in " + ref.region}
 }
 
 func stateOf(m types.Instance) types.InstanceStateName {
@@ -59,7 +59,7 @@ func stateOf(m types.Instance) types.InstanceStateName {
 	return m.State.Name
 }
 
-// powerOf reads an instance's state. Source: "Amazon EC2 instance state changes".
+// powerOf returns an instance's power state. Source: "Amazon EC2 instance state changes".
 func powerOf(m types.Instance) cloud.Power {
 	switch stateOf(m) {
 	case types.InstanceStateNameRunning:
@@ -75,21 +75,21 @@ func powerOf(m types.Instance) cloud.Power {
 	}
 }
 
-// refusalsOf says why an instance cannot be captured, as far as it shows itself.
+// refusalsOf returns the reasons against a capture of the instance, as visible in DescribeInstances.
 func refusalsOf(ref instance, m types.Instance) []cloud.Refusal {
 	var found []cloud.Refusal
 	if m.InstanceLifecycle == types.InstanceLifecycleTypeSpot {
-		found = append(found, cloud.Refuse("SpotInstance", fmt.Sprintf("%s is a spot instance, which AWS may end while it is stopped or refuse to start again", ref), "capture a node of an on-demand instance"))
+		found = append(found, cloud.Refuse("SpotInstance", fmt.Sprintf("%s is a spot instance; AWS may terminate a stopped spot instance, or refuse to start the instance again", ref), "capture a node of an on-demand instance"))
 	}
 	if m.RootDeviceType == types.DeviceTypeInstanceStore {
-		found = append(found, cloud.Refuse("InstanceStoreRoot", fmt.Sprintf("%s has its root disk on an instance store, which goes when it stops and cannot be copied", ref), "use an image whose root is an EBS volume"))
+		found = append(found, cloud.Refuse("InstanceStoreRoot", fmt.Sprintf("%s has a root disk on an instance store, which AWS deletes at a stop and cannot copy", ref), "use an image whose root is an EBS volume"))
 	}
 	if m.Platform == types.PlatformValuesWindows {
-		found = append(found, cloud.Refuse("Windows", fmt.Sprintf("%s runs Windows; only Linux nodes can be captured", ref), "leave this pool out"))
+		found = append(found, cloud.Refuse("Windows", fmt.Sprintf("%s runs Windows; only Linux nodes can be captured", ref), "leave the pool out"))
 	}
 	for _, code := range m.ProductCodes {
 		if code.ProductCodeType == types.ProductCodeValuesMarketplace {
-			found = append(found, cloud.Refuse("MarketplaceImage", fmt.Sprintf("%s was built from a Marketplace image (product code %s), and an image registered from its disk would lose that",
+			found = append(found, cloud.Refuse("MarketplaceImage", fmt.Sprintf("%s was built from a Marketplace image, and an image of the disk would lose product code %s",
 				ref, sdk.ToString(code.ProductCodeId)), "use an image without a product code"))
 		}
 	}
@@ -107,7 +107,7 @@ func (p *ImageProvider) EnsureStopped(ctx context.Context, id cloud.InstanceID) 
 	})
 }
 
-// EnsureStarted implements cloud.ImageProvider. Where AWS has no room for the instance, that is Unavailable, and the same call may work later.
+// EnsureStarted implements cloud.ImageProvider. Missing capacity at AWS is Unavailable: the same call may succeed later.
 func (p *ImageProvider) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	return p.turn(ctx, id, cloud.PowerStopped, func(client *ec2.Client, ref instance) (cloud.Power, error) {
 		out, err := client.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{ref.id}})
@@ -118,7 +118,7 @@ func (p *ImageProvider) EnsureStarted(ctx context.Context, id cloud.InstanceID) 
 	})
 }
 
-// turn changes the power of an instance that is in one state, and leaves every other one to go on.
+// turn changes the power state of an instance in the state from. In any other state turn changes nothing.
 func (p *ImageProvider) turn(ctx context.Context, id cloud.InstanceID, from cloud.Power, change func(*ec2.Client, instance) (cloud.Power, error)) (cloud.Power, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
@@ -134,7 +134,7 @@ func (p *ImageProvider) turn(ctx context.Context, id cloud.InstanceID, from clou
 	return change(p.in(ref.region), ref)
 }
 
-// after is the state that AWS says the instance is in now.
+// after returns the state from the answer of AWS.
 func after(changes []types.InstanceStateChange, otherwise cloud.Power) cloud.Power {
 	for _, change := range changes {
 		if change.CurrentState != nil {

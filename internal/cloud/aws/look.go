@@ -12,8 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// onelook answers a question in a region that was answered before in the same cloud.WithReadCache. A failure is asked again. Answers are
-// shared: nobody changes one.
+// onelook answers repeated reads of a region from the cache of cloud.WithReadCache. Failures are not cached. Callers
+// share the answers and must not change them.
 func onelook(region string) func(*middleware.Stack) error {
 	return func(stack *middleware.Stack) error {
 		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("kaminoOneLook", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
@@ -42,13 +42,13 @@ func onelook(region string) func(*middleware.Stack) error {
 	}
 }
 
-// asks tells whether a request changes nothing, by the name of its parameters' type.
+// asks reports whether a request is a read, by the type name of the parameters.
 func asks(parameters any) bool {
 	_, name, _ := strings.Cut(fmt.Sprintf("%T", parameters), ".")
 	return strings.HasPrefix(name, "Describe") || strings.HasPrefix(name, "Get") || strings.HasPrefix(name, "Simulate")
 }
 
-// tries tells whether a request is a dry run.
+// tries reports whether a request is a dry run.
 func tries(parameters any) bool {
 	v := reflect.Indirect(reflect.ValueOf(parameters))
 	if v.Kind() != reflect.Struct {

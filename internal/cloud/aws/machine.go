@@ -13,9 +13,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// machine is what an image must say of the machines that it fits, taken from the donor: what RegisterImage takes for granted fits none
-// of today's (i386, paravirtual, without ENA). It stands in a tag of the snapshot, because the donor, and the image that it came from,
-// may be gone when the snapshot is complete. The names are short, for a tag has 256 characters.
+// machine holds the donor's properties for RegisterImage. The defaults of RegisterImage fit no current instance (i386,
+// paravirtual, without ENA).
+//
+// The text is a tag of the snapshot, because donor and source image may be gone when the snapshot is complete. JSON names
+// are short: a tag has at most 256 characters.
 type machine struct {
 	Architecture string `json:"a"`
 	Root         string `json:"r"`
@@ -24,7 +26,7 @@ type machine struct {
 	BootMode     string `json:"b,omitempty"`
 	TPM          string `json:"t,omitempty"`
 	IMDS         string `json:"i,omitempty"`
-	// Volume is the kind of the root volume, with what it was given of operations and throughput (MiB/s) by the second.
+	// Volume is the type of the root volume. Iops and Throughput (MiB/s) are set if the type has them.
 	Volume     string `json:"v,omitempty"`
 	Iops       int32  `json:"o,omitempty"`
 	Throughput int32  `json:"p,omitempty"`
@@ -38,12 +40,12 @@ func (m machine) String() string {
 func machineOf(text string) (m machine, err error) {
 	err = json.Unmarshal([]byte(text), &m)
 	if err == nil && (m.Architecture == "" || m.Root == "") {
-		err = fmt.Errorf("it names no architecture or root device")
+		err = fmt.Errorf("no architecture or root device")
 	}
 	return m, err
 }
 
-// rootOf is the instance's root volume; nil if that is none of EBS.
+// rootOf returns the instance's root volume; nil without an EBS root volume.
 func rootOf(m types.Instance) *types.EbsInstanceBlockDevice {
 	for _, d := range m.BlockDeviceMappings {
 		if d.Ebs != nil && sdk.ToString(d.DeviceName) == sdk.ToString(m.RootDeviceName) {
@@ -53,7 +55,7 @@ func rootOf(m types.Instance) *types.EbsInstanceBlockDevice {
 	return nil
 }
 
-// launchedAt is when the instance was made. AWS's LaunchTime is that of its last start; its root volume was attached once.
+// launchedAt returns the creation time. LaunchTime of AWS is the last start, but the root volume is attached once.
 func launchedAt(m types.Instance) time.Time {
 	if root := rootOf(m); root != nil && root.AttachTime != nil {
 		return *root.AttachTime
@@ -61,7 +63,7 @@ func launchedAt(m types.Instance) time.Time {
 	return sdk.ToTime(m.LaunchTime)
 }
 
-// describe gathers what an image of the instance's disk must say.
+// describe collects the properties that RegisterImage needs.
 func (a *account) describe(ctx context.Context, ref instance, m types.Instance, volume string) (machine, error) {
 	out := machine{
 		Architecture: string(m.Architecture), Root: sdk.ToString(m.RootDeviceName), ENA: sdk.ToBool(m.EnaSupport), Sriov: sdk.ToString(m.SriovNetSupport),
@@ -70,7 +72,7 @@ func (a *account) describe(ctx context.Context, ref instance, m types.Instance, 
 	client := a.in(ref.region)
 	volumes, err := client.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{VolumeIds: []string{volume}})
 	if err != nil {
-		return machine{}, fail("look at the root volume of", ref, err)
+		return machine{}, fail("read the root volume of", ref, err)
 	}
 	for _, v := range volumes.Volumes {
 		out.Volume = string(v.VolumeType)
@@ -83,7 +85,7 @@ func (a *account) describe(ctx context.Context, ref instance, m types.Instance, 
 	if err != nil {
 		return machine{}, err
 	}
-	if im != nil { // else it is gone, and the instance alone tells
+	if im != nil { // nil if the image is gone; then only the instance is known
 		out.IMDS = string(im.ImdsSupport)
 		if out.TPM == "" {
 			out.TPM = string(im.TpmSupport)
@@ -95,7 +97,8 @@ func (a *account) describe(ctx context.Context, ref instance, m types.Instance, 
 	return out, nil
 }
 
-// registration is what an image of the snapshot is registered by. Encryption follows the snapshot, and must not be said.
+// registration returns the request that registers the snapshot as an image. Encryption follows the snapshot and must be
+// absent.
 func (m machine) registration(ref cloud.FamilyVersion, snapshot string, tags []types.Tag) *ec2.RegisterImageInput {
 	root := &types.EbsBlockDevice{SnapshotId: sdk.String(snapshot), DeleteOnTermination: sdk.Bool(true), VolumeType: types.VolumeType(m.Volume)}
 	if m.Iops > 0 {

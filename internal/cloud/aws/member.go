@@ -18,22 +18,22 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// membership is what an instance was told to belong to, and when.
+// membership is the pool of an instance with the time of the read.
 type membership struct {
 	cloud.Membership
 	at time.Time
 }
 
-// For how long what was told is taken as known. Nothing acts on what group an instance is in without a look at the instance itself, and
-// few instances ever leave one; one that is in none may be attached.
+// Validity of memberships. Every action on an instance reads the instance first, and instances rarely leave a group. An
+// instance without a group may be attached at any time.
 const (
 	inGroup = 6 * time.Hour
 	inNone  = 20 * time.Minute
-	// deniedFor is the same of a credential that may not ask at all.
+	// deniedFor is the validity of a denied read.
 	deniedFor = 15 * time.Minute
 )
 
-// believed tells whether it is taken as known still.
+// believed reports whether the membership is still valid.
 func (m membership) believed(now time.Time) bool {
 	if m.Pool == "" {
 		return now.Sub(m.at) <= inNone
@@ -41,19 +41,19 @@ func (m membership) believed(now time.Time) bool {
 	return now.Sub(m.at) <= inGroup
 }
 
-// denial is what AWS said when it would not tell.
+// denial is a denied read with its time.
 type denial struct {
 	error
 	at time.Time
 }
 
-// AWS's limits. Sources: DescribeAutoScalingInstances, InstanceIds; DescribeAutoScalingGroups, MaxRecords.
+// Limits of AWS. Sources: DescribeAutoScalingInstances, InstanceIds; DescribeAutoScalingGroups, MaxRecords.
 const (
 	maxInstances = 50
 	maxGroups    = 100
 )
 
-// PoolsOf implements cloud.PoolProvider: for nodes that are not known a request for each 50, and one for the groups that they are in.
+// PoolsOf implements cloud.PoolProvider: for unknown nodes a request per 50 nodes, and a request for the groups.
 func (p *PoolProvider) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
 	out, refs, unknown := make([]cloud.Membership, len(nodes)), make([]instance, len(nodes)), map[string][]string{}
 	for i, node := range nodes {
@@ -90,7 +90,7 @@ func sentence(err error) string {
 	return err.Error()
 }
 
-// member is what is known of an instance's pool.
+// member returns the known membership of an instance.
 func (a *account) member(ref instance) (cloud.Membership, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -101,7 +101,7 @@ func (a *account) member(ref instance) (cloud.Membership, bool) {
 	return m.Membership, true
 }
 
-// learn asks which groups instances are in, unless that was denied a short time ago.
+// learn reads the groups of instances, unless AWS denied the read recently.
 func (a *account) learn(ctx context.Context, in string, ids []string) error {
 	a.mu.Lock()
 	told, found := a.denials[in]
@@ -122,7 +122,7 @@ func (a *account) learn(ctx context.Context, in string, ids []string) error {
 func (a *account) ask(ctx context.Context, in string, ids []string) error {
 	found, err := a.groups(in).DescribeAutoScalingInstances(ctx, &autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: ids})
 	if err != nil {
-		return fail("look at the groups of", instances(ids), err)
+		return fail("read the groups of", instances(ids), err)
 	}
 	names := map[string]string{}
 	for _, m := range found.AutoScalingInstances {
@@ -138,7 +138,7 @@ func (a *account) ask(ctx context.Context, in string, ids []string) error {
 	now := a.config.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for known, m := range a.members { // of nodes that are gone
+	for known, m := range a.members { // of deleted nodes
 		if !m.believed(now) {
 			delete(a.members, known)
 		}
@@ -163,7 +163,7 @@ func values(of map[string]string) func(yield func(string) bool) {
 	}
 }
 
-// instances are told by their IDs, for sentences.
+// instances are IDs of instances, as text for errors.
 type instances []string
 
 func (i instances) String() string {
@@ -174,7 +174,7 @@ func (i instances) String() string {
 	return strings.Join(i, ", ")
 }
 
-// eachGroup calls do for each group of a region: those of the names, or all if names is nil.
+// eachGroup calls do for each group of a region: the named groups, or all groups if names is nil.
 func (a *account) eachGroup(ctx context.Context, in string, names []string, do func(types.AutoScalingGroup)) error {
 	if names != nil && len(names) == 0 {
 		return nil
@@ -183,7 +183,7 @@ func (a *account) eachGroup(ctx context.Context, in string, names []string, do f
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return fail("look at the groups in", region(in), err)
+			return fail("read the groups in", region(in), err)
 		}
 		for _, g := range page.AutoScalingGroups {
 			do(g)
@@ -192,7 +192,7 @@ func (a *account) eachGroup(ctx context.Context, in string, names []string, do f
 	return nil
 }
 
-// PoolsInScope implements cloud.PoolFinder: all groups of the regions.
+// PoolsInScope implements cloud.PoolFinder and returns all groups of the regions.
 func (p *PoolProvider) PoolsInScope(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
 	var in []string
 	for _, id := range pools {
@@ -224,7 +224,7 @@ func (p *PoolProvider) ReadPool(text string) (cloud.PoolID, bool) {
 	return ref.pool(), err == nil
 }
 
-// Instances implements cloud.InstanceLister. EC2 tags what a group launches, or takes in, with the group's name.
+// Instances implements cloud.InstanceLister. EC2 tags every instance of a group with the group's name.
 func (p *PoolProvider) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 	ref, err := parsePool(pool)
 	if err != nil {
@@ -252,13 +252,13 @@ func (p *PoolProvider) Instances(ctx context.Context, pool cloud.PoolID) ([]clou
 	return all, err
 }
 
-// eachInstance tells the instances that a filter lets pass, and that are not terminated.
+// eachInstance calls do for each instance of the filter that is not terminated.
 func (a *account) eachInstance(ctx context.Context, in string, of fmt.Stringer, filter ec2types.Filter, tell func(ec2types.Instance) error) error {
 	pages := ec2.NewDescribeInstancesPaginator(a.in(in), &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{filter}, MaxResults: sdk.Int32(1000)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return fail("look at the instances of", of, err)
+			return fail("read the instances of", of, err)
 		}
 		for _, reservation := range page.Reservations {
 			for _, m := range reservation.Instances {
@@ -274,7 +274,7 @@ func (a *account) eachInstance(ctx context.Context, in string, of fmt.Stringer, 
 	return nil
 }
 
-// instanceOf is an instance as EC2 tells it, under the ID that its Node has.
+// instanceOf converts an EC2 instance. The ID is the provider ID of the Node.
 func (a *account) instanceOf(ctx context.Context, in string, m ec2types.Instance) (cloud.Instance, error) {
 	ref := instance{region: in, id: sdk.ToString(m.InstanceId)}
 	if m.Placement != nil {
@@ -287,11 +287,11 @@ func (a *account) instanceOf(ctx context.Context, in string, m ec2types.Instance
 	}, err
 }
 
-// maxFiltered is how many values a filter may have. Source: EC2, "List and filter your resources".
+// maxFiltered is the largest number of values of a filter. Source: EC2, "List and filter your resources".
 const maxFiltered = 200
 
-// InstancesOf tells of many instances at once, whatever they are in: what is not there is left out. It is how Cluster API's recipes learn
-// what the machines of a pool were built from.
+// InstancesOf returns many instances in few requests, with or without a group. Missing instances are left out. Package
+// capi reads the images of a pool's machines with InstancesOf.
 func (p *ImageProvider) InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error) {
 	found, asked := map[cloud.InstanceID]cloud.Instance{}, map[string]map[string]cloud.InstanceID{}
 	for _, id := range ids {
@@ -320,7 +320,7 @@ func (p *ImageProvider) InstancesOf(ctx context.Context, ids []cloud.InstanceID)
 	return found, nil
 }
 
-// MaxModels is from how many images instances of a group may have been built: AWS does not care.
+// MaxModels returns 0: AWS has no limit on the images of a group's instances.
 func (p *ImageProvider) MaxModels() int { return 0 }
 
 // MaxImages implements cloud.InstanceLister.

@@ -18,14 +18,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// need is an action that the credential must be allowed.
+// need is a required permission.
 type need struct {
 	action string
-	// of is what needs it, where captures do without; empty if they don't.
+	// of is the feature that needs the action; empty if captures need the action.
 	of string
 }
 
-// groupNeeds are those on a group, whose ARN is their scope, and templateNeeds those on its launch template.
+// groupNeeds are actions on a group, with the group's ARN as scope. templateNeeds are actions on launch templates.
 var (
 	groupNeeds = []need{
 		{action: "autoscaling:EnterStandby"}, {action: "autoscaling:ExitStandby"}, {action: "autoscaling:SetInstanceProtection"}, {action: updateGroup},
@@ -35,7 +35,7 @@ var (
 		{action: "autoscaling:DescribeAutoScalingGroups"}, {action: "autoscaling:DescribeAutoScalingInstances"}, {action: "autoscaling:DescribeInstanceRefreshes"},
 		{action: "ec2:DescribeLaunchTemplateVersions"}, {action: "ec2:CreateLaunchTemplateVersion"}, {action: "ec2:RunInstances"},
 	}
-	// diskNeeds are those on instances, snapshots and images.
+	// diskNeeds are actions on instances, snapshots and images.
 	diskNeeds = []need{
 		{action: "ec2:DescribeInstances"}, {action: "ec2:DescribeInstanceAttribute"}, {action: "ec2:DescribeVolumes"}, {action: "ec2:DescribeSnapshots"}, {action: "ec2:DescribeImages"},
 		{action: "ec2:StopInstances"}, {action: "ec2:StartInstances"}, {action: "ec2:CreateSnapshot"}, {action: "ec2:DeleteSnapshot"},
@@ -43,7 +43,7 @@ var (
 	}
 )
 
-// RequiredActions are all that Kamino may do, in the order of docs/aws.md, which lists them.
+// RequiredActions returns all actions of Kamino, in the order of docs/aws.md.
 func RequiredActions() []string {
 	var all []string
 	for _, n := range slices.Concat(groupNeeds, templateNeeds, diskNeeds, trialNeeds, rebuildNeeds) {
@@ -70,12 +70,12 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 	return append(all, more...), err
 }
 
-// onGroup are the needs on a group: what points it at an image is no part of them where Cluster API does that.
+// onGroup returns the needs on a group. Where Cluster API sets the image, updateGroup is not needed.
 func onGroup(capa bool) []need {
 	return slices.DeleteFunc(slices.Clone(groupNeeds), func(n need) bool { return capa && n.action == updateGroup })
 }
 
-// updateGroup points a group at a version of its launch template.
+// updateGroup sets the group's version of the launch template.
 const updateGroup = "autoscaling:UpdateAutoScalingGroup"
 
 // Permissions implements cloud.FamilyPermissionChecker.
@@ -83,10 +83,11 @@ func (p *ImageProvider) Permissions(ctx context.Context, line cloud.ImageFamily)
 	return p.audit(ctx, line.Place, everything, diskNeeds)
 }
 
-// everything is the scope of what is not about one resource.
+// everything is the scope of actions without a resource.
 const everything = "*"
 
-// audit asks IAM what the credential may do. IAM knows nothing of what the organization's policies and boundaries of sessions forbid.
+// audit reads from IAM which actions the credential may do. IAM does not consider organization policies and session
+// policies.
 func (a *account) audit(ctx context.Context, in, scope string, needs []need) ([]cloud.Permission, error) {
 	who, err := a.principal(ctx, in)
 	if err != nil {
@@ -98,7 +99,7 @@ func (a *account) audit(ctx context.Context, in, scope string, needs []need) ([]
 		all = append(all, cloud.Permission{Action: n.action, Scope: scope, Allowed: true, For: n.of})
 		names = append(names, n.action)
 	}
-	if who == "" { // the account's root may do everything
+	if who == "" { // the root user has all permissions
 		return all, nil
 	}
 	denied, err := a.simulate(ctx, in, who, scope, names)
@@ -108,19 +109,19 @@ func (a *account) audit(ctx context.Context, in, scope string, needs []need) ([]
 	return all, err
 }
 
-// identity is a credential, for sentences.
+// identity is a credential, as text for errors.
 type identity string
 
 func (i identity) String() string { return "credential " + string(i) }
 
-// assumed is the ARN of a role's session. The path of a role is no part of it.
+// assumed matches the ARN of a role session. The ARN lacks the role's path.
 var assumed = regexp.MustCompile(`^arn:([a-z-]+):sts::([0-9]+):assumed-role/([^/]+)/`)
 
-// principal is the ARN that policies are attached to; empty for the account's root.
+// principal returns the ARN with the policies; empty for the root user.
 func (a *account) principal(ctx context.Context, in string) (string, error) {
 	out, err := a.tokens(in).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
-		return "", fail("look at", identity("itself"), err)
+		return "", fail("read", identity("itself"), err)
 	}
 	arn := sdk.ToString(out.Arn)
 	if role := assumed.FindStringSubmatch(arn); role != nil {
@@ -132,10 +133,10 @@ func (a *account) principal(ctx context.Context, in string) (string, error) {
 	return arn, nil
 }
 
-// simulated is how long IAM may take. Where nodes reach no other endpoints than those of their region, it is not there at all.
+// simulated is the timeout of IAM. Nodes that reach only regional endpoints cannot reach IAM.
 const simulated = 5 * time.Second
 
-// simulate names the actions that the principal's policies do not allow.
+// simulate returns the actions that the principal's policies do not allow.
 func (a *account) simulate(ctx context.Context, in, who, scope string, names []string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, simulated)
 	defer cancel()
@@ -144,7 +145,7 @@ func (a *account) simulate(ctx context.Context, in, who, scope string, names []s
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fail("look at the permissions of", identity(who), err)
+			return nil, fail("read the permissions of", identity(who), err)
 		}
 		for _, r := range page.EvaluationResults {
 			if r.EvalDecision != types.PolicyEvaluationDecisionTypeAllowed {
@@ -155,8 +156,10 @@ func (a *account) simulate(ctx context.Context, in, who, scope string, names []s
 	return denied, nil
 }
 
-// deniedOfGroup says what of a capture's work on a group the credential may not do. Auto Scaling has no dry run: IAM is asked, and if it
-// gives no answer, nobody knows beforehand. A new version of the template and the launch of an instance of it are tried, where they are Kamino's.
+// deniedOfGroup returns the missing permissions of a capture on a group. Auto Scaling has no dry run, so IAM answers.
+// Without an answer the permissions are unknown.
+//
+// Dry runs check a new template version and a launch, if Kamino writes the template.
 func (p *PoolProvider) deniedOfGroup(ctx context.Context, ref group, r recipe, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	var found []cloud.Refusal
 	missing := func(action string, on fmt.Stringer) {
@@ -200,11 +203,11 @@ func (p *PoolProvider) deniedOfGroup(ctx context.Context, ref group, r recipe, s
 }
 
 func permissionMissing(action string, on fmt.Stringer) cloud.Refusal {
-	return cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("the credential may not do %s on %s", action, on), "allow it in its IAM policy")
+	return cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("the credential may not do %s on %s", action, on), "allow the action in the credential's IAM policy")
 }
 
-// refusedDry tells whether a dry run was denied. What else may be said of it the call itself will tell; only an error that says nothing
-// of the call is one.
+// refusedDry reports whether AWS denied a dry run. Other refusals appear in the real call. An error means that AWS did
+// not judge the request.
 func refusedDry(op string, on fmt.Stringer, err error) (bool, error) {
 	err = fail(op, on, err)
 	switch kind := cloud.KindOf(err); {

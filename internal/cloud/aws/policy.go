@@ -16,12 +16,13 @@ type statement struct {
 	Resource string
 }
 
-// growth is needed before a donor is removed, and where a pool is to grow behind a promotion.
+// growth is the action of growing a group, before a removal and after a promotion.
 const growth = "autoscaling:SetDesiredCapacity"
 
-// policy is the least that a credential needs, as a document for IAM: a statement for each thing that Kamino does, so that what is
-// never asked of it can be left out. EC2 and Auto Scaling know no narrower resource for what looks, and for what makes something new.
-// What stands in capitals in it is the account's.
+// policy returns the smallest IAM policy with a statement per feature, so that you can leave out unused features. EC2 and
+// Auto Scaling have no narrower resource for reads and for creating resources.
+//
+// Replace the words in capitals.
 func policy(removal bool) ([]byte, error) {
 	var looks []string
 	writes := func(needs []need, of string) (actions []string) {

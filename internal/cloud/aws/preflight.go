@@ -11,8 +11,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// PreflightDisk implements cloud.ImageProvider. What may be asked for without being done is tried by a dry run, which every call of EC2's has:
-// its answer is DryRunOperation where the call would have gone through.
+// PreflightDisk implements cloud.ImageProvider. EC2 offers a dry run for every call. The error DryRunOperation means that
+// the real call would be accepted.
 func (p *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) ([]cloud.Refusal, error) {
 	ref, err := parseInstance(spec.Instance)
 	if err != nil {
@@ -43,28 +43,28 @@ func (p *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) 
 	return append(found, denied...), err
 }
 
-// settings are those of the instance that stand in the way, which only a request for each tells.
+// settings returns obstacles in attributes of the instance. EC2 returns a single attribute per request.
 func (p *ImageProvider) settings(ctx context.Context, ref instance) ([]cloud.Refusal, error) {
 	client := p.in(ref.region)
 	off, err := client.DescribeInstanceAttribute(ctx, &ec2.DescribeInstanceAttributeInput{InstanceId: sdk.String(ref.id), Attribute: types.InstanceAttributeNameInstanceInitiatedShutdownBehavior})
 	if err != nil {
-		return nil, fail("look at the shutdown behavior of", ref, err)
+		return nil, fail("read the shutdown behavior of", ref, err)
 	}
 	kept, err := client.DescribeInstanceAttribute(ctx, &ec2.DescribeInstanceAttributeInput{InstanceId: sdk.String(ref.id), Attribute: types.InstanceAttributeNameDisableApiStop})
 	if err != nil {
-		return nil, fail("look at the stop protection of", ref, err)
+		return nil, fail("read the stop protection of", ref, err)
 	}
 	var found []cloud.Refusal
 	if b := off.InstanceInitiatedShutdownBehavior; b != nil && sdk.ToString(b.Value) == string(types.ShutdownBehaviorTerminate) {
-		found = append(found, cloud.Refuse("ShutdownTerminates", fmt.Sprintf("%s is terminated when its system powers off", ref), "set its shutdown behavior, and that of its launch template, to stop"))
+		found = append(found, cloud.Refuse("ShutdownTerminates", fmt.Sprintf("%s is terminated at power-off", ref), "set the shutdown behavior of instance and launch template to stop"))
 	}
 	if b := kept.DisableApiStop; b != nil && sdk.ToBool(b.Value) {
-		found = append(found, cloud.Refuse("StopProtected", fmt.Sprintf("%s is protected from being stopped", ref), "switch its stop protection off, or capture another node"))
+		found = append(found, cloud.Refuse("StopProtected", fmt.Sprintf("%s is protected from being stopped", ref), "disable stop protection, or capture another node"))
 	}
 	return found, nil
 }
 
-// denied tries what a capture does, without doing it.
+// denied returns the missing permissions of a capture, found by dry runs.
 func (p *ImageProvider) denied(ctx context.Context, ref instance, volume string, version cloud.FamilyVersion, m types.Instance) ([]cloud.Refusal, error) {
 	client, try := p.in(ref.region), sdk.Bool(true)
 	attempts := []struct {
@@ -84,7 +84,7 @@ func (p *ImageProvider) denied(ctx context.Context, ref instance, volume string,
 			return err
 		}},
 		{"ec2:RegisterImage", func() error {
-			// Of a snapshot that cannot be: who may not do it is told so before anybody looks at that.
+			// EC2 checks the permission before the missing snapshot.
 			like := machine{Architecture: string(m.Architecture), Root: sdk.ToString(m.RootDeviceName)}
 			in := like.registration(version, "snap-00000000000000000", nil)
 			in.TagSpecifications, in.DryRun = nil, try

@@ -2,38 +2,38 @@ package aws
 
 import "github.com/kamino-dev/kamino/internal/cloud"
 
-// refusalReasons are those that this provider refuses for. docs/aws.md has the same table.
+// refusalReasons are the reasons of this provider's refusals. docs/aws.md has the same table.
 var refusalReasons = []cloud.Reason{
 	{
-		Name: reasonMinimum, Means: "the donor leaves the service of its group for a while, and the group may have no instance fewer",
-		Remedy: "lower its minimum size, or grow it by one",
+		Name: reasonMinimum, Means: "the donor must leave service during the capture, but the group is at the minimum size",
+		Remedy: "lower the minimum size, or grow the group by one",
 	},
 	{
 		Name: reasonDeleted, Means: "the group is being deleted",
-		Remedy: "leave it out",
+		Remedy: "leave the pool out",
 	},
 	{
 		Name: reasonCAPA, Means: "Cluster API writes the group's launch template",
-		Remedy: "leave this pool to Cluster API, or name its management cluster with `--management-kubeconfig`",
+		Remedy: "leave the pool to Cluster API, or name the management cluster with `--management-kubeconfig`",
 	},
 	{
-		Name: reasonEKS, Means: "the group is that of a managed node group: EKS owns its launch template, and replaces nodes at each change",
+		Name: reasonEKS, Means: "the group belongs to a managed node group: EKS owns the launch template, and replaces nodes at every change",
 		Remedy: "use a self-managed node group",
 	},
 	{
-		Name: reasonParameter, Means: "the launch template takes the image from a parameter, or names none",
+		Name: reasonParameter, Means: "the launch template reads the image from a parameter, or names no image",
 		Remedy: "name the image's ID in the launch template",
 	},
 	{
-		Name: reasonRefresh, Means: "an instance refresh is at work on the group, and would give the new image to nodes that run",
-		Remedy: "wait for its end, or cancel it with `aws autoscaling cancel-instance-refresh`",
+		Name: reasonRefresh, Means: "an instance refresh is running, and would give the new image to running nodes",
+		Remedy: "wait until the refresh ends, or cancel the refresh with `aws autoscaling cancel-instance-refresh`",
 	},
 	{
-		Name: "InstanceStoreRoot", Means: "the root disk goes when the instance stops, and cannot be copied",
+		Name: "InstanceStoreRoot", Means: "AWS deletes the root disk when the instance stops, and cannot copy the disk",
 		Remedy: "use an image whose root is an EBS volume",
 	},
 	{
-		Name: reasonKops, Means: "kOps writes the launch template: a version is made and tried, and [handed over](#kops)",
+		Name: reasonKops, Means: "kOps writes the launch template: Kamino makes and tries a version, then [hands the version over](#kops)",
 		Remedy: "set the image with `kops edit instancegroup`, as the message says",
 	},
 	{
@@ -41,51 +41,51 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "give the group a launch template",
 	},
 	{
-		Name: "MarketplaceImage", Means: "an image that is registered from the disk of a Marketplace product would lose the product's code",
+		Name: "MarketplaceImage", Means: "an image of a Marketplace product's disk would lose the product code",
 		Remedy: "use an image without a product code",
 	},
 	{
-		Name: reasonOperator, Means: "AWS lets only the service that manages the group, or its launch template, change it",
+		Name: reasonOperator, Means: "only the AWS service that manages the group or the launch template may change the group",
 		Remedy: "use a group of your own",
 	},
 	{
-		Name: reasonOverride, Means: "the mixed instances policy names another image, or another launch template, for some of its instances, which would stay as they are",
-		Remedy: "use one launch template for all of them",
+		Name: reasonOverride, Means: "the mixed instances policy overrides image or launch template for some instances, which would keep the old image",
+		Remedy: "use a single launch template for all instances",
 	},
 	{
-		Name: cloud.PermissionMissing, Means: "the credential lacks actions; each is named, with what it is for",
-		Remedy: "allow them in its IAM policy: section Permissions",
+		Name: cloud.PermissionMissing, Means: "the credential lacks permissions; the message names the actions and the purpose",
+		Remedy: "allow the actions in the IAM policy: section Permissions",
 	},
 	{
 		Name: "ShutdownTerminates", Means: "powering off would terminate the donor",
-		Remedy: "set the shutdown behavior of the instance, and of its launch template, to stop",
+		Remedy: "set the shutdown behavior of the instance and the launch template to stop",
 	},
 	{
-		Name: reasonSnapshot, Means: "the launch template makes a disk from a snapshot, which a new version of it does not inherit",
-		Remedy: "take the snapshot out of its block device mappings",
+		Name: reasonSnapshot, Means: "the launch template makes a disk from a snapshot, and a new template version would lose the snapshot",
+		Remedy: "remove the snapshot from the block device mappings",
 	},
 	{
-		Name: "SpotInstance", Means: "AWS may end a spot instance while it is stopped, or refuse to start it again",
+		Name: "SpotInstance", Means: "AWS may terminate a stopped spot instance, or refuse to start the instance again",
 		Remedy: "capture a node of an on-demand instance",
 	},
 	{
 		Name: "StopProtected", Means: "the donor is protected from being stopped",
-		Remedy: "switch its stop protection off, or capture another node",
+		Remedy: "disable stop protection, or capture another node",
 	},
 	{
-		Name: reasonNoTemplate, Means: "the version of the launch template that the group names is not there, so that the group cannot grow at all",
-		Remedy: "point the group at a version that is",
+		Name: reasonNoTemplate, Means: "the group names a launch template version that does not exist, so the group cannot grow",
+		Remedy: "point the group at an existing version",
 	},
 	{
-		Name: reasonUserData, Means: "the profile takes what makes a node out of the recipe, since the disk carries it; the user data of a launch template always stays, and would run again",
+		Name: reasonUserData, Means: "the profile removes the bootstrap from the recipe, because the image contains the result; user data of a launch template stays, and would run again",
 		Remedy: "use the profile `bootstrap` or `eks`, or join nodes without user data",
 	},
 	{
-		Name: "VersionExists", Means: "the pool has a version of that name",
-		Remedy: "name another one of that day, or delete it",
+		Name: "VersionExists", Means: "the pool already has a version of the same name",
+		Remedy: "use another name, or delete the version",
 	},
 	{
-		Name: reasonWarmPool, Means: "the next nodes come from the warm pool, and were built from the image before",
+		Name: reasonWarmPool, Means: "the next nodes come from the warm pool, with the previous image",
 		Remedy: "remove the warm pool",
 	},
 	{

@@ -13,13 +13,13 @@ import (
 
 const opRebuild = "rebuild"
 
-// rebuildNeeds are permissions for rebuilding alone.
+// rebuildNeeds are permissions for rebuilding only.
 var rebuildNeeds = []need{{"ec2:CreateReplaceRootVolumeTask", forRebuild}, {"ec2:DescribeReplaceRootVolumeTasks", forRebuild}}
 
 const forRebuild = "rebuilding nodes"
 
-// EnsureRebuilt implements cloud.Rebuilder: EC2 replaces the root volume of an instance that runs by one of the image, and boots it. The
-// user data is the one that the instance was launched with.
+// EnsureRebuilt implements cloud.Rebuilder. EC2 replaces the root volume of a running instance by the image and reboots.
+// The instance keeps the user data of its launch.
 func (p *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
@@ -45,7 +45,7 @@ func (p *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, v
 	switch {
 	case last != nil && underway(last.TaskState):
 		return cloud.Rebuild{State: cloud.Pending}, nil
-	case last == nil && p.lately(rebuildKey(ref, want)).id != "": // it does not show yet
+	case last == nil && p.lately(rebuildKey(ref, want)).id != "": // EC2 does not show the task yet
 		return cloud.Rebuild{State: cloud.Pending}, nil
 	case now == want && (last == nil || last.TaskState == types.ReplaceRootVolumeTaskStateSucceeded):
 		return cloud.Rebuild{State: cloud.Complete}, nil
@@ -53,7 +53,7 @@ func (p *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, v
 	return p.replaceRoot(ctx, ref, of, want, last)
 }
 
-// replaceRoot starts to replace an instance's root volume, and tells how the last replacement has failed, if it has.
+// replaceRoot starts to replace an instance's root volume. Trouble reports the failure of the last replacement.
 func (p *PoolProvider) replaceRoot(ctx context.Context, ref instance, of group, image string, last *types.ReplaceRootVolumeTask) (cloud.Rebuild, error) {
 	ami, err := p.ami(ctx, opRebuild, of, of.region, image)
 	if err != nil {
@@ -79,7 +79,7 @@ func rebuildKey(ref instance, image string) string {
 	return ref.region + "/rebuild/" + ref.id + "/" + image
 }
 
-// rebuiltFrom is the group of an instance, and the image of the version, which the group's recipe must name.
+// rebuiltFrom returns the group of an instance and the image of the version. The group's recipe must name the image.
 func (p *PoolProvider) rebuiltFrom(ctx context.Context, ref instance, version string) (group, string, error) {
 	found, err := p.PoolsOf(ctx, []cloud.NodeValues{{ProviderID: ref.providerID()}})
 	if err != nil {
@@ -98,22 +98,22 @@ func (p *PoolProvider) rebuiltFrom(ctx context.Context, ref instance, version st
 	}
 	want := imageText(cloud.FamilyVersion{Line: cloud.ImageFamily{Place: of.region, Name: of.name}, Version: version})
 	if r.image != want {
-		return of, "", &cloud.Error{Kind: cloud.Conflict, Op: opRebuild, Resource: ref.String(), Message: fmt.Sprintf("%s builds its next instances from %s, not from %s: point it at the version first", of, or(r.image, "nothing"), want)}
+		return of, "", &cloud.Error{Kind: cloud.Conflict, Op: opRebuild, Resource: ref.String(), Message: fmt.Sprintf("%s builds new instances from %s, not from %s: point the group at the version first", of, or(r.image, "nothing"), want)}
 	}
 	return of, want, nil
 }
 
-// lastRebuild is the newest replacement of an instance's root volume; nil if there is none.
+// lastRebuild returns the newest replacement of an instance's root volume; nil without a replacement.
 func (a *account) lastRebuild(ctx context.Context, ref instance) (*types.ReplaceRootVolumeTask, error) {
 	pages := ec2.NewDescribeReplaceRootVolumeTasksPaginator(a.in(ref.region), &ec2.DescribeReplaceRootVolumeTasksInput{Filters: []types.Filter{{Name: sdk.String("instance-id"), Values: []string{ref.id}}}})
 	var last *types.ReplaceRootVolumeTask
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fail("look at the root volume of", ref, err)
+			return nil, fail("read the root volume of", ref, err)
 		}
 		for i, task := range page.ReplaceRootVolumeTasks {
-			// The time is a text of one form, so that it sorts as it is.
+			// StartTime is a text of fixed format, and text order is time order.
 			if last == nil || sdk.ToString(task.StartTime) >= sdk.ToString(last.StartTime) {
 				last = &page.ReplaceRootVolumeTasks[i]
 			}
@@ -122,7 +122,7 @@ func (a *account) lastRebuild(ctx context.Context, ref instance) (*types.Replace
 	return last, nil
 }
 
-// underway tells whether a replacement still goes on.
+// underway reports whether a replacement is running.
 func underway(state types.ReplaceRootVolumeTaskState) bool {
 	return state == types.ReplaceRootVolumeTaskStatePending || state == types.ReplaceRootVolumeTaskStateInProgress || state == types.ReplaceRootVolumeTaskStateFailing
 }

@@ -19,18 +19,18 @@ const (
 	opRestore = "restore the recipe of"
 )
 
-// recipeTries is how often a group is pointed at a version in one call, if it shows another one afterwards.
+// recipeTries is how often a call updates a group that then shows another version.
 const recipeTries = 3
 
-// backup is what RecipeChange.Backup holds: how the group named what it was built from. A launch template keeps its versions, so that
-// nothing is lost.
+// backup is the content of RecipeChange.Backup: the group's former launch template version. Launch templates keep old
+// versions, so no content is lost.
 type backup struct {
 	Pool     cloud.PoolID `json:"pool"`
 	Template string       `json:"launchTemplate"`
-	// Version as the group named it, and Number what that meant.
+	// Version as in the group, and the number of that version.
 	Version string `json:"version"`
 	Number  int64  `json:"number"`
-	// Image as Kamino writes it.
+	// Image in Kamino's text form.
 	Image string `json:"image"`
 }
 
@@ -49,7 +49,7 @@ func (p *PoolProvider) RecipeChange(ctx context.Context, to cloud.Target, _ bool
 	return change, err
 }
 
-// changeTo is what pointing the group at an image does.
+// changeTo returns the change of the group to an image.
 func (p *PoolProvider) changeTo(ctx context.Context, ref group, r recipe, image string) (cloud.RecipeChange, error) {
 	change := cloud.RecipeChange{Pool: ref.pool(), From: r.image, To: image, Keeps: r.parts(), Refusals: refusalsOfGroup(ref, r), Done: r.builds(image)}
 	if r.handedTo() != "" {
@@ -57,7 +57,7 @@ func (p *PoolProvider) changeTo(ctx context.Context, ref group, r recipe, image 
 		if err != nil && !cloud.Is(err, cloud.NotFound) {
 			return cloud.RecipeChange{}, err
 		}
-		handOver := r.handOver(ref, cmp.Or(ami, "its image")) // which may not be there yet
+		handOver := r.handOver(ref, cmp.Or(ami, "its image")) // the image may be missing
 		change.HandOver, change.Refusals = handOver.Message, append(change.Refusals, *handOver)
 	}
 	running, err := p.refreshing(ctx, ref)
@@ -75,9 +75,11 @@ func (p *PoolProvider) changeTo(ctx context.Context, ref group, r recipe, image 
 	return change, fail("save the recipe of", ref, err)
 }
 
-// SetRecipe implements cloud.PoolProvider: a version of the launch template that differs in its image alone, and the group pointed at it by
-// number. A group that takes whatever is newest is pinned first to what that is today: else the new version would be used as soon as it
-// is there. AWS knows no condition on such a write, so that the group is read before and after it.
+// SetRecipe implements cloud.PoolProvider. SetRecipe creates a launch template version with the new image only, and
+// points the group to the version by number.
+//
+// A group with $Latest is pinned first to the current version. Otherwise the group would use the new version too early.
+// AWS has no conditional update, so SetRecipe reads the group before and after.
 func (p *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
 	ref, err := parsePool(change.Pool)
 	if err != nil {
@@ -102,7 +104,7 @@ func (p *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange)
 		if err := p.maySet(look, op, ref, r, change.To); err != nil {
 			return err
 		}
-		look = ctx // what is read from now on is read after a write
+		look = ctx // read without the cache after a write
 		if err := contradicts(op, ref, r, change, try); err != nil {
 			return err
 		}
@@ -116,24 +118,24 @@ func (p *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange)
 	}
 }
 
-// contradicts returns why a recipe that was read is not the one that the change was made for; nil if it is.
+// contradicts returns why the current recipe differs from the recipe of the change; nil without a difference.
 func contradicts(op string, ref group, r recipe, change cloud.RecipeChange, try int) error {
 	switch {
-	case r.data == nil && try > 1: // what this call has pointed it at
-		return &cloud.Error{Kind: cloud.Unavailable, Op: op, Resource: ref.String(), Message: "AWS does not show the new version of its launch template yet: look again"}
+	case r.data == nil && try > 1: // the version from this call
+		return &cloud.Error{Kind: cloud.Unavailable, Op: op, Resource: ref.String(), Message: "AWS does not show the new launch template version yet: try again"}
 	case r.data == nil:
 		return errorOfTemplate(op, ref, r)
 	case r.image != change.From && r.image != change.To:
 		return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(),
-			Message: fmt.Sprintf("its image is %s, not %s as when the change was made: another client changed the image", r.image, change.From)}
+			Message: fmt.Sprintf("the image is %s, not %s as planned: another client changed the image", r.image, change.From)}
 	case try > recipeTries:
 		return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(),
-			Message: fmt.Sprintf("it was pointed at %s %d times and shows %s: look for the client that puts it back", change.To, recipeTries, r.image)}
+			Message: fmt.Sprintf("the group was set to %s %d times, but shows %s: find the client that changes the group back", change.To, recipeTries, r.image)}
 	}
 	return nil
 }
 
-// isPointed reads whether the group names a version that this process has made, whose image AWS has said.
+// isPointed reports whether the group names the version that this call made. AWS has already confirmed the image.
 func isPointed(ctx context.Context, p *PoolProvider, ref group, r recipe, number int64) (bool, error) {
 	if number == 0 {
 		return false, nil
@@ -144,9 +146,10 @@ func isPointed(ctx context.Context, p *PoolProvider, ref group, r recipe, number
 	return err == nil && sameSpec(specOf(now), &wanted), err
 }
 
-// recipeToSet reads the group. The first read may be that of the pass's look, because set reads the group again right before the write.
-// Where a version is made from the group's, AWS itself refuses if that one is gone. $Latest and $Default are always read from AWS: no
-// later read would show that they mean another version now.
+// recipeToSet reads the group. The first read may be cached, because set reads the group again before the write. AWS
+// refuses a new version if the source version is gone.
+//
+// $Latest and $Default are never cached: a later read would not show a changed meaning.
 func recipeToSet(look, fresh context.Context, p *PoolProvider, ref group, image string, try int) (recipe, error) {
 	if try == 1 && cloud.ReadCacheOf(look) != nil {
 		r, err := p.recipe(look, ref)
@@ -155,7 +158,7 @@ func recipeToSet(look, fresh context.Context, p *PoolProvider, ref group, image 
 		}
 		if r.pinned() {
 			v, err := p.version(fresh, ref, *r.spec)
-			if v == nil { // the template, or its version, is gone
+			if v == nil { // template or version is gone
 				r.number, r.data, r.image = 0, nil, ""
 			}
 			return r, err
@@ -164,8 +167,7 @@ func recipeToSet(look, fresh context.Context, p *PoolProvider, ref group, image 
 	return p.recipe(fresh, ref)
 }
 
-// set points a group, which is as it was read, at an image, and returns the number of the version that it has made for that; 0 if it
-// has not made one.
+// set points an unchanged group to an image. set returns the number of the new version; 0 if there is no new version.
 func (p *PoolProvider) set(ctx context.Context, op string, ref group, r recipe, image string) (int64, error) {
 	im, err := p.named(ctx, op, ref, ref.region, image)
 	if err != nil {
@@ -186,20 +188,20 @@ func (p *PoolProvider) set(ctx context.Context, op string, ref group, r recipe, 
 	}
 	pinned := *r.spec
 	pinned.Version = sdk.String(r.text())
-	if !sameSpec(specOf(now), &pinned) { // whoever calls looks again, and decides
+	if !sameSpec(specOf(now), &pinned) { // the caller reads the group again and decides
 		return 0, nil
 	}
 	r.group = now
 	return number, p.point(ctx, op, ref, r, number)
 }
 
-// ami is AWS's ID of an image that Kamino writes. It must be there and usable.
+// ami returns the AMI ID of an image in Kamino's text form. The image must exist and be available.
 func (a *account) ami(ctx context.Context, op string, of fmt.Stringer, in, image string) (string, error) {
 	im, err := a.named(ctx, op, of, in, image)
 	return sdk.ToString(im.ImageId), err
 }
 
-// named is the same, as AWS tells it.
+// named is ami, but returns the whole image.
 func (a *account) named(ctx context.Context, op string, of fmt.Stringer, in, image string) (ec2types.Image, error) {
 	var all []ec2types.Image
 	if name, own := strings.CutPrefix(image, in+"/"); own {
@@ -218,10 +220,10 @@ func (a *account) named(ctx context.Context, op string, of fmt.Stringer, in, ima
 			return im, nil
 		}
 	}
-	return ec2types.Image{}, &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: of.String(), Message: fmt.Sprintf("image %s is not there, or not available: name one that is", image)}
+	return ec2types.Image{}, &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: of.String(), Message: fmt.Sprintf("image %s does not exist, or is not available: name an available image", image)}
 }
 
-// RestoreChange implements cloud.RecipeRestorer. Nothing but the image ever leaves a recipe.
+// RestoreChange implements cloud.RecipeRestorer. Kamino removes nothing but the image from a recipe.
 func (p *PoolProvider) RestoreChange(ctx context.Context, pool cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
 	ref, err := parsePool(pool)
 	if err != nil {
@@ -236,7 +238,7 @@ func (p *PoolProvider) RestoreChange(ctx context.Context, pool cloud.PoolID, sav
 		return cloud.RecipeChange{}, err
 	}
 	image := was.Image
-	if versionOf(cloud.ImageFamily{Place: ref.region, Name: ref.name}, image) != "" { // going back to a version of the pool's own is a rollback's
+	if versionOf(cloud.ImageFamily{Place: ref.region, Name: ref.name}, image) != "" { // only a rollback returns to a version of the pool
 		image = r.image
 	}
 	change, err := p.changeTo(ctx, ref, r, image)
@@ -244,17 +246,17 @@ func (p *PoolProvider) RestoreChange(ctx context.Context, pool cloud.PoolID, sav
 	return change, err
 }
 
-// readBackup reads what was saved of a group, and refuses what is not of this one.
+// readBackup parses a backup, and refuses the backup of another group.
 func readBackup(ref group, data []byte) (backup, error) {
 	var was backup
 	invalid := func(message string) error {
 		return &cloud.Error{Kind: cloud.Invalid, Op: opRestore, Resource: ref.String(), Message: message}
 	}
 	if err := json.Unmarshal(data, &was); err != nil || was.Pool == "" || was.Image == "" {
-		return was, invalid("what was saved is no recipe of an Auto Scaling group")
+		return was, invalid("the backup is not a recipe of an Auto Scaling group")
 	}
 	if was.Pool != ref.pool() {
-		return was, invalid("what was saved is of " + string(was.Pool))
+		return was, invalid("the backup is a recipe of " + string(was.Pool))
 	}
 	return was, nil
 }

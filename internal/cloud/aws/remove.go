@@ -14,7 +14,8 @@ import (
 
 const opRemove = "remove"
 
-// EnsureRemoved implements cloud.Remover. What is in standby has left its place already, and takes none along.
+// EnsureRemoved implements cloud.Remover. An instance in standby is not part of the desired capacity, so the capacity
+// stays.
 func (p *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
@@ -37,7 +38,7 @@ func (p *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (
 	return cloud.Deleting, nil
 }
 
-// leaving is how far an instance is that its group ends, or that is in no group any more.
+// leaving returns the state of an instance whose group terminates the instance, or of an instance without a group.
 func (p *PoolProvider) leaving(ctx context.Context, ref instance, ends bool) (cloud.State, error) {
 	m, err := p.machine(ctx, ref)
 	switch {
@@ -48,5 +49,5 @@ func (p *PoolProvider) leaving(ctx context.Context, ref instance, ends bool) (cl
 	case ends || stateOf(m) == ec2types.InstanceStateNameShuttingDown:
 		return cloud.Deleting, nil
 	}
-	return cloud.Absent, &cloud.Error{Kind: cloud.Conflict, Op: opRemove, Resource: ref.String(), Message: "it is in no Auto Scaling group any more: whoever detached it is the one to terminate it"}
+	return cloud.Absent, &cloud.Error{Kind: cloud.Conflict, Op: opRemove, Resource: ref.String(), Message: "the instance is no longer in an Auto Scaling group: terminate the detached instance with `aws ec2 terminate-instances`"}
 }

@@ -12,17 +12,18 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// region of a line: what its place is.
+// region is the place of an image family, as text for errors.
 type region string
 
 func (r region) String() string { return "the snapshots of " + string(r) }
 
-// snapshotID writes a snapshot with its region, without which it can't be found: "eu-central-1/snap-0123456789abcdef0".
+// snapshotID returns region and ID, because only the region's endpoint finds a snapshot:
+// "eu-central-1/snap-0123456789abcdef0".
 func snapshotID(in, id string) string { return in + "/" + id }
 
 var snapshotText = regexp.MustCompile(`^([a-z0-9-]+)/(snap-[0-9a-f]+)$`)
 
-// parseSnapshot reads what snapshotID wrote.
+// parseSnapshot parses the text of snapshotID.
 func parseSnapshot(text string) (in, id string, ok bool) {
 	parts := snapshotText.FindStringSubmatch(text)
 	if parts == nil {
@@ -31,8 +32,8 @@ func parseSnapshot(text string) (in, id string, ok bool) {
 	return parts[1], parts[2], true
 }
 
-// Snapshots implements cloud.FamilySnapshotLister: a request for each region, and one more for each full page. Those that were handed over to
-// images have no owner any more.
+// Snapshots implements cloud.FamilySnapshotLister with a request per region and page. Snapshots of images have no owner
+// and are left out.
 func (p *ImageProvider) Snapshots(ctx context.Context, lines ...cloud.ImageFamily) ([]cloud.Snapshot, error) {
 	var places []string
 	for _, line := range lines {
@@ -55,14 +56,14 @@ func (p *ImageProvider) Snapshots(ctx context.Context, lines ...cloud.ImageFamil
 	return found, nil
 }
 
-// DropSnapshot implements cloud.FamilySnapshotLister. An ID that AWS would never have given names nothing.
+// DropSnapshot implements cloud.FamilySnapshotLister. A malformed snapshot ID names no snapshot.
 func (p *ImageProvider) DropSnapshot(ctx context.Context, id string) error {
 	in, name, ok := parseSnapshot(id)
 	if !ok {
 		if strings.Contains(id, "/snap-") {
 			return nil
 		}
-		return unsupported(id, "this is not the ID of a snapshot (REGION/snap-...)")
+		return unsupported(id, "not the ID of a snapshot (REGION/snap-...)")
 	}
 	return p.deleteSnapshot(ctx, in, name, snapshotRef{in, name})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// snapshotRef names a snapshot by what it was asked for as, in its region.
+// snapshotRef names a snapshot by region and the caller's name.
 type snapshotRef struct{ region, name string }
 
 func (r snapshotRef) String() string { return "snapshot " + r.name }
@@ -41,7 +41,7 @@ func (p *ImageProvider) Snapshot(ctx context.Context, id cloud.InstanceID, name 
 	return cloud.Snapshot{Name: name}, nil
 }
 
-// called are the snapshots of that name, the oldest first: it counts, if two processes made one each.
+// called returns the snapshots of a name. If two processes made snapshots, the oldest is first and valid.
 func (a *account) called(ctx context.Context, ref snapshotRef) ([]types.Snapshot, error) {
 	all, err := a.snapshots(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + tagSnapshot), Values: []string{short(ref.name, maxTagValue)}})
 	for _, s := range all {
@@ -53,51 +53,51 @@ func (a *account) called(ctx context.Context, ref snapshotRef) ([]types.Snapshot
 	return all, err
 }
 
-// snapshotKey and backsKey are under what a look keeps a snapshot, and that an image of the look is backed by it.
+// snapshotKey and backsKey are keys of the read cache: a snapshot, and a snapshot that backs an image.
 func snapshotKey(region, id string) string { return "aws snapshot " + snapshotID(region, id) }
 func backsKey(region, id string) string    { return "aws backs " + snapshotID(region, id) }
 
-// snapshotByID is one that the same look has seen, or else as AWS tells it; nil if there is none.
+// snapshotByID returns a snapshot from the read cache or from AWS; nil without a snapshot.
 func (a *account) snapshotByID(ctx context.Context, of fmt.Stringer, region, id string) (*types.Snapshot, error) {
 	if seen, found := cloud.ReadCacheOf(ctx).Get(snapshotKey(region, id)); found {
-		s := seen.(types.Snapshot) // nothing else is kept under such a key
+		s := seen.(types.Snapshot) // the key holds only snapshots
 		return &s, nil
 	}
 	out, err := a.in(region).DescribeSnapshots(ctx, &ec2.DescribeSnapshotsInput{SnapshotIds: []string{id}})
 	if err != nil || len(out.Snapshots) == 0 {
-		return nil, fail("look at the snapshot of", of, err)
+		return nil, fail("read the snapshot of", of, err)
 	}
 	return &out.Snapshots[0], nil
 }
 
-// snapshots lists own snapshots of a region, a page after the other.
+// snapshots lists own snapshots of a region.
 func (a *account) snapshots(ctx context.Context, region string, of fmt.Stringer, filter types.Filter) ([]types.Snapshot, error) {
 	pages := ec2.NewDescribeSnapshotsPaginator(a.in(region), &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}, Filters: []types.Filter{filter}})
 	var all []types.Snapshot
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fail("look at", of, err)
+			return nil, fail("read", of, err)
 		}
 		all = append(all, page.Snapshots...)
 	}
 	return all, nil
 }
 
-// snapshotOf reads a snapshot as AWS tells it.
+// snapshotOf converts a snapshot of AWS.
 func (a *account) snapshotOf(region, name string, s types.Snapshot) cloud.Snapshot {
 	out := cloud.Snapshot{Name: name, ID: snapshotID(region, sdk.ToString(s.SnapshotId)), State: snapshotState(s), Tags: tagsOf(s.Tags)}
 	if a.buried(region, sdk.ToString(s.SnapshotId)) {
-		out.State = cloud.Deleting // and AWS does not show it yet
+		out.State = cloud.Deleting // EC2 does not show the deletion yet
 	}
-	out.Taken = out.State == cloud.Pending && s.State == types.SnapshotStatePending // what it holds was settled when it was asked for: "Create Amazon EBS snapshots"
+	out.Taken = out.State == cloud.Pending && s.State == types.SnapshotStatePending // the content is fixed at the request: "Create Amazon EBS snapshots"
 	if out.State == cloud.Failed {
-		out.Error = cmp.Or(oneLine(sdk.ToString(s.StateMessage)), "AWS gave no reason; a key that may not be used is a common one")
+		out.Error = cmp.Or(oneLine(sdk.ToString(s.StateMessage)), "AWS gave no reason; a common reason is an encryption key that the credential may not use")
 	}
 	return out
 }
 
-// snapshotState reads a snapshot's state. What is in the recycle bin, or being brought back from it or from the archive, is of no use.
+// snapshotState returns a snapshot's state. A snapshot in the recycle bin, or in recovery, is unusable.
 func snapshotState(s types.Snapshot) cloud.State {
 	switch s.State {
 	case types.SnapshotStateCompleted:
@@ -111,8 +111,8 @@ func snapshotState(s types.Snapshot) cloud.State {
 	}
 }
 
-// EnsureSnapshot implements cloud.ImageProvider. CreateSnapshot takes no client token: what has the name counts, and what this process has
-// asked for a moment ago, for a new snapshot may not show yet.
+// EnsureSnapshot implements cloud.ImageProvider. CreateSnapshot has no client token. The name and the process's own
+// record prevent duplicates, because EC2 may show a new snapshot late.
 func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
 	owner, err := parseInstance(spec.Instance)
 	if err != nil {
@@ -129,7 +129,7 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 	ref, root := snapshotRef{owner.region, spec.Name}, rootOf(m)
 	if root == nil {
 		return cloud.Snapshot{}, &cloud.Error{Kind: cloud.Unsupported, Op: "make", Resource: ref.String(),
-			Message: fmt.Sprintf("the root disk of %s is no EBS volume: only such can be copied", owner)}
+			Message: fmt.Sprintf("the root disk of %s is not an EBS volume: only EBS volumes can be copied", owner)}
 	}
 	like, err := p.describe(ctx, owner, m, sdk.ToString(root.VolumeId))
 	if err != nil {
@@ -148,8 +148,8 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 	return cloud.Snapshot{Name: spec.Name, ID: snapshotID(ref.region, sdk.ToString(made.SnapshotId)), State: cloud.Pending, Taken: true, Tags: tagsOf(made.Tags)}, nil
 }
 
-// DeleteSnapshot implements cloud.ImageProvider. An image stays backed by its snapshot: then the snapshot is the image's from now on, and goes
-// with it.
+// DeleteSnapshot implements cloud.ImageProvider. A snapshot that backs an image is handed over to the image, and is
+// deleted with the image.
 func (p *ImageProvider) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name string) error {
 	owner, err := parseInstance(id)
 	if err != nil {
@@ -171,8 +171,8 @@ func (p *ImageProvider) DeleteSnapshot(ctx context.Context, id cloud.InstanceID,
 	return nil
 }
 
-// deleteSnapshot deletes one, or hands it over to the images that it backs. Where the same look has seen such an image, AWS is not asked
-// for a deletion that it must refuse.
+// deleteSnapshot deletes a snapshot, or hands the snapshot over to images. If the read cache shows an image of the
+// snapshot, AWS would refuse the deletion, and there is no request.
 func (a *account) deleteSnapshot(ctx context.Context, region, id string, of fmt.Stringer) error {
 	if _, backs := cloud.ReadCacheOf(ctx).Get(backsKey(region, id)); !backs {
 		_, err := a.in(region).DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: sdk.String(id)})
@@ -184,7 +184,7 @@ func (a *account) deleteSnapshot(ctx context.Context, region, id string, of fmt.
 			return fail("delete", of, err)
 		}
 	}
-	// One write for all three tags: an empty value is no name and no UID.
+	// A single write for all three tags. An empty value means no name and no UID.
 	_, err := a.in(region).CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: toTags(nil, map[string]string{tagBacks: "true", tagSnapshot: "", cloud.TagUID: ""})})
 	if err != nil {
 		return fail("hand over", of, err)

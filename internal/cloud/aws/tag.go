@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// tagsOf are the tags that callers have given.
+// tagsOf returns the tags from callers.
 func tagsOf(all []types.Tag) map[string]string {
 	out := map[string]string{}
 	for _, t := range all {
@@ -22,7 +22,7 @@ func tagsOf(all []types.Tag) map[string]string {
 	return out
 }
 
-// tagOf is the value of one tag; empty if there is none.
+// tagOf returns the value of a tag; empty if absent.
 func tagOf(all []types.Tag, key string) string {
 	for _, t := range all {
 		if sdk.ToString(t.Key) == key {
@@ -32,7 +32,7 @@ func tagOf(all []types.Tag, key string) string {
 	return ""
 }
 
-// toTags are a caller's tags with this provider's own, in an order.
+// toTags merges a caller's tags with this provider's own tags, sorted by key.
 func toTags(given, own map[string]string) []types.Tag {
 	all := map[string]string{}
 	maps.Copy(all, own)

@@ -16,33 +16,33 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// recipe is what a group's next instance is built from: a version of a launch template, by number or as $Latest or $Default.
+// recipe is the recipe of a group: a version of a launch template, by number or as $Latest or $Default.
 type recipe struct {
 	group types.AutoScalingGroup
-	// spec is how the group names the version; nil if it names none.
+	// spec is the group's reference to the version; nil without a launch template.
 	spec *types.LaunchTemplateSpecification
-	// number and data are those of the version; 0 and nil if it is not there.
+	// number and data are those of the version; 0 and nil if the version does not exist.
 	number int64
 	data   *ec2types.ResponseLaunchTemplateData
-	// image as Kamino writes it; empty if nobody can tell.
+	// image in Kamino's text form; empty if unknown.
 	image string
-	// operator is the service that alone may change the template; empty for most.
+	// operator is the AWS service with the exclusive right to change the template; usually empty.
 	operator string
-	// capa is that of the recipes which have read it.
+	// capa is as in PoolProvider.
 	capa bool
 }
 
-// pinned tells whether the group names the version by its number.
+// pinned reports whether the group names the version by number.
 func (r recipe) pinned() bool { return r.spec != nil && sdk.ToString(r.spec.Version) == r.text() }
 
-// text is the number as a group writes it.
+// text returns the number as in a group.
 func (r recipe) text() string { return strconv.FormatInt(r.number, 10) }
 
-// userData is the kind of the one part of a recipe on AWS. It always stays: whether it makes a node or finds one already made is its own
-// affair, as on every cloud where an image has cloud-init.
+// userData is the only part of a recipe on AWS, and always stays. The user data itself must handle a node that is already
+// set up.
 const userData = "userData"
 
-// parts are what the recipe holds beside its image.
+// parts returns the parts of the recipe besides the image.
 func (r recipe) parts() []cloud.RecipeField {
 	if r.data == nil || sdk.ToString(r.data.UserData) == "" {
 		return nil
@@ -50,7 +50,7 @@ func (r recipe) parts() []cloud.RecipeField {
 	return []cloud.RecipeField{{Kind: userData}}
 }
 
-// specOf is how a group names its launch template; nil if it has a launch configuration.
+// specOf returns a group's reference to the launch template; nil for a launch configuration.
 func specOf(g types.AutoScalingGroup) *types.LaunchTemplateSpecification {
 	if m := g.MixedInstancesPolicy; m != nil && m.LaunchTemplate != nil {
 		return m.LaunchTemplate.LaunchTemplateSpecification
@@ -58,13 +58,12 @@ func specOf(g types.AutoScalingGroup) *types.LaunchTemplateSpecification {
 	return g.LaunchTemplate
 }
 
-// sameSpec tells whether two name one version in one way.
+// sameSpec reports whether two references have the same template and version text.
 func sameSpec(a, b *types.LaunchTemplateSpecification) bool {
 	return a != nil && b != nil && sdk.ToString(a.LaunchTemplateId) == sdk.ToString(b.LaunchTemplateId) && sdk.ToString(a.Version) == sdk.ToString(b.Version)
 }
 
-// recipe reads what a group's next instance is built from. A version of a launch template that is not there is no error: the group is,
-// and grows no more.
+// recipe reads the recipe of a group. A missing launch template version is no error: the group exists but cannot grow.
 func (a *account) recipe(ctx context.Context, ref group) (recipe, error) {
 	g, err := a.group(ctx, ref)
 	if err != nil {
@@ -88,8 +87,8 @@ func (a *account) recipe(ctx context.Context, ref group) (recipe, error) {
 	return r, err
 }
 
-// version reads the version of a launch template that a group names; nil if it is not there. What a number names never changes: that it
-// has gone is seen after a while, or by the look that guards a write, and is then not remembered.
+// version reads the launch template version of a group; nil if the version does not exist. A numbered version never
+// changes. Its deletion shows after versionLife, or in the uncached read before a write.
 func (a *account) version(ctx context.Context, ref group, spec types.LaunchTemplateSpecification) (*ec2types.LaunchTemplateVersion, error) {
 	id, named := sdk.ToString(spec.LaunchTemplateId), sdk.ToString(spec.Version)
 	key := versionKey(ref, spec)
@@ -105,10 +104,10 @@ func (a *account) version(ctx context.Context, ref group, spec types.LaunchTempl
 		forgetVersion(a, ref, spec)
 		return nil, nil
 	case err != nil:
-		return nil, fail("look at the launch template of", ref, err)
+		return nil, fail("read the launch template of", ref, err)
 	}
 	v := &out.LaunchTemplateVersions[0]
-	if _, err := strconv.ParseInt(named, 10, 64); err != nil { // $Latest and $Default mean another one tomorrow
+	if _, err := strconv.ParseInt(named, 10, 64); err != nil { // $Latest and $Default change their meaning
 		return v, nil
 	}
 	a.mu.Lock()
@@ -127,57 +126,57 @@ func forgetVersion(a *account, ref group, spec types.LaunchTemplateSpecification
 	delete(a.versions, versionKey(ref, spec))
 }
 
-// versionLife is how long a version that was read is taken to be there still.
+// versionLife is how long a read version is assumed to exist.
 const versionLife = time.Hour
 
-// seenVersion is a version of a launch template, and when it was read.
+// seenVersion is a launch template version with the time of the read.
 type seenVersion struct {
 	*ec2types.LaunchTemplateVersion
 	at time.Time
 }
 
-// templateGone are the codes of a launch template, or a version of one, that is not there.
-// Source: "Error codes for the Amazon EC2 API".
+// templateGone are the error codes of a missing launch template or version. Source: "Error codes for the Amazon EC2 API".
 var templateGone = []string{"InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateId.VersionNotFound", "InvalidLaunchTemplateName.NotFoundException"}
 
-// refusalsOfTemplate says what of a template keeps the recipe from naming another image.
+// refusalsOfTemplate returns the reasons why the template cannot name another image.
 func refusalsOfTemplate(ref group, r recipe) []cloud.Refusal {
 	of := func(reason, obstacle, remedy string) cloud.Refusal {
 		return cloud.Refuse(reason, fmt.Sprintf("%s: %s", ref, obstacle), remedy)
 	}
 	switch {
 	case r.spec == nil:
-		return []cloud.Refusal{of(reasonConfiguration, "it has a launch configuration, which can't be changed", "give it a launch template")}
+		return []cloud.Refusal{of(reasonConfiguration, "the group has a launch configuration, which cannot be changed", "give the group a launch template")}
 	case r.data == nil:
-		return []cloud.Refusal{of(reasonNoTemplate, fmt.Sprintf("version %s of its launch template %s is not there, so that it cannot grow", sdk.ToString(r.spec.Version), sdk.ToString(r.spec.LaunchTemplateId)),
-			"point it at a version that is")}
+		return []cloud.Refusal{of(reasonNoTemplate, fmt.Sprintf("version %s of launch template %s does not exist, so the group cannot grow", sdk.ToString(r.spec.Version), sdk.ToString(r.spec.LaunchTemplateId)),
+			"point the group at an existing version")}
 	}
 	var found []cloud.Refusal
 	switch image := sdk.ToString(r.data.ImageId); {
 	case strings.HasPrefix(image, "resolve:"):
-		found = append(found, of(reasonParameter, "its launch template takes the image from "+image, "name the image's ID in the launch template"))
+		found = append(found, of(reasonParameter, "the launch template reads the image from "+image, "name the image's ID in the launch template"))
 	case image == "":
-		found = append(found, of(reasonParameter, "its launch template names no image", "name the image's ID in the launch template"))
+		found = append(found, of(reasonParameter, "the launch template names no image", "name the image's ID in the launch template"))
 	}
 	if m := r.group.MixedInstancesPolicy; m != nil && m.LaunchTemplate != nil {
 		for _, o := range m.LaunchTemplate.Overrides {
 			if o.LaunchTemplateSpecification != nil || sdk.ToString(o.ImageId) != "" {
-				found = append(found, of(reasonOverride, fmt.Sprintf("its mixed instances policy overrides the launch template for %s, which would keep its image", or(sdk.ToString(o.InstanceType), "some instances")),
-					"use one launch template for all of its instances"))
+				found = append(found, of(reasonOverride, fmt.Sprintf("the mixed instances policy overrides the launch template for %s, which would keep the old image", or(sdk.ToString(o.InstanceType), "some instances")),
+					"use a single launch template for all instances"))
 				break
 			}
 		}
 	}
 	for _, d := range r.data.BlockDeviceMappings {
 		if d.Ebs != nil && sdk.ToString(d.Ebs.SnapshotId) != "" {
-			found = append(found, of(reasonSnapshot, fmt.Sprintf("its launch template makes %s from snapshot %s, which a new version of it would lose", sdk.ToString(d.DeviceName), sdk.ToString(d.Ebs.SnapshotId)),
-				"take the snapshot out of the launch template's block device mappings"))
+			found = append(found, of(reasonSnapshot, fmt.Sprintf("the launch template makes %s from snapshot %s, and a new template version would lose the snapshot", sdk.ToString(d.DeviceName), sdk.ToString(d.Ebs.SnapshotId)),
+				"remove the snapshot from the launch template's block device mappings"))
 		}
 	}
 	return found
 }
 
-// errorOfTemplate is the first of them as the error of a write. A template that is gone is not found: it may be made again.
+// errorOfTemplate returns the first refusal as the error of a write. A missing template is NotFound, because a person may
+// create the template again.
 func errorOfTemplate(op string, ref group, r recipe) error {
 	refusal := refusalsOfTemplate(ref, r)[0]
 	err := refusal.Error(op, ref.String())
@@ -194,8 +193,8 @@ func or(text, otherwise string) string {
 	return text
 }
 
-// point has the group name a version of its template by number, and leaves all else of it as it is. There is no condition on such a
-// write: the group is read before and after it.
+// point sets the group's template version by number and leaves all else unchanged. AWS has no conditional update, so the
+// caller reads the group before and after.
 func (p *PoolProvider) point(ctx context.Context, op string, ref group, r recipe, number int64) error {
 	spec := &types.LaunchTemplateSpecification{LaunchTemplateId: r.spec.LaunchTemplateId, Version: sdk.String(strconv.FormatInt(number, 10))}
 	in := &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(ref.name), LaunchTemplate: spec}
@@ -208,12 +207,12 @@ func (p *PoolProvider) point(ctx context.Context, op string, ref group, r recipe
 	return fail(op, ref, err)
 }
 
-// withImage makes a version of the template that differs from the group's in its image alone, and tells its number. The token makes a
-// call that is repeated give the same one.
+// withImage creates a template version with the new image only, and returns the number. The client token makes repeated
+// calls return the same version.
 func (p *PoolProvider) withImage(ctx context.Context, op string, ref group, r recipe, im ec2types.Image, image string) (int64, error) {
 	ami := sdk.ToString(im.ImageId)
 	data := &ec2types.RequestLaunchTemplateData{ImageId: sdk.String(ami)}
-	if rate, _ := strconv.ParseInt(tagOf(im.Tags, tagRate), 10, 32); rate >= minRate && rate <= maxRate { // else no instance would launch
+	if rate, _ := strconv.ParseInt(tagOf(im.Tags, tagRate), 10, 32); rate >= minRate && rate <= maxRate { // AWS refuses to launch outside the limits
 		data.BlockDeviceMappings = filledAt(r.data.BlockDeviceMappings, sdk.ToString(im.RootDeviceName), int32(rate))
 	}
 	out, err := p.in(ref.region).CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
@@ -221,7 +220,7 @@ func (p *PoolProvider) withImage(ctx context.Context, op string, ref group, r re
 		VersionDescription: sdk.String(short("Kamino: version "+r.text()+" with "+image, maxDescription)),
 		LaunchTemplateData: data,
 	})
-	if isCode(err, templateGone...) { // since it was read
+	if isCode(err, templateGone...) { // since the read
 		forgetVersion(p.account, ref, *r.spec)
 		r.data = nil
 		return 0, errorOfTemplate(op, ref, r)
@@ -231,7 +230,7 @@ func (p *PoolProvider) withImage(ctx context.Context, op string, ref group, r re
 	}
 	made := out.LaunchTemplateVersion
 	if made == nil || made.LaunchTemplateData == nil || sdk.ToString(made.LaunchTemplateData.ImageId) != ami {
-		return 0, &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(), Message: "AWS made a version of the launch template that does not name " + ami + ": look again"}
+		return 0, &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(), Message: "AWS made a launch template version without image " + ami + ": try again"}
 	}
 	return sdk.ToInt64(made.VersionNumber), nil
 }
@@ -239,8 +238,8 @@ func (p *PoolProvider) withImage(ctx context.Context, op string, ref group, r re
 // Limits of an initialization rate, in MiB/s. Source: EbsBlockDevice, VolumeInitializationRate.
 const minRate, maxRate = 100, 300
 
-// filledAt are a launch template's mappings, with the initialization rate of the root volume. A version's mappings replace those of the
-// version that it is made from, all of them.
+// filledAt returns the mappings with the initialization rate of the root volume. A new version's mappings replace all
+// mappings of the source version.
 func filledAt(mappings []ec2types.LaunchTemplateBlockDeviceMapping, root string, rate int32) []ec2types.LaunchTemplateBlockDeviceMappingRequest {
 	var out []ec2types.LaunchTemplateBlockDeviceMappingRequest
 	there := false
@@ -264,5 +263,6 @@ func filledAt(mappings []ec2types.LaunchTemplateBlockDeviceMapping, root string,
 	return out
 }
 
-// maxDescription is how long the description of a template's version may be. Source: CreateLaunchTemplateVersion, VersionDescription.
+// maxDescription is the largest length of a version's description. Source: CreateLaunchTemplateVersion,
+// VersionDescription.
 const maxDescription = 255

@@ -56,7 +56,7 @@ func TestALaunchTemplateThatIsGone(t *testing.T) {
 	look(false, true, 4)
 
 	err := errorOfTemplate(opRecipe, ref, recipe{spec: &spec})
-	if !cloud.Is(err, cloud.NotFound) || !strings.Contains(err.Error(), "launch template lt-1 is not there") || !strings.Contains(err.Error(), "point it at a version that is") {
+	if !cloud.Is(err, cloud.NotFound) || !strings.Contains(err.Error(), "launch template lt-1 does not exist") || !strings.Contains(err.Error(), "point the group at an existing version") {
 		t.Errorf("a write says %v", err)
 	}
 	if err := errorOfTemplate(opRecipe, ref, recipe{}); !cloud.Is(err, cloud.Refused) {

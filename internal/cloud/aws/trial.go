@@ -14,14 +14,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// A trial is an instance beside the group: of the version of the launch template that the group names, and with the image that is tried.
-// The group is not touched, so that nothing of a trial can be left in it.
+// A trial is an instance outside the group, from the group's launch template version with the image under test. The group
+// stays unchanged, so that a trial leaves nothing behind.
 
 // Tags of a trial's instance.
 const (
 	tagTrial = "kamino-trial-name"
 	tagPool  = "kamino-pool"
-	// tagEnding tells that the trial is being ended: it was not lost.
+	// tagEnding marks a trial that Kamino is ending. Without the tag a terminated instance is a lost instance.
 	tagEnding = "kamino-trial-ending"
 )
 
@@ -42,16 +42,16 @@ func trialOf(spec cloud.TrialSpec) (trialRef, error) {
 	return trialRef{ref, spec.Name}, err
 }
 
-// noRoom are the codes of an instance for which there is no room. Source: "Error codes for the Amazon EC2 API".
+// noRoom are the error codes of missing capacity. Source: "Error codes for the Amazon EC2 API".
 var noRoom = []string{
 	"InsufficientInstanceCapacity", "InsufficientCapacity", "InsufficientHostCapacity", "InsufficientFreeAddressesInSubnet", "InstanceLimitExceeded", "VcpuLimitExceeded", "MaxSpotInstanceCountExceeded",
 	"SpotMaxPriceTooLow", "Server.InsufficientInstanceCapacity", "Server.SpotInstanceTermination", "Client.VolumeLimitExceeded", "VolumeLimitExceeded",
 }
 
-// blaming are the reasons of an instance's end that lie in its image. Source: EC2 User Guide, "Troubleshoot instance launch issues".
+// blaming are state reasons that blame the image. Source: EC2 User Guide, "Troubleshoot instance launch issues".
 var blaming = []string{"Client.InvalidSnapshot.NotFound"}
 
-// PreflightTrial implements cloud.TrialRunner. Whether there will be room AWS tells nobody.
+// PreflightTrial implements cloud.TrialRunner. AWS does not report capacity in advance.
 func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
 	ref, err := trialOf(spec)
 	if err != nil {
@@ -90,14 +90,14 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 	return found, nil
 }
 
-// trialNeeds are permissions for a trial alone.
+// trialNeeds are permissions for a trial only.
 var trialNeeds = []need{{"ec2:TerminateInstances", cloud.ForTrialApart}}
 
 func besideOnly(ref trialRef) cloud.Refusal {
-	return cloud.Refuse(cloud.TrialBesideOnly, fmt.Sprintf("%s: on AWS a version is tried by an instance beside its group", ref), "try it Apart")
+	return cloud.Refuse(cloud.TrialBesideOnly, fmt.Sprintf("%s: a trial on AWS uses an instance outside the group", ref), "set settings.trial.mode to Apart")
 }
 
-// launch is how the instance of a trial is asked for: as the group would, in one of its subnets.
+// launch returns the request for a trial's instance: as the group would launch, in a subnet of the group.
 func launch(ref trialRef, r recipe, ami string, spec cloud.TrialSpec) *ec2.RunInstancesInput {
 	tags := map[string]string{}
 	for _, t := range r.group.Tags {
@@ -126,7 +126,7 @@ func launch(ref trialRef, r recipe, ami string, spec cloud.TrialSpec) *ec2.RunIn
 		in.SubnetId = subnet
 		return in
 	}
-	for _, n := range r.data.NetworkInterfaces { // a subnet beside network interfaces is refused
+	for _, n := range r.data.NetworkInterfaces { // AWS refuses a subnet together with network interfaces
 		in.NetworkInterfaces = append(in.NetworkInterfaces, types.InstanceNetworkInterfaceSpecification{
 			AssociatePublicIpAddress: n.AssociatePublicIpAddress, DeleteOnTermination: n.DeleteOnTermination, Description: n.Description, DeviceIndex: n.DeviceIndex, Groups: n.Groups,
 			InterfaceType: n.InterfaceType, Ipv6AddressCount: n.Ipv6AddressCount, NetworkCardIndex: n.NetworkCardIndex, SubnetId: subnet,
@@ -135,7 +135,7 @@ func launch(ref trialRef, r recipe, ami string, spec cloud.TrialSpec) *ec2.RunIn
 	return in
 }
 
-// turnOf spreads trials over the subnets by their names: the next attempt may find room where this one has not.
+// turnOf distributes trials over the subnets by name. The next attempt may find capacity in another subnet.
 func turnOf(name string) int {
 	n := 0
 	for _, c := range name {
@@ -167,7 +167,7 @@ func (p *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.T
 	return trialFrom(all[0], one), nil
 }
 
-// trialFrom reads how far a trial is off its instance. What is gone shows for about an hour.
+// trialFrom returns the state of a trial from its instance. EC2 shows a terminated instance for about an hour.
 func trialFrom(m types.Instance, one cloud.Instance) cloud.Trial {
 	state, ending := stateOf(m), tagOf(m.Tags, tagEnding) != ""
 	switch {
@@ -188,20 +188,20 @@ func trialFrom(m types.Instance, one cloud.Instance) cloud.Trial {
 	return cloud.Trial{State: cloud.Complete, Instances: []cloud.Instance{one}}
 }
 
-// tried are the instances of a trial, of which there is one at most, also when it is gone.
+// tried returns the instances of a trial: at most one, perhaps terminated.
 func (a *account) tried(ctx context.Context, ref trialRef) ([]types.Instance, error) {
 	return a.tagged(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + tagTrial), Values: []string{short(ref.name, maxTagValue)}},
 		types.Filter{Name: sdk.String("tag:" + tagPool), Values: []string{short(string(ref.pool()), maxTagValue)}})
 }
 
-// tagged are the instances that fit the filters.
+// tagged returns the instances of the filters.
 func (a *account) tagged(ctx context.Context, in string, of fmt.Stringer, filters ...types.Filter) ([]types.Instance, error) {
 	pages := ec2.NewDescribeInstancesPaginator(a.in(in), &ec2.DescribeInstancesInput{Filters: filters})
 	var all []types.Instance
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fail("look at", of, err)
+			return nil, fail("read", of, err)
 		}
 		for _, reservation := range page.Reservations {
 			all = append(all, reservation.Instances...)
@@ -210,7 +210,7 @@ func (a *account) tagged(ctx context.Context, in string, of fmt.Stringer, filter
 	return all, nil
 }
 
-// Trials implements cloud.TrialRunner: a request for each region.
+// Trials implements cloud.TrialRunner with a request per region.
 func (p *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
 	wanted, of := map[string][]cloud.PoolID{}, []string(nil)
 	for _, id := range pools {
@@ -242,7 +242,7 @@ func (p *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]clo
 	return append(found, p.unseen(found, pools)...), nil
 }
 
-// unseen are the trials of the pools that this process has begun a short time ago, and that AWS does not show yet.
+// unseen returns the recent trials of this process that EC2 does not show yet.
 func (a *account) unseen(seen []cloud.TrialSpec, pools []cloud.PoolID) []cloud.TrialSpec {
 	a.mu.Lock()
 	begun := maps.Clone(a.begun)
@@ -262,7 +262,8 @@ func (a *account) unseen(seen []cloud.TrialSpec, pools []cloud.PoolID) []cloud.T
 	return more
 }
 
-// EnsureTrial implements cloud.TrialRunner. The client token makes a call that is repeated give the same instance, whatever became of it.
+// EnsureTrial implements cloud.TrialRunner. The client token makes repeated calls return the same instance, even after
+// termination.
 func (p *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	ref, err := trialOf(spec)
 	if err != nil {
@@ -289,7 +290,7 @@ func (p *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 	}
 	out, err := p.in(ref.region).RunInstances(ctx, launch(ref, r, ami, spec))
 	switch {
-	case isCode(err, "IdempotentParameterMismatch"): // it was asked for before, when the template or the group was another one
+	case isCode(err, "IdempotentParameterMismatch"): // an earlier request had another template or group
 		return cloud.Trial{State: cloud.Pending}, nil
 	case isCode(err, noRoom...):
 		return cloud.Trial{}, asNoRoom(fail(opTry, ref, err))
@@ -305,7 +306,7 @@ func (p *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 	return cloud.Trial{State: cloud.Pending}, nil
 }
 
-// asNoRoom is the error of a launch for which AWS has no room now.
+// asNoRoom returns the error of a launch without capacity.
 func asNoRoom(err error) error {
 	ours, is := err.(*cloud.Error) //nolint:errorlint // it comes from fail
 	if !is {
@@ -316,10 +317,11 @@ func asNoRoom(err error) error {
 	return &out
 }
 
-// CloseTrial implements cloud.TrialRunner. The group was not touched.
+// CloseTrial implements cloud.TrialRunner and does nothing, because the group is unchanged.
 func (p *PoolProvider) CloseTrial(context.Context, cloud.TrialSpec) error { return nil }
 
-// EndTrial implements cloud.TrialRunner. That it ends is written first: else what is terminated would look as if it had been lost.
+// EndTrial implements cloud.TrialRunner. EndTrial writes the tag first, so that the terminated instance does not look
+// lost.
 func (p *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
 	ref, err := trialOf(spec)
 	if err != nil || spec.InPool {
@@ -353,7 +355,7 @@ func (p *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (clou
 		switch {
 		case err == nil:
 			p.bury(ref.region, id)
-		case !isNotFound(err): // else it does not show yet
+		case !isNotFound(err): // otherwise EC2 does not show the instance yet
 			return cloud.Absent, fail("end", ref, err)
 		}
 	}

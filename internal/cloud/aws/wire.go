@@ -7,13 +7,14 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// wire sends requests whose bodies can be read and closed, and no more. A body of the SDK's also writes itself, and says io.EOF when it
-// is asked to after it was closed, which it is as soon as an answer begins. Where the answer was faster than the end of the
-// sending, net/http took that for a failure and broke the connection off, with the answer half read.
-// Source: smithy-go v1.28.8, transport/http/internal/io, safeWriteToReadCloser.
+// wire sends requests with bodies that implement only Read and Close. The SDK's body also implements WriteTo and returns
+// io.EOF after Close. The SDK closes the body when an answer begins.
+//
+// If the answer came before the end of the request, net/http saw a failure and broke the connection. Source: smithy-go
+// v1.28.8, transport/http/internal/io, safeWriteToReadCloser.
 type wire struct{ under sdk.HTTPClient }
 
-// OnWire is a client of the SDK's whose requests can be sent whole, whenever the answer comes.
+// OnWire returns an SDK client that sends requests completely, even after an early answer.
 func OnWire(under sdk.HTTPClient) sdk.HTTPClient { return wire{under} }
 
 // Do implements aws.HTTPClient.

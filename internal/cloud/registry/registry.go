@@ -1,5 +1,5 @@
-// Package registry knows the clouds that there are, by the schemes of their nodes' provider IDs. It is the one package
-// above the providers that imports them; whoever needs a cloud asks here.
+// Package registry lists the supported clouds and finds the cloud of a cluster by the nodes' provider IDs. Only registry
+// imports the providers. All other packages get a provider from registry.
 package registry
 
 import (
@@ -12,13 +12,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/azure"
 )
 
-// Registry is a list of clouds, each with names and schemes of its own.
+// Registry is a list of clouds. Names and schemes are unique.
 type Registry []cloud.Description
 
-// All are the clouds that this program knows.
+// All returns the clouds of this program.
 func All() Registry { return Registry{azure.Describe(), aws.Describe()} }
 
-// Names of the clouds, in the order of the registry.
+// Names returns the names of the clouds in the order of the registry.
 func (r Registry) Names() (names []string) {
 	for _, d := range r {
 		names = append(names, d.Name)
@@ -26,22 +26,22 @@ func (r Registry) Names() (names []string) {
 	return names
 }
 
-// Named is the cloud of that name.
+// Named returns the cloud of the name, or an error with the known names.
 func (r Registry) Named(name string) (cloud.Description, error) {
 	for _, d := range r {
 		if d.Name == name {
 			return d, nil
 		}
 	}
-	return cloud.Description{}, fmt.Errorf("there is no cloud %q: choose %s", name, strings.Join(r.Names(), " or "))
+	return cloud.Description{}, fmt.Errorf("unknown cloud %q: use --cloud %s", name, strings.Join(r.Names(), " or "))
 }
 
-// few is how many of a cluster's nodes may be of other clouds, as one in so many of all: a node that strayed in, or that says what
-// it is not, changes nothing for the others.
+// few is the share of nodes that may belong to another cloud: 1 in few. A stray node, or a false provider ID, does not
+// change the result.
 const few = 10
 
-// Of is the cloud whose nodes carry such provider IDs, but for a few. Those without one, and of a scheme that nobody knows, say
-// nothing, as long as others do. An error, in one sentence, if none or several match.
+// Of returns the cloud of nearly all provider IDs (see few). Empty IDs and unknown schemes are ignored if other IDs have
+// a known scheme. Of returns an error if no cloud or several clouds match.
 func (r Registry) Of(providerIDs []string) (cloud.Description, error) {
 	count, known := make([]int, len(r)), 0
 	var unknown []string
@@ -70,16 +70,16 @@ func (r Registry) Of(providerIDs []string) (cloud.Description, error) {
 	}
 	switch {
 	case len(found) > 1:
-		return cloud.Description{}, fmt.Errorf("the cluster's nodes are of several clouds: name one with --cloud %s", strings.Join(found, " or --cloud "))
+		return cloud.Description{}, fmt.Errorf("the cluster's nodes belong to several clouds: use --cloud %s", strings.Join(found, " or --cloud "))
 	case len(unknown) > 0:
-		return cloud.Description{}, fmt.Errorf("the cluster's nodes are of %s, and the clouds that Kamino knows are %s: name one with --cloud if that is wrong",
+		return cloud.Description{}, fmt.Errorf("the cluster's nodes belong to %s, but Kamino supports %s: if that is wrong, use --cloud NAME",
 			strings.Join(unknown, ", "), strings.Join(r.Names(), ", "))
 	}
-	return cloud.Description{}, fmt.Errorf("no node of the cluster has a spec.providerID that says which cloud it is in: name one with --cloud (%s)", strings.Join(r.Names(), ", "))
+	return cloud.Description{}, fmt.Errorf("no node has a spec.providerID of a known cloud: use --cloud NAME (%s)", strings.Join(r.Names(), ", "))
 }
 
-// Choose is the cloud that is named, else the only one that there is, else the one of the cluster's nodes, for which
-// alone their provider IDs are asked for. Where nobody can be asked, one must be named.
+// Choose returns the named cloud, else the only cloud of the registry, else the cloud of the cluster's nodes. Choose
+// calls providerIDs only in the last case. If providerIDs is nil, a name is required.
 func (r Registry) Choose(name string, providerIDs func() ([]string, error)) (cloud.Description, error) {
 	if name != "" {
 		return r.Named(name)
@@ -88,11 +88,11 @@ func (r Registry) Choose(name string, providerIDs func() ([]string, error)) (clo
 		return r[0], nil
 	}
 	if providerIDs == nil {
-		return cloud.Description{}, fmt.Errorf("no cluster is asked which cloud it is in: name it with --cloud %s", strings.Join(r.Names(), " or --cloud "))
+		return cloud.Description{}, fmt.Errorf("without a cluster the cloud is unknown: use --cloud %s", strings.Join(r.Names(), " or --cloud "))
 	}
 	ids, err := providerIDs()
 	if err != nil {
-		return cloud.Description{}, fmt.Errorf("which cloud the cluster is in cannot be told by its nodes: %w", err)
+		return cloud.Description{}, fmt.Errorf("cannot find the cluster's cloud from the nodes: %w", err)
 	}
 	return r.Of(ids)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// two clouds, one of which writes two schemes.
+// two is a registry of two clouds. The second cloud has two schemes.
 var two = Registry{{Name: "azure", Schemes: []string{"azure"}}, {Name: "aws", Schemes: []string{"aws", "aws-outposts"}}}
 
 func TestTheCloudIsTold(t *testing.T) {
@@ -24,23 +24,23 @@ func TestTheCloudIsTold(t *testing.T) {
 		asks     bool
 	}{
 		"by its name":                     {registry: two, named: "aws", ids: []string{"azure:///x"}, want: "aws"},
-		"by a name that nobody has":       {registry: two, named: "gcp", want: `there is no cloud "gcp": choose azure or aws`},
+		"by an unknown name":              {registry: two, named: "gcp", want: `unknown cloud "gcp": use --cloud azure or aws`},
 		"the only one":                    {registry: two[:1], ids: []string{"aws:///x"}, want: "azure"},
 		"by the nodes":                    {registry: two, ids: []string{"aws:///x", "aws:///y"}, want: "aws", asks: true},
 		"by another scheme":               {registry: two, ids: []string{"aws-outposts:///x"}, want: "aws", asks: true},
 		"by two schemes of one cloud":     {registry: two, ids: []string{"aws:///x", "aws-outposts:///y"}, want: "aws", asks: true},
 		"some have none":                  {registry: two, ids: []string{"", "azure:///x", "nonsense", "://"}, want: "azure", asks: true},
-		"some are of nobody's":            {registry: two, ids: []string{"kind://x", "azure:///x"}, want: "azure", asks: true},
-		"two match":                       {registry: two, ids: []string{"azure:///x", "aws:///x"}, want: "name one with --cloud azure or --cloud aws", asks: true},
+		"some schemes are unknown":        {registry: two, ids: []string{"kind://x", "azure:///x"}, want: "azure", asks: true},
+		"two match":                       {registry: two, ids: []string{"azure:///x", "aws:///x"}, want: "use --cloud azure or --cloud aws", asks: true},
 		"one in ten strayed in":           {registry: two, ids: append(slices.Repeat([]string{"aws:///x"}, 9), "azure:///x"), want: "aws", asks: true},
-		"more than one in ten":            {registry: two, ids: append(slices.Repeat([]string{"aws:///x"}, 8), "azure:///x"), want: "are of several clouds", asks: true},
-		"those of nobody's are no part":   {registry: two, ids: append(slices.Repeat([]string{"kind://x"}, 9), "azure:///x"), want: "azure", asks: true},
-		"none matches":                    {registry: two, ids: []string{"kind://x", "k3s://y", "kind://z"}, want: "are of kind, k3s, and the clouds that Kamino knows are azure, aws", asks: true},
-		"no node says":                    {registry: two, ids: []string{""}, want: "no node of the cluster has a spec.providerID", asks: true},
-		"there is no node":                {registry: two, want: "no node of the cluster", asks: true},
-		"the nodes can't be listed":       {registry: two, failing: true, want: "cannot be told by its nodes: no", asks: true},
-		"a scheme that is a part of one":  {registry: two, ids: []string{"azur:///x"}, want: "are of azur,", asks: true},
-		"the scheme is compared exactly.": {registry: two, ids: []string{"AWS:///x"}, want: "are of AWS,", asks: true},
+		"more than one in ten":            {registry: two, ids: append(slices.Repeat([]string{"aws:///x"}, 8), "azure:///x"), want: "belong to several clouds", asks: true},
+		"unknown schemes do not count":    {registry: two, ids: append(slices.Repeat([]string{"kind://x"}, 9), "azure:///x"), want: "azure", asks: true},
+		"none matches":                    {registry: two, ids: []string{"kind://x", "k3s://y", "kind://z"}, want: "belong to kind, k3s, but Kamino supports azure, aws", asks: true},
+		"no node says":                    {registry: two, ids: []string{""}, want: "no node has a spec.providerID of a known cloud", asks: true},
+		"there is no node":                {registry: two, want: "no node has", asks: true},
+		"the nodes can't be listed":       {registry: two, failing: true, want: "cannot find the cluster's cloud from the nodes: no", asks: true},
+		"a scheme that is a part of one":  {registry: two, ids: []string{"azur:///x"}, want: "belong to azur,", asks: true},
+		"the scheme is compared exactly.": {registry: two, ids: []string{"AWS:///x"}, want: "belong to AWS,", asks: true},
 	} {
 		asked := false
 		d, err := test.registry.Choose(test.named, func() ([]string, error) {
@@ -60,8 +60,8 @@ func TestTheCloudIsTold(t *testing.T) {
 	}
 }
 
-// TestNobodyIsAsked: a command that asks no cluster is told to name the cloud, unless there is only one.
-func TestNobodyIsAsked(t *testing.T) {
+// TestChooseWithoutCluster: without a cluster a command must name the cloud, unless the registry has a single cloud.
+func TestChooseWithoutCluster(t *testing.T) {
 	if _, err := two.Choose("", nil); err == nil || !strings.Contains(err.Error(), "--cloud azure or --cloud aws") {
 		t.Error(err)
 	}
@@ -70,7 +70,7 @@ func TestNobodyIsAsked(t *testing.T) {
 	}
 }
 
-// TestDescriptionsAreWhole: what anybody above reads is there, and no name, scheme or flag is another's.
+// TestDescriptionsAreWhole: every field that other packages read is set. Names, schemes and flags are unique.
 func TestDescriptionsAreWhole(t *testing.T) {
 	var names, schemes, flags []string
 	for _, d := range All() {
@@ -107,7 +107,7 @@ func TestDescriptionsAreWhole(t *testing.T) {
 	}
 }
 
-// TestADescriptionMakesAProvider, and says what is wrong where it cannot.
+// TestADescriptionMakesAProvider: New makes a provider, or reports the error of the configuration.
 func TestADescriptionMakesAProvider(t *testing.T) {
 	for _, d := range All() {
 		if _, _, err := d.New(t.Context(), cloud.Config{File: "/there/is/no/file"}); err == nil || !strings.Contains(err.Error(), "/there/is/no/file") {
