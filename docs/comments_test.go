@@ -13,7 +13,7 @@ import (
 
 // plainComments are the packages with comments held to the limits below. Each rewritten package joins the list.
 var plainComments = strings.Fields(`
-	internal/cloud internal/cloud/aws internal/cloud/cloudtest internal/cloud/memory internal/cloud/registry internal/cluster internal/estimate internal/expression
+	internal/cloud internal/cloud/aws internal/cloud/azure internal/cloud/cloudtest internal/cloud/memory internal/cloud/registry internal/cluster internal/estimate internal/expression
 	internal/generalize internal/generalize/disk internal/generalize/host internal/generalize/scan internal/generalize/store
 	internal/generalize/tree internal/reservations internal/history internal/imageversion internal/bootstrapkind internal/membership
 	internal/nodejoin internal/node internal/nodecache internal/nodestate internal/pool internal/joinhealth internal/process

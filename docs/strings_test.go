@@ -140,7 +140,7 @@ func TestAlertTexts(t *testing.T) {
 var plainPackages = []string{
 	"internal/metrics", "internal/cli", "internal/cli/clouds", "internal/cli/limit", "internal/cli/print", "internal/doctor", "internal/admission",
 	"internal/selection", "internal/policyfile", "internal/definition", "internal/restore", "internal/rollback", "internal/history",
-	"internal/cloud/aws", "internal/cloud/registry",
+	"internal/cloud/aws", "internal/cloud/azure", "internal/cloud/registry",
 }
 
 // example is a line of a verb's example, which TestHelp reads.

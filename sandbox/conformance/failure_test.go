@@ -43,7 +43,7 @@ func TestWhatAFailedMakingSays(t *testing.T) {
 	}{
 		"gallery refused by a policy": {
 			fault: fault.Fault{Resource: "gallery", Status: http.StatusForbidden, Code: "RequestDisallowedByPolicy", Message: policyText},
-			waits: true, says: []string{"make " + galleryWords, "RequestDisallowedByPolicy", policyText, "ask its owner for an exemption"},
+			waits: true, says: []string{"make " + galleryWords, "RequestDisallowedByPolicy", policyText, "ask the policy's owner for an exemption"},
 		},
 		"gallery refused for a quota": {
 			fault:  fault.Fault{Resource: "gallery", Status: http.StatusConflict, Code: "QuotaExceeded", Message: quotaText},

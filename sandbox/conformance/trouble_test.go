@@ -70,7 +70,7 @@ func TestDenied(t *testing.T) {
 	w.fault(fault.Fault{Deny: "Microsoft.Compute/snapshots/write"})
 	w.wantRefusal(w.preflight(), "PermissionMissing", "Microsoft.Compute/snapshots/write on /subscriptions/"+subscription)
 	_, err := w.p.EnsureSnapshot(t.Context(), w.snapshotSpec())
-	w.wantError(err, cloud.Denied, "action Microsoft.Compute/snapshots/write on /subscriptions/"+subscription, "give it a role")
+	w.wantError(err, cloud.Denied, "action Microsoft.Compute/snapshots/write on /subscriptions/"+subscription, "assign a role")
 }
 
 func TestThrottled(t *testing.T) {
@@ -172,7 +172,7 @@ func TestGalleryNameTaken(t *testing.T) {
 		map[string]any{"location": location, "properties": map[string]any{}})
 	w.wantRefusal(w.preflight(), "GalleryNameTaken", "resource group other")
 	_, err := w.p.EnsureImage(t.Context(), cloud.ImageSpec{ImageRef: w.ref(), SnapshotID: w.snapshot().ID})
-	w.wantError(err, cloud.Invalid, "rename or delete the other one")
+	w.wantError(err, cloud.Invalid, "delete the other gallery")
 }
 
 // paths of what the Python original leaves in this group.

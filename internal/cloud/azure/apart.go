@@ -6,10 +6,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Where the recipes are elsewhere, an instance may be of a scale set all the same: that of a machine pool of Cluster API's. Its disk is
-// captured as any other's; whose it is, and what its pool's images are called, the recipes say.
+// A node of Cluster API may be in a scale set: a CAPZ machine pool. ImageProvider captures the disk as usual. The
+// PoolProvider of Cluster API knows the pool and the image family.
 
-// lent is an instance as these disks tell of it.
+// lent returns an instance without pool and version if the PoolProvider is another package.
 func lent(m cloud.Instance, apart bool) cloud.Instance {
 	if apart {
 		m.Pool, m.BuiltFrom = "", ""
@@ -17,7 +17,7 @@ func lent(m cloud.Instance, apart bool) cloud.Instance {
 	return m
 }
 
-// actionsOn are those that a capture needs on an instance, on disks and on images.
+// actionsOn returns the actions of a capture on an instance, disks and images.
 func (p *ImageProvider) actionsOn(ref instance) []string {
 	if p.apart && !ref.alone() {
 		return diskActions
@@ -25,8 +25,8 @@ func (p *ImageProvider) actionsOn(ref instance) []string {
 	return p.actions()
 }
 
-// InstancesOf looks at many instances: one list for each scale set, without the views that tell of power, and one look for each VM that
-// stands by itself. One that is not there is left out.
+// InstancesOf reads many instances: a list per scale set without instance views, and a request per standalone VM. Missing
+// instances are left out.
 func (p *ImageProvider) InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error) {
 	found := map[cloud.InstanceID]cloud.Instance{}
 	listed := map[scaleSet]map[instance]cloud.Instance{}
@@ -57,10 +57,10 @@ func (p *ImageProvider) InstancesOf(ctx context.Context, ids []cloud.InstanceID)
 	return found, nil
 }
 
-// MaxModels is from how many images the instances of a scale set may have been built, whoever made it.
+// MaxModels returns the largest number of models that instances of a scale set may have.
 func (p *ImageProvider) MaxModels() int { return maxModels }
 
-// instancesIn are those of a scale set. One that is not there has none.
+// instancesIn returns the instances of a scale set; none if the scale set is missing.
 func (p *account) instancesIn(ctx context.Context, s scaleSet) (map[instance]cloud.Instance, error) {
 	clients, err := p.in(s)
 	if err != nil {

@@ -7,12 +7,13 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 )
 
-// chainSays opens the list of what a chain of credentials has tried, in the identity library's own error.
+// chainSays begins the list of tried credentials in azidentity's error.
 const chainSays = "Attempted credentials:"
 
-// attempts says which credentials a chain has tried and why each gave no token, and how to choose one where the chain
-// stopped at something that answered in the place of a VM's identity. Empty if there was no chain. Answers are named by
-// their status only: what a stranger sent is nobody's business.
+// attempts returns the tried credentials with the reasons, and how to choose a credential if another service answered in
+// place of the VM's identity endpoint. Empty without a credential chain.
+//
+// Answers are reduced to the status, because the body comes from an unknown server.
 func attempts(err error) string {
 	_, list, chained := strings.Cut(err.Error(), chainSays)
 	if !chained {
@@ -34,7 +35,7 @@ func attempts(err error) string {
 	said := " (tried: " + strings.Join(tried, "; ") + ")"
 	var refused *azidentity.AuthenticationFailedError
 	if errors.As(err, &refused) && strings.HasPrefix(tried[len(tried)-1], "ManagedIdentityCredential") {
-		said += "; if this machine has no identity of its own, choose your `az` login alone with --azure-credential=cli"
+		said += "; without a managed identity on this machine, use only your `az` login with --azure-credential=cli"
 	}
 	return said
 }

@@ -133,10 +133,10 @@ func TestAChosenCredentialIsTheOnlyOne(t *testing.T) {
 		{"workload-identity", "", complete, "workload identity", ""},
 		{"managed-identity", "", complete, "managed identity", ""},
 		{"cli", "", complete, "`az` login", ""},
-		{"environment", "", map[string]string{"AZURE_FEDERATED_TOKEN_FILE": "/token"}, "", "neither AZURE_CLIENT_SECRET nor"},
-		{"workload-identity", "", map[string]string{"AZURE_CLIENT_SECRET": "s"}, "", "AZURE_FEDERATED_TOKEN_FILE is not set"},
-		{"file", "", complete, "", "none is named (--cloud-config)"},
-		{"cli", "/azure.json", nil, "", "leave one of the two out"},
+		{"environment", "", map[string]string{"AZURE_FEDERATED_TOKEN_FILE": "/token"}, "", "needs AZURE_CLIENT_SECRET or"},
+		{"workload-identity", "", map[string]string{"AZURE_CLIENT_SECRET": "s"}, "", "needs AZURE_FEDERATED_TOKEN_FILE"},
+		{"file", "", complete, "", "name the file with --cloud-config"},
+		{"cli", "/azure.json", nil, "", "remove --azure-credential or --cloud-config"},
 		{"password", "", nil, "", "choose environment, workload-identity, managed-identity, cli, file"},
 	} {
 		config, err := LoadConfig(LoadOptions{

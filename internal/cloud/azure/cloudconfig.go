@@ -9,22 +9,21 @@ import (
 	azcloud "github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
 )
 
-// customCloud is the name under which Kubernetes and the Azure tools know a cloud that describes itself in
-// a file.
+// customCloud is the name of a cloud that is described in a file, in Kubernetes and the Azure tools.
 const customCloud = "AzureStackCloud"
 
 // environmentFileVariable names the file that describes a custom cloud.
 const environmentFileVariable = "AZURE_ENVIRONMENT_FILEPATH"
 
-// target is the cloud that requests go to.
+// target is the cloud of all requests.
 type target struct {
 	name   string
 	config azcloud.Configuration
 	custom bool
 }
 
-// environmentFile is azurestackcloud.json, as far as it is needed. Source: the Environment type of
-// go-autorest, which the Kubernetes cloud provider reads.
+// environmentFile holds the used fields of azurestackcloud.json. Source: the Environment type of go-autorest, which the
+// Kubernetes cloud provider reads.
 type environmentFile struct {
 	Name                      string `json:"name"`
 	ResourceManagerEndpoint   string `json:"resourceManagerEndpoint"`
@@ -33,9 +32,9 @@ type environmentFile struct {
 	TokenAudience             string `json:"tokenAudience"`
 }
 
-// resolveCloud finds the cloud of that name; the empty name is the public one. A custom cloud is read from
-// the file that AZURE_ENVIRONMENT_FILEPATH names, else from azurestackcloud.json beside azure.json.
-// Namer says where the name stands, for messages.
+// resolveCloud finds a cloud by name; an empty name is the public cloud. The file of a custom cloud is named by
+// AZURE_ENVIRONMENT_FILEPATH, else azurestackcloud.json in the directory of azure.json. namer is the source of the name,
+// for errors.
 func (l loader) resolveCloud(name, namer, azureJSON string) (target, error) {
 	switch strings.ToLower(name) {
 	case "", "azurecloud", "azurepubliccloud", "azurepublic":
@@ -50,12 +49,12 @@ func (l loader) resolveCloud(name, namer, azureJSON string) (target, error) {
 			path = filepath.Join(filepath.Dir(azureJSON), "azurestackcloud.json")
 		}
 		if path == "" {
-			return target{}, fmt.Errorf("%s is %s, and %s does not name the file that describes that cloud: set it to the path of its azurestackcloud.json",
+			return target{}, fmt.Errorf("%s is %s, but %s is empty: set the variable to the path of azurestackcloud.json",
 				namer, customCloud, environmentFileVariable)
 		}
 		return l.readEnvironment(path)
 	default:
-		return target{}, fmt.Errorf("%s names the cloud %q, which is not known: use AzurePublicCloud, AzureUSGovernmentCloud, AzureChinaCloud or %s",
+		return target{}, fmt.Errorf("%s names the unknown cloud %q: use AzurePublicCloud, AzureUSGovernmentCloud, AzureChinaCloud or %s",
 			namer, name, customCloud)
 	}
 }
@@ -98,8 +97,8 @@ func (l loader) readEnvironment(path string) (target, error) {
 	}, nil
 }
 
-// forTenant adapts the cloud to AD FS, whose authority ends in "/adfs" in some descriptions: the identity
-// library appends the tenant "adfs" by itself.
+// forTenant adapts the cloud to AD FS. Some descriptions end the authority in "/adfs", but azidentity appends the tenant
+// "adfs" again.
 func (t target) forTenant(tenant string) target {
 	if !strings.EqualFold(tenant, "adfs") {
 		return t
@@ -112,8 +111,8 @@ func (t target) forTenant(tenant string) target {
 	return t
 }
 
-// skipsDiscovery tells whether the identity library must not ask Microsoft's public directory about the
-// authority: a custom cloud's is unknown there. AD FS never asks.
+// skipsDiscovery reports whether azidentity must not check the authority in Microsoft's public directory. The directory
+// does not know custom clouds. AD FS has no such check.
 func (t target) skipsDiscovery(tenant string) bool {
 	return t.custom && !strings.EqualFold(tenant, "adfs")
 }

@@ -14,44 +14,42 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-// Config is what New needs. LoadConfig makes it; a test may fill it by hand.
+// Config is the input of New. LoadConfig returns a Config; tests may fill the fields.
 type Config struct {
-	// Cloud that requests go to; the zero value is Azure's public cloud.
+	// Cloud is the target of requests; the zero value is Azure's public cloud.
 	Cloud azcloud.Configuration
-	// Credential that requests are made with.
+	// Credential authenticates requests.
 	Credential azcore.TokenCredential
-	// Source says in words which credential of which cloud was chosen, for logs. It holds no secret.
+	// Source describes the chosen credential and cloud for logs, without secrets.
 	Source string
-	// SubscriptionID and ResourceGroup of the cluster, if azure.json or AZURE_SUBSCRIPTION_ID tells;
-	// calls take theirs from provider IDs.
+	// SubscriptionID and ResourceGroup of the cluster, from azure.json or AZURE_SUBSCRIPTION_ID; may be empty. Requests
+	// use the IDs from provider IDs.
 	SubscriptionID, ResourceGroup string
-	// Transport that requests go through; nil is the SDK's own.
+	// Transport sends requests; nil means the SDK's transport.
 	Transport policy.Transporter
-	// OnRequest, if set, is told of every request that was answered, retries included: its HTTP method,
-	// the status (0 if nobody answered) and whether Azure throttled it. It must be quick and safe for
-	// concurrent use.
+	// OnRequest, if set, is called after each answer, including retries: HTTP method, status (0 without an answer), and
+	// whether Azure throttled the request. OnRequest must be fast and safe for concurrent use.
 	OnRequest func(method string, status int, throttled bool)
 }
 
-// LoadOptions says where a configuration is looked for.
+// LoadOptions are the sources of a configuration.
 type LoadOptions struct {
-	// AzureJSON is the path of a cluster node's azure.json, such as /etc/kubernetes/azure.json. Empty to
-	// use the environment.
+	// AzureJSON is the path of a cluster node's azure.json, such as /etc/kubernetes/azure.json. Empty means the
+	// environment.
 	AzureJSON string
-	// Credential that is used and no other: one of Credentials. The first that is complete if empty.
+	// Credential is a value of Credentials, and no other credential is used. Empty means the first complete credential.
 	Credential string
-	// Getenv reads an environment variable; nil is os.Getenv.
+	// Getenv reads an environment variable; nil means os.Getenv.
 	Getenv func(string) string
-	// ReadFile reads a file; nil is os.ReadFile.
+	// ReadFile reads a file; nil means os.ReadFile.
 	ReadFile func(string) ([]byte, error)
-	// Transport is used for tokens and requests; nil is the SDK's own.
+	// Transport sends token requests and other requests; nil means the SDK's transport.
 	Transport policy.Transporter
 }
 
 type loader struct{ LoadOptions }
 
-// clusterFile is azure.json, as far as it is needed. Source: the configuration of the Kubernetes cloud
-// provider for Azure.
+// clusterFile holds the used fields of azure.json. Source: the configuration of the Kubernetes cloud provider for Azure.
 type clusterFile struct {
 	Cloud                  string `json:"cloud"`
 	TenantID               string `json:"tenantId"`
@@ -68,13 +66,16 @@ type clusterFile struct {
 	IdentitySystem         string `json:"identitySystem"`
 }
 
-// LoadConfig finds cloud and credential: in azure.json if one is named, else in the environment, where the
-// first that is complete wins: a workload identity (AZURE_FEDERATED_TOKEN_FILE), a client secret or
-// certificate (AZURE_CLIENT_SECRET, AZURE_CLIENT_CERTIFICATE_PATH), a managed identity (IDENTITY_ENDPOINT),
-// and at last whatever the machine offers (the identity of the VM, `az login`). AZURE_ENVIRONMENT chooses
-// the cloud, for every source. It does no network I/O: whether the credential is accepted shows with the
-// first request. What it read is read again with each use, and a credential that was renewed there counts
-// at once; another cloud counts after a restart. Errors name the file or variable and what to do, and never hold a secret.
+// LoadConfig finds cloud and credential in azure.json if named, else in the environment. The first complete credential of
+// the environment is used:
+//
+// workload identity (AZURE_FEDERATED_TOKEN_FILE); client secret or certificate (AZURE_CLIENT_SECRET,
+// AZURE_CLIENT_CERTIFICATE_PATH); managed identity (IDENTITY_ENDPOINT); identity of the VM; `az login`. AZURE_ENVIRONMENT
+// selects the cloud.
+//
+// LoadConfig does no network I/O: the first request shows a wrong credential. Files are read again at each use, so a
+// renewed credential is used at once. A changed cloud needs a restart. Errors name file or variable and the remedy,
+// without secrets.
 func LoadConfig(options LoadOptions) (Config, error) {
 	if options.Getenv == nil {
 		options.Getenv = os.Getenv
@@ -99,15 +100,15 @@ func LoadConfig(options LoadOptions) (Config, error) {
 	return config, nil
 }
 
-// config is what the files and the environment say now.
+// config reads files and environment.
 func (l loader) config() (Config, error) {
 	switch {
 	case l.Credential != "" && !slices.Contains(Credentials(), l.Credential):
-		return Config{}, fmt.Errorf("there is no credential %q: choose %s", l.Credential, strings.Join(Credentials(), ", "))
+		return Config{}, fmt.Errorf("unknown credential %q: choose %s", l.Credential, strings.Join(Credentials(), ", "))
 	case l.Credential == credentialFile && l.AzureJSON == "":
-		return Config{}, errors.New("the credential is to be that of an azure.json, and none is named (--cloud-config)")
+		return Config{}, errors.New("the credential file needs an azure.json: name the file with --cloud-config")
 	case l.Credential != "" && l.Credential != credentialFile && l.AzureJSON != "":
-		return Config{}, fmt.Errorf("the credential is to be %s, and %s names one of its own: leave one of the two out", l.Credential, l.AzureJSON)
+		return Config{}, fmt.Errorf("the credential %s conflicts with the credential of %s: remove --azure-credential or --cloud-config", l.Credential, l.AzureJSON)
 	case l.AzureJSON != "":
 		return l.fromFile(l.AzureJSON)
 	}
@@ -117,7 +118,7 @@ func (l loader) config() (Config, error) {
 func (l loader) fromFile(path string) (Config, error) {
 	data, err := l.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Config{}, fmt.Errorf("there is no %s: name the azure.json of a cluster node, or leave it out to use the environment", path)
+		return Config{}, fmt.Errorf("%s does not exist: name the azure.json of a cluster node, or remove --cloud-config to use the environment", path)
 	}
 	if err != nil {
 		return Config{}, fmt.Errorf("the cluster's Azure configuration cannot be read: %w", err)
@@ -167,16 +168,16 @@ func (l loader) configOf(to target, tenant string, credential azcore.TokenCreden
 	}
 }
 
-// jsonProblem says what is wrong with a JSON file without quoting any of it: it may hold a secret.
+// jsonProblem describes a JSON error without quoting the file, which may contain a secret.
 func jsonProblem(err error) string {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &syntax):
-		return fmt.Sprintf("it is not valid JSON near byte %d", syntax.Offset)
+		return fmt.Sprintf("invalid JSON near byte %d", syntax.Offset)
 	case errors.As(err, &kind):
-		return fmt.Sprintf("its field %s has the wrong type", kind.Field)
+		return fmt.Sprintf("field %s has the wrong type", kind.Field)
 	default:
-		return "it is not valid JSON"
+		return "invalid JSON"
 	}
 }

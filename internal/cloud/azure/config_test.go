@@ -106,8 +106,8 @@ func TestLoadConfigSaysWhatIsWrong(t *testing.T) {
 		setting    setting
 		says       []string
 	}{
-		{name: "no such file", path: "/k/none.json", says: []string{"/k/none.json", "leave it out"}},
-		{name: "no JSON", path: "/k/azure.json", setting: file(`{"aadClientSecret": "` + secret + `",`), says: []string{"/k/azure.json", "not valid JSON"}},
+		{name: "no such file", path: "/k/none.json", says: []string{"/k/none.json", "remove --cloud-config"}},
+		{name: "no JSON", path: "/k/azure.json", setting: file(`{"aadClientSecret": "` + secret + `",`), says: []string{"/k/azure.json", "invalid JSON"}},
 		{name: "wrong type", path: "/k/azure.json", setting: file(`{"aadClientSecret": "` + secret + `", "tenantId": 5}`), says: []string{"field tenantId"}},
 		{name: "no client", path: "/k/azure.json", setting: file(`{"tenantId": "t", "aadClientSecret": "` + secret + `"}`), says: []string{"aadClientId"}},
 		{name: "no secret", path: "/k/azure.json", setting: file(`{"tenantId": "t", "aadClientId": "c"}`), says: []string{"aadClientSecret", "aadClientCertPath"}},
@@ -212,7 +212,7 @@ func TestTokenErrors(t *testing.T) {
 	}{
 		{"wrong secret", description("AADSTS7000215: Invalid client secret provided. Trace ID: 1"), 401, cloud.Unauthenticated, "the client secret is wrong"},
 		{"expired secret", description("AADSTS7000222: The provided client secret keys are expired."), 401, cloud.Unauthenticated, "has expired"},
-		{"unknown application", description("AADSTS700016: Application with identifier 'c' was not found."), 400, cloud.Unauthenticated, "not known in this tenant"},
+		{"unknown application", description("AADSTS700016: Application with identifier 'c' was not found."), 400, cloud.Unauthenticated, "the tenant does not know the application"},
 		{"another reason", description("AADSTS50000: There was an error. Trace ID: 1 Correlation ID: 2"), 400, cloud.Unauthenticated, "AADSTS50000: There was an error."},
 	} {
 		t.Run(test.name, func(t *testing.T) {

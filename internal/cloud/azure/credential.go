@@ -11,10 +11,10 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 )
 
-// managedIdentityMark is what aadClientId holds when the cluster uses a managed identity.
+// managedIdentityMark is the value of aadClientId if the cluster uses a managed identity.
 const managedIdentityMark = "msi"
 
-// The credentials that may be chosen.
+// Values of LoadOptions.Credential.
 const (
 	credentialEnvironment = "environment"
 	credentialWorkload    = "workload-identity"
@@ -23,13 +23,13 @@ const (
 	credentialFile        = "file"
 )
 
-// Credentials are the words that LoadOptions.Credential takes: a service principal of the environment, a workload
-// identity, a managed identity, the user's `az login`, and the credential of an azure.json.
+// Credentials returns the values of LoadOptions.Credential: service principal of the environment, workload identity,
+// managed identity, the user's `az login`, credential of an azure.json.
 func Credentials() []string {
 	return []string{credentialEnvironment, credentialWorkload, credentialManaged, credentialCLI, credentialFile}
 }
 
-// credentialOfFile makes the credential that azure.json describes, and says which kind it is.
+// credentialOfFile makes the credential of azure.json and returns the kind of the credential.
 func (l loader) credentialOfFile(file clusterFile, to target, path string) (azcore.TokenCredential, string, error) {
 	switch {
 	case file.UseManagedIdentity || strings.EqualFold(file.ClientID, managedIdentityMark):
@@ -37,7 +37,7 @@ func (l loader) credentialOfFile(file clusterFile, to target, path string) (azco
 		return credential, "managed identity", located(path, err)
 	case file.UseFederatedToken:
 		if file.FederatedTokenFile == "" || file.ClientID == "" || file.TenantID == "" {
-			return nil, "", fmt.Errorf("%s asks for a workload identity and lacks aadFederatedTokenFile, aadClientId or tenantId", path)
+			return nil, "", fmt.Errorf("%s asks for a workload identity, but lacks aadFederatedTokenFile, aadClientId or tenantId", path)
 		}
 		credential, err := l.workloadIdentity(file.TenantID, file.ClientID, file.FederatedTokenFile, to)
 		return credential, "workload identity", located(path, err)
@@ -54,11 +54,11 @@ func (l loader) credentialOfFile(file clusterFile, to target, path string) (azco
 		credential, err := l.clientCertificate(file.TenantID, file.ClientID, cert, file.ClientCertPassword, to)
 		return credential, "service principal with a certificate", located(path, err)
 	default:
-		return nil, "", fmt.Errorf("%s has neither aadClientSecret nor aadClientCertPath: one of them must be there, or aadClientId must be %q", path, managedIdentityMark)
+		return nil, "", fmt.Errorf("%s has neither aadClientSecret nor aadClientCertPath: set either field, or set aadClientId to %q", path, managedIdentityMark)
 	}
 }
 
-// credentialOfEnvironment makes the credential that the environment describes, and says which kind it is.
+// credentialOfEnvironment makes the credential of the environment and returns the kind of the credential.
 func (l loader) credentialOfEnvironment(to target) (azcore.TokenCredential, string, error) {
 	tenant, client := l.Getenv("AZURE_TENANT_ID"), l.Getenv("AZURE_CLIENT_ID")
 	may := func(credential string) bool { return l.Credential == "" || l.Credential == credential }
@@ -76,7 +76,7 @@ func (l loader) credentialOfEnvironment(to target) (azcore.TokenCredential, stri
 		credential, err := l.workloadIdentity(tenant, client, l.Getenv("AZURE_FEDERATED_TOKEN_FILE"), to)
 		return credential, "workload identity of the environment", located("AZURE_FEDERATED_TOKEN_FILE", err)
 	case l.Credential == credentialWorkload:
-		return nil, "", errors.New("the credential is to be a workload identity, and AZURE_FEDERATED_TOKEN_FILE is not set: has the pod the label azure.workload.identity/use?")
+		return nil, "", errors.New("the credential workload-identity needs AZURE_FEDERATED_TOKEN_FILE: check the pod's label azure.workload.identity/use")
 	case l.Getenv("AZURE_CLIENT_SECRET") != "":
 		if err := l.wants("AZURE_CLIENT_SECRET", "AZURE_TENANT_ID", "AZURE_CLIENT_ID"); err != nil {
 			return nil, "", err
@@ -90,7 +90,7 @@ func (l loader) credentialOfEnvironment(to target) (azcore.TokenCredential, stri
 		credential, err := l.clientCertificate(tenant, client, l.Getenv("AZURE_CLIENT_CERTIFICATE_PATH"), l.Getenv("AZURE_CLIENT_CERTIFICATE_PASSWORD"), to)
 		return credential, "service principal with a certificate of the environment", located("AZURE_CLIENT_CERTIFICATE_PATH", err)
 	case l.Credential == credentialEnvironment:
-		return nil, "", errors.New("the credential is to be that of the environment, and neither AZURE_CLIENT_SECRET nor AZURE_CLIENT_CERTIFICATE_PATH is set")
+		return nil, "", errors.New("the credential environment needs AZURE_CLIENT_SECRET or AZURE_CLIENT_CERTIFICATE_PATH: set a variable")
 	case l.Getenv("IDENTITY_ENDPOINT") != "" || l.Getenv("MSI_ENDPOINT") != "":
 		credential, err := l.managedIdentity(client, to)
 		return credential, "managed identity of the environment", located("IDENTITY_ENDPOINT", err)
@@ -102,7 +102,7 @@ func (l loader) credentialOfEnvironment(to target) (azcore.TokenCredential, stri
 	}
 }
 
-// wants tells which variables are missing beside the one that is there.
+// wants returns an error if needed variables are missing. there is the variable that is set.
 func (l loader) wants(there string, needed ...string) error {
 	var missing []string
 	for _, name := range needed {
@@ -113,10 +113,10 @@ func (l loader) wants(there string, needed ...string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s is set and %s is not: set it too, or unset %s", there, strings.Join(missing, " and "), there)
+	return fmt.Errorf("%s is set, but %s is not: set both, or unset %s", there, strings.Join(missing, " and "), there)
 }
 
-// identityOptions are the options of every credential: few, short retries, because a capture asks again.
+// identityOptions are the options of every credential. Retries are few and short, because a capture repeats the call.
 func (l loader) identityOptions(to target) azcore.ClientOptions {
 	return azcore.ClientOptions{
 		Cloud:     to.config,
@@ -139,7 +139,7 @@ func (l loader) clientCertificate(tenant, client, path, password string, to targ
 	}
 	certs, key, err := azidentity.ParseCertificates(data, []byte(password))
 	if err != nil {
-		return nil, fmt.Errorf("%s holds no certificate with a private key that its password opens (PEM or PKCS#12)", path)
+		return nil, fmt.Errorf("%s has no certificate with a private key for the password (PEM or PKCS#12)", path)
 	}
 	return azidentity.NewClientCertificateCredential(tenant, client, certs, key, &azidentity.ClientCertificateCredentialOptions{
 		ClientOptions: l.identityOptions(to.forTenant(tenant)), DisableInstanceDiscovery: to.skipsDiscovery(tenant),
@@ -156,7 +156,7 @@ func (l loader) workloadIdentity(tenant, client, tokenFile string, to target) (a
 	})
 }
 
-// managedIdentity takes a client ID, a resource ID, or nothing for the system-assigned identity.
+// managedIdentity accepts a client ID, a resource ID, or an empty text for the system-assigned identity.
 func (l loader) managedIdentity(id string, to target) (azcore.TokenCredential, error) {
 	options := &azidentity.ManagedIdentityCredentialOptions{ClientOptions: l.identityOptions(to)}
 	switch {
@@ -169,8 +169,7 @@ func (l loader) managedIdentity(id string, to target) (azcore.TokenCredential, e
 	return azidentity.NewManagedIdentityCredential(options)
 }
 
-// located says where a credential that cannot be made was described. The identity library's messages hold
-// no secret.
+// located adds the credential's source to an error. Errors of azidentity contain no secret.
 func located(where string, err error) error {
 	if err == nil {
 		return nil

@@ -11,11 +11,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// The identity of an image definition, as the Python original writes it; the offer is the resource group
-// and the SKU the scale set.
+// Publisher of image definitions, as in vmss-prototype. The offer is the resource group and the SKU is the scale set.
 const definitionPublisher = "VMSS-Prototype-Pattern"
 
-// Features of an image definition. Source: "Azure Compute Gallery" in the public documentation.
+// Features of an image definition. Source: Azure documentation, "Azure Compute Gallery".
 const (
 	featureSecurityType    = "SecurityType"
 	featureDiskControllers = "DiskControllerTypes"
@@ -23,15 +22,15 @@ const (
 	securityStandard       = "Standard"
 )
 
-// definitionTraits are those of an image definition that cannot be changed later and must fit the pool.
+// definitionTraits are the immutable properties of an image definition that must fit the pool.
 type definitionTraits struct {
 	diskTraits
 	trustedLaunch bool
-	// nvme: the pool's VMs reach their disks by NVMe.
+	// nvme is true if the pool's VMs use NVMe disk controllers.
 	nvme bool
 }
 
-// wantedTraits joins what the disk says with what the pool's next VMs need.
+// wantedTraits merges the disk's properties with the requirements of the pool's next VMs.
 func wantedTraits(disk diskTraits, traits map[string]string) definitionTraits {
 	return definitionTraits{
 		diskTraits:    disk,
@@ -40,7 +39,7 @@ func wantedTraits(disk diskTraits, traits map[string]string) definitionTraits {
 	}
 }
 
-// orDefaults fills what a disk does not say: Azure means generation 1 and x64 then.
+// orDefaults fills empty fields. Azure's defaults are generation 1 and x64.
 func (t diskTraits) orDefaults() diskTraits {
 	if t.generation == "" {
 		t.generation = armcompute.HyperVGenerationV1
@@ -51,8 +50,8 @@ func (t diskTraits) orDefaults() diskTraits {
 	return t
 }
 
-// newDefinition says generation, architecture and security type explicitly: newer versions of Azure's API
-// fill in V2 and Trusted Launch where they are left out, and none can be changed later.
+// newDefinition sets generation, architecture and security type explicitly. Newer API versions default to V2 and Trusted
+// Launch, and the fields are immutable.
 func newDefinition(s scaleSet, mold cloud.ImageRequirements, traits definitionTraits) armcompute.GalleryImage {
 	security := securityStandard
 	if traits.trustedLaunch {
@@ -77,7 +76,7 @@ func newDefinition(s scaleSet, mold cloud.ImageRequirements, traits definitionTr
 		},
 	}
 	if plan := mold.Traits[TraitPlan]; plan != "" {
-		// VMs of a marketplace image with a plan keep needing it.
+		// VMs from a marketplace image with a plan need the plan forever.
 		publisher, rest, _ := strings.Cut(plan, ":")
 		product, name, _ := strings.Cut(rest, ":")
 		definition.Properties.PurchasePlan = &armcompute.ImagePurchasePlan{Name: to.Ptr(name), Publisher: to.Ptr(publisher), Product: to.Ptr(product)}
@@ -85,7 +84,7 @@ func newDefinition(s scaleSet, mold cloud.ImageRequirements, traits definitionTr
 	return definition
 }
 
-// definitionMismatch tells why an existing definition cannot hold this pool's images; nil if it can.
+// definitionMismatch returns the refusal of a definition that cannot hold the pool's images; nil if the definition fits.
 func definitionMismatch(s scaleSet, definition armcompute.GalleryImage, wanted definitionTraits) *cloud.Refusal {
 	properties := definition.Properties
 	if properties == nil {
@@ -97,25 +96,25 @@ func definitionMismatch(s scaleSet, definition armcompute.GalleryImage, wanted d
 	var problem string
 	switch {
 	case value(properties.OSType) == armcompute.OperatingSystemTypesWindows:
-		problem = "is for Windows and the pool runs Linux"
+		problem = "is for Windows, but the pool runs Linux"
 	case value(properties.OSState) == armcompute.OperatingSystemStateTypesSpecialized:
-		problem = "is for specialized disks and Kamino's are generalized"
+		problem = "is for specialized disks, but Kamino's disks are generalized"
 	case have.generation != want.generation:
-		problem = fmt.Sprintf("is for generation %s and the pool's disks are generation %s", have.generation, want.generation)
+		problem = fmt.Sprintf("is for generation %s, but the pool's disks are generation %s", have.generation, want.generation)
 	case have.architecture != want.architecture:
-		problem = fmt.Sprintf("is for %s and the pool's disks are %s", have.architecture, want.architecture)
+		problem = fmt.Sprintf("is for %s, but the pool's disks are %s", have.architecture, want.architecture)
 	case wanted.trustedLaunch && !strings.Contains(strings.ToLower(security), "trustedlaunch"):
-		problem = "does not support Trusted Launch, which the pool's VMs use"
+		problem = "does not support Trusted Launch, but the pool's VMs use Trusted Launch"
 	case wanted.trustedLaunch && !strings.EqualFold(security, securityTrusted):
-		// Azure takes a Trusted Launch disk, or a snapshot of one, for no other kind: "Supported" is for images
-		// without a VM guest state.
-		problem = fmt.Sprintf("has the security type %s, and Azure makes versions of Trusted Launch disks only where it is %s", security, securityTrusted)
+		// Azure accepts a Trusted Launch disk or snapshot only for this type. "Supported" is for images without a VM
+		// guest state.
+		problem = fmt.Sprintf("has the security type %s, but Azure makes versions of Trusted Launch disks only for %s", security, securityTrusted)
 	case !wanted.trustedLaunch && (strings.EqualFold(security, securityTrusted) || strings.HasPrefix(strings.ToLower(security), "confidential")):
-		problem = fmt.Sprintf("allows only %s VMs, which the pool's are not", security)
+		problem = fmt.Sprintf("allows only %s VMs, but the pool has other VMs", security)
 	default:
 		return nil
 	}
-	refusal := cloud.Refuse("DefinitionMismatch", fmt.Sprintf("image definition %s in gallery %s %s; that cannot be changed", s.definition(), s.gallery(), problem),
+	refusal := cloud.Refuse("DefinitionMismatch", fmt.Sprintf("image definition %s in gallery %s %s; a definition is immutable", s.definition(), s.gallery(), problem),
 		"point the pool at another image, delete the definition and its versions, then try again")
 	return &refusal
 }
@@ -129,7 +128,7 @@ func featureOf(definition armcompute.GalleryImage, name string) string {
 	return ""
 }
 
-// snapshotTraits is what a snapshot took over from its disk. It never changes, so that what this process has seen suffices.
+// snapshotTraits returns the snapshot's properties from the source disk. The properties never change and are cached.
 func snapshotTraits(ctx context.Context, p *ImageProvider, clients *clients, s scaleSet, id string) (diskTraits, error) {
 	if seen, found := p.traits.Load(strings.ToLower(id)); found {
 		return seen.(diskTraits), nil
@@ -141,7 +140,7 @@ func snapshotTraits(ctx context.Context, p *ImageProvider, clients *clients, s s
 	}
 	snapshot, err := clients.snapshots.Get(ctx, group, name, nil)
 	if err != nil {
-		return diskTraits{}, fail("look at", text("snapshot "+name), err)
+		return diskTraits{}, fail("read", text("snapshot "+name), err)
 	}
 	return traitsOfSnapshot(snapshot.Snapshot), nil
 }
@@ -157,7 +156,7 @@ func traitsOfSnapshot(snapshot armcompute.Snapshot) diskTraits {
 	return traits.orDefaults()
 }
 
-// groupAndName reads resource group and name out of a resource ID of that type.
+// groupAndName returns resource group and name from a resource ID of the type.
 func groupAndName(id, kind string) (group, name string, ok bool) {
 	parts := strings.Split(strings.Trim(id, "/"), "/")
 	if len(parts) != 8 || !strings.EqualFold(parts[2], "resourceGroups") || !strings.EqualFold(parts[6], kind) {

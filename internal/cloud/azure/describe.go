@@ -8,11 +8,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// credentialOption is the flag that names the one credential that is used.
+// credentialOption is the flag that selects a single credential.
 const credentialOption = "azure-credential"
 
-// Classes of requests: Azure's limits count reads, writes and deletions apart. Source: Azure Resource Manager's
-// documentation of its throttling; an action (POST) counts as a write.
+// Classes of requests. Azure has separate limits for reads, writes and deletions; an action (POST) is a write. Source:
+// Azure Resource Manager, throttling.
 const (
 	classRead   = "read"
 	classWrite  = "write"
@@ -29,7 +29,7 @@ func classOf(method string) string {
 	return classWrite
 }
 
-// Describe is what the provider says of itself.
+// Describe returns the provider's description for the registry.
 func Describe() cloud.Description {
 	return cloud.Description{
 		Name:        "azure",
@@ -39,7 +39,7 @@ func Describe() cloud.Description {
 		Environment: "the Azure SDK's environment variables",
 		Options: []cloud.Option{{
 			Flag: credentialOption, Variable: "KAMINO_AZURE_CREDENTIAL",
-			Usage: "the one `credential` for Azure that is used: " + strings.Join(Credentials(), ", ") + " (default: KAMINO_AZURE_CREDENTIAL, or the first that is complete)",
+			Usage: "the only `credential` for Azure: " + strings.Join(Credentials(), ", ") + " (default: KAMINO_AZURE_CREDENTIAL, or the first complete credential)",
 		}},
 		New: func(ctx context.Context, c cloud.Config) (cloud.Provider, string, error) {
 			config, err := configOf(c)
@@ -70,16 +70,16 @@ func Describe() cloud.Description {
 		Remedies: cloud.Remedies{
 			Credential:  "see docs/azure.md, section Credentials: --cloud-config names a cluster's azure.json, and AZURE_… variables come before it",
 			Permissions: "give the credential a role with the actions of docs/azure.md, section Permissions, on the pool's resource group",
-			Audit:       "let it do Microsoft.Authorization/permissions/read, which every built-in role has",
-			Pool:        "see whether the scale set still exists, and whether this is the right subscription",
-			NoPool:      "see spec.providerID of a node: it must name a VM of a scale set with Uniform orchestration",
+			Audit:       "allow Microsoft.Authorization/permissions/read, as every built-in role does",
+			Pool:        "check that the scale set exists and that the subscription is right",
+			NoPool:      "check spec.providerID of a node: the ID must name a VM of a scale set with Uniform orchestration",
 			History:     "see docs/azure.md, section What it makes, and what it adopts",
-			OldDisks:    "move the volumes to the CSI driver disk.csi.azure.com; until then, a drained donor has none left",
+			OldDisks:    "move the volumes to the CSI driver disk.csi.azure.com; until then, a drained donor has no such volumes",
 		},
 	}
 }
 
-// configOf reads how a provider is told to be.
+// configOf converts the general configuration of a cloud.
 func configOf(c cloud.Config) (Config, error) {
 	config, err := LoadConfig(LoadOptions{AzureJSON: c.File, Credential: c.Options[credentialOption]})
 	if tell := c.OnRequest; err == nil && tell != nil {

@@ -1,13 +1,13 @@
-// Package azure is the Azure provider: it turns the calls of the cloud contract into requests to Azure
-// Resource Manager through the Azure SDK, and Azure's answers into the contract's values and errors.
+// Package azure is the provider for Azure. Package azure maps the cloud interfaces to requests of the Azure SDK, and
+// Azure's answers to values and errors of package cloud.
 //
-// There is one file per cloud noun: instance, pool, recipe (and promote, which writes it), snapshot, gallery,
-// image (and publish, which makes it). Three files find cloud and credential (config.go, cloudconfig.go,
-// credential.go), ids.go says what things are called, errors.go what every error means, permission.go what the
-// credential must be allowed, and preflight.go looks for what would fail later. The provider decides nothing about
-// captures: it never waits for a long operation, it starts one and reads the resource's own state when it
-// is asked again. It remembers what cannot change while the process runs (which gallery and definition
-// exist, which region has no zone-redundant storage) and never a state.
+// Each noun of the cloud has a file: instance, pool, recipe (promote writes a recipe), snapshot, gallery, image (publish
+// makes an image). config.go, cloudconfig.go and credential.go find cloud and credential. ids.go holds names, errors.go
+// the meaning of errors, permission.go the required actions. preflight.go finds obstacles before a capture.
 //
-// Facts about Azure that could not be tried on Azure itself are marked "unverified".
+// The provider makes no decisions about captures. A call starts a long operation and never waits for the end; the next
+// call reads the resource's own state. The process remembers only facts that rarely change, such as existing galleries
+// and regions without zone-redundant storage.
+//
+// "unverified" marks a fact that was not checked on real Azure.
 package azure

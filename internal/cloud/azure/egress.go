@@ -13,22 +13,21 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// balancersVersion is the version of the API of load balancers.
+// balancersVersion is the API version of load balancers.
 const balancersVersion = "2024-05-01"
 
-// readBalancer is the action by which a load balancer tells its rules.
+// readBalancer is the action for reading a load balancer's rules.
 const readBalancer = "Microsoft.Network/loadBalancers/read"
 
-// egress are the backend pools by which instances reach out and nobody reaches them, by their IDs in lower case: those that an
-// outbound rule of their load balancer names, and no rule that leads traffic in. Source: Azure, "Outbound rules"; Network REST API,
-// Load Balancers, Get.
+// egress holds the IDs (lower case) of backend pools for outgoing traffic only: an outbound rule names the pool, and no
+// inbound rule does. Sources: Azure, "Outbound rules"; Network REST API, Load Balancers, Get.
 type egress map[string]bool
 
 func (e egress) has(pool *armcompute.SubResource) bool {
 	return pool != nil && e[strings.ToLower(value(pool.ID))]
 }
 
-// loadBalancer is what Azure answers about a load balancer.
+// loadBalancer holds the used fields of Azure's answer.
 type loadBalancer struct {
 	Properties struct {
 		OutboundRules []struct {
@@ -49,7 +48,7 @@ type poolRef struct {
 	ID string `json:"id"`
 }
 
-// balancerOf is the load balancer that a backend pool is of; empty if it is of none.
+// balancerOf returns the ID of a backend pool's load balancer; empty without a load balancer.
 func balancerOf(pool *armcompute.SubResource) string {
 	if pool == nil {
 		return ""
@@ -61,7 +60,7 @@ func balancerOf(pool *armcompute.SubResource) string {
 	return id
 }
 
-// balancersOf are the load balancers that a scale set's instances are behind.
+// balancersOf returns the IDs of the load balancers of a scale set.
 func balancersOf(model armcompute.VirtualMachineScaleSet) []string {
 	var all []string
 	seen := map[string]bool{}
@@ -87,8 +86,8 @@ func balancersOf(model armcompute.VirtualMachineScaleSet) []string {
 	return all
 }
 
-// egressOf asks each load balancer of a scale set, one request each. Which of its pools are for egress nobody guesses: where one may
-// not be read, that is refused.
+// egressOf reads each load balancer of a scale set in a request. egressOf returns a refusal if the credential may not
+// read a load balancer, because a guess could send traffic to the trial.
 func (p trials) egressOf(ctx context.Context, model armcompute.VirtualMachineScaleSet) (egress, *cloud.Refusal, error) {
 	out := egress{}
 	for _, id := range balancersOf(model) {
@@ -97,8 +96,8 @@ func (p trials) egressOf(ctx context.Context, model armcompute.VirtualMachineSca
 		case cloud.Is(err, cloud.NotFound):
 			continue
 		case cloud.Is(err, cloud.Denied):
-			refusal := cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("%s on %s is missing, without which nobody can tell by which of its pools nodes reach out", readBalancer, id),
-				"grant it (docs/azure.md), or try versions in the pool (settings.trial.mode: InPool)")
+			refusal := cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("%s on %s is missing, so the backend pools for egress are unknown", readBalancer, id),
+				"grant the action (docs/azure.md), or try versions in the pool (settings.trial.mode: InPool)")
 			return nil, &refusal, nil
 		case err != nil:
 			return nil, nil, err
@@ -116,7 +115,7 @@ func (p trials) egressOf(ctx context.Context, model armcompute.VirtualMachineSca
 }
 
 func (p trials) balancer(ctx context.Context, id string) (loadBalancer, error) {
-	const op = "look at"
+	const op = "read"
 	ref := text("load balancer " + id)
 	client, err := arm.NewClient("kamino", "v1.0.0", p.credential, p.options)
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// kindByCode is what Azure's error codes mean, in lower case. The status decides for every other one.
-// Source: "Common error codes" of Azure Resource Manager and of Azure Compute in the public documentation.
+// kindByCode is the meaning of Azure's error codes, in lower case. The HTTP status decides about other codes. Sources:
+// Azure documentation, "Common error codes" of Azure Resource Manager and Azure Compute.
 var kindByCode = map[string]cloud.Kind{
 	"authorizationfailed":              cloud.Denied,
 	"linkedauthorizationfailed":        cloud.Denied,
@@ -50,7 +50,7 @@ var kindByCode = map[string]cloud.Kind{
 	"missingsubscriptionregistration":  cloud.Invalid,
 }
 
-// kindByStatus is what the status of an answer means when its code says nothing.
+// kindByStatus is the meaning of the HTTP status for an unknown code.
 func kindByStatus(status int) cloud.Kind {
 	switch {
 	case status == http.StatusUnauthorized:
@@ -70,8 +70,7 @@ func kindByStatus(status int) cloud.Kind {
 	}
 }
 
-// fail turns what the SDK returned into the contract's error. It returns nil for nil, and an error that is
-// one of ours already as it is.
+// fail converts an SDK error to cloud.Error. A nil error and a cloud.Error stay unchanged.
 func fail(op string, resource fmt.Stringer, err error) error {
 	if err == nil {
 		return nil
@@ -89,7 +88,7 @@ func fail(op string, resource fmt.Stringer, err error) error {
 	case errors.As(err, &refused):
 		fromCredential(out, refused.RawResponse, err.Error())
 		if tried := attempts(err); tried != "" && refused.RawResponse == nil && out.Kind == cloud.Unauthenticated {
-			out.Message = "no token was given" + tried // the chain's own text says the same in many lines
+			out.Message = "no token received" + tried // the chain's own text repeats the list in many lines
 		} else {
 			out.Message += tried
 		}
@@ -99,12 +98,12 @@ func fail(op string, resource fmt.Stringer, err error) error {
 		fromTransport(out, err)
 	}
 	if newer := (*unusable)(nil); errors.As(err, &newer) {
-		out.Message += "; a newer credential is described and can't be used: " + oneLine(newer.reason.Error())
+		out.Message += "; a newer credential is unusable: " + oneLine(newer.reason.Error())
 	}
 	return out
 }
 
-// fromResponse reads an answer of Azure Resource Manager.
+// fromResponse fills the error from an answer of Azure Resource Manager.
 func fromResponse(out *cloud.Error, response *azcore.ResponseError) {
 	body := readBody(response.RawResponse)
 	out.Code = response.ErrorCode
@@ -128,7 +127,7 @@ func fromResponse(out *cloud.Error, response *azcore.ResponseError) {
 	case cloud.Throttled, cloud.Unavailable:
 		out.RetryAfter = retryAfter(response.RawResponse)
 	case cloud.QuotaExceeded:
-		out.Message += " (ask Azure for a larger quota, or free what is not needed)"
+		out.Message += " (ask Azure for a larger quota, or delete unused resources)"
 	case cloud.NotFound, cloud.Conflict, cloud.Invalid, cloud.Unsupported, cloud.Refused:
 	}
 }
@@ -140,24 +139,24 @@ func isQuota(code, message string) bool {
 		strings.EqualFold(code, "OperationNotAllowed") && (strings.Contains(text, "quota") || strings.Contains(text, "reached its limit"))
 }
 
-// denied reads action and scope out of "... does not have authorization to perform action 'A' over scope
-// 'S' or the scope is invalid ...".
+// denied matches action and scope in "... does not have authorization to perform action 'A' over scope 'S' or the scope
+// is invalid ...".
 var denied = regexp.MustCompile(`(?i)client '([^']*)'.*perform action\(?s?\)? '([^']*)'.*scope\(?s?\)? '([^']*)'`)
 
 func deniedMessage(code, message string) string {
 	switch strings.ToLower(code) {
 	case "requestdisallowedbypolicy":
-		return message + " An Azure Policy forbids it: ask its owner for an exemption"
+		return message + " An Azure Policy forbids the request: ask the policy's owner for an exemption"
 	case "scopelocked":
-		return message + " A lock stands on the resource or its group: remove the lock first"
+		return message + " The resource or the resource group has a lock: remove the lock"
 	case "readonlydisabledsubscription", "disabledsubscription":
-		return message + " The subscription is disabled: it must be enabled first"
+		return message + " The subscription is disabled: enable the subscription"
 	}
 	if found := denied.FindStringSubmatch(message); found != nil {
-		return fmt.Sprintf("action %s on %s is not allowed for client %s: give it a role with that action there (a new role assignment takes some minutes to count), then try again",
+		return fmt.Sprintf("action %s on %s is not allowed for client %s: assign a role with the action at that scope, then try again (a new role assignment needs some minutes)",
 			found[2], found[3], found[1])
 	}
-	return message + " Give the credential a role that allows it (a new role assignment takes some minutes to count), then try again"
+	return message + " Assign a role with the action to the credential, then try again (a new role assignment needs some minutes)"
 }
 
 // errorBody is the error of Azure Resource Manager: {"error":{"code","message","details"}}.
@@ -167,7 +166,7 @@ type errorBody struct {
 	Details []errorBody `json:"details"`
 }
 
-// text is the message and those of its details that say more.
+// text returns the message and the details with new information.
 func (b errorBody) text() string {
 	text := oneLine(b.Message)
 	for _, detail := range b.Details {
@@ -178,7 +177,7 @@ func (b errorBody) text() string {
 	return text
 }
 
-// withCode puts Azure's code before its message, unless that has it.
+// withCode puts Azure's code before the message, unless the message contains the code.
 func withCode(code, message string) string {
 	switch {
 	case message == "":
@@ -210,7 +209,7 @@ func readBody(response *http.Response) errorBody {
 	return errorBody{}
 }
 
-// retryAfter reads the header in both forms that Azure uses, seconds and milliseconds. Zero if absent.
+// retryAfter reads Azure's headers in seconds or milliseconds; zero if absent.
 func retryAfter(response *http.Response) time.Duration {
 	if response == nil {
 		return 0
@@ -224,20 +223,20 @@ func retryAfter(response *http.Response) time.Duration {
 	return 0
 }
 
-// entraCodes says what to do about the errors of Microsoft Entra ID that people meet.
-// Source: "Microsoft Entra authentication and authorization error codes".
+// entraCodes are remedies for frequent errors of Microsoft Entra ID. Source: "Microsoft Entra authentication and
+// authorization error codes".
 var entraCodes = []struct{ code, remedy string }{
-	{"AADSTS7000215", "the client secret is wrong: give the secret's value, not its ID"},
-	{"AADSTS7000222", "the client secret has expired: make a new one for the application"},
-	{"AADSTS700016", "the application is not known in this tenant: check client ID and tenant"},
-	{"AADSTS90002", "the tenant is not known in this cloud: check the tenant and the cloud's name"},
-	{"AADSTS700024", "the federated token is not valid now: check this machine's clock and the token file"},
-	{"AADSTS700213", "no federated identity credential matches the token: check its issuer and subject"},
-	{"AADSTS70021", "no federated identity credential matches the token: check its issuer and subject"},
-	{"AADSTS53003", "a conditional access policy forbids it"},
+	{"AADSTS7000215", "the client secret is wrong: use the secret's value, not the secret's ID"},
+	{"AADSTS7000222", "the client secret has expired: create a new secret for the application"},
+	{"AADSTS700016", "the tenant does not know the application: check client ID and tenant"},
+	{"AADSTS90002", "the cloud does not know the tenant: check the tenant and the cloud's name"},
+	{"AADSTS700024", "the federated token is not valid at this time: check this machine's clock and the token file"},
+	{"AADSTS700213", "no federated identity credential matches the token: check the token's issuer and subject"},
+	{"AADSTS70021", "no federated identity credential matches the token: check the token's issuer and subject"},
+	{"AADSTS53003", "a conditional access policy forbids the login"},
 }
 
-// fromCredential reads why no token was given.
+// fromCredential fills the error of a missing token.
 func fromCredential(out *cloud.Error, response *http.Response, text string) {
 	out.Kind = cloud.Unauthenticated
 	if response == nil {
@@ -245,7 +244,7 @@ func fromCredential(out *cloud.Error, response *http.Response, text string) {
 			out.Kind, out.Message = cloud.Unavailable, "the identity endpoint cannot be reached: "+oneLine(text)
 			return
 		}
-		out.Message = "no token was given: " + oneLine(text)
+		out.Message = "no token received: " + oneLine(text)
 		return
 	}
 	var answer struct {
@@ -253,7 +252,7 @@ func fromCredential(out *cloud.Error, response *http.Response, text string) {
 		Description string `json:"error_description"`
 	}
 	if data, err := runtime.Payload(response); err == nil {
-		_ = json.Unmarshal(data, &answer) // a body that is no JSON has nothing to say; the status has
+		_ = json.Unmarshal(data, &answer) // a body without JSON has no reason, but the status has
 	}
 	out.Code = answer.Error
 	if response.StatusCode >= http.StatusInternalServerError {
@@ -267,17 +266,17 @@ func fromCredential(out *cloud.Error, response *http.Response, text string) {
 	for _, known := range entraCodes {
 		if strings.Contains(description, known.code+":") || strings.HasPrefix(description, known.code) {
 			out.Code = known.code
-			out.Message = "no token was given: " + known.remedy
+			out.Message = "no token received: " + known.remedy
 			return
 		}
 	}
 	if description == "" {
 		description = fmt.Sprintf("the identity endpoint answered %d", response.StatusCode)
 	}
-	out.Message = "no token was given: " + oneLine(description)
+	out.Message = "no token received: " + oneLine(description)
 }
 
-// unreachable tells a connection that failed from a credential that was refused. MSAL gives text only.
+// unreachable distinguishes a failed connection from a refused credential. MSAL returns only text.
 func unreachable(text string) bool {
 	for _, sign := range []string{"dial tcp", "connection refused", "no such host", "i/o timeout", "x509:", "EOF", "connection reset", "TLS handshake", "deadline exceeded"} {
 		if strings.Contains(text, sign) {
@@ -287,7 +286,7 @@ func unreachable(text string) bool {
 	return false
 }
 
-// fromTransport reads an error that no server answered.
+// fromTransport fills the error of a request without an answer.
 func fromTransport(out *cloud.Error, err error) {
 	out.Kind = cloud.Unavailable
 	var authority x509.UnknownAuthorityError
@@ -301,14 +300,14 @@ func fromTransport(out *cloud.Error, err error) {
 		out.Message = "Azure cannot be reached: " + oneLine(err.Error())
 	case noCredential(err):
 		out.Kind = cloud.Unauthenticated
-		out.Message = "no Azure credential was found: set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, name an azure.json, run where a managed or workload identity exists, or run `az login`" + attempts(err)
+		out.Message = "no Azure credential found: run `az login`; or set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET; or name an azure.json; or run with a managed or workload identity" + attempts(err)
 	default:
 		out.Message = oneLine(err.Error())
 	}
 }
 
-// noCredential recognizes azidentity's "credential unavailable" errors, whose type is not exported: they
-// say of themselves that a retry is useless.
+// noCredential recognizes azidentity's "credential unavailable" errors by the method NonRetriable, because the type is
+// not exported.
 func noCredential(err error) bool {
 	var final interface{ NonRetriable() }
 	return errors.As(err, &final)
@@ -316,11 +315,11 @@ func noCredential(err error) bool {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// isStatus tells whether an SDK error is an answer with that status.
+// isStatus reports whether an SDK error is an answer with the status.
 func isStatus(err error, status int) bool {
 	var response *azcore.ResponseError
 	return errors.As(err, &response) && response.StatusCode == status
 }
 
-// isNotFound tells whether an SDK error says that the resource is not there.
+// isNotFound reports whether an SDK error means a missing resource.
 func isNotFound(err error) bool { return isStatus(err, http.StatusNotFound) }

@@ -24,7 +24,7 @@ func TestErrorKinds(t *testing.T) {
 	}{
 		{name: "not found", reply: armError(404, "ResourceNotFound", "gone"), want: cloud.NotFound, says: "gone"},
 		{name: "denied", reply: armError(403, "AuthorizationFailed", deniedText), want: cloud.Denied,
-			says: "action Microsoft.Compute/virtualMachineScaleSets/read on /subscriptions/1 is not allowed for client c0ffee: give it a role"},
+			says: "action Microsoft.Compute/virtualMachineScaleSets/read on /subscriptions/1 is not allowed for client c0ffee: assign a role"},
 		{name: "linked", reply: armError(403, "LinkedAuthorizationFailed", "The client 'a' has permission to perform action 'X/write' on scope '/s/1'; however, it does not have permission to perform action(s) 'Y/read' on the linked scope(s) '/s/2'"),
 			want: cloud.Denied, says: "action Y/read on /s/2"},
 		{name: "policy", reply: armError(403, "RequestDisallowedByPolicy", "no tags"), want: cloud.Denied, says: "Azure Policy"},
@@ -51,7 +51,7 @@ func TestErrorKinds(t *testing.T) {
 			if !strings.Contains(e.Message, test.says) {
 				t.Errorf("message %q does not say %q", e.Message, test.says)
 			}
-			if strings.Contains(e.Error(), "\n") || !strings.Contains(e.Error(), "look at scale set pool1") {
+			if strings.Contains(e.Error(), "\n") || !strings.Contains(e.Error(), "read scale set pool1") {
 				t.Errorf("the error is not one line that names the object: %q", e.Error())
 			}
 			if e.RetryAfter != test.after {

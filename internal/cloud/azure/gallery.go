@@ -13,14 +13,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// text is a resource's description in errors.
+// text is a resource's description for errors.
 type text string
 
 func (t text) String() string { return string(t) }
 
-// ensureDefinition starts what is missing before a version can be made: the gallery, then the definition.
-// ready is false while one of them is still being made. What this process began to make itself is not
-// compared with what is wanted. A definition that Azure failed to make is made again as it is.
+// ensureDefinition starts to make the gallery, and then the definition, if missing. ready is false while Azure makes
+// either. A definition of this process is not compared with the pool's requirements. A failed definition is made again
+// unchanged.
 func (p *ImageProvider) ensureDefinition(ctx context.Context, s scaleSet, mold cloud.ImageRequirements, snapshotID string) (ready bool, err error) {
 	if p.known(p.defined, s.definitionID()) {
 		return true, nil
@@ -34,7 +34,7 @@ func (p *ImageProvider) ensureDefinition(ctx context.Context, s scaleSet, mold c
 	}
 	switch {
 	case p.began(s.definitionID()):
-		return false, nil // somebody else's step: housed tells when it is there
+		return false, nil // another call is making the definition; housed reports the end
 	case p.began(s.galleryID()):
 		return p.makeDefinition(ctx, clients, s, mold, snapshotID)
 	}
@@ -43,7 +43,7 @@ func (p *ImageProvider) ensureDefinition(ctx context.Context, s scaleSet, mold c
 		return p.makeDefinition(ctx, clients, s, mold, snapshotID)
 	}
 	if err != nil {
-		return false, fail("look at", text("image definition "+s.definition()), err)
+		return false, fail("read", text("image definition "+s.definition()), err)
 	}
 	if err := checkDefinition(ctx, p, clients, s, definition.GalleryImage, mold, snapshotID); err != nil {
 		return false, err
@@ -61,7 +61,7 @@ func definitionState(definition armcompute.GalleryImage) armcompute.GalleryProvi
 	return value(definition.Properties.ProvisioningState)
 }
 
-// checkDefinition compares a definition that was found with what the pool needs.
+// checkDefinition compares an existing definition with the pool's requirements.
 func checkDefinition(ctx context.Context, p *ImageProvider, clients *clients, s scaleSet, definition armcompute.GalleryImage, mold cloud.ImageRequirements, snapshotID string) error {
 	wanted, err := wantedFor(ctx, p, clients, s, mold, snapshotID)
 	if err != nil {
@@ -73,13 +73,14 @@ func checkDefinition(ctx context.Context, p *ImageProvider, clients *clients, s 
 	return nil
 }
 
-// wantedFor reads the snapshot for what its definition must be like, beside what the pool needs.
+// wantedFor returns the definition's requirements from pool and snapshot.
 func wantedFor(ctx context.Context, p *ImageProvider, clients *clients, s scaleSet, mold cloud.ImageRequirements, snapshotID string) (definitionTraits, error) {
 	disk, err := snapshotTraits(ctx, p, clients, s, snapshotID)
 	return wantedTraits(disk, mold.Traits), err
 }
 
-// settled reads the state of a gallery or a definition that is no failure, and remembers one that is complete.
+// settled returns whether a gallery or definition is complete, and remembers the completion. The state must not be a
+// failure.
 func (p *ImageProvider) settled(id string, state armcompute.GalleryProvisioningState) (ready bool) {
 	switch state {
 	case armcompute.GalleryProvisioningStateCreating, armcompute.GalleryProvisioningStateDeleting:
@@ -90,17 +91,16 @@ func (p *ImageProvider) settled(id string, state armcompute.GalleryProvisioningS
 	}
 }
 
-// house is how far this process is with the gallery and the definition that a version would be in.
+// house is the state of gallery and definition in this process.
 type house struct {
-	// ready: both are there, or this process has nothing to do with their making.
+	// ready is true if both exist, or if this process makes neither.
 	ready bool
-	// fallen is the ID of one that could not be made; empty if none. why says so.
+	// fallen is the ID of a failed gallery or definition; empty if there is no failure. why is the reason.
 	fallen string
 	why    error
 }
 
-// housed asks the operations by which this process makes the gallery or the definition how far they are. Until
-// they have ended well, there is no version.
+// housed polls this process's operations on gallery and definition. Until both succeed there is no version.
 func (p *ImageProvider) housed(ctx context.Context, s scaleSet) (house, error) {
 	for id, what := range map[string]text{s.galleryID(): text("gallery " + s.gallery()), s.definitionID(): text("image definition " + s.definition())} {
 		if !p.began(id) || p.known(p.defined, id) {
@@ -111,9 +111,9 @@ func (p *ImageProvider) housed(ctx context.Context, s scaleSet) (house, error) {
 		case done && err != nil:
 			return house{fallen: id, why: fail("make", what, err)}, nil
 		case err != nil:
-			err = fail("look at", what, err)
+			err = fail("read", what, err)
 			if !cloud.Is(err, cloud.Throttled) && !cloud.Is(err, cloud.Unavailable) {
-				p.forget(id) // the next look is at the resource itself
+				p.forget(id) // the next read is of the resource itself
 			}
 			return house{}, err
 		case !done:
@@ -124,8 +124,7 @@ func (p *ImageProvider) housed(ctx context.Context, s scaleSet) (house, error) {
 	return house{ready: true}, nil
 }
 
-// giveUp tells once why a gallery or a definition could not be made, to the one whose image it was made for;
-// whoever comes next tries again.
+// giveUp reports a failed gallery or definition once, to the capture that needed the resource. The next call tries again.
 func (p *ImageProvider) giveUp(h house, snapshotID string) error {
 	if h.fallen == "" {
 		return nil
@@ -137,12 +136,12 @@ func (p *ImageProvider) giveUp(h house, snapshotID string) error {
 		return nil
 	}
 	if why.Kind != cloud.QuotaExceeded {
-		why.Kind = cloud.Invalid // it was accepted, and ended: waiting changes nothing
+		why.Kind = cloud.Invalid // accepted and failed, so waiting changes nothing
 	}
 	return why
 }
 
-// makeDefinition starts making the definition. Ready is true if Azure was done with it at once.
+// makeDefinition starts to make the definition. ready is true if Azure finished at once.
 func (p *ImageProvider) makeDefinition(ctx context.Context, clients *clients, s scaleSet, mold cloud.ImageRequirements, snapshotID string) (ready bool, err error) {
 	wanted, err := wantedFor(ctx, p, clients, s, mold, snapshotID)
 	if err != nil {
@@ -163,7 +162,7 @@ func (p *ImageProvider) putDefinition(ctx context.Context, clients *clients, s s
 	return started(p, s.definitionID(), poller, snapshotID), nil
 }
 
-// started remembers the making of a gallery or a definition, and tells whether it is done already.
+// started remembers the operation on a gallery or definition, and reports whether the operation is done.
 func started[T any](p *ImageProvider, id string, poller *runtime.Poller[T], snapshotID string) (ready bool) {
 	remember(p.account, id, poller)
 	p.makeFor(id, snapshotID)
@@ -173,7 +172,7 @@ func started[T any](p *ImageProvider, id string, poller *runtime.Poller[T], snap
 	return poller.Done()
 }
 
-// ensureGallery adopts the gallery or starts making it. One that Azure failed to make is made again as it is.
+// ensureGallery adopts the gallery or starts to make the gallery. A failed gallery is made again unchanged.
 func (p *ImageProvider) ensureGallery(ctx context.Context, clients *clients, s scaleSet, mold cloud.ImageRequirements, snapshotID string) (ready bool, err error) {
 	if p.known(p.defined, s.galleryID()) {
 		return true, nil
@@ -190,7 +189,7 @@ func (p *ImageProvider) ensureGallery(ctx context.Context, clients *clients, s s
 			Properties: &armcompute.GalleryProperties{Description: to.Ptr("Images of the node pools of resource group " + s.group + ", made by Kamino")},
 		}
 	case err != nil:
-		return false, fail("look at", text("gallery "+s.gallery()), err)
+		return false, fail("read", text("gallery "+s.gallery()), err)
 	case galleryState(gallery) != armcompute.GalleryProvisioningStateFailed:
 		return p.settled(s.galleryID(), galleryState(gallery)), nil
 	}
@@ -211,14 +210,14 @@ func galleryState(gallery armcompute.Gallery) armcompute.GalleryProvisioningStat
 	return value(gallery.Properties.ProvisioningState)
 }
 
-// nameTaken tells the one conflict that no second look will solve: a gallery of that name in another
-// resource group. Azure's wording is unverified, so that any that speaks of the name is taken for it.
+// nameTaken recognizes the only permanent conflict: a gallery of the same name in another resource group. Azure's wording
+// is unverified, so any text with "unique" matches.
 func nameTaken(err error, s scaleSet) error {
 	var refused *cloud.Error
 	if !errors.As(err, &refused) || refused.Kind != cloud.Conflict || !strings.Contains(strings.ToLower(refused.Message), "unique") {
 		return err
 	}
 	refused.Kind = cloud.Invalid
-	refused.Message += fmt.Sprintf(" (the pool's images need a gallery of that name in resource group %s: rename or delete the other one)", s.group)
+	refused.Message += fmt.Sprintf(" (the pool's images need a gallery of the same name in resource group %s: delete the other gallery)", s.group)
 	return refused
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// providerPrefix opens Node.spec.providerID on Azure: "azure://" and a resource ID.
+// providerPrefix is the beginning of Node.spec.providerID on Azure: "azure://" and a resource ID.
 const providerPrefix = "azure://"
 
-// maxName is the longest name that galleries, image definitions and snapshots take, in characters.
+// maxName is the longest name of galleries, image definitions and snapshots, in characters.
 const maxName = 80
 
 const (
@@ -24,23 +24,23 @@ const (
 	typeVM         = "microsoft.compute/virtualmachines"
 )
 
-// scaleSet names a scale set. Azure compares all three without regard to case, and writes them in more
-// than one case; they are kept in lower case so that one pool has one ID.
+// scaleSet names a scale set. Azure ignores case and varies the case in answers. The fields are in lower case, so that a
+// pool has a single ID.
 type scaleSet struct {
 	subscription, group, name string
 }
 
-// instance names a VM: one of a scale set with Uniform orchestration by its number, or, where the scale set has no name, one that stands by
-// itself by its own.
+// instance names a VM: number and scale set with Uniform orchestration, or the name of a standalone VM without a scale
+// set.
 type instance struct {
 	scaleSet
 	number string
 }
 
-// alone tells that the VM stands by itself.
+// alone reports whether the VM is outside any scale set.
 func (i instance) alone() bool { return i.name == "" }
 
-// pool is the scale set's; empty for a VM that stands by itself.
+// pool returns the scale set's ID; empty for a standalone VM.
 func (i instance) pool() cloud.PoolID {
 	if i.alone() {
 		return ""
@@ -52,19 +52,20 @@ func (s scaleSet) id() string {
 	return s.scope() + "/providers/Microsoft.Compute/virtualMachineScaleSets/" + s.name
 }
 
-// scope is the resource group's ID.
+// scope returns the resource group's ID.
 func (s scaleSet) scope() string {
 	return "/subscriptions/" + s.subscription + "/resourceGroups/" + s.group
 }
 
-// line is the scale set's series of images, kept in its resource group.
+// line returns the scale set's image family in its resource group.
 func (s scaleSet) line() cloud.ImageFamily { return cloud.ImageFamily{Place: s.scope(), Name: s.name} }
 
-// parseLine reads a line: whatever its pool is, its images are named as a scale set's of that name are.
+// parseLine converts an image family to a scale set name. All pools, also without a scale set, name images like a scale
+// set of the same name.
 func parseLine(line cloud.ImageFamily) (scaleSet, error) {
 	parts := strings.Split(strings.Trim(line.Place, "/"), "/")
 	if len(parts) != 4 || !strings.EqualFold(parts[0], "subscriptions") || !strings.EqualFold(parts[2], "resourceGroups") || line.Name == "" {
-		return scaleSet{}, unsupported(line.Place, "this is not the ID of a resource group, which is where images are kept")
+		return scaleSet{}, unsupported(line.Place, "not the ID of a resource group for images")
 	}
 	return scaleSet{subscription: strings.ToLower(parts[1]), group: strings.ToLower(parts[3]), name: strings.ToLower(line.Name)}, nil
 }
@@ -80,8 +81,8 @@ func (i instance) String() string {
 	return "instance " + i.number + " of scale set " + i.name
 }
 
-// gallery is the name of the pool's gallery: the Python original's, so that its history is ours too.
-// Gallery names know no dashes.
+// gallery returns the name of the pool's gallery, as in vmss-prototype, so that Kamino finds older images. Gallery names
+// have no dashes.
 func (s scaleSet) gallery() string {
 	return shorten("SIG_" + strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' {
@@ -91,7 +92,7 @@ func (s scaleSet) gallery() string {
 	}, s.group))
 }
 
-// definition is the name of the pool's image definition, as the Python original has it.
+// definition returns the name of the pool's image definition, as in vmss-prototype.
 func (s scaleSet) definition() string { return shorten("kamino-" + s.name + "-prototype") }
 
 func (s scaleSet) galleryID() string {
@@ -104,7 +105,7 @@ func (s scaleSet) versionID(version string) string {
 	return s.definitionID() + "/versions/" + version
 }
 
-// snapshotName is the resource name of a capture's snapshot.
+// snapshotName returns the resource name of a capture's snapshot.
 func snapshotName(name string) string {
 	return shorten("snapshot_" + strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
@@ -114,7 +115,7 @@ func snapshotName(name string) string {
 	}, name))
 }
 
-// shorten keeps a name within Azure's limit and unique: what is cut off is replaced by its digest.
+// shorten limits a name to maxName. A digest replaces the end, so that names stay unique.
 func shorten(name string) string {
 	if len(name) <= maxName {
 		return name
@@ -123,26 +124,25 @@ func shorten(name string) string {
 	return name[:maxName-9] + "_" + hex.EncodeToString(sum[:4])
 }
 
-// parseInstance reads Node.spec.providerID. What is not an instance of a Uniform scale set is Unsupported,
-// with the sentence that a person needs.
+// parseInstance parses Node.spec.providerID. Any ID outside Uniform scale sets is Unsupported, with a message for people.
 func parseInstance(id cloud.InstanceID) (instance, error) {
 	found, err := parseVM(id)
 	if err == nil && found.alone() {
 		return instance{}, unsupported(string(id), fmt.Sprintf(
-			"VM %s stands by itself or belongs to a scale set with Flexible orchestration; only nodes of scale sets with Uniform orchestration can be captured", found.number))
+			"VM %s is standalone or in a scale set with Flexible orchestration; only nodes of scale sets with Uniform orchestration can be captured", found.number))
 	}
 	return found, err
 }
 
-// parseVM reads the same of any VM: where the recipe is elsewhere, a VM may stand by itself.
+// parseVM also accepts standalone VMs, for pools of another PoolProvider.
 func parseVM(id cloud.InstanceID) (instance, error) {
 	text, isAzure := cutPrefixFold(string(id), providerPrefix)
 	if !isAzure {
-		return instance{}, unsupported(string(id), "this is not the provider ID of an Azure VM (azure:///subscriptions/...): name a node that runs on Azure")
+		return instance{}, unsupported(string(id), "not the provider ID of an Azure VM (azure:///subscriptions/...): name a node that runs on Azure")
 	}
 	rid, err := arm.ParseResourceID(text)
 	if err != nil {
-		return instance{}, unsupported(string(id), "this is not an Azure resource ID: see spec.providerID of the node")
+		return instance{}, unsupported(string(id), "not an Azure resource ID: check spec.providerID of the node")
 	}
 	switch strings.ToLower(rid.ResourceType.String()) {
 	case typeScaleSetVM:
@@ -152,15 +152,15 @@ func parseVM(id cloud.InstanceID) (instance, error) {
 		at.name = ""
 		return instance{scaleSet: at, number: strings.ToLower(rid.Name)}, nil
 	default:
-		return instance{}, unsupported(string(id), "this is not a VM of a scale set: only nodes of scale sets with Uniform orchestration can be captured")
+		return instance{}, unsupported(string(id), "not a VM of a scale set: only nodes of scale sets with Uniform orchestration can be captured")
 	}
 }
 
-// parsePool reads a pool's ID.
+// parsePool parses a pool's ID.
 func parsePool(id cloud.PoolID) (scaleSet, error) {
 	rid, err := arm.ParseResourceID(string(id))
 	if err != nil || strings.ToLower(rid.ResourceType.String()) != typeScaleSet {
-		return scaleSet{}, unsupported(string(id), "this is not the resource ID of a virtual machine scale set")
+		return scaleSet{}, unsupported(string(id), "not the resource ID of a virtual machine scale set")
 	}
 	return scaleSetOf(rid), nil
 }
@@ -177,7 +177,7 @@ func unsupported(resource, message string) error {
 	return &cloud.Error{Kind: cloud.Unsupported, Op: "read", Resource: resource, Message: message}
 }
 
-// cutPrefixFold is strings.CutPrefix without regard to case.
+// cutPrefixFold is strings.CutPrefix that ignores case.
 func cutPrefixFold(s, prefix string) (string, bool) {
 	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
 		return s, false
@@ -185,8 +185,8 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// versionOf reads the version out of an image reference's ID: latest is true if the ID is the definition
-// itself. ok is false if the ID is not of this pool's definition.
+// versionOf returns the version from an image reference's ID. latest is true for the definition itself. ok is false for
+// another definition.
 func (s scaleSet) versionOf(imageID string) (version string, latest, ok bool) {
 	rest, ok := cutPrefixFold(imageID, s.definitionID())
 	if !ok {
@@ -205,7 +205,7 @@ func (s scaleSet) versionOf(imageID string) (version string, latest, ok bool) {
 	return version, false, true
 }
 
-// checkVersion tells whether Azure takes the name: Major.Minor.Patch, each a number of 32 bits.
+// checkVersion returns an error for a name that Azure refuses. The form is Major.Minor.Patch, each a 32-bit number.
 func checkVersion(version string) error {
 	texts := strings.Split(version, ".")
 	valid := len(texts) == 3
@@ -218,5 +218,5 @@ func checkVersion(version string) error {
 		return nil
 	}
 	return &cloud.Error{Kind: cloud.Invalid, Op: "name image version", Resource: version,
-		Message: "Azure wants three numbers with dots between them, such as 2026.11.21"}
+		Message: "not three numbers with dots: use a name such as 2026.11.21"}
 }

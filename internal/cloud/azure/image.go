@@ -14,8 +14,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// zonelessTexts are the two ways in which Azure says that a region has no zone-redundant storage for
-// images. On either, and on nothing else, the version is made with locally redundant storage.
+// zonelessTexts are Azure's messages for a region without zone-redundant image storage. After such a message, and no
+// other, the version gets locally redundant storage.
 var zonelessTexts = []string{
 	"detail:zrs is not supported",
 	"zrs storage account type is not supported in this region",
@@ -54,8 +54,8 @@ func versionOfPool(pool cloud.PoolID, version string) (versionRef, error) {
 	return versionRef{s, version}, checkVersion(version)
 }
 
-// Image implements cloud.ImageProvider. A version that failed only because its region has no zone-redundant storage
-// counts as absent: EnsureImage replaces it.
+// Image implements cloud.ImageProvider. A version that failed only for missing zone-redundant storage is Absent, and
+// EnsureImage replaces the version.
 func (p *ImageProvider) Image(ctx context.Context, ref cloud.FamilyVersion) (cloud.Image, error) {
 	r, err := versionOfRef(ref)
 	if err != nil {
@@ -73,11 +73,10 @@ func (p *ImageProvider) Image(ctx context.Context, ref cloud.FamilyVersion) (clo
 
 func absentImage(version string) cloud.Image { return cloud.Image{Version: version} }
 
-// foundVersion is one look at a version.
+// foundVersion is the result of a read of a version.
 type foundVersion struct {
 	image cloud.Image
-	// replace: it failed, or is on its way out, because it asked for zone-redundant storage in a region
-	// that has none.
+	// replace is true if the version failed, or is being deleted, because the region lacks zone-redundant storage.
 	replace bool
 }
 
@@ -98,7 +97,7 @@ func (p *ImageProvider) version(ctx context.Context, r versionRef) (foundVersion
 		return foundVersion{image: absentImage(r.version)}, nil
 	}
 	if err != nil {
-		return foundVersion{}, fail("look at", r, err)
+		return foundVersion{}, fail("read", r, err)
 	}
 	out := foundVersion{image: imageOf(r.scaleSet, got.GalleryImageVersion)}
 	out.image.Version = r.version
@@ -117,8 +116,7 @@ func (p *ImageProvider) version(ctx context.Context, r versionRef) (foundVersion
 	return out, nil
 }
 
-// whyFailed is why a version failed: what its operation says, and what the version says of its regions beside
-// that.
+// whyFailed returns the reason of a failed version, from the operation and from the regions' states.
 func (p *ImageProvider) whyFailed(ctx context.Context, r versionRef, said string) string {
 	told := p.reason(ctx, r.id())
 	switch {
@@ -147,12 +145,12 @@ func isZonal(version armcompute.GalleryImageVersion) bool {
 	})
 }
 
-// imageOf reads a version as Azure tells it.
+// imageOf converts a gallery image version.
 func imageOf(s scaleSet, version armcompute.GalleryImageVersion) cloud.Image {
 	name := value(version.Name)
 	out := cloud.Image{
 		Version: name,
-		ID:      s.versionID(name), // Azure varies the case of what it returns.
+		ID:      s.versionID(name), // Azure varies the case
 		State:   cloud.Pending,
 		Tags:    tagsOf(version.Tags),
 	}
@@ -173,7 +171,7 @@ func imageOf(s scaleSet, version armcompute.GalleryImageVersion) cloud.Image {
 	case armcompute.GalleryProvisioningStateSucceeded:
 		out.State = cloud.Complete
 	case armcompute.GalleryProvisioningStateUpdating:
-		// Tags of a complete version are being written, or it goes to more regions.
+		// A tag update or a replication to more regions of a complete version.
 		if replicated {
 			out.State = cloud.Complete
 		}
@@ -189,7 +187,7 @@ func imageOf(s scaleSet, version armcompute.GalleryImageVersion) cloud.Image {
 	return out
 }
 
-// progressOf reads the replication's progress, that of the slowest region, and what the regions say.
+// progressOf returns the progress of the slowest region, and the messages of all regions.
 func progressOf(status *armcompute.ReplicationStatus) (percent int32, details string, replicated bool) {
 	if status == nil {
 		return 0, "", false
@@ -228,7 +226,7 @@ func (p *ImageProvider) Images(ctx context.Context, line cloud.ImageFamily) ([]c
 	return out, nil
 }
 
-// versions lists the versions of the pool's definition, oldest first; none if there is no definition.
+// versions lists the versions of the pool's definition, oldest first; none without a definition.
 func (p *ImageProvider) versions(ctx context.Context, s scaleSet) ([]*armcompute.GalleryImageVersion, error) {
 	clients, err := p.in(s)
 	if err != nil {
@@ -253,14 +251,14 @@ func (p *ImageProvider) versions(ctx context.Context, s scaleSet) ([]*armcompute
 	return out, nil
 }
 
-// A version whose tags are just being written refuses others for a moment.
+// Azure refuses a tag update during another tag update for a moment.
 const (
 	tagTries = 3
 	tagPause = 400 * time.Millisecond
 )
 
-// TagImage implements cloud.ImageProvider. All tags are sent, for Azure's documentation leaves open whether the
-// tags of a patch are merged or replace what is there; a removed one is sent as null.
+// TagImage implements cloud.ImageProvider. TagImage sends all tags, because Azure's documentation does not say whether a
+// patch merges tags. A removed tag is null.
 func (p *ImageProvider) TagImage(ctx context.Context, ref cloud.FamilyVersion, tags map[string]string) error {
 	r, err := versionOfRef(ref)
 	if err != nil {
@@ -271,7 +269,7 @@ func (p *ImageProvider) TagImage(ctx context.Context, ref cloud.FamilyVersion, t
 		return err
 	}
 	if found.replace || found.image.State == cloud.Absent || found.image.State == cloud.Deleting {
-		return &cloud.Error{Kind: cloud.NotFound, Op: "tag", Resource: r.String(), Message: "it does not exist"}
+		return &cloud.Error{Kind: cloud.NotFound, Op: "tag", Resource: r.String(), Message: "the image version does not exist"}
 	}
 	sent, changes := mergeTags(found.image.Tags, tags)
 	if !changes {

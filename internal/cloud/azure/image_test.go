@@ -236,7 +236,7 @@ func TestDefinitionMismatch(t *testing.T) {
 		{"Windows", strings.Replace(goodDefinition, "Linux", "Windows", 1), "", "for Windows"},
 		{"specialized", strings.Replace(goodDefinition, "Generalized", "Specialized", 1), "", "specialized"},
 		{"no Trusted Launch", goodDefinition, `{"properties": {"virtualMachineProfile": {"securityProfile": {"securityType": "TrustedLaunch"}}}}`, "does not support Trusted Launch"},
-		{"Trusted Launch too", strings.Replace(goodDefinition, "{", `{"features": [{"name": "SecurityType", "value": "TrustedLaunchSupported"}], `, 1), `{"properties": {"virtualMachineProfile": {"securityProfile": {"securityType": "TrustedLaunch"}}}}`, "only where it is TrustedLaunch"},
+		{"Trusted Launch too", strings.Replace(goodDefinition, "{", `{"features": [{"name": "SecurityType", "value": "TrustedLaunchSupported"}], `, 1), `{"properties": {"virtualMachineProfile": {"securityProfile": {"securityType": "TrustedLaunch"}}}}`, "only for TrustedLaunch"},
 		{"Trusted Launch only", strings.Replace(goodDefinition, "{", `{"features": [{"name": "SecurityType", "value": "TrustedLaunch"}], `, 1), "", "allows only TrustedLaunch"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

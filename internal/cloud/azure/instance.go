@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// SameInstance implements cloud.ImageProvider. Azure's IDs are the same in any case.
+// SameInstance implements cloud.ImageProvider. IDs of Azure ignore case.
 func (p *ImageProvider) SameInstance(a, b cloud.InstanceID) bool {
 	x, errX := parseVM(a)
 	y, errY := parseVM(b)
@@ -22,7 +22,7 @@ func (p *ImageProvider) SameInstance(a, b cloud.InstanceID) bool {
 	return x == y
 }
 
-// Instance implements cloud.ImageProvider: the model and the instance view in one request.
+// Instance implements cloud.ImageProvider and reads model and instance view in a single request.
 func (p *ImageProvider) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 	ref, err := p.parse(id)
 	if err != nil {
@@ -35,7 +35,7 @@ func (p *ImageProvider) Instance(ctx context.Context, id cloud.InstanceID) (clou
 	return lent(instanceOf(id, ref, vm), p.apart), nil
 }
 
-// instanceOf reads an instance as Azure tells it.
+// instanceOf converts a VM.
 func instanceOf(id cloud.InstanceID, ref instance, vm armcompute.VirtualMachineScaleSetVM) cloud.Instance {
 	out := cloud.Instance{ID: id, Pool: ref.pool(), Power: powerOf(vm), Refusals: refusalsOfVM(ref, vm)}
 	if vm.Properties != nil {
@@ -49,8 +49,9 @@ func instanceOf(id cloud.InstanceID, ref instance, vm armcompute.VirtualMachineS
 	return out
 }
 
-// hostName is the computer name of an instance, which is the name of its Node: Kubernetes' cloud provider finds the instance of a Node
-// by that. Source: cloud-provider-azure, pkg/provider/azure_vmss_cache.go, whose cache has the lower-case computer name for a key.
+// hostName returns the computer name of an instance, which is the name of its Node: Kubernetes' cloud provider finds the
+// instance by that name. Source: cloud-provider-azure, pkg/provider/azure_vmss_cache.go (the cache's key is the computer
+// name in lower case).
 func hostName(vm armcompute.VirtualMachineScaleSetVM) string {
 	if vm.Properties == nil || vm.Properties.OSProfile == nil {
 		return ""
@@ -58,12 +59,12 @@ func hostName(vm armcompute.VirtualMachineScaleSetVM) string {
 	return strings.ToLower(value(vm.Properties.OSProfile.ComputerName))
 }
 
-// beingDeleted tells that somebody has the instance deleted.
+// beingDeleted reports whether Azure is deleting the instance.
 func beingDeleted(vm armcompute.VirtualMachineScaleSetVM) bool {
 	return vm.Properties != nil && strings.EqualFold(value(vm.Properties.ProvisioningState), "Deleting")
 }
 
-// vm reads an instance with its view, which has the power state.
+// vm reads an instance with the instance view, which contains the power state.
 func (p *account) vm(ctx context.Context, ref instance) (armcompute.VirtualMachineScaleSetVM, error) {
 	clients, err := p.in(ref.scaleSet)
 	if err != nil {
@@ -72,19 +73,19 @@ func (p *account) vm(ctx context.Context, ref instance) (armcompute.VirtualMachi
 	if ref.alone() {
 		got, err := clients.machines.Get(ctx, ref.group, ref.number, &armcompute.VirtualMachinesClientGetOptions{Expand: to.Ptr(armcompute.InstanceViewTypesInstanceView)})
 		if err != nil {
-			return armcompute.VirtualMachineScaleSetVM{}, fail("look at", ref, err)
+			return armcompute.VirtualMachineScaleSetVM{}, fail("read", ref, err)
 		}
 		return likeInstance(got.VirtualMachine), nil
 	}
 	got, err := clients.instances.Get(ctx, ref.group, ref.name, ref.number,
 		&armcompute.VirtualMachineScaleSetVMsClientGetOptions{Expand: to.Ptr(armcompute.InstanceViewTypesInstanceView)})
 	if err != nil {
-		return armcompute.VirtualMachineScaleSetVM{}, fail("look at", ref, err)
+		return armcompute.VirtualMachineScaleSetVM{}, fail("read", ref, err)
 	}
 	return got.VirtualMachineScaleSetVM, nil
 }
 
-// likeInstance is what there is to know of a VM that stands by itself, as that of a scale set has it.
+// likeInstance converts a standalone VM to the type of a scale set VM.
 func likeInstance(vm armcompute.VirtualMachine) armcompute.VirtualMachineScaleSetVM {
 	out := armcompute.VirtualMachineScaleSetVM{ID: vm.ID, Name: vm.Name, Location: vm.Location, Tags: vm.Tags, Zones: vm.Zones}
 	if from := vm.Properties; from != nil {
@@ -99,8 +100,8 @@ func likeInstance(vm armcompute.VirtualMachine) armcompute.VirtualMachineScaleSe
 	return out
 }
 
-// builtFrom is the version of the pool's own definition that an image reference means; the exact version
-// where the reference names the definition.
+// builtFrom returns the version of an image reference to the pool's definition. If the reference names the definition,
+// builtFrom returns the exact version.
 func builtFrom(s scaleSet, image *armcompute.ImageReference) string {
 	if image == nil {
 		return ""
@@ -116,7 +117,7 @@ func builtFrom(s scaleSet, image *armcompute.ImageReference) string {
 	}
 }
 
-// powerOf reads the power state from the instance view's statuses, "PowerState/running" and the like.
+// powerOf returns the power state from the instance view, for example "PowerState/running".
 func powerOf(vm armcompute.VirtualMachineScaleSetVM) cloud.Power {
 	if vm.Properties == nil || vm.Properties.InstanceView == nil {
 		return cloud.PowerUnknown
@@ -140,7 +141,7 @@ func powerOf(vm armcompute.VirtualMachineScaleSetVM) cloud.Power {
 	return cloud.PowerUnknown
 }
 
-// refusalsOfVM tells why this instance's disk cannot be captured.
+// refusalsOfVM returns the reasons against a capture of the instance's disk.
 func refusalsOfVM(ref instance, vm armcompute.VirtualMachineScaleSetVM) []cloud.Refusal {
 	if vm.Properties == nil {
 		return nil
@@ -167,7 +168,7 @@ func refusalsOfVM(ref instance, vm armcompute.VirtualMachineScaleSetVM) []cloud.
 	return out
 }
 
-// osDisk is the ID of the instance's managed OS disk; empty if it has none.
+// osDisk returns the ID of the instance's managed OS disk; empty without a managed disk.
 func osDisk(vm armcompute.VirtualMachineScaleSetVM) string {
 	if vm.Properties == nil || vm.Properties.StorageProfile == nil || vm.Properties.StorageProfile.OSDisk == nil ||
 		vm.Properties.StorageProfile.OSDisk.ManagedDisk == nil {
@@ -176,9 +177,11 @@ func osDisk(vm armcompute.VirtualMachineScaleSetVM) string {
 	return value(vm.Properties.StorageProfile.OSDisk.ManagedDisk.ID)
 }
 
-// EnsureStopped implements cloud.ImageProvider. It powers off, which keeps host, network and address, and never
-// deallocates, which would reset the TPM and may not get the capacity back. The guest is not asked to shut
-// down: its disk was generalized and synced, and an orderly shutdown would write to it again.
+// EnsureStopped implements cloud.ImageProvider. Powering off keeps host, network and address. Deallocation would reset
+// the TPM and might lose the capacity.
+//
+// The guest does not shut down, because the disk is already generalized and synced, and a shutdown would write to the
+// disk.
 func (p *ImageProvider) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	ref, err := p.parse(id)
 	if err != nil {
@@ -231,8 +234,7 @@ func (p *account) ensureStarted(ctx context.Context, id cloud.InstanceID, ref in
 	})
 }
 
-// ensurePower looks, and starts the change if the instance needs it; another change that is under way is
-// left alone.
+// ensurePower reads the instance, and starts the change if needed. A running change is not disturbed.
 func (p *account) ensurePower(ctx context.Context, ref instance, op string, after cloud.Power,
 	needed func(cloud.Power) bool, change func(*clients) error) (cloud.Power, error) {
 	vm, err := p.vm(ctx, ref)

@@ -6,8 +6,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Instances implements cloud.InstanceLister: one request for each page of the list, without the instance views.
-// Power stays unknown: asking for the views makes Azure ask every VM, and answer in smaller pages.
+// Instances implements cloud.InstanceLister with a request per page, without instance views. Power stays unknown: with
+// views Azure asks every VM and returns smaller pages.
 func (p *PoolProvider) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 	s, err := parsePool(pool)
 	if err != nil {
@@ -35,14 +35,14 @@ func (p *PoolProvider) Instances(ctx context.Context, pool cloud.PoolID) ([]clou
 	return out, nil
 }
 
-// providerID is the instance's ID as the cloud controller manager writes it on the Node, but for its case.
+// providerID returns the instance's ID as on the Node, apart from case.
 func (i instance) providerID() cloud.InstanceID {
 	return cloud.InstanceID(providerPrefix + i.id() + "/virtualMachines/" + i.number)
 }
 
-// maxModels is how many models the instances of a scale set with Uniform orchestration may refer to, the latest one
-// included. Source: the error "has reached its limit of 10 models that may be referenced by one or more VMs".
+// maxModels is the largest number of models of a Uniform scale set's instances, including the latest model. Source: the
+// error "has reached its limit of 10 models that may be referenced by one or more VMs".
 const maxModels = 10
 
-// MaxImages implements cloud.InstanceLister. Each image is a model of its own at least.
+// MaxImages implements cloud.InstanceLister. Every image needs at least a model.
 func (p *PoolProvider) MaxImages(cloud.PoolID) int { return maxModels }

@@ -28,7 +28,7 @@ func (p *ImageProvider) VersionOf(line cloud.ImageFamily, image string) (version
 	return version, latest
 }
 
-// Latest implements cloud.ImageProvider: the versions must be listed.
+// Latest implements cloud.ImageProvider and lists all versions.
 func (p *ImageProvider) Latest(ctx context.Context, line cloud.ImageFamily, location string) (string, error) {
 	s, err := parseLine(line)
 	if err != nil {
@@ -38,7 +38,7 @@ func (p *ImageProvider) Latest(ctx context.Context, line cloud.ImageFamily, loca
 	return latestOf(versions, location), err
 }
 
-// latestOf is what "latest" means in a region: the highest version that is complete and not excluded.
+// latestOf returns the version of "latest" in a region: the highest version that is complete and not excluded.
 func latestOf(versions []*armcompute.GalleryImageVersion, location string) string {
 	for _, version := range slices.Backward(versions) {
 		properties := version.Properties

@@ -15,11 +15,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// locksVersion is the version of the API of management locks.
+// locksVersion is the API version of management locks.
 const locksVersion = "2020-05-01"
 
-// refuseLeaving looks for what would keep the donor from being removed, and the pool from growing before. It takes up to two
-// requests. What the credential may not look at, it leaves out.
+// refuseLeaving returns the obstacles to removing the donor, and to growing the pool first, in up to two requests. Facts
+// that the credential may not read are left out.
 func (p *PoolProvider) refuseLeaving(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	var found []cloud.Refusal
 	if spec.Removes {
@@ -40,15 +40,15 @@ func (p *PoolProvider) refuseLeaving(ctx context.Context, s scaleSet, model armc
 		return found, nil
 	}
 	if most := mostInstances(model); capacityOf(model) >= most {
-		return append(found, cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s has %d instances, and Azure lets it have %d", s, capacityOf(model), most),
-			"leave the growth out, with --grow-first=false (settings.donor.growFirst), or use a pool with room")), nil
+		return append(found, cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s has %d instances, but Azure's limit is %d", s, capacityOf(model), most),
+			"capture without growth with --grow-first=false (settings.donor.growFirst), or use a smaller pool")), nil
 	}
-	spent, err := p.refuseCores(ctx, s, model, false, "leave the growth out, with --grow-first=false (settings.donor.growFirst), or ask Azure for more")
+	spent, err := p.refuseCores(ctx, s, model, false, "capture without growth with --grow-first=false (settings.donor.growFirst), or ask Azure for a larger quota")
 	return append(found, spent...), err
 }
 
-// mostInstances is how many a scale set may have: a hundred in a single placement group, else a thousand. Source: Azure,
-// Working with large Virtual Machine Scale Sets.
+// mostInstances returns the largest size of a scale set: 100 in a single placement group, else 1000. Source: Azure,
+// "Working with large Virtual Machine Scale Sets".
 func mostInstances(model armcompute.VirtualMachineScaleSet) int64 {
 	if model.Properties != nil && value(model.Properties.SinglePlacementGroup) {
 		return 100
@@ -56,7 +56,7 @@ func mostInstances(model armcompute.VirtualMachineScaleSet) int64 {
 	return 1000
 }
 
-// lockList is what Resource Manager answers about locks.
+// lockList holds the used fields of Resource Manager's list of locks.
 type lockList struct {
 	Value []struct {
 		ID         string `json:"id"`
@@ -67,8 +67,8 @@ type lockList struct {
 	} `json:"value"`
 }
 
-// refuseLocks tells of a management lock on the instance or above it: each level of them keeps it from being deleted. Source:
-// Resource Manager, Management Locks, List By Scope; Lock your resources to protect your infrastructure.
+// refuseLocks returns management locks on the instance or above, because a lock of any level prevents the deletion.
+// Sources: Resource Manager, Management Locks, List By Scope; "Lock your resources to protect your infrastructure".
 func (p *PoolProvider) refuseLocks(ctx context.Context, id cloud.InstanceID) ([]cloud.Refusal, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
@@ -77,7 +77,7 @@ func (p *PoolProvider) refuseLocks(ctx context.Context, id cloud.InstanceID) ([]
 	return p.refuseLocksOn(ctx, string(ref.pool())+"/virtualMachines/"+ref.number, ref.String())
 }
 
-// refuseLocksOn tells of a management lock on the scope or above it, which keeps what is named there from being deleted.
+// refuseLocksOn returns management locks on the scope or above, which prevent the deletion of what.
 func (p *PoolProvider) refuseLocksOn(ctx context.Context, scope, what string) ([]cloud.Refusal, error) {
 	ref := text(what)
 	client, err := arm.NewClient("kamino", "v1.0.0", p.credential, p.options)
@@ -108,17 +108,17 @@ func (p *PoolProvider) refuseLocksOn(ctx context.Context, scope, what string) ([
 	var found []cloud.Refusal
 	for _, lock := range list.Value {
 		on, _, _ := strings.Cut(lock.ID, "/providers/Microsoft.Authorization/")
-		found = append(found, cloud.Refuse("InstanceLocked", fmt.Sprintf("lock %s (%s) on %s keeps %s from being deleted", lock.Name, lock.Properties.Level, on, ref),
-			"remove the lock, or choose a pool without one"))
+		found = append(found, cloud.Refuse("InstanceLocked", fmt.Sprintf("lock %s (%s) on %s prevents the deletion of %s", lock.Name, lock.Properties.Level, on, ref),
+			"remove the lock, or choose a pool without a lock"))
 	}
 	return found, nil
 }
 
-// sizeParts are a size's family in two parts with the number of its cores between them: Standard_D4s_v5 is of standardDSv5Family
-// and has 4. Source: Azure, virtual machine size naming conventions. Families of sizes that follow no such rule are not looked at.
+// sizeParts matches a VM size: family, number of cores, rest of the family. Standard_D4s_v5 belongs to standardDSv5Family
+// and has 4 cores. Source: Azure, "Virtual machine size naming conventions". Other sizes are not checked.
 var sizeParts = regexp.MustCompile(`^Standard_([A-Za-z]+)(\d+)([a-z]*)(?:_(v\d+))?$`)
 
-// wantedOf is how much of each quota an instance of a size takes, by names in lower case.
+// wantedOf returns the quotas that an instance of a size uses, by name in lower case.
 func wantedOf(size string) map[string]int64 {
 	wanted := map[string]int64{"virtualmachines": 1}
 	if m := sizeParts.FindStringSubmatch(size); m != nil {
@@ -129,8 +129,8 @@ func wantedOf(size string) map[string]int64 {
 	return wanted
 }
 
-// refuseCores looks whether one more instance of the pool's size fits into the region's quotas of cores and machines, and
-// one more scale set if it is to be in one of its own.
+// refuseCores checks the region's quotas of cores and VMs for another instance of the pool's size. apart adds a scale
+// set.
 func (p *PoolProvider) refuseCores(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet, apart bool, remedy string) ([]cloud.Refusal, error) {
 	size := ""
 	if model.SKU != nil {
@@ -163,7 +163,7 @@ func (p *PoolProvider) refuseCores(ctx context.Context, s scaleSet, model armcom
 			name, used := value(usage.Name.Value), int64(value(usage.CurrentValue))
 			if more := wanted[strings.ToLower(name)]; more > 0 && used+more > *usage.Limit {
 				found = append(found, cloud.Refuse("QuotaUsedUp", fmt.Sprintf(
-					"the quota %s of region %s has no room for one more %s of %s (%d of %d are used, %d more are needed)", name, location, size, s, used, *usage.Limit, more), remedy))
+					"the quota %s of region %s is too small for another %s of %s (%d of %d used, %d more needed)", name, location, size, s, used, *usage.Limit, more), remedy))
 			}
 		}
 	}

@@ -29,24 +29,24 @@ func TestPreflightOfADonorThatLeaves(t *testing.T) {
 		says       string
 	}{
 		{name: "nothing in the way"},
-		{name: "a lock", world: locked, removes: []string{"InstanceLocked"}, says: "lock keep (CanNotDelete) on " + testScope + " keeps"},
+		{name: "a lock", world: locked, removes: []string{"InstanceLocked"}, says: "lock keep (CanNotDelete) on " + testScope + " prevents"},
 		{name: "locks may not be listed", world: func(a *fakeARM) { a.next("GET", locksPath, armError(403, "AuthorizationFailed", "no")) }},
 		{name: "no right to delete", world: func(a *fakeARM) {
 			a.lists[fold(permissionsPath)] = []any{object(a.t, `{"actions": ["*"], "notActions": ["*/virtualMachines/delete"]}`)}
 		}, removes: []string{cloud.PermissionMissing}, says: "virtualMachines/delete on " + testScope},
-		{name: "the cores of its family", world: usage("standardDSv5Family", "9", "10"), grows: []string{"QuotaUsedUp"}, says: "no room for one more Standard_D2s_v5"},
+		{name: "the cores of its family", world: usage("standardDSv5Family", "9", "10"), grows: []string{"QuotaUsedUp"}, says: "too small for another Standard_D2s_v5"},
 		{name: "the last cores of its family", world: usage("standardDSv5Family", "8", "10")},
-		{name: "all cores", world: usage("cores", "10", "10"), grows: []string{"QuotaUsedUp"}, says: "2 more are needed"},
-		{name: "machines", world: usage("virtualMachines", "10", "10"), grows: []string{"QuotaUsedUp"}, says: "1 more are needed"},
+		{name: "all cores", world: usage("cores", "10", "10"), grows: []string{"QuotaUsedUp"}, says: "2 more needed"},
+		{name: "machines", world: usage("virtualMachines", "10", "10"), grows: []string{"QuotaUsedUp"}, says: "1 more needed"},
 		{name: "cores of others", world: usage("standardESv5Family", "10", "10")},
 		{name: "a size of no rule", pool: `{"sku": {"name": "Standard_M128-32ms"}}`, world: usage("cores", "10", "10")},
 		{name: "quotas unknown", world: func(a *fakeARM) {
 			a.next("GET", usagesPath, armError(403, "AuthorizationFailed", "no"))
 			a.next("GET", usagesPath, armError(403, "AuthorizationFailed", "no"))
 		}},
-		{name: "a thousand", pool: `{"sku": {"capacity": 1000}}`, grows: []string{cloud.PoolAtMaximum}, says: "Azure lets it have 1000"},
+		{name: "a thousand", pool: `{"sku": {"capacity": 1000}}`, grows: []string{cloud.PoolAtMaximum}, says: "Azure's limit is 1000"},
 		{name: "one less", pool: `{"sku": {"capacity": 999}}`},
-		{name: "a placement group", pool: `{"sku": {"capacity": 100}, "properties": {"singlePlacementGroup": true}}`, grows: []string{cloud.PoolAtMaximum}, says: "Azure lets it have 100"},
+		{name: "a placement group", pool: `{"sku": {"capacity": 100}, "properties": {"singlePlacementGroup": true}}`, grows: []string{cloud.PoolAtMaximum}, says: "Azure's limit is 100"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, spec := range []cloud.PreflightSpec{{}, {Removes: true}, {Removes: true, Grows: true}} {

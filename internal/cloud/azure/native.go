@@ -11,13 +11,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// NativeImage implements cloud.ImageNames. On Azure that is the resource ID; a version is looked at, for nobody else does before it is
-// needed.
+// NativeImage implements cloud.ImageNames and returns the resource ID. NativeImage checks that a version is complete,
+// because no later call does.
 func (p *ImageProvider) NativeImage(ctx context.Context, _, image string) (string, error) {
 	const op = "name"
 	rid, err := arm.ParseResourceID(image)
 	if err != nil || !strings.EqualFold(rid.ResourceType.String(), typeVersion) {
-		return image, nil //nolint:nilerr // an image of others, which is named as it is
+		return image, nil //nolint:nilerr // a foreign image stays unchanged
 	}
 	clients, err := p.in(scaleSet{subscription: strings.ToLower(rid.SubscriptionID)})
 	if err != nil {
@@ -32,7 +32,7 @@ func (p *ImageProvider) NativeImage(ctx context.Context, _, image string) (strin
 		state = value(got.Properties.ProvisioningState)
 	}
 	if state != armcompute.GalleryProvisioningStateSucceeded {
-		return "", &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: "image version " + rid.Name, Message: fmt.Sprintf("it is %s: name one that is complete", state)}
+		return "", &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: "image version " + rid.Name, Message: fmt.Sprintf("the version is %s: name a complete version", state)}
 	}
 	return image, nil
 }

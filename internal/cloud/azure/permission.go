@@ -11,8 +11,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// requiredActions are all that a whole capture does, in the pool's resource group.
-// That a snapshot needs beginGetAccess on its disk is the word of the role "Disk Snapshot Contributor".
+// requiredActions are the actions of a capture in the pool's resource group. Source for beginGetAccess: the built-in role
+// "Disk Snapshot Contributor".
 var requiredActions = []string{
 	"Microsoft.Compute/virtualMachineScaleSets/read",
 	"Microsoft.Compute/virtualMachineScaleSets/write",
@@ -35,7 +35,7 @@ var requiredActions = []string{
 	"Microsoft.Compute/galleries/images/versions/delete",
 }
 
-// recipeActions are those on the scale set and on how its instances stand to it.
+// recipeActions are actions on the scale set and on the protection of its instances.
 var recipeActions = []string{
 	"Microsoft.Compute/virtualMachineScaleSets/read",
 	"Microsoft.Compute/virtualMachineScaleSets/write",
@@ -44,12 +44,12 @@ var recipeActions = []string{
 	"Microsoft.Compute/virtualMachineScaleSets/virtualMachines/instanceView/read",
 }
 
-// diskActions are those on instances, disks and images.
+// diskActions are actions on instances, disks and images.
 var diskActions = slices.DeleteFunc(slices.Clone(requiredActions), func(action string) bool {
 	return action == recipeActions[0] || action == recipeActions[1] || action == recipeActions[3]
 })
 
-// vmActions are the same where instances stand by themselves.
+// vmActions are diskActions for standalone VMs.
 var vmActions = func() (actions []string) {
 	for _, action := range diskActions {
 		if own := strings.Replace(action, "/virtualMachineScaleSets/virtualMachines/", "/virtualMachines/", 1); own != "Microsoft.Compute/virtualMachines/instanceView/read" {
@@ -59,16 +59,14 @@ var vmActions = func() (actions []string) {
 	return actions
 }()
 
-// VMActions are the Azure actions that a credential needs in the resource group of VMs that stand by themselves, where their recipes are
-// elsewhere.
+// VMActions returns the required actions in the resource group of standalone VMs, for pools of another PoolProvider.
 func VMActions() []string { return slices.Clone(vmActions) }
 
-// RequiredActions are the Azure actions that a credential needs in the resource group of its pools, for a
-// role definition or a page of documentation.
+// RequiredActions returns the required actions in the resource group of the pools, for a role definition or
+// documentation.
 func RequiredActions() []string { return append([]string(nil), requiredActions...) }
 
-// grant is one role's permission: what it allows, without what it takes out again. Several add up: what one
-// takes out, another may allow.
+// grant holds the actions of a role assignment. Grants add up: a grant's notActions do not limit another grant.
 type grant struct {
 	actions, notActions []string
 }
@@ -81,19 +79,19 @@ func allowed(granted []grant, action string) bool {
 	return slices.ContainsFunc(granted, func(g grant) bool { return g.allows(action) })
 }
 
-// missingActions are those that no grant allows.
+// missingActions returns the actions that no grant allows.
 func missingActions(granted []grant, actions []string) []string {
 	return slices.DeleteFunc(slices.Clone(actions), func(action string) bool { return allowed(granted, action) })
 }
 
-// missing says which of the actions no grant allows; nil if none is missing.
+// missing returns the refusal for actions that no grant allows; nil if all actions are allowed.
 func missing(s scaleSet, granted []grant, actions []string) *cloud.Refusal {
 	lacks := missingActions(granted, actions)
 	if len(lacks) == 0 {
 		return nil
 	}
 	refusal := cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("the credential may not do %s on %s", strings.Join(lacks, ", "), s.scope()),
-		"give it a role with these actions there (a new role assignment takes some minutes to count)")
+		"assign a role with the actions at that scope (a new role assignment needs some minutes)")
 	return &refusal
 }
 
@@ -106,7 +104,7 @@ func matchesAny(patterns []string, action string) bool {
 	return false
 }
 
-// matches compares an action with a pattern in which "*" stands for any text, slashes included.
+// matches reports whether an action matches a pattern. "*" matches any text, including slashes.
 func matches(pattern, action string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
@@ -127,7 +125,7 @@ func matches(pattern, action string) bool {
 	return len(rest) >= len(last) && strings.HasSuffix(rest, last)
 }
 
-// listPermissions reads what the credential may do in a resource group.
+// listPermissions reads the credential's permissions in a resource group.
 func listPermissions(ctx context.Context, client *armauthorization.PermissionsClient, group string) ([]grant, error) {
 	var out []grant
 	pager := client.NewListForResourceGroupPager(group, nil)

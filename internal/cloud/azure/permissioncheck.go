@@ -7,8 +7,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Permissions implements cloud.PermissionChecker, in one request for each page of the credential's roles, one for the pool's model unless
-// it was read before, and those for the roles in the other resource groups that a trial apart would join something of.
+// Permissions implements cloud.PermissionChecker. Requests: a page of permissions per resource group, and the pool's
+// model unless known. A trial outside the pool may need other resource groups.
 func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
 	s, err := parsePool(pool)
 	if err != nil {
@@ -27,8 +27,8 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 		judged(s, granted, trialActions, cloud.ForTrialApart), joining), nil
 }
 
-// joining is what a trial apart needs on what the pool refers to. A resource group in which the credential may not list its
-// permissions is left out, as the preflight of a trial does.
+// joining returns the permissions of a trial outside the pool on resources that the pool refers to. Resource groups whose
+// permissions the credential may not list are left out, as in PreflightTrial.
 func (p *PoolProvider) joining(ctx context.Context, s scaleSet) (list []cloud.Permission, err error) {
 	needs, known := p.joined.Load(s)
 	if !known {
@@ -51,7 +51,7 @@ func (p *PoolProvider) joining(ctx context.Context, s scaleSet) (list []cloud.Pe
 	return list, nil
 }
 
-// Permissions implements cloud.FamilyPermissionChecker, likewise.
+// Permissions implements cloud.FamilyPermissionChecker.
 func (p *ImageProvider) Permissions(ctx context.Context, line cloud.ImageFamily) ([]cloud.Permission, error) {
 	s, err := parseLine(line)
 	if err != nil {
@@ -64,7 +64,7 @@ func (p *ImageProvider) Permissions(ctx context.Context, line cloud.ImageFamily)
 	return judged(s, granted, p.actions(), ""), nil
 }
 
-// grants lists what the credential may do in a resource group.
+// grants lists the credential's permissions in a resource group.
 func (p *account) grants(ctx context.Context, s scaleSet) ([]grant, error) {
 	clients, err := p.in(s)
 	if err != nil {
@@ -85,8 +85,8 @@ func judged(s scaleSet, granted []grant, actions []string, purpose string) []clo
 	return out
 }
 
-// refusePermissions compares what is to be done with what the credential may do; nil where it may all, or nobody can
-// tell: then the calls themselves will.
+// refusePermissions returns the refusal for missing actions. Nil means that all actions are allowed, or that the
+// permissions are unreadable; the later calls then show a missing permission.
 func (p *account) refusePermissions(ctx context.Context, s scaleSet, actions []string) (*cloud.Refusal, error) {
 	granted, err := p.grants(ctx, s)
 	switch {

@@ -14,11 +14,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// maxSizeTag is the scale set's tag that tells its largest size. Source: the cluster autoscaler's Azure
-// provider, which finds scale sets by tag and reads "min" and "max" from them.
+// maxSizeTag is the scale set's tag with the largest size. Source: the cluster autoscaler's Azure provider, which reads
+// the tags "min" and "max".
 const maxSizeTag = "max"
 
-// PoolsOf implements cloud.PoolProvider, without I/O: an instance's ID names its scale set.
+// PoolsOf implements cloud.PoolProvider without I/O, because an instance's ID contains the scale set.
 func (p *PoolProvider) PoolsOf(_ context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
 	found := make([]cloud.Membership, len(nodes))
 	for i, node := range nodes {
@@ -29,7 +29,7 @@ func (p *PoolProvider) PoolsOf(_ context.Context, nodes []cloud.NodeValues) ([]c
 			continue
 		}
 		if ref.forTrial() {
-			found[i].Why = fmt.Sprintf("%s is there for a trial, and belongs to no pool", ref.scaleSet)
+			found[i].Why = fmt.Sprintf("%s is a trial's and belongs to no pool", ref.scaleSet)
 			continue
 		}
 		found[i].Pool = ref.pool()
@@ -37,7 +37,7 @@ func (p *PoolProvider) PoolsOf(_ context.Context, nodes []cloud.NodeValues) ([]c
 	return found, nil
 }
 
-// PoolName implements cloud.PoolProvider. It is the scale set's name in lower case, as Azure compares names.
+// PoolName implements cloud.PoolProvider and returns the scale set's name in lower case.
 func (p *PoolProvider) PoolName(id cloud.PoolID) string {
 	s, err := parsePool(id)
 	if err != nil {
@@ -46,7 +46,7 @@ func (p *PoolProvider) PoolName(id cloud.PoolID) string {
 	return s.name
 }
 
-// Line implements cloud.PoolProvider, without I/O.
+// Line implements cloud.PoolProvider without I/O.
 func (p *PoolProvider) Line(_ context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
 	s, err := parsePool(id)
 	return s.line(), err
@@ -75,10 +75,10 @@ func (p *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, e
 	}, nil
 }
 
-// modelKey names the scale set's model among what was read within one look.
+// modelKey is the key of the scale set's model in the read cache.
 func (s scaleSet) modelKey() string { return "model of " + string(s.pool()) }
 
-// model reads the scale set, unless a list has shown it within the same look.
+// model reads the scale set from the read cache or from Azure.
 func (p *PoolProvider) model(ctx context.Context, s scaleSet) (armcompute.VirtualMachineScaleSet, error) {
 	if listed, found := cloud.ReadCacheOf(ctx).Get(s.modelKey()); found {
 		model := listed.(armcompute.VirtualMachineScaleSet)
@@ -91,14 +91,14 @@ func (p *PoolProvider) model(ctx context.Context, s scaleSet) (armcompute.Virtua
 	}
 	got, err := clients.scaleSets.Get(ctx, s.group, s.name, nil)
 	if err != nil {
-		return armcompute.VirtualMachineScaleSet{}, fail("look at", s, err)
+		return armcompute.VirtualMachineScaleSet{}, fail("read", s, err)
 	}
 	p.joined.Store(s, joinsOrReads(got.VirtualMachineScaleSet))
 	return got.VirtualMachineScaleSet, nil
 }
 
-// modelToWrite reads the scale set for a write that is made from it. What an ETag guards may have been read before;
-// without one the read itself is the guard.
+// modelToWrite reads the scale set before a write. A cached model is allowed only with an ETag, which makes the write
+// conditional.
 func (p *PoolProvider) modelToWrite(ctx context.Context, s scaleSet) (armcompute.VirtualMachineScaleSet, error) {
 	model, err := p.model(ctx, s)
 	if err == nil && value(model.Etag) == "" {
@@ -114,8 +114,8 @@ func capacityOf(model armcompute.VirtualMachineScaleSet) int64 {
 	return value(model.SKU.Capacity)
 }
 
-// maxSizeOf is what the autoscaler's tag says; 0 if there is none. A pool that is larger than its tag has
-// its own size as the largest.
+// maxSizeOf returns the size of the autoscaler's tag; 0 without a tag. If the pool is larger than the tag, the result is
+// the pool's size.
 func maxSizeOf(model armcompute.VirtualMachineScaleSet) int64 {
 	for name, text := range model.Tags {
 		if !strings.EqualFold(name, maxSizeTag) {
@@ -128,7 +128,7 @@ func maxSizeOf(model armcompute.VirtualMachineScaleSet) int64 {
 	return 0
 }
 
-// profileOf is the scale set's profile of its VMs; never nil.
+// profileOf returns the profile of the scale set's VMs; never nil.
 func profileOf(model armcompute.VirtualMachineScaleSet) *armcompute.VirtualMachineScaleSetVMProfile {
 	if model.Properties == nil || model.Properties.VirtualMachineProfile == nil {
 		return &armcompute.VirtualMachineScaleSetVMProfile{}
@@ -136,7 +136,7 @@ func profileOf(model armcompute.VirtualMachineScaleSet) *armcompute.VirtualMachi
 	return model.Properties.VirtualMachineProfile
 }
 
-// securityTypeOf is the security type of the pool's next VM; Standard where the model says nothing.
+// securityTypeOf returns the security type of the pool's next VM; Standard if unset.
 func securityTypeOf(model armcompute.VirtualMachineScaleSet) armcompute.SecurityTypes {
 	if security := profileOf(model).SecurityProfile; security != nil && value(security.SecurityType) != "" {
 		return *security.SecurityType
@@ -144,7 +144,7 @@ func securityTypeOf(model armcompute.VirtualMachineScaleSet) armcompute.Security
 	return armcompute.SecurityTypesStandard
 }
 
-// encryptionSetOf is the ID of the disk encryption set of the pool's OS disks; empty if there is none.
+// encryptionSetOf returns the ID of the disk encryption set of the pool's OS disks; empty without a set.
 func encryptionSetOf(model armcompute.VirtualMachineScaleSet) string {
 	storage := profileOf(model).StorageProfile
 	if storage == nil || storage.OSDisk == nil || storage.OSDisk.ManagedDisk == nil || storage.OSDisk.ManagedDisk.DiskEncryptionSet == nil {
@@ -153,21 +153,20 @@ func encryptionSetOf(model armcompute.VirtualMachineScaleSet) string {
 	return value(storage.OSDisk.ManagedDisk.DiskEncryptionSet.ID)
 }
 
-// diskTraits are what an OS disk says about itself that an image definition must say too. They never
-// change during a disk's life.
+// diskTraits are properties of an OS disk that the image definition must share. The properties never change.
 type diskTraits struct {
 	generation   armcompute.HyperVGeneration
 	architecture armcompute.Architecture
 }
 
-// Traits of a pool that its images must share. A PoolProvider of such lines uses the same names.
+// Traits of a pool that images must share. Package capi uses the same names.
 const (
-	TraitSecurityType   = "securityType"      // as Azure writes it; Standard where the model says nothing
-	TraitGeneration     = "generation"        // for people: it belongs to disks, and only Trusted Launch tells of it
+	TraitSecurityType   = "securityType"      // as Azure writes the type; Standard if unset
+	TraitGeneration     = "generation"        // for people; set only for Trusted Launch, because other models do not name the generation
 	TraitVMSize         = "vmSize"            // for people
-	TraitDiskController = "diskController"    // absent where the model says nothing
-	TraitEncryptionSet  = "diskEncryptionSet" // the ID of the set that OS disks are encrypted with; absent if there is none
-	TraitPlan           = "plan"              // publisher:product:name of a marketplace image; absent if there is none
+	TraitDiskController = "diskController"    // absent if unset
+	TraitEncryptionSet  = "diskEncryptionSet" // the ID of the disk encryption set of OS disks; absent without a set
+	TraitPlan           = "plan"              // publisher:product:name of a marketplace image; absent without a plan
 )
 
 func traitsOf(model armcompute.VirtualMachineScaleSet) map[string]string {
@@ -191,7 +190,7 @@ func traitsOf(model armcompute.VirtualMachineScaleSet) map[string]string {
 	return out
 }
 
-// refusalsOfPool tells why no node of the pool can be captured, each reason with its own sentence.
+// refusalsOfPool returns the reasons against any capture in the pool.
 func refusalsOfPool(s scaleSet, model armcompute.VirtualMachineScaleSet) []cloud.Refusal {
 	var out []cloud.Refusal
 	add := func(found bool, refusal cloud.Refusal) {
@@ -202,7 +201,7 @@ func refusalsOfPool(s scaleSet, model armcompute.VirtualMachineScaleSet) []cloud
 	flexible := model.Properties != nil && value(model.Properties.OrchestrationMode) == armcompute.OrchestrationModeFlexible
 	add(flexible, cloud.Refuse("FlexibleOrchestration", fmt.Sprintf("%s has Flexible orchestration; only Uniform orchestration is supported", s),
 		"use a scale set with Uniform orchestration"))
-	add(isAKS(s, model), cloud.Refuse("AKSManaged", fmt.Sprintf("%s belongs to AKS, which owns its model and undoes or ignores a change of it", s),
+	add(isAKS(s, model), cloud.Refuse("AKSManaged", fmt.Sprintf("%s belongs to AKS; AKS owns the model, and reverts or ignores changes", s),
 		"use AKS node image upgrades or node pool snapshots instead"))
 	out = append(out, refusalsOfPolicy(s, model)...)
 	add(securityTypeOf(model) == armcompute.SecurityTypesConfidentialVM, confidential(s))
@@ -215,14 +214,14 @@ func refusalsOfPool(s scaleSet, model armcompute.VirtualMachineScaleSet) []cloud
 	if set := encryptionSetOf(model); set != "" {
 		other, outside := outsideSubscription(set, s)
 		add(outside, cloud.Refuse("DiskEncryptionSetElsewhere", fmt.Sprintf(
-			"the disk encryption set of %s is in subscription %s; an image version can only be encrypted with one of its own subscription and region", s, other),
+			"the disk encryption set of %s is in subscription %s; an image version needs a set of the same subscription and region", s, other),
 			"use a disk encryption set of the pool's subscription"))
 	}
 	return out
 }
 
-// isAKS recognizes a scale set that AKS manages by the tags that AKS puts on it, or by the name that AKS
-// gives its node resource groups, MC_<group>_<cluster>_<location>.
+// isAKS recognizes a scale set of AKS by the tags of AKS, or by the name of the node resource group:
+// MC_<group>_<cluster>_<location>.
 func isAKS(s scaleSet, model armcompute.VirtualMachineScaleSet) bool {
 	for name := range model.Tags {
 		if strings.HasPrefix(strings.ToLower(name), "aks-managed-") {
@@ -232,7 +231,7 @@ func isAKS(s scaleSet, model armcompute.VirtualMachineScaleSet) bool {
 	return strings.HasPrefix(s.group, "mc_") && strings.Count(s.group, "_") >= 3
 }
 
-// capzTag is how the tags begin by which Cluster API's provider for Azure knows what it has made. Source: CAPZ, api/v1beta1/tags.go.
+// capzTag is the beginning of CAPZ's ownership tags. Source: CAPZ, api/v1beta1/tags.go.
 const capzTag = "sigs.k8s.io_cluster-api-provider-azure_"
 
 // isCAPZ recognizes a scale set of a Cluster API machine pool.
@@ -255,20 +254,19 @@ func outsideSubscription(id string, s scaleSet) (subscription string, outside bo
 }
 
 func ephemeral(on fmt.Stringer) cloud.Refusal {
-	return cloud.Refuse("EphemeralOSDisk", fmt.Sprintf("%s has an ephemeral OS disk, which lives on the host and cannot be copied", on), "use a pool with managed OS disks")
+	return cloud.Refuse("EphemeralOSDisk", fmt.Sprintf("%s has an ephemeral OS disk, which is on the host and cannot be copied", on), "use a pool with managed OS disks")
 }
 
 func windows(on fmt.Stringer) cloud.Refusal {
-	return cloud.Refuse("Windows", fmt.Sprintf("%s runs Windows; only Linux nodes can be captured", on), "leave this pool out")
+	return cloud.Refuse("Windows", fmt.Sprintf("%s runs Windows; only Linux nodes can be captured", on), "leave the pool out")
 }
 
 func confidential(on fmt.Stringer) cloud.Refusal {
-	return cloud.Refuse("ConfidentialVM", fmt.Sprintf("%s runs confidential VMs, whose disks are bound to one VM and cannot become an image for others", on),
-		"leave this pool out")
+	return cloud.Refuse("ConfidentialVM", fmt.Sprintf("%s runs confidential VMs; a confidential disk is bound to a single VM and cannot become an image", on),
+		"leave the pool out")
 }
 
-// SetCapacity implements cloud.PoolProvider. The write is conditional on the model that was read, so that an
-// autoscaler that acts in between wins.
+// SetCapacity implements cloud.PoolProvider. The write is conditional on the model, so that a concurrent autoscaler wins.
 func (p *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, size int64) error {
 	s, err := parsePool(id)
 	if err != nil {
@@ -280,11 +278,11 @@ func (p *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, s
 	}
 	if now := capacityOf(model); now != from {
 		return &cloud.Error{Kind: cloud.Conflict, Op: "grow", Resource: s.String(),
-			Message: fmt.Sprintf("it has %d nodes, not %d: somebody else changed its size", now, from)}
+			Message: fmt.Sprintf("the pool has %d nodes, not %d: another client changed the size", now, from)}
 	}
 	if size <= from {
 		return &cloud.Error{Kind: cloud.Invalid, Op: "grow", Resource: s.String(),
-			Message: fmt.Sprintf("%d nodes are not more than the %d that it has: a pool is only ever grown", size, from)}
+			Message: fmt.Sprintf("the new size %d is not above the current size %d: Kamino only grows pools", size, from)}
 	}
 	return p.write(ctx, "grow", s, model, armcompute.VirtualMachineScaleSetUpdate{SKU: &armcompute.SKU{
 		Name: model.SKU.Name, Tier: model.SKU.Tier, Capacity: to.Ptr(size),

@@ -39,9 +39,9 @@ func TestPoolRefusals(t *testing.T) {
 		{"UpgradePolicyRolling", `{"properties": {"upgradePolicy": {"mode": "Rolling"}}}`, "batch by batch"},
 		{"AutomaticOSUpgrade", `{"properties": {"upgradePolicy": {"automaticOSUpgradePolicy": {"enableAutomaticOSUpgrade": true}}}}`, "enableAutomaticOSUpgrade to false"},
 		{"FlexibleOrchestration", `{"properties": {"orchestrationMode": "Flexible"}}`, "only Uniform"},
-		{"AKSManaged", `{"tags": {"aks-managed-poolName": "np1"}}`, "AKS, which owns its model"},
+		{"AKSManaged", `{"tags": {"aks-managed-poolName": "np1"}}`, "AKS owns the model"},
 		{"CAPZManaged", `{"tags": {"sigs.k8s.io_cluster-api-provider-azure_cluster_c1": "owned"}}`, "machine pool of Cluster API"},
-		{"ConfidentialVM", `{"properties": {"virtualMachineProfile": {"securityProfile": {"securityType": "ConfidentialVM"}}}}`, "bound to one VM"},
+		{"ConfidentialVM", `{"properties": {"virtualMachineProfile": {"securityProfile": {"securityType": "ConfidentialVM"}}}}`, "bound to a single VM"},
 		{"EphemeralOSDisk", `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"diffDiskSettings": {"option": "Local"}}}}}}`, "ephemeral OS disk"},
 		{"Windows", `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"osType": "Windows"}}}}}`, "only Linux"},
 		{"DiskEncryptionSetElsewhere", `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"managedDisk": {"diskEncryptionSet":

@@ -6,8 +6,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// PoolsInScope implements cloud.PoolFinder: a request for each resource group, and one more for each full page. A list has the whole
-// models. Source: "Virtual Machine Scale Sets - List" of Azure's REST reference.
+// PoolsInScope implements cloud.PoolFinder with a request per resource group and page. The list contains complete models.
+// Source: Azure REST reference, "Virtual Machine Scale Sets - List".
 func (p *PoolProvider) PoolsInScope(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
 	var found []cloud.PoolID
 	err := p.eachPool(pools, func(s scaleSet, clients *clients) error {
@@ -15,7 +15,7 @@ func (p *PoolProvider) PoolsInScope(ctx context.Context, pools ...cloud.PoolID) 
 		for pager.More() {
 			page, err := pager.NextPage(ctx)
 			if err != nil {
-				return fail("list the scale sets beside", s, err)
+				return fail("list the scale sets of the resource group of", s, err)
 			}
 			for _, got := range page.Value {
 				if other, err := parsePool(cloud.PoolID(value(got.ID))); err == nil {
@@ -29,7 +29,7 @@ func (p *PoolProvider) PoolsInScope(ctx context.Context, pools ...cloud.PoolID) 
 	return found, err
 }
 
-// eachPool goes through the resource groups of the pools, each once, and ends with the first error.
+// eachPool calls do once per resource group of the pools, until the first error.
 func (p *PoolProvider) eachPool(pools []cloud.PoolID, do func(scaleSet, *clients) error) error {
 	sets := make([]scaleSet, len(pools))
 	for i, pool := range pools {

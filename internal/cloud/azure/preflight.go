@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// PreflightRecipe implements cloud.PoolProvider, in two requests, and two more for a donor that does not return.
+// PreflightRecipe implements cloud.PoolProvider with two requests, and two more for a donor that does not return.
 func (p *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	s, err := parsePool(spec.Pool)
 	if err != nil {
@@ -34,7 +34,7 @@ func (p *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 	return append(found, leaving...), err
 }
 
-// preflight is one look ahead: what it needs at hand, and what it found.
+// preflight is a preflight of a disk in progress.
 type preflight struct {
 	provider *ImageProvider
 	clients  *clients
@@ -42,13 +42,13 @@ type preflight struct {
 	version  versionRef
 	mold     cloud.ImageRequirements
 	vm       armcompute.VirtualMachineScaleSetVM
-	// newDefinition: the line has no image definition yet.
+	// newDefinition is true if the image family has no image definition yet.
 	newDefinition bool
 	found         []cloud.Refusal
 }
 
-// PreflightDisk implements cloud.ImageProvider. It takes seven or eight requests. What it may not look at, such as
-// quotas, it leaves out: the credential must only be allowed what a capture itself needs.
+// PreflightDisk implements cloud.ImageProvider with seven or eight requests. Checks that the credential may not do, such
+// as quotas, are left out: only the permissions of a capture are required.
 func (p *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) ([]cloud.Refusal, error) {
 	ref, err := p.parse(spec.Instance)
 	if err != nil {
@@ -77,7 +77,7 @@ func (l *preflight) refuse(reason, remedy, obstacle string, args ...any) {
 	l.found = append(l.found, cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy))
 }
 
-// donor adds what is true of the instance alone.
+// donor adds the refusals of the instance.
 func (l *preflight) donor(ctx context.Context) error {
 	var err error
 	if l.vm, err = l.provider.vm(ctx, l.instance); err != nil {
@@ -104,19 +104,19 @@ func (l *preflight) permissions(ctx context.Context) error {
 	return err
 }
 
-// encryption asks where the pool's disk encryption set lies.
+// encryption checks the region of the pool's disk encryption set.
 func (l *preflight) encryption(ctx context.Context) error {
 	id := l.mold.Traits[TraitEncryptionSet]
-	if _, outside := outsideSubscription(id, l.version.scaleSet); id == "" || outside { // the pool is refused for that
+	if _, outside := outsideSubscription(id, l.version.scaleSet); id == "" || outside { // the pool has a refusal for the set
 		return nil
 	}
 	rid, err := arm.ParseResourceID(id)
 	if err != nil {
-		return nil //nolint:nilerr // Not ours to judge; Azure will when the version is made.
+		return nil //nolint:nilerr // Azure judges the ID at the creation of the version.
 	}
 	set, err := l.clients.encryption.Get(ctx, rid.ResourceGroupName, rid.Name, nil)
 	if err != nil {
-		err = fail("look at", text("disk encryption set "+rid.Name), err)
+		err = fail("read", text("disk encryption set "+rid.Name), err)
 		if cloud.Is(err, cloud.Denied) || cloud.Is(err, cloud.NotFound) {
 			return nil
 		}
@@ -124,13 +124,13 @@ func (l *preflight) encryption(ctx context.Context) error {
 	}
 	if !sameRegion(value(set.Location), l.mold.Location) {
 		l.refuse("DiskEncryptionSetElsewhere", "use a disk encryption set of the pool's region",
-			"the disk encryption set of %s is in region %s; an image version can only be encrypted with one of its own subscription and region, which is %s",
+			"the disk encryption set of %s is in region %s; an image version needs a set of its own subscription and region, here %s",
 			l.version.scaleSet, value(set.Location), l.mold.Location)
 	}
 	return nil
 }
 
-// gallery looks at gallery, definition and version, as far as they exist.
+// gallery checks gallery, definition and version, as far as they exist.
 func (l *preflight) gallery(ctx context.Context) error {
 	s := l.version.scaleSet
 	disk, known, err := l.diskTraits(ctx)
@@ -139,7 +139,7 @@ func (l *preflight) gallery(ctx context.Context) error {
 	}
 	wanted := wantedTraits(disk, l.mold.Traits)
 	if known && wanted.trustedLaunch && disk.orDefaults().generation == armcompute.HyperVGenerationV1 {
-		l.refuse("GenerationMismatch", "capture a newer node", "%s is a generation 1 VM, and %s makes Trusted Launch VMs, which must be generation 2", l.instance, s)
+		l.refuse("GenerationMismatch", "capture a newer node", "%s is a generation 1 VM, but %s makes Trusted Launch VMs, which need generation 2", l.instance, s)
 	}
 	definition, err := l.clients.definitions.Get(ctx, s.group, s.gallery(), s.definition(), nil)
 	if isNotFound(err) {
@@ -147,7 +147,7 @@ func (l *preflight) gallery(ctx context.Context) error {
 		return l.galleryName(ctx)
 	}
 	if err != nil {
-		return fail("look at", text("image definition "+s.definition()), err)
+		return fail("read", text("image definition "+s.definition()), err)
 	}
 	switch refusal := definitionMismatch(s, definition.GalleryImage, wanted); {
 	case known && refusal != nil:
@@ -161,14 +161,14 @@ func (l *preflight) gallery(ctx context.Context) error {
 		return err
 	}
 	if version.image.State != cloud.Absent && !version.replace {
-		l.refuse("VersionExists", fmt.Sprintf("name another one of that day, such as %s, or delete it", imageversion.Try(l.version.version, 2)),
-			"%s exists already (%s)", l.version, strings.ToLower(string(version.image.State)))
+		l.refuse("VersionExists", fmt.Sprintf("use another name, such as %s, or delete the version", imageversion.Try(l.version.version, 2)),
+			"%s already exists (%s)", l.version, strings.ToLower(string(version.image.State)))
 	}
 	return nil
 }
 
-// diskTraits reads the donor's OS disk, which alone tells the architecture. Known is false for a donor that
-// is refused for its disk, or whose disk may not be looked at: both are told already.
+// diskTraits reads the donor's OS disk, the only source of the architecture. known is false if the disk is already
+// refused or unreadable.
 func (l *preflight) diskTraits(ctx context.Context) (traits diskTraits, known bool, err error) {
 	group, name, ok := groupAndName(osDisk(l.vm), "disks")
 	if !ok || l.has("EphemeralOSDisk") {
@@ -176,7 +176,7 @@ func (l *preflight) diskTraits(ctx context.Context) (traits diskTraits, known bo
 	}
 	disk, err := l.clients.disks.Get(ctx, group, name, nil)
 	if err != nil {
-		err = fail("look at", text("OS disk "+name), err)
+		err = fail("read", text("OS disk "+name), err)
 		if cloud.Is(err, cloud.Denied) && l.has("PermissionMissing") {
 			return diskTraits{}, false, nil
 		}
@@ -185,7 +185,7 @@ func (l *preflight) diskTraits(ctx context.Context) (traits diskTraits, known bo
 	if properties := disk.Properties; properties != nil {
 		if encrypted := properties.EncryptionSettingsCollection; encrypted != nil && value(encrypted.Enabled) {
 			l.refuse("DiskEncryptedInGuest", "use a pool with encryption at host or a disk encryption set",
-				"OS disk %s of %s is encrypted within the VM (Azure Disk Encryption), and its keys are bound to that VM", name, l.instance)
+				"OS disk %s of %s is encrypted within the VM (Azure Disk Encryption), and the keys are bound to the VM", name, l.instance)
 		}
 		traits.generation = value(properties.HyperVGeneration)
 		if properties.SupportedCapabilities != nil {
@@ -195,8 +195,7 @@ func (l *preflight) diskTraits(ctx context.Context) (traits diskTraits, known bo
 	return traits.orDefaults(), true, nil
 }
 
-// galleryName asks whether the gallery that will be made has its name to itself: a name is unique in a
-// subscription, whatever the resource group.
+// galleryName checks that no other resource group has a gallery of the new name. Names are unique in a subscription.
 func (l *preflight) galleryName(ctx context.Context) error {
 	s := l.version.scaleSet
 	if l.provider.known(l.provider.defined, s.galleryID()) {
@@ -208,7 +207,7 @@ func (l *preflight) galleryName(ctx context.Context) error {
 		if err != nil {
 			err = fail("list galleries of", text("subscription "+s.subscription), err)
 			if cloud.Is(err, cloud.Denied) {
-				return nil // Seldom granted for a whole subscription.
+				return nil // Rarely granted for a whole subscription.
 			}
 			return err
 		}
@@ -218,8 +217,8 @@ func (l *preflight) galleryName(ctx context.Context) error {
 			}
 			group, _, ok := groupAndName(value(gallery.ID), "galleries")
 			if ok && !strings.EqualFold(group, s.group) {
-				l.refuse("GalleryNameTaken", "rename or delete the other one",
-					"gallery name %s is taken in resource group %s; the pool's images need a gallery of that name in resource group %s, and a name is unique in a subscription",
+				l.refuse("GalleryNameTaken", "delete the other gallery",
+					"gallery name %s is in use in resource group %s; the pool's images need the name in resource group %s, and gallery names are unique in a subscription",
 					s.gallery(), group, s.group)
 			}
 		}
@@ -227,7 +226,7 @@ func (l *preflight) galleryName(ctx context.Context) error {
 	return nil
 }
 
-// quota looks whether one more of what a capture makes fits into the quotas of the subscription.
+// quota checks the subscription's quotas for the resources of a capture.
 func (l *preflight) quota(ctx context.Context) error {
 	location := l.mold.Location
 	pager := l.clients.usages.NewListPager(location, nil)
@@ -245,7 +244,7 @@ func (l *preflight) quota(ctx context.Context) error {
 				continue
 			}
 			if int64(value(usage.CurrentValue)) >= *usage.Limit {
-				l.refuse("QuotaUsedUp", "delete what is not needed, or ask Azure for more", "the quota %s of region %s is used up (%d of %d)",
+				l.refuse("QuotaUsedUp", "delete unused resources, or ask Azure for a larger quota", "the quota %s of region %s is used up (%d of %d)",
 					value(usage.Name.Value), location, value(usage.CurrentValue), *usage.Limit)
 			}
 		}
@@ -253,8 +252,8 @@ func (l *preflight) quota(ctx context.Context) error {
 	return nil
 }
 
-// uses tells whether this capture would take one of a quota. That Azure lists the limits of galleries among
-// the usages of Compute is unverified; where it does not, they are not looked at.
+// uses reports whether the capture uses a quota. Unverified: Azure lists gallery limits in the usages of Compute.
+// Otherwise the limits are not checked.
 func (l *preflight) uses(quota string) bool {
 	switch strings.ToLower(quota) {
 	case "standardsnapshotcount", "galleryimageversions":

@@ -41,7 +41,7 @@ func TestPreflight(t *testing.T) {
 		{name: "version there", world: func(a *fakeARM) {
 			a.definition(goodDefinition)
 			a.has(testVersionID, `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
-		}, reasons: []string{"VersionExists"}, says: "exists already (complete)"},
+		}, reasons: []string{"VersionExists"}, says: "already exists (complete)"},
 		{name: "name taken", world: func(a *fakeARM) {
 			a.lists[fold(galleriesPath)] = []any{map[string]any{"name": "sig_RG1", "location": "x", "id": strings.Replace(testGallery, "rg1", "other", 1)}}
 		}, reasons: []string{"GalleryNameTaken"}, says: "resource group other"},

@@ -14,15 +14,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// emptyCloudConfig is customData that cloud-init takes and does nothing with.
+// emptyCloudConfig is customData that makes cloud-init do nothing.
 const emptyCloudConfig = "#cloud-config\n{}\n"
 
-// recipeTries is how often a recipe is written in one call: Azure has been seen to accept the removal of an
-// extension and to show it again afterwards.
+// recipeTries is how often a call writes a recipe. Azure sometimes accepts the removal of an extension and then shows the
+// extension again.
 const recipeTries = 3
 
-// SetRecipe implements cloud.PoolProvider. It is one merge patch of the scale set's model, which on the Manual
-// upgrade policy changes no running instance (see write). The number of nodes is not part of it.
+// SetRecipe implements cloud.PoolProvider with a merge patch of the scale set's model. With the Manual upgrade policy no
+// running instance changes (see write). The size is not part of the patch.
 func (p *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
 	if change.Restores != nil {
 		return p.restore(ctx, change)
@@ -42,17 +42,17 @@ func (p *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange)
 		}
 		if now := r.imageName(imageReference(model)); !strings.EqualFold(now, change.From) && !isVersion(imageReference(model), r) {
 			return &cloud.Error{Kind: cloud.Conflict, Op: "set the recipe of", Resource: r.scaleSet.String(),
-				Message: fmt.Sprintf("its image is %s, not %s as when the change was made: somebody else changed it", now, change.From)}
+				Message: fmt.Sprintf("the image is %s, not %s as planned: another client changed the image", now, change.From)}
 		}
 		if try > recipeTries {
 			return &cloud.Error{Kind: cloud.Conflict, Op: "set the recipe of", Resource: r.scaleSet.String(),
-				Message: fmt.Sprintf("Azure took the change %d times and still shows %s: look for who puts it back", recipeTries, strings.Join(left, ", "))}
+				Message: fmt.Sprintf("Azure accepted the change %d times, but still shows %s: find the client that reverts the change", recipeTries, strings.Join(left, ", "))}
 		}
 		answered, err := p.writeAnswered(ctx, "set the recipe of", r.scaleSet, model, recipePatch(r, model, change.Removes))
 		if err != nil {
 			return err
 		}
-		// Azure may show a removed extension again after the answer: then only another read tells.
+		// Azure may show a removed extension again after the answer, so only a new read is conclusive.
 		if answered != nil && !removesExtension(change.Removes) && len(leftToDo(r, *answered, change)) == 0 {
 			return nil
 		}
@@ -63,7 +63,7 @@ func removesExtension(removes []cloud.RecipeField) bool {
 	return slices.ContainsFunc(removes, func(p cloud.RecipeField) bool { return p.Kind == partExtension })
 }
 
-// leftToDo names what of the change the model does not show.
+// leftToDo returns the parts of the change that the model does not show.
 func leftToDo(r versionRef, model armcompute.VirtualMachineScaleSet, change cloud.RecipeChange) []string {
 	var left []string
 	if !isVersion(imageReference(model), r) {
@@ -80,8 +80,8 @@ func leftToDo(r versionRef, model armcompute.VirtualMachineScaleSet, change clou
 	return left
 }
 
-// recipePatch is the merge patch that carries a change out. Publisher, offer, SKU and version must be
-// nulled, or the patched reference would name two images.
+// recipePatch returns the merge patch of a change. Publisher, offer, SKU and version must be null, or the reference would
+// name two images.
 func recipePatch(r versionRef, model armcompute.VirtualMachineScaleSet, removes []cloud.RecipeField) armcompute.VirtualMachineScaleSetUpdate {
 	profile := &armcompute.VirtualMachineScaleSetUpdateVMProfile{
 		StorageProfile: &armcompute.VirtualMachineScaleSetUpdateStorageProfile{
@@ -103,7 +103,7 @@ func recipePatch(r versionRef, model armcompute.VirtualMachineScaleSet, removes 
 		profile.OSProfile = &armcompute.VirtualMachineScaleSetUpdateOSProfile{
 			CustomData: to.Ptr(base64.StdEncoding.EncodeToString([]byte(emptyCloudConfig))),
 		}
-		// All tags are sent, for the documentation leaves open whether those of a patch are merged.
+		// All tags are sent, because the documentation does not say whether a patch merges tags.
 		patch.Tags = map[string]*string{}
 		for name, text := range model.Tags {
 			patch.Tags[name] = text
@@ -126,9 +126,8 @@ func nullIfSet(image *armcompute.ImageReference, field func(*armcompute.ImageRef
 	return azcore.NullValue[*string]()
 }
 
-// keptExtensions are the extensions that stay, as they may be sent back: without their state, and without
-// waiting for an extension that goes. Azure keeps the protected settings of an extension that is sent
-// without them.
+// keptExtensions returns the remaining extensions in the form of a request: without state, and without dependencies on
+// removed extensions. Azure keeps protected settings that the request does not contain.
 func keptExtensions(model armcompute.VirtualMachineScaleSet, removes []cloud.RecipeField) []*armcompute.VirtualMachineScaleSetExtension {
 	goes := func(name string) bool {
 		return cloud.HasField(removes, cloud.RecipeField{Kind: partExtension, Name: name})

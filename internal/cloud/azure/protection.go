@@ -14,15 +14,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// protectionLooks is how often the protection is looked at after it was written, and protectionPause the
-// time between two looks. Azure takes the model at once; more looks are for a slow replica.
+// protectionLooks is how often the protection is read after the write, protectionPause apart. Azure stores the model at
+// once; further reads are for a slow replica.
 const (
 	protectionLooks = 3
 	protectionPause = 400 * time.Millisecond
 )
 
-// Protection implements cloud.PoolProvider: a scale set does nothing by itself to an instance that is protected from scale-in,
-// but what its upgrade policy says, and such a pool is refused.
+// Protection implements cloud.PoolProvider. With scale-in protection a scale set changes an instance only by its upgrade
+// policy, and such pools are refused.
 func (p *PoolProvider) Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
@@ -58,8 +58,8 @@ func (p *PoolProvider) Unprotect(ctx context.Context, id cloud.InstanceID, token
 	return p.protect(ctx, id, before)
 }
 
-// protect sets or clears an instance's protection from scale-in. Azure knows no patch of an instance, and keeps what a
-// PUT leaves out: only the protection is sent, on condition that nobody changed the instance in between.
+// protect sets or clears the scale-in protection of an instance. Azure has no patch of an instance, and keeps fields that
+// a PUT leaves out. So only the protection is sent, conditional on the ETag.
 func (p *PoolProvider) protect(ctx context.Context, id cloud.InstanceID, protect bool) error {
 	ref, err := parseInstance(id)
 	if err != nil {
@@ -67,7 +67,7 @@ func (p *PoolProvider) protect(ctx context.Context, id cloud.InstanceID, protect
 	}
 	vm, err := p.vm(ctx, ref)
 	if err == nil && value(vm.Etag) == "" {
-		vm, err = p.vm(cloud.WithoutReadCache(ctx), ref) // nothing else would guard the write
+		vm, err = p.vm(cloud.WithoutReadCache(ctx), ref) // without an ETag the write is unconditional
 	}
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (p *PoolProvider) protect(ctx context.Context, id cloud.InstanceID, protect
 		}
 		if look == protectionLooks {
 			return &cloud.Error{Kind: cloud.Conflict, Op: "set scale-in protection of", Resource: ref.String(),
-				Message: "Azure took the change and does not show it yet: look again"}
+				Message: "Azure accepted the change, but does not show the change yet: try again"}
 		}
 		if err := pause(ctx, protectionPause); err != nil {
 			return fail("set scale-in protection of", ref, err)
@@ -107,8 +107,8 @@ func (p *PoolProvider) protect(ctx context.Context, id cloud.InstanceID, protect
 	}
 }
 
-// answeredVM tells whether the answer to the write shows the instance as it was wanted, so that nobody needs
-// to look again. An answer without a body, such as 202, tells nothing.
+// answeredVM reports whether the answer to the write shows the wanted protection, so that no further read is needed. An
+// answer without a body, such as 202, shows nothing.
 func answeredVM(answer *http.Response, protect bool) bool {
 	if answer == nil {
 		return false
@@ -125,8 +125,8 @@ func protectedFromScaleIn(vm armcompute.VirtualMachineScaleSetVM) bool {
 	return vm.Properties != nil && vm.Properties.ProtectionPolicy != nil && value(vm.Properties.ProtectionPolicy.ProtectFromScaleIn)
 }
 
-// protectionOnly is a write of an instance's protection. What is left out of it stays as it is, so that it can't take
-// back a volume that is attached at the same moment.
+// protectionOnly returns the write of an instance's protection. All other fields are left out, so that the write cannot
+// detach a volume that was just attached.
 func protectionOnly(vm armcompute.VirtualMachineScaleSetVM, protect bool) armcompute.VirtualMachineScaleSetVM {
 	protection := armcompute.VirtualMachineScaleSetVMProtectionPolicy{}
 	if vm.Properties != nil && vm.Properties.ProtectionPolicy != nil {

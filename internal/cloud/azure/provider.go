@@ -21,37 +21,37 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Retries inside a call are few and short: a call returns at once, and the caller comes back. A
-// Retry-After beyond the longest delay is not slept but returned, as Throttled or Unavailable.
+// Retries within a call are few and short: the call returns soon, and the caller repeats. A Retry-After beyond
+// maxRetryDelay is returned as Throttled or Unavailable.
 const (
 	maxRetries    = 2
 	retryDelay    = 300 * time.Millisecond
 	maxRetryDelay = 2 * time.Second
-	// tryTimeout bounds one try. Azure answers long operations at once, so that no answer takes longer.
+	// tryTimeout limits a try. Azure answers long operations at once.
 	tryTimeout = 60 * time.Second
-	// maxOperations is on how many resources the operations are kept that this process began. Far fewer run at once.
+	// maxOperations limits the resources with a remembered operation. Far fewer operations run at the same time.
 	maxOperations = 256
-	// applicationID opens the User-Agent of every request.
+	// applicationID is the beginning of the User-Agent.
 	applicationID = "kamino"
 )
 
-// Provider is Azure: scale sets over managed disks and galleries. It is safe for concurrent use.
+// Provider is Azure: scale sets, managed disks and galleries. Provider is safe for concurrent use.
 type Provider struct {
 	cloud.Provider
 }
 
-// Decorated implements cloud.Decorator: the powers are those of the halves.
+// Decorated implements cloud.Decorator and returns the provider with the optional interfaces of both halves.
 func (p *Provider) Decorated() cloud.Provider { return p.Provider }
 
-// ImageProvider is the half of instances, disks, snapshots and galleries, which needs no recipes of Azure's. It is safe for
-// concurrent use.
+// ImageProvider handles instances, disks, snapshots and galleries, and works without PoolProvider. ImageProvider is safe
+// for concurrent use.
 type ImageProvider struct {
 	*account
-	// apart tells that the recipes are elsewhere, so that instances may stand by themselves.
+	// apart is true if the PoolProvider is another package, so that instances may be standalone VMs.
 	apart bool
 }
 
-// parse reads the ID of an instance whose disk is captured.
+// parse parses the ID of a donor.
 func (p *ImageProvider) parse(id cloud.InstanceID) (instance, error) {
 	if p.apart {
 		return parseVM(id)
@@ -59,7 +59,7 @@ func (p *ImageProvider) parse(id cloud.InstanceID) (instance, error) {
 	return parseInstance(id)
 }
 
-// actions that a capture needs on instances, disks and images.
+// actions returns the actions of a capture on instances, disks and images.
 func (p *ImageProvider) actions() []string {
 	if p.apart {
 		return vmActions
@@ -67,10 +67,10 @@ func (p *ImageProvider) actions() []string {
 	return diskActions
 }
 
-// PoolProvider is the half of scale sets and their models. It is safe for concurrent use.
+// PoolProvider handles scale sets and their models. PoolProvider is safe for concurrent use.
 type PoolProvider struct{ *account }
 
-// account is what both halves speak to Azure with, and what this process remembers of what it began.
+// account holds the connection to Azure and the memory of this process, shared by both halves.
 type account struct {
 	credential azcore.TokenCredential
 	options    *arm.ClientOptions
@@ -78,24 +78,24 @@ type account struct {
 	mu sync.Mutex
 	// clients by subscription.
 	clients map[string]*clients
-	// operations that this process started, by resource ID in lower case: asked only for the reason when
-	// the resource says Failed. Those of the last maxOperations resources are kept, begun in the order of recent.
+	// operations of this process by resource ID in lower case. An operation is polled only for the reason of a failed
+	// resource. The last maxOperations resources are kept, in the order of recent.
 	operations map[string]outcome
 	recent     []string
-	// joined is what a trial beside a scale set would join, as its model said last, by scaleSet: []need. Whoever asks for
-	// permissions alone does not read the model again.
+	// joined are the permissions ([]need) of a trial outside the pool, by scaleSet, from the last read of the model.
+	// Permissions then needs no further read.
 	joined sync.Map
-	// makers are the snapshots for whose images this process makes a gallery or a definition, by the latter's ID.
+	// makers are the snapshots that need a new gallery or definition, by the ID of the gallery or definition.
 	makers map[string]string
-	// defined image definitions, by ID: seen complete and fitting their pool.
+	// defined are IDs of galleries and image definitions that are complete and fit their pool.
 	defined map[string]bool
-	// empty galleries and definitions, by ID: this process has made them, and no version in them yet.
+	// empty are IDs of galleries and definitions that this process made and that have no version yet.
 	empty map[string]bool
-	// tries are the scale sets that this process has seen with the mark of a trial apart, by ID.
+	// tries are IDs of scale sets that this process has seen with the tag of a trial.
 	tries map[string]bool
-	// traits of snapshots that this process has seen, by ID: diskTraits.
+	// traits are diskTraits of snapshots by ID.
 	traits sync.Map
-	// zoneless regions, by subscription and region: seen to refuse zone-redundant storage.
+	// zoneless are regions without zone-redundant storage, by subscription and region.
 	zoneless map[string]bool
 }
 
@@ -112,7 +112,7 @@ var (
 	_ cloud.RecipeRestorer          = (*PoolProvider)(nil)
 )
 
-// clients of one subscription.
+// clients of a subscription.
 type clients struct {
 	scaleSets   *armcompute.VirtualMachineScaleSetsClient
 	instances   *armcompute.VirtualMachineScaleSetVMsClient
@@ -128,7 +128,7 @@ type clients struct {
 	rolling     *armcompute.VirtualMachineScaleSetRollingUpgradesClient
 }
 
-// New makes a provider of both halves. It does no I/O: a wrong credential shows with the first call.
+// New makes a provider of both halves. New does no I/O; the first call shows a wrong credential.
 func New(_ context.Context, config Config) (*Provider, error) {
 	shared, err := connect(config)
 	if err != nil {
@@ -137,7 +137,7 @@ func New(_ context.Context, config Config) (*Provider, error) {
 	return &Provider{cloud.New(&ImageProvider{shared, false}, &PoolProvider{shared})}, nil
 }
 
-// NewDisks makes the half of the disks alone, for recipes that are elsewhere, whose instances stand by themselves. It does no I/O.
+// NewDisks makes the ImageProvider for another PoolProvider. Instances may be standalone VMs. NewDisks does no I/O.
 func NewDisks(_ context.Context, config Config) (*ImageProvider, error) {
 	shared, err := connect(config)
 	if err != nil {
@@ -146,7 +146,7 @@ func NewDisks(_ context.Context, config Config) (*ImageProvider, error) {
 	return &ImageProvider{shared, true}, nil
 }
 
-// NewRecipes makes the half of the recipes alone, for disks that are elsewhere. It does no I/O.
+// NewRecipes makes the PoolProvider for another ImageProvider. NewRecipes does no I/O.
 func NewRecipes(_ context.Context, config Config) (*PoolProvider, error) {
 	shared, err := connect(config)
 	if err != nil {
@@ -157,7 +157,7 @@ func NewRecipes(_ context.Context, config Config) (*PoolProvider, error) {
 
 func connect(config Config) (*account, error) {
 	if config.Credential == nil {
-		return nil, errors.New("azure: the configuration has no credential: LoadConfig finds one")
+		return nil, errors.New("azure: the configuration has no credential: use LoadConfig")
 	}
 	if config.Cloud.ActiveDirectoryAuthorityHost == "" && len(config.Cloud.Services) == 0 {
 		config.Cloud = azcloud.AzurePublic
@@ -171,7 +171,7 @@ func connect(config Config) (*account, error) {
 			},
 			Telemetry: policy.TelemetryOptions{ApplicationID: applicationID},
 		},
-		// Registering a resource provider is a change of the subscription that nobody asked for.
+		// The registration of a resource provider would change the subscription without a request of the user.
 		DisableRPRegistration: true,
 	}
 	options.PerCallPolicies = []policy.Policy{onelook{}}
@@ -191,7 +191,7 @@ func connect(config Config) (*account, error) {
 	}, nil
 }
 
-// watch tells an observer of every try of every request.
+// watch reports every try of every request to an observer.
 type watch struct {
 	tell func(method string, status int, throttled bool)
 }
@@ -207,12 +207,12 @@ func (w watch) Do(request *policy.Request) (*http.Response, error) {
 	return response, err
 }
 
-// in gives the clients of a subscription.
+// in returns the clients of a subscription.
 func (p *account) in(s scaleSet) (*clients, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if described, able := p.credential.(*renewed); able && described.renew() {
-		clear(p.clients) // each keeps a token of the credential before
+		clear(p.clients) // old clients hold tokens of the old credential
 	}
 	if known := p.clients[s.subscription]; known != nil {
 		return known, nil
@@ -243,7 +243,7 @@ func (p *account) in(s scaleSet) (*clients, error) {
 	return made, nil
 }
 
-// eachGroup goes through the resource groups of what lies in them, each once, and ends with the first error.
+// eachGroup calls do once per resource group, until the first error.
 func (p *account) eachGroup(sets []scaleSet, do func(scaleSet, *clients) error) error {
 	seen := map[string]bool{}
 	for _, s := range sets {
@@ -262,11 +262,11 @@ func (p *account) eachGroup(sets []scaleSet, do func(scaleSet, *clients) error) 
 	return nil
 }
 
-// outcome asks a long operation whether it has ended, and with which error.
+// outcome polls a long operation and returns the end and its error.
 type outcome func(context.Context) (done bool, err error)
 
-// remember keeps a long operation that was started, so that its error can be told if it fails. Nothing
-// waits for it: the resource's own state is what counts.
+// remember keeps a started operation for its error. No call waits for an operation, because the resource has its own
+// state.
 func remember[T any](p *account, id string, poller *runtime.Poller[T]) {
 	p.keep(strings.ToLower(id), func(ctx context.Context) (bool, error) {
 		if !poller.Done() {
@@ -275,7 +275,7 @@ func remember[T any](p *account, id string, poller *runtime.Poller[T]) {
 				return false, err
 			}
 			if poller.Done() && saysSucceeded(response) {
-				return true, nil // the SDK would read the whole resource once more for its result
+				return true, nil // the SDK would read the whole resource again for the result
 			}
 		}
 		if !poller.Done() {
@@ -286,8 +286,8 @@ func remember[T any](p *account, id string, poller *runtime.Poller[T]) {
 	})
 }
 
-// keep keeps the operation on the resource, and no more than so many: a controller runs for months, and one that is
-// forgotten costs the cloud's own words on a failure, nothing else.
+// keep stores the operation of a resource, and forgets the oldest operation beyond maxOperations. A forgotten operation
+// costs only Azure's message of a failure.
 func (p *account) keep(id string, operation outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -299,8 +299,8 @@ func (p *account) keep(id string, operation outcome) {
 	}
 }
 
-// saysSucceeded tells whether the status of a long operation is its good end.
-// Source: Azure Resource Manager, "Track asynchronous Azure operations".
+// saysSucceeded reports whether the status of a long operation is Succeeded. Source: Azure Resource Manager, "Track
+// asynchronous Azure operations".
 func saysSucceeded(response *http.Response) bool {
 	body, err := runtime.Payload(response)
 	if err != nil {
@@ -312,8 +312,7 @@ func saysSucceeded(response *http.Response) bool {
 	return json.Unmarshal(body, &operation) == nil && strings.EqualFold(operation.Status, "Succeeded")
 }
 
-// ask asks the operation on the resource that this process started whether it has ended, and how. Not
-// done, without an error, if there is none.
+// ask polls this process's operation on the resource. Without an operation, done is false and err is nil.
 func (p *account) ask(ctx context.Context, id string) (done bool, err error) {
 	p.mu.Lock()
 	ask := p.operations[strings.ToLower(id)]
@@ -324,8 +323,8 @@ func (p *account) ask(ctx context.Context, id string) (done bool, err error) {
 	return ask(ctx)
 }
 
-// reason is Azure's code and message for the failure of the operation on the resource that this process started;
-// empty if it did not start one, or if Azure does not tell any more.
+// reason returns Azure's code and message for the failed operation of this process on the resource; empty without an
+// operation or message.
 func (p *account) reason(ctx context.Context, id string) string {
 	var response *azcore.ResponseError
 	if done, err := p.ask(ctx, id); !done || !errors.As(err, &response) {
@@ -334,7 +333,7 @@ func (p *account) reason(ctx context.Context, id string) string {
 	return withCode(response.ErrorCode, readBody(response.RawResponse).text())
 }
 
-// makeFor notes for which snapshot's image a gallery or a definition is made.
+// makeFor records the snapshot that needs a gallery or definition.
 func (p *account) makeFor(id, snapshotID string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -347,14 +346,14 @@ func (p *account) madeFor(id, snapshotID string) bool {
 	return p.makers[strings.ToLower(id)] == snapshotID
 }
 
-// began tells whether this process made a resource, or still makes it.
+// began reports whether this process has started to make a resource.
 func (p *account) began(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.operations[strings.ToLower(id)] != nil
 }
 
-// forget drops all that is remembered of a resource that was found to be gone.
+// forget removes all records of a missing resource.
 func (p *account) forget(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -366,7 +365,7 @@ func (p *account) forget(id string) {
 	delete(p.tries, strings.ToLower(id))
 }
 
-// fill has galleries and definitions no longer taken for empty.
+// fill marks galleries and definitions as no longer empty.
 func (p *account) fill(ids ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -387,7 +386,7 @@ func (p *account) learn(set map[string]bool, key string) {
 	set[strings.ToLower(key)] = true
 }
 
-// value reads an optional field of the SDK's models.
+// value dereferences an optional field of the SDK; the zero value if nil.
 func value[T any](pointer *T) T {
 	if pointer == nil {
 		var zero T
@@ -396,8 +395,7 @@ func value[T any](pointer *T) T {
 	return *pointer
 }
 
-// tagsOf copies tags. One without a value counts as absent: some versions of Azure's API store an empty
-// text where a tag was removed.
+// tagsOf copies tags. A tag without a value is absent: some API versions store an empty text for a removed tag.
 func tagsOf(tags map[string]*string) map[string]string {
 	out := make(map[string]string, len(tags))
 	for name, text := range tags {
@@ -408,7 +406,7 @@ func tagsOf(tags map[string]*string) map[string]string {
 	return out
 }
 
-// toTags is the SDK's form of tags.
+// toTags converts tags to the SDK's form.
 func toTags(tags map[string]string) map[string]*string {
 	out := make(map[string]*string, len(tags))
 	for name, text := range tags {

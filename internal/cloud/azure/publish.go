@@ -9,8 +9,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// EnsureImage implements cloud.ImageProvider. It says Pending from the first step on; a look says Absent for as long
-// as gallery or definition are being made or a failed version is on its way out, and the caller comes again.
+// EnsureImage implements cloud.ImageProvider. EnsureImage returns Pending from the first step. Image returns Absent while
+// Azure makes gallery or definition, or deletes a failed version; the caller repeats EnsureImage.
 func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud.Image, error) {
 	r, err := versionOfRef(spec.FamilyVersion)
 	if err != nil {
@@ -32,7 +32,7 @@ func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 	}
 	switch {
 	case found.replace && found.image.State == cloud.Failed:
-		// The type of storage cannot be changed, and the failed version keeps its name: it goes first.
+		// The storage type is immutable, and the failed version keeps the name: delete the failed version first.
 		if err := p.deleteVersion(ctx, r); err != nil {
 			return cloud.Image{}, err
 		}
@@ -64,7 +64,7 @@ func (p *ImageProvider) makeVersion(ctx context.Context, r versionRef, spec clou
 		err = p.putVersion(ctx, r, newVersion(spec, armcompute.StorageAccountTypeStandardLRS))
 	}
 	if cloud.Is(err, cloud.NotFound) {
-		// The definition, which was there before, or the snapshot is gone: nothing that is remembered holds.
+		// Definition or snapshot is gone, so the remembered facts are wrong.
 		p.forget(r.definitionID())
 		p.forget(r.galleryID())
 	}
@@ -94,21 +94,20 @@ func (p *ImageProvider) putVersion(ctx context.Context, r versionRef, version ar
 	return nil
 }
 
-// Replicas of a version in the pool's region. Azure's advice is one for every 50 VMs that are created at
-// once, and its limit 100; the Python original made three.
+// Replicas of a version in the pool's region. Azure advises a replica per 50 VMs that start together, and allows 100.
+// vmss-prototype made 3.
 const (
 	vmsPerReplica = 50
 	minReplicas   = 3
 	maxReplicas   = 100
 )
 
-// replicasFor reckons with the pool at its largest size, as the autoscaler's tag has it, else with its size
-// now.
+// replicasFor returns the replicas for the pool's largest size: the autoscaler's tag, else the current size.
 func replicasFor(nodes int64) int32 {
 	return int32(min(max((nodes+vmsPerReplica-1)/vmsPerReplica, minReplicas), maxReplicas))
 }
 
-// newVersion asks for a version in the pool's own region only, that "latest" never means.
+// newVersion returns the request for a version in the pool's region only. "latest" excludes the version.
 func newVersion(spec cloud.VersionSpec, storage armcompute.StorageAccountType) armcompute.GalleryImageVersion {
 	replicas := spec.Replicas
 	if replicas <= 0 {

@@ -11,11 +11,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// onelook answers a GET that was answered before in the same cloud.WithReadCache. What was not found counts as an answer;
-// every other failure is asked again.
+// onelook answers repeated GET requests from the cache of cloud.WithReadCache. NotFound is cached too; other failures are
+// not.
 type onelook struct{}
 
-// reply is a response that can be given again.
+// reply is a cached response.
 type reply struct {
 	response http.Response
 	body     []byte
@@ -34,7 +34,7 @@ func (onelook) Do(request *policy.Request) (*http.Response, error) {
 	}
 	key := raw.Method + " " + raw.URL.String()
 	if kept, found := sight.Get(key); found {
-		return kept.(reply).again(raw), nil // nobody else keeps anything under such a key
+		return kept.(reply).again(raw), nil // the key holds only replies
 	}
 	response, err := request.Next()
 	if err != nil || response.StatusCode != http.StatusOK && response.StatusCode != http.StatusNotFound {

@@ -2,10 +2,10 @@ package azure
 
 import "github.com/kamino-dev/kamino/internal/cloud"
 
-// refusalReasons are those that this provider refuses for. docs/azure.md has the same table.
+// refusalReasons are the reasons of this provider's refusals. docs/azure.md has the same table.
 var refusalReasons = []cloud.Reason{
 	{
-		Name: "AKSManaged", Means: "AKS owns the scale set's model, and undoes or ignores a change of it",
+		Name: "AKSManaged", Means: "AKS owns the scale set's model, and reverts or ignores changes",
 		Remedy: "use AKS node image upgrades or node pool snapshots instead",
 	},
 	{
@@ -13,31 +13,31 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "set `enableAutomaticOSUpgrade` to false",
 	},
 	{
-		Name: "CAPZManaged", Means: "Cluster API writes the model of its machine pools, and replaces running nodes where somebody else wrote it",
-		Remedy: "leave this pool to Cluster API, or name its management cluster with `--management-kubeconfig`",
+		Name: "CAPZManaged", Means: "Cluster API writes the model of a machine pool, and replaces running nodes after another client's write",
+		Remedy: "leave the pool to Cluster API, or name the management cluster with `--management-kubeconfig`",
 	},
 	{
-		Name: "ConfidentialVM", Means: "the disks of confidential VMs are bound to the keys of one VM each, and cannot become an image for others",
+		Name: "ConfidentialVM", Means: "the disk of a confidential VM is bound to the VM's keys, and cannot become an image",
 		Remedy: "leave the pool out",
 	},
 	{
-		Name: "CustomDataTooLarge", Means: "a copy of customData is given that is larger than any scale set's",
-		Remedy: "give what the pool was made with; where that was packed by gzip, pack it as well",
+		Name: "CustomDataTooLarge", Means: "the given customData is larger than Azure's limit",
+		Remedy: "pass the original customData of the pool, with gzip if the original was compressed",
 	},
 	{
-		Name: "DefinitionMismatch", Means: "the image definition is of another generation, architecture, system or security type than the pool, and cannot be changed; a Trusted Launch pool needs one of type `TrustedLaunch`, for Azure refuses such a disk for `TrustedLaunchSupported`",
+		Name: "DefinitionMismatch", Means: "the image definition has another generation, architecture, system or security type than the pool, and is immutable; a Trusted Launch pool needs the type `TrustedLaunch`, because Azure refuses Trusted Launch disks for `TrustedLaunchSupported`",
 		Remedy: "point the pool at another image, delete the definition and its versions, then try again",
 	},
 	{
-		Name: "DiskEncryptedInGuest", Means: "Azure Disk Encryption (`encryptionSettingsCollection`) binds the disk to its VM's keys",
+		Name: "DiskEncryptedInGuest", Means: "Azure Disk Encryption (`encryptionSettingsCollection`) binds the disk to the VM's keys",
 		Remedy: "use a pool with encryption at host or a disk encryption set",
 	},
 	{
-		Name: "DiskEncryptionSetElsewhere", Means: "an image version can only be encrypted with a disk encryption set of its own subscription and region",
+		Name: "DiskEncryptionSetElsewhere", Means: "an image version needs a disk encryption set of the same subscription and region",
 		Remedy: "use a disk encryption set of the pool's subscription and region",
 	},
 	{
-		Name: "EphemeralOSDisk", Means: "the disk lives on the host and cannot be copied",
+		Name: "EphemeralOSDisk", Means: "the disk is on the host and cannot be copied",
 		Remedy: "use a pool with managed OS disks",
 	},
 	{
@@ -45,31 +45,31 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "use a scale set with Uniform orchestration",
 	},
 	{
-		Name: "GalleryNameTaken", Means: "gallery names are unique in a subscription, and another resource group has this one",
-		Remedy: "rename or delete the other one",
+		Name: "GalleryNameTaken", Means: "gallery names are unique in a subscription, and another resource group has the name",
+		Remedy: "delete the other gallery",
 	},
 	{
 		Name: "GenerationMismatch", Means: "a disk of generation 1 cannot make Trusted Launch VMs, which must be of generation 2",
 		Remedy: "capture a newer node",
 	},
 	{
-		Name: "InstanceLocked", Means: "a management lock on the instance, its scale set, resource group or subscription keeps a donor that does not return, or what a trial has made, from being deleted; looked for where the credential may list locks (`Microsoft.Authorization/locks/read`)",
-		Remedy: "remove the lock, or choose a pool without one",
+		Name: "InstanceLocked", Means: "a management lock on the instance, scale set, resource group or subscription prevents the deletion of a donor or a trial; checked only if the credential may list locks (`Microsoft.Authorization/locks/read`)",
+		Remedy: "remove the lock, or choose a pool without a lock",
 	},
 	{
-		Name: cloud.PermissionMissing, Means: "the credential lacks actions; each is named, with where",
-		Remedy: "give it a role with these actions there: section Permissions. A new role assignment takes some minutes to count",
+		Name: cloud.PermissionMissing, Means: "the credential lacks permissions; the message names the actions and the scope",
+		Remedy: "assign a role with the actions at that scope: section Permissions. A new role assignment needs some minutes",
 	},
 	{
-		Name: "QuotaUsedUp", Means: "no further snapshot, definition or version fits into the quota that is named, or no node more where the pool grows before its donor is taken, or a version is tried",
-		Remedy: "delete what is not needed, or ask Azure for more",
+		Name: "QuotaUsedUp", Means: "the named quota has no room for a snapshot, definition or version, or for the additional node of a growth or trial",
+		Remedy: "delete unused resources, or ask Azure for a larger quota",
 	},
 	{
-		Name: rollingUpgradeRuns, Means: "a rolling upgrade would give the new image to nodes that run, or nobody may look whether one does; found with the write of a recipe or a size only",
-		Remedy: "wait until it is over, or end it with `az vmss rolling-upgrade cancel`",
+		Name: rollingUpgradeRuns, Means: "a rolling upgrade would give the new image to running nodes, or the credential may not read rolling upgrades; found only at the write of a recipe or size",
+		Remedy: "wait until the upgrade ends, or cancel the upgrade with `az vmss rolling-upgrade cancel`",
 	},
 	{
-		Name: "UnmanagedOSDisk", Means: "the disk is a blob, and only managed disks can be copied",
+		Name: "UnmanagedOSDisk", Means: "the disk is a blob, but only managed disks can be copied",
 		Remedy: "use a pool with managed OS disks",
 	},
 	{
@@ -81,12 +81,12 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "set `upgradePolicy.mode` to Manual",
 	},
 	{
-		Name: "UpgradePolicyUnknown", Means: "Azure names another mode or none, and only with Manual it is certain that no running node changes",
+		Name: "UpgradePolicyUnknown", Means: "the mode is unknown or empty, and only Manual is certain to change no running node",
 		Remedy: "set `upgradePolicy.mode` to Manual",
 	},
 	{
-		Name: "VersionExists", Means: "the pool has a version of that name",
-		Remedy: "name another one of that day, or delete it",
+		Name: "VersionExists", Means: "the pool already has a version of the same name",
+		Remedy: "use another name, or delete the version",
 	},
 	{
 		Name: "Windows", Means: "only Linux disks can be generalized",

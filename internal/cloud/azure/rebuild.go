@@ -13,19 +13,20 @@ import (
 
 var _ cloud.Rebuilder = (*PoolProvider)(nil)
 
-// rebuildActions are what rebuilding instances needs beyond requiredActions.
+// rebuildActions are the actions for rebuilding in addition to requiredActions.
 var rebuildActions = []string{
 	"Microsoft.Compute/virtualMachineScaleSets/manualUpgrade/action",
 	"Microsoft.Compute/virtualMachineScaleSets/virtualMachines/reimage/action",
 }
 
-// RebuildActions are the Azure actions that rebuilding instances needs beyond RequiredActions.
+// RebuildActions returns the actions for rebuilding in addition to RequiredActions.
 func RebuildActions() []string { return append([]string(nil), rebuildActions...) }
 
-// EnsureRebuilt implements cloud.Rebuilder. An instance keeps the model that it was built by, and a reimage uses
-// that one; so the scale set's latest model is applied first. Whether that alone gives an instance a new disk
-// when the image changes is documented both ways, and is not relied on: the disk itself says what it was made
-// from, and the instance is reimaged as long as that is not the version.
+// EnsureRebuilt implements cloud.Rebuilder. A reimage uses the instance's own model, so EnsureRebuilt first applies the
+// scale set's latest model.
+//
+// The documentation contradicts itself about a new disk after a new model. So the disk's source image decides, and the
+// instance is reimaged until the source is the version.
 func (p *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
@@ -66,7 +67,7 @@ func (p *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, v
 	return out, p.rebuild(ctx, id, ref, upToDate)
 }
 
-// changing tells whether Azure works on an instance.
+// changing reports whether Azure is changing the resource.
 func changing(provisioning string) bool {
 	switch strings.ToLower(provisioning) {
 	case "creating", "updating", "deleting", "migrating":
@@ -75,8 +76,7 @@ func changing(provisioning string) bool {
 	return false
 }
 
-// madeFrom is the version that the instance's OS disk was made from, by the disk's own word; by the instance's
-// where the disk does not tell.
+// madeFrom returns the version that the instance's OS disk was made from, by the disk, else by the instance's model.
 func (p *PoolProvider) madeFrom(ctx context.Context, ref instance, vm armcompute.VirtualMachineScaleSetVM) (string, error) {
 	byModel := builtFrom(ref.scaleSet, vm.Properties.StorageProfile.ImageReference)
 	group, name, ok := groupAndName(osDisk(vm), "disks")
@@ -89,7 +89,7 @@ func (p *PoolProvider) madeFrom(ctx context.Context, ref instance, vm armcompute
 	}
 	disk, err := clients.disks.Get(ctx, group, name, nil)
 	if err != nil {
-		return "", fail("look at", text("OS disk "+name), err)
+		return "", fail("read", text("OS disk "+name), err)
 	}
 	if disk.Properties == nil || disk.Properties.CreationData == nil {
 		return byModel, nil
@@ -111,7 +111,7 @@ func (p *PoolProvider) madeFrom(ctx context.Context, ref instance, vm armcompute
 	return byModel, nil
 }
 
-// names demands that the scale set's recipe names the version: a rebuild uses what it names.
+// names returns an error unless the scale set's recipe names the version, because a rebuild uses the recipe.
 func (p *PoolProvider) names(ctx context.Context, s scaleSet, version string) error {
 	model, err := p.model(ctx, s)
 	if err != nil {
@@ -119,12 +119,12 @@ func (p *PoolProvider) names(ctx context.Context, s scaleSet, version string) er
 	}
 	if r := (versionRef{s, version}); !isVersion(imageReference(model), r) {
 		return &cloud.Error{Kind: cloud.Conflict, Op: "rebuild instances of", Resource: s.String(), Message: fmt.Sprintf(
-			"its recipe names %s, and instances would be built from that and not from version %s", r.imageName(imageReference(model)), version)}
+			"the recipe names %s, so instances would not be built from version %s", r.imageName(imageReference(model)), version)}
 	}
 	return nil
 }
 
-// rebuild applies the latest model, or reimages an instance that has it.
+// rebuild applies the latest model, or reimages an instance with the latest model.
 func (p *PoolProvider) rebuild(ctx context.Context, id cloud.InstanceID, ref instance, upToDate bool) error {
 	clients, err := p.in(ref.scaleSet)
 	if err != nil {

@@ -12,25 +12,25 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// bootstrapRemovedTag stands on a scale set whose customData we emptied, with the version that it was
-// emptied for: Azure never gives customData out, so that it cannot be seen in any other way.
+// bootstrapRemovedTag on a scale set is the version for which Kamino emptied customData. Azure never returns customData,
+// so only the tag shows the removal.
 const bootstrapRemovedTag = "kamino-bootstrap-removed"
 
-// Kinds of a recipe's parts.
+// Kinds of parts of a recipe.
 const (
 	partCustomData = cloud.CustomData
 	partExtension  = "extension"
 )
 
-// customData is the part that Azure never gives out.
-var customData = cloud.RecipeField{Kind: partCustomData, Unreadable: true, Note: "a node that was built with it keeps it in /var/lib/cloud/instance/user-data.txt"}
+// customData is the part that Azure never returns.
+var customData = cloud.RecipeField{Kind: partCustomData, Unreadable: true, Note: "a node with customData has a copy in /var/lib/cloud/instance/user-data.txt"}
 
-// partOf is an extension as a part of the recipe.
+// partOf converts an extension to a part of the recipe.
 func partOf(extension *armcompute.VirtualMachineScaleSetExtension) cloud.RecipeField {
 	return cloud.RecipeField{Kind: partExtension, Name: value(extension.Name)}
 }
 
-// recipeOf reads what the pool's next node is built from. The ImageProvider knows the meaning of "latest".
+// recipeOf converts the model to a recipe. Only ImageProvider knows the version of "latest".
 func recipeOf(s scaleSet, model armcompute.VirtualMachineScaleSet) cloud.Recipe {
 	image := imageReference(model)
 	out := cloud.Recipe{Image: s.imageName(image)}
@@ -46,7 +46,7 @@ func recipeOf(s scaleSet, model armcompute.VirtualMachineScaleSet) cloud.Recipe 
 	return out
 }
 
-// shortImage is what follows the galleries of an image's ID; empty for an image of no gallery.
+// shortImage returns the end of an image ID after "galleries"; empty outside galleries.
 func shortImage(image string) string {
 	const galleries = "/galleries/"
 	if i := strings.LastIndex(strings.ToLower(image), galleries); i >= 0 {
@@ -55,7 +55,7 @@ func shortImage(image string) string {
 	return ""
 }
 
-// sameRegion compares "West US 2" and "westus2".
+// sameRegion compares region names: "West US 2" equals "westus2".
 func sameRegion(a, b string) bool {
 	return strings.EqualFold(strings.ReplaceAll(a, " ", ""), strings.ReplaceAll(b, " ", ""))
 }
@@ -67,8 +67,8 @@ func imageReference(model armcompute.VirtualMachineScaleSet) *armcompute.ImageRe
 	return nil
 }
 
-// imageName is an image reference in one line: an ID, or publisher:offer:sku:version. One of our own is
-// written as we write it, so that it compares as text whatever case Azure returns.
+// imageName returns an image reference as text: an ID, or publisher:offer:sku:version. Kamino's images are written in
+// Kamino's case, because Azure varies the case.
 func (s scaleSet) imageName(image *armcompute.ImageReference) string {
 	if image == nil {
 		return ""
@@ -98,16 +98,15 @@ func extensionsOf(model armcompute.VirtualMachineScaleSet) []*armcompute.Virtual
 	return slices.DeleteFunc(slices.Clone(profile.Extensions), func(e *armcompute.VirtualMachineScaleSetExtension) bool { return e == nil })
 }
 
-// scriptExtensions are the kinds of extension that run a script on each new VM: how AKS Engine and Cluster
-// API bootstrap their nodes.
+// scriptExtensions are the extension types that run a script on each new VM. AKS Engine and Cluster API bootstrap nodes
+// with such extensions.
 var scriptExtensions = [][2]string{
 	{"microsoft.azure.extensions", "customscript"},
 	{"microsoft.ostcextensions", "customscriptforlinux"},
 	{"microsoft.azure.containerupstream", "cluster-api-provider-azure"},
 }
 
-// isBootstrap tells whether an extension makes a generic image into a node. Extensions for billing,
-// monitoring and security are other kinds, and stay.
+// isBootstrap reports whether an extension bootstraps a node. Extensions for billing, monitoring and security stay.
 func isBootstrap(extension *armcompute.VirtualMachineScaleSetExtension) bool {
 	name := strings.ToLower(value(extension.Name))
 	if strings.Contains(name, "billing") {
@@ -125,14 +124,14 @@ func isBootstrap(extension *armcompute.VirtualMachineScaleSetExtension) bool {
 	})
 }
 
-// backup is what RecipeChange.Backup holds: what the recipe loses, as far as Azure gives it out.
+// backup is the content of RecipeChange.Backup: the removed parts, as far as Azure returns them.
 type backup struct {
 	Pool           cloud.PoolID                                  `json:"pool"`
 	ImageReference *armcompute.ImageReference                    `json:"imageReference,omitempty"`
 	Extensions     []*armcompute.VirtualMachineScaleSetExtension `json:"extensions,omitempty"`
-	// Removes names what was lost, and is empty where nothing was. Recipes that were saved before do not have it.
+	// Removes are the removed parts; empty if nothing was removed. Old backups lack the field.
 	Removes []cloud.RecipeField `json:"removes"`
-	// Waits are, by the name of an extension that stayed, the lost ones that it was provisioned after.
+	// Waits are removed extensions that a remaining extension was provisioned after, by the remaining extension's name.
 	Waits map[string][]string `json:"waits,omitempty"`
 }
 
@@ -175,7 +174,8 @@ func recipeChange(r versionRef, model armcompute.VirtualMachineScaleSet, removeB
 	return change, nil
 }
 
-// waitsFor are the extensions that stay and were provisioned after one that goes, each with those that it loses.
+// waitsFor returns remaining extensions that were provisioned after removed extensions, with the names of the removed
+// extensions.
 func waitsFor(model armcompute.VirtualMachineScaleSet, removes []cloud.RecipeField) map[string][]string {
 	var waits map[string][]string
 	for _, extension := range extensionsOf(model) {
@@ -195,8 +195,8 @@ func waitsFor(model armcompute.VirtualMachineScaleSet, removes []cloud.RecipeFie
 	return waits
 }
 
-// tellsItsCommand tells whether a script extension has its command among the settings that Azure gives out;
-// otherwise it is among the protected ones, which Azure never does.
+// tellsItsCommand reports whether a script extension has its command in the readable settings. Otherwise the command is
+// in the protected settings, which Azure never returns.
 func tellsItsCommand(extension *armcompute.VirtualMachineScaleSetExtension) bool {
 	if extension.Properties == nil {
 		return false
@@ -205,7 +205,7 @@ func tellsItsCommand(extension *armcompute.VirtualMachineScaleSetExtension) bool
 	return settings["commandToExecute"] != nil || settings["script"] != nil
 }
 
-// isVersion tells whether an image reference names exactly this version, and nothing beside it.
+// isVersion reports whether an image reference names exactly this version and nothing else.
 func isVersion(image *armcompute.ImageReference, r versionRef) bool {
 	if image == nil || value(image.Publisher)+value(image.Offer)+value(image.SKU)+value(image.Version) != "" {
 		return false
@@ -214,8 +214,8 @@ func isVersion(image *armcompute.ImageReference, r versionRef) bool {
 	return ours && !latest && imageversion.Compare(version, r.version) == 0
 }
 
-// customDataEmptied believes the tag only while the recipe names one of our images: whoever pointed it at
-// another one may have put customData back with it.
+// customDataEmptied trusts the tag only while the recipe names an image of Kamino. A client that set another image may
+// have restored customData.
 func customDataEmptied(s scaleSet, model armcompute.VirtualMachineScaleSet) bool {
 	image := imageReference(model)
 	if image == nil {

@@ -11,15 +11,15 @@ import (
 
 var _ cloud.Remover = (*PoolProvider)(nil)
 
-// removeActions are what removing an instance needs beyond requiredActions.
+// removeActions are the actions for removing instances in addition to requiredActions.
 var removeActions = []string{"Microsoft.Compute/virtualMachineScaleSets/virtualMachines/delete"}
 
-// RemoveActions are the Azure actions that removing instances needs beyond RequiredActions.
+// RemoveActions returns the actions for removing instances in addition to RequiredActions.
 func RemoveActions() []string { return append([]string(nil), removeActions...) }
 
-// EnsureRemoved implements cloud.Remover. Azure lowers the scale set's capacity with the deletion of an instance, in one
-// step, and deletes its OS disk with it. Protection from scale-in does not keep what is deleted by name. Sources: Compute
-// REST API, Virtual Machine Scale Set VMs, Delete; instance protection of scale sets.
+// EnsureRemoved implements cloud.Remover. Azure deletes instance and OS disk and reduces the capacity in a single step.
+// Scale-in protection does not prevent the deletion of a named instance. Sources: Compute REST API, Virtual Machine Scale
+// Set VMs, Delete; Azure, "Instance protection".
 func (p *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
@@ -38,7 +38,7 @@ func (p *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (
 	if err != nil {
 		return cloud.Absent, err
 	}
-	// With force a machine that hangs does not hold its deletion up: nothing on its disk is asked for any more.
+	// With force a hanging VM does not delay the deletion. The disk is no longer needed.
 	poller, err := clients.instances.BeginDelete(ctx, ref.group, ref.name, ref.number,
 		&armcompute.VirtualMachineScaleSetVMsClientBeginDeleteOptions{ForceDeletion: to.Ptr(true)})
 	if err := fail("remove", ref, err); cloud.Is(err, cloud.NotFound) {

@@ -10,23 +10,22 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-// renewed is a credential that was described in files: azure.json, a certificate, a federated token. It is made anew
-// when what they hold has changed, so that a renewed Secret counts without a restart. A file that can't be used, such
-// as one that is half written, changes nothing until it can.
+// renewed is a credential from files: azure.json, a certificate, a federated token. When the files change, renewed makes
+// a new credential, so that a new Secret needs no restart. An unusable file, for example half written, changes nothing.
 type renewed struct {
-	// load makes the credential, and reads what it needs by the function that it is given.
+	// load makes the credential and reads files with read.
 	load func(read func(string) ([]byte, error)) (azcore.TokenCredential, error)
 	read func(string) ([]byte, error)
 
 	mu      sync.Mutex
 	current azcore.TokenCredential
-	// digests of the files that current was made of, by path, and of those that could not be used, with the reason.
+	// digests of current's files by path. refused are digests of unusable files, and reason is the error.
 	digests map[string][]byte
 	refused map[string][]byte
 	reason  error
 }
 
-// newRenewed makes the credential for the first time, which must succeed.
+// newRenewed makes the first credential, which must succeed.
 func newRenewed(read func(string) ([]byte, error), load func(read func(string) ([]byte, error)) (azcore.TokenCredential, error)) (*renewed, error) {
 	r := &renewed{load: load, read: read}
 	credential, digests, err := r.make()
@@ -34,7 +33,7 @@ func newRenewed(read func(string) ([]byte, error), load func(read func(string) (
 	return r, err
 }
 
-// make makes the credential of what the files hold now, and tells what that was.
+// make makes the credential from the current files, and returns the digests.
 func (r *renewed) make() (azcore.TokenCredential, map[string][]byte, error) {
 	digests := map[string][]byte{}
 	credential, err := r.load(func(path string) ([]byte, error) {
@@ -45,7 +44,7 @@ func (r *renewed) make() (azcore.TokenCredential, map[string][]byte, error) {
 	return credential, digests, err
 }
 
-// digest of a file's content; nil for one that can't be read.
+// digest returns the digest of a file's content; nil if unreadable.
 func digest(data []byte, err error) []byte {
 	if err != nil {
 		return nil
@@ -54,7 +53,7 @@ func digest(data []byte, err error) []byte {
 	return sum[:]
 }
 
-// renew takes over what the files hold now, and tells whether that is another credential than before.
+// renew loads changed files, and reports whether the credential changed.
 func (r *renewed) renew() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,7 +73,7 @@ func (r *renewed) renew() bool {
 	return true
 }
 
-// same tells whether the files hold what they held.
+// same reports whether the files are unchanged.
 func (r *renewed) same(digests map[string][]byte) bool {
 	for path, before := range digests {
 		if !bytes.Equal(digest(r.read(path)), before) {
@@ -84,7 +83,7 @@ func (r *renewed) same(digests map[string][]byte) bool {
 	return true
 }
 
-// unusable is the refusal of a credential beside which a newer one is described, that can't be used.
+// unusable is the refusal of a credential while a newer credential is unusable.
 type unusable struct {
 	error
 	reason error

@@ -17,21 +17,21 @@ import (
 
 const opRestore = "restore the recipe of"
 
-// withoutProtected is the note on an extension that comes back as Azure gave it out.
-const withoutProtected = "without protected settings, if it had any: Azure gives them out to nobody"
+// withoutProtected is the note on a restored extension without given settings.
+const withoutProtected = "without protected settings, which Azure never returns"
 
-// maxCustomData is how many bytes Azure takes. Source: osProfile.customData in the API's reference.
+// maxCustomData is Azure's limit of customData in bytes. Source: API reference, osProfile.customData.
 const maxCustomData = 65535
 
-// restoration is what a saved recipe gives back to a model, as it stands.
+// restoration is the change from a model to a saved recipe.
 type restoration struct {
 	scaleSet
 	was backup
-	// adds are the extensions that come back, with the protected settings that were given.
+	// adds are the restored extensions, with the given protected settings.
 	adds []*armcompute.VirtualMachineScaleSetExtension
-	// data is customData that comes back; nil if none does.
+	// data is the restored customData; nil without customData.
 	data []byte
-	// keepsImage: what was saved names a version of the pool's own, and going back to one is a rollback's.
+	// keepsImage is true if the backup names a version of the pool. Only a rollback returns to a version.
 	keepsImage bool
 }
 
@@ -71,19 +71,19 @@ func restoreChange(s scaleSet, model armcompute.VirtualMachineScaleSet, saved cl
 	return r, change, nil
 }
 
-// read reads a backup, and refuses one that is not of this scale set.
+// read parses a backup, and refuses the backup of another scale set.
 func (r *restoration) read(data []byte) error {
 	invalid := func(format string, args ...any) error {
 		return &cloud.Error{Kind: cloud.Invalid, Op: opRestore, Resource: r.String(), Message: fmt.Sprintf(format, args...)}
 	}
 	if err := json.Unmarshal(data, &r.was); err != nil || r.was.ImageReference == nil {
-		return invalid("what was saved is no recipe of a scale set")
+		return invalid("the backup is not a recipe of a scale set")
 	}
 	if of, err := parsePool(r.was.Pool); err != nil || of.pool() != r.pool() {
-		return invalid("what was saved is of %s", r.was.Pool)
+		return invalid("the backup is a recipe of %s", r.was.Pool)
 	}
 	_, _, r.keepsImage = r.versionOf(value(r.was.ImageReference.ID))
-	if r.was.Removes == nil { // saved before it was kept: customData went with the first image that was none of ours
+	if r.was.Removes == nil { // an old backup without the field: customData was removed with the first image of Kamino
 		if !r.keepsImage {
 			r.was.Removes = append(r.was.Removes, customData)
 		}
@@ -96,14 +96,14 @@ func (r *restoration) read(data []byte) error {
 	return nil
 }
 
-// customData comes back if it was lost and is given. Azure shows it to nobody: that it is back is told by the image
-// that was restored with it, and by the tag that says it is gone.
+// customData restores customData if removed and given. Azure never returns customData. The restored image and the missing
+// bootstrapRemovedTag show the restoration.
 func (r *restoration) customData(change *cloud.RecipeChange, saved cloud.Saved, back bool) {
 	given, isGiven := saved.Given[customData.String()]
 	if len(given) > maxCustomData {
 		change.Refusals = append(change.Refusals, cloud.Refuse("CustomDataTooLarge",
-			fmt.Sprintf("what is given as customData has %d bytes, and no scale set has more than %d", len(given), maxCustomData),
-			"give what the pool was made with; where that was packed by gzip, pack it as well"))
+			fmt.Sprintf("the given customData has %d bytes, but Azure's limit is %d", len(given), maxCustomData),
+			"pass the original customData of the pool, with gzip if the original was compressed"))
 	}
 	switch {
 	case !cloud.HasField(r.was.Removes, customData) || back:
@@ -115,7 +115,7 @@ func (r *restoration) customData(change *cloud.RecipeChange, saved cloud.Saved, 
 	}
 }
 
-// extensions come back that the scale set does not have. One of the name that somebody put there is left as it is.
+// extensions restores missing extensions. An existing extension of the same name stays unchanged.
 func (r *restoration) extensions(change *cloud.RecipeChange, saved cloud.Saved) error {
 	for _, extension := range r.was.Extensions {
 		part := partOf(extension)
@@ -124,7 +124,7 @@ func (r *restoration) extensions(change *cloud.RecipeChange, saved cloud.Saved) 
 		}
 		given, isGiven := saved.Given[part.String()]
 		if !isGiven && cloud.HasField(cloud.Unreadable(r.was.Removes), part) {
-			part.Unreadable, part.Note = true, "its command stands in the protected settings, which Azure gives out to nobody"
+			part.Unreadable, part.Note = true, "the command is in the protected settings, which Azure never returns"
 			change.Missing = append(change.Missing, part)
 			continue
 		}
@@ -134,7 +134,7 @@ func (r *restoration) extensions(change *cloud.RecipeChange, saved cloud.Saved) 
 			var settings map[string]any
 			if err := json.Unmarshal(given, &settings); err != nil {
 				return &cloud.Error{Kind: cloud.Invalid, Op: opRestore, Resource: r.String(),
-					Message: fmt.Sprintf("the protected settings that are given for %s are no JSON object", part)}
+					Message: fmt.Sprintf("the given protected settings of %s are not a JSON object", part)}
 			}
 			sent.Properties.ProtectedSettings = settings
 			part.Unreadable = false
@@ -146,8 +146,8 @@ func (r *restoration) extensions(change *cloud.RecipeChange, saved cloud.Saved) 
 	return nil
 }
 
-// sendable is an extension as it may be sent: without its state. Azure keeps the protected settings of one that is
-// there and is sent without them.
+// sendable returns an extension in the form of a request, without state. Azure keeps the protected settings of an
+// existing extension.
 func sendable(extension *armcompute.VirtualMachineScaleSetExtension) *armcompute.VirtualMachineScaleSetExtension {
 	sent := &armcompute.VirtualMachineScaleSetExtension{Name: extension.Name, Properties: &armcompute.VirtualMachineScaleSetExtensionProperties{}}
 	if extension.Properties != nil {
@@ -158,8 +158,8 @@ func sendable(extension *armcompute.VirtualMachineScaleSetExtension) *armcompute
 	return sent
 }
 
-// restore is SetRecipe for a change of a RecipeRestorer. What it changes is looked for in the same read that the write is
-// made from, so that nobody comes in between.
+// restore is SetRecipe for a change of RestoreChange. The same read is the base of the check and of the conditional
+// write.
 func (p *PoolProvider) restore(ctx context.Context, change cloud.RecipeChange) error {
 	s, err := parsePool(change.Pool)
 	if err != nil {
@@ -178,12 +178,12 @@ func (p *PoolProvider) restore(ctx context.Context, change cloud.RecipeChange) e
 		case err != nil || now.Done:
 			return err
 		case try > recipeTries:
-			return conflict("Azure took the change %d times and does not show it: look for who changes it back", recipeTries)
+			return conflict("Azure accepted the change %d times, but does not show the change: find the client that reverts the change", recipeTries)
 		case try > 1:
 		case !strings.EqualFold(now.From, change.From):
-			return conflict("its image is %s, not %s as when the change was made: somebody else changed it", now.From, change.From)
+			return conflict("the image is %s, not %s as planned: another client changed the image", now.From, change.From)
 		case !cloud.SameFields(now.Keeps, change.Keeps):
-			return conflict("its extensions are others than when the change was made: somebody else changed them")
+			return conflict("the extensions are not as planned: another client changed the extensions")
 		}
 		if err := p.write(ctx, opRestore, s, model, r.patch(model)); err != nil {
 			return err
@@ -191,8 +191,8 @@ func (p *PoolProvider) restore(ctx context.Context, change cloud.RecipeChange) e
 	}
 }
 
-// patch is the merge patch that carries the restoration out. What is not of the image that comes back must be nulled,
-// or the reference would name two.
+// patch returns the merge patch of the restoration. Fields of the other image must be null, or the reference would name
+// two images.
 func (r *restoration) patch(model armcompute.VirtualMachineScaleSet) armcompute.VirtualMachineScaleSetUpdate {
 	profile := &armcompute.VirtualMachineScaleSetUpdateVMProfile{}
 	patch := armcompute.VirtualMachineScaleSetUpdate{Properties: &armcompute.VirtualMachineScaleSetUpdateProperties{VirtualMachineProfile: profile}}
@@ -222,7 +222,7 @@ func (r *restoration) patch(model armcompute.VirtualMachineScaleSet) armcompute.
 	}
 	if r.data != nil {
 		profile.OSProfile = &armcompute.VirtualMachineScaleSetUpdateOSProfile{CustomData: to.Ptr(base64.StdEncoding.EncodeToString(r.data))}
-		// All tags are sent, as with a promotion; an empty one is as good as none whether or not they are merged.
+		// All tags are sent, as in recipePatch. An empty tag is absent, with or without merging.
 		patch.Tags = map[string]*string{}
 		for name, text := range model.Tags {
 			if !strings.EqualFold(name, bootstrapRemovedTag) {
@@ -237,7 +237,7 @@ func (r *restoration) patch(model armcompute.VirtualMachineScaleSet) armcompute.
 	return patch
 }
 
-// all are the extensions that are there, waiting again for those that come back, and those that come back.
+// all returns the existing extensions, with restored dependencies, and the restored extensions.
 func (r *restoration) all(model armcompute.VirtualMachineScaleSet) []*armcompute.VirtualMachineScaleSetExtension {
 	var all []*armcompute.VirtualMachineScaleSetExtension
 	for _, extension := range extensionsOf(model) {

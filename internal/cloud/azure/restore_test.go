@@ -85,7 +85,7 @@ const protectedCSE = `{"properties": {"virtualMachineProfile": {"extensionProfil
 func TestRestoreProtectedSettings(t *testing.T) {
 	a, p, saved := lost(t, protectedCSE)
 	change, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved)
-	if err != nil || len(change.Missing) != 1 || !strings.Contains(change.Missing[0].Describe(), "extension vmssCSE (its command stands in the protected settings") {
+	if err != nil || len(change.Missing) != 1 || !strings.Contains(change.Missing[0].Describe(), "extension vmssCSE (the command is in the protected settings") {
 		t.Fatalf("%+v, %v", change, err)
 	}
 	saved.Given = map[string][]byte{"customData": []byte("x"), "extension vmssCSE": []byte("join")}
@@ -135,7 +135,7 @@ func TestRestoreOfAnEarlierBackup(t *testing.T) {
 	old := object(t, string(saved.Backup))
 	delete(old, "removes")
 	delete(old, "waits")
-	old["unreadable"] = []any{"customData (a node that was built with it keeps it)", "extension vmssCSE"}
+	old["unreadable"] = []any{"customData (a node with customData has a copy)", "extension vmssCSE"}
 	saved.Backup, _ = json.Marshal(old)
 	change, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved)
 	if err != nil || len(change.Adds) != 1 || !cloud.HasField(change.Adds, customData) || !cloud.HasField(change.Missing, extensionPart("vmssCSE")) {

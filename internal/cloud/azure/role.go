@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// role is the least that a credential needs in the resource group of its pools, as the document of a custom role, which
-// `az role definition create` takes. What stands in capitals in it is the subscription's.
+// role returns the smallest custom role for the resource group of the pools, as input for `az role definition create`.
+// Replace the words in capitals.
 func role(removal bool) ([]byte, error) {
 	actions := slices.Concat(RequiredActions(), TrialActions(), RebuildActions())
 	if removal {
@@ -19,7 +19,7 @@ func role(removal bool) ([]byte, error) {
 		Actions           []string
 		AssignableScopes  []string
 	}{
-		"Kamino", "Captures nodes of scale sets, and points them at the images made of these.", true, slices.Compact(actions),
+		"Kamino", "Captures nodes of scale sets, and sets the images of scale sets.", true, slices.Compact(actions),
 		[]string{"/subscriptions/SUBSCRIPTION/resourceGroups/RESOURCE-GROUP"},
 	}, "", "  ")
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// snapshotRef names a snapshot: it lies in its pool's resource group.
+// snapshotRef names a snapshot in the pool's resource group.
 type snapshotRef struct {
 	scaleSet
-	// name as the caller gave it.
+	// name from the caller.
 	name string
 }
 
@@ -46,11 +46,11 @@ func (p *ImageProvider) snapshot(ctx context.Context, ref snapshotRef) (cloud.Sn
 		return cloud.Snapshot{Name: ref.name}, nil
 	}
 	if err != nil {
-		return cloud.Snapshot{}, fail("look at", ref, err)
+		return cloud.Snapshot{}, fail("read", ref, err)
 	}
 	out := cloud.Snapshot{
 		Name:  ref.name,
-		ID:    ref.id(), // Azure varies the case of what it returns.
+		ID:    ref.id(), // Azure varies the case
 		State: snapshotState(got.Properties),
 		Tags:  tagsOf(got.Tags),
 	}
@@ -71,8 +71,8 @@ func (p *ImageProvider) snapshot(ctx context.Context, ref snapshotRef) (cloud.Sn
 	return out, nil
 }
 
-// snapshotState reads a snapshot's own state. A copy in the background, which Premium SSD v2 and Ultra disks
-// need, shows as a percentage below 100; every other snapshot can be used at once.
+// snapshotState returns a snapshot's state. A background copy (Premium SSD v2, Ultra disks) has a percentage below 100.
+// Every other snapshot is usable at once.
 func snapshotState(properties *armcompute.SnapshotProperties) cloud.State {
 	if properties == nil {
 		return cloud.Pending
@@ -95,8 +95,8 @@ func snapshotState(properties *armcompute.SnapshotProperties) cloud.State {
 	return cloud.Complete
 }
 
-// EnsureSnapshot implements cloud.ImageProvider. The snapshot is incremental, which is quick; its generation,
-// architecture, security type and encryption are the disk's own, because nothing else is asked for.
+// EnsureSnapshot implements cloud.ImageProvider. Snapshots are incremental and fast. Generation, architecture, security
+// type and encryption come from the disk.
 func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
 	owner, err := p.parse(spec.Instance)
 	if err != nil {

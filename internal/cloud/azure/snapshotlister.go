@@ -7,7 +7,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Snapshots implements cloud.FamilySnapshotLister: a request for each resource group, and one more for each full page.
+// Snapshots implements cloud.FamilySnapshotLister with a request per resource group and page.
 func (p *ImageProvider) Snapshots(ctx context.Context, lines ...cloud.ImageFamily) ([]cloud.Snapshot, error) {
 	var found []cloud.Snapshot
 	err := p.eachPlace(lines, func(s scaleSet, clients *clients) error {
@@ -15,7 +15,7 @@ func (p *ImageProvider) Snapshots(ctx context.Context, lines ...cloud.ImageFamil
 		for pager.More() {
 			page, err := pager.NextPage(ctx)
 			if err != nil {
-				return fail("list the snapshots beside", s, err)
+				return fail("list the snapshots of the resource group of", s, err)
 			}
 			for _, got := range page.Value {
 				tags := tagsOf(got.Tags)
@@ -33,7 +33,7 @@ func (p *ImageProvider) Snapshots(ctx context.Context, lines ...cloud.ImageFamil
 	return found, err
 }
 
-// eachPlace goes through the resource groups of the lines, each once, and ends with the first error.
+// eachPlace calls do once per resource group of the image families, until the first error.
 func (p *account) eachPlace(lines []cloud.ImageFamily, do func(scaleSet, *clients) error) error {
 	places := make([]scaleSet, len(lines))
 	for i, line := range lines {
@@ -49,7 +49,7 @@ func (p *account) eachPlace(lines []cloud.ImageFamily, do func(scaleSet, *client
 func (p *ImageProvider) DropSnapshot(ctx context.Context, id string) error {
 	group, name, ok := groupAndName(id, "snapshots")
 	if !ok {
-		return unsupported(id, "this is not the ID of a snapshot")
+		return unsupported(id, "not the ID of a snapshot")
 	}
 	clients, err := p.in(scaleSet{subscription: strings.Split(strings.Trim(id, "/"), "/")[1], group: group})
 	if err != nil {

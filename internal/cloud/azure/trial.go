@@ -20,17 +20,17 @@ var _ cloud.TrialRunner = (*PoolProvider)(nil)
 
 const opTrial = "begin the trial in"
 
-// trialPrefix opens the names of the scale sets that are made for trials.
+// trialPrefix is the beginning of the names of scale sets for trials.
 const trialPrefix = "kamino-trial-"
 
-// trialMarkTag stands on a scale set with the name of the trial in it, and on one that was made for a trial.
+// trialMarkTag on a scale set is the name of its trial, in the pool or apart.
 const trialMarkTag = "kamino-trying"
 
-// closedMark ends the mark of a trial whose recipe was given back.
+// closedMark is the end of the tag's value after the recipe was restored.
 const closedMark = " closed"
 
-// What stands on a pool beside the mark, for whoever ends the trial and has not begun it: the version, the image that the recipe is
-// to name again, and whose the trial is.
+// Tags on a pool besides trialMarkTag, for another process that ends the trial: the version, the image to restore, and
+// the owner.
 const (
 	trialVersionTag   = trialMarkTag + "-version"
 	trialBeforeTag    = trialMarkTag + "-before"
@@ -38,17 +38,17 @@ const (
 	trialUIDTag       = trialMarkTag + "-uid"
 )
 
-// beforeParts hold, one behind the other, the image that is too long for a single tag: the ID of a gallery's version has up to some
-// 400 characters. Sources: "Naming rules and restrictions for Azure resources" (resource groups 90, galleries and images 80 each).
+// beforeParts hold an image that is too long for a single tag. The ID of a gallery version has up to 400 characters.
+// Source: "Naming rules and restrictions for Azure resources" (resource groups 90, galleries and images 80).
 var beforeParts = []string{trialBeforeTag + "-1", trialBeforeTag + "-2"}
 
-// longestTag is the most that Azure takes for the value of a tag.
+// longestTag is Azure's limit of a tag's value in characters.
 const longestTag = 256
 
-// trials is the PoolProvider at work on one trial.
+// trials adds the steps of trials to PoolProvider.
 type trials struct{ *PoolProvider }
 
-// tryRef is a trial with the pool and the version that it is of.
+// tryRef is a trial with its pool and version.
 type tryRef struct {
 	versionRef
 	spec cloud.TrialSpec
@@ -59,26 +59,26 @@ func tryOf(spec cloud.TrialSpec) (tryRef, error) {
 	return tryRef{r, spec}, err
 }
 
-// digest tells the trial from every other one, in ten letters that any name takes.
+// digest identifies the trial in ten characters that every name allows.
 func (t tryRef) digest() string {
 	sum := sha256.Sum256([]byte(t.scaleSet.id() + " " + t.spec.Name))
 	return hex.EncodeToString(sum[:5])
 }
 
-// apart is the scale set that is made for the trial.
+// apart returns the scale set of the trial.
 func (t tryRef) apart() scaleSet {
 	return scaleSet{subscription: t.subscription, group: t.group, name: trialPrefix + t.digest()}
 }
 
-// names tells whether an image reference is of the version.
+// names reports whether an image reference names the version.
 func (t tryRef) names(image *armcompute.ImageReference) bool { return isVersion(image, t.versionRef) }
 
 var trialName = regexp.MustCompile(`^` + trialPrefix + `[0-9a-f]{10}$`)
 
-// forTrial tells whether a scale set was made for a trial, by its name.
+// forTrial reports whether a scale set's name is that of a trial.
 func (s scaleSet) forTrial() bool { return trialName.MatchString(s.name) }
 
-// mark is what a scale set says of the trial in it.
+// mark is the content of trialMarkTag.
 type mark struct {
 	name string
 	open bool
@@ -94,8 +94,8 @@ func markOf(model armcompute.VirtualMachineScaleSet) mark {
 	return mark{}
 }
 
-// marked are all tags of a scale set, with another mark: those of a patch may be merged or not. An empty one is as good as
-// none.
+// marked returns all tags of a scale set with another mark, because a patch may or may not merge tags. An empty mark is
+// absent.
 func marked(model armcompute.VirtualMachineScaleSet, text string) map[string]*string {
 	tags := map[string]*string{}
 	for name, kept := range model.Tags {
@@ -107,7 +107,7 @@ func marked(model armcompute.VirtualMachineScaleSet, text string) map[string]*st
 	return tags
 }
 
-// opened are all tags of a scale set, with all that tells of a trial in it.
+// opened returns all tags of a scale set with the tags of a trial.
 func opened(model armcompute.VirtualMachineScaleSet, spec cloud.TrialSpec) map[string]*string {
 	tags := ended(model)
 	tags[trialMarkTag] = to.Ptr(spec.Name)
@@ -123,8 +123,8 @@ func opened(model armcompute.VirtualMachineScaleSet, spec cloud.TrialSpec) map[s
 	return tags
 }
 
-// beforeTags keep the image that the recipe is to name again, in one tag, or in parts: a former Kamino reads the one alone, and takes
-// what is cut off for nothing. What is too long for all of them together is not kept.
+// beforeTags returns tags with the image to restore, in a single tag or in parts. Earlier versions of Kamino read only
+// the single tag, and treat a cut image as missing. A longer image is not stored.
 func beforeTags(image string) map[string]string {
 	tags := map[string]string{trialBeforeTag: image}
 	for _, name := range beforeParts {
@@ -143,7 +143,7 @@ func beforeTags(image string) map[string]string {
 	return tags
 }
 
-// beforeIn reads what beforeTags keep.
+// beforeIn returns the image from the tags of beforeTags.
 func beforeIn(tags map[string]string) string {
 	if image := tagIn(tags, trialBeforeTag); image != "" {
 		return image
@@ -155,7 +155,7 @@ func beforeIn(tags map[string]string) string {
 	return image.String()
 }
 
-// ended are all tags of a scale set, with nothing that tells of a trial in it.
+// ended returns all tags of a scale set without the tags of a trial.
 func ended(model armcompute.VirtualMachineScaleSet) map[string]*string {
 	tags := marked(model, "")
 	for name := range tags {
@@ -191,7 +191,7 @@ func (p *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.T
 	return trials{p}.tried(ctx, t, t.scaleSet, model, vms)
 }
 
-// tried is how far a trial is, by the scale set that its instances are in.
+// tried returns the state of a trial from the scale set of its instances.
 func (p trials) tried(ctx context.Context, t tryRef, at scaleSet, model armcompute.VirtualMachineScaleSet, vms []triedVM) (cloud.Trial, error) {
 	out := cloud.Trial{Open: t.spec.InPool && markOf(model).open && t.names(imageReference(model))}
 	for _, vm := range vms {
@@ -211,7 +211,7 @@ func (p trials) tried(ctx context.Context, t tryRef, at scaleSet, model armcompu
 	return out, nil
 }
 
-// stateOfTrial is read off the state of the scale set and those of the instances.
+// stateOfTrial derives the trial's state from the states of scale set and instances.
 func stateOfTrial(set string, vms []triedVM, troubled bool) cloud.State {
 	left, runs := 0, false
 	for _, vm := range vms {
@@ -240,13 +240,13 @@ func provisioning(model armcompute.VirtualMachineScaleSet) string {
 	return value(model.Properties.ProvisioningState)
 }
 
-// triedVM is an instance that was built for a trial.
+// triedVM is an instance of a trial.
 type triedVM struct {
 	seen    cloud.Instance
 	trouble string
 }
 
-// triedVMs lists the instances of the version, each with its view.
+// triedVMs lists the instances of the version with instance views.
 func (p trials) triedVMs(ctx context.Context, t tryRef, at scaleSet) ([]triedVM, error) {
 	ids, err := p.builtFrom(ctx, t, at)
 	if err != nil {
@@ -266,7 +266,7 @@ func (p trials) triedVMs(ctx context.Context, t tryRef, at scaleSet) ([]triedVM,
 	return out, nil
 }
 
-// triedVM is an instance of the version, by its model and its view.
+// triedVM converts an instance of the version.
 func (t tryRef) triedVM(ref instance, vm armcompute.VirtualMachineScaleSetVM) triedVM {
 	one := triedVM{seen: instanceOf(ref.providerID(), ref, vm)}
 	one.seen.Host = hostName(vm)
@@ -279,7 +279,7 @@ func (t tryRef) triedVM(ref instance, vm armcompute.VirtualMachineScaleSetVM) tr
 	return one
 }
 
-// builtFrom lists the instances of a scale set that were built from the version. A scale set that is gone has none.
+// builtFrom lists the instances of a scale set that were built from the version; none if the scale set is missing.
 func (p trials) builtFrom(ctx context.Context, t tryRef, at scaleSet) (out []instance, err error) {
 	err = p.eachBuiltFrom(ctx, t, at, nil, func(ref instance, _ armcompute.VirtualMachineScaleSetVM) { out = append(out, ref) })
 	if cloud.Is(err, cloud.NotFound) {
@@ -288,7 +288,8 @@ func (p trials) builtFrom(ctx context.Context, t tryRef, at scaleSet) (out []ins
 	return out, err
 }
 
-// eachBuiltFrom lists the instances of a scale set that were built from the version. NotFound if there is no such scale set.
+// eachBuiltFrom calls do for each instance of a scale set that was built from the version. NotFound without the scale
+// set.
 func (p trials) eachBuiltFrom(ctx context.Context, t tryRef, at scaleSet, options *armcompute.VirtualMachineScaleSetVMsClientListOptions,
 	do func(instance, armcompute.VirtualMachineScaleSetVM)) error {
 	clients, err := p.in(at)
@@ -331,7 +332,7 @@ func (p *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 	return p.Trial(cloud.WithoutReadCache(ctx), spec)
 }
 
-// roomless tells of an answer that says at once that no capacity is left.
+// roomless converts an error of missing capacity to QuotaExceeded.
 func roomless(err error) error {
 	var e *cloud.Error
 	if errors.As(err, &e) && noRoom(e.Code) {
@@ -370,7 +371,7 @@ func (p *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (clou
 	return trials{p}.removeApart(ctx, t)
 }
 
-// notOurs is the error of a scale set of the trial's name that was not made for it.
+// notOurs is the error of a foreign scale set with the trial's name.
 func notOurs(op string, s scaleSet) error {
-	return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: s.String(), Message: fmt.Sprintf("its tag %s does not name the trial: rename or delete it by hand", trialMarkTag)}
+	return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: s.String(), Message: fmt.Sprintf("tag %s does not name the trial: rename or delete the scale set manually", trialMarkTag)}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// triedApart is how far a trial apart is. Once this process has seen the scale set, one request suffices as long as the scale set
-// has instances: the list of the instances with their views.
+// triedApart returns the state of a trial apart. After the first read of the scale set, a single request suffices while
+// the scale set has instances: the list with instance views.
 func (p trials) triedApart(ctx context.Context, t tryRef) (cloud.Trial, error) {
 	at := t.apart()
 	seen := p.known(p.tries, at.id())
@@ -28,7 +28,7 @@ func (p trials) triedApart(ctx context.Context, t tryRef) (cloud.Trial, error) {
 		model = *found
 	}
 	vms, err := p.viewsApart(ctx, t)
-	if err == nil && seen && len(vms) == 0 { // only the scale set itself shows why
+	if err == nil && seen && len(vms) == 0 { // only the scale set shows the reason
 		found, err := p.modelApart(ctx, t)
 		if found == nil || err != nil {
 			return cloud.Trial{}, err
@@ -45,7 +45,7 @@ func (p trials) triedApart(ctx context.Context, t tryRef) (cloud.Trial, error) {
 	return p.tried(ctx, t, at, model, vms)
 }
 
-// modelApart reads the scale set of the trial; nil if there is none, or one that was not made for the trial.
+// modelApart reads the scale set of the trial; nil if missing or foreign.
 func (p trials) modelApart(ctx context.Context, t tryRef) (*armcompute.VirtualMachineScaleSet, error) {
 	at := t.apart()
 	model, err := p.model(ctx, at)
@@ -62,7 +62,7 @@ func (p trials) modelApart(ctx context.Context, t tryRef) (*armcompute.VirtualMa
 	return &model, nil
 }
 
-// viewsApart lists the instances of the trial's scale set, each with its view. NotFound if there is no such scale set.
+// viewsApart lists the instances of the trial's scale set with instance views. NotFound without the scale set.
 func (p trials) viewsApart(ctx context.Context, t tryRef) (out []triedVM, err error) {
 	expand := &armcompute.VirtualMachineScaleSetVMsClientListOptions{Expand: to.Ptr(string(armcompute.InstanceViewTypesInstanceView))}
 	err = p.eachBuiltFrom(ctx, t, t.apart(), expand, func(ref instance, vm armcompute.VirtualMachineScaleSetVM) {
@@ -71,8 +71,8 @@ func (p trials) viewsApart(ctx context.Context, t tryRef) (out []triedVM, err er
 	return out, err
 }
 
-// buildApart makes the scale set of the trial unless it is there, and reports whether it did. The condition keeps two processes from
-// making it twice.
+// buildApart makes the scale set of the trial if missing, and reports whether it did. The condition IfNoneMatch prevents
+// a second creation.
 func (p trials) buildApart(ctx context.Context, t tryRef) (began bool, err error) {
 	at := t.apart()
 	existing, err := p.model(ctx, at)
@@ -105,7 +105,7 @@ func (p trials) buildApart(ctx context.Context, t tryRef) (began bool, err error
 	poller, err := clients.scaleSets.BeginCreateOrUpdate(ctx, at.group, at.name, copied(t, model, out),
 		&armcompute.VirtualMachineScaleSetsClientBeginCreateOrUpdateOptions{IfNoneMatch: to.Ptr("*")})
 	if isStatus(err, http.StatusPreconditionFailed) {
-		return false, nil // somebody else has just made it
+		return false, nil // another process made the scale set
 	}
 	if err != nil {
 		return false, fail(opTrial, t.scaleSet, err)
@@ -115,8 +115,8 @@ func (p trials) buildApart(ctx context.Context, t tryRef) (began bool, err error
 	return true, nil
 }
 
-// removeApart deletes the scale set of the trial with all that is in it. With force a machine that hangs does not hold its
-// deletion up. Source: Compute REST API, Virtual Machine Scale Sets, Delete.
+// removeApart deletes the scale set of the trial. With force a hanging VM does not delay the deletion. Source: Compute
+// REST API, Virtual Machine Scale Sets, Delete.
 func (p trials) removeApart(ctx context.Context, t tryRef) (cloud.State, error) {
 	const op = "delete"
 	at := t.apart()
@@ -146,11 +146,12 @@ func (p trials) removeApart(ctx context.Context, t tryRef) (cloud.State, error) 
 	return cloud.Deleting, nil
 }
 
-// copied is the scale set of a trial: what the pool's next node would be, once, and nothing that has it found by anybody
-// who looks for the pool: no tags of the autoscaler, no load balancer but for egress, no repairs, upgrades or rules of
-// scale-in. Extensions are left out: the promotion removes those that bootstrap, and of the others nobody can read the
-// protected settings. Its prefix of host names is its own, for the cloud provider of Kubernetes finds a node's scale set
-// by that. Sources: Compute REST API, Virtual Machine Scale Sets, Create Or Update; cloud-provider-azure.
+// copied returns the scale set of a trial: a copy of the pool with a single instance. The copy must receive no traffic
+// and no scaling. So autoscaler tags, inbound load balancing, repairs, upgrades and scale-in rules are left out.
+//
+// Extensions are left out too: the promotion removes bootstrap extensions, and protected settings of other extensions are
+// unreadable. The host name prefix differs from the pool's, because Kubernetes' cloud provider finds the scale set by the
+// prefix. Sources: Compute REST API, Virtual Machine Scale Sets, Create Or Update; cloud-provider-azure.
 func copied(t tryRef, model armcompute.VirtualMachineScaleSet, out egress) armcompute.VirtualMachineScaleSet {
 	was := model.Properties
 	if was == nil {
@@ -179,7 +180,7 @@ func copied(t tryRef, model armcompute.VirtualMachineScaleSet, out egress) armco
 	return made
 }
 
-// assigned is an identity as it may be sent: the IDs alone.
+// assigned returns an identity in the form of a request: IDs only.
 func assigned(identity *armcompute.VirtualMachineScaleSetIdentity) *armcompute.VirtualMachineScaleSetIdentity {
 	if identity == nil || len(identity.UserAssignedIdentities) == 0 {
 		return nil
@@ -191,8 +192,8 @@ func assigned(identity *armcompute.VirtualMachineScaleSetIdentity) *armcompute.V
 	return out
 }
 
-// tagsOfTrial are the pool's, for a policy of the subscription may demand them, without those by which an autoscaler finds
-// its scale sets, and with those of the trial. Source: the cluster autoscaler's Azure provider.
+// tagsOfTrial returns the pool's tags, because an Azure Policy may require tags, without the autoscaler's tags, and adds
+// the trial's tags. Source: the cluster autoscaler's Azure provider.
 func tagsOfTrial(t tryRef, model armcompute.VirtualMachineScaleSet) map[string]*string {
 	tags := maps.Clone(model.Tags)
 	maps.DeleteFunc(tags, func(name string, _ *string) bool {
@@ -207,7 +208,7 @@ func tagsOfTrial(t tryRef, model armcompute.VirtualMachineScaleSet) map[string]*
 	return tags
 }
 
-// hostOf is who logs in and how hosts are named. Nodes are built as after the promotion: their customData does nothing.
+// hostOf returns login and host names. customData is empty, as after the promotion.
 func hostOf(t tryRef, was *armcompute.VirtualMachineScaleSetOSProfile) *armcompute.VirtualMachineScaleSetOSProfile {
 	out := &armcompute.VirtualMachineScaleSetOSProfile{}
 	if was != nil {
@@ -219,7 +220,7 @@ func hostOf(t tryRef, was *armcompute.VirtualMachineScaleSetOSProfile) *armcompu
 	return out
 }
 
-// disksOf are the disks, the OS disk made from the version.
+// disksOf returns the disks, with the version as the OS disk's image.
 func disksOf(t tryRef, was *armcompute.VirtualMachineScaleSetStorageProfile) *armcompute.VirtualMachineScaleSetStorageProfile {
 	out := &armcompute.VirtualMachineScaleSetStorageProfile{ImageReference: &armcompute.ImageReference{ID: to.Ptr(t.versionRef.id())}}
 	if was != nil {
@@ -228,8 +229,8 @@ func disksOf(t tryRef, was *armcompute.VirtualMachineScaleSetStorageProfile) *ar
 	return out
 }
 
-// networkOf is the network without what leads traffic to an instance. A pool of a load balancer stays that is kept, for what goes
-// out; a public address gives up the name that it would share with those of the pool.
+// networkOf returns the network without inbound traffic. Backend pools stay if keeps accepts them, for egress. A public
+// address loses its DNS name, which belongs to the pool.
 func networkOf(was *armcompute.VirtualMachineScaleSetNetworkProfile, keeps func(*armcompute.SubResource) bool) *armcompute.VirtualMachineScaleSetNetworkProfile {
 	if was == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Trials implements cloud.TrialRunner: a request for each resource group, and one more for each full page.
+// Trials implements cloud.TrialRunner with a request per resource group and page.
 func (p *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
 	sets := make([]scaleSet, len(pools))
 	for i, pool := range pools {
@@ -23,7 +23,7 @@ func (p *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]clo
 		pager := clients.scaleSets.NewListPager(at.group, nil)
 		for pager.More() {
 			page, err := pager.NextPage(ctx)
-			if err := fail("list the scale sets beside", at, err); cloud.Is(err, cloud.NotFound) {
+			if err := fail("list the scale sets of the resource group of", at, err); cloud.Is(err, cloud.NotFound) {
 				return nil
 			} else if err != nil {
 				return err
@@ -42,8 +42,8 @@ func (p *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]clo
 	return found, err
 }
 
-// trialIn reads off a scale set which trial it carries: of one of the pools, if it is that, or beside one of them, whose name and
-// that of the trial are what its own name is made of.
+// trialIn returns the trial of a scale set. The scale set is a pool, or the trial's own scale set. In the second case the
+// name is a digest of pool and trial.
 func trialIn(model armcompute.VirtualMachineScaleSet, at scaleSet, pools []scaleSet) (cloud.TrialSpec, bool) {
 	at.name = value(model.Name)
 	tags, have := tagsOf(model.Tags), markOf(model)
@@ -74,7 +74,7 @@ func trialIn(model armcompute.VirtualMachineScaleSet, at scaleSet, pools []scale
 	return cloud.TrialSpec{}, false
 }
 
-// tagIn finds a tag, whose name Azure compares without case.
+// tagIn returns a tag. Azure ignores the case of tag names.
 func tagIn(tags map[string]string, name string) string {
 	for have, text := range tags {
 		if strings.EqualFold(have, name) {

@@ -11,8 +11,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// open has the pool grow by an instance from the version: image, capacity and mark in one write, on condition that nobody
-// changed the scale set since it was read. With the Manual policy running instances stay as they are.
+// open grows the pool by an instance of the version. Image, capacity and mark change in a single conditional write. With
+// the Manual policy running instances stay unchanged.
 func (p trials) open(ctx context.Context, t tryRef) error {
 	conflict := func(format string, args ...any) error {
 		return &cloud.Error{Kind: cloud.Conflict, Op: opTrial, Resource: t.scaleSet.String(), Message: fmt.Sprintf(format, args...)}
@@ -27,11 +27,11 @@ func (p trials) open(ctx context.Context, t tryRef) error {
 	case have.name == t.spec.Name:
 		return nil
 	case have.name != "":
-		return conflict("trial %s is in it: wait until that has ended", have.name)
+		return conflict("trial %s is in the pool: wait until the trial has ended", have.name)
 	case !strings.EqualFold(image, t.spec.Image):
-		return conflict("its image is %s, not %s: somebody else changed it", image, t.spec.Image)
+		return conflict("the image is %s, not %s: another client changed the image", image, t.spec.Image)
 	case capacityOf(model) != t.spec.Capacity:
-		return conflict("it has %d nodes, not %d: somebody else changed its size", capacityOf(model), t.spec.Capacity)
+		return conflict("the pool has %d nodes, not %d: another client changed the size", capacityOf(model), t.spec.Capacity)
 	}
 	if refusal, err := promotionRemoves(t, model); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (p trials) open(ctx context.Context, t tryRef) error {
 		return err
 	}
 	if len(there) > 0 {
-		return conflict("%s was built from version %s already", there[0], t.version)
+		return conflict("%s was already built from version %s", there[0], t.version)
 	}
 	patch := recipePatch(t.versionRef, model, nil)
 	patch.SKU = &armcompute.SKU{Name: model.SKU.Name, Tier: model.SKU.Tier, Capacity: to.Ptr(t.spec.Capacity + 1)}
@@ -51,7 +51,7 @@ func (p trials) open(ctx context.Context, t tryRef) error {
 	return p.write(ctx, opTrial, t.scaleSet, model, patch)
 }
 
-// promotionRemoves refuses a trial in the pool where the promotion takes something out of the recipe.
+// promotionRemoves refuses a trial in the pool if the promotion removes parts of the recipe.
 func promotionRemoves(t tryRef, model armcompute.VirtualMachineScaleSet) (*cloud.Refusal, error) {
 	change, err := recipeChange(t.versionRef, model, t.spec.RemoveBootstrap)
 	if err != nil || len(change.Removes) == 0 {
@@ -62,12 +62,12 @@ func promotionRemoves(t tryRef, model armcompute.VirtualMachineScaleSet) (*cloud
 		names = append(names, part.String())
 	}
 	refusal := cloud.Refuse(cloud.PromotionRemoves, fmt.Sprintf(
-		"the promotion takes %s out of the recipe of %s, and a trial in the pool changes its image alone", strings.Join(names, ", "), t.scaleSet), "try versions apart")
+		"the promotion removes %s from the recipe of %s, but a trial in the pool changes only the image", strings.Join(names, ", "), t.scaleSet), "try versions apart (settings.trial.mode: Apart)")
 	return &refusal, nil
 }
 
-// close gives the recipe the image back, if it still names the version for this trial. Whatever image it names otherwise
-// stays, and the mark says from then on that the trial has let go of it.
+// close restores the recipe's image, if the recipe still names the version for this trial. Any other image stays. The
+// mark then shows that the trial is closed.
 func (p trials) close(ctx context.Context, t tryRef, model armcompute.VirtualMachineScaleSet) error {
 	if have := markOf(model); have.name != t.spec.Name || !have.open {
 		return nil
@@ -80,7 +80,7 @@ func (p trials) close(ctx context.Context, t tryRef, model armcompute.VirtualMac
 		if err != nil {
 			return err
 		}
-		if vacant { // or the pool would fill the place from the image that it gets back
+		if vacant { // otherwise the pool would fill the place from the restored image
 			patch.SKU = &armcompute.SKU{Name: model.SKU.Name, Tier: model.SKU.Tier, Capacity: to.Ptr(capacityOf(model) - 1)}
 		}
 	}
@@ -88,8 +88,8 @@ func (p trials) close(ctx context.Context, t tryRef, model armcompute.VirtualMac
 	return p.write(ctx, "close the trial in", t.scaleSet, model, patch)
 }
 
-// vacant tells that the place of the trial has no instance, because Azure could not make one: the scale set failed, has none of
-// the version, and fewer than it is meant to have, so that one place less takes none away.
+// vacant reports whether Azure could not make the trial's instance. The scale set failed, has no instance of the version,
+// and has fewer instances than its capacity, so a smaller capacity removes no instance.
 func (p trials) vacant(ctx context.Context, t tryRef, model armcompute.VirtualMachineScaleSet) (bool, error) {
 	if !strings.EqualFold(provisioning(model), "Failed") {
 		return false, nil
@@ -106,7 +106,7 @@ func (p trials) vacant(ctx context.Context, t tryRef, model armcompute.VirtualMa
 	return int64(len(all)) < capacityOf(model), nil
 }
 
-// imageNamed reads what imageName has written.
+// imageNamed parses the text of imageName.
 func imageNamed(text string) *armcompute.ImageReference {
 	parts := strings.Split(text, ":")
 	switch {
@@ -120,7 +120,7 @@ func imageNamed(text string) *armcompute.ImageReference {
 	return &armcompute.ImageReference{Publisher: &parts[0], Offer: &parts[1], SKU: &parts[2], Version: &parts[3]}
 }
 
-// shrink ends a trial in the pool: its recipe is given back, then its instances go with their places, then its mark.
+// shrink ends a trial in the pool: restore the recipe, remove the instances with their places, remove the mark.
 func (p trials) shrink(ctx context.Context, t tryRef) (cloud.State, error) {
 	model, err := p.modelToWrite(cloud.WithoutReadCache(ctx), t.scaleSet)
 	switch {
@@ -134,7 +134,7 @@ func (p trials) shrink(ctx context.Context, t tryRef) (cloud.State, error) {
 	switch {
 	case have.name != t.spec.Name:
 		return cloud.Absent, nil
-	case have.open: // the next call goes on, with what the scale set is then
+	case have.open: // the next call continues with the current scale set
 		return cloud.Deleting, p.close(ctx, t, model)
 	}
 	if !promoted {

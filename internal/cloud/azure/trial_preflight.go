@@ -12,15 +12,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// trialActions are what a trial apart needs in the pool's resource group beyond requiredActions. One in the pool needs
-// removeActions.
+// trialActions are the actions of a trial apart in the pool's resource group, in addition to requiredActions. A trial in
+// the pool needs removeActions.
 var trialActions = []string{"Microsoft.Compute/virtualMachineScaleSets/delete"}
 
-// TrialActions are the Azure actions that trials apart need in the pool's resource group beyond RequiredActions.
+// TrialActions returns the actions of trials apart in the pool's resource group, in addition to RequiredActions.
 func TrialActions() []string { return append([]string(nil), trialActions...) }
 
-// Actions that a new scale set needs on what it refers to, wherever that is. Source: Azure, "Azure built-in roles", Virtual
-// Machine Contributor; "Permissions" of each resource that is joined.
+// Actions on resources that a new scale set refers to, in any resource group. Sources: Azure, "Azure built-in roles",
+// Virtual Machine Contributor; "Permissions" of each joined resource.
 const (
 	joinSubnet     = "Microsoft.Network/virtualNetworks/subnets/join/action"
 	joinSecurity   = "Microsoft.Network/networkSecurityGroups/join/action"
@@ -29,13 +29,14 @@ const (
 	assignIdentity = "Microsoft.ManagedIdentity/userAssignedIdentities/assign/action"
 )
 
-// JoinActions are the Azure actions that trials apart need on what the pool's instances refer to, where they do: subnet,
-// security groups, a load balancer's pool for egress, identities.
+// JoinActions returns the actions of trials apart on resources of the pool: subnet, security groups, a load balancer's
+// egress pool, identities.
 func JoinActions() []string {
 	return []string{joinSubnet, joinSecurity, joinBalancer, joinGroup, assignIdentity}
 }
 
-// PreflightTrial implements cloud.TrialRunner, in four requests or so. What it may not look at, it leaves out.
+// PreflightTrial implements cloud.TrialRunner with about four requests. Checks that the credential may not do are left
+// out.
 func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
 	t, err := tryOf(spec)
 	if err != nil {
@@ -54,7 +55,7 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 	if err != nil {
 		return nil, err
 	}
-	spent, err := p.refuseCores(ctx, t.scaleSet, model, !spec.InPool, "free some, ask Azure for more, or leave trials out (settings.trial.mode: Off)")
+	spent, err := p.refuseCores(ctx, t.scaleSet, model, !spec.InPool, "delete unused resources, ask Azure for a larger quota, or disable trials (settings.trial.mode: Off)")
 	return append(found, spent...), err
 }
 
@@ -69,11 +70,11 @@ func (p trials) refuseInPool(ctx context.Context, t tryRef, model armcompute.Vir
 	}
 	size := capacityOf(model)
 	if most := maxSizeOf(model); most > 0 && size >= most {
-		found = append(found, cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s has %d nodes, and its tag %s lets it have %d", t.scaleSet, size, maxSizeTag, most),
-			"raise it, or try versions apart"))
+		found = append(found, cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s has %d nodes, but the limit of tag %s is %d", t.scaleSet, size, maxSizeTag, most),
+			"raise the limit, or try versions apart (settings.trial.mode: Apart)"))
 	} else if most := mostInstances(model); size >= most {
-		found = append(found, cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s has %d instances, and Azure lets it have %d", t.scaleSet, size, most),
-			"try versions apart, or use a pool with room"))
+		found = append(found, cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s has %d instances, but Azure's limit is %d", t.scaleSet, size, most),
+			"try versions apart (settings.trial.mode: Apart), or use a smaller pool"))
 	}
 	lacks, err := p.refusePermissions(ctx, t.scaleSet, slices.Concat(recipeActions, removeActions))
 	if err != nil {
@@ -109,36 +110,37 @@ func (p trials) refuseApart(ctx context.Context, t tryRef, model armcompute.Virt
 	return append(found, locked...), err
 }
 
-// notCopyable tells what keeps an instance beside the pool from being what the pool's next one is.
+// notCopyable returns the reasons why an instance outside the pool would differ from the pool's next instance.
 func notCopyable(t tryRef, model armcompute.VirtualMachineScaleSet) []cloud.Refusal {
 	var found []cloud.Refusal
 	refuse := func(format string, args ...any) {
 		found = append(found, cloud.Refuse(cloud.PoolNotCopyable, fmt.Sprintf(format, args...), "try versions in the pool (settings.trial.mode: InPool)"))
 	}
 	if !t.spec.RemoveBootstrap && !customDataEmptied(t.scaleSet, model) {
-		refuse("nodes of %s are built with customData, which Azure gives out to nobody", t.scaleSet)
+		refuse("nodes of %s need customData, which Azure never returns", t.scaleSet)
 	}
 	for _, extension := range extensionsOf(model) {
 		if !t.spec.RemoveBootstrap && isBootstrap(extension) {
-			refuse("nodes of %s are built with %s, whose protected settings Azure gives out to nobody", t.scaleSet, partOf(extension))
+			refuse("nodes of %s need %s, but Azure never returns protected settings", t.scaleSet, partOf(extension))
 		}
 	}
 	if identity := model.Identity; identity != nil && strings.Contains(strings.ToLower(string(value(identity.Type))), "systemassigned") {
-		refuse("%s has a system-assigned identity, and a copy would have another one, without its rights", t.scaleSet)
+		refuse("%s has a system-assigned identity, and a copy would have another identity without the permissions", t.scaleSet)
 	}
 	if host := profileOf(model).OSProfile; host == nil || host.LinuxConfiguration == nil || !value(host.LinuxConfiguration.DisablePasswordAuthentication) {
-		refuse("%s lets people log in with a password, which Azure gives out to nobody", t.scaleSet)
+		refuse("%s allows login with a password, which Azure never returns", t.scaleSet)
 	}
 	return found
 }
 
-// need is what must be allowed in a resource group.
+// need is a set of required actions in a resource group.
 type need struct {
 	scaleSet
 	actions []string
 }
 
-// joinsOrReads is joins where nobody has asked the load balancers yet: they are to be read, and any pool of theirs may be one to join.
+// joinsOrReads is joins before the load balancers are read: readBalancer is required, and every backend pool may need
+// joinBalancer.
 func joinsOrReads(model armcompute.VirtualMachineScaleSet) []need {
 	all := joins(model, func(pool *armcompute.SubResource) bool { return pool != nil })
 	for i := range all {
@@ -149,7 +151,8 @@ func joinsOrReads(model armcompute.VirtualMachineScaleSet) []need {
 	return all
 }
 
-// joins is what a copy of a scale set needs on what it refers to, by resource groups, if it keeps these pools of load balancers.
+// joins returns the required actions of a scale set's copy on other resources, by resource group. keeps selects the load
+// balancer pools.
 func joins(model armcompute.VirtualMachineScaleSet, keeps func(*armcompute.SubResource) bool) []need {
 	var out []need
 	add := func(id, action string) {

@@ -335,7 +335,7 @@ func TestPreflightTrial(t *testing.T) {
 		says          []string
 	}{
 		{name: "nodes that join once and for all", inPool: []string{cloud.PromotionRemoves}, says: []string{"customData, extension vmssCSE"}},
-		{name: "nodes that join by themselves", keeps: true, pool: static, apart: []string{cloud.PoolNotCopyable}, says: []string{"customData, which Azure gives out to nobody"}},
+		{name: "nodes that join by themselves", keeps: true, pool: static, apart: []string{cloud.PoolNotCopyable}, says: []string{"customData, which Azure never returns"}},
 		{name: "with a script", keeps: true, apart: []string{cloud.PoolNotCopyable, cloud.PoolNotCopyable}},
 		{name: "promoted before", keeps: true, pool: `{"tags": {"kamino-bootstrap-removed": "1"}, "properties": {"virtualMachineProfile": {"extensionProfile": null, "storageProfile": {"imageReference": {"id": "` + testDefinition + `/versions/1.0.0", "publisher": null, "offer": null, "sku": null, "version": null}}}}}`},
 		{name: "an identity of its own", keeps: true, pool: `{"identity": {"type": "SystemAssigned, UserAssigned"}}`, apart: []string{cloud.PoolNotCopyable, cloud.PoolNotCopyable, cloud.PoolNotCopyable}},

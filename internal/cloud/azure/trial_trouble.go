@@ -9,41 +9,42 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 )
 
-// roomCodes are the errors by which Azure says that it has no quota or capacity for a VM, in lower case. That says nothing of
-// the image. Sources: Azure, "Troubleshoot allocation failures", "Resolve errors for SKU not available", "Resolve errors for
+// roomCodes are Azure's error codes of missing quota or capacity, in lower case. Such errors do not blame the image.
+// Sources: Azure, "Troubleshoot allocation failures", "Resolve errors for SKU not available", "Resolve errors for
 // resource quotas".
 var roomCodes = []string{
 	"allocationfailed", "zonalallocationfailed", "overconstrainedallocationrequest", "overconstrainedzonalallocationrequest",
 	"skunotavailable", "quotaexceeded", "resourcequotaexceeded", "spotvmallocationfailed", "lowprioritycapacityexceeded",
 }
 
-// noRoom tells whether Azure's code, or its code and message, say that no quota or capacity is left.
+// noRoom reports whether Azure's code or message means missing quota or capacity.
 func noRoom(trouble string) bool {
 	code, message, _ := strings.Cut(trouble, ": ")
 	return slices.Contains(roomCodes, strings.ToLower(code)) || isQuota(code, message)
 }
 
-// imageCodes are the errors by which Azure says that what runs in the guest failed, in lower case: its provisioning did not end,
-// or reported a failure, for which Azure's texts send people to how the image was prepared; or its agent reported that an
-// extension failed, or did not. Left out is what Azure says of itself (OSProvisioningInternalError,
-// VMExtensionManagementInternalError, InternalExecutionError, NetworkingInternalOperationError), and what may as well be the
-// host's or the network's doing (VMStartTimedOut, VMAgentStatusCommunicationError). Source: Azure, "Understand common error
-// messages when you manage virtual machines in Azure".
+// imageCodes are Azure's error codes of a failure in the guest, in lower case: provisioning did not end or failed, or an
+// extension failed.
+//
+// Codes of Azure's own failures are left out (OSProvisioningInternalError, VMExtensionManagementInternalError,
+// InternalExecutionError, NetworkingInternalOperationError). So are codes that may come from host or network
+// (VMStartTimedOut, VMAgentStatusCommunicationError). Source: Azure, "Understand common error messages when you manage
+// virtual machines in Azure".
 var imageCodes = []string{
 	"osprovisioningtimedout", "osprovisioningclienterror",
 	"vmextensionprovisioningerror", "vmextensionprovisioningtimeout", "vmextensionhandlernontransienterror",
 }
 
-// blames tells whether Azure's code is one of those that are known to be the image's fault.
+// blames reports whether Azure's code blames the image.
 func blames(trouble string) bool {
 	code, _, _ := strings.Cut(trouble, ": ")
 	return slices.Contains(imageCodes, strings.ToLower(code))
 }
 
-// failedStatus opens the status of what Azure has failed to provision; its code follows.
+// failedStatus is the beginning of the status of a failed resource; the code follows.
 const failedStatus = "ProvisioningState/failed"
 
-// troubleIn reads Azure's code and message out of the statuses of an instance view.
+// troubleIn returns Azure's code and message from the statuses of an instance view.
 func troubleIn(statuses []*armcompute.InstanceViewStatus) string {
 	for _, status := range statuses {
 		if status == nil {
@@ -56,8 +57,8 @@ func troubleIn(statuses []*armcompute.InstanceViewStatus) string {
 	return ""
 }
 
-// untold is the trouble that Azure does not name.
-const untold = "Azure says that it failed, and does not say why"
+// untold is the message of a failure without a reason from Azure.
+const untold = "Azure reports a failure without a reason"
 
 func troubleOfVM(vm armcompute.VirtualMachineScaleSetVM) string {
 	if vm.Properties != nil && vm.Properties.InstanceView != nil {
@@ -68,7 +69,7 @@ func troubleOfVM(vm armcompute.VirtualMachineScaleSetVM) string {
 	return untold
 }
 
-// troubleOf is why a scale set failed: the outcome of the operation that this process began, else what its view says.
+// troubleOf returns the reason of a failed scale set, from this process's operation, else from the instance view.
 func (p trials) troubleOf(ctx context.Context, s scaleSet) (string, error) {
 	if trouble := p.reason(ctx, s.id()); trouble != "" {
 		return trouble, nil
@@ -82,7 +83,7 @@ func (p trials) troubleOf(ctx context.Context, s scaleSet) (string, error) {
 	case isStatus(err, http.StatusForbidden), isNotFound(err):
 		return untold, nil
 	case err != nil:
-		return "", fail("look at", s, err)
+		return "", fail("read", s, err)
 	}
 	if trouble := troubleIn(view.Statuses); trouble != "" {
 		return trouble, nil

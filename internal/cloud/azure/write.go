@@ -15,23 +15,25 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// The reason of a refusal that only Azure's rolling upgrades have; those of the policy are in refusalsOfPolicy.
+// rollingUpgradeRuns is the reason of a refusal during a rolling upgrade. refusalsOfPolicy has the reasons of upgrade
+// policies.
 const rollingUpgradeRuns = "RollingUpgradeRunning"
 
-// rollingUpgradeRead is what looking at a rolling upgrade needs. It is looked at only while Azure works on a scale
-// set that says how rolling upgrades go, so that most credentials do without.
+// rollingUpgradeRead is the action for reading a rolling upgrade. Kamino reads rolling upgrades only while Azure changes
+// a scale set with a rolling upgrade policy. Most credentials do not need the action.
 const rollingUpgradeRead = "Microsoft.Compute/virtualMachineScaleSets/rollingUpgrades/read"
 
-// write is every write of a scale set: its recipe and its size. Azure brings running instances up to a write where
-// the scale set's policy says so, and the policy may have been changed since anybody looked, while an image was
-// being made for hours. So it is read with the model that the write is made from, and the write holds only for that
-// model. Where Azure gives no ETag, the write itself says Manual: then none that came in between counts for it.
+// write performs every write of a scale set: recipe and size. The upgrade policy may let Azure update running instances
+// after a write, and may have changed since the last check.
+//
+// So the policy is read with the model, and the write is conditional on that model. Without an ETag the write itself sets
+// Manual, so that a concurrent policy change has no effect.
 func (p *PoolProvider) write(ctx context.Context, op string, s scaleSet, model armcompute.VirtualMachineScaleSet, update armcompute.VirtualMachineScaleSetUpdate) error {
 	_, err := p.writeAnswered(ctx, op, s, model, update)
 	return err
 }
 
-// writeAnswered is write, and returns the scale set as the answer shows it; nil if the answer shows none.
+// writeAnswered is write, and returns the scale set from the answer; nil if the answer has none.
 func (p *PoolProvider) writeAnswered(ctx context.Context, op string, s scaleSet, model armcompute.VirtualMachineScaleSet, update armcompute.VirtualMachineScaleSetUpdate) (*armcompute.VirtualMachineScaleSet, error) {
 	clients, err := p.in(s)
 	if err != nil {
@@ -57,7 +59,7 @@ func (p *PoolProvider) writeAnswered(ctx context.Context, op string, s scaleSet,
 		&armcompute.VirtualMachineScaleSetsClientBeginUpdateOptions{IfMatch: model.Etag})
 	if isStatus(err, http.StatusPreconditionFailed) {
 		return nil, &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: s.String(), Err: err,
-			Message: "somebody else changed the scale set at the same moment: look again"}
+			Message: "another client changed the scale set at the same time: try again"}
 	}
 	if err != nil {
 		return nil, fail(op, s, err)
@@ -66,7 +68,7 @@ func (p *PoolProvider) writeAnswered(ctx context.Context, op string, s scaleSet,
 	return scaleSetIn(answer), nil
 }
 
-// scaleSetIn is the scale set in an answer; nil if the answer has none, such as a 202 without a body.
+// scaleSetIn returns the scale set from an answer; nil without a body, such as 202.
 func scaleSetIn(answer *http.Response) *armcompute.VirtualMachineScaleSet {
 	if answer == nil {
 		return nil
@@ -82,8 +84,8 @@ func scaleSetIn(answer *http.Response) *armcompute.VirtualMachineScaleSet {
 	return &set
 }
 
-// refusalsOfPolicy tells why running instances would be changed with a write of the scale set: by Azure as its policy has it, or by
-// Cluster API, which replaces what is not of the model that it wants.
+// refusalsOfPolicy returns the reasons why a write would change running instances. Azure may update instances by policy,
+// or Cluster API may replace instances that differ from its model.
 func refusalsOfPolicy(s scaleSet, model armcompute.VirtualMachineScaleSet) (out []cloud.Refusal) {
 	const manual = "set upgradePolicy.mode to Manual"
 	add := func(reason, remedy, obstacle string, args ...any) {
@@ -100,21 +102,20 @@ func refusalsOfPolicy(s scaleSet, model armcompute.VirtualMachineScaleSet) (out 
 	case armcompute.UpgradeModeRolling:
 		add("UpgradePolicyRolling", manual, "the upgrade policy of %s is Rolling: a new image would replace the running nodes batch by batch", s)
 	default:
-		if model.Properties == nil || value(model.Properties.OrchestrationMode) != armcompute.OrchestrationModeFlexible { // refused for that already
-			add("UpgradePolicyUnknown", manual, "the upgrade policy of %s is %q, and only with Manual it is certain that a new image changes no running node", s, mode)
+		if model.Properties == nil || value(model.Properties.OrchestrationMode) != armcompute.OrchestrationModeFlexible { // already refused
+			add("UpgradePolicyUnknown", manual, "the upgrade policy of %s is %q, and only Manual is certain to change no running node", s, mode)
 		}
 	}
 	if automatic := policy.AutomaticOSUpgradePolicy; automatic != nil && value(automatic.EnableAutomaticOSUpgrade) {
 		add("AutomaticOSUpgrade", "set enableAutomaticOSUpgrade to false", "%s has automatic OS image upgrades on: Azure would reimage running nodes", s)
 	}
 	if isCAPZ(model) {
-		add("CAPZManaged", "leave this pool to Cluster API, or name its management cluster with --management-kubeconfig", "%s is a machine pool of Cluster API, which writes its model, and replaces running nodes where somebody else did", s)
+		add("CAPZManaged", "leave the pool to Cluster API, or name the management cluster with --management-kubeconfig", "%s is a machine pool of Cluster API; Cluster API writes the model, and replaces running nodes after another client's write", s)
 	}
 	return out
 }
 
-// rollingUpgrade refuses while a rolling upgrade brings the instances of a scale set up to its model, batch by batch:
-// the batches that are still to come would get the new image.
+// rollingUpgrade returns a refusal while a rolling upgrade is running, because later batches would get the new image.
 func rollingUpgrade(ctx context.Context, clients *clients, s scaleSet, model armcompute.VirtualMachineScaleSet) ([]cloud.Refusal, error) {
 	if model.Properties == nil || !changing(value(model.Properties.ProvisioningState)) ||
 		model.Properties.UpgradePolicy == nil || model.Properties.UpgradePolicy.RollingUpgradePolicy == nil {
@@ -126,20 +127,20 @@ func rollingUpgrade(ctx context.Context, clients *clients, s scaleSet, model arm
 		return nil, nil
 	case isStatus(err, http.StatusForbidden):
 		return []cloud.Refusal{cloud.Refuse(rollingUpgradeRuns,
-			fmt.Sprintf("Azure is changing %s, which has a rolling upgrade policy, and the credential may not look whether a rolling upgrade runs", s),
-			"wait until Azure is done, or give it "+rollingUpgradeRead)}, nil
+			fmt.Sprintf("Azure is changing %s with a rolling upgrade policy, and the credential may not read rolling upgrades", s),
+			"wait until Azure is done, or grant "+rollingUpgradeRead)}, nil
 	case err != nil:
-		return nil, fail("look at the rolling upgrade of", s, err)
+		return nil, fail("read the rolling upgrade of", s, err)
 	}
 	if latest.Properties == nil || latest.Properties.RunningStatus == nil ||
 		!strings.EqualFold(string(value(latest.Properties.RunningStatus.Code)), string(armcompute.RollingUpgradeStatusCodeRollingForward)) {
 		return nil, nil
 	}
-	return []cloud.Refusal{cloud.Refuse(rollingUpgradeRuns, fmt.Sprintf("a rolling upgrade of %s is under way and would give the new image to nodes that run", s),
-		"wait until it is over, or end it with `az vmss rolling-upgrade cancel`")}, nil
+	return []cloud.Refusal{cloud.Refuse(rollingUpgradeRuns, fmt.Sprintf("a rolling upgrade of %s is running, and would give the new image to running nodes", s),
+		"wait until the upgrade ends, or cancel the upgrade with `az vmss rolling-upgrade cancel`")}, nil
 }
 
-// manualPolicy says in a write what was found before it.
+// manualPolicy returns the policy of the model, for a write without an ETag.
 func manualPolicy(model armcompute.VirtualMachineScaleSet) *armcompute.UpgradePolicy {
 	policy := &armcompute.UpgradePolicy{Mode: to.Ptr(armcompute.UpgradeModeManual)}
 	if model.Properties.UpgradePolicy.AutomaticOSUpgradePolicy != nil {
