@@ -249,7 +249,7 @@ func TestReasons(t *testing.T) {
 		{"prototype.md", "../internal/capture/*.go", constants},
 		{"prototype.md", "../internal/admission/*.go", constants},
 		{"history.md", "../internal/replace/plan/*.go", `(?m)^\t[A-Z]\w+ += "([A-Z]\w+)"$`},
-		{"prototype.md", "../internal/capture/plan/decision.go", `(?s)docs/prototype\.md tells.*?\n\)`},
+		{"prototype.md", "../internal/capture/plan/decision.go", `(?s)docs/prototype\.md lists.*?\n\)`},
 		{"prototype.md", "../internal/cloud/azure/*.go", `(?:[rR]efuse\(|Reason: )"([A-Z]\w+)"`},
 		{"history.md", "../internal/history/change.go", constants},
 		{"history.md", "../internal/history/promote.go", constants},

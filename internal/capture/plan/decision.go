@@ -8,7 +8,7 @@ type Decision struct {
 	Why Reason
 }
 
-// String reads as "Wait for Proof" or "Fail: DrainTimeout" or "Cordon".
+// String reads as "Wait: Proof", "Fail: DrainTimeout" or "Cordon".
 func (d Decision) String() string {
 	if d.Why == "" {
 		return string(d.Do)
@@ -20,101 +20,101 @@ func do(a Action) Decision   { return Decision{Do: a} }
 func wait(r Reason) Decision { return Decision{Do: Wait, Why: r} }
 func fail(r Reason) Decision { return Decision{Do: Fail, Why: r} }
 
-// Action is what a pass of the capture does.
+// Action is the effect of one pass of a capture.
 type Action string
 
-// The actions in the order of a capture when nothing goes wrong.
+// The actions in the order of a capture that meets no trouble.
 const (
-	// Wait does nothing now; Why says for what.
+	// Wait changes nothing; Why is the awaited event.
 	Wait Action = "Wait"
 	// Refuse ends a capture that has not begun.
 	Refuse Action = "Refuse"
-	// Look makes the pod that looks at the donor's disk while the donor serves.
+	// Look creates the pod that inspects the donor's disk while the donor serves.
 	Look Action = "Look"
-	// Reserve writes the lock and the record of what to give back onto the Node.
+	// Reserve writes the reservation onto the Node and the Prototype, with the state of the Node before the capture.
 	Reserve Action = "Reserve"
 	// Record copies the reservation to the Prototype.
 	Record Action = "Record"
-	// Relock writes the reservation onto the Node again, from the record.
+	// Relock writes the recorded reservation onto the Node again.
 	Relock Action = "Relock"
-	// Note writes into the reservation on the Node what the record says of the order and the return.
+	// Note copies the recorded order and return into the reservation on the Node.
 	Note Action = "Note"
-	// Protect protects the instance from its pool's shrinking.
+	// Protect protects the instance from scale-in.
 	Protect Action = "Protect"
 	// Cordon keeps new pods away.
 	Cordon Action = "Cordon"
-	// Evict asks the pods that are left to go, once, and does not wait for them.
+	// Evict requests one eviction for each remaining pod, and does not wait.
 	Evict Action = "Evict"
-	// Order makes the order for the pod, and writes it down with the boot under which the donor is about to be
+	// Order creates the Order of the pod. The record then names the Order and the boot in which the donor is
 	// generalized.
 	Order Action = "Order"
-	// Generalize makes the pod that runs on the donor.
+	// Generalize creates the generalize pod on the donor.
 	Generalize Action = "Generalize"
-	// Adopt writes down which pod it is.
+	// Adopt records the UID of the generalize pod.
 	Adopt Action = "Adopt"
-	// Believe copies what that pod has signed from the order to the Prototype.
+	// Believe copies the signed report of the pod from the Order to the Prototype.
 	Believe Action = "Believe"
 	// Stop powers the donor off.
 	Stop Action = "Stop"
 	// TakeSnapshot copies the donor's disk.
 	TakeSnapshot Action = "TakeSnapshot"
-	// DeletePod removes the generalize pod.
+	// DeletePod removes the pod on the donor.
 	DeletePod Action = "DeletePod"
-	// DeleteOrder removes the order and its key: nothing that is said on it counts any more.
+	// DeleteOrder removes the Order and its key: later reports on the Order are ignored.
 	DeleteOrder Action = "DeleteOrder"
-	// Return writes down that the disk is no longer needed and the power comes back.
+	// Return records that the disk is no longer needed, and that the donor is started.
 	Return Action = "Return"
 	// Start powers the donor on.
 	Start Action = "Start"
-	// Unprotect gives the instance's protection back as it was.
+	// Unprotect restores the scale-in protection from before the capture.
 	Unprotect Action = "Unprotect"
-	// Serve gives the Node its cordon back as it was, while the lock and all else that holds it stay.
+	// Serve restores the cordon from before the capture. The reservation and the protection stay.
 	Serve Action = "Serve"
-	// Release gives the Node back as it was and removes the lock.
+	// Release restores the Node and removes the reservation.
 	Release Action = "Release"
 	// Forget removes the reservation from the Prototype.
 	Forget Action = "Forget"
-	// Enlarge grows the pool by the donor's successor.
+	// Enlarge grows the pool by the replacement of the donor.
 	Enlarge Action = "Enlarge"
-	// Remove has the cloud remove the donor's instance, with its place in the pool.
+	// Remove asks the cloud to remove the donor's instance and its place in the pool.
 	Remove Action = "Remove"
-	// DeleteNode removes the Node of an instance that is gone.
+	// DeleteNode removes the Node of a removed instance.
 	DeleteNode Action = "DeleteNode"
-	// Publish makes the image version.
+	// Publish creates the image version.
 	Publish Action = "Publish"
 	// DeleteSnapshot removes the snapshot.
 	DeleteSnapshot Action = "DeleteSnapshot"
-	// BeginTrial writes an attempt at a trial down, and then has the cloud build its instance.
+	// BeginTrial records an attempt at a trial, and then asks the cloud for its instance.
 	BeginTrial Action = "BeginTrial"
-	// CloseTrial has the recipe of a pool that a trial has opened name again what it named before.
+	// CloseTrial restores the recipe of a pool that names the version only for a trial.
 	CloseTrial Action = "CloseTrial"
-	// WatchTrial looks at the trial node, and notes what must not be forgotten of that.
+	// WatchTrial inspects the trial node, and records the results.
 	WatchTrial Action = "WatchTrial"
-	// PassTrial writes on the image that the version has passed its trial.
+	// PassTrial tags the image: the version has passed its trial.
 	PassTrial Action = "PassTrial"
-	// Quarantine writes on the image that the version has failed its trial and must never be used.
+	// Quarantine tags the image: the version has failed its trial, and no recipe may name the version.
 	Quarantine Action = "Quarantine"
-	// EndTrial removes all that an attempt has made.
+	// EndTrial removes all objects of an attempt.
 	EndTrial Action = "EndTrial"
-	// SaveRecipe keeps what the recipe is about to lose.
+	// SaveRecipe saves the parts of the recipe that the promotion removes.
 	SaveRecipe Action = "SaveRecipe"
-	// Promote points the recipe at the version.
+	// Promote lets the recipe name the version.
 	Promote Action = "Promote"
-	// Retire removes versions that are no longer kept.
+	// Retire removes versions beyond the retention limit.
 	Retire Action = "Retire"
 	// ScaleOut grows the pool.
 	ScaleOut Action = "ScaleOut"
-	// Succeed writes the end.
+	// Succeed ends the capture with success.
 	Succeed Action = "Succeed"
-	// Fail writes the verdict; Why says which. Giving back follows.
+	// Fail records the failure with its reason. The donor is released next.
 	Fail Action = "Fail"
-	// DeleteImage removes an image version that was not finished.
+	// DeleteImage removes an unfinished image version.
 	DeleteImage Action = "DeleteImage"
-	// Close ends a capture that failed or is being deleted, when nothing is left behind.
+	// Close ends a capture that failed or is being deleted, after the removal of all leftovers.
 	Close Action = "Close"
 )
 
-// Actions lists every action, for exhaustive tests and for help texts.
+// Actions lists all actions, for exhaustive tests and for help texts.
 var Actions = []Action{
 	Wait, Refuse, Look, Reserve, Record, Relock, Note, Protect, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot, DeletePod, DeleteOrder, Return,
 	Start, Unprotect, Serve, Release, Forget, Enlarge, Remove, DeleteNode, Publish, DeleteSnapshot,
@@ -122,13 +122,13 @@ var Actions = []Action{
 	DeleteImage, Close,
 }
 
-// Reason says what is waited for, or why a capture fails.
+// Reason is the awaited event of a wait, or the cause of a failure.
 type Reason string
 
-// What a capture waits for.
+// The events that a capture waits for.
 const (
 	ForTurn Reason = "Turn"
-	// ForNeighbour waits with a donor that is reserved and has lost nothing yet: somebody else took a node meanwhile.
+	// ForNeighbour waits with a reserved donor that still serves: another node went out of service meanwhile.
 	ForNeighbour Reason = "Neighbour"
 	ForLook      Reason = "Look"
 	ForDonor     Reason = "Donor"
@@ -140,7 +140,7 @@ const (
 	ForImage     Reason = "Image"
 	ForDeletion  Reason = "Deletion"
 	ForHolder    Reason = "Holder"
-	// For what takes a donor's place, and for its instance to go.
+	// ForReplacement waits for the node in the donor's place, ForRemoval for the removal of the donor's instance.
 	ForReplacement Reason = "Successor"
 	ForRemoval     Reason = "Removal"
 	// ForTrial waits between two attempts at a trial, ForPromotion for a person to promote the version.
@@ -150,7 +150,7 @@ const (
 	ForCloud Reason = "Cloud"
 )
 
-// Why a capture fails once it has begun. docs/prototype.md tells each one's remedy.
+// The causes of failures after the begin of a capture. docs/prototype.md lists the remedies.
 const (
 	LookFailed       Reason = "LookFailed"
 	DonorGone        Reason = "DonorGone"
@@ -174,7 +174,8 @@ const (
 	ImageFailed      Reason = "ImageFailed"
 	ImageLost        Reason = "ImageLost"
 	Quarantined      Reason = "Quarantined"
-	// TrialFailed: the version is bad. TrialInconclusive: nobody could say. PromotionStale: nobody has promoted it.
+	// TrialFailed: the version is bad. TrialInconclusive: no attempt gave a verdict. PromotionStale: no person promoted
+	// the version in time.
 	TrialFailed       Reason = "TrialFailed"
 	TrialInconclusive Reason = "TrialInconclusive"
 	PromotionStale    Reason = "PromotionStale"

@@ -1,135 +1,136 @@
 package plan
 
-// Facts is the world as one look saw it, in so few words that all of its reachable values can be
-// enumerated. The zero value is a Prototype that was just made, with a donor that is gone.
+// Facts is the state of one capture as one pass observed it. The values are few, so that tests can enumerate all
+// reachable states. The zero value is a new Prototype without an instance of the donor.
 type Facts struct {
-	// Deleting: somebody deleted the Prototype; it stays until nothing is left behind.
+	// Deleting: the Prototype has a deletion timestamp, and stays until all leftovers are removed.
 	Deleting bool
-	// Failed: the verdict was written down that this capture will not succeed.
+	// Failed: the status has a failure.
 	Failed bool
-	// Refused: the preflight found a reason not to begin. Looked at only while nothing has been done.
+	// Refused: the preflight found an obstacle. Valid only before the capture begins.
 	Refused bool
-	// Queued: as many captures as are allowed at once hold donors already, or somebody else has a node out of service.
+	// Queued: the limit of concurrent captures is reached, or another node of the cluster is out of service.
 	Queued bool
 
-	// Lock is who holds the Node, by its reservation annotation.
+	// Lock is the holder of the Node by the reservation annotation.
 	Lock Lock
-	// Recorded: the reservation is saved in the Prototype, where it outlives the Node object.
+	// Recorded: the reservation is saved in the Prototype, and so outlives the Node object.
 	Recorded bool
-	// Noted: the reservation on the Node, where it outlives the Prototype, says of the order and the return what the
-	// record says. True wherever the Node does not carry our reservation.
+	// Noted: the reservation on the Node repeats the record of the order and the return, and so outlives the Prototype.
+	// True also if the Node does not carry our reservation.
 	Noted bool
-	// Unrecorded: the capture has begun, and neither Prototype nor Node knows how far it came: somebody removed it.
+	// Unrecorded: the capture has begun, but a client removed the record from the Prototype, and the Node has none.
 	Unrecorded bool
-	// Node is the donor as the API server sees it.
+	// Node is the state of the donor in the API server.
 	Node Node
 	// Cordoned: the node takes no new pods.
 	Cordoned bool
-	// Serves: its cordon is as it was before the capture.
+	// Serves: the cordon is as before the capture.
 	Serves bool
-	// Restored: the node's cordon and annotations are as they were before the capture, or it is gone.
+	// Restored: cordon and annotations of the Node are as before the capture, or the Node is gone.
 	Restored bool
-	// Drained: every pod that must leave has left.
+	// Drained: no pod is left to evict.
 	Drained bool
-	// DrainOverdue: the drain took longer than it may, and must not be forced.
+	// DrainOverdue: the drain has exceeded its timeout, and force is off.
 	DrainOverdue bool
 
-	// Power of the instance.
 	Power Power
-	// Protected: the instance is protected from its pool's shrinking.
+	// Protected: the instance is protected from scale-in.
 	Protected bool
-	// ProtectionRestored: that protection is as it was before the capture.
+	// ProtectionRestored: the scale-in protection is as before the capture.
 	ProtectionRestored bool
 
-	// Touched: it was written down that an order is about to change the donor's disk, and under which boot.
+	// Touched: the record names an order that changes the donor's disk, and the boot of the order.
 	Touched bool
-	// Down: it was written down that the donor goes down, or is, for this capture. An order in place brings both; a donor
-	// that somebody else stopped is down, and its disk is what it was.
+	// Down: the record says that the donor is powered off, or about to be, in this capture. An order in place sets
+	// both. A donor that another client stopped is only Down, with an unchanged disk.
 	Down bool
-	// Outdated: it was written down by a version that made no orders.
+	// Outdated: a version of Kamino without Orders wrote the record.
 	Outdated bool
-	// Order: the order, and maybe its key, is there.
+	// Order: the Order exists; its key may exist too.
 	Order bool
-	// Pod is the pod on the donor: the one that looks before the order, the generalize pod behind it. They have one name.
+	// Pod is the pod on the donor: the inspecting pod before the order, the generalize pod afterwards. Both have the
+	// same name.
 	Pod Pod
-	// PodKnown: it was written down which pod it is.
+	// PodKnown: the record names the UID of the pod.
 	PodKnown bool
-	// Reported: that pod has signed something on its order that the Prototype does not carry yet.
+	// Reported: the pod has signed a report on the Order that the Prototype does not carry yet.
 	Reported bool
-	// Proven: the proof on the Prototype holds for it and that boot.
+	// Proven: the Prototype carries a proof that is valid for this order, pod and boot.
 	Proven bool
-	// ProofLost: a snapshot or an image of this Prototype does not carry the proof that the Prototype carries.
+	// ProofLost: a snapshot or an image of this Prototype carries another proof than the Prototype.
 	ProofLost bool
-	// PoweringOff: the proof is so fresh that the donor, which powers itself off behind it, may just be doing so.
+	// PoweringOff: the proof is so recent that the donor may still be powering off.
 	PoweringOff bool
-	// Rebooted: the node has reported another boot since.
+	// Rebooted: the node has reported another boot than the recorded boot.
 	Rebooted bool
-	// Returning: it was written down that the disk is no longer needed and the power comes back.
+	// Returning: the record says that the disk is no longer needed, and that the donor is started.
 	Returning bool
 
-	// Snapshot of the donor's disk and Image made of it.
+	// Snapshot of the donor's disk, and the Image made from the snapshot.
 	Snapshot Artifact
 	Image    Artifact
-	// Quarantined: the image must never be used.
+	// Quarantined: no recipe may name the image.
 	Quarantined bool
 
-	// Leaves: the donor does not return, because what lets it join is taken off its disk. Once it was touched, its instance
-	// is removed, whatever becomes of the capture; until then it is given back like any other.
+	// Leaves: the donor does not return, because generalization removes its means to join. A touched donor is always
+	// removed, even if the capture fails. Before the order, the donor is released like any other.
 	Leaves bool
-	// GrowFirst: the pool grows by one before such a donor is taken; else its place is filled when it is gone.
+	// GrowFirst: the pool grows by one before a leaving donor is drained. Otherwise the pool replaces the donor after
+	// its removal.
 	GrowFirst bool
-	// Replacement is the node that takes the place of a donor that leaves.
+	// Replacement is the node in the place of a leaving donor.
 	Replacement Replacement
 	// Removing: the cloud is removing the instance.
 	Removing bool
-	// Kept: the instance is gone, and the pool keeps what it has of it: its place, and its hold.
+	// Kept: the instance is gone, but the pool keeps its place and its protection.
 	Kept bool
 
-	// Tries: the version is tried before the pool uses it.
+	// Tries: a trial of the version precedes the promotion.
 	Tries bool
-	// Tried is the verdict on the version, as the image's own tags tell it. One that has failed is Quarantined.
+	// Tried is the verdict on the version in the image's tags. A failed version is also Quarantined.
 	Tried Verdict
-	// Trial is how far an attempt at it is.
+	// Trial is the progress of the current attempt.
 	Trial Trial
-	// Opened: the pool's recipe names the version for the attempt alone. Recipe is then what it names apart from that.
+	// Opened: the pool's recipe names the version only for the attempt. Recipe then has the content from before the
+	// attempt.
 	Opened bool
-	// Judged is what the attempt has come to.
+	// Judged is the verdict of the current attempt.
 	Judged Verdict
-	// Paused: the last attempt could not tell, and the next one is not due yet.
+	// Paused: the last attempt was inconclusive, and the next attempt is not due.
 	Paused bool
-	// TrialOver: the attempts have taken as long as they may.
+	// TrialOver: the attempts have exceeded the trial's timeout.
 	TrialOver bool
 
-	// Manual: a person promotes the version. Stale: where one does, nobody has for as long as that is waited for.
+	// Manual: a person promotes the version. Stale: no person did so within the timeout.
 	Manual, Stale bool
 
-	// Recipe is what the pool's recipe points at, against this Prototype's version.
+	// Recipe compares the pool's recipe with this Prototype's version.
 	Recipe Recipe
-	// Saved: what the recipe will lose is kept, or it loses nothing.
+	// Saved: the removed parts of the recipe are saved, or the promotion removes nothing.
 	Saved bool
 	// Excess: there are versions to retire.
 	Excess bool
-	// Growing: the pool is still to grow after the promotion.
+	// Growing: the pool has yet to grow after the promotion.
 	Growing bool
 
-	// Overdue: the donor has been held for longer than it may be without a snapshot.
+	// Overdue: the donor has exceeded its deadline out of service without a snapshot.
 	Overdue bool
-	// Hopeless: a donor that runs again has been awaited for longer than it may take to be Ready.
+	// Hopeless: a started donor has exceeded its timeout to become Ready.
 	Hopeless bool
 }
 
-// Lock is who holds the donor's Node.
+// Lock is the holder of the donor's Node.
 type Lock string
 
 const (
 	Unlocked Lock = ""
 	Ours     Lock = "ours"
 	Theirs   Lock = "theirs"
-	// Stray: over ours stands what nobody can read, or the name of a holder that there is not.
+	// Stray: our reservation is overwritten by an unreadable text, or by a holder that does not exist.
 	Stray Lock = "stray"
 )
 
-// Node is the donor's Node object.
 type Node string
 
 const (
@@ -138,7 +139,6 @@ const (
 	NodeReady    Node = "ready"
 )
 
-// Power is the donor's instance.
 type Power string
 
 const (
@@ -148,77 +148,75 @@ const (
 	Off          Power = "off"
 )
 
-// Replacement is the node that takes the place of a donor that leaves, as far as it is wanted now.
+// Replacement is the node in the place of a leaving donor.
 type Replacement string
 
 const (
-	NoReplacement      Replacement = ""        // none is wanted, or none any more
-	ReplacementWanted  Replacement = "wanted"  // the pool is not meant to have it yet
-	ReplacementAwaited Replacement = "awaited" // it is, and the node is not Ready
+	NoReplacement      Replacement = ""        // no replacement is needed, or no longer
+	ReplacementWanted  Replacement = "wanted"  // the pool's capacity does not include the node yet
+	ReplacementAwaited Replacement = "awaited" // the pool's capacity includes the node, and the node is not Ready
 	ReplacementReady   Replacement = "ready"
-	ReplacementLate    Replacement = "late" // it takes longer than it may
+	ReplacementLate    Replacement = "late" // the wait has exceeded its timeout
 )
 
-// Pod is the pod on the donor.
 type Pod string
 
 const (
 	NoPod     Pod = ""
 	PodActive Pod = "active"
-	PodFailed Pod = "failed" // ended without a proof, found what is in the way, or cannot start
-	PodLooked Pod = "looked" // ended, and found nothing in the way
+	PodFailed Pod = "failed" // ended without a proof, found an obstacle, or cannot start
+	PodLooked Pod = "looked" // ended, and found no obstacle
 )
 
-// Artifact is a snapshot or an image version.
+// Artifact is the state of a snapshot or an image version.
 type Artifact string
 
 const (
 	Absent   Artifact = ""
 	Pending  Artifact = "pending"
-	Taken    Artifact = "taken" // pending, of a snapshot alone: whatever becomes of the disk from now on, the copy is what it was
+	Taken    Artifact = "taken" // a pending snapshot that later changes of the disk cannot reach
 	Complete Artifact = "complete"
-	Broken   Artifact = "broken" // the cloud gave up on it
+	Broken   Artifact = "broken" // the cloud reported a permanent failure
 	Deleting Artifact = "deleting"
-	Foreign  Artifact = "foreign" // made by somebody else under our name
+	Foreign  Artifact = "foreign" // another client made an artifact of the same name
 )
 
-// Verdict on a version, or what an attempt has come to.
+// Verdict of a version or of an attempt.
 type Verdict string
 
 const (
 	NoVerdict           Verdict = ""
 	VerdictPassed       Verdict = "passed"
 	VerdictFailed       Verdict = "failed"
-	VerdictInconclusive Verdict = "inconclusive" // of an attempt alone: it will not tell
+	VerdictInconclusive Verdict = "inconclusive" // only of an attempt: no verdict is possible
 )
 
-// Trial is how far an attempt at a trial is.
+// Trial is the progress of an attempt at a trial.
 type Trial string
 
 const (
-	NoTrial      Trial = ""        // there is none, or none any more
-	TrialDecided Trial = "decided" // written down, and the cloud has nothing of it
-	TrialMaking  Trial = "making"  // the cloud makes its instance
-	TrialBuilt   Trial = "built"   // its instance is there, or was
-	TrialEnding  Trial = "ending"  // it was written down that all of it goes
+	NoTrial      Trial = ""        // no attempt is open
+	TrialDecided Trial = "decided" // recorded; the cloud has no object of the attempt
+	TrialMaking  Trial = "making"  // the cloud is creating the instance
+	TrialBuilt   Trial = "built"   // the instance exists, or has existed
+	TrialEnding  Trial = "ending"  // recorded: all objects of the attempt are removed
 )
 
-// Recipe is what the pool's recipe points at.
+// Recipe is the version in the pool's recipe.
 type Recipe string
 
 const (
 	RecipeElsewhere Recipe = ""        // an earlier version, or another image
-	RecipeHere      Recipe = "here"    // this version, exactly as the promotion wants it
-	RecipeNewer     Recipe = "newer"   // a later version: this capture came too late
-	RecipeChanged   Recipe = "changed" // another image than before the capture: somebody else set it
+	RecipeHere      Recipe = "here"    // this version, with all changes of the promotion
+	RecipeNewer     Recipe = "newer"   // a later version
+	RecipeChanged   Recipe = "changed" // another image than before the capture: another client wrote the recipe
 )
 
-// held tells whether the donor is out of its owner's hands.
+// held reports whether the capture holds the donor.
 func (f Facts) held() bool { return f.Lock == Ours || f.Recorded }
 
-// DonePodMatters tells whether a generalize pod that has done its work can bear on the decision: it is removed
-// before the power comes back, and once more where the capture ends, because the order to create it may have
-// been on its way when an earlier driver died.
+// DonePodMatters reports whether a finished generalize pod can change the decision. Kamino removes the pod before the
+// start of the donor. At the end Kamino looks again: the request of a crashed process may have arrived late.
 func (f Facts) DonePodMatters() bool {
 	ends := f.Failed || f.Deleting
 	switch {
@@ -233,43 +231,44 @@ func (f Facts) DonePodMatters() bool {
 	}
 }
 
-// HoldMatters reports whether the protection of the instance can change the decision. It cannot while a donor that returns still boots.
+// HoldMatters reports whether the protection of the instance can change the decision. A returning donor that still
+// boots makes the protection irrelevant.
 func (f Facts) HoldMatters() bool {
 	return !f.Returning || f.back() || f.Hopeless || f.Power == InstanceGone || f.Leaves
 }
 
-// LeftOrderMatters tells whether an order that was not looked for yet can bear on the decision: one that a pass
-// has made and could not write down, or that an earlier driver's last request brought back.
+// LeftOrderMatters reports whether an unread Order can change the decision. A pass may have created an Order without a
+// record, or a late request of a crashed process may have restored the Order.
 func (f Facts) LeftOrderMatters() bool {
 	ends := f.Failed || f.Deleting
 	switch {
 	case !f.Touched:
 		return ends
 	case !f.Returning && !f.gone():
-		return f.Leaves && f.Outdated // otherwise it was looked for, with the report
+		return f.Leaves && f.Outdated // otherwise the Order was read with the report
 	default:
 		return !f.held() && (ends || f.finishing())
 	}
 }
 
-// finishing tells that nothing is left of a capture that goes well but what its end looks for once more.
+// finishing reports whether a successful capture only checks for leftovers.
 func (f Facts) finishing() bool { return f.Recipe == RecipeHere && f.Snapshot != Deleting }
 
-// MustBoot tells whether the donor has to leave a boot before it serves again: the one that its disk was changed in, or
-// that it was last seen in before it went down.
+// MustBoot reports whether the donor must boot before it serves. The donor must leave the boot of the order, or its
+// last boot before it went down.
 func (f Facts) MustBoot() bool { return f.Touched || f.Down }
 
-// gone tells that a donor which leaves has left.
+// gone reports whether a leaving donor was removed.
 func (f Facts) gone() bool { return f.Leaves && f.Touched && !f.held() }
 
-// back tells whether the donor serves again: Ready under another boot than the one it must leave.
+// back reports whether the donor is Ready in another boot than the recorded boot.
 func (f Facts) back() bool { return f.Node == NodeReady && f.Rebooted }
 
-// copying tells whether the donor's disk is needed as it is, for its copy. A donor that leaves takes its disk with it, so that
-// nothing less than a complete copy will do.
+// copying reports whether a copy still needs the donor's disk unchanged. The disk of a leaving donor goes with the
+// instance: only a complete copy suffices.
 func (f Facts) copying() bool { return f.Snapshot == Pending || f.Snapshot == Taken && f.leaving() }
 
-// begun tells whether anything of this capture's making is there beside the donor.
+// begun reports whether a pod, a snapshot or an image of this capture exists.
 func (f Facts) begun() bool {
 	made := func(a Artifact) bool { return a != Absent && a != Foreign }
 	return f.Pod != NoPod || made(f.Snapshot) || made(f.Image)

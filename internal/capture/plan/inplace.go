@@ -1,9 +1,9 @@
 package plan
 
-// From nothing to the copy of a donor's disk, in place: it is the same for a donor that returns and for one that leaves, but
-// that the pool has a successor for the latter first.
+// From a new Prototype to the copy of the donor's disk. Returning and leaving donors share this course, except that a
+// pool may first grow for a leaving donor.
 
-// inPlace goes on where there is no copy yet.
+// inPlace continues a capture without a copy.
 func inPlace(f Facts) Decision {
 	if f.MustBoot() {
 		return snapshot(f)
@@ -11,7 +11,7 @@ func inPlace(f Facts) Decision {
 	return prepare(f)
 }
 
-// snapshot goes on from the order to generalize: run the pod, see the proof, see the power off, copy the disk.
+// snapshot continues after the order: run the pod, read the proof, wait for the power-off, copy the disk.
 func snapshot(f Facts) Decision {
 	switch {
 	case !f.held(), f.Returning, !f.Touched:
@@ -23,7 +23,7 @@ func snapshot(f Facts) Decision {
 	case f.Overdue:
 		return fail(DeadlineExceeded)
 	case !f.Recorded:
-		// The Node knows of the order, and not whether the way back had begun.
+		// The Node has the order, but not whether the donor was already returning.
 		return fail(RecordLost)
 	case !f.Noted:
 		return do(Note)
@@ -32,10 +32,10 @@ func snapshot(f Facts) Decision {
 	case f.Reported:
 		return do(Believe)
 	case f.Proven && f.Order:
-		// From here on the pod cannot take its proof back.
+		// From here on the pod cannot revoke its proof.
 		return do(DeleteOrder)
 	case f.Proven && (f.Power == Changing || f.Power == On && f.PoweringOff):
-		// A cloud takes minutes to stop what stops by itself in a moment.
+		// A cloud takes minutes to stop an instance that powers itself off in seconds.
 		return wait(ForPowerOff)
 	case f.Proven && f.Power == On:
 		return do(Stop)
@@ -48,7 +48,7 @@ func snapshot(f Facts) Decision {
 	case f.Power == Off:
 		return fail(NotProven)
 	case f.Pod == NoPod && f.Node == NodeGone:
-		// No kubelet would run the pod, and none reports before the machine has booted.
+		// Without a Node no kubelet runs the pod. The kubelet creates a Node only after a boot.
 		return fail(DonorGone)
 	case f.Pod == NoPod && f.Power == On:
 		return do(Generalize)
@@ -57,8 +57,8 @@ func snapshot(f Facts) Decision {
 	}
 }
 
-// prepare goes from nothing to a drained donor, each hold before what it holds for. A look that is not used at once is
-// made again when it is.
+// prepare leads from a new Prototype to a drained donor. Each protection precedes the step that needs it. An inspection
+// that is not used at once is repeated later.
 func prepare(f Facts) Decision {
 	switch {
 	case !f.held() && f.Pod != NoPod && (f.Refused || f.Lock != Unlocked || f.Queued):
@@ -82,7 +82,7 @@ func prepare(f Facts) Decision {
 	case !f.Recorded:
 		return do(Record)
 	case f.Pod != NoPod:
-		return do(DeletePod) // it has looked; the generalize pod will have its name
+		return do(DeletePod) // the inspection is complete; the generalize pod needs the name
 	case !f.Cordoned && f.Queued:
 		return wait(ForNeighbour)
 	case f.Leaves && f.GrowFirst && f.Replacement != ReplacementReady:
@@ -102,8 +102,8 @@ func prepare(f Facts) Decision {
 	}
 }
 
-// lookFirst has a pod look at the donor's disk before anything is taken. It can only refuse: what it finds is its own
-// word, and proves nothing.
+// lookFirst inspects the donor's disk before the reservation. The inspection can only refuse: the pod's report is
+// unsigned.
 func lookFirst(f Facts) Decision {
 	switch f.Pod {
 	case NoPod:

@@ -1,12 +1,12 @@
 package plan
 
-// The course of a donor that does not return. Up to the order it is that of any other; from then on its disk has nothing
-// left by which it could join, so that its instance goes, and its place is somebody else's.
+// The course of a donor that does not return. After the order the disk has lost its means to join: Kamino removes the
+// instance, and the pool gets a replacement.
 
-// leaving tells whether the donor can only be removed.
+// leaving reports whether the donor can only be removed.
 func (f Facts) leaving() bool { return f.Leaves && f.Touched && f.held() }
 
-// succeed has the pool grow before the donor is taken. The donor serves meanwhile.
+// succeed grows the pool before the drain of a leaving donor. The donor serves meanwhile.
 func succeed(f Facts) Decision {
 	switch f.Replacement {
 	case ReplacementLate:
@@ -18,9 +18,8 @@ func succeed(f Facts) Decision {
 	return do(Enlarge)
 }
 
-// depart removes the donor: what speaks for it first, then its instance, its Node, and the hold. Whoever else has reserved
-// the node is let finish before. Where the cloud does not let the instance go, the hold stays until somebody sees to that:
-// given back, it would be a node that nobody can use.
+// depart removes the pod and the Order, then the instance, the Node and the reservation. Another holder of the node
+// finishes first. While the cloud refuses the removal, the reservation stays: a released node could not serve.
 func depart(f Facts) Decision {
 	switch {
 	case f.Pod != NoPod:
@@ -32,17 +31,17 @@ func depart(f Facts) Decision {
 	case f.Lock == Theirs:
 		return wait(ForHolder)
 	case !f.Recorded:
-		return do(Record) // the Node, which may be all that knows of the hold, goes with the instance
+		return do(Record) // the instance's removal also deletes the Node, which may be the only record of the reservation
 	case !f.Noted:
-		return do(Note) // who knows of the Node alone must not give back what goes
+		return do(Note) // a process that knows only the Node must not release a leaving donor
 	case f.Power != InstanceGone && f.Removing:
 		return wait(ForRemoval)
 	case f.Power != InstanceGone, f.Kept:
-		return do(Remove) // also of one that went by itself: its place is left, which the pool would keep for nobody
+		return do(Remove) // also of an instance that is already gone: the pool would keep its place unfilled
 	case f.Replacement == ReplacementWanted:
-		return do(Enlarge) // before the Node goes, which may be all that knows of the hold
+		return do(Enlarge) // before the deletion of the Node, which may be the only record of the reservation
 	case f.Node == NodeReady:
-		return wait(ForRemoval) // its last word stands yet, and only a Node that is down may be deleted
+		return wait(ForRemoval) // the last status of the kubelet is still Ready; only a Node that is down may be deleted
 	case f.Node != NodeGone:
 		return do(DeleteNode)
 	default:

@@ -1,13 +1,13 @@
-// Package plan decides the next action of a capture from the facts of the world.
+// Package plan decides the next action of a capture from facts.
 //
-// It is pure: no context, clock, client or log. It stores no step and remembers nothing: the same facts
-// give the same decision, whoever asks and however often the process was restarted in between. It reads
-// the facts from the goal backwards: whatever is nearest to the end and already true is not done again.
+// The package is pure: no context, clock, client or log. Nothing is remembered: equal facts give equal decisions in
+// every process and after every restart. The decision starts at the goal: the step nearest to the end that is already
+// complete is not repeated.
 //
-// It does not look at the world and does not act; package capture does both.
+// Package capture gathers the facts and acts.
 package plan
 
-// Next decides what to do now. Exactly one action, or a wait.
+// Next returns exactly one action or one wait.
 func Next(f Facts) Decision {
 	switch {
 	case f.Deleting, f.Failed:

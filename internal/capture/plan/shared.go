@@ -1,8 +1,8 @@
 package plan
 
-// The steps that every course shares: behind the copy of a disk, and on the way back.
+// The steps that all courses share after the copy of the disk, and during the return of the donor.
 
-// publish goes on from a snapshot: the disk is no longer needed, so the donor comes first.
+// publish continues with a snapshot. The disk is no longer needed, so the release of the donor comes first.
 func publish(f Facts) Decision {
 	switch {
 	case f.Snapshot == Foreign:
@@ -14,7 +14,7 @@ func publish(f Facts) Decision {
 	case f.Snapshot == Deleting:
 		return fail(SnapshotLost)
 	case f.held() && !f.Returning && (f.Power == On || f.Power == Changing || f.Rebooted):
-		// Somebody started the donor; nobody can tell whether before or after the copy was made.
+		// The start may precede the copy: the disk in the snapshot is not proven.
 		return fail(DonorRestarted)
 	case f.copying() && f.Overdue:
 		return fail(DeadlineExceeded)
@@ -31,8 +31,7 @@ func publish(f Facts) Decision {
 	}
 }
 
-// finish goes on from an image version that exists: give the donor back if that is still open, have the
-// version tried, then point the pool at it.
+// finish continues with an image version: release the donor, run the trial, promote the version.
 func finish(f Facts) Decision {
 	switch {
 	case f.Opened && !f.opening():
@@ -84,7 +83,7 @@ func finish(f Facts) Decision {
 	}
 }
 
-// abandon ends a capture that failed or is being deleted: the donor first, then what is left behind.
+// abandon ends a capture that failed or is being deleted: release the donor, then remove leftovers.
 func abandon(f Facts) Decision {
 	switch {
 	case f.Opened:
@@ -108,10 +107,10 @@ func abandon(f Facts) Decision {
 	}
 }
 
-// Orphan decides on what a capture holds whose Prototype is gone: as at the end of one that is deleted. But all that
-// tells of it is the reservation on the Node, so that the snapshot goes before that.
+// Orphan decides for a held donor without a Prototype, as at the end of a deleted Prototype. The reservation on the
+// Node is the only record of the capture, so the snapshot is removed before the reservation.
 func Orphan(f Facts) Decision {
-	f.Recorded = true // there is no Prototype to record it in
+	f.Recorded = true // without a Prototype there is no second record
 	d := letGo(f)
 	if d.Do == Release || d.Do == DeleteNode {
 		switch f.Snapshot {
@@ -123,7 +122,7 @@ func Orphan(f Facts) Decision {
 	return d
 }
 
-// letGo ends what the capture has of the donor.
+// letGo removes a leaving donor, and releases all others.
 func letGo(f Facts) Decision {
 	if f.leaving() {
 		return depart(f)
@@ -131,12 +130,12 @@ func letGo(f Facts) Decision {
 	return giveBack(f)
 }
 
-// giveBack returns the donor to its owner: the power, Ready under a new boot, then every hold in the
-// reverse order of taking. The Prototype's record goes last: it can restore a Node whose annotation
-// somebody removed or wrote over, or that was made anew. Whoever has reserved the node meanwhile is let
-// finish first. A donor that is off is started, whoever stopped it. A donor whose disk was touched, or
-// that was down, must go through a boot, for parts of its identity may be gone; and the pod must be gone before that boot, for a kubelet that finds it again
-// could start it again.
+// giveBack returns the donor: power on, wait for Ready in a new boot, then undo all protections in reverse order. The
+// record goes last, because it can restore a Node that a client deleted or changed. Another holder of the node finishes
+// first.
+//
+// A donor that is off is started, also after a stop by another client. A touched or stopped donor must boot, because
+// its identity may be incomplete. The pod is deleted before that boot: a kubelet that finds the pod would restart it.
 func giveBack(f Facts) Decision {
 	if f.Power == Off || f.Power == Changing || f.Power == On && f.MustBoot() {
 		if d, open := powerBack(f); open {
@@ -147,7 +146,7 @@ func giveBack(f Facts) Decision {
 	case f.Pod != NoPod:
 		return do(DeletePod)
 	case f.Order && f.Reported && f.Proven:
-		return do(Believe) // what takes a proof back must not go with the order
+		return do(Believe) // a report that revokes the proof must not be lost with the Order
 	case f.Order:
 		return do(DeleteOrder)
 	case f.Lock == Theirs:
@@ -161,8 +160,8 @@ func giveBack(f Facts) Decision {
 	}
 }
 
-// powerBack takes a donor that is off, or must leave its boot, through one. open is false once it is back,
-// or is not worth waiting for any longer.
+// powerBack leads a stopped or touched donor through a boot. open is false once the donor is back, or after the
+// timeout.
 func powerBack(f Facts) (d Decision, open bool) {
 	switch {
 	case !f.Returning && (f.Power == Changing || f.Power == On && f.PoweringOff):

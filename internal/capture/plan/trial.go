@@ -1,10 +1,10 @@
 package plan
 
-// The trial of a version and the gate in front of its promotion. A verdict stands on the image, written before the trial is
-// ended; until one says that the version has passed, nothing leads to the promotion. A recipe that is open for the trial is
-// closed before anything else of it.
+// The trial of a version, which precedes its promotion. The verdict is written onto the image before the trial ends.
+// Without a passed trial no promotion follows. A recipe that is open for a trial is closed before any other step of the
+// trial.
 
-// attempt goes on with one that is under way, whose recipe is open only as long as it has to be.
+// attempt continues an open attempt. The recipe names the version only while the instance is created.
 func attempt(f Facts) Decision {
 	switch {
 	case f.Trial == TrialEnding, f.Tried != NoVerdict, f.Recipe == RecipeHere:
@@ -22,13 +22,14 @@ func attempt(f Facts) Decision {
 	}
 }
 
-// opening tells that the recipe has to name the version still: what the pool grows by is not made yet, and is wanted.
+// opening reports whether the recipe must still name the version: the instance of the attempt does not exist yet, and
+// is needed.
 func (f Facts) opening() bool {
 	wanted := !f.Failed && !f.Deleting && f.Tried == NoVerdict && f.Judged == NoVerdict && !f.TrialOver
 	return wanted && (f.Trial == TrialDecided || f.Trial == TrialMaking)
 }
 
-// try begins an attempt, unless there is a verdict, or time is up for one.
+// try begins an attempt, unless the trial has exceeded its timeout.
 func try(f Facts) Decision {
 	switch {
 	case f.TrialOver:
@@ -40,7 +41,6 @@ func try(f Facts) Decision {
 	}
 }
 
-// quarantined says why a version is never used.
 func quarantined(f Facts) Decision {
 	if f.Tried == VerdictFailed {
 		return fail(TrialFailed)

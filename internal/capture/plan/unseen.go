@@ -1,12 +1,11 @@
 package plan
 
-// What is done where the look did not get beyond the cluster, because a cloud, or the management cluster that a recipe is kept
-// in, does not answer.
+// Decisions without answers of a cloud, or of the management cluster that keeps the recipe.
 
-// Unseen decides on what the cluster alone tells of the donor: its Node, who holds that, what was written down, and for how long.
-// All else of the facts is unknown. Nothing is given up that only the cloud can give back, so the lock stays; but a donor that
-// nothing is to be done with any more, and whose disk is what it is to be, takes pods again. Who looks later finds the end decided,
-// and goes on with it.
+// Unseen decides only from the Node, its holder, the record and the deadlines. All other facts are unknown.
+//
+// The reservation stays, because only the cloud can undo the protection. A donor with an unchanged disk and no further
+// step takes pods again. A later pass finds the decision and continues.
 func Unseen(f Facts) Decision {
 	switch {
 	case f.Lock != Ours || f.Serves || f.Node != NodeReady || f.leaving():
