@@ -13,13 +13,13 @@ import (
 
 // plainComments are the packages with comments held to the limits below. Each rewritten package joins the list.
 var plainComments = strings.Fields(`
-	internal/cloud internal/cloud/aws internal/cloud/azure internal/cloud/cloudtest internal/cloud/memory internal/cloud/registry internal/cluster internal/estimate internal/expression
+	internal/bootstrapkind internal/capture internal/capture/plan internal/cloud internal/cloud/aws internal/cloud/azure
+	internal/cloud/cloudtest internal/cloud/memory internal/cloud/registry internal/cluster internal/estimate internal/expression
 	internal/generalize internal/generalize/disk internal/generalize/host internal/generalize/scan internal/generalize/store
-	internal/generalize/tree internal/reservations internal/history internal/imageversion internal/bootstrapkind internal/membership
-	internal/nodejoin internal/node internal/nodecache internal/nodestate internal/pool internal/joinhealth internal/process
-	internal/replace internal/replace/plan internal/restore internal/restore/plan internal/retention internal/rollback
-	internal/rollback/plan internal/savedrecipe internal/schedule internal/selection internal/imagecount internal/trial
-	internal/trialmode`)
+	internal/generalize/tree internal/history internal/imagecount internal/imageversion internal/joinhealth internal/membership
+	internal/node internal/nodecache internal/nodejoin internal/nodestate internal/pool internal/process internal/replace
+	internal/replace/plan internal/reservations internal/restore internal/restore/plan internal/retention internal/rollback
+	internal/rollback/plan internal/savedrecipe internal/schedule internal/selection internal/trial internal/trialmode`)
 
 // paragraph is a paragraph of a comment outside code.
 type paragraph struct {

@@ -19,13 +19,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/node"
 )
 
-// act does the one thing that was decided. Each effect may be repeated: a pass that is lost before or
-// after it leaves nothing that the next look does not see.
+// act carries the decision out. Each effect is idempotent: a pass may crash before or after an effect, and the next
+// observation finds the result.
 func (e *Engine) act(ctx context.Context, w *observed, d plan.Decision) error {
 	announcerOf(e).announce(w, d)
 	switch d.Do {
 	case plan.Wait, plan.Fail, plan.Refuse, plan.Succeed, plan.Close:
-		return nil // reported in status; settle does the rest
+		return nil // status only; settle does the rest
 	case plan.Look, plan.Reserve, plan.Record, plan.Relock, plan.Note, plan.Cordon, plan.Evict, plan.Order, plan.Generalize, plan.Adopt, plan.Believe,
 		plan.DeletePod, plan.DeleteOrder, plan.Return, plan.Serve, plan.Release, plan.Forget, plan.SaveRecipe, plan.DeleteNode:
 		return e.actOnCluster(ctx, w, d.Do)
@@ -79,7 +79,7 @@ func (e *Engine) actOnCluster(ctx context.Context, w *observed, action plan.Acti
 	}
 }
 
-// actOnTrial does what concerns the trial of the version.
+// actOnTrial handles the actions of trials.
 func (e *Engine) actOnTrial(ctx context.Context, w *observed, action plan.Action) error {
 	switch action {
 	case plan.BeginTrial:
@@ -97,7 +97,7 @@ func (e *Engine) actOnTrial(ctx context.Context, w *observed, action plan.Action
 	}
 }
 
-// actOnOrder does what concerns the order to generalize and the pod that carries it out.
+// actOnOrder handles the actions of the Order and its pod.
 func (e *Engine) actOnOrder(ctx context.Context, w *observed, action plan.Action) error {
 	switch action {
 	case plan.Order:
@@ -117,7 +117,7 @@ func (e *Engine) actOnOrder(ctx context.Context, w *observed, action plan.Action
 	}
 }
 
-// makePod returns the pod that it has made; nil if there is one by the name.
+// makePod returns the created pod; nil if a pod of the name exists.
 func (d pods) makePod(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	made, err := d.Kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	switch {
@@ -129,7 +129,7 @@ func (d pods) makePod(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error)
 	return made, nil
 }
 
-// adopt writes down which pod it is that carries the order out: no other's report is believed.
+// adopt records the UID of the pod. Reports of other pods are ignored.
 func (d pods) adopt(ctx context.Context, w *observed) error {
 	return d.record(ctx, w, func(r *v1alpha1.Record) {
 		order := *r.Order
@@ -173,9 +173,9 @@ func (e *Engine) actOnCloud(ctx context.Context, w *observed, action plan.Action
 	return err
 }
 
-// reserve takes the node, with the finalizer first: from here on the Prototype must not vanish before
-// the donor is given back. The Lease comes before the Node is touched. The record follows at once, so that nobody counts this
-// donor as free; a crash in between leaves it to the next pass.
+// reserve writes the finalizer first, because the Prototype must not vanish before the release of the donor. The Lease
+// precedes the Node. The record follows at once, so that other captures see the held donor. After a crash in between,
+// the next pass writes the record.
 func (h hold) reserve(ctx context.Context, w *observed) error {
 	before := w.p.DeepCopy()
 	if controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer) {
@@ -195,7 +195,7 @@ func (h hold) reserve(ctx context.Context, w *observed) error {
 	return h.record(ctx, w, w.remember(&reservation))
 }
 
-// forget ends the hold: the Lease goes, then the record of it.
+// forget drops the Lease, and then the reservation in the record.
 func (h hold) forget(ctx context.Context, w *observed) error {
 	if err := h.reservations.DropOf(ctx, w.p.UID); err != nil {
 		return err
@@ -203,8 +203,8 @@ func (h hold) forget(ctx context.Context, w *observed) error {
 	return h.record(ctx, w, func(r *v1alpha1.Record) { r.Reservation = nil })
 }
 
-// remember records the reservation, what the donor was built from (nobody could tell that of an instance which is
-// gone when its image is published), and what the recipe names before the capture.
+// remember records the reservation, the image of the donor, and the image in the recipe before the capture. The
+// instance may be gone when its image is published.
 func (w *observed) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Record) {
 	return func(r *v1alpha1.Record) {
 		r.Reservation, r.BuiltFrom, r.LookingSince = reservation, w.instance.BuiltFrom, nil
@@ -217,17 +217,17 @@ func (w *observed) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Re
 	}
 }
 
-// record changes the Prototype's record. The resource version guards it: only one process drives a
-// Prototype, and if it is not so, the second writer is told.
+// record changes the Prototype's record. The resource version guards the write: a second process that runs the same
+// Prototype gets a conflict.
 func (l ledger) record(ctx context.Context, w *observed, change func(*v1alpha1.Record)) error {
 	return l.recordSince(ctx, w, w.p.DeepCopy(), change)
 }
 
-// recordSince writes, with the record, what the caller has changed in the Prototype since before.
+// recordSince writes the record together with the caller's other changes of the Prototype since before.
 func (l ledger) recordSince(ctx context.Context, w *observed, before *v1alpha1.Prototype, change func(*v1alpha1.Record)) error {
 	record := w.record
 	change(&record)
-	if w.orphan { // its record is the reservation
+	if w.orphan { // without a Prototype, the reservation is the record
 		_, err := l.reservations.Note(ctx, w.node, *record.Reservation)
 		return err
 	}
@@ -243,8 +243,8 @@ func (l ledger) recordSince(ctx context.Context, w *observed, before *v1alpha1.P
 	return nil
 }
 
-// patch writes what differs from before, if nobody else wrote meanwhile. The status is kept as it is
-// here: it is written at the end of the pass.
+// patch writes the differences from before, unless the object has changed meanwhile. The status is kept for the write
+// at the end of the pass.
 func (l ledger) patch(ctx context.Context, p, before *v1alpha1.Prototype) error {
 	status := p.Status.DeepCopy()
 	err := l.Client.Patch(ctx, p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
@@ -255,7 +255,7 @@ func (l ledger) patch(ctx context.Context, p, before *v1alpha1.Prototype) error 
 	return nil
 }
 
-// deletePod removes the generalize pod at once: its kubelet may be stopped and could not confirm.
+// deletePod removes the generalize pod without grace period: a stopped kubelet could not confirm.
 func (d pods) deletePod(ctx context.Context, w *observed) error {
 	now := int64(0)
 	err := d.Kube.CoreV1().Pods(w.pod.Namespace).Delete(ctx, w.pod.Name, metav1.DeleteOptions{
@@ -267,8 +267,7 @@ func (d pods) deletePod(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// tags that tie a snapshot or an image version to this Prototype, its donor, the version that the donor was
-// built from, and its proof.
+// tags of a snapshot or an image version: the Prototype, the donor, the donor's own image version, and the proof.
 func (w *observed) tags() map[string]string {
 	tags := map[string]string{
 		cloud.TagBuiltFrom: w.p.Spec.Donor.NodeName,
@@ -284,7 +283,7 @@ func (w *observed) tags() map[string]string {
 	return tags
 }
 
-// imageSpec asks for the version that is made of the snapshot.
+// imageSpec returns the image version to create from the snapshot.
 func (w *observed) imageSpec(now time.Time) cloud.ImageSpec {
 	tags := w.tags()
 	tags[cloud.TagBuiltAt] = history.BuiltAtTag(w.proof.At.Time, now)

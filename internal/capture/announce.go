@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 )
 
-// announce records an event for what people wait for or must know. Few actions deserve one.
+// announce records an event for the few actions that users wait for or must know of.
 func (a announcer) announce(w *observed, d plan.Decision) {
 	node, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	switch d.Do {
@@ -40,8 +40,8 @@ func (a announcer) announce(w *observed, d plan.Decision) {
 	}
 }
 
-// announceTrouble records an event when a capture begins to wait for a person to mend something. How a capture ends
-// has an event of its own.
+// announceTrouble records an event when a capture begins to wait for a user's action. The end of a capture has its own
+// event.
 func (a announcer) announceTrouble(before, p *v1alpha1.Prototype) {
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionStalled)
 	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
@@ -51,11 +51,11 @@ func (a announcer) announceTrouble(before, p *v1alpha1.Prototype) {
 	a.Recorder.Eventf(p, nil, corev1.EventTypeWarning, is.Reason, "Capture", "%s", is.Message)
 }
 
-// ReportNotBelieved is the reason of condition Generalized, and of an event, where a report on the order is not the
-// pod's own.
+// ReportNotBelieved is the reason of condition Generalized, and of an event, for a report on the Order that the pod did
+// not sign.
 const ReportNotBelieved = "ReportNotBelieved"
 
-// announceWayBack records once that a pool's first promotion can't be undone.
+// announceWayBack records once that a pool's first promotion cannot be rolled back.
 func (a announcer) announceWayBack(before, p *v1alpha1.Prototype) {
 	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReversible)
 	if a.Recorder != nil && is != nil && meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReversible) == nil {
@@ -72,14 +72,14 @@ func (a announcer) announceAwaiting(before, p *v1alpha1.Prototype) {
 	}
 }
 
-// ofVersion records an event on the Prototype alone: its donor has no part in what it speaks of.
+// ofVersion records an event only on the Prototype, because the event does not concern the donor.
 func (a announcer) ofVersion(w *observed, kind, reason, format string, args ...any) {
 	if a.Recorder != nil {
 		a.Recorder.Eventf(w.p, nil, kind, reason, "Capture", format, args...)
 	}
 }
 
-// begins is the event of an attempt at a trial.
+// begins records the start of an attempt at a trial.
 func (a announcer) begins(w *observed) {
 	where := "beside"
 	if w.record.Trial.InPool {
@@ -88,12 +88,12 @@ func (a announcer) begins(w *observed) {
 	a.ofVersion(w, corev1.EventTypeNormal, "Trying", "a node is built from version %s %s pool %s to try the version", w.p.Spec.Version, where, w.p.Spec.Pool)
 }
 
-// passed is the event of a verdict. That of the other one is the failure's.
+// passed records that the version passed. A failed trial is recorded as the failure of the capture.
 func (a announcer) passed(w *observed) {
 	a.ofVersion(w, corev1.EventTypeNormal, TrialPassed, "version %s of pool %s has passed its trial", w.p.Spec.Version, w.p.Spec.Pool)
 }
 
-// ends is the event of an attempt that could not tell.
+// ends records the end of an attempt without a verdict.
 func (a announcer) ends(w *observed) {
 	if w.facts.Tried == plan.NoVerdict && !w.facts.Failed && !w.facts.Deleting {
 		a.ofVersion(w, corev1.EventTypeWarning, string(plan.TrialInconclusive), "attempt %d could not tell whether version %s of pool %s is good: %s",
@@ -101,7 +101,8 @@ func (a announcer) ends(w *observed) {
 	}
 }
 
-// announceDisbelief logs and records once for each cause that a report is not believed: every pass finds it anew.
+// announceDisbelief logs and records an ignored report once for each cause, because all later passes find the report
+// again.
 func (a announcer) announceDisbelief(before, p *v1alpha1.Prototype) {
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionGeneralized)
 	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionGeneralized)
@@ -114,7 +115,7 @@ func (a announcer) announceDisbelief(before, p *v1alpha1.Prototype) {
 	}
 }
 
-// event records an event on the Prototype and, while there is one, on the Node.
+// event records an event on the Prototype and on the Node, if the Node exists.
 func (a announcer) event(w *observed, kind, reason, format string, args ...any) {
 	if a.Recorder == nil {
 		return
@@ -131,12 +132,12 @@ func (a announcer) event(w *observed, kind, reason, format string, args ...any) 
 	a.Recorder.Eventf(w.p, nil, kind, reason, "Capture", format, args...)
 }
 
-// grows is the event of a pool that grows for a donor which does not return.
+// grows records that the pool grows by the donor's replacement.
 func (a announcer) grows(w *observed) {
 	a.event(w, corev1.EventTypeNormal, "Growing", "pool %s grows by the node that takes the place of node %s", w.p.Spec.Pool, w.p.Spec.Donor.NodeName)
 }
 
-// goes is the event of such a donor when it goes.
+// goes records the removal of the donor's instance.
 func (a announcer) goes(w *observed) {
 	a.event(w, corev1.EventTypeNormal, "Removing", "the instance of node %s is removed from pool %s, because nothing by which it could join is left on its disk", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
 }

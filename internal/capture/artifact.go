@@ -8,8 +8,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// lookCopy looks at the snapshot while it is being made, before the instance: until it is complete nothing is decided
-// on the donor's power. That it is being made is the status's word, which is only believed if the cloud says so too.
+// lookCopy reads a snapshot in progress before the instance, because the donor's power is irrelevant until the snapshot
+// is complete. The phase only suggests a snapshot in progress; the cloud must confirm.
 func (a artifacts) lookCopy(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if w.p.Status.Phase != v1alpha1.PhaseSnapshotting || !w.held() || !f.Touched || f.Returning || f.Failed || f.Deleting {
@@ -24,16 +24,15 @@ func (a artifacts) lookCopy(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// lookArtifacts reads the snapshot and the image. Neither can exist while the pod is at work, and no image is
-// made while the donor is held. Both are looked for whether or not there is a proof: one that somebody removed
-// must not hide what was made by it.
+// lookArtifacts reads the snapshot and the image. Neither can exist while the pod works, and no image is created while
+// the donor is held. Both are read even without a proof: after the loss of a proof, its artifacts must still be found.
 func (a artifacts) lookArtifacts(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if !f.Unrecorded && (!f.Touched || w.atWork()) {
 		return nil
 	}
 	if w.held() && (f.Returning || w.removing()) {
-		// The way back does not depend on it, and nothing else is done before the donor is back.
+		// The return of the donor does not depend on the snapshot, and precedes all other steps.
 		f.Snapshot = plan.Complete
 		return nil
 	}
@@ -49,10 +48,10 @@ func (a artifacts) lookArtifacts(ctx context.Context, w *observed) error {
 		f.Image = w.artifact(image.State, image.Tags)
 		f.Quarantined = image.Tags[cloud.TagQuarantined] != ""
 		if f.Image == plan.Pending && !f.Failed && !f.Deleting {
-			return nil // until it is complete nothing else matters
+			return nil // an incomplete image is the only relevant fact
 		}
 		if isTried(w) {
-			f.Snapshot = plan.Deleting // as when the attempt was begun; Kamino looks again before the capture ends
+			f.Snapshot = plan.Deleting // as at the start of the attempt; Kamino reads again before the capture ends
 			return nil
 		}
 	}
@@ -67,7 +66,7 @@ func (a artifacts) lookArtifacts(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// imageOf is the version, as an earlier pass has read it where the capture only waits for the snapshot to go.
+// imageOf returns the image version. While the capture only awaits the snapshot's deletion, an earlier read suffices.
 func (a artifacts) imageOf(ctx context.Context, w *observed) (cloud.Image, error) {
 	if w.reads != nil && w.reads.image != nil {
 		return *w.reads.image, nil
@@ -75,7 +74,7 @@ func (a artifacts) imageOf(ctx context.Context, w *observed) (cloud.Image, error
 	return a.Cloud.Image(ctx, w.ref())
 }
 
-// snapshotOf is the snapshot, as an earlier pass has read it where what the version needs is being made.
+// snapshotOf returns the snapshot. While the cloud prepares the image version, an earlier read suffices.
 func (a artifacts) snapshotOf(ctx context.Context, w *observed) (cloud.Snapshot, error) {
 	switch {
 	case w.reads == nil:
@@ -87,13 +86,13 @@ func (a artifacts) snapshotOf(ctx context.Context, w *observed) (cloud.Snapshot,
 	return a.Cloud.Snapshot(ctx, w.id, w.p.Name)
 }
 
-// isTried reports whether an attempt at a trial is open, which begins only once the snapshot is on its way out.
+// isTried reports whether an attempt at a trial is open. Attempts begin only after the start of the snapshot's
+// deletion.
 func isTried(w *observed) bool {
 	f := &w.facts
 	return w.record.Trial != nil && w.record.Trial.Name != "" && f.Image == plan.Complete && !f.Failed && !f.Deleting
 }
 
-// snapshotOf is what the donor's snapshot is to the capture.
 func snapshotOf(w *observed) plan.Artifact {
 	is := w.artifact(w.snapshot.State, w.snapshot.Tags)
 	if is == plan.Pending && w.snapshot.Taken {
@@ -102,14 +101,14 @@ func snapshotOf(w *observed) plan.Artifact {
 	return is
 }
 
-// atWork tells that the donor's disk is being generalized, so that there is no copy of it.
+// atWork reports whether the pod is generalizing the donor's disk, so that no copy can exist.
 func (w *observed) atWork() bool {
 	f := &w.facts
 	return !w.orphan && w.held() && !f.Failed && !f.Deleting && f.Power == plan.On && w.generalizing()
 }
 
-// goingOff tells that the donor is still powering itself off behind its proof, so that nobody has copied its disk yet.
-// It holds for half a minute at most.
+// goingOff reports whether the donor is still powering off after its proof, so that no copy can exist. True for at most
+// powerOffGrace.
 func (w *observed) goingOff() bool {
 	f := &w.facts
 	return w.held() && f.PoweringOff && !f.Returning && !f.Failed && !f.Deleting && (f.Power == plan.On || f.Power == plan.Changing)
@@ -119,8 +118,7 @@ func (w *observed) ref() cloud.ImageRef {
 	return cloud.ImageRef{Pool: w.pool, Version: w.p.Spec.Version}
 }
 
-// artifact is ours if its tags say that it belongs to this Prototype. One that does not carry the proof that the
-// Prototype carries is still ours to remove, and not to be used.
+// artifact compares the UID in the tags with this Prototype. An artifact with another proof is removed, but never used.
 func (w *observed) artifact(state cloud.State, tags map[string]string) plan.Artifact {
 	switch {
 	case state == cloud.Absent:
@@ -143,7 +141,7 @@ func (w *observed) artifact(state cloud.State, tags map[string]string) plan.Arti
 	return plan.Pending
 }
 
-// lookOrphanSnapshot looks at the snapshot of a capture whose Prototype is gone.
+// lookOrphanSnapshot reads the snapshot of a capture without a Prototype.
 func (a artifacts) lookOrphanSnapshot(ctx context.Context, w *observed) error {
 	snapshot, err := a.Cloud.Snapshot(ctx, w.id, w.p.Name)
 	if err != nil {

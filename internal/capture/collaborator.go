@@ -15,46 +15,45 @@ import (
 	"github.com/kamino-dev/kamino/internal/node"
 )
 
-// What the engine does to one kind of thing is a type of its own, which has what that needs and no more. They keep
-// nothing: each is made where it is used.
+// Each type below acts on one kind of object and has only the dependencies for that. The types are stateless; callers
+// create them for each use.
 type (
-	// announcer tells of a pass what people should find later.
+	// announcer records events and logs for users.
 	announcer struct {
 		Recorder events.EventRecorder
 		Log      logr.Logger
 	}
-	// prototypes reads Prototypes, and keeps for the next pass the one that a pass leaves.
+	// prototypes reads Prototypes, and keeps the last one for the next pass.
 	prototypes struct {
 		Client  client.Client
 		Watched func(ctx context.Context, name string) string
 		left    *sync.Map
 	}
-	// ledger reads and writes what a capture must not forget, and its status.
+	// ledger reads and writes the record and the status of a capture.
 	ledger struct {
 		Client       client.Client
 		Kube         kubernetes.Interface
 		Log          logr.Logger
 		reservations node.Reservations
 	}
-	// hold is the capture's hold of its donor: the lock, the record of it, how the pool may treat the instance, and for
-	// how long it lasts.
+	// hold manages the reservation of the donor: the Lease, the record, the scale-in protection and the deadlines.
 	hold struct {
 		ledger
 		Cloud cloud.Provider
 		now   func() time.Time
 	}
-	// departures has the donors leave that do not return: the pool grows by a successor, and the instance goes with its Node.
+	// departures removes leaving donors: the pool grows by a replacement, and the instance is removed with its Node.
 	departures struct {
 		hold
 		announcer
 	}
-	// drain sees to it that what runs on the donor goes elsewhere.
+	// drain evicts the pods of the donor.
 	drain struct {
 		Kube      kubernetes.Interface
 		namespace string
 		now       func() time.Time
 	}
-	// orders makes, reads and removes the order to generalize with its key, and takes over what is said on it.
+	// orders creates, reads and removes the Order with its key, and copies the pod's report.
 	orders struct {
 		ledger
 		rules     ruleBook
@@ -66,21 +65,22 @@ type (
 		Kube      kubernetes.Interface
 		namespace string
 	}
-	// pods makes, reads and removes the pod on the donor.
+	// pods creates, reads and removes the pod on the donor.
 	pods struct {
 		ledger
 		namespace, image string
 		now              func() time.Time
 	}
-	// artifacts looks at what is made of the donor's disk: the snapshot, and the image version.
+	// artifacts reads the snapshot and the image version.
 	artifacts struct{ Cloud cloud.Provider }
-	// promotion has the pool's recipe name the version: it keeps what that loses, and retires and grows behind it.
+	// promotion lets the recipe name the version: save the removed parts, write the recipe, retire versions, grow the
+	// pool.
 	promotion struct {
 		ledger
 		Cloud     cloud.Provider
 		namespace string
 	}
-	// trials have a node built from a version, and the version judged by it.
+	// trials builds nodes from a version, and judges the version.
 	trials struct {
 		ledger
 		announcer
@@ -88,12 +88,12 @@ type (
 		tryout Tryout
 		now    func() time.Time
 	}
-	// ending turns what a cloud will not do into the end of a capture.
+	// ending turns final refusals of a cloud into the failure of the capture.
 	ending struct {
 		announcer
 		now func() time.Time
 	}
-	// inquiry looks at all that speaks for or against a capture that has not begun.
+	// inquiry gathers all facts for the admission of a capture.
 	inquiry struct {
 		Client        client.Client
 		Kube          kubernetes.Interface
@@ -113,14 +113,14 @@ type (
 		reservations  node.Reservations
 		now           func() time.Time
 	}
-	// leftovers finds and removes what captures have left that are gone.
+	// leftovers finds and removes the objects of captures that are gone.
 	leftovers struct {
 		Client    client.Client
 		Kube      kubernetes.Interface
 		Cloud     cloud.Provider
 		trials    trials
 		namespace string
-		// reservations of nodes, and the namespace of their Leases.
+		// reservations are the Leases of held nodes.
 		reservations node.Reservations
 		now          func() time.Time
 	}

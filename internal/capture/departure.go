@@ -16,7 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
-// readDeparture takes from the settings whether the donor returns, or from its reservation where that is all there is.
+// readDeparture reads from the settings whether the donor returns. Without a Prototype, the reservation has the answer.
 func readDeparture(w *observed) {
 	f := &w.facts
 	if !w.orphan {
@@ -27,7 +27,7 @@ func readDeparture(w *observed) {
 	f.GrowFirst = w.departure().GrowFirst
 }
 
-// departure as it was written down; the zero value if it was not.
+// departure returns the recorded departure, or the zero value.
 func (w *observed) departure() v1alpha1.Departure {
 	if w.record.Departure != nil {
 		return *w.record.Departure
@@ -38,13 +38,13 @@ func (w *observed) departure() v1alpha1.Departure {
 	return v1alpha1.Departure{}
 }
 
-// removing tells that it was written down that the donor's instance goes.
+// removing reports whether the record says that the donor's instance is removed.
 func (w *observed) removing() bool { return w.facts.Leaves && w.departure().Removing }
 
-// leaves tells whether the donor can only be removed, as the planner does.
+// leaves reports whether the donor can only be removed, as in package plan.
 func leaves(w *observed) bool { return w.facts.Leaves && w.facts.Touched }
 
-// takenAt is when the donor was taken out of service. One whose successor comes first serves until it is protected.
+// takenAt is the begin of the donor's time out of service. A donor with GrowFirst serves until Protect.
 func (w *observed) takenAt() (at time.Time, taken bool) {
 	d := w.departure()
 	switch {
@@ -58,20 +58,20 @@ func (w *observed) takenAt() (at time.Time, taken bool) {
 	return d.TakenAt.Time, true
 }
 
-// awaitsSuccessor tells that the donor's own course is open, so that the node has to be there which takes its place.
+// awaitsSuccessor reports whether the capture needs the donor's replacement before its next step.
 func awaitsSuccessor(w *observed) bool {
 	f := &w.facts
 	return f.Leaves && f.GrowFirst && f.Recorded && f.Lock == plan.Ours && f.Node != plan.NodeGone && f.Pod == plan.NoPod &&
 		!f.MustBoot() && !f.Failed && !f.Deleting && !f.Overdue
 }
 
-// awaits tells that nothing but the successor is waited for.
+// awaits reports whether the capture waits only for the replacement.
 func awaits(w *observed) bool {
 	return awaitsSuccessor(w) && w.facts.Replacement != plan.ReplacementReady
 }
 
-// lookAhead looks for the successor of a donor that is to be taken. Until its pool is meant to have it, and while the node
-// that it was taken for is there, nobody else is asked.
+// lookAhead looks for the replacement of a donor before the drain. The cloud is not asked before the growth is
+// recorded, nor while the recorded replacement serves.
 func (d departures) lookAhead(ctx context.Context, w *observed) error {
 	f, departure := &w.facts, w.departure()
 	if !awaitsSuccessor(w) {
@@ -111,7 +111,7 @@ func (d departures) lookAhead(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// recordedServes reports whether the successor that was recorded is there and takes pods.
+// recordedServes reports whether the recorded replacement exists and takes pods.
 func (d departures) recordedServes(ctx context.Context, departure v1alpha1.Departure) (bool, error) {
 	if departure.Successor == "" {
 		return false, nil
@@ -120,15 +120,15 @@ func (d departures) recordedServes(ctx context.Context, departure v1alpha1.Depar
 	if err != nil && !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("read node %s: %w", departure.Successor, err)
 	}
-	return err == nil && takesPods(n) && !madeSince(n, departure.TakenAt), nil // else another Node of the name
+	return err == nil && takesPods(n) && !madeSince(n, departure.TakenAt), nil // otherwise another Node of the same name
 }
 
-// madeSince reports whether a Node was made after the second of that time.
+// madeSince reports whether the Node was created a second or more after the time.
 func madeSince(n *corev1.Node, at *metav1.Time) bool {
 	return at != nil && n.CreationTimestamp.Sub(at.Time) >= time.Second
 }
 
-// takesPods tells whether what leaves the donor can go to the node.
+// takesPods reports whether the donor's pods can move to the node.
 func takesPods(n *corev1.Node) bool {
 	if !nodestate.Available(n) || n.DeletionTimestamp != nil {
 		return false
@@ -141,7 +141,7 @@ func takesPods(n *corev1.Node) bool {
 	return true
 }
 
-// lookBehind looks whether the place of a donor that is gone is filled, where its pool has not grown before.
+// lookBehind reports whether the pool has replaced a removed donor, unless the pool grew first.
 func (d departures) lookBehind(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if !w.held() || f.GrowFirst || f.Power != plan.InstanceGone || !w.removing() {
@@ -157,7 +157,7 @@ func (d departures) lookBehind(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// depart writes down what became of the donor's departure, in the record and in the reservation that it keeps.
+// depart writes the departure into the record and its reservation.
 func (d departures) depart(ctx context.Context, w *observed, change func(*v1alpha1.Departure)) error {
 	departure := w.departure()
 	departure.GrowFirst = w.facts.GrowFirst
@@ -172,9 +172,9 @@ func (d departures) depart(ctx context.Context, w *observed, change func(*v1alph
 	})
 }
 
-// enlarge has the pool grow by one: to what size is written down first, on the Prototype and on the Node, and looked at
-// again. A pool that somebody else has made smaller since is to grow from there; one that somebody has made larger has
-// grown.
+// enlarge grows the pool by one. The target size is recorded first, on the Prototype and on the Node, and then compared
+// with the pool. If another client shrank the pool, the target is lowered; if another client grew the pool, the target
+// is reached.
 func (d departures) enlarge(ctx context.Context, w *observed) error {
 	pool, err := d.Cloud.Pool(ctx, w.pool)
 	if err != nil {
@@ -199,7 +199,7 @@ func (d departures) enlarge(ctx context.Context, w *observed) error {
 	err = d.Cloud.SetCapacity(ctx, w.pool, pool.Capacity, target)
 	switch {
 	case cloud.Is(err, cloud.Conflict):
-		return nil // somebody else wrote meanwhile: look again
+		return nil // another client wrote meanwhile: the next pass looks again
 	case err != nil:
 		return err
 	}
@@ -207,7 +207,7 @@ func (d departures) enlarge(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// decide writes down to what size the pool grows.
+// decide records the target size of the pool.
 func (d departures) decide(ctx context.Context, w *observed, target int64) error {
 	departure := w.departure()
 	now := metav1.NewTime(d.now())
@@ -235,7 +235,7 @@ func (d departures) decide(ctx context.Context, w *observed, target int64) error
 	})
 }
 
-// take writes down that the donor is taken out of service, and behind which node.
+// take records the begin of the time out of service, and the replacement.
 func (d departures) take(ctx context.Context, w *observed) error {
 	if _, taken := w.takenAt(); taken {
 		return nil
@@ -244,8 +244,7 @@ func (d departures) take(ctx context.Context, w *observed) error {
 	return d.depart(ctx, w, func(to *v1alpha1.Departure) { to.TakenAt, to.Successor = &now, w.successor })
 }
 
-// remove has the cloud remove the donor's instance. That it does, and what size the pool then has to come back to, is written
-// down first, and looked at again.
+// remove asks the cloud to remove the donor's instance. The removal and the pool's target size are recorded first.
 func (d departures) remove(ctx context.Context, w *observed) error {
 	if !w.departure().Removing {
 		var size int64
@@ -272,7 +271,7 @@ func (d departures) remove(ctx context.Context, w *observed) error {
 	return err
 }
 
-// deleteNode removes the Node of the instance that is gone, and no other of its name.
+// deleteNode removes the Node of the removed instance by UID, and then its Lease.
 func (d departures) deleteNode(ctx context.Context, w *observed) error {
 	err := d.Kube.CoreV1().Nodes().Delete(ctx, w.node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &w.node.UID}})
 	if err != nil && !apierrors.IsNotFound(err) {

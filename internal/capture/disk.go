@@ -15,15 +15,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 )
 
-// lookLimit is how long the look at the donor's disk may take, the pull of its image included. The donor serves
-// meanwhile; but a pull that took longer would have kept it out of service for as long.
+// lookLimit is the timeout of the disk inspection, including the image pull. The donor serves meanwhile. A longer pull
+// would later keep the donor out of service for as long.
 const lookLimit = 5 * time.Minute
 
-// lookName is the container that looks, and the component that its pod is labelled as.
+// lookName is the container of the inspection, and the component label of its pod.
 const lookName = "look"
 
-// look makes the pod that looks at the donor's disk. The finalizer comes first, with the record, so that a
-// Prototype which is deleted meanwhile leaves no pod behind, and what the preflight has read is not asked for again.
+// look creates the inspecting pod. The finalizer and the record precede the pod: a deleted Prototype leaves no pod
+// behind, and the preflight's reads are kept.
 func (d pods) look(ctx context.Context, w *observed) error {
 	before := w.p.DeepCopy()
 	controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer)
@@ -39,9 +39,11 @@ func (d pods) look(ctx context.Context, w *observed) error {
 	return err
 }
 
-// lookPod looks at the donor's disk while the donor serves. It is of the image and the account of the generalize pod,
-// so that both are tried and the image is there when the donor is drained. It sees the disk read-only, has no
-// credential, takes no other pod's place, and ends by itself. What it finds stands in its status alone.
+// lookPod is the pod that inspects the donor's disk while the donor serves. It uses the image and the service account
+// of the generalize pod: the check covers both, and the image is on the node before the drain.
+//
+// The disk is mounted read-only. The pod has no credential, displaces no other pod, and ends automatically. The result
+// is only in the pod's status.
 func lookPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
 	yes, no := true, false
 	root, limit, ifPossible := int64(0), int64(lookLimit/time.Second), corev1.RecursiveReadOnlyIfPossible
@@ -60,7 +62,7 @@ func lookPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
 			ServiceAccountName:           v1alpha1.GeneralizeServiceAccount,
 			AutomountServiceAccountToken: &no,
 			EnableServiceLinks:           &no,
-			HostNetwork:                  true, // takes none of the node's addresses, and leaves nothing of one on the disk
+			HostNetwork:                  true, // uses no pod address of the node, and leaves no trace of such an address on the disk
 			ActiveDeadlineSeconds:        &limit,
 			Tolerations:                  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 			Containers: []corev1.Container{{
@@ -70,7 +72,7 @@ func lookPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
 				SecurityContext: &corev1.SecurityContext{
 					RunAsUser: &root, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
 					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"DAC_READ_SEARCH"}},
-					// A node with SELinux shows its files to no other type.
+					// SELinux denies the node's files to all other types.
 					SELinuxOptions: &corev1.SELinuxOptions{Type: "spc_t"},
 				},
 				TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
@@ -87,8 +89,8 @@ func lookPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
 	return pod
 }
 
-// readLook takes the facts from the pod that looks. One that its kubelet had no room for has found nothing: the
-// generalize pod comes to an empty node.
+// readLook reads the facts from the inspecting pod. A pod that was rejected for lack of room has found nothing; the
+// generalize pod runs on a drained node.
 func (w *observed) readLook(now time.Time) {
 	f := &w.facts
 	full := w.pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(w.pod.Status.Reason, "OutOf")
@@ -100,22 +102,22 @@ func (w *observed) readLook(now time.Time) {
 	}
 }
 
-// foreignPod tells that the pod of that name was made for somebody else, or for something else.
+// foreignPod reports whether the pod of this name belongs to another Prototype or has another purpose.
 func (w *observed) foreignPod() bool {
 	return w.pod.Labels[v1alpha1.PrototypeUIDLabel] != string(w.p.UID) || w.pod.Labels["app.kubernetes.io/component"] != lookName
 }
 
-// lookOverdue is for a kubelet that does not end the pod, or never began it.
+// lookOverdue covers also a kubelet that does not end the pod, or never started it.
 func (w *observed) lookOverdue(now time.Time) bool {
 	return w.pod.Status.Reason == "DeadlineExceeded" || w.record.LookingSince != nil && now.Sub(w.record.LookingSince.Time) > lookLimit
 }
 
-// looking tells that the pod is at it, or has found something.
+// looking reports whether the inspection is running or has found an obstacle.
 func (w *observed) looking() bool {
 	return !w.held() && !w.facts.MustBoot() && (w.facts.Pod == plan.PodActive || w.facts.Pod == plan.PodFailed)
 }
 
-// lookSentence says what keeps the node from being captured.
+// lookSentence is the obstacle, as the message of the failure.
 func (w *observed) lookSentence(now time.Time) string {
 	n, pod := w.p.Spec.Donor.NodeName, podName(w.p)
 	container := slices.IndexFunc(w.pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Terminated != nil })

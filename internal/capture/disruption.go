@@ -13,11 +13,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// notEvictable is more pods than a node has.
+// notEvictable exceeds the number of pods on any node.
 const notEvictable = 1 << 20
 
-// DisruptionCost tells what taking a node costs others: how many pods would have to leave, many more than any node has where some
-// may not be evicted; and of one that leaves, which of them are hard to move.
+// DisruptionCost returns the cost of draining a node: the number of evictions, plus notEvictable if some pods cannot be
+// evicted. For a leaving donor the cost includes the pods that are hard to move.
 func (e *Engine) DisruptionCost(ctx context.Context, name string, drain v1alpha1.DrainSettings, leaves bool) (selection.DisruptionCost, error) {
 	left, err := node.Left(ctx, e.Kube, name, drain, node.Own{})
 	if err != nil {
@@ -36,8 +36,7 @@ func (e *Engine) DisruptionCost(ctx context.Context, name string, drain v1alpha1
 	return b, nil
 }
 
-// around looks at the budgets and the volumes of the pods. What this process may not look at, and what is not there, tells
-// nothing.
+// around reads the budgets and volumes of the pods. Missing or forbidden objects are ignored.
 func (e *Engine) around(ctx context.Context, pods []corev1.Pod) (selection.Around, error) {
 	around := selection.Around{Local: map[string]bool{}}
 	asked := map[string]bool{}
@@ -65,7 +64,7 @@ func (e *Engine) around(ctx context.Context, pods []corev1.Pod) (selection.Aroun
 	return around, nil
 }
 
-// local tells whether a claim is bound to a volume on a node's own disk.
+// local reports whether a claim is bound to a volume on a node's own disk.
 func (e *Engine) local(ctx context.Context, namespace, name string) (bool, error) {
 	claim, err := e.Kube.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil || claim.Spec.VolumeName == "" {
@@ -78,7 +77,7 @@ func (e *Engine) local(ctx context.Context, namespace, name string) (bool, error
 	return selection.IsLocal(volume), nil
 }
 
-// about says what could not be read; nil if that tells nothing.
+// about adds the object to an error; nil for missing or forbidden objects.
 func about(err error, format string, args ...any) error {
 	if untold(err) == nil {
 		return nil
@@ -86,7 +85,7 @@ func about(err error, format string, args ...any) error {
 	return fmt.Errorf("read "+format+": %w", append(args, err)...)
 }
 
-// untold is the error, unless it says that something is not there, or that this process may not look at it.
+// untold returns the error; nil for missing or forbidden objects.
 func untold(err error) error {
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		return nil

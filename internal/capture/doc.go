@@ -1,8 +1,8 @@
-// Package capture carries a Prototype out: each pass looks at the world (look*.go), lets package plan
-// decide, and does one thing (act*.go). Nothing is remembered between passes but what stands on objects:
-// the spec, the record and the proof on the Prototype, the reservation on the Node, tags in the cloud. A
-// crash at any point is resumed by the next pass, of whatever process.
+// Package capture runs one Prototype. Each pass observes the cluster and the cloud (look.go), lets package plan decide,
+// and carries the decision out (act.go).
 //
-// The caller sees to it that only one process drives captures at a time (a Lease), and calls Pass until
-// it says Done.
+// All state is on objects: the spec, record and proof on the Prototype, the Lease and the Node with the reservation,
+// tags in the cloud. After a crash, the next pass of any process continues.
+//
+// The caller must run captures in only one process at a time (a Lease), and call Pass until the Result is Done.
 package capture

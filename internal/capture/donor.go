@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 )
 
-// donorState is what this look has found the donor to be.
+// donorState is the observed state of the donor.
 func (w *observed) donorState() v1alpha1.DonorState {
 	f := &w.facts
 	switch {
@@ -29,19 +29,19 @@ func (w *observed) donorState() v1alpha1.DonorState {
 	return v1alpha1.DonorNotReady
 }
 
-// reportDonor says how long the donor is held, and what it is.
+// reportDonor writes the state of the donor and the time of the reservation and of the release.
 func reportDonor(w *observed, now time.Time) {
 	s := &w.p.Status
 	switch {
 	case w.held() && w.reservation != nil && s.Donor == nil:
 		since, taken := w.takenAt()
 		if !taken {
-			return // it serves until its successor does
+			return // the donor serves until its replacement serves
 		}
 		at := metav1.NewMicroTime(since)
 		for _, step := range s.Steps {
 			if step.Phase == v1alpha1.PhaseReserving && step.StartedAt.After(at.Time) {
-				at = step.StartedAt // a reservation is kept in whole seconds
+				at = step.StartedAt // a reservation has the resolution of one second
 				break
 			}
 		}
@@ -57,7 +57,7 @@ func reportDonor(w *observed, now time.Time) {
 	}
 }
 
-// donorWords says of a donor what its state is.
+// donorWords are the messages of donor states.
 var donorWords = map[v1alpha1.DonorState]string{
 	v1alpha1.DonorNotReady: "it was not Ready when it was last looked at",
 	v1alpha1.DonorOff:      "its instance was off when it was last looked at",
@@ -65,7 +65,7 @@ var donorWords = map[v1alpha1.DonorState]string{
 	v1alpha1.DonorGone:     "its instance was gone when it was last looked at",
 }
 
-// reportInService sets the condition that says whether the donor serves.
+// reportInService sets condition DonorInService.
 func reportInService(p *v1alpha1.Prototype, now time.Time) {
 	donor := p.Status.Donor
 	set := func(status metav1.ConditionStatus, reason, message string) {
@@ -89,7 +89,7 @@ func reportInService(p *v1alpha1.Prototype, now time.Time) {
 	}
 }
 
-// announceDonor records an event when a donor that is held turns out to have lost its Node or its instance.
+// announceDonor records an event if a held donor has lost its Node or its instance.
 func (a announcer) announceDonor(before, p *v1alpha1.Prototype) {
 	donor := p.Status.Donor
 	if a.Recorder == nil || donor == nil || donor.ReleasedAt != nil || before.Status.Donor != nil && before.Status.Donor.State == donor.State {
@@ -106,7 +106,7 @@ func (a announcer) announceDonor(before, p *v1alpha1.Prototype) {
 	}
 }
 
-// released is the event of a donor that is given back, as this look found it.
+// released records the release of the donor with its observed state.
 func (a announcer) released(w *observed) {
 	name := w.p.Spec.Donor.NodeName
 	switch state := w.donorState(); state {

@@ -7,7 +7,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/node"
 )
 
-// lookPods reads which pods must still leave, while the donor is being drained.
+// lookPods reads the pods that are still to be evicted during a drain.
 func (d drain) lookPods(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if f.MustBoot() || !f.Recorded || !f.Cordoned || w.node == nil || f.Failed || f.Deleting {
@@ -23,19 +23,19 @@ func (d drain) lookPods(ctx context.Context, w *observed) error {
 	f.Drained = len(left.Pods) == 0 && len(left.Stuck) == 0
 	f.DrainOverdue = !settings.Force && d.overdue(w)
 	if f.DrainOverdue && !f.Drained {
-		w.blocked = node.HeldBack(ctx, d.Kube, left) // what the capture will say that it failed for
+		w.blocked = node.HeldBack(ctx, d.Kube, left) // for the message of the failure
 	}
 	return nil
 }
 
-// overdue: the drain takes longer than it may.
+// overdue reports whether the drain has exceeded its timeout.
 func (d drain) overdue(w *observed) bool {
 	limit := w.p.Spec.Settings.Defaulted().Drain.Timeout.Duration
 	since, taken := w.takenAt()
 	return taken && d.now().Sub(since) > limit
 }
 
-// evict asks the pods that are left to go, once. Past the drain's timeout, with force, budgets count no more.
+// evict requests one eviction for each remaining pod. After the timeout, with force, disruption budgets are ignored.
 func (d drain) evict(ctx context.Context, w *observed) error {
 	settings := w.p.Spec.Settings.Defaulted().Drain
 	blocked, err := node.Evict(ctx, d.Kube, w.left, settings, settings.Force && d.overdue(w))
@@ -44,7 +44,7 @@ func (d drain) evict(ctx context.Context, w *observed) error {
 	return err
 }
 
-// ownPod is the generalize pod of the Prototype, which stays.
+// ownPod is the Prototype's own pod, which the drain must not evict.
 func ownPod(namespace string, p *v1alpha1.Prototype) node.Own {
 	return node.Own{Namespace: namespace, Name: podName(p)}
 }

@@ -23,74 +23,75 @@ import (
 	"github.com/kamino-dev/kamino/internal/node"
 )
 
-// Engine carries Prototypes out. Client must read from the API server itself, not from a cache: a pass
-// decides on what it reads.
+// Engine runs captures. Client must read from the API server without a cache, because passes decide on the objects
+// read.
 type Engine struct {
 	Client client.Client        // Prototypes, Secrets
 	Kube   kubernetes.Interface // nodes, pods, evictions
 	Cloud  cloud.Provider
-	// Namespace of saved recipes, and of the Leases that say who holds which node. DefaultNamespace if empty.
+	// Namespace of saved recipes and of the reservations' Leases. DefaultNamespace if empty.
 	Namespace string
-	// PodNamespace is where the generalize pods run, which are privileged. DefaultGeneralizeNamespace if empty.
+	// PodNamespace is the namespace of the privileged generalize pods. DefaultGeneralizeNamespace if empty.
 	PodNamespace string
-	// Image of the generalize pod where the settings name none.
+	// Image of the generalize pod, unless the settings name an image.
 	Image string
-	// AllowedImages that the settings may name beside it: exactly, by repository, or what is below one ("x/").
+	// AllowedImages are further images that the settings may name: an exact reference, a repository, or a prefix
+	// ("x/").
 	AllowedImages []string
-	// CheckRules says what is wrong with a user's own rules for a profile. Without it the pod finds out.
+	// CheckRules returns errors in a user's own rules for a profile. If nil, only the pod checks the rules.
 	CheckRules func(v1alpha1.Profile, map[string][]byte) error
-	// OwnNode is the node that this process runs on; empty if it runs on none.
+	// OwnNode is the node of this process; empty outside of the cluster.
 	OwnNode string
-	// Kured is the DaemonSet whose lock is respected, as NAMESPACE/NAME; none is if it is empty.
+	// Kured is the kured DaemonSet with the lock that captures respect, as NAMESPACE/NAME. Empty: no lock is respected.
 	Kured string
-	// Drives: this process will carry out what it is asked about before it is decided, so that its own rights count.
+	// Drives: this process will also run the captures that it checks, so the preflight checks its own permissions.
 	Drives bool
-	// MaxConcurrent captures that may hold donors at once in the cluster. 1 if zero.
+	// MaxConcurrent limits the captures that hold donors at the same time in the cluster. 1 if zero.
 	MaxConcurrent int
-	// PolicyConcurrent, if set, tells how many the policies of the cluster allow; the larger number counts. It
+	// PolicyConcurrent, if set, returns the limit of the cluster's policies; the larger limit applies. The function
 	// must be quick and safe for concurrent use.
 	PolicyConcurrent func() int
-	// Tryout looks at trial nodes. Without it nothing is tried, and a Prototype that asks for a trial is refused.
+	// Tryout inspects trial nodes. If nil, a Prototype with a trial is refused.
 	Tryout Tryout
 	// Now is the clock. time.Now if nil.
 	Now func() time.Time
-	// Recorder of events, which must take notes of any length; none are recorded if nil.
+	// Recorder of events; must accept notes of any length. If nil, no events are recorded.
 	Recorder events.EventRecorder
-	// onFollowUp, if set, is called with each decision that follows an action in the same pass.
+	// onFollowUp, if set, is called with each decision after an action of the same pass.
 	onFollowUp func(ctx context.Context, w *observed, next plan.Decision)
-	// Observe, if set, is told of each pass that got as far as its status: the Prototype as the pass read it
-	// and as it stands now. It must change neither, be quick, and be safe for concurrent use.
+	// Observe, if set, is called after each pass that reached its status write, with the Prototype before and after.
+	// The function must not change either object, must be quick, and must be safe for concurrent use.
 	Observe func(ctx context.Context, before, after *v1alpha1.Prototype)
-	// Watched, if set, returns the resourceVersion that the process's watch has heard of last; empty if there is none. A pass that
-	// waits takes the Prototype that the last pass left, if that is the version. Before a pass acts it reads the Prototype.
+	// Watched, if set, returns the latest resourceVersion of the process's watch; empty if unknown. A waiting pass
+	// reuses the Prototype of the last pass if the versions are equal. Before an action, a pass reads the Prototype.
 	Watched func(ctx context.Context, name string) string
 	Log     logr.Logger
 
 	preflights preflights
-	// keptReads are kept by the UID of the Prototype.
+	// keptReads are read results for the next pass, by UID of the Prototype.
 	keptReads sync.Map
 
-	// reserving lets one capture at a time go from its preflight to its reservation, so that two cannot
-	// both find a pool, or a place in the cluster, free.
+	// reserving serializes captures from preflight to reservation. Otherwise two captures could reserve in the same
+	// pool, or exceed the limit.
 	reserving sync.Mutex
-	// unreadable are the UIDs of the Prototypes that have been logged as such.
+	// unreadable are the UIDs of unreadable Prototypes that were already logged.
 	unreadable sync.Map
-	// troubles counts the passes in a row that ended in an error, by Prototype; it only paces retries.
+	// troubles are the consecutive failed passes by name of the Prototype, for the delay of retries.
 	troubles sync.Map
-	// left are the Prototypes as the last pass left them, by name. There are none without Watched.
+	// left are the Prototypes of the last passes by name; empty without Watched.
 	left sync.Map
 }
 
 // Result of a pass.
 type Result struct {
-	// Done: the Prototype is terminal or gone, and there is nothing left to do.
+	// Done: the Prototype is terminal or gone.
 	Done bool
-	// After is how long to wait before the next pass; zero means at once.
+	// After is the delay before the next pass; zero means at once.
 	After time.Duration
 }
 
-// Pass looks once, and does what that look suffices for. An error means that the pass did not get through; the
-// Result then says when to try again, and the status says what is in the way.
+// Pass observes once, and acts as far as the observation suffices. After an error, the Result has the delay of the
+// retry, and the status has the obstacle.
 func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 	if p := prototypesOf(e).takeLeft(ctx, name); p != nil {
 		if result, err := e.pass(ctx, p, true); !errors.Is(err, errOutdated) {
@@ -107,7 +108,8 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 	return e.pass(ctx, p, false)
 }
 
-// pass is a pass over the Prototype. If the last pass left it, it is read again before an action.
+// pass runs with a Prototype from the last pass (isLeft) or a new read. A Prototype from the last pass is read again
+// before an action.
 func (e *Engine) pass(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
 	name := p.Name
 	if p.Status.Terminal() {
@@ -128,7 +130,7 @@ func (e *Engine) pass(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 	default:
 		noteRecovery(p)
 	}
-	// The one status write of a pass. A Prototype whose last finalizer is gone takes no status any more.
+	// The only status write of a pass. A Prototype without its last finalizer takes no status.
 	if statusErr := ledgerOf(e).writeStatus(ctx, before, p); statusErr != nil {
 		err = errors.Join(err, statusErr)
 	} else {
@@ -150,8 +152,8 @@ func (e *Engine) pass(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 	return result, nil
 }
 
-// Run makes passes until the Prototype is terminal or gone, or the context ends. Troubles are logged and
-// retried: a capture that holds a donor is never given up on by its driver.
+// Run makes passes until the Prototype is terminal or gone, or the context ends. Errors are logged and retried: a held
+// donor is never abandoned.
 func (e *Engine) Run(ctx context.Context, name string) error {
 	for {
 		result, err := e.Pass(ctx, name)
@@ -170,11 +172,12 @@ func (e *Engine) Run(ctx context.Context, name string) error {
 	}
 }
 
-// Unreadable is the reason of condition Stalled, and of an event, where a stored Prototype has fields that cannot be decoded.
+// Unreadable is the reason of condition Stalled, and of an event, for a stored Prototype with fields that cannot be
+// decoded.
 const Unreadable = "Unreadable"
 
-// refuseUnreadable says that nothing is done about a Prototype of which a part is missing. One that is deleted ends as each other does:
-// its node returns.
+// refuseUnreadable reports that the capture of a partly unreadable Prototype does not continue. After its deletion the
+// donor is released as usual.
 func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Result {
 	before := p.DeepCopy()
 	message := fmt.Sprintf("this version of Kamino cannot read the stored Prototype: %s; nothing is done about it. Stop it with `kamino cancel %s`", p.Unreadable, p.Name)
@@ -187,7 +190,8 @@ func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Re
 	return Result{After: maxBackOff}
 }
 
-// step is one look, and the decisions that it suffices for: a decision follows another one where the effect in between is known.
+// step observes once and acts. Further decisions follow without a new observation while the effects of the actions are
+// known.
 func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
 	record := ledgerOf(e).readRecord(p)
 	reserved := func() {}
@@ -229,7 +233,7 @@ func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 	}
 }
 
-// lookFrom looks as far as the decision needs it. The effects of the pass belong under the context that it returns.
+// lookFrom observes as much as the decision needs. The actions of the pass must use the returned context.
 func lookFrom(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record v1alpha1.Record) (context.Context, *observed, error) {
 	ctx, w, err := lookFromReads(ctx, e, p, record)
 	if err != nil {
@@ -245,21 +249,22 @@ func lookFrom(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record v1al
 	if err := e.lookNode(ctx, w); err != nil {
 		return ctx, nil, err
 	}
-	if w.held() { // which the record does not say
+	if w.held() { // the record has no reservation, but the Node has
 		w, err = e.look(ctx, p, w.record, nil)
 	}
 	return ctx, w, err
 }
 
-// needNote are the actions before which the Lease must say what the record says: they cannot be undone, or need a way back.
+// needNote are the actions that require a Lease equal to the record: irreversible actions, and actions that need a way
+// back.
 var needNote = []plan.Action{plan.Generalize, plan.Stop, plan.Start, plan.Remove, plan.DeleteNode}
 
-// onlyWatches reports whether the decision changes nothing but a trial that is in progress.
+// onlyWatches reports whether the decision is a wait, or concerns only an open trial.
 func onlyWatches(d plan.Decision) bool {
 	return d.Do == plan.Wait || d.Do == plan.WatchTrial || d.Do == plan.EndTrial
 }
 
-// lookFromReads looks, beginning with the reads of earlier passes, and looks at everything where the decision needs that.
+// lookFromReads starts with the reads of earlier passes. If the decision needs newer reads, it reads everything.
 func lookFromReads(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record v1alpha1.Record) (context.Context, *observed, error) {
 	if reads := e.readsOf(p, record); reads != nil {
 		within := reads.look(ctx)
@@ -279,12 +284,12 @@ func (e *Engine) observe(ctx context.Context, before, after *v1alpha1.Prototype)
 	}
 }
 
-// settle removes the finalizer of a Prototype that has ended: nothing is left that it would protect. A Lease may be left whose Node
-// was never written.
+// settle removes the finalizer of an ended Prototype. A Lease may exist without a reservation on the Node, after a
+// crash between the two writes.
 func (e *Engine) settle(ctx context.Context, p *v1alpha1.Prototype) (Result, error) {
 	before := p.DeepCopy()
 	if controllerutil.RemoveFinalizer(p, v1alpha1.CaptureFinalizer) {
-		if record := ledgerOf(e).readRecord(p); record.LeaveBoot() == "" || record.Reservation != nil { // else forget has dropped them
+		if record := ledgerOf(e).readRecord(p); record.LeaveBoot() == "" || record.Reservation != nil { // otherwise forget has dropped the Leases
 			if err := e.reservations().DropOf(ctx, p.UID); err != nil {
 				return Result{After: e.backOff(p.Name, err)}, err
 			}
@@ -298,7 +303,7 @@ func (e *Engine) settle(ctx context.Context, p *v1alpha1.Prototype) (Result, err
 	return Result{Done: true}, nil
 }
 
-// concurrent is how many captures may hold donors at once.
+// concurrent is the limit of captures that hold donors at the same time.
 func (e *Engine) concurrent() int {
 	limit := max(e.MaxConcurrent, 1)
 	if e.PolicyConcurrent != nil {
@@ -316,12 +321,12 @@ func (e *Engine) now() time.Time {
 
 func (e *Engine) namespace() string { return cmp.Or(e.Namespace, v1alpha1.DefaultNamespace) }
 
-// reservations are the Leases that say who holds which node.
+// reservations are the Leases of held nodes.
 func (e *Engine) reservations() node.Reservations {
 	return node.Reservations{Kube: e.Kube, Namespace: e.namespace(), Now: e.now}
 }
 
-// podNamespace is where the pods of new captures run. One that is under way keeps its own: podNamespaceOf.
+// podNamespace is the pod namespace of new captures. Captures in progress keep their own: podNamespaceOf.
 func (e *Engine) podNamespace() string {
 	return cmp.Or(e.PodNamespace, v1alpha1.DefaultGeneralizeNamespace)
 }

@@ -12,11 +12,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// CloudRefused is the failure of a capture whose next step the cloud will not do, while the donor waits
-// for it.
+// CloudRefused is the reason of a failure: the cloud refuses the next step while the donor waits.
 const CloudRefused = "CloudRefused"
 
-// failure says why the capture ends, naming the object and the remedy.
+// failure returns the reason and the message of the capture's end, with object and remedy.
 func failure(w *observed, d plan.Decision) *v1alpha1.Failure {
 	if d.Do == plan.Refuse {
 		return refusal(w)
@@ -27,7 +26,7 @@ func failure(w *observed, d plan.Decision) *v1alpha1.Failure {
 	return f
 }
 
-// refusal joins every reason of the preflight under the first one's name.
+// refusal joins all refusals of the preflight. The first refusal gives the reason.
 func refusal(w *observed) *v1alpha1.Failure {
 	if len(w.refusals) == 0 && w.over != "" {
 		return &v1alpha1.Failure{Reason: "Reserved", Message: fmt.Sprintf("node %s carries %s: see who writes annotation %s, then run `kamino release-node %s --node-only`",
@@ -43,7 +42,7 @@ func refusal(w *observed) *v1alpha1.Failure {
 	return &v1alpha1.Failure{Reason: w.refusals[0].Reason, Message: strings.Join(sentences, "; ")}
 }
 
-// sentence for each reason that plan fails with, and the cloud's own text where there is one.
+// sentence returns the message for a failure of package plan, and the cloud's own text, if any.
 func (w *observed) sentence(why plan.Reason) (message, cloudError string) {
 	n, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	limits := w.p.Spec.Settings.Defaulted()
@@ -83,7 +82,7 @@ func (w *observed) sentence(why plan.Reason) (message, cloudError string) {
 	return w.artifactSentence(why, version, pool)
 }
 
-// departureSentence is what differs where the donor does not return.
+// departureSentence returns the message if a failure differs for a leaving donor; else an empty text.
 func departureSentence(w *observed, why plan.Reason) string {
 	n, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Settings.Defaulted().OutOfService
 	_, taken := w.takenAt()
@@ -138,7 +137,6 @@ func (w *observed) reservationLost() string {
 	return fmt.Sprintf("over the reservation of node %s stands that of %s", w.p.Spec.Donor.NodeName, w.over)
 }
 
-// donorGone says what of the donor is gone.
 func (w *observed) donorGone() string {
 	n := w.p.Spec.Donor.NodeName
 	if w.facts.Power == plan.InstanceGone {
@@ -147,7 +145,7 @@ func (w *observed) donorGone() string {
 	return fmt.Sprintf("node %s was deleted by somebody while it was being captured, and its instance is there: see who deletes nodes, and capture another one", n)
 }
 
-// aftermath says of a donor that does not return what becomes of it, and of its pool, as the end of a failure's sentence.
+// aftermath describes the fate of a leaving donor and of its pool, as the end of a failure's message.
 func aftermath(w *observed) string {
 	switch {
 	case !w.facts.Leaves || !w.held():
@@ -160,7 +158,7 @@ func aftermath(w *observed) string {
 	return kept(w)
 }
 
-// kept says that a pool has grown for a donor which was not captured, as the end of a sentence; empty if it has not.
+// kept reports that the pool has grown for a donor that was not captured, as the end of a message; else an empty text.
 func kept(w *observed) string {
 	d := w.departure()
 	if !w.facts.GrowFirst || d.Target == 0 || d.TakenAt == nil && w.capacity > 0 && w.capacity < d.Target {
@@ -183,7 +181,7 @@ func (w *observed) leftovers() string {
 	return strings.Join(append(w.left.Names(), w.left.Stuck...), ", ") + "; see why they do not end, or use force"
 }
 
-// missing says why there is no proof.
+// missing explains the missing proof.
 func (w *observed) missing() string {
 	if w.disbelieved != "" {
 		return w.disbelieved + "; see who can write there"
@@ -201,15 +199,15 @@ func (w *observed) podSentence() string {
 	return w.podTrouble()
 }
 
-// verdictOf turns an error of the cloud into the end of the capture where waiting for its remedy would
-// keep the donor out of service. Elsewhere the error stays one and is tried again.
+// verdictOf ends the capture after an error of the cloud if a wait would keep the donor out of service. All other
+// errors are retried.
 func (e ending) verdictOf(w *observed, d plan.Decision, err error) error {
 	var c *cloud.Error
 	if errors.As(err, &c) && c.Kind == cloud.Refused && d.Do == plan.Promote {
 		e.unpromoted(w, c)
 		return nil
 	}
-	ahead := d.Do == plan.Enlarge && !w.removing() // the donor waits for it, reserved
+	ahead := d.Do == plan.Enlarge && !w.removing() // the reserved donor waits for the growth
 	waiting := ahead || d.Do == plan.Protect || d.Do == plan.TakeSnapshot || d.Do == plan.Stop && !w.facts.Failed && !w.facts.Deleting
 	if !errors.As(err, &c) || !waiting && d.Do != plan.Publish {
 		return err
@@ -221,8 +219,8 @@ func (e ending) verdictOf(w *observed, d plan.Decision, err error) error {
 	return nil
 }
 
-// ends tells whether the cloud's word ends a capture: with the donor back its remedy can be waited for where that is a right,
-// and ahead of taking one a pool that may not be written is not waited for.
+// ends reports whether an error of this kind ends the capture. A missing permission is awaited only after the donor's
+// return. A refused growth of the pool ends the capture before the drain.
 func ends(kind cloud.Kind, back, ahead bool) bool {
 	switch kind {
 	case cloud.Denied, cloud.Unauthenticated:
@@ -236,15 +234,15 @@ func ends(kind cloud.Kind, back, ahead bool) bool {
 	return false
 }
 
-// unpromoted ends a capture whose promotion would change nodes that run: whoever set that policy may want to keep
-// it, and a capture that waited for them would keep the pool from being captured again. The version stays.
+// unpromoted ends a capture whose promotion would change running nodes. The pool's upgrade policy may be intended, and
+// a waiting capture would block later captures of the pool. The version stays.
 func (e ending) unpromoted(w *observed, c *cloud.Error) {
 	e.fail(w, &v1alpha1.Failure{Reason: c.Code, Message: fmt.Sprintf(
 		"version %s of pool %s is complete and no recipe points at it, because that would change nodes that run: %s. The version is kept; point the pool at it later with `kamino promote %s %s`",
 		w.p.Spec.Version, w.p.Spec.Pool, c.Message, w.p.Spec.Pool, w.p.Spec.Version)})
 }
 
-// fail writes down that the capture will not succeed. Giving back follows.
+// fail records the failure. The release of the donor follows.
 func (e ending) fail(w *observed, f *v1alpha1.Failure) {
 	w.p.Status.Failure = f
 	enter(&w.p.Status, v1alpha1.PhaseGivingBack, e.now())

@@ -11,13 +11,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// maxFactAge is how old the facts of a pass may be when the pass decides once more: as old as those of a wait.
+// maxFactAge is the maximum age of facts for a further decision in the same pass, equal to the longest poll interval of
+// a held donor.
 const maxFactAge = 5 * time.Second
 
-// followUps are the actions that may follow an action in the same pass, without a new look. applyEffect knows everything that the first
-// action changes, or reads it again: whether kured has taken a node before the donor is taken, the pods before they are evicted, the
-// version before it is published, and the recipe before and after it is written. An action has no place here where a new look may find
-// another reason against it: a stranger has started the donor.
+// followUps are the actions that may follow an action in the same pass without a new observation. applyEffect knows all
+// changes of the first action, or reads the changed objects again: the kured lock before the drain, the pods before the
+// eviction, the version before its publication, the recipe before and after its write.
+//
+// Actions are missing here if a new observation may find an obstacle, for example a donor that another client started.
 var followUps = map[plan.Action][]plan.Action{
 	plan.Reserve:        {plan.DeletePod},
 	plan.DeletePod:      {plan.DeleteOrder, plan.Protect, plan.Cordon, plan.Return},
@@ -43,13 +45,13 @@ var followUps = map[plan.Action][]plan.Action{
 	plan.ScaleOut:       {plan.Wait},
 }
 
-// isAgeless reports whether what follows an action rests on what the action has written down, whatever the age of the facts.
+// isAgeless reports whether the next action depends only on the record of this action, whatever the age of the facts.
 func isAgeless(done plan.Action) bool {
 	return done == plan.BeginTrial || done == plan.PassTrial || done == plan.EndTrial
 }
 
-// followUp decides what the pass does next after an action that went through. A pass whose facts are old, or whose next action needs
-// a new look, is over. What is done next belongs under the context that it returns.
+// followUp decides the next action of the pass after a successful action. The pass ends if its facts are old, or if the
+// next action needs a new observation. The next action must use the returned context.
 func (e *Engine) followUp(ctx context.Context, w *observed, done plan.Decision) (within context.Context, next plan.Decision, found bool) {
 	allowed := followUps[done.Do]
 	if len(allowed) == 0 || w.orphan || w.reads != nil || e.now().Sub(w.lookedAt) > maxFactAge && !isAgeless(done.Do) {
@@ -71,13 +73,14 @@ func (e *Engine) followUp(ctx context.Context, w *observed, done plan.Decision) 
 	return ctx, next, true
 }
 
-// applyEffect makes the facts those that a new look would find after the action. known is false where only a look can tell.
+// applyEffect updates the facts as a new observation would find them. known is false if only a new observation can show
+// the effect.
 func applyEffect(ctx context.Context, e *Engine, w *observed, done plan.Action) (known bool) {
 	effect, found := effects[done]
 	return found && effect(ctx, e, w)
 }
 
-// effects are what the actions change, each as applyEffect does it.
+// effects are the changes of facts by action.
 var effects = map[plan.Action]func(ctx context.Context, e *Engine, w *observed) (known bool){
 	plan.Reserve: func(_ context.Context, _ *Engine, w *observed) bool {
 		f := &w.facts
@@ -114,7 +117,7 @@ var effects = map[plan.Action]func(ctx context.Context, e *Engine, w *observed) 
 	},
 	plan.Generalize: func(_ context.Context, _ *Engine, w *observed) bool {
 		w.facts.Pod = plan.PodActive
-		return w.pod != nil // else another driver has made it
+		return w.pod != nil // otherwise another process has created the pod
 	},
 	plan.Adopt: func(_ context.Context, _ *Engine, w *observed) bool {
 		w.facts.PodKnown = true
@@ -123,14 +126,14 @@ var effects = map[plan.Action]func(ctx context.Context, e *Engine, w *observed) 
 	plan.Believe: func(_ context.Context, e *Engine, w *observed) bool {
 		w.facts.Reported, w.reported = false, nil
 		ordersOf(e).readProof(w)
-		return w.facts.Proven // without a proof only a new look shows how the pod ended
+		return w.facts.Proven // without a proof only a new observation shows how the pod ended
 	},
 	plan.Return: func(_ context.Context, _ *Engine, w *observed) bool {
 		f := &w.facts
 		w.reservation = w.record.Reservation
 		f.Returning, f.Down = true, w.record.LeaveBoot() != ""
 		f.Noted = f.Lock != plan.Ours
-		f.Snapshot = plan.Complete // the way back does not depend on it
+		f.Snapshot = plan.Complete // the return of the donor does not depend on the snapshot
 		f.Rebooted = f.Rebooted && w.node != nil && w.node.Status.NodeInfo.BootID != w.record.LeaveBoot()
 		return true
 	},
@@ -146,18 +149,18 @@ var effects = map[plan.Action]func(ctx context.Context, e *Engine, w *observed) 
 	plan.Forget: func(ctx context.Context, e *Engine, w *observed) bool {
 		f := &w.facts
 		if f.Failed || f.Deleting {
-			return false // what is left behind is looked for first
+			return false // leftovers are looked for first
 		}
 		w.reservation, f.Recorded = nil, false
 		return artifactsOf(e).lookArtifacts(ctx, w) == nil
 	},
 	plan.DeleteSnapshot: func(ctx context.Context, e *Engine, w *observed) bool {
-		w.facts.Snapshot = plan.Deleting // only then recipe and lost trials are read
+		w.facts.Snapshot = plan.Deleting // recipe and lost trials are read only in this state
 		return promotionOf(e).lookRecipe(ctx, w) == nil && trialsOf(e).lookLost(ctx, w) == nil
 	},
 	plan.BeginTrial: func(_ context.Context, _ *Engine, w *observed) bool {
 		if w.facts.Trial != plan.NoTrial {
-			return false // the cloud was asked for the instance
+			return false // the cloud has a request for the instance
 		}
 		w.facts.Trial = plan.TrialDecided
 		return true
@@ -185,7 +188,7 @@ var effects = map[plan.Action]func(ctx context.Context, e *Engine, w *observed) 
 	},
 	plan.EndTrial: func(_ context.Context, _ *Engine, w *observed) bool {
 		if w.facts.Trial == plan.TrialEnding {
-			return false // the cloud was asked to remove the instance
+			return false // the cloud has a request to remove the instance
 		}
 		w.facts.Trial = plan.TrialEnding
 		return true

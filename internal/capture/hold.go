@@ -17,11 +17,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// registerTimeout is how long a machine that was started may take to make its Node again, where somebody deleted it.
+// registerTimeout limits the wait for a started machine to register its deleted Node again.
 const registerTimeout = 10 * time.Minute
 
-// readRecord reads the Prototype's record. One that is not readable is none: what the hold needs stands on the Node
-// too, and if it does not, plan is told that it is lost.
+// readRecord reads the Prototype's record. An unreadable record counts as removed: the Node repeats the reservation,
+// and otherwise the capture fails with RecordLost.
 func (l ledger) readRecord(p *v1alpha1.Prototype) v1alpha1.Record {
 	record, err := v1alpha1.RecordOf(p)
 	if err != nil {
@@ -31,15 +31,16 @@ func (l ledger) readRecord(p *v1alpha1.Prototype) v1alpha1.Record {
 	return record
 }
 
-// recordLost tells that the capture has begun, by its finalizer, and that its record is gone.
+// recordLost reports whether the Prototype has the finalizer, but no readable record.
 func (w *observed) recordLost() bool {
 	_, err := v1alpha1.RecordOf(w.p)
 	return controllerutil.ContainsFinalizer(w.p, v1alpha1.CaptureFinalizer) && (err != nil || w.p.Annotations[v1alpha1.RecordAnnotation] == "")
 }
 
-// readLock finds out who holds the Node. What is on the Node can be written by anyone who may annotate Nodes: only the record and the
-// Lease say that the donor is ours, and how it is given back. Over a reservation that is ours, another one counts only if
-// its holder is a capture at work on this node, or has the Lease.
+// readLock finds the holder of the Node. Any client may annotate Nodes: only the record and the Lease prove that the
+// donor is ours, and keep its original state.
+//
+// Another reservation over ours applies only if its holder is an active capture of this node, or has the Lease.
 func (h hold) readLock(ctx context.Context, w *observed) error {
 	f := &w.facts
 	reservation, err := v1alpha1.ReservationOf(w.node.Annotations)
@@ -70,14 +71,14 @@ func (h hold) readLock(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// readOurs reads the lock of a Node that carries our reservation. Without a record the Lease says whether it is ours.
+// readOurs reads the lock of a Node with our reservation. Without a record, the Lease must confirm the reservation.
 func (h hold) readOurs(ctx context.Context, w *observed, shadow *v1alpha1.Reservation) error {
 	f := &w.facts
-	if f.Recorded && noted(w.record, &v1alpha1.Reservation{}) { // neither the Lease nor the Node has to say more than who holds it
+	if f.Recorded && noted(w.record, &v1alpha1.Reservation{}) { // the record requires no entries beyond the holder
 		f.Lock = plan.Ours
 		return nil
 	}
-	if f.Recorded && noted(w.record, shadow) { // the Lease was written first
+	if f.Recorded && noted(w.record, shadow) { // the Lease was written before the Node
 		f.Lock, w.leaseLater = plan.Ours, true
 		return nil
 	}
@@ -97,14 +98,14 @@ func (h hold) readOurs(ctx context.Context, w *observed, shadow *v1alpha1.Reserv
 	return nil
 }
 
-// confirmNote reads the Lease where only the Node was asked whether it says what the record says: a client may have written the Node.
+// confirmNote reads the Lease if only the Node has confirmed the record. Any client may have written the Node.
 func (h hold) confirmNote(ctx context.Context, w *observed) error {
 	lease, err := h.reservations.Confirmed(ctx, w.node)
 	w.leaseLater, w.facts.Noted = false, lease != nil && lease.UID == w.p.UID && noted(w.record, lease)
 	return err
 }
 
-// readOrphan reads the lock of a Node whose capture is gone: the Lease is all that is known of it.
+// readOrphan reads the lock of a Node whose Prototype is gone. Only the Lease is trusted.
 func (h hold) readOrphan(ctx context.Context, w *observed, shadow *v1alpha1.Reservation, unreadable error) error {
 	lease, err := h.reservations.Held(ctx, w.node, v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID})
 	if err != nil {
@@ -118,14 +119,14 @@ func (h hold) readOrphan(ctx context.Context, w *observed, shadow *v1alpha1.Rese
 	return nil
 }
 
-// noted reports whether the reservation says what the record says of the order and the return.
+// noted reports whether the reservation repeats the record's order, return and removal.
 func noted(record v1alpha1.Record, r *v1alpha1.Reservation) bool {
 	return (record.GeneralizeBootID == "" || r.GeneralizeBootID == record.GeneralizeBootID) &&
 		(record.LeaveBoot() == "" || r.LeaveBoot() == record.LeaveBoot()) && (!record.Returning || r.ReturningSince != nil) &&
 		(record.Departure == nil || !record.Departure.Removing || r.Departure != nil && r.Departure.Removing)
 }
 
-// takeOver makes the Lease's reservation the record, where there is none.
+// takeOver uses the Lease's reservation as the record.
 func (w *observed) takeOver(reservation *v1alpha1.Reservation) {
 	w.reservation = reservation
 	w.record.Reservation = reservation
@@ -137,8 +138,8 @@ func (w *observed) takeOver(reservation *v1alpha1.Reservation) {
 	}
 }
 
-// stands reports whether another holder than this capture has the node: a capture at work, or any holder that has the Lease. Of a
-// kind that this version does not know nothing else can be told, and that holder gives the node back itself.
+// stands reports whether another holder has the node: an active capture, or a holder of another kind with the Lease.
+// Holders of an unknown kind release the node without our help.
 func (h hold) stands(ctx context.Context, w *observed, holder v1alpha1.Holder) (bool, error) {
 	if holder.Is(v1alpha1.HolderPrototype) {
 		return h.holds(ctx, holder, w.id)
@@ -147,7 +148,7 @@ func (h hold) stands(ctx context.Context, w *observed, holder v1alpha1.Holder) (
 	return err == nil && lease != nil && lease.Same(holder), err
 }
 
-// holds tells whether the holder is a capture of this very instance that has not ended.
+// holds reports whether the holder is an active capture of this instance.
 func (h hold) holds(ctx context.Context, holder v1alpha1.Holder, id cloud.InstanceID) (bool, error) {
 	if !holder.Is(v1alpha1.HolderPrototype) || holder.Name == "" {
 		return false, nil
@@ -163,8 +164,8 @@ func (h hold) holds(ctx context.Context, holder v1alpha1.Holder, id cloud.Instan
 	return p.UID == holder.UID && !p.Status.Terminal() && h.Cloud.SameInstance(cloud.InstanceID(p.Spec.Donor.ProviderID), id), nil
 }
 
-// lookHold looks at how the instance stands to its pool, while that is still to be taken or given back. What is gone from
-// the pool has nothing that could be.
+// lookHold reads the instance's scale-in protection before Protect and before the release. NotFound counts as no
+// protection.
 func (h hold) lookHold(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if f.MustBoot() && !f.Returning && !f.Failed && !f.Deleting || leaves(w) || !f.HoldMatters() {
@@ -180,7 +181,7 @@ func (h hold) lookHold(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// lookKept looks whether the pool keeps anything of an instance that is gone while it is held.
+// lookKept reads whether the pool keeps place or protection of a held instance that is gone.
 func (h hold) lookKept(ctx context.Context, w *observed) error {
 	if !w.held() {
 		return nil
@@ -197,16 +198,16 @@ func (h hold) lookKept(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// tokenOf is the token that the instance is given back by, also from a version that kept none.
+// tokenOf is the cloud's token for the restoration of the protection.
 func tokenOf(r *v1alpha1.Reservation) string {
-	if r.Hold == "" { // without either, nothing is known to have held it: a hold that nobody lifts would hold the node for good
+	if r.Hold == "" { // a version without tokens wrote only ScaleInProtected; without both, the instance counts as unprotected before the capture
 		return cloud.ProtectionOf(r.ScaleInProtected != nil && *r.ScaleInProtected).Token
 	}
 	return r.Hold
 }
 
-// note writes onto the Lease and the Node what the record says of the order and the return, so that the donor can be given back
-// even if the Prototype goes without its finalizer having been asked.
+// note repeats the record's order and return on the Lease and the Node. Kamino can then release the donor even after a
+// forced deletion of the Prototype.
 func (h hold) note(ctx context.Context, w *observed) error {
 	reservation := *w.reservation
 	reservation.GeneralizeBootID, reservation.DownBootID = w.record.GeneralizeBootID, w.record.DownBootID
@@ -219,8 +220,8 @@ func (h hold) note(ctx context.Context, w *observed) error {
 	return err
 }
 
-// giveUpDisk writes down that the disk is no longer needed and the power comes back. A donor that is off without
-// an order, because somebody stopped it, is awaited under another boot than its last one like any other.
+// giveUpDisk records that the disk is no longer needed, and that the donor is started. A donor that another client
+// stopped must also leave its last boot.
 func (h hold) giveUpDisk(ctx context.Context, w *observed) error {
 	return h.record(ctx, w, func(r *v1alpha1.Record) {
 		r.Returning = true
@@ -235,10 +236,10 @@ func (h hold) giveUpDisk(ctx context.Context, w *observed) error {
 	})
 }
 
-// release gives the node back as it was, and the lock with it.
+// release restores the node and removes the reservation.
 func (h hold) release(ctx context.Context, w *observed) error {
 	n := w.node
-	if w.facts.Lock == plan.Stray { // what stands there is nobody's
+	if w.facts.Lock == plan.Stray { // no existing holder wrote this reservation
 		n = w.node.DeepCopy()
 		delete(n.Annotations, v1alpha1.ReservationAnnotation)
 	}
@@ -248,7 +249,7 @@ func (h hold) release(ctx context.Context, w *observed) error {
 	return h.reservations.Release(ctx, n, *w.reservation, nil)
 }
 
-// lastBoot is the boot that the node has reported last, or a word that no boot has for a name.
+// lastBoot is the last reported boot ID, or a text that is no boot ID.
 func lastBoot(n *corev1.Node) string {
 	if n == nil || n.Status.NodeInfo.BootID == "" {
 		return "unknown"
@@ -256,7 +257,7 @@ func lastBoot(n *corev1.Node) string {
 	return n.Status.NodeInfo.BootID
 }
 
-// lookDeadlines tells how long the donor has been held, and awaited.
+// lookDeadlines compares the time out of service with the deadlines.
 func (h hold) lookDeadlines(w *observed) {
 	if !w.held() || w.reservation == nil {
 		return
@@ -266,7 +267,7 @@ func (h hold) lookDeadlines(w *observed) {
 	since, taken := w.takenAt()
 	held := now.Sub(since)
 	if !taken {
-		held -= limit.ReadyTimeout.Duration // it serves while its successor is awaited
+		held -= limit.ReadyTimeout.Duration // the donor serves while its replacement is awaited
 	}
 	f.Overdue = held > limit.Deadline.Duration
 	f.Hopeless = held > limit.Deadline.Duration+limit.ReadyTimeout.Duration
@@ -275,7 +276,7 @@ func (h hold) lookDeadlines(w *observed) {
 		return
 	}
 	if w.orphan {
-		// Nobody knows for how long it was left alone: its time runs from when it was begun to be given back.
+		// An orphan may have waited for days: its timeout runs from the begin of the return.
 		f.Hopeless = now.Sub(since) > limit.ReadyTimeout.Duration
 	}
 	if w.node == nil && now.Sub(since) > min(registerTimeout, limit.ReadyTimeout.Duration) {

@@ -27,8 +27,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/reservations"
 )
 
-// gather looks at all that speaks for or against a capture that has not begun, and refuses nothing: package admission
-// does. What cannot be looked at is part of the case, and keeps nothing else from being looked at.
+// gather collects all facts for the admission of a capture; package admission decides. A failed read becomes part of
+// the case, and the other reads continue.
 func (q inquiry) gather(ctx context.Context, w *observed) *admission.Case {
 	c := &admission.Case{
 		Now: q.now(), Prototype: w.p, Pool: w.pool, Unplaced: w.unplaced, Image: q.image, AllowedImages: q.AllowedImages,
@@ -57,13 +57,13 @@ func (q inquiry) gather(ctx context.Context, w *observed) *admission.Case {
 	return c
 }
 
-// mayRemove tells whether the provider knows how to.
+// mayRemove reports whether the provider can remove instances.
 func mayRemove(provider cloud.Provider) bool {
 	_, able := cloud.As[cloud.Remover](provider)
 	return able
 }
 
-// turn looks at the other captures, and at kured.
+// turn reads the other captures and the kured lock.
 func (q inquiry) turn(ctx context.Context, w *observed, c *admission.Case) {
 	list := &v1alpha1.PrototypeList{}
 	err := q.Client.List(ctx, list)
@@ -98,18 +98,19 @@ func (q inquiry) turn(ctx context.Context, w *observed, c *admission.Case) {
 	c.Others = admission.Found(others)
 }
 
-// holding tells which of the Prototypes hold a donor.
+// holding returns the Prototypes that hold a donor.
 func holding(prototypes []v1alpha1.Prototype) (holding []v1alpha1.Prototype) {
 	for i := range prototypes {
 		record, err := v1alpha1.RecordOf(&prototypes[i])
-		if err != nil || record.Reservation != nil { // an unreadable record may hold one
+		if err != nil || record.Reservation != nil { // an unreadable record may have a reservation
 			holding = append(holding, prototypes[i])
 		}
 	}
 	return holding
 }
 
-// removals counts the donors that are being removed though their Prototype is gone. One who may not list Leases sees none.
+// removals counts the donors of gone Prototypes whose instances are being removed. Without permission to list Leases
+// the count is zero.
 func (q inquiry) removals(ctx context.Context, prototypes []v1alpha1.Prototype) (n int, err error) {
 	leases, err := q.reservations.All(ctx)
 	if apierrors.IsForbidden(err) {
@@ -124,8 +125,7 @@ func (q inquiry) removals(ctx context.Context, prototypes []v1alpha1.Prototype) 
 	return n, err
 }
 
-// vacant counts the places of donors that were removed which nobody has filled yet. Nodes are looked at only where there
-// may be one.
+// vacant counts removed donors without a replacement. Nodes are read only if a replacement may be pending.
 func (q inquiry) vacant(ctx context.Context, prototypes []v1alpha1.Prototype) (n int, err error) {
 	var vacancies []reservations.PendingReplacement
 	for i := range prototypes {
@@ -151,7 +151,7 @@ func (q inquiry) vacant(ctx context.Context, prototypes []v1alpha1.Prototype) (n
 	return n, err
 }
 
-// surroundings looks at the nodes of the pool.
+// surroundings reads the nodes of the pool.
 func (q inquiry) surroundings(ctx context.Context, w *observed, c *admission.Case) {
 	var around admission.Surroundings
 	err := membership.Each(ctx, q.Kube, q.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
@@ -172,8 +172,8 @@ func (q inquiry) surroundings(ctx context.Context, w *observed, c *admission.Cas
 	c.Surroundings = admission.Look(around, err)
 }
 
-// reservedAmong are the nodes whose reservation a Lease confirms. Leases are read only if a node carries a reservation. It returns nil
-// if they may not be read.
+// reservedAmong returns the nodes with a reservation that a Lease confirms; nil without permission to list Leases.
+// Leases are read only if a node carries a reservation.
 func (q inquiry) reservedAmong(ctx context.Context, nodes []corev1.Node) (map[types.UID]bool, error) {
 	confirmed := map[types.UID]bool{}
 	if !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Annotations[v1alpha1.ReservationAnnotation] != "" }) {
@@ -189,14 +189,14 @@ func (q inquiry) reservedAmong(ctx context.Context, nodes []corev1.Node) (map[ty
 	return confirmed, err
 }
 
-// pods looks at those that a drain would meet.
+// pods reads the pods that a drain would evict.
 func (q inquiry) pods(ctx context.Context, w *observed, c *admission.Case) {
 	left, err := node.Left(ctx, q.Kube, w.node.Name, w.p.Spec.Settings.Drain, ownPod(q.namespace, w.p))
 	w.left = left
 	c.Pods = admission.Look(admission.Pods{Stuck: left.Stuck, Protected: left.Protected}, err)
 }
 
-// cluster looks at what else the capture needs of the cluster.
+// cluster reads all further facts from the cluster.
 func (q inquiry) cluster(ctx context.Context, w *observed, c *admission.Case) {
 	c.ClockAhead = admission.Look(q.clockAhead(ctx, w.node.Name))
 	c.Account = admission.Look(q.account(ctx))
@@ -215,8 +215,8 @@ func (q inquiry) cluster(ctx context.Context, w *observed, c *admission.Case) {
 	}
 }
 
-// clockAhead is by how much the donor's clock is ahead of the API server's, by what its kubelet writes into the node's
-// Lease every few seconds. Who may not read that, or finds none, says nothing.
+// clockAhead is the lead of the donor's clock over the API server's clock, from the kubelet's Lease of the node. Zero
+// if the Lease is missing or forbidden.
 func (q inquiry) clockAhead(ctx context.Context, name string) (time.Duration, error) {
 	lease, err := q.Kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -230,7 +230,7 @@ func (q inquiry) clockAhead(ctx context.Context, name string) (time.Duration, er
 	return lease.Spec.RenewTime.Sub(writtenAt(lease, q.now())), nil
 }
 
-// writtenAt is when the Lease was last written, by the API server's own clock; now where that is not told.
+// writtenAt is the time of the last write of the Lease by the API server's clock; now if unknown.
 func writtenAt(lease *coordinationv1.Lease, now time.Time) time.Time {
 	var last time.Time
 	for _, entry := range lease.ManagedFields {
@@ -244,7 +244,7 @@ func writtenAt(lease *coordinationv1.Lease, now time.Time) time.Time {
 	return last
 }
 
-// account tells whether the generalize pod's is there.
+// account reports whether the service account of the generalize pod exists.
 func (q inquiry) account(ctx context.Context) (bool, error) {
 	_, err := q.Kube.CoreV1().ServiceAccounts(q.namespace).Get(ctx, v1alpha1.GeneralizeServiceAccount, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -253,14 +253,14 @@ func (q inquiry) account(ctx context.Context) (bool, error) {
 	return err == nil, nil
 }
 
-// accountRights are what the generalize pod's account must be allowed in its namespace: to read what it is ordered to
-// do, and to report on it.
+// accountRights are the permissions of the generalize pod's account in its namespace: read its Order, and report on the
+// Order.
 var accountRights = []authorizationv1.ResourceAttributes{
 	{Group: v1alpha1.GroupVersion.Group, Resource: "orders", Verb: "get"},
 	{Group: v1alpha1.GroupVersion.Group, Resource: "orders", Subresource: "status", Verb: "patch"},
 }
 
-// rightLacking asks the API server what the account may do. Who may not ask is told nothing.
+// rightLacking returns the first missing permission of the account. Empty if this process may not ask.
 func (q inquiry) rightLacking(ctx context.Context) (string, error) {
 	for _, right := range accountRights {
 		right.Namespace = q.namespace
@@ -288,11 +288,11 @@ func (q inquiry) rightLacking(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// orderRefused has the API server look at the order without keeping it: where the kind is not installed, that would
-// show only when the donor is drained. What this process itself may not do says nothing.
+// orderRefused creates the Order as a dry run. A missing CRD would otherwise show only after the drain. Missing
+// permissions of this process are ignored.
 func (q inquiry) orderRefused(ctx context.Context, p *v1alpha1.Prototype) string {
 	order := newOrder(p, q.namespace, v1alpha1.InPlace, "preflight", "", "preflight")
-	order.OwnerReferences = nil // a Prototype that is only thought of has no UID
+	order.OwnerReferences = nil // a Prototype of a preview has no UID
 	err := q.Client.Create(ctx, order, client.DryRunAll)
 	if !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
 		return ""
@@ -300,9 +300,10 @@ func (q inquiry) orderRefused(ctx context.Context, p *v1alpha1.Prototype) string
 	return err.Error()
 }
 
-// podRefused has the API server look at the generalize pod without keeping it: Pod Security, a quota or somebody's
-// webhook may not let it in. What this process itself may not do says nothing, because it may be one that only asks. Nor
-// does no answer, or that of a webhook which knows no dry run (a bad request).
+// podRefused creates the generalize pod as a dry run: Pod Security, a quota or a webhook may refuse the pod.
+//
+// Missing permissions of this process are ignored, because a command may run with few rights. Ignored are also other
+// errors, for example of a webhook without dry-run support (bad request).
 func (q inquiry) podRefused(ctx context.Context, w *observed) string {
 	pod := generalizePod(w.p, w.record, q.namespace, q.image)
 	_, err := q.Kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -312,12 +313,12 @@ func (q inquiry) podRefused(ctx context.Context, w *observed) string {
 	return err.Error()
 }
 
-// notAuthorized tells the authorizer's refusal from those of admission, which have the same code.
+// notAuthorized separates refusals of the authorizer from refusals of admission, which share the status code.
 func notAuthorized(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource")
 }
 
-// userRules looks whether the user's own rules can be used.
+// userRules checks the user's own rules.
 func (q inquiry) userRules(ctx context.Context, p *v1alpha1.Prototype) (admission.Rules, error) {
 	files, err := q.rules.read(ctx, p)
 	switch {
@@ -335,7 +336,7 @@ func (q inquiry) userRules(ctx context.Context, p *v1alpha1.Prototype) (admissio
 	return admission.Rules{}, nil
 }
 
-// mayDelete asks whether this process may delete pods, or whatever else. Who may not ask is taken for one who may.
+// mayDelete reports whether this process may delete the resource. True if the process may not ask.
 func (q inquiry) mayDelete(ctx context.Context, resource string) (bool, error) {
 	review, err := q.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Resource: resource, Verb: "delete"}},

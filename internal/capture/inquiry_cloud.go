@@ -15,13 +15,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/imagecount"
 )
 
-// cloud looks at what the cloud has against the capture.
+// cloud collects the facts of the cloud.
 func (q inquiry) cloud(ctx context.Context, w *observed, c *admission.Case) {
 	asked := cloudCalls{w.trouble}
 	c.BuiltFrom = ask(&asked, func() (cloud.Image, error) { return q.builtFrom(ctx, w) })
 	c.Cloud = ask(&asked, func() ([]cloud.Refusal, error) { return q.preflight(ctx, w) })
 	if _, err := c.Cloud.Get(); cloud.Is(err, cloud.NotFound) || cloud.Is(err, cloud.Unsupported) {
-		return // it does not know the instance
+		return // the cloud does not know the instance
 	}
 	c.Recipe = ask(&asked, func() (cloud.Pool, error) { return q.Cloud.Pool(ctx, w.pool) })
 	c.Images = ask(&asked, func() (admission.Images, error) { return q.images(ctx, w, c) })
@@ -29,10 +29,10 @@ func (q inquiry) cloud(ctx context.Context, w *observed, c *admission.Case) {
 	w.recipe, _ = c.Recipe.Get()
 }
 
-// cloudCalls is what the cloud was asked in one look: a cloud that does not answer is asked no more.
+// cloudCalls stops further requests of one observation after a request without an answer.
 type cloudCalls struct{ trouble error }
 
-// ask makes one look, unless the cloud has not answered one before.
+// ask makes one request, unless an earlier request got no answer.
 func ask[T any](t *cloudCalls, look func() (T, error)) admission.Seen[T] {
 	if silent(t.trouble) {
 		return admission.Unread[T](t.trouble)
@@ -44,12 +44,12 @@ func ask[T any](t *cloudCalls, look func() (T, error)) admission.Seen[T] {
 	return admission.Look(value, err)
 }
 
-// silent tells of an error that it speaks of the cloud, and not of what was asked.
+// silent reports whether the error concerns the cloud as a whole, and not the request.
 func silent(err error) bool {
 	return cloud.Is(err, cloud.Throttled) || cloud.Is(err, cloud.Unavailable) || cloud.Is(err, cloud.Unauthenticated)
 }
 
-// builtFrom is the pool's version that the donor was built from. It costs a request only where that is one.
+// builtFrom is the image version of the donor. A donor without a version costs no request.
 func (q inquiry) builtFrom(ctx context.Context, w *observed) (cloud.Image, error) {
 	if w.trouble != nil || w.instance.BuiltFrom == "" {
 		return cloud.Image{}, w.trouble
@@ -57,7 +57,7 @@ func (q inquiry) builtFrom(ctx context.Context, w *observed) (cloud.Image, error
 	return q.Cloud.Image(ctx, cloud.ImageRef{Pool: w.pool, Version: w.instance.BuiltFrom})
 }
 
-// images counts from how many the pool's instances were built. Only pools that are large enough for it are counted.
+// images counts the images of the pool's instances. Pools that are too small for the cloud's limit are skipped.
 func (q inquiry) images(ctx context.Context, w *observed, c *admission.Case) (admission.Images, error) {
 	pool, err := c.Recipe.Get()
 	census, able := cloud.As[cloud.InstanceLister](q.Cloud)
@@ -83,7 +83,7 @@ func (q inquiry) images(ctx context.Context, w *observed, c *admission.Case) (ad
 	return found, nil
 }
 
-// customData looks for the copy that the settings name, and where it is missing whether it is needed.
+// customData checks the Secret from the settings, and whether the promotion needs the Secret.
 func (q inquiry) customData(ctx context.Context, w *observed) (admission.CustomData, error) {
 	_, err := q.promotion.customData(ctx, w.p)
 	var missing *cloud.Error
@@ -94,26 +94,26 @@ func (q inquiry) customData(ctx context.Context, w *observed) (admission.CustomD
 	return admission.CustomData{Missing: missing.Refusal, Needed: len(change.Removes) > 0}, err
 }
 
-// preflightLife is how long a preflight that found nothing stands for the same capture: whoever decides asks just
-// before the capture begins.
+// preflightLife is the validity of a preflight without refusals. Callers repeat a preflight just before the capture
+// begins.
 const preflightLife = time.Minute
 
-// preflightKey is a capture that is thought of.
+// preflightKey identifies a planned capture.
 type preflightKey struct {
 	cloud.PreflightSpec
 	trial v1alpha1.TrialMode
 }
 
-// preflights are those that found nothing in the cloud's way, by what was thought of: the time of each.
+// preflights are the times of preflights without refusals, by planned capture.
 type preflights struct{ sync.Map }
 
-// stands tells whether one that was made of the same found nothing a moment ago.
+// stands reports whether a recent preflight of the same capture found no refusal.
 func (f *preflights) stands(spec preflightKey, now time.Time) bool {
 	at, found := f.Load(spec)
 	return found && now.Sub(at.(time.Time)).Abs() < preflightLife
 }
 
-// passed keeps one, and forgets what stands no more.
+// passed stores the time of a preflight, and removes expired entries.
 func (f *preflights) passed(spec preflightKey, now time.Time) {
 	f.Range(func(other, at any) bool {
 		if now.Sub(at.(time.Time)).Abs() >= preflightLife {
@@ -124,8 +124,8 @@ func (f *preflights) passed(spec preflightKey, now time.Time) {
 	f.Store(spec, now)
 }
 
-// preflight asks the provider, unless it has just said that nothing is in the way. What it says of the instance with
-// each look counts in any case, and so does what it says of the pool, which is looked at after this.
+// preflight asks the provider, unless a recent preflight found no refusal. Refusals of the instance and of the pool are
+// always current, because both are read in each observation.
 func (q inquiry) preflight(ctx context.Context, w *observed) ([]cloud.Refusal, error) {
 	spec := preflightKey{PreflightSpec: cloud.PreflightSpec{Pool: w.pool, Instance: w.id, Version: w.p.Spec.Version,
 		Removes: w.p.Spec.Settings.DonorLeaves(), Grows: w.p.Spec.Settings.GrowsFirst(),
@@ -139,7 +139,7 @@ func (q inquiry) preflight(ctx context.Context, w *observed) ([]cloud.Refusal, e
 	}
 	ofTrial, err := q.trials.preflight(ctx, w)
 	for _, refusal := range ofTrial {
-		if !slices.Contains(refusals, refusal) { // what is in the way of both is told once
+		if !slices.Contains(refusals, refusal) { // refusals of both preflights are reported once
 			refusals = append(refusals, refusal)
 		}
 	}

@@ -14,16 +14,16 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// What a cluster tells of joining and growing. Sources: kubeadm's bootstrap signer, which signs cluster-info once for each valid token
-// under jws-kubeconfig-<token ID>; the cluster autoscaler.
+// Objects of the cluster with facts on joining and growing. Sources: kubeadm's bootstrap signer, which adds
+// jws-kubeconfig-<token ID> to cluster-info for each valid token; the cluster autoscaler.
 const (
 	clusterInfo      = "cluster-info"
 	tokenSignature   = "jws-kubeconfig-"
 	autoscalerStatus = "cluster-autoscaler-status"
 )
 
-// leaving looks at what a donor that does not return takes with it, and at what its pool needs in its place. What may not be looked at,
-// or is not there, says nothing.
+// leaving collects the volumes that a leaving donor takes away, and the means of its pool to get a replacement. Missing
+// or forbidden objects are ignored.
 func (q inquiry) leaving(ctx context.Context, w *observed, c *admission.Case) (admission.Leaving, error) {
 	var found admission.Leaving
 	volumes, err := q.Kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
@@ -44,14 +44,14 @@ func (q inquiry) leaving(ctx context.Context, w *observed, c *admission.Case) (a
 		return found, err
 	}
 	signed := slices.ContainsFunc(keys(info), func(key string) bool { return strings.HasPrefix(key, tokenSignature) })
-	_, machine := w.node.Annotations[cloud.MachineAnnotation] // Cluster API makes a token for each machine when that is made
+	_, machine := w.node.Annotations[cloud.MachineAnnotation] // Cluster API creates a token for each new machine
 	found.NoToken = info != nil && !signed && !machine
 	status, err := q.told(ctx, metav1.NamespaceSystem, autoscalerStatus)
 	found.Most = admission.MostByAutoscaler(status["status"], c.PoolName)
 	return found, err
 }
 
-// told is what a ConfigMap of the cluster's says; nil if there is none, or it may not be read.
+// told returns the data of a ConfigMap; nil if the ConfigMap is missing or forbidden.
 func (q inquiry) told(ctx context.Context, namespace, name string) (map[string]string, error) {
 	found, err := q.Kube.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {

@@ -7,16 +7,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/kured"
 )
 
-// KuredLockUnknown is the reason of an event: a donor was taken though nobody can tell whether kured reboots a node. A lock of
-// which nothing can be told keeps no capture waiting, for kured may be no part of the cluster; that it was so is told.
+// KuredLockUnknown is the reason of an event: Kamino reserved a donor without knowledge of kured's lock. An unreadable
+// lock does not block captures, because the cluster may have no kured.
 const KuredLockUnknown = "KuredLockUnknown"
 
-// KuredLockStale is the reason of condition Stalled: a capture waits for a lock of kured whose Node does not exist.
+// KuredLockStale is the reason of condition Stalled: a capture waits for a kured lock whose Node does not exist.
 const KuredLockStale = "KuredLockStale"
 
-// lookKuredAgain looks once more while the donor is reserved and has lost nothing yet: to protect it takes a cloud up to
-// minutes, in which kured may have taken a node. It sees no reservation of ours; what is behind this look is left to the
-// hours that the two are given (docs/decisions/0011).
+// lookKuredAgain reads kured's lock again before the cordon. Protect takes up to minutes in a cloud, and kured does not
+// see our reservation. A later race is possible: docs/decisions/0011 separates the hours of both.
 func (e *Engine) lookKuredAgain(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if !w.held() || f.Cordoned || f.MustBoot() || f.Failed || f.Deleting || f.Node == plan.NodeGone {

@@ -18,8 +18,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/reservations"
 )
 
-// Leftovers looks for generalize pods and their orders, for Leases of reservations that no Node carries, and with pools for snapshots and trials, that no Prototype owns which is
-// still at work. A snapshot must be named for one of the pools: what else lies there may be another cluster's.
+// Leftovers lists objects without an active Prototype: generalize pods, Orders, Leases that no Node needs, and with
+// pools also snapshots and trials. A snapshot must be named for one of the pools, because other snapshots may belong to
+// another cluster.
 func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
 	candidates, err := leftoversOf(e).strayPods(ctx)
 	if err != nil {
@@ -45,7 +46,7 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reserva
 	if len(candidates) == 0 {
 		return nil, nil
 	}
-	// Read after what was made for them, so that none is missed that has just begun.
+	// The list of Prototypes is newer than the objects, and so includes captures that have just begun.
 	list := &v1alpha1.PrototypeList{}
 	if err := e.Client.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("list prototypes: %w", err)
@@ -65,10 +66,10 @@ func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reserva
 	return left, nil
 }
 
-// orders lists the orders of generalize pods.
+// strayOrders lists the Orders of generalize pods.
 func (r leftovers) strayOrders(ctx context.Context) ([]reservations.Leftover, error) {
 	list := &v1alpha1.OrderList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(r.namespace)); err != nil && !apierrors.IsNotFound(err) { // an older Kamino knew none
+	if err := r.Client.List(ctx, list, client.InNamespace(r.namespace)); err != nil && !apierrors.IsNotFound(err) { // an older version had no Orders
 		return nil, fmt.Errorf("list the orders of namespace %s: %w", r.namespace, err)
 	}
 	var found []reservations.Leftover
@@ -78,7 +79,7 @@ func (r leftovers) strayOrders(ctx context.Context) ([]reservations.Leftover, er
 	return found, nil
 }
 
-// strayLeases lists those whose Node is gone, or was given back, or was never written.
+// strayLeases lists the Leases whose Node is gone, released or never written.
 func (r leftovers) strayLeases(ctx context.Context) ([]reservations.Leftover, error) {
 	all, err := r.reservations.All(ctx)
 	if err != nil {
@@ -97,8 +98,8 @@ func (r leftovers) strayLeases(ctx context.Context) ([]reservations.Leftover, er
 	return found, nil
 }
 
-// isStray reports whether no Node needs the Lease. A Node that is not as it was before may still have to be given back by it,
-// whatever became of the reservation on the Node.
+// isStray reports whether no Node needs the Lease. A changed Node may still be restored from the Lease, even if its
+// reservation is gone.
 func (r leftovers) isStray(ctx context.Context, l node.Lease) (bool, error) {
 	n, err := r.Kube.CoreV1().Nodes().Get(ctx, l.Node, metav1.GetOptions{})
 	switch {
@@ -115,7 +116,7 @@ func (r leftovers) isStray(ctx context.Context, l node.Lease) (bool, error) {
 	return err == nil && (shadow == nil || !shadow.Same(l.Reservation.Holder)) && node.AsBefore(n, l.Reservation), nil
 }
 
-// dropLease deletes the Lease, if it still is the holder's.
+// dropLease deletes the Lease if the holder is unchanged.
 func (r leftovers) dropLease(ctx context.Context, l reservations.Leftover) error {
 	all, err := r.reservations.All(ctx)
 	for _, lease := range all {
@@ -126,7 +127,7 @@ func (r leftovers) dropLease(ctx context.Context, l reservations.Leftover) error
 	return err
 }
 
-// snapshots lists those that were made for the pools and stay.
+// straySnapshots lists the snapshots of the pools that are not being deleted.
 func (r leftovers) straySnapshots(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
 	shelf, able := cloud.As[cloud.SnapshotLister](r.Cloud)
 	if !able || len(pools) == 0 {
@@ -145,7 +146,7 @@ func (r leftovers) straySnapshots(ctx context.Context, pools []cloud.PoolID) ([]
 	return found, nil
 }
 
-// pods lists the generalize pods.
+// strayPods lists the generalize pods.
 func (r leftovers) strayPods(ctx context.Context) ([]reservations.Leftover, error) {
 	list, err := r.Kube.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PrototypeUIDLabel})
 	if err != nil {
@@ -171,15 +172,15 @@ func (r leftovers) ofPools(prototype string, pools []cloud.PoolID) bool {
 	return false
 }
 
-// SweepLeftovers removes what Leftovers finds. An image version that is being made of such a snapshot goes first,
-// for it could not be finished without; the snapshot then goes with the next sweep.
+// SweepLeftovers removes the objects that Leftovers lists. An unfinished image version is removed before its snapshot;
+// the next sweep removes the snapshot.
 func (e *Engine) SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
 	left, err := e.Leftovers(ctx, pools)
 	if err != nil {
 		return nil, err
 	}
 	var problems []error
-	for _, l := range left { // what one does not let go of keeps no other one
+	for _, l := range left { // an error of one leftover does not stop the others
 		problems = append(problems, leftoversOf(e).remove(ctx, l, pools))
 	}
 	return left, errors.Join(problems...)
@@ -198,7 +199,7 @@ func (r leftovers) remove(ctx context.Context, l reservations.Leftover, pools []
 			return fmt.Errorf("delete pod %s: %w", l.Name, err)
 		}
 		return nil
-	case reservations.Order: // its key goes with it: the Secret is the order's
+	case reservations.Order: // the Secret with the key has the Order as owner
 		order := &v1alpha1.Order{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, order)); err != nil {
 			return fmt.Errorf("delete order %s: %w", l.Name, err)
@@ -216,6 +217,6 @@ func (r leftovers) remove(ctx context.Context, l reservations.Leftover, pools []
 			}
 		}
 	}
-	shelf, _ := cloud.As[cloud.SnapshotLister](r.Cloud) // it found the snapshot
+	shelf, _ := cloud.As[cloud.SnapshotLister](r.Cloud) // the provider listed the snapshot
 	return shelf.DropSnapshot(ctx, l.Name)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// strayTrials lists the trials that the cloud carries for the pools. Whether somebody is at work on one is told by its Prototype's
-// UID; one that has none there was begun by nobody of whom it could be told.
+// strayTrials lists the trials of the pools in the cloud that carry the UID of a Prototype. A trial without a UID
+// cannot be matched, and stays.
 func (r leftovers) strayTrials(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
 	specs, err := r.tried(ctx, pools)
 	if err != nil {
@@ -36,7 +36,7 @@ func (r leftovers) tried(ctx context.Context, pools []cloud.PoolID) ([]cloud.Tri
 	return trialist.Trials(ctx, pools...)
 }
 
-// endTrial moves the end of a trial on that no capture ends any more: what was made on its Nodes, and what the cloud has made.
+// endTrial continues the end of a trial without an active capture: objects on its Nodes, and objects in the cloud.
 func (r leftovers) endTrial(ctx context.Context, l reservations.Leftover, pools []cloud.PoolID) error {
 	specs, err := r.tried(ctx, pools)
 	if err != nil {
@@ -51,7 +51,7 @@ func (r leftovers) endTrial(ctx context.Context, l reservations.Leftover, pools 
 }
 
 func (r leftovers) endTrialOf(ctx context.Context, l reservations.Leftover, spec cloud.TrialSpec) error {
-	trialist, _ := cloud.As[cloud.TrialRunner](r.Cloud) // it found the trial
+	trialist, _ := cloud.As[cloud.TrialRunner](r.Cloud) // the provider listed the trial
 	seen, err := trialist.Trial(ctx, spec)
 	if err != nil {
 		return err

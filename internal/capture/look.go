@@ -21,74 +21,74 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
-// proofLife is how long a proof stands for the disk that it was written about. A stranger who starts the
-// donor and stops it again needs longer; a capture that was not driven meanwhile begins anew.
+// proofLife is the validity of a proof. Another client that starts and stops the donor takes longer. After a longer
+// pause of the capture, the proof is outdated.
 const proofLife = 10 * time.Minute
 
-// powerOffGrace is how long after its proof a donor has for powering itself off before the cloud is told to.
+// powerOffGrace is the time for the donor to power itself off after its proof. Later the cloud stops the instance.
 const powerOffGrace = 30 * time.Second
 
-// observed is what one look found: the objects that act needs, and the facts that plan decides on.
+// observed is the result of one observation: the objects for act, and the facts for package plan.
 type observed struct {
 	p      *v1alpha1.Prototype
 	record v1alpha1.Record
 	proof  *v1alpha1.Proof
-	// unproven is why the pod says that there is no proof; empty if it says nothing.
+	// unproven is the pod's reason for a missing proof; empty without such a report.
 	unproven string
 	id       cloud.InstanceID
 	pool     cloud.PoolID
-	unplaced string // why the donor is of no pool
+	unplaced string // reason why the donor belongs to no pool
 
-	node        *corev1.Node          // nil if it is gone, or now is another instance's
-	named       *corev1.Node          // that of the donor's name, whosever it is
-	orphan      bool                  // the Prototype is gone, and p stands for what its reservation tells
-	over        string                // what stands in place of our reservation
-	reservation *v1alpha1.Reservation // ours, from the node or else from the record; nil if the donor is not held
+	node        *corev1.Node          // nil if the Node is gone, or belongs to another instance now
+	named       *corev1.Node          // the Node of the donor's name, of any instance
+	orphan      bool                  // the Prototype is gone, and p is made from the reservation
+	over        string                // description of a reservation in place of ours
+	reservation *v1alpha1.Reservation // ours, from the Node or the record; nil if the donor is not held
 	left        node.Remaining
 	blocked     []node.Blocked
 	instance    cloud.Instance
-	hold        cloud.Protection // how the instance stands to its pool, where that matters
+	hold        cloud.Protection // scale-in protection of the instance, if read
 	pod         *corev1.Pod
 	order       *v1alpha1.Order
-	// reported is what the pod has signed and the Prototype does not carry yet, as annotations; disbelieved is why
-	// something that stands on the order is not believed.
+	// reported has the signed report that the Prototype does not carry yet, as annotations. disbelieved is the reason
+	// to ignore a report on the Order.
 	reported    map[string]string
 	disbelieved string
 
 	snapshot  cloud.Snapshot
-	copying   bool // the snapshot was looked at, and is being made
+	copying   bool // the snapshot was read, and is in progress
 	image     cloud.Image
 	recipe    cloud.Pool
-	poolGone  bool // somebody deleted the pool, so that there is no recipe
+	poolGone  bool // the pool is deleted, and has no recipe
 	change    cloud.RecipeChange
 	retire    []string
-	successor string // the node that takes the donor's place, if it is there
-	capacity  int64  // of the pool, where it was looked at for a successor
+	successor string // the replacement of the donor, if present
+	capacity  int64  // of the pool, if read for a replacement
 	trial     sighting
-	savedAs   string // the Secret that keeps what the recipe loses
-	// customData is the copy that goes with it; nil if nobody named one.
+	savedAs   string // the Secret with the saved parts of the recipe
+	// customData is the user's copy for the saved recipe; nil without one.
 	customData []byte
-	// admission is what speaks for or against a capture that has not begun, refusals what comes of it, and unread what of
-	// it could not be looked at; trouble is why the instance could not.
+	// admission has the facts for the admission, refusals the result, and unread the error of an incomplete case.
+	// trouble is the error of reading the instance.
 	admission       *admission.Case
 	refusals        []cloud.Refusal
 	unread, trouble error
-	kured           kured.Lock           // whether kured reboots a node
-	lookWhy         string               // why the look at the disk refuses
-	crowded         string               // what is the matter with the number of the pool's images
-	ahead           []v1alpha1.Prototype // captures that hold donors, where only so many may
-	removals        int                  // and donors that are being removed though their Prototype is gone
-	vacant          bool                 // so does the place of a donor that was removed and is not filled
+	kured           kured.Lock           // holder of kured's lock
+	lookWhy         string               // obstacle found by the disk inspection
+	crowded         string               // warning about the number of the pool's images
+	ahead           []v1alpha1.Prototype // captures that hold donors
+	removals        int                  // donors of gone Prototypes whose instances are being removed
+	vacant          bool                 // a removed donor has no replacement yet
 
-	// nodeLater: the donor's Node is not read yet, and is not needed for a wait. leaseLater: nor is its Lease.
+	// nodeLater: the donor's Node is read only before an action. leaseLater: the same for its Lease.
 	nodeLater, leaseLater bool
 
-	lookedAt time.Time  // when the look began
-	reads    *keptReads // of earlier passes, with which it began; nil if it read everything
+	lookedAt time.Time  // begin of the observation
+	reads    *keptReads // reads of an earlier pass at the begin; nil without reuse
 	facts    plan.Facts
 }
 
-// unlooked is the world as far as the Prototype tells it, before a look.
+// unlooked is the state from the Prototype alone.
 func unlooked(p *v1alpha1.Prototype, record v1alpha1.Record) *observed {
 	w := &observed{p: p, record: record, id: cloud.InstanceID(p.Spec.Donor.ProviderID)}
 	w.facts.Deleting = p.DeletionTimestamp != nil
@@ -96,11 +96,10 @@ func unlooked(p *v1alpha1.Prototype, record v1alpha1.Record) *observed {
 	return w
 }
 
-// look reads as much of the world as the decision can depend on, nearest things first. What an earlier
-// stage cannot have left is not asked for: the record says which stage was reached, because it is written
-// before each effect. Beside an error is the world if only what speaks against the capture could not all be asked.
+// look reads only objects that can change the decision. The record precedes each effect, so that objects of later
+// stages are not asked for. With an error, the result is not nil if only the admission is incomplete.
 //
-// Reads are those of an earlier pass, if the context carries them; otherwise nil.
+// reads are the results of an earlier pass in the context, or nil.
 func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, reads *keptReads) (*observed, error) {
 	w := unlooked(p, record)
 	w.lookedAt, w.reads = e.now(), reads
@@ -131,7 +130,7 @@ func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha
 	return w, e.lookPreflight(ctx, w)
 }
 
-// lookPool tells the pool. A donor that is of none refuses a capture that has not begun.
+// lookPool finds the donor's pool. A donor without a pool is refused before the capture begins.
 func (e *Engine) lookPool(ctx context.Context, w *observed) error {
 	of, err := membership.OfPrototype(ctx, e.Cloud, w.p, w.node)
 	switch {
@@ -150,7 +149,7 @@ func noPool(id cloud.InstanceID, of cloud.Membership) error {
 
 func (w *observed) held() bool { return w.facts.Lock == plan.Ours || w.facts.Recorded }
 
-// lookNode reads the Node, who holds it, and for how long.
+// lookNode reads the Node, its holder and the deadlines.
 func (e *Engine) lookNode(ctx context.Context, w *observed) error {
 	if err := readNamed(ctx, e, w); err != nil {
 		return err
@@ -158,7 +157,7 @@ func (e *Engine) lookNode(ctx context.Context, w *observed) error {
 	return readDonor(ctx, e, w)
 }
 
-// readDonor takes the facts from the record, and from the Node if there is one.
+// readDonor sets the facts of the record and of the Node, if present.
 func readDonor(ctx context.Context, e *Engine, w *observed) error {
 	f := &w.facts
 	w.reservation = w.record.Reservation
@@ -197,18 +196,18 @@ func readNamed(ctx context.Context, e *Engine, w *observed) error {
 	return nil
 }
 
-// outlivesDonor reports whether the donor was given back, or has left, and the capture is in a phase that mostly waits. The donor's
-// Node is read only before the capture acts.
+// outlivesDonor reports whether the donor is released or removed, and the capture mostly waits. The donor's Node is
+// then read only before an action.
 func outlivesDonor(w *observed) bool {
 	f, s := &w.facts, &w.p.Status
 	ended := w.record.Reservation == nil && w.record.LeaveBoot() != "" && s.Donor != nil && s.Donor.ReleasedAt != nil
-	return ended && slices.Contains(waitingPhases, s.Phase) && !f.Failed && !f.Deleting && w.p.Spec.PoolID != "" // which the Node could tell otherwise
+	return ended && slices.Contains(waitingPhases, s.Phase) && !f.Failed && !f.Deleting && w.p.Spec.PoolID != "" // without PoolID the Node may be needed to find the pool
 }
 
-// waitingPhases are those after the donor in which a capture mostly waits.
+// waitingPhases are the phases after the donor's release in which a capture mostly waits.
 var waitingPhases = []v1alpha1.Phase{v1alpha1.PhasePublishing, v1alpha1.PhaseTrying, v1alpha1.PhaseAwaitingPromotion}
 
-// readNode takes the facts from a Node that is the donor's.
+// readNode sets the facts of the donor's Node.
 func (w *observed) readNode() {
 	n, f := w.node, &w.facts
 	f.Node = plan.NodeNotReady
@@ -223,8 +222,7 @@ func (w *observed) readNode() {
 	f.Rebooted = f.MustBoot() && boot != "" && boot != w.record.LeaveBoot()
 }
 
-// lookPod reads the pod on the donor: before the order the one that looks at the disk, behind it the generalize pod
-// while it works.
+// lookPod reads the pod on the donor: the inspecting pod before the order, the active generalize pod afterwards.
 func (d pods) lookPod(ctx context.Context, w *observed) error {
 	if w.p.UID == "" || !w.facts.Unrecorded && (w.facts.Touched && w.podDone() || podLess(w)) {
 		return nil
@@ -232,8 +230,8 @@ func (d pods) lookPod(ctx context.Context, w *observed) error {
 	return d.readPod(ctx, w)
 }
 
-// podLess reports whether a pod cannot bear on the decision: nothing of the capture is written down yet, or pods are still to leave
-// a donor that the capture has cordoned. The pod that looked is gone before that, and is looked for once more before the order.
+// podLess reports whether a pod cannot change the decision: before the begin of the capture, and during the drain. The
+// inspecting pod is deleted before the drain, and looked for again before the order.
 func podLess(w *observed) bool {
 	f := &w.facts
 	if f.Failed || f.Deleting {
@@ -242,7 +240,7 @@ func podLess(w *observed) bool {
 	return drains(w) || !w.held() && !f.MustBoot() && w.record.LookingSince == nil && !controllerutil.ContainsFinalizer(w.p, v1alpha1.CaptureFinalizer)
 }
 
-// lookDonePod reads the pod where it must not be any more.
+// lookDonePod reads a pod that should no longer exist.
 func (d pods) lookDonePod(ctx context.Context, w *observed) error {
 	if !w.podDone() || !w.facts.DonePodMatters() {
 		return nil
@@ -250,7 +248,7 @@ func (d pods) lookDonePod(ctx context.Context, w *observed) error {
 	return d.readPod(ctx, w)
 }
 
-// podDone tells whether the pod has done its work, or its time is over.
+// podDone reports whether the pod has finished or is no longer needed.
 func (w *observed) podDone() bool {
 	return w.facts.Returning || leaves(w) && !w.held() || w.proofText() != ""
 }
@@ -277,7 +275,7 @@ func (d pods) readPod(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// lookInstance reads the instance, where its power or protection can matter.
+// lookInstance reads the instance if its power or protection can change the decision.
 func (e *Engine) lookInstance(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if w.speaksForItself() {
@@ -285,32 +283,32 @@ func (e *Engine) lookInstance(ctx context.Context, w *observed) error {
 		return nil
 	}
 	if w.copying {
-		f.Power = plan.Off // as when the copy was begun; it is looked at before anything is made of that
+		f.Power = plan.Off // as at the start of the copy; read again before the next step
 		return nil
 	}
 	instance, err := e.Cloud.Instance(ctx, w.id)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
 		err = holdOf(e).lookKept(ctx, w)
-	case cloud.Is(err, cloud.Unsupported) && !w.held(): // the preflight says which
+	case cloud.Is(err, cloud.Unsupported) && !w.held(): // the preflight reports the kind of instance
 		return nil
 	case err == nil:
 		w.instance = instance
 		w.instance.BuiltFrom = e.Cloud.BuiltFrom(w.pool, instance)
 		f.Power, f.Removing = power(instance.Power), instance.Removing
 		if w.removing() {
-			f.Power, f.Rebooted = plan.Off, false // whatever it is: its disk is not needed, and nobody starts it again
+			f.Power, f.Rebooted = plan.Off, false // whatever the state: its disk is not needed, and it is not started again
 		}
 		err = holdOf(e).lookHold(ctx, w)
 	}
 	if err != nil && !w.begun() && f.Pod == plan.NoPod {
-		w.trouble, err = err, nil // which hides nothing else that speaks against the capture
+		w.trouble, err = err, nil // so that other obstacles are also reported
 	}
 	return err
 }
 
-// speaksForItself tells that the instance need not be asked for: while the node says by itself that it
-// runs and nothing but the cluster is waited for, and once the donor is given back.
+// speaksForItself reports whether the instance need not be read: the Node shows that it runs while only the cluster is
+// awaited, or the donor is released.
 func (w *observed) speaksForItself() bool {
 	f := &w.facts
 	ending := f.Failed || f.Deleting
@@ -320,18 +318,18 @@ func (w *observed) speaksForItself() bool {
 	if ending || f.Node != plan.NodeReady {
 		return false
 	}
-	looked := f.Recorded && f.Lock == plan.Ours && f.Pod != plan.NoPod && !f.MustBoot() // that pod goes first, whatever the cloud says
+	looked := f.Recorded && f.Lock == plan.Ours && f.Pod != plan.NoPod && !f.MustBoot() // the pod is deleted first, whatever the state of the instance
 	return drains(w) || looked || awaits(w) || w.generalizing()
 }
 
-// drains tells that pods are still to leave a donor that the capture has cordoned, and so protected. Behind that the cloud is asked
-// once more: one that has gone away meanwhile could neither copy a disk that is touched nor start the donor again.
+// drains reports whether pods are still to leave a cordoned, and therefore protected, donor. After the drain the cloud
+// is asked once more: without the cloud, a touched donor could be neither copied nor started.
 func drains(w *observed) bool {
 	f := &w.facts
 	return f.Recorded && f.Cordoned && !f.Serves && !f.MustBoot() && !f.Drained
 }
 
-// generalizing tells that the pod is at work, and nothing else has happened since.
+// generalizing reports whether the pod is working, without a proof and without a reboot.
 func (w *observed) generalizing() bool {
 	return w.facts.Pod == plan.PodActive && !w.facts.Rebooted && w.proofText() == ""
 }

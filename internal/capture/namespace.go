@@ -19,8 +19,8 @@ func podNamespaceOf(w *observed, configured string) string {
 	return configured
 }
 
-// findOrder finds the namespace of an Order whose record names none. Earlier versions made the Order, by default, in the engine's
-// namespace, where the engine may still have no right to read Orders.
+// findOrder finds the namespace of an Order without a recorded namespace. Earlier versions created the Order, by
+// default, in the engine's namespace. There the engine may have no permission to read Orders.
 func (e *Engine) findOrder(ctx context.Context, w *observed) error {
 	o := w.record.Order
 	if o == nil || o.Namespace != "" || e.podNamespace() == e.namespace() {

@@ -15,12 +15,12 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// orderKey is the key of the order's Secret that holds the private half of its key.
+// orderKey is the key of the private key in the Order's Secret.
 const orderKey = "key"
 
-// order makes the order and its key, and then writes down which they are, together with the boot that they are
-// for: only what is written down is believed later, and only once it is, a pod is made. A pass that was cut off
-// in between has left an order that nobody carries out; it is made anew.
+// order creates the Order and its key, and then records both with the donor's boot. Only the recorded Order is trusted
+// later, and the pod is created only after the record. A crash in between leaves an unused Order, and the next pass
+// creates a new Order.
 func (o orders) order(ctx context.Context, w *observed) error {
 	method := v1alpha1.InPlace
 	token, err := tokenFor(method, w)
@@ -48,8 +48,7 @@ func (o orders) order(ctx context.Context, w *observed) error {
 	})
 }
 
-// tokenFor is what an order by the method is for. What else the methods differ in is chosen by the order's own, on the
-// donor.
+// tokenFor is the scope of an Order by the method: for InPlace, the boot ID.
 func tokenFor(method v1alpha1.OrderMethod, w *observed) (string, error) {
 	switch method {
 	case v1alpha1.InPlace:
@@ -61,10 +60,10 @@ func tokenFor(method v1alpha1.OrderMethod, w *observed) (string, error) {
 	return "", fmt.Errorf("nobody carries out orders by method %s", method)
 }
 
-// newOrder is what the pod on the donor will read. Order, key and pod have one name.
+// newOrder is the Order that the pod on the donor will read. Order, key and pod have the same name.
 func newOrder(p *v1alpha1.Prototype, namespace string, method v1alpha1.OrderMethod, token, rules, key string) *v1alpha1.Order {
 	generalize := p.Spec.Settings.Generalize
-	generalize.Profile = p.Spec.Settings.Profile() // which the order names, whether or not the decision did
+	generalize.Profile = p.Spec.Settings.Profile() // the Order names the profile even if the settings do not
 	return &v1alpha1.Order{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: podName(p), Namespace: namespace, Labels: podLabels(p),
@@ -79,7 +78,7 @@ func newOrder(p *v1alpha1.Prototype, namespace string, method v1alpha1.OrderMeth
 	}
 }
 
-// afterwards is what becomes of the donor, as the pod has to know it.
+// afterwards is the fate of the donor, as input for the pod.
 func afterwards(p *v1alpha1.Prototype) v1alpha1.Afterwards {
 	if p.Spec.Settings.DonorLeaves() {
 		return v1alpha1.Remove
@@ -102,7 +101,7 @@ func (o orders) makeOrder(ctx context.Context, order *v1alpha1.Order) error {
 	return nil
 }
 
-// makeKey keeps the private half where only the order's pod gets it. It goes with its order.
+// makeKey stores the private key in a Secret that only the Order's pod mounts. The Secret has the Order as owner.
 func (o orders) makeKey(ctx context.Context, order *v1alpha1.Order, private []byte) error {
 	immutable := true
 	secret := &corev1.Secret{
@@ -137,8 +136,8 @@ func (o orders) deleteKey(ctx context.Context, order *v1alpha1.Order) error {
 	return nil
 }
 
-// lookReport reads the proof, and what the donor's pod says on its order. It comes after the look at the power:
-// the pod reports just before that goes off. While the disk is copied nothing depends on the order.
+// lookReport reads the proof, and the pod's report on the Order. The power is read earlier, because the pod reports
+// just before the power-off. During the copy of the disk the Order is irrelevant.
 func (o orders) lookReport(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if !f.Touched {
@@ -156,13 +155,13 @@ func (o orders) lookReport(ctx context.Context, w *observed) error {
 	if err == nil && report != nil {
 		err = w.take(report, o.now())
 	}
-	if err != nil && w.record.Order.Pod != "" { // until it is written down which pod it is, none is believed, nor suspected
+	if err != nil && w.record.Order.Pod != "" { // before the record of the pod's UID no report is trusted or suspected
 		w.disbelieved = err.Error()
 	}
 	return nil
 }
 
-// take notes a report that the order's pod has signed. It is news until it stands on the Prototype.
+// take checks a report that the Order's pod has signed. Reported is true until the Prototype carries the report.
 func (w *observed) take(report *v1alpha1.Report, now time.Time) error {
 	f := &w.facts
 	name, said := v1alpha1.ProofAnnotation, any(report.Proof)
@@ -187,8 +186,8 @@ func (w *observed) take(report *v1alpha1.Report, now time.Time) error {
 	return nil
 }
 
-// believe copies what the donor's pod has signed to where only the engine writes, so that nothing later depends
-// on the order. Whoever says that there is no proof takes back one that was reported before.
+// believe copies the signed report to the Prototype, where only the engine writes. Later steps then do not depend on
+// the Order. A report without a proof revokes an earlier proof.
 func (o orders) believe(ctx context.Context, w *observed) error {
 	before := w.p.DeepCopy()
 	for name, text := range w.reported {
@@ -200,7 +199,7 @@ func (o orders) believe(ctx context.Context, w *observed) error {
 	return o.patch(ctx, w.p, before)
 }
 
-// readProof takes the facts from the proof on the Prototype.
+// readProof sets the facts of the proof on the Prototype.
 func (o orders) readProof(w *observed) {
 	f := &w.facts
 	proof, err := v1alpha1.ProofOf(w.p)
@@ -217,7 +216,7 @@ func (o orders) readProof(w *observed) {
 	o.readUnproven(w)
 }
 
-// lookLeftOrder reads the order where it must not be any more.
+// lookLeftOrder reads an Order that should no longer exist.
 func (o orders) lookLeftOrder(ctx context.Context, w *observed) error {
 	if w.order != nil || !w.facts.LeftOrderMatters() {
 		return nil
@@ -240,8 +239,8 @@ func (o orders) readOrder(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// deleteOrder removes the order behind its key, unless its pod has said more since it was read: a proof that is
-// acted on can no longer be taken back.
+// deleteOrder deletes the key and then the Order, unless the pod has written to the Order since the read. A used proof
+// can no longer be revoked.
 func (o orders) deleteOrder(ctx context.Context, w *observed) error {
 	if err := o.deleteKey(ctx, w.order); err != nil {
 		return err

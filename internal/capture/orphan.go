@@ -18,16 +18,17 @@ import (
 	"github.com/kamino-dev/kamino/internal/node"
 )
 
-// Orphan makes a pass over a node that is held by a capture whose Prototype is gone, or has ended: one look, one
-// decision, one action of those that give a donor back. All that is known of the capture is the Lease of its reservation,
-// which therefore goes last. Done means that this holder does not hold the node, or no longer. Where a reservation is on the Node
-// that no Lease confirms, nothing is done, and the error is node.ErrUnconfirmed. Where the node takes pods under the boot that it
-// must leave, a person has to decide: the error is ErrInService.
+// Orphan makes one pass over a node held by a capture whose Prototype is gone or terminal: observe, decide, and take
+// one step of the donor's release. The Lease of the reservation is the only record of the capture, so the Lease goes
+// last.
+//
+// Done: this holder does not hold the node. Error node.ErrUnconfirmed: no Lease confirms the reservation on the Node,
+// and nothing is changed. Error ErrInService: the node takes pods in the recorded boot, and a person must decide.
 func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder) (Result, error) {
 	if !holder.Is(v1alpha1.HolderPrototype) {
 		return Result{}, fmt.Errorf("node %s is held by %s, which is no capture", name, holder)
 	}
-	key := "node/" + name // no Prototype has such a name
+	key := "node/" + name // no Prototype can have this name
 	w, err := e.findOrphan(ctx, name, holder)
 	if err != nil {
 		return Result{After: e.backOff(key, err)}, err
@@ -57,8 +58,8 @@ func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder
 	return Result{}, nil
 }
 
-// findOrphan is the world of a node as of the donor of a Prototype that is being deleted, before a look; nil if the holder does
-// not hold it, or is there to give it back itself.
+// findOrphan returns the state of the node as the donor of a deleted Prototype. The result is nil if the holder does
+// not hold the node, or if the capture is still active.
 func (e *Engine) findOrphan(ctx context.Context, name string, holder v1alpha1.Holder) (*observed, error) {
 	n, err := e.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -82,8 +83,8 @@ func (e *Engine) findOrphan(ctx context.Context, name string, holder v1alpha1.Ho
 	return w, nil
 }
 
-// heldBy reports whether the node is held by the capture that is gone. The Lease says so, whatever became of the reservation on the
-// Node. A Lease whose Node was given back already goes.
+// heldBy reports whether the Lease of the gone capture holds the node, whatever the reservation on the Node. The Lease
+// of a released Node is dropped.
 func (e *Engine) heldBy(ctx context.Context, n *corev1.Node, holder v1alpha1.Holder) (bool, error) {
 	shadow, unreadable := v1alpha1.ReservationOf(n.Annotations)
 	lease, err := e.reservations().Confirmed(ctx, n)
@@ -101,24 +102,24 @@ func (e *Engine) heldBy(ctx context.Context, n *corev1.Node, holder v1alpha1.Hol
 	return true, nil
 }
 
-// ErrInService is returned for a node that is to go through a boot, or to be removed, and takes pods meanwhile: somebody has
-// uncordoned it, or what is known of it is wrong.
+// ErrInService is returned for a node that must boot or be removed, but takes pods. Either a client uncordoned the
+// node, or the record is wrong.
 var ErrInService = errors.New("it is Ready and takes pods under the boot that its reservation says it must leave: a person must decide")
 
-// inService reports whether the node takes pods under the boot that it must leave.
+// inService reports whether the node takes pods in the recorded boot, instead of a new boot.
 func inService(w *observed) bool {
 	f := &w.facts
 	return f.MustBoot() && !f.Rebooted && f.Node == plan.NodeReady && !f.Cordoned
 }
 
-// orphaned is the world of such a Prototype before a look.
+// orphaned is the state of an orphan before the observation.
 func orphaned(p *v1alpha1.Prototype) *observed {
 	w := unlooked(p, v1alpha1.Record{})
 	w.orphan = true
 	return w
 }
 
-// lookOrphan looks at it.
+// lookOrphan observes the orphan.
 func (e *Engine) lookOrphan(ctx context.Context, w *observed) error {
 	of, err := membership.OfNode(ctx, e.Cloud, w.node)
 	switch {
@@ -138,7 +139,7 @@ func (e *Engine) lookOrphan(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// versionIn is the version in a Prototype's name: it is part of how its pod is called.
+// versionIn is the version in a Prototype's name, which is part of the pod's name.
 func versionIn(name, pool string) string {
 	rest, _ := strings.CutPrefix(name, v1alpha1.ObjectName(pool)+"-")
 	version, _, _ := strings.Cut(rest, "-")
@@ -148,7 +149,7 @@ func versionIn(name, pool string) string {
 	return version
 }
 
-// lookOrphanOrder finds the order that the pod was made for: it may be gone behind its Prototype already.
+// lookOrphanOrder finds the pod's Order, which the API server may have deleted with the Prototype.
 func (o orders) lookOrphanOrder(ctx context.Context, w *observed) error {
 	if err := o.readOrder(ctx, w); err != nil || w.order == nil {
 		return err

@@ -9,34 +9,34 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// pollInterval says how often a wait looks: each pause is a share of what was waited so far, between a shortest
-// and a longest one. The share bounds what asking in intervals costs: on average half of it.
+// pollInterval is the delay between two passes of a wait: a share of the time waited so far, between two limits. On
+// average, the end of a wait is noticed late by half of the share.
 type pollInterval struct {
 	shortest, longest time.Duration
 	share             float64
 }
 
 var (
-	// whileHeld is for a wait that keeps a donor out of service.
+	// whileHeld applies while a donor is out of service.
 	whileHeld = pollInterval{shortest: 750 * time.Millisecond, longest: 5 * time.Second, share: 0.1}
-	// booting is for a donor that starts. Whoever drives the capture is told of the node's changes and looks
-	// at once then; this is for news that were lost.
+	// booting applies to a donor that starts. Changes of the node trigger a pass at once; the interval covers lost
+	// watch events.
 	booting = pollInterval{shortest: 2 * time.Second, longest: 20 * time.Second, share: 2}
-	// leisurely is for what keeps nobody out of service.
+	// leisurely applies if no node is out of service.
 	leisurely = pollInterval{shortest: 2 * time.Second, longest: 20 * time.Second, share: 0.35}
-	// whileTried keeps nobody out of service, and takes from a quarter of an hour to two.
+	// whileTried applies to trials, which take 15 minutes to two hours.
 	whileTried = pollInterval{shortest: 5 * time.Second, longest: 30 * time.Second, share: 0.3}
-	// whileEnding is for what is removed behind a trial, which takes minutes however long the trial was.
+	// whileEnding applies to the removal of a trial, which takes minutes.
 	whileEnding = pollInterval{shortest: 5 * time.Second, longest: 20 * time.Second, share: 0.35}
-	// awaiting is for a person.
+	// awaiting applies to a person's action.
 	awaiting = pollInterval{shortest: 5 * time.Second, longest: 2 * time.Minute, share: 0.5}
-	// publishing keeps nobody out of service either, and takes from half an hour to two.
+	// publishing applies to the creation of an image version, which takes 30 minutes to two hours.
 	publishing = pollInterval{shortest: 5 * time.Second, longest: 2 * time.Minute, share: 0.5}
-	// removing is for the snapshot, whose deletion takes seconds and keeps no node out of service.
+	// removing applies to the deletion of the snapshot, which takes seconds.
 	removing = pollInterval{shortest: 5 * time.Second, longest: 20 * time.Second, share: 0.35}
 )
 
-// tempos of the waits that are not held ones.
+// tempos are the poll intervals by wait. All other waits use whileHeld.
 var tempos = map[plan.Reason]pollInterval{
 	plan.ForPowerOn: booting, plan.ForReady: booting,
 	plan.ForTurn: leisurely, plan.ForNeighbour: leisurely, plan.ForImage: publishing, plan.ForDeletion: removing, plan.ForHolder: leisurely,
@@ -45,25 +45,24 @@ var tempos = map[plan.Reason]pollInterval{
 }
 
 const (
-	// minPause keeps a pass that waits from spinning.
+	// minPause is the delay after the first error.
 	minPause = 250 * time.Millisecond
-	// maxBackOff between passes that end in an error.
+	// maxBackOff is the longest delay after an error.
 	maxBackOff = time.Minute
 )
 
-// lasting are the actions that begin what takes a while, with the wait whose pace they go at: nobody needs to look
-// right behind them. Some of them are decided again until it is done.
+// lasting are the actions whose effect takes time, with the wait that sets their poll interval. Some actions are
+// repeated until their effect is complete.
 var lasting = map[plan.Action]plan.Reason{
 	plan.Evict: plan.ForDonor, plan.Publish: plan.ForImage, plan.TakeSnapshot: plan.ForSnapshot, plan.Start: plan.ForPowerOn,
 	plan.WatchTrial: plan.ForTrial, plan.Promote: plan.ForDeletion,
 }
 
-// pace says how long to wait before the next look, so that short work is noticed at once and long work is
-// not asked about all the time.
+// pace is the delay before the next pass of a wait: short at first, and longer with the time waited.
 func pace(p *v1alpha1.Prototype, why plan.Reason, now time.Time) time.Duration {
 	t, found := tempos[why]
 	switch {
-	case why == plan.ForSnapshot && p.Status.Phase == v1alpha1.PhasePublishing: // behind the donor
+	case why == plan.ForSnapshot && p.Status.Phase == v1alpha1.PhasePublishing: // after the donor's release
 		t = publishing
 	case !found:
 		t = whileHeld
@@ -75,13 +74,13 @@ func pace(p *v1alpha1.Prototype, why plan.Reason, now time.Time) time.Duration {
 	return t.pause(waited)
 }
 
-// pause behind a wait that has taken so long.
+// pause is the delay after the time waited.
 func (t pollInterval) pause(waited time.Duration) time.Duration {
 	return min(max(time.Duration(t.share*float64(waited)), t.shortest), t.longest)
 }
 
-// paceBehind an action that begins what takes a while; none where nobody needs to wait. The end of a trial is a wait of its own, whose
-// looks do not grow rare with the time that the trial has taken before.
+// paceBehind is the delay after an action: zero unless its effect takes time. The end of a trial has its own start
+// time, so that a long trial does not slow the passes.
 func paceBehind(p *v1alpha1.Prototype, r *v1alpha1.TrialRecord, done plan.Action, now time.Time) time.Duration {
 	switch {
 	case done == plan.EndTrial && r != nil && r.EndingAt != nil:
@@ -95,7 +94,7 @@ func paceBehind(p *v1alpha1.Prototype, r *v1alpha1.TrialRecord, done plan.Action
 	return 0
 }
 
-// backOff says how long to wait after an error: what the cloud asked for, or twice as long as the last time.
+// backOff is the delay after an error: doubled for each consecutive error, but at least the cloud's Retry-After.
 func (e *Engine) backOff(name string, err error) time.Duration {
 	count := 0
 	if v, found := e.troubles.Load(name); found {

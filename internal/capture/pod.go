@@ -15,15 +15,15 @@ import (
 const (
 	hostMount  = "/host"
 	credential = "/var/run/kamino"
-	// tokenSeconds that the pod's token lives: the shortest that the API server gives.
+	// tokenSeconds is the lifetime of the pod's token, the shortest that the API server grants.
 	tokenSeconds = 600
 )
 
-// maxPodName is the length, in characters, of a host name's part, which a pod's name becomes.
+// maxPodName is the limit of a DNS label in characters: the pod's name becomes a host name.
 const maxPodName = 63
 
-// podName is the Prototype's name in the form of a host name's part: without dots, and not too long. A hash
-// of the name keeps two Prototypes apart whose names would become one, where pool and version do not.
+// podName is the Prototype's name as a DNS label. A hash separates names that are equal without dots or after the cut.
+// Usual names of one pool and version need no hash.
 func podName(p *v1alpha1.Prototype) string {
 	name := "generalize-" + strings.ReplaceAll(p.Name, ".", "-")
 	attempt, found := strings.CutPrefix(p.Name, v1alpha1.PrototypeName(p.Spec.Pool, p.Spec.Version, 1))
@@ -36,9 +36,8 @@ func podName(p *v1alpha1.Prototype) string {
 	return strings.TrimRight(name[:min(len(name), maxPodName-len(hash))], "-") + hash
 }
 
-// generalizePod is the pod that generalizes the donor from the inside, reports its proof, and powers the
-// donor off. It is bound to the node by name, so no scheduler and no cordon is in its way, and it carries
-// the boot that it is meant for: run under any other it does nothing.
+// generalizePod is the pod that generalizes the donor, reports the proof, and powers the donor off. NodeName binds the
+// pod without scheduler and despite the cordon. The pod does nothing in another boot than the boot in its arguments.
 func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, image string) *corev1.Pod {
 	yes, no := true, false
 	root := int64(0)
@@ -57,14 +56,14 @@ func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, ima
 			ServiceAccountName:           v1alpha1.GeneralizeServiceAccount,
 			AutomountServiceAccountToken: &no,
 			EnableServiceLinks:           &no,
-			HostNetwork:                  true, // outlives the pod network, which goes when its agents are stopped
+			HostNetwork:                  true, // independent of the pod network, which stops with its agents
 			HostPID:                      true,
 			PriorityClassName:            "system-node-critical",
 			Tolerations:                  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 			Containers: []corev1.Container{{
 				Name:  "generalize",
 				Image: podImage(p, image),
-				// What the look has pulled is what runs.
+				// The inspection has pulled this image.
 				ImagePullPolicy: corev1.PullIfNotPresent,
 				Args: append([]string{
 					"generalize", "--root", hostMount, "--live",
@@ -92,7 +91,7 @@ func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, ima
 	return pod
 }
 
-// settingsArgs are what the settings say of the disk.
+// settingsArgs are the arguments for the disk from the settings.
 func settingsArgs(p *v1alpha1.Prototype) []string {
 	args := []string{"--profile", string(p.Spec.Settings.Profile())}
 	if unknown := p.Spec.Settings.Generalize.UnknownFiles; unknown != "" {
@@ -101,7 +100,7 @@ func settingsArgs(p *v1alpha1.Prototype) []string {
 	return args
 }
 
-// podLabels are those of everything that a capture makes beside its pod, too.
+// podLabels are the labels of the pod, and of all other objects of the capture.
 func podLabels(p *v1alpha1.Prototype) map[string]string {
 	return map[string]string{
 		v1alpha1.PrototypeLabel:        v1alpha1.LabelValue(p.Name),
@@ -112,9 +111,8 @@ func podLabels(p *v1alpha1.Prototype) map[string]string {
 	}
 }
 
-// credentialVolume is in the node's memory, and so is all that lies in it: an argument or a variable of the
-// environment would be written down by the container runtime, on the very disk. A key that is gone must not keep
-// the pod from starting: the pod says so, and the kubelet would only wait.
+// credentialVolume is in memory: the container runtime would write arguments and environment variables onto the disk. A
+// missing key must not block the pod's start, because the pod reports the missing key, and the kubelet would only wait.
 func credentialVolume(p *v1alpha1.Prototype) *corev1.ProjectedVolumeSource {
 	seconds, yes := int64(tokenSeconds), true
 	return &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
@@ -133,14 +131,14 @@ func credentialVolume(p *v1alpha1.Prototype) *corev1.ProjectedVolumeSource {
 	}}
 }
 
-// waitingTroubles are the kubelet's reasons after which a container will not start by itself soon.
-// Source: pkg/kubelet/images/types.go and pkg/kubelet/kuberuntime/kuberuntime_container.go.
+// waitingTroubles are the kubelet's reasons for a container that will not start soon. Source:
+// pkg/kubelet/images/types.go and pkg/kubelet/kuberuntime/kuberuntime_container.go.
 var waitingTroubles = map[string]bool{
 	"ErrImagePull": true, "ImagePullBackOff": true, "InvalidImageName": true, "ErrImageNeverPull": true,
 	"CreateContainerConfigError": true, "CreateContainerError": true, "RunContainerError": true,
 }
 
-// podTrouble says why the pod will not bring a proof any more, or nothing.
+// podTrouble explains why the pod will bring no proof; empty if a proof is possible.
 func (w *observed) podTrouble() string {
 	if o := w.record.Order; o != nil && w.pod.Annotations[v1alpha1.OrderAnnotation] != string(o.UID) {
 		return "it was made for another order: delete it, then try again"
@@ -148,7 +146,7 @@ func (w *observed) podTrouble() string {
 	return podTrouble(w.pod)
 }
 
-// podTrouble is what the kubelet says.
+// podTrouble is the trouble in the pod's status.
 func podTrouble(pod *corev1.Pod) string {
 	for _, s := range pod.Status.ContainerStatuses {
 		switch {

@@ -7,14 +7,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/admission"
 )
 
-// begun tells that what speaks against the capture is not asked any more: it has begun, or ends.
+// begun reports whether the capture has begun or ended, so that no preflight is needed.
 func (w *observed) begun() bool {
 	f := &w.facts
 	return w.held() || f.MustBoot() || f.Failed || f.Deleting || w.looking()
 }
 
-// lookPreflight has everybody asked who may have a reason against a capture that has not begun. What is known to speak
-// against it refuses it, whatever else can't be looked at.
+// lookPreflight checks the admission of a capture that has not begun. A known obstacle refuses the capture, even if
+// other facts are unreadable.
 func (e *Engine) lookPreflight(ctx context.Context, w *observed) error {
 	if w.begun() && w.pool != "" {
 		return nil
@@ -27,9 +27,8 @@ func (e *Engine) lookPreflight(ctx context.Context, w *observed) error {
 	return verdict.Err()
 }
 
-// Case gathers what speaks for or against capturing the Prototype, which need not exist. An error means that too little
-// could be looked at for one: the Node, or the pools of nodes. What the caller has seen under one look (cloud.WithReadCache) is
-// not asked again.
+// Case returns the facts for the admission of the Prototype, which need not exist. The error means that the Node or the
+// pools of nodes are unreadable. Reads under the caller's cloud.WithReadCache are reused.
 func (e *Engine) Case(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
 	w, err := e.look(ctx, p, v1alpha1.Record{}, nil)
 	if w == nil {

@@ -9,26 +9,26 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Preview is what a capture would do, found without changing anything.
+// Preview is the plan of a capture, made without changes.
 type Preview struct {
-	// Refusals: why it would not begin. The rest is filled in as far as it can be.
+	// Refusals are the reasons against the capture. The other fields are filled as far as possible.
 	Refusals []cloud.Refusal `json:"refusals,omitempty"`
-	// Evicts are the pods that would leave the donor, as namespace/name.
+	// Evicts are the pods to evict from the donor, as namespace/name.
 	Evicts []string `json:"evicts,omitempty"`
-	// Departure is what it costs that the donor does not return; nil if it does.
+	// Departure is the cost of a leaving donor; nil for a returning donor.
 	Departure *admission.Departure `json:"departure,omitempty"`
-	// Change is what happens to the recipe.
+	// Change is the change of the recipe.
 	Change *cloud.RecipeChange `json:"change,omitempty"`
-	// NoWayBack tells that the recipe names no version of the pool's own, which are all that a rollback leads to.
+	// NoWayBack: the recipe names no version of the pool, so no rollback is possible.
 	NoWayBack bool `json:"noWayBack,omitempty"`
-	// Crowded says that the pool's nodes were built from nearly as many images as its cloud allows; empty if not.
+	// Crowded is a warning that the pool's instances use nearly as many images as the cloud allows; else empty.
 	Crowded string `json:"crowded,omitempty"`
-	// Retires are the versions that would go.
+	// Retires are the versions to retire.
 	Retires []string `json:"retires,omitempty"`
 }
 
-// Refusals looks for every reason against capturing the Prototype. None means that it would begin; an error, that nothing
-// is known to speak against it and not all could be looked at. The Prototype need not exist.
+// Refusals returns all reasons against capturing the Prototype, which need not exist. Nil means that the capture would
+// begin. An error means no known reason, but incomplete facts.
 func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
 	w, err := e.look(cloud.EnsureReadCache(ctx), p, v1alpha1.Record{}, nil)
 	if err != nil {
@@ -37,8 +37,8 @@ func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.R
 	return w.refusals, nil
 }
 
-// Preview looks at what capturing the Prototype would do. The Prototype need not exist. With an error it tells as much as
-// could be found.
+// Preview returns the plan of a capture of the Prototype, which need not exist. With an error, the result has all known
+// parts.
 func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (Preview, error) {
 	ctx = cloud.WithReadCache(ctx)
 	w, err := e.look(ctx, p, v1alpha1.Record{}, nil)

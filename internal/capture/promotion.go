@@ -11,8 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/retention"
 )
 
-// lookRecipe reads what the pool's recipe points at, once there is an image that it could point at, and
-// then what is to be retired.
+// lookRecipe reads the pool's recipe once the image is complete, and then the versions to retire.
 func (m promotion) lookRecipe(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if !ripe(f) {
@@ -43,13 +42,13 @@ func (m promotion) lookRecipe(ctx context.Context, w *observed) error {
 	return m.lookRetirement(ctx, w)
 }
 
-// ripe tells whether there is an image that a recipe could point at. The snapshot goes first, and the trial.
+// ripe reports whether the recipe can matter: the image is complete, the snapshot is deleted, and no trial is ending.
 func ripe(f *plan.Facts) bool {
 	copied := f.Snapshot != plan.Absent && f.Snapshot != plan.Deleting && f.Snapshot != plan.Foreign
 	return f.Image == plan.Complete && !copied && !f.Failed && !f.Deleting && f.Trial != plan.TrialEnding
 }
 
-// lookPool reads the pool, unless somebody has deleted it: then nothing points at the image, and nothing will.
+// lookPool reads the pool. A deleted pool counts as a changed recipe.
 func (m promotion) lookPool(ctx context.Context, w *observed) (there bool, err error) {
 	w.recipe, err = m.Cloud.Pool(ctx, w.pool)
 	if cloud.Is(err, cloud.NotFound) {
@@ -59,8 +58,8 @@ func (m promotion) lookPool(ctx context.Context, w *observed) (there bool, err e
 	return err == nil, err
 }
 
-// unreadableRecipe is the error of a pool whose recipe names no image any more: what it was read from, such as a launch template, is gone.
-// That is nobody's decision for another image, so that the capture waits.
+// unreadableRecipe is the error for a recipe that no longer names an image, for example after the deletion of its
+// launch template. The loss is no decision for another image, so the capture waits.
 func (w *observed) unreadableRecipe() error {
 	if w.recipe.Recipe.Image != "" || w.record.Recipe == "" {
 		return nil
@@ -72,7 +71,7 @@ func (w *observed) unreadableRecipe() error {
 	return &cloud.Error{Kind: cloud.NotFound, Op: "read the recipe of", Resource: w.recipe.Name, Message: strings.Join(why, "; ")}
 }
 
-// promotedInTrial tells whether a person has promoted the version in mid-trial, which is all of the recipe that matters then.
+// promotedInTrial reports whether a person promoted the version during the trial.
 func promotedInTrial(w *observed) plan.Recipe {
 	if !w.facts.Opened && w.recipe.Recipe.Version == w.p.Spec.Version {
 		return plan.RecipeHere
@@ -80,7 +79,7 @@ func promotedInTrial(w *observed) plan.Recipe {
 	return plan.RecipeElsewhere
 }
 
-// pointsAt is what the recipe names, against this Prototype's version.
+// pointsAt compares the recipe with this Prototype's version.
 func (w *observed) pointsAt() plan.Recipe {
 	now := w.recipe.Recipe.Version
 	switch {
@@ -95,8 +94,8 @@ func (w *observed) pointsAt() plan.Recipe {
 	}
 }
 
-// changedHands tells that somebody pointed the recipe at another image since the capture began. Their reason is not
-// known here, so it is theirs to say which of the two images is meant.
+// changedHands reports whether another client changed the recipe's image since the begin of the capture. Kamino does
+// not overwrite such a change.
 func (w *observed) changedHands() bool {
 	before, now := w.record.Recipe, w.recipe.Recipe
 	return before != "" && !strings.EqualFold(now.Image, before) && imageversion.Compare(now.Version, w.p.Spec.Version) != 0
@@ -115,8 +114,8 @@ func (m promotion) lookRetirement(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// retirable lists the versions to retire. The pool's instances are counted only where some version would go:
-// one that an instance was built from stays.
+// retirable lists the versions to retire. Versions of existing instances stay. The instances are read only if a version
+// would be retired.
 func (m promotion) retirable(ctx context.Context, pool cloud.PoolID, images []cloud.Image, current string, keep int) ([]string, error) {
 	retire := retention.Retired(retention.Decide(images, current, keep, nil))
 	census, able := cloud.As[cloud.InstanceLister](m.Cloud)
@@ -133,12 +132,12 @@ func (m promotion) retirable(ctx context.Context, pool cloud.PoolID, images []cl
 	return retention.Retired(retention.Decide(images, current, keep, retention.CountInUse(instances))), nil
 }
 
-// removesBootstrap tells whether the profile bootstraps a node once and for all.
+// removesBootstrap reports whether the image replaces the bootstrap data of the recipe.
 func removesBootstrap(p *v1alpha1.Prototype) bool {
 	return p.Spec.Settings.Profile().Traits().RemovesBootstrap
 }
 
-// retire deletes the versions that are no longer kept.
+// retire deletes the versions beyond the retention limit.
 func (m promotion) retire(ctx context.Context, w *observed) error {
 	for _, version := range w.retire {
 		if err := m.Cloud.DeleteImage(ctx, cloud.ImageRef{Pool: w.pool, Version: version}); err != nil {
@@ -149,8 +148,7 @@ func (m promotion) retire(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// scaleOut grows the pool once, whatever happens in between: the size to reach is written down first, and
-// that it was reached afterwards.
+// scaleOut grows the pool once. The target size is recorded before the growth, and the completion afterwards.
 func (m promotion) scaleOut(ctx context.Context, w *observed) error {
 	if w.record.ScaleOut == nil {
 		target := w.recipe.Capacity + int64(w.p.Spec.Settings.Recipe.NewNodes)

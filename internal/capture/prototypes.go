@@ -11,10 +11,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 )
 
-// errOutdated is returned by a pass over a Prototype that the last pass left, if the Prototype has changed since.
+// errOutdated is returned by a pass with a Prototype of the last pass that has changed since.
 var errOutdated = errors.New("the Prototype has changed")
 
-// needNoRead are a wait, and the actions that first write the Prototype itself: that write fails if the Prototype has changed.
+// needNoRead are waits, and actions whose first effect is a write of the Prototype. The write fails if the Prototype
+// has changed.
 var needNoRead = []plan.Action{plan.Wait, plan.WatchTrial, plan.Adopt, plan.Believe, plan.Return}
 
 func (r prototypes) read(ctx context.Context, name string) (*v1alpha1.Prototype, error) {
@@ -25,14 +26,14 @@ func (r prototypes) read(ctx context.Context, name string) (*v1alpha1.Prototype,
 	return p, nil
 }
 
-// leave keeps the Prototype for the next pass, where a watch can tell whether it is current then.
+// leave keeps the Prototype for the next pass, if a watch can confirm its version.
 func (r prototypes) leave(p *v1alpha1.Prototype) {
 	if r.Watched != nil {
 		r.left.Store(p.Name, p)
 	}
 }
 
-// takeLeft returns the Prototype that the last pass left, if the watch has heard of no other version; else nil.
+// takeLeft returns the Prototype of the last pass if the watch has seen no other version; else nil.
 func (r prototypes) takeLeft(ctx context.Context, name string) *v1alpha1.Prototype {
 	left, _ := r.left.LoadAndDelete(name)
 	if p, found := left.(*v1alpha1.Prototype); found && r.Watched(ctx, name) == p.ResourceVersion {
@@ -41,7 +42,7 @@ func (r prototypes) takeLeft(ctx context.Context, name string) *v1alpha1.Prototy
 	return nil
 }
 
-// isUnchanged reads the Prototype that the last pass left.
+// isUnchanged reads the Prototype, and compares the versions.
 func (r prototypes) isUnchanged(ctx context.Context, p *v1alpha1.Prototype) bool {
 	now, err := r.read(ctx, p.Name)
 	return err == nil && now.ResourceVersion == p.ResourceVersion

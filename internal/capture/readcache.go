@@ -10,35 +10,36 @@ import (
 )
 
 const (
-	// keptReadsLife is how old reads of an earlier pass may be.
+	// keptReadsLife is the maximum age of reads from an earlier pass.
 	keptReadsLife = time.Minute
-	// trialReadsLife is the same of the version and the pool while a trial node is watched. Before any effect Kamino reads them again.
+	// trialReadsLife is the maximum age for version and pool during a trial. Before any effect Kamino reads both again.
 	trialReadsLife = 15 * time.Minute
-	// trialLookLife is the same of the trial's instance while it runs and its node is not Ready.
+	// trialLookLife is the maximum age for the trial's instance while the instance boots.
 	trialLookLife = time.Minute
 )
 
-// keptReads are what an earlier pass has read from the cloud, and what has not changed since by anything that Kamino did.
+// keptReads are an earlier pass's reads of the cloud that Kamino has not changed since.
 type keptReads struct {
-	// after is the action of that pass.
+	// after is the last action of the earlier pass.
 	after plan.Action
 	at    time.Time
-	// attempt at a trial; empty without one.
+	// attempt is the name of the open attempt at a trial; empty without a trial.
 	attempt string
-	// sight has the reads of a look that goes on; nil where a new look begins.
+	// sight has the reads to continue with; nil for a new read cache.
 	sight *cloud.ReadCache
-	// snapshot from which the version is published, while what the version needs is made.
+	// snapshot of the version, while the cloud prepares the version.
 	snapshot *cloud.Snapshot
-	// image that the pool's recipe names, while the snapshot is removed.
+	// image in the pool's recipe, while the snapshot is deleted.
 	image *cloud.Image
-	// isReady: the trial node was Ready, so that its instance runs.
+	// isReady: the trial node was Ready, so its instance runs.
 	isReady bool
-	// trial is the newest look at the trial's instance, and trialAt its time. endedAt is when the cloud was told to remove the trial.
+	// trial is the latest state of the trial's instance, read at trialAt. endedAt is the time of the latest request to
+	// remove the trial.
 	trial            cloud.Trial
 	trialAt, endedAt time.Time
 }
 
-// life is how old the reads may be.
+// life is the maximum age of the reads.
 func (r *keptReads) life() time.Duration {
 	if r.attempt != "" {
 		return trialReadsLife
@@ -46,13 +47,13 @@ func (r *keptReads) life() time.Duration {
 	return keptReadsLife
 }
 
-// stillHolds reports whether the look at the trial's instance needs no repetition: the node speaks for the instance, or boots.
+// stillHolds reports whether the read of the trial's instance can be reused: the node is Ready, or boots.
 func (r *keptReads) stillHolds(record *v1alpha1.TrialRecord, now time.Time) bool {
 	boots := record.RunningSince != nil && r.trial.State == cloud.Complete && now.Sub(r.trialAt) < trialLookLife
 	return !record.Ending && (r.isReady || boots)
 }
 
-// look is the context of a pass that starts from the reads.
+// look returns the context of a pass that reuses the reads.
 func (r *keptReads) look(ctx context.Context) context.Context {
 	if r.sight == nil {
 		return cloud.WithReadCache(ctx)
@@ -60,8 +61,8 @@ func (r *keptReads) look(ctx context.Context) context.Context {
 	return cloud.ContinueReadCache(ctx, r.sight)
 }
 
-// readsOf returns the reads that a pass may start from; nil if the pass must look at everything. Of trials only one beside the pool has
-// any: in the pool each look decides how long the recipe stays open.
+// readsOf returns the reads that a pass may reuse; nil if the pass must read everything. Trials in the pool reuse no
+// reads, because each pass may close the recipe.
 func (e *Engine) readsOf(p *v1alpha1.Prototype, record v1alpha1.Record) *keptReads {
 	kept, _ := e.keptReads.Load(p.UID)
 	reads, found := kept.(*keptReads)
@@ -73,7 +74,7 @@ func (e *Engine) readsOf(p *v1alpha1.Prototype, record v1alpha1.Record) *keptRea
 	return reads
 }
 
-// attemptOf is the name of the attempt at a trial that the record has; empty if none is open.
+// attemptOf is the name of the open attempt in the record; empty without an open attempt.
 func attemptOf(record v1alpha1.Record) string {
 	if record.Trial == nil {
 		return ""
@@ -81,7 +82,7 @@ func attemptOf(record v1alpha1.Record) string {
 	return record.Trial.Name
 }
 
-// suffice reports whether the decision is one that needs no newer reads.
+// suffice reports whether the reads suffice for the decision.
 func (r *keptReads) suffice(w *observed, d plan.Decision) bool {
 	switch {
 	case r.after == plan.Publish:
@@ -96,13 +97,14 @@ func (r *keptReads) suffice(w *observed, d plan.Decision) bool {
 	return false
 }
 
-// isTidying reports whether the action is one of those after the promotion, which change neither the version nor what the recipe names.
+// isTidying reports whether the action follows the promotion, and changes neither the version nor the image in the
+// recipe.
 func isTidying(do plan.Action) bool {
 	return do == plan.Retire || do == plan.ScaleOut || do == plan.DeletePod || do == plan.DeleteOrder
 }
 
-// keepReads keeps for the next pass what the pass has read before its action and the action does not change: the removal of a trial
-// changes neither the version nor the pool.
+// keepReads keeps the reads of this pass that its action did not change. The removal of a trial, for example, changes
+// neither the version nor the pool.
 func keepReads(before *cloud.ReadCache, e *Engine, w *observed, done plan.Action) {
 	next := keptReads{after: done, at: w.lookedAt, attempt: attemptOf(w.record)}
 	if w.reads != nil {

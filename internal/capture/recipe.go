@@ -15,8 +15,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/savedrecipe"
 )
 
-// lookSaved tells whether what the recipe loses is kept, as it is now. The image of a pool's first promotion is lost
-// too: no version of the pool's own leads back to it.
+// lookSaved reports whether the current removed parts of the recipe are saved. The first promotion of a pool also loses
+// the image: no version of the pool leads back.
 func (m promotion) lookSaved(ctx context.Context, w *observed) (saved bool, err error) {
 	own := w.recipe.Recipe.Version != "" || w.recipe.Recipe.Latest
 	if len(w.change.Removes) == 0 && own {
@@ -33,7 +33,7 @@ func (m promotion) lookSaved(ctx context.Context, w *observed) (saved bool, err 
 	return saved, err
 }
 
-// saveRecipe keeps what the recipe is about to lose.
+// saveRecipe saves the parts of the recipe that the promotion removes.
 func (m promotion) saveRecipe(ctx context.Context, w *observed) error {
 	of := savedrecipe.Owner{Prototype: w.p.Name, UID: w.p.UID, Pool: w.p.Spec.Pool, PoolID: w.pool, Version: w.p.Spec.Version}
 	if err := m.savedRecipes().Save(ctx, w.savedAs, of, w.change.Backup, w.customData); err != nil {
@@ -43,8 +43,8 @@ func (m promotion) saveRecipe(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// customData reads the copy that the settings name; nil if they name none. Its content goes into the saved recipe, and
-// nowhere else.
+// customData reads the copy from the Secret in the settings; nil without such a setting. The content is used only for
+// the saved recipe.
 func (m promotion) customData(ctx context.Context, p *v1alpha1.Prototype) ([]byte, error) {
 	from := p.Spec.Settings.Recipe.CustomDataFrom
 	if from == nil {
@@ -67,8 +67,8 @@ func (m promotion) customData(ctx context.Context, p *v1alpha1.Prototype) ([]byt
 	return secret.Data[key], nil
 }
 
-// copyOf tells whether somebody who may write the Secret has marked it as a copy of customData. Whoever may write Prototypes or policies names
-// one, and must not have the cloud's credential, or a key, kept with a recipe and given back to nodes.
+// copyOf reports whether the Secret is marked as a copy of customData. Authors of Prototypes and policies choose the
+// Secret: without the mark, a credential could reach the nodes through the saved recipe.
 func copyOf(secret *corev1.Secret, p *v1alpha1.Prototype) bool {
 	return secret.Type == savedrecipe.CustomDataType || secret.Labels[v1alpha1.PoolLabel] == poolLabel(p)
 }
@@ -81,7 +81,7 @@ func missingCustomData(remedy, obstacle string, args ...any) error {
 	return unusableCustomData(admission.CustomDataMissing, remedy, obstacle, args...)
 }
 
-// unusableCustomData is an error that a person can mend, so that a capture which meets it waits and says so.
+// unusableCustomData is an error that a person can fix. The capture waits and reports the error.
 func unusableCustomData(reason, remedy, obstacle string, args ...any) error {
 	r := cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy)
 	return &cloud.Error{Kind: cloud.Invalid, Op: "keep customData", Message: r.Message, Refusal: &r}

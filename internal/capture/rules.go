@@ -11,10 +11,10 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// rulesMount is where the generalize pod finds the user's own rules.
+// rulesMount is the directory of the user's own rules in the generalize pod.
 const rulesMount = "/etc/kamino/rules"
 
-// read reads the ConfigMap that the settings name; nil if they name none.
+// read reads the ConfigMap from the settings; nil without such a setting.
 func (b ruleBook) read(ctx context.Context, p *v1alpha1.Prototype) (map[string][]byte, error) {
 	name := p.Spec.Settings.Generalize.Rules
 	if name == "" {
@@ -43,7 +43,7 @@ func holdsRules(files map[string][]byte) bool {
 	return false
 }
 
-// digest tells which rules the pod is ordered to use.
+// digest identifies the content of the rules for the Order.
 func (b ruleBook) digest(ctx context.Context, p *v1alpha1.Prototype) (digest string, err error) {
 	files, err := b.read(ctx, p)
 	if err != nil || files == nil {
@@ -52,7 +52,7 @@ func (b ruleBook) digest(ctx context.Context, p *v1alpha1.Prototype) (digest str
 	return v1alpha1.RulesDigest(files), nil
 }
 
-// addRules gives the pod the rules that it is ordered to use.
+// addRules mounts the rules in the pod.
 func addRules(spec *corev1.PodSpec, configMap, digest string) {
 	container := &spec.Containers[0]
 	container.Args = append(container.Args, "--profile-file", rulesMount)

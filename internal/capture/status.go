@@ -21,7 +21,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// phases names, for people, what an action belongs to.
+// phases are the phases of actions in the status.
 var phases = map[plan.Action]v1alpha1.Phase{
 	plan.Look:    v1alpha1.PhasePreflight,
 	plan.Reserve: v1alpha1.PhaseReserving, plan.Record: v1alpha1.PhaseReserving, plan.Relock: v1alpha1.PhaseReserving, plan.Protect: v1alpha1.PhaseReserving,
@@ -43,7 +43,7 @@ var phases = map[plan.Action]v1alpha1.Phase{
 	plan.Refuse:  v1alpha1.PhaseFailed, plan.Close: v1alpha1.PhaseFailed,
 }
 
-// waits names what a wait belongs to.
+// waits are the phases of waits.
 var waits = map[plan.Reason]v1alpha1.Phase{
 	plan.ForTurn: v1alpha1.PhasePending, plan.ForNeighbour: v1alpha1.PhaseReserving, plan.ForLook: v1alpha1.PhasePreflight, plan.ForDonor: v1alpha1.PhaseDraining, plan.ForProof: v1alpha1.PhaseGeneralizing,
 	plan.ForPowerOff: v1alpha1.PhaseStopping, plan.ForSnapshot: v1alpha1.PhaseSnapshotting, plan.ForPowerOn: v1alpha1.PhaseStarting,
@@ -51,7 +51,7 @@ var waits = map[plan.Reason]v1alpha1.Phase{
 	plan.ForTrial: v1alpha1.PhaseTrying, plan.ForPromotion: v1alpha1.PhaseAwaitingPromotion,
 }
 
-// report writes what was seen and decided into the status.
+// report writes the observation and the decision into the status.
 func report(w *observed, d plan.Decision, now time.Time) {
 	s := &w.p.Status
 	s.ObservedGeneration = w.p.Generation
@@ -71,12 +71,12 @@ func report(w *observed, d plan.Decision, now time.Time) {
 	reportWayBack(w, now)
 }
 
-// NoWayBack is the reason of condition Reversible, and of an event: a rollback leads to versions of the pool only, and
-// its recipe names none before the first promotion.
+// NoWayBack is the reason of condition Reversible, and of an event: the recipe names no version before the first
+// promotion, so no rollback is possible.
 const NoWayBack = "NoWayBack"
 
-// NoWayBackFrom says what a rollback can't undo of a pool's first promotion, and what `kamino restore` gives back: a copy of
-// customData too, if one is kept. What stays in the recipe is none of that.
+// NoWayBackFrom describes the loss by a pool's first promotion, and the parts that `kamino restore` can restore: with
+// copied, also customData.
 func NoWayBackFrom(p *v1alpha1.Prototype, image string, copied bool) string {
 	if image == "" {
 		image = "what it names now"
@@ -92,21 +92,21 @@ func NoWayBackFrom(p *v1alpha1.Prototype, image string, copied bool) string {
 	return said + "only what the cloud gives out, so keep the pool's customData elsewhere before the promotion, or give a capture a copy of it (--custom-data FILE, settings.recipe.customDataFrom)"
 }
 
-// reportWayBack says before a pool's first promotion that nothing leads back from it.
+// reportWayBack reports before a pool's first promotion that no rollback is possible.
 func reportWayBack(w *observed, now time.Time) {
 	if w.recipe.ID != "" && w.recipe.Recipe.Version == "" && !w.facts.Refused {
 		setCondition(w.p, now, v1alpha1.ConditionReversible, metav1.ConditionFalse, NoWayBack, NoWayBackFrom(w.p, w.recipe.Recipe.Image, w.p.Spec.Settings.Recipe.CustomDataFrom != nil))
 	}
 }
 
-// reportDisbelief says that something stands on the order which is not believed. Later reports may be.
+// reportDisbelief reports an ignored report on the Order. Later reports can be valid.
 func reportDisbelief(w *observed, now time.Time) {
 	if w.disbelieved != "" && w.proof == nil {
 		setCondition(w.p, now, v1alpha1.ConditionGeneralized, metav1.ConditionFalse, ReportNotBelieved, w.disbelieved+"; see who can write there")
 	}
 }
 
-// goes tells that a donor which does not return is on its way out.
+// goes reports whether a leaving donor is being removed.
 func goes(w *observed, d plan.Decision) bool {
 	failing := w.facts.Failed || w.facts.Deleting || d.Do == plan.Fail
 	return w.held() && (w.removing() || d.Do == plan.DeletePod && leaves(w) && !failing)
@@ -121,20 +121,20 @@ func phaseOf(w *observed, d plan.Decision) v1alpha1.Phase {
 	case d.Do == plan.Fail, (w.facts.Failed || w.facts.Deleting) && d.Do != plan.Close:
 		return v1alpha1.PhaseGivingBack
 	case d.Do == plan.Wait && d.Why == plan.ForDeletion, d.Do == plan.DeleteOrder:
-		return w.p.Status.Phase // the end of whatever was deleted, or done
+		return w.p.Status.Phase // the end of the previous phase
 	case d.Do == plan.Wait:
 		return waiting(w, d.Why)
 	case d.Do == plan.DeletePod && !w.facts.Touched:
-		return v1alpha1.PhaseReserving // it has looked
+		return v1alpha1.PhaseReserving // after the inspection
 	case d.Do == plan.Note && w.facts.Returning:
 		return v1alpha1.PhaseStarting
 	case d.Do == plan.Believe && w.reported[v1alpha1.ProofAnnotation] != "":
-		return v1alpha1.PhaseStopping // the donor is powering itself off behind its proof
+		return v1alpha1.PhaseStopping // the donor powers itself off after its proof
 	}
 	return phases[d.Do]
 }
 
-// waiting names what a wait belongs to now: a snapshot that is awaited behind the donor is part of the version.
+// waiting is the phase of a wait. A snapshot that is pending after the donor's release belongs to the publication.
 func waiting(w *observed, why plan.Reason) v1alpha1.Phase {
 	if why == plan.ForSnapshot && !w.held() {
 		return v1alpha1.PhasePublishing
@@ -142,12 +142,12 @@ func waiting(w *observed, why plan.Reason) v1alpha1.Phase {
 	return waits[why]
 }
 
-// onlyLooked tells of an end, or of what comes before one, that nothing was taken for the capture.
+// onlyLooked reports whether the capture ends, or is about to end, without a reservation.
 func (w *observed) onlyLooked(d plan.Decision) bool {
 	return d.Do == plan.Fail && d.Why == plan.LookFailed || d.Do == plan.DeletePod && !w.facts.Touched && !w.held() && w.p.Status.Donor == nil
 }
 
-// enter begins a step unless the capture is in it already.
+// enter begins a phase, unless the capture is already in that phase.
 func enter(s *v1alpha1.PrototypeStatus, phase v1alpha1.Phase, now time.Time) {
 	if s.Phase == phase {
 		return
@@ -162,7 +162,7 @@ func enter(s *v1alpha1.PrototypeStatus, phase v1alpha1.Phase, now time.Time) {
 	}
 }
 
-// waitOf is the wait that an action begins, where a look at it has nothing else to say; else the decision itself.
+// waitOf is the wait that follows an action with a lasting effect; otherwise the decision itself.
 func waitOf(d plan.Decision) plan.Decision {
 	if wait, begins := lasting[d.Do]; begins && d.Do != plan.Evict {
 		return plan.Decision{Do: plan.Wait, Why: wait}
@@ -170,7 +170,7 @@ func waitOf(d plan.Decision) plan.Decision {
 	return d
 }
 
-// progress is a few words on what the step is at.
+// progress is a short description of the current step.
 func progress(w *observed, d plan.Decision) string {
 	switch {
 	case d.Do == plan.Wait && d.Why == plan.ForImage:
@@ -193,7 +193,7 @@ func progress(w *observed, d plan.Decision) string {
 	return ""
 }
 
-// departureProgress is what is done for a donor that does not return.
+// departureProgress is the progress of a leaving donor.
 func departureProgress(w *observed, d plan.Decision) string {
 	switch {
 	case d.Do == plan.Enlarge && w.removing():
@@ -212,10 +212,10 @@ func departureProgress(w *observed, d plan.Decision) string {
 	return ""
 }
 
-// turns are the waits for others who have a node out of service.
+// turns are the waits for other nodes out of service.
 var turns = []plan.Reason{plan.ForTurn, plan.ForNeighbour}
 
-// turnProgress names whoever is ahead: if nobody drives that capture, somebody must, or this one waits for good.
+// turnProgress names the capture or node ahead, because a person may have to continue the other capture.
 func turnProgress(w *observed) string {
 	switch {
 	case w.kured.Node != "":
@@ -237,7 +237,7 @@ func drainProgress(w *observed) string {
 	return fmt.Sprintf("pods left: %d", len(w.left.Pods))
 }
 
-// reportDrain replaces the progress once the evictions have been answered.
+// reportDrain updates the progress after the evictions.
 func reportDrain(w *observed) { w.p.Status.Progress = drainProgress(w) }
 
 // reportConditions sets the conditions. Their messages are stable: no times, no counts.
@@ -277,7 +277,7 @@ func reportConditions(p *v1alpha1.Prototype, d plan.Decision, now time.Time) {
 	}
 }
 
-// setCondition sets a condition that, if its status changes, has changed now.
+// setCondition sets a condition; a new status gets the time now.
 func setCondition(p *v1alpha1.Prototype, now time.Time, kind string, status metav1.ConditionStatus, reason, message string) {
 	meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
 		Type: kind, Status: status, Reason: reason, Message: message,
@@ -285,7 +285,8 @@ func setCondition(p *v1alpha1.Prototype, now time.Time, kind string, status meta
 	})
 }
 
-// reportKured sets condition Stalled while a capture waits for a lock whose Node does not exist, and removes the condition afterwards.
+// reportKured sets condition Stalled while the capture waits for a kured lock without a Node, and removes the condition
+// afterwards.
 func reportKured(w *observed, d plan.Decision, now time.Time) {
 	switch {
 	case d.Why == plan.ForTurn && w.kured.Release != "":
@@ -300,21 +301,21 @@ func waitsForStaleLock(p *v1alpha1.Prototype) bool {
 	return stalled != nil && stalled.Reason == KuredLockStale
 }
 
-// noteRecovery takes back what noteTrouble said, once a pass gets through.
+// noteRecovery removes condition Stalled after a successful pass.
 func noteRecovery(p *v1alpha1.Prototype) {
 	if p.Status.Failure == nil && !waitsForStaleLock(p) {
 		meta.RemoveStatusCondition(&p.Status.Conditions, v1alpha1.ConditionStalled)
 	}
 }
 
-// noteTrouble says in status what a pass did not get through, as far as somebody can mend it. A passing
-// trouble (a conflict, an API server away) is no condition.
+// noteTrouble sets condition Stalled if a person can fix the error of a pass. Temporary errors, such as a conflict, are
+// skipped.
 func noteTrouble(p *v1alpha1.Prototype, err error, now time.Time) {
 	var e *cloud.Error
 	inCluster := apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
 	record, _ := v1alpha1.RecordOf(p)
 	trying := record.Trial != nil && record.Trial.Name != ""
-	departs := p.Status.Phase == v1alpha1.PhaseRemoving || trying || p.Spec.Settings.Tries() && p.Status.Image != nil // what keeps it there is told, whatever the capture failed for
+	departs := p.Status.Phase == v1alpha1.PhaseRemoving || trying || p.Spec.Settings.Tries() && p.Status.Image != nil // trouble after a failure is reported only if it delays the removal of the donor or the trial
 	if p.Status.Failure != nil && !departs || !errors.As(err, &e) && !inCluster {
 		return
 	}
@@ -338,14 +339,14 @@ func noteTrouble(p *v1alpha1.Prototype, err error, now time.Time) {
 	}
 }
 
-// artifactPhases are those of the version and the recipe. A donor that is not there is told by the look at it, and in the phases before
-// what is not found may pass.
+// artifactPhases are the phases of the version and the recipe. In earlier phases NotFound may be temporary, and the
+// donor's observation reports a missing donor.
 var artifactPhases = []v1alpha1.Phase{
 	v1alpha1.PhasePublishing, v1alpha1.PhaseTrying, v1alpha1.PhaseAwaitingPromotion, v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring, v1alpha1.PhaseScalingOut,
 }
 
-// writeStatus writes the status if the pass changed it. What differs is found by comparing the statuses alone:
-// the rest of the object is the larger part of it, and not written here.
+// writeStatus writes the status if the pass changed it. The patch is made from the statuses alone, which are the
+// smaller part of the object.
 func (l ledger) writeStatus(ctx context.Context, before, p *v1alpha1.Prototype) error {
 	if equality.Semantic.DeepEqual(before.Status, p.Status) {
 		return nil

@@ -13,8 +13,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/node"
 )
 
-// successor is the oldest node of the pool that was made since the pool grew and takes pods; empty if there is none. Any client that may
-// write Nodes can have made a Node: a successor is the only Node of an instance that the cloud has, and its kubelet renews a Lease.
+// successor returns the oldest Node that joined the pool after the growth and takes pods; empty without such a Node.
+// Any client may create Nodes: the replacement must be the only Node of an existing instance, with a Lease that the
+// kubelet renews.
 func (d departures) successor(ctx context.Context, w *observed) (name string, err error) {
 	after := w.departure().After
 	var all, candidates []*corev1.Node
@@ -32,7 +33,7 @@ func (d departures) successor(ctx context.Context, w *observed) (name string, er
 		return "", err
 	}
 	without, err := node.WithoutKubelet(ctx, d.Kube, candidates, func() []*corev1.Node { return all })
-	if err != nil && !apierrors.IsForbidden(err) { // to a person who may not read them the Leases say nothing
+	if err != nil && !apierrors.IsForbidden(err) { // without permission to read Leases the kubelet check is skipped
 		return "", err
 	}
 	candidates = slices.DeleteFunc(candidates, func(n *corev1.Node) bool { return without[n.UID] || !d.isAlone(n, all, without) })
@@ -53,15 +54,15 @@ func (d departures) successor(ctx context.Context, w *observed) (name string, er
 	return "", nil
 }
 
-// isAlone reports whether no other Node names the same instance, but for Nodes without a kubelet.
+// isAlone reports whether no further Node with a kubelet names the same instance.
 func (d departures) isAlone(n *corev1.Node, all []*corev1.Node, without map[types.UID]bool) bool {
 	return !slices.ContainsFunc(all, func(other *corev1.Node) bool {
 		return other.UID != n.UID && !without[other.UID] && d.Cloud.SameInstance(cloud.InstanceID(other.Spec.ProviderID), cloud.InstanceID(n.Spec.ProviderID))
 	})
 }
 
-// instancesOf returns a function that reports whether the cloud has an instance in the pool that is there to stay. A provider that lists no
-// instances is asked for each one.
+// instancesOf returns a function that reports whether the pool has an instance that is not being removed. Providers
+// without InstanceLister get one request per instance.
 func (d departures) instancesOf(ctx context.Context, pool cloud.PoolID) (has func(cloud.InstanceID) (bool, error), err error) {
 	census, able := cloud.As[cloud.InstanceLister](d.Cloud)
 	if !able {

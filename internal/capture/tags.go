@@ -10,14 +10,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// describing are the tags that say what the donor was when its disk was copied.
+// describing are the tags with the donor's software at the time of the copy.
 var describing = []string{cloud.TagOS, cloud.TagKernel, cloud.TagKubelet, cloud.TagPatchedAt}
 
-// maxTag is the longest value of a tag that every cloud takes. Source: Azure's limit for tags.
+// maxTag is the longest tag value that all clouds accept, in bytes. Source: Azure's limit for tags.
 const maxTag = 256
 
-// describe adds what the donor was. The snapshot was tagged while the donor was held, and the version takes its
-// word: by the time that is published, the donor may have been patched again, or be gone.
+// describe adds the donor's software. The image copies the snapshot's tags, because at the publication the donor may be
+// patched again or gone.
 func (w *observed) describe(tags map[string]string) {
 	known := w.snapshot.Tags
 	if w.snapshot.State == cloud.Absent && w.node != nil {
@@ -30,7 +30,7 @@ func (w *observed) describe(tags map[string]string) {
 	}
 }
 
-// describeNode is what a Node says of its machine.
+// describeNode returns the tags from a Node.
 func describeNode(n *corev1.Node) map[string]string {
 	info := n.Status.NodeInfo
 	said := map[string]string{cloud.TagOS: info.OSImage, cloud.TagKernel: info.KernelVersion, cloud.TagKubelet: info.KubeletVersion}
@@ -45,8 +45,8 @@ func describeNode(n *corev1.Node) map[string]string {
 	return said
 }
 
-// patchedAt is the last time at which the node was patched, by any of the annotations that are known to say so;
-// zero if none does. A policy may go by another one, which is not known here.
+// patchedAt is the latest patch time in the known annotations; zero without annotations. Policies may use other
+// annotations, which are not known here.
 func patchedAt(n *corev1.Node) time.Time {
 	var last time.Time
 	for _, key := range []string{v1alpha1.PatchedAtAnnotation, v1alpha1.KuredRebootNeededAnnotation} {

@@ -16,38 +16,40 @@ import (
 )
 
 const (
-	// firstPause is how long nothing is tried behind an attempt that could not tell. Each further pause is twice as long, and
-	// none longer than the timeout's pauseShare-th part, lest a short one hold a single attempt.
+	// firstPause is the pause after the first inconclusive attempt. Each further pause is twice as long, up to the
+	// trial's timeout divided by pauseShare.
 	firstPause, pauseShare = 5 * time.Minute, 8
-	// seenEvery is how often it is written down that somebody looks, and blindAfter what is no pause between two looks.
+	// seenEvery is the interval of records of a successful observation. A gap longer than blindAfter counts as time
+	// without observation.
 	seenEvery, blindAfter = 2 * time.Minute, 3 * time.Minute
 )
 
-// TrialUnsupported is the reason of a refusal: nobody can build a trial node, or look at it.
+// TrialUnsupported is the reason of a refusal: the provider cannot build trial nodes, or no Tryout is configured.
 const TrialUnsupported = "TrialUnsupported"
 
-// TrialJobInvalid is the reason of a refusal: the Job that the settings name is not there, or would not be run.
+// TrialJobInvalid is the reason of a refusal: the Job in the settings is missing or unsuitable.
 const TrialJobInvalid = "TrialJobInvalid"
 
-// sighting is what one look found of a trial.
+// sighting is the observation of a trial.
 type sighting struct {
-	// cloud is what the cloud has of it, and cloudAt when the cloud was asked. endedAt is when the cloud was told to remove it.
+	// cloud is the trial in the cloud, read at cloudAt. endedAt is the time of the latest request to remove the trial.
 	cloud            cloud.Trial
 	cloudAt, endedAt time.Time
-	// subject of whoever looks at its node, and what that one saw.
+	// subject is the input of the Tryout, and sight its result.
 	subject trial.Subject
 	sight   trial.Sight
-	// known is what the next look must be given; nil without a look.
+	// known is the input of the next observation; nil if this pass did not observe the node.
 	known []v1alpha1.TrialNodeRecord
-	// lost is an attempt that the cloud carries and the record does not tell of; nil if there is none.
+	// lost is an attempt in the cloud that the record does not have; nil without such an attempt.
 	lost *cloud.TrialSpec
-	// verdict on this attempt; nil where nothing is judged.
+	// verdict on this attempt; nil without a judgement.
 	verdict *trial.Verdict
-	// blind tells that its node could not be looked at.
+	// blind: the trial node could not be observed.
 	blind bool
 }
 
-// lookGate tells who promotes the version, and since when that is waited for: since it has passed its trial, or was made.
+// lookGate reads the verdict on the image, the mode of the promotion, and the age of the version since its trial or its
+// creation.
 func (t trials) lookGate(_ context.Context, w *observed) error {
 	f, settings := &w.facts, w.p.Spec.Settings.Defaulted()
 	result, since := trial.Read(w.image.Tags[cloud.TagTrial])
@@ -66,8 +68,7 @@ func (t trials) lookGate(_ context.Context, w *observed) error {
 	return nil
 }
 
-// lookTrial looks how far the trial is that the record tells of, whatever else is the matter: what it has opened must be
-// closed.
+// lookTrial reads the recorded trial in all states of the capture, because an open recipe must be closed.
 func (t trials) lookTrial(ctx context.Context, w *observed) error {
 	f, r := &w.facts, w.record.Trial
 	f.Tries = w.p.Spec.Settings.Tries()
@@ -100,12 +101,12 @@ func (t trials) lookTrial(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// pauseBehind is how long nothing is tried behind so many attempts of a trial that may take so long with all of them.
+// pauseBehind is the pause after the given number of attempts.
 func pauseBehind(attempts int32, timeout time.Duration) time.Duration {
 	return min(firstPause<<min(max(attempts-1, 0), 8), timeout/pauseShare)
 }
 
-// blindness is for how long nobody has looked since the attempt began.
+// blindness is the time without observation since the attempt began.
 func blindness(r *v1alpha1.TrialRecord, now time.Time) time.Duration {
 	if r.SeenAt == nil || r.Name == "" {
 		return 0
@@ -127,10 +128,10 @@ func howFar(seen cloud.Trial, r *v1alpha1.TrialRecord) plan.Trial {
 	case seen.State == cloud.Pending:
 		return plan.TrialMaking
 	}
-	return plan.TrialBuilt // it runs, or came to nothing
+	return plan.TrialBuilt // the instance exists, or its creation failed
 }
 
-// judge an attempt, where that is asked for: not behind a verdict, or the end.
+// judge judges an open attempt, unless a verdict exists or the capture ends.
 func (t trials) judge(ctx context.Context, w *observed) error {
 	f := &w.facts
 	open := f.Trial == plan.TrialDecided || f.Trial == plan.TrialMaking || f.Trial == plan.TrialBuilt
@@ -152,7 +153,7 @@ func (t trials) judge(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// see has the node looked at, as soon as there is an instance.
+// see observes the trial node, if the attempt has an instance.
 func (t trials) see(ctx context.Context, w *observed) trial.Verdict {
 	subject := w.trial.subject
 	if len(subject.Instances) == 0 || subject.Facts.Instance.Gone {
@@ -171,7 +172,7 @@ func (t trials) see(ctx context.Context, w *observed) trial.Verdict {
 	return trial.Judge(sight.Facts)
 }
 
-// subjectOf is what is known of the attempt without the cluster.
+// subjectOf returns the facts of the attempt from the cloud and the record.
 func subjectOf(w *observed, now time.Time) trial.Subject {
 	p, r, seen := w.p.DeepCopy(), w.record.Trial, recalled(w.trial.cloud, w.record.Trial)
 	p.Spec.Settings = p.Spec.Settings.Defaulted()
@@ -184,7 +185,7 @@ func subjectOf(w *observed, now time.Time) trial.Subject {
 	switch failed := seen.State == cloud.Failed; {
 	case seen.NoRoom:
 		f.Instance.Refused = orNothing(seen.Trouble)
-	case none && failed && seen.Trouble != "": // who blames an image that nothing was built from is not believed
+	case none && failed && seen.Trouble != "": // without an instance, a message that blames the image is not trusted
 		f.Instance.Unclear = seen.Trouble
 	case none && (failed || seen.State == cloud.Absent && r.RunningSince != nil), seen.State == cloud.Deleting:
 		f.Instance.Gone = true
@@ -211,7 +212,7 @@ func trialSpec(w *observed) cloud.TrialSpec {
 	return spec
 }
 
-// trialist is the provider's, for whom there is somebody to look at what it builds.
+// trialist returns the provider's TrialRunner, if a Tryout is configured.
 func (t trials) trialist() (cloud.TrialRunner, error) {
 	trialist, able := cloud.As[cloud.TrialRunner](t.Cloud)
 	if !able || t.tryout == nil {
@@ -225,7 +226,7 @@ func trialUnsupported() cloud.Refusal {
 	return cloud.Refuse(TrialUnsupported, "nothing here can build a node from a version to try it", "do not try versions (settings.trial.mode: Off)")
 }
 
-// preflight looks whether a trial could be made that the settings ask for.
+// preflight returns the obstacles to the trial in the settings.
 func (t trials) preflight(ctx context.Context, w *observed) ([]cloud.Refusal, error) {
 	if !w.p.Spec.Settings.Tries() {
 		return nil, nil
@@ -261,8 +262,8 @@ func (t trials) note(ctx context.Context, w *observed, change func(*v1alpha1.Tri
 	return t.record(ctx, w, func(record *v1alpha1.Record) { record.Trial = &r })
 }
 
-// begin writes an attempt down, and what the pool has then to come back to. Where that is written down, it has the cloud build the
-// instance; a pool that somebody has changed in between is written down again.
+// begin records an attempt with the pool's current recipe and size. In the next call the cloud builds the instance. If
+// another client changed the pool in between, begin updates the record.
 func (t trials) begin(ctx context.Context, w *observed) error {
 	if w.record.Trial == nil || w.record.Trial.Name == "" {
 		return t.decide(ctx, w)
@@ -271,7 +272,7 @@ func (t trials) begin(ctx context.Context, w *observed) error {
 	if err != nil {
 		return err
 	}
-	if err := t.watch(ctx, w); err != nil { // a cloud that refuses for long is no blindness
+	if err := t.watch(ctx, w); err != nil { // time with refusals of the cloud is no time without observation
 		return err
 	}
 	_, err = trialist.EnsureTrial(ctx, trialSpec(w))
@@ -310,7 +311,7 @@ func (t trials) decide(ctx context.Context, w *observed) error {
 	return err
 }
 
-// closeRecipe gives the pool's recipe back what it named.
+// closeRecipe restores the image of the pool's recipe.
 func (t trials) closeRecipe(ctx context.Context, w *observed) error {
 	trialist, err := t.trialist()
 	if err != nil {
@@ -327,7 +328,7 @@ func (t trials) closeRecipe(ctx context.Context, w *observed) error {
 	return trialist.CloseTrial(ctx, trialSpec(w))
 }
 
-// watch writes down what a later look needs of this one.
+// watch records the observations that later passes need.
 func (t trials) watch(ctx context.Context, w *observed) error {
 	r, now := w.record.Trial, t.now()
 	running := w.trial.subject.Facts.Instance.Running
@@ -351,7 +352,7 @@ func (t trials) watch(ctx context.Context, w *observed) error {
 	})
 }
 
-// pass writes on the image that the version has passed.
+// pass tags the image as passed.
 func (t trials) pass(ctx context.Context, w *observed) error {
 	mark := map[string]string{cloud.TagTrial: trial.Mark(trial.Passed, t.now())}
 	if err := t.Cloud.TagImage(ctx, w.ref(), mark); err != nil {
@@ -363,14 +364,14 @@ func (t trials) pass(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// quarantine writes on the image that the version has failed, and why.
+// quarantine tags the image as failed, with the cause.
 func (t trials) quarantine(ctx context.Context, w *observed) error {
 	return t.Cloud.TagImage(ctx, w.ref(), map[string]string{
 		cloud.TagQuarantined: trial.Blame(w.trial.verdict.Message), cloud.TagTrial: trial.Mark(trial.Failed, t.now()),
 	})
 }
 
-// stay tells whether the trial's instances stay in the pool, because its recipe names the version again without the trial's doing.
+// stay reports whether the trial's instances stay in the pool, because the recipe names the version after a promotion.
 func (t trials) stay(ctx context.Context, spec cloud.TrialSpec, seen cloud.Trial) (bool, error) {
 	if !spec.InPool || seen.Open {
 		return false, nil

@@ -17,22 +17,25 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// The end of a trial. Its instance costs money and runs an untried version, so that it goes first, whatever stands in the cluster. What
-// the record has lost of a trial the cloud still lists: nothing that carries the capture's UID outlives the capture.
+// The end of a trial. The instance is removed first, because it costs money and runs an untried version. Trials without
+// a record are found in the cloud by the capture's UID.
 
 const (
-	// TrialNodeStays is the reason of an event: a Node of the trial still reports Ready long after its instance is gone.
+	// TrialNodeStays is the reason of an event: a Node of the trial still reports Ready long after the removal of its
+	// instance.
 	TrialNodeStays = "TrialNodeStays"
-	// TrialsUnread is the reason of an event: the cloud denies the list of trials, so that an instance whose record was lost may run on.
+	// TrialsUnread is the reason of an event: the cloud denies the list of trials, so an instance without a record may
+	// still run.
 	TrialsUnread = "TrialsUnread"
-	// endPatience is how long a Node, or an error, may hold the end of a trial before that is given up or reported.
+	// endPatience limits the wait for a Node, and for the end of an error. Then the trial ends without the Node, and
+	// the error is reported.
 	endPatience = 5 * time.Minute
-	// endEvery is how often a cloud that has begun to remove a trial is told so again.
+	// endEvery is the interval of repeated requests to remove a trial.
 	endEvery = 30 * time.Second
 )
 
-// end removes all that an attempt has made. That it goes is written down first, and that nothing is left last: once a look has
-// found nothing in the cloud and nothing in the cluster.
+// end removes all objects of an attempt. The start of the removal is recorded first. The completion is recorded after
+// an observation without objects in the cloud and the cluster.
 func (t trials) end(ctx context.Context, w *observed) error {
 	if w.trial.lost != nil {
 		return t.adopt(ctx, w)
@@ -59,7 +62,7 @@ func (t trials) end(ctx context.Context, w *observed) error {
 	}
 	state := cloud.Deleting
 	if w.trial.endedAt = t.now(); w.reads != nil && w.trial.cloud.State != cloud.Absent && w.trial.endedAt.Sub(w.reads.endedAt) < endEvery {
-		w.trial.endedAt = w.reads.endedAt // the cloud was told, and has something of it still
+		w.trial.endedAt = w.reads.endedAt // the latest request is recent, and the cloud still has objects of the trial
 	} else {
 		state, err = trialist.EndTrial(ctx, spec)
 	}
@@ -73,8 +76,8 @@ func (t trials) end(ctx context.Context, w *observed) error {
 	})
 }
 
-// clean removes what is in the cluster. A Node that only another client can keep Ready is not waited for longer than endPatience, and
-// an error that lasts as long is reported as what keeps the capture there.
+// clean removes the objects in the cluster. After endPatience, a Node that another client keeps Ready is left alone,
+// and a lasting error is reported.
 func (t trials) clean(ctx context.Context, w *observed, subject trial.Subject) (left bool, err error) {
 	overdue := w.record.Trial.EndingAt != nil && t.now().Sub(w.record.Trial.EndingAt.Time) > endPatience
 	still, err := t.tryout.Clean(ctx, subject)
@@ -91,7 +94,7 @@ func (t trials) clean(ctx context.Context, w *observed, subject trial.Subject) (
 	return len(still) > 0, err
 }
 
-// newsOf reports whether this look has seen other Nodes of the trial than the record has, and which there are now.
+// newsOf reports whether the observed Nodes of the trial differ from the record, and returns the current Nodes.
 func newsOf(w *observed) (news bool, nodes []v1alpha1.TrialNodeRecord) {
 	before := w.record.Trial.Nodes
 	if w.trial.known == nil || equality.Semantic.DeepEqual(before, w.trial.known) {
@@ -100,7 +103,7 @@ func newsOf(w *observed) (news bool, nodes []v1alpha1.TrialNodeRecord) {
 	return true, w.trial.known
 }
 
-// withInstances are the Nodes with the instances that no Node has named.
+// withInstances adds the instances without a Node.
 func withInstances(nodes []v1alpha1.TrialNodeRecord, instances []cloud.Instance) []v1alpha1.TrialNodeRecord {
 	known := map[string]bool{}
 	for _, n := range nodes {
@@ -114,8 +117,8 @@ func withInstances(nodes []v1alpha1.TrialNodeRecord, instances []cloud.Instance)
 	return nodes
 }
 
-// lookLost asks the cloud for a trial that carries the capture's UID where the record has none and a trial is to begin, or the
-// capture to end: a client may have removed the record, or written over it.
+// lookLost asks the cloud for trials with the capture's UID, before a new trial and before the end of the capture. Any
+// client may have removed or overwritten the record.
 func (t trials) lookLost(ctx context.Context, w *observed) error {
 	f := &w.facts
 	trialist, able := cloud.As[cloud.TrialRunner](t.Cloud)
@@ -131,7 +134,7 @@ func (t trials) lookLost(ctx context.Context, w *observed) error {
 	switch {
 	case cloud.Is(err, cloud.NotFound):
 		return nil
-	case cloud.Is(err, cloud.Denied): // a right to the pool alone is enough for a trial in it
+	case cloud.Is(err, cloud.Denied): // trials in the pool work without the permission to list trials
 		t.announcer.Log.Error(err, "whether a trial of this capture was lost can't be looked at", "prototype", w.p.Name)
 		t.ofVersion(w, corev1.EventTypeWarning, TrialsUnread, "the cloud does not let Kamino list trials: %v; look in the cloud for instances with the tag %s=%s", err, cloud.TagUID, w.p.UID)
 		return nil
@@ -146,7 +149,7 @@ func (t trials) lookLost(ctx context.Context, w *observed) error {
 		if err != nil {
 			return err
 		}
-		if seen.State != cloud.Absent { // a list may be older
+		if seen.State != cloud.Absent { // the list may be older
 			w.trial.lost, w.trial.cloud, f.Trial = &spec, seen, plan.TrialEnding
 			return nil
 		}
@@ -154,7 +157,7 @@ func (t trials) lookLost(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// adopt writes a lost attempt into the record again, as one that ends. Its number is that of its name: the name must not come again.
+// adopt records a lost attempt as ending. The attempt keeps its number, so that its name is not reused.
 func (t trials) adopt(ctx context.Context, w *observed) error {
 	spec, now := *w.trial.lost, metav1.NewTime(t.now())
 	number, _ := strconv.ParseInt(spec.Name[strings.LastIndex(spec.Name, "-")+1:], 10, 32)
@@ -167,7 +170,7 @@ func (t trials) adopt(ctx context.Context, w *observed) error {
 	})
 }
 
-// proveTwins asks the cloud whether the instances of the node's twins exist. A Node that names none of the cloud's is a claim only.
+// proveTwins asks the cloud for the instances of the node's twins. A Node without an existing instance proves nothing.
 func (t trials) proveTwins(ctx context.Context, sight *trial.Sight) error {
 	f := &sight.Facts
 	var proven []string

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// TrialPassed is the reason of condition Tried, and of an event, once the version has passed.
+	// TrialPassed is the reason of condition Tried, and of an event: the version has passed.
 	TrialPassed = "TrialPassed"
-	// AwaitingPromotion is the reason of conditions Ready and Reconciling, and of an event, while a person is waited for.
+	// AwaitingPromotion is the reason of conditions Ready and Reconciling, and of an event: a person must promote the
+	// version.
 	AwaitingPromotion = "AwaitingPromotion"
-	// HandedOver is the same where the person does it with another tool, which writes the pool's recipe.
+	// HandedOver is the same for a promotion with another tool that writes the pool's recipe.
 	HandedOver = "HandedOver"
 )
 
-// reportTrial writes what is known of the trial. What an earlier look has found stays, so that who reads the status of a
-// trial that has ended sees what it came to.
+// reportTrial writes the trial's status. Earlier results stay, so that the status of an ended trial keeps its findings.
 func reportTrial(w *observed, now time.Time) {
 	f, r := &w.facts, w.record.Trial
 	if !f.Tries || r == nil && f.Tried == plan.NoVerdict || f.Image != plan.Complete {
@@ -48,7 +48,7 @@ func reportTrial(w *observed, now time.Time) {
 	reportVerdict(s, w)
 }
 
-// reportVerdict writes the verdict on the version, or that the attempt has none.
+// reportVerdict writes the verdict on the version, or the end of an attempt without a verdict.
 func reportVerdict(s *v1alpha1.TrialStatus, w *observed) {
 	f, r := &w.facts, w.record.Trial
 	result, at := trial.Read(w.image.Tags[cloud.TagTrial])
@@ -70,7 +70,7 @@ func reportVerdict(s *v1alpha1.TrialStatus, w *observed) {
 	}
 }
 
-// takeSight takes over what was seen of an attempt. A verdict on the version is one only once it stands on the image.
+// takeSight copies the observation of an attempt. Passed and failed are written only after the tag on the image.
 func takeSight(s *v1alpha1.TrialStatus, w *observed, now time.Time) {
 	verdict, sight := w.trial.verdict, w.trial.sight
 	s.Result, s.Message = v1alpha1.TrialPending, verdict.Message
@@ -91,7 +91,7 @@ func takeSight(s *v1alpha1.TrialStatus, w *observed, now time.Time) {
 	}
 }
 
-// checksSince are the checks, each with the time since which it has its result.
+// checksSince returns the checks, each with the begin of its current result.
 func checksSince(before []v1alpha1.TrialCheck, checks []trial.Check, now time.Time) []v1alpha1.TrialCheck {
 	since := map[string]v1alpha1.TrialCheck{}
 	for _, check := range before {
@@ -108,7 +108,7 @@ func checksSince(before []v1alpha1.TrialCheck, checks []trial.Check, now time.Ti
 	return next
 }
 
-// doubt is why the attempt, or the last one, could not tell, with what the cloud said of it or of one before.
+// doubt is the reason for the missing verdict, with the cloud's message.
 func doubt(w *observed) string {
 	said := doubted(w)
 	if told := toldOf(w.record.Trial); told != "" && !strings.Contains(said, told) {
@@ -129,7 +129,7 @@ func doubted(w *observed) string {
 	return "nobody has written down why"
 }
 
-// trialProgress is what a trial, or the promotion by a person, is at.
+// trialProgress is the progress of a trial, or of a promotion by a person.
 func trialProgress(w *observed, d plan.Decision) string {
 	switch {
 	case d.Do == plan.BeginTrial && w.facts.Trial == plan.NoTrial:
@@ -152,7 +152,6 @@ func trialProgress(w *observed, d plan.Decision) string {
 	return ""
 }
 
-// reportTried sets the condition of the trial.
 func reportTried(w *observed, d plan.Decision, now time.Time) {
 	p, f := w.p, &w.facts
 	of := fmt.Sprintf("version %s of pool %s", p.Spec.Version, p.Spec.Pool)
@@ -169,7 +168,7 @@ func reportTried(w *observed, d plan.Decision, now time.Time) {
 	}
 }
 
-// awaited says what a version waits for that a person promotes, and why in one word.
+// awaited is the reason and the message of the wait for a person.
 func awaited(p *v1alpha1.Prototype) (reason, message string) {
 	if over := p.Status.HandsOver(); over != "" {
 		return HandedOver, fmt.Sprintf("version %s of pool %s is complete and handed over: %s", p.Spec.Version, p.Spec.Pool, over)
@@ -177,7 +176,7 @@ func awaited(p *v1alpha1.Prototype) (reason, message string) {
 	return AwaitingPromotion, fmt.Sprintf("version %s of pool %s is complete and waits for a person to promote it: kamino promote %s %s", p.Spec.Version, p.Spec.Pool, p.Spec.Pool, p.Spec.Version)
 }
 
-// trialSentence says why a version that is complete is not used.
+// trialSentence explains why a complete version is not used.
 func trialSentence(w *observed, why plan.Reason) string {
 	version, pool, settings := w.p.Spec.Version, w.p.Spec.Pool, w.p.Spec.Settings.Defaulted()
 	later := fmt.Sprintf("`kamino promote %s %s` points the pool at it", pool, version)

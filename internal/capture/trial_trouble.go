@@ -9,11 +9,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// What the cloud said of an instance that it did not make is written down before the cloud forgets it: the judgement of the attempt and
-// the sentence of the end are made from that.
+// The cloud's message about a missing instance is recorded at once, because the cloud may forget it. The judgement and
+// the failure's message use the record.
 
-// recalled is what the cloud shows of the attempt, with what it said before. A pool whose recipe was given back is whole again, and says
-// nothing any more of the node that it could not grow by.
+// recalled is the trial in the cloud, with the recorded message. A closed pool no longer reports its failed growth.
 func recalled(seen cloud.Trial, r *v1alpha1.TrialRecord) cloud.Trial {
 	if r.Trouble == nil || r.Trouble.Attempt != r.Attempt || len(seen.Instances) > 0 || seen.State == cloud.Deleting {
 		return seen
@@ -22,8 +21,8 @@ func recalled(seen cloud.Trial, r *v1alpha1.TrialRecord) cloud.Trial {
 	return seen
 }
 
-// troubleOf is what the record is to keep: what the cloud says now, or what it said before. That of an instance which
-// is gone is none.
+// troubleOf is the message to record: the new message, or the recorded message. An instance that is gone has no
+// message.
 func troubleOf(w *observed) *v1alpha1.TrialTrouble {
 	seen, r := w.trial.cloud, w.record.Trial
 	if seen.State != cloud.Failed || seen.Trouble == "" || r.Trouble != nil && r.Trouble.Attempt == r.Attempt {
@@ -32,7 +31,7 @@ func troubleOf(w *observed) *v1alpha1.TrialTrouble {
 	return &v1alpha1.TrialTrouble{Attempt: r.Attempt, Text: seen.Trouble, NoRoom: seen.NoRoom, Blames: seen.Blames}
 }
 
-// noteTrouble writes it down, if it is not.
+// noteTrouble records a new message.
 func (t trials) noteTrouble(ctx context.Context, w *observed) error {
 	if trouble := troubleOf(w); trouble != w.record.Trial.Trouble {
 		return t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Trouble = trouble })
@@ -40,7 +39,7 @@ func (t trials) noteTrouble(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// noteRefused writes down that the cloud has no room, in its own words. The attempt is over with that.
+// noteRefused records the cloud's message about missing room, which ends the attempt.
 func (t trials) noteRefused(ctx context.Context, w *observed, err error) error {
 	text := err.Error()
 	if c := (*cloud.Error)(nil); errors.As(err, &c) && c.Message != "" {
@@ -53,7 +52,7 @@ func (t trials) noteRefused(ctx context.Context, w *observed, err error) error {
 	})
 }
 
-// toldOf is the cloud's own text for the end of a trial that it had a part in; empty if it had none.
+// toldOf is the cloud's message about the trial; empty without a message.
 func toldOf(r *v1alpha1.TrialRecord) string {
 	if r != nil && r.Trouble != nil {
 		return r.Trouble.Text

@@ -7,19 +7,22 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// Tryout looks at the node of a trial in the cluster. It asks no cloud: what that says is part of the subject.
+// Tryout observes trial nodes in the cluster. Facts from the cloud are part of the subject.
 type Tryout interface {
-	// Check tells why the Job that the settings name would not be run on a trial node; empty if nothing is the matter, or they
-	// name none.
+	// Check returns the reason why the Job in the settings cannot run on a trial node; empty if the Job is suitable, or
+	// without a Job.
 	Check(ctx context.Context, settings v1alpha1.Settings) (why string, err error)
 
-	// Look completes the subject's facts by what the cluster says of the node, and does what measuring it needs: it cordons
-	// every instance of the trial, and keeps pods on the node. It is called again and again until there is a verdict, by one
-	// process after the other, and keeps nothing: what it has seen and done is in the sight, also beside an error, and comes back with
-	// the next subject. An error says that nothing could be seen now.
+	// Look completes the subject's facts from the cluster. For the measurements, Look cordons the trial's instances and
+	// keeps pods on the node.
+	//
+	// Callers repeat Look until there is a verdict, possibly from different processes. Look keeps no state: all state
+	// is in the returned sight, also with an error, and in the next subject. An error means that this observation
+	// failed.
 	Look(ctx context.Context, subject trial.Subject) (trial.Sight, error)
 
-	// Clean starts to remove all that Look has made for the subject, and the Nodes of its instances that are gone. left says what is
-	// still waited for. It is called once the instances are on their way, and again until nothing is left.
+	// Clean starts the removal of all objects that Look has made, and of the Nodes of removed instances. left names the
+	// objects that still exist. Callers begin once the instances are being removed, and repeat Clean until nothing is
+	// left.
 	Clean(ctx context.Context, subject trial.Subject) (left []string, err error)
 }

@@ -11,13 +11,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 )
 
-// Serving is the reason of condition DonorInService, and of an event: the donor takes pods again, and is held until the cloud
-// answers.
+// Serving is the reason of condition DonorInService, and of an event: the donor takes pods again, but stays reserved
+// until the cloud answers.
 const Serving = "Serving"
 
-// unseen does what the cluster alone allows, behind a pass that did not get through: nobody knows for how long a cloud stays
-// away, and a donor that could serve must not wait for that. An error is one of what was done here; what could not be looked at
-// has been told by the pass.
+// unseen acts with the cluster alone, after a failed pass. The donor must not wait for a cloud that is unreachable. The
+// error is only of this action, because the pass has reported its own error.
 func (e *Engine) unseen(ctx context.Context, w *observed, trouble error) error {
 	if err := e.lookNode(ctx, w); err != nil || !w.held() {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// readUnproven takes the pod's own word that there is no proof. It counts before the kubelet's, who can
-// only tell how the container ended, and later; and it takes back a proof whose writing was not confirmed.
+// readUnproven reads the pod's report that there is no proof. The report precedes the container's status, which comes
+// later and has only the exit. The report also revokes a proof whose write was not confirmed.
 func (o orders) readUnproven(w *observed) {
 	u, err := v1alpha1.UnprovenOf(w.p)
 	if err != nil {
@@ -20,12 +20,12 @@ func (o orders) readUnproven(w *observed) {
 	w.unproven = u.Why
 	w.facts.Proven, w.proof = false, nil
 	if f := w.facts; w.pod != nil || !f.Failed && !f.Deleting && !f.Returning && !w.removing() {
-		w.facts.Pod = plan.PodFailed // and if somebody deleted it, there must not be another
+		w.facts.Pod = plan.PodFailed // even if another client deleted the pod: no second pod may run
 	}
 }
 
-// reportRecipe keeps what the promotion changes, as it was seen last before it was done: afterwards the
-// cloud only tells what is.
+// reportRecipe keeps the change of the recipe as last seen before the promotion. Afterwards the cloud shows only the
+// result.
 func reportRecipe(w *observed, d plan.Decision) {
 	if d.Do != plan.SaveRecipe && d.Do != plan.Promote && (d.Why != plan.ForPromotion || w.change.HandOver == "") {
 		return
