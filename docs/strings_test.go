@@ -138,6 +138,7 @@ func TestAlertTexts(t *testing.T) {
 
 // plainPackages have sentences that users read: errors, refusals, conditions, events, help of metrics. Each rewritten package joins.
 var plainPackages = []string{
+	"internal/capture", "internal/capture/plan",
 	"internal/metrics", "internal/cli", "internal/cli/clouds", "internal/cli/limit", "internal/cli/print", "internal/doctor", "internal/admission",
 	"internal/selection", "internal/policyfile", "internal/definition", "internal/restore", "internal/rollback", "internal/history",
 	"internal/cloud/aws", "internal/cloud/azure", "internal/cloud/registry",

@@ -17,21 +17,21 @@ func (a announcer) announce(w *observed, d plan.Decision) {
 	switch d.Do {
 	case plan.Reserve:
 		if w.facts.Leaves && w.facts.GrowFirst {
-			a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is reserved to become version %s of pool %s; it serves until the pool has grown by the node that takes its place", node, version, pool)
+			a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is reserved for version %s of pool %s; the node serves until its replacement is Ready", node, version, pool)
 		} else {
-			a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is taken out of service to become version %s of pool %s", node, version, pool)
+			a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is reserved for version %s of pool %s; the drain follows", node, version, pool)
 		}
 		if w.kured.Unknown != "" {
-			a.event(w, corev1.EventTypeWarning, KuredLockUnknown, "whether kured reboots another node meanwhile can't be told: %s", w.kured.Unknown)
+			a.event(w, corev1.EventTypeWarning, KuredLockUnknown, "kured's lock is unreadable, and kured may reboot another node meanwhile: %s", w.kured.Unknown)
 		}
 	case plan.DeleteNode:
-		a.event(w, corev1.EventTypeNormal, "Removed", "node %s does not return: its instance is removed from pool %s, and its Node object goes", node, pool)
+		a.event(w, corev1.EventTypeNormal, "Removed", "node %s does not return: its instance was removed from pool %s, and its Node object is deleted", node, pool)
 	case plan.TakeSnapshot:
-		a.event(w, corev1.EventTypeNormal, "Generalized", "node %s is generalized and off; its disk is being copied", node)
+		a.event(w, corev1.EventTypeNormal, "Generalized", "node %s is generalized and powered off; its disk is copied next", node)
 	case plan.Promote:
-		a.event(w, corev1.EventTypeNormal, "Promoting", "the recipe of pool %s is pointed at version %s", pool, version)
+		a.event(w, corev1.EventTypeNormal, "Promoting", "the recipe of pool %s gets version %s", pool, version)
 	case plan.Succeed:
-		a.event(w, corev1.EventTypeNormal, "Promoted", "the next nodes of pool %s are copies of node %s", pool, node)
+		a.event(w, corev1.EventTypeNormal, "Promoted", "new nodes of pool %s use the image of node %s", pool, node)
 	case plan.Refuse:
 		a.event(w, corev1.EventTypeWarning, "Refused", "%s", w.p.Status.Failure.Message)
 	case plan.Fail:
@@ -81,11 +81,11 @@ func (a announcer) ofVersion(w *observed, kind, reason, format string, args ...a
 
 // begins records the start of an attempt at a trial.
 func (a announcer) begins(w *observed) {
-	where := "beside"
+	where := "outside"
 	if w.record.Trial.InPool {
 		where = "in"
 	}
-	a.ofVersion(w, corev1.EventTypeNormal, "Trying", "a node is built from version %s %s pool %s to try the version", w.p.Spec.Version, where, w.p.Spec.Pool)
+	a.ofVersion(w, corev1.EventTypeNormal, "Trying", "trial of version %s: a node is built %s pool %s", w.p.Spec.Version, where, w.p.Spec.Pool)
 }
 
 // passed records that the version passed. A failed trial is recorded as the failure of the capture.
@@ -96,7 +96,7 @@ func (a announcer) passed(w *observed) {
 // ends records the end of an attempt without a verdict.
 func (a announcer) ends(w *observed) {
 	if w.facts.Tried == plan.NoVerdict && !w.facts.Failed && !w.facts.Deleting {
-		a.ofVersion(w, corev1.EventTypeWarning, string(plan.TrialInconclusive), "attempt %d could not tell whether version %s of pool %s is good: %s",
+		a.ofVersion(w, corev1.EventTypeWarning, string(plan.TrialInconclusive), "attempt %d at the trial of version %s of pool %s has no verdict: %s",
 			w.record.Trial.Attempt, w.p.Spec.Version, w.p.Spec.Pool, doubt(w))
 	}
 }
@@ -134,10 +134,10 @@ func (a announcer) event(w *observed, kind, reason, format string, args ...any) 
 
 // grows records that the pool grows by the donor's replacement.
 func (a announcer) grows(w *observed) {
-	a.event(w, corev1.EventTypeNormal, "Growing", "pool %s grows by the node that takes the place of node %s", w.p.Spec.Pool, w.p.Spec.Donor.NodeName)
+	a.event(w, corev1.EventTypeNormal, "Growing", "pool %s grows by one node, the replacement of node %s", w.p.Spec.Pool, w.p.Spec.Donor.NodeName)
 }
 
 // goes records the removal of the donor's instance.
 func (a announcer) goes(w *observed) {
-	a.event(w, corev1.EventTypeNormal, "Removing", "the instance of node %s is removed from pool %s, because nothing by which it could join is left on its disk", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
+	a.event(w, corev1.EventTypeNormal, "Removing", "the instance of node %s is removed from pool %s, because its generalized disk cannot join the cluster again", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
 }

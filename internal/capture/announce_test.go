@@ -38,7 +38,7 @@ func TestACredentialThatIsTakenAwayIsAnnouncedOnce(t *testing.T) {
 	s.succeeded(s.play())
 	told := 0
 	for _, event := range events {
-		if strings.HasPrefix(event, "Warning Unauthenticated: ") && strings.HasSuffix(event, "once this is mended") {
+		if strings.HasPrefix(event, "Warning Unauthenticated: ") && strings.HasSuffix(event, "once this is fixed") {
 			told++
 		}
 	}

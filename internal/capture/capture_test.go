@@ -177,7 +177,7 @@ func TestFailures(t *testing.T) {
 				p.Spec.Settings.OutOfService = v1alpha1.OutOfServiceSettings{Deadline: minutes(5), ReadyTimeout: minutes(5)}
 			}},
 		{name: "the snapshot fails", reason: "SnapshotFailed", says: "snapshot", prepare: func(s *stage) { s.cloud.FailSnapshots(1) }},
-		{name: "the image fails", reason: "ImageFailed", says: "could not make version", prepare: func(s *stage) { s.cloud.FailImages(1) }},
+		{name: "the image fails", reason: "ImageFailed", says: "could not create version", prepare: func(s *stage) { s.cloud.FailImages(1) }},
 		{name: "no permission for the snapshot", reason: CloudRefused, says: "make snapshot",
 			prepare: func(s *stage) {
 				s.lose = func(_ int, what string) memory.Outcome {
@@ -187,7 +187,7 @@ func TestFailures(t *testing.T) {
 					return memory.Pass()
 				}
 			}},
-		{name: "the instance is removed while it is drained", reason: "DonorGone", says: "gone",
+		{name: "the instance is removed while it is drained", reason: "DonorGone", says: "was removed",
 			prepare: func(s *stage) { s.blocked = 6 },
 			between: func(s *stage, pass int) {
 				if pass == 4 {

@@ -83,7 +83,7 @@ func TestSomebodyDeletesThePoolMeanwhile(t *testing.T) {
 	if p.Status.Phase != v1alpha1.PhaseFailed || p.Status.Failure == nil || p.Status.Failure.Reason != "RecipeChanged" {
 		t.Fatalf("it is %s", verdict(p))
 	}
-	if want := "pool pool1 is not there any more"; !strings.Contains(p.Status.Failure.Message, want) {
+	if want := "pool pool1 no longer exists"; !strings.Contains(p.Status.Failure.Message, want) {
 		t.Errorf("it does not say %q: %q", want, p.Status.Failure.Message)
 	}
 	if left := s.cloud.World().Snapshots; len(left) > 0 {

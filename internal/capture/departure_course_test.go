@@ -16,7 +16,7 @@ import (
 // TestFailuresOfADeparture: a donor that was not touched is given back, and the node that the pool has grown by stays; one that
 // was touched is removed. The sentence says which.
 func TestFailuresOfADeparture(t *testing.T) {
-	const stays, goes, filled = "the node that pool pool1 has grown by for it stays", "node donor cannot join again, so that its instance is removed", "gets another node in its place"
+	const stays, goes, filled = "Pool pool1 has grown by one node for the capture", "Node donor cannot join again, so its instance is removed", "gets a replacement"
 	for _, c := range []struct {
 		name, reason string
 		says         []string
@@ -25,7 +25,7 @@ func TestFailuresOfADeparture(t *testing.T) {
 		between      func(*departing, int)
 		size         int64
 	}{
-		{name: "new nodes do not join", reason: "SuccessorNotReady", says: []string{"was not Ready within 15m0s", "was not taken", stays}, size: 3,
+		{name: "new nodes do not join", reason: "SuccessorNotReady", says: []string{"was not Ready within 15m0s", "was not drained", stays}, size: 3,
 			prepare: func(d *departing) { d.lonely = true }},
 		{name: "the pool cannot grow", reason: CloudRefused, says: []string{"more than the pool's maximum size of 2"}, size: 2,
 			between: func(d *departing, pass int) {
@@ -37,7 +37,7 @@ func TestFailuresOfADeparture(t *testing.T) {
 			between: func(d *departing, pass int) { d.cloud.SetUpgrades(d.pool, pass > 0 && pass < 12) }},
 		{name: "a budget blocks the drain", reason: "DrainTimeout", says: []string{"was not drained within 15m0s", stays}, size: 3,
 			prepare: func(d *departing) { d.blocked = 1 << 20 }},
-		{name: "the pod cannot start", reason: "GeneralizeFailed", says: []string{"ImagePullBackOff", goes, "has grown by one node before"}, size: 2,
+		{name: "the pod cannot start", reason: "GeneralizeFailed", says: []string{"ImagePullBackOff", goes, "has already grown by one node"}, size: 2,
 			prepare: func(d *departing) { d.deaf = true }, between: func(d *departing, _ int) {
 				if d.touched {
 					d.pullFails()
@@ -51,7 +51,7 @@ func TestFailuresOfADeparture(t *testing.T) {
 			}},
 		{name: "the snapshot fails", reason: "SnapshotFailed", says: []string{goes}, size: 2, prepare: func(d *departing) { d.cloud.FailSnapshots(1) }},
 		{name: "the pod never reports", reason: "DeadlineExceeded", says: []string{"deadline of 30m0s", goes}, size: 2, prepare: func(d *departing) { d.deaf = true }},
-		{name: "a person deletes the instance", reason: "DonorGone", says: []string{"is gone, removed while it was being captured"}, size: 2,
+		{name: "a person deletes the instance", reason: "DonorGone", says: []string{"was removed during the capture"}, size: 2,
 			between: func(d *departing, _ int) {
 				if d.prototype().Status.Phase == v1alpha1.PhaseGeneralizing && d.cloud.World().Instance(d.donor).ID != "" {
 					d.strike(func(s *stage) { s.cloud.RemoveInstance(s.donor) })
@@ -76,8 +76,8 @@ func TestFailuresOfADeparture(t *testing.T) {
 					t.Errorf("it does not say %q: %s", words, p.Status.Failure.Message)
 				}
 			}
-			if strings.Contains(p.Status.Failure.Message, "given back") {
-				t.Errorf("it speaks of giving back: %s", p.Status.Failure.Message)
+			if strings.Contains(p.Status.Failure.Message, "returned") {
+				t.Errorf("it speaks of a return: %s", p.Status.Failure.Message)
 			}
 			if size := d.cloud.World().Pools[0].Capacity; size != c.size {
 				t.Errorf("the pool is meant to have %d nodes, want %d", size, c.size)
@@ -106,14 +106,14 @@ func TestADepartureIsTold(t *testing.T) {
 			told += <-recorder.Events + "\n"
 		}
 	})
-	for _, want := range []string{"Growing: pool pool1 grows by one", "Growing: awaiting the node that takes the place of node donor, which serves meanwhile",
+	for _, want := range []string{"Growing: pool pool1 grows by one", "Growing: waiting for the replacement of node donor, which still serves",
 		"Removing: the instance is being removed", "Removing: the instance is removed; the Node object is deleted"} {
 		if !progress[want] {
 			t.Errorf("no progress %q: %v", want, progress)
 		}
 	}
-	for _, want := range []string{"Normal Reserved node donor is reserved to become version 2026.03.14 of pool pool1; it serves until",
-		"Normal Growing pool pool1 grows by the node that takes the place of node donor",
+	for _, want := range []string{"Normal Reserved node donor is reserved for version 2026.03.14 of pool pool1; the node serves until",
+		"Normal Growing pool pool1 grows by one node, the replacement of node donor",
 		"Normal Removing the instance of node donor is removed from pool pool1", "Normal Removed node donor does not return"} {
 		if !strings.Contains(told, want) {
 			t.Errorf("no event %q:\n%s", want, told)

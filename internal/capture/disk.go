@@ -123,15 +123,15 @@ func (w *observed) lookSentence(now time.Time) string {
 	container := slices.IndexFunc(w.pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Terminated != nil })
 	switch {
 	case w.foreignPod():
-		return fmt.Sprintf("pod %s was there and is not of this capture; it is removed: try again", pod)
+		return fmt.Sprintf("pod %s belongs to another capture, and is removed: %s", pod, w.again())
 	case w.lookOverdue(now):
-		return fmt.Sprintf("the look at the disk of node %s did not end within %s, and the node was left in service: see the events of pod %s, and whether the node can pull %s",
+		return fmt.Sprintf("the inspection of the disk of node %s did not end within %s; the node stayed in service. Read the events of pod %s, and check that the node can pull %s",
 			n, lookLimit, pod, w.pod.Spec.Containers[0].Image)
 	case container >= 0:
-		return fmt.Sprintf("node %s cannot be generalized as it is, and was left in service: %s",
+		return fmt.Sprintf("node %s cannot be generalized, and stayed in service: %s",
 			n, strings.TrimPrefix(strings.TrimSpace(w.pod.Status.ContainerStatuses[container].State.Terminated.Message), "kamino: "))
 	default:
-		return fmt.Sprintf("pod %s does not run on node %s, which was left in service: %s; see that the node can pull %s, or name another image with --image",
+		return fmt.Sprintf("pod %s does not run on node %s, and the node stayed in service: %s. Check that the node can pull %s, or name another image with `--image`",
 			pod, n, podTrouble(w.pod), w.pod.Spec.Containers[0].Image)
 	}
 }

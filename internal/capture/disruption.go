@@ -45,7 +45,7 @@ func (e *Engine) around(ctx context.Context, pods []corev1.Pod) (selection.Aroun
 			asked[namespace] = true
 			budgets, err := e.Kube.PolicyV1().PodDisruptionBudgets(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 			if untold(err) != nil {
-				return around, fmt.Errorf("list the budgets of namespace %s: %w", namespace, err)
+				return around, fmt.Errorf("list pod disruption budgets of namespace %s: %w", namespace, err)
 			}
 			if err == nil {
 				around.Budgets = append(around.Budgets, budgets.Items...)

@@ -59,10 +59,10 @@ func reportDonor(w *observed, now time.Time) {
 
 // donorWords are the messages of donor states.
 var donorWords = map[v1alpha1.DonorState]string{
-	v1alpha1.DonorNotReady: "it was not Ready when it was last looked at",
-	v1alpha1.DonorOff:      "its instance was off when it was last looked at",
-	v1alpha1.DonorNodeGone: "its Node was gone when it was last looked at",
-	v1alpha1.DonorGone:     "its instance was gone when it was last looked at",
+	v1alpha1.DonorNotReady: "the node was not Ready when last read",
+	v1alpha1.DonorOff:      "its instance was off when last read",
+	v1alpha1.DonorNodeGone: "its Node was gone when last read",
+	v1alpha1.DonorGone:     "its instance was gone when last read",
 }
 
 // reportInService sets condition DonorInService.
@@ -75,15 +75,15 @@ func reportInService(p *v1alpha1.Prototype, now time.Time) {
 	case donor == nil:
 		set(metav1.ConditionTrue, "NotHeld", "the capture does not hold the donor")
 	case donor.ReleasedAt == nil && donor.State == v1alpha1.DonorNodeGone:
-		set(metav1.ConditionFalse, string(donor.State), fmt.Sprintf("somebody deleted node %s while the capture holds it; its instance runs", p.Spec.Donor.NodeName))
+		set(metav1.ConditionFalse, string(donor.State), fmt.Sprintf("node %s was deleted during the capture; its instance runs", p.Spec.Donor.NodeName))
 	case donor.State == v1alpha1.DonorRemoved:
 		set(metav1.ConditionFalse, string(donor.State), fmt.Sprintf("node %s does not return: its instance is removed", p.Spec.Donor.NodeName))
 	case donor.ReleasedAt == nil && donor.State == v1alpha1.DonorGone:
-		set(metav1.ConditionFalse, string(donor.State), fmt.Sprintf("the instance of node %s is gone while the capture holds it", p.Spec.Donor.NodeName))
+		set(metav1.ConditionFalse, string(donor.State), fmt.Sprintf("the instance of node %s was removed during the capture", p.Spec.Donor.NodeName))
 	case donor.ReleasedAt == nil:
 		set(metav1.ConditionFalse, "Reserved", "the capture holds the donor")
 	case donorWords[donor.State] != "":
-		set(metav1.ConditionFalse, string(donor.State), "the capture does not hold the donor any more; "+donorWords[donor.State])
+		set(metav1.ConditionFalse, string(donor.State), "the capture no longer holds the donor; "+donorWords[donor.State])
 	default:
 		set(metav1.ConditionTrue, "NotHeld", "the capture does not hold the donor")
 	}
@@ -98,10 +98,10 @@ func (a announcer) announceDonor(before, p *v1alpha1.Prototype) {
 	switch donor.State {
 	case v1alpha1.DonorNodeGone:
 		a.Recorder.Eventf(p, nil, corev1.EventTypeWarning, "NodeGone", "Capture",
-			"somebody deleted node %s while the capture holds it; its instance runs, and makes the Node again when it boots", p.Spec.Donor.NodeName)
+			"node %s was deleted during the capture; its instance runs, and registers the Node again at its next boot", p.Spec.Donor.NodeName)
 	case v1alpha1.DonorGone:
 		a.Recorder.Eventf(p, nil, corev1.EventTypeWarning, "InstanceGone", "Capture",
-			"the instance of node %s is gone while the capture holds it", p.Spec.Donor.NodeName)
+			"the instance of node %s was removed during the capture", p.Spec.Donor.NodeName)
 	case v1alpha1.DonorReady, v1alpha1.DonorNotReady, v1alpha1.DonorOff, v1alpha1.DonorRemoved:
 	}
 }
@@ -111,8 +111,8 @@ func (a announcer) released(w *observed) {
 	name := w.p.Spec.Donor.NodeName
 	switch state := w.donorState(); state {
 	case v1alpha1.DonorReady:
-		a.event(w, corev1.EventTypeNormal, "Released", "node %s is back in service as it was%s", name, kept(w))
+		a.event(w, corev1.EventTypeNormal, "Released", "node %s is in the same state as before the capture%s", name, kept(w))
 	default:
-		a.event(w, corev1.EventTypeWarning, "Released", "node %s is given back; %s%s", name, donorWords[state], kept(w))
+		a.event(w, corev1.EventTypeWarning, "Released", "node %s is no longer reserved; %s%s", name, donorWords[state], kept(w))
 	}
 }

@@ -161,7 +161,7 @@ func (e *Engine) Run(ctx context.Context, name string) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			e.Log.Error(err, "pass did not get through", "prototype", name, "retryAfter", result.After)
+			e.Log.Error(err, "pass failed", "prototype", name, "retryAfter", result.After)
 		}
 		if result.Done {
 			return nil
@@ -180,12 +180,12 @@ const Unreadable = "Unreadable"
 // donor is released as usual.
 func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Result {
 	before := p.DeepCopy()
-	message := fmt.Sprintf("this version of Kamino cannot read the stored Prototype: %s; nothing is done about it. Stop it with `kamino cancel %s`", p.Unreadable, p.Name)
+	message := fmt.Sprintf("this version of Kamino cannot read the stored Prototype: %s. The capture does not continue; stop the capture with `kamino cancel %s`", p.Unreadable, p.Name)
 	setCondition(p, e.now(), v1alpha1.ConditionStalled, metav1.ConditionTrue, Unreadable, message)
 	err := ledgerOf(e).writeStatus(ctx, before, p)
 	announcerOf(e).announceTrouble(before, p)
 	if _, logged := e.unreadable.LoadOrStore(p.UID, true); !logged {
-		e.Log.Info("a Prototype cannot be read", "prototype", p.Name, "why", message, "statusWritten", err == nil)
+		e.Log.Info("cannot read a Prototype", "prototype", p.Name, "why", message, "statusWritten", err == nil)
 	}
 	return Result{After: maxBackOff}
 }

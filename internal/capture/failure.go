@@ -29,11 +29,11 @@ func failure(w *observed, d plan.Decision) *v1alpha1.Failure {
 // refusal joins all refusals of the preflight. The first refusal gives the reason.
 func refusal(w *observed) *v1alpha1.Failure {
 	if len(w.refusals) == 0 && w.over != "" {
-		return &v1alpha1.Failure{Reason: "Reserved", Message: fmt.Sprintf("node %s carries %s: see who writes annotation %s, then run `kamino release-node %s --node-only`",
+		return &v1alpha1.Failure{Reason: "Reserved", Message: fmt.Sprintf("node %s carries %s. Find the client that writes annotation %s, then run `kamino release-node %s --node-only`",
 			w.p.Spec.Donor.NodeName, w.over, v1alpha1.ReservationAnnotation, w.p.Spec.Donor.NodeName)}
 	}
 	if len(w.refusals) == 0 {
-		return &v1alpha1.Failure{Reason: "Reserved", Message: fmt.Sprintf("node %s is reserved by another capture: wait until it is done", w.p.Spec.Donor.NodeName)}
+		return &v1alpha1.Failure{Reason: "Reserved", Message: fmt.Sprintf("node %s is reserved by another capture. Try again after the end of that capture", w.p.Spec.Donor.NodeName)}
 	}
 	sentences := make([]string, len(w.refusals))
 	for i, r := range w.refusals {
@@ -55,29 +55,29 @@ func (w *observed) sentence(why plan.Reason) (message, cloudError string) {
 	case plan.DonorGone:
 		return w.donorGone(), ""
 	case plan.DonorStopped:
-		return fmt.Sprintf("somebody stopped the instance of node %s before its disk was generalized; it is started again: see who, then try again", n), ""
+		return fmt.Sprintf("another client stopped the instance of node %s before the generalization; Kamino starts the instance again. Find that client, then %s", n, w.again()), ""
 	case plan.RecordLost:
-		return fmt.Sprintf("the record of prototype %s was removed by somebody else while node %s was being captured: see who changes annotation %s, then try again", w.p.Name, n, v1alpha1.RecordAnnotation), ""
+		return fmt.Sprintf("another client removed the record of prototype %s during the capture of node %s. Find the client that changes annotation %s, then %s", w.p.Name, n, v1alpha1.RecordAnnotation, w.again()), ""
 	case plan.ReservationLost:
-		return fmt.Sprintf("%s while it was being captured: see who changes annotation %s, then try again", w.reservationLost(), v1alpha1.ReservationAnnotation), ""
+		return fmt.Sprintf("%s during the capture. Find the client that changes annotation %s, then %s", w.reservationLost(), v1alpha1.ReservationAnnotation, w.again()), ""
 	case plan.DeadlineExceeded:
-		return fmt.Sprintf("node %s was out of service for longer than the deadline of %s without a snapshot: see which step took long, or allow a later deadline", n, limits.OutOfService.Deadline.Duration), ""
+		return fmt.Sprintf("node %s exceeded the deadline of %s out of service without a snapshot. Find the slow step with `kamino describe %s`, or raise settings.outOfService.deadline", n, limits.OutOfService.Deadline.Duration, w.p.Name), ""
 	case plan.DrainTimeout:
-		return fmt.Sprintf("node %s was not drained within %s; left: %s", n, limits.Drain.Timeout.Duration, w.leftovers()), ""
+		return fmt.Sprintf("node %s was not drained within %s; remaining: %s", n, limits.Drain.Timeout.Duration, w.leftovers()), ""
 	case plan.Interrupted:
-		return fmt.Sprintf("the capture of node %s was broken off after its disk had been touched and the donor given back: try again", n), ""
+		return fmt.Sprintf("the capture of node %s was interrupted after the change of its disk, and the node was returned to service without a snapshot: %s", n, w.again()), ""
 	case plan.DonorRestarted:
-		return fmt.Sprintf("node %s was started by somebody else between its generalization and its snapshot, so the disk is no longer proven: keep other tools from starting it, then try again", n), ""
+		return fmt.Sprintf("another client started node %s between generalization and snapshot, so the disk is no longer proven. Keep other tools from starting the node, then %s", n, w.again()), ""
 	case plan.OrderOutdated:
-		return fmt.Sprintf("node %s was ordered generalized by an earlier version of Kamino, whose proof could have been written by others than its pod, so its disk is not used: capture it again", n), ""
+		return fmt.Sprintf("an earlier version of Kamino ordered the generalization of node %s. Other clients can write such a proof, so the disk is not used: %s", n, w.again()), ""
 	case plan.GeneralizeFailed:
 		return fmt.Sprintf("pod %s did not generalize node %s: %s", podName(w.p), n, w.podSentence()), ""
 	case plan.NotProven:
-		return fmt.Sprintf("node %s went off without a proof that its disk is generalized, so it is not used: %s", n, w.missing()), ""
+		return fmt.Sprintf("node %s powered off without a proof of its generalization, so the disk is not used: %s", n, w.missing()), ""
 	case plan.ProofLost:
-		return fmt.Sprintf("the proof of prototype %s was removed or changed by somebody else, so what was made of node %s is not used: see who changes annotation %s, then try again", w.p.Name, n, v1alpha1.ProofAnnotation), ""
+		return fmt.Sprintf("another client removed or changed the proof of prototype %s, so the copy of node %s is not used. Find the client that changes annotation %s, then %s", w.p.Name, n, v1alpha1.ProofAnnotation, w.again()), ""
 	case plan.DonorNotReady:
-		return fmt.Sprintf("node %s was started again and did not become Ready within %s past the deadline; it is given back as it is and no image is made of it: look at its boot log", n, limits.OutOfService.ReadyTimeout.Duration), ""
+		return fmt.Sprintf("node %s was started again, but did not become Ready within %s after the deadline. The node is returned as it is, without an image. Read its boot log", n, limits.OutOfService.ReadyTimeout.Duration), ""
 	}
 	return w.artifactSentence(why, version, pool)
 }
@@ -89,60 +89,68 @@ func departureSentence(w *observed, why plan.Reason) string {
 	switch {
 	case !w.facts.Leaves:
 	case why == plan.SuccessorFailed:
-		return fmt.Sprintf("the node that is to take the place of node %s was not Ready within %s, so that node %s was not taken: see why new nodes of pool %s do not join, then try again", n, limits.ReadyTimeout.Duration, n, w.p.Spec.Pool)
+		return fmt.Sprintf("the replacement of node %s was not Ready within %s, so the node was not drained. Find out why new nodes of pool %s do not join, then %s", n, limits.ReadyTimeout.Duration, w.p.Spec.Pool, w.again())
 	case why == plan.DeadlineExceeded && !taken:
-		return fmt.Sprintf("node %s was reserved for longer than %s and not taken: see what it waited for, then try again", n, limits.Deadline.Duration+limits.ReadyTimeout.Duration)
+		return fmt.Sprintf("node %s was reserved for longer than %s, but not drained. Find the awaited event with `kamino describe %s`, then %s", n, limits.Deadline.Duration+limits.ReadyTimeout.Duration, w.p.Name, w.again())
 	case why == plan.Interrupted:
-		return fmt.Sprintf("the capture of node %s was broken off after its disk had been touched, and the node was removed: capture another one", n)
+		return fmt.Sprintf("the capture of node %s was interrupted after the change of its disk, and the node was removed. Capture another node", n)
 	}
 	return ""
+}
+
+// again is the remedy of a new attempt.
+func (w *observed) again() string {
+	if leaves(w) {
+		return "capture another node"
+	}
+	return fmt.Sprintf("run `kamino capture %s`", w.p.Spec.Donor.NodeName)
 }
 
 func (w *observed) artifactSentence(why plan.Reason, version, pool string) (message, cloudError string) {
 	switch why {
 	case plan.SnapshotTaken:
-		return fmt.Sprintf("snapshot %s exists and is not of this capture: delete it, then try again", w.snapshot.ID), ""
+		return fmt.Sprintf("snapshot %s exists, but belongs to another capture. Delete the snapshot, then %s", w.snapshot.ID, w.again()), ""
 	case plan.SnapshotFailed:
-		return fmt.Sprintf("the cloud could not make the snapshot of node %s: %s", w.p.Spec.Donor.NodeName, orNothing(w.snapshot.Error)), w.snapshot.Error
+		return fmt.Sprintf("the cloud could not create the snapshot of node %s: %s", w.p.Spec.Donor.NodeName, orNothing(w.snapshot.Error)), w.snapshot.Error
 	case plan.SnapshotLost:
-		return fmt.Sprintf("snapshot %s was deleted by somebody else before the image was made of it: try again", w.snapshot.ID), ""
+		return fmt.Sprintf("another client deleted snapshot %s before the image was complete: %s", w.snapshot.ID, w.again()), ""
 	case plan.VersionTaken:
-		return fmt.Sprintf("version %s of pool %s exists and is not of this capture: a pool gets one version a day, so try again tomorrow (UTC), or retire that version first", version, pool), ""
+		return fmt.Sprintf("version %s of pool %s exists, but belongs to another capture. A pool gets one version a day: try again tomorrow (UTC), or first run `kamino retire %s %s`", version, pool, pool, version), ""
 	case plan.ImageFailed:
-		return fmt.Sprintf("the cloud could not make version %s of pool %s: %s", version, pool, orNothing(w.image.Error)), w.image.Error
+		return fmt.Sprintf("the cloud could not create version %s of pool %s: %s", version, pool, orNothing(w.image.Error)), w.image.Error
 	case plan.ImageLost:
-		return fmt.Sprintf("version %s of pool %s was deleted by somebody else before the recipe pointed at it: try again", version, pool), ""
+		return fmt.Sprintf("another client deleted version %s of pool %s before its promotion: %s", version, pool, w.again()), ""
 	case plan.Quarantined:
-		return fmt.Sprintf("version %s of pool %s is quarantined (%s) and will not be used", version, pool, w.image.Tags[cloud.TagQuarantined]), ""
+		return fmt.Sprintf("version %s of pool %s is quarantined (%s), and no recipe may name the version", version, pool, w.image.Tags[cloud.TagQuarantined]), ""
 	case plan.TrialFailed, plan.TrialInconclusive:
 		return trialSentence(w, why), toldOf(w.record.Trial)
 	case plan.PromotionStale:
 		return trialSentence(w, why), ""
 	case plan.RecipeTaken:
 		if w.poolGone {
-			return fmt.Sprintf("pool %s is not there any more, so that nothing builds nodes from version %s, which is complete and kept: delete its image, or if the pool is there after all, `kamino promote %s %s` points it at the version", pool, version, pool, version), ""
+			return fmt.Sprintf("pool %s no longer exists, so no node uses version %s. The version is complete and kept: delete its image. If the pool exists after all, run `kamino promote %s %s`", pool, version, pool, version), ""
 		}
-		return fmt.Sprintf("somebody pointed the recipe of pool %s at %s while version %s was being made, and that is left as it is: the version is complete and kept; `kamino promote %s %s` points the pool at it",
+		return fmt.Sprintf("another client changed the recipe of pool %s to %s before version %s was complete. The recipe stays as it is, and the version is kept. To use the version, run `kamino promote %s %s`",
 			pool, w.recipe.Recipe.Image, version, pool, version), ""
 	case plan.Superseded:
-		return fmt.Sprintf("the recipe of pool %s already points at the newer version %s; version %s is kept and not used", pool, w.recipe.Recipe.Version, version), ""
+		return fmt.Sprintf("the recipe of pool %s already names the newer version %s; version %s is kept, but not used", pool, w.recipe.Recipe.Version, version), ""
 	}
 	return string(why), ""
 }
 
 func (w *observed) reservationLost() string {
 	if w.over == "" {
-		return fmt.Sprintf("the reservation of node %s was removed by somebody else", w.p.Spec.Donor.NodeName)
+		return fmt.Sprintf("another client removed the reservation of node %s", w.p.Spec.Donor.NodeName)
 	}
-	return fmt.Sprintf("over the reservation of node %s stands that of %s", w.p.Spec.Donor.NodeName, w.over)
+	return fmt.Sprintf("the reservation of node %s was overwritten by %s", w.p.Spec.Donor.NodeName, w.over)
 }
 
 func (w *observed) donorGone() string {
 	n := w.p.Spec.Donor.NodeName
 	if w.facts.Power == plan.InstanceGone {
-		return fmt.Sprintf("the instance of node %s is gone, removed while it was being captured: capture another node", n)
+		return fmt.Sprintf("the instance of node %s was removed during the capture. Capture another node", n)
 	}
-	return fmt.Sprintf("node %s was deleted by somebody while it was being captured, and its instance is there: see who deletes nodes, and capture another one", n)
+	return fmt.Sprintf("another client deleted node %s during the capture, but its instance exists. Find the client that deletes nodes, then capture another node", n)
 }
 
 // aftermath describes the fate of a leaving donor and of its pool, as the end of a failure's message.
@@ -151,9 +159,9 @@ func aftermath(w *observed) string {
 	case !w.facts.Leaves || !w.held():
 		return ""
 	case w.facts.Touched && w.facts.GrowFirst:
-		return fmt.Sprintf("; node %s cannot join again, so that its instance is removed, and pool %s has grown by one node before", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
+		return fmt.Sprintf(". Node %s cannot join again, so its instance is removed, and pool %s has already grown by one node", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
 	case w.facts.Touched:
-		return fmt.Sprintf("; node %s cannot join again, so that its instance is removed, and pool %s gets another node in its place", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
+		return fmt.Sprintf(". Node %s cannot join again, so its instance is removed, and pool %s gets a replacement", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
 	}
 	return kept(w)
 }
@@ -164,29 +172,29 @@ func kept(w *observed) string {
 	if !w.facts.GrowFirst || d.Target == 0 || d.TakenAt == nil && w.capacity > 0 && w.capacity < d.Target {
 		return ""
 	}
-	return fmt.Sprintf("; the node that pool %s has grown by for it stays: take it away if the pool is not to keep it", w.p.Spec.Pool)
+	return fmt.Sprintf(". Pool %s has grown by one node for the capture, and keeps the node. Scale the pool in if you do not need the node", w.p.Spec.Pool)
 }
 
 func orNothing(text string) string {
 	if text == "" {
-		return "it gave no reason"
+		return "no reason given"
 	}
 	return text
 }
 
 func (w *observed) leftovers() string {
 	if len(w.blocked) > 0 {
-		return w.blocked[0].String() + "; raise what the budget allows, wait for a better moment, or use force"
+		return w.blocked[0].String() + ". Relax the budget, try again later, or set settings.drain.force"
 	}
-	return strings.Join(append(w.left.Names(), w.left.Stuck...), ", ") + "; see why they do not end, or use force"
+	return strings.Join(append(w.left.Names(), w.left.Stuck...), ", ") + ". Find out why the pods do not end, or set settings.drain.force"
 }
 
 // missing explains the missing proof.
 func (w *observed) missing() string {
 	if w.disbelieved != "" {
-		return w.disbelieved + "; see who can write there"
+		return w.disbelieved + ". Check which clients can change Orders"
 	}
-	return "see the log of pod " + podName(w.p)
+	return "read the log of pod " + podName(w.p)
 }
 
 func (w *observed) podSentence() string {
@@ -194,7 +202,7 @@ func (w *observed) podSentence() string {
 		return w.unproven
 	}
 	if w.pod == nil {
-		return "it is gone"
+		return "the pod is gone"
 	}
 	return w.podTrouble()
 }
@@ -238,7 +246,7 @@ func ends(kind cloud.Kind, back, ahead bool) bool {
 // a waiting capture would block later captures of the pool. The version stays.
 func (e ending) unpromoted(w *observed, c *cloud.Error) {
 	e.fail(w, &v1alpha1.Failure{Reason: c.Code, Message: fmt.Sprintf(
-		"version %s of pool %s is complete and no recipe points at it, because that would change nodes that run: %s. The version is kept; point the pool at it later with `kamino promote %s %s`",
+		"version %s of pool %s is complete, but not promoted, because the promotion would change running nodes: %s. The version is kept; promote the version later with `kamino promote %s %s`",
 		w.p.Spec.Version, w.p.Spec.Pool, c.Message, w.p.Spec.Pool, w.p.Spec.Version)})
 }
 

@@ -25,7 +25,7 @@ const registerTimeout = 10 * time.Minute
 func (l ledger) readRecord(p *v1alpha1.Prototype) v1alpha1.Record {
 	record, err := v1alpha1.RecordOf(p)
 	if err != nil {
-		l.Log.Error(err, "the record is taken for removed", "prototype", p.Name)
+		l.Log.Error(err, "an unreadable record counts as removed", "prototype", p.Name)
 		return v1alpha1.Record{}
 	}
 	return record
@@ -65,7 +65,7 @@ func (h hold) readLock(ctx context.Context, w *observed) error {
 			return nil
 		}
 	default:
-		w.over = "what cannot be read"
+		w.over = "an unreadable reservation"
 	}
 	f.Lock = plan.Stray
 	return nil
@@ -113,7 +113,7 @@ func (h hold) readOrphan(ctx context.Context, w *observed, shadow *v1alpha1.Rese
 	}
 	w.facts.Lock = plan.Ours
 	if unreadable != nil || shadow != nil && !shadow.Same(lease.Holder) {
-		w.facts.Lock, w.over = plan.Stray, "what is not the Lease's"
+		w.facts.Lock, w.over = plan.Stray, "a reservation that its Lease does not confirm"
 	}
 	w.takeOver(lease)
 	return nil
@@ -159,7 +159,7 @@ func (h hold) holds(ctx context.Context, holder v1alpha1.Holder, id cloud.Instan
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("read prototype %s, which holds the donor by its reservation: %w", holder.Name, err)
+		return false, fmt.Errorf("read prototype %s, the holder of the donor's reservation: %w", holder.Name, err)
 	}
 	return p.UID == holder.UID && !p.Status.Terminal() && h.Cloud.SameInstance(cloud.InstanceID(p.Spec.Donor.ProviderID), id), nil
 }

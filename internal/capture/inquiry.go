@@ -276,7 +276,7 @@ func (q inquiry) rightLacking(ctx context.Context) (string, error) {
 		case apierrors.IsForbidden(err):
 			return "", nil
 		case err != nil:
-			return "", fmt.Errorf("ask what service account %s/%s may do: %w", q.namespace, v1alpha1.GeneralizeServiceAccount, err)
+			return "", fmt.Errorf("check the permissions of service account %s/%s: %w", q.namespace, v1alpha1.GeneralizeServiceAccount, err)
 		case !review.Status.Allowed:
 			resource := right.Resource
 			if right.Subresource != "" {
@@ -327,7 +327,7 @@ func (q inquiry) userRules(ctx context.Context, p *v1alpha1.Prototype) (admissio
 	case err != nil, files == nil:
 		return admission.Rules{}, err
 	case !holdsRules(files):
-		return admission.Rules{Wrong: "no key of it ends in .yaml"}, nil
+		return admission.Rules{Wrong: "no key ends in .yaml"}, nil
 	case q.CheckRules != nil:
 		if err := q.CheckRules(p.Spec.Settings.Profile(), files); err != nil {
 			return admission.Rules{Wrong: err.Error()}, nil
@@ -345,7 +345,7 @@ func (q inquiry) mayDelete(ctx context.Context, resource string) (bool, error) {
 	case apierrors.IsForbidden(err):
 		return true, nil
 	case err != nil:
-		return false, fmt.Errorf("ask whether %s may be deleted: %w", resource, err)
+		return false, fmt.Errorf("check the permission to delete %s: %w", resource, err)
 	}
 	return review.Status.Allowed, nil
 }

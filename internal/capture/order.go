@@ -55,9 +55,9 @@ func tokenFor(method v1alpha1.OrderMethod, w *observed) (string, error) {
 		if boot := w.node.Status.NodeInfo.BootID; boot != "" {
 			return boot, nil
 		}
-		return "", fmt.Errorf("node %s reports no boot ID: its kubelet must report one before it can be captured", w.node.Name)
+		return "", fmt.Errorf("node %s reports no boot ID: a capture needs the boot ID from the kubelet", w.node.Name)
 	}
-	return "", fmt.Errorf("nobody carries out orders by method %s", method)
+	return "", fmt.Errorf("no pod carries out orders by method %s", method)
 }
 
 // newOrder is the Order that the pod on the donor will read. Order, key and pod have the same name.
@@ -90,7 +90,7 @@ func (o orders) makeOrder(ctx context.Context, order *v1alpha1.Order) error {
 	err := o.Client.Create(ctx, order)
 	if apierrors.IsAlreadyExists(err) {
 		if err := client.IgnoreNotFound(o.Client.Delete(ctx, order)); err != nil {
-			return fmt.Errorf("delete order %s/%s, which nobody carries out: %w", order.Namespace, order.Name, err)
+			return fmt.Errorf("delete unused order %s/%s: %w", order.Namespace, order.Name, err)
 		}
 		order.ResourceVersion, order.UID = "", ""
 		err = o.Client.Create(ctx, order)
@@ -168,10 +168,10 @@ func (w *observed) take(report *v1alpha1.Report, now time.Time) error {
 	if report.Unproven != nil {
 		name, said = v1alpha1.UnprovenAnnotation, report.Unproven
 		if !w.record.Answers(report.Unproven, w.p.UID) {
-			return errors.New("the report speaks of another donor or boot")
+			return errors.New("the report names another donor or boot")
 		}
 	} else if !w.record.Proves(report.Proof, w.p.UID) {
-		return errors.New("the reported proof does not hold for this donor and boot")
+		return errors.New("the reported proof is not valid for this donor and boot")
 	}
 	text, err := json.Marshal(said)
 	if err != nil {
@@ -204,7 +204,7 @@ func (o orders) readProof(w *observed) {
 	f := &w.facts
 	proof, err := v1alpha1.ProofOf(w.p)
 	if err != nil {
-		o.Log.Error(err, "unreadable proof proves nothing", "prototype", w.p.Name)
+		o.Log.Error(err, "an unreadable proof counts as missing", "prototype", w.p.Name)
 		return
 	}
 	if w.record.Proves(proof, w.p.UID) {

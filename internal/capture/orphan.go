@@ -26,7 +26,7 @@ import (
 // and nothing is changed. Error ErrInService: the node takes pods in the recorded boot, and a person must decide.
 func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder) (Result, error) {
 	if !holder.Is(v1alpha1.HolderPrototype) {
-		return Result{}, fmt.Errorf("node %s is held by %s, which is no capture", name, holder)
+		return Result{}, fmt.Errorf("node %s is held by %s, not by a capture", name, holder)
 	}
 	key := "node/" + name // no Prototype can have this name
 	w, err := e.findOrphan(ctx, name, holder)
@@ -52,7 +52,7 @@ func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder
 	}
 	if err := e.act(ctx, w, decision); err != nil {
 		err = errors.Join(err, e.unseen(ctx, orphaned(w.p), err))
-		return Result{After: e.backOff(key, err)}, fmt.Errorf("give node %s back: %w", name, err)
+		return Result{After: e.backOff(key, err)}, fmt.Errorf("return node %s: %w", name, err)
 	}
 	e.troubles.Delete(key)
 	return Result{}, nil
@@ -104,7 +104,7 @@ func (e *Engine) heldBy(ctx context.Context, n *corev1.Node, holder v1alpha1.Hol
 
 // ErrInService is returned for a node that must boot or be removed, but takes pods. Either a client uncordoned the
 // node, or the record is wrong.
-var ErrInService = errors.New("it is Ready and takes pods under the boot that its reservation says it must leave: a person must decide")
+var ErrInService = errors.New("the node takes pods without the reboot that its reservation requires: a person must decide")
 
 // inService reports whether the node takes pods in the recorded boot, instead of a new boot.
 func inService(w *observed) bool {

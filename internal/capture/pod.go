@@ -141,7 +141,7 @@ var waitingTroubles = map[string]bool{
 // podTrouble explains why the pod will bring no proof; empty if a proof is possible.
 func (w *observed) podTrouble() string {
 	if o := w.record.Order; o != nil && w.pod.Annotations[v1alpha1.OrderAnnotation] != string(o.UID) {
-		return "it was made for another order: delete it, then try again"
+		return "the pod belongs to another order: delete the pod, then try again"
 	}
 	return podTrouble(w.pod)
 }
@@ -151,20 +151,20 @@ func podTrouble(pod *corev1.Pod) string {
 	for _, s := range pod.Status.ContainerStatuses {
 		switch {
 		case s.State.Waiting != nil && waitingTroubles[s.State.Waiting.Reason]:
-			return fmt.Sprintf("it cannot start (%s: %s)", s.State.Waiting.Reason, s.State.Waiting.Message)
+			return fmt.Sprintf("its container cannot start (%s: %s)", s.State.Waiting.Reason, s.State.Waiting.Message)
 		case s.State.Terminated != nil:
 			message := s.State.Terminated.Message
 			if message == "" {
 				message = s.State.Terminated.Reason
 			}
-			return fmt.Sprintf("it ended with exit code %d: %s", s.State.Terminated.ExitCode, strings.TrimSpace(message))
+			return fmt.Sprintf("its container ended with exit code %d: %s", s.State.Terminated.ExitCode, strings.TrimSpace(message))
 		}
 	}
 	switch pod.Status.Phase {
 	case corev1.PodFailed:
-		return fmt.Sprintf("it failed (%s: %s)", pod.Status.Reason, pod.Status.Message)
+		return fmt.Sprintf("the pod failed (%s: %s)", pod.Status.Reason, pod.Status.Message)
 	case corev1.PodSucceeded:
-		return "it ended without a proof"
+		return "the pod ended without a proof"
 	case corev1.PodPending, corev1.PodRunning, corev1.PodUnknown:
 	}
 	return ""

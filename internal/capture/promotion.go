@@ -64,7 +64,7 @@ func (w *observed) unreadableRecipe() error {
 	if w.recipe.Recipe.Image != "" || w.record.Recipe == "" {
 		return nil
 	}
-	why := []string{"its recipe names no image any more"}
+	why := []string{"the recipe no longer names an image"}
 	for _, r := range w.recipe.Refusals {
 		why = append(why, r.Message)
 	}

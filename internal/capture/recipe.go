@@ -54,15 +54,15 @@ func (m promotion) customData(ctx context.Context, p *v1alpha1.Prototype) ([]byt
 	secret, err := m.Kube.CoreV1().Secrets(m.namespace).Get(ctx, from.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, missingCustomData("create it", "there is no Secret %s, which settings.recipe.customDataFrom names", name)
+		return nil, missingCustomData("create the Secret", "settings.recipe.customDataFrom names Secret %s, which does not exist", name)
 	case err != nil:
 		return nil, fmt.Errorf("read secret %s: %w", name, err)
 	case !copyOf(secret, p):
 		return nil, unusableCustomData(admission.CustomDataNotAllowed,
-			fmt.Sprintf("say that it is a copy with `kubectl -n %s label secret %s %s=%s`", m.namespace, from.Name, v1alpha1.PoolLabel, poolLabel(p)),
-			"nothing on Secret %s says that it is a copy of pool %s's customData: it could be any Secret of the namespace", name, p.Spec.Pool)
+			fmt.Sprintf("mark the Secret as a copy with `kubectl -n %s label secret %s %s=%s`", m.namespace, from.Name, v1alpha1.PoolLabel, poolLabel(p)),
+			"Secret %s is not marked as a copy of pool %s's customData", name, p.Spec.Pool)
 	case len(secret.Data[key]) == 0:
-		return nil, missingCustomData("write it", "there is no key %s in Secret %s, which settings.recipe.customDataFrom names", key, name)
+		return nil, missingCustomData("add the key", "settings.recipe.customDataFrom names key %s of Secret %s, which does not exist", key, name)
 	}
 	return secret.Data[key], nil
 }

@@ -23,7 +23,7 @@ func TestWhatTheRecipeNeedsIsGone(t *testing.T) {
 		"the gallery of the version":                   {v1alpha1.PhaseSnapshotting, absent("EnsureImage"), "image"},
 		"what the change is read from":                 {v1alpha1.PhasePublishing, absent("RecipeChange"), "recipe"},
 		"what the change is written to":                {v1alpha1.PhasePublishing, absent("SetRecipe"), "recipe"},
-		"the launch template, so that it names no one": {v1alpha1.PhasePublishing, imageless, "names no image"},
+		"the launch template, so that it names no one": {v1alpha1.PhasePublishing, imageless, "no longer names an image"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t).decide()
@@ -36,7 +36,7 @@ func TestWhatTheRecipeNeedsIsGone(t *testing.T) {
 					back = test.take(s)
 				case back == nil || p.Status.Terminal():
 				case stalled != nil && stalled.Status == metav1.ConditionTrue:
-					if stalled.Reason != string(cloud.NotFound) || !strings.Contains(stalled.Message, test.says) || !strings.Contains(stalled.Message, "goes on by itself") {
+					if stalled.Reason != string(cloud.NotFound) || !strings.Contains(stalled.Message, test.says) || !strings.Contains(stalled.Message, "continues automatically") {
 						t.Errorf("%+v", stalled)
 					}
 					if waited++; waited == 3 {

@@ -137,7 +137,7 @@ func TestCustomDataThatVanishes(t *testing.T) {
 			s.must(s.objects.Delete(secrets, ourspace, "ours"))
 			gone = pass
 		case gone > 0 && !waited && stalled != nil && stalled.Status == metav1.ConditionTrue:
-			if waited = true; !strings.Contains(stalled.Message, "there is no Secret "+ourspace+"/ours") || s.changeTo(p.Spec.Version).Done {
+			if waited = true; !strings.Contains(stalled.Message, "names Secret "+ourspace+"/ours, which does not exist") || s.changeTo(p.Spec.Version).Done {
 				t.Errorf("%s, and the recipe may be lost", stalled.Message)
 			}
 			s.must(s.objects.Add(&corev1.Secret{ObjectMeta: ofThePool, Data: map[string][]byte{"mine": []byte("needle")}}))

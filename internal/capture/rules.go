@@ -22,7 +22,7 @@ func (b ruleBook) read(ctx context.Context, p *v1alpha1.Prototype) (map[string][
 	}
 	found, err := b.Kube.CoreV1().ConfigMaps(b.namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("read ConfigMap %s/%s, which settings.generalize.rules names: %w", b.namespace, name, err)
+		return nil, fmt.Errorf("read ConfigMap %s/%s (settings.generalize.rules): %w", b.namespace, name, err)
 	}
 	files := map[string][]byte{}
 	for key, text := range found.Data {

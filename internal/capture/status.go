@@ -79,17 +79,17 @@ const NoWayBack = "NoWayBack"
 // copied, also customData.
 func NoWayBackFrom(p *v1alpha1.Prototype, image string, copied bool) string {
 	if image == "" {
-		image = "what it names now"
+		image = "its present image"
 	}
-	said := fmt.Sprintf("this is the first version that the recipe of pool %s comes to name: no rollback leads back to %s", p.Spec.Pool, image)
+	said := fmt.Sprintf("this is the first version in the recipe of pool %s: no rollback restores %s", p.Spec.Pool, image)
 	if !removesBootstrap(p) {
-		return said + "; what bootstraps its nodes stays in the recipe"
+		return said + "; the bootstrap data of its nodes stays in the recipe"
 	}
-	said += ", and `kamino restore` gives back "
+	said += ". `kamino restore` restores "
 	if copied {
-		return said + "what the cloud gives out and the copy of customData that is kept"
+		return said + "the parts that the cloud returns, and the saved copy of customData"
 	}
-	return said + "only what the cloud gives out, so keep the pool's customData elsewhere before the promotion, or give a capture a copy of it (--custom-data FILE, settings.recipe.customDataFrom)"
+	return said + "only the parts that the cloud returns. Keep a copy of the pool's customData, or pass the copy with `--custom-data FILE` (settings.recipe.customDataFrom)"
 }
 
 // reportWayBack reports before a pool's first promotion that no rollback is possible.
@@ -102,7 +102,7 @@ func reportWayBack(w *observed, now time.Time) {
 // reportDisbelief reports an ignored report on the Order. Later reports can be valid.
 func reportDisbelief(w *observed, now time.Time) {
 	if w.disbelieved != "" && w.proof == nil {
-		setCondition(w.p, now, v1alpha1.ConditionGeneralized, metav1.ConditionFalse, ReportNotBelieved, w.disbelieved+"; see who can write there")
+		setCondition(w.p, now, v1alpha1.ConditionGeneralized, metav1.ConditionFalse, ReportNotBelieved, w.disbelieved+". Check which clients can change Orders")
 	}
 }
 
@@ -176,15 +176,15 @@ func progress(w *observed, d plan.Decision) string {
 	case d.Do == plan.Wait && d.Why == plan.ForImage:
 		return fmt.Sprintf("replicating %d%%", w.image.Percent)
 	case d.Do == plan.Wait && d.Why == plan.ForLook:
-		return "looking at the node's disk"
+		return "inspecting the node's disk"
 	case d.Do == plan.Wait && slices.Contains(turns, d.Why):
 		return turnProgress(w)
 	case d.Do == plan.Wait && d.Why == plan.ForProof:
 		return "generalizing"
 	case d.Do == plan.Wait && d.Why == plan.ForHolder:
-		return fmt.Sprintf("waiting for %s, which has reserved the node too", w.over)
+		return fmt.Sprintf("waiting for %s, which has also reserved the node", w.over)
 	case d.Do == plan.Wait && w.facts.Node == plan.NodeGone && w.held():
-		return "waiting for " + strings.ToLower(string(d.Why)) + "; somebody deleted the Node"
+		return "waiting for " + strings.ToLower(string(d.Why)) + "; the Node was deleted"
 	case d.Do == plan.Wait:
 		return "waiting for " + strings.ToLower(string(d.Why))
 	case d.Do == plan.Evict:
@@ -197,13 +197,13 @@ func progress(w *observed, d plan.Decision) string {
 func departureProgress(w *observed, d plan.Decision) string {
 	switch {
 	case d.Do == plan.Enlarge && w.removing():
-		return fmt.Sprintf("pool %s gets a node in the place of node %s", w.p.Spec.Pool, w.p.Spec.Donor.NodeName)
+		return fmt.Sprintf("pool %s gets a replacement for node %s", w.p.Spec.Pool, w.p.Spec.Donor.NodeName)
 	case d.Do == plan.Enlarge:
 		return fmt.Sprintf("pool %s grows by one", w.p.Spec.Pool)
 	case d.Why == plan.ForReplacement:
-		return fmt.Sprintf("awaiting the node that takes the place of node %s, which serves meanwhile", w.p.Spec.Donor.NodeName)
+		return fmt.Sprintf("waiting for the replacement of node %s, which still serves", w.p.Spec.Donor.NodeName)
 	case d.Do == plan.Remove && w.removing():
-		return "the instance is to be removed"
+		return "requesting the removal of the instance"
 	case d.Why == plan.ForRemoval:
 		return "the instance is being removed"
 	case d.Do == plan.DeleteNode:
@@ -221,9 +221,9 @@ func turnProgress(w *observed) string {
 	case w.kured.Node != "":
 		return "waiting: " + w.kured.Holder()
 	case len(w.ahead) == 0 && w.vacant:
-		return "waiting until a node is in the place of another capture's donor, which does not return"
+		return "waiting for the replacement of another capture's donor"
 	case len(w.ahead) == 0 && w.removals > 0:
-		return "waiting until the donor of a capture that is gone is removed"
+		return "waiting for the removal of a donor without a Prototype"
 	case len(w.ahead) == 0:
 		return "waiting for another capture"
 	}
@@ -255,7 +255,7 @@ func reportConditions(p *v1alpha1.Prototype, d plan.Decision, now time.Time) {
 	}
 	switch {
 	case s.Phase == v1alpha1.PhaseSucceeded:
-		set(v1alpha1.ConditionReady, metav1.ConditionTrue, "Promoted", "the recipe of pool "+p.Spec.Pool+" points at version "+p.Spec.Version)
+		set(v1alpha1.ConditionReady, metav1.ConditionTrue, "Promoted", "the recipe of pool "+p.Spec.Pool+" names version "+p.Spec.Version)
 	case s.Failure != nil:
 		set(v1alpha1.ConditionReady, metav1.ConditionFalse, s.Failure.Reason, s.Failure.Message)
 	case d.Why == plan.ForPromotion:
@@ -323,17 +323,17 @@ func noteTrouble(p *v1alpha1.Prototype, err error, now time.Time) {
 		enter(&p.Status, v1alpha1.PhasePreflight, now)
 	}
 	if e == nil {
-		setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, string(cloud.Denied), err.Error()+"; the capture goes on by itself once this is mended")
+		setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, string(cloud.Denied), err.Error()+"; the capture continues automatically once this is fixed")
 		return
 	}
 	switch e.Kind {
 	case cloud.Denied, cloud.Unauthenticated, cloud.QuotaExceeded, cloud.Invalid, cloud.Unsupported, cloud.Refused:
 		setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, string(e.Kind),
-			e.Error()+"; the capture goes on by itself once this is mended")
+			e.Error()+"; the capture continues automatically once this is fixed")
 	case cloud.NotFound:
 		if slices.Contains(artifactPhases, p.Status.Phase) {
 			setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, string(e.Kind),
-				e.Error()+": something that the version or the recipe needs is gone; the capture goes on by itself once it is there again")
+				e.Error()+": the version or the recipe needs this object; the capture continues automatically once the object exists")
 		}
 	case cloud.Conflict, cloud.Throttled, cloud.Unavailable:
 	}

@@ -223,7 +223,7 @@ func (t trials) trialist() (cloud.TrialRunner, error) {
 }
 
 func trialUnsupported() cloud.Refusal {
-	return cloud.Refuse(TrialUnsupported, "nothing here can build a node from a version to try it", "do not try versions (settings.trial.mode: Off)")
+	return cloud.Refuse(TrialUnsupported, "Kamino cannot run trial nodes here", "set settings.trial.mode: Off")
 }
 
 // preflight returns the obstacles to the trial in the settings.
@@ -243,7 +243,7 @@ func (t trials) preflight(ctx context.Context, w *observed) ([]cloud.Refusal, er
 	}
 	why, err := t.tryout.Check(ctx, w.p.Spec.Settings)
 	if why != "" {
-		refusals = append(refusals, cloud.Refuse(TrialJobInvalid, why, "put it right, or leave settings.trial.job out"))
+		refusals = append(refusals, cloud.Refuse(TrialJobInvalid, why, "fix the Job, or remove settings.trial.job"))
 	}
 	return refusals, err
 }

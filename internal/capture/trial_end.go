@@ -82,14 +82,14 @@ func (t trials) clean(ctx context.Context, w *observed, subject trial.Subject) (
 	overdue := w.record.Trial.EndingAt != nil && t.now().Sub(w.record.Trial.EndingAt.Time) > endPatience
 	still, err := t.tryout.Clean(ctx, subject)
 	if len(still) > 0 && overdue && err == nil {
-		t.ofVersion(w, corev1.EventTypeWarning, TrialNodeStays, "%s; the capture goes on without waiting, and the node returns to service: see which client writes its status, and delete the Node if no kubelet runs there",
+		t.ofVersion(w, corev1.EventTypeWarning, TrialNodeStays, "%s; the capture continues, and the node returns to service. Find the client that writes its status, and delete the Node if no kubelet runs there",
 			strings.Join(still, "; "))
 		subject.Overdue = true
 		still, err = t.tryout.Clean(ctx, subject)
 	}
 	if err != nil && overdue {
-		err = &cloud.Error{Kind: cloud.Refused, Op: "remove from the cluster what is left of", Resource: "trial " + subject.Spec.Name, Err: err,
-			Message: err.Error() + "; the trial's instance is removed from the cloud whatever comes of this; see what the API server refuses, or remove what is named"}
+		err = &cloud.Error{Kind: cloud.Refused, Op: "remove the cluster's objects of", Resource: "trial " + subject.Spec.Name, Err: err,
+			Message: err.Error() + "; the trial's instance is removed from the cloud anyway. Fix the refusal of the API server, or delete the named objects"}
 	}
 	return len(still) > 0, err
 }
@@ -135,7 +135,7 @@ func (t trials) lookLost(ctx context.Context, w *observed) error {
 	case cloud.Is(err, cloud.NotFound):
 		return nil
 	case cloud.Is(err, cloud.Denied): // trials in the pool work without the permission to list trials
-		t.announcer.Log.Error(err, "whether a trial of this capture was lost can't be looked at", "prototype", w.p.Name)
+		t.announcer.Log.Error(err, "cannot list the trials of this capture", "prototype", w.p.Name)
 		t.ofVersion(w, corev1.EventTypeWarning, TrialsUnread, "the cloud does not let Kamino list trials: %v; look in the cloud for instances with the tag %s=%s", err, cloud.TagUID, w.p.UID)
 		return nil
 	case err != nil:

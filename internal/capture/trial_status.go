@@ -112,7 +112,7 @@ func checksSince(before []v1alpha1.TrialCheck, checks []trial.Check, now time.Ti
 func doubt(w *observed) string {
 	said := doubted(w)
 	if told := toldOf(w.record.Trial); told != "" && !strings.Contains(said, told) {
-		said += "; the cloud made no instance: " + told
+		said += "; the cloud created no instance: " + told
 	}
 	return said
 }
@@ -122,28 +122,28 @@ func doubted(w *observed) string {
 	case w.trial.verdict != nil && w.trial.verdict.Result == trial.Inconclusive:
 		return w.trial.verdict.Message
 	case w.trial.verdict != nil:
-		return fmt.Sprintf("time is up, and %s", w.trial.verdict.Message)
+		return fmt.Sprintf("the timeout is exceeded: %s", w.trial.verdict.Message)
 	case w.p.Status.Trial != nil && w.p.Status.Trial.Message != "":
 		return w.p.Status.Trial.Message
 	}
-	return "nobody has written down why"
+	return "no reason is recorded"
 }
 
 // trialProgress is the progress of a trial, or of a promotion by a person.
 func trialProgress(w *observed, d plan.Decision) string {
 	switch {
 	case d.Do == plan.BeginTrial && w.facts.Trial == plan.NoTrial:
-		return "a trial is begun"
+		return "beginning a trial"
 	case d.Do == plan.BeginTrial:
-		return "the trial node is ordered"
+		return "requesting the trial node"
 	case d.Do == plan.CloseTrial:
-		return "the recipe is given back what it named before the trial"
+		return "restoring the recipe from before the trial"
 	case d.Do == plan.WatchTrial && w.trial.verdict != nil:
 		return w.trial.verdict.Message
 	case d.Do == plan.EndTrial:
-		return "the trial node is removed"
+		return "removing the trial node"
 	case d.Why == plan.ForTrial:
-		return "the last attempt could not tell, and another follows: " + doubt(w)
+		return "the last attempt has no verdict, and another attempt follows: " + doubt(w)
 	case d.Why == plan.ForPromotion && w.change.HandOver != "":
 		return "handed over: " + w.change.HandOver
 	case d.Why == plan.ForPromotion:
@@ -162,9 +162,9 @@ func reportTried(w *observed, d plan.Decision, now time.Time) {
 	case f.Tried == plan.VerdictFailed:
 		setCondition(p, now, v1alpha1.ConditionTried, metav1.ConditionFalse, string(plan.TrialFailed), of+" has failed its trial: "+p.Status.Trial.Message)
 	case d.Why == plan.ForTrial, d.Why == plan.TrialInconclusive:
-		setCondition(p, now, v1alpha1.ConditionTried, metav1.ConditionUnknown, string(plan.TrialInconclusive), "nobody could tell yet whether "+of+" is good")
+		setCondition(p, now, v1alpha1.ConditionTried, metav1.ConditionUnknown, string(plan.TrialInconclusive), "no verdict yet on "+of)
 	case !f.Failed && !f.Deleting && d.Do != plan.Fail:
-		setCondition(p, now, v1alpha1.ConditionTried, metav1.ConditionUnknown, string(v1alpha1.PhaseTrying), of+" is tried")
+		setCondition(p, now, v1alpha1.ConditionTried, metav1.ConditionUnknown, string(v1alpha1.PhaseTrying), "the trial of "+of+" is in progress")
 	}
 }
 
@@ -173,24 +173,24 @@ func awaited(p *v1alpha1.Prototype) (reason, message string) {
 	if over := p.Status.HandsOver(); over != "" {
 		return HandedOver, fmt.Sprintf("version %s of pool %s is complete and handed over: %s", p.Spec.Version, p.Spec.Pool, over)
 	}
-	return AwaitingPromotion, fmt.Sprintf("version %s of pool %s is complete and waits for a person to promote it: kamino promote %s %s", p.Spec.Version, p.Spec.Pool, p.Spec.Pool, p.Spec.Version)
+	return AwaitingPromotion, fmt.Sprintf("version %s of pool %s is complete, and waits for `kamino promote %s %s`", p.Spec.Version, p.Spec.Pool, p.Spec.Pool, p.Spec.Version)
 }
 
 // trialSentence explains why a complete version is not used.
 func trialSentence(w *observed, why plan.Reason) string {
 	version, pool, settings := w.p.Spec.Version, w.p.Spec.Pool, w.p.Spec.Settings.Defaulted()
-	later := fmt.Sprintf("`kamino promote %s %s` points the pool at it", pool, version)
+	later := fmt.Sprintf("run `kamino promote %s %s`", pool, version)
 	if w.change.HandOver != "" {
 		later = w.change.HandOver
 	}
 	switch why {
 	case plan.TrialFailed:
 		blamed, _ := trial.Blamed(w.image.Tags[cloud.TagQuarantined])
-		return fmt.Sprintf("version %s of pool %s has failed its trial and is quarantined, and the pool is left as it is: %s; mend that on the nodes, then capture again", version, pool, blamed)
+		return fmt.Sprintf("version %s of pool %s has failed its trial and is quarantined; the pool is unchanged: %s. Fix the cause on the nodes, then capture again", version, pool, blamed)
 	case plan.TrialInconclusive:
-		return fmt.Sprintf("nobody could tell within %s whether version %s of pool %s is good, and the pool is left as it is: %s; mend that and capture again, or use the version untried: %s",
-			settings.Trial.Timeout.Duration, version, pool, doubt(w), later)
+		return fmt.Sprintf("the trial of version %s of pool %s has no verdict after %s; the pool is unchanged: %s. Fix the cause and capture again, or use the version without a trial: %s",
+			version, pool, settings.Trial.Timeout.Duration, doubt(w), later)
 	default: // plan.PromotionStale
-		return fmt.Sprintf("nobody has promoted version %s of pool %s within %s; the version is kept: %s", version, pool, settings.Promotion.Timeout.Duration, later)
+		return fmt.Sprintf("version %s of pool %s was not promoted within %s; the version is kept: %s", version, pool, settings.Promotion.Timeout.Duration, later)
 	}
 }

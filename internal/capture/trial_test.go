@@ -54,7 +54,7 @@ func TestACaptureWithATrial(t *testing.T) {
 		if !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionTried) || !v.tagged(cloud.TagTrial, "Passed 2026-03-14T") {
 			t.Errorf("conditions: %+v", p.Status.Conditions)
 		}
-		for _, want := range []string{"Normal Trying a node is built from version 2026.03.14", "Normal TrialPassed version 2026.03.14 of pool pool1 has passed"} {
+		for _, want := range []string{"Normal Trying trial of version 2026.03.14: a node is built", "Normal TrialPassed version 2026.03.14 of pool pool1 has passed"} {
 			if strings.Count(told, want) != 1 {
 				t.Errorf("%q was not told once:\n%s", want, told)
 			}
@@ -160,7 +160,7 @@ func TestAnAttemptThatCannotTell(t *testing.T) {
 			if pause := begun[2].Sub(begun[1]); pause < 5*time.Minute || pause > 20*time.Minute {
 				t.Errorf("%s: the second attempt followed after %s", name, pause)
 			}
-			if strings.Count(told, "Warning TrialInconclusive attempt 1 could not tell") != 1 || !strings.Contains(told, spoil.says) {
+			if strings.Count(told, "Warning TrialInconclusive attempt 1 at the trial of version 2026.03.14 of pool pool1 has no verdict") != 1 || !strings.Contains(told, spoil.says) {
 				t.Errorf("%s: events:\n%s", name, told)
 			}
 			if v.tagged(cloud.TagQuarantined, "trial") {
@@ -220,7 +220,7 @@ func TestAPersonPromotes(t *testing.T) {
 					told += <-recorder.Events + "\n"
 				}
 			})
-			if strings.Count(told, "Normal AwaitingPromotion version 2026.03.14 of pool pool1 is complete and waits") != 1 {
+			if strings.Count(told, "Normal AwaitingPromotion version 2026.03.14 of pool pool1 is complete, and waits") != 1 {
 				t.Errorf("%s: events:\n%s", mode, told)
 			}
 			switch {

@@ -30,9 +30,9 @@ func (e *Engine) unseen(ctx context.Context, w *observed, trouble error) error {
 		if err := e.act(ctx, w, d); err != nil {
 			return err
 		}
-		announcerOf(e).event(w, corev1.EventTypeWarning, Serving, "node %s takes pods again, and is held until it can be given back: %v", w.p.Spec.Donor.NodeName, trouble)
-		w.p.Status.Progress = fmt.Sprintf("node %s takes pods again, and is held until it can be given back", w.p.Spec.Donor.NodeName)
-		setCondition(w.p, e.now(), v1alpha1.ConditionDonorInService, metav1.ConditionTrue, Serving, "the donor takes pods, and the capture holds it until it can be given back")
+		announcerOf(e).event(w, corev1.EventTypeWarning, Serving, "node %s takes pods again, but stays reserved until the cloud answers: %v", w.p.Spec.Donor.NodeName, trouble)
+		w.p.Status.Progress = fmt.Sprintf("node %s takes pods again, but stays reserved until the cloud answers", w.p.Spec.Donor.NodeName)
+		setCondition(w.p, e.now(), v1alpha1.ConditionDonorInService, metav1.ConditionTrue, Serving, "the donor takes pods, but stays reserved until the cloud answers")
 	default:
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 func (o orders) readUnproven(w *observed) {
 	u, err := v1alpha1.UnprovenOf(w.p)
 	if err != nil {
-		o.Log.Error(err, "unreadable word on a missing proof is taken for one", "prototype", w.p.Name)
+		o.Log.Error(err, "an unreadable report counts as a missing proof", "prototype", w.p.Name)
 		u = &v1alpha1.Unproven{UID: w.p.UID, BootID: w.record.GeneralizeBootID, Why: err.Error()}
 	}
 	if !w.record.Answers(u, w.p.UID) {

@@ -147,7 +147,7 @@ func TestRulesThatCannotBeUsed(t *testing.T) {
 		reason, says string
 	}{
 		"missing":        {nil, admission.RulesNotFound, "ConfigMap kamino-generalize/our-rules of settings.generalize.rules not found"},
-		"without a file": {map[string]string{"readme.txt": "x"}, admission.RulesInvalid, "no key of it ends in .yaml"},
+		"without a file": {map[string]string{"readme.txt": "x"}, admission.RulesInvalid, "no key ends in .yaml"},
 		"wrong":          {map[string]string{"ours.yaml": "x"}, admission.RulesInvalid, "rule x stands there twice"},
 	} {
 		t.Run(name, func(t *testing.T) {

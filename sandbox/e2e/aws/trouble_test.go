@@ -59,7 +59,7 @@ func TestStandbyIsRefused(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "standby")
 	e.before("EnterStandby", func() { e.updateGroup(autoscaling.UpdateAutoScalingGroupInput{MinSize: sdk.Int32(3)}) })
-	e.Capture(e.Donor, "--deadline", "1m").ExpectExit(exitFailed, "min-size=3", "grown by for it stays")
+	e.Capture(e.Donor, "--deadline", "1m").ExpectExit(exitFailed, "min-size=3", "has grown by one node for the capture")
 	e.updateGroup(autoscaling.UpdateAutoScalingGroupInput{MinSize: sdk.Int32(1)})
 	e.AssertServes(e.Donor)
 	e.AssertNothingLeft()
@@ -74,7 +74,7 @@ func TestGroupIsDeletedInATrial(t *testing.T) {
 		_, err := sandbox.AWS().Groups().DeleteAutoScalingGroup(t.Context(), &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(group), ForceDelete: sdk.Bool(true)})
 		e.Must(err)
 	})
-	e.Start("capture", e.Donor, "--max-concurrent", "100", "--trial", "Apart", "--soak", "10s").ExpectExit(exitFailed, "pool "+group+" is not there any more")
+	e.Start("capture", e.Donor, "--max-concurrent", "100", "--trial", "Apart", "--soak", "10s").ExpectExit(exitFailed, "pool "+group+" no longer exists")
 	e.Eventually("no machine of its versions and no snapshot is left", func() (bool, string) {
 		machines := e.MachinesOfVersions()
 		snapshots, err := sandbox.Snapshots(t.Context())

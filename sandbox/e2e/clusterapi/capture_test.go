@@ -87,7 +87,7 @@ func TestManagementAwayPastTheDeadline(t *testing.T) {
 		return !n.Spec.Unschedulable && n.Annotations[v1alpha1.ReservationAnnotation] != "", capture.Output()
 	})
 	barrier.Restore(sandboxtest.Management)
-	capture.ExpectExit(exitFailed, "out of service for longer than the deadline of 5s", "takes pods again")
+	capture.ExpectExit(exitFailed, "exceeded the deadline of 5s out of service", "takes pods again")
 	e.assertWhole(3)
 	e.assertUntouched(e.Machines[0])
 	e.assertUntouched(e.Machines[1])

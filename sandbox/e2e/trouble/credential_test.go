@@ -28,7 +28,7 @@ func TestTokenExpiresWhileTheImageIsMade(t *testing.T) {
 	if stalled.Reason != "Unauthenticated" || p.Status.Failure != nil {
 		t.Errorf("it is stalled with %s, failure %+v", stalled.Reason, p.Status.Failure)
 	}
-	for _, text := range []string{"Azure did not accept the token", "goes on by itself"} {
+	for _, text := range []string{"Azure did not accept the token", "continues automatically"} {
 		if !strings.Contains(stalled.Message, text) {
 			t.Errorf("%q does not say %q", stalled.Message, text)
 		}

@@ -60,8 +60,8 @@ func TestDonorThatDoesNotComeBack(t *testing.T) {
 	capture := e.Capture(e.Donor)
 	e.WaitPrototype("it waits for the donor", sandboxtest.InPhase(v1alpha1.PhaseWaitingReady))
 	ageReservation(e, time.Hour)
-	capture.ExpectExit(exitFailed, "node "+e.Donor+" was started again and did not become Ready within 15m0s past the deadline",
-		"given back as it is", "no image is made of it", "look at its boot log")
+	capture.ExpectExit(exitFailed, "node "+e.Donor+" was started again, but did not become Ready within 15m0s after the deadline",
+		"returned as it is, without an image", "Read its boot log")
 	e.AssertFailed("DonorNotReady")
 
 	// Only the machine is broken now.

@@ -66,7 +66,7 @@ func TestDrainBlockedByABudget(t *testing.T) {
 	capture.WaitOutput("disruption budget stay")
 	ageReservation(e, 21*time.Minute)
 	capture.ExpectExit(exitFailed, "node "+e.Donor+" was not drained within 20m", e.Namespace+"/"+pod, "disruption budget stay",
-		"use force", "the capture of node "+e.Donor+" failed; the node was returned to service")
+		"set settings.drain.force", "the capture of node "+e.Donor+" failed; the node was returned to service")
 	e.AssertReturned(before, e.Donor, 0)
 	e.AssertFailed("DrainTimeout")
 	e.AssertEvents("NoWayBack", "Reserved", "DrainTimeout", "Released")
