@@ -20,23 +20,24 @@ import (
 )
 
 const (
-	// unaskedLife is how long it stands that the API server did not answer a preflight.
-	unaskedLife = time.Minute
-	// maxDonors is how many candidates are tried where the preflight refuses a node for its own sake.
+	// preflightRetry is the time until Kamino repeats a preflight that the API server did not answer.
+	preflightRetry = time.Minute
+	// maxDonors limits the candidates per pass. Kamino tries the next candidate if the preflight refuses a node for a
+	// reason of that node.
 	maxDonors = 3
 )
 
-// begin has a capture begin that is wanted, or says in the pool's status why not. Everything is looked at once
-// more, because what was decided on may be old: the cloud, the other captures, and by the preflight the node.
+// begin starts the wanted capture of a pool, or writes the reason against the capture into the pool's status. The decision
+// may be old, so begin reads the cloud, the other captures and the node again.
 func (d *Decider) begin(ctx context.Context, w *observed, o *decided) error {
 	if d.Admit != nil && !d.Admit(o.Policy, o.Pool) {
 		return nil
 	}
-	donor := o.Choice.Donor.Name // whom the refusal is kept for: which of its equals is asked about depends on their pods
-	if o.refused(donor, w.now) || d.wait(w, o) || d.stillDenied(ctx, w, o) {
+	donor := o.Choice.Donor.Name // the donor of the refusal: the order of equal candidates depends on their pods
+	if o.refused(donor, w.now) || d.atLimit(w, o) || d.stillDenied(ctx, w, o) {
 		return ctx.Err()
 	}
-	if err := d.lookAgain(ctx, w, o); err != nil || !o.Wanted || d.wait(w, o) {
+	if err := d.refresh(ctx, w, o); err != nil || !o.Wanted || d.atLimit(w, o) {
 		return err
 	}
 	p, refusals, err := d.propose(ctx, w, o)
@@ -44,8 +45,8 @@ func (d *Decider) begin(ctx context.Context, w *observed, o *decided) error {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		o.unasked(err, w.now)
-		o.Wanted = false // until it is decided anew: not every pass is to ask again
+		o.preflightFailed(err, w.now)
+		o.Wanted = false // until the next decision, so that not every pass asks the API server
 		return nil
 	case len(refusals) > 0:
 		o.refuse(donor, w.now, refusals)
@@ -54,65 +55,65 @@ func (d *Decider) begin(ctx context.Context, w *observed, o *decided) error {
 	return d.create(ctx, w, o, donor, p)
 }
 
-// unasked reports that the preflight could not be made.
-func (o *Outcome) unasked(err error, now time.Time) {
+// preflightFailed reports that Kamino could not run the preflight.
+func (o *Outcome) preflightFailed(err error, now time.Time) {
 	if said := (*cloud.Error)(nil); errors.As(err, &said) {
 		o.unavailable(err, now)
 		return
 	}
-	message := fmt.Sprintf("what speaks for or against a capture of pool %s can't be looked at: %s. It is tried again each minute", o.Pool.Name, err)
+	message := fmt.Sprintf("the preflight for a capture of pool %s failed: %s. Kamino tries again each minute", o.Pool.Name, err)
 	o.Status.Decision = &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyPreflightFailed, Message: message}
-	// An API server that is away or overrun will be back; a right that is missing will not come by itself.
+	// An API server recovers without help from an outage or an overload. A missing permission needs a person.
 	o.trouble, o.err = &trouble{v1alpha1.PolicyPreflightFailed, message, !apierrors.IsForbidden(err)}, err
-	o.sooner(now.Add(unaskedLife), now)
+	o.sooner(now.Add(preflightRetry), now)
 }
 
-// wait tells whether as many captures run as may.
-func (d *Decider) wait(w *observed, o *decided) bool {
+// atLimit reports whether the limit of concurrent captures is reached.
+func (d *Decider) atLimit(w *observed, o *decided) bool {
 	limit := int(o.rules.spec.MaxConcurrent)
-	holding, until := d.held(w.all, w.now)
+	holding, until := d.countHeld(w.all, w.now)
 	if holding < limit {
 		return false
 	}
 	o.sooner(until, w.now)
 	o.queued = true
 	o.Status.Decision = &v1alpha1.PoolDecision{Reason: Queued, Message: fmt.Sprintf(
-		"node %s is to be captured once one of the captures that run has given its node back, or another node is in its place: policy %s allows %d at once (spec.maxConcurrent)",
+		"node %s waits until another node is returned to service or replaced: policy %s allows %d captures at once (spec.maxConcurrent)",
 		o.Choice.Donor.Name, o.Policy, limit)}
 	return true
 }
 
-// lookAgain decides once more, on what cloud and API server say now.
-func (d *Decider) lookAgain(ctx context.Context, w *observed, o *decided) error {
+// refresh decides again, with fresh answers of the cloud and of the API server.
+func (d *Decider) refresh(ctx context.Context, w *observed, o *decided) error {
 	live := &v1alpha1.PrototypeList{}
 	if err := d.Client.List(ctx, live); err != nil {
 		return fmt.Errorf("list prototypes: %w", err)
 	}
 	w.all = live.Items
-	d.holding, _ = d.held(w.all, w.now)
+	d.holding, _ = d.countHeld(w.all, w.now)
 	of, err := membership.OfPrototypes(ctx, d.Cloud, w.all)
 	if err != nil {
 		return fmt.Errorf("find the pools of the prototypes: %w", err)
 	}
 	mine := o.Pool.Its(w.all, of)
-	looking, cancel := context.WithTimeout(ctx, lookTimeout)
+	lookCtx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	// An error is in the look that judge finds.
-	if _, err := d.Looks.At(looking, o.Pool.ID, freshLook); err != nil && ctx.Err() != nil {
+	// judge finds the error in the look.
+	if _, err := d.Looks.At(lookCtx, o.Pool.ID, freshMaxAge); err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	again := d.judge(ctx, o.rules, o.Pool, mine, w.now)
-	d.prefer(ctx, again, false, w.now)
+	fresh := d.judge(ctx, o.rules, o.Pool, mine, w.now)
+	d.prefer(ctx, fresh, false, w.now)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	again.trim()
-	o.Outcome = again
+	fresh.trim()
+	o.Outcome = fresh
 	return nil
 }
 
-// propose makes the Prototype of the best candidate that the preflight does not refuse. The refusals are those
-// of the best one.
+// propose returns the Prototype of the best candidate that the preflight accepts. If the preflight refuses all candidates,
+// propose returns the refusals of the best candidate.
 func (d *Decider) propose(ctx context.Context, w *observed, o *decided) (*v1alpha1.Prototype, []cloud.Refusal, error) {
 	ctx = cloud.WithReadCache(ctx)
 	var first []cloud.Refusal
@@ -122,7 +123,7 @@ func (d *Decider) propose(ctx context.Context, w *observed, o *decided) (*v1alph
 		}
 		p, err := d.prototype(w, o.Outcome, candidate.Node)
 		if err != nil {
-			return nil, []cloud.Refusal{cloud.Refuse(v1alpha1.PolicyTooManyFailures, err.Error(), "see why the last one failed")}, nil
+			return nil, []cloud.Refusal{cloud.Refuse(v1alpha1.PolicyTooManyFailures, err.Error(), "read why with `kubectl get prototypes`")}, nil
 		}
 		joins, err := d.join(ctx, o.Outcome, p)
 		if err != nil || len(joins.Refusals()) > 0 {
@@ -151,12 +152,12 @@ func (d *Decider) propose(ctx context.Context, w *observed, o *decided) (*v1alph
 	return nil, first, nil
 }
 
-// prototype is the decision to capture a node of the pool.
+// prototype returns the Prototype for a capture of the node.
 func (d *Decider) prototype(w *observed, o *Outcome, name string) (*v1alpha1.Prototype, error) {
 	nodes := d.Nodes.Of(o.Pool.ID)
 	i := slices.IndexFunc(nodes, func(n *corev1.Node) bool { return n.Name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("node %s has just gone", name)
+		return nil, fmt.Errorf("node %s is gone", name)
 	}
 	donor := v1alpha1.Donor{NodeName: name, ProviderID: nodes[i].Spec.ProviderID}
 	p, err := o.Pool.Prototype(donor, imageversion.Of(w.now), o.Settings, w.all)
@@ -170,7 +171,7 @@ func (d *Decider) prototype(w *observed, o *Outcome, name string) (*v1alpha1.Pro
 	return p, nil
 }
 
-// join has the Prototype carry the profile by which its donor is seen to join, if the policy names none.
+// join sets the Prototype's profile to the profile that Kamino detects on the donor, unless the policy names a profile.
 func (d *Decider) join(ctx context.Context, o *Outcome, p *v1alpha1.Prototype) (bootstrapkind.Answer, error) {
 	g := &p.Spec.Settings.Generalize
 	if g.Profile != "" || d.Joins == nil {
@@ -179,23 +180,23 @@ func (d *Decider) join(ctx context.Context, o *Outcome, p *v1alpha1.Prototype) (
 	nodes := d.Nodes.Of(o.Pool.ID)
 	i := slices.IndexFunc(nodes, func(n *corev1.Node) bool { return n.Name == p.Spec.Donor.NodeName })
 	if i < 0 {
-		return bootstrapkind.Answer{}, fmt.Errorf("node %s has just gone", p.Spec.Donor.NodeName)
+		return bootstrapkind.Answer{}, fmt.Errorf("node %s is gone", p.Spec.Donor.NodeName)
 	}
 	answer, err := d.Joins(ctx, bootstrapkind.With(nodes[i], o.Look.Pool, o.Look.Images))
 	g.Profile = answer.Profile
 	return answer, err
 }
 
-// create writes the decision down: from here on the capture happens.
+// create writes the decision to the API server. The capture begins with that write.
 func (d *Decider) create(ctx context.Context, w *observed, o *decided, donor string, p *v1alpha1.Prototype) error {
 	err := d.Client.Create(ctx, p)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		o.queued = true // somebody else's decision of this moment: the next pass sees it
+		o.queued = true // another client wrote this decision at the same time: the next pass reads that Prototype
 		return nil
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
-		o.refuse(donor, w.now, []cloud.Refusal{cloud.Refuse(notTaken, fmt.Sprintf("the API server does not take Prototype %s: %s", p.Name, err),
-			fmt.Sprintf("correct spec.settings of policy %s, or the permissions", o.Policy))})
+		o.refuse(donor, w.now, []cloud.Refusal{cloud.Refuse(refusedByServer, fmt.Sprintf("the API server refuses Prototype %s: %s", p.Name, err),
+			fmt.Sprintf("correct spec.settings of policy %s, or grant Kamino the permission", o.Policy))})
 		return nil
 	case err != nil:
 		return fmt.Errorf("create prototype %s: %w", p.Name, err)
@@ -210,7 +211,7 @@ func (d *Decider) create(ctx context.Context, w *observed, o *decided, donor str
 	return nil
 }
 
-// announce records the decision as an event of the policy, if it is in the cluster, and of the Prototype.
+// announce records the decision as events of the Prototype and, if the cluster holds the policy, of the policy.
 func (d *Decider) announce(w *observed, o *decided, p *v1alpha1.Prototype) {
 	if d.Recorder == nil {
 		return

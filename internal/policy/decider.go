@@ -26,98 +26,101 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// parallel is how many pools are decided about at once. A decision waits for the cloud and for nothing else.
+// parallel is the number of pools with concurrent decisions. A decision waits for the cloud only.
 const parallel = 16
 
-// retry is after how long a pass that did not get through is made again.
+// retry is the pause before Kamino repeats a failed pass.
 const retry = 30 * time.Second
 
-// Decider makes policies' decisions. One process at a time does, the one that holds the Lease.
+// Decider decides for policies. Only the process that holds the Lease runs a Decider.
 type Decider struct {
-	// Read gives policies and Prototypes. It may be a cache: before a Prototype is written, Client is asked.
+	// Read reads policies and Prototypes. Read may be a cache: before Kamino writes a Prototype, Client reads the API
+	// server.
 	Read client.Reader
-	// Client reads and writes the API server itself.
+	// Client reads and writes the API server without a cache.
 	Client client.Client
 	Cloud  cloud.Provider
 	Nodes  *nodecache.Nodes
 	Looks  *Looks
-	// Policies are decided for in place of those of the cluster, if it is not nil. Those without a UID exist
-	// nowhere, and no status of theirs is written.
+	// Policies, if not nil, replace the policies of the cluster. A policy without a UID is not in the cluster, and Kamino
+	// writes no status for that policy.
 	Policies []v1alpha1.PrototypePolicy
-	// Admit, if set, tells whether a capture of the pool may begin under the policy.
+	// Admit, if set, reports whether a capture of the pool may begin under the policy.
 	Admit func(policy string, pool Pool) bool
-	// Preflight looks for every reason against a capture: capture.Engine.Refusals. A capture that it refuses is
-	// not written down. Nil asks nobody.
+	// Preflight returns all reasons against a capture: capture.Engine.Refusals. Kamino creates no Prototype for a refused
+	// capture. Nil skips the preflight.
 	Preflight func(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error)
-	// Joins tells how the nodes of a pool join whose settings name no profile: membership.Joins. Nil finds no profile, and a
-	// capture then has the one that stands for none.
+	// Joins detects how nodes join, for a pool without a profile in the settings: membership.Joins. Nil detects no profile,
+	// and a capture then uses the profile for pools without a profile.
 	Joins func(ctx context.Context, facts bootstrapkind.Facts) (bootstrapkind.Answer, error)
-	// Permissions, if set, lists what the credential may do for a pool: cloud.PermissionChecker's.
+	// Permissions, if set, lists the permissions of the credential for a pool: cloud.PermissionChecker.
 	Permissions func(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error)
-	// DisruptionCost, if set, tells what taking a node would cost others: capture.Engine's. Of candidates that the rules find alike
-	// the one with the least is taken.
-	DisruptionCost func(ctx context.Context, node string, drain v1alpha1.DrainSettings, leaves bool) (selection.DisruptionCost, error)
-	// Rebuild, if set, takes the next node of a pool's oldest image; who carries it on is another's matter. Nil rebuilds none.
+	// DisruptionCost, if set, returns the cost of draining a node for the workloads: capture.Engine.DisruptionCost. Of
+	// candidates that the rules rank equal, Kamino captures the candidate with the least cost.
+	DisruptionCost func(ctx context.Context, node string, drain v1alpha1.DrainSettings, donorReplaced bool) (selection.DisruptionCost, error)
+	// Rebuild, if set, reserves the next node of a pool's oldest image. Package replace carries on. Nil rebuilds no node.
 	Rebuild func(ctx context.Context, r Rebuild) (Taken, error)
-	// Leased lists the reservations that Leases confirm, by the UID of their Node. A reservation that is on a Node alone keeps no
-	// pool and no other node from anything. Nil believes the Nodes.
+	// Leased lists the reservations that Leases confirm, by the UID of the Node. A reservation without a Lease blocks
+	// neither its pool nor other nodes. Nil trusts the annotations of Nodes.
 	Leased func(ctx context.Context) (map[types.UID]v1alpha1.Reservation, error)
-	// UnhealthyDaemonSets, if set, tells which of a pool's new nodes lack a DaemonSet that is healthy elsewhere: newcomer.Lacks.
+	// UnhealthyDaemonSets, if set, returns new nodes of a pool without a Pod of a DaemonSet that is healthy on other nodes.
 	UnhealthyDaemonSets func(ctx context.Context, nodes, ignore []string) (map[string]nodejoin.UnhealthyDaemonSet, error)
-	// WithoutKubelet, if set, reports for which Nodes no kubelet renews a Lease: node.Kubelets.Without.
+	// WithoutKubelet, if set, reports the Nodes whose Lease no kubelet renews: node.Kubelets.Without.
 	WithoutKubelet func(ctx context.Context, nodes []*corev1.Node, all func() []*corev1.Node) (map[types.UID]bool, error)
-	// ObservedSince is since when the nodes have been read without a break, which is not before a controller's start; zero if nobody
-	// knows of a break. Time before it is held against no node.
+	// ObservedSince is the time since which a process has read the nodes without a break, at the earliest the start of the
+	// controller. Zero: no break is known. Earlier time does not count against a node.
 	ObservedSince time.Time
-	// WentBack, if set, is told of each pool that went back from a version by itself, and Probation after each pass of all
-	// pools whose nodes are watched.
+	// WentBack, if set, receives each pool that Kamino rolled back automatically. Probation receives the join tracking of
+	// all watched pools after each pass.
 	WentBack  func(Pool)
 	Probation func([]Probation)
-	// Growth is told when pods wait for nodes. Without that it is the half-hourly look at a pool that tells of its growth.
+	// Growth records pods that wait for nodes. Without such pods, the look at the pool every half hour shows the growth of
+	// a pool.
 	Growth Growth
-	// OwnNode is the node that this process runs on; empty if it runs on none.
+	// OwnNode is the node of this process; empty outside a cluster.
 	OwnNode string
-	// Now is the clock. time.Now if nil.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Recorder of events, which must take notes of any length; none are recorded if nil.
+	// Recorder records events with notes of any length; nil records no events.
 	Recorder events.EventRecorder
-	// Observe, if set, is told of each pool's choice, and Gone of each pool that has no policy any more.
+	// Observe, if set, receives the choice for each pool. Gone receives each pool that has no policy any more.
 	Observe func(Pool, selection.Choice)
 	Gone    func(Pool)
-	// Stalled, if set, is told after each pass how many policies are stalled, by reason.
+	// Stalled, if set, receives the number of stalled policies by reason, after each pass.
 	Stalled func(byReason map[string]int)
-	// Degraded, if set, is told after each pass which pools' captures are wanted and refused, by the pool's name and
-	// the reason.
+	// Degraded, if set, receives the pools with a wanted and refused capture after each pass, by the pool's name and the
+	// reason.
 	Degraded func(byPoolAndReason map[[2]string]int)
 	Log      logr.Logger
 
 	rules compiled
-	// profiles that were found, by the pool's ID.
+	// profiles are the detected profiles, by the pool's ID.
 	profiles sync.Map
 
-	mu    sync.Mutex // one pass at a time
-	pools map[cloud.PoolID]*decided
-	said  map[string][]trouble
-	most  atomic.Int32
-	// holding is how many nodes of the cluster are held, as of the last look, and leased what Leased told then.
+	mu            sync.Mutex // one pass at a time
+	pools         map[cloud.PoolID]*decided
+	poolTroubles  map[string][]trouble
+	maxConcurrent atomic.Int32
+	// holding is the number of reserved nodes in the cluster at the last look, and leased the answer of Leased at that
+	// time.
 	holding int
 	leased  map[types.UID]v1alpha1.Reservation
-	// probes watch how nodes join.
+	// probes track how nodes join.
 	probes *prober
 }
 
-// decided is the last outcome for a pool, and what it was decided on.
+// decided is the last outcome for a pool, with the inputs of the decision.
 type decided struct {
 	*Outcome
 	rules *rules
-	// inputs tells one state of the pool's Prototypes from another.
+	// inputs is a fingerprint of the pool's Prototypes.
 	inputs  string
 	refusal refusal
-	// rebuildAt is when the next node may be looked for that is to be rebuilt.
+	// rebuildAt is the time at which Kamino looks for the next node to rebuild.
 	rebuildAt time.Time
 }
 
-// observed is what a pass works from.
+// observed holds the inputs of a pass.
 type observed struct {
 	now        time.Time
 	policies   []v1alpha1.PrototypePolicy
@@ -125,26 +128,26 @@ type observed struct {
 	all        []v1alpha1.Prototype
 	pools      []Pool
 	claims     claims
-	unplaced   error             // why the pools of nodes that have come are not known
+	unplaced   error             // why the pools of new nodes are unknown
 	stalled    map[string]int    // policies by reason
 	degraded   map[[2]string]int // pools by their name and the reason
-	took       int               // nodes that were taken in this pass to be rebuilt
-	// sums of the pools' nodes, for a plan
+	took       int               // nodes that this pass reserved for a rebuild
+	// sums are the counts of nodes per pool, for a plan.
 	sums map[cloud.PoolID]nodecache.Sum
 }
 
-// Pass decides about every pool that has news, or is due, writes Prototypes and statuses, and says after how
-// long to come back though nothing happens. Its error is of the API server's; what goes wrong with one pool or
-// policy is in that policy's status.
+// Pass decides about each pool that changed or is due, and writes Prototypes and statuses. Pass returns the time until the
+// next pass without a change. The error is an error of the API server: an error of one pool or policy is in that policy's
+// status.
 func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	w, err := d.look(ctx)
+	w, err := d.observe(ctx)
 	if err != nil {
 		return retry, err
 	}
-	d.said = w.claims.troubles
-	d.forget(w)
+	d.poolTroubles = w.claims.troubles
+	d.dropUnclaimed(w)
 	d.judgeAll(ctx, w, d.due(w))
 	probe(ctx, d, w)
 	if ctx.Err() != nil {
@@ -154,7 +157,7 @@ func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 	for _, o := range wantedOf(d.pools) {
 		trouble = append(trouble, d.begin(ctx, w, o))
 	}
-	for _, o := range crowdedOf(d.pools) {
+	for _, o := range rebuildsOf(d.pools) {
 		trouble = append(trouble, d.beginRebuild(ctx, w, o))
 	}
 	for i := range w.policies {
@@ -166,28 +169,27 @@ func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 	if d.Degraded != nil {
 		d.Degraded(w.degraded)
 	}
-	d.probes.tell()
+	d.probes.reportJoins()
 	if err := errors.Join(trouble...); err != nil {
 		return retry, err
 	}
 	return d.next(), nil
 }
 
-// probe looks at the nodes that are joining.
+// probe tracks the nodes that are joining.
 func probe(ctx context.Context, d *Decider, w *observed) {
 	if d.probes == nil {
-		d.probes = &prober{Decider: d, watches: map[cloud.PoolID]*watched{}, calm: d.ObservedSince}
+		d.probes = &prober{Decider: d, watches: map[cloud.PoolID]*watched{}, observedSince: d.ObservedSince}
 	}
 	d.probes.watchAll(ctx, w)
 	d.probes.report()
 }
 
-// MaxConcurrent is how many captures the policies allow at once, at the last pass: the largest number that one
-// of them that is not suspended gives.
-func (d *Decider) MaxConcurrent() int { return int(d.most.Load()) }
+// MaxConcurrent is the largest spec.maxConcurrent of all policies that are not suspended, at the last pass.
+func (d *Decider) MaxConcurrent() int { return int(d.maxConcurrent.Load()) }
 
-// look reads what there is. The cloud is not asked here.
-func (d *Decider) look(ctx context.Context) (*observed, error) {
+// observe reads the inputs of a pass from the API server and the node cache. observe does not call the cloud.
+func (d *Decider) observe(ctx context.Context) (*observed, error) {
 	w := &observed{now: d.now(), policies: slices.Clone(d.Policies), stalled: map[string]int{}, degraded: map[[2]string]int{}}
 	if d.Policies == nil {
 		policies := &v1alpha1.PrototypePolicyList{}
@@ -200,17 +202,17 @@ func (d *Decider) look(ctx context.Context) (*observed, error) {
 	if err := d.gather(ctx, w); err != nil {
 		return nil, err
 	}
-	most := int32(0)
+	largest := int32(0)
 	for i := range w.policies {
 		if p := &w.policies[i]; p.DeletionTimestamp == nil && !p.Spec.Suspend {
-			most = max(most, p.Spec.Defaulted().MaxConcurrent)
+			largest = max(largest, p.Spec.Defaulted().MaxConcurrent)
 		}
 	}
-	d.most.Store(most)
+	d.maxConcurrent.Store(largest)
 	return w, nil
 }
 
-// gather reads the Prototypes, and brings policies, pools and Prototypes together.
+// gather reads the Prototypes, and matches policies, pools and Prototypes.
 func (d *Decider) gather(ctx context.Context, w *observed) error {
 	prototypes := &v1alpha1.PrototypeList{}
 	if err := d.Read.List(ctx, prototypes); err != nil {
@@ -228,7 +230,7 @@ func (d *Decider) gather(ctx context.Context, w *observed) error {
 		}
 		d.leased = leased
 	}
-	d.holding, _ = d.held(w.all, w.now)
+	d.holding, _ = d.countHeld(w.all, w.now)
 	w.claims = claim(w.policies, w.pools, func(p Pool) []*corev1.Node { return d.Nodes.Of(p.ID) })
 	of, err := membership.OfPrototypes(ctx, d.Cloud, w.all)
 	if err != nil {
@@ -242,8 +244,8 @@ func (d *Decider) gather(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// forget drops pools that no single policy is for.
-func (d *Decider) forget(w *observed) {
+// dropUnclaimed drops pools without exactly one policy.
+func (d *Decider) dropUnclaimed(w *observed) {
 	for id, o := range d.pools {
 		if len(w.claims.byPool[o.Pool]) == 1 {
 			continue
@@ -260,7 +262,7 @@ func (d *Decider) forget(w *observed) {
 	d.Looks.Keep(func(id cloud.PoolID) bool { return alive[id] })
 }
 
-// due lists the pools that must be decided about now, with the rules of their policies.
+// due returns the pools that need a decision now, with the rules of their policies.
 func (d *Decider) due(w *observed) map[Pool]*rules {
 	news := map[cloud.PoolID]bool{}
 	for _, id := range d.Nodes.News() {
@@ -275,8 +277,8 @@ func (d *Decider) due(w *observed) map[Pool]*rules {
 		r, known := byName[names[0]], d.pools[pool.ID]
 		inputs := inputsOf(w.prototypes[pool.ID])
 		if known != nil && (known.inputs != inputs || known.rules.retry != r.retry) {
-			// A capture, or somebody who deletes one, may have changed the recipe and the versions; who has it
-			// tried again has changed something too.
+			// A capture, or a person who deletes a capture, may have changed the recipe and the versions. A person who asks
+			// for a retry has changed something too.
 			d.Looks.Forget(pool.ID)
 		}
 		if known == nil || known.rules != r || known.inputs != inputs || known.queued || news[pool.ID] || !known.due.After(w.now) {
@@ -286,7 +288,7 @@ func (d *Decider) due(w *observed) map[Pool]*rules {
 	return due
 }
 
-// rulesByName are the rules of all policies. It logs each unreadable policy once.
+// rulesByName returns the rules of all policies. rulesByName logs each unreadable policy once.
 func (d *Decider) rulesByName(w *observed) map[string]*rules {
 	byName := map[string]*rules{}
 	for i := range w.policies {
@@ -300,7 +302,7 @@ func (d *Decider) rulesByName(w *observed) map[string]*rules {
 	return byName
 }
 
-// inputsOf tells one state of a pool's Prototypes from another, as far as a decision depends on it.
+// inputsOf returns a fingerprint of a pool's Prototypes, as far as a decision depends on the Prototypes.
 func inputsOf(prototypes []v1alpha1.Prototype) string {
 	states := make([]string, 0, len(prototypes))
 	for i := range prototypes {
@@ -310,7 +312,7 @@ func inputsOf(prototypes []v1alpha1.Prototype) string {
 	return strings.Join(states, " ")
 }
 
-// judgeAll decides about the pools, several at once, and keeps the outcomes.
+// judgeAll decides about several pools concurrently, and keeps the outcomes.
 func (d *Decider) judgeAll(ctx context.Context, w *observed, due map[Pool]*rules) {
 	var (
 		wait  sync.WaitGroup
@@ -344,7 +346,7 @@ func (d *Decider) judgeAll(ctx context.Context, w *observed, due map[Pool]*rules
 			kept := &decided{Outcome: o, rules: r, inputs: inputsOf(w.prototypes[pool.ID])}
 			if before := d.pools[pool.ID]; before != nil && before.rules == r {
 				kept.refusal = before.refusal
-				kept.stillUnrebuilt(before, w.now)
+				kept.keepRebuildWait(before, w.now)
 			}
 			d.pools[pool.ID] = kept
 		})
@@ -362,7 +364,7 @@ func idsOf[T any](of map[Pool]T) []cloud.PoolID {
 	return ids
 }
 
-// wantedOf lists the pools that should be captured, the one with the oldest image first: it waits longest.
+// wantedOf returns the pools that need a capture, sorted by the age of their images, the oldest image first.
 func wantedOf(pools map[cloud.PoolID]*decided) []*decided {
 	var wanted []*decided
 	for _, o := range pools {
@@ -376,7 +378,7 @@ func wantedOf(pools map[cloud.PoolID]*decided) []*decided {
 	return wanted
 }
 
-// next is after how long the first pool is due.
+// next returns the time until the first pool is due.
 func (d *Decider) next() time.Duration {
 	after, now := reconsider, d.now()
 	for _, o := range d.pools {

@@ -50,7 +50,7 @@ func TestAnEmptyPolicyCapturesTheBestPatchedNode(t *testing.T) {
 	}
 }
 
-// Passing again, in the same process or another, decides nothing twice.
+// TransientErrors again, in the same process or another, decides nothing twice.
 func TestADecisionIsMadeOnce(t *testing.T) {
 	s := newStage(t)
 	id := s.pool("pool1", 3, 20)
@@ -122,7 +122,7 @@ func TestAPolicyWithoutAPoolSaysSo(t *testing.T) {
 	})
 	s.pass()
 	s.stalled("named", v1alpha1.PolicyNoPoolMatches, "pool nowhere", "spec.pools.names")
-	s.stalled("selecting", v1alpha1.PolicyNoPoolMatches, "no node", "spec.pools")
+	s.stalled("selecting", v1alpha1.PolicyNoPoolMatches, "no pool with a node", "spec.pools")
 	if s.pass(); len(s.calls.Calls()) > oneLook {
 		t.Errorf("the cloud was asked: %v", s.calls.Calls())
 	}
@@ -240,7 +240,7 @@ func TestACredentialThatIsRemovedIsNamed(t *testing.T) {
 		s.change(id, "pool1-1", func(n *corev1.Node) { n.Annotations["news"] = fmt.Sprint(s.clock.Now()) })
 		s.clock.Advance(time.Minute)
 	}
-	s.stalled("all", v1alpha1.PolicyCloudUnavailable, "pool pool1", "Denied", "Give the credential this permission")
+	s.stalled("all", v1alpha1.PolicyCloudUnavailable, "pool pool1", "Denied", "Grant this permission to the credential")
 	s.decided("all", "pool1", v1alpha1.PolicyCloudUnavailable)
 	if got := len(s.calls.Calls()) - before; got != 1 {
 		t.Errorf("the cloud was asked %d times", got)

@@ -12,32 +12,35 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodecache"
 )
 
-// listingPace is how often instances are listed while something may be said of them.
-func listingPace(limits joinhealth.Limits) time.Duration { return within(censusPace, limits.Join/3) }
+// listInterval is the interval between two lists of instances while nodes of a pool are new.
+func listInterval(limits joinhealth.Limits) time.Duration {
+	return shorter(pollInterval, limits.Join/3)
+}
 
-// Growth is what is known of pods that wait for nodes, so that pools may grow. Safe for concurrent use.
+// Growth records that pods wait for nodes, so that pools may grow. Safe for concurrent use.
 type Growth struct {
-	// expected is when it was last said, and heeded when a pass was last worth making because of it, in nanoseconds.
+	// expected is the time of the last waiting pod, and heeded the time of the last pass for waiting pods, in nanoseconds
+	// since 1970.
 	expected, heeded atomic.Int64
 }
 
-// Expect says that pods wait for nodes now, and tells whether it is time for a pass because of that.
+// Expect records that pods wait for nodes now, and reports whether a pass is due because of these pods.
 func (g *Growth) Expect(now time.Time) bool {
 	g.expected.Store(now.UnixNano())
-	if now.UnixNano()-g.heeded.Load() < int64(censusPace) {
+	if now.UnixNano()-g.heeded.Load() < int64(pollInterval) {
 		return false
 	}
 	g.heeded.Store(now.UnixNano())
 	return true
 }
 
-// lately tells whether that was said a short time ago.
-func (g *Growth) lately(now time.Time) bool {
-	return now.UnixNano()-g.expected.Load() <= int64(latePace)
+// isRecent reports whether a pod waited a short time ago.
+func (g *Growth) isRecent(now time.Time) bool {
+	return now.UnixNano()-g.expected.Load() <= int64(overdueInterval)
 }
 
-// askGrowth asks for the pool alone, which is one request, whether it has become larger than its nodes.
-func (d *prober) askGrowth(ctx context.Context, t *watched, sum nodecache.Sum, now time.Time) error {
+// checkGrowth asks the cloud with one request whether the pool has become larger than its nodes.
+func (d *prober) checkGrowth(ctx context.Context, t *watched, sum nodecache.Sum, now time.Time) error {
 	t.asked = now
 	seen, err := d.Cloud.Pool(ctx, t.pool.ID)
 	if err != nil {
@@ -49,44 +52,44 @@ func (d *prober) askGrowth(ctx context.Context, t *watched, sum nodecache.Sum, n
 	return nil
 }
 
-// read has the cloud tell of the pool and, if something may be said of them, of its instances, as seldom as may be.
-func (d *prober) read(ctx context.Context, census cloud.InstanceLister, t *watched, sum nodecache.Sum, active bool, limits joinhealth.Limits, now time.Time) error {
-	life, listing := idleLookLife, listingPace(limits)
+// readCloud asks the cloud for the pool, and for the pool's instances while nodes are new, as seldom as possible.
+func (d *prober) readCloud(ctx context.Context, lister cloud.InstanceLister, t *watched, sum nodecache.Sum, active bool, limits joinhealth.Limits, now time.Time) error {
+	life, listing := idleMaxAge, listInterval(limits)
 	switch {
 	case active:
 		life = listing
 	case history.Unacknowledged(t.look.Images) != nil:
-		life = frozenLife
+		life = frozenMaxAge
 	}
 	var err error
 	if t.look, err = d.Looks.At(ctx, t.pool.ID, life); err != nil {
 		return err
 	}
-	if sign := t.signOf(sum); sign != t.sign {
-		t.sign = sign
+	if fingerprint := t.fingerprintOf(sum); fingerprint != t.fingerprint {
+		t.fingerprint = fingerprint
 		active = active || t.look.Pool.Capacity > int64(sum.Nodes)
-	} else if active && now.Sub(t.listed) < listing && !latecomers(t.joins, t.listed, now, limits) {
+	} else if active && now.Sub(t.listed) < listing && !hasOverdue(t.joins, t.listed, now, limits) {
 		return nil
 	}
-	// What never becomes a Node, and is removed and ordered anew, leaves no other sign than that the pool lacks nodes.
-	lacks := t.look.Pool.Capacity > int64(sum.Nodes) && t.look.At.After(t.census)
+	// An instance may never become a Node, and the pool may replace the instance. Then missing nodes are the only sign.
+	lacks := t.look.Pool.Capacity > int64(sum.Nodes) && t.look.At.After(t.lastListed)
 	if !active && !lacks {
 		return nil
 	}
-	if t.instances, err = census.Instances(ctx, t.pool.ID); err != nil {
+	if t.instances, err = lister.Instances(ctx, t.pool.ID); err != nil {
 		return err
 	}
-	t.listed, t.census = now, now
+	t.listed, t.lastListed = now, now
 	return nil
 }
 
-// latecomers tells whether an instance has run for all its time since they were listed, or one is late and may be gone.
-func latecomers(joins []joinhealth.Join, listed, now time.Time, limits joinhealth.Limits) bool {
+// hasOverdue reports whether an instance has used up its time since the last list, or is overdue and may be gone.
+func hasOverdue(joins []joinhealth.Join, listed, now time.Time, limits joinhealth.Limits) bool {
 	return slices.ContainsFunc(joins, func(join joinhealth.Join) bool {
 		if join.Outcome != joinhealth.Waiting || join.Running.IsZero() {
 			return false
 		}
 		due := join.Running.Add(limits.Join)
-		return due.After(listed) && !due.After(now) || !join.OverdueSince.IsZero() && now.Sub(listed) >= within(latePace, limits.Unready/2)
+		return due.After(listed) && !due.After(now) || !join.OverdueSince.IsZero() && now.Sub(listed) >= shorter(overdueInterval, limits.Unready/2)
 	})
 }

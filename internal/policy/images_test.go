@@ -15,7 +15,7 @@ import (
 // TestManyImages: what was counted by whoever lists the instances stands in the status, and from seven of ten on in the
 // condition Degraded; captures go on meanwhile, and no request is made for it.
 func TestManyImages(t *testing.T) {
-	for images, crowded := range map[int]bool{3: false, 6: false, 7: true, 8: true} {
+	for images, wanted := range map[int]bool{3: false, 6: false, 7: true, 8: true} {
 		s := newStage(t)
 		pool := s.pool("pool1", 3, 20)
 		s.policy("all", nil)
@@ -30,8 +30,8 @@ func TestManyImages(t *testing.T) {
 			t.Errorf("%d images in the status, want %d", got, images)
 		}
 		degraded := meta.FindStatusCondition(status.Status.Conditions, v1alpha1.ConditionDegraded)
-		told := degraded != nil && degraded.Reason == v1alpha1.PolicyManyImages
-		if told != crowded || told && !strings.Contains(degraded.Message, "image image-0, on pool1-0") {
+		reported := degraded != nil && degraded.Reason == v1alpha1.PolicyManyImages
+		if reported != wanted || reported && !strings.Contains(degraded.Message, "image image-0, on pool1-0") {
 			t.Errorf("%d images: %+v", images, degraded)
 		}
 		if got := s.donors(); len(got) != 1 {

@@ -17,36 +17,37 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// How old what is known of a pool may be. A look costs two requests, and a third where the recipe names the image
-// definition. The sandbox counts that a quiet pool takes less than ten an hour, all who ask together.
+// Ages up to which a decision uses a look at a pool. A look costs two requests, and a third if the recipe names the image
+// definition. A test of the sandbox holds a pool without changes to less than ten requests per hour, for all callers
+// together.
 const (
-	// lookLife is for a pool that could get a prototype as soon as its recipe is found to be older than thought:
-	// somebody may have rolled it back.
-	lookLife = time.Hour
-	// idleLookLife is for a pool for which nothing can come of a look: it only shows which version is in use.
-	idleLookLife = 6 * time.Hour
-	// freshLook is what a capture begins on.
-	freshLook = time.Minute
-	// lookTimeout bounds one look, so that a cloud that hangs for one pool does not hold up the others for long.
+	// lookMaxAge applies to a pool that gets a prototype as soon as its recipe is older than known: a person may have rolled
+	// back the recipe.
+	lookMaxAge = time.Hour
+	// idleMaxAge applies to a pool without a possible capture: the look only shows the version in use.
+	idleMaxAge = 6 * time.Hour
+	// freshMaxAge applies to the begin of a capture.
+	freshMaxAge = time.Minute
+	// lookTimeout bounds one look, so that a cloud that hangs for one pool does not block the other pools for long.
 	lookTimeout = time.Minute
-	// reconsider is after how long a pool is decided anew although nothing has happened.
+	// reconsider is the time until Kamino decides again about a pool without a change.
 	reconsider = time.Hour
 )
 
-// Reasons of decisions that are this package's own. The others are those of packages selection and schedule,
-// the policy's own (v1alpha1.PolicyDryRun and so on), and those of a refused preflight.
+// Reasons of decisions that only this package gives. Packages selection and schedule, the policy (v1alpha1.PolicyDryRun and
+// so on) and a refused preflight give the other reasons.
 const (
 	// Queued: as many captures run as the policy allows.
 	Queued = "Queued"
 	// Capturing: a Prototype was written.
 	Capturing = "Capturing"
-	// WentBack: the pool went back from a version by itself, and no person has acknowledged it yet.
+	// WentBack: Kamino rolled the pool back automatically, and no person has acknowledged the rollback yet.
 	WentBack = v1alpha1.PolicyWentBack
-	// RollingBack: the pool is on its way back from a version, and its recipe still names it.
+	// RollingBack: a rollback of the pool is running, and the recipe still names the bad version.
 	RollingBack = v1alpha1.PolicyRollingBack
 )
 
-// Outcome is what was found out and decided about one pool.
+// Outcome is the decision about one pool, with the facts of the decision.
 type Outcome struct {
 	Pool   Pool
 	Policy string
@@ -57,28 +58,29 @@ type Outcome struct {
 	Answer schedule.Answer
 	// Settings of a capture.
 	Settings v1alpha1.Settings
-	// Wanted tells that a capture of Choice.Donor should begin now.
+	// Wanted reports that a capture of Choice.Donor should begin now.
 	Wanted bool
 
 	due    time.Time
 	queued bool
-	// rebuild tells that a node of the oldest image should be taken now, and replaced names those that are being rebuilt.
-	rebuild   bool
-	replaced  []string
-	unrebuilt *trouble // of nodes that are wanted rebuilt and are not
-	trouble   *trouble
-	unjoined  *trouble // of a pool that stays on a version whose nodes do not join
-	crowded   *trouble // of a pool whose nodes were built from nearly as many images as may be
-	err       error    // of the cloud
+	// rebuild reports that Kamino should reserve a node of the oldest image now. replaced names the nodes that are being
+	// rebuilt.
+	rebuild    bool
+	replaced   []string
+	notRebuilt *trouble // of nodes that need a rebuild and are not rebuilt
+	trouble    *trouble
+	notJoining *trouble // of a pool that stays on a version whose nodes do not join
+	manyImages *trouble // of a pool whose nodes are near the limit of different images
+	err        error    // of the cloud
 }
 
-// judge decides about one pool. prototypes are the pool's. It asks the cloud only if something can come of
-// it, or nothing at all is known.
+// judge decides about one pool; prototypes are the pool's. judge calls the cloud only if a capture is possible, or if
+// nothing is known.
 func (d *Decider) judge(ctx context.Context, r *rules, pool Pool, prototypes []v1alpha1.Prototype, now time.Time) *Outcome {
 	o := &Outcome{Pool: pool, Policy: r.policy, Settings: r.spec.Settings, Look: d.Looks.Last(pool.ID), due: now.Add(reconsider)}
 	subject := d.subject(pool, prototypes, now)
-	leaves := d.leaves(ctx, o, subject.Nodes)
-	subject.Leaves = func(*corev1.Node) bool { return leaves }
+	donorReplaced := d.donorReplaced(ctx, o, subject.Nodes)
+	subject.Leaves = func(*corev1.Node) bool { return donorReplaced }
 	if r.invalid == nil {
 		o.Answer = r.schedule.At(now, schedule.PastOf(prototypes), r.spec.Failures)
 	}
@@ -90,7 +92,7 @@ func (d *Decider) judge(ctx context.Context, r *rules, pool Pool, prototypes []v
 	o.report(prototypes, subject)
 	o.replaced = d.replaced(subject.Nodes)
 	o.decide(r, err, now)
-	if back := history.RollingBack(o.Look.Pool, o.Look.Images); back != nil && o.trouble == nil { // whatever was decided about captures
+	if back := history.RollingBack(o.Look.Pool, o.Look.Images); back != nil && o.trouble == nil {
 		o.trouble = &trouble{reason: RollingBack, message: back.Says(pool.Name, o.Look.Pool.Recipe).Message}
 	}
 	if gone := missing(o.Look); gone != nil && o.trouble == nil {
@@ -101,19 +103,19 @@ func (d *Decider) judge(ctx context.Context, r *rules, pool Pool, prototypes []v
 	return o
 }
 
-// ask asks the cloud, as seldom as the decision allows.
+// ask calls the cloud as seldom as the decision allows.
 func (d *Decider) ask(ctx context.Context, r *rules, subject selection.Pool, o *Outcome, now time.Time) (Look, error) {
-	maxAge := idleLookLife
+	maxAge := idleMaxAge
 	if o.Answer.Allowed && selection.Choose(subject, r.choice, now).Donor != nil {
-		maxAge = lookLife
+		maxAge = lookMaxAge
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	return d.Looks.At(ctx, o.Pool.ID, maxAge)
 }
 
-// subject is the pool as package selection judges it, without what the cloud knows: as if its recipe named no
-// version, which is when most nodes are candidates.
+// subject returns the pool for package selection, without facts of the cloud: as if the recipe named no version. Then most
+// nodes are candidates.
 func (d *Decider) subject(pool Pool, prototypes []v1alpha1.Prototype, now time.Time) selection.Pool {
 	subject := selection.Pool{Name: pool.Name, Nodes: d.Nodes.Of(pool.ID), Reserved: reserved(d), OwnNode: d.OwnNode, FailedToday: map[string]string{}}
 	today := imageversion.Of(now)
@@ -132,7 +134,7 @@ func (d *Decider) subject(pool Pool, prototypes []v1alpha1.Prototype, now time.T
 	return subject
 }
 
-// withLook adds what the cloud said.
+// withLook adds the cloud's facts.
 func withLook(subject selection.Pool, look Look, now time.Time) selection.Pool {
 	if !look.Known() {
 		return subject
@@ -167,7 +169,7 @@ func withLook(subject selection.Pool, look Look, now time.Time) selection.Pool {
 	return subject
 }
 
-// builtAt is when the version that the recipe names was captured. Zero if it names none.
+// builtAt is the time of capture of the version in the recipe. Zero if the recipe names no version.
 func builtAt(look Look) time.Time {
 	version := look.Pool.Recipe.Version
 	if version == "" {
@@ -181,12 +183,12 @@ func builtAt(look Look) time.Time {
 	return history.BuiltAt(cloud.Image{Version: version})
 }
 
-// decide names the first thing that is in the way of a capture, or wants one.
+// decide names the first obstacle of a capture, or wants the capture.
 func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
 	o.sooner(o.Choice.Changes, now)
 	o.sooner(o.Answer.Next, now)
 	if o.Answer.Next.After(now) {
-		o.Status.NextRun = stamp(o.Answer.Next)
+		o.Status.NextRun = timestamp(o.Answer.Next)
 	}
 	say := func(reason, message string) {
 		o.Status.Decision = &v1alpha1.PoolDecision{Reason: reason, Message: message}
@@ -202,7 +204,7 @@ func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
 	case choice.Reason == selection.CaptureInFlight:
 		chosen()
 	case r.spec.Suspend:
-		say(v1alpha1.PolicySuspended, fmt.Sprintf("policy %s is suspended: set spec.suspend to false to have it decide", r.policy))
+		say(v1alpha1.PolicySuspended, fmt.Sprintf("policy %s is suspended: set spec.suspend to false to let the policy decide", r.policy))
 		o.Status.NextRun = nil
 	case o.Answer.Reason == schedule.TooManyFailures:
 		say(o.Answer.Reason, o.Answer.Message)
@@ -221,7 +223,7 @@ func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
 	case !o.Answer.Allowed:
 		say(o.Answer.Reason, o.Answer.Message)
 	case len(o.replaced) > 0:
-		say(Rebuilding, fmt.Sprintf("%s of pool %s is being rebuilt: a capture begins once it is back", strings.Join(o.replaced, ", "), o.Pool.Name))
+		say(Rebuilding, fmt.Sprintf("%s of pool %s is being rebuilt: a capture begins after the rebuild", strings.Join(o.replaced, ", "), o.Pool.Name))
 	case r.spec.DryRun:
 		say(v1alpha1.PolicyDryRun, o.wouldCapture(choice.Donor.Name, now))
 	default:
@@ -230,8 +232,8 @@ func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
 	}
 }
 
-// wentBack says, with the remedy, that the pool went back by itself, or is on its way, and no person has acknowledged it; nil if that is
-// not so.
+// wentBack returns the rollback that is running, or that Kamino finished and no person has acknowledged, with the remedy.
+// Nil without such a rollback.
 func (o *Outcome) wentBack() *cloud.Refusal { return wentBack(o.Pool.Name, o.Look) }
 
 func wentBack(pool string, look Look) *cloud.Refusal {
@@ -243,23 +245,23 @@ func wentBack(pool string, look Look) *cloud.Refusal {
 	return &said
 }
 
-// wouldCapture is what a policy in a dry run says of the donor.
+// wouldCapture is the message of a policy with dryRun about the donor.
 func (o *Outcome) wouldCapture(donor string, now time.Time) string {
-	return fmt.Sprintf("node %s would be captured as version %s; spec.dryRun keeps policy %s from it", donor, imageversion.Of(now), o.Policy)
+	return fmt.Sprintf("node %s would be captured as version %s, but policy %s has spec.dryRun", donor, imageversion.Of(now), o.Policy)
 }
 
-// count reports from how many images the pool's nodes were built, by what was last seen of them.
+// count reports the number of images of the pool's nodes, by the last look.
 func (o *Outcome) count(nodes []*corev1.Node, same func(a, b cloud.InstanceID) bool) {
-	if o.Look.Spread.Limit == 0 || !o.Look.Known() {
+	if o.Look.ImageCount.Limit == 0 || !o.Look.Known() {
 		return
 	}
 	recipe := o.Look.Pool.Recipe
-	now := o.Look.Spread.With(recipe.Image)
+	now := o.Look.ImageCount.With(recipe.Image)
 	o.Status.Images = int32(len(now.Images))
 	if !now.IsNearLimit() {
 		return
 	}
-	o.crowded = &trouble{reason: v1alpha1.PolicyManyImages, message: now.Says(o.Pool.Name, recipe, func(id cloud.InstanceID) string {
+	o.manyImages = &trouble{reason: v1alpha1.PolicyManyImages, message: now.Says(o.Pool.Name, recipe, func(id cloud.InstanceID) string {
 		for _, node := range nodes {
 			if same(cloud.InstanceID(node.Spec.ProviderID), id) {
 				return node.Name
@@ -269,8 +271,8 @@ func (o *Outcome) count(nodes []*corev1.Node, same func(a, b cloud.InstanceID) b
 	})}
 }
 
-// missing tells that the recipe names a version that is not there, by what was last seen of the pool. It keeps no
-// capture from beginning: one would make the pool grow again.
+// missing returns a refusal if the recipe names a version that does not exist, by the last look. A missing version does not
+// block a capture: a capture would make the pool grow again.
 func missing(look Look) *cloud.Refusal {
 	if !look.Known() {
 		return nil
@@ -278,48 +280,48 @@ func missing(look Look) *cloud.Refusal {
 	return history.Gone(look.Pool, look.Images)
 }
 
-// imageversionEnd is when the day ends that names versions.
+// imageversionEnd is the end of the day (UTC) that names a version.
 func imageversionEnd(now time.Time) time.Time {
 	return now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
 }
 
-// unavailable reports that the cloud could not be asked. Nothing is captured then: what was known may be wrong.
+// unavailable reports that the cloud did not answer. Kamino then captures no node, because the known facts may be wrong.
 func (o *Outcome) unavailable(err error, now time.Time) {
-	again, brief := now.Add(max(errorLife, cloud.RetryAfter(err))), false
-	if o.Look.Err != nil && o.Look.Again.After(now) {
-		again, brief = o.Look.Again, cloud.Is(o.Look.Err, cloud.Throttled) && o.Look.Passing < manyThrottled
+	fresh, brief := now.Add(max(errorTTL, cloud.RetryAfter(err))), false
+	if o.Look.Err != nil && o.Look.RetryAt.After(now) {
+		fresh, brief = o.Look.RetryAt, cloud.Is(o.Look.Err, cloud.Throttled) && o.Look.TransientErrors < manyThrottled
 	}
-	message := fmt.Sprintf("the cloud can't be asked about pool %s: %s. %s", o.Pool.Name, err, remedy(err))
+	message := fmt.Sprintf("Kamino cannot read pool %s from the cloud: %s. %s", o.Pool.Name, err, remedy(err))
 	o.Status.Decision = &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyCloudUnavailable, Message: message}
 	o.trouble, o.err = &trouble{v1alpha1.PolicyCloudUnavailable, message, brief}, err
-	o.Status.Donor = "" // which one it would be depends on what the cloud says
-	o.sooner(again, now)
+	o.Status.Donor = "" // the donor depends on the cloud's answer
+	o.sooner(fresh, now)
 }
 
-// remedy says what a person can do about an error of the cloud's.
+// remedy returns what a person can do about an error of the cloud.
 func remedy(err error) string {
 	switch cloud.KindOf(err) {
 	case cloud.Unauthenticated:
 		return "Renew the credential that Kamino runs with (the cloud configuration, the Secret or the workload identity)"
 	case cloud.Denied:
-		return "Give the credential this permission; `kamino doctor` names all that are missing"
+		return "Grant this permission to the credential; `kamino doctor` lists all missing permissions"
 	case cloud.NotFound:
-		return "If the pool was deleted on purpose, its nodes will go too and this ends by itself"
+		return "If you deleted the pool on purpose, this message ends when the pool's nodes are gone"
 	case cloud.Throttled, cloud.Unavailable:
-		return "It is asked again by itself"
+		return "Kamino tries again automatically"
 	case cloud.Conflict, cloud.Invalid, cloud.QuotaExceeded, cloud.Unsupported, cloud.Refused:
 	}
-	return "`kamino doctor` checks what Kamino needs of the cloud"
+	return "Run `kamino doctor` to check the cloud"
 }
 
-// sooner moves the next decision forward. A moment that is over, or zero, changes nothing.
+// sooner moves the next decision forward. A zero or past time changes nothing.
 func (o *Outcome) sooner(at, now time.Time) {
 	if at.After(now) && at.Before(o.due) {
 		o.due = at
 	}
 }
 
-// trim drops the verdicts on single nodes, which are looked at once and would be most of what is kept.
+// trim drops the verdicts on single nodes: the caller reads the verdicts once, and most of the memory would be verdicts.
 func (o *Outcome) trim() {
 	o.Choice.Verdicts = nil
 	o.Choice.Candidates = slices.Clone(o.Choice.Candidates[:min(len(o.Choice.Candidates), maxDonors)])

@@ -11,8 +11,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 )
 
-// askKubelets looks whether kubelets run for the Nodes whose joins are open, and for all Nodes of an instance that several name. A Node
-// whose kubelet was seen once is not asked about again.
+// askKubelets checks for a kubelet on Nodes with open joins, and on all Nodes of an instance with several Nodes. A Node
+// with a known kubelet is not checked again.
 func (d *prober) askKubelets(ctx context.Context, t *watched, nodes []*corev1.Node, limits joinhealth.Limits, now time.Time) error {
 	if d.WithoutKubelet == nil {
 		return nil
@@ -33,7 +33,7 @@ func (d *prober) askKubelets(ctx context.Context, t *watched, nodes []*corev1.No
 		return err
 	}
 	known := map[types.UID]bool{}
-	for _, node := range nodes { // Nodes that are gone are forgotten
+	for _, node := range nodes { // forgets Nodes that are gone
 		if without, is := found[node.UID]; is {
 			known[node.UID] = without
 		} else if without, is := t.without[node.UID]; is {
@@ -44,7 +44,7 @@ func (d *prober) askKubelets(ctx context.Context, t *watched, nodes []*corev1.No
 	return nil
 }
 
-// allNodes are those of all pools.
+// allNodes are the nodes of all pools.
 func (d *prober) allNodes() (all []*corev1.Node) {
 	for _, id := range d.Nodes.Pools() {
 		all = append(all, d.Nodes.Of(id)...)

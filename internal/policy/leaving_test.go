@@ -27,9 +27,9 @@ func leaving(p *v1alpha1.PrototypePolicySpec) {
 // done in a dry run, and the capture. Where donors return, those pods do not matter.
 func TestALeavingDonorHasTheFewestPodsThatAreHardToMove(t *testing.T) {
 	for name, c := range map[string]struct {
-		policy func(*v1alpha1.PrototypePolicySpec)
-		leaves bool
-		want   string
+		policy        func(*v1alpha1.PrototypePolicySpec)
+		donorReplaced bool
+		want          string
 	}{
 		"they leave":                  {leaving, true, "pool1-1"},
 		"they return":                 {func(p *v1alpha1.PrototypePolicySpec) { p.Settings.Generalize.Profile = v1alpha1.ProfileStatic }, false, "pool1-0"},
@@ -43,9 +43,9 @@ func TestALeavingDonorHasTheFewestPodsThatAreHardToMove(t *testing.T) {
 			s.decider.Joins = func(context.Context, bootstrapkind.Facts) (bootstrapkind.Answer, error) {
 				return bootstrapkind.Answer{Profile: v1alpha1.ProfileBootstrap}, nil
 			}
-			s.decider.DisruptionCost = func(_ context.Context, node string, _ v1alpha1.DrainSettings, leaves bool) (selection.DisruptionCost, error) {
-				if leaves != c.leaves {
-					t.Errorf("asked about %s as one that leaves: %t", node, leaves)
+			s.decider.DisruptionCost = func(_ context.Context, node string, _ v1alpha1.DrainSettings, donorReplaced bool) (selection.DisruptionCost, error) {
+				if donorReplaced != c.donorReplaced {
+					t.Errorf("asked about %s as one that leaves: %t", node, donorReplaced)
 				}
 				return map[string]selection.DisruptionCost{
 					"pool1-0": {Evictions: 1, Hard: map[selection.Hardship]int{selection.LocalVolume: 1}},
@@ -62,7 +62,7 @@ func TestALeavingDonorHasTheFewestPodsThatAreHardToMove(t *testing.T) {
 				}
 				plan := plans.Pools[0]
 				if said := plan.Status.Decision.Message; plan.Status.Donor != c.want || plan.Prototype.Spec.Donor.NodeName != c.want || !strings.HasPrefix(said, "node "+c.want+" ") ||
-					!dry && strings.Contains(said, "hard to move") != c.leaves {
+					!dry && strings.Contains(said, "hard to move") != c.donorReplaced {
 					t.Errorf("dry run %t: donor %s of %s, decided: %s", dry, plan.Status.Donor, plan.Prototype.Spec.Donor.NodeName, said)
 				}
 			}
@@ -128,7 +128,7 @@ func TestAPlaceCountsUntilItIsFilled(t *testing.T) {
 				if got := s.donors(); len(got) != 1 {
 					t.Fatalf("%s: donors = %v", when, got)
 				}
-				s.decided("all", "later", policy.Queued, "another node is in its place")
+				s.decided("all", "later", policy.Queued, "returned to service or replaced")
 			}
 			at := func(reserved bool) {
 				p := s.prototypes()[0]

@@ -11,38 +11,37 @@ import (
 	"github.com/kamino-dev/kamino/internal/membership"
 )
 
-// errorLife is how long a look that failed stands for the next ones. A quiet cluster whose credential was
-// taken away asks the cloud no more often than one whose credential works.
-const errorLife = 10 * time.Minute
+// errorTTL is the lifetime of a failed look. Without changes, a cluster with a revoked credential calls the cloud no more
+// often than a cluster with a valid credential.
+const errorTTL = 10 * time.Minute
 
-// passingLife is how long a look stands that failed by what passes by itself. It doubles with each further one, up to
-// errorLife: in a cluster of many pools a start takes more reads than Azure grants at once, and has the others a few
-// seconds later; and one answer that is lost must not keep a pool from going back for longer.
-const passingLife = 5 * time.Second
+// transientTTL is the lifetime of a look with a transient error. The lifetime doubles with each further error, up to
+// errorTTL. At a start, many pools need more reads than Azure grants at once, and a lost answer must not delay a rollback
+// for longer.
+const transientTTL = 5 * time.Second
 
-// manyThrottled looks in a row are a cloud that has no time for us, not a moment's crowd.
+// manyThrottled is the number of throttled looks in a row after which Kamino treats the cloud as unavailable.
 const manyThrottled = 4
 
-// Look is what the cloud said of a pool, and when.
+// Look is the cloud's answer about a pool, with the time of the answer.
 type Look struct {
 	Pool   cloud.Pool
 	Images []cloud.Image
 	At     time.Time
-	// Spread is from how many images the pool's instances were built, by whoever listed them last.
-	Spread imagecount.Count
-	// Err is why the cloud could not be asked; then the rest is what was known before, if anything. It stands
-	// until Again, and Passing counts how many looks in a row have failed by what passes by itself.
-	Err     error
-	Again   time.Time
-	Passing int
+	// ImageCount counts the images of the pool's instances at the last list of instances.
+	ImageCount imagecount.Count
+	// Err is the cloud's error; the other fields then hold the last answer, if there is one. Err is valid until RetryAt.
+	// TransientErrors counts the transient errors in a row.
+	Err             error
+	RetryAt         time.Time
+	TransientErrors int
 }
 
-// Known tells whether the cloud has ever said something.
+// Known reports whether the cloud has ever answered.
 func (l Look) Known() bool { return l.Pool.ID != "" }
 
-// Looks keeps what the cloud said of pools: a decision is thought over far more often than the cloud changes
-// its answer, and Azure counts each question. Safe for concurrent use; two who ask about one pool at once ask
-// the cloud once.
+// Looks caches the cloud's answers about pools: Kamino decides far more often than the cloud's answers change, and Azure
+// limits the requests. Safe for concurrent use; two concurrent callers for one pool cause one request.
 type Looks struct {
 	provider cloud.Provider
 	now      func() time.Time
@@ -56,26 +55,26 @@ type entry struct {
 	Look
 }
 
-// failed keeps why a look failed, beside what was known.
+// failed records the error of a look, and keeps the last answer.
 func (e *entry) failed(err error, now time.Time) {
 	e.Err = err
-	pause := errorLife
+	pause := errorTTL
 	if cloud.Is(err, cloud.Throttled) || cloud.Is(err, cloud.Unavailable) {
-		pause = min(passingLife<<min(e.Passing, 10), errorLife)
-		e.Passing++
+		pause = min(transientTTL<<min(e.TransientErrors, 10), errorTTL)
+		e.TransientErrors++
 	} else {
-		e.Passing = 0
+		e.TransientErrors = 0
 	}
-	e.Again = now.Add(max(pause, cloud.RetryAfter(err)))
+	e.RetryAt = now.Add(max(pause, cloud.RetryAfter(err)))
 }
 
-// NewLooks asks the provider, at times that the clock tells.
+// NewLooks returns a cache for the provider. now is the clock.
 func NewLooks(provider cloud.Provider, now func() time.Time) *Looks {
 	return &Looks{provider: provider, now: now, pools: map[cloud.PoolID]*entry{}}
 }
 
-// At looks at a pool and its versions, unless what is known is younger than maxAge. Its error, which is in
-// the Look too, is the cloud's.
+// At returns a pool and its versions, from the cache if the answer is younger than maxAge. The error, also in the Look, is
+// the cloud's.
 func (l *Looks) At(ctx context.Context, id cloud.PoolID, maxAge time.Duration) (Look, error) {
 	e := l.entry(id)
 	e.mu.Lock()
@@ -84,7 +83,7 @@ func (l *Looks) At(ctx context.Context, id cloud.PoolID, maxAge time.Duration) (
 	if e.Known() && now.Sub(e.At) < maxAge && e.Err == nil {
 		return e.Look, nil
 	}
-	if e.Err != nil && e.Again.After(now) && maxAge > 0 {
+	if e.Err != nil && e.RetryAt.After(now) && maxAge > 0 {
 		return e.Look, e.Err
 	}
 	pool, err := l.provider.Pool(ctx, id)
@@ -93,33 +92,33 @@ func (l *Looks) At(ctx context.Context, id cloud.PoolID, maxAge time.Duration) (
 		images, err = l.provider.Images(ctx, id)
 	}
 	if ctx.Err() != nil {
-		return e.Look, ctx.Err() // says nothing of the cloud
+		return e.Look, ctx.Err() // shows nothing about the cloud
 	}
 	if err != nil {
 		e.failed(err, now)
 		return e.Look, err
 	}
-	e.Look = Look{Pool: pool, Images: images, At: now, Spread: e.Spread}
+	e.Look = Look{Pool: pool, Images: images, At: now, ImageCount: e.ImageCount}
 	return e.Look, nil
 }
 
-// Prefetch has looks within the context it returns ask less of the cloud about each of many pools: cloud.PrefetchRecipes.
+// Prefetch returns a context in which looks at many pools need fewer requests: cloud.PrefetchRecipes.
 func (l *Looks) Prefetch(ctx context.Context, ids []cloud.PoolID) context.Context {
 	listing, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	return cloud.ContinueReadCache(ctx, cloud.ReadCacheOf(cloud.PrefetchRecipes(listing, l.provider, ids)))
 }
 
-// Counted takes over from how many images the pool's instances were built. Whoever lists them for another reason tells,
-// so that nobody has to ask the cloud for it.
+// Counted stores the count of images of the pool's instances. Callers that list instances for another purpose pass the
+// count, so that no further request is necessary.
 func (l *Looks) Counted(id cloud.PoolID, counted imagecount.Count) {
 	e := l.entry(id)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.Spread = counted
+	e.ImageCount = counted
 }
 
-// Last is what is known without asking anybody.
+// Last returns the last answer without a request.
 func (l *Looks) Last(id cloud.PoolID) Look {
 	e := l.entry(id)
 	e.mu.Lock()
@@ -127,16 +126,16 @@ func (l *Looks) Last(id cloud.PoolID) Look {
 	return e.Look
 }
 
-// Forget makes the next look ask the cloud, because something there was changed.
+// Forget drops the age of an answer after a change in the cloud: the next look calls the cloud.
 func (l *Looks) Forget(id cloud.PoolID) {
 	e := l.entry(id)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.At, e.Again = time.Time{}, time.Time{}
+	e.At, e.RetryAt = time.Time{}, time.Time{}
 }
 
-// Observe has what is known of a pool forgotten with each step of a capture of it: the steps are what changes its
-// versions and its recipe. An engine is to tell it of its passes.
+// Observe forgets a pool with each new phase of a capture of the pool, because phases change versions and the recipe. The
+// engine calls Observe after its passes.
 func (l *Looks) Observe(ctx context.Context, before, after *v1alpha1.Prototype) {
 	if before.Status.Phase == after.Status.Phase {
 		return
@@ -146,7 +145,7 @@ func (l *Looks) Observe(ctx context.Context, before, after *v1alpha1.Prototype) 
 	}
 }
 
-// Keep drops what is known of all pools but these.
+// Keep drops the answers about all pools without a wanted ID.
 func (l *Looks) Keep(wanted func(cloud.PoolID) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,12 +165,11 @@ func (l *Looks) entry(id cloud.PoolID) *entry {
 	return l.pools[id]
 }
 
-// sharedLife is how old an answer may be for those who only watch which version is in use.
-const sharedLife = 20 * time.Minute
+// sharedMaxAge is the age up to which an answer serves callers that only watch the version in use.
+const sharedMaxAge = 20 * time.Minute
 
-// Provider is the provider whose looks at pools and single versions are answered from what is known already, if
-// that is younger than twenty minutes: for whoever only watches, so that the cloud is not asked twice. It must not
-// be used where anything is changed.
+// Provider answers Pool and Image from the cache if the answer is younger than twenty minutes. Use Provider only to watch
+// pools, and never for a change.
 func (l *Looks) Provider() cloud.Provider { return &watching{l.provider, l} }
 
 type watching struct {
@@ -179,18 +177,18 @@ type watching struct {
 	looks *Looks
 }
 
-// Decorated implements cloud.Decorator: powers are the provider's own.
+// Decorated implements cloud.Decorator: optional interfaces are the provider's.
 func (w *watching) Decorated() cloud.Provider { return w.Provider }
 
 // Pool implements cloud.PoolProvider.
 func (w *watching) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
-	look, err := w.looks.At(ctx, id, sharedLife)
+	look, err := w.looks.At(ctx, id, sharedMaxAge)
 	return look.Pool, err
 }
 
 // Image implements cloud.ImageProvider.
 func (w *watching) Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error) {
-	look, err := w.looks.At(ctx, ref.Pool, sharedLife)
+	look, err := w.looks.At(ctx, ref.Pool, sharedMaxAge)
 	if err != nil {
 		return cloud.Image{}, err
 	}

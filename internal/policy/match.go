@@ -13,23 +13,23 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// claims says which policies are for which pool.
+// claims maps pools to their policies.
 type claims struct {
-	// byPool names the policies that count for a pool. More than one is one too many.
+	// byPool names the policies that apply to a pool. Two policies of equal rank are an error.
 	byPool map[Pool][]string
-	// troubles are, by policy, what people must know about the pools that it names.
+	// troubles are messages for people about the pools that a policy names, by policy.
 	troubles map[string][]trouble
 }
 
-// trouble is a reason why a policy cannot do its work, as its conditions tell it.
+// trouble is the reason why a policy cannot work, for the policy's conditions.
 type trouble struct {
 	reason  string
 	message string
-	// brief is one that will probably be over in a moment: the pool's status tells it, no condition does.
+	// brief marks a trouble that will probably end soon: the pool's status shows the trouble, and no condition does.
 	brief bool
 }
 
-// claim finds the pools of each policy. A policy that is being deleted is for none.
+// claim finds the pools of each policy. A policy with a deletion timestamp has no pools.
 func claim(policies []v1alpha1.PrototypePolicy, pools []Pool, nodes func(Pool) []*corev1.Node) claims {
 	c := claims{byPool: map[Pool][]string{}, troubles: map[string][]trouble{}}
 	for i := range policies {
@@ -42,11 +42,11 @@ func claim(policies []v1alpha1.PrototypePolicy, pools []Pool, nodes func(Pool) [
 			c.byPool[pool] = append(c.byPool[pool], p.Name)
 		}
 		if len(mine) == 0 && !said {
-			c.note(p.Name, v1alpha1.PolicyNoPoolMatches, "no node of this cluster belongs to a pool that policy %s is for: "+
-				"`kamino status` lists the pools; correct spec.pools, or give the nodes the labels that it selects by", p.Name)
+			c.addTrouble(p.Name, v1alpha1.PolicyNoPoolMatches, "policy %s matches no pool with a node in this cluster: "+
+				"run `kamino status` to list the pools; then correct spec.pools, or the labels of the nodes", p.Name)
 		}
 	}
-	c.yield(policies)
+	c.applyPrecedence(policies)
 	for pool, names := range c.byPool {
 		if len(names) < 2 {
 			continue
@@ -54,8 +54,8 @@ func claim(policies []v1alpha1.PrototypePolicy, pools []Pool, nodes func(Pool) [
 		slices.Sort(names)
 		for _, name := range names {
 			others := slices.DeleteFunc(slices.Clone(names), func(other string) bool { return other == name })
-			c.note(name, v1alpha1.PolicyPoolClaimedTwice, "pool %s is claimed by policy %s too, and nothing is decided for it: "+
-				"change spec.pools of one of them, so that one policy is for each pool", pool.Name, strings.Join(others, " and "))
+			c.addTrouble(name, v1alpha1.PolicyPoolClaimedTwice, "pool %s also belongs to policy %s, so Kamino decides nothing for the pool: "+
+				"change spec.pools of a policy, so that one policy matches each pool", pool.Name, strings.Join(others, " and "))
 		}
 	}
 	for _, troubles := range c.troubles {
@@ -64,10 +64,9 @@ func claim(policies []v1alpha1.PrototypePolicy, pools []Pool, nodes func(Pool) [
 	return c
 }
 
-// yield leaves of each pool's policies those that count: one that is carried out before one in a dry run, which is to
-// be tried beside it; then one that names the pool before one that selects it, and that before one that is for all.
-// A policy that is left with no pool says so.
-func (c *claims) yield(policies []v1alpha1.PrototypePolicy) {
+// applyPrecedence removes the policies of lower rank from each pool. Precedence: live before dryRun; then named pools, then a
+// selector, then all pools. A policy without a remaining pool gets a trouble.
+func (c *claims) applyPrecedence(policies []v1alpha1.PrototypePolicy) {
 	rank := map[string]int{}
 	for i := range policies {
 		rank[policies[i].Name] = precedence(&policies[i].Spec)
@@ -86,13 +85,13 @@ func (c *claims) yield(policies []v1alpha1.PrototypePolicy) {
 	}
 	for name, other := range had {
 		if !has[name] {
-			c.note(name, v1alpha1.PolicyNoPoolMatches, "others decide for each pool that policy %s is for, such as policy %s: one that is carried out comes "+
-				"before one in a dry run, and one that names a pool before one that selects it or is for all. `kamino plan --policy %s` shows what this one decides", name, other, name)
+			c.addTrouble(name, v1alpha1.PolicyNoPoolMatches, "other policies decide for each pool of policy %s, such as policy %s: a live policy comes before "+
+				"a dry run, and a named pool before a selector or all pools. Run `kamino plan --policy %s` for the decisions of this policy", name, other, name)
 		}
 	}
 }
 
-// precedence orders policies that are for one pool: the lowest counts.
+// precedence ranks a policy; the lowest rank applies.
 func precedence(spec *v1alpha1.PrototypePolicySpec) int {
 	rank := 2
 	switch {
@@ -107,11 +106,11 @@ func precedence(spec *v1alpha1.PrototypePolicySpec) int {
 	return rank
 }
 
-func (c *claims) note(policy, reason, format string, args ...any) {
+func (c *claims) addTrouble(policy, reason, format string, args ...any) {
 	c.troubles[policy] = append(c.troubles[policy], trouble{reason: reason, message: fmt.Sprintf(format, args...)})
 }
 
-// poolsOf lists the pools that a policy is for. said tells that it has been noted why one is missing.
+// poolsOf lists the pools of a policy. said reports that poolsOf has noted the reason for a missing pool.
 func (c *claims) poolsOf(p *v1alpha1.PrototypePolicy, pools []Pool, nodes func(Pool) []*corev1.Node) (mine []Pool, said bool) {
 	switch {
 	case len(p.Spec.Pools.Names) > 0:
@@ -119,8 +118,8 @@ func (c *claims) poolsOf(p *v1alpha1.PrototypePolicy, pools []Pool, nodes func(P
 			known := slices.ContainsFunc(pools, func(pool Pool) bool { return pool.Named(name) })
 			if !known {
 				said = true
-				c.note(p.Name, v1alpha1.PolicyNoPoolMatches, "no node of this cluster belongs to pool %s, which policy %s names: "+
-					"`kamino status` lists the pools; correct spec.pools.names, or wait until the pool has a node", name, p.Name)
+				c.addTrouble(p.Name, v1alpha1.PolicyNoPoolMatches, "pool %s of policy %s has no node in this cluster: "+
+					"run `kamino status` to list the pools; then correct spec.pools.names, or wait for a node", name, p.Name)
 			}
 		}
 		for _, pool := range pools {
@@ -132,7 +131,7 @@ func (c *claims) poolsOf(p *v1alpha1.PrototypePolicy, pools []Pool, nodes func(P
 	case p.Spec.Pools.NodeSelector != nil:
 		selector, err := metav1.LabelSelectorAsSelector(p.Spec.Pools.NodeSelector)
 		if err != nil {
-			c.note(p.Name, v1alpha1.PolicyNoPoolMatches, "spec.pools.nodeSelector of policy %s can't be read: %s: correct it", p.Name, err)
+			c.addTrouble(p.Name, v1alpha1.PolicyNoPoolMatches, "spec.pools.nodeSelector of policy %s is invalid: %s. Correct the selector", p.Name, err)
 			return nil, true
 		}
 		for _, pool := range pools {
@@ -146,7 +145,7 @@ func (c *claims) poolsOf(p *v1alpha1.PrototypePolicy, pools []Pool, nodes func(P
 	}
 }
 
-// Named tells whether a person means the pool by that name, or by its ID.
+// Named reports whether name is the pool's name or ID, without regard to case.
 func (p Pool) Named(name string) bool {
 	return strings.EqualFold(p.Name, name) || strings.EqualFold(string(p.ID), name)
 }

@@ -13,22 +13,22 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// Suspend sets or unsets a policy's suspend, and tells what it was before. A dry run has the API server check it alone.
+// Suspend sets a policy's suspend, and returns the old value. With dryRun, the API server only checks the change.
 func Suspend(ctx context.Context, c client.Client, name string, suspend, dryRun bool) (was bool, err error) {
 	var p v1alpha1.PrototypePolicy
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, &p); err != nil {
 		return false, fmt.Errorf("policy %s: %w", name, err)
 	}
 	was = p.Spec.Suspend
-	return was, wish(ctx, c, name, fmt.Sprintf(`{"spec":{"suspend":%t}}`, suspend), dryRun)
+	return was, patchPolicy(ctx, c, name, fmt.Sprintf(`{"spec":{"suspend":%t}}`, suspend), dryRun)
 }
 
-// Retry asks that what a policy was refused is tried at once. A dry run has the API server check it alone.
+// Retry asks the controller to retry at once after a refusal. With dryRun, the API server only checks the change.
 func Retry(ctx context.Context, c client.Client, name string, now time.Time, dryRun bool) error {
-	return wish(ctx, c, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.RetryAnnotation, now.UTC().Format(time.RFC3339)), dryRun)
+	return patchPolicy(ctx, c, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.RetryAnnotation, now.UTC().Format(time.RFC3339)), dryRun)
 }
 
-func wish(ctx context.Context, c client.Client, name, patch string, dryRun bool) error {
+func patchPolicy(ctx context.Context, c client.Client, name, patch string, dryRun bool) error {
 	var options []client.PatchOption
 	if dryRun {
 		options = append(options, client.DryRunAll)
@@ -41,7 +41,8 @@ func wish(ctx context.Context, c client.Client, name, patch string, dryRun bool)
 	return nil
 }
 
-// Meant names the policy of a name, or those that report on a pool which is meant by it; none if there is none.
+// Meant returns the policy with this name, or else the policies that report on a pool with this name; empty if none
+// matches.
 func Meant(ctx context.Context, c client.Reader, name string) ([]string, error) {
 	var list v1alpha1.PrototypePolicyList
 	if err := c.List(ctx, &list); err != nil {
@@ -60,8 +61,8 @@ func Meant(ctx context.Context, c client.Reader, name string) ([]string, error) 
 	return names, nil
 }
 
-// LookAgain asks the policies that report on a pool of that name to look at it at once, because something about it was changed by
-// hand. Without policies nobody need look.
+// LookAgain asks the policies of a pool to look at the pool at once, after a manual change of the pool. Without policies,
+// LookAgain does nothing.
 func LookAgain(ctx context.Context, c client.Client, pool string, now time.Time) error {
 	names, err := Meant(ctx, c, pool)
 	if err != nil {

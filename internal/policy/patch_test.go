@@ -32,11 +32,11 @@ func TestLookAgain(t *testing.T) {
 		t.Errorf("it is not heard: %+v", s.probation())
 	}
 	s.must(policy.LookAgain(s.Context(), s.client, "pool8", s.clock.Now()))
-	for name, told := range map[string]bool{"all": true, "other": false} {
+	for name, asked := range map[string]bool{"all": true, "other": false} {
 		p := &v1alpha1.PrototypePolicy{}
 		s.must(s.client.Get(context.WithoutCancel(s.Context()), client.ObjectKey{Name: name}, p))
-		if got := p.Annotations[v1alpha1.RetryAnnotation] != ""; got != told {
-			t.Errorf("policy %s was told %t, want %t", name, got, told)
+		if got := p.Annotations[v1alpha1.RetryAnnotation] != ""; got != asked {
+			t.Errorf("policy %s was told %t, want %t", name, got, asked)
 		}
 	}
 }

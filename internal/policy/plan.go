@@ -14,24 +14,24 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// Plan is what would be decided about a pool, with all that was found out.
+// Plan is the decision that Kamino would make about a pool, with the facts of the decision.
 type Plan struct {
 	*Outcome
-	// Version that a capture would make.
+	// Version is the version that a capture would create.
 	Version string
-	// Prototype that would be written for the best candidate, whether or not a capture may begin now; nil
-	// without a candidate.
+	// Prototype is the Prototype for the best candidate, also if no capture may begin now; nil without a candidate.
 	Prototype *v1alpha1.Prototype
-	// Joins tells how the donor is seen to join, where the policy names no profile; and Unjoined why that could not be looked at.
+	// Joins is the detected way in which the donor joins, if the policy names no profile. Unjoined is the error of the
+	// detection.
 	Joins    bootstrapkind.Answer
 	Unjoined error
-	// Refused tells that a person must see to something first: what the decision names.
+	// Refused reports that a person must act first: the decision names the action.
 	Refused bool
-	// Trouble is why the cloud could not be asked, where nothing could be decided for that.
+	// Trouble is the cloud's error that prevented a decision.
 	Trouble error
 }
 
-// Unknown is why nobody can tell the profile of the capture; empty where it is known, or could not be looked at.
+// Unknown returns why the profile of the capture is unknown; empty if the profile is known, or if the detection failed.
 func (p Plan) Unknown() []cloud.Refusal {
 	if p.Prototype == nil || p.Unjoined != nil {
 		return nil
@@ -39,26 +39,26 @@ func (p Plan) Unknown() []cloud.Refusal {
 	return p.Joins.Refusals()
 }
 
-// Plans are what a look at the policies gave.
+// Plans are the decisions about the pools of several policies.
 type Plans struct {
-	// Pools that one policy is for, by name.
+	// Pools with exactly one policy, by name.
 	Pools []Plan
-	// Troubles are, by policy, what is the matter with pools that it names.
+	// Troubles are problems with pools that a policy names, by policy.
 	Troubles map[string][]Trouble
 	// Prototypes of the cluster.
 	Prototypes []v1alpha1.Prototype
 }
 
-// Trouble is why a policy does not decide about a pool that it names.
+// Trouble is the reason why a policy does not decide about a pool that the policy names.
 type Trouble struct {
-	// Reason is that of the policy's condition, such as v1alpha1.PolicyPoolClaimedTwice.
+	// Reason is the reason in the policy's condition, such as v1alpha1.PolicyPoolClaimedTwice.
 	Reason string
-	// Message is the sentence for people.
+	// Message is a sentence for people.
 	Message string
 }
 
-// Plan decides about the pools of the policies, and writes nothing. only leaves pools out; nil leaves out none.
-// The policies need not exist.
+// Plan decides about the pools of the policies without a write. only filters the pools; nil filters none. The policies need
+// not exist in the cluster.
 func (d *Decider) Plan(ctx context.Context, policies []v1alpha1.PrototypePolicy, only func(Pool) bool) (Plans, error) {
 	w := &observed{now: d.now(), policies: policies}
 	if err := d.gather(ctx, w); err != nil {
@@ -86,14 +86,14 @@ func (d *Decider) Plan(ctx context.Context, policies []v1alpha1.PrototypePolicy,
 			due[pool] = names[0]
 		}
 	}
-	together := d.Looks.Prefetch(ctx, idsOf(due))
+	prefetched := d.Looks.Prefetch(ctx, idsOf(due))
 	for pool, name := range due {
 		i := slices.IndexFunc(policies, func(p v1alpha1.PrototypePolicy) bool { return p.Name == name })
 		r := compile(&policies[i], w.now)
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			plan := d.plan(ctx, together, w, r, pool)
+			plan := d.plan(ctx, prefetched, w, r, pool)
 			mu.Lock()
 			defer mu.Unlock()
 			plans.Pools = append(plans.Pools, plan)
@@ -106,24 +106,24 @@ func (d *Decider) Plan(ctx context.Context, policies []v1alpha1.PrototypePolicy,
 	return plans, ctx.Err()
 }
 
-// plan decides about one pool. together is the context of Looks.Together.
-func (d *Decider) plan(ctx, together context.Context, w *observed, r *rules, pool Pool) Plan {
+// plan decides about one pool. together is the context of Looks.Prefetch.
+func (d *Decider) plan(ctx, prefetched context.Context, w *observed, r *rules, pool Pool) Plan {
 	plan := Plan{Version: imageversion.Of(w.now)}
-	looking, cancel := context.WithTimeout(ctx, lookTimeout)
+	lookCtx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	_ = untilAnswered(looking, func() error { // judge finds what it gave
-		_, err := d.Looks.At(cloud.ContinueReadCache(looking, cloud.ReadCacheOf(together)), pool.ID, freshLook)
+	_ = untilAnswered(lookCtx, func() error { // judge reads the result
+		_, err := d.Looks.At(cloud.ContinueReadCache(lookCtx, cloud.ReadCacheOf(prefetched)), pool.ID, freshMaxAge)
 		if cloud.Is(err, cloud.Throttled) {
 			d.Looks.Forget(pool.ID)
 		}
 		return err
 	})
 	if r.spec.Rebuild != nil {
-		_ = d.count(looking, pool.ID) // and what this counts; the decision says if it is not known
+		_ = d.count(lookCtx, pool.ID) // judge reads the count, and the decision reports an unknown count
 	}
 	plan.Outcome = d.judge(ctx, r, pool, w.prototypes[pool.ID], w.now)
 	d.prefer(ctx, plan.Outcome, true, w.now)
-	foresee(looking, d, w, r, plan.Outcome)
+	preview(lookCtx, d, w, r, plan.Outcome)
 	plan.Refused, plan.Trouble = plan.trouble != nil || r.invalid != nil, plan.err
 	if plan.Choice.Best != nil {
 		if p, err := d.prototype(w, plan.Outcome, plan.Choice.Best.Name); err == nil {
@@ -135,13 +135,14 @@ func (d *Decider) plan(ctx, together context.Context, w *observed, r *rules, poo
 }
 
 const (
-	// throttledTries is how often a plan asks a cloud that has no time: a plan of many pools takes more reads than Azure grants at once.
+	// throttledTries limits the tries at a cloud that throttles: a plan of many pools needs more reads than Azure grants at
+	// once.
 	throttledTries = 6
-	// throttledPause is between two tries, where the cloud asks for none.
+	// throttledPause is the pause between two tries if the cloud names no pause.
 	throttledPause = time.Second
 )
 
-// untilAnswered asks a cloud that throttles again.
+// untilAnswered repeats a call while the cloud throttles.
 func untilAnswered(ctx context.Context, ask func() error) error {
 	for try := 1; ; try++ {
 		err := ask()
@@ -156,7 +157,7 @@ func untilAnswered(ctx context.Context, ask func() error) error {
 	}
 }
 
-// AdHoc is a policy that exists nowhere but in a command: for the named pools, or for all if none is named.
+// AdHoc returns a policy that exists only in a command, for the named pools or, without names, for all pools.
 func AdHoc(name string, pools ...string) v1alpha1.PrototypePolicy {
 	p := v1alpha1.PrototypePolicy{}
 	p.Name, p.Spec.Pools.Names = name, pools
@@ -164,5 +165,5 @@ func AdHoc(name string, pools ...string) v1alpha1.PrototypePolicy {
 	return p
 }
 
-// String names a pool for people: by its name, and where that is not enough by its ID.
+// String returns the name with the ID.
 func (p Pool) String() string { return fmt.Sprintf("%s (%s)", p.Name, p.ID) }

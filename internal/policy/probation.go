@@ -23,70 +23,72 @@ import (
 )
 
 const (
-	// judgePace is how often nodes are judged anew while something may be said of them.
-	judgePace = time.Minute
-	// censusPace is how often their cloud is asked about them meanwhile.
-	censusPace = 5 * time.Minute
-	// sleepPace is how often it is seen, without asking anybody, whether a pool got something new.
-	sleepPace = 10 * time.Minute
-	// frozenLife is how old what is known of a pool may be that waits for a person to acknowledge that it went back.
-	frozenLife = 20 * time.Minute
-	// latePace is how often it is asked while a node is late: who removes such nodes does so about now.
-	latePace = 2 * time.Minute
-	// actPace is the pause between two steps of going back.
-	actPace = time.Second
+	// judgeInterval is the interval between two judgements while nodes of a pool are new.
+	judgeInterval = time.Minute
+	// pollInterval is the interval between two requests to the cloud meanwhile.
+	pollInterval = 5 * time.Minute
+	// idleInterval is the interval between two checks for new nodes, without a request.
+	idleInterval = 10 * time.Minute
+	// frozenMaxAge is the age up to which a look is valid for a pool whose rollback waits for an acknowledgement.
+	frozenMaxAge = 20 * time.Minute
+	// overdueInterval is the interval between two requests while a node is overdue: the remover of such nodes acts at about this
+	// time.
+	overdueInterval = 2 * time.Minute
+	// stepInterval is the pause between two steps of a rollback.
+	stepInterval = time.Second
 )
 
-// prober watches pools' nodes for a decider, between its passes.
+// prober tracks the joins of pools' nodes for a Decider, between the passes.
 type prober struct {
 	*Decider
-	// pools by their ID, and calm is since when they are watched without a break.
-	watches map[cloud.PoolID]*watched
-	calm    time.Time
-	// unwatched are the other pools, with the time of the next look for a rollback that was begun.
+	// watches are the watched pools by ID, and observedSince is the time since which these pools are watched without a break.
+	watches       map[cloud.PoolID]*watched
+	observedSince time.Time
+	// unwatched are the other pools, with the time of the next look for an unfinished rollback.
 	unwatched map[cloud.PoolID]time.Time
-	// listed are the instances of pools whose Nodes were not to be believed, as the cloud listed them last.
+	// listed are the last lists of instances for pools with doubtful Nodes.
 	listed map[cloud.PoolID]listing
 }
 
-// watched is a pool whose nodes are watched as they join.
+// watched is a pool whose joining nodes Kamino tracks.
 type watched struct {
 	pool Pool
-	// version that the recipe names, unless it is being tried; empty if it is none of the pool's own.
+	// version in the recipe; empty during a trial of the version, or if the version is not the pool's.
 	version string
 	look    Look
 	joins   []joinhealth.Join
-	// nodes and instances of the last census, while something may be said of them.
+	// instances at the last list, while nodes of the pool are new.
 	instances []cloud.Instance
 	listed    time.Time
-	// census is when the instances were last listed, and asked when the pool was last asked whether it grows.
-	census, asked time.Time
-	// others are the nodes of other images, and ready those of them that are Ready; own are those of this pool among them.
+	// lastListed is the time of the last list of instances, and asked the time of the last request for the pool's size.
+	lastListed, asked time.Time
+	// others counts the nodes of other images, and ready the Ready nodes of others. ownOthers and ownReady count this
+	// pool's share.
 	others, ready       int
 	ownOthers, ownReady int
-	// without are the Nodes that a kubelet was looked for, by UID: true if none renews a Lease.
+	// without holds the Nodes with a kubelet check, by UID: true if no kubelet renews the Lease.
 	without map[types.UID]bool
-	// unlisted is why some Nodes of other pools had to be believed; empty if none had.
+	// unlisted names the Nodes of other pools that Kamino could not verify; empty if there are none.
 	unlisted string
-	// sign tells one state of the pool's nodes and recipe from another, as of the last census.
-	sign string
-	// calm is since when nobody was kept from joining by something else, as far as this process has seen.
-	calm    time.Time
-	due     time.Time
-	verdict joinhealth.Verdict
-	// acts: a step of going back was taken, and another one may follow. stuck: one could not be taken, so that a person must know.
+	// fingerprint is a fingerprint of the pool's nodes and recipe at the last list.
+	fingerprint string
+	// observedSince is the time since which no other cause kept nodes from joining, as far as this process knows.
+	observedSince time.Time
+	due           time.Time
+	verdict       joinhealth.Verdict
+	// acts: a step of a rollback ran, and another step may follow. stuck: a step failed, so that a person must know.
 	acts, stuck bool
 	err         error
 }
 
-// watchAll looks at the pools whose nodes are joining, decides about their versions, and takes the next step of what follows.
+// watchAll tracks the joining nodes of all pools, judges their versions, and takes the next step of a rollback.
 func (d *prober) watchAll(ctx context.Context, w *observed) {
-	census, able := cloud.As[cloud.InstanceLister](d.Cloud)
+	lister, able := cloud.As[cloud.InstanceLister](d.Cloud)
 	if !able {
 		return
 	}
 	raw := d.sums(w.now)
-	sums, unlisted := d.believe(ctx, census, raw, w.now)
+	sums, unlisted := d.verifySums(ctx, lister, raw, w.now)
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, parallel)
 	rulesOf := map[cloud.PoolID]*rules{}
@@ -99,13 +101,13 @@ func (d *prober) watchAll(ctx context.Context, w *observed) {
 			rulesOf[pool.ID] = r
 			t := d.watches[pool.ID]
 			if t == nil {
-				t = &watched{pool: pool, calm: d.calm, joins: nodejoin.Before(probationOf(&w.policies[i], pool))}
+				t = &watched{pool: pool, observedSince: d.observedSince, joins: nodejoin.Before(probationOf(&w.policies[i], pool))}
 				d.watches[pool.ID] = t
 			}
 			slots <- struct{}{}
 			wait.Go(func() {
 				defer func() { <-slots }()
-				d.watchOne(ctx, census, r, t, raw[pool.ID], sums, w)
+				d.watchOne(ctx, lister, r, t, raw[pool.ID], sums, w)
 			})
 		}
 	}
@@ -120,7 +122,7 @@ func (d *prober) watchAll(ctx context.Context, w *observed) {
 			return
 		}
 		t.unlisted = unlisted
-		d.conclude(ctx, w, r, t)
+		d.decideRollback(ctx, w, r, t)
 	}
 	d.finishAll(ctx, w)
 }
@@ -134,7 +136,7 @@ func (d *prober) sums(now time.Time) map[cloud.PoolID]nodecache.Sum {
 	return sums
 }
 
-// probationOf is what a policy's report remembers of a pool.
+// probationOf is the join tracking of a pool in a policy's status.
 func probationOf(p *v1alpha1.PrototypePolicy, pool Pool) *v1alpha1.ProbationStatus {
 	for i := range p.Status.Pools {
 		if cloud.PoolID(p.Status.Pools[i].ID) == pool.ID {
@@ -144,48 +146,48 @@ func probationOf(p *v1alpha1.PrototypePolicy, pool Pool) *v1alpha1.ProbationStat
 	return nil
 }
 
-// watchOne looks at one pool, if it is due or has news.
-func (d *prober) watchOne(ctx context.Context, census cloud.InstanceLister, r *rules, t *watched, sum nodecache.Sum, sums map[cloud.PoolID]nodecache.Sum, w *observed) {
+// watchOne looks at one pool if the pool is due or has changed.
+func (d *prober) watchOne(ctx context.Context, lister cloud.InstanceLister, r *rules, t *watched, sum nodecache.Sum, sums map[cloud.PoolID]nodecache.Sum, w *observed) {
 	limits := nodejoin.Limits(r.spec.Rollback)
 	t.look = d.Looks.Last(t.pool.ID)
 	t.compare(sums)
-	grows := d.Growth.lately(w.now) && w.now.Sub(t.asked) >= listingPace(limits)
-	if t.due.After(w.now) && t.signOf(sum) == t.sign && !grows {
+	grows := d.Growth.isRecent(w.now) && w.now.Sub(t.asked) >= listInterval(limits)
+	if t.due.After(w.now) && t.fingerprintOf(sum) == t.fingerprint && !grows {
 		return
 	}
 	active := nodejoin.Young(t.joins, t.version, w.now, limits) || t.acts || w.now.Sub(sum.Youngest) < limits.Watch
 	if !active && !t.look.Known() {
-		t.due = w.now.Add(sleepPace)
-		return // whoever decides about captures asks first
+		t.due = w.now.Add(idleInterval)
+		return // the decision about captures sends the first request
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	if grows {
-		if err := d.askGrowth(ctx, t, sum, w.now); err != nil {
-			d.unread(t, err, w.now)
+		if err := d.checkGrowth(ctx, t, sum, w.now); err != nil {
+			d.readFailed(t, err, w.now)
 			return
 		}
 	}
-	if err := d.read(ctx, census, t, sum, active, limits, w.now); err != nil {
-		d.unread(t, err, w.now)
+	if err := d.readCloud(ctx, lister, t, sum, active, limits, w.now); err != nil {
+		d.readFailed(t, err, w.now)
 		return
 	}
-	t.err, t.due, t.version = nil, w.now.Add(within(sleepPace, limits.Join)), current(t.look, w.prototypes[t.pool.ID])
+	t.err, t.due, t.version = nil, w.now.Add(shorter(idleInterval, limits.Join)), current(t.look, w.prototypes[t.pool.ID])
 	if t.listed.IsZero() {
 		return
 	}
 	if err := d.judgeJoins(ctx, r, t, sums, w.now); err != nil {
-		d.unread(t, err, w.now)
+		d.readFailed(t, err, w.now)
 		return
 	}
 	if nodejoin.Young(t.joins, t.version, w.now, limits) {
-		t.due = w.now.Add(within(judgePace, limits.Unready/2))
+		t.due = w.now.Add(shorter(judgeInterval, limits.Unready/2))
 	} else {
 		t.instances, t.listed = nil, time.Time{}
 	}
 }
 
-// judgeJoins says of each node what became of it.
+// judgeJoins judges the join of each node.
 func (d *prober) judgeJoins(ctx context.Context, r *rules, t *watched, sums map[cloud.PoolID]nodecache.Sum, now time.Time) error {
 	limits, nodes := nodejoin.Limits(r.spec.Rollback), d.Nodes.Of(t.pool.ID)
 	seen := nodejoin.Observation{Now: now, Instances: t.instances, Nodes: nodes, Images: t.look.Images, Same: d.Cloud.SameInstance, Reserved: reserved(d.Decider)}
@@ -196,7 +198,7 @@ func (d *prober) judgeJoins(ctx context.Context, r *rules, t *watched, sums map[
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return t.without[n.UID] })
 	if d.UnhealthyDaemonSets != nil {
 		var err error
-		if seen.UnhealthyDaemonSets, err = d.UnhealthyDaemonSets(ctx, young(nodes, now, limits), r.spec.Rollback.IgnoreDaemonSets); err != nil {
+		if seen.UnhealthyDaemonSets, err = d.UnhealthyDaemonSets(ctx, newNodes(nodes, now, limits), r.spec.Rollback.IgnoreDaemonSets); err != nil {
 			return err
 		}
 	}
@@ -215,34 +217,34 @@ func (d *prober) judgeJoins(ctx context.Context, r *rules, t *watched, sums map[
 		}
 	}
 	t.compare(sums)
-	if t.unwell() {
-		t.calm = now
+	if t.unhealthy() {
+		t.observedSince = now
 	}
-	t.joins = nodejoin.Keep(joinhealth.Judge(now, t.calm, all, t.joins, limits), all, t.version)
+	t.joins = nodejoin.Keep(joinhealth.Judge(now, t.observedSince, all, t.joins, limits), all, t.version)
 	return nil
 }
 
-// within is a pace, or a quicker one where what is waited for takes less.
-func within(pace, wait time.Duration) time.Duration { return max(min(pace, wait), actPace) }
+// shorter returns the pace, or a shorter pace if the wait is shorter.
+func shorter(pace, wait time.Duration) time.Duration { return max(min(pace, wait), stepInterval) }
 
-// unread has a pool looked at again soon, because something could not be. That time is held against nobody.
-func (d *prober) unread(t *watched, err error, now time.Time) {
+// readFailed schedules another look soon after an error. The time of the error counts against no node.
+func (d *prober) readFailed(t *watched, err error, now time.Time) {
 	if t.err == nil || t.err.Error() != err.Error() {
-		d.Log.Info("the nodes of a pool can't be watched as they join", "pool", t.pool.Name, "why", err.Error())
+		d.Log.Info("join tracking of a pool failed", "pool", t.pool.Name, "why", err.Error())
 	}
-	t.err, t.calm = err, now
-	t.due = now.Add(max(judgePace, cloud.RetryAfter(err)))
+	t.err, t.observedSince = err, now
+	t.due = now.Add(max(judgeInterval, cloud.RetryAfter(err)))
 	if !cloud.Is(err, cloud.Throttled) && !cloud.Is(err, cloud.Unavailable) && cloud.KindOf(err) != "" {
-		t.due = now.Add(sleepPace) // a permission that is missing does not come so soon
+		t.due = now.Add(idleInterval) // a missing permission takes longer
 	}
 }
 
-// signOf tells one state of the pool from another, as far as it says that an instance or a node has come or gone.
-func (t *watched) signOf(sum nodecache.Sum) string {
+// fingerprintOf is a fingerprint of the pool that changes when an instance or a node comes or goes.
+func (t *watched) fingerprintOf(sum nodecache.Sum) string {
 	return fmt.Sprintf("%d %d %s %s", sum.Nodes, t.look.Pool.Capacity, t.look.Pool.Recipe.Image, sum.Youngest)
 }
 
-// current is the version that the recipe names; none while that is only being tried.
+// current is the version in the recipe; empty during a trial of the version.
 func current(look Look, prototypes []v1alpha1.Prototype) string {
 	version := look.Pool.Recipe.Version
 	for i := range prototypes {
@@ -253,8 +255,8 @@ func current(look Look, prototypes []v1alpha1.Prototype) string {
 	return version
 }
 
-// young are the nodes that DaemonSets are looked at on, those that came first at the front.
-func young(nodes []*corev1.Node, now time.Time, limits joinhealth.Limits) []string {
+// newNodes are the new Ready nodes to check for DaemonSets, the oldest node first.
+func newNodes(nodes []*corev1.Node, now time.Time, limits joinhealth.Limits) []string {
 	var fresh []*corev1.Node
 	for _, node := range nodes {
 		if now.Sub(node.CreationTimestamp.Time) <= limits.Watch && nodestate.Ready(node) {
@@ -269,9 +271,8 @@ func young(nodes []*corev1.Node, now time.Time, limits joinhealth.Limits) []stri
 	return names
 }
 
-// compare counts the nodes that were built from other images than the pool's version, of this pool and of all others. Those that have
-// only just come are not among them: whether such nodes join is what is asked, and in a small cluster a few of them would be taken
-// for an outage of all.
+// compare counts the nodes of other images than the pool's version, in this pool and in all pools. Arriving nodes are left
+// out: in a small cluster, a few new nodes that do not join would look like an outage of the whole cluster.
 func (t *watched) compare(sums map[cloud.PoolID]nodecache.Sum) {
 	t.others, t.ready = t.ownOthers, t.ownReady
 	for id, sum := range sums {
@@ -281,10 +282,10 @@ func (t *watched) compare(sums map[cloud.PoolID]nodecache.Sum) {
 	}
 }
 
-// unwell reports whether too few of the other nodes are Ready.
-func (t *watched) unwell() bool { return t.others > 0 && t.ready*100 < t.others*joinhealth.Healthy }
+// unhealthy reports whether too few of the other nodes are Ready.
+func (t *watched) unhealthy() bool { return t.others > 0 && t.ready*100 < t.others*joinhealth.Healthy }
 
-// facts are what is decided on.
+// facts are the inputs of the verdict.
 func (d *prober) facts(t *watched, r *rules, now time.Time) joinhealth.Facts {
 	h := history.Of(history.Facts{Pool: t.look.Pool, Images: t.look.Images})
 	f := joinhealth.Facts{
@@ -298,7 +299,7 @@ func (d *prober) facts(t *watched, r *rules, now time.Time) joinhealth.Facts {
 		}
 	}
 	if !slices.ContainsFunc(t.joins, func(join joinhealth.Join) bool { return join.Outcome == joinhealth.Failed }) {
-		return f // nothing is to be excused, and of many pools the others' joins are many
+		return f // no failed join needs a comparison, and many pools have many joins
 	}
 	for id, other := range d.watches {
 		if id != t.pool.ID {
@@ -308,34 +309,34 @@ func (d *prober) facts(t *watched, r *rules, now time.Time) joinhealth.Facts {
 	return f
 }
 
-// conclude decides about a pool's version, and takes the next step of what follows.
-func (d *prober) conclude(ctx context.Context, w *observed, r *rules, t *watched) {
+// decideRollback judges a pool's version, and takes the next step.
+func (d *prober) decideRollback(ctx context.Context, w *observed, r *rules, t *watched) {
 	if t.err != nil || !t.look.Known() {
 		return
 	}
 	f := d.facts(t, r, w.now)
-	begun := unfinished(t.look)
+	begun := unfinishedRollback(t.look)
 	t.verdict = decide(f, t)
 	t.acts, t.stuck = false, false
 	if begun == nil && (t.verdict.Do == joinhealth.Nothing || f.Off) {
 		return
 	}
-	if begun == nil && t.verdict.Do == joinhealth.GoBack && d.askElsewhere(t, w.now) {
-		t.due = w.now.Add(actPace)
+	if begun == nil && t.verdict.Do == joinhealth.GoBack && d.refreshOthers(t, w.now) {
+		t.due = w.now.Add(stepInterval)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	look, err := d.Looks.At(ctx, t.pool.ID, actPace)
+	look, err := d.Looks.At(ctx, t.pool.ID, stepInterval)
 	if err != nil {
-		d.unread(t, err, w.now)
+		d.readFailed(t, err, w.now)
 		return
 	}
 	if t.look = look; current(look, w.prototypes[t.pool.ID]) != t.version {
-		t.due = w.now // somebody was faster
+		t.due = w.now // another process was faster
 		return
 	}
-	if begun = unfinished(look); begun == nil {
+	if begun = unfinishedRollback(look); begun == nil {
 		if t.verdict = decide(d.facts(t, r, w.now), t); t.verdict.Do == joinhealth.Nothing {
 			return
 		}
@@ -343,12 +344,12 @@ func (d *prober) conclude(ctx context.Context, w *observed, r *rules, t *watched
 	d.step(ctx, w, t, begun)
 }
 
-// askElsewhere has all other pools looked at anew before one goes back, where what is known of them is old: they may have got
-// nodes that nobody has heard of yet, and which tell whether something else is the cause. It tells whether there are any.
-func (d *prober) askElsewhere(t *watched, now time.Time) bool {
+// refreshOthers requests a new look at all pools with old looks before a rollback: new nodes of these pools may show another
+// cause. refreshOthers reports whether such pools exist.
+func (d *prober) refreshOthers(t *watched, now time.Time) bool {
 	asks := false
 	for id, other := range d.watches {
-		if id == t.pool.ID || other.err != nil || now.Sub(other.look.At) <= censusPace {
+		if id == t.pool.ID || other.err != nil || now.Sub(other.look.At) <= pollInterval {
 			continue
 		}
 		d.Looks.Forget(id)
@@ -357,7 +358,7 @@ func (d *prober) askElsewhere(t *watched, now time.Time) bool {
 	return asks
 }
 
-// decide about the pool's version. While the pool is on its way back from it, that is decided already.
+// decide returns the verdict about the pool's version. During a rollback, the verdict is the rollback.
 func decide(f joinhealth.Facts, t *watched) joinhealth.Verdict {
 	if back := history.RollingBack(t.look.Pool, t.look.Images); back != nil {
 		said := back.Says(t.pool.Name, t.look.Pool.Recipe)
@@ -366,8 +367,8 @@ func decide(f joinhealth.Facts, t *watched) joinhealth.Verdict {
 	return joinhealth.Decide(f)
 }
 
-// unfinished is a return that was begun and is not written to its end; nil if there is none.
-func unfinished(look Look) *history.Return {
+// unfinishedRollback is a rollback without its final mark; nil if there is none.
+func unfinishedRollback(look Look) *history.Return {
 	for _, r := range history.Returns(look.Images) {
 		if r.Unfinished() && (r.Version == look.Pool.Recipe.Version || r.To == look.Pool.Recipe.Version) {
 			return &r
@@ -376,7 +377,7 @@ func unfinished(look Look) *history.Return {
 	return nil
 }
 
-// step takes the next one towards what was decided. Each looks first, so that one whose answer was lost is not taken twice.
+// step takes the next step of the verdict. Each step reads first, so that a step with a lost answer does not run twice.
 func (d *prober) step(ctx context.Context, w *observed, t *watched, begun *history.Return) {
 	h := history.Of(history.Facts{Pool: t.look.Pool, Images: t.look.Images})
 	var change *rollback.Change
@@ -392,7 +393,7 @@ func (d *prober) step(ctx context.Context, w *observed, t *watched, begun *histo
 		}
 		would, err := d.Cloud.RecipeChange(ctx, cloud.ImageRef{Pool: t.pool.ID, Version: back.To}, false)
 		if err != nil {
-			d.unread(t, err, w.now)
+			d.readFailed(t, err, w.now)
 			return
 		}
 		if len(would.Refusals) > 0 {
@@ -407,11 +408,11 @@ func (d *prober) step(ctx context.Context, w *observed, t *watched, begun *histo
 	}
 	result, err := change.Pass(ctx)
 	d.Looks.Forget(t.pool.ID)
-	t.acts, t.due = true, w.now.Add(actPace)
+	t.acts, t.due = true, w.now.Add(stepInterval)
 	if err != nil {
-		t.due = w.now.Add(judgePace)
+		t.due = w.now.Add(judgeInterval)
 		if t.acts = false; !errors.Is(err, rollback.ErrElsewhere) {
-			t.verdict.Message += ". That could not be written: " + err.Error()
+			t.verdict.Message += ". Kamino could not apply this change: " + err.Error()
 			t.stuck = true
 		}
 		return
@@ -423,18 +424,18 @@ func (d *prober) step(ctx context.Context, w *observed, t *watched, begun *histo
 	d.announce(w, t, begun, arrives && result.Did == plan.Tag)
 }
 
-// refused reports why the pool can't go back.
+// refused reports why Kamino cannot roll back the pool.
 func (t *watched) refused(refusal cloud.Refusal, now time.Time) {
-	t.verdict.Message += "; it can't go back: " + refusal.Message
-	t.due, t.stuck = now.Add(sleepPace), true
+	t.verdict.Message += "; Kamino cannot roll back: " + refusal.Message
+	t.due, t.stuck = now.Add(idleInterval), true
 }
 
-// announce tells of what was done.
+// announce records the step as an event and in the metrics.
 func (d *prober) announce(w *observed, t *watched, begun *history.Return, arrived bool) {
 	reason, said := string(t.verdict.State), t.verdict.Message
 	switch {
 	case arrived:
-		reason, said = WentBack, fmt.Sprintf("pool %s went back from version %s to %s: %s", t.pool.Name, begun.Version, begun.To, begun.Why)
+		reason, said = WentBack, fmt.Sprintf("pool %s rolled back from version %s to %s: %s", t.pool.Name, begun.Version, begun.To, begun.Why)
 		if d.WentBack != nil {
 			d.WentBack(t.pool)
 		}

@@ -142,7 +142,7 @@ func TestAPoolGoesBack(t *testing.T) {
 	s.last(1)
 	s.decided("all", "pool1", "WentBack", s.bad, "will show whether")
 	s.stalled("all", "WentBack", s.bad)
-	if !s.heardOf("went back from version " + s.bad) {
+	if !s.heardOf("rolled back from version " + s.bad) {
 		t.Error("no event tells of it")
 	}
 	s.grow(1, true)

@@ -8,31 +8,30 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// maxAttempts is how many failed captures of one pool and day there can be. It ends the search for a free
-// name; whoever gets there has another problem.
+// maxAttempts limits the failed captures of one pool and day. The limit ends the search for a free name.
 const maxAttempts = 100
 
-// Pool is a pool as a decision names it.
+// Pool is a pool with its name and ID.
 type Pool struct {
 	ID cloud.PoolID
-	// Name is the cloud's own name of it.
+	// Name is the cloud's name of the pool.
 	Name string
 }
 
-// Its are the Prototypes of the pool, out of all with their memberships. Two pools of one name in different resource
-// groups are two pools; a Prototype whose donor belongs to no pool that the provider knows is told by its pool's name.
+// Its returns the Prototypes of the pool; of holds the membership of each Prototype. Equal names in different resource
+// groups are different pools. The pool's name decides for a Prototype whose donor belongs to no known pool.
 func (p Pool) Its(all []v1alpha1.Prototype, of []cloud.Membership) []v1alpha1.Prototype {
-	var its []v1alpha1.Prototype
+	var mine []v1alpha1.Prototype
 	for i := range all {
 		if of[i].Pool == p.ID || of[i].Pool == "" && all[i].Spec.Pool == p.Name {
-			its = append(its, all[i])
+			mine = append(mine, all[i])
 		}
 	}
-	return its
+	return mine
 }
 
-// Prototype is the decision to capture the donor, under the first name of the day that no other attempt has
-// taken: two who decide the same thing at once compute the same name, and the API server lets one of them win.
+// Prototype returns the Prototype for a capture of the donor, with the first free name of the day. Two concurrent deciders
+// compute the same name, and the API server accepts one Prototype.
 func (p Pool) Prototype(donor v1alpha1.Donor, version string, settings v1alpha1.Settings, all []v1alpha1.Prototype) (*v1alpha1.Prototype, error) {
 	name, err := p.freeName(version, all)
 	if err != nil {
@@ -55,12 +54,12 @@ func (p Pool) freeName(version string, all []v1alpha1.Prototype) (string, error)
 			return name, nil
 		}
 	}
-	return "", fmt.Errorf("%d captures of pool %s as version %s exist already: delete the failed ones (`kubectl get prototypes`) "+
-		"once you know why they failed", maxAttempts, p.Name, version)
+	return "", fmt.Errorf("%d captures of pool %s as version %s exist already: read why with `kubectl get prototypes`, "+
+		"then delete the failed captures", maxAttempts, p.Name, version)
 }
 
-// HoldsDonor tells whether a capture holds a node or is going to: it has neither ended nor given its donor
-// back. An image that is still being replicated keeps no node away.
+// HoldsDonor reports whether a capture holds a node or will hold a node: until the end of the capture or the return of the
+// donor. An image in replication holds no node.
 func HoldsDonor(p *v1alpha1.Prototype) bool {
 	return !p.Status.Terminal() && (p.Status.Donor == nil || p.Status.Donor.ReleasedAt == nil)
 }

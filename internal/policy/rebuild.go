@@ -22,71 +22,71 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// Reasons of what is decided about rebuilding the nodes of a pool's oldest image. The others are those of package schedule,
-// of package history, and the policy's own.
+// Reasons of decisions about a rebuild of the nodes of a pool's oldest image. Packages schedule and history and the policy
+// give the other reasons.
 const (
-	// NotCounted: nobody has counted yet from how many images the pool's nodes were built, or its cloud has no limit to it.
+	// NotCounted: the images of the pool's nodes are not counted yet, or the cloud has no limit of images.
 	NotCounted = "NotCounted"
-	// CannotRebuild: the pool's cloud cannot build an instance anew.
+	// CannotRebuild: the pool's cloud cannot rebuild an instance.
 	CannotRebuild = "CannotRebuild"
-	// FewImages: they are fewer than spec.rebuild.atImages, or all nodes are of the current one.
+	// FewImages: fewer images than spec.rebuild.atImages, or all nodes use the current image.
 	FewImages = "FewImages"
-	// Rebuilding: a node of the pool is being rebuilt. No capture of it begins meanwhile, and no other rebuild.
+	// Rebuilding: Kamino rebuilds a node of the pool. Meanwhile neither a capture nor another rebuild of the pool begins.
 	Rebuilding = "Rebuilding"
 	// CaptureFirst: a capture of the pool is about to begin.
 	CaptureFirst = "CaptureFirst"
-	// OldestImage: the nodes of the oldest image are to be rebuilt.
+	// OldestImage: Kamino will rebuild the nodes of the oldest image.
 	OldestImage = "OldestImage"
-	// Waiting: the next node can't be taken now.
+	// Waiting: Kamino cannot reserve the next node now.
 	Waiting = "Waiting"
 )
 
-// rebuildAgain is after how long the next node is looked for where none could be taken.
+// rebuildAgain is the pause after Kamino could reserve no node.
 const rebuildAgain = 5 * time.Minute
 
-// Rebuild is the wish that the next node of a pool's oldest image is taken, to be rebuilt.
+// Rebuild is the request to reserve the next node of a pool's oldest image for a rebuild.
 type Rebuild struct {
 	Pool   Pool
 	Policy string
-	// Image that must go, as the cloud writes it, From what it is called, and To the version that the recipe names.
+	// Image is the image to replace, in the cloud's notation; From is its name, and To the version in the recipe.
 	Image, From, To string
 	Settings        v1alpha1.Settings
 	Failures        v1alpha1.FailureSettings
-	// MaxUnavailable nodes of the pool may be out of service.
+	// MaxUnavailable is the number of the pool's nodes that may be out of service.
 	MaxUnavailable int
 }
 
-// Taken is what came of it.
+// Taken is the result of a Rebuild.
 type Taken struct {
-	// Node that was taken; empty if none was, of which Waiting says what for.
+	// Node is the reserved node; empty if there is none, and then Waiting is the reason.
 	Node    string
 	Waiting string
-	// Alone are nodes that are left alone, each with the reason.
+	// Alone are the nodes that Kamino leaves alone, each with the reason.
 	Alone map[string]cloud.Refusal
 }
 
-// rebuildCase is what a decision about rebuilding depends on.
+// rebuildCase holds the inputs of a decision about a rebuild.
 type rebuildCase struct {
-	pool     string
-	atImages int32
-	spread   imagecount.Count
-	recipe   cloud.Recipe
-	// refusals of a rebuild for the sake of the recipe.
+	pool       string
+	atImages   int32
+	imageCount imagecount.Count
+	recipe     cloud.Recipe
+	// refusals are reasons of the recipe against a rebuild.
 	refusals []cloud.Refusal
 	// held names the nodes of the pool that a replacement holds.
 	held []string
-	// inFlight names the Prototype of a capture of the pool, and capture tells that one is about to begin.
+	// inFlight names the running Prototype of the pool. capture reports that a capture is about to begin.
 	inFlight           string
 	capture            bool
 	suspended, dryRun  bool
 	policy             string
 	calendar           schedule.Answer
 	holding, maxAtOnce int
-	// unable: the cloud cannot build an instance anew.
+	// unable: the cloud cannot rebuild an instance.
 	unable bool
 }
 
-// decide names the first thing that is in the way of a rebuild, or wants one.
+// decide names the first obstacle of a rebuild, or wants the rebuild.
 func (c rebuildCase) decide() (wanted bool, decision v1alpha1.PoolDecision) {
 	say := func(reason, format string, args ...any) (bool, v1alpha1.PoolDecision) {
 		return false, v1alpha1.PoolDecision{Reason: reason, Message: fmt.Sprintf(format, args...)}
@@ -97,37 +97,37 @@ func (c rebuildCase) decide() (wanted bool, decision v1alpha1.PoolDecision) {
 	if c.suspended {
 		return say(v1alpha1.PolicySuspended, "policy %s is suspended", c.policy)
 	}
-	if c.spread.Limit == 0 {
-		return say(NotCounted, "from how many images the nodes of pool %s were built is not counted yet, or its cloud has no limit to it", c.pool)
+	if c.imageCount.Limit == 0 {
+		return say(NotCounted, "the images of the nodes of pool %s are not counted yet, or the cloud has no limit of images", c.pool)
 	}
 	if c.unable {
-		return say(CannotRebuild, "the cloud of pool %s can't rebuild nodes: leave spec.rebuild out of policy %s, and have nodes of old images replaced", c.pool, c.policy)
+		return say(CannotRebuild, "the cloud of pool %s cannot rebuild nodes: remove spec.rebuild from policy %s, and replace nodes of old images yourself", c.pool, c.policy)
 	}
-	oldest := c.spread.Oldest(c.recipe)
-	if n := len(c.spread.Images); n < int(c.atImages) || oldest.Name == "" {
-		return say(FewImages, "the nodes of pool %s and its recipe name %s; the oldest is rebuilt from %d on (spec.rebuild.atImages)", c.pool, wording.Count(n, "different image"), c.atImages)
+	oldest := c.imageCount.Oldest(c.recipe)
+	if n := len(c.imageCount.Images); n < int(c.atImages) || oldest.Name == "" {
+		return say(FewImages, "the nodes and the recipe of pool %s use %s; rebuilds of the oldest begin at %d (spec.rebuild.atImages)", c.pool, wording.Count(n, "different image"), c.atImages)
 	}
 	switch {
 	case len(c.refusals) > 0:
 		return say(c.refusals[0].Reason, "%s", c.refusals[0].Message)
 	case c.inFlight != "":
-		return say(selection.CaptureInFlight, "prototype %s is capturing pool %s: nodes are rebuilt once it has ended", c.inFlight, c.pool)
+		return say(selection.CaptureInFlight, "prototype %s is capturing pool %s: rebuilds begin after the capture", c.inFlight, c.pool)
 	case c.capture:
-		return say(CaptureFirst, "a capture of pool %s is about to begin: nodes are rebuilt once it has ended", c.pool)
+		return say(CaptureFirst, "a capture of pool %s is about to begin: rebuilds begin after the capture", c.pool)
 	case !c.calendar.Allowed:
-		return say(c.calendar.Reason, "the policy's schedule lets no rebuild begin at this time")
+		return say(c.calendar.Reason, "the policy's schedule allows no rebuild at this time")
 	case c.holding >= c.maxAtOnce:
-		return say(Queued, "as many nodes of the cluster are held as policy %s allows, which is %d (spec.maxConcurrent)", c.policy, c.maxAtOnce)
+		return say(Queued, "the limit of policy %s is reached: %d reserved nodes in the cluster (spec.maxConcurrent)", c.policy, c.maxAtOnce)
 	}
-	const nodes = "the nodes of pool %s and its recipe name %s, and those built from %s"
+	const nodes = "the nodes and the recipe of pool %s use %s, and nodes of %s"
 	if c.dryRun {
-		return say(v1alpha1.PolicyDryRun, nodes+" would be rebuilt; spec.dryRun keeps policy %s from it", c.pool, wording.Count(len(c.spread.Images), "different image"), called(oldest), c.policy)
+		return say(v1alpha1.PolicyDryRun, nodes+" would be rebuilt, but policy %s has spec.dryRun", c.pool, wording.Count(len(c.imageCount.Images), "different image"), called(oldest), c.policy)
 	}
-	_, decision = say(OldestImage, nodes+", the oldest, are rebuilt from version %s, one at a time", c.pool, wording.Count(len(c.spread.Images), "different image"), called(oldest), c.recipe.Version)
+	_, decision = say(OldestImage, nodes+", the oldest, are rebuilt with version %s, one at a time", c.pool, wording.Count(len(c.imageCount.Images), "different image"), called(oldest), c.recipe.Version)
 	return true, decision
 }
 
-// called is an image as a sentence names it.
+// called is an image in the words of a message.
 func called(image imagecount.Image) string {
 	if image.Version != "" {
 		return "version " + image.Version
@@ -135,7 +135,7 @@ func called(image imagecount.Image) string {
 	return "image " + image.Name
 }
 
-// judgeRebuild decides whether a node of the pool is to be rebuilt, where the policy allows it.
+// judgeRebuild decides whether a node of the pool needs a rebuild, if the policy allows rebuilds.
 func (d *Decider) judgeRebuild(o *Outcome, r *rules, inFlight string, now time.Time) {
 	if r.spec.Rebuild == nil || r.invalid != nil {
 		return
@@ -149,7 +149,7 @@ func (d *Decider) judgeRebuild(o *Outcome, r *rules, inFlight string, now time.T
 		holding: d.holding, maxAtOnce: int(r.spec.MaxConcurrent), unable: !able,
 	}
 	if o.Look.Known() {
-		c.spread = o.Look.Spread.With(c.recipe.Image)
+		c.imageCount = o.Look.ImageCount.With(c.recipe.Image)
 		c.refusals = history.Of(history.Facts{Pool: o.Look.Pool, Images: o.Look.Images}).RefuseRebuild()
 	}
 	wanted, decision := c.decide()
@@ -157,33 +157,33 @@ func (d *Decider) judgeRebuild(o *Outcome, r *rules, inFlight string, now time.T
 	o.sooner(calendar.Next, now)
 	o.failedRebuilds(nodes, r)
 	if able && o.Status.Images <= r.spec.Rebuild.AtImages {
-		o.crowded = nil // the policy sees to it
+		o.manyImages = nil // the policy rebuilds these nodes
 	}
 }
 
-// failedRebuilds finds the nodes that stand in the way of their rebuild themselves.
+// failedRebuilds finds the nodes with a failed rebuild.
 func (o *Outcome) failedRebuilds(nodes []*corev1.Node, r *rules) {
-	var told []string
+	var lines []string
 	for _, n := range nodes {
 		failed := v1alpha1.NotRebuiltOf(n.Annotations)
 		if failed == nil || failed.To != o.Look.Pool.Recipe.Version {
 			continue
 		}
-		remedy := "it is tried again by itself"
+		remedy := "Kamino tries again automatically"
 		switch {
 		case n.Annotations[v1alpha1.ReservationAnnotation] != "":
-			remedy = fmt.Sprintf("see `kubectl describe node %s`; it goes on by itself once that is mended, and `kamino release-node %s` gives it back as it is", n.Name, n.Name)
+			remedy = fmt.Sprintf("`kubectl describe node %s` shows the cause; the rebuild continues after the repair, and `kamino release-node %s` returns the node unchanged", n.Name, n.Name)
 		case failed.Attempts >= int(r.spec.Failures.Limit):
-			remedy = fmt.Sprintf("that was tried %d times (failures.limit): mend it, then `kamino rebuild %s`", failed.Attempts, o.Pool.Name)
+			remedy = fmt.Sprintf("%d tries failed (failures.limit): repair the cause, then run `kamino rebuild %s`", failed.Attempts, o.Pool.Name)
 		}
-		told = append(told, cloud.Refuse(failed.Reason, fmt.Sprintf("node %s of pool %s %s", n.Name, o.Pool.Name, failed.Message), remedy).Message)
+		lines = append(lines, cloud.Refuse(failed.Reason, fmt.Sprintf("node %s of pool %s %s", n.Name, o.Pool.Name, failed.Message), remedy).Message)
 	}
-	if len(told) > 0 {
-		o.unrebuilt = &trouble{reason: v1alpha1.PolicyNotRebuilt, message: strings.Join(told, "; ")}
+	if len(lines) > 0 {
+		o.notRebuilt = &trouble{reason: v1alpha1.PolicyNotRebuilt, message: strings.Join(lines, "; ")}
 	}
 }
 
-// reservation of a node, if a Lease confirms it; nil if none does.
+// reservation returns the reservation of a node if a Lease confirms the reservation; else nil.
 func (d *Decider) reservation(n *corev1.Node) *v1alpha1.Reservation {
 	r, err := v1alpha1.ReservationOf(n.Annotations)
 	if err != nil || r == nil || d.Leased == nil {
@@ -195,7 +195,7 @@ func (d *Decider) reservation(n *corev1.Node) *v1alpha1.Reservation {
 	return nil
 }
 
-// reserved reports whether a Lease confirms the reservation on a node, whatever that reservation says.
+// reserved reports whether a Lease confirms a reservation of the node.
 func reserved(d *Decider) func(*corev1.Node) bool {
 	return func(n *corev1.Node) bool {
 		if d.Leased == nil {
@@ -206,7 +206,7 @@ func reserved(d *Decider) func(*corev1.Node) bool {
 	}
 }
 
-// replaced names the nodes that a replacement holds, whoever asked for it.
+// replaced names the nodes that a replacement holds, for any requester.
 func (d *Decider) replaced(nodes []*corev1.Node) []string {
 	var names []string
 	for _, n := range nodes {
@@ -217,8 +217,8 @@ func (d *Decider) replaced(nodes []*corev1.Node) []string {
 	return names
 }
 
-// reserved counts the nodes of the cluster that are being rebuilt for a policy, and the donors that are being removed though no
-// Prototype holds them.
+// reserved counts the nodes that Kamino rebuilds for a policy, and the donors in removal without a Prototype that holds
+// them.
 func (d *Decider) reserved(prototypes []v1alpha1.Prototype) (n int) {
 	for _, node := range d.Nodes.Reserved() {
 		r := d.reservation(node)
@@ -234,31 +234,31 @@ func (d *Decider) reserved(prototypes []v1alpha1.Prototype) (n int) {
 	return n
 }
 
-// count lists the pool's instances, because what was counted last may be old, and tells whether the cloud could be asked.
+// count lists the pool's instances, because the last count may be old. The error is the cloud's.
 func (d *Decider) count(ctx context.Context, pool cloud.PoolID) error {
-	census, able := cloud.As[cloud.InstanceLister](d.Cloud)
-	if !able || census.MaxImages(pool) == 0 {
+	lister, able := cloud.As[cloud.InstanceLister](d.Cloud)
+	if !able || lister.MaxImages(pool) == 0 {
 		return nil
 	}
-	instances, err := census.Instances(ctx, pool)
+	instances, err := lister.Instances(ctx, pool)
 	if err == nil {
-		d.Looks.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, census.MaxImages(pool)).Brief())
+		d.Looks.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, lister.MaxImages(pool)).Brief())
 	}
 	return err
 }
 
-// beginRebuild has the next node taken where that is wanted still once everything is looked at again.
+// beginRebuild reserves the next node if a fresh look still wants the rebuild.
 func (d *Decider) beginRebuild(ctx context.Context, w *observed, o *decided) error {
 	if d.Rebuild == nil || !o.rebuild || o.Wanted || o.rebuildAt.After(w.now) {
 		return nil
 	}
-	looking, cancel := context.WithTimeout(ctx, lookTimeout)
+	lookCtx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	if err := d.count(looking, o.Pool.ID); err != nil {
+	if err := d.count(lookCtx, o.Pool.ID); err != nil {
 		o.rebuildWaits(w.now, err.Error())
 		return ctx.Err()
 	}
-	if err := d.lookAgain(ctx, w, o); err != nil || !o.rebuild || o.Wanted {
+	if err := d.refresh(ctx, w, o); err != nil || !o.rebuild || o.Wanted {
 		o.sooner(w.now.Add(time.Second), w.now)
 		return err
 	}
@@ -267,7 +267,7 @@ func (d *Decider) beginRebuild(ctx context.Context, w *observed, o *decided) err
 		return nil
 	}
 	recipe := o.Look.Pool.Recipe
-	oldest := o.Look.Spread.With(recipe.Image).Oldest(recipe)
+	oldest := o.Look.ImageCount.With(recipe.Image).Oldest(recipe)
 	away := o.rules.spec.Settings.Defaulted().OutOfService.MaxUnavailable
 	from := oldest.Version
 	if from == "" {
@@ -275,7 +275,7 @@ func (d *Decider) beginRebuild(ctx context.Context, w *observed, o *decided) err
 	}
 	taken, err := d.Rebuild(ctx, Rebuild{
 		Pool: o.Pool, Policy: o.Policy, Image: oldest.Name, From: from, To: recipe.Version, Settings: o.rules.spec.Settings,
-		Failures: o.rules.spec.Failures, MaxUnavailable: selection.MayBeAway(orTenth(away), len(d.Nodes.Of(o.Pool.ID))),
+		Failures: o.rules.spec.Failures, MaxUnavailable: selection.MayBeAway(orDefault(away), len(d.Nodes.Of(o.Pool.ID))),
 	})
 	switch {
 	case ctx.Err() != nil:
@@ -284,7 +284,7 @@ func (d *Decider) beginRebuild(ctx context.Context, w *observed, o *decided) err
 		o.rebuildWaits(w.now, err.Error())
 	case taken.Node == "":
 		o.rebuildWaits(w.now, taken.Waiting)
-		o.leftAlone(taken.Alone)
+		o.reportSkipped(taken.Alone)
 	default:
 		w.took++
 		o.rebuild, o.rebuildAt = false, w.now.Add(rebuildAgain)
@@ -296,14 +296,14 @@ func (d *Decider) beginRebuild(ctx context.Context, w *observed, o *decided) err
 	return nil
 }
 
-func orTenth(limit *intstr.IntOrString) intstr.IntOrString {
+func orDefault(limit *intstr.IntOrString) intstr.IntOrString {
 	if limit == nil {
 		return intstr.FromString(v1alpha1.DefaultMaxUnavailable)
 	}
 	return *limit
 }
 
-// rebuildWaits reports why no node could be taken, and looks again after a while.
+// rebuildWaits reports why Kamino could reserve no node, and sets the time of the next try.
 func (o *decided) rebuildWaits(now time.Time, why string) {
 	o.rebuildAt = now.Add(rebuildAgain)
 	o.sooner(o.rebuildAt, now)
@@ -312,24 +312,24 @@ func (o *decided) rebuildWaits(now time.Time, why string) {
 	}
 }
 
-// leftAlone tells of the nodes that are not taken for their own sake, where there is no other.
-func (o *decided) leftAlone(alone map[string]cloud.Refusal) {
-	var told []string
+// reportSkipped reports the nodes that Kamino leaves alone, if no other node is available.
+func (o *decided) reportSkipped(alone map[string]cloud.Refusal) {
+	var lines []string
 	for name, refusal := range alone {
-		told = append(told, fmt.Sprintf("node %s of pool %s %s", name, o.Pool.Name, refusal.Message))
+		lines = append(lines, fmt.Sprintf("node %s of pool %s %s", name, o.Pool.Name, refusal.Message))
 	}
-	if len(told) == 0 {
+	if len(lines) == 0 {
 		return
 	}
-	slices.Sort(told)
-	if len(told) > maxTroubles {
-		told = append(told[:maxTroubles], fmt.Sprintf("and %d more nodes", len(told)-maxTroubles))
+	slices.Sort(lines)
+	if len(lines) > maxTroubles {
+		lines = append(lines[:maxTroubles], fmt.Sprintf("and %d more nodes", len(lines)-maxTroubles))
 	}
-	o.unrebuilt = &trouble{reason: v1alpha1.PolicyNotRebuilt, message: strings.Join(told, "; ")}
-	o.Status.Rebuild = &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyNotRebuilt, Message: o.unrebuilt.message}
+	o.notRebuilt = &trouble{reason: v1alpha1.PolicyNotRebuilt, message: strings.Join(lines, "; ")}
+	o.Status.Rebuild = &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyNotRebuilt, Message: o.notRebuilt.message}
 }
 
-// announceRebuild records the decision as an event of the policy, if it is in the cluster.
+// announceRebuild records the decision as an event of the policy, if the cluster holds the policy.
 func (d *Decider) announceRebuild(w *observed, o *decided, node string) {
 	if d.Recorder == nil {
 		return
@@ -341,8 +341,8 @@ func (d *Decider) announceRebuild(w *observed, o *decided, node string) {
 	}
 }
 
-// stillUnrebuilt keeps when the next node is looked for, and until then why none could be taken.
-func (o *decided) stillUnrebuilt(before *decided, now time.Time) {
+// keepRebuildWait keeps the time of the next try and, until then, the reason of the last try.
+func (o *decided) keepRebuildWait(before *decided, now time.Time) {
 	o.rebuildAt = before.rebuildAt
 	if !o.rebuild || !o.rebuildAt.After(now) {
 		return
@@ -353,44 +353,44 @@ func (o *decided) stillUnrebuilt(before *decided, now time.Time) {
 		return
 	}
 	o.Status.Rebuild = said
-	if said.Reason == v1alpha1.PolicyNotRebuilt && o.unrebuilt == nil {
-		o.unrebuilt = before.unrebuilt
+	if said.Reason == v1alpha1.PolicyNotRebuilt && o.notRebuilt == nil {
+		o.notRebuilt = before.notRebuilt
 	}
 }
 
-// crowdedOf lists the pools a node of which should be rebuilt, by their IDs.
-func crowdedOf(pools map[cloud.PoolID]*decided) []*decided {
-	var crowded []*decided
+// rebuildsOf returns the pools that need a rebuild of a node, by ID.
+func rebuildsOf(pools map[cloud.PoolID]*decided) []*decided {
+	var wanted []*decided
 	for _, o := range pools {
 		if o.rebuild {
-			crowded = append(crowded, o)
+			wanted = append(wanted, o)
 		}
 	}
-	slices.SortFunc(crowded, func(a, b *decided) int { return cmp.Compare(a.Pool.ID, b.Pool.ID) })
-	return crowded
+	slices.SortFunc(wanted, func(a, b *decided) int { return cmp.Compare(a.Pool.ID, b.Pool.ID) })
+	return wanted
 }
 
-// held counts the nodes of the cluster that captures and policies' rebuilds hold, and the places of donors that do not return
-// which nobody has filled yet. until is when the first of those is late; zero without one.
-func (d *Decider) held(prototypes []v1alpha1.Prototype, now time.Time) (n int, until time.Time) {
+// countHeld counts the nodes that captures and policies' rebuilds hold, and the pending replacements of donors that do not
+// return. until is the first deadline of these replacements; zero if there is none.
+func (d *Decider) countHeld(prototypes []v1alpha1.Prototype, now time.Time) (n int, until time.Time) {
 	n = d.reserved(prototypes)
 	for i := range prototypes {
 		if HoldsDonor(&prototypes[i]) {
 			n++
 			continue
 		}
-		vacancy, vacant := reservations.PendingReplacementOf(&prototypes[i])
-		if !vacant || !vacancy.Lasts(readyOf(d.Nodes.Of(cloud.PoolID(vacancy.Pool))), now) {
+		pending, unfilled := reservations.PendingReplacementOf(&prototypes[i])
+		if !unfilled || !pending.Lasts(readyOf(d.Nodes.Of(cloud.PoolID(pending.Pool))), now) {
 			continue
 		}
-		if n++; until.IsZero() || vacancy.Until.Before(until) {
-			until = vacancy.Until
+		if n++; until.IsZero() || pending.Until.Before(until) {
+			until = pending.Until
 		}
 	}
 	return n, until
 }
 
-// readyOf counts the nodes that are Ready.
+// readyOf counts the Ready nodes.
 func readyOf(nodes []*corev1.Node) (n int) {
 	for _, node := range nodes {
 		if nodestate.Ready(node) {

@@ -205,7 +205,7 @@ func TestWhyNothingIsRebuiltIsTold(t *testing.T) {
 	s.pass()
 	s.wantRebuild(policy.Waiting, "no route")
 	current := s.poolStatus("all", "pool1").CurrentVersion
-	for attempts, remedy := range map[int]string{1: "it is tried again by itself", 3: "kamino rebuild pool1"} {
+	for attempts, remedy := range map[int]string{1: "Kamino tries again automatically", 3: "kamino rebuild pool1"} {
 		s.change(id, "pool1-0", func(n *corev1.Node) {
 			n.Annotations = map[string]string{v1alpha1.NotRebuiltAnnotation: fmt.Sprintf(`{"to":%q,"reason":"NotDrained","message":"was not drained","attempts":%d}`, current, attempts)}
 		})
@@ -261,7 +261,7 @@ func TestACloudThatRebuildsNothing(t *testing.T) {
 		cloud.InstanceLister
 	}{limited{s.calls}, limited{s.calls}}
 	s.counted(id)
-	s.wantRebuild(policy.CannotRebuild, "can't rebuild nodes")
+	s.wantRebuild(policy.CannotRebuild, "cannot rebuild nodes")
 	degraded := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionDegraded)
 	if degraded == nil || degraded.Reason != v1alpha1.PolicyManyImages {
 		t.Errorf("nobody is told of the images: %+v", degraded)

@@ -23,7 +23,7 @@ func crowdedCase(images int) rebuildCase {
 	for i := range images - 1 {
 		instances = append(instances, cloud.Instance{ID: cloud.InstanceID(fmt.Sprint(i)), Image: fmt.Sprintf("v%d", i), BuiltFrom: fmt.Sprintf("2026.03.%02d", i+1)})
 	}
-	c.spread = imagecount.Of(c.recipe, instances, 10)
+	c.imageCount = imagecount.Of(c.recipe, instances, 10)
 	return c
 }
 
@@ -35,22 +35,22 @@ func TestWhetherToRebuild(t *testing.T) {
 		reason string
 		words  string
 	}{
-		{"many", 8, nil, OldestImage, "the nodes of pool pool1 and its recipe name 8 different images, and those built from version 2026.03.01, the oldest, are rebuilt from version 2026.03.14"},
+		{"many", 8, nil, OldestImage, "the nodes and the recipe of pool pool1 use 8 different images, and nodes of version 2026.03.01, the oldest, are rebuilt with version 2026.03.14"},
 		{"more", 10, nil, OldestImage, "10 different images"},
-		{"few", 7, nil, FewImages, "name 7 different images; the oldest is rebuilt from 8 on (spec.rebuild.atImages)"},
+		{"few", 7, nil, FewImages, "use 7 different images; rebuilds of the oldest begin at 8 (spec.rebuild.atImages)"},
 		{"few are enough", 3, func(c *rebuildCase) { c.atImages = 3 }, OldestImage, "3 different images"},
-		{"not counted", 8, func(c *rebuildCase) { c.spread = imagecount.Count{} }, NotCounted, "not counted yet"},
-		{"the cloud can't", 8, func(c *rebuildCase) { c.unable = true }, CannotRebuild, "can't rebuild nodes: leave spec.rebuild out of policy all"},
+		{"not counted", 8, func(c *rebuildCase) { c.imageCount = imagecount.Count{} }, NotCounted, "not counted yet"},
+		{"the cloud can't", 8, func(c *rebuildCase) { c.unable = true }, CannotRebuild, "cannot rebuild nodes: remove spec.rebuild from policy all"},
 		{"no node is old", 1, func(c *rebuildCase) { c.atImages = 1 }, FewImages, "1 different image;"},
 		{"suspended", 8, func(c *rebuildCase) { c.suspended = true }, v1alpha1.PolicySuspended, "policy all is suspended"},
-		{"dry run", 8, func(c *rebuildCase) { c.dryRun = true }, v1alpha1.PolicyDryRun, "would be rebuilt; spec.dryRun keeps policy all from it"},
+		{"dry run", 8, func(c *rebuildCase) { c.dryRun = true }, v1alpha1.PolicyDryRun, "would be rebuilt, but policy all has spec.dryRun"},
 		{"one is under way", 8, func(c *rebuildCase) { c.held = []string{"node a"} }, Rebuilding, "node a of pool pool1 is being rebuilt"},
 		{"one is under way though suspended", 8, func(c *rebuildCase) { c.held, c.suspended = []string{"node a"}, true }, Rebuilding, "node a"},
 		{"a capture runs", 8, func(c *rebuildCase) { c.inFlight = "pool1-2026.03.14" }, selection.CaptureInFlight, "prototype pool1-2026.03.14 is capturing pool pool1"},
 		{"a capture begins", 8, func(c *rebuildCase) { c.capture = true }, CaptureFirst, "about to begin"},
-		{"outside the window", 8, func(c *rebuildCase) { c.calendar = schedule.Answer{Reason: schedule.OutsideSchedule} }, schedule.OutsideSchedule, "lets no rebuild begin"},
-		{"a blackout", 8, func(c *rebuildCase) { c.calendar = schedule.Answer{Reason: schedule.Blackout} }, schedule.Blackout, "lets no rebuild begin"},
-		{"others hold nodes", 8, func(c *rebuildCase) { c.holding = 1 }, Queued, "as many nodes of the cluster are held as policy all allows, which is 1 (spec.maxConcurrent)"},
+		{"outside the window", 8, func(c *rebuildCase) { c.calendar = schedule.Answer{Reason: schedule.OutsideSchedule} }, schedule.OutsideSchedule, "allows no rebuild"},
+		{"a blackout", 8, func(c *rebuildCase) { c.calendar = schedule.Answer{Reason: schedule.Blackout} }, schedule.Blackout, "allows no rebuild"},
+		{"others hold nodes", 8, func(c *rebuildCase) { c.holding = 1 }, Queued, "the limit of policy all is reached: 1 reserved nodes in the cluster (spec.maxConcurrent)"},
 		{"there is room beside others", 8, func(c *rebuildCase) { c.holding, c.maxAtOnce = 1, 2 }, OldestImage, ""},
 		{"the recipe is not ours", 8, func(c *rebuildCase) {
 			c.refusals = []cloud.Refusal{cloud.Refuse(history.RecipeNotOurs, "it is none of ours", "capture a node first")}

@@ -10,13 +10,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// report fills in what the pool's status tells beside the decision.
+// report fills the pool's status, except the decision.
 func (o *Outcome) report(prototypes []v1alpha1.Prototype, subject selection.Pool) {
 	s := &o.Status
 	s.Name, s.ID = o.Pool.Name, string(o.Pool.ID)
 	s.CurrentVersion = o.Look.Pool.Recipe.Version
-	s.ImageBuiltAt = stamp(builtAt(o.Look))
-	s.NewestPatch = stamp(o.Choice.NewestPatch)
+	s.ImageBuiltAt = timestamp(builtAt(o.Look))
+	s.NewestPatch = timestamp(o.Choice.NewestPatch)
 	s.Nodes, s.Candidates = int32(len(subject.Nodes)), int32(len(o.Choice.Candidates))
 	s.Refusals = o.Choice.Refusals
 	if o.Choice.Donor != nil {
@@ -31,7 +31,7 @@ func (o *Outcome) report(prototypes []v1alpha1.Prototype, subject selection.Pool
 	s.LastResult = lastResult(prototypes)
 }
 
-// lastResult is how the newest capture that has ended ended.
+// lastResult is the result of the newest ended capture.
 func lastResult(prototypes []v1alpha1.Prototype) *v1alpha1.CaptureResult {
 	var last *v1alpha1.Prototype
 	for i := range prototypes {
@@ -43,7 +43,7 @@ func lastResult(prototypes []v1alpha1.Prototype) *v1alpha1.CaptureResult {
 	if last == nil {
 		return nil
 	}
-	result := &v1alpha1.CaptureResult{Prototype: last.Name, Version: last.Spec.Version, Result: last.Status.Phase, At: stamp(schedule.EndedAt(last))}
+	result := &v1alpha1.CaptureResult{Prototype: last.Name, Version: last.Spec.Version, Result: last.Status.Phase, At: timestamp(schedule.EndedAt(last))}
 	if f := last.Status.Failure; f != nil {
 		result.Message = f.Reason + ": " + f.Message
 	}
@@ -57,9 +57,9 @@ func younger(a, b *v1alpha1.Prototype) bool {
 	return a.Name > b.Name
 }
 
-// stamp is a time as the API server keeps it, in whole seconds, so that what was written and what would be
-// written are equal. Nil for the zero time.
-func stamp(at time.Time) *metav1.Time {
+// timestamp is a time in the precision of the API server, whole seconds, so that equal statuses compare equal. Nil for the zero
+// time.
+func timestamp(at time.Time) *metav1.Time {
 	if at.IsZero() {
 		return nil
 	}

@@ -9,22 +9,22 @@ import (
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 )
 
-// Result is what the last pass left of a pool.
+// Result is the state of a pool after the last pass.
 type Result struct {
 	Pool   Pool
 	Policy string
 	Status v1alpha1.PoolStatus
-	// Acts tells that a step of going back was taken, and that another pass takes the next one.
+	// Acts reports that a step of a rollback ran, and that another pass takes the next step.
 	Acts bool
-	// Queued tells that a capture begins as soon as another one has given its donor back.
+	// Queued reports that a capture begins as soon as another capture has returned its donor.
 	Queued bool
-	// Refused tells that a person must see to something first: what the decision names.
+	// Refused reports that a person must act first: the decision names the action.
 	Refused bool
-	// Err is the cloud's or the API server's, if it could not be asked.
+	// Err is the error of the cloud or of the API server.
 	Err error
 }
 
-// Results lists the pools that one policy is for, by name.
+// Results lists the pools with exactly one policy, by name.
 func (d *Decider) Results() []Result {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,12 +46,12 @@ func (d *Decider) Results() []Result {
 	return results
 }
 
-// Troubles are, by policy, the sentences about the pools that it names: none of that name, or claimed twice.
+// Troubles are messages about pools that a policy names, by policy: an unknown pool, or a pool with two policies.
 func (d *Decider) Troubles() map[string][]string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	said := map[string][]string{}
-	for name, troubles := range d.said {
+	for name, troubles := range d.poolTroubles {
 		for _, t := range troubles {
 			said[name] = append(said[name], t.message)
 		}
@@ -59,31 +59,32 @@ func (d *Decider) Troubles() map[string][]string {
 	return said
 }
 
-// Probation is how the nodes of a pool's version join, for whoever counts.
+// Probation is the join tracking of a pool's version, for metrics.
 type Probation struct {
 	Pool    Pool
 	Version string
 	Tally   joinhealth.Tally
-	// Suspect is the version that the pool went back from, until a person has acknowledged it, and how its nodes joined.
+	// Suspect is the version before the rollback, until a person acknowledges the rollback, and SuspectTally the joins of
+	// its nodes.
 	Suspect      string
 	SuspectTally joinhealth.Tally
-	// Frozen: the pool went back and captures nothing. Stays: it stays on a version whose nodes do not join.
+	// Frozen: Kamino rolled the pool back and captures nothing. Stays: the pool stays on a version whose nodes do not join.
 	Frozen, Stays bool
 }
 
-func (d *prober) tell() {
+func (d *prober) reportJoins() {
 	if d.Probation == nil {
 		return
 	}
-	told := make([]Probation, 0, len(d.watches))
+	joins := make([]Probation, 0, len(d.watches))
 	for _, t := range d.watches {
 		p := Probation{Pool: t.pool, Version: t.version, Tally: joinhealth.Count(t.joins, t.version), Stays: t.verdict.State.Frozen() || t.stuck}
 		if went := history.Unacknowledged(t.look.Images); went != nil {
 			p.Frozen = history.RollingBack(t.look.Pool, t.look.Images) == nil
 			p.Suspect, p.SuspectTally = went.Version, joinhealth.Count(t.joins, went.Version)
 		}
-		told = append(told, p)
+		joins = append(joins, p)
 	}
-	slices.SortFunc(told, func(a, b Probation) int { return cmp.Compare(a.Pool.ID, b.Pool.ID) })
-	d.Probation(told)
+	slices.SortFunc(joins, func(a, b Probation) int { return cmp.Compare(a.Pool.ID, b.Pool.ID) })
+	d.Probation(joins)
 }

@@ -13,21 +13,21 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// rules are a policy as it is applied: its spec with defaults, and what had to be compiled of it.
+// rules are a policy's spec with defaults, and the compiled parts of the spec.
 type rules struct {
 	policy   string
 	spec     v1alpha1.PrototypePolicySpec
 	choice   selection.Rules
 	schedule *schedule.Schedule
-	// retry is the policy's annotation of that name. With another value what was refused is tried again at once.
+	// retry is the policy's retry annotation. A new value lets Kamino retry at once.
 	retry string
-	// invalid is why the policy can decide nothing; nil if it can.
+	// invalid is the reason why the policy can decide nothing; nil if the policy is valid.
 	invalid *trouble
-	// logged: that it cannot be read has been logged.
+	// logged: Kamino has logged that the policy is unreadable.
 	logged bool
 }
 
-// compile reads a policy. One that can't be read decides nothing, and says which field is in the way.
+// compile reads a policy. An unreadable policy decides nothing, and invalid names the wrong field.
 func compile(p *v1alpha1.PrototypePolicy, now time.Time) *rules {
 	spec := p.Spec.Defaulted()
 	r := &rules{policy: p.Name, spec: spec, choice: selection.RulesOf(spec), retry: p.Annotations[v1alpha1.RetryAnnotation]}
@@ -36,8 +36,8 @@ func compile(p *v1alpha1.PrototypePolicy, now time.Time) *rules {
 		return r
 	}
 	if p.Unreadable.InSpec() {
-		r.spec.Suspend = true // a part of what it says is missing
-		return refuse(v1alpha1.PolicyUnreadable, fmt.Sprintf("this version of Kamino cannot read the stored policy: %s; nothing is decided by it. "+
+		r.spec.Suspend = true // a part of the spec is missing
+		return refuse(v1alpha1.PolicyUnreadable, fmt.Sprintf("this version of Kamino cannot read the stored policy: %s. Kamino decides nothing by this policy. "+
 			"Correct the policy with `kubectl edit prototypepolicy %s`", p.Unreadable, p.Name))
 	}
 	var err error
@@ -57,7 +57,7 @@ func compile(p *v1alpha1.PrototypePolicy, now time.Time) *rules {
 	return r
 }
 
-// compiled keeps rules until their policy changes: compiling an expression takes longer than a decision.
+// compiled caches rules until their policy changes: to compile an expression takes longer than a decision.
 type compiled struct {
 	mu    sync.Mutex
 	rules map[string]compiledOnce

@@ -18,10 +18,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// maxTroubles is how many of a policy's troubles its condition names before it counts the rest.
+// maxTroubles limits the troubles that a condition names.
 const maxTroubles = 5
 
-// report writes the policy's status if it says anything else than the one that is there.
+// report writes the policy's status if the status has changed.
 func (d *Decider) report(ctx context.Context, w *observed, p *v1alpha1.PrototypePolicy) error {
 	if p.DeletionTimestamp != nil || p.UID == "" {
 		return nil
@@ -38,14 +38,14 @@ func (d *Decider) report(ctx context.Context, w *observed, p *v1alpha1.Prototype
 			degraded = append(degraded, *t)
 			w.degraded[[2]string{o.Pool.Name, t.reason}]++
 		}
-		if o.unrebuilt != nil {
-			degraded = append(degraded, *o.unrebuilt)
+		if o.notRebuilt != nil {
+			degraded = append(degraded, *o.notRebuilt)
 		}
-		if o.unjoined != nil {
-			degraded = append(degraded, *o.unjoined)
+		if o.notJoining != nil {
+			degraded = append(degraded, *o.notJoining)
 		}
-		if o.crowded != nil && o.Status.Decision.Reason != imagecount.TooManyImages { // which says the same
-			degraded = append(degraded, *o.crowded)
+		if o.manyImages != nil && o.Status.Decision.Reason != imagecount.TooManyImages { // such a decision has the same message
+			degraded = append(degraded, *o.manyImages)
 		}
 	}
 	after.Status = statusOf(p, mine, troubles, degraded, metav1.NewTime(w.now))
@@ -59,8 +59,7 @@ func (d *Decider) report(ctx context.Context, w *observed, p *v1alpha1.Prototype
 	return nil
 }
 
-// announceTrouble records an event when something begins to be in the way of a policy's work, and when nothing is
-// any more.
+// announceTrouble records an event when a policy's first trouble begins, and when the last trouble ends.
 func (d *Decider) announceTrouble(before, after *v1alpha1.PrototypePolicy) {
 	if d.Recorder == nil {
 		return
@@ -77,11 +76,11 @@ func (d *Decider) announceTrouble(before, after *v1alpha1.PrototypePolicy) {
 		}
 	}
 	if wasTroubled && !isTroubled {
-		d.Recorder.Eventf(after, nil, corev1.EventTypeNormal, "Recovered", "Decide", "policy %s can do its work again", after.Name)
+		d.Recorder.Eventf(after, nil, corev1.EventTypeNormal, "Recovered", "Decide", "policy %s works again", after.Name)
 	}
 }
 
-// outcomesOf lists what was decided under the policy, by the pools' names.
+// outcomesOf lists the outcomes under the policy, by the pools' names.
 func (d *Decider) outcomesOf(policy string) []*decided {
 	var mine []*decided
 	for _, o := range d.pools {
@@ -95,7 +94,7 @@ func (d *Decider) outcomesOf(policy string) []*decided {
 	return mine
 }
 
-// troublesOf lists what keeps the policy from its work, what concerns it as a whole first.
+// troublesOf lists the troubles of the policy, troubles of the whole policy first.
 func (d *Decider) troublesOf(w *observed, p *v1alpha1.PrototypePolicy, mine []*decided) []trouble {
 	var all []trouble
 	if invalid := d.rules.of(p, w.now).invalid; invalid != nil {
@@ -110,7 +109,7 @@ func (d *Decider) troublesOf(w *observed, p *v1alpha1.PrototypePolicy, mine []*d
 	return all
 }
 
-// statusOf makes the report. Times of conditions change only with their status.
+// statusOf returns the status. Times of conditions change only with the condition's status.
 func statusOf(p *v1alpha1.PrototypePolicy, mine []*decided, troubles, degraded []trouble, now metav1.Time) v1alpha1.PrototypePolicyStatus {
 	status := v1alpha1.PrototypePolicyStatus{
 		ObservedGeneration: p.Generation, Conditions: slices.Clone(p.Status.Conditions), PoolCount: int32(len(mine)),
@@ -132,44 +131,44 @@ func statusOf(p *v1alpha1.PrototypePolicy, mine []*decided, troubles, degraded [
 		}
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
-	reason, message := wellbeing(p, len(mine), capturing)
-	// whether tells of the troubles under a condition that is True, or False, while there are some.
-	whether := func(kind string, is bool, in []trouble) {
+	reason, message := idleCondition(p, len(mine), capturing)
+	// setTroubles sets a condition from the troubles, or from the policy's well-being without troubles.
+	setTroubles := func(kind string, is bool, in []trouble) {
 		if len(in) > 0 {
-			set(kind, is, in[0].reason, said(in))
+			set(kind, is, in[0].reason, joinTroubles(in))
 		} else {
 			set(kind, !is, reason, message)
 		}
 	}
-	whether(v1alpha1.ConditionReady, false, slices.Concat(troubles, degraded))
-	whether(v1alpha1.ConditionStalled, true, troubles)
-	whether(v1alpha1.ConditionDegraded, true, degraded)
+	setTroubles(v1alpha1.ConditionReady, false, slices.Concat(troubles, degraded))
+	setTroubles(v1alpha1.ConditionStalled, true, troubles)
+	setTroubles(v1alpha1.ConditionDegraded, true, degraded)
 	if capturing > 0 {
-		set(v1alpha1.ConditionReconciling, true, v1alpha1.PolicyCapturing, fmt.Sprintf("a capture runs in %d of its pools", capturing))
+		set(v1alpha1.ConditionReconciling, true, v1alpha1.PolicyCapturing, fmt.Sprintf("a capture runs in %d pools", capturing))
 	} else {
 		set(v1alpha1.ConditionReconciling, false, reason, message)
 	}
 	return status
 }
 
-// wellbeing says what a policy does that nothing is in the way of.
-func wellbeing(p *v1alpha1.PrototypePolicy, pools, capturing int) (reason, message string) {
+// idleCondition returns the reason and message of a policy without troubles.
+func idleCondition(p *v1alpha1.PrototypePolicy, pools, capturing int) (reason, message string) {
 	switch {
 	case p.Spec.Suspend:
-		return v1alpha1.PolicySuspended, "spec.suspend is set: nothing is decided until it is false"
+		return v1alpha1.PolicySuspended, "spec.suspend is true: Kamino decides nothing until you set spec.suspend to false"
 	case p.Spec.DryRun:
-		return v1alpha1.PolicyDryRun, "spec.dryRun is set: decisions are in status.pools, and nothing is captured"
+		return v1alpha1.PolicyDryRun, "spec.dryRun is true: status.pools shows the decisions, and Kamino captures nothing"
 	case capturing > 0:
 		return v1alpha1.PolicyCapturing, fmt.Sprintf("a capture runs in %d of %d pools", capturing, pools)
 	case pools == 1:
-		return v1alpha1.PolicyWatching, "1 pool is watched; what was decided about it is in status.pools"
+		return v1alpha1.PolicyWatching, "Kamino watches 1 pool; status.pools shows the decision"
 	default:
-		return v1alpha1.PolicyWatching, fmt.Sprintf("%d pools are watched; what was decided about each is in status.pools", pools)
+		return v1alpha1.PolicyWatching, fmt.Sprintf("Kamino watches %d pools; status.pools shows the decisions", pools)
 	}
 }
 
-// said joins troubles to one message.
-func said(troubles []trouble) string {
+// joinTroubles joins troubles to one message.
+func joinTroubles(troubles []trouble) string {
 	texts := make([]string, 0, maxTroubles)
 	for i, t := range troubles {
 		if i == maxTroubles {
@@ -181,7 +180,7 @@ func said(troubles []trouble) string {
 	return strings.Join(texts, "; ")
 }
 
-// Refused counts the refusals of a choice by reason: a node counts for each reason that it is refused for.
+// Refused counts the refusals of a choice by reason; a node with several reasons counts for each reason.
 func Refused(choice selection.Choice) map[string]int {
 	counts := map[string]int{}
 	for _, v := range choice.Verdicts {

@@ -20,9 +20,9 @@ func TestWhatAPolicySaysOfItself(t *testing.T) {
 	}
 	s.pool("pool1", 1, 1) // whose only node is never taken
 	s.policy("all", nil)
-	says("1 pool is watched; what was decided about it is in status.pools")
+	says("Kamino watches 1 pool; status.pools shows the decision")
 	s.pool("pool2", 1, 1)
-	says("2 pools are watched; what was decided about each is in status.pools")
+	says("Kamino watches 2 pools; status.pools shows the decisions")
 	s.pool("pool3", 2, 3)
 	says("a capture runs in 1 of 3 pools")
 }

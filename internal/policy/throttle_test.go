@@ -66,7 +66,7 @@ func TestACloudThatIsAwayIsAskedAgainSoon(t *testing.T) {
 		return away
 	})
 	s.pass()
-	s.stalled("all", v1alpha1.PolicyCloudUnavailable, "pool pool1", "It is asked again by itself")
+	s.stalled("all", v1alpha1.PolicyCloudUnavailable, "pool pool1", "Kamino tries again automatically")
 	for s.clock.Now().Sub(begin) < 40*time.Minute {
 		s.clock.Advance(s.after)
 		s.pass()
@@ -109,7 +109,7 @@ func TestALastingThrottleIsToldAndAskedAboutLessOften(t *testing.T) {
 		s.clock.Advance(time.Second)
 	}
 	s.pass()
-	s.stalled("all", v1alpha1.PolicyCloudUnavailable, "pool pool1", "It is asked again by itself")
+	s.stalled("all", v1alpha1.PolicyCloudUnavailable, "pool pool1", "Kamino tries again automatically")
 	for s.clock.Now().Sub(begin) < 400*time.Second {
 		s.pass()
 		s.clock.Advance(time.Second)

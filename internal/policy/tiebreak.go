@@ -11,13 +11,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// maxCompared candidates are told apart by their pods, which takes a list of each one's.
+// maxCompared limits the candidates that Kamino compares by their pods, at the cost of one list of pods each.
 const maxCompared = 10
 
-// leaves tells whether a donor of the pool would not return: by the settings, and where they name no profile by how the nodes
-// join, of which each of a pool's speaks for all. What is found is kept: a pool's nodes join in one way, and each Prototype is
-// given its own answer when it is decided.
-func (d *Decider) leaves(ctx context.Context, o *Outcome, nodes []*corev1.Node) bool {
+// donorReplaced reports whether a donor of the pool would not return: by the settings or, without a profile, by the way in which
+// the nodes join. The nodes of a pool join in one way, so one node shows the profile of all, and leaves caches the profile.
+func (d *Decider) donorReplaced(ctx context.Context, o *Outcome, nodes []*corev1.Node) bool {
 	settings := o.Settings
 	if settings.Generalize.Profile != "" || settings.Donor.Afterwards != "" || d.Joins == nil || len(nodes) == 0 {
 		return settings.DonorLeaves()
@@ -26,7 +25,7 @@ func (d *Decider) leaves(ctx context.Context, o *Outcome, nodes []*corev1.Node) 
 		settings.Generalize.Profile = known.(v1alpha1.Profile)
 		return settings.DonorLeaves()
 	}
-	// Who can't be asked, or does not know, is told when the capture is to begin.
+	// The preflight reports an error or an unknown profile before a capture begins.
 	if answer, err := d.Joins(ctx, bootstrapkind.With(nodes[0], o.Look.Pool, o.Look.Images)); err == nil && answer.Profile != "" {
 		d.profiles.Store(o.Pool.ID, answer.Profile)
 		settings.Generalize.Profile = answer.Profile
@@ -34,35 +33,35 @@ func (d *Decider) leaves(ctx context.Context, o *Outcome, nodes []*corev1.Node) 
 	return settings.DonorLeaves()
 }
 
-// prefer orders the best candidates by what their capture would cost others, where the rules find them alike. A node
-// whose pods can't be listed stays behind those whose can. With bestOnly the order of the other candidates is not needed.
+// prefer orders candidates that the rules rank equal by their disruption cost. A node without a list of pods comes last.
+// With bestOnly, the order of the other candidates is not needed.
 func (d *Decider) prefer(ctx context.Context, o *Outcome, bestOnly bool, now time.Time) {
 	if d.DisruptionCost == nil || len(o.Choice.Candidates) < 2 {
 		return
 	}
 	pool := selection.Pool{Name: o.Pool.Name, Nodes: d.Nodes.Of(o.Pool.ID), Reserved: reserved(d)}
-	leaves := d.leaves(ctx, o, pool.Nodes)
-	pool.Leaves = func(*corev1.Node) bool { return leaves }
-	burdens := map[string]selection.DisruptionCost{}
+	donorReplaced := d.donorReplaced(ctx, o, pool.Nodes)
+	pool.Leaves = func(*corev1.Node) bool { return donorReplaced }
+	costs := map[string]selection.DisruptionCost{}
 	for i, candidate := range o.Choice.Candidates {
-		if i == maxCompared || bestOnly && !alike(candidate, o.Choice.Candidates[0]) {
+		if i == maxCompared || bestOnly && !equalRank(candidate, o.Choice.Candidates[0]) {
 			break
 		}
-		b, err := d.DisruptionCost(ctx, candidate.Node, o.Settings.Drain, leaves)
+		b, err := d.DisruptionCost(ctx, candidate.Node, o.Settings.Drain, donorReplaced)
 		if err != nil {
 			continue
 		}
-		burdens[candidate.Node] = b
-		if bestOnly && b.Evictions == 0 && (!leaves || b.Heavy() == 0) {
-			break // no other one costs less
+		costs[candidate.Node] = b
+		if bestOnly && b.Evictions == 0 && (!donorReplaced || b.Heavy() == 0) {
+			break // no other candidate costs less
 		}
 	}
 	before := o.Choice
-	o.Choice.Prefer(pool, burdens)
+	o.Choice.Prefer(pool, costs)
 	if before.Donor == nil || o.Status.Donor != before.Donor.Name {
 		return
 	}
-	// What was decided stands, and is said of this node.
+	// The decision stays, and now names this node.
 	o.Status.Donor = o.Choice.Donor.Name
 	switch o.Status.Decision.Message {
 	case before.Message:
@@ -72,7 +71,7 @@ func (d *Decider) prefer(ctx context.Context, o *Outcome, bestOnly bool, now tim
 	}
 }
 
-// alike reports whether the rules find two candidates equally good.
-func alike(a, b selection.Verdict) bool {
+// equalRank reports whether the rules rank two candidates equal.
+func equalRank(a, b selection.Verdict) bool {
 	return a.Score == b.Score && (a.FailedToday == "") == (b.FailedToday == "")
 }

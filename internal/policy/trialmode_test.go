@@ -13,22 +13,22 @@ import (
 // Where nobody can tell it, none is written until somebody can.
 func TestTheTrialIsFound(t *testing.T) {
 	for name, c := range map[string]struct {
-		profile v1alpha1.Profile
-		said    v1alpha1.TrialMode
-		away    bool
-		want    v1alpha1.TrialMode
+		profile      v1alpha1.Profile
+		poolTroubles v1alpha1.TrialMode
+		away         bool
+		want         v1alpha1.TrialMode
 	}{
 		"nothing is missing beside the pool": {profile: v1alpha1.ProfileStatic, want: v1alpha1.TrialApart},
 		"an exact copy is in the pool alone": {profile: v1alpha1.ProfileBootstrap, want: v1alpha1.TrialInPool},
-		"the policy says where":              {profile: v1alpha1.ProfileStatic, said: v1alpha1.TrialInPool, want: v1alpha1.TrialInPool},
-		"the policy says nowhere":            {profile: v1alpha1.ProfileBootstrap, said: v1alpha1.TrialOff, want: v1alpha1.TrialOff},
+		"the policy says where":              {profile: v1alpha1.ProfileStatic, poolTroubles: v1alpha1.TrialInPool, want: v1alpha1.TrialInPool},
+		"the policy says nowhere":            {profile: v1alpha1.ProfileBootstrap, poolTroubles: v1alpha1.TrialOff, want: v1alpha1.TrialOff},
 		"nobody can tell":                    {profile: v1alpha1.ProfileStatic, away: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
 			s.pool("pool1", 2, 20)
 			s.policy("all", func(p *v1alpha1.PrototypePolicySpec) {
-				p.Settings.Generalize.Profile, p.Settings.Trial.Mode = c.profile, c.said
+				p.Settings.Generalize.Profile, p.Settings.Trial.Mode = c.profile, c.poolTroubles
 			})
 			if c.away {
 				s.calls.Inject(func(call memory.Call) memory.Outcome {

@@ -8,14 +8,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 )
 
-// mostSteps of one rollback in one pass: a fresh look, the recipe, the tag of the version that the pool has come to, and the last look.
-const mostSteps = 4
+// maxSteps limits the steps of one rollback in one pass: a fresh look, the recipe, the tag of the version, and the last
+// look.
+const maxSteps = 4
 
-// finishAll brings rollbacks to their end that were begun in pools whose nodes are not watched: no policy is for such a pool, or several
-// are, or nothing has asked the cloud about it since the process began. What was begun is no policy's decision any more.
+// finishAll finishes rollbacks in pools that Kamino does not watch: pools without a policy, with several policies, or
+// without a look since the start of the process. A rollback that has begun needs no policy any more.
 func (d *prober) finishAll(ctx context.Context, w *observed) {
 	if d.Policies != nil {
-		return // of a command, which is for the pools that it names
+		return // a command acts only on the pools that the command names
 	}
 	before := d.unwatched
 	d.unwatched = map[cloud.PoolID]time.Time{}
@@ -31,24 +32,25 @@ func (d *prober) finishAll(ctx context.Context, w *observed) {
 	}
 }
 
-// finish looks whether a rollback of the pool was begun, which costs two requests in hours, and takes its steps. It returns when to look again.
+// finish looks for an unfinished rollback of the pool, at two requests in hours, and takes the steps. finish returns the
+// time of the next look.
 func (d *prober) finish(ctx context.Context, w *observed, pool Pool) (due time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	life := idleLookLife
-	for range mostSteps {
+	life := idleMaxAge
+	for range maxSteps {
 		look, err := d.Looks.At(ctx, pool.ID, life)
 		t := &watched{pool: pool, look: look, version: look.Pool.Recipe.Version}
 		if err != nil {
-			d.unread(t, err, w.now)
+			d.readFailed(t, err, w.now)
 			return t.due
 		}
-		begun := unfinished(look)
+		begun := unfinishedRollback(look)
 		if begun == nil {
 			return w.now.Add(reconsider)
 		}
-		if life == idleLookLife { // what is remembered may be old
-			life = actPace
+		if life == idleMaxAge { // the cached look may be old
+			life = stepInterval
 			d.Looks.Forget(pool.ID)
 			continue
 		}
@@ -58,5 +60,5 @@ func (d *prober) finish(ctx context.Context, w *observed, pool Pool) (due time.T
 			return t.due
 		}
 	}
-	return w.now.Add(actPace)
+	return w.now.Add(stepInterval)
 }

@@ -1,11 +1,10 @@
-// Package nodelabel writes on each Node of a pool which version it was built from (label kamino.dev/version),
-// and tells whoever counts how many instances run each version and how long nodes took to join.
+// Package nodelabel writes the version of a Node's image on each Node of a pool (label kamino.dev/version). The package
+// also reports the number of instances per version, and the time that nodes take to join.
 //
-// It decides nothing about versions or nodes, and nothing else rests on the label: whoever must know asks the
-// cloud. The Nodes that have no label yet are watched, by their metadata and filtered by the API server, so
-// that the heartbeats of all others cost nothing. One that appears costs one list of its pool's instances,
-// however many of the pool appeared with it. Once in a while all pools are listed, because an instance that was
-// rebuilt keeps its Node and with it an old label.
+// Package nodelabel decides nothing, and no decision depends on the label: Kamino asks the cloud. The package watches the
+// metadata of Nodes without the label, filtered by the API server, so heartbeats of other Nodes cost nothing. New Nodes of
+// a pool cost one list of the pool's instances. The package lists all pools once per Refresh, because a rebuilt instance
+// keeps its Node with the old label.
 package nodelabel
 
 import (
@@ -21,22 +20,20 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Pace is how long the labeler waits; a zero field stands for what it says.
+// Pace holds the intervals of the labeler; a zero field means the default.
 type Pace struct {
-	// Settle is how long it leaves a process alone that has just begun, which has more urgent things to look at:
-	// 15 seconds.
+	// Settle is the pause after the start of the process, for more urgent work. Default: 15 seconds.
 	Settle time.Duration
-	// Gather is how long a new node waits for others to come with it: 5 seconds.
+	// Gather is the time that a new node waits for further new nodes. Default: 5 seconds.
 	Gather time.Duration
-	// Patience is how long a node may take to be Ready before it is labelled all the same: 10 minutes. Until
-	// then it is not, so that its joining is measured once, and survives a restart of this process.
+	// Patience is the longest time until a node without Ready gets its label. Default: 10 minutes. A Ready node gets the
+	// label at once, so that Kamino measures the join once, also after a restart.
 	Patience time.Duration
-	// Refresh is the time between two looks at all pools: 1 hour. The first one comes after a tenth of it.
+	// Refresh is the time between two lists of all pools. Default: 1 hour. The first list comes after a tenth of Refresh.
 	Refresh time.Duration
-	// Again is when a pool is asked again after an error, and no sooner than the cloud said, and a node looked at
-	// again that has no provider ID: 1 minute. A node that its cloud does not list waits that long too, and then
-	// twice as long each time, up to Refresh: one that was just made appears soon, and one whose instance is gone
-	// would be asked about for ever.
+	// Again is the pause after an error, or longer if the cloud asks for more, and for a node without a provider ID.
+	// Default: 1 minute. The pause for a node without an instance doubles up to Refresh: a new instance appears soon, and a
+	// deleted instance never appears.
 	Again time.Duration
 }
 
@@ -52,42 +49,42 @@ func (p Pace) orDefaults() Pace {
 	return p
 }
 
-// Labeler labels nodes. Metadata and Kube must be able to list, watch and patch Nodes.
+// Labeler labels nodes. Metadata and Kube need the permissions to list, watch and patch Nodes.
 type Labeler struct {
 	Kube     kubernetes.Interface
 	Metadata metadata.Interface
-	// Cloud must be a cloud.InstanceLister too; without it Start does nothing.
+	// Cloud must also be a cloud.InstanceLister; otherwise Start does nothing.
 	Cloud cloud.Provider
-	// Now is the clock; time.Now if nil.
+	// Now is the clock; nil means time.Now.
 	Now  func() time.Time
 	Pace Pace
-	// Counted is told how many instances of a pool were built from each version, VersionGeneric included,
-	// whenever they were listed. Nil for nobody.
+	// Counted receives the number of instances per version, VersionGeneric included, after each list of a pool's instances.
+	// Optional.
 	Counted func(pool cloud.PoolID, byVersion map[string]int)
-	// Listed is told the pool's instances themselves at the same moment, and must not keep them. Nil for nobody.
+	// Listed receives the pool's instances at the same time, and must not keep the slice. Optional.
 	Listed func(pool cloud.PoolID, instances []cloud.Instance)
-	// Joined is told how long a node took from its instance's creation until it was Ready, and the value of its
-	// label; once for each node that joined while this runs. Nil for nobody.
+	// Joined receives the time from the instance's creation until the node was Ready, and the label's value, once for each
+	// node that joins while the labeler runs. Optional.
 	Joined func(version string, took time.Duration)
 	Log    logr.Logger
 
 	mu sync.Mutex
-	// later are nodes that are of no interest before a moment, by UID; pools likewise.
+	// later holds the times before which a node, by UID, or a pool needs no look.
 	later map[types.UID]time.Time
 	pools map[cloud.PoolID]time.Time
-	// waits are for how long nodes that their cloud does not list were left alone last, by UID. The node's age would not do:
-	// the API server's clock need not be this one.
+	// waits holds the last pause for nodes without an instance, by UID. The age of a Node does not serve: the clock of the
+	// API server may differ.
 	waits map[types.UID]time.Duration
 }
 
-// NeedLeaderElection makes a manager start this in one process only.
+// NeedLeaderElection lets a manager start the labeler in one process only.
 func (l *Labeler) NeedLeaderElection() bool { return true }
 
-// Start labels until the context ends. What fails is logged and tried again.
+// Start labels nodes until the context ends. Start logs errors and tries again.
 func (l *Labeler) Start(ctx context.Context) error {
-	census, able := cloud.As[cloud.InstanceLister](l.Cloud)
+	lister, able := cloud.As[cloud.InstanceLister](l.Cloud)
 	if !able {
-		l.Log.Info("this cloud cannot list a pool's instances, so that nodes are not labelled with their version")
+		l.Log.Info("this cloud cannot list a pool's instances, so nodes get no version label")
 		<-ctx.Done()
 		return nil
 	}
@@ -118,9 +115,9 @@ func (l *Labeler) Start(ctx context.Context) error {
 			}
 			drain(wake)
 		}
-		next, err := l.round(ctx, census, pace, all)
+		next, err := l.round(ctx, lister, pace, all)
 		if err != nil && ctx.Err() == nil {
-			l.Log.Error(err, "nodes are not labelled with their version", "retryAfter", pace.Again)
+			l.Log.Error(err, "nodes got no version label", "retryAfter", pace.Again)
 		}
 		due.Reset(next)
 	}
@@ -133,7 +130,7 @@ func (l *Labeler) now() time.Time {
 	return l.Now()
 }
 
-// pause tells whether the context outlived it.
+// pause reports whether the context outlived the pause.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -152,7 +149,7 @@ func drain(wake <-chan struct{}) {
 	}
 }
 
-// notBefore says that a node is of no interest until then.
+// notBefore records that a node needs no look until then.
 func (l *Labeler) notBefore(node types.UID, then time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,7 +159,7 @@ func (l *Labeler) notBefore(node types.UID, then time.Time) {
 	l.later[node] = then
 }
 
-// unlisted says that the cloud does not list a node's instance, and tells for how long that leaves it alone.
+// unlisted records that the cloud does not list a node's instance, and returns the pause for the node.
 func (l *Labeler) unlisted(node types.UID, pace Pace) (wait time.Duration) {
 	l.mu.Lock()
 	wait = min(max(2*l.waits[node], pace.Again), pace.Refresh)
@@ -175,14 +172,14 @@ func (l *Labeler) unlisted(node types.UID, pace Pace) (wait time.Duration) {
 	return wait
 }
 
-// interesting tells whether a node may be looked at now.
+// interesting reports whether a node needs a look now.
 func (l *Labeler) interesting(node types.UID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.later[node].After(l.now())
 }
 
-// forget drops nodes that are gone, or labelled.
+// forget drops nodes that are gone or have their label.
 func (l *Labeler) forget(node types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

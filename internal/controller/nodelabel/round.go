@@ -20,25 +20,25 @@ import (
 )
 
 const (
-	// ofNoPool is when a node that belongs to no pool, such as one of the control plane, is looked at again.
-	ofNoPool = 24 * time.Hour
-	// joinLimit is the longest time from creation to now in which a node still counts as joining. One that was
-	// there before Kamino was installed is older, and its last reboot no joining.
+	// noPoolInterval is the pause for a node without a pool, such as a control plane node.
+	noPoolInterval = 24 * time.Hour
+	// joinLimit is the age up to which a node can join. Older nodes existed before the installation of Kamino, and became
+	// Ready after a reboot.
 	joinLimit = 2 * time.Hour
 )
 
-// member is what a round keeps of a node.
+// member is a node in a round.
 type member struct {
 	name     string
 	uid      types.UID
 	instance cloud.InstanceID
-	label    string // empty if it has none
+	label    string // empty if absent
 	created  time.Time
-	ready    time.Time // since when; zero if it is not
+	ready    time.Time // since when; zero if the node is not Ready
 }
 
-// round labels what is due, of all nodes or of those without a label, and says when the next one is due.
-func (l *Labeler) round(ctx context.Context, census cloud.InstanceLister, pace Pace, all bool) (next time.Duration, err error) {
+// round labels all nodes, or the nodes without a label, and returns the time until the next round.
+func (l *Labeler) round(ctx context.Context, lister cloud.InstanceLister, pace Pace, all bool) (next time.Duration, err error) {
 	next = pace.Refresh
 	soon := func(d time.Duration) { next = min(next, max(d, pace.Gather)) }
 	pools, err := l.gather(ctx, pace, all, soon)
@@ -51,10 +51,10 @@ func (l *Labeler) round(ctx context.Context, census cloud.InstanceLister, pace P
 			soon(wait)
 			continue
 		}
-		if err := l.label(ctx, census, pace, pool, members, soon); err != nil {
+		if err := l.label(ctx, lister, pace, pool, members, soon); err != nil {
 			wait := max(pace.Again, cloud.RetryAfter(err))
 			if cloud.Is(err, cloud.Denied) || cloud.Is(err, cloud.Unsupported) {
-				wait = pace.Refresh // it will not change by asking
+				wait = pace.Refresh // another request will not help
 			}
 			if l.pools == nil {
 				l.pools = map[cloud.PoolID]time.Time{}
@@ -70,7 +70,7 @@ func (l *Labeler) round(ctx context.Context, census cloud.InstanceLister, pace P
 	return next, errors.Join(problems...)
 }
 
-// gather lists nodes and sorts them by pool, leaving out those that nothing can be said about yet.
+// gather lists nodes by pool, without nodes that cannot get a label yet.
 func (l *Labeler) gather(ctx context.Context, pace Pace, all bool, soon func(time.Duration)) (map[cloud.PoolID][]member, error) {
 	pools := map[cloud.PoolID][]member{}
 	selector := unlabelled
@@ -89,7 +89,7 @@ func (l *Labeler) gather(ctx context.Context, pace Pace, all bool, soon func(tim
 			case pool == "":
 				l.notBefore(m.uid, l.now().Add(wait))
 			case wait > 0:
-				soon(wait) // or sooner, when the watch shows that it changed
+				soon(wait) // or sooner, after a change in the watch
 			default:
 				pools[pool] = append(pools[pool], m)
 			}
@@ -99,7 +99,7 @@ func (l *Labeler) gather(ctx context.Context, pace Pace, all bool, soon func(tim
 	return pools, err
 }
 
-// poolsOf tells the pools of nodes, with one question.
+// poolsOf returns the pools of nodes, with one request.
 func (l *Labeler) poolsOf(ctx context.Context, nodes []corev1.Node) ([]cloud.Membership, error) {
 	values := make([]cloud.NodeValues, len(nodes))
 	for i := range nodes {
@@ -108,7 +108,7 @@ func (l *Labeler) poolsOf(ctx context.Context, nodes []corev1.Node) ([]cloud.Mem
 	return membership.Of(ctx, l.Cloud, values...)
 }
 
-// look tells the pool of a node, empty if it has none, and how long to wait until something can be said of it.
+// look returns the pool of a node, empty without a pool, and the time until the node can get a label.
 func (l *Labeler) look(n *corev1.Node, of cloud.Membership, pace Pace) (cloud.PoolID, member, time.Duration) {
 	m := member{
 		name: n.Name, uid: n.UID, instance: cloud.InstanceID(n.Spec.ProviderID), label: n.Labels[v1alpha1.VersionLabel],
@@ -119,7 +119,7 @@ func (l *Labeler) look(n *corev1.Node, of cloud.Membership, pace Pace) (cloud.Po
 	}
 	pool := of.Pool
 	if pool == "" {
-		return "", m, ofNoPool
+		return "", m, noPoolInterval
 	}
 	if since, ready := nodestate.ReadySince(n); ready {
 		m.ready = since
@@ -131,9 +131,9 @@ func (l *Labeler) look(n *corev1.Node, of cloud.Membership, pace Pace) (cloud.Po
 	return pool, m, 0
 }
 
-// label asks the cloud once about a pool, tells the counts, and labels the members.
-func (l *Labeler) label(ctx context.Context, census cloud.InstanceLister, pace Pace, pool cloud.PoolID, members []member, soon func(time.Duration)) error {
-	instances, err := census.Instances(ctx, pool)
+// label lists a pool's instances, reports the counts, and labels the members.
+func (l *Labeler) label(ctx context.Context, lister cloud.InstanceLister, pace Pace, pool cloud.PoolID, members []member, soon func(time.Duration)) error {
+	instances, err := lister.Instances(ctx, pool)
 	if err != nil {
 		return err
 	}
@@ -168,20 +168,20 @@ func (l *Labeler) label(ctx context.Context, census cloud.InstanceLister, pace P
 		err := node.Label(ctx, l.Kube, m.name, m.uid, v1alpha1.VersionLabel, version)
 		switch {
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-			continue // it is gone, or another node has its name now
+			continue // the node is gone, or another node has the name now
 		case err != nil:
 			problems = append(problems, err)
 			continue
 		}
 		l.forget(m.uid)
-		if names[strings.ToLower(string(m.instance))] == 1 { // of two Nodes that name one instance nobody knows which has joined
+		if names[strings.ToLower(string(m.instance))] == 1 { // of two Nodes with one instance, the joined Node is unknown
 			l.joined(m, instance, version)
 		}
 	}
 	return errors.Join(problems...)
 }
 
-// joined tells how long a node took that was just labelled for the first time and is Ready.
+// joined reports the join time of a Ready node after the first label.
 func (l *Labeler) joined(m member, instance cloud.Instance, version string) {
 	created := instance.CreatedAt
 	if created.IsZero() {

@@ -13,11 +13,11 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// unlabelled selects the nodes that this package has something to do for.
+// unlabelled selects the nodes without the version label.
 const unlabelled = "!" + v1alpha1.VersionLabel
 
-// watch rings the bell for each unlabelled node that appears or changes, and returns once those that are there
-// have been seen. A node leaves the watch when it gets its label; of those that stay only names are kept.
+// watch wakes the labeler for each unlabelled node that appears or changes, and returns after the first list. The label
+// ends the watch of a node. The watch keeps only the names of nodes.
 func (l *Labeler) watch(ctx context.Context, wake chan<- struct{}) error {
 	informer := metadatainformer.NewFilteredMetadataInformer(l.Metadata, corev1.SchemeGroupVersion.WithResource("nodes"),
 		metav1.NamespaceAll, 0, cache.Indexers{}, func(o *metav1.ListOptions) { o.LabelSelector = unlabelled }).Informer()
@@ -31,7 +31,7 @@ func (l *Labeler) watch(ctx context.Context, wake chan<- struct{}) error {
 		}
 		select {
 		case wake <- struct{}{}:
-		default: // it rings already
+		default: // a wake-up is pending
 		}
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -51,12 +51,12 @@ func (l *Labeler) watch(ctx context.Context, wake chan<- struct{}) error {
 	}
 	go informer.RunWithContext(ctx)
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) && ctx.Err() == nil {
-		return errors.New("the cluster's nodes cannot be watched")
+		return errors.New("the watch of the cluster's nodes failed")
 	}
 	return nil
 }
 
-// nameOnly is all that is kept of a node.
+// nameOnly drops all fields of a node except the name, the UID and the resource version.
 func nameOnly(object any) (any, error) {
 	node, is := object.(*metav1.PartialObjectMetadata)
 	if !is {

@@ -7,19 +7,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// growthPace is how often it is asked whether pods wait for nodes.
-const growthPace = time.Minute
+// growthInterval is the interval between two checks for pods that wait for nodes.
+const growthInterval = time.Minute
 
-// watchGrowth asks for a pass when pods wait for nodes, so that pools may grow: an instance that never becomes a Node makes itself
-// known by nothing else.
+// watchGrowth requests a pass when pods wait for nodes, so that pools may grow. An instance that never becomes a Node gives
+// no other sign.
 func (r *Reconciler) watchGrowth(ctx context.Context, q queue) error {
 	if r.PodsWait == nil {
 		return nil
 	}
 	go func() {
-		tick := time.NewTicker(growthPace)
+		tick := time.NewTicker(growthInterval)
 		defer tick.Stop()
-		told := false
+		logged := false
 		for {
 			select {
 			case <-ctx.Done():
@@ -27,10 +27,10 @@ func (r *Reconciler) watchGrowth(ctx context.Context, q queue) error {
 			case <-tick.C:
 			}
 			waits, err := r.PodsWait(ctx)
-			if err != nil && !told && ctx.Err() == nil {
-				log.FromContext(ctx).Error(err, "can't tell whether pods wait for nodes: that a pool grows is seen by the half-hourly look at it")
+			if err != nil && !logged && ctx.Err() == nil {
+				log.FromContext(ctx).Error(err, "cannot list waiting pods: Kamino sees the growth of a pool by the half-hourly look only")
 			}
-			if told = err != nil; waits && r.Expect() {
+			if logged = err != nil; waits && r.Expect() {
 				ask(q, false)
 			}
 		}

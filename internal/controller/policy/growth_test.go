@@ -31,7 +31,7 @@ func TestPodsThatWaitAskForAPass(t *testing.T) {
 				if err := r.watchGrowth(ctx, q); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(3*growthPace + time.Second)
+				time.Sleep(3*growthInterval + time.Second)
 				stop()
 				synctest.Wait()
 				if asks != 3 || len(q.after) != test.passes {

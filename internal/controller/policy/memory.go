@@ -6,22 +6,21 @@ import (
 	"runtime/debug"
 )
 
-// Listing the nodes of a large cluster makes twenty times as much garbage as is kept of them. There is room for some
-// of it, and each search for it costs time that the first decision waits for. Once that is made, heartbeats make
-// little garbage, so that a search is seldom even if it comes early.
+// The list of nodes of a large cluster makes twenty times as much garbage as live data. Garbage collections delay the first
+// decision, so the controller lets the memory grow meanwhile. Later heartbeats make little garbage, so collections are
+// rare.
 const (
-	// hurryGC and steadyGC are by how many percent memory may grow before it is searched for garbage, before the
-	// first pass is over and from then on.
+	// hurryGC and steadyGC are percentages for GOGC, before the end of the first pass and after the first pass.
 	hurryGC  = 400
 	steadyGC = 40
-	// hurryLimit bounds the growth meanwhile, in bytes; whatever is kept beyond it is kept all the same.
+	// hurryLimit is the soft memory limit during the first pass, in bytes.
 	hurryLimit = 160 << 20
-	// goDefault is Go's own percentage.
+	// goDefault is the default of GOGC.
 	goDefault = 100
 )
 
-// hurry begins with the controller's start, not with the process, which may wait for the Lease for months. Whoever
-// has set GOGC or GOMEMLIMIT keeps it. It is a source that has nothing to tell.
+// hurry begins with the start of the controller: the process may wait for the Lease for months. hurry keeps a GOGC or
+// GOMEMLIMIT of the user. hurry is a source without events.
 func (r *Reconciler) hurry(context.Context, queue) error {
 	if before := debug.SetGCPercent(hurryGC); before != goDefault {
 		debug.SetGCPercent(before)
@@ -34,7 +33,7 @@ func (r *Reconciler) hurry(context.Context, queue) error {
 	return nil
 }
 
-// settle follows the first pass: what was taken to be quick is given back at once, and not taken again.
+// settle follows the first pass: the memory returns to the system, and the limits to their normal values.
 func (r *Reconciler) settle() {
 	if r.hurries {
 		debug.SetGCPercent(steadyGC)

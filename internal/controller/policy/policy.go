@@ -1,9 +1,8 @@
-// Package policy is the controller of PrototypePolicies: it keeps the cluster's nodes in mind, as far as a
-// decision reads them, and has package policy decide whenever one of them, a policy or a Prototype has news, and
-// again when that package asked for it.
+// Package policy is the controller of PrototypePolicies. The controller caches the fields of nodes that decisions need. requests a pass of package policy after a change of a node, a policy or a Prototype. The last pass also returns the time
+// of the next pass.
 //
-// It decides only when to decide. A heartbeat of a node is no news: it costs neither a pass nor a question to
-// the cloud.
+// The controller decides only the time of a decision. A heartbeat of a node causes neither a pass nor a request to the
+// cloud.
 package policy
 
 import (
@@ -26,23 +25,23 @@ import (
 	decide "github.com/kamino-dev/kamino/internal/policy"
 )
 
-// gather is how long news wait for others, so that many nodes that change at once cost one pass. What is there at
-// the start waits for nobody: no pass is made before all of it has come.
+// gather is the time that changes wait for further changes, so that many changes cause one pass. Objects of the first list
+// do not wait, because the first pass begins after the whole first list.
 const gather = time.Second
 
-// everything is the only request: a pass decides about all pools that have news.
+// everything is the only request: a pass decides about all changed pools.
 var everything = reconcile.Request{NamespacedName: client.ObjectKey{Name: "all"}}
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Reconciler makes passes over the policies.
+// Reconciler runs passes over the policies.
 type Reconciler struct {
-	// Pass is policy.Decider's.
+	// Pass is policy.Decider.Pass.
 	Pass func(ctx context.Context) (after time.Duration, err error)
-	// Nodes are what Pass decides on. The controller keeps them up to date.
+	// Nodes are the inputs of Pass. The controller updates Nodes.
 	Nodes *nodecache.Nodes
-	// PodsWait, if set, tells whether pods wait for nodes: newcomer.PodsWait. Expect is policy.Growth's then: it is told, and says
-	// whether that is worth a pass.
+	// PodsWait, if set, reports whether pods wait for nodes: nodejoin.PodsWait. Expect is policy.Growth.Expect, and reports
+	// whether such pods need a pass.
 	PodsWait func(ctx context.Context) (bool, error)
 	Expect   func() bool
 
@@ -50,20 +49,20 @@ type Reconciler struct {
 	hurries bool
 }
 
-// Reconcile makes one pass. One that did not get through is logged and made again.
+// Reconcile runs one pass. After a failed pass, Reconcile logs the error and requests another pass.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	after, err := r.Pass(ctx)
 	r.begun.Do(r.settle)
 	if ctx.Err() != nil {
-		return reconcile.Result{}, nil // the process ends; whoever comes next decides
+		return reconcile.Result{}, nil // the process ends, and the next leader decides
 	}
 	if err != nil {
-		log.FromContext(ctx).Error(err, "pass over the policies did not get through", "retryAfter", after)
+		log.FromContext(ctx).Error(err, "pass over the policies failed", "retryAfter", after)
 	}
 	return reconcile.Result{RequeueAfter: max(after, gather)}, nil
 }
 
-// SetupWithManager registers the controller with a manager whose cache is made by nodecache.InformerOptions.
+// SetupWithManager registers the controller with a manager that has a cache from nodecache.InformerOptions.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	cached := manager.GetCache()
 	return ctrl.NewControllerManagedBy(manager).
@@ -76,7 +75,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// ask for a pass: at once for what was there when the controller started, soon for what is new.
+// ask requests a pass: at once for objects of the first list, and after gather for changes.
 func ask(q queue, initial bool) {
 	if initial {
 		q.Add(everything)
@@ -85,7 +84,7 @@ func ask(q queue, initial bool) {
 	}
 }
 
-// onNode keeps Nodes and asks for a pass when that was news.
+// onNode updates Nodes, and requests a pass after a relevant change.
 func (r *Reconciler) onNode() handler.TypedEventHandler[*corev1.Node, reconcile.Request] {
 	set := func(node *corev1.Node, q queue, initial bool) {
 		if r.Nodes.Set(node) {
@@ -107,7 +106,7 @@ func (r *Reconciler) onNode() handler.TypedEventHandler[*corev1.Node, reconcile.
 	}
 }
 
-// onChange asks for a pass when an object appears, goes, or changes in what is news of its kind.
+// onChange requests a pass after a creation, a deletion or a relevant change of an object.
 func onChange[T client.Object](news func(before, after T) bool) handler.TypedEventHandler[T, reconcile.Request] {
 	return handler.TypedFuncs[T, reconcile.Request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[T], q queue) { ask(q, e.IsInInitialList) },
@@ -120,7 +119,7 @@ func onChange[T client.Object](news func(before, after T) bool) handler.TypedEve
 	}
 }
 
-// policyNews are a new spec, a wish to try again, and a deletion. The status is this controller's own writing.
+// policyNews are a new spec, a retry and a deletion. The controller itself writes the status.
 func policyNews(before, after *v1alpha1.PrototypePolicy) bool {
 	return before.Generation != after.Generation || before.UID != after.UID ||
 		before.Annotations[v1alpha1.RetryAnnotation] != after.Annotations[v1alpha1.RetryAnnotation] ||

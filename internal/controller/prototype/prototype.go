@@ -1,8 +1,8 @@
-// Package prototype is the controller of Prototypes: it calls the capture engine whenever a Prototype, the
-// pod that generalizes its donor, or the donor's node says something new, and again when the engine asked for it.
+// Package prototype is the controller of Prototypes. The controller calls the capture engine after a change of a Prototype,
+// of the generalize pod or of the donor's node, and at the time that the engine returned.
 //
-// It decides only when to look. What to do is decided by the engine in each of its passes, which reads the
-// world itself.
+// The controller decides only the time of a pass. Each pass of the engine reads all objects again and decides the next
+// step.
 package prototype
 
 import (
@@ -30,28 +30,27 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
-// workers is how many Prototypes are looked at at once. A pass waits for a cloud's answer and for nothing
-// else; how many captures may hold donors at once is the engine's to decide.
+// workers is the number of concurrent passes. A pass waits for a cloud only; the engine limits the number of reserved
+// donors.
 const workers = 8
 
-// atOnce is the shortest wait that controller-runtime doesn't take for "never".
+// atOnce is the shortest delay that controller-runtime does not read as "never".
 const atOnce = time.Millisecond
 
-// Reconciler carries Prototypes out, a pass at a time.
+// Reconciler advances Prototypes, a pass at a time.
 type Reconciler struct {
-	// Pass is capture.Engine's.
+	// Pass is capture.Engine.Pass.
 	Pass func(ctx context.Context, name string) (capture.Result, error)
 }
 
-// Reconcile makes one pass. A pass that did not get through is logged and made again when the engine says:
-// it knows what the cloud asked for, and the queue's own rate limit doesn't.
+// Reconcile runs one pass. After an error, Reconcile uses the engine's delay: the engine knows the cloud's Retry-After.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	result, err := r.Pass(ctx, request.Name)
 	if err != nil {
 		if ctx.Err() != nil {
-			return reconcile.Result{}, nil // the process ends; whoever comes next looks again
+			return reconcile.Result{}, nil // the process ends, and the next leader runs the pass
 		}
-		log.FromContext(ctx).Error(err, "pass did not get through", "retryAfter", result.After)
+		log.FromContext(ctx).Error(err, "pass failed", "retryAfter", result.After)
 	}
 	if result.Done {
 		return reconcile.Result{}, nil
@@ -59,7 +58,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: max(result.After, atOnce)}, nil
 }
 
-// SetupWithManager registers the controller with a manager whose cache is made by CacheOptions.
+// SetupWithManager registers the controller with a manager that has a cache with CacheOptions.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).
 		Named("prototype").
@@ -71,8 +70,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// Watched returns what a manager's cache has heard of Prototypes: their resourceVersion, empty if there is none. It is for
-// capture.Engine, once the cache is filled.
+// Watched returns a function that reads a Prototype's resourceVersion from a manager's cache; empty if the cache has no
+// such Prototype. Use Watched for capture.Engine, after the cache is filled.
 func Watched(cache client.Reader) func(ctx context.Context, name string) string {
 	return func(ctx context.Context, name string) string {
 		heard := &metav1.PartialObjectMetadata{}
@@ -84,7 +83,7 @@ func Watched(cache client.Reader) func(ctx context.Context, name string) string 
 	}
 }
 
-// CacheOptions limit what a manager keeps to the metadata of Prototypes, of generalize pods and of their orders.
+// CacheOptions limits a manager's cache to the metadata of Prototypes, of generalize pods and of orders.
 func CacheOptions(namespace string) (cache.Options, error) {
 	ours, err := labels.NewRequirement(v1alpha1.PrototypeLabel, selection.Exists, nil)
 	if err != nil {
@@ -103,7 +102,7 @@ func CacheOptions(namespace string) (cache.Options, error) {
 	}, nil
 }
 
-// news lets through what the engine may be waiting for: a new Prototype and a deletion. Everything else that changes in a Prototype was written by the engine itself.
+// news passes a new Prototype and a deletion. The engine itself writes all other changes of a Prototype.
 func news() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -116,7 +115,7 @@ func news() predicate.Predicate {
 	}
 }
 
-// prototypeOf is the Prototype that a generalize pod belongs to.
+// prototypeOf is the Prototype of a generalize pod.
 func prototypeOf(_ context.Context, pod client.Object) []reconcile.Request {
 	name := pod.GetLabels()[v1alpha1.PrototypeLabel]
 	if name == "" {
@@ -125,7 +124,7 @@ func prototypeOf(_ context.Context, pod client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
 }
 
-// ownerOf is the Prototype that an order belongs to: its pod has reported.
+// ownerOf is the Prototype of an order: the order's pod has reported.
 func ownerOf(_ context.Context, order client.Object) []reconcile.Request {
 	for _, owner := range order.GetOwnerReferences() {
 		if owner.Kind == "Prototype" {
@@ -135,10 +134,10 @@ func ownerOf(_ context.Context, order client.Object) []reconcile.Request {
 	return nil
 }
 
-// donorNews lets through what a capture waits for on its donor: that it is Ready or no longer, and a new boot.
+// donorNews passes changes that a capture waits for: the Ready condition of the donor, and a new boot.
 func donorNews() predicate.Predicate {
 	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false }, // the Prototype itself is looked at when a controller starts
+		CreateFunc: func(event.CreateEvent) bool { return false }, // the controller reads the Prototype itself at the start
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, isNode := e.ObjectOld.(*corev1.Node)
 			after, isToo := e.ObjectNew.(*corev1.Node)

@@ -1,6 +1,5 @@
-// Package rebuild carries on the nodes that a policy has taken to have them rebuilt, each to its end, whatever became of the
-// policy meanwhile. It decides nothing: which node is taken is package policy's, and the next step package replace's. What it
-// works from stands on the nodes, so that a process that begins goes on where the last one ended.
+// Package rebuild finishes each rebuild of a node that a policy began, also after a change of the policy. Package policy
+// selects the node, and package replace decides the next step. The state is on the nodes, so a new process continues.
 package rebuild
 
 import (
@@ -14,20 +13,20 @@ import (
 	"github.com/kamino-dev/kamino/internal/replace"
 )
 
-// Rebuilder carries nodes on. All fields are needed, but those that say otherwise.
+// Rebuilder advances rebuilds. All fields are required unless the comment says otherwise.
 type Rebuilder struct {
-	// Reserved lists the nodes that carry a reservation.
+	// Reserved lists the nodes with a reservation.
 	Reserved func() []*corev1.Node
-	// Replacement is what the node is rebuilt by, as the Lease of its reservation and its policy say; nil if no Lease confirms what
-	// is on the Node, which is then left alone.
+	// Replacement returns the replacement of a node, from the reservation's Lease and the policy. Nil if no Lease confirms
+	// the annotation of the Node: Rebuilder leaves such a node alone.
 	Replacement func(ctx context.Context, n *corev1.Node, held *v1alpha1.Reservation) (*replace.Replacement, error)
-	// Did, if set, is told of each step.
+	// Did, if set, receives each step.
 	Did func(replace.Step)
-	// Every is the time between two looks: 5 seconds if zero.
+	// Every is the time between two passes. Default: 5 seconds.
 	Every time.Duration
 	Log   logr.Logger
 
-	// at work on nodes, by name: what a replacement keeps is when it looked, and asks its cloud by.
+	// jobs by node name. A Replacement keeps the time of the last look and the read cache.
 	work map[string]job
 }
 
@@ -36,13 +35,13 @@ type job struct {
 	*replace.Replacement
 }
 
-// stepTime bounds one step of one node, so that a cloud that hangs does not hold up the others for long.
+// stepTime limits one step of one node, so that a cloud that hangs does not block other nodes for long.
 const stepTime = 2 * time.Minute
 
-// NeedLeaderElection makes a manager start this in one process only.
+// NeedLeaderElection lets a manager start the Rebuilder in one process only.
 func (r *Rebuilder) NeedLeaderElection() bool { return true }
 
-// Start carries on until the context ends. What fails is logged and tried again.
+// Start runs passes until the context ends. Start logs errors and tries again.
 func (r *Rebuilder) Start(ctx context.Context) error {
 	every := r.Every
 	if every == 0 {
@@ -60,7 +59,7 @@ func (r *Rebuilder) Start(ctx context.Context) error {
 	}
 }
 
-// Pass moves each node that is being rebuilt for a policy one step on.
+// Pass advances each rebuild for a policy by one step.
 func (r *Rebuilder) Pass(ctx context.Context) {
 	working := map[string]job{}
 	for _, n := range r.Reserved() {

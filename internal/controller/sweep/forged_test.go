@@ -223,7 +223,7 @@ func TestAForgedReservationIsReportedOnce(t *testing.T) {
 	other.Annotations = map[string]string{v1alpha1.ReservationAnnotation: text}
 	f.must(f.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), other, ""))
 	f.passes(6)
-	if len(reported) != 1 || !strings.Contains(reported[0], "node pool2-1 carries a reservation of prototype pool1-0 that no Lease of Kamino's confirms") {
+	if len(reported) != 1 || !strings.Contains(reported[0], "node pool2-1 carries a reservation of prototype pool1-0 that no Lease of Kamino confirms") {
 		t.Errorf("reported: %v", reported)
 	}
 	leases, err := node.Reservations{Kube: f.kube}.All(t.Context())

@@ -1,9 +1,9 @@
-// Package sweep gives back what no Prototype owns any more: nodes whose capture is gone, and the pods, snapshots and Leases
-// that such captures have left. It reports nodes that carry a reservation which no Lease confirms, and leaves them alone.
+// Package sweep returns nodes without a living capture to service, and removes pods, snapshots and Leases of such captures.
+// The package reports nodes with a reservation that no Lease confirms, and leaves these nodes alone.
 //
-// It decides only when to look, and which of several donors is removed first. The nodes are those that the controller keeps anyway, and
-// cost no request; the API server is asked for the generalize pods, and the cloud for snapshots and trials once at the start, once a day,
-// after a node was given back, and once a capture has vanished.
+// The package decides only the time of a look, and the order in which donors are removed. The nodes come from the
+// controller's cache. A look lists the generalize pods. The package asks the cloud for snapshots and trials at the start,
+// daily, and after a node or a capture is gone.
 package sweep
 
 import (
@@ -21,41 +21,42 @@ import (
 	"github.com/kamino-dev/kamino/internal/reservations"
 )
 
-// Sweeper gives back. All fields are needed, but those that say otherwise.
+// Sweeper cleans up after lost captures. All fields are required unless the comment says otherwise.
 type Sweeper struct {
-	// Held lists the nodes that are held, and the pools that there are nodes of.
+	// Held lists the reserved nodes, and the pools of all nodes.
 	Held func(context.Context) ([]reservations.Node, []cloud.PoolID, error)
-	// Orphan is capture.Engine's.
+	// Orphan is capture.Engine.Orphan.
 	Orphan func(ctx context.Context, node string, holder v1alpha1.Holder) (capture.Result, error)
-	// Sweep is capture.Engine's SweepLeftovers.
+	// Sweep is capture.Engine.SweepLeftovers.
 	Sweep func(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error)
-	// MaxConcurrent is how many nodes of the cluster may be out of service before the sweep begins to remove one; 1 if nil.
+	// MaxConcurrent is the number of nodes that may be out of service before the sweep begins a removal. Nil means 1.
 	MaxConcurrent func() int
-	// Report, if set, is told once of a node to which nothing is done, and why.
+	// Report, if set, receives a node that the sweep leaves alone, once, with the reason.
 	Report func(n reservations.Node, why string)
-	// Every is the time between two looks: 2 minutes if zero. Deep is that between two looks for snapshots: 24 hours
-	// if zero.
+	// Every is the time between two looks. Default: 2 minutes. Deep is the time between two looks for snapshots. Default:
+	// 24 hours.
 	Every, Deep time.Duration
-	// Prototypes lists the UIDs of all from a cache. Without it a capture that vanishes is noticed by the deep look only.
+	// Prototypes lists the UIDs of all Prototypes from a cache. Without Prototypes, only the deep look notices a lost
+	// capture.
 	Prototypes func(context.Context) ([]types.UID, error)
-	// Soon is the time between two looks for captures that have vanished: 15 seconds if zero.
+	// Soon is the time between two looks for lost captures. Default: 15 seconds.
 	Soon time.Duration
-	// Now is the clock; time.Now if nil.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	Log logr.Logger
 
-	// deepAt is when snapshots were looked for last; suspects are nodes that seemed orphaned at the last look.
+	// deepAt is the time of the last look for snapshots. suspects are the nodes that seemed orphaned at the last look.
 	deepAt   time.Time
 	suspects map[string]v1alpha1.Holder
 	captures captures
-	// reported are the nodes that Report was told of, with their holder.
+	// reported holds the nodes that Report has received, with their holder.
 	reported map[string]v1alpha1.Holder
 }
 
-// NeedLeaderElection makes a manager start this in one process only.
+// NeedLeaderElection lets a manager start the Sweeper in one process only.
 func (s *Sweeper) NeedLeaderElection() bool { return true }
 
-// Start sweeps until the context ends. What fails is logged and tried again.
+// Start sweeps until the context ends. Start logs errors and tries again.
 func (s *Sweeper) Start(ctx context.Context) error {
 	every := s.Every
 	if every == 0 {
@@ -76,22 +77,22 @@ func (s *Sweeper) Start(ctx context.Context) error {
 			}
 		}
 		if err := s.Pass(ctx); err != nil && ctx.Err() == nil {
-			s.Log.Error(err, "what no Prototype owns is not swept up", "retryAfter", every)
+			s.Log.Error(err, "the sweep failed", "retryAfter", every)
 		}
 	}
 }
 
-// Pass looks once, and moves each orphaned node on as far as it goes without waiting. A node must seem orphaned at
-// two looks in a row: what is kept of Prototypes may be a moment behind what is kept of nodes.
+// Pass looks once, and advances each orphaned node without waiting. A node must seem orphaned at two looks in a row: the
+// cache of Prototypes may be older than the cache of nodes.
 func (s *Sweeper) Pass(ctx context.Context) error {
 	nodes, pools, err := s.Held(ctx)
 	if err != nil {
 		return err
 	}
-	suspects, told := map[string]v1alpha1.Holder{}, map[string]v1alpha1.Holder{}
-	gaveBack, removed := false, s.removes(nodes)
+	suspects, reported := map[string]v1alpha1.Holder{}, map[string]v1alpha1.Holder{}
+	released, removed := false, s.removes(nodes)
 	for _, n := range nodes {
-		why := leftAlone(n)
+		why := skipReason(n)
 		if n.State != reservations.Orphaned && why == "" {
 			continue
 		}
@@ -100,7 +101,7 @@ func (s *Sweeper) Pass(ctx context.Context) error {
 			continue
 		}
 		if why != "" {
-			told[n.Name] = n.Holder
+			reported[n.Name] = n.Holder
 			s.report(n, why)
 			continue
 		}
@@ -110,31 +111,31 @@ func (s *Sweeper) Pass(ctx context.Context) error {
 		}
 		done, err := s.drive(ctx, n)
 		if err != nil {
-			s.Log.Error(err, "node is not given back yet", "node", n.Name, "holder", n.Holder.Name)
+			s.Log.Error(err, "node is not returned to service yet", "node", n.Name, "holder", n.Holder.Name)
 		}
-		gaveBack = gaveBack || done
+		released = released || done
 	}
-	s.suspects, s.reported = suspects, told
+	s.suspects, s.reported = suspects, reported
 	if s.vanished(ctx) {
-		gaveBack, pools = true, s.ofVanished(pools)
+		released, pools = true, s.ofVanished(pools)
 	}
-	return s.leftovers(ctx, pools, gaveBack)
+	return s.leftovers(ctx, pools, released)
 }
 
-// leftAlone says why nothing is done to a node though nobody is known to give it back; empty if that is not so.
-func leftAlone(n reservations.Node) string {
+// skipReason returns why the sweep does not change a node without a known holder; empty if the sweep may change the node.
+func skipReason(n reservations.Node) string {
 	switch {
 	case n.State == reservations.Unconfirmed:
-		return fmt.Sprintf("node %s carries a reservation of %s that no Lease of Kamino's confirms, and Kamino leaves it alone: see who writes annotation %s, then run `kamino release-node %s --node-only`",
+		return fmt.Sprintf("node %s carries a reservation of %s that no Lease of Kamino confirms, and Kamino leaves the node alone: find the writer of annotation %s, then run `kamino release-node %s --node-only`",
 			n.Name, n.Holder.Brief(), v1alpha1.ReservationAnnotation, n.Name)
 	case n.State == reservations.Orphaned && n.InService:
-		return fmt.Sprintf("node %s takes pods under the boot that its reservation of %s says it must leave, and Kamino leaves it alone: `kamino release-node %s` has it go through a boot, or removed",
+		return fmt.Sprintf("node %s takes pods, but its reservation of %s requires a reboot or a removal, and Kamino leaves the node alone: run `kamino release-node %s` to reboot or remove the node",
 			n.Name, n.Holder.Brief(), n.Name)
 	}
 	return ""
 }
 
-// report tells of such a node once.
+// report reports such a node once.
 func (s *Sweeper) report(n reservations.Node, why string) {
 	if before, said := s.reported[n.Name]; said && before == n.Holder {
 		return
@@ -145,8 +146,8 @@ func (s *Sweeper) report(n reservations.Node, why string) {
 	}
 }
 
-// removes names the one donor that may be removed now: one whose removal has begun, or the first by name while fewer nodes are
-// held than may be; empty if there is none.
+// removes names the one donor that the sweep may remove now: a donor in removal, or the first donor by name below the limit
+// of reserved nodes. Empty if there is none.
 func (s *Sweeper) removes(nodes []reservations.Node) string {
 	limit, holding, first := 1, 0, ""
 	if s.MaxConcurrent != nil {
@@ -154,7 +155,7 @@ func (s *Sweeper) removes(nodes []reservations.Node) string {
 	}
 	for _, n := range nodes {
 		switch {
-		case leftAlone(n) != "":
+		case skipReason(n) != "":
 		case n.State == reservations.ByCapture || n.State == reservations.ByReplacement:
 			holding++
 		case n.State == reservations.Orphaned && n.Removing:
@@ -169,7 +170,7 @@ func (s *Sweeper) removes(nodes []reservations.Node) string {
 	return first
 }
 
-// steps bounds what is done for one node in a pass.
+// steps limits the steps for one node in a pass.
 const steps = 20
 
 func (s *Sweeper) drive(ctx context.Context, n reservations.Node) (done bool, err error) {
@@ -179,7 +180,7 @@ func (s *Sweeper) drive(ctx context.Context, n reservations.Node) (done bool, er
 			return false, err
 		}
 		if result.Done {
-			s.Log.Info("gave back a node whose capture is gone", "node", n.Name, "holder", n.Holder.Name)
+			s.Log.Info("returned a node of a lost capture to service", "node", n.Name, "holder", n.Holder.Name)
 			return true, nil
 		}
 		if result.After > 0 {
@@ -189,7 +190,7 @@ func (s *Sweeper) drive(ctx context.Context, n reservations.Node) (done bool, er
 	return false, nil
 }
 
-func (s *Sweeper) leftovers(ctx context.Context, pools []cloud.PoolID, gaveBack bool) error {
+func (s *Sweeper) leftovers(ctx context.Context, pools []cloud.PoolID, released bool) error {
 	deep := s.Deep
 	if deep == 0 {
 		deep = 24 * time.Hour
@@ -198,21 +199,21 @@ func (s *Sweeper) leftovers(ctx context.Context, pools []cloud.PoolID, gaveBack 
 	if s.Now != nil {
 		now = s.Now()
 	}
-	if !gaveBack && now.Sub(s.deepAt) < deep {
+	if !released && now.Sub(s.deepAt) < deep {
 		pools = nil
 	}
 	if pools != nil {
-		s.deepAt = now // also where it fails: a cloud that refuses is not asked every few minutes
+		s.deepAt = now // also after an error: a cloud that refuses gets no request every few minutes
 	}
 	left, err := s.Sweep(ctx, pools)
 	if err != nil && len(left) == 0 {
 		return err
 	}
 	for _, l := range left {
-		s.Log.Info("removes what a capture has left that is gone", "kind", l.Kind, "name", l.Name, "prototype", l.Prototype)
+		s.Log.Info("removes a leftover of a lost capture", "kind", l.Kind, "name", l.Name, "prototype", l.Prototype)
 	}
 	if pools != nil && len(left) > 0 {
-		s.deepAt = time.Time{} // look again: what it was made into goes first
+		s.deepAt = time.Time{} // look again: the image version from a snapshot goes first
 	}
 	return err
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// captures are those that this process has seen at work. One whose Prototype is gone without an end, because a client has stripped its
-// finalizer, has left what it was at: a trial's instance, or a snapshot. The cloud is asked for that at once, and not once a day.
+// captures are the running captures that this process has seen. A client may strip the finalizer and delete a Prototype.
+// Then a trial's instance or a snapshot stays, and the sweep asks the cloud at once.
 type captures struct {
 	mu      sync.Mutex
 	working map[types.UID]cloud.PoolID
-	// pools of captures that have vanished, until the cloud was asked.
+	// pools of lost captures, until the next request to the cloud.
 	pools []cloud.PoolID
 }
 
-// Observe is for capture.Engine's Observe.
+// Observe receives the passes of the engine: capture.Engine.Observe.
 func (s *Sweeper) Observe(_ context.Context, _, after *v1alpha1.Prototype) {
 	c := &s.captures
 	c.mu.Lock()
@@ -35,7 +35,7 @@ func (s *Sweeper) Observe(_ context.Context, _, after *v1alpha1.Prototype) {
 	c.working[after.UID] = cloud.PoolID(after.Spec.PoolID)
 }
 
-// vanished tells whether a capture has vanished of which the cloud was not asked yet.
+// vanished reports whether a capture is lost and the cloud has not been asked yet.
 func (s *Sweeper) vanished(ctx context.Context) bool {
 	c := &s.captures
 	c.mu.Lock()
@@ -47,7 +47,7 @@ func (s *Sweeper) vanished(ctx context.Context) bool {
 		}
 		for uid, pool := range c.working {
 			if !slices.Contains(there, uid) {
-				s.Log.Info("a capture is gone without an end: looks for what it has left", "uid", uid, "pool", pool)
+				s.Log.Info("a capture is lost: looks for leftovers", "uid", uid, "pool", pool)
 				delete(c.working, uid)
 				c.pools = append(c.pools, pool)
 			}
@@ -56,7 +56,7 @@ func (s *Sweeper) vanished(ctx context.Context) bool {
 	return len(c.pools) > 0
 }
 
-// ofVanished are the pools with those of captures that have vanished, which are forgotten with that.
+// ofVanished adds the pools of lost captures, and forgets these pools.
 func (s *Sweeper) ofVanished(pools []cloud.PoolID) []cloud.PoolID {
 	c := &s.captures
 	c.mu.Lock()

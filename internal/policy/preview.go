@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodejoin"
 )
 
-// report puts what was found into the pools' reports.
+// report writes the join tracking into the pools' reports.
 func (d *prober) report() {
 	for id, t := range d.watches {
 		o := d.pools[id]
@@ -20,7 +20,7 @@ func (d *prober) report() {
 		}
 		o.probation(t)
 		if was, is := o.wentBack(), wentBack(o.Pool.Name, t.look); (was == nil) != (is == nil) || was != nil && *was != *is {
-			o.due = time.Time{} // that was acknowledged, or is news
+			o.due = time.Time{} // a rollback is new, or a person acknowledged the rollback
 		}
 	}
 }
@@ -28,32 +28,32 @@ func (d *prober) report() {
 func (o *Outcome) probation(t *watched) {
 	went := history.Unacknowledged(t.look.Images)
 	if back := history.RollingBack(t.look.Pool, t.look.Images); back != nil {
-		back.At = time.Time{} // it has not gone back yet
+		back.At = time.Time{} // the rollback has not ended yet
 		went = back
 	}
 	o.Status.Probation = nodejoin.Status(t.version, t.verdict, t.joins, went)
-	o.unjoined = nil
+	o.notJoining = nil
 	if t.verdict.State.Frozen() || t.stuck {
-		o.unjoined = &trouble{reason: string(t.verdict.State), message: t.verdict.Message}
+		o.notJoining = &trouble{reason: string(t.verdict.State), message: t.verdict.Message}
 	}
 }
 
-// foresee says how a pool's nodes join, and what would follow, and changes nothing.
-func foresee(ctx context.Context, d *Decider, w *observed, r *rules, o *Outcome) {
-	census, able := cloud.As[cloud.InstanceLister](d.Cloud)
+// preview reports how a pool's nodes join and what Kamino would do, without a change.
+func preview(ctx context.Context, d *Decider, w *observed, r *rules, o *Outcome) {
+	lister, able := cloud.As[cloud.InstanceLister](d.Cloud)
 	if !able || !o.Look.Known() || r.invalid != nil {
 		return
 	}
-	probes := &prober{Decider: d, calm: d.ObservedSince}
+	probes := &prober{Decider: d, observedSince: d.ObservedSince}
 	t := &watched{pool: o.Pool, look: o.Look, version: current(o.Look, w.prototypes[o.Pool.ID])}
 	for i := range w.policies {
 		if w.policies[i].Name == r.policy {
 			t.joins = nodejoin.Before(probationOf(&w.policies[i], o.Pool))
 		}
 	}
-	if t.version != "" { // else no join bears on the verdict
-		if err := probes.foresee(ctx, census, r, t, w); err != nil {
-			o.Status.Probation = &v1alpha1.ProbationStatus{Version: t.version, State: "Unread", Message: "how its nodes join can't be looked at: " + err.Error()}
+	if t.version != "" { // without a version, no join affects the verdict
+		if err := probes.preview(ctx, lister, r, t, w); err != nil {
+			o.Status.Probation = &v1alpha1.ProbationStatus{Version: t.version, State: "Unread", Message: "join tracking failed: " + err.Error()}
 			return
 		}
 	}
@@ -61,10 +61,10 @@ func foresee(ctx context.Context, d *Decider, w *observed, r *rules, o *Outcome)
 	o.probation(t)
 }
 
-// foresee judges the joins of one pool.
-func (d *prober) foresee(ctx context.Context, census cloud.InstanceLister, r *rules, t *watched, w *observed) error {
+// preview judges the joins of one pool.
+func (d *prober) preview(ctx context.Context, lister cloud.InstanceLister, r *rules, t *watched, w *observed) error {
 	err := untilAnswered(ctx, func() (err error) {
-		t.instances, err = census.Instances(ctx, t.pool.ID)
+		t.instances, err = lister.Instances(ctx, t.pool.ID)
 		return err
 	})
 	if err != nil {
@@ -72,6 +72,6 @@ func (d *prober) foresee(ctx context.Context, census cloud.InstanceLister, r *ru
 	}
 	var sums map[cloud.PoolID]nodecache.Sum
 	d.watches = map[cloud.PoolID]*watched{t.pool.ID: t}
-	sums, t.unlisted = d.believe(ctx, census, w.sums, w.now)
+	sums, t.unlisted = d.verifySums(ctx, lister, w.sums, w.now)
 	return d.judgeJoins(ctx, r, t, sums, w.now)
 }
