@@ -11,7 +11,7 @@ import (
 
 // plainPages are held to the limits below. Each rewritten page joins the list; the aim is all pages.
 var plainPages = []string{
-	"../README.md", "../SECURITY.md", "../CONTRIBUTING.md", "alerts.md", "architecture.md", "aws.md", "azure.md", "cli.md", "cluster-api.md", "doctor.md", "donors.md", "history.md", "kured.md", "metrics.md", "moving.md", "install.md", "order.md", "generalize.md", "image.md", "policy.md", "probation.md", "prototype.md", "quickstart-aws-kubeadm.md", "quickstart-cluster-api.md", "quickstart-eks.md", "style.md", "tests.md", "trial.md", "reference/benchmarks.md", "reference/verification.md",
+	"../README.md", "../SECURITY.md", "../CONTRIBUTING.md", "alerts.md", "architecture.md", "aws.md", "azure.md", "cli.md", "cluster-api.md", "doctor.md", "donors.md", "history.md", "kured.md", "machines.md", "metrics.md", "moving.md", "install.md", "order.md", "generalize.md", "image.md", "policy.md", "probation.md", "prototype.md", "quickstart-aws-kubeadm.md", "quickstart-cluster-api.md", "quickstart-eks.md", "style.md", "tests.md", "trial.md", "sandbox.md", "reference/benchmarks.md", "reference/verification.md",
 }
 
 const (
