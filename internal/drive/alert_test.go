@@ -160,8 +160,8 @@ func (a *alarmed) tells(name, label, value string) (float64, bool) {
 // labels of the alerts' expressions.
 func TestWhatAlertsAreMadeOf(t *testing.T) {
 	a := newAlarmed(t)
-	if at, told := a.tells("kamino_trials_total", "result", "failed"); !told || at != 0 {
-		t.Fatalf("before any trial there are %v failed ones (%t): an increase from nothing is none", at, told)
+	if at, reported := a.tells("kamino_trials_total", "result", "failed"); !reported || at != 0 {
+		t.Fatalf("before any trial there are %v failed ones (%t): an increase from nothing is none", at, reported)
 	}
 	// KaminoTrialFailed
 	a.cloud.FailTrials(1, "OSProvisioningTimedOut: no", false)
@@ -207,8 +207,8 @@ func TestWhatAlertsAreMadeOf(t *testing.T) {
 		time.Sleep(100 * time.Millisecond) // the controller is another goroutine
 	}
 	for _, quiet := range []string{"tried", "waiting", "frozen"} {
-		if is, told := a.tells("kamino_pool_went_back", "pool", quiet); !told || is != 0 {
-			t.Errorf("pool %s went back: %v (%t)", quiet, is, told)
+		if is, reported := a.tells("kamino_pool_went_back", "pool", quiet); !reported || is != 0 {
+			t.Errorf("pool %s went back: %v (%t)", quiet, is, reported)
 		}
 	}
 }

@@ -14,50 +14,51 @@ import (
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
-// autoLook is the time between two looks at the captures of a run.
-const autoLook = time.Second
+// autoInterval is the time between two looks at the captures of a run.
+const autoInterval = time.Second
 
-// Auto is one pass over policies: deciding, driving whenever the Lease is to be had, and watching.
+// Auto is one run over policies: Auto decides, runs captures while it holds the Lease, and watches.
 type Auto struct {
 	Cluster   *cluster.Connection
 	Engine    Engine
 	Decider   *policy.Decider
 	Namespace string
-	// Only policy that is carried out; all if empty.
+	// Only is the policy to carry out; empty means all policies.
 	Only string
 	Now  func() time.Time
 	Log  logr.Logger
-	// Tell is told what happens, one thing at a time.
+	// Tell receives what happens, one event at a time.
 	Tell func(AutoNews)
 
 	mu   sync.Mutex
 	mine map[string]*followed // by the Prototype's name
-	news chan struct{}        // of one place: there is something to drive
-	// begun are the pools that had their capture of this run, or have it now.
+	news chan struct{}        // with capacity 1: there is a capture to advance
+	// begun are the pools with a capture of this run, running or ended.
 	begun map[cloud.PoolID]bool
-	// seen tells one state of all captures from another.
+	// seen is a fingerprint of all captures.
 	seen    string
 	driving *Driving
 	away    time.Time
 }
 
-// AutoNews is one thing that happened in a run: one of its fields is set, beside the Pool that it is about.
+// AutoNews is one event of a run: one field is set, besides the Pool.
 type AutoNews struct {
 	Pool policy.Pool
-	// Begun is why a capture of the pool is followed from now on.
+	// Begun is the reason why the run follows a capture of the pool.
 	Begun string
-	// Seen is that capture, as it is now.
+	// Seen is the current state of the capture.
 	Seen *v1alpha1.Prototype
-	// Driving is who does the work.
+	// Driving names the process that does the work.
 	Driving *Driving
-	// Away is what the API server's silence looks like, which is waited for; NoLease why the Lease can't be had.
+	// Away is the error of an API server that does not answer; the run waits. NoLease is the reason why the run cannot get
+	// the Lease.
 	Away, NoLease error
 }
 
-// AutoResult is what came of one pool.
+// AutoResult is the result for one pool.
 type AutoResult struct {
 	policy.Result
-	// Capture of this run; nil if there was none. It was deleted by somebody if Gone.
+	// Capture of this run; nil if there is none. Gone reports that a client deleted the capture.
 	Capture *v1alpha1.Prototype
 	Gone    bool
 }
@@ -69,8 +70,8 @@ type followed struct {
 	gone      bool
 }
 
-// Run returns when nothing is left to wait for, or with the cause of the context's end. Either way no pass of the engine runs any more
-// and the Lease is given back.
+// Run returns when all captures have ended, or with the cause of the context's end. At the return no pass of the engine
+// runs any more, and the Lease is released.
 func (r *Auto) Run(ctx context.Context) error {
 	r.mine, r.begun, r.news = map[string]*followed{}, map[cloud.PoolID]bool{}, make(chan struct{}, 1)
 	r.Decider.Admit = func(policy string, pool policy.Pool) bool {
@@ -87,7 +88,7 @@ func (r *Auto) Run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			err = context.Cause(ctx)
-		case err != nil && !r.patient(err):
+		case err != nil && !r.mayPass(err):
 		case err == nil && done:
 			stop()
 			driving.Wait()
@@ -106,13 +107,13 @@ func (r *Auto) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(autoLook):
+		case <-time.After(autoInterval):
 		}
 	}
 }
 
-// patient tells whether an error may pass: the API server is away for not too long.
-func (r *Auto) patient(err error) bool {
+// mayPass reports whether an error may pass: the API server is away, but not for too long.
+func (r *Auto) mayPass(err error) bool {
 	if !cluster.Unreachable(err) {
 		return false
 	}
@@ -120,7 +121,7 @@ func (r *Auto) patient(err error) bool {
 		r.away = r.Now()
 		r.tell(AutoNews{Away: err})
 	}
-	return r.Now().Sub(r.away) < patience
+	return r.Now().Sub(r.away) < awayTimeout
 }
 
 func (r *Auto) tell(n AutoNews) {
@@ -129,16 +130,16 @@ func (r *Auto) tell(n AutoNews) {
 	r.Tell(n)
 }
 
-// look sees how far the captures are, and decides whenever one of them began, ended or gave its node back. It
-// returns true if there is nothing more to wait for.
+// look reads the state of the captures. After a begin, an end or a returned donor, look decides again. look returns true if
+// there is nothing left to wait for.
 func (r *Auto) look(ctx context.Context) (done bool, err error) {
 	all, err := r.Cluster.Prototypes(ctx)
 	if err != nil {
 		return false, err
 	}
 	r.away = time.Time{}
-	r.see(all)
-	acts := slices.ContainsFunc(r.Decider.Results(), func(p policy.Result) bool { return r.ours(p) && p.Acts })
+	r.update(all)
+	acts := slices.ContainsFunc(r.Decider.Results(), func(p policy.Result) bool { return r.isSelected(p) && p.Acts })
 	if state := capturesState(all); state != r.seen || acts {
 		if err := ReadNodes(ctx, r.Cluster, r.Decider.Nodes); err != nil {
 			return false, err
@@ -149,11 +150,11 @@ func (r *Auto) look(ctx context.Context) (done bool, err error) {
 		r.seen = state
 		return false, r.adopt(ctx)
 	}
-	queued := slices.ContainsFunc(r.Decider.Results(), func(p policy.Result) bool { return r.ours(p) && p.Queued })
+	queued := slices.ContainsFunc(r.Decider.Results(), func(p policy.Result) bool { return r.isSelected(p) && p.Queued })
 	return !queued && r.unfinished() == 0, nil
 }
 
-// capturesState tells one state of the captures from another, as far as a decision depends on it.
+// capturesState is a fingerprint of the captures, as far as a decision depends on the captures.
 func capturesState(all []v1alpha1.Prototype) string {
 	state := "captures:\n"
 	for i := range all {
@@ -162,9 +163,9 @@ func capturesState(all []v1alpha1.Prototype) string {
 	return state
 }
 
-func (r *Auto) ours(p policy.Result) bool { return r.Only == "" || r.Only == p.Policy }
+func (r *Auto) isSelected(p policy.Result) bool { return r.Only == "" || r.Only == p.Policy }
 
-// adopt takes on the captures that the decider knows to be in flight in the policies' pools.
+// adopt adds the running captures in the policies' pools to the run.
 func (r *Auto) adopt(ctx context.Context) error {
 	all, err := r.Cluster.Prototypes(ctx)
 	if err != nil {
@@ -174,7 +175,7 @@ func (r *Auto) adopt(ctx context.Context) error {
 	defer r.mu.Unlock()
 	for _, result := range r.Decider.Results() {
 		name := result.Status.Prototype
-		if name == "" || r.mine[name] != nil || !r.ours(result) {
+		if name == "" || r.mine[name] != nil || !r.isSelected(result) {
 			continue
 		}
 		for i := range all {
@@ -192,8 +193,8 @@ func (r *Auto) adopt(ctx context.Context) error {
 	return nil
 }
 
-// see takes in how far the captures are, and tells.
-func (r *Auto) see(all []v1alpha1.Prototype) {
+// update records the state of the captures, and reports the state.
+func (r *Auto) update(all []v1alpha1.Prototype) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for name, f := range r.mine {
@@ -205,7 +206,7 @@ func (r *Auto) see(all []v1alpha1.Prototype) {
 	}
 }
 
-// unfinished counts the captures for which something is left to do.
+// unfinished counts the captures that are not settled.
 func (r *Auto) unfinished() int { return len(r.toDrive()) }
 
 func (r *Auto) toDrive() []*v1alpha1.Prototype {
@@ -220,16 +221,16 @@ func (r *Auto) toDrive() []*v1alpha1.Prototype {
 	return left
 }
 
-// drive carries the captures on whenever the Lease is to be had, until the context ends.
+// drive advances the captures while this process holds the Lease, until the context ends.
 func (r *Auto) drive(ctx context.Context) {
-	d := &driver{cluster: r.Cluster, namespace: r.Namespace, work: r.work, tell: r.hear}
+	d := &driver{cluster: r.Cluster, namespace: r.Namespace, work: r.work, tell: r.reportHolder}
 	if err := d.run(ctx); err != nil && ctx.Err() == nil {
 		r.tell(AutoNews{NoLease: err})
 	}
 }
 
-// hear tells who drives, once.
-func (r *Auto) hear(n Driving) {
+// reportHolder reports a change of the Lease's holder, once.
+func (r *Auto) reportHolder(n Driving) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n.Trouble = nil; r.driving == nil || n != *r.driving {
@@ -238,7 +239,7 @@ func (r *Auto) hear(n Driving) {
 	}
 }
 
-// work carries every capture on, each by itself, while the Lease is held.
+// work advances all captures concurrently while this process holds the Lease.
 func (r *Auto) work(ctx context.Context) (done bool) {
 	var captures sync.WaitGroup
 	defer captures.Wait()
@@ -253,7 +254,7 @@ func (r *Auto) work(ctx context.Context) (done bool) {
 				cluster: r.Cluster, engine: r.Engine, namespace: r.Namespace, name: p.Name, donor: p.Spec.Donor.NodeName,
 				tell: func(n Driving) {
 					if n.Trouble != nil {
-						r.Log.Error(n.Trouble, "pass did not get through", "prototype", p.Name)
+						r.Log.Error(n.Trouble, "pass failed", "prototype", p.Name)
 					}
 				},
 			}
@@ -267,13 +268,13 @@ func (r *Auto) work(ctx context.Context) (done bool) {
 	return false
 }
 
-// Results are what came of the pools.
+// Results are the results of the pools.
 func (r *Auto) Results() []AutoResult {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var results []AutoResult
 	for _, p := range r.Decider.Results() {
-		if !r.ours(p) {
+		if !r.isSelected(p) {
 			continue
 		}
 		result := AutoResult{Result: p}
@@ -287,7 +288,7 @@ func (r *Auto) Results() []AutoResult {
 	return results
 }
 
-// Troubles are sentences about pools that policies name: none of the name, or one of two policies.
+// Troubles are messages about pools that policies name: an unknown pool, or a pool with two policies.
 func (r *Auto) Troubles() []string {
 	var troubles []string
 	for name, sentences := range r.Decider.Troubles() {

@@ -22,24 +22,25 @@ import (
 	"github.com/kamino-dev/kamino/internal/trialmode"
 )
 
-// maxTries is how often a decision is made anew because somebody else's came in between.
+// maxTries limits the decisions after writes of other clients.
 const maxTries = 100
 
-// errNoNode is why a node was not found.
-var errNoNode = errors.New("`kubectl get nodes` lists them")
+// errNoNode is the cause if a node does not exist.
+var errNoNode = errors.New("run `kubectl get nodes` to list the nodes")
 
-// noPool is why a node belongs to no pool.
+// noPool is the reason why a node belongs to no pool.
 type noPool string
 
 func (n noPool) Error() string { return string(n) }
 
-// gone tells of why a donor was not found that its capture explains: its Node is gone, or its instance has left the pool.
-func gone(err error) bool {
+// isGone reports an error that the capture of the donor explains: the Node is gone, or the instance has left the pool.
+func isGone(err error) bool {
 	var left noPool
 	return errors.Is(err, errNoNode) || errors.As(err, &left)
 }
 
-// captureOf is the one in flight of a node, which may be gone: a donor that does not return is, before its capture is over.
+// captureOf returns the running capture of a node. The node may be gone: a donor that does not return leaves before its
+// capture ends.
 func captureOf(node string, all []v1alpha1.Prototype) *v1alpha1.Prototype {
 	for i := range all {
 		if p := &all[i]; p.Spec.Donor.NodeName == node && !p.Status.Terminal() {
@@ -49,53 +50,53 @@ func captureOf(node string, all []v1alpha1.Prototype) *v1alpha1.Prototype {
 	return nil
 }
 
-// Donor is a node that was named, and where it belongs.
+// Donor is a named node with its pool.
 type Donor struct {
 	Node *corev1.Node
 	Pool policy.Pool
-	// Of tells which pools the cluster's Prototypes belong to, in their order.
+	// Of holds the membership of each Prototype of the cluster, in the same order.
 	Of []cloud.Membership
 }
 
-// FindDonor looks the node up and finds its pool, and the pools of the Prototypes.
+// FindDonor reads the node, and finds the pools of the node and of the Prototypes.
 func FindDonor(ctx context.Context, c *cluster.Connection, provider cloud.Provider, name string, all []v1alpha1.Prototype) (*Donor, error) {
 	node, err := c.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, cluster.Refusef("there is no node %s in this cluster, and nothing was changed: %w", name, errNoNode)
+		return nil, cluster.Refusef("node %s is not in this cluster, and nothing was changed: %w", name, errNoNode)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w", name, err)
 	}
 	if node.Spec.ProviderID == "" {
-		return nil, cluster.Refusef("node %s has no spec.providerID, so no cloud's VM is known to be behind it, and nothing was changed: "+
-			"is the cloud controller manager running?", name)
+		return nil, cluster.Refusef("node %s has no spec.providerID, so its VM is unknown, and nothing was changed: "+
+			"check that the cloud controller manager runs", name)
 	}
-	its, err := membership.OfNode(ctx, provider, node)
+	member, err := membership.OfNode(ctx, provider, node)
 	switch {
 	case err != nil:
 		return nil, err
-	case its.Pool == "":
-		return nil, cluster.Refusef("node %s belongs to no pool that can be captured, and nothing was changed: %w", name, noPool(its.Why))
+	case member.Pool == "":
+		return nil, cluster.Refusef("node %s belongs to no pool that can be captured, and nothing was changed: %w", name, noPool(member.Why))
 	}
 	of, err := membership.OfPrototypes(ctx, provider, all)
 	if err != nil {
 		return nil, err
 	}
-	return &Donor{Node: node, Pool: policy.Pool{ID: its.Pool, Name: provider.PoolName(its.Pool)}, Of: of}, nil
+	return &Donor{Node: node, Pool: policy.Pool{ID: member.Pool, Name: provider.PoolName(member.Pool)}, Of: of}, nil
 }
 
-// CaptureRequest begins the capture of a node that was named.
+// CaptureRequest is the request to capture a named node.
 type CaptureRequest struct {
 	Cluster *cluster.Connection
 	Cloud   cloud.Provider
 	Now     func() time.Time
-	// Node to capture; Version to make, today's if empty; and the settings of the capture.
+	// Node to capture; Version to create, empty for today's version; and the settings of the capture.
 	Node, Version string
 	Settings      v1alpha1.Settings
 }
 
-// Decide looks at the cluster and finds the Prototype that the capture is done under. A new one has the profile that the settings
-// name, or the one by which its nodes are seen to join, and the trial that they name, or the one that its pool allows.
+// Decide finds the Prototype for the capture. A new Prototype has the profile and the trial of the settings. Without these
+// settings, Decide detects the profile from the nodes, and selects the trial that the pool allows.
 func (b *CaptureRequest) Decide(ctx context.Context) (Decision, error) {
 	ctx = cloud.WithReadCache(ctx)
 	d, found, err := b.decide(ctx)
@@ -112,7 +113,7 @@ func (b *CaptureRequest) Decide(ctx context.Context) (Decision, error) {
 	return d, b.findTrial(ctx, &d)
 }
 
-// findTrial has a new Prototype say where its version is tried. A cloud that can't be asked is asked again by the preflight.
+// findTrial sets the trial mode of a new Prototype. If the cloud does not answer, the preflight asks again.
 func (b *CaptureRequest) findTrial(ctx context.Context, d *Decision) error {
 	spec := &d.Prototype.Spec
 	settings := spec.Settings
@@ -125,7 +126,7 @@ func (b *CaptureRequest) findTrial(ctx context.Context, d *Decision) error {
 	return nil
 }
 
-// Unknown is why nobody can tell the profile of a new capture; empty where it is known.
+// Unknown returns why the profile of a new capture is unknown; empty if the profile is known.
 func (d Decision) Unknown() []cloud.Refusal {
 	if d.Existing || d.Prototype.Spec.Settings.Generalize.Profile != "" {
 		return nil
@@ -133,7 +134,7 @@ func (d Decision) Unknown() []cloud.Refusal {
 	return d.Joins.Refusals()
 }
 
-// Take names the profile of a capture that nothing tells.
+// Take sets the profile of a capture with an unknown profile.
 func (b *CaptureRequest) Take(ctx context.Context, d *Decision, profile v1alpha1.Profile) error {
 	b.Settings.Generalize.Profile, d.Prototype.Spec.Settings.Generalize.Profile = profile, profile
 	return b.findTrial(ctx, d)
@@ -148,7 +149,7 @@ func (b *CaptureRequest) decide(ctx context.Context) (Decision, *Donor, error) {
 		return Decision{}, nil, err
 	}
 	found, err := FindDonor(ctx, b.Cluster, b.Cloud, b.Node, all)
-	if p := captureOf(b.Node, all); p != nil && gone(err) {
+	if p := captureOf(b.Node, all); p != nil && isGone(err) {
 		donor := &Donor{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.Node}}, Pool: policy.Pool{Name: p.Spec.Pool}}
 		d, err := donor.inFlight(p, b.Version)
 		return d, donor, err
@@ -170,8 +171,8 @@ func (b *CaptureRequest) decide(ctx context.Context) (Decision, *Donor, error) {
 	return d, found, err
 }
 
-// freeVersion is the first name of a version's day that the pool has no version of: one may be there that a capture has
-// left which was called off, or whose promotion was refused. A cloud that can't be asked is asked again by the preflight.
+// freeVersion is the first free version of the day in the pool. Canceled captures and refused promotions leave versions. If
+// the cloud does not answer, the preflight asks again.
 func (b *CaptureRequest) freeVersion(ctx context.Context, pool cloud.PoolID, version string) string {
 	images, err := b.Cloud.Images(ctx, pool)
 	if err != nil {
@@ -186,8 +187,8 @@ func (b *CaptureRequest) freeVersion(ctx context.Context, pool cloud.PoolID, ver
 	return version
 }
 
-// Write writes the Prototype of a decision. When somebody else writes one in the same moment, the decision is made anew
-// with theirs in sight; what came of it is returned. An error that the API server calls invalid is of the settings.
+// Write creates the Prototype of a decision. If another client creates a Prototype at the same time, Write decides again,
+// and returns that decision. An error that the API server calls invalid is an error of the settings.
 func (b *CaptureRequest) Write(ctx context.Context, d Decision) (Decision, error) {
 	for range maxTries {
 		err := b.Cluster.Client.Create(ctx, d.Prototype)
@@ -201,22 +202,21 @@ func (b *CaptureRequest) Write(ctx context.Context, d Decision) (Decision, error
 			return d, err
 		}
 	}
-	return d, fmt.Errorf("no name for the Prototype of node %s could be found", b.Node)
+	return d, fmt.Errorf("found no free name for the Prototype of node %s", b.Node)
 }
 
-// Decision is the Prototype that a capture is done under, and whether it exists already.
+// Decision is the Prototype for a capture. Existing reports that the Prototype exists already.
 type Decision struct {
 	Prototype *v1alpha1.Prototype
 	Existing  bool
-	// Joins tells how the pool's nodes join, for a new one whose settings name no profile.
+	// Joins is the detected way in which the pool's nodes join, for a new Prototype without a profile in the settings.
 	Joins bootstrapkind.Answer
-	// Skipped is the version that would have come first, if the pool has it already and no capture that has succeeded owns it.
+	// Skipped is the first version of the day, if the pool already has that version without a successful capture.
 	Skipped string
 }
 
-// Decide finds the Prototype for the donor: one in flight for the same donor is gone on with, one in
-// flight for another donor of the pool is in the way, and else there is a new one, under the first name of
-// the day that no failed attempt has taken.
+// Decide returns the Prototype for the donor: the running Prototype of the same donor, or a new Prototype with the first
+// free name of the day. A running Prototype of another donor of the pool is a refusal.
 func Decide(d *Donor, version string, settings v1alpha1.Settings, all []v1alpha1.Prototype, now time.Time) (Decision, error) {
 	ofPool := d.Pool.Its(all, d.Of)
 	slices.SortFunc(ofPool, func(a, b v1alpha1.Prototype) int { return cmp.Compare(a.Name, b.Name) })
@@ -230,8 +230,8 @@ func Decide(d *Donor, version string, settings v1alpha1.Settings, all []v1alpha1
 	}
 	for i := range ofPool {
 		if p := &ofPool[i]; p.Spec.Version == version && Succeeded(p) {
-			return Decision{}, cluster.Refusef("pool %s was captured as version %s already (Prototype %s, from node %s), and nothing was changed: "+
-				"there is one version of a pool and a day, unless another one is asked for with --version %s", d.Pool.Name, version, p.Name, p.Spec.Donor.NodeName, nextTry(version, ofPool))
+			return Decision{}, cluster.Refusef("pool %s already has version %s (Prototype %s, from node %s), and nothing was changed: "+
+				"pass --version %s for another version of this day", d.Pool.Name, version, p.Name, p.Spec.Donor.NodeName, nextTry(version, ofPool))
 		}
 	}
 	found := v1alpha1.Donor{NodeName: d.Node.Name, ProviderID: d.Node.Spec.ProviderID}
@@ -242,7 +242,7 @@ func Decide(d *Donor, version string, settings v1alpha1.Settings, all []v1alpha1
 	return Decision{Prototype: prototype}, nil
 }
 
-// nextTry is the first further version of a version's day that no Prototype is of.
+// nextTry is the next version of the day without a Prototype.
 func nextTry(version string, all []v1alpha1.Prototype) string {
 	for n := 2; n < imageversion.MaxTry; n++ {
 		name := imageversion.Try(version, n)
@@ -256,14 +256,14 @@ func nextTry(version string, all []v1alpha1.Prototype) string {
 func (d *Donor) inFlight(p *v1alpha1.Prototype, version string) (Decision, error) {
 	switch {
 	case !p.DeletionTimestamp.IsZero():
-		return Decision{}, cluster.Refusef("Prototype %s of pool %s is being deleted and gives its donor %s back first, and nothing was changed: "+
-			"wait for it (`kamino cancel %s` shows how far it is)", p.Name, d.Pool.Name, p.Spec.Donor.NodeName, p.Name)
+		return Decision{}, cluster.Refusef("Prototype %s of pool %s is being deleted and first returns donor %s to service, and nothing was changed: "+
+			"wait, or follow with `kamino cancel %s`", p.Name, d.Pool.Name, p.Spec.Donor.NodeName, p.Name)
 	case p.Spec.Donor.NodeName != d.Node.Name:
-		return Decision{}, cluster.Refusef("another capture of pool %s is in flight: Prototype %s captures node %s as version %s, and nothing was changed: "+
-			"wait for it, or stop it with `kamino cancel %s`", d.Pool.Name, p.Name, p.Spec.Donor.NodeName, p.Spec.Version, p.Name)
+		return Decision{}, cluster.Refusef("another capture of pool %s is running: Prototype %s captures node %s as version %s, and nothing was changed: "+
+			"wait, or stop the capture with `kamino cancel %s`", d.Pool.Name, p.Name, p.Spec.Donor.NodeName, p.Spec.Version, p.Name)
 	case version != "" && p.Spec.Version != version:
 		return Decision{}, cluster.Refusef("node %s is being captured as version %s by Prototype %s, not as %s, and nothing was changed: "+
-			"leave --version out to follow it, or stop it with `kamino cancel %s`", d.Node.Name, p.Spec.Version, p.Name, version, p.Name)
+			"omit --version to follow this capture, or stop the capture with `kamino cancel %s`", d.Node.Name, p.Spec.Version, p.Name, version, p.Name)
 	default:
 		return Decision{Prototype: p.DeepCopy(), Existing: true}, nil
 	}

@@ -72,16 +72,16 @@ func TestACaptureOutlivesItsPlaceInThePool(t *testing.T) {
 	if !refused(err) || !strings.Contains(err.Error(), "node n belongs to no pool that can be captured, and nothing was changed: this is no instance of a pool") {
 		t.Errorf("it is %v", err)
 	}
-	if !gone(err) {
+	if !isGone(err) {
 		t.Error("a capture does not explain that")
 	}
 	_, err = FindDonor(t.Context(), connection, provider, "m", nil)
-	if !refused(err) || !gone(err) {
+	if !refused(err) || !isGone(err) {
 		t.Errorf("of a Node that is gone it is %v", err)
 	}
 	left.Spec.ProviderID = ""
 	_, err = FindDonor(t.Context(), &cluster.Connection{Kube: fake.NewClientset(left)}, provider, "n", nil)
-	if !refused(err) || gone(err) {
+	if !refused(err) || isGone(err) {
 		t.Errorf("of a node that is no cloud's it is %v", err)
 	}
 }
@@ -112,7 +112,7 @@ func TestDecide(t *testing.T) {
 		},
 		"a success of the day": {
 			all:     []v1alpha1.Prototype{prior("pool1-2026.03.09", "2026.03.09", "m", v1alpha1.PhaseSucceeded)},
-			refused: "was captured as version 2026.03.09 already",
+			refused: "already has version 2026.03.09",
 		},
 		"a success of another day": {
 			all:  []v1alpha1.Prototype{prior("pool1-2026.03.08", "2026.03.08", "m", v1alpha1.PhaseSucceeded)},
@@ -133,7 +133,7 @@ func TestDecide(t *testing.T) {
 		},
 		"another donor in flight": {
 			all:     []v1alpha1.Prototype{prior("pool1-2026.03.08", "2026.03.08", "m", v1alpha1.PhasePublishing)},
-			refused: "another capture of pool pool1 is in flight: Prototype pool1-2026.03.08 captures node m",
+			refused: "another capture of pool pool1 is running: Prototype pool1-2026.03.08 captures node m",
 		},
 		"one on its way out": {all: []v1alpha1.Prototype{deleting}, refused: "is being deleted"},
 		"a pool of the same name elsewhere is another pool": {
@@ -194,9 +194,9 @@ func TestPoolsWithoutAProviderAreComparedByName(t *testing.T) {
 	elsewhere := prior("z", "2026.03.09", "n", v1alpha1.PhaseDraining)
 	elsewhere.Spec.PoolID = "memory:///pools/elsewhere"
 	all := []v1alpha1.Prototype{foreign, named, elsewhere}
-	its := d.Pool.Its(all, d.among(t, all).Of)
-	if len(its) != 2 || its[0].Name != "x" {
-		t.Errorf("a Prototype whose provider ID can't be read must count for the pool that it names, and another for the pool whose ID it names: %v", its)
+	member := d.Pool.Its(all, d.among(t, all).Of)
+	if len(member) != 2 || member[0].Name != "x" {
+		t.Errorf("a Prototype whose provider ID can't be read must count for the pool that it names, and another for the pool whose ID it names: %v", member)
 	}
 	if d.Of[0].Pool != "" {
 		t.Error("the provider reads a foreign ID")

@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
-// Named is the Prototype of that name, or nil.
+// Named returns the Prototype with this name, or nil.
 func Named(all []v1alpha1.Prototype, name string) *v1alpha1.Prototype {
 	i := slices.IndexFunc(all, func(p v1alpha1.Prototype) bool { return p.Name == name })
 	if i < 0 {
@@ -23,8 +23,8 @@ func Named(all []v1alpha1.Prototype, name string) *v1alpha1.Prototype {
 	return &all[i]
 }
 
-// Cancel marks a Prototype for deletion whose capture has not ended, which has whoever drives give its node back and leave
-// nothing behind. One that is marked already is returned as it is. What is not there, or has ended, is a cluster.Refused.
+// Cancel deletes a Prototype whose capture has not ended. The process with the Lease then returns the node and cleans up.
+// Cancel returns a Prototype in deletion unchanged. For an unknown or ended capture, the error is a cluster.Refused.
 func Cancel(ctx context.Context, c *cluster.Connection, name string) (*v1alpha1.Prototype, error) {
 	all, err := c.Prototypes(ctx)
 	if err != nil {
@@ -36,12 +36,12 @@ func Cancel(ctx context.Context, c *cluster.Connection, name string) (*v1alpha1.
 	p := Named(all, name)
 	switch {
 	case p == nil:
-		return nil, cluster.Refusef("there is no Prototype %s, and nothing was changed: `kubectl get prototypes` lists them", name)
+		return nil, cluster.Refusef("Prototype %s does not exist, and nothing was changed: run `kubectl get prototypes` to list the Prototypes", name)
 	case p.Status.Terminal() && p.DeletionTimestamp.IsZero():
-		return nil, cluster.Refusef("the capture of Prototype %s has ended (%s), and nothing was changed: there is nothing to stop; "+
-			"`kubectl delete prototype %s` removes the record", name, p.Status.Phase, name)
+		return nil, cluster.Refusef("the capture of Prototype %s has ended (%s), and nothing was changed: "+
+			"run `kubectl delete prototype %s` to remove the record", name, p.Status.Phase, name)
 	}
-	// By its UID: a namesake that somebody made meanwhile is another capture.
+	// The UID is a precondition: a new Prototype with the same name is another capture.
 	err = c.Client.Delete(ctx, p, client.Preconditions{UID: &p.UID})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("delete prototype %s: %w", name, err)
@@ -49,16 +49,16 @@ func Cancel(ctx context.Context, c *cluster.Connection, name string) (*v1alpha1.
 	return p, nil
 }
 
-// NodeNow says what a node is, from a look: the end of a sentence that names it.
+// NodeNow reads a node and returns the end of a sentence about the node.
 func NodeNow(ctx context.Context, c *cluster.Connection, name string) string {
 	n, err := c.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return "has no Node any more"
 	case err != nil:
-		return "could not be looked at"
+		return "could not be read"
 	case n.Annotations[v1alpha1.ReservationAnnotation] != "":
-		return fmt.Sprintf("is still held: `kamino reservations` tells by whom, `kamino release-node %s` gives it back", name)
+		return fmt.Sprintf("is still reserved: run `kamino reservations` to see the holder, or `kamino release-node %s` to release the node", name)
 	case nodestate.Ready(n):
 		return "is Ready"
 	}

@@ -37,7 +37,7 @@ func TestCancel(t *testing.T) {
 		"running": {name: "running"}, "going already": {name: "going"},
 		"somebody was faster": {name: "running", answer: apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("prototypes").GroupResource(), "running")},
 		"ended":               {name: "ended", why: "has ended (Succeeded), and nothing was changed"},
-		"none":                {name: "none", why: "there is no Prototype none, and nothing was changed"},
+		"none":                {name: "none", why: "Prototype none does not exist, and nothing was changed"},
 		"not heard":           {name: "running", answer: away, fails: true},
 	} {
 		scheme, err := cluster.Scheme()
@@ -89,7 +89,7 @@ func TestNodeNow(t *testing.T) {
 	c := &cluster.Connection{Kube: kube}
 	for name, want := range map[string]string{
 		"ready": "is Ready", "down": "is not Ready", "none": "has no Node any more",
-		"held": "is still held: `kamino reservations` tells by whom, `kamino release-node held` gives it back",
+		"held": "is still reserved: run `kamino reservations` to see the holder, or `kamino release-node held` to release the node",
 	} {
 		if got := NodeNow(t.Context(), c, name); got != want {
 			t.Errorf("%s: %s", name, got)
@@ -98,7 +98,7 @@ func TestNodeNow(t *testing.T) {
 	kube.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewServiceUnavailable("away")
 	})
-	if got := NodeNow(t.Context(), c, "ready"); got != "could not be looked at" {
+	if got := NodeNow(t.Context(), c, "ready"); got != "could not be read" {
 		t.Errorf("away: %s", got)
 	}
 }

@@ -21,23 +21,23 @@ import (
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
-// NewDecider makes the decisions of a command, from what the cluster says now.
+// NewDecider returns the Decider of a command, with the nodes of the cluster.
 func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provider, engine Engine, o Options) (*policy.Decider, error) {
 	nodes := nodecache.NewNodes(provider)
 	d := &policy.Decider{
 		Read: readPrototypes{c}, Client: c.Client, Cloud: provider, Nodes: nodes,
 		Looks: policy.NewLooks(provider, o.Now), Preflight: engine.Refusals, DisruptionCost: engine.DisruptionCost, OwnNode: o.OwnNode, Now: o.Now,
-		Joins: joins(c, o), Leased: leased(c, o), UnhealthyDaemonSets: lacks(c, o, nodes), WithoutKubelet: withoutKubelet(c, o), Log: o.Log.WithName("policy"),
+		Joins: joins(c, o), Leased: leased(c, o), UnhealthyDaemonSets: unhealthyDaemonSets(c, o, nodes), WithoutKubelet: withoutKubelet(c, o), Log: o.Log.WithName("policy"),
 	}
 	return d, ReadNodes(ctx, c, d.Nodes)
 }
 
-// lacks returns which new nodes lack a DaemonSet that is healthy on the others.
-func lacks(c *cluster.Connection, o Options, nodes *nodecache.Nodes) func(context.Context, []string, []string) (map[string]nodejoin.UnhealthyDaemonSet, error) {
+// unhealthyDaemonSets returns new nodes without a Pod of a DaemonSet that is healthy on other nodes.
+func unhealthyDaemonSets(c *cluster.Connection, o Options, nodes *nodecache.Nodes) func(context.Context, []string, []string) (map[string]nodejoin.UnhealthyDaemonSet, error) {
 	return (&nodejoin.DaemonSets{Kube: c.Kube, Now: clock(o), Serving: nodes.Serving}).Unhealthy
 }
 
-// clock is that of the options.
+// clock is the clock of the options.
 func clock(o Options) func() time.Time {
 	if o.Now == nil {
 		return time.Now
@@ -45,7 +45,7 @@ func clock(o Options) func() time.Time {
 	return o.Now
 }
 
-// withoutKubelet looks for the Leases of kubelets. To a client that may not read these Leases they say nothing.
+// withoutKubelet checks the Leases of kubelets. Without permission to read these Leases, withoutKubelet reports no node.
 func withoutKubelet(c *cluster.Connection, o Options) func(context.Context, []*corev1.Node, func() []*corev1.Node) (map[types.UID]bool, error) {
 	kubelets := &node.Kubelets{Kube: c.Kube, Now: clock(o)}
 	return func(ctx context.Context, nodes []*corev1.Node, all func() []*corev1.Node) (map[types.UID]bool, error) {
@@ -57,7 +57,8 @@ func withoutKubelet(c *cluster.Connection, o Options) func(context.Context, []*c
 	}
 }
 
-// leased lists the reservations that Leases confirm, by the UID of their Node. One who may not list Leases sees none.
+// leased lists the reservations that Leases confirm, by the UID of the Node. Without permission to list Leases, the list is
+// empty.
 func leased(c *cluster.Connection, o Options) func(context.Context) (map[types.UID]v1alpha1.Reservation, error) {
 	return func(ctx context.Context) (map[types.UID]v1alpha1.Reservation, error) {
 		all, err := (node.Reservations{Kube: c.Kube, Namespace: o.Namespace, Now: o.Now}).All(ctx)
@@ -72,17 +73,17 @@ func leased(c *cluster.Connection, o Options) func(context.Context) (map[types.U
 	}
 }
 
-// joins tells how the nodes of a pool join, by what the cluster has.
+// joins detects how the nodes of a pool join, from objects of the cluster.
 func joins(c *cluster.Connection, o Options) func(context.Context, bootstrapkind.Facts) (bootstrapkind.Answer, error) {
 	return (&membership.Joiner{Kube: c.Kube, Now: o.Now}).Joins
 }
 
-// ReadNodes brings nodes up to date with the cluster.
+// ReadNodes updates nodes from the cluster.
 func ReadNodes(ctx context.Context, c *cluster.Connection, nodes *nodecache.Nodes) error {
 	seen := map[string]bool{}
 	err := node.Each(ctx, c.Kube, "", func(node *corev1.Node) error {
 		nodecache.Strip(node)
-		nodes.Set(node.DeepCopy()) // of its own, so that the page it came with can go
+		nodes.Set(node.DeepCopy()) // a copy, so that the memory of the page can be freed
 		seen[node.Name] = true
 		return nil
 	})
@@ -102,8 +103,7 @@ func ReadNodes(ctx context.Context, c *cluster.Connection, nodes *nodecache.Node
 	return nil
 }
 
-// readPrototypes reads as a policy's decision does, where the definitions may not be installed: then there are
-// no captures.
+// readPrototypes reads for policies' decisions. Without Kamino's definitions, the list of Prototypes is empty.
 type readPrototypes struct{ *cluster.Connection }
 
 // Get implements client.Reader.

@@ -22,24 +22,24 @@ import (
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
-// Controller follows every policy and carries out every Prototype of a cluster, while it holds the Lease.
+// Controller follows all policies and advances all Prototypes of a cluster while it holds the Lease.
 type Controller struct {
 	Options
 	Cluster *cluster.Connection
 	Cloud   cloud.Provider
-	// Counts is what Prometheus is told.
+	// Counts holds the Prometheus metrics.
 	Counts *metrics.Metrics
-	// Addresses of /healthz and /readyz, of /metrics, and of /debug/pprof; 0 for none.
+	// Health is the address of /healthz and /readyz, Metrics of /metrics, and Pprof of /debug/pprof; 0 means none.
 	Health, Metrics, Pprof string
 }
 
-// Run works until the context ends. The Lease is given back then.
+// Run works until the context ends, and then releases the Lease.
 func (k *Controller) Run(ctx context.Context) error {
 	if _, err := k.Cluster.Prototypes(ctx); err != nil {
 		return err
 	}
 	if known, err := k.Cluster.Served(ctx, "orders"); err != nil || !known {
-		return cmp.Or(err, error(cluster.ErrOrdersMissing)) // it would wait for ever to hear of them
+		return cmp.Or(err, error(cluster.ErrOrdersMissing)) // without the definition, the cache would never sync
 	}
 	if err := k.Cluster.CheckClock(); err != nil {
 		return err
@@ -91,8 +91,8 @@ func (k *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// manager makes what runs the controller under the Lease. The Lease is given back when it is stopped in
-// order, once no pass runs any more.
+// manager returns the manager that runs the controller under the Lease. At an orderly stop, the manager releases the Lease
+// after the end of all passes.
 func (k *Controller) manager() (ctrl.Manager, error) {
 	scheme, err := cluster.Scheme()
 	if err != nil {
@@ -107,7 +107,7 @@ func (k *Controller) manager() (ctrl.Manager, error) {
 		return nil, err
 	}
 	duration, deadline, period := LeaseDuration, renewDeadline, retryPeriod
-	// To compress all nodes of a large cluster costs the API server more time than a cluster's network saves.
+	// To compress the list of nodes of a large cluster costs the API server more time than the network saves.
 	config := rest.CopyConfig(k.Cluster.Config)
 	config.DisableCompression = true
 	manager, err := ctrl.NewManager(config, ctrl.Options{
@@ -116,7 +116,7 @@ func (k *Controller) manager() (ctrl.Manager, error) {
 		Cache:                               nodecache.InformerOptions(caching),
 		Logger:                              k.Log,
 		LeaderElection:                      true,
-		LeaderElectionID:                    v1alpha1.LeaseName, // names it in leader_election_master_status
+		LeaderElectionID:                    v1alpha1.LeaseName, // the name in leader_election_master_status
 		LeaderElectionResourceLockInterface: lock,
 		LeaderElectionReleaseOnCancel:       true,
 		LeaseDuration:                       &duration,
@@ -125,7 +125,8 @@ func (k *Controller) manager() (ctrl.Manager, error) {
 		Metrics:                             metricsserver.Options{BindAddress: k.Metrics},
 		HealthProbeBindAddress:              k.Health,
 		PprofBindAddress:                    k.Pprof,
-		// Names guard metrics against two managers in one process. This process has one; tests run one after the other.
+		// Unique names protect metrics against two managers in one process. This process has one manager; tests run in
+		// sequence.
 		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
 	})
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// decider is what makes the policies' decisions in a controller. Its requests wait for no capture's, and no capture's for them.
+// decider returns the Decider of a controller. Decisions and captures do not share a rate limit for requests.
 func (k *Controller) decider(manager ctrl.Manager, c *cluster.Connection, provider cloud.Provider, looks *policy.Looks) *policy.Decider {
 	nodes := nodecache.NewNodes(provider)
 	var permissions func(context.Context, cloud.PoolID) ([]cloud.Permission, error)
@@ -34,14 +34,14 @@ func (k *Controller) decider(manager ctrl.Manager, c *cluster.Connection, provid
 			k.Counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))
 		},
 		Stalled:             k.Counts.PoliciesStalled,
-		UnhealthyDaemonSets: lacks(c, k.Options, nodes), WithoutKubelet: withoutKubelet(c, k.Options), ObservedSince: k.now(), WentBack: func(pool policy.Pool) { k.Counts.PoolWentBack(pool.Name) }, Probation: k.tellJoins,
+		UnhealthyDaemonSets: unhealthyDaemonSets(c, k.Options, nodes), WithoutKubelet: withoutKubelet(c, k.Options), ObservedSince: k.now(), WentBack: func(pool policy.Pool) { k.Counts.PoolWentBack(pool.Name) }, Probation: k.reportJoins,
 		Degraded: k.Counts.CapturesRefused, Permissions: permissions,
 		Gone: func(pool policy.Pool) {
 			if len(nodes.Of(pool.ID)) == 0 {
 				k.Counts.PoolGone(pool.ID)
 				return
 			}
-			k.Counts.Decided(pool.ID, pool.Name, 0, nil) // it is there still, and nobody decides for it
+			k.Counts.Decided(pool.ID, pool.Name, 0, nil) // the pool still exists, but no policy decides
 		},
 	}
 }
@@ -54,16 +54,16 @@ func (k *Controller) now() time.Time {
 	return k.Now()
 }
 
-// tellJoins tells Prometheus how the nodes of the pools' versions join.
-func (k *Controller) tellJoins(told []policy.Probation) {
-	pools := make([]metrics.PoolJoins, len(told))
-	for i, p := range told {
+// reportJoins exports the join tracking to Prometheus.
+func (k *Controller) reportJoins(reported []policy.Probation) {
+	pools := make([]metrics.PoolJoins, len(reported))
+	for i, p := range reported {
 		pools[i] = metrics.PoolJoins{Pool: p.Pool.Name, Version: p.Version, Of: p.Tally, Suspect: p.Suspect, OfSuspect: p.SuspectTally, WentBack: p.Frozen, Stays: p.Stays}
 	}
 	k.Counts.Joins(pools)
 }
 
-// rebuilds has nodes rebuilt for the policies that allow it.
+// rebuilds returns the Rebuilds for policies with spec.rebuild.
 func (k *Controller) rebuilds(manager ctrl.Manager, provider cloud.Provider, decider *policy.Decider) *Rebuilds {
 	return &Rebuilds{
 		Options: k.Options, Cluster: k.Cluster, Cloud: provider, Nodes: decider.Nodes, Policies: k.Cluster.Client,
@@ -71,7 +71,7 @@ func (k *Controller) rebuilds(manager ctrl.Manager, provider cloud.Provider, dec
 	}
 }
 
-// each tells several of what an engine observes, in this order.
+// each calls several observers of an engine, in this order.
 func each(observers ...func(ctx context.Context, before, after *v1alpha1.Prototype)) func(ctx context.Context, before, after *v1alpha1.Prototype) {
 	return func(ctx context.Context, before, after *v1alpha1.Prototype) {
 		for _, observe := range observers {
@@ -80,13 +80,13 @@ func each(observers ...func(ctx context.Context, before, after *v1alpha1.Prototy
 	}
 }
 
-// watchPolicies has the manager make the policies' decisions. A cluster whose definitions are those of an
-// earlier release has no policies: captures go on, and the log says what is missing.
+// watchPolicies adds the policy controller to the manager. Definitions of an earlier release have no policies: captures
+// continue, and the log names the missing definition.
 func (k *Controller) watchPolicies(ctx context.Context, manager ctrl.Manager, c *cluster.Connection, decider *policy.Decider) error {
 	err := c.Client.List(ctx, &v1alpha1.PrototypePolicyList{})
 	switch {
 	case apierrors.IsNotFound(err):
-		k.Log.Info("this cluster doesn't know PrototypePolicies, so that none is followed: apply `kamino crds`, then restart the controller")
+		k.Log.Info("this cluster has no definition of PrototypePolicies, so the controller follows no policy: apply `kamino crds`, then restart the controller")
 		return nil
 	case err != nil:
 		return fmt.Errorf("list prototypepolicies: %w", err)

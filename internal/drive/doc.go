@@ -1,6 +1,6 @@
-// Package drive carries Prototypes out as one process does: under the Lease that one process of a cluster holds, with
-// the watches that wake it, until a capture, or a run over policies, is over. It wires the controller, too.
+// Package drive runs captures and policies in a process: under the cluster's Lease, with watches, until a capture or a run
+// over policies ends. The package also wires the controller.
 //
-// It tells what happens as values; whoever shows it to a person puts it into words. What a capture does is package
-// capture's, and what is captured is package policy's.
+// The package reports events as values; callers write the sentences. Package capture holds the steps of a capture, and
+// package policy selects the donors.
 package drive

@@ -14,20 +14,19 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
-// donorWatch hears of the donor's node, so that the capture goes on the moment that it is back. It only
-// wakes: every pass looks for itself, so that a watch which cannot be had, or misses something, costs time
-// and nothing else.
+// donorWatch wakes the driver when the donor's node changes, so that the capture continues at once. Each pass reads the
+// node itself: a failed watch costs only time.
 type donorWatch struct {
 	kube kubernetes.Interface
 	node string
-	news chan struct{} // of one place: news that nobody has taken yet are still news
+	news chan struct{} // with capacity 1, so that a wake-up waits for its receiver
 }
 
 func newDonorWatch(kube kubernetes.Interface, node string) *donorWatch {
 	return &donorWatch{kube: kube, node: node, news: make(chan struct{}, 1)}
 }
 
-// run watches until the context ends, or it turns out that nobody is allowed to.
+// run watches until the context ends, or until the API server denies the watch.
 func (w *donorWatch) run(ctx context.Context) {
 	var last nodestate.Boot
 	for ctx.Err() == nil {
@@ -36,16 +35,16 @@ func (w *donorWatch) run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(lookAgain):
+		case <-time.After(retryDelay):
 		}
 	}
 }
 
-// once watches for as long as one watch lasts. It begins with the node as it is.
+// once runs one watch, and begins with the current node.
 func (w *donorWatch) once(ctx context.Context, last *nodestate.Boot) error {
-	ctx, cancel := context.WithTimeout(ctx, rewatch+10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, watchDuration+10*time.Second)
 	defer cancel()
-	timeout := int64(rewatch / time.Second)
+	timeout := int64(watchDuration / time.Second)
 	events, err := w.kube.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, w.node).String(), TimeoutSeconds: &timeout,
 	})
@@ -61,12 +60,12 @@ func (w *donorWatch) once(ctx context.Context, last *nodestate.Boot) error {
 			if !open {
 				return nil
 			}
-			w.take(event, last)
+			w.handle(event, last)
 		}
 	}
 }
 
-func (w *donorWatch) take(event apiwatch.Event, last *nodestate.Boot) {
+func (w *donorWatch) handle(event apiwatch.Event, last *nodestate.Boot) {
 	n, isNode := event.Object.(*corev1.Node)
 	if !isNode {
 		return

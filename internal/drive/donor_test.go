@@ -71,7 +71,7 @@ func TestDonorWatchAway(t *testing.T) {
 		defer cancel()
 		watch := newDonorWatch(kube, "donor")
 		watch.run(ctx)
-		if tries := int(time.Hour / lookAgain); asked > tries+1 || asked < tries/2 {
+		if tries := int(time.Hour / retryDelay); asked > tries+1 || asked < tries/2 {
 			t.Errorf("asked %d times in an hour", asked)
 		}
 	})

@@ -13,36 +13,35 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
-// driver carries one capture on for as long as it holds the Lease, and tries to get the Lease while
-// somebody else holds it.
+// driver advances one capture while it holds the Lease, and waits for the Lease while another process holds it.
 type driver struct {
 	cluster   *cluster.Connection
 	engine    Engine
 	namespace string
 	name      string
-	// donor is the name of the node that is captured.
+	// donor is the name of the captured node.
 	donor string
-	// work is what is done while the Lease is held, until it is done or the context ends. Nil carries the one
-	// capture on.
+	// work runs while this process holds the Lease, until the work is done or the context ends. Nil advances the one
+	// capture.
 	work func(ctx context.Context) (done bool)
 
-	// wake ends the wait between two passes early: something happened that the engine waits for.
+	// wake ends the wait between two passes early after an event that the engine waits for.
 	wake <-chan struct{}
-	// tell is called with what the person who waits should know. It must not block for long.
+	// tell receives changes for the user. tell must not block for long.
 	tell func(Driving)
 }
 
-// Driving is who drives.
+// Driving names the process that advances captures.
 type Driving struct {
-	// Mine tells that this process holds the Lease; else Holder does, nobody if it is zero.
+	// Mine reports that this process holds the Lease. Otherwise Holder holds the Lease; the zero Holder means no process.
 	Mine   bool
 	Holder Holder
-	// Trouble is the error of the last pass; nil if it went well.
+	// Trouble is the error of the last pass; nil after a success.
 	Trouble error
 }
 
-// run returns nil when the engine says that the capture is done, and the context's error when it ends.
-// Either way no pass runs any more and the Lease is given back.
+// run returns nil when the engine reports the end of the capture, and the context's error when the context ends. At the
+// return no pass runs any more, and the Lease is released.
 func (d *driver) run(ctx context.Context) error {
 	lock, err := lock(d.cluster, d.namespace, RoleCommand)
 	if err != nil {
@@ -62,19 +61,19 @@ func (d *driver) run(ctx context.Context) error {
 	}
 }
 
-// term waits for the Lease and drives until the capture is done, the Lease is lost, or the context ends.
+// term waits for the Lease, and advances the capture until its end, the loss of the Lease, or the end of the context.
 //
-// The elector gives the Lease back when its own context ends. That context is ended only once no pass runs,
-// so that two processes never act at once.
+// The elector releases the Lease when its own context ends. That context ends only after the last pass, so that two
+// processes never act at the same time.
 func (d *driver) term(ctx context.Context, config leaderelection.LeaderElectionConfig) (bool, error) {
 	electing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var (
 		started  = make(chan struct{})
-		led      = make(chan struct{}) // closed once leading has begun and ended
+		led      = make(chan struct{}) // closed after the end of leading
 		elected  = make(chan struct{})
 		identity = config.Lock.Identity()
-		done     atomic.Bool // an elector that is stopped while it wins starts leading behind our back
+		done     atomic.Bool // an elector that is stopped while it wins starts leading concurrently
 	)
 	config.Callbacks = leaderelection.LeaderCallbacks{
 		OnStartedLeading: func(leading context.Context) {
@@ -106,7 +105,7 @@ func (d *driver) term(ctx context.Context, config leaderelection.LeaderElectionC
 		<-led
 	case <-elected:
 	case <-ctx.Done():
-		// Not leading, or just about to: then the passes see the ended context and stop by themselves.
+		// Not leading, or about to lead: the passes see the ended context and stop.
 		stop()
 	}
 	<-elected
@@ -118,7 +117,7 @@ func (d *driver) term(ctx context.Context, config leaderelection.LeaderElectionC
 	return done.Load(), ctx.Err()
 }
 
-// lead makes passes until the capture is done, or either context ends.
+// lead runs passes until the capture is done, or a context ends.
 func (d *driver) lead(ctx, leading context.Context) (done bool) {
 	passing, cancel := context.WithCancel(leading)
 	defer cancel()
@@ -130,7 +129,7 @@ func (d *driver) lead(ctx, leading context.Context) (done bool) {
 	return d.carryOn(passing)
 }
 
-// carryOn makes passes, and hears of the donor meanwhile.
+// carryOn runs passes and watches the donor.
 func (d *driver) carryOn(ctx context.Context) (done bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	donor := newDonorWatch(d.cluster.Kube, d.donor)
@@ -141,8 +140,8 @@ func (d *driver) carryOn(ctx context.Context) (done bool) {
 	return d.passes(ctx, donor.news)
 }
 
-// passes carries the capture on until it is done or the context ends. A pass that ended in an error is
-// made again after the time that the engine gives: a capture that holds a donor is not given up on.
+// passes advances the capture until its end or the end of the context. After an error, passes waits for the engine's delay
+// and tries again: Kamino does not give up a capture that holds a donor.
 func (d *driver) passes(ctx context.Context, donor <-chan struct{}) (done bool) {
 	troubled, crossed := false, false
 	for ctx.Err() == nil {
@@ -150,7 +149,7 @@ func (d *driver) passes(ctx context.Context, donor <-chan struct{}) (done bool) 
 		if ctx.Err() != nil {
 			return false
 		}
-		// Somebody wrote the same object first, which the next pass takes in; one in a row is no trouble.
+		// Another client wrote the object first, and the next pass reads that write. A single conflict is no trouble.
 		again := apierrors.IsConflict(err) && !crossed
 		crossed = apierrors.IsConflict(err)
 		switch {

@@ -37,14 +37,14 @@ func TestAWriteThatCrossedOursIsNoTrouble(t *testing.T) {
 		"another error":    {[]error{other}, []error{other}},
 		"behind a trouble": {[]error{other, crossed}, []error{other}},
 	} {
-		var told []error
+		var reported []error
 		d := &driver{engine: &scripted{ends: test.ends}, tell: func(n Driving) {
 			if n.Trouble != nil {
-				told = append(told, n.Trouble)
+				reported = append(reported, n.Trouble)
 			}
 		}}
-		if done := d.passes(t.Context(), nil); !done || !slices.Equal(told, test.told) {
-			t.Errorf("%s: done %t, told %v, want %v", name, done, told, test.told)
+		if done := d.passes(t.Context(), nil); !done || !slices.Equal(reported, test.told) {
+			t.Errorf("%s: done %t, told %v, want %v", name, done, reported, test.told)
 		}
 	}
 }

@@ -31,24 +31,26 @@ type Engine interface {
 	SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error)
 }
 
-// Options say how a process drives.
+// Options configure a process that runs captures.
 type Options struct {
-	// Namespace of the Lease and of saved recipes; PodNamespace of the generalize pods, DefaultGeneralizeNamespace if empty.
+	// Namespace of the Lease and of saved recipes. PodNamespace of the generalize pods; empty means
+	// DefaultGeneralizeNamespace.
 	Namespace, PodNamespace string
-	// Image of the generalize pod where a Prototype names none, and AllowedImages that one may name beside it.
+	// Image of the generalize pod for a Prototype without an image. AllowedImages are further images that a Prototype may
+	// name.
 	Image         string
 	AllowedImages []string
-	// OwnNode is the node that this process runs on, which it can't capture; empty if it runs on none.
+	// OwnNode is the node of this process, which this process cannot capture; empty outside a cluster.
 	OwnNode string
-	// MaxConcurrent captures of the cluster may hold a node when one begins; 1 if zero.
+	// MaxConcurrent limits the captures that hold a node in the cluster; zero means 1.
 	MaxConcurrent int
-	// Kured is the DaemonSet whose lock keeps captures waiting, as NAMESPACE/NAME; empty for none.
+	// Kured is the DaemonSet with the lock that captures wait for, as NAMESPACE/NAME; empty for none.
 	Kured string
 	Now   func() time.Time
 	Log   logr.Logger
 }
 
-// NewEngine makes the engine. The recorder may be nil.
+// NewEngine returns the engine. recorder may be nil.
 func NewEngine(c *cluster.Connection, provider cloud.Provider, o Options, recorder events.EventRecorder) *capture.Engine {
 	return &capture.Engine{
 		Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, PodNamespace: o.PodNamespace, Image: o.Image,
@@ -58,7 +60,7 @@ func NewEngine(c *cluster.Connection, provider cloud.Provider, o Options, record
 	}
 }
 
-// checkRules says what is wrong with a user's own rules.
+// checkRules returns the errors of a user's own rules.
 func checkRules(profile v1alpha1.Profile, files map[string][]byte) error {
 	_, err := generalize.LoadFiles(profile, files)
 	return err

@@ -15,83 +15,84 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// patience is how long an API server may be away before a command that follows a capture gives up.
-const patience = 5 * time.Minute
+// awayTimeout is the time after which a command gives up an API server that does not answer.
+const awayTimeout = 5 * time.Minute
 
-// Redrawing each second is enough to see that the command lives; when a step takes long, its time is read
-// in minutes, and a night of redrawing would cost more than the capture itself.
+// A redraw per second shows that the command is alive. In a long step, minutes are precise enough, and a night of fast
+// redraws would cost more than the capture.
 const (
 	redrawSoon  = 250 * time.Millisecond
 	redrawLater = 5 * time.Second
-	// Lines are written when something is heard; this is for when nothing is.
-	lineLater = 30 * time.Second
-	longStep  = 2 * time.Minute
+	// lineInterval is the time after which a line appears without news.
+	lineInterval = 30 * time.Second
+	longStep     = 2 * time.Minute
 )
 
-// lastLook is how long the look may take that a command ends with.
-const lastLook = 3 * time.Second
+// lastLookTimeout limits the last look of a command.
+const lastLookTimeout = 3 * time.Second
 
-// The ways in which following ends, apart from the capture's own.
+// Errors that end following before the end of the capture.
 var (
-	// ErrGone: somebody deleted the Prototype.
+	// ErrGone: a client deleted the Prototype.
 	ErrGone = errors.New("the Prototype was deleted")
-	// ErrAway: waited for too long.
-	ErrAway = errors.New("the API server stayed away")
-	// ErrTimeout: the time that was given is over; the capture goes on.
-	ErrTimeout = errors.New("the time that --timeout gives is over")
+	// ErrAway: the API server did not answer for too long.
+	ErrAway = errors.New("the API server did not answer")
+	// ErrTimeout: the time of --timeout is over; the capture continues.
+	ErrTimeout = errors.New("the time of --timeout is over")
 )
 
-// Progress is what is known of a capture at one moment.
+// Progress is the known state of a capture.
 type Progress struct {
-	// Prototype as it was last seen; nil before the first look.
+	// Prototype is the last state of the Prototype; nil before the first look.
 	Prototype *v1alpha1.Prototype
-	// Driving is who does the work, with the trouble of its last pass; nil while nothing is known.
+	// Driving names the process that does the work, with the error of its last pass; nil if unknown.
 	Driving *Driving
-	// Away is what the API server's silence looks like; nil if it answers. It began at Since, and is waited for until Until.
+	// Away is the error of the API server; nil if the API server answers. Since is the time of the first error, and Until
+	// the end of the wait.
 	Away         error
 	Since, Until time.Time
 }
 
-// View shows a capture while it goes on.
+// View shows a running capture.
 type View interface {
-	// Show shows the progress as of now. Showing the same again is harmless.
+	// Show shows the progress as of now. A repeated call with the same progress is harmless.
 	Show(progress Progress, now time.Time)
 	// Close shows the progress for the last time.
 	Close(progress Progress, now time.Time)
 }
 
-// Follower shows a capture until it is terminal or gone, and drives it whenever it gets the Lease.
+// Follower shows a capture until the capture is terminal or gone, and advances the capture while it holds the Lease.
 type Follower struct {
 	Cluster   *cluster.Connection
 	Engine    Engine
 	Namespace string
 	Prototype *v1alpha1.Prototype
-	// UntilGone follows a Prototype that is being deleted until it is gone.
+	// UntilGone follows a Prototype in deletion until the object is gone.
 	UntilGone bool
 	View      View
-	// Live redraws while nothing happens.
+	// Live redraws without news.
 	Live bool
 	Now  func() time.Time
 
 	progress Progress
-	// seen is the resourceVersion of the Prototype as it was last seen.
+	// seen is the resourceVersion of the last observation.
 	seen atomic.Value
 }
 
-// Run returns the Prototype as it was last seen. Its error is ErrGone, ErrAway, the cause of the context's end, or one of the
-// API server that waiting does not mend; nil means that the capture is terminal.
+// Run returns the last state of the Prototype. The error is ErrGone, ErrAway, the cause of the context's end, or a
+// permanent error of the API server. Nil means that the capture is terminal.
 func (f *Follower) Run(ctx context.Context) (*v1alpha1.Prototype, error) {
 	working, stop := context.WithCancel(ctx)
 	var workers sync.WaitGroup
-	sightings, news, driven := make(chan sighting), make(chan Driving), make(chan error, 1)
-	wake, afresh := make(chan struct{}, 1), make(chan struct{}, 1)
+	observations, news, driven := make(chan observation), make(chan Driving), make(chan error, 1)
+	wake, relook := make(chan struct{}, 1), make(chan struct{}, 1)
 
 	if engine, is := f.Engine.(*capture.Engine); is {
 		engine.Watched = f.watched
 	}
 	w := &watcher{
-		client: f.Cluster.Client, name: f.Prototype.Name, uid: f.Prototype.UID, afresh: afresh,
-		report: func(s sighting) { send(working, sightings, s) },
+		client: f.Cluster.Client, name: f.Prototype.Name, uid: f.Prototype.UID, relook: relook,
+		report: func(s observation) { send(working, observations, s) },
 	}
 	workers.Go(func() { w.run(working) })
 	d := &driver{
@@ -101,39 +102,39 @@ func (f *Follower) Run(ctx context.Context) (*v1alpha1.Prototype, error) {
 	}
 	workers.Go(func() {
 		driven <- d.run(working)
-		afresh <- struct{}{} // how it ended is in the Prototype: don't wait for the watch to say so
+		relook <- struct{}{} // the Prototype holds the result: do not wait for the watch
 	})
 	f.progress.Prototype = f.Prototype
-	err := f.loop(ctx, sightings, news, driven, wake)
+	err := f.loop(ctx, observations, news, driven, wake)
 	stop()
-	workers.Wait() // the Lease is given back in here
+	workers.Wait() // releases the Lease
 	if err != nil {
-		err = f.standing(ctx, w, err)
+		err = f.finalLook(ctx, w, err)
 	}
 	f.View.Close(f.progress, f.Now())
 	return f.Prototype, err
 }
 
-// standing looks once more before a command that ends early says where the capture stands: its last pass may
-// have got further than the watch has told. Once only, and not for long: who interrupts wants an end. It
-// returns why following ends, which is another reason if the capture has ended meanwhile.
-func (f *Follower) standing(ctx context.Context, w *watcher, cause error) error {
+// finalLook looks once more before a command ends early: the last pass may be ahead of the watch. The look is short, because
+// a user who interrupts wants an end. finalLook returns the reason of the end, which differs if the capture has ended
+// meanwhile.
+func (f *Follower) finalLook(ctx context.Context, w *watcher, cause error) error {
 	if f.progress.Away != nil || errors.Is(cause, ErrGone) {
 		return cause
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLookTimeout)
 	defer cancel()
 	s := w.look(ctx)
 	if s.err != nil {
 		return cause
 	}
-	if done, err := f.see(s); done || err != nil {
+	if done, err := f.update(s); done || err != nil {
 		return err
 	}
 	return cause
 }
 
-// send hands a value over unless the receiver is gone.
+// send passes a value to the receiver, unless the context ends.
 func send[T any](ctx context.Context, to chan<- T, value T) {
 	select {
 	case to <- value:
@@ -141,7 +142,7 @@ func send[T any](ctx context.Context, to chan<- T, value T) {
 	}
 }
 
-func (f *Follower) loop(ctx context.Context, sightings <-chan sighting, news <-chan Driving, driven <-chan error, wake chan<- struct{}) error {
+func (f *Follower) loop(ctx context.Context, observations <-chan observation, news <-chan Driving, driven <-chan error, wake chan<- struct{}) error {
 	redraw := time.NewTimer(redrawSoon)
 	defer redraw.Stop()
 	for {
@@ -149,14 +150,14 @@ func (f *Follower) loop(ctx context.Context, sightings <-chan sighting, news <-c
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case s := <-sightings:
+		case s := <-observations:
 			if f.awaited(s) {
 				select {
 				case wake <- struct{}{}:
 				default:
 				}
 			}
-			if done, err := f.see(s); done || err != nil {
+			if done, err := f.update(s); done || err != nil {
 				return err
 			}
 		case n := <-news:
@@ -167,7 +168,7 @@ func (f *Follower) loop(ctx context.Context, sightings <-chan sighting, news <-c
 				return err
 			}
 		case <-redraw.C:
-			if err := f.lost(); err != nil {
+			if err := f.checkAway(); err != nil {
 				return err
 			}
 			redraw.Reset(f.pause())
@@ -175,16 +176,16 @@ func (f *Follower) loop(ctx context.Context, sightings <-chan sighting, news <-c
 	}
 }
 
-// see takes a sighting in. It returns true if there is nothing more to wait for.
-func (f *Follower) see(s sighting) (done bool, err error) {
+// update records an observation. update returns true if there is nothing left to wait for.
+func (f *Follower) update(s observation) (done bool, err error) {
 	switch {
 	case s.err != nil && cluster.NotAllowed(s.err):
 		return false, s.err
 	case s.err != nil:
 		if f.progress.Away == nil {
-			f.progress.Away, f.progress.Since, f.progress.Until = s.err, f.Now(), f.Now().Add(patience)
+			f.progress.Away, f.progress.Since, f.progress.Until = s.err, f.Now(), f.Now().Add(awayTimeout)
 		}
-		return false, f.lost()
+		return false, f.checkAway()
 	}
 	f.progress.Away, f.progress.Since, f.progress.Until = nil, time.Time{}, time.Time{}
 	if s.prototype != nil {
@@ -202,24 +203,24 @@ func (f *Follower) see(s sighting) (done bool, err error) {
 	}
 }
 
-// watched returns the resourceVersion that the watch has seen last, for capture.Engine; empty before the first.
+// watched returns the resourceVersion that of the last observation, for capture.Engine; empty before the first one.
 func (f *Follower) watched(context.Context, string) string {
 	version, _ := f.seen.Load().(string)
 	return version
 }
 
-// lost returns ErrAway if the API server has been away for too long.
-func (f *Follower) lost() error {
+// checkAway returns ErrAway if the API server has been away for too long.
+func (f *Follower) checkAway() error {
 	if f.progress.Away == nil || f.Now().Before(f.progress.Until) {
 		return nil
 	}
-	return fmt.Errorf("%w for %s: %w", ErrAway, wording.Duration(patience), f.progress.Away)
+	return fmt.Errorf("%w for %s: %w", ErrAway, wording.Duration(awayTimeout), f.progress.Away)
 }
 
-// pause is how long nothing has to be drawn.
+// pause is the time until the next redraw.
 func (f *Follower) pause() time.Duration {
 	if !f.Live {
-		return lineLater
+		return lineInterval
 	}
 	if steps := f.Prototype.Status.Steps; len(steps) > 0 && f.Now().Sub(steps[len(steps)-1].StartedAt.Time) > longStep {
 		return redrawLater
@@ -227,25 +228,25 @@ func (f *Follower) pause() time.Duration {
 	return redrawSoon
 }
 
-// awaited tells whether a sighting holds what the engine may be waiting for: the wish to end the capture.
-// Everything else in the object is the engine's own writing.
-func (f *Follower) awaited(s sighting) bool {
+// awaited reports whether an observation is an event that the engine waits for: the request to end the capture. The engine
+// itself writes all other changes.
+func (f *Follower) awaited(s observation) bool {
 	if s.prototype == nil {
 		return false
 	}
 	return f.Prototype.DeletionTimestamp.IsZero() != s.prototype.DeletionTimestamp.IsZero()
 }
 
-// Settled tells whether nothing is left to do for a capture that has ended: the finalizer goes last, and a
-// Prototype that kept it could not be deleted while nobody drives.
+// Settled reports that an ended capture needs no further pass: the engine has removed the finalizer. With the finalizer,
+// the Prototype could not be deleted without a running engine.
 func Settled(p *v1alpha1.Prototype) bool {
 	return p.Status.Terminal() && !slices.Contains(p.Finalizers, v1alpha1.CaptureFinalizer)
 }
 
-// Succeeded tells whether a capture ended well.
+// Succeeded reports whether a capture ended with success.
 func Succeeded(p *v1alpha1.Prototype) bool { return p.Status.Phase == v1alpha1.PhaseSucceeded }
 
-// Touched tells whether a capture got so far that it changed something outside its Prototype.
+// Touched reports whether a capture has changed anything besides its Prototype.
 func Touched(p *v1alpha1.Prototype) bool {
 	return p.Status.Donor != nil || slices.ContainsFunc(p.Status.Steps, func(s v1alpha1.Step) bool {
 		return s.Phase != v1alpha1.PhasePending && s.Phase != v1alpha1.PhasePreflight

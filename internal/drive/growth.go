@@ -14,31 +14,31 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
-// Growth is the new nodes that a pool gets behind a capture.
+// Growth tracks the new nodes that a pool gets after a capture.
 type Growth struct {
 	Cluster   *cluster.Connection
 	Cloud     cloud.Provider
 	Prototype *v1alpha1.Prototype
-	// Since the pool began to grow.
+	// Since is the time at which the pool began to grow.
 	Since time.Time
-	// Want is by how many nodes it grows.
+	// Want is the number of new nodes.
 	Want int
 }
 
-// NewNode is one that has come and is Ready.
+// NewNode is a new Ready node.
 type NewNode struct {
 	Name string
-	// BuiltFrom is the version that its instance was built from, empty for another image; or why the cloud can't tell.
+	// BuiltFrom is the version of the instance, empty for another image. Err is the cloud's error.
 	BuiltFrom string
 	Err       error
 }
 
-// GrowthOf reads off the Prototype by how much its capture let the pool grow, and when. Nil if it did not.
+// GrowthOf reads the growth of the pool from the Prototype. Nil if the capture did not grow the pool.
 func GrowthOf(c *cluster.Connection, provider cloud.Provider, p *v1alpha1.Prototype) *Growth {
 	g := &Growth{Cluster: c, Cloud: provider, Prototype: p, Want: int(p.Spec.Settings.Recipe.NewNodes)}
 	for _, step := range p.Status.Steps {
 		if step.Phase == v1alpha1.PhaseScalingOut {
-			g.Since = step.StartedAt.Truncate(time.Second) // as a Node's age is kept
+			g.Since = step.StartedAt.Truncate(time.Second) // the precision of a Node's creation time
 			break
 		}
 	}
@@ -48,11 +48,11 @@ func GrowthOf(c *cluster.Connection, provider cloud.Provider, p *v1alpha1.Protot
 	return g
 }
 
-// growthTempo is the pause between two looks for nodes that are to come.
-const growthTempo = 3 * time.Second
+// growthInterval is the pause between two looks for new nodes.
+const growthInterval = 3 * time.Second
 
-// Await waits until as many nodes as wanted are Ready, or until now is past the deadline, and returns those that are. Its
-// error is the context's, or one of the API server that waiting does not mend; at the deadline, that of the last look.
+// Await waits until Want nodes are Ready or the deadline is over, and returns the Ready nodes. The error is the context's,
+// a permanent error of the API server or, at the deadline, the error of the last look.
 func (g *Growth) Await(ctx context.Context, deadline time.Time, now func() time.Time) ([]*corev1.Node, error) {
 	for {
 		ready, err := g.ready(ctx)
@@ -64,22 +64,22 @@ func (g *Growth) Await(ctx context.Context, deadline time.Time, now func() time.
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(growthTempo):
+		case <-time.After(growthInterval):
 		}
 	}
 }
 
-// ready are the pool's Ready nodes that have come since.
+// ready are the pool's new Ready nodes.
 func (g *Growth) ready(ctx context.Context) (ready []*corev1.Node, err error) {
-	its, err := membership.OfPrototype(ctx, g.Cloud, g.Prototype, nil)
+	member, err := membership.OfPrototype(ctx, g.Cloud, g.Prototype, nil)
 	switch {
 	case err != nil:
 		return nil, err
-	case its.Pool == "":
-		return nil, fmt.Errorf("the donor of prototype %s belongs to no pool: %s", g.Prototype.Name, its.Why)
+	case member.Pool == "":
+		return nil, fmt.Errorf("the donor of prototype %s belongs to no pool: %s", g.Prototype.Name, member.Why)
 	}
 	err = membership.Each(ctx, g.Cluster.Kube, g.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
-		if of.Pool == its.Pool && !n.CreationTimestamp.Time.Before(g.Since) && nodestate.Ready(n) {
+		if of.Pool == member.Pool && !n.CreationTimestamp.Time.Before(g.Since) && nodestate.Ready(n) {
 			ready = append(ready, n.DeepCopy())
 		}
 		return nil
@@ -87,16 +87,16 @@ func (g *Growth) ready(ctx context.Context) (ready []*corev1.Node, err error) {
 	return ready, err
 }
 
-// BuiltFrom tells of each node what it was built from.
+// BuiltFrom returns the version of each node.
 func (g *Growth) BuiltFrom(ctx context.Context, nodes []*corev1.Node) []NewNode {
-	told := make([]NewNode, len(nodes))
-	its, err := membership.OfPrototype(ctx, g.Cloud, g.Prototype, nil)
+	reported := make([]NewNode, len(nodes))
+	member, err := membership.OfPrototype(ctx, g.Cloud, g.Prototype, nil)
 	if err != nil {
-		its.Pool = "" // what the instance itself tells counts
+		member.Pool = "" // the facts of the instance itself are enough
 	}
 	for i, n := range nodes {
 		instance, err := g.Cloud.Instance(ctx, cloud.InstanceID(n.Spec.ProviderID))
-		told[i] = NewNode{Name: n.Name, BuiltFrom: g.Cloud.BuiltFrom(its.Pool, instance), Err: err}
+		reported[i] = NewNode{Name: n.Name, BuiltFrom: g.Cloud.BuiltFrom(member.Pool, instance), Err: err}
 	}
-	return told
+	return reported
 }

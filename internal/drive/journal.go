@@ -16,19 +16,18 @@ import (
 )
 
 const (
-	// eventSource is who reports events, controller and command alike.
+	// eventSource is the reporting controller of events, for controllers and commands.
 	eventSource = "kamino"
-	// eventWriteTime bounds the write of one event.
+	// eventWriteTime limits the write of one event.
 	eventWriteTime = 10 * time.Second
-	// eventFlushTime is how long a command that is done waits until its events are written.
+	// eventFlushTime is the time that a command waits at its end for the writes of events.
 	eventFlushTime = 3 * time.Second
-	// maxNote is how many bytes an event's note may have: the API server refuses a longer one, and the event would
-	// be lost. Source: its validation of events.k8s.io/v1.
+	// maxNote limits an event's note, in bytes: the API server refuses a longer note. Source: its validation of
+	// events.k8s.io/v1.
 	maxNote = 1024
 )
 
-// clipped records events whose notes fit. What a cloud says of a failure may be longer; the whole of it stands in
-// the object's status.
+// clipped shortens the notes of events. A cloud's error may be longer; the object's status holds the whole text.
 type clipped struct{ events.EventRecorder }
 
 // Eventf implements events.EventRecorder.
@@ -40,30 +39,29 @@ func (c clipped) Eventf(regarding, related runtime.Object, kind, reason, action,
 	c.EventRecorder.Eventf(regarding, related, kind, reason, action, "%s", text)
 }
 
-// Journal records the events of the captures that a command drives. Events are for onlookers: they are written
-// beside the capture, each is tried once, and one that can't be written is lost. One that was recorded is not
-// recorded again, however often its pass is made.
+// Journal records the events of the captures that a command runs. Events are only information: Journal tries each event
+// once, and an event that fails is lost. Journal records equal events once, also after many passes.
 //
-// Its broadcaster only makes and queues events. The broadcaster's own recording leaves no way to wait until
-// they are written, and tries again for minutes, which is more than a command should wait.
+// The broadcaster only builds and queues events. Its own recording offers no way to wait for the writes, and retries for
+// minutes, longer than a command should wait.
 type Journal struct {
 	sink        events.EventSink
 	log         logr.Logger
 	broadcaster events.EventBroadcaster
 	recorder    events.EventRecorder
-	writing     context.Context // ends when nothing is written any more
+	writing     context.Context // ends when no more writes are allowed
 	stop        context.CancelFunc
 	pending     sync.WaitGroup
-	recorded    map[recordedEvent]bool // only write touches it
+	recorded    map[recordedEvent]bool // used by write only
 }
 
-// recordedEvent is what tells two events apart.
+// recordedEvent is the identity of an event.
 type recordedEvent struct {
 	regarding    corev1.ObjectReference
 	reason, note string
 }
 
-// NewJournal makes one, which must be closed.
+// NewJournal returns a Journal that the caller must close.
 func NewJournal(kube kubernetes.Interface, scheme *runtime.Scheme, log logr.Logger) (*Journal, error) {
 	j := &Journal{sink: &events.EventSinkImpl{Interface: kube.EventsV1()}, log: log, recorded: map[recordedEvent]bool{}}
 	j.broadcaster = events.NewBroadcaster(j.sink)
@@ -75,13 +73,13 @@ func NewJournal(kube kubernetes.Interface, scheme *runtime.Scheme, log logr.Logg
 	return j, nil
 }
 
-// Eventf implements events.EventRecorder. It does not block.
+// Eventf implements events.EventRecorder. Eventf does not block.
 func (j *Journal) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
 	j.pending.Add(1)
 	j.recorder.Eventf(regarding, related, kind, reason, action, note, args...)
 }
 
-// write is called with one event after the other.
+// write receives the events in sequence.
 func (j *Journal) write(object runtime.Object) {
 	defer j.pending.Done()
 	event, isEvent := object.(*eventsv1.Event)
@@ -102,7 +100,7 @@ func (j *Journal) write(object runtime.Object) {
 	j.recorded[key] = true
 }
 
-// Close waits until what was recorded is written, but not for long. Nobody may record any more.
+// Close waits a short time for the writes of recorded events. Record no events after Close.
 func (j *Journal) Close() {
 	written := make(chan struct{})
 	go func() {

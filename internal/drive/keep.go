@@ -11,28 +11,28 @@ import (
 	"github.com/kamino-dev/kamino/internal/savedrecipe"
 )
 
-// tidyTime is how long a copy that nobody came to use is given to go, by a command that may have been interrupted.
-const tidyTime = 5 * time.Second
+// cleanupTimeout limits the deletion of an unused copy, in a command that may have been interrupted.
+const cleanupTimeout = 5 * time.Second
 
-// RequestWithCopy begins a capture that keeps a copy of the pool's customData, which clouds give out to nobody.
+// RequestWithCopy begins a capture that keeps a copy of the pool's customData. Clouds do not return customData.
 type RequestWithCopy struct {
 	CaptureRequest
 	Secrets savedrecipe.Secrets
-	// CustomData as it was given; nil if none was, and then a capture begins as any other.
+	// CustomData is the user's file; nil without a file, and then the capture begins as any other.
 	CustomData []byte
-	// Say tells what a person should know of the copy.
+	// Say writes messages about the copy for the user.
 	Say func(format string, args ...any)
 }
 
-// Copy is what is to be kept for the capture: nil if nothing was given, or if the recipe loses no customData with the change,
-// which is said. The refusals are those that giving it back would meet.
+// Copy returns the copy to keep for the capture. Nil without a file, or if the recipe loses no customData, which Copy
+// reports. The refusals are the refusals that a restore would meet.
 func (k *RequestWithCopy) Copy(ctx context.Context, d Decision, change *cloud.RecipeChange) (*savedrecipe.Copy, []cloud.Refusal, error) {
 	if k.CustomData == nil || change == nil {
 		return nil, nil, nil
 	}
 	spec := d.Prototype.Spec
 	if !savedrecipe.Loses(*change) {
-		k.Say("This capture takes no customData out of the recipe of pool %s: nothing is kept of --custom-data.", spec.Pool)
+		k.Say("This capture removes no customData from the recipe of pool %s: Kamino keeps no copy of --custom-data.", spec.Pool)
 		return nil, nil, nil
 	}
 	refusals, err := savedrecipe.Rehearse(ctx, k.Cloud, *change, k.CustomData)
@@ -40,8 +40,8 @@ func (k *RequestWithCopy) Copy(ctx context.Context, d Decision, change *cloud.Re
 	return &c, refusals, err
 }
 
-// CopyFor is Copy for what the capture will do to the recipe. A cloud that can't be asked from here is asked by the controller,
-// where one does the work.
+// CopyFor is Copy for the capture's change of the recipe. If this process cannot ask the cloud, the controller asks the
+// cloud.
 func (k *RequestWithCopy) CopyFor(ctx context.Context, d Decision, h Holder) (*savedrecipe.Copy, []cloud.Refusal, error) {
 	if k.CustomData == nil {
 		return nil, nil, nil
@@ -60,8 +60,8 @@ func (k *RequestWithCopy) CopyFor(ctx context.Context, d Decision, h Holder) (*s
 	return k.Copy(ctx, d, &change)
 }
 
-// Write is Beginning.Write with the copy in place before anybody can look for it, and owned by the Prototype afterwards. A copy
-// that this has made and that no Prototype came to use goes again.
+// Write is CaptureRequest.Write with a copy: the copy exists before the Prototype, and then belongs to the Prototype. Write
+// deletes a new copy that no Prototype uses.
 func (k *RequestWithCopy) Write(ctx context.Context, d Decision, c *savedrecipe.Copy) (Decision, error) {
 	if c == nil {
 		written, err := k.CaptureRequest.Write(ctx, d)
@@ -85,10 +85,10 @@ func (k *RequestWithCopy) Write(ctx context.Context, d Decision, c *savedrecipe.
 		err = k.Same(ctx, written.Prototype)
 	}
 	if made {
-		tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
+		tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
 		if err := k.Secrets.Drop(tidy, *c); err != nil {
-			k.Say("Secret %s/%s was made, and nothing came to use it: %s.", k.Secrets.Namespace, c.Name, err)
+			k.Say("Kamino could not delete the unused Secret %s/%s: %s.", k.Secrets.Namespace, c.Name, err)
 		}
 	}
 	return written, err
@@ -99,22 +99,22 @@ func uses(p *v1alpha1.Prototype, name string) bool {
 	return from != nil && from.Name == name
 }
 
-// own has the copy go with the Prototype. The capture does not need that, so what is in the way is only told.
+// own sets the Prototype as the owner of the copy. The capture does not depend on the owner, so own only reports an error.
 func (k *RequestWithCopy) own(ctx context.Context, c savedrecipe.Copy, p *v1alpha1.Prototype) {
 	if err := k.Secrets.Own(ctx, c, p); err != nil {
-		k.Say("The copy of customData is kept, but does not go with Prototype %s: delete Secret %s/%s when the capture has ended (%s).", p.Name, k.Secrets.Namespace, c.Name, err)
+		k.Say("The copy of customData is saved, but Prototype %s does not own the copy: delete Secret %s/%s after the capture (%s).", p.Name, k.Secrets.Namespace, c.Name, err)
 	}
 }
 
-// Same goes on with a capture that is in flight, which must be one for the same copy: nobody can change its settings.
+// Same checks that a running capture uses the same copy: the settings of a capture cannot change.
 func (k *RequestWithCopy) Same(ctx context.Context, p *v1alpha1.Prototype) error {
 	if k.CustomData == nil {
 		return nil
 	}
 	c := savedrecipe.NewCopy(p.Spec.Pool, k.CustomData)
 	if !uses(p, c.Name) {
-		return cluster.Refusef("node %s is being captured already by Prototype %s, which keeps no such copy of customData, and nothing was changed: "+
-			"leave --custom-data out to follow it, or stop it with `kamino cancel %s`", p.Spec.Donor.NodeName, p.Name, p.Name)
+		return cluster.Refusef("node %s is already being captured by Prototype %s without this copy of customData, and nothing was changed: "+
+			"omit --custom-data to follow this capture, or stop the capture with `kamino cancel %s`", p.Spec.Donor.NodeName, p.Name, p.Name)
 	}
 	k.own(ctx, c, p)
 	return nil

@@ -136,7 +136,7 @@ func TestWhatNobodyCameToUseGoes(t *testing.T) {
 	// It can't be deleted: that is told.
 	d = newDesk(t, "data", failing)
 	d.kube.PrependReactor("delete", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, away })
-	if _, _, err := d.begin(t, Holder{}); err == nil || len(d.said) != 1 || !strings.Contains(d.said[0], "nothing came to use it") {
+	if _, _, err := d.begin(t, Holder{}); err == nil || len(d.said) != 1 || !strings.Contains(d.said[0], "could not delete the unused Secret") {
 		t.Errorf("%v, said %q", err, d.said)
 	}
 	// Somebody else began at the same moment, without a copy.
@@ -170,10 +170,10 @@ func TestWhatIsNotKept(t *testing.T) {
 	}{
 		"nothing is given": {},
 		"nothing is lost": {given: "data", world: func(d *desk) { d.memory.ChangeRecipe("memory:///pools/pool1", "generic") },
-			said: "takes no customData out"},
+			said: "removes no customData"},
 		"the cloud is away":                {given: "data", world: func(d *desk) { d.memory.Forbid("RecipeChange") }, kind: cloud.Denied},
 		"it is away, a controller asks it": {given: "data", world: func(d *desk) { d.memory.Forbid("RecipeChange") }, holder: Holder{Role: RoleController}, copies: 1},
-		"it can't be owned": {given: "data", copies: 1, said: "does not go with Prototype", world: func(d *desk) {
+		"it can't be owned": {given: "data", copies: 1, said: "does not own the copy", world: func(d *desk) {
 			d.kube.PrependReactor("patch", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("no right") })
 		}},
 	} {

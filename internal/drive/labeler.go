@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
-// labeler is what writes on nodes which version they were built from.
+// labeler returns the Labeler, which writes the version of a node's image on the Node.
 func (k *Controller) labeler(c *cluster.Connection, provider cloud.Provider, looks *policy.Looks) (*nodelabel.Labeler, error) {
 	objects, err := metadata.NewForConfigAndClient(metadata.ConfigFor(c.Config), c.HTTP)
 	if err != nil {

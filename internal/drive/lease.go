@@ -17,29 +17,27 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
-// The Lease's times. A capture takes minutes to hours, so that half a minute until a crashed holder is
-// replaced is short, and a renewal each eight seconds costs nobody much. All holders must use
-// the same ones.
+// Times of the Lease. A capture takes minutes to hours, so half a minute until the replacement of a crashed holder is
+// short. A renewal every eight seconds is cheap. All holders must use the same times.
 const (
-	// LeaseDuration is how long a Lease lasts whose holder has died.
+	// LeaseDuration is the lifetime of a Lease without renewal.
 	LeaseDuration = 30 * time.Second
 	renewDeadline = 20 * time.Second
 	retryPeriod   = 8 * time.Second
-	// leaseWriteTimeout bounds one write of the Lease, so that several fit into the renewDeadline.
+	// leaseWriteTimeout limits one write of the Lease, so that several writes fit into renewDeadline.
 	leaseWriteTimeout = 5 * time.Second
 )
 
-// Role is what kind of process holds the Lease.
+// Role is the kind of a process that holds the Lease.
 type Role string
 
-// The kinds of process that hold it.
+// Kinds of processes.
 const (
 	RoleController Role = "controller"
 	RoleCommand    Role = "command"
 )
 
-// identity is a holder's name in the Lease: its role, its host, and what tells it from another on the same
-// host, as "controller/kamino-controller-5d9/3f0e…".
+// identity is a holder's name in the Lease: role, host and a unique ID, such as "controller/kamino-controller-5d9/3f0e…".
 func identity(r Role) string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -48,7 +46,7 @@ func identity(r Role) string {
 	return fmt.Sprintf("%s/%s/%s", r, host, uuid.NewUUID())
 }
 
-// Holder is whoever holds the Lease, read from its identity; zero if nobody does.
+// Holder is the holder of the Lease, parsed from its identity; zero without a holder.
 type Holder struct {
 	Role Role
 	Host string
@@ -65,7 +63,7 @@ func parseHolder(identity string) Holder {
 	return Holder{Role: Role(parts[0]), Host: parts[1]}
 }
 
-// String reads as a part of a sentence: "the controller kamino-controller-5d9", "a command on laptop".
+// String returns a part of a sentence: "the controller kamino-controller-5d9", "a command on laptop".
 func (h Holder) String() string {
 	switch h.Role {
 	case "":
@@ -79,7 +77,7 @@ func (h Holder) String() string {
 	}
 }
 
-// lock is the Lease as client-go's elector takes it.
+// lock is the Lease in the form of client-go's elector.
 func lock(c *cluster.Connection, namespace string, r Role) (resourcelock.Interface, error) {
 	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, namespace, v1alpha1.LeaseName,
 		c.Kube.CoreV1(), c.Kube.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: identity(r)})
@@ -89,9 +87,8 @@ func lock(c *cluster.Connection, namespace string, r Role) (resourcelock.Interfa
 	return wholeWrites{lock}, nil
 }
 
-// wholeWrites is a lock whose writes are carried to their end even when the elector is stopped meanwhile.
-// An elector that drops a write in flight takes it for one that failed: if the API server did it all the
-// same, a process that has ended holds the Lease, and everybody waits until it expires.
+// wholeWrites completes writes after a stop of the elector. Otherwise the elector treats a canceled write as failed. If the
+// API server completed the write, an ended process holds the Lease, and all processes wait until the Lease expires.
 type wholeWrites struct{ resourcelock.Interface }
 
 // Create implements resourcelock.Interface.
@@ -108,7 +105,7 @@ func (l wholeWrites) Update(ctx context.Context, record resourcelock.LeaderElect
 	return l.Interface.Update(ctx, record)
 }
 
-// LeaseHolder looks who holds the Lease in the namespace now; the zero Holder is returned if nobody does.
+// LeaseHolder reads the holder of the Lease in the namespace; the zero Holder means no holder.
 func LeaseHolder(ctx context.Context, c *cluster.Connection, namespace string, now time.Time) (Holder, error) {
 	lease, err := c.Kube.CoordinationV1().Leases(namespace).Get(ctx, v1alpha1.LeaseName, metav1.GetOptions{})
 	switch {
@@ -123,7 +120,7 @@ func LeaseHolder(ctx context.Context, c *cluster.Connection, namespace string, n
 	}
 }
 
-// expired tells whether nobody holds the Lease: it was given back, or its holder stopped renewing it.
+// expired reports whether the Lease has no holder: the holder released the Lease, or stopped the renewals.
 func expired(lease *coordinationv1.Lease, now time.Time) bool {
 	s := lease.Spec
 	if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
@@ -132,8 +129,8 @@ func expired(lease *coordinationv1.Lease, now time.Time) bool {
 	return s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds) * time.Second).Before(now)
 }
 
-// CheckLease makes sure that this command may hold the Lease, without taking it: a Prototype that nobody
-// could work on would only be in the way.
+// CheckLease checks with a dry run that this command may hold the Lease: without the permission, the Prototype would only
+// block the pool.
 func CheckLease(ctx context.Context, c *cluster.Connection, namespace string) error {
 	leases := c.Kube.CoordinationV1().Leases(namespace)
 	lease, err := leases.Get(ctx, v1alpha1.LeaseName, metav1.GetOptions{})
@@ -147,9 +144,9 @@ func CheckLease(ctx context.Context, c *cluster.Connection, namespace string) er
 	}
 	switch {
 	case err == nil, apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-		return nil // somebody writes it just now: it can be written
+		return nil // another process writes the Lease now, so writes are possible
 	case apierrors.IsNotFound(err):
-		return cluster.Refusef("there is no namespace %s for Kamino's Lease and pods, and nothing was changed: "+
+		return cluster.Refusef("namespace %s for Kamino's Lease and pods does not exist, and nothing was changed: "+
 			"install Kamino with `kamino manifests | kubectl apply -f -`", namespace)
 	default:
 		return fmt.Errorf("lease %s/%s: %w", namespace, v1alpha1.LeaseName, err)

@@ -18,32 +18,33 @@ import (
 	"github.com/kamino-dev/kamino/internal/pool"
 )
 
-// AdHocName is the policy that is made up where none was written.
+// AdHocName is the name of the empty default policy.
 const AdHocName = "(default)"
 
-// ErrPoliciesMissing says how to install what is not there.
+// ErrPoliciesMissing names the command that installs the definitions.
 var ErrPoliciesMissing = cluster.Refusef(
-	"this cluster doesn't know PrototypePolicies, and nothing was changed: install Kamino's definitions with `kamino crds --apply`")
+	"this cluster has no definition of PrototypePolicies, and nothing was changed: install Kamino's definitions with `kamino crds --apply`")
 
-// Policies is where a run that decides once has its policies from: those of the cluster, unless something else is named.
+// Policies is the source of policies for a single run: the cluster, a file, or an empty default policy.
 type Policies struct {
 	Cluster *cluster.Connection
 	Pools   *pool.Finder
-	// Name of one policy of the cluster; all of them if it is empty.
+	// Name of one policy of the cluster; empty means all policies.
 	Name string
-	// File with policies that need not exist in the cluster; empty for none.
+	// File with policies; the policies need not exist in the cluster. Empty for none.
 	File string
-	// Made up is an empty policy for these pools, by whatever a person calls them; nil for none.
+	// MadeUp are the pools of an empty default policy, by name or ID; nil for none.
 	MadeUp []string
 }
 
-// Read reads them. Those that exist nowhere have no UID. A file that is not as it must be is a policyfile.Invalid.
+// Read returns the policies. Policies that are not in the cluster have no UID. The error for an invalid file is a
+// policyfile.Invalid.
 func (p *Policies) Read(ctx context.Context) ([]v1alpha1.PrototypePolicy, error) {
 	switch {
 	case p.File != "":
 		return p.fromFile(ctx)
 	case len(p.MadeUp) > 0:
-		return p.madeUp(ctx)
+		return p.adHoc(ctx)
 	}
 	var list v1alpha1.PrototypePolicyList
 	err := p.Cluster.Client.List(ctx, &list)
@@ -60,10 +61,10 @@ func (p *Policies) Read(ctx context.Context) ([]v1alpha1.PrototypePolicy, error)
 			return []v1alpha1.PrototypePolicy{found}, nil
 		}
 	}
-	return nil, cluster.Refusef("there is no policy %s, and nothing was changed: `kubectl get prototypepolicies` lists them", p.Name)
+	return nil, cluster.Refusef("policy %s does not exist, and nothing was changed: run `kubectl get prototypepolicies` to list the policies", p.Name)
 }
 
-// fromFile reads them as strictly as an API server, and has the cluster's own check them where it may.
+// fromFile parses policies as strictly as an API server, and asks the cluster's API server for a check if permitted.
 func (p *Policies) fromFile(ctx context.Context) ([]v1alpha1.PrototypePolicy, error) {
 	text, err := os.ReadFile(p.File)
 	if err != nil {
@@ -81,8 +82,8 @@ func (p *Policies) fromFile(ctx context.Context) ([]v1alpha1.PrototypePolicy, er
 	return policies, nil
 }
 
-// validate has the API server check a policy without keeping it. A cluster that has no such kind, or a credential that may not
-// make one, checks nothing: then what can't be read is said with the decision.
+// validate checks a policy with a dry run. Without the definition or the permission, validate checks nothing; the decision
+// then reports unreadable fields.
 func (p *Policies) validate(ctx context.Context, written *v1alpha1.PrototypePolicy) error {
 	trial := &v1alpha1.PrototypePolicy{Spec: written.Spec}
 	trial.GenerateName = "check-"
@@ -94,9 +95,9 @@ func (p *Policies) validate(ctx context.Context, written *v1alpha1.PrototypePoli
 	return nil
 }
 
-// madeUp is an empty policy for the pools that a person means. A name that means none stays as it is, and is told beside what
-// comes of the others.
-func (p *Policies) madeUp(ctx context.Context) ([]v1alpha1.PrototypePolicy, error) {
+// adHoc returns an empty policy for the named pools. An unknown name stays in the policy, so that the result of the run
+// names the pool.
+func (p *Policies) adHoc(ctx context.Context) ([]v1alpha1.PrototypePolicy, error) {
 	pools, err := p.Pools.All(ctx)
 	if err != nil {
 		return nil, err
@@ -111,18 +112,18 @@ func (p *Policies) madeUp(ctx context.Context) ([]v1alpha1.PrototypePolicy, erro
 	return []v1alpha1.PrototypePolicy{policy.AdHoc(AdHocName, ids...)}, nil
 }
 
-// Planned is what policies decide about the pools that somebody asked about.
+// Planned holds the decisions of policies about the requested pools.
 type Planned struct {
 	policy.Plans
-	// Missing: the cluster knows no policies, so that an empty one decided about all pools.
+	// Missing: the cluster has no policies, so an empty policy decided about all pools.
 	Missing bool
-	// Unclaimed names the pool that was asked about where no single one of the policies is for it, so that an empty one decided.
+	// Unclaimed is the requested pool if not exactly one policy matches the pool, so that an empty policy decided.
 	Unclaimed string
-	// Said are sentences on what is the matter with pools that the policies name.
+	// Said are messages about problems with pools that the policies name.
 	Said []string
 }
 
-// Plan decides about all pools, or about the one that a person means, and changes nothing.
+// Plan decides about all pools, or about the requested pool, without a change.
 func (p *Policies) Plan(ctx context.Context, decider *policy.Decider, asked string) (Planned, error) {
 	planned := Planned{}
 	policies, err := p.Read(ctx)
@@ -146,7 +147,7 @@ func (p *Policies) Plan(ctx context.Context, decider *policy.Decider, asked stri
 	}
 	name := p.Pools.Cloud.PoolName(meant)
 	if !slices.Contains(known, meant) {
-		return planned, cluster.Refusef("no node of this cluster is of pool %s, so that there is none to capture: grow it to two nodes first; `kamino status %s` shows what it builds them from", name, meant)
+		return planned, cluster.Refusef("pool %s has no node in this cluster, so Kamino cannot capture the pool: grow the pool to two nodes first. Run `kamino status %s` to see the recipe", name, meant)
 	}
 	only := func(p policy.Pool) bool { return p.ID == meant }
 	if planned.Plans, err = decider.Plan(ctx, policies, only); err != nil || len(planned.Pools) > 0 {
@@ -157,7 +158,7 @@ func (p *Policies) Plan(ctx context.Context, decider *policy.Decider, asked stri
 	return planned, err
 }
 
-// troubles are the sentences of one reason, or of any if it is empty, in the order of the policies.
+// troubles returns the messages with this reason, or all messages for an empty reason, in the order of the policies.
 func troubles(policies []v1alpha1.PrototypePolicy, plans policy.Plans, reason string) []string {
 	var said []string
 	for _, p := range policies {

@@ -80,7 +80,7 @@ func TestWhichPolicies(t *testing.T) {
 	}{
 		"all of the cluster":    {Policies{}, []string{"apool1", "bpool2"}, "", ""},
 		"one of the cluster":    {Policies{Name: "b"}, []string{"bpool2"}, "", ""},
-		"one that there is not": {Policies{Name: "c"}, nil, "refused", "there is no policy c, and nothing was changed"},
+		"one that there is not": {Policies{Name: "c"}, nil, "refused", "policy c does not exist, and nothing was changed"},
 		"a file":                {Policies{File: file}, []string{"mine"}, "", ""},
 		"no file":               {Policies{File: file + "x"}, nil, "invalid", "no such file"},
 		"a file of something":   {Policies{File: "policies.go"}, nil, "invalid", "policies.go: "},
@@ -170,7 +170,7 @@ func TestWhoDecides(t *testing.T) {
 		"no definitions":              {funcs: missing, decided: []string{"pool1 by " + AdHocName, "pool2 by " + AdHocName}, missing: true},
 		"no definitions, one pool":    {funcs: missing, asked: "pool1", decided: []string{"pool1 by " + AdHocName}, none: "pool1"},
 		"no definitions, one policy":  {funcs: missing, named: "a", why: ErrPoliciesMissing.Error()},
-		"a pool without nodes":        {asked: "empty", why: "no node of this cluster is of pool empty"},
+		"a pool without nodes":        {asked: "empty", why: "pool empty has no node in this cluster"},
 		"a pool that nobody knows":    {asked: "nowhere", why: "no pool nowhere is known"},
 		"a word that means two pools": {asked: "pool", why: "2 pools have pool in their names"},
 	} {

@@ -21,20 +21,20 @@ import (
 	"github.com/kamino-dev/kamino/internal/replace/plan"
 )
 
-// Rebuilds has nodes rebuilt for policies.
+// Rebuilds rebuilds nodes for policies.
 type Rebuilds struct {
 	Options
 	Cluster *cluster.Connection
 	Cloud   cloud.Provider
 	Nodes   *nodecache.Nodes
-	// Policies are read from here.
+	// Policies reads policies.
 	Policies client.Reader
 	Recorder events.EventRecorder
-	// Ended, if set, is told how a node's rebuild ended: plan.Release, plan.GiveBack or plan.Keep.
+	// Ended, if set, receives the end of a node's rebuild: plan.Release, plan.GiveBack or plan.Keep.
 	Ended func(plan.Action)
 }
 
-// Take takes the next node: what policy.Decider.Rebuild wants.
+// Take reserves the next node: see policy.Decider.Rebuild.
 func (k *Rebuilds) Take(ctx context.Context, wish policy.Rebuild) (policy.Taken, error) {
 	r := k.replacement(wish.Pool.ID, wish.Policy, wish.Settings, wish.Failures)
 	r.Image, r.From, r.To, r.MaxUnavailable = wish.Image, wish.From, wish.To, wish.MaxUnavailable
@@ -48,14 +48,14 @@ func (k *Rebuilds) Take(ctx context.Context, wish policy.Rebuild) (policy.Taken,
 	return taken, err
 }
 
-// Rebuilder carries on what was taken.
+// Rebuilder returns the controller that advances rebuilds.
 func (k *Rebuilds) Rebuilder() *rebuild.Rebuilder {
-	return &rebuild.Rebuilder{Reserved: k.Nodes.Reserved, Replacement: k.goOn, Did: k.did, Log: k.Log.WithName("rebuild")}
+	return &rebuild.Rebuilder{Reserved: k.Nodes.Reserved, Replacement: k.replacementOf, Did: k.did, Log: k.Log.WithName("rebuild")}
 }
 
-// goOn is the replacement that the Lease of a reservation speaks of, with the settings of its policy as they are now; those of an
-// empty one if it is gone. It is nil if no Lease confirms that the node is being rebuilt: the sweep reports that.
-func (k *Rebuilds) goOn(ctx context.Context, n *corev1.Node, shadow *v1alpha1.Reservation) (*replace.Replacement, error) {
+// replacementOf returns the replacement of a reservation's Lease, with the current settings of its policy, or with defaults for a
+// deleted policy. Nil if no Lease confirms the rebuild of the node: the sweep reports such a node.
+func (k *Rebuilds) replacementOf(ctx context.Context, n *corev1.Node, shadow *v1alpha1.Reservation) (*replace.Replacement, error) {
 	held, err := (node.Reservations{Kube: k.Cluster.Kube, Namespace: k.Namespace, Now: k.Now}).Confirmed(ctx, n)
 	if err != nil || !replace.Held(held) || !held.Same(shadow.Holder) {
 		return nil, err

@@ -21,34 +21,34 @@ import (
 	"github.com/kamino-dev/kamino/internal/reservations"
 )
 
-// lookPause is the time between two looks at a node that is awaited.
-const lookPause = 2 * time.Second
+// pollInterval is the time between two looks at an awaited node.
+const pollInterval = 2 * time.Second
 
-// Reservations finds the nodes that are held, and gives back those that nobody else gives back.
+// Reservations finds reserved nodes, and releases nodes without an active holder.
 type Reservations struct {
 	Cluster *cluster.Connection
 	Cloud   cloud.Provider
 	Engine  Engine
-	// Namespace of the Leases that say who holds which node: Kamino's own. DefaultNamespace if empty.
+	// Namespace of the reservations' Leases; empty means DefaultNamespace.
 	Namespace string
 	Now       func() time.Time
-	// Trouble is told of an error that passes. Nil for nobody.
+	// Trouble, if set, receives transient errors.
 	Trouble func(error)
 }
 
-// Held is what is held, and what is left of captures that are gone.
+// Held lists the reserved nodes, and leftovers of lost captures.
 type Held struct {
 	Nodes []reservations.Node
 	// Pools of the cluster's nodes, in order.
 	Pools []cloud.PoolID
 	Left  []reservations.Leftover
-	// LeftError is why Left can't be told; nil if it can.
+	// LeftError is the error of Left; nil if Left is complete.
 	LeftError error
-	// LeaseError is why it can't be told which reservations a Lease confirms; nil if it can.
+	// LeaseError is the error of the Leases; nil if the Leases were read.
 	LeaseError error
 }
 
-// Look finds it, and changes nothing. A cluster that has no Prototypes has nodes all the same.
+// Look lists the reserved nodes without a change. A cluster without Prototypes still has nodes.
 func (h *Reservations) Look(ctx context.Context) (Held, error) {
 	all, err := h.Cluster.Prototypes(ctx)
 	if err != nil && !errors.Is(err, cluster.ErrNotInstalled) {
@@ -57,8 +57,8 @@ func (h *Reservations) Look(ctx context.Context) (Held, error) {
 	return h.LookWith(ctx, all, func(*corev1.Node, cloud.PoolID) {})
 }
 
-// LookWith is Look for a caller that has listed the Prototypes. It shows each node with its pool, so that the caller need not list the
-// nodes either; the pool is empty where a node belongs to none.
+// LookWith is Look for a caller with a list of the Prototypes. show receives each node with its pool, so that the caller
+// need not list the nodes; the pool is empty for a node without a pool.
 func (h *Reservations) LookWith(ctx context.Context, all []v1alpha1.Prototype, show func(*corev1.Node, cloud.PoolID)) (Held, error) {
 	captures, seen := reservations.CapturesOf(all), Held{Nodes: []reservations.Node{}}
 	var leases []node.Lease
@@ -86,10 +86,9 @@ func (h *Reservations) LookWith(ctx context.Context, all []v1alpha1.Prototype, s
 	return seen, nil
 }
 
-// Release gives a node back that is held by a replacement, or by a capture that is gone, and waits until it is Ready; one
-// that cannot return it has removed. Of a node whose reservation no Lease confirms only the Node is changed: the reservation and the
-// annotations of a hold go, and it is uncordoned. It returns what the node is at the end. A context that ends before the node is given back is an error; the same call again
-// goes on.
+// Release returns a node of a replacement or of a lost capture to service, and waits until the node is Ready. Release
+// removes a donor that does not return. Without a Lease, Release only removes the annotations and uncordons the Node.
+// Release returns the final state; repeat the call after an error.
 func (h *Reservations) Release(ctx context.Context, n reservations.Node) (v1alpha1.DonorState, error) {
 	var err error
 	switch n.State {
@@ -98,7 +97,7 @@ func (h *Reservations) Release(ctx context.Context, n reservations.Node) (v1alph
 	case reservations.Unreadable, reservations.Stripped, reservations.Unconfirmed:
 		err = h.clear(ctx, n.Name)
 	case reservations.Orphaned, reservations.ByCapture, reservations.ByUnknown:
-		if n.InService { // the person has decided: from here on it takes no pods
+		if n.InService { // the user has decided: the node takes no further pods
 			err = h.cordon(ctx, n.Name)
 		}
 		if err == nil {
@@ -115,21 +114,21 @@ func (h *Reservations) Release(ctx context.Context, n reservations.Node) (v1alph
 	return state, err
 }
 
-// Clear removes what captures have left that are gone. An image version that was being made of such a snapshot goes
-// before it, so that it takes more than one look.
+// Clear removes leftovers of lost captures. An unfinished image version goes before its snapshot, so Clear needs several
+// looks.
 func (h *Reservations) Clear(ctx context.Context, pools []cloud.PoolID) error {
 	for {
 		left, err := h.Engine.SweepLeftovers(ctx, pools)
 		if err != nil || len(left) == 0 {
 			return err
 		}
-		if !waited(ctx, lookPause) {
+		if !waited(ctx, pollInterval) {
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// passes are made until the holder holds the node no longer.
+// passes runs the engine until the holder no longer holds the node.
 func (h *Reservations) passes(ctx context.Context, name string, holder v1alpha1.Holder) error {
 	for {
 		result, err := h.Engine.Orphan(ctx, name, holder)
@@ -153,7 +152,7 @@ func (h *Reservations) passes(ctx context.Context, name string, holder v1alpha1.
 	}
 }
 
-// takeFromReplacement starts a node's instance if it is off, and gives the node back as the replacement found it.
+// takeFromReplacement starts a stopped instance, and releases the node in its earlier state.
 func (h *Reservations) takeFromReplacement(ctx context.Context, name string, holder v1alpha1.Holder) error {
 	n, err := h.Cluster.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -164,7 +163,7 @@ func (h *Reservations) takeFromReplacement(ctx context.Context, name string, hol
 		return err
 	}
 	if reservation == nil || !reservation.Same(holder) {
-		return cluster.Refusef("node %s is held by %s no longer, and nothing was changed: `kamino reservations` tells who holds it now", name, holder)
+		return cluster.Refusef("node %s is no longer held by %s, and nothing was changed: run `kamino reservations` to see the holder", name, holder)
 	}
 	id := cloud.InstanceID(n.Spec.ProviderID)
 	instance, err := h.Cloud.Instance(ctx, id)
@@ -179,7 +178,7 @@ func (h *Reservations) takeFromReplacement(ctx context.Context, name string, hol
 	return h.reservations().Release(ctx, n, *reservation, nil)
 }
 
-// awaitReady looks at the node until it is Ready or the time is over, and tells what it is then.
+// awaitReady reads the node until the node is Ready or the context ends, and returns the state.
 func (h *Reservations) awaitReady(ctx context.Context, name string) (v1alpha1.DonorState, error) {
 	for {
 		n, err := h.Cluster.Kube.CoreV1().Nodes().Get(context.WithoutCancel(ctx), name, metav1.GetOptions{})
@@ -191,13 +190,13 @@ func (h *Reservations) awaitReady(ctx context.Context, name string) (v1alpha1.Do
 		case nodestate.Ready(n):
 			return v1alpha1.DonorReady, nil
 		}
-		if !waited(ctx, lookPause) {
+		if !waited(ctx, pollInterval) {
 			return v1alpha1.DonorNotReady, nil
 		}
 	}
 }
 
-// waited waits; it is false if the context ended first.
+// waited waits, and returns false if the context ended first.
 func waited(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -209,13 +208,13 @@ func waited(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// reservations are the Leases that say who holds which node.
+// reservations are the Leases of reservations.
 func (h *Reservations) reservations() node.Reservations {
 	return node.Reservations{Kube: h.Cluster.Kube, Namespace: h.Namespace, Now: h.Now}
 }
 
-// clear takes a reservation from a Node that no Lease confirms. What is done to the Node is what any reservation does at least, and
-// nothing is done to its instance.
+// clear removes a reservation without a Lease from a Node. clear undoes only changes to the Node, and does not change the
+// instance.
 func (h *Reservations) clear(ctx context.Context, name string) error {
 	n, err := h.Cluster.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -226,7 +225,7 @@ func (h *Reservations) clear(ctx context.Context, name string) error {
 	case err != nil:
 		return err
 	case confirmed != nil:
-		return cluster.Refusef("node %s is held by %s now, and nothing was changed: `kamino reservations` tells who holds it", name, confirmed.Holder)
+		return cluster.Refusef("node %s is held by %s now, and nothing was changed: run `kamino reservations` to see the holder", name, confirmed.Holder)
 	}
 	return node.Clear(ctx, h.Cluster.Kube, n)
 }

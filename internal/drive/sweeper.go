@@ -19,7 +19,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/reservations"
 )
 
-// sweeper is what gives back, in a controller, what no Prototype owns.
+// sweeper returns the controller that cleans up after lost captures.
 func (k *Controller) sweeper(
 	engine *capture.Engine, nodes *nodecache.Nodes, cached client.Reader, atOnce func() int, recorder events.EventRecorder,
 ) *sweep.Sweeper {
@@ -33,13 +33,13 @@ func (k *Controller) sweeper(
 			if n.InService {
 				reason = "DonorInService"
 			}
-			node := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: types.UID(n.Name)} // as the kubelet's own events
+			node := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: types.UID(n.Name)} // in the form of the kubelet's own events
 			recorder.Eventf(node, nil, corev1.EventTypeWarning, reason, "Sweep", "%s", why)
 		},
 	}
 }
 
-// uidsOf the Prototypes, whose metadata the manager keeps anyway.
+// uidsOf returns the UIDs of the Prototypes from the manager's cache.
 func uidsOf(ctx context.Context, cached client.Reader) ([]types.UID, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PrototypeList"))
@@ -53,8 +53,8 @@ func uidsOf(ctx context.Context, cached client.Reader) ([]types.UID, error) {
 	return uids, nil
 }
 
-// reserved finds the nodes that carry a reservation among those that are kept, or whose Lease says that they are held, and asks for
-// the Prototypes only if there are any.
+// reserved finds the cached nodes with a reservation, on the Node or in a Lease. reserved lists the Prototypes only if
+// there is such a node.
 func (k *Controller) reserved(ctx context.Context, nodes *nodecache.Nodes) ([]reservations.Node, []cloud.PoolID, error) {
 	leases, err := (node.Reservations{Kube: k.Cluster.Kube, Namespace: k.Namespace, Now: k.Now}).All(ctx)
 	if err != nil {

@@ -15,29 +15,28 @@ import (
 )
 
 const (
-	// rewatch is how long one watch lasts before the object is looked at afresh: the longest that a
-	// connection which died without a word can hide news.
-	rewatch = 2 * time.Minute
-	// lookAgain is the delay after a look that failed.
-	lookAgain = 2 * time.Second
+	// watchDuration is the duration of one watch, and so the longest time that a dead connection can hide changes.
+	watchDuration = 2 * time.Minute
+	// retryDelay is the delay after a failed look.
+	retryDelay = 2 * time.Second
 )
 
-// sighting is one look at a Prototype: the object, or that it is gone, or that the look failed.
-type sighting struct {
+// observation is one look at a Prototype: the object, its absence, or the error of the look.
+type observation struct {
 	prototype *v1alpha1.Prototype
 	gone      bool
 	err       error
 }
 
-// watcher reports a Prototype now and whenever it changes. An object of the same name with another UID is
-// another Prototype: the one that was meant is gone.
+// watcher reports a Prototype at the start and after each change. An object with the same name and another UID is another
+// Prototype, so the watched Prototype is gone.
 type watcher struct {
 	client client.WithWatch
 	name   string
 	uid    types.UID
-	// afresh makes it look at once, without waiting for the watch to tell.
-	afresh <-chan struct{}
-	report func(sighting)
+	// relook requests a look at once, without an event of the watch.
+	relook <-chan struct{}
+	report func(observation)
 }
 
 // run watches until the context ends.
@@ -48,17 +47,17 @@ func (w *watcher) run(ctx context.Context) {
 			return
 		}
 		if err == nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-			continue // the watch was too far behind: the next look is where it starts from
+			continue // the watch was too old: the next watch begins with a new look
 		}
-		w.report(sighting{err: err})
+		w.report(observation{err: err})
 		select {
 		case <-ctx.Done():
-		case <-time.After(lookAgain):
+		case <-time.After(retryDelay):
 		}
 	}
 }
 
-// once looks, and watches from there until the watch ends or a fresh look is wanted.
+// once looks, and watches until the watch ends or a new look is requested.
 func (w *watcher) once(ctx context.Context) error {
 	now := w.look(ctx)
 	if now.err != nil {
@@ -66,11 +65,11 @@ func (w *watcher) once(ctx context.Context) error {
 	}
 	w.report(now)
 	if now.gone {
-		w.rest(ctx) // nothing will change: it is up to the receiver to end this
+		w.rest(ctx) // no change will follow; the receiver ends this watch
 		return nil
 	}
-	timeout := int64(rewatch / time.Second)
-	watching, cancel := context.WithTimeout(ctx, rewatch+10*time.Second)
+	timeout := int64(watchDuration / time.Second)
+	watching, cancel := context.WithTimeout(ctx, watchDuration+10*time.Second)
 	defer cancel()
 	events, err := w.client.Watch(watching, &v1alpha1.PrototypeList{}, client.MatchingFields{"metadata.name": w.name},
 		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: now.prototype.ResourceVersion, TimeoutSeconds: &timeout}})
@@ -81,17 +80,17 @@ func (w *watcher) once(ctx context.Context) error {
 	return w.listen(watching, events)
 }
 
-// look looks once.
-func (w *watcher) look(ctx context.Context) sighting {
+// look reads the Prototype once.
+func (w *watcher) look(ctx context.Context) observation {
 	seen := &v1alpha1.Prototype{}
 	err := w.client.Get(ctx, client.ObjectKey{Name: w.name}, seen)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && seen.UID != w.uid:
-		return sighting{gone: true}
+		return observation{gone: true}
 	case err != nil:
-		return sighting{err: err}
+		return observation{err: err}
 	default:
-		return sighting{prototype: seen}
+		return observation{prototype: seen}
 	}
 }
 
@@ -101,12 +100,12 @@ func (w *watcher) listen(ctx context.Context, events apiwatch.Interface) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-w.afresh:
+		case <-w.relook:
 			return nil
 		case event, open := <-events.ResultChan():
 			switch {
-			case !open && time.Since(began) < lookAgain:
-				w.rest(ctx) // a server that ends every watch at once must not be asked all the time
+			case !open && time.Since(began) < retryDelay:
+				w.rest(ctx) // a server may end every watch at once: avoid a busy loop
 				return nil
 			case !open:
 				return nil
@@ -118,12 +117,12 @@ func (w *watcher) listen(ctx context.Context, events apiwatch.Interface) error {
 	}
 }
 
-// rest waits until it is time for the next look.
+// rest waits until the next look is due.
 func (w *watcher) rest(ctx context.Context) {
 	select {
 	case <-ctx.Done():
-	case <-w.afresh:
-	case <-time.After(lookAgain):
+	case <-w.relook:
+	case <-time.After(retryDelay):
 	}
 }
 
@@ -135,6 +134,6 @@ func (w *watcher) tell(event apiwatch.Event) error {
 	if !ok || p.Name != w.name {
 		return nil
 	}
-	w.report(sighting{prototype: p, gone: event.Type == apiwatch.Deleted || p.UID != w.uid})
+	w.report(observation{prototype: p, gone: event.Type == apiwatch.Deleted || p.UID != w.uid})
 	return nil
 }

@@ -63,8 +63,8 @@ type Labeler struct {
 	Counted func(pool cloud.PoolID, byVersion map[string]int)
 	// Listed receives the pool's instances at the same time, and must not keep the slice. Optional.
 	Listed func(pool cloud.PoolID, instances []cloud.Instance)
-	// Joined receives the time from the instance's creation until the node was Ready, and the label's value, once for each
-	// node that joins while the labeler runs. Optional.
+	// Joined receives the time from the instance's creation until the node was Ready, and the label's value. The
+	// labeler calls Joined once for each node that joins. Optional.
 	Joined func(version string, took time.Duration)
 	Log    logr.Logger
 

@@ -1,5 +1,6 @@
-// Package policy is the controller of PrototypePolicies. The controller caches the fields of nodes that decisions need. requests a pass of package policy after a change of a node, a policy or a Prototype. The last pass also returns the time
-// of the next pass.
+// Package policy is the controller of PrototypePolicies. The controller caches the fields of nodes that decisions need. The controller
+// requests a pass of package policy after a change of a node, a policy or a Prototype. A pass also returns the time of the
+// next pass.
 //
 // The controller decides only the time of a decision. A heartbeat of a node causes neither a pass nor a request to the
 // cloud.

@@ -1,5 +1,5 @@
 // Package prototype is the controller of Prototypes. The controller calls the capture engine after a change of a Prototype,
-// of the generalize pod or of the donor's node, and at the time that the engine returned.
+// of the generalize pod or of the donor's node. The engine also returns the time of the next pass.
 //
 // The controller decides only the time of a pass. Each pass of the engine reads all objects again and decides the next
 // step.

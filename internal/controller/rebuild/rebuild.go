@@ -1,5 +1,5 @@
-// Package rebuild finishes each rebuild of a node that a policy began, also after a change of the policy. Package policy
-// selects the node, and package replace decides the next step. The state is on the nodes, so a new process continues.
+// Package rebuild finishes rebuilds of nodes for policies, also after a change of the policy. Package policy selects the
+// node, and package replace decides the next step. The nodes hold the state, so a new process continues.
 package rebuild
 
 import (

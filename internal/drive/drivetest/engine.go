@@ -1,4 +1,5 @@
-// Package drivetest is an engine for tests of what drives one: its captures do nothing and tell of it as the real ones do.
+// Package drivetest holds an engine for tests of callers: its captures change nothing, and report phases as real captures
+// do.
 package drivetest
 
 import (
@@ -18,26 +19,25 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// The captures that a scripted engine makes.
+// The scripts of a scripted engine.
 const (
 	GoesWell    = ""
 	IsRefused   = "refused"   // by the preview
 	IsForbidden = "forbidden" // by the preview, for a missing permission
-	IsUnread    = "unread"    // by nobody: this command's credential may not read all that the preview asks for
-	FailsEarly  = "early"     // in its own preflight
-	FailsLate   = "late"      // with the donor given back
-	Hangs       = "hangs"     // while it drains
+	IsUnread    = "unread"    // the command's credential may not read all inputs of the preview
+	FailsEarly  = "early"     // in the capture's own preflight
+	FailsLate   = "late"      // after the donor's return
+	Hangs       = "hangs"     // during the drain
 )
 
-// Engine is one whose captures are a list of phases, ten seconds each, told in the Prototype's
-// status as the real engine tells them. What a capture really does is tested elsewhere.
+// Engine runs captures as a list of phases of ten seconds each, in the Prototype's status. Other tests cover real captures.
 type Engine struct {
-	// Engine is the real one, which gives back what nobody owns.
+	// Engine is the real engine, which returns orphaned nodes.
 	*capture.Engine
 	Client client.Client
 	Script string
 	Now    func() time.Time
-	// Passes that were made, and Pause after each.
+	// Passes counts the passes. Pause is the delay after each pass.
 	Passes int
 	Pause  time.Duration
 }
@@ -47,18 +47,18 @@ var phases = []v1alpha1.Phase{
 	v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting,
 }
 
-// DisruptionCost is the same for each node.
+// DisruptionCost is equal for all nodes.
 func (s *Engine) DisruptionCost(context.Context, string, v1alpha1.DrainSettings, bool) (selection.DisruptionCost, error) {
 	return selection.DisruptionCost{Evictions: 1}, nil
 }
 
-// Refusals answers as the script says.
+// Refusals returns the refusals of the script.
 func (s *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
 	preview, err := s.Preview(ctx, p)
 	return preview.Refusals, err
 }
 
-// Preview answers as the script says.
+// Preview returns the preview of the script.
 func (s *Engine) Preview(_ context.Context, p *v1alpha1.Prototype) (capture.Preview, error) {
 	preview := capture.Preview{
 		Evicts: []string{"default/web-0", "default/web-1"},
@@ -85,7 +85,7 @@ func (s *Engine) Preview(_ context.Context, p *v1alpha1.Prototype) (capture.Prev
 	return preview, nil
 }
 
-// Pass ends the phase that runs and begins the next one.
+// Pass ends the running phase and begins the next phase.
 func (s *Engine) Pass(ctx context.Context, name string) (capture.Result, error) {
 	s.Passes++
 	p := &v1alpha1.Prototype{}
@@ -111,7 +111,7 @@ func (s *Engine) Pass(ctx context.Context, name string) (capture.Result, error) 
 	return capture.Result{After: s.Pause}, nil
 }
 
-// settle removes the finalizer, after which nothing is left to do.
+// settle removes the finalizer as the last step.
 func (s *Engine) settle(ctx context.Context, p *v1alpha1.Prototype) (capture.Result, error) {
 	p.Finalizers = nil
 	return capture.Result{Done: true}, s.Client.Update(ctx, p)
@@ -153,6 +153,6 @@ func (s *Engine) advance(p *v1alpha1.Prototype) {
 	case v1alpha1.PhasePublishing:
 		st.Donor.ReleasedAt = &at
 		st.Progress = "replicating 40%"
-	default: // the others have nothing to tell
+	default: // other phases report no progress
 	}
 }

@@ -13,7 +13,7 @@ func TestPoolCapturedTodayAlready(t *testing.T) {
 	first := e.State()
 	e.ResetWrites()
 	for _, node := range e.Nodes {
-		e.Capture(node, today).ExpectExit(exitRefused, "pool "+e.Group+" was captured as version ", "Prototype "+e.Prototype().Name, "nothing was changed")
+		e.Capture(node, today).ExpectExit(exitRefused, "pool "+e.Group+" already has version ", "Prototype "+e.Prototype().Name, "nothing was changed")
 	}
 	e.AssertReturned(first, e.Donor, 0)
 	if writes := e.Writes(); len(writes) > 0 {
