@@ -1,8 +1,7 @@
-// Package manifest holds what a cluster needs for Kamino: definitions of its kinds, namespace, identities
-// and permissions, and the controller's Deployment. It renders them; it applies nothing.
+// Package manifest holds the manifests of Kamino: definitions of its kinds, namespaces, identities, permissions, and the
+// controller's Deployment. The package renders manifests and applies nothing.
 //
-// The permissions are the least that the work needs. Where a permission could be narrowed no further in
-// RBAC, a comment in the manifest says why.
+// The permissions are minimal. If RBAC cannot narrow a permission, a comment in the manifest says why.
 package manifest
 
 import (
@@ -27,36 +26,36 @@ import (
 //go:embed files/*.yaml
 var files embed.FS
 
-// Options choose what is rendered.
+// Options select the rendered manifests.
 type Options struct {
-	// Namespace for the Leases, saved recipes and the controller. v1alpha1.DefaultNamespace if empty.
+	// Namespace of the Leases, the saved recipes and the controller. Default: v1alpha1.DefaultNamespace.
 	Namespace string
-	// GeneralizeNamespace for the generalize pods, which are privileged. v1alpha1.DefaultGeneralizeNamespace if empty. It is refused if
-	// it is Namespace: a pod can mount each Secret of its namespace.
+	// GeneralizeNamespace of the generalize pods, which are privileged. Default: v1alpha1.DefaultGeneralizeNamespace. Write
+	// refuses Namespace here: a pod can mount each Secret of its namespace.
 	GeneralizeNamespace string
-	// Force adds the right to delete any pod, which a drain with force needs at its timeout.
+	// Force adds the permission to delete any pod, for a drain with force after its timeout.
 	Force bool
-	// RemoveDonors adds the right to delete a Node, which a donor that does not return needs.
+	// RemoveDonors adds the permission to delete a Node, for donors that do not return.
 	RemoveDonors bool
 	// Controller adds the Deployment.
 	Controller bool
-	// Image of the controller, and through it of the generalize pods. Required with Controller.
+	// Image of the controller and of the generalize pods. Required with Controller.
 	Image string
-	// CloudConfigSecret is a Secret in the namespace whose key ConfigFile configures the cloud. The
-	// Deployment starts without it too, for clusters whose pods get a workload identity.
+	// CloudConfigSecret is a Secret in the namespace; the key ConfigFile holds the cloud configuration. The Deployment also
+	// starts without the Secret, for clusters with workload identity.
 	CloudConfigSecret string
-	// ConfigFile is the name of the cloud's configuration. Required with CloudConfigSecret.
+	// ConfigFile is the name of the cloud's configuration file. Required with CloudConfigSecret.
 	ConfigFile string
-	// IAM writes Grant in place of all that: what the cloud must allow, with the removal of donors or without.
+	// IAM writes only Grant: the permissions in the cloud, with or without the removal of donors.
 	IAM   bool
 	Grant func(removal bool) ([]byte, error)
-	// Management writes, in place of all that, the account for Cluster API's management cluster, which is in this namespace with the Cluster,
-	// and a Role with ManagementRules there.
+	// Management writes only the account for Cluster API's management cluster, in this namespace of the Cluster, and a Role
+	// with ManagementRules.
 	Management      string
 	ManagementRules []rbacv1.PolicyRule
-	// ManagementApart are rules of the same account in other namespaces, by these.
+	// ManagementApart are rules of the same account in other namespaces, by namespace.
 	ManagementApart map[string][]rbacv1.PolicyRule
-	// NoAdmissionPolicy leaves the ValidatingAdmissionPolicies out, which API servers before 1.30 don't know.
+	// NoAdmissionPolicy omits the ValidatingAdmissionPolicies, which API servers before 1.30 do not know.
 	NoAdmissionPolicy bool
 }
 
@@ -65,7 +64,7 @@ func CRDs(w io.Writer) error {
 	return eachCRD(func(text []byte) error { return document(w, string(text)) })
 }
 
-// Definitions are the definitions of Kamino's kinds as objects.
+// Definitions returns the definitions of Kamino's kinds as objects.
 func Definitions() ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	err := eachCRD(func(text []byte) error {
@@ -93,11 +92,11 @@ func eachCRD(do func(text []byte) error) error {
 	return nil
 }
 
-// Write writes everything as a YAML stream, in an order in which it can be applied; with IAM a document in JSON.
+// Write writes all manifests as a YAML stream, in an order that can be applied. With IAM, Write writes one JSON document.
 func Write(w io.Writer, o Options) error {
 	if o.IAM {
 		if o.Grant == nil {
-			return fmt.Errorf("nothing is known of what this cloud's IAM takes: leave --iam out")
+			return fmt.Errorf("this cloud has no IAM document: omit --iam")
 		}
 		text, err := o.Grant(o.RemoveDonors)
 		if err == nil {
@@ -116,14 +115,14 @@ func Write(w io.Writer, o Options) error {
 		}
 	}
 	if o.Namespace == o.GeneralizeNamespace {
-		return fmt.Errorf("namespace %s is given to the engine and to the generalize pods: a pod there could mount the engine's Secrets. "+
-			"Pass two namespaces, with --namespace and --generalize-namespace", o.Namespace)
+		return fmt.Errorf("the engine and the generalize pods share namespace %s: a pod could mount the engine's Secrets. "+
+			"Pass two namespaces with --namespace and --generalize-namespace", o.Namespace)
 	}
 	if o.Controller && o.Image == "" {
-		return fmt.Errorf("the controller's Deployment needs an image, and this build of Kamino was published nowhere: push one of it and name it with --image")
+		return fmt.Errorf("the controller's Deployment needs an image, and this build of Kamino has no published image: push an image, and pass --image")
 	}
 	if o.CloudConfigSecret != "" && o.ConfigFile == "" {
-		return fmt.Errorf("the Secret %s needs the name of its key", o.CloudConfigSecret)
+		return fmt.Errorf("Secret %s needs the name of its key", o.CloudConfigSecret)
 	}
 	if err := CRDs(w); err != nil {
 		return err
@@ -143,7 +142,7 @@ func checkNamespace(namespace string) error {
 	return nil
 }
 
-// management writes what the management cluster of Cluster API needs.
+// management writes the manifests for the management cluster of Cluster API.
 func management(w io.Writer, o Options) error {
 	if err := checkNamespace(o.Management); err != nil {
 		return err
@@ -166,7 +165,7 @@ func management(w io.Writer, o Options) error {
 	return nil
 }
 
-// filesOf are the files that the options ask for, in an order in which they can be applied.
+// filesOf are the files for the options, in an order that can be applied.
 func filesOf(o Options) []string {
 	names := []string{"namespace.yaml", "generalize.yaml", "engine.yaml", "people.yaml"}
 	if !o.NoAdmissionPolicy {
@@ -187,11 +186,11 @@ func filesOf(o Options) []string {
 	return names
 }
 
-// onlyWithSecret marks a line that stands for a Secret with the cloud's configuration.
+// onlyWithSecret marks a line for installations with a Secret with the cloud's configuration.
 const onlyWithSecret = "  #secret\n"
 
-// render fills a file's names in. It is no template on purpose: package text/template calls methods by name,
-// and a linker that sees that keeps every method of every package, which is a third of the binary.
+// render replaces the names in a file. render avoids text/template: that package calls methods by name, so the linker keeps
+// every method of every package, a third of the binary.
 func render(w io.Writer, name string, o Options, more ...string) error {
 	text, err := files.ReadFile("files/" + name)
 	if err != nil {
@@ -220,8 +219,8 @@ func render(w io.Writer, name string, o Options, more ...string) error {
 	return document(w, names.Replace(kept.String()))
 }
 
-// apart is what the cluster's own names get so that two namespaces do not take each other's. The default namespace
-// keeps the plain names, so that an upgrade finds its own.
+// apart is the suffix of cluster-wide names, so that the names of two namespaces differ. The default namespace has no
+// suffix, so that an upgrade finds its objects.
 func apart(namespace string) string {
 	if namespace == v1alpha1.DefaultNamespace {
 		return ""
@@ -229,7 +228,7 @@ func apart(namespace string) string {
 	return "-" + namespace
 }
 
-// document writes one file so that it can follow another one.
+// document writes one file, so that another file may follow.
 func document(w io.Writer, text string) error {
 	text = strings.TrimPrefix(strings.TrimSpace(text), "---")
 	_, err := fmt.Fprintf(w, "---\n%s\n", strings.TrimLeft(text, "\n"))

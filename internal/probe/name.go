@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// find asks the servers of a resolv.conf for a name's addresses. One of the cluster's is tried in every domain that the file
-// names, as a pod's is made of the cluster's own domain and two below it.
+// find asks the servers of a resolv.conf for a name's addresses. For a name of the cluster, find tries every search domain,
+// because a pod's resolver has the cluster's domain and two domains below.
 func find(ctx context.Context, resolver, name string, inside bool) error {
 	content, err := os.ReadFile(resolver) //nolint:gosec // the path is the engine's own argument
 	if err != nil {
@@ -53,7 +53,7 @@ func notFound(err error) bool {
 	return errors.As(err, &dns) && dns.IsNotFound
 }
 
-// resolvConf reads the servers of a resolv.conf, with their ports, and its domains. A server may stand there with a port.
+// resolvConf reads the servers of a resolv.conf, with their ports, and the search domains. A server may have a port.
 func resolvConf(text string) (servers, domains []string) {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)

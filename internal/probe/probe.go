@@ -1,5 +1,5 @@
-// Package probe measures from inside a pod what the pods of its node reach: a pod of another node and the way back, a
-// Service, and names. It says what it found, and judges nothing.
+// Package probe measures, inside a pod, the network of the pods of a node: another node's pod in both directions, a
+// Service, and names. The package reports findings and judges nothing.
 package probe
 
 import (
@@ -17,79 +17,79 @@ import (
 	"time"
 )
 
-// Port on which pods that measure each other listen.
+// Port is the port of pods that measure each other.
 const Port = 10777
 
-// Subject is what is measured.
+// Subject is a measured connection.
 type Subject string
 
 const (
-	// Pod: a pod of another node is reached.
+	// Pod: this pod reaches a pod of another node.
 	Pod Subject = "pod"
-	// Back: that pod reaches this one.
+	// Back: the other pod reaches this pod.
 	Back Subject = "back"
-	// Service: the ClusterIP of the API server is reached.
+	// Service: this pod reaches the ClusterIP of the API server.
 	Service Subject = "service"
-	// Inside: the name of a Service is found.
+	// Inside: the resolver finds the name of a Service.
 	Inside Subject = "inside"
-	// Outside: a name that is none of the cluster's is found.
+	// Outside: the resolver finds a name outside the cluster.
 	Outside Subject = "outside"
 )
 
-// Finding is one measurement. Says is why it did not work; empty if it did.
+// Finding is one measurement. Says is the reason of a failure; empty after a success.
 type Finding struct {
 	Subject Subject `json:"subject"`
 	Says    string  `json:"says,omitempty"`
 }
 
-// Report is what a pod found. It is its termination message, of at most 4,096 bytes.
+// Report holds a pod's findings. The pod's termination message holds the Report, in at most 4,096 bytes.
 type Report struct {
 	Findings []Finding `json:"findings,omitempty"`
-	// Digest of the manifest on the node's disk, as sha256:HEX; empty if nobody asked for it, or Unread says why there is none.
+	// Digest of the manifest on the node's disk, as sha256:HEX; empty without a request. Unread is the error of the read.
 	Digest string `json:"digest,omitempty"`
 	Unread string `json:"unread,omitempty"`
 }
 
-// mostSaid of one thing, in bytes: what a report says of everything fits into a termination message.
-const mostSaid = 250
+// maxSays limits one finding, in bytes, so that a report fits into a termination message.
+const maxSays = 250
 
-// mostManifest that is read, in bytes.
-const mostManifest = 64 << 20
+// maxManifest limits the size of a manifest, in bytes.
+const maxManifest = 64 << 20
 
-// Options are what is asked for. What is empty is not measured.
+// Options select the measurements. Empty fields select none.
 type Options struct {
-	// Listen is this pod's own address, on which it listens. Without one no pod is measured.
+	// Listen is the address of this pod, on which the pod listens. Without Listen, Run measures no pod.
 	Listen string
 	// Serve answers until the context ends, and measures nothing.
 	Serve bool
-	// Peer is the address of a pod that serves, and Key what the two know each other by.
+	// Peer is the address of a serving pod, and Key the shared key of the two pods.
 	Peer, Key string
-	// Service is the API server's as HOST:PORT.
+	// Service is the API server as HOST:PORT.
 	Service string
-	// Inside and Outside are names to find, by the servers of Resolver, which is a resolv.conf.
+	// Inside and Outside are names to find with the servers of Resolver, the path of a resolv.conf.
 	Inside, Outside, Resolver string
-	// Manifest is the file whose digest is told.
+	// Manifest is the file for the reported digest.
 	Manifest string
-	// Patience is how long each thing is tried for; a minute if zero. Port is probe.Port if zero.
+	// Patience limits each measurement; zero means a minute. Port zero means probe.Port.
 	Patience time.Duration
 	Port     int
 }
 
 const (
 	patience = time.Minute
-	// oneTry of a measurement, and the pause behind one that did not work.
-	oneTry = 5 * time.Second
-	pause  = time.Second
+	// tryTimeout limits a try, and pause is the time after a failed try.
+	tryTimeout = 5 * time.Second
+	pause      = time.Second
 )
 
-// Run measures, or serves. An error says that nothing could be measured, which is no finding.
+// Run measures or serves. An error means that no measurement was possible; a failed measurement is a finding.
 func (o Options) Run(ctx context.Context) (*Report, error) {
 	o.Patience, o.Port = cmp.Or(o.Patience, patience), cmp.Or(o.Port, Port)
 	if o.Listen == "" && (o.Serve || o.Peer != "") {
-		return nil, errors.New("to measure pods, this one must know its own address: give --listen")
+		return nil, errors.New("a pod needs its own address to measure pods: pass --listen")
 	}
 	if (o.Serve || o.Peer != "") && o.Key == "" {
-		return nil, errors.New("pods that measure each other need a key: give --key")
+		return nil, errors.New("a measurement between pods needs a key: pass --key")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -99,7 +99,7 @@ func (o Options) Run(ctx context.Context) (*Report, error) {
 	listening := error(nil)
 	if o.Listen != "" {
 		s := &server{key: o.Key, port: o.Port}
-		// Who cannot listen on its own address has something to tell, unless it is here for nothing else.
+		// If the pod cannot listen on its address, the other measurements still run, unless the pod only serves.
 		if listening = s.listen(ctx, o.Listen); listening == nil {
 			served.Go(func() { s.serve(ctx) })
 		}
@@ -113,7 +113,7 @@ func (o Options) Run(ctx context.Context) (*Report, error) {
 	return o.measure(ctx, listening), nil
 }
 
-// measure everything at once, and give it in one order.
+// measure runs all measurements concurrently, and reports the findings in a fixed order.
 func (o Options) measure(ctx context.Context, listening error) *Report {
 	back := make(chan error, 1)
 	measures := []struct {
@@ -142,7 +142,7 @@ func (o Options) measure(ctx context.Context, listening error) *Report {
 		all.Go(func() {
 			results[i] = o.patiently(ctx, m.try)
 			if m.subject == Pod && results[i] == nil {
-				returned = o.comeBack(ctx, back, m.try)
+				returned = o.returnPath(ctx, back, m.try)
 			}
 		})
 	}
@@ -153,17 +153,17 @@ func (o Options) measure(ctx context.Context, listening error) *Report {
 	all.Wait()
 	for i, m := range measures {
 		if m.asked {
-			r.Findings = append(r.Findings, Finding{m.subject, said(results[i])})
+			r.Findings = append(r.Findings, Finding{m.subject, message(results[i])})
 		}
 		if m.subject == Pod && m.asked && results[i] == nil {
-			r.Findings = append(r.Findings, Finding{Back, said(returned)})
+			r.Findings = append(r.Findings, Finding{Back, message(returned)})
 		}
 	}
 	return r
 }
 
-// comeBack is what the last answer said of the way back, which is tried for as long as anything else.
-func (o Options) comeBack(ctx context.Context, back chan error, again func(context.Context) error) error {
+// returnPath returns the last error of the way back, with the same time limit as other measurements.
+func (o Options) returnPath(ctx context.Context, back chan error, again func(context.Context) error) error {
 	first := <-back
 	if first == nil {
 		return nil
@@ -178,14 +178,14 @@ func (o Options) comeBack(ctx context.Context, back chan error, again func(conte
 
 func (o Options) address(host string) string { return net.JoinHostPort(host, fmt.Sprint(o.Port)) }
 
-// patiently tries until it works or the patience is at an end, and gives the last error, but that of a try which had no
-// time left says less than one before it.
+// patiently tries until a success or the end of the patience, and returns the last error. A timeout does not replace an
+// earlier error, because the earlier error says more.
 func (o Options) patiently(ctx context.Context, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, o.Patience)
 	defer cancel()
 	var last error
 	for {
-		one, end := context.WithTimeout(ctx, min(oneTry, o.Patience))
+		one, end := context.WithTimeout(ctx, min(tryTimeout, o.Patience))
 		err := try(one)
 		end()
 		if err == nil {
@@ -213,36 +213,36 @@ func connect(ctx context.Context, address string) error {
 	return conn.Close()
 }
 
-// said is an error as a report has it.
-func said(err error) string {
+// message is an error in the form of a report.
+func message(err error) string {
 	if err == nil {
 		return ""
 	}
 	text := printable(strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\n", "; "), "?"))
-	if len(text) > mostSaid {
-		text = strings.ToValidUTF8(text[:mostSaid], "")
+	if len(text) > maxSays {
+		text = strings.ToValidUTF8(text[:maxSays], "")
 	}
-	return cmp.Or(text, "it did not work")
+	return cmp.Or(text, "failed without a message")
 }
 
-// digest of a file, or why there is none.
+// digest returns the digest of a file, or the error.
 func digest(path string) (sum, why string) {
 	info, err := os.Lstat(path)
 	switch {
 	case err != nil:
-		return "", said(err)
-	case !info.Mode().IsRegular() || info.Size() > mostManifest:
+		return "", message(err)
+	case !info.Mode().IsRegular() || info.Size() > maxManifest:
 		return "", path + " is no manifest"
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return "", said(err)
+		return "", message(err)
 	}
 	of := sha256.Sum256(content)
 	return "sha256:" + hex.EncodeToString(of[:]), ""
 }
 
-// Leave writes the report where the kubelet takes a container's termination message from.
+// Leave writes the report to the path of the container's termination message.
 func (r *Report) Leave(path string) error {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -251,32 +251,32 @@ func (r *Report) Leave(path string) error {
 	return os.WriteFile(path, text, 0o600) //nolint:gosec // the path is the engine's own argument
 }
 
-// mostRead of a termination message, in bytes: the API takes no more.
-const mostRead = 4096
+// maxRead limits a termination message, in bytes: the API's limit.
+const maxRead = 4096
 
-// Read a termination message. One that is no report is an error, and so is one that says more than was ever asked.
+// Read parses a termination message. An invalid report or an unknown or repeated subject is an error.
 func Read(message string) (*Report, error) {
-	if len(message) > mostRead {
+	if len(message) > maxRead {
 		return nil, fmt.Errorf("the report has %d bytes", len(message))
 	}
 	d := json.NewDecoder(strings.NewReader(message))
 	d.DisallowUnknownFields()
 	r := &Report{}
 	if err := d.Decode(r); err != nil {
-		return nil, fmt.Errorf("it is no report: %w", err)
+		return nil, fmt.Errorf("not a report: %w", err)
 	}
 	if d.More() {
-		return nil, errors.New("it is no report: something stands behind it")
+		return nil, errors.New("not a report: data follows the report")
 	}
 	seen := map[Subject]bool{}
 	for i, f := range r.Findings {
 		switch f.Subject {
 		case Pod, Back, Service, Inside, Outside:
 		default:
-			return nil, fmt.Errorf("the report speaks of %q", f.Subject)
+			return nil, fmt.Errorf("the report has the unknown subject %q", f.Subject)
 		}
 		if seen[f.Subject] {
-			return nil, fmt.Errorf("the report speaks twice of %s", f.Subject)
+			return nil, fmt.Errorf("the report repeats %s", f.Subject)
 		}
 		seen[f.Subject] = true
 		r.Findings[i].Says = printable(f.Says)
@@ -285,7 +285,7 @@ func Read(message string) (*Report, error) {
 	return r, nil
 }
 
-// printable is a text without what moves a terminal's cursor.
+// printable replaces control characters, which would move a terminal's cursor.
 func printable(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f || c >= 0x80 && c < 0xa0 {
@@ -295,14 +295,14 @@ func printable(text string) string {
 	}, text)
 }
 
-// Bind the options to the flags by which Args gives them.
+// Bind binds the options to the flags that Args writes.
 func (o *Options) Bind(text func(value *string, name, standard, usage string)) {
 	for _, flag := range o.flags() {
 		text(flag.value, flag.name, "", flag.usage)
 	}
 }
 
-// Args are the options as arguments.
+// Args returns the options as arguments.
 func (o Options) Args() []string {
 	args := []string{"probe"}
 	if o.Serve {
@@ -321,10 +321,10 @@ type option struct {
 	name, usage string
 }
 
-// flags are the options that a pod is given as arguments. The Service's address it has from its environment.
+// flags are the options that a pod gets as arguments. The pod reads the Service's address from its environment.
 func (o *Options) flags() []option {
 	return []option{
-		{&o.Listen, "listen", "address of this pod"}, {&o.Peer, "peer", "address of the other pod"},
+		{&o.Listen, "listen", "address of this pod"}, {&o.Peer, "peer", "address of the peer pod"},
 		{&o.Key, "key", "shared key of the two pods"}, {&o.Inside, "inside", "name of a Service to resolve"},
 		{&o.Outside, "outside", "name outside the cluster to resolve"}, {&o.Resolver, "resolver", "path of resolv.conf"},
 		{&o.Manifest, "manifest", "file whose digest is reported"},

@@ -98,7 +98,7 @@ func TestAPodThatIsNotReached(t *testing.T) {
 		"another's key": {func(t *testing.T, port int) { serve(t, Options{Listen: there, Serve: true, Key: "k-2", Port: port}) }, "no answer"},
 		"a changed payload": {func(t *testing.T, port int) {
 			answer(t, port, func(conn net.Conn) { _, _ = fmt.Fprintln(conn, strings.Repeat("0", 64)) })
-		}, "something else"},
+		}, "other data"},
 		"small packets only": {func(t *testing.T, port int) { answer(t, port, func(net.Conn) {}) }, "no answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -294,9 +294,9 @@ func TestWhatIsNoMeasurement(t *testing.T) {
 }
 
 func TestReports(t *testing.T) {
-	full := &Report{Digest: "sha256:" + strings.Repeat("a", 64), Unread: said(errors.New(strings.Repeat(`"`, 999)))}
+	full := &Report{Digest: "sha256:" + strings.Repeat("a", 64), Unread: message(errors.New(strings.Repeat(`"`, 999)))}
 	for _, s := range []Subject{Pod, Back, Service, Inside, Outside} {
-		full.Findings = append(full.Findings, Finding{s, said(errors.New(strings.Repeat(`"`, 999)))})
+		full.Findings = append(full.Findings, Finding{s, message(errors.New(strings.Repeat(`"`, 999)))})
 	}
 	file := filepath.Join(t.TempDir(), "termination-log")
 	if err := full.Leave(file); err != nil {

@@ -17,17 +17,18 @@ import (
 )
 
 const (
-	// payload that goes over, in bytes: more than a packet of any network, so that one that loses large packets shows.
+	// payload is the number of bytes to send: more than a packet of any network, so that a network that drops large packets
+	// fails.
 	payload = 64 << 10
-	// mostHeader and mostAnswer are the longest lines, in bytes.
-	mostHeader, mostAnswer = 256, 1024
-	// atOnce is how many connections are served.
+	// maxHeader and maxAnswer limit the lines, in bytes.
+	maxHeader, maxAnswer = 256, 1024
+	// atOnce limits the concurrent connections.
 	atOnce = 8
 	magic  = "kamino-probe"
 )
 
-// reach sends a payload to a server and has it told what came: its digest. With an address of one's own the server comes back
-// to it in the same way, and returned is what that said.
+// reach sends a payload to a server, and checks the digest in the answer. With the own address, the server connects back in
+// the same way, and returned is the error of that connection.
 func reach(ctx context.Context, address, key, own string) (returned, err error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -43,23 +44,23 @@ func reach(ctx context.Context, address, key, own string) (returned, err error) 
 	if _, err := conn.Write(body); err != nil {
 		return nil, err
 	}
-	answer := bufio.NewReaderSize(io.LimitReader(conn, 2*mostAnswer), mostAnswer)
+	answer := bufio.NewReaderSize(io.LimitReader(conn, 2*maxAnswer), maxAnswer)
 	line, err := answer.ReadString('\n')
 	if err != nil {
-		return nil, fmt.Errorf("no answer of %s: %w", address, err)
+		return nil, fmt.Errorf("no answer from %s: %w", address, err)
 	}
 	if want := sha256.Sum256(body); strings.TrimSpace(line) != hex.EncodeToString(want[:]) {
-		return nil, fmt.Errorf("%s got something else than was sent", address)
+		return nil, fmt.Errorf("%s received other data than was sent", address)
 	}
 	if own == "" {
 		return nil, nil
 	}
 	line, err = answer.ReadString('\n')
 	if err != nil {
-		return nil, fmt.Errorf("no word of %s on the way back: %w", address, err)
+		return nil, fmt.Errorf("no answer from %s about the way back: %w", address, err)
 	}
-	if said := strings.TrimSpace(line); said != "ok" {
-		return errors.New(said), nil
+	if message := strings.TrimSpace(line); message != "ok" {
+		return errors.New(message), nil
 	}
 	return nil, nil
 }
@@ -76,7 +77,7 @@ func (s *server) listen(ctx context.Context, address string) (err error) {
 	return err
 }
 
-// serve until the context ends, and everything that was begun with it.
+// serve answers until the context ends, and then waits for open connections.
 func (s *server) serve(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { _ = s.listener.Close() })()
 	places := make(chan struct{}, atOnce)
@@ -96,7 +97,7 @@ func (s *server) serve(ctx context.Context) {
 		places <- struct{}{}
 		go func() {
 			defer func() { <-places }()
-			one, end := context.WithTimeout(ctx, 3*oneTry)
+			one, end := context.WithTimeout(ctx, 3*tryTimeout)
 			defer end()
 			defer context.AfterFunc(one, func() { _ = conn.Close() })()
 			s.answer(one, conn)
@@ -105,9 +106,10 @@ func (s *server) serve(ctx context.Context) {
 	}
 }
 
-// answer one connection. It comes back to nobody who does not know the key, and to no other port than its own.
+// answer handles one connection. The server connects back only to a pod that knows the key, and only to the server's own
+// port number.
 func (s *server) answer(ctx context.Context, conn net.Conn) {
-	in := bufio.NewReaderSize(io.LimitReader(conn, mostHeader+payload), mostHeader)
+	in := bufio.NewReaderSize(io.LimitReader(conn, maxHeader+payload), maxHeader)
 	header, err := in.ReadSlice('\n')
 	if err != nil {
 		return
@@ -124,21 +126,21 @@ func (s *server) answer(ctx context.Context, conn net.Conn) {
 	if _, err := fmt.Fprintf(conn, "%s\n", hex.EncodeToString(sum[:])); err != nil || fields[2] == "" {
 		return
 	}
-	said := "ok"
+	message := "ok"
 	if err := s.back(ctx, fields[2]); err != nil {
-		said = strings.ReplaceAll(err.Error(), "\n", "; ")
-		said = said[:min(len(said), mostSaid)]
+		message = strings.ReplaceAll(err.Error(), "\n", "; ")
+		message = message[:min(len(message), maxSays)]
 	}
-	_, _ = fmt.Fprintf(conn, "%s\n", said)
+	_, _ = fmt.Fprintf(conn, "%s\n", message)
 }
 
-// back goes the way back, in less time than who asked waits for.
+// back connects back, in less time than the other pod waits.
 func (s *server) back(ctx context.Context, host string) error {
 	address, err := netip.ParseAddr(host)
 	if err != nil {
 		return err
 	}
-	ctx, end := context.WithTimeout(ctx, oneTry/2)
+	ctx, end := context.WithTimeout(ctx, tryTimeout/2)
 	defer end()
 	_, err = reach(ctx, net.JoinHostPort(address.String(), fmt.Sprint(s.port)), s.key, "")
 	return err

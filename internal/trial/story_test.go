@@ -31,7 +31,7 @@ const never = 1000
 // at returns the facts of a minute.
 func (s story) at(minute int) Facts {
 	when := func(m int) time.Time { return noon.Add(time.Duration(m) * time.Minute) }
-	f := Facts{Now: when(minute), Begun: noon, Job: Measure{Skipped, "none is asked for"}}
+	f := Facts{Now: when(minute), Begun: noon, Job: Measure{Skipped, "settings.trial.job names no Job"}}
 	if minute >= s.runs {
 		f.Instance.Running = when(s.runs)
 	}

@@ -23,7 +23,7 @@ func good() Facts {
 		Node: "trial-0", Registered: ago(17), Ready: true, WasReady: true, Changed: ago(15),
 		Daemons:       []Daemon{{Name: "kube-system/cni", Ready: true, Restarts: 1}, {Name: "kube-system/proxy", Ready: true}},
 		IdentityKnown: true, Digest: "sha256:a", Proven: "sha256:a",
-		Network: Measure{Passed, "pods reach each other"}, Images: Measure{Passed, "started without a pull"}, Job: Measure{Skipped, "none is asked for"},
+		Network: Measure{Passed, "pods reach each other"}, Images: Measure{Passed, "started without a pull"}, Job: Measure{Skipped, "settings.trial.job names no Job"},
 	}
 }
 

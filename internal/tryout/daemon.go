@@ -20,17 +20,17 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// healthyShare of the other nodes' pods, in percent, must be Ready for a DaemonSet to count as healthy there.
+// healthyShare is the percentage of Ready pods on other nodes from which a DaemonSet is healthy.
 const healthyShare = 80
 
-// daemonTaints are tolerated by every DaemonSet's pods, because their controller adds that.
-// Source: k8s.io/kubernetes pkg/controller/daemon/util, AddOrUpdateDaemonPodTolerations.
+// daemonTaints are taints that the DaemonSet controller tolerates for all pods. Source: k8s.io/kubernetes
+// pkg/controller/daemon/util, AddOrUpdateDaemonPodTolerations.
 var daemonTaints = []string{
 	corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeDiskPressure, corev1.TaintNodeMemoryPressure,
 	corev1.TaintNodePIDPressure, corev1.TaintNodeUnschedulable,
 }
 
-// daemons are the DaemonSets that belong on the node and are healthy on the others, as they are on this one.
+// daemons are the DaemonSets of the node that are healthy on other nodes, with their state on this node.
 func (a *attempt) daemons(ctx context.Context, node *corev1.Node) ([]trial.Daemon, error) {
 	sets, err := a.Kube.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
@@ -52,11 +52,11 @@ func (a *attempt) daemons(ctx context.Context, node *corev1.Node) ([]trial.Daemo
 	return found, nil
 }
 
-// mostDoubted is for how many other Nodes at most a kubelet is looked for.
-const mostDoubted = 30
+// maxKubeletChecks limits the other Nodes with a check for a kubelet.
+const maxKubeletChecks = 30
 
-// forgedOthers are the other Nodes that no kubelet runs for. Pods of DaemonSets are never Ready there, so that many of these Nodes would have
-// each DaemonSet look unhealthy. Nodes that are not Ready are asked about first, then the youngest.
+// forgedOthers are other Nodes without a kubelet. Pods of DaemonSets are never Ready on such Nodes, so many forged Nodes
+// would make each DaemonSet look unhealthy. Nodes that are not Ready come first, then the youngest.
 func forgedOthers(ctx context.Context, a *attempt, node *corev1.Node) (forged []*corev1.Node, err error) {
 	others := slices.DeleteFunc(a.all(), func(n *corev1.Node) bool { return n.UID == node.UID })
 	slices.SortStableFunc(others, func(x, y *corev1.Node) int {
@@ -65,7 +65,7 @@ func forgedOthers(ctx context.Context, a *attempt, node *corev1.Node) (forged []
 		}
 		return y.CreationTimestamp.Compare(x.CreationTimestamp.Time)
 	})
-	asked := append([]*corev1.Node{node}, others[:min(len(others), mostDoubted)]...)
+	asked := append([]*corev1.Node{node}, others[:min(len(others), maxKubeletChecks)]...)
 	without, err := cluster.WithoutKubelet(ctx, a.Kube, asked, a.all)
 	for _, n := range asked[1:] {
 		if without[n.UID] {
@@ -75,8 +75,8 @@ func forgedOthers(ctx context.Context, a *attempt, node *corev1.Node) (forged []
 	return forged, err
 }
 
-// daemonsOn are those of the DaemonSets that belong on the node and are healthy on the others, but for the forged ones. unhealthy reports
-// whether one is not.
+// daemonsOn are the DaemonSets that belong on the node and are healthy on other nodes, without forged nodes. unhealthy
+// reports that a DaemonSet is unhealthy.
 func daemonsOn(node *corev1.Node, sets []appsv1.DaemonSet, pods []corev1.Pod, ignored []string, forged []*corev1.Node) (found []trial.Daemon, unhealthy bool) {
 	for i := range sets {
 		set := &sets[i]
@@ -95,7 +95,7 @@ func daemonsOn(node *corev1.Node, sets []appsv1.DaemonSet, pods []corev1.Pod, ig
 	return found, unhealthy
 }
 
-// podOf a DaemonSet on the node: the youngest that is not on its way out, for a rollout replaces one by another.
+// podOf returns the youngest pod of a DaemonSet on the node that is not in deletion, because a rollout replaces pods.
 func podOf(set *appsv1.DaemonSet, pods []corev1.Pod) *corev1.Pod {
 	var youngest *corev1.Pod
 	for i := range pods {
@@ -110,7 +110,7 @@ func podOf(set *appsv1.DaemonSet, pods []corev1.Pod) *corev1.Pod {
 	return youngest
 }
 
-// belongs tells whether the DaemonSet's controller would make a pod on the node.
+// belongs reports whether the DaemonSet's controller would create a pod on the node.
 func belongs(set *appsv1.DaemonSet, node *corev1.Node) bool {
 	spec := set.Spec.Template.Spec
 	fits, err := nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity).Match(node)
@@ -130,7 +130,7 @@ func belongs(set *appsv1.DaemonSet, node *corev1.Node) bool {
 	return !kept
 }
 
-// healthyElsewhere reckons without the node's own pod, or without the one that is missing there, and without those of forged Nodes.
+// healthyElsewhere counts pods without the pod of this node, present or missing, and without pods of forged Nodes.
 func healthyElsewhere(set *appsv1.DaemonSet, here *corev1.Pod, forged []*corev1.Node) bool {
 	wanted, ready := set.Status.DesiredNumberScheduled, set.Status.NumberReady
 	if here != nil || set.Status.CurrentNumberScheduled < wanted {
@@ -153,9 +153,9 @@ func podReady(pod *corev1.Pod) bool {
 	})
 }
 
-// daemon as its pod on the node is.
+// daemon is a DaemonSet with the state of its pod on the node.
 func daemon(name string, pod *corev1.Pod) trial.Daemon {
-	d := trial.Daemon{Name: name, Why: "it has no pod there"}
+	d := trial.Daemon{Name: name, Why: "no pod on the node"}
 	if pod == nil {
 		return d
 	}
@@ -177,14 +177,14 @@ func daemon(name string, pod *corev1.Pod) trial.Daemon {
 	return d
 }
 
-// mostSaid of another's sentence, in characters.
-const mostSaid = 200
+// maxMessage limits another component's message, in characters.
+const maxMessage = 200
 
-// brief is another's sentence in one line, and not too long.
+// brief shortens a message of another component, in one line.
 func brief(text string) string {
 	runes := []rune(strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " "))
-	if len(runes) > mostSaid {
-		return string(runes[:mostSaid]) + "…"
+	if len(runes) > maxMessage {
+		return string(runes[:maxMessage]) + "…"
 	}
 	return string(runes)
 }

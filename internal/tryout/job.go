@@ -22,19 +22,19 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// JobKey is the key of a ConfigMap that holds the user's Job.
+// JobKey is the key of a ConfigMap with the user's Job.
 const JobKey = "job.yaml"
 
-// mostJobTime that the user's Job gets, and mostBackoff how often its pod is made anew.
+// maxJobTime and maxBackoff limit the time and the retries of the user's Job.
 const (
-	mostJobTime = 10 * time.Minute
-	mostBackoff = 3
+	maxJobTime = 10 * time.Minute
+	maxBackoff = 3
 )
 
-// errJob is of a Job that is not there or that would not be run; a trial could not tell then.
+// errJob marks a missing or unsuitable Job. The trial then has no result.
 var errJob = errors.New("the Job of settings.trial.job cannot be run")
 
-// Check the settings' Job, as a capture does before it begins. why is what is wrong with it, empty if nothing is.
+// Check checks the Job in the settings before a capture. why is the problem; empty without a problem.
 func (t *Tryout) Check(ctx context.Context, settings v1alpha1.Settings) (why string, err error) {
 	if settings.Trial.Job == "" || !settings.Tries() {
 		return "", nil
@@ -46,7 +46,7 @@ func (t *Tryout) Check(ctx context.Context, settings v1alpha1.Settings) (why str
 	return "", err
 }
 
-// userJob reads and checks it.
+// userJob reads and checks the Job.
 func (t *Tryout) userJob(ctx context.Context, name string) (*batchv1.Job, error) {
 	where := fmt.Sprintf("ConfigMap %s/%s", t.Namespace, name)
 	config, err := t.Kube.CoreV1().ConfigMaps(t.Namespace).Get(ctx, name, metav1.GetOptions{})
@@ -67,32 +67,32 @@ func (t *Tryout) userJob(ctx context.Context, name string) (*batchv1.Job, error)
 	return made, nil
 }
 
-// parseJob reads a Job strictly, and refuses what would give whoever may write the ConfigMap more than that: the namespace
-// allows privileged pods, and has Secrets and accounts.
+// parseJob parses a Job strictly, and refuses fields that would extend the rights of a writer of the ConfigMap: the
+// namespace allows privileged pods, and holds Secrets and accounts.
 func parseJob(text, namespace string) (*batchv1.Job, error) {
 	made := &batchv1.Job{}
 	if err := yaml.UnmarshalStrict([]byte(text), made); err != nil {
 		return nil, err
 	}
 	if made.APIVersion != "batch/v1" || made.Kind != "Job" {
-		return nil, fmt.Errorf("it is a %q of %q, and a Job of batch/v1 is wanted", made.Kind, made.APIVersion)
+		return nil, fmt.Errorf("kind %q of %q: want a Job of batch/v1", made.Kind, made.APIVersion)
 	}
 	spec, pod := made.Spec, made.Spec.Template.Spec
 	refusals := []struct {
 		refused bool
 		why     string
 	}{
-		{made.Namespace != "" && made.Namespace != namespace, fmt.Sprintf("metadata.namespace is %s: leave it out, the Job runs in %s", made.Namespace, namespace)},
-		{made.GenerateName != "", "metadata.generateName: leave it out"},
-		{pointed(spec.Parallelism, 1) != 1 || pointed(spec.Completions, 1) != 1, "spec.parallelism and spec.completions: one pod runs"},
-		{spec.Selector != nil || spec.ManualSelector != nil, "spec.selector: leave it out"},
-		{spec.ManagedBy != nil, "spec.managedBy: leave it out"},
-		{spec.Suspend != nil && *spec.Suspend, "spec.suspend: it would never run"},
-		{len(pod.Containers) == 0, "spec.template.spec.containers: there is none"},
+		{made.Namespace != "" && made.Namespace != namespace, fmt.Sprintf("metadata.namespace is %s: remove the field, the Job runs in %s", made.Namespace, namespace)},
+		{made.GenerateName != "", "metadata.generateName: remove the field"},
+		{pointed(spec.Parallelism, 1) != 1 || pointed(spec.Completions, 1) != 1, "spec.parallelism and spec.completions: want 1, because one pod runs"},
+		{spec.Selector != nil || spec.ManualSelector != nil, "spec.selector: remove the field"},
+		{spec.ManagedBy != nil, "spec.managedBy: remove the field"},
+		{spec.Suspend != nil && *spec.Suspend, "spec.suspend: the Job would never run"},
+		{len(pod.Containers) == 0, "spec.template.spec.containers: want a container"},
 		{pod.ServiceAccountName != "" || pod.DeprecatedServiceAccount != "", "serviceAccountName: the Job gets no account"},
 		{pod.AutomountServiceAccountToken != nil && *pod.AutomountServiceAccountToken, "automountServiceAccountToken: the Job gets no account"},
-		{len(pod.ImagePullSecrets) > 0, fmt.Sprintf("imagePullSecrets: have the service account default of namespace %s name them, and leave them out", namespace)},
-		{pod.RuntimeClassName != nil, "runtimeClassName: leave it out, the node's own runtime is tried"},
+		{len(pod.ImagePullSecrets) > 0, fmt.Sprintf("imagePullSecrets: remove the field, and add the Secrets to the service account default of namespace %s", namespace)},
+		{pod.RuntimeClassName != nil, "runtimeClassName: remove the field, the trial uses the node's own runtime"},
 		{len(pod.ResourceClaims) > 0, "resourceClaims: a Job of a trial gets no devices"},
 	}
 	var whys []string
@@ -116,7 +116,7 @@ func pointed(p *int32, standard int32) int32 {
 	return *p
 }
 
-// secretsOf a pod are the ways in which it would read a Secret, or a volume that nobody knows what it holds.
+// secretsOf lists the references of a pod to Secrets, and volumes with unknown content.
 func secretsOf(pod *corev1.PodSpec) (whys []string) {
 	for _, v := range pod.Volumes {
 		if v.EmptyDir == nil && v.ConfigMap == nil && v.DownwardAPI == nil {
@@ -126,19 +126,19 @@ func secretsOf(pod *corev1.PodSpec) (whys []string) {
 	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 		for _, e := range c.Env {
 			if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
-				whys = append(whys, fmt.Sprintf("container %s: variable %s is of a Secret", c.Name, e.Name))
+				whys = append(whys, fmt.Sprintf("container %s: variable %s comes from a Secret", c.Name, e.Name))
 			}
 		}
 		for _, e := range c.EnvFrom {
 			if e.SecretRef != nil {
-				whys = append(whys, fmt.Sprintf("container %s: variables of a Secret", c.Name))
+				whys = append(whys, fmt.Sprintf("container %s: variables come from a Secret", c.Name))
 			}
 		}
 	}
 	return whys
 }
 
-// privileges are what Pod Security's level "baseline" does not allow, by its own reckoning.
+// privileges lists violations of the level "baseline" of Pod Security, by its own evaluator.
 func privileges(pod *corev1.PodTemplateSpec) (whys []string) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
@@ -153,7 +153,7 @@ func privileges(pod *corev1.PodTemplateSpec) (whys []string) {
 	return whys
 }
 
-// jobFor the trial node: what places it, names it and limits it is the trial's.
+// jobFor returns the Job for the trial node. The trial sets the placement, the name and the limits.
 func (a *attempt) jobFor(user *batchv1.Job, node string) *batchv1.Job {
 	no := false
 	made := user.DeepCopy()
@@ -161,9 +161,9 @@ func (a *attempt) jobFor(user *batchv1.Job, node string) *batchv1.Job {
 	made.Status = batchv1.JobStatus{}
 	spec := &made.Spec
 	spec.TTLSecondsAfterFinished = nil
-	backoff := min(pointed(spec.BackoffLimit, mostBackoff), mostBackoff)
+	backoff := min(pointed(spec.BackoffLimit, maxBackoff), maxBackoff)
 	spec.BackoffLimit = &backoff
-	seconds := int64(mostJobTime / time.Second)
+	seconds := int64(maxJobTime / time.Second)
 	if spec.ActiveDeadlineSeconds != nil {
 		seconds = min(seconds, *spec.ActiveDeadlineSeconds)
 	}
@@ -183,17 +183,17 @@ func (a *attempt) jobFor(user *batchv1.Job, node string) *batchv1.Job {
 	return made
 }
 
-// job makes the user's Job on the node, and tells what it came to.
+// job creates the user's Job on the node, and returns the result.
 func (a *attempt) job(ctx context.Context, node *corev1.Node, k *kept) (trial.Measure, error) {
 	name := a.Prototype.Spec.Settings.Trial.Job
 	if name == "" {
-		return trial.Measure{Result: trial.Skipped, Says: "none is asked for"}, nil
+		return trial.Measure{Result: trial.Skipped, Says: "settings.trial.job names no Job"}, nil
 	}
 	jobs := a.Kube.BatchV1().Jobs(a.Namespace)
 	found, err := jobs.Get(ctx, a.name(job), metav1.GetOptions{})
 	switch {
 	case err == nil && (found.DeletionTimestamp != nil || k.Pods[job] != found.UID):
-		// It is another's, or the note of it was lost: neither is believed.
+		// The Job is another client's, or the record of the Job was lost: Kamino trusts neither.
 		return trial.Measure{Result: trial.Pending}, a.removeJob(ctx)
 	case err == nil:
 		return verdict(found), nil
@@ -218,7 +218,7 @@ func (a *attempt) job(ctx context.Context, node *corev1.Node, k *kept) (trial.Me
 	return trial.Measure{Result: trial.Pending}, nil
 }
 
-// verdict of a Job on the version. One that had no end says nothing.
+// verdict is the result of a Job. A Job without an end has no result.
 func verdict(of *batchv1.Job) trial.Measure {
 	for _, c := range of.Status.Conditions {
 		switch {

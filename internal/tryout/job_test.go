@@ -77,7 +77,7 @@ func TestJobsThatAreRefused(t *testing.T) {
 		"never":               {replace("spec:\n", "spec:\n  suspend: true\n"), "never run"},
 		"others' pods":        {replace("spec:\n", "spec:\n  manualSelector: true\n"), "selector"},
 		"another controller":  {replace("spec:\n", "spec:\n  managedBy: example.com/mine\n"), "managedBy"},
-		"no container":        {replace("      containers:\n      - {name: check, image: registry.example.com/check:1, command: [check]}\n", ""), "there is none"},
+		"no container":        {replace("      containers:\n      - {name: check, image: registry.example.com/check:1, command: [check]}\n", ""), "want a container"},
 		"Kamino's account":    {pod("serviceAccountName: kamino-engine"), "no account"},
 		"its former name":     {pod("serviceAccount: kamino-engine"), "no account"},
 		"a token":             {pod("automountServiceAccountToken: true"), "no account"},
@@ -86,7 +86,7 @@ func TestJobsThatAreRefused(t *testing.T) {
 		"the host's disk":     {pod("volumes: [{name: v, hostPath: {path: /}}]"), "volume v"},
 		"a claim":             {pod("volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]"), "volume v"},
 		"a Secret's variable": {container("env: [{name: A, valueFrom: {secretKeyRef: {name: cloud, key: k}}}]"), "variable A"},
-		"a Secret's all":      {container("envFrom: [{secretRef: {name: cloud}}]"), "variables of a Secret"},
+		"a Secret's all":      {container("envFrom: [{secretRef: {name: cloud}}]"), "variables come from a Secret"},
 		"an init container's": {pod("initContainers: [{name: i, image: i, envFrom: [{secretRef: {name: cloud}}]}]"), "container i"},
 		"privilege":           {container("securityContext: {privileged: true}"), "privileged"},
 		"a capability":        {container("securityContext: {capabilities: {add: [SYS_ADMIN]}}"), "capabilities"},
@@ -126,7 +126,7 @@ func TestTheUsersJob(t *testing.T) {
 	if pod.Labels["app"] != "mine" || pod.Labels["app.kubernetes.io/component"] != component || made.OwnerReferences[0].Kind != "Prototype" {
 		t.Errorf("it is marked %v %v", pod.Labels, made.OwnerReferences)
 	}
-	if *made.Spec.BackoffLimit != mostBackoff || *made.Spec.ActiveDeadlineSeconds != 600 || made.Spec.TTLSecondsAfterFinished != nil {
+	if *made.Spec.BackoffLimit != maxBackoff || *made.Spec.ActiveDeadlineSeconds != 600 || made.Spec.TTLSecondsAfterFinished != nil {
 		t.Errorf("its limits are %+v", made.Spec)
 	}
 	now := metav1.Now()

@@ -19,11 +19,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
-// kept is what must not be forgotten of an instance and its Node. It is in the Prototype's record, where only Kamino writes.
+// kept is the lasting state of an instance and its Node. The state is in the Prototype's record, where only Kamino writes.
 type kept = v1alpha1.TrialNodeRecord
 
-// mark is what the Node's annotation says, for people. Kamino reads it only for a Node that the record does not know yet: an
-// earlier look may have cordoned that Node, and died before the record was written.
+// mark is the Node's annotation for people. Kamino reads the annotation only for a Node without a record: an earlier look
+// may have cordoned the Node and crashed before the write of the record.
 type mark struct {
 	Prototype string    `json:"prototype"`
 	UID       types.UID `json:"uid"`
@@ -32,14 +32,14 @@ type mark struct {
 	Excluded  bool      `json:"excluded,omitempty"`
 }
 
-// excludeLabel keeps a node out of load balancers' backends. Source: k8s.io/cloud-provider/api.
+// excludeLabel removes a node from load balancers' backends. Source: k8s.io/cloud-provider/api.
 const excludeLabel = "node.kubernetes.io/exclude-from-external-load-balancers"
 
-// hold has users' pods stay away from a node of the trial. A node that is as it must be is not written.
+// hold keeps users' pods away from a node of the trial. hold does not write a Node without a difference.
 func (a *attempt) hold(ctx context.Context, node *corev1.Node, k *kept) error {
 	if k.UID == "" {
 		k.Node, k.UID, k.Boot = node.Name, node.UID, node.Status.NodeInfo.BootID
-		var m mark // an unreadable one says nothing, and is written over
+		var m mark // an unreadable mark is ignored and overwritten
 		if json.Unmarshal([]byte(node.Annotations[v1alpha1.TrialKey]), &m) == nil && m.UID == a.uid() {
 			k.Cordoned, k.Excluded = m.Cordoned, m.Excluded
 		}
@@ -59,7 +59,8 @@ func (a *attempt) hold(ctx context.Context, node *corev1.Node, k *kept) error {
 	})
 }
 
-// observe what the kubelet says of itself. A change that came and went between two looks is one, too.
+// observe records the kubelet's Ready condition. A new transition time is a change, too: the node was briefly in another
+// state.
 func observe(k *kept, node *corev1.Node, now metav1.Time) {
 	ready, stamp := nodestate.Ready(node), ""
 	for _, c := range node.Status.Conditions {
@@ -76,11 +77,11 @@ func observe(k *kept, node *corev1.Node, now metav1.Time) {
 	}
 }
 
-// errReplaced is of a Node whose name another one has now.
-var errReplaced = errors.New("it is another Node now")
+// errReplaced: another Node now has the name.
+var errReplaced = errors.New("another Node has the name now")
 
-// change a Node in one write that is refused if another client has written meanwhile, and is then tried again. What changes
-// nothing is not written. The node is as it was written.
+// change changes a Node in one write. After a conflict, change reads the Node and tries again. change does not write
+// without a difference. Afterwards node is the written Node.
 func (a *attempt) change(ctx context.Context, node *corev1.Node, change func(*corev1.Node) error) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		written, err := a.write(ctx, node, change)
@@ -125,7 +126,7 @@ func (a *attempt) write(ctx context.Context, node *corev1.Node, change func(*cor
 	return a.Kube.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kamino"})
 }
 
-// difference of two maps as a merge patch has it.
+// difference is the difference of two maps as a merge patch.
 func difference(from, to map[string]string) map[string]any {
 	d := map[string]any{}
 	for key, value := range to {
@@ -141,8 +142,8 @@ func difference(from, to map[string]string) map[string]any {
 	return d
 }
 
-// letGo of a Node that names an instance of the trial. It goes with the instance: Kamino deletes the Node once the cloud does not
-// have the instance any more. left says what is waited for; empty if nothing is.
+// letGo releases a Node that names an instance of the trial. When the instance is gone in the cloud, Kamino deletes the
+// Node. left is the reason to wait; empty without a reason.
 func (a *attempt) letGo(ctx context.Context, k kept) (left string, err error) {
 	node, err := a.nodeOf(ctx, k.Node, cloud.InstanceID(k.Instance))
 	if err != nil || node == nil || node.UID != k.UID {
@@ -154,17 +155,17 @@ func (a *attempt) letGo(ctx context.Context, k kept) (left string, err error) {
 		return "", a.giveBack(ctx, node, k)
 	case a.has(cloud.InstanceID(k.Instance)):
 		return "", nil
-	case nodestate.Ready(node) && !a.marked(node): // it was returned to service
+	case nodestate.Ready(node) && !a.marked(node): // the node was returned to service
 		return "", nil
 	case nodestate.Ready(node) && (another || a.Overdue):
 		return "", a.giveBack(ctx, node, k)
 	case nodestate.Ready(node):
-		return fmt.Sprintf("node %s still reports Ready, although the cloud does not have its instance %s any more", node.Name, k.Instance), nil
+		return fmt.Sprintf("node %s still reports Ready, although its instance %s is gone in the cloud", node.Name, k.Instance), nil
 	}
 	return "", a.deleteNode(ctx, node)
 }
 
-// deleteNode of an instance that is gone. Without the right the cloud's controller does it.
+// deleteNode deletes the Node of a deleted instance. Without the permission, the cloud's controller deletes the Node.
 func (a *attempt) deleteNode(ctx context.Context, node *corev1.Node) error {
 	err := a.Kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &node.UID}})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsForbidden(err) {
@@ -173,16 +174,16 @@ func (a *attempt) deleteNode(ctx context.Context, node *corev1.Node) error {
 	return nil
 }
 
-// marked tells whether label or annotation say that the node is this trial's.
+// marked reports whether the label or the annotation names this trial.
 func (a *attempt) marked(node *corev1.Node) bool {
 	return node.Labels[v1alpha1.TrialKey] == string(a.uid()) || strings.Contains(node.Annotations[v1alpha1.TrialKey], string(a.uid()))
 }
 
-// giveBack a node as it was before the trial.
+// giveBack restores the state of a node before the trial.
 func (a *attempt) giveBack(ctx context.Context, node *corev1.Node, k kept) error {
 	err := a.change(ctx, node, func(node *corev1.Node) error {
 		marked := a.marked(node)
-		if k.Cordoned && marked { // else it was returned already
+		if k.Cordoned && marked { // else the node was returned before
 			node.Spec.Unschedulable = false
 		}
 		if k.Excluded && marked {

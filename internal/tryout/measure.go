@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// stubborn is how long a container may not start before that is taken for more than a moment's trouble.
-	stubborn = 2 * time.Minute
-	// mostRuns of a container that fails.
-	mostRuns = 4
+	// startTimeout is the time after which a container that does not start has a lasting problem.
+	startTimeout = 2 * time.Minute
+	// maxRuns limits the runs of a failing container.
+	maxRuns = 4
 )
 
-// measure by pods, and complete the facts by what they say.
+// measure runs the pods of the trial, and adds their results to the facts.
 func (a *attempt) measure(ctx context.Context, f *trial.Facts, node *corev1.Node, k *kept) error {
 	f.Network, f.Images = trial.Measure{Result: trial.Pending}, trial.Measure{Result: trial.Pending}
 	pods, err := a.pods(ctx, k)
@@ -40,22 +40,22 @@ func (a *attempt) measure(ctx context.Context, f *trial.Facts, node *corev1.Node
 	return err
 }
 
-// held is what is held against the node of what was measured: not what the pod that answers may be the cause of, by having left.
-func held(m trial.Measure, here, control sight, pods map[string]*corev1.Pod) trial.Measure {
+// held returns the failures for which the node is responsible. If the answering pod has left, that pod may be the cause.
+func held(m trial.Measure, here, control podState, pods map[string]*corev1.Pod) trial.Measure {
 	if m.Result != trial.Failed || stays(pods) || failsWithoutPeer(here, control) {
 		return m
 	}
-	return trial.Measure{Result: trial.Inconclusive, Says: m.Says + "; the pod that answered has left meanwhile"}
+	return trial.Measure{Result: trial.Inconclusive, Says: m.Says + "; the answering pod has left meanwhile"}
 }
 
-// stays tells whether the pod that the trial node was measured with is still there, and answers.
+// stays reports whether the measured pod still exists and answers.
 func stays(pods map[string]*corev1.Pod) bool {
 	with, by := pods[peer], pods[measuring]
 	return answers(with) && by != nil && flagOf(by, peerFlag) == with.Status.PodIP
 }
 
-// failsWithoutPeer tells of what works on the other node and not here, and takes no pod that answers.
-func failsWithoutPeer(here, control sight) bool {
+// failsWithoutPeer reports a failure on this node, without the answering pod, of a connection that works on the other node.
+func failsWithoutPeer(here, control podState) bool {
 	return slices.ContainsFunc(here.report.Findings, func(f probe.Finding) bool {
 		return f.Says != "" && f.Subject != probe.Pod && f.Subject != probe.Back && control.report != nil && works(control.report, f.Subject)
 	})
@@ -68,8 +68,8 @@ func (a *attempt) on(pod *corev1.Pod) string {
 	return pod.Spec.NodeName
 }
 
-// advance makes the pods that are due. First is the one that shows whether an image is on the disk, which the pull of another
-// would bring there. Each attempt has another node answer, if there is one.
+// advance creates the pods that are due. The first pod shows whether an image is on the disk: the pull of another pod would
+// add the image. Each attempt uses another answering node, if possible.
 func (a *attempt) advance(ctx context.Context, now time.Time, node *corev1.Node, k *kept, pods map[string]*corev1.Pod) error {
 	neighbours := a.neighbours(node)
 	absent := func(part string) bool {
@@ -88,7 +88,7 @@ func (a *attempt) advance(ctx context.Context, now time.Time, node *corev1.Node,
 	}
 	serving := pods[peer]
 	if serving != nil && over(serving) && absent(measuring) {
-		return a.removePod(ctx, serving) // it waited in vain
+		return a.removePod(ctx, serving) // the pod waited in vain
 	}
 	if !read(pods[onDisk], now).over() || len(neighbours) > 0 && !answers(serving) {
 		return nil
@@ -104,12 +104,12 @@ func (a *attempt) advance(ctx context.Context, now time.Time, node *corev1.Node,
 	return nil
 }
 
-// answers tells whether the pod is there to be measured from.
+// answers reports whether the pod is ready for measurements.
 func answers(pod *corev1.Pod) bool {
 	return pod != nil && pod.Status.PodIP != "" && pod.Status.Phase == corev1.PodRunning
 }
 
-// controlling is the node to measure from, best another than the one that answers.
+// controlling is the node for the control measurement, preferably not the answering node.
 func controlling(neighbours []string, answering string) string {
 	for _, n := range neighbours {
 		if n != answering {
@@ -123,36 +123,37 @@ func over(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// sight of a pod that measures.
-type sight struct {
-	// report, once it ended well and said something; trouble is why it will not.
+// podState is the state of a measuring pod.
+type podState struct {
+	// report is the pod's report after a success; trouble is the reason of a failure.
 	report  *probe.Report
 	trouble string
-	// started: its image was there. missing: it is not, and must not be pulled. unpulled is why it cannot be pulled.
+	// started: the image was available. missing: the image is not on the disk and must not be pulled. unpulled is the
+	// reason of a failed pull.
 	started, missing bool
 	unpulled         string
 }
 
-// over tells that nothing more will be seen.
-func (s sight) over() bool { return s.report != nil || s.trouble != "" || s.missing }
+// over reports whether the state is final.
+func (s podState) over() bool { return s.report != nil || s.trouble != "" || s.missing }
 
-// read what a pod has come to.
-func read(pod *corev1.Pod, now time.Time) sight {
-	var s sight
+// read returns the state of a pod.
+func read(pod *corev1.Pod, now time.Time) podState {
+	var s podState
 	if pod == nil {
 		return s
 	}
-	late := now.Sub(pod.CreationTimestamp.Time) >= stubborn
+	late := now.Sub(pod.CreationTimestamp.Time) >= startTimeout
 	if len(pod.Status.ContainerStatuses) > 0 {
 		s.container(&pod.Status.ContainerStatuses[0], late)
 	}
 	if pod.Status.Phase == corev1.PodFailed && !s.over() {
-		s.trouble = "the kubelet gave it up: " + brief(pod.Status.Reason+" "+pod.Status.Message)
+		s.trouble = "the kubelet gave up the pod: " + brief(pod.Status.Reason+" "+pod.Status.Message)
 	}
 	return s
 }
 
-func (s *sight) container(c *corev1.ContainerStatus, late bool) {
+func (s *podState) container(c *corev1.ContainerStatus, late bool) {
 	s.started = c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil
 	last := c.State.Terminated
 	if last == nil {
@@ -165,8 +166,8 @@ func (s *sight) container(c *corev1.ContainerStatus, late bool) {
 		}
 		return
 	}
-	if last != nil && c.RestartCount >= mostRuns-1 && c.State.Running == nil {
-		s.trouble = fmt.Sprintf("it ended %d times, the last time with exit code %d: %s", c.RestartCount+1, last.ExitCode, brief(last.Message))
+	if last != nil && c.RestartCount >= maxRuns-1 && c.State.Running == nil {
+		s.trouble = fmt.Sprintf("the container ended %d times, the last time with exit code %d: %s", c.RestartCount+1, last.ExitCode, brief(last.Message))
 		return
 	}
 	if c.State.Waiting == nil {
@@ -187,14 +188,14 @@ func (s *sight) container(c *corev1.ContainerStatus, late bool) {
 	}
 }
 
-// subjects as sentences have them.
+// subjects are the failures in the words of a message.
 var subjects = map[probe.Subject]string{
-	probe.Pod: "a pod of another node is not reached", probe.Back: "a pod of another node does not reach it",
-	probe.Service: "the API server's Service is not reached", probe.Inside: "the name of a Service is not found",
-	probe.Outside: "a name outside the cluster is not found",
+	probe.Pod: "no connection to a pod of another node", probe.Back: "no connection from a pod of another node",
+	probe.Service: "no connection to the API server's Service", probe.Inside: "the name of a Service does not resolve",
+	probe.Outside: "a name outside the cluster does not resolve",
 }
 
-// asked are the subjects that a pod which measures has to speak of.
+// asked are the subjects that a report must contain.
 func (a *attempt) asked() []probe.Subject {
 	asked := []probe.Subject{probe.Pod, probe.Back, probe.Service, probe.Inside}
 	if a.outside() != "" {
@@ -203,14 +204,14 @@ func (a *attempt) asked() []probe.Subject {
 	return asked
 }
 
-// network is what the node's pods reach. Only what works on another node, by the same means and at the same time, is held
-// against this one.
-func network(here, control sight, node string, alone bool, from string, asked []probe.Subject) trial.Measure {
+// network judges the connections of the node's pods. A failure counts only if another node succeeds with the same
+// connection at the same time.
+func network(here, control podState, node string, alone bool, from string, asked []probe.Subject) trial.Measure {
 	switch {
 	case alone:
 		return trial.Measure{Result: trial.Skipped, Says: "there is no other node to measure with"}
 	case here.trouble != "":
-		return trial.Measure{Result: trial.Inconclusive, Says: "the pod that measures did not: " + here.trouble}
+		return trial.Measure{Result: trial.Inconclusive, Says: "the measuring pod failed: " + here.trouble}
 	case here.report == nil:
 		return trial.Measure{Result: trial.Pending}
 	}
@@ -222,22 +223,22 @@ func network(here, control sight, node string, alone bool, from string, asked []
 		says := fmt.Sprintf("%s from node %s (%s)", subjects[f.Subject], node, brief(f.Says))
 		switch {
 		case control.trouble != "":
-			doubt = says + ", and the pod that controls that did not measure: " + control.trouble
+			doubt = says + ", and the control pod failed: " + control.trouble
 		case control.report == nil:
 			return trial.Measure{Result: trial.Pending}
 		case works(control.report, f.Subject):
-			return trial.Measure{Result: trial.Failed, Says: fmt.Sprintf("%s, and works from node %s", says, from)}
+			return trial.Measure{Result: trial.Failed, Says: fmt.Sprintf("%s, but works from node %s", says, from)}
 		default:
-			doubt = fmt.Sprintf("%s, and neither from node %s", says, from)
+			doubt = fmt.Sprintf("%s, and from node %s also not", says, from)
 		}
 	}
 	if doubt != "" {
 		return trial.Measure{Result: trial.Inconclusive, Says: doubt}
 	}
 	if slices.ContainsFunc(asked, func(s probe.Subject) bool { return !works(here.report, s) }) {
-		return trial.Measure{Result: trial.Inconclusive, Says: "the pod that measures did not say all that it was asked"}
+		return trial.Measure{Result: trial.Inconclusive, Says: "the report of the measuring pod is incomplete"}
 	}
-	return trial.Measure{Result: trial.Passed, Says: fmt.Sprintf("pods on node %s reach a pod of another node, a Service and names, and are reached", node)}
+	return trial.Measure{Result: trial.Passed, Says: fmt.Sprintf("pods on node %s connect to a pod of another node in both directions, to a Service, and resolve names", node)}
 }
 
 func works(r *probe.Report, subject probe.Subject) bool {
@@ -249,31 +250,31 @@ func works(r *probe.Report, subject probe.Subject) bool {
 	return false
 }
 
-// images is whether containers start. An image that is not on the disk shows nothing of the disk.
-func images(there, here, control sight, alone bool) trial.Measure {
+// images judges whether containers start. An image that is not on the disk shows nothing about the disk.
+func images(there, here, control podState, alone bool) trial.Measure {
 	var trouble string
 	switch {
 	case here.unpulled != "":
 		trouble = "Kamino's image cannot be pulled: " + here.unpulled
 	case there.trouble != "":
-		trouble = "an image that is on the disk does not start: " + there.trouble
+		trouble = "an image on the disk does not start: " + there.trouble
 	case !there.over() || !here.started:
 		if here.trouble != "" {
-			return trial.Measure{Result: trial.Inconclusive, Says: "the pod that measures did not start: " + here.trouble}
+			return trial.Measure{Result: trial.Inconclusive, Says: "the measuring pod did not start: " + here.trouble}
 		}
 		return trial.Measure{Result: trial.Pending}
 	case there.missing:
-		return trial.Measure{Result: trial.Passed, Says: "an image was pulled; Kamino's own is not on the disk, so that nothing was started without a pull"}
+		return trial.Measure{Result: trial.Passed, Says: "an image was pulled; no image was started without a pull, because Kamino's image is not on the disk"}
 	default:
-		return trial.Measure{Result: trial.Passed, Says: "an image that is on the disk started without a pull, and one was pulled"}
+		return trial.Measure{Result: trial.Passed, Says: "an image on the disk started without a pull, and another image was pulled"}
 	}
 	switch {
 	case alone:
-		return trial.Measure{Result: trial.Inconclusive, Says: trouble + "; there is no other node to see whether it is this one's fault"}
+		return trial.Measure{Result: trial.Inconclusive, Says: trouble + "; there is no other node for a comparison"}
 	case control.started:
-		return trial.Measure{Result: trial.Failed, Says: trouble + "; on another node it works"}
+		return trial.Measure{Result: trial.Failed, Says: trouble + "; on another node the image works"}
 	case control.trouble != "":
-		return trial.Measure{Result: trial.Inconclusive, Says: trouble + "; on another node it does not work either"}
+		return trial.Measure{Result: trial.Inconclusive, Says: trouble + "; on another node the image does not work either"}
 	default:
 		return trial.Measure{Result: trial.Pending}
 	}

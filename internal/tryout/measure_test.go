@@ -17,7 +17,7 @@ import (
 )
 
 // of is a pod of this status, made so long ago.
-func of(status corev1.PodStatus, age time.Duration) sight {
+func of(status corev1.PodStatus, age time.Duration) podState {
 	return read(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon.Add(-age))}, Status: status}, noon)
 }
 
@@ -31,34 +31,34 @@ func again(times int32, message string) corev1.PodStatus {
 
 // TestNetwork: what fails is held against the node only if it works on another, and what nobody measured against nobody.
 func TestNetwork(t *testing.T) {
-	good, none := of(reported(""), time.Minute), sight{}
-	bad := func(s ...probe.Subject) sight { return of(reported("", s...), time.Minute) }
+	good, none := of(reported(""), time.Minute), podState{}
+	bad := func(s ...probe.Subject) podState { return of(reported("", s...), time.Minute) }
 	for name, test := range map[string]struct {
-		here, control sight
+		here, control podState
 		alone         bool
 		want          trial.Result
 		says          string
 	}{
-		"good":                        {good, good, false, trial.Passed, "are reached"},
-		"good, uncontrolled":          {good, none, false, trial.Passed, "are reached"},
-		"good, control is worse":      {good, bad(probe.Pod), false, trial.Passed, "are reached"},
+		"good":                        {good, good, false, trial.Passed, "in both directions"},
+		"good, uncontrolled":          {good, none, false, trial.Passed, "in both directions"},
+		"good, control is worse":      {good, bad(probe.Pod), false, trial.Passed, "in both directions"},
 		"alone":                       {of(ended(0, "{}"), 0), none, true, trial.Skipped, "no other node"},
 		"not yet":                     {none, good, false, trial.Pending, ""},
 		"bad, not controlled yet":     {bad(probe.Pod), none, false, trial.Pending, ""},
-		"not there":                   {bad(probe.Pod), good, false, trial.Failed, "a pod of another node is not reached from node t-0 (i/o timeout), and works from node w-1"},
-		"not back":                    {bad(probe.Back), good, false, trial.Failed, "does not reach it"},
-		"no Service":                  {bad(probe.Service), good, false, trial.Failed, "Service is not reached"},
-		"no names":                    {bad(probe.Inside), good, false, trial.Failed, "name of a Service is not found"},
-		"nor from the other":          {bad(probe.Inside), bad(probe.Inside), false, trial.Inconclusive, "and neither from node w-1"},
-		"another's fault and its own": {bad(probe.Inside, probe.Pod), bad(probe.Inside), false, trial.Failed, "a pod of another node is not reached"},
-		"control does not measure":    {bad(probe.Pod), of(again(4, "exec"), 0), false, trial.Inconclusive, "the pod that controls that did not measure"},
+		"not there":                   {bad(probe.Pod), good, false, trial.Failed, "no connection to a pod of another node from node t-0 (i/o timeout), but works from node w-1"},
+		"not back":                    {bad(probe.Back), good, false, trial.Failed, "no connection from a pod of another node"},
+		"no Service":                  {bad(probe.Service), good, false, trial.Failed, "no connection to the API server's Service"},
+		"no names":                    {bad(probe.Inside), good, false, trial.Failed, "name of a Service does not resolve"},
+		"nor from the other":          {bad(probe.Inside), bad(probe.Inside), false, trial.Inconclusive, "and from node w-1 also not"},
+		"another's fault and its own": {bad(probe.Inside, probe.Pod), bad(probe.Inside), false, trial.Failed, "no connection to a pod of another node"},
+		"control does not measure":    {bad(probe.Pod), of(again(4, "exec"), 0), false, trial.Inconclusive, "the control pod failed"},
 		"does not measure":            {of(again(4, "exec"), 0), good, false, trial.Inconclusive, "ended 4 times"},
 		"may measure yet":             {of(again(3, "exec"), 0), good, false, trial.Pending, ""},
 		"is turned away":              {of(corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods"}, 0), good, false, trial.Inconclusive, "OutOfpods"},
-		"says too little":             {of(ended(0, `{"findings":[{"subject":"pod"}]}`), 0), good, false, trial.Inconclusive, "did not say all"},
-		"says nothing":                {of(ended(0, "{}"), 0), good, false, trial.Inconclusive, "did not say all"},
-		"says what it was not asked":  {of(ended(0, `{"verdict":"Passed"}`), 0), good, false, trial.Inconclusive, "no report"},
-		"control says little":         {bad(probe.Pod), of(ended(0, "{}"), 0), false, trial.Inconclusive, "neither from"},
+		"says too little":             {of(ended(0, `{"findings":[{"subject":"pod"}]}`), 0), good, false, trial.Inconclusive, "is incomplete"},
+		"says nothing":                {of(ended(0, "{}"), 0), good, false, trial.Inconclusive, "is incomplete"},
+		"says what it was not asked":  {of(ended(0, `{"verdict":"Passed"}`), 0), good, false, trial.Inconclusive, "not a report"},
+		"control says little":         {bad(probe.Pod), of(ended(0, "{}"), 0), false, trial.Inconclusive, "also not"},
 	} {
 		got := network(test.here, test.control, "t-0", test.alone, "w-1", (&attempt{Subject: trial.Subject{Prototype: &v1alpha1.Prototype{}}}).asked())
 		if got.Result != test.want || !strings.Contains(got.Says, test.says) || (got.Says == "") != (test.says == "") {
@@ -71,20 +71,20 @@ func TestNetwork(t *testing.T) {
 func TestOutside(t *testing.T) {
 	named := &attempt{Tryout: &Tryout{}, Subject: trial.Subject{Prototype: &v1alpha1.Prototype{}}}
 	named.Prototype.Spec.Settings.Trial.Outside = "registry.example.com"
-	said := func(says string) sight {
+	said := func(says string) podState {
 		report := reported("")
 		text := report.ContainerStatuses[0].State.Terminated.Message
 		return of(ended(0, strings.Replace(text, `"findings":[`, `"findings":[{"subject":"outside","says":"`+says+`"},`, 1)), 0)
 	}
 	for name, test := range map[string]struct {
-		here, control sight
+		here, control podState
 		want          trial.Result
 		says          string
 	}{
-		"found":         {said(""), sight{}, trial.Passed, "are reached"},
-		"not found":     {said("no such host"), said(""), trial.Failed, "a name outside the cluster is not found from node t-0 (no such host), and works from node w-1"},
-		"nowhere found": {said("no such host"), said("no such host"), trial.Inconclusive, "neither from node w-1"},
-		"not spoken of": {of(reported(""), 0), sight{}, trial.Inconclusive, "did not say all"},
+		"found":         {said(""), podState{}, trial.Passed, "in both directions"},
+		"not found":     {said("no such host"), said(""), trial.Failed, "a name outside the cluster does not resolve from node t-0 (no such host), but works from node w-1"},
+		"nowhere found": {said("no such host"), said("no such host"), trial.Inconclusive, "from node w-1 also not"},
+		"not spoken of": {of(reported(""), 0), podState{}, trial.Inconclusive, "is incomplete"},
 	} {
 		if got := network(test.here, test.control, "t-0", false, "w-1", named.asked()); got.Result != test.want || !strings.Contains(got.Says, test.says) {
 			t.Errorf("%s: %+v, want %s %q", name, got, test.want, test.says)
@@ -101,11 +101,11 @@ func TestOutside(t *testing.T) {
 }
 
 func TestImages(t *testing.T) {
-	on, missing, up, none := of(ended(0, "{}"), 0), of(waitingFor("ErrImageNeverPull"), 0), of(running("10.0.0.1"), 0), sight{}
-	unpulled := func(age time.Duration) sight { return of(waitingFor("ImagePullBackOff"), age) }
+	on, missing, up, none := of(ended(0, "{}"), 0), of(waitingFor("ErrImageNeverPull"), 0), of(running("10.0.0.1"), 0), podState{}
+	unpulled := func(age time.Duration) podState { return of(waitingFor("ImagePullBackOff"), age) }
 	broken := of(waitingFor("CreateContainerError"), time.Hour)
 	for name, test := range map[string]struct {
-		there, here, control sight
+		there, here, control podState
 		alone                bool
 		want                 trial.Result
 		says                 string
@@ -176,7 +176,7 @@ func TestDaemons(t *testing.T) {
 		}}}}
 	}
 	const name = "kube-system/a"
-	absent := []trial.Daemon{{Name: name, Why: "it has no pod there"}}
+	absent := []trial.Daemon{{Name: name, Why: "no pod on the node"}}
 	fine := []trial.Daemon{{Name: name, Ready: true}}
 	leaving := daemonPod("a", true, 0, time.Minute)
 	leaving.DeletionTimestamp = &metav1.Time{Time: noon}

@@ -18,17 +18,17 @@ import (
 	"github.com/kamino-dev/kamino/internal/probe"
 )
 
-// Parts that a trial has pods for.
+// Roles of a trial's pods.
 const (
-	// onDisk starts on the trial node if Kamino's image is on its disk, and ends at once.
+	// onDisk starts on the trial node if Kamino's image is on the disk, and ends at once.
 	onDisk = "disk"
 	// peer answers on another node.
 	peer = "peer"
-	// measuring is on the trial node. Its image is pulled.
+	// measuring measures on the trial node, with a pulled image.
 	measuring = "node"
-	// control measures the same from another node.
+	// control measures the same connections on another node.
 	control = "control"
-	// job is the user's own.
+	// job is the user's Job.
 	job = "job"
 )
 
@@ -38,21 +38,21 @@ const (
 	insideName   = "kubernetes.default.svc"
 	resolver     = "/etc/resolv.conf"
 	report       = "/dev/termination-log"
-	// podSeconds is how long a pod may run.
+	// podSeconds limits the time of a pod.
 	podSeconds = 1800
 	nobody     = 65532
 	keyFlag    = "--key="
 	peerFlag   = "--peer="
 )
 
-// pod of a part: no account, no privilege, nothing to write to, and bound to its node past the scheduler, whose cordon holds
-// it off. It asks for no resources, for a node that is full would turn it away.
+// pod returns the pod of a role: without a token, privileges or a writable disk, and bound to the cordoned node without the
+// scheduler. The pod requests no resources, because a full node would refuse the pod.
 func (a *attempt) pod(part, node string, o probe.Options, pull corev1.PullPolicy) *corev1.Pod {
 	yes, no, user, seconds := true, false, int64(nobody), int64(podSeconds)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: a.name(part), Namespace: a.Namespace, Labels: a.labels(), OwnerReferences: a.owner()},
 		Spec: corev1.PodSpec{
-			// The account's pull secrets are wanted, and no token of it.
+			// The account provides pull secrets only; its token is not mounted.
 			ServiceAccountName: v1alpha1.GeneralizeServiceAccount,
 			NodeName:           node, RestartPolicy: corev1.RestartPolicyOnFailure, ActiveDeadlineSeconds: &seconds,
 			AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
@@ -81,20 +81,20 @@ func (a *attempt) image() string {
 	return a.Tryout.Image
 }
 
-// peerPod has a key of its own, which the pods that measure get from it.
+// peerPod has a random key, which the measuring pods read from the peer.
 func (a *attempt) peerPod(node string) *corev1.Pod {
 	return visiting(a.pod(peer, node, probe.Options{Serve: true, Listen: "$(POD_IP)", Key: rand.Text()}, corev1.PullIfNotPresent))
 }
 
-// visiting is a pod on a node that is not the trial's own, and that whoever drains that node may evict: one that nothing makes again would be
-// in the way there, of other captures too. The trial makes it again.
+// visiting marks a pod on another node as evictable: a pod without a controller would block the drain of that node. The
+// trial creates the pod again.
 func visiting(pod *corev1.Pod) *corev1.Pod {
 	yes := true
 	pod.OwnerReferences[0].Controller = &yes
 	return pod
 }
 
-// measuringPod is alike on the trial node and on the one that controls it, but for the disk.
+// measuringPod is equal on the trial node and on the control node, except for the disk.
 func (a *attempt) measuringPod(part, node string, peer *corev1.Pod) *corev1.Pod {
 	o := probe.Options{}
 	if peer != nil {
@@ -107,7 +107,7 @@ func (a *attempt) measuringPod(part, node string, peer *corev1.Pod) *corev1.Pod 
 	return visiting(a.pod(part, node, o, corev1.PullAlways))
 }
 
-// outside is a name that is none of the cluster's; empty if the settings name none.
+// outside is a name outside the cluster; empty without a setting.
 func (a *attempt) outside() string { return a.Prototype.Spec.Settings.Trial.Outside }
 
 func keyOf(pod *corev1.Pod) string { return flagOf(pod, keyFlag) }
@@ -121,8 +121,8 @@ func flagOf(pod *corev1.Pod, flag string) string {
 	return ""
 }
 
-// pods of this attempt that are there, by their parts; nil stands for one that is in the way, because nobody noted that it was
-// made for this, or because it is on its way out.
+// pods returns the pods of this attempt by role. nil means a pod that blocks the name: the record does not know the pod, or
+// the pod is in deletion.
 func (a *attempt) pods(ctx context.Context, k *kept) (map[string]*corev1.Pod, error) {
 	list, err := a.Kube.CoreV1().Pods(a.Namespace).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PrototypeUIDLabel + "=" + string(a.uid())})
 	if err != nil {
@@ -139,7 +139,7 @@ func (a *attempt) pods(ctx context.Context, k *kept) (map[string]*corev1.Pod, er
 		case pod.DeletionTimestamp != nil:
 			found[part] = nil
 		case k.Pods[part] != pod.UID:
-			// It is another's, or the note of it was lost: neither is believed.
+			// The pod is another client's, or the record of the pod was lost: Kamino trusts neither.
 			found[part] = nil
 			if err := a.removePod(ctx, pod); err != nil {
 				return nil, err
@@ -151,7 +151,7 @@ func (a *attempt) pods(ctx context.Context, k *kept) (map[string]*corev1.Pod, er
 	return found, nil
 }
 
-// make a pod, and note that it was. One that is in the way is not waited for.
+// make creates a pod and records the UID. A pod that blocks the name is an error.
 func (a *attempt) make(ctx context.Context, k *kept, part string, pod *corev1.Pod) error {
 	made, err := a.Kube.CoreV1().Pods(a.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	if err != nil {
@@ -161,7 +161,7 @@ func (a *attempt) make(ctx context.Context, k *kept, part string, pod *corev1.Po
 	return nil
 }
 
-// noted is what was made for a part.
+// noted records the UID of a created object.
 func noted(k *kept, part string, uid types.UID) {
 	if k.Pods == nil {
 		k.Pods = map[string]types.UID{}
@@ -169,7 +169,7 @@ func noted(k *kept, part string, uid types.UID) {
 	k.Pods[part] = uid
 }
 
-// removePod at once: it has nothing to finish, and a node that is gone would never say that it has.
+// removePod deletes a pod without a grace period: the pod has no work to finish, and a deleted node would never confirm.
 func (a *attempt) removePod(ctx context.Context, pod *corev1.Pod) error {
 	now := int64(0)
 	err := a.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &pod.UID}})
@@ -179,7 +179,7 @@ func (a *attempt) removePod(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// removePods of all attempts, and the user's Job before its pods.
+// removePods deletes the user's Job, and the pods of all attempts.
 func (a *attempt) removePods(ctx context.Context) error {
 	if err := a.removeJob(ctx); err != nil {
 		return err
@@ -198,9 +198,9 @@ func (a *attempt) removePods(ctx context.Context) error {
 	return nil
 }
 
-// neighbours are the nodes to measure with: Ready, and of the trial node's kind by what their kubelets report. Nodes that no cordon or
-// reservation speaks against are preferred, those without taints first. The others are a last resort: every client that may cordon Nodes
-// could leave the trial without a node to measure with.
+// neighbours are Ready nodes with the operating system and the architecture of the trial node. Nodes without a cordon,
+// reservation and taint come first. Reserved and cordoned nodes are a last resort: otherwise a client that may cordon Nodes
+// could stop every trial.
 func (a *attempt) neighbours(node *corev1.Node) (names []string) {
 	of := node.Status.NodeInfo
 	ranks := map[rank][]string{}
@@ -223,7 +223,7 @@ func (a *attempt) neighbours(node *corev1.Node) (names []string) {
 	return names
 }
 
-// rank of a node to measure with.
+// rank of a node for measurements.
 type rank int
 
 const (
@@ -233,7 +233,7 @@ const (
 	cordoned
 )
 
-// rankOf a node. The nodes of other trials are cordoned. A reservation that is on the Node alone says nothing.
+// rankOf ranks a node. Nodes of other trials are cordoned. A reservation without a Lease does not count.
 func rankOf(a *attempt, n *corev1.Node) rank {
 	_, taken := a.reserved[n.UID]
 	switch {

@@ -1,6 +1,6 @@
-// Package tryout looks at the node of a trial in the cluster: whether it is there and stays Ready, whether what runs on the
-// other nodes runs on it, and what pods on it measure. It keeps users' pods away from the node until there is a verdict, and
-// removes what it made. What all of that comes to is package trial's matter.
+// Package tryout observes the node of a trial in the cluster: its registration and readiness, the DaemonSets on the node,
+// and measurements of pods. The package keeps users' pods away from the node until the verdict, and removes its objects.
+// Package trial decides the verdict.
 package tryout
 
 import (
@@ -28,16 +28,16 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// Tryout keeps nothing: what a look has done and seen is part of what it returns, and of the next subject.
+// Tryout has no state: each look returns its state for the next subject.
 type Tryout struct {
 	Kube kubernetes.Interface
-	// Namespace of the pods, which is the generalize pods'.
+	// Namespace of the pods: the namespace of generalize pods.
 	Namespace string
-	// Image of Kamino, unless the settings name one.
+	// Image of Kamino, unless the settings name an image.
 	Image string
-	// Same tells whether two IDs name one instance.
+	// Same reports whether two IDs name one instance.
 	Same func(a, b cloud.InstanceID) bool
-	// Reserved lists the reservations that Leases confirm, by the UID of their Node. Nil if no Node is reserved.
+	// Reserved lists the reservations that Leases confirm, by the UID of the Node. Nil means that no Node is reserved.
 	Reserved func(ctx context.Context) (map[types.UID]v1alpha1.Reservation, error)
 }
 
@@ -46,9 +46,9 @@ type attempt struct {
 	*Tryout
 	trial.Subject
 	nodes []corev1.Node
-	// reserved are the confirmed reservations, by the UID of their Node.
+	// reserved are the confirmed reservations, by the UID of the Node.
 	reserved map[types.UID]v1alpha1.Reservation
-	// known are the instances and their Nodes, as this look has them.
+	// known are the instances and their Nodes at this look.
 	known []*kept
 }
 
@@ -60,8 +60,8 @@ func (t *Tryout) attempt(subject trial.Subject) *attempt {
 	return a
 }
 
-// Look completes the subject's facts by what the cluster says, and does what measuring the node needs. An error says that
-// nothing could be seen now.
+// Look adds the cluster's facts to the subject, and advances the measurements. An error means that no observation was
+// possible now.
 func (t *Tryout) Look(ctx context.Context, subject trial.Subject) (trial.Sight, error) {
 	a := t.attempt(subject)
 	sight, err := a.look(ctx)
@@ -112,7 +112,7 @@ func (a *attempt) look(ctx context.Context) (trial.Sight, error) {
 	return trial.Sight{Facts: f, Node: said(node, *k, f), TwinInstances: all.instances}, nil
 }
 
-// list the nodes, as the API server last saw them: a look is repeated, and an old list delays it only.
+// list lists the nodes from the API server's cache: looks repeat, so an old list only delays the result.
 func (a *attempt) list(ctx context.Context) error {
 	list, err := a.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
@@ -126,18 +126,18 @@ func (a *attempt) list(ctx context.Context) error {
 	return err
 }
 
-// withoutKubelet is why nothing shows that a kubelet runs for the node; empty if one does. An account that may write Nodes cannot write the
-// kubelet's Lease.
+// withoutKubelet returns the reason why no kubelet seems to run for the node; empty if a kubelet runs. An account that may
+// write Nodes cannot write the kubelet's Lease.
 func withoutKubelet(ctx context.Context, a *attempt, node *corev1.Node) (why string, err error) {
 	without, err := cluster.WithoutKubelet(ctx, a.Kube, []*corev1.Node{node}, a.all)
 	if err != nil || !without[node.UID] {
 		return "", err
 	}
-	return fmt.Sprintf("node %s names the instance, and no kubelet renews the lease %s/%s; see which client creates Nodes", node.Name, corev1.NamespaceNodeLease, node.Name), nil
+	return fmt.Sprintf("node %s names the instance, and no kubelet renews the lease %s/%s; find the client that creates Nodes", node.Name, corev1.NamespaceNodeLease, node.Name), nil
 }
 
-// unregistered is why an instance without a Node may have had one: its kubelet renews a Lease, so that a client has deleted the Node. Only
-// where the cloud says which name the Node has, the Lease can be found.
+// unregistered returns the reason why an instance may have had a Node: its kubelet renews a Lease, so a client has deleted
+// the Node. To find the Lease, the cloud must name the Node.
 func unregistered(ctx context.Context, a *attempt) (why string, err error) {
 	if len(a.Instances) == 0 || a.Facts.Instance.Running.IsZero() {
 		return "", nil
@@ -152,13 +152,13 @@ func unregistered(ctx context.Context, a *attempt) (why string, err error) {
 		return "", nil
 	case err != nil:
 		return "", fmt.Errorf("read lease %s/%s: %w", corev1.NamespaceNodeLease, oldest.Host, err)
-	case cluster.LeaseWrittenAt(lease).Before(a.Facts.Instance.Running): // of an earlier instance of the name
+	case cluster.LeaseWrittenAt(lease).Before(a.Facts.Instance.Running): // of an earlier instance with the same name
 		return "", nil
 	}
-	return fmt.Sprintf("the kubelet of instance %s renews the lease %s/%s, and there is no Node; see which client deletes Nodes", oldest.ID, corev1.NamespaceNodeLease, oldest.Host), nil
+	return fmt.Sprintf("the kubelet of instance %s renews the lease %s/%s, and there is no Node; find the client that deletes Nodes", oldest.ID, corev1.NamespaceNodeLease, oldest.Host), nil
 }
 
-// said is what the node says of itself.
+// said are the facts in the node's status.
 func said(node *corev1.Node, k kept, f trial.Facts) *v1alpha1.TrialNode {
 	info := node.Status.NodeInfo
 	n := &v1alpha1.TrialNode{
@@ -170,32 +170,33 @@ func said(node *corev1.Node, k kept, f trial.Facts) *v1alpha1.TrialNode {
 	return n
 }
 
-// keepAway has users' pods stay away from every Node that names an instance of the trial, and returns the Node that is judged: that
-// of the oldest instance. The Node is nil as long as there is none. doubt is why no Node can be taken for the instance's own.
-func (a *attempt) keepAway(ctx context.Context) (judged *corev1.Node, its *kept, doubt string, err error) {
+// keepAway keeps users' pods away from all Nodes that name an instance of the trial. keepAway returns the Node of the
+// oldest instance, or nil without a Node. doubt is the reason why no Node surely belongs to the instance.
+func (a *attempt) keepAway(ctx context.Context) (judged *corev1.Node, member *kept, doubt string, err error) {
 	instances := slices.Clone(a.Instances)
 	slices.SortFunc(instances, older)
 	for i, instance := range instances {
 		node, k, why, err := a.keepOff(ctx, instance.ID)
 		if node != nil && why == "" && instance.Host != "" && instance.Host != strings.ToLower(node.Name) {
-			why = fmt.Sprintf("node %s names instance %s, and the cloud has given that the host name %s; see which client creates Nodes", node.Name, instance.ID, instance.Host)
+			why = fmt.Sprintf("node %s names instance %s, but the cloud says host name %s; find the client that creates Nodes", node.Name, instance.ID, instance.Host)
 		}
 		if err != nil {
 			return nil, nil, "", err
 		}
 		if i == 0 {
-			judged, its, doubt = node, k, why
+			judged, member, doubt = node, k, why
 		}
 	}
-	return judged, its, doubt, nil
+	return judged, member, doubt, nil
 }
 
 func older(x, y cloud.Instance) int {
 	return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID))
 }
 
-// keepOff one instance. Every Node that has ever named it is known: the API server does not say which Node is its own.
-func (a *attempt) keepOff(ctx context.Context, id cloud.InstanceID) (judged *corev1.Node, its *kept, doubt string, err error) {
+// keepOff handles one instance. The record holds every Node that has ever named the instance: the API server does not prove
+// the right Node.
+func (a *attempt) keepOff(ctx context.Context, id cloud.InstanceID) (judged *corev1.Node, member *kept, doubt string, err error) {
 	there := map[types.UID]*corev1.Node{}
 	for _, name := range a.named(id) {
 		node, err := a.nodeOf(ctx, name, id)
@@ -223,7 +224,7 @@ func (a *attempt) keepOff(ctx context.Context, id cloud.InstanceID) (judged *cor
 	return there[all[0].UID], all[0], doubtOf(all, there), nil
 }
 
-// doubtOf is why none of the Nodes that have named an instance can be judged; empty if the one that did is there.
+// doubtOf is the reason why no Node of an instance can be judged; empty if only the existing Node has named the instance.
 func doubtOf(all []*kept, there map[types.UID]*corev1.Node) string {
 	var names, gone []string
 	for _, k := range all {
@@ -238,15 +239,15 @@ func doubtOf(all []*kept, there map[types.UID]*corev1.Node) string {
 	case len(names) == 1 && len(gone) == 0:
 		return ""
 	case len(gone) == 0:
-		return fmt.Sprintf("nodes %s name the same instance %s, and one Node is its own; see which client creates Nodes", strings.Join(names, " and "), instance)
+		return fmt.Sprintf("nodes %s name the same instance %s, but an instance has one Node; find the client that creates Nodes", strings.Join(names, " and "), instance)
 	case len(names) == 0:
-		return fmt.Sprintf("node %s named instance %s and was deleted, while the cloud has the instance; see which client deletes Nodes", strings.Join(gone, " and "), instance)
+		return fmt.Sprintf("node %s named instance %s and was deleted, while the cloud has the instance; find the client that deletes Nodes", strings.Join(gone, " and "), instance)
 	}
-	return fmt.Sprintf("node %s named instance %s and was deleted, and node %s names it now; see which client creates and deletes Nodes",
+	return fmt.Sprintf("node %s named instance %s and was deleted, and node %s names the instance now; find the client that creates and deletes Nodes",
 		strings.Join(gone, " and "), instance, strings.Join(names, " and "))
 }
 
-// named are the names of the Nodes that name an instance: those that are known first, and then those of the list.
+// named are the names of the Nodes that name an instance: recorded Nodes first, then Nodes of the list.
 func (a *attempt) named(id cloud.InstanceID) (names []string) {
 	add := func(name, instance string) {
 		if name != "" && instance != "" && a.Same(cloud.InstanceID(instance), id) && !slices.Contains(names, name) {
@@ -262,7 +263,7 @@ func (a *attempt) named(id cloud.InstanceID) (names []string) {
 	return names
 }
 
-// nodeOf is the Node of the name, read anew, if it names the instance; nil if there is none.
+// nodeOf reads the Node with this name, if the Node names the instance; nil if there is none.
 func (a *attempt) nodeOf(ctx context.Context, name string, id cloud.InstanceID) (*corev1.Node, error) {
 	node, err := a.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -276,8 +277,8 @@ func (a *attempt) nodeOf(ctx context.Context, name string, id cloud.InstanceID) 
 	return node, nil
 }
 
-// entry of an instance and a Node among what is known, made if there is none. The entry of an instance without a Node becomes that of
-// its first Node.
+// entry returns the record of an instance and a Node, or a new record. The record of an instance without a Node becomes the
+// record of the first Node.
 func (a *attempt) entry(id cloud.InstanceID, uid types.UID) *kept {
 	for _, k := range a.known {
 		if a.Same(cloud.InstanceID(k.Instance), id) && (k.UID == uid || k.UID == "") {
@@ -289,28 +290,29 @@ func (a *attempt) entry(id cloud.InstanceID, uid types.UID) *kept {
 	return k
 }
 
-// has tells whether the cloud has an instance of the trial.
+// has reports whether the cloud has an instance of the trial.
 func (a *attempt) has(id cloud.InstanceID) bool {
 	return slices.ContainsFunc(a.Instances, func(i cloud.Instance) bool { return a.Same(i.ID, id) })
 }
 
 // twins of the trial node.
 type twins struct {
-	// known tells whether the IDs could be compared.
+	// known reports whether the node has IDs to compare.
 	known bool
-	// proven are older and Ready. instances are theirs, by name. doubtful claim an ID, each with what speaks against that.
+	// proven twins are older and Ready; instances holds their instances by name. doubtful twins have the same ID, each with
+	// the reason for the doubt.
 	proven, doubtful []string
 	instances        map[string]cloud.InstanceID
 }
 
-// twins are the other Nodes that have the node's machine ID or system UUID. Without both IDs nothing is known.
+// twins are other Nodes with the node's machine ID or system UUID. Without both IDs, the result is unknown.
 func (a *attempt) twins(node *corev1.Node) twins {
-	its := node.Status.NodeInfo
-	found := twins{known: its.MachineID != "" && its.SystemUUID != "", instances: map[string]cloud.InstanceID{}}
+	member := node.Status.NodeInfo
+	found := twins{known: member.MachineID != "" && member.SystemUUID != "", instances: map[string]cloud.InstanceID{}}
 	for i := range a.nodes {
 		other := &a.nodes[i]
 		o := other.Status.NodeInfo
-		if other.UID == node.UID || (its.MachineID == "" || o.MachineID != its.MachineID) && (its.SystemUUID == "" || o.SystemUUID != its.SystemUUID) {
+		if other.UID == node.UID || (member.MachineID == "" || o.MachineID != member.MachineID) && (member.SystemUUID == "" || o.SystemUUID != member.SystemUUID) {
 			continue
 		}
 		switch {
@@ -330,7 +332,7 @@ func (a *attempt) twins(node *corev1.Node) twins {
 	return found
 }
 
-// proveKubelets leaves among the proven twins those for which a kubelet runs.
+// proveKubelets moves twins without a kubelet from proven to doubtful.
 func proveKubelets(ctx context.Context, a *attempt, node *corev1.Node, found *twins) error {
 	if len(found.proven) == 0 {
 		return nil
@@ -362,9 +364,8 @@ func (a *attempt) all() []*corev1.Node {
 	return all
 }
 
-// Clean starts to remove what Look has made for the subject: pods and Job, and the Nodes of instances that are gone. It touches only
-// Nodes that name an instance of the trial, whatever stands on any other Node. What one part does not get through keeps no other part
-// from being removed. left says what is waited for.
+// Clean begins to remove the objects of Look: pods, the Job, and Nodes of deleted instances. Clean changes only Nodes that
+// name an instance of the trial. An error of one part does not stop the other parts. left are the reasons to wait.
 func (t *Tryout) Clean(ctx context.Context, subject trial.Subject) (left []string, err error) {
 	a := t.attempt(subject)
 	problems := []error{a.removePods(ctx), a.listUnseen(ctx)}
@@ -380,7 +381,7 @@ func (t *Tryout) Clean(ctx context.Context, subject trial.Subject) (left []strin
 	return left, errors.Join(problems...)
 }
 
-// listUnseen finds the Nodes of instances that no look has seen one of.
+// listUnseen finds the Nodes of instances without a recorded Node.
 func (a *attempt) listUnseen(ctx context.Context) error {
 	for _, i := range a.Instances {
 		if !slices.ContainsFunc(a.known, func(k *kept) bool { return a.Same(cloud.InstanceID(k.Instance), i.ID) }) {
@@ -398,7 +399,7 @@ func (a *attempt) listUnseen(ctx context.Context) error {
 			n := &a.nodes[i]
 			if k.UID == "" && n.Spec.ProviderID != "" && a.Same(cloud.InstanceID(n.Spec.ProviderID), cloud.InstanceID(k.Instance)) {
 				var m mark
-				_ = json.Unmarshal([]byte(n.Annotations[v1alpha1.TrialKey]), &m) // an unreadable one says nothing
+				_ = json.Unmarshal([]byte(n.Annotations[v1alpha1.TrialKey]), &m) // an unreadable mark is ignored
 				a.known = append(a.known, &kept{Instance: k.Instance, Node: n.Name, UID: n.UID, Cordoned: m.Cordoned && m.UID == a.uid(), Excluded: m.Excluded && m.UID == a.uid()})
 			}
 		}
@@ -408,7 +409,7 @@ func (a *attempt) listUnseen(ctx context.Context) error {
 
 func (a *attempt) uid() types.UID { return a.Prototype.UID }
 
-// name of what is made for one part of this attempt.
+// name is the name of an object of this attempt.
 func (a *attempt) name(part string) string {
 	sum := sha256.Sum256([]byte(string(a.uid()) + "/" + a.Spec.Name))
 	return "trial-" + part + "-" + hex.EncodeToString(sum[:6])
@@ -424,10 +425,10 @@ func (a *attempt) labels() map[string]string {
 	}
 }
 
-// component is what pods of a trial are to Kamino, by which a network policy finds them.
+// component is the label of a trial's pods, for network policies.
 const component = "trial"
 
-// owner has the API server remove what is left when the Prototype is gone.
+// owner lets the API server delete leftovers after the deletion of the Prototype.
 func (a *attempt) owner() []metav1.OwnerReference {
 	return []metav1.OwnerReference{{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: "Prototype", Name: a.Prototype.Name, UID: a.uid(),
