@@ -32,7 +32,7 @@ const autoExample = `  kamino auto
   kamino auto --pool workers --pool batch --timeout 3h
   kamino auto -f policy.yaml --detailed-exitcode`
 
-// autoFlags are what is said about one run.
+// autoFlags are the flags of one run.
 type autoFlags struct {
 	from     policySource
 	format   print.Format
@@ -89,7 +89,7 @@ func (s *session) auto(ctx context.Context, flags autoFlags, format print.Format
 	return autoEnd(results, stopped, flags.detailed)
 }
 
-// preparedAuto reads the policies, and makes what decides and drives; nil where a dry run was all that was asked for.
+// preparedAuto reads the policies and builds the run; nil after a dry run.
 func (s *session) preparedAuto(ctx context.Context, flags autoFlags, format print.Format) (*drive.Auto, error) {
 	policies, err := s.policies(ctx, flags.from)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *session) preparedAuto(ctx context.Context, flags autoFlags, format prin
 	}, nil
 }
 
-// allow has the engine hold as many donors as the policies allow, or the flag says.
+// allow sets the limit of concurrent captures, from the flag or the policies.
 func (s *session) allow(policies []v1alpha1.PrototypePolicy, most int) {
 	for i := range policies {
 		if most > 0 {
@@ -165,7 +165,7 @@ func (s *session) autoDryRun(ctx context.Context, policies []v1alpha1.PrototypeP
 	return autoEnd(results, nil, flags.detailed)
 }
 
-// autoEnd turns what came of the pools into an exit code. What is told is in the table already.
+// autoEnd turns the results of the pools into an exit code. The table has already shown the results.
 func autoEnd(report print.AutoReport, stopped error, detailed bool) error {
 	if stopped != nil {
 		return cutShort(stopped, "; nothing is lost: the next run, or a controller, continues the captures")

@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// autoTeller says what happens in a run, a line for each thing, behind the name of the pool that it is about.
+// autoTeller writes a line for each event of a run, with the name of the event's pool.
 func (s *session) autoTeller() func(drive.AutoNews) {
 	views := map[cloud.PoolID]*print.Lines{}
 	return func(n drive.AutoNews) {
@@ -37,7 +37,7 @@ func (s *session) autoTeller() func(drive.AutoNews) {
 	}
 }
 
-// autoReport is what came of the pools, in words and exit codes.
+// autoReport returns the results of the pools with their exit codes.
 func autoReport(run *drive.Auto) print.AutoReport {
 	report := print.AutoReport{Pools: []print.AutoResult{}, Troubles: run.Troubles()}
 	for _, r := range run.Results() {
@@ -65,7 +65,7 @@ func autoResult(r drive.AutoResult) print.AutoResult {
 	return result
 }
 
-// captured is the result of a capture of this run.
+// captured adds the capture of this run to the result.
 func captured(result print.AutoResult, r drive.AutoResult) print.AutoResult {
 	p := r.Capture
 	result.Prototype, result.Version, result.Donor = p.Name, p.Spec.Version, p.Spec.Donor.NodeName
@@ -94,7 +94,7 @@ func captured(result print.AutoResult, r drive.AutoResult) print.AutoResult {
 	return result
 }
 
-// poolWriter puts the pool's name behind the time of each line.
+// poolWriter inserts the pool's name after the time of each line.
 type poolWriter struct {
 	out  io.Writer
 	pool string

@@ -43,7 +43,7 @@ func (s *session) cancel(ctx context.Context, name string, timeout time.Duration
 	return s.followAway(within, p)
 }
 
-// followAway follows a Prototype that is being deleted until it is gone.
+// followAway follows a Prototype in deletion until the object is gone.
 func (s *session) followAway(ctx context.Context, p *v1alpha1.Prototype) error {
 	fl := s.follower(p)
 	fl.UntilGone = true

@@ -53,17 +53,17 @@ const captureExample = `  # Show the plan and all obstacles
   # Grow the pool by two new nodes afterwards, and keep five versions
   kamino capture worker-3 --new-nodes 2 --keep 5`
 
-// captureFlags are what a person says about one capture.
+// captureFlags are the flags of one capture.
 type captureFlags struct {
 	version string
 	format  print.Format
 	timeout time.Duration
 
 	wait, dryRun, yes bool
-	// newNodesTimeout is how long new nodes are awaited.
+	// newNodesTimeout limits the wait for new nodes.
 	newNodesTimeout time.Duration
-	// customDataFrom names the Secret that holds a copy of the pool's customData, as NAME or NAME/KEY; customDataFile the
-	// file that one is made from, whose content customData is.
+	// customDataFrom names the Secret with a copy of the pool's customData, as NAME or NAME/KEY. customDataFile is the file
+	// for a new copy, with the content customData.
 	customDataFrom, customDataFile string
 	customData                     []byte
 
@@ -112,7 +112,7 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.timeout, "timeout", 0, "stop after this time; a capture that has begun continues (default: never)")
 }
 
-// complete reads what has no zero value that means "not said".
+// complete reads the flags whose zero value differs from an absent flag.
 func (c *captureFlags) complete(flags *pflag.FlagSet, now time.Time) error {
 	if flags.Changed("grace-period") {
 		c.settings.Drain.GracePeriod = &metav1.Duration{Duration: c.gracePeriod}
@@ -163,7 +163,7 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 				return &failure{ExitUsage, err}
 			}
 			if image := flags.settings.Generalize.Image; image != "" {
-				o.AllowedImages = append(o.AllowedImages, image) // whoever runs this command decides what it runs
+				o.AllowedImages = append(o.AllowedImages, image) // the user of this command decides about its image
 			}
 			if f.LimitRuntime != nil {
 				f.LimitRuntime()
@@ -188,14 +188,14 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 	return cmd
 }
 
-// capturing is one `kamino capture`.
+// capturing is one run of `kamino capture`.
 type capturing struct {
 	*session
 	beginning *drive.RequestWithCopy
 	flags     *captureFlags
 }
 
-// run captures within --timeout, which does not bound the wait for new nodes.
+// run captures within --timeout, which does not limit the wait for new nodes.
 func (c *capturing) run(ctx context.Context) error {
 	within, cancel := limited(ctx, c.flags.timeout)
 	defer cancel()
@@ -209,7 +209,7 @@ func (c *capturing) run(ctx context.Context) error {
 	return c.awaitGrowth(ctx, d.Prototype.Name, c.flags.newNodesTimeout)
 }
 
-// decide looks, and writes the Prototype that is to be followed. Without one in its result, there is nothing to follow.
+// decide creates the Prototype. Without a Prototype in the result, there is nothing to follow.
 func (c *capturing) decide(ctx context.Context) (none drive.Decision, err error) {
 	d, err := c.beginning.Decide(ctx)
 	if err != nil {
@@ -242,7 +242,7 @@ func (c *capturing) decide(ctx context.Context) (none drive.Decision, err error)
 	return d, nil
 }
 
-// begin makes sure that nothing is in the way, and has the Prototype written.
+// begin checks for refusals, and creates the Prototype.
 func (c *capturing) begin(ctx context.Context, d *drive.Decision, h drive.Holder) error {
 	if unknown := d.Unknown(); len(unknown) > 0 {
 		chosen := v1alpha1.Profile(c.chosen(capital(d.Joins.Why)+".\nName the profile: "+bootstrapkind.Choice+".", limit.Profiles()...))
@@ -275,7 +275,7 @@ func (c *capturing) begin(ctx context.Context, d *drive.Decision, h drive.Holder
 	return createError(err)
 }
 
-// confirm asks whoever sits at the terminal before a promotion that no rollback undoes. Scripts are asked nothing.
+// confirm asks the user at the terminal before a promotion that no rollback can undo. Scripts get no question.
 func (c *capturing) confirm(ctx context.Context, p *v1alpha1.Prototype, copied bool) error {
 	if c.flags.yes || !c.asks() {
 		return nil
@@ -285,7 +285,7 @@ func (c *capturing) confirm(ctx context.Context, p *v1alpha1.Prototype, copied b
 		return refusedf("not confirmed, and nothing was changed: --yes skips the confirmation")
 	}
 	if err != nil || !preview.NoWayBack {
-		return nil // whoever does the work asks again what there is
+		return nil // the process that does the work checks again
 	}
 	from := ""
 	if preview.Change != nil {
@@ -297,8 +297,8 @@ func (c *capturing) confirm(ctx context.Context, p *v1alpha1.Prototype, copied b
 	return refusedf("not confirmed, and nothing was changed: --yes skips the confirmation")
 }
 
-// check asks the engine what is in the way. Where a controller does the work, its credential counts and
-// not this command's, so that a cloud which can't be asked from here is only worth a note.
+// check asks the engine for refusals. If a controller does the work, the controller's credential decides. A cloud that
+// refuses this command is then only worth a note.
 func (c *capturing) check(ctx context.Context, p *v1alpha1.Prototype, h drive.Holder) error {
 	refusals, err := c.engine.Refusals(ctx, p)
 	var fromCloud *cloud.Error
@@ -318,7 +318,7 @@ func (c *capturing) check(ctx context.Context, p *v1alpha1.Prototype, h drive.Ho
 	}
 }
 
-// createError says why the API server did not take a Prototype. A value that its rules refuse came from a flag.
+// createError explains why the API server refused a Prototype. An invalid value came from a flag.
 func createError(err error) error {
 	if apierrors.IsInvalid(err) {
 		return &failure{ExitUsage, fmt.Errorf("the cluster refuses these settings, and nothing was changed: %w", err)}
@@ -326,7 +326,7 @@ func createError(err error) error {
 	return err
 }
 
-// dryRun says what a capture would do. The API server checks the Prototype without keeping it.
+// dryRun shows what a capture would do. The API server checks the Prototype without storing the object.
 func (c *capturing) dryRun(ctx context.Context, d drive.Decision) error {
 	if d.Existing {
 		return refusedf("node %s is already being captured by Prototype %s, and nothing was changed: to follow, run `kamino capture %s`",
@@ -364,7 +364,7 @@ func (c *capturing) dryRun(ctx context.Context, d drive.Decision) error {
 	return nil
 }
 
-// leave says who will do the work of a capture that nobody waits for.
+// leave names the process that does the work, for a command that does not wait.
 func (c *capturing) leave(d drive.Decision, h drive.Holder) error {
 	name := d.Prototype.Name
 	if h.Role == drive.RoleController {

@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/rollback"
 )
 
-// changeFlags are what the verbs that change a pool's versions have in common.
+// changeFlags are the common flags of verbs that change a pool's versions.
 type changeFlags struct {
 	reason string
 	dryRun bool
@@ -24,7 +24,7 @@ func (c *changeFlags) bind(cmd *cobra.Command) {
 	bindOutput(cmd, &c.format, print.JSON, print.YAML)
 }
 
-// checkReason refuses what can't stand in a tag.
+// checkReason refuses a reason that does not fit into a tag.
 func (c *changeFlags) checkReason() error {
 	if wrong := history.CheckReason(c.reason); wrong != "" {
 		return usagef("--reason: %s", wrong)
@@ -32,7 +32,7 @@ func (c *changeFlags) checkReason() error {
 	return nil
 }
 
-// change is a verb on the versions of a pool: with the pool, its history, and what was asked for.
+// change is a verb on the versions of a pool, with the pool and its history.
 type change struct {
 	*session
 	changeFlags
@@ -40,7 +40,7 @@ type change struct {
 	history history.History
 }
 
-// changing runs a verb on the pool that its first argument means.
+// changing runs a verb on the pool of the first argument.
 func changing(f *Factory, o *Options, flags *changeFlags, do func(ctx context.Context, c *change, args []string) error) func(*cobra.Command, []string) error {
 	return inSession(f, o, func(ctx context.Context, s *session, args []string) error {
 		p, h, err := s.lookBack(ctx, args[0], 0)
@@ -51,17 +51,17 @@ func changing(f *Factory, o *Options, flags *changeFlags, do func(ctx context.Co
 	})
 }
 
-// writeTime is how long the writes of one command may take together.
+// writeTime limits the writes of one command.
 const writeTime = 2 * time.Minute
 
-// carryOut has a change made. An interrupt does not come between its steps; a crash may, and the same command goes on from there.
+// carryOut applies a change. An interrupt waits for the end of the steps; after a crash, the same command continues.
 func (c *change) carryOut(ctx context.Context, made *rollback.Change) (rollback.Result, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
 	defer cancel()
 	return made.Run(ctx, pause)
 }
 
-// end has a change made, unless nothing is to be done, and says what was done.
+// end applies a change, if there is anything to do, and reports the result.
 func (c *change) end(ctx context.Context, deed print.ChangeResult, made *rollback.Change) error {
 	if deed.Changed {
 		if _, err := c.carryOut(ctx, made); err != nil {
@@ -71,7 +71,7 @@ func (c *change) end(ctx context.Context, deed print.ChangeResult, made *rollbac
 	return print.WriteChangeResult(c.Out, c.format, deed)
 }
 
-// pause waits, or returns why the context ended.
+// pause waits, or returns the cause of the context's end.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -20,16 +20,16 @@ import (
 	"github.com/kamino-dev/kamino/internal/reservations"
 )
 
-// A shell that waits for a completion must not hang, and nobody reads a list of thousands.
+// Limits of completions: a shell must not hang, and long lists help no user.
 const (
 	completionTime  = 3 * time.Second
 	completionLimit = 500
 )
 
-// namer lists the names that stand at the place of a command line which is completed; args are the arguments before it.
+// namer lists the possible names at the completed place of a command line; args are the earlier arguments.
 type namer func(ctx context.Context, args []string) ([]string, error)
 
-// complete makes cobra's completion out of it. Without an answer nothing is completed.
+// complete returns cobra's completion function. Without an answer, the completion is empty.
 func (n namer) complete(more cobra.ShellCompDirective) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
@@ -43,7 +43,7 @@ func (n namer) complete(more cobra.ShellCompDirective) cobra.CompletionFunc {
 	}
 }
 
-// atFirst completes the first argument alone.
+// atFirst completes the first argument only.
 func (n namer) atFirst() cobra.CompletionFunc {
 	return namer(func(ctx context.Context, args []string) ([]string, error) {
 		if len(args) > 0 {
@@ -53,7 +53,7 @@ func (n namer) atFirst() cobra.CompletionFunc {
 	}).complete(0)
 }
 
-// listed are the names of the objects in a list that is asked of the cluster.
+// listed lists the names of objects in the cluster.
 func listed(f *Factory, o *Options, list func(context.Context, *cluster.Connection) (runtime.Object, error)) namer {
 	return func(ctx context.Context, _ []string) (names []string, err error) {
 		c, err := f.Connect(o)
@@ -81,7 +81,7 @@ func completeNodes(f *Factory, o *Options) cobra.CompletionFunc {
 	}).atFirst()
 }
 
-// completePolicies completes a flag, or any argument.
+// completePolicies completes a flag or any argument with policies.
 func completePolicies(f *Factory, o *Options) cobra.CompletionFunc {
 	return listed(f, o, func(ctx context.Context, c *cluster.Connection) (runtime.Object, error) {
 		list := &v1alpha1.PrototypePolicyList{}
@@ -118,7 +118,7 @@ func completeReserved(f *Factory, o *Options) cobra.CompletionFunc {
 	}).atFirst()
 }
 
-// pools are the pools of the cluster's first nodes.
+// pools lists the pools of the cluster's first nodes.
 func pools(f *Factory, o *Options) namer {
 	return func(ctx context.Context, _ []string) ([]string, error) {
 		s, err := open(ctx, f, o)
@@ -138,7 +138,7 @@ func pools(f *Factory, o *Options) namer {
 	}
 }
 
-// versions are those of the pool that the first argument names, newest first.
+// versions lists the versions of the pool in the first argument, the newest first.
 func versions(f *Factory, o *Options) namer {
 	return func(ctx context.Context, args []string) ([]string, error) {
 		if len(args) != 1 {
@@ -165,15 +165,15 @@ func versions(f *Factory, o *Options) namer {
 	}
 }
 
-// completePools completes the first argument, or a flag, with the pools of the cluster's nodes.
+// completePools completes the first argument or a flag with the pools of the cluster's nodes.
 func completePools(f *Factory, o *Options) cobra.CompletionFunc { return pools(f, o).atFirst() }
 
-// completeVersions completes a flag with the versions of the pool that the first argument names.
+// completeVersions completes a flag with the versions of the pool in the first argument.
 func completeVersions(f *Factory, o *Options) cobra.CompletionFunc {
 	return versions(f, o).complete(cobra.ShellCompDirectiveKeepOrder)
 }
 
-// completePoolVersions completes a pool, and then one of its versions.
+// completePoolVersions completes a pool, and then a version of the pool.
 func completePoolVersions(f *Factory, o *Options) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
@@ -189,7 +189,7 @@ func completeProfiles(cmd *cobra.Command) {
 	completeWords(cmd, "profile", limit.Profiles()...)
 }
 
-// completeWords completes a flag with the words that it takes.
+// completeWords completes a flag with fixed words.
 func completeWords(cmd *cobra.Command, flag string, words ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))
 }

@@ -38,7 +38,7 @@ to a running controller.`,
 			s.cluster.Notify(func(text string) { o.Log.Info(text) })
 			controller.Options, controller.Cluster, controller.Cloud, controller.Counts = o.drive(s.Getenv, s.Now), s.cluster, s.provider, counts
 			controller.MaxConcurrent = maxConcurrent
-			s.cluster.OnUnreadable = nil // the controller logs it
+			s.cluster.OnUnreadable = nil // the controller logs unreadable objects
 			return controller.Run(cmd.Context())
 		},
 	}

@@ -39,7 +39,7 @@ func describe(ctx context.Context, f *Factory, cluster *cluster.Connection, argu
 	if err != nil {
 		return err
 	}
-	// As `kubectl get -o name` writes it.
+	// The argument may have the form of `kubectl get -o name`.
 	name := argument[strings.LastIndex(argument, "/")+1:]
 	p := drive.Named(all, name)
 	if p == nil {

@@ -1,13 +1,12 @@
-// Package cli is the kamino command: one verb in a file, what it says in package print.
+// Package cli is the kamino command: one verb per file, with the output in package print.
 //
-// It decides how a person's words become a Prototype, who drives a capture (whoever holds the Lease), and
-// which exit code an ending has. What a capture does is decided in package capture; the command only
-// calls it, pass by pass, and shows what the Prototype's status says.
+// The package turns flags into a Prototype, and endings into exit codes. The holder of the Lease runs a capture. Package
+// capture decides the steps of a capture; the command calls passes and shows the Prototype's status.
 //
-// Rules for what is said:
+// Rules for the output:
 //   - Results go to standard output; progress, logs and errors go to standard error.
-//   - Every ending that is not success is one sentence that names the object, and says whether anything
-//     was changed and what to do. The exit code tells its class.
-//   - Nothing is asked: the command runs the same in a script.
+//   - Every ending except success is one sentence. The sentence names the object, says whether anything
+//     changed, and says what to do. The exit code names the class of the ending.
+//   - Without a terminal there are no questions: a script runs unattended.
 //   - Colours only on a terminal, and not with NO_COLOR.
 package cli

@@ -40,7 +40,7 @@ Each finding is ok, warn or fail, and has a remedy. The exit code is 0 if no che
 	return cmd
 }
 
-// examine is no session's: it works without a credential for the cloud, which is one of its findings.
+// examine needs no session: examine works without a credential for the cloud, and reports the missing credential.
 func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options, only string, format print.Format) error {
 	d := &doctor.Doctor{
 		Kube: c.Kube, Served: c.Served, Skew: c.Skew, Policies: c.Policies, Namespace: o.Namespace, PodNamespace: o.GeneralizeNamespace, Only: only, Kured: o.Kured, Now: f.Now,
@@ -54,7 +54,7 @@ func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options
 	}
 	d.Prototypes = func(ctx context.Context) ([]v1alpha1.Prototype, error) {
 		all, err := c.Prototypes(ctx)
-		if errors.Is(err, cluster.ErrNotInstalled) { // which is a finding of its own
+		if errors.Is(err, cluster.ErrNotInstalled) { // a finding of its own
 			return nil, nil
 		}
 		return all, err

@@ -13,20 +13,20 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
-// The exit codes, one for each class of ending.
+// Exit codes, one for each class of ending.
 const (
 	ExitDone        = 0
 	ExitUnexpected  = 1
 	ExitUsage       = 2
 	ExitRefused     = 3  // nothing was changed
-	ExitFailed      = 4  // the capture failed and the donor was given back
+	ExitFailed      = 4  // the capture failed and the donor is back in service
 	ExitNotAllowed  = 5  // a credential or a permission
 	ExitUnreachable = 6  // the API server or the cloud
 	ExitNothingToDo = 10 // with --detailed-exitcode only
 	ExitInterrupted = 130
 )
 
-// failure is an error that knows its exit code.
+// failure is an error with an exit code.
 type failure struct {
 	code int
 	err  error
@@ -43,14 +43,14 @@ func refusedf(format string, args ...any) error {
 	return &failure{ExitRefused, fmt.Errorf(format, args...)}
 }
 
-// refusal is one error out of everything that is in the way of a capture: a sentence for each.
+// refusal is one error for all refusals of a capture, with a sentence for each refusal.
 func refusal(what string, refusals []cloud.Refusal) error {
 	code := ExitRefused
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, and nothing was changed:", what)
 	for i, r := range refusals {
 		fmt.Fprintf(&b, "\n  %s: %s", r.Reason, r.Message)
-		// With several in the way, the code is the first one's: it is the one to mend first.
+		// The first refusal decides the exit code: the user must repair that cause first.
 		if i == 0 && permissionReason(r.Reason) {
 			code = ExitNotAllowed
 		}
@@ -58,7 +58,7 @@ func refusal(what string, refusals []cloud.Refusal) error {
 	return &failure{code, errors.New(b.String())}
 }
 
-// permissionReason tells whether a refusal's or a failure's reason is about a credential or a permission.
+// permissionReason reports whether a reason is about a credential or a permission.
 func permissionReason(reason string) bool {
 	switch reason {
 	case "PermissionMissing", string(cloud.Denied), string(cloud.Unauthenticated):
@@ -94,7 +94,7 @@ func exitCode(err error) int {
 	}
 }
 
-// refusedCode is the class of a decision that can't be made, for what the cloud answered if it is not nil.
+// refusedCode is the class of a refused decision, from the cloud's error if err is not nil.
 func refusedCode(err error) int {
 	if code := exitCode(err); code != ExitDone && code != ExitUnexpected {
 		return code
@@ -102,13 +102,13 @@ func refusedCode(err error) int {
 	return ExitRefused
 }
 
-// cannotListen tells whether an address that a flag names can't be served at: it is none, or it is taken.
+// cannotListen reports whether the address in a flag is invalid or in use.
 func cannotListen(err error) bool {
 	var local *net.OpError
 	return errors.As(err, &local) && local.Op == "listen"
 }
 
-// explain says an error in a sentence that a person can act on.
+// explain returns an error as a sentence with a remedy.
 func explain(err error) string {
 	var (
 		e         *failure

@@ -18,29 +18,29 @@ import (
 	"github.com/kamino-dev/kamino/internal/process"
 )
 
-// Factory is the world that the command works in. Main makes the real one; tests put parts of their own in.
+// Factory is the environment of the command. Main builds the real environment; tests replace parts.
 type Factory struct {
 	Out, Err io.Writer
-	// In is where a person answers, and Asks tells whether one sits there.
+	// In reads the user's answers, and Asks reports whether a user is at the terminal.
 	In     io.Reader
 	Asks   func() bool
 	Getenv func(string) string
 	Now    func() time.Time
-	// Window is the size of the terminal that Err is; zero if it is none.
+	// Window is the size of Err's terminal; zero without a terminal.
 	Window func() (width, height int)
 
-	// LimitRuntime, if set, makes the process as cheap as one can be that waits nearly all the time.
+	// LimitRuntime, if set, reduces the resources of a process that mostly waits.
 	LimitRuntime func()
 
-	// Connect makes the clients for the cluster. It sends nothing.
+	// Connect builds the clients for the cluster without a request.
 	Connect func(o *Options) (*cluster.Connection, error)
-	// Cloud makes the provider that the options name.
+	// Cloud builds the provider for the options.
 	Cloud func(ctx context.Context, o *Options) (cloud.Provider, error)
-	// Engine makes what carries captures out.
+	// Engine builds the capture engine.
 	Engine func(c *cluster.Connection, provider cloud.Provider, o *Options) drive.Engine
 }
 
-// NewFactory is the real world.
+// NewFactory returns the real environment.
 func NewFactory() *Factory {
 	return &Factory{
 		Out: os.Stdout, Err: os.Stderr, In: os.Stdin, Getenv: os.Getenv, Now: time.Now,
@@ -52,7 +52,7 @@ func NewFactory() *Factory {
 			}
 			width, height, err := term.GetSize(fd)
 			if err != nil || width == 0 || height == 0 {
-				return 80, 24 // a terminal that does not tell, such as one over a serial line
+				return 80, 24 // a terminal without a size, such as a serial line
 			}
 			return width, height
 		},
@@ -63,10 +63,10 @@ func NewFactory() *Factory {
 	}
 }
 
-// asks tells whether somebody sits there who can be asked.
+// asks reports whether a user can answer questions.
 func (f *Factory) asks() bool { return f.Asks != nil && f.Asks() }
 
-// agreed asks whoever sits there whether to go on with what is said. Scripts are asked nothing, and go on.
+// agreed asks the user whether to continue. Scripts get no question, and continue.
 func (f *Factory) agreed(said string) bool {
 	if !f.asks() {
 		return true
@@ -76,7 +76,7 @@ func (f *Factory) agreed(said string) bool {
 	return answer == "y" || answer == "yes"
 }
 
-// chosen asks whoever sits there for one of the words. It is empty for scripts, and for any other answer.
+// chosen asks the user for a word. Empty for scripts and for any other answer.
 func (f *Factory) chosen(said string, words ...string) string {
 	if !f.asks() {
 		return ""
@@ -88,7 +88,7 @@ func (f *Factory) chosen(said string, words ...string) string {
 	return ""
 }
 
-// answer reads a line and no further: another question may follow.
+// answer reads exactly one line: another question may follow.
 func (f *Factory) answer() string {
 	var line []byte
 	for one := make([]byte, 1); ; {
@@ -99,13 +99,13 @@ func (f *Factory) answer() string {
 	}
 }
 
-// terminal tells whether Err is a terminal whose cursor can be moved.
+// terminal reports whether Err is a terminal with a movable cursor.
 func (f *Factory) terminal() bool {
 	width, _ := f.Window()
 	return width > 0 && f.Getenv("TERM") != "dumb"
 }
 
-// style is what the terminal can show. See https://no-color.org for NO_COLOR.
+// style is the capability of the terminal. See https://no-color.org for NO_COLOR.
 func (f *Factory) style() print.Style {
 	locale := f.Getenv("LC_ALL")
 	for _, name := range []string{"LC_CTYPE", "LANG"} {

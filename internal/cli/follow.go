@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/drive"
 )
 
-// follower makes what shows the capture, on a terminal or as lines.
+// follower builds the view of the capture, for a terminal or as lines.
 func (s *session) follower(p *v1alpha1.Prototype) *drive.Follower {
 	fl := &drive.Follower{
 		Cluster: s.cluster, Engine: s.engine, Namespace: s.options.Namespace, Prototype: p, Now: s.Now,
@@ -27,7 +27,7 @@ func (s *session) follower(p *v1alpha1.Prototype) *drive.Follower {
 	return fl
 }
 
-// view puts what is known of a capture into words.
+// view turns the progress of a capture into words.
 type view struct{ on print.View }
 
 // Show implements drive.View.
@@ -36,7 +36,7 @@ func (v view) Show(p drive.Progress, now time.Time) { v.on.Show(inWords(p), now)
 // Close implements drive.View.
 func (v view) Close(p drive.Progress, now time.Time) { v.on.Close(inWords(p), now) }
 
-// inWords says who drives, and the worst that is in the way now.
+// inWords names the process that does the work, and the worst current problem.
 func inWords(p drive.Progress) print.Progress {
 	said := print.Progress{Prototype: p.Prototype}
 	if p.Driving != nil {
@@ -56,7 +56,7 @@ func inWords(p drive.Progress) print.Progress {
 
 func clockTime(at time.Time) string { return at.UTC().Format("15:04:05 MST") }
 
-// whoDrives is for the person who waits.
+// whoDrives names the process that does the work, for the waiting user.
 func whoDrives(d drive.Driving) string {
 	switch {
 	case d.Mine:

@@ -18,7 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/host"
 )
 
-// generalizeFlags is what a person, or the engine's pod, asks of kamino generalize.
+// generalizeFlags are the flags of kamino generalize, from a user or from the generalize pod.
 type generalizeFlags struct {
 	root, unknownFiles              string
 	rules                           disk.Rules
@@ -90,7 +90,7 @@ this check before the drain.`,
 	return cmd
 }
 
-// classed gives an error the exit code that it knows itself to have.
+// classed gives an error the exit code that the error itself names.
 func classed(err error) error {
 	var knows interface{ ExitCode() int }
 	if errors.As(err, &knows) {
@@ -145,7 +145,7 @@ func (g *generalizeFlags) run(ctx context.Context, f *Factory) error {
 	return errors.Join(err, print.Manifest(f.Out, g.format, m))
 }
 
-// check refuses flags that do not fit together.
+// check refuses contradicting flags.
 func (g *generalizeFlags) check() error {
 	o := g.order
 	order := []string{g.prototype, g.uid, g.bootID, o.Name, o.UID, o.Files.Key, o.Files.PodUID, o.Access.TokenFile, o.Access.CAFile}

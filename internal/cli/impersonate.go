@@ -5,8 +5,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// impersonation is kubectl's way to act as somebody else. It changes what the cluster allows; the credential for the
-// cloud stays what it is.
+// impersonation acts as another user in the cluster, as in kubectl. The credential for the cloud does not change.
 type impersonation struct {
 	user   string
 	groups []string
@@ -19,7 +18,7 @@ func (i *impersonation) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&i.uid, "as-uid", "", "`UID` to impersonate with --as")
 }
 
-// check refuses what the API server would misunderstand.
+// check refuses flags that the API server would misread.
 func (i *impersonation) check() error {
 	if i.user == "" && (i.uid != "" || len(i.groups) > 0) {
 		return usagef("--as-group and --as-uid need a user: add --as USER")
@@ -27,7 +26,7 @@ func (i *impersonation) check() error {
 	return nil
 }
 
-// config is the same for the clients.
+// config returns the settings for the clients.
 func (i *impersonation) config() rest.ImpersonationConfig {
 	return rest.ImpersonationConfig{UserName: i.user, UID: i.uid, Groups: i.groups}
 }

@@ -10,7 +10,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// newLogger makes the one logger of the process: slog writes, logr is what Kubernetes libraries take.
+// newLogger returns the only logger of the process: slog writes, and Kubernetes libraries use logr.
 func newLogger(w io.Writer, level, format string) (logr.Logger, error) {
 	var threshold slog.Level
 	if err := threshold.UnmarshalText([]byte(strings.ToUpper(level))); err != nil {
@@ -27,8 +27,8 @@ func newLogger(w io.Writer, level, format string) (logr.Logger, error) {
 	}
 }
 
-// adoptLogger makes the libraries log through it. client-go reports every transient failure of a watch at
-// error level; the command says such trouble itself, so below debug its word is taken away.
+// adoptLogger sets the logger of the libraries. client-go logs every transient watch error at error level. The command
+// reports such errors itself, so adoptLogger drops these logs unless the level is debug.
 func adoptLogger(log logr.Logger, level string) {
 	ctrllog.SetLogger(log)
 	if strings.EqualFold(level, "debug") {

@@ -95,7 +95,7 @@ Running nodes of a deleted version do not change.`,
 	}, &changeFlags{}, func(ctx context.Context, c *change, version string) error { return c.retire(ctx, version) })
 }
 
-// mark quarantines or releases.
+// mark quarantines or releases a version.
 func (c *change) mark(ctx context.Context, verb string, m history.Mark, refusals []cloud.Refusal) error {
 	if refusals != nil {
 		return refusal(fmt.Sprintf("pool %s: %s is refused", c.history.Pool, verb), refusals)

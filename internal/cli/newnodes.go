@@ -15,7 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// awaitGrowth awaits the new nodes of a capture that has ended well, by what its Prototype says.
+// awaitGrowth waits for the new nodes of a successful capture, as its Prototype requests.
 func (s *session) awaitGrowth(ctx context.Context, name string, limit time.Duration) error {
 	p := &v1alpha1.Prototype{}
 	if err := s.cluster.Client.Get(ctx, client.ObjectKey{Name: name}, p); err != nil {
@@ -24,7 +24,7 @@ func (s *session) awaitGrowth(ctx context.Context, name string, limit time.Durat
 	return s.awaitNewNodes(ctx, p, limit)
 }
 
-// awaitNewNodes says how long the new nodes took from the growth on, and what they run.
+// awaitNewNodes reports the time since the growth and the versions of the new nodes.
 func (s *session) awaitNewNodes(ctx context.Context, p *v1alpha1.Prototype, limit time.Duration) error {
 	g := drive.GrowthOf(s.cluster, s.provider, p)
 	if g == nil {
@@ -52,7 +52,7 @@ func (s *session) awaitNewNodes(ctx context.Context, p *v1alpha1.Prototype, limi
 	return nil
 }
 
-// whatItRuns says the version that a new node was built from, as far as the cloud tells.
+// whatItRuns names the version of a new node, if the cloud returns the version.
 func whatItRuns(n drive.NewNode, version string) string {
 	switch {
 	case n.Err != nil:

@@ -18,45 +18,45 @@ import (
 	"github.com/kamino-dev/kamino/internal/kured"
 )
 
-// Environment variables that stand in for flags.
+// Environment variables with defaults of flags.
 const (
 	envImage      = "KAMINO_IMAGE"
 	envGeneralize = "KAMINO_GENERALIZE_NAMESPACE"
 	envAllowed    = "KAMINO_ALLOWED_IMAGES"
 )
 
-// Options are the flags that every verb has.
+// Options are the flags of all verbs.
 type Options struct {
-	// Kubeconfig and Context name the cluster, as kubectl's flags do.
+	// Kubeconfig and Context select the cluster, as in kubectl.
 	Kubeconfig, Context string
-	// As is whom the command acts as in the cluster.
+	// As is the impersonated user in the cluster.
 	As impersonation
 	// Namespace of the Lease and of saved recipes.
 	Namespace string
 	// GeneralizeNamespace of the generalize pods, which are privileged.
 	GeneralizeNamespace string
-	// Clouds say which cloud it is, and who builds the nodes.
+	// Clouds select the cloud and the builder of the nodes.
 	Clouds clouds.Options
-	// Image of the generalize pod where a Prototype names none.
+	// Image of the generalize pod for a Prototype without an image.
 	Image string
 
-	// AllowedImages of the generalize pod that a Prototype may name beside Image.
+	// AllowedImages of the generalize pod are images that a Prototype may name besides Image.
 	AllowedImages []string
 
-	// Kured is the DaemonSet whose lock keeps captures waiting, as NAMESPACE/NAME; empty for none.
+	// Kured is the DaemonSet with the lock that captures wait for, as NAMESPACE/NAME; empty for none.
 	Kured string
 
-	// MaxConcurrent captures of the cluster that may hold a node when a command begins one; 1 if zero.
+	// MaxConcurrent limits the captures that hold a node when a command begins a capture; zero means 1.
 	MaxConcurrent int
 
 	LogLevel, LogFormat string
-	// Log and LogOutput are set before a verb runs.
+	// The command sets Log and LogOutput before a verb runs.
 	Log       logr.Logger
 	LogOutput *swappable
 
-	// atEnd is called when the verb is done.
+	// atEnd holds functions to call at the end of the verb.
 	atEnd []func()
-	// events is what recorder made.
+	// events is the result of recorder.
 	events events.EventRecorder
 }
 
@@ -78,14 +78,14 @@ func (o *Options) bind(flags *pflag.FlagSet, getenv func(string) string) {
 		"additional `images` that a Prototype may use for the pod on the donor. An entry is an image, a repository, or a prefix that ends with / (default: "+envAllowed+")")
 	flags.StringVar(&o.Kured, "kured", kured.Default, "`DaemonSet` of kured as NAMESPACE/NAME. While kured holds its lock, Kamino drains no node. Empty: ignore kured")
 	for _, name := range []string{"generalize-namespace", "allowed-images"} {
-		flags.Lookup(name).DefValue = "" // the text names the variable that it comes from
+		flags.Lookup(name).DefValue = "" // the text names the variable
 	}
 	flags.StringVar(&o.LogLevel, "log-level", "", "debug, info, warn or error (default: warn; controller: info)")
 	flags.StringVar(&o.LogFormat, "log-format", "text", "text or json")
 }
 
-// recorder is the command's own, of which there is one: what it records is written by the time that the command
-// ends. Nil if there can be none.
+// recorder returns the command's only recorder, and flushes the events at the end of the command. Nil if the recorder
+// cannot be built.
 func (o *Options) recorder(c *cluster.Connection) events.EventRecorder {
 	if o.events != nil {
 		return o.events
@@ -100,7 +100,7 @@ func (o *Options) recorder(c *cluster.Connection) events.EventRecorder {
 	return j
 }
 
-// image is the generalize pod's default image.
+// defaultImage is the default image of the generalize pod.
 func defaultImage(getenv func(string) string) string {
 	if image := getenv(envImage); image != "" {
 		return image
@@ -108,7 +108,7 @@ func defaultImage(getenv func(string) string) string {
 	return build.Read().Image
 }
 
-// swappable is where logs go: standard error, or a terminal that lets them pass above a progress block.
+// swappable is the destination of logs: standard error, or a terminal that prints logs above a progress block.
 type swappable struct {
 	mu sync.Mutex
 	to io.Writer
@@ -122,7 +122,7 @@ func (s *swappable) Write(text []byte) (int, error) {
 	return to.Write(text)
 }
 
-// redirect sends what is logged from now on somewhere else.
+// redirect sends further logs to another writer.
 func (s *swappable) redirect(to io.Writer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

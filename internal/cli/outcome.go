@@ -17,8 +17,8 @@ import (
 // errInterrupted is the cause of a context that a signal ended.
 var errInterrupted = errors.New("interrupted")
 
-// limited ends the context with drive.ErrTimeout after a time; never if timeout is 0. All requests of a verb are made under the
-// context, so that a busy API server is waited for as long as --timeout says (cluster.Connect).
+// limited ends the context with drive.ErrTimeout after a time; never if timeout is 0. All requests of a verb use the
+// context, so the command waits for a busy API server as long as --timeout permits (cluster.Connect).
 func limited(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if timeout <= 0 {
 		return ctx, func() {}
@@ -26,7 +26,7 @@ func limited(ctx context.Context, timeout time.Duration) (context.Context, conte
 	return context.WithTimeoutCause(ctx, timeout, drive.ErrTimeout)
 }
 
-// orCutShort is the error of work under such a context. Where the time is over, the error says so, and how to go on.
+// orCutShort returns the error of work under such a context. After the timeout, the error says how to continue.
 func orCutShort(ctx context.Context, err error, goOn string) error {
 	if err == nil || ctx.Err() == nil {
 		return err
@@ -34,7 +34,7 @@ func orCutShort(ctx context.Context, err error, goOn string) error {
 	return cutShort(context.Cause(ctx), ". "+goOn)
 }
 
-// follow shows the capture until it ends, says how it ended, and turns that into an exit code.
+// follow shows the capture until its end, and turns the result into an exit code.
 func (s *session) follow(ctx context.Context, p *v1alpha1.Prototype, format print.Format) error {
 	fl := s.follower(p)
 	last, err := fl.Run(ctx)
@@ -55,8 +55,7 @@ func (s *session) follow(ctx context.Context, p *v1alpha1.Prototype, format prin
 	return print.Success(s.Out, last, s.Now())
 }
 
-// failed is the error of a capture that ended without a new recipe. One that was refused before it touched anything is a
-// refusal, whoever found the reason.
+// failed is the error of a capture without a new recipe. A capture that was refused before any change is a refusal.
 func (f *Factory) failed(p *v1alpha1.Prototype) error {
 	touched := drive.Touched(p)
 	code := ExitFailed
@@ -69,7 +68,7 @@ func (f *Factory) failed(p *v1alpha1.Prototype) error {
 	return &failure{code, errors.New(print.Failure(p, touched, f.Now()))}
 }
 
-// stopped is the error of a command that stopped following before the capture ended.
+// stopped is the error of a command that stopped following before the end of the capture.
 func (s *session) stopped(p *v1alpha1.Prototype, cause error) error {
 	goOn := print.GoOn(p, s.Now())
 	if errors.Is(cause, drive.ErrGone) {
@@ -82,7 +81,7 @@ func (s *session) stopped(p *v1alpha1.Prototype, cause error) error {
 	return cutShort(cause, ".\n"+goOn)
 }
 
-// cutShort is the error of a command that stopped before its work was done, with how to go on.
+// cutShort is the error of a command that stopped before the end of its work, with the way to continue.
 func cutShort(cause error, goOn string) error {
 	switch {
 	case errors.Is(cause, errInterrupted), errors.Is(cause, drive.ErrTimeout):
@@ -95,7 +94,7 @@ func cutShort(cause error, goOn string) error {
 
 func asCloudError(err error, to **cloud.Error) bool { return errors.As(err, to) }
 
-// capital makes the beginning of a sentence.
+// capital begins a sentence with a capital letter.
 func capital(text string) string {
 	r, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(r)) + text[size:]

@@ -45,7 +45,7 @@ policy is evaluated with an empty policy.`,
 	return cmd
 }
 
-// plan decides and shows. What could be found is shown even where a part could not.
+// plan decides and prints the decisions. After an error of one part, plan still prints the other parts.
 func (s *session) plan(ctx context.Context, pool string, from policySource, format print.Format) error {
 	plans, err := s.plans(ctx, pool, from)
 	if err != nil {
@@ -66,8 +66,8 @@ func (s *session) plan(ctx context.Context, pool string, from policySource, form
 	return s.unasked(plans.Pools, pool == "" && format != print.Wide && !format.Machine())
 }
 
-// unasked ends the command where the cloud could not be asked about a pool. Which one, and why, is said where the
-// table has no room for it.
+// unasked is the error if the cloud did not answer about a pool. With say, unasked prints the pool and the error, because
+// the table has no room for the error.
 func (s *session) unasked(plans []policy.Plan, say bool) error {
 	var first error
 	n := 0
@@ -88,7 +88,7 @@ func (s *session) unasked(plans []policy.Plan, say bool) error {
 	return &failure{refusedCode(first), fmt.Errorf("the cloud is unreachable for %s", wording.Count(n, "pool"))}
 }
 
-// plans decides about one pool, or about all, and notes what is wrong with the policies' pools.
+// plans decides about one pool or all pools, and notes problems with the policies' pools.
 func (s *session) plans(ctx context.Context, pool string, from policySource) (policy.Plans, error) {
 	decider, err := s.decider(ctx)
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *session) plans(ctx context.Context, pool string, from policySource) (po
 	return planned.Plans, misused(err)
 }
 
-// poolPlan asks what a capture would do, in full.
+// poolPlan returns all details of a capture of the pool.
 func (s *session) poolPlan(ctx context.Context, plan policy.Plan, took estimate.Estimate, full bool) print.PoolPlan {
 	p := print.PoolPlan{
 		Pool: plan.Pool.Name, PoolID: string(plan.Pool.ID), Policy: plan.Policy, Captures: plan.Wanted, Decision: *plan.Status.Decision,

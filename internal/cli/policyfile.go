@@ -12,13 +12,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/policyfile"
 )
 
-// policySource is where a command's policies come from.
+// policySource is the source of a command's policies.
 type policySource struct {
-	// name of one policy of the cluster; all of them if it is empty.
+	// name of one policy of the cluster; empty means all policies.
 	name string
-	// file with PrototypePolicies that need not exist in the cluster.
+	// file with PrototypePolicies; the policies need not exist in the cluster.
 	file string
-	// pools that an empty policy is made up for.
+	// pools of an empty default policy.
 	pools []string
 }
 
@@ -29,7 +29,7 @@ func (p *policySource) bind(f *Factory, o *Options, cmd *cobra.Command) {
 	before(cmd, p.check)
 }
 
-// check finds a contradiction.
+// check refuses contradicting flags.
 func (p *policySource) check() error {
 	given := 0
 	for _, is := range []bool{p.name != "", p.file != "", len(p.pools) > 0} {
@@ -48,13 +48,13 @@ func (p *policySource) in(s *session) *drive.Policies {
 	return &drive.Policies{Cluster: s.cluster, Pools: s.pools(), Name: p.name, File: p.file, MadeUp: p.pools}
 }
 
-// policies that the source names. Those that exist nowhere have no UID.
+// policies returns the policies of the source. Policies that are not in the cluster have no UID.
 func (s *session) policies(ctx context.Context, from policySource) ([]v1alpha1.PrototypePolicy, error) {
 	policies, err := from.in(s).Read(ctx)
 	return policies, misused(err)
 }
 
-// misused is a file that is not as it must be as a wrong usage.
+// misused turns an invalid file into a usage error.
 func misused(err error) error {
 	var invalid *policyfile.Invalid
 	if errors.As(err, &invalid) {
@@ -63,7 +63,7 @@ func misused(err error) error {
 	return err
 }
 
-// decider makes decisions from what the cluster says now.
+// decider returns a Decider with the current state of the cluster.
 func (s *session) decider(ctx context.Context) (*policy.Decider, error) {
 	return drive.NewDecider(ctx, s.cluster, s.provider, s.engine, s.options.drive(s.Getenv, s.Now))
 }

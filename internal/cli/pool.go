@@ -9,15 +9,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/pool"
 )
 
-// pools finds the pools that a person means.
+// pools finds the pools that a user names.
 func (s *session) pools() *pool.Finder {
 	return &pool.Finder{Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Uncounted: func(err error) {
 		s.note("The versions of the nodes are unknown: %s.", explain(err))
 	}}
 }
 
-// lookBack finds the pool that a person means, and tells its history as of a capture that keeps so many; as of its last one if
-// that is zero.
+// lookBack finds the named pool and its history. keep is the number of versions that the next capture keeps; zero means the
+// number of the last capture.
 func (s *session) lookBack(ctx context.Context, name string, keep int) (*pool.Pool, history.History, error) {
 	p, err := s.pools().Named(ctx, name)
 	if err != nil {

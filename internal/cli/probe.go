@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/probe"
 )
 
-// newProbeCommand is what pods of a trial run; nobody else has a use for it.
+// newProbeCommand is the command of a trial's pods; users do not need the command.
 func newProbeCommand(f *Factory) *cobra.Command {
 	var (
 		o      probe.Options

@@ -11,15 +11,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/drive"
 )
 
-// envNode names the node that this process's own pod runs on: it can't capture that one.
+// envNode names the node of this process's pod: the process cannot capture that node.
 const envNode = "NODE_NAME"
 
-// connect makes the clients that the options name.
+// connect builds the clients for the options.
 func connect(o *Options) (*cluster.Connection, error) {
 	return cluster.Connect(cluster.Options{Kubeconfig: o.Kubeconfig, Context: o.Context, As: o.As.config(), Agent: agent()})
 }
 
-// newCloud makes the provider of the cloud that is named, or else that the cluster's nodes are in.
+// newCloud builds the provider of the named cloud, or of the cloud of the cluster's nodes.
 func newCloud(ctx context.Context, o *Options) (cloud.Provider, error) {
 	described, err := chosenCloud(ctx, o)
 	if err != nil {
@@ -32,25 +32,25 @@ func newCloud(ctx context.Context, o *Options) (cloud.Provider, error) {
 	return p, nil
 }
 
-// chosenCloud tells which cloud it is.
+// chosenCloud returns the selected cloud.
 func chosenCloud(ctx context.Context, o *Options) (cloud.Description, error) {
 	about, err := o.Clouds.Chosen(ctx, func() (*cluster.Connection, error) { return connect(o) }, agent(), nowUTC())
-	if err != nil && exitCode(err) == ExitUnexpected { // what keeps a cluster from being asked has a code of its own
+	if err != nil && exitCode(err) == ExitUnexpected { // an unreachable cluster has its own exit code
 		err = &failure{ExitUsage, err}
 	}
 	return about, err
 }
 
-// agent is what clients call themselves.
+// agent is the user agent of clients.
 func agent() string { return "kamino/" + build.Read().Version }
 
-// newEngine makes the engine of a command. It records events as the controller's does; they are written by the
-// time that the command ends.
+// newEngine returns the engine of a command. The engine records events as the controller's engine does, and the command
+// flushes the events at its end.
 func newEngine(c *cluster.Connection, provider cloud.Provider, o *Options) drive.Engine {
 	return drive.NewEngine(c, provider, o.drive(os.Getenv, nowUTC), o.recorder(c))
 }
 
-// drive is what the flags say of how this process drives.
+// drive returns the options for package drive.
 func (o *Options) drive(getenv func(string) string, now func() time.Time) drive.Options {
 	return drive.Options{
 		Namespace: o.Namespace, PodNamespace: o.GeneralizeNamespace, Image: o.Image, AllowedImages: o.AllowedImages,

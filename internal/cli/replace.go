@@ -15,12 +15,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// replaceFlags say whether and how the nodes that run a bad version are rebuilt.
+// replaceFlags select whether and how Kamino rebuilds the nodes of a bad version.
 type replaceFlags struct {
 	nodes, outage, force, disrupt bool
 	print.Pace
 	drainTimeout, readyTimeout time.Duration
-	// image that must go, in place of the version that a pool leaves.
+	// image to replace, instead of the version that a pool leaves.
 	image string
 }
 
@@ -32,7 +32,7 @@ func (r *replaceFlags) bind(cmd *cobra.Command) {
 	r.bindPace(cmd, with)
 }
 
-// bindPace binds what bounds a rebuilding.
+// bindPace binds the flags that limit a rebuild.
 func (r *replaceFlags) bindPace(cmd *cobra.Command, with string) {
 	flags := cmd.Flags()
 	flags.IntVar(&r.MaxUnavailable, "max-unavailable", 1, with+"how many nodes of the pool may be out of service at once")
@@ -58,7 +58,7 @@ func (r *replaceFlags) check() error {
 	return nil
 }
 
-// replaceNodes rebuilds the nodes and says so as it goes on: to Out, or to Err where Out is for a machine.
+// replaceNodes rebuilds the nodes and reports the progress: to Out, or to Err if Out is machine-readable.
 func (c *change) replaceNodes(ctx context.Context, deed print.ChangeResult, how replaceFlags) error {
 	out := c.Out
 	if c.format.Machine() {
@@ -88,7 +88,7 @@ func (c *change) replaceNodes(ctx context.Context, deed print.ChangeResult, how 
 	}
 	if err == nil && len(result.Failed) == 0 && result.Waiting == "" {
 		if deed.Nodes != nil && len(deed.Nodes)+len(result.Rebuilt) == 0 {
-			return nil // which was said already
+			return nil // the message was printed before
 		}
 		_, err := fmt.Fprintf(out, "%s rebuilt; no node runs version %s any longer.\n", wording.Were(len(result.Rebuilt), "node"), deed.Version)
 		return err
@@ -96,7 +96,7 @@ func (c *change) replaceNodes(ctx context.Context, deed print.ChangeResult, how 
 	return replaceEnding(ctx, deed, err)
 }
 
-// replaceEnding says what is left, and how to go on.
+// replaceEnding reports the remaining nodes, and how to continue.
 func replaceEnding(ctx context.Context, deed print.ChangeResult, err error) error {
 	done, left := deed.Unfinished()
 	switch {

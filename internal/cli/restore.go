@@ -32,7 +32,7 @@ type restoreFlags struct {
 	yes       bool
 }
 
-// complete reads what is given of an extension.
+// complete reads the flags of extensions.
 func (r *restoreFlags) complete() error {
 	if r.Version != "" && r.Prototype != "" {
 		return usagef("use only one of --version and --prototype")

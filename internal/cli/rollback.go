@@ -86,7 +86,7 @@ func (c *change) rollback(ctx context.Context, to string, replacing replaceFlags
 		deed.Lines = append(deed.Lines, capital(crowd)+".")
 	}
 	if !r.Done {
-		// What can fail without having changed anything is tried first.
+		// First try the step that can fail without a change.
 		change, err := c.provider.RecipeChange(ctx, cloud.ImageRef{Pool: c.pool.ID, Version: r.To}, false)
 		if err != nil {
 			return err
@@ -106,7 +106,7 @@ func (c *change) rollback(ctx context.Context, to string, replacing replaceFlags
 	return print.WriteChangeResult(c.Out, c.format, deed)
 }
 
-// goBack quarantines, then points the recipe at the version.
+// goBack quarantines the version, then points the recipe at the earlier version.
 func (c *change) goBack(ctx context.Context, r history.Rollback) error {
 	result, err := c.carryOut(ctx, rollback.Of(r, c.provider, c.pool.ID))
 	switch {

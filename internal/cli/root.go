@@ -32,7 +32,7 @@ const rootExample = `  # Install the definitions and permissions
   # Show pools, image versions and running captures
   kamino status`
 
-// Main runs the command in the real world and returns its exit code.
+// Main runs the command in the real environment and returns its exit code.
 func Main() int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -40,7 +40,7 @@ func Main() int {
 	return NewFactory().Run(ctx, os.Args[1:])
 }
 
-// onSignal calls end at the first signal that asks the process to end, and ends it at the next wish.
+// onSignal calls end at the first signal, and ends the process at the second signal.
 func onSignal(end func()) {
 	process.OnSignal(end, ExitInterrupted, fmt.Sprintf("kamino: killed. Nothing is lost: run the same command again to continue the capture. "+
 		"If this command held Kamino's Lease, other commands wait up to %s for the Lease", drive.LeaseDuration))
@@ -72,7 +72,7 @@ func (f *Factory) Run(ctx context.Context, args []string) int {
 	return exitCode(err)
 }
 
-// oneLine is cobra's message with what it takes a typing error for, which it gives as lines of their own.
+// oneLine joins cobra's message and cobra's suggestions, which are separate lines.
 func oneLine(err error) string {
 	message, meant, found := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
 	if !found {
@@ -84,8 +84,7 @@ func oneLine(err error) string {
 // Command is the tree of verbs, for documentation of the help.
 func (f *Factory) Command() *cobra.Command { return f.command(&Options{}, new(bool)) }
 
-// command is the tree of verbs. started is set once a verb's flags and arguments were understood: an error
-// before that is a wrong usage.
+// command is the tree of verbs. Cobra sets started after valid flags and arguments: an earlier error is a usage error.
 func (f *Factory) command(o *Options, started *bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "kamino",
@@ -121,7 +120,7 @@ func (f *Factory) command(o *Options, started *bool) *cobra.Command {
 	return root
 }
 
-// prepare sets logging up.
+// prepare sets up the logs.
 func (f *Factory) prepare(cmd *cobra.Command, o *Options) error {
 	if o.LogLevel == "" {
 		o.LogLevel = "warn"

@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/drive"
 )
 
-// session is a command that has its clients.
+// session is a command with its clients.
 type session struct {
 	*Factory
 	options  *Options
@@ -35,7 +35,7 @@ func open(ctx context.Context, f *Factory, o *Options) (*session, error) {
 	return &session{Factory: f, options: o, cluster: cluster, provider: provider, engine: f.Engine(cluster, provider, o)}, nil
 }
 
-// connect makes the clients for the cluster. A kubeconfig that names none is a wrong usage.
+// connect builds the clients for the cluster. A kubeconfig without a cluster is a usage error.
 func (f *Factory) connect(o *Options) (*cluster.Connection, error) {
 	c, err := f.Connect(o)
 	if err != nil {
@@ -46,7 +46,7 @@ func (f *Factory) connect(o *Options) (*cluster.Connection, error) {
 	return c, nil
 }
 
-// note says something that is not a result.
+// note prints a message that is no result.
 func (f *Factory) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(f.Err, format+"\n", args...)
 }
@@ -62,7 +62,7 @@ func inSession(f *Factory, o *Options, do func(ctx context.Context, s *session, 
 	}
 }
 
-// inCluster runs a verb that needs no cloud, and no credential for one.
+// inCluster runs a verb that needs no cloud and no credential.
 func inCluster(f *Factory, o *Options, do func(ctx context.Context, c *cluster.Connection, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := f.connect(o)
@@ -73,8 +73,8 @@ func inCluster(f *Factory, o *Options, do func(ctx context.Context, c *cluster.C
 	}
 }
 
-// before has a check made before the verb runs, behind those that were named earlier. Its error tells itself what is wrong: no
-// help is pointed at.
+// before adds a check that runs before the verb, after earlier checks. The error of the check names the problem, so the
+// error does not point at the help.
 func before(cmd *cobra.Command, check func() error) {
 	earlier := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
@@ -87,7 +87,7 @@ func before(cmd *cobra.Command, check func() error) {
 	}
 }
 
-// bindOutput gives a verb the flag -o with the forms of output that it knows, and completes it with them.
+// bindOutput adds the flag -o with its formats and their completion.
 func bindOutput(cmd *cobra.Command, output *print.Format, known ...print.Format) {
 	words := make([]string, len(known))
 	for i, format := range known {

@@ -62,7 +62,7 @@ func (s *session) watchStatus(ctx context.Context, pool string, format print.For
 	for {
 		text, trouble := s.statusText(ctx, pool, format)
 		if ctx.Err() != nil {
-			return nil // interrupting is how one stops watching
+			return nil // an interrupt ends the watch
 		}
 		switch {
 		case trouble != nil && !cluster.Unreachable(trouble):
@@ -86,8 +86,7 @@ func (s *session) watchStatus(ctx context.Context, pool string, format print.For
 	}
 }
 
-// statusText looks once. What could be found is told even when a part could not be looked at; the first such trouble is the
-// error.
+// statusText looks once, and prints all available facts. The error is the first problem of a look.
 func (s *session) statusText(ctx context.Context, pool string, format print.Format) ([]byte, error) {
 	report, trouble := s.report(ctx, pool)
 	if report == nil {
@@ -100,7 +99,7 @@ func (s *session) statusText(ctx context.Context, pool string, format print.Form
 	return text.Bytes(), trouble
 }
 
-// report looks at cluster and cloud. It is nil if there is nothing to show but the error.
+// report reads the cluster and the cloud. Nil if there is only the error to print.
 func (s *session) report(ctx context.Context, only string) (*print.Report, error) {
 	all, err := s.cluster.Prototypes(ctx)
 	if err != nil && !errors.Is(err, cluster.ErrNotInstalled) {

@@ -51,7 +51,7 @@ func suspension(f *Factory, o *Options, suspend bool, cmd *cobra.Command) *cobra
 	return cmd
 }
 
-// suspended sets a policy's suspend and says what that means.
+// suspended sets a policy's suspend and reports the consequence.
 func suspended(ctx context.Context, c client.Client, name string, suspend, dryRun bool) (string, error) {
 	was, err := policy.Suspend(ctx, c, name, suspend, dryRun)
 	if apierrors.IsNotFound(err) {

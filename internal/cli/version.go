@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
-// serverTime bounds the look at the cluster: the build is told anyway.
+// serverTime limits the requests to the cluster: the command prints the build in any case.
 const serverTime = 5 * time.Second
 
 func newVersionCommand(f *Factory, o *Options) *cobra.Command {
@@ -41,7 +41,7 @@ the cluster is unreachable, the command prints a note and still succeeds.`,
 	return cmd
 }
 
-// running asks the cluster what runs there; nil, and a note, if it can't be asked.
+// running asks the cluster for the running version; nil with a note after an error.
 func (f *Factory) running(ctx context.Context, o *Options) *cluster.Running {
 	ctx, cancel := context.WithTimeout(ctx, serverTime)
 	defer cancel()

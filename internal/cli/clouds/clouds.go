@@ -1,4 +1,4 @@
-// Package clouds has what says which cloud a cluster is in, and who builds its nodes: the flags, and the provider that comes of them.
+// Package clouds selects the cloud of a cluster and the builder of its nodes: the flags, and the provider for these flags.
 package clouds
 
 import (
@@ -16,32 +16,32 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
-// Environment variables that stand in for flags.
+// Environment variables with defaults of flags.
 const (
 	envName       = "KAMINO_CLOUD"
 	envConfig     = "KAMINO_CLOUD_CONFIG"
 	envManagement = "KAMINO_MANAGEMENT_KUBECONFIG"
 )
 
-// ManagementFlag names the cluster that has the objects of Cluster API.
+// ManagementFlag names the cluster with the objects of Cluster API.
 const ManagementFlag = "management-kubeconfig"
 
-// Options say which cloud it is.
+// Options select the cloud.
 type Options struct {
-	// Name is one of the registry's; told by the cluster's nodes if empty.
+	// Name is a name of the registry; empty means that the cluster's nodes decide.
 	Name string
-	// Config is the path of the cloud's own configuration; empty for its environment.
+	// Config is the path of the cloud's configuration; empty for the environment.
 	Config string
-	// Flags are what clouds are configured by beside it.
+	// Flags are further settings of the cloud.
 	Flags map[string]*string
-	// Management is the path of the kubeconfig of the cluster that has the objects of Cluster API; empty where the cloud's own pools
+	// Management is the kubeconfig path of the cluster with the objects of Cluster API; empty if the cloud's own pools
 	// build the nodes.
 	Management string
-	// OnRequest is told of each request to the named cloud, as cloud.Config says; nil if nobody wants to know.
+	// OnRequest receives each request to the named cloud, see cloud.Config. Optional.
 	OnRequest func(name, class string, status int, throttled bool)
 }
 
-// Known are the clouds with all reasons that captures on them may be refused for, whoever builds the nodes.
+// Known are the clouds with all refusal reasons, for all builders of nodes.
 func Known() []cloud.Description {
 	var all []cloud.Description
 	for _, d := range registry.All() {
@@ -72,11 +72,11 @@ func (o *Options) Bind(flags *pflag.FlagSet, getenv func(string) string) {
 		}
 	}
 	for _, name := range bound {
-		flags.Lookup(name).DefValue = "" // the text names the variable that it comes from
+		flags.Lookup(name).DefValue = "" // the text names the variable
 	}
 }
 
-// ConfigFiles are the names of the clouds' configurations, for a sentence.
+// ConfigFiles lists the names of the clouds' configuration files, for a sentence.
 func ConfigFiles() string {
 	var files []string
 	for _, d := range registry.All() {
@@ -85,11 +85,11 @@ func ConfigFiles() string {
 	return strings.Join(files, " or ")
 }
 
-// enoughNodes tell which cloud a cluster is in, and who builds its nodes.
+// enoughNodes is the number of nodes from which Chosen detects the cloud.
 const enoughNodes = 100
 
-// Chosen tells which cloud it is, with the recipes of whoever builds the nodes: the cloud itself, or Cluster API where the cluster that
-// has its objects is named.
+// Chosen returns the selected cloud, with the recipes of the builder of the nodes: the cloud, or Cluster API if Management
+// is set.
 func (o *Options) Chosen(ctx context.Context, connect func() (*cluster.Connection, error), agent string, now time.Time) (cloud.Description, error) {
 	var seen []cluster.NodeOrigin
 	ask := func() ([]string, error) {
@@ -125,7 +125,7 @@ func providerIDs(seen []cluster.NodeOrigin) []string {
 	return ids
 }
 
-// Provider makes the provider. To the cloud it sends nothing: a credential that is not accepted shows with the first look.
+// Provider returns the provider without a request to the cloud: an invalid credential shows at the first request.
 func (o *Options) Provider(ctx context.Context, described cloud.Description, log logr.Logger) (cloud.Provider, error) {
 	config := cloud.Config{File: o.Config, Options: map[string]string{}}
 	for flag, value := range o.Flags {

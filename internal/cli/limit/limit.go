@@ -1,5 +1,5 @@
-// Package limit says in a flag's own name which values the API does not take: a zero would be taken by the API server for "not
-// said", and the default used without a word. Its errors are of the usage.
+// Package limit refuses values that the API does not accept, and names the flag. The API server would treat a zero as
+// absent and use the default silently. All errors are usage errors.
 package limit
 
 import (
@@ -22,11 +22,11 @@ const (
 	maxNewNodes    = 1000
 	maxReplicas    = 100
 	maxUnavailable = 100_000
-	// minRate and maxRate are AWS's.
+	// minRate and maxRate are the limits of AWS.
 	minRate, maxRate = 100, 300
 )
 
-// Settings refuses values that the API does not take.
+// Settings refuses values that the API does not accept.
 func Settings(s v1alpha1.Settings) error {
 	for _, refuse := range []func(v1alpha1.Settings) error{profile, times, donor, trial} {
 		if err := refuse(s); err != nil {
@@ -48,7 +48,7 @@ func Settings(s v1alpha1.Settings) error {
 	return cloud(s)
 }
 
-// cloud refuses settings of a cloud that it would not take.
+// cloud refuses settings that the cloud would not accept.
 func cloud(s v1alpha1.Settings) error {
 	switch {
 	case s.Azure != nil && s.Azure.Replicas != nil && (s.Replicas() < 1 || s.Replicas() > maxReplicas):
@@ -59,7 +59,7 @@ func cloud(s v1alpha1.Settings) error {
 	return nil
 }
 
-// profile refuses one that there is not.
+// profile refuses an unknown profile.
 func profile(s v1alpha1.Settings) error {
 	if p := s.Generalize.Profile; p != "" && !slices.Contains(v1alpha1.Profiles(), p) {
 		return fmt.Errorf("unknown --profile %q: use one of %s", p, strings.Join(Profiles(), ", "))
@@ -67,7 +67,7 @@ func profile(s v1alpha1.Settings) error {
 	return nil
 }
 
-// Profiles are the names of those that --profile takes.
+// Profiles are the names for --profile.
 func Profiles() (names []string) {
 	for _, p := range v1alpha1.Profiles() {
 		names = append(names, string(p))
@@ -75,7 +75,7 @@ func Profiles() (names []string) {
 	return names
 }
 
-// times refuses those that leave no time.
+// times refuses durations that leave no time.
 func times(s v1alpha1.Settings) error {
 	for _, limit := range []struct {
 		flag string
@@ -92,7 +92,7 @@ func times(s v1alpha1.Settings) error {
 	return nil
 }
 
-// donor refuses what contradicts itself about what becomes of the node.
+// donor refuses contradictions about the donor's future.
 func donor(s v1alpha1.Settings) error {
 	returns := s.Donor.Afterwards == v1alpha1.Return
 	switch {
@@ -106,7 +106,7 @@ func donor(s v1alpha1.Settings) error {
 	return nil
 }
 
-// trial refuses what the API does not know of trials and promotions.
+// trial refuses unknown values for trials and promotions.
 func trial(s v1alpha1.Settings) error {
 	switch s.Trial.Mode {
 	case "", v1alpha1.TrialApart, v1alpha1.TrialInPool, v1alpha1.TrialOff:
@@ -132,7 +132,7 @@ func trial(s v1alpha1.Settings) error {
 	return nil
 }
 
-// meansNodes says whether it is a number of nodes, or a share of them.
+// meansNodes reports whether the value is a number of nodes or a percentage.
 func meansNodes(limit *intstr.IntOrString) bool {
 	n, err := intstr.GetScaledValueFromIntOrPercent(limit, 100, true)
 	most := maxUnavailable
@@ -142,13 +142,13 @@ func meansNodes(limit *intstr.IntOrString) bool {
 	return err == nil && n >= 1 && n <= most
 }
 
-// KnownUnknownFiles says whether it is one of the answers there are, or none.
+// KnownUnknownFiles reports whether the value is known or empty.
 func KnownUnknownFiles(u v1alpha1.UnknownFiles) bool {
 	return u == "" || u == v1alpha1.UnknownFilesAllow || u == v1alpha1.UnknownFilesRefuse
 }
 
-// Version reads the flag --version: a day as YYYY.MM.DD, or a further version of it. Empty means today. A day that is to come would be in
-// the way of all captures until then: none of them would be newer.
+// Version checks the flag --version: a day as YYYY.MM.DD, or a further version of a day. Empty means today. A future day
+// would block all captures until that day, because later captures would not be newer.
 func Version(text string, now time.Time) error {
 	if text == "" {
 		return nil
@@ -164,7 +164,7 @@ func Version(text string, now time.Time) error {
 	}
 }
 
-// knownAfterwards says whether it is one of the answers there are, or none.
+// knownAfterwards reports whether the value is known or empty.
 func knownAfterwards(a v1alpha1.Afterwards) bool {
 	return a == "" || a == v1alpha1.Return || a == v1alpha1.Remove
 }

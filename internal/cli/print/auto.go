@@ -7,7 +7,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// What came of a pool in a run of `kamino auto`.
+// Results of a pool in a run of `kamino auto`.
 const (
 	AutoCaptured = "captured"
 	AutoFailed   = "failed"
@@ -17,20 +17,20 @@ const (
 	AutoWould    = "would be captured"
 )
 
-// AutoReport is what a run came to.
+// AutoReport is the result of a run.
 type AutoReport struct {
 	Pools []AutoResult `json:"pools"`
-	// Troubles are sentences about pools that policies name: none of the name, or one of two policies.
+	// Troubles are messages about pools that policies name: an unknown pool, or a pool with two policies.
 	Troubles []string `json:"troubles,omitempty"`
 }
 
-// AutoResult is what came of one pool.
+// AutoResult is the result of one pool.
 type AutoResult struct {
 	Pool   string `json:"pool"`
 	Policy string `json:"policy"`
-	// Result is one of the Auto… words.
+	// Result is one of the constants that begin with Auto.
 	Result string `json:"result"`
-	// Code is the exit code that the pool by itself would give.
+	// Code is the exit code for this pool alone.
 	Code      int                 `json:"code"`
 	Prototype string              `json:"prototype,omitempty"`
 	Version   string              `json:"version,omitempty"`
@@ -41,7 +41,7 @@ type AutoResult struct {
 	Status    v1alpha1.PoolStatus `json:"status"`
 }
 
-// AutoResults writes what came of the pools.
+// AutoResults writes the results of the pools.
 func AutoResults(w io.Writer, format Format, report AutoReport) error {
 	if format == JSON || format == YAML {
 		return Value(w, format, report)

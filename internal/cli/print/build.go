@@ -9,14 +9,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
-// Builds are this build, and what runs in the cluster.
+// Builds are this build, and the builds in the cluster.
 type Builds struct {
 	build.Info
-	// Server is nil where the cluster could not be asked, or was not to be.
+	// Server is nil without a request to the cluster, or after an error.
 	Server *cluster.Running `json:"server,omitempty"`
 }
 
-// Build writes which build this is, and what runs in the cluster.
+// Build writes this build, and the builds in the cluster.
 func Build(w io.Writer, format Format, b Builds) error {
 	if format.Machine() {
 		return Value(w, format, b)

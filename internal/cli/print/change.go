@@ -14,31 +14,31 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// ChangeResult is what a verb has done to a pool's history, or would do.
+// ChangeResult is the change of a pool's history by a verb, real or in a dry run.
 type ChangeResult struct {
-	// Verb as it is called: rollback, quarantine, release, retire.
+	// Verb is the name of the verb: rollback, quarantine, release, retire.
 	Verb string `json:"verb"`
 	Pool string `json:"pool"`
-	// Version that it is about; for a rollback the one that the pool leaves.
+	// Version of the change; for a rollback the version that the pool leaves.
 	Version string `json:"version"`
-	// To is the version that a rollback goes to.
+	// To is the target of a rollback.
 	To string `json:"to,omitempty"`
-	// Quarantined is the reason that stands on Version afterwards.
+	// Quarantined is the reason on Version after the change.
 	Quarantined string `json:"quarantined,omitempty"`
 	DryRun      bool   `json:"dryRun"`
-	// Changed is false if all was so already, or for a dry run.
+	// Changed is false without a change, or for a dry run.
 	Changed bool `json:"changed"`
-	// Nodes that were built from Version; nil if nobody could count them.
+	// Nodes with the image of Version; nil if unknown.
 	Nodes []string `json:"nodes"`
-	// Rebuilt nodes run To now; NotRebuilt ones don't, each with the reason. Waiting says what kept the others.
+	// Rebuilt nodes run To now. NotRebuilt nodes do not, each with the reason. Waiting is the reason of the other nodes.
 	Rebuilt    []string          `json:"rebuilt,omitempty"`
 	NotRebuilt map[string]string `json:"notRebuilt,omitempty"`
 	Waiting    string            `json:"waiting,omitempty"`
-	// Lines say all that in sentences.
+	// Lines are the sentences about the change.
 	Lines []string `json:"-"`
 }
 
-// WriteChangeResult writes it; a dry run says so first.
+// WriteChangeResult writes the result; a dry run begins with a note.
 func WriteChangeResult(w io.Writer, format Format, d ChangeResult) error {
 	if format.Machine() {
 		return Value(w, format, d)
@@ -51,7 +51,7 @@ func WriteChangeResult(w io.Writer, format Format, d ChangeResult) error {
 	return err
 }
 
-// Marked is what a quarantine is, or its end.
+// Marked describes a quarantine, or the end of a quarantine.
 func Marked(verb string, m history.Mark, dryRun bool) ChangeResult {
 	why, is := m.Tags[cloud.TagQuarantined], "is"
 	switch {
@@ -73,7 +73,7 @@ func Marked(verb string, m history.Mark, dryRun bool) ChangeResult {
 	return d
 }
 
-// Acknowledged is what it is to acknowledge that a pool went back by itself.
+// Acknowledged describes the acknowledgement of an automatic rollback.
 func Acknowledged(a history.Acknowledgement, dryRun bool) ChangeResult {
 	d := ChangeResult{Verb: "release", Pool: a.Pool, DryRun: dryRun, Changed: !a.Done && !dryRun}
 	if a.Done {
@@ -105,7 +105,7 @@ func Acknowledged(a history.Acknowledgement, dryRun bool) ChangeResult {
 	return d
 }
 
-// Retired is what a retirement is.
+// Retired describes a retirement.
 func Retired(r history.Retirement, dryRun bool) ChangeResult {
 	is := "is being deleted"
 	if dryRun && !r.Done {
@@ -120,7 +120,7 @@ func Retired(r history.Retirement, dryRun bool) ChangeResult {
 	return d
 }
 
-// Promoted is what a promotion is, with the Secret in which is kept what the recipe lost; empty if it lost nothing.
+// Promoted describes a promotion. saved is the Secret with the lost parts of the recipe; empty without lost parts.
 func Promoted(p history.Promotion, change cloud.RecipeChange, saved string, dryRun bool) ChangeResult {
 	d := ChangeResult{Verb: "promote", Pool: p.Pool, Version: p.Version, To: p.Version, DryRun: dryRun, Changed: !p.Done && !dryRun}
 	if p.Done {
@@ -150,13 +150,13 @@ func Promoted(p history.Promotion, change cloud.RecipeChange, saved string, dryR
 	return d
 }
 
-// Pace is how nodes are rebuilt that run a version which must go.
+// Pace limits the rebuild of nodes with a bad version.
 type Pace struct {
 	MaxUnavailable int
 	AllAtOnce      bool
 }
 
-// RolledBack is what a rollback is; pace is nil if the nodes that run the version stay as they are.
+// RolledBack describes a rollback; pace is nil if the nodes of the version stay.
 func RolledBack(r history.Rollback, pace *Pace, dryRun bool) ChangeResult {
 	d := ChangeResult{
 		Verb: "rollback", Pool: r.Pool, Version: r.From, To: r.To, Quarantined: r.Tags[cloud.TagQuarantined],
@@ -188,7 +188,7 @@ func RolledBack(r history.Rollback, pace *Pace, dryRun bool) ChangeResult {
 	return d
 }
 
-// says what becomes of the nodes.
+// says describes what happens to the nodes.
 func (p *Pace) says(r history.Rollback, dryRun bool) string {
 	are := "are rebuilt now"
 	if len(r.Nodes) == 1 {
@@ -210,7 +210,8 @@ func (p *Pace) says(r history.Rollback, dryRun bool) string {
 	return fmt.Sprintf("%s version %s and %s from version %s, %s: %s", runs(len(r.Nodes)), r.From, are, r.To, how, wording.Names(r.Nodes))
 }
 
-// Rebuilt is what rebuilding the nodes of a pool's oldest image is; that has no name if all run what the recipe names.
+// Rebuilt describes the rebuild of the nodes of a pool's oldest image; oldest has no name if all nodes run the recipe's
+// image.
 func Rebuilt(h history.History, oldest imagecount.Image, pace Pace, dryRun bool) ChangeResult {
 	d := ChangeResult{Verb: "rebuild", Pool: h.Pool, Version: oldest.Version, To: h.Recipe.Version, DryRun: dryRun}
 	if d.Version == "" {
@@ -228,7 +229,7 @@ func Rebuilt(h history.History, oldest imagecount.Image, pace Pace, dryRun bool)
 	return d
 }
 
-// Unfinished says how far the rebuilding of nodes came that did not get to its end, and what is left.
+// Unfinished describes the progress and the rest of an incomplete rebuild.
 func (d ChangeResult) Unfinished() (done, left string) {
 	for _, name := range slices.Sorted(maps.Keys(d.NotRebuilt)) {
 		left += fmt.Sprintf("\n  node %s %s", name, d.NotRebuilt[name])
@@ -250,7 +251,7 @@ func (d *ChangeResult) say(format string, args ...any) {
 	d.Lines = append(d.Lines, fmt.Sprintf(format, args...))
 }
 
-// staying says which nodes a verb leaves as they are.
+// staying names the nodes that a verb leaves unchanged.
 func staying(version string, nodes []string) string {
 	switch {
 	case nodes == nil:
@@ -264,7 +265,8 @@ func staying(version string, nodes []string) string {
 	}
 }
 
-// Unlooked says that a controller could not be told of what was done, if err is not nil: it sees it by itself.
+// Unlooked reports that the controller got no notice of the change, if err is not nil: the controller sees the change
+// later.
 func Unlooked(w io.Writer, err error) {
 	if err != nil {
 		fmt.Fprintf(w, "The controller was not notified and reacts within half an hour: %v\n", err)

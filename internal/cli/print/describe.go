@@ -13,16 +13,16 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// Description is all that the cluster knows of one capture.
+// Description holds all facts of the cluster about one capture.
 type Description struct {
 	Prototype *v1alpha1.Prototype `json:"prototype"`
-	// Proof that the donor's disk was generalized, as the pod reported it; absent if there is none.
+	// Proof of the generalized disk, from the pod's report; absent without a proof.
 	Proof *v1alpha1.Proof `json:"proof,omitempty"`
-	// Unproven is why there is no proof, in the pod's own words.
+	// Unproven is the pod's reason for a missing proof.
 	Unproven *v1alpha1.Unproven `json:"unproven,omitempty"`
 }
 
-// Describe writes a description as sections of names and values. What is not known is left out.
+// Describe writes a description as sections of names and values, without unknown values.
 func Describe(w io.Writer, format Format, d Description, now time.Time) error {
 	if format.Machine() {
 		return Value(w, format, d)
@@ -115,7 +115,7 @@ func summary(p *v1alpha1.Prototype, now time.Time) [][2]string {
 	return rows
 }
 
-// stalled is what a capture waits for until somebody mends it; empty if it waits for nobody, or has ended.
+// stalled is the obstacle that a person must remove; empty without an obstacle, or after the end.
 func stalled(p *v1alpha1.Prototype) string {
 	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
 	if c == nil || c.Status != metav1.ConditionTrue || p.Status.Failure != nil {
@@ -138,7 +138,7 @@ func steps(p *v1alpha1.Prototype, now time.Time) [][2]string {
 	return rows
 }
 
-// verified tells what the proof stands for: of the image version if there is one, else of the disk.
+// verified is the meaning of the proof: for the image version if it exists, else for the disk.
 func verified(p *v1alpha1.Prototype, proof *v1alpha1.Proof) [][2]string {
 	var v *v1alpha1.Verified
 	switch {

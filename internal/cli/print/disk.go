@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/scan"
 )
 
-// Rules writes what a profile removes, and why.
+// Rules writes the removals of a profile with their reasons.
 func Rules(w io.Writer, format Format, p *generalize.Profile) error {
 	if format.Machine() {
 		return Value(w, format, p)
@@ -40,7 +40,7 @@ func Rules(w io.Writer, format Format, p *generalize.Profile) error {
 	return table.Flush()
 }
 
-// Manifest writes what a run has found and done.
+// Manifest writes the findings and effects of a run.
 func Manifest(w io.Writer, format Format, m *generalize.Manifest) error {
 	if format.Machine() {
 		return Value(w, format, m)
@@ -81,7 +81,7 @@ func Manifest(w io.Writer, format Format, m *generalize.Manifest) error {
 	return err
 }
 
-// Found writes what a search has found, of no secret more than where it stands.
+// Found writes the findings of a search; of a secret only the place.
 func Found(w io.Writer, format Format, found *disk.Found) error {
 	if format.Machine() {
 		return Value(w, format, found)

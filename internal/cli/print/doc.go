@@ -1,6 +1,6 @@
-// Package print turns captures and pools into what a person or a script reads: tables, JSON and YAML, and
-// the live progress of a capture on a terminal or as plain lines.
+// Package print writes captures and pools for people and scripts: tables, JSON and YAML, and the live progress of a capture
+// on a terminal or as plain lines.
 //
-// It decides what is shown and how; it looks nothing up, and it takes the time as a value. Results go to
-// standard output and progress to standard error, so that a script can keep one without the other.
+// The package decides the content and form of the output. The package reads nothing, and the time is a parameter. Results
+// go to standard output and progress to standard error, so that a script can separate the two.
 package print

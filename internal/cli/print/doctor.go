@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/doctor"
 )
 
-// Doctor writes what was found: a line for each finding, with its remedy below, and the counts at the end.
+// Doctor writes a line for each finding, with the remedy below, and the counts at the end.
 func Doctor(w io.Writer, format Format, report doctor.Report) error {
 	if format == JSON || format == YAML {
 		return Value(w, format, report)

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// None stands in a table where there is nothing to show.
+// None is the sign for an empty cell of a table.
 const None = "-"
 
-// Age writes how long ago a moment was, in its largest unit only: "12s", "5m", "3h", "8d". The zero time
-// has no age.
+// Age writes the time since a moment, in its largest unit only: "12s", "5m", "3h", "8d". The zero time has no age.
 func Age(at, now time.Time) string {
 	if at.IsZero() {
 		return None

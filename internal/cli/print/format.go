@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Format is a form of output, as the flag -o names it.
+// Format is a form of output, the value of the flag -o.
 type Format string
 
-// The forms of output. Text is what a command says when nothing was asked for.
+// Forms of output. Text is the default.
 const (
 	Text  Format = ""
 	Table Format = "table"
@@ -24,7 +24,7 @@ const (
 	Name  Format = "name"
 )
 
-// ParseFormat reads the flag -o. The formats are the ones that the command knows.
+// ParseFormat reads the flag -o. known are the formats of the command.
 func ParseFormat(text string, known ...Format) (Format, error) {
 	if f := Format(text); f == Text || slices.Contains(known, f) {
 		return f, nil
@@ -36,11 +36,11 @@ func ParseFormat(text string, known ...Format) (Format, error) {
 	return Text, fmt.Errorf("unknown output format %q: use %s", text, strings.Join(names, ", "))
 }
 
-// Machine tells whether a program reads the output, so that nothing but the object may stand in it.
+// Machine reports whether a program reads the output, so that the output holds only the object.
 func (f Format) Machine() bool { return f == JSON || f == YAML || f == Name }
 
-// Value writes a value as JSON or YAML. YAML has no way to escape what changes the direction of text: a value that holds such characters
-// is written as JSON, which is YAML too.
+// Value writes a value as JSON or YAML. YAML cannot escape characters that change the direction of text: a value with such
+// characters becomes JSON, which is valid YAML.
 func Value(w io.Writer, format Format, value any) error {
 	text, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {

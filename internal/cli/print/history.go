@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// History writes a pool's versions as a table, and below it in sentences what people must know.
+// History writes a pool's versions as a table, and important facts in sentences below.
 func History(w io.Writer, format Format, h history.History, now time.Time) error {
 	if format.Machine() {
 		return Value(w, format, h)
@@ -65,8 +65,7 @@ func historyRow(v history.Version, wide bool, now time.Time) []string {
 	return row
 }
 
-// joinColumns are how many of a version's nodes have joined of those that were judged, how many are awaited, and the median time
-// until they were Ready.
+// joinColumns are the joined and judged nodes of a version, the pending nodes, and the median time until Ready.
 func joinColumns(j *history.Joins) []string {
 	if j == nil {
 		return []string{None, None, None}
@@ -81,7 +80,7 @@ func joinColumns(j *history.Joins) []string {
 	return []string{of, strconv.Itoa(j.Waiting), after}
 }
 
-// joinNumbers are how many of a version's nodes were judged, and how many of them failed to join.
+// joinNumbers are the judged and the failed nodes of a version.
 func joinNumbers(j *history.Joins) []string {
 	if j == nil {
 		return []string{None, None}
@@ -96,7 +95,7 @@ func moment(at time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// sentences, one a line.
+// sentences, with one sentence per line.
 type sentences []string
 
 func (n *sentences) add(format string, args ...any) { *n = append(*n, fmt.Sprintf(format, args...)) }
@@ -129,7 +128,7 @@ func historyNotes(h history.History) []string {
 	return n
 }
 
-// recipe says what it names, where that is no version that is there.
+// recipe describes a recipe that names no existing version.
 func (n *sentences) recipe(h history.History) {
 	switch {
 	case h.Gone != nil:
@@ -141,7 +140,7 @@ func (n *sentences) recipe(h history.History) {
 	}
 }
 
-// versions says which must not be used, and what is the matter with the others.
+// versions describes bad versions, and problems of other versions.
 func (n *sentences) versions(h history.History) {
 	for _, v := range h.Versions {
 		if v.Quarantined != "" {
@@ -153,7 +152,7 @@ func (n *sentences) versions(h history.History) {
 	}
 }
 
-// trust says when the pool went back by itself.
+// trust describes an automatic rollback of the pool.
 func (n *sentences) trust(h history.History) {
 	for _, r := range h.Returns {
 		if r.Acknowledged.IsZero() {
@@ -163,7 +162,7 @@ func (n *sentences) trust(h history.History) {
 	}
 }
 
-// bad says which quarantined versions are still in use.
+// bad names quarantined versions in use.
 func (n *sentences) bad(h history.History) {
 	for _, v := range h.Bad() {
 		if v.Use == history.Current {

@@ -7,8 +7,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/pool"
 )
 
-// VersionLeft says what is left of the version that a deleted capture was to make. err is why the cloud could not be asked; explain
-// puts err into words.
+// VersionLeft describes the leftovers of a deleted capture's version. err is the cloud's error, and explain turns err into
+// words.
 func VersionLeft(left pool.Left, version string, err error, explain func(error) string) string {
 	name := left.Pool
 	switch {

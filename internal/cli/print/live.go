@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// Live is the view for a terminal: one block that is drawn again and again.
+// Live is the view for a terminal: one block with redraws.
 type Live struct {
 	terminal *Terminal
 	style    Style
@@ -26,7 +26,7 @@ func (v *Live) Show(progress Progress, now time.Time) {
 	_ = v.terminal.Draw(v.block(progress, now))
 }
 
-// Close draws the block once more, without what is only true while it runs, and leaves it standing.
+// Close draws the block for the last time, without facts about the running process, and leaves the block on the screen.
 func (v *Live) Close(progress Progress, now time.Time) {
 	progress.Driver, progress.Trouble = "", ""
 	_ = v.terminal.Draw(v.block(progress, now))

@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// Success writes what came of a capture that has succeeded.
+// Success writes the result of a successful capture.
 func Success(w io.Writer, p *v1alpha1.Prototype, now time.Time) error {
 	lines := []string{fmt.Sprintf("Pool %s now builds new nodes from version %s.", p.Spec.Pool, p.Spec.Version)}
 	if away, _ := OutOfService(p, now); away != "" {
@@ -30,7 +30,7 @@ func Success(w io.Writer, p *v1alpha1.Prototype, now time.Time) error {
 	return err
 }
 
-// WholeTime is from the first step's beginning to the last one's end; zero while it has none.
+// WholeTime is the time from the first step's begin to the last step's end; zero before the end.
 func WholeTime(p *v1alpha1.Prototype) time.Duration {
 	steps := p.Status.Steps
 	if len(steps) == 0 || steps[len(steps)-1].FinishedAt == nil {
@@ -39,7 +39,7 @@ func WholeTime(p *v1alpha1.Prototype) time.Duration {
 	return steps[len(steps)-1].FinishedAt.Sub(steps[0].StartedAt.Time)
 }
 
-// Failure is what is said of a capture that ended without a new recipe: why, and what became of the node, if that was touched.
+// Failure describes a capture without a new recipe: the reason and, if the capture changed the node, the node's state.
 func Failure(p *v1alpha1.Prototype, touched bool, now time.Time) string {
 	failure := p.Status.Failure
 	if failure == nil {
@@ -62,7 +62,7 @@ func Failure(p *v1alpha1.Prototype, touched bool, now time.Time) string {
 	return fmt.Sprintf("the capture of node %s failed; %s (see Prototype %s):\n  %s", node, where, p.Name, text)
 }
 
-// GoOn says how to go on with a capture that nobody follows any more, and how to stop it.
+// GoOn describes how to continue or stop a capture that no command follows.
 func GoOn(p *v1alpha1.Prototype, now time.Time) string {
 	said := fmt.Sprintf("Nothing is lost: Prototype %s is in phase %s.\n"+
 		"  to continue:  kamino capture %s (or let a controller continue)\n"+
@@ -74,7 +74,7 @@ func GoOn(p *v1alpha1.Prototype, now time.Time) string {
 	return said
 }
 
-// Phase is the Prototype's; Pending until it has one.
+// Phase is the Prototype's phase; Pending before the first phase.
 func Phase(p *v1alpha1.Prototype) v1alpha1.Phase {
 	if p.Status.Phase == "" {
 		return v1alpha1.PhasePending

@@ -13,26 +13,26 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// Plan is what a capture would do, and what is in its way.
+// Plan describes the effects of a capture, and the refusals.
 type Plan struct {
 	Prototype *v1alpha1.Prototype `json:"prototype"`
-	// Joins tells how the pool's nodes join, where the settings name no profile.
+	// Joins is the detected way in which the pool's nodes join, if the settings name no profile.
 	Joins bootstrapkind.Answer `json:"joins,omitzero"`
 	// Refusals: a capture would not begin.
 	Refusals []cloud.Refusal `json:"refusals,omitempty"`
-	// Departure is what it costs that the donor does not return; nil if it does.
+	// Departure is the cost of a donor that does not return; nil if the donor returns.
 	Departure *admission.Departure `json:"departure,omitempty"`
-	// Change of the pool's recipe; nil if it is not known.
+	// Change of the pool's recipe; nil if unknown.
 	Change *cloud.RecipeChange `json:"change,omitempty"`
-	// NoWayBack tells that a rollback does not lead back to what the recipe names now.
+	// NoWayBack reports that a rollback cannot restore the current recipe.
 	NoWayBack bool `json:"noWayBack,omitempty"`
-	// Retires lists versions that would be removed afterwards.
+	// Retires lists versions that Kamino would delete afterwards.
 	Retires []string `json:"retires,omitempty"`
-	// Evicts names pods that would have to leave, as namespace/name.
+	// Evicts names pods that would be evicted, as namespace/name.
 	Evicts []string `json:"evicts,omitempty"`
-	// CustomData tells the copy of customData that is given from others, and never its content; empty if none is.
+	// CustomData identifies the copy of customData without its content; empty without a copy.
 	CustomData string `json:"customData,omitempty"`
-	// Crowded says that the pool's nodes were built from nearly as many images as the cloud allows.
+	// Crowded is the message about a pool near the cloud's limit of images.
 	Crowded string `json:"crowded,omitempty"`
 }
 
@@ -91,7 +91,7 @@ func planLines(plan Plan) []string {
 	return lines
 }
 
-// trying says how the version is tried, and who promotes it; nothing if that goes by itself.
+// trying describes the trial and the promotion; empty if both are automatic.
 func trying(spec v1alpha1.PrototypeSpec) (lines []string) {
 	s := spec.Settings.Defaulted()
 	judged := fmt.Sprintf("must stay Ready for %s and pass all checks, and is then removed", wording.Duration(s.Trial.Soak.Duration))
@@ -108,7 +108,7 @@ func trying(spec v1alpha1.PrototypeSpec) (lines []string) {
 	return lines
 }
 
-// changing says what becomes of the pool's recipe; nothing if it stays.
+// changing describes the change of the pool's recipe; empty without a change.
 func changing(plan Plan) (lines []string) {
 	c := plan.Change
 	if c == nil {
@@ -139,7 +139,7 @@ func changing(plan Plan) (lines []string) {
 	return lines
 }
 
-// departing says what it costs that a donor does not return; nothing if it does.
+// departing describes the cost of a donor that does not return; empty if the donor returns.
 func departing(d *admission.Departure, node, pool string) []string {
 	if d == nil {
 		return nil
@@ -147,7 +147,7 @@ func departing(d *admission.Departure, node, pool string) []string {
 	return d.Says(node, pool)
 }
 
-// because says what tells how the nodes join, in brackets; empty if nobody had to find out.
+// because is the evidence for the way in which nodes join, in brackets; empty without a detection.
 func because(a bootstrapkind.Answer) string {
 	if a.Why == "" {
 		return ""
@@ -155,7 +155,7 @@ func because(a bootstrapkind.Answer) string {
 	return " (" + a.Why + ")"
 }
 
-// copiedFrom says where the copy of customData comes from that is kept; empty if there is none.
+// copiedFrom names the source of the stored copy of customData; empty without a copy.
 func copiedFrom(plan Plan) string {
 	if from := plan.Prototype.Spec.Settings.Recipe.CustomDataFrom; from != nil {
 		return "in Secret " + from.Name
@@ -166,12 +166,12 @@ func copiedFrom(plan Plan) string {
 	return ""
 }
 
-// lostForGood are the parts that are saved nowhere.
+// lostForGood are the parts that Kamino saves nowhere.
 func lostForGood(removes []cloud.RecipeField, copied bool) []cloud.RecipeField {
 	return slices.DeleteFunc(cloud.Unreadable(removes), func(p cloud.RecipeField) bool { return copied && p.Same(cloud.RecipeField{Kind: cloud.CustomData}) })
 }
 
-// noWayBack says, before a pool's first prototype, what a rollback can't undo afterwards.
+// noWayBack describes the parts that no rollback restores after a pool's first prototype.
 func noWayBack(c *cloud.RecipeChange, copied bool) string {
 	said := fmt.Sprintf("be impossible to undo with `kamino rollback`, because %s is not a version of the pool. `kamino restore` restores ", orNone(c.From))
 	switch {

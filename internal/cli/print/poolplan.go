@@ -19,39 +19,39 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// PoolPlan is what a policy would do about a pool, and why.
+// PoolPlan describes a policy's decision about a pool, with the reasons.
 type PoolPlan struct {
 	Pool   string `json:"pool"`
 	PoolID string `json:"poolID"`
 	Policy string `json:"policy"`
-	// Captures tells that a capture would begin now.
+	// Captures reports that a capture would begin now.
 	Captures bool                  `json:"captures"`
 	Decision v1alpha1.PoolDecision `json:"decision"`
-	// Says takes the place of the decision's message in full, where the remedy would be to look at what is shown here.
+	// Says replaces the decision's message if the remedy is a look at this output.
 	Says     string              `json:"-"`
 	Status   v1alpha1.PoolStatus `json:"status"`
 	Nodes    []selection.Verdict `json:"nodes"`
 	Donor    string              `json:"donor,omitempty"`
 	Version  string              `json:"version,omitempty"`
 	Estimate estimate.Estimate   `json:"estimate"`
-	// Joins tells how the donor is seen to join, where the policy names no profile.
+	// Joins is the detected way in which the donor joins, if the policy names no profile.
 	Joins bootstrapkind.Answer `json:"joins,omitzero"`
-	// Departure is what it costs that the donor does not return; nil if it does.
+	// Departure is the cost of a donor that does not return; nil if the donor returns.
 	Departure *admission.Departure `json:"departure,omitempty"`
 	Refusals  []cloud.Refusal      `json:"refusals,omitempty"`
 	Change    *cloud.RecipeChange  `json:"change,omitempty"`
 	Retires   []string             `json:"retires,omitempty"`
-	// NoWayBack tells that a rollback does not lead back to what the recipe names now.
+	// NoWayBack reports that a rollback cannot restore the current recipe.
 	NoWayBack bool `json:"noWayBack,omitempty"`
-	// CustomDataFrom is the Secret with the copy of customData that is kept with what the recipe loses.
+	// CustomDataFrom is the Secret with the copy of customData, which Kamino stores with the lost parts of the recipe.
 	CustomDataFrom string   `json:"customDataFrom,omitempty"`
 	Evicts         []string `json:"evicts,omitempty"`
-	// Crowded says that the pool's nodes were built from nearly as many images as the cloud allows.
+	// Crowded is the message about a pool near the cloud's limit of images.
 	Crowded string `json:"crowded,omitempty"`
 	Error   string `json:"error,omitempty"`
 }
 
-// PoolPlans writes plans: in full, with all nodes, or else a line for each.
+// PoolPlans writes plans: in full with all nodes, or a line for each plan.
 func PoolPlans(w io.Writer, format Format, plans []PoolPlan, full bool, now time.Time) error {
 	if format == JSON || format == YAML {
 		return Value(w, format, map[string]any{"pools": plans})
@@ -101,7 +101,7 @@ func refusalCounts(refusals []v1alpha1.RefusalCount) string {
 	return orNone(strings.Join(words, ", "))
 }
 
-// poolPlan writes one plan: the decision, every node, and what a capture would do.
+// poolPlan writes one plan: the decision, all nodes, and the effects of a capture.
 func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 	lines := []string{fmt.Sprintf("Pool %s, policy %s: %s.", p.Pool, p.Policy, cmp.Or(p.Says, p.Decision.Message))}
 	if p.Status.NextRun != nil {
@@ -131,7 +131,7 @@ func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 	return nil
 }
 
-// nodeTable writes a line for each node, the candidates first, and in the wide form one for each refusal.
+// nodeTable writes a line for each node, candidates first; the wide form has a line for each refusal.
 func nodeTable(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 	nodes := slices.Clone(p.Nodes)
 	rank := func(v selection.Verdict) int {
@@ -187,7 +187,7 @@ func verdictWhy(v selection.Verdict) string {
 	return ""
 }
 
-// AboutIt is a sentence about a node that stands beside the node's name.
+// AboutIt shortens a sentence about a node for a place next to the node's name.
 func AboutIt(node, sentence string) string {
 	if rest, begins := strings.CutPrefix(sentence, "node "+node+" "); begins {
 		return "it " + rest
@@ -195,7 +195,7 @@ func AboutIt(node, sentence string) string {
 	return sentence
 }
 
-// captureLines say what a capture of the donor would do.
+// captureLines describe the effects of a capture of the donor.
 func captureLines(p PoolPlan) []string {
 	if p.Donor == "" {
 		return nil
@@ -242,7 +242,7 @@ func captureLines(p PoolPlan) []string {
 	return lines
 }
 
-// recipeDiff shows a change as a diff does.
+// recipeDiff shows a change in the form of a diff.
 func recipeDiff(c *cloud.RecipeChange, customDataFrom string) []string {
 	if c.Done {
 		return []string{"      image " + orNone(c.To)}

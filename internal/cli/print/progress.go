@@ -11,45 +11,44 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// Progress is what is known of a capture at one moment.
+// Progress is the known state of a capture.
 type Progress struct {
-	// Prototype as it was last seen; nil before the first look.
+	// Prototype is the last state of the Prototype; nil before the first look.
 	Prototype *v1alpha1.Prototype
-	// Driver says who does the work, as a sentence; empty if nothing is known yet.
+	// Driver names the process that does the work, in a sentence; empty if unknown.
 	Driver string
-	// Trouble says what is in the way just now, such as an API server that doesn't answer; empty if nothing.
+	// Trouble describes a current problem, such as an API server that does not answer; empty without a problem.
 	Trouble string
 }
 
-// View shows a capture while it goes on.
+// View shows a running capture.
 type View interface {
-	// Show shows the progress as of now. Showing the same again is harmless.
+	// Show shows the progress as of now. A repeated call with the same progress is harmless.
 	Show(progress Progress, now time.Time)
-	// Close shows the progress for the last time and leaves it standing.
+	// Close shows the progress for the last time and leaves the output on the screen.
 	Close(progress Progress, now time.Time)
 }
 
-// countEvery is how often a number that goes up or down is told as a line. A replication takes up to hours.
+// countEvery is the interval between two lines about a changing number. A replication takes up to hours.
 const countEvery = 10 * time.Second
 
-// Lines is the view for what is not a terminal: a line with a time for everything that changes, and
-// nothing said twice. A step's times are the capture's own, so that a capture that is joined late reads
-// the same as one that was followed from its beginning.
+// Lines is the view without a terminal: a line with a time for each change, without repetitions. The times of steps come
+// from the capture, so that late followers read the same lines.
 type Lines struct {
 	out io.Writer
 
-	steps    []v1alpha1.Step // as they have been told
+	steps    []v1alpha1.Step // as written before
 	progress string
-	toldAt   time.Time // when the progress was told
+	toldAt   time.Time // the time of the last written progress
 	driver   string
 	trouble  string
 	released bool
-	checks   map[string]v1alpha1.TrialResult // of a trial, as they have been told
+	checks   map[string]v1alpha1.TrialResult // of a trial, as written before
 
 	pending []line
 }
 
-// line is something to say and when it happened.
+// line is a message with its time.
 type line struct {
 	at   time.Time
 	text string
@@ -58,7 +57,7 @@ type line struct {
 // NewLines is a view that writes lines.
 func NewLines(out io.Writer) *Lines { return &Lines{out: out} }
 
-// Show writes what changed since the last call, in the order in which it happened.
+// Show writes the changes since the last call in chronological order.
 func (l *Lines) Show(progress Progress, now time.Time) {
 	if progress.Driver != l.driver {
 		l.driver = progress.Driver
@@ -84,12 +83,12 @@ func (l *Lines) Show(progress Progress, now time.Time) {
 	l.pending = l.pending[:0]
 }
 
-// Close writes what changed; lines need no end.
+// Close writes the last changes; lines need no end.
 func (l *Lines) Close(progress Progress, now time.Time) { l.Show(progress, now) }
 
 func (l *Lines) showSteps(steps []v1alpha1.Step) {
 	if len(steps) < len(l.steps) {
-		l.steps = nil // the status was lost and is being told anew
+		l.steps = nil // the status was lost and is written again
 	}
 	for i, step := range steps {
 		if i == len(l.steps) {
@@ -118,7 +117,7 @@ func (l *Lines) showPhase(p *v1alpha1.Prototype, now time.Time) {
 	}
 }
 
-// withoutDigits is what stays the same while something is counted.
+// withoutDigits is the constant part of a message with a number.
 func withoutDigits(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {

@@ -11,8 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// Prototype writes one Prototype in a form other than Text. The table has the columns of
-// `kubectl get prototypes`.
+// Prototype writes one Prototype in a form other than Text. The table has the columns of `kubectl get prototypes`.
 func Prototype(w io.Writer, format Format, p *v1alpha1.Prototype, now time.Time) error {
 	switch format {
 	case JSON, YAML:
@@ -25,7 +24,7 @@ func Prototype(w io.Writer, format Format, p *v1alpha1.Prototype, now time.Time)
 	}
 }
 
-// Presentable is a copy that names its kind and leaves out the API server's bookkeeping.
+// Presentable is a copy with the kind, and without fields for the API server only.
 func Presentable(p *v1alpha1.Prototype) *v1alpha1.Prototype {
 	shown := p.DeepCopy()
 	shown.APIVersion = v1alpha1.GroupVersion.String()
@@ -66,7 +65,7 @@ func prototypeRow(p *v1alpha1.Prototype, wide bool, now time.Time) []string {
 	return row
 }
 
-// Message is what the Prototype says of itself in a sentence: its failure, else its Ready condition's message.
+// Message is the Prototype's message: of the failure, or else of the Ready condition.
 func Message(p *v1alpha1.Prototype) string {
 	if f := p.Status.Failure; f != nil {
 		return f.Message
@@ -77,7 +76,8 @@ func Message(p *v1alpha1.Prototype) string {
 	return ""
 }
 
-// OutOfService says how long the donor has been away, and whether it still is; "" if it never was.
+// OutOfService is the time of the donor out of service, and whether the donor is still away; empty if the donor was never
+// away.
 func OutOfService(p *v1alpha1.Prototype, now time.Time) (duration string, still bool) {
 	d := p.Status.Donor
 	switch {

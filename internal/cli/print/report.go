@@ -16,7 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/retention"
 )
 
-// Report is what `kamino status` tells: pools with their recipes and versions, and captures.
+// Report is the output of `kamino status`: pools with their recipes and versions, and captures.
 type Report struct {
 	Pools    []Pool               `json:"pools"`
 	Captures []v1alpha1.Prototype `json:"captures"`
@@ -27,21 +27,21 @@ type Report struct {
 // Pool is one pool of the cluster.
 type Pool struct {
 	cloud.Pool
-	// Nodes that the cluster has of this pool, and how many of them are Ready.
+	// Nodes of this pool in the cluster, and Ready nodes among them.
 	Nodes      int `json:"nodes"`
 	ReadyNodes int `json:"readyNodes"`
 	// Versions of the pool's image, newest first.
 	Versions []Version `json:"versions,omitempty"`
-	// Gone says, with the remedy, that the recipe names a version that does not exist; nil if it does.
+	// Gone is the refusal for a recipe with a missing version, with the remedy; nil if the version exists.
 	Gone *cloud.Refusal `json:"gone,omitempty"`
-	// Frozen says, with what a person is to do, that the pool went back from a version by itself and no capture of it begins;
-	// nil if that is not so, or was acknowledged.
+	// Frozen describes an automatic rollback that stops captures of the pool, with the remedy; nil without a rollback, or
+	// after the acknowledgement.
 	Frozen *cloud.Refusal `json:"frozen,omitempty"`
-	// Awaits are versions that are complete and wait for a person to promote them.
+	// Awaits are complete versions that wait for a person's promotion.
 	Awaits []string `json:"awaits,omitempty"`
-	// HandOver is what that person has to do with another tool, which writes the pool's recipe.
+	// HandOver is the work of that person with another tool, which writes the pool's recipe.
 	HandOver string `json:"handOver,omitempty"`
-	// Error says why the cloud could not be asked about this pool.
+	// Error is the cloud's error for this pool.
 	Error string `json:"error,omitempty"`
 }
 
@@ -55,19 +55,19 @@ type Version struct {
 	BuiltAt   time.Time   `json:"builtAt,omitzero"`
 	Prototype string      `json:"prototype,omitempty"`
 	Proof     string      `json:"proof,omitempty"`
-	// Verified is what the proof stands for, as it stands in the version's tags.
+	// Verified is the meaning of the proof, from the version's tags.
 	Verified    string `json:"verified,omitempty"`
 	Quarantined string `json:"quarantined,omitempty"`
-	// Suspect says why the pool went back from it by itself, until a person has acknowledged that.
+	// Suspect is the reason of an automatic rollback from this version, until a person acknowledges the rollback.
 	Suspect string `json:"suspect,omitempty"`
 	SizeGB  int32  `json:"sizeGB,omitempty"`
 	Error   string `json:"error,omitempty"`
-	// Current is what the recipe names. Prior is what a rollback would go to.
+	// Current is the version in the recipe. Prior is the target of a rollback.
 	Current bool `json:"current,omitempty"`
 	Prior   bool `json:"prior,omitempty"`
 }
 
-// PoolsOf are pools as they stand; explain says why the cloud could not be asked about one.
+// PoolsOf converts pools for the output; explain turns the cloud's error into words.
 func PoolsOf(standings []pool.Status, explain func(error) string) []Pool {
 	pools := make([]Pool, len(standings))
 	for i, s := range standings {
@@ -101,8 +101,8 @@ func versionOf(image cloud.Image, reason retention.Reason) Version {
 	}
 }
 
-// Latest is what is worth showing of all captures: those in flight, and the last one of each pool. Only those of the pools
-// count, if only is set. The pools learn which of their versions wait to be promoted.
+// Latest are the captures to show: running captures, and the last capture of each pool. With only, Latest leaves out other
+// pools. Latest adds versions that wait for a promotion to the pools.
 func Latest(all []v1alpha1.Prototype, pools []Pool, only bool) []v1alpha1.Prototype {
 	slices.SortFunc(all, func(a, b v1alpha1.Prototype) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(b.Name, a.Name))
@@ -125,7 +125,7 @@ func Latest(all []v1alpha1.Prototype, pools []Pool, only bool) []v1alpha1.Protot
 	return shown
 }
 
-// Status writes the report as tables: pools, then versions, then captures. What is empty is left out.
+// Status writes the report as tables: pools, versions, captures. Status omits empty tables.
 func Status(w io.Writer, format Format, report Report, now time.Time) error {
 	if format.Machine() {
 		return Value(w, format, report)
@@ -182,7 +182,7 @@ func poolTable(w io.Writer, pools []Pool, wide bool) error {
 	return table(w, heading, rows)
 }
 
-// recipeImage names the image of a recipe, in short if there is a short form and nobody wants it wide.
+// recipeImage names the image of a recipe, in short form unless wide.
 func recipeImage(recipe cloud.Recipe, wide bool) string {
 	if wide || recipe.Short == "" {
 		return recipe.Image
@@ -219,7 +219,7 @@ func versionTable(w io.Writer, pools []Pool, wide bool, now time.Time) error {
 	return table(w, heading, rows)
 }
 
-// versionState says how far a version is, if that is known: a cloud that lists versions may leave it out.
+// versionState is the progress of a version, if known: a cloud may omit the progress in lists.
 func versionState(state cloud.State, percent int32) string {
 	if state == cloud.Pending && percent > 0 {
 		return fmt.Sprintf("%s %d%%", state, percent)
@@ -244,7 +244,7 @@ func use(v Version) string {
 	return orNone(strings.Join(marks, ","))
 }
 
-// proof shows profile and profile version; the digest behind them is for comparing, not for reading.
+// proof shows the profile and its version; the digest is for comparisons only.
 func proof(tag string, wide bool) string {
 	if parts := strings.SplitN(tag, "/", 3); len(parts) == 3 && !wide {
 		return parts[0] + "/" + parts[1]
@@ -259,7 +259,7 @@ func size(gb int32) string {
 	return fmt.Sprintf("%d GB", gb)
 }
 
-// notes says in sentences what has no room in a table.
+// notes writes facts that do not fit into a table.
 func notes(w io.Writer, report Report, now time.Time) error {
 	lines := ReservationLines(report.Reservations, now)
 	for i := range report.Captures {

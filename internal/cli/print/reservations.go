@@ -80,7 +80,7 @@ func Reservations(w io.Writer, format Format, report ReservationReport, now time
 	return nil
 }
 
-// holderOf names the holder of a node, and says what is wrong with the holder.
+// holderOf names the holder of a node, with problems of the holder.
 func holderOf(n reservations.Node) string {
 	switch n.State {
 	case reservations.Unreadable:
@@ -148,7 +148,7 @@ type Cleared struct {
 	DryRun bool                    `json:"dryRun"`
 }
 
-// ClearedAway writes it.
+// ClearedAway writes the removed objects.
 func ClearedAway(w io.Writer, format Format, c Cleared) error {
 	if format.Machine() {
 		return Value(w, format, c)
@@ -206,8 +206,8 @@ func Released(w io.Writer, format Format, r ReleasedNode) error {
 	return err
 }
 
-// DonorFound is what the last look found a donor to be that was given back, as the end of a sentence; empty if it was
-// Ready, or nobody looked.
+// DonorFound is the state of a returned donor at the last look, as the end of a sentence; empty for a Ready donor, or
+// without a look.
 func DonorFound(p *v1alpha1.Prototype) string {
 	if p.Status.Donor == nil {
 		return ""
@@ -226,7 +226,7 @@ func DonorFound(p *v1alpha1.Prototype) string {
 	return ""
 }
 
-// donorIs says of a donor that is held no longer where it is.
+// donorIs describes the place of a donor that is no longer reserved.
 func donorIs(p *v1alpha1.Prototype) string {
 	if removed(p) {
 		return "is removed"
@@ -237,12 +237,12 @@ func donorIs(p *v1alpha1.Prototype) string {
 	return "is back in service"
 }
 
-// removed tells of a donor that does not return, and is gone.
+// removed reports a donor that does not return and is gone.
 func removed(p *v1alpha1.Prototype) bool {
 	return p.Status.Donor != nil && p.Status.Donor.State == v1alpha1.DonorRemoved
 }
 
-// letGo says what became of a donor whose capture has failed, as far as it was looked at.
+// letGo describes the donor after a failed capture, as far as known.
 func letGo(p *v1alpha1.Prototype) string {
 	if removed(p) {
 		return "removed, because the node could not rejoin"
@@ -250,7 +250,7 @@ func letGo(p *v1alpha1.Prototype) string {
 	return "returned to service" + DonorFound(p)
 }
 
-// LetGoFirst says what a capture that is deleted does with its donor.
+// LetGoFirst describes the donor's release in a deleted capture.
 func LetGoFirst(p *v1alpha1.Prototype) string {
 	if p.Spec.Settings.DonorLeaves() {
 		return "returned to service, or removed if its disk was changed"

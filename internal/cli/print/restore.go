@@ -9,26 +9,26 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Restore is what giving a recipe back what it lost has done, or would do.
+// Restore is the result of a restore of a recipe, real or in a dry run.
 type Restore struct {
 	Pool string `json:"pool"`
-	// Secret in which it was kept, as namespace/name, since when, and for which Prototype and version.
+	// Secret with the saved recipe, as namespace/name, with its time, Prototype and version.
 	Secret    string    `json:"secret"`
 	SavedAt   time.Time `json:"savedAt,omitzero"`
 	Prototype string    `json:"prototype,omitempty"`
 	Version   string    `json:"version,omitempty"`
-	// Change of the recipe, without any content.
+	// Change of the recipe, without content.
 	Change cloud.RecipeChange `json:"change"`
-	// Refusals: it is not done.
+	// Refusals: the restore does not run.
 	Refusals []cloud.Refusal `json:"refusals,omitempty"`
 	DryRun   bool            `json:"dryRun"`
-	// Changed is false if all was so already, or for a dry run.
+	// Changed is false without a change, or for a dry run.
 	Changed bool `json:"changed"`
-	// Others are further Secrets with what this pool's recipe lost at other times.
+	// Others are further Secrets with saved parts of this pool's recipe.
 	Others []string `json:"others,omitempty"`
 }
 
-// RestorePlan says what would change.
+// RestorePlan describes the change.
 func RestorePlan(r Restore) []string {
 	of := ""
 	if r.Prototype != "" {
@@ -43,7 +43,7 @@ func RestorePlan(r Restore) []string {
 	return append(lines, missingLines(r.Change)...)
 }
 
-// missingLines name what does not come back: parts that nobody gave, and what may be missing of those that do.
+// missingLines name the parts that do not return, and possible gaps of parts that return.
 func missingLines(c cloud.RecipeChange) []string {
 	var lines []string
 	for _, part := range cloud.Unreadable(c.Adds) {
@@ -55,7 +55,7 @@ func missingLines(c cloud.RecipeChange) []string {
 	return lines
 }
 
-// WriteRestore writes it; a dry run says so first.
+// WriteRestore writes the result; a dry run begins with a note.
 func WriteRestore(w io.Writer, format Format, r Restore) error {
 	if format == JSON || format == YAML {
 		return Value(w, format, r)

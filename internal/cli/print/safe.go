@@ -9,15 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// replacement is shown in place of a control character. It is as wide as one character, so that tables stay in line.
+// replacement replaces a control character, with the width of one character, so that tables stay aligned.
 const replacement = utf8.RuneError
 
-// Safe is what all verbs print through. Names, tags and error texts come from clusters and clouds, where other accounts write them: a
-// control character in them could hide text, move the cursor or write to the clipboard of the person who reads.
+// Safe is the writer of all verbs. Names, tags and errors come from clusters and clouds, where other accounts write. A
+// control character could hide text, move the cursor or write to the clipboard of the reader.
 type Safe struct {
 	mu  sync.Mutex
 	out io.Writer
-	// begun are the first bytes of a character whose end is not written yet, and returned is a carriage return before what follows.
+	// begun are the first bytes of an incomplete character. returned is a pending carriage return.
 	begun    []byte
 	returned bool
 }
@@ -25,7 +25,7 @@ type Safe struct {
 // NewSafe writes to out.
 func NewSafe(out io.Writer) *Safe { return &Safe{out: out} }
 
-// Write writes text. It replaces control characters and invalid bytes, but not newlines and tabs.
+// Write writes text, and replaces control characters and invalid bytes, except newlines and tabs.
 func (s *Safe) Write(text []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +42,7 @@ func (s *Safe) Write(text []byte) (int, error) {
 		if s.returned && r != '\n' {
 			shown = utf8.AppendRune(shown, replacement)
 		}
-		if s.returned = r == '\r'; !s.returned { // a line of another system ends in both
+		if s.returned = r == '\r'; !s.returned { // a line of another system may end with both
 			shown = utf8.AppendRune(shown, visible(r))
 		}
 	}
@@ -55,8 +55,8 @@ func (s *Safe) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Raw is where Kamino's own sequences for colours and the cursor go: the writer below one that is Safe. Any text between them must be
-// made safe before.
+// Raw is the writer for Kamino's own sequences for colours and the cursor: the writer below a Safe. The caller must make
+// all other text safe.
 func Raw(w io.Writer) io.Writer {
 	if s, is := w.(*Safe); is {
 		return s.out
@@ -64,7 +64,7 @@ func Raw(w io.Writer) io.Writer {
 	return w
 }
 
-// visible is a character, or what stands for one that would control a terminal.
+// visible is the character, or the replacement of a control character.
 func visible(r rune) rune {
 	if r == '\n' || r == '\t' || !controls(r) {
 		return r
@@ -72,7 +72,7 @@ func visible(r rune) rune {
 	return replacement
 }
 
-// controls reports whether a character is one of C0, DEL and C1, or changes the direction of the text around it.
+// controls reports whether a character belongs to C0, DEL or C1, or changes the direction of text.
 func controls(r rune) bool {
 	switch {
 	case r < 0x20, r >= 0x7f && r < 0xa0:
@@ -83,17 +83,17 @@ func controls(r rune) bool {
 	return false
 }
 
-// safeText is a text as Safe would write it.
+// safeText is a text in the form of Safe.
 func safeText(text []byte) []byte {
 	var out bytes.Buffer
 	_, _ = NewSafe(&out).Write(text)
 	return out.Bytes()
 }
 
-// colours are the sequences that a line of a Terminal may have.
+// colours are the allowed sequences in a line of a Terminal.
 var colours = []string{reset, green, red, yellow, dim, bold}
 
-// safeLine is one line of a Terminal: it keeps Kamino's own colours, and nothing in it begins another line.
+// safeLine is one line of a Terminal: safeLine keeps Kamino's colours, and removes line breaks.
 func safeLine(line string) string {
 	var b strings.Builder
 next:
@@ -115,7 +115,7 @@ next:
 	return b.String()
 }
 
-// escaped is JSON without control characters that JSON allows in a string. It means the same.
+// escaped is equivalent JSON without control characters that JSON allows in a string.
 func escaped(text []byte) []byte {
 	if !bytes.ContainsFunc(text, hidden) {
 		return text
@@ -131,5 +131,5 @@ func escaped(text []byte) []byte {
 	return b.Bytes()
 }
 
-// hidden reports whether a character of a JSON text controls a terminal. Newlines are between the values.
+// hidden reports whether a character of a JSON text controls a terminal. Newlines separate values.
 func hidden(r rune) bool { return controls(r) && r != '\n' && r != '\t' }

@@ -1,6 +1,6 @@
 package print
 
-// Colours by what they mean. A terminal that shows none loses nothing: every state has a sign or a word too.
+// Colours by meaning. Every state also has a sign or a word, for terminals without colours.
 const (
 	reset  = "\x1b[0m"
 	green  = "\x1b[32m"
@@ -10,9 +10,9 @@ const (
 	bold   = "\x1b[1m"
 )
 
-// Style says what a terminal can show.
+// Style holds the abilities of a terminal.
 type Style struct {
-	// Color allows escape sequences for colours; without it only the cursor is moved.
+	// Color allows escape sequences for colours; otherwise only cursor movements are allowed.
 	Color bool
 	// Unicode allows signs beyond ASCII.
 	Unicode bool
@@ -25,7 +25,7 @@ func (s Style) paint(color, text string) string {
 	return color + text + reset
 }
 
-// signs of a step: done, failed, and the frames of one that runs.
+// signs of a step: done, failed, and the frames of a running step.
 func (s Style) signs() (done, failed string, running []string) {
 	if s.Unicode {
 		return "✓", "✗", []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}

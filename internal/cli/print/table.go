@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// table writes rows under a heading in aligned columns, without blanks at the ends of lines.
+// table writes rows under a heading in aligned columns, without trailing blanks.
 func table(w io.Writer, heading []string, rows [][]string) error {
 	var aligned bytes.Buffer
 	tw := tabwriter.NewWriter(&aligned, 0, 8, 3, ' ', 0)
@@ -28,7 +28,7 @@ func table(w io.Writer, heading []string, rows [][]string) error {
 	return nil
 }
 
-// orNone is the text, or the sign for nothing. A line break would tear the table.
+// orNone is the text, or None for an empty text. orNone removes line breaks, which would break the table.
 func orNone(text string) string {
 	if text == "" {
 		return None

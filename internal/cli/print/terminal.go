@@ -9,24 +9,24 @@ import (
 	"unicode/utf8"
 )
 
-// Terminal keeps a block of lines at the bottom of a terminal and lets other text, such as log lines,
-// pass above it. Its methods may be called from several goroutines.
+// Terminal keeps a block of lines at the bottom of a terminal, and prints other text, such as logs, above the block. Safe
+// for concurrent use.
 type Terminal struct {
 	out  io.Writer
 	size func() (width, height int)
 
 	mu    sync.Mutex
 	block []string
-	drawn int // lines of the block that stand on the terminal now
+	drawn int // lines of the block on the screen
 }
 
-// NewTerminal writes to out, or to what is below it if that is Safe: the terminal itself makes the text safe that it shows. The size is asked for at every drawing, since people resize their windows;
-// a size of zero means that it is not known.
+// NewTerminal writes to out, or to the writer below a Safe, because the Terminal itself makes text safe. Each draw calls
+// size, because users resize windows; zero means unknown.
 func NewTerminal(out io.Writer, size func() (width, height int)) *Terminal {
 	return &Terminal{out: Raw(out), size: size}
 }
 
-// Write lets text pass above the block.
+// Write prints text above the block.
 func (t *Terminal) Write(text []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,7 +44,7 @@ func (t *Terminal) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Draw replaces the block, in one write so that it doesn't flicker.
+// Draw replaces the block in one write, so that the block does not flicker.
 func (t *Terminal) Draw(lines []string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,7 +57,7 @@ func (t *Terminal) Draw(lines []string) error {
 	return err
 }
 
-// Leave lets the block stand where it is as ordinary text: what is written next goes below it.
+// Leave turns the block into ordinary text: further text goes below the block.
 func (t *Terminal) Leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,8 +72,8 @@ func (t *Terminal) rewind(frame *bytes.Buffer) {
 	t.drawn = 0
 }
 
-// paint writes the block. A line that wraps or a block taller than the window could not be rewound, so
-// lines are cut and the oldest ones left out.
+// paint writes the block. A wrapped line or a block taller than the window could not be rewound, so paint cuts lines and
+// omits the oldest lines.
 func (t *Terminal) paint(frame *bytes.Buffer) {
 	width, height := t.size()
 	shown := t.block
@@ -87,7 +87,7 @@ func (t *Terminal) paint(frame *bytes.Buffer) {
 	t.drawn = len(shown)
 }
 
-// cut shortens a line to the width, counting characters and not the escape sequences that colour them.
+// cut shortens a line to the width, and does not count escape sequences for colours.
 func cut(line string, width int) string {
 	if width <= 0 || utf8.RuneCountInString(line) <= width {
 		return line

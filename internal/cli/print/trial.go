@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// trialOf tells of the trial of a version: the verdict, the node, and each check that was come to.
+// trialOf describes the trial of a version: the verdict, the node, and each check with a result.
 func trialOf(p *v1alpha1.Prototype) [][2]string {
 	t := p.Status.Trial
 	if t == nil {
@@ -45,7 +45,7 @@ func trialOf(p *v1alpha1.Prototype) [][2]string {
 	return rows
 }
 
-// result of a trial, or of a check, with its sentence.
+// result of a trial or of a check, with its message.
 func result(r v1alpha1.TrialResult, message string) string {
 	if message == "" {
 		return string(r)
@@ -53,7 +53,7 @@ func result(r v1alpha1.TrialResult, message string) string {
 	return string(r) + ": " + message
 }
 
-// slicesOf are the words that are there.
+// slicesOf are the words that are not empty.
 func slicesOf(words ...string) []string {
 	var there []string
 	for _, word := range words {
@@ -64,7 +64,7 @@ func slicesOf(words ...string) []string {
 	return there
 }
 
-// checks are the lines below the step of a trial, one for each check that was come to.
+// checks are the lines below the step of a trial, one for each check with a result.
 func (v *Live) checks(t *v1alpha1.TrialStatus) []string {
 	if t == nil {
 		return nil
@@ -89,7 +89,7 @@ func (v *Live) checks(t *v1alpha1.TrialStatus) []string {
 	return lines
 }
 
-// showTrial says each check once that it has a result, and again if that changes.
+// showTrial writes each check with a new or changed result.
 func (l *Lines) showTrial(t *v1alpha1.TrialStatus) {
 	if t == nil {
 		return
