@@ -1,5 +1,5 @@
-// Command kamino is everything that Kamino is: the command line, the controller, the one-shot job and the
-// tool that runs on the node.
+// Command kamino holds all programs of Kamino: the command line, the controller, the job for one capture and the program on
+// the node.
 package main
 
 import (

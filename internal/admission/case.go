@@ -1,9 +1,8 @@
-// Package admission decides whether a capture may begin. All that was looked at for it is one Case; Judge makes of it every
-// reason against the capture, in the order in which they are told. Capture, plan and doctor judge by the same code, so that
-// each says the sentence that the others say.
+// Package admission decides whether a capture may begin. A Case holds all facts; Judge returns all reasons against the
+// capture, in the order of display. Capture, plan and doctor share this code, so that their messages are equal.
 //
-// It is pure: who gathers the case is package capture. Which of a pool's nodes is the best donor is package selection's to
-// say, what the cloud itself refuses the provider's, and whose turn it is package capture/plan's.
+// The package is pure: package capture gathers the case. Package selection chooses the donor, the provider adds refusals of
+// the cloud, and package capture/plan decides whose turn comes next.
 package admission
 
 import (
@@ -19,23 +18,24 @@ import (
 	"github.com/kamino-dev/kamino/internal/imagecount"
 )
 
-// MaxClockDifference between the asking process, the API server and the donor. Deadlines and versions are made of times.
+// MaxClockDifference is the limit between the clocks of this process, the API server and the donor. Deadlines and versions
+// depend on time.
 const MaxClockDifference = 5 * time.Minute
 
-// Seen is what one look found, or why it could not be made. The zero Seen was not looked at.
+// Seen is the result of one look, or its error. The zero Seen means that nothing has looked.
 type Seen[T any] struct {
 	looked bool
 	value  T
 	err    error
 }
 
-// Found is what a look found.
+// Found is the result of a look.
 func Found[T any](value T) Seen[T] { return Seen[T]{looked: true, value: value} }
 
-// Unread is a look that could not be made.
+// Unread is the error of a look.
 func Unread[T any](err error) Seen[T] { return Seen[T]{looked: true, err: err} }
 
-// Look is the one or the other.
+// Look returns Found or Unread.
 func Look[T any](value T, err error) Seen[T] {
 	if err != nil {
 		return Unread[T](err)
@@ -43,7 +43,7 @@ func Look[T any](value T, err error) Seen[T] {
 	return Found(value)
 }
 
-// Get is what was found. Where nothing was, the error says why.
+// Get returns the result, or the error of the look.
 func (s Seen[T]) Get() (T, error) {
 	if !s.looked {
 		return s.value, errNotLooked
@@ -51,10 +51,10 @@ func (s Seen[T]) Get() (T, error) {
 	return s.value, s.err
 }
 
-// errNotLooked is a mistake of whoever gathers: what nobody has looked at admits nothing.
+// errNotLooked is a mistake of the caller: facts without a look admit nothing.
 var errNotLooked = errors.New("not checked")
 
-// of is what was found, and an error that says of what there is none.
+// of returns the result, or an error that names the missing fact.
 func of[T any](s Seen[T], what string) (T, error) {
 	value, err := s.Get()
 	if errors.Is(err, errNotLooked) {
@@ -63,130 +63,130 @@ func of[T any](s Seen[T], what string) (T, error) {
 	return value, err
 }
 
-// Case is all that speaks for or against a capture, as it was looked at. What a question does not come to need be no more
-// than the zero Seen.
+// Case holds all facts for and against a capture. Facts without a question may be the zero Seen.
 type Case struct {
-	// Now by the clock of the process that asks.
+	// Now is the clock of this process.
 	Now time.Time
-	// Prototype is the decision. It need not exist.
+	// Prototype is the decision; the object need not exist.
 	Prototype *v1alpha1.Prototype
-	// Pool that was decided about, and its name. Empty if the donor is of none, and Unplaced then says why.
+	// Pool of the decision, and its name. Empty if the donor belongs to no pool; Unplaced then holds the reason.
 	Pool     cloud.PoolID
 	PoolName string
 	Unplaced string
 
-	// Image of the pod on the donor where the settings name none, and AllowedImages that they may name beside it: exactly,
-	// by repository, or what is below one ("x/").
+	// Image of the pod on the donor, if the settings name none. AllowedImages are images that the settings may name: exact,
+	// by repository, or by prefix ("x/").
 	Image         string
 	AllowedImages []string
-	// Namespace is where the pods run.
+	// Namespace of the pods.
 	Namespace string
-	// OwnNode is the node that the asking process runs on; empty if it runs on none.
+	// OwnNode is the node of this process; empty outside a cluster.
 	OwnNode string
-	// Drives: the asking process would carry the capture out, so that its own rights count.
+	// Drives: this process would run the capture, so its permissions matter.
 	Drives bool
-	// MayRemove: the cloud's provider knows how to remove an instance, as a donor has to be that does not return.
+	// MayRemove: the provider can remove an instance, as a donor that does not return requires.
 	MayRemove bool
-	// Again: all was asked before the donor's disk was looked at, and what does not change by itself is not asked again.
+	// Again: the case was judged before the look at the donor's disk, and constant facts are not judged again.
 	Again bool
 
-	// Queued: others hold as many donors as may be held at once, or kured reboots a node.
+	// Queued: the limit of reserved donors is reached, or kured reboots a node.
 	Queued Seen[bool]
-	// Others are the other Prototypes.
+	// Others are other Prototypes.
 	Others Seen[[]Other]
 	Donor  Seen[Donor]
-	// Surroundings of the donor, if its Node is there.
+	// Surroundings of the donor, if its Node exists.
 	Surroundings Seen[Surroundings]
 	Pods         Seen[Pods]
-	// ClockAhead is by how much the donor's clock is ahead of the API server's; zero if nobody says.
+	// ClockAhead is the lead of the donor's clock over the API server's clock; zero if unknown.
 	ClockAhead Seen[time.Duration]
-	// BuiltFrom is the pool's version that the donor was built from; the zero Image if it was none.
+	// BuiltFrom is the pool's version of the donor's image; the zero Image without such a version.
 	BuiltFrom Seen[cloud.Image]
 
-	// Account tells whether the pods' service account is there. RightLacking is what it may not do; OrderRefused and
-	// PodRefused are the API server's words against the order and the pod. Empty is nothing. They are not asked of an
-	// account that is not there, nor of a capture that has to wait for its turn.
+	// Account reports whether the pods' service account exists. RightLacking is a missing permission of the account.
+	// OrderRefused and PodRefused are the API server's errors for the order and the pod; empty means no error. A missing
+	// account or a waiting capture needs no look.
 	Account      Seen[bool]
 	RightLacking Seen[string]
 	OrderRefused Seen[string]
 	PodRefused   Seen[string]
-	// Rules of the user's own, if the settings name some.
+	// Rules of the user, if the settings name rules.
 	Rules Seen[Rules]
-	// CustomData is the copy that the settings name, if they do.
+	// CustomData is the copy in the settings, if there is one.
 	CustomData Seen[CustomData]
-	// MayDelete tells whether the asking process may delete pods, if a drain is to end with that.
+	// MayDelete reports whether this process may delete pods, if a drain may end with deletion.
 	MayDelete Seen[bool]
-	// MayDeleteNode tells whether it may delete Nodes, if the donor does not return.
+	// MayDeleteNode reports whether this process may delete Nodes, if the donor does not return.
 	MayDeleteNode Seen[bool]
 
-	// Leaving is what a donor that does not return takes with it, if this one does not.
+	// Leaving holds the facts about a donor that does not return.
 	Leaving Seen[Leaving]
 
-	// Cloud is what the provider's preflight refuses, and Recipe the pool as it is.
+	// Cloud holds the refusals of the provider's preflight, and Recipe the current pool.
 	Cloud  Seen[[]cloud.Refusal]
 	Recipe Seen[cloud.Pool]
-	// Images that the pool's instances were built from; the zero value where they are far too few to matter.
+	// Images of the pool's instances; the zero value far below the limit.
 	Images Seen[Images]
 }
 
-// Other is another Prototype, with its pool; that is empty where nobody can tell it.
+// Other is another Prototype with its pool; the pool is empty if unknown.
 type Other struct {
 	Prototype *v1alpha1.Prototype
 	Pool      cloud.PoolID
 }
 
-// Donor is the Node of the donor's name.
+// Donor is the Node with the donor's name.
 type Donor struct {
 	// Node is nil if there is none.
 	Node *corev1.Node
-	// Replaced: it is another instance's by now.
+	// Replaced: the Node now belongs to another instance.
 	Replaced bool
 }
 
-// Surroundings are the donor's pool as the nodes tell it.
+// Surroundings are the nodes of the donor's pool.
 type Surroundings struct {
-	// Of is the pool that the donor's Node says; without pool and reason if the Node has gone meanwhile.
+	// Of is the pool of the donor's Node; empty without a reason if the Node is gone meanwhile.
 	Of cloud.Membership
-	// OfName is that pool's name.
+	// OfName is the name of that pool.
 	OfName string
-	// Peers are the other nodes of the pool that was decided about.
+	// Peers are the other nodes in the pool of the decision.
 	Peers []corev1.Node
-	// Reserved are the peers whose reservation a Lease confirms, by UID. Nil if the Leases may not be read: the Nodes are believed.
+	// Reserved are the peers with a reservation that a Lease confirms, by UID. Nil without permission to read Leases:
+	// Kamino trusts the Nodes.
 	Reserved map[types.UID]bool
 }
 
-// Pods of the donor that speak against a drain, each a few words.
+// Pods of the donor that block a drain, in a few words each.
 type Pods struct {
-	// Stuck can't be evicted without force.
+	// Stuck pods need force for an eviction.
 	Stuck []string
-	// Protected ask not to be evicted.
+	// Protected pods ask for no eviction.
 	Protected []string
 }
 
-// Rules is what is the matter with the user's own rules.
+// Rules holds problems with the user's rules.
 type Rules struct {
-	// Missing: there is no such ConfigMap.
+	// Missing: the ConfigMap does not exist.
 	Missing bool
-	// Wrong with them; empty if nothing is.
+	// Wrong is the problem; empty without a problem.
 	Wrong string
 }
 
-// CustomData is what is the matter with the copy of customData.
+// CustomData holds problems with the copy of customData.
 type CustomData struct {
-	// Missing says what is not there, and what to do; nil if it is there.
+	// Missing names the missing object with the remedy; nil if the copy exists.
 	Missing *cloud.Refusal
-	// Needed: the recipe still has what the copy is of.
+	// Needed: the recipe still has the original of the copy.
 	Needed bool
 }
 
-// Images is from how many images a pool was built.
+// Images counts the images of a pool.
 type Images struct {
 	Spread imagecount.Count
-	// Names of the nodes by instance, as far as a sentence needs them.
+	// Names of the nodes by instance, as far as a message needs the names.
 	Names map[cloud.InstanceID]string
 }
 
-// name of an instance's node; the instance's ID stands for one that has none.
+// name of an instance's node, or the instance's ID without a node.
 func (i Images) name(id cloud.InstanceID) string {
 	if name, found := i.Names[id]; found {
 		return name
@@ -194,7 +194,7 @@ func (i Images) name(id cloud.InstanceID) string {
 	return string(id)
 }
 
-// Told is what is to be said of the images, as the refusal of a pool that has too many.
+// Told is the message about the images, in the form of a refusal.
 func (i Images) Told(pool string, recipe cloud.Recipe) cloud.Refusal {
 	return i.Spread.Told(pool, recipe, i.name)
 }

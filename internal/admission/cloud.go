@@ -7,13 +7,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// unknown tells that the cloud does not know the donor's instance.
+// unknown reports that the cloud does not know the donor's instance.
 func (c *Case) unknown() bool {
 	_, err := c.Cloud.Get()
 	return cloud.Is(err, cloud.NotFound) || cloud.Is(err, cloud.Unsupported)
 }
 
-// preflight is the provider's own.
+// preflight returns the refusals of the provider's preflight.
 func preflight(c *Case) ([]cloud.Refusal, error) {
 	if c.Strayed() {
 		return nil, nil
@@ -25,7 +25,7 @@ func preflight(c *Case) ([]cloud.Refusal, error) {
 	return slices.Clone(refusals), err
 }
 
-// recipe adds what the pool itself is refused for and the preflight has not told, and a recipe that runs ahead of the
+// recipe adds refusals of the pool that the preflight has not returned, and a refusal for a recipe that is newer than the
 // version.
 func recipe(c *Case) ([]cloud.Refusal, error) {
 	if c.Strayed() || c.unknown() {
@@ -49,7 +49,7 @@ func recipe(c *Case) ([]cloud.Refusal, error) {
 	return refusals, nil
 }
 
-// images refuses a pool whose nodes were built from nearly as many as its cloud allows.
+// images refuses a pool whose nodes are near the cloud's limit of images.
 func images(c *Case) ([]cloud.Refusal, error) {
 	if c.Strayed() || c.unknown() {
 		return nil, nil
@@ -62,7 +62,7 @@ func images(c *Case) ([]cloud.Refusal, error) {
 	return []cloud.Refusal{found.Told(c.PoolName, pool.Recipe)}, err
 }
 
-// Crowded says that the pool's nodes were built from nearly as many images as its cloud allows; empty if not.
+// Crowded returns a message if the pool's nodes are near the cloud's limit of images; else empty.
 func (c *Case) Crowded() string {
 	found, err := c.Images.Get()
 	pool, poolErr := c.Recipe.Get()

@@ -7,8 +7,8 @@ import (
 
 const manifests = "kamino manifests | kubectl apply -f -"
 
-// installation finds what would keep the pod on the donor from being made, or from reporting: it would show only when the
-// donor is drained.
+// installation finds obstacles for the creation or the report of the pod on the donor. Without this check, an obstacle
+// appears only after the drain.
 func installation(c *Case) ([]cloud.Refusal, error) {
 	if c.Strayed() {
 		return nil, nil
@@ -22,7 +22,7 @@ func installation(c *Case) ([]cloud.Refusal, error) {
 			"service account %s not found in namespace %s; the generalize pod needs the account", v1alpha1.GeneralizeServiceAccount, c.Namespace), nil
 	}
 	if queued, err := c.Queued.Get(); err == nil && queued {
-		return nil, nil // it is asked when it is its turn
+		return nil, nil // the check waits for the capture's turn
 	}
 	var refusals []cloud.Refusal
 	lacking, err := of(c.RightLacking, "the permissions of the generalize pod")
@@ -45,7 +45,7 @@ func installation(c *Case) ([]cloud.Refusal, error) {
 	return refusals, first(err, orderErr, podErr)
 }
 
-// first of the errors that is one.
+// first returns the first error that is not nil.
 func first(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -55,7 +55,7 @@ func first(errs ...error) error {
 	return nil
 }
 
-// rules refuses the user's own if they can't be used: the pod would refuse them too, but only once its node is drained.
+// rules refuses invalid rules of the user. The pod would refuse the rules, too, but only after the drain.
 func rules(c *Case) ([]cloud.Refusal, error) {
 	name := c.Prototype.Spec.Settings.Generalize.Rules
 	if name == "" || c.Strayed() {
@@ -76,8 +76,7 @@ func rules(c *Case) ([]cloud.Refusal, error) {
 	return nil, nil
 }
 
-// customData finds a copy that is named and not there before anything is done. Once the recipe has lost what it loses,
-// nobody needs the copy.
+// customData refuses a missing copy before any effect. After the recipe has lost its customData, the copy is not needed.
 func customData(c *Case) ([]cloud.Refusal, error) {
 	if c.Prototype.Spec.Settings.Recipe.CustomDataFrom == nil || c.Strayed() {
 		return nil, nil
@@ -89,8 +88,8 @@ func customData(c *Case) ([]cloud.Refusal, error) {
 	return []cloud.Refusal{cloud.Refuse(found.Missing.Reason, found.Missing.What(), found.Missing.Remedy+", or remove the setting")}, nil
 }
 
-// force needs the right to delete pods. A Prototype that is only thought of may be carried out by another process, whose
-// rights are not known here.
+// force requires the permission to delete pods. Another process with unknown permissions may run a Prototype that does not
+// exist yet.
 func force(c *Case) ([]cloud.Refusal, error) {
 	if !c.AsksForce() || c.Strayed() {
 		return nil, nil
@@ -102,7 +101,7 @@ func force(c *Case) ([]cloud.Refusal, error) {
 		"settings.drain.force is set, but Kamino may not delete pods"), nil
 }
 
-// removal needs the right to delete the donor's Node, which would be missed when its instance is gone.
+// removal requires the permission to delete the donor's Node, which would stay after the removal of the instance.
 func removal(c *Case) ([]cloud.Refusal, error) {
 	if !c.AsksRemoval() || c.Strayed() {
 		return nil, nil
@@ -114,12 +113,12 @@ func removal(c *Case) ([]cloud.Refusal, error) {
 		"node %s must be removed after the capture, but Kamino may not delete nodes", c.node()), nil
 }
 
-// AsksRemoval tells whether the asking process's right to delete Nodes matters.
+// AsksRemoval reports whether this process needs the permission to delete Nodes.
 func (c *Case) AsksRemoval() bool {
 	return c.Prototype.Spec.Settings.DonorLeaves() && (c.Prototype.UID != "" || c.Drives)
 }
 
-// AsksForce tells whether the asking process's right to delete pods matters.
+// AsksForce reports whether this process needs the permission to delete pods.
 func (c *Case) AsksForce() bool {
 	return c.Prototype.Spec.Settings.Drain.Force && (c.Prototype.UID != "" || c.Drives)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// created is when it was decided: now, if it is only thought of.
+// created is the time of the decision: now without an existing Prototype.
 func (c *Case) created() time.Time {
 	if at := c.Prototype.CreationTimestamp.Time; !at.IsZero() {
 		return at
@@ -19,7 +19,7 @@ func (c *Case) created() time.Time {
 	return c.Now
 }
 
-// version must be of the day of its decision, or a day to either side of it.
+// version requires a version of the day of the decision, or of a neighbouring day.
 func version(c *Case) ([]cloud.Refusal, error) {
 	created, name := c.created(), c.Prototype.Spec.Version
 	day, err := imageversion.Day(name)
@@ -30,7 +30,7 @@ func version(c *Case) ([]cloud.Refusal, error) {
 		"version %s is not of today (%s)", name, imageversion.Of(created)), nil
 }
 
-// clock refuses a decision that was made in the future, or long ago.
+// clock refuses a decision from the future or from long ago.
 func clock(c *Case) ([]cloud.Refusal, error) {
 	switch age := c.Now.Sub(c.created()); {
 	case age < -MaxClockDifference:
@@ -56,7 +56,7 @@ func profile(c *Case) ([]cloud.Refusal, error) {
 	return nil, nil
 }
 
-// foreign refuses settings of another cloud than the donor's, which would do nothing.
+// foreign refuses settings of another cloud, which would have no effect.
 func foreign(c *Case) ([]cloud.Refusal, error) {
 	of := c.Prototype.Spec.Settings.Foreign(c.Prototype.Spec.Donor.ProviderID)
 	if of == "" {
@@ -65,8 +65,8 @@ func foreign(c *Case) ([]cloud.Refusal, error) {
 	return refuse(SettingOfOtherCloud, "remove "+of, "%s is a setting of another cloud, not of the cloud of node %s", of, c.Prototype.Spec.Donor.NodeName), nil
 }
 
-// image refuses one that whoever wrote the Prototype, or its policy, has named: it would run as root on a node. The
-// process's own is allowed, and what the process was told.
+// image refuses an image from the settings outside the allowed list: the image would run as root on a node. The process's
+// own image and the configured images are allowed.
 func image(c *Case) ([]cloud.Refusal, error) {
 	named := c.Prototype.Spec.Settings.Generalize.Image
 	switch {
@@ -81,8 +81,8 @@ func image(c *Case) ([]cloud.Refusal, error) {
 		named, c.Prototype.Spec.Donor.NodeName, c.Image), nil
 }
 
-// allows tells whether an entry of the list stands for an image: exactly, as its repository, or, where it ends with
-// a slash, as what the repository lies below.
+// allows reports whether an entry of the list matches an image: exactly, as its repository, or as a prefix that ends with a
+// slash.
 func allows(entry, image string) bool {
 	if rest, found := strings.CutPrefix(image, entry); found && entry != "" {
 		return rest == "" || strings.HasSuffix(entry, "/") || rest[0] == '@' || rest[0] == ':' && !strings.Contains(rest, "/")
@@ -90,8 +90,8 @@ func allows(entry, image string) bool {
 	return false
 }
 
-// others looks for captures of the same pool. Of two that are in flight the older one goes on, so that exactly one does.
-// Pools of one name in two places are two pools.
+// others finds captures of the same pool. Of two running captures the older continues, so that exactly one continues. Pools
+// with the same name in two places differ.
 func others(c *Case) (refusals []cloud.Refusal, _ error) {
 	list, err := of(c.Others, "the other captures")
 	if err != nil {
@@ -116,7 +116,7 @@ func others(c *Case) (refusals []cloud.Refusal, _ error) {
 	return refusals, nil
 }
 
-// older orders Prototypes by creation; one that is not created yet is the youngest.
+// older orders Prototypes by creation; a Prototype without creation is the youngest.
 func older(a, b *v1alpha1.Prototype) bool {
 	if b.CreationTimestamp.IsZero() {
 		return true

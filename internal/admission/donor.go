@@ -17,8 +17,8 @@ func (c *Case) notInPool(why string) cloud.Refusal {
 	return refuse(NotInPool, "choose another node", "node %s belongs to no supported pool: %s", c.node(), why)[0]
 }
 
-// Strayed tells that the donor is not there, or not of the pool that was decided about. What is asked of pods and cloud would speak of
-// something else. Where nobody can tell, it has not.
+// Strayed reports that the donor is gone, or not in the pool of the decision. Looks at pods and the cloud would then see
+// other objects. Unknown counts as not strayed.
 func (c *Case) Strayed() bool {
 	if donor, err := c.Donor.Get(); err == nil && (donor.Node == nil || donor.Replaced) {
 		return true
@@ -27,7 +27,7 @@ func (c *Case) Strayed() bool {
 	return err == nil && around.Of.Pool != c.Pool
 }
 
-// donor judges the node by the rules of package selection, if it is the one that was decided about.
+// donor judges the node by the rules of package selection, if the node is the donor of the decision.
 func donor(c *Case) ([]cloud.Refusal, error) {
 	found, err := of(c.Donor, "the donor's Node")
 	if err != nil {
@@ -58,7 +58,7 @@ func donor(c *Case) ([]cloud.Refusal, error) {
 	}), nil
 }
 
-// misplaced refuses a donor of another pool than was decided about, by its ID and by its name.
+// misplaced refuses a donor in another pool than the pool of the decision, by ID and by name.
 func (c *Case) misplaced(around Surroundings) []cloud.Refusal {
 	switch at := around.Of; {
 	case at.Pool == "" && at.Why == "":
@@ -75,7 +75,7 @@ func (c *Case) misplaced(around Surroundings) []cloud.Refusal {
 	return nil
 }
 
-// pods finds those that could never be evicted, or ask not to be.
+// pods finds pods that cannot be evicted, or that ask for no eviction.
 func pods(c *Case) ([]cloud.Refusal, error) {
 	if c.Strayed() {
 		return nil, nil
@@ -96,8 +96,8 @@ func pods(c *Case) ([]cloud.Refusal, error) {
 	return refusals, nil
 }
 
-// donorClock refuses a donor whose clock is off: the proof that its disk is generalized carries that clock's time, and
-// one that seems old proves nothing.
+// donorClock refuses a donor with a wrong clock: the proof of a generalized disk carries the donor's time, and an old proof
+// proves nothing.
 func donorClock(c *Case) ([]cloud.Refusal, error) {
 	if c.Strayed() {
 		return nil, nil
@@ -114,7 +114,7 @@ func donorClock(c *Case) ([]cloud.Refusal, error) {
 		"the clock of node %s is %s %s the API server's, so a proof from the node would be invalid", c.node(), ahead.Abs().Round(time.Minute), relation), nil
 }
 
-// lineage refuses a donor that was built from a version which must never be used.
+// lineage refuses a donor with the image of a quarantined version.
 func lineage(c *Case) ([]cloud.Refusal, error) {
 	if c.Strayed() {
 		return nil, nil

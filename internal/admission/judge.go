@@ -7,19 +7,18 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Verdict is what a case comes to.
+// Verdict is the result of a case.
 type Verdict struct {
-	// Refusals are all reasons against the capture that are known, in the order in which they are told.
+	// Refusals are all known reasons against the capture, in the order of display.
 	Refusals []cloud.Refusal
-	// Unread are the looks that could not be made, each once. Where nothing is refused they keep the capture from beginning all
-	// the same; what is refused is refused without them.
+	// Unread are the errors of looks, each once. Without a refusal, Unread also prevents the capture.
 	Unread []error
 }
 
-// Admitted tells that the capture may begin.
+// Admitted reports that the capture may begin.
 func (v Verdict) Admitted() bool { return len(v.Refusals)+len(v.Unread) == 0 }
 
-// Err is why nobody can say whether the capture may begin; nil if somebody can.
+// Err is the error that prevents a decision; nil if a decision is possible.
 func (v Verdict) Err() error {
 	if len(v.Refusals) > 0 {
 		return nil
@@ -27,7 +26,7 @@ func (v Verdict) Err() error {
 	return v.Trouble()
 }
 
-// Trouble is all that could not be looked at; nil if nothing.
+// Trouble joins all errors of looks; nil without an error.
 func (v Verdict) Trouble() error {
 	switch len(v.Unread) {
 	case 0:
@@ -38,7 +37,7 @@ func (v Verdict) Trouble() error {
 	return unread(v.Unread)
 }
 
-// unread are several looks that could not be made, in one sentence.
+// unread joins errors of looks to one sentence.
 type unread []error
 
 func (u unread) Error() string {
@@ -51,17 +50,17 @@ func (u unread) Error() string {
 
 func (u unread) Unwrap() []error { return u }
 
-// questions, in the order in which their refusals are told: first what was decided, then the donor, the cluster, and the
-// cloud. Each refuses, or says what it could not be judged by, or neither.
+// questions, in the order of display: the decision, the donor, the cluster, the cloud. Each question returns refusals, an
+// error of a look, or nothing.
 var questions = []func(*Case) ([]cloud.Refusal, error){
 	version, clock, profile, foreign, image, others, donor, pods, donorClock, lineage,
 	installation, rules, customData, force, removal, preflight, recipe, images, leaving, turn,
 }
 
-// brief are those that are asked again once the donor's disk was looked at.
+// brief are the questions after the look at the donor's disk.
 var brief = []func(*Case) ([]cloud.Refusal, error){version, clock, profile, foreign, image, others, donor, pods, turn}
 
-// Judge asks every question. One that cannot be answered keeps no other from being asked.
+// Judge asks all questions. An unanswered question does not stop other questions.
 func (c *Case) Judge() (v Verdict) {
 	asked := questions
 	if c.Again {
@@ -80,7 +79,7 @@ func (c *Case) Judge() (v Verdict) {
 	return v
 }
 
-// turn refuses nothing: who has to wait for it waits. It must only be known.
+// turn refuses nothing, because a capture waits for its turn. Only an error of the look matters.
 func turn(c *Case) ([]cloud.Refusal, error) {
 	_, err := of(c.Queued, "the queue of captures")
 	return nil, err

@@ -11,17 +11,17 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Leaving is what is to be known of a donor that does not return, beside what its cloud says.
+// Leaving holds facts about a donor that does not return, besides the cloud's facts.
 type Leaving struct {
-	// Volumes whose data is on the node alone, by the names of their PersistentVolumes.
+	// Volumes with data on the node only, by the names of their PersistentVolumes.
 	Volumes []string
-	// NoToken: the cluster tells by which bootstrap tokens nodes may join, and there is none.
+	// NoToken: the cluster lists its bootstrap tokens, and no valid token exists.
 	NoToken bool
-	// Most is how many nodes the cluster autoscaler lets the pool have; 0 if it does not say.
+	// Most is the cluster autoscaler's limit of nodes for the pool; 0 if unknown.
 	Most int64
 }
 
-// leaving refuses to take a donor that does not return where that would lose data, or the pool could not do without it.
+// leaving refuses a donor that does not return if data would be lost, or if the pool needs the node.
 func leaving(c *Case) ([]cloud.Refusal, error) {
 	settings := c.Prototype.Spec.Settings
 	if !settings.DonorLeaves() || c.Strayed() {
@@ -48,7 +48,7 @@ func leaving(c *Case) ([]cloud.Refusal, error) {
 	return refusals, nil
 }
 
-// least of two numbers of which 0 is none.
+// least returns the smaller number; 0 means no number.
 func least(a, b int64) int64 {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -56,12 +56,12 @@ func least(a, b int64) int64 {
 	return a
 }
 
-// maxSize is how both forms of the autoscaler's status write the largest size of a group.
+// maxSize matches the largest size of a group in both forms of the autoscaler's status.
 var maxSize = regexp.MustCompile(`(?i)maxSize[=:]\s*(\d+)`)
 
-// MostByAutoscaler reads from the cluster autoscaler's status how many nodes it lets a pool have; 0 if it does not know the pool, which
-// it then leaves alone. Until 1.29 the status is text for people ("Name: pool", "maxSize=5"), from 1.30 on YAML ("- name: pool",
-// "maxSize: 5"); both tell each group's name before its sizes. Source: cluster-autoscaler, ConfigMap cluster-autoscaler-status.
+// MostByAutoscaler reads a pool's limit of nodes from the cluster autoscaler's status; 0 for a pool that the autoscaler
+// does not manage. Until 1.29 the status is text ("Name: pool", "maxSize=5"); from 1.30 on YAML ("- name: pool", "maxSize:
+// 5"). Both forms name a group before its sizes. Source: cluster-autoscaler, ConfigMap cluster-autoscaler-status.
 func MostByAutoscaler(status, pool string) (most int64) {
 	group := ""
 	for line := range strings.Lines(status) {
@@ -80,7 +80,7 @@ func MostByAutoscaler(status, pool string) (most int64) {
 	return most
 }
 
-// OnNode tells whether a volume's data is on the node alone: only that node meets what the volume demands of nodes.
+// OnNode reports whether a volume's data is on the node only: only that node meets the volume's node affinity.
 func OnNode(volume *corev1.PersistentVolume, n *corev1.Node) bool {
 	affinity := volume.Spec.NodeAffinity
 	if volume.Status.Phase != corev1.VolumeBound || affinity == nil || affinity.Required == nil {
@@ -97,17 +97,17 @@ func OnNode(volume *corev1.PersistentVolume, n *corev1.Node) bool {
 	return false
 }
 
-// Departure is what it costs that a donor does not return.
+// Departure describes the cost of a donor that does not return.
 type Departure struct {
-	// GrowsFirst: the pool has one node more before the donor is taken.
+	// GrowsFirst: the pool grows by a node before Kamino drains the donor.
 	GrowsFirst bool `json:"growsFirst"`
-	// Nodes that the pool is meant to have; 0 if that is not known.
+	// Nodes is the pool's capacity; 0 if unknown.
 	Nodes int64 `json:"nodes,omitempty"`
-	// Volumes whose data is lost with the node.
+	// Volumes with data that is lost with the node.
 	Volumes []string `json:"volumes,omitempty"`
 }
 
-// Departure tells what it costs that the donor does not return; nil if it does.
+// Departure returns the cost of a donor that does not return; nil if the donor returns.
 func (c *Case) Departure() *Departure {
 	settings := c.Prototype.Spec.Settings
 	if !settings.DonorLeaves() {
@@ -118,7 +118,7 @@ func (c *Case) Departure() *Departure {
 	return &Departure{GrowsFirst: settings.GrowsFirst(), Nodes: pool.Capacity, Volumes: found.Volumes}
 }
 
-// Says it in sentences, without what a capture would do to any donor.
+// Says returns the cost in sentences, without the effects of every capture.
 func (d *Departure) Says(node, pool string) []string {
 	says := []string{fmt.Sprintf("remove node %s and its instance from pool %s after the copy of the disk", node, pool)}
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// Reasons that are this package's own. The others are those of the packages selection, history and spread, and of the
-// cloud's provider.
+// Reasons that only this package gives. Packages selection, history and imagecount and the cloud's provider give the other
+// reasons.
 const (
 	NodeNotFound       = "NodeNotFound"
 	DonorClockOff      = "DonorClockOff"
@@ -33,31 +33,31 @@ const (
 	ProtectedPods      = "ProtectedPods"
 	ClockOff           = "ClockOff"
 	CustomDataMissing  = "CustomDataMissing"
-	// CustomDataNotAllowed: nothing on the Secret that is named says that it is a copy of customData.
+	// CustomDataNotAllowed: the Secret lacks the mark of a copy of customData.
 	CustomDataNotAllowed = "CustomDataNotAllowed"
 	RulesNotFound        = "RulesNotFound"
 	RulesInvalid         = "RulesInvalid"
-	// LocalVolumes: the donor does not return, and data is on it alone.
+	// LocalVolumes: the donor does not return, and data is on the donor only.
 	LocalVolumes = "LocalVolumes"
-	// BootstrapTokenExpired: no node could join in the donor's place.
+	// BootstrapTokenExpired: no node could join as the replacement of the donor.
 	BootstrapTokenExpired = "BootstrapTokenExpired"
-	// SettingOfOtherCloud: the settings have a section of a cloud that the donor is not of.
+	// SettingOfOtherCloud: the settings have a section of another cloud.
 	SettingOfOtherCloud = "SettingOfOtherCloud"
 )
 
-// aboutNode are the reasons that speak of one node: another one may do.
+// aboutNode are reasons about one node: another node may be suitable.
 var aboutNode = append(selection.Reasons(), NodeNotFound, InstanceNotFound, DonorChanged, DonorClockOff,
 	UnmanagedPods, ProtectedPods, LocalVolumes, history.BuiltFromQuarantined)
 
-// AboutNode tells whether a refusal for the reason speaks of one node, so that another one of its pool may do.
+// AboutNode reports whether a reason is about one node, so that another node of the pool may be suitable.
 func AboutNode(reason string) bool { return slices.Contains(aboutNode, reason) }
 
-// AnotherMayDo tells whether any of the refusals speaks of one node.
+// AnotherMayDo reports whether a refusal is about one node.
 func AnotherMayDo(refusals []cloud.Refusal) bool {
 	return slices.ContainsFunc(refusals, func(r cloud.Refusal) bool { return AboutNode(r.Reason) })
 }
 
-// refuse is the refusal of a question that has one: what is in the way stands behind what to do.
+// refuse returns one refusal with the remedy and the formatted obstacle.
 func refuse(reason, remedy, obstacle string, args ...any) []cloud.Refusal {
 	return []cloud.Refusal{cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy)}
 }

@@ -1,5 +1,4 @@
-// Package apitest gives tests a real API server that knows the definitions which the product ships. Only tests
-// import it.
+// Package apitest starts a real API server with the product's definitions for tests. Only tests import the package.
 package apitest
 
 import (
@@ -33,13 +32,12 @@ var start = sync.OnceValues(func() (*rest.Config, error) {
 		return nil, err
 	}
 	environment.CRDs = definitions
-	// As kubeadm sets an API server up: what a kubelet may write depends on both.
+	// The settings of kubeadm: the permissions of a kubelet depend on both.
 	environment.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node", "RBAC").Append("enable-admission-plugins", "NodeRestriction")
 	return environment.Start()
 })
 
-// Main is the body of a package's TestMain: it runs the tests and stops the API server, if one of them has
-// started it. It returns the exit code.
+// Main is the body of a package's TestMain: Main runs the tests, stops a started API server, and returns the exit code.
 func Main(m *testing.M) int {
 	code := m.Run()
 	if environment.Config != nil {
@@ -51,8 +49,8 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Server is the configuration of a client of the package's API server, which the first test that asks starts;
-// Main stops it. A machine that has none fails the test: what nobody ran must not look like what passed.
+// Server returns the configuration for clients of the package's API server. The first call starts the server, and Main
+// stops the server. Without binaries the test fails: a test that did not run must not look like a success.
 func Server(t testing.TB) *rest.Config {
 	t.Helper()
 	config, err := start()
@@ -62,7 +60,7 @@ func Server(t testing.TB) *rest.Config {
 	return config
 }
 
-// Kubelet is a client of that API server with the credential of a node's kubelet.
+// Kubelet is a client with the credential of a node's kubelet.
 func Kubelet(t testing.TB, node string) client.Client {
 	t.Helper()
 	Server(t)
@@ -73,7 +71,7 @@ func Kubelet(t testing.TB, node string) client.Client {
 	return newClient(t, user.Config())
 }
 
-// Client is a client of that API server for Kamino's kinds and core ones.
+// Client is a client for Kamino's kinds and core kinds.
 func Client(t testing.TB) client.WithWatch {
 	t.Helper()
 	return newClient(t, Server(t))
@@ -94,7 +92,7 @@ func newClient(t testing.TB, config *rest.Config) client.WithWatch {
 	return c
 }
 
-// Definitions are the CustomResourceDefinitions that the product ships, not the files beside them.
+// Definitions are the CustomResourceDefinitions in the product's binary.
 func Definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	entries, err := crds.Files.ReadDir(".")
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package build tells one build of Kamino from another: its version, what it was built from, and the container image that
-// goes with it.
+// Package build identifies a build of Kamino: its version, its source, and its container image.
 package build
 
 import (
@@ -9,32 +8,31 @@ import (
 	"runtime/debug"
 )
 
-// Version of this build: a release's tag, or what git says of anything else. The linker sets it.
+// Version of this build: a release's tag, or the description of git. The linker sets Version.
 var Version string
 
-// Image of this build's generalize pods, by digest or tag, for builds that are published elsewhere than a release of
-// Kamino's. The linker sets it.
+// Image of this build's generalize pods, by digest or tag, for builds outside Kamino's releases. The linker sets Image.
 var Image string
 
-// Repository is where Kamino's container images are published.
+// Repository of Kamino's container images.
 const Repository = "ghcr.io/kamino-dev/kamino"
 
-// released is how a release's tag looks, as opposed to a commit after it.
+// released matches the tag of a release, but no commit after a release.
 var released = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
 
-// Info tells one build from another.
+// Info identifies a build.
 type Info struct {
 	Version string `json:"version"`
-	// Commit that it was built from, and whether files were changed since; empty if the Go tool did not know.
+	// Commit of the source, and whether files were changed; empty if unknown to the Go tool.
 	Commit   string `json:"commit,omitempty"`
 	Modified bool   `json:"modified,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
-	// Image that its generalize pods run unless they are told another one; empty if this build was published nowhere.
+	// Image is the default image of generalize pods; empty for a build without a published image.
 	Image string `json:"image,omitempty"`
 }
 
-// Read is this build.
+// Read returns the Info of this build.
 func Read() Info {
 	b := Info{Version: Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Image: image()}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -56,8 +54,8 @@ func Read() Info {
 // String is the build in a line.
 func (b Info) String() string { return fmt.Sprintf("%s (%s, %s)", b.Version, b.Go, b.Platform) }
 
-// image is the container image of this build: the one that it was built with, else the release's own. What was published
-// nowhere has none: another version's might do something else on a node.
+// image is the container image of this build: the linked image, or the image of the release. An unpublished build has no
+// image: the image of another version may act differently on a node.
 func image() string {
 	switch {
 	case Image != "":

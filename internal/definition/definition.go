@@ -1,5 +1,5 @@
-// Package definition writes the definitions of Kamino's kinds into a cluster, in place of those of another version, and waits
-// until they are served. Objects of the kinds are not touched.
+// Package definition installs the definitions of Kamino's kinds in a cluster, replaces other versions, and waits until the
+// API server serves the kinds. The package does not change objects of the kinds.
 package definition
 
 import (
@@ -15,25 +15,25 @@ import (
 	"github.com/kamino-dev/kamino/internal/manifest"
 )
 
-// Done is what became of a definition.
+// Done is the result for a definition.
 type Done string
 
-// What may become of a definition.
+// Results for a definition.
 const (
 	Created   Done = "created"
 	Unchanged Done = "unchanged"
 	Updated   Done = "updated"
 )
 
-// establishedWithin bounds how long the API server may take to serve a new kind; it takes well under a second.
+// establishedWithin limits the wait for a new kind; the API server needs well under a second.
 const establishedWithin = time.Minute
 
-// owner is the name under which Helm 4 applies the definitions of a chart that isn't installed. Written under any other, they
-// would be in its way at the next install: it stops at what somebody else owns.
+// owner is the field manager that Helm 4 uses for definitions before a chart's installation. With another owner, the next
+// installation would stop with a conflict.
 const owner = client.FieldOwner("helm")
 
-// Apply writes each definition that this build has, and returns once the API server serves it. It tells of each, by name,
-// when it is through with it; what tell returns ends it. To run it again is harmless.
+// Apply writes all definitions of this build, and waits until the API server serves the kinds. Apply calls tell after each
+// definition; an error of tell ends Apply. A repeated call is harmless.
 func Apply(ctx context.Context, c client.Client, tell func(name string, done Done) error) error {
 	definitions, err := manifest.Definitions()
 	if err != nil {
@@ -55,8 +55,8 @@ func Apply(ctx context.Context, c client.Client, tell func(name string, done Don
 	return nil
 }
 
-// replace makes one definition what this build says, whoever wrote it before. The list of versions is replaced as a whole, so
-// that nothing of an older one is left, such as a rule.
+// replace writes one definition over any earlier version. The list of versions is replaced as a whole, so that no rule of
+// an older version remains.
 func replace(ctx context.Context, c client.Client, wanted *unstructured.Unstructured) (Done, error) {
 	found := named(wanted.GetName())
 	if err := client.IgnoreNotFound(c.Get(ctx, client.ObjectKeyFromObject(wanted), found)); err != nil {
@@ -75,7 +75,7 @@ func replace(ctx context.Context, c client.Client, wanted *unstructured.Unstruct
 	return Updated, nil
 }
 
-// awaitServed returns once the API server serves the kind.
+// awaitServed waits until the API server serves the kind.
 func awaitServed(ctx context.Context, c client.Client, name string) error {
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, establishedWithin, true, func(ctx context.Context) (bool, error) {
 		found := named(name)
@@ -90,7 +90,7 @@ func awaitServed(ctx context.Context, c client.Client, name string) error {
 	return err
 }
 
-// served tells whether the API server says that it serves the kind.
+// served reports whether the API server serves the kind.
 func served(d *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(d.Object, "status", "conditions") // null at first
 	for _, condition := range conditions {

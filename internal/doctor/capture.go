@@ -22,17 +22,17 @@ import (
 	"github.com/kamino-dev/kamino/internal/trialmode"
 )
 
-// donor is a node that might become one.
+// donor is a node that might become a donor.
 type donor struct {
 	name, providerID string
-	// free: it serves, and nobody holds it. ready is the less.
+	// free: the node is in service without a reservation. ready is weaker.
 	free, ready bool
 }
 
-// tried is how many nodes are asked about where one is refused for its own sake, as policies do.
+// tried limits the nodes to ask about, if refusals are about single nodes, as in policies.
 const tried = 3
 
-// likely are the nodes to ask about, by name: those that are free, else those that are Ready, else whatever there is.
+// likely are the nodes to ask about, by name: free nodes, or else Ready nodes, or else all nodes.
 func (m *members) likely() []donor {
 	best := slices.Clone(m.donors)
 	for _, better := range []func(donor) bool{func(d donor) bool { return d.ready }, func(d donor) bool { return d.free }} {
@@ -44,13 +44,13 @@ func (m *members) likely() []donor {
 	return best[:min(tried, len(best))]
 }
 
-// trial is what is told of a capture of a pool.
+// trial holds the findings about a capture of a pool.
 type trial struct {
 	doctor *Doctor
 	pool   string
-	// told are reasons that have been told, or are told elsewhere.
+	// told are reasons with a finding, here or elsewhere.
 	told map[string]bool
-	// fine: nothing is in the way.
+	// fine: there is no obstacle.
 	fine bool
 }
 
@@ -62,8 +62,8 @@ func (t *trial) refuse(r cloud.Refusal) {
 	}
 }
 
-// capture has the engine's own preflight say what is in the way of capturing a node of the pool: of the likeliest, or of the
-// next one that is not refused for its own sake.
+// capture runs the engine's preflight for the most likely donor of the pool, or for the next node if a refusal is about one
+// node.
 func (d *Doctor) capture(ctx context.Context, id cloud.PoolID, m *members, t *trial) {
 	var first *admission.Verdict
 	var mode v1alpha1.TrialMode
@@ -93,7 +93,7 @@ func (d *Doctor) capture(ctx context.Context, id cloud.PoolID, m *members, t *tr
 	d.tellProfile(m.name, how)
 }
 
-// tellProfile tells how the pool's nodes join. That nobody can tell is no failure: a person names the profile.
+// tellProfile reports how the pool's nodes join. An unknown profile is no failure: a user names the profile.
 func (d *Doctor) tellProfile(pool string, how bootstrapkind.Answer) {
 	for _, r := range how.Refusals() {
 		f := d.found(r, CheckProfile, pool)
@@ -105,8 +105,8 @@ func (d *Doctor) tellProfile(pool string, how bootstrapkind.Answer) {
 	}
 }
 
-// thoughtOf is the capture of a node that is thought of: as the command without flags would make it, but for where its version is
-// tried, which the first policy that is for the pool may say.
+// thoughtOf is the Prototype for a capture of a node, in the form of the command without flags. The first policy for the
+// pool decides the trial mode.
 func (d *Doctor) thoughtOf(id cloud.PoolID, m *members, of donor) *v1alpha1.Prototype {
 	p := &v1alpha1.Prototype{Spec: v1alpha1.PrototypeSpec{
 		Pool: m.name, PoolID: string(id), Version: imageversion.Of(d.Now()), Donor: v1alpha1.Donor{NodeName: of.name, ProviderID: of.providerID},
@@ -119,7 +119,7 @@ func (d *Doctor) thoughtOf(id cloud.PoolID, m *members, of donor) *v1alpha1.Prot
 	return p
 }
 
-// join tells how a node's pool joins, as the command does which names no profile, and has the thought carry it.
+// join detects how a node's pool joins, as a command without a profile does, and sets the profile.
 func (d *Doctor) join(ctx context.Context, p *v1alpha1.Prototype, of donor) (bootstrapkind.Answer, error) {
 	n, err := d.Kube.CoreV1().Nodes().Get(ctx, of.name, metav1.GetOptions{})
 	if err != nil {
@@ -134,7 +134,7 @@ func (d *Doctor) join(ctx context.Context, p *v1alpha1.Prototype, of donor) (boo
 	return answer, err
 }
 
-// tell makes findings of a verdict. That a capture is at work, or was today, is no trouble of the pool.
+// tell turns a verdict into findings. A running capture, or a capture of today, is no problem of the pool.
 func (d *Doctor) tell(v admission.Verdict, node string, mode v1alpha1.TrialMode, m *members, t *trial) {
 	atWork := slices.ContainsFunc(v.Refusals, func(r cloud.Refusal) bool { return r.Reason == admission.CaptureInFlight })
 	today := ""
@@ -142,9 +142,9 @@ func (d *Doctor) tell(v admission.Verdict, node string, mode v1alpha1.TrialMode,
 		switch {
 		case r.Reason == admission.CaptureInFlight, r.Reason == admission.CapturedToday, r.Reason == "VersionExists", atWork && passing(r.Reason):
 			today = cmp.Or(today, r.What())
-		case r.Reason == imagecount.TooManyImages: // told by a check of its own
+		case r.Reason == imagecount.TooManyImages: // a check of its own reports these images
 			t.fine = false
-		case r.Reason == admission.NotInstalled && d.lacking: // told already
+		case r.Reason == admission.NotInstalled && d.lacking: // reported before
 		case r.Reason == admission.NotInstalled, r.Reason == admission.NoImage:
 			d.notInstalled(r)
 		default:
@@ -166,7 +166,7 @@ func (d *Doctor) tell(v admission.Verdict, node string, mode v1alpha1.TrialMode,
 	}
 }
 
-// triedWhere says where a version is tried.
+// triedWhere describes the place of a trial.
 func triedWhere(mode v1alpha1.TrialMode) string {
 	switch mode {
 	case v1alpha1.TrialApart:
@@ -178,13 +178,13 @@ func triedWhere(mode v1alpha1.TrialMode) string {
 	return "no trial"
 }
 
-// passing tells of a reason that a capture which is at work gives the pool's other nodes.
+// passing reports a reason that a running capture causes for the pool's other nodes.
 func passing(reason string) bool {
 	return reason == selection.TooManyUnavailable || reason == selection.OnlyReadyNode || reason == selection.Reserved
 }
 
-// notInstalled tells once what a capture needs beside the pool and is not there. Whoever installs Kamino brings it, so that
-// it is no failure beforehand.
+// notInstalled reports missing parts of the installation once. The installation adds these parts, so the finding is no
+// failure.
 func (d *Doctor) notInstalled(r cloud.Refusal) {
 	f := Finding{Level: Warn, Check: CheckInstallation, Reason: r.Reason, Message: r.What(), Remedy: r.Remedy}
 	if !slices.Contains(d.findings, f) {
@@ -192,7 +192,7 @@ func (d *Doctor) notInstalled(r cloud.Refusal) {
 	}
 }
 
-// unread is what of a capture could not be looked at.
+// unread is the finding for a failed look at a capture.
 func (d *Doctor) unread(pool, node string, err error) Finding {
 	if said := (*cloud.Error)(nil); errors.As(err, &said) {
 		return d.refusedByCloud(pool, err)

@@ -16,8 +16,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// Differences between this machine's clock and the API server's that are told, and that are too much: versions
-// and deadlines go by it.
+// Clock differences between this machine and the API server for a warning and for a failure: versions and deadlines depend
+// on the clock.
 const (
 	skewTold    = 30 * time.Second
 	skewTooMuch = 5 * time.Minute
@@ -40,7 +40,7 @@ func (d *Doctor) clock() {
 	d.add(f)
 }
 
-// installation looks for what `kamino manifests` makes. That it is not there yet is no failure.
+// installation checks for the objects of `kamino manifests`. Missing objects are no failure.
 func (d *Doctor) installation(ctx context.Context) {
 	var missing []string
 	seen := true
@@ -68,8 +68,8 @@ func (d *Doctor) installation(ctx context.Context) {
 	}
 }
 
-// formerPods finds the right to make generalize pods in the engine's namespace, where earlier versions had the pods by default. An
-// upgrade leaves it for captures that are under way.
+// formerPods finds a permission to create generalize pods in the engine's namespace, the default of earlier versions. An
+// upgrade keeps the permission for running captures.
 func formerPods(ctx context.Context, d *Doctor) {
 	if d.pods() == d.Namespace {
 		return
@@ -85,8 +85,8 @@ func formerPods(ctx context.Context, d *Doctor) {
 			"validatingadmissionpolicybinding/%s validatingadmissionpolicy/%s", d.Namespace, role, role, account, account, policy, policy)})
 }
 
-// bindings finds what earlier versions have bound for the whole cluster under names that no manifest has any more, so
-// that applying the new ones leaves it. Who may not look at bindings is told nothing: rbac tells what is missing.
+// bindings finds cluster-wide bindings of earlier versions with names that no manifest has any more, so that an upgrade
+// leaves the bindings. Without permission, bindings reports nothing: rbac reports the permission.
 func (d *Doctor) bindings(ctx context.Context) {
 	list, err := d.Kube.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -110,7 +110,7 @@ func (d *Doctor) bindings(ctx context.Context) {
 	}
 }
 
-// engineRole is the name of what an engine may do in the whole cluster.
+// engineRole is the name of the engine's cluster-wide role.
 const engineRole = "kamino-engine"
 
 func (d *Doctor) stale(binding, why string) {
@@ -118,8 +118,8 @@ func (d *Doctor) stale(binding, why string) {
 		Remedy: "kubectl delete clusterrolebinding " + binding})
 }
 
-// admission tells where the second wall around what generalize pods report cannot stand. Nothing is refused for it: a
-// report is believed for its signature.
+// admission reports an API server without ValidatingAdmissionPolicies, the second protection of reports. The finding is no
+// refusal: a report is trusted for its signature.
 func (d *Doctor) admission() {
 	known, err := d.Kube.Discovery().ServerResourcesForGroupVersion("admissionregistration.k8s.io/v1")
 	if err != nil || slices.ContainsFunc(known.APIResources, func(r metav1.APIResource) bool { return r.Name == "validatingadmissionpolicies" }) {
@@ -129,7 +129,7 @@ func (d *Doctor) admission() {
 		"only the signature then protects the reports of generalize pods")
 }
 
-// unreadable finds policies and Prototypes that have fields which cannot be decoded.
+// unreadable finds policies and Prototypes with fields that cannot be decoded.
 func unreadable(policies []v1alpha1.PrototypePolicy, prototypes []v1alpha1.Prototype) []Finding {
 	var found []Finding
 	find := func(message, remedy string) {
@@ -156,7 +156,8 @@ func unreadable(policies []v1alpha1.PrototypePolicy, prototypes []v1alpha1.Proto
 // pods is the namespace of the generalize pods.
 func (d *Doctor) pods() string { return cmp.Or(d.PodNamespace, v1alpha1.DefaultGeneralizeNamespace) }
 
-// namespaces names those that are missing, and looks whether the generalize pods are let into theirs. It reports whether all could be read.
+// namespaces lists missing namespaces, and checks the Pod Security of the generalize pods' namespace. looked reports a
+// complete read.
 func (d *Doctor) namespaces(ctx context.Context) (missing []string, looked bool) {
 	looked = true
 	for _, name := range slices.Compact([]string{d.Namespace, d.pods()}) {
@@ -186,7 +187,7 @@ func (d *Doctor) namespaces(ctx context.Context) (missing []string, looked bool)
 	return missing, looked
 }
 
-// kured tells of its lock: for whom it keeps captures waiting, and where it would not.
+// kured reports the state of kured's lock, and locks that would not stop captures.
 func (d *Doctor) kured(ctx context.Context) {
 	lock, err := kured.Read(ctx, d.Kube, d.Kured, d.Now())
 	switch {
@@ -240,7 +241,7 @@ func (d *Doctor) nodesFound() {
 	}
 }
 
-// told is what is to be said of something, with what leads to it; empty if there is nothing.
+// told joins a lead and a fact; empty without a fact.
 func told(lead, what string) string {
 	if what == "" {
 		return ""
@@ -248,8 +249,8 @@ func told(lead, what string) string {
 	return lead + what
 }
 
-// disks looks which driver attached the nodes' data disks. The in-tree one writes the instance's model to attach
-// a disk; so does protection from scale-in, and one of two who write at once is refused.
+// disks checks the driver of the nodes' data disks. The in-tree driver writes the instance's model, as scale-in protection
+// does, and one of two concurrent writes fails.
 func (d *Doctor) disks() {
 	if len(d.inTree) == 0 {
 		d.ok(CheckDisks, "", "no node has a disk of the in-tree driver; CSI drivers attached %s", wording.Count(d.csi, "volume"))

@@ -1,7 +1,8 @@
-// Package doctor looks for everything that would keep Kamino from working in a cluster and on its pools, before
-// anything is installed: each finding says how bad it is, what it is about, and what to do.
+// Package doctor finds obstacles for Kamino in a cluster and its pools before the installation. Each finding has a level, a
+// subject and a remedy.
 //
-// It changes nothing. What a capture's own preflight refuses is asked of the same code, so that both say the same.
+// The package changes nothing. For refusals of a capture, doctor uses the code of the preflight, so that both give the same
+// message.
 package doctor
 
 import (
@@ -26,20 +27,20 @@ import (
 	"github.com/kamino-dev/kamino/internal/reservations"
 )
 
-// Level is how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
 // Levels.
 const (
-	// OK: nothing is to be done.
+	// OK: nothing to do.
 	OK Level = "ok"
-	// Warn: it works, and somebody should know.
+	// Warn: Kamino works, and a person should know.
 	Warn Level = "warn"
-	// Fail: something would be refused, or fail.
+	// Fail: Kamino would refuse or fail.
 	Fail Level = "fail"
 )
 
-// Names of the checks, in the order in which they are made.
+// Names of the checks, in order.
 const (
 	CheckClock        = "clock"
 	CheckInstallation = "installation"
@@ -58,26 +59,26 @@ const (
 	CheckPatching     = "patching"
 )
 
-// Checks lists their names.
+// Checks lists the names of the checks.
 func Checks() []string {
 	return []string{CheckClock, CheckInstallation, CheckRBAC, CheckLease, CheckKured, CheckNodes, CheckDisks, CheckReservations, CheckCredential,
 		CheckPermissions, CheckPool, CheckProfile, CheckVersions, CheckImages, CheckPatching}
 }
 
-// Finding is one thing that was looked at.
+// Finding is the result of one check.
 type Finding struct {
 	Level Level  `json:"level"`
 	Check string `json:"check"`
-	// Subject is the pool that it is about; empty for the cluster.
+	// Subject is the pool of the finding; empty for the cluster.
 	Subject string `json:"subject,omitempty"`
-	// Reason in one word, where a capture would be refused for it.
+	// Reason of a refused capture, in one word.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message"`
-	// Remedy says what to do; empty for what is in order.
+	// Remedy is the remedy; empty without a problem.
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Report is all that was found.
+// Report holds all findings.
 type Report struct {
 	Findings []Finding `json:"findings"`
 	OK       int       `json:"ok"`
@@ -85,39 +86,39 @@ type Report struct {
 	Failures int       `json:"failures"`
 }
 
-// Doctor examines a cluster. Fields are needed unless they say otherwise.
+// Doctor examines a cluster. Fields are required unless their comment says otherwise.
 type Doctor struct {
 	Kube kubernetes.Interface
-	// Served tells whether the API server serves a kind of Kamino's.
+	// Served reports whether the API server serves a kind of Kamino.
 	Served func(ctx context.Context, resource string) (bool, error)
-	// About is what the cloud says of itself: remedies in its own words.
+	// About is the cloud's description, with remedies in the cloud's words.
 	About cloud.Description
-	// Cloud is nil if no provider could be made; CloudError then says why.
+	// Cloud is nil without a provider; CloudError then holds the reason.
 	Cloud      cloud.Provider
 	CloudError error
-	// Skew is how far the API server's clock is ahead; false if it has not been heard.
+	// Skew is the lead of the API server's clock; false if unknown.
 	Skew func() (time.Duration, bool)
-	// Holder says who holds the Lease, for a sentence; empty if nobody does.
+	// Holder names the holder of the Lease, for a sentence; empty without a holder.
 	Holder func(ctx context.Context) (string, error)
-	// Prototypes lists all, as much as telling holders of nodes needs; none if the cluster does not know them. Without the right to
-	// list them the other checks are made.
+	// Prototypes lists all Prototypes; empty if the cluster has no definition. Without permission to list Prototypes, the
+	// other checks still run.
 	Prototypes func(ctx context.Context) ([]v1alpha1.Prototype, error)
-	// Policies lists all; none are known if it is nil.
+	// Policies lists all policies; nil means no policies.
 	Policies func(ctx context.Context) ([]v1alpha1.PrototypePolicy, error)
-	// Case gathers what speaks for or against a capture that is only thought of: the engine's own.
+	// Case gathers the facts of a capture that does not exist: capture.Engine.Case.
 	Case func(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error)
-	// Leftovers lists what captures have left that are gone, in the cluster and beside the pools. Optional.
+	// Leftovers lists leftovers of lost captures, in the cluster and in the cloud. Optional.
 	Leftovers func(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error)
-	// Kured is the DaemonSet of kured as NAMESPACE/NAME. None is looked for if it is empty.
+	// Kured is the DaemonSet of kured as NAMESPACE/NAME; empty skips the check.
 	Kured     string
 	Namespace string
-	// PodNamespace is where the generalize pods run. v1alpha1.DefaultGeneralizeNamespace if empty.
+	// PodNamespace of the generalize pods; empty means v1alpha1.DefaultGeneralizeNamespace.
 	PodNamespace string
-	// Only, if set, limits the pools to the one that is meant by it: cloud.ResolvePool.
+	// Only, if set, limits the checks to one pool: cloud.ResolvePool.
 	Only string
 	Now  func() time.Time
 
-	// who is whom the API server takes this command's user for.
+	// who is this command's user, as the API server reports.
 	who      string
 	findings []Finding
 	pools    map[cloud.PoolID]*members
@@ -131,33 +132,33 @@ type Doctor struct {
 	// leases of reservations, and why they could not be listed.
 	leases     []node.Lease
 	leaseError error
-	// policies of the cluster; none if they could not be listed.
+	// policies of the cluster; empty after an error.
 	policies []v1alpha1.PrototypePolicy
-	// captureError and policyError say why Prototypes and policies could not be listed.
+	// captureError and policyError are the errors of the lists of Prototypes and policies.
 	captureError, policyError error
-	// lacking: what is installed is not all, which is a finding of its own.
+	// lacking: the installation is incomplete, which is a finding of its own.
 	lacking bool
-	// unplaced is why the cloud did not tell the nodes' pools.
+	// unplaced is the cloud's error for the nodes' pools.
 	unplaced error
-	// unmeant says why Only means no pool.
+	// unmeant is the reason why Only matches no pool.
 	unmeant error
-	// outside is a node that belongs to no pool, and why; empty if there is none that anything is known of.
+	// outside is a node without a pool, with the reason; empty if there is none.
 	outside string
 }
 
-// members are the nodes of a pool, as much as the checks need.
+// members are the nodes of a pool, as far as the checks need the nodes.
 type members struct {
 	name             string
 	nodes, ready     int
 	donors           []donor
-	patched, pending int // by an annotation that says so
+	patched, pending int // by annotation
 	unreadable       int // with an annotation that is no time
 	system           string
 	names            map[string]string // of the nodes, by instance in lower case
 	selected         []string          // policies that select one of the nodes
 }
 
-// Examine makes every check. An error means that the cluster could not be looked at at all.
+// Examine runs all checks. An error means that the cluster did not answer at all.
 func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 	d.findings, d.pools, d.reservedNodes, d.unplaced, d.lacking = nil, map[cloud.PoolID]*members{}, nil, nil, false
 	all, err := d.Prototypes(ctx)
@@ -197,7 +198,7 @@ func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 	return d.report(), nil
 }
 
-// limit leaves out the pools that are not asked for.
+// limit drops the pools that Only excludes.
 func (d *Doctor) limit(ctx context.Context) {
 	if d.Only == "" || d.Cloud == nil {
 		return
@@ -205,7 +206,7 @@ func (d *Doctor) limit(ctx context.Context) {
 	var meant cloud.PoolID
 	meant, d.unmeant = cloud.Find(ctx, d.Cloud, d.Only, slices.Collect(maps.Keys(d.pools)))
 	maps.DeleteFunc(d.pools, func(id cloud.PoolID, _ *members) bool { return id != meant })
-	if d.unmeant == nil && len(d.pools) == 0 { // it has no nodes
+	if d.unmeant == nil && len(d.pools) == 0 { // the pool has no nodes
 		d.pools[meant] = &members{name: d.Cloud.PoolName(meant)}
 	}
 }
@@ -253,7 +254,7 @@ func (d *Doctor) lookAtNodes(ctx context.Context) error {
 	})
 }
 
-// poolsOf tells the nodes' pools. A cloud that does not say is a finding, and is asked no more.
+// poolsOf returns the nodes' pools. A cloud error is a finding, and ends further requests.
 func (d *Doctor) poolsOf(ctx context.Context, nodes []corev1.Node) []cloud.Membership {
 	none := make([]cloud.Membership, len(nodes))
 	if d.Cloud == nil || d.unplaced != nil {
@@ -270,7 +271,7 @@ func (d *Doctor) poolsOf(ctx context.Context, nodes []corev1.Node) []cloud.Membe
 	return found
 }
 
-// lookAtNode counts a node, whose pool is empty if it has none or nobody can tell.
+// lookAtNode counts a node; the pool is empty if there is none or if the pool is unknown.
 func (d *Doctor) lookAtNode(n *corev1.Node, of cloud.Membership) {
 	d.nodes++
 	found, isReserved := d.captures.Of(n)

@@ -16,7 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// policiesOf are those of the cluster; none if it does not know policies.
+// policiesOf are the policies of the cluster; empty without the definition of policies.
 func policiesOf(ctx context.Context, policies func(context.Context) ([]v1alpha1.PrototypePolicy, error)) ([]v1alpha1.PrototypePolicy, error) {
 	if policies == nil {
 		return nil, nil
@@ -39,7 +39,7 @@ func (m *members) selectedBy(n *corev1.Node, by []v1alpha1.PrototypePolicy) {
 	}
 }
 
-// policy is the first of all that is for the pool and as is asked for; nil if there is none.
+// policy is the first policy for the pool with matching settings; nil if there is none.
 func (m *members) policy(all []v1alpha1.PrototypePolicy, id cloud.PoolID, is func(v1alpha1.Settings) bool) *v1alpha1.PrototypePolicy {
 	for i := range all {
 		p := &all[i]
@@ -52,8 +52,7 @@ func (m *members) policy(all []v1alpha1.PrototypePolicy, id cloud.PoolID, is fun
 	return nil
 }
 
-// modes are where the versions of a pool are tried: where the policies that are for it say, and as it is found where one says
-// nothing, or none is for it.
+// modes are the trial modes of a pool: from the policies for the pool, or else detected.
 func modes(ctx context.Context, d *Doctor, id cloud.PoolID, m *members) map[v1alpha1.TrialMode]bool {
 	in := map[v1alpha1.TrialMode]bool{}
 	m.policy(d.policies, id, func(s v1alpha1.Settings) bool { in[s.Trial.Mode] = true; return false })
@@ -64,28 +63,29 @@ func modes(ctx context.Context, d *Doctor, id cloud.PoolID, m *members) map[v1al
 	for _, of := range m.likely()[:min(len(m.donors), 1)] {
 		thought := d.thoughtOf(id, m, of)
 		thought.Spec.Settings.Trial.Mode = ""
-		if _, err := d.join(ctx, thought, of); err == nil { // what went wrong is told where a capture is looked at
+		if _, err := d.join(ctx, thought, of); err == nil { // the check of a capture reports errors
 			in[thought.Spec.Settings.Trial.Mode] = true
 		}
 	}
 	return in
 }
 
-// leaves says why a donor of the pool would not return: what a policy for it says, or how its nodes join; empty if it would.
+// leaves is the reason why a donor of the pool would not return, from a policy or from the profile; empty if the donor
+// would return.
 func (d *Doctor) leaves(ctx context.Context, id cloud.PoolID, m *members) string {
 	if p := m.policy(d.policies, id, v1alpha1.Settings.DonorLeaves); p != nil {
 		return fmt.Sprintf("policy %s removes donors", p.Name)
 	}
 	for _, of := range m.likely()[:min(len(m.donors), 1)] {
 		thought := d.thoughtOf(id, m, of)
-		if _, err := d.join(ctx, thought, of); err == nil && thought.Spec.Settings.DonorLeaves() { // what went wrong is told where a capture is looked at
+		if _, err := d.join(ctx, thought, of); err == nil && thought.Spec.Settings.DonorLeaves() { // the check of a capture reports errors
 			return fmt.Sprintf("Kamino deletes the join credential of profile %s from the disk", thought.Spec.Settings.Profile())
 		}
 	}
 	return ""
 }
 
-// mayRemove asks the API server whether this command's user may delete Nodes, as a donor needs that does not return.
+// mayRemove asks the API server whether this command's user may delete Nodes, as a donor that does not return requires.
 func mayRemove(ctx context.Context, d *Doctor, pool, why string) Finding {
 	const what = "a donor that does not return"
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{

@@ -26,7 +26,7 @@ func (d *Doctor) credential() bool {
 	return false
 }
 
-// pool makes the checks of one pool. What they have in common is asked of the cloud once.
+// pool runs the checks of one pool. Checks share the answers of the cloud.
 func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 	ctx = cloud.WithReadCache(ctx)
 	seen, err := d.Cloud.Pool(ctx, id)
@@ -61,11 +61,11 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 	d.patching(m)
 }
 
-// spread looks from how many images the pool's nodes were built, where there may be too many.
+// spread checks the number of images of the pool's nodes, if the cloud has a limit.
 func (d *Doctor) spread(ctx context.Context, seen cloud.Pool, m *members) {
 	census, able := cloud.As[cloud.InstanceLister](d.Cloud)
 	if !able || !imagecount.Possible(seen.Capacity, census.MaxImages(seen.ID)) {
-		return // nothing to tell
+		return // nothing to report
 	}
 	instances, err := census.Instances(ctx, seen.ID)
 	if err != nil {
@@ -84,12 +84,12 @@ func (d *Doctor) spread(ctx context.Context, seen cloud.Pool, m *members) {
 	d.add(f)
 }
 
-// found is a refusal as a finding of a pool.
+// found turns a refusal into a finding of a pool.
 func (d *Doctor) found(r cloud.Refusal, check, pool string) Finding {
 	return Finding{Level: Fail, Check: check, Subject: pool, Reason: r.Reason, Message: r.What(), Remedy: cmp.Or(r.Remedy, "see "+d.About.Docs)}
 }
 
-// refusedByCloud is what a failed call says of the credential.
+// refusedByCloud is the finding about the credential after a failed call.
 func (d *Doctor) refusedByCloud(pool string, err error) Finding {
 	f := Finding{Level: Fail, Check: CheckCredential, Subject: pool, Reason: string(cloud.KindOf(err)), Message: sentence(err), Remedy: d.About.Remedies.Credential}
 	switch cloud.KindOf(err) {
@@ -112,9 +112,8 @@ func sentence(err error) string {
 	return err.Error()
 }
 
-// permissions lists what the credential may not do. It tells whether that could be known, and how much of what a
-// capture needs is missing: what only a donor needs that does not return, where it does not, and what only a trial needs, where
-// versions are tried.
+// permissions lists missing permissions of the credential. known reports a complete answer, and missing counts the missing
+// permissions of a capture. Permissions for removals and trials count only if the pool's policies need removals or trials.
 func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, m *members, leaves bool) (known bool, missing int) {
 	pool := m.name
 	auditor, able := cloud.As[cloud.PermissionChecker](d.Cloud)
@@ -129,7 +128,7 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, m *members, l
 	}
 	in := modes(ctx, d, id, m)
 	tries := map[string]bool{cloud.ForTrialApart: in[v1alpha1.TrialApart], cloud.ForTrialInPool: in[v1alpha1.TrialInPool]}
-	list = slices.DeleteFunc(list, func(p cloud.Permission) bool { // whoever never needs it should not have it
+	list = slices.DeleteFunc(list, func(p cloud.Permission) bool { // a credential should not have permissions without a use
 		of, trial := tries[p.For]
 		return p.For == cloud.ForRemoval && !leaves || trial && !of
 	})
@@ -158,7 +157,7 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, m *members, l
 	return true, missing
 }
 
-// versions looks at what there is of versions, and at what the recipe names.
+// versions checks the versions, and the recipe's image.
 func (d *Doctor) versions(ctx context.Context, id cloud.PoolID, pool string, seen cloud.Pool) {
 	recipe := seen.Recipe
 	images, err := d.Cloud.Images(ctx, id)
@@ -197,7 +196,7 @@ func (d *Doctor) versions(ctx context.Context, id cloud.PoolID, pool string, see
 	}
 }
 
-// readPatching reads the annotations that tell when a node was patched.
+// readPatching reads the annotations with the time of a node's patch.
 func (m *members) readPatching(n *corev1.Node) {
 	for _, key := range []string{v1alpha1.KuredRebootNeededAnnotation, v1alpha1.PatchedAtAnnotation} {
 		value, found := n.Annotations[key]

@@ -12,24 +12,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// right is something that whoever drives captures must be allowed to do.
+// right is a permission that a process with captures needs.
 type right struct {
 	group, resource, sub string
 	verbs                []string
 	in                   where
 }
 
-// where something must be allowed.
+// where is the scope of a permission.
 type where int
 
 const (
 	everywhere where = iota
 	own              // in the namespace of the Lease and of saved recipes
-	pods             // in that of the generalize pods
-	kubelets         // in that of the kubelets' Leases
+	pods             // in the namespace of the generalize pods
+	kubelets         // in the namespace of the kubelets' Leases
 )
 
-// rights are those of the role kamino-engine (package manifest), as far as a capture needs them.
+// rights are the permissions of the role kamino-engine (package manifest), as far as a capture needs the permissions.
 var rights = []right{
 	{"kamino.dev", "prototypes", "", []string{"get", "list", "watch", "create", "patch", "delete"}, everywhere},
 	{"kamino.dev", "prototypes", "status", []string{"patch"}, everywhere},
@@ -47,7 +47,7 @@ var rights = []right{
 	{"authorization.k8s.io", "localsubjectaccessreviews", "", []string{"create"}, pods},
 }
 
-// controllerRights are what a controller needs beside that, which runs as a service account.
+// controllerRights are further permissions of a controller, which runs as a service account.
 var controllerRights = []right{
 	{"kamino.dev", "prototypepolicies", "", []string{"get", "list", "watch"}, everywhere},
 	{"kamino.dev", "prototypepolicies", "status", []string{"patch"}, everywhere},
@@ -55,10 +55,10 @@ var controllerRights = []right{
 	{"kamino.dev", "orders", "", []string{"list", "watch"}, pods},
 }
 
-// serviceAccount begins the name of every service account.
+// serviceAccount is the prefix of the names of service accounts.
 const serviceAccount = "system:serviceaccount:"
 
-// identify asks the API server whom it takes this command's user for: with --as, another one than the kubeconfig's.
+// identify asks the API server for this command's user: with --as, another user than in the kubeconfig.
 func (d *Doctor) identify(ctx context.Context) {
 	d.who = "this user"
 	review, err := d.Kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
@@ -67,9 +67,9 @@ func (d *Doctor) identify(ctx context.Context) {
 	}
 }
 
-// rbac asks the API server what this command's user may do. A person who is going to run captures needs it, and
-// so does whoever installs Kamino, because nobody can give rights that they don't have. A service account is asked
-// about as a controller's.
+// rbac asks the API server for the permissions of this command's user. A user who runs captures needs these permissions,
+// and also the installer, because RBAC forbids to grant permissions beyond one's own. For a service account, rbac adds the
+// controller's permissions.
 func (d *Doctor) rbac(ctx context.Context) {
 	wanted, does, remedy := rights, "a capture needs",
 		"let a cluster administrator install Kamino, or bind this user to the roles kamino-engine from `kamino manifests`"

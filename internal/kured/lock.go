@@ -1,5 +1,5 @@
-// Package kured reads the lock of kured, the reboot daemon: who takes a node while kured reboots another has two of
-// them away at once. It never writes it.
+// Package kured reads the lock of kured, the reboot daemon: a reboot by kured and a capture at the same time take two nodes
+// out of service. The package never writes the lock.
 package kured
 
 import (
@@ -15,24 +15,23 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Default is where kured's own manifest and chart put its DaemonSet, as NAMESPACE/NAME.
+// Default is the DaemonSet of kured's own manifest and chart, as NAMESPACE/NAME.
 const Default = "kube-system/kured"
 
-// annotation of its DaemonSet that kured keeps its lock in, unless --lock-annotation names another.
+// annotation of the DaemonSet with kured's lock, unless --lock-annotation names another annotation.
 const annotation = "weave.works/kured-node-lock"
 
-// Lock is what is known of kured's lock. The zero value is a free one.
+// Lock is the known state of kured's lock. The zero value is a free lock.
 type Lock struct {
-	// Node that it is held for: kured reboots it, or waits for it to be back. Empty if the lock is free, or if that
-	// can't be told.
+	// Node is the holder: kured reboots the node, or waits for its return. Empty if the lock is free or unknown.
 	Node string
-	// Release is the command that releases the lock if its Node does not exist, so that kured may never do so. Otherwise empty.
+	// Release is the command that releases a lock of a missing Node, which kured may never release. Otherwise empty.
 	Release string
-	// Unknown says why it can't be told whether the lock is held; empty if it can.
+	// Unknown is the reason of an unknown state; empty if the state is known.
 	Unknown string
 }
 
-// Holder says for which node kured holds the lock, and how to release a lock whose Node does not exist.
+// Holder names the node of the lock, with the command to release a lock of a missing Node.
 func (l Lock) Holder() string {
 	held := "kured holds its lock for node " + l.Node
 	if l.Release != "" {
@@ -41,23 +40,22 @@ func (l Lock) Holder() string {
 	return held
 }
 
-// hold is one node's. Source: kubereboot/kured, pkg/daemonsetlock.
+// hold is the lock of one node. Source: kubereboot/kured, pkg/daemonsetlock.
 type hold struct {
 	NodeID  string    `json:"nodeID"`
 	Created time.Time `json:"created"`
-	// TTL in nanoseconds; for good if zero.
+	// TTL in nanoseconds; zero means forever.
 	TTL time.Duration `json:"TTL"`
 }
 
-// holds is what the annotation tells: one hold, or with --concurrency several.
+// holds is the content of the annotation: one hold, or several with --concurrency.
 type holds struct {
 	hold  `json:",inline"`
 	Locks []hold `json:"locks"`
 }
 
-// Read reads the lock of the kured whose DaemonSet is named as NAMESPACE/NAME; of none if the name is empty. A DaemonSet
-// that is not there holds nothing. One that may not be read, and a lock in no form that kured writes, are no errors
-// but unknown: kured may never have been there.
+// Read reads the lock of the DaemonSet, named as NAMESPACE/NAME; an empty name means no lock. A missing DaemonSet holds no
+// lock. Without permission, or with an unknown format, the lock is unknown and not an error: kured may not be installed.
 func Read(ctx context.Context, kube kubernetes.Interface, daemonSet string, now time.Time) (Lock, error) {
 	namespace, name, named := strings.Cut(daemonSet, "/")
 	if !named {
@@ -86,7 +84,7 @@ func Read(ctx context.Context, kube kubernetes.Interface, daemonSet string, now 
 	return lock, nil
 }
 
-// holders are the nodes that the lock is held for, or why that is unknown.
+// holders are the nodes of the lock, or the reason of an unknown state.
 func holders(set *appsv1.DaemonSet, now time.Time) (nodes []string, unknown string) {
 	key := annotationOf(set)
 	text, held := set.Annotations[key]

@@ -16,7 +16,7 @@ import (
 
 var inFlightDesc = gauge("captures_in_flight", "Running captures, by phase.", "phase")
 
-// flights are the captures in flight that this process has seen, with the status that was counted last.
+// flights are the running captures that this process has seen, with the last counted status.
 type flights struct {
 	mu   sync.Mutex
 	last map[string]flight // by name of the Prototype
@@ -27,9 +27,8 @@ type flight struct {
 	status v1alpha1.PrototypeStatus
 }
 
-// seen takes in what a pass found and left, and gives what is news in it. A Prototype that was seen before
-// is compared with what was seen then, not with what the pass read: so a status whose write went through
-// and was not confirmed counts too, once.
+// seen compares a pass with the last counted status, and returns the difference. The last status comes from this process,
+// not from the pass, so a write without a confirmation counts exactly once.
 func (f *flights) seen(before, after *v1alpha1.Prototype, refusals Refusals) Observation {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -48,7 +47,7 @@ func (f *flights) seen(before, after *v1alpha1.Prototype, refusals Refusals) Obs
 	return refusals.Between(old, &after.Status)
 }
 
-// gone forgets a Prototype that needs no more passes: it has ended, or it was deleted before it began.
+// gone forgets a Prototype without further passes, after its end or its deletion.
 func (f *flights) gone(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -61,7 +60,7 @@ func (f *flights) collect(samples chan<- prometheus.Metric) {
 	for _, flight := range f.last {
 		phase := flight.status.Phase
 		if !inFlightPhases[phase] {
-			phase = v1alpha1.PhasePending // nothing was reported yet
+			phase = v1alpha1.PhasePending // no phase was reported yet
 		}
 		count[phase]++
 	}
@@ -71,7 +70,7 @@ func (f *flights) collect(samples chan<- prometheus.Metric) {
 	}
 }
 
-// observe counts what a pass found and left of a Prototype.
+// observe counts the changes of a Prototype in a pass.
 func (m *Metrics) observe(before, after *v1alpha1.Prototype) Observation {
 	news := m.flights.seen(before, after, m.refusals)
 	for _, step := range news.Steps {
@@ -92,11 +91,10 @@ func (m *Metrics) observe(before, after *v1alpha1.Prototype) Observation {
 	return news
 }
 
-// PassFunc is capture.Engine's Pass.
+// PassFunc is capture.Engine.Pass.
 type PassFunc func(ctx context.Context, name string) (capture.Result, error)
 
-// Pass counts the passes of an engine. One that the end of the process cut short counts as a pass and not
-// as an error.
+// Pass counts the passes of an engine. A pass that the end of the process interrupts counts as a pass and not as an error.
 func (m *Metrics) Pass(next PassFunc) PassFunc {
 	return func(ctx context.Context, name string) (capture.Result, error) {
 		result, err := next(ctx, name)
@@ -119,8 +117,8 @@ const (
 	fromElsewhere  = "other"
 )
 
-// blame says who refused, and what kind of error it was in the words that errors of a cloud have: one set
-// of words tells an operator what to do, whoever refused.
+// blame returns the source and the kind of an error, in the terms of cloud errors for all sources: the same terms lead an
+// operator to the same remedy.
 func blame(err error) (source string, kind cloud.Kind) {
 	var ofCloud *cloud.Error
 	if errors.As(err, &ofCloud) {

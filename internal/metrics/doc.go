@@ -1,12 +1,10 @@
-// Package metrics decides what Kamino tells Prometheus, and in which words: names, labels with their closed
-// sets, and buckets. docs/metrics.md describes each, and a test holds the page to this package.
+// Package metrics defines Kamino's Prometheus metrics: names, labels with closed sets, and buckets. docs/metrics.md
+// describes the metrics, and a test compares the page with this package.
 //
-// It watches and never acts. Captures are counted from what one pass of the engine found and left of a
-// Prototype's status, by the pure function Between; calls to the cloud by a decorator of its contract;
-// passes by a decorator of the engine's; nodes by who labels them, and candidates by who decides. Nothing is
-// asked of the API server for it, and of the cloud only which version each pool's recipe points at, twice an
-// hour.
+// The package never acts. The pure function Between counts captures from the status before and after a pass. Decorators
+// count calls to the cloud, and passes. The labeler counts nodes, and the Decider counts candidates. The package sends no
+// request to the API server. The package asks the cloud only for the version in each pool's recipe, twice per hour.
 //
-// Everything is counted by the process that does the work, from its start on: a restart begins at zero, as
-// Prometheus expects of counters, and counts nothing again that an earlier process has seen end.
+// Each process counts its own work from its start: a restart begins at zero, as Prometheus expects of counters, and does
+// not count earlier endings again.
 package metrics

@@ -10,18 +10,18 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Buckets, in seconds. A step takes from a second to the hours of a slow replication; a donor is held for
-// minutes; a call to the cloud is given up after a minute.
+// Buckets, in seconds. A step takes from a second to the hours of a slow replication. A donor is reserved for minutes; a
+// call to the cloud ends after a minute.
 var (
 	stepBuckets    = []float64{1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800}
 	serviceBuckets = []float64{60, 120, 180, 240, 300, 420, 600, 900, 1200, 1800, 2700, 3600, 5400, 7200}
 	callBuckets    = []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
 )
 
-// Metrics is every metric of Kamino's own. It is one prometheus.Collector and safe for concurrent use.
+// Metrics holds all metrics of Kamino. Metrics is one prometheus.Collector and safe for concurrent use.
 type Metrics struct {
 	now func() time.Time
-	// clouds are those whose requests are counted, and refusals the reasons that a capture does not begin for.
+	// clouds are the clouds with counted requests, and refusals the known reasons of refused captures.
 	clouds   []cloud.Description
 	refusals Refusals
 
@@ -54,8 +54,8 @@ type Metrics struct {
 
 var _ prometheus.Collector = (*Metrics)(nil)
 
-// New makes the metrics of the clouds that there are, all of them at zero. Now is the clock that an image's age is told
-// by; time.Now if it is nil. What a cloud that is not among them refuses for is OtherReason.
+// New returns the metrics of the clouds, all at zero. now is the clock for the age of images; nil means time.Now. Refusals
+// of other clouds count as OtherReason.
 func New(now func() time.Time, clouds ...cloud.Description) *Metrics {
 	if now == nil {
 		now = time.Now
@@ -85,7 +85,7 @@ func New(now func() time.Time, clouds ...cloud.Description) *Metrics {
 	return m
 }
 
-// begin sets what has a known set of labels to zero, so that the first of each is an increase.
+// begin sets series with known labels to zero, so that the first event is an increase.
 func (m *Metrics) begin() {
 	m.captures.WithLabelValues(Succeeded, "")
 	m.captures.WithLabelValues(Cancelled, "")
@@ -115,8 +115,8 @@ func (m *Metrics) begin() {
 	}
 }
 
-// Register makes the metrics and adds them to a registry. A process has one set of them: a second call with
-// the same registry gives the first one's.
+// Register adds the metrics to a registry. A process has one Metrics: a second call with the same registry returns the
+// first Metrics.
 func Register(registry prometheus.Registerer, now func() time.Time, clouds ...cloud.Description) (*Metrics, error) {
 	m := New(now, clouds...)
 	err := registry.Register(m)
@@ -161,7 +161,7 @@ func (m *Metrics) parts() []prometheus.Collector {
 	}
 }
 
-// Request counts one try of a request to the named cloud, by its class. It is what cloud.Config.OnRequest wants.
+// Request counts one try of a request to the named cloud, by its class: cloud.Config.OnRequest.
 func (m *Metrics) Request(name, class string, status int, throttled bool) {
 	m.requests.WithLabelValues(name, class, statusClass(status)).Inc()
 	if throttled {
@@ -169,7 +169,7 @@ func (m *Metrics) Request(name, class string, status int, throttled bool) {
 	}
 }
 
-// statusClass is 2xx, 3xx, 4xx or 5xx; none if nobody answered, or answered with something else.
+// statusClass is 2xx, 3xx, 4xx or 5xx; none without an HTTP answer.
 func statusClass(status int) string {
 	if class := status / 100; class >= 2 && class <= 5 {
 		return fmt.Sprintf("%dxx", class)

@@ -14,34 +14,34 @@ var (
 	poolStaysDesc    = gauge("pool_nodes_do_not_join", "1 while the pool stays on a version whose nodes do not join, else 0, by pool.", "pool")
 )
 
-// PoolJoins is how the nodes of a pool's version join.
+// PoolJoins is the join tracking of a pool's version.
 type PoolJoins struct {
 	Pool string
-	// Version that the recipe names, and Of how its nodes joined.
+	// Version in the recipe, and Of the joins of its nodes.
 	Version string
 	Of      joinhealth.Tally
-	// Suspect is the version that the pool went back from, if any, and OfSuspect how its nodes joined.
+	// Suspect is the version before an automatic rollback, if there is one, and OfSuspect the joins of its nodes.
 	Suspect   string
 	OfSuspect joinhealth.Tally
-	// WentBack: nobody has acknowledged that it did. Stays: it stays on a version whose nodes do not join.
+	// WentBack: the rollback is not acknowledged. Stays: the pool stays on a version whose nodes do not join.
 	WentBack, Stays bool
 }
 
-// newNodes are the pools whose new nodes are watched. What is told of them takes the place of what was told before.
+// newNodes are the watched pools. New values replace earlier values.
 type newNodes struct {
 	mu    sync.Mutex
 	pools map[string]PoolJoins
 }
 
-// Joins takes over how the nodes of all watched pools join. Pools of one name, in two resource groups, are one: the one that
-// is worse off.
+// Joins sets the join tracking of all watched pools. Pools with equal names, in two resource groups, share a series: the
+// worse pool.
 func (m *Metrics) Joins(told []PoolJoins) {
 	pools := map[string]PoolJoins{}
 	for _, p := range told {
 		if other, taken := pools[p.Pool]; !taken || p.badness() > other.badness() {
 			pools[p.Pool] = p
 		}
-		m.returns.WithLabelValues(p.Pool) // from zero on, so that the first one is an increase
+		m.returns.WithLabelValues(p.Pool) // from zero on, so that the first event is an increase
 	}
 	m.newNodes.mu.Lock()
 	defer m.newNodes.mu.Unlock()
@@ -50,7 +50,7 @@ func (m *Metrics) Joins(told []PoolJoins) {
 
 func (p PoolJoins) badness() int { return 2*int(flag(p.WentBack)) + int(flag(p.Stays)) }
 
-// PoolWentBack counts that a pool went back from a version by itself.
+// PoolWentBack counts an automatic rollback of a pool.
 func (m *Metrics) PoolWentBack(pool string) { m.returns.WithLabelValues(pool).Inc() }
 
 func (n *newNodes) collect(samples chan<- prometheus.Metric) {

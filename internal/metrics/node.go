@@ -17,8 +17,7 @@ const (
 	fromPrototype = "prototype"
 )
 
-// joinBuckets, in seconds: a copy of a prototype joins in a minute or two, a generic image that patches
-// itself in tens of minutes.
+// joinBuckets, in seconds: a copy of a prototype joins in a minute or two, a generic image with patches in tens of minutes.
 var joinBuckets = []float64{15, 30, 45, 60, 90, 120, 180, 240, 300, 420, 600, 900, 1200, 1800, 3600}
 
 var (
@@ -29,16 +28,16 @@ var (
 	poolRefusedDesc    = gauge("pool_refused_nodes", "Nodes of a pool that cannot be donors, at the last decision, by reason; a node may have several reasons.", "pool", "reason")
 )
 
-// tallies are what was counted last in each pool. Each count takes the place of the one before, so that
-// nothing stays of a version, a reason or a pool that is no more.
+// tallies are the last counts of each pool. A count replaces the earlier count, so that no deleted version, reason or pool
+// remains.
 type tallies struct {
 	mu sync.Mutex
 	// nodes by pool and version.
 	nodes map[cloud.PoolID]tally
-	// refused by pool and reason, with the number of candidates beside it.
+	// refused by pool and reason, with the number of candidates.
 	refused    map[cloud.PoolID]tally
 	candidates map[cloud.PoolID]int
-	// images of each pool, and how many there may be.
+	// images of each pool, and the limit of images.
 	images map[cloud.PoolID]images
 }
 
@@ -47,8 +46,7 @@ type images struct {
 	count, limit int
 }
 
-// ImagesCounted takes over from how many images the instances of a pool were built, and how many may be; nothing is
-// told of a cloud without a limit.
+// ImagesCounted sets the number of images of a pool's instances and the limit. A cloud without a limit has no series.
 func (m *Metrics) ImagesCounted(id cloud.PoolID, name string, count, limit int) {
 	if limit == 0 {
 		return
@@ -61,7 +59,7 @@ func (m *Metrics) ImagesCounted(id cloud.PoolID, name string, count, limit int) 
 	m.tallies.images[id] = images{name, count, limit}
 }
 
-// collectImages gives the samples. Of pools of one name the one with the most images stands for all.
+// collectImages emits the samples. Pools with equal names share a series: the pool with the most images.
 func (t *tallies) collectImages(samples chan<- prometheus.Metric) {
 	t.mu.Lock()
 	shown := map[string]images{}
@@ -82,8 +80,7 @@ type tally struct {
 	count map[string]int
 }
 
-// NodesCounted takes over how many instances of a pool were built from each version. It is what
-// nodelabel.Labeler.Counted wants, with the pool's name.
+// NodesCounted sets the number of a pool's instances per version: nodelabel.Labeler.Counted with the pool's name.
 func (m *Metrics) NodesCounted(id cloud.PoolID, name string, byVersion map[string]int) {
 	m.tallies.mu.Lock()
 	defer m.tallies.mu.Unlock()
@@ -93,8 +90,7 @@ func (m *Metrics) NodesCounted(id cloud.PoolID, name string, byVersion map[strin
 	m.tallies.nodes[id] = tally{name, maps.Clone(byVersion)}
 }
 
-// Decided takes over what a decision about a pool found: how many nodes could be its donor, and how many were
-// refused for each reason.
+// Decided sets the result of a decision about a pool: the number of candidates, and the number of refused nodes per reason.
 func (m *Metrics) Decided(id cloud.PoolID, name string, candidates int, refused map[string]int) {
 	known := map[string]int{}
 	for reason, n := range refused {
@@ -111,7 +107,7 @@ func (m *Metrics) Decided(id cloud.PoolID, name string, candidates int, refused 
 	m.tallies.refused[id], m.tallies.candidates[id] = tally{name, known}, candidates
 }
 
-// PoolGone drops what was counted of a pool that is no more.
+// PoolGone drops the counts of a deleted pool.
 func (m *Metrics) PoolGone(id cloud.PoolID) {
 	m.tallies.mu.Lock()
 	defer m.tallies.mu.Unlock()
@@ -121,8 +117,7 @@ func (m *Metrics) PoolGone(id cloud.PoolID) {
 	delete(m.tallies.images, id)
 }
 
-// NodeJoined counts a node that joined; version is the value of its label v1alpha1.VersionLabel. It is what
-// nodelabel.Labeler.Joined wants.
+// NodeJoined counts a joined node; version is the value of label v1alpha1.VersionLabel. See nodelabel.Labeler.Joined.
 func (m *Metrics) NodeJoined(version string, took time.Duration) {
 	built := fromPrototype
 	if version == v1alpha1.VersionGeneric {
@@ -131,7 +126,7 @@ func (m *Metrics) NodeJoined(version string, took time.Duration) {
 	m.joins.WithLabelValues(built).Observe(took.Seconds())
 }
 
-// collect gives the samples. Pools of one name, in two resource groups, are added up: a name can be told once.
+// collect emits the samples. Pools with equal names, in two resource groups, are added: a series exists once.
 func (t *tallies) collect(samples chan<- prometheus.Metric) {
 	t.mu.Lock()
 	nodes, refused := byName(t.nodes), byName(t.refused)
@@ -151,7 +146,7 @@ func (t *tallies) collect(samples chan<- prometheus.Metric) {
 	}
 }
 
-// byName adds tallies up by the pool's name and what was counted.
+// byName adds tallies by the pool's name and the second key.
 func byName(all map[cloud.PoolID]tally) map[[2]string]int {
 	sum := map[[2]string]int{}
 	for _, t := range all {

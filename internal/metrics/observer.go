@@ -13,41 +13,40 @@ import (
 )
 
 const (
-	// lookEvery is how often the cloud is asked which version a pool's recipe points at: it may have been
-	// rolled back by somebody. On Azure a look through policy.Looks costs two requests, or three: at most six per
-	// pool and hour.
+	// lookEvery is the interval between two requests for the version in a pool's recipe, because a person may have rolled
+	// back the recipe. On Azure a look through policy.Looks costs two or three requests: at most six per pool and hour.
 	lookEvery = 30 * time.Minute
-	// tick is how often it is seen which pools are due; a pool that became known waits no longer than this.
+	// tick is the interval between two checks for due pools, and the longest wait of a new pool.
 	tick = time.Minute
 )
 
-// Observer watches the Prototypes that an engine passes, and the pools that they are of.
+// Observer watches the Prototypes that an engine passes, and their pools.
 type Observer struct {
 	metrics  *Metrics
 	provider cloud.Provider
 	log      logr.Logger
 }
 
-// Observer makes one. The provider is asked seldom, through Start only.
+// Observer returns an Observer. Only Start calls the provider, and seldom.
 func (m *Metrics) Observer(provider cloud.Provider, log logr.Logger) *Observer {
 	return &Observer{metrics: m, provider: provider, log: log}
 }
 
-// Observe counts what a pass found and left of a Prototype. It is what capture.Engine.Observe wants: quick, and safe
-// for concurrent use. Only for a Prototype that names no pool ID may the cloud be asked.
+// Observe counts the changes of a pass: capture.Engine.Observe. Observe is quick and safe for concurrent use. Only a
+// Prototype without a pool ID may need a request to the cloud.
 func (o *Observer) Observe(ctx context.Context, before, after *v1alpha1.Prototype) {
 	news := o.metrics.observe(before, after)
 	of, err := membership.OfPrototype(ctx, o.provider, after, nil)
 	if err != nil || of.Pool == "" {
-		return // a refused Prototype may name an instance of no pool
+		return // a refused Prototype may name an instance without a pool
 	}
 	o.metrics.pools.meet(of.Pool, o.provider.PoolName(of.Pool), after, news.Ended != nil)
 }
 
-// NeedLeaderElection makes a manager start this only where the captures are carried out.
+// NeedLeaderElection lets a manager start the Observer only in the process that runs captures.
 func (o *Observer) NeedLeaderElection() bool { return true }
 
-// Start looks at the pools that are due until the context ends.
+// Start looks at due pools until the context ends.
 func (o *Observer) Start(ctx context.Context) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -61,7 +60,7 @@ func (o *Observer) Start(ctx context.Context) error {
 	}
 }
 
-// round looks at every pool that is due. A cloud that throttles, or is away, is left alone until the next.
+// round looks at all due pools. After a throttled or failed request, round waits for the next round.
 func (o *Observer) round(ctx context.Context) {
 	for ctx.Err() == nil {
 		id, known, found := o.metrics.pools.next(o.metrics.now(), lookEvery)
@@ -79,7 +78,7 @@ func (o *Observer) round(ctx context.Context) {
 	}
 }
 
-// look asks which version the pool's recipe points at, and how old that is if nobody has said so yet.
+// look reads the version in the pool's recipe, and its age if unknown.
 func (o *Observer) look(ctx context.Context, id cloud.PoolID, known pool) error {
 	found, err := o.provider.Pool(ctx, id)
 	if cloud.Is(err, cloud.NotFound) {
@@ -100,7 +99,7 @@ func (o *Observer) look(ctx context.Context, id cloud.PoolID, known pool) error 
 	return nil
 }
 
-// builtAt is when the version was captured.
+// builtAt is the time of the version's capture.
 func (o *Observer) builtAt(ctx context.Context, ref cloud.ImageRef) (time.Time, error) {
 	if ref.Version == "" {
 		return time.Time{}, nil

@@ -10,14 +10,14 @@ import (
 
 var captureRefusedDesc = gauge("pool_capture_refused", "1 while a capture of the pool is due but refused, by pool and reason.", "pool", "reason")
 
-// stalledReasons are those of a policy's condition Stalled.
+// stalledReasons are the reasons of a policy's condition Stalled.
 var stalledReasons = []string{
 	v1alpha1.PolicyNoPoolMatches, v1alpha1.PolicyPoolClaimedTwice, v1alpha1.PolicyScheduleInvalid, v1alpha1.PolicyScheduleNeverFires,
 	v1alpha1.PolicyExpressionInvalid, v1alpha1.PolicyUnreadable, v1alpha1.PolicyTooManyFailures, v1alpha1.PolicyCloudUnavailable,
 	v1alpha1.PolicyCurrentVersionMissing, v1alpha1.PolicyRollingBack, v1alpha1.PolicyWentBack, v1alpha1.PolicyPreflightFailed,
 }
 
-// PoliciesStalled takes over how many policies are stalled for each reason, at the last pass over all of them.
+// PoliciesStalled sets the number of stalled policies by reason, from the last pass over all policies.
 func (m *Metrics) PoliciesStalled(byReason map[string]int) {
 	counted := 0
 	for _, reason := range stalledReasons {
@@ -37,7 +37,7 @@ const (
 	notRebuilt = "not_rebuilt"
 )
 
-// NodeRebuilt counts a node that a policy had rebuilt, or that it gave up on for now.
+// NodeRebuilt counts the end of a node's rebuild for a policy, with success or without.
 func (m *Metrics) NodeRebuilt(success bool) {
 	result := notRebuilt
 	if success {
@@ -46,15 +46,15 @@ func (m *Metrics) NodeRebuilt(success bool) {
 	m.rebuilds.WithLabelValues(result).Inc()
 }
 
-// refusedCaptures are, by the pool's name and the reason, those that are wanted. Each count takes the place of the
-// one before.
+// refusedCaptures are the wanted and refused captures by the pool's name and the reason. A count replaces the earlier
+// count.
 type refusedCaptures struct {
 	mu    sync.Mutex
 	count map[[2]string]int
 }
 
-// CapturesRefused takes over which pools' captures were wanted and refused at the last pass over the policies, by
-// the pool's name and the reason. Pools of one name, in two resource groups, are one.
+// CapturesRefused sets the pools with a wanted and refused capture at the last pass, by the pool's name and the reason.
+// Pools with equal names, in two resource groups, share a series.
 func (m *Metrics) CapturesRefused(byPoolAndReason map[[2]string]int) {
 	known := map[[2]string]int{}
 	for key := range byPoolAndReason {

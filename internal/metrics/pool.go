@@ -17,29 +17,29 @@ var (
 	poolInfoDesc = gauge("pool_image_info", "Always 1: the image version in the pool's recipe, by pool.", "pool", "version")
 )
 
-// pools are those that a Prototype was ever written for, as far as this process has seen.
+// pools are all pools with a Prototype that this process has seen.
 type pools struct {
 	mu   sync.Mutex
 	byID map[cloud.PoolID]*pool
 }
 
-// pool is what is known of one.
+// pool is the known state of a pool.
 type pool struct {
 	name string
-	// version that the recipe points at; empty if it is none of Kamino's, or if nobody has looked yet.
+	// version in the recipe; empty for another image, or before the first look.
 	version string
-	// builtAt is when the version was begun; zero if nobody knows.
+	// builtAt is the time of the version; zero if unknown.
 	builtAt time.Time
-	// due is when the pool is to be looked at; zero for at once.
+	// due is the time of the next look; zero means at once.
 	due time.Time
-	// looked tells that the cloud was asked. From then on an old Prototype tells nothing new.
+	// looked reports an answer of the cloud. After that, an old Prototype adds nothing.
 	looked bool
-	// serial counts the promotions seen, so that a look that a promotion overtook can be dropped.
+	// serial counts the promotions, so that found can drop a look that began before a promotion.
 	serial int
 }
 
-// meet makes a pool known, and takes over the version of a Prototype that succeeded: at once if that was
-// just now, and if it was before this process began, as long as the cloud has not been asked.
+// meet adds a pool, and takes the version of a successful Prototype: at once for a new success. An earlier success counts
+// until the cloud has answered.
 func (p *pools) meet(id cloud.PoolID, name string, prototype *v1alpha1.Prototype, justNow bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,8 +63,8 @@ func (p *pools) meet(id cloud.PoolID, name string, prototype *v1alpha1.Prototype
 	known.version, known.builtAt = version, history.CapturedAt(prototype)
 }
 
-// next is a copy of a pool that is to be looked at now; false if there is none. It is due again only after
-// the pause, however the look ends.
+// next returns a copy of a pool that is due; false if there is none. The pool is due again after the pause, also after an
+// error.
 func (p *pools) next(now time.Time, pause time.Duration) (id cloud.PoolID, at pool, found bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func (p *pools) next(now time.Time, pause time.Duration) (id cloud.PoolID, at po
 	return "", pool{}, false
 }
 
-// found takes over what a look has shown, unless a promotion was seen meanwhile.
+// found records the result of a look, unless a promotion came in between.
 func (p *pools) found(id cloud.PoolID, before pool, version string, builtAt time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,15 +86,15 @@ func (p *pools) found(id cloud.PoolID, before pool, version string, builtAt time
 	}
 }
 
-// lost drops a pool that is gone.
+// lost drops a deleted pool.
 func (p *pools) lost(id cloud.PoolID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.byID, id)
 }
 
-// collect gives the samples. Of pools that have one name, in two resource groups, the one with the oldest
-// image stands for all: a name can be told once.
+// collect emits the samples. Pools with equal names, in two resource groups, share a series: the pool with the oldest
+// image.
 func (p *pools) collect(samples chan<- prometheus.Metric, now time.Time) {
 	p.mu.Lock()
 	shown := map[string]pool{}
@@ -117,7 +117,7 @@ func (p *pools) collect(samples chan<- prometheus.Metric, now time.Time) {
 	}
 }
 
-// worse tells whether a pool's image is older than another's; one of an unknown age is the worst.
+// worse reports whether a pool's image is older than the other image; an unknown age is the worst.
 func worse(a, b pool) bool {
 	if a.builtAt.Equal(b.builtAt) {
 		return imageversion.Compare(a.version, b.version) < 0

@@ -6,8 +6,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// A counted provider counts the calls of each power that the provider behind it has. cloud.As shows none that it has
-// not, so that the power is there where one of these is called.
+// A counted provider counts the calls of each optional interface of the wrapped provider. cloud.As hides interfaces that
+// the wrapped provider lacks, so that each call here has an implementation.
 var (
 	_ cloud.Decorator         = (*counted)(nil)
 	_ cloud.InstanceLister    = (*counted)(nil)
@@ -20,7 +20,7 @@ var (
 	_ cloud.TrialRunner       = (*counted)(nil)
 )
 
-// behind is the power as the counted provider has it.
+// behind is the optional interface of the wrapped provider.
 func behind[Power any](c *counted) Power {
 	power, _ := cloud.As[Power](c.Provider)
 	return power

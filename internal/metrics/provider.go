@@ -7,17 +7,17 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// resultOK is the value of label result for a call that went through; else it is the error's kind.
+// resultOK is the value of label result for a successful call; other values are the kinds of errors.
 const resultOK = "OK"
 
-// Provider counts and times the calls to a provider, those of its powers included. Those that do no I/O
-// (SameInstance, PoolName, BuiltFrom, ReadPool, MaxImages) are not counted.
+// Provider counts and times the calls to a provider, optional interfaces included. Methods without I/O (SameInstance,
+// PoolName, BuiltFrom, ReadPool, MaxImages) are not counted.
 func (m *Metrics) Provider(next cloud.Provider) cloud.Provider {
 	return &counted{Provider: next, metrics: m}
 }
 
-// counted is a provider whose calls are counted. The embedded one answers what does no I/O; a test sees to
-// it that nothing else passes by.
+// counted is a provider with counted calls. The embedded provider answers methods without I/O; a test checks that all other
+// methods are counted.
 type counted struct {
 	cloud.Provider
 	metrics *Metrics
@@ -26,7 +26,7 @@ type counted struct {
 // Decorated implements cloud.Decorator.
 func (c *counted) Decorated() cloud.Provider { return c.Provider }
 
-// measure makes a call, and notes under the name of its method how it went.
+// measure makes a call, and records the result under the name of the method.
 func measure[T any](c *counted, op string, call func() (T, error)) (T, error) {
 	start := time.Now()
 	value, err := call()
@@ -39,7 +39,7 @@ func measure[T any](c *counted, op string, call func() (T, error)) (T, error) {
 	return value, err
 }
 
-// measureAlone is measure for a call that gives nothing but an error.
+// measureAlone is measure for a call that returns only an error.
 func measureAlone(c *counted, op string, call func() error) error {
 	_, err := measure(c, op, func() (struct{}, error) { return struct{}{}, call() })
 	return err

@@ -14,10 +14,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// OtherReason stands for a reason that is in nobody's closed set, such as one that a hand wrote into a status.
+// OtherReason replaces a reason outside the closed sets, such as a reason that a person wrote into a status.
 const OtherReason = "Other"
 
-// set of words, for a label whose values are closed.
+// set of words, for a label with closed values.
 type set[T ~string] map[T]bool
 
 func setOf[T ~string](words ...T) set[T] {
@@ -28,7 +28,7 @@ func setOf[T ~string](words ...T) set[T] {
 	return s
 }
 
-// inFlightPhases are those of a capture that has not ended.
+// inFlightPhases are the phases of a running capture.
 var inFlightPhases = setOf(
 	v1alpha1.PhasePending, v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseDraining,
 	v1alpha1.PhaseGeneralizing, v1alpha1.PhaseStopping, v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting,
@@ -37,7 +37,7 @@ var inFlightPhases = setOf(
 	v1alpha1.PhaseRetiring, v1alpha1.PhaseScalingOut, v1alpha1.PhaseGivingBack,
 )
 
-// failureReasons are those that a capture fails with once it has begun.
+// failureReasons are the reasons of captures that fail after their begin.
 var failureReasons = setOf(
 	string(plan.LookFailed), string(plan.DonorGone), string(plan.DonorStopped), string(plan.RecordLost), string(plan.ReservationLost), string(plan.DrainTimeout), string(plan.DeadlineExceeded),
 	string(plan.Interrupted), string(plan.DonorRestarted), string(plan.GeneralizeFailed), capture.CloudRefused,
@@ -46,7 +46,7 @@ var failureReasons = setOf(
 	string(plan.Quarantined), string(plan.TrialFailed), string(plan.TrialInconclusive), string(plan.PromotionStale), string(plan.Superseded), string(plan.RecipeTaken),
 )
 
-// refusalReasons are those of the engine's preflight and of package selection; each cloud has some of its own.
+// refusalReasons are the reasons of the engine's preflight and of package selection; each cloud has further reasons.
 var refusalReasons = setOf(
 	admission.NodeNotFound, admission.NotInPool, admission.InstanceNotFound, admission.DonorChanged, admission.PoolMismatch,
 	selection.NotLinux, selection.Bottlerocket, selection.ControlPlane, selection.BeingDeleted, selection.NotReady, selection.DiskPressure,
@@ -60,7 +60,7 @@ var refusalReasons = setOf(
 // Refusals are the reasons for which a capture does not begin.
 type Refusals struct{ set set[string] }
 
-// RefusalsOf are Kamino's own and those of the clouds.
+// RefusalsOf are Kamino's reasons and the reasons of the clouds.
 func RefusalsOf(clouds ...cloud.Description) Refusals {
 	all := maps.Clone(refusalReasons)
 	for _, c := range clouds {
@@ -71,7 +71,7 @@ func RefusalsOf(clouds ...cloud.Description) Refusals {
 	return Refusals{all}
 }
 
-// choiceReasons are those for which a policy passes a node over that a person could still capture.
+// choiceReasons are the reasons for which a policy skips a node that a user could still capture.
 var choiceReasons = setOf(
 	selection.Ignored, selection.Unschedulable, selection.RebootPending, selection.NotPatched, selection.PatchTimeInvalid,
 	selection.PatchedInFuture, selection.PatchedBeforeImage, selection.SuspectPatch, selection.NotRebootedSincePatch,

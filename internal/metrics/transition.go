@@ -6,19 +6,19 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// Results that a capture ends with, the values of label result.
+// Results of captures, the values of label result.
 const (
-	// Succeeded: the recipe points at the version.
+	// Succeeded: the recipe names the version.
 	Succeeded = "succeeded"
-	// Failed: it ended after it had begun, and the donor was given back.
+	// Failed: the capture ended after its begin, and the donor was released.
 	Failed = "failed"
-	// Refused: it never took the donor.
+	// Refused: the capture never reserved the donor.
 	Refused = "refused"
-	// Cancelled: its Prototype was deleted.
+	// Cancelled: a client deleted the Prototype.
 	Cancelled = "cancelled"
 )
 
-// Ending is how a capture ended.
+// Ending is the end of a capture.
 type Ending struct {
 	// Result is Succeeded, Failed, Refused or Cancelled.
 	Result string
@@ -26,33 +26,33 @@ type Ending struct {
 	Reason string
 }
 
-// StepTime is a step that was left, and how long it lasted.
+// StepTime is a finished step with its duration.
 type StepTime struct {
 	Phase v1alpha1.Phase
 	Took  time.Duration
 }
 
-// Observation is what happened between two looks at one Prototype.
+// Observation is the difference between two looks at one Prototype.
 type Observation struct {
 	// Ended is nil unless the capture ended.
 	Ended *Ending
-	// Steps that were left, in order.
+	// Steps are the finished steps, in order.
 	Steps []StepTime
-	// Tried is nil unless an attempt at a trial came to something.
+	// Tried is nil unless an attempt at a trial ended.
 	Tried *TrialEnd
-	// OutOfService is how long the donor was held; nil unless it was given back.
+	// OutOfService is the time that the donor was reserved; nil before its release.
 	OutOfService *time.Duration
 }
 
-// TrialEnd is what an attempt at a trial came to.
+// TrialEnd is the result of an attempt at a trial.
 type TrialEnd struct {
 	// Result is trialPassed, trialFailed or trialInconclusive.
 	Result string
-	// Took is how long the trial has taken, from its first attempt to the verdict; nil if there is none yet.
+	// Took is the time from the first attempt to the verdict; nil before the verdict.
 	Took *time.Duration
 }
 
-// Values of label result of what attempts at trials come to.
+// Values of label result of attempts at trials.
 const (
 	trialPassed       = "passed"
 	trialFailed       = "failed"
@@ -63,7 +63,7 @@ var trialResults = map[v1alpha1.TrialResult]string{
 	v1alpha1.TrialPassed: trialPassed, v1alpha1.TrialFailed: trialFailed, v1alpha1.TrialInconclusive: trialInconclusive,
 }
 
-// triedBetween tells what an attempt came to since.
+// triedBetween returns the result of an attempt since the earlier status.
 func triedBetween(before, after *v1alpha1.TrialStatus) *TrialEnd {
 	if after == nil || trialResults[after.Result] == "" || before != nil && before.Result == after.Result && before.Attempt == after.Attempt {
 		return nil
@@ -76,8 +76,8 @@ func triedBetween(before, after *v1alpha1.TrialStatus) *TrialEnd {
 	return end
 }
 
-// Between tells what happened from one status of a Prototype to a later one of the same. What both say is
-// no news; neither is what a status that was lost in between said before.
+// Between returns the difference between two statuses of a Prototype. Equal parts are no difference, nor are parts that a
+// lost status contained before.
 func (r Refusals) Between(before, after *v1alpha1.PrototypeStatus) Observation {
 	o := Observation{Steps: stepsLeft(before.Steps, after.Steps), Tried: triedBetween(before.Trial, after.Trial)}
 	if after.Terminal() && !before.Terminal() {
@@ -95,8 +95,7 @@ func released(d *v1alpha1.DonorStatus) bool {
 	return d != nil && d.ReservedAt != nil && d.ReleasedAt != nil
 }
 
-// stepsLeft are the steps that are finished now and were not before. Steps are only ever added, so one is
-// the same as before if it has its place and its beginning.
+// stepsLeft are the newly finished steps. Steps are only added, so a step is identified by its place and its begin.
 func stepsLeft(before, after []v1alpha1.Step) (left []StepTime) {
 	for i, step := range after {
 		if step.FinishedAt == nil || !inFlightPhases[step.Phase] {
@@ -110,8 +109,8 @@ func stepsLeft(before, after []v1alpha1.Step) (left []StepTime) {
 	return left
 }
 
-// endingOf reads how a capture ended. Whether a donor was ever held parts a failure from a refusal: a promotion may
-// be refused, at its write, for a reason that a preflight has too.
+// endingOf reads the end of a capture. A capture with a reserved donor failed; a capture without a donor was refused. A
+// promotion may be refused at its write for a reason of the preflight.
 func (r Refusals) endingOf(s *v1alpha1.PrototypeStatus) Ending {
 	switch {
 	case s.Phase == v1alpha1.PhaseSucceeded:

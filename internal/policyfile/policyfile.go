@@ -1,5 +1,5 @@
-// Package policyfile reads policies that somebody wrote into a file, as strictly as an API server: what is not known is refused,
-// and nothing but policies is taken. It knows no file, only what stands in one.
+// Package policyfile parses policies from a user's file, as strictly as an API server: unknown fields and other kinds are
+// errors. The package reads no file, only text.
 package policyfile
 
 import (
@@ -16,19 +16,19 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// Invalid says why what was written is no policy, or none that can be decided by.
+// Invalid is the reason why the text contains no valid policy.
 type Invalid struct{ err error }
 
-// Invalidf makes an Invalid; its verbs are those of fmt.Errorf.
+// Invalidf returns an Invalid; its verbs are the verbs of fmt.Errorf.
 func Invalidf(format string, args ...any) *Invalid { return &Invalid{fmt.Errorf(format, args...)} }
 
 // Error implements error.
 func (i *Invalid) Error() string { return i.err.Error() }
 
-// Unwrap gives out what it was made of.
+// Unwrap returns the cause.
 func (i *Invalid) Unwrap() error { return i.err }
 
-// Parse reads a YAML stream of policies. The name is the file's, for sentences. Any error is an Invalid.
+// Parse reads a YAML stream of policies. name is the file's name, for messages. All errors are Invalid.
 func Parse(name string, text []byte) ([]v1alpha1.PrototypePolicy, error) {
 	var policies []v1alpha1.PrototypePolicy
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
@@ -43,7 +43,7 @@ func Parse(name string, text []byte) ([]v1alpha1.PrototypePolicy, error) {
 		if empty(document) {
 			continue
 		}
-		type strict v1alpha1.PrototypePolicy // which leaves nothing out
+		type strict v1alpha1.PrototypePolicy // without the lenient decoder
 		var read strict
 		if err := yaml.UnmarshalStrict(document, &read); err != nil {
 			return nil, Invalidf("%s: %w", name, err)
@@ -60,14 +60,13 @@ func Parse(name string, text []byte) ([]v1alpha1.PrototypePolicy, error) {
 	return policies, nil
 }
 
-// empty tells whether a document has nothing but comments, lines that separate it from others, and blanks.
+// empty reports whether a document has only comments, separators and blanks.
 func empty(document []byte) bool {
 	var holds any
 	return yaml.Unmarshal(document, &holds) == nil && holds == nil
 }
 
-// Rejected is what an API server's word on a trial of the policy means to whoever wrote the policy: the trial has a name that
-// the server made up.
+// Rejected converts an API server's refusal of a dry run for the author of the policy: the dry run used a generated name.
 func Rejected(policy string, err error) *Invalid {
 	_, wrong, cut := strings.Cut(err.Error(), "is invalid: ")
 	if !cut {

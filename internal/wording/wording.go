@@ -1,5 +1,5 @@
-// Package wording writes what sentences are made of: things with their number, names of which there may be many, and
-// lengths of time. It does not decide what is said.
+// Package wording formats parts of sentences: counted nouns, long lists of names, and durations. The package decides no
+// content.
 package wording
 
 import (
@@ -16,7 +16,7 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Are writes a number with its noun and what they are: "1 node is", "3 nodes are".
+// Are writes a number with its noun and the verb: "1 node is", "3 nodes are".
 func Are(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun + " is"
@@ -24,7 +24,7 @@ func Are(n int, noun string) string {
 	return Count(n, noun) + " are"
 }
 
-// Were writes a number with its noun and what they were: "1 node was", "3 nodes were".
+// Were writes a number with its noun and the verb: "1 node was", "3 nodes were".
 func Were(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun + " was"
@@ -32,10 +32,10 @@ func Were(n int, noun string) string {
 	return Count(n, noun) + " were"
 }
 
-// maxNames is how many names a sentence holds before it counts the rest.
+// maxNames limits the names in a sentence; further names are counted.
 const maxNames = 10
 
-// Names writes names, the first ten and how many more there are.
+// Names writes the first ten names, and the number of further names.
 func Names(names []string) string {
 	if len(names) <= maxNames {
 		return strings.Join(names, ", ")
@@ -43,8 +43,8 @@ func Names(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
 }
 
-// Duration writes a duration the way a person says it: "0.4s", "41s", "4m12s", "1h04m", "3d2h". A
-// negative one, which only two clocks that differ can make, is "0s".
+// Duration writes a duration for people: "0.4s", "41s", "4m12s", "1h04m", "3d2h". A negative duration, the result of two
+// different clocks, is "0s".
 func Duration(d time.Duration) string {
 	switch {
 	case d <= 0:
@@ -62,7 +62,7 @@ func Duration(d time.Duration) string {
 	}
 }
 
-// tenths writes a short duration with one digit behind the point, and without it where it is zero.
+// tenths writes a short duration with one decimal digit, and without a zero digit.
 func tenths(d time.Duration) string {
 	n := int(d / (100 * time.Millisecond))
 	if n%10 == 0 {

@@ -1,6 +1,6 @@
-// Package inmemory keeps objects for tests as an API server does, in memory. Where tens of thousands of captures are played, the
-// client that controller-runtime has for tests takes most of the time: it writes and reads JSON several times for each call. This one
-// copies objects. Only tests import it.
+// Package inmemory is an in-memory API server for tests. With tens of thousands of captures, the fake client of
+// controller-runtime takes most of the time, because each call converts JSON several times. This server copies objects.
+// Only tests import the package.
 package inmemory
 
 import (
@@ -29,8 +29,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// Server keeps objects of Kamino's kinds, whose statuses are apart. It numbers what is written, refuses what was written from an older
-// state, and keeps what is deleted until its last finalizer is gone. Nothing is defaulted, and nothing validated.
+// Server stores objects of Kamino's kinds with separate statuses. Server numbers writes, refuses writes with an old
+// resource version, and keeps deleted objects until the last finalizer is gone. Server neither sets defaults nor validates.
 type Server struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -38,14 +38,15 @@ type Server struct {
 	version int
 }
 
-// New is a Server that keeps nothing yet. What is made or deleted is stamped by now, and what is made gets a UID, but where a test has
-// said itself which.
+// New returns an empty Server. now is the clock for creations and deletions. A new object gets a UID, unless the test sets
+// a UID.
 func New(now func() time.Time) *Server { return &Server{now: now, kept: map[string]client.Object{}} }
 
-// Call is what a client does: Verb is get, list, create, update, patch or delete, and Kind the object's, or the listed objects'.
+// Call is a client's call. Verb is get, list, create, update, patch or delete; Kind is the kind of the object or of the
+// listed objects.
 type Call struct {
 	Verb, Kind string
-	// Status tells that the call is about the status alone.
+	// Status reports that the call concerns only the status.
 	Status bool
 }
 
@@ -58,8 +59,8 @@ func (c Call) String() string {
 	return said
 }
 
-// Client reaches the server. Each call goes through around, which may keep it from having its effect, and what that did from being
-// heard of; nil lets all pass. What no test has needed so far panics.
+// Client returns a client of the server. around may suppress the effect or the answer of each call; nil passes all calls.
+// Calls that no test needs panic.
 func (s *Server) Client(around func(call Call, effect func() error) error) client.Client {
 	if around == nil {
 		around = func(_ Call, effect func() error) error { return effect() }
@@ -67,14 +68,14 @@ func (s *Server) Client(around func(call Call, effect func() error) error) clien
 	return &reached{server: s, around: around}
 }
 
-// reached is the server as a client reaches it.
+// reached is the client's view of the server.
 type reached struct {
 	client.Client // nil
 	server        *Server
 	around        func(Call, func() error) error
 }
 
-// does carries a call out, which no other one comes between.
+// does runs a call under the server's lock.
 func (r *reached) does(verb string, o runtime.Object, status bool, effect func() error) error {
 	return r.around(Call{Verb: verb, Kind: strings.TrimSuffix(kindOf(o), "List"), Status: status}, func() error {
 		r.server.mu.Lock()
@@ -85,7 +86,7 @@ func (r *reached) does(verb string, o runtime.Object, status bool, effect func()
 
 func kindOf(o runtime.Object) string { return reflect.TypeOf(o).Elem().Name() }
 
-// idOf tells objects apart.
+// idOf identifies an object.
 func idOf(o client.Object) string { return kindOf(o) + "/" + o.GetNamespace() + "/" + o.GetName() }
 
 func resourceOf(o client.Object) schema.GroupResource {
@@ -94,20 +95,20 @@ func resourceOf(o client.Object) schema.GroupResource {
 
 func copied(o client.Object) client.Object { return o.DeepCopyObject().(client.Object) }
 
-// into has an object become a copy of another one of its kind.
+// into copies an object into another object of the same kind.
 func into(from, to client.Object) {
 	reflect.ValueOf(to).Elem().Set(reflect.ValueOf(copied(from)).Elem())
 }
 
-// blank is an object of another one's kind that says nothing.
+// blank is an empty object of the same kind.
 func blank(o client.Object) client.Object {
 	return reflect.New(reflect.TypeOf(o).Elem()).Interface().(client.Object)
 }
 
-// statusOf is the status of an object, to be set and read.
+// statusOf is the settable status of an object.
 func statusOf(o client.Object) reflect.Value { return reflect.ValueOf(o).Elem().FieldByName("Status") }
 
-// withStatus is a copy of an object with the status of another one of its kind.
+// withStatus is a copy of an object with the status of another object of the same kind.
 func withStatus(o, from client.Object) client.Object {
 	next := copied(o)
 	statusOf(next).Set(statusOf(copied(from)))
@@ -130,7 +131,7 @@ func (s *Server) keep(o client.Object) {
 
 func (s *Server) stamp() metav1.Time { return metav1.NewTime(s.now().Truncate(time.Second)) }
 
-// write keeps the next state of an object, unless it was made from another one than the last, and tells it to whoever wrote it.
+// write stores the next state of an object after a check of the resource version, and returns the state to the writer.
 func (s *Server) write(have, next, o client.Object) error {
 	if uid := next.GetUID(); uid != "" && uid != have.GetUID() {
 		return apierrors.NewConflict(resourceOf(o), o.GetName(), fmt.Errorf("its UID is %s", have.GetUID()))
@@ -263,7 +264,7 @@ func (r *reached) Patch(_ context.Context, o client.Object, patch client.Patch, 
 
 func (r *reached) Status() client.SubResourceWriter { return statuses{reached: r} }
 
-// statuses are those of the objects that the server keeps.
+// statuses writes the statuses of stored objects.
 type statuses struct {
 	client.SubResourceWriter // nil
 	reached                  *reached
@@ -297,7 +298,7 @@ func (w statuses) Patch(_ context.Context, o client.Object, patch client.Patch, 
 		if err := merged(statusOf(have).Interface(), inner, statusOf(next).Addr().Interface()); err != nil {
 			return err
 		}
-		if of, is := change["metadata"].(map[string]any); is { // by which a patch may be conditional
+		if of, is := change["metadata"].(map[string]any); is { // the condition of a conditional patch
 			from, _ := of["resourceVersion"].(string)
 			next.SetResourceVersion(from)
 		}
@@ -317,7 +318,7 @@ func changeOf(patch client.Patch, o client.Object) (change map[string]any, err e
 	return change, json.Unmarshal(data, &change)
 }
 
-// merged has an empty value become another one with a change.
+// merged writes a value with a change into an empty value.
 func merged(from any, change map[string]any, to any) error {
 	text, err := json.Marshal(from)
 	if err != nil {
@@ -333,7 +334,7 @@ func merged(from any, change map[string]any, to any) error {
 	return json.Unmarshal(text, to)
 }
 
-// merge is a merge patch, by RFC 7386: null removes, a map goes into a map, and anything else takes the place.
+// merge applies a merge patch by RFC 7386: null removes, maps merge, and any other value replaces.
 func merge(whole, change map[string]any) map[string]any {
 	if whole == nil {
 		whole = map[string]any{}
