@@ -2,13 +2,13 @@ package v1alpha1
 
 import "strings"
 
-// azureScheme is that of the provider IDs of Azure's nodes. A rule of PrototypeSpec names it, too.
+// azureScheme is the scheme of provider IDs of Azure's nodes. A rule of PrototypeSpec repeats the scheme.
 const azureScheme = "azure://"
 
 // awsScheme is the same of AWS's.
 const awsScheme = "aws://"
 
-// Replicas of the image version that the settings ask for, by either of the setting's names; 0 if they ask for none.
+// Replicas returns the replicas of the image version from the settings, by either name of the field; 0 if absent.
 func (s Settings) Replicas() int32 {
 	switch {
 	case s.Azure != nil && s.Azure.Replicas != nil:
@@ -19,7 +19,7 @@ func (s Settings) Replicas() int32 {
 	return 0
 }
 
-// InitializationRate of volumes that the settings ask for, in MiB/s; 0 if they ask for none.
+// InitializationRate returns the rate of volumes from the settings, in MiB/s; 0 if absent.
 func (s Settings) InitializationRate() int32 {
 	if s.AWS == nil || s.AWS.VolumeInitializationRate == nil {
 		return 0

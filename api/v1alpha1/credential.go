@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AdminGroup is the group whose members may do anything, which no RBAC rule takes away.
+// AdminGroup is the group with all permissions, which no RBAC rule can remove.
 const AdminGroup = "system:masters"
 
 // Credential is a client certificate in the image that nodes need to join. Every reader of the image can use the
@@ -26,10 +26,11 @@ type Credential struct {
 	NotAfter metav1.Time `json:"notAfter"`
 }
 
-// Admin says whether its bearer may do anything in the cluster, which only another authority takes away.
+// Admin reports whether the bearer has all permissions in the cluster; only a new certificate authority removes these
+// permissions.
 func (c *Credential) Admin() bool { return slices.Contains(c.Groups, AdminGroup) }
 
-// String says what it is in a few words.
+// String describes the credential in a few words.
 func (c *Credential) String() string {
 	is := fmt.Sprintf("%s is %s", c.Path, c.CommonName)
 	if len(c.Groups) > 0 {

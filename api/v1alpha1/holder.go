@@ -8,18 +8,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// HolderKind says what it is that holds a Node.
+// HolderKind is the kind of a Node's holder.
 type HolderKind string
 
 const (
 	// HolderPrototype is a capture: name and UID are its Prototype's.
 	HolderPrototype HolderKind = "Prototype"
-	// HolderReplacement rebuilds the nodes of a pool from the version that its recipe names. It has no object: see
+	// HolderReplacement rebuilds the nodes of a pool with the version in the pool's recipe. The kind has no object: see
 	// ReplacementHolder.
 	HolderReplacement HolderKind = "Replacement"
 )
 
-// Holder is who holds a Node. All who take nodes out of service share one lock, the ReservationAnnotation.
+// Holder is the holder of a Node. All holders share one lock, the ReservationAnnotation.
 type Holder struct {
 	// Kind is empty in what versions before there were kinds have written: see Is.
 	Kind HolderKind `json:"kind,omitempty"`
@@ -27,18 +27,17 @@ type Holder struct {
 	UID  types.UID  `json:"uid"`
 }
 
-// ReplacementHolder is who holds the nodes of a pool that are rebuilt from a version. It is the same for whoever rebuilds
-// them, so that a second run goes on with the nodes of the first, and with no others. The pool is given by its name and
-// by its ID, in which upper case does not count.
+// ReplacementHolder is the holder of a pool's nodes that are rebuilt from a version. All processes compute the same holder,
+// so a second run continues with the nodes of the first run only. Upper case in the pool's name and ID is ignored.
 func ReplacementHolder(pool, poolID, version string) Holder {
 	sum := sha256.Sum256([]byte(strings.ToLower(poolID) + "\n" + version))
 	return Holder{Kind: HolderReplacement, Name: pool + "-" + version, UID: types.UID(hex.EncodeToString(sum[:16]))}
 }
 
-// anonymous is the name and the UID of every replacement by a version of Kamino that gave them no identity.
+// anonymous is the name and the UID of all replacements by early versions of Kamino, which had no identity.
 const anonymous = "kamino-rollback"
 
-// Anonymous tells that it is a replacement by a version of Kamino that gave them no identity: nobody can tell which one.
+// Anonymous reports a replacement by an early version of Kamino, without an identity.
 func (h Holder) Anonymous() bool { return h.kind() == HolderReplacement && h.UID == anonymous }
 
 // kind is the holder's kind also where none was written.
@@ -52,16 +51,17 @@ func (h Holder) kind() HolderKind {
 	return HolderPrototype
 }
 
-// Is tells whether the holder is of that kind.
+// Is reports whether the holder is of this kind.
 func (h Holder) Is(kind HolderKind) bool { return h.kind() == kind }
 
-// Known tells whether this version of Kamino knows the holder's kind. What another one holds is its own to give back.
+// Known reports whether this version of Kamino knows the holder's kind. Only the owner of an unknown kind releases the
+// node.
 func (h Holder) Known() bool { return h.Is(HolderPrototype) || h.Is(HolderReplacement) }
 
-// Same tells whether it is the same holder.
+// Same reports whether both are the same holder.
 func (h Holder) Same(other Holder) bool { return h.UID == other.UID && h.kind() == other.kind() }
 
-// String reads "prototype pool1-2026.03.14" or "replacement pool1-2026.03.14", and says it if nobody here knows the kind.
+// String reads "prototype pool1-2026.03.14" or "replacement pool1-2026.03.14", and marks an unknown kind.
 func (h Holder) String() string {
 	if !h.Known() {
 		return h.Brief() + ", a kind of holder that this version of Kamino does not know"
@@ -69,7 +69,7 @@ func (h Holder) String() string {
 	return h.Brief()
 }
 
-// Brief reads "prototype pool1-2026.03.14" whatever the kind is.
+// Brief reads "prototype pool1-2026.03.14" for all kinds.
 func (h Holder) Brief() string {
 	if h.Anonymous() {
 		return "a replacement of nodes"

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Names that stand on objects outside this group, and that other parts and tools rely on.
+// Names on objects outside this group. Other parts and tools depend on these names.
 const (
 	// ReservationAnnotation is on a reserved Node, and on the Lease of that reservation. The value is a Reservation as JSON.
 	// Kamino believes the Lease. On the Node the annotation is a lock for others, and information for people.
@@ -22,22 +22,22 @@ const (
 	// HolderLabel is on the Lease of a reservation: the UID of the holder.
 	HolderLabel = "kamino.dev/holder"
 
-	// RecordAnnotation stands on a Prototype and holds a Record as JSON: what the capture must not
-	// forget even if its status is lost. Only the capture engine writes it.
+	// RecordAnnotation on a Prototype holds a Record as JSON: the lasting state of the capture, also after the loss of the
+	// status. Only the capture engine writes the annotation.
 	RecordAnnotation = "kamino.dev/record"
 
-	// ProofAnnotation stands on a Prototype and holds a Proof as JSON. Only the capture engine writes it: it
-	// copies what the pod on the donor has signed on its Order.
+	// ProofAnnotation on a Prototype holds a Proof as JSON. Only the capture engine writes the annotation, from the signed
+	// report on the Order.
 	ProofAnnotation = "kamino.dev/proof"
 
 	// UnprovenAnnotation stands on a Prototype and holds an Unproven as JSON: why the donor's pod ended without a
 	// proof. The capture engine writes it, as it does the proof.
 	UnprovenAnnotation = "kamino.dev/unproven"
 
-	// OrderAnnotation stands on a generalize pod: the UID of the Order that it was made for.
+	// OrderAnnotation on a generalize pod is the UID of the pod's Order.
 	OrderAnnotation = "kamino.dev/order"
 
-	// CaptureFinalizer keeps a deleted Prototype until its donor is given back and nothing is left behind.
+	// CaptureFinalizer keeps a deleted Prototype until the donor is released and the capture has cleaned up.
 	CaptureFinalizer = "kamino.dev/capture"
 
 	// PoolLabel stands on a Prototype: the object name of its pool (see ObjectName).
@@ -46,7 +46,7 @@ const (
 	// PrototypeLabel stands on the generalize pod and on saved recipes: the Prototype they belong to.
 	PrototypeLabel = "kamino.dev/prototype"
 
-	// PrototypeUIDLabel stands on the generalize pod: the UID of the Prototype that it belongs to.
+	// PrototypeUIDLabel on the generalize pod is the UID of the pod's Prototype.
 	PrototypeUIDLabel = "kamino.dev/prototype-uid"
 
 	// ScaleDownDisabledAnnotation keeps the cluster autoscaler from removing a node.
@@ -61,15 +61,15 @@ const (
 	// Source: Karpenter documentation, "Disruption", node-level controls.
 	DoNotDisruptAnnotation = "karpenter.sh/do-not-disrupt"
 
-	// PatchedAtAnnotation stands on a Node with the time, in RFC 3339, of its last patch that needs a reboot.
-	// Any patcher may write it.
+	// PatchedAtAnnotation on a Node is the time, in RFC 3339, of the last patch that needs a reboot. Any patcher may write
+	// the annotation.
 	PatchedAtAnnotation = "kamino.dev/patched-at"
 
-	// RebootPendingAnnotation stands on a Node, with any value but "false", while it waits for its reboot.
+	// RebootPendingAnnotation on a Node, with any value but "false", marks a node that waits for its reboot.
 	RebootPendingAnnotation = "kamino.dev/reboot-pending"
 
-	// KuredRebootNeededAnnotation holds the moment in which kured found that the node needs a reboot, which is
-	// not the moment of the reboot. Source: kured with --annotate-nodes, observed.
+	// KuredRebootNeededAnnotation holds the time at which kured found that the node needs a reboot, not the time of the
+	// reboot. Source: kured with --annotate-nodes, observed.
 	KuredRebootNeededAnnotation = "weave.works/kured-most-recent-reboot-needed"
 
 	// KuredRebootInProgressAnnotation stands from that moment until kured has rebooted the node. It stays for
@@ -79,22 +79,22 @@ const (
 	// PolicyLabel stands on a Prototype that a policy decided: the PrototypePolicy's name (see LabelValue).
 	PolicyLabel = "kamino.dev/policy"
 
-	// RetryAnnotation stands on a PrototypePolicy with any value: whenever that changes, a capture that was
-	// refused is tried again at once.
+	// RetryAnnotation on a PrototypePolicy has any value: after a change of the value, Kamino retries refused captures at
+	// once.
 	RetryAnnotation = "kamino.dev/retry"
 )
 
-// DefaultNamespace is where the engine works: its Leases, its Secrets and saved recipes.
+// DefaultNamespace is the namespace of the engine: Leases, Secrets and saved recipes.
 const DefaultNamespace = "kamino-system"
 
-// DefaultGeneralizeNamespace holds the generalize pods with their Orders. A pod can mount each Secret of its namespace: no Secret of
-// the engine is in this one. The chart makes a namespace of this name for a release that is called kamino.
+// DefaultGeneralizeNamespace holds the generalize pods with their Orders, but no Secret of the engine: a pod can mount each
+// Secret of its namespace. The chart creates this namespace for a release with the name kamino.
 const DefaultGeneralizeNamespace = "kamino-generalize"
 
-// LeaseName is the Lease that whoever drives captures holds: the controller, or a command while no controller runs.
+// LeaseName is the Lease of the process that runs captures: the controller, or a command without a controller.
 const LeaseName = "kamino-controller"
 
-// GeneralizeServiceAccount is the identity of the generalize pod. It may read Orders and write their status, nothing else.
+// GeneralizeServiceAccount is the identity of the generalize pod. The account may only read Orders and write their status.
 const GeneralizeServiceAccount = "kamino-generalize"
 
 // ObjectName turns a pool's name into one that Kubernetes takes: lower case, and "-" for all but letters and
@@ -113,8 +113,8 @@ func ObjectName(pool string) string {
 	return strings.Trim(mapped, "-")
 }
 
-// PrototypeName is the name of the attempt-th try (from 1) to capture the version for the pool. It is the
-// lock: two who decide the same thing at once compute the same name, and the API server lets one of them win.
+// PrototypeName is the name of the attempt-th try (from 1) to capture the version for the pool. The name is the lock: two
+// concurrent deciders compute the same name, and the API server accepts one object.
 func PrototypeName(pool, version string, attempt int) string {
 	name := ObjectName(pool) + "-" + version
 	if attempt > 1 {
@@ -126,8 +126,8 @@ func PrototypeName(pool, version string, attempt int) string {
 // maxLabelValue is Kubernetes' own limit for the value of a label.
 const maxLabelValue = 63
 
-// LabelValue is the form in which an object's name stands in a label (PoolLabel, PrototypeLabel): the name
-// itself, or where that is longer than the 63 characters of a label, its beginning and a hash of all of it.
+// LabelValue is an object's name as a value of a label (PoolLabel, PrototypeLabel). A name beyond the 63 characters of a
+// label becomes its beginning and a hash.
 func LabelValue(name string) string {
 	if len(name) <= maxLabelValue {
 		return name
@@ -137,8 +137,8 @@ func LabelValue(name string) string {
 	return strings.TrimRight(name[:maxLabelValue-len(hash)], "-.") + hash
 }
 
-// TrialKey names two things on the Node of a trial: a label whose value is the UID of the Prototype that the version was
-// captured by, and an annotation in which whoever looks at the node keeps what it has done to it.
+// TrialKey names a label and an annotation on the Node of a trial. The label is the UID of the version's Prototype. The
+// annotation records the changes of the trial to the Node.
 const TrialKey = "kamino.dev/trial"
 
 // maxLeaseNode is how much of a Node's name is in the name of a Lease, which may have 253 characters.

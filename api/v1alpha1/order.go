@@ -11,22 +11,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// OrderRecord is what the engine keeps of the order that it wrote, where the pod on the donor cannot write: a
-// report is believed only if it fits this.
+// OrderRecord is the engine's record of an order, where the pod on the donor cannot write: the engine trusts a report only
+// if the report fits the record.
 type OrderRecord struct {
-	// Namespace of the Order and its pod. Absent in a record that an earlier version wrote.
+	// Namespace of the Order and its pod. Absent in records of earlier versions.
 	Namespace string `json:"namespace,omitempty"`
 	// UID of the Order.
 	UID types.UID `json:"uid"`
 	// Key is the public half of the order's key, in base64.
 	Key string `json:"key"`
-	// Pod is the UID of the pod that was made for the order; empty until it was seen.
+	// Pod is the UID of the pod for the order; empty until the engine has seen the pod.
 	Pod types.UID `json:"pod,omitempty"`
 }
 
-// Report is what the pod on the donor says at its end: exactly one of a proof and why there is none.
+// Report is the pod's result: either a proof, or the reason for a missing proof.
 type Report struct {
-	// Order and Pod that it speaks for, by UID.
+	// Order and Pod of the report, by UID.
 	Order types.UID `json:"order"`
 	Pod   types.UID `json:"pod"`
 
@@ -34,10 +34,10 @@ type Report struct {
 	Unproven *Unproven `json:"unproven,omitempty"`
 }
 
-// signed begins what is signed, so that no key of an order ever signs anything that means something else.
+// signed is the prefix of signed data, so that no signature is valid in another context.
 const signed = "kamino.dev/v1alpha1 report\n"
 
-// NewOrderKey makes the key of one order: the private half for the pod, as the text of a file, and the public one.
+// NewOrderKey returns the key of one order: the private half for the pod, as the text of a file, and the public half.
 func NewOrderKey() (private []byte, public string, err error) {
 	pub, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -46,7 +46,7 @@ func NewOrderKey() (private []byte, public string, err error) {
 	return []byte(base64.StdEncoding.EncodeToString(key.Seed())), base64.StdEncoding.EncodeToString(pub), nil
 }
 
-// OrderKey reads the private half of an order's key, and tells its public one.
+// OrderKey parses the private half of an order's key, and returns the public half, too.
 func OrderKey(text []byte) (key ed25519.PrivateKey, public string, err error) {
 	seed, err := base64.StdEncoding.DecodeString(string(text))
 	if err != nil || len(seed) != ed25519.SeedSize {
@@ -66,8 +66,8 @@ func (r *Report) Sign(key ed25519.PrivateKey) (OrderStatus, error) {
 	return OrderStatus{Report: string(text), Signature: base64.StdEncoding.EncodeToString(signature)}, nil
 }
 
-// ReportOf reads what the pod of the recorded order says, nil if it says nothing yet. Whatever is not signed by the
-// key of that order, or speaks for another order or pod, is an error that says what is wrong with it.
+// ReportOf reads the report of the recorded order's pod; nil without a report. A report with a wrong signature, order or
+// pod is an error that names the problem.
 func ReportOf(o *Order, r OrderRecord) (*Report, error) {
 	if o.UID != r.UID {
 		return nil, fmt.Errorf("order %s/%s was made anew by somebody else", o.Namespace, o.Name)

@@ -29,7 +29,7 @@ type Order struct {
 	// +optional
 	Status OrderStatus `json:"status,omitempty"`
 
-	// Unreadable fields of the stored object, which are left out of it. It is never stored itself.
+	// Unreadable fields of the stored object. The object lacks these fields, and Unreadable itself is never stored.
 	Unreadable Unreadable `json:"-"`
 }
 
@@ -46,7 +46,8 @@ type OrderList struct {
 // +kubebuilder:validation:Enum=InPlace
 type OrderMethod string
 
-// InPlace changes the donor's own disk, under one boot of the donor, which goes down behind it. The token is the boot's ID.
+// InPlace changes the donor's own disk, under one boot of the donor, and then shuts the donor down. The token is the boot's
+// ID.
 const InPlace OrderMethod = "InPlace"
 
 // OrderSpec defines the disk, the pod, the method and the settings of a generalize run.
@@ -108,7 +109,7 @@ type OrderSpec struct {
 	Key string `json:"key"`
 }
 
-// Under is the method of the order and the token of what it is for, also as a version without methods wrote them.
+// Under returns the method of the order and the token of its target, also for orders of versions without methods.
 func (s OrderSpec) Under() (OrderMethod, string) {
 	return cmp.Or(s.Method, InPlace), cmp.Or(s.Token, s.BootID)
 }

@@ -7,22 +7,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Reasons of a policy's conditions. Ready is True while the policy can do its work for every pool; Reconciling
-// is True while a capture of its runs or waits; Stalled is True when it cannot go on until somebody mends what
-// the message names; Degraded is True while a capture that is wanted is refused, with the reason of the refusal: it
-// is tried again by itself, in vain until somebody mends what the message names.
+// Reasons of a policy's conditions. Ready is True while the policy can work for all its pools; Reconciling is True while a
+// capture runs or waits. Stalled is True if the policy needs a person, who must follow the message. Degraded is True while
+// a wanted capture is refused, with the reason of the refusal. Kamino tries again automatically, but a person must remove
+// the cause.
 const (
-	// PolicyWatching: nothing stands in the way; each pool's decision is in status.pools.
+	// PolicyWatching: there is no obstacle; each pool's decision is in status.pools.
 	PolicyWatching = "Watching"
-	// PolicyCapturing: a capture of one of its pools runs.
+	// PolicyCapturing: a capture runs in a pool of the policy.
 	PolicyCapturing = "Capturing"
 	// PolicySuspended: spec.suspend is set.
 	PolicySuspended = "Suspended"
 	// PolicyDryRun: spec.dryRun is set, so decisions are reported and nothing is captured.
 	PolicyDryRun = "DryRun"
-	// PolicyNoPoolMatches: no pool of the cluster is meant, or a pool that is named does not exist.
+	// PolicyNoPoolMatches: the policy matches no pool of the cluster, or a named pool does not exist.
 	PolicyNoPoolMatches = "NoPoolMatches"
-	// PolicyPoolClaimedTwice: another policy is for one of its pools as well; nothing is decided for that pool.
+	// PolicyPoolClaimedTwice: another policy matches a pool of this policy; Kamino decides nothing for that pool.
 	PolicyPoolClaimedTwice = "PoolClaimedTwice"
 	// PolicyScheduleInvalid: cron or a time zone of the schedule cannot be read.
 	PolicyScheduleInvalid = "ScheduleInvalid"
@@ -30,7 +30,7 @@ const (
 	PolicyScheduleNeverFires = "ScheduleNeverFires"
 	// PolicyExpressionInvalid: refuse or score does not compile.
 	PolicyExpressionInvalid = "ExpressionInvalid"
-	// PolicyUnreadable: the stored spec has a field that this version of Kamino cannot decode.
+	// PolicyUnreadable: this version of Kamino cannot decode a field of the stored spec.
 	PolicyUnreadable = "Unreadable"
 	// PolicyTooManyFailures: captures of a pool failed as often as failures.limit allows.
 	PolicyTooManyFailures = "TooManyFailures"
@@ -39,16 +39,15 @@ const (
 	// PolicyManyImages: the nodes of a pool were built from nearly as many images as its cloud allows. Captures go on
 	// until one more would be the last.
 	PolicyManyImages = "ManyImages"
-	// PolicyCurrentVersionMissing: the recipe of a pool names a version that does not exist, so that it can't grow.
+	// PolicyCurrentVersionMissing: the recipe of a pool names a version that does not exist, so the pool cannot grow.
 	PolicyCurrentVersionMissing = "CurrentVersionMissing"
 	// PolicyNotRebuilt: a node that the policy wants rebuilt is not; the reason and a remedy are in the message.
 	PolicyNotRebuilt = "NotRebuilt"
-	// PolicyRollingBack: a pool is on its way back from a version, and its recipe still names it.
+	// PolicyRollingBack: a rollback of a pool is running, and the pool's recipe still names the bad version.
 	PolicyRollingBack = "RollingBack"
-	// PolicyWentBack: a pool went back from a version by itself, and no person has acknowledged it.
+	// PolicyWentBack: Kamino rolled back a pool automatically, and no person has acknowledged the rollback.
 	PolicyWentBack = "WentBack"
-	// PolicyPreflightFailed: the API server does not say what speaks for or against a capture; its text is in the
-	// message.
+	// PolicyPreflightFailed: the API server did not answer the preflight; the message holds the error.
 	PolicyPreflightFailed = "PreflightFailed"
 )
 
@@ -273,8 +272,7 @@ const (
 	DefaultTimeZone      = "UTC"
 )
 
-// Defaulted returns the spec with every absent value as the API server would fill it in. It serves callers
-// that have no API server in between.
+// Defaulted returns the spec with the API server's default for each absent value, for callers without an API server.
 func (s PrototypePolicySpec) Defaulted() PrototypePolicySpec {
 	if s.Patched == (PatchedSettings{}) {
 		s.Patched.Preset = PresetKured
@@ -321,7 +319,7 @@ func (s RollbackSettings) Defaulted() RollbackSettings {
 	return s
 }
 
-// Annotations are the names of the two annotations by which a patched node is told.
+// Annotations are the names of the two annotations that mark a patched node.
 func (s PatchedSettings) Annotations() (mostRecentPatch, rebootPending string) {
 	switch s.Preset {
 	case PresetKamino:

@@ -29,7 +29,7 @@ type PrototypePolicy struct {
 	// +optional
 	Status PrototypePolicyStatus `json:"status,omitempty"`
 
-	// Unreadable fields of the stored object, which are left out of it. It is never stored itself.
+	// Unreadable fields of the stored object. The object lacks these fields, and Unreadable itself is never stored.
 	Unreadable Unreadable `json:"-"`
 }
 
@@ -106,10 +106,10 @@ type PrototypePolicySpec struct {
 type RollbackMode string
 
 const (
-	// RollbackAutomatic has the policy point the pool at the version before, and capture nothing of that pool until a person
-	// has acknowledged it.
+	// RollbackAutomatic points the pool at the version before, and captures nothing in the pool until a person acknowledges
+	// the rollback.
 	RollbackAutomatic RollbackMode = "Automatic"
-	// RollbackOff has it only say so.
+	// RollbackOff only reports the bad version.
 	RollbackOff RollbackMode = "Off"
 )
 
@@ -185,9 +185,9 @@ type PoolSelector struct {
 type PatchPreset string
 
 const (
-	// PresetKured reads what kured writes with --annotate-nodes.
+	// PresetKured reads the annotations of kured with --annotate-nodes.
 	PresetKured PatchPreset = "kured"
-	// PresetKamino reads what Kamino's own patcher writes, and is the contract for any other.
+	// PresetKamino reads the annotations of Kamino's own patcher, the contract for other patchers.
 	PresetKamino PatchPreset = "kamino"
 )
 

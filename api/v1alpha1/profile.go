@@ -1,12 +1,13 @@
 package v1alpha1
 
-// Traits are what a profile means beside its rules, which package generalize keeps under its name.
+// Traits are the meaning of a profile besides its rules, which package generalize stores under the profile's name.
 //
 // +kubebuilder:object:generate=false
 type Traits struct {
-	// RemovesBootstrap: a node is bootstrapped once and for all, so that what does it leaves the recipe.
+	// RemovesBootstrap: the bootstrap of a node runs once, and the image contains the result, so the recipe loses the
+	// bootstrap.
 	RemovesBootstrap bool
-	// DonorMayReturn: the donor's own disk keeps what it needs to serve again after a boot.
+	// DonorMayReturn: the donor's own disk keeps the files to serve again after a boot.
 	DonorMayReturn bool
 }
 
@@ -16,8 +17,8 @@ var traits = map[Profile]Traits{
 	ProfileBootstrap: {}, // its rules take the credential off that the donor itself joins with
 }
 
-// Profiles are all that come with Kamino, in the order in which people are shown them.
+// Profiles are all built-in profiles, in the order of display.
 func Profiles() []Profile { return []Profile{ProfileStatic, ProfileEKS, ProfileBootstrap} }
 
-// Traits of the profile. Of one that is not known nothing leaves the recipe, and no donor returns.
+// Traits of the profile. With an unknown profile, the recipe loses nothing, and no donor returns.
 func (p Profile) Traits() Traits { return traits[p] }

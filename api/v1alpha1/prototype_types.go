@@ -36,7 +36,7 @@ type Prototype struct {
 	// +optional
 	Status PrototypeStatus `json:"status,omitempty"`
 
-	// Unreadable fields of the stored object, which are left out of it. It is never stored itself.
+	// Unreadable fields of the stored object. The object lacks these fields, and Unreadable itself is never stored.
 	Unreadable Unreadable `json:"-"`
 }
 
@@ -110,9 +110,9 @@ const (
 	PhaseSnapshotting Phase = "Snapshotting"
 	PhaseStarting     Phase = "Starting"
 	PhaseWaitingReady Phase = "WaitingReady"
-	// PhaseGrowing has the pool grow by the node that takes the place of a donor which does not return.
+	// PhaseGrowing grows the pool by the replacement of a donor that does not return.
 	PhaseGrowing Phase = "Growing"
-	// PhaseRemoving takes such a donor out of its pool, whether the capture goes well or not.
+	// PhaseRemoving removes a donor that does not return from its pool, after a success or a failure.
 	PhaseRemoving   Phase = "Removing"
 	PhaseReleasing  Phase = "Releasing"
 	PhasePublishing Phase = "Publishing"
@@ -136,7 +136,7 @@ const (
 	ConditionReady = "Ready"
 	// ConditionReconciling is True while the capture works.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled is True when the capture has failed, or cannot go on until somebody mends what its message names.
+	// ConditionStalled is True after a failure, or while the capture needs a person, who must follow the message.
 	ConditionStalled = "Stalled"
 	// ConditionDegraded is True on a PrototypePolicy while a capture that is wanted is refused.
 	ConditionDegraded = "Degraded"
@@ -146,8 +146,8 @@ const (
 	ConditionGeneralized = "Generalized"
 	// ConditionPublished is True once the image version is complete.
 	ConditionPublished = "Published"
-	// ConditionTried is True once the version has passed its trial, False when it failed it, Unknown while it is tried. Absent
-	// where nothing is tried.
+	// ConditionTried is True after a passed trial, False after a failed trial, and Unknown during the trial. Absent without
+	// a trial.
 	ConditionTried = "Tried"
 	// ConditionReversible is False where a rollback does not lead back to what the recipe named before: a pool's first
 	// promotion. Absent otherwise.
@@ -228,13 +228,13 @@ type Step struct {
 type TrialResult string
 
 const (
-	// TrialPending: nobody can say yet.
+	// TrialPending: there is no result yet.
 	TrialPending TrialResult = "Pending"
 	TrialPassed  TrialResult = "Passed"
 	TrialFailed  TrialResult = "Failed"
-	// TrialInconclusive: nobody will be able to say in this attempt, and the version is not to blame.
+	// TrialInconclusive: this attempt will have no result, and the version is not the cause.
 	TrialInconclusive TrialResult = "Inconclusive"
-	// TrialSkipped: there was nothing to check, or nobody asked for it.
+	// TrialSkipped: there was nothing to check, or the settings request no check.
 	TrialSkipped TrialResult = "Skipped"
 )
 
@@ -363,13 +363,13 @@ type Verified struct {
 	At metav1.Time `json:"at"`
 }
 
-// Terminal tells whether the capture has ended, well or not.
+// Terminal reports whether the capture has ended, with success or without.
 func (s *PrototypeStatus) Terminal() bool {
 	return s.Phase == PhaseSucceeded || s.Phase == PhaseFailed
 }
 
-// HandsOver is what a person has to do with another tool so that the pool builds its nodes from the version; empty where Kamino
-// points the pool at it, and where that is done.
+// HandsOver is a person's work with another tool, so that the pool builds its nodes from the version. Empty if Kamino
+// points the pool at the version, or after that work.
 func (s *PrototypeStatus) HandsOver() string {
 	if s.Phase != PhaseAwaitingPromotion || s.Recipe == nil {
 		return ""
@@ -377,8 +377,7 @@ func (s *PrototypeStatus) HandsOver() string {
 	return s.Recipe.HandOver
 }
 
-// Tag is what was verified in the form that snapshots and image versions carry, at most 256 characters:
-// words as name=value.
+// Tag is the verification in the form of tags of snapshots and image versions, at most 256 characters: words as name=value.
 func (v *Verified) Tag() string {
 	return fmt.Sprintf("rules=%d acted=%d files=%d bytes=%d identities=%d findings=%d kept=%d tool=%.64s",
 		v.Rules, v.Acted, v.Files, v.Bytes, v.Identities, v.Findings, v.Kept, v.ToolVersion)
@@ -420,17 +419,17 @@ type DonorStatus struct {
 type DonorState string
 
 const (
-	// DonorReady: its kubelet says so, and after its disk was treated under another boot.
+	// DonorReady: the kubelet reports Ready, after a change of the disk under another boot.
 	DonorReady DonorState = "Ready"
-	// DonorNotReady: its instance runs, and its kubelet does not say that it is Ready.
+	// DonorNotReady: the instance runs, and the kubelet does not report Ready.
 	DonorNotReady DonorState = "NotReady"
-	// DonorOff: its instance does not run.
+	// DonorOff: the instance does not run.
 	DonorOff DonorState = "Off"
-	// DonorNodeGone: its instance runs, and there is no Node of it.
+	// DonorNodeGone: the instance runs without a Node.
 	DonorNodeGone DonorState = "NodeGone"
-	// DonorGone: there is no instance of it any more.
+	// DonorGone: the instance is gone.
 	DonorGone DonorState = "Gone"
-	// DonorRemoved: the capture had its instance removed, because it does not return.
+	// DonorRemoved: the capture removed the instance, because the donor does not return.
 	DonorRemoved DonorState = "Removed"
 )
 

@@ -4,50 +4,50 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RebuildAnnotation stands on a Node that a version of Kamino has taken whose Reservation had no Rebuild, and holds that.
+// RebuildAnnotation holds a Rebuild, on a Node of an early version of Kamino whose Reservation had no Rebuild.
 const RebuildAnnotation = "kamino.dev/rebuild"
 
-// Rebuild is what the rebuilding of a node must not forget if whoever drives it ends.
+// Rebuild is the lasting state of a node's rebuild, for the next process.
 type Rebuild struct {
 	// From and To are the versions that the node leaves and goes to.
 	From string `json:"from"`
 	To   string `json:"to"`
-	// BootID is the node's when it was taken; empty if that is not known. It is back when it is Ready under another one.
+	// BootID of the node at the begin; empty if unknown. The node is back when it is Ready under another boot.
 	BootID string `json:"bootID"`
-	// StartedAt is when it was taken. The drain's time limit counts from here.
+	// StartedAt is the begin of the rebuild, and of the drain's time limit.
 	StartedAt metav1.Time `json:"startedAt"`
-	// AskedAt is when its cloud was first asked to rebuild it, written before; nil if that was not so. The time limit to come
-	// back counts from here, and the node may no longer be given back as it was.
+	// AskedAt is the time of the first request to the cloud, written before the request; nil before that. The time limit of
+	// the return begins here, and the node may no longer return unchanged.
 	AskedAt *metav1.Time `json:"askedAt,omitempty"`
-	// Policy that had the node taken, whose controller goes on with it; empty if a person did.
+	// Policy of the rebuild, whose controller continues; empty for a rebuild by a person.
 	Policy string `json:"policy,omitempty"`
 }
 
-// NotRebuiltAnnotation stands on a Node that was to be rebuilt and was not, and holds a NotRebuilt. It goes with the rebuild
-// that succeeds.
+// NotRebuiltAnnotation holds a NotRebuilt, on a Node without a successful rebuild. The next successful rebuild removes the
+// annotation.
 const NotRebuiltAnnotation = "kamino.dev/not-rebuilt"
 
-// NotRebuilt is why a node was not rebuilt, for whoever tries it next, be it another process.
+// NotRebuilt is the reason why a node was not rebuilt, for the next try of any process.
 type NotRebuilt struct {
-	// To is the version that the node was to go to.
+	// To is the intended version of the node.
 	To string `json:"to"`
-	// Reason in one word, and Message as part of a sentence behind the node's name.
+	// Reason in one word, and Message as the part of a sentence after the node's name.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Attempts towards this version, one after the other, and At the end of the last one.
+	// Attempts at this version in a row, and At the end of the last attempt.
 	Attempts int         `json:"attempts"`
 	At       metav1.Time `json:"at"`
-	// Next is when a policy tries it again; a person may at any time.
+	// Next is the time of a policy's next try; a person may try at any time.
 	Next metav1.Time `json:"next"`
 }
 
-// NotRebuiltOf reads why a Node was not rebuilt; nil if nothing is said, or nothing that can be read.
+// NotRebuiltOf reads the reason why a Node was not rebuilt; nil without a readable reason.
 func NotRebuiltOf(annotations map[string]string) *NotRebuilt {
 	failed, _ := decode[NotRebuilt](annotations, NotRebuiltAnnotation)
 	return failed
 }
 
-// complete gives a replacement's reservation what stood beside it, as far as it is there and can be read.
+// complete adds the separate Rebuild of a Node to the reservation of a replacement, if readable.
 func (r *Reservation) complete(annotations map[string]string) {
 	if !r.Is(HolderReplacement) || r.Rebuild != nil {
 		return

@@ -90,9 +90,9 @@ type Settings struct {
 type Afterwards string
 
 const (
-	// Return starts the donor again, and gives it back as it was.
+	// Return starts the donor again, and returns the node to service in its earlier state.
 	Return Afterwards = "Return"
-	// Remove takes its instance out of the pool, and its Node out of the cluster. Another node is in its place.
+	// Remove deletes the instance in the pool, and the Node in the cluster. A new node replaces the donor.
 	Remove Afterwards = "Remove"
 )
 
@@ -168,7 +168,7 @@ type GeneralizeSettings struct {
 type UnknownFiles string
 
 const (
-	// UnknownFilesAllow lets them stay; the manifest lists them.
+	// UnknownFilesAllow keeps unknown files; the manifest lists the files.
 	UnknownFilesAllow UnknownFiles = "Allow"
 	// UnknownFilesRefuse fails the capture.
 	UnknownFilesRefuse UnknownFiles = "Refuse"
@@ -211,7 +211,7 @@ const (
 	DefaultPromotionTimeout = 7 * 24 * time.Hour
 )
 
-// Tries tells whether a version is tried before the pool uses it.
+// Tries reports whether a version has a trial before the pool uses the version.
 func (s Settings) Tries() bool { return s.Trial.Mode == TrialApart || s.Trial.Mode == TrialInPool }
 
 // DefaultMaxUnavailable share of a pool's nodes.
@@ -251,10 +251,10 @@ type PublishSettings struct {
 type TrialMode string
 
 const (
-	// TrialApart builds it beside the pool, from what the pool's nodes are built from. The pool is not touched.
+	// TrialApart builds the trial node outside the pool, with the pool's settings. The pool does not change.
 	TrialApart TrialMode = "Apart"
-	// TrialInPool has the pool grow by it: its recipe names the version until the node is made, and then what it named
-	// before.
+	// TrialInPool grows the pool by the trial node: the recipe names the version until the node exists, and then the
+	// earlier image again.
 	TrialInPool TrialMode = "InPool"
 	// TrialOff tries nothing: the pool's next node is the first that shows whether the version is good.
 	TrialOff TrialMode = "Off"
@@ -313,7 +313,7 @@ type TrialSettings struct {
 type PromotionMode string
 
 const (
-	// PromotionAutomatic points the pool at the version as soon as it is complete and has passed its trial.
+	// PromotionAutomatic points the pool at the version after replication and a passed trial.
 	PromotionAutomatic PromotionMode = "Automatic"
 	// PromotionManual waits for a person to: kamino promote POOL VERSION.
 	PromotionManual PromotionMode = "Manual"
@@ -364,7 +364,7 @@ type SecretKey struct {
 	Key string `json:"key,omitempty"`
 }
 
-// DonorLeaves tells whether the donor is removed once its disk was copied.
+// DonorLeaves reports whether Kamino removes the donor after the copy of the disk.
 func (s Settings) DonorLeaves() bool {
 	switch s.Donor.Afterwards {
 	case Return:
@@ -375,7 +375,7 @@ func (s Settings) DonorLeaves() bool {
 	return !s.Profile().Traits().DonorMayReturn
 }
 
-// Profile that a capture with the settings generalizes with: static if they name none.
+// Profile is the profile of the settings; static if absent.
 func (s Settings) Profile() Profile {
 	if s.Generalize.Profile == "" {
 		return ProfileStatic
@@ -383,13 +383,13 @@ func (s Settings) Profile() Profile {
 	return s.Generalize.Profile
 }
 
-// GrowsFirst tells whether the pool grows by one before the donor is taken.
+// GrowsFirst reports whether the pool grows by a node before Kamino drains the donor.
 func (s Settings) GrowsFirst() bool {
 	return s.DonorLeaves() && (s.Donor.GrowFirst == nil || *s.Donor.GrowFirst)
 }
 
-// Defaulted returns the settings with every absent value as the API server would fill it in. It serves
-// callers that show or use settings before an API server has seen them.
+// Defaulted returns the settings with the API server's default for each absent value, for callers that use settings before
+// an API server.
 func (s Settings) Defaulted() Settings {
 	if s.Drain.Timeout.Duration == 0 {
 		s.Drain.Timeout.Duration = 15 * time.Minute

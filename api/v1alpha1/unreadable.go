@@ -10,8 +10,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// Unreadable names the fields of a stored object that this version of Kamino cannot decode. An older or newer definition may have let
-// them in. The object has its other fields. Without this, one such object keeps every client from the whole list that it is in.
+// Unreadable names the fields of a stored object that this version of Kamino cannot decode. An older or newer definition
+// may have allowed these fields. Without Unreadable, one such object would make whole lists of objects unreadable.
 type Unreadable []string
 
 const (
@@ -25,7 +25,7 @@ func (u Unreadable) InSpec() bool {
 	return slices.ContainsFunc(u, func(field string) bool { return !strings.HasPrefix(field, "status") })
 }
 
-// String names the fields, each with its value.
+// String lists the fields with their values.
 func (u Unreadable) String() string {
 	said := strings.Join(u[:min(len(u), maxUnreadable)], "; ")
 	if more := len(u) - maxUnreadable; more > 0 {
@@ -34,7 +34,7 @@ func (u Unreadable) String() string {
 	return said
 }
 
-// Of is a sentence about an object that has these unreadable fields; empty if there are none.
+// Of is a sentence about an object with these unreadable fields; empty without such fields.
 func (u Unreadable) Of(kind, name string) string {
 	if len(u) == 0 {
 		return ""
@@ -66,7 +66,7 @@ func (o *Order) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// decodeReadable decodes an object as Kubernetes' own decoder does. From an object that has unreadable fields it leaves those out.
+// decodeReadable decodes an object as the decoder of Kubernetes does, without unreadable fields.
 func decodeReadable[T any](text []byte, into *T) (Unreadable, error) {
 	whole := utiljson.Unmarshal(text, into)
 	if whole == nil {

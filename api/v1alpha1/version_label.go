@@ -1,16 +1,15 @@
 package v1alpha1
 
 const (
-	// VersionLabel stands on a Node: the version that its instance was built from, as the cloud shows it, or
-	// VersionGeneric. `kubectl get nodes -L kamino.dev/version` lists it.
+	// VersionLabel on a Node is the version of the instance's image, as the cloud reports, or VersionGeneric. Run `kubectl
+	// get nodes -L kamino.dev/version` to list the label.
 	VersionLabel = "kamino.dev/version"
 
-	// VersionGeneric is the value of VersionLabel on a Node that was built from no version of its pool's own.
+	// VersionGeneric is the value of VersionLabel on a Node with another image than the pool's versions.
 	VersionGeneric = "generic"
 )
 
-// VersionLabelValue is what VersionLabel says of a node that was built from the version; empty stands for none
-// of the pool's own.
+// VersionLabelValue is the value of VersionLabel for a node of this version; an empty version means another image.
 func VersionLabelValue(builtFrom string) string {
 	if builtFrom == "" {
 		return VersionGeneric
