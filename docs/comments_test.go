@@ -13,13 +13,18 @@ import (
 
 // plainComments are the packages with comments held to the limits below. Each rewritten package joins the list.
 var plainComments = strings.Fields(`
-	internal/bootstrapkind internal/capture internal/capture/plan internal/cloud internal/cloud/aws internal/cloud/azure
-	internal/cloud/cloudtest internal/cloud/memory internal/cloud/registry internal/cluster internal/estimate internal/expression
-	internal/generalize internal/generalize/disk internal/generalize/host internal/generalize/scan internal/generalize/store
-	internal/generalize/tree internal/history internal/imagecount internal/imageversion internal/joinhealth internal/membership
-	internal/node internal/nodecache internal/nodejoin internal/nodestate internal/pool internal/process internal/replace
-	internal/replace/plan internal/reservations internal/restore internal/restore/plan internal/retention internal/rollback
-	internal/rollback/plan internal/savedrecipe internal/schedule internal/selection internal/trial internal/trialmode`)
+	api/crds api/v1alpha1 cmd/kamino internal/admission internal/apitest internal/apitest/inmemory internal/bootstrapkind
+	internal/build internal/capture internal/capture/plan internal/cli internal/cli/clouds internal/cli/limit internal/cli/print
+	internal/cloud internal/cloud/aws internal/cloud/azure internal/cloud/cloudtest internal/cloud/memory internal/cloud/registry
+	internal/cluster internal/controller/nodelabel internal/controller/policy internal/controller/prototype
+	internal/controller/rebuild internal/controller/sweep internal/definition internal/doctor internal/drive internal/drive/drivetest
+	internal/estimate internal/expression internal/generalize internal/generalize/disk internal/generalize/host
+	internal/generalize/scan internal/generalize/store internal/generalize/tree internal/history internal/imagecount
+	internal/imageversion internal/joinhealth internal/kured internal/manifest internal/membership internal/metrics internal/node
+	internal/nodecache internal/nodejoin internal/nodestate internal/policy internal/policyfile internal/pool internal/probe
+	internal/process internal/replace internal/replace/plan internal/reservations internal/restore internal/restore/plan
+	internal/retention internal/rollback internal/rollback/plan internal/savedrecipe internal/schedule internal/selection
+	internal/trial internal/trialmode internal/tryout internal/wording`)
 
 // paragraph is a paragraph of a comment outside code.
 type paragraph struct {
@@ -27,16 +32,16 @@ type paragraph struct {
 	text string
 }
 
-// paragraphs returns the prose of a file's comments, without directives, literals in backquotes and indented code.
+// paragraphs returns the prose of a file's comments, without directives, markers, literals in backquotes and indented code.
 func paragraphs(file *ast.File) (all []paragraph) {
-	literal := regexp.MustCompile("`[^`]*`")
+	literal, marker := regexp.MustCompile("`[^`]*`"), regexp.MustCompile(`(?m)^\+.*\n`) // controller-gen reads markers
 	add := func(at token.Pos, text string) {
 		if text = literal.ReplaceAllString(text, "CODE"); text != "" {
 			all = append(all, paragraph{at, text})
 		}
 	}
 	for _, group := range file.Comments {
-		for text := range strings.SplitSeq(group.Text(), "\n\n") {
+		for text := range strings.SplitSeq(marker.ReplaceAllString(group.Text(), ""), "\n\n") {
 			if !strings.HasPrefix(text, "\t") {
 				add(group.Pos(), strings.Join(strings.Fields(text), " "))
 			}
@@ -101,7 +106,7 @@ func TestCommentsArePlain(t *testing.T) {
 // TestCommentsAreRead: what the limits see of a file.
 func TestCommentsAreRead(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "x.go", "// Package x is\n// short. Told is `told`.\n//\n//\tcode that is told\n//\n// More.\npackage x\n\n"+
-		"//go:generate that\nvar Told = 1 //nolint:gosec // a reason\n\nvar b = 2 // behind code\n", parser.ParseComments)
+		"//go:generate that\n// +marker:of=\"that\"\nvar Told = 1 //nolint:gosec // a reason\n\nvar b = 2 // behind code\n", parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}
