@@ -15,8 +15,8 @@ import (
 var plainComments = strings.Fields(`
 	api/crds api/v1alpha1 cmd/kamino internal/admission internal/apitest internal/apitest/inmemory internal/bootstrapkind
 	internal/build internal/capture internal/capture/plan internal/cli internal/cli/clouds internal/cli/limit internal/cli/print
-	internal/cloud internal/cloud/aws internal/cloud/azure internal/cloud/cloudtest internal/cloud/memory internal/cloud/registry
-	internal/cluster internal/controller/nodelabel internal/controller/policy internal/controller/prototype
+	internal/cloud internal/cloud/aws internal/cloud/azure internal/cloud/capi internal/cloud/cloudtest internal/cloud/memory
+	internal/cloud/registry internal/cluster internal/controller/nodelabel internal/controller/policy internal/controller/prototype
 	internal/controller/rebuild internal/controller/sweep internal/definition internal/doctor internal/drive internal/drive/drivetest
 	internal/estimate internal/expression internal/generalize internal/generalize/disk internal/generalize/host
 	internal/generalize/scan internal/generalize/store internal/generalize/tree internal/history internal/imagecount

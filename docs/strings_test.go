@@ -174,11 +174,11 @@ func TestAlertTexts(t *testing.T) {
 // plainPackages have sentences that users read: errors, refusals, conditions, events, help of metrics. Each rewritten package joins.
 var plainPackages = []string{
 	"internal/admission", "internal/capture", "internal/capture/plan", "internal/cli", "internal/cli/clouds", "internal/cli/limit",
-	"internal/cli/print", "internal/cloud/aws", "internal/cloud/azure", "internal/cloud/registry", "internal/controller/nodelabel",
-	"internal/controller/policy", "internal/controller/prototype", "internal/controller/rebuild", "internal/controller/sweep",
-	"internal/definition", "internal/doctor", "internal/drive", "internal/history", "internal/kured", "internal/manifest", "internal/metrics",
-	"internal/policy", "internal/policyfile", "internal/probe", "internal/restore", "internal/rollback", "internal/selection",
-	"internal/tryout", "internal/wording",
+	"internal/cli/print", "internal/cloud/aws", "internal/cloud/azure", "internal/cloud/capi", "internal/cloud/registry",
+	"internal/controller/nodelabel", "internal/controller/policy", "internal/controller/prototype", "internal/controller/rebuild",
+	"internal/controller/sweep", "internal/definition", "internal/doctor", "internal/drive", "internal/history", "internal/kured",
+	"internal/manifest", "internal/metrics", "internal/policy", "internal/policyfile", "internal/probe", "internal/restore",
+	"internal/rollback", "internal/selection", "internal/tryout", "internal/wording",
 }
 
 // example is a line of a verb's example, which TestHelp reads.

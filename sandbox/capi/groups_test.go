@@ -354,7 +354,7 @@ func TestGroupsThatAreRefused(t *testing.T) {
 		p.change(fmt.Sprintf(`{"spec":{"providerID":%q}}`, other.group().ARN))
 		pool, err := recipes.Pool(t.Context(), p.id())
 		return err == nil && slices.ContainsFunc(pool.Refusals, func(r cloud.Refusal) bool {
-			return r.Reason == "MachinePoolWithoutGroup" && strings.Contains(r.Message, "which is not its own")
+			return r.Reason == "MachinePoolWithoutGroup" && strings.Contains(r.Message, "which is not the group of the pool")
 		})
 	})
 	for from := range int64(4) {

@@ -29,7 +29,7 @@ func (p *PoolProvider) PoolsOf(_ context.Context, nodes []cloud.NodeValues) ([]c
 			continue
 		}
 		if ref.forTrial() {
-			found[i].Why = fmt.Sprintf("%s is a trial's and belongs to no pool", ref.scaleSet)
+			found[i].Why = fmt.Sprintf("%s belongs to a trial, not to a pool", ref.scaleSet)
 			continue
 		}
 		found[i].Pool = ref.pool()

@@ -14,7 +14,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Images is what this PoolProvider asks of the ImageProvider: a version before a template names it.
+// Images is the part of an ImageProvider that PoolProvider needs: the name of a version before a template names the
+// version.
 type Images interface {
 	cloud.ImageNames
 	ImageID(ref cloud.FamilyVersion) string
@@ -22,32 +23,33 @@ type Images interface {
 	Image(ctx context.Context, ref cloud.FamilyVersion) (cloud.Image, error)
 }
 
-// Config of the recipes. All fields are needed.
+// Config configures New. All fields are required.
 type Config struct {
-	// Management is the cluster that has the objects of Cluster API.
+	// Management is the connection to the cluster with Cluster API's objects.
 	Management *rest.Config
-	// Cluster whose nodes these are, in the management cluster.
+	// Cluster is the name in the management cluster of the nodes' Cluster.
 	Cluster types.NamespacedName
-	// Images of the cloud that the nodes are in.
+	// Images is the ImageProvider of the nodes' cloud.
 	Images Images
 }
 
-// PoolProvider has the pools of one Cluster of Cluster API. It is safe for concurrent use.
+// PoolProvider implements cloud.PoolProvider for the pools of a Cluster of Cluster API. PoolProvider is safe for
+// concurrent use.
 type PoolProvider struct{ *world }
 
-// world is what there is to look at and to write, and what this process remembers of it.
+// world holds the connections, and facts that this process remembers.
 type world struct {
 	cluster types.NamespacedName
 	images  Images
-	// groups of the cloud's own, where machine pools are made of such; nil on other clouds.
+	// groups is the PoolProvider of the cloud's groups behind machine pools; nil on clouds without such groups.
 	groups  cloud.PoolProvider
 	kube    *management
 	account kubernetes.Interface
 
 	mu sync.Mutex
-	// home is where the Cluster's machines and images are, once it is known: it never changes.
+	// home is the place of the Cluster's machines and images after the first read. The place never changes.
 	home *home
-	// machines are the names of Machines by their providerIDs, as they were seen last.
+	// machines are names of Machines by provider ID, from the last read.
 	machines map[cloud.InstanceID]string
 }
 
@@ -59,10 +61,10 @@ var (
 	_ cloud.Remover           = (*PoolProvider)(nil)
 )
 
-// New makes the recipes. It does no I/O.
+// New makes the PoolProvider. New does no I/O.
 func New(c Config) (*PoolProvider, error) {
 	if c.Management == nil || c.Images == nil || c.Cluster.Namespace == "" || c.Cluster.Name == "" {
-		return nil, errors.New("recipes of Cluster API: the configuration names no management cluster, no Cluster or no images")
+		return nil, errors.New("package capi: the configuration has no management cluster, no Cluster or no images")
 	}
 	kube, err := connectTo(c.Management, c.Cluster.Namespace)
 	if err != nil {
@@ -79,16 +81,16 @@ func New(c Config) (*PoolProvider, error) {
 	return &PoolProvider{w}, nil
 }
 
-// ofCluster selects the objects of the Cluster.
+// ofCluster returns the label selector of the Cluster's objects.
 func (r *world) ofCluster() string { return labelCluster + "=" + r.cluster.Name }
 
-// home is where a Cluster's machines and images are.
+// home is the place of a Cluster's machines and images.
 type home struct {
-	// place of its images, and location of its machines.
+	// place of the images, and location of the machines.
 	place, location string
 }
 
-// where reads the Cluster's infrastructure, once in this process.
+// where reads the Cluster's infrastructure, once per process.
 func (r *world) where(ctx context.Context) (home, error) {
 	r.mu.Lock()
 	known := r.home
@@ -104,7 +106,7 @@ func (r *world) where(ctx context.Context) (home, error) {
 	kind, found := infrastructureOfCluster(named.GroupKind)
 	if !found {
 		return home{}, &cloud.Error{Kind: cloud.Unsupported, Op: opLook, Resource: cluster.String(), Code: reasonInfrastructure,
-			Message: fmt.Sprintf("its infrastructure is %s: Kamino knows those of AWSCluster and AzureCluster", named)}
+			Message: fmt.Sprintf("the infrastructure is %s: Kamino supports AWSCluster and AzureCluster", named)}
 	}
 	of, err := r.kube.get(ctx, named.GroupKind, named.name)
 	if err != nil {
@@ -113,7 +115,7 @@ func (r *world) where(ctx context.Context) (home, error) {
 	var at home
 	at.place, at.location = kind.place(specOf(of, "spec"))
 	if at.place == "" {
-		return home{}, &cloud.Error{Kind: cloud.Unavailable, Op: opLook, Resource: of.String(), Message: "it does not say yet where its machines are: wait until it is provisioned"}
+		return home{}, &cloud.Error{Kind: cloud.Unavailable, Op: opLook, Resource: of.String(), Message: "the location of the machines is unknown: wait until the infrastructure is provisioned"}
 	}
 	r.mu.Lock()
 	r.home = &at
@@ -121,7 +123,7 @@ func (r *world) where(ctx context.Context) (home, error) {
 	return at, nil
 }
 
-// infrastructureOfCluster is that of the kind of a cluster's infrastructure.
+// infrastructureOfCluster returns the infrastructure of a cluster kind.
 func infrastructureOfCluster(kind schema.GroupKind) (infrastructure, bool) {
 	for _, known := range infrastructures {
 		if known.cluster == kind.Kind && kind.Group == infrastructureGroup {

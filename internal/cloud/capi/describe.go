@@ -11,15 +11,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Docs is the page of the documentation about these recipes.
+// Docs is the documentation page of this package.
 const Docs = "docs/cluster-api.md"
 
-// Describe is what a cloud says of itself where Cluster API builds its nodes: the recipes are these, and the rest is the cloud's. An
-// error if the cloud's own half cannot be had alone.
+// Describe returns a cloud's description for nodes of Cluster API, with pools from this package and all else from the
+// cloud. Describe returns an error if the cloud has no separate ImageProvider.
 func Describe(d cloud.Description, management *rest.Config, cluster types.NamespacedName) (cloud.Description, error) {
 	disks := d.NewDisks
 	if disks == nil {
-		return d, fmt.Errorf("the nodes are Machines of Cluster API's Cluster %s, and on %s such nodes cannot be captured yet: see %s", cluster, d.Name, Docs)
+		return d, fmt.Errorf("the nodes are Machines of Cluster %s of Cluster API, which Kamino does not support on %s: see %s", cluster, d.Name, Docs)
 	}
 	d.New = func(ctx context.Context, c cloud.Config) (cloud.Provider, string, error) {
 		half, source, err := disks(ctx, c)
@@ -28,7 +28,7 @@ func Describe(d cloud.Description, management *rest.Config, cluster types.Namesp
 		}
 		images, able := half.(Images)
 		if !able {
-			return nil, "", fmt.Errorf("the disks of %s cannot tell Cluster API's recipes how their images are named", d.Name)
+			return nil, "", fmt.Errorf("the image provider of %s does not support Cluster API", d.Name)
 		}
 		recipes, err := New(Config{Management: management, Cluster: cluster, Images: images})
 		if err != nil {
@@ -37,13 +37,13 @@ func Describe(d cloud.Description, management *rest.Config, cluster types.Namesp
 		return cloud.New(half, recipes), source + ", and Cluster " + cluster.String() + " at " + management.Host, nil
 	}
 	d.Reasons = WithReasons(d).Reasons
-	d.Remedies.Pool = "see whether the MachineDeployment or MachinePool still exists in namespace " + cluster.Namespace + " of the management cluster"
-	d.Remedies.Permissions += "; if it is the management cluster that denies, " + giveRights
+	d.Remedies.Pool = "check that the MachineDeployment or MachinePool exists in namespace " + cluster.Namespace + " of the management cluster"
+	d.Remedies.Permissions += "; if the management cluster refused, " + giveRights
 	d.Remedies.NoPool = "see " + Docs + ": a node must be a Machine of a MachineDeployment, a MachineSet or a MachinePool of Cluster " + cluster.String()
 	return d, nil
 }
 
-// WithReasons is the description with the reasons that these recipes add to its own.
+// WithReasons returns the description with the reasons of this package.
 func WithReasons(d cloud.Description) cloud.Description {
 	d.Reasons = slices.Clone(d.Reasons)
 	for _, reason := range Reasons() {

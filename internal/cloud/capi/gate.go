@@ -12,23 +12,23 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Whether CAPZ leaves instances alone that are not of its pool's latest model is told by nothing but how it was started: no object of
-// its own says so. Its manager's Deployment does, where clusterctl puts it.
+// Only CAPZ's feature gates show whether CAPZ replaces instances of an old model. No object of CAPZ shows the gates, but
+// the manager's Deployment does, at clusterctl's place.
 const (
 	gateNamespace  = "capz-system"
 	gateDeployment = "capz-controller-manager"
-	// gateSkips is there since CAPZ v1.25. Source: its pull request 6325.
+	// gateSkips exists since CAPZ v1.25. Source: CAPZ pull request 6325.
 	gateSkips = "SkipMachinePoolModelReconciliation"
 )
 
-// gate is what is known of a feature gate.
+// gate is the state of a feature gate.
 type gate struct {
 	on bool
-	// why it cannot be told, and what to do about that; empty if it can.
+	// why is the reason of an unknown state, with the remedy; empty if the state is known.
 	why, remedy string
 }
 
-// gate of CAPZ's, once within a look.
+// gate returns the state of CAPZ's feature gate, read once per read cache.
 func (r *world) gate(ctx context.Context) (gate, error) {
 	const key = "capi:gate"
 	sight := cloud.ReadCacheOf(ctx)
@@ -37,12 +37,12 @@ func (r *world) gate(ctx context.Context) (gate, error) {
 	}
 	found, err := r.account.AppsV1().Deployments(gateNamespace).Get(ctx, gateDeployment, metav1.GetOptions{})
 	var seen gate
-	switch err := fail("look at", "Deployment "+gateNamespace+"/"+gateDeployment, err); {
+	switch err := fail("read", "Deployment "+gateNamespace+"/"+gateDeployment, err); {
 	case cloud.Is(err, cloud.Denied):
-		seen = gate{why: fmt.Sprintf("the account in the management cluster may not look at Deployment %s/%s, by which CAPZ is started", gateNamespace, gateDeployment), remedy: giveRights}
+		seen = gate{why: fmt.Sprintf("the account in the management cluster may not read CAPZ's Deployment %s/%s", gateNamespace, gateDeployment), remedy: giveRights}
 	case cloud.Is(err, cloud.NotFound):
-		seen = gate{why: fmt.Sprintf("there is no Deployment %s/%s, by which CAPZ is started", gateNamespace, gateDeployment),
-			remedy: "run CAPZ where clusterctl puts it, or have the pool's replicas managed elsewhere, by " + annotationReplicas}
+		seen = gate{why: fmt.Sprintf("CAPZ's Deployment %s/%s does not exist", gateNamespace, gateDeployment),
+			remedy: "install CAPZ with clusterctl, or set on the MachinePool the annotation " + annotationReplicas}
 	case err != nil:
 		return gate{}, err
 	default:
@@ -52,11 +52,11 @@ func (r *world) gate(ctx context.Context) (gate, error) {
 	return seen, nil
 }
 
-// gateOf reads a feature gate off the Deployment of a manager, all of whose pods must be of it: one that was started before would act by
-// its own gates. What is not said is off, as features are that are tried out.
+// gateOf reads a feature gate from a manager's Deployment. All pods must be of the latest revision, because an older pod
+// has its own gates. A gate without a value is off, as alpha features are.
 func gateOf(d *appsv1.Deployment, name string) gate {
 	if s := d.Status; s.ObservedGeneration < d.Generation || s.Replicas == 0 || s.UpdatedReplicas != s.Replicas {
-		return gate{why: fmt.Sprintf("Deployment %s/%s is not rolled out: %d of its %d pods are of its latest revision", d.Namespace, d.Name, s.UpdatedReplicas, s.Replicas), remedy: "wait until it is"}
+		return gate{why: fmt.Sprintf("Deployment %s/%s is not rolled out: %d of %d pods are of the latest revision", d.Namespace, d.Name, s.UpdatedReplicas, s.Replicas), remedy: "wait until the rollout is complete"}
 	}
 	var seen gate
 	for _, c := range d.Spec.Template.Spec.Containers {
@@ -67,7 +67,8 @@ func gateOf(d *appsv1.Deployment, name string) gate {
 	return seen
 }
 
-// featureGate reads a feature gate off a command's arguments; the last one wins. Source: k8s.io/component-base/featuregate.
+// featureGate reads a feature gate from command arguments; the last value wins. Source:
+// k8s.io/component-base/featuregate.
 func featureGate(args []string, name string) (on, said bool) {
 	const flag = "--feature-gates"
 	for i, arg := range args {

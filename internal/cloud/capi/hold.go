@@ -9,18 +9,19 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// A donor is off for a while, and its Machine unhealthy: a MachineHealthCheck would replace it, and whoever shrinks the pool would have
-// it deleted first. Two annotations hold it: one has health checks pass it by, and a hook has its deletion wait.
+// A donor is powered off for a while, and its Machine becomes unhealthy. A MachineHealthCheck would replace the Machine,
+// and a smaller pool would delete it first. Two annotations protect the Machine: MachineHealthChecks skip the Machine,
+// and a hook delays the deletion.
 
 const (
 	opHold   = "hold"
-	opUnhold = "give back"
+	opUnhold = "return to service"
 )
 
-// holds are the annotations of a hold, by their words in a token.
+// holds are the annotations of the protection, with their words in a token.
 var holds = []struct{ word, annotation string }{{"skip-remediation", annotationSkip}, {"pre-drain", annotationHook}}
 
-// holdOf reads the hold of a Machine.
+// holdOf returns the protection of a Machine.
 func holdOf(m object) cloud.Protection {
 	var words []string
 	for _, h := range holds {
@@ -34,7 +35,7 @@ func holdOf(m object) cloud.Protection {
 	return cloud.Protection{Protected: len(words) == len(holds), Token: strings.Join(words, ","), Lasts: true}
 }
 
-// readToken reads a token: the annotations of a hold that it has.
+// readToken parses a token and returns the annotations.
 func readToken(op string, id cloud.InstanceID, token string) (map[string]bool, error) {
 	has := map[string]bool{}
 	if token == cloud.TokenUnprotected {
@@ -44,7 +45,7 @@ func readToken(op string, id cloud.InstanceID, token string) (map[string]bool, e
 		at := slices.IndexFunc(holds, func(h struct{ word, annotation string }) bool { return h.word == word })
 		if at < 0 {
 			return nil, &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: string(id),
-				Message: fmt.Sprintf("the token %q is none of Cluster API's", token[:min(len(token), cloud.MaxToken)])}
+				Message: fmt.Sprintf("the token %q is not a token of Cluster API", token[:min(len(token), cloud.MaxToken)])}
 		}
 		has[holds[at].annotation] = true
 	}
@@ -53,7 +54,7 @@ func readToken(op string, id cloud.InstanceID, token string) (map[string]bool, e
 
 // Protection implements cloud.PoolProvider.
 func (r *PoolProvider) Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
-	m, err := r.machineOf(ctx, "look at the hold of", id)
+	m, err := r.machineOf(ctx, "read the protection of", id)
 	if err != nil {
 		return cloud.Protection{}, err
 	}
@@ -98,7 +99,7 @@ func (r *PoolProvider) Unprotect(ctx context.Context, id cloud.InstanceID, token
 	return again(func() error { return r.hold(cloud.WithoutReadCache(ctx), opUnhold, id, has) })
 }
 
-// hold has the Machine of an instance carry these annotations of a hold, and no other of them. What is there already keeps its value.
+// hold sets exactly these protection annotations on the Machine of an instance. Existing annotations keep their value.
 func (r *world) hold(ctx context.Context, op string, id cloud.InstanceID, has map[string]bool) error {
 	if err := r.atHome(ctx, op); err != nil {
 		return err

@@ -8,20 +8,20 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// coreGroup is the group of Cluster API's own kinds.
+// coreGroup is the API group of Cluster API's core.
 const coreGroup = "cluster.x-k8s.io"
 
-// poolPrefix opens the ID of each pool: cluster.x-k8s.io/NAMESPACE/machinedeployments/NAME.
+// poolPrefix is the beginning of pool IDs: cluster.x-k8s.io/NAMESPACE/machinedeployments/NAME.
 const poolPrefix = coreGroup + "/"
 
-// Kinds of objects that are pools, as the resources of their IDs.
+// Resources of pools, as in pool IDs.
 const (
 	deployments  = "machinedeployments"
 	sets         = "machinesets"
 	machinePools = "machinepools"
 )
 
-// kinds by the resources of pools' IDs.
+// kinds are the kinds of pools by resource.
 var kinds = map[string]string{deployments: kindDeployment, sets: kindSet, machinePools: kindPool}
 
 // ref names a pool: an object of the management cluster.
@@ -37,7 +37,7 @@ func (r ref) kind() string { return kinds[r.resource] }
 
 func (r ref) String() string { return r.kind() + " " + r.namespace + "/" + r.name }
 
-// parsePool reads a pool's ID.
+// parsePool parses a pool's ID.
 func parsePool(id cloud.PoolID) (ref, error) {
 	rest, ours := strings.CutPrefix(string(id), poolPrefix)
 	parts := strings.Split(rest, "/")
@@ -45,13 +45,13 @@ func parsePool(id cloud.PoolID) (ref, error) {
 		return ref{parts[0], parts[1], parts[2]}, nil
 	}
 	return ref{}, &cloud.Error{Kind: cloud.Unsupported, Op: "read", Resource: string(id),
-		Message: "this names no pool of Cluster API's (" + poolPrefix + "NAMESPACE/machinedeployments/NAME): copy it from `kamino status -o wide`"}
+		Message: "not a pool of Cluster API (" + poolPrefix + "NAMESPACE/machinedeployments/NAME): copy the ID from `kamino status -o wide`"}
 }
 
-// maxObjectName is how long the name of an object may be that its kind does not limit further. Source: Kubernetes, "Object Names and IDs".
+// maxObjectName is the longest name of an object without a stricter kind. Source: Kubernetes, "Object Names and IDs".
 const maxObjectName = 253
 
-// shorten keeps a name within a limit and unique: what is cut off is replaced by its digest.
+// shorten limits a name. A digest replaces the end, so that names stay unique.
 func shorten(name string, most int) string {
 	if len(name) <= most {
 		return name
@@ -59,7 +59,7 @@ func shorten(name string, most int) string {
 	return strings.TrimRight(name[:most-9], ".-") + "-" + digest([]byte(name))
 }
 
-// digest tells content apart from other content.
+// digest returns a short digest of the content.
 func digest(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:4])

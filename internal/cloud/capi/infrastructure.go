@@ -11,55 +11,56 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// infrastructureGroup is the group of the kinds of all infrastructure providers that are known here.
+// infrastructureGroup is the API group of the supported infrastructure providers.
 const infrastructureGroup = "infrastructure.cluster.x-k8s.io"
 
-// templateSuffix ends the kind of a template; without it, it is the kind of what is made from it. Source: Cluster API, TemplateSuffix.
+// templateSuffix is the end of a template's kind. Without the suffix the kind is that of the object from the template.
+// Source: Cluster API, TemplateSuffix.
 const templateSuffix = "Template"
 
-// infrastructure is what one provider's kinds say, all of it without I/O.
+// infrastructure describes the kinds of an infrastructure provider. All functions work without I/O.
 type infrastructure struct {
-	// cloud that its machines are of, by its description's name.
+	// cloud is the name of the cloud's description.
 	cloud string
-	// machine and cluster are the kinds of its machines and clusters.
+	// machine and cluster are the kinds of machines and clusters.
 	machine, cluster string
-	// root is the field of a machine's spec that has all that names its image.
+	// root is the field of a machine's spec that holds all fields of the image.
 	root string
-	// image reads how the spec of a machine names its image, as the cloud does; empty where it names none.
+	// image returns the image of a machine's spec, as the cloud writes the image; empty without an image.
 	image func(machine spec) string
-	// setImage has the spec name an image and nothing else that would choose one.
+	// setImage sets the image of a machine's spec and removes other fields that select an image.
 	setImage func(machine spec, image string) error
-	// place of the images of a cluster, in the words of the cloud's ImageProvider, and the location of its machines.
+	// place returns the place of a cluster's images, in the ImageProvider's words, and the location of the machines.
 	place func(cluster spec) (place, location string)
-	// traits that an image must share with machines of the spec, in the words of the cloud's ImageProvider.
+	// traits returns the properties that an image must share with the machines, in the ImageProvider's words.
 	traits func(machine spec) map[string]string
-	// refusals say why no machine of the spec can be captured.
+	// refusals returns the reasons against a capture of the spec's machines.
 	refusals func(machine spec, of fmt.Stringer) []cloud.Refusal
 }
 
-// infrastructures by the kinds of their machines.
+// infrastructures are keyed by machine kind.
 var infrastructures = map[string]infrastructure{aws.machine: aws, azure.machine: azure}
 
-// infrastructureOf is that of a template's, or a machine's, kind.
+// infrastructureOf returns the infrastructure of a machine kind or template kind.
 func infrastructureOf(kind schema.GroupKind) (infrastructure, bool) {
 	found, known := infrastructures[strings.TrimSuffix(kind.Kind, templateSuffix)]
 	return found, known && kind.Group == infrastructureGroup
 }
 
-// spec is a part of an object, read and written by paths. Reading where nothing is gives nothing.
+// spec is a part of an object, read and written by paths. A read of a missing path returns the zero value.
 type spec map[string]any
 
-// pathOfTemplate is where a template has the spec of its machines.
+// pathOfTemplate is the path of the machines' spec in a template.
 var pathOfTemplate = []string{"spec", "template", "spec"}
 
-// specOf is the part of an object under a path; what is written to it is written to the object.
+// specOf returns the part of an object at a path. Writes to the part change the object.
 func specOf(o object, path ...string) spec {
 	found, _, _ := unstructured.NestedFieldNoCopy(o.Object, path...)
 	inner, _ := found.(map[string]any)
 	return inner
 }
 
-// carry takes over fields of another spec, and tells which others it has that are not idle, with where they are.
+// carry copies fields of another spec. carry returns the paths of remaining fields that are not in idle.
 func (s spec) carry(from spec, at string, fields, idle []string) (without []string) {
 	for field, value := range from {
 		switch {

@@ -6,7 +6,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// aws are the kinds of Cluster API's provider for AWS. Source: CAPA v2.13, api/v1beta2.
+// aws describes the kinds of Cluster API's provider for AWS. Source: CAPA v2.13, api/v1beta2.
 var aws = infrastructure{
 	cloud:   "aws",
 	machine: "AWSMachine",
@@ -24,6 +24,6 @@ var aws = infrastructure{
 	traits: func(spec) map[string]string { return nil },
 	refusals: func(m spec, of fmt.Stringer) []cloud.Refusal {
 		return refuse(m.has("spotMarketOptions") || m.text("marketType") == "Spot", nil, "SpotInstance", "capture a node of an on-demand pool",
-			"%s asks for spot instances, which AWS may end while they are stopped or refuse to start again", of)
+			"%s asks for spot instances; AWS may terminate a stopped spot instance, or refuse to start the instance again", of)
 	},
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// azure are the kinds of Cluster API's provider for Azure. Source: CAPZ v1.20 and later, api/v1beta1.
+// azure describes the kinds of Cluster API's provider for Azure. Source: CAPZ v1.20 and later, api/v1beta1.
 var azure = infrastructure{
 	cloud:    "azure",
 	machine:  "AzureMachine",
@@ -28,21 +28,22 @@ var azure = infrastructure{
 	refusals: azureRefusals,
 }
 
-// galleryParts are the segments of a version's resource ID, by the fields of computeGallery; one without a name here is a word.
+// galleryParts are the segments of a version's resource ID with the fields of computeGallery. A segment without a field
+// is constant.
 var galleryParts = []struct{ word, field string }{
 	{"subscriptions", "subscriptionID"}, {"resourceGroups", "resourceGroup"}, {"providers", ""}, {"galleries", "gallery"}, {"images", "name"}, {"versions", "version"},
 }
 
 const computeProvider = "Microsoft.Compute"
 
-// Words of images that are in no gallery of a subscription: one of a community's begins with one, and one of the marketplace whose plan
-// must be bought with it ends with one.
+// Words of images outside galleries of a subscription: community is the first part of a community image, and plan is the
+// last part of a marketplace image with a purchase plan.
 const (
 	communityWord = "community"
 	planWord      = "plan"
 )
 
-// azureImage writes the image as Azure does: the ID of a version or an image, or publisher:offer:sku:version.
+// azureImage returns the image as Azure writes the image: the ID of a version or image, or publisher:offer:sku:version.
 func azureImage(m spec) string {
 	gallery := func(field string) string { return m.text("image", "computeGallery", field) }
 	switch {
@@ -73,7 +74,7 @@ func azureImage(m spec) string {
 
 var marketplaceParts = []string{"publisher", "offer", "sku", "version"}
 
-// setAzureImage names an image as azureImage writes it.
+// setAzureImage sets an image in the form of azureImage.
 func setAzureImage(m spec, image string) error {
 	parts := strings.Split(image, ":")
 	community := len(parts) == len(marketplaceParts) && parts[0] == communityWord
@@ -115,10 +116,10 @@ func setAzureImage(m spec, image string) error {
 }
 
 func noImage(text string) error {
-	return &cloud.Error{Kind: cloud.Invalid, Op: "name", Resource: text, Message: "this is neither the ID of a version in a gallery, nor of an image, nor one of the marketplace"}
+	return &cloud.Error{Kind: cloud.Invalid, Op: "name", Resource: text, Message: "not the ID of a gallery version or an image, and not a marketplace image: use an ID or publisher:offer:sku:version"}
 }
 
-// azureTraits are those of a scale set's model, in the same words (package azure, Trait…).
+// azureTraits returns the traits of package azure (Trait constants) from an AzureMachine's spec.
 func azureTraits(m spec) map[string]string {
 	traits := map[string]string{"securityType": "Standard"}
 	if security := m.text("securityProfile", "securityType"); security != "" {
@@ -136,10 +137,10 @@ func azureTraits(m spec) map[string]string {
 
 func azureRefusals(m spec, of fmt.Stringer) []cloud.Refusal {
 	found := refuse(m.has("osDisk", "diffDiskSettings"), nil, "EphemeralOSDisk", "use a pool with managed OS disks",
-		"%s asks for ephemeral OS disks, which live on the host and cannot be copied", of)
-	found = refuse(strings.EqualFold(m.text("osDisk", "osType"), "Windows"), found, "Windows", "leave this pool out", "%s asks for Windows; only Linux nodes can be captured", of)
-	found = refuse(m.text("securityProfile", "securityType") == "ConfidentialVM", found, "ConfidentialVM", "leave this pool out",
-		"%s asks for confidential VMs, whose disks are bound to one VM and cannot become an image for others", of)
+		"%s asks for ephemeral OS disks, which are on the host and cannot be copied", of)
+	found = refuse(strings.EqualFold(m.text("osDisk", "osType"), "Windows"), found, "Windows", "leave the pool out", "%s asks for Windows; only Linux nodes can be captured", of)
+	found = refuse(m.text("securityProfile", "securityType") == "ConfidentialVM", found, "ConfidentialVM", "leave the pool out",
+		"%s asks for confidential VMs; a confidential disk is bound to a single VM and cannot become an image", of)
 	return refuse(m.has("spotVMOptions"), found, "SpotInstance", "capture a node of an on-demand pool",
-		"%s asks for spot VMs, which Azure may evict while they are stopped", of)
+		"%s asks for spot VMs; Azure may evict a stopped spot VM", of)
 }

@@ -24,13 +24,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// coreVersions are the versions of Cluster API's core that are understood, the best one first.
+// coreVersions are the supported versions of Cluster API's core, the preferred version first.
 var coreVersions = []string{"v1beta2", "v1beta1"}
 
-// pageSize is how many objects are asked for at once.
+// pageSize is the number of objects per list request.
 const pageSize = 500
 
-// management is the cluster that has the objects, in one namespace. It is safe for concurrent use.
+// management is the client of a namespace in the management cluster. management is safe for concurrent use.
 type management struct {
 	namespace string
 	objects   dynamic.Interface
@@ -39,7 +39,7 @@ type management struct {
 	mapper meta.ResettableRESTMapper
 }
 
-// connectTo makes the clients. It does no I/O.
+// connectTo makes the clients. connectTo does no I/O.
 func connectTo(config *rest.Config, namespace string) (*management, error) {
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -52,10 +52,10 @@ func connectTo(config *rest.Config, namespace string) (*management, error) {
 	return &management{namespace: namespace, objects: objects, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(found))}, nil
 }
 
-// core is the kind of Cluster API's own.
+// core returns a kind of Cluster API's core.
 func core(kind string) schema.GroupKind { return schema.GroupKind{Group: coreGroup, Kind: kind} }
 
-// resource is where the API server serves a kind: the core in a version that is understood, and others in the one that it prefers.
+// resource returns the REST mapping of a kind: a supported version of the core, else the API server's preferred version.
 func (m *management) resource(op string, kind schema.GroupKind) (*meta.RESTMapping, error) {
 	var versions []string
 	if kind.Group == coreGroup {
@@ -64,17 +64,17 @@ func (m *management) resource(op string, kind schema.GroupKind) (*meta.RESTMappi
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	mapping, err := m.mapper.RESTMapping(kind, versions...)
-	if meta.IsNoMatchError(err) { // it may have been installed since
+	if meta.IsNoMatchError(err) { // the kind may have been installed since
 		m.mapper.Reset()
 		mapping, err = m.mapper.RESTMapping(kind, versions...)
 	}
 	switch {
 	case err == nil && kind.Group == coreGroup && !slices.Contains(coreVersions, mapping.GroupVersionKind.Version):
 		return nil, &cloud.Error{Kind: cloud.Unsupported, Op: op, Resource: kind.String(),
-			Message: fmt.Sprintf("the management cluster serves it as %s only: Kamino knows v1beta2 and v1beta1 of Cluster API", mapping.GroupVersionKind.Version)}
+			Message: fmt.Sprintf("the management cluster serves only version %s: Kamino supports v1beta2 and v1beta1 of Cluster API", mapping.GroupVersionKind.Version)}
 	case meta.IsNoMatchError(err):
 		return nil, &cloud.Error{Kind: cloud.Unsupported, Op: op, Resource: kind.String(), Err: err,
-			Message: "the management cluster does not serve it: see whether --management-kubeconfig names the cluster that has the objects of Cluster API"}
+			Message: "the management cluster does not serve the kind: check that --management-kubeconfig names the cluster with the objects of Cluster API"}
 	}
 	return mapping, fail(op, kind.String(), err)
 }
@@ -87,19 +87,19 @@ func (m *management) in(op string, kind schema.GroupKind) (dynamic.ResourceInter
 	return m.objects.Resource(mapping.Resource).Namespace(m.namespace), nil
 }
 
-// get reads an object, once within a look.
+// get reads an object, once per read cache.
 func (m *management) get(ctx context.Context, kind schema.GroupKind, name string) (object, error) {
 	return m.getIn(ctx, m.namespace, kind, name)
 }
 
-// keyOf names an object among what was read within one look.
+// keyOf is the key of an object in the read cache.
 func keyOf(kind schema.GroupKind, namespace, name string) string {
 	return "capi:" + kind.String() + "/" + namespace + "/" + name
 }
 
-// getIn reads one of any namespace.
+// getIn reads an object of any namespace.
 func (m *management) getIn(ctx context.Context, namespace string, kind schema.GroupKind, name string) (object, error) {
-	const op = "look at"
+	const op = "read"
 	what := fmt.Sprintf("%s %s/%s", kind.Kind, namespace, name)
 	sight, key := cloud.ReadCacheOf(ctx), keyOf(kind, namespace, name)
 	if known, found := sight.Get(key); found {
@@ -117,7 +117,7 @@ func (m *management) getIn(ctx context.Context, namespace string, kind schema.Gr
 	return object{found}, nil
 }
 
-// list reads all objects of a kind that a label selector matches, once within a look.
+// list reads all objects of a kind and label selector, once per read cache.
 func (m *management) list(ctx context.Context, kind schema.GroupKind, selector string) ([]object, error) {
 	const op = "list"
 	sight, key := cloud.ReadCacheOf(ctx), "capi:"+kind.String()+"?"+selector
@@ -145,7 +145,7 @@ func (m *management) list(ctx context.Context, kind schema.GroupKind, selector s
 	}
 }
 
-// patch changes an object if it is still as it was read.
+// patch changes an object if resourceVersion and UID are unchanged.
 func (m *management) patch(ctx context.Context, op string, o object, change map[string]any) (object, error) {
 	client, err := m.in(op, o.GroupVersionKind().GroupKind())
 	if err != nil {
@@ -174,12 +174,12 @@ func (m *management) patch(ctx context.Context, op string, o object, change map[
 	return object{now}, nil
 }
 
-// annotate sets annotations of an object; nil takes one away.
+// annotate sets annotations of an object; nil removes an annotation.
 func (m *management) annotate(ctx context.Context, op string, o object, values map[string]any) (object, error) {
 	return m.patch(ctx, op, o, map[string]any{"metadata": map[string]any{"annotations": values}})
 }
 
-// create makes an object. Conflict if there is one of its name.
+// create creates an object; Conflict if the name exists.
 func (m *management) create(ctx context.Context, op string, o object) (object, error) {
 	client, err := m.in(op, o.GroupVersionKind().GroupKind())
 	if err != nil {
@@ -193,7 +193,7 @@ func (m *management) create(ctx context.Context, op string, o object) (object, e
 	return object{made}, nil
 }
 
-// remove deletes an object, and no other of its name. One that is not there is nil.
+// remove deletes the object with this UID. A missing object is no error.
 func (m *management) remove(ctx context.Context, op string, o object) error {
 	client, err := m.in(op, o.GroupVersionKind().GroupKind())
 	if err != nil {
@@ -208,11 +208,11 @@ func (m *management) remove(ctx context.Context, op string, o object) error {
 	return fail(op, o.String(), err)
 }
 
-// tries is how often a write is made from a new look where somebody else wrote the object in between: its controllers write what they
-// see of it all the time, which changes nothing of what is decided by.
+// tries is how often a write is repeated with a new read after a conflict. Controllers write status often, which does not
+// change Kamino's decision.
 const tries = 10
 
-// again repeats what looks and then writes what it has looked at.
+// again repeats a read with the following write after a conflict.
 func again(do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
@@ -223,7 +223,7 @@ func again(do func() error) error {
 	}
 }
 
-// fail makes an error of the contract of what the API server answered; nil of nil.
+// fail converts an error of the API server to cloud.Error; nil stays nil.
 func fail(op, resource string, err error) error {
 	var ours *cloud.Error
 	if err == nil || errors.As(err, &ours) {

@@ -13,46 +13,48 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// A MachinePool names no template: its infrastructure is recipe and factory in one object, which is written in place, and what its
-// provider makes of that is the provider's own. Only where that leaves running instances alone may it be written.
+// A MachinePool has no template: the infrastructure object is both recipe and factory, and is written in place. The
+// provider decides about instances. Kamino writes only if the provider then leaves running instances unchanged.
 
 const kindPool = "MachinePool"
 
 const (
-	// labelPool is on the Machines of a MachinePool, and on what they are made of.
+	// labelPool is on Machines of a MachinePool and on their objects.
 	labelPool = "cluster.x-k8s.io/pool-name"
-	// annotationReplicas on a MachinePool tells that an autoscaler of the cloud's has its replicas, which the provider only copies.
+	// annotationReplicas on a MachinePool means that an autoscaler of the cloud sets the replicas, and the provider only
+	// copies the replicas.
 	annotationReplicas = "cluster.x-k8s.io/replicas-managed-by"
 )
 
-// pooled is what one provider's kind of machine pools says, all of it without I/O.
+// pooled describes a provider's kind of machine pool. All functions work without I/O.
 type pooled struct {
-	// of has the words of the spec of its machines.
+	// of describes the spec of the machines.
 	of infrastructure
-	// path of that spec.
+	// path of the machines' spec.
 	path []string
-	// rolls tells why a changed image, or a changed size, would replace machines that run, or may.
+	// rolls returns the reasons why a new image or size would, or could, replace running machines.
 	rolls func(pool, factory object, skips gate) []cloud.Refusal
-	// gated tells that this takes a look at a feature gate of the provider's, where nobody else has the replicas.
+	// gated is true if rolls needs the provider's feature gate, unless the replicas are managed elsewhere.
 	gated bool
-	// beside is the spec of a machine of its own that is like the pool's, and without is what of the pool it cannot have.
+	// beside returns the spec of a separate machine like the pool's machines, and the pool's fields that such a machine
+	// cannot have.
 	beside func(factory object) (machine spec, without []string)
-	// location of its machines; empty where that is the Cluster's.
+	// location of the machines; empty if the Cluster's location.
 	location func(factory object) string
-	// grouped tells that its machines are in a group of the cloud's own, which counts and replaces them.
+	// grouped is true if the machines are in a group of the cloud, which counts and replaces instances.
 	grouped bool
 }
 
-// pooledKinds by the kinds of their objects.
+// pooledKinds are keyed by kind.
 var pooledKinds = map[string]pooled{kindAWSPool: awsPool, kindAzurePool: azurePool}
 
-// pooledOf is that of a MachinePool's infrastructure.
+// pooledOf returns the description of a MachinePool's infrastructure kind.
 func pooledOf(kind schema.GroupKind) (pooled, bool) {
 	found, known := pooledKinds[kind.Kind]
 	return found, known && kind.Group == infrastructureGroup
 }
 
-// infrastructure of the pool, and where what it names has the spec of its machines.
+// infrastructure returns the infrastructure of the pool, and the path of the machines' spec in the named object.
 func (v view) infrastructure() (of infrastructure, known bool, path []string) {
 	if v.resource == machinePools {
 		kind, known := pooledOf(v.named.GroupKind)
@@ -62,25 +64,25 @@ func (v view) infrastructure() (of infrastructure, known bool, path []string) {
 	return of, known, pathOfTemplate
 }
 
-// unknown tells why nothing can be said of what a pool's machines are made from.
+// unknown returns the refusal of an unknown infrastructure kind.
 func (v view) unknown() cloud.Refusal {
 	if v.resource != machinePools {
-		return cloud.Refuse(reasonInfrastructure, fmt.Sprintf("%s makes its machines from %s, of whose image Kamino knows nothing", v.ref, v.named),
-			"use AWSMachineTemplate or AzureMachineTemplate, or leave this pool out")
+		return cloud.Refuse(reasonInfrastructure, fmt.Sprintf("%s uses %s, but Kamino does not support the kind", v.ref, v.named),
+			"use AWSMachineTemplate or AzureMachineTemplate, or leave the pool out")
 	}
-	return cloud.Refuse(reasonInfrastructure, fmt.Sprintf("%s makes its machines by %s, of whose image Kamino knows nothing", v.ref, v.named),
-		"use AWSMachinePool, AzureMachinePool or a MachineDeployment, or leave this pool out")
+	return cloud.Refuse(reasonInfrastructure, fmt.Sprintf("%s uses %s, but Kamino does not support the kind", v.ref, v.named),
+		"use AWSMachinePool, AzureMachinePool or a MachineDeployment, or leave the pool out")
 }
 
-// rollsOf tells why a write of a MachinePool would replace machines that run, or not be carried out. Its provider's feature gates are
-// looked at only where they decide.
+// rollsOf returns the reasons why a write of a MachinePool would replace running machines or have no effect. The
+// provider's feature gate is read only if relevant.
 func (r *world) rollsOf(ctx context.Context, v view) ([]cloud.Refusal, error) {
 	kind, known := pooledOf(v.named.GroupKind)
 	if v.resource != machinePools || !known {
 		return nil, nil
 	}
-	found := refuse(v.template.paused(), nil, reasonPaused, "take the pause away once whoever set it is done",
-		"%s is paused, so that its provider carries nothing out", v.template)
+	found := refuse(v.template.paused(), nil, reasonPaused, "end the pause when the reason for the pause is gone",
+		"%s is paused, so the provider would ignore a write", v.template)
 	var skips gate
 	if kind.gated && v.pool.replicasElsewhere() == "" {
 		var err error
@@ -91,33 +93,34 @@ func (r *world) rollsOf(ctx context.Context, v view) ([]cloud.Refusal, error) {
 	return append(found, kind.rolls(v.pool, v.template, skips)...), nil
 }
 
-// refusalsToWrite tells why nothing may be written to the pool.
+// refusalsToWrite returns the reasons against any write to the pool.
 func (v view) refusalsToWrite() []cloud.Refusal {
 	return append(v.refuseTopology(refusalsToWrite(v.cluster, v.pool)), v.rolls...)
 }
 
-// replicasElsewhere is who has a MachinePool's replicas, if somebody else has. Source: Cluster API, ReplicasManagedByExternalAutoscaler.
+// replicasElsewhere returns the manager of a MachinePool's replicas outside Cluster API; empty without a manager. Source:
+// Cluster API, ReplicasManagedByExternalAutoscaler.
 func (o object) replicasElsewhere() string {
 	by, found := o.GetAnnotations()[annotationReplicas]
 	switch {
 	case o.GetKind() != kindPool || !found || by == "false":
 		return ""
 	case by == "":
-		return "somebody else"
+		return "another client"
 	}
 	return by
 }
 
-// refuseSize tells why neither a place is made in a pool nor one taken: the provider for Azure writes the scale set's own size over it.
-// In a group both are the group's own. Source: CAPZ, MachinePoolScope.ReconcileReplicas.
+// refuseSize returns the reason against a new size: the provider for Azure overwrites the replicas with the scale set's
+// size. A group has its own size. Source: CAPZ, MachinePoolScope.ReconcileReplicas.
 func refuseSize(pool object) []cloud.Refusal {
 	by := pool.replicasElsewhere()
 	kind, _ := pooledOf(pool.reference(pathInfrastructure...).GroupKind)
-	return refuse(by != "" && !kind.grouped, nil, reasonManaged, "capture donors that return, or take "+annotationReplicas+" away",
-		"the replicas of %s are managed by %s, and what anybody else makes of them is written over", pool, by)
+	return refuse(by != "" && !kind.grouped, nil, reasonManaged, "capture donors that return, or remove "+annotationReplicas+"",
+		"the replicas of %s are managed by %s, which overwrites other changes", pool, by)
 }
 
-// overlay is the merge patch by which one part of an object becomes another.
+// overlay returns the merge patch from one part of an object to another.
 func overlay(was, is map[string]any) map[string]any {
 	change := map[string]any{}
 	for key := range was {
@@ -140,7 +143,8 @@ func overlay(was, is map[string]any) map[string]any {
 	return change
 }
 
-// written is the pool's image as its infrastructure has it, for a MachinePool, whose own no copy keeps.
+// written returns the image field of a MachinePool's infrastructure for the backup, because a MachinePool has no template
+// that keeps the old image.
 func (v view) written() any {
 	if v.resource != machinePools {
 		return nil
@@ -148,13 +152,14 @@ func (v view) written() any {
 	return v.machine()[v.of.root]
 }
 
-// renamed is the spec of a pool's machines with another image: as it was written before, where it is given back, and by its name else.
+// renamed returns the spec of a pool's machines with another image. In a restoration the old field is used as saved, if
+// it names the image.
 func (v view) renamed(native string, was any) (spec, error) {
 	made := spec(v.template.DeepCopy().Object)
 	inner, _, _ := unstructured.NestedFieldNoCopy(made, v.path...)
 	wanted, _ := inner.(map[string]any)
 	if wanted == nil {
-		return nil, &cloud.Error{Kind: cloud.Invalid, Op: opRecipe, Resource: v.ref.String(), Message: v.template.String() + " has no spec of its machines"}
+		return nil, &cloud.Error{Kind: cloud.Invalid, Op: opRecipe, Resource: v.ref.String(), Message: v.template.String() + " has no machine spec"}
 	}
 	if was != nil {
 		wanted[v.of.root] = was
@@ -165,7 +170,7 @@ func (v view) renamed(native string, was any) (spec, error) {
 	return wanted, v.of.setImage(wanted, native)
 }
 
-// writeImage has a MachinePool's infrastructure name an image, if it is still as it was read.
+// writeImage sets the image of a MachinePool's infrastructure, if the object is unchanged.
 func (r *world) writeImage(ctx context.Context, v view, to cloud.RecipeChange, native string) error {
 	var was backup
 	if to.Restores != nil {
@@ -186,16 +191,17 @@ func (r *world) writeImage(ctx context.Context, v view, to cloud.RecipeChange, n
 	return err
 }
 
-// Teller is the power of an ImageProvider to report the instances behind a MachinePool, which no object of Cluster API's describes.
+// Teller is the power of an ImageProvider to read instances behind a MachinePool, which no object of Cluster API
+// describes.
 type Teller interface {
-	// InstancesOf looks at many at once. One that is not there is left out, and Power may be unknown.
+	// InstancesOf reads many instances in few requests. Missing instances are left out, and Power may be unknown.
 	InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error)
-	// MaxModels is from how many different images they may have been built, as cloud.InstanceLister has MaxImages.
+	// MaxModels returns the largest number of images of the instances, as cloud.InstanceLister's MaxImages.
 	MaxModels() int
 }
 
-// instancesOfPool are those of a MachinePool's machines, as their cloud tells: no object of Cluster API's has their images, that one is of
-// its pool's latest model is said until the provider has seen another, and a Machine is made after its instance.
+// instancesOfPool returns the instances of a MachinePool's machines from the cloud. Cluster API's objects do not name the
+// images. The provider may report an outdated model as the latest, and a Machine is created after its instance.
 func (r *world) instancesOfPool(ctx context.Context, v view, machines []object) ([]cloud.Instance, error) {
 	ids := make([]cloud.InstanceID, len(machines))
 	for i, m := range machines {
@@ -216,8 +222,8 @@ func (r *world) instancesOfPool(ctx context.Context, v view, machines []object) 
 	return found, nil
 }
 
-// machinePoolsOf are the Cluster's MachinePools. An account with the rights of an earlier version may not list them, and a management
-// cluster may have none: neither is in the way of other pools.
+// machinePoolsOf lists the Cluster's MachinePools; none if the account may not list them, or if the kind is missing.
+// Accounts of earlier Kamino versions lack the right, and other pools must still work.
 func (r *world) machinePoolsOf(ctx context.Context) ([]object, error) {
 	all, err := r.kube.list(ctx, core(kindPool), r.ofCluster())
 	if cloud.Is(err, cloud.Denied) || cloud.Is(err, cloud.Unsupported) {
@@ -226,8 +232,8 @@ func (r *world) machinePoolsOf(ctx context.Context) ([]object, error) {
 	return all, err
 }
 
-// takeFromMachinePool takes a place from a MachinePool for a Machine whose deletion waits. Another Machine whose place is taken, and
-// that still waits, must go first: the pool keeps only the last removal's name.
+// takeFromMachinePool reduces a MachinePool's replicas for a Machine whose deletion waits. Another removal must end
+// first, because the pool records only the last removal.
 func (r removal) takeFromMachinePool(ctx context.Context, of, name string) error {
 	pool, err := r.kube.get(ctx, core(kindPool), of)
 	if err = r.believed(ctx, opRemove, err); cloud.Is(err, cloud.NotFound) {
@@ -245,15 +251,14 @@ func (r removal) takeFromMachinePool(ctx context.Context, of, name string) error
 		return err
 	}
 	if by != "" && slices.ContainsFunc(machines, func(m object) bool { return m.GetAnnotations()[annotationRemoving] == by }) {
-		return &cloud.Error{Kind: cloud.Conflict, Op: opRemove, Resource: pool.String(), Message: "another of its Machines is being removed: wait for that"}
+		return &cloud.Error{Kind: cloud.Conflict, Op: opRemove, Resource: pool.String(), Message: "another Machine of the pool is being removed: wait until the removal ends"}
 	}
 	_, err = r.kube.patch(ctx, opRemove, pool, onePlaceFewer(pool, map[string]any{annotationPlace: name}))
 	return err
 }
 
-// marksOf are what has a Machine's deletion wait for its place to be taken. One that is marked is deleted before any that Cluster API,
-// or a MachinePool's provider, would choose, once there are more of them than are meant to be: a Machine that was moved after its place was
-// taken is one that nobody has deleted.
+// marksOf returns the annotations that delay a Machine's deletion until the replicas are reduced. annotationDelete makes
+// Cluster API and the provider choose the Machine first. After a move, such a Machine exists without a deletion.
 func (r removal) marksOf(ctx context.Context, m object, name string) (map[string]any, error) {
 	begin := map[string]any{annotationRemoving: name, annotationHook: "", annotationDelete: ""}
 	owner := m.controller()
@@ -261,7 +266,7 @@ func (r removal) marksOf(ctx context.Context, m object, name string) (map[string
 		return begin, nil
 	}
 	v, err := r.view(ctx, ref{m.GetNamespace(), machinePools, owner.Name}.pool())
-	if cloud.Is(err, cloud.NotFound) { // its pool is gone, and with it the place
+	if cloud.Is(err, cloud.NotFound) { // with the pool the place is gone too
 		return begin, nil
 	}
 	if err != nil {
@@ -277,8 +282,9 @@ func (r removal) marksOf(ctx context.Context, m object, name string) (map[string
 	return begin, nil
 }
 
-// contentOf is what an object that a pool names is for: the kind of what is made from it, and its content. A template has both. A
-// MachinePool names the configuration itself, of which a copy is made for another machine, and a factory, of whose machines it is one.
+// contentOf returns kind and content of the object that is made from a named object. A template contains both. A
+// MachinePool names the bootstrap configuration itself, which is copied, and the infrastructure object, which is
+// converted to a machine.
 func contentOf(named object) (kind string, content, metadata map[string]any) {
 	if factory, is := pooledOf(named.GroupVersionKind().GroupKind()); is {
 		machine, _ := factory.beside(named)
@@ -292,19 +298,19 @@ func contentOf(named object) (kind string, content, metadata map[string]any) {
 	return madeOf(named.GroupVersionKind().GroupKind()).Kind, content, metadata
 }
 
-// kindConfig is kubeadm's bootstrap configuration, which a MachinePool names where others name a template of it.
+// kindConfig is kubeadm's bootstrap configuration. MachinePools name the configuration, other pools name a template.
 const kindConfig = "KubeadmConfig"
 
-// configFor is the content of a bootstrap configuration for another machine: all of it but the token, which is the one that the kubeadm
-// provider has made for the machines of the pool, and takes away from time to time. It makes another one where there is none.
-// Source: Cluster API, reconcileDiscovery and rotateMachinePoolBootstrapToken.
+// configFor returns the content of a bootstrap configuration for another machine, without the token. The kubeadm provider
+// makes a token for the pool's machines, and removes the token from time to time. Without a token the provider makes a new token. Source: Cluster
+// API, reconcileDiscovery and rotateMachinePoolBootstrapToken.
 func configFor(config object) map[string]any {
 	content, _, _ := unstructured.NestedMap(config.Object, "spec")
 	unstructured.RemoveNestedField(content, "joinConfiguration", "discovery", "bootstrapToken", "token")
 	return content
 }
 
-// location of the pool's machines.
+// location returns the location of the pool's machines.
 func (v view) location() string {
 	if kind, known := pooledOf(v.named.GroupKind); known && kind.location(v.template) != "" {
 		return kind.location(v.template)
@@ -312,25 +318,25 @@ func (v view) location() string {
 	return v.at.location
 }
 
-// refuseBeside tells why a Machine of its own would not be like those of a MachinePool.
+// refuseBeside returns the reasons why a separate Machine would differ from the machines of a MachinePool.
 func (v view) refuseBeside() []cloud.Refusal {
 	kind, known := pooledOf(v.named.GroupKind)
 	if v.resource != machinePools || !known || v.missing {
 		return nil
 	}
-	const remedy = "do without a trial, or without that"
+	const remedy = "disable trials, or remove the named fields"
 	_, without := kind.beside(v.template)
-	found := refuse(len(without) > 0, nil, reasonTrialDiffers, remedy, "of %s a Machine of its own cannot have %s", v.template, strings.Join(without, ", "))
+	found := refuse(len(without) > 0, nil, reasonTrialDiffers, remedy, "a separate Machine for %s cannot have %s", v.template, strings.Join(without, ", "))
 	at := kind.location(v.template)
 	found = refuse(at != "" && v.at.location != "" && at != v.at.location, found, reasonTrialDiffers, remedy,
-		"the machines of %s are in %s, and a Machine of its own would be in %s", v.template, at, v.at.location)
+		"the machines of %s are in %s, but a separate Machine would be in %s", v.template, at, v.at.location)
 	by := v.pool.reference(pathBootstrap...)
 	return refuse(by.name != "" && by.Kind != kindConfig, found, reasonTrialDiffers, remedy,
-		"%s joins its machines by %s, of which Kamino can make no copy for one more: it can of a %s", v.ref, by, kindConfig)
+		"%s bootstraps machines with %s, which Kamino cannot copy: use a %s", v.ref, by, kindConfig)
 }
 
-// ofMachinePool has a Machine's spec that was copied off a pool's be that of one beside a MachinePool: its bootstrap data would be the
-// pool's own, and of several zones one must be said.
+// ofMachinePool converts the Machine spec of a MachinePool to that of a separate Machine: the bootstrap data of the pool
+// is removed, and a single zone is chosen.
 func ofMachinePool(pool object, machine map[string]any) {
 	if pool.GetKind() != kindPool {
 		return
@@ -344,14 +350,15 @@ func ofMachinePool(pool object, machine map[string]any) {
 	}
 }
 
-// poolRights are what machine pools of machines of a kind need. Nothing of the pool's provider is written but the one image.
+// poolRights returns the rights for machine pools of a machine kind. The only written field of the provider's object is
+// the image.
 func poolRights(machine string) (all []right) {
 	for kind, of := range pooledKinds {
 		if of.of.machine != machine {
 			continue
 		}
 		all = append(all, right{group: infrastructureGroup, resource: strings.ToLower(kind) + "s", verbs: []string{"get", "patch"}, pools: true})
-		if !of.grouped { // which has its own size
+		if !of.grouped { // a group has its own size
 			all = append(all, right{group: coreGroup, resource: machinePools, verbs: []string{"patch"}, pools: true})
 		}
 	}

@@ -10,7 +10,8 @@ import (
 
 const kindAWSPool = "AWSMachinePool"
 
-// awsPool are the machine pools of Cluster API's provider for AWS: Auto Scaling groups. Source: CAPA v2.13, exp/api/v1beta2.
+// awsPool describes the machine pools of Cluster API's provider for AWS: Auto Scaling groups. Source: CAPA v2.13,
+// exp/api/v1beta2.
 var awsPool = pooled{
 	of:       aws,
 	path:     pathLaunchTemplate,
@@ -22,38 +23,41 @@ var awsPool = pooled{
 
 var pathLaunchTemplate = []string{"spec", "awsLaunchTemplate"}
 
-// awsRolls tells why CAPA would replace instances, or could not have one held. At a new image it makes a version of the launch template,
-// and starts an instance refresh unless that is disabled. Unless the replicas are managed elsewhere it writes them over the group's
-// desired capacity, and the group launches another instance for one that is in standby. Without its feature gate for them there are no
-// Machines. Source: CAPA, AWSMachinePoolReconciler.reconcileNormal, autoscaling.UpdateASG.
+// awsRolls returns the reasons why CAPA would replace instances, or why a donor cannot be protected. At a new image CAPA
+// makes a launch template version, and starts an instance refresh unless disabled.
+//
+// CAPA writes the replicas over the group's desired capacity, unless the replicas are managed elsewhere. The group would
+// then launch an instance in place of a donor in standby. Without the feature gate there are no Machines. Source: CAPA,
+// AWSMachinePoolReconciler.reconcileNormal, autoscaling.UpdateASG.
 func awsRolls(pool, factory object, _ gate) []cloud.Refusal {
-	found := refuse(!factory.truth("spec", "refreshPreferences", "disable"), nil, reasonPoolRolls, "set its spec.refreshPreferences.disable to true",
-		"CAPA would start an instance refresh at each new image of %s, which replaces all its instances", factory)
-	found = refuse(pool.replicasElsewhere() == "", found, reasonReplicasWritten, "have them managed elsewhere, as by the cluster autoscaler for AWS, and say so by its annotation "+annotationReplicas,
-		"CAPA writes the replicas of %s over the size of its group, which would replace a donor that is held", pool)
+	found := refuse(!factory.truth("spec", "refreshPreferences", "disable"), nil, reasonPoolRolls, "set spec.refreshPreferences.disable to true",
+		"CAPA would start an instance refresh at every new image of %s, and replace all instances", factory)
+	found = refuse(pool.replicasElsewhere() == "", found, reasonReplicasWritten, "let another tool manage the replicas, such as the cluster autoscaler for AWS, and set the annotation "+annotationReplicas,
+		"CAPA overwrites the group's size with the replicas of %s, so the group would replace a donor in standby", pool)
 	return refuse(factory.text("status", "infrastructureMachineKind") == "", found, reasonNoMachines, "start CAPA with --feature-gates=MachinePool=true,MachinePoolMachines=true",
-		"CAPA has made no Machines for the instances of %s", factory)
+		"CAPA made no Machines for the instances of %s", factory)
 }
 
-// carriedAWS are the fields of an AWSMachinePool's launch template that an AWSMachine has as well, under the same names and of the same
+// carriedAWS are the fields of an AWSMachinePool's launch template that an AWSMachine has too, with the same names and
 // types.
 var carriedAWS = []string{
 	"additionalSecurityGroups", "ami", "capacityReservationId", "capacityReservationPreference", "iamInstanceProfile", "imageLookupBaseOS", "imageLookupFormat", "imageLookupOrg",
 	"instanceMetadataOptions", "instanceType", "marketType", "nonRootVolumes", "privateDnsName", "rootVolume", "spotMarketOptions", "sshKeyName",
 }
 
-// carriedOfAWSPool are those beside the launch template.
+// carriedOfAWSPool are such fields outside the launch template.
 var carriedOfAWSPool = []string{"additionalTags", "ignition"}
 
-// idleAWS are fields that say nothing of what a machine is: how the group spreads, replaces and ends its instances, of which types it may
-// take others, and what CAPA itself writes there.
+// idleAWS are fields without effect on a single machine: placement, replacement and termination in the group, other
+// instance types, and fields that CAPA writes.
 var idleAWS = []string{
 	"availabilityZoneSubnetType", "availabilityZones", "awsLaunchTemplate", "capacityRebalance", "defaultCoolDown", "defaultInstanceWarmup", "lifecycleHooks", "maxSize", "minSize",
 	"mixedInstancesPolicy", "name", "providerID", "providerIDList", "refreshPreferences", "subnets", "suspendProcesses", "versionNumber",
 }
 
-// awsBeside is the spec of an AWSMachine like the instances of an AWSMachinePool. Their user data are in the launch template, and not in
-// Secrets Manager, which their role need not be allowed. Source: CAPA, AWSMachineSpec.
+// awsBeside returns the spec of an AWSMachine like the instances of an AWSMachinePool. User data is in the launch
+// template, not in Secrets Manager, because the instances' role may lack the permission for Secrets Manager. Source: CAPA,
+// AWSMachineSpec.
 func awsBeside(factory object) (machine spec, without []string) {
 	whole, _, _ := unstructured.NestedMap(factory.Object, "spec")
 	template, _, _ := unstructured.NestedMap(factory.Object, pathLaunchTemplate...)
@@ -62,7 +66,7 @@ func awsBeside(factory object) (machine spec, without []string) {
 	if subnets, _, _ := unstructured.NestedSlice(whole, "subnets"); len(subnets) > 0 {
 		machine["subnet"] = subnets[0]
 	}
-	if machine.text("instanceType") == "" { // which a mixed instances policy chooses
+	if machine.text("instanceType") == "" { // a mixed instances policy chooses the type
 		without = append(without, "an instance type of the policy")
 	}
 	if !machine.has("ignition") {

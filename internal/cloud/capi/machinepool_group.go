@@ -9,36 +9,37 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// What a MachinePool's provider makes may be a group of the cloud's own, which counts its instances and replaces what is stopped or gone.
-// Where the replicas are managed elsewhere the provider only copies the group's size, and its template names the image. So the image is
-// written to the provider's object, and whoever is held, removed or added is so in the group, as without Cluster API: a Machine is made
-// after its instance, and goes after it.
+// The provider may implement a MachinePool as a group of the cloud, which counts instances and replaces stopped or
+// missing instances. With replicas managed elsewhere the provider only copies the group's size.
+//
+// So Kamino writes the image to the provider's object. Protection, removal and growth work in the group, as without
+// Cluster API. A Machine is created after its instance and deleted after its instance.
 
-// inGroups is what is done in them.
+// inGroups performs the actions in the groups.
 type inGroups struct{ *world }
 
 func (r *world) inGroups() inGroups { return inGroups{r} }
 
-// of is the group behind a pool, where there is one, and why it cannot be told.
+// of returns the group of a pool, or nil with the reasons for a missing group.
 func (r inGroups) of(ctx context.Context, v view) (*cloud.Pool, []cloud.Refusal, error) {
 	if kind, known := pooledOf(v.named.GroupKind); v.resource != machinePools || !known || !kind.grouped {
 		return nil, nil, nil
 	}
-	const remedy = "wait until it is made, or see its conditions"
+	const remedy = "wait until the provider has made the group, or check the object's conditions"
 	id := cloud.PoolID(v.template.text("spec", "providerID"))
 	if id == "" || r.groups == nil {
-		return nil, refuse(true, nil, reasonGroup, remedy, "%s names no group yet that its instances are in", v.template), nil
+		return nil, refuse(true, nil, reasonGroup, remedy, "%s does not name a group yet", v.template), nil
 	}
 	line, err := r.groups.Line(ctx, id)
-	if err == nil && (r.groups.PoolName(id) != v.named.name || line.Place != v.at.place) { // whoever may write the object shall have Kamino touch no other group
-		return nil, refuse(true, nil, reasonGroup, remedy, "%s names the group %s, which is not its own", v.template, id), nil
+	if err == nil && (r.groups.PoolName(id) != v.named.name || line.Place != v.at.place) { // a client that may write the object must not make Kamino change another group
+		return nil, refuse(true, nil, reasonGroup, remedy, "%s names group %s, which is not the group of the pool", v.template, id), nil
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	group, err := r.groups.Pool(ctx, id)
 	if cloud.Is(err, cloud.NotFound) {
-		return nil, refuse(true, nil, reasonGroup, remedy, "%s names the group %s, which does not exist", v.template, id), nil
+		return nil, refuse(true, nil, reasonGroup, remedy, "%s names group %s, which does not exist", v.template, id), nil
 	}
 	if err != nil {
 		return nil, nil, err
@@ -46,16 +47,16 @@ func (r inGroups) of(ctx context.Context, v view) (*cloud.Pool, []cloud.Refusal,
 	return &group, group.Refusals, nil
 }
 
-// pendingInGroup tells that the group's template names another image than the provider's object: nothing is built from that one yet.
+// pendingInGroup returns a refusal if the group's template does not have the image of the provider's object yet.
 func (v view) pendingInGroup() []cloud.Refusal {
 	if v.group == nil || v.group.Recipe.Image == v.image {
 		return nil
 	}
-	return []cloud.Refusal{cloud.Refuse(reasonGroupPending, fmt.Sprintf("%s names the image %s, and the launch template of its group %s", v.named, v.image, v.group.Recipe.Image),
-		"wait until Cluster API's provider has carried it out, or see the condition LaunchTemplateReady of "+v.template.String())}
+	return []cloud.Refusal{cloud.Refuse(reasonGroupPending, fmt.Sprintf("%s names image %s, but the group's launch template names %s", v.named, v.image, v.group.Recipe.Image),
+		"wait until the provider has updated the group, or check the condition LaunchTemplateReady of "+v.template.String())}
 }
 
-// grouped tells whether a Machine is that of an instance in a group.
+// grouped reports whether a Machine belongs to an instance in a group.
 func (r *world) grouped(m object) bool {
 	owner, of := m.controller(), m.reference(pathMachineInfrastructure...)
 	if owner == nil || owner.Kind != kindPool || r.groups == nil {
@@ -69,7 +70,7 @@ func (r *world) grouped(m object) bool {
 	return false
 }
 
-// tokens of a hold in a group are two: the Machine's, and the instance's in its group.
+// betweenTokens separates the Machine's token from the instance's token in its group.
 const betweenTokens = ";"
 
 func joinTokens(machine, group string) string {
@@ -79,7 +80,7 @@ func joinTokens(machine, group string) string {
 	return machine + betweenTokens + group
 }
 
-// splitToken takes them apart; the group's is empty where there was none.
+// splitToken splits a token. group is empty without a group.
 func splitToken(token string) (machine, group string) {
 	if token == cloud.TokenUnprotected {
 		return cloud.TokenUnprotected, cloud.TokenUnprotected
@@ -88,7 +89,8 @@ func splitToken(token string) (machine, group string) {
 	return machine, group
 }
 
-// holdOf is the hold of a Machine with that of its instance in a group. One that is gone is held by what is kept of it.
+// holdOf combines the protection of a Machine and of its instance in a group. A missing instance has only the Machine's
+// protection.
 func (r inGroups) holdOf(ctx context.Context, id cloud.InstanceID, of cloud.Protection) (cloud.Protection, error) {
 	in, err := r.groups.Protection(ctx, id)
 	switch {
@@ -100,7 +102,7 @@ func (r inGroups) holdOf(ctx context.Context, id cloud.InstanceID, of cloud.Prot
 	return cloud.Protection{Protected: of.Protected && in.Protected, Token: joinTokens(of.Token, in.Token), Lasts: true}, nil
 }
 
-// hold holds the instance of a Machine in its group, or gives it back there, where it is in one.
+// hold protects a Machine's instance in its group, or removes the protection. Without a group hold does nothing.
 func (r inGroups) hold(ctx context.Context, op string, id cloud.InstanceID, token string) error {
 	_, inGroup := splitToken(token)
 	if inGroup == "" || token == cloud.TokenUnprotected && r.groups == nil {
@@ -120,15 +122,15 @@ func (r inGroups) hold(ctx context.Context, op string, id cloud.InstanceID, toke
 	case token == cloud.TokenUnprotected:
 		return nil
 	}
-	return &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: string(id), Message: fmt.Sprintf("the token %q is that of an instance in a group, which this is not", token[:min(len(token), cloud.MaxToken)])}
+	return &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: string(id), Message: fmt.Sprintf("the token %q is for an instance in a group, but the instance is in no group", token[:min(len(token), cloud.MaxToken)])}
 }
 
-// removeFromGroup has the group end an instance, with its place, and then lets the Machine go: as long as there is an instance, there is a
-// Machine that tells of it.
+// removeFromGroup terminates an instance in its group, and then releases the Machine. The Machine stays while the
+// instance exists, because the Machine is the record of the instance.
 func (r removal) removeFromGroup(ctx context.Context, id cloud.InstanceID, m object) (cloud.State, error) {
 	remover, able := r.groups.(cloud.Remover)
 	if !able {
-		return cloud.Absent, &cloud.Error{Kind: cloud.Unsupported, Op: opRemove, Resource: m.String(), Message: "nothing can be removed from groups of its cloud"}
+		return cloud.Absent, &cloud.Error{Kind: cloud.Unsupported, Op: opRemove, Resource: m.String(), Message: "the cloud's groups do not support removal"}
 	}
 	if state, err := remover.EnsureRemoved(ctx, id); err != nil || state != cloud.Absent {
 		return state, err
@@ -144,7 +146,7 @@ func (r removal) removeFromGroup(ctx context.Context, id cloud.InstanceID, m obj
 	return cloud.Deleting, nil
 }
 
-// preflight adds what is against a capture in the group to what was found.
+// preflight appends the obstacles in the group.
 func (r inGroups) preflight(ctx context.Context, v view, spec cloud.PreflightSpec, found []cloud.Refusal) ([]cloud.Refusal, error) {
 	spec.Pool, spec.RemovesBootstrap = v.group.ID, false
 	more, err := r.groups.PreflightRecipe(ctx, spec)
@@ -156,7 +158,7 @@ func (r inGroups) preflight(ctx context.Context, v view, spec cloud.PreflightSpe
 	return found, err
 }
 
-// permissions are those of the cloud's credential.
+// permissions returns the permissions of the cloud's credential.
 func (r inGroups) permissions(ctx context.Context, v view) ([]cloud.Permission, error) {
 	auditor, able := r.groups.(cloud.PermissionChecker)
 	if v.group == nil || !able {

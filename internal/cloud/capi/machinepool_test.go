@@ -41,7 +41,7 @@ func viewOf(t *testing.T, pool, factory string) view {
 func TestWhatRollsMachinePools(t *testing.T) {
 	elsewhere := strings.Replace(poolOfIt, "namespace: fleet", "namespace: fleet, annotations: {cluster.x-k8s.io/replicas-managed-by: cluster-autoscaler}", 1)
 	surges := func(to string) string { return strings.Replace(factoryOfIt, "maxSurge: 0", to, 1) }
-	on, off, unknown := gate{on: true}, gate{}, gate{why: "nobody may look", remedy: "let somebody"}
+	on, off, unknown := gate{on: true}, gate{}, gate{why: "unreadable", remedy: "grant the right"}
 	for name, c := range map[string]struct {
 		pool, factory string
 		skips         gate
@@ -52,10 +52,10 @@ func TestWhatRollsMachinePools(t *testing.T) {
 		"gate, none of percents":   {poolOfIt, surges(`maxSurge: "0%"`), on, nil, ""},
 		"gate, surge":              {poolOfIt, surges("maxSurge: 2"), on, []string{reasonPoolRolls}, "maxSurge of 2"},
 		"gate, percents":           {poolOfIt, surges(`maxSurge: "10%"`), on, []string{reasonPoolRolls}, "maxSurge of 10%"},
-		"gate, surge by default":   {poolOfIt, surges("x: y"), on, []string{reasonPoolRolls}, "set its spec.strategy.rollingUpdate.maxSurge to 0"},
+		"gate, surge by default":   {poolOfIt, surges("x: y"), on, []string{reasonPoolRolls}, "set spec.strategy.rollingUpdate.maxSurge to 0"},
 		"no gate, no surge":        {poolOfIt, factoryOfIt, off, []string{reasonPoolRolls}, "--feature-gates=SkipMachinePoolModelReconciliation=true"},
 		"no gate, surge":           {poolOfIt, surges("x: y"), off, []string{reasonPoolRolls, reasonPoolRolls}, ""},
-		"nobody can tell":          {poolOfIt, factoryOfIt, unknown, []string{reasonGate}, "for nobody may look: let somebody"},
+		"nobody can tell":          {poolOfIt, factoryOfIt, unknown, []string{reasonGate}, ": unreadable; grant the right"},
 		"elsewhere":                {elsewhere, surges("x: y"), off, nil, ""},
 		"flexible, elsewhere":      {elsewhere, surges("x: y}}, orchestrationMode: Flexible, other: {a: {b: c"), off, []string{"FlexibleOrchestration"}, "Flexible orchestration"},
 		"elsewhere, but it is not": {strings.Replace(elsewhere, "cluster-autoscaler", "'false'", 1), factoryOfIt, off, []string{reasonPoolRolls}, ""},
@@ -112,7 +112,7 @@ func TestFeatureGates(t *testing.T) {
 		"on":            {func(*appsv1.Deployment) {}, true, ""},
 		"not said":      {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Args = nil }, false, ""},
 		"not observed":  {func(d *appsv1.Deployment) { d.Generation = 3 }, false, "not rolled out"},
-		"under way":     {func(d *appsv1.Deployment) { d.Status.Replicas = 2 }, false, "1 of its 2 pods"},
+		"under way":     {func(d *appsv1.Deployment) { d.Status.Replicas = 2 }, false, "1 of 2 pods"},
 		"nobody at all": {func(d *appsv1.Deployment) { d.Status = appsv1.DeploymentStatus{ObservedGeneration: 2} }, false, "not rolled out"},
 	} {
 		if seen := gateOf(deployment(c.change), name); seen.on != c.on || (seen.why == "") != (c.why == "") || !strings.Contains(seen.why, c.why) {
@@ -185,7 +185,7 @@ func TestTrialsOfMachinePools(t *testing.T) {
 		"nothing":           {poolOfIt, factoryOfIt, ""},
 		"more":              {poolOfIt, strings.Replace(factoryOfIt, "vmSize:", "placement: p, vmSize:", 1), "cannot have spec.template.placement"},
 		"elsewhere":         {poolOfIt, strings.Replace(factoryOfIt, "westeurope", "northeurope", 1), "are in northeurope"},
-		"another bootstrap": {strings.Replace(poolOfIt, "kind: KubeadmConfig", "kind: RKE2Config", 1), factoryOfIt, "RKE2Config join, of which Kamino can make no copy"},
+		"another bootstrap": {strings.Replace(poolOfIt, "kind: KubeadmConfig", "kind: RKE2Config", 1), factoryOfIt, "RKE2Config join, which Kamino cannot copy"},
 		"data of its own":   {strings.Replace(poolOfIt, ", configRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: KubeadmConfig, name: join}", "", 1), factoryOfIt, ""},
 	} {
 		found := viewOf(t, c.pool, c.factory).refuseBeside()
@@ -246,7 +246,7 @@ func TestImagesOfMachinePools(t *testing.T) {
 // TestMachinePoolsThatAreUnknown are refused by what they are, and have no line in common with others of their name.
 func TestMachinePoolsThatAreUnknown(t *testing.T) {
 	for _, kind := range []string{"AWSManagedMachinePool", "GCPMachinePool"} {
-		says := "by " + kind + " workers, of whose image Kamino knows nothing"
+		says := "uses " + kind + " workers, but Kamino does not support the kind"
 		v := viewOf(t, strings.Replace(poolOfIt, "kind: AzureMachinePool", "kind: "+kind, 1), factoryOfIt)
 		found := v.refusals()
 		if len(found) != 1 || found[0].Reason != reasonInfrastructure || !strings.Contains(found[0].Message, says) {

@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// sameID is how an instance's ID is compared: Azure's are the same in any case.
+// sameID returns an instance's ID for comparisons, because Azure ignores case.
 func sameID(id cloud.InstanceID) cloud.InstanceID {
 	if text := strings.ToLower(string(id)); strings.HasPrefix(text, "azure://") {
 		return cloud.InstanceID(text)
@@ -16,8 +16,8 @@ func sameID(id cloud.InstanceID) cloud.InstanceID {
 	return id
 }
 
-// PoolsOf implements cloud.PoolProvider, in two lists for any number of nodes. A node is known by its instance, which only its own Machine
-// names: what its annotations say of it the kubelet of any node could write.
+// PoolsOf implements cloud.PoolProvider with two lists for any number of nodes. The provider ID of a Machine identifies
+// the node. Node annotations are not used, because a kubelet can write false annotations.
 func (r *PoolProvider) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
 	if len(nodes) == 0 {
 		return nil, nil
@@ -32,14 +32,14 @@ func (r *PoolProvider) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([
 			of[sameID(id)] = m
 		}
 	}
-	var away string // why what is missing may be elsewhere
+	var away string // why a missing Machine may be elsewhere
 	if slices.ContainsFunc(nodes, func(n cloud.NodeValues) bool { return of[sameID(n.ProviderID)].Unstructured == nil }) {
-		cluster, err := r.theCluster(cloud.WithoutReadCache(ctx), "find the pools of nodes in")
+		cluster, err := r.theCluster(cloud.WithoutReadCache(ctx), "find the pools of the nodes of")
 		if err != nil {
 			return nil, err
 		}
 		if cluster.paused() {
-			away = cluster.String() + " is paused, as while it is moved to another management cluster, and "
+			away = cluster.String() + " is paused, perhaps for a move to another management cluster, and "
 		}
 	}
 	found := make([]cloud.Membership, len(nodes))
@@ -47,7 +47,7 @@ func (r *PoolProvider) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([
 		found[i].ByMachine = true
 		m, known := of[sameID(node.ProviderID)]
 		if !known {
-			found[i].Why = away + "no Machine of Cluster " + r.cluster.String() + " has this node's spec.providerID: only Machines of a MachineDeployment, a MachineSet or a MachinePool can be captured"
+			found[i].Why = away + "no Machine of Cluster " + r.cluster.String() + " has the node's spec.providerID: only Machines of a MachineDeployment, a MachineSet or a MachinePool can be captured"
 			continue
 		}
 		pool, why := ownerOf(m, sets)
@@ -58,7 +58,7 @@ func (r *PoolProvider) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([
 	return found, nil
 }
 
-// all are the Cluster's Machines and MachineSets.
+// all lists the Cluster's Machines and MachineSets.
 func (r *world) all(ctx context.Context) (machines, sets []object, err error) {
 	if machines, err = r.kube.list(ctx, core(kindMachine), r.ofCluster()); err != nil {
 		return nil, nil, err
@@ -67,7 +67,7 @@ func (r *world) all(ctx context.Context) (machines, sets []object, err error) {
 	return machines, sets, err
 }
 
-// machineOf is the Machine of an instance. One that was seen before is read alone. NotFound if there is none.
+// machineOf returns the Machine of an instance; NotFound if there is none. A known Machine costs a single read.
 func (r *world) machineOf(ctx context.Context, op string, id cloud.InstanceID) (object, error) {
 	key := sameID(id)
 	r.mu.Lock()
@@ -96,10 +96,11 @@ func (r *world) machineOf(ctx context.Context, op string, id cloud.InstanceID) (
 			return m, nil
 		}
 	}
-	return object{}, r.believed(ctx, op, &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: string(id), Message: "no Machine of Cluster " + r.cluster.String() + " has this provider ID"})
+	return object{}, r.believed(ctx, op, &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: string(id), Message: "no Machine of Cluster " + r.cluster.String() + " has the provider ID"})
 }
 
-// PoolsInScope implements cloud.PoolFinder: all MachineDeployments and MachinePools of the Cluster, and the MachineSets that nobody owns.
+// PoolsInScope implements cloud.PoolFinder and returns MachineDeployments, MachinePools, and MachineSets without an
+// owner.
 func (r *PoolProvider) PoolsInScope(ctx context.Context, _ ...cloud.PoolID) ([]cloud.PoolID, error) {
 	made, err := r.kube.list(ctx, core(kindDeployment), r.ofCluster())
 	if err != nil {
@@ -134,8 +135,8 @@ func (r *PoolProvider) ReadPool(text string) (cloud.PoolID, bool) {
 	return of.pool(), err == nil
 }
 
-// Instances implements cloud.InstanceLister: the pool's Machines that have an instance, each with the image that was asked for. Versions are
-// retired by what it counts, so that none may be missing.
+// Instances implements cloud.InstanceLister: the pool's Machines with an instance, and the requested images. The
+// retention of versions needs a complete list.
 func (r *PoolProvider) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
 	v, err := r.view(ctx, id)
 	if err != nil {
@@ -171,7 +172,7 @@ func (r *PoolProvider) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.
 	return found, r.atHome(ctx, op)
 }
 
-// imagesOf are the images that the infrastructure of a pool's kind was asked for, by its objects' names, as recipes write them.
+// imagesOf returns the images of the infrastructure objects of a pool's kind, by object name, in the form of recipes.
 func (r *world) imagesOf(ctx context.Context, v view) (map[string]string, error) {
 	if !v.known {
 		return nil, nil
@@ -197,7 +198,7 @@ func (r *world) imagesOf(ctx context.Context, v view) (map[string]string, error)
 	return images, nil
 }
 
-// MaxImages implements cloud.InstanceLister. Machines of other pools stand by themselves, each with an image of its own.
+// MaxImages implements cloud.InstanceLister. Machines outside MachinePools are independent and have no limit.
 func (r *PoolProvider) MaxImages(id cloud.PoolID) int {
 	teller, able := r.images.(Teller)
 	if of, err := parsePool(id); err != nil || of.resource != machinePools || !able {

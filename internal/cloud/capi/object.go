@@ -20,7 +20,7 @@ const (
 	kindMachine    = "Machine"
 )
 
-// Labels and annotations of Cluster API's. Source: its "Labels and Annotations", and api/core/v1beta2.
+// Labels and annotations of Cluster API. Source: Cluster API, "Labels and Annotations", and api/core/v1beta2.
 const (
 	labelCluster      = "cluster.x-k8s.io/cluster-name"
 	labelControlPlane = "cluster.x-k8s.io/control-plane"
@@ -31,20 +31,21 @@ const (
 	annotationDelete  = "cluster.x-k8s.io/delete-machine"
 	annotationMaxSize = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
 
-	// annotationHook keeps the deletion of a Machine waiting, before anything of it is drained, until it is taken away.
+	// annotationHook delays the deletion of a Machine, before the drain, until the annotation is removed.
 	annotationHook = "pre-drain.delete.hook.machine.cluster.x-k8s.io/kamino"
 )
 
-// Annotations of this package's own.
+// Annotations of this package.
 const (
-	// annotationRemoving on a Machine tells that it is removed with its place, and how far.
+	// annotationRemoving on a Machine is the progress of a removal with reduced replicas.
 	annotationRemoving = "kamino.dev/removing"
-	// annotationPlace on a pool is the value of annotationRemoving of the Machine whose place was taken from it last, and goes with that one write.
+	// annotationPlace on a pool is the value of annotationRemoving of the last Machine whose place was removed. The same
+	// write reduces the replicas.
 	annotationPlace = "kamino.dev/place-of"
-	// annotationVersion and annotationPool on a template tell that it was copied for a version of a pool.
+	// annotationVersion and annotationPool on a template name version and pool of the copy.
 	annotationVersion = "kamino.dev/version"
 	annotationPool    = "kamino.dev/pool"
-	// annotationTrial on a Machine and its parts is the name of the trial that they were made for.
+	// annotationTrial on a Machine and its objects is the record of the trial.
 	annotationTrial = "kamino.dev/trial"
 )
 
@@ -54,7 +55,7 @@ const (
 	rollingUpdate = "RollingUpdate"
 )
 
-// object is one of Cluster API's, or of an infrastructure provider's.
+// object is an object of Cluster API or of an infrastructure provider.
 type object struct {
 	*unstructured.Unstructured
 }
@@ -81,16 +82,16 @@ func (o object) is(annotation string) bool {
 	return found
 }
 
-// controller is the owner that controls the object; nil if there is none.
+// controller returns the controlling owner; nil without an owner.
 func (o object) controller() *metav1.OwnerReference { return metav1.GetControllerOf(o) }
 
-// deleting tells that somebody has deleted it.
+// deleting reports whether a client has deleted the object.
 func (o object) deleting() bool { return o.GetDeletionTimestamp() != nil }
 
-// v1beta1 tells that the core's object is of the older version.
+// v1beta1 reports whether a core object has the old version.
 func (o object) v1beta1() bool { return strings.HasSuffix(o.GetAPIVersion(), "/v1beta1") }
 
-// strategy of a MachineDeployment; RollingUpdate where it says nothing, which is Cluster API's default.
+// strategy returns the strategy of a MachineDeployment; Cluster API's default is RollingUpdate.
 func (o object) strategy() string {
 	path := []string{"spec", "rollout", "strategy", "type"}
 	if o.v1beta1() {
@@ -102,7 +103,7 @@ func (o object) strategy() string {
 	return rollingUpdate
 }
 
-// strategyPath is where a person sets it.
+// strategyPath is the path of the strategy for people.
 func (o object) strategyPath() string {
 	if o.v1beta1() {
 		return "spec.strategy.type"
@@ -110,7 +111,7 @@ func (o object) strategyPath() string {
 	return "spec.rollout.strategy.type"
 }
 
-// replicas that a pool is meant to have; 1 where it says nothing, which is Cluster API's default.
+// replicas returns the wanted replicas of a pool; Cluster API's default is 1.
 func (o object) replicas() int64 {
 	if n, set := o.number("spec", "replicas"); set {
 		return n
@@ -118,7 +119,8 @@ func (o object) replicas() int64 {
 	return 1
 }
 
-// maxSize by the cluster autoscaler's annotation; 0 if there is none. Source: its provider for Cluster API.
+// maxSize returns the size of the cluster autoscaler's annotation; 0 without the annotation. Source: the autoscaler's
+// provider for Cluster API.
 func (o object) maxSize() int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(o.GetAnnotations()[annotationMaxSize]), 10, 64)
 	if err != nil || n <= 0 {
@@ -127,14 +129,14 @@ func (o object) maxSize() int64 {
 	return max(n, o.replicas())
 }
 
-// paused tells that Cluster API leaves the object alone until somebody says otherwise.
+// paused reports whether Cluster API's controllers skip the object.
 func (o object) paused() bool { return o.is(annotationPaused) || o.truth("spec", "paused") }
 
-// conditionPaused is what each controller of Cluster API's says first, whether the object is paused or not, with the generation that it
-// saw. Source: Cluster API from v1.9 on, util/paused.
+// conditionPaused is set by each controller of Cluster API first, with the observed generation, for paused and other
+// objects. Source: Cluster API v1.9 and later, util/paused.
 const conditionPaused = "Paused"
 
-// condition of that type among those at a path; nil if there is none.
+// condition returns the condition of the type at a path; nil if absent.
 func (o object) condition(name string, path ...string) spec {
 	all, _, _ := unstructured.NestedSlice(o.Object, path...)
 	for _, c := range all {
@@ -145,7 +147,7 @@ func (o object) condition(name string, path ...string) spec {
 	return nil
 }
 
-// pausedCondition is that one; nil if the object has none. In objects of v1beta1 such conditions are beside their own.
+// pausedCondition returns the condition Paused; nil if absent. v1beta1 objects have such conditions under status.v1beta2.
 func (o object) pausedCondition() spec {
 	if o.v1beta1() {
 		return o.condition(conditionPaused, "status", "v1beta2", "conditions")
@@ -153,14 +155,14 @@ func (o object) pausedCondition() spec {
 	return o.condition(conditionPaused, "status", "conditions")
 }
 
-// noted tells that its controller has taken note of the object as it is, of a pause, too.
+// noted reports whether the controller has observed the current object, including a pause.
 func (o object) noted() bool {
 	said := o.pausedCondition()
 	seen, _ := said["observedGeneration"].(int64)
 	return said != nil && seen >= o.GetGeneration() && (!o.is(annotationPaused) || said.text("status") == string(metav1.ConditionTrue))
 }
 
-// reference is where an object names another of its namespace.
+// reference is a reference to an object in the same namespace.
 type reference struct {
 	schema.GroupKind
 	name string
@@ -168,14 +170,14 @@ type reference struct {
 
 func (r reference) String() string { return r.Kind + " " + r.name }
 
-// where pools name their infrastructure template and their bootstrap configuration, and machines what was made of them.
+// Paths of infrastructure and bootstrap references in pools, and of the infrastructure reference in Machines.
 var (
 	pathInfrastructure        = []string{"spec", "template", "spec", "infrastructureRef"}
 	pathBootstrap             = []string{"spec", "template", "spec", "bootstrap", "configRef"}
 	pathMachineInfrastructure = []string{"spec", "infrastructureRef"}
 )
 
-// reference reads one: v1beta2 has the group of what it names, and v1beta1 its version, too.
+// reference reads a reference: v1beta2 has the API group, v1beta1 has group and version.
 func (o object) reference(path ...string) reference {
 	group := o.text(append(slices.Clone(path), "apiGroup")...)
 	if group == "" {
@@ -187,16 +189,16 @@ func (o object) reference(path ...string) reference {
 // providerID of a Machine.
 func (o object) providerID() cloud.InstanceID { return cloud.InstanceID(o.text("spec", "providerID")) }
 
-// ownerOf tells the pool of a Machine, by the MachineSets of its cluster: the MachineDeployment of its set, or the set itself. Else it
-// says why there is none.
+// ownerOf returns the pool of a Machine: the MachineDeployment of its MachineSet, or the MachineSet. The second result is
+// the reason for no pool.
 func ownerOf(m object, sets []object) (ref, string) {
 	switch owner := m.controller(); {
 	case m.is(annotationTrial):
-		return ref{}, m.String() + " is there for a trial, and belongs to no pool"
+		return ref{}, m.String() + " belongs to a trial, not to a pool"
 	case hasLabel(m, labelControlPlane):
-		return ref{}, m.String() + " is of the control plane, and only workers can be captured"
+		return ref{}, m.String() + " is in the control plane; only workers can be captured"
 	case owner == nil:
-		return ref{}, m.String() + " stands by itself: only Machines of a MachineDeployment, a MachineSet or a MachinePool can be captured"
+		return ref{}, m.String() + " has no owner: only Machines of a MachineDeployment, a MachineSet or a MachinePool can be captured"
 	case owner.Kind == kindPool:
 		return ref{m.GetNamespace(), machinePools, owner.Name}, ""
 	case owner.Kind != kindSet:
@@ -204,13 +206,13 @@ func ownerOf(m object, sets []object) (ref, string) {
 	default:
 		at := slices.IndexFunc(sets, func(s object) bool { return s.GetName() == owner.Name })
 		if at < 0 {
-			return ref{}, m.String() + " is of MachineSet " + owner.Name + ", which does not exist: Cluster API is about to delete it"
+			return ref{}, m.String() + " belongs to MachineSet " + owner.Name + ", which does not exist: wait until Cluster API has deleted the Machine"
 		}
 		return poolOfSet(sets[at]), ""
 	}
 }
 
-// poolOfSet is the MachineDeployment of a MachineSet, or the set itself.
+// poolOfSet returns the MachineDeployment of a MachineSet, or the MachineSet.
 func poolOfSet(set object) ref {
 	if owner := set.controller(); owner != nil && owner.Kind == kindDeployment {
 		return ref{set.GetNamespace(), deployments, owner.Name}

@@ -113,8 +113,8 @@ func TestRefusals(t *testing.T) {
 		says          string
 	}{
 		"nothing":          {clusterOfIt, deploymentV1beta2, nil, ""},
-		"rolling":          {clusterOfIt, strings.Replace(deploymentV1beta2, onDelete, rollingUpdate, 1), []string{reasonRolling}, "set its spec.rollout.strategy.type to OnDelete"},
-		"rolling, v1beta1": {clusterOfIt, strings.Replace(deploymentV1beta1, onDelete, rollingUpdate, 1), []string{reasonRolling}, "set its spec.strategy.type to OnDelete"},
+		"rolling":          {clusterOfIt, strings.Replace(deploymentV1beta2, onDelete, rollingUpdate, 1), []string{reasonRolling}, "set spec.rollout.strategy.type to OnDelete"},
+		"rolling, v1beta1": {clusterOfIt, strings.Replace(deploymentV1beta1, onDelete, rollingUpdate, 1), []string{reasonRolling}, "set spec.strategy.type to OnDelete"},
 		"paused pool":      {clusterOfIt, strings.Replace(deploymentV1beta2, "namespace: fleet", "namespace: fleet, annotations: {cluster.x-k8s.io/paused: ''}", 1), []string{reasonPaused}, "MachineDeployment fleet/workers is paused"},
 		"paused by us":     {clusterOfIt, strings.Replace(deploymentV1beta2, "namespace: fleet", "namespace: fleet, annotations: {cluster.x-k8s.io/paused: '', kamino.dev/place-of: uid}", 1), nil, ""},
 		"paused cluster":   {strings.Replace(clusterOfIt, "kind: Cluster,", "kind: Cluster, spec: {paused: true},", 1), deploymentV1beta2, []string{reasonPaused}, "Cluster fleet/prod is paused"},
@@ -156,9 +156,9 @@ func TestOwners(t *testing.T) {
 	}{
 		"deployment":    {owned(machine(), kindSet, "workers-1"), "cluster.x-k8s.io/fleet/machinedeployments/workers", ""},
 		"set":           {owned(machine(), kindSet, "alone"), "cluster.x-k8s.io/fleet/machinesets/alone", ""},
-		"trial":         {trial, "", "for a trial"},
+		"trial":         {trial, "", "to a trial"},
 		"control plane": {plane, "", "control plane"},
-		"alone":         {machine(), "", "stands by itself"},
+		"alone":         {machine(), "", "has no owner"},
 		"machine pool":  {owned(machine(), kindPool, "pool"), "cluster.x-k8s.io/fleet/machinepools/pool", ""},
 		"unknown":       {owned(machine(), "KubeadmControlPlane", "plane"), "", "is made by KubeadmControlPlane plane"},
 		"set gone":      {owned(machine(), kindSet, "gone"), "", "does not exist"},

@@ -14,25 +14,25 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// right is something that the account in the management cluster must be allowed, in the Cluster's namespace.
+// right is a required right of the account in the management cluster, in the Cluster's namespace.
 type right struct {
 	group, resource string
 	verbs           []string
-	// purpose is what needs it; empty if every capture does.
+	// purpose is the feature that needs the right; empty if captures need the right.
 	purpose string
-	// pools tells that only MachinePools need it.
+	// pools is true if only MachinePools need the right.
 	pools bool
 }
 
 const looks = "get list"
 
-// forTopology is what a right is for that only a pool made from a ClusterClass needs, and each of those does.
+// forTopology is the purpose of rights that every pool from a ClusterClass needs, and no other pool.
 const forTopology = "a pool made from a ClusterClass"
 
-// giveRights is how the account gets what it lacks.
+// giveRights is the remedy for missing rights.
 const giveRights = "give the account in the management cluster the Role that `kamino manifests --management` prints: see " + Docs + ", section Rights"
 
-// rights are all that these recipes need, whatever the infrastructure's kinds are.
+// rights returns all required rights for the infrastructure kinds.
 func rights(kinds ...string) []right {
 	need := func(resource, verbs, purpose string) right {
 		return right{group: coreGroup, resource: resource, verbs: strings.Fields(verbs), purpose: purpose}
@@ -58,11 +58,11 @@ func rights(kinds ...string) []right {
 	return all
 }
 
-// Rules are what the account in the management cluster must be allowed in the Cluster's namespace, whose machines are a cloud's. Each of
-// them says a resource once. An error if nobody captures such machines yet.
+// Rules returns the account's rules in the Cluster's namespace for machines of a cloud. Each resource appears once. Rules
+// returns an error if Kamino does not support Cluster API on the cloud.
 func Rules(d cloud.Description) ([]rbacv1.PolicyRule, error) {
 	if d.NewDisks == nil {
-		return nil, fmt.Errorf("where Cluster API builds the nodes, they cannot be captured yet on %s: see %s", d.Name, Docs)
+		return nil, fmt.Errorf("Kamino does not support nodes of Cluster API on %s: see %s", d.Name, Docs)
 	}
 	var kinds []string
 	for kind, of := range infrastructures {
@@ -87,10 +87,11 @@ func Rules(d cloud.Description) ([]rbacv1.PolicyRule, error) {
 	return rules, nil
 }
 
-// bootstrapGroup is the group of kubeadm's bootstrap configurations.
+// bootstrapGroup is the API group of kubeadm's bootstrap configurations.
 const bootstrapGroup = "bootstrap.cluster.x-k8s.io"
 
-// Permissions implements cloud.PermissionChecker: what the account may do is asked for once, and one by one only where the API server cannot tell.
+// Permissions implements cloud.PermissionChecker with a single rules review. An incomplete review costs an access review
+// per missing right.
 func (r *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
 	v, err := r.view(ctx, pool)
 	if err != nil {
@@ -105,7 +106,7 @@ func (r *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 }
 
 func (r *world) permissions(ctx context.Context, v view) ([]cloud.Permission, error) {
-	const op = "look at the rights in"
+	const op = "read the rights in"
 	where := "namespace " + r.cluster.Namespace
 	told, err := r.account.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx,
 		&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: r.cluster.Namespace}}, metav1.CreateOptions{})
@@ -119,7 +120,7 @@ func (r *world) permissions(ctx context.Context, v view) ([]cloud.Permission, er
 	var all []cloud.Permission
 	for _, need := range rights(kinds...) {
 		switch {
-		case need.purpose == forTopology && v.topology == nil, // whoever never needs it should not have it
+		case need.purpose == forTopology && v.topology == nil, // other pools should not have the right
 			need.pools && v.resource != machinePools:
 			continue
 		}
@@ -146,7 +147,8 @@ func (r *world) permissions(ctx context.Context, v view) ([]cloud.Permission, er
 	return all, nil
 }
 
-// allows tells whether one of the rules allows it. Rules for single names allow nothing here: the names are not known before.
+// allows reports whether a rule allows the right. Rules for single names allow nothing, because the names are unknown in
+// advance.
 func allows(rules []authorizationv1.ResourceRule, need right, verb string) bool {
 	has := func(list []string, what string) bool {
 		return slices.Contains(list, what) || slices.Contains(list, "*")
@@ -168,7 +170,7 @@ func (r *world) mayI(ctx context.Context, namespace string, need right, verb str
 	return asked.Status.Allowed, nil
 }
 
-// refuseRights tells of rights that lack for what is thought of: every capture needs those without a purpose.
+// refuseRights returns the refusal of missing rights for the purposes. The purpose of captures is empty.
 func (r *world) refuseRights(ctx context.Context, v view, purposes ...string) ([]cloud.Refusal, error) {
 	all, err := r.permissions(ctx, v)
 	if err != nil {
@@ -176,7 +178,7 @@ func (r *world) refuseRights(ctx context.Context, v view, purposes ...string) ([
 	}
 	var lack []string
 	for _, p := range all {
-		elsewhere := p.Scope != "namespace "+r.cluster.Namespace // a ClusterClass that cannot be read, which refuses by itself
+		elsewhere := p.Scope != "namespace "+r.cluster.Namespace // an unreadable ClusterClass has its own refusal
 		if !p.Allowed && !elsewhere && slices.Contains(purposes, p.For) && !slices.Contains(lack, p.Action) {
 			lack = append(lack, p.Action)
 		}
@@ -216,18 +218,18 @@ func (r *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 		return r.inGroups().preflight(ctx, v, spec, found)
 	}
 	if most := v.pool.maxSize(); spec.Grows && most > 0 && v.pool.replicas() >= most {
-		found = append(found, cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s is to grow before its donor is taken, and has %d nodes of %d that its annotation %s allows", v.ref, v.pool.replicas(), most, annotationMaxSize),
-			"raise it, or capture when the pool is smaller"))
+		found = append(found, cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s cannot grow: the pool has %d of %d nodes that the annotation %s allows", v.ref, v.pool.replicas(), most, annotationMaxSize),
+			"raise the limit, or capture when the pool is smaller"))
 	}
 	return found, nil
 }
 
-// refuseMachine tells why the Machine of an instance could not be that of a donor.
+// refuseMachine appends the reasons why an instance's Machine cannot be a donor.
 func (r *world) refuseMachine(ctx context.Context, found []cloud.Refusal, v view, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
-	m, err := r.machineOf(ctx, "look at", spec.Instance)
+	m, err := r.machineOf(ctx, "read", spec.Instance)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
-		return append(found, cloud.Refuse(reasonElsewhere, fmt.Sprintf("no Machine of Cluster %s has the instance %s", r.cluster, spec.Instance), "choose a node of a Machine")), nil
+		return append(found, cloud.Refuse(reasonElsewhere, fmt.Sprintf("instance %[2]s has no Machine in Cluster %[1]s", r.cluster, spec.Instance), "choose a node of a Machine")), nil
 	case err != nil:
 		return nil, err
 	case m.deleting():
@@ -238,13 +240,14 @@ func (r *world) refuseMachine(ctx context.Context, found []cloud.Refusal, v view
 	return found, nil
 }
 
-// refuseUnheld tells why a Machine's deletion would not wait for a hook, or its place not be taken for certain. Source: isDeleteNodeAllowed
-// of Cluster API's Machine controller, without which hooks are passed by.
+// refuseUnheld appends the reasons why a Machine's deletion would not wait for the hook, or why the reduced replicas
+// might remove another Machine. Source: isDeleteNodeAllowed of Cluster API's Machine controller, which otherwise skips
+// hooks.
 func (r *world) refuseUnheld(ctx context.Context, found []cloud.Refusal, cluster, pool, m object) ([]cloud.Refusal, error) {
-	found = refuse(m.text("status", "nodeRef", "name") == "", found, reasonNotHeld, "wait until it has",
-		"%s has no status.nodeRef, so that Cluster API would delete it without waiting for its place to be taken", m)
-	found = refuse(pool.GetKind() != kindPool && pool.pausedCondition() == nil, found, reasonUnnoticed, "wait until it has, or use Cluster API v1.9 or later",
-		"%s has no condition %s, by which Cluster API tells what it has taken note of", pool, conditionPaused)
+	found = refuse(m.text("status", "nodeRef", "name") == "", found, reasonNotHeld, "wait until the field is set",
+		"%s has no status.nodeRef, so Cluster API would delete the Machine before Kamino reduces the replicas", m)
+	found = refuse(pool.GetKind() != kindPool && pool.pausedCondition() == nil, found, reasonUnnoticed, "wait until the condition is set, or use Cluster API v1.9 or later",
+		"%s has no condition %s, so Kamino cannot see whether Cluster API has observed the object", pool, conditionPaused)
 	if cluster.text("spec", "controlPlaneRef", "name") != "" {
 		return found, nil
 	}
@@ -252,6 +255,6 @@ func (r *world) refuseUnheld(ctx context.Context, found []cloud.Refusal, cluster
 	if err != nil {
 		return nil, err
 	}
-	return refuse(len(planes) == 0, found, reasonNotHeld, "name its control plane in spec.controlPlaneRef",
-		"%s names no control plane and has no Machine of one, so that Cluster API would delete Machines without waiting for their places to be taken", cluster), nil
+	return refuse(len(planes) == 0, found, reasonNotHeld, "name the control plane in spec.controlPlaneRef",
+		"%s names no control plane and has no control plane Machine, so Cluster API would delete Machines before Kamino reduces the replicas", cluster), nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// PoolName implements cloud.PoolProvider. Objects of two kinds may have one name; whoever means the set says so.
+// PoolName implements cloud.PoolProvider. Objects of two kinds may share a name; a pool ID names the kind.
 func (r *PoolProvider) PoolName(id cloud.PoolID) string {
 	of, err := parsePool(id)
 	if err != nil {
@@ -17,7 +17,7 @@ func (r *PoolProvider) PoolName(id cloud.PoolID) string {
 	return of.name
 }
 
-// Line implements cloud.PoolProvider. Neither a MachineDeployment's name nor a Cluster's alone tells it from others in its place.
+// Line implements cloud.PoolProvider. Only the names of Cluster and pool together are unique in a place.
 func (r *PoolProvider) Line(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
 	of, err := parsePool(id)
 	if err != nil {
@@ -27,7 +27,8 @@ func (r *PoolProvider) Line(ctx context.Context, id cloud.PoolID) (cloud.ImageFa
 	return r.line(at, of), err
 }
 
-// line of a pool. A MachinePool's is another than that of a MachineDeployment of its name, which it may have taken the place of.
+// line returns the image family of a pool. A MachinePool has another family than a MachineDeployment of the same name,
+// because a MachinePool may replace the MachineDeployment.
 func (r *world) line(at home, of ref) cloud.ImageFamily {
 	name := r.cluster.Name + "." + of.name
 	if of.resource == machinePools {
@@ -36,42 +37,42 @@ func (r *world) line(at home, of ref) cloud.ImageFamily {
 	return cloud.ImageFamily{Place: at.place, Name: name}
 }
 
-const opLook = "look at"
+const opLook = "read"
 
-// view is one look at a pool.
+// view is a read of a pool.
 type view struct {
 	ref
 	at            home
 	cluster, pool object
-	// template that the pool names, as it is named and as it is; of is its infrastructure, if it is a known one.
+	// named is the pool's infrastructure reference, template is the object, and of is its infrastructure if known.
 	named    reference
 	template object
 	of       infrastructure
 	known    bool
-	// path of the template's part that machines are made of, and rolls tell why a write of it would change machines that run.
+	// path is the machines' spec in the template. rolls are the reasons why a write would change running machines.
 	path  []string
 	rolls []cloud.Refusal
-	// group that the machines of a MachinePool are in; nil if they are in none.
+	// group is the group of a MachinePool's machines; nil without a group.
 	group *cloud.Pool
-	// missing tells that the pool names a template that does not exist.
+	// missing is true if the pool's template does not exist.
 	missing bool
-	// topology that the pool is made from; nil if it is made from none.
+	// topology is the source of the pool; nil without a topology.
 	topology *topology
-	// image that the template names, or the topology asks for, as a recipe writes it; empty if none.
+	// image of the template, or of the topology, in the form of recipes; empty without an image.
 	image string
 }
 
-// machine is the template's part that machines are made of.
+// machine returns the machines' spec in the template.
 func (v view) machine() spec { return specOf(v.template, v.path...) }
 
-// view looks at a pool: three objects, the ClusterClass of one that is made from it, and the image by its name.
+// view reads a pool: three objects, the ClusterClass if any, and the name of the image.
 func (r *world) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
 	if v.ref, err = parsePool(id); err != nil {
 		return v, err
 	}
 	if v.namespace != r.cluster.Namespace {
 		return v, &cloud.Error{Kind: cloud.NotFound, Op: opLook, Resource: v.ref.String(),
-			Message: "it is in another namespace than the Cluster of these nodes, " + r.cluster.String()}
+			Message: "the pool is in another namespace than the nodes' Cluster " + r.cluster.String()}
 	}
 	if v.at, err = r.where(ctx); err != nil {
 		return v, err
@@ -83,7 +84,7 @@ func (r *world) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
 		return v, r.believed(ctx, opLook, err)
 	}
 	if of := v.pool.text("spec", "clusterName"); of != r.cluster.Name {
-		return v, &cloud.Error{Kind: cloud.NotFound, Op: opLook, Resource: v.ref.String(), Message: fmt.Sprintf("it is of Cluster %s, and not of %s", of, r.cluster.Name)}
+		return v, &cloud.Error{Kind: cloud.NotFound, Op: opLook, Resource: v.ref.String(), Message: fmt.Sprintf("the pool belongs to Cluster %s, not to %s", of, r.cluster.Name)}
 	}
 	if v.topology, err = r.topologyOf(ctx, v.cluster, v.pool); err != nil {
 		return v, err
@@ -119,7 +120,7 @@ func (r *world) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
 	return v, err
 }
 
-// refusals tell why no Machine of the pool can be captured.
+// refusals returns the reasons against any capture in the pool.
 func (v view) refusals() []cloud.Refusal {
 	found := append(v.refuseTopology(refusalsOf(v.cluster, v.pool)), v.rolls...)
 	switch {
@@ -127,9 +128,9 @@ func (v view) refusals() []cloud.Refusal {
 		return append(found, v.unknown())
 	case v.missing:
 		return append(found, cloud.Refuse(reasonTemplate, fmt.Sprintf("%s names %s, which does not exist", v.ref, v.named),
-			"make it again, or point the pool at one that exists"))
+			"create the object again, or point the pool at an existing object"))
 	case v.image == "":
-		found = append(found, cloud.Refuse(reasonImage, fmt.Sprintf("%s of %s names no image, but has its provider look for one", v.named, v.ref), "name the image in it"))
+		found = append(found, cloud.Refuse(reasonImage, fmt.Sprintf("%s of %s names no image, so the provider would look up an image", v.named, v.ref), "name the image in the template"))
 	}
 	return append(found, v.of.refusals(v.machine(), v.named)...)
 }
@@ -154,7 +155,7 @@ func (r *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, e
 	return pool, nil
 }
 
-// bootstrap is what a new machine is given to join by.
+// bootstrap returns the bootstrap configuration of new machines.
 func (v view) bootstrap() []string {
 	if by := v.pool.reference(pathBootstrap...); by.name != "" {
 		return []string{by.String()}
@@ -165,17 +166,17 @@ func (v view) bootstrap() []string {
 // cautionRemediation is the caution that running machines lose their remediation.
 const cautionRemediation = "NoRemediation"
 
-// cautions tell what follows from OnDelete. Source: Cluster API, issue 13800.
+// cautions returns the consequences of the strategy OnDelete. Source: Cluster API, issue 13800.
 func (v view) cautions() []cloud.Refusal {
 	if v.resource != deployments || v.pool.strategy() != onDelete {
 		return nil
 	}
 	return []cloud.Refusal{cloud.Refuse(cautionRemediation,
-		fmt.Sprintf("a MachineHealthCheck replaces no machine of %s that is of an earlier template, for Cluster API makes none for those under OnDelete", v.ref),
-		"after a promotion, watch the nodes that run by other means, or rebuild them")}
+		fmt.Sprintf("a MachineHealthCheck replaces no machine of %s with an earlier template, because Cluster API does not remediate such machines with OnDelete", v.ref),
+		"after a promotion, monitor the running nodes by other means, or rebuild the nodes")}
 }
 
-// SetCapacity implements cloud.PoolProvider, by a write that is conditional on the pool as it was read.
+// SetCapacity implements cloud.PoolProvider with a write that is conditional on the pool's resourceVersion.
 func (r *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
 	return again(func() error { return r.setCapacity(cloud.WithoutReadCache(ctx), id, from, to) })
 }
@@ -198,10 +199,10 @@ func (r *PoolProvider) setCapacity(ctx context.Context, id cloud.PoolID, from, t
 	switch now := v.pool.replicas(); {
 	case now != from:
 		return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: v.ref.String(),
-			Message: fmt.Sprintf("it has %d nodes, not %d: somebody else changed its size", now, from)}
+			Message: fmt.Sprintf("the pool has %d nodes, not %d: another client changed the size", now, from)}
 	case to <= from:
 		return &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: v.ref.String(),
-			Message: fmt.Sprintf("%d nodes are not more than the %d that it has: a pool is only ever grown", to, from)}
+			Message: fmt.Sprintf("the new size %d is not above the current size %d: Kamino only grows pools", to, from)}
 	}
 	if err := v.mayGrow(op); err != nil {
 		return err
@@ -210,7 +211,7 @@ func (r *PoolProvider) setCapacity(ctx context.Context, id cloud.PoolID, from, t
 	return err
 }
 
-// mayGrow tells why no place is added to the pool.
+// mayGrow returns the reason against a larger pool.
 func (v view) mayGrow(op string) error {
 	for _, refusal := range slices.Concat(v.refusalsToWrite(), v.topology.refuseReplicas(v.ref), refuseSize(v.pool)) {
 		return refusal.Error(op, v.ref.String())

@@ -34,71 +34,71 @@ const (
 	reasonReplicasWritten = "ReplicasWritten"
 )
 
-// Reasons are those that these recipes refuse for, by their names. docs/cluster-api.md has the same table.
+// Reasons returns the reasons of this package's refusals, sorted by name. docs/cluster-api.md has the same table.
 func Reasons() []cloud.Reason {
 	all := append([]cloud.Reason{
 		{
-			Name: reasonPaused, Means: "the Cluster or the pool is paused: nothing that is written would be carried out",
-			Remedy: "take the pause away once whoever set it is done",
+			Name: reasonPaused, Means: "the Cluster or the pool is paused: Cluster API would ignore a write",
+			Remedy: "end the pause when the reason for the pause is gone",
 		},
 		{
-			Name: reasonNotHeld, Means: "the donor does not return, and Cluster API would not wait for the hook that has its place taken first: it waits where a Machine has its Node, and its Cluster a control plane",
+			Name: reasonNotHeld, Means: "the donor does not return, and Cluster API would not wait for the hook; Cluster API waits only if the Machine has a Node and the Cluster has a control plane",
 			Remedy: "wait for the Machine's `status.nodeRef`; name the control plane in the Cluster's `spec.controlPlaneRef`",
 		},
 		{
-			Name: reasonUnnoticed, Means: "the donor does not return, and Cluster API does not say whether it has taken note of the pool, so that another machine could go as well",
-			Remedy: "wait until its controllers have looked at the pool; they say so from v1.9 on, by the condition `Paused`",
+			Name: reasonUnnoticed, Means: "the donor does not return, and Cluster API does not report whether the pool was observed, so Cluster API might remove another machine",
+			Remedy: "wait until the controllers have observed the pool, as shown by the condition `Paused` (v1.9 or later)",
 		},
 		{
-			Name: reasonInfrastructure, Means: "the pool's machines are of a kind whose image Kamino cannot set",
+			Name: reasonInfrastructure, Means: "Kamino cannot set the image of the pool's machine kind",
 			Remedy: "use AWSMachineTemplate, AzureMachineTemplate, AWSMachinePool or AzureMachinePool, or leave the pool out",
 		},
 		{
-			Name: reasonKubernetes, Means: "the pool asks for another version of Kubernetes than the image has: a node of it could not join, or would be another one than is asked for",
+			Name: reasonKubernetes, Means: "the pool asks for another version of Kubernetes than the image has; a new node might not join, or would have the wrong version",
 			Remedy: "capture a node of the pool's version",
 		},
 		{
-			Name: reasonElsewhere, Means: "the instance has no Machine, so that Cluster API would neither keep nor remove it",
+			Name: reasonElsewhere, Means: "the instance has no Machine, so Cluster API would neither protect nor remove the instance",
 			Remedy: "choose a node of a Machine",
 		},
 		{
-			Name: cloud.PermissionMissing, Means: "the account in the management cluster lacks rights; each is named, with what it is for",
-			Remedy: "give it the Role of section Rights, which `kamino manifests --management` prints",
+			Name: cloud.PermissionMissing, Means: "the account in the management cluster lacks rights; the message names the rights and the purpose",
+			Remedy: "give the account the Role of `kamino manifests --management` (section Rights)",
 		},
 		{
-			Name: cloud.PoolAtMaximum, Means: "the pool is to grow before its donor is taken, and its autoscaler's annotation allows no more nodes",
+			Name: cloud.PoolAtMaximum, Means: "the pool must grow before the capture, but the autoscaler's annotation allows no more nodes",
 			Remedy: "raise `cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size`, or capture when the pool is smaller",
 		},
 		{
 			Name: reasonDeleted, Means: "the pool or its Cluster is being deleted",
-			Remedy: "leave it out",
+			Remedy: "leave the pool out",
 		},
 		{
-			Name: reasonRolling, Means: "Cluster API would replace all machines of the pool at each change of its template",
-			Remedy: "set `spec.rollout.strategy.type` (v1beta1: `spec.strategy.type`) to `OnDelete`; of a pool made from a ClusterClass, in the Cluster's `spec.topology.workers.machineDeployments[]`",
+			Name: reasonRolling, Means: "Cluster API would replace all machines of the pool at every change of the template",
+			Remedy: "set `spec.rollout.strategy.type` (v1beta1: `spec.strategy.type`) to `OnDelete`; with a ClusterClass, in the Cluster's `spec.topology.workers.machineDeployments[]`",
 		},
 		{
-			Name: reasonTemplate, Means: "the infrastructure template that the pool names does not exist: it can build no machine",
-			Remedy: "make the template again, or point the pool at one that exists",
+			Name: reasonTemplate, Means: "the pool's infrastructure template does not exist, so the pool can build no machine",
+			Remedy: "create the template again, or point the pool at an existing template",
 		},
 		{
-			Name: reasonImage, Means: "the template names no single image, but has Cluster API's provider look for one",
+			Name: reasonImage, Means: "the template names no image, so the provider would look up an image",
 			Remedy: "name the image in the template (AWS: `ami.id`; Azure: `image`)",
 		},
 		{
-			Name: reasonTopology, Means: "the pool is made from a ClusterClass of which no variable holds its image, as far as can be told: what is written to the pool itself the topology controller undoes",
-			Remedy: "have an inline patch of the ClusterClass set the image from a variable, by `valueFrom.variable` and without `enabledIf`",
+			Name: reasonTopology, Means: "the pool is made from a ClusterClass, and Kamino finds no variable with the image; the topology controller would revert a write to the pool",
+			Remedy: "set the image from a variable in an inline patch of the ClusterClass, with `valueFrom.variable` and without `enabledIf`",
 		},
 		{
-			Name: reasonPending, Means: "the Cluster's topology asks for another image than the pool's template names: Cluster API has not carried it out, or something else than a variable sets it",
-			Remedy: "wait, or see the Cluster's condition `TopologyReconciled`",
+			Name: reasonPending, Means: "the Cluster's topology asks for another image than the pool's template names: Cluster API has not applied the image, or another source sets the image",
+			Remedy: "wait, or check the Cluster's condition `TopologyReconciled`",
 		},
 		{
-			Name: reasonReplicas, Means: "the pool is to grow or to lose its donor, and the Cluster's topology says how many machines it has: the topology controller undoes each change of that",
-			Remedy: "remove `spec.topology.workers.machineDeployments[].replicas`, as the cluster autoscaler wants it as well",
+			Name: reasonReplicas, Means: "the pool must grow or lose the donor, but the Cluster's topology sets the replicas; the topology controller would revert the change",
+			Remedy: "remove `spec.topology.workers.machineDeployments[].replicas`, as for the cluster autoscaler",
 		},
 		{
-			Name: cloud.TrialBesideOnly, Means: "a version is tried by a Machine of its own, and not in the pool",
+			Name: cloud.TrialBesideOnly, Means: "a trial uses a separate Machine outside the pool",
 			Remedy: "set the trial to `Apart`",
 		},
 	}, reasonsOfMachinePools...)
@@ -106,43 +106,43 @@ func Reasons() []cloud.Reason {
 	return all
 }
 
-// reasonsOfMachinePools are those beside.
+// reasonsOfMachinePools are the reasons for machine pools.
 var reasonsOfMachinePools = []cloud.Reason{
 	{
-		Name: reasonGate, Means: "whether the machine pool's provider would roll all its instances cannot be told: its Deployment is not there, not rolled out, or may not be looked at",
-		Remedy: "give the account the Role for `capz-system` that `kamino manifests --management` prints, or have the pool's replicas managed elsewhere",
+		Name: reasonGate, Means: "it is unknown whether the provider would replace all instances of the machine pool: the provider's Deployment is missing, not rolled out, or unreadable",
+		Remedy: "give the account the Role for `capz-system` that `kamino manifests --management` prints, or let another tool manage the replicas",
 	},
 	{
-		Name: reasonPoolRolls, Means: "the machine pool's provider would replace running instances at each change of its image",
-		Remedy: "AWS: set `spec.refreshPreferences.disable`; Azure: set `spec.strategy.rollingUpdate.maxSurge` to 0 and start CAPZ with the feature gate `SkipMachinePoolModelReconciliation`, or have the pool's replicas managed elsewhere (`cluster.x-k8s.io/replicas-managed-by`)",
+		Name: reasonPoolRolls, Means: "the provider would replace running instances at every change of the machine pool's image",
+		Remedy: "AWS: set `spec.refreshPreferences.disable`; Azure: set `spec.strategy.rollingUpdate.maxSurge` to 0 and start CAPZ with the feature gate `SkipMachinePoolModelReconciliation`, or let another tool manage the replicas (`cluster.x-k8s.io/replicas-managed-by`)",
 	},
 	{
-		Name: reasonReplicasWritten, Means: "CAPA writes the machine pool's replicas over the size of its Auto Scaling group, which would launch another instance for a donor that is held",
-		Remedy: "have the group's size managed elsewhere, as by the cluster autoscaler for AWS, and annotate the MachinePool with `cluster.x-k8s.io/replicas-managed-by`",
+		Name: reasonReplicasWritten, Means: "CAPA overwrites the size of the Auto Scaling group with the replicas, so the group would replace a donor in standby",
+		Remedy: "let another tool manage the group's size, such as the cluster autoscaler for AWS, and annotate the MachinePool with `cluster.x-k8s.io/replicas-managed-by`",
 	},
 	{
-		Name: reasonNoMachines, Means: "CAPA makes no Machines for the instances of the machine pool, by which its nodes would be known",
+		Name: reasonNoMachines, Means: "CAPA makes no Machines for the machine pool's instances, so Kamino cannot find the nodes",
 		Remedy: "start CAPA with the feature gates `MachinePool` and `MachinePoolMachines`",
 	},
 	{
-		Name: reasonGroup, Means: "the machine pool's object names no Auto Scaling group of its own that exists",
-		Remedy: "wait until CAPA has made it, or see the object's conditions",
+		Name: reasonGroup, Means: "the machine pool's object names no existing Auto Scaling group of the pool",
+		Remedy: "wait until CAPA has made the group, or check the object's conditions",
 	},
 	{
-		Name: reasonGroupPending, Means: "the machine pool's object names another image than its group's launch template: CAPA has not carried it out yet",
-		Remedy: "wait, or see the condition `LaunchTemplateReady` of the AWSMachinePool",
+		Name: reasonGroupPending, Means: "the machine pool's object names another image than the group's launch template: CAPA has not applied the image yet",
+		Remedy: "wait, or check the condition `LaunchTemplateReady` of the AWSMachinePool",
 	},
 	{
-		Name: reasonManaged, Means: "the donor does not return, or the pool is to grow first, and somebody else manages its replicas, who would write another size over it",
-		Remedy: "capture donors that return, or take `cluster.x-k8s.io/replicas-managed-by` away",
+		Name: reasonManaged, Means: "the donor does not return, or the pool must grow first, but another tool manages the replicas and would overwrite the size",
+		Remedy: "capture donors that return, or remove `cluster.x-k8s.io/replicas-managed-by`",
 	},
 	{
-		Name: reasonTrialDiffers, Means: "a Machine of its own, by which a version is tried, could not be like those of the machine pool; what it cannot have is named",
-		Remedy: "do without a trial, or without that",
+		Name: reasonTrialDiffers, Means: "the separate Machine of a trial would differ from the machine pool's machines; the message names the fields",
+		Remedy: "disable trials, or remove the named fields",
 	},
 }
 
-// refuse adds a refusal where there is reason for one.
+// refuse appends a refusal if when is true.
 func refuse(when bool, found []cloud.Refusal, reason, remedy, obstacle string, args ...any) []cloud.Refusal {
 	if !when {
 		return found
@@ -150,20 +150,20 @@ func refuse(when bool, found []cloud.Refusal, reason, remedy, obstacle string, a
 	return append(found, cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy))
 }
 
-// refusalsOf tells why no Machine of a pool can be captured, as far as the Cluster and the pool say.
+// refusalsOf returns the reasons in Cluster and pool against any capture.
 func refusalsOf(cluster, pool object) []cloud.Refusal {
-	found := refuse(cluster.deleting(), nil, reasonDeleted, "leave it out", "%s is being deleted", cluster)
-	found = refuse(pool.deleting(), found, reasonDeleted, "leave it out", "%s is being deleted", pool)
+	found := refuse(cluster.deleting(), nil, reasonDeleted, "leave the pool out", "%s is being deleted", cluster)
+	found = refuse(pool.deleting(), found, reasonDeleted, "leave the pool out", "%s is being deleted", pool)
 	return append(found, refusalsToWrite(cluster, pool)...)
 }
 
-// refusalsToWrite tells why nothing may be written to a pool: it would change machines that run, or not be carried out. What its topology
-// adds to them refuseTopology tells.
+// refusalsToWrite returns the reasons against a write to a pool: the write would change running machines, or would have
+// no effect. refuseTopology adds the topology's reasons.
 func refusalsToWrite(cluster, pool object) []cloud.Refusal {
-	const unpause, idle = "take the pause away once whoever set it is done", "%s is paused, so that Cluster API carries nothing out"
+	const unpause, idle = "end the pause when the reason for the pause is gone", "%s is paused, so Cluster API would ignore a write"
 	rolls := pool.GetKind() == kindDeployment && pool.strategy() != onDelete
-	found := refuse(rolls, nil, reasonRolling, fmt.Sprintf("set its %s to OnDelete", pool.strategyPath()),
-		"%s has the strategy %s, by which Cluster API would replace all its machines", pool, pool.strategy())
+	found := refuse(rolls, nil, reasonRolling, fmt.Sprintf("set %s to OnDelete", pool.strategyPath()),
+		"%s has the strategy %s, so Cluster API would replace all machines", pool, pool.strategy())
 	found = refuse(cluster.paused(), found, reasonPaused, unpause, idle, cluster)
 	byOthers := pool.paused() && (pool.GetKind() != kindDeployment || pool.GetAnnotations()[annotationPlace] == "") // which removing pauses
 	return refuse(byOthers, found, reasonPaused, unpause, idle, pool)

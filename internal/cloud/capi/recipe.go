@@ -14,25 +14,26 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// opRecipe is what errors of SetRecipe say.
+// opRecipe is the operation of SetRecipe in errors.
 const opRecipe = "set the recipe of"
 
-// partBootstrap is the kind of what a recipe keeps: the bootstrap configuration that new machines join by.
+// partBootstrap is the kind of the bootstrap configuration in a recipe. The configuration always stays.
 const partBootstrap = "bootstrap"
 
-// backup is what a promotion changes, as it was.
+// backup is the recipe before a promotion.
 type backup struct {
 	Pool     cloud.PoolID `json:"pool"`
 	Kind     string       `json:"kind"`
 	Template string       `json:"template"`
 	Image    string       `json:"image"`
-	// Overrides are those of the variables that hold the image, where the pool is made from a topology.
+	// Overrides are the overrides of the image's variables, for a pool of a topology.
 	Overrides []override `json:"overrides,omitempty"`
-	// Written is the image as a MachinePool's infrastructure has it.
+	// Written is the image field of a MachinePool's infrastructure.
 	Written any `json:"written,omitempty"`
 }
 
-// RecipeChange implements cloud.PoolProvider. Nothing but the image ever leaves a recipe: whoever joins by himself needs what he joins by.
+// RecipeChange implements cloud.PoolProvider. Only the image changes, because new machines need the bootstrap
+// configuration to join.
 func (r *PoolProvider) RecipeChange(ctx context.Context, to cloud.Target, _ bool) (cloud.RecipeChange, error) {
 	v, err := r.view(ctx, to.Pool)
 	if err != nil {
@@ -55,7 +56,7 @@ func (r *PoolProvider) RecipeChange(ctx context.Context, to cloud.Target, _ bool
 	return change, fail("save the recipe of", v.ref.String(), err)
 }
 
-// RestoreChange implements cloud.RecipeRestorer: the image that the pool's template named. Nothing else ever leaves a recipe.
+// RestoreChange implements cloud.RecipeRestorer and restores the image of the template. Promotions change nothing else.
 func (r *PoolProvider) RestoreChange(ctx context.Context, pool cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
 	v, err := r.view(ctx, pool)
 	if err != nil {
@@ -66,7 +67,7 @@ func (r *PoolProvider) RestoreChange(ctx context.Context, pool cloud.PoolID, sav
 		return cloud.RecipeChange{}, err
 	}
 	to := cloud.Target{Pool: pool, Image: was.Image}
-	if version, _ := r.images.VersionOf(r.line(v.at, v.ref), was.Image); version != "" { // going back to a version of the pool's own is a rollback's
+	if version, _ := r.images.VersionOf(r.line(v.at, v.ref), was.Image); version != "" { // only a rollback returns to a version of the pool
 		to.Image = v.image
 	}
 	change, err := r.RecipeChange(ctx, to, false)
@@ -74,22 +75,23 @@ func (r *PoolProvider) RestoreChange(ctx context.Context, pool cloud.PoolID, sav
 	return change, err
 }
 
-// readBackup reads what was saved of a pool, and refuses what is not of this one.
+// readBackup parses a backup, and refuses the backup of another pool.
 func readBackup(of ref, data []byte) (backup, error) {
 	var was backup
 	var message string
-	switch err := utiljson.Unmarshal(data, &was); { // numbers as objects have them
+	switch err := utiljson.Unmarshal(data, &was); { // numbers as in objects
 	case err != nil || was.Kind == "" || was.Image == "":
-		message = "what was saved is no recipe of Cluster API's that names an image"
+		message = "the backup is not a recipe of Cluster API with an image"
 	case was.Pool != of.pool():
-		message = "what was saved is of " + string(was.Pool)
+		message = "the backup is a recipe of " + string(was.Pool)
 	default:
 		return was, nil
 	}
-	return was, &cloud.Error{Kind: cloud.Invalid, Op: "give back the recipe of", Resource: of.String(), Message: message}
+	return was, &cloud.Error{Kind: cloud.Invalid, Op: "restore the recipe of", Resource: of.String(), Message: message}
 }
 
-// otherKubernetes refuses a version whose kubelet is another than the pool asks for. What either does not say is not compared.
+// otherKubernetes refuses a version whose kubelet differs from the pool's Kubernetes version. An unknown version is not
+// compared.
 func (r *world) otherKubernetes(ctx context.Context, v view, version string) ([]cloud.Refusal, error) {
 	asked := v.pool.text("spec", "template", "spec", "version")
 	if asked == "" || version == "" {
@@ -100,12 +102,12 @@ func (r *world) otherKubernetes(ctx context.Context, v view, version string) ([]
 	if err != nil || has == "" || strings.TrimPrefix(has, "v") == strings.TrimPrefix(asked, "v") {
 		return nil, err
 	}
-	return []cloud.Refusal{cloud.Refuse(reasonKubernetes, fmt.Sprintf("%s asks for Kubernetes %s, and the kubelet of version %s is %s", v.ref, asked, version, has),
+	return []cloud.Refusal{cloud.Refuse(reasonKubernetes, fmt.Sprintf("%s asks for Kubernetes %s, but the kubelet of version %s is %s", v.ref, asked, version, has),
 		"capture a node of the pool's version")}, nil
 }
 
-// SetRecipe implements cloud.PoolProvider: a copy of the template that names the image, and the pool's reference to it in one write, which is
-// conditional on the pool as it was read. Templates are immutable, so that nothing of what is copied changes in between.
+// SetRecipe implements cloud.PoolProvider: a copy of the template with the image, and the pool's reference to the copy in
+// a single conditional write. Templates are immutable, so the source of the copy does not change.
 func (r *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
 	return again(func() error { return r.setRecipe(cloud.WithoutReadCache(ctx), change) })
 }
@@ -148,13 +150,13 @@ func (r *PoolProvider) setRecipe(ctx context.Context, change cloud.RecipeChange)
 	case err != nil:
 		return err
 	case v.image != change.To:
-		return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(), Message: fmt.Sprintf("it was pointed at %s and shows %s: somebody else changed it", change.To, v.image)}
+		return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(), Message: fmt.Sprintf("the recipe was set to %s, but shows %s: another client changed the recipe", change.To, v.image)}
 	}
 	r.retire(ctx, v)
 	return nil
 }
 
-// nameTemplate has a pool name a template that names an image.
+// nameTemplate points a pool to a template with the image.
 func (r *world) nameTemplate(ctx context.Context, v view, change cloud.RecipeChange, native string) error {
 	template, err := r.templateFor(ctx, v, change, native)
 	if err == nil {
@@ -163,18 +165,18 @@ func (r *world) nameTemplate(ctx context.Context, v view, change cloud.RecipeCha
 	return err
 }
 
-// maySet tells why a change is not carried out on a pool as it is.
+// maySet returns the reason why a change cannot be carried out on the pool.
 func (r *world) maySet(ctx context.Context, v view, change cloud.RecipeChange) error {
 	if refusals := v.refusals(); len(refusals) > 0 {
 		err := refusals[0].Error(opRecipe, v.ref.String())
-		if v.missing && refusals[0].Reason == reasonTemplate { // it may be made again
+		if v.missing && refusals[0].Reason == reasonTemplate { // the template may be created again
 			err.Kind = cloud.NotFound
 		}
 		return err
 	}
 	if v.image != change.From {
 		return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(),
-			Message: fmt.Sprintf("its image is %s, not %s as when the change was made: somebody else changed it", v.image, change.From)}
+			Message: fmt.Sprintf("the image is %s, not %s as planned: another client changed the image", v.image, change.From)}
 	}
 	differs, err := r.otherKubernetes(ctx, v, change.Version)
 	if err == nil && len(differs) > 0 {
@@ -183,18 +185,18 @@ func (r *world) maySet(ctx context.Context, v view, change cloud.RecipeChange) e
 	return err
 }
 
-// referenceTo is the change by which a pool names another infrastructure template of the kind that it names.
+// referenceTo returns the patch that points a pool to another template of the same kind.
 func referenceTo(name string) map[string]any {
 	change := map[string]any{}
 	_ = unstructured.SetNestedField(change, name, append(pathInfrastructure, "name")...)
 	return change
 }
 
-// lastApplied is what kubectl writes, which tells of the object that was copied and not of the copy.
+// lastApplied is kubectl's annotation, which describes the original and not the copy.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// copyFor is the copy of a template that names an image, called by the pool, the version and all that it says: whatever else the pool's
-// template says by then, one name never stands for two templates.
+// copyFor returns the copy of a template with the image. The name contains pool, version and a digest of the content, so
+// that different templates never share a name.
 func copyFor(v view, version, native string) (object, error) {
 	made := object{&unstructured.Unstructured{Object: map[string]any{"spec": v.template.DeepCopy().Object["spec"]}}}
 	if err := v.of.setImage(specOf(made, pathOfTemplate...), native); err != nil {
@@ -216,15 +218,15 @@ func copyFor(v view, version, native string) (object, error) {
 		annotations = map[string]string{}
 	}
 	annotations[annotationPool] = string(v.ref.pool())
-	if annotations[annotationVersion] = version; version == "" { // of an image that is none of the pool's versions
+	if annotations[annotationVersion] = version; version == "" { // the image is not a version of the pool
 		delete(annotations, annotationVersion)
 	}
 	made.SetAnnotations(annotations)
 	return made, nil
 }
 
-// templateFor is what the pool is to name: the template that a recipe is given back, if it still says what is wanted, or else a copy, which
-// is made unless it is there.
+// templateFor returns the template for the pool: the saved template of a restoration if its content is right, else a
+// copy, created if missing.
 func (r *world) templateFor(ctx context.Context, v view, change cloud.RecipeChange, native string) (object, error) {
 	want, err := copyFor(v, change.Version, native)
 	if err != nil {
@@ -252,15 +254,15 @@ func (r *world) templateFor(ctx context.Context, v view, change cloud.RecipeChan
 	case err != nil:
 		return object{}, err
 	case there.deleting() || v.of.image(specOf(there, pathOfTemplate...)) != native:
-		return object{}, &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(), Message: there.String() + " is being deleted, or names another image: delete it, and promote again"}
+		return object{}, &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(), Message: there.String() + " is being deleted, or names another image: delete the template, and promote again"}
 	}
 	return there, nil
 }
 
-// retire deletes copies for versions of the pool that are not there any more, but for those that a pool or a MachineSet names. It is
-// no part of what was asked for: what it cannot delete, the next promotion does.
+// retire deletes copies for missing versions of the pool, unless a pool or MachineSet names the copy. Errors are ignored:
+// the next promotion deletes the rest.
 func (r *world) retire(ctx context.Context, v view) {
-	if v.resource == machinePools { // which has no copies
+	if v.resource == machinePools { // a MachinePool has no copies
 		return
 	}
 	named := map[string]bool{v.named.name: true}

@@ -10,29 +10,29 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Removing a Machine with its place takes three writes that Cluster API knows no single one for, because a MachineDeployment that
-// shrinks chooses by itself which of its MachineSets loses a Machine. The Machine is deleted first, and a hook has its deletion wait;
-// then the MachineDeployment, paused, and the MachineSet each get a place fewer, each with the removal's name in the same write, so that
-// none is taken twice; then the pause and the hook go. At every moment what is left to do can be read off the objects.
+// Removing a Machine and reducing the replicas needs three writes, because a shrinking MachineDeployment chooses the
+// MachineSet that loses a Machine. First the Machine is deleted, and a hook delays the deletion.
 //
-// Cluster API's controllers act by what they last saw of an object, which may be behind what it is: one that does not know of the pause
-// would give the set its place back, and have it lose another Machine once it knows of the pool's new size. So after each of the two writes
-// it is waited for that Cluster API has taken note.
+// Then MachineDeployment (paused) and MachineSet each lose a replica. The same write records the removal, so that no
+// replica is removed twice. Then pause and hook go. The objects show the remaining steps at every moment.
+//
+// Controllers may act on an outdated object. A controller without knowledge of the pause would restore the MachineSet's
+// replicas, and later remove another Machine. So each write waits until Cluster API has observed the object.
 
 const opRemove = "remove"
 
-// removalReleased is the value of annotationRemoving once the place is taken. Before, it is the UID that the Machine had when its removal
-// began: a Cluster that is moved has other ones, and what carries this one was written for the same removal.
+// removalReleased is the value of annotationRemoving after the replicas are reduced. Before, the value is the Machine's
+// UID at the beginning. After a move the UID differs, but the value still identifies the removal.
 const removalReleased = "released"
 
-// removal removes Machines with their places.
+// removal removes Machines and reduces the replicas.
 type removal struct{ *world }
 
 // EnsureRemoved implements cloud.Remover.
 func (r *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (state cloud.State, err error) {
 	err = again(func() error {
 		state, err = removal{r.world}.ensure(cloud.WithoutReadCache(ctx), id)
-		if cloud.Is(err, cloud.NotFound) { // it went between a look and a write
+		if cloud.Is(err, cloud.NotFound) { // deleted between a read and a write
 			state, err = removal{r.world}.ensure(cloud.WithoutReadCache(ctx), id)
 		}
 		return err
@@ -54,9 +54,9 @@ func (r removal) ensure(ctx context.Context, id cloud.InstanceID) (cloud.State, 
 	switch begun := m.GetAnnotations()[annotationRemoving]; {
 	case begun == removalReleased && m.deleting():
 		return cloud.Deleting, nil
-	case begun == removalReleased: // and moved since, as one that nobody has deleted
+	case begun == removalReleased: // and moved since, without the deletion
 		return cloud.Deleting, r.kube.remove(ctx, opRemove, m)
-	case begun == "" && m.deleting(): // by somebody else, who knows what is to become of its place: only our hook must go
+	case begun == "" && m.deleting(): // deleted by another client, which handles the replicas; only Kamino's hook must go
 		return cloud.Deleting, r.letGo(ctx, m)
 	}
 	if m, err = r.begin(ctx, m); err != nil {
@@ -71,7 +71,7 @@ func (r removal) ensure(ctx context.Context, id cloud.InstanceID) (cloud.State, 
 	return cloud.Deleting, r.letGo(ctx, m)
 }
 
-// begin deletes a Machine, with a hook that has that wait, and returns it as it is then.
+// begin deletes a Machine with a hook that delays the deletion, and returns the Machine.
 func (r removal) begin(ctx context.Context, m object) (object, error) {
 	if err := r.mayTakePlaceOf(ctx, m); err != nil {
 		return m, err
@@ -88,14 +88,14 @@ func (r removal) begin(ctx context.Context, m object) (object, error) {
 	switch {
 	case m.deleting():
 		return m, nil
-	case m.text("status", "nodeRef", "name") == "": // as just after a move
+	case m.text("status", "nodeRef", "name") == "": // for example right after a move
 		return m, &cloud.Error{Kind: cloud.Unavailable, Op: opRemove, Resource: m.String(), Code: reasonNotHeld,
-			Message: "it has no status.nodeRef yet, so that Cluster API would delete it without waiting for its place to be taken"}
+			Message: "the Machine has no status.nodeRef yet, so Cluster API would delete the Machine before Kamino reduces the replicas"}
 	}
 	return m, r.kube.remove(ctx, opRemove, m)
 }
 
-// ended is what is left to do where a Machine cannot be read: nothing but to tidy up, if it is gone.
+// ended handles an unreadable Machine: if the Machine is gone, only cleanup is left.
 func (r removal) ended(ctx context.Context, err error) error {
 	if cloud.Is(err, cloud.NotFound) {
 		return r.releasePools(ctx)
@@ -103,13 +103,14 @@ func (r removal) ended(ctx context.Context, err error) error {
 	return err
 }
 
-// letGo has a Machine's deletion wait for us no more.
+// letGo removes the hook from a Machine.
 func (r removal) letGo(ctx context.Context, m object) error {
 	_, err := r.kube.annotate(ctx, opRemove, m, map[string]any{annotationRemoving: removalReleased, annotationHook: nil})
 	return err
 }
 
-// mayTakePlaceOf refuses to begin with a Machine whose place would come back: that of a pool whose size its topology says.
+// mayTakePlaceOf refuses a Machine whose topology sets the replicas, because the topology controller would restore the
+// replicas.
 func (r removal) mayTakePlaceOf(ctx context.Context, m object) error {
 	owner := m.controller()
 	if m.is(annotationRemoving) || m.deleting() || owner == nil || owner.Kind != kindSet || !hasLabel(m, labelTopology) {
@@ -135,8 +136,8 @@ func (r removal) mayTakePlaceOf(ctx context.Context, m object) error {
 	return nil
 }
 
-// takePlaceOf takes the place of a Machine, whose deletion waits, from its MachinePool, or from its MachineSet and its MachineDeployment.
-// One that is gone has no place to take.
+// takePlaceOf reduces the replicas for a Machine whose deletion waits, in the MachinePool, or in MachineSet and
+// MachineDeployment. A missing owner has no replicas.
 func (r removal) takePlaceOf(ctx context.Context, m object) error {
 	owner, name := m.controller(), m.GetAnnotations()[annotationRemoving]
 	switch {
@@ -164,7 +165,7 @@ func (r removal) takePlaceOf(ctx context.Context, m object) error {
 	return r.takeFrom(ctx, set, above, name)
 }
 
-// takeFrom takes a place from a MachineSet and, where there is one, from the MachineDeployment above it, unless that was done.
+// takeFrom reduces the replicas of a MachineSet and its MachineDeployment, unless done.
 func (r removal) takeFrom(ctx context.Context, set, above object, name string) (err error) {
 	if set.GetAnnotations()[annotationPlace] != name {
 		if above.Unstructured != nil {
@@ -189,12 +190,12 @@ func (r removal) takeFrom(ctx context.Context, set, above object, name string) (
 	return err
 }
 
-// noted waits until Cluster API has taken note of an object as it is now.
+// noted waits until Cluster API has observed the object.
 func (r removal) noted(ctx context.Context, o object) error {
 	for last := time.Now().Add(patience); !o.noted(); {
 		if time.Now().After(last) {
 			return &cloud.Error{Kind: cloud.Unavailable, Op: opRemove, Resource: o.String(), Code: reasonUnnoticed,
-				Message: "Cluster API has not taken note of its new size, by its condition " + conditionPaused + ": see whether Cluster API's controllers run"}
+				Message: "Cluster API has not observed the new size, by the condition " + conditionPaused + ": check that Cluster API's controllers run"}
 		}
 		err := pause(ctx, opRemove, o, glance)
 		if err == nil {
@@ -207,8 +208,9 @@ func (r removal) noted(ctx context.Context, o object) error {
 	return nil
 }
 
-// releasePools gives the MachineDeployments back that a removal has paused whose Machine is gone without it: the hook was taken away, or
-// passed by. One whose set was not told of the removal has filled the place again, and gets it back, lest it chooses a Machine to lose.
+// releasePools ends the pause of MachineDeployments whose removed Machine is gone before the end, because the hook was
+// removed or skipped. If the MachineSet kept its replicas, the replicas are restored, so that no further Machine is
+// removed.
 func (r removal) releasePools(ctx context.Context) error {
 	pools, err := r.kube.list(ctx, core(kindDeployment), r.ofCluster())
 	if err != nil {
@@ -240,21 +242,21 @@ func (r removal) releasePools(ctx context.Context) error {
 	return nil
 }
 
-// takeFromDeployment pauses a MachineDeployment with a place fewer, unless that was done.
+// takeFromDeployment pauses a MachineDeployment and reduces the replicas, unless done.
 func (r removal) takeFromDeployment(ctx context.Context, above object, uid string) (object, error) {
 	switch by := above.GetAnnotations()[annotationPlace]; {
 	case by == uid:
 		return above, nil
 	case by != "":
-		return above, &cloud.Error{Kind: cloud.Conflict, Op: opRemove, Resource: above.String(), Message: "another of its Machines is being removed: wait for that"}
+		return above, &cloud.Error{Kind: cloud.Conflict, Op: opRemove, Resource: above.String(), Message: "another Machine of the pool is being removed: wait until the removal ends"}
 	case above.paused():
-		return above, cloud.Refuse(reasonPaused, fmt.Sprintf("%s is paused, so that Cluster API carries nothing out", above), "take the pause away once whoever set it is done").
+		return above, cloud.Refuse(reasonPaused, fmt.Sprintf("%s is paused, so Cluster API would ignore a write", above), "end the pause when the reason for the pause is gone").
 			Error(opRemove, above.String())
 	}
 	return r.kube.patch(ctx, opRemove, above, onePlaceFewer(above, map[string]any{annotationPlace: uid, annotationPaused: ""}))
 }
 
-// onePlaceFewer is the change by which an object is meant to have one Machine fewer.
+// onePlaceFewer returns the patch that reduces the replicas by 1.
 func onePlaceFewer(o object, annotations map[string]any) map[string]any {
 	return map[string]any{
 		"metadata": map[string]any{"annotations": annotations},

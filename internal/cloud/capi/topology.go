@@ -9,14 +9,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// A pool of a topology is a MachineDeployment that Cluster API's topology controller makes from a ClusterClass and from what the Cluster
-// says, and writes again whenever it says something else: its reference to a template, and with that the template itself. What is written
-// to the pool would be undone. Its image is a variable's value, and the write is an override of that variable for this MachineDeployment
-// alone, in the Cluster; the template follows, made by the topology controller.
+// A pool of a topology is a MachineDeployment that the topology controller makes from a ClusterClass and the Cluster. The controller rewrites the object at every change. A write to the pool or the template would be reverted.
 //
-// So there is a while in which the Cluster asks for an image that no template names yet. The recipe is what the Cluster asks for, because
-// that is what was decided and will be. A change counts as done only once the pool's template names the image as well, SetRecipe waits for
-// that, and nothing grows in between: a machine would be of the image from before. A trial is of the image that it is given at any time.
+// The image is the value of a variable. Kamino writes an override of the variable for this MachineDeployment to the
+// Cluster, and the topology controller makes the template.
+//
+// Until then the Cluster asks for an image that no template names. The recipe is the image of the Cluster. A change is
+// done when the template also names the image; SetRecipe waits for the template. The pool does not grow meanwhile,
+// because a new machine would have the old image. Trials get their image explicitly.
 
 const (
 	kindClass       = "ClusterClass"
@@ -26,21 +26,22 @@ const (
 // labelEntry on a MachineDeployment is the name of its entry in the Cluster's topology.
 const labelEntry = "topology.cluster.x-k8s.io/deployment-name"
 
-// topology is what a Cluster and its ClusterClass say of a MachineDeployment that is made from them.
+// topology holds the definitions of a MachineDeployment in Cluster and ClusterClass.
 type topology struct {
 	cluster object
-	// entry of the MachineDeployment in the Cluster's topology, and of its class in the ClusterClass; none if there is none.
+	// entry of the MachineDeployment in the Cluster's topology, and of its class in the ClusterClass; nil if missing.
 	entry, of spec
 	class     object
-	// holders of the image; none if refused.
+	// holders of the image; nil if refused.
 	holders []holder
-	// refused says why no variable that Kamino could set holds the image; nil if one does.
+	// refused is the reason why no settable variable holds the image; nil if a variable does.
 	refused *cloud.Refusal
-	// carried is the image that the pool's template names, and asked the one that it will name, as the cloud does.
+	// carried is the image of the pool's template, and asked is the next image of the template, as the cloud writes
+	// images.
 	carried, asked string
 }
 
-// topologyOf reads what a pool is made from, all but its template; nil if it is made from no topology.
+// topologyOf reads the definitions of a pool, without the template; nil without a topology.
 func (r *world) topologyOf(ctx context.Context, cluster, pool object) (*topology, error) {
 	if !hasLabel(pool, labelTopology) {
 		return nil, nil
@@ -48,16 +49,16 @@ func (r *world) topologyOf(ctx context.Context, cluster, pool object) (*topology
 	t := &topology{cluster: cluster, entry: entryOf(cluster, pool)}
 	namespace, name := classOf(cluster)
 	if pool.GetKind() != kindDeployment || t.entry == nil || name == "" {
-		t.refuse(reasonTopology, fmt.Sprintf("%s is made from a topology, and that of %s has no such MachineDeployment", pool, cluster), "leave it out, or take its label away if it is made from none")
+		t.refuse(reasonTopology, fmt.Sprintf("%s is made from a topology, but the topology of %s has no such MachineDeployment", pool, cluster), "leave the pool out, or remove the label if there is no topology")
 		return t, nil
 	}
 	var err error
 	t.class, err = r.kube.getIn(ctx, namespace, core(kindClass), name)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
-		t.refuse(reasonTopology, fmt.Sprintf("%s is made from %s %s/%s, which does not exist", cluster, kindClass, namespace, name), "make it again")
+		t.refuse(reasonTopology, fmt.Sprintf("%s is made from %s %s/%s, which does not exist", cluster, kindClass, namespace, name), "create the ClusterClass again")
 	case cloud.Is(err, cloud.Denied):
-		t.refuse(cloud.PermissionMissing, fmt.Sprintf("the account in the management cluster may not get clusterclasses.%s in namespace %s, and %s is made from %s there", coreGroup, namespace, cluster, name),
+		t.refuse(cloud.PermissionMissing, fmt.Sprintf("the account in the management cluster may not get clusterclasses.%s in namespace %s, but %s is made from %s there", coreGroup, namespace, cluster, name),
 			remedyClass(namespace, r.cluster.Namespace))
 	case err != nil:
 		return nil, err
@@ -67,17 +68,17 @@ func (r *world) topologyOf(ctx context.Context, cluster, pool object) (*topology
 	return t, nil
 }
 
-// entryOf is the entry of a MachineDeployment in the Cluster's topology; none if there is none.
+// entryOf returns the entry of a MachineDeployment in the Cluster's topology; nil if missing.
 func entryOf(cluster, pool object) spec {
 	return find(workers(cluster, "spec", "topology"), "name", pool.GetLabels()[labelEntry])
 }
 
-// remedyClass is how the account gets to read a ClusterClass.
+// remedyClass is the remedy for an unreadable ClusterClass.
 func remedyClass(namespace, own string) string {
 	if namespace == own {
 		return giveRights
 	}
-	return "give it a Role in that namespace by which it may get clusterclasses: the one that `kamino manifests --management` prints is for namespace " + own
+	return "give the account a Role with get of clusterclasses in the ClusterClass's namespace: the Role of `kamino manifests --management` is for namespace " + own
 }
 
 func (t *topology) refuse(reason, obstacle, remedy string) {
@@ -85,21 +86,21 @@ func (t *topology) refuse(reason, obstacle, remedy string) {
 	t.refused, t.holders = &refused, nil
 }
 
-// anyVersion is one that a pool could have.
+// anyVersion is an example of a version.
 const anyVersion = "2026.01.01"
 
-// read tells which variables hold the image of the pool's machines, and which image they ask for. The would-be image is any that a
-// version could have.
+// read finds the variables that hold the image of the pool's machines, and the requested image. wouldBe is the image of
+// any version.
 func (t *topology) read(of infrastructure, machine spec, wouldBe string) {
 	t.carried = of.image(machine)
 	if t.asked = t.carried; t.refused != nil {
 		return
 	}
 	no := func(why, need string) {
-		t.refuse(reasonTopology, fmt.Sprintf("no variable of %s holds the image of %s as far as can be told: %s", t.class, t.entry.text("name"), why), need)
+		t.refuse(reasonTopology, fmt.Sprintf("Kamino finds no variable of %s with the image of %s: %s", t.class, t.entry.text("name"), why), need)
 	}
 	if t.of == nil {
-		no("it has no class "+t.entry.text("class"), "add that class again")
+		no("the ClusterClass has no class "+t.entry.text("class"), "add the class again")
 		return
 	}
 	t.holders = holdersOf(t.class, t.of, of.root)
@@ -107,14 +108,14 @@ func (t *topology) read(of infrastructure, machine spec, wouldBe string) {
 		no(t.holders[at].unknown, t.holders[at].need)
 		return
 	}
-	const need = "have an inline patch of the ClusterClass set it from a variable of its own, by valueFrom.variable"
+	const need = "set the image from a variable in an inline patch of the ClusterClass, with valueFrom.variable"
 	if len(t.holders) == 0 {
-		no("no patch sets it from one", need)
+		no("no patch sets the image from a variable", need)
 		return
 	}
 	made, err := machineBy(machine, t.holders, t.value)
 	if err != nil {
-		no(err.Error(), "give it one in the Cluster's topology")
+		no(err.Error(), "set the value in the Cluster's topology")
 		return
 	}
 	if _, err := overridesFor(of, machine, t.holders, t.value, wouldBe); err != nil {
@@ -128,16 +129,16 @@ func (t *topology) value(variable string) any {
 	return valueOf(t.cluster, t.class, t.entry, variable)
 }
 
-// strategy that the topology controller gives the MachineDeployment; empty if it leaves that to others.
+// strategy returns the MachineDeployment's strategy from the topology controller; empty if the topology sets none.
 func (t *topology) strategy() string {
-	// Whatever an entry says of roll-outs stands in place of all that the class says.
+	// An entry's rollout replaces the class's rollout completely.
 	if t.entry.has("rollout") || t.entry.has("strategy") || t.class.Unstructured == nil {
 		return strategyOf(t.entry, t.cluster.v1beta1())
 	}
 	return strategyOf(t.of, t.class.v1beta1())
 }
 
-// strategyPath is where a person sets it.
+// strategyPath is the path of the strategy for people.
 func (t *topology) strategyPath() string {
 	path := fmt.Sprintf("spec.topology.workers.machineDeployments[%s].rollout.strategy.type", t.entry.text("name"))
 	if t.cluster.v1beta1() {
@@ -146,15 +147,15 @@ func (t *topology) strategyPath() string {
 	return path + " of " + t.cluster.String()
 }
 
-// refuseTopology tells why nothing may be written to a pool because of the topology that it is made from. What the topology says of the
-// strategy counts as much as what the pool has, for it comes with the next image; what it leaves to others anybody may change meanwhile.
+// refuseTopology adds the topology's reasons against a write. The topology's strategy is as important as the pool's,
+// because the next image applies it. An unset strategy may be changed by other clients at any time.
 func (v view) refuseTopology(found []cloud.Refusal) []cloud.Refusal {
 	if v.topology == nil {
 		return found
 	}
 	if t := v.topology; t.entry != nil && t.class.Unstructured != nil {
 		found = slices.DeleteFunc(found, func(r cloud.Refusal) bool { return r.Reason == reasonRolling })
-		const all = "%s, by which Cluster API would replace all its machines"
+		const all = "%s, so Cluster API would replace all machines"
 		remedy := "set " + t.strategyPath() + " to " + onDelete
 		switch asked := t.strategy(); {
 		case asked != "" && asked != onDelete:
@@ -162,7 +163,7 @@ func (v view) refuseTopology(found []cloud.Refusal) []cloud.Refusal {
 		case v.pool.strategy() != onDelete:
 			found = refuse(true, found, reasonRolling, remedy, "%s has the strategy "+all, v.pool, v.pool.strategy())
 		case asked == "":
-			found = refuse(true, found, reasonRolling, remedy, "the topology of %s leaves its strategy to others, and without one Cluster API would replace all its machines", v.pool)
+			found = refuse(true, found, reasonRolling, remedy, "the topology of %s sets no strategy, and by default Cluster API would replace all machines", v.pool)
 		}
 	}
 	if v.topology.refused != nil {
@@ -171,17 +172,17 @@ func (v view) refuseTopology(found []cloud.Refusal) []cloud.Refusal {
 	return found
 }
 
-// refuseReplicas tells that the topology controller would undo each change of a pool's size.
+// refuseReplicas returns the refusal of a new size if the topology sets the replicas.
 func (t *topology) refuseReplicas(pool fmt.Stringer) []cloud.Refusal {
 	if t == nil || !t.entry.has("replicas") {
 		return nil
 	}
-	return []cloud.Refusal{cloud.Refuse(reasonReplicas, fmt.Sprintf("the topology of %s says how many machines %s has, so that the topology controller undoes each change of its size", t.cluster, pool),
-		fmt.Sprintf("remove spec.topology.workers.machineDeployments[%s].replicas, as the cluster autoscaler wants it as well", t.entry.text("name")))}
+	return []cloud.Refusal{cloud.Refuse(reasonReplicas, fmt.Sprintf("the topology of %s sets the replicas of %s, so the topology controller would revert a new size", t.cluster, pool),
+		fmt.Sprintf("remove spec.topology.workers.machineDeployments[%s].replicas, as for the cluster autoscaler", t.entry.text("name")))}
 }
 
-// pending tells that the topology controller has not carried out yet what the Cluster asks for: or else something that is not known here
-// sets the image, and a variable would be written in vain.
+// pending returns a refusal if the topology controller has not yet applied the requested image. Otherwise another source
+// sets the image, and a variable would have no effect.
 func (v view) pending() []cloud.Refusal {
 	if v.group != nil {
 		return v.pendingInGroup()
@@ -189,12 +190,12 @@ func (v view) pending() []cloud.Refusal {
 	if v.topology == nil || v.topology.asked == v.topology.carried {
 		return nil
 	}
-	return []cloud.Refusal{cloud.Refuse(reasonPending, fmt.Sprintf("the topology of %s asks for the image %s for %s, whose %s names %s", v.cluster, v.topology.asked, v.ref, v.named, v.topology.carried),
-		"wait until Cluster API has carried it out, or see the Cluster's condition TopologyReconciled")}
+	return []cloud.Refusal{cloud.Refuse(reasonPending, fmt.Sprintf("the topology of %s asks for image %s for %s, but %s names %s", v.cluster, v.topology.asked, v.ref, v.named, v.topology.carried),
+		"wait until Cluster API has applied the image, or check the Cluster's condition TopologyReconciled")}
 }
 
-// setVariables is SetRecipe for a pool of a topology: one write to the Cluster, which is conditional on it as it was read. Its resource
-// version covers the strategy as well, where the topology says it.
+// setVariables is SetRecipe for a pool of a topology: a single write to the Cluster, conditional on resourceVersion. The
+// resourceVersion also covers the strategy in the topology.
 func (r *world) setVariables(ctx context.Context, v view, change cloud.RecipeChange) error {
 	if v.image == change.To && change.To != "" {
 		return r.arrives(ctx, change)
@@ -221,8 +222,8 @@ func (r *world) setVariables(ctx context.Context, v view, change cloud.RecipeCha
 	return r.arrives(ctx, change)
 }
 
-// overridesTo are the overrides by which a change's image is asked for: those from before a promotion, if a recipe is given back and they
-// still ask for it, or else ones that name it.
+// overridesTo returns the overrides for a change: in a restoration the saved overrides if still right, else new
+// overrides.
 func (v view) overridesTo(change cloud.RecipeChange, native string) ([]override, error) {
 	t := v.topology
 	if change.Restores != nil {
@@ -236,12 +237,12 @@ func (v view) overridesTo(change cloud.RecipeChange, native string) ([]override,
 	}
 	overrides, err := overridesFor(v.of, v.machine(), t.holders, t.value, native)
 	if err != nil {
-		return nil, cloud.Refuse(reasonTopology, fmt.Sprintf("the variables of %s cannot say %s: %v", t.class, native, err), "have them hold all of the image").Error(opRecipe, v.ref.String())
+		return nil, cloud.Refuse(reasonTopology, fmt.Sprintf("the variables of %s cannot express %s: %v", t.class, native, err), "let the variables hold the whole image").Error(opRecipe, v.ref.String())
 	}
 	return overrides, nil
 }
 
-// asksWith is the image that the Cluster would ask for with other overrides; empty if it would ask for none.
+// asksWith returns the requested image under other overrides; empty without an image.
 func (v view) asksWith(overrides []override) string {
 	entries, err := withOverrides(v.cluster, v.topology.entry.text("name"), overrides)
 	if err != nil {
@@ -255,7 +256,7 @@ func (v view) asksWith(overrides []override) string {
 	return v.of.image(made)
 }
 
-// overrides of the variables that hold the image, as they are: what a promotion changes.
+// overrides returns the current overrides of the image's variables, for the backup.
 func (t *topology) overrides() (all []override) {
 	if t == nil {
 		return nil
@@ -268,17 +269,17 @@ func (t *topology) overrides() (all []override) {
 	return all
 }
 
-// How long is waited for Cluster API's controllers, and how often is looked. They take a moment, unless they are not at work: then whoever
-// asked comes again.
+// patience limits the wait for Cluster API's controllers, and glance is the poll interval. Running controllers need a
+// moment; otherwise the caller tries again.
 const (
 	patience = 30 * time.Second
 	glance   = 300 * time.Millisecond
-	// groupGlance is how often a group is looked at, which its cloud counts.
+	// groupGlance is the poll interval of a group, because the cloud limits requests.
 	groupGlance = time.Second
 )
 
-// arrives waits until the pool's template names the image that the Cluster asks for, or the template of its group that of its object.
-// Templates are immutable: as long as the pool names the one that it named, nothing has arrived.
+// arrives waits until the pool's template names the requested image, or until the group's template has the object's
+// image. Templates are immutable: the same reference means the same image.
 func (r *world) arrives(ctx context.Context, change cloud.RecipeChange) error {
 	for last := time.Now().Add(patience); ; {
 		v, err := r.view(cloud.WithoutReadCache(ctx), change.Pool)
@@ -288,7 +289,7 @@ func (r *world) arrives(ctx context.Context, change cloud.RecipeChange) error {
 		late := v.pending()
 		switch {
 		case v.image != change.To:
-			return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(), Message: fmt.Sprintf("it was pointed at %s and shows %s: somebody else changed it", change.To, v.image)}
+			return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(), Message: fmt.Sprintf("the recipe was set to %s, but shows %s: another client changed the recipe", change.To, v.image)}
 		case len(late) == 0:
 			return nil
 		case time.Now().After(last):
@@ -305,7 +306,7 @@ func (r *world) arrives(ctx context.Context, change cloud.RecipeChange) error {
 	}
 }
 
-// pause returns after a while, or with the context.
+// pause returns after a time, or with the context.
 func pause(ctx context.Context, op string, of fmt.Stringer, long time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -315,7 +316,7 @@ func pause(ctx context.Context, op string, of fmt.Stringer, long time.Duration) 
 	}
 }
 
-// otherTemplate waits until a pool names another template than it was seen with, or the time is over.
+// otherTemplate waits until a pool names another template, or until the deadline.
 func (r *world) otherTemplate(ctx context.Context, seen view, last time.Time) error {
 	for time.Now().Before(last) {
 		if err := pause(ctx, opRecipe, seen.ref, glance); err != nil {

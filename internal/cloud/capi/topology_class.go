@@ -7,27 +7,28 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// A ClusterClass says by patches what of a template comes out of which variable. Here they are read, and nothing is carried out: which
-// variables hold the image of a MachineDeployment's machines follows from where the patches write. What this cannot tell for certain is
-// refused. Source: Cluster API, core/reconcilers/topology/cluster/patches.
+// The patches of a ClusterClass set template fields from variables. This file reads the patches and applies none. The
+// written paths show the variables that hold the image of a MachineDeployment's machines. Uncertain cases are refused.
+// Source: Cluster API, core/reconcilers/topology/cluster/patches.
 
-// holder is a variable, or a field of one, that a part of a machine's spec comes from: of the image, or all of it.
+// holder is a variable, or a field of a variable, that sets a part of the image in a machine's spec.
 type holder struct {
-	// at is where the spec has it.
+	// at is the path in the spec.
 	at []string
-	// variable, and the field of it; none if it is all of the variable.
+	// variable with field; field is empty for the whole variable.
 	variable string
 	field    []string
-	// unknown says why it cannot be told what is written there, and need what would help. Then it names no variable.
+	// unknown is the reason why the written value is unknown, and need is the remedy. variable is then empty.
 	unknown, need string
 }
 
-// workers are the classes of a ClusterClass, or the entries of a Cluster's topology, that MachineDeployments are made from.
+// workers returns the MachineDeployment classes of a ClusterClass, or the MachineDeployment entries of a Cluster's
+// topology.
 func workers(o object, path ...string) []spec {
 	return specsIn(specOf(o, path...), "workers", "machineDeployments")
 }
 
-// specsIn are the objects of a list.
+// specsIn returns the objects of a list.
 func specsIn(s spec, path ...string) (all []spec) {
 	list, _, _ := unstructured.NestedFieldNoCopy(s, path...)
 	items, _ := list.([]any)
@@ -39,7 +40,7 @@ func specsIn(s spec, path ...string) (all []spec) {
 	return all
 }
 
-// find is the first of them whose field has a text; nil if none has.
+// find returns the first spec with the text in the field; nil if there is none.
 func find(all []spec, field, text string) spec {
 	if at := slices.IndexFunc(all, func(s spec) bool { return s.text(field) == text }); at >= 0 {
 		return all[at]
@@ -47,7 +48,7 @@ func find(all []spec, field, text string) spec {
 	return nil
 }
 
-// classOf is the ClusterClass that a Cluster is made from; no name if there is none.
+// classOf returns the ClusterClass of a Cluster; name is empty without a class.
 func classOf(cluster object) (namespace, name string) {
 	namespace, name = cluster.text("spec", "topology", "classRef", "namespace"), cluster.text("spec", "topology", "classRef", "name")
 	if cluster.v1beta1() {
@@ -59,7 +60,7 @@ func classOf(cluster object) (namespace, name string) {
 	return namespace, name
 }
 
-// strategyOf is the roll-out strategy that a MachineDeployment's class, or its entry in the topology, asks for; empty if it asks for none.
+// strategyOf returns the strategy of a MachineDeployment class or topology entry; empty if unset.
 func strategyOf(s spec, v1beta1 bool) string {
 	if v1beta1 {
 		return s.text("strategy", "type")
@@ -67,7 +68,7 @@ func strategyOf(s spec, v1beta1 bool) string {
 	return s.text("rollout", "strategy", "type")
 }
 
-// machinesOf is the template, by its version and kind, that the machines of a MachineDeployment's class are made from.
+// machinesOf returns version and kind of the machine template of a MachineDeployment class.
 func machinesOf(class spec, v1beta1 bool) (apiVersion, kind string) {
 	path := []string{"infrastructure", "templateRef"}
 	if v1beta1 {
@@ -76,14 +77,14 @@ func machinesOf(class spec, v1beta1 bool) (apiVersion, kind string) {
 	return class.text(append(path, "apiVersion")...), class.text(append(path, "kind")...)
 }
 
-// holdersOf are the variables that a field of the machines' spec comes from in the end, and whatever nobody knows beforehand.
-// A later patch writes over an earlier one.
+// holdersOf returns the variables that finally set a field of the machines' spec, and unknown writes. A later patch
+// overwrites an earlier patch.
 func holdersOf(class object, of spec, root string) (found []holder) {
 	apiVersion, kind := machinesOf(of, class.v1beta1())
 	for _, patch := range specsIn(specOf(class, "spec"), "patches") {
 		if patch.has("external", "generatePatchesExtension") || patch.has("external", "generateExtension") {
-			found = append(found, holder{at: []string{root}, unknown: "its patch " + patch.text("name") + " is made by an extension, which may write to any template",
-				need: "set the image by an inline patch of the ClusterClass, and leave the extension out"})
+			found = append(found, holder{at: []string{root}, unknown: "patch " + patch.text("name") + " comes from an extension, which may write to any template",
+				need: "set the image in an inline patch of the ClusterClass, and remove the extension"})
 		}
 		for _, definition := range specsIn(patch, "definitions") {
 			if !selects(specIn(definition, "selector"), apiVersion, kind, of.text("class")) {
@@ -103,7 +104,7 @@ func specIn(s spec, path ...string) spec {
 	return inner
 }
 
-// selects tells whether a patch is for the machines of a class of MachineDeployments.
+// selects reports whether a patch applies to the machines of a MachineDeployment class.
 func selects(selector spec, apiVersion, kind, class string) bool {
 	if selector.text("apiVersion") != apiVersion || selector.text("kind") != kind {
 		return false
@@ -116,7 +117,7 @@ func selects(selector spec, apiVersion, kind, class string) bool {
 	})
 }
 
-// written is what the holders are after one more write of a patch.
+// written returns the holders after another write of a patch.
 func written(found []holder, write, patch spec, root string) []holder {
 	at := strings.Split(strings.TrimPrefix(write.text("path"), "/"), "/")
 	for i, part := range at {
@@ -132,11 +133,11 @@ func written(found []holder, write, patch spec, root string) []holder {
 	}
 	h.take(write, patch)
 	if len(at) < len(whole) {
-		h = h.says("its patch "+patch.text("name")+" writes more than the image at "+write.text("path"), "have a patch of its own set the image")
+		h = h.says("patch "+patch.text("name")+" writes more than the image at "+write.text("path"), "set the image in a separate patch")
 	}
 	by := patch.text("enabledIf")
 	if by != "" {
-		h = h.says("its patch "+patch.text("name")+" writes to the image on a condition, enabledIf: "+by, "take the condition away, and give the variable a value everywhere")
+		h = h.says("patch "+patch.text("name")+" writes to the image under a condition, enabledIf: "+by, "remove the condition, and give the variable a value everywhere")
 	}
 	if by == "" {
 		found = slices.DeleteFunc(found, func(earlier holder) bool { return within(earlier.at, h.at) })
@@ -144,14 +145,14 @@ func written(found []holder, write, patch spec, root string) []holder {
 	if h.variable != "" || h.unknown != "" {
 		return append(found, h)
 	}
-	// What is fixed holds nothing. Below what a variable holds, it would hold for any of its values.
+	// A fixed value has no holder. A fixed value inside a variable's value would apply to all values of the variable.
 	if slices.ContainsFunc(found, func(earlier holder) bool { return within(h.at, earlier.at) }) {
-		return append(found, h.says("its patch "+patch.text("name")+" writes into the image that a variable holds, at "+write.text("path"), "have the variable hold all of it"))
+		return append(found, h.says("patch "+patch.text("name")+" writes a part of the variable's image, at "+write.text("path"), "let the variable hold the whole image"))
 	}
 	return found
 }
 
-// take reads where a write of a patch takes its value from: nowhere if that is fixed, or builtin.
+// take reads the source of a write's value; no variable for a fixed or builtin value.
 func (h *holder) take(write, patch spec) {
 	if write.text("op") == "remove" {
 		return
@@ -160,9 +161,9 @@ func (h *holder) take(write, patch spec) {
 	name, field, _ := strings.Cut(variable, ".")
 	switch {
 	case write.has("valueFrom", "template"):
-		*h = h.says("its patch "+patch.text("name")+" makes the image of a template", "have the patch take it from a variable as it is, by valueFrom.variable")
+		*h = h.says("patch "+patch.text("name")+" makes the image from a template", "set the image from a variable in the patch, with valueFrom.variable")
 	case strings.ContainsAny(variable, "[]"):
-		*h = h.says("its patch "+patch.text("name")+" takes the image from an element of a list, "+variable, "have a variable, or a field of one, hold the image")
+		*h = h.says("patch "+patch.text("name")+" reads the image from an element of a list, "+variable, "let a variable, or a field of a variable, hold the image")
 	case name == builtin:
 	default:
 		h.variable = name
@@ -172,13 +173,13 @@ func (h *holder) take(write, patch spec) {
 	}
 }
 
-// says is the holder of which that is all that is known.
+// says returns a holder with an unknown value.
 func (h holder) says(unknown, need string) holder {
 	return holder{at: h.at, unknown: unknown, need: need}
 }
 
-// builtin is the variable that Cluster API sets by itself.
+// builtin is the variable that Cluster API sets.
 const builtin = "builtin"
 
-// within tells whether a path is another one, or leads on from it.
+// within reports whether a path equals or extends another path.
 func within(path, of []string) bool { return len(path) >= len(of) && slices.Equal(path[:len(of)], of) }

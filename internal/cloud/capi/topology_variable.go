@@ -11,24 +11,25 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// override is the value of a variable for one MachineDeployment alone, as a Cluster's topology has it; without a value if it has none.
+// override is the value of a variable for a single MachineDeployment in a Cluster's topology; Value is nil without an
+// override.
 type override struct {
 	Name  string `json:"name"`
 	Value any    `json:"value,omitempty"`
 }
 
-// Where a MachineDeployment's entry in a topology has its overrides, and a Cluster the values for all of them.
+// Paths of the overrides in a topology entry, and of the entries in a Cluster.
 var (
 	pathOverrides = []string{"variables", "overrides"}
 	pathEntries   = []string{"spec", "topology", "workers", "machineDeployments"}
 )
 
-// overrideOf is the override of a variable in an entry, as it is.
+// overrideOf returns the override of a variable in an entry.
 func overrideOf(entry spec, name string) override {
 	return override{name, find(specsIn(entry, pathOverrides...), "name", name)["value"]}
 }
 
-// valueOf is the value that a variable has for an entry: its override, or else the Cluster's, or else the default of the class.
+// valueOf returns the value of a variable for an entry: override, else the Cluster's value, else the class's default.
 func valueOf(cluster, class object, entry spec, name string) any {
 	if own := overrideOf(entry, name); own.Value != nil {
 		return own.Value
@@ -41,7 +42,7 @@ func valueOf(cluster, class object, entry spec, name string) any {
 	return fallback
 }
 
-// fieldOf is a field of a value, or all of it; false if it is not there.
+// fieldOf returns a field of a value, or the whole value; false if missing.
 func fieldOf(value any, field []string) (any, bool) {
 	if len(field) == 0 {
 		return value, value != nil
@@ -51,7 +52,7 @@ func fieldOf(value any, field []string) (any, bool) {
 	return found, there && err == nil && found != nil
 }
 
-// machineBy is a machine's spec with what its holders say, by the values of their variables. An error if one of them says nothing.
+// machineBy returns a machine's spec with the values of the holders' variables. A holder without a value is an error.
 func machineBy(machine spec, holders []holder, valueOf func(name string) any) (spec, error) {
 	made := spec(runtime.DeepCopyJSON(machine))
 	if made == nil {
@@ -60,10 +61,10 @@ func machineBy(machine spec, holders []holder, valueOf func(name string) any) (s
 	for _, h := range holders {
 		value, there := fieldOf(valueOf(h.variable), h.field)
 		if !there {
-			return nil, fmt.Errorf("its variable %s has no value", h)
+			return nil, fmt.Errorf("variable %s has no value", h)
 		}
 		if err := unstructured.SetNestedField(made, runtime.DeepCopyJSONValue(value), h.at...); err != nil {
-			return nil, fmt.Errorf("its variable %s cannot be written to the template: %w", h, err)
+			return nil, fmt.Errorf("variable %s cannot be written to the template: %w", h, err)
 		}
 	}
 	return made, nil
@@ -71,8 +72,8 @@ func machineBy(machine spec, holders []holder, valueOf func(name string) any) (s
 
 func (h holder) String() string { return strings.Join(append([]string{h.variable}, h.field...), ".") }
 
-// overridesFor are the overrides by which a machine's spec names an image. The other fields of a variable stay as they are. An error if the
-// holders do not hold all that would have to change.
+// overridesFor returns the overrides that set the image. Other fields of a variable stay. overridesFor returns an error
+// if the holders do not cover every changed field.
 func overridesFor(of infrastructure, machine spec, holders []holder, valueOf func(name string) any, native string) ([]override, error) {
 	want := spec(runtime.DeepCopyJSON(machine))
 	if err := of.setImage(want, native); err != nil {
@@ -83,7 +84,7 @@ func overridesFor(of infrastructure, machine spec, holders []holder, valueOf fun
 	for _, h := range holders {
 		value, there, err := unstructured.NestedFieldCopy(want, h.at...)
 		if err != nil || !there {
-			return nil, fmt.Errorf("the image has no %s, which the variable %s holds", strings.Join(h.at, "."), h)
+			return nil, fmt.Errorf("the image has no %s, but variable %s holds the field", strings.Join(h.at, "."), h)
 		}
 		if at(h.variable) < 0 {
 			all = append(all, override{Name: h.variable})
@@ -101,19 +102,19 @@ func overridesFor(of infrastructure, machine spec, holders []holder, valueOf fun
 			whole = map[string]any{}
 		}
 		if err := unstructured.SetNestedField(whole, value, h.field...); err != nil {
-			return nil, fmt.Errorf("the variable %s cannot be set: %w", h, err)
+			return nil, fmt.Errorf("variable %s cannot be set: %w", h, err)
 		}
 		o.Value = whole
 	}
 	set, err := machineBy(machine, holders, func(name string) any { return all[at(name)].Value })
 	if err == nil && of.image(set) != native {
-		err = fmt.Errorf("its variables hold a part of the image only: with them it is %s", of.image(set))
+		err = fmt.Errorf("the variables hold only a part of the image: the result would be %s", of.image(set))
 	}
 	return all, err
 }
 
-// withOverrides are the entries of a Cluster's topology, with these overrides in one of them and everything else as it is. One without
-// a value goes.
+// withOverrides returns the entries of a Cluster's topology with the overrides in the named entry. An override without a
+// value is removed.
 func withOverrides(cluster object, entry string, overrides []override) ([]any, error) {
 	entries, _, err := unstructured.NestedSlice(cluster.Object, pathEntries...) // a copy
 	if err != nil {
@@ -131,14 +132,14 @@ func withOverrides(cluster object, entry string, overrides []override) ([]any, e
 		if len(have) > 0 {
 			return entries, fail(opRecipe, cluster.String(), unstructured.SetNestedSlice(of, have, pathOverrides...))
 		}
-		// Cluster API takes neither a list nor an object that is empty.
+		// Cluster API refuses empty lists and objects.
 		unstructured.RemoveNestedField(of, pathOverrides...)
 		if rest, _, _ := unstructured.NestedMap(of, pathOverrides[0]); len(rest) == 0 {
 			delete(of, pathOverrides[0])
 		}
 		return entries, nil
 	}
-	return nil, &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: cluster.String(), Message: "its topology has no MachineDeployment " + entry + " any more"}
+	return nil, &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: cluster.String(), Message: "the topology no longer has MachineDeployment " + entry}
 }
 
 func withOverride(have []any, o override) []any {

@@ -14,22 +14,24 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// A trial is a Machine of its own: infrastructure and bootstrap configuration are made from the pool's templates as a MachineSet makes
-// them, but for the image, and the Machine that names them has none of the labels by which the pool would know it as its own. The pool is
-// not touched. A finalizer keeps the Machine until the trial is ended, whoever deletes it: it is what tells that it was begun.
+// A trial is a separate Machine. Infrastructure and bootstrap configuration are made from the pool's templates, as a
+// MachineSet does, with another image. The Machine lacks the labels of the pool's selector, so the pool ignores the
+// Machine and stays unchanged.
+//
+// A finalizer keeps the Machine until the end of the trial, because the Machine is the record of the trial.
 
 const (
 	opTry = "try a version of"
 	opEnd = "end"
 )
 
-// finalizerTrial is on a trial's Machine until the trial is ended.
+// finalizerTrial is on a trial's Machine until the end of the trial.
 const finalizerTrial = "kamino.dev/trial"
 
-// annotationEnding on a trial's Machine tells that it was not lost, but ended.
+// annotationEnding on a trial's Machine means that Kamino ends the trial. Without it, a deleted Machine is lost.
 const annotationEnding = "kamino.dev/trial-ending"
 
-// trialRecord is what a trial's Machine says of it.
+// trialRecord is the record of a trial on its Machine.
 type trialRecord struct {
 	Pool    cloud.PoolID      `json:"pool"`
 	Version string            `json:"version"`
@@ -43,16 +45,16 @@ func recordOf(m object) (record trialRecord, is bool) {
 	return record, found && json.Unmarshal([]byte(text), &record) == nil
 }
 
-// trialName is the name of a trial's Machine and of what it is made from.
+// trialName returns the name of a trial's Machine and its objects.
 func trialName(of ref, name string) string {
 	return shorten(of.name, 40) + "-trial-" + digest([]byte(name))
 }
 
 func besideOnly(of ref) cloud.Refusal {
-	return cloud.Refuse(cloud.TrialBesideOnly, fmt.Sprintf("%s: with Cluster API a version is tried by a Machine of its own, beside the pool", of), "try it Apart")
+	return cloud.Refuse(cloud.TrialBesideOnly, fmt.Sprintf("%s: a trial with Cluster API uses a Machine outside the pool", of), "set settings.trial.mode to Apart")
 }
 
-// PreflightTrial implements cloud.TrialRunner. Whether there will be room the cloud tells the infrastructure provider, and nobody before.
+// PreflightTrial implements cloud.TrialRunner. Capacity is unknown in advance.
 func (r *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
 	v, err := r.view(ctx, spec.Pool)
 	if err != nil {
@@ -69,7 +71,7 @@ func (r *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 	if by := v.pool.reference(pathBootstrap...); by.name != "" {
 		_, err := r.kube.get(ctx, by.GroupKind, by.name)
 		if cloud.Is(err, cloud.NotFound) {
-			found = append(found, cloud.Refuse(reasonTemplate, fmt.Sprintf("%s names %s, which does not exist", v.ref, by), "make it again, or point the pool at one that exists"))
+			found = append(found, cloud.Refuse(reasonTemplate, fmt.Sprintf("%s names %s, which does not exist", v.ref, by), "create the object again, or point the pool at an existing object"))
 		} else if err != nil && !cloud.Is(err, cloud.Denied) {
 			return nil, err
 		}
@@ -77,7 +79,7 @@ func (r *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 	return append(found, lack...), nil
 }
 
-// trialMachine is the Machine of a trial; none if there is none.
+// trialMachine returns the Machine of a trial; there is false without a Machine.
 func (r *world) trialMachine(ctx context.Context, of ref, name string) (m object, there bool, err error) {
 	m, err = r.kube.get(ctx, core(kindMachine), trialName(of, name))
 	if err = r.believed(ctx, opTry, err); cloud.Is(err, cloud.NotFound) {
@@ -99,7 +101,7 @@ func (r *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.T
 	return trialFrom(m), nil
 }
 
-// trialFrom reads how far a trial is off its Machine.
+// trialFrom returns the state of a trial from its Machine.
 func trialFrom(m object) cloud.Trial {
 	record, _ := recordOf(m)
 	var built []cloud.Instance
@@ -119,16 +121,16 @@ func trialFrom(m object) cloud.Trial {
 	return cloud.Trial{State: cloud.Pending, Trouble: m.trouble()}
 }
 
-// provisioned tells that a Machine's infrastructure is there.
+// provisioned reports whether a Machine's infrastructure is ready.
 func (o object) provisioned() bool {
 	return o.truth("status", "initialization", "infrastructureProvisioned") || o.truth("status", "infrastructureReady")
 }
 
-// conditionInfrastructure is a Machine's condition that its infrastructure is there, in both versions.
+// conditionInfrastructure is the Machine's condition of ready infrastructure, in both versions.
 const conditionInfrastructure = "InfrastructureReady"
 
-// trouble is what a Machine says of what is in its way: why it failed, else the message of the condition of its infrastructure, as long
-// as that is a failure and no waiting.
+// trouble returns the failure of a Machine: the failure message, else the message of a failed infrastructure condition. A
+// waiting condition is no failure.
 func (o object) trouble() string {
 	for _, path := range [][]string{{"status", "deprecated", "v1beta1", "failureMessage"}, {"status", "failureMessage"}} {
 		if text := o.text(path...); text != "" {
@@ -142,7 +144,7 @@ func (o object) trouble() string {
 	return ""
 }
 
-// Trials implements cloud.TrialRunner, in one list.
+// Trials implements cloud.TrialRunner with a single list.
 func (r *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
 	machines, err := r.kube.list(ctx, core(kindMachine), r.ofCluster())
 	if err != nil {
@@ -159,7 +161,8 @@ func (r *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]clo
 	return found, nil
 }
 
-// EnsureTrial implements cloud.TrialRunner. The Machine is made last: what it is made from does nothing without it.
+// EnsureTrial implements cloud.TrialRunner. The Machine is created last, because the other objects have no effect without
+// the Machine.
 func (r *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	ctx = cloud.WithoutReadCache(ctx)
 	of, err := parsePool(spec.Pool)
@@ -202,7 +205,7 @@ func (r *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 	return cloud.Trial{State: cloud.Pending}, nil
 }
 
-// partsOf are the objects of a trial, its Machine last.
+// partsOf returns the objects of a trial, the Machine last.
 func (r *world) partsOf(ctx context.Context, v view, spec cloud.TrialSpec, native string) ([]object, error) {
 	name := trialName(v.ref, spec.Name)
 	record, err := json.Marshal(trialRecord{Pool: v.ref.pool(), Version: spec.Version, Name: spec.Name, Image: spec.To, Tags: spec.Tags})
@@ -243,7 +246,7 @@ func (r *world) partsOf(ctx context.Context, v view, spec cloud.TrialSpec, nativ
 	return append(parts, m), nil
 }
 
-// from makes the object that a template, or what a MachinePool names in its place, is for, as Cluster API makes it. Source:
+// from returns the object of a template, or of a MachinePool's object, as Cluster API makes it. Source:
 // controllers/external, GenerateTemplate.
 func (r *world) from(template object, name string, annotations map[string]string) object {
 	kind, inner, metadata := contentOf(template)
@@ -270,7 +273,7 @@ func (r *world) from(template object, name string, annotations map[string]string
 	return made
 }
 
-// madeOf is the kind of what is made from an object of a kind.
+// madeOf returns the kind of the object that is made from a kind.
 func madeOf(kind schema.GroupKind) schema.GroupKind {
 	if factory, is := pooledOf(kind); is {
 		kind.Kind = factory.of.machine
@@ -279,7 +282,7 @@ func madeOf(kind schema.GroupKind) schema.GroupKind {
 	return kind
 }
 
-// labelsBeside are a pool's labels of its Machines without those by which it selects them.
+// labelsBeside returns the labels of a pool's Machines without the pool's selector labels.
 func (r *world) labelsBeside(pool object) map[string]string {
 	labels, _, _ := unstructured.NestedStringMap(pool.Object, "spec", "template", "metadata", "labels")
 	selects, _, _ := unstructured.NestedStringMap(pool.Object, "spec", "selector", "matchLabels")
@@ -294,10 +297,11 @@ func (r *world) labelsBeside(pool object) map[string]string {
 	return labels
 }
 
-// CloseTrial implements cloud.TrialRunner. The pool was not touched.
+// CloseTrial implements cloud.TrialRunner and does nothing, because the pool is unchanged.
 func (r *PoolProvider) CloseTrial(context.Context, cloud.TrialSpec) error { return nil }
 
-// EndTrial implements cloud.TrialRunner. Once Cluster API has let go of the Machine, nothing of it is left but what tells of the trial.
+// EndTrial implements cloud.TrialRunner. After Cluster API has removed its finalizers, only the record is left, and
+// EndTrial removes it.
 func (r *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (state cloud.State, err error) {
 	err = again(func() error {
 		state, err = r.endTrial(cloud.WithoutReadCache(ctx), spec)
@@ -338,7 +342,7 @@ func (r *PoolProvider) endTrial(ctx context.Context, spec cloud.TrialSpec) (clou
 	return cloud.Absent, r.dropParts(ctx, of, spec.Name)
 }
 
-// dropParts deletes what was made for a trial whose Machine is not there: nobody else would.
+// dropParts deletes the objects of a trial without a Machine, because Cluster API does not delete them.
 func (r *world) dropParts(ctx context.Context, of ref, name string) error {
 	pool, err := r.kube.get(ctx, core(of.kind()), of.name)
 	if cloud.Is(err, cloud.NotFound) {
