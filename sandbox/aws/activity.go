@@ -7,24 +7,24 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/query"
 )
 
-// keptActivities is how many activities a group tells of.
+// keptActivities is the number of activities that a group keeps.
 const keptActivities = 200
 
-// activity is something that a group does.
+// activity is a scaling activity of a group.
 type activity struct {
 	ID, Description, Cause, Status, Message string
 	Start, End                              time.Time
 	Progress                                int
 }
 
-// activities are what groups did.
+// activities are the scaling activities of groups.
 type activities struct{ *world }
 
 func (s activities) actions() []*action {
 	return []*action{{name: "DescribeScalingActivities", noun: "group", reads: true, handle: s.describe}}
 }
 
-// begin notes that a group begins something.
+// begin records the start of an activity.
 func (w *world) begin(g *group, description, cause string) *activity {
 	now := w.stamp()
 	a := &activity{ID: newUUID(), Description: description, Cause: "At " + now.Format("2006-01-02T15:04:05Z") + " " + cause + ".", Status: "InProgress", Start: now, Progress: 30}
@@ -35,7 +35,7 @@ func (w *world) begin(g *group, description, cause string) *activity {
 	return a
 }
 
-// succeed notes that it is over.
+// succeed records the end of an activity.
 func (w *world) succeed(g *group, id string) {
 	for _, a := range g.Activities {
 		if a.ID == id && a.End.IsZero() {

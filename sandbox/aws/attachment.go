@@ -6,7 +6,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/query"
 )
 
-// attachments bring instances into groups and take them out.
+// attachments attaches instances to groups and detaches instances.
 type attachments struct {
 	*world
 	groups groups
@@ -59,7 +59,7 @@ func (s attachments) attach(c *call, st *state) (query.Element, error) {
 	return query.Element{}, nil
 }
 
-// detach takes instances out of a group; they go on running.
+// detach removes instances from a group; the instances keep running.
 func (s attachments) detach(c *call, st *state) (query.Element, error) {
 	g, all, p := standbys(s).named(c, st, lifeInService, lifeStandby)
 	if p != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/query"
 )
 
-// attributes are what is told and changed of an instance one by one.
+// attributes reads and changes single attributes of an instance.
 type attributes struct {
 	*world
 	instances instances

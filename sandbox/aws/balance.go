@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// balance brings a group to its size: launches what is missing, ends what is too much.
+// balance brings a group to its size: launches missing instances, and terminates surplus instances.
 func (s groups) balance(st *state, e event) *work {
 	g := st.Groups[e.Target]
 	if g == nil || g.Deleting {
@@ -57,8 +57,8 @@ func (s groups) thaw(st *state, g *group, cause string) bool {
 	return false
 }
 
-// surplus is the instance that goes first: in the zone that has most, of the oldest template version, the oldest. Those
-// that are protected stay.
+// surplus is the next instance to terminate: in the zone with most instances, of the oldest template version, the
+// oldest. Protected instances stay.
 func surplus(st *state, g *group) *member {
 	zones := map[string]int{}
 	for _, m := range g.Members {

@@ -7,7 +7,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
-// bare is a fleet whose machines are nothing but a power state. One that it was told nothing of is on.
+// bare is a fleet of machines with only a power state. An unknown machine is on.
 type bare struct {
 	mu  sync.Mutex
 	off map[string]bool

@@ -10,26 +10,26 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
-// Config says which cloud is simulated. Dir, Account, Region and one User are required.
+// Config describes the simulated cloud. Dir, Account, Region and at least one User are required.
 type Config struct {
-	// Dir is where the state is kept, for this server's own use. It is made if it does not exist; its files hold
-	// secrets and can be read by their owner only.
+	// Dir holds the state of this server. New creates a missing directory. The files hold secrets, so only the owner
+	// can read them.
 	Dir   string
 	Clock clock.Clock
 	// Fleet runs the machines; nil means machines that are nothing but a power state.
 	Fleet fleet.Fleet
 
-	// Account is the account's number, Region such as "eu-central-1".
+	// Account is the account ID, Region a name such as "eu-central-1".
 	Account, Region string
-	// Users may sign requests; they may do everything that no fault denies them.
+	// Users may sign requests, and may do everything that no fault denies.
 	Users []User
-	// Roles may be assumed by users, by instances, and by who has a token that a role trusts.
+	// Roles for users, for instances, and for holders of trusted tokens.
 	Roles []Role
-	// Subnets that instances can be in; empty means one in each of three zones.
+	// Subnets for instances; empty means one in each of three zones.
 	Subnets []Subnet
 	// Images are there from the start, as of another owner.
 	Images []Platform
-	// Denied keys: a snapshot or volume with a KMS key of one of these IDs or ARNs cannot be used.
+	// Denied keys: snapshots or volumes with a KMS key of these IDs or ARNs cannot be used.
 	DeniedKeys []string
 
 	Latencies Latencies
@@ -38,30 +38,31 @@ type Config struct {
 	Lag time.Duration
 	// ImageQuota is how many images the account may own; 0 means 50,000.
 	ImageQuota int
-	// PageSize is the most that a page holds, whatever the client asks for; 0 means AWS's own limits.
+	// PageSize is the maximum size of a page; 0 means AWS's own limits.
 	PageSize int
-	// SessionLifetime in real time of what STS and the metadata service give out; 0 means what was asked for, or an hour.
+	// SessionLifetime is the real lifetime of credentials from STS and the metadata service; 0 means the requested
+	// time, or an hour.
 	SessionLifetime time.Duration
 
-	// Registered is told, before an image of the account's is available, of its name and of the disk that its machines begin
-	// with; nil tells nobody. It must not call the server.
+	// Registered receives the name and the root disk of each new image before the image is available; nil is ignored.
+	// Registered must not call the server.
 	Registered func(name string, root fleet.DiskID) error
 
-	// Certificate is what Serve shows. Not needed by those who serve Handler themselves.
+	// Certificate for Serve. Not needed for Handler.
 	Certificate tls.Certificate
-	// Log gets one line per failed work; nil means none.
+	// Log gets a line for each failed work; nil means no log.
 	Log *slog.Logger
 }
 
-// User is a user with a key of its own.
+// User is an IAM user with an access key.
 type User struct {
 	Name, KeyID, Secret string
 }
 
-// Role is what may be assumed.
+// Role is an IAM role.
 type Role struct {
 	Name string
-	// Federated are the tokens of others that the role trusts.
+	// Federated are foreign tokens that the role trusts.
 	Federated []Federation
 }
 
@@ -73,30 +74,29 @@ type Subnet struct {
 // Platform is an image of another owner.
 type Platform struct {
 	ID, Name, Owner string
-	// Content is what the fleet copies a root disk from.
+	// Content is the fleet's source of root disks.
 	Content fleet.DiskID
 	// Architecture defaults to x86_64, RootDevice to /dev/xvda, Details to Linux/UNIX, BootMode to uefi-preferred, Size to 20 GiB.
 	Architecture, RootDevice, Details, BootMode string
 	Size                                        int64
-	// Tpm is the version of its TPM support, such as "v2.0"; Codes are its product codes.
+	// Tpm is the version of TPM support, such as "v2.0"; Codes are the product codes.
 	Tpm   string
 	Codes []string
 }
 
-// Latencies are simulated durations of what takes time on AWS; 0 means the default, below 0 none. They are what people
-// commonly see.
+// Latencies are simulated durations on AWS; 0 means the default, below 0 none. The defaults are common values.
 type Latencies struct {
 	Launch    time.Duration // from RunInstances to running: 15 s
 	Start     time.Duration // 15 s
 	Stop      time.Duration // the guest's own shutdown included: 40 s
 	Terminate time.Duration // 30 s
-	Forget    time.Duration // how long what was terminated or deregistered shows: 1 h
+	Forget    time.Duration // how long terminated or deregistered resources are shown: 1 h
 	Snapshot  time.Duration // 5 min
 	Image     time.Duration // from RegisterImage to available: 30 s
 	Volume    time.Duration // a volume from a snapshot: 5 s
 	Root      time.Duration // replacing a root volume: 90 s
 	Standby   time.Duration // entering, leaving, attaching, detaching: 10 s
-	Health    time.Duration // until a group sees what has become of an instance: 60 s
+	Health    time.Duration // until a group notices the state of an instance: 60 s
 	Retry     time.Duration // until a group tries again to launch: 60 s
 	Warmup    time.Duration // of an instance in an instance refresh: 120 s
 }
@@ -121,8 +121,8 @@ func (l Latencies) withDefaults() Latencies {
 	return l
 }
 
-// Throttle is the token buckets of one account: EC2 has one for calls that look and one for calls that change,
-// Auto Scaling one for both. 0 means the default; rates are per simulated second.
+// Throttle holds the rate limits of an account: EC2 has a bucket for reads and a bucket for writes, Auto Scaling a
+// single bucket. 0 means the default; rates are per simulated second.
 type Throttle struct {
 	ReadBurst, ReadRate   float64 // 100, 20
 	WriteBurst, WriteRate float64 // 50, 5

@@ -1,14 +1,11 @@
-// Package aws simulates the part of AWS that nodes in Auto Scaling groups live on, over HTTPS, faithfully enough for
-// aws-sdk-go-v2: EC2's query protocol (launch templates, instances, volumes, snapshots,
-// images), Auto Scaling's (groups and what they do by themselves), STS, IAM's simulation of policies, and an instance's
-// metadata service, version 2.
+// Package aws simulates AWS for nodes in Auto Scaling groups, over HTTPS, for aws-sdk-go-v2. The package simulates
+// EC2 (launch templates, instances, volumes, snapshots, images), Auto Scaling, STS, IAM's policy simulation, and the
+// instance metadata service, version 2.
 //
-// It decides what a request means and keeps what is known, on disk, so that a server that starts on the same directory
-// goes on where the last one ended. It runs no machine and touches no disk content: it orders both through a
-// fleet.Fleet, or has machines that are nothing but a power state.
+// The package interprets requests and stores the state on disk. A server on the same directory continues. A
+// fleet.Fleet runs the machines and holds the contents of disks; without a fleet, machines have only a power state.
 //
-// Each noun has a file of its name. What a request changes at once is in its handler; what comes later is an event on
-// the timeline, which goes by the sandbox's clock: nothing here sleeps. front is what stands before the handlers:
-// signature (package sigv4), permissions, faults, patience. What it answers in simpler ways than AWS does is said in
-// docs/sandbox.md.
+// Each noun has a file with its name. Handlers make immediate changes. Later changes are events on the timeline,
+// which follows the sandbox's clock: no code sleeps. front handles each request before its noun: signature (package
+// sigv4), permissions, faults and rate limits. docs/sandbox.md lists simplifications.
 package aws

@@ -7,15 +7,15 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
-// faults are the troubles that were ordered; they are part of the state and outlive a restart. A fault's nouns are
-// "instance", "volume", "snapshot", "image", "template", "group", "tag" and "token"; its operations are the API's actions, such as
-// "RunInstances"; its path is the service, the action and the parameters, as
-// "/ec2/StopInstances?InstanceId.1=i-017c91377615f8edc&", so that trouble can be one group's or one instance's. Long lets what was asked for be accepted
-// and fail later. Deny takes an action away, such as "ec2:RunInstances"; its Code says whose policy that is: empty is the
-// caller's own, which does not allow it, "scp" a service control policy and "boundary" a permissions boundary, which deny it.
+// faults are part of the state and survive a restart. Nouns of a fault: `instance, volume, snapshot, image, template,
+// group, tag, token`. The operations are the API's actions, such as `RunInstances`. The path is the service, the action
+// and the parameters, such as `/ec2/StopInstances?InstanceId.1=i-017c91377615f8edc&`, so that a fault can strike a single
+// group or instance. Long accepts the request and lets the work fail later. Deny denies an action, such as
+// `ec2:RunInstances`. Its Code names the denying policy: empty for the caller's own policies, `scp` for a service
+// control policy, and `boundary` for a permissions boundary.
 type faults struct{ *world }
 
-// add orders a fault and returns its name. One of the same name is replaced.
+// add adds a fault and returns its name. A fault with the same name is replaced.
 func (s faults) add(f fault.Fault) (string, error) {
 	f, err := f.Checked()
 	if err != nil {
@@ -34,7 +34,7 @@ func (s faults) add(f fault.Fault) (string, error) {
 	return f.Name, err
 }
 
-// fillText gives an error the code and message that it commonly has.
+// fillText sets the usual code and message of an error.
 func fillText(f *fault.Fault) {
 	code, message := "InternalError", "An internal error has occurred"
 	switch {
@@ -60,7 +60,7 @@ func (s faults) live() []fault.Fault {
 	return out
 }
 
-// clear removes the faults of these names; without names, all.
+// clear removes the named faults, or all.
 func (s faults) clear(names ...string) error {
 	return s.store.Write(func(st *state) error {
 		st.Faults = st.Faults.Without(names...)
@@ -68,7 +68,7 @@ func (s faults) clear(names ...string) error {
 	})
 }
 
-// take finds the first fault that strikes a call and counts it.
+// take returns the first fault that strikes a call, and counts the call.
 func (s faults) take(c *call) *fault.Fault {
 	none := true
 	s.store.Read(func(st *state) { none = len(st.Faults) == 0 })
@@ -90,7 +90,7 @@ func (s faults) take(c *call) *fault.Fault {
 	return struck
 }
 
-// trouble does what a fault orders in a phase, if one struck the call.
+// trouble applies the fault of a call in a phase.
 func (s faults) trouble(c *call, now fault.Phase) error {
 	f := c.fault
 	if f == nil || f.Phase != now {
@@ -105,7 +105,7 @@ func (s faults) trouble(c *call, now fault.Phase) error {
 	return refuse(f.Status, f.Code, "%s", f.Message)
 }
 
-// fails is the code and text of a failure that was ordered for what a call starts; empty if none was.
+// fails is the code and text of an ordered later failure; empty for none.
 func (c *call) fails() string {
 	if c.fault != nil && c.fault.Long {
 		return c.fault.Code + ": " + c.fault.Message

@@ -21,7 +21,7 @@ import (
 // maxBody is more than any service takes of a query.
 const maxBody = 4 << 20
 
-// service is one of AWS's, told by the scope of a signature.
+// service is a service of AWS, selected by the scope of a signature.
 type service struct {
 	name    string
 	version string
@@ -29,18 +29,18 @@ type service struct {
 	actions map[string]*action
 }
 
-// action is what a request can ask for.
+// action is an action of a service.
 type action struct {
 	name, noun string
-	// reads tells that it changes nothing; open that it needs no signature.
+	// reads: the action changes nothing. open: the action needs no signature.
 	reads, open bool
 	handle      func(c *call, st *state) (query.Element, error)
 }
 
-// noun is a type over the world that has actions.
+// noun is a type over world with actions.
 type noun interface{ actions() []*action }
 
-// call is one request on its way through.
+// call is a request during its handling.
 type call struct {
 	r       *http.Request
 	service *service
@@ -48,15 +48,14 @@ type call struct {
 	in      *query.Value
 	who     principal
 	request string
-	// fault that was ordered for it; nil if none.
+	// fault that strikes the call; nil for none.
 	fault *fault.Fault
 }
 
-// done is the answer of an EC2 call that has nothing to tell.
+// done is the answer of an EC2 call without data.
 func done() query.Element { return query.Of("", query.Bool("return", true)) }
 
-// front is what stands before every handler: it finds out who asks for what, whether that is allowed, and what trouble
-// was ordered, and enters it all in the book.
+// front handles a request before its noun: identity, action, permission, faults and the record in the book.
 type front struct {
 	*world
 	faults      faults
@@ -67,12 +66,12 @@ type front struct {
 	buckets     *bucket.Buckets
 }
 
-// serve answers a request and enters it in the book.
+// serve answers a request and records the request in the book.
 func (s *front) serve(w http.ResponseWriter, r *http.Request) {
 	entry := book.Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path}
 	counted := &web.StatusWriter{ResponseWriter: w}
 	c := &call{r: r, request: newUUID(), service: s.services["ec2"]}
-	defer func() { // also when a fault drops the connection, which is a panic
+	defer func() { // also after a fault that drops the connection with a panic
 		s.enter(entry, c, counted.Status)
 	}()
 	answer, err := s.answer(c)
@@ -108,10 +107,10 @@ func (s *front) enter(entry book.Request, c *call, status int) {
 
 func (s *front) send(w http.ResponseWriter, status int, e query.Element) {
 	w.WriteHeader(status)
-	_, _ = w.Write(e.Document()) // a client that has gone is no fault of ours
+	_, _ = w.Write(e.Document()) // the client has closed the connection
 }
 
-// answer takes a request through everything that stands before its handler.
+// answer handles a request up to its noun.
 func (s *front) answer(c *call) (query.Element, error) {
 	none := query.Element{}
 	body, err := io.ReadAll(io.LimitReader(c.r.Body, maxBody))
@@ -151,8 +150,8 @@ func (s *front) answer(c *call) (query.Element, error) {
 	return s.wrap(c, answer), nil
 }
 
-// understand reads the parameters, and finds the service and the action that they are for. The service is told by the
-// scope of the signature, or by the API's version where there is none.
+// understand reads the parameters, and finds service and action. The scope of the signature selects the service, or
+// the API's version if the request has no signature.
 func (s *front) understand(c *call, body []byte) error {
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
@@ -186,7 +185,7 @@ func (s *front) understand(c *call, body []byte) error {
 	return nil
 }
 
-// act does what was asked. A fault may have it done to a copy of the world, which is thrown away.
+// act runs the handler. For a fault without effect, act uses a copy of the state, and drops the copy.
 func (s *front) act(c *call) (answer query.Element, err error) {
 	switch {
 	case c.fault != nil && c.fault.Ignore:
@@ -219,7 +218,7 @@ func clone(from, to *state) error {
 	return json.Unmarshal(data, to)
 }
 
-// wrap puts an answer into the service's form: EC2 has the fields in the response itself, the others in a result.
+// wrap puts an answer into the service's format: EC2 has the fields in the response, other services in a result.
 func (s *front) wrap(c *call, answer query.Element) query.Element {
 	out := query.Element{Name: c.action.name + "Response", Space: c.service.space}
 	if c.service.name == "ec2" {
@@ -231,7 +230,7 @@ func (s *front) wrap(c *call, answer query.Element) query.Element {
 	return out
 }
 
-// throttled tells whether a fault or the lack of patience is what answered.
+// throttled: a fault or a rate limit throttled the call.
 func (c *call) throttled() bool {
 	return c.fault != nil && (c.fault.Code == "Throttling" || c.fault.Code == "RequestLimitExceeded")
 }
@@ -304,7 +303,7 @@ func refusal(c *call, err error) *problem {
 	return refuse(http.StatusForbidden, code, "%s", e.Text)
 }
 
-// resourceName is the path by which permissions name what a call is about.
+// resourceName is the name of the call for permissions.
 func (c *call) resourceName() string {
 	return fmt.Sprintf("%s:%s", c.service.name, strings.TrimSpace(c.action.name))
 }

@@ -13,7 +13,7 @@ import (
 // group is an Auto Scaling group.
 type group struct {
 	Name string `json:"name"`
-	// Unique tells it from another of the name that was made after this one was deleted.
+	// Unique differs from a later group with the same name.
 	Unique   string    `json:"unique"`
 	Created  time.Time `json:"created"`
 	Min      int       `json:"min"`
@@ -45,7 +45,7 @@ type spec struct {
 	Version string `json:"version"`
 }
 
-// groupTag is a tag of a group, which its instances may get, too.
+// groupTag is a tag of a group, optionally for its instances, too.
 type groupTag struct {
 	Key, Value string
 	Propagate  bool
@@ -88,10 +88,10 @@ func (s groups) named(c *call, st *state) (*group, *problem) {
 	return g, nil
 }
 
-// rebalance has a group look at its size now.
+// rebalance plans a check of the group's size.
 func (st *state) rebalance(g *group, at time.Duration) { st.plan(at, "group.balance", g.Name, "") }
 
-// settings are what a group keeps and tells as it was written, with defaults.
+// settings are stored and returned as written, with defaults.
 var settings = []struct{ name, value string }{
 	{"DefaultCooldown", "300"}, {"HealthCheckType", "EC2"}, {"HealthCheckGracePeriod", "0"}, {"MaxInstanceLifetime", ""}, {"PlacementGroup", ""},
 	{"CapacityRebalance", ""}, {"DefaultInstanceWarmup", ""}, {"Context", ""}, {"DesiredCapacityType", ""}, {"ServiceLinkedRoleARN", ""},
@@ -136,7 +136,7 @@ func (s groups) create(c *call, st *state) (query.Element, error) {
 	return query.Element{}, nil
 }
 
-// write reads what creating and updating have in common into a group, or leaves it as it was.
+// write reads the common parameters of create and update into a group; on an error the group is unchanged.
 func (s groups) write(c *call, st *state, g *group) *problem {
 	changed := *g
 	if p := s.sizes(c.in, &changed); p != nil {
@@ -176,7 +176,8 @@ func (s groups) write(c *call, st *state, g *group) *problem {
 	return nil
 }
 
-// sizes reads minimum, maximum and desired capacity. A bound that moves past the desired capacity takes it along.
+// sizes reads minimum, maximum and desired capacity. A bound beyond the desired capacity changes the desired
+// capacity, too.
 func (s groups) sizes(in *query.Value, g *group) *problem {
 	for path, field := range map[string]*int{"MinSize": &g.Min, "MaxSize": &g.Max} {
 		if in.Has(path) {
@@ -202,7 +203,7 @@ func (s groups) sizes(in *query.Value, g *group) *problem {
 	return nil
 }
 
-// source reads what a group's instances are made of. Each of the three ways takes the place of the others.
+// source reads the source of a group's instances. Each of the three kinds replaces the others.
 func (s groups) source(in *query.Value, st *state, g *group) *problem {
 	ways := 0
 	for _, path := range []string{"LaunchTemplate", "MixedInstancesPolicy", "LaunchConfigurationName"} {
@@ -255,7 +256,7 @@ func (s groups) mixed(in *query.Value, st *state, g *group) *problem {
 	return nil
 }
 
-// template reads which template's version is meant, which must be there.
+// template reads and checks the version of the launch template.
 func (s groups) template(st *state, in *query.Value) (*spec, *problem) {
 	t, p := st.template(in.Get("LaunchTemplateId"), in.Get("LaunchTemplateName"))
 	if p != nil {
@@ -306,7 +307,7 @@ func busyGroup(g *group) bool {
 	return slices.ContainsFunc(g.Activities, func(a *activity) bool { return a.End.IsZero() })
 }
 
-// delete refuses while the group has instances, unless it is forced: then they go first.
+// delete refuses a group with instances. A forced deletion terminates the instances first.
 func (s groups) delete(c *call, st *state) (query.Element, error) {
 	g, p := s.named(c, st)
 	if p != nil {
@@ -324,7 +325,7 @@ func (s groups) delete(c *call, st *state) (query.Element, error) {
 	return query.Element{}, nil
 }
 
-// gone forgets a group once it has no instances left.
+// gone deletes a group without instances.
 func (s groups) gone(st *state, e event) *work {
 	g := st.Groups[e.Target]
 	if g != nil && g.Deleting && len(g.Members) == 0 {
@@ -348,7 +349,7 @@ func (s groups) describe(c *call, st *state) (query.Element, error) {
 	return query.Of("", query.List("AutoScalingGroups", "member", all[page.from:page.to], func(g *group) query.Element { return s.element(st, g) }), next), nil
 }
 
-// groupFits tells whether a group fits the filters, which are about tags only.
+// groupFits compares a group with the filters. Only filters on tags exist.
 func groupFits(in *query.Value, g *group) bool {
 	for _, f := range in.List("Filters") {
 		name, values := f.Get("Name"), f.Texts("Values")
@@ -379,7 +380,7 @@ func sortedGroups(st *state) []*group {
 	return out
 }
 
-// instances tells of instances in groups; one that is in none is left out.
+// instances lists instances in groups, without other instances.
 func (s groups) instances(c *call, st *state) (query.Element, error) {
 	wanted := c.in.Texts("InstanceIds")
 	type one struct {
@@ -466,7 +467,7 @@ func specElement(name string, t spec) query.Element {
 	return query.Of(name, query.Text("LaunchTemplateId", t.ID), query.Text("LaunchTemplateName", t.Name), query.Text("Version", t.Version))
 }
 
-// asWritten answers a value under the names that it was written with, as Auto Scaling does.
+// asWritten returns a value with its written names, as Auto Scaling does.
 func asWritten(name string, v *query.Value) query.Element {
 	if v == nil || len(v.Parts) == 0 {
 		return leaf(name, v)

@@ -37,7 +37,7 @@ func groupTagsIn(in *query.Value) ([]tagOf, *problem) {
 	return out, nil
 }
 
-// wanted are the tags of a call, whose groups must all be there.
+// wanted returns the tags of a call. All groups must exist.
 func (s groupTags) wanted(c *call, st *state) ([]tagOf, *problem) {
 	all, p := groupTagsIn(c.in)
 	if p != nil {

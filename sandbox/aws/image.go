@@ -18,7 +18,7 @@ const (
 	imageGone      = "deregistered"
 )
 
-// device is one line of a block device mapping.
+// device is an entry of a block device mapping.
 type device struct {
 	Name      string `json:"name"`
 	Snapshot  string `json:"snapshot,omitempty"`
@@ -41,7 +41,7 @@ type image struct {
 	Codes                                                        []string
 	Devices                                                      []device
 	Deprecated, Gone                                             time.Time
-	// Due is when it can be available at the earliest, Fails why it will not be.
+	// Due is the earliest time of availability, Fails the reason of a failure.
 	Due   time.Duration
 	Fails string
 }
@@ -72,7 +72,7 @@ func noImage(id string) *problem {
 	return bad("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", id)
 }
 
-// seed makes the images of other owners.
+// seed creates the images of other owners.
 func (s images) seed(st *state) {
 	for _, p := range s.config.Images {
 		if st.Images[p.ID] != nil {
@@ -120,8 +120,8 @@ func (s images) mayName(st *state, name string) *problem {
 	return nil
 }
 
-// register makes an image from snapshots. What is not given is the call's default, which fits no machine of today: i386,
-// paravirtual, no enhanced networking. There is no client token: the name is the lock.
+// register creates an image from snapshots. The defaults fit no current machine: i386, paravirtual, no enhanced
+// networking. Without a client token, the name prevents duplicates.
 func (s images) register(c *call, st *state) (query.Element, error) {
 	name := c.in.Get("Name")
 	if p := s.mayName(st, name); p != nil {
@@ -151,7 +151,7 @@ func (s images) register(c *call, st *state) (query.Element, error) {
 	return query.Of("", query.Text("imageId", im.ID)), nil
 }
 
-// fit checks what is said of an image against itself.
+// fit checks an image for contradictions.
 func (s images) fit(im *image) *problem {
 	switch {
 	case !slices.Contains([]string{"i386", "x86_64", "arm64", "x86_64_mac", "arm64_mac"}, im.Architecture):
@@ -192,7 +192,7 @@ func (s images) devices(st *state, in *query.Value, root string) ([]device, *pro
 	return out, nil
 }
 
-// backing checks the snapshot that a device is made of, and takes from it what it decides.
+// backing checks the snapshot of a device, and copies its properties.
 func (s images) backing(st *state, d *device, root string) *problem {
 	snap := st.Snapshots[d.Snapshot]
 	switch {
@@ -211,7 +211,7 @@ func (s images) backing(st *state, d *device, root string) *problem {
 	return nil
 }
 
-// deviceOf reads one line of a mapping over what it stands in place of.
+// deviceOf reads an entry of a mapping, over an existing entry.
 func deviceOf(m *query.Value, d device) (device, *problem) {
 	d.Name, d.Virtual = m.Get("DeviceName"), m.Get("VirtualName")
 	for path, field := range map[string]*string{"Ebs.SnapshotId": &d.Snapshot, "Ebs.VolumeType": &d.Type, "Ebs.KmsKeyId": &d.Key} {
@@ -240,14 +240,14 @@ func deviceOf(m *query.Value, d device) (device, *problem) {
 	return d, nil
 }
 
-// add keeps a new image, which is available after a while and not before its snapshots are complete.
+// add stores a new image. The image becomes available after the latency, and not before its snapshots are complete.
 func (s images) add(st *state, im *image) {
 	im.Due = st.moment + s.config.Latencies.Image
 	st.Images[im.ID] = im
 	st.plan(im.Due, "image.look", im.ID, "")
 }
 
-// create makes an image of an instance, with all of its properties, and reboots the instance unless it is told not to.
+// create creates an image of an instance, with all its properties. Unless NoReboot is set, the instance reboots.
 func (s images) create(c *call, st *state) (query.Element, error) {
 	i, p := s.instance(c, st, c.in.Get("InstanceId"))
 	if p != nil {
@@ -283,7 +283,7 @@ func (s images) create(c *call, st *state) (query.Element, error) {
 	return query.Of("", query.Text("imageId", im.ID)), nil
 }
 
-// look makes an image available once its snapshots are complete.
+// look makes an image available when its snapshots are complete.
 func (s images) look(st *state, e event) *work {
 	im := st.Images[e.Target]
 	if im == nil || im.State != imagePending || e.At < im.Due {
@@ -296,7 +296,7 @@ func (s images) look(st *state, e event) *work {
 		case snap == nil || snap.State == snapshotFailed:
 			im.Fails = "Client.InvalidSnapshot: snapshot " + d.Snapshot + " failed"
 		case snap.State == snapshotPending:
-			return nil // its end has the image looked at again
+			return nil // the end of the snapshot checks the image again
 		}
 	}
 	im.State = imageAvailable
@@ -311,7 +311,7 @@ func (s images) look(st *state, e event) *work {
 	return nil
 }
 
-// deregister retires an image, and its snapshots where that is asked for and no other image is backed by them.
+// deregister deletes an image. On request, its snapshots are deleted, too, unless another image uses them.
 func (s images) deregister(c *call, st *state) (query.Element, error) {
 	im := st.Images[c.in.Get("ImageId")]
 	switch {
@@ -372,7 +372,7 @@ func (s images) describe(c *call, st *state) (query.Element, error) {
 		return query.Element{}, p
 	}
 	owners := c.in.Texts("Owner")
-	// What was deregistered shows for a while to who asks for it by its ID.
+	// A deregistered image stays visible by its ID for a while.
 	all = slices.DeleteFunc(all, func(v *image) bool {
 		return !ownedBy(owners, v.Owner, s.config.Account) || v.State == imageGone && len(ids) == 0
 	})
@@ -403,7 +403,7 @@ func (s images) describe(c *call, st *state) (query.Element, error) {
 	return query.Of("", query.List("imagesSet", "item", all[page.from:page.to], s.element), next), nil
 }
 
-// attribute tells what DescribeImages does not: the UEFI data.
+// attribute returns the UEFI data, which DescribeImages omits.
 func (s images) attribute(c *call, st *state) (query.Element, error) {
 	im := st.Images[c.in.Get("ImageId")]
 	if im == nil || !s.sees(im) {

@@ -9,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/query"
 )
 
-// instanceState is an instance's state with EC2's number for it.
+// instanceState is an instance's state with EC2's number.
 type instanceState string
 
 const (
@@ -29,7 +29,7 @@ type instance struct {
 	Reservation string        `json:"reservation"`
 	Index       int           `json:"index"`
 	State       instanceState `json:"state"`
-	// Reason is why it is in its state, as "Client.UserInitiatedShutdown: User initiated shutdown".
+	// Reason of the state, such as "Client.UserInitiatedShutdown: User initiated shutdown".
 	Reason       string    `json:"reason,omitempty"`
 	Launched     time.Time `json:"launched"`
 	Image        string    `json:"image"`
@@ -44,18 +44,18 @@ type instance struct {
 	Address      string    `json:"address"`
 	Token        string    `json:"token,omitempty"`
 	Spot         bool      `json:"spot,omitempty"`
-	// Data is what it was launched with: the template's data and what the request laid over it.
+	// Data is the launch data: the template's data, overridden by the request.
 	Data *query.Value `json:"data"`
-	// Shutdown is what a shutdown by the guest does: "stop" or "terminate".
+	// Shutdown is the effect of a shutdown by the guest: "stop" or "terminate".
 	Shutdown  string `json:"shutdown"`
 	KeepOn    bool   `json:"keepOn,omitempty"`    // disableApiStop
 	KeepAlive bool   `json:"keepAlive,omitempty"` // disableApiTermination
 	// Devices are still to be made at its first start; Store are instance stores.
 	Devices []device `json:"devices,omitempty"`
 	Store   []device `json:"store,omitempty"`
-	// Machine tells that the fleet has it, Off that its guest is down while EC2 has not done anything about it.
+	// Machine: the fleet has the machine. Off: the guest is down, and EC2 has not reacted yet.
 	Machine bool `json:"machine,omitempty"`
-	// Settled is when its way to stopped or terminated is over at the earliest; Hard that it was forced.
+	// Settled is the earliest end of a stop or termination; Hard: forced.
 	Settled time.Duration `json:"settled,omitempty"`
 	Hard    bool          `json:"hard,omitempty"`
 	Fails   string        `json:"fails,omitempty"`
@@ -82,7 +82,7 @@ func wrongState(i *instance) *problem {
 	return bad("IncorrectInstanceState", "The instance '%s' is not in a state from which it can do that (it is '%s').", i.ID, i.State)
 }
 
-// instance is one that a call names and that its caller may change.
+// instance is the instance of a call, if the caller may change the instance.
 func (w *world) instance(c *call, st *state, id string) (*instance, *problem) {
 	i := st.Instances[id]
 	if i == nil || !w.sees(i) {
@@ -96,7 +96,7 @@ func (w *world) instance(c *call, st *state, id string) (*instance, *problem) {
 	return i, nil
 }
 
-// named are the instances that a call names: all of them, or an error.
+// named returns all instances of a call, or an error.
 func (s instances) named(c *call, st *state) ([]*instance, *problem) {
 	ids := c.in.Texts("InstanceId")
 	if len(ids) == 0 {
@@ -113,7 +113,7 @@ func (s instances) named(c *call, st *state) ([]*instance, *problem) {
 	return out, nil
 }
 
-// reserved are instances of one reservation.
+// reserved holds instances of a reservation.
 type reserved struct {
 	id  string
 	all []*instance
@@ -210,7 +210,7 @@ func stateElement(name string, state instanceState) query.Element {
 	return query.Of(name, query.Int("code", stateCodes[state]), query.Text("name", string(state)))
 }
 
-// element is an instance as DescribeInstances tells of it.
+// element is an instance for DescribeInstances.
 func (s instances) element(st *state, i *instance) query.Element {
 	e := query.Of("", query.Text("instanceId", i.ID), query.Text("imageId", i.Image), stateElement("instanceState", i.State),
 		query.Int("amiLaunchIndex", i.Index), query.Text("instanceType", i.Type), query.Date("launchTime", i.Launched),

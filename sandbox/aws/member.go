@@ -28,7 +28,7 @@ type member struct {
 	Lifecycle string `json:"lifecycle"`
 	Unhealthy bool   `json:"unhealthy,omitempty"`
 	Protected bool   `json:"protected,omitempty"`
-	// Template names the version that it was launched from, by number.
+	// Template is the version of the launch template, by number.
 	Template      spec          `json:"template"`
 	Configuration string        `json:"configuration,omitempty"`
 	Type          string        `json:"type"`
@@ -36,7 +36,7 @@ type member struct {
 	Activity      string        `json:"activity"`
 }
 
-// counts tells whether the group counts it to its size.
+// counts: the instance is part of the group's size.
 func (m *member) counts() bool { return m.Lifecycle == lifePending || m.Lifecycle == lifeInService }
 
 func (m *member) warmed() bool { return strings.HasPrefix(m.Lifecycle, "Warmed:") }
@@ -51,7 +51,7 @@ func (s members) turns() map[string]turn {
 	return map[string]turn{"member.launched": s.launched, "member.health": s.health, "member.settle": s.settle, "member.gone": s.gone}
 }
 
-// memberOf is the group that an instance is in; nil if it is in none.
+// memberOf is the group of an instance; nil for none.
 func memberOf(st *state, id string) (*group, *member) {
 	for _, g := range st.Groups {
 		if m := g.Members[id]; m != nil {
@@ -61,7 +61,7 @@ func memberOf(st *state, id string) (*group, *member) {
 	return nil, nil
 }
 
-// membersOf are a group's instances, those that joined first before the others.
+// membersOf returns the instances of a group, oldest member first.
 func membersOf(g *group) []*member {
 	var out []*member
 	for _, m := range g.Members {
@@ -76,7 +76,7 @@ func membersOf(g *group) []*member {
 	return out
 }
 
-// shown are those that a group tells of; the warm pool's are told apart.
+// shown returns the visible members. The warm pool is listed separately.
 func shown(g *group) []*member {
 	return slices.DeleteFunc(membersOf(g), (*member).warmed)
 }
@@ -96,7 +96,7 @@ func (g *group) size() int {
 	return n
 }
 
-// settle is the end of what takes a while: its note is the lifecycle that an instance has come to, or nothing if it leaves.
+// settle ends a transition. The event's note is the new lifecycle state, or empty if the instance leaves.
 func (s members) settle(st *state, e event) *work {
 	g, m := memberOf(st, e.Target)
 	if g == nil || m.Lifecycle == lifeTerminating {
@@ -109,13 +109,13 @@ func (s members) settle(st *state, e event) *work {
 		delete(st.Instances[m.ID].Tags, "aws:autoscaling:groupName")
 		st.plan(e.At, "group.gone", g.Name, "")
 	}
-	if e.Note == lifeInService { // somebody may have stopped it meanwhile
+	if e.Note == lifeInService { // the instance may have been stopped meanwhile
 		st.plan(e.At+s.config.Latencies.Health, "member.health", m.ID, "")
 	}
 	return nil
 }
 
-// launched takes an instance into service that runs now.
+// launched puts a running instance into service.
 func (s members) launched(st *state, e event) *work {
 	g, m := memberOf(st, e.Target)
 	if g == nil {
@@ -135,7 +135,7 @@ func (s members) launched(st *state, e event) *work {
 	return nil
 }
 
-// health looks at an instance in service that may have stopped or be gone, and has it replaced.
+// health checks an instance in service, and replaces a stopped or terminated instance.
 func (s members) health(st *state, e event) *work {
 	g, m := memberOf(st, e.Target)
 	if g == nil || m.Lifecycle == lifeTerminating {
@@ -158,7 +158,7 @@ func (s members) health(st *state, e event) *work {
 		return nil
 	}
 	if !gone && !there {
-		st.Rolled = append(st.Rolled, m.ID) // it was only stopped
+		st.Rolled = append(st.Rolled, m.ID) // the instance was only stopped
 	}
 	cause := "an instance was taken out of service in response to an EC2 health check indicating it has been terminated or stopped"
 	s.terminate(st, g, m, cause, e.At)
@@ -166,7 +166,7 @@ func (s members) health(st *state, e event) *work {
 	return nil
 }
 
-// terminate takes an instance out of the group and ends it.
+// terminate removes an instance from the group and terminates the instance.
 func (s members) terminate(st *state, g *group, m *member, cause string, now time.Duration) *activity {
 	a := s.begin(g, "Terminating EC2 instance: "+m.ID, cause)
 	m.Lifecycle, m.Activity = lifeTerminating, a.ID
@@ -208,7 +208,7 @@ func (s members) launch(st *state, g *group, lifecycle, cause string) *problem {
 	return nil
 }
 
-// order is what a group makes its next instance by.
+// order describes the next instance of a group.
 func (s members) order(st *state, g *group) (order, spec, *problem) {
 	o := order{subnet: s.emptiest(st, g)}
 	from := spec{}
@@ -274,7 +274,7 @@ func specOf(in *query.Value) spec {
 	return out
 }
 
-// spot tells whether the next instance of a mixed group is a spot one.
+// spot: the next instance of a mixed group is a spot instance.
 func (s members) spot(g *group) bool {
 	if g.Mixed == nil {
 		return false

@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// spotNotice is how long before its end a spot instance is told of it.
+// spotNotice is the time between the notice and the end of a spot instance.
 const spotNotice = 2 * time.Minute
 
-// metadata is what an instance is told of itself, for tokens only (version 2).
+// metadata is the metadata of an instance, version 2 only.
 type metadata struct {
 	*world
 	sessions sessions
 }
 
-// tokenBook are the tokens that one instance was given.
+// tokenBook holds the tokens of an instance.
 type tokenBook struct {
 	mu    sync.Mutex
 	until map[string]time.Time
@@ -31,7 +31,7 @@ type tokenBook struct {
 
 func (b *tokenBook) give(lifetime time.Duration) string {
 	var random [24]byte
-	_, _ = rand.Read(random[:]) // never fails, by its contract
+	_, _ = rand.Read(random[:]) // never fails
 	token := base64.URLEncoding.EncodeToString(random[:])
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -67,11 +67,11 @@ func (s metadata) handler(id, role string) http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "text/plain")
-		_, _ = w.Write([]byte(text)) // a client that has gone is no fault of ours
+		_, _ = w.Write([]byte(text)) // the client has closed the connection
 	})
 }
 
-// token gives one out to a PUT that did not come through a proxy.
+// token answers a PUT with a token, unless the request came through a proxy.
 func (s metadata) token(w http.ResponseWriter, r *http.Request, given *tokenBook) {
 	const header = "X-Aws-Ec2-Metadata-Token-Ttl-Seconds"
 	seconds, err := strconv.Atoi(r.Header.Get(header))
@@ -84,11 +84,11 @@ func (s metadata) token(w http.ResponseWriter, r *http.Request, given *tokenBook
 		http.Error(w, "400 - Bad Request", http.StatusBadRequest)
 	default:
 		w.Header().Set(header, strconv.Itoa(seconds))
-		_, _ = w.Write([]byte(given.give(time.Duration(seconds) * time.Second))) // a client that has gone is no fault of ours
+		_, _ = w.Write([]byte(given.give(time.Duration(seconds) * time.Second))) // the client has closed the connection
 	}
 }
 
-// find is what stands at a path; a directory lists its names.
+// find returns the text at a path; a directory lists its names.
 func (s metadata) find(id, role, at string) (string, bool) {
 	at = strings.TrimSuffix(at, "/")
 	all := s.all(id, role)
@@ -117,7 +117,7 @@ func (s metadata) find(id, role, at string) (string, bool) {
 	return strings.Join(slices.Compact(names), "\n"), len(names) > 0
 }
 
-// all is everything that an instance is told, by path; nil for one that is not there.
+// all returns the metadata of an instance by path; nil if the instance does not exist.
 func (s metadata) all(id, role string) map[string]string {
 	var out map[string]string
 	s.store.Read(func(st *state) {

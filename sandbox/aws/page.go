@@ -12,8 +12,8 @@ import (
 // span is a page of a list.
 type span struct{ from, to int }
 
-// page cuts a list of n into pages. With least 0 it is Auto Scaling's (MaxRecords, NextToken); EC2's page holds least
-// to most, all if nobody asks for fewer.
+// page cuts a list of n into pages. With least 0, the format is Auto Scaling's (MaxRecords, NextToken). For EC2, a
+// page holds least to most entries; without a requested size, all entries.
 func (w *world) page(c *call, n, least, most int) (span, query.Element, *problem) {
 	name, token, begins, size := "MaxResults", "nextToken", "NextToken", most
 	switch c.service.name {
@@ -62,8 +62,8 @@ func (c *call) wrong(code, text string) *problem {
 	return bad(code, "%s", text)
 }
 
-// filtered keeps what fits all of EC2's filters: each names values, of which one must fit, with * and ? in them. tagsOf
-// tells the tags of what has any.
+// filtered keeps the entries that match all of EC2's filters. A filter has a name and values with wildcards * and ?,
+// and matches if a value matches. tagsOf returns the tags of an entry.
 func filtered[T any](c *call, all []T, fields map[string]func(T) []string, tagsOf func(T) map[string]string) ([]T, *problem) {
 	for _, f := range c.in.List("Filter") {
 		name, wanted := f.Get("Name"), f.Texts("Value")
@@ -118,8 +118,8 @@ func wild(pattern, text string) bool {
 	return err == nil && ok
 }
 
-// byID picks what was asked for by ID, all of it or an error, or everything if no IDs were given. What the client does
-// not see yet is not found, and left out.
+// byID returns the entries with these IDs, or an error; without IDs, all entries. Entries that clients do not see yet
+// are missing.
 func byID[T owned](w *world, table map[string]T, ids []string, notFound func(string) *problem) ([]T, *problem) {
 	if len(ids) == 0 {
 		var out []T
@@ -141,5 +141,5 @@ func byID[T owned](w *world, table map[string]T, ids []string, notFound func(str
 	return out, nil
 }
 
-// sees tells whether clients see something yet.
+// sees reports whether clients see a resource yet.
 func (w *world) sees(o owned) bool { return o.base().Seen <= w.time.now() }

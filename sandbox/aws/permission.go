@@ -11,14 +11,14 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/query"
 )
 
-// permissions are who may do what: everybody everything, but for what faults deny.
+// permissions grants everything that no fault denies.
 type permissions struct{ *world }
 
 func (s permissions) actions() []*action {
 	return []*action{{name: "SimulatePrincipalPolicy", noun: "permission", reads: true, handle: s.simulate}}
 }
 
-// further are actions that a call needs beside its own.
+// further returns additional actions that a call needs.
 func (s permissions) further(c *call) []string {
 	if c.action.name == "RunInstances" && c.in.Has("IamInstanceProfile") {
 		return []string{"iam:PassRole"}
@@ -38,7 +38,7 @@ func (s permissions) authorize(c *call) *problem {
 	return nil
 }
 
-// denied is the refusal of an action; nil if nothing denies it.
+// denied is the refusal of an action; nil if allowed.
 func (s permissions) denied(c *call, name string) *problem {
 	var found *fault.Ordered
 	s.store.Read(func(st *state) {
@@ -58,7 +58,7 @@ func (s permissions) denied(c *call, name string) *problem {
 	return refuse(http.StatusForbidden, "UnauthorizedOperation", "You are not authorized to perform this operation. %s. Encoded authorization failure message: %s", text, encoded())
 }
 
-// why says whose policy denies an action.
+// why names the denying policy.
 func why(f fault.Fault, name string) string {
 	switch f.Code {
 	case "scp":
@@ -69,14 +69,14 @@ func why(f fault.Fault, name string) string {
 	return "because no identity-based policy allows the " + name + " action"
 }
 
-// encoded is a message that only sts:DecodeAuthorizationMessage can read.
+// encoded is a message for sts:DecodeAuthorizationMessage.
 func encoded() string {
 	var b [150]byte
-	_, _ = rand.Read(b[:]) // never fails, by its contract
+	_, _ = rand.Read(b[:]) // never fails
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// simulate says what a principal may do. As on AWS, a policy of the organization is not simulated but told apart.
+// simulate returns the permissions of a principal. As on AWS, a service control policy is shown separately.
 func (s permissions) simulate(c *call, st *state) (query.Element, error) {
 	source := c.in.Get("PolicySourceArn")
 	known := false
@@ -122,7 +122,7 @@ func decide(st *state, name string) string {
 	return "implicitDeny"
 }
 
-// changeable refuses changes of what only its operator may change.
+// changeable refuses changes of resources with an operator.
 func (w *world) changeable(_ *call, o owned) *problem {
 	if by := o.base().Operator; by != "" {
 		return bad("OperationNotPermitted", "The resource '%s' is managed by the service provider '%s' and can be changed by it only.", o.base().ID, by)

@@ -8,14 +8,14 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/query"
 )
 
-// Reasons that EC2 gives for states.
+// EC2's reasons of states.
 const (
 	byUser  = "Client.UserInitiatedShutdown: User initiated shutdown"
 	byGuest = "Client.InstanceInitiatedShutdown: Instance initiated shutdown"
 	bySpot  = "Server.SpotInstanceTermination: Spot instance termination"
 )
 
-// powers are what starts, stops and ends instances.
+// powers starts, stops and terminates instances.
 type powers struct {
 	*world
 	runs      runs
@@ -50,7 +50,7 @@ func changesElement(all []change) query.Element {
 	}))
 }
 
-// start starts what is stopped, all of it or nothing. What runs already is left as it is.
+// start starts all stopped instances, or none on an error. Running instances stay unchanged.
 func (s powers) start(c *call, st *state) (query.Element, error) {
 	all, p := s.instances.named(c, st)
 	if p != nil {
@@ -112,7 +112,7 @@ func (s powers) on(st *state, e event) *work {
 	}
 }
 
-// stop stops what runs, all of it or nothing.
+// stop stops all running instances, or none on an error.
 func (s powers) stop(c *call, st *state) (query.Element, error) {
 	all, p := s.instances.named(c, st)
 	if p != nil {
@@ -177,7 +177,7 @@ func (s powers) stopped(st *state, e event) *work {
 	return nil
 }
 
-// reboot lets the guest boot anew; the state stays.
+// reboot reboots the guest; the state stays.
 func (s powers) reboot(c *call, st *state) (query.Element, error) {
 	all, p := s.instances.named(c, st)
 	if p != nil {
@@ -210,7 +210,7 @@ func (s powers) again(st *state, e event) *work {
 	}
 }
 
-// terminate ends instances, all of them or none.
+// terminate terminates all instances, or none on an error.
 func (s powers) terminate(c *call, st *state) (query.Element, error) {
 	all, p := s.instances.named(c, st)
 	if p != nil {
@@ -263,7 +263,7 @@ func (s powers) destroy(st *state, e event) *work {
 	}
 }
 
-// terminated lets the volumes go that go with the instance. It shows for a while.
+// terminated deletes the temporary volumes of the instance. The instance stays visible for a while.
 func (s powers) terminated(st *state, e event) *work {
 	i := st.Instances[e.Target]
 	if i == nil || i.State == terminated {
@@ -287,7 +287,7 @@ func (s powers) forget(st *state, e event) *work {
 	return nil
 }
 
-// look finds machines whose guest has shut them down, which stops or terminates the instance.
+// look finds machines that their guests have shut down. Such an instance stops or terminates.
 func (w *world) look() {
 	var down []string
 	w.store.Read(func(st *state) {
@@ -320,7 +320,7 @@ func (w *world) look() {
 	}
 }
 
-// busy tells whether work on an instance is due or being done, in which its power is not its guest's doing.
+// busy: work on an instance is due or running, so its power is not the guest's decision.
 func (w *world) busy(st *state, id string) bool {
 	for _, e := range st.Events {
 		if e.Target == id && (e.Busy || e.At <= w.time.now()) {
@@ -330,7 +330,7 @@ func (w *world) busy(st *state, id string) bool {
 	return false
 }
 
-// changed tells an instance's group, if it has one, of its new state.
+// changed informs the group of an instance about a new state.
 func (w *world) changed(st *state, i *instance, now time.Duration) {
 	g, m := memberOf(st, i.ID)
 	if g == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/query"
 )
 
-// problem is an error as AWS tells it.
+// problem is an error of AWS.
 type problem struct {
 	Status int
 	Code   string
@@ -29,7 +29,7 @@ func bad(code, format string, args ...any) *problem {
 // invalid is Auto Scaling's error for nearly everything.
 func invalid(format string, args ...any) *problem { return bad("ValidationError", format, args...) }
 
-// missing is EC2's error for a parameter that is required.
+// missing is EC2's error for a missing parameter.
 func missing(name string) *problem {
 	return bad("MissingParameter", "The request must contain the parameter %s", name)
 }
@@ -46,7 +46,7 @@ func asProblem(err error) *problem {
 	}
 }
 
-// document is the error in the form that a service has: EC2 its own, the others the query protocol's.
+// document is the error in the service's format: EC2's own, or the query protocol's.
 func (p *problem) document(s *service, request string) query.Element {
 	if s.name == "ec2" {
 		return query.Of("Response",

@@ -6,7 +6,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/query"
 )
 
-// everyProcess is what a group does by itself.
+// everyProcess lists the automatic processes of a group.
 var everyProcess = []string{"Launch", "Terminate", "AddToLoadBalancer", "AlarmNotification", "AZRebalance", "HealthCheck", "InstanceRefresh", "ReplaceUnhealthy", "ScheduledActions"}
 
 // processes can be suspended.

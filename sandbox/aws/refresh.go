@@ -17,7 +17,7 @@ const (
 	refreshBaking     = "Baking"
 )
 
-// refresh replaces a group's instances one after the other.
+// refresh replaces the instances of a group one after the other.
 type refresh struct {
 	ID          string        `json:"id"`
 	Status      string        `json:"status"`
@@ -79,7 +79,7 @@ func (s refreshes) start(c *call, st *state) (query.Element, error) {
 	return query.Of("", query.Text("InstanceRefreshId", r.ID)), nil
 }
 
-// left are the instances that are still to be replaced.
+// left returns the instances that a refresh must still replace.
 func (s refreshes) left(st *state, g *group, r *refresh) []*member {
 	want := r.Desired
 	if want == nil {
@@ -106,7 +106,7 @@ func (s refreshes) left(st *state, g *group, r *refresh) []*member {
 	return out
 }
 
-// step replaces the next instance, once all others are in service.
+// step replaces the next instance when all other instances are in service.
 func (s refreshes) step(st *state, e event) *work {
 	g := st.Groups[e.Target]
 	if g == nil {
@@ -149,7 +149,7 @@ func (s refreshes) step(st *state, e event) *work {
 	return again(s.config.Latencies.Warmup)
 }
 
-// waitsFor tells whether a refresh leaves an instance alone until somebody has done something about it.
+// waitsFor: the refresh waits until a user changes the instance.
 func (r *refresh) waitsFor(m *member) bool {
 	switch {
 	case m.Protected && r.Preferences.Get("ScaleInProtectedInstances") != "Refresh":
@@ -160,7 +160,7 @@ func (r *refresh) waitsFor(m *member) bool {
 	return m.Lifecycle != lifeInService
 }
 
-// finish ends a refresh, after its bake time if it has one.
+// finish ends a refresh, after an optional bake time.
 func (s refreshes) finish(st *state, g *group, r *refresh, e event) *work {
 	if bake, err := strconv.Atoi(r.Preferences.Get("BakeTime")); err == nil && bake > 0 && r.Status == refreshInProgress {
 		r.Status, r.Reason = refreshBaking, ""
@@ -175,7 +175,7 @@ func (s refreshes) finish(st *state, g *group, r *refresh, e event) *work {
 	return nil
 }
 
-// active is the group of a call with its refresh.
+// active is the group of a call with its running refresh.
 func (s refreshes) active(c *call, st *state) (*group, *refresh, *problem) {
 	g, p := s.groups.named(c, st)
 	if p != nil {
@@ -197,7 +197,7 @@ func (s refreshes) cancel(c *call, st *state) (query.Element, error) {
 	return query.Of("", query.Text("InstanceRefreshId", r.ID)), nil
 }
 
-// rollback replaces what was replaced by what the group says without the refresh.
+// rollback replaces the new instances by instances of the group's own template.
 func (s refreshes) rollback(c *call, st *state) (query.Element, error) {
 	g, r, p := s.active(c, st)
 	if p != nil {

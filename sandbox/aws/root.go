@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/query"
 )
 
-// rootTask replaces an instance's root volume while the instance stays what it is.
+// rootTask replaces the root volume of an instance.
 type rootTask struct {
 	resource
 	Instance string    `json:"instance"`
@@ -35,7 +35,7 @@ func (s roots) actions() []*action {
 
 func (s roots) turns() map[string]turn { return map[string]turn{"root.replace": s.replace} }
 
-// create orders a replacement by an image, by a snapshot, or by the one that the instance was launched from.
+// create orders a replacement from an image, from a snapshot, or from the snapshot of the launch.
 func (s roots) create(c *call, st *state) (query.Element, error) {
 	made, p := st.repeated(c)
 	if p != nil {
@@ -62,7 +62,7 @@ func (s roots) create(c *call, st *state) (query.Element, error) {
 	return query.Of("", s.element("replaceRootVolumeTask", task)), nil
 }
 
-// check refuses what the instance cannot be, and finds the snapshot.
+// check refuses impossible replacements, and finds the snapshot.
 func (s roots) check(st *state, i *instance, task *rootTask) *problem {
 	if i.State != running {
 		return wrongState(i)

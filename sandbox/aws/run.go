@@ -16,7 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/query"
 )
 
-// PoolTag names the pool of an instance that is of no group.
+// PoolTag names the pool of an instance without a group.
 const PoolTag = "pool"
 
 // runs make instances, for requests and for groups.
@@ -31,9 +31,9 @@ func (s runs) actions() []*action {
 
 func (s runs) turns() map[string]turn { return map[string]turn{"instance.launch": s.launch} }
 
-// order is what an instance is made by.
+// order describes a new instance.
 type order struct {
-	// data is the template's with what was laid over it.
+	// data is the template's data with overrides.
 	data     *query.Value
 	template *template
 	version  int64
@@ -83,7 +83,7 @@ func (s runs) answer(st *state, made []string) query.Element {
 	return s.instances.reservation(st, r)
 }
 
-// order reads what a request wants an instance to be made by.
+// order reads the description of an instance from a request.
 func (s runs) order(c *call, st *state) (order, *problem) {
 	o := order{data: &query.Value{}, token: c.in.Get("ClientToken"), fails: c.fails(), tags: map[string]string{}}
 	if c.in.Has("LaunchTemplate") {
@@ -137,7 +137,7 @@ func merged(below, above *query.Value) *query.Value {
 	return out
 }
 
-// tag reads the tags that the data orders for the instance, and adds what AWS tags instances of templates with.
+// tag reads the instance's tags from the data, and adds AWS's tags for instances of templates.
 func (s runs) tag(o *order) *problem {
 	all, p := tagsFor(o.data, "instance")
 	if p != nil {
@@ -150,7 +150,7 @@ func (s runs) tag(o *order) *problem {
 	return nil
 }
 
-// check refuses what cannot be launched, in EC2's order.
+// check refuses impossible launches, in EC2's order.
 func (s runs) check(st *state, o order) *problem {
 	im := st.Images[o.data.Get("ImageId")]
 	kind := o.data.Get("InstanceType")
@@ -186,7 +186,7 @@ func (s runs) check(st *state, o order) *problem {
 	return s.capacity(st, kind, s.config.Subnets[subnet].Zone)
 }
 
-// capacity refuses types that there are no machines of.
+// capacity refuses exhausted types.
 func (s runs) capacity(st *state, kind, zone string) *problem {
 	if slices.Contains(st.Full, kind) || slices.Contains(st.Full, kind+"/"+zone) || slices.Contains(st.Full, "*") {
 		return refuse(http.StatusInternalServerError, "InsufficientInstanceCapacity", "We currently do not have sufficient %s capacity in the Availability Zone you requested (%s). Our system will be working on provisioning additional capacity. You can currently get %s capacity by not specifying an Availability Zone in your request or choosing another one.", kind, zone, kind)
@@ -203,7 +203,7 @@ func architecture(kind string) string {
 	return "x86_64"
 }
 
-// devicesOf are an image's devices with what a launch lays over them.
+// devicesOf returns an image's devices, with the overrides of a launch.
 func (s runs) devicesOf(st *state, im *image, data *query.Value) ([]device, *problem) {
 	out := slices.Clone(im.Devices)
 	for _, m := range data.List("BlockDeviceMapping") {
@@ -238,7 +238,7 @@ func (s runs) devicesOf(st *state, im *image, data *query.Value) ([]device, *pro
 	return out, nil
 }
 
-// make makes one instance, which was checked.
+// make creates a checked instance.
 func (s runs) make(st *state, o order, reservation string, index int) *instance {
 	im := st.Images[o.data.Get("ImageId")]
 	devices, _ := s.devicesOf(st, im, o.data)
@@ -276,10 +276,10 @@ func (s runs) make(st *state, o order, reservation string, index int) *instance 
 	return i
 }
 
-// address gives an instance one that no other has.
+// address assigns a free address to an instance.
 func (s runs) address(st *state, i *instance) string {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(i.ID)) // never fails, by its contract
+	_, _ = h.Write([]byte(i.ID)) // never fails
 	for n := h.Sum32(); ; n++ {
 		address := fmt.Sprintf("10.%d.%d.%d", n>>16&127, n>>8&255, n&255)
 		taken := false
@@ -332,7 +332,7 @@ func (s runs) launch(st *state, e event) *work {
 	}
 }
 
-// launched notes what has become of a launch. One that failed terminates the instance.
+// launched records the result of a launch. A failed launch terminates the instance.
 func (s runs) launched(st *state, id string, now time.Duration, err error) {
 	i := st.Instances[id]
 	if i == nil {
@@ -354,10 +354,10 @@ func (s runs) launched(st *state, id string, now time.Duration, err error) {
 	}
 }
 
-// spec is what the fleet is told of an instance.
+// spec is the fleet's spec of an instance.
 func (s runs) spec(st *state, i *instance) fleet.Spec {
 	data, err := base64.StdEncoding.DecodeString(i.Data.Get("UserData"))
-	if err != nil { // checked when it was written
+	if err != nil { // checked at the write
 		data = nil
 	}
 	spec := fleet.Spec{ID: i.ID, Pool: cmp.Or(i.Tags["aws:autoscaling:groupName"], i.Tags[PoolTag]), ComputerName: strings.SplitN(dnsName(i), ".", 2)[0],

@@ -19,7 +19,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/web"
 )
 
-// Server is a simulated cloud with one account in one region. Its methods can be called from any goroutine.
+// Server is a simulated cloud with one account in one region. Methods are safe for concurrent use.
 type Server struct {
 	world    *world
 	front    *front
@@ -27,8 +27,8 @@ type Server struct {
 	metadata metadata
 }
 
-// New opens the state in config.Dir and goes on at once with what is in flight there: the fleet must be ready, with the
-// machines that it had. The caller closes the server.
+// New opens the state in config.Dir and continues unfinished work at once: the fleet must be ready, with its old
+// machines. The caller closes the server.
 func New(config Config) (*Server, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -57,7 +57,7 @@ func New(config Config) (*Server, error) {
 	return s, nil
 }
 
-// compose puts the nouns together: each gets the world and the others that it needs.
+// compose creates the nouns with their dependencies.
 func compose(w *world) *Server {
 	held := sessions{w}
 	machine := instances{w}
@@ -84,7 +84,7 @@ func compose(w *world) *Server {
 		services: known, book: book.New(), buckets: &bucket.Buckets{Clock: w.config.Clock}}}
 }
 
-// Close stops what is in flight and waits for it; a server that is opened on the same Dir goes on with it.
+// Close stops running work and waits. A later server on the same Dir continues the work.
 func (s *Server) Close() {
 	s.world.lanes.Close()
 	<-s.world.done
@@ -93,8 +93,8 @@ func (s *Server) Close() {
 // Handler serves EC2, Auto Scaling, STS and IAM under one address. Clients insist on HTTPS.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.front.serve) }
 
-// MetadataHandler serves the instance metadata of an instance, version 2 only, with the credentials of a role; an empty role
-// means that the instance has none. It is meant for plain HTTP on an address that the instance alone reaches.
+// MetadataHandler serves the metadata of an instance, version 2 only, with the credentials of a role; an empty role
+// means no role. Serve the handler with plain HTTP on an address that only the instance reaches.
 func (s *Server) MetadataHandler(instance, role string) http.Handler {
 	return s.metadata.handler(instance, role)
 }
@@ -110,28 +110,28 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // Stats counts the requests so far.
 func (s *Server) Stats() book.Stats { return s.front.book.Stats() }
 
-// ResetStats starts counting and recording anew.
+// ResetStats deletes all records and counters.
 func (s *Server) ResetStats() { s.front.book.Reset() }
 
 // Requests lists the requests so far, oldest first; the oldest of very many are forgotten.
 func (s *Server) Requests() []book.Request { return s.front.book.Requests() }
 
-// AddFault orders a fault and returns its name. One of the same name is replaced. Faults outlive a restart.
+// AddFault adds a fault and returns its name. A fault with the same name is replaced. Faults survive a restart.
 func (s *Server) AddFault(f fault.Fault) (string, error) { return s.front.faults.add(f) }
 
 // Faults lists the faults that can still strike.
 func (s *Server) Faults() []fault.Fault { return s.front.faults.live() }
 
-// ClearFaults removes the faults of these names; without names, all.
+// ClearFaults removes the named faults, or all.
 func (s *Server) ClearFaults(names ...string) error { return s.front.faults.clear(names...) }
 
-// SetLag changes how long what is made is not found. It outlives a restart.
+// SetLag changes how long new resources are not found. The change survives a restart.
 func (s *Server) SetLag(lag time.Duration) error {
 	return s.world.store.Write(func(st *state) error { st.Lag = &lag; return nil })
 }
 
-// Exhaust says of which instance types there are no machines any more: "m6i.large", "m6i.large/eu-central-1a", or "*" for
-// all; none means that there are enough of all again. It outlives a restart.
+// Exhaust removes the capacity of instance types: "m6i.large", "m6i.large/eu-central-1a", or "*" for all. Without
+// arguments, Exhaust restores all capacity. The change survives a restart.
 func (s *Server) Exhaust(types ...string) error {
 	return s.world.store.Write(func(st *state) error { st.Full = types; return nil })
 }
@@ -139,7 +139,7 @@ func (s *Server) Exhaust(types ...string) error {
 // ExpireSessions ends every session that STS and the metadata service gave out so far.
 func (s *Server) ExpireSessions() error { return s.front.sessions.expire() }
 
-// Shutdown has a guest power its machine off, as poweroff does on it.
+// Shutdown powers a machine off from its guest, as poweroff does.
 func (s *Server) Shutdown(ctx context.Context, instance string) error {
 	if err := s.world.config.Fleet.PowerOff(ctx, instance, false); err != nil {
 		return err
@@ -148,7 +148,8 @@ func (s *Server) Shutdown(ctx context.Context, instance string) error {
 	return nil
 }
 
-// Interrupt takes a spot instance away: its metadata tells so at once, and two simulated minutes later it is terminated.
+// Interrupt interrupts a spot instance: the metadata contain the notice at once, and two simulated minutes later the
+// instance is terminated.
 func (s *Server) Interrupt(instance string) error {
 	err := s.world.store.Write(func(st *state) error {
 		if i := st.Instances[instance]; i == nil || !i.Spot {
@@ -161,15 +162,15 @@ func (s *Server) Interrupt(instance string) error {
 	return err
 }
 
-// Rolled lists the instances, by ID, that were rebuilt or replaced while they were whole: by a new root volume, by an instance
-// refresh, or by a group that took one that was only stopped for broken. One that was several times is there as often.
+// Rolled lists healthy instances, by ID, that were rebuilt or replaced: by a new root volume, by an instance refresh,
+// or by a group after a mere stop. An instance appears once for each event.
 func (s *Server) Rolled() []string {
 	var out []string
 	s.world.store.Read(func(st *state) { out = slices.Clone(st.Rolled) })
 	return out
 }
 
-// Specs lists every machine that the fleet was told to launch, as it would be told today.
+// Specs lists the current specs of all launched machines.
 func (s *Server) Specs() []fleet.Spec {
 	var out []fleet.Spec
 	s.world.store.Read(func(st *state) {

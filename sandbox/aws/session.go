@@ -12,13 +12,13 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sigv4"
 )
 
-// principal is who asks.
+// principal is the caller.
 type principal struct {
-	// name is for the book, arn for messages, source the ARN of the user or role whose policies count.
+	// name is for the book, arn for messages, source the ARN of the user or role with the policies.
 	name, arn, source, id string
 }
 
-// session is what STS or the metadata service has given out.
+// session holds credentials from STS or the metadata service.
 type session struct {
 	Secret  string    `json:"secret"`
 	Token   string    `json:"token"`
@@ -27,11 +27,11 @@ type session struct {
 	Expires time.Time `json:"expires"`
 }
 
-// sessions are the credentials that are known: users' keys, and what roles give out. They go by the wall's time, as
-// the clients that keep them do.
+// sessions are the known credentials: users' keys, and credentials of roles. Their expiry uses real time, because
+// clients use real time.
 type sessions struct{ *world }
 
-// authenticate finds out who has signed a request.
+// authenticate finds the signer of a request.
 func (s sessions) authenticate(c *call, body []byte) (principal, error) {
 	scope, err := sigv4.Read(c.r)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s sessions) authenticate(c *call, body []byte) (principal, error) {
 	return who, nil
 }
 
-// holder is whose key a request was signed with.
+// holder finds the owner of a request's key.
 func (s sessions) holder(c *call, scope sigv4.Scope) (who principal, secret string, p *problem) {
 	for _, u := range s.config.Users {
 		if u.KeyID == scope.KeyID && scope.Token == "" {
@@ -82,7 +82,7 @@ func (s sessions) holder(c *call, scope sigv4.Scope) (who principal, secret stri
 	return who, secret, p
 }
 
-// hexOf makes the part of an ID that goes with a name.
+// hexOf derives a part of an ID from a name.
 func hexOf(name string) string { return (hex.EncodeToString([]byte(name)) + "00000000000000000")[:17] }
 
 func (s sessions) roleARN(role string) string {
@@ -100,7 +100,7 @@ func (s sessions) role(name string) *Role {
 	return nil
 }
 
-// given is a session with its key's ID.
+// given is a session with its key ID.
 type given struct {
 	*session
 	key string
@@ -109,7 +109,7 @@ type given struct {
 // give makes a session.
 func (s sessions) give(st *state, role, name string, lifetime time.Duration) given {
 	var b [48]byte
-	_, _ = rand.Read(b[:]) // never fails, by its contract
+	_, _ = rand.Read(b[:]) // never fails
 	if s.config.SessionLifetime > 0 {
 		lifetime = s.config.SessionLifetime
 	}
@@ -120,7 +120,7 @@ func (s sessions) give(st *state, role, name string, lifetime time.Duration) giv
 	return given{made, key}
 }
 
-// expire ends every session that was given out so far.
+// expire ends all existing sessions.
 func (s sessions) expire() error {
 	return s.store.Write(func(st *state) error {
 		for _, found := range st.Sessions {

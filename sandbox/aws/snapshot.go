@@ -18,7 +18,7 @@ const (
 	snapshotFailed  = "error"
 )
 
-// snapshot is a copy of a volume as it was when that was asked for.
+// snapshot is a copy of a volume at the time of the request.
 type snapshot struct {
 	resource
 	Volume      string        `json:"volume"`
@@ -31,9 +31,9 @@ type snapshot struct {
 	Asked       time.Duration `json:"asked"`
 	Due         time.Duration `json:"due"`
 	Done        time.Time     `json:"done"`
-	// Content is where the fleet has it, if not under its own ID.
+	// Content is the fleet's ID of the content, if different from the snapshot's ID.
 	Content fleet.DiskID `json:"content,omitempty"`
-	// Copied tells that the content is there, Fails why it will come to nothing, Hidden that clients do not see it.
+	// Copied: the content exists. Fails is the reason of a failure. Hidden: clients do not see the snapshot.
 	Copied bool   `json:"copied,omitempty"`
 	Fails  string `json:"fails,omitempty"`
 	Hidden bool   `json:"hidden,omitempty"`
@@ -77,7 +77,7 @@ func (s snapshots) create(c *call, st *state) (query.Element, error) {
 	return s.element(snap), nil
 }
 
-// begin makes a snapshot of a volume, which is copied as it is now.
+// begin creates a snapshot of a volume with its current content.
 func (s snapshots) begin(st *state, v *volume, description, fails string) *snapshot {
 	now := st.moment
 	snap := &snapshot{resource: s.fresh(st, "snap"), Volume: v.ID, Size: v.Size, Key: v.Key, Owner: s.config.Account, Description: description,
@@ -87,7 +87,7 @@ func (s snapshots) begin(st *state, v *volume, description, fails string) *snaps
 	return snap
 }
 
-// copy takes the content at the time of the request; what takes long is its way to where it is kept.
+// copy copies the content at the time of the request. The latency comes afterwards.
 func (s snapshots) copy(st *state, e event) *work {
 	snap := st.Snapshots[e.Target]
 	if snap == nil || snap.Copied {
@@ -95,7 +95,7 @@ func (s snapshots) copy(st *state, e event) *work {
 	}
 	from, on := disk(snap.Volume), []string{snap.Volume}
 	if v := st.Volumes[snap.Volume]; v != nil && v.Instance != "" {
-		on = append(on, v.Instance) // which may be started at once, or end
+		on = append(on, v.Instance) // the instance may start or end meanwhile
 	}
 	return &work{
 		on: on,
@@ -149,7 +149,7 @@ func (s snapshots) delete(c *call, st *state) (query.Element, error) {
 	return done(), nil
 }
 
-// remove forgets a snapshot, and has its content go.
+// remove deletes a snapshot and its content.
 func (s snapshots) remove(st *state, snap *snapshot) {
 	delete(st.Snapshots, snap.ID)
 	if snap.Content == "" {
@@ -157,7 +157,7 @@ func (s snapshots) remove(st *state, snap *snapshot) {
 	}
 }
 
-// backedBy is the image that a snapshot backs; nil if none does.
+// backedBy is the image that uses a snapshot; nil for none.
 func backedBy(st *state, snap string) *image {
 	for _, im := range sorted(st.Images) {
 		if im.State != imageGone && slices.ContainsFunc(im.Devices, func(d device) bool { return d.Snapshot == snap }) {
@@ -192,7 +192,7 @@ func (s snapshots) describe(c *call, st *state) (query.Element, error) {
 	return query.Of("", query.List("snapshotSet", "item", all[page.from:page.to], s.element), next), nil
 }
 
-// ownedBy tells whether an owner is one of those asked for; without any, all are.
+// ownedBy reports whether an owner is in the list; an empty list matches all owners.
 func ownedBy(asked []string, owner, self string) bool {
 	if len(asked) == 0 {
 		return true
@@ -214,7 +214,7 @@ func (s snapshots) element(v *snapshot) query.Element {
 		query.Bool("encrypted", v.Key != ""), query.Text("kmsKeyId", v.Key), query.Text("storageTier", "standard"), tagSet(v.Tags))
 }
 
-// keyDenied tells whether the caller may not use a KMS key.
+// keyDenied: the caller may not use a KMS key.
 func (w *world) keyDenied(key string) bool {
 	return slices.ContainsFunc(w.config.DeniedKeys, func(denied string) bool { return strings.HasSuffix(key, denied) })
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/query"
 )
 
-// standbys are instances that a group keeps without counting them, and those that a scale-in spares.
+// standbys are instances in standby, and instances with scale-in protection.
 type standbys struct {
 	*world
 	groups groups
@@ -56,7 +56,7 @@ func oneOf(states []string) string {
 	return out
 }
 
-// decrement reads whether the group is to be made smaller along with what leaves it, which its minimum may not allow.
+// decrement reads whether the group's size decreases with the removed instances. The minimum may forbid the decrease.
 func decrement(c *call, g *group, n int, doing string) (int, *problem) {
 	text := c.in.Get("ShouldDecrementDesiredCapacity")
 	smaller, err := strconv.ParseBool(text)
@@ -72,7 +72,7 @@ func decrement(c *call, g *group, n int, doing string) (int, *problem) {
 	return n, nil
 }
 
-// enter puts instances into standby. Without the decrement the group launches others for them.
+// enter puts instances into standby. Without the decrement the group launches replacements.
 func (s standbys) enter(c *call, st *state) (query.Element, error) {
 	g, all, p := s.named(c, st, lifeInService)
 	if p != nil {
@@ -132,7 +132,7 @@ func (s standbys) protect(c *call, st *state) (query.Element, error) {
 	return query.Element{}, nil
 }
 
-// health says of an instance that it is healthy or not.
+// health sets the health of an instance.
 func (s standbys) health(c *call, st *state) (query.Element, error) {
 	g, m := memberOf(st, c.in.Get("InstanceId"))
 	if g == nil {
@@ -143,7 +143,8 @@ func (s standbys) health(c *call, st *state) (query.Element, error) {
 	return query.Element{}, nil
 }
 
-// terminate ends an instance of a group. One in standby is not counted, so that the decrement is not made for it.
+// terminate terminates an instance of a group. An instance in standby is not part of the size, so the size is not
+// decreased.
 func (s standbys) terminate(c *call, st *state) (query.Element, error) {
 	id := c.in.Get("InstanceId")
 	g, m := memberOf(st, id)

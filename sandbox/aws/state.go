@@ -9,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/query"
 )
 
-// state is everything that the simulator knows. Tables are keyed by ID, those of Auto Scaling by name.
+// state is the whole state of the simulator. Tables use IDs as keys; Auto Scaling's tables use names.
 type state struct {
 	// Elapsed is the timeline's time at the last change.
 	Elapsed        time.Duration             `json:"elapsed"`
@@ -26,12 +26,12 @@ type state struct {
 	Once     map[string]*once    `json:"once"`
 	Sessions map[string]*session `json:"sessions"`
 	Faults   fault.List          `json:"faults"`
-	// Lag and Full differ from what was configured: the lag, and the instance types (or "type/zone") without capacity.
+	// Lag and Full override the configuration: the lag, and the instance types (or "type/zone") without capacity.
 	Lag  *time.Duration `json:"lag,omitempty"`
 	Full []string       `json:"full,omitempty"`
-	// Rolled are the instances that were rebuilt or replaced while they were whole.
+	// Rolled are healthy instances that were rebuilt or replaced.
 	Rolled []string `json:"rolled,omitempty"`
-	// moment is the time of what is being done to the state: the request's, or the event's.
+	// moment is the time of the current change: the time of the request or of the event.
 	moment time.Duration
 }
 
@@ -43,14 +43,14 @@ func newState() *state {
 	}
 }
 
-// resource is what everything of EC2's has.
+// resource is the common part of EC2's resources.
 type resource struct {
 	ID      string            `json:"id"`
 	Tags    map[string]string `json:"tags"`
 	Created time.Time         `json:"created"`
-	// Seen is when clients that look begin to see it.
+	// Seen is the time from which clients see the resource.
 	Seen time.Duration `json:"seen"`
-	// Operator is the service that alone may change it; empty for most.
+	// Operator is the only service that may change the resource; empty for most resources.
 	Operator string `json:"operator,omitempty"`
 }
 
@@ -59,7 +59,7 @@ func (r *resource) base() *resource { return r }
 // owned is anything with an ID and tags.
 type owned interface{ base() *resource }
 
-// sorted are a table's values in the order in which they were made.
+// sorted returns a table's values in the order of creation.
 func sorted[T owned](table map[string]T) []T {
 	return slices.SortedFunc(maps.Values(table), func(a, b T) int {
 		if c := a.base().Created.Compare(b.base().Created); c != 0 {
@@ -72,7 +72,7 @@ func sorted[T owned](table map[string]T) []T {
 	})
 }
 
-// owned finds anything that can carry tags.
+// owned finds a resource that can have tags.
 func (st *state) owned(id string) (owned, string) {
 	switch {
 	case st.Instances[id] != nil:
@@ -91,14 +91,14 @@ func (st *state) owned(id string) (owned, string) {
 	return nil, ""
 }
 
-// once is what a request with a client token has made.
+// once is the result of a request with a client token.
 type once struct {
-	// Form is what was asked for, Made the IDs.
+	// Form is the request, Made the IDs of the result.
 	Form string   `json:"form"`
 	Made []string `json:"made"`
 }
 
-// repeated finds what a request with the same client token has made before; nil if there was none.
+// repeated finds the earlier result for the same client token; nil for none.
 func (st *state) repeated(c *call) ([]string, *problem) {
 	token := c.in.Get("ClientToken")
 	if token == "" {
@@ -114,7 +114,7 @@ func (st *state) repeated(c *call) ([]string, *problem) {
 	return before.Made, nil
 }
 
-// remember keeps what a request with a client token has made.
+// remember stores the result of a request with a client token.
 func (st *state) remember(c *call, made ...string) {
 	if token := c.in.Get("ClientToken"); token != "" {
 		st.Once[c.action.name+"/"+token] = &once{Form: asked(c.in), Made: made}

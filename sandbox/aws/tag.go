@@ -11,7 +11,7 @@ import (
 // maxTags is how many tags a resource has at most; those of AWS's own do not count.
 const maxTags = 50
 
-// tags are written and listed apart from what carries them.
+// tags reads and writes tags of all resources.
 type tags struct{ *world }
 
 func (s tags) actions() []*action {
@@ -83,12 +83,12 @@ func tagsOnly(in *query.Value, kinds ...string) (map[string]string, *problem) {
 
 func tagSet(all map[string]string) query.Element {
 	return query.List("tagSet", "item", slices.Sorted(maps.Keys(all)), func(key string) query.Element {
-		// An empty value is shown as one.
+		// An empty value is shown, too.
 		return query.Of("", query.Text("key", key), query.Element{Name: "value", Text: all[key]})
 	})
 }
 
-// targets are the resources that a request is about, all of them or none.
+// targets returns all resources of a request, or an error.
 func (s tags) targets(st *state, c *call) ([]owned, *problem) {
 	ids := c.in.Texts("ResourceId")
 	if len(ids) == 0 {
@@ -108,7 +108,7 @@ func (s tags) targets(st *state, c *call) ([]owned, *problem) {
 	return out, nil
 }
 
-// notFoundByID is EC2's error for an ID, whose form tells what it is of.
+// notFoundByID is EC2's error for an unknown ID. The prefix of the ID gives the type.
 func notFoundByID(id string) *problem {
 	kind, _, _ := strings.Cut(id, "-")
 	code, noun := "InvalidID", "ID"
@@ -164,7 +164,7 @@ func (s tags) delete(c *call, st *state) (query.Element, error) {
 			maps.DeleteFunc(all, func(key, _ string) bool { return !strings.HasPrefix(key, "aws:") })
 		}
 		for _, t := range wanted {
-			// With a value, the tag goes only if that is its value.
+			// If the request has a value, only a tag with this value is deleted.
 			if value, there := all[t.Get("Key")]; there && (!t.Has("Value") || t.Get("Value") == value) {
 				delete(all, t.Get("Key"))
 			}
@@ -173,7 +173,7 @@ func (s tags) delete(c *call, st *state) (query.Element, error) {
 	return done(), nil
 }
 
-// tagged is one line of DescribeTags.
+// tagged is a line of DescribeTags.
 type tagged struct{ id, kind, key, value string }
 
 func (s tags) describe(c *call, st *state) (query.Element, error) {
@@ -203,7 +203,7 @@ func (s tags) describe(c *call, st *state) (query.Element, error) {
 	}), next), nil
 }
 
-// ids are those of everything that can carry tags.
+// ids returns the IDs of all resources that can have tags.
 func (st *state) ids() func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for _, keys := range []func(func(string) bool){

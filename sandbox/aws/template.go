@@ -20,12 +20,12 @@ type template struct {
 	By      string `json:"by"`
 	Default int64  `json:"default"`
 	Latest  int64  `json:"latest"`
-	// Given is the highest number that a version ever had.
+	// Given is the highest version number ever used.
 	Given   int64                      `json:"given"`
 	Numbers map[int64]*templateVersion `json:"numbers"`
 }
 
-// templateVersion is one version; its data is kept as it was written.
+// templateVersion is a version; its data is stored as written.
 type templateVersion struct {
 	Number      int64        `json:"number"`
 	Description string       `json:"description,omitempty"`
@@ -53,7 +53,7 @@ func noTemplate(id string) *problem {
 	return bad("InvalidLaunchTemplateId.NotFound", "The specified launch template, with template ID %s, does not exist.", id)
 }
 
-// find is the template that a name or an ID names.
+// template finds a template by name or ID.
 func (st *state) template(id, name string) (*template, *problem) {
 	switch {
 	case id != "" && name != "":
@@ -96,7 +96,7 @@ func (t *template) version(text string) (*templateVersion, *problem) {
 
 var templateName = regexp.MustCompile(`^[a-zA-Z0-9().\-/_]{3,128}$`)
 
-// checkData refuses data that can never be of use.
+// checkData refuses unusable data.
 func checkData(data *query.Value) *problem {
 	if data == nil || len(data.Parts) == 0 {
 		return missing("LaunchTemplateData")
@@ -155,7 +155,7 @@ func (s templates) addVersion(c *call, t *template, data *query.Value) *template
 	return v
 }
 
-// named is the template of a call, which its operator alone may change.
+// named is the template of a call, if the caller may change the template.
 func (s templates) named(c *call, st *state) (*template, *problem) {
 	t, p := st.template(c.in.Get("LaunchTemplateId"), c.in.Get("LaunchTemplateName"))
 	if p != nil {
@@ -238,7 +238,7 @@ func (s templates) delete(c *call, st *state) (query.Element, error) {
 	return query.Of("", s.element("launchTemplate", t)), nil
 }
 
-// deleteVersions deletes what it can and tells of the rest.
+// deleteVersions deletes the possible versions and reports the others.
 func (s templates) deleteVersions(c *call, st *state) (query.Element, error) {
 	t, p := s.named(c, st)
 	if p != nil {
@@ -294,7 +294,8 @@ func (s templates) describe(c *call, st *state) (query.Element, error) {
 	return query.Of("", query.List("launchTemplates", "item", all[page.from:page.to], func(t *template) query.Element { return s.element("", t) }), next), nil
 }
 
-// versions are those that a call names; $Latest and $Default are one each, all of the template's without any, newest first.
+// wanted returns the versions in a call, newest first; without names, all versions. $Latest and $Default are single
+// versions.
 func (s templates) wanted(c *call, t *template) ([]*templateVersion, *problem) {
 	if names := c.in.Texts("LaunchTemplateVersion"); len(names) > 0 {
 		var out []*templateVersion
@@ -321,7 +322,7 @@ func (s templates) wanted(c *call, t *template) ([]*templateVersion, *problem) {
 	return out, nil
 }
 
-// describeVersions tells of one template's versions, or with $Latest or $Default of all templates'.
+// describeVersions describes the versions of a template, or $Latest or $Default of all templates.
 func (s templates) describeVersions(c *call, st *state) (query.Element, error) {
 	type one struct {
 		t *template
@@ -368,7 +369,7 @@ func (s templates) versionElement(name string, t *template, v *templateVersion) 
 		query.Bool("defaultVersion", v.Number == t.Default), data, operatorElement(t.Operator))
 }
 
-// operatorElement tells of a service that alone may change a resource.
+// operatorElement names the service that manages a resource.
 func operatorElement(by string) query.Element {
 	if by == "" {
 		return query.Element{}
@@ -376,14 +377,14 @@ func operatorElement(by string) query.Element {
 	return query.Of("operator", query.Bool("managed", true), query.Text("principal", by))
 }
 
-// answered are the names that differ between what is asked for and what is answered.
+// answered maps names in requests to different names in answers.
 var answered = map[string]string{
 	"BlockDeviceMapping": "blockDeviceMappingSet", "NetworkInterface": "networkInterfaceSet", "TagSpecification": "tagSpecificationSet", "Tag": "tagSet",
 	"SecurityGroupId": "securityGroupIdSet", "SecurityGroup": "securityGroupSet", "LicenseSpecification": "licenseSet", "ElasticGpuSpecification": "elasticGpuSpecificationSet",
 	"ElasticInferenceAccelerator": "elasticInferenceAcceleratorSet", "RamDiskId": "ramDiskId", "Ipv6Addresses": "ipv6AddressesSet", "PrivateIpAddresses": "privateIpAddressesSet",
 }
 
-// dataElement answers a value as it was written, each name in its answer's form.
+// dataElement returns a value as written, with the names of answers.
 func dataElement(name string, v *query.Value) query.Element {
 	if v.IsList() {
 		item := "item"

@@ -8,11 +8,11 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/clock"
 )
 
-// poll is how often, in real time, machines are asked for their power while nobody else asks.
+// poll is the interval of checks of machines' power in real time, without requests.
 const poll = time.Second
 
-// timeline tells simulated time since the cloud's beginning: what has passed on the wall, times the clock's scale, and
-// what the calendar was put forward. It stands still while no server runs.
+// timeline is the simulated time since the creation of the cloud: real time multiplied by the scale, plus the skips
+// of the calendar. The timeline stops while no server runs.
 type timeline struct {
 	clock  clock.Clock
 	base   time.Duration
@@ -33,23 +33,23 @@ func (t timeline) now() time.Duration {
 	return t.base + time.Duration(float64(now.Sub(t.opened))*scale) + t.clock.At(now).Sub(now) - t.ahead
 }
 
-// event is something that comes to pass at its time.
+// event is a planned change.
 type event struct {
 	At     time.Duration `json:"at"`
 	Kind   string        `json:"kind"`
 	Target string        `json:"target"`
 	// Note is the event's own argument.
 	Note string `json:"note,omitempty"`
-	// Busy tells that its work is being done. Work that a server's end interrupts is done again.
+	// Busy: the work of the event runs. Work interrupted by the server's end runs again.
 	Busy bool `json:"busy,omitempty"`
 }
 
-// turn is what an event does to the state. It may return work that takes its time.
+// turn applies an event to the state. A turn may return longer work.
 type turn func(st *state, e event) *work
 
-// work is done on machines and disks, one after the other for each target; then notes what has become of it.
+// work runs on machines and disks, in order for each target. Then note records the result.
 type work struct {
-	// on are targets beside the event's own that it is about: work on one of them goes on in the order in which it fell due.
+	// on are further targets: work on a target runs in the order of due times.
 	on   []string
 	do   func(ctx context.Context) error
 	then func(st *state, now time.Duration, err error)
@@ -65,7 +65,7 @@ func (st *state) unplan(kind, target string) {
 	st.Events = slices.DeleteFunc(st.Events, func(e *event) bool { return e.Kind == kind && e.Target == target && !e.Busy })
 }
 
-// next is the first event that is due; nil if none is.
+// next is the first due event; nil for none.
 func (st *state) next(now time.Duration) *event {
 	var first *event
 	for _, e := range st.Events {
@@ -76,7 +76,7 @@ func (st *state) next(now time.Duration) *event {
 	return first
 }
 
-// advance lets pass what is due. Work that comes of it goes on in its lanes.
+// advance applies all due events. Their work runs in its lanes.
 func (w *world) advance() {
 	w.look()
 	for {
@@ -106,7 +106,7 @@ func (w *world) advance() {
 	}
 }
 
-// pass lets one event pass, and returns what puts its work into its lane.
+// pass applies an event, and returns a function that queues the work.
 func (w *world) pass(st *state, e *event) func() {
 	e.Busy, st.moment = true, e.At
 	job := w.turns[e.Kind](st, *e)
@@ -137,7 +137,7 @@ func (w *world) pass(st *state, e *event) func() {
 	}
 }
 
-// run lets time pass while nobody asks for anything, until the lanes are closed.
+// run applies due events without requests, until the lanes are closed.
 func (w *world) run() {
 	defer close(w.done)
 	for {

@@ -10,12 +10,12 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/query"
 )
 
-// Federation is whose tokens a role trusts. Its audience is "sts.amazonaws.com" unless it names one.
+// Federation is a trusted issuer and subject. The default audience is "sts.amazonaws.com".
 type Federation = assertion.Federation
 
 const stsAudience = "sts.amazonaws.com"
 
-// tokens are what STS gives out.
+// tokens are the session tokens of STS.
 type tokens struct {
 	*world
 	sessions sessions
@@ -35,7 +35,7 @@ func (s tokens) identity(c *call, _ *state) (query.Element, error) {
 
 var sessionName = regexp.MustCompile(`^[\w+=,.@-]{2,64}$`)
 
-// terms reads what both ways to a role ask for.
+// terms reads the common parameters of both calls for a role.
 func (s tokens) terms(c *call) (name string, lifetime time.Duration, p *problem) {
 	name = c.in.Get("RoleSessionName")
 	if !sessionName.MatchString(name) {
@@ -69,7 +69,7 @@ func (s tokens) assumed(role, name string) query.Element {
 		query.Text("AssumedRoleId", "AROA"+hexOf(role)+":"+name))
 }
 
-// web gives a session to who has a token that the role trusts.
+// web creates a session for the holder of a trusted token.
 func (s tokens) web(c *call, st *state) (query.Element, error) {
 	name, lifetime, p := s.terms(c)
 	if p != nil {

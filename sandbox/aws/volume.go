@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/query"
 )
 
-// volume is a disk. Its content is the fleet's under its ID.
+// volume is a disk. The fleet holds its content under the volume's ID.
 type volume struct {
 	resource
 	Zone     string `json:"zone"`
@@ -22,11 +22,11 @@ type volume struct {
 	Key string `json:"key,omitempty"`
 	// Rate of initialization in MiB/s; 0 means lazily.
 	Rate int64 `json:"rate,omitempty"`
-	// Ready tells that its content is there. Instance and Device are where it is attached.
+	// Ready: the content exists. Instance and Device are the attachment.
 	Ready    bool   `json:"ready"`
 	Instance string `json:"instance,omitempty"`
 	Device   string `json:"device,omitempty"`
-	// Temporary volumes go with their instance.
+	// Temporary volumes are deleted with their instance.
 	Temporary bool      `json:"temporary,omitempty"`
 	Attached  time.Time `json:"attached"`
 }
@@ -60,10 +60,10 @@ func noVolume(id string) *problem {
 	return bad("InvalidVolume.NotFound", "The volume '%s' does not exist.", id)
 }
 
-// disk is what the fleet calls a volume's or a snapshot's content.
+// disk is the fleet's ID for the content of a volume or a snapshot.
 func disk(id string) fleet.DiskID { return fleet.DiskID(strings.ToLower(id)) }
 
-// create makes a volume from a snapshot or an empty one.
+// create creates a volume from a snapshot, or an empty volume.
 func (s volumes) create(c *call, st *state) (query.Element, error) {
 	made, p := st.repeated(c)
 	if p != nil {
@@ -108,7 +108,7 @@ func smaller(size, least int64) *problem {
 	return bad("InvalidBlockDeviceMapping", "Volume of size %dGB is smaller than snapshot, expect size>= %dGB", size, least)
 }
 
-// fill copies a snapshot's content into a volume that nobody has attached yet.
+// fill copies a snapshot's content into an unattached volume.
 func (s volumes) fill(st *state, e event) *work {
 	v := st.Volumes[e.Target]
 	if v == nil || v.Ready {
@@ -158,7 +158,7 @@ func (s volumes) delete(c *call, st *state) (query.Element, error) {
 	return done(), nil
 }
 
-// remove forgets a volume, and has its content go.
+// remove deletes a volume and its content.
 func (s volumes) remove(st *state, v *volume) {
 	delete(st.Volumes, v.ID)
 	st.plan(st.moment, "volume.drop", v.ID, "")
@@ -216,7 +216,7 @@ func (s volumes) element(v *volume) query.Element {
 	return e
 }
 
-// rootOf is an instance's root volume; nil if it has none.
+// rootOf is the root volume of an instance; nil for none.
 func rootOf(st *state, i *instance) *volume {
 	for _, v := range st.Volumes {
 		if v.Instance == i.ID && v.Device == i.RootDevice {
@@ -226,7 +226,7 @@ func rootOf(st *state, i *instance) *volume {
 	return nil
 }
 
-// volumesOf are what is attached to an instance, by device.
+// volumesOf returns the volumes of an instance, by device.
 func volumesOf(st *state, i *instance) []*volume {
 	var out []*volume
 	for _, v := range st.Volumes {

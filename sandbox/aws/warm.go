@@ -6,7 +6,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/query"
 )
 
-// warmPool are instances that a group makes beforehand.
+// warmPool holds instances that a group launches in advance.
 type warmPool struct {
 	Min      int    `json:"min"`
 	Prepared int    `json:"prepared"` // -1: up to the group's maximum
@@ -62,7 +62,7 @@ func (s warmPools) put(c *call, st *state) (query.Element, error) {
 	return query.Element{}, nil
 }
 
-// fillWarm makes what is missing in a group's warm pool.
+// fillWarm launches the missing instances of a warm pool.
 func (s groups) fillWarm(st *state, g *group) {
 	if g.Warm == nil || g.Warm.Deleting {
 		return
@@ -78,7 +78,7 @@ func (s groups) fillWarm(st *state, g *group) {
 	}
 }
 
-// delete refuses while the pool has instances, unless it is forced.
+// delete refuses a warm pool with instances, unless forced.
 func (s warmPools) delete(c *call, st *state) (query.Element, error) {
 	g, p := s.groups.named(c, st)
 	switch {

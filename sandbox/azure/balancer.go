@@ -2,8 +2,8 @@ package azure
 
 import "net/http"
 
-// balancer is a load balancer, with what somebody wrote of it: nothing is balanced here. It stands in the state by its ID, in lower
-// case.
+// balancer is a load balancer as written by a client, without load balancing. The state holds balancers by ID, in
+// lower case.
 type balancer struct {
 	ID         string `json:"id"`
 	Name       string `json:"name"`
@@ -11,7 +11,7 @@ type balancer struct {
 	Properties object `json:"properties"`
 }
 
-// balancers are there for who asks by which of its backend pools instances reach out. Source: Network REST API, Load Balancers.
+// balancers serve clients that read the backend pools of instances. Source: Network REST API, Load Balancers.
 type balancers struct{ *world }
 
 func (s balancers) routes() []*route {

@@ -12,25 +12,25 @@ import (
 // maxBody is more than ARM takes (4 MB).
 const maxBody = 8 << 20
 
-// call is one request on its way through.
+// call is a request during its handling.
 type call struct {
 	r         *http.Request
 	route     *route
 	vars      map[string]string
 	principal principal
 	body      object
-	// fault that was ordered for it; nil if none.
+	// fault that strikes the request; nil for none.
 	fault *fault.Fault
-	// started is the long operation that it began.
+	// started is the long operation of the request.
 	started *operation
 }
 
-// reply is what a handler answers.
+// reply is the answer of a handler.
 type reply struct {
 	status int
 	body   any
 	header http.Header
-	// operation that goes on; its polling headers are sent with the reply.
+	// operation that continues; its polling headers are sent with the reply.
 	operation *operation
 }
 
@@ -38,7 +38,7 @@ func ok(body any) *reply { return &reply{status: http.StatusOK, body: body} }
 
 func (c *call) version() string { return c.r.URL.Query().Get("api-version") }
 
-// compute is the ID of the Compute resource that the path names.
+// compute is the ID of the Compute resource in the path.
 func (c *call) compute(typesAndVars ...string) resourceID {
 	id := resourceID{subscription: c.vars["subscription"], group: c.vars["group"], namespace: computeNamespace}
 	for i := 0; i < len(typesAndVars); i += 2 {
@@ -47,7 +47,7 @@ func (c *call) compute(typesAndVars ...string) resourceID {
 	return id
 }
 
-// readBody parses the JSON body; an empty one is an empty object.
+// readBody parses the JSON body; an empty body is an empty object.
 func (c *call) readBody() *problem {
 	c.body = object{}
 	if c.r.Body == nil {
@@ -66,10 +66,10 @@ func (c *call) readBody() *problem {
 	return nil
 }
 
-// normalLocation makes "West US 2" and "westus2" one.
+// normalLocation makes "West US 2" and "westus2" equal.
 func normalLocation(name string) string { return fold(strings.ReplaceAll(name, " ", "")) }
 
-// writable is a body without what only the service writes.
+// writable is a body without properties that only the service writes.
 func writable(body object) object {
 	out := copyObject(body)
 	for _, k := range []string{"id", "name", "type", "etag", "systemData", "managedBy", "instanceId", "resources"} {

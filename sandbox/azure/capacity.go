@@ -15,7 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
-// instancesOf lists a scale set's instances by their number.
+// instancesOf lists the instances of a scale set by number.
 func (st *state) instancesOf(set *scaleSet) []*instance {
 	prefix := fold(set.ID) + "/virtualmachines/"
 	var out []*instance
@@ -28,7 +28,7 @@ func (st *state) instancesOf(set *scaleSet) []*instance {
 	return out
 }
 
-// machines are the instances as the fleet runs them: made, removed, and brought up to their model.
+// machines creates, deletes and upgrades instances in the fleet.
 type machines struct {
 	*world
 	models models
@@ -43,8 +43,8 @@ func (s machines) work() map[string]job {
 	}
 }
 
-// failApply notes that a scale set could not be brought up to its model. A failure that was ordered to have its effect first is
-// that of the instances which were made, such as a guest that does not report in time.
+// failApply records that a scale set could not follow its model. An ordered failure with effect belongs to the new
+// instances, such as a guest that does not report in time.
 func failApply(st *state, op operation, p *problem) {
 	written(st, op, p)
 	set := st.ScaleSets[fold(op.Target)]
@@ -64,8 +64,7 @@ const (
 	lightWave = 256
 )
 
-// apply makes a scale set be as its model says: the number of its instances and, unless upgrades are
-// manual, what they are built from.
+// apply makes a scale set follow its model: the number of instances and, unless upgrades are manual, the image.
 func (s machines) apply(ctx context.Context, op operation) (func(*state), error) {
 	if err := s.wait(op, 1); err != nil {
 		return nil, err
@@ -95,7 +94,7 @@ func (s machines) apply(ctx context.Context, op operation) (func(*state), error)
 	}, nil
 }
 
-// planCapacity notes which instances are to be made and which go, and returns them.
+// planCapacity records and returns the instances to create and to remove.
 func (s machines) planCapacity(op operation) (create, remove []string, err error) {
 	err = s.store.Write(func(st *state) error {
 		set := st.ScaleSets[fold(op.Target)]
@@ -130,7 +129,7 @@ func (s machines) planCapacity(op operation) (create, remove []string, err error
 	return create, remove, err
 }
 
-// inOperation tells whether an operation on the instance itself is in flight, or on it among others.
+// inOperation reports whether an operation on the instance runs, alone or with others.
 func (st *state) inOperation(key string) bool {
 	for _, op := range st.Operations {
 		if op.Status == statusInProgress && (fold(op.Target) == key || slices.ContainsFunc(op.Targets, func(id string) bool { return fold(id) == key })) {
@@ -140,8 +139,8 @@ func (st *state) inOperation(key string) bool {
 	return false
 }
 
-// shrink chooses the instances that a scale-in removes, newest first, those that are protected never. If too
-// few can go, the capacity is what remains.
+// shrink chooses the instances for a scale-in, newest first, without protected instances. If too few instances can
+// go, the capacity stays higher.
 func (s machines) shrink(set *scaleSet, live []*instance) []string {
 	surplus := len(live) - int(set.capacity())
 	var gone []string
@@ -167,7 +166,7 @@ func (s *scaleSet) setCapacity(n int64) {
 	s.Revision++
 }
 
-// newInstance notes an instance and its disk.
+// newInstance records an instance and its disk.
 func (s machines) newInstance(st *state, set *scaleSet, img image) *instance {
 	number := set.NextInstance
 	set.NextInstance++
@@ -194,7 +193,7 @@ func (s machines) newDisk(st *state, set *scaleSet, i *instance) {
 	i.Disk = id.String()
 	profile := set.Profiles[i.Model]
 	if child(profile, "storageProfile", "osDisk", "diffDiskSettings") != nil {
-		return // ephemeral: on the host, no resource of its own
+		return // ephemeral: on the host, without a resource
 	}
 	size, given := number(profile, "storageProfile", "osDisk", "diskSizeGB")
 	if !given {
@@ -225,7 +224,7 @@ func architectureOf(size string) string {
 	return "x64"
 }
 
-// createAll makes machines in waves, and notes each wave in one change.
+// createAll creates machines in waves, and records each wave in a single change.
 func (s machines) createAll(ctx context.Context, op operation, ids []string) error {
 	for chunk := range slices.Chunk(ids, s.waveOf(op.Target)) {
 		results := make([]error, len(chunk))
@@ -259,7 +258,7 @@ func (s machines) waveOf(set string) int {
 	return n
 }
 
-// each calls f for all elements at once and waits for them.
+// each calls f for all elements in parallel, and waits.
 func each(ids []string, f func(int, string)) {
 	var all sync.WaitGroup
 	for n, id := range ids {
@@ -268,7 +267,7 @@ func each(ids []string, f func(int, string)) {
 	all.Wait()
 }
 
-// create makes one machine: its disk from the image, then the power.
+// create creates a machine: the disk from the image, then the power.
 func (s machines) create(ctx context.Context, op operation, id string) error {
 	var source string
 	var due time.Time
@@ -288,7 +287,7 @@ func (s machines) create(ctx context.Context, op operation, id string) error {
 	}
 	spec, known := s.spec(id)
 	if !known || s.config.Fleet.Power(id) != fleet.Off {
-		return nil // gone meanwhile, or launched by a former server that could not note it
+		return nil // deleted meanwhile, or launched by an earlier server that could not record the launch
 	}
 	if !spec.Light {
 		if err := s.config.Fleet.CopyDisk(ctx, spec.Disk, diskOf(source)); err != nil {
@@ -298,7 +297,7 @@ func (s machines) create(ctx context.Context, op operation, id string) error {
 	return s.config.Fleet.Launch(ctx, spec)
 }
 
-// contentOf is the content that an instance is built from.
+// contentOf is the content for the disk of an instance.
 func contentOf(i *instance) string {
 	if id := text(i.Image, "id"); id != "" {
 		parsed, _ := parseID(id)
@@ -313,7 +312,7 @@ func contentOf(i *instance) string {
 	return strings.Join([]string{text(i.Image, "publisher"), text(i.Image, "offer"), text(i.Image, "sku"), text(i.Image, "version")}, ":")
 }
 
-// terminateAll removes instances with their machines and disks.
+// terminateAll deletes instances with their machines and disks.
 func (s machines) terminateAll(ctx context.Context, ids []string) error {
 	for chunk := range slices.Chunk(ids, lightWave) {
 		results := make([]error, len(chunk))
@@ -377,7 +376,7 @@ func (s machines) deleteSet(ctx context.Context, op operation) (func(*state), er
 	return func(st *state) { st.remove(op.Target) }, s.wait(op, 1)
 }
 
-// failDelete gives the instances that a deletion did not take their places back.
+// failDelete restores the instances of a failed deletion.
 func failDelete(st *state, op operation, p *problem) {
 	for _, id := range op.Targets {
 		i := st.Instances[fold(id)]

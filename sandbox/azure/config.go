@@ -14,30 +14,30 @@ import (
 // Config says which cloud is simulated. Dir, Fleet, SubscriptionID, TenantID, ResourceGroup, Location,
 // ClientID and ClientSecret are required.
 type Config struct {
-	// Dir is where the state is kept, for this server's own use. It is made if it does not exist; its
-	// files hold secrets and can be read by their owner only.
+	// Dir holds the state of this server. New creates a missing directory. The files hold secrets, so only the owner
+	// can read them.
 	Dir   string
 	Clock clock.Clock
 	Fleet fleet.Fleet
 
 	SubscriptionID string
 	TenantID       string
-	// ResourceGroup exists from the start; others can be made with a PUT.
+	// ResourceGroup exists from the start; a PUT creates more groups.
 	ResourceGroup string
 	Location      string
-	// ClientID and ClientSecret are the service principal that may do everything.
+	// ClientID and ClientSecret of the service principal with all rights.
 	ClientID     string
 	ClientSecret string
 
-	// ZRS tells whether the region has zone-redundant storage.
+	// ZRS: the region has zone-redundant storage.
 	ZRS bool
-	// ZRSRefusedAtOnce makes a region without zone-redundant storage refuse the request itself. By
-	// default the image version is accepted and fails, as it does on most API versions.
+	// ZRSRefusedAtOnce lets a region without zone-redundant storage refuse the request. By default the image version
+	// is accepted and fails, as with most API versions.
 	ZRSRefusedAtOnce bool
 
 	Latencies Latencies
 	Throttle  Throttle
-	// Quota overrides limits by their name in the usages list, such as "cores".
+	// Quota overrides limits by their names in the usages list, such as "cores".
 	Quota map[string]int64
 	// PageSize of every list; 0 means 250.
 	PageSize int
@@ -49,25 +49,24 @@ type Config struct {
 	// SystemIdentity is the client ID of the system-assigned identity; empty means there is none.
 	SystemIdentity string
 	UserIdentities []Identity
-	// Federated are the tokens of others that the service principal accepts in place of its secret.
+	// Federated are foreign tokens that the service principal accepts in place of the secret.
 	Federated []Federation
 
-	// Certificate is what Serve shows. Not needed by those who serve Handler themselves.
+	// Certificate for Serve. Not needed for Handler.
 	Certificate tls.Certificate
-	// Log gets one line per failed operation; nil means none.
+	// Log gets a line for each failed operation; nil means no log.
 	Log *slog.Logger
 }
 
-// Identity is a user-assigned managed identity. A client may ask for it by any of its names.
+// Identity is a user-assigned managed identity. A client may use any of its names.
 type Identity struct {
 	ClientID   string `json:"clientID"`
 	ResourceID string `json:"resourceID"`
 	ObjectID   string `json:"objectID"`
 }
 
-// Latencies are simulated durations of what takes time on Azure; 0 means the default, below 0 none.
-// Stop, Snapshot and Version are as measured by the authors of the Python original; the others are what
-// people commonly see.
+// Latencies are simulated durations on Azure; 0 means the default, below 0 none. The authors of the Python original
+// measured Stop, Snapshot and Version; other defaults are common values.
 type Latencies struct {
 	Gallery       time.Duration // create or change a gallery or an image definition: 5 s
 	Version       time.Duration // make and replicate an image version: 30 min
@@ -76,18 +75,18 @@ type Latencies struct {
 	Snapshot      time.Duration // 6 s
 	Delete        time.Duration // delete a snapshot, disk, gallery or definition: 3 s
 	Model         time.Duration // change a scale set's model: 10 s
-	Create        time.Duration // make an instance, until its power is on: 40 s
+	Create        time.Duration // create an instance, until its power is on: 40 s
 	Terminate     time.Duration // delete an instance: 30 s
-	Start         time.Duration // 45 s, the power comes on after a third of it
+	Start         time.Duration // 45 s; the power is on after a third
 	Stop          time.Duration // 183 s, the guest's own shutdown included
-	StopIdle      time.Duration // power off a machine whose guest is off already: 115 s, as in the original's published log; at most Stop
+	StopIdle      time.Duration // power off a machine whose guest is already off: 115 s, as in the original's published log; at most Stop
 	Deallocate    time.Duration // 240 s
 	Restart       time.Duration // 60 s
 	Reimage       time.Duration // 120 s
 	Instance      time.Duration // change an instance, such as its protection: 5 s
 }
 
-// Defaulted fills in what was left open.
+// Defaulted sets the defaults of zero fields.
 func (l Latencies) Defaulted() Latencies {
 	for _, d := range []struct {
 		field *time.Duration

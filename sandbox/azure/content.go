@@ -2,10 +2,10 @@ package azure
 
 import "context"
 
-// contents are what disks, snapshots and image versions hold: the fleet keeps it under their IDs.
+// contents are the contents of disks, snapshots and image versions. The fleet stores contents by ID.
 type contents struct{ *world }
 
-// copy makes the content of one resource that of another. A light machine's disk has none.
+// copy copies the content of a resource to another resource. The disk of a light machine has no content.
 func (s contents) copy(ctx context.Context, to, from string) error {
 	if s.empty(from) {
 		return nil
@@ -13,7 +13,7 @@ func (s contents) copy(ctx context.Context, to, from string) error {
 	return s.config.Fleet.CopyDisk(ctx, diskOf(to), diskOf(from))
 }
 
-// empty tells whether a content goes back to a light machine.
+// empty reports whether a content comes from a light machine.
 func (s contents) empty(id string) bool {
 	result := false
 	s.store.Read(func(st *state) {

@@ -55,10 +55,10 @@ func (s definitions) list(c *call) (*reply, error) {
 	return s.page(c, docs), nil
 }
 
-// newerGalleryAPI is the first API version whose default is V2 with Trusted Launch.
+// newerGalleryAPI is the first API version with the default V2 and Trusted Launch.
 const newerGalleryAPI = "2024-03-03"
 
-// fillDefinition gives a new definition the properties that Azure chooses when they are left out.
+// fillDefinition sets Azure's defaults for omitted properties of a new definition.
 func fillDefinition(body object, apiVersion string) object {
 	properties := child(body, "properties")
 	if text(properties, "architecture") == "" {
@@ -109,13 +109,13 @@ func (s definitions) put(c *call) (*reply, error) {
 	})
 }
 
-// parentNotFound is the answer to a PUT under something that isn't there.
+// parentNotFound is the answer to a PUT under a missing resource.
 func parentNotFound(id resourceID) *problem {
 	return refuse(http.StatusNotFound, "ParentResourceNotFound", "Failed to perform 'write' on resource(s) of type '%s', "+
 		"because the parent resource '%s' could not be found.", strings.TrimPrefix(id.resourceType(), computeNamespace+"/"), id.parent())
 }
 
-// sameDefinition refuses a change of what can't change.
+// sameDefinition refuses changes of immutable properties.
 func sameDefinition(old, next object) *problem {
 	for _, property := range []string{"osType", "osState", "hyperVGeneration", "architecture", "identifier", "features"} {
 		if !same(at(old, "properties", property), at(next, "properties", property)) {

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// disks are those of instances, and what a client makes besides.
+// disks are disks of instances, and disks of clients.
 type disks struct {
 	*world
 	contents contents
@@ -58,7 +58,7 @@ func (s disks) list(c *call) (*reply, error) {
 	return s.page(c, docs), nil
 }
 
-// put makes a disk from a snapshot or another disk, or changes one that exists.
+// put creates a disk from a snapshot or another disk, or changes an existing disk.
 func (s disks) put(c *call) (*reply, error) {
 	id := c.diskID()
 	if !diskName.MatchString(id.name()) {

@@ -1,16 +1,13 @@
-// Package azure simulates Azure Resource Manager over HTTPS, faithfully enough for the Azure SDK for Go and
-// for the az command: galleries, image definitions and versions, snapshots, disks, scale sets with their
-// instances and extensions, long operations, tokens, throttling, and the errors in the form that the real
-// one gives them.
+// Package azure simulates Azure Resource Manager over HTTPS, for the Azure SDK for Go and the az command. The package
+// simulates galleries, image definitions and versions, snapshots, disks, scale sets with instances and extensions,
+// long operations, tokens, throttling, and Azure's errors.
 //
-// It decides what a request means and keeps what is known of every resource, on disk, so that a server that
-// starts on the same directory goes on where the last one ended, its long operations included. It runs no
-// machine and touches no disk content: it orders both through a fleet.Fleet. Time passes by a clock.Clock,
-// so that durations which are real on Azure can be short here.
+// The package interprets requests and stores the state of all resources on disk. A server on the same directory
+// continues with all long operations. A fleet.Fleet runs the machines and holds the contents of disks. A clock.Clock
+// shortens Azure's durations.
 //
-// The handlers are written by hand: each noun is a type of its own over what all share (world), in a file of its
-// name; front is what stands before them, and Server what a sandbox sees. What is not simulated answers as Azure
-// answers for a type that it doesn't know. What every cloud needs is beside it, for the next one: the wire (web), the
-// record of requests (book), ordered trouble (fault), patience (bucket), work in its order (lane), the state on disk
-// (store).
+// The handlers are written by hand: each noun is a type over the shared state (world), in a file with its name. front
+// handles each request before the noun, and Server is the interface for a sandbox. Requests for other types get
+// Azure's answer for unknown types. Packages for all clouds are next to this package: web (HTTP), book (records of
+// requests), fault, bucket (rate limits), lane (order of work) and store (state on disk).
 package azure

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// extensions are the inline ones of a scale set's model, shown as resources of their own.
+// extensions are the inline extensions of a scale set's model, shown as resources.
 type extensions struct{ scaleSets }
 
 func (s extensions) routes() []*route {
@@ -23,7 +23,7 @@ func (c *call) extensionID() resourceID {
 	return c.compute("virtualMachineScaleSets", "scaleset", "extensions", "extension")
 }
 
-// extensionDocument shows an inline extension as if it were a resource of its own.
+// extensionDocument shows an inline extension as a resource.
 func extensionDocument(set *scaleSet, e object) object {
 	id := set.id().child("extensions", text(e, "name"))
 	doc := object{"id": id.String(), "name": id.name(), "type": id.resourceType()}
@@ -124,7 +124,7 @@ func (s extensions) delete(c *call) (*reply, error) {
 	return rep, err
 }
 
-// rewrite replaces the profile's extensions by what f makes of them.
+// rewrite replaces the profile's extensions by the result of f.
 func (s extensions) rewrite(c *call, rep *reply, f func([]object) ([]any, *problem)) error {
 	return s.change(c, func(st *state) error {
 		set := st.ScaleSets[c.scaleSetID().key()]

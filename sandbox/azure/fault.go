@@ -7,13 +7,12 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
-// faults are the troubles that were ordered; they are part of the state and outlive a restart. A fault's nouns are
-// "gallery", "definition", "version", "snapshot", "disk", "pool", "instance", "extension", "rollingUpgrade", "group",
-// "subscription", "usage", "permission", "operation" for polls and "token"; its operations "get", "list", "put", "patch", "delete",
-// "view", "powerOff", "start", "restart", "deallocate", "reimage", "update", and "post" on a token.
+// faults are part of the state and survive a restart. Nouns of a fault: `gallery, definition, version, snapshot, disk,
+// pool, instance, extension, rollingUpgrade, group, subscription, usage, permission, operation` (a poll) `, token`.
+// Operations: `get, list, put, patch, delete, view, powerOff, start, restart, deallocate, reimage, update`, and `post` on a token.
 type faults struct{ *world }
 
-// add orders a fault and returns its name. One of the same name is replaced.
+// add adds a fault and returns its name. A fault with the same name is replaced.
 func (s faults) add(f fault.Fault) (string, error) {
 	f, err := f.Checked()
 	if err != nil {
@@ -30,7 +29,7 @@ func (s faults) add(f fault.Fault) (string, error) {
 	return f.Name, err
 }
 
-// fillText gives an error the code and message that it commonly has.
+// fillText sets the usual code and message of an error.
 func fillText(f *fault.Fault) {
 	code, message := "InternalServerError", "Encountered internal server error."
 	switch {
@@ -62,7 +61,7 @@ func (s faults) live() []fault.Fault {
 	return out
 }
 
-// clear removes the faults of these names; without names, all.
+// clear removes the named faults, or all.
 func (s faults) clear(names ...string) error {
 	return s.store.Write(func(st *state) error {
 		st.Faults = st.Faults.Without(names...)
@@ -70,7 +69,7 @@ func (s faults) clear(names ...string) error {
 	})
 }
 
-// take finds the first fault that strikes a request and counts it.
+// take returns the first fault that strikes a request, and counts the request.
 func (s faults) take(method, path, noun, operation string) *fault.Fault {
 	none := true
 	s.store.Read(func(st *state) { none = len(st.Faults) == 0 })
@@ -88,7 +87,7 @@ func (s faults) take(method, path, noun, operation string) *fault.Fault {
 	return struck
 }
 
-// trouble does what a fault orders in a phase, if one struck the call.
+// trouble applies the fault of a call in a phase.
 func (s faults) trouble(w http.ResponseWriter, c *call, now fault.Phase) error {
 	f := c.fault
 	if f == nil || f.Phase != now {

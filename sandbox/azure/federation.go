@@ -7,8 +7,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/assertion"
 )
 
-// Federation is a workload identity: tokens of this issuer for this subject stand for the service principal. Its
-// audience is "api://AzureADTokenExchange" unless it names one.
+// Federation is a workload identity: tokens of this issuer and subject authenticate the service principal. The
+// default audience is "api://AzureADTokenExchange".
 type Federation = assertion.Federation
 
 // badAssertion is why an assertion is not accepted, in Entra's words.

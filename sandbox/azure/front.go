@@ -13,8 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/web"
 )
 
-// front is what stands before every handler: it finds out who asks for what, whether that is allowed, and what trouble
-// was ordered, and enters it all in the book.
+// front handles a request before its noun: identity, route, permission, faults and the record in the book.
 type front struct {
 	*world
 	faults      faults
@@ -39,7 +38,7 @@ func (s *front) send(w http.ResponseWriter, c *call, rep *reply) {
 	web.JSON(w, rep.status, rep.body)
 }
 
-// pollingHeaders tell where to ask how an operation is going. A DELETE or POST also has a Location.
+// pollingHeaders name the URLs for polls of an operation. A DELETE or POST also has a Location.
 func (s *front) pollingHeaders(header http.Header, c *call, rep *reply) {
 	where := fmt.Sprintf("https://%s/subscriptions/%s/providers/%s/locations/%s/operations/%s?p=%s&api-version=%s",
 		c.r.Host, s.config.SubscriptionID, computeNamespace, normalLocation(s.config.Location), rep.operation.ID, "sandbox", c.version())
@@ -52,14 +51,14 @@ func (s *front) pollingHeaders(header http.Header, c *call, rep *reply) {
 
 var repeatedSlashes = regexp.MustCompile(`//+`)
 
-// serve sends a request to where it belongs and enters it in the book.
+// serve routes a request and records the request in the book.
 func (s *front) serve(w http.ResponseWriter, r *http.Request) {
 	// Resource Manager takes several slashes for one. The Azure CLI sends two before the type of a resource without a parent.
 	r.URL.Path = repeatedSlashes.ReplaceAllString(r.URL.Path, "/")
 	entry := book.Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path}
 	counted := &web.StatusWriter{ResponseWriter: w}
 	c := &call{r: r}
-	defer func() { // also when a fault drops the connection, which is a panic
+	defer func() { // also after a fault that drops the connection with a panic
 		if c.route != nil {
 			entry.Principal, entry.Noun, entry.Operation = c.principal.ClientID, c.route.noun, c.route.operation
 		}
@@ -94,7 +93,7 @@ func (s *front) sendProblem(w http.ResponseWriter, p *problem) {
 	web.JSON(w, p.Status, p.body())
 }
 
-// answer takes a request through everything that stands before its handler, in ARM's order.
+// answer handles a request up to its noun, in ARM's order.
 func (s *front) answer(w http.ResponseWriter, c *call) (*reply, error) {
 	if strings.HasPrefix(fold(c.r.URL.Path), "/metadata/endpoints") {
 		return s.groups.endpoints(c)
@@ -154,7 +153,7 @@ func (s *front) admit(c *call) *problem {
 	return c.readBody()
 }
 
-// act does what was asked, or what a fault ordered in its place.
+// act runs the handler, or a fault in its place.
 func (s *front) act(w http.ResponseWriter, c *call) (*reply, error) {
 	var rep *reply
 	var err error
@@ -172,7 +171,7 @@ func (s *front) act(w http.ResponseWriter, c *call) (*reply, error) {
 	return rep, nil
 }
 
-// find returns the route of a request, or ARM's error for one that it doesn't know.
+// find returns the route of a request, or ARM's error for unknown routes.
 func (s *front) find(method, path string) (*route, map[string]string, *problem) {
 	segments, known := split(path), false
 	for _, r := range s.routes {
@@ -192,7 +191,7 @@ func (s *front) find(method, path string) (*route, map[string]string, *problem) 
 	return nil, nil, unknownType(path)
 }
 
-// pretend answers a write as if it had been done.
+// pretend answers a write with success, without the write.
 func (s *front) pretend(c *call) (*reply, error) {
 	var op *operation
 	err := s.change(c, func(st *state) error {

@@ -42,7 +42,7 @@ func (s galleries) get(c *call) (*reply, error) {
 	})
 }
 
-// scopePrefix is what the IDs of a list's resources begin with.
+// scopePrefix is the prefix of the IDs in a list.
 func (c *call) scopePrefix() string {
 	if c.vars["group"] == "" {
 		return "/subscriptions/"

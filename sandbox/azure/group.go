@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// groups are resource groups, and the subscription, tenant and region around them.
+// groups are resource groups, with their subscription, tenant and region.
 type groups struct{ *world }
 
 func (s groups) routes() []*route {
@@ -38,7 +38,7 @@ func (st *state) group(subscription, name string) *groupRecord {
 	return &groupRecord{r}
 }
 
-// groupRecord is a resource group: the one resource whose ID ends before a provider.
+// groupRecord is a resource group. Its ID has no provider part.
 type groupRecord struct{ *resource }
 
 func (g groupRecord) id() resourceID {
@@ -131,7 +131,7 @@ func (s groups) listTenants(c *call) (*reply, error) {
 	return s.page(c, []any{object{"id": "/tenants/" + id, "tenantId": id, "displayName": "Sandbox", "tenantCategory": "Home"}}), nil
 }
 
-// endpoints tells where this cloud's services are, without a credential.
+// endpoints returns the URLs of this cloud's services, without authentication.
 func (s groups) endpoints(c *call) (*reply, error) {
 	here := "https://" + c.r.Host
 	login := object{"loginEndpoint": here + "/adfs", "audiences": []any{here + "/"}, "tenant": "adfs", "identityProvider": "ADFS"}
@@ -144,7 +144,7 @@ func (s groups) endpoints(c *call) (*reply, error) {
 	}), nil
 }
 
-// listLocations lists the one region.
+// listLocations lists the single region.
 func (s groups) listLocations(c *call) (*reply, error) {
 	name := normalLocation(s.config.Location)
 	return s.page(c, []any{object{"id": "/subscriptions/" + s.config.SubscriptionID + "/locations/" + name, "name": name,

@@ -33,7 +33,7 @@ func (s logins) serveIdentity(w http.ResponseWriter, r *http.Request) {
 	s.giveIdentity(counted, r, &entry)
 }
 
-// mayAskIdentity checks the header that shows that a request comes from the machine itself.
+// mayAskIdentity checks the header that proves a request from the machine.
 func (s logins) mayAskIdentity(r *http.Request) bool {
 	if s.config.IdentityHeader == "" {
 		return false
@@ -44,7 +44,7 @@ func (s logins) mayAskIdentity(r *http.Request) bool {
 	return subtle.ConstantTimeCompare([]byte(r.Header.Get("X-IDENTITY-HEADER")), []byte(s.config.IdentityHeader)) == 1
 }
 
-// giveIdentity answers with a token of the identity that the query names, or of the system-assigned one.
+// giveIdentity answers with a token of the identity in the query, or of the system-assigned identity.
 func (s logins) giveIdentity(w http.ResponseWriter, r *http.Request, entry *book.Request) {
 	q := r.URL.Query()
 	if q.Get("resource") == "" || q.Get("api-version") == "" {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// resourceID is a resource's place in ARM, in the case in which it was first written.
+// resourceID is the path of a resource in ARM, in its first spelling.
 type resourceID struct {
 	subscription string
 	group        string
@@ -43,7 +43,7 @@ func (id resourceID) String() string {
 	return b.String()
 }
 
-// key is how a table finds it.
+// key is the key in tables.
 func (id resourceID) key() string { return fold(id.String()) }
 
 // resourceType is "Microsoft.Compute/galleries/images".
@@ -57,7 +57,7 @@ func (id resourceID) typeAndNames() string {
 
 func (id resourceID) name() string { return id.names[len(id.names)-1] }
 
-// parent is the resource that this one belongs to.
+// parent is the enclosing resource.
 func (id resourceID) parent() resourceID {
 	up := id
 	up.types, up.names = id.types[:len(id.types)-1], id.names[:len(id.names)-1]
@@ -71,18 +71,18 @@ func (id resourceID) child(kind, name string) resourceID {
 	return down
 }
 
-// is tells whether the ID is of the Compute type, such as "galleries/images/versions".
+// is reports whether the ID has a Compute type, such as "galleries/images/versions".
 func (id resourceID) is(kind string) bool {
 	return strings.EqualFold(id.namespace, computeNamespace) && strings.EqualFold(strings.Join(id.types, "/"), kind)
 }
 
 func newUUID() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
+	_, _ = rand.Read(b[:]) // never fails; an error would end the program
 	return formatUUID(b[:])
 }
 
-// uuidOf derives a UUID from a text, so that it is the same after a restart.
+// uuidOf derives a stable UUID from a text.
 func uuidOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return formatUUID(sum[:16])

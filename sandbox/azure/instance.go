@@ -13,7 +13,7 @@ const (
 	instanceDelete = "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/delete"
 )
 
-// instances are the machines of scale sets, as clients see them.
+// instances are the instances of scale sets, for clients.
 type instances struct {
 	*world
 	views views
@@ -35,7 +35,7 @@ func (c *call) instanceID() resourceID {
 	return c.compute("virtualMachineScaleSets", "scaleset", "virtualMachines", "instance")
 }
 
-// entityNotFound is Compute's own answer for an instance that isn't there.
+// entityNotFound is Compute's answer for a missing instance.
 func entityNotFound() *problem {
 	return refuse(http.StatusNotFound, "NotFound", "The entity was not found in this Azure location.")
 }
@@ -49,8 +49,8 @@ func computerName(profile object, number int64) string {
 	return text(profile, "osProfile", "computerNamePrefix") + strings.Repeat("0", max(0, 6-len(suffix))) + strings.ToUpper(suffix)
 }
 
-// one is an instance with its scale set, copied out of the state, and the profile that it was built from
-// without its secrets. The profile may be another one's as well: it is only read.
+// one is a copy of an instance with its scale set, and its profile without secrets. The profile may be shared, and is
+// read-only.
 type one struct {
 	instance instance
 	set      scaleSet
@@ -127,8 +127,8 @@ func (s instances) list(c *call) (*reply, error) {
 	return s.pageOf(c, len(all), func(n int) any { return s.document(all[n], c.expandsView()) }), nil
 }
 
-// put changes what an instance may differ in from its scale set: tags and protection. What it leaves out stays
-// as it is: Kubernetes' own cloud provider sends nothing but the disks.
+// put changes the tags and the protection of an instance. Omitted properties stay: Kubernetes' cloud provider sends
+// only disks.
 func (s instances) put(c *call) (*reply, error) {
 	if p := s.tracked(c); p != nil {
 		return nil, p
@@ -183,7 +183,7 @@ func (s instances) delete(c *call) (*reply, error) {
 	return rep, err
 }
 
-// document shows an instance as the model that it was built from has it.
+// document shows an instance with the model of its creation.
 func (s instances) document(o one, view bool) object {
 	i, set, profile := o.instance, o.set, o.profile
 	doc := i.document()

@@ -12,19 +12,18 @@ const (
 	lockReadOnly      = "ReadOnly"
 )
 
-// lock keeps people and programs from deleting what is in its scope, or from changing it. It stands in the state by its
-// ID, in lower case.
+// lock protects a scope against deletion, or against changes. The state holds locks by ID, in lower case.
 type lock struct {
 	ID string `json:"id"`
-	// Scope is the resource, resource group or subscription that it is on; everything below it is locked as well.
+	// Scope is the locked resource, resource group or subscription, with all resources below.
 	Scope string `json:"scope"`
 	Name  string `json:"name"`
 	Level string `json:"level"`
 	Notes string `json:"notes,omitempty"`
 }
 
-// locks are what resources are locked by. Source: Resource Manager's reference, Management Locks; Lock your resources to
-// protect your infrastructure.
+// locks are management locks. Source: Resource Manager's reference, Management Locks; Lock your resources to protect
+// your infrastructure.
 type locks struct{ *world }
 
 func (s locks) routes() []*route {
@@ -38,8 +37,8 @@ func (s locks) routes() []*route {
 	}
 }
 
-// forbids tells whether a request of the method is one that a lock of the level refuses, and Resource Manager's word for it.
-// What a POST does is no deletion to a lock, whatever it deletes.
+// forbids reports whether a lock of the level refuses the method, with Resource Manager's word. A POST is never a
+// deletion for a lock, even if the POST deletes resources.
 func forbids(level, method string) (string, bool) {
 	switch method {
 	case http.MethodDelete:
@@ -50,12 +49,12 @@ func forbids(level, method string) (string, bool) {
 	return "", false
 }
 
-// within tells whether a scope is another one, or below it.
+// within reports whether a scope is equal to another scope, or below.
 func within(scope, of string) bool {
 	return fold(scope) == fold(of) || strings.HasPrefix(fold(scope), fold(of)+"/")
 }
 
-// admits refuses what a lock is in the way of. Locks themselves can always be removed.
+// admits refuses requests that a lock forbids. Locks can always be removed.
 func (s locks) admits(c *call) *problem {
 	if c.route.noun == "lock" {
 		return nil
@@ -85,8 +84,7 @@ func (l *lock) document() object {
 	return doc
 }
 
-// list shows what locks the scope: its own locks and those above it. Those below it are shown unless the filter atScope()
-// leaves them out.
+// list shows the locks of the scope and above. Locks below the scope are shown, too, without the filter atScope().
 func (s locks) list(c *call) (*reply, error) {
 	scope, above := c.vars["scope"], strings.EqualFold(c.r.URL.Query().Get("$filter"), "atScope()")
 	var docs []any

@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/web"
 )
 
-// logins are Entra ID and managed identities: who is who, and the tokens that show it.
+// logins are Entra ID and managed identities: principals and their tokens.
 type logins struct {
 	*world
 	faults faults
@@ -20,8 +20,8 @@ type logins struct {
 	book   *book.Book
 }
 
-// serve answers what belongs to Entra ID: discovery and tokens, for tenants and in the way of ADFS. It
-// tells whether the request was one of these.
+// serve answers requests to Entra ID: discovery and tokens, for tenants and for ADFS. serve reports whether the
+// request was such a request.
 func (s logins) serve(w http.ResponseWriter, r *http.Request, entry *book.Request) bool {
 	p := split(fold(r.URL.Path))
 	last := p[len(p)-1]

@@ -6,7 +6,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
-// spec is what the fleet is told of an instance; false if it is gone.
+// spec is the fleet's spec of an instance; false if the instance is gone.
 func (s machines) spec(id string) (fleet.Spec, bool) {
 	var spec fleet.Spec
 	known := false
@@ -25,7 +25,7 @@ func (s machines) spec(id string) (fleet.Spec, bool) {
 func specOf(set *scaleSet, i *instance) fleet.Spec {
 	profile := set.Profiles[i.Model]
 	data, err := base64.StdEncoding.DecodeString(text(profile, "osProfile", "customData"))
-	if err != nil { // checked when it was written
+	if err != nil { // checked at the write
 		data = nil
 	}
 	spec := fleet.Spec{
@@ -41,10 +41,10 @@ func specOf(set *scaleSet, i *instance) fleet.Spec {
 	return spec
 }
 
-// PoolTag is the tag of a VM that stands by itself with the name of the pool that it is of.
+// PoolTag is the tag of a standalone VM with the name of its pool.
 const PoolTag = "sandbox-pool"
 
-// poolOf is the scale set's name, or what the tag says.
+// poolOf is the name of the scale set, or the value of the tag.
 func poolOf(set *scaleSet) string {
 	if !set.id().is("virtualMachines") {
 		return set.id().name()
@@ -53,7 +53,7 @@ func poolOf(set *scaleSet) string {
 	return tag
 }
 
-// specs lists every machine that the fleet was told to launch, as it would be told today.
+// specs lists the current specs of all launched machines.
 func (s machines) specs() []fleet.Spec {
 	var out []fleet.Spec
 	s.store.Read(func(st *state) {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// writeOnly are the parts of a profile's osProfile that no GET shows.
+// writeOnly are the parts of a profile's osProfile that a GET omits.
 var writeOnly = []string{"customData", "adminPassword"}
 
-// withoutSecrets is a profile as a GET shows it.
+// withoutSecrets is a profile for a GET.
 func withoutSecrets(profile object) object {
 	out := copyObject(profile)
 	if os := child(out, "osProfile"); os != nil {
@@ -35,8 +35,8 @@ func extensionsOf(profile object) []object {
 	return out
 }
 
-// keepOmitted completes the body of a PUT with what stays as it was when it is left out: what is write-only,
-// since no client can read it back, and the image, which the az command leaves out of every change.
+// keepOmitted adds the old values of omitted properties to the body of a PUT. Write-only properties stay, because
+// clients cannot read them. The image stays, because the az command omits the image in all changes.
 func keepOmitted(set *scaleSet, body object) object {
 	next := copyObject(body)
 	old := set.profile()
@@ -72,7 +72,7 @@ func keepOmitted(set *scaleSet, body object) object {
 	return next
 }
 
-// keepProtected gives extensions that were there before their protected settings back.
+// keepProtected restores the protected settings of existing extensions.
 func keepProtected(old, profile object) {
 	before := map[string]any{}
 	for _, e := range extensionsOf(old) {
@@ -88,7 +88,7 @@ func keepProtected(old, profile object) {
 // maxInstances is Azure's limit for a scale set. A light one, made for scale tests, may be larger.
 const maxInstances = 1000
 
-// models are what scale sets build their instances from.
+// models are the models of scale sets.
 type models struct{ *world }
 
 // check refuses a model that Azure would not take; more is how many instances are to be added.
@@ -125,17 +125,17 @@ func (s models) check(st *state, body, profile object, more int64) *problem {
 	return s.withinQuota(st, familyOf(size), more*coresOf(size))
 }
 
-// image is what an instance is built from.
+// image is the image of an instance.
 type image struct {
 	// source is the content: a version's ID, or a platform image as "publisher:offer:sku:version".
 	source string
-	// exact is the version, reference as the model has it.
+	// exact is the resolved version, reference the text in the model.
 	exact      string
 	reference  object
 	generation string
 }
 
-// resolve finds the image that a profile means today.
+// resolve finds the current image of a profile.
 func (s models) resolve(st *state, profile object) (image, *problem) {
 	ref := child(profile, "storageProfile", "imageReference")
 	img := image{reference: ref}
@@ -173,8 +173,8 @@ func platformGeneration(sku string) string {
 	return "V1"
 }
 
-// galleryImage finds the version that a reference means: the named one, or the highest of a definition that
-// is not excluded from latest.
+// galleryImage finds the version of a reference: the named version, or the highest version that is not excluded from
+// latest.
 func (s models) galleryImage(st *state, reference string) (*version, *resource) {
 	id, valid := parseID(reference)
 	if !valid {
@@ -202,10 +202,10 @@ func (s models) galleryImage(st *state, reference string) (*version, *resource) 
 	return best, st.Definitions[id.key()]
 }
 
-// usable tells whether instances can be built from a version.
+// usable reports whether instances can use a version.
 func usable(v *version) bool { return v.State == stateSucceeded || v.State == stateUpdating }
 
-// featureOf is the value of a gallery image's feature; empty if it has none of that name.
+// featureOf is the value of a gallery image's feature; empty if not set.
 func featureOf(definition object, name string) string {
 	for _, f := range list(definition, "properties", "features") {
 		if o, isObject := f.(object); isObject && text(o, "name") == name {
@@ -215,7 +215,7 @@ func featureOf(definition object, name string) string {
 	return ""
 }
 
-// securityFits compares the profile's security type with what the image can do.
+// securityFits compares the profile's security type with the image's features.
 func securityFits(profile object, generation string, definition *resource) *problem {
 	want := text(profile, "securityProfile", "securityType")
 	feature := ""
@@ -233,7 +233,7 @@ func securityFits(profile object, generation string, definition *resource) *prob
 	return nil
 }
 
-// needsSecurity refuses an image that only boots with a security type that the profile has not.
+// needsSecurity refuses an image that needs another security type.
 func needsSecurity(feature string) *problem {
 	if feature == "TrustedLaunch" || feature == "ConfidentialVM" {
 		return badRequest("BadRequest", "The provided gallery image only supports creation of VMs and VM Scale Sets with '%s' security type.", feature)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// object is a JSON object as a client wrote it. Stored objects are never changed in place: a change makes a
-// new one, so that a copy of the pointer can be read without a lock.
+// object is a JSON object from a client. Stored objects never change in place: a change creates a new object, so that
+// readers of the old object need no lock.
 type object = map[string]any
 
 // copyOf makes a deep copy.
@@ -86,7 +86,7 @@ func child(o object, path ...string) object {
 	return m
 }
 
-// number reads an integer, whichever way JSON or Go wrote it.
+// number reads an integer of any Go or JSON type.
 func number(o object, path ...string) (int64, bool) {
 	switch n := at(o, path...).(type) {
 	case float64:
@@ -100,7 +100,7 @@ func number(o object, path ...string) (int64, bool) {
 	}
 }
 
-// put sets a value by path in place, making objects on the way. Only for objects that nobody else holds.
+// put sets a value by path in place, and creates missing objects. Use put only on unshared objects.
 func put(o object, value any, path ...string) {
 	for _, key := range path[:len(path)-1] {
 		next, ok := o[key].(object)

@@ -20,41 +20,40 @@ const (
 // keptOperations is how many ended operations can still be asked for.
 const keptOperations = 500
 
-// operation is a long operation. It goes on after a restart: what a job has done already it finds in Steps
-// and in the state.
+// operation is a long operation, which continues after a restart. Steps and the state hold the finished work.
 type operation struct {
 	ID   string `json:"id"`
 	Kind string `json:"kind"`
-	// Target is the resource that it changes, Lanes what it must have for itself: operations that share a
-	// lane run one after the other in the order in which they were asked for.
+	// Target is the changed resource. Lanes are the exclusive lanes: operations in the same lane run one after the
+	// other.
 	Target string   `json:"target"`
 	Lanes  []string `json:"lanes"`
 	// Action, Targets and Flags are the job's own arguments.
 	Action  string          `json:"action,omitempty"`
 	Targets []string        `json:"targets,omitempty"`
 	Flags   map[string]bool `json:"flags,omitempty"`
-	// Latency is simulated; Began is when it got its lanes, zero before.
+	// Latency is simulated. Began is the time when the lanes were free, zero before.
 	Latency time.Duration `json:"latency"`
 	Asked   time.Time     `json:"asked"`
 	Began   time.Time     `json:"began"`
 	Ended   time.Time     `json:"ended"`
 	Status  string        `json:"status"`
 	Problem *problem      `json:"problem,omitempty"`
-	// Steps that are done, each once.
+	// Steps that are done, for steps that run only once.
 	Steps map[string]bool `json:"steps,omitempty"`
-	// Ordered failure: its end, whatever it did; Effect tells whether it does it.
+	// Ordered is an ordered failure at the end. Effect: the operation has its effect before the failure.
 	Ordered *problem `json:"ordered,omitempty"`
 	Effect  bool     `json:"effect,omitempty"`
 }
 
-// job is what an operation of a kind does. run does the work and returns the change to the state that is
-// its result; it may be run again after a restart. fail notes in the state that it came to nothing.
+// job is the work of a kind of operation. run does the work and returns the change of the state; run may repeat after
+// a restart. fail records a failure in the state.
 type job struct {
 	run  func(ctx context.Context, op operation) (func(*state), error)
 	fail func(st *state, op operation, p *problem)
 }
 
-// work is what operations on any kind of resource do.
+// work holds the jobs for all kinds of resources.
 func (s *world) work() map[string]job {
 	return map[string]job{
 		"resource.settle": {s.settle, written},
@@ -90,13 +89,13 @@ func (s *world) change(c *call, f func(*state) error) error {
 	return nil
 }
 
-// start queues an operation in its lanes and runs it when they are free. What it returns is closed when that is over;
-// after the server's end it goes on at the next start.
+// start queues an operation in its lanes. The returned channel is closed at the end of the work. If the server ends,
+// the next start continues.
 func (s *world) start(op operation) <-chan struct{} {
 	return s.lanes.Run(op.Lanes, func() { s.run(op.ID) })
 }
 
-// resume starts the operations that a former server left, in their order.
+// resume starts the unfinished operations of an earlier server, in order.
 func (s *world) resume() {
 	var left []operation
 	s.store.Read(func(st *state) {
@@ -112,7 +111,7 @@ func (s *world) resume() {
 	}
 }
 
-// run does an operation's work. One that the server's end interrupts stays in progress.
+// run does the work of an operation. An operation interrupted by the server's end stays in progress.
 func (s *world) run(id string) {
 	var op operation
 	err := s.store.Write(func(st *state) error {
@@ -154,7 +153,7 @@ func asProblem(err error) *problem {
 	}
 }
 
-// end notes the outcome, with the effect, in one change.
+// end records outcome and effect in a single change.
 func (s *world) end(op operation, j job, commit func(*state), p *problem) {
 	if p != nil {
 		s.config.Log.Warn("operation failed", "kind", op.Kind, "target", op.Target, "code", p.Code, "message", p.Message)
@@ -213,7 +212,7 @@ func (s *world) until(due time.Time) error {
 	}
 }
 
-// step does something once in an operation's life, restarts included as far as they let it be noted.
+// step runs f only once for an operation, also after restarts, if the step could be recorded.
 func (s *world) step(op operation, name string, f func() error) error {
 	done := false
 	s.store.Read(func(st *state) { done = st.Operations[op.ID].Steps[name] })
@@ -234,7 +233,7 @@ func (s *world) step(op operation, name string, f func() error) error {
 	})
 }
 
-// percent is how much of its latency has passed, 0 to 100.
+// percent is the passed share of the latency, 0 to 100.
 func (s *world) percent(op operation) int {
 	total := s.config.Clock.Real(op.Latency)
 	switch {
@@ -252,7 +251,7 @@ func (s *world) runNothing(_ context.Context, op operation) (func(*state), error
 	return nil, s.wait(op, 1)
 }
 
-// operations are asked for by clients that wait for them.
+// operations answers clients that poll.
 type operations struct{ *world }
 
 func (s operations) routes() []*route {
@@ -261,8 +260,7 @@ func (s operations) routes() []*route {
 		action: "Microsoft.Compute/locations/operations/read", handle: s.get}}
 }
 
-// get is what clients poll. The status URL answers 200 to the end; the Location answers 202 while
-// the work goes on and 204 after it.
+// get answers a poll. The status URL answers 200. The Location answers 202 during the work and 204 afterwards.
 func (s operations) get(c *call) (*reply, error) {
 	var op operation
 	found := false

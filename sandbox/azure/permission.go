@@ -5,11 +5,10 @@ import (
 	"slices"
 )
 
-// permissions are what principals may do: everything that no fault denies.
+// permissions grants every action that no fault denies.
 type permissions struct{ *world }
 
-// authorize checks that the principal may do the action on the scope. Everything is allowed that no fault
-// denies.
+// authorize checks that no fault denies the action on the scope.
 func (s permissions) authorize(c *call, action, scope string) *problem {
 	if action == "" || !s.deny(action) {
 		return nil
@@ -20,7 +19,7 @@ func (s permissions) authorize(c *call, action, scope string) *problem {
 		c.principal.ClientID, c.principal.ObjectID, action, scope)
 }
 
-// authorizeLinked checks an action on another resource that a request refers to.
+// authorizeLinked checks an action on another resource in the request.
 func (s permissions) authorizeLinked(c *call, action, linked string) *problem {
 	if !s.deny(action) {
 		return nil
@@ -31,7 +30,7 @@ func (s permissions) authorizeLinked(c *call, action, linked string) *problem {
 		c.principal.ClientID, c.principal.ObjectID, c.route.action, c.r.URL.Path, action, linked)
 }
 
-// deny tells whether a fault denies the action, and counts the fault.
+// deny reports whether a fault denies the action, and counts the fault.
 func (s permissions) deny(action string) bool {
 	denied := false
 	s.store.Read(func(st *state) { denied = st.Faults.Denying(action) != nil })
@@ -59,7 +58,7 @@ func (s permissions) routes() []*route {
 	}
 }
 
-// list tells what the principal may do: everything but what is denied.
+// list shows the permissions of the principal: all except denied actions.
 func (s permissions) list(*call) (*reply, error) {
 	denied := []any{}
 	s.store.Read(func(st *state) {

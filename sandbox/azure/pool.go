@@ -9,37 +9,37 @@ import (
 	"strings"
 )
 
-// pools are scale sets as the sandbox itself makes and changes them.
+// pools creates and changes scale sets for the sandbox.
 type pools struct{ scaleSets }
 
 // PoolSpec describes a node pool as AKS Engine and its like leave it in a resource group. The zero value of
 // everything but Name is a pool of no nodes, Manual, V1, static, x64.
 type PoolSpec struct {
-	// Name of the scale set, such as "k8s-pool1-12345678-vmss"; also what its hosts' names begin with.
+	// Name of the scale set, such as "k8s-pool1-12345678-vmss"; also the prefix of host names.
 	Name string
-	// Nodes it has; MinNodes and MaxNodes go into its tags for the cluster autoscaler, unless 0.
+	// Nodes at the start. MinNodes and MaxNodes go into the tags for the cluster autoscaler, unless 0.
 	Nodes, MinNodes, MaxNodes int
-	// Size of its machines; empty means Standard_D2s_v5.
+	// Size of the machines; empty means Standard_D2s_v5.
 	Size string
 	// Generation of Hyper-V, "V1" (default) or "V2".
 	Generation string
-	// Profile says how its nodes join: "static" (default) by customData and the extension vmssCSE once and
-	// for all, "bootstrap" by customData at each boot.
+	// Profile is how nodes join: "static" (default) with customData and the extension vmssCSE, once; "bootstrap" with
+	// customData at each boot.
 	Profile string
 	// UpgradePolicy is "Manual" (default), "Automatic" or "Rolling".
 	UpgradePolicy string
-	// AutoOSUpgrade lets Azure replace OS images by itself.
+	// AutoOSUpgrade lets Azure replace OS images automatically.
 	AutoOSUpgrade bool
 	// Ephemeral keeps the OS disk on the host.
 	Ephemeral bool
 	// SecurityType is empty, "TrustedLaunch" or "ConfidentialVM"; both need V2.
 	SecurityType string
-	// AKSManaged marks it as one that AKS owns.
+	// AKSManaged adds the marks of a scale set of AKS.
 	AKSManaged bool
 	Windows    bool
 	Zones      []string
 	Tags       map[string]string
-	// CustomData for cloud-init, and what vmssCSE runs, as a command line; empty means a plain one.
+	// CustomData for cloud-init, and the command line of vmssCSE; empty means a simple command.
 	CustomData []byte
 	Command    string
 	// Image as "publisher:offer:sku:version"; empty means a generic Ubuntu of the generation.
@@ -73,8 +73,8 @@ func (p PoolSpec) withDefaults() PoolSpec {
 	return p
 }
 
-// make makes a pool in the configured resource group and waits until its machines are launched, without
-// the time that Azure takes. A pool of this name that exists is left as it is.
+// make creates a pool in the configured resource group and waits until its machines are launched, without Azure's
+// latencies. An existing pool stays unchanged.
 func (s pools) make(ctx context.Context, spec PoolSpec) error {
 	spec = spec.withDefaults()
 	body, err := spec.model(s.config)
@@ -121,7 +121,7 @@ func (s pools) finish(ctx context.Context, op operation) error {
 	return err
 }
 
-// model is the scale set as a client would PUT it.
+// model is the body of a client's PUT for the scale set.
 func (p PoolSpec) model(config Config) (object, error) {
 	image := strings.Split(p.Image, ":")
 	if len(image) != 4 {
@@ -193,7 +193,7 @@ func (p PoolSpec) machine(config Config, image []string) object {
 	return profile
 }
 
-// extensions of the pool: the one that bootstraps, where the profile is static, and the one that bills.
+// extensions of the pool: the bootstrap extension for the profile static, and the billing extension.
 func (p PoolSpec) extensions() []any {
 	billing := object{"name": p.Name + "-AKSLinuxBilling", "properties": object{"publisher": "Microsoft.AKS",
 		"type": "Compute.AKS-Engine.Linux.Billing", "typeHandlerVersion": "1.0", "autoUpgradeMinorVersion": true, "settings": object{}}}
@@ -205,8 +205,8 @@ func (p PoolSpec) extensions() []any {
 		"protectedSettings": object{"commandToExecute": p.Command}}}, billing}
 }
 
-// scale sets a pool's capacity as a client's PATCH would, and waits for the end of that operation, in
-// Azure's time: all new machines are launched then, which does not yet make them Ready.
+// scale sets the capacity of a pool like a client's PATCH, and waits for the end of the operation, with Azure's
+// latencies. All new machines are launched then, and possibly not yet Ready.
 func (s pools) scale(ctx context.Context, name string, nodes int64) error {
 	id := resourceID{subscription: s.config.SubscriptionID, group: s.config.ResourceGroup, namespace: computeNamespace}.
 		child("virtualMachineScaleSets", name)

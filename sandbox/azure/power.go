@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
-// powerActions are the actions on instances, by their name in the path.
+// powerActions are the actions on instances, by their names in the path.
 var powerActions = []string{"powerOff", "start", "restart", "deallocate", "reimage", "reimageall"}
 
 // powers are the actions on instances.
@@ -42,7 +42,7 @@ func (s powers) routes() []*route {
 
 func (s powers) work() map[string]job { return map[string]job{"power": {s.run, failPower}} }
 
-// targets are the instances that a call is about: the one in the path, those in the body, or all.
+// targets returns the instances of a call: the instance in the path, the instances in the body, or all.
 func (s powers) targets(st *state, c *call) ([]*instance, *problem) {
 	if c.vars["vm"] != "" {
 		i := st.Instances[c.vmID().key()]
@@ -130,7 +130,7 @@ func (s powers) powersBefore(c *call) map[string]bool {
 	return off
 }
 
-// changes tells whether an action changes the power state at all.
+// changes reports whether an action changes the power state.
 func changes(action string, off bool) bool {
 	switch action {
 	case "powerOff":
@@ -149,7 +149,7 @@ func (s powers) latencyOf(action string) time.Duration {
 		"reimage": l.Reimage, "reimageall": l.Reimage, "manualUpgrade": l.Model}[action]
 }
 
-// idle is what a start takes that finds nothing to do.
+// idle is the latency of a start of running machines.
 const idle = 5 * time.Second
 
 // run does an action on its instances.
@@ -166,7 +166,7 @@ func (s powers) run(ctx context.Context, op operation) (func(*state), error) {
 		if err == nil {
 			err = errors.Join(s.all(op, func(id string) error { return f.PowerOn(ctx, id) }), s.wait(op, 1))
 		}
-	case "reimage", "reimageall": // there are no data disks that the one spares
+	case "reimage", "reimageall": // equal, because data disks do not exist
 		if err = s.wait(op, 0.5); err == nil {
 			err = errors.Join(s.all(op, func(id string) error { return s.machines.reimage(ctx, id) }), s.wait(op, 1))
 		}
@@ -181,7 +181,7 @@ func (s powers) run(ctx context.Context, op operation) (func(*state), error) {
 	return func(st *state) { settlePower(st, op, nil) }, nil
 }
 
-// stop powers off the machines that are on. Where none is, Azure takes its time all the same.
+// stop powers off running machines. Azure also takes time if no machine runs.
 func (s powers) stop(ctx context.Context, op operation) error {
 	busy := op.Action == "deallocate"
 	for _, id := range op.Targets {
@@ -228,7 +228,7 @@ func (s powers) all(op operation, f func(id string) error) error {
 	return errors.Join(results...)
 }
 
-// settlePower notes what an action has come to.
+// settlePower records the result of an action.
 func settlePower(st *state, op operation, p *problem) {
 	for _, id := range op.Targets {
 		i := st.Instances[fold(id)]
@@ -249,7 +249,7 @@ func settlePower(st *state, op operation, p *problem) {
 
 func failPower(st *state, op operation, p *problem) { settlePower(st, op, p) }
 
-// deleteInstances removes the instances that the body names.
+// deleteInstances deletes the instances in the body.
 func (s powers) deleteInstances(c *call) (*reply, error) {
 	rep := &reply{status: http.StatusAccepted}
 	err := s.change(c, func(st *state) error {

@@ -46,7 +46,7 @@ func conflict(code, format string, args ...any) *problem {
 	return refuse(http.StatusConflict, code, format, args...)
 }
 
-// notFound is ARM's answer for a resource that isn't there.
+// notFound is ARM's answer for a missing resource.
 func notFound(id resourceID) *problem {
 	return refuse(http.StatusNotFound, "ResourceNotFound", "The Resource '%s' under resource group '%s' was not found. "+
 		"For more details please go to https://aka.ms/ARMResourceNotFoundFix", id.typeAndNames(), id.group)

@@ -2,8 +2,8 @@ package azure
 
 import "fmt"
 
-// displayNames are the regions as Azure writes them in image versions and lists of regions, where it writes "westus2"
-// elsewhere. A region that is not here is written as it was named.
+// displayNames are Azure's names of regions in image versions and lists of regions; elsewhere Azure writes "westus2".
+// Regions without a display name keep the configured name.
 var displayNames = map[string]string{
 	"australiaeast": "Australia East", "canadacentral": "Canada Central", "centralus": "Central US", "eastus": "East US",
 	"eastus2": "East US 2", "francecentral": "France Central", "germanywestcentral": "Germany West Central",
@@ -20,8 +20,8 @@ func displayLocation(location string) string {
 	return location
 }
 
-// creationData says what an instance's disk was made from: a version of a gallery by its ID, an image of the platform by
-// the ID that it has in its region.
+// creationData is the source of an instance's disk: a gallery version by its ID, or a platform image by its ID in the
+// region.
 func (s *world) creationData(i *instance) object {
 	data := object{"createOption": "FromImage"}
 	if id := text(i.Image, "id"); id != "" {

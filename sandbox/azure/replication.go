@@ -31,7 +31,7 @@ func sourceOf(body object) (string, int) {
 	return given[0], len(given)
 }
 
-// check refuses what no version can be, whatever else exists.
+// check refuses impossible versions, without a look at other resources.
 func (s versions) check(c *call, body object) *problem {
 	source, given := sourceOf(body)
 	switch {
@@ -102,7 +102,7 @@ func (s versions) checkSource(st *state, id resourceID, body object) *problem {
 	return nil
 }
 
-// wantsZRS tells whether any copy is to be zone-redundant.
+// wantsZRS reports whether a copy must be zone-redundant.
 func wantsZRS(body object) bool {
 	profile := child(body, "properties", "publishingProfile")
 	for _, r := range list(profile, "targetRegions") {

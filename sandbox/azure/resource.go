@@ -49,12 +49,13 @@ func (st *state) remove(id string) {
 // diskOf is how the fleet knows the content of a disk, snapshot or image version.
 func diskOf(id string) fleet.DiskID { return fleet.DiskID(fold(id)) }
 
-// hasContent tells whether the fleet keeps a disk's content under the ID.
+// hasContent reports whether the fleet holds a disk's content under the ID.
 func hasContent(id resourceID) bool {
 	return id.is("snapshots") || id.is("disks") || id.is("galleries/images/versions")
 }
 
-// settle is an operation without an effect of its own: what was written takes its time. What is being deleted meanwhile stays so.
+// settle is an operation without an effect of its own: a write takes its time. A resource that is being deleted stays
+// so.
 func (s *world) settle(_ context.Context, op operation) (func(*state), error) {
 	if err := s.wait(op, 1); err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func (s *world) settle(_ context.Context, op operation) (func(*state), error) {
 	return func(st *state) { written(st, op, nil) }, nil
 }
 
-// written notes what a write to a resource has come to.
+// written records the result of a write to a resource.
 func written(st *state, op operation, p *problem) {
 	if r := st.resourceAt(op.Target); r != nil && r.State != stateDeleting {
 		r.end(p)
@@ -75,7 +76,7 @@ func failRemoval(st *state, op operation, p *problem) {
 	}
 }
 
-// runDelete removes a resource and its content.
+// runDelete deletes a resource and its content.
 func (s *world) runDelete(ctx context.Context, op operation) (func(*state), error) {
 	if err := s.wait(op, 1); err != nil {
 		return nil, err
@@ -89,7 +90,7 @@ func (s *world) runDelete(ctx context.Context, op operation) (func(*state), erro
 	return func(st *state) { st.remove(op.Target) }, nil
 }
 
-// beginDelete starts the deletion of what the call names, unless check refuses it. Deleting nothing is 204.
+// beginDelete starts the deletion of a resource, unless check refuses. Deleting a missing resource is 204.
 func (s *world) beginDelete(c *call, id resourceID, latency time.Duration, check func(*state) *problem) (*reply, error) {
 	rep := &reply{status: http.StatusNoContent}
 	err := s.change(c, func(st *state) error {
@@ -110,7 +111,7 @@ func (s *world) beginDelete(c *call, id resourceID, latency time.Duration, check
 	return rep, err
 }
 
-// newResource is one that a PUT makes.
+// newResource is a resource created by a PUT.
 func newResource(id resourceID, body object) resource {
 	return resource{ID: id.String(), Body: body, State: stateCreating, Created: time.Now().UTC(), Revision: 1}
 }
@@ -131,8 +132,8 @@ func (s *world) lookUp(id resourceID, find func(*state, string) object) (*reply,
 	return ok(doc), nil
 }
 
-// putSimple creates or replaces a resource whose only effect is to be there. Its table, or what is against it,
-// comes from check, whose quota is looked at for new ones only.
+// putSimple creates or replaces a resource without further effects. check returns the table of the resource, or a
+// refusal. The quota applies to new resources only.
 func (s *world) putSimple(c *call, id resourceID, check func(*state) (map[string]*resource, *problem)) (*reply, error) {
 	rep := &reply{status: http.StatusOK}
 	body := writable(c.body)
@@ -158,7 +159,7 @@ func (s *world) putSimple(c *call, id resourceID, check func(*state) (map[string
 	return rep, err
 }
 
-// patchSimple merges a change; check compares the resource before and after it.
+// patchSimple merges a change; check compares the old and the new resource.
 func (s *world) patchSimple(c *call, id resourceID, check func(old, next object) *problem) (*reply, error) {
 	rep := &reply{status: http.StatusOK}
 	err := s.change(c, func(st *state) error {

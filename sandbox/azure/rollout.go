@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// rollOut brings running instances up to the model where the upgrade policy says so: all at once when it is
-// Automatic, in batches of a fifth when Rolling or where automatic OS image upgrades are on, never when Manual without.
+// rollOut upgrades running instances to the model. Automatic upgrades all at once. Rolling, or automatic OS image
+// upgrades, upgrade in batches of a fifth. Manual alone upgrades nothing.
 func (s machines) rollOut(ctx context.Context, op operation) error {
 	var old []string
 	batch, all := 0, 0
@@ -64,7 +64,7 @@ const (
 	rollingCancelled = "Cancelled"
 )
 
-// note says how the latest rolling upgrade of a scale set goes. One that was cancelled stays so.
+// note records the progress of a scale set's latest rolling upgrade. A cancelled upgrade stays cancelled.
 func (s machines) note(target, code string) error {
 	return s.store.Write(func(st *state) error {
 		if set := st.ScaleSets[fold(target)]; set != nil && (code == rollingForward || set.Rolling == rollingForward) {
@@ -83,7 +83,7 @@ func (s machines) cancelled(target string) bool {
 	return result
 }
 
-// rolls keeps the instances that the cloud brought up to a model by itself.
+// rolls lists the instances that the cloud upgraded on its own.
 type rolls struct {
 	mu  sync.Mutex
 	ids []string
@@ -95,7 +95,7 @@ func (r *rolls) add(ids []string) {
 	r.ids = append(r.ids, ids...)
 }
 
-// list copies them, forget empties the list.
+// list copies the list, forget clears the list.
 func (r *rolls) list() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +108,7 @@ func (r *rolls) forget() {
 	r.ids = nil
 }
 
-// upgradeAll applies the latest model to instances; one whose image changes is built anew.
+// upgradeAll applies the latest model to instances. An instance with a new image is rebuilt.
 func (s machines) upgradeAll(ctx context.Context, ids []string) error {
 	results := make([]error, len(ids))
 	each(ids, func(n int, id string) { results[n] = s.upgrade(ctx, id) })
@@ -137,7 +137,7 @@ func (s machines) upgrade(ctx context.Context, id string) error {
 	return s.reimage(ctx, id)
 }
 
-// setOf is the scale set of an instance, or what one that stands by itself is built from; nil if either is gone.
+// setOf is the scale set of an instance, or the model of a standalone VM; nil if either is gone.
 func (st *state) setOf(i *instance) *scaleSet {
 	if i == nil {
 		return nil

@@ -13,16 +13,16 @@ const computeNamespace = "Microsoft.Compute"
 type route struct {
 	method  string
 	pattern string
-	// noun and operation are the names that a Fault matches by.
+	// noun and operation are the names for faults.
 	noun, operation string
-	// action is what a principal must be allowed to do.
+	// action is the required permission.
 	action string
 	handle func(*call) (*reply, error)
 
 	segments []string
 }
 
-// Paths that routes begin with.
+// Prefixes of routes.
 const (
 	subscriptionPath = "/subscriptions/{subscription}"
 	groupPath        = subscriptionPath + "/resourceGroups/{group}"
@@ -38,10 +38,10 @@ const (
 	extensionPath    = scaleSetPath + "/extensions/{extension}"
 )
 
-// noun is a kind of resource with the requests that are about it.
+// noun is a kind of resource with its requests.
 type noun interface{ routes() []*route }
 
-// routes is everything that is simulated.
+// routes are all simulated routes.
 func routes(nouns []noun) []*route {
 	var all []*route
 	for _, n := range nouns {
@@ -55,7 +55,7 @@ func routes(nouns []noun) []*route {
 
 func split(path string) []string { return strings.Split(strings.Trim(path, "/"), "/") }
 
-// match tells whether the path is the route's, and what its variables are.
+// match compares a path with the route, and returns the variables.
 func (r *route) match(path []string) (map[string]string, bool) {
 	if r.segments[0] == "{scope...}" {
 		return matchTail(r.segments[1:], path)
@@ -74,7 +74,7 @@ func (r *route) match(path []string) (map[string]string, bool) {
 	return vars, true
 }
 
-// matchTail matches a path by its end; what is before it is the variable "scope".
+// matchTail matches the end of a path; the rest is the variable "scope".
 func matchTail(tail, path []string) (map[string]string, bool) {
 	n := len(path) - len(tail)
 	if n < 1 {
@@ -102,7 +102,7 @@ var notImplemented = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)/providers/Microsoft\.Insights/eventtypes/`),
 }
 
-// unknownType is ARM's answer to a path that leads nowhere.
+// unknownType is ARM's answer to an unknown path.
 func unknownType(path string) *problem {
 	segments := split(path)
 	for _, missing := range notImplemented {

@@ -36,7 +36,7 @@ func (s scaleSets) routes() []*route {
 
 func (c *call) scaleSetID() resourceID { return c.compute("virtualMachineScaleSets", "scaleset") }
 
-// document shows a scale set without what is write-only.
+// document shows a scale set without write-only properties.
 func (s scaleSets) document(set *scaleSet) object {
 	doc := set.document()
 	properties := child(doc, "properties")
@@ -68,7 +68,7 @@ func (s scaleSets) list(c *call) (*reply, error) {
 	return s.page(c, docs), nil
 }
 
-// condition checks If-Match and If-None-Match; revision 0 means that there is no such resource.
+// condition checks If-Match and If-None-Match; revision 0 means that the resource does not exist.
 func condition(r *http.Request, etag string, exists bool) *problem {
 	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
 	if (match == "" || exists && (match == "*" || match == etag)) && (none == "" || !exists || none != "*" && none != etag) {
@@ -125,7 +125,7 @@ func (s scaleSets) patch(c *call) (*reply, error) {
 	return rep, err
 }
 
-// create makes the scale set; its instances come with the operation.
+// create creates the scale set; the operation creates its instances.
 func (s scaleSets) create(st *state, c *call, id resourceID, body object, rep *reply) error {
 	profile := child(body, "properties", "virtualMachineProfile")
 	if profile == nil {
@@ -199,7 +199,7 @@ func withinModels(st *state, set *scaleSet, profile object, capacity int64) *pro
 		set.id().name(), maxModels)
 }
 
-// setProfile makes a new generation if the profile differs, and forgets those that nothing uses any more.
+// setProfile creates a new generation if the profile differs, and deletes unused generations.
 func (s *scaleSet) setProfile(st *state, profile object) {
 	profiles := map[int64]object{s.Model: s.profile()}
 	for _, i := range st.instancesOf(s) {
@@ -212,7 +212,7 @@ func (s *scaleSet) setProfile(st *state, profile object) {
 	s.Profiles = profiles
 }
 
-// samePool refuses a change of what a scale set can't change.
+// samePool refuses changes of a scale set's immutable properties.
 func samePool(set *scaleSet, next, profile object) *problem {
 	for _, path := range [][]string{{"osProfile", "computerNamePrefix"}, {"osProfile", "adminUsername"}, {"storageProfile", "osDisk", "osType"}} {
 		if !same(at(set.profile(), path...), at(profile, path...)) {
@@ -241,7 +241,7 @@ func (s scaleSets) delete(c *call) (*reply, error) {
 	return rep, err
 }
 
-// getView counts the instances by their states.
+// getView counts the instances by state.
 func (s scaleSets) getView(c *call) (*reply, error) {
 	id := c.scaleSetID()
 	known := false

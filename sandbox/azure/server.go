@@ -17,8 +17,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/web"
 )
 
-// Server is a simulated cloud with one subscription in one region. Its methods can be called from any
-// goroutine.
+// Server is a simulated cloud with one subscription in one region. Methods are safe for concurrent use.
 type Server struct {
 	world    *world
 	front    *front
@@ -26,8 +25,8 @@ type Server struct {
 	pools    pools
 }
 
-// New opens the state in config.Dir and goes on at once with the operations that are in flight there: the
-// fleet must be ready, with the machines that it had. The caller closes the server.
+// New opens the state in config.Dir and continues unfinished operations at once: the fleet must be ready, with its
+// old machines. The caller closes the server.
 func New(config Config) (*Server, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -50,7 +49,7 @@ func New(config Config) (*Server, error) {
 	return s, nil
 }
 
-// compose puts the nouns together: each gets the world and the others that it needs.
+// compose creates the nouns with their dependencies.
 func compose(w *world, sign *signer) *Server {
 	orders, rights, locked, sets := faults{w}, permissions{w}, locks{w}, models{w}
 	fleet := machines{world: w, models: sets, rolled: &rolls{}}
@@ -74,15 +73,15 @@ func compose(w *world, sign *signer) *Server {
 	}}
 }
 
-// Close stops what is in flight and waits for it; a server that is opened on the same Dir goes on with it.
+// Close stops running work and waits. A later server on the same Dir continues the work.
 func (s *Server) Close() { s.world.lanes.Close() }
 
 // Handler serves Resource Manager and the token endpoints. Clients insist on HTTPS.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.front.serve) }
 
-// IdentityHandler serves managed identities as App Service does (IDENTITY_ENDPOINT, IDENTITY_HEADER), and as
-// the instance metadata service does ("Metadata: true") for clients that can be told where it is. It is meant
-// for plain HTTP on loopback.
+// IdentityHandler serves managed identities as App Service (IDENTITY_ENDPOINT, IDENTITY_HEADER), and as the instance
+// metadata service ("Metadata: true") for clients with a configurable address. Serve the handler with plain HTTP on
+// loopback.
 func (s *Server) IdentityHandler() http.Handler {
 	return http.HandlerFunc(s.front.logins.serveIdentity)
 }
@@ -98,23 +97,23 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // Stats counts the requests so far.
 func (s *Server) Stats() book.Stats { return s.front.book.Stats() }
 
-// ResetStats starts counting and recording anew.
+// ResetStats deletes all records and counters.
 func (s *Server) ResetStats() { s.front.book.Reset() }
 
 // Requests lists the requests so far, oldest first; the oldest of very many are forgotten.
 func (s *Server) Requests() []book.Request { return s.front.book.Requests() }
 
-// AddFault orders a fault and returns its name. One of the same name is replaced. Faults outlive a restart.
+// AddFault adds a fault and returns its name. A fault with the same name is replaced. Faults survive a restart.
 func (s *Server) AddFault(f fault.Fault) (string, error) { return s.front.faults.add(f) }
 
 // Faults lists the faults that can still strike.
 func (s *Server) Faults() []fault.Fault { return s.front.faults.live() }
 
-// ClearFaults removes the faults of these names; without names, all.
+// ClearFaults removes the named faults, or all.
 func (s *Server) ClearFaults(names ...string) error { return s.front.faults.clear(names...) }
 
-// Limit changes how much of something the subscription may use, by its name in the usages list, such as "cores"; below 0 it is
-// what was configured again. It outlives a restart.
+// Limit changes a limit of the subscription, by its name in the usages list, such as "cores". A number below 0
+// restores the configured limit. The change survives a restart.
 func (s *Server) Limit(name string, n int64) error {
 	return s.world.store.Write(func(st *state) error {
 		if st.Limits == nil {
@@ -127,23 +126,23 @@ func (s *Server) Limit(name string, n int64) error {
 	})
 }
 
-// CreatePool makes a pool in the configured resource group and waits until its machines are launched, without
-// the time that Azure takes. A pool of this name that exists is left as it is.
+// CreatePool creates a pool in the configured resource group and waits until its machines are launched, without
+// Azure's latencies. An existing pool stays unchanged.
 func (s *Server) CreatePool(ctx context.Context, spec PoolSpec) error { return s.pools.make(ctx, spec) }
 
-// Scale sets a pool's capacity as a client's PATCH would, and waits for the end of that operation, in
-// Azure's time: all new machines are launched then, which does not yet make them Ready.
+// Scale sets the capacity of a pool like a client's PATCH, and waits for the end of the operation, with Azure's
+// latencies. All new machines are launched then, and possibly not yet Ready.
 func (s *Server) Scale(ctx context.Context, name string, nodes int64) error {
 	return s.pools.scale(ctx, name, nodes)
 }
 
-// Specs lists every machine that the fleet was told to launch, as it would be told today.
+// Specs lists the current specs of all launched machines.
 func (s *Server) Specs() []fleet.Spec { return s.machines.specs() }
 
-// Rolled lists the instances, by resource ID, that were changed while they ran because their scale set was written
-// to and its upgrade policy says so, or because a rolling upgrade came by. Nodes that run are never changed by
-// Kamino: a test that does not bring it about itself takes each for a violation, and forgets what it meant to do.
+// Rolled lists running instances, by resource ID, that the cloud changed. The cause is a write to a scale set with such
+// an upgrade policy, or a rolling upgrade. Kamino never changes running nodes, so a test treats each instance in the
+// list as an error. A test that starts a change on purpose calls ForgetRolled.
 func (s *Server) Rolled() []string { return s.machines.rolled.list() }
 
-// ForgetRolled takes what was rolled so far as meant.
+// ForgetRolled clears the list of Rolled.
 func (s *Server) ForgetRolled() { s.machines.rolled.forget() }

@@ -111,7 +111,7 @@ func (s snapshots) put(c *call) (*reply, error) {
 	return rep, err
 }
 
-// replace is a PUT on a snapshot that exists: its source stays.
+// replace is a PUT on an existing snapshot: the source stays.
 func (s snapshots) replace(st *state, c *call, v *snapshot, body object, rep *reply) error {
 	if v.State == stateCreating || v.State == stateDeleting {
 		return conflict("OperationNotAllowed", "The snapshot '%s' is in provisioning state '%s'. Please wait for that operation to end.", v.id().name(), v.State)
@@ -154,7 +154,7 @@ func (s snapshots) mayShoot(st *state, source string) *problem {
 	return p
 }
 
-// fromDisk gives a snapshot what it takes from its disk.
+// fromDisk copies properties of the disk to a snapshot.
 func fromDisk(st *state, body object, source string) object {
 	out := copyObject(body)
 	if out["sku"] == nil {
@@ -175,7 +175,7 @@ func fromDisk(st *state, body object, source string) object {
 	return out
 }
 
-// make copies the disk as it is when the snapshot is asked for, and then takes its time.
+// make copies the disk at the time of the request, and then waits for the latency.
 func (s snapshots) make(ctx context.Context, op operation) (func(*state), error) {
 	var source string
 	s.store.Read(func(st *state) {
@@ -203,8 +203,8 @@ func (s snapshots) patch(c *call) (*reply, error) {
 	return rep, err
 }
 
-// delete refuses while an image version is being made from it: the gallery reads it by a shared
-// access signature.
+// delete refuses during the creation of an image version from the snapshot: the gallery reads the snapshot by a
+// shared access signature.
 func (s snapshots) delete(c *call) (*reply, error) {
 	id := c.snapshotID()
 	return s.beginDelete(c, id, s.config.Latencies.Delete, func(st *state) *problem {

@@ -6,7 +6,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
-// Provisioning states that ARM reports.
+// Provisioning states of ARM.
 const (
 	stateCreating  = "Creating"
 	stateUpdating  = "Updating"
@@ -25,12 +25,12 @@ type state struct {
 	Disks       map[string]*disk     `json:"disks"`
 	ScaleSets   map[string]*scaleSet `json:"scaleSets"`
 	Instances   map[string]*instance `json:"instances"`
-	// Alone are what VMs that stand by themselves are built from, each a scale set of its own that nobody sees, by the VM's ID.
+	// Alone holds the models of standalone VMs: a hidden scale set for each VM, by the VM's ID.
 	Alone      map[string]*scaleSet  `json:"alone,omitempty"`
 	Locks      map[string]*lock      `json:"locks"`
 	Balancers  map[string]*balancer  `json:"balancers"`
 	Operations map[string]*operation `json:"operations"`
-	// Limits that differ from those that were configured, by their name in the usages list.
+	// Limits that differ from the configuration, by their names in the usages list.
 	Limits map[string]int64       `json:"limits,omitempty"`
 	Faults fault.List             `json:"faults"`
 	Shots  map[string][]time.Time `json:"shots"` // when snapshots of a disk were asked for
@@ -45,12 +45,12 @@ func newState() *state {
 	}
 }
 
-// resource is what all resources share.
+// resource is the common part of all resources.
 type resource struct {
 	ID string `json:"id"`
-	// Body is what was written: location, tags, sku, zones, properties, secrets included.
+	// Body is the written body: location, tags, sku, zones, properties, with secrets.
 	Body object `json:"body"`
-	// State is the provisioning state, Error why it is Failed.
+	// State is the provisioning state, Error the reason of a failure.
 	State    string    `json:"state"`
 	Error    *problem  `json:"error,omitempty"`
 	Created  time.Time `json:"created"`
@@ -64,7 +64,7 @@ func (r *resource) id() resourceID {
 
 func (r *resource) key() string { return fold(r.ID) }
 
-// change replaces the body and says what state it is in from now on.
+// change replaces the body and sets the state.
 func (r *resource) change(body object, state string) {
 	r.Body, r.State, r.Error = body, state, nil
 	r.Revision++
@@ -78,7 +78,7 @@ func (r *resource) end(p *problem) {
 	}
 }
 
-// document is the resource as a GET shows it.
+// document is the resource for a GET.
 func (r *resource) document() object {
 	id := r.id()
 	doc := copyObject(r.Body)
@@ -87,10 +87,10 @@ func (r *resource) document() object {
 	return doc
 }
 
-// version is a gallery image version. Its content is a disk of the fleet under its ID.
+// version is a gallery image version. The fleet holds its content under the version's ID.
 type version struct {
 	resource
-	// Operation is the one that makes it: its progress is the replication's.
+	// Operation creates the version; its progress is the progress of the replication.
 	Operation string `json:"operation"`
 }
 
@@ -101,17 +101,17 @@ type snapshot struct {
 
 type disk struct {
 	resource
-	// Owner is the instance that it is the OS disk of.
+	// Owner is the instance of an OS disk.
 	Owner string `json:"owner,omitempty"`
 }
 
-// scaleSet is a Uniform scale set. Body holds its model but for the virtual machine profile, which is kept
-// by generation: instances stay on the one that they were built from.
+// scaleSet is a Uniform scale set. Body holds the model without the virtual machine profile. Profiles are stored by
+// generation, because instances keep the profile of their creation.
 type scaleSet struct {
 	resource
-	// Model is the generation that new instances are built from.
+	// Model is the generation for new instances.
 	Model int64 `json:"model"`
-	// Profiles are the generations that are still in use, with their secrets.
+	// Profiles are the used generations, with secrets.
 	Profiles     map[int64]object `json:"profiles"`
 	NextInstance int64            `json:"nextInstance"`
 	// Light instances have no files.
@@ -120,7 +120,7 @@ type scaleSet struct {
 	Rolling string `json:"rolling,omitempty"`
 }
 
-// profile is what new instances are built from.
+// profile is the profile for new instances.
 func (s *scaleSet) profile() object { return s.Profiles[s.Model] }
 
 func (s *scaleSet) capacity() int64 {
@@ -128,28 +128,28 @@ func (s *scaleSet) capacity() int64 {
 	return n
 }
 
-// instance is one VM of a scale set.
+// instance is a VM of a scale set.
 type instance struct {
 	resource
 	Number int64 `json:"number"`
-	// Model is the generation of the scale set's profile that it was built from.
+	// Model is the generation of the instance's profile.
 	Model int64  `json:"model"`
 	VMID  string `json:"vmID"`
 	Zone  string `json:"zone,omitempty"`
-	// Disk is the OS disk's ID; Image the reference and Exact the version that it was built from.
+	// Disk is the OS disk's ID, Image the reference and Exact the version of the image.
 	Disk  string `json:"disk"`
 	Image object `json:"image"`
 	Exact string `json:"exact,omitempty"`
 	// Generation of Hyper-V, "V1" or "V2".
 	Generation string `json:"generation"`
-	// Launched tells that the fleet has the machine.
+	// Launched: the fleet has the machine.
 	Launched    bool `json:"launched"`
 	Deallocated bool `json:"deallocated,omitempty"`
 	// Doing is the power action in progress, such as "powerOff"; empty if none.
 	Doing string `json:"doing,omitempty"`
 }
 
-// protected tells whether a scale-in must spare it.
+// protected: a scale-in must not remove the instance.
 func (i *instance) protected() bool {
 	return truth(i.Body, "properties", "protectionPolicy", "protectFromScaleIn") ||
 		truth(i.Body, "properties", "protectionPolicy", "protectFromScaleSetActions")

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// throttle takes a token for the call, and says what is left.
+// throttle takes a token for the call, and writes the rest into a header.
 func (s *front) throttle(header http.Header, c *call) *problem {
 	t := s.config.Throttle
 	kind, burst, rate := "writes", t.WriteBurst, t.WriteRate

@@ -18,7 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/store"
 )
 
-// principal is who makes a request.
+// principal is the caller of a request.
 type principal struct {
 	ClientID string
 	ObjectID string
@@ -41,7 +41,7 @@ func openSigner(dir string) (*signer, error) {
 	return &signer{key}, nil
 }
 
-// claims of an access token, as far as they are looked at.
+// claims are the checked claims of an access token.
 type claims struct {
 	Audience string `json:"aud"`
 	Issuer   string `json:"iss"`
@@ -70,7 +70,7 @@ func (s *signer) mac(body string) []byte {
 	return m.Sum(nil)
 }
 
-// verify reads the claims of a token that this signer made.
+// verify reads the claims of a token from this signer.
 func (s *signer) verify(token string) (claims, bool) {
 	var c claims
 	end := strings.LastIndex(token, ".")

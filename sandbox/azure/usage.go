@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// quotaCode is what Compute answers when a limit would be exceeded.
+// quotaCode is Compute's error code for an exceeded limit.
 const quotaCode = "OperationNotAllowed"
 
 // limits are the defaults of a subscription in a region, by their name in the usages list.
@@ -27,7 +27,7 @@ var limits = []struct {
 	{"GalleryImageVersions", "Gallery Image Versions", 10000},
 }
 
-// usages are what is used of the limits.
+// usages are the used parts of the limits.
 type usages struct{ *world }
 
 func (s usages) routes() []*route {
@@ -68,7 +68,7 @@ func (s *world) limit(st *state, name string) int64 {
 // familyCores is how many cores of one family of sizes a subscription may use, if nothing else is said.
 const familyCores = 20000
 
-// families of sizes that pools are of, in order.
+// families of the sizes of pools, sorted.
 func (st *state) families() []string {
 	var out []string
 	for _, set := range st.ScaleSets {
@@ -113,7 +113,7 @@ func (st *state) used(name string) int64 {
 	return st.cores(func(size string) bool { return familyOf(size) == name })
 }
 
-// cores that pools of these sizes are meant to have, and VMs that stand by themselves.
+// cores of pools with these sizes at their wanted capacity, and of standalone VMs.
 func (st *state) cores(counts func(size string) bool) int64 {
 	var n int64
 	for _, set := range slices.Concat(slices.Collect(maps.Values(st.ScaleSets)), slices.Collect(maps.Values(st.Alone))) {
@@ -124,7 +124,7 @@ func (st *state) cores(counts func(size string) bool) int64 {
 	return n
 }
 
-// withinQuota refuses what would exceed a limit.
+// withinQuota refuses requests beyond a limit.
 func (s *world) withinQuota(st *state, name string, more int64) *problem {
 	used, limit := st.used(name), s.limit(st, name)
 	if more <= 0 || used+more <= limit {

@@ -13,7 +13,7 @@ const (
 	versionDelete = "Microsoft.Compute/galleries/images/versions/delete"
 )
 
-// versions are what instances are built from.
+// versions are gallery image versions.
 type versions struct {
 	*world
 	permissions permissions
@@ -41,7 +41,7 @@ func (c *call) versionID() resourceID {
 	return c.compute("galleries", "gallery", "images", "definition", "versions", "version")
 }
 
-// validVersionName wants three numbers that fit in 32 bits.
+// validVersionName requires three numbers of 32 bits.
 func validVersionName(name string) bool {
 	if !versionName.MatchString(name) {
 		return false
@@ -54,7 +54,7 @@ func validVersionName(name string) bool {
 	return true
 }
 
-// compareVersions orders names by their numbers.
+// compareVersions compares names by their numbers.
 func compareVersions(a, b string) int {
 	x, y := strings.Split(a, "."), strings.Split(b, ".")
 	for i := range min(len(x), len(y)) {
@@ -105,7 +105,7 @@ func (s versions) document(st *state, v *version, expand bool) object {
 	return doc
 }
 
-// fillRegion gives a target region what it takes from the whole.
+// fillRegion copies defaults from the profile to a target region.
 func fillRegion(region, profile object) {
 	for _, k := range []string{"storageAccountType"} {
 		if region[k] == nil {
@@ -144,7 +144,7 @@ func (s versions) list(c *call) (*reply, error) {
 	return s.page(c, docs), nil
 }
 
-// fill gives a new version the properties that Azure chooses when they are left out.
+// fill sets Azure's defaults for omitted properties of a new version.
 func (s versions) fill(body object) object {
 	profile, isObject := at(body, "properties", "publishingProfile").(object)
 	if !isObject {
@@ -174,7 +174,7 @@ func (s versions) put(c *call) (*reply, error) {
 	body := writable(c.body)
 	s.store.Read(func(st *state) {
 		if old := st.Versions[id.key()]; old != nil {
-			body = mergePatch(old.Body, body) // what is left out of an existing version stays, its source too
+			body = mergePatch(old.Body, body) // omitted properties of an existing version stay, such as the source
 		}
 	})
 	body = s.fill(body)
@@ -210,7 +210,7 @@ func (s versions) put(c *call) (*reply, error) {
 	return rep, err
 }
 
-// replace is a PUT on a version that exists: what is immutable must stay; a failed one is tried again.
+// replace is a PUT on an existing version: immutable properties must stay equal; a failed version is tried again.
 func (s versions) replace(st *state, c *call, v *version, body object, rep *reply) error {
 	switch v.State {
 	case stateCreating, stateDeleting, stateUpdating:
@@ -237,7 +237,7 @@ func (s versions) replace(st *state, c *call, v *version, body object, rep *repl
 	return nil
 }
 
-// sameVersion refuses a change of what can't change.
+// sameVersion refuses changes of immutable properties.
 func sameVersion(old, next object) *problem {
 	for _, path := range [][]string{{"publishingProfile", "storageAccountType"}, {"publishingProfile", "replicationMode"}, {"storageProfile", "osDiskImage", "source"}} {
 		full := append([]string{"properties"}, path...)
@@ -272,7 +272,7 @@ func (s versions) patch(c *call) (*reply, error) {
 	return rep, err
 }
 
-// delete deletes a version, also one that a scale set names: Azure permits it, and the scale set can
+// delete deletes a version, even a version in a scale set's model: Azure permits the deletion, and the scale set can
 // no longer grow.
 func (s versions) delete(c *call) (*reply, error) {
 	id := c.versionID()

@@ -6,11 +6,11 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
-// views tell what instances do now.
+// views show the current state of instances.
 type views struct{ *world }
 
-// powerStatus is a machine's power as Compute names it: the action that is going on, else what the fleet
-// says now, since a machine may power itself off.
+// powerStatus is Compute's name of a machine's power: the running action, else the fleet's current state, because a
+// machine may power itself off.
 func (s views) powerStatus(i *instance) (code, display string) {
 	switch i.Doing {
 	case "powerOff":
@@ -44,7 +44,7 @@ var provisioningText = map[string][2]string{
 	stateFailed:    {"ProvisioningState/failed", "Provisioning failed"},
 }
 
-// statuses are an instance's provisioning and power state. One that has no machine yet has no power state.
+// statuses are an instance's provisioning and power state. An instance without a machine has no power state.
 func (s views) statuses(i *instance) []any {
 	texts := provisioningText[i.State]
 	first := object{"code": texts[0], "level": "Info", "displayStatus": texts[1], "time": s.date(i.Created)}
@@ -60,7 +60,7 @@ func (s views) statuses(i *instance) []any {
 	return append(out, object{"code": code, "level": "Info", "displayStatus": display})
 }
 
-// instanceView is what an instance does now.
+// instanceView is the current state of an instance.
 func (s views) instanceView(o one) object {
 	i, profile := o.instance, o.profile
 	parsed, _ := parseID(i.Disk)

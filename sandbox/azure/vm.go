@@ -11,7 +11,7 @@ const (
 	vmDelete = "Microsoft.Compute/virtualMachines/delete"
 )
 
-// vms are the VMs that stand by themselves. Each is an instance, with a model that no other one has.
+// vms are standalone VMs. Each VM is an instance with its own model.
 type vms struct {
 	*world
 	models   models
@@ -48,7 +48,7 @@ func (s vms) get(c *call) (*reply, error) {
 	return ok(s.document(found, c.expandsView())), nil
 }
 
-// put makes a VM. Of one that is there it changes the tags.
+// put creates a VM, or changes the tags of an existing VM.
 func (s vms) put(c *call) (*reply, error) {
 	if p := s.tracked(c); p != nil {
 		return nil, p
@@ -78,7 +78,7 @@ func (s vms) put(c *call) (*reply, error) {
 	return rep, err
 }
 
-// note notes a VM that is to be made, and what it is built from.
+// note records a new VM and its model.
 func (s vms) note(st *state, c *call, id resourceID) (*instance, *problem) {
 	body := writable(c.body)
 	profile := copyObject(child(body, "properties"))

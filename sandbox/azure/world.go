@@ -11,13 +11,13 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/store"
 )
 
-// world is what all nouns share: what was configured, what is known, and the long operations that change it. Each noun
-// is a type of its own over it, in the file of its name, and has the requests and the work that are about it.
+// world is the shared part of all nouns: configuration, state, and long operations. Each noun is a type over world,
+// in a file with its name, with its requests and jobs.
 type world struct {
 	config Config
 	store  *store.Store[state]
 	lanes  *lane.Lanes
-	// jobs are what operations do, by their kind; every noun that has work adds its own.
+	// jobs of operations, by kind; each noun adds its jobs.
 	jobs map[string]job
 }
 
@@ -29,7 +29,7 @@ func (s *world) ensureGroup() error {
 	})
 }
 
-// tracked checks what every tracked resource must say of itself in a PUT.
+// tracked checks the required properties of a tracked resource in a PUT.
 func (s *world) tracked(c *call) *problem {
 	location := text(c.body, "location")
 	if location == "" {
@@ -47,7 +47,7 @@ func (s *world) page(c *call, values []any) *reply {
 	return s.pageOf(c, len(values), func(i int) any { return values[i] })
 }
 
-// pageOf is page for lists whose elements are dear to render.
+// pageOf is page for lists with expensive elements.
 func (s *world) pageOf(c *call, n int, render func(int) any) *reply {
 	from, _ := strconv.Atoi(c.r.URL.Query().Get("$skiptoken"))
 	from = min(max(from, 0), n)
@@ -67,15 +67,15 @@ func (s *world) pageOf(c *call, n int, render func(int) any) *reply {
 	return ok(body)
 }
 
-// retryAfter says when to come back: in whole seconds for those that know only these, in milliseconds for
-// the SDK, which prefers them. Both are of the wall, as a client waits there.
+// retryAfter sets the wait before the next request: in whole seconds, and in milliseconds for the SDK, which prefers
+// milliseconds. Both are real time, because clients wait in real time.
 func (s *world) retryAfter(header http.Header, simulated time.Duration) {
 	wait := max(s.config.Clock.Real(simulated), 5*time.Millisecond)
 	header.Set("Retry-After", strconv.Itoa(int(max((wait+time.Second-1)/time.Second, 1))))
 	header.Set("Retry-After-Ms", strconv.FormatInt(wait.Milliseconds(), 10))
 }
 
-// date is how a document tells a real moment.
+// date is a real time in a document.
 func (s *world) date(real time.Time) string { return s.config.Clock.At(real).Format(time.RFC3339Nano) }
 
 // documents renders a table's resources under an ID prefix, in the order of their names.

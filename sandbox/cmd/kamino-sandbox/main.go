@@ -1,4 +1,4 @@
-// Command kamino-sandbox runs a Kubernetes cluster on a simulated Azure on this machine, to try Kamino on.
+// Command kamino-sandbox runs a Kubernetes cluster on a simulated cloud. It needs a single machine.
 package main
 
 import (
