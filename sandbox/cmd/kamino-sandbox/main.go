@@ -1,4 +1,4 @@
-// Command kamino-sandbox runs a Kubernetes cluster on a simulated cloud. It needs a single machine.
+// Command kamino-sandbox runs a Kubernetes cluster on a simulated cloud. All parts run on this machine.
 package main
 
 import (
