@@ -22,7 +22,7 @@ import (
 // act carries the decision out. Each effect is idempotent: a pass may crash before or after an effect, and the next
 // observation finds the result.
 func (e *Engine) act(ctx context.Context, w *observed, d plan.Decision) error {
-	announcerOf(e).announce(w, d)
+	eventRecorderOf(e).announce(w, d)
 	switch d.Do {
 	case plan.Wait, plan.Fail, plan.Refuse, plan.Succeed, plan.Close:
 		return nil // status only; settle does the rest
@@ -41,18 +41,18 @@ func (e *Engine) act(ctx context.Context, w *observed, d plan.Decision) error {
 func (e *Engine) actOnCluster(ctx context.Context, w *observed, action plan.Action) error {
 	switch action {
 	case plan.Look:
-		return podsOf(e).look(ctx, w)
+		return podsOf(e).createInspectionPod(ctx, w)
 	case plan.Reserve:
-		return holdOf(e).reserve(ctx, w)
+		return donorReservationOf(e).reserve(ctx, w)
 	case plan.Record:
-		return ledgerOf(e).record(ctx, w, w.remember(w.reservation))
+		return statusWriterOf(e).record(ctx, w, w.remember(w.reservation))
 	case plan.Relock:
 		_, err := e.reservations().Note(ctx, w.node, *w.reservation)
 		return err
 	case plan.Note:
-		return holdOf(e).note(ctx, w)
+		return donorReservationOf(e).repeatRecord(ctx, w)
 	case plan.Cordon:
-		if err := departuresOf(e).take(ctx, w); err != nil {
+		if err := departuresOf(e).recordDrainStart(ctx, w); err != nil {
 			return err
 		}
 		return node.Cordon(ctx, e.Kube, w.node)
@@ -61,19 +61,19 @@ func (e *Engine) actOnCluster(ctx context.Context, w *observed, action plan.Acti
 	case plan.Order, plan.Generalize, plan.Adopt, plan.Believe, plan.DeletePod, plan.DeleteOrder:
 		return e.actOnOrder(ctx, w, action)
 	case plan.Return:
-		return holdOf(e).giveUpDisk(ctx, w)
+		return donorReservationOf(e).recordReturn(ctx, w)
 	case plan.Serve:
 		return e.reservations().Serve(ctx, w.node, *w.reservation)
 	case plan.Release:
-		if err := holdOf(e).release(ctx, w); err != nil {
+		if err := donorReservationOf(e).release(ctx, w); err != nil {
 			return err
 		}
-		announcerOf(e).released(w)
+		eventRecorderOf(e).released(w)
 		return nil
 	case plan.DeleteNode:
 		return departuresOf(e).deleteNode(ctx, w)
 	case plan.Forget:
-		return holdOf(e).forget(ctx, w)
+		return donorReservationOf(e).forget(ctx, w)
 	default: // plan.SaveRecipe
 		return promotionOf(e).saveRecipe(ctx, w)
 	}
@@ -142,7 +142,7 @@ func (e *Engine) actOnCloud(ctx context.Context, w *observed, action plan.Action
 	var err error
 	switch action {
 	case plan.Protect:
-		if err = departuresOf(e).take(ctx, w); err == nil {
+		if err = departuresOf(e).recordDrainStart(ctx, w); err == nil {
 			err = e.Cloud.ProtectFromScaleIn(ctx, w.id, tokenOf(w.reservation))
 		}
 	case plan.Enlarge:
@@ -176,14 +176,14 @@ func (e *Engine) actOnCloud(ctx context.Context, w *observed, action plan.Action
 // reserve writes the finalizer first, because the Prototype must not vanish before the release of the donor. The Lease
 // precedes the Node. The record follows at once, so that other captures see the held donor. After a crash in between,
 // the next pass writes the record.
-func (h hold) reserve(ctx context.Context, w *observed) error {
+func (h donorReservation) reserve(ctx context.Context, w *observed) error {
 	before := w.p.DeepCopy()
 	if controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer) {
 		if err := h.patch(ctx, w.p, before); err != nil {
 			return err
 		}
 	}
-	reservation := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}, w.node, w.hold.Token, metav1.NewTime(h.now()))
+	reservation := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID}, w.node, w.protection.Token, metav1.NewTime(h.now()))
 	if w.facts.Leaves {
 		reservation.Departure = &v1alpha1.Departure{GrowFirst: w.facts.GrowFirst}
 	}
@@ -196,7 +196,7 @@ func (h hold) reserve(ctx context.Context, w *observed) error {
 }
 
 // forget drops the Lease, and then the reservation in the record.
-func (h hold) forget(ctx context.Context, w *observed) error {
+func (h donorReservation) forget(ctx context.Context, w *observed) error {
 	if err := h.reservations.DropOf(ctx, w.p.UID); err != nil {
 		return err
 	}
@@ -219,15 +219,15 @@ func (w *observed) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Re
 
 // record changes the Prototype's record. The resource version guards the write: a second process that runs the same
 // Prototype gets a conflict.
-func (l ledger) record(ctx context.Context, w *observed, change func(*v1alpha1.Record)) error {
+func (l statusWriter) record(ctx context.Context, w *observed, change func(*v1alpha1.Record)) error {
 	return l.recordSince(ctx, w, w.p.DeepCopy(), change)
 }
 
 // recordSince writes the record together with the caller's other changes of the Prototype since before.
-func (l ledger) recordSince(ctx context.Context, w *observed, before *v1alpha1.Prototype, change func(*v1alpha1.Record)) error {
+func (l statusWriter) recordSince(ctx context.Context, w *observed, before *v1alpha1.Prototype, change func(*v1alpha1.Record)) error {
 	record := w.record
 	change(&record)
-	if w.orphan { // without a Prototype, the reservation is the record
+	if w.isOrphan { // without a Prototype, the reservation is the record
 		_, err := l.reservations.Note(ctx, w.node, *record.Reservation)
 		return err
 	}
@@ -245,7 +245,7 @@ func (l ledger) recordSince(ctx context.Context, w *observed, before *v1alpha1.P
 
 // patch writes the differences from before, unless the object has changed meanwhile. The status is kept for the write
 // at the end of the pass.
-func (l ledger) patch(ctx context.Context, p, before *v1alpha1.Prototype) error {
+func (l statusWriter) patch(ctx context.Context, p, before *v1alpha1.Prototype) error {
 	status := p.Status.DeepCopy()
 	err := l.Client.Patch(ctx, p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	p.Status = *status
@@ -279,7 +279,7 @@ func (w *observed) tags() map[string]string {
 	if w.record.BuiltFrom != "" {
 		tags[cloud.TagLineage] = w.record.BuiltFrom
 	}
-	w.describe(tags)
+	w.addSoftwareTags(tags)
 	return tags
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // announce records an event for the few actions that users wait for or must know of.
-func (a announcer) announce(w *observed, d plan.Decision) {
+func (a eventRecorder) announce(w *observed, d plan.Decision) {
 	node, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	switch d.Do {
 	case plan.Reserve:
@@ -42,7 +42,7 @@ func (a announcer) announce(w *observed, d plan.Decision) {
 
 // announceTrouble records an event when a capture begins to wait for a user's action. The end of a capture has its own
 // event.
-func (a announcer) announceTrouble(before, p *v1alpha1.Prototype) {
+func (a eventRecorder) announceTrouble(before, p *v1alpha1.Prototype) {
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionStalled)
 	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
 	if a.Recorder == nil || p.Status.Failure != nil && (is == nil || is.Reason == p.Status.Failure.Reason) || is == nil || is.Status != metav1.ConditionTrue || was != nil && was.Reason == is.Reason {
@@ -55,8 +55,8 @@ func (a announcer) announceTrouble(before, p *v1alpha1.Prototype) {
 // not sign.
 const ReportNotBelieved = "ReportNotBelieved"
 
-// announceWayBack records once that a pool's first promotion cannot be rolled back.
-func (a announcer) announceWayBack(before, p *v1alpha1.Prototype) {
+// announceNoWayBack records once that a pool's first promotion cannot be rolled back.
+func (a eventRecorder) announceNoWayBack(before, p *v1alpha1.Prototype) {
 	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReversible)
 	if a.Recorder != nil && is != nil && meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReversible) == nil {
 		a.Recorder.Eventf(p, nil, corev1.EventTypeWarning, NoWayBack, "Capture", "%s", is.Message)
@@ -64,7 +64,7 @@ func (a announcer) announceWayBack(before, p *v1alpha1.Prototype) {
 }
 
 // announceAwaiting records once that a version waits for a person.
-func (a announcer) announceAwaiting(before, p *v1alpha1.Prototype) {
+func (a eventRecorder) announceAwaiting(before, p *v1alpha1.Prototype) {
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReady)
 	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
 	if a.Recorder != nil && is != nil && (is.Reason == AwaitingPromotion || is.Reason == HandedOver) && (was == nil || was.Reason != is.Reason) {
@@ -73,14 +73,14 @@ func (a announcer) announceAwaiting(before, p *v1alpha1.Prototype) {
 }
 
 // ofVersion records an event only on the Prototype, because the event does not concern the donor.
-func (a announcer) ofVersion(w *observed, kind, reason, format string, args ...any) {
+func (a eventRecorder) ofVersion(w *observed, kind, reason, format string, args ...any) {
 	if a.Recorder != nil {
 		a.Recorder.Eventf(w.p, nil, kind, reason, "Capture", format, args...)
 	}
 }
 
 // begins records the start of an attempt at a trial.
-func (a announcer) begins(w *observed) {
+func (a eventRecorder) begins(w *observed) {
 	where := "outside"
 	if w.record.Trial.InPool {
 		where = "in"
@@ -89,21 +89,21 @@ func (a announcer) begins(w *observed) {
 }
 
 // passed records that the version passed. A failed trial is recorded as the failure of the capture.
-func (a announcer) passed(w *observed) {
+func (a eventRecorder) passed(w *observed) {
 	a.ofVersion(w, corev1.EventTypeNormal, TrialPassed, "version %s of pool %s has passed its trial", w.p.Spec.Version, w.p.Spec.Pool)
 }
 
 // ends records the end of an attempt without a verdict.
-func (a announcer) ends(w *observed) {
+func (a eventRecorder) ends(w *observed) {
 	if w.facts.Tried == plan.NoVerdict && !w.facts.Failed && !w.facts.Deleting {
 		a.ofVersion(w, corev1.EventTypeWarning, string(plan.TrialInconclusive), "attempt %d at the trial of version %s of pool %s has no verdict: %s",
-			w.record.Trial.Attempt, w.p.Spec.Version, w.p.Spec.Pool, doubt(w))
+			w.record.Trial.Attempt, w.p.Spec.Version, w.p.Spec.Pool, inconclusiveReason(w))
 	}
 }
 
-// announceDisbelief logs and records an ignored report once for each cause, because all later passes find the report
+// announceIgnoredReport logs and records an ignored report once for each cause, because all later passes find the report
 // again.
-func (a announcer) announceDisbelief(before, p *v1alpha1.Prototype) {
+func (a eventRecorder) announceIgnoredReport(before, p *v1alpha1.Prototype) {
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionGeneralized)
 	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionGeneralized)
 	if is == nil || is.Reason != ReportNotBelieved || was != nil && was.Reason == is.Reason && was.Message == is.Message {
@@ -116,11 +116,11 @@ func (a announcer) announceDisbelief(before, p *v1alpha1.Prototype) {
 }
 
 // event records an event on the Prototype and on the Node, if the Node exists.
-func (a announcer) event(w *observed, kind, reason, format string, args ...any) {
+func (a eventRecorder) event(w *observed, kind, reason, format string, args ...any) {
 	if a.Recorder == nil {
 		return
 	}
-	if w.orphan {
+	if w.isOrphan {
 		a.Recorder.Eventf(w.node, nil, kind, reason, "Return", format, args...)
 		return
 	}
@@ -133,11 +133,11 @@ func (a announcer) event(w *observed, kind, reason, format string, args ...any) 
 }
 
 // grows records that the pool grows by the donor's replacement.
-func (a announcer) grows(w *observed) {
+func (a eventRecorder) grows(w *observed) {
 	a.event(w, corev1.EventTypeNormal, "Growing", "pool %s grows by one node, the replacement of node %s", w.p.Spec.Pool, w.p.Spec.Donor.NodeName)
 }
 
 // goes records the removal of the donor's instance.
-func (a announcer) goes(w *observed) {
+func (a eventRecorder) goes(w *observed) {
 	a.event(w, corev1.EventTypeNormal, "Removing", "the instance of node %s is removed from pool %s, because its generalized disk cannot join the cluster again", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
 }

@@ -12,7 +12,7 @@ import (
 // is complete. The phase only suggests a snapshot in progress; the cloud must confirm.
 func (a artifacts) lookCopy(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if w.p.Status.Phase != v1alpha1.PhaseSnapshotting || !w.held() || !f.Touched || f.Returning || f.Failed || f.Deleting {
+	if w.p.Status.Phase != v1alpha1.PhaseSnapshotting || !w.isHeld() || !f.Touched || f.Returning || f.Failed || f.Deleting {
 		return nil
 	}
 	snapshot, err := a.Cloud.Snapshot(ctx, w.id, w.p.Name)
@@ -20,7 +20,7 @@ func (a artifacts) lookCopy(ctx context.Context, w *observed) error {
 		return err
 	}
 	w.snapshot = snapshot
-	w.copying = snapshot.State == cloud.Pending && (!snapshot.Taken || leaves(w)) && snapshot.Tags[cloud.TagUID] == string(w.p.UID)
+	w.isCopying = snapshot.State == cloud.Pending && (!snapshot.Taken || mustBeRemoved(w)) && snapshot.Tags[cloud.TagUID] == string(w.p.UID)
 	return nil
 }
 
@@ -28,18 +28,18 @@ func (a artifacts) lookCopy(ctx context.Context, w *observed) error {
 // the donor is held. Both are read even without a proof: after the loss of a proof, its artifacts must still be found.
 func (a artifacts) lookArtifacts(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if !f.Unrecorded && (!f.Touched || w.atWork()) {
+	if !f.Unrecorded && (!f.Touched || w.isDiskInUse()) {
 		return nil
 	}
-	if w.held() && (f.Returning || w.removing()) {
+	if w.isHeld() && (f.Returning || w.isRemoving()) {
 		// The return of the donor does not depend on the snapshot, and precedes all other steps.
 		f.Snapshot = plan.Complete
 		return nil
 	}
-	if w.goingOff() {
+	if w.isPoweringOff() {
 		return nil
 	}
-	if !w.held() {
+	if !w.isHeld() {
 		image, err := a.imageOf(ctx, w)
 		if err != nil {
 			return err
@@ -55,7 +55,7 @@ func (a artifacts) lookArtifacts(ctx context.Context, w *observed) error {
 			return nil
 		}
 	}
-	if !w.copying {
+	if !w.isCopying {
 		snapshot, err := a.snapshotOf(ctx, w)
 		if err != nil {
 			return err
@@ -101,17 +101,17 @@ func snapshotOf(w *observed) plan.Artifact {
 	return is
 }
 
-// atWork reports whether the pod is generalizing the donor's disk, so that no copy can exist.
-func (w *observed) atWork() bool {
+// isDiskInUse reports whether the pod is generalizing the donor's disk, so that no copy can exist.
+func (w *observed) isDiskInUse() bool {
 	f := &w.facts
-	return !w.orphan && w.held() && !f.Failed && !f.Deleting && f.Power == plan.On && w.generalizing()
+	return !w.isOrphan && w.isHeld() && !f.Failed && !f.Deleting && f.Power == plan.On && w.isPodWorking()
 }
 
-// goingOff reports whether the donor is still powering off after its proof, so that no copy can exist. True for at most
-// powerOffGrace.
-func (w *observed) goingOff() bool {
+// isPoweringOff reports whether the donor is still powering off after its proof, so that no copy can exist. True for at
+// most powerOffGrace.
+func (w *observed) isPoweringOff() bool {
 	f := &w.facts
-	return w.held() && f.PoweringOff && !f.Returning && !f.Failed && !f.Deleting && (f.Power == plan.On || f.Power == plan.Changing)
+	return w.isHeld() && f.PoweringOff && !f.Returning && !f.Failed && !f.Deleting && (f.Power == plan.On || f.Power == plan.Changing)
 }
 
 func (w *observed) ref() cloud.ImageRef {
@@ -126,7 +126,7 @@ func (w *observed) artifact(state cloud.State, tags map[string]string) plan.Arti
 	case tags[cloud.TagUID] != string(w.p.UID):
 		return plan.Foreign
 	}
-	if !w.facts.Unrecorded && !w.orphan && (w.proof == nil || tags[cloud.TagProof] != w.proof.Tag()) {
+	if !w.facts.Unrecorded && !w.isOrphan && (w.proof == nil || tags[cloud.TagProof] != w.proof.Tag()) {
 		w.facts.ProofLost = true
 	}
 	switch state {

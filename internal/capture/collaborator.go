@@ -18,8 +18,8 @@ import (
 // Each type below acts on one kind of object and has only the dependencies for that. The types are stateless; callers
 // create them for each use.
 type (
-	// announcer records events and logs for users.
-	announcer struct {
+	// eventRecorder records events and logs for users.
+	eventRecorder struct {
 		Recorder events.EventRecorder
 		Log      logr.Logger
 	}
@@ -27,25 +27,26 @@ type (
 	prototypes struct {
 		Client  client.Client
 		Watched func(ctx context.Context, name string) string
-		left    *sync.Map
+		last    *sync.Map
 	}
-	// ledger reads and writes the record and the status of a capture.
-	ledger struct {
+	// statusWriter reads and writes the record and the status of a capture.
+	statusWriter struct {
 		Client       client.Client
 		Kube         kubernetes.Interface
 		Log          logr.Logger
 		reservations node.Reservations
 	}
-	// hold manages the reservation of the donor: the Lease, the record, the scale-in protection and the deadlines.
-	hold struct {
-		ledger
+	// donorReservation manages the reservation of the donor: the Lease, the record, the scale-in protection and the
+	// deadlines.
+	donorReservation struct {
+		statusWriter
 		Cloud cloud.Provider
 		now   func() time.Time
 	}
 	// departures removes leaving donors: the pool grows by a replacement, and the instance is removed with its Node.
 	departures struct {
-		hold
-		announcer
+		donorReservation
+		eventRecorder
 	}
 	// drain evicts the pods of the donor.
 	drain struct {
@@ -55,19 +56,19 @@ type (
 	}
 	// orders creates, reads and removes the Order with its key, and copies the pod's report.
 	orders struct {
-		ledger
-		rules     ruleBook
+		statusWriter
+		rules     ruleReader
 		namespace string
 		now       func() time.Time
 	}
-	// ruleBook reads the user's own rules.
-	ruleBook struct {
+	// ruleReader reads the user's own rules.
+	ruleReader struct {
 		Kube      kubernetes.Interface
 		namespace string
 	}
 	// pods creates, reads and removes the pod on the donor.
 	pods struct {
-		ledger
+		statusWriter
 		namespace, image string
 		now              func() time.Time
 	}
@@ -76,29 +77,29 @@ type (
 	// promotion lets the recipe name the version: save the removed parts, write the recipe, retire versions, grow the
 	// pool.
 	promotion struct {
-		ledger
+		statusWriter
 		Cloud     cloud.Provider
 		namespace string
 	}
 	// trials builds nodes from a version, and judges the version.
 	trials struct {
-		ledger
-		announcer
+		statusWriter
+		eventRecorder
 		Cloud  cloud.Provider
 		tryout Tryout
 		now    func() time.Time
 	}
-	// ending turns final refusals of a cloud into the failure of the capture.
-	ending struct {
-		announcer
+	// failures turns final refusals of a cloud into the failure of the capture.
+	failures struct {
+		eventRecorder
 		now func() time.Time
 	}
-	// inquiry gathers all facts for the admission of a capture.
-	inquiry struct {
+	// preflight gathers all facts for the admission of a capture.
+	preflight struct {
 		Client        client.Client
 		Kube          kubernetes.Interface
 		Cloud         cloud.Provider
-		rules         ruleBook
+		rules         ruleReader
 		promotion     promotion
 		trials        trials
 		preflights    *preflights
@@ -126,37 +127,43 @@ type (
 	}
 )
 
-func announcerOf(e *Engine) announcer { return announcer{e.Recorder, e.Log} }
+func eventRecorderOf(e *Engine) eventRecorder { return eventRecorder{e.Recorder, e.Log} }
 
-func prototypesOf(e *Engine) prototypes { return prototypes{e.Client, e.Watched, &e.left} }
+func prototypesOf(e *Engine) prototypes { return prototypes{e.Client, e.Watched, &e.lastPrototypes} }
 
-func ledgerOf(e *Engine) ledger { return ledger{e.Client, e.Kube, e.Log, e.reservations()} }
+func statusWriterOf(e *Engine) statusWriter {
+	return statusWriter{e.Client, e.Kube, e.Log, e.reservations()}
+}
 
-func holdOf(e *Engine) hold { return hold{ledgerOf(e), e.Cloud, e.now} }
+func donorReservationOf(e *Engine) donorReservation {
+	return donorReservation{statusWriterOf(e), e.Cloud, e.now}
+}
 
-func departuresOf(e *Engine) departures { return departures{holdOf(e), announcerOf(e)} }
+func departuresOf(e *Engine) departures { return departures{donorReservationOf(e), eventRecorderOf(e)} }
 
 func drainOf(e *Engine) drain { return drain{e.Kube, e.podNamespace(), e.now} }
 
-func ordersOf(e *Engine) orders { return orders{ledgerOf(e), rulesOf(e), e.podNamespace(), e.now} }
+func ordersOf(e *Engine) orders {
+	return orders{statusWriterOf(e), ruleReaderOf(e), e.podNamespace(), e.now}
+}
 
-func rulesOf(e *Engine) ruleBook { return ruleBook{e.Kube, e.podNamespace()} }
+func ruleReaderOf(e *Engine) ruleReader { return ruleReader{e.Kube, e.podNamespace()} }
 
-func podsOf(e *Engine) pods { return pods{ledgerOf(e), e.podNamespace(), e.Image, e.now} }
+func podsOf(e *Engine) pods { return pods{statusWriterOf(e), e.podNamespace(), e.Image, e.now} }
 
 func artifactsOf(e *Engine) artifacts { return artifacts{e.Cloud} }
 
-func promotionOf(e *Engine) promotion { return promotion{ledgerOf(e), e.Cloud, e.namespace()} }
+func promotionOf(e *Engine) promotion { return promotion{statusWriterOf(e), e.Cloud, e.namespace()} }
 
 func trialsOf(e *Engine) trials {
-	return trials{ledgerOf(e), announcerOf(e), e.Cloud, e.Tryout, e.now}
+	return trials{statusWriterOf(e), eventRecorderOf(e), e.Cloud, e.Tryout, e.now}
 }
 
-func endingOf(e *Engine) ending { return ending{announcerOf(e), e.now} }
+func failuresOf(e *Engine) failures { return failures{eventRecorderOf(e), e.now} }
 
-func inquiryOf(e *Engine) inquiry {
-	return inquiry{
-		Client: e.Client, Kube: e.Kube, Cloud: e.Cloud, rules: rulesOf(e), promotion: promotionOf(e), trials: trialsOf(e), preflights: &e.preflights,
+func preflightOf(e *Engine) preflight {
+	return preflight{
+		Client: e.Client, Kube: e.Kube, Cloud: e.Cloud, rules: ruleReaderOf(e), promotion: promotionOf(e), trials: trialsOf(e), preflights: &e.preflights,
 		namespace: e.podNamespace(), image: e.Image, AllowedImages: e.AllowedImages, CheckRules: e.CheckRules, OwnNode: e.OwnNode,
 		Kured: e.Kured, Drives: e.Drives, concurrent: e.concurrent(), reservations: e.reservations(), now: e.now,
 	}

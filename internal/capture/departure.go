@@ -19,7 +19,7 @@ import (
 // readDeparture reads from the settings whether the donor returns. Without a Prototype, the reservation has the answer.
 func readDeparture(w *observed) {
 	f := &w.facts
-	if !w.orphan {
+	if !w.isOrphan {
 		f.Leaves, f.GrowFirst = w.p.Spec.Settings.DonorLeaves(), w.p.Spec.Settings.GrowsFirst()
 		return
 	}
@@ -38,14 +38,14 @@ func (w *observed) departure() v1alpha1.Departure {
 	return v1alpha1.Departure{}
 }
 
-// removing reports whether the record says that the donor's instance is removed.
-func (w *observed) removing() bool { return w.facts.Leaves && w.departure().Removing }
+// isRemoving reports whether the record says that the donor's instance is removed.
+func (w *observed) isRemoving() bool { return w.facts.Leaves && w.departure().Removing }
 
-// leaves reports whether the donor can only be removed, as in package plan.
-func leaves(w *observed) bool { return w.facts.Leaves && w.facts.Touched }
+// mustBeRemoved reports whether the donor can only be removed, as in package plan.
+func mustBeRemoved(w *observed) bool { return w.facts.Leaves && w.facts.Touched }
 
-// takenAt is the begin of the donor's time out of service. A donor with GrowFirst serves until Protect.
-func (w *observed) takenAt() (at time.Time, taken bool) {
+// outOfServiceSince is the begin of the donor's time out of service. A donor with GrowFirst serves until Protect.
+func (w *observed) outOfServiceSince() (at time.Time, taken bool) {
 	d := w.departure()
 	switch {
 	case w.reservation == nil:
@@ -58,23 +58,23 @@ func (w *observed) takenAt() (at time.Time, taken bool) {
 	return d.TakenAt.Time, true
 }
 
-// awaitsSuccessor reports whether the capture needs the donor's replacement before its next step.
-func awaitsSuccessor(w *observed) bool {
+// needsReplacement reports whether the capture needs the donor's replacement before its next step.
+func needsReplacement(w *observed) bool {
 	f := &w.facts
 	return f.Leaves && f.GrowFirst && f.Recorded && f.Lock == plan.Ours && f.Node != plan.NodeGone && f.Pod == plan.NoPod &&
 		!f.MustBoot() && !f.Failed && !f.Deleting && !f.Overdue
 }
 
-// awaits reports whether the capture waits only for the replacement.
-func awaits(w *observed) bool {
-	return awaitsSuccessor(w) && w.facts.Replacement != plan.ReplacementReady
+// awaitsReplacement reports whether the capture waits only for the replacement.
+func awaitsReplacement(w *observed) bool {
+	return needsReplacement(w) && w.facts.Replacement != plan.ReplacementReady
 }
 
-// lookAhead looks for the replacement of a donor before the drain. The cloud is not asked before the growth is
+// readReplacement looks for the replacement of a donor before the drain. The cloud is not asked before the growth is
 // recorded, nor while the recorded replacement serves.
-func (d departures) lookAhead(ctx context.Context, w *observed) error {
+func (d departures) readReplacement(ctx context.Context, w *observed) error {
 	f, departure := &w.facts, w.departure()
-	if !awaitsSuccessor(w) {
+	if !needsReplacement(w) {
 		return nil
 	}
 	if departure.Target == 0 {
@@ -83,7 +83,7 @@ func (d departures) lookAhead(ctx context.Context, w *observed) error {
 	}
 	if serves, err := d.recordedServes(ctx, departure); err != nil || serves {
 		if serves {
-			f.Replacement, w.successor = plan.ReplacementReady, departure.Successor
+			f.Replacement, w.replacement = plan.ReplacementReady, departure.Successor
 		}
 		return err
 	}
@@ -93,13 +93,13 @@ func (d departures) lookAhead(ctx context.Context, w *observed) error {
 	}
 	w.capacity = pool.Capacity
 	if w.capacity >= departure.Target {
-		if w.successor, err = d.successor(ctx, w); err != nil {
+		if w.replacement, err = d.findReplacement(ctx, w); err != nil {
 			return err
 		}
 	}
 	limit := w.p.Spec.Settings.Defaulted().OutOfService.ReadyTimeout.Duration
 	switch {
-	case w.successor != "":
+	case w.replacement != "":
 		f.Replacement = plan.ReplacementReady
 	case departure.TakenAt == nil && departure.DecidedAt != nil && d.now().Sub(departure.DecidedAt.Time) > limit:
 		f.Replacement = plan.ReplacementLate
@@ -120,11 +120,11 @@ func (d departures) recordedServes(ctx context.Context, departure v1alpha1.Depar
 	if err != nil && !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("read node %s: %w", departure.Successor, err)
 	}
-	return err == nil && takesPods(n) && !madeSince(n, departure.TakenAt), nil // otherwise another Node of the same name
+	return err == nil && takesPods(n) && !isCreatedAfter(n, departure.TakenAt), nil // otherwise another Node of the same name
 }
 
-// madeSince reports whether the Node was created a second or more after the time.
-func madeSince(n *corev1.Node, at *metav1.Time) bool {
+// isCreatedAfter reports whether the Node was created a second or more after the time.
+func isCreatedAfter(n *corev1.Node, at *metav1.Time) bool {
 	return at != nil && n.CreationTimestamp.Sub(at.Time) >= time.Second
 }
 
@@ -141,10 +141,10 @@ func takesPods(n *corev1.Node) bool {
 	return true
 }
 
-// lookBehind reports whether the pool has replaced a removed donor, unless the pool grew first.
-func (d departures) lookBehind(ctx context.Context, w *observed) error {
+// readUnfilledPlace reports whether the pool has replaced a removed donor, unless the pool grew first.
+func (d departures) readUnfilledPlace(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if !w.held() || f.GrowFirst || f.Power != plan.InstanceGone || !w.removing() {
+	if !w.isHeld() || f.GrowFirst || f.Power != plan.InstanceGone || !w.isRemoving() {
 		return nil
 	}
 	pool, err := d.Cloud.Pool(ctx, w.pool)
@@ -157,8 +157,8 @@ func (d departures) lookBehind(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// depart writes the departure into the record and its reservation.
-func (d departures) depart(ctx context.Context, w *observed, change func(*v1alpha1.Departure)) error {
+// recordDeparture writes the departure into the record and its reservation.
+func (d departures) recordDeparture(ctx context.Context, w *observed, change func(*v1alpha1.Departure)) error {
 	departure := w.departure()
 	departure.GrowFirst = w.facts.GrowFirst
 	change(&departure)
@@ -182,7 +182,7 @@ func (d departures) enlarge(ctx context.Context, w *observed) error {
 	}
 	target := w.departure().Target
 	if target == 0 || pool.Capacity < target-1 {
-		return d.decide(ctx, w, pool.Capacity+1)
+		return d.recordTarget(ctx, w, pool.Capacity+1)
 	}
 	if w.facts.Lock == plan.Ours {
 		noted, err := d.reservations.Confirmed(ctx, w.node)
@@ -190,7 +190,7 @@ func (d departures) enlarge(ctx context.Context, w *observed) error {
 		case err != nil:
 			return err
 		case noted == nil || !noted.Same(w.reservation.Holder) || noted.Departure == nil || noted.Departure.Target != target:
-			return d.note(ctx, w)
+			return d.repeatRecord(ctx, w)
 		}
 	}
 	if pool.Capacity >= target {
@@ -207,8 +207,8 @@ func (d departures) enlarge(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// decide records the target size of the pool.
-func (d departures) decide(ctx context.Context, w *observed, target int64) error {
+// recordTarget records the target size of the pool.
+func (d departures) recordTarget(ctx context.Context, w *observed, target int64) error {
 	departure := w.departure()
 	now := metav1.NewTime(d.now())
 	after := departure.After
@@ -227,7 +227,7 @@ func (d departures) decide(ctx context.Context, w *observed, target int64) error
 		}
 		after = &youngest
 	}
-	return d.depart(ctx, w, func(to *v1alpha1.Departure) {
+	return d.recordDeparture(ctx, w, func(to *v1alpha1.Departure) {
 		to.Target, to.After = target, after
 		if to.DecidedAt == nil {
 			to.DecidedAt = &now
@@ -235,13 +235,13 @@ func (d departures) decide(ctx context.Context, w *observed, target int64) error
 	})
 }
 
-// take records the begin of the time out of service, and the replacement.
-func (d departures) take(ctx context.Context, w *observed) error {
-	if _, taken := w.takenAt(); taken {
+// recordDrainStart records the begin of the time out of service, and the replacement.
+func (d departures) recordDrainStart(ctx context.Context, w *observed) error {
+	if _, taken := w.outOfServiceSince(); taken {
 		return nil
 	}
 	now := metav1.NewTime(d.now())
-	return d.depart(ctx, w, func(to *v1alpha1.Departure) { to.TakenAt, to.Successor = &now, w.successor })
+	return d.recordDeparture(ctx, w, func(to *v1alpha1.Departure) { to.TakenAt, to.Successor = &now, w.replacement })
 }
 
 // remove asks the cloud to remove the donor's instance. The removal and the pool's target size are recorded first.
@@ -255,7 +255,7 @@ func (d departures) remove(ctx context.Context, w *observed) error {
 			}
 			size = pool.Capacity
 		}
-		return d.depart(ctx, w, func(to *v1alpha1.Departure) {
+		return d.recordDeparture(ctx, w, func(to *v1alpha1.Departure) {
 			to.Removing = true
 			if !w.facts.GrowFirst {
 				to.Target = size

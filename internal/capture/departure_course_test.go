@@ -306,7 +306,7 @@ func TestWhatCountsAsASuccessor(t *testing.T) {
 		if n.Name == "fresh" {
 			s.must(s.objects.Add(n))
 		}
-		found, err := departuresOf(s.engine).successor(t.Context(), w)
+		found, err := departuresOf(s.engine).findReplacement(t.Context(), w)
 		s.must(err)
 		if (found == "fresh") != (spoil == nil) || found != "" && found != "fresh" {
 			t.Errorf("%s: %q takes the donor's place", name, found)

@@ -15,16 +15,16 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 )
 
-// lookLimit is the timeout of the disk inspection, including the image pull. The donor serves meanwhile. A longer pull
-// would later keep the donor out of service for as long.
-const lookLimit = 5 * time.Minute
+// inspectionTimeout is the timeout of the disk inspection, including the image pull. The donor serves meanwhile. A
+// longer pull would later keep the donor out of service for as long.
+const inspectionTimeout = 5 * time.Minute
 
-// lookName is the container of the inspection, and the component label of its pod.
-const lookName = "look"
+// inspectionContainer is the container of the inspection, and the component label of its pod.
+const inspectionContainer = "look"
 
-// look creates the inspecting pod. The finalizer and the record precede the pod: a deleted Prototype leaves no pod
-// behind, and the preflight's reads are kept.
-func (d pods) look(ctx context.Context, w *observed) error {
+// createInspectionPod creates the inspecting pod. The finalizer and the record precede the pod: a deleted Prototype
+// leaves no pod behind, and the preflight's reads are kept.
+func (d pods) createInspectionPod(ctx context.Context, w *observed) error {
 	before := w.p.DeepCopy()
 	controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer)
 	remember, now := w.remember(nil), metav1.NewTime(d.now())
@@ -35,20 +35,20 @@ func (d pods) look(ctx context.Context, w *observed) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.makePod(ctx, lookPod(w.p, d.namespace, d.image))
+	_, err = d.makePod(ctx, inspectionPod(w.p, d.namespace, d.image))
 	return err
 }
 
-// lookPod is the pod that inspects the donor's disk while the donor serves. It uses the image and the service account
-// of the generalize pod: the check covers both, and the image is on the node before the drain.
+// inspectionPod is the pod that inspects the donor's disk while the donor serves. It uses the image and the service
+// account of the generalize pod: the check covers both, and the image is on the node before the drain.
 //
 // The disk is mounted read-only. The pod has no credential, displaces no other pod, and ends automatically. The result
 // is only in the pod's status.
-func lookPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
+func inspectionPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
 	yes, no := true, false
-	root, limit, ifPossible := int64(0), int64(lookLimit/time.Second), corev1.RecursiveReadOnlyIfPossible
+	root, limit, ifPossible := int64(0), int64(inspectionTimeout/time.Second), corev1.RecursiveReadOnlyIfPossible
 	labels := podLabels(p)
-	labels["app.kubernetes.io/component"] = lookName
+	labels["app.kubernetes.io/component"] = inspectionContainer
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: podName(p), Namespace: namespace, Labels: labels,
@@ -66,7 +66,7 @@ func lookPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
 			ActiveDeadlineSeconds:        &limit,
 			Tolerations:                  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 			Containers: []corev1.Container{{
-				Name:  lookName,
+				Name:  inspectionContainer,
 				Image: podImage(p, image),
 				Args:  append([]string{"generalize", "--root", hostMount, "--look"}, settingsArgs(p)...),
 				SecurityContext: &corev1.SecurityContext{
@@ -89,44 +89,44 @@ func lookPod(p *v1alpha1.Prototype, namespace, image string) *corev1.Pod {
 	return pod
 }
 
-// readLook reads the facts from the inspecting pod. A pod that was rejected for lack of room has found nothing; the
-// generalize pod runs on a drained node.
-func (w *observed) readLook(now time.Time) {
+// readInspection reads the facts from the inspecting pod. A pod that was rejected for lack of room has found nothing;
+// the generalize pod runs on a drained node.
+func (w *observed) readInspection(now time.Time) {
 	f := &w.facts
 	full := w.pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(w.pod.Status.Reason, "OutOf")
 	switch {
 	case !w.foreignPod() && (w.pod.Status.Phase == corev1.PodSucceeded || full):
 		f.Pod = plan.PodLooked
-	case w.foreignPod(), podTrouble(w.pod) != "", w.lookOverdue(now):
-		f.Pod, w.lookWhy = plan.PodFailed, w.lookSentence(now)
+	case w.foreignPod(), podTrouble(w.pod) != "", w.isInspectionOverdue(now):
+		f.Pod, w.inspectionObstacle = plan.PodFailed, w.inspectionMessage(now)
 	}
 }
 
 // foreignPod reports whether the pod of this name belongs to another Prototype or has another purpose.
 func (w *observed) foreignPod() bool {
-	return w.pod.Labels[v1alpha1.PrototypeUIDLabel] != string(w.p.UID) || w.pod.Labels["app.kubernetes.io/component"] != lookName
+	return w.pod.Labels[v1alpha1.PrototypeUIDLabel] != string(w.p.UID) || w.pod.Labels["app.kubernetes.io/component"] != inspectionContainer
 }
 
-// lookOverdue covers also a kubelet that does not end the pod, or never started it.
-func (w *observed) lookOverdue(now time.Time) bool {
-	return w.pod.Status.Reason == "DeadlineExceeded" || w.record.LookingSince != nil && now.Sub(w.record.LookingSince.Time) > lookLimit
+// isInspectionOverdue covers also a kubelet that does not end the pod, or never started it.
+func (w *observed) isInspectionOverdue(now time.Time) bool {
+	return w.pod.Status.Reason == "DeadlineExceeded" || w.record.LookingSince != nil && now.Sub(w.record.LookingSince.Time) > inspectionTimeout
 }
 
-// looking reports whether the inspection is running or has found an obstacle.
-func (w *observed) looking() bool {
-	return !w.held() && !w.facts.MustBoot() && (w.facts.Pod == plan.PodActive || w.facts.Pod == plan.PodFailed)
+// isInspecting reports whether the inspection is running or has found an obstacle.
+func (w *observed) isInspecting() bool {
+	return !w.isHeld() && !w.facts.MustBoot() && (w.facts.Pod == plan.PodActive || w.facts.Pod == plan.PodFailed)
 }
 
-// lookSentence is the obstacle, as the message of the failure.
-func (w *observed) lookSentence(now time.Time) string {
+// inspectionMessage is the obstacle, as the message of the failure.
+func (w *observed) inspectionMessage(now time.Time) string {
 	n, pod := w.p.Spec.Donor.NodeName, podName(w.p)
 	container := slices.IndexFunc(w.pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Terminated != nil })
 	switch {
 	case w.foreignPod():
-		return fmt.Sprintf("pod %s belongs to another capture, and is removed: %s", pod, w.again())
-	case w.lookOverdue(now):
+		return fmt.Sprintf("pod %s belongs to another capture, and is removed: %s", pod, retryRemedy(w))
+	case w.isInspectionOverdue(now):
 		return fmt.Sprintf("the inspection of the disk of node %s did not end within %s; the node stayed in service. Read the events of pod %s, and check that the node can pull %s",
-			n, lookLimit, pod, w.pod.Spec.Containers[0].Image)
+			n, inspectionTimeout, pod, w.pod.Spec.Containers[0].Image)
 	case container >= 0:
 		return fmt.Sprintf("node %s cannot be generalized, and stayed in service: %s",
 			n, strings.TrimPrefix(strings.TrimSpace(w.pod.Status.ContainerStatuses[container].State.Terminated.Message), "kamino: "))

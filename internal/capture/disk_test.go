@@ -77,7 +77,7 @@ func TestTheLookCostsTheDonorNothing(t *testing.T) {
 	var looked []*corev1.Pod
 	s.succeeded(s.play(func(int) {
 		pod := s.generalizePod()
-		if pod == nil || pod.Labels["app.kubernetes.io/component"] != lookName {
+		if pod == nil || pod.Labels["app.kubernetes.io/component"] != inspectionContainer {
 			return
 		}
 		looked = append(looked, pod)
@@ -105,7 +105,7 @@ func TestTheLookCostsTheDonorNothing(t *testing.T) {
 	if c.SecurityContext.Privileged != nil || *c.SecurityContext.AllowPrivilegeEscalation {
 		t.Errorf("it is privileged: %+v", c.SecurityContext)
 	}
-	whole := lookPod(s.prototype(), podspace, "kamino:test")
+	whole := inspectionPod(s.prototype(), podspace, "kamino:test")
 	generalize := generalizePod(s.prototype(), v1alpha1.Record{}, podspace, "kamino:test")
 	if whole.Spec.Containers[0].Image != generalize.Spec.Containers[0].Image || whole.Spec.ServiceAccountName != generalize.Spec.ServiceAccountName || whole.Spec.NodeName != generalize.Spec.NodeName {
 		t.Error("it is not of the image, the account and the node of the generalize pod")
@@ -206,7 +206,7 @@ func TestALookIsTriedForItsTime(t *testing.T) {
 	s.blind = true
 	at := s.clock.Now()
 	s.play()
-	if took := s.clock.Now().Sub(at); took < lookLimit || took > lookLimit+time.Minute {
+	if took := s.clock.Now().Sub(at); took < inspectionTimeout || took > inspectionTimeout+time.Minute {
 		t.Errorf("it gave up after %s", took)
 	}
 }

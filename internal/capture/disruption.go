@@ -13,80 +13,80 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// notEvictable exceeds the number of pods on any node.
-const notEvictable = 1 << 20
+// cannotEvict exceeds the number of pods on any node.
+const cannotEvict = 1 << 20
 
-// DisruptionCost returns the cost of draining a node: the number of evictions, plus notEvictable if some pods cannot be
+// DisruptionCost returns the cost of draining a node: the number of evictions, plus cannotEvict if some pods cannot be
 // evicted. For a leaving donor the cost includes the pods that are hard to move.
 func (e *Engine) DisruptionCost(ctx context.Context, name string, drain v1alpha1.DrainSettings, leaves bool) (selection.DisruptionCost, error) {
 	left, err := node.Left(ctx, e.Kube, name, drain, node.Own{})
 	if err != nil {
 		return selection.DisruptionCost{}, err
 	}
-	around := selection.Around{}
+	found := selection.Around{}
 	if leaves {
-		if around, err = e.around(ctx, left.Pods); err != nil {
+		if found, err = e.podContext(ctx, left.Pods); err != nil {
 			return selection.DisruptionCost{}, err
 		}
 	}
-	b := selection.BurdenOf(left.Pods, around)
+	b := selection.BurdenOf(left.Pods, found)
 	if len(left.Stuck) > 0 || len(left.Protected) > 0 && !drain.Disrupt {
-		b.Evictions += notEvictable
+		b.Evictions += cannotEvict
 	}
 	return b, nil
 }
 
-// around reads the budgets and volumes of the pods. Missing or forbidden objects are ignored.
-func (e *Engine) around(ctx context.Context, pods []corev1.Pod) (selection.Around, error) {
-	around := selection.Around{Local: map[string]bool{}}
+// podContext reads the budgets and volumes of the pods. Missing or forbidden objects are ignored.
+func (e *Engine) podContext(ctx context.Context, pods []corev1.Pod) (selection.Around, error) {
+	found := selection.Around{Local: map[string]bool{}}
 	asked := map[string]bool{}
 	for i := range pods {
 		if namespace := pods[i].Namespace; !asked[namespace] {
 			asked[namespace] = true
 			budgets, err := e.Kube.PolicyV1().PodDisruptionBudgets(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-			if untold(err) != nil {
-				return around, fmt.Errorf("list pod disruption budgets of namespace %s: %w", namespace, err)
+			if ignoreMissing(err) != nil {
+				return found, fmt.Errorf("list pod disruption budgets of namespace %s: %w", namespace, err)
 			}
 			if err == nil {
-				around.Budgets = append(around.Budgets, budgets.Items...)
+				found.Budgets = append(found.Budgets, budgets.Items...)
 			}
 		}
 		for _, claim := range selection.ClaimsOf(&pods[i]) {
-			local, err := e.local(ctx, pods[i].Namespace, claim)
+			local, err := e.isLocalVolume(ctx, pods[i].Namespace, claim)
 			if err != nil {
-				return around, err
+				return found, err
 			}
 			if local {
-				around.Local[pods[i].Namespace+"/"+claim] = true
+				found.Local[pods[i].Namespace+"/"+claim] = true
 			}
 		}
 	}
-	return around, nil
+	return found, nil
 }
 
-// local reports whether a claim is bound to a volume on a node's own disk.
-func (e *Engine) local(ctx context.Context, namespace, name string) (bool, error) {
+// isLocalVolume reports whether a claim is bound to a volume on a node's own disk.
+func (e *Engine) isLocalVolume(ctx context.Context, namespace, name string) (bool, error) {
 	claim, err := e.Kube.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil || claim.Spec.VolumeName == "" {
-		return false, about(err, "claim %s/%s", namespace, name)
+		return false, readError(err, "claim %s/%s", namespace, name)
 	}
 	volume, err := e.Kube.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
 	if err != nil {
-		return false, about(err, "volume %s", claim.Spec.VolumeName)
+		return false, readError(err, "volume %s", claim.Spec.VolumeName)
 	}
 	return selection.IsLocal(volume), nil
 }
 
-// about adds the object to an error; nil for missing or forbidden objects.
-func about(err error, format string, args ...any) error {
-	if untold(err) == nil {
+// readError adds the object to an error; nil for missing or forbidden objects.
+func readError(err error, format string, args ...any) error {
+	if ignoreMissing(err) == nil {
 		return nil
 	}
 	return fmt.Errorf("read "+format+": %w", append(args, err)...)
 }
 
-// untold returns the error; nil for missing or forbidden objects.
-func untold(err error) error {
+// ignoreMissing returns the error; nil for missing or forbidden objects.
+func ignoreMissing(err error) error {
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		return nil
 	}

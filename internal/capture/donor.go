@@ -15,7 +15,7 @@ import (
 func (w *observed) donorState() v1alpha1.DonorState {
 	f := &w.facts
 	switch {
-	case f.Power == plan.InstanceGone && w.removing():
+	case f.Power == plan.InstanceGone && w.isRemoving():
 		return v1alpha1.DonorRemoved
 	case f.Power == plan.InstanceGone:
 		return v1alpha1.DonorGone
@@ -33,8 +33,8 @@ func (w *observed) donorState() v1alpha1.DonorState {
 func reportDonor(w *observed, now time.Time) {
 	s := &w.p.Status
 	switch {
-	case w.held() && w.reservation != nil && s.Donor == nil:
-		since, taken := w.takenAt()
+	case w.isHeld() && w.reservation != nil && s.Donor == nil:
+		since, taken := w.outOfServiceSince()
 		if !taken {
 			return // the donor serves until its replacement serves
 		}
@@ -46,9 +46,9 @@ func reportDonor(w *observed, now time.Time) {
 			}
 		}
 		s.Donor = &v1alpha1.DonorStatus{ReservedAt: &at, State: w.donorState()}
-	case w.held() && s.Donor != nil:
+	case w.isHeld() && s.Donor != nil:
 		s.Donor.State, s.Donor.ReleasedAt = w.donorState(), nil
-	case !w.held() && s.Donor != nil && s.Donor.ReleasedAt == nil:
+	case !w.isHeld() && s.Donor != nil && s.Donor.ReleasedAt == nil:
 		at := metav1.NewMicroTime(now)
 		s.Donor.ReleasedAt = &at
 		if w.facts.Node == plan.NodeReady && s.Donor.State == v1alpha1.DonorNotReady {
@@ -90,7 +90,7 @@ func reportInService(p *v1alpha1.Prototype, now time.Time) {
 }
 
 // announceDonor records an event if a held donor has lost its Node or its instance.
-func (a announcer) announceDonor(before, p *v1alpha1.Prototype) {
+func (a eventRecorder) announceDonor(before, p *v1alpha1.Prototype) {
 	donor := p.Status.Donor
 	if a.Recorder == nil || donor == nil || donor.ReleasedAt != nil || before.Status.Donor != nil && before.Status.Donor.State == donor.State {
 		return
@@ -107,12 +107,12 @@ func (a announcer) announceDonor(before, p *v1alpha1.Prototype) {
 }
 
 // released records the release of the donor with its observed state.
-func (a announcer) released(w *observed) {
+func (a eventRecorder) released(w *observed) {
 	name := w.p.Spec.Donor.NodeName
 	switch state := w.donorState(); state {
 	case v1alpha1.DonorReady:
-		a.event(w, corev1.EventTypeNormal, "Released", "node %s is in the same state as before the capture%s", name, kept(w))
+		a.event(w, corev1.EventTypeNormal, "Released", "node %s is in the same state as before the capture%s", name, poolGrowthNote(w))
 	default:
-		a.event(w, corev1.EventTypeWarning, "Released", "node %s is no longer reserved; %s%s", name, donorWords[state], kept(w))
+		a.event(w, corev1.EventTypeWarning, "Released", "node %s is no longer reserved; %s%s", name, donorWords[state], poolGrowthNote(w))
 	}
 }

@@ -19,11 +19,11 @@ func (d drain) lookPods(ctx context.Context, w *observed) error {
 	if err != nil {
 		return err
 	}
-	w.left = left
+	w.remainingPods = left
 	f.Drained = len(left.Pods) == 0 && len(left.Stuck) == 0
 	f.DrainOverdue = !settings.Force && d.overdue(w)
 	if f.DrainOverdue && !f.Drained {
-		w.blocked = node.HeldBack(ctx, d.Kube, left) // for the message of the failure
+		w.blockedPods = node.HeldBack(ctx, d.Kube, left) // for the message of the failure
 	}
 	return nil
 }
@@ -31,15 +31,15 @@ func (d drain) lookPods(ctx context.Context, w *observed) error {
 // overdue reports whether the drain has exceeded its timeout.
 func (d drain) overdue(w *observed) bool {
 	limit := w.p.Spec.Settings.Defaulted().Drain.Timeout.Duration
-	since, taken := w.takenAt()
+	since, taken := w.outOfServiceSince()
 	return taken && d.now().Sub(since) > limit
 }
 
 // evict requests one eviction for each remaining pod. After the timeout, with force, disruption budgets are ignored.
 func (d drain) evict(ctx context.Context, w *observed) error {
 	settings := w.p.Spec.Settings.Defaulted().Drain
-	blocked, err := node.Evict(ctx, d.Kube, w.left, settings, settings.Force && d.overdue(w))
-	w.blocked = blocked
+	blocked, err := node.Evict(ctx, d.Kube, w.remainingPods, settings, settings.Force && d.overdue(w))
+	w.blockedPods = blocked
 	reportDrain(w)
 	return err
 }

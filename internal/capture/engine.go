@@ -76,10 +76,10 @@ type Engine struct {
 	reserving sync.Mutex
 	// unreadable are the UIDs of unreadable Prototypes that were already logged.
 	unreadable sync.Map
-	// troubles are the consecutive failed passes by name of the Prototype, for the delay of retries.
-	troubles sync.Map
-	// left are the Prototypes of the last passes by name; empty without Watched.
-	left sync.Map
+	// failedPasses are the consecutive failed passes by name of the Prototype, for the delay of retries.
+	failedPasses sync.Map
+	// lastPrototypes are the Prototypes of the last passes by name; empty without Watched.
+	lastPrototypes sync.Map
 }
 
 // Result of a pass.
@@ -93,7 +93,7 @@ type Result struct {
 // Pass observes once, and acts as far as the observation suffices. After an error, the Result has the delay of the
 // retry, and the status has the obstacle.
 func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
-	if p := prototypesOf(e).takeLeft(ctx, name); p != nil {
+	if p := prototypesOf(e).takeLast(ctx, name); p != nil {
 		if result, err := e.pass(ctx, p, true); !errors.Is(err, errOutdated) {
 			return result, err
 		}
@@ -113,42 +113,42 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 func (e *Engine) pass(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
 	name := p.Name
 	if p.Status.Terminal() {
-		e.observe(ctx, p, p)
-		return e.settle(ctx, p)
+		e.notifyObserver(ctx, p, p)
+		return e.removeFinalizer(ctx, p)
 	}
 	if len(p.Unreadable) > 0 && p.DeletionTimestamp == nil {
 		return e.refuseUnreadable(ctx, p), nil
 	}
 	before := p.DeepCopy()
-	result, err := e.step(ctx, p, isLeft)
+	result, err := e.observeAndAct(ctx, p, isLeft)
 	switch {
 	case errors.Is(err, errOutdated):
 		return Result{}, err
 	case err != nil:
-		err = errors.Join(err, e.unseen(ctx, unlooked(p, ledgerOf(e).readRecord(p)), err))
-		noteTrouble(p, err, e.now())
+		err = errors.Join(err, e.actWithoutCloud(ctx, fromPrototype(p, statusWriterOf(e).readRecord(p)), err))
+		setStalled(p, err, e.now())
 	default:
-		noteRecovery(p)
+		clearStalled(p)
 	}
 	// The only status write of a pass. A Prototype without its last finalizer takes no status.
-	if statusErr := ledgerOf(e).writeStatus(ctx, before, p); statusErr != nil {
+	if statusErr := statusWriterOf(e).writeStatus(ctx, before, p); statusErr != nil {
 		err = errors.Join(err, statusErr)
 	} else {
-		e.observe(ctx, before, p)
-		announcerOf(e).announceTrouble(before, p)
-		announcerOf(e).announceDisbelief(before, p)
-		announcerOf(e).announceWayBack(before, p)
-		announcerOf(e).announceDonor(before, p)
-		announcerOf(e).announceAwaiting(before, p)
+		e.notifyObserver(ctx, before, p)
+		eventRecorderOf(e).announceTrouble(before, p)
+		eventRecorderOf(e).announceIgnoredReport(before, p)
+		eventRecorderOf(e).announceNoWayBack(before, p)
+		eventRecorderOf(e).announceDonor(before, p)
+		eventRecorderOf(e).announceAwaiting(before, p)
 	}
 	if err != nil {
 		return Result{After: e.backOff(name, err)}, err
 	}
-	e.troubles.Delete(name)
+	e.failedPasses.Delete(name)
 	if p.Status.Terminal() {
-		return e.settle(ctx, p)
+		return e.removeFinalizer(ctx, p)
 	}
-	prototypesOf(e).leave(p)
+	prototypesOf(e).keep(p)
 	return result, nil
 }
 
@@ -182,18 +182,18 @@ func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Re
 	before := p.DeepCopy()
 	message := fmt.Sprintf("this version of Kamino cannot read the stored Prototype: %s. The capture does not continue; stop the capture with `kamino cancel %s`", p.Unreadable, p.Name)
 	setCondition(p, e.now(), v1alpha1.ConditionStalled, metav1.ConditionTrue, Unreadable, message)
-	err := ledgerOf(e).writeStatus(ctx, before, p)
-	announcerOf(e).announceTrouble(before, p)
+	err := statusWriterOf(e).writeStatus(ctx, before, p)
+	eventRecorderOf(e).announceTrouble(before, p)
 	if _, logged := e.unreadable.LoadOrStore(p.UID, true); !logged {
 		e.Log.Info("cannot read a Prototype", "prototype", p.Name, "why", message, "statusWritten", err == nil)
 	}
 	return Result{After: maxBackOff}
 }
 
-// step observes once and acts. Further decisions follow without a new observation while the effects of the actions are
-// known.
-func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
-	record := ledgerOf(e).readRecord(p)
+// observeAndAct observes once and acts. Further decisions follow without a new observation while the effects of the
+// actions are known.
+func (e *Engine) observeAndAct(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (Result, error) {
+	record := statusWriterOf(e).readRecord(p)
 	reserved := func() {}
 	if record.Reservation == nil && record.LeaveBoot() == "" {
 		e.reserving.Lock()
@@ -209,26 +209,26 @@ func (e *Engine) step(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 		return Result{}, err
 	}
 	decision := plan.Next(w.facts)
-	if isLeft && !slices.Contains(needNoRead, decision.Do) && !prototypesOf(e).isUnchanged(ctx, p) {
+	if isLeft && !slices.Contains(guardedByWrite, decision.Do) && !prototypesOf(e).isUnchanged(ctx, p) {
 		return Result{}, errOutdated
 	}
 	for {
 		report(w, decision, e.now())
 		e.Log.V(1).Info("decided", "prototype", p.Name, "decision", decision.String())
 		if decision.Do == plan.Wait {
-			return Result{After: pace(p, decision.Why, e.now())}, nil
+			return Result{After: pollDelay(p, decision.Why, e.now())}, nil
 		}
 		before := cloud.ReadCacheOf(ctx).Copy()
 		if err := e.act(ctx, w, decision); err != nil {
 			e.keptReads.Delete(p.UID)
-			return Result{}, endingOf(e).verdictOf(w, decision, err)
+			return Result{}, failuresOf(e).failFinally(w, decision, err)
 		}
 		reserved()
 		done := decision
 		keepReads(before, e, w, done.Do)
 		var more bool
 		if ctx, decision, more = e.followUp(ctx, w, done); !more {
-			return Result{After: paceBehind(p, w.record.Trial, done.Do, e.now())}, nil
+			return Result{After: delayAfter(p, w.record.Trial, done.Do, e.now())}, nil
 		}
 	}
 }
@@ -240,24 +240,24 @@ func lookFrom(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record v1al
 		return ctx, w, err
 	}
 	next := plan.Next(w.facts)
-	if w.leaseLater && slices.Contains(needNote, next.Do) {
-		return ctx, w, holdOf(e).confirmNote(ctx, w)
+	if w.isLeaseUnread && slices.Contains(needConfirmedLease, next.Do) {
+		return ctx, w, donorReservationOf(e).confirmLease(ctx, w)
 	}
-	if !w.nodeLater || onlyWatches(next) {
+	if !w.isNodeUnread || onlyWatches(next) {
 		return ctx, w, nil
 	}
 	if err := e.lookNode(ctx, w); err != nil {
 		return ctx, nil, err
 	}
-	if w.held() { // the record has no reservation, but the Node has
+	if w.isHeld() { // the record has no reservation, but the Node has
 		w, err = e.look(ctx, p, w.record, nil)
 	}
 	return ctx, w, err
 }
 
-// needNote are the actions that require a Lease equal to the record: irreversible actions, and actions that need a way
-// back.
-var needNote = []plan.Action{plan.Generalize, plan.Stop, plan.Start, plan.Remove, plan.DeleteNode}
+// needConfirmedLease are the actions that require a Lease equal to the record: irreversible actions, and actions that
+// need a way back.
+var needConfirmedLease = []plan.Action{plan.Generalize, plan.Stop, plan.Start, plan.Remove, plan.DeleteNode}
 
 // onlyWatches reports whether the decision is a wait, or concerns only an open trial.
 func onlyWatches(d plan.Decision) bool {
@@ -267,7 +267,7 @@ func onlyWatches(d plan.Decision) bool {
 // lookFromReads starts with the reads of earlier passes. If the decision needs newer reads, it reads everything.
 func lookFromReads(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record v1alpha1.Record) (context.Context, *observed, error) {
 	if reads := e.readsOf(p, record); reads != nil {
-		within := reads.look(ctx)
+		within := reads.withReads(ctx)
 		w, err := e.look(within, p, record, reads)
 		if err != nil || reads.suffice(w, plan.Next(w.facts)) {
 			return within, w, err
@@ -278,18 +278,18 @@ func lookFromReads(ctx context.Context, e *Engine, p *v1alpha1.Prototype, record
 	return ctx, w, err
 }
 
-func (e *Engine) observe(ctx context.Context, before, after *v1alpha1.Prototype) {
+func (e *Engine) notifyObserver(ctx context.Context, before, after *v1alpha1.Prototype) {
 	if e.Observe != nil {
 		e.Observe(ctx, before, after)
 	}
 }
 
-// settle removes the finalizer of an ended Prototype. A Lease may exist without a reservation on the Node, after a
-// crash between the two writes.
-func (e *Engine) settle(ctx context.Context, p *v1alpha1.Prototype) (Result, error) {
+// removeFinalizer removes the finalizer of an ended Prototype. A Lease may exist without a reservation on the Node,
+// after a crash between the two writes.
+func (e *Engine) removeFinalizer(ctx context.Context, p *v1alpha1.Prototype) (Result, error) {
 	before := p.DeepCopy()
 	if controllerutil.RemoveFinalizer(p, v1alpha1.CaptureFinalizer) {
-		if record := ledgerOf(e).readRecord(p); record.LeaveBoot() == "" || record.Reservation != nil { // otherwise forget has dropped the Leases
+		if record := statusWriterOf(e).readRecord(p); record.LeaveBoot() == "" || record.Reservation != nil { // otherwise forget has dropped the Leases
 			if err := e.reservations().DropOf(ctx, p.UID); err != nil {
 				return Result{After: e.backOff(p.Name, err)}, err
 			}
@@ -298,7 +298,7 @@ func (e *Engine) settle(ctx context.Context, p *v1alpha1.Prototype) (Result, err
 			return Result{After: e.backOff(p.Name, err)}, fmt.Errorf("remove finalizer of prototype %s: %w", p.Name, err)
 		}
 	}
-	e.troubles.Delete(p.Name)
+	e.failedPasses.Delete(p.Name)
 	e.keptReads.Delete(p.UID)
 	return Result{Done: true}, nil
 }

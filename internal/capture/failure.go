@@ -21,16 +21,16 @@ func failure(w *observed, d plan.Decision) *v1alpha1.Failure {
 		return refusal(w)
 	}
 	f := &v1alpha1.Failure{Reason: string(d.Why)}
-	f.Message, f.CloudError = w.sentence(d.Why)
-	f.Message += aftermath(w)
+	f.Message, f.CloudError = w.failureMessage(d.Why)
+	f.Message += leavingNote(w)
 	return f
 }
 
 // refusal joins all refusals of the preflight. The first refusal gives the reason.
 func refusal(w *observed) *v1alpha1.Failure {
-	if len(w.refusals) == 0 && w.over != "" {
+	if len(w.refusals) == 0 && w.otherHolder != "" {
 		return &v1alpha1.Failure{Reason: "Reserved", Message: fmt.Sprintf("node %s carries %s. Find the client that writes annotation %s, then run `kamino release-node %s --node-only`",
-			w.p.Spec.Donor.NodeName, w.over, v1alpha1.ReservationAnnotation, w.p.Spec.Donor.NodeName)}
+			w.p.Spec.Donor.NodeName, w.otherHolder, v1alpha1.ReservationAnnotation, w.p.Spec.Donor.NodeName)}
 	}
 	if len(w.refusals) == 0 {
 		return &v1alpha1.Failure{Reason: "Reserved", Message: fmt.Sprintf("node %s is reserved by another capture. Try again after the end of that capture", w.p.Spec.Donor.NodeName)}
@@ -42,92 +42,92 @@ func refusal(w *observed) *v1alpha1.Failure {
 	return &v1alpha1.Failure{Reason: w.refusals[0].Reason, Message: strings.Join(sentences, "; ")}
 }
 
-// sentence returns the message for a failure of package plan, and the cloud's own text, if any.
-func (w *observed) sentence(why plan.Reason) (message, cloudError string) {
+// failureMessage returns the message for a failure of package plan, and the cloud's own text, if any.
+func (w *observed) failureMessage(why plan.Reason) (message, cloudError string) {
 	n, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	limits := w.p.Spec.Settings.Defaulted()
-	if text := departureSentence(w, why); text != "" {
+	if text := leavingFailureMessage(w, why); text != "" {
 		return text, ""
 	}
 	switch why {
 	case plan.LookFailed:
-		return w.lookWhy, ""
+		return w.inspectionObstacle, ""
 	case plan.DonorGone:
 		return w.donorGone(), ""
 	case plan.DonorStopped:
-		return fmt.Sprintf("another client stopped the instance of node %s before the generalization; Kamino starts the instance again. Find that client, then %s", n, w.again()), ""
+		return fmt.Sprintf("another client stopped the instance of node %s before the generalization; Kamino starts the instance again. Find that client, then %s", n, retryRemedy(w)), ""
 	case plan.RecordLost:
-		return fmt.Sprintf("another client removed the record of prototype %s during the capture of node %s. Find the client that changes annotation %s, then %s", w.p.Name, n, v1alpha1.RecordAnnotation, w.again()), ""
+		return fmt.Sprintf("another client removed the record of prototype %s during the capture of node %s. Find the client that changes annotation %s, then %s", w.p.Name, n, v1alpha1.RecordAnnotation, retryRemedy(w)), ""
 	case plan.ReservationLost:
-		return fmt.Sprintf("%s during the capture. Find the client that changes annotation %s, then %s", w.reservationLost(), v1alpha1.ReservationAnnotation, w.again()), ""
+		return fmt.Sprintf("%s during the capture. Find the client that changes annotation %s, then %s", w.reservationLost(), v1alpha1.ReservationAnnotation, retryRemedy(w)), ""
 	case plan.DeadlineExceeded:
 		return fmt.Sprintf("node %s exceeded the deadline of %s out of service without a snapshot. Find the slow step with `kamino describe %s`, or raise settings.outOfService.deadline", n, limits.OutOfService.Deadline.Duration, w.p.Name), ""
 	case plan.DrainTimeout:
-		return fmt.Sprintf("node %s was not drained within %s; remaining: %s", n, limits.Drain.Timeout.Duration, w.leftovers()), ""
+		return fmt.Sprintf("node %s was not drained within %s; remaining: %s", n, limits.Drain.Timeout.Duration, w.remainingPodsMessage()), ""
 	case plan.Interrupted:
-		return fmt.Sprintf("the capture of node %s was interrupted after the change of its disk, and the node was returned to service without a snapshot: %s", n, w.again()), ""
+		return fmt.Sprintf("the capture of node %s was interrupted after the change of its disk, and the node was returned to service without a snapshot: %s", n, retryRemedy(w)), ""
 	case plan.DonorRestarted:
-		return fmt.Sprintf("another client started node %s between generalization and snapshot, so the disk is no longer proven. Keep other tools from starting the node, then %s", n, w.again()), ""
+		return fmt.Sprintf("another client started node %s between generalization and snapshot, so the disk is no longer proven. Keep other tools from starting the node, then %s", n, retryRemedy(w)), ""
 	case plan.OrderOutdated:
-		return fmt.Sprintf("an earlier version of Kamino ordered the generalization of node %s. Other clients can write such a proof, so the disk is not used: %s", n, w.again()), ""
+		return fmt.Sprintf("an earlier version of Kamino ordered the generalization of node %s. Other clients can write such a proof, so the disk is not used: %s", n, retryRemedy(w)), ""
 	case plan.GeneralizeFailed:
-		return fmt.Sprintf("pod %s did not generalize node %s: %s", podName(w.p), n, w.podSentence()), ""
+		return fmt.Sprintf("pod %s did not generalize node %s: %s", podName(w.p), n, w.podFailureMessage()), ""
 	case plan.NotProven:
-		return fmt.Sprintf("node %s powered off without a proof of its generalization, so the disk is not used: %s", n, w.missing()), ""
+		return fmt.Sprintf("node %s powered off without a proof of its generalization, so the disk is not used: %s", n, w.missingProofMessage()), ""
 	case plan.ProofLost:
-		return fmt.Sprintf("another client removed or changed the proof of prototype %s, so the copy of node %s is not used. Find the client that changes annotation %s, then %s", w.p.Name, n, v1alpha1.ProofAnnotation, w.again()), ""
+		return fmt.Sprintf("another client removed or changed the proof of prototype %s, so the copy of node %s is not used. Find the client that changes annotation %s, then %s", w.p.Name, n, v1alpha1.ProofAnnotation, retryRemedy(w)), ""
 	case plan.DonorNotReady:
 		return fmt.Sprintf("node %s was started again, but did not become Ready within %s after the deadline. The node is returned as it is, without an image. Read its boot log", n, limits.OutOfService.ReadyTimeout.Duration), ""
 	}
-	return w.artifactSentence(why, version, pool)
+	return w.artifactFailureMessage(why, version, pool)
 }
 
-// departureSentence returns the message if a failure differs for a leaving donor; else an empty text.
-func departureSentence(w *observed, why plan.Reason) string {
+// leavingFailureMessage returns the message if a failure differs for a leaving donor; else an empty text.
+func leavingFailureMessage(w *observed, why plan.Reason) string {
 	n, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Settings.Defaulted().OutOfService
-	_, taken := w.takenAt()
+	_, taken := w.outOfServiceSince()
 	switch {
 	case !w.facts.Leaves:
 	case why == plan.SuccessorFailed:
-		return fmt.Sprintf("the replacement of node %s was not Ready within %s, so the node was not drained. Find out why new nodes of pool %s do not join, then %s", n, limits.ReadyTimeout.Duration, w.p.Spec.Pool, w.again())
+		return fmt.Sprintf("the replacement of node %s was not Ready within %s, so the node was not drained. Find out why new nodes of pool %s do not join, then %s", n, limits.ReadyTimeout.Duration, w.p.Spec.Pool, retryRemedy(w))
 	case why == plan.DeadlineExceeded && !taken:
-		return fmt.Sprintf("node %s was reserved for longer than %s, but not drained. Find the awaited event with `kamino describe %s`, then %s", n, limits.Deadline.Duration+limits.ReadyTimeout.Duration, w.p.Name, w.again())
+		return fmt.Sprintf("node %s was reserved for longer than %s, but not drained. Find the awaited event with `kamino describe %s`, then %s", n, limits.Deadline.Duration+limits.ReadyTimeout.Duration, w.p.Name, retryRemedy(w))
 	case why == plan.Interrupted:
 		return fmt.Sprintf("the capture of node %s was interrupted after the change of its disk, and the node was removed. Capture another node", n)
 	}
 	return ""
 }
 
-// again is the remedy of a new attempt.
-func (w *observed) again() string {
-	if leaves(w) {
+// retryRemedy is the remedy of a new attempt.
+func retryRemedy(w *observed) string {
+	if mustBeRemoved(w) {
 		return "capture another node"
 	}
 	return fmt.Sprintf("run `kamino capture %s`", w.p.Spec.Donor.NodeName)
 }
 
-func (w *observed) artifactSentence(why plan.Reason, version, pool string) (message, cloudError string) {
+func (w *observed) artifactFailureMessage(why plan.Reason, version, pool string) (message, cloudError string) {
 	switch why {
 	case plan.SnapshotTaken:
-		return fmt.Sprintf("snapshot %s exists, but belongs to another capture. Delete the snapshot, then %s", w.snapshot.ID, w.again()), ""
+		return fmt.Sprintf("snapshot %s exists, but belongs to another capture. Delete the snapshot, then %s", w.snapshot.ID, retryRemedy(w)), ""
 	case plan.SnapshotFailed:
 		return fmt.Sprintf("the cloud could not create the snapshot of node %s: %s", w.p.Spec.Donor.NodeName, orNothing(w.snapshot.Error)), w.snapshot.Error
 	case plan.SnapshotLost:
-		return fmt.Sprintf("another client deleted snapshot %s before the image was complete: %s", w.snapshot.ID, w.again()), ""
+		return fmt.Sprintf("another client deleted snapshot %s before the image was complete: %s", w.snapshot.ID, retryRemedy(w)), ""
 	case plan.VersionTaken:
 		return fmt.Sprintf("version %s of pool %s exists, but belongs to another capture. A pool gets one version a day: try again tomorrow (UTC), or first run `kamino retire %s %s`", version, pool, pool, version), ""
 	case plan.ImageFailed:
 		return fmt.Sprintf("the cloud could not create version %s of pool %s: %s", version, pool, orNothing(w.image.Error)), w.image.Error
 	case plan.ImageLost:
-		return fmt.Sprintf("another client deleted version %s of pool %s before its promotion: %s", version, pool, w.again()), ""
+		return fmt.Sprintf("another client deleted version %s of pool %s before its promotion: %s", version, pool, retryRemedy(w)), ""
 	case plan.Quarantined:
 		return fmt.Sprintf("version %s of pool %s is quarantined (%s), and no recipe may name the version", version, pool, w.image.Tags[cloud.TagQuarantined]), ""
 	case plan.TrialFailed, plan.TrialInconclusive:
-		return trialSentence(w, why), toldOf(w.record.Trial)
+		return trialFailureMessage(w, why), cloudMessage(w.record.Trial)
 	case plan.PromotionStale:
-		return trialSentence(w, why), ""
+		return trialFailureMessage(w, why), ""
 	case plan.RecipeTaken:
-		if w.poolGone {
+		if w.isPoolDeleted {
 			return fmt.Sprintf("pool %s no longer exists, so no node uses version %s. The version is complete and kept: delete its image. If the pool exists after all, run `kamino promote %s %s`", pool, version, pool, version), ""
 		}
 		return fmt.Sprintf("another client changed the recipe of pool %s to %s before version %s was complete. The recipe stays as it is, and the version is kept. To use the version, run `kamino promote %s %s`",
@@ -139,10 +139,10 @@ func (w *observed) artifactSentence(why plan.Reason, version, pool string) (mess
 }
 
 func (w *observed) reservationLost() string {
-	if w.over == "" {
+	if w.otherHolder == "" {
 		return fmt.Sprintf("another client removed the reservation of node %s", w.p.Spec.Donor.NodeName)
 	}
-	return fmt.Sprintf("the reservation of node %s was overwritten by %s", w.p.Spec.Donor.NodeName, w.over)
+	return fmt.Sprintf("the reservation of node %s was overwritten by %s", w.p.Spec.Donor.NodeName, w.otherHolder)
 }
 
 func (w *observed) donorGone() string {
@@ -153,21 +153,22 @@ func (w *observed) donorGone() string {
 	return fmt.Sprintf("another client deleted node %s during the capture, but its instance exists. Find the client that deletes nodes, then capture another node", n)
 }
 
-// aftermath describes the fate of a leaving donor and of its pool, as the end of a failure's message.
-func aftermath(w *observed) string {
+// leavingNote describes the fate of a leaving donor and of its pool, as the end of a failure's message.
+func leavingNote(w *observed) string {
 	switch {
-	case !w.facts.Leaves || !w.held():
+	case !w.facts.Leaves || !w.isHeld():
 		return ""
 	case w.facts.Touched && w.facts.GrowFirst:
 		return fmt.Sprintf(". Node %s cannot join again, so its instance is removed, and pool %s has already grown by one node", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
 	case w.facts.Touched:
 		return fmt.Sprintf(". Node %s cannot join again, so its instance is removed, and pool %s gets a replacement", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
 	}
-	return kept(w)
+	return poolGrowthNote(w)
 }
 
-// kept reports that the pool has grown for a donor that was not captured, as the end of a message; else an empty text.
-func kept(w *observed) string {
+// poolGrowthNote reports that the pool has grown for a donor that was not captured, as the end of a message; else an
+// empty text.
+func poolGrowthNote(w *observed) string {
 	d := w.departure()
 	if !w.facts.GrowFirst || d.Target == 0 || d.TakenAt == nil && w.capacity > 0 && w.capacity < d.Target {
 		return ""
@@ -182,24 +183,24 @@ func orNothing(text string) string {
 	return text
 }
 
-func (w *observed) leftovers() string {
-	if len(w.blocked) > 0 {
-		return w.blocked[0].String() + ". Relax the budget, try again later, or set settings.drain.force"
+func (w *observed) remainingPodsMessage() string {
+	if len(w.blockedPods) > 0 {
+		return w.blockedPods[0].String() + ". Relax the budget, try again later, or set settings.drain.force"
 	}
-	return strings.Join(append(w.left.Names(), w.left.Stuck...), ", ") + ". Find out why the pods do not end, or set settings.drain.force"
+	return strings.Join(append(w.remainingPods.Names(), w.remainingPods.Stuck...), ", ") + ". Find out why the pods do not end, or set settings.drain.force"
 }
 
-// missing explains the missing proof.
-func (w *observed) missing() string {
-	if w.disbelieved != "" {
-		return w.disbelieved + ". Check which clients can change Orders"
+// missingProofMessage explains the missing proof.
+func (w *observed) missingProofMessage() string {
+	if w.ignoredReport != "" {
+		return w.ignoredReport + ". Check which clients can change Orders"
 	}
 	return "read the log of pod " + podName(w.p)
 }
 
-func (w *observed) podSentence() string {
-	if w.unproven != "" {
-		return w.unproven
+func (w *observed) podFailureMessage() string {
+	if w.noProofReason != "" {
+		return w.noProofReason
 	}
 	if w.pod == nil {
 		return "the pod is gone"
@@ -207,29 +208,29 @@ func (w *observed) podSentence() string {
 	return w.podTrouble()
 }
 
-// verdictOf ends the capture after an error of the cloud if a wait would keep the donor out of service. All other
+// failFinally ends the capture after an error of the cloud if a wait would keep the donor out of service. All other
 // errors are retried.
-func (e ending) verdictOf(w *observed, d plan.Decision, err error) error {
+func (e failures) failFinally(w *observed, d plan.Decision, err error) error {
 	var c *cloud.Error
 	if errors.As(err, &c) && c.Kind == cloud.Refused && d.Do == plan.Promote {
-		e.unpromoted(w, c)
+		e.failPromotion(w, c)
 		return nil
 	}
-	ahead := d.Do == plan.Enlarge && !w.removing() // the reserved donor waits for the growth
+	ahead := d.Do == plan.Enlarge && !w.isRemoving() // the reserved donor waits for the growth
 	waiting := ahead || d.Do == plan.Protect || d.Do == plan.TakeSnapshot || d.Do == plan.Stop && !w.facts.Failed && !w.facts.Deleting
 	if !errors.As(err, &c) || !waiting && d.Do != plan.Publish {
 		return err
 	}
-	if !ends(c.Kind, d.Do == plan.Publish, ahead) {
+	if !endsCapture(c.Kind, d.Do == plan.Publish, ahead) {
 		return err
 	}
-	e.fail(w, &v1alpha1.Failure{Reason: CloudRefused, Message: c.Error() + aftermath(w), CloudError: c.Message})
+	e.fail(w, &v1alpha1.Failure{Reason: CloudRefused, Message: c.Error() + leavingNote(w), CloudError: c.Message})
 	return nil
 }
 
-// ends reports whether an error of this kind ends the capture. A missing permission is awaited only after the donor's
-// return. A refused growth of the pool ends the capture before the drain.
-func ends(kind cloud.Kind, back, ahead bool) bool {
+// endsCapture reports whether an error of this kind ends the capture. A missing permission is awaited only after the
+// donor's return. A refused growth of the pool ends the capture before the drain.
+func endsCapture(kind cloud.Kind, back, ahead bool) bool {
 	switch kind {
 	case cloud.Denied, cloud.Unauthenticated:
 		return !back
@@ -242,18 +243,18 @@ func ends(kind cloud.Kind, back, ahead bool) bool {
 	return false
 }
 
-// unpromoted ends a capture whose promotion would change running nodes. The pool's upgrade policy may be intended, and
-// a waiting capture would block later captures of the pool. The version stays.
-func (e ending) unpromoted(w *observed, c *cloud.Error) {
+// failPromotion ends a capture whose promotion would change running nodes. The pool's upgrade policy may be intended,
+// and a waiting capture would block later captures of the pool. The version stays.
+func (e failures) failPromotion(w *observed, c *cloud.Error) {
 	e.fail(w, &v1alpha1.Failure{Reason: c.Code, Message: fmt.Sprintf(
 		"version %s of pool %s is complete, but not promoted, because the promotion would change running nodes: %s. The version is kept; promote the version later with `kamino promote %s %s`",
 		w.p.Spec.Version, w.p.Spec.Pool, c.Message, w.p.Spec.Pool, w.p.Spec.Version)})
 }
 
 // fail records the failure. The release of the donor follows.
-func (e ending) fail(w *observed, f *v1alpha1.Failure) {
+func (e failures) fail(w *observed, f *v1alpha1.Failure) {
 	w.p.Status.Failure = f
-	enter(&w.p.Status, v1alpha1.PhaseGivingBack, e.now())
+	enterPhase(&w.p.Status, v1alpha1.PhaseGivingBack, e.now())
 	reportConditions(w.p, plan.Decision{Do: plan.Fail}, e.now())
 	e.event(w, corev1.EventTypeWarning, f.Reason, "%s", f.Message)
 }

@@ -54,7 +54,7 @@ func isAgeless(done plan.Action) bool {
 // next action needs a new observation. The next action must use the returned context.
 func (e *Engine) followUp(ctx context.Context, w *observed, done plan.Decision) (within context.Context, next plan.Decision, found bool) {
 	allowed := followUps[done.Do]
-	if len(allowed) == 0 || w.orphan || w.reads != nil || e.now().Sub(w.lookedAt) > maxFactAge && !isAgeless(done.Do) {
+	if len(allowed) == 0 || w.isOrphan || w.reads != nil || e.now().Sub(w.observedAt) > maxFactAge && !isAgeless(done.Do) {
 		return ctx, plan.Decision{}, false
 	}
 	if cloud.ReadCacheOf(ctx).IsInvalid() {
@@ -86,7 +86,7 @@ var effects = map[plan.Action]func(ctx context.Context, e *Engine, w *observed) 
 		f := &w.facts
 		w.reservation = w.record.Reservation
 		f.Lock, f.Recorded, f.Noted, f.Restored = plan.Ours, true, true, false
-		f.Serves = true
+		f.CordonRestored = true
 		return true
 	},
 	plan.DeletePod: func(ctx context.Context, e *Engine, w *observed) bool {
@@ -103,12 +103,12 @@ var effects = map[plan.Action]func(ctx context.Context, e *Engine, w *observed) 
 	},
 	plan.Cordon: func(ctx context.Context, e *Engine, w *observed) bool {
 		f := &w.facts
-		f.Cordoned, f.Serves, f.Restored = true, w.reservation.Unschedulable, false
+		f.Cordoned, f.CordonRestored, f.Restored = true, w.reservation.Unschedulable, false
 		return drainOf(e).lookPods(ctx, w) == nil
 	},
 	plan.Order: func(_ context.Context, _ *Engine, w *observed) bool {
 		f := &w.facts
-		f.Touched, f.Down, f.Drained, f.Order, f.Noted = true, true, true, true, false
+		f.Touched, f.PowerOffRecorded, f.Drained, f.Order, f.Noted = true, true, true, true, false
 		return true
 	},
 	plan.Note: func(_ context.Context, _ *Engine, w *observed) bool {
@@ -131,7 +131,7 @@ var effects = map[plan.Action]func(ctx context.Context, e *Engine, w *observed) 
 	plan.Return: func(_ context.Context, _ *Engine, w *observed) bool {
 		f := &w.facts
 		w.reservation = w.record.Reservation
-		f.Returning, f.Down = true, w.record.LeaveBoot() != ""
+		f.Returning, f.PowerOffRecorded = true, w.record.LeaveBoot() != ""
 		f.Noted = f.Lock != plan.Ours
 		f.Snapshot = plan.Complete // the return of the donor does not depend on the snapshot
 		f.Rebooted = f.Rebooted && w.node != nil && w.node.Status.NodeInfo.BootID != w.record.LeaveBoot()
@@ -143,7 +143,7 @@ var effects = map[plan.Action]func(ctx context.Context, e *Engine, w *observed) 
 	},
 	plan.Release: func(_ context.Context, _ *Engine, w *observed) bool {
 		f := &w.facts
-		f.Lock, f.Restored, f.Serves = plan.Unlocked, true, true
+		f.Lock, f.Restored, f.CordonRestored = plan.Unlocked, true, true
 		return true
 	},
 	plan.Forget: func(ctx context.Context, e *Engine, w *observed) bool {
@@ -156,7 +156,7 @@ var effects = map[plan.Action]func(ctx context.Context, e *Engine, w *observed) 
 	},
 	plan.DeleteSnapshot: func(ctx context.Context, e *Engine, w *observed) bool {
 		w.facts.Snapshot = plan.Deleting // recipe and lost trials are read only in this state
-		return promotionOf(e).lookRecipe(ctx, w) == nil && trialsOf(e).lookLost(ctx, w) == nil
+		return promotionOf(e).lookRecipe(ctx, w) == nil && trialsOf(e).findLostTrial(ctx, w) == nil
 	},
 	plan.BeginTrial: func(_ context.Context, _ *Engine, w *observed) bool {
 		if w.facts.Trial != plan.NoTrial {
@@ -179,11 +179,11 @@ var effects = map[plan.Action]func(ctx context.Context, e *Engine, w *observed) 
 		return promotionOf(e).lookRecipe(ctx, w) == nil
 	},
 	plan.Retire: func(_ context.Context, _ *Engine, w *observed) bool {
-		w.facts.Excess, w.retire = false, nil
+		w.facts.MustRetire, w.retire = false, nil
 		return true
 	},
 	plan.ScaleOut: func(_ context.Context, _ *Engine, w *observed) bool {
-		w.facts.Growing = false
+		w.facts.MustScaleOut = false
 		return true
 	},
 	plan.EndTrial: func(_ context.Context, _ *Engine, w *observed) bool {

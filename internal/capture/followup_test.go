@@ -31,7 +31,7 @@ func (s *stage) looksAfterEachAction() map[plan.Action]int {
 			s.lose = nil
 			defer func() { s.lose = lose }()
 			calls := len(s.calls)
-			fresh, err := s.engine.look(cloud.WithReadCache(context.Background()), p, ledgerOf(s.engine).readRecord(p), nil)
+			fresh, err := s.engine.look(cloud.WithReadCache(context.Background()), p, statusWriterOf(s.engine).readRecord(p), nil)
 			s.calls = s.calls[:calls]
 			s.must(err)
 			if want := plan.Next(fresh.facts); want != next {

@@ -22,7 +22,7 @@ const registerTimeout = 10 * time.Minute
 
 // readRecord reads the Prototype's record. An unreadable record counts as removed: the Node repeats the reservation,
 // and otherwise the capture fails with RecordLost.
-func (l ledger) readRecord(p *v1alpha1.Prototype) v1alpha1.Record {
+func (l statusWriter) readRecord(p *v1alpha1.Prototype) v1alpha1.Record {
 	record, err := v1alpha1.RecordOf(p)
 	if err != nil {
 		l.Log.Error(err, "an unreadable record counts as removed", "prototype", p.Name)
@@ -41,11 +41,11 @@ func (w *observed) recordLost() bool {
 // donor is ours, and keep its original state.
 //
 // Another reservation over ours applies only if its holder is an active capture of this node, or has the Lease.
-func (h hold) readLock(ctx context.Context, w *observed) error {
+func (h donorReservation) readLock(ctx context.Context, w *observed) error {
 	f := &w.facts
 	reservation, err := v1alpha1.ReservationOf(w.node.Annotations)
 	switch {
-	case w.orphan:
+	case w.isOrphan:
 		return h.readOrphan(ctx, w, reservation, err)
 	case err == nil && reservation == nil:
 		return nil
@@ -55,8 +55,8 @@ func (h hold) readLock(ctx context.Context, w *observed) error {
 		f.Lock = plan.Theirs
 		return nil
 	case err == nil:
-		w.over = reservation.Holder.String()
-		there, err := h.stands(ctx, w, reservation.Holder)
+		w.otherHolder = reservation.Holder.String()
+		there, err := h.isHeldByOther(ctx, w, reservation.Holder)
 		if err != nil {
 			return err
 		}
@@ -65,21 +65,21 @@ func (h hold) readLock(ctx context.Context, w *observed) error {
 			return nil
 		}
 	default:
-		w.over = "an unreadable reservation"
+		w.otherHolder = "an unreadable reservation"
 	}
-	f.Lock = plan.Stray
+	f.Lock = plan.Overwritten
 	return nil
 }
 
 // readOurs reads the lock of a Node with our reservation. Without a record, the Lease must confirm the reservation.
-func (h hold) readOurs(ctx context.Context, w *observed, shadow *v1alpha1.Reservation) error {
+func (h donorReservation) readOurs(ctx context.Context, w *observed, shadow *v1alpha1.Reservation) error {
 	f := &w.facts
-	if f.Recorded && noted(w.record, &v1alpha1.Reservation{}) { // the record requires no entries beyond the holder
+	if f.Recorded && repeatsRecord(w.record, &v1alpha1.Reservation{}) { // the record requires no entries beyond the holder
 		f.Lock = plan.Ours
 		return nil
 	}
-	if f.Recorded && noted(w.record, shadow) { // the Lease was written before the Node
-		f.Lock, w.leaseLater = plan.Ours, true
+	if f.Recorded && repeatsRecord(w.record, shadow) { // the Lease was written before the Node
+		f.Lock, w.isLeaseUnread = plan.Ours, true
 		return nil
 	}
 	lease, err := h.reservations.Confirmed(ctx, w.node)
@@ -91,43 +91,43 @@ func (h hold) readOurs(ctx context.Context, w *observed, shadow *v1alpha1.Reserv
 		f.Lock, f.Noted = plan.Ours, false
 	case ours:
 		f.Lock = plan.Ours
-		w.takeOver(lease)
+		w.useLease(lease)
 	default:
-		f.Lock, w.over = plan.Theirs, "a reservation in this prototype's name that no Lease confirms"
+		f.Lock, w.otherHolder = plan.Theirs, "a reservation in this prototype's name that no Lease confirms"
 	}
 	return nil
 }
 
-// confirmNote reads the Lease if only the Node has confirmed the record. Any client may have written the Node.
-func (h hold) confirmNote(ctx context.Context, w *observed) error {
+// confirmLease reads the Lease if only the Node has confirmed the record. Any client may have written the Node.
+func (h donorReservation) confirmLease(ctx context.Context, w *observed) error {
 	lease, err := h.reservations.Confirmed(ctx, w.node)
-	w.leaseLater, w.facts.Noted = false, lease != nil && lease.UID == w.p.UID && noted(w.record, lease)
+	w.isLeaseUnread, w.facts.Noted = false, lease != nil && lease.UID == w.p.UID && repeatsRecord(w.record, lease)
 	return err
 }
 
 // readOrphan reads the lock of a Node whose Prototype is gone. Only the Lease is trusted.
-func (h hold) readOrphan(ctx context.Context, w *observed, shadow *v1alpha1.Reservation, unreadable error) error {
+func (h donorReservation) readOrphan(ctx context.Context, w *observed, shadow *v1alpha1.Reservation, unreadable error) error {
 	lease, err := h.reservations.Held(ctx, w.node, v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID})
 	if err != nil {
 		return err
 	}
 	w.facts.Lock = plan.Ours
 	if unreadable != nil || shadow != nil && !shadow.Same(lease.Holder) {
-		w.facts.Lock, w.over = plan.Stray, "a reservation that its Lease does not confirm"
+		w.facts.Lock, w.otherHolder = plan.Overwritten, "a reservation that its Lease does not confirm"
 	}
-	w.takeOver(lease)
+	w.useLease(lease)
 	return nil
 }
 
-// noted reports whether the reservation repeats the record's order, return and removal.
-func noted(record v1alpha1.Record, r *v1alpha1.Reservation) bool {
+// repeatsRecord reports whether the reservation repeats the record's order, return and removal.
+func repeatsRecord(record v1alpha1.Record, r *v1alpha1.Reservation) bool {
 	return (record.GeneralizeBootID == "" || r.GeneralizeBootID == record.GeneralizeBootID) &&
 		(record.LeaveBoot() == "" || r.LeaveBoot() == record.LeaveBoot()) && (!record.Returning || r.ReturningSince != nil) &&
 		(record.Departure == nil || !record.Departure.Removing || r.Departure != nil && r.Departure.Removing)
 }
 
-// takeOver uses the Lease's reservation as the record.
-func (w *observed) takeOver(reservation *v1alpha1.Reservation) {
+// useLease uses the Lease's reservation as the record.
+func (w *observed) useLease(reservation *v1alpha1.Reservation) {
 	w.reservation = reservation
 	w.record.Reservation = reservation
 	w.record.GeneralizeBootID = cmp.Or(w.record.GeneralizeBootID, reservation.GeneralizeBootID)
@@ -138,18 +138,18 @@ func (w *observed) takeOver(reservation *v1alpha1.Reservation) {
 	}
 }
 
-// stands reports whether another holder has the node: an active capture, or a holder of another kind with the Lease.
-// Holders of an unknown kind release the node without our help.
-func (h hold) stands(ctx context.Context, w *observed, holder v1alpha1.Holder) (bool, error) {
+// isHeldByOther reports whether another holder has the node: an active capture, or a holder of another kind with the
+// Lease. Holders of an unknown kind release the node without our help.
+func (h donorReservation) isHeldByOther(ctx context.Context, w *observed, holder v1alpha1.Holder) (bool, error) {
 	if holder.Is(v1alpha1.HolderPrototype) {
-		return h.holds(ctx, holder, w.id)
+		return h.isActiveCapture(ctx, holder, w.id)
 	}
 	lease, err := h.reservations.Confirmed(ctx, w.node)
 	return err == nil && lease != nil && lease.Same(holder), err
 }
 
-// holds reports whether the holder is an active capture of this instance.
-func (h hold) holds(ctx context.Context, holder v1alpha1.Holder, id cloud.InstanceID) (bool, error) {
+// isActiveCapture reports whether the holder is an active capture of this instance.
+func (h donorReservation) isActiveCapture(ctx context.Context, holder v1alpha1.Holder, id cloud.InstanceID) (bool, error) {
 	if !holder.Is(v1alpha1.HolderPrototype) || holder.Name == "" {
 		return false, nil
 	}
@@ -164,26 +164,26 @@ func (h hold) holds(ctx context.Context, holder v1alpha1.Holder, id cloud.Instan
 	return p.UID == holder.UID && !p.Status.Terminal() && h.Cloud.SameInstance(cloud.InstanceID(p.Spec.Donor.ProviderID), id), nil
 }
 
-// lookHold reads the instance's scale-in protection before Protect and before the release. NotFound counts as no
+// readProtection reads the instance's scale-in protection before Protect and before the release. NotFound counts as no
 // protection.
-func (h hold) lookHold(ctx context.Context, w *observed) error {
+func (h donorReservation) readProtection(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if f.MustBoot() && !f.Returning && !f.Failed && !f.Deleting || leaves(w) || !f.HoldMatters() {
+	if f.MustBoot() && !f.Returning && !f.Failed && !f.Deleting || mustBeRemoved(w) || !f.HoldMatters() {
 		return nil
 	}
 	hold, err := h.Cloud.Protection(ctx, w.id)
 	if err != nil && !cloud.Is(err, cloud.NotFound) {
 		return err
 	}
-	w.hold = hold
+	w.protection = hold
 	f.Protected = hold.Protected || hold.Token == ""
 	f.ProtectionRestored = w.reservation == nil || hold.Token == "" || hold.Token == tokenOf(w.reservation)
 	return nil
 }
 
-// lookKept reads whether the pool keeps place or protection of a held instance that is gone.
-func (h hold) lookKept(ctx context.Context, w *observed) error {
-	if !w.held() {
+// readLastingProtection reads whether the pool keeps place or protection of a held instance that is gone.
+func (h donorReservation) readLastingProtection(ctx context.Context, w *observed) error {
+	if !w.isHeld() {
 		return nil
 	}
 	hold, err := h.Cloud.Protection(ctx, w.id)
@@ -193,7 +193,7 @@ func (h hold) lookKept(ctx context.Context, w *observed) error {
 	case err != nil || !hold.Lasts:
 		return err
 	}
-	w.hold, w.facts.Kept = hold, true
+	w.protection, w.facts.PlaceKept = hold, true
 	w.facts.ProtectionRestored = w.reservation == nil || hold.Token == tokenOf(w.reservation)
 	return nil
 }
@@ -206,9 +206,9 @@ func tokenOf(r *v1alpha1.Reservation) string {
 	return r.Hold
 }
 
-// note repeats the record's order and return on the Lease and the Node. Kamino can then release the donor even after a
-// forced deletion of the Prototype.
-func (h hold) note(ctx context.Context, w *observed) error {
+// repeatRecord repeats the record's order and return on the Lease and the Node. Kamino can then release the donor even
+// after a forced deletion of the Prototype.
+func (h donorReservation) repeatRecord(ctx context.Context, w *observed) error {
 	reservation := *w.reservation
 	reservation.GeneralizeBootID, reservation.DownBootID = w.record.GeneralizeBootID, w.record.DownBootID
 	reservation.Departure = cmp.Or(w.record.Departure, reservation.Departure)
@@ -220,9 +220,9 @@ func (h hold) note(ctx context.Context, w *observed) error {
 	return err
 }
 
-// giveUpDisk records that the disk is no longer needed, and that the donor is started. A donor that another client
+// recordReturn records that the disk is no longer needed, and that the donor is started. A donor that another client
 // stopped must also leave its last boot.
-func (h hold) giveUpDisk(ctx context.Context, w *observed) error {
+func (h donorReservation) recordReturn(ctx context.Context, w *observed) error {
 	return h.record(ctx, w, func(r *v1alpha1.Record) {
 		r.Returning = true
 		if r.LeaveBoot() == "" {
@@ -237,9 +237,9 @@ func (h hold) giveUpDisk(ctx context.Context, w *observed) error {
 }
 
 // release restores the node and removes the reservation.
-func (h hold) release(ctx context.Context, w *observed) error {
+func (h donorReservation) release(ctx context.Context, w *observed) error {
 	n := w.node
-	if w.facts.Lock == plan.Stray { // no existing holder wrote this reservation
+	if w.facts.Lock == plan.Overwritten { // no existing holder wrote this reservation
 		n = w.node.DeepCopy()
 		delete(n.Annotations, v1alpha1.ReservationAnnotation)
 	}
@@ -258,29 +258,29 @@ func lastBoot(n *corev1.Node) string {
 }
 
 // lookDeadlines compares the time out of service with the deadlines.
-func (h hold) lookDeadlines(w *observed) {
-	if !w.held() || w.reservation == nil {
+func (h donorReservation) lookDeadlines(w *observed) {
+	if !w.isHeld() || w.reservation == nil {
 		return
 	}
 	f, now := &w.facts, h.now()
 	limit := w.p.Spec.Settings.Defaulted().OutOfService
-	since, taken := w.takenAt()
+	since, taken := w.outOfServiceSince()
 	held := now.Sub(since)
 	if !taken {
 		held -= limit.ReadyTimeout.Duration // the donor serves while its replacement is awaited
 	}
 	f.Overdue = held > limit.Deadline.Duration
-	f.Hopeless = held > limit.Deadline.Duration+limit.ReadyTimeout.Duration
+	f.ReadyOverdue = held > limit.Deadline.Duration+limit.ReadyTimeout.Duration
 	since = w.returningSince()
 	if since.IsZero() {
 		return
 	}
-	if w.orphan {
+	if w.isOrphan {
 		// An orphan may have waited for days: its timeout runs from the begin of the return.
-		f.Hopeless = now.Sub(since) > limit.ReadyTimeout.Duration
+		f.ReadyOverdue = now.Sub(since) > limit.ReadyTimeout.Duration
 	}
 	if w.node == nil && now.Sub(since) > min(registerTimeout, limit.ReadyTimeout.Duration) {
-		f.Hopeless = true
+		f.ReadyOverdue = true
 	}
 }
 

@@ -129,11 +129,11 @@ func (r leftovers) dropLease(ctx context.Context, l reservations.Leftover) error
 
 // straySnapshots lists the snapshots of the pools that are not being deleted.
 func (r leftovers) straySnapshots(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
-	shelf, able := cloud.As[cloud.SnapshotLister](r.Cloud)
+	lister, able := cloud.As[cloud.SnapshotLister](r.Cloud)
 	if !able || len(pools) == 0 {
 		return nil, nil
 	}
-	list, err := shelf.Snapshots(ctx, pools...)
+	list, err := lister.Snapshots(ctx, pools...)
 	if err != nil {
 		return nil, err
 	}
@@ -217,6 +217,6 @@ func (r leftovers) remove(ctx context.Context, l reservations.Leftover, pools []
 			}
 		}
 	}
-	shelf, _ := cloud.As[cloud.SnapshotLister](r.Cloud) // the provider listed the snapshot
-	return shelf.DropSnapshot(ctx, l.Name)
+	lister, _ := cloud.As[cloud.SnapshotLister](r.Cloud) // the provider listed the snapshot
+	return lister.DropSnapshot(ctx, l.Name)
 }

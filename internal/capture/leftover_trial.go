@@ -29,11 +29,11 @@ func (r leftovers) strayTrials(ctx context.Context, pools []cloud.PoolID) ([]res
 }
 
 func (r leftovers) tried(ctx context.Context, pools []cloud.PoolID) ([]cloud.TrialSpec, error) {
-	trialist, able := cloud.As[cloud.TrialRunner](r.Cloud)
+	runner, able := cloud.As[cloud.TrialRunner](r.Cloud)
 	if !able || len(pools) == 0 {
 		return nil, nil
 	}
-	return trialist.Trials(ctx, pools...)
+	return runner.Trials(ctx, pools...)
 }
 
 // endTrial continues the end of a trial without an active capture: objects on its Nodes, and objects in the cloud.
@@ -51,16 +51,16 @@ func (r leftovers) endTrial(ctx context.Context, l reservations.Leftover, pools 
 }
 
 func (r leftovers) endTrialOf(ctx context.Context, l reservations.Leftover, spec cloud.TrialSpec) error {
-	trialist, _ := cloud.As[cloud.TrialRunner](r.Cloud) // the provider listed the trial
-	seen, err := trialist.Trial(ctx, spec)
+	runner, _ := cloud.As[cloud.TrialRunner](r.Cloud) // the provider listed the trial
+	seen, err := runner.Trial(ctx, spec)
 	if err != nil {
 		return err
 	}
-	stay, err := r.trials.stay(ctx, spec, seen)
+	stay, err := r.trials.staysInPool(ctx, spec, seen)
 	if err != nil {
 		return err
 	}
-	_, err = trialist.EndTrial(ctx, spec)
+	_, err = runner.EndTrial(ctx, spec)
 	if r.trials.tryout == nil {
 		return err
 	}

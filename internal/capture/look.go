@@ -33,63 +33,63 @@ type observed struct {
 	p      *v1alpha1.Prototype
 	record v1alpha1.Record
 	proof  *v1alpha1.Proof
-	// unproven is the pod's reason for a missing proof; empty without such a report.
-	unproven string
-	id       cloud.InstanceID
-	pool     cloud.PoolID
-	unplaced string // reason why the donor belongs to no pool
+	// noProofReason is the pod's reason for a missing proof; empty without such a report.
+	noProofReason string
+	id            cloud.InstanceID
+	pool          cloud.PoolID
+	noPoolReason  string // reason why the donor belongs to no pool
 
-	node        *corev1.Node          // nil if the Node is gone, or belongs to another instance now
-	named       *corev1.Node          // the Node of the donor's name, of any instance
-	orphan      bool                  // the Prototype is gone, and p is made from the reservation
-	over        string                // description of a reservation in place of ours
-	reservation *v1alpha1.Reservation // ours, from the Node or the record; nil if the donor is not held
-	left        node.Remaining
-	blocked     []node.Blocked
-	instance    cloud.Instance
-	hold        cloud.Protection // scale-in protection of the instance, if read
-	pod         *corev1.Pod
-	order       *v1alpha1.Order
-	// reported has the signed report that the Prototype does not carry yet, as annotations. disbelieved is the reason
+	node          *corev1.Node          // nil if the Node is gone, or belongs to another instance now
+	namedNode     *corev1.Node          // the Node of the donor's name, of any instance
+	isOrphan      bool                  // the Prototype is gone, and p is made from the reservation
+	otherHolder   string                // description of a reservation in place of ours
+	reservation   *v1alpha1.Reservation // ours, from the Node or the record; nil if the donor is not held
+	remainingPods node.Remaining
+	blockedPods   []node.Blocked
+	instance      cloud.Instance
+	protection    cloud.Protection // scale-in protection of the instance, if read
+	pod           *corev1.Pod
+	order         *v1alpha1.Order
+	// reported has the signed report that the Prototype does not carry yet, as annotations. ignoredReport is the reason
 	// to ignore a report on the Order.
-	reported    map[string]string
-	disbelieved string
+	reported      map[string]string
+	ignoredReport string
 
-	snapshot  cloud.Snapshot
-	copying   bool // the snapshot was read, and is in progress
-	image     cloud.Image
-	recipe    cloud.Pool
-	poolGone  bool // the pool is deleted, and has no recipe
-	change    cloud.RecipeChange
-	retire    []string
-	successor string // the replacement of the donor, if present
-	capacity  int64  // of the pool, if read for a replacement
-	trial     sighting
-	savedAs   string // the Secret with the saved parts of the recipe
+	snapshot        cloud.Snapshot
+	isCopying       bool // the snapshot was read, and is in progress
+	image           cloud.Image
+	recipe          cloud.Pool
+	isPoolDeleted   bool // the pool is deleted, and has no recipe
+	change          cloud.RecipeChange
+	retire          []string
+	replacement     string // the replacement of the donor, if present
+	capacity        int64  // of the pool, if read for a replacement
+	trial           observedTrial
+	savedRecipeName string // the Secret with the saved parts of the recipe
 	// customData is the user's copy for the saved recipe; nil without one.
 	customData []byte
-	// admission has the facts for the admission, refusals the result, and unread the error of an incomplete case.
-	// trouble is the error of reading the instance.
-	admission       *admission.Case
-	refusals        []cloud.Refusal
-	unread, trouble error
-	kured           kured.Lock           // holder of kured's lock
-	lookWhy         string               // obstacle found by the disk inspection
-	crowded         string               // warning about the number of the pool's images
-	ahead           []v1alpha1.Prototype // captures that hold donors
-	removals        int                  // donors of gone Prototypes whose instances are being removed
-	vacant          bool                 // a removed donor has no replacement yet
+	// admission has the facts for the admission, refusals the result, and admissionErr the error of an incomplete case.
+	// instanceErr is the error of reading the instance.
+	admission                 *admission.Case
+	refusals                  []cloud.Refusal
+	admissionErr, instanceErr error
+	kured                     kured.Lock           // holder of kured's lock
+	inspectionObstacle        string               // obstacle found by the disk inspection
+	imageLimitWarning         string               // warning about the number of the pool's images
+	activeCaptures            []v1alpha1.Prototype // captures that hold donors
+	removals                  int                  // donors of gone Prototypes whose instances are being removed
+	awaitsPoolReplacement     bool                 // a removed donor has no replacement yet
 
-	// nodeLater: the donor's Node is read only before an action. leaseLater: the same for its Lease.
-	nodeLater, leaseLater bool
+	// isNodeUnread: the donor's Node is read only before an action. isLeaseUnread: the same for its Lease.
+	isNodeUnread, isLeaseUnread bool
 
-	lookedAt time.Time  // begin of the observation
-	reads    *keptReads // reads of an earlier pass at the begin; nil without reuse
-	facts    plan.Facts
+	observedAt time.Time  // begin of the observation
+	reads      *keptReads // reads of an earlier pass at the begin; nil without reuse
+	facts      plan.Facts
 }
 
-// unlooked is the state from the Prototype alone.
-func unlooked(p *v1alpha1.Prototype, record v1alpha1.Record) *observed {
+// fromPrototype is the state from the Prototype alone.
+func fromPrototype(p *v1alpha1.Prototype, record v1alpha1.Record) *observed {
 	w := &observed{p: p, record: record, id: cloud.InstanceID(p.Spec.Donor.ProviderID)}
 	w.facts.Deleting = p.DeletionTimestamp != nil
 	w.facts.Failed = p.Status.Failure != nil
@@ -101,13 +101,13 @@ func unlooked(p *v1alpha1.Prototype, record v1alpha1.Record) *observed {
 //
 // reads are the results of an earlier pass in the context, or nil.
 func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, reads *keptReads) (*observed, error) {
-	w := unlooked(p, record)
-	w.lookedAt, w.reads = e.now(), reads
+	w := fromPrototype(p, record)
+	w.observedAt, w.reads = e.now(), reads
 	if err := e.findOrder(ctx, w); err != nil {
 		return nil, err
 	}
 	lookNode := e.lookNode
-	if w.nodeLater = outlivesDonor(w); w.nodeLater {
+	if w.isNodeUnread = outlivesDonor(w); w.isNodeUnread {
 		lookNode = func(ctx context.Context, w *observed) error { return readDonor(ctx, e, w) }
 	}
 	if err := lookNode(ctx, w); err != nil {
@@ -120,8 +120,8 @@ func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha
 		return w, e.lookPreflight(ctx, w)
 	}
 	for _, part := range []func(context.Context, *observed) error{
-		podsOf(e).lookPod, artifactsOf(e).lookCopy, departuresOf(e).lookAhead, e.lookInstance, departuresOf(e).lookBehind, ordersOf(e).lookReport, artifactsOf(e).lookArtifacts,
-		trialsOf(e).lookTrial, trialsOf(e).lookGate, promotionOf(e).lookRecipe, trialsOf(e).judge, podsOf(e).lookDonePod, ordersOf(e).lookLeftOrder, e.lookKuredAgain, trialsOf(e).lookLost,
+		podsOf(e).lookPod, artifactsOf(e).lookCopy, departuresOf(e).readReplacement, e.lookInstance, departuresOf(e).readUnfilledPlace, ordersOf(e).lookReport, artifactsOf(e).lookArtifacts,
+		trialsOf(e).lookTrial, trialsOf(e).lookGate, promotionOf(e).lookRecipe, trialsOf(e).judge, podsOf(e).lookDonePod, ordersOf(e).lookLeftOrder, e.lookKuredAgain, trialsOf(e).findLostTrial,
 	} {
 		if err := part(ctx, w); err != nil {
 			return nil, err
@@ -136,10 +136,10 @@ func (e *Engine) lookPool(ctx context.Context, w *observed) error {
 	switch {
 	case err != nil:
 		return err
-	case of.Pool == "" && w.held():
+	case of.Pool == "" && w.isHeld():
 		return noPool(w.id, of)
 	}
-	w.pool, w.unplaced = of.Pool, of.Why
+	w.pool, w.noPoolReason = of.Pool, of.Why
 	return nil
 }
 
@@ -147,7 +147,7 @@ func noPool(id cloud.InstanceID, of cloud.Membership) error {
 	return &cloud.Error{Kind: cloud.Unsupported, Op: "find the pool of", Resource: string(id), Message: of.Why}
 }
 
-func (w *observed) held() bool { return w.facts.Lock == plan.Ours || w.facts.Recorded }
+func (w *observed) isHeld() bool { return w.facts.Lock == plan.Ours || w.facts.Recorded }
 
 // lookNode reads the Node, its holder and the deadlines.
 func (e *Engine) lookNode(ctx context.Context, w *observed) error {
@@ -164,18 +164,18 @@ func readDonor(ctx context.Context, e *Engine, w *observed) error {
 	f.Recorded = w.reservation != nil
 	f.Restored, f.Noted = true, true
 	if w.node != nil {
-		if err := holdOf(e).readLock(ctx, w); err != nil {
+		if err := donorReservationOf(e).readLock(ctx, w); err != nil {
 			return err
 		}
 	}
-	f.Touched, f.Down = w.record.GeneralizeBootID != "", w.record.LeaveBoot() != ""
+	f.Touched, f.PowerOffRecorded = w.record.GeneralizeBootID != "", w.record.LeaveBoot() != ""
 	f.Returning = w.record.Returning
-	f.Unrecorded = !w.held() && w.recordLost()
+	f.Unrecorded = !w.isHeld() && w.recordLost()
 	if w.node != nil {
 		w.readNode()
 	}
 	readDeparture(w)
-	holdOf(e).lookDeadlines(w)
+	donorReservationOf(e).lookDeadlines(w)
 	return drainOf(e).lookPods(ctx, w)
 }
 
@@ -189,7 +189,7 @@ func readNamed(ctx context.Context, e *Engine, w *observed) error {
 	case err != nil:
 		return fmt.Errorf("read node %s: %w", name, err)
 	}
-	w.named = n
+	w.namedNode = n
 	if e.Cloud.SameInstance(cloud.InstanceID(n.Spec.ProviderID), w.id) {
 		w.node = n
 	}
@@ -216,7 +216,7 @@ func (w *observed) readNode() {
 	}
 	f.Cordoned = n.Spec.Unschedulable
 	if w.reservation != nil {
-		f.Serves, f.Restored = n.Spec.Unschedulable == w.reservation.Unschedulable, node.Restored(n, *w.reservation)
+		f.CordonRestored, f.Restored = n.Spec.Unschedulable == w.reservation.Unschedulable, node.Restored(n, *w.reservation)
 	}
 	boot := n.Status.NodeInfo.BootID
 	f.Rebooted = f.MustBoot() && boot != "" && boot != w.record.LeaveBoot()
@@ -224,20 +224,20 @@ func (w *observed) readNode() {
 
 // lookPod reads the pod on the donor: the inspecting pod before the order, the active generalize pod afterwards.
 func (d pods) lookPod(ctx context.Context, w *observed) error {
-	if w.p.UID == "" || !w.facts.Unrecorded && (w.facts.Touched && w.podDone() || podLess(w)) {
+	if w.p.UID == "" || !w.facts.Unrecorded && (w.facts.Touched && w.podDone() || needsNoPod(w)) {
 		return nil
 	}
 	return d.readPod(ctx, w)
 }
 
-// podLess reports whether a pod cannot change the decision: before the begin of the capture, and during the drain. The
-// inspecting pod is deleted before the drain, and looked for again before the order.
-func podLess(w *observed) bool {
+// needsNoPod reports whether a pod cannot change the decision: before the begin of the capture, and during the drain.
+// The inspecting pod is deleted before the drain, and looked for again before the order.
+func needsNoPod(w *observed) bool {
 	f := &w.facts
 	if f.Failed || f.Deleting {
 		return false
 	}
-	return drains(w) || !w.held() && !f.MustBoot() && w.record.LookingSince == nil && !controllerutil.ContainsFinalizer(w.p, v1alpha1.CaptureFinalizer)
+	return isDraining(w) || !w.isHeld() && !f.MustBoot() && w.record.LookingSince == nil && !controllerutil.ContainsFinalizer(w.p, v1alpha1.CaptureFinalizer)
 }
 
 // lookDonePod reads a pod that should no longer exist.
@@ -250,7 +250,7 @@ func (d pods) lookDonePod(ctx context.Context, w *observed) error {
 
 // podDone reports whether the pod has finished or is no longer needed.
 func (w *observed) podDone() bool {
-	return w.facts.Returning || leaves(w) && !w.held() || w.proofText() != ""
+	return w.facts.Returning || mustBeRemoved(w) && !w.isHeld() || w.proofText() != ""
 }
 
 func (d pods) readPod(ctx context.Context, w *observed) error {
@@ -265,10 +265,10 @@ func (d pods) readPod(ctx context.Context, w *observed) error {
 	w.pod = pod
 	w.facts.Pod = plan.PodActive
 	if !w.facts.Touched && !w.facts.Unrecorded {
-		w.readLook(d.now())
+		w.readInspection(d.now())
 		return nil
 	}
-	if w.podTrouble() != "" || w.unproven != "" {
+	if w.podTrouble() != "" || w.noProofReason != "" {
 		w.facts.Pod = plan.PodFailed
 	}
 	w.facts.PodKnown = w.record.Order != nil && w.record.Order.Pod == pod.UID
@@ -278,59 +278,59 @@ func (d pods) readPod(ctx context.Context, w *observed) error {
 // lookInstance reads the instance if its power or protection can change the decision.
 func (e *Engine) lookInstance(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if w.speaksForItself() {
-		f.Power, f.Protected, f.ProtectionRestored = plan.On, true, !w.held()
+	if w.isInstanceIrrelevant() {
+		f.Power, f.Protected, f.ProtectionRestored = plan.On, true, !w.isHeld()
 		return nil
 	}
-	if w.copying {
+	if w.isCopying {
 		f.Power = plan.Off // as at the start of the copy; read again before the next step
 		return nil
 	}
 	instance, err := e.Cloud.Instance(ctx, w.id)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
-		err = holdOf(e).lookKept(ctx, w)
-	case cloud.Is(err, cloud.Unsupported) && !w.held(): // the preflight reports the kind of instance
+		err = donorReservationOf(e).readLastingProtection(ctx, w)
+	case cloud.Is(err, cloud.Unsupported) && !w.isHeld(): // the preflight reports the kind of instance
 		return nil
 	case err == nil:
 		w.instance = instance
 		w.instance.BuiltFrom = e.Cloud.BuiltFrom(w.pool, instance)
 		f.Power, f.Removing = power(instance.Power), instance.Removing
-		if w.removing() {
+		if w.isRemoving() {
 			f.Power, f.Rebooted = plan.Off, false // whatever the state: its disk is not needed, and it is not started again
 		}
-		err = holdOf(e).lookHold(ctx, w)
+		err = donorReservationOf(e).readProtection(ctx, w)
 	}
-	if err != nil && !w.begun() && f.Pod == plan.NoPod {
-		w.trouble, err = err, nil // so that other obstacles are also reported
+	if err != nil && !w.hasBegun() && f.Pod == plan.NoPod {
+		w.instanceErr, err = err, nil // so that other obstacles are also reported
 	}
 	return err
 }
 
-// speaksForItself reports whether the instance need not be read: the Node shows that it runs while only the cluster is
-// awaited, or the donor is released.
-func (w *observed) speaksForItself() bool {
+// isInstanceIrrelevant reports whether the instance need not be read: the Node shows that it runs while only the
+// cluster is awaited, or the donor is released.
+func (w *observed) isInstanceIrrelevant() bool {
 	f := &w.facts
 	ending := f.Failed || f.Deleting
-	if !w.held() {
-		return f.MustBoot() || ending || w.looking() && f.Node == plan.NodeReady
+	if !w.isHeld() {
+		return f.MustBoot() || ending || w.isInspecting() && f.Node == plan.NodeReady
 	}
 	if ending || f.Node != plan.NodeReady {
 		return false
 	}
 	looked := f.Recorded && f.Lock == plan.Ours && f.Pod != plan.NoPod && !f.MustBoot() // the pod is deleted first, whatever the state of the instance
-	return drains(w) || looked || awaits(w) || w.generalizing()
+	return isDraining(w) || looked || awaitsReplacement(w) || w.isPodWorking()
 }
 
-// drains reports whether pods are still to leave a cordoned, and therefore protected, donor. After the drain the cloud
-// is asked once more: without the cloud, a touched donor could be neither copied nor started.
-func drains(w *observed) bool {
+// isDraining reports whether pods are still to leave a cordoned, and therefore protected, donor. After the drain the
+// cloud is asked once more: without the cloud, a touched donor could be neither copied nor started.
+func isDraining(w *observed) bool {
 	f := &w.facts
-	return f.Recorded && f.Cordoned && !f.Serves && !f.MustBoot() && !f.Drained
+	return f.Recorded && f.Cordoned && !f.CordonRestored && !f.MustBoot() && !f.Drained
 }
 
-// generalizing reports whether the pod is working, without a proof and without a reboot.
-func (w *observed) generalizing() bool {
+// isPodWorking reports whether the pod is working, without a proof and without a reboot.
+func (w *observed) isPodWorking() bool {
 	return w.facts.Pod == plan.PodActive && !w.facts.Rebooted && w.proofText() == ""
 }
 

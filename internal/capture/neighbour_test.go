@@ -97,7 +97,7 @@ func TestTheBurdenIsTold(t *testing.T) {
 		t.Errorf("%d evictions, %v", n.Evictions, err)
 	}
 	s.annotatePod("app-1", v1alpha1.SafeToEvictAnnotation, "false")
-	if n, err := s.engine.DisruptionCost(t.Context(), donorName, v1alpha1.DrainSettings{}, false); err != nil || n.Evictions < notEvictable {
+	if n, err := s.engine.DisruptionCost(t.Context(), donorName, v1alpha1.DrainSettings{}, false); err != nil || n.Evictions < cannotEvict {
 		t.Errorf("%d evictions, %v", n.Evictions, err)
 	}
 	if n, err := s.engine.DisruptionCost(t.Context(), donorName, v1alpha1.DrainSettings{Disrupt: true}, false); err != nil || n.Evictions != 3 {

@@ -145,7 +145,7 @@ func (o orders) lookReport(ctx context.Context, w *observed) error {
 	}
 	o.readProof(w)
 	f.Outdated = w.record.Order == nil
-	if f.Returning || f.Outdated || w.copying || leaves(w) && !w.held() {
+	if f.Returning || f.Outdated || w.isCopying || mustBeRemoved(w) && !w.isHeld() {
 		return nil
 	}
 	if err := o.readOrder(ctx, w); err != nil || w.order == nil {
@@ -153,16 +153,16 @@ func (o orders) lookReport(ctx context.Context, w *observed) error {
 	}
 	report, err := v1alpha1.ReportOf(w.order, *w.record.Order)
 	if err == nil && report != nil {
-		err = w.take(report, o.now())
+		err = w.acceptReport(report, o.now())
 	}
 	if err != nil && w.record.Order.Pod != "" { // before the record of the pod's UID no report is trusted or suspected
-		w.disbelieved = err.Error()
+		w.ignoredReport = err.Error()
 	}
 	return nil
 }
 
-// take checks a report that the Order's pod has signed. Reported is true until the Prototype carries the report.
-func (w *observed) take(report *v1alpha1.Report, now time.Time) error {
+// acceptReport checks a report that the Order's pod has signed. Reported is true until the Prototype carries the report.
+func (w *observed) acceptReport(report *v1alpha1.Report, now time.Time) error {
 	f := &w.facts
 	name, said := v1alpha1.ProofAnnotation, any(report.Proof)
 	if report.Unproven != nil {

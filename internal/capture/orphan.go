@@ -34,27 +34,27 @@ func (e *Engine) Orphan(ctx context.Context, name string, holder v1alpha1.Holder
 		return Result{After: e.backOff(key, err)}, err
 	}
 	if w == nil {
-		e.troubles.Delete(key)
+		e.failedPasses.Delete(key)
 		return Result{Done: true}, nil
 	}
 	if err := e.lookOrphan(ctx, w); err != nil {
-		err = errors.Join(err, e.unseen(ctx, orphaned(w.p), err))
+		err = errors.Join(err, e.actWithoutCloud(ctx, fromOrphan(w.p), err))
 		return Result{After: e.backOff(key, err)}, err
 	}
-	if inService(w) {
+	if takesPodsInOldBoot(w) {
 		err := fmt.Errorf("node %s: %w", name, ErrInService)
 		return Result{After: e.backOff(key, err)}, err
 	}
 	decision := plan.Orphan(w.facts)
 	e.Log.V(1).Info("decided", "node", name, "holder", holder.Name, "decision", decision.String())
 	if decision.Do == plan.Wait {
-		return Result{After: pace(w.p, decision.Why, e.now())}, nil
+		return Result{After: pollDelay(w.p, decision.Why, e.now())}, nil
 	}
 	if err := e.act(ctx, w, decision); err != nil {
-		err = errors.Join(err, e.unseen(ctx, orphaned(w.p), err))
+		err = errors.Join(err, e.actWithoutCloud(ctx, fromOrphan(w.p), err))
 		return Result{After: e.backOff(key, err)}, fmt.Errorf("return node %s: %w", name, err)
 	}
-	e.troubles.Delete(key)
+	e.failedPasses.Delete(key)
 	return Result{}, nil
 }
 
@@ -72,13 +72,13 @@ func (e *Engine) findOrphan(ctx context.Context, name string, holder v1alpha1.Ho
 		return nil, err
 	}
 	id := cloud.InstanceID(n.Spec.ProviderID)
-	if there, err := holdOf(e).holds(ctx, holder, id); err != nil || there {
+	if there, err := donorReservationOf(e).isActiveCapture(ctx, holder, id); err != nil || there {
 		return nil, err
 	}
 	p, now := &v1alpha1.Prototype{}, metav1.NewTime(e.now())
 	p.Name, p.UID, p.DeletionTimestamp = holder.Name, holder.UID, &now
 	p.Spec.Donor = v1alpha1.Donor{NodeName: name, ProviderID: n.Spec.ProviderID}
-	w := orphaned(p)
+	w := fromOrphan(p)
 	w.node = n
 	return w, nil
 }
@@ -106,16 +106,16 @@ func (e *Engine) heldBy(ctx context.Context, n *corev1.Node, holder v1alpha1.Hol
 // node, or the record is wrong.
 var ErrInService = errors.New("the node takes pods without the reboot that its reservation requires: a person must decide")
 
-// inService reports whether the node takes pods in the recorded boot, instead of a new boot.
-func inService(w *observed) bool {
+// takesPodsInOldBoot reports whether the node takes pods in the recorded boot, instead of a new boot.
+func takesPodsInOldBoot(w *observed) bool {
 	f := &w.facts
 	return f.MustBoot() && !f.Rebooted && f.Node == plan.NodeReady && !f.Cordoned
 }
 
-// orphaned is the state of an orphan before the observation.
-func orphaned(p *v1alpha1.Prototype) *observed {
-	w := unlooked(p, v1alpha1.Record{})
-	w.orphan = true
+// fromOrphan is the state of an orphan before the observation.
+func fromOrphan(p *v1alpha1.Prototype) *observed {
+	w := fromPrototype(p, v1alpha1.Record{})
+	w.isOrphan = true
 	return w
 }
 
@@ -131,7 +131,7 @@ func (e *Engine) lookOrphan(ctx context.Context, w *observed) error {
 	w.pool = of.Pool
 	w.p.Spec.Pool = e.Cloud.PoolName(w.pool)
 	w.p.Spec.Version = versionIn(w.p.Name, w.p.Spec.Pool)
-	for _, part := range []func(context.Context, *observed) error{e.lookNode, podsOf(e).readPod, ordersOf(e).lookOrphanOrder, e.lookInstance, departuresOf(e).lookBehind, artifactsOf(e).lookOrphanSnapshot} {
+	for _, part := range []func(context.Context, *observed) error{e.lookNode, podsOf(e).readPod, ordersOf(e).lookOrphanOrder, e.lookInstance, departuresOf(e).readUnfilledPlace, artifactsOf(e).lookOrphanSnapshot} {
 		if err := part(ctx, w); err != nil {
 			return err
 		}

@@ -17,31 +17,31 @@ type pollInterval struct {
 }
 
 var (
-	// whileHeld applies while a donor is out of service.
-	whileHeld = pollInterval{shortest: 750 * time.Millisecond, longest: 5 * time.Second, share: 0.1}
-	// booting applies to a donor that starts. Changes of the node trigger a pass at once; the interval covers lost
-	// watch events.
-	booting = pollInterval{shortest: 2 * time.Second, longest: 20 * time.Second, share: 2}
-	// leisurely applies if no node is out of service.
-	leisurely = pollInterval{shortest: 2 * time.Second, longest: 20 * time.Second, share: 0.35}
-	// whileTried applies to trials, which take 15 minutes to two hours.
-	whileTried = pollInterval{shortest: 5 * time.Second, longest: 30 * time.Second, share: 0.3}
-	// whileEnding applies to the removal of a trial, which takes minutes.
-	whileEnding = pollInterval{shortest: 5 * time.Second, longest: 20 * time.Second, share: 0.35}
-	// awaiting applies to a person's action.
-	awaiting = pollInterval{shortest: 5 * time.Second, longest: 2 * time.Minute, share: 0.5}
-	// publishing applies to the creation of an image version, which takes 30 minutes to two hours.
-	publishing = pollInterval{shortest: 5 * time.Second, longest: 2 * time.Minute, share: 0.5}
-	// removing applies to the deletion of the snapshot, which takes seconds.
-	removing = pollInterval{shortest: 5 * time.Second, longest: 20 * time.Second, share: 0.35}
+	// reservedPollInterval applies while a donor is out of service.
+	reservedPollInterval = pollInterval{shortest: 750 * time.Millisecond, longest: 5 * time.Second, share: 0.1}
+	// bootPollInterval applies to a donor that starts. Changes of the node trigger a pass at once; the interval covers
+	// lost watch events.
+	bootPollInterval = pollInterval{shortest: 2 * time.Second, longest: 20 * time.Second, share: 2}
+	// idlePollInterval applies if no node is out of service.
+	idlePollInterval = pollInterval{shortest: 2 * time.Second, longest: 20 * time.Second, share: 0.35}
+	// trialPollInterval applies to trials, which take 15 minutes to two hours.
+	trialPollInterval = pollInterval{shortest: 5 * time.Second, longest: 30 * time.Second, share: 0.3}
+	// trialEndPollInterval applies to the removal of a trial, which takes minutes.
+	trialEndPollInterval = pollInterval{shortest: 5 * time.Second, longest: 20 * time.Second, share: 0.35}
+	// promotionPollInterval applies to a person's action.
+	promotionPollInterval = pollInterval{shortest: 5 * time.Second, longest: 2 * time.Minute, share: 0.5}
+	// publishPollInterval applies to the creation of an image version, which takes 30 minutes to two hours.
+	publishPollInterval = pollInterval{shortest: 5 * time.Second, longest: 2 * time.Minute, share: 0.5}
+	// deletionPollInterval applies to the deletion of the snapshot, which takes seconds.
+	deletionPollInterval = pollInterval{shortest: 5 * time.Second, longest: 20 * time.Second, share: 0.35}
 )
 
-// tempos are the poll intervals by wait. All other waits use whileHeld.
-var tempos = map[plan.Reason]pollInterval{
-	plan.ForPowerOn: booting, plan.ForReady: booting,
-	plan.ForTurn: leisurely, plan.ForNeighbour: leisurely, plan.ForImage: publishing, plan.ForDeletion: removing, plan.ForHolder: leisurely,
-	plan.ForTrial: whileTried, plan.ForPromotion: awaiting,
-	plan.ForReplacement: leisurely, plan.ForRemoval: leisurely,
+// pollIntervals are the poll intervals by wait. All other waits use reservedPollInterval.
+var pollIntervals = map[plan.Reason]pollInterval{
+	plan.ForPowerOn: bootPollInterval, plan.ForReady: bootPollInterval,
+	plan.ForTurn: idlePollInterval, plan.ForNeighbour: idlePollInterval, plan.ForImage: publishPollInterval, plan.ForDeletion: deletionPollInterval, plan.ForHolder: idlePollInterval,
+	plan.ForTrial: trialPollInterval, plan.ForPromotion: promotionPollInterval,
+	plan.ForReplacement: idlePollInterval, plan.ForRemoval: idlePollInterval,
 }
 
 const (
@@ -51,21 +51,21 @@ const (
 	maxBackOff = time.Minute
 )
 
-// lasting are the actions whose effect takes time, with the wait that sets their poll interval. Some actions are
+// lastingActions are the actions whose effect takes time, with the wait that sets their poll interval. Some actions are
 // repeated until their effect is complete.
-var lasting = map[plan.Action]plan.Reason{
+var lastingActions = map[plan.Action]plan.Reason{
 	plan.Evict: plan.ForDonor, plan.Publish: plan.ForImage, plan.TakeSnapshot: plan.ForSnapshot, plan.Start: plan.ForPowerOn,
 	plan.WatchTrial: plan.ForTrial, plan.Promote: plan.ForDeletion,
 }
 
-// pace is the delay before the next pass of a wait: short at first, and longer with the time waited.
-func pace(p *v1alpha1.Prototype, why plan.Reason, now time.Time) time.Duration {
-	t, found := tempos[why]
+// pollDelay is the delay before the next pass of a wait: short at first, and longer with the time waited.
+func pollDelay(p *v1alpha1.Prototype, why plan.Reason, now time.Time) time.Duration {
+	t, found := pollIntervals[why]
 	switch {
 	case why == plan.ForSnapshot && p.Status.Phase == v1alpha1.PhasePublishing: // after the donor's release
-		t = publishing
+		t = publishPollInterval
 	case !found:
-		t = whileHeld
+		t = reservedPollInterval
 	}
 	var waited time.Duration
 	if n := len(p.Status.Steps); n > 0 {
@@ -79,17 +79,17 @@ func (t pollInterval) pause(waited time.Duration) time.Duration {
 	return min(max(time.Duration(t.share*float64(waited)), t.shortest), t.longest)
 }
 
-// paceBehind is the delay after an action: zero unless its effect takes time. The end of a trial has its own start
+// delayAfter is the delay after an action: zero unless its effect takes time. The end of a trial has its own start
 // time, so that a long trial does not slow the passes.
-func paceBehind(p *v1alpha1.Prototype, r *v1alpha1.TrialRecord, done plan.Action, now time.Time) time.Duration {
+func delayAfter(p *v1alpha1.Prototype, r *v1alpha1.TrialRecord, done plan.Action, now time.Time) time.Duration {
 	switch {
 	case done == plan.EndTrial && r != nil && r.EndingAt != nil:
-		return whileEnding.pause(now.Sub(r.EndingAt.Time))
+		return trialEndPollInterval.pause(now.Sub(r.EndingAt.Time))
 	case done == plan.EndTrial && r != nil && r.Ending:
-		return whileEnding.longest
+		return trialEndPollInterval.longest
 	}
-	if wait, found := lasting[done]; found {
-		return pace(p, wait, now)
+	if wait, found := lastingActions[done]; found {
+		return pollDelay(p, wait, now)
 	}
 	return 0
 }
@@ -97,10 +97,10 @@ func paceBehind(p *v1alpha1.Prototype, r *v1alpha1.TrialRecord, done plan.Action
 // backOff is the delay after an error: doubled for each consecutive error, but at least the cloud's Retry-After.
 func (e *Engine) backOff(name string, err error) time.Duration {
 	count := 0
-	if v, found := e.troubles.Load(name); found {
+	if v, found := e.failedPasses.Load(name); found {
 		count, _ = v.(int)
 	}
-	e.troubles.Store(name, count+1)
+	e.failedPasses.Store(name, count+1)
 	pause := min(minPause<<min(count, 16), maxBackOff)
 	return max(pause, cloud.RetryAfter(err))
 }

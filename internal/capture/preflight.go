@@ -7,21 +7,21 @@ import (
 	"github.com/kamino-dev/kamino/internal/admission"
 )
 
-// begun reports whether the capture has begun or ended, so that no preflight is needed.
-func (w *observed) begun() bool {
+// hasBegun reports whether the capture has begun or ended, so that no preflight is needed.
+func (w *observed) hasBegun() bool {
 	f := &w.facts
-	return w.held() || f.MustBoot() || f.Failed || f.Deleting || w.looking()
+	return w.isHeld() || f.MustBoot() || f.Failed || f.Deleting || w.isInspecting()
 }
 
 // lookPreflight checks the admission of a capture that has not begun. A known obstacle refuses the capture, even if
 // other facts are unreadable.
 func (e *Engine) lookPreflight(ctx context.Context, w *observed) error {
-	if w.begun() && w.pool != "" {
+	if w.hasBegun() && w.pool != "" {
 		return nil
 	}
-	w.admission = inquiryOf(e).gather(ctx, w)
+	w.admission = preflightOf(e).gather(ctx, w)
 	verdict := w.admission.Judge()
-	w.refusals, w.unread, w.crowded = verdict.Refusals, verdict.Trouble(), w.admission.Crowded()
+	w.refusals, w.admissionErr, w.imageLimitWarning = verdict.Refusals, verdict.Trouble(), w.admission.Crowded()
 	w.facts.Queued, _ = w.admission.Queued.Get()
 	w.facts.Refused = len(w.refusals) > 0
 	return verdict.Err()

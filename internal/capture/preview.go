@@ -45,23 +45,23 @@ func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (Preview, e
 	if w == nil {
 		return Preview{}, err
 	}
-	preview := Preview{Refusals: w.refusals, Evicts: w.left.Names(), Crowded: w.crowded}
+	preview := Preview{Refusals: w.refusals, Evicts: w.remainingPods.Names(), Crowded: w.imageLimitWarning}
 	if w.admission != nil {
 		preview.Departure = w.admission.Departure()
 	}
 	if w.recipe.ID == "" {
-		return preview, w.unread
+		return preview, w.admissionErr
 	}
 	change, err := e.Cloud.RecipeChange(ctx, w.ref(), removesBootstrap(p))
 	if err != nil {
-		return preview, cmp.Or(w.unread, err)
+		return preview, cmp.Or(w.admissionErr, err)
 	}
 	preview.Change, preview.NoWayBack = &change, w.recipe.Recipe.Version == ""
 	images, err := e.Cloud.Images(ctx, w.pool)
 	if err != nil {
-		return preview, cmp.Or(w.unread, err)
+		return preview, cmp.Or(w.admissionErr, err)
 	}
 	images = append(images, cloud.Image{Version: p.Spec.Version, State: cloud.Complete})
 	preview.Retires, err = promotionOf(e).retirable(ctx, w.pool, images, p.Spec.Version, int(p.Spec.Settings.Defaulted().Keep))
-	return preview, cmp.Or(w.unread, err)
+	return preview, cmp.Or(w.admissionErr, err)
 }

@@ -14,7 +14,7 @@ import (
 // lookRecipe reads the pool's recipe once the image is complete, and then the versions to retire.
 func (m promotion) lookRecipe(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if !ripe(f) {
+	if !isRecipeRelevant(f) {
 		return nil
 	}
 	if there, err := m.lookPool(ctx, w); err != nil || !there {
@@ -31,19 +31,20 @@ func (m promotion) lookRecipe(ctx context.Context, w *observed) error {
 	if w.change, err = m.Cloud.RecipeChange(ctx, w.ref(), removesBootstrap(w.p)); err != nil {
 		return err
 	}
-	f.Recipe, f.Manual = w.pointsAt(), f.Manual || w.change.HandOver != ""
+	f.Recipe, f.Manual = w.recipeState(), f.Manual || w.change.HandOver != ""
 	if f.Recipe == plan.RecipeElsewhere {
 		f.Saved, err = m.lookSaved(ctx, w)
 	}
 	if err != nil || f.Recipe != plan.RecipeHere {
 		return err
 	}
-	f.Growing = w.p.Spec.Settings.Recipe.NewNodes > 0 && (w.record.ScaleOut == nil || !w.record.ScaleOut.Done)
+	f.MustScaleOut = w.p.Spec.Settings.Recipe.NewNodes > 0 && (w.record.ScaleOut == nil || !w.record.ScaleOut.Done)
 	return m.lookRetirement(ctx, w)
 }
 
-// ripe reports whether the recipe can matter: the image is complete, the snapshot is deleted, and no trial is ending.
-func ripe(f *plan.Facts) bool {
+// isRecipeRelevant reports whether the recipe can matter: the image is complete, the snapshot is deleted, and no trial
+// is ending.
+func isRecipeRelevant(f *plan.Facts) bool {
 	copied := f.Snapshot != plan.Absent && f.Snapshot != plan.Deleting && f.Snapshot != plan.Foreign
 	return f.Image == plan.Complete && !copied && !f.Failed && !f.Deleting && f.Trial != plan.TrialEnding
 }
@@ -52,7 +53,7 @@ func ripe(f *plan.Facts) bool {
 func (m promotion) lookPool(ctx context.Context, w *observed) (there bool, err error) {
 	w.recipe, err = m.Cloud.Pool(ctx, w.pool)
 	if cloud.Is(err, cloud.NotFound) {
-		w.facts.Recipe, w.poolGone = plan.RecipeChanged, true
+		w.facts.Recipe, w.isPoolDeleted = plan.RecipeChanged, true
 		return false, nil
 	}
 	return err == nil, err
@@ -73,30 +74,30 @@ func (w *observed) unreadableRecipe() error {
 
 // promotedInTrial reports whether a person promoted the version during the trial.
 func promotedInTrial(w *observed) plan.Recipe {
-	if !w.facts.Opened && w.recipe.Recipe.Version == w.p.Spec.Version {
+	if !w.facts.RecipeOpen && w.recipe.Recipe.Version == w.p.Spec.Version {
 		return plan.RecipeHere
 	}
 	return plan.RecipeElsewhere
 }
 
-// pointsAt compares the recipe with this Prototype's version.
-func (w *observed) pointsAt() plan.Recipe {
+// recipeState compares the recipe with this Prototype's version.
+func (w *observed) recipeState() plan.Recipe {
 	now := w.recipe.Recipe.Version
 	switch {
 	case w.change.Done:
 		return plan.RecipeHere
 	case now != "" && imageversion.Compare(now, w.p.Spec.Version) > 0:
 		return plan.RecipeNewer
-	case w.changedHands():
+	case w.isRecipeChanged():
 		return plan.RecipeChanged
 	default:
 		return plan.RecipeElsewhere
 	}
 }
 
-// changedHands reports whether another client changed the recipe's image since the begin of the capture. Kamino does
+// isRecipeChanged reports whether another client changed the recipe's image since the begin of the capture. Kamino does
 // not overwrite such a change.
-func (w *observed) changedHands() bool {
+func (w *observed) isRecipeChanged() bool {
 	before, now := w.record.Recipe, w.recipe.Recipe
 	return before != "" && !strings.EqualFold(now.Image, before) && imageversion.Compare(now.Version, w.p.Spec.Version) != 0
 }
@@ -110,7 +111,7 @@ func (m promotion) lookRetirement(ctx context.Context, w *observed) error {
 	if w.retire, err = m.retirable(ctx, w.pool, images, w.p.Spec.Version, keep); err != nil {
 		return err
 	}
-	w.facts.Excess = len(w.retire) > 0
+	w.facts.MustRetire = len(w.retire) > 0
 	return nil
 }
 
@@ -118,11 +119,11 @@ func (m promotion) lookRetirement(ctx context.Context, w *observed) error {
 // would be retired.
 func (m promotion) retirable(ctx context.Context, pool cloud.PoolID, images []cloud.Image, current string, keep int) ([]string, error) {
 	retire := retention.Retired(retention.Decide(images, current, keep, nil))
-	census, able := cloud.As[cloud.InstanceLister](m.Cloud)
+	lister, able := cloud.As[cloud.InstanceLister](m.Cloud)
 	if len(retire) == 0 || !able {
 		return retire, nil
 	}
-	instances, err := census.Instances(ctx, pool)
+	instances, err := lister.Instances(ctx, pool)
 	if cloud.Is(err, cloud.Unsupported) {
 		return retire, nil
 	}

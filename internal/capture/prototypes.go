@@ -14,9 +14,9 @@ import (
 // errOutdated is returned by a pass with a Prototype of the last pass that has changed since.
 var errOutdated = errors.New("the Prototype has changed")
 
-// needNoRead are waits, and actions whose first effect is a write of the Prototype. The write fails if the Prototype
+// guardedByWrite are waits, and actions whose first effect is a write of the Prototype. The write fails if the Prototype
 // has changed.
-var needNoRead = []plan.Action{plan.Wait, plan.WatchTrial, plan.Adopt, plan.Believe, plan.Return}
+var guardedByWrite = []plan.Action{plan.Wait, plan.WatchTrial, plan.Adopt, plan.Believe, plan.Return}
 
 func (r prototypes) read(ctx context.Context, name string) (*v1alpha1.Prototype, error) {
 	p := &v1alpha1.Prototype{}
@@ -26,16 +26,16 @@ func (r prototypes) read(ctx context.Context, name string) (*v1alpha1.Prototype,
 	return p, nil
 }
 
-// leave keeps the Prototype for the next pass, if a watch can confirm its version.
-func (r prototypes) leave(p *v1alpha1.Prototype) {
+// keep keeps the Prototype for the next pass, if a watch can confirm its version.
+func (r prototypes) keep(p *v1alpha1.Prototype) {
 	if r.Watched != nil {
-		r.left.Store(p.Name, p)
+		r.last.Store(p.Name, p)
 	}
 }
 
-// takeLeft returns the Prototype of the last pass if the watch has seen no other version; else nil.
-func (r prototypes) takeLeft(ctx context.Context, name string) *v1alpha1.Prototype {
-	left, _ := r.left.LoadAndDelete(name)
+// takeLast returns the Prototype of the last pass if the watch has seen no other version; else nil.
+func (r prototypes) takeLast(ctx context.Context, name string) *v1alpha1.Prototype {
+	left, _ := r.last.LoadAndDelete(name)
 	if p, found := left.(*v1alpha1.Prototype); found && r.Watched(ctx, name) == p.ResourceVersion {
 		return p
 	}

@@ -25,8 +25,8 @@ type keptReads struct {
 	at    time.Time
 	// attempt is the name of the open attempt at a trial; empty without a trial.
 	attempt string
-	// sight has the reads to continue with; nil for a new read cache.
-	sight *cloud.ReadCache
+	// cache has the reads to continue with; nil for a new read cache.
+	cache *cloud.ReadCache
 	// snapshot of the version, while the cloud prepares the version.
 	snapshot *cloud.Snapshot
 	// image in the pool's recipe, while the snapshot is deleted.
@@ -53,12 +53,12 @@ func (r *keptReads) stillHolds(record *v1alpha1.TrialRecord, now time.Time) bool
 	return !record.Ending && (r.isReady || boots)
 }
 
-// look returns the context of a pass that reuses the reads.
-func (r *keptReads) look(ctx context.Context) context.Context {
-	if r.sight == nil {
+// withReads returns the context of a pass that reuses the reads.
+func (r *keptReads) withReads(ctx context.Context) context.Context {
+	if r.cache == nil {
 		return cloud.WithReadCache(ctx)
 	}
-	return cloud.ContinueReadCache(ctx, r.sight)
+	return cloud.ContinueReadCache(ctx, r.cache)
 }
 
 // readsOf returns the reads that a pass may reuse; nil if the pass must read everything. Trials in the pool reuse no
@@ -67,7 +67,7 @@ func (e *Engine) readsOf(p *v1alpha1.Prototype, record v1alpha1.Record) *keptRea
 	kept, _ := e.keptReads.Load(p.UID)
 	reads, found := kept.(*keptReads)
 	if !found || attemptOf(record) != reads.attempt || p.Status.Failure != nil || p.DeletionTimestamp != nil ||
-		reads.sight != nil && reads.sight.IsInvalid() || e.now().Sub(reads.at) > reads.life() {
+		reads.cache != nil && reads.cache.IsInvalid() || e.now().Sub(reads.at) > reads.life() {
 		e.keptReads.Delete(p.UID)
 		return nil
 	}
@@ -106,7 +106,7 @@ func isTidying(do plan.Action) bool {
 // keepReads keeps the reads of this pass that its action did not change. The removal of a trial, for example, changes
 // neither the version nor the pool.
 func keepReads(before *cloud.ReadCache, e *Engine, w *observed, done plan.Action) {
-	next := keptReads{after: done, at: w.lookedAt, attempt: attemptOf(w.record)}
+	next := keptReads{after: done, at: w.observedAt, attempt: attemptOf(w.record)}
 	if w.reads != nil {
 		next.at = w.reads.at
 	}
@@ -115,9 +115,9 @@ func keepReads(before *cloud.ReadCache, e *Engine, w *observed, done plan.Action
 	case done == plan.Publish && image.State == cloud.Absent && next.attempt == "":
 		next.snapshot = &snapshot
 	case done == plan.Promote && next.attempt == "", w.reads != nil && w.reads.image != nil && isTidying(done):
-		next.image, next.sight = &image, cloud.ReadCacheOf(cloud.WithReadCache(context.Background()))
+		next.image, next.cache = &image, cloud.ReadCacheOf(cloud.WithReadCache(context.Background()))
 	case next.attempt != "" && !r.InPool && (done == plan.WatchTrial || done == plan.EndTrial):
-		next.sight, next.trial, next.trialAt, next.endedAt = before, w.trial.cloud, w.trial.cloudAt, w.trial.endedAt
+		next.cache, next.trial, next.trialAt, next.endedAt = before, w.trial.cloud, w.trial.cloudAt, w.trial.endedAt
 		next.isReady = w.trial.sight.Facts.Ready && r.RunningSince != nil && !r.Ending
 	default:
 		e.keptReads.Delete(w.p.UID)

@@ -27,8 +27,8 @@ func (m promotion) lookSaved(ctx context.Context, w *observed) (saved bool, err 
 			return false, err
 		}
 	}
-	if w.savedAs, saved, err = m.savedRecipes().Look(ctx, w.p.Name, w.change.Backup, w.customData); saved && err == nil {
-		w.p.Status.SavedRecipe = m.namespace + "/" + w.savedAs
+	if w.savedRecipeName, saved, err = m.savedRecipes().Look(ctx, w.p.Name, w.change.Backup, w.customData); saved && err == nil {
+		w.p.Status.SavedRecipe = m.namespace + "/" + w.savedRecipeName
 	}
 	return saved, err
 }
@@ -36,10 +36,10 @@ func (m promotion) lookSaved(ctx context.Context, w *observed) (saved bool, err 
 // saveRecipe saves the parts of the recipe that the promotion removes.
 func (m promotion) saveRecipe(ctx context.Context, w *observed) error {
 	of := savedrecipe.Owner{Prototype: w.p.Name, UID: w.p.UID, Pool: w.p.Spec.Pool, PoolID: w.pool, Version: w.p.Spec.Version}
-	if err := m.savedRecipes().Save(ctx, w.savedAs, of, w.change.Backup, w.customData); err != nil {
+	if err := m.savedRecipes().Save(ctx, w.savedRecipeName, of, w.change.Backup, w.customData); err != nil {
 		return err
 	}
-	w.p.Status.SavedRecipe = m.namespace + "/" + w.savedAs
+	w.p.Status.SavedRecipe = m.namespace + "/" + w.savedRecipeName
 	return nil
 }
 
@@ -57,7 +57,7 @@ func (m promotion) customData(ctx context.Context, p *v1alpha1.Prototype) ([]byt
 		return nil, missingCustomData("create the Secret", "settings.recipe.customDataFrom names Secret %s, which does not exist", name)
 	case err != nil:
 		return nil, fmt.Errorf("read secret %s: %w", name, err)
-	case !copyOf(secret, p):
+	case !isMarkedCopy(secret, p):
 		return nil, unusableCustomData(admission.CustomDataNotAllowed,
 			fmt.Sprintf("mark the Secret as a copy with `kubectl -n %s label secret %s %s=%s`", m.namespace, from.Name, v1alpha1.PoolLabel, poolLabel(p)),
 			"Secret %s is not marked as a copy of pool %s's customData", name, p.Spec.Pool)
@@ -67,9 +67,9 @@ func (m promotion) customData(ctx context.Context, p *v1alpha1.Prototype) ([]byt
 	return secret.Data[key], nil
 }
 
-// copyOf reports whether the Secret is marked as a copy of customData. Authors of Prototypes and policies choose the
-// Secret: without the mark, a credential could reach the nodes through the saved recipe.
-func copyOf(secret *corev1.Secret, p *v1alpha1.Prototype) bool {
+// isMarkedCopy reports whether the Secret is marked as a copy of customData. Authors of Prototypes and policies choose
+// the Secret: without the mark, a credential could reach the nodes through the saved recipe.
+func isMarkedCopy(secret *corev1.Secret, p *v1alpha1.Prototype) bool {
 	return secret.Type == savedrecipe.CustomDataType || secret.Labels[v1alpha1.PoolLabel] == poolLabel(p)
 }
 

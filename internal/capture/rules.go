@@ -15,7 +15,7 @@ import (
 const rulesMount = "/etc/kamino/rules"
 
 // read reads the ConfigMap from the settings; nil without such a setting.
-func (b ruleBook) read(ctx context.Context, p *v1alpha1.Prototype) (map[string][]byte, error) {
+func (b ruleReader) read(ctx context.Context, p *v1alpha1.Prototype) (map[string][]byte, error) {
 	name := p.Spec.Settings.Generalize.Rules
 	if name == "" {
 		return nil, nil
@@ -44,7 +44,7 @@ func holdsRules(files map[string][]byte) bool {
 }
 
 // digest identifies the content of the rules for the Order.
-func (b ruleBook) digest(ctx context.Context, p *v1alpha1.Prototype) (digest string, err error) {
+func (b ruleReader) digest(ctx context.Context, p *v1alpha1.Prototype) (digest string, err error) {
 	files, err := b.read(ctx, p)
 	if err != nil || files == nil {
 		return "", err

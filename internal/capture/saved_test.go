@@ -52,7 +52,7 @@ func TestWhereARecipeIsSavedIsInTheStatus(t *testing.T) {
 		if !saved {
 			must(promotionOf(e).saveRecipe(ctx, w))
 		}
-		must(ledgerOf(e).writeStatus(ctx, before, p))
+		must(statusWriterOf(e).writeStatus(ctx, before, p))
 		return saved
 	}
 	says := func() string {

@@ -456,7 +456,7 @@ func (s *stage) runPod() {
 
 // runLook does what the pod does that looks at the disk.
 func (s *stage) runLook(pod *corev1.Pod) {
-	if pod == nil || pod.Labels["app.kubernetes.io/component"] != lookName || pod.Status.Phase != "" || s.blind || s.cloud.World().Instance(s.donor).Power != cloud.PowerRunning {
+	if pod == nil || pod.Labels["app.kubernetes.io/component"] != inspectionContainer || pod.Status.Phase != "" || s.blind || s.cloud.World().Instance(s.donor).Power != cloud.PowerRunning {
 		return
 	}
 	pod.Status = corev1.PodStatus{Phase: corev1.PodSucceeded}

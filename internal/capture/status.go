@@ -43,8 +43,8 @@ var phases = map[plan.Action]v1alpha1.Phase{
 	plan.Refuse:  v1alpha1.PhaseFailed, plan.Close: v1alpha1.PhaseFailed,
 }
 
-// waits are the phases of waits.
-var waits = map[plan.Reason]v1alpha1.Phase{
+// waitPhases are the phases of waits.
+var waitPhases = map[plan.Reason]v1alpha1.Phase{
 	plan.ForTurn: v1alpha1.PhasePending, plan.ForNeighbour: v1alpha1.PhaseReserving, plan.ForLook: v1alpha1.PhasePreflight, plan.ForDonor: v1alpha1.PhaseDraining, plan.ForProof: v1alpha1.PhaseGeneralizing,
 	plan.ForPowerOff: v1alpha1.PhaseStopping, plan.ForSnapshot: v1alpha1.PhaseSnapshotting, plan.ForPowerOn: v1alpha1.PhaseStarting,
 	plan.ForReady: v1alpha1.PhaseWaitingReady, plan.ForReplacement: v1alpha1.PhaseGrowing, plan.ForRemoval: v1alpha1.PhaseRemoving, plan.ForHolder: v1alpha1.PhaseReleasing, plan.ForImage: v1alpha1.PhasePublishing,
@@ -58,8 +58,8 @@ func report(w *observed, d plan.Decision, now time.Time) {
 	if d.Do == plan.Refuse || d.Do == plan.Fail {
 		s.Failure = failure(w, d)
 	}
-	enter(s, phaseOf(w, d), now)
-	s.Progress = cmp.Or(departureProgress(w, d), trialProgress(w, d), progress(w, waitOf(d)))
+	enterPhase(s, phaseOf(w, d), now)
+	s.Progress = cmp.Or(departureProgress(w, d), trialProgress(w, d), progress(w, waitAfter(d)))
 	reportDonor(w, now)
 	reportImage(w)
 	reportRecipe(w, d)
@@ -67,8 +67,8 @@ func report(w *observed, d plan.Decision, now time.Time) {
 	reportConditions(w.p, d, now)
 	reportKured(w, d, now)
 	reportTried(w, d, now)
-	reportDisbelief(w, now)
-	reportWayBack(w, now)
+	reportIgnoredReport(w, now)
+	reportNoWayBack(w, now)
 }
 
 // NoWayBack is the reason of condition Reversible, and of an event: the recipe names no version before the first
@@ -81,49 +81,49 @@ func NoWayBackFrom(p *v1alpha1.Prototype, image string, copied bool) string {
 	if image == "" {
 		image = "its present image"
 	}
-	said := fmt.Sprintf("this is the first version in the recipe of pool %s: no rollback restores %s", p.Spec.Pool, image)
+	text := fmt.Sprintf("this is the first version in the recipe of pool %s: no rollback restores %s", p.Spec.Pool, image)
 	if !removesBootstrap(p) {
-		return said + "; the bootstrap data of its nodes stays in the recipe"
+		return text + "; the bootstrap data of its nodes stays in the recipe"
 	}
-	said += ". `kamino restore` restores "
+	text += ". `kamino restore` restores "
 	if copied {
-		return said + "the parts that the cloud returns, and the saved copy of customData"
+		return text + "the parts that the cloud returns, and the saved copy of customData"
 	}
-	return said + "only the parts that the cloud returns. Keep a copy of the pool's customData, or pass the copy with `--custom-data FILE` (settings.recipe.customDataFrom)"
+	return text + "only the parts that the cloud returns. Keep a copy of the pool's customData, or pass the copy with `--custom-data FILE` (settings.recipe.customDataFrom)"
 }
 
-// reportWayBack reports before a pool's first promotion that no rollback is possible.
-func reportWayBack(w *observed, now time.Time) {
+// reportNoWayBack reports before a pool's first promotion that no rollback is possible.
+func reportNoWayBack(w *observed, now time.Time) {
 	if w.recipe.ID != "" && w.recipe.Recipe.Version == "" && !w.facts.Refused {
 		setCondition(w.p, now, v1alpha1.ConditionReversible, metav1.ConditionFalse, NoWayBack, NoWayBackFrom(w.p, w.recipe.Recipe.Image, w.p.Spec.Settings.Recipe.CustomDataFrom != nil))
 	}
 }
 
-// reportDisbelief reports an ignored report on the Order. Later reports can be valid.
-func reportDisbelief(w *observed, now time.Time) {
-	if w.disbelieved != "" && w.proof == nil {
-		setCondition(w.p, now, v1alpha1.ConditionGeneralized, metav1.ConditionFalse, ReportNotBelieved, w.disbelieved+". Check which clients can change Orders")
+// reportIgnoredReport reports an ignored report on the Order. Later reports can be valid.
+func reportIgnoredReport(w *observed, now time.Time) {
+	if w.ignoredReport != "" && w.proof == nil {
+		setCondition(w.p, now, v1alpha1.ConditionGeneralized, metav1.ConditionFalse, ReportNotBelieved, w.ignoredReport+". Check which clients can change Orders")
 	}
 }
 
-// goes reports whether a leaving donor is being removed.
-func goes(w *observed, d plan.Decision) bool {
+// isLeavingService reports whether a leaving donor is being removed.
+func isLeavingService(w *observed, d plan.Decision) bool {
 	failing := w.facts.Failed || w.facts.Deleting || d.Do == plan.Fail
-	return w.held() && (w.removing() || d.Do == plan.DeletePod && leaves(w) && !failing)
+	return w.isHeld() && (w.isRemoving() || d.Do == plan.DeletePod && mustBeRemoved(w) && !failing)
 }
 
 func phaseOf(w *observed, d plan.Decision) v1alpha1.Phase {
 	switch {
-	case w.onlyLooked(d):
+	case w.endsBeforeReservation(d):
 		return v1alpha1.PhasePreflight
-	case goes(w, d):
+	case isLeavingService(w, d):
 		return v1alpha1.PhaseRemoving
 	case d.Do == plan.Fail, (w.facts.Failed || w.facts.Deleting) && d.Do != plan.Close:
 		return v1alpha1.PhaseGivingBack
 	case d.Do == plan.Wait && d.Why == plan.ForDeletion, d.Do == plan.DeleteOrder:
 		return w.p.Status.Phase // the end of the previous phase
 	case d.Do == plan.Wait:
-		return waiting(w, d.Why)
+		return waitPhase(w, d.Why)
 	case d.Do == plan.DeletePod && !w.facts.Touched:
 		return v1alpha1.PhaseReserving // after the inspection
 	case d.Do == plan.Note && w.facts.Returning:
@@ -134,21 +134,21 @@ func phaseOf(w *observed, d plan.Decision) v1alpha1.Phase {
 	return phases[d.Do]
 }
 
-// waiting is the phase of a wait. A snapshot that is pending after the donor's release belongs to the publication.
-func waiting(w *observed, why plan.Reason) v1alpha1.Phase {
-	if why == plan.ForSnapshot && !w.held() {
+// waitPhase is the phase of a wait. A snapshot that is pending after the donor's release belongs to the publication.
+func waitPhase(w *observed, why plan.Reason) v1alpha1.Phase {
+	if why == plan.ForSnapshot && !w.isHeld() {
 		return v1alpha1.PhasePublishing
 	}
-	return waits[why]
+	return waitPhases[why]
 }
 
-// onlyLooked reports whether the capture ends, or is about to end, without a reservation.
-func (w *observed) onlyLooked(d plan.Decision) bool {
-	return d.Do == plan.Fail && d.Why == plan.LookFailed || d.Do == plan.DeletePod && !w.facts.Touched && !w.held() && w.p.Status.Donor == nil
+// endsBeforeReservation reports whether the capture ends, or is about to end, without a reservation.
+func (w *observed) endsBeforeReservation(d plan.Decision) bool {
+	return d.Do == plan.Fail && d.Why == plan.LookFailed || d.Do == plan.DeletePod && !w.facts.Touched && !w.isHeld() && w.p.Status.Donor == nil
 }
 
-// enter begins a phase, unless the capture is already in that phase.
-func enter(s *v1alpha1.PrototypeStatus, phase v1alpha1.Phase, now time.Time) {
+// enterPhase begins a phase, unless the capture is already in that phase.
+func enterPhase(s *v1alpha1.PrototypeStatus, phase v1alpha1.Phase, now time.Time) {
 	if s.Phase == phase {
 		return
 	}
@@ -162,9 +162,9 @@ func enter(s *v1alpha1.PrototypeStatus, phase v1alpha1.Phase, now time.Time) {
 	}
 }
 
-// waitOf is the wait that follows an action with a lasting effect; otherwise the decision itself.
-func waitOf(d plan.Decision) plan.Decision {
-	if wait, begins := lasting[d.Do]; begins && d.Do != plan.Evict {
+// waitAfter is the wait that follows an action with a lasting effect; otherwise the decision itself.
+func waitAfter(d plan.Decision) plan.Decision {
+	if wait, begins := lastingActions[d.Do]; begins && d.Do != plan.Evict {
 		return plan.Decision{Do: plan.Wait, Why: wait}
 	}
 	return d
@@ -177,13 +177,13 @@ func progress(w *observed, d plan.Decision) string {
 		return fmt.Sprintf("replicating %d%%", w.image.Percent)
 	case d.Do == plan.Wait && d.Why == plan.ForLook:
 		return "inspecting the node's disk"
-	case d.Do == plan.Wait && slices.Contains(turns, d.Why):
+	case d.Do == plan.Wait && slices.Contains(turnWaits, d.Why):
 		return turnProgress(w)
 	case d.Do == plan.Wait && d.Why == plan.ForProof:
 		return "generalizing"
 	case d.Do == plan.Wait && d.Why == plan.ForHolder:
-		return fmt.Sprintf("waiting for %s, which has also reserved the node", w.over)
-	case d.Do == plan.Wait && w.facts.Node == plan.NodeGone && w.held():
+		return fmt.Sprintf("waiting for %s, which has also reserved the node", w.otherHolder)
+	case d.Do == plan.Wait && w.facts.Node == plan.NodeGone && w.isHeld():
 		return "waiting for " + strings.ToLower(string(d.Why)) + "; the Node was deleted"
 	case d.Do == plan.Wait:
 		return "waiting for " + strings.ToLower(string(d.Why))
@@ -196,13 +196,13 @@ func progress(w *observed, d plan.Decision) string {
 // departureProgress is the progress of a leaving donor.
 func departureProgress(w *observed, d plan.Decision) string {
 	switch {
-	case d.Do == plan.Enlarge && w.removing():
+	case d.Do == plan.Enlarge && w.isRemoving():
 		return fmt.Sprintf("pool %s gets a replacement for node %s", w.p.Spec.Pool, w.p.Spec.Donor.NodeName)
 	case d.Do == plan.Enlarge:
 		return fmt.Sprintf("pool %s grows by one", w.p.Spec.Pool)
 	case d.Why == plan.ForReplacement:
 		return fmt.Sprintf("waiting for the replacement of node %s, which still serves", w.p.Spec.Donor.NodeName)
-	case d.Do == plan.Remove && w.removing():
+	case d.Do == plan.Remove && w.isRemoving():
 		return "requesting the removal of the instance"
 	case d.Why == plan.ForRemoval:
 		return "the instance is being removed"
@@ -212,29 +212,29 @@ func departureProgress(w *observed, d plan.Decision) string {
 	return ""
 }
 
-// turns are the waits for other nodes out of service.
-var turns = []plan.Reason{plan.ForTurn, plan.ForNeighbour}
+// turnWaits are the waits for other nodes out of service.
+var turnWaits = []plan.Reason{plan.ForTurn, plan.ForNeighbour}
 
 // turnProgress names the capture or node ahead, because a person may have to continue the other capture.
 func turnProgress(w *observed) string {
 	switch {
 	case w.kured.Node != "":
 		return "waiting: " + w.kured.Holder()
-	case len(w.ahead) == 0 && w.vacant:
+	case len(w.activeCaptures) == 0 && w.awaitsPoolReplacement:
 		return "waiting for the replacement of another capture's donor"
-	case len(w.ahead) == 0 && w.removals > 0:
+	case len(w.activeCaptures) == 0 && w.removals > 0:
 		return "waiting for the removal of a donor without a Prototype"
-	case len(w.ahead) == 0:
+	case len(w.activeCaptures) == 0:
 		return "waiting for another capture"
 	}
-	return fmt.Sprintf("waiting for prototype %s, which holds node %s", w.ahead[0].Name, w.ahead[0].Spec.Donor.NodeName)
+	return fmt.Sprintf("waiting for prototype %s, which holds node %s", w.activeCaptures[0].Name, w.activeCaptures[0].Spec.Donor.NodeName)
 }
 
 func drainProgress(w *observed) string {
-	if len(w.blocked) > 0 {
-		return fmt.Sprintf("pods left: %d; %s", len(w.left.Pods), w.blocked[0])
+	if len(w.blockedPods) > 0 {
+		return fmt.Sprintf("pods left: %d; %s", len(w.remainingPods.Pods), w.blockedPods[0])
 	}
-	return fmt.Sprintf("pods left: %d", len(w.left.Pods))
+	return fmt.Sprintf("pods left: %d", len(w.remainingPods.Pods))
 }
 
 // reportDrain updates the progress after the evictions.
@@ -259,13 +259,13 @@ func reportConditions(p *v1alpha1.Prototype, d plan.Decision, now time.Time) {
 	case s.Failure != nil:
 		set(v1alpha1.ConditionReady, metav1.ConditionFalse, s.Failure.Reason, s.Failure.Message)
 	case d.Why == plan.ForPromotion:
-		reason, message := awaited(p)
+		reason, message := promotionWait(p)
 		set(v1alpha1.ConditionReady, metav1.ConditionUnknown, reason, message)
 	default:
 		set(v1alpha1.ConditionReady, metav1.ConditionUnknown, "InProgress", "the capture is in progress")
 	}
 	if d.Why == plan.ForPromotion {
-		reason, message := awaited(p)
+		reason, message := promotionWait(p)
 		set(v1alpha1.ConditionReconciling, metav1.ConditionFalse, reason, message)
 	} else if p.Status.Terminal() {
 		set(v1alpha1.ConditionReconciling, metav1.ConditionFalse, "Ended", "the capture has ended")
@@ -301,16 +301,16 @@ func waitsForStaleLock(p *v1alpha1.Prototype) bool {
 	return stalled != nil && stalled.Reason == KuredLockStale
 }
 
-// noteRecovery removes condition Stalled after a successful pass.
-func noteRecovery(p *v1alpha1.Prototype) {
+// clearStalled removes condition Stalled after a successful pass.
+func clearStalled(p *v1alpha1.Prototype) {
 	if p.Status.Failure == nil && !waitsForStaleLock(p) {
 		meta.RemoveStatusCondition(&p.Status.Conditions, v1alpha1.ConditionStalled)
 	}
 }
 
-// noteTrouble sets condition Stalled if a person can fix the error of a pass. Temporary errors, such as a conflict, are
+// setStalled sets condition Stalled if a person can fix the error of a pass. Temporary errors, such as a conflict, are
 // skipped.
-func noteTrouble(p *v1alpha1.Prototype, err error, now time.Time) {
+func setStalled(p *v1alpha1.Prototype, err error, now time.Time) {
 	var e *cloud.Error
 	inCluster := apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
 	record, _ := v1alpha1.RecordOf(p)
@@ -320,7 +320,7 @@ func noteTrouble(p *v1alpha1.Prototype, err error, now time.Time) {
 		return
 	}
 	if p.Status.Phase == "" {
-		enter(&p.Status, v1alpha1.PhasePreflight, now)
+		enterPhase(&p.Status, v1alpha1.PhasePreflight, now)
 	}
 	if e == nil {
 		setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, string(cloud.Denied), err.Error()+"; the capture continues automatically once this is fixed")
@@ -347,7 +347,7 @@ var artifactPhases = []v1alpha1.Phase{
 
 // writeStatus writes the status if the pass changed it. The patch is made from the statuses alone, which are the
 // smaller part of the object.
-func (l ledger) writeStatus(ctx context.Context, before, p *v1alpha1.Prototype) error {
+func (l statusWriter) writeStatus(ctx context.Context, before, p *v1alpha1.Prototype) error {
 	if equality.Semantic.DeepEqual(before.Status, p.Status) {
 		return nil
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/node"
 )
 
-// successor returns the oldest Node that joined the pool after the growth and takes pods; empty without such a Node.
-// Any client may create Nodes: the replacement must be the only Node of an existing instance, with a Lease that the
-// kubelet renews.
-func (d departures) successor(ctx context.Context, w *observed) (name string, err error) {
+// findReplacement returns the oldest Node that joined the pool after the growth and takes pods; empty without such a
+// Node. Any client may create Nodes: the replacement must be the only Node of an existing instance, with a Lease that
+// the kubelet renews.
+func (d departures) findReplacement(ctx context.Context, w *observed) (name string, err error) {
 	after := w.departure().After
 	var all, candidates []*corev1.Node
 	err = membership.Each(ctx, d.Kube, d.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
@@ -64,7 +64,7 @@ func (d departures) isAlone(n *corev1.Node, all []*corev1.Node, without map[type
 // instancesOf returns a function that reports whether the pool has an instance that is not being removed. Providers
 // without InstanceLister get one request per instance.
 func (d departures) instancesOf(ctx context.Context, pool cloud.PoolID) (has func(cloud.InstanceID) (bool, error), err error) {
-	census, able := cloud.As[cloud.InstanceLister](d.Cloud)
+	lister, able := cloud.As[cloud.InstanceLister](d.Cloud)
 	if !able {
 		return func(id cloud.InstanceID) (bool, error) {
 			instance, err := d.Cloud.Instance(ctx, id)
@@ -74,7 +74,7 @@ func (d departures) instancesOf(ctx context.Context, pool cloud.PoolID) (has fun
 			return err == nil && !instance.Removing && (instance.Pool == "" || instance.Pool == pool), err
 		}, nil
 	}
-	instances, err := census.Instances(ctx, pool)
+	instances, err := lister.Instances(ctx, pool)
 	return func(id cloud.InstanceID) (bool, error) {
 		return slices.ContainsFunc(instances, func(i cloud.Instance) bool { return !i.Removing && d.Cloud.SameInstance(i.ID, id) }), nil
 	}, err

@@ -10,20 +10,20 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// describing are the tags with the donor's software at the time of the copy.
-var describing = []string{cloud.TagOS, cloud.TagKernel, cloud.TagKubelet, cloud.TagPatchedAt}
+// softwareTags are the tags with the donor's software at the time of the copy.
+var softwareTags = []string{cloud.TagOS, cloud.TagKernel, cloud.TagKubelet, cloud.TagPatchedAt}
 
 // maxTag is the longest tag value that all clouds accept, in bytes. Source: Azure's limit for tags.
 const maxTag = 256
 
-// describe adds the donor's software. The image copies the snapshot's tags, because at the publication the donor may be
-// patched again or gone.
-func (w *observed) describe(tags map[string]string) {
+// addSoftwareTags adds the donor's software. The image copies the snapshot's tags, because at the publication the donor
+// may be patched again or gone.
+func (w *observed) addSoftwareTags(tags map[string]string) {
 	known := w.snapshot.Tags
 	if w.snapshot.State == cloud.Absent && w.node != nil {
 		known = describeNode(w.node)
 	}
-	for _, key := range describing {
+	for _, key := range softwareTags {
 		if value := known[key]; value != "" {
 			tags[key] = value
 		}
@@ -33,16 +33,16 @@ func (w *observed) describe(tags map[string]string) {
 // describeNode returns the tags from a Node.
 func describeNode(n *corev1.Node) map[string]string {
 	info := n.Status.NodeInfo
-	said := map[string]string{cloud.TagOS: info.OSImage, cloud.TagKernel: info.KernelVersion, cloud.TagKubelet: info.KubeletVersion}
+	tags := map[string]string{cloud.TagOS: info.OSImage, cloud.TagKernel: info.KernelVersion, cloud.TagKubelet: info.KubeletVersion}
 	if at := patchedAt(n); !at.IsZero() {
-		said[cloud.TagPatchedAt] = at.UTC().Format(time.RFC3339)
+		tags[cloud.TagPatchedAt] = at.UTC().Format(time.RFC3339)
 	}
-	for key, value := range said {
+	for key, value := range tags {
 		if len(value) > maxTag {
-			said[key] = strings.ToValidUTF8(value[:maxTag], "")
+			tags[key] = strings.ToValidUTF8(value[:maxTag], "")
 		}
 	}
-	return said
+	return tags
 }
 
 // patchedAt is the latest patch time in the known annotations; zero without annotations. Policies may use other

@@ -42,7 +42,7 @@ func TestAVersionSaysWhatItsDonorWas(t *testing.T) {
 	}
 	images := s.cloud.World().Images
 	got := map[string]string{}
-	for _, key := range describing {
+	for _, key := range softwareTags {
 		got[key] = images[len(images)-1].Tags[key]
 	}
 	if diff := cmp.Diff(want, got); diff != "" || !changed {

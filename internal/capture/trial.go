@@ -19,9 +19,9 @@ const (
 	// firstPause is the pause after the first inconclusive attempt. Each further pause is twice as long, up to the
 	// trial's timeout divided by pauseShare.
 	firstPause, pauseShare = 5 * time.Minute, 8
-	// seenEvery is the interval of records of a successful observation. A gap longer than blindAfter counts as time
-	// without observation.
-	seenEvery, blindAfter = 2 * time.Minute, 3 * time.Minute
+	// observationInterval is the interval of records of a successful observation. A gap longer than observationGap
+	// counts as time without observation.
+	observationInterval, observationGap = 2 * time.Minute, 3 * time.Minute
 )
 
 // TrialUnsupported is the reason of a refusal: the provider cannot build trial nodes, or no Tryout is configured.
@@ -30,8 +30,8 @@ const TrialUnsupported = "TrialUnsupported"
 // TrialJobInvalid is the reason of a refusal: the Job in the settings is missing or unsuitable.
 const TrialJobInvalid = "TrialJobInvalid"
 
-// sighting is the observation of a trial.
-type sighting struct {
+// observedTrial is the observation of a trial.
+type observedTrial struct {
 	// cloud is the trial in the cloud, read at cloudAt. endedAt is the time of the latest request to remove the trial.
 	cloud            cloud.Trial
 	cloudAt, endedAt time.Time
@@ -44,8 +44,8 @@ type sighting struct {
 	lost *cloud.TrialSpec
 	// verdict on this attempt; nil without a judgement.
 	verdict *trial.Verdict
-	// blind: the trial node could not be observed.
-	blind bool
+	// isUnobserved: the trial node could not be observed.
+	isUnobserved bool
 }
 
 // lookGate reads the verdict on the image, the mode of the promotion, and the age of the version since its trial or its
@@ -61,7 +61,7 @@ func (t trials) lookGate(_ context.Context, w *observed) error {
 		f.Tried = plan.VerdictPassed
 	}
 	f.Manual = settings.Promotion.Mode == v1alpha1.PromotionManual
-	if !f.Tries {
+	if !f.NeedsTrial {
 		since = history.BuiltAt(w.image)
 	}
 	f.Stale = !since.IsZero() && t.now().Sub(since) > settings.Promotion.Timeout.Duration
@@ -71,18 +71,18 @@ func (t trials) lookGate(_ context.Context, w *observed) error {
 // lookTrial reads the recorded trial in all states of the capture, because an open recipe must be closed.
 func (t trials) lookTrial(ctx context.Context, w *observed) error {
 	f, r := &w.facts, w.record.Trial
-	f.Tries = w.p.Spec.Settings.Tries()
-	if r == nil || w.orphan {
+	f.NeedsTrial = w.p.Spec.Settings.Tries()
+	if r == nil || w.isOrphan {
 		return nil
 	}
 	now := t.now()
 	timeout := w.p.Spec.Settings.Defaulted().Trial.Timeout.Duration
-	f.TrialOver = now.Sub(r.StartedAt.Time)-blindness(r, now) > timeout
+	f.TrialOver = now.Sub(r.StartedAt.Time)-unobservedTime(r, now) > timeout
 	if r.Name == "" {
-		f.Paused = r.EndedAt != nil && now.Sub(r.EndedAt.Time) < pauseBehind(r.Attempt, timeout)
+		f.Paused = r.EndedAt != nil && now.Sub(r.EndedAt.Time) < pauseAfter(r.Attempt, timeout)
 		return nil
 	}
-	trialist, err := t.trialist()
+	runner, err := t.trialRunner()
 	if err != nil {
 		return err
 	}
@@ -93,31 +93,31 @@ func (t trials) lookTrial(ctx context.Context, w *observed) error {
 			ctx = cloud.WithReadCache(ctx)
 		}
 		w.trial.cloudAt = now
-		if w.trial.cloud, err = trialist.Trial(ctx, trialSpec(w)); err != nil {
+		if w.trial.cloud, err = runner.Trial(ctx, trialSpec(w)); err != nil {
 			return err
 		}
 	}
-	f.Opened, f.Trial = w.trial.cloud.Open, howFar(w.trial.cloud, r)
+	f.RecipeOpen, f.Trial = w.trial.cloud.Open, trialProgressOf(w.trial.cloud, r)
 	return nil
 }
 
-// pauseBehind is the pause after the given number of attempts.
-func pauseBehind(attempts int32, timeout time.Duration) time.Duration {
+// pauseAfter is the pause after the given number of attempts.
+func pauseAfter(attempts int32, timeout time.Duration) time.Duration {
 	return min(firstPause<<min(max(attempts-1, 0), 8), timeout/pauseShare)
 }
 
-// blindness is the time without observation since the attempt began.
-func blindness(r *v1alpha1.TrialRecord, now time.Time) time.Duration {
+// unobservedTime is the time without observation since the attempt began.
+func unobservedTime(r *v1alpha1.TrialRecord, now time.Time) time.Duration {
 	if r.SeenAt == nil || r.Name == "" {
 		return 0
 	}
-	if gap := now.Sub(r.SeenAt.Time); gap > blindAfter {
+	if gap := now.Sub(r.SeenAt.Time); gap > observationGap {
 		return r.Blind.Duration + gap
 	}
 	return r.Blind.Duration
 }
 
-func howFar(seen cloud.Trial, r *v1alpha1.TrialRecord) plan.Trial {
+func trialProgressOf(seen cloud.Trial, r *v1alpha1.TrialRecord) plan.Trial {
 	switch {
 	case r.Ending:
 		return plan.TrialEnding
@@ -135,26 +135,26 @@ func howFar(seen cloud.Trial, r *v1alpha1.TrialRecord) plan.Trial {
 func (t trials) judge(ctx context.Context, w *observed) error {
 	f := &w.facts
 	open := f.Trial == plan.TrialDecided || f.Trial == plan.TrialMaking || f.Trial == plan.TrialBuilt
-	if !open || f.Failed || f.Deleting || f.Image != plan.Complete || f.Tried != plan.NoVerdict || f.Quarantined || f.Recipe == plan.RecipeHere || w.held() {
+	if !open || f.Failed || f.Deleting || f.Image != plan.Complete || f.Tried != plan.NoVerdict || f.Quarantined || f.Recipe == plan.RecipeHere || w.isHeld() {
 		return nil
 	}
 	w.trial.subject = subjectOf(w, t.now())
-	verdict := t.see(ctx, w)
+	verdict := t.observeNode(ctx, w)
 	w.trial.verdict = &verdict
 	switch verdict.Result {
 	case trial.Passed:
-		f.Judged = plan.VerdictPassed
+		f.AttemptVerdict = plan.VerdictPassed
 	case trial.Failed:
-		f.Judged = plan.VerdictFailed
+		f.AttemptVerdict = plan.VerdictFailed
 	case trial.Inconclusive:
-		f.Judged = plan.VerdictInconclusive
+		f.AttemptVerdict = plan.VerdictInconclusive
 	case trial.Pending, trial.Skipped:
 	}
 	return nil
 }
 
-// see observes the trial node, if the attempt has an instance.
-func (t trials) see(ctx context.Context, w *observed) trial.Verdict {
+// observeNode observes the trial node, if the attempt has an instance.
+func (t trials) observeNode(ctx context.Context, w *observed) trial.Verdict {
 	subject := w.trial.subject
 	if len(subject.Instances) == 0 || subject.Facts.Instance.Gone {
 		return trial.Judge(subject.Facts)
@@ -162,10 +162,10 @@ func (t trials) see(ctx context.Context, w *observed) trial.Verdict {
 	sight, err := t.tryout.Look(ctx, subject)
 	w.trial.known = sight.Known
 	if err == nil {
-		err = t.proveTwins(ctx, &sight)
+		err = t.verifyTwins(ctx, &sight)
 	}
 	if err != nil {
-		w.trial.blind = true
+		w.trial.isUnobserved = true
 		return trial.Unseen(w.record.Trial.Unread+1, err.Error())
 	}
 	w.trial.sight = sight
@@ -174,9 +174,9 @@ func (t trials) see(ctx context.Context, w *observed) trial.Verdict {
 
 // subjectOf returns the facts of the attempt from the cloud and the record.
 func subjectOf(w *observed, now time.Time) trial.Subject {
-	p, r, seen := w.p.DeepCopy(), w.record.Trial, recalled(w.trial.cloud, w.record.Trial)
+	p, r, seen := w.p.DeepCopy(), w.record.Trial, withRecordedTrouble(w.trial.cloud, w.record.Trial)
 	p.Spec.Settings = p.Spec.Settings.Defaulted()
-	f := trial.Facts{Now: now, Begun: r.BegunAt.Time, Blind: blindness(r, now)}
+	f := trial.Facts{Now: now, Begun: r.BegunAt.Time, Blind: unobservedTime(r, now)}
 	f.Limits = trial.Within(p.Spec.Settings.Trial.Timeout.Duration, p.Spec.Settings.Trial.Soak.Duration)
 	if w.proof != nil {
 		f.Proven = w.proof.ManifestDigest
@@ -212,14 +212,14 @@ func trialSpec(w *observed) cloud.TrialSpec {
 	return spec
 }
 
-// trialist returns the provider's TrialRunner, if a Tryout is configured.
-func (t trials) trialist() (cloud.TrialRunner, error) {
-	trialist, able := cloud.As[cloud.TrialRunner](t.Cloud)
+// trialRunner returns the provider's TrialRunner, if a Tryout is configured.
+func (t trials) trialRunner() (cloud.TrialRunner, error) {
+	runner, able := cloud.As[cloud.TrialRunner](t.Cloud)
 	if !able || t.tryout == nil {
 		r := trialUnsupported()
 		return nil, &cloud.Error{Kind: cloud.Unsupported, Op: "try a version", Message: r.Message, Refusal: &r}
 	}
-	return trialist, nil
+	return runner, nil
 }
 
 func trialUnsupported() cloud.Refusal {
@@ -231,13 +231,13 @@ func (t trials) preflight(ctx context.Context, w *observed) ([]cloud.Refusal, er
 	if !w.p.Spec.Settings.Tries() {
 		return nil, nil
 	}
-	trialist, err := t.trialist()
+	runner, err := t.trialRunner()
 	if err != nil {
 		return []cloud.Refusal{trialUnsupported()}, nil
 	}
 	spec := trialSpec(w)
 	spec.Name = trialName(w.p, 1)
-	refusals, err := trialist.PreflightTrial(ctx, spec)
+	refusals, err := runner.PreflightTrial(ctx, spec)
 	if err != nil {
 		return refusals, err
 	}
@@ -268,14 +268,14 @@ func (t trials) begin(ctx context.Context, w *observed) error {
 	if w.record.Trial == nil || w.record.Trial.Name == "" {
 		return t.decide(ctx, w)
 	}
-	trialist, err := t.trialist()
+	runner, err := t.trialRunner()
 	if err != nil {
 		return err
 	}
 	if err := t.watch(ctx, w); err != nil { // time with refusals of the cloud is no time without observation
 		return err
 	}
-	_, err = trialist.EnsureTrial(ctx, trialSpec(w))
+	_, err = runner.EnsureTrial(ctx, trialSpec(w))
 	if cloud.Is(err, cloud.QuotaExceeded) {
 		return t.noteRefused(ctx, w, err)
 	}
@@ -313,27 +313,27 @@ func (t trials) decide(ctx context.Context, w *observed) error {
 
 // closeRecipe restores the image of the pool's recipe.
 func (t trials) closeRecipe(ctx context.Context, w *observed) error {
-	trialist, err := t.trialist()
+	runner, err := t.trialRunner()
 	if err != nil {
 		return err
 	}
 	if err := t.noteTrouble(ctx, w); err != nil {
 		return err
 	}
-	if news, after := newsOf(w); news {
+	if news, after := nodeChanges(w); news {
 		if err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Nodes = after }); err != nil {
 			return err
 		}
 	}
-	return trialist.CloseTrial(ctx, trialSpec(w))
+	return runner.CloseTrial(ctx, trialSpec(w))
 }
 
 // watch records the observations that later passes need.
 func (t trials) watch(ctx context.Context, w *observed) error {
 	r, now := w.record.Trial, t.now()
 	running := w.trial.subject.Facts.Instance.Running
-	newNodes, nodes := newsOf(w)
-	news := newNodes || r.RunningSince == nil && !running.IsZero() || w.trial.blind || r.Unread > 0 || r.SeenAt == nil || now.Sub(r.SeenAt.Time) >= seenEvery
+	newNodes, nodes := nodeChanges(w)
+	news := newNodes || r.RunningSince == nil && !running.IsZero() || w.trial.isUnobserved || r.Unread > 0 || r.SeenAt == nil || now.Sub(r.SeenAt.Time) >= observationInterval
 	if !news {
 		return nil
 	}
@@ -343,12 +343,12 @@ func (t trials) watch(ctx context.Context, w *observed) error {
 			since := metav1.NewTime(running)
 			r.RunningSince, r.Trouble = &since, nil
 		}
-		if w.trial.blind {
+		if w.trial.isUnobserved {
 			r.Unread++
 			return
 		}
 		seen := metav1.NewTime(now)
-		r.Blind.Duration, r.SeenAt, r.Unread = blindness(r, now), &seen, 0
+		r.Blind.Duration, r.SeenAt, r.Unread = unobservedTime(r, now), &seen, 0
 	})
 }
 
@@ -371,8 +371,9 @@ func (t trials) quarantine(ctx context.Context, w *observed) error {
 	})
 }
 
-// stay reports whether the trial's instances stay in the pool, because the recipe names the version after a promotion.
-func (t trials) stay(ctx context.Context, spec cloud.TrialSpec, seen cloud.Trial) (bool, error) {
+// staysInPool reports whether the trial's instances stay in the pool, because the recipe names the version after a
+// promotion.
+func (t trials) staysInPool(ctx context.Context, spec cloud.TrialSpec, seen cloud.Trial) (bool, error) {
 	if !spec.InPool || seen.Open {
 		return false, nil
 	}

@@ -27,22 +27,22 @@ const (
 	// TrialsUnread is the reason of an event: the cloud denies the list of trials, so an instance without a record may
 	// still run.
 	TrialsUnread = "TrialsUnread"
-	// endPatience limits the wait for a Node, and for the end of an error. Then the trial ends without the Node, and
+	// endTimeout limits the wait for a Node, and for the end of an error. Then the trial ends without the Node, and
 	// the error is reported.
-	endPatience = 5 * time.Minute
-	// endEvery is the interval of repeated requests to remove a trial.
-	endEvery = 30 * time.Second
+	endTimeout = 5 * time.Minute
+	// endRetryInterval is the interval of repeated requests to remove a trial.
+	endRetryInterval = 30 * time.Second
 )
 
 // end removes all objects of an attempt. The start of the removal is recorded first. The completion is recorded after
 // an observation without objects in the cloud and the cluster.
 func (t trials) end(ctx context.Context, w *observed) error {
 	if w.trial.lost != nil {
-		return t.adopt(ctx, w)
+		return t.adoptLost(ctx, w)
 	}
 	if !w.record.Trial.Ending {
 		now := metav1.NewTime(t.now())
-		_, nodes := newsOf(w)
+		_, nodes := nodeChanges(w)
 		err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
 			r.Trouble, r.Nodes = troubleOf(w), withInstances(nodes, w.trial.cloud.Instances)
 			r.Ending, r.EndingAt = true, &now
@@ -52,19 +52,19 @@ func (t trials) end(ctx context.Context, w *observed) error {
 		}
 		return err
 	}
-	trialist, err := t.trialist()
+	runner, err := t.trialRunner()
 	if err != nil {
 		return err
 	}
 	spec, subject := trialSpec(w), subjectOf(w, t.now())
-	if subject.Stay, err = t.stay(ctx, spec, w.trial.cloud); err != nil {
+	if subject.Stay, err = t.staysInPool(ctx, spec, w.trial.cloud); err != nil {
 		return err
 	}
 	state := cloud.Deleting
-	if w.trial.endedAt = t.now(); w.reads != nil && w.trial.cloud.State != cloud.Absent && w.trial.endedAt.Sub(w.reads.endedAt) < endEvery {
+	if w.trial.endedAt = t.now(); w.reads != nil && w.trial.cloud.State != cloud.Absent && w.trial.endedAt.Sub(w.reads.endedAt) < endRetryInterval {
 		w.trial.endedAt = w.reads.endedAt // the latest request is recent, and the cloud still has objects of the trial
 	} else {
-		state, err = trialist.EndTrial(ctx, spec)
+		state, err = runner.EndTrial(ctx, spec)
 	}
 	left, cleanErr := t.clean(ctx, w, subject)
 	if err := errors.Join(err, cleanErr); err != nil || left || state != cloud.Absent || w.trial.cloud.State != cloud.Absent {
@@ -76,10 +76,10 @@ func (t trials) end(ctx context.Context, w *observed) error {
 	})
 }
 
-// clean removes the objects in the cluster. After endPatience, a Node that another client keeps Ready is left alone,
+// clean removes the objects in the cluster. After endTimeout, a Node that another client keeps Ready is left alone,
 // and a lasting error is reported.
 func (t trials) clean(ctx context.Context, w *observed, subject trial.Subject) (left bool, err error) {
-	overdue := w.record.Trial.EndingAt != nil && t.now().Sub(w.record.Trial.EndingAt.Time) > endPatience
+	overdue := w.record.Trial.EndingAt != nil && t.now().Sub(w.record.Trial.EndingAt.Time) > endTimeout
 	still, err := t.tryout.Clean(ctx, subject)
 	if len(still) > 0 && overdue && err == nil {
 		t.ofVersion(w, corev1.EventTypeWarning, TrialNodeStays, "%s; the capture continues, and the node returns to service. Find the client that writes its status, and delete the Node if no kubelet runs there",
@@ -94,8 +94,8 @@ func (t trials) clean(ctx context.Context, w *observed, subject trial.Subject) (
 	return len(still) > 0, err
 }
 
-// newsOf reports whether the observed Nodes of the trial differ from the record, and returns the current Nodes.
-func newsOf(w *observed) (news bool, nodes []v1alpha1.TrialNodeRecord) {
+// nodeChanges reports whether the observed Nodes of the trial differ from the record, and returns the current Nodes.
+func nodeChanges(w *observed) (news bool, nodes []v1alpha1.TrialNodeRecord) {
 	before := w.record.Trial.Nodes
 	if w.trial.known == nil || equality.Semantic.DeepEqual(before, w.trial.known) {
 		return false, before
@@ -117,12 +117,12 @@ func withInstances(nodes []v1alpha1.TrialNodeRecord, instances []cloud.Instance)
 	return nodes
 }
 
-// lookLost asks the cloud for trials with the capture's UID, before a new trial and before the end of the capture. Any
-// client may have removed or overwritten the record.
-func (t trials) lookLost(ctx context.Context, w *observed) error {
+// findLostTrial asks the cloud for trials with the capture's UID, before a new trial and before the end of the capture.
+// Any client may have removed or overwritten the record.
+func (t trials) findLostTrial(ctx context.Context, w *observed) error {
 	f := &w.facts
-	trialist, able := cloud.As[cloud.TrialRunner](t.Cloud)
-	if !able || t.tryout == nil || w.orphan || !f.Tries || f.Trial != plan.NoTrial {
+	runner, able := cloud.As[cloud.TrialRunner](t.Cloud)
+	if !able || t.tryout == nil || w.isOrphan || !f.NeedsTrial || f.Trial != plan.NoTrial {
 		return nil
 	}
 	switch plan.Next(*f).Do {
@@ -130,12 +130,12 @@ func (t trials) lookLost(ctx context.Context, w *observed) error {
 	default:
 		return nil
 	}
-	specs, err := trialist.Trials(ctx, w.pool)
+	specs, err := runner.Trials(ctx, w.pool)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
 		return nil
 	case cloud.Is(err, cloud.Denied): // trials in the pool work without the permission to list trials
-		t.announcer.Log.Error(err, "cannot list the trials of this capture", "prototype", w.p.Name)
+		t.eventRecorder.Log.Error(err, "cannot list the trials of this capture", "prototype", w.p.Name)
 		t.ofVersion(w, corev1.EventTypeWarning, TrialsUnread, "the cloud does not let Kamino list trials: %v; look in the cloud for instances with the tag %s=%s", err, cloud.TagUID, w.p.UID)
 		return nil
 	case err != nil:
@@ -145,7 +145,7 @@ func (t trials) lookLost(ctx context.Context, w *observed) error {
 		if spec.Tags[cloud.TagUID] != string(w.p.UID) {
 			continue
 		}
-		seen, err := trialist.Trial(ctx, spec)
+		seen, err := runner.Trial(ctx, spec)
 		if err != nil {
 			return err
 		}
@@ -157,8 +157,8 @@ func (t trials) lookLost(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// adopt records a lost attempt as ending. The attempt keeps its number, so that its name is not reused.
-func (t trials) adopt(ctx context.Context, w *observed) error {
+// adoptLost records a lost attempt as ending. The attempt keeps its number, so that its name is not reused.
+func (t trials) adoptLost(ctx context.Context, w *observed) error {
 	spec, now := *w.trial.lost, metav1.NewTime(t.now())
 	number, _ := strconv.ParseInt(spec.Name[strings.LastIndex(spec.Name, "-")+1:], 10, 32)
 	return t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
@@ -170,8 +170,8 @@ func (t trials) adopt(ctx context.Context, w *observed) error {
 	})
 }
 
-// proveTwins asks the cloud for the instances of the node's twins. A Node without an existing instance proves nothing.
-func (t trials) proveTwins(ctx context.Context, sight *trial.Sight) error {
+// verifyTwins asks the cloud for the instances of the node's twins. A Node without an existing instance proves nothing.
+func (t trials) verifyTwins(ctx context.Context, sight *trial.Sight) error {
 	f := &sight.Facts
 	var proven []string
 	for _, name := range f.Twins {

@@ -27,7 +27,7 @@ const (
 // reportTrial writes the trial's status. Earlier results stay, so that the status of an ended trial keeps its findings.
 func reportTrial(w *observed, now time.Time) {
 	f, r := &w.facts, w.record.Trial
-	if !f.Tries || r == nil && f.Tried == plan.NoVerdict || f.Image != plan.Complete {
+	if !f.NeedsTrial || r == nil && f.Tried == plan.NoVerdict || f.Image != plan.Complete {
 		return
 	}
 	s := w.p.Status.Trial
@@ -43,7 +43,7 @@ func reportTrial(w *observed, now time.Time) {
 	}
 	w.p.Status.Trial = s
 	if w.trial.verdict != nil {
-		takeSight(s, w, now)
+		copyObservation(s, w, now)
 	}
 	reportVerdict(s, w)
 }
@@ -70,8 +70,8 @@ func reportVerdict(s *v1alpha1.TrialStatus, w *observed) {
 	}
 }
 
-// takeSight copies the observation of an attempt. Passed and failed are written only after the tag on the image.
-func takeSight(s *v1alpha1.TrialStatus, w *observed, now time.Time) {
+// copyObservation copies the observation of an attempt. Passed and failed are written only after the tag on the image.
+func copyObservation(s *v1alpha1.TrialStatus, w *observed, now time.Time) {
 	verdict, sight := w.trial.verdict, w.trial.sight
 	s.Result, s.Message = v1alpha1.TrialPending, verdict.Message
 	if verdict.Result == trial.Inconclusive {
@@ -108,16 +108,16 @@ func checksSince(before []v1alpha1.TrialCheck, checks []trial.Check, now time.Ti
 	return next
 }
 
-// doubt is the reason for the missing verdict, with the cloud's message.
-func doubt(w *observed) string {
-	said := doubted(w)
-	if told := toldOf(w.record.Trial); told != "" && !strings.Contains(said, told) {
-		said += "; the cloud created no instance: " + told
+// inconclusiveReason is the reason for the missing verdict, with the cloud's message.
+func inconclusiveReason(w *observed) string {
+	text := attemptReason(w)
+	if message := cloudMessage(w.record.Trial); message != "" && !strings.Contains(text, message) {
+		text += "; the cloud created no instance: " + message
 	}
-	return said
+	return text
 }
 
-func doubted(w *observed) string {
+func attemptReason(w *observed) string {
 	switch {
 	case w.trial.verdict != nil && w.trial.verdict.Result == trial.Inconclusive:
 		return w.trial.verdict.Message
@@ -143,7 +143,7 @@ func trialProgress(w *observed, d plan.Decision) string {
 	case d.Do == plan.EndTrial:
 		return "removing the trial node"
 	case d.Why == plan.ForTrial:
-		return "the last attempt has no verdict, and another attempt follows: " + doubt(w)
+		return "the last attempt has no verdict, and another attempt follows: " + inconclusiveReason(w)
 	case d.Why == plan.ForPromotion && w.change.HandOver != "":
 		return "handed over: " + w.change.HandOver
 	case d.Why == plan.ForPromotion:
@@ -168,16 +168,16 @@ func reportTried(w *observed, d plan.Decision, now time.Time) {
 	}
 }
 
-// awaited is the reason and the message of the wait for a person.
-func awaited(p *v1alpha1.Prototype) (reason, message string) {
+// promotionWait is the reason and the message of the wait for a person.
+func promotionWait(p *v1alpha1.Prototype) (reason, message string) {
 	if over := p.Status.HandsOver(); over != "" {
 		return HandedOver, fmt.Sprintf("version %s of pool %s is complete and handed over: %s", p.Spec.Version, p.Spec.Pool, over)
 	}
 	return AwaitingPromotion, fmt.Sprintf("version %s of pool %s is complete, and waits for `kamino promote %s %s`", p.Spec.Version, p.Spec.Pool, p.Spec.Pool, p.Spec.Version)
 }
 
-// trialSentence explains why a complete version is not used.
-func trialSentence(w *observed, why plan.Reason) string {
+// trialFailureMessage explains why a complete version is not used.
+func trialFailureMessage(w *observed, why plan.Reason) string {
 	version, pool, settings := w.p.Spec.Version, w.p.Spec.Pool, w.p.Spec.Settings.Defaulted()
 	later := fmt.Sprintf("run `kamino promote %s %s`", pool, version)
 	if w.change.HandOver != "" {
@@ -189,7 +189,7 @@ func trialSentence(w *observed, why plan.Reason) string {
 		return fmt.Sprintf("version %s of pool %s has failed its trial and is quarantined; the pool is unchanged: %s. Fix the cause on the nodes, then capture again", version, pool, blamed)
 	case plan.TrialInconclusive:
 		return fmt.Sprintf("the trial of version %s of pool %s has no verdict after %s; the pool is unchanged: %s. Fix the cause and capture again, or use the version without a trial: %s",
-			version, pool, settings.Trial.Timeout.Duration, doubt(w), later)
+			version, pool, settings.Trial.Timeout.Duration, inconclusiveReason(w), later)
 	default: // plan.PromotionStale
 		return fmt.Sprintf("version %s of pool %s was not promoted within %s; the version is kept: %s", version, pool, settings.Promotion.Timeout.Duration, later)
 	}

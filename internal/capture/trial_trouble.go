@@ -12,8 +12,9 @@ import (
 // The cloud's message about a missing instance is recorded at once, because the cloud may forget it. The judgement and
 // the failure's message use the record.
 
-// recalled is the trial in the cloud, with the recorded message. A closed pool no longer reports its failed growth.
-func recalled(seen cloud.Trial, r *v1alpha1.TrialRecord) cloud.Trial {
+// withRecordedTrouble is the trial in the cloud, with the recorded message. A closed pool no longer reports its failed
+// growth.
+func withRecordedTrouble(seen cloud.Trial, r *v1alpha1.TrialRecord) cloud.Trial {
 	if r.Trouble == nil || r.Trouble.Attempt != r.Attempt || len(seen.Instances) > 0 || seen.State == cloud.Deleting {
 		return seen
 	}
@@ -52,8 +53,8 @@ func (t trials) noteRefused(ctx context.Context, w *observed, err error) error {
 	})
 }
 
-// toldOf is the cloud's message about the trial; empty without a message.
-func toldOf(r *v1alpha1.TrialRecord) string {
+// cloudMessage is the cloud's message about the trial; empty without a message.
+func cloudMessage(r *v1alpha1.TrialRecord) string {
 	if r != nil && r.Trouble != nil {
 		return r.Trouble.Text
 	}

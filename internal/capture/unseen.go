@@ -15,22 +15,22 @@ import (
 // until the cloud answers.
 const Serving = "Serving"
 
-// unseen acts with the cluster alone, after a failed pass. The donor must not wait for a cloud that is unreachable. The
-// error is only of this action, because the pass has reported its own error.
-func (e *Engine) unseen(ctx context.Context, w *observed, trouble error) error {
-	if err := e.lookNode(ctx, w); err != nil || !w.held() {
+// actWithoutCloud acts with the cluster alone, after a failed pass. The donor must not wait for a cloud that is
+// unreachable. The error is only of this action, because the pass has reported its own error.
+func (e *Engine) actWithoutCloud(ctx context.Context, w *observed, trouble error) error {
+	if err := e.lookNode(ctx, w); err != nil || !w.isHeld() {
 		return nil
 	}
-	d := plan.Unseen(w.facts)
+	d := plan.WithoutCloud(w.facts)
 	e.Log.V(1).Info("decided without the cloud", "node", w.p.Spec.Donor.NodeName, "holder", w.p.Name, "decision", d.String())
 	switch d.Do {
 	case plan.Fail:
-		endingOf(e).fail(w, failure(w, d))
+		failuresOf(e).fail(w, failure(w, d))
 	case plan.Serve:
 		if err := e.act(ctx, w, d); err != nil {
 			return err
 		}
-		announcerOf(e).event(w, corev1.EventTypeWarning, Serving, "node %s takes pods again, but stays reserved until the cloud answers: %v", w.p.Spec.Donor.NodeName, trouble)
+		eventRecorderOf(e).event(w, corev1.EventTypeWarning, Serving, "node %s takes pods again, but stays reserved until the cloud answers: %v", w.p.Spec.Donor.NodeName, trouble)
 		w.p.Status.Progress = fmt.Sprintf("node %s takes pods again, but stays reserved until the cloud answers", w.p.Spec.Donor.NodeName)
 		setCondition(w.p, e.now(), v1alpha1.ConditionDonorInService, metav1.ConditionTrue, Serving, "the donor takes pods, but stays reserved until the cloud answers")
 	default:

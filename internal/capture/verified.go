@@ -17,9 +17,9 @@ func (o orders) readUnproven(w *observed) {
 	if !w.record.Answers(u, w.p.UID) {
 		return
 	}
-	w.unproven = u.Why
+	w.noProofReason = u.Why
 	w.facts.Proven, w.proof = false, nil
-	if f := w.facts; w.pod != nil || !f.Failed && !f.Deleting && !f.Returning && !w.removing() {
+	if f := w.facts; w.pod != nil || !f.Failed && !f.Deleting && !f.Returning && !w.isRemoving() {
 		w.facts.Pod = plan.PodFailed // even if another client deleted the pod: no second pod may run
 	}
 }

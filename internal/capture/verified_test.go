@@ -181,7 +181,7 @@ func TestThePodGetsTheRulesOfTheOrder(t *testing.T) {
 	seen := false
 	s.play(func(int) {
 		pod, _ := s.tracked("pods", podspace, s.podName()).(*corev1.Pod)
-		if pod == nil || seen || pod.Labels["app.kubernetes.io/component"] == lookName {
+		if pod == nil || seen || pod.Labels["app.kubernetes.io/component"] == inspectionContainer {
 			return
 		}
 		seen = true

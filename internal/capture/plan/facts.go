@@ -25,8 +25,8 @@ type Facts struct {
 	Node Node
 	// Cordoned: the node takes no new pods.
 	Cordoned bool
-	// Serves: the cordon is as before the capture.
-	Serves bool
+	// CordonRestored: the cordon is as before the capture.
+	CordonRestored bool
 	// Restored: cordon and annotations of the Node are as before the capture, or the Node is gone.
 	Restored bool
 	// Drained: no pod is left to evict.
@@ -42,9 +42,9 @@ type Facts struct {
 
 	// Touched: the record names an order that changes the donor's disk, and the boot of the order.
 	Touched bool
-	// Down: the record says that the donor is powered off, or about to be, in this capture. An order in place sets
-	// both. A donor that another client stopped is only Down, with an unchanged disk.
-	Down bool
+	// PowerOffRecorded: the record says that the donor is powered off, or about to be, in this capture. An order in
+	// place sets both. A donor that another client stopped has only PowerOffRecorded, with an unchanged disk.
+	PowerOffRecorded bool
 	// Outdated: a version of Kamino without Orders wrote the record.
 	Outdated bool
 	// Order: the Order exists; its key may exist too.
@@ -83,20 +83,20 @@ type Facts struct {
 	Replacement Replacement
 	// Removing: the cloud is removing the instance.
 	Removing bool
-	// Kept: the instance is gone, but the pool keeps its place and its protection.
-	Kept bool
+	// PlaceKept: the instance is gone, but the pool keeps its place and its protection.
+	PlaceKept bool
 
-	// Tries: a trial of the version precedes the promotion.
-	Tries bool
+	// NeedsTrial: a trial of the version precedes the promotion.
+	NeedsTrial bool
 	// Tried is the verdict on the version in the image's tags. A failed version is also Quarantined.
 	Tried Verdict
 	// Trial is the progress of the current attempt.
 	Trial Trial
-	// Opened: the pool's recipe names the version only for the attempt. Recipe then has the content from before the
+	// RecipeOpen: the pool's recipe names the version only for the attempt. Recipe then has the content from before the
 	// attempt.
-	Opened bool
-	// Judged is the verdict of the current attempt.
-	Judged Verdict
+	RecipeOpen bool
+	// AttemptVerdict is the verdict of the current attempt.
+	AttemptVerdict Verdict
 	// Paused: the last attempt was inconclusive, and the next attempt is not due.
 	Paused bool
 	// TrialOver: the attempts have exceeded the trial's timeout.
@@ -109,15 +109,15 @@ type Facts struct {
 	Recipe Recipe
 	// Saved: the removed parts of the recipe are saved, or the promotion removes nothing.
 	Saved bool
-	// Excess: there are versions to retire.
-	Excess bool
-	// Growing: the pool has yet to grow after the promotion.
-	Growing bool
+	// MustRetire: there are versions to retire.
+	MustRetire bool
+	// MustScaleOut: the pool has yet to grow after the promotion.
+	MustScaleOut bool
 
 	// Overdue: the donor has exceeded its deadline out of service without a snapshot.
 	Overdue bool
-	// Hopeless: a started donor has exceeded its timeout to become Ready.
-	Hopeless bool
+	// ReadyOverdue: a started donor has exceeded its timeout to become Ready.
+	ReadyOverdue bool
 }
 
 // Lock is the holder of the donor's Node.
@@ -127,8 +127,8 @@ const (
 	Unlocked Lock = ""
 	Ours     Lock = "ours"
 	Theirs   Lock = "theirs"
-	// Stray: our reservation is overwritten by an unreadable text, or by a holder that does not exist.
-	Stray Lock = "stray"
+	// Overwritten: our reservation is overwritten by an unreadable text, or by a holder that does not exist.
+	Overwritten Lock = "stray"
 )
 
 type Node string
@@ -212,29 +212,29 @@ const (
 	RecipeChanged   Recipe = "changed" // another image than before the capture: another client wrote the recipe
 )
 
-// held reports whether the capture holds the donor.
-func (f Facts) held() bool { return f.Lock == Ours || f.Recorded }
+// isHeld reports whether the capture holds the donor.
+func (f Facts) isHeld() bool { return f.Lock == Ours || f.Recorded }
 
 // DonePodMatters reports whether a finished generalize pod can change the decision. Kamino removes the pod before the
 // start of the donor. At the end Kamino looks again: the request of a crashed process may have arrived late.
 func (f Facts) DonePodMatters() bool {
 	ends := f.Failed || f.Deleting
 	switch {
-	case !f.Touched, f.Returning && f.held():
+	case !f.Touched, f.Returning && f.isHeld():
 		return false
-	case f.Returning, f.gone():
-		return ends || f.finishing()
+	case f.Returning, f.isGone():
+		return ends || f.isFinishing()
 	case f.Proven && f.Snapshot == Absent && f.Image == Absent:
 		return ends // the disk is still to be copied
 	default:
-		return ends || !f.copying()
+		return ends || !f.needsDisk()
 	}
 }
 
 // HoldMatters reports whether the protection of the instance can change the decision. A returning donor that still
 // boots makes the protection irrelevant.
 func (f Facts) HoldMatters() bool {
-	return !f.Returning || f.back() || f.Hopeless || f.Power == InstanceGone || f.Leaves
+	return !f.Returning || f.isBack() || f.ReadyOverdue || f.Power == InstanceGone || f.Leaves
 }
 
 // LeftOrderMatters reports whether an unread Order can change the decision. A pass may have created an Order without a
@@ -244,32 +244,34 @@ func (f Facts) LeftOrderMatters() bool {
 	switch {
 	case !f.Touched:
 		return ends
-	case !f.Returning && !f.gone():
+	case !f.Returning && !f.isGone():
 		return f.Leaves && f.Outdated // otherwise the Order was read with the report
 	default:
-		return !f.held() && (ends || f.finishing())
+		return !f.isHeld() && (ends || f.isFinishing())
 	}
 }
 
-// finishing reports whether a successful capture only checks for leftovers.
-func (f Facts) finishing() bool { return f.Recipe == RecipeHere && f.Snapshot != Deleting }
+// isFinishing reports whether a successful capture only checks for leftovers.
+func (f Facts) isFinishing() bool { return f.Recipe == RecipeHere && f.Snapshot != Deleting }
 
 // MustBoot reports whether the donor must boot before it serves. The donor must leave the boot of the order, or its
 // last boot before it went down.
-func (f Facts) MustBoot() bool { return f.Touched || f.Down }
+func (f Facts) MustBoot() bool { return f.Touched || f.PowerOffRecorded }
 
-// gone reports whether a leaving donor was removed.
-func (f Facts) gone() bool { return f.Leaves && f.Touched && !f.held() }
+// isGone reports whether a leaving donor was removed.
+func (f Facts) isGone() bool { return f.Leaves && f.Touched && !f.isHeld() }
 
-// back reports whether the donor is Ready in another boot than the recorded boot.
-func (f Facts) back() bool { return f.Node == NodeReady && f.Rebooted }
+// isBack reports whether the donor is Ready in another boot than the recorded boot.
+func (f Facts) isBack() bool { return f.Node == NodeReady && f.Rebooted }
 
-// copying reports whether a copy still needs the donor's disk unchanged. The disk of a leaving donor goes with the
+// needsDisk reports whether a copy still needs the donor's disk unchanged. The disk of a leaving donor goes with the
 // instance: only a complete copy suffices.
-func (f Facts) copying() bool { return f.Snapshot == Pending || f.Snapshot == Taken && f.leaving() }
+func (f Facts) needsDisk() bool {
+	return f.Snapshot == Pending || f.Snapshot == Taken && f.mustRemove()
+}
 
-// begun reports whether a pod, a snapshot or an image of this capture exists.
-func (f Facts) begun() bool {
+// hasArtifacts reports whether a pod, a snapshot or an image of this capture exists.
+func (f Facts) hasArtifacts() bool {
 	made := func(a Artifact) bool { return a != Absent && a != Foreign }
 	return f.Pod != NoPod || made(f.Snapshot) || made(f.Image)
 }

@@ -14,7 +14,7 @@ func inPlace(f Facts) Decision {
 // snapshot continues after the order: run the pod, read the proof, wait for the power-off, copy the disk.
 func snapshot(f Facts) Decision {
 	switch {
-	case !f.held(), f.Returning, !f.Touched:
+	case !f.isHeld(), f.Returning, !f.Touched:
 		return fail(Interrupted)
 	case f.Power == InstanceGone:
 		return fail(DonorGone)
@@ -61,19 +61,19 @@ func snapshot(f Facts) Decision {
 // that is not used at once is repeated later.
 func prepare(f Facts) Decision {
 	switch {
-	case !f.held() && f.Pod != NoPod && (f.Refused || f.Lock != Unlocked || f.Queued):
+	case !f.isHeld() && f.Pod != NoPod && (f.Refused || f.Lock != Unlocked || f.Queued):
 		return do(DeletePod)
-	case !f.held() && (f.Refused || f.Lock != Unlocked):
+	case !f.isHeld() && (f.Refused || f.Lock != Unlocked):
 		return do(Refuse)
-	case !f.held() && f.Queued:
+	case !f.isHeld() && f.Queued:
 		return wait(ForTurn)
 	case f.Node == NodeGone || f.Power == InstanceGone:
 		return fail(DonorGone)
 	case f.Power == Off:
 		return fail(DonorStopped)
-	case !f.held():
-		return lookFirst(f)
-	case f.Lock == Stray && !f.Overdue:
+	case !f.isHeld():
+		return inspectFirst(f)
+	case f.Lock == Overwritten && !f.Overdue:
 		return do(Relock)
 	case f.Lock != Ours:
 		return fail(ReservationLost)
@@ -86,7 +86,7 @@ func prepare(f Facts) Decision {
 	case !f.Cordoned && f.Queued:
 		return wait(ForNeighbour)
 	case f.Leaves && f.GrowFirst && f.Replacement != ReplacementReady:
-		return succeed(f)
+		return awaitReplacement(f)
 	case !f.Protected:
 		return do(Protect)
 	case !f.Cordoned:
@@ -102,9 +102,9 @@ func prepare(f Facts) Decision {
 	}
 }
 
-// lookFirst inspects the donor's disk before the reservation. The inspection can only refuse: the pod's report is
+// inspectFirst inspects the donor's disk before the reservation. The inspection can only refuse: the pod's report is
 // unsigned.
-func lookFirst(f Facts) Decision {
+func inspectFirst(f Facts) Decision {
 	switch f.Pod {
 	case NoPod:
 		return do(Look)

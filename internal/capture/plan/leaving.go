@@ -3,11 +3,11 @@ package plan
 // The course of a donor that does not return. After the order the disk has lost its means to join: Kamino removes the
 // instance, and the pool gets a replacement.
 
-// leaving reports whether the donor can only be removed.
-func (f Facts) leaving() bool { return f.Leaves && f.Touched && f.held() }
+// mustRemove reports whether the donor can only be removed.
+func (f Facts) mustRemove() bool { return f.Leaves && f.Touched && f.isHeld() }
 
-// succeed grows the pool before the drain of a leaving donor. The donor serves meanwhile.
-func succeed(f Facts) Decision {
+// awaitReplacement grows the pool before the drain of a leaving donor. The donor serves meanwhile.
+func awaitReplacement(f Facts) Decision {
 	switch f.Replacement {
 	case ReplacementLate:
 		return fail(SuccessorFailed)
@@ -18,9 +18,9 @@ func succeed(f Facts) Decision {
 	return do(Enlarge)
 }
 
-// depart removes the pod and the Order, then the instance, the Node and the reservation. Another holder of the node
+// removeDonor removes the pod and the Order, then the instance, the Node and the reservation. Another holder of the node
 // finishes first. While the cloud refuses the removal, the reservation stays: a released node could not serve.
-func depart(f Facts) Decision {
+func removeDonor(f Facts) Decision {
 	switch {
 	case f.Pod != NoPod:
 		return do(DeletePod)
@@ -36,7 +36,7 @@ func depart(f Facts) Decision {
 		return do(Note) // a process that knows only the Node must not release a leaving donor
 	case f.Power != InstanceGone && f.Removing:
 		return wait(ForRemoval)
-	case f.Power != InstanceGone, f.Kept:
+	case f.Power != InstanceGone, f.PlaceKept:
 		return do(Remove) // also of an instance that is already gone: the pool would keep its place unfilled
 	case f.Replacement == ReplacementWanted:
 		return do(Enlarge) // before the deletion of the Node, which may be the only record of the reservation

@@ -15,23 +15,23 @@ type mutant struct {
 var mutants = []mutant{
 	{"begins although refused", with(func(f *Facts) { f.Refused = false })},
 	{"takes a donor without a look", with(func(f *Facts) {
-		if !f.held() && !f.MustBoot() && f.Pod == NoPod {
+		if !f.isHeld() && !f.MustBoot() && f.Pod == NoPod {
 			f.Pod = PodLooked
 		}
 	})},
 	{"takes a donor although the look said no", with(func(f *Facts) {
-		if !f.held() && !f.MustBoot() && f.Pod == PodFailed {
+		if !f.isHeld() && !f.MustBoot() && f.Pod == PodFailed {
 			f.Pod = PodLooked
 		}
 	})},
-	{"does not look again for who has a node away", with(func(f *Facts) { f.Queued = f.Queued && !f.held() })},
+	{"does not look again for who has a node away", with(func(f *Facts) { f.Queued = f.Queued && !f.isHeld() })},
 	{"drains beside the pod that looked", with(func(f *Facts) {
-		if f.held() && !f.MustBoot() && !f.Failed && !f.Deleting {
+		if f.isHeld() && !f.MustBoot() && !f.Failed && !f.Deleting {
 			f.Pod = NoPod
 		}
 	})},
 	{"refuses and leaves the pod that looked", func(f Facts) Decision {
-		if d := Next(f); d.Do == DeletePod && f.Refused && !f.held() && !f.Failed && !f.Deleting {
+		if d := Next(f); d.Do == DeletePod && f.Refused && !f.isHeld() && !f.Failed && !f.Deleting {
 			return Decision{Do: Refuse}
 		}
 		return Next(f)
@@ -78,7 +78,7 @@ var mutants = []mutant{
 		return Next(f)
 	}},
 	{"publishes while it holds the donor", func(f Facts) Decision {
-		if f.Snapshot == Complete && f.Image == Absent && f.held() && !f.Failed && !f.Deleting {
+		if f.Snapshot == Complete && f.Image == Absent && f.isHeld() && !f.Failed && !f.Deleting {
 			return Decision{Do: Publish}
 		}
 		return Next(f)
@@ -107,7 +107,7 @@ var mutants = []mutant{
 	{"leaves the cordon", with(func(f *Facts) { f.Restored = true; f.Lock = oursOnlyIfRecorded(*f) })},
 	{"forgets before it releases", instead(Release, Forget, func(f Facts) bool { return f.Recorded })},
 	{"gives up a donor that is off", func(f Facts) Decision {
-		if d := Next(f); d.Do == Start && f.Hopeless {
+		if d := Next(f); d.Do == Start && f.ReadyOverdue {
 			return Decision{Do: Release}
 		}
 		return Next(f)
@@ -120,7 +120,7 @@ var mutants = []mutant{
 		}
 	})},
 	{"promotes before it saves", instead(SaveRecipe, Promote, always)},
-	{"retires before it promotes", instead(Promote, Retire, func(f Facts) bool { return f.Excess })},
+	{"retires before it promotes", instead(Promote, Retire, func(f Facts) bool { return f.MustRetire })},
 	{"does not retire", instead(Retire, Succeed, always)},
 	{"does not grow the pool", instead(ScaleOut, Succeed, always)},
 	{"leaves the snapshot behind", with(func(f *Facts) {
@@ -137,13 +137,13 @@ var mutants = []mutant{
 	})},
 	{"leaves a broken image behind", instead(DeleteImage, Close, always)},
 	{"deletes an image that a recipe may name", func(f Facts) Decision {
-		if (f.Failed || f.Deleting) && f.Image == Complete && !f.held() {
+		if (f.Failed || f.Deleting) && f.Image == Complete && !f.isHeld() {
 			return Decision{Do: DeleteImage}
 		}
 		return Next(f)
 	}},
 	{"waits for a proof past the deadline", with(func(f *Facts) { f.Overdue = false })},
-	{"waits for Ready for ever", with(func(f *Facts) { f.Hopeless = false })},
+	{"waits for Ready for ever", with(func(f *Facts) { f.ReadyOverdue = false })},
 	{"waits for a budget for ever", with(func(f *Facts) { f.DrainOverdue = false; f.Overdue = false })},
 	{"never believes that the image is there", with(func(f *Facts) {
 		if f.Image == Complete {
@@ -163,25 +163,25 @@ var mutants = []mutant{
 	{"waits for a donor that somebody stopped", replace(Decision{Fail, DonorStopped}, Decision{Wait, ForDonor})},
 	{"takes another holder's reservation away", with(func(f *Facts) {
 		if f.Lock == Theirs {
-			f.Lock = Stray
+			f.Lock = Overwritten
 		}
 	})},
 	{"waits for a holder that there is not", with(func(f *Facts) {
-		if f.Lock == Stray && f.held() {
+		if f.Lock == Overwritten && f.isHeld() {
 			f.Lock = Theirs
 		}
 	})},
-	{"leaves the node to whoever wrote over the reservation", with(func(f *Facts) { f.Restored = f.Restored || f.Lock == Stray })},
+	{"leaves the node to whoever wrote over the reservation", with(func(f *Facts) { f.Restored = f.Restored || f.Lock == Overwritten })},
 	{"makes the pod before the Node knows of it", with(func(f *Facts) { f.Noted = true })},
 	{"forgets the order with the record", with(func(f *Facts) {
 		if f.Lock == Ours && !f.Recorded {
-			f.Touched, f.Down, f.Returning = false, false, false
+			f.Touched, f.PowerOffRecorded, f.Returning = false, false, false
 		}
 	})},
-	{"serves in the boot that it went down in", with(func(f *Facts) { f.Down = f.Touched })},
+	{"serves in the boot that it went down in", with(func(f *Facts) { f.PowerOffRecorded = f.Touched })},
 	{"serves with the disk that was touched", with(func(f *Facts) {
 		if f.Failed || f.Deleting {
-			f.Touched, f.Down = false, false
+			f.Touched, f.PowerOffRecorded = false, false
 		}
 	})},
 	{"begins anew without its record", with(func(f *Facts) { f.Unrecorded = false })},
@@ -218,8 +218,8 @@ var instantMutants = []mutant{
 		}
 	})},
 	{"removes a donor whose snapshot is only taken", func(f Facts) Decision {
-		if d := Next(f); f.Snapshot == Taken && f.leaving() && d.Why == ForSnapshot {
-			return depart(f)
+		if d := Next(f); f.Snapshot == Taken && f.mustRemove() && d.Why == ForSnapshot {
+			return removeDonor(f)
 		}
 		return Next(f)
 	}},
@@ -235,7 +235,7 @@ var instantMutants = []mutant{
 var leavingMutants = []mutant{
 	{"gives a donor back that cannot join", with(func(f *Facts) { f.Leaves = f.Leaves && !f.Touched })},
 	{"removes a donor that was not touched", with(func(f *Facts) {
-		if f.Leaves && f.held() && (f.Failed || f.Deleting) {
+		if f.Leaves && f.isHeld() && (f.Failed || f.Deleting) {
 			f.Touched = true
 		}
 	})},
@@ -251,7 +251,7 @@ var leavingMutants = []mutant{
 		}
 	})},
 	{"does not have the pool grow first", with(func(f *Facts) { f.GrowFirst = false })},
-	{"grows the pool again while the successor boots", instead(Wait, Enlarge, func(f Facts) bool { return f.Replacement == ReplacementAwaited && f.held() })},
+	{"grows the pool again while the successor boots", instead(Wait, Enlarge, func(f Facts) bool { return f.Replacement == ReplacementAwaited && f.isHeld() })},
 	{"does not fill the place", with(func(f *Facts) {
 		if !f.GrowFirst {
 			f.Replacement = NoReplacement
@@ -269,7 +269,7 @@ var leavingMutants = []mutant{
 		}
 		return Next(f)
 	}},
-	{"leaves the place of an instance that went by itself", with(func(f *Facts) { f.Kept = false })},
+	{"leaves the place of an instance that went by itself", with(func(f *Facts) { f.PlaceKept = false })},
 	{"leaves the Node behind", instead(DeleteNode, Forget, always)},
 	{"removes what another holder has", with(func(f *Facts) {
 		if f.Leaves && f.Touched && f.Lock == Theirs {
@@ -330,7 +330,7 @@ func TestWrongPlannersAreCaught(t *testing.T) {
 	}{{returningDonors(), mutants}, {leavingDonors(), leavingMutants}, {append(instantDonors(), returningDonors()...), instantMutants}, {publishedVersions(), trialMutants}} {
 		for _, m := range course.mutants {
 			t.Run(m.name, func(t *testing.T) {
-				e := explore(m.next, Unseen, slices.Clone(course.starts), adversities(true))
+				e := explore(m.next, WithoutCloud, slices.Clone(course.starts), adversities(true))
 				if e.bad == nil {
 					t.Fatal("no property noticed")
 				}

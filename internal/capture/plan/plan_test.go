@@ -148,7 +148,7 @@ func (w world) gaveBack() bool {
 		return false
 	}
 	node := f.Node == NodeGone || f.Cordoned == w.cordonedBefore
-	instance := f.Power == InstanceGone && !f.Kept || f.Protected == w.protectedBefore
+	instance := f.Power == InstanceGone && !f.PlaceKept || f.Protected == w.protectedBefore
 	return node && instance
 }
 
@@ -180,7 +180,7 @@ type property struct {
 }
 
 var properties = []property{
-	{"a refused capture changes nothing", takes, func(w world, _ Decision) bool { return !w.f.Refused || w.f.held() }},
+	{"a refused capture changes nothing", takes, func(w world, _ Decision) bool { return !w.f.Refused || w.f.isHeld() }},
 	{"nothing is taken once the end is decided", takes, func(w world, d Decision) bool {
 		return !w.f.Deleting && !w.f.Failed || d.Do == Record && w.leaves()
 	}},
@@ -188,8 +188,8 @@ var properties = []property{
 	{"no pod is left behind by a capture that ends", "|Refuse|Close|Succeed|", func(w world, _ Decision) bool { return w.f.Pod == NoPod }},
 	{"nothing is drained while the look's pod is there", "|Protect|Cordon|Evict|Order|", func(w world, _ Decision) bool { return w.f.Pod == NoPod }},
 	{"nothing but the lock is taken while somebody else has a node away", "|Protect|Cordon|", func(w world, _ Decision) bool { return !w.f.Queued || w.f.Cordoned }},
-	{"the lock comes first", "|Record|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Lock == Ours || w.f.Touched && w.f.held() }},
-	{"the record comes before what it restores", "|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Recorded || w.f.Touched && w.f.held() }},
+	{"the lock comes first", "|Record|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Lock == Ours || w.f.Touched && w.f.isHeld() }},
+	{"the record comes before what it restores", "|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Recorded || w.f.Touched && w.f.isHeld() }},
 	{"pods are evicted only from a cordoned, protected donor", "|Evict|", func(w world, _ Decision) bool { return w.f.Cordoned && w.f.Protected }},
 	{"only a drained donor is generalized", "|Order|", func(w world, _ Decision) bool { return w.f.Drained && w.f.Node == NodeReady }},
 	{"a proof that is acted on cannot be taken back", "|Stop|TakeSnapshot|", func(w world, _ Decision) bool {
@@ -202,7 +202,7 @@ var properties = []property{
 	{"the order is written before the pod", "|Generalize|", func(w world, _ Decision) bool {
 		return w.f.Touched && !w.f.Rebooted && !w.f.Returning && w.f.Power == On
 	}},
-	{"power goes off only for a proven or a disturbed disk", "|Stop|", func(w world, _ Decision) bool { return w.f.Touched && w.f.held() && !w.f.Returning }},
+	{"power goes off only for a proven or a disturbed disk", "|Stop|", func(w world, _ Decision) bool { return w.f.Touched && w.f.isHeld() && !w.f.Returning }},
 	{"a donor that powers itself off is left to it", "|Stop|", func(w world, _ Decision) bool { return !w.f.PoweringOff }},
 	{"a donor that came back is not stopped again", "|Stop|", func(w world, _ Decision) bool { return !w.f.Rebooted }},
 	{"only a generalized disk that is off is copied", "|TakeSnapshot|", func(w world, _ Decision) bool { return w.clean && w.f.Power == Off && w.f.Proven }},
@@ -225,12 +225,12 @@ var properties = []property{
 	}},
 	{"a donor that leaves does not come back", "|Return|Start|Unprotect|", func(w world, _ Decision) bool { return !w.leaves() }},
 	{"a donor is never both removed and given back", "|Release|", func(w world, _ Decision) bool { return !w.removed }},
-	{"only a donor that leaves, and was touched, is removed", "|Remove|", func(w world, _ Decision) bool { return w.leaves() && w.f.held() }},
+	{"only a donor that leaves, and was touched, is removed", "|Remove|", func(w world, _ Decision) bool { return w.leaves() && w.f.isHeld() }},
 	{"a donor is removed when its disk is not needed", "|Remove|", func(w world, _ Decision) bool {
 		return !needed(w.f) || w.f.Snapshot == Complete
 	}},
 	{"an instance is removed before its Node", "|DeleteNode|", func(w world, _ Decision) bool {
-		return w.f.Power == InstanceGone && !w.f.Kept && w.leaves()
+		return w.f.Power == InstanceGone && !w.f.PlaceKept && w.leaves()
 	}},
 	{"only a Node that is down is deleted", "|DeleteNode|", func(w world, _ Decision) bool { return w.f.Node == NodeNotReady }},
 	{"another holder's Node is not removed", "|Remove|DeleteNode|", func(w world, _ Decision) bool { return w.f.Lock != Theirs }},
@@ -238,43 +238,43 @@ var properties = []property{
 		return !w.f.Leaves || !w.f.GrowFirst || w.f.Replacement == ReplacementReady
 	}},
 	{"a pool grows for its donor only, and by one", "|Enlarge|", func(w world, _ Decision) bool {
-		return w.f.Leaves && w.f.Replacement == ReplacementWanted && w.f.held() && w.size < 1
+		return w.f.Leaves && w.f.Replacement == ReplacementWanted && w.f.isHeld() && w.size < 1
 	}},
 	{"a pool is never left smaller than it was", "|Succeed|Close|", func(w world, _ Decision) bool {
 		return !w.f.Leaves || w.size+w.shrunk >= 0
 	}},
-	{"a donor that leaves takes its place along", "|Succeed|Close|", func(w world, _ Decision) bool { return !w.leaves() || !w.f.Kept }},
+	{"a donor that leaves takes its place along", "|Succeed|Close|", func(w world, _ Decision) bool { return !w.leaves() || !w.f.PlaceKept }},
 	{"another holder's reservation stays", "|Release|Relock|Note|", func(w world, _ Decision) bool { return w.f.Lock != Theirs }},
 	{"the Node knows of the order before the pod is made", "|Generalize|", func(w world, _ Decision) bool { return w.f.Lock != Ours || w.noted }},
-	{"nothing goes on without its record", takes + "Publish|SaveRecipe|Promote|Retire|ScaleOut|", func(w world, _ Decision) bool { return !w.f.Unrecorded || !w.f.begun() }},
+	{"nothing goes on without its record", takes + "Publish|SaveRecipe|Promote|Retire|ScaleOut|", func(w world, _ Decision) bool { return !w.f.Unrecorded || !w.f.hasArtifacts() }},
 	{"a donor that somebody stopped is not waited for", "|Wait|Evict|", func(w world, _ Decision) bool {
-		return w.f.MustBoot() || !needed(w.f) || w.f.Power != Off || !w.f.held()
+		return w.f.MustBoot() || !needed(w.f) || w.f.Power != Off || !w.f.isHeld()
 	}},
 	{"a Node that is gone with its pod is not waited for", "|Wait|Generalize|", func(w world, _ Decision) bool {
 		return !w.f.Touched || !needed(w.f) || w.f.Proven || w.f.Node != NodeGone || w.f.Pod != NoPod || w.f.Image != Absent || w.f.Snapshot != Absent
 	}},
 	{"a donor is released Ready, unless that was awaited long enough", "|Release|Forget|", func(w world, _ Decision) bool {
-		return !w.f.MustBoot() || w.f.back() || w.f.Hopeless || w.f.Power == InstanceGone || w.f.Lock == Unlocked && w.f.Node == NodeGone
+		return !w.f.MustBoot() || w.f.isBack() || w.f.ReadyOverdue || w.f.Power == InstanceGone || w.f.Lock == Unlocked && w.f.Node == NodeGone
 	}},
 	{"the end leaves nothing behind", "|Succeed|Close|Refuse|", func(w world, d Decision) bool {
 		return w.gaveBack() && w.powered() && w.f.Pod == NoPod && (!w.f.Order || d.Do == Refuse) && (w.f.Snapshot == Absent || w.f.Snapshot == Foreign)
 	}},
 	{"success means a promoted image", "|Succeed|", func(w world, _ Decision) bool {
-		return w.f.Recipe == RecipeHere && w.f.Image == Complete && w.cleanImage && !w.f.Excess && !w.f.Growing
+		return w.f.Recipe == RecipeHere && w.f.Image == Complete && w.cleanImage && !w.f.MustRetire && !w.f.MustScaleOut
 	}},
 	{"a failed end leaves no half-made image", "|Close|", func(w world, _ Decision) bool { return w.f.Image != Pending && w.f.Image != Broken }},
 	{"promptness: a donor whose disk is not needed is on its way back", "", func(w world, d Decision) bool {
-		return !w.f.held() || needed(w.f) || strings.Contains(givesBack, "|"+string(d.Do)+"|") || d.Do == Record && w.leaves()
+		return !w.f.isHeld() || needed(w.f) || strings.Contains(givesBack, "|"+string(d.Do)+"|") || d.Do == Record && w.leaves()
 	}},
 	{"promptness: no wait while the donor's way back is open", "|Wait|", func(w world, d Decision) bool {
-		if !w.f.held() || needed(w.f) {
+		if !w.f.isHeld() || needed(w.f) {
 			return true
 		}
 		return d.Why == ForHolder && w.f.Lock == Theirs || d.Why == ForPowerOff && (w.f.Power == Changing || w.f.PoweringOff) || d.Why == ForPowerOn && w.f.Power == Changing ||
-			d.Why == ForReady && w.f.Power == On && !w.f.back() || d.Why == ForRemoval && (w.f.Removing || w.f.Power == InstanceGone && w.f.Node == NodeReady)
+			d.Why == ForReady && w.f.Power == On && !w.f.isBack() || d.Why == ForRemoval && (w.f.Removing || w.f.Power == InstanceGone && w.f.Node == NodeReady)
 	}},
 	{"promptness: a deadline ends what holds the donor", "", func(w world, d Decision) bool {
-		return !w.f.Overdue || !w.f.held() || !needed(w.f) || d.Do == Fail
+		return !w.f.Overdue || !w.f.isHeld() || !needed(w.f) || d.Do == Fail
 	}},
 	{"a wait has a reason and a verdict too", "|Wait|Fail|", func(_ world, d Decision) bool { return d.Why != "" }},
 }
@@ -301,8 +301,8 @@ func (e *exploration) live(from world) *violation {
 		}
 		if after == w { // nothing moves but time
 			after.f.PoweringOff = false
-			after.f.Hopeless = w.f.Overdue && w.f.held()
-			after.f.Overdue = w.f.held()
+			after.f.ReadyOverdue = w.f.Overdue && w.f.isHeld()
+			after.f.Overdue = w.f.isHeld()
 			after.locked = w.locked && !w.f.Overdue // somebody takes the lock away
 		}
 		if after == w {
@@ -325,7 +325,7 @@ var everywhere = func() func(int) *exploration {
 	return func(adversities int) *exploration {
 		if explored[adversities] == nil {
 			starts := slices.Concat(returningDonors(), leavingDonors(), instantDonors())
-			explored[adversities] = explore(Next, Unseen, starts, adversities)
+			explored[adversities] = explore(Next, WithoutCloud, starts, adversities)
 		}
 		return explored[adversities]
 	}
@@ -347,17 +347,17 @@ func TestDownAndTouchedAreTwoFacts(t *testing.T) {
 	reached := everywhere(adversities(testing.Short())).facts
 	seen := map[[2]bool]int{}
 	for _, f := range reached {
-		seen[[2]bool{f.Touched, f.Down}]++
+		seen[[2]bool{f.Touched, f.PowerOffRecorded}]++
 		for _, both := range [][2]bool{{false, false}, {false, true}, {true, false}, {true, true}} {
-			f.Touched, f.Down = both[0], both[1]
+			f.Touched, f.PowerOffRecorded = both[0], both[1]
 			for _, d := range []Decision{Next(f), Orphan(f)} {
 				switch d.Do {
 				case Generalize, Adopt, Stop, TakeSnapshot:
-					if !f.Touched && (d.Do != Stop || !f.Down) {
+					if !f.Touched && (d.Do != Stop || !f.PowerOffRecorded) {
 						t.Fatalf("%s, though no order touched the disk: %+v", d, f)
 					}
 				case Release, Forget:
-					if f.MustBoot() && f.held() && f.Power == On && !f.back() && !f.Hopeless {
+					if f.MustBoot() && f.isHeld() && f.Power == On && !f.isBack() && !f.ReadyOverdue {
 						t.Fatalf("%s, though the donor has not left its boot: %+v", d, f)
 					}
 				case Order, Protect, Cordon, Evict:
@@ -476,7 +476,7 @@ func TestNothingGoesWrong(t *testing.T) {
 		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, world{f: Facts{Leaves: true}, instant: true}},
 	} {
 		f := &c.of.f
-		f.Node, f.Power, f.Excess, f.Growing = NodeReady, On, true, true
+		f.Node, f.Power, f.MustRetire, f.MustScaleOut = NodeReady, On, true, true
 		got, w := aloud(c.of)
 		if got != c.want {
 			t.Errorf("order of a capture:\n got %s\nwant %s", got, c.want)
@@ -496,11 +496,11 @@ func TestWhereTheDonorsCoursesAreOne(t *testing.T) {
 		open := !f.Failed && !f.Deleting
 		var where string
 		switch {
-		case !f.held() && !f.MustBoot():
+		case !f.isHeld() && !f.MustBoot():
 			where = "before it is held"
-		case open && f.Touched && f.held() && f.Image == Absent && f.Snapshot == Absent:
+		case open && f.Touched && f.isHeld() && f.Image == Absent && f.Snapshot == Absent:
 			where = "from the order to the copy"
-		case open && !f.held() && f.Image != Absent:
+		case open && !f.isHeld() && f.Image != Absent:
 			where = "published"
 		default:
 			continue

@@ -13,17 +13,17 @@ func publish(f Facts) Decision {
 		return fail(SnapshotFailed)
 	case f.Snapshot == Deleting:
 		return fail(SnapshotLost)
-	case f.held() && !f.Returning && (f.Power == On || f.Power == Changing || f.Rebooted):
+	case f.isHeld() && !f.Returning && (f.Power == On || f.Power == Changing || f.Rebooted):
 		// The start may precede the copy: the disk in the snapshot is not proven.
 		return fail(DonorRestarted)
-	case f.copying() && f.Overdue:
+	case f.needsDisk() && f.Overdue:
 		return fail(DeadlineExceeded)
-	case f.copying():
+	case f.needsDisk():
 		return wait(ForSnapshot)
-	case f.held() && f.Returning && f.Power == On && !f.back() && f.Hopeless:
+	case f.isHeld() && f.Returning && f.Power == On && !f.isBack() && f.ReadyOverdue:
 		return fail(DonorNotReady)
-	case f.held():
-		return letGo(f)
+	case f.isHeld():
+		return endHold(f)
 	case f.Snapshot == Taken:
 		return wait(ForSnapshot)
 	default:
@@ -34,10 +34,10 @@ func publish(f Facts) Decision {
 // finish continues with an image version: release the donor, run the trial, promote the version.
 func finish(f Facts) Decision {
 	switch {
-	case f.Opened && !f.opening():
+	case f.RecipeOpen && !f.needsOpenRecipe():
 		return do(CloseTrial)
-	case f.held():
-		return letGo(f)
+	case f.isHeld():
+		return endHold(f)
 	case f.Image == Foreign:
 		return fail(VersionTaken)
 	case f.Image == Broken:
@@ -58,8 +58,8 @@ func finish(f Facts) Decision {
 		return fail(Superseded)
 	case f.Recipe == RecipeChanged:
 		return fail(RecipeTaken)
-	case f.Tries && f.Tried != VerdictPassed && f.Recipe != RecipeHere:
-		return try(f)
+	case f.NeedsTrial && f.Tried != VerdictPassed && f.Recipe != RecipeHere:
+		return beginAttempt(f)
 	case f.Recipe == RecipeElsewhere && f.Manual && f.Stale:
 		return fail(PromotionStale)
 	case f.Recipe == RecipeElsewhere && f.Manual:
@@ -68,9 +68,9 @@ func finish(f Facts) Decision {
 		return do(SaveRecipe)
 	case f.Recipe == RecipeElsewhere:
 		return do(Promote)
-	case f.Excess:
+	case f.MustRetire:
 		return do(Retire)
-	case f.Growing:
+	case f.MustScaleOut:
 		return do(ScaleOut)
 	case f.Snapshot == Deleting:
 		return wait(ForDeletion)
@@ -86,10 +86,10 @@ func finish(f Facts) Decision {
 // abandon ends a capture that failed or is being deleted: release the donor, then remove leftovers.
 func abandon(f Facts) Decision {
 	switch {
-	case f.Opened:
+	case f.RecipeOpen:
 		return do(CloseTrial)
-	case f.held():
-		return letGo(f)
+	case f.isHeld():
+		return endHold(f)
 	case f.Trial != NoTrial:
 		return do(EndTrial)
 	case f.Pod != NoPod:
@@ -111,7 +111,7 @@ func abandon(f Facts) Decision {
 // Node is the only record of the capture, so the snapshot is removed before the reservation.
 func Orphan(f Facts) Decision {
 	f.Recorded = true // without a Prototype there is no second record
-	d := letGo(f)
+	d := endHold(f)
 	if d.Do == Release || d.Do == DeleteNode {
 		switch f.Snapshot {
 		case Pending, Taken, Complete, Broken:
@@ -122,23 +122,23 @@ func Orphan(f Facts) Decision {
 	return d
 }
 
-// letGo removes a leaving donor, and releases all others.
-func letGo(f Facts) Decision {
-	if f.leaving() {
-		return depart(f)
+// endHold removes a leaving donor, and releases all others.
+func endHold(f Facts) Decision {
+	if f.mustRemove() {
+		return removeDonor(f)
 	}
-	return giveBack(f)
+	return returnDonor(f)
 }
 
-// giveBack returns the donor: power on, wait for Ready in a new boot, then undo all protections in reverse order. The
+// returnDonor returns the donor: power on, wait for Ready in a new boot, then undo all protections in reverse order. The
 // record goes last, because it can restore a Node that a client deleted or changed. Another holder of the node finishes
 // first.
 //
 // A donor that is off is started, also after a stop by another client. A touched or stopped donor must boot, because
 // its identity may be incomplete. The pod is deleted before that boot: a kubelet that finds the pod would restart it.
-func giveBack(f Facts) Decision {
+func returnDonor(f Facts) Decision {
 	if f.Power == Off || f.Power == Changing || f.Power == On && f.MustBoot() {
-		if d, open := powerBack(f); open {
+		if d, open := rebootDonor(f); open {
 			return d
 		}
 	}
@@ -151,7 +151,7 @@ func giveBack(f Facts) Decision {
 		return do(DeleteOrder)
 	case f.Lock == Theirs:
 		return wait(ForHolder)
-	case !f.ProtectionRestored && (f.Power != InstanceGone || f.Kept):
+	case !f.ProtectionRestored && (f.Power != InstanceGone || f.PlaceKept):
 		return do(Unprotect)
 	case f.Lock == Ours, !f.Restored:
 		return do(Release)
@@ -160,9 +160,9 @@ func giveBack(f Facts) Decision {
 	}
 }
 
-// powerBack leads a stopped or touched donor through a boot. open is false once the donor is back, or after the
+// rebootDonor leads a stopped or touched donor through a boot. open is false once the donor is back, or after the
 // timeout.
-func powerBack(f Facts) (d Decision, open bool) {
+func rebootDonor(f Facts) (d Decision, open bool) {
 	switch {
 	case !f.Returning && (f.Power == Changing || f.Power == On && f.PoweringOff):
 		return wait(ForPowerOff), true
@@ -182,7 +182,7 @@ func powerBack(f Facts) (d Decision, open bool) {
 		return do(Start), true
 	case f.Power == Changing:
 		return wait(ForPowerOn), true
-	case !f.back() && !f.Hopeless:
+	case !f.isBack() && !f.ReadyOverdue:
 		return wait(ForReady), true
 	default:
 		return Decision{}, false

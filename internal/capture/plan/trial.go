@@ -9,11 +9,11 @@ func attempt(f Facts) Decision {
 	switch {
 	case f.Trial == TrialEnding, f.Tried != NoVerdict, f.Recipe == RecipeHere:
 		return do(EndTrial) // or a person has decided meanwhile
-	case f.Judged == VerdictFailed:
+	case f.AttemptVerdict == VerdictFailed:
 		return do(Quarantine)
-	case f.Judged == VerdictPassed:
+	case f.AttemptVerdict == VerdictPassed:
 		return do(PassTrial)
-	case f.Judged == VerdictInconclusive, f.TrialOver:
+	case f.AttemptVerdict == VerdictInconclusive, f.TrialOver:
 		return do(EndTrial)
 	case f.Trial == TrialDecided:
 		return do(BeginTrial)
@@ -22,15 +22,15 @@ func attempt(f Facts) Decision {
 	}
 }
 
-// opening reports whether the recipe must still name the version: the instance of the attempt does not exist yet, and
-// is needed.
-func (f Facts) opening() bool {
-	wanted := !f.Failed && !f.Deleting && f.Tried == NoVerdict && f.Judged == NoVerdict && !f.TrialOver
+// needsOpenRecipe reports whether the recipe must still name the version: the instance of the attempt does not exist
+// yet, and is needed.
+func (f Facts) needsOpenRecipe() bool {
+	wanted := !f.Failed && !f.Deleting && f.Tried == NoVerdict && f.AttemptVerdict == NoVerdict && !f.TrialOver
 	return wanted && (f.Trial == TrialDecided || f.Trial == TrialMaking)
 }
 
-// try begins an attempt, unless the trial has exceeded its timeout.
-func try(f Facts) Decision {
+// beginAttempt begins an attempt, unless the trial has exceeded its timeout.
+func beginAttempt(f Facts) Decision {
 	switch {
 	case f.TrialOver:
 		return fail(TrialInconclusive)

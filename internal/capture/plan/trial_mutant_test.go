@@ -2,59 +2,59 @@ package plan
 
 // trialMutants are wrong about trials, and about who promotes.
 var trialMutants = []mutant{
-	{"promotes without a trial", with(func(f *Facts) { f.Tries = false })},
+	{"promotes without a trial", with(func(f *Facts) { f.NeedsTrial = false })},
 	{"takes what is not judged for good", func(f Facts) Decision {
-		if d := Next(f); d.Do == WatchTrial && f.Trial == TrialBuilt && !f.Opened {
+		if d := Next(f); d.Do == WatchTrial && f.Trial == TrialBuilt && !f.RecipeOpen {
 			return do(PassTrial)
 		}
 		return Next(f)
 	}},
 	{"takes the judgement for the verdict", with(func(f *Facts) {
-		if f.Judged == VerdictPassed && !f.Opened {
+		if f.AttemptVerdict == VerdictPassed && !f.RecipeOpen {
 			f.Tried = VerdictPassed
 		}
 	})},
 	{"takes a doubt for a pass", with(func(f *Facts) {
-		if f.Judged == VerdictInconclusive {
-			f.Judged = VerdictPassed
+		if f.AttemptVerdict == VerdictInconclusive {
+			f.AttemptVerdict = VerdictPassed
 		}
 	})},
 	{"takes a doubt for a failure", with(func(f *Facts) {
-		if f.Judged == VerdictInconclusive {
-			f.Judged = VerdictFailed
+		if f.AttemptVerdict == VerdictInconclusive {
+			f.AttemptVerdict = VerdictFailed
 		}
 	})},
 	{"takes the open recipe for a promotion", func(f Facts) Decision {
-		if f.Opened && f.Trial == TrialBuilt && !f.Failed && !f.Deleting {
-			f.Opened, f.Trial, f.Tried, f.Recipe = false, NoTrial, VerdictPassed, RecipeHere
+		if f.RecipeOpen && f.Trial == TrialBuilt && !f.Failed && !f.Deleting {
+			f.RecipeOpen, f.Trial, f.Tried, f.Recipe = false, NoTrial, VerdictPassed, RecipeHere
 		}
 		return Next(f)
 	}},
 	{"promotes while the trial node is there", with(func(f *Facts) {
-		if f.Tried == VerdictPassed && !f.Opened {
+		if f.Tried == VerdictPassed && !f.RecipeOpen {
 			f.Trial = NoTrial
 		}
 	})},
 	{"leaves the recipe open until the verdict", func(f Facts) Decision {
-		if d := Next(f); d.Do == CloseTrial && f.Judged == NoVerdict && f.Trial == TrialBuilt {
+		if d := Next(f); d.Do == CloseTrial && f.AttemptVerdict == NoVerdict && f.Trial == TrialBuilt {
 			return do(WatchTrial)
 		}
 		return Next(f)
 	}},
 	{"closes the recipe before the instance is made", func(f Facts) Decision {
-		if d := Next(f); d.Do == WatchTrial && f.Opened {
+		if d := Next(f); d.Do == WatchTrial && f.RecipeOpen {
 			return do(CloseTrial)
 		}
 		return Next(f)
 	}},
-	{"ends the trial before it closes the recipe", with(func(f *Facts) { f.Opened = f.Opened && f.Trial == TrialMaking })},
+	{"ends the trial before it closes the recipe", with(func(f *Facts) { f.RecipeOpen = f.RecipeOpen && f.Trial == TrialMaking })},
 	{"leaves the recipe open when it is deleted", with(func(f *Facts) {
 		if f.Deleting {
-			f.Opened, f.Trial = false, NoTrial
+			f.RecipeOpen, f.Trial = false, NoTrial
 		}
 	})},
 	{"leaves the trial node when it fails", with(func(f *Facts) {
-		if f.Failed && !f.Opened {
+		if f.Failed && !f.RecipeOpen {
 			f.Trial = NoTrial
 		}
 	})},
@@ -62,15 +62,15 @@ var trialMutants = []mutant{
 	{"ends a trial that passed before it writes that", replace(do(PassTrial), do(EndTrial))},
 	{"ends a trial that may come to something", replace(do(WatchTrial), do(EndTrial))},
 	{"goes on trying behind the end", with(func(f *Facts) {
-		if f.Trial == TrialBuilt && !f.Opened {
+		if f.Trial == TrialBuilt && !f.RecipeOpen {
 			f.Deleting = false
 		}
 	})},
 	{"does not pause", with(func(f *Facts) { f.Paused = false })},
 	{"tries for ever", with(func(f *Facts) { f.TrialOver = false })},
 	{"waits for a node that nobody can judge", with(func(f *Facts) {
-		if f.Judged == VerdictInconclusive {
-			f.Judged = NoVerdict
+		if f.AttemptVerdict == VerdictInconclusive {
+			f.AttemptVerdict = NoVerdict
 		}
 	})},
 	{"begins again while the last attempt goes", with(func(f *Facts) {
@@ -91,7 +91,7 @@ var trialMutants = []mutant{
 	}},
 	{"gives a person no time", with(func(f *Facts) { f.Stale = f.Stale || f.Manual })},
 	{"takes a promotion by hand for a verdict", func(f Facts) Decision {
-		if f.Tries && f.Recipe == RecipeHere && f.Trial == TrialBuilt && f.Tried == NoVerdict && !f.Failed && !f.Deleting {
+		if f.NeedsTrial && f.Recipe == RecipeHere && f.Trial == TrialBuilt && f.Tried == NoVerdict && !f.Failed && !f.Deleting {
 			return do(PassTrial)
 		}
 		return Next(f)

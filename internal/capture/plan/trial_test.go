@@ -13,33 +13,33 @@ const goesOn = "|SaveRecipe|Promote|Retire|ScaleOut|Succeed|Close|"
 
 // trialProperties are those of trials and of the gate in front of a promotion.
 var trialProperties = []property{
-	{"nothing is tried that nobody asked to try", ofTrials, func(w world, _ Decision) bool { return w.f.Tries }},
+	{"nothing is tried that nobody asked to try", ofTrials, func(w world, _ Decision) bool { return w.f.NeedsTrial }},
 	{"nothing of a trial is left when the capture goes on or ends", goesOn, func(w world, _ Decision) bool {
-		return w.f.Trial == NoTrial && !w.tried.made && !w.f.Opened
+		return w.f.Trial == NoTrial && !w.tried.made && !w.f.RecipeOpen
 	}},
 	{"only what has passed its trial is promoted", "|SaveRecipe|Promote|", func(w world, _ Decision) bool {
-		return !w.f.Tries || w.tried.passed && w.f.Tried == VerdictPassed
+		return !w.f.NeedsTrial || w.tried.passed && w.f.Tried == VerdictPassed
 	}},
 	{"a pool is never left on an untried version", "|Succeed|Close|", func(w world, _ Decision) bool {
-		return !w.f.Tries || w.f.Recipe != RecipeHere && !w.f.Opened || w.tried.passed || w.tried.byHand
+		return !w.f.NeedsTrial || w.f.Recipe != RecipeHere && !w.f.RecipeOpen || w.tried.passed || w.tried.byHand
 	}},
 	{"an untried version is no success, unless a person has promoted it", "|Retire|ScaleOut|Succeed|", func(w world, _ Decision) bool {
-		return !w.f.Tries || w.tried.byHand || w.tried.passed && w.f.Tried == VerdictPassed
+		return !w.f.NeedsTrial || w.tried.byHand || w.tried.passed && w.f.Tried == VerdictPassed
 	}},
 	{"nobody tries, or condemns, what a person has promoted", "|BeginTrial|WatchTrial|PassTrial|Quarantine|", func(w world, _ Decision) bool {
 		return w.f.Recipe != RecipeHere
 	}},
-	{"an open recipe is closed before anything else of the trial", "|PassTrial|Quarantine|EndTrial|", func(w world, _ Decision) bool { return !w.f.Opened }},
+	{"an open recipe is closed before anything else of the trial", "|PassTrial|Quarantine|EndTrial|", func(w world, _ Decision) bool { return !w.f.RecipeOpen }},
 	{"a recipe is open only until its instance is made", "|WatchTrial|Wait|Fail|", func(w world, d Decision) bool {
-		return !w.f.Opened || d.Do == WatchTrial && w.f.Trial == TrialMaking || d.Do == Fail
+		return !w.f.RecipeOpen || d.Do == WatchTrial && w.f.Trial == TrialMaking || d.Do == Fail
 	}},
 	{"promptness: whoever finds a recipe open that need not be closes it", "", func(w world, d Decision) bool {
-		needed := w.f.Trial == TrialMaking && w.f.Judged == NoVerdict && w.f.Tried == NoVerdict && !w.f.TrialOver && !w.f.Deleting && !w.f.Failed
-		return !w.f.Opened || needed || d.Do == CloseTrial || d.Do == Fail && w.f.Image != Complete
+		needed := w.f.Trial == TrialMaking && w.f.AttemptVerdict == NoVerdict && w.f.Tried == NoVerdict && !w.f.TrialOver && !w.f.Deleting && !w.f.Failed
+		return !w.f.RecipeOpen || needed || d.Do == CloseTrial || d.Do == Fail && w.f.Image != Complete
 	}},
 	{"a recipe is closed only where it is open, and not before its instance is made", "|CloseTrial|", func(w world, _ Decision) bool {
-		wanted := w.f.Trial == TrialMaking && w.f.Judged == NoVerdict && w.f.Tried == NoVerdict && !w.f.TrialOver && !w.f.Deleting && !w.f.Failed && w.f.Image == Complete
-		return w.f.Opened && !wanted
+		wanted := w.f.Trial == TrialMaking && w.f.AttemptVerdict == NoVerdict && w.f.Tried == NoVerdict && !w.f.TrialOver && !w.f.Deleting && !w.f.Failed && w.f.Image == Complete
+		return w.f.RecipeOpen && !wanted
 	}},
 	{"one attempt at a time", "|BeginTrial|", func(w world, _ Decision) bool {
 		return !w.tried.made && (w.f.Trial == NoTrial || w.f.Trial == TrialDecided) && w.f.Tried == NoVerdict
@@ -47,16 +47,16 @@ var trialProperties = []property{
 	{"no attempt behind the end", "|BeginTrial|WatchTrial|PassTrial|Quarantine|", func(w world, _ Decision) bool { return !w.f.Deleting && !w.f.Failed }},
 	{"no attempt before the pause is over, or behind the last", "|BeginTrial|", func(w world, _ Decision) bool { return !w.f.Paused && !w.f.TrialOver }},
 	{"only a judged version gets a verdict", "|PassTrial|Quarantine|", func(w world, d Decision) bool {
-		return w.f.Judged == VerdictPassed && d.Do == PassTrial || w.f.Judged == VerdictFailed && d.Do == Quarantine
+		return w.f.AttemptVerdict == VerdictPassed && d.Do == PassTrial || w.f.AttemptVerdict == VerdictFailed && d.Do == Quarantine
 	}},
 	{"a verdict is written before the trial is ended", "|EndTrial|", func(w world, _ Decision) bool {
-		judged := w.f.Judged == VerdictPassed || w.f.Judged == VerdictFailed
+		judged := w.f.AttemptVerdict == VerdictPassed || w.f.AttemptVerdict == VerdictFailed
 		return !judged || w.f.Recipe == RecipeHere || w.f.Tried != NoVerdict || w.f.Quarantined || w.f.Deleting || w.f.Failed
 	}},
 	{"a trial is not ended while it may come to something", "|EndTrial|", func(w world, _ Decision) bool {
-		return w.f.Trial == TrialEnding || w.f.Recipe == RecipeHere || w.f.Tried != NoVerdict || w.f.Judged != NoVerdict || w.f.TrialOver || w.f.Deleting || w.f.Failed
+		return w.f.Trial == TrialEnding || w.f.Recipe == RecipeHere || w.f.Tried != NoVerdict || w.f.AttemptVerdict != NoVerdict || w.f.TrialOver || w.f.Deleting || w.f.Failed
 	}},
-	{"nobody waits for a node that was judged", "|WatchTrial|", func(w world, _ Decision) bool { return w.f.Judged == NoVerdict && !w.f.TrialOver }},
+	{"nobody waits for a node that was judged", "|WatchTrial|", func(w world, _ Decision) bool { return w.f.AttemptVerdict == NoVerdict && !w.f.TrialOver }},
 	{"a version that failed says so", "|Fail|", func(w world, d Decision) bool {
 		return (d.Why != TrialFailed || w.f.Quarantined && w.f.Tried == VerdictFailed) && (d.Why != Quarantined || w.f.Tried != VerdictFailed)
 	}},
@@ -66,14 +66,14 @@ var trialProperties = []property{
 	{"nothing is quarantined that has not failed", "", func(w world, _ Decision) bool { return !w.tried.wronged }},
 	{"where a person promotes nobody else does", "|SaveRecipe|Promote|", func(w world, _ Decision) bool { return !w.f.Manual }},
 	{"a person is waited for only behind the trial", "|Wait|", func(w world, d Decision) bool {
-		return d.Why != ForPromotion || w.f.Manual && !w.f.Stale && w.f.Trial == NoTrial && (!w.f.Tries || w.f.Tried == VerdictPassed)
+		return d.Why != ForPromotion || w.f.Manual && !w.f.Stale && w.f.Trial == NoTrial && (!w.f.NeedsTrial || w.f.Tried == VerdictPassed)
 	}},
 	{"a version is stale only where a person was waited for", "|Fail|", func(w world, d Decision) bool { return d.Why != PromotionStale || w.f.Stale }},
 }
 
 // everyTrial is what is reached from a complete image.
 func everyTrial() *exploration {
-	return explore(Next, Unseen, publishedVersions(), adversities(false))
+	return explore(Next, WithoutCloud, publishedVersions(), adversities(false))
 }
 
 // TestEveryReachableTrial holds the properties, and liveness, in every world that can be reached from a complete image.
@@ -95,14 +95,14 @@ func TestWhereATrialMakesNoDifference(t *testing.T) {
 	tried := 0
 	for _, f := range everywhere(adversities(testing.Short())).facts {
 		copied := f.Snapshot != Absent && f.Snapshot != Deleting && f.Snapshot != Foreign
-		if f.Image == Complete && !copied && !f.held() && !f.Failed && !f.Deleting && !f.Quarantined {
+		if f.Image == Complete && !copied && !f.isHeld() && !f.Failed && !f.Deleting && !f.Quarantined {
 			continue
 		}
 		want := Next(f)
 		tried++
 		for _, manual := range []bool{false, true} {
 			other := f
-			other.Tries, other.Manual = true, manual
+			other.NeedsTrial, other.Manual = true, manual
 			if got := Next(other); got != want {
 				t.Fatalf("%s, and %s for %+v", want, got, other)
 			}
@@ -118,7 +118,7 @@ func TestWhereATrialMakesNoDifference(t *testing.T) {
 		}
 		behind++
 		other := f
-		other.Tries, other.Tried = false, NoVerdict
+		other.NeedsTrial, other.Tried = false, NoVerdict
 		if got, want := Next(other), Next(f); got != want {
 			t.Fatalf("behind a trial that has passed %s, and %s without one: %+v", want, got, f)
 		}
@@ -154,7 +154,7 @@ func TestATrialAloud(t *testing.T) {
 		switch {
 		case w.tried.inPool:
 			want += opened
-		case w.f.Tries:
+		case w.f.NeedsTrial:
 			want += watched
 		}
 		if w.f.Manual {
@@ -178,7 +178,7 @@ func TestATrialAloud(t *testing.T) {
 			w = w.progress()
 		}
 		if said := strings.Join(got, ", "); said != want || !w.succeeded {
-			t.Errorf("in the pool %t, tried %t, by a person %t:\n got %s\nwant %s", w.tried.inPool, w.f.Tries, w.f.Manual, said, want)
+			t.Errorf("in the pool %t, tried %t, by a person %t:\n got %s\nwant %s", w.tried.inPool, w.f.NeedsTrial, w.f.Manual, said, want)
 		}
 	}
 }

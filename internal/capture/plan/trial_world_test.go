@@ -19,7 +19,7 @@ type trialWorld struct {
 // publishedVersions is every world in which a version is complete that is tried before it is promoted, or that a person
 // promotes. What came before is the same for every version: TestWhereATrialMakesNoDifference.
 func publishedVersions() []world {
-	w := world{f: Facts{Node: NodeReady, Power: On, Excess: true}}.derived()
+	w := world{f: Facts{Node: NodeReady, Power: On, MustRetire: true}}.derived()
 	for w.f.Image != Complete {
 		if after := w.effect(Next(w.f)); after != w {
 			w = after
@@ -35,7 +35,7 @@ func publishedVersions() []world {
 				if !tries && (inPool || !manual) {
 					continue
 				}
-				w.f.Tries, w.tried.inPool, w.f.Manual = tries, inPool, manual
+				w.f.NeedsTrial, w.tried.inPool, w.f.Manual = tries, inPool, manual
 				worlds = append(worlds, w.derived())
 			}
 		}
@@ -47,12 +47,12 @@ func publishedVersions() []world {
 func (w *world) deriveTrial() {
 	f := &w.f
 	if f.Trial == NoTrial || f.Trial == TrialEnding {
-		f.Judged = NoVerdict
+		f.AttemptVerdict = NoVerdict
 	}
 	if f.Image == Absent {
 		f.Tried = NoVerdict
 	}
-	f.Opened = f.Opened && f.Trial != NoTrial
+	f.RecipeOpen = f.RecipeOpen && f.Trial != NoTrial
 	f.Paused = f.Paused && f.Trial == NoTrial
 	f.Stale = f.Stale && f.Recipe == RecipeElsewhere
 	w.tried.going = w.tried.going && w.tried.made
@@ -66,21 +66,21 @@ func (w *world) effectOfTrial(action Action) {
 			f.Trial = TrialDecided
 			return
 		}
-		f.Trial, f.Opened, t.made, t.attempts = TrialMaking, t.inPool, true, t.attempts+1
+		f.Trial, f.RecipeOpen, t.made, t.attempts = TrialMaking, t.inPool, true, t.attempts+1
 	case CloseTrial:
-		f.Opened = false
+		f.RecipeOpen = false
 	case PassTrial:
 		f.Tried = VerdictPassed
-		t.passed = t.passed || f.Judged == VerdictPassed
+		t.passed = t.passed || f.AttemptVerdict == VerdictPassed
 	case Quarantine:
 		f.Tried, f.Quarantined = VerdictFailed, true
-		t.wronged = t.wronged || f.Judged != VerdictFailed
+		t.wronged = t.wronged || f.AttemptVerdict != VerdictFailed
 	case EndTrial:
 		switch {
 		case f.Trial != TrialEnding:
 			f.Trial = TrialEnding
 		case t.made:
-			t.going, f.Opened = true, false
+			t.going, f.RecipeOpen = true, false
 		default:
 			f.Trial, f.Paused = NoTrial, f.Tried == NoVerdict
 		}
@@ -96,11 +96,11 @@ func (w *world) progressOfTrial() bool {
 		t.made = false
 	case f.Trial == TrialMaking:
 		f.Trial = TrialBuilt
-	case f.Trial == TrialBuilt && f.Judged == NoVerdict && f.Tried == NoVerdict:
-		f.Judged = VerdictPassed
+	case f.Trial == TrialBuilt && f.AttemptVerdict == NoVerdict && f.Tried == NoVerdict:
+		f.AttemptVerdict = VerdictPassed
 	case f.Paused:
 		f.Paused = false
-	case f.Manual && f.Recipe == RecipeElsewhere && f.Trial == NoTrial && f.Image == Complete && !f.Quarantined && (!f.Tries || f.Tried == VerdictPassed):
+	case f.Manual && f.Recipe == RecipeElsewhere && f.Trial == NoTrial && f.Image == Complete && !f.Quarantined && (!f.NeedsTrial || f.Tried == VerdictPassed):
 		f.Recipe, t.byHand = RecipeHere, true
 	default:
 		return false
@@ -117,34 +117,34 @@ func (w world) adverseToTrial() []world {
 	add(func(n *world) { n.proofGone = true })
 	add(func(n *world) { n.f.Quarantined = true })
 	add(func(n *world) { // no cloud deletes an image that a recipe names
-		if n.f.Recipe != RecipeHere && !n.f.Opened {
+		if n.f.Recipe != RecipeHere && !n.f.RecipeOpen {
 			n.f.Image = Deleting
 		}
 	})
 	for _, other := range []Recipe{RecipeNewer, RecipeChanged} {
 		add(func(n *world) {
 			if n.f.Recipe == RecipeElsewhere {
-				n.f.Recipe, n.f.Opened = other, false
+				n.f.Recipe, n.f.RecipeOpen = other, false
 			}
 		})
 	}
 	add(func(n *world) { // a person does not wait for the verdict
-		if n.f.Recipe == RecipeElsewhere && n.f.Image == Complete && !n.f.Opened {
+		if n.f.Recipe == RecipeElsewhere && n.f.Image == Complete && !n.f.RecipeOpen {
 			n.f.Recipe, n.tried.byHand = RecipeHere, true
 		}
 	})
 	add(func(n *world) { n.f.Stale = n.f.Manual && n.f.Trial == NoTrial })
 	if w.f.Trial != NoTrial && w.f.Trial != TrialEnding {
-		add(func(n *world) { n.f.Judged = VerdictInconclusive })
-		add(func(n *world) { n.f.Judged = NoVerdict }) // what could not be seen can be
+		add(func(n *world) { n.f.AttemptVerdict = VerdictInconclusive })
+		add(func(n *world) { n.f.AttemptVerdict = NoVerdict }) // what could not be seen can be
 		add(func(n *world) {
-			if n.f.Trial != TrialDecided && n.f.Judged == NoVerdict {
-				n.f.Judged = VerdictFailed
+			if n.f.Trial != TrialDecided && n.f.AttemptVerdict == NoVerdict {
+				n.f.AttemptVerdict = VerdictFailed
 			}
 		})
 		add(func(n *world) { // somebody removes the instance
 			if n.f.Trial == TrialBuilt {
-				n.f.Judged, n.tried.made = VerdictInconclusive, n.f.Opened
+				n.f.AttemptVerdict, n.tried.made = VerdictInconclusive, n.f.RecipeOpen
 			}
 		})
 	}

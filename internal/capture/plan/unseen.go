@@ -2,13 +2,13 @@ package plan
 
 // Decisions without answers of a cloud, or of the management cluster that keeps the recipe.
 
-// Unseen decides only from the Node, its holder, the record and the deadlines. All other facts are unknown.
+// WithoutCloud decides only from the Node, its holder, the record and the deadlines. All other facts are unknown.
 //
 // The reservation stays, because only the cloud can undo the protection. A donor with an unchanged disk and no further
 // step takes pods again. A later pass finds the decision and continues.
-func Unseen(f Facts) Decision {
+func WithoutCloud(f Facts) Decision {
 	switch {
-	case f.Lock != Ours || f.Serves || f.Node != NodeReady || f.leaving():
+	case f.Lock != Ours || f.CordonRestored || f.Node != NodeReady || f.mustRemove():
 		return wait(ForCloud)
 	case f.MustBoot():
 		if f.Returning && f.Rebooted {

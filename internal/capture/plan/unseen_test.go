@@ -10,10 +10,10 @@ func (f Facts) inCluster() Facts {
 	return Facts{
 		Deleting: f.Deleting, Failed: f.Failed,
 		Lock: f.Lock, Recorded: f.Recorded, Noted: f.Noted, Unrecorded: f.Unrecorded,
-		Node: f.Node, Cordoned: f.Cordoned, Serves: f.Serves, Restored: f.Restored, Drained: f.Drained, DrainOverdue: f.DrainOverdue,
-		Touched: f.Touched, Down: f.Down, Rebooted: f.Rebooted, Returning: f.Returning,
+		Node: f.Node, Cordoned: f.Cordoned, CordonRestored: f.CordonRestored, Restored: f.Restored, Drained: f.Drained, DrainOverdue: f.DrainOverdue,
+		Touched: f.Touched, PowerOffRecorded: f.PowerOffRecorded, Rebooted: f.Rebooted, Returning: f.Returning,
 		Leaves: f.Leaves, GrowFirst: f.GrowFirst,
-		Overdue: f.Overdue, Hopeless: f.Hopeless,
+		Overdue: f.Overdue, ReadyOverdue: f.ReadyOverdue,
 	}
 }
 
@@ -49,51 +49,51 @@ var unseenProperties = []property{
 	{name: "only a deadline ends a capture", holds: func(w world, d Decision) bool {
 		return d.Do != Fail || d.Why == DeadlineExceeded && w.f.Overdue && !w.f.MustBoot() && !w.f.Failed && !w.f.Deleting
 	}},
-	{name: "promptness: a donor that could serve is not kept from it", holds: func(w world, d Decision) bool { return d.Do != Wait || !w.idle() || w.f.Serves }},
+	{name: "promptness: a donor that could serve is not kept from it", holds: func(w world, d Decision) bool { return d.Do != Wait || !w.idle() || w.f.CordonRestored }},
 }
 
 // unseenMutants are wrong about what the cluster alone tells.
 var unseenMutants = []mutant{
 	{"keeps the cordon until the cloud answers", func(Facts) Decision { return wait(ForCloud) }},
 	{"keeps the cordon for as long as no verdict was written down", func(f Facts) Decision {
-		if d := Unseen(f); d.Do != Fail {
+		if d := WithoutCloud(f); d.Do != Fail {
 			return d
 		}
 		return wait(ForCloud)
 	}},
 	{"serves before the verdict", func(f Facts) Decision {
-		if d := Unseen(f); d.Do != Fail {
+		if d := WithoutCloud(f); d.Do != Fail {
 			return d
 		}
 		return do(Serve)
 	}},
 	{"releases what the cloud still holds", func(f Facts) Decision {
-		if d := Unseen(f); d.Do != Serve {
+		if d := WithoutCloud(f); d.Do != Serve {
 			return d
 		}
 		return do(Release)
 	}},
-	{"serves with the disk that was touched", func(f Facts) Decision { f.Touched, f.Down = false, false; return Unseen(f) }},
-	{"serves in the boot that it must leave", func(f Facts) Decision { f.Rebooted = true; return Unseen(f) }},
-	{"serves while its disk is needed", func(f Facts) Decision { f.Returning = true; return Unseen(f) }},
+	{"serves with the disk that was touched", func(f Facts) Decision { f.Touched, f.PowerOffRecorded = false, false; return WithoutCloud(f) }},
+	{"serves in the boot that it must leave", func(f Facts) Decision { f.Rebooted = true; return WithoutCloud(f) }},
+	{"serves while its disk is needed", func(f Facts) Decision { f.Returning = true; return WithoutCloud(f) }},
 	{"serves though it leaves", func(f Facts) Decision {
 		f.Leaves = false
 		f.Returning, f.Rebooted = f.Returning || f.Failed, f.Rebooted || f.Failed
-		return Unseen(f)
+		return WithoutCloud(f)
 	}},
 	{"serves on a Node's last word", func(f Facts) Decision {
 		if f.Node == NodeNotReady {
 			f.Node = NodeReady
 		}
-		return Unseen(f)
+		return WithoutCloud(f)
 	}},
 	{"serves another holder's node", func(f Facts) Decision {
 		if f.Lock == Theirs {
 			f.Lock = Ours
 		}
-		return Unseen(f)
+		return WithoutCloud(f)
 	}},
-	{"ends a capture that has time", func(f Facts) Decision { f.Overdue = true; return Unseen(f) }},
+	{"ends a capture that has time", func(f Facts) Decision { f.Overdue = true; return WithoutCloud(f) }},
 }
 
 // TestWrongBlindPlannersAreCaught proves those properties.

@@ -49,7 +49,7 @@ func returningDonors() []world {
 			for _, protected := range []bool{false, true} {
 				for _, growing := range []bool{false, true} {
 					w := world{cordonedBefore: cordoned, protectedBefore: protected}
-					w.f = Facts{Refused: refused, Node: NodeReady, Power: On, Cordoned: cordoned, Protected: protected, Growing: growing, Excess: true}
+					w.f = Facts{Refused: refused, Node: NodeReady, Power: On, Cordoned: cordoned, Protected: protected, MustScaleOut: growing, MustRetire: true}
 					worlds = append(worlds, w.derived())
 				}
 			}
@@ -63,7 +63,7 @@ func returningDonors() []world {
 func instantDonors() []world {
 	var worlds []world
 	for _, w := range append(returningDonors(), leavingDonors()...) {
-		if w.f.Refused || w.f.Growing || w.cordonedBefore != w.protectedBefore {
+		if w.f.Refused || w.f.MustScaleOut || w.cordonedBefore != w.protectedBefore {
 			continue
 		}
 		w.instant = true
@@ -77,7 +77,7 @@ func instantDonors() []world {
 func leavingDonors() []world {
 	var worlds []world
 	for _, w := range returningDonors() {
-		if w.f.Refused || w.f.Growing || w.cordonedBefore != w.protectedBefore {
+		if w.f.Refused || w.f.MustScaleOut || w.cordonedBefore != w.protectedBefore {
 			continue
 		}
 		for _, growFirst := range []bool{false, true} {
@@ -94,9 +94,9 @@ func (w world) derived() world {
 		w.noted, w.notedDown, w.notedBack = false, false, false
 	}
 	w.f.Touched = w.touched || w.noted
-	w.f.Down = w.down || w.notedDown
+	w.f.PowerOffRecorded = w.down || w.notedDown
 	w.f.Returning = w.returning || w.notedBack
-	w.f.Noted = w.f.Lock != Ours || w.noted == w.f.Touched && w.notedDown == w.f.Down && w.notedBack == w.f.Returning
+	w.f.Noted = w.f.Lock != Ours || w.noted == w.f.Touched && w.notedDown == w.f.PowerOffRecorded && w.notedBack == w.f.Returning
 	w.f.Unrecorded = w.unrecorded && w.f.Lock != Ours
 	if w.f.Node == NodeGone && !w.f.Recorded {
 		w.cordonedBefore = false // a node that is made anew owes nothing to a hold that is over, or never began
@@ -113,10 +113,10 @@ func (w world) derived() world {
 	w.f.ProofLost = w.proofGone && (own(w.f.Snapshot) || own(w.f.Image))
 	w.deriveTrial()
 	w.f.ProtectionRestored = w.f.Protected == w.protectedBefore
-	w.f.Serves = w.f.Node != NodeGone && w.f.Lock == Ours && w.f.Cordoned == w.cordonedBefore
+	w.f.CordonRestored = w.f.Node != NodeGone && w.f.Lock == Ours && w.f.Cordoned == w.cordonedBefore
 	w.f.Replacement = w.successor()
 	w.f.Removing = w.f.Removing && w.f.Power != InstanceGone
-	w.f.Kept = w.f.Kept && w.f.Power == InstanceGone
+	w.f.PlaceKept = w.f.PlaceKept && w.f.Power == InstanceGone
 	w.f.Restored = w.f.Node == NodeGone || w.f.Lock == Unlocked && w.f.Cordoned == w.cordonedBefore
 	if w.f.Power != On || w.f.Node == NodeGone {
 		w.f.Drained = w.f.Drained || w.f.Node == NodeGone
@@ -127,7 +127,7 @@ func (w world) derived() world {
 // successor is who takes a leaving donor's place: wanted beforehand until the pool has one node more, or afterwards until
 // it has as many as before.
 func (w world) successor() Replacement {
-	gone := w.f.Power == InstanceGone && !w.f.Kept
+	gone := w.f.Power == InstanceGone && !w.f.PlaceKept
 	switch {
 	case !w.f.Leaves, w.f.GrowFirst && gone, !w.f.GrowFirst && !gone:
 		return NoReplacement
@@ -160,11 +160,11 @@ func (w world) effect(d Decision) world {
 		f.Lock = Ours
 	case Record:
 		f.Outdated = f.Outdated || f.Touched // the Node does not know which order it was
-		f.Recorded, w.touched, w.down, w.returning, w.unrecorded = true, f.Touched, f.Down, f.Returning, false
+		f.Recorded, w.touched, w.down, w.returning, w.unrecorded = true, f.Touched, f.PowerOffRecorded, f.Returning, false
 	case Relock:
 		f.Lock, w.noted, w.notedDown, w.notedBack = Ours, w.touched, w.down, w.returning
 	case Note:
-		w.noted, w.notedDown, w.notedBack = f.Touched, f.Down, f.Returning
+		w.noted, w.notedDown, w.notedBack = f.Touched, f.PowerOffRecorded, f.Returning
 	case Protect:
 		f.Protected = true
 	case Cordon:
@@ -205,7 +205,7 @@ func (w world) effect(d Decision) world {
 	case Unprotect:
 		f.Protected = w.protectedBefore
 	case Forget:
-		f.Recorded, w.touched, w.down, w.returning, w.unrecorded = false, f.Touched, f.Down, f.Returning, false
+		f.Recorded, w.touched, w.down, w.returning, w.unrecorded = false, f.Touched, f.PowerOffRecorded, f.Returning, false
 	case Serve:
 		f.Cordoned, f.Drained = w.cordonedBefore, false // pods may come
 	case Release:
@@ -217,8 +217,8 @@ func (w world) effect(d Decision) world {
 		w.size++
 	case Remove:
 		f.Removing, w.removed = !w.locked, true
-		if f.Kept && !w.locked {
-			f.Kept, f.Protected, w.size = false, false, w.size-1
+		if f.PlaceKept && !w.locked {
+			f.PlaceKept, f.Protected, w.size = false, false, w.size-1
 		}
 	case DeleteNode:
 		f.Node, f.Lock, f.Cordoned = NodeGone, Unlocked, false
@@ -231,9 +231,9 @@ func (w world) effect(d Decision) world {
 	case Promote:
 		f.Recipe = RecipeHere
 	case Retire:
-		f.Excess = false
+		f.MustRetire = false
 	case ScaleOut:
-		f.Growing = false
+		f.MustScaleOut = false
 	case DeleteImage:
 		f.Image = Deleting
 	default:
@@ -257,7 +257,7 @@ func (w world) boot() world {
 func (w world) progress() world {
 	f := &w.f
 	switch {
-	case f.Pod == PodActive && !f.held() && !f.MustBoot() && f.Power == On:
+	case f.Pod == PodActive && !f.isHeld() && !f.MustBoot() && f.Power == On:
 		f.Pod = PodLooked
 	case f.Pod == PodActive && f.Order && !w.said && f.Power == On && !w.booted && !f.Proven && !w.proofGone:
 		w.said, f.PoweringOff, w.clean = true, true, true
@@ -327,7 +327,7 @@ func (w world) adverse() []world {
 	add(func(n *world) { n.f.Failed = false }) // the status is lost
 	add(func(n *world) { n.f.Queued = !n.f.MustBoot() })
 	add(func(n *world) { // what was in order when the pod began to look no longer is
-		n.f.Refused = n.f.Refused || !n.f.held() && n.f.Pod != NoPod && n.f.Snapshot == Absent && n.f.Image == Absent
+		n.f.Refused = n.f.Refused || !n.f.isHeld() && n.f.Pod != NoPod && n.f.Snapshot == Absent && n.f.Image == Absent
 	})
 	add(func(n *world) {
 		if !n.sole() {
@@ -338,14 +338,14 @@ func (w world) adverse() []world {
 		if n.sole() && n.f.Leaves && !n.f.GrowFirst {
 			return // a place is owed, and nobody could know
 		}
-		if n.f.Power != InstanceGone || n.f.Kept {
+		if n.f.Power != InstanceGone || n.f.PlaceKept {
 			n.size, n.shrunk = n.size-1, n.shrunk+1
 		}
 		n.f.Node, n.f.Lock, n.f.Cordoned = NodeGone, Unlocked, false
-		n.f.Power, n.f.Protected, n.f.Kept = InstanceGone, false, false
+		n.f.Power, n.f.Protected, n.f.PlaceKept = InstanceGone, false, false
 	})
 	add(func(n *world) { // the cloud takes the instance, and the pool keeps its place for it
-		n.f.Kept = n.f.Kept || n.f.Power != InstanceGone
+		n.f.PlaceKept = n.f.PlaceKept || n.f.Power != InstanceGone
 		n.f.Power = InstanceGone
 	})
 	if w.f.Leaves {
@@ -357,7 +357,7 @@ func (w world) adverse() []world {
 			}
 		})
 	}
-	for _, over := range []Lock{Unlocked, Stray, Theirs} {
+	for _, over := range []Lock{Unlocked, Overwritten, Theirs} {
 		add(func(n *world) { // a hand removes the annotation, or writes over it
 			if n.f.Lock == Ours && !n.sole() && (over == Unlocked || n.f.Recorded) {
 				n.f.Lock = over
@@ -365,7 +365,7 @@ func (w world) adverse() []world {
 		})
 	}
 	add(func(n *world) { // a hand removes the record
-		if n.f.Lock == Ours || !n.f.held() && (n.touched || n.down) {
+		if n.f.Lock == Ours || !n.f.isHeld() && (n.touched || n.down) {
 			n.f.Recorded, n.touched, n.down, n.returning, n.unrecorded = false, false, false, false, true
 		}
 	})
@@ -398,7 +398,7 @@ func (w world) adverse() []world {
 		// Or the order; or a pass made it and was cut off. Who may delete orders may write proofs, too: that a hand
 		// takes one away in the very moment in which its pod has taken back what it said is no accident.
 		if !n.retracted {
-			n.f.Order = n.f.held() && !n.f.MustBoot() && !n.f.Order
+			n.f.Order = n.f.isHeld() && !n.f.MustBoot() && !n.f.Order
 		}
 	})
 	add(func(n *world) { // nobody has confirmed the proof to its pod, which takes it back and goes on
@@ -407,9 +407,9 @@ func (w world) adverse() []world {
 		}
 	})
 	add(func(n *world) { n.proofGone = n.f.Proven || own(n.f.Snapshot) || own(n.f.Image) })
-	add(func(n *world) { n.f.Overdue = n.f.held() })
-	add(func(n *world) { n.f.Overdue, n.f.Hopeless = n.f.held(), n.f.held() })
-	add(func(n *world) { n.f.DrainOverdue = n.f.held() && !n.f.Drained })
+	add(func(n *world) { n.f.Overdue = n.f.isHeld() })
+	add(func(n *world) { n.f.Overdue, n.f.ReadyOverdue = n.f.isHeld(), n.f.isHeld() })
+	add(func(n *world) { n.f.DrainOverdue = n.f.isHeld() && !n.f.Drained })
 	add(func(n *world) {
 		if n.f.Snapshot == Pending || n.f.Snapshot == Taken {
 			n.f.Snapshot = Broken

@@ -24,7 +24,7 @@ const (
 
 // leaving collects the volumes that a leaving donor takes away, and the means of its pool to get a replacement. Missing
 // or forbidden objects are ignored.
-func (q inquiry) leaving(ctx context.Context, w *observed, c *admission.Case) (admission.Leaving, error) {
+func (q preflight) leaving(ctx context.Context, w *observed, c *admission.Case) (admission.Leaving, error) {
 	var found admission.Leaving
 	volumes, err := q.Kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
 	switch {
@@ -39,20 +39,20 @@ func (q inquiry) leaving(ctx context.Context, w *observed, c *admission.Case) (a
 		}
 	}
 	slices.Sort(found.Volumes)
-	info, err := q.told(ctx, metav1.NamespacePublic, clusterInfo)
+	info, err := q.configMapData(ctx, metav1.NamespacePublic, clusterInfo)
 	if err != nil {
 		return found, err
 	}
 	signed := slices.ContainsFunc(keys(info), func(key string) bool { return strings.HasPrefix(key, tokenSignature) })
 	_, machine := w.node.Annotations[cloud.MachineAnnotation] // Cluster API creates a token for each new machine
 	found.NoToken = info != nil && !signed && !machine
-	status, err := q.told(ctx, metav1.NamespaceSystem, autoscalerStatus)
+	status, err := q.configMapData(ctx, metav1.NamespaceSystem, autoscalerStatus)
 	found.Most = admission.MostByAutoscaler(status["status"], c.PoolName)
 	return found, err
 }
 
-// told returns the data of a ConfigMap; nil if the ConfigMap is missing or forbidden.
-func (q inquiry) told(ctx context.Context, namespace, name string) (map[string]string, error) {
+// configMapData returns the data of a ConfigMap; nil if the ConfigMap is missing or forbidden.
+func (q preflight) configMapData(ctx context.Context, namespace, name string) (map[string]string, error) {
 	found, err := q.Kube.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):

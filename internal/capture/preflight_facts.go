@@ -29,16 +29,16 @@ import (
 
 // gather collects all facts for the admission of a capture; package admission decides. A failed read becomes part of
 // the case, and the other reads continue.
-func (q inquiry) gather(ctx context.Context, w *observed) *admission.Case {
+func (q preflight) gather(ctx context.Context, w *observed) *admission.Case {
 	c := &admission.Case{
-		Now: q.now(), Prototype: w.p, Pool: w.pool, Unplaced: w.unplaced, Image: q.image, AllowedImages: q.AllowedImages,
+		Now: q.now(), Prototype: w.p, Pool: w.pool, Unplaced: w.noPoolReason, Image: q.image, AllowedImages: q.AllowedImages,
 		MayRemove: mayRemove(q.Cloud), Namespace: q.namespace, OwnNode: q.OwnNode, Drives: q.Drives, Again: w.facts.Pod != plan.NoPod,
 	}
 	if c.Pool == "" {
 		return c
 	}
 	c.PoolName = q.Cloud.PoolName(w.pool)
-	c.Donor = admission.Found(admission.Donor{Node: w.named, Replaced: w.named != nil && w.node == nil})
+	c.Donor = admission.Found(admission.Donor{Node: w.namedNode, Replaced: w.namedNode != nil && w.node == nil})
 	q.turn(ctx, w, c)
 	if w.node != nil {
 		q.surroundings(ctx, w, c)
@@ -64,25 +64,25 @@ func mayRemove(provider cloud.Provider) bool {
 }
 
 // turn reads the other captures and the kured lock.
-func (q inquiry) turn(ctx context.Context, w *observed, c *admission.Case) {
+func (q preflight) turn(ctx context.Context, w *observed, c *admission.Case) {
 	list := &v1alpha1.PrototypeList{}
 	err := q.Client.List(ctx, list)
 	if err != nil {
 		err = fmt.Errorf("list prototypes: %w", err)
 	}
 	list.Items = slices.DeleteFunc(list.Items, func(other v1alpha1.Prototype) bool { return other.Name == w.p.Name })
-	w.ahead = holding(list.Items)
+	w.activeCaptures = holding(list.Items)
 	lock, kuredErr := kured.Read(ctx, q.Kube, q.Kured, q.now())
 	w.kured = lock
 	vacant, vacantErr := 0, error(nil)
-	if len(w.ahead) < q.concurrent {
+	if len(w.activeCaptures) < q.concurrent {
 		vacant, vacantErr = q.vacant(ctx, list.Items)
 	}
-	w.vacant = vacant > 0
-	if len(w.ahead)+vacant < q.concurrent && vacantErr == nil {
+	w.awaitsPoolReplacement = vacant > 0
+	if len(w.activeCaptures)+vacant < q.concurrent && vacantErr == nil {
 		w.removals, vacantErr = q.removals(ctx, list.Items)
 	}
-	c.Queued = admission.Look(len(w.ahead)+vacant+w.removals >= q.concurrent || lock.Node != "", cmp.Or(err, vacantErr, kuredErr))
+	c.Queued = admission.Look(len(w.activeCaptures)+vacant+w.removals >= q.concurrent || lock.Node != "", cmp.Or(err, vacantErr, kuredErr))
 	of := make([]cloud.Membership, len(list.Items))
 	if err == nil {
 		of, err = membership.OfPrototypes(ctx, q.Cloud, list.Items)
@@ -111,7 +111,7 @@ func holding(prototypes []v1alpha1.Prototype) (holding []v1alpha1.Prototype) {
 
 // removals counts the donors of gone Prototypes whose instances are being removed. Without permission to list Leases
 // the count is zero.
-func (q inquiry) removals(ctx context.Context, prototypes []v1alpha1.Prototype) (n int, err error) {
+func (q preflight) removals(ctx context.Context, prototypes []v1alpha1.Prototype) (n int, err error) {
 	leases, err := q.reservations.All(ctx)
 	if apierrors.IsForbidden(err) {
 		return 0, nil
@@ -126,7 +126,7 @@ func (q inquiry) removals(ctx context.Context, prototypes []v1alpha1.Prototype) 
 }
 
 // vacant counts removed donors without a replacement. Nodes are read only if a replacement may be pending.
-func (q inquiry) vacant(ctx context.Context, prototypes []v1alpha1.Prototype) (n int, err error) {
+func (q preflight) vacant(ctx context.Context, prototypes []v1alpha1.Prototype) (n int, err error) {
 	var vacancies []reservations.PendingReplacement
 	for i := range prototypes {
 		if v, vacant := reservations.PendingReplacementOf(&prototypes[i]); vacant && v.Lasts(0, q.now()) {
@@ -152,7 +152,7 @@ func (q inquiry) vacant(ctx context.Context, prototypes []v1alpha1.Prototype) (n
 }
 
 // surroundings reads the nodes of the pool.
-func (q inquiry) surroundings(ctx context.Context, w *observed, c *admission.Case) {
+func (q preflight) surroundings(ctx context.Context, w *observed, c *admission.Case) {
 	var around admission.Surroundings
 	err := membership.Each(ctx, q.Kube, q.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
 		switch {
@@ -174,7 +174,7 @@ func (q inquiry) surroundings(ctx context.Context, w *observed, c *admission.Cas
 
 // reservedAmong returns the nodes with a reservation that a Lease confirms; nil without permission to list Leases.
 // Leases are read only if a node carries a reservation.
-func (q inquiry) reservedAmong(ctx context.Context, nodes []corev1.Node) (map[types.UID]bool, error) {
+func (q preflight) reservedAmong(ctx context.Context, nodes []corev1.Node) (map[types.UID]bool, error) {
 	confirmed := map[types.UID]bool{}
 	if !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Annotations[v1alpha1.ReservationAnnotation] != "" }) {
 		return confirmed, nil
@@ -190,14 +190,14 @@ func (q inquiry) reservedAmong(ctx context.Context, nodes []corev1.Node) (map[ty
 }
 
 // pods reads the pods that a drain would evict.
-func (q inquiry) pods(ctx context.Context, w *observed, c *admission.Case) {
+func (q preflight) pods(ctx context.Context, w *observed, c *admission.Case) {
 	left, err := node.Left(ctx, q.Kube, w.node.Name, w.p.Spec.Settings.Drain, ownPod(q.namespace, w.p))
-	w.left = left
+	w.remainingPods = left
 	c.Pods = admission.Look(admission.Pods{Stuck: left.Stuck, Protected: left.Protected}, err)
 }
 
 // cluster reads all further facts from the cluster.
-func (q inquiry) cluster(ctx context.Context, w *observed, c *admission.Case) {
+func (q preflight) cluster(ctx context.Context, w *observed, c *admission.Case) {
 	c.ClockAhead = admission.Look(q.clockAhead(ctx, w.node.Name))
 	c.Account = admission.Look(q.account(ctx))
 	queued, _ := c.Queued.Get()
@@ -217,7 +217,7 @@ func (q inquiry) cluster(ctx context.Context, w *observed, c *admission.Case) {
 
 // clockAhead is the lead of the donor's clock over the API server's clock, from the kubelet's Lease of the node. Zero
 // if the Lease is missing or forbidden.
-func (q inquiry) clockAhead(ctx context.Context, name string) (time.Duration, error) {
+func (q preflight) clockAhead(ctx context.Context, name string) (time.Duration, error) {
 	lease, err := q.Kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
@@ -245,7 +245,7 @@ func writtenAt(lease *coordinationv1.Lease, now time.Time) time.Time {
 }
 
 // account reports whether the service account of the generalize pod exists.
-func (q inquiry) account(ctx context.Context) (bool, error) {
+func (q preflight) account(ctx context.Context) (bool, error) {
 	_, err := q.Kube.CoreV1().ServiceAccounts(q.namespace).Get(ctx, v1alpha1.GeneralizeServiceAccount, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("read service account %s/%s: %w", q.namespace, v1alpha1.GeneralizeServiceAccount, err)
@@ -261,7 +261,7 @@ var accountRights = []authorizationv1.ResourceAttributes{
 }
 
 // rightLacking returns the first missing permission of the account. Empty if this process may not ask.
-func (q inquiry) rightLacking(ctx context.Context) (string, error) {
+func (q preflight) rightLacking(ctx context.Context) (string, error) {
 	for _, right := range accountRights {
 		right.Namespace = q.namespace
 		review, err := q.Kube.AuthorizationV1().LocalSubjectAccessReviews(q.namespace).Create(ctx, &authorizationv1.LocalSubjectAccessReview{
@@ -290,7 +290,7 @@ func (q inquiry) rightLacking(ctx context.Context) (string, error) {
 
 // orderRefused creates the Order as a dry run. A missing CRD would otherwise show only after the drain. Missing
 // permissions of this process are ignored.
-func (q inquiry) orderRefused(ctx context.Context, p *v1alpha1.Prototype) string {
+func (q preflight) orderRefused(ctx context.Context, p *v1alpha1.Prototype) string {
 	order := newOrder(p, q.namespace, v1alpha1.InPlace, "preflight", "", "preflight")
 	order.OwnerReferences = nil // a Prototype of a preview has no UID
 	err := q.Client.Create(ctx, order, client.DryRunAll)
@@ -304,7 +304,7 @@ func (q inquiry) orderRefused(ctx context.Context, p *v1alpha1.Prototype) string
 //
 // Missing permissions of this process are ignored, because a command may run with few rights. Ignored are also other
 // errors, for example of a webhook without dry-run support (bad request).
-func (q inquiry) podRefused(ctx context.Context, w *observed) string {
+func (q preflight) podRefused(ctx context.Context, w *observed) string {
 	pod := generalizePod(w.p, w.record, q.namespace, q.image)
 	_, err := q.Kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) || notAuthorized(err) {
@@ -319,7 +319,7 @@ func notAuthorized(err error) bool {
 }
 
 // userRules checks the user's own rules.
-func (q inquiry) userRules(ctx context.Context, p *v1alpha1.Prototype) (admission.Rules, error) {
+func (q preflight) userRules(ctx context.Context, p *v1alpha1.Prototype) (admission.Rules, error) {
 	files, err := q.rules.read(ctx, p)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -337,7 +337,7 @@ func (q inquiry) userRules(ctx context.Context, p *v1alpha1.Prototype) (admissio
 }
 
 // mayDelete reports whether this process may delete the resource. True if the process may not ask.
-func (q inquiry) mayDelete(ctx context.Context, resource string) (bool, error) {
+func (q preflight) mayDelete(ctx context.Context, resource string) (bool, error) {
 	review, err := q.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Resource: resource, Verb: "delete"}},
 	}, metav1.CreateOptions{})

@@ -16,8 +16,8 @@ import (
 )
 
 // cloud collects the facts of the cloud.
-func (q inquiry) cloud(ctx context.Context, w *observed, c *admission.Case) {
-	asked := cloudCalls{w.trouble}
+func (q preflight) cloud(ctx context.Context, w *observed, c *admission.Case) {
+	asked := cloudCalls{w.instanceErr}
 	c.BuiltFrom = ask(&asked, func() (cloud.Image, error) { return q.builtFrom(ctx, w) })
 	c.Cloud = ask(&asked, func() ([]cloud.Refusal, error) { return q.preflight(ctx, w) })
 	if _, err := c.Cloud.Get(); cloud.Is(err, cloud.NotFound) || cloud.Is(err, cloud.Unsupported) {
@@ -34,44 +34,44 @@ type cloudCalls struct{ trouble error }
 
 // ask makes one request, unless an earlier request got no answer.
 func ask[T any](t *cloudCalls, look func() (T, error)) admission.Seen[T] {
-	if silent(t.trouble) {
+	if isCloudOutage(t.trouble) {
 		return admission.Unread[T](t.trouble)
 	}
 	value, err := look()
-	if silent(err) {
+	if isCloudOutage(err) {
 		t.trouble = err
 	}
 	return admission.Look(value, err)
 }
 
-// silent reports whether the error concerns the cloud as a whole, and not the request.
-func silent(err error) bool {
+// isCloudOutage reports whether the error concerns the cloud as a whole, and not the request.
+func isCloudOutage(err error) bool {
 	return cloud.Is(err, cloud.Throttled) || cloud.Is(err, cloud.Unavailable) || cloud.Is(err, cloud.Unauthenticated)
 }
 
 // builtFrom is the image version of the donor. A donor without a version costs no request.
-func (q inquiry) builtFrom(ctx context.Context, w *observed) (cloud.Image, error) {
-	if w.trouble != nil || w.instance.BuiltFrom == "" {
-		return cloud.Image{}, w.trouble
+func (q preflight) builtFrom(ctx context.Context, w *observed) (cloud.Image, error) {
+	if w.instanceErr != nil || w.instance.BuiltFrom == "" {
+		return cloud.Image{}, w.instanceErr
 	}
 	return q.Cloud.Image(ctx, cloud.ImageRef{Pool: w.pool, Version: w.instance.BuiltFrom})
 }
 
 // images counts the images of the pool's instances. Pools that are too small for the cloud's limit are skipped.
-func (q inquiry) images(ctx context.Context, w *observed, c *admission.Case) (admission.Images, error) {
+func (q preflight) images(ctx context.Context, w *observed, c *admission.Case) (admission.Images, error) {
 	pool, err := c.Recipe.Get()
-	census, able := cloud.As[cloud.InstanceLister](q.Cloud)
-	if err != nil || !able || !imagecount.Possible(pool.Capacity, census.MaxImages(w.pool)) {
+	lister, able := cloud.As[cloud.InstanceLister](q.Cloud)
+	if err != nil || !able || !imagecount.Possible(pool.Capacity, lister.MaxImages(w.pool)) {
 		return admission.Images{}, err
 	}
-	instances, err := census.Instances(ctx, w.pool)
+	instances, err := lister.Instances(ctx, w.pool)
 	if cloud.Is(err, cloud.Unsupported) || cloud.Is(err, cloud.NotFound) {
 		return admission.Images{}, nil
 	}
 	if err != nil {
 		return admission.Images{}, err
 	}
-	found := admission.Images{Spread: imagecount.Of(pool.Recipe, instances, census.MaxImages(w.pool)), Names: map[cloud.InstanceID]string{}}
+	found := admission.Images{Spread: imagecount.Of(pool.Recipe, instances, lister.MaxImages(w.pool)), Names: map[cloud.InstanceID]string{}}
 	around, _ := c.Surroundings.Get()
 	for _, id := range found.Spread.Brief().Oldest(pool.Recipe).Instances {
 		for _, n := range append([]corev1.Node{*w.node}, around.Peers...) {
@@ -84,7 +84,7 @@ func (q inquiry) images(ctx context.Context, w *observed, c *admission.Case) (ad
 }
 
 // customData checks the Secret from the settings, and whether the promotion needs the Secret.
-func (q inquiry) customData(ctx context.Context, w *observed) (admission.CustomData, error) {
+func (q preflight) customData(ctx context.Context, w *observed) (admission.CustomData, error) {
 	_, err := q.promotion.customData(ctx, w.p)
 	var missing *cloud.Error
 	if !errors.As(err, &missing) || missing.Refusal == nil {
@@ -107,14 +107,14 @@ type preflightKey struct {
 // preflights are the times of preflights without refusals, by planned capture.
 type preflights struct{ sync.Map }
 
-// stands reports whether a recent preflight of the same capture found no refusal.
-func (f *preflights) stands(spec preflightKey, now time.Time) bool {
+// isValid reports whether a recent preflight of the same capture found no refusal.
+func (f *preflights) isValid(spec preflightKey, now time.Time) bool {
 	at, found := f.Load(spec)
 	return found && now.Sub(at.(time.Time)).Abs() < preflightLife
 }
 
-// passed stores the time of a preflight, and removes expired entries.
-func (f *preflights) passed(spec preflightKey, now time.Time) {
+// add stores the time of a preflight, and removes expired entries.
+func (f *preflights) add(spec preflightKey, now time.Time) {
 	f.Range(func(other, at any) bool {
 		if now.Sub(at.(time.Time)).Abs() >= preflightLife {
 			f.Delete(other)
@@ -126,11 +126,11 @@ func (f *preflights) passed(spec preflightKey, now time.Time) {
 
 // preflight asks the provider, unless a recent preflight found no refusal. Refusals of the instance and of the pool are
 // always current, because both are read in each observation.
-func (q inquiry) preflight(ctx context.Context, w *observed) ([]cloud.Refusal, error) {
+func (q preflight) preflight(ctx context.Context, w *observed) ([]cloud.Refusal, error) {
 	spec := preflightKey{PreflightSpec: cloud.PreflightSpec{Pool: w.pool, Instance: w.id, Version: w.p.Spec.Version,
 		Removes: w.p.Spec.Settings.DonorLeaves(), Grows: w.p.Spec.Settings.GrowsFirst(),
 		RemovesBootstrap: removesBootstrap(w.p)}, trial: w.p.Spec.Settings.Trial.Mode}
-	if w.instance.ID != "" && q.preflights.stands(spec, q.now()) {
+	if w.instance.ID != "" && q.preflights.isValid(spec, q.now()) {
 		return slices.Clone(w.instance.Refusals), nil
 	}
 	refusals, err := q.Cloud.Preflight(ctx, spec.PreflightSpec)
@@ -144,7 +144,7 @@ func (q inquiry) preflight(ctx context.Context, w *observed) ([]cloud.Refusal, e
 		}
 	}
 	if err == nil && len(refusals) == 0 {
-		q.preflights.passed(spec, q.now())
+		q.preflights.add(spec, q.now())
 	}
 	return refusals, err
 }
