@@ -88,7 +88,7 @@ func leavingFailureMessage(w *observed, why plan.Reason) string {
 	_, taken := w.outOfServiceSince()
 	switch {
 	case !w.facts.Leaves:
-	case why == plan.SuccessorFailed:
+	case why == plan.ReplacementNotReady:
 		return fmt.Sprintf("the replacement of node %s was not Ready within %s, so the node was not drained. Find out why new nodes of pool %s do not join, then %s", n, limits.ReadyTimeout.Duration, w.p.Spec.Pool, retryRemedy(w))
 	case why == plan.DeadlineExceeded && !taken:
 		return fmt.Sprintf("node %s was reserved for longer than %s, but not drained. Find the awaited event with `kamino describe %s`, then %s", n, limits.Deadline.Duration+limits.ReadyTimeout.Duration, w.p.Name, retryRemedy(w))

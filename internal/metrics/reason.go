@@ -42,7 +42,7 @@ var failureReasons = setOf(
 	string(plan.LookFailed), string(plan.DonorGone), string(plan.DonorStopped), string(plan.RecordLost), string(plan.ReservationLost), string(plan.DrainTimeout), string(plan.DeadlineExceeded),
 	string(plan.Interrupted), string(plan.DonorRestarted), string(plan.GeneralizeFailed), capture.CloudRefused,
 	string(plan.NotProven), string(plan.ProofLost), string(plan.OrderOutdated), string(plan.SnapshotTaken), string(plan.SnapshotFailed), string(plan.SnapshotLost),
-	string(plan.DonorNotReady), string(plan.SuccessorFailed), string(plan.VersionTaken), string(plan.ImageFailed), string(plan.ImageLost),
+	string(plan.DonorNotReady), string(plan.ReplacementNotReady), string(plan.VersionTaken), string(plan.ImageFailed), string(plan.ImageLost),
 	string(plan.Quarantined), string(plan.TrialFailed), string(plan.TrialInconclusive), string(plan.PromotionStale), string(plan.Superseded), string(plan.RecipeTaken),
 )
 

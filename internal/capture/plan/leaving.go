@@ -10,7 +10,7 @@ func (f Facts) mustRemove() bool { return f.Leaves && f.Touched && f.isHeld() }
 func awaitReplacement(f Facts) Decision {
 	switch f.Replacement {
 	case ReplacementLate:
-		return fail(SuccessorFailed)
+		return fail(ReplacementNotReady)
 	case ReplacementAwaited:
 		return wait(ForReplacement)
 	case NoReplacement, ReplacementWanted, ReplacementReady:
