@@ -30,7 +30,8 @@ func TestAPodThatIsNotLetInIsRefusedBeforehand(t *testing.T) {
 	}
 }
 
-// TestWhoeverOnlyAsksNeedNotMakePods: a right that this process lacks says nothing of the one that does the work.
+// TestWhoeverOnlyAsksNeedNotMakePods: a missing permission of the asking process does not concern the process that runs
+// the capture.
 func TestWhoeverOnlyAsksNeedNotMakePods(t *testing.T) {
 	s := newStage(t).decide()
 	s.admits = forbidden(`User "reader" cannot create resource "pods" in API group "" in the namespace "kamino-generalize"`)

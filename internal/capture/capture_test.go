@@ -382,8 +382,8 @@ func TestPreviewChangesNothing(t *testing.T) {
 	}
 }
 
-// TestADonorThatPowersItselfOff is left to it, even if it takes a while: a cloud takes minutes. One that does not is
-// stopped.
+// TestADonorThatPowersItselfOff: Kamino waits for a donor that powers itself off, because a cloud takes minutes. A
+// donor that stays on is stopped.
 func TestADonorThatPowersItselfOff(t *testing.T) {
 	for _, c := range []struct {
 		name  string

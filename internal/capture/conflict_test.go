@@ -10,8 +10,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestWhatANewerVersionTookIsNeverTouched: what stands over our reservation by a holder whose kind nobody here knows is
-// waited for at every moment, and what is ours is given back when it is gone.
+// TestWhatANewerVersionTookIsNeverTouched: a holder of an unknown kind overwrites our reservation at every moment.
+// Kamino waits for that holder, and returns the donor afterwards.
 func TestWhatANewerVersionTookIsNeverTouched(t *testing.T) {
 	const theirs = `{"kind":"Pioneer","name":"pool1","uid":"p","reservedAt":"2026-03-14T12:00:00Z"}`
 	for at := range 40 {

@@ -15,8 +15,8 @@ import (
 // ofThePool is a Secret that somebody has labelled as a copy of pool1's customData.
 var ofThePool = metav1.ObjectMeta{Name: "ours", Namespace: ourspace, Labels: map[string]string{v1alpha1.PoolLabel: "pool1"}}
 
-// TestOnlyAMarkedSecretIsCopied: the credential of the cloud and whatever else lies in Kamino's namespace is no copy of customData, whoever
-// names it. That is refused before anything is done, with the command that marks one.
+// TestOnlyAMarkedSecretIsCopied: the cloud's credential and other unmarked Secrets of Kamino's namespace are refused
+// before the capture begins. The message has the command for the mark.
 func TestOnlyAMarkedSecretIsCopied(t *testing.T) {
 	for name, test := range map[string]struct {
 		labels map[string]string

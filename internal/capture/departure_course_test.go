@@ -13,8 +13,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// TestFailuresOfADeparture: a donor that was not touched is given back, and the node that the pool has grown by stays; one that
-// was touched is removed. The sentence says which.
+// TestFailuresOfADeparture: an untouched donor is returned, and the grown pool keeps its new node. A touched donor is
+// removed. The message names the outcome.
 func TestFailuresOfADeparture(t *testing.T) {
 	const stays, goes, filled = "Pool pool1 has grown by one node for the capture", "Node donor cannot join again, so its instance is removed", "gets a replacement"
 	for _, c := range []struct {
@@ -137,8 +137,8 @@ func TestTheDeadlineRunsFromWhenTheDonorIsTaken(t *testing.T) {
 	}
 }
 
-// TestAnAutoscalerAtAnyMoment shrinks the pool by its newest node, or grows it, after each pass (short: one of both). The capture goes on or says why not;
-// the pool is never grown twice for one donor, nor left smaller.
+// TestAnAutoscalerAtAnyMoment shrinks or grows the pool after each pass (short: one of both). The capture continues or
+// explains its end. The pool grows at most once for a donor, and is never left smaller.
 func TestAnAutoscalerAtAnyMoment(t *testing.T) {
 	short := testing.Short()
 	for i, name := range []string{"shrinks", "grows"} {
@@ -203,8 +203,8 @@ func TestTheNodeOfAnotherInstanceStays(t *testing.T) {
 	}
 }
 
-// TestAnOrphanThatLeaves: the Prototype of a donor that was touched goes without its finalizer. A sweep removes the donor, fills its
-// place, and loses each of its calls in each way (short: in one).
+// TestAnOrphanThatLeaves: the Prototype of a touched donor vanishes without its finalizer. A sweep removes the donor
+// and fills its place, and loses each call in each way (short: in one).
 func TestAnOrphanThatLeaves(t *testing.T) {
 	short := testing.Short()
 	for _, growFirst := range []bool{true, false} {

@@ -21,7 +21,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// departing is a stage whose donor does not return, with what must be known of its course to judge its end.
+// departing is a stage with a donor that does not return, and with the facts to judge its end.
 type departing struct {
 	*stage
 	growFirst bool
@@ -38,8 +38,8 @@ func departInFull(t testing.TB, growFirst bool, options ...option) *departing {
 	return &departing{stage: s, growFirst: growFirst, size: 2}
 }
 
-// watch is what is held after each pass: the pool is never smaller than it was meant to be, but by the one node that is
-// replaced where it does not grow first.
+// watch checks after each pass that the pool is not smaller than intended, except for the replaced node without
+// GrowFirst.
 func (d *departing) watch() {
 	d.t.Helper()
 	if p := d.prototype(); p != nil {
@@ -72,8 +72,8 @@ func (d *departing) drive(between ...func(pass int)) *v1alpha1.Prototype {
 	return d.play(append([]func(int){func(int) { d.watch() }}, between...)...)
 }
 
-// judge holds what is true of every end. A donor that was touched is gone, with its Node, and was never started; any other is as
-// it was. The pool has as many nodes as it was meant to have, one more where it had grown for a donor that was not touched.
+// judge checks every end. A touched donor is gone with its Node, and was never started. An untouched donor is
+// unchanged, and its pool may have one node more.
 func (d *departing) judge(p *v1alpha1.Prototype) {
 	d.t.Helper()
 	d.gaveBack()
@@ -106,9 +106,9 @@ func (d *departing) judge(p *v1alpha1.Prototype) {
 	}
 }
 
-// course are the calls in which a capture differs for a donor that does not return: where its pool grows first those from the
-// reservation to the order, and in any case those from the snapshot to the publishing. What is decided elsewhere is the same
-// for every donor (plan.TestWhereTheDonorsCoursesAreOne), and TestEverySingleCallLost loses those calls.
+// course are the calls in which leaving donors differ: with GrowFirst from the reservation to the order, and always
+// from the snapshot to the publication. Other decisions are equal (plan.TestWhereTheDonorsCoursesAreOne), and
+// TestEverySingleCallLost loses those calls.
 func course(calls []string, growFirst bool) (lost []int) {
 	first := func(call string) int {
 		return slices.IndexFunc(calls, func(c string) bool { return strings.HasPrefix(c, call) })
@@ -123,8 +123,8 @@ func course(calls []string, growFirst bool) (lost []int) {
 	return lost
 }
 
-// TestEverySingleCallLostOfADeparture loses each call of the course of a donor that does not return, in each way (short: in one).
-// One lost call costs neither the capture nor a node: it succeeds, with one snapshot, one growth and one removal.
+// TestEverySingleCallLostOfADeparture loses each call for a leaving donor in each way (short: in one). The capture
+// still succeeds with one snapshot, one growth and one removal.
 func TestEverySingleCallLostOfADeparture(t *testing.T) {
 	short := testing.Short()
 	var schedules atomic.Int64
@@ -184,7 +184,7 @@ func (d *departing) departed(p *v1alpha1.Prototype) {
 	}
 }
 
-// departureTroubles are what the world may do to a donor that does not return and to its pool, on top of what it may to any.
+// departureTroubles are further troubles for leaving donors and their pools.
 var departureTroubles = []struct {
 	name   string
 	strike func(*stage)
@@ -297,8 +297,8 @@ func TestADepartureIsDeletedInFlight(t *testing.T) {
 	}
 }
 
-// TestATamperingWithADeparture strikes after each pass in each way (short: in one). What nobody drives any more is swept: a donor that was touched is
-// removed, and any other given back.
+// TestATamperingWithADeparture tampers after each pass in each way (short: in one). A sweep then removes a touched
+// donor, and returns an untouched donor.
 func TestATamperingWithADeparture(t *testing.T) {
 	short := testing.Short()
 	for i, tampering := range tamperings {
@@ -362,7 +362,7 @@ func TestAnInstanceThatALockKeeps(t *testing.T) {
 	}
 }
 
-// stalledFor tells whether the Prototype says that it waits for somebody to mend that.
+// stalledFor reports whether condition Stalled has the reason.
 func stalledFor(p *v1alpha1.Prototype, reason string) bool {
 	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
 	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == reason

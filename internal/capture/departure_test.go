@@ -35,8 +35,8 @@ func (s *stage) mayRemove() {
 	s.t.Errorf("the instance is removed before its disk was copied: %s", verdict(p))
 }
 
-// left holds that the donor is gone with all that it had, that its pool has as many nodes as it is meant to have, and that
-// nothing else was touched.
+// left checks that the donor is gone with all its objects, that the pool has its intended size, and that no other node
+// was touched.
 func (s *stage) left(size int64) {
 	s.t.Helper()
 	s.gaveBack()
@@ -58,8 +58,8 @@ func (s *stage) left(size int64) {
 	}
 }
 
-// TestADonorThatDoesNotReturn is captured and removed; the pool has as many nodes as before, and never fewer where it grows
-// first; and what bootstraps its nodes stays in its recipe.
+// TestADonorThatDoesNotReturn is captured and removed. The pool keeps its size, is never smaller with GrowFirst, and
+// its recipe keeps the bootstrap data.
 func TestADonorThatDoesNotReturn(t *testing.T) {
 	for name, c := range map[string]struct {
 		growFirst, tidy bool

@@ -16,8 +16,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// TestTheBurdenOfOneThatLeaves: volumes and budgets are looked up, for a node that leaves and for no other. Who may not look
-// at them is told of none; any other error is one.
+// TestTheBurdenOfOneThatLeaves: volumes and budgets are read only for a leaving node. Forbidden objects are ignored;
+// other errors are returned.
 func TestTheBurdenOfOneThatLeaves(t *testing.T) {
 	for name, c := range map[string]struct {
 		leaves bool

@@ -19,8 +19,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// losses are the ways in which one call can be lost. A crash is a new process that knows nothing; the
-// last two lose the status as well.
+// losses are the ways to lose one call. A crash is a new process without memory. The last two ways also lose the
+// status.
 var losses = []struct {
 	name    string
 	outcome memory.Outcome
@@ -35,8 +35,8 @@ var losses = []struct {
 	{"crash after its effect and status lost", memory.CrashAfter(), true},
 }
 
-// isSkipped reports whether a test's short form skips one of so many ways at this call or pass. The short form takes one way at
-// each, in turn. The full form takes every way.
+// isSkipped reports whether the short form skips a way at this call or pass. The short form takes one way at each, in
+// turn; the full form takes all ways.
 func isSkipped(short bool, at, way, ways int) bool { return short && at%ways != way }
 
 // donors is how the donor may have been before.
@@ -63,13 +63,12 @@ func (s *stage) changeTo(version string) cloud.RecipeChange {
 	return change
 }
 
-// TestEverySingleCallLost loses each call of a whole capture, to the cloud and to the API server, in each
-// way (short: in one). One lost call may cost time, never the capture: it succeeds, with one snapshot and one reboot.
+// TestEverySingleCallLost loses each call of a capture to the cloud and to the API server in each way (short: in one).
+// The capture still succeeds with one snapshot and one reboot.
 func TestEverySingleCallLost(t *testing.T) { everySingleCallLost(t, testing.Short()) }
 
-// TestEverySingleCallLostWithRecipesApart is the same with recipes of another implementation: objects apart from the
-// disks' cloud, whose instances do not say whose they are; and with snapshots that are taken at once, so that the donor is back
-// before its copy is complete.
+// TestEverySingleCallLostWithRecipesApart is the same with recipes outside of the cloud, and with instances without a
+// pool. Snapshots are taken at once, so that the donor returns before the copy is complete.
 func TestEverySingleCallLostWithRecipesApart(t *testing.T) {
 	everySingleCallLost(t, testing.Short(), func(s *stage) { s.apart, s.instant = true, true })
 }

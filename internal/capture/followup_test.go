@@ -11,8 +11,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// looksAfterEachAction compares each decision that follows an action in the same pass with the decision of a new look. It returns the
-// decisions that it has seen.
+// looksAfterEachAction compares each decision after an action in the same pass with the decision after a new
+// observation. It returns the decisions seen.
 func (s *stage) looksAfterEachAction() map[plan.Action]int {
 	seen := map[plan.Action]int{}
 	restart := s.onRestart

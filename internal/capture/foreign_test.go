@@ -30,8 +30,8 @@ func (s *stage) nothingPublished() {
 	}
 }
 
-// TestASnapshotOfOurNameIsOursByItsUID: one of the same name that another Prototype's UID stands on, or none, is neither
-// used nor deleted, whatever else its tags say; and the capture says so.
+// TestASnapshotOfOurNameIsOursByItsUID: a snapshot of the same name with another UID, or without a UID, is neither used
+// nor deleted. The failure names the snapshot.
 func TestASnapshotOfOurNameIsOursByItsUID(t *testing.T) {
 	for name, tags := range map[string]map[string]string{
 		"another's": {cloud.TagUID: "another", cloud.TagPrototype: "pool1-2026.03.14", cloud.TagProof: "static/1/sha256:0"},

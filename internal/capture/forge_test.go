@@ -16,7 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// forgeries are reports that whoever has the pod's token could write on its order, and nobody signed for this pod.
+// forgeries are reports on the Order from clients with the pod's token, but without the signature of this pod.
 var forgeries = []struct {
 	name string
 	sign func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus
@@ -73,8 +73,8 @@ func (s *stage) signed(order *v1alpha1.Order, pod *corev1.Pod, private []byte) v
 	return status
 }
 
-// TestForgedReportsAreNotBelieved: the donor goes off behind a proof that its pod has not signed. Nothing is made of
-// its disk, it is given back, and the failure says what was seen.
+// TestForgedReportsAreNotBelieved: the donor powers off after a proof that its pod has not signed. No image is made,
+// the donor returns, and the failure explains the forgery.
 func TestForgedReportsAreNotBelieved(t *testing.T) {
 	for _, forgery := range forgeries {
 		t.Run(forgery.name, func(t *testing.T) {
@@ -125,8 +125,8 @@ func TestAnOrderThatSomebodyMadeAnew(t *testing.T) {
 	s.failed(p, "NotProven")
 }
 
-// TestTheProofIsTakenAway by somebody who may write Prototypes, before each effect that follows: no recipe names what has
-// no proof any more, and nothing is left behind but a version that is complete.
+// TestTheProofIsTakenAway: a client removes the proof before each later effect. No recipe names an unproven version,
+// and only a complete version stays.
 func TestTheProofIsTakenAway(t *testing.T) {
 	for _, effect := range []string{"EnsureSnapshot ", "EnsureStarted ", "Unprotect ", "EnsureImage "} {
 		for name, change := range map[string]func(*v1alpha1.Prototype){
@@ -169,8 +169,8 @@ func TestTheProofIsTakenAway(t *testing.T) {
 	}
 }
 
-// TestACaptureThatAnEarlierVersionBegan: where its proof was not acted on yet, it is not believed; where a snapshot
-// was made by it already, the capture goes on. Either way the donor comes back.
+// TestACaptureThatAnEarlierVersionBegan: an unused proof of an earlier version is ignored. With a snapshot, the capture
+// continues. The donor always returns.
 func TestACaptureThatAnEarlierVersionBegan(t *testing.T) {
 	for _, snapshot := range []bool{false, true} {
 		s := newStage(t).decide()

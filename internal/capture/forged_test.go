@@ -68,8 +68,8 @@ func TestAForgedReservationMovesNothing(t *testing.T) {
 	}
 }
 
-// TestAForgedReservationOfALiveCapture: the donor carries one with the Prototype's own UID before the capture has reserved it. The
-// capture does not take it for its own.
+// TestAForgedReservationOfALiveCapture: before the reservation, the donor carries a forged reservation with the
+// Prototype's UID. The capture refuses the forgery.
 func TestAForgedReservationOfALiveCapture(t *testing.T) {
 	for name, text := range forged {
 		t.Run(name, func(t *testing.T) {
@@ -97,8 +97,8 @@ func TestAForgedReservationOfALiveCapture(t *testing.T) {
 	}
 }
 
-// TestAPowerIsNotAddedToALiveCapture: while a capture drains its donor, somebody writes into its own reservation that the donor
-// is removed, must reboot, or was cordoned before. The capture ends as it would have, and restores what it found.
+// TestAPowerIsNotAddedToALiveCapture: during a drain, a client adds removal, reboot or cordon to the reservation on the
+// Node. The capture ends as usual, and restores the original state.
 func TestAPowerIsNotAddedToALiveCapture(t *testing.T) {
 	for name, text := range forged {
 		t.Run(name, func(t *testing.T) {

@@ -24,8 +24,8 @@ func (s *stage) copies() cloud.State {
 	return all[0].State
 }
 
-// TestADonorIsBackBeforeItsCopyIsComplete: where what a snapshot holds is settled when it is asked for, the donor serves while the
-// cloud still writes it; and nothing is made of it before it is complete.
+// TestADonorIsBackBeforeItsCopyIsComplete: if a snapshot is fixed at its request, the donor serves while the cloud
+// writes the copy. No image is made before the copy is complete.
 func TestADonorIsBackBeforeItsCopyIsComplete(t *testing.T) {
 	s := newStage(t, instant).decide()
 	back := false

@@ -100,8 +100,8 @@ func TestWhatKuredsLockDoesNotTellIsTold(t *testing.T) {
 	}
 }
 
-// TestKuredTakesANodeBehindOurBack: between the look that let the donor be reserved and its cordon. No pod has been taken
-// from it then, and none is until the other node is back.
+// TestKuredTakesANodeBehindOurBack: kured takes a node between our reservation and the cordon. No pod is evicted until
+// the other node is back.
 func TestKuredTakesANodeBehindOurBack(t *testing.T) {
 	for moment, protects := range map[string]bool{"create leases/": false, "ProtectFromScaleIn ": true} {
 		t.Run(moment, func(t *testing.T) { kuredTakesANode(t, moment, protects) })

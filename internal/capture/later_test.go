@@ -53,8 +53,8 @@ func (s *stage) leased() v1alpha1.Reservation {
 	return *r
 }
 
-// TestAHoldBehindTheRecord: while the version is made, the Node and its Lease carry the capture's reservation again. No wait reads
-// them; before the next action the node is given back once more.
+// TestAHoldBehindTheRecord: during the publication, Node and Lease carry the capture's reservation again. Waits do not
+// read both objects; before the next action the node is released again.
 func TestAHoldBehindTheRecord(t *testing.T) {
 	s := newStage(t).decide()
 	text, struck := "", false

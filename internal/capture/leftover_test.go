@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// leave makes what a capture that is gone can leave: its pod, its order, its snapshot, and a version that is made of it.
+// leave creates all possible leftovers of a gone capture: pod, Order, snapshot, and a version of the snapshot.
 func (s *stage) leave(name, uid string) {
 	s.t.Helper()
 	ctx := context.Background()

@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/reservations"
 )
 
-// abandoned is a stage on which a trial is at work whose Prototype is gone, and with it all that was written down.
+// abandoned is a stage with an open trial whose Prototype and record are gone.
 func abandoned(t *testing.T, mode v1alpha1.TrialMode) (v *proving, before memory.World) {
 	t.Helper()
 	v = published(t, mode)
@@ -68,7 +68,7 @@ func TestATrialThatNobodyOwnsIsEnded(t *testing.T) {
 	})
 }
 
-// TestATrialThatSomebodyOwnsStays: one whose Prototype has not ended, and one that tells of none.
+// TestATrialThatSomebodyOwnsStays: trials of an active Prototype, and trials without a UID.
 func TestATrialThatSomebodyOwnsStays(t *testing.T) {
 	inEach(t, func(t *testing.T, mode v1alpha1.TrialMode) {
 		v, _ := abandoned(t, mode)
@@ -107,8 +107,8 @@ func TestATrialThatSomebodyOwnsStays(t *testing.T) {
 	})
 }
 
-// TestAnAttemptThatTheRecordLost: somebody removes what was written down while the third attempt is at work in the pool, so that the
-// capture begins with the first again. It ends the lost one, and succeeds.
+// TestAnAttemptThatTheRecordLost: a client removes the record of the third attempt in the pool, and the capture begins
+// with the first attempt again. The capture ends the lost attempt, and succeeds.
 func TestAnAttemptThatTheRecordLost(t *testing.T) {
 	v := published(t, v1alpha1.TrialInPool)
 	spec := v.abandon()

@@ -10,8 +10,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestPodsMoveToAnotherNamespace: an upgrade gives the generalize pods another namespace, between any two passes of a capture. The
-// capture goes on with the order that it has, makes no second one, and leaves nothing in either namespace.
+// TestPodsMoveToAnotherNamespace: an upgrade changes the namespace of generalize pods between two passes. The capture
+// continues with its Order, creates no second Order, and leaves no objects in either namespace.
 func TestPodsMoveToAnotherNamespace(t *testing.T) {
 	for name, recorded := range map[string]bool{"the record names the namespace": true, "an earlier version wrote the record": false} {
 		t.Run(name, func(t *testing.T) {
@@ -52,8 +52,8 @@ func TestPodsMoveToAnotherNamespace(t *testing.T) {
 	}
 }
 
-// forgetNamespace removes the namespace from the record of the order, as earlier versions wrote it, unless it is to be kept. It returns
-// the record of the order.
+// forgetNamespace removes the namespace from the Order's record, as in earlier versions, unless keep is set. It returns
+// the record.
 func (s *stage) forgetNamespace(keep bool) *v1alpha1.OrderRecord {
 	p := s.prototype()
 	record, err := v1alpha1.RecordOf(p)

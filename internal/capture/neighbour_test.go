@@ -90,7 +90,7 @@ func TestWhoElseIsAwayCounts(t *testing.T) {
 	s.succeeded(s.play())
 }
 
-// TestTheBurdenIsTold tells a node that costs others little from one with pods that may not go.
+// TestTheBurdenIsTold separates a node of low disruption cost from a node with protected pods.
 func TestTheBurdenIsTold(t *testing.T) {
 	s := newStage(t)
 	if n, err := s.engine.DisruptionCost(t.Context(), donorName, v1alpha1.DrainSettings{}, false); err != nil || n.Evictions != 3 {

@@ -12,8 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// TestWhatTheRecipeNeedsIsGone: somebody deletes a thing that the version or the recipe needs once the donor is back. The capture waits, says
-// so, and goes on once the thing is there again.
+// TestWhatTheRecipeNeedsIsGone: after the donor's return, a client deletes an object that the version or the recipe
+// needs. The capture reports the loss, and continues once the object exists.
 func TestWhatTheRecipeNeedsIsGone(t *testing.T) {
 	for name, test := range map[string]struct {
 		phase v1alpha1.Phase

@@ -17,8 +17,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/savedrecipe"
 )
 
-// TestAStaleRecipeIsNotTakenForSaved: a Secret of that name that holds something else is no copy of what is lost
-// now. It stays, for it may be the only copy of what it holds.
+// TestAStaleRecipeIsNotTakenForSaved: a Secret of the same name with other content is not a copy of the current loss.
+// The Secret stays, because it may be the only copy.
 func TestAStaleRecipeIsNotTakenForSaved(t *testing.T) {
 	s := newStage(t).decide()
 	stale := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: s.name + "-recipe", Namespace: ourspace}, Data: map[string][]byte{savedrecipe.RecipeKey: []byte(`{"customData":"of last year"}`)}}
@@ -70,8 +70,7 @@ func (s *stage) saved(p *v1alpha1.Prototype) *corev1.Secret {
 	return secret
 }
 
-// TestCustomDataIsKeptWithTheRecipe that loses it. Its content is in the Secret, and in nothing else that is written or
-// said: status, order, pod, event, log.
+// TestCustomDataIsKeptWithTheRecipe: the content is only in the Secret, not in status, Order, pod, event or log.
 func TestCustomDataIsKeptWithTheRecipe(t *testing.T) {
 	const content = "#cloud-config needle"
 	s, named := copied(t, content)

@@ -23,8 +23,8 @@ func (s *stage) count(what string) (n int) {
 	return n
 }
 
-// TestAPreflightIsNotMadeTwice: who decides asks, and the capture that begins within a minute by the same process
-// relies on it. What changed in pool and instance meanwhile is seen all the same.
+// TestAPreflightIsNotMadeTwice: a capture reuses a preflight of the same process for a minute. Changes of pool and
+// instance are seen anyway.
 func TestAPreflightIsNotMadeTwice(t *testing.T) {
 	for name, test := range map[string]struct {
 		meanwhile func(s *stage)
@@ -105,8 +105,8 @@ func (s *stage) crowd(images int) {
 	}
 }
 
-// TestTooManyImages: the capture that would leave no room is refused before anything is changed, and names the oldest
-// nodes; from seven on the preview says what is coming.
+// TestTooManyImages: a capture that leaves no room for images is refused before any change, with the oldest nodes. From
+// seven images on, the preview warns.
 func TestTooManyImages(t *testing.T) {
 	for images := 5; images <= 10; images++ {
 		s := newStage(t).decide()
@@ -132,8 +132,8 @@ func TestTooManyImages(t *testing.T) {
 	}
 }
 
-// TestTheCloudIsNotAskedForAPodThatGoes: the pod that looked is removed from a reserved node whatever the cloud would say;
-// how the instance is was seen before, in the same pass as it is held.
+// TestTheCloudIsNotAskedForAPodThatGoes: the inspecting pod is removed from a reserved node without a request to the
+// cloud.
 func TestTheCloudIsNotAskedForAPodThatGoes(t *testing.T) {
 	s := newStage(t).decide()
 	removed, before := 0, 0

@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// budget is what a capture may cost. Each number is the one that was reached: a rise fails, and a fall is written down here.
+// budget is the cost of a capture in requests. A higher number fails; write a lower number down here.
 type budget struct{ passes, cloud, server int }
 
 // cost plays a capture, and counts its passes and its requests to the cloud and to the API server.

@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apitest.Main(m)) }
 
-// TestWhereARecipeIsSavedIsInTheStatus of a real API server from the pass that saves it on, and again after somebody
-// took the status away. Whoever wants it back finds it without the status, too.
+// TestWhereARecipeIsSavedIsInTheStatus of a real API server from the pass of the save on, and again after the loss of
+// the status. The Secret is found without the status too.
 func TestWhereARecipeIsSavedIsInTheStatus(t *testing.T) {
 	ctx := t.Context()
 	must := func(err error) {
@@ -40,7 +40,7 @@ func TestWhereARecipeIsSavedIsInTheStatus(t *testing.T) {
 	p.Spec = v1alpha1.PrototypeSpec{Pool: "saved", Version: "2026.03.14", Settings: v1alpha1.Settings{}.Defaulted(), Donor: v1alpha1.Donor{NodeName: "n", ProviderID: "memory:///pools/saved/instances/1"}}
 	must(e.Client.Create(ctx, p))
 
-	// pass is what a pass does about it: it looks, saves what is not saved, and writes its status.
+	// pass is the part of a pass for the recipe: read, save if necessary, and write the status.
 	pass := func() (saved bool) {
 		t.Helper()
 		p := &v1alpha1.Prototype{}

@@ -39,8 +39,8 @@ const (
 
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
-// stage is a whole world for the engine: a cloud in memory, an API server in memory, and kubelets that
-// the test moves by hand. Every call that the engine makes, to either, can be lost.
+// stage is the environment of an engine: a cloud and an API server in memory, and kubelets that the test moves. Each
+// call of the engine can be lost.
 type stage struct {
 	t     testing.TB
 	clock *memory.Clock
@@ -61,14 +61,13 @@ type stage struct {
 
 	// blocked is for how many evictions a budget says no.
 	blocked int
-	// admits is what the API server says of a pod that it is only asked about; denies is how often it says so of one
-	// that is to be made, for want of a right.
+	// admits is the API server's answer to dry runs of a pod; denies is the number of refused creations for lack of
+	// permission.
 	admits error
 	denies int
 	// lacks are the rights, as "verb resource", that the API server says nobody has.
 	lacks []string
-	// finds is what the look at the donor's disk finds to be in the way, as its pod's status says it; blind keeps the
-	// kubelet from running it.
+	// finds is the obstacle that the disk inspection reports; blind stops the kubelet from running the inspection.
 	finds *corev1.PodStatus
 	blind bool
 	// hung keeps the donor's kubelet from coming up again; deaf keeps its pod from running; lingering keeps the donor
@@ -145,8 +144,8 @@ func (s *stage) must(err error) {
 	}
 }
 
-// next numbers a call and says what becomes of it. An instance is removed only when its disk was copied, or the capture has
-// failed or is deleted.
+// next numbers a call and returns its fate. An instance may be removed only after the copy of its disk, or after a
+// failure or deletion.
 func (s *stage) next(what string) memory.Outcome {
 	if strings.HasPrefix(what, "EnsureRemoved ") {
 		s.mayRemove()

@@ -12,8 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// A version says what its donor was when its disk was copied, also if the donor has become something else, or
-// nothing, by the time that it is published.
+// A version names the donor's software at the time of the copy, even if the donor has changed or is gone at the
+// publication.
 func TestAVersionSaysWhatItsDonorWas(t *testing.T) {
 	want := map[string]string{
 		cloud.TagOS: "Ubuntu 24.04.1 LTS", cloud.TagKernel: "6.8.0-1021-azure", cloud.TagKubelet: "v1.37.1",

@@ -88,8 +88,8 @@ var tamperings = []struct {
 	}},
 }
 
-// TestATamperingAtAnyMoment strikes after each pass of a capture in each way (short: in one). Whatever it was, afterwards nothing is off,
-// cordoned, protected or left behind; what nobody drives any more is swept up.
+// TestATamperingAtAnyMoment tampers after each pass in each way (short: in one). Afterwards no node is off, cordoned or
+// protected, and a sweep removes the leftovers.
 func TestATamperingAtAnyMoment(t *testing.T) {
 	short := testing.Short()
 	for i, tampering := range tamperings {
@@ -130,7 +130,7 @@ func TestATamperingAtAnyMoment(t *testing.T) {
 	}
 }
 
-// sweep does what a controller does now and then: it gives back what nobody drives.
+// sweep returns donors without an active capture, as a controller does from time to time.
 func (s *stage) sweep() {
 	s.t.Helper()
 	for range 100 {

@@ -19,13 +19,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// trialCourses are those that a trial can take, with what a lost call must not change about their end.
+// trialCourses are the possible courses of a trial, with the parts of their end that a lost call must not change.
 var trialCourses = []struct {
 	name    string
 	prepare func(*proving)
 	reason  string // of the failure; none where the version is promoted
 	begun   int    // attempts
-	// from and to are the calls between which the course differs from those before it, and from that of a capture without a
+	// from and to are the calls between which the course differs from earlier courses, and from a capture without a
 	// trial.
 	from, to string
 }{
@@ -34,8 +34,7 @@ var trialCourses = []struct {
 	{"cannot tell at first", func(v *proving) { v.cloud.FailTrials(1, "12 of 12 cores are used", true) }, "", 2, "EndTrial ", "EnsureTrial "},
 }
 
-// tried holds what a fault must neither prevent nor multiply: the course has its end, nothing is left, and each attempt had one
-// instance.
+// tried checks that the course has its end, that no leftovers exist, and that each attempt had one instance.
 func (v *proving) tried(p *v1alpha1.Prototype, reason string, begun int) {
 	v.t.Helper()
 	switch {
@@ -54,8 +53,8 @@ func (v *proving) tried(p *v1alpha1.Prototype, reason string, begun int) {
 	}
 }
 
-// telling are the calls from one to another, with the pass around each, that differ from those before them: a node that is watched
-// for long is looked at by the same calls again and again, of which one round is lost.
+// telling are the calls of a range, with their passes, that differ from earlier calls. A node that is watched for long
+// repeats its calls, so only one round is lost.
 func telling(calls []string, from, to string) (lost []int) {
 	first, last := 0, len(calls)
 	if from != "" {
@@ -77,8 +76,8 @@ func telling(calls []string, from, to string) (lost []int) {
 	return lost
 }
 
-// TestEverySingleCallLostOfATrial loses each call from a complete image on, in each way (short: in one) and each mode, for each
-// course that a trial can take. What comes before is the same for every capture (plan.TestWhereATrialMakesNoDifference, TestTheCourseBeforeATrial).
+// TestEverySingleCallLostOfATrial loses each call after a complete image in each way (short: in one), mode and course.
+// Earlier calls are equal for every capture (plan.TestWhereATrialMakesNoDifference, TestTheCourseBeforeATrial).
 func TestEverySingleCallLostOfATrial(t *testing.T) {
 	short := testing.Short()
 	var schedules atomic.Int64
@@ -124,8 +123,8 @@ func TestEverySingleCallLostOfATrial(t *testing.T) {
 	t.Logf("%d schedules", schedules.Load())
 }
 
-// TestTheCourseBeforeATrial: until its image is complete a capture with a trial makes the calls of one without, but that the
-// preflight asks for the trial too; and what it has written down by then is what published writes.
+// TestTheCourseBeforeATrial: before the complete image, a capture with a trial makes the same calls as without, except
+// for the trial's preflight. Its record then equals the result of published.
 func TestTheCourseBeforeATrial(t *testing.T) {
 	until := func(calls []string) []string {
 		calls = slices.DeleteFunc(slices.Clone(calls), func(call string) bool { return strings.HasPrefix(call, "PreflightTrial ") })
@@ -241,8 +240,8 @@ var trialTroubles = []struct {
 	{"the upgrade policy becomes automatic for a while", func(v *proving) { v.cloud.SetUpgrades(v.pool, true) }},
 }
 
-// TestPairsOfFaultsOfATrial draws pairs of lost calls, and a trouble in between, from fixed seeds. Whatever happens, the capture
-// ends, nothing of a trial is left, and the pool is not on a version that has not passed, unless a person has put it there.
+// TestPairsOfFaultsOfATrial draws pairs of lost calls, with a trouble in between, from fixed seeds. The capture ends
+// without leftovers of the trial. The pool uses only a passed version, or a version that a person promoted.
 func TestPairsOfFaultsOfATrial(t *testing.T) {
 	schedules := faultSchedules(t, testing.Short())
 	const shards = 4

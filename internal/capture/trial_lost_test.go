@@ -56,8 +56,8 @@ var recordTamperings = map[string]func(v *proving){
 	},
 }
 
-// TestATrialDoesNotOutliveItsCapture: whatever happens to the record after whichever pass, nothing of the trial is left when the capture
-// has ended, and the instance is on its way soon.
+// TestATrialDoesNotOutliveItsCapture: the record changes after any pass. No object of the trial outlives the capture,
+// and the instance is removed soon.
 func TestATrialDoesNotOutliveItsCapture(t *testing.T) {
 	for name, strike := range recordTamperings {
 		for _, mode := range modes {
@@ -99,7 +99,7 @@ func orEmpty(p *v1alpha1.Prototype) *v1alpha1.Prototype {
 	return p
 }
 
-// looker stands between the engine and those who look, and changes what they say.
+// looker wraps a Tryout, and changes its answers.
 type looker struct {
 	*proving
 	sight func(*trial.Sight)
@@ -240,7 +240,8 @@ func TestWhatALookHasSeenIsInTheRecord(t *testing.T) {
 	}
 }
 
-// TestASweepEndsTheInstanceFirst, whatever stands in the cluster; and what one trial does not let go of keeps no other one.
+// TestASweepEndsTheInstanceFirst, whatever the cluster refuses. A trial that cannot be removed does not block other
+// trials.
 func TestASweepEndsTheInstanceFirst(t *testing.T) {
 	l := looking(t, &looker{clean: func(trial.Subject) ([]string, error) { return nil, errors.New("node x: the webhook says no") }})
 	l.abandon()

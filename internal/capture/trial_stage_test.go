@@ -27,7 +27,7 @@ const triedVersion = "2026.03.14"
 type proving struct {
 	*stage
 	mode v1alpha1.TrialMode
-	// finds is what they find of a node that is Ready, on top of its being good, in the attempt.
+	// finds are the facts of a Ready node in the attempt, in addition to the facts of a good node.
 	finds func(attempt int32, f *trial.Facts)
 	// job is what speaks against the user's Job.
 	job string
@@ -118,8 +118,7 @@ func (v *proving) Clean(ctx context.Context, subject trial.Subject) (left []stri
 	return left, err
 }
 
-// trying is a stage whose version is tried, from the beginning: apart with a donor that returns, in the pool with one that does
-// not.
+// trying is a stage from the beginning of a trial: apart with a returning donor, in the pool with a leaving donor.
 func trying(t testing.TB, mode v1alpha1.TrialMode, change ...func(*v1alpha1.Prototype)) *proving {
 	v := &proving{mode: mode}
 	v.stage = newStage(t, func(s *stage) { s.settings = v.settle(change) })
@@ -169,8 +168,8 @@ func (v *proving) drive(between ...func(pass int)) *v1alpha1.Prototype {
 	return v.play(append([]func(int){func(int) { v.watch() }}, between...)...)
 }
 
-// watch holds that the pool's recipe names a version that has not passed only while a trial is open, that there is one trial at a
-// time, and that nobody may get pods on its node.
+// watch checks that the recipe names an unproven version only during a trial, that only one trial is open, and that its
+// node gets no pods.
 func (v *proving) watch() {
 	v.t.Helper()
 	w := v.cloud.World()
@@ -194,8 +193,8 @@ func (v *proving) tagged(tag, begins string) bool {
 	return false
 }
 
-// nothingLeft holds that nothing of the trial is left, wherever it might be, and that the recipe names the version if it has
-// passed alone.
+// nothingLeft checks that no object of the trial is left, and that the recipe names the version only after a passed
+// trial.
 func (v *proving) nothingLeft(p *v1alpha1.Prototype) {
 	v.t.Helper()
 	w := v.cloud.World()

@@ -100,8 +100,8 @@ func TestAVersionThatFails(t *testing.T) {
 	})
 }
 
-// TestPromotedBehindATrialsBack: a person promotes the version once the trial has let go of the recipe. Its instance stays, and
-// whoever looked at its node is told so before the trial is at its end.
+// TestPromotedBehindATrialsBack: a person promotes the version after the close of the recipe. The instance stays, and
+// the Tryout learns of that before the end of the trial.
 func TestPromotedBehindATrialsBack(t *testing.T) {
 	v := published(t, v1alpha1.TrialInPool)
 	v.capacity = 3
@@ -236,8 +236,8 @@ func TestAPersonPromotes(t *testing.T) {
 	}
 }
 
-// TestAVersionThatIsHandedOver: where another tool writes the pool's recipe, the version is made and tried, a person is told what to do
-// with that tool, nothing is written, and the capture has succeeded when it is done.
+// TestAVersionThatIsHandedOver: another tool writes the pool's recipe. The version is created and tried, the status
+// names the user's action, Kamino writes no recipe, and the capture succeeds after that action.
 func TestAVersionThatIsHandedOver(t *testing.T) {
 	s := newStage(t, func(s *stage) { s.owner = "kOps" }).decide()
 	waited := 0
@@ -300,8 +300,8 @@ func TestAVersionThatHasPassedIsNotTriedAgain(t *testing.T) {
 	}
 }
 
-// TestAPrototypeThatSaysNoModeIsNotTried: it was decided before there were trials, and goes on as it was decided, wherever it is.
-// What was decided is the Prototype's spec, which nobody can change; so no process that comes later takes it for another.
+// TestAPrototypeThatSaysNoModeIsNotTried: a Prototype from a version without trials continues without a trial. The spec
+// is immutable, so later processes decide the same.
 func TestAPrototypeThatSaysNoModeIsNotTried(t *testing.T) {
 	for name, begin := range map[string]func(testing.TB, v1alpha1.TrialMode, ...func(*v1alpha1.Prototype)) *proving{"from its beginning": trying, "its version is complete": published} {
 		t.Run(name, func(t *testing.T) {

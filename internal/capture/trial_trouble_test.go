@@ -13,8 +13,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// TestACloudWithoutRoom: the cloud accepts each attempt and makes nothing, or refuses each at once. The end says what it said, its code
-// with it, though it forgets that as soon as the recipe is given back, and whoever drives forgets the status.
+// TestACloudWithoutRoom: the cloud accepts each attempt without an instance, or refuses each attempt. The failure has
+// the cloud's message and code, although cloud and status lose both.
 func TestACloudWithoutRoom(t *testing.T) {
 	const words = "AllocationFailed: there is no capacity in the zone"
 	for name, course := range map[string]struct {

@@ -16,8 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// away has the cloud answer nothing that is asked of it, or only what a call's name begins with. Calls of the API server begin
-// with a small letter.
+// away lets the cloud fail all calls, or the calls with a prefix. Calls of the API server begin with a small letter.
 func (s *stage) away(what string) {
 	s.lose = func(_ int, call string) memory.Outcome {
 		if unicode.IsUpper(rune(call[0])) && strings.HasPrefix(call, what) {
@@ -66,8 +65,8 @@ func (s *stage) passes(n int) {
 	}
 }
 
-// TestACloudThatStaysAway for hours, from any moment of a capture on: a donor that could serve does, however much of its giving
-// back waits for the cloud; and once that answers, the capture ends, and nothing is left.
+// TestACloudThatStaysAway for hours, from any moment of a capture on. A donor that can serve takes pods. Once the cloud
+// answers, the capture ends without leftovers.
 func TestACloudThatStaysAway(t *testing.T) {
 	short := testing.Short()
 	for _, what := range []string{"", "Protection ", "ProtectFromScaleIn ", "Unprotect "} {
@@ -131,7 +130,7 @@ func drained(t *testing.T, options ...option) *stage {
 	return nil
 }
 
-// TestADeadlineWithoutACloud ends the capture, and what it says is what it would say otherwise.
+// TestADeadlineWithoutACloud ends the capture with the usual message.
 func TestADeadlineWithoutACloud(t *testing.T) {
 	s := drained(t)
 	recorder := events.NewFakeRecorder(200)

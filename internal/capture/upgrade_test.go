@@ -10,9 +10,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// TestUpgradePolicyAtAnyMoment: somebody sets the pool's upgrade policy to automatic, before each call of a whole
-// capture. Whatever the moment, no instance that runs is changed (play holds that after every pass), the donor is
-// given back, and a capture that cannot point the recipe at its version says why and leaves the version.
+// TestUpgradePolicyAtAnyMoment: before each call, a client sets the pool's upgrade policy to automatic. No running
+// instance changes (play checks every pass), and the donor returns. A capture that cannot promote its version explains
+// the reason and keeps the version.
 func TestUpgradePolicyAtAnyMoment(t *testing.T) {
 	whole := inFull(t)
 	whole.succeeded(whole.play())

@@ -44,8 +44,8 @@ func TestWhatWasVerifiedIsRecorded(t *testing.T) {
 	}
 }
 
-// TestThePodsOwnWordOnAMissingProof: a run that found something says so on the Prototype, whatever becomes
-// of its pod; that ends the capture with its sentence, and no proof stands beside it.
+// TestThePodsOwnWordOnAMissingProof: a pod that found an obstacle reports the obstacle on the Prototype, whatever
+// happens to the pod. The report becomes the failure, and no proof remains.
 func TestThePodsOwnWordOnAMissingProof(t *testing.T) {
 	const found = "not generalized: secrets: private key (PEM) in /etc/vpn.key"
 	for _, after := range []time.Duration{0, 5 * time.Second} { // since it had said that there is a proof; zero: it had not

@@ -10,8 +10,8 @@ type mutant struct {
 	next planner
 }
 
-// mutants are wrong planners: each says what it gets wrong. The properties must catch every one of them;
-// a property that catches none is decoration.
+// mutants are wrong planners with a name of their error. The properties must catch all mutants; a property without a
+// mutant is useless.
 var mutants = []mutant{
 	{"begins although refused", with(func(f *Facts) { f.Refused = false })},
 	{"takes a donor without a look", with(func(f *Facts) {

@@ -13,8 +13,8 @@ type planner func(Facts) Decision
 // patience is how many steps a cooperative world may take from anywhere to the end.
 const patience = 60
 
-// adversities is how many bad things may happen on one path. Three are enough to reach every pair of
-// troubles and then lose the status on top. The short form has two: no wrong planner needs a third (TestWrongPlannersAreCaught).
+// adversities is the number of troubles on one path. Three reach every pair of troubles, and then lose the status. The
+// short form has two, enough for all mutants (TestWrongPlannersAreCaught).
 func adversities(short bool) int {
 	if short {
 		return 2
@@ -50,9 +50,8 @@ type exploration struct {
 	steps     map[uint64]int8 // from a world to its end
 }
 
-// explore visits every world that can be reached under the planner from those given, losing each action before its effect
-// (the world stays) or after it (the effect happens, nobody notices: the next look sees it), having each look not get beyond the
-// cluster, and judges each decision. It visits a world once, after as few adverse events as lead there.
+// explore visits all worlds that the planner can reach. Each action is also lost before or after its effect, and each
+// observation may miss the cloud. Each world is visited once, on the path with the fewest adversities.
 func explore(next, unseen planner, starts []world, adversities int) *exploration {
 	e := &exploration{next: next, unseen: unseen, seed: maphash.MakeSeed(), seen: map[uint64]bool{}, had: map[uint64]bool{}, steps: map[uint64]int8{}}
 	layer := e.visit(starts)
@@ -73,7 +72,7 @@ func explore(next, unseen planner, starts []world, adversities int) *exploration
 	return e
 }
 
-// visit judges these worlds, and what becomes of them when nothing adverse happens. It returns those that are new and open.
+// visit judges the worlds and their successors without adversities. It returns the new, open worlds.
 func (e *exploration) visit(worlds []world) []world {
 	var visited []world
 	queue := e.unvisited(nil, worlds...)
@@ -160,8 +159,8 @@ func (w world) powered() bool {
 // leaves tells whether the donor can only be removed.
 func (w world) leaves() bool { return w.f.Leaves && w.f.Touched }
 
-// needed tells whether the donor's disk is still needed: until its snapshot is there, or for one that comes back at least taken,
-// and as long as the capture is meant to succeed.
+// needed reports whether the donor's disk is still needed: before the snapshot exists (for a returning donor: before
+// the snapshot is taken), unless the capture fails.
 func needed(f Facts) bool {
 	open := !f.Deleting && !f.Failed && f.Image == Absent
 	return open && (f.Snapshot == Absent || f.Snapshot == Pending || f.Snapshot == Taken && f.Leaves)
@@ -341,8 +340,8 @@ func TestEveryReachableWorld(t *testing.T) {
 	t.Logf("%d worlds, %d distinct facts", e.worlds, len(e.facts))
 }
 
-// TestDownAndTouchedAreTwoFacts: in every world that is reached, and whatever of the two is true of it, nothing is made of a
-// disk that no order has touched, and no donor is given back in the boot that it must leave.
+// TestDownAndTouchedAreTwoFacts: in all reachable worlds, no copy is made of a disk without an order, and no donor
+// returns in the boot that it must leave.
 func TestDownAndTouchedAreTwoFacts(t *testing.T) {
 	reached := everywhere(adversities(testing.Short())).facts
 	seen := map[[2]bool]int{}
@@ -487,9 +486,8 @@ func TestNothingGoesWrong(t *testing.T) {
 	}
 }
 
-// TestWhereTheDonorsCoursesAreOne: until a donor is held, from its order to the copy of its disk, and once it is out of hands,
-// every reachable decision is the same for a donor that returns and for one that does not, whatever of its successor. Faults
-// of calls on these stretches need not be tried for both.
+// TestWhereTheDonorsCoursesAreOne: returning and leaving donors have equal decisions before the reservation, from the
+// order to the copy, and after the release. Faults of calls there need only one kind of donor.
 func TestWhereTheDonorsCoursesAreOne(t *testing.T) {
 	tried := map[string]int{}
 	for _, f := range everywhere(adversities(testing.Short())).facts {

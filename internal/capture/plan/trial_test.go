@@ -88,9 +88,8 @@ func TestEveryReachableTrial(t *testing.T) {
 	t.Logf("%d worlds, %d distinct facts", e.worlds, len(e.facts))
 }
 
-// TestWhereATrialMakesNoDifference: before the image is complete, and while its snapshot is there, whether a version is tried, and
-// who promotes it, changes no reachable decision; nor does it behind a trial that has passed. Faults of calls on those stretches
-// need not be tried for both.
+// TestWhereATrialMakesNoDifference: before the image is complete, while its snapshot exists, and after a passed trial,
+// trial and promotion mode change no decision. Faults of calls there need only one mode.
 func TestWhereATrialMakesNoDifference(t *testing.T) {
 	tried := 0
 	for _, f := range everywhere(adversities(testing.Short())).facts {

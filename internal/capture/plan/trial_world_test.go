@@ -16,8 +16,8 @@ type trialWorld struct {
 	attempts int8
 }
 
-// publishedVersions is every world in which a version is complete that is tried before it is promoted, or that a person
-// promotes. What came before is the same for every version: TestWhereATrialMakesNoDifference.
+// publishedVersions are the worlds with a complete version that has a trial or a manual promotion. Earlier worlds are
+// equal for all versions: TestWhereATrialMakesNoDifference.
 func publishedVersions() []world {
 	w := world{f: Facts{Node: NodeReady, Power: On, MustRetire: true}}.derived()
 	for w.f.Image != Complete {

@@ -1,7 +1,7 @@
 package plan
 
-// world is a small model of everything that a capture touches: what a look can see, and behind it the
-// truth that only the model knows (whether a disk, a snapshot, an image really is generalized).
+// world is a small model of a capture: the observable state, and the truth that only the model knows (whether disk,
+// snapshot and image are generalized).
 type world struct {
 	f Facts
 
@@ -9,8 +9,8 @@ type world struct {
 
 	// booted is the truth behind Rebooted: the instance has been started since the order.
 	booted bool
-	// adopted is the truth behind PodKnown: it was written down which pod carries the order out. said is what that
-	// pod has signed on the order: a proof, and that there is none after all.
+	// adopted is the truth of PodKnown: the record names the pod. said is the signed report of the pod: a proof, or a
+	// missing proof.
 	adopted, said, retracted bool
 	// proofGone: somebody has removed the proof from the Prototype.
 	proofGone bool
@@ -24,9 +24,9 @@ type world struct {
 	// hung: the donor never becomes Ready again.
 	hung bool
 
-	// size is what the pool is meant to have, against what it had at the start; shrunk is how many of the places somebody
-	// else has taken away. joined: the successor is Ready; late: it takes too long. locked: the cloud does not let the
-	// instance go. removed: we had it removed.
+	// size is the intended size of the pool, relative to the start; shrunk counts places that another client removed.
+	// joined: the replacement is Ready; late: its timeout is over. locked: the cloud refuses the removal. removed:
+	// Kamino removed the instance.
 	size, shrunk                  int8
 	joined, late, locked, removed bool
 
@@ -58,8 +58,7 @@ func returningDonors() []world {
 	return worlds
 }
 
-// instantDonors is every one in a cloud whose snapshots are taken at once, whether the donor comes back or not. What it owes to a
-// refusal and to a pool that is to grow is what it owes in any cloud.
+// instantDonors are all donors in a cloud whose snapshots are taken at once, without refused worlds and growing pools.
 func instantDonors() []world {
 	var worlds []world
 	for _, w := range append(returningDonors(), leavingDonors()...) {
@@ -72,8 +71,7 @@ func instantDonors() []world {
 	return worlds
 }
 
-// leavingDonors is every one whose donor does not. What it owes to a refusal and to a pool that is to grow is what one that
-// returns owes.
+// leavingDonors are the donors that do not return. Refused worlds and growing pools are only in returningDonors.
 func leavingDonors() []world {
 	var worlds []world
 	for _, w := range returningDonors() {
@@ -294,7 +292,7 @@ func (w world) progress() world {
 	return w.derived()
 }
 
-// sole tells that the reservation on the Node is all that is left of the hold: if that went too, nobody could know.
+// sole reports whether the reservation on the Node is the only record of the hold.
 func (w world) sole() bool { return w.f.Lock == Ours && w.unrecorded }
 
 func notReady(n Node) Node {
@@ -371,9 +369,8 @@ func (w world) adverse() []world {
 	})
 	add(func(n *world) { n.f.Node = notReady(n.f.Node) })
 	add(func(n *world) {
-		// A stranger starts the donor. While the proof is fresh, the kubelet's
-		// report of the new boot is assumed to come before the donor can be off again: a proof is taken
-		// for void after minutes (package capture), which is less than a start and a stop take.
+		// Another client starts the donor. The kubelet reports the new boot before the donor can be off again: start
+		// and stop take longer than the validity of a proof (package capture).
 		if n.f.Power == Off {
 			*n = n.boot()
 			if n.booted && (n.f.Proven || n.said) && !n.f.Returning {
@@ -395,13 +392,13 @@ func (w world) adverse() []world {
 	})
 	add(func(n *world) { n.f.Pod = NoPod }) // somebody deletes the pod
 	add(func(n *world) {
-		// Or the order; or a pass made it and was cut off. Who may delete orders may write proofs, too: that a hand
-		// takes one away in the very moment in which its pod has taken back what it said is no accident.
+		// Or the Order is removed, or a pass created an Order and crashed. A client that can delete Orders can also
+		// write proofs: the model has no removal while the pod revokes its proof.
 		if !n.retracted {
 			n.f.Order = n.f.isHeld() && !n.f.MustBoot() && !n.f.Order
 		}
 	})
-	add(func(n *world) { // nobody has confirmed the proof to its pod, which takes it back and goes on
+	add(func(n *world) { // the pod has no confirmation of the proof, revokes the proof and continues
 		if n.said && n.f.Order && n.f.Power == On && !n.booted {
 			n.retracted, n.clean = true, false
 		}
