@@ -3,12 +3,17 @@ package scan
 import (
 	"archive/zip"
 	"bytes"
+	"compress/bzip2"
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"io"
+	"strconv"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
 )
 
 const (
@@ -293,6 +298,14 @@ func packed(head []byte) string {
 		return "gzip"
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
 		return "zip"
+	case bytes.HasPrefix(head, []byte("\x28\xb5\x2f\xfd")):
+		return "zstd"
+	case bytes.HasPrefix(head, []byte("\xfd7zXZ\x00")):
+		return "xz"
+	case bytes.HasPrefix(head, []byte("BZh")) && len(head) > 10 && bytes.Equal(head[4:10], []byte("1AY&SY")):
+		return "bzip2"
+	case bytes.HasPrefix(head, []byte("07070")) && len(head) >= cpioHeader && (head[5] == '1' || head[5] == '2'):
+		return "cpio"
 	default:
 		return ""
 	}
@@ -320,8 +333,78 @@ func (d *decoder) unpack(head []byte, size int64, file seeker, s *sweep) {
 		}
 	case "zip":
 		d.archive(file, size, s)
+	case "bzip2":
+		d.below(how, s, 0, 0, true, bzip2.NewReader(file))
+	case "xz":
+		if z, err := (xz.ReaderConfig{DictCap: maxDictionary}).NewReader(file); err == nil {
+			d.below(how, s, 0, 0, true, z)
+		}
+	case "zstd":
+		if z, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxDictionary), zstd.WithDecoderLowmem(true)); err == nil {
+			d.below(how, s, 0, 0, true, z)
+			z.Close()
+		}
+	case "cpio":
+		d.afterCPIO(file, size, s)
 	}
 }
+
+const (
+	// maxDictionary is the memory for unpacking, in bytes. It suffices for the usual levels of zstd and xz.
+	maxDictionary = 64 << 20
+	// cpioHeader is the length of a header in bytes. Source: Linux, Documentation/driver-api/early-userspace.
+	cpioHeader = 110
+	// maxArchives is the number of archives in a file, one after the other.
+	maxArchives = 8
+)
+
+// afterCPIO searches the compressed archive after uncompressed cpio archives, as in an initramfs with microcode. The
+// uncompressed archives are searched as plain content.
+func (d *decoder) afterCPIO(file io.ReaderAt, size int64, s *sweep) {
+	at := int64(0)
+	for range maxArchives {
+		for entries := 0; ; entries++ {
+			head := headAt(file, at, cpioHeader)
+			if packed(head) != "cpio" || entries == maxEntries {
+				return
+			}
+			length, errLength := strconv.ParseUint(string(head[54:62]), 16, 32)
+			name, errName := strconv.ParseUint(string(head[94:102]), 16, 32)
+			if errLength != nil || errName != nil {
+				return
+			}
+			last := string(bytesAt(file, at+cpioHeader, len(cpioTrailer))) == cpioTrailer
+			at = padded(padded(at+cpioHeader+int64(name)) + int64(length))
+			if last {
+				break
+			}
+		}
+		for at < size {
+			zeros := headAt(file, at, 1<<12)
+			rest := bytes.TrimLeft(zeros, "\x00")
+			if at += int64(len(zeros) - len(rest)); len(rest) > 0 || len(zeros) == 0 {
+				break
+			}
+		}
+		if head := headAt(file, at, cpioHeader); packed(head) != "cpio" {
+			d.unpack(head, size-at, io.NewSectionReader(file, at, size-at), s)
+			return
+		}
+	}
+}
+
+// headAt returns up to n bytes at an offset.
+func headAt(r io.ReaderAt, offset int64, n int) []byte {
+	b := make([]byte, n)
+	n, _ = r.ReadAt(b, offset)
+	return b[:n]
+}
+
+// cpioTrailer is the name of the last entry of an archive.
+const cpioTrailer = "TRAILER!!!"
+
+// padded rounds up to the alignment of cpio.
+func padded(n int64) int64 { return (n + 3) &^ 3 }
 
 func (d *decoder) archive(file io.ReaderAt, size int64, s *sweep) {
 	if directoryOf(file, size) > maxDirectory {

@@ -66,32 +66,90 @@ var digits = func() (table [256]bool) {
 	return table
 }()
 
-// ids finds machine IDs and UUIDs of the donor in text: runs of 32 hexadecimal digits, or 36 with dashes. Such a run
-// covers a position divisible by 32, so that only such positions are tested.
+// hexOrDash has the characters of IDs in any spelling.
+var hexOrDash = func() (table [256]bool) {
+	for _, c := range "0123456789abcdefABCDEF-" {
+		table[c] = true
+	}
+	return table
+}()
+
+const (
+	// idDigits is the number of digits of a machine ID or UUID.
+	idDigits = 32
+	// maxGlued is the length of the longest run of digits that is searched at each position. In a longer run, for
+	// example a SHA-256, an ID begins or ends at a dash or at the end of the run.
+	maxGlued = 48
+	// maxRun is how far a run is followed from one of its positions.
+	maxRun = 160
+)
+
+// ids finds machine IDs and UUIDs of the donor in text: 32 hexadecimal digits in any case, without their dashes. Such
+// a run covers a position divisible by 32, so that only such positions are tested.
 func (k *known) ids(w *window, found func(hit)) {
 	seen := -1
-	for p := w.from; p < min(len(w.data), w.to+32); p += 32 {
-		if !digits[w.data[p]] {
+	for p := w.from; p < min(len(w.data), w.to+idDigits); p += idDigits {
+		if !hexOrDash[w.data[p]] {
 			continue
 		}
 		begin, end := p, p+1
-		for begin > 0 && p-begin < 40 && digits[w.data[begin-1]] {
+		for begin > 0 && p-begin < maxRun && hexOrDash[w.data[begin-1]] {
 			begin--
 		}
-		for end < len(w.data) && end-begin < 40 && digits[w.data[end]] {
+		for end < len(w.data) && end-p < maxRun && hexOrDash[w.data[end]] {
 			end++
 		}
-		if n := end - begin; n != 32 && n != 36 || begin == seen || begin < w.from || begin >= w.to {
-			continue
-		}
-		seen = begin
-		text := w.data[begin:end]
-		for _, form := range [][]byte{text, append(slices.Clone(text), '\n')} {
-			if p, is := k.is(form); is {
-				found(hit{kind: Identity, what: "the donor's " + path.Base(p), offset: w.offset + int64(begin), trace: true})
+		for _, at := range idStarts(w.data[begin:end]) {
+			if at += begin; at <= seen || at < w.from || at >= w.to {
+				continue
+			}
+			seen = at
+			if p, is := k.id(w.data[at:end]); is {
+				found(hit{kind: Identity, what: "the donor's " + path.Base(p), offset: w.offset + int64(at), trace: true})
 			}
 		}
 	}
+}
+
+// idStarts returns the positions in a run of digits and dashes where an ID may begin, in ascending order.
+func idStarts(run []byte) (starts []int) {
+	var at []int
+	for i, c := range run {
+		if c != '-' {
+			at = append(at, i)
+		}
+	}
+	for n := 0; n+idDigits <= len(at); n++ {
+		first, last := at[n], at[n+idDigits-1]
+		atEdge := first == 0 || run[first-1] == '-' || last == len(run)-1 || run[last+1] == '-'
+		if len(at) <= maxGlued || atEdge {
+			starts = append(starts, first)
+		}
+	}
+	return starts
+}
+
+// id compares the first 32 digits of a run with the donor's, as files spell them: with and without dashes, with and
+// without a newline.
+func (k *known) id(run []byte) (string, bool) {
+	plain := make([]byte, 0, idDigits)
+	for _, c := range run {
+		if c != '-' && len(plain) < idDigits {
+			plain = append(plain, fold(c))
+		}
+	}
+	dashed := bytes.Join([][]byte{plain[:8], plain[8:12], plain[12:16], plain[16:20], plain[20:]}, []byte("-"))
+	for _, form := range [][]byte{plain, dashed, bytes.ToUpper(dashed)} {
+		for _, text := range [][]byte{form, append(slices.Clone(form), '\n')} {
+			if !k.any && !slices.Contains(k.sizes, len(text)) {
+				continue
+			}
+			if p, is := k.is(text); is {
+				return p, true
+			}
+		}
+	}
+	return "", false
 }
 
 // journalMagic begins each file of systemd's journal. The machine ID is in binary at byte 40. Source: systemd, Journal

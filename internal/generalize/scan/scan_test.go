@@ -296,7 +296,7 @@ func TestIdentitiesInTree(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		"/etc/copy-of-id 0 the donor's /etc/machine-id", "/etc/dhcp 6 the donor's machine-id", "/var/journal 100 the donor's journal",
+		"/etc/copy-of-id 0 the donor's /etc/machine-id", "/etc/dhcp 6 the donor's machine-id", "/etc/longer 0 the donor's machine-id", "/var/journal 100 the donor's journal",
 		"/var/keytab 0 the donor's /etc/krb5.keytab", "/var/nvme.json 9 the donor's hostid",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -1,0 +1,116 @@
+package scan
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
+)
+
+const donorID = "4c4c4544004b4e108031c7c04f563932"
+
+var ofDonor = []Value{{Path: "/etc/machine-id", SHA256: sum([]byte(donorID + "\n")), Bytes: 33}}
+
+// identitiesIn returns the number of findings of the donor's identities in a tree with one file.
+func identitiesIn(t *testing.T, name string, content []byte) int {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Tree(t.Context(), dir, Options{Identities: ofDonor})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report.Count
+}
+
+// TestSpellingsOfAnID: the machine ID is found in any case, with and without dashes, next to other characters.
+func TestSpellingsOfAnID(t *testing.T) {
+	const dashed = "4c4c4544-004b-4e10-8031-c7c04f563932"
+	for text, want := range map[string]int{
+		donorID: 1, strings.ToUpper(donorID): 1, dashed: 1, strings.ToUpper(dashed): 1, "4C4c4544-004b4e10-8031c7c04f563932": 1,
+		donorID + "-6.1.112": 1, "node-" + donorID: 1, "a-" + donorID: 1, "x" + donorID + "y": 1, "node" + donorID: 1, "beef" + donorID + "cafe": 1,
+		"urn:uuid:" + dashed: 1, "{" + dashed + "}": 1, dashed + "-" + strings.Repeat("a", 64): 1, strings.Repeat("b", 64) + "-" + donorID: 1,
+		donorID[:31]: 0, donorID[1:]: 0, "5" + donorID[1:]: 0, donorID[:16] + " " + donorID[16:]: 0, donorID + " " + dashed: 2,
+	} {
+		for _, pad := range []int{0, 1, 17, 31, 32, 1000} {
+			content := strings.Repeat("z", pad) + "\n" + text + "\n"
+			if got := identitiesIn(t, "opt/a", []byte(content)); got != want {
+				t.Errorf("%q after %d bytes: %d findings, want %d", text, pad, got, want)
+			}
+		}
+	}
+	for _, name := range []string{donorID, "n-" + donorID, donorID + ".conf", donorID + "-6.1.conf", dashed, strings.ToUpper(dashed)} {
+		if identitiesIn(t, "opt/"+name, []byte("x")) == 0 {
+			t.Errorf("the name %q is not found", name)
+		}
+	}
+}
+
+// cpio returns an archive of one file.
+func cpio(name, content string) []byte {
+	var b bytes.Buffer
+	entry := func(name, content string) {
+		fmt.Fprintf(&b, "070701%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%s\x00", 1, 0o100644, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name)+1, 0, name)
+		b.Write(make([]byte, -b.Len()&3))
+		b.WriteString(content)
+		b.Write(make([]byte, -b.Len()&3))
+	}
+	if name != "" {
+		entry(name, content)
+	}
+	entry(cpioTrailer, "")
+	return b.Bytes()
+}
+
+// TestInitramfs: the machine ID is found in each archive of an initramfs, in each usual compression.
+func TestInitramfs(t *testing.T) {
+	packers := map[string]func(io.Writer) (io.WriteCloser, error){
+		"gzip": func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil },
+		"zstd": func(w io.Writer) (io.WriteCloser, error) { return zstd.NewWriter(w) },
+		"xz":   func(w io.Writer) (io.WriteCloser, error) { return xz.NewWriter(w) },
+		"none": func(w io.Writer) (io.WriteCloser, error) { return nopCloser{w}, nil },
+	}
+	main := cpio("etc/machine-id", donorID+"\n")
+	microcode := append(cpio("kernel/x86/microcode/GenuineIntel.bin", strings.Repeat("m", 3000)), make([]byte, 700)...)
+	empty := append(cpio("", ""), make([]byte, 300)...)
+	for how, pack := range packers {
+		var packed bytes.Buffer
+		w, err := pack(&packed)
+		if err == nil {
+			_, err = w.Write(main)
+		}
+		if err == nil {
+			err = w.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, early := range map[string][]byte{"alone": nil, "after microcode": microcode, "after an empty archive": empty, "after both": append(bytes.Clone(empty), microcode...)} {
+			if identitiesIn(t, "boot/initramfs.img", append(bytes.Clone(early), packed.Bytes()...)) == 0 {
+				t.Errorf("%s, %s: not found", how, what)
+			}
+		}
+	}
+	for name, damaged := range map[string][]byte{"cut": microcode[:200], "a header alone": []byte("070701"), "no number": []byte("070701" + strings.Repeat("x", 200)), "an end": cpio("", "")} {
+		if identitiesIn(t, "boot/initramfs.img", damaged) != 0 {
+			t.Errorf("%s: found", name)
+		}
+	}
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
