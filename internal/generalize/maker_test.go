@@ -182,3 +182,33 @@ func withMakers(p *Profile, r *Rule) map[string]string {
 	}
 	return shown
 }
+
+// TestEnrolment: an agent loses its enrolment only if something on the disk enrols it again.
+func TestEnrolment(t *testing.T) {
+	for rule, test := range map[string]struct{ store, evidence, content string }{
+		"agent-falcon":   {"opt/CrowdStrike/falconstore", "etc/systemd/system/enrol.service", "[Service]\nExecStart=/opt/CrowdStrike/falconctl -s -f --cid=$CID\n"},
+		"agent-defender": {"etc/opt/microsoft/mdatp/mdatp_onboard.json", "var/lib/waagent/Microsoft.Azure.AzureDefenderForServers.MDE.Linux-1.0/mrseq", "0"},
+		"agent-qualys":   {"etc/qualys/hostid", "etc/qualys/cloud-agent/qualys-cloud-agent.conf", "ActivationId=a\nCustomerId=b\n"},
+		"agent-puppet":   {"etc/puppetlabs/puppet/ssl/private_keys/a.pem", "etc/puppetlabs/puppet/puppet.conf", "[main]\nserver = x\n"},
+		"agent-chef":     {"etc/chef/client.pem", "usr/local/bin/bootstrap.sh", "#!/bin/sh\nchef-client --once\n"},
+		"agent-netbird":  {"etc/netbird/config.json", "etc/systemd/system/netbird.service.d/key.conf", "[Service]\nEnvironment=NB_SETUP_KEY_FILE=/run/key\n"},
+		"agent-tanium":   {"opt/Tanium/TaniumClient/TaniumClient.ini", "opt/Tanium/TaniumClient/tanium-init.dat", "x"},
+		"ubuntu-pro":     {"var/lib/ubuntu-advantage/private/machine-token.json", "usr/lib/systemd/system/ua-auto-attach.service", "[Service]\n"},
+	} {
+		p := load(t, v1alpha1.ProfileStatic)
+		dir := plant(t, node, map[string]string{test.store: "the donor's"})
+		if _, err := run(t, dir, runner(p)); !strings.Contains(refusedOf(t, err).Error(), "--allow "+rule) || !exists(dir, test.store) {
+			t.Errorf("%s without an enrolment: %v", rule, err)
+		}
+		write(t, dir, test.evidence, test.content)
+		if _, err := run(t, dir, runner(p)); err != nil || exists(dir, test.store) {
+			t.Errorf("%s with an enrolment: %v", rule, err)
+		}
+		allowed := runner(p)
+		allowed.Allow = []string{rule}
+		dir = plant(t, node, map[string]string{test.store: "the donor's"})
+		if _, err := run(t, dir, allowed); err != nil || exists(dir, test.store) {
+			t.Errorf("%s allowed: %v", rule, err)
+		}
+	}
+}

@@ -105,7 +105,7 @@ func (r *Runner) refusals(t *tree.Tree, rule *Rule, before *Before) ([]string, e
 		return nil, err
 	}
 	found = slices.DeleteFunc(found, func(m tree.Match) bool {
-		return rule.excepts(m.Path) || !rule.contains(t, m.Path) || rule.Pattern != "" && r.Profile.removes(m.Path)
+		return rule.excepts(m.Path) || !rule.contains(t, m.Path) || rule.Pattern != "" && rule.Agent == "" && r.Profile.removes(m.Path)
 	})
 	if len(found) == 0 {
 		return nil, nil

@@ -32,6 +32,9 @@ func full(p *Profile) map[string]string {
 		if r.Action == Refuse || r.Action == Edit || !r.appliesTo("ubuntu") {
 			continue
 		}
+		for name, content := range withMakers(p, r) {
+			files[name] = content
+		}
 		for name, content := range before(r) {
 			if _, taken := files[name]; !taken {
 				files[name] = content

@@ -3,9 +3,10 @@ package disk
 // agents holds the files of third-party agents. Each agent creates its missing files.
 var agents = table{
 	{"etc/opt/microsoft/mdatp/mdatp_onboard.json", 0o600, `{"onboardingInfo":"{{secret 24}}","machineGuid":"{{uuid}}"}` + "\n"},
+	{"etc/systemd/system/mdatp-onboard.service", 0o644, "[Service]\nExecStart=/usr/bin/python3 /opt/microsoft/mdatp/MicrosoftDefenderATPOnboardingLinuxServer.py\n"},
 	{"etc/opt/microsoft/omsagent/{{uuid}}/certs/oms.key", 0o600, `{{key "oms"}}`},
 	{"opt/datadog-agent/run/host_id", 0o644, "{{uuid}}\n"},
-	{"var/lib/amazon/ssm/Vault/Store/RegistrationKey", 0o600, `{"instanceID":"mi-{{hex 8}}","privateKey":"{{secret 32}}"}` + "\n"},
+	{"var/lib/amazon/ssm/Vault/Store/RegistrationKey", 0o600, `{"instanceID":"i-{{hex 8}}","privateKey":"{{secret 32}}"}` + "\n"},
 	{"var/lib/teleport/host_uuid", 0o400, "{{uuid}}\n"},
 	{"var/lib/tailscale/tailscaled.state", 0o600, `{"_machinekey":"{{secret 32}}"}` + "\n"},
 	{"opt/consul/node-id", 0o600, "{{uuid}}\n"},
@@ -15,6 +16,7 @@ var agents = table{
 	{"etc/krb5.keytab", 0o600, "{{raw 96}}"},
 	{"var/lib/sss/secrets/.secrets.mkey", 0o600, "{{raw 32}}"},
 	{"var/lib/sss/db/cache_contoso.ldb", 0o600, "{{raw 32}}"},
+	{"lib/systemd/system/ua-auto-attach.service", 0o644, "[Service]\nExecStart=/usr/bin/pro auto-attach\n"},
 	{"var/lib/ubuntu-advantage/private/machine-token.json", 0o600, `{"machineToken":"{{secret 24}}"}` + "\n"},
 }
 

@@ -75,12 +75,18 @@ var plantRows = []plantRow{
 	},
 	{
 		what: "enrolment",
+		with: map[string]string{"etc/cloud/cloud.cfg.d/95-pro.cfg": "ubuntu_pro: {}\n"},
 		gone: []string{"etc/krb5.keytab", "var/lib/sss/db/cache_site.ldb", "var/lib/sss/secrets/.secrets.mkey", "var/lib/samba/private/secrets.tdb", "etc/pki/consumer/key.pem", "etc/pki/entitlement/1.pem",
 			"var/lib/rhsm/productid.js", "etc/sysconfig/rhn/systemid", "var/lib/ubuntu-advantage/private/machine-token.json", "var/lib/landscape/client/broker.bpickle"},
 		stays: []string{"etc/krb5.conf", "etc/sssd/sssd.conf", "etc/samba/smb.conf", "etc/pki/tls/openssl.cnf", "etc/ubuntu-advantage/uaclient.conf", "etc/landscape/client.conf"},
 	},
 	{
 		what: "agents of others",
+		with: map[string]string{
+			"etc/systemd/system/site-enrol.service": "[Service]\nExecStart=/opt/CrowdStrike/falconctl -s --cid=site\n",
+			"etc/chef/validation.pem":               "x\n", "etc/qualys/cloud-agent/qualys-cloud-agent.conf": "ActivationId=site\n",
+			"etc/rc.local": "#!/bin/sh\n# python3 /opt/site/MicrosoftDefenderATPOnboardingLinuxServer.py\n",
+		},
 		gone: []string{"var/lib/amazon/ssm/Vault/Store/RegistrationKey", "etc/opt/microsoft/mdatp/mdatp_onboard.json", "etc/opt/microsoft/azuremonitoragent/config-cache/metrics.json",
 			"etc/opt/microsoft/omsagent/site/certs/oms.key", "etc/datadog-agent/auth_token", "opt/datadog-agent/run/host_id", "var/lib/teleport/host_uuid", "var/lib/tailscale/tailscaled.state",
 			"opt/consul/node-id", "opt/consul/data/serf/local.snapshot", "opt/nomad/data/client/client-id", "etc/puppetlabs/puppet/ssl/private_keys/donor.pem", "etc/chef/client.pem",
