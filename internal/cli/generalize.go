@@ -132,7 +132,7 @@ func (g *generalizeFlags) run(ctx context.Context, f *Factory) error {
 		g.order.Access.Host, g.order.Access.Port = f.Getenv("KUBERNETES_SERVICE_HOST"), f.Getenv("KUBERNETES_SERVICE_PORT")
 		return disk.GeneralizeHost(ctx, host.Host{Root: g.root, Runner: runner, Log: f.Err}, g.order)
 	case g.look:
-		if err := disk.Look(root, runner); err != nil {
+		if err := disk.Look(ctx, root, runner); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintf(f.Out, "nothing is in the way of profile %s/%s; nothing was changed\n", runner.Profile.Name, runner.Profile.Version)

@@ -298,7 +298,7 @@ func TestALookAtAMachineThatWorks(t *testing.T) {
 		running, err := tree.OpenRunning(root)
 		must(t, err)
 		defer running.Close()
-		return runner(load(t, v1alpha1.ProfileStatic)).Look(running)
+		return runner(load(t, v1alpha1.ProfileStatic)).Look(t.Context(), running)
 	}
 	root := plantLayers(t)
 	if err := look(root); err != nil {

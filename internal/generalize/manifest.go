@@ -57,6 +57,9 @@ type Manifest struct {
 	Returning *Returning `json:"returning,omitempty"`
 	// Exempt are the exemptions of the user's own profile, with reasons.
 	Exempt []Exemption `json:"exempt,omitempty"`
+	// literals are the donor's values in plain text, which the manifest must not keep.
+	literals []scan.Literal
+
 	// Scan is the result of the rule-independent search for secrets and identities. A manifest without Scan is
 	// incomplete.
 	Scan *scan.Report `json:"scan,omitempty"`

@@ -71,8 +71,9 @@ func (r *Runner) Refusals(t *tree.Tree) error {
 }
 
 // Look returns a *Refused if a running machine must not be generalized, as far as known before anything stops. Look
-// changes nothing, and nil is no guarantee.
-func (r *Runner) Look(t *tree.Tree) error {
+// also searches the disk for secrets and the donor's values that no rule removes. Look changes nothing, and nil is no
+// guarantee.
+func (r *Runner) Look(ctx context.Context, t *tree.Tree) error {
 	if err := r.Refusals(t); err != nil {
 		return err
 	}
@@ -83,7 +84,10 @@ func (r *Runner) Look(t *tree.Tree) error {
 	if err := (&Manifest{}).inherit(t, before); err != nil {
 		return &Refused{Whys: []string{err.Error()}}
 	}
-	return r.broken(t, before, true)
+	if err := r.broken(t, before, true); err != nil {
+		return err
+	}
+	return r.searchBefore(ctx, t, before)
 }
 
 // refusals returns why one rule forbids a run.
@@ -225,6 +229,7 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 		Tool: r.Tool, Profile: r.Profile.Name, ProfileVersion: r.Profile.Version, RulesDigest: r.Profile.RulesDigest, Subject: r.Subject,
 		OS: before.OS, UnknownFiles: r.UnknownFiles, DryRun: r.DryRun, Outcomes: []Outcome{}, Exempt: r.Profile.Exempt, Credentials: r.Profile.credentials(t, before),
 	}
+	m.literals = literals(t, before)
 	if err := m.inherit(t, before); err != nil {
 		return nil, &Refused{Whys: []string{err.Error()}}
 	}
@@ -236,7 +241,7 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 	}
 	r.judge(m, Verify(t, r.Profile, before))
 	if r.DryRun {
-		return m, nil
+		return m, r.searchBefore(ctx, t, before)
 	}
 	if why := r.whyNotReturned(t, m); why != "" {
 		return m, &Unmet{Whys: []string{why}}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -15,12 +16,35 @@ import (
 // search searches the whole disk for secrets and the donor's identities.
 func (r *Runner) search(ctx context.Context, t *tree.Tree, m *Manifest) (*scan.Report, error) {
 	report, err := scan.Tree(ctx, t.Dir(), scan.Options{
-		Identities: m.Identities(), Owner: r.Profile.Owner(r.Allow...), Base: r.Profile.Base(), Leftovers: leftovers(t, r.Below),
+		Identities: m.Identities(), Literals: m.literals, Owner: r.Profile.Owner(r.Allow...), Base: r.Profile.Base(), Leftovers: leftovers(t, r.Below),
 	})
 	if err == nil && r.Below != nil {
 		err = r.searchHidden(ctx, m, report)
 	}
 	return report, err
+}
+
+// searchBefore searches the disk before any change. It returns a *Refused with the findings that no rule removes.
+func (r *Runner) searchBefore(ctx context.Context, t *tree.Tree, before *Before) error {
+	o := scan.Options{Literals: literals(t, before), Owner: r.Profile.Owner(r.Allow...), Base: r.Profile.Base()}
+	if id, err := optional(t, "etc/machine-id"); err == nil && len(id) >= minIdentity {
+		o.Identities = []scan.Value{{Path: "/etc/machine-id", SHA256: hash(id), Bytes: int64(len(id))}}
+	}
+	report, err := scan.Tree(ctx, t.Dir(), o)
+	if err != nil {
+		return err
+	}
+	named := before.allNamed()
+	var whys []string
+	for i := range report.Findings {
+		if f := &report.Findings[i]; f.Rule == "" && !slices.Contains(named, tree.Rel(f.Path)) {
+			whys = append(whys, whyFound(f))
+		}
+	}
+	if len(whys) == 0 {
+		return nil
+	}
+	return &Refused{Whys: whys}
 }
 
 // leftovers returns removed files that still have another name.
@@ -115,7 +139,7 @@ func (p *Profile) Owner(allow ...string) func(string) scan.Owner {
 			}
 			if c.owner.Keeps != "" {
 				keeps = append(keeps, c)
-			} else if is(rule.Action, Delete, Regenerate, Truncate, Edit, Refuse) {
+			} else if is(rule.Action, Delete, Regenerate, Truncate, Edit, Forget, Refuse) {
 				removes = append(removes, c)
 			}
 		}

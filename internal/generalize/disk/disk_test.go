@@ -189,17 +189,17 @@ func TestLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	root.Running = true
-	if err := Look(root, runner(profile)); err != nil {
+	if err := Look(t.Context(), root, runner(profile)); err != nil {
 		t.Errorf("nothing is in the way: %v", err)
 	}
 	controlPlane := machine(t, "etc/kubernetes/manifests/kube-apiserver.yaml", "var/lib/etcd/member/wal")
 	controlPlane.Running = true
-	if err := Look(controlPlane, runner(profile)); code(err) != refused {
+	if err := Look(t.Context(), controlPlane, runner(profile)); code(err) != refused {
 		t.Errorf("a control plane: %v", err)
 	}
 	never := *profile
 	never.NotLive = "it loses its credential"
-	if err := Look(root, runner(&never)); err != nil {
+	if err := Look(t.Context(), root, runner(&never)); err != nil {
 		t.Errorf("a donor that does not return is looked at like any other: %v", err)
 	}
 	if got := read(t, root, hostKey); got == "" {

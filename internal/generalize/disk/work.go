@@ -33,13 +33,13 @@ func Generalize(ctx context.Context, root Root, runner *generalize.Runner, file 
 }
 
 // Look returns why the running host in the root cannot be generalized, as far as known before anything stops.
-func Look(root Root, runner *generalize.Runner) error {
+func Look(ctx context.Context, root Root, runner *generalize.Runner) error {
 	t, err := root.Open()
 	if err != nil {
 		return err
 	}
 	defer t.Close()
-	return runner.Look(t)
+	return runner.Look(ctx, t)
 }
 
 // Order names the Order of a capture for its pod, with the key files and the access for the report.

@@ -84,6 +84,8 @@ type Owner struct {
 type Options struct {
 	// Identities are the donor's. Without identities only keys and tokens are searched.
 	Identities []Value
+	// Literals are the donor's values in plain text. They are searched in files of people and their tools only.
+	Literals []Literal
 	// Owner returns the rule of a path in a tree. May be nil.
 	Owner func(path string) Owner
 	// Base reports whether every machine of the kind has the file although no package owns it. May be nil.
@@ -139,9 +141,11 @@ const insideProgram = "the file in the middle of which it stands"
 
 type scanner struct {
 	Options
-	known  *known
-	report *Report
-	buffer []byte
+	known *known
+	// literals is nil without values.
+	literals *literals
+	report   *Report
+	buffer   []byte
 	// buffers are for streams within streams, by depth.
 	buffers  [][]byte
 	packages *packages
@@ -152,7 +156,7 @@ func newScanner(o Options) (*scanner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &scanner{Options: o, known: knownOf(o.Identities), report: &Report{RuleSet: set}, buffer: make([]byte, buffered)}, nil
+	return &scanner{Options: o, known: knownOf(o.Identities), literals: literalsOf(o.Literals), report: &Report{RuleSet: set}, buffer: make([]byte, buffered)}, nil
 }
 
 // add adds a finding to the report.
@@ -259,7 +263,7 @@ func (w *treeWalk) file(f *os.File, place placeOf, size int64) error {
 		}
 		w.give(Finding{Path: name, Offset: h.offset, Kind: h.kind, What: h.what, SHA256: h.sum, Rule: owner.Rule, Kept: owner.Keeps}, h.key(), broughtBy)
 	}
-	return w.content(f, place.name, size, broughtBy == "" && takesNames(name), found)
+	return w.content(f, place.name, size, broughtBy, found)
 }
 
 // give adds a finding to the report, unless a package or image brought the file.
@@ -273,7 +277,8 @@ func (s *scanner) give(f Finding, key, broughtBy string) {
 }
 
 // content searches the content of a file.
-func (w *treeWalk) content(f *os.File, name string, size int64, named bool, found func(hit)) error {
+func (w *treeWalk) content(f *os.File, name string, size int64, broughtBy string, found func(hit)) error {
+	named := broughtBy == "" && takesNames(name)
 	d := w.decoder(size)
 	first := true
 	var secrets *sweep
@@ -292,6 +297,9 @@ func (w *treeWalk) content(f *os.File, name string, size int64, named bool, foun
 			}
 			secrets.window(v)
 			v.binaryKeys(false, found)
+			if broughtBy == "" && w.literals.watches(name) {
+				w.literals.find(v, found)
+			}
 			if w.every && w.each != nil {
 				w.middle(v, name)
 			}

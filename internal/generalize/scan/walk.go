@@ -103,6 +103,7 @@ func (w *treeWalk) folder(f *folder) (below []*folder, err error) {
 	w.names(f, entries)
 	for _, entry := range entries {
 		at := w.below(f.placeOf, entry.Name())
+		w.literal(entry.Name(), at, "its name")
 		if !entry.IsDir() {
 			if err := w.entry(dir, entry, at); err != nil {
 				return below, err
@@ -164,6 +165,7 @@ func (w *treeWalk) entry(dir *os.Root, entry fs.DirEntry, at placeOf) error {
 	if entry.Type()&fs.ModeSymlink != 0 {
 		if target, err := dir.Readlink(entry.Name()); err == nil {
 			w.short(target, at, "the target of a link")
+			w.literal(target, at, "the target of a link")
 		}
 		return nil
 	}
@@ -224,6 +226,16 @@ func (w *treeWalk) scanShort(text string, found func(hit)) {
 	v.binaryKeys(false, found)
 	if len(w.known.paths) > 0 {
 		w.known.ids(v, found)
+	}
+}
+
+// literal searches a name or the target of a link for the donor's values.
+func (w *treeWalk) literal(text string, at placeOf, where string) {
+	if at.broughtBy == "" && w.literals.watches(at.name) {
+		w.literals.find(&window{data: []byte(text), to: len(text)}, func(h hit) {
+			h.what += " in " + where
+			w.place(at, h)
+		})
 	}
 }
 

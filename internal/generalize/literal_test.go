@@ -1,0 +1,104 @@
+package generalize
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+)
+
+// TestLiterals: files of people and their tools must not name the donor.
+func TestLiterals(t *testing.T) {
+	for name, test := range map[string]struct {
+		path, content string
+		want          string // empty: not found
+	}{
+		"the host name":       {"etc/zabbix/zabbix_agentd.conf", "Hostname=" + donor + "\n", "the donor's host name in /etc/zabbix/zabbix_agentd.conf"},
+		"in capitals":         {"opt/acme/acme.conf", "NAME=" + strings.ToUpper(donor) + "\n", "host name"},
+		"with its domain":     {"etc/postfix/main.cf", "myhostname = " + donor + ".example.internal\n", "host name"},
+		"in a name":           {"etc/ssl/private/" + donor + ".crt", "x", "the donor's host name in its name"},
+		"in a link":           {"etc/acme/link", "-> /srv/" + donor + "/x", "the target of a link"},
+		"the instance ID":     {"etc/prometheus/node.labels", "instance_id=i-0abcdef0123456789\n", "the donor's instance ID"},
+		"a longer name":       {"etc/acme.conf", "Hostname=" + donor + "7\n", ""},
+		"a word before":       {"etc/acme.conf", "Hostname=x" + donor + "\n", ""},
+		"a log":               {"var/log/acme.log", donor + "\n", ""},
+		"a removed file":      {"var/lib/calico/nodename", donor, ""},
+		"a file of no person": {"usr/share/acme/x", donor, ""},
+		"another MAC address": {"etc/acme.conf", "00:0d:3a:12:34:57", ""},
+		"the MAC address":     {"etc/acme.conf", "mac=00-0D-3A-12-34-56\n", "the donor's MAC address"},
+		"without colons":      {"etc/acme.conf", "mac=000d3a123456\n", "the donor's MAC address"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{"var/lib/cloud/instances/i-0abcdef0123456789/x": "x", "etc/netplan/50-cloud-init.yaml": network, test.path: test.content}
+			dir := plant(t, node, files)
+			was := snapshot(t, dir)
+			before := runner(load(t, v1alpha1.ProfileStatic))
+			before.DryRun = true
+			_, early := run(t, dir, before)
+			if diff := cmp.Diff(was, snapshot(t, dir)); diff != "" {
+				t.Errorf("the look changed something:\n%s", diff)
+			}
+			m, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
+			if test.want == "" {
+				must(t, err)
+				must(t, early)
+				return
+			}
+			if why := unmetOf(t, err).Error(); !strings.Contains(why, test.want) {
+				t.Errorf("got %q", why)
+			}
+			if why := refusedOf(t, early).Error(); !strings.Contains(why, test.want) {
+				t.Errorf("the look says %q", why)
+			}
+			if _, err := m.Proof(before.Now()); err == nil {
+				t.Error("a proof was given")
+			}
+		})
+	}
+}
+
+// TestExemptLiterals may stay, with the reason.
+func TestExemptLiterals(t *testing.T) {
+	p := load(t, v1alpha1.ProfileStatic)
+	p.Exempt = []Exemption{{Paths: []string{"/etc/acme.conf"}, Reason: "written at each boot"}}
+	m, err := run(t, plant(t, node, map[string]string{"etc/acme.conf": donor}), runner(p))
+	must(t, err)
+	if len(m.Scan.Kept) != 1 || m.Scan.Kept[0].Kept != "exempt: written at each boot" {
+		t.Errorf("got %+v", m.Scan.Kept)
+	}
+}
+
+// TestLiteralsOfAKernel: sysfs has the addresses of real network cards, and the UUID of the firmware.
+func TestLiteralsOfAKernel(t *testing.T) {
+	running, err := tree.OpenRunning(plant(t, map[string]string{
+		"sys/class/net/eth0/device/x": "", "sys/class/net/eth0/address": "00:0d:3a:12:34:56\n", "sys/class/net/lo/address": "00:00:00:00:00:00\n",
+		"sys/class/net/docker0/address": "02:42:00:00:00:01\n", "sys/class/dmi/id/product_uuid": "4C4C4544-004B-4E10-8031-C7C04F563932\n",
+	}))
+	must(t, err)
+	defer running.Close()
+	var got []string
+	for _, l := range literals(running, &Before{Names: []string{"debian", "node-1", "localhost"}}) {
+		got = append(got, l.Text)
+	}
+	want := []string{"node-1", "4c4c4544-004b-4e10-8031-c7c04f563932", "4c4c4544004b4e108031c7c04f563932", "00:0d:3a:12:34:56", "00-0d-3a-12-34-56", "000d3a123456"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestLookSearches: findings in files that no rule removes are known while the donor serves.
+func TestLookSearches(t *testing.T) {
+	key := pemKey(t)
+	for file, want := range map[string]bool{"etc/acme/key": true, "root/.ssh/id_ed25519": false, "var/lib/kubelet/pods/1/volumes/key": false} {
+		running, err := tree.OpenRunning(plant(t, node, map[string]string{file: key}))
+		must(t, err)
+		err = runner(load(t, v1alpha1.ProfileStatic)).Look(t.Context(), running)
+		if want && !strings.Contains(refusedOf(t, err).Error(), "/"+file) || !want && err != nil {
+			t.Errorf("/%s: %v", file, err)
+		}
+		_ = running.Close()
+	}
+}
