@@ -58,6 +58,41 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// TestCommands looks for each verb and flag of a command on the pages. Sandbox demos and tests run whole commands.
+func TestCommands(t *testing.T) {
+	root := cli.NewFactory().Command()
+	known := map[string]*cobra.Command{}
+	for _, c := range root.Commands() {
+		c.InheritedFlags() // merges the flags of all verbs
+		known[c.Name()] = c
+	}
+	command, flag := regexp.MustCompile("(?m)(?:`|^ *(?:\\$ )?|bin/|\\| |&& )kamino ([a-z][a-z-]*)([^`\n#|]*)"), regexp.MustCompile(`(?:^|[ \[])--([a-z][a-z-]*)`)
+	found := 0
+	for _, path := range append(files(t, ".md"), "../charts/kamino/values.yaml", "../charts/kamino/files/alerts.yaml") {
+		if path == "../CHANGELOG.md" { // names earlier verbs
+			continue
+		}
+		for _, match := range command.FindAllStringSubmatch(page(t, path), -1) {
+			found++
+			verb := known[match[1]]
+			if verb == nil {
+				if match[1] != "completion" && match[1] != "help" {
+					t.Errorf("%s: kamino has no verb %s: %s", path, match[1], strings.TrimSpace(match[0]))
+				}
+				continue
+			}
+			for _, name := range flag.FindAllStringSubmatch(match[2], -1) {
+				if verb.Flag(name[1]) == nil && name[1] != "help" {
+					t.Errorf("%s: kamino %s has no flag --%s", path, match[1], name[1])
+				}
+			}
+		}
+	}
+	if found < 200 {
+		t.Errorf("only %d commands are read", found)
+	}
+}
+
 // TestAPIDocs holds descriptions and messages of the definitions to the limits. Kubernetes' own texts are skipped.
 func TestAPIDocs(t *testing.T) {
 	files, err := filepath.Glob("../charts/kamino/crds/*.yaml")
