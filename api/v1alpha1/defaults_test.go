@@ -89,8 +89,7 @@ func TestDefaultedKeepsWhatIsSet(t *testing.T) {
 	}
 }
 
-// TestGoClientMayLeaveSettingsOut is about zero values: a Go struct that nobody filled in must reach the
-// API server as absent, not as a duration of zero that a rule refuses.
+// TestGoClientMayLeaveSettingsOut: a zero Go struct must reach the API server as absent, not as a refused duration of zero.
 func TestGoClientMayLeaveSettingsOut(t *testing.T) {
 	c := apitest.Client(t)
 	p := &v1alpha1.Prototype{
@@ -109,9 +108,8 @@ func TestGoClientMayLeaveSettingsOut(t *testing.T) {
 	}
 }
 
-// TestGoClientPatchesMetadata is about how a duration is written: "300s" comes back from a Go struct as
-// "5m0s", and a false that a person wrote does not come back at all. A patch leaves them alone; an update
-// would be refused as a change of the spec.
+// TestGoClientPatchesMetadata: a Go struct changes "300s" into "5m0s", and drops an explicit false. A patch leaves both
+// alone; an update would be refused as a change of the spec.
 func TestGoClientPatchesMetadata(t *testing.T) {
 	c := apitest.Client(t)
 	u := with(t, prototype("patched"), "settings.drain.gracePeriod", "300s")
@@ -157,7 +155,7 @@ func TestUnknownFieldsArePruned(t *testing.T) {
 	}
 }
 
-// TestStatusIsApart says that spec and status are written by different people.
+// TestStatusIsApart: different accounts write spec and status.
 func TestStatusIsApart(t *testing.T) {
 	c := apitest.Client(t)
 	u := prototype("apart")
@@ -246,7 +244,7 @@ func get(t *testing.T, c client.Client, name string) *v1alpha1.Prototype {
 	return p
 }
 
-// TestWhatBecomesOfTheDonor walks all that can be said about it: what is not said is as the profile allows.
+// TestWhatBecomesOfTheDonor covers all settings; an absent setting follows the profile.
 func TestWhatBecomesOfTheDonor(t *testing.T) {
 	on, off := true, false
 	for _, profile := range []v1alpha1.Profile{"", v1alpha1.ProfileStatic, v1alpha1.ProfileBootstrap} {

@@ -11,8 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestHolders: what each kind is taken for, also as versions before there were kinds wrote it, and as one will that knows
-// more kinds.
+// TestHolders: the reading of each kind, also from versions before kinds, and from future versions with more kinds.
 func TestHolders(t *testing.T) {
 	for _, c := range []struct {
 		holder                                     v1alpha1.Holder
@@ -35,7 +34,7 @@ func TestHolders(t *testing.T) {
 	}
 }
 
-// TestAReplacementIsTheSameForItsPoolAndVersionAlone, whoever starts it and however the cloud writes the pool today.
+// TestAReplacementIsTheSameForItsPoolAndVersionAlone, for any process and any spelling of the pool.
 func TestAReplacementIsTheSameForItsPoolAndVersionAlone(t *testing.T) {
 	one := v1alpha1.ReplacementHolder("pool1", "/resourceGroups/RG/pools/1", "2026.03.01")
 	for _, c := range []struct {
@@ -59,8 +58,7 @@ func TestAReplacementIsTheSameForItsPoolAndVersionAlone(t *testing.T) {
 	}
 }
 
-// TestWhatStoodBesideAReservation is read with it, as far as it is there; what a hand left of it does not hide who holds
-// the node.
+// TestWhatStoodBesideAReservation is read with the reservation, if present; a damaged part does not hide the holder.
 func TestWhatStoodBesideAReservation(t *testing.T) {
 	at := metav1.NewTime(time.Unix(1_800_000_000, 0).Local())
 	text := fmt.Sprintf(`{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback","reservedAt":%q,"unschedulable":true}`, at.UTC().Format(time.RFC3339))

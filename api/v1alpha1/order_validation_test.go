@@ -64,8 +64,8 @@ func TestOrderIsRefused(t *testing.T) {
 	}
 }
 
-// TestAnOrderIsNeverChanged: who may update orders, as nobody but an administrator may, still cannot turn one into
-// another; and a report comes in by the status alone.
+// TestAnOrderIsNeverChanged: even an administrator who may update orders cannot change one, and a report arrives only by
+// the status.
 func TestAnOrderIsNeverChanged(t *testing.T) {
 	c := apitest.Client(t)
 	made := order("kept")
@@ -104,7 +104,7 @@ func TestAnOrderIsNeverChanged(t *testing.T) {
 	}
 }
 
-// TestAnOrderOfAVersionWithoutMethods is one in place, for the boot that it names; without either it is for nothing.
+// TestAnOrderOfAVersionWithoutMethods is in place, for the named boot; without a boot the order has no target.
 func TestAnOrderOfAVersionWithoutMethods(t *testing.T) {
 	c := apitest.Client(t)
 	former := order("former")

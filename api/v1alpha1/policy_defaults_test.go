@@ -23,7 +23,7 @@ func getPolicy(t *testing.T, c client.Client, name string) *v1alpha1.PrototypePo
 	return p
 }
 
-// TestPolicyDefaults: an empty spec is complete, for whoever writes it, and says what the page says.
+// TestPolicyDefaults: an empty spec is complete, with the defaults of the page.
 func TestPolicyDefaults(t *testing.T) {
 	c := apitest.Client(t)
 	if err := c.Create(t.Context(), policy("empty")); err != nil {
@@ -81,7 +81,7 @@ func TestPolicyDefaultsFillGaps(t *testing.T) {
 	}
 }
 
-// TestZeroIsAChoice: no minimum and no back-off can be said, also by a Go client.
+// TestZeroIsAChoice: zero as a minimum and as a back-off is possible, also for a Go client.
 func TestZeroIsAChoice(t *testing.T) {
 	c := apitest.Client(t)
 	p := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "zero"}}
@@ -128,7 +128,7 @@ func aReport() v1alpha1.PrototypePolicyStatus {
 	}
 }
 
-// TestAPolicyOfNoPoolSaysSo: nought is a number, and kubectl's column shows it.
+// TestAPolicyOfNoPoolSaysSo: zero is a number, and kubectl's column shows zero.
 func TestAPolicyOfNoPoolSaysSo(t *testing.T) {
 	c := apitest.Client(t)
 	if err := c.Create(t.Context(), policy("nobody")); err != nil {
@@ -150,7 +150,7 @@ func TestAPolicyOfNoPoolSaysSo(t *testing.T) {
 	}
 }
 
-// TestPolicyStatus: a report is written apart from the spec, holds two pools of one name, and none twice.
+// TestPolicyStatus: the status is written apart from the spec, and holds two pools with one name, but none twice.
 func TestPolicyStatus(t *testing.T) {
 	c := apitest.Client(t)
 	if err := c.Create(t.Context(), policy("report")); err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestTraits: what each profile means, and that one which is not known allows nothing.
+// TestTraits: the meaning of each profile; an unknown profile allows nothing.
 func TestTraits(t *testing.T) {
 	for profile, want := range map[v1alpha1.Profile]v1alpha1.Traits{
 		v1alpha1.ProfileStatic:    {RemovesBootstrap: true, DonorMayReturn: true},

@@ -80,8 +80,8 @@ func TestAnnotationsAreReadBack(t *testing.T) {
 	}
 }
 
-// TestNothingIsNotAnError also says that a value nobody can read is one: a guess could release a node
-// that another capture holds.
+// TestNothingIsNotAnError: absence is no error, but an unreadable value is an error: a guess could release a node of
+// another capture.
 func TestNothingIsNotAnError(t *testing.T) {
 	for _, annotations := range []map[string]string{nil, {}, {v1alpha1.ReservationAnnotation: ""}} {
 		if r, err := v1alpha1.ReservationOf(annotations); r != nil || err != nil {
@@ -111,7 +111,7 @@ func text(t *testing.T, value any) string {
 	return string(b)
 }
 
-// TestTagFits keeps the tag within what Azure takes as the value of a tag: 256 characters.
+// TestTagFits keeps the tag within Azure's limit for a tag's value: 256 characters.
 func TestTagFits(t *testing.T) {
 	p := proof()
 	p.Profile, p.ProfileVersion, p.ManifestDigest = v1alpha1.ProfileBootstrap, "2026.11.21", "sha256:"+strings.Repeat("f", 64)
@@ -166,7 +166,7 @@ func TestLabelValueTellsLongNamesApart(t *testing.T) {
 	}
 }
 
-// TestVerifiedFitsATag holds what was verified to the 256 characters that a cloud takes.
+// TestVerifiedFitsATag keeps the verification within a cloud's limit of 256 characters.
 func TestVerifiedFitsATag(t *testing.T) {
 	p := proof()
 	p.ToolVersion = strings.Repeat("v", 300)
@@ -179,8 +179,7 @@ func TestVerifiedFitsATag(t *testing.T) {
 	}
 }
 
-// TestAProofSpeaksOfItsOrder: of the order that the record names and of its token; where a version told no order, of the
-// token alone.
+// TestAProofSpeaksOfItsOrder: the record's order and token; without an order, as from early versions, the token alone.
 func TestAProofSpeaksOfItsOrder(t *testing.T) {
 	for _, c := range []struct {
 		name        string

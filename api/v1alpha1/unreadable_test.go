@@ -62,7 +62,7 @@ func TestUnreadableFieldsAreLeftOut(t *testing.T) {
 	}
 }
 
-// complete objects, which the next test spoils.
+// complete objects, which the next test damages.
 var complete = []string{
 	`{"apiVersion":"kamino.dev/v1alpha1","kind":"Prototype","metadata":{"name":"n","uid":"u","labels":{"a":"b"}},
 	"spec":{"pool":"p","version":"2026.03.09","donor":{"nodeName":"n","providerID":"azure:///x"},"settings":{"keep":3,"drain":{"timeout":"15m"},
@@ -78,7 +78,7 @@ var complete = []string{
 	"spec":{"prototype":"p","prototypeUID":"u","generalize":{"method":"InPlace","bootID":"b","profile":"static"},"key":"k"},"status":{"report":"r"}}`,
 }
 
-// TestNoObjectKeepsTheRestOfItsList spoils objects at a few places each, and decodes lists in which they are between good ones.
+// TestNoObjectKeepsTheRestOfItsList damages objects in a few places each, and decodes lists with good and damaged objects.
 func TestNoObjectKeepsTheRestOfItsList(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same objects in each run
 	lists := []runtime.Object{&v1alpha1.PrototypeList{}, &v1alpha1.PrototypePolicyList{}, &v1alpha1.OrderList{}}
@@ -121,7 +121,7 @@ func TestNoObjectKeepsTheRestOfItsList(t *testing.T) {
 	}
 }
 
-// item is what matters of an object of a list.
+// item is the relevant part of an object in a list.
 type item struct{ name, unreadable string }
 
 func items(list runtime.Object) (first, middle, last item) {
@@ -148,7 +148,7 @@ func weirdValues() []any {
 	return []any{int64(1) << 32, -1e300, 1.5, int64(0), "", "one", "2026-03-09t12:00:00z", true, nil, []any{}, []any{int64(7), "x", nil}, map[string]any{}, map[string]any{"a": int64(1)}}
 }
 
-// spoiled puts a weird value somewhere into a value.
+// spoiled replaces a random part of a value.
 func spoiled(random *rand.Rand, value any) any {
 	switch of := value.(type) {
 	case map[string]any:

@@ -12,8 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/apitest"
 )
 
-// prototype is the least that a person has to write, as the API server sees it: without the zero values
-// that a Go struct would add.
+// prototype is the smallest valid object, as the API server sees the object: without the zero values of a Go struct.
 func prototype(name string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": name},
@@ -40,8 +39,8 @@ func with(t *testing.T, u *unstructured.Unstructured, path string, value any) *u
 	return u
 }
 
-// TestSpecIsRefused has a case for every rule that a spec can break. `says` is part of the answer: a rule
-// that refuses for another reason than its own has not been tested.
+// TestSpecIsRefused has a case for every rule of the spec. `says` is part of the answer: a refusal by another rule tests
+// nothing.
 func TestSpecIsRefused(t *testing.T) {
 	positive := []string{"0s", "-1s"}
 	tests := []struct {

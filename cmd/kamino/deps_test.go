@@ -24,8 +24,8 @@ func under(name, prefix string) bool {
 	return name == prefix || strings.HasPrefix(name, strings.TrimSuffix(prefix, "/")+"/")
 }
 
-// The binary that runs on every donor holds no server of Kubernetes, nothing that only tests need, and
-// knows of no sandbox. etcd's file format (bbolt) is containerd's too, which is why it is there.
+// The binary on every donor holds no server of Kubernetes, no test code, and no sandbox. bbolt, etcd's file format, is also
+// containerd's format, so the binary holds bbolt.
 func TestTheBinaryHoldsNothingForeign(t *testing.T) {
 	all := deps(t, module+"cmd/kamino")
 	if len(all) < 100 {
@@ -46,8 +46,8 @@ func TestTheBinaryHoldsNothingForeign(t *testing.T) {
 	}
 }
 
-// Package text/template calls methods by name. A linker that sees that keeps every method of every package:
-// the binary was half as big again, and so was what of it stood in memory.
+// Package text/template calls methods by name, so the linker keeps every method of every package: the binary was half as
+// big again, also in memory.
 func TestNoPackageOfOursUsesTemplates(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"cmd/kamino").Output()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// testsAtLeast is how many lines of tests a pure package has for a hundred of its own: what decides, and can be tested
-// without a world, is tested through. Lines that are empty or a comment alone count on neither side.
+// testsAtLeast is the number of test lines of a pure package per hundred lines of code: deciding code needs no environment,
+// and is tested thoroughly. Empty lines and comments do not count.
 const testsAtLeast = 150
 
 func TestPurePackagesAreTestedThrough(t *testing.T) {

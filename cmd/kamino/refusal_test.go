@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestRefusalsHaveRemedies: a refusal is made of what is in the way and what to do about it, in one place, so that
-// nobody takes its sentence apart again. No code writes a Refusal of its own, and none says nothing of what to do.
+// TestRefusalsHaveRemedies: one function builds refusals from the obstacle and the remedy, so that no code splits a
+// message. Only that function creates a Refusal, and each Refusal has a remedy.
 func TestRefusalsHaveRemedies(t *testing.T) {
 	made := 0
 	err := filepath.WalkDir("../../internal", func(path string, d fs.DirEntry, err error) error {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// methodsAtMost is how many methods a type of a tree may have: more are more than one thing.
+// methodsAtMost limits the methods of a type: a type with more methods is more than one thing.
 var methodsAtMost = map[string]int{"../../internal": 40, "../../api": 40, "../../sandbox": 80}
 
 func TestNoTypeHasTooManyMethods(t *testing.T) {
@@ -46,8 +46,8 @@ func TestNoTypeHasTooManyMethods(t *testing.T) {
 	}
 }
 
-// linesAtMost is how many lines a room may have, tests and the rooms below it apart: the command asks and says, and what acts,
-// gathers or decides has rooms where a controller finds it, too.
+// linesAtMost limits the lines of a package, without tests and packages below: the command asks and prints, and other code
+// belongs into packages that a controller can use, too.
 var linesAtMost = map[string]int{"../../internal/cli": 4000}
 
 func TestNoRoomGrowsBeyondItsWork(t *testing.T) {

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// room is what a package may import, itself and not by others. What it does not name it may not.
+// room lists the allowed direct imports of a package. Other imports fail.
 type room struct {
-	// pure packages get values and give values: no clock, no context, no file, no network, no log.
+	// pure packages map values to values: no clock, no context, no file, no network, no log.
 	pure bool
-	// own packages of the project, without "internal/". "*" stands for all.
+	// own packages of the project, without "internal/". "*" means all.
 	own string
-	// foreign packages, as prefixes of import paths. "*" stands for all that no other room has for itself.
+	// foreign packages, as prefixes of import paths. "*" means all packages that no other room owns.
 	foreign string
 }
 
@@ -29,8 +29,8 @@ const (
 	unix       = " golang.org/x/sys/unix"
 )
 
-// rooms is the one table of who may import whom: docs/architecture.md tells the reasons, and the linter's list of
-// packages without a clock is held to it. A package that is not in it fails.
+// rooms is the only table of allowed imports: docs/architecture.md has the reasons, and a test compares the linter's list
+// of packages without a clock. A package without an entry fails.
 var rooms = map[string]room{
 	"api/v1alpha1": {foreign: kubeTypes},
 	"api/crds":     {},
@@ -130,7 +130,7 @@ var rooms = map[string]room{
 	"internal/drive/drivetest": {own: "admission api capture cloud selection", foreign: kubeLoop},
 }
 
-// kept is what one room has for itself, with the reason: "*" does not stand for these.
+// kept are packages for one room only, with the reason: "*" does not include these packages.
 var kept = map[string]string{
 	"github.com/google/cel-go":                              "expressions are compiled and evaluated in package expression",
 	"github.com/robfig/cron":                                "schedules are read in package schedule",
@@ -139,16 +139,16 @@ var kept = map[string]string{
 	"github.com/zricethezav/gitleaks":                       "rules of secrets are read in package scan",
 }
 
-// impure is what no pure package imports, the standard library's share.
+// impure are packages of the standard library that no pure package imports.
 var impure = []string{"context", "log", "net", "os", "syscall", "runtime", "testing"}
 
-// imported is a package of the project, with what it imports itself, tests apart.
+// imported is a package of the project with its direct imports, without tests.
 type imported struct {
 	ImportPath string
 	Imports    []string
 }
 
-// packages are all of the product's.
+// packages are all packages of the product.
 func packages(t *testing.T) []imported {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", module+"internal/...", module+"api/...", module+"cmd/...").Output()
@@ -169,7 +169,7 @@ func packages(t *testing.T) []imported {
 	return all
 }
 
-// breach is why a package of the room must not import another, empty if it may.
+// breach is the reason why a package of the room must not import another package; empty if allowed.
 func (r room) breach(path string) string {
 	if own, isOwn := strings.CutPrefix(path, module); isOwn {
 		short := strings.TrimPrefix(own, "internal/")
@@ -219,7 +219,7 @@ func TestWalls(t *testing.T) {
 	}
 }
 
-// A pure package may build on no other that is not: values of the cloud and of the API are no I/O.
+// A pure package may import only pure packages: values of the cloud and of the API are no I/O.
 func TestPureBuildsOnPure(t *testing.T) {
 	for name, r := range rooms {
 		for own := range strings.FieldsSeq(r.own) {
@@ -257,7 +257,7 @@ func TestABreachIsFound(t *testing.T) {
 	}
 }
 
-// The linter's list of packages without a clock is this table's list of pure ones.
+// The linter's list of packages without a clock equals this table's list of pure packages.
 func TestTheLinterKnowsThePurePackages(t *testing.T) {
 	config, err := os.ReadFile("../../.golangci.yml")
 	if err != nil {

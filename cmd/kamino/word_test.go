@@ -13,11 +13,11 @@ import (
 	"testing"
 )
 
-// ofOneCloud are words that only one cloud has, in what the program does and says. Comments are free: they may tell
-// where a fact comes from. So are the profiles, which tell what clouds and distributions leave on a disk.
+// ofOneCloud are words of a single cloud, in code and output. Comments may contain such words as sources of facts, and
+// profiles may, because a profile describes the leftovers of clouds and distributions.
 var ofOneCloud = regexp.MustCompile(`(?i)azure|\barm_|vmss|scale ?sets?\b|galler(y|ies)|subscription|resource ?groups?\b|virtual ?machine`)
 
-// spoken is where a word of one cloud may stand above its provider, and why. An entry that nothing needs any more fails.
+// spoken lists allowed words of a single cloud outside its provider, with the reason. An unused entry fails.
 var spoken = map[string]string{
 	"internal/cloud/registry/registry.go":         "it lists the providers",
 	"api/v1alpha1/cloud.go":                       "the settings of one cloud stand under its name",
@@ -34,8 +34,8 @@ var spoken = map[string]string{
 	"internal/bootstrapkind/bootstrapkind.go":     "labels of a distribution, as it writes them",
 }
 
-// TestNoCloudsWordsAboveIt holds what is above the providers to words that every cloud has: what one cloud alone says,
-// its description says.
+// TestNoCloudsWordsAboveIt limits code above the providers to words of all clouds: words of a single cloud belong to its
+// description.
 func TestNoCloudsWordsAboveIt(t *testing.T) {
 	found, looked := map[string][]string{}, 0
 	see := func(path, text string) {
@@ -82,7 +82,7 @@ func TestNoCloudsWordsAboveIt(t *testing.T) {
 	}
 }
 
-// seeGo shows a file's names and texts.
+// seeGo shows a file's names and strings.
 func seeGo(t *testing.T, path string, see func(string)) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)

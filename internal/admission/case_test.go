@@ -29,7 +29,7 @@ func readyNode(name string) corev1.Node {
 	}
 }
 
-// sound is a capture with nothing against it, whose settings have every question asked.
+// sound is a case without a refusal, with settings that need every question.
 func sound() *Case {
 	donor := readyNode("donor")
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "pool1-2026.03.14", UID: "uid", CreationTimestamp: metav1.NewTime(noon)}}
@@ -50,7 +50,7 @@ func sound() *Case {
 	}
 }
 
-// looks have a look of a case that could not be made, by the field.
+// looks fail a look of a case, by the field.
 var looks = map[string]func(*Case, error){
 	"Queued":        func(c *Case, err error) { c.Queued = Unread[bool](err) },
 	"Others":        func(c *Case, err error) { c.Others = Unread[[]Other](err) },
@@ -73,17 +73,17 @@ var looks = map[string]func(*Case, error){
 	"Images":        func(c *Case, err error) { c.Images = Unread[Images](err) },
 }
 
-// spoiled is one thing that is the matter.
+// spoiled is one problem.
 type spoiled struct {
 	name string
-	// reason of the one refusal that comes of it, and words of its sentence.
+	// reason of the only refusal, and words of its message.
 	reason, words string
 	spoil         func(*Case)
-	// of are the looks that tell of it.
+	// of are the looks that show the problem.
 	of []string
-	// strays: the donor is not there, or not of the pool, so that nothing more is asked of it.
+	// strays: the donor is gone or in another pool, so that no further question about the donor follows.
 	strays bool
-	// alone hides what comes right behind it: whatever has the same word.
+	// alone hides later problems with the same word.
 	alone string
 }
 
@@ -118,7 +118,7 @@ func theirs(name, pool, version string, phase v1alpha1.Phase, age time.Duration)
 	return Other{Prototype: p, Pool: cloud.PoolID(pool)}
 }
 
-// troubles are all that a case can be refused for, in the order in which it is told.
+// troubles are all possible refusals of a case, in the order of display.
 var troubles = []spoiled{
 	{
 		name: "yesterday's version", reason: VersionNotToday,
@@ -420,7 +420,7 @@ var troubles = []spoiled{
 	},
 }
 
-// hides tells whether of two troubles the one keeps the other from being told, because they speak of one thing.
+// hides reports whether a problem hides the other problem, because both concern one thing.
 func (s spoiled) hides(other spoiled) bool {
 	return s.strays && slices.ContainsFunc(append(other.of, s.of...), func(of string) bool { return of != "Others" && slices.Contains(append(other.of, ""), of) }) ||
 		s.reason == ProfileUnsupported && (slices.Contains(other.of, "MayDeleteNode") || slices.Contains(other.of, "Leaving")) || // a donor that returns
@@ -444,7 +444,7 @@ func TestASoundCaseIsAdmitted(t *testing.T) {
 	}
 }
 
-// TestEachRefusalAlone has one refusal with its reason, its sentence, and what to do.
+// TestEachRefusalAlone has one refusal with its reason, its message and the remedy.
 func TestEachRefusalAlone(t *testing.T) {
 	for _, trouble := range troubles {
 		t.Run(trouble.name, func(t *testing.T) {
@@ -464,7 +464,7 @@ func TestEachRefusalAlone(t *testing.T) {
 	}
 }
 
-// TestTheOrder: of each two troubles that can be at once, both are told, and the one that is further up comes first.
+// TestTheOrder: of any two simultaneous problems, both are reported, in the order of the list.
 func TestTheOrder(t *testing.T) {
 	wrong, pairs := disordered()
 	for _, found := range wrong {
@@ -475,7 +475,7 @@ func TestTheOrder(t *testing.T) {
 	}
 }
 
-// disordered are the pairs that are not told in the order of the list, of all that can be at once.
+// disordered are the pairs in a wrong order, of all possible pairs.
 func disordered() (wrong []string, pairs int) {
 	for i, one := range troubles {
 		for _, two := range troubles[i+1:] {
@@ -495,7 +495,7 @@ func disordered() (wrong []string, pairs int) {
 	return wrong, pairs
 }
 
-// spoils tells that a trouble writes over what another one has written.
+// spoils reports whether a problem overwrites another problem.
 func (s spoiled) spoils(other spoiled) bool {
 	last := func(of []string) string {
 		if len(of) == 0 {
@@ -506,8 +506,7 @@ func (s spoiled) spoils(other spoiled) bool {
 	return last(s.of) != "" && last(s.of) == last(other.of) && last(s.of) != "Recipe"
 }
 
-// TestWhatNobodyLookedAtAdmitsNothing: a look that is left out, or that could not be made, keeps the capture from
-// beginning, and says so once.
+// TestWhatNobodyLookedAtAdmitsNothing: a missing or failed look prevents the capture, and is reported once.
 func TestWhatNobodyLookedAtAdmitsNothing(t *testing.T) {
 	kind := reflect.TypeFor[Case]()
 	for i := range kind.NumField() {
@@ -531,7 +530,7 @@ func TestWhatNobodyLookedAtAdmitsNothing(t *testing.T) {
 	}
 }
 
-// TestALookThatFailsHidesNothingElse: each trouble is told whatever other look failed, and is a refusal all the same.
+// TestALookThatFailsHidesNothingElse: each problem is still reported as a refusal.
 func TestALookThatFailsHidesNothingElse(t *testing.T) {
 	for _, trouble := range troubles {
 		for name, fail := range looks {
@@ -548,7 +547,7 @@ func TestALookThatFailsHidesNothingElse(t *testing.T) {
 	}
 }
 
-// TestEverythingUnreadIsSaidOnce, each cause by itself, and all can be found behind the one error.
+// TestEverythingUnreadIsSaidOnce, and errors.Is finds each cause in the one error.
 func TestEverythingUnreadIsSaidOnce(t *testing.T) {
 	c, throttled := sound(), &cloud.Error{Kind: cloud.Throttled, Op: "look at", Resource: "it", Message: "too many"}
 	for name, fail := range looks {

@@ -15,7 +15,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// TestOnceMoreOnlyWhatChangesIsAsked: behind the look at the disk the decision, the captures, the donor and its pods count.
+// TestOnceMoreOnlyWhatChangesIsAsked: after the look at the disk, only the decision, the captures, the donor and its pods
+// count.
 func TestOnceMoreOnlyWhatChangesIsAsked(t *testing.T) {
 	changing := []string{"Others", "Donor", "Surroundings", "Pods", "Queued"}
 	for _, trouble := range troubles {
@@ -35,7 +36,7 @@ func TestOnceMoreOnlyWhatChangesIsAsked(t *testing.T) {
 	}
 }
 
-// TestADonorOfNoPool is refused for that first, and for what is wrong with the decision; nothing else is asked.
+// TestADonorOfNoPool is refused for that first, and for errors of the decision; no other question follows.
 func TestADonorOfNoPool(t *testing.T) {
 	p := sound().Prototype
 	c := &Case{Now: noon, Prototype: p, Unplaced: "it is alone", Image: "kamino:v1", MayRemove: true}
@@ -48,7 +49,7 @@ func TestADonorOfNoPool(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotNeededIsNotAsked: each of these looks may be left out where its question does not come up.
+// TestWhatIsNotNeededIsNotAsked: each of these looks may be missing without its question.
 func TestWhatIsNotNeededIsNotAsked(t *testing.T) {
 	for name, leave := range map[string]func(*Case){
 		"no rules are named": func(c *Case) { c.Prototype.Spec.Settings.Generalize.Rules, c.Rules = "", Seen[Rules]{} },
@@ -86,7 +87,7 @@ func TestWhatIsNotNeededIsNotAsked(t *testing.T) {
 	}
 }
 
-// TestBothKindsOfPods are told, those that can't be evicted first.
+// TestBothKindsOfPods are reported, pods that cannot be evicted first.
 func TestBothKindsOfPods(t *testing.T) {
 	c := sound()
 	c.Pods = Found(Pods{Stuck: []string{"a"}, Protected: []string{"b"}})
@@ -95,7 +96,7 @@ func TestBothKindsOfPods(t *testing.T) {
 	}
 }
 
-// TestAReasonOfThePoolIsToldOnce, by the preflight; another one of the pool's is added.
+// TestAReasonOfThePoolIsToldOnce by the preflight; a further reason of the pool is added.
 func TestAReasonOfThePoolIsToldOnce(t *testing.T) {
 	c := sound()
 	c.Cloud = Found([]cloud.Refusal{cloud.Refuse("A", "said by the preflight", "x")})
@@ -119,7 +120,7 @@ func TestTheNewestVersionMayBeReplacedByOneOfItsOwnName(t *testing.T) {
 	}
 }
 
-// TestImages: a pool that is near its limit is told of, one that is full is refused.
+// TestImages: a pool near its limit is reported, a pool at its limit is refused.
 func TestImages(t *testing.T) {
 	for n := range 11 {
 		c := sound()
@@ -134,7 +135,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// TestTheDayOfAVersion may be the day before, that of the decision, or the day behind it, wherever its author lives.
+// TestTheDayOfAVersion may be the day of the decision, the day before, or the day after, for all time zones.
 func TestTheDayOfAVersion(t *testing.T) {
 	for version, fine := range map[string]bool{
 		"2026.03.11": false, "2026.03.12": false, "2026.03.13": true, "2026.03.14": true, "2026.03.1402": true, "2026.03.15": true, "2026.03.16": false, "": false, "14": false,
@@ -173,8 +174,8 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestOthers: a capture of the same pool is in the way if it is older and has not ended, or has made this version. Of a
-// Prototype whose pool nobody can tell, the name counts.
+// TestOthers: an older running capture of the same pool is an obstacle, or a capture that made this version. If the pool of
+// a Prototype is unknown, the name counts.
 func TestOthers(t *testing.T) {
 	const mine, not = "memory:///pool1", "memory:///elsewhere/pool1"
 	for _, c := range []struct {
@@ -215,8 +216,8 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// TestAStrangerOfANodeHidesTheCloud: of a donor that is not the one that was decided about nothing is asked that would
-// speak of another.
+// TestAStrangerOfANodeHidesTheCloud: for another donor than the decided donor, no question about pods and the cloud
+// follows.
 func TestAStrangerOfANodeHidesTheCloud(t *testing.T) {
 	for _, stray := range troubles {
 		if !stray.strays {
@@ -255,7 +256,7 @@ func without(t *testing.T, wrong []func(*Case) ([]cloud.Refusal, error), do func
 	do()
 }
 
-// TestNoQuestionIsIdle: each one that is left out lets something pass, or does not notice that something was not looked at.
+// TestNoQuestionIsIdle: without any one question, an obstacle passes, or a missing look stays unnoticed.
 func TestNoQuestionIsIdle(t *testing.T) {
 	for i := range questions {
 		without(t, slices.Delete(slices.Clone(questions), i, i+1), func() {
@@ -281,7 +282,7 @@ func TestNoQuestionIsIdle(t *testing.T) {
 	}
 }
 
-// TestTheOrderIsHeld: of each two neighbours that refuse, exchanged, somebody is told in another order.
+// TestTheOrderIsHeld: an exchange of any two neighbouring questions changes the order of display.
 func TestTheOrderIsHeld(t *testing.T) {
 	for i := range len(questions) - 2 { // the last one, whose turn it is, refuses nothing
 		wrong := slices.Clone(questions)
@@ -294,7 +295,7 @@ func TestTheOrderIsHeld(t *testing.T) {
 	}
 }
 
-// TestStrayed: only what is known makes a donor another one.
+// TestStrayed: only known facts make a donor stray.
 func TestStrayed(t *testing.T) {
 	donor, away := readyNode("donor"), errors.New("it is away")
 	here := Found(Surroundings{Of: cloud.Membership{Pool: "memory:///pool1"}})
@@ -343,7 +344,7 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// TestVerdicts: what is refused is refused whatever is unread, and what is unread can be told beside it.
+// TestVerdicts: unread facts do not change refusals, and are available next to the refusals.
 func TestVerdicts(t *testing.T) {
 	refused, away := []cloud.Refusal{cloud.Refuse("A", "b", "c")}, errors.New("it is away")
 	for name, c := range map[string]struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestAPoolAtItsMaximum is refused for a capture that grows it, and for no other.
+// TestAPoolAtItsMaximum is refused only for a capture that grows the pool.
 func TestAPoolAtItsMaximum(t *testing.T) {
 	off := false
 	for _, test := range []struct {
@@ -48,7 +48,7 @@ func TestAPoolAtItsMaximum(t *testing.T) {
 	}
 }
 
-// TestForceLosesVolumes, and nothing else that stands against a donor that does not return.
+// TestForceLosesVolumes, but no other refusal of a donor that does not return.
 func TestForceLosesVolumes(t *testing.T) {
 	for _, force := range []bool{true, false} {
 		c := sound()
@@ -67,7 +67,7 @@ func TestForceLosesVolumes(t *testing.T) {
 	}
 }
 
-// What the cluster autoscaler writes, in its two forms.
+// Both forms of the cluster autoscaler's status.
 const (
 	statusAsText = `Cluster-autoscaler status at 2023-04-03 12:41:09.114 +0000 UTC:
 Cluster-wide:
@@ -159,7 +159,7 @@ func TestOnNode(t *testing.T) {
 	}
 }
 
-// TestTheDepartureIsSaid in whole sentences, and only of a donor that does not return.
+// TestTheDepartureIsSaid in whole sentences, and only for a donor that does not return.
 func TestTheDepartureIsSaid(t *testing.T) {
 	c := sound()
 	c.Recipe = Found(cloud.Pool{ID: "memory:///pool1", Capacity: 3})

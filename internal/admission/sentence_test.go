@@ -2,8 +2,7 @@ package admission
 
 import "testing"
 
-// sentences are what people are told of each trouble, whole. Whoever changes one changes what capture, plan, doctor and the
-// policies say.
+// sentences are the whole messages of all problems. A change affects capture, plan, doctor and the policies.
 var sentences = map[string]string{
 	"yesterday's version":              "version 2026.03.11 is not of today (2026.03.14): remove the version, or name the version of today",
 	"no version":                       "version tomorrow is not of today (2026.03.14): remove the version, or name the version of today",

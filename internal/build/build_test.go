@@ -2,7 +2,7 @@ package build
 
 import "testing"
 
-// TestTheImageIsThatOfTheBuild: what was published nowhere names none, and never another version's.
+// TestTheImageIsThatOfTheBuild: an unpublished build names no image, and never another version's image.
 func TestTheImageIsThatOfTheBuild(t *testing.T) {
 	version, image := Version, Image
 	t.Cleanup(func() { Version, Image = version, image })

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// apiServer is as much of a Kubernetes API server as the command's own requests need: collections of JSON
-// objects that are listed, watched, created, replaced and deleted, with resource versions, finalizers and
-// dry runs. It lets transcripts run the real clients without a cluster.
+// apiServer is a partial Kubernetes API server for the command's requests: collections of JSON objects with list, watch,
+// create, replace and delete, with resource versions, finalizers and dry runs. Transcripts use real clients without a
+// cluster.
 type apiServer struct {
 	*httptest.Server
 	trouble trouble
@@ -32,21 +32,21 @@ type apiServer struct {
 	watchers map[chan metav1.WatchEvent]string     // path prefix by watcher
 }
 
-// trouble is what goes wrong, as a transcript orders it in server.yaml.
+// trouble holds the faults of a transcript's server.yaml.
 type trouble struct {
-	// Skew is how far the server's clock is ahead, as a duration.
+	// Skew is the lead of the server's clock, as a duration.
 	Skew string `json:"skew"`
-	// Forbid lists requests, as "POST prototypes", that the credential may not make.
+	// Forbid lists forbidden requests, such as "POST prototypes".
 	Forbid []string `json:"forbid"`
-	// Missing lists resources that the server does not know.
+	// Missing lists unknown resources.
 	Missing []string `json:"missing"`
-	// Deny lists what a review of one's own rights says no to, as "create pods/eviction".
+	// Deny lists denied permissions in reviews of one's own permissions, such as "create pods/eviction".
 	Deny []string `json:"deny"`
-	// Unauthorized refuses every request's credential.
+	// Unauthorized refuses the credential of all requests.
 	Unauthorized bool `json:"unauthorized"`
 }
 
-// newAPIServer starts a server that holds the objects of a YAML stream.
+// newAPIServer starts a server with the objects of a YAML stream.
 func newAPIServer(world, troubles []byte) (*apiServer, error) {
 	s := &apiServer{objects: map[string]*unstructured.Unstructured{}, watchers: map[chan metav1.WatchEvent]string{}}
 	if err := yaml.UnmarshalStrict(troubles, &s.trouble); err != nil {
@@ -127,7 +127,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// userOf is whom a request acts as: the kubeconfig's "me", or whom that one impersonates, groups and UID included.
+// userOf is the user of a request: "me" of the kubeconfig, or the impersonated user with groups and UID.
 func userOf(r *http.Request) string {
 	user := r.Header.Get("Impersonate-User")
 	if user == "" {
@@ -139,7 +139,7 @@ func userOf(r *http.Request) string {
 	return user
 }
 
-// serveReview answers what the user may do.
+// serveReview answers a review of the user's permissions.
 func (s *apiServer) serveReview(w http.ResponseWriter, r *http.Request) {
 	review := &authorizationv1.SelfSubjectAccessReview{}
 	if err := json.NewDecoder(r.Body).Decode(review); err != nil {
@@ -156,7 +156,7 @@ func (s *apiServer) serveReview(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusCreated, review)
 }
 
-// serveAccountReview answers what somebody else may do in a namespace: all that is not denied to them.
+// serveAccountReview answers a review of another account in a namespace: all permissions except denied ones.
 func (s *apiServer) serveAccountReview(w http.ResponseWriter, r *http.Request) {
 	review := &authorizationv1.LocalSubjectAccessReview{}
 	if err := json.NewDecoder(r.Body).Decode(review); err != nil {
@@ -211,7 +211,7 @@ func (s *apiServer) serveWatch(w http.ResponseWriter, r *http.Request, path stri
 	events := make(chan metav1.WatchEvent, 100)
 	s.mu.Lock()
 	s.watchers[events] = path + "/"
-	// What changed between the client's look and its watch is told first.
+	// Changes between the client's list and its watch come first.
 	for _, key := range sortedKeys(s.objects) {
 		if strings.HasPrefix(key, path+"/") && s.objects[key].GetResourceVersion() > r.URL.Query().Get("resourceVersion") {
 			events <- eventOf("MODIFIED", s.objects[key])

@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
-// A pool that the cloud won't show is shown as far as it is known, and the exit code tells.
+// Status shows the known facts of a pool that the cloud refuses, and the exit code reports the error.
 func TestStatusShowsWhatCanBeFound(t *testing.T) {
 	provider := testCloud()
 	provider.Forbid("Images")

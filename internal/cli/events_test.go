@@ -18,8 +18,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// TestACommandRecordsEvents carries a Prototype out with the command's own engine, as the commands do, on a
-// real API server. The capture is refused, which is one of the things that are worth an event.
+// TestACommandRecordsEvents runs a Prototype with the command's engine on a real API server. The capture is refused, which
+// causes an event.
 func TestACommandRecordsEvents(t *testing.T) {
 	c := startCluster(t)
 	world := memory.New(memory.Config{})
@@ -44,7 +44,7 @@ func TestACommandRecordsEvents(t *testing.T) {
 	}
 }
 
-// recordedEvents are the events in the namespace that those of cluster-wide objects go to.
+// recordedEvents are the events in the namespace for events of cluster-wide objects.
 func recordedEvents(t *testing.T, kube kubernetes.Interface) []string {
 	t.Helper()
 	list, err := kube.EventsV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})

@@ -15,13 +15,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// hostileText writes to the clipboard, hides what follows, and turns the direction of text.
+// hostileText writes to the clipboard, hides the following text, and changes the direction of text.
 const hostileText = "evil\x1b]52;c;cm0=\x07\x1b[8m\u202e\u009b1m"
 
-// control characters, as a terminal takes them.
+// Control characters of a terminal.
 var control = regexp.MustCompile("[\x00-\x08\x0b-\x1f\x7f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
-// shown kamino ARGS runs a verb, however it ends. Hostile text must be in what it prints, and must control nothing.
+// shown kamino ARGS runs a verb. The output must contain hostile text, without control characters.
 func shown(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: shown kamino ARGS...")
@@ -50,7 +50,7 @@ func TestEachVerbIsTriedWithHostileText(t *testing.T) {
 	}
 }
 
-// TestNoVerbPrintsAroundTheWriter: the process's own streams are only where the factory takes them from.
+// TestNoVerbPrintsAroundTheWriter: only the factory uses the process's own streams.
 func TestNoVerbPrintsAroundTheWriter(t *testing.T) {
 	allowed := map[string]string{"factory.go": "os.Stdout os.Stderr", "status.go": "print.Raw"}
 	around := regexp.MustCompile(`^(os\.Std(out|err)|fmt\.Print(f|ln)?|print\.Raw|log\.Print(f|ln)?)$`)

@@ -25,8 +25,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// TestTheControllerServesMetrics runs the real controller against a real API server: one Prototype is
-// refused before its eyes, another one succeeded before it began. Both are looked for at /metrics.
+// TestTheControllerServesMetrics runs the real controller against a real API server: one Prototype is refused, and another
+// succeeded before. /metrics must show both.
 func TestTheControllerServesMetrics(t *testing.T) {
 	connection := startCluster(t)
 	world := memory.New(memory.Config{})
@@ -90,7 +90,7 @@ func TestTheControllerServesMetrics(t *testing.T) {
 	}
 }
 
-// startCluster is a real API server that has the kinds that the product ships.
+// startCluster is a real API server with the product's kinds.
 func startCluster(t *testing.T) *cluster.Connection {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
@@ -124,7 +124,7 @@ func startCluster(t *testing.T) *cluster.Connection {
 	return connection
 }
 
-// writePrototype of a node that does not exist.
+// writePrototype creates a Prototype of a missing node.
 func writePrototype(t *testing.T, connection *cluster.Connection, version string, instance cloud.InstanceID) *v1alpha1.Prototype {
 	t.Helper()
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "pool1-" + version}}
@@ -138,7 +138,7 @@ func writePrototype(t *testing.T, connection *cluster.Connection, version string
 	return p
 }
 
-// writeNode registers a node that is Ready.
+// writeNode registers a Ready node.
 func writeNode(t *testing.T, connection *cluster.Connection, name string, instance cloud.InstanceID) {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: string(instance)}}
@@ -153,7 +153,7 @@ func writeNode(t *testing.T, connection *cluster.Connection, name string, instan
 	}
 }
 
-// freeAddress is one that nobody listened on a moment ago.
+// freeAddress is an address that was free a moment ago.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -164,7 +164,7 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// awaitSamples scrapes until each of the samples is there, as a line that begins so.
+// awaitSamples scrapes until all samples appear, as prefixes of lines.
 func awaitSamples(t *testing.T, url string, samples ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

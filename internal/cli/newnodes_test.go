@@ -19,7 +19,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
-// TestNewNodesAreAwaited: those that have come since, are of the pool and Ready; and an end with its exit code if they do not.
+// TestNewNodesAreAwaited: new Ready nodes of the pool count; without them the command ends with its exit code.
 func TestNewNodesAreAwaited(t *testing.T) { synctest.Test(t, newNodesAreAwaited) }
 
 func newNodesAreAwaited(t *testing.T) {

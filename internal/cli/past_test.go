@@ -7,8 +7,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// testPast is the test's cloud with instances, after something has happened to pool1: its versions are
-// 2026.02.01 (quarantined), 2026.02.15 and 2026.03.01, which the recipe names.
+// testPast is the test's cloud with instances after an event in pool1: its versions are 2026.02.01 (quarantined),
+// 2026.02.15 and 2026.03.01, the version in the recipe.
 func testPast(what string) *memory.Cloud {
 	c := testCloud()
 	if what == "" {

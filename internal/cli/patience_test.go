@@ -17,7 +17,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// busy is an API server that has no time for any request.
+// busy is an API server that throttles all requests.
 type busy struct{}
 
 func (busy) RoundTrip(*http.Request) (*http.Response, error) {
@@ -26,8 +26,8 @@ func (busy) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusTooManyRequests, Status: "429 Too Many Requests", Header: header, Body: io.NopCloser(strings.NewReader(status))}, nil
 }
 
-// TestPatienceOfVerbs: a verb waits for an API server that is too busy as long as --timeout says, from its first request on; five minutes
-// where the flag is not given.
+// TestPatienceOfVerbs: a verb waits for a busy API server as long as --timeout permits, from the first request on; five
+// minutes by default.
 func TestPatienceOfVerbs(t *testing.T) {
 	for verb, patience := range map[string]time.Duration{
 		"capture node-1":                         5 * time.Minute,

@@ -20,8 +20,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
-// TestReadsOfAVerb: what a verb over all pools asks the API server does not grow with the pools. Each pool has a policy, and nothing says
-// how its nodes join.
+// TestReadsOfAVerb: the reads of a verb over all pools do not grow with the pools. Each pool has a policy, without evidence
+// of a profile.
 func TestReadsOfAVerb(t *testing.T) {
 	const pools = 60
 	longAgo := time.Now().Add(-48 * time.Hour)
@@ -61,8 +61,9 @@ func TestReadsOfAVerb(t *testing.T) {
 	t.Cleanup(counting.Close)
 	for verb, want := range map[string]map[string]int{
 		"status": {"nodes": 1, "prototypes": 1, "orders": 1, "pods": 1, "leases": 2},
-		// Half of the pools have candidates, without pods: the first one of each pool is looked at. The other half is on a version and has a
-		// young node in each pool: the Leases of kubelets are read one by one, and then listed.
+		// Half of the pools have candidates without pods: the plan looks at the first candidate of each pool. The other
+		// half has a version and a young node per pool: the plan reads Leases of kubelets one by one, then lists the
+		// Leases.
 		"plan": {"nodes": 1, "prototypes": 1, "prototypepolicies": 1, "daemonsets": 1, "kubeadm-config": 1, "pods": pools / 2, "kubelet leases": 23, "leases": 1},
 	} {
 		clear(reads)

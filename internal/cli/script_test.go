@@ -23,9 +23,8 @@ func TestMain(m *testing.M) {
 // serverKey finds a transcript's API server.
 type serverKey struct{}
 
-// TestTranscripts runs every session of testdata: what a person types and what is said, on which stream,
-// and with which exit code. Each has an API server of its own, which holds what is in its world.yaml (else
-// in testdata/world.yaml) and has the trouble of its server.yaml.
+// TestTranscripts runs all sessions of testdata: the input, the output with its stream, and the exit code. Each session has
+// an API server with the objects of its world.yaml (else testdata/world.yaml) and the faults of its server.yaml.
 func TestTranscripts(t *testing.T) {
 	common, err := os.ReadFile("testdata/world.yaml")
 	if err != nil {
@@ -124,7 +123,7 @@ func recorded(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// gone PATH checks that the API server has no such object; with a negation, that it has.
+// gone PATH checks that the API server has no such object; with a negation, that the object exists.
 func gone(ts *testscript.TestScript, neg bool, args []string) {
 	found := ts.Value(serverKey{}).(*apiServer).get(args[0])
 	if (found == nil) == neg {
@@ -132,7 +131,7 @@ func gone(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// shows PATH REGEXP checks what the API server's object says, as JSON; with a negation, what it does not say.
+// shows PATH REGEXP checks the JSON of an object on the API server, also with a negation.
 func shows(ts *testscript.TestScript, neg bool, args []string) {
 	found := ts.Value(serverKey{}).(*apiServer).get(args[0])
 	if found == nil {

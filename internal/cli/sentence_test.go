@@ -9,14 +9,14 @@ import (
 )
 
 var (
-	// commands are what a person types, of all that is said; orders are a transcript's own lines.
+	// commands are typed commands within the output; orders are the lines of a transcript.
 	commands = regexp.MustCompile("`[^`]*`|to do: +kamino .*|kamino (capture|return|cancel) \\S+")
 	orders   = regexp.MustCompile(`^(code|exec|env|gone|! gone|shows|! shows|phase|event|stdin|cmp|#|kind:|metadata:|spec:)`)
 	nodeName = regexp.MustCompile(`\bnode-\d\b`)
 )
 
-// TestNoSentenceRepeatsANode: real names are long. A line that is said tells a node's name once, and again only in what
-// is to be typed; a row of a table tells it in its first column.
+// TestNoSentenceRepeatsANode: real names are long. A line names a node once, and again only within a command; a row of a
+// table names the node in the first column.
 func TestNoSentenceRepeatsANode(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// parsed is what the flags of a capture make of arguments.
+// parsed is the result of a capture's flags.
 func parsed(t *testing.T, args ...string) v1alpha1.Settings {
 	t.Helper()
 	var flags captureFlags
@@ -48,7 +48,7 @@ func leaves(path string, v reflect.Value, add func(path string, value any)) {
 	}
 }
 
-// TestEverySettingHasAFlag: what a policy may say of its captures, a person may say of one.
+// TestEverySettingHasAFlag: each setting of a policy's captures has a flag of a single capture.
 func TestEverySettingHasAFlag(t *testing.T) {
 	if diff := cmp.Diff((v1alpha1.Settings{}).Defaulted(), parsed(t)); diff != "" {
 		t.Errorf("the flags' defaults are not the API's (-API +flags):\n%s", diff)

@@ -27,8 +27,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/drive"
 )
 
-// press is a capture whose donor is back and whose image is made next: the real engine and the real verbs, over a cloud
-// and a cluster in memory. It is made inside of a synctest bubble, whose time is the test's own.
+// press is a capture after the donor's return and before the image: the real engine and verbs, over a cloud and a cluster
+// in memory, inside a synctest bubble with its own time.
 type press struct {
 	*testing.T
 	session  *session
@@ -93,7 +93,7 @@ func (p *press) must(err error) {
 	}
 }
 
-// drive makes as many passes, or fewer if the capture ends, and tells how many there were.
+// drive runs so many passes, or fewer after the end of the capture, and returns their number.
 func (p *press) drive(passes int) (made int) {
 	p.Helper()
 	for made < passes {
@@ -107,13 +107,13 @@ func (p *press) drive(passes int) (made int) {
 	return made
 }
 
-// says what the verb printed, and forgets it.
+// says returns and clears the verb's output.
 func (p *press) says() string {
 	defer p.out.Reset()
 	return strings.TrimSpace(p.out.String())
 }
 
-// state of the version, when all that was begun is over.
+// state of the version after the end of all running work.
 func (p *press) state(version string) cloud.State {
 	p.Helper()
 	time.Sleep(time.Hour)
@@ -122,8 +122,8 @@ func (p *press) state(version string) cloud.State {
 	return image.State
 }
 
-// TestCalledOffWhilePublishing interrupts a capture after each pass of its publishing, lets the cloud go on or not, and
-// cancels. What `cancel` says is what comes of it; and whatever comes of it, every verb leads on.
+// TestCalledOffWhilePublishing interrupts a capture after each pass of publishing, lets the cloud continue or not, and
+// cancels. The output of `cancel` is true, and every verb then works.
 func TestCalledOffWhilePublishing(t *testing.T) {
 	whole := 0
 	synctest.Test(t, func(t *testing.T) { whole = newPress(t).drive(1000) })
@@ -172,11 +172,11 @@ func TestCalledOffWhilePublishing(t *testing.T) {
 	}
 }
 
-// everyVerbLeadsOn from a version that no Prototype owns.
+// everyVerbLeadsOn from a version without a Prototype.
 func (p *press) everyVerbLeadsOn(version string, current bool) {
 	p.Helper()
 	ctx := context.Background()
-	// A second try on the same day makes the day's second version.
+	// A second capture on the same day makes the day's second version.
 	d, err := (&drive.CaptureRequest{Cluster: p.session.cluster, Cloud: p.cloud, Now: p.session.Now, Node: "node-1"}).Decide(ctx)
 	p.must(err)
 	if d.Prototype.Spec.Version != version+"02" {
@@ -209,7 +209,7 @@ func (p *press) everyVerbLeadsOn(version string, current bool) {
 	}
 }
 
-// changing is a verb on the pool as it is now.
+// changing is a verb on the current pool.
 func (p *press) changing(flags changeFlags) *change {
 	p.Helper()
 	found, h, err := p.session.lookBack(context.Background(), "pool1", 0)

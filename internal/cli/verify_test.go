@@ -44,7 +44,7 @@ func verifyCommand(t *testing.T, args ...string) (string, int) {
 	}
 }
 
-// livedIn is the tree of a machine with keys of all sorts, the host's among them.
+// livedIn is the file tree of a machine with many keys, the host's keys included.
 func livedIn(t *testing.T) (dir, hostKey string) {
 	t.Helper()
 	dir = machineTree(t)
@@ -79,7 +79,7 @@ func livedIn(t *testing.T) (dir, hostKey string) {
 	return dir, hostKey
 }
 
-// packaged makes a file that of an installed package.
+// packaged marks a file as a file of an installed package.
 func packaged(t *testing.T, dir, name, content string) {
 	t.Helper()
 	list := filepath.Join(dir, "var/lib/dpkg/info/doc.md5sums")
@@ -93,7 +93,7 @@ func packaged(t *testing.T, dir, name, content string) {
 
 func TestVerifyTree(t *testing.T) {
 	dir, hostKey := livedIn(t)
-	// The negative control: a machine that was not generalized must not pass.
+	// The negative control: a machine without generalization must not pass.
 	out, code := verifyCommand(t, dir)
 	if code != ExitFailed || !strings.Contains(out, "ssh-host-keys") || !strings.Contains(out, "4 findings") || strings.Contains(out, hostKey[30:60]) {
 		t.Errorf("not generalized: exit code %d\n%s", code, out)
@@ -116,7 +116,7 @@ func TestVerifyTree(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &v); err != nil || !v.Clean || v.Profile != "static" || v.Identities == 0 || len(v.Kept) != 1 {
 		t.Errorf("got %v, %+v", err, v)
 	}
-	// What comes back is found: by its hash, wherever it is.
+	// verify finds a copy of a file by its hash, at any place.
 	if err := os.WriteFile(filepath.Join(dir, "etc/copy"), []byte(hostKey), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestVerifyImage(t *testing.T) {
 	if code != ExitDone || !strings.Contains(out, "/etc/kubernetes/certs/client.key: ") {
 		t.Errorf("generalized: exit code %d\n%s", code, out)
 	}
-	// Deleted is not gone: the key in a free block.
+	// A deleted key still exists in a free block.
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestVerifyUsage(t *testing.T) {
 	}
 }
 
-// TestVerifyLooksIntoStores: the records of containers are in no file of their own.
+// TestVerifyLooksIntoStores: records of containers have no files of their own.
 func TestVerifyLooksIntoStores(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db")
@@ -240,7 +240,7 @@ func TestVerifyLooksIntoStores(t *testing.T) {
 	}
 }
 
-// TestVerifyOnlyWhatCanBeSearched: a pipe that nobody writes to would be waited for without an end.
+// TestVerifyOnlyWhatCanBeSearched: the search of a pipe without a writer would never end.
 func TestVerifyOnlyWhatCanBeSearched(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

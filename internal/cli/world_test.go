@@ -19,8 +19,7 @@ import (
 // testNow is the time in every transcript.
 var testNow = time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)
 
-// testCommand is the command as transcripts run it: real clients, a scripted engine, a cloud in memory, and
-// a clock that stands still.
+// testCommand is the command of transcripts: real clients, a scripted engine, a cloud in memory, and a constant clock.
 func testCommand() int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { os.Exit(apitest.Main(m)) }
 
 const one = "prototypes.kamino.dev"
 
-// all applies the definitions and tells what became of each.
+// all applies the definitions and returns the result of each.
 func all(t *testing.T, c client.Client) (map[string]Done, error) {
 	t.Helper()
 	told := map[string]Done{}
@@ -30,8 +30,7 @@ func all(t *testing.T, c client.Client) (map[string]Done, error) {
 	})
 }
 
-// TestDefinitionsAreReplaced on an API server that has an older definition: what that one has too much goes, and what it
-// lacks comes.
+// TestDefinitionsAreReplaced on an API server with an older definition: extra fields go, and missing fields come.
 func TestDefinitionsAreReplaced(t *testing.T) {
 	c := apitest.Client(t)
 	outdate(t, c)
@@ -56,8 +55,8 @@ func TestDefinitionsAreReplaced(t *testing.T) {
 	}
 }
 
-// TestEverySingleCallLost: whatever call is lost, before its effect or after, ends the command; the same command again does
-// the rest.
+// TestEverySingleCallLost: any lost call, before or after its effect, ends the command; the same command again completes
+// the work.
 func TestEverySingleCallLost(t *testing.T) {
 	real := apitest.Client(t)
 	lost := errors.New("lost")
@@ -119,7 +118,7 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// outdate has somebody write what this build's definition does not say.
+// outdate writes a definition that differs from this build.
 func outdate(t *testing.T, c client.Client) {
 	t.Helper()
 	found := get(t, c)

@@ -18,7 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// findings of a check, as level, reason and sentence.
+// findings of a check, as level, reason and message.
 func findings(r Report, check string) (list []string) {
 	for _, f := range r.Findings {
 		if f.Check == check {
@@ -48,7 +48,7 @@ func bare(t *testing.T, d *Doctor, node string) {
 	}
 }
 
-// TestItSaysWhatACaptureIsRefusedWith: sentence by sentence what the engine says of the same capture.
+// TestItSaysWhatACaptureIsRefusedWith: the messages equal the engine's messages about the same capture.
 func TestItSaysWhatACaptureIsRefusedWith(t *testing.T) {
 	for name, spoil := range map[string]func(*Doctor, *memory.Cloud, cloud.PoolID){
 		"a node that is not Ready": func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
@@ -86,8 +86,8 @@ func TestItSaysWhatACaptureIsRefusedWith(t *testing.T) {
 	}
 }
 
-// TestAnotherNodeMayDo: a node that is refused for its own sake says nothing of the pool while another one is not; if all are,
-// the first one's reasons are told.
+// TestAnotherNodeMayDo: a refusal about one node is no problem of the pool while another node is accepted; otherwise doctor
+// reports the first node's reasons.
 func TestAnotherNodeMayDo(t *testing.T) {
 	d, _, _ := stage(t, memory.PoolSpec{})
 	bare(t, d, "a")
@@ -105,7 +105,7 @@ func TestAnotherNodeMayDo(t *testing.T) {
 	}
 }
 
-// TestACaptureAtWorkIsNoTrouble of its pool, though no other may begin beside it.
+// TestACaptureAtWorkIsNoTrouble of its pool, although no other capture may begin.
 func TestACaptureAtWorkIsNoTrouble(t *testing.T) {
 	d, _, pool := stage(t, memory.PoolSpec{})
 	d.change(t, "a", func(n *corev1.Node) { n.Spec.Unschedulable = true })
@@ -124,7 +124,7 @@ func TestACaptureAtWorkIsNoTrouble(t *testing.T) {
 	}
 }
 
-// TestWhatACaptureNeedsInstalled is told once, and not where it is told that nothing is installed.
+// TestWhatACaptureNeedsInstalled is reported once, and not after the finding that nothing is installed.
 func TestWhatACaptureNeedsInstalled(t *testing.T) {
 	for _, served := range []bool{true, false} {
 		d, _, _ := stage(t, memory.PoolSpec{})
@@ -142,7 +142,7 @@ func TestWhatACaptureNeedsInstalled(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeLookedAtHidesNothing: beside it stands what else is in the way.
+// TestWhatCannotBeLookedAtHidesNothing: other obstacles are still reported.
 func TestWhatCannotBeLookedAtHidesNothing(t *testing.T) {
 	d, _, _ := stage(t, memory.PoolSpec{})
 	bare(t, d, "a")

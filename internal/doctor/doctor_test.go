@@ -37,7 +37,7 @@ import (
 
 var now = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
-// stage is a sound cluster with one pool of two nodes; tests spoil it.
+// stage is a sound cluster with one pool of two nodes; tests break the cluster.
 func stage(t *testing.T, spec memory.PoolSpec) (*Doctor, *memory.Cloud, cloud.PoolID) {
 	t.Helper()
 	world := memory.New(memory.Config{Now: func() time.Time { return now }})
@@ -121,7 +121,7 @@ func examine(t *testing.T, d *Doctor) Report {
 	return report
 }
 
-// worst is the level of a check, and what it says.
+// worst is the level of a check, and its message.
 func worst(report Report, check string) (Level, string) {
 	level, says := OK, ""
 	for _, f := range report.Findings {
@@ -145,7 +145,7 @@ func TestASoundCluster(t *testing.T) {
 	}
 }
 
-// TestAnAPIServerWithoutAdmissionPolicies is told of, and keeps nobody from anything.
+// TestAnAPIServerWithoutAdmissionPolicies is reported, and is no failure.
 func TestAnAPIServerWithoutAdmissionPolicies(t *testing.T) {
 	for _, knows := range []bool{true, false} {
 		d, _, _ := stage(t, memory.PoolSpec{})
@@ -162,7 +162,7 @@ func TestAnAPIServerWithoutAdmissionPolicies(t *testing.T) {
 	}
 }
 
-// TestBindingsOfEarlierVersions: what applying new manifests leaves is told of, with the one command, and nothing else.
+// TestBindingsOfEarlierVersions: doctor reports exactly the bindings that an upgrade leaves, with one command.
 func TestBindingsOfEarlierVersions(t *testing.T) {
 	binding := func(name, role, namespace string) *rbacv1.ClusterRoleBinding {
 		return &rbacv1.ClusterRoleBinding{
@@ -202,8 +202,7 @@ func TestBindingsOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// TestReservationsAndLeftovers are something to know, each with the command that mends it; what a capture holds that is
-// at work is none.
+// TestReservationsAndLeftovers are warnings with the command that solves them; nodes of a running capture are not reported.
 func TestReservationsAndLeftovers(t *testing.T) {
 	d, _, pool := stage(t, memory.PoolSpec{})
 	kube := d.Kube.(*fake.Clientset)
@@ -358,8 +357,8 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 	}
 }
 
-// TestAMissingPermissionIsNotContradicted: a pool that a capture needs a permission for is nowhere called sound.
-// TestNoCheckIsOKWithoutItsRead: a check that could not read the cluster says so, and never that all is in order.
+// TestAMissingPermissionIsNotContradicted: a pool with a missing permission is never called sound.
+// TestNoCheckIsOKWithoutItsRead: a check without its read reports the error, and never OK.
 func TestNoCheckIsOKWithoutItsRead(t *testing.T) {
 	lost := errors.New("the read is lost")
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "these"}, "", lost)
@@ -407,7 +406,7 @@ func TestNoCheckIsOKWithoutItsRead(t *testing.T) {
 	}
 }
 
-// TestNoCaptureIsSaidToBeGoneUnseen: without the list of Prototypes a node is not said to be held by a capture that is gone.
+// TestNoCaptureIsSaidToBeGoneUnseen: without the list of Prototypes, doctor does not call a capture lost.
 func TestNoCaptureIsSaidToBeGoneUnseen(t *testing.T) {
 	d, _, _ := stage(t, memory.PoolSpec{})
 	n, err := d.Kube.CoreV1().Nodes().Get(t.Context(), "a", metav1.GetOptions{})
@@ -460,7 +459,7 @@ func TestChecksAreOnThePage(t *testing.T) {
 	}
 }
 
-// TestManyImages warns from seven of ten on, and fails from nine on, naming the oldest nodes.
+// TestManyImages warns from seven of ten images on, and fails from nine images on, with the oldest nodes.
 func TestManyImages(t *testing.T) {
 	for images, want := range map[int]Level{2: OK, 6: OK, 7: Warn, 8: Warn, 9: Fail, 10: Fail} {
 		d, world, pool := stage(t, memory.PoolSpec{Capacity: 10})

@@ -18,7 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// removal is a policy whose donors are removed, for the pools that the change says.
+// removal is a policy that removes donors, for the pools of the change.
 func removal(change func(*v1alpha1.PrototypePolicySpec)) v1alpha1.PrototypePolicy {
 	p := v1alpha1.PrototypePolicy{}
 	p.Name = "swap"
@@ -29,7 +29,7 @@ func removal(change func(*v1alpha1.PrototypePolicySpec)) v1alpha1.PrototypePolic
 	return p
 }
 
-// deny has the API server deny one request.
+// deny lets the API server deny one request.
 func deny(d *Doctor, verb, resource string) {
 	d.Kube.(*fake.Clientset).PrependReactor("create", "selfsubjectaccessreviews", func(a kubetesting.Action) (bool, runtime.Object, error) {
 		review := a.(kubetesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()
@@ -40,8 +40,8 @@ func deny(d *Doctor, verb, resource string) {
 	})
 }
 
-// TestWhatRemovingADonorNeeds is looked for where a donor would be removed, by how the nodes join or by a policy that is for
-// the pool, and nowhere else: the right in the cluster, and that at the cloud, each in one sentence with the remedy.
+// TestWhatRemovingADonorNeeds is checked only if a profile or a policy would remove a donor: the permission in the cluster,
+// and the permission in the cloud, each in one message with the remedy.
 func TestWhatRemovingADonorNeeds(t *testing.T) {
 	for name, c := range map[string]struct {
 		joins  string // what the nodes carry
@@ -118,8 +118,8 @@ func TestWhatRemovingADonorNeeds(t *testing.T) {
 	}
 }
 
-// TestWhatATrialNeeds is looked for by where the versions of the pool are tried: where the policies that are for it say, and as the
-// pool allows where one says nothing, or none is for it. What is missing fails, each action by itself, for captures are refused for it.
+// TestWhatATrialNeeds depends on the trial modes of the pool's policies, or on the detected mode. Each missing action is a
+// failure of its own, because captures are refused.
 func TestWhatATrialNeeds(t *testing.T) {
 	apart, inPool := []v1alpha1.TrialMode{v1alpha1.TrialApart}, []v1alpha1.TrialMode{v1alpha1.TrialInPool}
 	for name, c := range map[string]struct {

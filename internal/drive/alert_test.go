@@ -25,7 +25,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/metrics"
 )
 
-// alarmed is a cluster with a real API server, a cloud in memory, and the controller as `kamino controller` runs it.
+// alarmed is a cluster with a real API server, a cloud in memory, and the controller of `kamino controller`.
 type alarmed struct {
 	*testing.T
 	api    client.WithWatch
@@ -61,7 +61,7 @@ func (a *alarmed) must(err error) {
 	}
 }
 
-// pool has two Ready nodes that were built from an old image, and a version; its recipe names that if it is to be used.
+// pool adds a pool with a version and two Ready nodes of an old image; with used, the recipe names the version.
 func (a *alarmed) pool(name string, used bool, tags map[string]string) cloud.PoolID {
 	a.Helper()
 	id := a.cloud.AddPool(memory.PoolSpec{Name: name, MaxSize: 10})
@@ -80,7 +80,7 @@ func (a *alarmed) pool(name string, used bool, tags map[string]string) cloud.Poo
 	return id
 }
 
-// captured is a capture of the pool whose version is complete, as an engine has written it down by then.
+// captured is a capture of the pool with a complete version, in the state that an engine has written.
 func (a *alarmed) captured(name string, settle func(*v1alpha1.Settings)) {
 	a.Helper()
 	const version = "2026.03.03"
@@ -134,7 +134,7 @@ func (a *alarmed) runWith(c *cluster.Connection) {
 	})
 }
 
-// tells is the metric as Prometheus is told it; false where there is none.
+// tells is the value of the metric; false if absent.
 func (a *alarmed) tells(name, label, value string) (float64, bool) {
 	a.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -156,8 +156,8 @@ func (a *alarmed) tells(name, label, value string) (float64, bool) {
 	return 0, false
 }
 
-// TestWhatAlertsAreMadeOf drives a controller into what each alert of trust is about, and reads what Prometheus reads, by the metrics and
-// labels of the alerts' expressions.
+// TestWhatAlertsAreMadeOf drives a controller into the cause of each alert of trust, and reads the metrics and labels of
+// the alerts' expressions as Prometheus does.
 func TestWhatAlertsAreMadeOf(t *testing.T) {
 	a := newAlarmed(t)
 	if at, reported := a.tells("kamino_trials_total", "result", "failed"); !reported || at != 0 {
@@ -168,11 +168,11 @@ func TestWhatAlertsAreMadeOf(t *testing.T) {
 	a.captured("tried", func(s *v1alpha1.Settings) { s.Trial.Mode = v1alpha1.TrialApart })
 	// KaminoAwaitingPromotion
 	a.captured("waiting", func(s *v1alpha1.Settings) { s.Promotion.Mode = v1alpha1.PromotionManual })
-	// KaminoPoolWentBack: the pool is where it went, and nobody has acknowledged that.
+	// KaminoPoolWentBack: the pool rolled back, and no person has acknowledged the rollback.
 	went := a.clock.Now().Add(-time.Hour).Format(time.RFC3339)
 	back := a.pool("back", false, map[string]string{cloud.TagWentBack: went, cloud.TagSuspect: "nodes do not join", cloud.TagQuarantined: "probation: nodes do not join", cloud.TagRolledBack: goodVersion})
 	a.cloud.ChangeRecipe(back, string(back)+"/versions/"+goodVersion)
-	// KaminoNodesDoNotJoin: two instances of the pool's version never become nodes, and nobody has it go back.
+	// KaminoNodesDoNotJoin: two instances of the pool's version never become nodes, and the policy may not roll back.
 	frozen := a.pool("frozen", true, nil)
 	for _, number := range []string{"8", "9"} {
 		a.cloud.AddInstance(frozen, number)
@@ -201,7 +201,7 @@ func TestWhatAlertsAreMadeOf(t *testing.T) {
 		if look == 600 {
 			t.Fatalf("never told: %v\n%s", open, a.world())
 		}
-		// Time passes, and somebody touches the policy, at which the controller looks.
+		// Time passes, and a person touches the policy, so that the controller looks.
 		a.clock.Advance(20 * time.Second)
 		a.must(client.IgnoreNotFound(a.api.Patch(t.Context(), policy, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"test/look":"`+time.Now().String()+`"}}}`)))))
 		time.Sleep(100 * time.Millisecond) // the controller is another goroutine
@@ -213,7 +213,7 @@ func TestWhatAlertsAreMadeOf(t *testing.T) {
 	}
 }
 
-// world is what there is, for whoever reads that a test has failed.
+// world describes the state for a reader of a failed test.
 func (a *alarmed) world() string {
 	policies, prototypes := &v1alpha1.PrototypePolicyList{}, &v1alpha1.PrototypeList{}
 	a.must(a.api.List(a.Context(), policies))

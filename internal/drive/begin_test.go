@@ -23,7 +23,7 @@ func testDonor(name string) *Donor {
 	return &Donor{Node: node, Pool: policy.Pool{ID: "memory:///pools/pool1", Name: "pool1"}}
 }
 
-// among tells the donor which pools the Prototypes belong to.
+// among sets the pools of the Prototypes.
 func (d *Donor) among(t *testing.T, all []v1alpha1.Prototype) *Donor {
 	t.Helper()
 	var err error
@@ -49,7 +49,7 @@ func refused(err error) bool {
 	return errors.As(err, &r)
 }
 
-// TestACaptureOutlivesItsNode: what is in flight of a node that is gone is gone on with, and nothing else is.
+// TestACaptureOutlivesItsNode: a capture continues after the loss of its node; other requests for a missing node fail.
 func TestACaptureOutlivesItsNode(t *testing.T) {
 	failed := prior("pool1-2026.03.08", "2026.03.08", "n", v1alpha1.PhaseFailed)
 	flying := prior("pool1-2026.03.09", "2026.03.09", "n", v1alpha1.PhasePublishing)
@@ -62,8 +62,8 @@ func TestACaptureOutlivesItsNode(t *testing.T) {
 	}
 }
 
-// TestACaptureOutlivesItsPlaceInThePool: an instance that is being removed may belong to no pool any more, while its Node is there. Its
-// capture is gone on with; a node of no pool that nobody captures is refused.
+// TestACaptureOutlivesItsPlaceInThePool: an instance in removal may have left the pool, while the Node still exists. The
+// capture continues; a node without a pool and a capture is refused.
 func TestACaptureOutlivesItsPlaceInThePool(t *testing.T) {
 	left := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{ProviderID: "memory:///elsewhere/n"}}
 	connection := &cluster.Connection{Kube: fake.NewClientset(left)}

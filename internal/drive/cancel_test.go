@@ -20,7 +20,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
-// TestCancel marks what has not ended, once, by its UID; and leaves a record alone.
+// TestCancel deletes a running capture once, by its UID, and leaves an ended capture alone.
 func TestCancel(t *testing.T) {
 	running, ended, going := prior("running", "2026.03.09", "n", v1alpha1.PhaseDraining), prior("ended", "2026.03.08", "n", v1alpha1.PhaseSucceeded), prior("going", "2026.03.07", "n", v1alpha1.PhaseFailed)
 	for _, p := range []*v1alpha1.Prototype{&running, &ended, &going} {

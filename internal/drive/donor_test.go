@@ -15,8 +15,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// TestDonorWatch: a node that becomes Ready, or boots anew, is news; one that says the same again is not,
-// and a node that nobody may watch is none either.
+// TestDonorWatch: a node that becomes Ready or boots again is news. An unchanged node is no news, nor is a node without a
+// permission to watch.
 func TestDonorWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -59,7 +59,7 @@ func TestDonorWatch(t *testing.T) {
 	})
 }
 
-// TestDonorWatchAway: a watch that cannot be had is tried again, at a pace, and ends with its context.
+// TestDonorWatchAway: a failed watch is repeated with a pause, and ends with its context.
 func TestDonorWatchAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube, asked := fake.NewClientset(), 0
@@ -84,7 +84,7 @@ func donorNode(ready corev1.ConditionStatus, boot string) *corev1.Node {
 	return n
 }
 
-// TestDonorWatchForbidden: who may not watch is not asked again and again.
+// TestDonorWatchForbidden: without permission, the watch is not repeated.
 func TestDonorWatchForbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube, asked := fake.NewClientset(), 0

@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture"
 )
 
-// scripted is an engine whose passes end as they are told, and are done behind them.
+// scripted is an engine with scripted results of passes, and then done.
 type scripted struct {
 	Engine
 	ends []error
@@ -26,7 +26,8 @@ func (s *scripted) Pass(context.Context, string) (capture.Result, error) {
 	return capture.Result{}, err
 }
 
-// TestAWriteThatCrossedOursIsNoTrouble: the next pass takes it in. A second one in a row is told, like any other error.
+// TestAWriteThatCrossedOursIsNoTrouble: the next pass reads the write. A second conflict in a row is reported, like any
+// other error.
 func TestAWriteThatCrossedOursIsNoTrouble(t *testing.T) {
 	crossed := apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n", nil)
 	other := apierrors.NewInternalError(context.DeadlineExceeded)

@@ -24,19 +24,18 @@ import (
 	"github.com/kamino-dev/kamino/internal/drive/drivetest"
 )
 
-// bench is a cluster in memory with one Prototype, and a follower of it. It is made inside of a synctest
-// bubble, whose time is the test's own.
+// bench is a cluster in memory with one Prototype and a follower, inside a synctest bubble with its own time.
 type bench struct {
 	cluster  *cluster.Connection
 	follower *Follower
 	engine   *drivetest.Engine
 	said     *said
-	// away makes the API server unreachable for Prototypes, silent makes it answer no look at one, and mute
-	// makes its watches tell nothing.
+	// away makes the API server unreachable for Prototypes, silent fails each look at a Prototype, and mute suppresses the
+	// events of watches.
 	away, silent, mute atomic.Bool
 }
 
-// said is a view that notes what it is shown, each thing once.
+// said is a view that records each different output once.
 type said struct {
 	lines []string
 	last  string
@@ -112,7 +111,7 @@ func newBench(t *testing.T, pause time.Duration) *bench {
 	return b
 }
 
-// syscallError is what a client returns when nothing listens.
+// syscallError is a client's error without a listening server.
 func syscallError() error {
 	return &netError{errors.Join(errors.New("dial tcp 127.0.0.1:6443"), syscall.ECONNREFUSED)}
 }
@@ -122,7 +121,7 @@ type netError struct{ error }
 func (netError) Timeout() bool   { return false }
 func (netError) Temporary() bool { return true }
 
-// holdLease makes somebody hold the Lease, and renew it until stopped.
+// holdLease lets another process hold and renew the Lease until stopped.
 func (b *bench) holdLease(ctx context.Context, t *testing.T, who string) {
 	t.Helper()
 	seconds := int32(LeaseDuration / time.Second)
@@ -255,7 +254,7 @@ func TestInterruptingGivesTheLeaseBack(t *testing.T) {
 	})
 }
 
-// interrupted runs the follower and interrupts it after half a minute, after something has happened.
+// interrupted runs the follower and interrupts it after half a minute, after the event.
 func (b *bench) interrupted(t *testing.T, before func()) (*v1alpha1.Prototype, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -366,7 +365,7 @@ func TestEngineGetsVersionOfWatch(t *testing.T) {
 	}
 }
 
-// A pass that ends in an error is made again when the engine says, and the trouble is shown meanwhile.
+// A failed pass runs again at the engine's time, and the view shows the error meanwhile.
 func TestTroubleOfAPassIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, time.Second)

@@ -23,8 +23,7 @@ const (
 	badVersion  = "2026.03.02"
 )
 
-// goBack makes one pass of a rollback as a process that knows nothing of those before it: it looks, decides anew, and takes a
-// step.
+// goBack runs one pass of a rollback in a process without memory: goBack reads, decides again, and takes a step.
 func goBack(ctx context.Context, c *cluster.Connection, provider cloud.Provider, reason string) (done bool, err error) {
 	finder := &pool.Finder{Cluster: c, Cloud: provider}
 	found, err := finder.Named(ctx, "crowd")
@@ -46,8 +45,8 @@ func goBack(ctx context.Context, c *cluster.Connection, provider cloud.Provider,
 	return result.Done(), err
 }
 
-// TestARollbackOutlivesItsProcess: killed, or cut off, before or behind any of its calls to the cloud, another process goes on
-// with it, to the same version.
+// TestARollbackOutlivesItsProcess: after a kill or a lost call, before or after any call to the cloud, another process
+// finishes the rollback to the same version.
 func TestARollbackOutlivesItsProcess(t *testing.T) {
 	api := apitest.Client(t)
 	kube := kubernetes.NewForConfigOrDie(apitest.Server(t))

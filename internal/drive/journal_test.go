@@ -24,7 +24,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
-// recordedEvents are the events in the namespace that those of cluster-wide objects go to.
+// recordedEvents are the events in the namespace for events of cluster-wide objects.
 func recordedEvents(t *testing.T, kube kubernetes.Interface) []string {
 	t.Helper()
 	list, err := kube.EventsV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
@@ -41,7 +41,7 @@ func recordedEvents(t *testing.T, kube kubernetes.Interface) []string {
 	return out
 }
 
-// journalOf makes a journal that writes to a sink of the test's own, if there is one.
+// journalOf returns a journal that writes to the test's sink, if there is one.
 func journalOf(t *testing.T, kube kubernetes.Interface, sink events.EventSink) *Journal {
 	t.Helper()
 	scheme, err := cluster.Scheme()
@@ -58,7 +58,7 @@ func journalOf(t *testing.T, kube kubernetes.Interface, sink events.EventSink) *
 	return j
 }
 
-// sayTwice records one event two times, and another one.
+// sayTwice records one event twice, and another event.
 func sayTwice(j *Journal) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: "n1"}}
 	for _, version := range []string{"1", "2"} {
@@ -81,7 +81,7 @@ func TestAnEventIsRecordedOnce(t *testing.T) {
 	}
 }
 
-// TestALongNoteIsRecorded has a real API server take an event with as much text as a cloud may say of a failure.
+// TestALongNoteIsRecorded: a real API server accepts an event with the longest text of a cloud's error.
 func TestALongNoteIsRecorded(t *testing.T) {
 	kube, err := kubernetes.NewForConfig(apitest.Server(t))
 	if err != nil {
@@ -106,7 +106,7 @@ func TestALongNoteIsRecorded(t *testing.T) {
 	}
 }
 
-// brokenSink takes no event: it answers with an error, or, without one, not at all.
+// brokenSink accepts no event: brokenSink returns an error or, without an error, blocks.
 type brokenSink struct{ err error }
 
 func (s brokenSink) Create(ctx context.Context, _ *eventsv1.Event) (*eventsv1.Event, error) {
@@ -135,7 +135,7 @@ func TestEventsThatCannotBeWrittenDelayNobody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				// A client that is never asked: making a fake one starts nothing outside of the bubble.
+				// A client without requests: a fake client would start goroutines outside the bubble.
 				kube, err := kubernetes.NewForConfig(&rest.Config{Host: "https://127.0.0.1:1"})
 				if err != nil {
 					t.Fatal(err)

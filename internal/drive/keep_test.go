@@ -25,7 +25,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/savedrecipe"
 )
 
-// desk is a node whose capture is begun with a copy of customData, or without one.
+// desk is a node whose capture begins with a copy of customData, or without a copy.
 type desk struct {
 	RequestWithCopy
 	memory *memory.Cloud
@@ -84,7 +84,7 @@ func (d *desk) copies(t *testing.T) []corev1.Secret {
 	return list.Items
 }
 
-// TestACopyIsThereBeforeItsPrototype, goes with it, and says nothing of its content.
+// TestACopyIsThereBeforeItsPrototype: the Prototype owns the copy, and no message shows the content.
 func TestACopyIsThereBeforeItsPrototype(t *testing.T) {
 	var d *desk
 	d = newDesk(t, "#cloud-config needle", interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
@@ -107,7 +107,7 @@ func TestACopyIsThereBeforeItsPrototype(t *testing.T) {
 	if strings.Contains(fmt.Sprint(d.said, decision.Prototype), "needle") {
 		t.Errorf("its content is told: %q", d.said)
 	}
-	// The same command again goes on with it, and one with another copy does not.
+	// The same command again follows the capture; a command with another copy is refused.
 	if err := d.Same(t.Context(), decision.Prototype); err != nil || len(d.copies(t)) != 1 {
 		t.Errorf("the same once more: %v", err)
 	}
@@ -117,7 +117,7 @@ func TestACopyIsThereBeforeItsPrototype(t *testing.T) {
 	}
 }
 
-// TestWhatNobodyCameToUseGoes: whatever is in the way of the Prototype, no copy is left that this command has made.
+// TestWhatNobodyCameToUseGoes: after a failed creation of the Prototype, the command deletes its new copy.
 func TestWhatNobodyCameToUseGoes(t *testing.T) {
 	away := apierrors.NewServiceUnavailable("away")
 	failing := interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return away }}
@@ -125,7 +125,7 @@ func TestWhatNobodyCameToUseGoes(t *testing.T) {
 	if _, _, err := d.begin(t, Holder{}); !apierrors.IsServiceUnavailable(err) || len(d.copies(t)) != 0 {
 		t.Errorf("%v, %d copies are left", err, len(d.copies(t)))
 	}
-	// One that was there before is somebody else's.
+	// A copy from before belongs to another command.
 	d = newDesk(t, "data", failing)
 	if _, err := d.Secrets.Keep(t.Context(), savedrecipe.NewCopy("pool1", []byte("data"))); err != nil {
 		t.Fatal(err)
@@ -133,13 +133,13 @@ func TestWhatNobodyCameToUseGoes(t *testing.T) {
 	if _, _, err := d.begin(t, Holder{}); err == nil || len(d.copies(t)) != 1 {
 		t.Errorf("%v, %d copies", err, len(d.copies(t)))
 	}
-	// It can't be deleted: that is told.
+	// A failed deletion is reported.
 	d = newDesk(t, "data", failing)
 	d.kube.PrependReactor("delete", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, away })
 	if _, _, err := d.begin(t, Holder{}); err == nil || len(d.said) != 1 || !strings.Contains(d.said[0], "could not delete the unused Secret") {
 		t.Errorf("%v, said %q", err, d.said)
 	}
-	// Somebody else began at the same moment, without a copy.
+	// Another client began at the same moment, without a copy.
 	other := func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 		theirs := o.DeepCopyObject().(*v1alpha1.Prototype)
 		theirs.Spec.Settings.Recipe.CustomDataFrom = nil

@@ -47,7 +47,7 @@ func TestLeaseHolder(t *testing.T) {
 	}
 }
 
-// Two identities of one process differ: a command that is started again is not the one that was killed.
+// Two identities of one process differ: a restarted command is not the killed command.
 func TestIdentitiesAreUnique(t *testing.T) {
 	if a, b := identity(RoleCommand), identity(RoleCommand); a == b {
 		t.Errorf("two identities are both %s", a)

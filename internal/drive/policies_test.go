@@ -33,7 +33,7 @@ func writtenPolicy(name string, pools ...string) *v1alpha1.PrototypePolicy {
 	return &p
 }
 
-// policyStage are those of a cluster with two pools that have nodes, and one that has none.
+// policyStage holds the policies of a cluster with two pools with nodes, and one pool without nodes.
 func policyStage(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *Policies {
 	t.Helper()
 	provider := memory.New(memory.Config{})
@@ -64,7 +64,8 @@ func policyNames(all []v1alpha1.PrototypePolicy) (names []string) {
 	return names
 }
 
-// TestWhichPolicies decide: the cluster's, the named one, those of a file, or an empty one for the pools that are meant.
+// TestWhichPolicies decide: the cluster's policies, the named policy, a file's policies, or an empty policy for the named
+// pools.
 func TestWhichPolicies(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	text := "apiVersion: kamino.dev/v1alpha1\nkind: PrototypePolicy\nmetadata: {name: mine}\n"
@@ -105,7 +106,7 @@ func TestWhichPolicies(t *testing.T) {
 	}
 }
 
-// TestTheClusterChecksAFile: what it refuses is told under the name that the author gave; what it does not answer is no verdict.
+// TestTheClusterChecksAFile: a refusal carries the author's name of the policy; without an answer there is no verdict.
 func TestTheClusterChecksAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	text := "apiVersion: kamino.dev/v1alpha1\nkind: PrototypePolicy\nmetadata: {name: mine, uid: theirs}\nspec: {settings: {keep: 1}}\n"
@@ -140,7 +141,7 @@ func TestTheClusterChecksAFile(t *testing.T) {
 	}
 }
 
-// TestWhoDecides about a pool that is asked about, and about all of them.
+// TestWhoDecides about a requested pool, and about all pools.
 func TestWhoDecides(t *testing.T) {
 	missing := interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 		if _, is := list.(*v1alpha1.PrototypePolicyList); is {

@@ -25,13 +25,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/replace/plan"
 )
 
-// limited is a cloud that allows a pool's instances ten images.
+// limited is a cloud with a limit of ten images per pool.
 type limited struct{ *memory.Faulty }
 
 func (l limited) MaxImages(cloud.PoolID) int { return 10 }
 
-// yard is a real API server with a pool of eight nodes, each of another image, in a cloud in memory; and the parts of a
-// controller that decide about them and carry that out. No kubelet runs: the test follows the machines.
+// yard is a real API server with a pool of eight nodes, each of another image, in a cloud in memory, and the parts of a
+// controller that rebuild nodes. No kubelet runs: the test updates the Nodes.
 type yard struct {
 	*testing.T
 	api   client.WithWatch
@@ -41,7 +41,7 @@ type yard struct {
 	pool  cloud.PoolID
 	ids   map[string]cloud.InstanceID
 	ended []plan.Action
-	// worst is the largest number of nodes that were seen out of service at once.
+	// worst is the largest number of nodes out of service at the same time.
 	worst int
 }
 
@@ -93,7 +93,7 @@ func (y *yard) node(name string) *corev1.Node {
 	return n
 }
 
-// kubelet lets a node follow its machine.
+// kubelet updates a Node from its machine.
 func (y *yard) kubelet(name string) {
 	y.Helper()
 	n, machine := y.node(name), y.cloud.World().Instance(y.ids[name])
@@ -108,7 +108,7 @@ func (y *yard) kubelet(name string) {
 	y.must(y.api.Status().Update(y.Context(), n))
 }
 
-// process is a controller's parts as a new process has them.
+// process holds the parts of a new controller process.
 type process struct {
 	*Rebuilds
 	decider *policy.Decider
@@ -128,7 +128,7 @@ func (y *yard) process(provider cloud.Provider) *process {
 	return &process{rebuilds, decider, rebuilds.Rebuilder().Pass}
 }
 
-// turn is what a controller does in ten seconds: its cache hears of the nodes, it decides, and carries on.
+// turn plays ten seconds of a controller: a cache update, a decision, and a step.
 func (y *yard) turn(p *process) {
 	y.Helper()
 	y.must(ReadNodes(y.Context(), p.Cluster, p.Nodes))
@@ -150,7 +150,7 @@ func (y *yard) turn(p *process) {
 
 func (y *yard) builtFrom(name string) string { return y.cloud.World().Instance(y.ids[name]).BuiltFrom }
 
-// counted has a process count the images, as the hourly look does.
+// counted counts the images in a process, as the hourly list does.
 func (y *yard) counted(p *process) {
 	y.Helper()
 	plans, err := p.decider.Plan(y.Context(), []v1alpha1.PrototypePolicy{y.policy()}, nil)
@@ -168,7 +168,7 @@ func (y *yard) policy() v1alpha1.PrototypePolicy {
 	return p
 }
 
-// TestAPolicyHasTheOldestImageRebuilt: the one node of it, and no other, for seven images are left.
+// TestAPolicyHasTheOldestImageRebuilt: only the node of the oldest image, because seven images remain.
 func TestAPolicyHasTheOldestImageRebuilt(t *testing.T) {
 	y := newYard(t)
 	p := y.process(limited{memory.NewFaulty(y.cloud, nil)})
@@ -185,7 +185,7 @@ func TestAPolicyHasTheOldestImageRebuilt(t *testing.T) {
 	}
 }
 
-// wantRebuilt holds the oldest node to being rebuilt and in service, and the others to what they were.
+// wantRebuilt checks that the oldest node is rebuilt and in service, and that other nodes are unchanged.
 func (y *yard) wantRebuilt() {
 	y.Helper()
 	newest := imageversion.Of(y.clock.Now().AddDate(0, 0, -3))
@@ -208,8 +208,8 @@ func (y *yard) wantRebuilt() {
 	}
 }
 
-// TestARebuildOutlivesItsController: killed before or behind whichever call to the cloud that rebuilds, and at any other moment,
-// the next process goes on with the node, also once the policy is suspended.
+// TestARebuildOutlivesItsController: after a kill before or after each call to the cloud, or at any other moment, the next
+// process continues, also with a suspended policy.
 func TestARebuildOutlivesItsController(t *testing.T) {
 	kills := []int{1, 2, 3, 5, 8}
 	if testing.Short() {
@@ -259,7 +259,7 @@ func TestARebuildOutlivesItsController(t *testing.T) {
 	}
 }
 
-// TestAPersonsNodesAreLeftToThem: what an interrupted command holds is not carried on.
+// TestAPersonsNodesAreLeftToThem: the controller leaves nodes of an interrupted command alone.
 func TestAPersonsNodesAreLeftToThem(t *testing.T) {
 	y := newYard(t)
 	provider := limited{memory.NewFaulty(y.cloud, nil)}

@@ -23,7 +23,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
-// reads counts the reads of a process, by the resource that it asks for. What renews the Lease is left out.
+// reads counts the reads of a process by resource, without renewals of the Lease.
 type reads struct {
 	next http.RoundTripper
 
@@ -50,15 +50,15 @@ func (r *reads) RoundTrip(request *http.Request) (*http.Response, error) {
 	return r.next.RoundTrip(request)
 }
 
-// counted returns what was counted.
+// counted returns the counts.
 func (r *reads) counted() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.of)
 }
 
-// TestReadsOfAFirstDecision: what a controller asks the API server before its first decision does not grow with the pools. All nodes are
-// young, nothing says how they join, and a DaemonSet is not Ready on all of them.
+// TestReadsOfAFirstDecision: the reads before a controller's first decision do not grow with the pools. All nodes are
+// young, without evidence of a profile, and a DaemonSet is not Ready on all nodes.
 func TestReadsOfAFirstDecision(t *testing.T) {
 	const pools = 30
 	a := newAlarmed(t)
@@ -79,7 +79,8 @@ func TestReadsOfAFirstDecision(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	// Leases of kubelets: 23 one by one, then one LIST. Pods: 20 nodes, then the DaemonSet's; Kamino's own, and those that wait for a node. Nodes: the informer, and the labeler.
+	// Leases of kubelets: 23 one by one, then one LIST. Pods: 20 nodes, then the DaemonSet's pods, Kamino's pods and
+	// waiting pods. Nodes: the informer, and the labeler.
 	limits := map[string]int{"daemonsets": 1, "leases": 24, "configmaps": 1, "pods": 20 + 1 + 2, "nodes": 4, "poddisruptionbudgets": 0, "others": 20}
 	for resource, n := range counted.counted() {
 		if n > limits[resource] {
@@ -91,7 +92,7 @@ func TestReadsOfAFirstDecision(t *testing.T) {
 	}
 }
 
-// daemonSet has that many pods wanted and Ready, by its own count.
+// daemonSet reports so many desired and Ready pods.
 func (a *alarmed) daemonSet(desired, ready int32) {
 	a.Helper()
 	labels := map[string]string{"app": "agent"}
@@ -108,7 +109,7 @@ func (a *alarmed) daemonSet(desired, ready int32) {
 	a.must(err)
 }
 
-// runCounted runs the controller as `kamino controller` does, until the test ends.
+// runCounted runs the controller of `kamino controller` until the test ends.
 func (a *alarmed) runCounted() *reads {
 	counted := &reads{of: map[string]int{}}
 	config := rest.CopyConfig(apitest.Server(a))

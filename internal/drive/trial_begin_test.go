@@ -10,8 +10,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// TestTheTrialIsFoundAsACaptureBegins: a new Prototype says where its version is tried, by what its pool allows unless somebody
-// says it; one in flight keeps what it was decided with, nothing in particular.
+// TestTheTrialIsFoundAsACaptureBegins: a new Prototype carries the trial mode, from the pool's abilities unless the user
+// sets a mode. A running Prototype keeps its mode.
 func TestTheTrialIsFoundAsACaptureBegins(t *testing.T) {
 	static, bootstrap := v1alpha1.ProfileStatic, v1alpha1.ProfileBootstrap
 	for name, c := range map[string]struct {

@@ -32,7 +32,7 @@ func weirdObject(kind, name, path string, value any) *unstructured.Unstructured 
 	return u
 }
 
-// definitions changes how the API server checks Kamino's objects. lax: not at all.
+// definitions changes the API server's checks of Kamino's objects; lax disables the checks.
 func (a *alarmed) definitions(lax bool) {
 	a.Helper()
 	scheme := runtime.NewScheme()
@@ -68,7 +68,8 @@ func (a *alarmed) definitions(lax bool) {
 	}
 }
 
-// TestUnreadableObjectsKeepNothingFromTheController: objects that an older definition let in are reported, and the other ones are carried out.
+// TestUnreadableObjectsKeepNothingFromTheController: the controller reports objects of an older definition, and works on
+// other objects.
 func TestUnreadableObjectsKeepNothingFromTheController(t *testing.T) {
 	a := newAlarmed(t)
 	a.definitions(true)
@@ -109,7 +110,7 @@ func TestUnreadableObjectsKeepNothingFromTheController(t *testing.T) {
 	}
 }
 
-// unreported is what the controller has not done yet; empty if it has done all.
+// unreported is the missing work of the controller; empty if complete.
 func (a *alarmed) unreported() string {
 	a.Helper()
 	p, policy, good := &v1alpha1.Prototype{}, &v1alpha1.PrototypePolicy{}, &v1alpha1.PrototypePolicy{}

@@ -28,7 +28,7 @@ func daemonSet(key, text string, args ...string) *appsv1.DaemonSet {
 	return set
 }
 
-// TestRead reads what kured 1.x writes, with one owner and with several.
+// TestRead reads the lock of kured 1.x, with one owner and with several.
 func TestRead(t *testing.T) {
 	created := noon.Add(-10 * time.Minute).Format(time.RFC3339Nano)
 	one := func(node string, ttl time.Duration) string {
@@ -60,7 +60,7 @@ func node(name string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// TestALockOfANodeThatIsGone: the Lock names a Node that exists before one that does not, and else the command that releases it.
+// TestALockOfANodeThatIsGone: the Lock names an existing Node first, and otherwise the command that releases the lock.
 func TestALockOfANodeThatIsGone(t *testing.T) {
 	both := daemonSet("example.com/lock", `{"maxOwners":2,"locks":[{"nodeID":"n1"},{"nodeID":"n2"}]}`, "--lock-annotation=example.com/lock")
 	want := Lock{Node: "n1", Release: "kubectl -n kube-system annotate daemonset kured example.com/lock-"}

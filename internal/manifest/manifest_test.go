@@ -19,7 +19,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// documents renders and splits the stream. Every document must be an object of a kind that has a name.
+// documents renders and splits the stream. Every document must be an object with a kind and a name.
 func documents(t *testing.T, o Options) []*unstructured.Unstructured {
 	t.Helper()
 	var out bytes.Buffer
@@ -40,7 +40,7 @@ func documents(t *testing.T, o Options) []*unstructured.Unstructured {
 	return objects
 }
 
-// as reads an object strictly: a field that the kind doesn't have is an error.
+// as parses an object strictly: an unknown field is an error.
 func as[T any](t *testing.T, objects []*unstructured.Unstructured, kind, name string) *T {
 	t.Helper()
 	for _, object := range objects {
@@ -72,7 +72,7 @@ func TestEverythingCanBeAppliedInOrder(t *testing.T) {
 	}
 }
 
-// The generalize pod stands on a node that is about to be copied: its token may do next to nothing.
+// The generalize pod runs on a node whose disk becomes an image: its token has nearly no permissions.
 func TestTheGeneralizePodMayDoNextToNothing(t *testing.T) {
 	objects := documents(t, Options{})
 	role := as[rbacv1.ClusterRole](t, objects, "ClusterRole", v1alpha1.GeneralizeServiceAccount)
@@ -119,8 +119,8 @@ func TestNoRoleIsWiderThanItMustBe(t *testing.T) {
 	}
 }
 
-// TestTwoNamespacesByDefault: what an account of the engine works with is in one namespace, and what concerns the generalize pods in
-// another one, where privileged pods are admitted.
+// TestTwoNamespacesByDefault: the objects of the engine are in one namespace, and the objects of the generalize pods in
+// another namespace that admits privileged pods.
 func TestTwoNamespacesByDefault(t *testing.T) {
 	for _, o := range []Options{{}, {Namespace: "elsewhere"}, {GeneralizeNamespace: "mighty"}, {Namespace: "calm", GeneralizeNamespace: "mighty"}} {
 		o.Controller, o.Image, o.CloudConfigSecret, o.ConfigFile = true, "i", "cc", "cloud.json"
@@ -159,7 +159,7 @@ func TestTwoNamespacesByDefault(t *testing.T) {
 	}
 }
 
-// TestTheChartHasTheSameNamespace: a release that is called kamino has the namespace that is the default of the flag.
+// TestTheChartHasTheSameNamespace: a release with the name kamino has the default namespace of the flag.
 func TestTheChartHasTheSameNamespace(t *testing.T) {
 	text, err := os.ReadFile("../../charts/kamino/Chart.yaml")
 	if err != nil {
@@ -171,7 +171,7 @@ func TestTheChartHasTheSameNamespace(t *testing.T) {
 	}
 }
 
-// An API server before 1.30 has no such kind, and kubectl would stumble over it.
+// An API server before 1.30 lacks the kind, and kubectl would fail.
 func TestTheAdmissionPolicyCanBeLeftOut(t *testing.T) {
 	for _, without := range []bool{false, true} {
 		found := slices.ContainsFunc(documents(t, Options{NoAdmissionPolicy: without}), func(o *unstructured.Unstructured) bool {
@@ -203,7 +203,7 @@ func TestTheController(t *testing.T) {
 	}
 }
 
-// TestTheControllerGetsWhatTheChartGives compares the two ways to install it, of which one was measured.
+// TestTheControllerGetsWhatTheChartGives compares the two installations, of which one was measured.
 func TestTheControllerGetsWhatTheChartGives(t *testing.T) {
 	text, err := os.ReadFile("../../charts/kamino/values.yaml")
 	if err != nil {
@@ -221,7 +221,7 @@ func TestTheControllerGetsWhatTheChartGives(t *testing.T) {
 	}
 }
 
-// TestManagement: what another cluster needs is an account that is bound to these rules, in its namespace and nowhere else.
+// TestManagement: the other cluster gets an account with these rules, in its namespace only.
 func TestManagement(t *testing.T) {
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{"g"}, Resources: []string{"machines"}, Verbs: []string{"get"}}}
 	objects := documents(t, Options{Management: "clusters", ManagementRules: rules, Controller: true})
@@ -248,8 +248,8 @@ func TestManagement(t *testing.T) {
 	}
 }
 
-// TestManagementApart: the account's rights in another namespace are bound there, and those of two Clusters' accounts do not take each
-// other's place.
+// TestManagementApart binds the account's rules in another namespace, and the bindings of two Clusters have different
+// names.
 func TestManagementApart(t *testing.T) {
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, ResourceNames: []string{"one"}, Verbs: []string{"get"}}}
 	names := map[string]bool{}
@@ -277,8 +277,8 @@ func TestBadOptionsAreRefused(t *testing.T) {
 	}
 }
 
-// TestTwoInstallations: what binds the engine of one namespace must not be overwritten by that of another. Two installations may
-// share the namespace of the generalize pods. The default namespace keeps the names that it had, so that an upgrade takes its own binding over.
+// TestTwoInstallations: the bindings of two namespaces have different names. Two installations may share the namespace of
+// the generalize pods. The default namespace keeps its names, so that an upgrade finds its binding.
 func TestTwoInstallations(t *testing.T) {
 	owner := map[string]string{}
 	for _, o := range []Options{{Force: true, RemoveDonors: true}, {Namespace: "team-a", Force: true, RemoveDonors: true}, {Namespace: "team-b", Force: true, RemoveDonors: true}, {Namespace: "team-c", GeneralizeNamespace: "team-c-pods"}} {
@@ -298,7 +298,7 @@ func TestTwoInstallations(t *testing.T) {
 	}
 }
 
-// What a drain with force does to pods of the whole cluster is only granted where somebody asked for it.
+// The permission to delete pods of the whole cluster exists only on request.
 func TestTheRightToDeletePodsIsAskedFor(t *testing.T) {
 	deletes := func(o Options) (roles []string) {
 		for _, object := range documents(t, o) {
@@ -322,8 +322,8 @@ func TestTheRightToDeletePodsIsAskedFor(t *testing.T) {
 	}
 }
 
-// What a donor that does not return needs is only granted where somebody asked for it, and no more than that; and where the
-// API server can hold it, to nodes that do not serve.
+// The permissions for donors that do not return exist only on request, and the API server limits the permissions to nodes
+// out of service, if possible.
 func TestTheRightToDeleteNodesIsAskedFor(t *testing.T) {
 	for _, o := range []Options{{}, {Force: true}, {RemoveDonors: true}, {RemoveDonors: true, NoAdmissionPolicy: true}, {RemoveDonors: true, Namespace: "team-a"}} {
 		var deletes, walls, reads []string
@@ -364,7 +364,7 @@ func TestTheRightToDeleteNodesIsAskedFor(t *testing.T) {
 	}
 }
 
-// Whoever may view the cluster sees Kamino's objects and changes none, and nobody but Kamino writes a status.
+// A viewer of the cluster sees Kamino's objects and changes none, and only Kamino writes a status.
 func TestPeople(t *testing.T) {
 	objects := documents(t, Options{})
 	viewer := as[rbacv1.ClusterRole](t, objects, "ClusterRole", "kamino-viewer")

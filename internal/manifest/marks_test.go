@@ -31,7 +31,7 @@ func account(t *testing.T, user string, groups ...string) kubernetes.Interface {
 	return kubernetes.NewForConfigOrDie(config)
 }
 
-// install makes of the manifest what tells whose the marks on Nodes are, and the account that annotates Nodes.
+// install creates the admission policies for marks on Nodes, and an account that annotates Nodes.
 func install(t *testing.T, admin kubernetes.Interface) {
 	t.Helper()
 	must := func(err error) {
@@ -93,8 +93,8 @@ func install(t *testing.T, admin kubernetes.Interface) {
 	must(err)
 }
 
-// TestMarksOnNodesAreKaminosOwn: no kubelet and no account that annotates Nodes writes or removes them, on the Node or by its status;
-// Kamino's account and an administrator do; and what patchers, kubelets and others write besides is theirs.
+// TestMarksOnNodesAreKaminosOwn: kubelets and annotating accounts cannot write or remove the marks, on the Node or by its
+// status. Kamino's account and an administrator can. Other annotations are not affected.
 func TestMarksOnNodesAreKaminosOwn(t *testing.T) {
 	admin := kubernetes.NewForConfigOrDie(apitest.Server(t))
 	install(t, admin)
@@ -116,7 +116,7 @@ func TestMarksOnNodesAreKaminosOwn(t *testing.T) {
 		_, err := accounts[who].CoreV1().Nodes().Patch(t.Context(), "marked", types.MergePatchType, []byte(body), metav1.PatchOptions{}, subresources...)
 		return err
 	}
-	// A policy counts a moment after it is made.
+	// A policy applies a moment after its creation.
 	for deadline, n := time.Now().Add(2*time.Minute), 0; patch("kured", "annotations", "kamino.dev/reservation", fmt.Sprint("soon ", n)) == nil; n++ {
 		if time.Now().After(deadline) {
 			t.Fatal("kured may write a reservation")
@@ -157,7 +157,7 @@ func TestMarksOnNodesAreKaminosOwn(t *testing.T) {
 			}
 		}
 	}
-	// Registered anew, a Node brings no reservation, nor the mark of a trial.
+	// A new registration of a Node carries neither a reservation nor a mark of a trial.
 	if err := admin.CoreV1().Nodes().Delete(t.Context(), "marked", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

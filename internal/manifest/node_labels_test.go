@@ -16,7 +16,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/apitest"
 )
 
-// TestWhatTheEngineMayWriteOfANode: its own labels, annotations and the cordon, and neither other labels nor taints. Others are not bound.
+// TestWhatTheEngineMayWriteOfANode: its own labels, annotations and the cordon, but no other labels or taints. Other
+// accounts are not limited.
 func TestWhatTheEngineMayWriteOfANode(t *testing.T) {
 	admin := apitest.Client(t)
 	for _, object := range documents(t, Options{}) {
@@ -57,7 +58,7 @@ func TestWhatTheEngineMayWriteOfANode(t *testing.T) {
 		{"a taint", `{"spec":{"taints":[{"key":"example.com/mine","effect":"NoSchedule"},{"key":"a","effect":"NoExecute"}]}}`, "no taints"},
 		{"a taint removed", `{"spec":{"taints":null}}`, "no taints"},
 	}
-	// A policy counts a moment after it was made.
+	// A policy applies a moment after its creation.
 	for last := time.Now().Add(2 * time.Minute); patch(refused[0].body) == nil; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(last) {
 			t.Fatal("the policy does not come to count")

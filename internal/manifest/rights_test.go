@@ -11,8 +11,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/apitest"
 )
 
-// TestWhoMakesPodsGetsNoSecretOfTheEngine: an account that may make pods in the namespace of the generalize pods, and each account that such
-// a pod can run as, has no right on Secrets of the engine's namespace, nor on its pods. The engine makes no pods where its Secrets are.
+// TestWhoMakesPodsGetsNoSecretOfTheEngine: an account that may create generalize pods, and all accounts of such pods, have
+// no permission on Secrets and pods of the engine's namespace. The engine creates no pods in the namespace of its Secrets.
 func TestWhoMakesPodsGetsNoSecretOfTheEngine(t *testing.T) {
 	admin := kubernetes.NewForConfigOrDie(apitest.Server(t))
 	install(t, admin)
@@ -48,7 +48,7 @@ func TestWhoMakesPodsGetsNoSecretOfTheEngine(t *testing.T) {
 			}
 		}
 	}
-	// The answers are not all no: these rights are given.
+	// Some permissions exist, so the checks are not empty.
 	for _, right := range []struct{ account, namespace, verb, resource string }{
 		{"pod-maker", podSpace, "create", "pods"}, {engine, podSpace, "create", "pods"}, {engine, podSpace, "create", "secrets"}, {engine, engineSpace, "get", "secrets"},
 	} {

@@ -17,7 +17,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 )
 
-// wholeLife is what a capture that goes well leaves.
+// wholeLife holds the metrics after a successful capture.
 var wholeLife = map[string]float64{
 	`kamino_captures_total{reason="",result="succeeded"}`: 1,
 	`kamino_donor_out_of_service_seconds_count`:           1,
@@ -63,7 +63,7 @@ func TestACaptureIsCountedAsItGoes(t *testing.T) {
 	expect(t, m, wholeLife)
 }
 
-// A process that begins takes what it finds as told: the earlier one has counted it.
+// A new process treats existing objects as counted: the earlier process has counted them.
 func TestARestartCountsNothingAgain(t *testing.T) {
 	statuses := life()
 	for i, found := range statuses {
@@ -97,7 +97,7 @@ func TestARestartCountsNothingAgain(t *testing.T) {
 	}
 }
 
-// A write of the status that went through without an answer is not told of. The next pass finds it done.
+// A status write without an answer is reported as failed. The next pass finds the write done.
 func TestAWriteWithoutAnAnswerCounts(t *testing.T) {
 	m := New(nil, registry.All()...)
 	statuses := life()
@@ -201,7 +201,7 @@ func TestRequestsAreCountedByCloudAndClass(t *testing.T) {
 	})
 }
 
-// TestReasonsOfACloudCountAsItsOwn: without its description they are nobody's.
+// TestReasonsOfACloudCountAsItsOwn: without the cloud's description, its reasons count as OtherReason.
 func TestReasonsOfACloudCountAsItsOwn(t *testing.T) {
 	after := v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseFailed, Failure: &v1alpha1.Failure{Reason: "AKSManaged"}}
 	for want, refusals := range map[string]Refusals{"AKSManaged": RefusalsOf(registry.All()...), OtherReason: RefusalsOf()} {

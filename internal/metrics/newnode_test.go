@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 )
 
-// TestPoolJoins: what is told takes the place of what was told before; of two pools of one name the worse one is shown.
+// TestPoolJoins: new values replace earlier values; of two pools with one name the worse pool is shown.
 func TestPoolJoins(t *testing.T) {
 	m := New(nil)
 	m.Joins([]PoolJoins{{Pool: "gone", Version: "1"}})

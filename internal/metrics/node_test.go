@@ -62,8 +62,8 @@ func TestJoins(t *testing.T) {
 	}
 }
 
-// TestImagesOfAPool: the latest count stands, of pools of one name that with the most, and none of a cloud without a
-// limit or of a pool that is gone.
+// TestImagesOfAPool: the last count is shown; of pools with one name the pool with the most images. A cloud without a limit
+// and a deleted pool have no series.
 func TestImagesOfAPool(t *testing.T) {
 	m := New(nil, registry.All()...)
 	m.ImagesCounted("a", "pool1", 9, 10)

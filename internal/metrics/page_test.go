@@ -27,11 +27,10 @@ func page(t *testing.T, name string) string {
 	return string(text)
 }
 
-// described is a metric, as the page or the code has it.
+// described is a metric on the page or in the code.
 type described struct{ Kind, Labels string }
 
-// exported is what the code exports: every description, and the kind that a gathering finds once each
-// metric has a sample.
+// exported are the metrics of the code: every description, with the kind from a gathering after each metric has a sample.
 func exported(t *testing.T) map[string]described {
 	t.Helper()
 	m := New(nil, registry.All()...)
@@ -74,8 +73,8 @@ func exported(t *testing.T) map[string]described {
 
 var section = regexp.MustCompile("(?ms)^### `(kamino_\\w+)`\n\n- type: (\\w+)\n- labels: ([^\n]+)\n(.*?)\n```promql\n(.*?)\n```")
 
-// TestPage holds the page to the code, name by name: what is exported is described, with its type and its
-// labels, and what is described is exported.
+// TestPage compares the page with the code by name: exported metrics are described with type and labels, and described
+// metrics are exported.
 func TestPage(t *testing.T) {
 	onPage := map[string]described{}
 	for _, match := range section.FindAllStringSubmatch(page(t, "metrics.md"), -1) {
@@ -94,7 +93,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestQueries looks for each name that a query speaks of among those that are exported.
+// TestQueries checks that each name in a query is exported.
 func TestQueries(t *testing.T) {
 	known := map[string]bool{}
 	for name, d := range exported(t) {
@@ -116,8 +115,8 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// TestReasonsAreThoseOfThePrototypesPage: a test beside that page sees to it that it lists every reason that
-// the code has; here the closed sets must be the same.
+// TestReasonsAreThoseOfThePrototypesPage: another test checks that the page lists every reason of the code; here the closed
+// sets must be equal.
 func TestReasonsAreThoseOfThePrototypesPage(t *testing.T) {
 	text := page(t, "prototype.md")
 	for heading, want := range map[string]set[string]{
@@ -143,7 +142,7 @@ func TestReasonsAreThoseOfThePrototypesPage(t *testing.T) {
 	}
 }
 
-// TestClosedSetsAreOnThePage looks for every value that a label can have.
+// TestClosedSetsAreOnThePage checks every value of a label.
 func TestClosedSetsAreOnThePage(t *testing.T) {
 	values := []string{
 		Succeeded, Failed, Refused, Cancelled, OtherReason, resultOK, "2xx", "3xx", "4xx", "5xx", "none",
@@ -171,7 +170,7 @@ func TestClosedSetsAreOnThePage(t *testing.T) {
 	}
 }
 
-// TestPhasesAreThoseOfTheKind: a phase that is added to the kind is in flight, or an end.
+// TestPhasesAreThoseOfTheKind: a new phase of the kind is in flight, or an end.
 func TestPhasesAreThoseOfTheKind(t *testing.T) {
 	crd, err := os.ReadFile("../../api/crds/kamino.dev_prototypes.yaml")
 	if err != nil {

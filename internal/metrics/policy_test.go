@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 )
 
-// Each pass counts anew: a policy that was mended is no longer told, and no reason of nobody's set is a label.
+// Each pass counts again: a repaired policy has no series, and an unknown reason is no label.
 func TestStalledPoliciesAreCountedAnew(t *testing.T) {
 	m := New(nil, registry.All()...)
 	value := func(reason string) float64 { return testutil.ToFloat64(m.stalled.WithLabelValues(reason)) }
@@ -24,7 +24,7 @@ func TestStalledPoliciesAreCountedAnew(t *testing.T) {
 	}
 }
 
-// The same goes for the pools whose captures are refused: a pool that was mended has no series any more.
+// A pool with a repaired refusal has no series any more.
 func TestRefusedCapturesAreCountedAnew(t *testing.T) {
 	m := New(nil, registry.All()...)
 	m.CapturesRefused(map[[2]string]int{{"pool1", "PermissionMissing"}: 2, {"pool2", "Made up"}: 1})

@@ -15,7 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// stage is a cloud in memory, a pool with a history, and an observer whose calls are counted.
+// stage is a cloud in memory, a pool with a history, and an observer with counted calls.
 type stage struct {
 	t        *testing.T
 	clock    *memory.Clock
@@ -24,7 +24,7 @@ type stage struct {
 	donor    cloud.InstanceID
 	metrics  *Metrics
 	observer *Observer
-	// calls that the observer made, and what becomes of the next ones.
+	// calls of the observer, and the results of the next calls.
 	calls   []string
 	trouble cloud.Kind
 	during  func() // while a call is on its way
@@ -58,7 +58,7 @@ func (s *stage) prototype(version string, status v1alpha1.PrototypeStatus) *v1al
 	return p
 }
 
-// ended is a Prototype whose version was begun a while ago.
+// ended is a Prototype whose version began a while ago.
 func (s *stage) ended(version string, begun time.Duration) *v1alpha1.Prototype {
 	return s.prototype(version, v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded, Steps: []v1alpha1.Step{
 		step(v1alpha1.PhasePublishing, -begun, time.Second)}})
@@ -73,7 +73,7 @@ func (s *stage) round() {
 	s.observer.round(s.t.Context())
 }
 
-// expect compares what is told of pools. An age of zero is told as the information alone.
+// expect compares the series of pools. An age of zero means only the information series.
 func (s *stage) expect(version string, age time.Duration) {
 	s.t.Helper()
 	want := map[string]float64{}
@@ -96,7 +96,7 @@ func (s *stage) expectCalls(want ...string) {
 	s.calls = nil
 }
 
-// What Prototypes tell needs no call: at the start the newest that succeeded, then each promotion.
+// Facts of Prototypes need no call: at the start the newest success, then each promotion.
 func TestAPoolsImageIsKnownFromPrototypes(t *testing.T) {
 	s := newStage(t)
 	for _, p := range []*v1alpha1.Prototype{
@@ -117,7 +117,7 @@ func TestAPoolsImageIsKnownFromPrototypes(t *testing.T) {
 	s.expectCalls()
 }
 
-// A version whose steps nobody knows any more is as old as its name.
+// A version without known steps is as old as its name.
 func TestAVersionIsAsOldAsItsName(t *testing.T) {
 	s := newStage(t)
 	p := s.prototype("2026.03.13", v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded})
@@ -125,7 +125,7 @@ func TestAVersionIsAsOldAsItsName(t *testing.T) {
 	s.expect("2026.03.13", 36*time.Hour)
 }
 
-// A look finds what nobody told: a rollback, a version of another tool's, an image that is no version.
+// A look finds unreported changes: a rollback, a version of another tool, an image that is no version.
 func TestALookFindsWhatTheRecipeSays(t *testing.T) {
 	s := newStage(t)
 	newest := s.ended("2026.03.14", time.Minute)
@@ -153,7 +153,7 @@ func TestALookFindsWhatTheRecipeSays(t *testing.T) {
 	s.expectCalls("Pool")
 }
 
-// A promotion that is seen while a look is on its way is newer than what the look brings.
+// A promotion during a look is newer than the result of the look.
 func TestAPromotionOvertakesALook(t *testing.T) {
 	s := newStage(t)
 	old := s.ended("2026.03.07", time.Hour)
@@ -183,7 +183,7 @@ func TestALookThatFailsLeavesWhatIsKnown(t *testing.T) {
 	}
 }
 
-// A cloud that throttles is asked about one pool and then left alone; one that denies is asked about each.
+// A throttling cloud is asked about one pool and then left alone; a denying cloud is asked about each pool.
 func TestARoundEndsWhereAskingOnMakesItWorse(t *testing.T) {
 	for kind, want := range map[cloud.Kind]int{cloud.Throttled: 1, cloud.Unavailable: 1, cloud.Denied: 3} {
 		s := newStage(t)
@@ -207,8 +207,7 @@ func TestAPoolThatIsGoneIsToldNoMore(t *testing.T) {
 	s.expect("", 0)
 }
 
-// Two pools may have one name. Their samples would be the same one, which no scrape may hold: the older
-// image is told.
+// Two pools may have one name. Their samples would be equal, which no scrape may hold: the older image is shown.
 func TestPoolsOfOneNameAreToldOnce(t *testing.T) {
 	m := New(func() time.Time { return noon })
 	for i, version := range []string{"2026.03.13", "2026.03.10", "2026.03.12"} {
@@ -225,8 +224,8 @@ func TestPoolsOfOneNameAreToldOnce(t *testing.T) {
 	}
 }
 
-// A quiet cluster costs two looks an hour and pool, and one more call for a version that is new. A look at
-// a pool is two requests at most, so that ten are never reached.
+// A quiet cluster causes two looks per hour and pool, and one more call for a new version. A look is two requests at most,
+// so that ten requests are never reached.
 func TestAQuietHourCostsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)

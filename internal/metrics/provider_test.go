@@ -11,14 +11,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// bare is a provider without powers.
+// bare is a provider without optional interfaces.
 type bare struct{ cloud.Provider }
 
-// powers are what metrics count beside the contract.
+// powers are the optional interfaces that metrics count.
 var powers = cloudtest.Powers()
 
-// TestEveryCallIsCounted makes each call of the contract and of each power that does I/O, once in vain and once not,
-// and looks for it by its name. A method that is added and not counted fails.
+// TestEveryCallIsCounted makes each call with I/O of the contract and the optional interfaces, with an error and without,
+// and checks its count by name. A new method without a count fails.
 func TestEveryCallIsCounted(t *testing.T) {
 	var refuse bool
 	world := memory.New(memory.Config{})
@@ -57,7 +57,7 @@ func TestEveryCallIsCounted(t *testing.T) {
 	}
 }
 
-// arguments are a pool where one is asked for, and nothing else.
+// arguments are a pool for a pool parameter, and otherwise zero values.
 func arguments(t *testing.T, method reflect.Type, pool cloud.PoolID) []reflect.Value {
 	var values []reflect.Value
 	for n := range method.NumIn() {
@@ -75,7 +75,7 @@ func arguments(t *testing.T, method reflect.Type, pool cloud.PoolID) []reflect.V
 	return values
 }
 
-// What a provider can do beyond the contract it can still do when it is counted, and no more than that.
+// A counted provider has exactly the optional interfaces of the wrapped provider.
 func TestPowersStay(t *testing.T) {
 	m := New(nil)
 	if _, able := cloud.As[cloud.InstanceLister](m.Provider(bare{memory.New(memory.Config{})})); able {

@@ -15,8 +15,8 @@ import (
 
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
-// scrape is what a registry with the metrics in it tells: samples by `name{label="value"}`, of histograms
-// their count and sum. A registry refuses metrics that are not as described, and two of the same labels.
+// scrape returns the samples of a registry with the metrics by `name{label="value"}`, of histograms the count and sum. A
+// registry refuses metrics without a matching description, and duplicates.
 func scrape(t *testing.T, m *Metrics) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -54,7 +54,7 @@ func scrape(t *testing.T, m *Metrics) map[string]float64 {
 	return samples
 }
 
-// told is the samples that are not zero, and whose name begins so.
+// told are the samples with this prefix that are not zero.
 func told(t *testing.T, m *Metrics, prefix string) map[string]float64 {
 	t.Helper()
 	all := scrape(t, m)
@@ -94,7 +94,7 @@ func prototype(name string, status v1alpha1.PrototypeStatus) *v1alpha1.Prototype
 	return p
 }
 
-// life is every status of a capture that goes well, in order.
+// life is every status of a successful capture, in order.
 func life() []v1alpha1.PrototypeStatus {
 	phases := []v1alpha1.Phase{
 		v1alpha1.PhaseReserving, v1alpha1.PhaseDraining, v1alpha1.PhaseSnapshotting, v1alpha1.PhaseReleasing,

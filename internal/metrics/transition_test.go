@@ -59,7 +59,7 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// However many statuses were not seen, the same is counted: each step, the donor's return and the end once.
+// For any number of unseen statuses, each step, the donor's return and the end count once.
 func TestEachFactIsCountedOnceWhateverIsSeen(t *testing.T) {
 	all := life()
 	last := all[len(all)-1]

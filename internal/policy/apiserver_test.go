@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apitest.Main(m)) }
 
-// newClient is a client of the real API server, which holds no policies and no Prototypes.
+// newClient is a client of the real API server, without policies and Prototypes.
 func newClient(t *testing.T) client.WithWatch {
 	t.Helper()
 	c := apitest.Client(t)

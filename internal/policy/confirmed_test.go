@@ -11,7 +11,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestAReservationOnANeighbourCountsWithItsLease: a policy chooses a donor although there is a node whose reservation no Lease confirms.
+// TestAReservationOnANeighbourCountsWithItsLease: a policy chooses a donor although another node carries a reservation
+// without a Lease.
 func TestAReservationOnANeighbourCountsWithItsLease(t *testing.T) {
 	for _, confirmed := range []bool{false, true} {
 		t.Run(fmt.Sprint("confirmed ", confirmed), func(t *testing.T) {

@@ -50,7 +50,7 @@ func TestAnEmptyPolicyCapturesTheBestPatchedNode(t *testing.T) {
 	}
 }
 
-// TransientErrors again, in the same process or another, decides nothing twice.
+// Another pass, in the same process or another, decides nothing twice.
 func TestADecisionIsMadeOnce(t *testing.T) {
 	s := newStage(t)
 	id := s.pool("pool1", 3, 20)
@@ -69,7 +69,7 @@ func TestADecisionIsMadeOnce(t *testing.T) {
 	s.decided("all", "pool1", "CaptureInFlight")
 }
 
-// Another process writes the same Prototype between the look and the writing.
+// Another process writes the same Prototype between the look and the write.
 func TestALostRaceIsNoTrouble(t *testing.T) {
 	s := newStage(t)
 	s.pool("pool1", 3, 20)
@@ -219,8 +219,8 @@ func TestADonorFromAQuarantinedVersionIsRefused(t *testing.T) {
 	}
 }
 
-// A credential that is removed is in the status with the remedy, costs few questions, and is no reason to
-// capture on what was known before.
+// The status names a revoked credential with the remedy. The credential costs few requests, and Kamino does not capture on
+// old facts.
 func TestACredentialThatIsRemovedIsNamed(t *testing.T) {
 	s := newStage(t)
 	id := s.pool("pool1", 3, 1)
@@ -289,8 +289,8 @@ func TestSuspendAndDryRun(t *testing.T) {
 	}
 }
 
-// A donor that failed is not taken again that day while another will do; failures wait longer and longer, and
-// at the limit the policy stops until a person deletes one.
+// A failed donor is not captured again that day while another candidate exists. The pauses after failures grow, and at the
+// limit the policy stops until a person deletes a failed capture.
 func TestFailures(t *testing.T) {
 	s := newStage(t)
 	s.pool("pool1", 3, 20)
@@ -363,7 +363,7 @@ func TestTheDonorThatFailedIsTakenIfNoOtherWillDo(t *testing.T) {
 	}
 }
 
-// The limit counts nodes that are away in the whole cluster; an image that is still replicated keeps none away.
+// The limit counts nodes out of service in the whole cluster; an image in replication holds no node.
 func TestCapturesAtOnce(t *testing.T) {
 	s := newStage(t)
 	for i := range 4 {
@@ -389,7 +389,7 @@ func TestCapturesAtOnce(t *testing.T) {
 	}
 }
 
-// A capture that the engine would refuse is not written down: it would count as one that failed.
+// Kamino does not create a Prototype that the engine would refuse: the Prototype would count as a failure.
 func TestARefusedPreflightIsToldAndNotWritten(t *testing.T) {
 	s := newStage(t)
 	s.pool("pool1", 3, 20)
@@ -407,7 +407,7 @@ func TestARefusedPreflightIsToldAndNotWritten(t *testing.T) {
 	if asked != 1 || len(s.donors()) > 0 {
 		t.Errorf("asked %d times, donors = %v", asked, s.donors())
 	}
-	// What speaks against one node only does not speak against the next.
+	// A refusal about one node does not apply to the next node.
 	s.decider.Preflight = func(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
 		if p.Spec.Donor.NodeName == "pool1-2" {
 			return refuseAll("UnmanagedPods")(ctx, p)
@@ -452,8 +452,8 @@ func TestOneVersionADay(t *testing.T) {
 	}
 }
 
-// A quiet day, with heartbeats and nodes that come and go: the cloud is asked less than three times an hour and
-// pool, of which each costs three requests at most, and no status is written that says what stands there.
+// On a quiet day with heartbeats and node churn, Kamino asks the cloud less than three times per hour and pool, at most
+// three requests each, and writes no unchanged status.
 func TestAQuietDayCostsLittle(t *testing.T) {
 	s := newStage(t)
 	id := s.pool("pool1", 5, 1)

@@ -19,7 +19,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// condition is one of a policy's.
+// condition is a condition of a policy.
 func (s *stage) condition(name, kind string) metav1.Condition {
 	s.Helper()
 	c := meta.FindStatusCondition(s.status(name).Status.Conditions, kind)
@@ -29,7 +29,7 @@ func (s *stage) condition(name, kind string) metav1.Condition {
 	return *c
 }
 
-// denied is a cloud that lacks one permission until granted is set.
+// denied is a cloud without one permission, until granted is set.
 type denied struct {
 	granted   bool
 	err       error
@@ -50,8 +50,8 @@ func (d *denied) permissions(context.Context, cloud.PoolID) ([]cloud.Permission,
 	return []cloud.Permission{{Action: "snapshots/write", Allowed: d.granted}, {Action: "rebuild", For: "rollback"}}, d.err
 }
 
-// A capture that is wanted and refused shows: in the conditions, in the pool's next run, in an event, and to
-// whoever counts. Nothing of it changes while nothing changes, and it ends soon after its cause.
+// A wanted and refused capture shows in the conditions, in the pool's next run, in an event, and in the metrics. Without a
+// change, the messages do not change; they end soon after the cause.
 func TestARefusedCaptureIsNotSilent(t *testing.T) {
 	s := newStage(t)
 	s.pool("pool1", 3, 20)
@@ -117,7 +117,7 @@ func TestARefusedCaptureIsNotSilent(t *testing.T) {
 	}
 }
 
-// A missing permission is looked for in one request, and the whole preflight waits until it is there.
+// One request checks a missing permission, and the whole preflight waits for the permission.
 func TestAMissingPermissionIsLookedForCheaply(t *testing.T) {
 	s := newStage(t)
 	s.inMemory()
@@ -140,7 +140,7 @@ func TestAMissingPermissionIsLookedForCheaply(t *testing.T) {
 	}
 }
 
-// A person who has mended something need not wait.
+// After a repair, a person need not wait.
 func TestARefusalIsTriedAgainOnDemand(t *testing.T) {
 	s := newStage(t)
 	s.pool("pool1", 3, 20)
@@ -159,8 +159,7 @@ func TestARefusalIsTriedAgainOnDemand(t *testing.T) {
 	s.decided("all", "pool1", policy.Capturing)
 }
 
-// While the schedule is closed, what was refused is still in the way. A pool that needs no capture any more has
-// nothing in its way.
+// A refusal lasts while the schedule is closed. A pool that needs no capture any more has no refusal.
 func TestWhatIsRefusedOutsideTheSchedule(t *testing.T) {
 	s := newStage(t)
 	id := s.pool("pool1", 3, 20)

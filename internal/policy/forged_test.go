@@ -15,8 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// forge makes Nodes as a client may that creates Nodes: n of them name instances of the pool that the cloud does not have, or all the
-// instance.
+// forge creates n Nodes as a hostile client may: the Nodes name unknown instances of the pool, or all name one instance.
 func (s *trust) forge(n int, pool cloud.PoolID, instance cloud.InstanceID, ready corev1.ConditionStatus) {
 	s.Helper()
 	for i := range n {
@@ -31,8 +30,8 @@ func (s *trust) forge(n int, pool cloud.PoolID, instance cloud.InstanceID, ready
 	}
 }
 
-// TestForgedNodesHoldOffNoRollback: many NotReady Nodes of another pool whose instances the cloud does not have, or that name one instance
-// that it has, do not make the cluster look unwell.
+// TestForgedNodesHoldOffNoRollback: NotReady Nodes of another pool, with unknown instances or with one known instance, do
+// not make the cluster look unhealthy.
 func TestForgedNodesHoldOffNoRollback(t *testing.T) {
 	for _, listed := range []bool{false, true} {
 		t.Run(fmt.Sprint("a listed instance ", listed), func(t *testing.T) {
@@ -51,7 +50,7 @@ func TestForgedNodesHoldOffNoRollback(t *testing.T) {
 	}
 }
 
-// TestNodesThatCannotBeListed hold off a rollback, and the condition names them.
+// TestNodesThatCannotBeListed block a rollback, and the condition names the Nodes.
 func TestNodesThatCannotBeListed(t *testing.T) {
 	s := trustInMemory(t)
 	s.forge(20, "memory:///pools/pool2", "", corev1.ConditionFalse)
@@ -68,7 +67,7 @@ func TestNodesThatCannotBeListed(t *testing.T) {
 	}
 }
 
-// TestForgedNodesOfAVersion: the kubelets of its instances never come, and another client makes a Ready Node for each.
+// TestForgedNodesOfAVersion: the kubelets of the version's instances never come, and another client creates Ready Nodes.
 func TestForgedNodesOfAVersion(t *testing.T) {
 	s := trustInMemory(t)
 	s.decider.WithoutKubelet = func(_ context.Context, nodes []*corev1.Node, _ func() []*corev1.Node) (map[types.UID]bool, error) {

@@ -7,8 +7,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// TestTheCurrentVersionIsGone: the policy says so with the remedy, is counted as stalled, and captures all the same,
-// for that makes the pool grow again.
+// TestTheCurrentVersionIsGone: the policy reports the version with the remedy, counts as stalled, and still captures,
+// because a capture makes the pool grow again.
 func TestTheCurrentVersionIsGone(t *testing.T) {
 	s := newStage(t)
 	pool := s.pool("pool1", 3, 20)

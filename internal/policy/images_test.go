@@ -12,8 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/imagecount"
 )
 
-// TestManyImages: what was counted by whoever lists the instances stands in the status, and from seven of ten on in the
-// condition Degraded; captures go on meanwhile, and no request is made for it.
+// TestManyImages: the status shows the count from the last list of instances, and from seven of ten images also the
+// condition Degraded. Captures continue, and the count needs no request.
 func TestManyImages(t *testing.T) {
 	for images, wanted := range map[int]bool{3: false, 6: false, 7: true, 8: true} {
 		s := newStage(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
-// TestTheProfileIsFound: a Prototype carries the profile by which its donor is seen to join, unless the policy names one; where
-// nothing tells it, none is written, and the status says what to name.
+// TestTheProfileIsFound: a Prototype carries the detected profile of its donor, unless the policy names a profile. Without
+// evidence, Kamino creates no Prototype, and the status names the setting.
 func TestTheProfileIsFound(t *testing.T) {
 	joins := func(_ context.Context, f bootstrapkind.Facts) (bootstrapkind.Answer, error) {
 		return bootstrapkind.Of(f), nil

@@ -18,13 +18,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// leaving is a policy whose donors do not return.
+// leaving is a policy with donors that do not return.
 func leaving(p *v1alpha1.PrototypePolicySpec) {
 	p.Settings.Generalize.Profile = v1alpha1.ProfileBootstrap
 }
 
-// TestALeavingDonorHasTheFewestPodsThatAreHardToMove, and whoever asks is told of the same node: the plan, what would be
-// done in a dry run, and the capture. Where donors return, those pods do not matter.
+// TestALeavingDonorHasTheFewestPodsThatAreHardToMove: the plan, the dry run and the capture name the same node. For donors
+// that return, such pods do not matter.
 func TestALeavingDonorHasTheFewestPodsThatAreHardToMove(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy        func(*v1alpha1.PrototypePolicySpec)
@@ -74,7 +74,8 @@ func TestALeavingDonorHasTheFewestPodsThatAreHardToMove(t *testing.T) {
 	}
 }
 
-// TestTheLastOfAZoneIsNotChosen where donors leave: the next best is, and where there is none the status counts why.
+// TestTheLastOfAZoneIsNotChosen: for donors that do not return, Kamino chooses the next candidate, or the status counts the
+// reason.
 func TestTheLastOfAZoneIsNotChosen(t *testing.T) {
 	for zones, want := range map[string]string{"eu-1 eu-2 eu-2": "pool1-2", "eu-1 eu-1 eu-2": "pool1-1", "eu-1 eu-2 eu-3": ""} {
 		t.Run(zones, func(t *testing.T) {
@@ -100,9 +101,9 @@ func TestTheLastOfAZoneIsNotChosen(t *testing.T) {
 	}
 }
 
-// TestAPlaceCountsUntilItIsFilled follows a donor that is removed, beside a pool that waits for its turn: it counts while it is
-// held, and while its place is empty, whether its capture still runs or has failed; and no longer than the pool waits for its
-// successor. A donor behind its successor counts while it is held, and no longer.
+// TestAPlaceCountsUntilItIsFilled follows a removed donor next to a waiting pool. The donor counts while reserved, and
+// while its replacement is pending, with a running or a failed capture, until the deadline. A donor after its replacement
+// counts only while reserved.
 func TestAPlaceCountsUntilItIsFilled(t *testing.T) {
 	for name, c := range map[string]struct {
 		growFirst, fails, late bool

@@ -12,8 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
-// TestAStepOfACaptureIsLookedAtAfresh: what it changed must not be decided on as it was; a pass that is no step changes
-// nothing.
+// TestAStepOfACaptureIsLookedAtAfresh: after a step, no decision uses old facts; a pass without a step changes nothing.
 func TestAStepOfACaptureIsLookedAtAfresh(t *testing.T) {
 	there := memory.New(memory.Config{})
 	pool := there.AddPool(memory.PoolSpec{Name: "pool1"})
@@ -46,8 +45,8 @@ func TestAStepOfACaptureIsLookedAtAfresh(t *testing.T) {
 	}
 }
 
-// TestManyPoolsAreLookedAtTogether: a decision and a plan about many pools list the recipes once, and ask for each pool where the list is
-// refused.
+// TestManyPoolsAreLookedAtTogether: a decision or a plan about many pools lists the recipes once, and reads each pool if
+// the cloud refuses the list.
 func TestManyPoolsAreLookedAtTogether(t *testing.T) {
 	for name, test := range map[string]struct {
 		pools, lists, recipes int

@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestOverlap: of the policies that are for one pool, which counts.
+// TestOverlap: the precedence of several policies for one pool.
 func TestOverlap(t *testing.T) {
 	one := Pool{ID: "/a/one", Name: "one"}
 	named := v1alpha1.PoolSelector{Names: []string{"one"}}
@@ -56,7 +56,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestAPolicyKeepsItsOtherPools: one that yields a pool goes on with the rest, and nobody is told.
+// TestAPolicyKeepsItsOtherPools: a policy that loses a pool continues with its other pools, without a message.
 func TestAPolicyKeepsItsOtherPools(t *testing.T) {
 	one, two := Pool{ID: "/a/one", Name: "one"}, Pool{ID: "/a/two", Name: "two"}
 	got := claim([]v1alpha1.PrototypePolicy{

@@ -16,15 +16,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// The gate that SECURITY.md gives, to the letter.
+// The gate of SECURITY.md, verbatim.
 const (
 	donorLabel = "node-restriction.kubernetes.io/kamino-donor"
 	gate       = `node.metadata.labels[?"node-restriction.kubernetes.io/kamino-donor"].orValue("") != "true"`
 )
 
-// TestAKubeletNominatesItsOwnNode: with a kubelet's credential, against an API server with the Node authorizer and
-// NodeRestriction as kubeadm sets them up. All that a policy goes by stands on the Node, and its kubelet writes that;
-// but the label of the gate it may not write, neither on its own node nor on another.
+// TestAKubeletNominatesItsOwnNode uses a kubelet's credential, against an API server with the Node authorizer and
+// NodeRestriction, as in kubeadm. The kubelet writes all inputs of a policy on its Node, except the gate's label, on its
+// own node and on other nodes.
 func TestAKubeletNominatesItsOwnNode(t *testing.T) {
 	for _, gated := range []bool{false, true} {
 		t.Run(fmt.Sprintf("gated: %t", gated), func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestAKubeletNominatesItsOwnNode(t *testing.T) {
 			if !gated {
 				return
 			}
-			// Whoever may label nodes opens the gate.
+			// An account that may label nodes opens the gate.
 			n := &corev1.Node{}
 			s.must(s.client.Get(t.Context(), client.ObjectKey{Name: "thiefs"}, n))
 			n.Labels[donorLabel] = "true"
@@ -82,13 +82,13 @@ func TestAKubeletNominatesItsOwnNode(t *testing.T) {
 	}
 }
 
-// kubelet has the credential of one.
+// kubelet has the credential of a kubelet.
 type kubelet struct {
 	s      *stage
 	client client.Client
 }
 
-// nominates writes on its own node all that makes it the best donor.
+// nominates writes on its own node all values of the best donor.
 func (k *kubelet) nominates() {
 	k.s.Helper()
 	ctx, n := k.s.Context(), &corev1.Node{}

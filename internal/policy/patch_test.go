@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
-// TestLookAgain: who acknowledges that a pool went back is heard at the next pass, and only by the policies that report on it.
+// TestLookAgain: the next pass sees an acknowledgement, and only in policies that report on the pool.
 func TestLookAgain(t *testing.T) {
 	s := newTrust(t, nil)
 	s.policy("other", func(spec *v1alpha1.PrototypePolicySpec) { spec.Pools.Names = []string{"pool9"} })

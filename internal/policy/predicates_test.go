@@ -8,8 +8,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestNews: the end of a capture, its donor's return and another Prototype of the name are news; what the engine writes
-// on the way is none, its reports and records included.
+// TestNews: the end of a capture, the donor's return and another Prototype with the same name are news; other writes of the
+// engine, reports and records included, are not.
 func TestNews(t *testing.T) {
 	at := metav1.NowMicro()
 	for name, test := range map[string]struct {

@@ -8,8 +8,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// hour lets one go by with a pass a minute, and half-hourly looks of whoever watches which versions are in use. each, if set, comes
-// before the pass. It returns how many requests there were about the pool, or about what is in it.
+// hour plays an hour with a pass per minute, and half-hourly looks at the versions in use. each, if set, runs before each
+// pass. hour returns the number of requests about the pool.
 func (s *trust) hour(each func(minute int)) int {
 	s.Helper()
 	before := len(s.calls.Calls())
@@ -35,8 +35,8 @@ func (s *trust) hour(each func(minute int)) int {
 	return requests
 }
 
-// TestRequestsOfAPoolThatIsWatched: a quiet pool stays under ten an hour, one that lacks a node for days too; while pods wait for
-// nodes it is asked every five minutes whether it grows.
+// TestRequestsOfAPoolThatIsWatched: a quiet pool causes less than ten requests per hour, also with a missing node for days.
+// While pods wait for nodes, Kamino checks the growth every five minutes.
 func TestRequestsOfAPoolThatIsWatched(t *testing.T) {
 	s := trustInMemory(t)
 	s.hour(nil) // what was new has been seen
@@ -60,8 +60,8 @@ func TestRequestsOfAPoolThatIsWatched(t *testing.T) {
 	t.Logf("requests an hour: %d when it is quiet, %d while pods wait, %d while a node is lacking for days", quiet, waiting, lacking)
 }
 
-// TestWhatIsRemovedBeforeItRegistersIsCounted: the cluster autoscaler removes an instance behind fifteen minutes and orders
-// another one, so that the pool has the same number of nodes and the same capacity ever after. Pods wait for all that time.
+// TestWhatIsRemovedBeforeItRegistersIsCounted: the cluster autoscaler removes an instance after fifteen minutes and orders
+// another instance, so the numbers of the pool do not change. Pods wait all the time.
 func TestWhatIsRemovedBeforeItRegistersIsCounted(t *testing.T) {
 	for name, offset := range map[string]int{"just after a look": 1, "between two looks": 14, "just before a look": 28} {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func (s *trust) resize() {
 	}
 }
 
-// TestExpectingIsWorthAPassNowAndThen: pods that wait for hours cost one every five minutes.
+// TestExpectingIsWorthAPassNowAndThen: pods that wait for hours cause one pass every five minutes.
 func TestExpectingIsWorthAPassNowAndThen(t *testing.T) {
 	s := trustInMemory(t)
 	passes := 0
@@ -119,7 +119,7 @@ func TestExpectingIsWorthAPassNowAndThen(t *testing.T) {
 	}
 }
 
-// TestAThrottledCloudIsAskedForGrowthLater: a refusal is no news of the pool, and holds nothing against a node.
+// TestAThrottledCloudIsAskedForGrowthLater: a refusal shows nothing about the pool, and counts against no node.
 func TestAThrottledCloudIsAskedForGrowthLater(t *testing.T) {
 	s := trustInMemory(t)
 	s.hour(nil)

@@ -9,7 +9,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestAPolicyThatWaitsForLessLooksMoreOften: one that gives nodes seconds has its verdict within seconds, by its own passes.
+// TestAPolicyThatWaitsForLessLooksMoreOften: a policy with limits of seconds has a verdict within seconds, by its own
+// passes.
 func TestAPolicyThatWaitsForLessLooksMoreOften(t *testing.T) {
 	s := newTrust(t, func(spec *v1alpha1.PrototypePolicySpec) {
 		spec.Rollback.JoinTimeout = metav1.Duration{Duration: 20 * time.Second}
@@ -24,7 +25,7 @@ func TestAPolicyThatWaitsForLessLooksMoreOften(t *testing.T) {
 			t.Fatalf("after %s the recipe names %s: %+v", s.clock.Now().Sub(began), s.bad, s.probation())
 		}
 	}
-	// The node that joins now has to stay for as long as one may be seen late.
+	// The joining node must stay for as long as Kamino may see a node late.
 	s.grow(1, true)
 	for range 10 {
 		s.clock.Advance(2 * time.Second)

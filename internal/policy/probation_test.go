@@ -20,7 +20,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/rollback"
 )
 
-// trust is a stage with a pool that has just been pointed at a new version, and another pool.
+// trust is a stage with a pool after a promotion, and another pool.
 type trust struct {
 	*stage
 	pool      cloud.PoolID
@@ -32,7 +32,7 @@ func newTrust(t *testing.T, change func(*v1alpha1.PrototypePolicySpec)) *trust {
 	return trustOn(newStage(t), change)
 }
 
-// trustInMemory is the same with its objects in memory.
+// trustInMemory is a trust with objects in memory.
 func trustInMemory(t *testing.T) *trust {
 	s := newStage(t)
 	s.inMemory()
@@ -56,7 +56,7 @@ func trustOn(on *stage, change func(*v1alpha1.PrototypePolicySpec)) *trust {
 	return s
 }
 
-// grow adds instances to the pool; a node of theirs is there and Ready if they join.
+// grow adds instances to the pool; the nodes of joining instances are Ready.
 func (s *trust) grow(n int, joins bool) {
 	s.Helper()
 	for range n {
@@ -90,7 +90,7 @@ func (s *trust) tags(version string) map[string]string {
 	return image.Tags
 }
 
-// last lets so many minutes go by, with a pass in each.
+// last plays so many minutes, with a pass in each minute.
 func (s *trust) last(minutes int) {
 	s.Helper()
 	for range minutes {
@@ -100,7 +100,7 @@ func (s *trust) last(minutes int) {
 	}
 }
 
-// writes counts the calls that changed something, by their names.
+// writes counts the changing calls, by name.
 func (s *trust) writes() map[string]int {
 	counts := map[string]int{}
 	for _, c := range s.calls.Calls() {
@@ -120,7 +120,7 @@ func (s *trust) probation() *v1alpha1.ProbationStatus {
 	return p
 }
 
-// TestAPoolGoesBack follows a bad version from its first node to its quarantine, and the person who comes then.
+// TestAPoolGoesBack follows a bad version from its first node to its quarantine and the acknowledgement.
 func TestAPoolGoesBack(t *testing.T) {
 	s := newTrust(t, nil)
 	s.grow(2, false)
@@ -166,8 +166,8 @@ func TestAPoolGoesBack(t *testing.T) {
 	}
 }
 
-// TestAReturnOutlivesItsVersion: the version that a pool went back from is acknowledged and retired, and the next one is as bad on the
-// same day. The pool stays, and a person is told; a day after the first time it goes back.
+// TestAReturnOutlivesItsVersion: the bad version is acknowledged and retired, and the next version is bad on the same day.
+// The pool stays, and the condition reports the pool; a day after the first rollback, Kamino rolls back again.
 func TestAReturnOutlivesItsVersion(t *testing.T) {
 	s := newTrust(t, nil)
 	s.grow(2, false)
@@ -212,8 +212,8 @@ func (s *trust) acknowledge() {
 	}
 }
 
-// TestNewNodesAreNoOutage: in a small cluster nodes that come and never are Ready, of two pools, are not taken for the illness of all,
-// in which nothing is held against anybody: a person is told.
+// TestNewNodesAreNoOutage: in a small cluster, new nodes of two pools that are never Ready are no outage of the whole
+// cluster. An outage would excuse every failure; here the condition reports the pools.
 func TestNewNodesAreNoOutage(t *testing.T) {
 	s := newTrust(t, nil)
 	other := s.stage.pool("pool3", 0, 3)
@@ -235,7 +235,7 @@ func TestNewNodesAreNoOutage(t *testing.T) {
 	s.degradedFor("JoinsFailEverywhere")
 }
 
-// TestTheImageWasNotTheCause: the next node of the version before fails as well.
+// TestTheImageWasNotTheCause: the next node of the earlier version fails, too.
 func TestTheImageWasNotTheCause(t *testing.T) {
 	s := newTrust(t, nil)
 	s.grow(2, false)
@@ -256,7 +256,7 @@ func TestTheImageWasNotTheCause(t *testing.T) {
 	}
 }
 
-// TestWhatKeepsAPool on a version whose nodes do not join: that is told, and nothing is written.
+// TestWhatKeepsAPool on a version whose nodes do not join: Kamino reports the reason, and writes nothing.
 func TestWhatKeepsAPool(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy func(*v1alpha1.PrototypePolicySpec)
@@ -290,8 +290,8 @@ func TestWhatKeepsAPool(t *testing.T) {
 	}
 }
 
-// TestEveryCallOfGoingBackLost: each call is lost once, before or after its effect, and the controller is killed at that
-// moment. In the end the pool has gone back once, and the version is quarantined.
+// TestEveryCallOfGoingBackLost loses each call once, before or after its effect, and kills the controller at that moment.
+// In the end the pool has rolled back once, and the version is quarantined.
 func TestEveryCallOfGoingBackLost(t *testing.T) {
 	for name, loss := range map[string]memory.Outcome{
 		"before": memory.FailBefore(cloud.Unavailable), "after": memory.FailAfter(cloud.Unavailable), "conflict": memory.FailAfter(cloud.Conflict),
@@ -351,8 +351,8 @@ func (s *trust) wantOneReturn(n int) {
 	}
 }
 
-// TestKilledAtAnyMinute: a controller that is killed comes to the same verdict, whenever that was, and of nodes that somebody
-// removes meanwhile as well.
+// TestKilledAtAnyMinute: a killed controller reaches the same verdict at any minute, also if a client removes nodes
+// meanwhile.
 func TestKilledAtAnyMinute(t *testing.T) {
 	for _, minute := range []int{1, 5, 14, 16, 18, 20, 21, 22, 23} {
 		s := trustInMemory(t)

@@ -20,12 +20,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// limited is a cloud that allows a pool's instances ten images.
+// limited is a cloud with a limit of ten images per pool.
 type limited struct{ *memory.Faulty }
 
 func (l limited) MaxImages(cloud.PoolID) int { return 10 }
 
-// crowd adds a pool with a node of each of so many versions, the newest of which its recipe names, none of them patched.
+// crowd adds a pool with one node per version, without patches. The recipe names the newest version.
 func (s *stage) crowd(name string, images int) cloud.PoolID {
 	s.Helper()
 	id := s.cloud.AddPool(memory.PoolSpec{Name: name, Capacity: int64(images), MaxSize: 100})
@@ -38,7 +38,7 @@ func (s *stage) crowd(name string, images int) cloud.PoolID {
 	return id
 }
 
-// takes has the decider take nodes through a function, in a cloud with a limit, and gives out what it was asked for.
+// takes replaces the decider's Rebuild in a cloud with a limit, and records the requests.
 func (s *stage) takes(take func(policy.Rebuild) (policy.Taken, error)) *[]policy.Rebuild {
 	var asked []policy.Rebuild
 	s.decider.Cloud = limited{s.calls}
@@ -49,7 +49,7 @@ func (s *stage) takes(take func(policy.Rebuild) (policy.Taken, error)) *[]policy
 	return &asked
 }
 
-// counted makes a first pass, then has the images counted as the controller's hourly look does.
+// counted runs a first pass, then counts the images as the controller's hourly list does.
 func (s *stage) counted(id cloud.PoolID) {
 	s.Helper()
 	s.pass()
@@ -73,8 +73,8 @@ func (s *stage) wantRebuild(reason string, words ...string) {
 	}
 }
 
-// TestTheOldestImageIsRebuilt where the policy allows it, and from as many images on as it says; without its leave nothing is
-// said of it.
+// TestTheOldestImageIsRebuilt: a policy with spec.rebuild rebuilds from its number of images on; without spec.rebuild the
+// status is empty.
 func TestTheOldestImageIsRebuilt(t *testing.T) {
 	for name, test := range map[string]struct {
 		images int
@@ -120,7 +120,7 @@ func TestTheOldestImageIsRebuilt(t *testing.T) {
 	}
 }
 
-// TestNothingIsRebuiltWhereThePolicyRests: suspended, in a dry run, outside its schedule.
+// TestNothingIsRebuiltWhereThePolicyRests: suspended, in a dry run, or outside its schedule.
 func TestNothingIsRebuiltWhereThePolicyRests(t *testing.T) {
 	for reason, spec := range map[string]func(*v1alpha1.PrototypePolicySpec){
 		v1alpha1.PolicySuspended: func(s *v1alpha1.PrototypePolicySpec) { s.Suspend = true },
@@ -139,7 +139,7 @@ func TestNothingIsRebuiltWhereThePolicyRests(t *testing.T) {
 	}
 }
 
-// TestARebuildAndACaptureTakeTurns: none begins beside the other, in one pool.
+// TestARebuildAndACaptureTakeTurns: in one pool, a rebuild and a capture never run at the same time.
 func TestARebuildAndACaptureTakeTurns(t *testing.T) {
 	s := newStage(t)
 	id := s.crowd("pool1", 8)
@@ -180,7 +180,7 @@ func TestARebuildAndACaptureTakeTurns(t *testing.T) {
 	}
 }
 
-// TestWhyNothingIsRebuiltIsTold: what is waited for in the status, and what a person must see to in the condition Degraded.
+// TestWhyNothingIsRebuiltIsTold: the status names the wait, and the condition Degraded names work for a person.
 func TestWhyNothingIsRebuiltIsTold(t *testing.T) {
 	s := newStage(t)
 	id := s.crowd("pool1", 8)
@@ -234,7 +234,7 @@ func (s *stage) degradedFor(reason string, words ...string) {
 	}
 }
 
-// TestNoMoreAreHeldThanMayBe: captures and rebuilds of all pools count together.
+// TestNoMoreAreHeldThanMayBe: captures and rebuilds of all pools share one limit.
 func TestNoMoreAreHeldThanMayBe(t *testing.T) {
 	s := newStage(t)
 	one, two := s.crowd("pool1", 8), s.crowd("pool2", 8)
@@ -250,7 +250,7 @@ func TestNoMoreAreHeldThanMayBe(t *testing.T) {
 	}
 }
 
-// TestACloudThatRebuildsNothing: the policy sees to nothing there, and so a person is told of the many images, too.
+// TestACloudThatRebuildsNothing: the policy cannot rebuild, so the condition also reports the many images.
 func TestACloudThatRebuildsNothing(t *testing.T) {
 	s := newStage(t)
 	id := s.crowd("pool1", 8)

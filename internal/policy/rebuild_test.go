@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// crowdedCase is a pool that names so many images, the recipe's included, each but that one on a node.
+// crowdedCase is a pool with so many images, the recipe's image included, and a node for each other image.
 func crowdedCase(images int) rebuildCase {
 	c := rebuildCase{
 		pool: "pool1", policy: "all", atImages: 8, recipe: cloud.Recipe{Image: "newest", Version: "2026.03.14"},
@@ -67,7 +67,7 @@ func TestWhetherToRebuild(t *testing.T) {
 	}
 }
 
-// TestNothingIsRebuiltPastAReason: whatever comes together, a node is wanted only where nothing at all speaks against it.
+// TestNothingIsRebuiltPastAReason: Kamino wants a rebuild only without any reason against the rebuild.
 func TestNothingIsRebuiltPastAReason(t *testing.T) {
 	for bits := range 1 << 9 {
 		on := func(n int) bool { return bits>>n&1 == 1 }

@@ -16,7 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// A refusal that lasts is asked about less and less often, up to every four hours.
+// The checks of a lasting refusal become rarer, up to every four hours.
 func TestALastingRefusalIsAskedAboutLessOften(t *testing.T) {
 	s := newStage(t)
 	id := s.pool("pool1", 3, 20)
@@ -34,7 +34,7 @@ func TestALastingRefusalIsAskedAboutLessOften(t *testing.T) {
 	if want := []time.Duration{0, 10 * time.Minute, 30 * time.Minute, 70 * time.Minute, 150 * time.Minute, 310 * time.Minute}; !slices.Equal(asked, want) {
 		t.Errorf("asked after %v, want %v", asked, want)
 	}
-	// Another donor is not held up by what was said of this one.
+	// The refusal of one donor does not delay another donor.
 	asked = nil
 	s.change(id, "pool1-2", func(n *corev1.Node) { n.Annotations[v1alpha1.KuredRebootInProgressAnnotation] = "now" })
 	s.pass()
@@ -44,7 +44,7 @@ func TestALastingRefusalIsAskedAboutLessOften(t *testing.T) {
 	s.decided("all", "pool1", "QuotaUsedUp", "no: pool1-1")
 }
 
-// A preflight that can't be made is made again when the cloud is to be asked again, not with every pass.
+// A failed preflight runs again at the cloud's time, not with every pass.
 func TestAPreflightThatFailsWaits(t *testing.T) {
 	s := newStage(t)
 	s.pool("pool1", 3, 20)
@@ -65,8 +65,8 @@ func TestAPreflightThatFailsWaits(t *testing.T) {
 	}
 }
 
-// A preflight that the API server does not answer is no trouble of the cloud's, and is made again soon. Only what
-// does not end by itself is a condition.
+// A preflight without an answer of the API server is no cloud error, and runs again soon. Only a permanent error becomes a
+// condition.
 func TestAPreflightThatTheAPIServerDoesNotAnswer(t *testing.T) {
 	for _, c := range []struct {
 		err     error
@@ -101,8 +101,8 @@ func TestAPreflightThatTheAPIServerDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// Of candidates that the rules find alike the one is taken whose capture costs others least. Which one that is
-// changes with every pod, and what was refused for one is not asked about anew for another.
+// Of candidates with equal rank, Kamino captures the candidate with the least disruption cost. The order changes with every
+// pod, so a refusal of one candidate does not expire for another candidate.
 func TestTheFewestEvictionsAreTaken(t *testing.T) {
 	s := newStage(t)
 	s.pool("pool1", 3, 20)
@@ -134,7 +134,7 @@ func TestTheFewestEvictionsAreTaken(t *testing.T) {
 	}
 }
 
-// A node that somebody else has taken out of service keeps the next one in it.
+// A node that another client has taken out of service keeps the next node in service.
 func TestNobodyIsTakenWhileOthersAreAway(t *testing.T) {
 	s := newStage(t)
 	id := s.pool("pool1", 3, 20)

@@ -12,10 +12,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// oneLook at a pool for a rollback that was begun, in requests: it is made once for a pool whose policy asks nothing.
+// oneLook is the number of requests to look for an unfinished rollback: one look for a pool without requests of a policy.
 const oneLook = 2
 
-// halfBack is a pool whose rollback has written its tags while the cloud took no change of the recipe.
+// halfBack is a pool with the tags of a rollback, while the cloud refuses changes of the recipe.
 func halfBack(t *testing.T) *trust {
 	s := newTrust(t, nil)
 	s.grow(2, false)
@@ -32,7 +32,8 @@ func halfBack(t *testing.T) *trust {
 	return s
 }
 
-// TestAPoolThatIsRollingBackSaysSo in its decision, in the conditions and in what is said of its nodes, and nothing says that it went back.
+// TestAPoolThatIsRollingBackSaysSo in the decision, the conditions and the join tracking, and nothing reports a finished
+// rollback.
 func TestAPoolThatIsRollingBackSaysSo(t *testing.T) {
 	s := halfBack(t)
 	s.decided("all", "pool1", "RollingBack", "is rolling back from version "+s.bad+" to "+s.good)
@@ -56,8 +57,8 @@ func TestAPoolThatIsRollingBackSaysSo(t *testing.T) {
 	}
 }
 
-// TestARollbackNeedsNoPolicyToBeFinished: whatever becomes of the pool's policy between the tags and the recipe, the controller finishes
-// what was begun, and so does the next one.
+// TestARollbackNeedsNoPolicyToBeFinished: after any change of the pool's policy between the tags and the recipe, this
+// controller and the next controller finish the rollback.
 func TestARollbackNeedsNoPolicyToBeFinished(t *testing.T) {
 	for name, change := range map[string]func(*trust){
 		"as it was":          func(*trust) {},
@@ -104,7 +105,7 @@ func TestARollbackNeedsNoPolicyToBeFinished(t *testing.T) {
 	}
 }
 
-// TestAPoolWithoutAPolicyCostsLittle: that a rollback may have been begun is looked for once, and seldom afterwards.
+// TestAPoolWithoutAPolicyCostsLittle: Kamino looks for an unfinished rollback once, and seldom afterwards.
 func TestAPoolWithoutAPolicyCostsLittle(t *testing.T) {
 	s := newStage(t)
 	s.pool("pool1", 3, 3)

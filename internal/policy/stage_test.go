@@ -24,8 +24,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
-// stage is a decider with a real API server, a cloud in memory, and nodes that the test sets by hand. The clock
-// stands at noon of the API server's day, which stamps objects by its own clock.
+// stage is a decider with a real API server, a cloud in memory, and nodes of the test. The clock stands at noon of the API
+// server's day, because the API server stamps objects by its own clock.
 type stage struct {
 	*testing.T
 	client  client.Client
@@ -50,14 +50,14 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// inMemory has the stage keep its objects in memory from now on. Of a test that passes many times, a real API server takes most.
+// inMemory moves the objects of the stage into memory: a real API server takes most of the time of a test with many passes.
 func (s *stage) inMemory() {
 	s.isInMemory = true
 	s.client = inmemory.New(s.clock.Now).Client(nil)
 	s.restart()
 }
 
-// restart is a new process, which remembers nothing.
+// restart is a new process without memory.
 func (s *stage) restart() {
 	s.events = events.NewFakeRecorder(100)
 	s.decider = &policy.Decider{
@@ -73,8 +73,8 @@ func (s *stage) must(err error) {
 	}
 }
 
-// pool adds a pool whose recipe names a version that was captured days ago, and n nodes of it: pool-0 to
-// pool-<n-1>, all patched yesterday and rebooted since. The higher its number, the longer a node is Ready.
+// pool adds a pool whose version was captured days ago, with n nodes pool-0 to pool-<n-1>, patched yesterday and rebooted
+// since. A node with a higher number is Ready for longer.
 func (s *stage) pool(name string, n, daysAgo int) cloud.PoolID {
 	s.Helper()
 	id := s.cloud.AddPool(memory.PoolSpec{Name: name, Capacity: int64(n), MaxSize: 100})
@@ -112,7 +112,7 @@ func (s *stage) node(name string, id cloud.InstanceID, change func(*corev1.Node)
 	s.nodes.Set(node)
 }
 
-// change sets a node anew.
+// change replaces a node.
 func (s *stage) change(pool cloud.PoolID, name string, change func(*corev1.Node)) {
 	s.Helper()
 	s.must(s.nodes.Place(s.Context()))
@@ -190,7 +190,7 @@ func (s *stage) donors() []string {
 	return donors
 }
 
-// end has a capture end as the engine would.
+// end ends a capture as the engine would.
 func (s *stage) end(name string, phase v1alpha1.Phase) {
 	s.Helper()
 	p := &v1alpha1.Prototype{}
@@ -205,7 +205,7 @@ func (s *stage) end(name string, phase v1alpha1.Phase) {
 	s.must(s.client.Status().Update(s.Context(), p))
 }
 
-// decided checks the decision about a pool, and that its sentence holds the words.
+// decided checks the decision about a pool, and words of its message.
 func (s *stage) decided(name, pool, reason string, words ...string) {
 	s.Helper()
 	d := s.poolStatus(name, pool).Decision
@@ -219,7 +219,7 @@ func (s *stage) decided(name, pool, reason string, words ...string) {
 	}
 }
 
-// stalled checks that a policy is in its own way for the reason, and says so in words.
+// stalled checks that a policy is stalled for the reason, and words of its message.
 func (s *stage) stalled(name, reason string, words ...string) {
 	s.Helper()
 	status := s.status(name).Status

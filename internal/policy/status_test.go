@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestWhatAPolicySaysOfItself reads the sentence that kubectl shows while nothing is in the way.
+// TestWhatAPolicySaysOfItself reads the message that kubectl shows without an obstacle.
 func TestWhatAPolicySaysOfItself(t *testing.T) {
 	s := newStage(t)
 	says := func(want string) {

@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// fails has looks at pools fail so, until the answer is false.
+// fails lets looks at pools fail until now returns false.
 func (s *stage) fails(so memory.Outcome, now func() bool) {
 	s.calls = memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome {
 		if c.Op == "Pool" && now() {
@@ -21,12 +21,12 @@ func (s *stage) fails(so memory.Outcome, now func() bool) {
 	s.restart()
 }
 
-// throttle has the cloud refuse looks for now, until the answer is false.
+// throttle lets the cloud refuse looks until now returns false.
 func (s *stage) throttle(after time.Duration, now func() bool) {
 	s.fails(memory.Throttle(after), now)
 }
 
-// A crowd of looks that Azure does not grant at once is over in a moment: nobody need know but the pool's status.
+// A burst of looks beyond Azure's limit is over in a moment: only the pool's status shows the error.
 func TestAThrottledLookIsMadeAgainSoon(t *testing.T) {
 	s := newStage(t)
 	s.pool("pool1", 3, 20)
@@ -53,8 +53,8 @@ func TestAThrottledLookIsMadeAgainSoon(t *testing.T) {
 	}
 }
 
-// An answer that is lost is asked for again in a moment, and a cloud that stays away less and less often: nobody goes back
-// from a bad version before it answers. A person is told at once.
+// Kamino repeats a lost request in a moment, and asks an absent cloud less and less often: a rollback needs the cloud's
+// answer. The condition reports the cloud at once.
 func TestACloudThatIsAwayIsAskedAgainSoon(t *testing.T) {
 	s := newStage(t)
 	s.pool("pool1", 3, 20)
@@ -91,7 +91,7 @@ func TestACloudThatIsAwayIsAskedAgainSoon(t *testing.T) {
 	}
 }
 
-// A cloud that goes on throttling is asked less and less often, and a person is told.
+// Kamino asks a cloud that keeps throttling less and less often, and the condition reports the cloud.
 func TestALastingThrottleIsToldAndAskedAboutLessOften(t *testing.T) {
 	s := newStage(t)
 	s.inMemory()
@@ -120,7 +120,7 @@ func TestALastingThrottleIsToldAndAskedAboutLessOften(t *testing.T) {
 	}
 }
 
-// What the cloud asks for is what it gets.
+// Kamino waits as long as the cloud asks.
 func TestAThrottleSaysHowLong(t *testing.T) {
 	s := newStage(t)
 	s.pool("pool1", 3, 20)

@@ -11,8 +11,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// TestAPlanComparesWhatCanBeBest: a plan names the same donor as the capture will have, and looks at the pods of no more nodes than it
-// takes to know.
+// TestAPlanComparesWhatCanBeBest: a plan names the same donor as the capture, and lists the pods of no more nodes than
+// necessary.
 func TestAPlanComparesWhatCanBeBest(t *testing.T) {
 	for name, test := range map[string]struct {
 		evictions map[string]int
@@ -43,7 +43,7 @@ func TestAPlanComparesWhatCanBeBest(t *testing.T) {
 	}
 }
 
-// TestAPlanWaitsForACloudThatThrottles: a plan of many pools takes more reads than the cloud grants at once.
+// TestAPlanWaitsForACloudThatThrottles: a plan of many pools needs more reads than the cloud grants at once.
 func TestAPlanWaitsForACloudThatThrottles(t *testing.T) {
 	s := newStage(t)
 	id := s.pool("pool1", 3, 20)

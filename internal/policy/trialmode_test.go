@@ -9,8 +9,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
-// TestTheTrialIsFound: a policy's Prototype carries where its version is tried, by what the pool allows unless the policy says it.
-// Where nobody can tell it, none is written until somebody can.
+// TestTheTrialIsFound: a policy's Prototype carries the trial mode, from the pool's abilities unless the policy sets a
+// mode. Without an answer of the cloud, Kamino creates no Prototype.
 func TestTheTrialIsFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		profile      v1alpha1.Profile

@@ -13,7 +13,7 @@ import (
 
 const head = "apiVersion: kamino.dev/v1alpha1\nkind: PrototypePolicy\n"
 
-// policy is a document with one policy of the name, and more lines of its own.
+// policy is a document with one policy of the name, and further lines.
 func policy(name string, more ...string) string {
 	return head + "metadata: {name: " + name + "}\n" + strings.Join(more, "\n") + "\n"
 }
@@ -67,7 +67,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestTheSettingsAreRead: what is parsed is what was written.
+// TestTheSettingsAreRead: the result equals the text.
 func TestTheSettingsAreRead(t *testing.T) {
 	got, err := Parse("mine.yaml", []byte(policy("a", "spec:", "  suspend: true", "  settings: {keep: 7}")))
 	if err != nil || !got[0].Spec.Suspend || got[0].Spec.Settings.Keep != 7 || got[0].UID != "" {
@@ -75,7 +75,7 @@ func TestTheSettingsAreRead(t *testing.T) {
 	}
 }
 
-// TestRejected: a policy is named as its author names it, and the sentence of whoever refused it stays whole.
+// TestRejected: the error names the policy as its author does, and keeps the server's whole message.
 func TestRejected(t *testing.T) {
 	wrong := field.ErrorList{field.Invalid(field.NewPath("spec", "settings", "keep"), 1, "should be 2 or more")}
 	refused := apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind("PrototypePolicy").GroupKind(), "check-x7k2p", wrong)

@@ -18,10 +18,10 @@ import (
 
 const key = "k-1"
 
-// addresses that pods of a test have, each a network card of its own.
+// Addresses of the pods in a test, each of its own network card.
 const here, there = "127.81.0.1", "127.81.0.2"
 
-// freePort is one that nobody listens on, on either address.
+// freePort is a free port on both addresses.
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(there, "0"))
@@ -32,7 +32,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// serve runs a pod that answers until the test ends.
+// serve runs an answering pod until the test ends.
 func serve(t *testing.T, o Options) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -53,7 +53,7 @@ func serve(t *testing.T, o Options) {
 	}
 }
 
-// found is what a report says of each subject, "ok" for what works.
+// found is the result for each subject, "ok" for a success.
 func found(t *testing.T, r *Report) map[Subject]string {
 	t.Helper()
 	all := map[Subject]string{}
@@ -88,7 +88,7 @@ func TestPodsReachEachOther(t *testing.T) {
 	}
 }
 
-// Nobody answers, somebody who does not know the key, and somebody who changes what goes over: none of them is reached.
+// No answer, an answer without the key, or changed data: a pod is never reached.
 func TestAPodThatIsNotReached(t *testing.T) {
 	for name, test := range map[string]struct {
 		there func(*testing.T, int)
@@ -113,7 +113,7 @@ func TestAPodThatIsNotReached(t *testing.T) {
 	}
 }
 
-// answer listens where the other pod should, and says what it is given to.
+// answer listens in place of the peer pod.
 func answer(t *testing.T, port int, say func(net.Conn)) {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(there, fmt.Sprint(port)))
@@ -134,7 +134,7 @@ func answer(t *testing.T, port int, say func(net.Conn)) {
 	}()
 }
 
-// The way there works, and nothing comes back: the address that the pod has is not the one that it listens on.
+// The way to the peer works, but not the way back: the pod listens on another address than its own.
 func TestTheWayBack(t *testing.T) {
 	port := freePort(t)
 	serve(t, Options{Listen: there, Serve: true, Key: key, Port: port})
@@ -145,7 +145,7 @@ func TestTheWayBack(t *testing.T) {
 	}
 }
 
-// A server comes back to who knows the key, and to its own port alone.
+// A server connects back only to pods with the key, and only to its own port.
 func TestAServerIsNobodysHand(t *testing.T) {
 	port := freePort(t)
 	serve(t, Options{Listen: there, Serve: true, Key: key, Port: port})
@@ -192,7 +192,7 @@ func TestAServerIsNobodysHand(t *testing.T) {
 	}
 }
 
-// nameserver knows the names that it is given.
+// nameserver knows the given names.
 func nameserver(t *testing.T, names ...string) string {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", net.JoinHostPort(there, "0"))
@@ -278,7 +278,7 @@ func TestTheManifestsDigest(t *testing.T) {
 	}
 }
 
-// What cannot measure says so, and does not say that the network is bad.
+// A missing measurement is an error, not a finding about the network.
 func TestWhatIsNoMeasurement(t *testing.T) {
 	for name, o := range map[string]Options{
 		"no address":       {Peer: there, Key: key},
@@ -326,7 +326,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// Args are what Bind reads.
+// Bind reads the output of Args.
 func TestArguments(t *testing.T) {
 	o := Options{Listen: here, Peer: there, Key: key, Inside: "i", Outside: "o", Resolver: "/r", Manifest: "/m", Serve: true}
 	flags := map[string]*string{}

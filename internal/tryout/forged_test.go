@@ -27,7 +27,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// doubtful holds that the trial has no verdict on the version, and that the sentence has the words.
+// doubtful checks that the trial has no verdict on the version, and words of the message.
 func (w *world) doubtful(f trial.Facts, words ...string) {
 	w.Helper()
 	v := trial.Judge(f)
@@ -41,11 +41,11 @@ func (w *world) doubtful(f trial.Facts, words ...string) {
 	}
 }
 
-// claiming is a Node that another client makes with the provider ID of the trial's instance.
+// claiming gives a Node of another client the provider ID of the trial's instance.
 func claiming(n *corev1.Node) { n.Spec.ProviderID = "cloud:///T-0" }
 
-// TestASecondNodeNamesTheInstance: whichever comes first, is first by name, or is Ready, none is judged, and both are named. A Node
-// that was removed meanwhile has named the instance all the same.
+// TestASecondNodeNamesTheInstance: in any order, Kamino judges neither Node, and names both. A deleted Node has named the
+// instance, too.
 func TestASecondNodeNamesTheInstance(t *testing.T) {
 	for name, play := range map[string]func(w *world){
 		"a NotReady one, first by name": func(w *world) {
@@ -91,7 +91,7 @@ func TestASecondNodeNamesTheInstance(t *testing.T) {
 	}
 }
 
-// TestTheNodeIsDeletedByAnotherClient: its kubelet does not register again, or it does, or another client does under its name.
+// TestTheNodeIsDeletedByAnotherClient: afterwards the kubelet registers again or not, or another client uses its name.
 func TestTheNodeIsDeletedByAnotherClient(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		t.Run(fmt.Sprint("again ", again), func(t *testing.T) { testDeleted(t, again) })
@@ -112,7 +112,7 @@ func testDeleted(t *testing.T, again bool) {
 	w.doubtful(f, "t-0 (UID "+uid+")", "deleted")
 }
 
-// TestAForgedTwin is older, Ready, and names an instance that the cloud has, but no kubelet runs for it.
+// TestAForgedTwin is older, Ready, and names an existing instance, but has no kubelet.
 func TestAForgedTwin(t *testing.T) {
 	w := newWorld(t)
 	w.node("w-1", true)
@@ -139,7 +139,7 @@ func TestAForgedTwin(t *testing.T) {
 	}
 }
 
-// heart has the kubelet of a Node renew its Lease.
+// heart renews the Lease of a Node's kubelet.
 func (w *world) heart(name string) {
 	w.Helper()
 	leases := w.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease)
@@ -150,8 +150,8 @@ func (w *world) heart(name string) {
 	w.Cleanup(func() { w.must(leases.Delete(context.WithoutCancel(w.Context()), name, metav1.DeleteOptions{})) })
 }
 
-// TestAForgedNodeAlone: the instance's kubelet never comes, and another client makes the Node. No pod is made there, and the attempt is
-// inconclusive, whatever that Node says.
+// TestAForgedNodeAlone: the instance's kubelet never comes, and another client creates the Node. Kamino creates no pod
+// there, and the attempt is inconclusive for any content of that Node.
 func TestAForgedNodeAlone(t *testing.T) {
 	for _, ready := range []bool{true, false} {
 		t.Run(fmt.Sprint("Ready ", ready), func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestAForgedNodeAlone(t *testing.T) {
 	}
 }
 
-// TestAKubeletTakesOverAForgedNode, as one does whose name is known before. What the Node said before that counts for nothing.
+// TestAKubeletTakesOverAForgedNode under a known name. Earlier content of the Node does not count.
 func TestAKubeletTakesOverAForgedNode(t *testing.T) {
 	w := newWorld(t)
 	w.node("w-1", true)
@@ -190,8 +190,8 @@ func TestAKubeletTakesOverAForgedNode(t *testing.T) {
 	}
 }
 
-// TestForgedNodesHideNoDaemonSet: Nodes that no kubelet runs for would have each DaemonSet look unhealthy, and the trial would not look
-// at it.
+// TestForgedNodesHideNoDaemonSet: Nodes without a kubelet would make each DaemonSet look unhealthy, and the trial would
+// skip the DaemonSet.
 func TestForgedNodesHideNoDaemonSet(t *testing.T) {
 	w := newWorld(t)
 	w.node("w-1", true)
@@ -217,8 +217,8 @@ func TestForgedNodesHideNoDaemonSet(t *testing.T) {
 	}
 }
 
-// TestAKubeletWithoutItsNode: where the cloud says which name the Node has, the kubelet's Lease shows that a client has deleted the Node,
-// also if no look has seen it.
+// TestAKubeletWithoutItsNode: if the cloud names the Node, the kubelet's Lease shows that a client has deleted the Node,
+// also without an earlier look.
 func TestAKubeletWithoutItsNode(t *testing.T) {
 	w := newWorld(t)
 	w.subject.Instances[0].Host = "t-0"
@@ -229,7 +229,7 @@ func TestAKubeletWithoutItsNode(t *testing.T) {
 	w.doubtful(w.look("nothing", nil), "kube-node-lease/t-0", "no Node")
 }
 
-// TestReadsThatAreDenied: a right that is missing neither passes nor fails a trial, whichever it is, and the verdict names it.
+// TestReadsThatAreDenied: any missing permission neither passes nor fails a trial, and the verdict names the permission.
 func TestReadsThatAreDenied(t *testing.T) {
 	for _, resource := range []string{"nodes", "leases", "daemonsets", "pods", "configmaps", "jobs"} {
 		t.Run(resource, func(t *testing.T) {
@@ -251,7 +251,7 @@ func TestReadsThatAreDenied(t *testing.T) {
 	}
 }
 
-// denied is a client that may not read one resource.
+// denied is a client without permission to read one resource.
 func denied(t *testing.T, resource string) kubernetes.Interface {
 	t.Helper()
 	config := rest.CopyConfig(apitest.Server(t))
@@ -280,7 +280,7 @@ func (d denying) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, err
 }
 
-// TestTwinsThatAreNotProven: which of two had the ID first only the older one's own Node shows, while its kubelet reports.
+// TestTwinsThatAreNotProven: only the older twin's own Node with a live kubelet proves which twin had the ID first.
 func TestTwinsThatAreNotProven(t *testing.T) {
 	for want, change := range map[string]func(*corev1.Node){
 		"":                          func(*corev1.Node) {},
@@ -309,7 +309,7 @@ func TestTwinsThatAreNotProven(t *testing.T) {
 	}
 }
 
-// written has another client write label and annotation of a trial on a Node.
+// written writes label and annotation of a trial on a Node as another client.
 func (w *world) written(name, text string) {
 	w.Helper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
@@ -320,8 +320,8 @@ func (w *world) written(name, text string) {
 	w.must(err)
 }
 
-// forgery is an annotation that says of any Node that it is the trial's, was Ready for long, and goes with its instance. Versions
-// before believed that.
+// forgery is an annotation that claims any Node for the trial, long Ready and bound to its instance. Earlier versions
+// trusted the annotation.
 func (w *world) forgery(name string) string {
 	n := w.get(name)
 	stamp := ""
@@ -336,8 +336,8 @@ func (w *world) forgery(name string) string {
 	return string(text)
 }
 
-// TestAMarkOnAnotherNodeHoldsNothing: whatever stands on Nodes that are not the trial's, the end does not wait for them, reads nothing
-// there, and touches none.
+// TestAMarkOnAnotherNodeHoldsNothing: the end of a trial ignores marks on other Nodes, does not wait, and changes no other
+// Node.
 func TestAMarkOnAnotherNodeHoldsNothing(t *testing.T) {
 	for _, ready := range []bool{true, false} {
 		for _, garbled := range []bool{false, true} {
@@ -388,8 +388,8 @@ func waits(left any) bool {
 	return true
 }
 
-// TestAMarkOnTheTrialsNodeIsNotBelieved: it can neither have the node judged as one that has been Ready for an hour, nor as one that
-// was and is no more, and a garbled one neither blinds the looks nor keeps a node out of service.
+// TestAMarkOnTheTrialsNodeIsNotBelieved: a mark can neither fake an hour of Ready nor a lost Ready. An invalid mark neither
+// stops the looks nor keeps a node out of service.
 func TestAMarkOnTheTrialsNodeIsNotBelieved(t *testing.T) {
 	for _, ready := range []bool{true, false} {
 		t.Run(fmt.Sprint("Ready ", ready), func(t *testing.T) {
@@ -421,7 +421,8 @@ func testGarbledMark(t *testing.T) {
 	w.untouched(before)
 }
 
-// TestMarksDoNotLeaveATrialAlone: a mark, a cordon or a label on all other nodes does not have the network go unmeasured.
+// TestMarksDoNotLeaveATrialAlone: with a mark, a cordon or a label on all other nodes, the trial still measures the
+// network.
 func TestMarksDoNotLeaveATrialAlone(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Node){
 		"label":       func(n *corev1.Node) { n.Labels[v1alpha1.TrialKey] = "x" },
@@ -446,8 +447,8 @@ func TestMarksDoNotLeaveATrialAlone(t *testing.T) {
 	}
 }
 
-// TestAMarkDoesNotChooseTheNodeToMeasureWith: marks on all nodes but one would have the trial measured with that one. Only a reservation
-// that a Lease confirms speaks against a node.
+// TestAMarkDoesNotChooseTheNodeToMeasureWith: marks on all nodes but one would select that node. Only a reservation with a
+// Lease counts.
 func TestAMarkDoesNotChooseTheNodeToMeasureWith(t *testing.T) {
 	marks := map[string]string{v1alpha1.TrialKey: "x", v1alpha1.ReservationAnnotation: "{}"}
 	free, marked := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "b"}}, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a", Labels: marks, Annotations: marks}}
@@ -463,7 +464,7 @@ func TestAMarkDoesNotChooseTheNodeToMeasureWith(t *testing.T) {
 	}
 }
 
-// TestANodeThatStaysReadyHoldsNothingForEver: its instance is gone, and another client keeps its status.
+// TestANodeThatStaysReadyHoldsNothingForEver: the instance is gone, and another client keeps the Node's status.
 func TestANodeThatStaysReadyHoldsNothingForEver(t *testing.T) {
 	w := newWorld(t)
 	before := w.node("t-0", true)
@@ -479,7 +480,7 @@ func TestANodeThatStaysReadyHoldsNothingForEver(t *testing.T) {
 	w.untouched(before)
 }
 
-// TestANodeOfAnotherHost: where the cloud says which name the instance's Node has, no other one is judged.
+// TestANodeOfAnotherHost: if the cloud names the instance's Node, Kamino judges no other Node.
 func TestANodeOfAnotherHost(t *testing.T) {
 	w := newWorld(t)
 	w.subject.Instances[0].Host = "t-0"

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestAJobPullsWithNoSecretAndRunsInTheNodesRuntime: each would let who may write a ConfigMap use a Secret of the namespace, or leave the
-// runtime whose isolation the node's other pods have.
+// TestAJobPullsWithNoSecretAndRunsInTheNodesRuntime: each field would let a writer of a ConfigMap use a Secret of the
+// namespace, or leave the isolation of the node's runtime.
 func TestAJobPullsWithNoSecretAndRunsInTheNodesRuntime(t *testing.T) {
 	for line, says := range map[string]string{
 		"imagePullSecrets: [{name: registry}]": "imagePullSecrets: remove the field, and add the Secrets to the service account default of namespace kamino-system",

@@ -55,7 +55,7 @@ func (w *world) jobs() int {
 	return n
 }
 
-// TestJobsThatAreRefused: each would give who may write a ConfigMap more than that, or could not be told of.
+// TestJobsThatAreRefused: each Job would extend the rights of a writer of a ConfigMap, or could have no result.
 func TestJobsThatAreRefused(t *testing.T) {
 	replace := func(old, by string) string {
 		if !strings.Contains(goodJob, old) {
@@ -107,7 +107,7 @@ func TestJobsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestTheUsersJob runs on the trial node alone, and what it comes to is believed of the one that was made.
+// TestTheUsersJob runs only on the trial node, and only the result of the created Job counts.
 func TestTheUsersJob(t *testing.T) {
 	w := newWorld(t)
 	w.subject.Prototype.Spec.Settings.Trial.Job = "check"
@@ -137,7 +137,7 @@ func TestTheUsersJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.look("its end", func(f trial.Facts) bool { return f.Job.Result == trial.Passed })
-	// Another of its name is removed, whatever it came to, and one of the trial's own takes its place.
+	// Kamino removes another Job with the same name, and creates the trial's Job.
 	if err := a.removeJob(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestWhatAJobComesTo(t *testing.T) {
 	}
 }
 
-// TestCheck is what a capture asks before it begins.
+// TestCheck is the check before a capture.
 func TestCheck(t *testing.T) {
 	w := newWorld(t)
 	settings := v1alpha1.Settings{Trial: v1alpha1.TrialSettings{Mode: v1alpha1.TrialApart}}
@@ -207,7 +207,7 @@ func TestCheck(t *testing.T) {
 	if why := check(); !strings.Contains(why, JobKey) {
 		t.Errorf("with another kind: %s", why)
 	}
-	// A Job that went bad since says nothing of the version.
+	// A Job that became invalid later is no evidence against the version.
 	w.subject.Prototype.Spec.Settings.Trial.Job = "check"
 	w.node("t-0", true)
 	w.look("a word on it", func(f trial.Facts) bool {

@@ -16,12 +16,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// of is a pod of this status, made so long ago.
+// of is a pod with this status and age.
 func of(status corev1.PodStatus, age time.Duration) podState {
 	return read(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon.Add(-age))}, Status: status}, noon)
 }
 
-// again is a container that ended, so often, and waits to be started.
+// again is a container that ended so many times and waits for its next start.
 func again(times int32, message string) corev1.PodStatus {
 	s := waitingFor("CrashLoopBackOff")
 	s.ContainerStatuses[0].RestartCount = times - 1
@@ -29,7 +29,8 @@ func again(times int32, message string) corev1.PodStatus {
 	return s
 }
 
-// TestNetwork: what fails is held against the node only if it works on another, and what nobody measured against nobody.
+// TestNetwork: a failure counts against the node only if another node succeeds, and a missing measurement counts against
+// none.
 func TestNetwork(t *testing.T) {
 	good, none := of(reported(""), time.Minute), podState{}
 	bad := func(s ...probe.Subject) podState { return of(reported("", s...), time.Minute) }
@@ -67,7 +68,8 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// TestOutside: a name outside the cluster is looked for only where the settings name one, and then the report must speak of it.
+// TestOutside: a name outside the cluster is measured only if the settings name one, and then the report must contain the
+// result.
 func TestOutside(t *testing.T) {
 	named := &attempt{Tryout: &Tryout{}, Subject: trial.Subject{Prototype: &v1alpha1.Prototype{}}}
 	named.Prototype.Spec.Settings.Trial.Outside = "registry.example.com"
@@ -141,7 +143,7 @@ func set(name string, wanted, ready int32, spec corev1.PodSpec) appsv1.DaemonSet
 	}
 }
 
-// daemonPod of a DaemonSet on the node.
+// daemonPod is a pod of a DaemonSet on the node.
 func daemonPod(set string, ready bool, restarts int32, age time.Duration) corev1.Pod {
 	yes, status := true, corev1.ConditionFalse
 	if ready {

@@ -20,13 +20,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// TestANodeComesAndGoes: what is seen of it, by the clock of who looks.
+// TestANodeComesAndGoes by the clock of the observer.
 func TestANodeComesAndGoes(t *testing.T) {
 	w := newWorld(t)
 	if f := w.look("nothing", nil); f.Node != "" || f.Ready || f.Begun != w.subject.Facts.Begun {
 		t.Errorf("without a node: %+v", f)
 	}
-	// The node's clock is an hour behind, which must not pass for an hour of being Ready.
+	// The node's clock is an hour behind, which must not look like an hour of Ready.
 	w.node("t-0", false)
 	w.ready("t-0", false, noon.Add(-time.Hour))
 	f := w.at(time.Minute).look("the node", func(f trial.Facts) bool { return f.Node == "t-0" })
@@ -54,7 +54,7 @@ func TestANodeComesAndGoes(t *testing.T) {
 	if len(w.parts()) == 0 {
 		t.Error("nothing is measured")
 	}
-	// It was away for a moment between two looks: only the kubelet's stamp tells.
+	// The node was away for a moment between two looks: only the kubelet's timestamp shows the change.
 	w.ready("t-0", true, noon.Add(-time.Minute))
 	if f = w.at(5*time.Minute).look("back", nil); !f.Ready || !f.Changed.Equal(noon.Add(5*time.Minute)) {
 		t.Errorf("back: %+v", f)
@@ -63,7 +63,7 @@ func TestANodeComesAndGoes(t *testing.T) {
 	if f = w.at(6*time.Minute).look("away", nil); f.Ready || !f.WasReady || !f.Changed.Equal(noon.Add(6*time.Minute)) {
 		t.Errorf("away: %+v", f)
 	}
-	// Who takes the cordon off has it put on again.
+	// Kamino restores a removed cordon.
 	node = w.get("t-0")
 	node.Spec.Unschedulable = false
 	if _, err := w.kube.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
@@ -95,7 +95,7 @@ func TestALookThatSeesNothingNewWritesNothing(t *testing.T) {
 	}
 }
 
-// TestAPoolGetsMoreThanOne: none of the version's instances takes pods, and the oldest is judged.
+// TestAPoolGetsMoreThanOne: no instance of the version takes pods, and the trial judges the oldest instance.
 func TestAPoolGetsMoreThanOne(t *testing.T) {
 	w := newWorld(t)
 	w.subject.Instances = append(w.subject.Instances, cloud.Instance{ID: "cloud:///t-1", CreatedAt: noon})
@@ -123,7 +123,7 @@ func TestWhatBecomesOfTheNodes(t *testing.T) {
 		n.Labels[excludeLabel] = "by-hand"
 	})
 	w.look("three", func(trial.Facts) bool { return len(w.trialNodes()) == 3 })
-	// Two of them turn out to be none of the trial's: their Nodes stay Ready.
+	// Two instances do not belong to the trial: their Nodes stay Ready.
 	w.subject.Instances = w.subject.Instances[:1]
 	if !w.clean() {
 		t.Error("nothing is left, and two Nodes stay Ready")
@@ -138,7 +138,7 @@ func TestWhatBecomesOfTheNodes(t *testing.T) {
 	if !w.get("t-0").Spec.Unschedulable {
 		t.Error("the trial's node takes pods before its instance goes")
 	}
-	// The instance goes. Its Node says for a moment that it is Ready.
+	// The instance goes. Its Node still reports Ready for a moment.
 	w.subject.Instances = nil
 	if !w.clean() || len(w.trialNodes()) != 1 {
 		t.Error("the Node of an instance that is gone is forgotten")
@@ -152,8 +152,8 @@ func TestWhatBecomesOfTheNodes(t *testing.T) {
 	}
 }
 
-// TestWhatStaysInThePoolServes: a person has promoted the version behind the trial's back, before its end was begun, while it was,
-// or once the cloud tells of no trial any more.
+// TestWhatStaysInThePoolServes: a person promotes the version before the end of the trial, during the end, or after the
+// cloud has lost the trial.
 func TestWhatStaysInThePoolServes(t *testing.T) {
 	for name, promote := range map[string]func(w *world){
 		"before": func(*world) {},
@@ -185,7 +185,7 @@ func TestWhatStaysInThePoolServes(t *testing.T) {
 	}
 }
 
-// TestANewMachineUnderTheNameIsNotTheTrials: it is given back and not deleted.
+// TestANewMachineUnderTheNameIsNotTheTrials: the node is returned to service and not deleted.
 func TestANewMachineUnderTheNameIsNotTheTrials(t *testing.T) {
 	w := newWorld(t)
 	before := w.node("t-0", true)
@@ -212,7 +212,7 @@ func (w *world) trialNodes() (names []string) {
 	return names
 }
 
-// measured plays a good cluster until everything was measured.
+// measured plays a good cluster until all measurements are complete.
 func (w *world) measured() trial.Facts {
 	w.Helper()
 	w.look("pods", func(trial.Facts) bool { return slices.Equal(w.parts(), []string{onDisk, peer}) })
@@ -224,7 +224,7 @@ func (w *world) measured() trial.Facts {
 	return w.look("an end", func(f trial.Facts) bool { return f.Network.Result != trial.Pending })
 }
 
-// TestTheWholeStory ends with a verdict, and leaves nothing.
+// TestTheWholeStory ends with a verdict, and leaves no object.
 func TestTheWholeStory(t *testing.T) {
 	w := newWorld(t)
 	w.subject.Facts.Proven = "sha256:a"
@@ -238,7 +238,7 @@ func TestTheWholeStory(t *testing.T) {
 		if pod.Spec.NodeName != node || pod.OwnerReferences[0].UID != w.subject.Prototype.UID || pod.OwnerReferences[0].Kind != "Prototype" {
 			t.Errorf("%s is on %s, and %v has it", part, pod.Spec.NodeName, pod.OwnerReferences)
 		}
-		// Whoever drains another node may evict what is there of the trial's; on the trial's own it keeps an autoscaler off.
+		// A drain of another node may evict the trial's pods there; on the trial node, the pods keep an autoscaler away.
 		if remade := metav1.GetControllerOf(pod) != nil; remade != (node != "t-0") {
 			t.Errorf("%s is on %s, and is made again: %t", part, node, remade)
 		}
@@ -260,7 +260,7 @@ func TestTheWholeStory(t *testing.T) {
 	}
 }
 
-// privileges of the pods are none: but for the one directory of the host, they are of Pod Security's strictest level.
+// privileges: except for one directory of the host, the pods meet the strictest level of Pod Security.
 func (w *world) privileges(part string, pod *corev1.Pod) {
 	w.Helper()
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
@@ -288,7 +288,7 @@ func (w *world) privileges(part string, pod *corev1.Pod) {
 	}
 }
 
-// TestANodeThatIsAlone measures what it can by itself.
+// TestANodeThatIsAlone measures without another node.
 func TestANodeThatIsAlone(t *testing.T) {
 	w := newWorld(t)
 	w.node("t-0", true)
@@ -306,7 +306,7 @@ func TestANodeThatIsAlone(t *testing.T) {
 	}
 }
 
-// TestOnlyItsOwnPodsAreBelieved: what somebody else made under the name is removed, whatever it says.
+// TestOnlyItsOwnPodsAreBelieved: Kamino removes a pod of another client under the name, with any report.
 func TestOnlyItsOwnPodsAreBelieved(t *testing.T) {
 	w := newWorld(t)
 	w.node("t-0", true)
@@ -329,7 +329,7 @@ func TestOnlyItsOwnPodsAreBelieved(t *testing.T) {
 	}
 }
 
-// TestAPeerThatWaitedInVain is made anew.
+// TestAPeerThatWaitedInVain is created again.
 func TestAPeerThatWaitedInVain(t *testing.T) {
 	w := newWorld(t)
 	w.node("t-0", true)
@@ -343,7 +343,7 @@ func TestAPeerThatWaitedInVain(t *testing.T) {
 	}
 }
 
-// TestAPeerThatLeaves: what its absence may be the cause of is not held against the node; what has nothing to do with it is.
+// TestAPeerThatLeaves: only failures that the absence cannot explain count against the node.
 func TestAPeerThatLeaves(t *testing.T) {
 	for _, c := range []struct {
 		subject probe.Subject
@@ -365,14 +365,14 @@ func TestAPeerThatLeaves(t *testing.T) {
 	}
 }
 
-// keyed is a pod that answers, with a key.
+// keyed is an answering pod with a key.
 func keyed(pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.Containers = []corev1.Container{{Args: []string{keyFlag + "k"}}}
 	return pod
 }
 
-// TestLostCalls: each call that writes is lost in turn, before its effect and behind it. The trial still ends, by pods that
-// are believed, and leaves nothing.
+// TestLostCalls loses each writing call in turn, before or after its effect. The trial still ends with trusted pods, and
+// leaves no object.
 func TestLostCalls(t *testing.T) {
 	for _, behind := range []bool{false, true} {
 		for n, more := 1, true; more && !t.Failed(); n++ {
@@ -386,7 +386,7 @@ func TestLostCalls(t *testing.T) {
 	}
 }
 
-// loseCall tells whether there was an n-th call to lose.
+// loseCall reports whether an n-th call existed.
 func loseCall(t *testing.T, n int, behind bool) bool {
 	w := newWorld(t)
 	w.subject.Prototype.Spec.Settings.Trial.Job = "check"
@@ -411,7 +411,7 @@ func loseCall(t *testing.T, n int, behind bool) bool {
 	return w.faults.what() != ""
 }
 
-// persist plays a good cluster, and looks again whatever comes in between, up to the first Clean.
+// persist plays a good cluster, and repeats looks up to the first Clean.
 func (w *world) persist() {
 	w.Helper()
 	w.until("a verdict", func() (bool, error) {
@@ -435,7 +435,7 @@ func (w *world) persist() {
 	})
 }
 
-// until it is done, whatever is lost meanwhile.
+// until repeats the try after lost calls.
 func (w *world) until(what string, try func() (bool, error)) {
 	w.Helper()
 	for range 300 {

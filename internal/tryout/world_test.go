@@ -31,12 +31,12 @@ func TestMain(m *testing.M) { os.Exit(apitest.Main(m)) }
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// world is a cluster of a real API server, whose nodes and kubelets are played.
+// world is a cluster with a real API server, and simulated nodes and kubelets.
 type world struct {
 	*testing.T
 	kube   kubernetes.Interface
 	tryout *Tryout
-	// subject of the looks, as the engine gives it.
+	// subject of the looks, as from the engine.
 	subject trial.Subject
 	faults  *faults
 }
@@ -71,7 +71,7 @@ func newWorld(t *testing.T) *world {
 		Facts:     trial.Facts{Now: noon, Begun: noon.Add(-5 * time.Minute), Instance: trial.Instance{Running: noon.Add(-3 * time.Minute)}, Proven: "sha256:a"},
 	}
 	t.Cleanup(func() {
-		// The API server is the package's: what is the whole cluster's must not be seen by another test.
+		// All tests of the package share the API server: remove cluster-wide objects.
 		w.must(kube.CoreV1().Nodes().DeleteCollection(context.WithoutCancel(t.Context()), metav1.DeleteOptions{}, metav1.ListOptions{}))
 	})
 	return w
@@ -93,7 +93,7 @@ func (w *world) nodes() []corev1.Node {
 	return list.Items
 }
 
-// node registers, as a kubelet has it register.
+// node registers a Node as a kubelet does.
 func (w *world) node(name string, ready bool, change ...func(*corev1.Node)) *corev1.Node {
 	w.Helper()
 	node := &corev1.Node{
@@ -108,7 +108,7 @@ func (w *world) node(name string, ready bool, change ...func(*corev1.Node)) *cor
 		w.Fatal(err)
 	}
 	made.Spec.Taints = nil
-	// The API server has each new node begin with a taint that its controller takes off.
+	// The API server adds a taint to each new node, which a controller removes.
 	if made, err = w.kube.CoreV1().Nodes().Update(w.Context(), made, metav1.UpdateOptions{}); err != nil {
 		w.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func (w *world) get(name string) *corev1.Node {
 	return node
 }
 
-// ready is what a kubelet says, and since when by its own clock.
+// ready is a kubelet's report with the kubelet's own time.
 func (w *world) ready(name string, ready bool, stamp time.Time) *corev1.Node {
 	w.Helper()
 	node := w.get(name)
@@ -159,7 +159,7 @@ func (w *world) kept(name string) kept {
 	return kept{}
 }
 
-// lookOnce keeps what the look has found for the next one, as the engine does in the record.
+// lookOnce keeps the results of the look for the next look, as the engine's record does.
 func (w *world) lookOnce() (trial.Sight, error) {
 	sight, err := w.tryout.Look(w.Context(), w.subject)
 	w.subject.Known = sight.Known
@@ -172,7 +172,7 @@ func (w *world) at(after time.Duration) *world {
 	return w
 }
 
-// look until the lists, which may be a moment old, show what is waited for.
+// look repeats until the lists, which may be old, show the expected state.
 func (w *world) look(what string, until func(trial.Facts) bool) trial.Facts {
 	w.Helper()
 	var last trial.Sight
@@ -199,7 +199,7 @@ func (w *world) clean() (left bool) {
 	return len(still) > 0
 }
 
-// part of the trial's pods; nil if there is none.
+// part returns a pod of the trial; nil if absent.
 func (w *world) part(part string) *corev1.Pod {
 	w.Helper()
 	a := &attempt{Tryout: w.tryout, Subject: w.subject}
@@ -224,7 +224,7 @@ func (w *world) parts() []string {
 	return names
 }
 
-// becomes has a kubelet say what became of a pod.
+// becomes sets a pod's status as a kubelet.
 func (w *world) becomes(part string, status corev1.PodStatus) {
 	w.Helper()
 	pod := w.part(part)
@@ -259,7 +259,7 @@ func ended(code int32, message string) corev1.PodStatus {
 	}}}
 }
 
-// reported is the end of a pod that measured; what did not work is said.
+// reported is the end of a measuring pod, with its failures.
 func reported(digest string, failed ...probe.Subject) corev1.PodStatus {
 	r := probe.Report{Digest: digest}
 	for _, s := range []probe.Subject{probe.Pod, probe.Back, probe.Service, probe.Inside} {
@@ -276,7 +276,7 @@ func reported(digest string, failed ...probe.Subject) corev1.PodStatus {
 	return ended(0, string(text))
 }
 
-// faults lose one writing call, before its effect or behind it.
+// faults loses one writing call, before or after its effect.
 type faults struct {
 	next http.RoundTripper
 
@@ -287,7 +287,7 @@ type faults struct {
 	lost   string
 }
 
-// arm has the n-th writing call from now on be lost.
+// arm selects the n-th writing call from now on.
 func (f *faults) arm(n int, behind bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -325,7 +325,7 @@ func (f *faults) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// untouched compares a node with how it was.
+// untouched compares a node with its earlier state.
 func (w *world) untouched(before *corev1.Node) {
 	w.Helper()
 	now := w.get(before.Name)

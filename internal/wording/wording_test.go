@@ -52,7 +52,7 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// Every number has one noun: only one thing is told in the singular, in each of the forms.
+// Only the number one has the singular, in each form.
 func TestOneAndMany(t *testing.T) {
 	for n := range 200 {
 		for name, form := range map[string]func(int, string) string{"Count": Count, "Are": Are, "Were": Were} {
@@ -73,7 +73,7 @@ func TestOneAndMany(t *testing.T) {
 	}
 }
 
-// A longer time never reads as a shorter one would, and nothing is negative.
+// A longer time never reads as a shorter time, and no time is negative.
 func TestDurationsAreTold(t *testing.T) {
 	for d := -time.Minute; d < 72*time.Hour; d += 17 * time.Second {
 		said := Duration(d)

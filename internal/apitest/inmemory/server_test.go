@@ -26,7 +26,7 @@ func fresh() *v1alpha1.Prototype {
 	return p
 }
 
-// TestItAnswersAsARealOne: the same calls, one after the other, end alike on a real API server and leave the same object.
+// TestItAnswersAsARealOne: the same calls have the same results on a real API server, and leave the same object.
 func TestItAnswersAsARealOne(t *testing.T) {
 	ctx := t.Context()
 	var last, old *v1alpha1.Prototype // as it was read, now and at some time before
@@ -129,7 +129,7 @@ func TestItAnswersAsARealOne(t *testing.T) {
 	}
 }
 
-// seen is what is the same of an object wherever it is kept.
+// seen is the part of an object that both servers share.
 func seen(found bool, p *v1alpha1.Prototype) string {
 	if !found {
 		return "not there"

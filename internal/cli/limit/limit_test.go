@@ -12,7 +12,7 @@ import (
 
 var testNow = time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)
 
-// TestTrial holds each setting of trials and promotions to what the API takes.
+// TestTrial compares each setting of trials and promotions with the API's limits.
 func TestTrial(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.Settings)

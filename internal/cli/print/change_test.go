@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/imagecount"
 )
 
-// TestDeeds: each verb says what it did, or would do, and names the nodes that it leaves as they are.
+// TestDeeds: each verb reports its effect, real or in a dry run, and names the unchanged nodes.
 func TestDeeds(t *testing.T) {
 	bad := map[string]string{cloud.TagQuarantined: "it panics"}
 	back := history.Rollback{Pool: "p", From: "2", To: "1", Tags: bad, Nodes: []string{"a", "b"}}
@@ -82,7 +82,7 @@ func TestDeeds(t *testing.T) {
 	}
 }
 
-// TestUnfinished says how far it came, and what is left, in an order that does not change.
+// TestUnfinished reports the progress and the rest, in a stable order.
 func TestUnfinished(t *testing.T) {
 	for name, test := range map[string]struct {
 		deed       ChangeResult

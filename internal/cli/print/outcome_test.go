@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestWhatBecameOfTheNode: the end of a capture says whether its node is back or another one is in its place.
+// TestWhatBecameOfTheNode: the end of a capture reports whether its node is back or replaced.
 func TestWhatBecameOfTheNode(t *testing.T) {
 	taken := metav1.NewMicroTime(time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC))
 	gone := metav1.NewMicroTime(taken.Add(5 * time.Minute))
@@ -29,7 +29,7 @@ func TestWhatBecameOfTheNode(t *testing.T) {
 	}
 }
 
-// TestNoWayBack: customData is asked for only where the promotion takes it out of the recipe.
+// TestNoWayBack: the output asks for customData only if the promotion removes customData from the recipe.
 func TestNoWayBack(t *testing.T) {
 	loses := &cloud.RecipeChange{From: "ubuntu:2204", Removes: []cloud.RecipeField{{}}}
 	for want, said := range map[string]string{

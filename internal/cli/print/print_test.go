@@ -44,7 +44,7 @@ func at(seconds int) metav1.MicroTime {
 	return metav1.NewMicroTime(now.Add(time.Duration(seconds) * time.Second))
 }
 
-// followed is a capture as it goes on, one state after the other.
+// followed is a running capture, state after state.
 func followed() []*v1alpha1.Prototype {
 	p := &v1alpha1.Prototype{}
 	p.Name = "pool1-2026.03.09"
@@ -82,7 +82,7 @@ func followed() []*v1alpha1.Prototype {
 	return states
 }
 
-// tried is a capture whose version is being tried.
+// tried is a capture in its trial.
 func tried() *v1alpha1.Prototype {
 	p := followed()[4]
 	end := at(300)
@@ -104,7 +104,7 @@ func tried() *v1alpha1.Prototype {
 	return p
 }
 
-// TestLinesOfATrial: each check is told when it has a result, and not again; another result is.
+// TestLinesOfATrial: each check is written once with its result, and again after a change.
 func TestLinesOfATrial(t *testing.T) {
 	var out bytes.Buffer
 	view := NewLines(&out)
@@ -161,7 +161,7 @@ func TestLinesSayEverythingOnce(t *testing.T) {
 	golden(t, "lines.txt", out.Bytes())
 }
 
-// A percentage that moves each second is not a line each second.
+// A percentage that changes each second does not write a line each second.
 func TestLinesCountNowAndThen(t *testing.T) {
 	var out bytes.Buffer
 	view := NewLines(&out)
@@ -180,7 +180,7 @@ func TestLinesCountNowAndThen(t *testing.T) {
 	}
 }
 
-// Whoever joins late reads the same steps with the same times.
+// A late follower reads the same steps with the same times.
 func TestLinesJoinLate(t *testing.T) {
 	states := followed()
 	steps := func(shown ...*v1alpha1.Prototype) string {
@@ -327,7 +327,7 @@ func TestParseFormat(t *testing.T) {
 	}
 }
 
-// TestHistoryTellsHowNodesJoined in columns; what nobody has judged yet is no zero.
+// TestHistoryTellsHowNodesJoined in columns; an unjudged version has no zero.
 func TestHistoryTellsHowNodesJoined(t *testing.T) {
 	h := history.History{Pool: "pool1", Counted: true, Versions: []history.Version{
 		{Version: "2026.03.03", Use: history.Newer, State: cloud.Complete, Joins: &history.Joins{Judged: 3, Joined: 1, Failed: 2, Waiting: 4, MedianSeconds: 48}, Suspect: "its nodes did not join", Nodes: []string{}},

@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestWhatDoesNotComeBack stands in the plan, in a dry run, in a refusal, at the end, and for programs.
+// TestWhatDoesNotComeBack appears in the plan, in a dry run, in a refusal, at the end, and in the machine-readable output.
 func TestWhatDoesNotComeBack(t *testing.T) {
 	change := cloud.RecipeChange{
 		From: "version", To: "generic", Adds: []cloud.RecipeField{{Kind: "extension", Name: "whole"}, {Kind: "extension", Name: "half", Unreadable: true}}, Missing: []cloud.RecipeField{{Kind: "customData"}},

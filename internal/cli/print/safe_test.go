@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// hostile texts, as somebody may write them into a name, a tag or an error.
+// Hostile texts in a name, a tag or an error.
 var hostile = map[string]struct{ text, shown string }{
 	"clipboard":            {"a\x1b]52;c;cm0gLXJm\x07b", "a�]52;c;cm0gLXJm�b"},
 	"hidden text":          {"a\x1b[8mb\x1b[0m", "a�[8mb�[0m"},
@@ -71,7 +71,7 @@ type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
-// TestATerminalShowsNoForeignSequences: only its own, and each line stays one.
+// TestATerminalShowsNoForeignSequences: only Kamino's sequences, and each line stays one line.
 func TestATerminalShowsNoForeignSequences(t *testing.T) {
 	var out bytes.Buffer
 	terminal := NewTerminal(NewSafe(&out), func() (int, int) { return 200, 24 })
@@ -92,7 +92,7 @@ func TestATerminalShowsNoForeignSequences(t *testing.T) {
 	}
 }
 
-// TestValuesKeepWhatTheyHold: control characters are escaped in JSON and YAML, and mean the same to a program.
+// TestValuesKeepWhatTheyHold: JSON and YAML escape control characters without a change of the value.
 func TestValuesKeepWhatTheyHold(t *testing.T) {
 	for _, format := range []Format{JSON, YAML} {
 		for name, test := range hostile {

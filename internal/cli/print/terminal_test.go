@@ -20,8 +20,7 @@ func sortedKeys(set map[string]bool) []string {
 	return keys
 }
 
-// screen is as much of a terminal as the block needs: text, line feeds, and the four sequences that move
-// and erase.
+// screen is a partial terminal for the block: text, line feeds, and the four sequences that move and erase.
 type screen struct {
 	lines    []string
 	row, col int
@@ -68,7 +67,7 @@ func (s *screen) cutLine() {
 	}
 }
 
-// shown is what stands on the screen, without empty lines at its end.
+// shown is the text on the screen, without empty lines at its end.
 func (s *screen) shown() []string {
 	lines := slices.Clone(s.lines)
 	for len(lines) > 0 && lines[len(lines)-1] == "" {
@@ -77,7 +76,7 @@ func (s *screen) shown() []string {
 	return lines
 }
 
-// Whatever is drawn and logged in whatever order, the screen shows the logs in order and the last block below.
+// For all orders of draws and logs, the screen shows the logs in order and the last block below.
 func TestTheBlockStaysBelowTheLogs(t *testing.T) {
 	word := rapid.StringMatching(`[a-z]{1,12}`)
 	rapid.Check(t, func(t *rapid.T) {

@@ -27,8 +27,7 @@ import (
 
 const version = "2026.03.01"
 
-// stage is a cloud with one pool, a cluster, and a labeler whose lists are counted. It must be made in a
-// bubble of synctest, whose time is everybody's.
+// stage is a cloud with one pool, a cluster, and a labeler with counted lists, inside a synctest bubble.
 type stage struct {
 	t       *testing.T
 	cloud   *memory.Cloud
@@ -42,7 +41,7 @@ type stage struct {
 	joined  []string
 }
 
-// MaxImages is none.
+// MaxImages is 0: no limit.
 func (s *stage) MaxImages(cloud.PoolID) int { return 0 }
 
 // Instances counts the lists.
@@ -59,7 +58,7 @@ type provider struct {
 	*stage
 }
 
-// Instances is the stage's.
+// Instances are the stage's instances.
 func (p provider) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 	return p.stage.Instances(ctx, pool)
 }
@@ -89,7 +88,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// start runs the labeler, and waits until it has nothing to do.
+// start runs the labeler until the labeler is idle.
 func (s *stage) start() {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	ended := make(chan error)
@@ -103,7 +102,7 @@ func (s *stage) start() {
 	s.after(time.Nanosecond)
 }
 
-// node makes a node, Ready since now or not, and tells the watch.
+// node creates a node, Ready since now or not, and an event of the watch.
 func (s *stage) node(name string, ready bool) *corev1.Node {
 	s.t.Helper()
 	id := s.cloud.AddInstance(s.pool, name)
@@ -173,7 +172,7 @@ func (s *stage) want(labels map[string]string, lists int) {
 	}
 }
 
-// promote makes the pool's next instances copies of a version.
+// promote lets the pool build its next instances from a version.
 func (s *stage) promote() {
 	s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: version})
 	s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+version)
@@ -199,8 +198,7 @@ func TestNodesThatJoinAreLabelled(t *testing.T) {
 	})
 }
 
-// TestAQuietClusterCostsNothing: heartbeats of nodes that have no label for a good reason lead nowhere, and
-// within an hour nothing is asked.
+// TestAQuietClusterCostsNothing: heartbeats of nodes that stay without a label cause no request within an hour.
 func TestAQuietClusterCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -227,7 +225,7 @@ func TestAQuietClusterCostsNothing(t *testing.T) {
 	})
 }
 
-// TestJoiningIsMeasuredWhenTheNodeIsReady: the label waits for it, but not for ever.
+// TestJoiningIsMeasuredWhenTheNodeIsReady: the label waits for Ready, within a limit.
 func TestJoiningIsMeasuredWhenTheNodeIsReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -250,7 +248,7 @@ func TestJoiningIsMeasuredWhenTheNodeIsReady(t *testing.T) {
 	})
 }
 
-// TestARebuiltInstanceIsFound: its Node keeps the old label until the next look at all pools.
+// TestARebuiltInstanceIsFound: the Node keeps the old label until the next list of all pools.
 func TestARebuiltInstanceIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -271,7 +269,7 @@ func TestARebuiltInstanceIsFound(t *testing.T) {
 	})
 }
 
-// TestAnErrorIsTriedAgainAtItsPace: as the cloud says, and not with each event.
+// TestAnErrorIsTriedAgainAtItsPace: at the cloud's time, and not with each event.
 func TestAnErrorIsTriedAgainAtItsPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -290,7 +288,7 @@ func TestAnErrorIsTriedAgainAtItsPace(t *testing.T) {
 	})
 }
 
-// TestANodeThatItsCloudDoesNotList waits for a minute, not for each of its heartbeats.
+// TestANodeThatItsCloudDoesNotList waits a minute, also with heartbeats.
 func TestANodeThatItsCloudDoesNotList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -311,7 +309,8 @@ func TestANodeThatItsCloudDoesNotList(t *testing.T) {
 	})
 }
 
-// TestClocksThatDiffer: a node that its cloud lists a little later is labelled then, also where the API server's clock is days behind.
+// TestClocksThatDiffer: a node that the cloud lists later gets its label then, also if the API server's clock is days
+// behind.
 func TestClocksThatDiffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -329,7 +328,7 @@ func TestClocksThatDiffer(t *testing.T) {
 	})
 }
 
-// TestANodeWhoseInstanceIsGone is asked about less and less often, and after a day once an hour.
+// TestANodeWhoseInstanceIsGone: the requests become rarer, down to one per hour after a day.
 func TestANodeWhoseInstanceIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -348,7 +347,7 @@ func TestANodeWhoseInstanceIsGone(t *testing.T) {
 	})
 }
 
-// TestWithoutACensusNothingIsDone and nothing fails.
+// TestWithoutACensusNothingIsDone: without an InstanceLister the labeler does nothing, and does not fail.
 func TestWithoutACensusNothingIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)

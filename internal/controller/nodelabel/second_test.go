@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestASecondNodeOfAnInstanceIsNoJoin: of two Nodes that name one instance nobody knows which has joined.
+// TestASecondNodeOfAnInstanceIsNoJoin: of two Nodes with one instance, the joined Node is unknown.
 func TestASecondNodeOfAnInstanceIsNoJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestPodsThatWaitAskForAPass: once a minute somebody is asked whether pods wait; whether that is worth a pass is another's matter.
+// TestPodsThatWaitAskForAPass: PodsWait runs once a minute, and Expect decides whether a pass follows.
 func TestPodsThatWaitAskForAPass(t *testing.T) {
 	for name, test := range map[string]struct {
 		waits, expects bool

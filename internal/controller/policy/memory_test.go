@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// collector tells how garbage is searched for now.
+// collector returns the current settings of the garbage collector.
 func collector() (percent int, limit int64) {
 	percent = debug.SetGCPercent(goDefault)
 	debug.SetGCPercent(percent)

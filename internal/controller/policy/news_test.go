@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodecache"
 )
 
-// asked is a queue that notes after how long each pass was asked for.
+// asked is a queue that records the delay of each request.
 type asked struct {
 	queue
 	after []time.Duration
@@ -34,7 +34,7 @@ func (a *asked) expect(t *testing.T, what string, want ...time.Duration) {
 	a.after = nil
 }
 
-// What is there at the start waits for nobody, what is new for others; a heartbeat asks for nothing.
+// Objects of the first list do not wait, changes wait for further changes, and a heartbeat requests nothing.
 func TestWhatIsThereAtTheStartWaitsForNobody(t *testing.T) {
 	q, ctx := &asked{}, t.Context()
 	nodes := (&Reconciler{Nodes: nodecache.NewNodes(memory.New(memory.Config{}))}).onNode()

@@ -96,7 +96,7 @@ func (c *cluster) start(api *rest.Config, scheme *runtime.Scheme) {
 	})
 }
 
-// node makes a patched node that has been Ready for a day, with what a real one's status is full of.
+// node creates a patched node that has been Ready for a day, with a realistic status.
 func (c *cluster) node(pool cloud.PoolID, name string) *corev1.Node {
 	c.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelOSStable: "linux"}, Annotations: map[string]string{
@@ -120,7 +120,7 @@ func (c *cluster) must(err error) {
 	}
 }
 
-// eventually waits for the world to become so.
+// eventually waits for a condition.
 func (c *cluster) eventually(what string, so func() bool) {
 	c.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -160,7 +160,7 @@ func TestNodesAndAPolicyBecomeAPrototype(t *testing.T) {
 	}
 }
 
-// A heartbeat costs neither a pass nor a question to the cloud; what a decision reads costs one pass.
+// A heartbeat causes neither a pass nor a request to the cloud; a change that a decision reads causes one pass.
 func TestAHeartbeatCostsNothing(t *testing.T) {
 	c := newCluster(t)
 	pool := c.cloud.AddPool(memory.PoolSpec{Name: "pool1", Capacity: 2})
@@ -182,7 +182,7 @@ func TestAHeartbeatCostsNothing(t *testing.T) {
 	if got := c.passes.Load() - passes; got != 0 {
 		t.Errorf("20 heartbeats cost %d passes", got)
 	}
-	// They were heard: a change that comes after them is.
+	// A later change arrives, so the heartbeats have arrived.
 	node.Annotations["news"] = "x"
 	c.must(c.client.Update(t.Context(), node))
 	c.eventually("a pass", func() bool { return c.passes.Load() > passes })
@@ -195,7 +195,7 @@ func TestAHeartbeatCostsNothing(t *testing.T) {
 	}
 }
 
-// settle waits until no pass has been made for three times as long as news are gathered.
+// settle waits until no pass has run for three times the gather time.
 func (c *cluster) settle() {
 	for last, since := c.passes.Load(), time.Now(); time.Since(since) < 3*time.Second; time.Sleep(50 * time.Millisecond) {
 		if now := c.passes.Load(); now != last {

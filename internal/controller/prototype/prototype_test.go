@@ -43,7 +43,7 @@ func TestReconcileComesBackWhenTheEngineSays(t *testing.T) {
 	}
 }
 
-// A process that ends must not count the pass that it cut short as the capture's trouble.
+// A pass that the end of the process interrupts is no error of the capture.
 func TestReconcileEndsQuietly(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -121,7 +121,7 @@ func TestAPodLeadsToItsPrototype(t *testing.T) {
 	}
 }
 
-// The controller keeps no cluster's pods: only its own, and of those only metadata.
+// The controller caches only its own pods, and only their metadata.
 func TestTheCacheHoldsOwnPodsOnly(t *testing.T) {
 	options, err := CacheOptions("ns")
 	if err != nil {

@@ -71,7 +71,7 @@ func (f *field) nodes() []corev1.Node {
 	return list.Items
 }
 
-// held is what the Nodes alone say.
+// held is the state by the Nodes only.
 func (f *field) held(context.Context) ([]reservations.Node, []cloud.PoolID, error) {
 	captures := reservations.CapturesOf(nil)
 	var found []reservations.Node
@@ -83,7 +83,7 @@ func (f *field) held(context.Context) ([]reservations.Node, []cloud.PoolID, erro
 	return found, nil, nil
 }
 
-// passes lets the sweeper look so often, with kubelets that follow their machines.
+// passes runs the sweeper so many times, with kubelets of the machines.
 func (f *field) passes(n int) {
 	f.Helper()
 	for range n {
@@ -101,8 +101,8 @@ func (f *field) passes(n int) {
 	}
 }
 
-// TestAForgedReservationOnEveryNode of two pools: none is removed, stopped, cordoned or written to, even where the sweeper is
-// told of them by what stands on the Nodes.
+// TestAForgedReservationOnEveryNode of two pools: the sweeper removes, stops, cordons and writes no node, even with the
+// Nodes' own claims as input.
 func TestAForgedReservationOnEveryNode(t *testing.T) {
 	for name, departure := range map[string]string{"removed": `,"departure":{"growFirst":true,"removing":true}`, "rebooted": "", "annotated": `,"annotations":{"evil.example/key":"x"}`} {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestAForgedReservationOnEveryNode(t *testing.T) {
 	}
 }
 
-// reserve holds a node as a capture does that has ordered its disk generalized, up to its cordon and its power.
+// reserve reserves a node as a capture does after the order to generalize, with cordon and power.
 func (f *field) reserve(name string, cordoned bool) {
 	f.Helper()
 	n, err := f.kube.CoreV1().Nodes().Get(f.Context(), name, metav1.GetOptions{})
@@ -140,7 +140,7 @@ func (f *field) reserve(name string, cordoned bool) {
 	}
 }
 
-// confirmed is held, with what the Leases say.
+// confirmed is held with the facts of the Leases.
 func (f *field) confirmed(ctx context.Context) ([]reservations.Node, []cloud.PoolID, error) {
 	leases, err := node.Reservations{Kube: f.kube}.All(ctx)
 	captures := reservations.CapturesOf(nil)
@@ -155,7 +155,7 @@ func (f *field) confirmed(ctx context.Context) ([]reservations.Node, []cloud.Poo
 	return found, nil, err
 }
 
-// TestOneDonorAtATimeIsRemoved: of several whose captures are gone each waits for the one before, and for what else is held.
+// TestOneDonorAtATimeIsRemoved: donors of lost captures wait for each other, and for other reserved nodes.
 func TestOneDonorAtATimeIsRemoved(t *testing.T) {
 	f := newField(t)
 	f.sweeper.Held = f.confirmed
@@ -185,8 +185,8 @@ func TestOneDonorAtATimeIsRemoved(t *testing.T) {
 	}
 }
 
-// TestADonorThatTakesPodsIsAPersonsMatter: one that somebody has uncordoned under the boot that it must leave is left alone, and
-// reported once.
+// TestADonorThatTakesPodsIsAPersonsMatter: the sweeper leaves an uncordoned donor under the old boot alone, and reports the
+// donor once.
 func TestADonorThatTakesPodsIsAPersonsMatter(t *testing.T) {
 	f := newField(t)
 	var reported []string
@@ -208,7 +208,7 @@ func TestADonorThatTakesPodsIsAPersonsMatter(t *testing.T) {
 	}
 }
 
-// TestAForgedReservationIsReportedOnce and named, with the Leases looked at; a Lease that no Node needs goes.
+// TestAForgedReservationIsReportedOnce with its node, after a look at the Leases; a Lease without a Node goes.
 func TestAForgedReservationIsReportedOnce(t *testing.T) {
 	f := newField(t)
 	var reported []string

@@ -35,7 +35,7 @@ type stage struct {
 	pool    cloud.PoolID
 	now     time.Time
 	sweeper *sweep.Sweeper
-	// asked are the pools whose snapshots were looked for, by pass.
+	// asked counts the pools with a look for snapshots, by pass.
 	asked []int
 }
 
@@ -70,7 +70,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// clean removes what a test has made: the API server is the package's.
+// clean removes the objects of a test: all tests of the package share the API server.
 func (s *stage) clean() {
 	now, ctx := int64(0), context.Background()
 	for _, kind := range []client.Object{&corev1.Node{}, &v1alpha1.Prototype{}} {
@@ -88,7 +88,7 @@ func (s *stage) must(err error) {
 	}
 }
 
-// held reads what the controller keeps.
+// held reads the controller's cache.
 func (s *stage) held(ctx context.Context) ([]reservations.Node, []cloud.PoolID, error) {
 	var prototypes v1alpha1.PrototypeList
 	var nodes corev1.NodeList
@@ -112,7 +112,7 @@ func (s *stage) node(name string) *corev1.Node {
 	return n
 }
 
-// hold reserves a node as a capture does, up to its cordon and its instance's protection.
+// hold reserves a node as a capture does, with cordon and protection.
 func (s *stage) hold(name string, holder v1alpha1.Holder) {
 	s.Helper()
 	_, err := node.Reservations{Kube: s.kube}.Note(s.Context(), s.node(name), node.NewReservation(holder, s.node(name), cloud.TokenUnprotected, metav1.NewTime(s.now)))
@@ -135,7 +135,7 @@ func (s *stage) pass() {
 	s.now = s.now.Add(2 * time.Minute)
 }
 
-// prototype of a node, at work.
+// prototype is a running Prototype of a node.
 func (s *stage) prototype(name, donor string, phase v1alpha1.Phase) *v1alpha1.Prototype {
 	s.Helper()
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -151,9 +151,8 @@ func of(p *v1alpha1.Prototype) v1alpha1.Holder {
 	return v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: p.Name, UID: p.UID}
 }
 
-// TestANodeIsGivenBackAtTheSecondLook: what is kept of Prototypes may be behind what is kept of nodes, so that one look
-// is not believed. What others hold is theirs: a capture that is at work, a replacement, what this version does
-// not know, somebody who can't be read.
+// TestANodeIsGivenBackAtTheSecondLook: the cache of Prototypes may be older than the cache of nodes, so one look is not
+// enough. Nodes of other holders stay: a running capture, a replacement, an unknown kind, an unreadable holder.
 func TestANodeIsGivenBackAtTheSecondLook(t *testing.T) {
 	s := newStage(t)
 	working := s.prototype("pool1-2026.03.14", "b", v1alpha1.PhaseDraining)
@@ -183,7 +182,7 @@ func TestANodeIsGivenBackAtTheSecondLook(t *testing.T) {
 	}
 }
 
-// TestAHolderThatComesBetween: a node that another capture holds at the second look was not seen twice.
+// TestAHolderThatComesBetween: a node with another holder at the second look was not seen twice.
 func TestAHolderThatComesBetween(t *testing.T) {
 	s := newStage(t)
 	s.hold("a", v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "pool1-2026.03.13", UID: "gone"})
@@ -198,7 +197,7 @@ func TestAHolderThatComesBetween(t *testing.T) {
 	}
 }
 
-// leave makes what a capture makes: pod, order and snapshot.
+// leave creates the objects of a capture: pod, order and snapshot.
 func (s *stage) leave(name string, holder v1alpha1.Holder) {
 	s.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "kamino-" + name, Namespace: v1alpha1.DefaultGeneralizeNamespace,
@@ -214,7 +213,7 @@ func (s *stage) leave(name string, holder v1alpha1.Holder) {
 	s.must(err)
 }
 
-// there counts what is there of pods, orders and snapshots.
+// there counts existing pods, orders and snapshots.
 func (s *stage) there() (pods, orders, snapshots int) {
 	s.Helper()
 	var p corev1.PodList
@@ -225,8 +224,8 @@ func (s *stage) there() (pods, orders, snapshots int) {
 	return len(p.Items), len(o.Items), len(all)
 }
 
-// TestLeftoversAreRemoved: what nobody owns goes, what a capture at work owns stays, and the cloud is asked at the
-// start, until nothing is left, once a day, and after a node was given back.
+// TestLeftoversAreRemoved: leftovers go, and objects of a running capture stay. The sweep asks the cloud at the start,
+// until nothing is left, daily, and after the release of a node.
 func TestLeftoversAreRemoved(t *testing.T) {
 	s := newStage(t)
 	working := s.prototype("pool1-2026.03.14", "b", v1alpha1.PhaseSnapshotting)
@@ -260,7 +259,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	}
 }
 
-// TestACloudThatRefuses is not asked again every two minutes, and keeps no node from being given back.
+// TestACloudThatRefuses is not asked every two minutes, and does not block the release of nodes.
 func TestACloudThatRefuses(t *testing.T) {
 	s := newStage(t)
 	s.cloud.Forbid("Snapshots")

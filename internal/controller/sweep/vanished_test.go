@@ -12,8 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// TestACaptureThatVanishes: its trial is ended by the next look, and not once a day. One that ends as it should has the cloud asked
-// nothing.
+// TestACaptureThatVanishes: the next look ends its trial, without a wait for the daily look. A capture with an orderly end
+// causes no request.
 func TestACaptureThatVanishes(t *testing.T) {
 	for _, vanishes := range []bool{true, false} {
 		s := newStage(t)

@@ -8,15 +8,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 )
 
-// A cluster as large as the controller is made for, and how many nodes of each pool were ordered within the last minutes.
+// The largest supported cluster, and the number of nodes per pool from the last minutes.
 const (
 	benchPools = 100
 	benchNodes = 150
 	benchFresh = 30
 )
 
-// BenchmarkProbation is a pass over 15,000 nodes in 100 pools whose versions are watched: quiet, when all nodes have been there for a day,
-// and joining, when 3,000 came within the last ten minutes, half of which are not Ready. What the passes remember is told in MiB.
+// BenchmarkProbation runs a pass over 15,000 nodes in 100 watched pools: quiet, with nodes of a day, and joining, with
+// 3,000 nodes of the last ten minutes, half of them not Ready. The memory between passes is reported in MiB.
 func BenchmarkProbation(b *testing.B) {
 	for _, bench := range []struct {
 		name  string
@@ -69,7 +69,7 @@ func BenchmarkProbation(b *testing.B) {
 	}
 }
 
-// settle has all nodes be there.
+// settle makes all nodes Ready.
 func (w *trust) settle() {
 	for _, m := range w.newborns {
 		m.joins = w.clock.Now()
@@ -83,7 +83,7 @@ func (w *trust) pass() {
 	}
 }
 
-// heap is what is reachable, in bytes.
+// heap is the reachable memory, in bytes.
 func heap() int64 {
 	var stats runtime.MemStats
 	runtime.GC()

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// tally is what weeks come to.
+// tally counts the results of weeks.
 type tally struct {
 	latency                    []time.Duration
 	held, stays                int // bad versions that stay: a person is told why, or too few of their nodes failed in a row
@@ -20,10 +20,10 @@ type tally struct {
 	builtSlowly, afterSlowly   []int         // of a fully bad one in a pool that gets one node at a time
 }
 
-// TestAWeekOfBadVersions: every second day some pools get a version of which all nodes, or 70 or 90 in 100, never join; pools
-// grow by one node at a time, or by several; the autoscaler removes what does not join and orders others; the API server is away
-// for a while, the cloud throttles, and nothing joins anywhere for up to three hours. No pool goes back for anything else than its
-// version, and none stays on a bad one that its nodes speak against.
+// TestAWeekOfBadVersions: every second day some pools get a version of which all nodes, or 70 or 90 in 100, never join.
+// Pools grow by one or several nodes, and the autoscaler replaces nodes that do not join. The API server is away for a
+// while, the cloud throttles, and at times no node joins for up to three hours. A pool rolls back only because of its
+// version, and no pool stays on a bad version with enough evidence.
 func TestAWeekOfBadVersions(t *testing.T) {
 	seeds := seeds(t, testing.Short())
 	all := tally{built: map[int][]int{}, after: map[int][]int{}}
@@ -38,7 +38,7 @@ func TestAWeekOfBadVersions(t *testing.T) {
 	all.tell(t, seeds)
 }
 
-// fires is the rule, over the letters of what becomes of nodes: a row of failures, behind which never three in a row have joined.
+// fires is the rule over the results of nodes: a row of failures, after which never three nodes in a row have joined.
 var fires = regexp.MustCompile(`(^FF|FFF)(F|JF|JJF)*J?J?$`)
 
 // add judges a week.
@@ -79,7 +79,7 @@ func (a *tally) add(t *testing.T, seed int, w *trust) {
 	t.Logf("seed %d: %d bad versions, %d detected, %d false alarms, %d nodes built, up to %d at once, %d killings", seed, len(w.bad), len(w.detected), len(w.alarmed), w.made, w.step, w.killed)
 }
 
-// tell what the weeks came to.
+// tell reports the results of the weeks.
 func (a *tally) tell(t *testing.T, seeds int) {
 	if len(a.latency) == 0 {
 		t.Fatal("nothing was bad: such weeks show nothing")

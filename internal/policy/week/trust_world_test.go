@@ -27,33 +27,33 @@ import (
 )
 
 const (
-	// provision is how long the cluster autoscaler gives an instance to become a Node, and backoff for how long it leaves a pool
-	// alone then; that doubles up to maxBackoff, until one joins. They are its own defaults.
+	// provision is the cluster autoscaler's time limit for an instance without a Node. backoff is the following pause of
+	// the pool, doubled up to maxBackoff until a node joins. The values are the autoscaler's defaults.
 	provision  = 15 * time.Minute
 	backoff    = 5 * time.Minute
 	maxBackoff = 30 * time.Minute
-	// judged is when a node has been judged at the latest: it is late behind fifteen minutes, is seen to be so by a look a
-	// minute later, and is counted within five.
+	// judged is the latest age at a judgement: overdue after fifteen minutes, seen a minute later, and counted within five
+	// minutes.
 	judged = 21 * time.Minute
 )
 
-// ailing is a version that is bad: so many of a hundred of its nodes never join.
+// ailing is a bad version: so many of a hundred nodes never join.
 type ailing struct {
 	percent  int
 	promoted time.Time
-	// births of its nodes, as long as the recipe names it, and what becomes of each, in their order: J, F.
+	// births of the version's nodes while the recipe names the version, and the results in the same order: J, F.
 	births []time.Time
 	word   []byte
 	back   time.Time
-	// states of the pool while the recipe names it, as the policy reports them, each with when it began.
+	// states of the pool while the recipe names the version, from the policy's reports, each with its begin.
 	states []string
-	// hindered: something else was in the way at some time.
+	// hindered: another problem existed at some time.
 	hindered bool
-	// frozen: the policy has said that the pool stays.
+	// frozen: the policy has reported that the pool stays.
 	frozen bool
 }
 
-// after counts the nodes that were ordered although two could have been judged.
+// after counts the nodes ordered after two nodes could have been judged.
 func (a *ailing) after() int {
 	n := 0
 	for i, born := range a.births {
@@ -73,8 +73,7 @@ func (a *ailing) times() []string {
 	return times
 }
 
-// kube is an API server that knows one policy, and no Prototypes. It keeps what is written as an API server does, and costs less
-// than a whole one.
+// kube is an API server with one policy and without Prototypes. kube stores writes as an API server does, and is faster.
 type kube struct {
 	client.Client
 	policy v1alpha1.PrototypePolicy
@@ -99,8 +98,8 @@ func (s kubeStatus) Patch(_ context.Context, object client.Object, _ client.Patc
 	return nil
 }
 
-// trust is a week of pools that get a new version a day, some of which are bad, with nobody watching but a policy. Nothing is
-// tried and nothing captured: it is about what comes behind a promotion.
+// trust is a week of pools with a new version per day, some of them bad, with a policy and without people. There are no
+// trials and no captures: the test is about the time after promotions.
 type trust struct {
 	t      testing.TB
 	random *rand.Rand
@@ -112,19 +111,19 @@ type trust struct {
 	make   func() *policy.Decider
 	api    *kube
 	pools  []cloud.PoolID
-	// step is how many nodes a pool gets at once at most, and waits: the autoscaler leaves a pool alone that failed.
+	// step is the largest growth of a pool at once. waits: the autoscaler pauses a failed pool.
 	step  int
 	waits bool
 
 	// bad versions by pool and version.
 	bad      map[string]*ailing
 	newborns []*newborn
-	// owed are the nodes that a pool is to get in place of such as never joined, and pause is how long it is left alone, until rest.
+	// owed counts the replacements of nodes that never joined, and pause is the pause of the pool, until rest.
 	owed  map[cloud.PoolID]int
 	pause map[cloud.PoolID]time.Duration
 	rest  map[cloud.PoolID]time.Time
-	// apiAway, cniAway and throttled are until when the API server answers nobody, new nodes of all pools do not become Ready,
-	// and the cloud refuses most calls; troubles is when they begin, and how long they last.
+	// apiAway, cniAway and throttled are the ends of troubles: no answer of the API server, no Ready new nodes in any pool,
+	// and most cloud calls refused. troubles are the begins with their durations.
 	apiAway, cniAway, throttled time.Time
 	troubles                    map[string][2]time.Time
 	next                        time.Time
@@ -135,14 +134,14 @@ type trust struct {
 	latency           []time.Duration
 }
 
-// newborn is an instance, with when its node joins: never if that is zero.
+// newborn is an instance with the time at which its node joins; zero means never.
 type newborn struct {
 	id    cloud.InstanceID
 	pool  cloud.PoolID
 	born  time.Time
 	joins time.Time
 	known bool
-	// of is the bad version that it was built from, if it was, and turn which of its nodes it is.
+	// of is the bad version of the instance, if any, and turn the number among the version's nodes.
 	of   *ailing
 	turn int
 }
@@ -196,7 +195,7 @@ func newTrust(t testing.TB, seed uint64, pools int) *trust {
 	return w
 }
 
-// promote has the pool's recipe name a new version of the day.
+// promote names a new version of the day in the pool's recipe.
 func (w *trust) promote(id cloud.PoolID, day, percent int) {
 	version := imageversion.Of(start.AddDate(0, 0, day-1))
 	w.cloud.AddVersion(id, memory.VersionSpec{Version: version, Tags: map[string]string{cloud.TagBuiltAt: w.clock.Now().Format(cloud.BuiltAtLayout)}, CreatedAt: w.clock.Now()})
@@ -214,7 +213,7 @@ func (w *trust) recipe(id cloud.PoolID) string {
 	return seen.Recipe.Version
 }
 
-// add is one instance more; when its node will be Ready is drawn.
+// add adds an instance; the time of Ready is random.
 func (w *trust) add(id cloud.PoolID) {
 	w.made++
 	instance := w.cloud.AddInstance(id, fmt.Sprintf("i%05d", w.made))
@@ -232,7 +231,7 @@ func (w *trust) add(id cloud.PoolID) {
 	w.newborns = append(w.newborns, m)
 }
 
-// resize has the pool's capacity be what it has.
+// resize sets the pool's capacity to the number of its instances.
 func (w *trust) resize(id cloud.PoolID) {
 	seen, err := w.cloud.Pool(w.t.Context(), id)
 	if err != nil {
@@ -245,8 +244,8 @@ func (w *trust) resize(id cloud.PoolID) {
 	}
 }
 
-// kubelets let those nodes join whose time has come, unless something is away. What was kept by the network's being away comes
-// within three minutes of its return.
+// kubelets let due nodes join, unless a trouble prevents the join. Nodes that the network delayed join within three minutes
+// after its return.
 func (w *trust) kubelets() {
 	now := w.clock.Now()
 	if now.Before(w.apiAway) {
@@ -269,7 +268,7 @@ func (w *trust) kubelets() {
 	}
 }
 
-// autoscaler removes what has not become a Node in time and orders others instead, and now and then removes one that has.
+// autoscaler replaces instances without a Node in time, and now and then removes a joined node.
 func (w *trust) autoscaler() {
 	now := w.clock.Now()
 	if now.Before(w.apiAway) {
@@ -304,7 +303,7 @@ func (w *trust) autoscaler() {
 	}
 }
 
-// wanting tells whether pods wait for nodes that a pool is to get, or has got.
+// wanting reports whether pods wait for new nodes of a pool.
 func (w *trust) wanting() bool {
 	for _, id := range w.pools {
 		if w.owed[id] > 0 {
@@ -314,7 +313,7 @@ func (w *trust) wanting() bool {
 	return slices.ContainsFunc(w.newborns, func(m *newborn) bool { return !m.known })
 }
 
-// minute is one of the week.
+// minute plays a minute of the week.
 func (w *trust) minute() {
 	now := w.clock.Now()
 	w.begin(now)
@@ -338,7 +337,7 @@ func (w *trust) minute() {
 	w.clock.Advance(time.Minute)
 }
 
-// look lets the controller make a pass if it is due.
+// look lets the controller run a pass if due.
 func (w *trust) look(now time.Time) {
 	if w.wanting() && w.policy.Growth.Expect(now) {
 		w.next = now
@@ -359,8 +358,7 @@ func (w *trust) look(now time.Time) {
 	}
 }
 
-// blink takes those that have not joined out of what the controller can know: nobody holds a time against a node in which nobody
-// looked.
+// blink removes open joins from the controller's knowledge: time without a look counts against no node.
 func (w *trust) blink() {
 	for _, m := range w.newborns {
 		if m.of != nil && !m.known {
@@ -369,7 +367,7 @@ func (w *trust) blink() {
 	}
 }
 
-// begin has the troubles begin whose time has come.
+// begin starts due troubles.
 func (w *trust) begin(now time.Time) {
 	for trouble, of := range w.troubles {
 		if now.Before(of[0]) || !now.Before(of[1]) {
@@ -387,7 +385,7 @@ func (w *trust) begin(now time.Time) {
 	}
 }
 
-// follow keeps what the policy says of bad versions.
+// follow records the policy's reports on bad versions.
 func (w *trust) follow(now time.Time) {
 	troubled := now.Before(w.apiAway) || now.Before(w.cniAway) || now.Before(w.throttled)
 	for _, pool := range w.api.policy.Status.Pools {
@@ -406,7 +404,7 @@ func (w *trust) follow(now time.Time) {
 	}
 }
 
-// note sees who went back, judges that, and is the person who acknowledges it hours later.
+// note records and judges rollbacks, and acknowledges the rollbacks hours later.
 func (w *trust) note() {
 	for _, id := range w.pools {
 		images, err := w.cloud.Images(w.t.Context(), id)
@@ -446,7 +444,7 @@ func (w *trust) acknowledge(id cloud.PoolID, images []cloud.Image) {
 	}
 }
 
-// day plays one: at eight each pool gets a new version, and all day long pools grow.
+// day plays a day: at eight each pool gets a new version, and pools grow all day.
 func (w *trust) day(day int) {
 	begin := start.AddDate(0, 0, day-1)
 	for w.clock.Now().Before(begin.Add(24 * time.Hour)) {
@@ -478,7 +476,7 @@ func (w *trust) day(day int) {
 	}
 }
 
-// story is what the policy remembers of the pools' nodes.
+// story is the policy's memory of the pools' nodes.
 func (w *trust) story() string {
 	var told strings.Builder
 	for _, pool := range w.api.policy.Status.Pools {
@@ -498,7 +496,7 @@ func (w *trust) story() string {
 	return told.String()
 }
 
-// shrink is the night: of each pool's nodes eight stay, the youngest ones go.
+// shrink is the night: eight nodes of each pool stay, and the youngest nodes go.
 func (w *trust) shrink() {
 	left := map[cloud.PoolID]int{}
 	w.newborns = slices.DeleteFunc(w.newborns, func(m *newborn) bool {

@@ -1,7 +1,6 @@
-// Package week is a week of a cluster that nobody watches: policies decide and the engine captures, on a clock
-// of its own, while nodes are patched and rebooted in kured's way, pools grow and shrink, donors vanish, the
-// cloud and the API server fail and throttle, and the controller is killed again and again. It holds tests
-// only: what is under test is internal/policy together with internal/capture.
+// Package week plays a week of a cluster without people, on its own clock: policies decide and the engine captures. kured
+// patches and reboots nodes, pools grow and shrink, donors vanish, the cloud and the API server fail and throttle, and the
+// controller is killed again and again. The package holds only tests, of internal/policy together with internal/capture.
 package week
 
 import (
@@ -22,11 +21,11 @@ const (
 	days   = 7
 	badDay = 4 // the day whose patch is bad
 	pools  = 3
-	// atOnce is how many captures the policy allows.
+	// atOnce is the policy's limit of captures.
 	atOnce = 2
 )
 
-// seeds is how many weeks a test plays, each from its own seed; KAMINO_WEEKS names another number.
+// seeds is the number of weeks per test, each with its own seed; KAMINO_WEEKS sets another number.
 func seeds(t *testing.T, short bool) int {
 	switch text := os.Getenv("KAMINO_WEEKS"); {
 	case text != "":
@@ -41,7 +40,7 @@ func seeds(t *testing.T, short bool) int {
 	return 20
 }
 
-// TestSevenDays plays the week under a few seeds.
+// TestSevenDays plays the week with several seeds.
 func TestSevenDays(t *testing.T) {
 	for seed := range seeds(t, testing.Short()) {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
@@ -58,9 +57,8 @@ func TestSevenDays(t *testing.T) {
 	}
 }
 
-// today plays one day: a patch comes out at 06:00, nodes take it until 08:00 and are rebooted until 14:00, and
-// all day long pools grow and shrink. The bad day ends with an operator who goes back, and who holds the policy
-// until the next patch is on the nodes.
+// today plays one day: a patch appears at 06:00, nodes install the patch until 08:00 and reboot until 14:00, and pools grow
+// and shrink all day. On the bad day, an operator rolls back and suspends the policy until the next patch is on the nodes.
 func (w *world) today(day int) {
 	w.at(day, 6, 0)
 	w.released = day
@@ -89,7 +87,7 @@ func (w *world) today(day int) {
 	w.at(day, 23, 55)
 }
 
-// at lets the world run until then.
+// at runs the world until this time.
 func (w *world) at(day, hour, minute int) {
 	until := start.Add(time.Duration(day-1)*24*time.Hour + time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute)
 	for w.clock.Now().Before(until) {
@@ -97,7 +95,7 @@ func (w *world) at(day, hour, minute int) {
 	}
 }
 
-// quiet lets what is under way come to its end, in a world without troubles.
+// quiet finishes all running work in a world without troubles.
 func (w *world) quiet() {
 	w.calm, w.vanishNext = true, false
 	w.suspend(true)
@@ -111,7 +109,7 @@ func (w *world) quiet() {
 	w.t.Fatalf("captures do not end: %+v", w.ends())
 }
 
-// judge checks what a platform engineer finds on the eighth day.
+// judge checks the cluster on the eighth day as a platform engineer would.
 func (w *world) judge() {
 	t, seen := w.t, w.cloud.World()
 	if len(seen.Snapshots) > 0 {
@@ -176,7 +174,7 @@ func (w *world) judgePool(id cloud.PoolID, seen memory.World) {
 	}
 }
 
-// turn is one step of the world and of the controller in it.
+// turn is one step of the world and of the controller.
 func (w *world) turn(most time.Duration) {
 	var active int
 	crashed := memory.RunUntilCrash(func() { active = w.control() })
@@ -225,8 +223,8 @@ func (w *world) control() (active int) {
 	return active
 }
 
-// noteUse notes which versions nodes run while a capture retires versions: it keeps those. Nodes that go
-// afterwards are the next capture's business.
+// noteUse records the versions of nodes during a retirement of versions: the capture keeps these versions. Versions that
+// become unused later belong to the next capture.
 func (w *world) noteUse(name string) {
 	p := w.prototype(name)
 	if p == nil || p.Status.Phase != v1alpha1.PhasePromoting && p.Status.Phase != v1alpha1.PhaseRetiring && p.Status.Phase != v1alpha1.PhaseSucceeded {
@@ -243,7 +241,7 @@ func (w *world) noteUse(name string) {
 	}
 }
 
-// hold checks what must be true at every moment.
+// hold checks the invariants of every moment.
 func (w *world) hold() {
 	if broken := w.cloud.World().Broken(); len(broken) > 0 {
 		w.t.Fatalf("%s: %v", w.clock.Now(), broken)
@@ -265,7 +263,7 @@ func (w *world) hold() {
 	}
 }
 
-// vanish takes a donor away while its capture holds it, once when it was asked for.
+// vanish removes a reserved donor, once per request.
 func (w *world) vanish(name string) {
 	p := w.prototype(name)
 	if !w.vanishNext || p == nil || p.Status.Phase != v1alpha1.PhaseDraining && p.Status.Phase != v1alpha1.PhaseWaitingReady {

@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// witness looks at trial nodes: each that is there is a good one, unless its version is among those that are found out.
+// witness observes trial nodes: each existing node is good, unless its version is in foundOut.
 type witness struct{ *world }
 
 // Check implements capture.Tryout.
@@ -42,11 +42,11 @@ func (w witness) Look(_ context.Context, subject trial.Subject) (trial.Sight, er
 	return sight, nil
 }
 
-// Clean implements capture.Tryout. The Nodes of instances that are gone are the cloud's controller's business here.
+// Clean implements capture.Tryout. Here, the cloud's controller deletes the Nodes of deleted instances.
 func (w witness) Clean(context.Context, trial.Subject) (left []string, err error) { return nil, nil }
 
-// temptFate has the cloud lack capacity for a trial or two, and on the days around the bad one has the next version of some pool be
-// one that its trial finds out. On the bad day and on the last one every pool is to get its version.
+// temptFate removes capacity for a trial or two, and lets a version fail its trial on the days around the bad day. On the
+// bad day and on the last day every pool must get its version.
 func (w *world) temptFate(day int) {
 	w.nextIsBad = day == badDay-1 || day == badDay+1
 	short := w.random.IntN(3)
@@ -57,7 +57,7 @@ func (w *world) temptFate(day int) {
 	w.cloud.FailTrials(short, "12 of 12 cores are used", true)
 }
 
-// judgeTrials demands that what was found out is quarantined and used by nobody, and that nothing of a trial is left.
+// judgeTrials checks that failed versions are quarantined and unused, and that trials leave no objects.
 func (w *world) judgeTrials() {
 	if left := w.cloud.World().Trials; len(left) > 0 {
 		w.t.Errorf("trials are left behind: %+v", left)
@@ -86,7 +86,7 @@ func (w *world) judgeTrials() {
 	w.t.Logf("%d versions tried; for %d trials there was no room, and %d versions were found out", tried, w.shortages, len(w.foundOut))
 }
 
-// wasFoundOut tells whether a pool's version was to fail its trial.
+// wasFoundOut reports whether a pool's version had to fail its trial.
 func (w *world) wasFoundOut(id cloud.PoolID, version string) bool {
 	return slices.ContainsFunc(w.prototypes(), func(p v1alpha1.Prototype) bool {
 		return w.foundOut[p.Name] && p.Spec.Version == version && w.poolOf(&p) == id
@@ -99,7 +99,7 @@ func (w *world) poolOf(p *v1alpha1.Prototype) cloud.PoolID {
 	return id
 }
 
-// trying counts the captures whose versions are being tried.
+// trying counts the captures in a trial.
 func (w *world) trying() int {
 	n := 0
 	for _, p := range w.prototypes() {

@@ -59,12 +59,12 @@ type world struct {
 	engine   *capture.Engine
 	decider  *policy.Decider
 	machines map[string]*machine
-	// levels are the patches that versions have, by levelKey.
+	// levels are the patches of versions, by levelKey.
 	levels map[string]int
-	// inUse are the versions that nodes of a pool ran when its last capture, retiring, retired versions.
+	// inUse are the versions of a pool's nodes while its last capture retired versions.
 	inUse    map[cloud.PoolID]map[string]bool
 	retiring map[cloud.PoolID]string
-	// foundOut are the Prototypes whose versions fail their trials, and nextIsBad has the next one be such.
+	// foundOut are the Prototypes whose versions fail their trials, and nextIsBad adds the next Prototype.
 	foundOut  map[string]bool
 	nextIsBad bool
 	shortages int
@@ -84,7 +84,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
 		t: t, random: rand.New(rand.NewPCG(seed, 7)), clock: memory.NewClock(start), machines: map[string]*machine{}, levels: map[string]int{},
 		inUse: map[cloud.PoolID]map[string]bool{}, retiring: map[cloud.PoolID]string{}, foundOut: map[string]bool{},
-		// fake.NewClientset keeps who wrote which field as well, which costs as much as all else.
+		// fake.NewClientset also tracks field owners, at half of the time.
 		kube: &fake.Clientset{}, tracker: kubetesting.NewObjectTracker(kubescheme.Scheme, kubescheme.Codecs.UniversalDecoder()),
 	}
 	w.cloud = memory.New(memory.Config{Now: w.clock.Now, Latency: memory.Latency{
@@ -117,8 +117,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// restart is a new controller, which knows nothing. What it decides runs several calls at once, so that the
-// killing of a decision is left to the moments in between.
+// restart is a new controller without memory. A decision runs concurrent calls, so a kill happens only between decisions.
 func (w *world) restart() {
 	w.engine = &capture.Engine{
 		Client: w.api, Kube: w.kube, Cloud: memory.NewFaulty(w.cloud, w.trouble(true)), Image: "kamino:test", MaxConcurrent: 1,
@@ -183,8 +182,8 @@ func (w *world) disturbed(call inmemory.Call, effect func() error) error {
 	return nil
 }
 
-// react does what a real API server does and the fake one does not: it evicts, selects pods by node, and keeps
-// nothing of a dry run.
+// react adds behaviour of a real API server that the fake lacks: evictions, selection of pods by node, and dry runs without
+// effect.
 func (w *world) react(action kubetesting.Action) (bool, runtime.Object, error) {
 	if action.GetSubresource() == "eviction" {
 		name := action.(kubetesting.CreateAction).GetObject().(metav1.Object).GetName()
@@ -261,14 +260,14 @@ func (w *world) update(n *corev1.Node) {
 	w.show(n)
 }
 
-// show tells the controller's cache of a node.
+// show updates a node in the controller's cache.
 func (w *world) show(n *corev1.Node) {
 	kept := n.DeepCopy()
 	nodecache.Strip(kept)
 	w.news = w.nodes.Set(kept) || w.news
 }
 
-// runKubelets lets each machine's kubelet speak: a new one registers, and one that runs is Ready.
+// runKubelets runs the kubelet of each machine: a new kubelet registers, and a running kubelet is Ready.
 func (w *world) runKubelets() {
 	known := map[string]*corev1.Node{}
 	for _, n := range w.allNodes() {
@@ -315,7 +314,7 @@ func nodeName(id cloud.InstanceID) string {
 	return strings.ReplaceAll(strings.TrimPrefix(string(id), "memory://"), "/", "-")
 }
 
-// join is a node's first registration: its patch is its image's.
+// join is a node's first registration: the node has the patch of its image.
 func (w *world) join(name string, m memory.InstanceView) {
 	level := w.levels[levelKey(m.Pool, m.BuiltFrom)]
 	w.machines[name] = &machine{pool: string(m.Pool), id: m.ID, disk: level}
@@ -331,7 +330,7 @@ func (w *world) join(name string, m memory.InstanceView) {
 	w.show(n)
 }
 
-// runPods does what the generalize pods do, guards included, and notes which patch the disk has.
+// runPods runs the generalize pods, guards included, and records the patch of the disk.
 func (w *world) runPods() {
 	pods := w.podsOf(v1alpha1.DefaultGeneralizeNamespace)
 	for _, p := range w.prototypes() {
@@ -375,8 +374,8 @@ func (w *world) report(order *v1alpha1.Order, pod *corev1.Pod, proof *v1alpha1.P
 	w.must(w.clean.Status().Update(context.Background(), order))
 }
 
-// stagePatches is unattended-upgrades on every node that has not got the newest patch, and kured, which
-// writes both annotations when it finds that a reboot is needed, on all nodes alike.
+// stagePatches plays unattended-upgrades on every node without the newest patch, and kured, which writes both annotations
+// on nodes that need a reboot.
 func (w *world) stagePatches() {
 	for _, n := range w.allNodes() {
 		m := w.machines[n.Name]
@@ -390,8 +389,8 @@ func (w *world) stagePatches() {
 	}
 }
 
-// rebootOneOfEachPool is kured, which reboots one node after the other, or now and then a person, after whom
-// kured's wish stays on the node. At the end of the day one node still waits.
+// rebootOneOfEachPool plays kured, which reboots node after node, or now and then a person, who leaves kured's annotation.
+// At the end of the day one node still waits.
 func (w *world) rebootOneOfEachPool(leaveOne bool) {
 	done := map[string]bool{}
 	for _, n := range w.allNodes() {
@@ -408,7 +407,7 @@ func (w *world) rebootOneOfEachPool(leaveOne bool) {
 	}
 }
 
-// scale is an autoscaler, which leaves alone what asks for it.
+// scale is an autoscaler that respects nodes with a protection.
 func (w *world) scale() {
 	for _, id := range w.pools {
 		members := w.cloud.InstanceIDs(id)
@@ -443,7 +442,7 @@ func (w *world) remove(name string) {
 	w.forget(name)
 }
 
-// forget removes the Node of an instance that is gone, with its pods, as the cloud's node controller does.
+// forget removes the Node of a deleted instance with its pods, as the cloud's node controller does.
 func (w *world) forget(name string) {
 	w.must(w.tracker.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", name))
 	for _, pod := range w.podsOf("default") {
@@ -455,8 +454,8 @@ func (w *world) forget(name string) {
 	w.news = true
 }
 
-// goBack is `kamino rollback` for every pool that points at the bad patch, and a policy that waits until the
-// next one is on the nodes.
+// goBack runs `kamino rollback` for every pool with the bad patch, and suspends the policy until the next patch is on the
+// nodes.
 func (w *world) goBack() {
 	ctx := context.Background()
 	w.suspend(true)
