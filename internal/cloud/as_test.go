@@ -33,7 +33,7 @@ func (f front) Decorated() Provider   { return f.Provider }
 func (d through) Decorated() Provider { return d.Provider }
 
 func TestAs(t *testing.T) {
-	census := func(p Provider) int {
+	lister := func(p Provider) int {
 		power, able := As[InstanceLister](p)
 		if !able {
 			return -1
@@ -56,7 +56,7 @@ func TestAs(t *testing.T) {
 		"two decorators of what can't do it": {through{front{plain{}}}, -1, false},
 		"embedding alone lends nothing":      {plain{counting{}}, -1, false},
 	} {
-		if got := census(test.provider); got != test.instances {
+		if got := lister(test.provider); got != test.instances {
 			t.Errorf("%s: the census lists %d instances, want %d (-1 for no census)", name, got, test.instances)
 		}
 		if _, able := As[Rebuilder](test.provider); able != test.rebuilder {

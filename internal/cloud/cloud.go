@@ -52,7 +52,7 @@ type Pool struct {
 	// "V2".
 	Traits map[string]string `json:"traits,omitempty"`
 	// Line is the pool's series of images.
-	Line   ImageFamily `json:"-"`
+	Family ImageFamily `json:"-"`
 	Recipe Recipe      `json:"recipe"`
 	// Owner is another tool that owns the recipe, for example kOps; empty if SetRecipe writes the recipe. Kamino makes
 	// and tries versions, and the owner changes the recipe (RecipeChange.HandOver).

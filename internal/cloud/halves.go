@@ -12,7 +12,7 @@ type ImageFamily struct {
 
 // FamilyVersion names a version of a line.
 type FamilyVersion struct {
-	Line    ImageFamily
+	Family  ImageFamily
 	Version string
 }
 
@@ -101,7 +101,7 @@ type PoolProvider interface {
 
 	// Line returns the pool's series of images. The joined provider asks once for each pool, so Line should need no I/O if the ID is
 	// enough. Line returns Unsupported for an unknown ID.
-	Line(ctx context.Context, id PoolID) (ImageFamily, error)
+	Family(ctx context.Context, id PoolID) (ImageFamily, error)
 
 	// Pool returns a pool with its line and recipe.
 	Pool(ctx context.Context, id PoolID) (Pool, error)

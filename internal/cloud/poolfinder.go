@@ -20,11 +20,11 @@ const prefetchFrom = 3
 // PrefetchRecipes lists the recipes of many pools at once. Reads with the returned context use the list as far as the provider
 // can. If the provider has no PoolFinder or refuses the list, each pool takes a request.
 func PrefetchRecipes(ctx context.Context, provider Provider, ids []PoolID) context.Context {
-	atlas, able := As[PoolFinder](provider)
+	finder, able := As[PoolFinder](provider)
 	if !able || len(ids) < prefetchFrom {
 		return ctx
 	}
 	ctx = WithReadCache(ctx)
-	_, _ = atlas.PoolsInScope(ctx, ids...) // reads of the pools report the error
+	_, _ = finder.PoolsInScope(ctx, ids...) // reads of the pools report the error
 	return ctx
 }

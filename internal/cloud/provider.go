@@ -30,7 +30,7 @@ func (j *joined) line(ctx context.Context, id PoolID) (ImageFamily, error) {
 	if known, found := j.lines.Load(id); found {
 		return known.(ImageFamily), nil
 	}
-	line, err := j.recipes.Line(ctx, id)
+	line, err := j.recipes.Family(ctx, id)
 	if err == nil {
 		j.lines.Store(id, line)
 	}
@@ -48,13 +48,13 @@ func (j *joined) Pool(ctx context.Context, id PoolID) (Pool, error) {
 	if err != nil {
 		return Pool{}, err
 	}
-	j.lines.Store(id, pool.Line)
+	j.lines.Store(id, pool.Family)
 	j.molds.Store(id, ImageRequirements{Location: pool.Location, Traits: pool.Traits, Nodes: max(pool.MaxSize, pool.Capacity)})
 	if pool.Recipe.Version == "" {
-		pool.Recipe.Version, pool.Recipe.Latest = j.disks.VersionOf(pool.Line, pool.Recipe.Image)
+		pool.Recipe.Version, pool.Recipe.Latest = j.disks.VersionOf(pool.Family, pool.Recipe.Image)
 	}
 	if pool.Recipe.Latest {
-		pool.Recipe.Version, err = j.disks.Latest(ctx, pool.Line, pool.Location)
+		pool.Recipe.Version, err = j.disks.Latest(ctx, pool.Family, pool.Location)
 	}
 	return pool, err
 }
@@ -100,7 +100,7 @@ func (j *joined) Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, 
 	if err != nil {
 		return nil, err
 	}
-	ofDisk, err := j.disks.PreflightDisk(ctx, DiskSpec{FamilyVersion: FamilyVersion{pool.Line, spec.Version}, ImageRequirements: mold, Instance: spec.Instance})
+	ofDisk, err := j.disks.PreflightDisk(ctx, DiskSpec{FamilyVersion: FamilyVersion{pool.Family, spec.Version}, ImageRequirements: mold, Instance: spec.Instance})
 	if err != nil {
 		return nil, err
 	}

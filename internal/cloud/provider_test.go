@@ -14,9 +14,9 @@ type counted struct {
 	lines, pools int
 }
 
-func (c *counted) Line(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
+func (c *counted) Family(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
 	c.lines++
-	return c.PoolProvider.Line(ctx, id)
+	return c.PoolProvider.Family(ctx, id)
 }
 
 func (c *counted) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
@@ -186,8 +186,8 @@ func TestPowersOfHalves(t *testing.T) {
 		}
 	}
 	world.AddInstance(pool, "a")
-	auditor, _ := cloud.As[cloud.PermissionChecker](whole)
-	list, err := auditor.Permissions(t.Context(), pool)
+	checker, _ := cloud.As[cloud.PermissionChecker](whole)
+	list, err := checker.Permissions(t.Context(), pool)
 	told := map[string]int{}
 	for _, permission := range list {
 		told[permission.Action]++

@@ -32,16 +32,16 @@ func WithoutReadCache(ctx context.Context) context.Context {
 
 // IsUncached reports whether the context is from WithoutReadCache. For providers that cache rarely changing data.
 func IsUncached(ctx context.Context) bool {
-	sight, set := ctx.Value(readCacheKey{}).(*ReadCache)
-	return set && sight == nil
+	cache, set := ctx.Value(readCacheKey{}).(*ReadCache)
+	return set && cache == nil
 }
 
 type readCacheKey struct{}
 
 // ReadCacheOf returns the cache of the context; nil without a cache. For providers.
 func ReadCacheOf(ctx context.Context) *ReadCache {
-	sight, _ := ctx.Value(readCacheKey{}).(*ReadCache)
-	return sight
+	cache, _ := ctx.Value(readCacheKey{}).(*ReadCache)
+	return cache
 }
 
 // ReadCache is a cache of reads until the next write. A nil Sight caches nothing. Sight is safe for concurrent use.

@@ -54,15 +54,15 @@ func Find(ctx context.Context, provider Provider, text string, known []PoolID) (
 		return names
 	}
 	id, err := ResolvePool(text, named(known))
-	atlas, able := As[PoolFinder](provider)
+	finder, able := As[PoolFinder](provider)
 	var unknown unknownPool
 	if !errors.As(err, &unknown) || !able {
 		return id, err
 	}
-	if id, ok := atlas.ReadPool(text); ok {
+	if id, ok := finder.ReadPool(text); ok {
 		return id, nil
 	}
-	beside, refused := atlas.PoolsInScope(ctx, known...)
+	beside, refused := finder.PoolsInScope(ctx, known...)
 	if refused != nil || len(beside) == 0 {
 		return "", err
 	}

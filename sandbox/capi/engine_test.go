@@ -108,7 +108,7 @@ func (s *stage) wrote(call int) bool {
 }
 
 func (s *stage) lineRef(version string) cloud.FamilyVersion {
-	return cloud.FamilyVersion{Line: cloud.ImageFamily{Place: region, Name: s.line}, Version: version}
+	return cloud.FamilyVersion{Family: cloud.ImageFamily{Place: region, Name: s.line}, Version: version}
 }
 
 func (s *stage) imageOf(version string) string { return s.cloud.Disks().ImageID(s.lineRef(version)) }

@@ -66,7 +66,7 @@ func newAmazon(ctx context.Context, dir string, nodes client.Client) (*amazon, e
 	}
 	a := &amazon{server: server, web: httptest.NewTLSServer(server.Handler())}
 	config := sdk.Config{Region: region, Credentials: credentials.NewStaticCredentialsProvider(key, secret, ""), BaseEndpoint: sdk.String(a.web.URL),
-		HTTPClient: provider.OnWire(&http.Client{Transport: a.web.Client().Transport}), Retryer: func() sdk.Retryer { return sdk.NopRetryer{} }}
+		HTTPClient: provider.WithPlainBodies(&http.Client{Transport: a.web.Client().Transport}), Retryer: func() sdk.Retryer { return sdk.NopRetryer{} }}
 	a.ec2, a.scaling = ec2.NewFromConfig(config), autoscaling.NewFromConfig(config)
 	a.disks, _ = provider.New(provider.Config{AWS: config})
 	return a, a.shoot(ctx)
@@ -212,14 +212,14 @@ func (p groupPool) group() (g groupOf) {
 func (p groupPool) at() cloud.ImageFamily { return cloud.ImageFamily{Place: region, Name: p.line} }
 
 func (p groupPool) imageID(version string) string {
-	return p.amazon.disks.ImageID(cloud.FamilyVersion{Line: p.at(), Version: version})
+	return p.amazon.disks.ImageID(cloud.FamilyVersion{Family: p.at(), Version: version})
 }
 
 // publish makes complete versions, and returns when they are.
 func (p groupPool) publish(versions ...string) {
 	p.t.Helper()
 	for _, version := range versions {
-		spec := cloud.VersionSpec{FamilyVersion: cloud.FamilyVersion{Line: p.at(), Version: version}, SnapshotID: p.amazon.snapshot, Tags: map[string]string{cloud.TagKubelet: "v1.37.1"}}
+		spec := cloud.VersionSpec{FamilyVersion: cloud.FamilyVersion{Family: p.at(), Version: version}, SnapshotID: p.amazon.snapshot, Tags: map[string]string{cloud.TagKubelet: "v1.37.1"}}
 		p.wait("version "+version, func() bool {
 			image, err := p.amazon.disks.EnsureImage(context.Background(), spec)
 			if err != nil {

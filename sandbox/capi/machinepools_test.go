@@ -203,7 +203,7 @@ func (p machinePool) imageID(version string) string {
 func (p machinePool) Image(_ context.Context, ref cloud.FamilyVersion) (cloud.Image, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if image, found := p.published[ref.Version]; found && ref.Line == (cloud.ImageFamily{Place: groupID, Name: p.line}) {
+	if image, found := p.published[ref.Version]; found && ref.Family == (cloud.ImageFamily{Place: groupID, Name: p.line}) {
 		return image, nil
 	}
 	return cloud.Image{Version: ref.Version}, nil
@@ -234,7 +234,7 @@ func (p machinePool) VersionOf(line cloud.ImageFamily, image string) (version st
 	return version, false
 }
 
-// InstancesOf implements capi.Teller.
+// InstancesOf implements capi.InstanceReader.
 func (p machinePool) InstancesOf(_ context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error) {
 	found := map[cloud.InstanceID]cloud.Instance{}
 	for _, id := range ids {
@@ -245,7 +245,7 @@ func (p machinePool) InstancesOf(_ context.Context, ids []cloud.InstanceID) (map
 	return found, nil
 }
 
-// MaxModels implements capi.Teller. Nothing here counts models, as a scale set would.
+// MaxModels implements capi.InstanceReader. Nothing here counts models, as a scale set would.
 func (p machinePool) MaxModels() int { return 0 }
 
 func (p machinePool) recipes() *capi.PoolProvider {

@@ -543,7 +543,7 @@ func (p *pool) instances() []cloud.InstanceID {
 func (p *pool) Image(_ context.Context, ref cloud.FamilyVersion) (cloud.Image, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if image, found := p.published[ref.Version]; found && ref.Line == (cloud.ImageFamily{Place: region, Name: p.line}) {
+	if image, found := p.published[ref.Version]; found && ref.Family == (cloud.ImageFamily{Place: region, Name: p.line}) {
 		return image, nil
 	}
 	return cloud.Image{Version: ref.Version}, nil

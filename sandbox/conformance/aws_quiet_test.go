@@ -93,7 +93,7 @@ func (w *amazonGroup) settle(fresh bool, policy v1alpha1.PrototypePolicySpec) *c
 	}
 	w.published(old)
 	w.pass(time.Minute)
-	w.must(w.disks.TagImage(ctx, cloud.FamilyVersion{Line: amazonLine, Version: old}, map[string]string{
+	w.must(w.disks.TagImage(ctx, cloud.FamilyVersion{Family: amazonLine, Version: old}, map[string]string{
 		cloud.TagBuiltFrom: nodes[0].Name, cloud.TagBuiltAt: time.Now().UTC().Format(cloud.BuiltAtLayout)}))
 	w.must(w.recipes.SetRecipe(ctx, w.change(old)))
 	w.until("started again", func() bool {

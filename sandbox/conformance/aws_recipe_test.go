@@ -21,7 +21,7 @@ import (
 // change is what pointing the group at a version does; the version need not be there.
 func (w *amazonGroup) change(version string) cloud.RecipeChange {
 	w.Helper()
-	ref := cloud.FamilyVersion{Line: amazonLine, Version: version}
+	ref := cloud.FamilyVersion{Family: amazonLine, Version: version}
 	change, err := w.recipes.RecipeChange(w.Context(), cloud.Target{Pool: w.pool, Version: version, Image: w.disks.ImageID(ref)}, false)
 	w.must(err)
 	return change
@@ -138,7 +138,7 @@ func TestAWSFillsDisksAtARate(t *testing.T) {
 		LaunchTemplate: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(w.template), Version: sdk.String("2")}})
 	w.must(err)
 	w.published("2026.03.13")
-	fast := cloud.FamilyVersion{Line: amazonLine, Version: "2026.03.14"}
+	fast := cloud.FamilyVersion{Family: amazonLine, Version: "2026.03.14"}
 	snapshot := w.shot("fast")
 	w.until("published", func() bool {
 		im, err := w.disks.EnsureImage(t.Context(), cloud.VersionSpec{FamilyVersion: fast, SnapshotID: snapshot.ID, InitializationRate: 200})
@@ -147,7 +147,7 @@ func TestAWSFillsDisksAtARate(t *testing.T) {
 	})
 	w.pass(time.Minute)
 	// Whoever may tag images must not break the group's next launch.
-	ami := w.amiOf(cloud.FamilyVersion{Line: amazonLine, Version: "2026.03.13"})
+	ami := w.amiOf(cloud.FamilyVersion{Family: amazonLine, Version: "2026.03.13"})
 	_, err = w.raw.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{ami}, Tags: []ec2types.Tag{{Key: sdk.String("kamino-initialization-rate"), Value: sdk.String("9000")}}})
 	w.must(err)
 	for _, test := range []struct {
@@ -227,7 +227,7 @@ func TestAWSHandsOverToKops(t *testing.T) {
 
 func (w *amazonGroup) amiOf(ref cloud.FamilyVersion) string {
 	w.Helper()
-	out, err := w.raw.DescribeImages(w.Context(), &ec2.DescribeImagesInput{Owners: []string{"self"}, Filters: []ec2types.Filter{{Name: sdk.String("name"), Values: []string{"kamino/" + ref.Line.Name + "/" + ref.Version}}}})
+	out, err := w.raw.DescribeImages(w.Context(), &ec2.DescribeImagesInput{Owners: []string{"self"}, Filters: []ec2types.Filter{{Name: sdk.String("name"), Values: []string{"kamino/" + ref.Family.Name + "/" + ref.Version}}}})
 	w.must(err)
 	if len(out.Images) != 1 {
 		w.Fatalf("%d images of %s", len(out.Images), ref.Version)

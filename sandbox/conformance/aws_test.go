@@ -110,7 +110,7 @@ func startAmazonOn(t *testing.T, on *wire, standby time.Duration) *amazon {
 	w.must(err)
 	config.Now = now.Now
 	if on != nil {
-		config.AWS.HTTPClient = provider.OnWire(&http.Client{Transport: on.transport(web.Certificate())})
+		config.AWS.HTTPClient = provider.WithPlainBodies(&http.Client{Transport: on.transport(web.Certificate())})
 	}
 	w.server, w.raw, w.scaling = server, ec2.NewFromConfig(config.AWS), autoscaling.NewFromConfig(config.AWS)
 	w.disks, w.recipes = provider.New(config)
@@ -140,7 +140,7 @@ func TestDisksOfAWS(t *testing.T) {
 				Advance: func(testing.TB) { w.pass(10 * time.Second) }, Looks: 2000,
 				PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { w.must(w.server.Shutdown(t.Context(), path.Base(string(id)))) },
 			},
-			Disks: w.disks, Line: amazonLine, Mold: cloud.ImageRequirements{Location: awsRegion, Nodes: 3},
+			Disks: w.disks, Family: amazonLine, Mold: cloud.ImageRequirements{Location: awsRegion, Nodes: 3},
 		}
 	})
 }
@@ -156,7 +156,7 @@ func TestAWSWithoutItsFiles(t *testing.T) {
 // published takes the first instance through a capture up to a complete image.
 func (w *amazon) published(version string) cloud.FamilyVersion {
 	w.Helper()
-	ref := cloud.FamilyVersion{Line: amazonLine, Version: version}
+	ref := cloud.FamilyVersion{Family: amazonLine, Version: version}
 	w.until("stopped", func() bool {
 		power, err := w.disks.EnsureStopped(w.Context(), w.ids[0])
 		w.must(err)
@@ -303,7 +303,7 @@ func TestAWSShowsInstancesOfOurImages(t *testing.T) {
 // TestAWSIsAskedBeforehand: what a capture must not begin with, each with its sentence; and nothing where all is well.
 func TestAWSIsAskedBeforehand(t *testing.T) {
 	spec := func(w *amazon) cloud.DiskSpec {
-		return cloud.DiskSpec{FamilyVersion: cloud.FamilyVersion{Line: amazonLine, Version: "2026.03.14"}, Instance: w.ids[0]}
+		return cloud.DiskSpec{FamilyVersion: cloud.FamilyVersion{Family: amazonLine, Version: "2026.03.14"}, Instance: w.ids[0]}
 	}
 	for name, test := range map[string]struct {
 		change func(*amazon)

@@ -47,7 +47,7 @@ func TestDisksAlone(t *testing.T) {
 		pool, err := w.p.Pool(t.Context(), w.pool)
 		w.must(err)
 		return cloudtest.DisksHarness{
-			Harness: w.harness(), Disks: disks, Line: cloud.ImageFamily{Place: pool.Line.Place, Name: "lent"},
+			Harness: w.harness(), Disks: disks, Family: cloud.ImageFamily{Place: pool.Family.Place, Name: "lent"},
 			Mold: cloud.ImageRequirements{Location: pool.Location, Traits: pool.Traits, Nodes: 3},
 		}
 	})
@@ -71,7 +71,7 @@ func TestDisksOfVMs(t *testing.T) {
 		h.Instances, h.Missing, h.List = ids, vmID("md-0-zzzzz"), nil
 		place := "/subscriptions/" + subscription + "/resourceGroups/" + strings.ToLower(group)
 		return cloudtest.DisksHarness{
-			Harness: h, Disks: disks, Line: cloud.ImageFamily{Place: place, Name: "capi.md-0"},
+			Harness: h, Disks: disks, Family: cloud.ImageFamily{Place: place, Name: "capi.md-0"},
 			Mold: cloud.ImageRequirements{Location: location, Traits: map[string]string{"securityType": "Standard", "vmSize": "Standard_D2s_v5"}, Nodes: 3},
 		}
 	})
@@ -104,14 +104,14 @@ func TestRecipesAlone(t *testing.T) {
 		w.must(err)
 		disks, err := provider.NewDisks(t.Context(), w.alone())
 		w.must(err)
-		line, err := recipes.Line(t.Context(), w.pool)
+		line, err := recipes.Family(t.Context(), w.pool)
 		w.must(err)
 		h := w.harness()
 		h.Pool = w.pool
 		return cloudtest.RecipesHarness{
 			Harness: h, Recipes: recipes, Look: disks.Instance,
 			ImageID: func(version string) string {
-				return disks.ImageID(cloud.FamilyVersion{Line: line, Version: version})
+				return disks.ImageID(cloud.FamilyVersion{Family: line, Version: version})
 			},
 			Publish: func(t testing.TB, versions ...string) {
 				t.Helper()

@@ -16,8 +16,8 @@ func TestInstancesAtOnce(t *testing.T) {
 	w := newWorld(t, options{})
 	disks, err := provider.NewDisks(t.Context(), w.alone())
 	w.must(err)
-	var teller capi.Teller = disks
-	if most := teller.MaxModels(); most == 0 || most != as[cloud.InstanceLister](w.p).MaxImages(w.pool) {
+	var reader capi.InstanceReader = disks
+	if most := reader.MaxModels(); most == 0 || most != as[cloud.InstanceLister](w.p).MaxImages(w.pool) {
 		t.Errorf("a scale set that is elsewhere is of %d images at most", most)
 	}
 	ids := append(w.list(), w.vm("md-0-abcde"))

@@ -78,7 +78,7 @@ func NewAWS(c Config, o AWSOptions) (*AWS, error) {
 		return nil, err
 	}
 	config := sdk.Config{
-		Region: account.Region, BaseEndpoint: sdk.String(c.Servers.Cloud), HTTPClient: provider.OnWire(client), AppID: "sandbox-autoscaler",
+		Region: account.Region, BaseEndpoint: sdk.String(c.Servers.Cloud), HTTPClient: provider.WithPlainBodies(client), AppID: "sandbox-autoscaler",
 		Credentials: credentials.NewStaticCredentialsProvider(account.KeyID, account.Secret, ""),
 	}
 	return &AWS{Server: server, config: c, ec2: ec2.NewFromConfig(config), groups: autoscaling.NewFromConfig(config)}, nil

@@ -75,7 +75,7 @@ func TestImageNames(t *testing.T) {
 	seen := map[string]cloud.FamilyVersion{}
 	rapid.Check(t, func(t *rapid.T) {
 		ref := cloud.FamilyVersion{
-			Line:    cloud.ImageFamily{Place: "eu-central-1", Name: rapid.StringMatching(`[!-9;-~ ]{1,255}`).Draw(t, "group")},
+			Family:  cloud.ImageFamily{Place: "eu-central-1", Name: rapid.StringMatching(`[!-9;-~ ]{1,255}`).Draw(t, "group")},
 			Version: rapid.StringMatching(`20[0-9]{2}\.[01][0-9]\.[0-3][0-9]([0-9]{2})?`).Draw(t, "version"),
 		}
 		name := imageName(ref)
@@ -86,10 +86,10 @@ func TestImageNames(t *testing.T) {
 			t.Fatalf("%q is of %+v and %+v", name, ref, other)
 		}
 		seen[name] = ref
-		if version, latest := p.VersionOf(ref.Line, p.ImageID(ref)); version != ref.Version || latest {
+		if version, latest := p.VersionOf(ref.Family, p.ImageID(ref)); version != ref.Version || latest {
 			t.Fatalf("%q is read as version %q", name, version)
 		}
-		if version, _ := p.VersionOf(cloud.ImageFamily{Place: "eu-west-1", Name: ref.Line.Name}, p.ImageID(ref)); version != "" {
+		if version, _ := p.VersionOf(cloud.ImageFamily{Place: "eu-west-1", Name: ref.Family.Name}, p.ImageID(ref)); version != "" {
 			t.Fatalf("another region's is read as version %q", version)
 		}
 	})
@@ -102,16 +102,16 @@ func TestImageNames(t *testing.T) {
 
 // TestMachineText: what is said of a machine fits into a tag, and comes back whole.
 func TestMachineText(t *testing.T) {
-	m := machine{Architecture: "x86_64_mac", Root: "/dev/nvme-a-long-name0n1", ENA: true, Sriov: "simple", BootMode: "uefi-preferred", TPM: "v2.0", IMDS: "v2.0", Volume: "standard", Iops: 256_000, Throughput: 1000}
-	if back, err := machineOf(m.String()); err != nil || back != m || len(m.String()) > maxTagValue {
+	m := imageProperties{Architecture: "x86_64_mac", Root: "/dev/nvme-a-long-name0n1", ENA: true, Sriov: "simple", BootMode: "uefi-preferred", TPM: "v2.0", IMDS: "v2.0", Volume: "standard", Iops: 256_000, Throughput: 1000}
+	if back, err := parseProperties(m.String()); err != nil || back != m || len(m.String()) > maxTagValue {
 		t.Errorf("%s: %+v, %v", m, back, err)
 	}
 	for _, bad := range []string{"", "{", "{}", `{"a":"arm64"}`, `{"r":"/dev/xvda"}`} {
-		if m, err := machineOf(bad); err == nil {
+		if m, err := parseProperties(bad); err == nil {
 			t.Errorf("%q is taken for %+v", bad, m)
 		}
 	}
-	in := m.registration(cloud.FamilyVersion{Line: cloud.ImageFamily{Name: "workers"}, Version: "1"}, "snap-1", nil)
+	in := m.registration(cloud.FamilyVersion{Family: cloud.ImageFamily{Name: "workers"}, Version: "1"}, "snap-1", nil)
 	if sdk.ToString(in.VirtualizationType) != "hvm" || in.BlockDeviceMappings[0].Ebs.Encrypted != nil || sdk.ToInt32(in.BlockDeviceMappings[0].Ebs.Iops) != 256_000 {
 		t.Errorf("%+v", in)
 	}
@@ -151,15 +151,15 @@ func TestPower(t *testing.T) {
 func TestWhatWasDoneLately(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	a := newAccount(Config{Now: func() time.Time { return now }})
-	a.remember("x", "snap-1", map[string]string{"for": "us"})
-	a.remember("y", "snap-2", nil)
-	a.bury("eu-central-1", "snap-2")
-	if a.lately("x").id != "snap-1" || a.lately("x").tags["for"] != "us" || a.lately("y").id != "" || !a.buried("eu-central-1", "snap-2") || a.buried("eu-west-1", "snap-2") || a.lately("z").id != "" {
-		t.Errorf("%+v, %+v", a.made, a.gone)
+	a.recordCreated("x", "snap-1", map[string]string{"for": "us"})
+	a.recordCreated("y", "snap-2", nil)
+	a.recordDeleted("eu-central-1", "snap-2")
+	if a.recentlyCreated("x").id != "snap-1" || a.recentlyCreated("x").tags["for"] != "us" || a.recentlyCreated("y").id != "" || !a.recentlyDeleted("eu-central-1", "snap-2") || a.recentlyDeleted("eu-west-1", "snap-2") || a.recentlyCreated("z").id != "" {
+		t.Errorf("%+v, %+v", a.created, a.deleted)
 	}
-	now = now.Add(settled + time.Second)
-	if a.lately("x").id != "" || a.buried("eu-central-1", "snap-2") || len(a.made)+len(a.gone) > 0 {
-		t.Errorf("%+v, %+v", a.made, a.gone)
+	now = now.Add(consistencyDelay + time.Second)
+	if a.recentlyCreated("x").id != "" || a.recentlyDeleted("eu-central-1", "snap-2") || len(a.created)+len(a.deleted) > 0 {
+		t.Errorf("%+v, %+v", a.created, a.deleted)
 	}
 }
 

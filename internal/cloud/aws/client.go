@@ -49,7 +49,7 @@ func Load(ctx context.Context, file string) (Config, error) {
 	if loaded.HTTPClient == nil {
 		loaded.HTTPClient = awshttp.NewBuildableClient()
 	}
-	loaded.HTTPClient = OnWire(loaded.HTTPClient)
+	loaded.HTTPClient = WithPlainBodies(loaded.HTTPClient)
 	return Config{AWS: loaded}, nil
 }
 
@@ -60,76 +60,76 @@ type account struct {
 	mu sync.Mutex
 	// clients by service and region.
 	clients map[string]any
-	// names are the names of images by region and ID. The name of an image never changes.
-	names map[string]string
+	// imageTexts are the names of images by region and ID. The name of an image never changes.
+	imageTexts map[string]string
 	// seen are images by region and ID.
-	seen map[string]seenImage
-	// made and gone are the resources that this process created and deleted. EC2 may show a new resource late, and a
+	cachedImages map[string]cachedImage
+	// created and gone are the resources that this process created and deleted. EC2 may show a new resource late, and a
 	// deleted resource for some time. Keys of made are request keys; keys of gone are region and ID.
-	made map[string]trace
-	gone map[string]time.Time
+	created map[string]createdResource
+	deleted map[string]time.Time
 	// versions are launch template versions by versionKey.
 	versions map[string]seenVersion
-	// begun are the trials of this process by key.
-	begun map[string]cloud.TrialSpec
+	// trials are the trials of this process by key.
+	trials map[string]cloud.TrialSpec
 	// members are the pools of instances by region and ID, or the reasons for no pool.
 	members map[string]membership
 	// denials are regions in which the credential may not read groups.
 	denials map[string]denial
 }
 
-// trace is a resource that this process has created.
-type trace struct {
+// createdResource is a resource that this process has created.
+type createdResource struct {
 	id   string
 	tags map[string]string // the caller's
 	at   time.Time
 }
 
-// settled is the longest time until EC2 shows a change. Source: EC2, "Eventual consistency" ("a few minutes").
-const settled = 5 * time.Minute
+// consistencyDelay is the longest time until EC2 shows a change. Source: EC2, "Eventual consistency" ("a few minutes").
+const consistencyDelay = 5 * time.Minute
 
 func newAccount(c Config) *account {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	return &account{
-		config: c, clients: map[string]any{}, names: map[string]string{}, seen: map[string]seenImage{},
-		made: map[string]trace{}, gone: map[string]time.Time{}, members: map[string]membership{}, denials: map[string]denial{}, begun: map[string]cloud.TrialSpec{}, versions: map[string]seenVersion{},
+		config: c, clients: map[string]any{}, imageTexts: map[string]string{}, cachedImages: map[string]cachedImage{},
+		created: map[string]createdResource{}, deleted: map[string]time.Time{}, members: map[string]membership{}, denials: map[string]denial{}, trials: map[string]cloud.TrialSpec{}, versions: map[string]seenVersion{},
 	}
 }
 
-// in returns the EC2 client of a region.
-func (a *account) in(region string) *ec2.Client {
+// ec2 returns the EC2 client of a region.
+func (a *account) ec2(region string) *ec2.Client {
 	return client(a, "ec2", region, func() *ec2.Client {
 		return ec2.NewFromConfig(a.config.AWS, func(o *ec2.Options) {
-			o.Region, o.Retryer, o.APIOptions = region, sdk.NopRetryer{}, a.around(o.APIOptions, region)
+			o.Region, o.Retryer, o.APIOptions = region, sdk.NopRetryer{}, a.requestLayers(o.APIOptions, region)
 		})
 	})
 }
 
-// groups returns the Auto Scaling client of a region.
-func (a *account) groups(region string) *autoscaling.Client {
+// autoScaling returns the Auto Scaling client of a region.
+func (a *account) autoScaling(region string) *autoscaling.Client {
 	return client(a, "autoscaling", region, func() *autoscaling.Client {
 		return autoscaling.NewFromConfig(a.config.AWS, func(o *autoscaling.Options) {
-			o.Region, o.Retryer, o.APIOptions = region, sdk.NopRetryer{}, a.around(o.APIOptions, region)
+			o.Region, o.Retryer, o.APIOptions = region, sdk.NopRetryer{}, a.requestLayers(o.APIOptions, region)
 		})
 	})
 }
 
-// tokens returns the STS client of a region.
-func (a *account) tokens(region string) *sts.Client {
+// sts returns the STS client of a region.
+func (a *account) sts(region string) *sts.Client {
 	return client(a, "sts", region, func() *sts.Client {
 		return sts.NewFromConfig(a.config.AWS, func(o *sts.Options) {
-			o.Region, o.Retryer, o.APIOptions = region, sdk.NopRetryer{}, a.around(o.APIOptions, region)
+			o.Region, o.Retryer, o.APIOptions = region, sdk.NopRetryer{}, a.requestLayers(o.APIOptions, region)
 		})
 	})
 }
 
-// policies returns the IAM client. IAM has an endpoint for the region's partition.
-func (a *account) policies(region string) *iam.Client {
+// iam returns the IAM client. IAM has an endpoint for the region's partition.
+func (a *account) iam(region string) *iam.Client {
 	return client(a, "iam", region, func() *iam.Client {
 		return iam.NewFromConfig(a.config.AWS, func(o *iam.Options) {
-			o.Region, o.Retryer, o.APIOptions = region, sdk.NopRetryer{}, a.around(o.APIOptions, region)
+			o.Region, o.Retryer, o.APIOptions = region, sdk.NopRetryer{}, a.requestLayers(o.APIOptions, region)
 		})
 	})
 }
@@ -146,50 +146,50 @@ func client[Client any](a *account, service, region string, fresh func() *Client
 	return made
 }
 
-// around adds the layers of every request, in this order.
-func (a *account) around(own []func(*middleware.Stack) error, region string) []func(*middleware.Stack) error {
-	return append(own, onelook(region), a.counting)
+// requestLayers adds the layers of every request, in this order.
+func (a *account) requestLayers(own []func(*middleware.Stack) error, region string) []func(*middleware.Stack) error {
+	return append(own, readCacheLayer(region), a.countRequests)
 }
 
-// remember records a created resource under a request key, with the caller's tags.
-func (a *account) remember(as, id string, tags map[string]string) {
+// recordCreated records a created resource under a request key, with the caller's tags.
+func (a *account) recordCreated(as, id string, tags map[string]string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.made[as] = trace{id, maps.Clone(tags), a.config.Now()}
+	a.created[as] = createdResource{id, maps.Clone(tags), a.config.Now()}
 }
 
-// lately returns the resource that this process created recently under the key. The ID is empty if there is none, or if
+// recentlyCreated returns the resource that this process created recently under the key. The ID is empty if there is none, or if
 // this process deleted the resource.
-func (a *account) lately(as string) trace {
+func (a *account) recentlyCreated(as string) createdResource {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	t, found := a.made[as]
-	if found && a.config.Now().Sub(t.at) > settled {
-		delete(a.made, as)
-		return trace{}
+	t, found := a.created[as]
+	if found && a.config.Now().Sub(t.at) > consistencyDelay {
+		delete(a.created, as)
+		return createdResource{}
 	}
 	return t
 }
 
-// bury records that this process deleted a resource.
-func (a *account) bury(region, id string) {
+// recordDeleted records that this process deleted a resource.
+func (a *account) recordDeleted(region, id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.gone[region+"/"+id] = a.config.Now()
-	for as, t := range a.made {
+	a.deleted[region+"/"+id] = a.config.Now()
+	for as, t := range a.created {
 		if t.id == id {
-			delete(a.made, as)
+			delete(a.created, as)
 		}
 	}
 }
 
-// buried reports whether this process deleted the resource recently.
-func (a *account) buried(region, id string) bool {
+// recentlyDeleted reports whether this process deleted the resource recently.
+func (a *account) recentlyDeleted(region, id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at, found := a.gone[region+"/"+id]
-	if found && a.config.Now().Sub(at) > settled {
-		delete(a.gone, region+"/"+id)
+	at, found := a.deleted[region+"/"+id]
+	if found && a.config.Now().Sub(at) > consistencyDelay {
+		delete(a.deleted, region+"/"+id)
 		return false
 	}
 	return found

@@ -69,8 +69,8 @@ func load(ctx context.Context, c cloud.Config) (*ImageProvider, *PoolProvider, s
 	return disks, recipes, source, nil
 }
 
-// counting reports each request after the answer.
-func (a *account) counting(stack *middleware.Stack) error {
+// countRequests reports each request after the answer.
+func (a *account) countRequests(stack *middleware.Stack) error {
 	tell := a.config.OnRequest
 	if tell == nil {
 		return nil
@@ -78,7 +78,7 @@ func (a *account) counting(stack *middleware.Stack) error {
 	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("kaminoCounting", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
 		out, meta, err := next.HandleInitialize(ctx, in)
 		class := classWrite
-		if asks(in.Parameters) {
+		if isRead(in.Parameters) {
 			class = classRead
 		}
 		status, throttled := answer(err)

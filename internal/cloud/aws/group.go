@@ -14,8 +14,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Line implements cloud.PoolProvider. Names of groups are unique in a region.
-func (p *PoolProvider) Line(_ context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
+// Family implements cloud.PoolProvider. Names of groups are unique in a region.
+func (p *PoolProvider) Family(_ context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
 	ref, err := parsePool(id)
 	return cloud.ImageFamily{Place: ref.region, Name: ref.name}, err
 }
@@ -40,10 +40,10 @@ func (p *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, e
 		return cloud.Pool{}, err
 	}
 	out := cloud.Pool{
-		ID: id, Name: ref.name, Location: ref.region, Capacity: capacityOf(r.group), MaxSize: int64(sdk.ToInt32(r.group.MaxSize)) + aside(r.group),
-		Line: cloud.ImageFamily{Place: ref.region, Name: ref.name}, Recipe: cloud.Recipe{Image: r.image}, Owner: r.handedTo(), Refusals: refusalsOfGroup(ref, r),
+		ID: id, Name: ref.name, Location: ref.region, Capacity: capacityOf(r.group), MaxSize: int64(sdk.ToInt32(r.group.MaxSize)) + standbyCount(r.group),
+		Family: cloud.ImageFamily{Place: ref.region, Name: ref.name}, Recipe: cloud.Recipe{Image: r.image}, Owner: r.templateOwner(), Refusals: refusalsOfGroup(ref, r),
 	}
-	out.Cautions = r.cautions(ref, versionOf(out.Line, r.image) != "")
+	out.Cautions = r.cautions(ref, versionOf(out.Family, r.image) != "")
 	for _, part := range r.parts() {
 		out.Recipe.Bootstrap = append(out.Recipe.Bootstrap, part.String())
 	}
@@ -58,7 +58,7 @@ func (a *account) group(ctx context.Context, ref group) (types.AutoScalingGroup,
 	if listed, found := cloud.ReadCacheOf(ctx).Get(groupKey(ref.pool())); found {
 		return listed.(types.AutoScalingGroup), nil
 	}
-	out, err := a.groups(ref.region).DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{ref.name}})
+	out, err := a.autoScaling(ref.region).DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{ref.name}})
 	if err != nil {
 		return types.AutoScalingGroup{}, fail("read", ref, err)
 	}
@@ -74,11 +74,11 @@ func (a *account) group(ctx context.Context, ref group) (types.AutoScalingGroup,
 
 // capacityOf returns the wanted number of nodes. Instances in standby are nodes, but not part of the desired capacity.
 func capacityOf(g types.AutoScalingGroup) int64 {
-	return int64(sdk.ToInt32(g.DesiredCapacity)) + aside(g)
+	return int64(sdk.ToInt32(g.DesiredCapacity)) + standbyCount(g)
 }
 
-// aside returns the number of instances in standby or entering standby.
-func aside(g types.AutoScalingGroup) int64 {
+// standbyCount returns the number of instances in standby or entering standby.
+func standbyCount(g types.AutoScalingGroup) int64 {
 	n := int64(0)
 	for _, m := range g.Instances {
 		if inStandby(string(m.LifecycleState)) {
@@ -111,14 +111,14 @@ func (p *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, t
 	case to <= from:
 		return &cloud.Error{Kind: cloud.Invalid, Op: "grow", Resource: ref.String(), Message: fmt.Sprintf("the new size %d is not above the current size %d: Kamino only grows pools", to, from)}
 	}
-	if err := p.mayWrite(ctx, "grow", ref, r); err != nil {
+	if err := p.refuseWrite(ctx, "grow", ref, r); err != nil {
 		return err
 	}
-	desired := to - aside(r.group)
+	desired := to - standbyCount(r.group)
 	if most := int64(sdk.ToInt32(r.group.MaxSize)); desired > most {
 		return atMaximum(ref, most).Error("grow", ref.String())
 	}
-	_, err = p.groups(ref.region).SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(ref.name), DesiredCapacity: sdk.Int32(int32(desired))}) //nolint:gosec // at most MaxSize, an int32
+	_, err = p.autoScaling(ref.region).SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(ref.name), DesiredCapacity: sdk.Int32(int32(desired))}) //nolint:gosec // at most MaxSize, an int32
 	return fail("grow", ref, err)
 }
 
@@ -173,18 +173,18 @@ func (r recipe) instanceGroup() string {
 	return ""
 }
 
-// handedTo returns the tool that writes the group's launch template; empty if Kamino writes the template.
-func (r recipe) handedTo() string {
+// templateOwner returns the tool that writes the group's launch template; empty if Kamino writes the template.
+func (r recipe) templateOwner() string {
 	if r.instanceGroup() == "" {
 		return ""
 	}
 	return "kOps"
 }
 
-// builds reports whether the next instances have the image permanently. The group must pin the version, or kOps must own
+// buildsFrom reports whether the next instances have the image permanently. The group must pin the version, or kOps must own
 // the group.
-func (r recipe) builds(image string) bool {
-	return r.image == image && (r.pinned() || r.handedTo() != "")
+func (r recipe) buildsFrom(image string) bool {
+	return r.image == image && (r.pinned() || r.templateOwner() != "")
 }
 
 // handOver returns the refusal to change a group of kOps, with instructions; nil for another group. kOps uses the newest
@@ -237,9 +237,9 @@ func operatorOf(r recipe) string {
 	return r.operator
 }
 
-// mayWrite returns a refusal if another tool owns the launch template, or during an instance refresh. A refresh applies
+// refuseWrite returns a refusal if another tool owns the launch template, or during an instance refresh. A refresh applies
 // the group's current recipe to all instances.
-func (p *PoolProvider) mayWrite(ctx context.Context, op string, ref group, r recipe) error {
+func (p *PoolProvider) refuseWrite(ctx context.Context, op string, ref group, r recipe) error {
 	for _, refusal := range refusalsOfGroup(ref, r) {
 		if refusal.Reason != reasonNoTemplate { // the write repairs a missing template
 			return refusal.Error(op, ref.String())
@@ -257,7 +257,7 @@ func (p *PoolProvider) mayWrite(ctx context.Context, op string, ref group, r rec
 
 // refreshing returns the refusal for an active instance refresh of the group; nil without a refresh.
 func (a *account) refreshing(ctx context.Context, ref group) (*cloud.Refusal, error) {
-	out, err := a.groups(ref.region).DescribeInstanceRefreshes(ctx, &autoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: sdk.String(ref.name), MaxRecords: sdk.Int32(1)}) // the newest
+	out, err := a.autoScaling(ref.region).DescribeInstanceRefreshes(ctx, &autoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: sdk.String(ref.name), MaxRecords: sdk.Int32(1)}) // the newest
 	if err != nil {
 		return nil, fail("read the instance refreshes of", ref, err)
 	}
@@ -273,12 +273,12 @@ func (a *account) refreshing(ctx context.Context, ref group) (*cloud.Refusal, er
 	return nil, nil
 }
 
-// maySet refuses a change of the image for the reasons of mayWrite, and if kOps owns the template.
-func (p *PoolProvider) maySet(ctx context.Context, op string, ref group, r recipe, image string) error {
+// refuseChange refuses a change of the image for the reasons of refuseWrite, and if kOps owns the template.
+func (p *PoolProvider) refuseChange(ctx context.Context, op string, ref group, r recipe, image string) error {
 	if handOver := r.handOver(ref, image); handOver != nil {
 		return handOver.Error(op, ref.String())
 	}
-	return p.mayWrite(ctx, op, ref, r)
+	return p.refuseWrite(ctx, op, ref, r)
 }
 
 // PreflightRecipe implements cloud.PoolProvider.

@@ -23,7 +23,9 @@ type versionRef cloud.FamilyVersion
 
 func (r versionRef) String() string { return "image " + imageName(cloud.FamilyVersion(r)) }
 
-func (r versionRef) key() string { return r.Line.Place + "/image/" + imageName(cloud.FamilyVersion(r)) }
+func (r versionRef) key() string {
+	return r.Family.Place + "/image/" + imageName(cloud.FamilyVersion(r))
+}
 
 // Latest implements cloud.ImageProvider. AWS has no name for the latest image.
 func (p *ImageProvider) Latest(context.Context, cloud.ImageFamily, string) (string, error) {
@@ -38,7 +40,7 @@ func (p *ImageProvider) Image(ctx context.Context, ref cloud.FamilyVersion) (clo
 	}
 	if im == nil {
 		out := cloud.Image{Version: ref.Version}
-		if made := p.lately(versionRef(ref).key()); made.id != "" {
+		if made := p.recentlyCreated(versionRef(ref).key()); made.id != "" {
 			out.ID, out.State, out.Tags = p.ImageID(ref), cloud.Pending, maps.Clone(made.tags)
 		}
 		return out, nil
@@ -48,19 +50,19 @@ func (p *ImageProvider) Image(ctx context.Context, ref cloud.FamilyVersion) (clo
 
 // image returns the version's image; nil without an image. A foreign image of the same name is a Conflict.
 func (p *ImageProvider) image(ctx context.Context, ref cloud.FamilyVersion) (*types.Image, error) {
-	all, err := p.images(ctx, ref.Line.Place, versionRef(ref), types.Filter{Name: sdk.String("name"), Values: []string{imageName(ref)}})
+	all, err := p.images(ctx, ref.Family.Place, versionRef(ref), types.Filter{Name: sdk.String("name"), Values: []string{imageName(ref)}})
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
 	// A failed image does not keep the name. A second image of the name is possible.
 	slices.SortStableFunc(all, func(a, b types.Image) int { return cmp.Compare(rank(a), rank(b)) })
-	if im := all[0]; tagOf(im.Tags, tagLine) != short(ref.Line.Name, maxTagValue) {
+	if im := all[0]; tagOf(im.Tags, tagFamily) != shorten(ref.Family.Name, maxTagValue) {
 		return nil, &cloud.Error{Kind: cloud.Conflict, Op: "read", Resource: versionRef(ref).String(),
 			Message: fmt.Sprintf("%s has this name, but is not Kamino's image of the pool: copy the image to another name, then deregister the original", sdk.ToString(im.ImageId))}
 	}
 	for _, d := range all[0].BlockDeviceMappings {
 		if d.Ebs != nil {
-			cloud.ReadCacheOf(ctx).Put(backsKey(ref.Line.Place, sdk.ToString(d.Ebs.SnapshotId)), true)
+			cloud.ReadCacheOf(ctx).Put(backsKey(ref.Family.Place, sdk.ToString(d.Ebs.SnapshotId)), true)
 		}
 	}
 	return &all[0], nil
@@ -75,7 +77,7 @@ func rank(im types.Image) int {
 
 // images lists own images of a region. Deregistered images, which EC2 shows for some time, are left out.
 func (a *account) images(ctx context.Context, region string, of fmt.Stringer, filter types.Filter) ([]types.Image, error) {
-	pages := ec2.NewDescribeImagesPaginator(a.in(region), &ec2.DescribeImagesInput{Owners: []string{"self"}, Filters: []types.Filter{filter}})
+	pages := ec2.NewDescribeImagesPaginator(a.ec2(region), &ec2.DescribeImagesInput{Owners: []string{"self"}, Filters: []types.Filter{filter}})
 	var all []types.Image
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -83,7 +85,7 @@ func (a *account) images(ctx context.Context, region string, of fmt.Stringer, fi
 			return nil, fail("read", of, err)
 		}
 		for _, im := range page.Images {
-			if im.State != types.ImageStateDeregistered && !a.buried(region, sdk.ToString(im.ImageId)) {
+			if im.State != types.ImageStateDeregistered && !a.recentlyDeleted(region, sdk.ToString(im.ImageId)) {
 				all = append(all, im)
 			}
 		}
@@ -129,13 +131,13 @@ func imageState(im types.Image) cloud.State {
 
 // Images implements cloud.ImageProvider.
 func (p *ImageProvider) Images(ctx context.Context, line cloud.ImageFamily) ([]cloud.Image, error) {
-	all, err := p.images(ctx, line.Place, region(line.Place), types.Filter{Name: sdk.String("tag:" + tagLine), Values: []string{short(line.Name, maxTagValue)}})
+	all, err := p.images(ctx, line.Place, region(line.Place), types.Filter{Name: sdk.String("tag:" + tagFamily), Values: []string{shorten(line.Name, maxTagValue)}})
 	if err != nil {
 		return nil, err
 	}
 	var out []cloud.Image
 	for _, im := range all {
-		ref := cloud.FamilyVersion{Line: line, Version: tagOf(im.Tags, tagVersion)}
+		ref := cloud.FamilyVersion{Family: line, Version: tagOf(im.Tags, tagVersion)}
 		if sdk.ToString(im.Name) == imageName(ref) { // otherwise the image is a copy with the same tags
 			out = append(out, p.imageOf(ref, im))
 		}
@@ -152,23 +154,23 @@ func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 	}
 	of := versionRef(spec.FamilyVersion)
 	in, id, ok := parseSnapshot(spec.SnapshotID)
-	if !ok || in != spec.Line.Place {
-		return cloud.Image{}, &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: of.String(), Message: fmt.Sprintf("%q is not a snapshot in %s", spec.SnapshotID, spec.Line.Place)}
+	if !ok || in != spec.Family.Place {
+		return cloud.Image{}, &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: of.String(), Message: fmt.Sprintf("%q is not a snapshot in %s", spec.SnapshotID, spec.Family.Place)}
 	}
-	client := p.in(in)
+	client := p.ec2(in)
 	snapshot, err := p.snapshotByID(ctx, of, in, id)
 	if err != nil {
 		return cloud.Image{}, err
 	}
-	like, err := machine{}, fmt.Errorf("the snapshot does not exist")
+	like, err := imageProperties{}, fmt.Errorf("the snapshot does not exist")
 	if snapshot != nil {
-		like, err = machineOf(tagOf(snapshot.Tags, tagMachine))
+		like, err = parseProperties(tagOf(snapshot.Tags, tagMachine))
 	}
 	if err != nil {
 		return cloud.Image{}, &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: of.String(),
 			Message: fmt.Sprintf("tag %s of snapshot %s does not describe the disk's machine (%s): capture again", tagMachine, id, err)}
 	}
-	own := map[string]string{tagLine: spec.Line.Name, tagVersion: spec.Version, tagName: imageName(spec.FamilyVersion)}
+	own := map[string]string{tagFamily: spec.Family.Name, tagVersion: spec.Version, tagName: imageName(spec.FamilyVersion)}
 	if spec.InitializationRate > 0 {
 		own[tagRate] = strconv.Itoa(int(spec.InitializationRate))
 	}
@@ -179,7 +181,7 @@ func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 	case err != nil:
 		return cloud.Image{}, fail("make", of, err)
 	}
-	p.remember(of.key(), sdk.ToString(made.ImageId), spec.Tags)
+	p.recordCreated(of.key(), sdk.ToString(made.ImageId), spec.Tags)
 	return cloud.Image{Version: spec.Version, ID: p.ImageID(spec.FamilyVersion), State: cloud.Pending, Tags: spec.Tags}, nil
 }
 
@@ -200,7 +202,7 @@ func (p *ImageProvider) TagImage(ctx context.Context, ref cloud.FamilyVersion, t
 			set[key] = value
 		}
 	}
-	client, on := p.in(ref.Line.Place), []string{sdk.ToString(im.ImageId)}
+	client, on := p.ec2(ref.Family.Place), []string{sdk.ToString(im.ImageId)}
 	if len(set) > 0 {
 		if _, err := client.CreateTags(ctx, &ec2.CreateTagsInput{Resources: on, Tags: toTags(set, nil)}); err != nil {
 			return fail("tag", versionRef(ref), err)
@@ -221,7 +223,7 @@ func (p *ImageProvider) DeleteImage(ctx context.Context, ref cloud.FamilyVersion
 	if err != nil || im == nil {
 		return err
 	}
-	of, client := versionRef(ref), p.in(ref.Line.Place)
+	of, client := versionRef(ref), p.ec2(ref.Family.Place)
 	handed, err := p.handedOver(ctx, ref, *im)
 	if err != nil {
 		return err
@@ -230,7 +232,7 @@ func (p *ImageProvider) DeleteImage(ctx context.Context, ref cloud.FamilyVersion
 	if err != nil && !isNotFound(err) && !isCode(err, "InvalidAMIID.Unavailable") {
 		return fail("delete", of, err)
 	}
-	p.bury(ref.Line.Place, sdk.ToString(im.ImageId))
+	p.recordDeleted(ref.Family.Place, sdk.ToString(im.ImageId))
 	return nil
 }
 
@@ -245,7 +247,7 @@ func (p *ImageProvider) handedOver(ctx context.Context, ref cloud.FamilyVersion,
 	if len(ids) == 0 {
 		return false, nil
 	}
-	out, err := p.in(ref.Line.Place).DescribeSnapshots(ctx, &ec2.DescribeSnapshotsInput{SnapshotIds: ids})
+	out, err := p.ec2(ref.Family.Place).DescribeSnapshots(ctx, &ec2.DescribeSnapshotsInput{SnapshotIds: ids})
 	if isNotFound(err) {
 		return false, nil
 	}
@@ -255,11 +257,11 @@ func (p *ImageProvider) handedOver(ctx context.Context, ref cloud.FamilyVersion,
 	return !slices.ContainsFunc(out.Snapshots, func(s types.Snapshot) bool { return tagOf(s.Tags, tagBacks) == "" }), nil
 }
 
-// written returns Kamino's text for an image ID of AWS: region and name for an image of Kamino, else the ID. The text of
+// imageTextOf returns Kamino's text for an image ID of AWS: region and name for an image of Kamino, else the ID. The text of
 // a deleted image is the ID.
-func (a *account) written(ctx context.Context, in, id string) (string, error) {
+func (a *account) imageTextOf(ctx context.Context, in, id string) (string, error) {
 	a.mu.Lock()
-	known, found := a.names[in+"/"+id]
+	known, found := a.imageTexts[in+"/"+id]
 	a.mu.Unlock()
 	if found || !strings.HasPrefix(id, "ami-") {
 		return cmp.Or(known, id), nil
@@ -271,31 +273,31 @@ func (a *account) written(ctx context.Context, in, id string) (string, error) {
 	text := textOf(in, *im)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.names[in+"/"+id] = text
-	sawImage(a, in, id, *im)
+	a.imageTexts[in+"/"+id] = text
+	cacheImage(a, in, id, *im)
 	return text, nil
 }
 
 // imageLife is how long a read image is valid. Of the registered properties the owner can change the IMDS version only.
 const imageLife = time.Hour
 
-// seenImage is an image with the time of the read.
-type seenImage struct {
+// cachedImage is an image with the time of the read.
+type cachedImage struct {
 	types.Image
 	at time.Time
 }
 
-// sawImage stores an image and removes expired images. The caller holds the lock.
-func sawImage(a *account, in, id string, im types.Image) {
+// cacheImage stores an image and removes expired images. The caller holds the lock.
+func cacheImage(a *account, in, id string, im types.Image) {
 	now := a.config.Now()
-	maps.DeleteFunc(a.seen, func(_ string, s seenImage) bool { return now.Sub(s.at) >= imageLife })
-	a.seen[in+"/"+id] = seenImage{im, now}
+	maps.DeleteFunc(a.cachedImages, func(_ string, s cachedImage) bool { return now.Sub(s.at) >= imageLife })
+	a.cachedImages[in+"/"+id] = cachedImage{im, now}
 }
 
-// imageSeen returns an image of any owner from the cache or from AWS; nil without an image.
-func imageSeen(ctx context.Context, a *account, in, id string) (*types.Image, error) {
+// imageFromCache returns an image of any owner from the cache or from AWS; nil without an image.
+func imageFromCache(ctx context.Context, a *account, in, id string) (*types.Image, error) {
 	a.mu.Lock()
-	known, found := a.seen[in+"/"+id]
+	known, found := a.cachedImages[in+"/"+id]
 	a.mu.Unlock()
 	if found && a.config.Now().Sub(known.at) < imageLife {
 		return &known.Image, nil
@@ -305,7 +307,7 @@ func imageSeen(ctx context.Context, a *account, in, id string) (*types.Image, er
 
 // imageByID returns an image of any owner; nil without an image.
 func (a *account) imageByID(ctx context.Context, in, id string) (*types.Image, error) {
-	out, err := a.in(in).DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}})
+	out, err := a.ec2(in).DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}})
 	if isNotFound(err) || isCode(err, "InvalidAMIID.Unavailable") {
 		return nil, nil
 	}
@@ -321,8 +323,8 @@ func (a *account) imageByID(ctx context.Context, in, id string) (*types.Image, e
 // textOf returns Kamino's text for an image. Other accounts' tags are invisible, so that no foreign image looks like an
 // image of Kamino.
 func textOf(in string, im types.Image) string {
-	ref := cloud.FamilyVersion{Line: cloud.ImageFamily{Place: in, Name: tagOf(im.Tags, tagLine)}, Version: tagOf(im.Tags, tagVersion)}
-	if ref.Line.Name != "" && sdk.ToString(im.Name) == imageName(ref) {
+	ref := cloud.FamilyVersion{Family: cloud.ImageFamily{Place: in, Name: tagOf(im.Tags, tagFamily)}, Version: tagOf(im.Tags, tagVersion)}
+	if ref.Family.Name != "" && sdk.ToString(im.Name) == imageName(ref) {
 		return imageText(ref)
 	}
 	return sdk.ToString(im.ImageId)
@@ -340,5 +342,5 @@ func (p *ImageProvider) NativeImage(ctx context.Context, place, image string) (s
 
 // ImageText implements cloud.ImageNames.
 func (p *ImageProvider) ImageText(ctx context.Context, place, native string) (string, error) {
-	return p.written(ctx, place, native)
+	return p.imageTextOf(ctx, place, native)
 }

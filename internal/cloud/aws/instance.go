@@ -27,7 +27,7 @@ func (p *ImageProvider) Instance(ctx context.Context, id cloud.InstanceID) (clou
 	if err != nil {
 		return cloud.Instance{}, err
 	}
-	m, err := p.machine(ctx, ref)
+	m, err := p.readInstance(ctx, ref)
 	if err != nil {
 		return cloud.Instance{}, err
 	}
@@ -36,9 +36,9 @@ func (p *ImageProvider) Instance(ctx context.Context, id cloud.InstanceID) (clou
 	return out, err
 }
 
-// machine reads an instance. EC2 shows a terminated instance for about an hour; machine returns NotFound.
-func (a *account) machine(ctx context.Context, ref instance) (types.Instance, error) {
-	out, err := a.in(ref.region).DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{ref.id}})
+// readInstance reads an instance. EC2 shows a terminated instance for about an hour; machine returns NotFound.
+func (a *account) readInstance(ctx context.Context, ref instance) (types.Instance, error) {
+	out, err := a.ec2(ref.region).DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{ref.id}})
 	if err != nil {
 		return types.Instance{}, fail("read", ref, err)
 	}
@@ -98,44 +98,44 @@ func refusalsOf(ref instance, m types.Instance) []cloud.Refusal {
 
 // EnsureStopped implements cloud.ImageProvider.
 func (p *ImageProvider) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
-	return p.turn(ctx, id, cloud.PowerRunning, func(client *ec2.Client, ref instance) (cloud.Power, error) {
+	return p.changePower(ctx, id, cloud.PowerRunning, func(client *ec2.Client, ref instance) (cloud.Power, error) {
 		out, err := client.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: []string{ref.id}})
 		if err != nil {
 			return cloud.PowerRunning, fail("stop", ref, err)
 		}
-		return after(out.StoppingInstances, cloud.PowerStopping), nil
+		return stateAfter(out.StoppingInstances, cloud.PowerStopping), nil
 	})
 }
 
 // EnsureStarted implements cloud.ImageProvider. Missing capacity at AWS is Unavailable: the same call may succeed later.
 func (p *ImageProvider) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
-	return p.turn(ctx, id, cloud.PowerStopped, func(client *ec2.Client, ref instance) (cloud.Power, error) {
+	return p.changePower(ctx, id, cloud.PowerStopped, func(client *ec2.Client, ref instance) (cloud.Power, error) {
 		out, err := client.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{ref.id}})
 		if err != nil {
 			return cloud.PowerStopped, fail("start", ref, err)
 		}
-		return after(out.StartingInstances, cloud.PowerStarting), nil
+		return stateAfter(out.StartingInstances, cloud.PowerStarting), nil
 	})
 }
 
-// turn changes the power state of an instance in the state from. In any other state turn changes nothing.
-func (p *ImageProvider) turn(ctx context.Context, id cloud.InstanceID, from cloud.Power, change func(*ec2.Client, instance) (cloud.Power, error)) (cloud.Power, error) {
+// changePower changes the power state of an instance in the state from. In any other state turn changes nothing.
+func (p *ImageProvider) changePower(ctx context.Context, id cloud.InstanceID, from cloud.Power, change func(*ec2.Client, instance) (cloud.Power, error)) (cloud.Power, error) {
 	ref, err := parseInstance(id)
 	if err != nil {
 		return cloud.PowerUnknown, err
 	}
-	m, err := p.machine(ctx, ref)
+	m, err := p.readInstance(ctx, ref)
 	if err != nil {
 		return cloud.PowerUnknown, err
 	}
 	if power := powerOf(m); power != from {
 		return power, nil
 	}
-	return change(p.in(ref.region), ref)
+	return change(p.ec2(ref.region), ref)
 }
 
-// after returns the state from the answer of AWS.
-func after(changes []types.InstanceStateChange, otherwise cloud.Power) cloud.Power {
+// stateAfter returns the state from the answer of AWS.
+func stateAfter(changes []types.InstanceStateChange, otherwise cloud.Power) cloud.Power {
 	for _, change := range changes {
 		if change.CurrentState != nil {
 			return powerOf(types.Instance{State: change.CurrentState})

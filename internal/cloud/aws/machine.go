@@ -13,12 +13,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// machine holds the donor's properties for RegisterImage. The defaults of RegisterImage fit no current instance (i386,
+// imageProperties holds the donor's properties for RegisterImage. The defaults of RegisterImage fit no current instance (i386,
 // paravirtual, without ENA).
 //
 // The text is a tag of the snapshot, because donor and source image may be gone when the snapshot is complete. JSON names
 // are short: a tag has at most 256 characters.
-type machine struct {
+type imageProperties struct {
 	Architecture string `json:"a"`
 	Root         string `json:"r"`
 	ENA          bool   `json:"e,omitempty"`
@@ -32,12 +32,12 @@ type machine struct {
 	Throughput int32  `json:"p,omitempty"`
 }
 
-func (m machine) String() string {
+func (m imageProperties) String() string {
 	text, _ := json.Marshal(m) // plain values
 	return string(text)
 }
 
-func machineOf(text string) (m machine, err error) {
+func parseProperties(text string) (m imageProperties, err error) {
 	err = json.Unmarshal([]byte(text), &m)
 	if err == nil && (m.Architecture == "" || m.Root == "") {
 		err = fmt.Errorf("no architecture or root device")
@@ -63,16 +63,16 @@ func launchedAt(m types.Instance) time.Time {
 	return sdk.ToTime(m.LaunchTime)
 }
 
-// describe collects the properties that RegisterImage needs.
-func (a *account) describe(ctx context.Context, ref instance, m types.Instance, volume string) (machine, error) {
-	out := machine{
+// propertiesOf collects the properties that RegisterImage needs.
+func (a *account) propertiesOf(ctx context.Context, ref instance, m types.Instance, volume string) (imageProperties, error) {
+	out := imageProperties{
 		Architecture: string(m.Architecture), Root: sdk.ToString(m.RootDeviceName), ENA: sdk.ToBool(m.EnaSupport), Sriov: sdk.ToString(m.SriovNetSupport),
 		BootMode: string(m.BootMode), TPM: sdk.ToString(m.TpmSupport),
 	}
-	client := a.in(ref.region)
+	client := a.ec2(ref.region)
 	volumes, err := client.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{VolumeIds: []string{volume}})
 	if err != nil {
-		return machine{}, fail("read the root volume of", ref, err)
+		return imageProperties{}, fail("read the root volume of", ref, err)
 	}
 	for _, v := range volumes.Volumes {
 		out.Volume = string(v.VolumeType)
@@ -81,9 +81,9 @@ func (a *account) describe(ctx context.Context, ref instance, m types.Instance, 
 		}
 		out.Throughput = sdk.ToInt32(v.Throughput)
 	}
-	im, err := imageSeen(ctx, a, ref.region, sdk.ToString(m.ImageId))
+	im, err := imageFromCache(ctx, a, ref.region, sdk.ToString(m.ImageId))
 	if err != nil {
-		return machine{}, err
+		return imageProperties{}, err
 	}
 	if im != nil { // nil if the image is gone; then only the instance is known
 		out.IMDS = string(im.ImdsSupport)
@@ -99,7 +99,7 @@ func (a *account) describe(ctx context.Context, ref instance, m types.Instance, 
 
 // registration returns the request that registers the snapshot as an image. Encryption follows the snapshot and must be
 // absent.
-func (m machine) registration(ref cloud.FamilyVersion, snapshot string, tags []types.Tag) *ec2.RegisterImageInput {
+func (m imageProperties) registration(ref cloud.FamilyVersion, snapshot string, tags []types.Tag) *ec2.RegisterImageInput {
 	root := &types.EbsBlockDevice{SnapshotId: sdk.String(snapshot), DeleteOnTermination: sdk.Bool(true), VolumeType: types.VolumeType(m.Volume)}
 	if m.Iops > 0 {
 		root.Iops = sdk.Int32(m.Iops)

@@ -27,18 +27,18 @@ type membership struct {
 // Validity of memberships. Every action on an instance reads the instance first, and instances rarely leave a group. An
 // instance without a group may be attached at any time.
 const (
-	inGroup = 6 * time.Hour
-	inNone  = 20 * time.Minute
-	// deniedFor is the validity of a denied read.
-	deniedFor = 15 * time.Minute
+	membershipLife = 6 * time.Hour
+	noGroupLife    = 20 * time.Minute
+	// denialLife is the validity of a denied read.
+	denialLife = 15 * time.Minute
 )
 
-// believed reports whether the membership is still valid.
-func (m membership) believed(now time.Time) bool {
+// isValid reports whether the membership is still valid.
+func (m membership) isValid(now time.Time) bool {
 	if m.Pool == "" {
-		return now.Sub(m.at) <= inNone
+		return now.Sub(m.at) <= noGroupLife
 	}
-	return now.Sub(m.at) <= inGroup
+	return now.Sub(m.at) <= membershipLife
 }
 
 // denial is a denied read with its time.
@@ -69,7 +69,7 @@ func (p *PoolProvider) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([
 	}
 	for in, ids := range unknown {
 		for batch := range slices.Chunk(ids, maxInstances) {
-			if err := p.learn(ctx, in, batch); err != nil {
+			if err := p.readMemberships(ctx, in, batch); err != nil {
 				return nil, err
 			}
 		}
@@ -95,21 +95,21 @@ func (a *account) member(ref instance) (cloud.Membership, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m, found := a.members[ref.region+"/"+ref.id]
-	if !found || !m.believed(a.config.Now()) {
+	if !found || !m.isValid(a.config.Now()) {
 		return cloud.Membership{}, false
 	}
 	return m.Membership, true
 }
 
-// learn reads the groups of instances, unless AWS denied the read recently.
-func (a *account) learn(ctx context.Context, in string, ids []string) error {
+// readMemberships reads the groups of instances, unless AWS denied the read recently.
+func (a *account) readMemberships(ctx context.Context, in string, ids []string) error {
 	a.mu.Lock()
 	told, found := a.denials[in]
 	a.mu.Unlock()
-	if found && a.config.Now().Sub(told.at) <= deniedFor {
+	if found && a.config.Now().Sub(told.at) <= denialLife {
 		return told.error
 	}
-	err := a.ask(ctx, in, ids)
+	err := a.fetchMemberships(ctx, in, ids)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.denials, in)
@@ -119,8 +119,8 @@ func (a *account) learn(ctx context.Context, in string, ids []string) error {
 	return err
 }
 
-func (a *account) ask(ctx context.Context, in string, ids []string) error {
-	found, err := a.groups(in).DescribeAutoScalingInstances(ctx, &autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: ids})
+func (a *account) fetchMemberships(ctx context.Context, in string, ids []string) error {
+	found, err := a.autoScaling(in).DescribeAutoScalingInstances(ctx, &autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: ids})
 	if err != nil {
 		return fail("read the groups of", instances(ids), err)
 	}
@@ -139,7 +139,7 @@ func (a *account) ask(ctx context.Context, in string, ids []string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for known, m := range a.members { // of deleted nodes
-		if !m.believed(now) {
+		if !m.isValid(now) {
 			delete(a.members, known)
 		}
 	}
@@ -179,7 +179,7 @@ func (a *account) eachGroup(ctx context.Context, in string, names []string, do f
 	if names != nil && len(names) == 0 {
 		return nil
 	}
-	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(a.groups(in), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: names, MaxRecords: sdk.Int32(maxGroups)})
+	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(a.autoScaling(in), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: names, MaxRecords: sdk.Int32(maxGroups)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -254,7 +254,7 @@ func (p *PoolProvider) Instances(ctx context.Context, pool cloud.PoolID) ([]clou
 
 // eachInstance calls do for each instance of the filter that is not terminated.
 func (a *account) eachInstance(ctx context.Context, in string, of fmt.Stringer, filter ec2types.Filter, tell func(ec2types.Instance) error) error {
-	pages := ec2.NewDescribeInstancesPaginator(a.in(in), &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{filter}, MaxResults: sdk.Int32(1000)})
+	pages := ec2.NewDescribeInstancesPaginator(a.ec2(in), &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{filter}, MaxResults: sdk.Int32(1000)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -280,7 +280,7 @@ func (a *account) instanceOf(ctx context.Context, in string, m ec2types.Instance
 	if m.Placement != nil {
 		ref.zone = sdk.ToString(m.Placement.AvailabilityZone)
 	}
-	image, err := a.written(ctx, in, sdk.ToString(m.ImageId))
+	image, err := a.imageTextOf(ctx, in, sdk.ToString(m.ImageId))
 	return cloud.Instance{
 		ID: ref.providerID(), Power: powerOf(m), Image: image, CreatedAt: launchedAt(m), Refusals: refusalsOf(ref, m),
 		Removing: stateOf(m) == ec2types.InstanceStateNameShuttingDown,

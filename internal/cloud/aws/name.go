@@ -15,8 +15,8 @@ const (
 	tagSnapshot = "kamino-snapshot"
 	// tagMachine holds the donor's properties for RegisterImage, as JSON.
 	tagMachine = "kamino-machine"
-	// tagLine and tagVersion are image family and version of an image.
-	tagLine    = "kamino-line"
+	// tagFamily and tagVersion are image family and version of an image.
+	tagFamily  = "kamino-line"
 	tagVersion = "kamino-version"
 	// tagName is the resource's name in consoles.
 	tagName = "Name"
@@ -27,7 +27,7 @@ const (
 )
 
 // ownTags are the tags of this provider. All other tags come from callers.
-var ownTags = map[string]bool{tagSnapshot: true, tagMachine: true, tagLine: true, tagVersion: true, tagName: true, tagBacks: true, tagTrial: true, tagPool: true, tagEnding: true, tagRate: true}
+var ownTags = map[string]bool{tagSnapshot: true, tagMachine: true, tagFamily: true, tagVersion: true, tagName: true, tagBacks: true, tagTrial: true, tagPool: true, tagEnding: true, tagRate: true}
 
 // Limits of AWS. Sources: "Tag your Amazon EC2 resources"; RegisterImage, Name.
 const (
@@ -37,8 +37,8 @@ const (
 
 var illegalInName = regexp.MustCompile(`[^A-Za-z0-9()\[\] ./\-'@_]`)
 
-// short returns a text of at most the given number of characters: the text, or the beginning with a hash of the text.
-func short(text string, most int) string {
+// shorten returns a text of at most the given number of characters: the text, or the beginning with a hash of the text.
+func shorten(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
@@ -56,21 +56,21 @@ const imagePrefix = "kamino/"
 // imageName returns the name of a version's image in its region. The unique name prevents two images of a version,
 // because RegisterImage has no client token.
 func imageName(ref cloud.FamilyVersion) string {
-	line := illegalInName.ReplaceAllString(ref.Line.Name, "_")
-	if line != ref.Line.Name {
-		line += "-" + digest(ref.Line.Name)
+	line := illegalInName.ReplaceAllString(ref.Family.Name, "_")
+	if line != ref.Family.Name {
+		line += "-" + digest(ref.Family.Name)
 	}
-	return imagePrefix + short(line, maxName-len(imagePrefix)-1-len(ref.Version)) + "/" + ref.Version
+	return imagePrefix + shorten(line, maxName-len(imagePrefix)-1-len(ref.Version)) + "/" + ref.Version
 }
 
 // imageText returns Kamino's text for a version's image: "eu-central-1/kamino/workers/2026.03.14". AWS assigns the ID at
 // registration, so region and name identify the image. Kamino writes foreign images as AWS does: "ami-0123456789abcdef0".
-func imageText(ref cloud.FamilyVersion) string { return ref.Line.Place + "/" + imageName(ref) }
+func imageText(ref cloud.FamilyVersion) string { return ref.Family.Place + "/" + imageName(ref) }
 
 // versionOf returns the version of the image family from an image's text; empty for another image.
 func versionOf(line cloud.ImageFamily, image string) string {
 	at := strings.LastIndexByte(image, '/')
-	if at < 0 || imageText(cloud.FamilyVersion{Line: line, Version: image[at+1:]}) != image {
+	if at < 0 || imageText(cloud.FamilyVersion{Family: line, Version: image[at+1:]}) != image {
 		return ""
 	}
 	return image[at+1:]

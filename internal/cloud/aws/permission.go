@@ -21,15 +21,15 @@ import (
 // need is a required permission.
 type need struct {
 	action string
-	// of is the feature that needs the action; empty if captures need the action.
-	of string
+	// purpose is the feature that needs the action; empty if captures need the action.
+	purpose string
 }
 
 // groupNeeds are actions on a group, with the group's ARN as scope. templateNeeds are actions on launch templates.
 var (
 	groupNeeds = []need{
-		{action: "autoscaling:EnterStandby"}, {action: "autoscaling:ExitStandby"}, {action: "autoscaling:SetInstanceProtection"}, {action: updateGroup},
-		{growth, cloud.ForRemoval}, {"autoscaling:TerminateInstanceInAutoScalingGroup", cloud.ForRemoval},
+		{action: "autoscaling:EnterStandby"}, {action: "autoscaling:ExitStandby"}, {action: "autoscaling:SetInstanceProtection"}, {action: updateAction},
+		{growAction, cloud.ForRemoval}, {"autoscaling:TerminateInstanceInAutoScalingGroup", cloud.ForRemoval},
 	}
 	templateNeeds = []need{
 		{action: "autoscaling:DescribeAutoScalingGroups"}, {action: "autoscaling:DescribeAutoScalingInstances"}, {action: "autoscaling:DescribeInstanceRefreshes"},
@@ -58,7 +58,7 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.audit(ctx, ref.region, string(pool), onGroup(p.capa))
+	all, err := p.checkPermissions(ctx, ref.region, string(pool), onGroup(p.capa))
 	if err != nil {
 		return nil, err
 	}
@@ -66,29 +66,29 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 	if p.capa {
 		beside = slices.DeleteFunc(slices.Clone(templateNeeds), func(n need) bool { return !strings.Contains(n.action, ":Describe") })
 	}
-	more, err := p.audit(ctx, ref.region, everything, beside)
+	more, err := p.checkPermissions(ctx, ref.region, anyResource, beside)
 	return append(all, more...), err
 }
 
-// onGroup returns the needs on a group. Where Cluster API sets the image, updateGroup is not needed.
+// onGroup returns the needs on a group. Where Cluster API sets the image, updateAction is not needed.
 func onGroup(capa bool) []need {
-	return slices.DeleteFunc(slices.Clone(groupNeeds), func(n need) bool { return capa && n.action == updateGroup })
+	return slices.DeleteFunc(slices.Clone(groupNeeds), func(n need) bool { return capa && n.action == updateAction })
 }
 
-// updateGroup sets the group's version of the launch template.
-const updateGroup = "autoscaling:UpdateAutoScalingGroup"
+// updateAction sets the group's version of the launch template.
+const updateAction = "autoscaling:UpdateAutoScalingGroup"
 
 // Permissions implements cloud.FamilyPermissionChecker.
 func (p *ImageProvider) Permissions(ctx context.Context, line cloud.ImageFamily) ([]cloud.Permission, error) {
-	return p.audit(ctx, line.Place, everything, diskNeeds)
+	return p.checkPermissions(ctx, line.Place, anyResource, diskNeeds)
 }
 
-// everything is the scope of actions without a resource.
-const everything = "*"
+// anyResource is the scope of actions without a resource.
+const anyResource = "*"
 
-// audit reads from IAM which actions the credential may do. IAM does not consider organization policies and session
+// checkPermissions reads from IAM which actions the credential may do. IAM does not consider organization policies and session
 // policies.
-func (a *account) audit(ctx context.Context, in, scope string, needs []need) ([]cloud.Permission, error) {
+func (a *account) checkPermissions(ctx context.Context, in, scope string, needs []need) ([]cloud.Permission, error) {
 	who, err := a.principal(ctx, in)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (a *account) audit(ctx context.Context, in, scope string, needs []need) ([]
 	var all []cloud.Permission
 	var names []string
 	for _, n := range needs {
-		all = append(all, cloud.Permission{Action: n.action, Scope: scope, Allowed: true, For: n.of})
+		all = append(all, cloud.Permission{Action: n.action, Scope: scope, Allowed: true, For: n.purpose})
 		names = append(names, n.action)
 	}
 	if who == "" { // the root user has all permissions
@@ -114,17 +114,17 @@ type identity string
 
 func (i identity) String() string { return "credential " + string(i) }
 
-// assumed matches the ARN of a role session. The ARN lacks the role's path.
-var assumed = regexp.MustCompile(`^arn:([a-z-]+):sts::([0-9]+):assumed-role/([^/]+)/`)
+// sessionARN matches the ARN of a role session. The ARN lacks the role's path.
+var sessionARN = regexp.MustCompile(`^arn:([a-z-]+):sts::([0-9]+):assumed-role/([^/]+)/`)
 
 // principal returns the ARN with the policies; empty for the root user.
 func (a *account) principal(ctx context.Context, in string) (string, error) {
-	out, err := a.tokens(in).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	out, err := a.sts(in).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
 		return "", fail("read", identity("itself"), err)
 	}
 	arn := sdk.ToString(out.Arn)
-	if role := assumed.FindStringSubmatch(arn); role != nil {
+	if role := sessionARN.FindStringSubmatch(arn); role != nil {
 		return fmt.Sprintf("arn:%s:iam::%s:role/%s", role[1], role[2], role[3]), nil
 	}
 	if strings.HasSuffix(arn, ":root") {
@@ -133,15 +133,15 @@ func (a *account) principal(ctx context.Context, in string) (string, error) {
 	return arn, nil
 }
 
-// simulated is the timeout of IAM. Nodes that reach only regional endpoints cannot reach IAM.
-const simulated = 5 * time.Second
+// simulationTimeout is the timeout of IAM. Nodes that reach only regional endpoints cannot reach IAM.
+const simulationTimeout = 5 * time.Second
 
 // simulate returns the actions that the principal's policies do not allow.
 func (a *account) simulate(ctx context.Context, in, who, scope string, names []string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, simulated)
+	ctx, cancel := context.WithTimeout(ctx, simulationTimeout)
 	defer cancel()
 	var denied []string
-	pages := iam.NewSimulatePrincipalPolicyPaginator(a.policies(in), &iam.SimulatePrincipalPolicyInput{PolicySourceArn: sdk.String(who), ActionNames: names, ResourceArns: []string{scope}})
+	pages := iam.NewSimulatePrincipalPolicyPaginator(a.iam(in), &iam.SimulatePrincipalPolicyInput{PolicySourceArn: sdk.String(who), ActionNames: names, ResourceArns: []string{scope}})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -168,7 +168,7 @@ func (p *PoolProvider) deniedOfGroup(ctx context.Context, ref group, r recipe, s
 	wanted := slices.DeleteFunc(onGroup(p.capa), func(n need) bool {
 		return n.action == "autoscaling:SetDesiredCapacity" && !spec.Grows || n.action == "autoscaling:TerminateInstanceInAutoScalingGroup" && !spec.Removes
 	})
-	if all, err := p.audit(ctx, ref.region, string(ref.pool()), wanted); err == nil {
+	if all, err := p.checkPermissions(ctx, ref.region, string(ref.pool()), wanted); err == nil {
 		for _, permission := range all {
 			if !permission.Allowed {
 				missing(permission.Action, ref)
@@ -180,7 +180,7 @@ func (p *PoolProvider) deniedOfGroup(ctx context.Context, ref group, r recipe, s
 	if r.data == nil || p.capa {
 		return found, nil
 	}
-	client, try := p.in(ref.region), sdk.Bool(true)
+	client, try := p.ec2(ref.region), sdk.Bool(true)
 	_, made := client.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
 		LaunchTemplateId: r.spec.LaunchTemplateId, SourceVersion: sdk.String(r.text()), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: r.data.ImageId}, DryRun: try,
 	})
@@ -191,7 +191,7 @@ func (p *PoolProvider) deniedOfGroup(ctx context.Context, ref group, r recipe, s
 		action string
 		err    error
 	}{{"ec2:CreateLaunchTemplateVersion", made}, {"ec2:RunInstances", run}} {
-		denied, err := refusedDry("try "+attempt.action+" for", ref, attempt.err)
+		denied, err := isDryRunDenied("try "+attempt.action+" for", ref, attempt.err)
 		if err != nil {
 			return nil, err
 		}
@@ -206,9 +206,9 @@ func permissionMissing(action string, on fmt.Stringer) cloud.Refusal {
 	return cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("the credential may not do %s on %s", action, on), "allow the action in the credential's IAM policy")
 }
 
-// refusedDry reports whether AWS denied a dry run. Other refusals appear in the real call. An error means that AWS did
+// isDryRunDenied reports whether AWS denied a dry run. Other refusals appear in the real call. An error means that AWS did
 // not judge the request.
-func refusedDry(op string, on fmt.Stringer, err error) (bool, error) {
+func isDryRunDenied(op string, on fmt.Stringer, err error) (bool, error) {
 	err = fail(op, on, err)
 	switch kind := cloud.KindOf(err); {
 	case err == nil, isCode(err, "DryRunOperation"):

@@ -16,8 +16,8 @@ type statement struct {
 	Resource string
 }
 
-// growth is the action of growing a group, before a removal and after a promotion.
-const growth = "autoscaling:SetDesiredCapacity"
+// growAction is the action of growing a group, before a removal and after a promotion.
+const growAction = "autoscaling:SetDesiredCapacity"
 
 // policy returns the smallest IAM policy with a statement per feature, so that you can leave out unused features. EC2 and
 // Auto Scaling have no narrower resource for reads and for creating resources.
@@ -30,7 +30,7 @@ func policy(removal bool) ([]byte, error) {
 			switch {
 			case strings.Contains(n.action, ":Describe"):
 				looks = append(looks, n.action)
-			case n.of == of && n.action != growth:
+			case n.purpose == of && n.action != growAction:
 				actions = append(actions, n.action)
 			}
 		}
@@ -41,16 +41,16 @@ func policy(removal bool) ([]byte, error) {
 		return statement{sid, "Allow", actions, resource}
 	}
 	all := []statement{
-		allow("Capture", everything, writes(slices.Concat(groupNeeds, templateNeeds, diskNeeds), "")...),
-		allow("GrowGroups", everything, growth),
-		allow("TryVersions", everything, writes(trialNeeds, cloud.ForTrialApart)...),
-		allow("RebuildNodes", everything, writes(rebuildNeeds, forRebuild)...),
+		allow("Capture", anyResource, writes(slices.Concat(groupNeeds, templateNeeds, diskNeeds), "")...),
+		allow("GrowGroups", anyResource, growAction),
+		allow("TryVersions", anyResource, writes(trialNeeds, cloud.ForTrialApart)...),
+		allow("RebuildNodes", anyResource, writes(rebuildNeeds, forRebuild)...),
 	}
 	if removal {
-		all = append(all, allow("RemoveDonors", everything, writes(groupNeeds, cloud.ForRemoval)...))
+		all = append(all, allow("RemoveDonors", anyResource, writes(groupNeeds, cloud.ForRemoval)...))
 	}
 	slices.Sort(looks)
-	all = append([]statement{allow("Look", everything, slices.Compact(looks)...)}, append(all,
+	all = append([]statement{allow("Look", anyResource, slices.Compact(looks)...)}, append(all,
 		allow("PassTheNodesRole", "arn:aws:iam::ACCOUNT:role/ROLE-OF-THE-NODES", "iam:PassRole"),
 		allow("SeeOwnPermissions", "arn:aws:iam::ACCOUNT:role/ROLE-OF-KAMINO", "iam:SimulatePrincipalPolicy"))...)
 	return json.MarshalIndent(struct {

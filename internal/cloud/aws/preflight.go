@@ -18,7 +18,7 @@ func (p *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) 
 	if err != nil {
 		return nil, err
 	}
-	m, err := p.machine(ctx, ref)
+	m, err := p.readInstance(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func (p *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) 
 		return nil, err
 	}
 	if image.State != cloud.Absent {
-		found = append(found, cloud.Refuse("VersionExists", fmt.Sprintf("version %s of %s exists", spec.Version, spec.Line.Name), "name another version"))
+		found = append(found, cloud.Refuse("VersionExists", fmt.Sprintf("version %s of %s exists", spec.Version, spec.Family.Name), "name another version"))
 	}
 	root := rootOf(m)
 	if root == nil {
@@ -45,7 +45,7 @@ func (p *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) 
 
 // settings returns obstacles in attributes of the instance. EC2 returns a single attribute per request.
 func (p *ImageProvider) settings(ctx context.Context, ref instance) ([]cloud.Refusal, error) {
-	client := p.in(ref.region)
+	client := p.ec2(ref.region)
 	off, err := client.DescribeInstanceAttribute(ctx, &ec2.DescribeInstanceAttributeInput{InstanceId: sdk.String(ref.id), Attribute: types.InstanceAttributeNameInstanceInitiatedShutdownBehavior})
 	if err != nil {
 		return nil, fail("read the shutdown behavior of", ref, err)
@@ -66,7 +66,7 @@ func (p *ImageProvider) settings(ctx context.Context, ref instance) ([]cloud.Ref
 
 // denied returns the missing permissions of a capture, found by dry runs.
 func (p *ImageProvider) denied(ctx context.Context, ref instance, volume string, version cloud.FamilyVersion, m types.Instance) ([]cloud.Refusal, error) {
-	client, try := p.in(ref.region), sdk.Bool(true)
+	client, try := p.ec2(ref.region), sdk.Bool(true)
 	attempts := []struct {
 		action string
 		do     func() error
@@ -85,7 +85,7 @@ func (p *ImageProvider) denied(ctx context.Context, ref instance, volume string,
 		}},
 		{"ec2:RegisterImage", func() error {
 			// EC2 checks the permission before the missing snapshot.
-			like := machine{Architecture: string(m.Architecture), Root: sdk.ToString(m.RootDeviceName)}
+			like := imageProperties{Architecture: string(m.Architecture), Root: sdk.ToString(m.RootDeviceName)}
 			in := like.registration(version, "snap-00000000000000000", nil)
 			in.TagSpecifications, in.DryRun = nil, try
 			_, err := client.RegisterImage(ctx, in)
@@ -94,7 +94,7 @@ func (p *ImageProvider) denied(ctx context.Context, ref instance, volume string,
 	}
 	var found []cloud.Refusal
 	for _, attempt := range attempts {
-		denied, err := refusedDry("try "+attempt.action+" on", ref, attempt.do())
+		denied, err := isDryRunDenied("try "+attempt.action+" on", ref, attempt.do())
 		if err != nil {
 			return nil, err
 		}

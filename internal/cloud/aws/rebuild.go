@@ -26,7 +26,7 @@ func (p *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, v
 		return cloud.Rebuild{}, err
 	}
 	ctx = cloud.WithoutReadCache(ctx)
-	m, err := p.machine(ctx, ref)
+	m, err := p.readInstance(ctx, ref)
 	if err != nil {
 		return cloud.Rebuild{}, err
 	}
@@ -34,7 +34,7 @@ func (p *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, v
 	if err != nil {
 		return cloud.Rebuild{}, err
 	}
-	now, err := p.written(ctx, ref.region, sdk.ToString(m.ImageId))
+	now, err := p.imageTextOf(ctx, ref.region, sdk.ToString(m.ImageId))
 	if err != nil {
 		return cloud.Rebuild{}, err
 	}
@@ -45,7 +45,7 @@ func (p *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, v
 	switch {
 	case last != nil && underway(last.TaskState):
 		return cloud.Rebuild{State: cloud.Pending}, nil
-	case last == nil && p.lately(rebuildKey(ref, want)).id != "": // EC2 does not show the task yet
+	case last == nil && p.recentlyCreated(rebuildKey(ref, want)).id != "": // EC2 does not show the task yet
 		return cloud.Rebuild{State: cloud.Pending}, nil
 	case now == want && (last == nil || last.TaskState == types.ReplaceRootVolumeTaskStateSucceeded):
 		return cloud.Rebuild{State: cloud.Complete}, nil
@@ -59,14 +59,14 @@ func (p *PoolProvider) replaceRoot(ctx context.Context, ref instance, of group, 
 	if err != nil {
 		return cloud.Rebuild{}, err
 	}
-	out, err := p.in(ref.region).CreateReplaceRootVolumeTask(ctx, &ec2.CreateReplaceRootVolumeTaskInput{
+	out, err := p.ec2(ref.region).CreateReplaceRootVolumeTask(ctx, &ec2.CreateReplaceRootVolumeTaskInput{
 		InstanceId: sdk.String(ref.id), ImageId: sdk.String(ami), DeleteReplacedRootVolume: sdk.Bool(true),
 	})
 	if err != nil {
 		return cloud.Rebuild{}, fail(opRebuild, ref, err)
 	}
 	if out.ReplaceRootVolumeTask != nil {
-		p.remember(rebuildKey(ref, image), sdk.ToString(out.ReplaceRootVolumeTask.ReplaceRootVolumeTaskId), nil)
+		p.recordCreated(rebuildKey(ref, image), sdk.ToString(out.ReplaceRootVolumeTask.ReplaceRootVolumeTaskId), nil)
 	}
 	have := cloud.Rebuild{State: cloud.Pending}
 	if last != nil && last.TaskState != types.ReplaceRootVolumeTaskStateSucceeded {
@@ -96,7 +96,7 @@ func (p *PoolProvider) rebuiltFrom(ctx context.Context, ref instance, version st
 	if err != nil {
 		return of, "", err
 	}
-	want := imageText(cloud.FamilyVersion{Line: cloud.ImageFamily{Place: of.region, Name: of.name}, Version: version})
+	want := imageText(cloud.FamilyVersion{Family: cloud.ImageFamily{Place: of.region, Name: of.name}, Version: version})
 	if r.image != want {
 		return of, "", &cloud.Error{Kind: cloud.Conflict, Op: opRebuild, Resource: ref.String(), Message: fmt.Sprintf("%s builds new instances from %s, not from %s: point the group at the version first", of, or(r.image, "nothing"), want)}
 	}
@@ -105,7 +105,7 @@ func (p *PoolProvider) rebuiltFrom(ctx context.Context, ref instance, version st
 
 // lastRebuild returns the newest replacement of an instance's root volume; nil without a replacement.
 func (a *account) lastRebuild(ctx context.Context, ref instance) (*types.ReplaceRootVolumeTask, error) {
-	pages := ec2.NewDescribeReplaceRootVolumeTasksPaginator(a.in(ref.region), &ec2.DescribeReplaceRootVolumeTasksInput{Filters: []types.Filter{{Name: sdk.String("instance-id"), Values: []string{ref.id}}}})
+	pages := ec2.NewDescribeReplaceRootVolumeTasksPaginator(a.ec2(ref.region), &ec2.DescribeReplaceRootVolumeTasksInput{Filters: []types.Filter{{Name: sdk.String("instance-id"), Values: []string{ref.id}}}})
 	var last *types.ReplaceRootVolumeTask
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)

@@ -19,8 +19,8 @@ const (
 	opRestore = "restore the recipe of"
 )
 
-// recipeTries is how often a call updates a group that then shows another version.
-const recipeTries = 3
+// maxRecipeWrites is how often a call updates a group that then shows another version.
+const maxRecipeWrites = 3
 
 // backup is the content of RecipeChange.Backup: the group's former launch template version. Launch templates keep old
 // versions, so no content is lost.
@@ -51,8 +51,8 @@ func (p *PoolProvider) RecipeChange(ctx context.Context, to cloud.Target, _ bool
 
 // changeTo returns the change of the group to an image.
 func (p *PoolProvider) changeTo(ctx context.Context, ref group, r recipe, image string) (cloud.RecipeChange, error) {
-	change := cloud.RecipeChange{Pool: ref.pool(), From: r.image, To: image, Keeps: r.parts(), Refusals: refusalsOfGroup(ref, r), Done: r.builds(image)}
-	if r.handedTo() != "" {
+	change := cloud.RecipeChange{Pool: ref.pool(), From: r.image, To: image, Keeps: r.parts(), Refusals: refusalsOfGroup(ref, r), Done: r.buildsFrom(image)}
+	if r.templateOwner() != "" {
 		ami, err := p.ami(ctx, opRecipe, ref, ref.region, image)
 		if err != nil && !cloud.Is(err, cloud.NotFound) {
 			return cloud.RecipeChange{}, err
@@ -98,28 +98,28 @@ func (p *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange)
 		if err != nil {
 			return err
 		}
-		if r.builds(change.To) {
+		if r.buildsFrom(change.To) {
 			return nil
 		}
-		if err := p.maySet(look, op, ref, r, change.To); err != nil {
+		if err := p.refuseChange(look, op, ref, r, change.To); err != nil {
 			return err
 		}
 		look = ctx // read without the cache after a write
-		if err := contradicts(op, ref, r, change, try); err != nil {
+		if err := changedSince(op, ref, r, change, try); err != nil {
 			return err
 		}
 		number, err := p.set(ctx, op, ref, r, change.To)
 		if err != nil {
 			return err
 		}
-		if is, err := isPointed(ctx, p, ref, r, number); err != nil || is {
+		if is, err := showsVersion(ctx, p, ref, r, number); err != nil || is {
 			return err
 		}
 	}
 }
 
-// contradicts returns why the current recipe differs from the recipe of the change; nil without a difference.
-func contradicts(op string, ref group, r recipe, change cloud.RecipeChange, try int) error {
+// changedSince returns why the current recipe differs from the recipe of the change; nil without a difference.
+func changedSince(op string, ref group, r recipe, change cloud.RecipeChange, try int) error {
 	switch {
 	case r.data == nil && try > 1: // the version from this call
 		return &cloud.Error{Kind: cloud.Unavailable, Op: op, Resource: ref.String(), Message: "AWS does not show the new launch template version yet: try again"}
@@ -128,15 +128,15 @@ func contradicts(op string, ref group, r recipe, change cloud.RecipeChange, try 
 	case r.image != change.From && r.image != change.To:
 		return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(),
 			Message: fmt.Sprintf("the image is %s, not %s as planned: another client changed the image", r.image, change.From)}
-	case try > recipeTries:
+	case try > maxRecipeWrites:
 		return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(),
-			Message: fmt.Sprintf("the group was set to %s %d times, but shows %s: find the client that changes the group back", change.To, recipeTries, r.image)}
+			Message: fmt.Sprintf("the group was set to %s %d times, but shows %s: find the client that changes the group back", change.To, maxRecipeWrites, r.image)}
 	}
 	return nil
 }
 
-// isPointed reports whether the group names the version that this call made. AWS has already confirmed the image.
-func isPointed(ctx context.Context, p *PoolProvider, ref group, r recipe, number int64) (bool, error) {
+// showsVersion reports whether the group names the version that this call made. AWS has already confirmed the image.
+func showsVersion(ctx context.Context, p *PoolProvider, ref group, r recipe, number int64) (bool, error) {
 	if number == 0 {
 		return false, nil
 	}
@@ -153,7 +153,7 @@ func isPointed(ctx context.Context, p *PoolProvider, ref group, r recipe, number
 func recipeToSet(look, fresh context.Context, p *PoolProvider, ref group, image string, try int) (recipe, error) {
 	if try == 1 && cloud.ReadCacheOf(look) != nil {
 		r, err := p.recipe(look, ref)
-		if err != nil || r.pinned() && r.data != nil && !r.builds(image) {
+		if err != nil || r.pinned() && r.data != nil && !r.buildsFrom(image) {
 			return r, err
 		}
 		if r.pinned() {
@@ -169,16 +169,16 @@ func recipeToSet(look, fresh context.Context, p *PoolProvider, ref group, image 
 
 // set points an unchanged group to an image. set returns the number of the new version; 0 if there is no new version.
 func (p *PoolProvider) set(ctx context.Context, op string, ref group, r recipe, image string) (int64, error) {
-	im, err := p.named(ctx, op, ref, ref.region, image)
+	im, err := p.availableImage(ctx, op, ref, ref.region, image)
 	if err != nil {
 		return 0, err
 	}
 	if !r.pinned() {
-		if err := p.point(ctx, op, ref, r, r.number); err != nil || r.image == image {
+		if err := p.setVersion(ctx, op, ref, r, r.number); err != nil || r.image == image {
 			return 0, err
 		}
 	}
-	number, err := p.withImage(ctx, op, ref, r, im, image)
+	number, err := p.templateWithImage(ctx, op, ref, r, im, image)
 	if err != nil {
 		return 0, err
 	}
@@ -192,17 +192,17 @@ func (p *PoolProvider) set(ctx context.Context, op string, ref group, r recipe, 
 		return 0, nil
 	}
 	r.group = now
-	return number, p.point(ctx, op, ref, r, number)
+	return number, p.setVersion(ctx, op, ref, r, number)
 }
 
 // ami returns the AMI ID of an image in Kamino's text form. The image must exist and be available.
 func (a *account) ami(ctx context.Context, op string, of fmt.Stringer, in, image string) (string, error) {
-	im, err := a.named(ctx, op, of, in, image)
+	im, err := a.availableImage(ctx, op, of, in, image)
 	return sdk.ToString(im.ImageId), err
 }
 
-// named is ami, but returns the whole image.
-func (a *account) named(ctx context.Context, op string, of fmt.Stringer, in, image string) (ec2types.Image, error) {
+// availableImage is ami, but returns the whole image.
+func (a *account) availableImage(ctx context.Context, op string, of fmt.Stringer, in, image string) (ec2types.Image, error) {
 	var all []ec2types.Image
 	if name, own := strings.CutPrefix(image, in+"/"); own {
 		found, err := a.images(ctx, in, region(in), ec2types.Filter{Name: sdk.String("name"), Values: []string{name}})

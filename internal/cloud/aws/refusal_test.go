@@ -127,7 +127,7 @@ func TestHowATrialEnded(t *testing.T) {
 func TestTokens(t *testing.T) {
 	for _, lifecycle := range []scaling.LifecycleState{scaling.LifecycleStateInService, scaling.LifecycleStateStandby} {
 		for _, protected := range []bool{false, true} {
-			now := stance{lifecycle: string(lifecycle), protected: protected}
+			now := groupState{lifecycle: string(lifecycle), protected: protected}
 			back, err := readToken("", "", now.token())
 			if err != nil || back.standby() != now.standby() || back.protected != protected {
 				t.Errorf("%+v gives %q, which is read as %+v, %v", now, now.token(), back, err)
@@ -159,8 +159,8 @@ func TestGroupsOfClusterAPI(t *testing.T) {
 		}
 	}
 	for _, capa := range []bool{true, false} {
-		if got := slices.ContainsFunc(onGroup(capa), func(n need) bool { return n.action == updateGroup }); got == capa {
-			t.Errorf("beside Cluster API %t, %s is asked for: %t", capa, updateGroup, got)
+		if got := slices.ContainsFunc(onGroup(capa), func(n need) bool { return n.action == updateAction }); got == capa {
+			t.Errorf("beside Cluster API %t, %s is asked for: %t", capa, updateAction, got)
 		}
 	}
 }

@@ -22,14 +22,14 @@ func (p *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (
 		return cloud.Absent, err
 	}
 	ctx = cloud.WithoutReadCache(ctx)
-	now, err := p.stance(ctx, ref)
+	now, err := p.groupState(ctx, ref)
 	if err != nil {
 		return cloud.Absent, err
 	}
 	if now == nil || strings.HasPrefix(now.lifecycle, string(types.LifecycleStateTerminating)) || now.lifecycle == string(types.LifecycleStateTerminated) {
-		return p.leaving(ctx, ref, now != nil)
+		return p.removalState(ctx, ref, now != nil)
 	}
-	_, err = p.groups(ref.region).TerminateInstanceInAutoScalingGroup(ctx, &autoscaling.TerminateInstanceInAutoScalingGroupInput{
+	_, err = p.autoScaling(ref.region).TerminateInstanceInAutoScalingGroup(ctx, &autoscaling.TerminateInstanceInAutoScalingGroupInput{
 		InstanceId: sdk.String(ref.id), ShouldDecrementDesiredCapacity: sdk.Bool(!now.standby()),
 	})
 	if err = fail(opRemove, ref, err); err != nil {
@@ -38,9 +38,9 @@ func (p *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (
 	return cloud.Deleting, nil
 }
 
-// leaving returns the state of an instance whose group terminates the instance, or of an instance without a group.
-func (p *PoolProvider) leaving(ctx context.Context, ref instance, ends bool) (cloud.State, error) {
-	m, err := p.machine(ctx, ref)
+// removalState returns the state of an instance whose group terminates the instance, or of an instance without a group.
+func (p *PoolProvider) removalState(ctx context.Context, ref instance, ends bool) (cloud.State, error) {
+	m, err := p.readInstance(ctx, ref)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
 		return cloud.Absent, nil

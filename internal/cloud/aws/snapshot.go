@@ -28,22 +28,22 @@ func (p *ImageProvider) Snapshot(ctx context.Context, id cloud.InstanceID, name 
 		return cloud.Snapshot{}, err
 	}
 	ref := snapshotRef{owner.region, name}
-	all, err := p.called(ctx, ref)
+	all, err := p.snapshotsNamed(ctx, ref)
 	switch {
 	case err != nil:
 		return cloud.Snapshot{}, err
 	case len(all) > 0:
 		return p.snapshotOf(ref.region, name, all[0]), nil
 	}
-	if made := p.lately(ref.key()); made.id != "" {
+	if made := p.recentlyCreated(ref.key()); made.id != "" {
 		return cloud.Snapshot{Name: name, ID: snapshotID(ref.region, made.id), State: cloud.Pending, Taken: true, Tags: maps.Clone(made.tags)}, nil
 	}
 	return cloud.Snapshot{Name: name}, nil
 }
 
-// called returns the snapshots of a name. If two processes made snapshots, the oldest is first and valid.
-func (a *account) called(ctx context.Context, ref snapshotRef) ([]types.Snapshot, error) {
-	all, err := a.snapshots(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + tagSnapshot), Values: []string{short(ref.name, maxTagValue)}})
+// snapshotsNamed returns the snapshots of a name. If two processes made snapshots, the oldest is first and valid.
+func (a *account) snapshotsNamed(ctx context.Context, ref snapshotRef) ([]types.Snapshot, error) {
+	all, err := a.snapshots(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + tagSnapshot), Values: []string{shorten(ref.name, maxTagValue)}})
 	for _, s := range all {
 		cloud.ReadCacheOf(ctx).Put(snapshotKey(ref.region, sdk.ToString(s.SnapshotId)), s)
 	}
@@ -63,7 +63,7 @@ func (a *account) snapshotByID(ctx context.Context, of fmt.Stringer, region, id 
 		s := seen.(types.Snapshot) // the key holds only snapshots
 		return &s, nil
 	}
-	out, err := a.in(region).DescribeSnapshots(ctx, &ec2.DescribeSnapshotsInput{SnapshotIds: []string{id}})
+	out, err := a.ec2(region).DescribeSnapshots(ctx, &ec2.DescribeSnapshotsInput{SnapshotIds: []string{id}})
 	if err != nil || len(out.Snapshots) == 0 {
 		return nil, fail("read the snapshot of", of, err)
 	}
@@ -72,7 +72,7 @@ func (a *account) snapshotByID(ctx context.Context, of fmt.Stringer, region, id 
 
 // snapshots lists own snapshots of a region.
 func (a *account) snapshots(ctx context.Context, region string, of fmt.Stringer, filter types.Filter) ([]types.Snapshot, error) {
-	pages := ec2.NewDescribeSnapshotsPaginator(a.in(region), &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}, Filters: []types.Filter{filter}})
+	pages := ec2.NewDescribeSnapshotsPaginator(a.ec2(region), &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}, Filters: []types.Filter{filter}})
 	var all []types.Snapshot
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -87,7 +87,7 @@ func (a *account) snapshots(ctx context.Context, region string, of fmt.Stringer,
 // snapshotOf converts a snapshot of AWS.
 func (a *account) snapshotOf(region, name string, s types.Snapshot) cloud.Snapshot {
 	out := cloud.Snapshot{Name: name, ID: snapshotID(region, sdk.ToString(s.SnapshotId)), State: snapshotState(s), Tags: tagsOf(s.Tags)}
-	if a.buried(region, sdk.ToString(s.SnapshotId)) {
+	if a.recentlyDeleted(region, sdk.ToString(s.SnapshotId)) {
 		out.State = cloud.Deleting // EC2 does not show the deletion yet
 	}
 	out.Taken = out.State == cloud.Pending && s.State == types.SnapshotStatePending // the content is fixed at the request: "Create Amazon EBS snapshots"
@@ -122,7 +122,7 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 	if err != nil || found.State != cloud.Absent {
 		return found, err
 	}
-	m, err := p.machine(ctx, owner)
+	m, err := p.readInstance(ctx, owner)
 	if err != nil {
 		return cloud.Snapshot{}, err
 	}
@@ -131,11 +131,11 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 		return cloud.Snapshot{}, &cloud.Error{Kind: cloud.Unsupported, Op: "make", Resource: ref.String(),
 			Message: fmt.Sprintf("the root disk of %s is not an EBS volume: only EBS volumes can be copied", owner)}
 	}
-	like, err := p.describe(ctx, owner, m, sdk.ToString(root.VolumeId))
+	like, err := p.propertiesOf(ctx, owner, m, sdk.ToString(root.VolumeId))
 	if err != nil {
 		return cloud.Snapshot{}, err
 	}
-	made, err := p.in(ref.region).CreateSnapshot(ctx, &ec2.CreateSnapshotInput{
+	made, err := p.ec2(ref.region).CreateSnapshot(ctx, &ec2.CreateSnapshotInput{
 		VolumeId: root.VolumeId, Description: sdk.String("Kamino's, of the node's root disk"),
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeSnapshot, Tags: toTags(spec.Tags, map[string]string{
 			tagSnapshot: spec.Name, tagName: spec.Name, tagMachine: like.String(),
@@ -144,7 +144,7 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 	if err != nil {
 		return cloud.Snapshot{}, fail("make", ref, err)
 	}
-	p.remember(ref.key(), sdk.ToString(made.SnapshotId), spec.Tags)
+	p.recordCreated(ref.key(), sdk.ToString(made.SnapshotId), spec.Tags)
 	return cloud.Snapshot{Name: spec.Name, ID: snapshotID(ref.region, sdk.ToString(made.SnapshotId)), State: cloud.Pending, Taken: true, Tags: tagsOf(made.Tags)}, nil
 }
 
@@ -156,11 +156,11 @@ func (p *ImageProvider) DeleteSnapshot(ctx context.Context, id cloud.InstanceID,
 		return err
 	}
 	ref := snapshotRef{owner.region, name}
-	all, err := p.called(ctx, ref)
+	all, err := p.snapshotsNamed(ctx, ref)
 	if err != nil {
 		return err
 	}
-	if made := p.lately(ref.key()); len(all) == 0 && made.id != "" {
+	if made := p.recentlyCreated(ref.key()); len(all) == 0 && made.id != "" {
 		all = []types.Snapshot{{SnapshotId: sdk.String(made.id)}}
 	}
 	for _, s := range all {
@@ -175,20 +175,20 @@ func (p *ImageProvider) DeleteSnapshot(ctx context.Context, id cloud.InstanceID,
 // snapshot, AWS would refuse the deletion, and there is no request.
 func (a *account) deleteSnapshot(ctx context.Context, region, id string, of fmt.Stringer) error {
 	if _, backs := cloud.ReadCacheOf(ctx).Get(backsKey(region, id)); !backs {
-		_, err := a.in(region).DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: sdk.String(id)})
+		_, err := a.ec2(region).DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: sdk.String(id)})
 		switch {
 		case err == nil, isNotFound(err):
-			a.bury(region, id)
+			a.recordDeleted(region, id)
 			return nil
 		case !isCode(err, "InvalidSnapshot.InUse"):
 			return fail("delete", of, err)
 		}
 	}
 	// A single write for all three tags. An empty value means no name and no UID.
-	_, err := a.in(region).CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: toTags(nil, map[string]string{tagBacks: "true", tagSnapshot: "", cloud.TagUID: ""})})
+	_, err := a.ec2(region).CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: toTags(nil, map[string]string{tagBacks: "true", tagSnapshot: "", cloud.TagUID: ""})})
 	if err != nil {
 		return fail("hand over", of, err)
 	}
-	a.bury(region, id)
+	a.recordDeleted(region, id)
 	return nil
 }

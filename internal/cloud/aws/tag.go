@@ -39,7 +39,7 @@ func toTags(given, own map[string]string) []types.Tag {
 	maps.Copy(all, given)
 	var out []types.Tag
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		out = append(out, types.Tag{Key: sdk.String(key), Value: sdk.String(short(all[key], maxTagValue))})
+		out = append(out, types.Tag{Key: sdk.String(key), Value: sdk.String(shorten(all[key], maxTagValue))})
 	}
 	return out
 }

@@ -82,7 +82,7 @@ func (a *account) recipe(ctx context.Context, ref group) (recipe, error) {
 		r.operator = sdk.ToString(v.Operator.Principal)
 	}
 	if r.data != nil {
-		r.image, err = a.written(ctx, ref.region, sdk.ToString(r.data.ImageId))
+		r.image, err = a.imageTextOf(ctx, ref.region, sdk.ToString(r.data.ImageId))
 	}
 	return r, err
 }
@@ -98,7 +98,7 @@ func (a *account) version(ctx context.Context, ref group, spec types.LaunchTempl
 	if found && a.config.Now().Sub(known.at) < versionLife && !cloud.IsUncached(ctx) {
 		return known.LaunchTemplateVersion, nil
 	}
-	out, err := a.in(ref.region).DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: sdk.String(id), Versions: []string{named}})
+	out, err := a.ec2(ref.region).DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: sdk.String(id), Versions: []string{named}})
 	switch {
 	case isCode(err, templateGone...), err == nil && len(out.LaunchTemplateVersions) == 0:
 		forgetVersion(a, ref, spec)
@@ -193,9 +193,9 @@ func or(text, otherwise string) string {
 	return text
 }
 
-// point sets the group's template version by number and leaves all else unchanged. AWS has no conditional update, so the
+// setVersion sets the group's template version by number and leaves all else unchanged. AWS has no conditional update, so the
 // caller reads the group before and after.
-func (p *PoolProvider) point(ctx context.Context, op string, ref group, r recipe, number int64) error {
+func (p *PoolProvider) setVersion(ctx context.Context, op string, ref group, r recipe, number int64) error {
 	spec := &types.LaunchTemplateSpecification{LaunchTemplateId: r.spec.LaunchTemplateId, Version: sdk.String(strconv.FormatInt(number, 10))}
 	in := &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(ref.name), LaunchTemplate: spec}
 	if m := r.group.MixedInstancesPolicy; m != nil {
@@ -203,21 +203,21 @@ func (p *PoolProvider) point(ctx context.Context, op string, ref group, r recipe
 		template.LaunchTemplateSpecification = spec
 		in.LaunchTemplate, in.MixedInstancesPolicy = nil, &types.MixedInstancesPolicy{InstancesDistribution: m.InstancesDistribution, LaunchTemplate: &template}
 	}
-	_, err := p.groups(ref.region).UpdateAutoScalingGroup(ctx, in)
+	_, err := p.autoScaling(ref.region).UpdateAutoScalingGroup(ctx, in)
 	return fail(op, ref, err)
 }
 
-// withImage creates a template version with the new image only, and returns the number. The client token makes repeated
+// templateWithImage creates a template version with the new image only, and returns the number. The client token makes repeated
 // calls return the same version.
-func (p *PoolProvider) withImage(ctx context.Context, op string, ref group, r recipe, im ec2types.Image, image string) (int64, error) {
+func (p *PoolProvider) templateWithImage(ctx context.Context, op string, ref group, r recipe, im ec2types.Image, image string) (int64, error) {
 	ami := sdk.ToString(im.ImageId)
 	data := &ec2types.RequestLaunchTemplateData{ImageId: sdk.String(ami)}
 	if rate, _ := strconv.ParseInt(tagOf(im.Tags, tagRate), 10, 32); rate >= minRate && rate <= maxRate { // AWS refuses to launch outside the limits
-		data.BlockDeviceMappings = filledAt(r.data.BlockDeviceMappings, sdk.ToString(im.RootDeviceName), int32(rate))
+		data.BlockDeviceMappings = withInitializationRate(r.data.BlockDeviceMappings, sdk.ToString(im.RootDeviceName), int32(rate))
 	}
-	out, err := p.in(ref.region).CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
+	out, err := p.ec2(ref.region).CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
 		LaunchTemplateId: r.spec.LaunchTemplateId, SourceVersion: sdk.String(r.text()), ClientToken: sdk.String("kamino-" + digest(sdk.ToString(r.spec.LaunchTemplateId)+" "+r.text()+" "+ami)),
-		VersionDescription: sdk.String(short("Kamino: version "+r.text()+" with "+image, maxDescription)),
+		VersionDescription: sdk.String(shorten("Kamino: version "+r.text()+" with "+image, maxDescription)),
 		LaunchTemplateData: data,
 	})
 	if isCode(err, templateGone...) { // since the read
@@ -238,9 +238,9 @@ func (p *PoolProvider) withImage(ctx context.Context, op string, ref group, r re
 // Limits of an initialization rate, in MiB/s. Source: EbsBlockDevice, VolumeInitializationRate.
 const minRate, maxRate = 100, 300
 
-// filledAt returns the mappings with the initialization rate of the root volume. A new version's mappings replace all
+// withInitializationRate returns the mappings with the initialization rate of the root volume. A new version's mappings replace all
 // mappings of the source version.
-func filledAt(mappings []ec2types.LaunchTemplateBlockDeviceMapping, root string, rate int32) []ec2types.LaunchTemplateBlockDeviceMappingRequest {
+func withInitializationRate(mappings []ec2types.LaunchTemplateBlockDeviceMapping, root string, rate int32) []ec2types.LaunchTemplateBlockDeviceMappingRequest {
 	var out []ec2types.LaunchTemplateBlockDeviceMappingRequest
 	there := false
 	for _, m := range mappings {

@@ -42,14 +42,14 @@ func trialOf(spec cloud.TrialSpec) (trialRef, error) {
 	return trialRef{ref, spec.Name}, err
 }
 
-// noRoom are the error codes of missing capacity. Source: "Error codes for the Amazon EC2 API".
-var noRoom = []string{
+// noCapacityCodes are the error codes of missing capacity. Source: "Error codes for the Amazon EC2 API".
+var noCapacityCodes = []string{
 	"InsufficientInstanceCapacity", "InsufficientCapacity", "InsufficientHostCapacity", "InsufficientFreeAddressesInSubnet", "InstanceLimitExceeded", "VcpuLimitExceeded", "MaxSpotInstanceCountExceeded",
 	"SpotMaxPriceTooLow", "Server.InsufficientInstanceCapacity", "Server.SpotInstanceTermination", "Client.VolumeLimitExceeded", "VolumeLimitExceeded",
 }
 
-// blaming are state reasons that blame the image. Source: EC2 User Guide, "Troubleshoot instance launch issues".
-var blaming = []string{"Client.InvalidSnapshot.NotFound"}
+// imageFaultCodes are state reasons that blame the image. Source: EC2 User Guide, "Troubleshoot instance launch issues".
+var imageFaultCodes = []string{"Client.InvalidSnapshot.NotFound"}
 
 // PreflightTrial implements cloud.TrialRunner. AWS does not report capacity in advance.
 func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
@@ -58,7 +58,7 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 		return nil, err
 	}
 	if spec.InPool {
-		return []cloud.Refusal{besideOnly(ref)}, nil
+		return []cloud.Refusal{outsideGroupOnly(ref)}, nil
 	}
 	r, err := p.recipe(ctx, ref.group)
 	if err != nil {
@@ -70,15 +70,15 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 	var found []cloud.Refusal
 	in := launch(ref, r, sdk.ToString(r.data.ImageId), spec)
 	in.DryRun = sdk.Bool(true)
-	_, err = p.in(ref.region).RunInstances(ctx, in)
-	denied, err := refusedDry("try to launch for", ref, err)
+	_, err = p.ec2(ref.region).RunInstances(ctx, in)
+	denied, err := isDryRunDenied("try to launch for", ref, err)
 	if err != nil {
 		return nil, err
 	}
 	if denied {
 		found = append(found, permissionMissing("ec2:RunInstances, or iam:PassRole for the instance profile,", ref))
 	}
-	all, err := p.audit(ctx, ref.region, everything, trialNeeds)
+	all, err := p.checkPermissions(ctx, ref.region, anyResource, trialNeeds)
 	if kind := cloud.KindOf(err); kind == cloud.Unauthenticated || kind == cloud.Throttled {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 // trialNeeds are permissions for a trial only.
 var trialNeeds = []need{{"ec2:TerminateInstances", cloud.ForTrialApart}}
 
-func besideOnly(ref trialRef) cloud.Refusal {
+func outsideGroupOnly(ref trialRef) cloud.Refusal {
 	return cloud.Refuse(cloud.TrialBesideOnly, fmt.Sprintf("%s: a trial on AWS uses an instance outside the group", ref), "set settings.trial.mode to Apart")
 }
 
@@ -121,7 +121,7 @@ func launch(ref trialRef, r recipe, ami string, spec cloud.TrialSpec) *ec2.RunIn
 	if len(subnets) == 0 {
 		return in
 	}
-	subnet := sdk.String(subnets[turnOf(spec.Name)%len(subnets)])
+	subnet := sdk.String(subnets[subnetIndex(spec.Name)%len(subnets)])
 	if len(r.data.NetworkInterfaces) == 0 {
 		in.SubnetId = subnet
 		return in
@@ -135,8 +135,8 @@ func launch(ref trialRef, r recipe, ami string, spec cloud.TrialSpec) *ec2.RunIn
 	return in
 }
 
-// turnOf distributes trials over the subnets by name. The next attempt may find capacity in another subnet.
-func turnOf(name string) int {
+// subnetIndex distributes trials over the subnets by name. The next attempt may find capacity in another subnet.
+func subnetIndex(name string) int {
 	n := 0
 	for _, c := range name {
 		n += int(c)
@@ -150,12 +150,12 @@ func (p *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.T
 	if err != nil || spec.InPool {
 		return cloud.Trial{}, err
 	}
-	all, err := p.tried(ctx, ref)
+	all, err := p.trialInstances(ctx, ref)
 	if err != nil {
 		return cloud.Trial{}, err
 	}
 	switch {
-	case len(all) == 0 && p.lately(ref.key()).id != "":
+	case len(all) == 0 && p.recentlyCreated(ref.key()).id != "":
 		return cloud.Trial{State: cloud.Pending}, nil
 	case len(all) == 0:
 		return cloud.Trial{}, nil
@@ -179,7 +179,7 @@ func trialFrom(m types.Instance, one cloud.Instance) cloud.Trial {
 		out := cloud.Trial{State: cloud.Failed}
 		if why := m.StateReason; why != nil && !strings.HasPrefix(sdk.ToString(why.Code), "Client.User") {
 			out.Trouble = oneLine(sdk.ToString(why.Message))
-			out.NoRoom, out.Blames = slices.Contains(noRoom, sdk.ToString(why.Code)), slices.Contains(blaming, sdk.ToString(why.Code))
+			out.NoRoom, out.Blames = slices.Contains(noCapacityCodes, sdk.ToString(why.Code)), slices.Contains(imageFaultCodes, sdk.ToString(why.Code))
 		}
 		return out
 	case state == types.InstanceStateNamePending:
@@ -188,15 +188,15 @@ func trialFrom(m types.Instance, one cloud.Instance) cloud.Trial {
 	return cloud.Trial{State: cloud.Complete, Instances: []cloud.Instance{one}}
 }
 
-// tried returns the instances of a trial: at most one, perhaps terminated.
-func (a *account) tried(ctx context.Context, ref trialRef) ([]types.Instance, error) {
-	return a.tagged(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + tagTrial), Values: []string{short(ref.name, maxTagValue)}},
-		types.Filter{Name: sdk.String("tag:" + tagPool), Values: []string{short(string(ref.pool()), maxTagValue)}})
+// trialInstances returns the instances of a trial: at most one, perhaps terminated.
+func (a *account) trialInstances(ctx context.Context, ref trialRef) ([]types.Instance, error) {
+	return a.instancesWithTags(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + tagTrial), Values: []string{shorten(ref.name, maxTagValue)}},
+		types.Filter{Name: sdk.String("tag:" + tagPool), Values: []string{shorten(string(ref.pool()), maxTagValue)}})
 }
 
-// tagged returns the instances of the filters.
-func (a *account) tagged(ctx context.Context, in string, of fmt.Stringer, filters ...types.Filter) ([]types.Instance, error) {
-	pages := ec2.NewDescribeInstancesPaginator(a.in(in), &ec2.DescribeInstancesInput{Filters: filters})
+// instancesWithTags returns the instances of the filters.
+func (a *account) instancesWithTags(ctx context.Context, in string, of fmt.Stringer, filters ...types.Filter) ([]types.Instance, error) {
+	pages := ec2.NewDescribeInstancesPaginator(a.ec2(in), &ec2.DescribeInstancesInput{Filters: filters})
 	var all []types.Instance
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -225,12 +225,12 @@ func (p *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]clo
 	}
 	var found []cloud.TrialSpec
 	for _, in := range of {
-		all, err := p.tagged(ctx, in, region(in), types.Filter{Name: sdk.String("tag-key"), Values: []string{tagTrial}})
+		all, err := p.instancesWithTags(ctx, in, region(in), types.Filter{Name: sdk.String("tag-key"), Values: []string{tagTrial}})
 		if err != nil {
 			return nil, err
 		}
 		for _, m := range all {
-			at := slices.IndexFunc(wanted[in], func(id cloud.PoolID) bool { return short(string(id), maxTagValue) == tagOf(m.Tags, tagPool) })
+			at := slices.IndexFunc(wanted[in], func(id cloud.PoolID) bool { return shorten(string(id), maxTagValue) == tagOf(m.Tags, tagPool) })
 			if at < 0 || stateOf(m) == types.InstanceStateNameTerminated {
 				continue
 			}
@@ -239,21 +239,21 @@ func (p *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]clo
 			})
 		}
 	}
-	return append(found, p.unseen(found, pools)...), nil
+	return append(found, p.unlistedTrials(found, pools)...), nil
 }
 
-// unseen returns the recent trials of this process that EC2 does not show yet.
-func (a *account) unseen(seen []cloud.TrialSpec, pools []cloud.PoolID) []cloud.TrialSpec {
+// unlistedTrials returns the recent trials of this process that EC2 does not show yet.
+func (a *account) unlistedTrials(seen []cloud.TrialSpec, pools []cloud.PoolID) []cloud.TrialSpec {
 	a.mu.Lock()
-	begun := maps.Clone(a.begun)
+	begun := maps.Clone(a.trials)
 	a.mu.Unlock()
 	var more []cloud.TrialSpec
 	for _, key := range slices.Sorted(maps.Keys(begun)) {
 		spec := begun[key]
 		switch {
-		case a.lately(key).id == "":
+		case a.recentlyCreated(key).id == "":
 			a.mu.Lock()
-			delete(a.begun, key)
+			delete(a.trials, key)
 			a.mu.Unlock()
 		case slices.Contains(pools, spec.Pool) && !slices.ContainsFunc(seen, func(s cloud.TrialSpec) bool { return s.Pool == spec.Pool && s.Name == spec.Name }):
 			more = append(more, spec)
@@ -270,7 +270,7 @@ func (p *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 		return cloud.Trial{}, err
 	}
 	if spec.InPool {
-		return cloud.Trial{}, besideOnly(ref).Error(opTry, ref.String())
+		return cloud.Trial{}, outsideGroupOnly(ref).Error(opTry, ref.String())
 	}
 	ctx = cloud.WithoutReadCache(ctx)
 	found, err := p.Trial(ctx, spec)
@@ -288,26 +288,26 @@ func (p *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	out, err := p.in(ref.region).RunInstances(ctx, launch(ref, r, ami, spec))
+	out, err := p.ec2(ref.region).RunInstances(ctx, launch(ref, r, ami, spec))
 	switch {
 	case isCode(err, "IdempotentParameterMismatch"): // an earlier request had another template or group
 		return cloud.Trial{State: cloud.Pending}, nil
-	case isCode(err, noRoom...):
-		return cloud.Trial{}, asNoRoom(fail(opTry, ref, err))
+	case isCode(err, noCapacityCodes...):
+		return cloud.Trial{}, asQuotaExceeded(fail(opTry, ref, err))
 	case err != nil:
 		return cloud.Trial{}, fail(opTry, ref, err)
 	}
 	for _, m := range out.Instances {
-		p.remember(ref.key(), sdk.ToString(m.InstanceId), nil)
+		p.recordCreated(ref.key(), sdk.ToString(m.InstanceId), nil)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.begun[ref.key()] = cloud.TrialSpec{ImageRef: spec.ImageRef, Name: spec.Name, Tags: cloud.OwnerTags(spec.Tags)}
+	p.trials[ref.key()] = cloud.TrialSpec{ImageRef: spec.ImageRef, Name: spec.Name, Tags: cloud.OwnerTags(spec.Tags)}
 	return cloud.Trial{State: cloud.Pending}, nil
 }
 
-// asNoRoom returns the error of a launch without capacity.
-func asNoRoom(err error) error {
+// asQuotaExceeded returns the error of a launch without capacity.
+func asQuotaExceeded(err error) error {
 	ours, is := err.(*cloud.Error) //nolint:errorlint // it comes from fail
 	if !is {
 		return err
@@ -328,18 +328,18 @@ func (p *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (clou
 		return cloud.Absent, err
 	}
 	ctx = cloud.WithoutReadCache(ctx)
-	all, err := p.tried(ctx, ref)
+	all, err := p.trialInstances(ctx, ref)
 	if err != nil {
 		return cloud.Absent, err
 	}
-	if id := p.lately(ref.key()).id; len(all) == 0 && id != "" {
+	if id := p.recentlyCreated(ref.key()).id; len(all) == 0 && id != "" {
 		all = []types.Instance{{InstanceId: sdk.String(id)}}
 	}
 	out := cloud.Absent
 	for _, m := range all {
 		state, id := stateOf(m), sdk.ToString(m.InstanceId)
 		if tagOf(m.Tags, tagEnding) == "" {
-			_, err := p.in(ref.region).CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: toTags(nil, map[string]string{tagEnding: "true"})})
+			_, err := p.ec2(ref.region).CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: toTags(nil, map[string]string{tagEnding: "true"})})
 			if err != nil && !isNotFound(err) {
 				return cloud.Absent, fail("end", ref, err)
 			}
@@ -351,10 +351,10 @@ func (p *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (clou
 		if state == types.InstanceStateNameShuttingDown {
 			continue
 		}
-		_, err := p.in(ref.region).TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
+		_, err := p.ec2(ref.region).TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
 		switch {
 		case err == nil:
-			p.bury(ref.region, id)
+			p.recordDeleted(ref.region, id)
 		case !isNotFound(err): // otherwise EC2 does not show the instance yet
 			return cloud.Absent, fail("end", ref, err)
 		}

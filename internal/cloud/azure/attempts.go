@@ -7,15 +7,15 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 )
 
-// chainSays begins the list of tried credentials in azidentity's error.
-const chainSays = "Attempted credentials:"
+// chainHeader begins the list of tried credentials in azidentity's error.
+const chainHeader = "Attempted credentials:"
 
 // attempts returns the tried credentials with the reasons, and how to choose a credential if another service answered in
 // place of the VM's identity endpoint. Empty without a credential chain.
 //
 // Answers are reduced to the status, because the body comes from an unknown server.
 func attempts(err error) string {
-	_, list, chained := strings.Cut(err.Error(), chainSays)
+	_, list, chained := strings.Cut(err.Error(), chainHeader)
 	if !chained {
 		return ""
 	}

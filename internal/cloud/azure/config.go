@@ -84,7 +84,7 @@ func LoadConfig(options LoadOptions) (Config, error) {
 		options.ReadFile = os.ReadFile
 	}
 	var config Config
-	credential, err := newRenewed(options.ReadFile, func(read func(string) ([]byte, error)) (azcore.TokenCredential, error) {
+	credential, err := newReloadingCredential(options.ReadFile, func(read func(string) ([]byte, error)) (azcore.TokenCredential, error) {
 		l := loader{options}
 		l.ReadFile = read
 		found, err := l.config()

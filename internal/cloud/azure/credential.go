@@ -70,7 +70,7 @@ func (l loader) credentialOfEnvironment(to target) (azcore.TokenCredential, stri
 		credential, err := l.managedIdentity(client, to)
 		return credential, "managed identity", located("this machine", err)
 	case may(credentialWorkload) && l.Getenv("AZURE_FEDERATED_TOKEN_FILE") != "":
-		if err := l.wants("AZURE_FEDERATED_TOKEN_FILE", "AZURE_TENANT_ID", "AZURE_CLIENT_ID"); err != nil {
+		if err := l.requireVariables("AZURE_FEDERATED_TOKEN_FILE", "AZURE_TENANT_ID", "AZURE_CLIENT_ID"); err != nil {
 			return nil, "", err
 		}
 		credential, err := l.workloadIdentity(tenant, client, l.Getenv("AZURE_FEDERATED_TOKEN_FILE"), to)
@@ -78,13 +78,13 @@ func (l loader) credentialOfEnvironment(to target) (azcore.TokenCredential, stri
 	case l.Credential == credentialWorkload:
 		return nil, "", errors.New("the credential workload-identity needs AZURE_FEDERATED_TOKEN_FILE: check the pod's label azure.workload.identity/use")
 	case l.Getenv("AZURE_CLIENT_SECRET") != "":
-		if err := l.wants("AZURE_CLIENT_SECRET", "AZURE_TENANT_ID", "AZURE_CLIENT_ID"); err != nil {
+		if err := l.requireVariables("AZURE_CLIENT_SECRET", "AZURE_TENANT_ID", "AZURE_CLIENT_ID"); err != nil {
 			return nil, "", err
 		}
 		credential, err := l.clientSecret(tenant, client, l.Getenv("AZURE_CLIENT_SECRET"), to)
 		return credential, "service principal of the environment", located("AZURE_TENANT_ID", err)
 	case l.Getenv("AZURE_CLIENT_CERTIFICATE_PATH") != "":
-		if err := l.wants("AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_TENANT_ID", "AZURE_CLIENT_ID"); err != nil {
+		if err := l.requireVariables("AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_TENANT_ID", "AZURE_CLIENT_ID"); err != nil {
 			return nil, "", err
 		}
 		credential, err := l.clientCertificate(tenant, client, l.Getenv("AZURE_CLIENT_CERTIFICATE_PATH"), l.Getenv("AZURE_CLIENT_CERTIFICATE_PASSWORD"), to)
@@ -102,8 +102,8 @@ func (l loader) credentialOfEnvironment(to target) (azcore.TokenCredential, stri
 	}
 }
 
-// wants returns an error if needed variables are missing. there is the variable that is set.
-func (l loader) wants(there string, needed ...string) error {
+// requireVariables returns an error if needed variables are missing. there is the variable that is set.
+func (l loader) requireVariables(there string, needed ...string) error {
 	var missing []string
 	for _, name := range needed {
 		if l.Getenv(name) == "" {

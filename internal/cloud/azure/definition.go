@@ -52,7 +52,7 @@ func (t diskTraits) orDefaults() diskTraits {
 
 // newDefinition sets generation, architecture and security type explicitly. Newer API versions default to V2 and Trusted
 // Launch, and the fields are immutable.
-func newDefinition(s scaleSet, mold cloud.ImageRequirements, traits definitionTraits) armcompute.GalleryImage {
+func newDefinition(s scaleSet, requirements cloud.ImageRequirements, traits definitionTraits) armcompute.GalleryImage {
 	security := securityStandard
 	if traits.trustedLaunch {
 		security = securityTrusted
@@ -63,7 +63,7 @@ func newDefinition(s scaleSet, mold cloud.ImageRequirements, traits definitionTr
 	}
 	disk := traits.orDefaults()
 	definition := armcompute.GalleryImage{
-		Location: to.Ptr(mold.Location),
+		Location: to.Ptr(requirements.Location),
 		Properties: &armcompute.GalleryImageProperties{
 			Identifier: &armcompute.GalleryImageIdentifier{
 				Publisher: to.Ptr(definitionPublisher), Offer: to.Ptr(s.group), SKU: to.Ptr(s.name),
@@ -75,7 +75,7 @@ func newDefinition(s scaleSet, mold cloud.ImageRequirements, traits definitionTr
 			Features:         features,
 		},
 	}
-	if plan := mold.Traits[TraitPlan]; plan != "" {
+	if plan := requirements.Traits[TraitPlan]; plan != "" {
 		// VMs from a marketplace image with a plan need the plan forever.
 		publisher, rest, _ := strings.Cut(plan, ":")
 		product, name, _ := strings.Cut(rest, ":")

@@ -21,31 +21,31 @@ func (t text) String() string { return string(t) }
 // ensureDefinition starts to make the gallery, and then the definition, if missing. ready is false while Azure makes
 // either. A definition of this process is not compared with the pool's requirements. A failed definition is made again
 // unchanged.
-func (p *ImageProvider) ensureDefinition(ctx context.Context, s scaleSet, mold cloud.ImageRequirements, snapshotID string) (ready bool, err error) {
-	if p.known(p.defined, s.definitionID()) {
+func (p *ImageProvider) ensureDefinition(ctx context.Context, s scaleSet, requirements cloud.ImageRequirements, snapshotID string) (ready bool, err error) {
+	if p.contains(p.defined, s.definitionID()) {
 		return true, nil
 	}
 	clients, err := p.in(s)
 	if err != nil {
 		return false, err
 	}
-	if there, err := p.ensureGallery(ctx, clients, s, mold, snapshotID); err != nil || !there {
+	if there, err := p.ensureGallery(ctx, clients, s, requirements, snapshotID); err != nil || !there {
 		return false, err
 	}
 	switch {
-	case p.began(s.definitionID()):
+	case p.hasStarted(s.definitionID()):
 		return false, nil // another call is making the definition; housed reports the end
-	case p.began(s.galleryID()):
-		return p.makeDefinition(ctx, clients, s, mold, snapshotID)
+	case p.hasStarted(s.galleryID()):
+		return p.makeDefinition(ctx, clients, s, requirements, snapshotID)
 	}
 	definition, err := clients.definitions.Get(ctx, s.group, s.gallery(), s.definition(), nil)
 	if isNotFound(err) {
-		return p.makeDefinition(ctx, clients, s, mold, snapshotID)
+		return p.makeDefinition(ctx, clients, s, requirements, snapshotID)
 	}
 	if err != nil {
 		return false, fail("read", text("image definition "+s.definition()), err)
 	}
-	if err := checkDefinition(ctx, p, clients, s, definition.GalleryImage, mold, snapshotID); err != nil {
+	if err := checkDefinition(ctx, p, clients, s, definition.GalleryImage, requirements, snapshotID); err != nil {
 		return false, err
 	}
 	if definitionState(definition.GalleryImage) == armcompute.GalleryProvisioningStateFailed {
@@ -62,8 +62,8 @@ func definitionState(definition armcompute.GalleryImage) armcompute.GalleryProvi
 }
 
 // checkDefinition compares an existing definition with the pool's requirements.
-func checkDefinition(ctx context.Context, p *ImageProvider, clients *clients, s scaleSet, definition armcompute.GalleryImage, mold cloud.ImageRequirements, snapshotID string) error {
-	wanted, err := wantedFor(ctx, p, clients, s, mold, snapshotID)
+func checkDefinition(ctx context.Context, p *ImageProvider, clients *clients, s scaleSet, definition armcompute.GalleryImage, requirements cloud.ImageRequirements, snapshotID string) error {
+	wanted, err := wantedFor(ctx, p, clients, s, requirements, snapshotID)
 	if err != nil {
 		return err
 	}
@@ -74,9 +74,9 @@ func checkDefinition(ctx context.Context, p *ImageProvider, clients *clients, s 
 }
 
 // wantedFor returns the definition's requirements from pool and snapshot.
-func wantedFor(ctx context.Context, p *ImageProvider, clients *clients, s scaleSet, mold cloud.ImageRequirements, snapshotID string) (definitionTraits, error) {
+func wantedFor(ctx context.Context, p *ImageProvider, clients *clients, s scaleSet, requirements cloud.ImageRequirements, snapshotID string) (definitionTraits, error) {
 	disk, err := snapshotTraits(ctx, p, clients, s, snapshotID)
-	return wantedTraits(disk, mold.Traits), err
+	return wantedTraits(disk, requirements.Traits), err
 }
 
 // settled returns whether a gallery or definition is complete, and remembers the completion. The state must not be a
@@ -86,51 +86,51 @@ func (p *ImageProvider) settled(id string, state armcompute.GalleryProvisioningS
 	case armcompute.GalleryProvisioningStateCreating, armcompute.GalleryProvisioningStateDeleting:
 		return false
 	default:
-		p.learn(p.defined, id)
+		p.add(p.defined, id)
 		return true
 	}
 }
 
-// house is the state of gallery and definition in this process.
-type house struct {
+// prerequisites is the state of gallery and definition in this process.
+type prerequisites struct {
 	// ready is true if both exist, or if this process makes neither.
 	ready bool
-	// fallen is the ID of a failed gallery or definition; empty if there is no failure. why is the reason.
-	fallen string
+	// failed is the ID of a failed gallery or definition; empty if there is no failure. why is the reason.
+	failed string
 	why    error
 }
 
-// housed polls this process's operations on gallery and definition. Until both succeed there is no version.
-func (p *ImageProvider) housed(ctx context.Context, s scaleSet) (house, error) {
+// pollPrerequisites polls this process's operations on gallery and definition. Until both succeed there is no version.
+func (p *ImageProvider) pollPrerequisites(ctx context.Context, s scaleSet) (prerequisites, error) {
 	for id, what := range map[string]text{s.galleryID(): text("gallery " + s.gallery()), s.definitionID(): text("image definition " + s.definition())} {
-		if !p.began(id) || p.known(p.defined, id) {
+		if !p.hasStarted(id) || p.contains(p.defined, id) {
 			continue
 		}
-		done, err := p.ask(ctx, id)
+		done, err := p.pollOperation(ctx, id)
 		switch {
 		case done && err != nil:
-			return house{fallen: id, why: fail("make", what, err)}, nil
+			return prerequisites{failed: id, why: fail("make", what, err)}, nil
 		case err != nil:
 			err = fail("read", what, err)
 			if !cloud.Is(err, cloud.Throttled) && !cloud.Is(err, cloud.Unavailable) {
 				p.forget(id) // the next read is of the resource itself
 			}
-			return house{}, err
+			return prerequisites{}, err
 		case !done:
-			return house{}, nil
+			return prerequisites{}, nil
 		}
-		p.learn(p.defined, id)
+		p.add(p.defined, id)
 	}
-	return house{ready: true}, nil
+	return prerequisites{ready: true}, nil
 }
 
-// giveUp reports a failed gallery or definition once, to the capture that needed the resource. The next call tries again.
-func (p *ImageProvider) giveUp(h house, snapshotID string) error {
-	if h.fallen == "" {
+// reportFailure reports a failed gallery or definition once, to the capture that needed the resource. The next call tries again.
+func (p *ImageProvider) reportFailure(h prerequisites, snapshotID string) error {
+	if h.failed == "" {
 		return nil
 	}
-	mine := p.madeFor(h.fallen, snapshotID)
-	p.forget(h.fallen)
+	mine := p.isRequester(h.failed, snapshotID)
+	p.forget(h.failed)
 	var why *cloud.Error
 	if !mine || !errors.As(h.why, &why) {
 		return nil
@@ -142,14 +142,14 @@ func (p *ImageProvider) giveUp(h house, snapshotID string) error {
 }
 
 // makeDefinition starts to make the definition. ready is true if Azure finished at once.
-func (p *ImageProvider) makeDefinition(ctx context.Context, clients *clients, s scaleSet, mold cloud.ImageRequirements, snapshotID string) (ready bool, err error) {
-	wanted, err := wantedFor(ctx, p, clients, s, mold, snapshotID)
+func (p *ImageProvider) makeDefinition(ctx context.Context, clients *clients, s scaleSet, requirements cloud.ImageRequirements, snapshotID string) (ready bool, err error) {
+	wanted, err := wantedFor(ctx, p, clients, s, requirements, snapshotID)
 	if err != nil {
 		return false, err
 	}
-	ready, err = p.putDefinition(ctx, clients, s, newDefinition(s, mold, wanted), snapshotID)
+	ready, err = p.putDefinition(ctx, clients, s, newDefinition(s, requirements, wanted), snapshotID)
 	if err == nil {
-		p.learn(p.empty, s.definitionID())
+		p.add(p.empty, s.definitionID())
 	}
 	return ready, err
 }
@@ -164,20 +164,20 @@ func (p *ImageProvider) putDefinition(ctx context.Context, clients *clients, s s
 
 // started remembers the operation on a gallery or definition, and reports whether the operation is done.
 func started[T any](p *ImageProvider, id string, poller *runtime.Poller[T], snapshotID string) (ready bool) {
-	remember(p.account, id, poller)
-	p.makeFor(id, snapshotID)
+	rememberOperation(p.account, id, poller)
+	p.setRequester(id, snapshotID)
 	if poller.Done() {
-		p.learn(p.defined, id)
+		p.add(p.defined, id)
 	}
 	return poller.Done()
 }
 
 // ensureGallery adopts the gallery or starts to make the gallery. A failed gallery is made again unchanged.
-func (p *ImageProvider) ensureGallery(ctx context.Context, clients *clients, s scaleSet, mold cloud.ImageRequirements, snapshotID string) (ready bool, err error) {
-	if p.known(p.defined, s.galleryID()) {
+func (p *ImageProvider) ensureGallery(ctx context.Context, clients *clients, s scaleSet, requirements cloud.ImageRequirements, snapshotID string) (ready bool, err error) {
+	if p.contains(p.defined, s.galleryID()) {
 		return true, nil
 	}
-	if p.began(s.galleryID()) {
+	if p.hasStarted(s.galleryID()) {
 		return false, nil // as in ensureDefinition
 	}
 	got, err := clients.galleries.Get(ctx, s.group, s.gallery(), nil)
@@ -185,7 +185,7 @@ func (p *ImageProvider) ensureGallery(ctx context.Context, clients *clients, s s
 	switch {
 	case absent:
 		gallery = armcompute.Gallery{
-			Location:   to.Ptr(mold.Location),
+			Location:   to.Ptr(requirements.Location),
 			Properties: &armcompute.GalleryProperties{Description: to.Ptr("Images of the node pools of resource group " + s.group + ", made by Kamino")},
 		}
 	case err != nil:
@@ -198,7 +198,7 @@ func (p *ImageProvider) ensureGallery(ctx context.Context, clients *clients, s s
 		return false, nameTaken(fail("make", text("gallery "+s.gallery()), err), s)
 	}
 	if absent {
-		p.learn(p.empty, s.galleryID())
+		p.add(p.empty, s.galleryID())
 	}
 	return started(p, s.galleryID(), poller, snapshotID), nil
 }

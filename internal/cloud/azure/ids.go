@@ -37,12 +37,12 @@ type instance struct {
 	number string
 }
 
-// alone reports whether the VM is outside any scale set.
-func (i instance) alone() bool { return i.name == "" }
+// isStandalone reports whether the VM is outside any scale set.
+func (i instance) isStandalone() bool { return i.name == "" }
 
 // pool returns the scale set's ID; empty for a standalone VM.
 func (i instance) pool() cloud.PoolID {
-	if i.alone() {
+	if i.isStandalone() {
 		return ""
 	}
 	return i.scaleSet.pool()
@@ -57,12 +57,14 @@ func (s scaleSet) scope() string {
 	return "/subscriptions/" + s.subscription + "/resourceGroups/" + s.group
 }
 
-// line returns the scale set's image family in its resource group.
-func (s scaleSet) line() cloud.ImageFamily { return cloud.ImageFamily{Place: s.scope(), Name: s.name} }
+// family returns the scale set's image family in its resource group.
+func (s scaleSet) family() cloud.ImageFamily {
+	return cloud.ImageFamily{Place: s.scope(), Name: s.name}
+}
 
-// parseLine converts an image family to a scale set name. All pools, also without a scale set, name images like a scale
+// parseFamily converts an image family to a scale set name. All pools, also without a scale set, name images like a scale
 // set of the same name.
-func parseLine(line cloud.ImageFamily) (scaleSet, error) {
+func parseFamily(line cloud.ImageFamily) (scaleSet, error) {
 	parts := strings.Split(strings.Trim(line.Place, "/"), "/")
 	if len(parts) != 4 || !strings.EqualFold(parts[0], "subscriptions") || !strings.EqualFold(parts[2], "resourceGroups") || line.Name == "" {
 		return scaleSet{}, unsupported(line.Place, "not the ID of a resource group for images")
@@ -75,7 +77,7 @@ func (s scaleSet) pool() cloud.PoolID { return cloud.PoolID(s.id()) }
 func (s scaleSet) String() string { return "scale set " + s.name }
 
 func (i instance) String() string {
-	if i.alone() {
+	if i.isStandalone() {
 		return "VM " + i.number
 	}
 	return "instance " + i.number + " of scale set " + i.name
@@ -127,7 +129,7 @@ func shorten(name string) string {
 // parseInstance parses Node.spec.providerID. Any ID outside Uniform scale sets is Unsupported, with a message for people.
 func parseInstance(id cloud.InstanceID) (instance, error) {
 	found, err := parseVM(id)
-	if err == nil && found.alone() {
+	if err == nil && found.isStandalone() {
 		return instance{}, unsupported(string(id), fmt.Sprintf(
 			"VM %s is standalone or in a scale set with Flexible orchestration; only nodes of scale sets with Uniform orchestration can be captured", found.number))
 	}

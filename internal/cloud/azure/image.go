@@ -14,16 +14,16 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// zonelessTexts are Azure's messages for a region without zone-redundant image storage. After such a message, and no
+// noZoneRedundancyTexts are Azure's messages for a region without zone-redundant image storage. After such a message, and no
 // other, the version gets locally redundant storage.
-var zonelessTexts = []string{
+var noZoneRedundancyTexts = []string{
 	"detail:zrs is not supported",
 	"zrs storage account type is not supported in this region",
 }
 
-func saysZoneless(message string) bool {
+func lacksZoneRedundancy(message string) bool {
 	message = strings.ToLower(oneLine(message))
-	return slices.ContainsFunc(zonelessTexts, func(t string) bool { return strings.Contains(message, t) })
+	return slices.ContainsFunc(noZoneRedundancyTexts, func(t string) bool { return strings.Contains(message, t) })
 }
 
 // versionRef names a version of a pool's definition.
@@ -39,7 +39,7 @@ func (r versionRef) String() string {
 }
 
 func versionOfRef(ref cloud.FamilyVersion) (versionRef, error) {
-	s, err := parseLine(ref.Line)
+	s, err := parseFamily(ref.Family)
 	if err != nil {
 		return versionRef{}, err
 	}
@@ -85,10 +85,10 @@ func (p *ImageProvider) version(ctx context.Context, r versionRef) (foundVersion
 	if err != nil {
 		return foundVersion{}, err
 	}
-	if house, err := p.housed(ctx, r.scaleSet); err != nil || !house.ready {
+	if parents, err := p.pollPrerequisites(ctx, r.scaleSet); err != nil || !parents.ready {
 		return foundVersion{image: absentImage(r.version)}, err
 	}
-	if p.known(p.empty, r.galleryID()) || p.known(p.empty, r.definitionID()) {
+	if p.contains(p.empty, r.galleryID()) || p.contains(p.empty, r.definitionID()) {
 		return foundVersion{image: absentImage(r.version)}, nil
 	}
 	got, err := clients.versions.Get(ctx, r.group, r.gallery(), r.definition(), r.version,
@@ -105,12 +105,12 @@ func (p *ImageProvider) version(ctx context.Context, r versionRef) (foundVersion
 	switch out.image.State {
 	case cloud.Failed:
 		out.image.Error = p.whyFailed(ctx, r, out.image.Error)
-		if zonal && saysZoneless(out.image.Error) {
-			p.learn(p.zoneless, region)
+		if zonal && lacksZoneRedundancy(out.image.Error) {
+			p.add(p.noZoneRedundancy, region)
 		}
-		out.replace = zonal && p.known(p.zoneless, region)
+		out.replace = zonal && p.contains(p.noZoneRedundancy, region)
 	case cloud.Deleting:
-		out.replace = zonal && p.known(p.zoneless, region)
+		out.replace = zonal && p.contains(p.noZoneRedundancy, region)
 	case cloud.Absent, cloud.Pending, cloud.Complete:
 	}
 	return out, nil
@@ -211,7 +211,7 @@ func progressOf(status *armcompute.ReplicationStatus) (percent int32, details st
 
 // Images implements cloud.ImageProvider.
 func (p *ImageProvider) Images(ctx context.Context, line cloud.ImageFamily) ([]cloud.Image, error) {
-	s, err := parseLine(line)
+	s, err := parseFamily(line)
 	if err != nil {
 		return nil, err
 	}
@@ -253,8 +253,8 @@ func (p *ImageProvider) versions(ctx context.Context, s scaleSet) ([]*armcompute
 
 // Azure refuses a tag update during another tag update for a moment.
 const (
-	tagTries = 3
-	tagPause = 400 * time.Millisecond
+	maxTagWrites = 3
+	tagPause     = 400 * time.Millisecond
 )
 
 // TagImage implements cloud.ImageProvider. TagImage sends all tags, because Azure's documentation does not say whether a
@@ -283,10 +283,10 @@ func (p *ImageProvider) TagImage(ctx context.Context, ref cloud.FamilyVersion, t
 		poller, err := clients.versions.BeginUpdate(ctx, r.group, r.gallery(), r.definition(), r.version,
 			armcompute.GalleryImageVersionUpdate{Tags: sent}, nil)
 		if err == nil {
-			remember(p.account, r.id(), poller)
+			rememberOperation(p.account, r.id(), poller)
 			return nil
 		}
-		if try == tagTries || !isStatus(err, http.StatusConflict) {
+		if try == maxTagWrites || !isStatus(err, http.StatusConflict) {
 			return fail("tag", r, err)
 		}
 		if err := pause(ctx, tagPause); err != nil {
@@ -332,6 +332,6 @@ func (p *ImageProvider) deleteVersion(ctx context.Context, r versionRef) error {
 	if err != nil {
 		return fail("delete", r, err)
 	}
-	remember(p.account, r.id(), poller)
+	rememberOperation(p.account, r.id(), poller)
 	return nil
 }

@@ -32,7 +32,7 @@ func (p *ImageProvider) Instance(ctx context.Context, id cloud.InstanceID) (clou
 	if err != nil {
 		return cloud.Instance{}, err
 	}
-	return lent(instanceOf(id, ref, vm), p.apart), nil
+	return withoutPool(instanceOf(id, ref, vm), p.externalPools), nil
 }
 
 // instanceOf converts a VM.
@@ -70,7 +70,7 @@ func (p *account) vm(ctx context.Context, ref instance) (armcompute.VirtualMachi
 	if err != nil {
 		return armcompute.VirtualMachineScaleSetVM{}, err
 	}
-	if ref.alone() {
+	if ref.isStandalone() {
 		got, err := clients.machines.Get(ctx, ref.group, ref.number, &armcompute.VirtualMachinesClientGetOptions{Expand: to.Ptr(armcompute.InstanceViewTypesInstanceView)})
 		if err != nil {
 			return armcompute.VirtualMachineScaleSetVM{}, fail("read", ref, err)
@@ -190,17 +190,17 @@ func (p *ImageProvider) EnsureStopped(ctx context.Context, id cloud.InstanceID) 
 	return p.ensurePower(ctx, ref, "power off", cloud.PowerStopping, func(power cloud.Power) bool {
 		return power == cloud.PowerRunning || power == cloud.PowerUnknown
 	}, func(clients *clients) error {
-		if ref.alone() {
+		if ref.isStandalone() {
 			poller, err := clients.machines.BeginPowerOff(ctx, ref.group, ref.number, &armcompute.VirtualMachinesClientBeginPowerOffOptions{SkipShutdown: to.Ptr(true)})
 			if err == nil {
-				remember(p.account, string(id), poller)
+				rememberOperation(p.account, string(id), poller)
 			}
 			return err
 		}
 		poller, err := clients.instances.BeginPowerOff(ctx, ref.group, ref.name, ref.number,
 			&armcompute.VirtualMachineScaleSetVMsClientBeginPowerOffOptions{SkipShutdown: to.Ptr(true)})
 		if err == nil {
-			remember(p.account, string(id), poller)
+			rememberOperation(p.account, string(id), poller)
 		}
 		return err
 	})
@@ -219,16 +219,16 @@ func (p *account) ensureStarted(ctx context.Context, id cloud.InstanceID, ref in
 	return p.ensurePower(ctx, ref, "start", cloud.PowerStarting, func(power cloud.Power) bool {
 		return power == cloud.PowerStopped || power == cloud.PowerUnknown
 	}, func(clients *clients) error {
-		if ref.alone() {
+		if ref.isStandalone() {
 			poller, err := clients.machines.BeginStart(ctx, ref.group, ref.number, nil)
 			if err == nil {
-				remember(p, string(id), poller)
+				rememberOperation(p, string(id), poller)
 			}
 			return err
 		}
 		poller, err := clients.instances.BeginStart(ctx, ref.group, ref.name, ref.number, nil)
 		if err == nil {
-			remember(p, string(id), poller)
+			rememberOperation(p, string(id), poller)
 		}
 		return err
 	})

@@ -11,7 +11,7 @@ import (
 
 // ImageID implements cloud.ImageProvider.
 func (p *ImageProvider) ImageID(ref cloud.FamilyVersion) string {
-	s, err := parseLine(ref.Line)
+	s, err := parseFamily(ref.Family)
 	if err != nil {
 		return ""
 	}
@@ -20,7 +20,7 @@ func (p *ImageProvider) ImageID(ref cloud.FamilyVersion) string {
 
 // VersionOf implements cloud.ImageProvider.
 func (p *ImageProvider) VersionOf(line cloud.ImageFamily, image string) (version string, latest bool) {
-	s, err := parseLine(line)
+	s, err := parseFamily(line)
 	if err != nil {
 		return "", false
 	}
@@ -30,7 +30,7 @@ func (p *ImageProvider) VersionOf(line cloud.ImageFamily, image string) (version
 
 // Latest implements cloud.ImageProvider and lists all versions.
 func (p *ImageProvider) Latest(ctx context.Context, line cloud.ImageFamily, location string) (string, error) {
-	s, err := parseLine(line)
+	s, err := parseFamily(line)
 	if err != nil {
 		return "", err
 	}
@@ -46,7 +46,7 @@ func latestOf(versions []*armcompute.GalleryImageVersion, location string) strin
 			continue
 		}
 		profile := properties.PublishingProfile
-		if profile != nil && (value(profile.ExcludeFromLatest) || !offeredIn(profile.TargetRegions, location)) {
+		if profile != nil && (value(profile.ExcludeFromLatest) || !isInRegion(profile.TargetRegions, location)) {
 			continue
 		}
 		return value(version.Name)
@@ -54,7 +54,7 @@ func latestOf(versions []*armcompute.GalleryImageVersion, location string) strin
 	return ""
 }
 
-func offeredIn(regions []*armcompute.TargetRegion, location string) bool {
+func isInRegion(regions []*armcompute.TargetRegion, location string) bool {
 	if len(regions) == 0 {
 		return true
 	}

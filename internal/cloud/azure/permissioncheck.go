@@ -22,9 +22,9 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat(judged(s, granted, recipeActions, ""), judged(s, granted, rebuildActions, "kamino rollback --replace-nodes"),
-		judged(s, granted, removeActions, cloud.ForRemoval), judged(s, granted, removeActions, cloud.ForTrialInPool),
-		judged(s, granted, trialActions, cloud.ForTrialApart), joining), nil
+	return slices.Concat(permissionsFor(s, granted, recipeActions, ""), permissionsFor(s, granted, rebuildActions, "kamino rollback --replace-nodes"),
+		permissionsFor(s, granted, removeActions, cloud.ForRemoval), permissionsFor(s, granted, removeActions, cloud.ForTrialInPool),
+		permissionsFor(s, granted, trialActions, cloud.ForTrialApart), joining), nil
 }
 
 // joining returns the permissions of a trial outside the pool on resources that the pool refers to. Resource groups whose
@@ -45,7 +45,7 @@ func (p *PoolProvider) joining(ctx context.Context, s scaleSet) (list []cloud.Pe
 		case err != nil:
 			return nil, err
 		default:
-			list = append(list, judged(at.scaleSet, granted, at.actions, cloud.ForTrialApart)...)
+			list = append(list, permissionsFor(at.scaleSet, granted, at.actions, cloud.ForTrialApart)...)
 		}
 	}
 	return list, nil
@@ -53,7 +53,7 @@ func (p *PoolProvider) joining(ctx context.Context, s scaleSet) (list []cloud.Pe
 
 // Permissions implements cloud.FamilyPermissionChecker.
 func (p *ImageProvider) Permissions(ctx context.Context, line cloud.ImageFamily) ([]cloud.Permission, error) {
-	s, err := parseLine(line)
+	s, err := parseFamily(line)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (p *ImageProvider) Permissions(ctx context.Context, line cloud.ImageFamily)
 	if err != nil {
 		return nil, err
 	}
-	return judged(s, granted, p.actions(), ""), nil
+	return permissionsFor(s, granted, p.actions(), ""), nil
 }
 
 // grants lists the credential's permissions in a resource group.
@@ -77,7 +77,7 @@ func (p *account) grants(ctx context.Context, s scaleSet) ([]grant, error) {
 	return granted, nil
 }
 
-func judged(s scaleSet, granted []grant, actions []string, purpose string) []cloud.Permission {
+func permissionsFor(s scaleSet, granted []grant, actions []string, purpose string) []cloud.Permission {
 	out := make([]cloud.Permission, len(actions))
 	for i, action := range actions {
 		out[i] = cloud.Permission{Action: action, Scope: s.scope(), Allowed: allowed(granted, action), For: purpose}

@@ -46,10 +46,10 @@ func (p *PoolProvider) PoolName(id cloud.PoolID) string {
 	return s.name
 }
 
-// Line implements cloud.PoolProvider without I/O.
-func (p *PoolProvider) Line(_ context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
+// Family implements cloud.PoolProvider without I/O.
+func (p *PoolProvider) Family(_ context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
 	s, err := parsePool(id)
-	return s.line(), err
+	return s.family(), err
 }
 
 // Pool implements cloud.PoolProvider.
@@ -69,7 +69,7 @@ func (p *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, e
 		Capacity: capacityOf(model),
 		MaxSize:  maxSizeOf(model),
 		Traits:   traitsOf(model),
-		Line:     s.line(),
+		Family:   s.family(),
 		Recipe:   recipeOf(s, model),
 		Refusals: refusalsOfPool(s, model),
 	}, nil

@@ -20,7 +20,7 @@ func TestPool(t *testing.T) {
 	want := cloud.Pool{
 		ID: testPool, Name: "pool1", Location: "westus2", Capacity: 3, MaxSize: 200,
 		Traits: map[string]string{"securityType": "Standard", "vmSize": "Standard_D2s_v5"},
-		Line:   cloud.ImageFamily{Place: testScope, Name: "pool1"},
+		Family: cloud.ImageFamily{Place: testScope, Name: "pool1"},
 		Recipe: cloud.Recipe{Image: "Canonical:ubuntu-24_04-lts:server:latest", Bootstrap: []string{"extension vmssCSE"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -19,8 +19,8 @@ func TestListOfScaleSetsAnswersForEach(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := cloud.WithReadCache(t.Context())
-	atlas, _ := cloud.As[cloud.PoolFinder](p)
-	if _, err := atlas.PoolsInScope(ctx, testPool); err != nil {
+	finder, _ := cloud.As[cloud.PoolFinder](p)
+	if _, err := finder.PoolsInScope(ctx, testPool); err != nil {
 		t.Fatal(err)
 	}
 	before := a.gets(string(testPool))

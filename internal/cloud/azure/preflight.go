@@ -30,18 +30,18 @@ func (p *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 	if refusal != nil {
 		found = append(found, *refusal)
 	}
-	leaving, err := p.refuseLeaving(ctx, s, model, spec)
+	leaving, err := p.refuseRemoval(ctx, s, model, spec)
 	return append(found, leaving...), err
 }
 
 // preflight is a preflight of a disk in progress.
 type preflight struct {
-	provider *ImageProvider
-	clients  *clients
-	instance instance
-	version  versionRef
-	mold     cloud.ImageRequirements
-	vm       armcompute.VirtualMachineScaleSetVM
+	provider     *ImageProvider
+	clients      *clients
+	instance     instance
+	version      versionRef
+	requirements cloud.ImageRequirements
+	vm           armcompute.VirtualMachineScaleSetVM
 	// newDefinition is true if the image family has no image definition yet.
 	newDefinition bool
 	found         []cloud.Refusal
@@ -62,7 +62,7 @@ func (p *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) 
 	if err != nil {
 		return nil, err
 	}
-	look := &preflight{provider: p, clients: clients, instance: ref, version: version, mold: spec.ImageRequirements}
+	look := &preflight{provider: p, clients: clients, instance: ref, version: version, requirements: spec.ImageRequirements}
 	for _, step := range []func(context.Context) error{
 		look.donor, look.permissions, look.encryption, look.gallery, look.quota,
 	} {
@@ -106,7 +106,7 @@ func (l *preflight) permissions(ctx context.Context) error {
 
 // encryption checks the region of the pool's disk encryption set.
 func (l *preflight) encryption(ctx context.Context) error {
-	id := l.mold.Traits[TraitEncryptionSet]
+	id := l.requirements.Traits[TraitEncryptionSet]
 	if _, outside := outsideSubscription(id, l.version.scaleSet); id == "" || outside { // the pool has a refusal for the set
 		return nil
 	}
@@ -122,10 +122,10 @@ func (l *preflight) encryption(ctx context.Context) error {
 		}
 		return err
 	}
-	if !sameRegion(value(set.Location), l.mold.Location) {
+	if !sameRegion(value(set.Location), l.requirements.Location) {
 		l.refuse("DiskEncryptionSetElsewhere", "use a disk encryption set of the pool's region",
 			"the disk encryption set of %s is in region %s; an image version needs a set of its own subscription and region, here %s",
-			l.version.scaleSet, value(set.Location), l.mold.Location)
+			l.version.scaleSet, value(set.Location), l.requirements.Location)
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (l *preflight) gallery(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wanted := wantedTraits(disk, l.mold.Traits)
+	wanted := wantedTraits(disk, l.requirements.Traits)
 	if known && wanted.trustedLaunch && disk.orDefaults().generation == armcompute.HyperVGenerationV1 {
 		l.refuse("GenerationMismatch", "capture a newer node", "%s is a generation 1 VM, but %s makes Trusted Launch VMs, which need generation 2", l.instance, s)
 	}
@@ -153,8 +153,8 @@ func (l *preflight) gallery(ctx context.Context) error {
 	case known && refusal != nil:
 		l.found = append(l.found, *refusal)
 	case known && definitionState(definition.GalleryImage) == armcompute.GalleryProvisioningStateSucceeded:
-		l.provider.learn(l.provider.defined, s.galleryID())
-		l.provider.learn(l.provider.defined, s.definitionID())
+		l.provider.add(l.provider.defined, s.galleryID())
+		l.provider.add(l.provider.defined, s.definitionID())
 	}
 	version, err := l.provider.version(ctx, l.version)
 	if err != nil {
@@ -198,7 +198,7 @@ func (l *preflight) diskTraits(ctx context.Context) (traits diskTraits, known bo
 // galleryName checks that no other resource group has a gallery of the new name. Names are unique in a subscription.
 func (l *preflight) galleryName(ctx context.Context) error {
 	s := l.version.scaleSet
-	if l.provider.known(l.provider.defined, s.galleryID()) {
+	if l.provider.contains(l.provider.defined, s.galleryID()) {
 		return nil
 	}
 	pager := l.clients.galleries.NewListPager(nil)
@@ -228,7 +228,7 @@ func (l *preflight) galleryName(ctx context.Context) error {
 
 // quota checks the subscription's quotas for the resources of a capture.
 func (l *preflight) quota(ctx context.Context) error {
-	location := l.mold.Location
+	location := l.requirements.Location
 	pager := l.clients.usages.NewListPager(location, nil)
 	for pager.More() {
 		page, err := pager.NextPage(ctx)

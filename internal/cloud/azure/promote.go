@@ -17,9 +17,9 @@ import (
 // emptyCloudConfig is customData that makes cloud-init do nothing.
 const emptyCloudConfig = "#cloud-config\n{}\n"
 
-// recipeTries is how often a call writes a recipe. Azure sometimes accepts the removal of an extension and then shows the
+// maxRecipeWrites is how often a call writes a recipe. Azure sometimes accepts the removal of an extension and then shows the
 // extension again.
-const recipeTries = 3
+const maxRecipeWrites = 3
 
 // SetRecipe implements cloud.PoolProvider with a merge patch of the scale set's model. With the Manual upgrade policy no
 // running instance changes (see write). The size is not part of the patch.
@@ -36,7 +36,7 @@ func (p *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange)
 		if err != nil {
 			return err
 		}
-		left := leftToDo(r, model, change)
+		left := remainingParts(r, model, change)
 		if len(left) == 0 {
 			return nil
 		}
@@ -44,16 +44,16 @@ func (p *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange)
 			return &cloud.Error{Kind: cloud.Conflict, Op: "set the recipe of", Resource: r.scaleSet.String(),
 				Message: fmt.Sprintf("the image is %s, not %s as planned: another client changed the image", now, change.From)}
 		}
-		if try > recipeTries {
+		if try > maxRecipeWrites {
 			return &cloud.Error{Kind: cloud.Conflict, Op: "set the recipe of", Resource: r.scaleSet.String(),
-				Message: fmt.Sprintf("Azure accepted the change %d times, but still shows %s: find the client that reverts the change", recipeTries, strings.Join(left, ", "))}
+				Message: fmt.Sprintf("Azure accepted the change %d times, but still shows %s: find the client that reverts the change", maxRecipeWrites, strings.Join(left, ", "))}
 		}
 		answered, err := p.writeAnswered(ctx, "set the recipe of", r.scaleSet, model, recipePatch(r, model, change.Removes))
 		if err != nil {
 			return err
 		}
 		// Azure may show a removed extension again after the answer, so only a new read is conclusive.
-		if answered != nil && !removesExtension(change.Removes) && len(leftToDo(r, *answered, change)) == 0 {
+		if answered != nil && !removesExtension(change.Removes) && len(remainingParts(r, *answered, change)) == 0 {
 			return nil
 		}
 	}
@@ -63,8 +63,8 @@ func removesExtension(removes []cloud.RecipeField) bool {
 	return slices.ContainsFunc(removes, func(p cloud.RecipeField) bool { return p.Kind == partExtension })
 }
 
-// leftToDo returns the parts of the change that the model does not show.
-func leftToDo(r versionRef, model armcompute.VirtualMachineScaleSet, change cloud.RecipeChange) []string {
+// remainingParts returns the parts of the change that the model does not show.
+func remainingParts(r versionRef, model armcompute.VirtualMachineScaleSet, change cloud.RecipeChange) []string {
 	var left []string
 	if !isVersion(imageReference(model), r) {
 		left = append(left, "image "+r.imageName(imageReference(model)))

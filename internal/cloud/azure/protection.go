@@ -14,11 +14,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// protectionLooks is how often the protection is read after the write, protectionPause apart. Azure stores the model at
+// maxProtectionReads is how often the protection is read after the write, protectionPause apart. Azure stores the model at
 // once; further reads are for a slow replica.
 const (
-	protectionLooks = 3
-	protectionPause = 400 * time.Millisecond
+	maxProtectionReads = 3
+	protectionPause    = 400 * time.Millisecond
 )
 
 // Protection implements cloud.PoolProvider. With scale-in protection a scale set changes an instance only by its upgrade
@@ -85,7 +85,7 @@ func (p *PoolProvider) protect(ctx context.Context, id cloud.InstanceID, protect
 	if err != nil {
 		return fail("set scale-in protection of", ref, err)
 	}
-	remember(p.account, string(id), poller)
+	rememberOperation(p.account, string(id), poller)
 	if answeredVM(answer, protect) {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (p *PoolProvider) protect(ctx context.Context, id cloud.InstanceID, protect
 		if protectedFromScaleIn(vm) == protect {
 			return nil
 		}
-		if look == protectionLooks {
+		if look == maxProtectionReads {
 			return &cloud.Error{Kind: cloud.Conflict, Op: "set scale-in protection of", Resource: ref.String(),
 				Message: "Azure accepted the change, but does not show the change yet: try again"}
 		}

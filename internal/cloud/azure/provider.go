@@ -47,13 +47,13 @@ func (p *Provider) Decorated() cloud.Provider { return p.Provider }
 // for concurrent use.
 type ImageProvider struct {
 	*account
-	// apart is true if the PoolProvider is another package, so that instances may be standalone VMs.
-	apart bool
+	// externalPools is true if the PoolProvider is another package, so that instances may be standalone VMs.
+	externalPools bool
 }
 
 // parse parses the ID of a donor.
 func (p *ImageProvider) parse(id cloud.InstanceID) (instance, error) {
-	if p.apart {
+	if p.externalPools {
 		return parseVM(id)
 	}
 	return parseInstance(id)
@@ -61,7 +61,7 @@ func (p *ImageProvider) parse(id cloud.InstanceID) (instance, error) {
 
 // actions returns the actions of a capture on instances, disks and images.
 func (p *ImageProvider) actions() []string {
-	if p.apart {
+	if p.externalPools {
 		return vmActions
 	}
 	return diskActions
@@ -85,18 +85,18 @@ type account struct {
 	// joined are the permissions ([]need) of a trial outside the pool, by scaleSet, from the last read of the model.
 	// Permissions then needs no further read.
 	joined sync.Map
-	// makers are the snapshots that need a new gallery or definition, by the ID of the gallery or definition.
-	makers map[string]string
+	// requesters are the snapshots that need a new gallery or definition, by the ID of the gallery or definition.
+	requesters map[string]string
 	// defined are IDs of galleries and image definitions that are complete and fit their pool.
 	defined map[string]bool
 	// empty are IDs of galleries and definitions that this process made and that have no version yet.
 	empty map[string]bool
-	// tries are IDs of scale sets that this process has seen with the tag of a trial.
-	tries map[string]bool
+	// trialSets are IDs of scale sets that this process has seen with the tag of a trial.
+	trialSets map[string]bool
 	// traits are diskTraits of snapshots by ID.
 	traits sync.Map
-	// zoneless are regions without zone-redundant storage, by subscription and region.
-	zoneless map[string]bool
+	// noZoneRedundancy are regions without zone-redundant storage, by subscription and region.
+	noZoneRedundancy map[string]bool
 }
 
 var (
@@ -174,36 +174,36 @@ func connect(config Config) (*account, error) {
 		// The registration of a resource provider would change the subscription without a request of the user.
 		DisableRPRegistration: true,
 	}
-	options.PerCallPolicies = []policy.Policy{onelook{}}
+	options.PerCallPolicies = []policy.Policy{readCachePolicy{}}
 	if config.OnRequest != nil {
-		options.PerRetryPolicies = []policy.Policy{watch{config.OnRequest}}
+		options.PerRetryPolicies = []policy.Policy{requestObserver{config.OnRequest}}
 	}
 	return &account{
-		credential: config.Credential,
-		options:    options,
-		clients:    map[string]*clients{},
-		operations: map[string]outcome{},
-		makers:     map[string]string{},
-		defined:    map[string]bool{},
-		empty:      map[string]bool{},
-		tries:      map[string]bool{},
-		zoneless:   map[string]bool{},
+		credential:       config.Credential,
+		options:          options,
+		clients:          map[string]*clients{},
+		operations:       map[string]outcome{},
+		requesters:       map[string]string{},
+		defined:          map[string]bool{},
+		empty:            map[string]bool{},
+		trialSets:        map[string]bool{},
+		noZoneRedundancy: map[string]bool{},
 	}, nil
 }
 
-// watch reports every try of every request to an observer.
-type watch struct {
-	tell func(method string, status int, throttled bool)
+// requestObserver reports every try of every request to an observer.
+type requestObserver struct {
+	observe func(method string, status int, throttled bool)
 }
 
 // Do implements policy.Policy.
-func (w watch) Do(request *policy.Request) (*http.Response, error) {
+func (w requestObserver) Do(request *policy.Request) (*http.Response, error) {
 	response, err := request.Next()
 	status := 0
 	if response != nil {
 		status = response.StatusCode
 	}
-	w.tell(request.Raw().Method, status, status == http.StatusTooManyRequests)
+	w.observe(request.Raw().Method, status, status == http.StatusTooManyRequests)
 	return response, err
 }
 
@@ -211,7 +211,7 @@ func (w watch) Do(request *policy.Request) (*http.Response, error) {
 func (p *account) in(s scaleSet) (*clients, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if described, able := p.credential.(*renewed); able && described.renew() {
+	if described, able := p.credential.(*reloadingCredential); able && described.renew() {
 		clear(p.clients) // old clients hold tokens of the old credential
 	}
 	if known := p.clients[s.subscription]; known != nil {
@@ -265,16 +265,16 @@ func (p *account) eachGroup(sets []scaleSet, do func(scaleSet, *clients) error) 
 // outcome polls a long operation and returns the end and its error.
 type outcome func(context.Context) (done bool, err error)
 
-// remember keeps a started operation for its error. No call waits for an operation, because the resource has its own
+// rememberOperation keeps a started operation for its error. No call waits for an operation, because the resource has its own
 // state.
-func remember[T any](p *account, id string, poller *runtime.Poller[T]) {
-	p.keep(strings.ToLower(id), func(ctx context.Context) (bool, error) {
+func rememberOperation[T any](p *account, id string, poller *runtime.Poller[T]) {
+	p.keepOperation(strings.ToLower(id), func(ctx context.Context) (bool, error) {
 		if !poller.Done() {
 			response, err := poller.Poll(ctx)
 			if err != nil {
 				return false, err
 			}
-			if poller.Done() && saysSucceeded(response) {
+			if poller.Done() && isSucceeded(response) {
 				return true, nil // the SDK would read the whole resource again for the result
 			}
 		}
@@ -286,9 +286,9 @@ func remember[T any](p *account, id string, poller *runtime.Poller[T]) {
 	})
 }
 
-// keep stores the operation of a resource, and forgets the oldest operation beyond maxOperations. A forgotten operation
+// keepOperation stores the operation of a resource, and forgets the oldest operation beyond maxOperations. A forgotten operation
 // costs only Azure's message of a failure.
-func (p *account) keep(id string, operation outcome) {
+func (p *account) keepOperation(id string, operation outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.recent = append(slices.DeleteFunc(p.recent, func(other string) bool { return other == id }), id)
@@ -299,9 +299,9 @@ func (p *account) keep(id string, operation outcome) {
 	}
 }
 
-// saysSucceeded reports whether the status of a long operation is Succeeded. Source: Azure Resource Manager, "Track
+// isSucceeded reports whether the status of a long operation is Succeeded. Source: Azure Resource Manager, "Track
 // asynchronous Azure operations".
-func saysSucceeded(response *http.Response) bool {
+func isSucceeded(response *http.Response) bool {
 	body, err := runtime.Payload(response)
 	if err != nil {
 		return false
@@ -312,8 +312,8 @@ func saysSucceeded(response *http.Response) bool {
 	return json.Unmarshal(body, &operation) == nil && strings.EqualFold(operation.Status, "Succeeded")
 }
 
-// ask polls this process's operation on the resource. Without an operation, done is false and err is nil.
-func (p *account) ask(ctx context.Context, id string) (done bool, err error) {
+// pollOperation polls this process's operation on the resource. Without an operation, done is false and err is nil.
+func (p *account) pollOperation(ctx context.Context, id string) (done bool, err error) {
 	p.mu.Lock()
 	ask := p.operations[strings.ToLower(id)]
 	p.mu.Unlock()
@@ -327,27 +327,27 @@ func (p *account) ask(ctx context.Context, id string) (done bool, err error) {
 // operation or message.
 func (p *account) reason(ctx context.Context, id string) string {
 	var response *azcore.ResponseError
-	if done, err := p.ask(ctx, id); !done || !errors.As(err, &response) {
+	if done, err := p.pollOperation(ctx, id); !done || !errors.As(err, &response) {
 		return ""
 	}
 	return withCode(response.ErrorCode, readBody(response.RawResponse).text())
 }
 
-// makeFor records the snapshot that needs a gallery or definition.
-func (p *account) makeFor(id, snapshotID string) {
+// setRequester records the snapshot that needs a gallery or definition.
+func (p *account) setRequester(id, snapshotID string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.makers[strings.ToLower(id)] = snapshotID
+	p.requesters[strings.ToLower(id)] = snapshotID
 }
 
-func (p *account) madeFor(id, snapshotID string) bool {
+func (p *account) isRequester(id, snapshotID string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.makers[strings.ToLower(id)] == snapshotID
+	return p.requesters[strings.ToLower(id)] == snapshotID
 }
 
-// began reports whether this process has started to make a resource.
-func (p *account) began(id string) bool {
+// hasStarted reports whether this process has started to make a resource.
+func (p *account) hasStarted(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.operations[strings.ToLower(id)] != nil
@@ -359,14 +359,14 @@ func (p *account) forget(id string) {
 	defer p.mu.Unlock()
 	delete(p.operations, strings.ToLower(id))
 	p.recent = slices.DeleteFunc(p.recent, func(other string) bool { return other == strings.ToLower(id) })
-	delete(p.makers, strings.ToLower(id))
+	delete(p.requesters, strings.ToLower(id))
 	delete(p.defined, strings.ToLower(id))
 	delete(p.empty, strings.ToLower(id))
-	delete(p.tries, strings.ToLower(id))
+	delete(p.trialSets, strings.ToLower(id))
 }
 
-// fill marks galleries and definitions as no longer empty.
-func (p *account) fill(ids ...string) {
+// markFilled marks galleries and definitions as no longer empty.
+func (p *account) markFilled(ids ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, id := range ids {
@@ -374,13 +374,13 @@ func (p *account) fill(ids ...string) {
 	}
 }
 
-func (p *account) known(set map[string]bool, key string) bool {
+func (p *account) contains(set map[string]bool, key string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return set[strings.ToLower(key)]
 }
 
-func (p *account) learn(set map[string]bool, key string) {
+func (p *account) add(set map[string]bool, key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	set[strings.ToLower(key)] = true

@@ -16,19 +16,19 @@ func TestOperationsThatAreLongPastAreForgotten(t *testing.T) {
 	}
 	p := &account{operations: map[string]outcome{}}
 	for i := range 10 * maxOperations {
-		p.keep(fmt.Sprint("vm", i), operation(fmt.Sprint("vm", i)))
-		p.keep("pool", operation(fmt.Sprint("pool", i))) // begun again and again, which takes no second place
+		p.keepOperation(fmt.Sprint("vm", i), operation(fmt.Sprint("vm", i)))
+		p.keepOperation("pool", operation(fmt.Sprint("pool", i))) // begun again and again, which takes no second place
 	}
 	if len(p.operations) != maxOperations || len(p.recent) != maxOperations {
 		t.Errorf("%d operations are kept, and %d in their order: not %d", len(p.operations), len(p.recent), maxOperations)
 	}
 	last := 10*maxOperations - 1
 	for _, id := range []string{fmt.Sprint("vm", last), fmt.Sprint("VM", last-maxOperations+2), "pool"} {
-		if done, err := p.ask(t.Context(), id); !done || err != nil {
+		if done, err := p.pollOperation(t.Context(), id); !done || err != nil {
 			t.Errorf("%s, which was begun lately, is forgotten: %t, %v", id, done, err)
 		}
 	}
-	if done, _ := p.ask(t.Context(), "vm0"); done || p.began("vm0") {
+	if done, _ := p.pollOperation(t.Context(), "vm0"); done || p.hasStarted("vm0") {
 		t.Error("the first of all is kept")
 	}
 	if want := fmt.Sprint("pool", last); asked[2] != want {
@@ -36,7 +36,7 @@ func TestOperationsThatAreLongPastAreForgotten(t *testing.T) {
 	}
 
 	p.forget("pool")
-	if p.began("pool") || len(p.recent) != len(p.operations) {
+	if p.hasStarted("pool") || len(p.recent) != len(p.operations) {
 		t.Errorf("what is gone is kept: %d operations, %d in their order", len(p.operations), len(p.recent))
 	}
 }

@@ -16,14 +16,14 @@ func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 	if err != nil {
 		return cloud.Image{}, err
 	}
-	house, err := p.housed(ctx, r.scaleSet)
+	parents, err := p.pollPrerequisites(ctx, r.scaleSet)
 	if err == nil {
-		err = p.giveUp(house, spec.SnapshotID)
+		err = p.reportFailure(parents, spec.SnapshotID)
 	}
 	if err != nil {
 		return cloud.Image{}, err
 	}
-	if !house.ready {
+	if !parents.ready {
 		return pendingImage(r, spec), nil
 	}
 	found, err := p.version(ctx, r)
@@ -55,12 +55,12 @@ func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 func (p *ImageProvider) makeVersion(ctx context.Context, r versionRef, spec cloud.VersionSpec) (cloud.Image, error) {
 	region := regionKey(r.scaleSet, spec.Location)
 	storage := armcompute.StorageAccountTypeStandardZRS
-	if p.known(p.zoneless, region) {
+	if p.contains(p.noZoneRedundancy, region) {
 		storage = armcompute.StorageAccountTypeStandardLRS
 	}
 	err := p.putVersion(ctx, r, newVersion(spec, storage))
-	if err != nil && storage == armcompute.StorageAccountTypeStandardZRS && saysZoneless(err.Error()) {
-		p.learn(p.zoneless, region)
+	if err != nil && storage == armcompute.StorageAccountTypeStandardZRS && lacksZoneRedundancy(err.Error()) {
+		p.add(p.noZoneRedundancy, region)
 		err = p.putVersion(ctx, r, newVersion(spec, armcompute.StorageAccountTypeStandardLRS))
 	}
 	if cloud.Is(err, cloud.NotFound) {
@@ -85,12 +85,12 @@ func (p *ImageProvider) putVersion(ctx context.Context, r versionRef, version ar
 	if err != nil {
 		return err
 	}
-	p.fill(r.galleryID(), r.definitionID())
+	p.markFilled(r.galleryID(), r.definitionID())
 	poller, err := clients.versions.BeginCreateOrUpdate(ctx, r.group, r.gallery(), r.definition(), r.version, version, nil)
 	if err != nil {
 		return fail("make", r, err)
 	}
-	remember(p.account, r.id(), poller)
+	rememberOperation(p.account, r.id(), poller)
 	return nil
 }
 

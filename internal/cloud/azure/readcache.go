@@ -11,9 +11,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// onelook answers repeated GET requests from the cache of cloud.WithReadCache. NotFound is cached too; other failures are
+// readCachePolicy answers repeated GET requests from the cache of cloud.WithReadCache. NotFound is cached too; other failures are
 // not.
-type onelook struct{}
+type readCachePolicy struct{}
 
 // reply is a cached response.
 type reply struct {
@@ -22,19 +22,19 @@ type reply struct {
 }
 
 // Do implements policy.Policy.
-func (onelook) Do(request *policy.Request) (*http.Response, error) {
+func (readCachePolicy) Do(request *policy.Request) (*http.Response, error) {
 	raw := request.Raw()
-	sight := cloud.ReadCacheOf(raw.Context())
-	if sight == nil {
+	cache := cloud.ReadCacheOf(raw.Context())
+	if cache == nil {
 		return request.Next()
 	}
 	if raw.Method != http.MethodGet && raw.Method != http.MethodHead {
-		sight.Invalidate()
+		cache.Invalidate()
 		return request.Next()
 	}
 	key := raw.Method + " " + raw.URL.String()
-	if kept, found := sight.Get(key); found {
-		return kept.(reply).again(raw), nil // the key holds only replies
+	if kept, found := cache.Get(key); found {
+		return kept.(reply).replay(raw), nil // the key holds only replies
 	}
 	response, err := request.Next()
 	if err != nil || response.StatusCode != http.StatusOK && response.StatusCode != http.StatusNotFound {
@@ -45,11 +45,11 @@ func (onelook) Do(request *policy.Request) (*http.Response, error) {
 		return response, err
 	}
 	kept := reply{response: *response, body: body}
-	sight.Put(key, kept)
+	cache.Put(key, kept)
 	return response, nil
 }
 
-func (a reply) again(request *http.Request) *http.Response {
+func (a reply) replay(request *http.Request) *http.Response {
 	response := a.response
 	response.Request, response.Header, response.Body = request, a.response.Header.Clone(), io.NopCloser(bytes.NewReader(a.body))
 	return &response

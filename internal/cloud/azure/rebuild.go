@@ -61,7 +61,7 @@ func (p *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, v
 			return out, nil
 		}
 	}
-	if err := p.names(ctx, ref.scaleSet, version); err != nil {
+	if err := p.requireVersion(ctx, ref.scaleSet, version); err != nil {
 		return cloud.Rebuild{}, err
 	}
 	return out, p.rebuild(ctx, id, ref, upToDate)
@@ -111,8 +111,8 @@ func (p *PoolProvider) madeFrom(ctx context.Context, ref instance, vm armcompute
 	return byModel, nil
 }
 
-// names returns an error unless the scale set's recipe names the version, because a rebuild uses the recipe.
-func (p *PoolProvider) names(ctx context.Context, s scaleSet, version string) error {
+// requireVersion returns an error unless the scale set's recipe names the version, because a rebuild uses the recipe.
+func (p *PoolProvider) requireVersion(ctx context.Context, s scaleSet, version string) error {
 	model, err := p.model(ctx, s)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (p *PoolProvider) rebuild(ctx context.Context, id cloud.InstanceID, ref ins
 		if err != nil {
 			return fail("reimage", ref, err)
 		}
-		remember(p.account, string(id), poller)
+		rememberOperation(p.account, string(id), poller)
 		return nil
 	}
 	poller, err := clients.scaleSets.BeginUpdateInstances(ctx, ref.group, ref.name,
@@ -143,6 +143,6 @@ func (p *PoolProvider) rebuild(ctx context.Context, id cloud.InstanceID, ref ins
 	if err != nil {
 		return fail("apply the latest model to", ref, err)
 	}
-	remember(p.account, string(id), poller)
+	rememberOperation(p.account, string(id), poller)
 	return nil
 }

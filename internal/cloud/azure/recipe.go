@@ -161,7 +161,7 @@ func recipeChange(r versionRef, model armcompute.VirtualMachineScaleSet, removeB
 			change.Keeps = append(change.Keeps, part)
 			continue
 		}
-		part.Unreadable = !tellsItsCommand(extension)
+		part.Unreadable = !hasReadableCommand(extension)
 		change.Removes = append(change.Removes, part)
 		saved.Extensions = append(saved.Extensions, extension)
 	}
@@ -195,9 +195,9 @@ func waitsFor(model armcompute.VirtualMachineScaleSet, removes []cloud.RecipeFie
 	return waits
 }
 
-// tellsItsCommand reports whether a script extension has its command in the readable settings. Otherwise the command is
+// hasReadableCommand reports whether a script extension has its command in the readable settings. Otherwise the command is
 // in the protected settings, which Azure never returns.
-func tellsItsCommand(extension *armcompute.VirtualMachineScaleSetExtension) bool {
+func hasReadableCommand(extension *armcompute.VirtualMachineScaleSetExtension) bool {
 	if extension.Properties == nil {
 		return false
 	}

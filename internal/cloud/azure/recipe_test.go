@@ -191,7 +191,7 @@ func TestSetRecipeLooksAgain(t *testing.T) {
 	if !strings.Contains(e.Message, "still shows image Canonical:ubuntu-24_04-lts:server:latest, customData, extension vmssCSE") {
 		t.Errorf("message %q", e.Message)
 	}
-	if made := a.made(); len(made) != 2+recipeTries {
+	if made := a.made(); len(made) != 2+maxRecipeWrites {
 		t.Errorf("sent %v", made)
 	}
 }

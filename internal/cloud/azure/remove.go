@@ -46,6 +46,6 @@ func (p *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (
 	} else if err != nil {
 		return cloud.Absent, err
 	}
-	remember(p.account, string(id), poller)
+	rememberOperation(p.account, string(id), poller)
 	return cloud.Deleting, nil
 }

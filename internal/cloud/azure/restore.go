@@ -89,7 +89,7 @@ func (r *restoration) read(data []byte) error {
 		}
 		for _, extension := range r.was.Extensions {
 			part := partOf(extension)
-			part.Unreadable = !tellsItsCommand(extension)
+			part.Unreadable = !hasReadableCommand(extension)
 			r.was.Removes = append(r.was.Removes, part)
 		}
 	}
@@ -177,8 +177,8 @@ func (p *PoolProvider) restore(ctx context.Context, change cloud.RecipeChange) e
 		switch {
 		case err != nil || now.Done:
 			return err
-		case try > recipeTries:
-			return conflict("Azure accepted the change %d times, but does not show the change: find the client that reverts the change", recipeTries)
+		case try > maxRecipeWrites:
+			return conflict("Azure accepted the change %d times, but does not show the change: find the client that reverts the change", maxRecipeWrites)
 		case try > 1:
 		case !strings.EqualFold(now.From, change.From):
 			return conflict("the image is %s, not %s as planned: another client changed the image", now.From, change.From)

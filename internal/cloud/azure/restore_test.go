@@ -204,7 +204,7 @@ func TestRestoreLooksAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantKind(t, p.SetRecipe(t.Context(), change), cloud.Conflict)
-	if made := a.made(); len(made) != recipeTries {
+	if made := a.made(); len(made) != maxRecipeWrites {
 		t.Errorf("sent %v", made)
 	}
 }

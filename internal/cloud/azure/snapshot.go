@@ -134,7 +134,7 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 	if err != nil {
 		return cloud.Snapshot{}, fail("make", ref, err)
 	}
-	remember(p.account, ref.id(), poller)
+	rememberOperation(p.account, ref.id(), poller)
 	return cloud.Snapshot{Name: ref.name, ID: ref.id(), State: cloud.Pending, Tags: tagsOf(toTags(spec.Tags))}, nil
 }
 
@@ -156,6 +156,6 @@ func (p *ImageProvider) DeleteSnapshot(ctx context.Context, id cloud.InstanceID,
 	if err != nil {
 		return fail("delete", ref, err)
 	}
-	remember(p.account, ref.id(), poller)
+	rememberOperation(p.account, ref.id(), poller)
 	return nil
 }

@@ -38,7 +38,7 @@ func (p *account) eachPlace(lines []cloud.ImageFamily, do func(scaleSet, *client
 	places := make([]scaleSet, len(lines))
 	for i, line := range lines {
 		var err error
-		if places[i], err = parseLine(line); err != nil {
+		if places[i], err = parseFamily(line); err != nil {
 			return err
 		}
 	}
@@ -62,6 +62,6 @@ func (p *ImageProvider) DropSnapshot(ctx context.Context, id string) error {
 	if err != nil {
 		return fail("delete", snapshotRef{name: name}, err)
 	}
-	remember(p.account, id, poller)
+	rememberOperation(p.account, id, poller)
 	return nil
 }

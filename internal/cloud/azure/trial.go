@@ -48,55 +48,57 @@ const longestTag = 256
 // trials adds the steps of trials to PoolProvider.
 type trials struct{ *PoolProvider }
 
-// tryRef is a trial with its pool and version.
-type tryRef struct {
+// trialRef is a trial with its pool and version.
+type trialRef struct {
 	versionRef
 	spec cloud.TrialSpec
 }
 
-func tryOf(spec cloud.TrialSpec) (tryRef, error) {
+func newTrialRef(spec cloud.TrialSpec) (trialRef, error) {
 	r, err := versionOfPool(spec.Pool, spec.Version)
-	return tryRef{r, spec}, err
+	return trialRef{r, spec}, err
 }
 
 // digest identifies the trial in ten characters that every name allows.
-func (t tryRef) digest() string {
+func (t trialRef) digest() string {
 	sum := sha256.Sum256([]byte(t.scaleSet.id() + " " + t.spec.Name))
 	return hex.EncodeToString(sum[:5])
 }
 
-// apart returns the scale set of the trial.
-func (t tryRef) apart() scaleSet {
+// ownScaleSet returns the scale set of the trial.
+func (t trialRef) ownScaleSet() scaleSet {
 	return scaleSet{subscription: t.subscription, group: t.group, name: trialPrefix + t.digest()}
 }
 
-// names reports whether an image reference names the version.
-func (t tryRef) names(image *armcompute.ImageReference) bool { return isVersion(image, t.versionRef) }
+// matches reports whether an image reference names the version.
+func (t trialRef) matches(image *armcompute.ImageReference) bool {
+	return isVersion(image, t.versionRef)
+}
 
 var trialName = regexp.MustCompile(`^` + trialPrefix + `[0-9a-f]{10}$`)
 
 // forTrial reports whether a scale set's name is that of a trial.
 func (s scaleSet) forTrial() bool { return trialName.MatchString(s.name) }
 
-// mark is the content of trialMarkTag.
-type mark struct {
+// trialMark is the content of trialMarkTag.
+type trialMark struct {
 	name string
 	open bool
 }
 
-func markOf(model armcompute.VirtualMachineScaleSet) mark {
+func markOf(model armcompute.VirtualMachineScaleSet) trialMark {
 	for tag, text := range model.Tags {
 		if strings.EqualFold(tag, trialMarkTag) {
 			name, closed := strings.CutSuffix(value(text), closedMark)
-			return mark{name, name != "" && !closed}
+			return trialMark{name, name != "" && !closed}
 		}
 	}
-	return mark{}
+	return trialMark{}
 }
 
-// marked returns all tags of a scale set with another mark, because a patch may or may not merge tags. An empty mark is
+// tagsWithMark returns all tags of a scale set with another mark, because a patch may or may not merge tags. An empty mark is
 // absent.
-func marked(model armcompute.VirtualMachineScaleSet, text string) map[string]*string {
+func tagsWithMark(model armcompute.VirtualMachineScaleSet, text string) map[string]*string {
 	tags := map[string]*string{}
 	for name, kept := range model.Tags {
 		if !strings.EqualFold(name, trialMarkTag) {
@@ -107,9 +109,9 @@ func marked(model armcompute.VirtualMachineScaleSet, text string) map[string]*st
 	return tags
 }
 
-// opened returns all tags of a scale set with the tags of a trial.
-func opened(model armcompute.VirtualMachineScaleSet, spec cloud.TrialSpec) map[string]*string {
-	tags := ended(model)
+// tagsOfOpenTrial returns all tags of a scale set with the tags of a trial.
+func tagsOfOpenTrial(model armcompute.VirtualMachineScaleSet, spec cloud.TrialSpec) map[string]*string {
+	tags := tagsWithoutTrial(model)
 	tags[trialMarkTag] = to.Ptr(spec.Name)
 	maps.Copy(tags, toTags(beforeTags(spec.Image)))
 	for name, text := range map[string]string{
@@ -155,9 +157,9 @@ func beforeIn(tags map[string]string) string {
 	return image.String()
 }
 
-// ended returns all tags of a scale set without the tags of a trial.
-func ended(model armcompute.VirtualMachineScaleSet) map[string]*string {
-	tags := marked(model, "")
+// tagsWithoutTrial returns all tags of a scale set without the tags of a trial.
+func tagsWithoutTrial(model armcompute.VirtualMachineScaleSet) map[string]*string {
+	tags := tagsWithMark(model, "")
 	for name := range tags {
 		if len(name) > len(trialMarkTag) && strings.EqualFold(name[:len(trialMarkTag)], trialMarkTag) {
 			tags[name] = to.Ptr("")
@@ -168,12 +170,12 @@ func ended(model armcompute.VirtualMachineScaleSet) map[string]*string {
 
 // Trial implements cloud.TrialRunner.
 func (p *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
-	t, err := tryOf(spec)
+	t, err := newTrialRef(spec)
 	if err != nil {
 		return cloud.Trial{}, err
 	}
 	if !spec.InPool {
-		return trials{p}.triedApart(ctx, t)
+		return trials{p}.trialApart(ctx, t)
 	}
 	model, err := p.model(ctx, t.scaleSet)
 	switch {
@@ -184,16 +186,16 @@ func (p *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.T
 	case markOf(model).name != spec.Name:
 		return cloud.Trial{}, nil
 	}
-	vms, err := trials{p}.triedVMs(ctx, t, t.scaleSet)
+	vms, err := trials{p}.trialVMs(ctx, t, t.scaleSet)
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	return trials{p}.tried(ctx, t, t.scaleSet, model, vms)
+	return trials{p}.trialState(ctx, t, t.scaleSet, model, vms)
 }
 
-// tried returns the state of a trial from the scale set of its instances.
-func (p trials) tried(ctx context.Context, t tryRef, at scaleSet, model armcompute.VirtualMachineScaleSet, vms []triedVM) (cloud.Trial, error) {
-	out := cloud.Trial{Open: t.spec.InPool && markOf(model).open && t.names(imageReference(model))}
+// trialState returns the state of a trial from the scale set of its instances.
+func (p trials) trialState(ctx context.Context, t trialRef, at scaleSet, model armcompute.VirtualMachineScaleSet, vms []trialVM) (cloud.Trial, error) {
+	out := cloud.Trial{Open: t.spec.InPool && markOf(model).open && t.matches(imageReference(model))}
 	for _, vm := range vms {
 		out.Instances = append(out.Instances, vm.seen)
 		if out.Trouble == "" {
@@ -206,13 +208,13 @@ func (p trials) tried(ctx context.Context, t tryRef, at scaleSet, model armcompu
 			return cloud.Trial{}, err
 		}
 	}
-	out.NoRoom, out.Blames = noRoom(out.Trouble), blames(out.Trouble)
+	out.NoRoom, out.Blames = isCapacityError(out.Trouble), isImageError(out.Trouble)
 	out.State = stateOfTrial(provisioning(model), vms, out.Trouble != "")
 	return out, nil
 }
 
 // stateOfTrial derives the trial's state from the states of scale set and instances.
-func stateOfTrial(set string, vms []triedVM, troubled bool) cloud.State {
+func stateOfTrial(set string, vms []trialVM, troubled bool) cloud.State {
 	left, runs := 0, false
 	for _, vm := range vms {
 		if !vm.seen.Removing {
@@ -240,19 +242,19 @@ func provisioning(model armcompute.VirtualMachineScaleSet) string {
 	return value(model.Properties.ProvisioningState)
 }
 
-// triedVM is an instance of a trial.
-type triedVM struct {
+// trialVM is an instance of a trial.
+type trialVM struct {
 	seen    cloud.Instance
 	trouble string
 }
 
-// triedVMs lists the instances of the version with instance views.
-func (p trials) triedVMs(ctx context.Context, t tryRef, at scaleSet) ([]triedVM, error) {
+// trialVMs lists the instances of the version with instance views.
+func (p trials) trialVMs(ctx context.Context, t trialRef, at scaleSet) ([]trialVM, error) {
 	ids, err := p.builtFrom(ctx, t, at)
 	if err != nil {
 		return nil, err
 	}
-	var out []triedVM
+	var out []trialVM
 	for _, ref := range ids {
 		vm, err := p.vm(ctx, ref)
 		if cloud.Is(err, cloud.NotFound) {
@@ -261,14 +263,14 @@ func (p trials) triedVMs(ctx context.Context, t tryRef, at scaleSet) ([]triedVM,
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, t.triedVM(ref, vm))
+		out = append(out, t.trialVM(ref, vm))
 	}
 	return out, nil
 }
 
-// triedVM converts an instance of the version.
-func (t tryRef) triedVM(ref instance, vm armcompute.VirtualMachineScaleSetVM) triedVM {
-	one := triedVM{seen: instanceOf(ref.providerID(), ref, vm)}
+// trialVM converts an instance of the version.
+func (t trialRef) trialVM(ref instance, vm armcompute.VirtualMachineScaleSetVM) trialVM {
+	one := trialVM{seen: instanceOf(ref.providerID(), ref, vm)}
 	one.seen.Host = hostName(vm)
 	if one.seen.BuiltFrom == "" {
 		one.seen.BuiltFrom = t.version
@@ -280,7 +282,7 @@ func (t tryRef) triedVM(ref instance, vm armcompute.VirtualMachineScaleSetVM) tr
 }
 
 // builtFrom lists the instances of a scale set that were built from the version; none if the scale set is missing.
-func (p trials) builtFrom(ctx context.Context, t tryRef, at scaleSet) (out []instance, err error) {
+func (p trials) builtFrom(ctx context.Context, t trialRef, at scaleSet) (out []instance, err error) {
 	err = p.eachBuiltFrom(ctx, t, at, nil, func(ref instance, _ armcompute.VirtualMachineScaleSetVM) { out = append(out, ref) })
 	if cloud.Is(err, cloud.NotFound) {
 		return nil, nil
@@ -290,7 +292,7 @@ func (p trials) builtFrom(ctx context.Context, t tryRef, at scaleSet) (out []ins
 
 // eachBuiltFrom calls do for each instance of a scale set that was built from the version. NotFound without the scale
 // set.
-func (p trials) eachBuiltFrom(ctx context.Context, t tryRef, at scaleSet, options *armcompute.VirtualMachineScaleSetVMsClientListOptions,
+func (p trials) eachBuiltFrom(ctx context.Context, t trialRef, at scaleSet, options *armcompute.VirtualMachineScaleSetVMsClientListOptions,
 	do func(instance, armcompute.VirtualMachineScaleSetVM)) error {
 	clients, err := p.in(at)
 	if err != nil {
@@ -303,7 +305,7 @@ func (p trials) eachBuiltFrom(ctx context.Context, t tryRef, at scaleSet, option
 		}
 		for _, vm := range page.Value {
 			if vm != nil && value(vm.InstanceID) != "" && vm.Properties != nil && vm.Properties.StorageProfile != nil &&
-				t.names(vm.Properties.StorageProfile.ImageReference) {
+				t.matches(vm.Properties.StorageProfile.ImageReference) {
 				do(instance{scaleSet: at, number: value(vm.InstanceID)}, *vm)
 			}
 		}
@@ -313,29 +315,29 @@ func (p trials) eachBuiltFrom(ctx context.Context, t tryRef, at scaleSet, option
 
 // EnsureTrial implements cloud.TrialRunner.
 func (p *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
-	t, err := tryOf(spec)
+	t, err := newTrialRef(spec)
 	if err != nil {
 		return cloud.Trial{}, err
 	}
 	began := false
 	if spec.InPool {
-		err = trials{p}.open(ctx, t)
+		err = trials{p}.beginInPool(ctx, t)
 	} else {
 		began, err = trials{p}.buildApart(ctx, t)
 	}
 	switch {
 	case err != nil:
-		return cloud.Trial{}, roomless(err)
+		return cloud.Trial{}, asQuotaExceeded(err)
 	case began:
 		return cloud.Trial{State: cloud.Pending}, nil
 	}
 	return p.Trial(cloud.WithoutReadCache(ctx), spec)
 }
 
-// roomless converts an error of missing capacity to QuotaExceeded.
-func roomless(err error) error {
+// asQuotaExceeded converts an error of missing capacity to QuotaExceeded.
+func asQuotaExceeded(err error) error {
 	var e *cloud.Error
-	if errors.As(err, &e) && noRoom(e.Code) {
+	if errors.As(err, &e) && isCapacityError(e.Code) {
 		out := *e
 		out.Kind = cloud.QuotaExceeded
 		return &out
@@ -345,7 +347,7 @@ func roomless(err error) error {
 
 // CloseTrial implements cloud.TrialRunner.
 func (p *PoolProvider) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
-	t, err := tryOf(spec)
+	t, err := newTrialRef(spec)
 	if err != nil || !spec.InPool {
 		return err
 	}
@@ -356,17 +358,17 @@ func (p *PoolProvider) CloseTrial(ctx context.Context, spec cloud.TrialSpec) err
 	case err != nil:
 		return err
 	}
-	return trials{p}.close(ctx, t, model)
+	return trials{p}.closeInPool(ctx, t, model)
 }
 
 // EndTrial implements cloud.TrialRunner.
 func (p *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
-	t, err := tryOf(spec)
+	t, err := newTrialRef(spec)
 	if err != nil {
 		return cloud.Absent, err
 	}
 	if spec.InPool {
-		return trials{p}.shrink(ctx, t)
+		return trials{p}.endInPool(ctx, t)
 	}
 	return trials{p}.removeApart(ctx, t)
 }

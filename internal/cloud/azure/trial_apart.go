@@ -14,11 +14,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// triedApart returns the state of a trial apart. After the first read of the scale set, a single request suffices while
+// trialApart returns the state of a trial apart. After the first read of the scale set, a single request suffices while
 // the scale set has instances: the list with instance views.
-func (p trials) triedApart(ctx context.Context, t tryRef) (cloud.Trial, error) {
-	at := t.apart()
-	seen := p.known(p.tries, at.id())
+func (p trials) trialApart(ctx context.Context, t trialRef) (cloud.Trial, error) {
+	at := t.ownScaleSet()
+	seen := p.contains(p.trialSets, at.id())
 	var model armcompute.VirtualMachineScaleSet
 	if !seen {
 		found, err := p.modelApart(ctx, t)
@@ -42,12 +42,12 @@ func (p trials) triedApart(ctx context.Context, t tryRef) (cloud.Trial, error) {
 	case err != nil:
 		return cloud.Trial{}, err
 	}
-	return p.tried(ctx, t, at, model, vms)
+	return p.trialState(ctx, t, at, model, vms)
 }
 
 // modelApart reads the scale set of the trial; nil if missing or foreign.
-func (p trials) modelApart(ctx context.Context, t tryRef) (*armcompute.VirtualMachineScaleSet, error) {
-	at := t.apart()
+func (p trials) modelApart(ctx context.Context, t trialRef) (*armcompute.VirtualMachineScaleSet, error) {
+	at := t.ownScaleSet()
 	model, err := p.model(ctx, at)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
@@ -58,23 +58,23 @@ func (p trials) modelApart(ctx context.Context, t tryRef) (*armcompute.VirtualMa
 	case markOf(model).name != t.spec.Name:
 		return nil, nil
 	}
-	p.learn(p.tries, at.id())
+	p.add(p.trialSets, at.id())
 	return &model, nil
 }
 
 // viewsApart lists the instances of the trial's scale set with instance views. NotFound without the scale set.
-func (p trials) viewsApart(ctx context.Context, t tryRef) (out []triedVM, err error) {
+func (p trials) viewsApart(ctx context.Context, t trialRef) (out []trialVM, err error) {
 	expand := &armcompute.VirtualMachineScaleSetVMsClientListOptions{Expand: to.Ptr(string(armcompute.InstanceViewTypesInstanceView))}
-	err = p.eachBuiltFrom(ctx, t, t.apart(), expand, func(ref instance, vm armcompute.VirtualMachineScaleSetVM) {
-		out = append(out, t.triedVM(ref, vm))
+	err = p.eachBuiltFrom(ctx, t, t.ownScaleSet(), expand, func(ref instance, vm armcompute.VirtualMachineScaleSetVM) {
+		out = append(out, t.trialVM(ref, vm))
 	})
 	return out, err
 }
 
 // buildApart makes the scale set of the trial if missing, and reports whether it did. The condition IfNoneMatch prevents
 // a second creation.
-func (p trials) buildApart(ctx context.Context, t tryRef) (began bool, err error) {
-	at := t.apart()
+func (p trials) buildApart(ctx context.Context, t trialRef) (began bool, err error) {
+	at := t.ownScaleSet()
 	existing, err := p.model(ctx, at)
 	switch {
 	case err == nil && markOf(existing).name != t.spec.Name:
@@ -110,16 +110,16 @@ func (p trials) buildApart(ctx context.Context, t tryRef) (began bool, err error
 	if err != nil {
 		return false, fail(opTrial, t.scaleSet, err)
 	}
-	remember(p.account, at.id(), poller)
-	p.learn(p.tries, at.id())
+	rememberOperation(p.account, at.id(), poller)
+	p.add(p.trialSets, at.id())
 	return true, nil
 }
 
 // removeApart deletes the scale set of the trial. With force a hanging VM does not delay the deletion. Source: Compute
 // REST API, Virtual Machine Scale Sets, Delete.
-func (p trials) removeApart(ctx context.Context, t tryRef) (cloud.State, error) {
+func (p trials) removeApart(ctx context.Context, t trialRef) (cloud.State, error) {
 	const op = "delete"
-	at := t.apart()
+	at := t.ownScaleSet()
 	model, err := p.model(cloud.WithoutReadCache(ctx), at)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
@@ -142,7 +142,7 @@ func (p trials) removeApart(ctx context.Context, t tryRef) (cloud.State, error) 
 	} else if err != nil {
 		return cloud.Absent, err
 	}
-	remember(p.account, at.id(), poller)
+	rememberOperation(p.account, at.id(), poller)
 	return cloud.Deleting, nil
 }
 
@@ -152,7 +152,7 @@ func (p trials) removeApart(ctx context.Context, t tryRef) (cloud.State, error) 
 // Extensions are left out too: the promotion removes bootstrap extensions, and protected settings of other extensions are
 // unreadable. The host name prefix differs from the pool's, because Kubernetes' cloud provider finds the scale set by the
 // prefix. Sources: Compute REST API, Virtual Machine Scale Sets, Create Or Update; cloud-provider-azure.
-func copied(t tryRef, model armcompute.VirtualMachineScaleSet, out egress) armcompute.VirtualMachineScaleSet {
+func copied(t trialRef, model armcompute.VirtualMachineScaleSet, out egress) armcompute.VirtualMachineScaleSet {
 	was := model.Properties
 	if was == nil {
 		was = &armcompute.VirtualMachineScaleSetProperties{}
@@ -194,7 +194,7 @@ func assigned(identity *armcompute.VirtualMachineScaleSetIdentity) *armcompute.V
 
 // tagsOfTrial returns the pool's tags, because an Azure Policy may require tags, without the autoscaler's tags, and adds
 // the trial's tags. Source: the cluster autoscaler's Azure provider.
-func tagsOfTrial(t tryRef, model armcompute.VirtualMachineScaleSet) map[string]*string {
+func tagsOfTrial(t trialRef, model armcompute.VirtualMachineScaleSet) map[string]*string {
 	tags := maps.Clone(model.Tags)
 	maps.DeleteFunc(tags, func(name string, _ *string) bool {
 		name = strings.ToLower(name)
@@ -209,7 +209,7 @@ func tagsOfTrial(t tryRef, model armcompute.VirtualMachineScaleSet) map[string]*
 }
 
 // hostOf returns login and host names. customData is empty, as after the promotion.
-func hostOf(t tryRef, was *armcompute.VirtualMachineScaleSetOSProfile) *armcompute.VirtualMachineScaleSetOSProfile {
+func hostOf(t trialRef, was *armcompute.VirtualMachineScaleSetOSProfile) *armcompute.VirtualMachineScaleSetOSProfile {
 	out := &armcompute.VirtualMachineScaleSetOSProfile{}
 	if was != nil {
 		out.AdminUsername, out.AllowExtensionOperations, out.LinuxConfiguration = was.AdminUsername, was.AllowExtensionOperations, was.LinuxConfiguration
@@ -221,7 +221,7 @@ func hostOf(t tryRef, was *armcompute.VirtualMachineScaleSetOSProfile) *armcompu
 }
 
 // disksOf returns the disks, with the version as the OS disk's image.
-func disksOf(t tryRef, was *armcompute.VirtualMachineScaleSetStorageProfile) *armcompute.VirtualMachineScaleSetStorageProfile {
+func disksOf(t trialRef, was *armcompute.VirtualMachineScaleSetStorageProfile) *armcompute.VirtualMachineScaleSetStorageProfile {
 	out := &armcompute.VirtualMachineScaleSetStorageProfile{ImageReference: &armcompute.ImageReference{ID: to.Ptr(t.versionRef.id())}}
 	if was != nil {
 		out.DataDisks, out.DiskControllerType, out.OSDisk = was.DataDisks, was.DiskControllerType, was.OSDisk

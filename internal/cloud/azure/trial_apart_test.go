@@ -11,7 +11,7 @@ import (
 // TestALookAtATrialApart: the look that finds the scale set reads it. From then on the list of its instances suffices, with the views, and
 // the scale set is read only where there are none.
 func TestALookAtATrialApart(t *testing.T) {
-	at := attempt(t, trialOf(false)).apart()
+	at := attempt(t, trialOf(false)).ownScaleSet()
 	list := at.id() + "/virtualMachines"
 	vm := func(state, power string) any {
 		return object(t, `{"instanceId": "0", "properties": {"provisioningState": "`+state+`",
@@ -61,7 +61,7 @@ func TestALookAtATrialApart(t *testing.T) {
 
 // TestTheBeginOfATrialApart: what Azure accepts is Pending, and is not read again.
 func TestTheBeginOfATrialApart(t *testing.T) {
-	at := attempt(t, trialOf(false)).apart()
+	at := attempt(t, trialOf(false)).ownScaleSet()
 	a := newARM(t)
 	a.pool("")
 	a.has(testDefinition+"/versions/"+testVersion, `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)

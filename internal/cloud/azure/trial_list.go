@@ -60,7 +60,7 @@ func trialIn(model armcompute.VirtualMachineScaleSet, at scaleSet, pools []scale
 			spec.Tags = cloud.OwnerTags(map[string]string{cloud.TagPrototype: tagIn(tags, trialPrototypeTag), cloud.TagUID: tagIn(tags, trialUIDTag)})
 			return spec, spec.Version != "" && spec.Image != ""
 		}
-		if (tryRef{versionRef{scaleSet: pool}, spec}).apart().name != strings.ToLower(at.name) {
+		if (trialRef{versionRef{scaleSet: pool}, spec}).ownScaleSet().name != strings.ToLower(at.name) {
 			continue
 		}
 		id := ""

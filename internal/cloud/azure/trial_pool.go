@@ -11,9 +11,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// open grows the pool by an instance of the version. Image, capacity and mark change in a single conditional write. With
+// beginInPool grows the pool by an instance of the version. Image, capacity and mark change in a single conditional write. With
 // the Manual policy running instances stay unchanged.
-func (p trials) open(ctx context.Context, t tryRef) error {
+func (p trials) beginInPool(ctx context.Context, t trialRef) error {
 	conflict := func(format string, args ...any) error {
 		return &cloud.Error{Kind: cloud.Conflict, Op: opTrial, Resource: t.scaleSet.String(), Message: fmt.Sprintf(format, args...)}
 	}
@@ -47,12 +47,12 @@ func (p trials) open(ctx context.Context, t tryRef) error {
 	}
 	patch := recipePatch(t.versionRef, model, nil)
 	patch.SKU = &armcompute.SKU{Name: model.SKU.Name, Tier: model.SKU.Tier, Capacity: to.Ptr(t.spec.Capacity + 1)}
-	patch.Tags = opened(model, t.spec)
+	patch.Tags = tagsOfOpenTrial(model, t.spec)
 	return p.write(ctx, opTrial, t.scaleSet, model, patch)
 }
 
 // promotionRemoves refuses a trial in the pool if the promotion removes parts of the recipe.
-func promotionRemoves(t tryRef, model armcompute.VirtualMachineScaleSet) (*cloud.Refusal, error) {
+func promotionRemoves(t trialRef, model armcompute.VirtualMachineScaleSet) (*cloud.Refusal, error) {
 	change, err := recipeChange(t.versionRef, model, t.spec.RemoveBootstrap)
 	if err != nil || len(change.Removes) == 0 {
 		return nil, err
@@ -66,17 +66,17 @@ func promotionRemoves(t tryRef, model armcompute.VirtualMachineScaleSet) (*cloud
 	return &refusal, nil
 }
 
-// close restores the recipe's image, if the recipe still names the version for this trial. Any other image stays. The
+// closeInPool restores the recipe's image, if the recipe still names the version for this trial. Any other image stays. The
 // mark then shows that the trial is closed.
-func (p trials) close(ctx context.Context, t tryRef, model armcompute.VirtualMachineScaleSet) error {
+func (p trials) closeInPool(ctx context.Context, t trialRef, model armcompute.VirtualMachineScaleSet) error {
 	if have := markOf(model); have.name != t.spec.Name || !have.open {
 		return nil
 	}
 	var patch armcompute.VirtualMachineScaleSetUpdate
-	if t.names(imageReference(model)) {
+	if t.matches(imageReference(model)) {
 		back := restoration{scaleSet: t.scaleSet, was: backup{ImageReference: imageNamed(t.spec.Image)}}
 		patch = back.patch(model)
-		vacant, err := p.vacant(ctx, t, model)
+		vacant, err := p.isUnfilled(ctx, t, model)
 		if err != nil {
 			return err
 		}
@@ -84,13 +84,13 @@ func (p trials) close(ctx context.Context, t tryRef, model armcompute.VirtualMac
 			patch.SKU = &armcompute.SKU{Name: model.SKU.Name, Tier: model.SKU.Tier, Capacity: to.Ptr(capacityOf(model) - 1)}
 		}
 	}
-	patch.Tags = marked(model, t.spec.Name+closedMark)
+	patch.Tags = tagsWithMark(model, t.spec.Name+closedMark)
 	return p.write(ctx, "close the trial in", t.scaleSet, model, patch)
 }
 
-// vacant reports whether Azure could not make the trial's instance. The scale set failed, has no instance of the version,
+// isUnfilled reports whether Azure could not make the trial's instance. The scale set failed, has no instance of the version,
 // and has fewer instances than its capacity, so a smaller capacity removes no instance.
-func (p trials) vacant(ctx context.Context, t tryRef, model armcompute.VirtualMachineScaleSet) (bool, error) {
+func (p trials) isUnfilled(ctx context.Context, t trialRef, model armcompute.VirtualMachineScaleSet) (bool, error) {
 	if !strings.EqualFold(provisioning(model), "Failed") {
 		return false, nil
 	}
@@ -120,8 +120,8 @@ func imageNamed(text string) *armcompute.ImageReference {
 	return &armcompute.ImageReference{Publisher: &parts[0], Offer: &parts[1], SKU: &parts[2], Version: &parts[3]}
 }
 
-// shrink ends a trial in the pool: restore the recipe, remove the instances with their places, remove the mark.
-func (p trials) shrink(ctx context.Context, t tryRef) (cloud.State, error) {
+// endInPool ends a trial in the pool: restore the recipe, remove the instances with their places, remove the mark.
+func (p trials) endInPool(ctx context.Context, t trialRef) (cloud.State, error) {
 	model, err := p.modelToWrite(cloud.WithoutReadCache(ctx), t.scaleSet)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
@@ -130,12 +130,12 @@ func (p trials) shrink(ctx context.Context, t tryRef) (cloud.State, error) {
 		return cloud.Absent, err
 	}
 	have := markOf(model)
-	promoted := !have.open && t.names(imageReference(model))
+	promoted := !have.open && t.matches(imageReference(model))
 	switch {
 	case have.name != t.spec.Name:
 		return cloud.Absent, nil
 	case have.open: // the next call continues with the current scale set
-		return cloud.Deleting, p.close(ctx, t, model)
+		return cloud.Deleting, p.closeInPool(ctx, t, model)
 	}
 	if !promoted {
 		left, err := p.builtFrom(cloud.WithoutReadCache(ctx), t, t.scaleSet)
@@ -157,7 +157,7 @@ func (p trials) shrink(ctx context.Context, t tryRef) (cloud.State, error) {
 			return cloud.Absent, err
 		}
 	}
-	if err := p.write(ctx, "end the trial in", t.scaleSet, model, armcompute.VirtualMachineScaleSetUpdate{Tags: ended(model)}); err != nil {
+	if err := p.write(ctx, "end the trial in", t.scaleSet, model, armcompute.VirtualMachineScaleSetUpdate{Tags: tagsWithoutTrial(model)}); err != nil {
 		return cloud.Absent, err
 	}
 	return cloud.Absent, nil

@@ -38,7 +38,7 @@ func JoinActions() []string {
 // PreflightTrial implements cloud.TrialRunner with about four requests. Checks that the credential may not do are left
 // out.
 func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
-	t, err := tryOf(spec)
+	t, err := newTrialRef(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 	return append(found, spent...), err
 }
 
-func (p trials) refuseInPool(ctx context.Context, t tryRef, model armcompute.VirtualMachineScaleSet) ([]cloud.Refusal, error) {
+func (p trials) refuseInPool(ctx context.Context, t trialRef, model armcompute.VirtualMachineScaleSet) ([]cloud.Refusal, error) {
 	found := refusalsOfPolicy(t.scaleSet, model)
 	removes, err := promotionRemoves(t, model)
 	if err != nil {
@@ -87,7 +87,7 @@ func (p trials) refuseInPool(ctx context.Context, t tryRef, model armcompute.Vir
 	return append(found, locked...), err
 }
 
-func (p trials) refuseApart(ctx context.Context, t tryRef, model armcompute.VirtualMachineScaleSet) ([]cloud.Refusal, error) {
+func (p trials) refuseApart(ctx context.Context, t trialRef, model armcompute.VirtualMachineScaleSet) ([]cloud.Refusal, error) {
 	found := notCopyable(t, model)
 	out, refusal, err := p.egressOf(ctx, model)
 	if err != nil {
@@ -111,7 +111,7 @@ func (p trials) refuseApart(ctx context.Context, t tryRef, model armcompute.Virt
 }
 
 // notCopyable returns the reasons why an instance outside the pool would differ from the pool's next instance.
-func notCopyable(t tryRef, model armcompute.VirtualMachineScaleSet) []cloud.Refusal {
+func notCopyable(t trialRef, model armcompute.VirtualMachineScaleSet) []cloud.Refusal {
 	var found []cloud.Refusal
 	refuse := func(format string, args ...any) {
 		found = append(found, cloud.Refuse(cloud.PoolNotCopyable, fmt.Sprintf(format, args...), "try versions in the pool (settings.trial.mode: InPool)"))

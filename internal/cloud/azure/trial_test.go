@@ -29,9 +29,9 @@ func trialOf(inPool bool) cloud.TrialSpec {
 	}
 }
 
-func attempt(t *testing.T, spec cloud.TrialSpec) tryRef {
+func attempt(t *testing.T, spec cloud.TrialSpec) trialRef {
 	t.Helper()
-	try, err := tryOf(spec)
+	try, err := newTrialRef(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,12 +108,12 @@ func TestWhatATrialCopies(t *testing.T) {
 	if diff := cmp.Diff(want, object(t, string(data))); diff != "" {
 		t.Errorf("the copy (-want +got):\n%s", diff)
 	}
-	if name := try.apart().name; !trialName.MatchString(name) || len(name) > 64 || len("kt"+try.digest()+"-") > 15 {
+	if name := try.ownScaleSet().name; !trialName.MatchString(name) || len(name) > 64 || len("kt"+try.digest()+"-") > 15 {
 		t.Errorf("it is called %s", name)
 	}
 	other := trialOf(false)
 	other.Name = "uid-2"
-	if attempt(t, other).apart().name == try.apart().name {
+	if attempt(t, other).ownScaleSet().name == try.ownScaleSet().name {
 		t.Error("two trials have one scale set")
 	}
 }
@@ -147,16 +147,16 @@ func TestWhomAnErrorBlames(t *testing.T) {
 		"KeyVaultAccessForbidden: ...":                         nobody,
 		"Canceled: see OSProvisioningTimedOut: of another one": nobody,
 		"a text: without a code":                               nobody,
-		untold:                                                 nobody,
+		noReason:                                               nobody,
 		"":                                                     nobody,
 	} {
 		got := nobody
 		switch {
-		case noRoom(trouble) && blames(trouble):
+		case isCapacityError(trouble) && isImageError(trouble):
 			got = "both"
-		case noRoom(trouble):
+		case isCapacityError(trouble):
 			got = room
-		case blames(trouble):
+		case isImageError(trouble):
 			got = image
 		}
 		if got != want {
@@ -176,8 +176,8 @@ func TestTrialOf(t *testing.T) {
 			VirtualMachineProfile: &armcompute.VirtualMachineScaleSetVMProfile{StorageProfile: &armcompute.VirtualMachineScaleSetStorageProfile{ImageReference: &armcompute.ImageReference{ID: to.Ptr(image)}}},
 		}}
 	}
-	tags := opened(armcompute.VirtualMachineScaleSet{Tags: map[string]*string{"team": to.Ptr("a")}}, inside.spec)
-	closed := marked(armcompute.VirtualMachineScaleSet{Tags: tags}, inside.spec.Name+closedMark)
+	tags := tagsOfOpenTrial(armcompute.VirtualMachineScaleSet{Tags: map[string]*string{"team": to.Ptr("a")}}, inside.spec)
+	closed := tagsWithMark(armcompute.VirtualMachineScaleSet{Tags: tags}, inside.spec.Name+closedMark)
 	apart := map[string]*string{trialMarkTag: to.Ptr(beside.spec.Name), cloud.TagUID: to.Ptr("u")}
 	stranger := inside.spec
 	stranger.Image = strings.Repeat("i", 2*longestTag+1)
@@ -189,14 +189,14 @@ func TestTrialOf(t *testing.T) {
 	}{
 		"open in the pool":                {set(pool.name, tags, inside.id()), []scaleSet{pool}, true, true},
 		"closed in the pool":              {set(pool.name, closed, "before"), []scaleSet{other, pool}, true, true},
-		"ended in the pool":               {set(pool.name, ended(armcompute.VirtualMachineScaleSet{Tags: closed}), "before"), []scaleSet{pool}, true, false},
+		"ended in the pool":               {set(pool.name, tagsWithoutTrial(armcompute.VirtualMachineScaleSet{Tags: closed}), "before"), []scaleSet{pool}, true, false},
 		"in another pool":                 {set(pool.name, tags, inside.id()), []scaleSet{other}, true, false},
 		"of an older Kamino":              {set(pool.name, map[string]*string{trialMarkTag: to.Ptr("n")}, inside.id()), []scaleSet{pool}, true, false},
-		"an image that no tag takes":      {set(pool.name, opened(armcompute.VirtualMachineScaleSet{}, stranger), inside.id()), []scaleSet{pool}, true, false},
-		"apart":                           {set(beside.apart().name, apart, beside.id()), []scaleSet{other, pool}, false, true},
-		"apart from another pool":         {set(beside.apart().name, apart, beside.id()), []scaleSet{other}, false, false},
+		"an image that no tag takes":      {set(pool.name, tagsOfOpenTrial(armcompute.VirtualMachineScaleSet{}, stranger), inside.id()), []scaleSet{pool}, true, false},
+		"apart":                           {set(beside.ownScaleSet().name, apart, beside.id()), []scaleSet{other, pool}, false, true},
+		"apart from another pool":         {set(beside.ownScaleSet().name, apart, beside.id()), []scaleSet{other}, false, false},
 		"by another name":                 {set("kamino-trial-0000000000", apart, beside.id()), []scaleSet{pool}, false, false},
-		"without a mark":                  {set(beside.apart().name, nil, beside.id()), []scaleSet{pool}, false, false},
+		"without a mark":                  {set(beside.ownScaleSet().name, nil, beside.id()), []scaleSet{pool}, false, false},
 		"an empty mark, and nothing else": {set(pool.name, map[string]*string{trialMarkTag: to.Ptr("")}, ""), []scaleSet{pool}, true, false},
 	} {
 		spec, found := trialIn(test.set, pool, test.pools)
@@ -211,7 +211,7 @@ func TestTrialOf(t *testing.T) {
 			t.Errorf("%s: it is %+v, want %+v", name, spec, want)
 		}
 	}
-	if left := tagsOf(ended(armcompute.VirtualMachineScaleSet{Tags: closed})); len(left) != 1 || left["team"] != "a" {
+	if left := tagsOf(tagsWithoutTrial(armcompute.VirtualMachineScaleSet{Tags: closed})); len(left) != 1 || left["team"] != "a" {
 		t.Errorf("ended, the pool has the tags %v", left)
 	}
 }
@@ -402,7 +402,7 @@ func TestApartIsNobodyElses(t *testing.T) {
 	a := newARM(t)
 	a.pool("")
 	a.has(testDefinition+"/versions/"+testVersion, `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
-	a.has(try.apart().id(), `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
+	a.has(try.ownScaleSet().id(), `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
 	power := as[cloud.TrialRunner](a.provider())
 	_, err := power.EnsureTrial(t.Context(), trialOf(false))
 	wantKind(t, err, cloud.Conflict)

@@ -9,18 +9,18 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 )
 
-// roomCodes are Azure's error codes of missing quota or capacity, in lower case. Such errors do not blame the image.
+// capacityCodes are Azure's error codes of missing quota or capacity, in lower case. Such errors do not blame the image.
 // Sources: Azure, "Troubleshoot allocation failures", "Resolve errors for SKU not available", "Resolve errors for
 // resource quotas".
-var roomCodes = []string{
+var capacityCodes = []string{
 	"allocationfailed", "zonalallocationfailed", "overconstrainedallocationrequest", "overconstrainedzonalallocationrequest",
 	"skunotavailable", "quotaexceeded", "resourcequotaexceeded", "spotvmallocationfailed", "lowprioritycapacityexceeded",
 }
 
-// noRoom reports whether Azure's code or message means missing quota or capacity.
-func noRoom(trouble string) bool {
+// isCapacityError reports whether Azure's code or message means missing quota or capacity.
+func isCapacityError(trouble string) bool {
 	code, message, _ := strings.Cut(trouble, ": ")
-	return slices.Contains(roomCodes, strings.ToLower(code)) || isQuota(code, message)
+	return slices.Contains(capacityCodes, strings.ToLower(code)) || isQuota(code, message)
 }
 
 // imageCodes are Azure's error codes of a failure in the guest, in lower case: provisioning did not end or failed, or an
@@ -35,8 +35,8 @@ var imageCodes = []string{
 	"vmextensionprovisioningerror", "vmextensionprovisioningtimeout", "vmextensionhandlernontransienterror",
 }
 
-// blames reports whether Azure's code blames the image.
-func blames(trouble string) bool {
+// isImageError reports whether Azure's code blames the image.
+func isImageError(trouble string) bool {
 	code, _, _ := strings.Cut(trouble, ": ")
 	return slices.Contains(imageCodes, strings.ToLower(code))
 }
@@ -57,8 +57,8 @@ func troubleIn(statuses []*armcompute.InstanceViewStatus) string {
 	return ""
 }
 
-// untold is the message of a failure without a reason from Azure.
-const untold = "Azure reports a failure without a reason"
+// noReason is the message of a failure without a reason from Azure.
+const noReason = "Azure reports a failure without a reason"
 
 func troubleOfVM(vm armcompute.VirtualMachineScaleSetVM) string {
 	if vm.Properties != nil && vm.Properties.InstanceView != nil {
@@ -66,7 +66,7 @@ func troubleOfVM(vm armcompute.VirtualMachineScaleSetVM) string {
 			return trouble
 		}
 	}
-	return untold
+	return noReason
 }
 
 // troubleOf returns the reason of a failed scale set, from this process's operation, else from the instance view.
@@ -81,12 +81,12 @@ func (p trials) troubleOf(ctx context.Context, s scaleSet) (string, error) {
 	view, err := clients.scaleSets.GetInstanceView(ctx, s.group, s.name, nil)
 	switch {
 	case isStatus(err, http.StatusForbidden), isNotFound(err):
-		return untold, nil
+		return noReason, nil
 	case err != nil:
 		return "", fail("read", s, err)
 	}
 	if trouble := troubleIn(view.Statuses); trouble != "" {
 		return trouble, nil
 	}
-	return untold, nil
+	return noReason, nil
 }

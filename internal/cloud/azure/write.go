@@ -64,7 +64,7 @@ func (p *PoolProvider) writeAnswered(ctx context.Context, op string, s scaleSet,
 	if err != nil {
 		return nil, fail(op, s, err)
 	}
-	remember(p.account, s.id(), poller)
+	rememberOperation(p.account, s.id(), poller)
 	return scaleSetIn(answer), nil
 }
 

@@ -35,10 +35,10 @@ type Config struct {
 
 // PoolProvider implements cloud.PoolProvider for the pools of a Cluster of Cluster API. PoolProvider is safe for
 // concurrent use.
-type PoolProvider struct{ *world }
+type PoolProvider struct{ *clusterAccess }
 
-// world holds the connections, and facts that this process remembers.
-type world struct {
+// clusterAccess holds the connections, and facts that this process remembers.
+type clusterAccess struct {
 	cluster types.NamespacedName
 	images  Images
 	// groups is the PoolProvider of the cloud's groups behind machine pools; nil on clouds without such groups.
@@ -47,8 +47,8 @@ type world struct {
 	account kubernetes.Interface
 
 	mu sync.Mutex
-	// home is the place of the Cluster's machines and images after the first read. The place never changes.
-	home *home
+	// placement is the place of the Cluster's machines and images after the first read. The place never changes.
+	placement *placement
 	// machines are names of Machines by provider ID, from the last read.
 	machines map[cloud.InstanceID]string
 }
@@ -74,7 +74,7 @@ func New(c Config) (*PoolProvider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the management cluster: %w", err)
 	}
-	w := &world{cluster: c.Cluster, images: c.Images, kube: kube, account: account, machines: map[cloud.InstanceID]string{}}
+	w := &clusterAccess{cluster: c.Cluster, images: c.Images, kube: kube, account: account, machines: map[cloud.InstanceID]string{}}
 	if of, able := c.Images.(cloud.Grouped); able {
 		w.groups = of.Groups()
 	}
@@ -82,43 +82,43 @@ func New(c Config) (*PoolProvider, error) {
 }
 
 // ofCluster returns the label selector of the Cluster's objects.
-func (r *world) ofCluster() string { return labelCluster + "=" + r.cluster.Name }
+func (r *clusterAccess) ofCluster() string { return labelCluster + "=" + r.cluster.Name }
 
-// home is the place of a Cluster's machines and images.
-type home struct {
+// placement is the place of a Cluster's machines and images.
+type placement struct {
 	// place of the images, and location of the machines.
 	place, location string
 }
 
-// where reads the Cluster's infrastructure, once per process.
-func (r *world) where(ctx context.Context) (home, error) {
+// readPlacement reads the Cluster's infrastructure, once per process.
+func (r *clusterAccess) readPlacement(ctx context.Context) (placement, error) {
 	r.mu.Lock()
-	known := r.home
+	known := r.placement
 	r.mu.Unlock()
 	if known != nil {
 		return *known, nil
 	}
-	cluster, err := r.theCluster(ctx, opLook)
+	cluster, err := r.readCluster(ctx, opLook)
 	if err != nil {
-		return home{}, err
+		return placement{}, err
 	}
 	named := cluster.reference("spec", "infrastructureRef")
 	kind, found := infrastructureOfCluster(named.GroupKind)
 	if !found {
-		return home{}, &cloud.Error{Kind: cloud.Unsupported, Op: opLook, Resource: cluster.String(), Code: reasonInfrastructure,
+		return placement{}, &cloud.Error{Kind: cloud.Unsupported, Op: opLook, Resource: cluster.String(), Code: reasonInfrastructure,
 			Message: fmt.Sprintf("the infrastructure is %s: Kamino supports AWSCluster and AzureCluster", named)}
 	}
 	of, err := r.kube.get(ctx, named.GroupKind, named.name)
 	if err != nil {
-		return home{}, err
+		return placement{}, err
 	}
-	var at home
+	var at placement
 	at.place, at.location = kind.place(specOf(of, "spec"))
 	if at.place == "" {
-		return home{}, &cloud.Error{Kind: cloud.Unavailable, Op: opLook, Resource: of.String(), Message: "the location of the machines is unknown: wait until the infrastructure is provisioned"}
+		return placement{}, &cloud.Error{Kind: cloud.Unavailable, Op: opLook, Resource: of.String(), Message: "the location of the machines is unknown: wait until the infrastructure is provisioned"}
 	}
 	r.mu.Lock()
-	r.home = &at
+	r.placement = &at
 	r.mu.Unlock()
 	return at, nil
 }

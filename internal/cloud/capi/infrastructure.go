@@ -60,8 +60,8 @@ func specOf(o object, path ...string) spec {
 	return inner
 }
 
-// carry copies fields of another spec. carry returns the paths of remaining fields that are not in idle.
-func (s spec) carry(from spec, at string, fields, idle []string) (without []string) {
+// copyFields copies fields of another spec. carry returns the paths of remaining fields that are not in idle.
+func (s spec) copyFields(from spec, at string, fields, idle []string) (without []string) {
 	for field, value := range from {
 		switch {
 		case slices.Contains(fields, field):

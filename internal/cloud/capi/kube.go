@@ -101,8 +101,8 @@ func keyOf(kind schema.GroupKind, namespace, name string) string {
 func (m *management) getIn(ctx context.Context, namespace string, kind schema.GroupKind, name string) (object, error) {
 	const op = "read"
 	what := fmt.Sprintf("%s %s/%s", kind.Kind, namespace, name)
-	sight, key := cloud.ReadCacheOf(ctx), keyOf(kind, namespace, name)
-	if known, found := sight.Get(key); found {
+	cache, key := cloud.ReadCacheOf(ctx), keyOf(kind, namespace, name)
+	if known, found := cache.Get(key); found {
 		return object{known.(*unstructured.Unstructured).DeepCopy()}, nil
 	}
 	mapping, err := m.resource(op, kind)
@@ -113,15 +113,15 @@ func (m *management) getIn(ctx context.Context, namespace string, kind schema.Gr
 	if err != nil {
 		return object{}, fail(op, what, err)
 	}
-	sight.Put(key, found.DeepCopy())
+	cache.Put(key, found.DeepCopy())
 	return object{found}, nil
 }
 
 // list reads all objects of a kind and label selector, once per read cache.
 func (m *management) list(ctx context.Context, kind schema.GroupKind, selector string) ([]object, error) {
 	const op = "list"
-	sight, key := cloud.ReadCacheOf(ctx), "capi:"+kind.String()+"?"+selector
-	if known, found := sight.Get(key); found {
+	cache, key := cloud.ReadCacheOf(ctx), "capi:"+kind.String()+"?"+selector
+	if known, found := cache.Get(key); found {
 		return slices.Clone(known.([]object)), nil
 	}
 	client, err := m.in(op, kind)
@@ -136,10 +136,10 @@ func (m *management) list(ctx context.Context, kind schema.GroupKind, selector s
 		}
 		for i := range page.Items {
 			all = append(all, object{&page.Items[i]})
-			sight.Put(keyOf(kind, page.Items[i].GetNamespace(), page.Items[i].GetName()), &page.Items[i])
+			cache.Put(keyOf(kind, page.Items[i].GetNamespace(), page.Items[i].GetName()), &page.Items[i])
 		}
 		if options.Continue = page.GetContinue(); options.Continue == "" {
-			sight.Put(key, slices.Clone(all))
+			cache.Put(key, slices.Clone(all))
 			return all, nil
 		}
 	}
@@ -208,16 +208,16 @@ func (m *management) remove(ctx context.Context, op string, o object) error {
 	return fail(op, o.String(), err)
 }
 
-// tries is how often a write is repeated with a new read after a conflict. Controllers write status often, which does not
+// maxWrites is how often a write is repeated with a new read after a conflict. Controllers write status often, which does not
 // change Kamino's decision.
-const tries = 10
+const maxWrites = 10
 
-// again repeats a read with the following write after a conflict.
-func again(do func() error) error {
+// retryOnConflict repeats a read with the following write after a conflict.
+func retryOnConflict(do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
 		var ours *cloud.Error
-		if try == tries || !errors.As(err, &ours) || !apierrors.IsConflict(ours.Err) {
+		if try == maxWrites || !errors.As(err, &ours) || !apierrors.IsConflict(ours.Err) {
 			return err
 		}
 	}

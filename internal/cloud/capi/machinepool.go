@@ -26,38 +26,38 @@ const (
 	annotationReplicas = "cluster.x-k8s.io/replicas-managed-by"
 )
 
-// pooled describes a provider's kind of machine pool. All functions work without I/O.
-type pooled struct {
+// machinePoolKind describes a provider's kind of machine pool. All functions work without I/O.
+type machinePoolKind struct {
 	// of describes the spec of the machines.
 	of infrastructure
 	// path of the machines' spec.
 	path []string
 	// rolls returns the reasons why a new image or size would, or could, replace running machines.
-	rolls func(pool, factory object, skips gate) []cloud.Refusal
+	rolls func(pool, factory object, skips featureGateState) []cloud.Refusal
 	// gated is true if rolls needs the provider's feature gate, unless the replicas are managed elsewhere.
 	gated bool
-	// beside returns the spec of a separate machine like the pool's machines, and the pool's fields that such a machine
+	// separateMachine returns the spec of a separate machine like the pool's machines, and the pool's fields that such a machine
 	// cannot have.
-	beside func(factory object) (machine spec, without []string)
+	separateMachine func(factory object) (machine spec, without []string)
 	// location of the machines; empty if the Cluster's location.
 	location func(factory object) string
 	// grouped is true if the machines are in a group of the cloud, which counts and replaces instances.
 	grouped bool
 }
 
-// pooledKinds are keyed by kind.
-var pooledKinds = map[string]pooled{kindAWSPool: awsPool, kindAzurePool: azurePool}
+// machinePoolKinds are keyed by kind.
+var machinePoolKinds = map[string]machinePoolKind{kindAWSPool: awsPool, kindAzurePool: azurePool}
 
-// pooledOf returns the description of a MachinePool's infrastructure kind.
-func pooledOf(kind schema.GroupKind) (pooled, bool) {
-	found, known := pooledKinds[kind.Kind]
+// machinePoolKindOf returns the description of a MachinePool's infrastructure kind.
+func machinePoolKindOf(kind schema.GroupKind) (machinePoolKind, bool) {
+	found, known := machinePoolKinds[kind.Kind]
 	return found, known && kind.Group == infrastructureGroup
 }
 
 // infrastructure returns the infrastructure of the pool, and the path of the machines' spec in the named object.
 func (v view) infrastructure() (of infrastructure, known bool, path []string) {
 	if v.resource == machinePools {
-		kind, known := pooledOf(v.named.GroupKind)
+		kind, known := machinePoolKindOf(v.named.GroupKind)
 		return kind.of, known, kind.path
 	}
 	of, known = infrastructureOf(v.named.GroupKind)
@@ -76,17 +76,17 @@ func (v view) unknown() cloud.Refusal {
 
 // rollsOf returns the reasons why a write of a MachinePool would replace running machines or have no effect. The
 // provider's feature gate is read only if relevant.
-func (r *world) rollsOf(ctx context.Context, v view) ([]cloud.Refusal, error) {
-	kind, known := pooledOf(v.named.GroupKind)
+func (r *clusterAccess) rollsOf(ctx context.Context, v view) ([]cloud.Refusal, error) {
+	kind, known := machinePoolKindOf(v.named.GroupKind)
 	if v.resource != machinePools || !known {
 		return nil, nil
 	}
 	found := refuse(v.template.paused(), nil, reasonPaused, "end the pause when the reason for the pause is gone",
 		"%s is paused, so the provider would ignore a write", v.template)
-	var skips gate
+	var skips featureGateState
 	if kind.gated && v.pool.replicasElsewhere() == "" {
 		var err error
-		if skips, err = r.gate(ctx); err != nil {
+		if skips, err = r.readFeatureGate(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -115,7 +115,7 @@ func (o object) replicasElsewhere() string {
 // size. A group has its own size. Source: CAPZ, MachinePoolScope.ReconcileReplicas.
 func refuseSize(pool object) []cloud.Refusal {
 	by := pool.replicasElsewhere()
-	kind, _ := pooledOf(pool.reference(pathInfrastructure...).GroupKind)
+	kind, _ := machinePoolKindOf(pool.reference(pathInfrastructure...).GroupKind)
 	return refuse(by != "" && !kind.grouped, nil, reasonManaged, "capture donors that return, or remove "+annotationReplicas+"",
 		"the replicas of %s are managed by %s, which overwrites other changes", pool, by)
 }
@@ -143,18 +143,18 @@ func overlay(was, is map[string]any) map[string]any {
 	return change
 }
 
-// written returns the image field of a MachinePool's infrastructure for the backup, because a MachinePool has no template
+// savedImageField returns the image field of a MachinePool's infrastructure for the backup, because a MachinePool has no template
 // that keeps the old image.
-func (v view) written() any {
+func (v view) savedImageField() any {
 	if v.resource != machinePools {
 		return nil
 	}
 	return v.machine()[v.of.root]
 }
 
-// renamed returns the spec of a pool's machines with another image. In a restoration the old field is used as saved, if
+// specWithImage returns the spec of a pool's machines with another image. In a restoration the old field is used as saved, if
 // it names the image.
-func (v view) renamed(native string, was any) (spec, error) {
+func (v view) specWithImage(native string, was any) (spec, error) {
 	made := spec(v.template.DeepCopy().Object)
 	inner, _, _ := unstructured.NestedFieldNoCopy(made, v.path...)
 	wanted, _ := inner.(map[string]any)
@@ -171,7 +171,7 @@ func (v view) renamed(native string, was any) (spec, error) {
 }
 
 // writeImage sets the image of a MachinePool's infrastructure, if the object is unchanged.
-func (r *world) writeImage(ctx context.Context, v view, to cloud.RecipeChange, native string) error {
+func (r *clusterAccess) writeImage(ctx context.Context, v view, to cloud.RecipeChange, native string) error {
 	var was backup
 	if to.Restores != nil {
 		var err error
@@ -179,7 +179,7 @@ func (r *world) writeImage(ctx context.Context, v view, to cloud.RecipeChange, n
 			return err
 		}
 	}
-	wanted, err := v.renamed(native, was.Written)
+	wanted, err := v.specWithImage(native, was.Written)
 	if err != nil {
 		return err
 	}
@@ -191,9 +191,9 @@ func (r *world) writeImage(ctx context.Context, v view, to cloud.RecipeChange, n
 	return err
 }
 
-// Teller is the power of an ImageProvider to read instances behind a MachinePool, which no object of Cluster API
+// InstanceReader is the power of an ImageProvider to read instances behind a MachinePool, which no object of Cluster API
 // describes.
-type Teller interface {
+type InstanceReader interface {
 	// InstancesOf reads many instances in few requests. Missing instances are left out, and Power may be unknown.
 	InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error)
 	// MaxModels returns the largest number of images of the instances, as cloud.InstanceLister's MaxImages.
@@ -202,15 +202,15 @@ type Teller interface {
 
 // instancesOfPool returns the instances of a MachinePool's machines from the cloud. Cluster API's objects do not name the
 // images. The provider may report an outdated model as the latest, and a Machine is created after its instance.
-func (r *world) instancesOfPool(ctx context.Context, v view, machines []object) ([]cloud.Instance, error) {
+func (r *clusterAccess) instancesOfPool(ctx context.Context, v view, machines []object) ([]cloud.Instance, error) {
 	ids := make([]cloud.InstanceID, len(machines))
 	for i, m := range machines {
 		ids[i] = m.providerID()
 	}
 	var seen map[cloud.InstanceID]cloud.Instance
-	if teller, able := r.images.(Teller); able && len(ids) > 0 {
+	if reader, able := r.images.(InstanceReader); able && len(ids) > 0 {
 		var err error
-		if seen, err = teller.InstancesOf(ctx, ids); err != nil {
+		if seen, err = reader.InstancesOf(ctx, ids); err != nil {
 			return nil, err
 		}
 	}
@@ -224,7 +224,7 @@ func (r *world) instancesOfPool(ctx context.Context, v view, machines []object) 
 
 // machinePoolsOf lists the Cluster's MachinePools; none if the account may not list them, or if the kind is missing.
 // Accounts of earlier Kamino versions lack the right, and other pools must still work.
-func (r *world) machinePoolsOf(ctx context.Context) ([]object, error) {
+func (r *clusterAccess) machinePoolsOf(ctx context.Context) ([]object, error) {
 	all, err := r.kube.list(ctx, core(kindPool), r.ofCluster())
 	if cloud.Is(err, cloud.Denied) || cloud.Is(err, cloud.Unsupported) {
 		return nil, nil
@@ -232,11 +232,11 @@ func (r *world) machinePoolsOf(ctx context.Context) ([]object, error) {
 	return all, err
 }
 
-// takeFromMachinePool reduces a MachinePool's replicas for a Machine whose deletion waits. Another removal must end
+// reduceMachinePool reduces a MachinePool's replicas for a Machine whose deletion waits. Another removal must end
 // first, because the pool records only the last removal.
-func (r removal) takeFromMachinePool(ctx context.Context, of, name string) error {
+func (r removal) reduceMachinePool(ctx context.Context, of, name string) error {
 	pool, err := r.kube.get(ctx, core(kindPool), of)
-	if err = r.believed(ctx, opRemove, err); cloud.Is(err, cloud.NotFound) {
+	if err = r.confirmMissing(ctx, opRemove, err); cloud.Is(err, cloud.NotFound) {
 		return nil
 	}
 	if err != nil {
@@ -253,13 +253,13 @@ func (r removal) takeFromMachinePool(ctx context.Context, of, name string) error
 	if by != "" && slices.ContainsFunc(machines, func(m object) bool { return m.GetAnnotations()[annotationRemoving] == by }) {
 		return &cloud.Error{Kind: cloud.Conflict, Op: opRemove, Resource: pool.String(), Message: "another Machine of the pool is being removed: wait until the removal ends"}
 	}
-	_, err = r.kube.patch(ctx, opRemove, pool, onePlaceFewer(pool, map[string]any{annotationPlace: name}))
+	_, err = r.kube.patch(ctx, opRemove, pool, oneReplicaLess(pool, map[string]any{annotationPlace: name}))
 	return err
 }
 
-// marksOf returns the annotations that delay a Machine's deletion until the replicas are reduced. annotationDelete makes
+// removalAnnotations returns the annotations that delay a Machine's deletion until the replicas are reduced. annotationDelete makes
 // Cluster API and the provider choose the Machine first. After a move, such a Machine exists without a deletion.
-func (r removal) marksOf(ctx context.Context, m object, name string) (map[string]any, error) {
+func (r removal) removalAnnotations(ctx context.Context, m object, name string) (map[string]any, error) {
 	begin := map[string]any{annotationRemoving: name, annotationHook: "", annotationDelete: ""}
 	owner := m.controller()
 	if owner == nil || owner.Kind != kindPool {
@@ -286,8 +286,8 @@ func (r removal) marksOf(ctx context.Context, m object, name string) (map[string
 // MachinePool names the bootstrap configuration itself, which is copied, and the infrastructure object, which is
 // converted to a machine.
 func contentOf(named object) (kind string, content, metadata map[string]any) {
-	if factory, is := pooledOf(named.GroupVersionKind().GroupKind()); is {
-		machine, _ := factory.beside(named)
+	if factory, is := machinePoolKindOf(named.GroupVersionKind().GroupKind()); is {
+		machine, _ := factory.separateMachine(named)
 		return factory.of.machine, machine, nil
 	}
 	if named.GetKind() == kindConfig {
@@ -312,20 +312,20 @@ func configFor(config object) map[string]any {
 
 // location returns the location of the pool's machines.
 func (v view) location() string {
-	if kind, known := pooledOf(v.named.GroupKind); known && kind.location(v.template) != "" {
+	if kind, known := machinePoolKindOf(v.named.GroupKind); known && kind.location(v.template) != "" {
 		return kind.location(v.template)
 	}
 	return v.at.location
 }
 
-// refuseBeside returns the reasons why a separate Machine would differ from the machines of a MachinePool.
-func (v view) refuseBeside() []cloud.Refusal {
-	kind, known := pooledOf(v.named.GroupKind)
+// refuseSeparateMachine returns the reasons why a separate Machine would differ from the machines of a MachinePool.
+func (v view) refuseSeparateMachine() []cloud.Refusal {
+	kind, known := machinePoolKindOf(v.named.GroupKind)
 	if v.resource != machinePools || !known || v.missing {
 		return nil
 	}
 	const remedy = "disable trials, or remove the named fields"
-	_, without := kind.beside(v.template)
+	_, without := kind.separateMachine(v.template)
 	found := refuse(len(without) > 0, nil, reasonTrialDiffers, remedy, "a separate Machine for %s cannot have %s", v.template, strings.Join(without, ", "))
 	at := kind.location(v.template)
 	found = refuse(at != "" && v.at.location != "" && at != v.at.location, found, reasonTrialDiffers, remedy,
@@ -335,9 +335,9 @@ func (v view) refuseBeside() []cloud.Refusal {
 		"%s bootstraps machines with %s, which Kamino cannot copy: use a %s", v.ref, by, kindConfig)
 }
 
-// ofMachinePool converts the Machine spec of a MachinePool to that of a separate Machine: the bootstrap data of the pool
+// forSeparateMachine converts the Machine spec of a MachinePool to that of a separate Machine: the bootstrap data of the pool
 // is removed, and a single zone is chosen.
-func ofMachinePool(pool object, machine map[string]any) {
+func forSeparateMachine(pool object, machine map[string]any) {
 	if pool.GetKind() != kindPool {
 		return
 	}
@@ -353,7 +353,7 @@ func ofMachinePool(pool object, machine map[string]any) {
 // poolRights returns the rights for machine pools of a machine kind. The only written field of the provider's object is
 // the image.
 func poolRights(machine string) (all []right) {
-	for kind, of := range pooledKinds {
+	for kind, of := range machinePoolKinds {
 		if of.of.machine != machine {
 			continue
 		}

@@ -12,13 +12,13 @@ const kindAWSPool = "AWSMachinePool"
 
 // awsPool describes the machine pools of Cluster API's provider for AWS: Auto Scaling groups. Source: CAPA v2.13,
 // exp/api/v1beta2.
-var awsPool = pooled{
-	of:       aws,
-	path:     pathLaunchTemplate,
-	rolls:    awsRolls,
-	beside:   awsBeside,
-	location: func(object) string { return "" },
-	grouped:  true,
+var awsPool = machinePoolKind{
+	of:              aws,
+	path:            pathLaunchTemplate,
+	rolls:           awsRolls,
+	separateMachine: awsSeparateMachine,
+	location:        func(object) string { return "" },
+	grouped:         true,
 }
 
 var pathLaunchTemplate = []string{"spec", "awsLaunchTemplate"}
@@ -29,7 +29,7 @@ var pathLaunchTemplate = []string{"spec", "awsLaunchTemplate"}
 // CAPA writes the replicas over the group's desired capacity, unless the replicas are managed elsewhere. The group would
 // then launch an instance in place of a donor in standby. Without the feature gate there are no Machines. Source: CAPA,
 // AWSMachinePoolReconciler.reconcileNormal, autoscaling.UpdateASG.
-func awsRolls(pool, factory object, _ gate) []cloud.Refusal {
+func awsRolls(pool, factory object, _ featureGateState) []cloud.Refusal {
 	found := refuse(!factory.truth("spec", "refreshPreferences", "disable"), nil, reasonPoolRolls, "set spec.refreshPreferences.disable to true",
 		"CAPA would start an instance refresh at every new image of %s, and replace all instances", factory)
 	found = refuse(pool.replicasElsewhere() == "", found, reasonReplicasWritten, "let another tool manage the replicas, such as the cluster autoscaler for AWS, and set the annotation "+annotationReplicas,
@@ -38,31 +38,31 @@ func awsRolls(pool, factory object, _ gate) []cloud.Refusal {
 		"CAPA made no Machines for the instances of %s", factory)
 }
 
-// carriedAWS are the fields of an AWSMachinePool's launch template that an AWSMachine has too, with the same names and
+// copiedAWSFields are the fields of an AWSMachinePool's launch template that an AWSMachine has too, with the same names and
 // types.
-var carriedAWS = []string{
+var copiedAWSFields = []string{
 	"additionalSecurityGroups", "ami", "capacityReservationId", "capacityReservationPreference", "iamInstanceProfile", "imageLookupBaseOS", "imageLookupFormat", "imageLookupOrg",
 	"instanceMetadataOptions", "instanceType", "marketType", "nonRootVolumes", "privateDnsName", "rootVolume", "spotMarketOptions", "sshKeyName",
 }
 
-// carriedOfAWSPool are such fields outside the launch template.
-var carriedOfAWSPool = []string{"additionalTags", "ignition"}
+// copiedAWSPoolFields are such fields outside the launch template.
+var copiedAWSPoolFields = []string{"additionalTags", "ignition"}
 
-// idleAWS are fields without effect on a single machine: placement, replacement and termination in the group, other
+// ignoredAWSFields are fields without effect on a single machine: placement, replacement and termination in the group, other
 // instance types, and fields that CAPA writes.
-var idleAWS = []string{
+var ignoredAWSFields = []string{
 	"availabilityZoneSubnetType", "availabilityZones", "awsLaunchTemplate", "capacityRebalance", "defaultCoolDown", "defaultInstanceWarmup", "lifecycleHooks", "maxSize", "minSize",
 	"mixedInstancesPolicy", "name", "providerID", "providerIDList", "refreshPreferences", "subnets", "suspendProcesses", "versionNumber",
 }
 
-// awsBeside returns the spec of an AWSMachine like the instances of an AWSMachinePool. User data is in the launch
+// awsSeparateMachine returns the spec of an AWSMachine like the instances of an AWSMachinePool. User data is in the launch
 // template, not in Secrets Manager, because the instances' role may lack the permission for Secrets Manager. Source: CAPA,
 // AWSMachineSpec.
-func awsBeside(factory object) (machine spec, without []string) {
+func awsSeparateMachine(factory object) (machine spec, without []string) {
 	whole, _, _ := unstructured.NestedMap(factory.Object, "spec")
 	template, _, _ := unstructured.NestedMap(factory.Object, pathLaunchTemplate...)
 	machine = spec{}
-	without = append(machine.carry(whole, "spec.", carriedOfAWSPool, idleAWS), machine.carry(template, "spec.awsLaunchTemplate.", carriedAWS, idleAWS)...)
+	without = append(machine.copyFields(whole, "spec.", copiedAWSPoolFields, ignoredAWSFields), machine.copyFields(template, "spec.awsLaunchTemplate.", copiedAWSFields, ignoredAWSFields)...)
 	if subnets, _, _ := unstructured.NestedSlice(whole, "subnets"); len(subnets) > 0 {
 		machine["subnet"] = subnets[0]
 	}

@@ -32,7 +32,7 @@ func TestWhatRollsGroups(t *testing.T) {
 		"nothing as it must be ": {strings.Replace(poolOfGroup, "managed-by: autoscaler", "managed-by: 'false'", 1), `{kind: AWSMachinePool, spec: {}}`, []string{reasonPoolRolls, reasonReplicasWritten, reasonNoMachines}},
 	} {
 		var got []string
-		for _, r := range awsRolls(read(t, c.pool), read(t, c.factory), gate{}) {
+		for _, r := range awsRolls(read(t, c.pool), read(t, c.factory), featureGateState{}) {
 			got = append(got, r.Reason)
 			if r.Remedy == "" || !slices.ContainsFunc(Reasons(), func(known cloud.Reason) bool { return known.Name == r.Reason }) {
 				t.Errorf("%s: %+v", name, r)
@@ -50,14 +50,14 @@ func TestWhatRollsGroups(t *testing.T) {
 // TestImagesOfGroups are in the launch template, and what would look for another one goes.
 func TestImagesOfGroups(t *testing.T) {
 	v := viewOf(t, poolOfGroup, strings.Replace(factoryOfGroup, "ami: {id: ami-1}", "imageLookupOrg: '1', ami: {id: ami-1, eksLookupType: AmazonLinux}", 1))
-	renamed, err := v.renamed("ami-2", nil)
+	renamed, err := v.specWithImage("ami-2", nil)
 	if err != nil || v.image != "ami-1" {
 		t.Fatalf("renamed it is %v, %v; and was %s", renamed, err, v.image)
 	}
 	if diff := cmp.Diff(read(t, `{imageLookupOrg: null, ami: {id: ami-2, eksLookupType: null}}`).Object, overlay(v.machine(), renamed)); diff != "" {
 		t.Errorf("what is written (-want +got):\n%s", diff)
 	}
-	if back, err := v.renamed("ami-1", v.written()); err != nil || cmp.Diff(v.written(), back["ami"]) != "" {
+	if back, err := v.specWithImage("ami-1", v.savedImageField()); err != nil || cmp.Diff(v.savedImageField(), back["ami"]) != "" {
 		t.Errorf("given back it is %v, %v", back, err)
 	}
 }
@@ -86,7 +86,7 @@ func TestMachinesBesideGroups(t *testing.T) {
 	} {
 		factory := read(t, `{kind: AWSMachinePool, spec: `+c.spec+`}`)
 		before := factory.DeepCopy()
-		machine, without := awsBeside(factory)
+		machine, without := awsSeparateMachine(factory)
 		if diff := cmp.Diff(read(t, c.want).Object, map[string]any(machine)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}

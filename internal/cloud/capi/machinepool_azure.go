@@ -15,13 +15,13 @@ import (
 const kindAzurePool = "AzureMachinePool"
 
 // azurePool describes the machine pools of Cluster API's provider for Azure: scale sets. Source: CAPZ, exp/api/v1beta1.
-var azurePool = pooled{
-	of:       azure,
-	path:     []string{"spec", "template"},
-	rolls:    azureRolls,
-	gated:    true,
-	beside:   azureBeside,
-	location: func(factory object) string { return factory.text("spec", "location") },
+var azurePool = machinePoolKind{
+	of:              azure,
+	path:            []string{"spec", "template"},
+	rolls:           azureRolls,
+	gated:           true,
+	separateMachine: azureSeparateMachine,
+	location:        func(factory object) string { return factory.text("spec", "location") },
 }
 
 // pathSurge is the path of maxSurge in an AzureMachinePool.
@@ -47,7 +47,7 @@ func surge(factory object) (text string, none bool) {
 // SkipMachinePoolModelReconciliation is on. So Kamino requires the gate and no surge. With replicas managed elsewhere
 // CAPZ neither adds nor deletes instances. Source: CAPZ, scalesets.ScaleSetSpec,
 // MachinePoolScope.applyAzureMachinePoolMachines, SelectMachinesToDelete.
-func azureRolls(pool, factory object, skips gate) []cloud.Refusal {
+func azureRolls(pool, factory object, skips featureGateState) []cloud.Refusal {
 	found := refuse(factory.text("spec", "orchestrationMode") == "Flexible", nil, "FlexibleOrchestration", "use Uniform orchestration, or a MachineDeployment",
 		"%s has Flexible orchestration, and CAPZ's treatment of such instances is unverified", factory)
 	if pool.replicasElsewhere() != "" {
@@ -60,35 +60,35 @@ func azureRolls(pool, factory object, skips gate) []cloud.Refusal {
 	case skips.why != "":
 		found = append(found, cloud.Refuse(reasonGate, "it is unknown whether CAPZ would replace all instances of "+factory.String()+": "+skips.why, skips.remedy))
 	case !skips.on:
-		found = append(found, cloud.Refuse(reasonPoolRolls, "CAPZ would replace all instances of "+factory.String()+", because feature gate "+gateSkips+" is off",
-			"start CAPZ (v1.25 or later) with --feature-gates="+gateSkips+"=true, or set on the MachinePool the annotation "+annotationReplicas))
+		found = append(found, cloud.Refuse(reasonPoolRolls, "CAPZ would replace all instances of "+factory.String()+", because feature gate "+gateName+" is off",
+			"start CAPZ (v1.25 or later) with --feature-gates="+gateName+"=true, or set on the MachinePool the annotation "+annotationReplicas))
 	}
 	return found
 }
 
-// carried are the fields of an AzureMachinePool's template that an AzureMachine has too, with the same names and types.
-var carried = []string{
+// copiedFields are the fields of an AzureMachinePool's template that an AzureMachine has too, with the same names and types.
+var copiedFields = []string{
 	"acceleratedNetworking", "additionalCapabilities", "dataDisks", "diagnostics", "disableVMBootstrapExtension", "image", "networkInterfaces", "osDisk",
 	"securityProfile", "spotVMOptions", "sshPublicKey", "subnetName", "vmExtensions", "vmSize",
 }
 
-// carriedOfPool are such fields outside the template.
-var carriedOfPool = []string{"additionalTags", "identity", "userAssignedIdentities"}
+// copiedPoolFields are such fields outside the template.
+var copiedPoolFields = []string{"additionalTags", "identity", "userAssignedIdentities"}
 
-// idle are fields without effect on a single machine: placement, replacement and termination in the scale set, fields
+// ignoredFields are fields without effect on a single machine: placement, replacement and termination in the scale set, fields
 // that CAPZ writes, and names of role assignments.
-var idle = []string{
+var ignoredFields = []string{
 	"location", "orchestrationMode", "platformFaultDomainCount", "providerID", "providerIDList", "roleAssignmentName", "strategy", "systemAssignedIdentityRole", "template",
 	"terminateNotificationTimeout", "zoneBalance",
 }
 
-// azureBeside returns the spec of an AzureMachine like the instances of an AzureMachinePool. Source: CAPZ,
+// azureSeparateMachine returns the spec of an AzureMachine like the instances of an AzureMachinePool. Source: CAPZ,
 // AzureMachineSpec.
-func azureBeside(factory object) (machine spec, without []string) {
+func azureSeparateMachine(factory object) (machine spec, without []string) {
 	machine = spec{}
 	whole, _, _ := unstructured.NestedMap(factory.Object, "spec")
 	template, _, _ := unstructured.NestedMap(whole, "template")
-	without = append(machine.carry(whole, "spec.", carriedOfPool, idle), machine.carry(template, "spec.template.", carried, idle)...)
+	without = append(machine.copyFields(whole, "spec.", copiedPoolFields, ignoredFields), machine.copyFields(template, "spec.template.", copiedFields, ignoredFields)...)
 	if role, found, _ := unstructured.NestedMap(whole, "systemAssignedIdentityRole"); found {
 		delete(role, "name")
 		machine["systemAssignedIdentityRole"] = role

@@ -16,13 +16,13 @@ import (
 // Cluster API. A Machine is created after its instance and deleted after its instance.
 
 // inGroups performs the actions in the groups.
-type inGroups struct{ *world }
+type inGroups struct{ *clusterAccess }
 
-func (r *world) inGroups() inGroups { return inGroups{r} }
+func (r *clusterAccess) inGroups() inGroups { return inGroups{r} }
 
 // of returns the group of a pool, or nil with the reasons for a missing group.
 func (r inGroups) of(ctx context.Context, v view) (*cloud.Pool, []cloud.Refusal, error) {
-	if kind, known := pooledOf(v.named.GroupKind); v.resource != machinePools || !known || !kind.grouped {
+	if kind, known := machinePoolKindOf(v.named.GroupKind); v.resource != machinePools || !known || !kind.grouped {
 		return nil, nil, nil
 	}
 	const remedy = "wait until the provider has made the group, or check the object's conditions"
@@ -30,7 +30,7 @@ func (r inGroups) of(ctx context.Context, v view) (*cloud.Pool, []cloud.Refusal,
 	if id == "" || r.groups == nil {
 		return nil, refuse(true, nil, reasonGroup, remedy, "%s does not name a group yet", v.template), nil
 	}
-	line, err := r.groups.Line(ctx, id)
+	line, err := r.groups.Family(ctx, id)
 	if err == nil && (r.groups.PoolName(id) != v.named.name || line.Place != v.at.place) { // a client that may write the object must not make Kamino change another group
 		return nil, refuse(true, nil, reasonGroup, remedy, "%s names group %s, which is not the group of the pool", v.template, id), nil
 	}
@@ -57,12 +57,12 @@ func (v view) pendingInGroup() []cloud.Refusal {
 }
 
 // grouped reports whether a Machine belongs to an instance in a group.
-func (r *world) grouped(m object) bool {
+func (r *clusterAccess) grouped(m object) bool {
 	owner, of := m.controller(), m.reference(pathMachineInfrastructure...)
 	if owner == nil || owner.Kind != kindPool || r.groups == nil {
 		return false
 	}
-	for _, kind := range pooledKinds {
+	for _, kind := range machinePoolKinds {
 		if kind.grouped && kind.of.machine == of.Kind {
 			return true
 		}
@@ -89,9 +89,9 @@ func splitToken(token string) (machine, group string) {
 	return machine, group
 }
 
-// holdOf combines the protection of a Machine and of its instance in a group. A missing instance has only the Machine's
+// protectionOf combines the protection of a Machine and of its instance in a group. A missing instance has only the Machine's
 // protection.
-func (r inGroups) holdOf(ctx context.Context, id cloud.InstanceID, of cloud.Protection) (cloud.Protection, error) {
+func (r inGroups) protectionOf(ctx context.Context, id cloud.InstanceID, of cloud.Protection) (cloud.Protection, error) {
 	in, err := r.groups.Protection(ctx, id)
 	switch {
 	case cloud.Is(err, cloud.NotFound), err == nil && in.Token == "":
@@ -102,20 +102,20 @@ func (r inGroups) holdOf(ctx context.Context, id cloud.InstanceID, of cloud.Prot
 	return cloud.Protection{Protected: of.Protected && in.Protected, Token: joinTokens(of.Token, in.Token), Lasts: true}, nil
 }
 
-// hold protects a Machine's instance in its group, or removes the protection. Without a group hold does nothing.
-func (r inGroups) hold(ctx context.Context, op string, id cloud.InstanceID, token string) error {
+// protect protects a Machine's instance in its group, or removes the protection. Without a group hold does nothing.
+func (r inGroups) protect(ctx context.Context, op string, id cloud.InstanceID, token string) error {
 	_, inGroup := splitToken(token)
 	if inGroup == "" || token == cloud.TokenUnprotected && r.groups == nil {
 		return nil
 	}
-	if err := r.atHome(ctx, op); err != nil {
+	if err := r.requireNotMoved(ctx, op); err != nil {
 		return err
 	}
 	m, err := r.machineOf(cloud.WithoutReadCache(ctx), op, id)
 	switch {
 	case err != nil:
 		return err
-	case r.grouped(m) && op == opHold:
+	case r.grouped(m) && op == opProtect:
 		return r.groups.ProtectFromScaleIn(ctx, id, inGroup)
 	case r.grouped(m):
 		return r.groups.Unprotect(ctx, id, inGroup)
@@ -136,7 +136,7 @@ func (r removal) removeFromGroup(ctx context.Context, id cloud.InstanceID, m obj
 		return state, err
 	}
 	if m.is(annotationHook) || !m.is(annotationRemoving) {
-		if err := r.letGo(ctx, m); err != nil {
+		if err := r.removeHook(ctx, m); err != nil {
 			return cloud.Absent, err
 		}
 	}
@@ -160,9 +160,9 @@ func (r inGroups) preflight(ctx context.Context, v view, spec cloud.PreflightSpe
 
 // permissions returns the permissions of the cloud's credential.
 func (r inGroups) permissions(ctx context.Context, v view) ([]cloud.Permission, error) {
-	auditor, able := r.groups.(cloud.PermissionChecker)
+	checker, able := r.groups.(cloud.PermissionChecker)
 	if v.group == nil || !able {
 		return nil, nil
 	}
-	return auditor.Permissions(ctx, v.group.ID)
+	return checker.Permissions(ctx, v.group.ID)
 }

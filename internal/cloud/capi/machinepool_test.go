@@ -28,7 +28,7 @@ const (
 // viewOf is a look at a MachinePool.
 func viewOf(t *testing.T, pool, factory string) view {
 	t.Helper()
-	v := view{ref: ref{"fleet", machinePools, "workers"}, at: home{location: "westeurope"}, cluster: read(t, clusterOfIt), pool: read(t, pool), template: read(t, factory)}
+	v := view{ref: ref{"fleet", machinePools, "workers"}, at: placement{location: "westeurope"}, cluster: read(t, clusterOfIt), pool: read(t, pool), template: read(t, factory)}
 	v.named = v.pool.reference(pathInfrastructure...)
 	v.of, v.known, v.path = v.infrastructure()
 	if v.known {
@@ -41,10 +41,10 @@ func viewOf(t *testing.T, pool, factory string) view {
 func TestWhatRollsMachinePools(t *testing.T) {
 	elsewhere := strings.Replace(poolOfIt, "namespace: fleet", "namespace: fleet, annotations: {cluster.x-k8s.io/replicas-managed-by: cluster-autoscaler}", 1)
 	surges := func(to string) string { return strings.Replace(factoryOfIt, "maxSurge: 0", to, 1) }
-	on, off, unknown := gate{on: true}, gate{}, gate{why: "unreadable", remedy: "grant the right"}
+	on, off, unknown := featureGateState{on: true}, featureGateState{}, featureGateState{why: "unreadable", remedy: "grant the right"}
 	for name, c := range map[string]struct {
 		pool, factory string
-		skips         gate
+		skips         featureGateState
 		want          []string
 		says          string
 	}{
@@ -80,7 +80,7 @@ func TestWhatRollsMachinePools(t *testing.T) {
 
 // TestFeatureGates are read off a Deployment all of whose pods are of it.
 func TestFeatureGates(t *testing.T) {
-	const name = gateSkips
+	const name = gateName
 	for args, want := range map[string]struct{ on, said bool }{
 		"":                                  {false, false},
 		"--feature-gates=" + name + "=true": {true, true},
@@ -165,7 +165,7 @@ func TestMachinesBesidePools(t *testing.T) {
 	} {
 		factory := read(t, `{kind: AzureMachinePool, spec: `+c.spec+`}`)
 		before := factory.DeepCopy()
-		machine, without := azureBeside(factory)
+		machine, without := azureSeparateMachine(factory)
 		if diff := cmp.Diff(read(t, c.want).Object, map[string]any(machine)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
@@ -188,7 +188,7 @@ func TestTrialsOfMachinePools(t *testing.T) {
 		"another bootstrap": {strings.Replace(poolOfIt, "kind: KubeadmConfig", "kind: RKE2Config", 1), factoryOfIt, "RKE2Config join, which Kamino cannot copy"},
 		"data of its own":   {strings.Replace(poolOfIt, ", configRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: KubeadmConfig, name: join}", "", 1), factoryOfIt, ""},
 	} {
-		found := viewOf(t, c.pool, c.factory).refuseBeside()
+		found := viewOf(t, c.pool, c.factory).refuseSeparateMachine()
 		if len(found) != min(len(c.says), 1) || c.says != "" && (!strings.Contains(found[0].Message, c.says) || found[0].Reason != reasonTrialDiffers) {
 			t.Errorf("%s: %+v", name, found)
 		}
@@ -200,7 +200,7 @@ func TestTrialsOfMachinePools(t *testing.T) {
 		t.Errorf("a copy of the configuration is a %s: %s", kind, diff)
 	}
 	machine := read(t, poolOfIt).Object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
-	ofMachinePool(read(t, poolOfIt), machine)
+	forSeparateMachine(read(t, poolOfIt), machine)
 	if text, _ := json.Marshal(machine); strings.Contains(string(text), "pools-own") || machine["failureDomain"] != "2" {
 		t.Errorf("the Machine is %s", text)
 	}
@@ -216,8 +216,8 @@ func TestImagesOfMachinePools(t *testing.T) {
 	const version = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/SIG_g/images/i/versions/2026.1.9"
 	const planned = `{computeGallery: {subscriptionID: s, resourceGroup: g, gallery: SIG_g, name: old, version: 1.0.0, plan: {sku: bought}}}`
 	v := viewOf(t, poolOfIt, strings.Replace(factoryOfIt, "{id: /an/image}", planned, 1))
-	was, native := v.written(), v.image
-	renamed, err := v.renamed(version, nil)
+	was, native := v.savedImageField(), v.image
+	renamed, err := v.specWithImage(version, nil)
 	if err != nil || v.of.image(renamed) != version || v.image != v.of.image(v.machine()) {
 		t.Fatalf("renamed it is %v, %v; and was %v", renamed, err, v.machine())
 	}
@@ -234,11 +234,11 @@ func TestImagesOfMachinePools(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.machine()[v.of.root] = renamed[v.of.root]
-	back, err := v.renamed(native, read.Written)
+	back, err := v.specWithImage(native, read.Written)
 	if diff := cmp.Diff(was, back[v.of.root]); diff != "" || err != nil {
 		t.Errorf("given back (-was +is), %v:\n%s", err, diff)
 	}
-	if other, err := v.renamed(version, read.Written); err != nil || v.of.image(other) != version {
+	if other, err := v.specWithImage(version, read.Written); err != nil || v.of.image(other) != version {
 		t.Errorf("what was saved is written for another image: %v, %v", other, err)
 	}
 }
@@ -253,10 +253,10 @@ func TestMachinePoolsThatAreUnknown(t *testing.T) {
 			t.Errorf("%s: %+v", kind, found)
 		}
 	}
-	r := &world{cluster: types.NamespacedName{Namespace: "fleet", Name: "prod"}}
+	r := &clusterAccess{cluster: types.NamespacedName{Namespace: "fleet", Name: "prod"}}
 	lines := map[cloud.ImageFamily]bool{}
 	for resource := range kinds {
-		lines[r.line(home{place: "p"}, ref{"fleet", resource, "workers"})] = true
+		lines[r.family(placement{place: "p"}, ref{"fleet", resource, "workers"})] = true
 	}
 	if len(lines) != 2 { // a MachineDeployment's own set is no pool
 		t.Errorf("lines of one name: %v", lines)
@@ -266,7 +266,7 @@ func TestMachinePoolsThatAreUnknown(t *testing.T) {
 // models is an ImageProvider that reports scale sets.
 type models struct {
 	Images
-	Teller
+	InstanceReader
 	most int
 }
 
@@ -280,10 +280,10 @@ func TestHowManyImagesAPoolMayHave(t *testing.T) {
 		"cluster.x-k8s.io/clusters/machinesets/md":        0,
 		"md": 0,
 	} {
-		if got := (&PoolProvider{&world{images: models{most: 10}}}).MaxImages(id); got != want {
+		if got := (&PoolProvider{&clusterAccess{images: models{most: 10}}}).MaxImages(id); got != want {
 			t.Errorf("%s: %d, want %d", id, got, want)
 		}
-		if got := (&PoolProvider{&world{images: struct{ Images }{}}}).MaxImages(id); got != 0 {
+		if got := (&PoolProvider{&clusterAccess{images: struct{ Images }{}}}).MaxImages(id); got != 0 {
 			t.Errorf("%s, of a cloud that tells nothing of such instances: %d", id, got)
 		}
 	}

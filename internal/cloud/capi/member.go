@@ -34,7 +34,7 @@ func (r *PoolProvider) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([
 	}
 	var away string // why a missing Machine may be elsewhere
 	if slices.ContainsFunc(nodes, func(n cloud.NodeValues) bool { return of[sameID(n.ProviderID)].Unstructured == nil }) {
-		cluster, err := r.theCluster(cloud.WithoutReadCache(ctx), "find the pools of the nodes of")
+		cluster, err := r.readCluster(cloud.WithoutReadCache(ctx), "find the pools of the nodes of")
 		if err != nil {
 			return nil, err
 		}
@@ -59,7 +59,7 @@ func (r *PoolProvider) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([
 }
 
 // all lists the Cluster's Machines and MachineSets.
-func (r *world) all(ctx context.Context) (machines, sets []object, err error) {
+func (r *clusterAccess) all(ctx context.Context) (machines, sets []object, err error) {
 	if machines, err = r.kube.list(ctx, core(kindMachine), r.ofCluster()); err != nil {
 		return nil, nil, err
 	}
@@ -68,7 +68,7 @@ func (r *world) all(ctx context.Context) (machines, sets []object, err error) {
 }
 
 // machineOf returns the Machine of an instance; NotFound if there is none. A known Machine costs a single read.
-func (r *world) machineOf(ctx context.Context, op string, id cloud.InstanceID) (object, error) {
+func (r *clusterAccess) machineOf(ctx context.Context, op string, id cloud.InstanceID) (object, error) {
 	key := sameID(id)
 	r.mu.Lock()
 	name := r.machines[key]
@@ -96,7 +96,7 @@ func (r *world) machineOf(ctx context.Context, op string, id cloud.InstanceID) (
 			return m, nil
 		}
 	}
-	return object{}, r.believed(ctx, op, &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: string(id), Message: "no Machine of Cluster " + r.cluster.String() + " has the provider ID"})
+	return object{}, r.confirmMissing(ctx, op, &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: string(id), Message: "no Machine of Cluster " + r.cluster.String() + " has the provider ID"})
 }
 
 // PoolsInScope implements cloud.PoolFinder and returns MachineDeployments, MachinePools, and MachineSets without an
@@ -156,7 +156,7 @@ func (r *PoolProvider) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.
 		if err != nil {
 			return nil, err
 		}
-		return found, r.atHome(ctx, op)
+		return found, r.requireNotMoved(ctx, op)
 	}
 	images, err := r.imagesOf(ctx, v)
 	if err != nil {
@@ -169,11 +169,11 @@ func (r *PoolProvider) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.
 			CreatedAt: m.GetCreationTimestamp().Time, Removing: m.deleting(),
 		})
 	}
-	return found, r.atHome(ctx, op)
+	return found, r.requireNotMoved(ctx, op)
 }
 
 // imagesOf returns the images of the infrastructure objects of a pool's kind, by object name, in the form of recipes.
-func (r *world) imagesOf(ctx context.Context, v view) (map[string]string, error) {
+func (r *clusterAccess) imagesOf(ctx context.Context, v view) (map[string]string, error) {
 	if !v.known {
 		return nil, nil
 	}
@@ -200,9 +200,9 @@ func (r *world) imagesOf(ctx context.Context, v view) (map[string]string, error)
 
 // MaxImages implements cloud.InstanceLister. Machines outside MachinePools are independent and have no limit.
 func (r *PoolProvider) MaxImages(id cloud.PoolID) int {
-	teller, able := r.images.(Teller)
+	reader, able := r.images.(InstanceReader)
 	if of, err := parsePool(id); err != nil || of.resource != machinePools || !able {
 		return 0
 	}
-	return teller.MaxModels()
+	return reader.MaxModels()
 }

@@ -155,8 +155,8 @@ func (o object) pausedCondition() spec {
 	return o.condition(conditionPaused, "status", "conditions")
 }
 
-// noted reports whether the controller has observed the current object, including a pause.
-func (o object) noted() bool {
+// isObserved reports whether the controller has observed the current object, including a pause.
+func (o object) isObserved() bool {
 	said := o.pausedCondition()
 	seen, _ := said["observedGeneration"].(int64)
 	return said != nil && seen >= o.GetGeneration() && (!o.is(annotationPaused) || said.text("status") == string(metav1.ConditionTrue))

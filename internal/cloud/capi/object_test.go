@@ -68,7 +68,7 @@ func TestNoted(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		if is := o.noted(); is != c.want {
+		if is := o.isObserved(); is != c.want {
 			t.Errorf("%s: %v, want %v", name, is, c.want)
 		}
 	}
@@ -91,7 +91,7 @@ func TestRefuseUnheld(t *testing.T) {
 		"before v1.9":    {deploymentV1beta1, joined, []string{reasonUnnoticed}},
 		"a machine pool": {`{apiVersion: cluster.x-k8s.io/v1beta2, kind: MachinePool, metadata: {name: workers, namespace: fleet}}`, joined, nil},
 	} {
-		found, err := (&world{}).refuseUnheld(t.Context(), nil, read(t, cluster), read(t, c.pool), read(t, c.machine))
+		found, err := (&clusterAccess{}).refuseUnheld(t.Context(), nil, read(t, cluster), read(t, c.pool), read(t, c.machine))
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -221,8 +221,8 @@ func TestTokens(t *testing.T) {
 	} {
 		m := read(t, `{kind: Machine}`)
 		m.SetAnnotations(annotations)
-		has, err := readToken(opUnhold, "i", token)
-		if hold := holdOf(m); hold.Token != token || hold.Protected != (len(annotations) == 2) || err != nil || len(has) != len(annotations) {
+		has, err := readToken(opUnprotect, "i", token)
+		if hold := protectionOf(m); hold.Token != token || hold.Protected != (len(annotations) == 2) || err != nil || len(has) != len(annotations) {
 			t.Errorf("%v: %+v, %v, %v", annotations, hold, has, err)
 		}
 	}

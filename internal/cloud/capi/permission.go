@@ -24,7 +24,7 @@ type right struct {
 	pools bool
 }
 
-const looks = "get list"
+const readVerbs = "get list"
 
 // forTopology is the purpose of rights that every pool from a ClusterClass needs, and no other pool.
 const forTopology = "a pool made from a ClusterClass"
@@ -38,12 +38,12 @@ func rights(kinds ...string) []right {
 		return right{group: coreGroup, resource: resource, verbs: strings.Fields(verbs), purpose: purpose}
 	}
 	all := []right{
-		need("clusters", "get", ""), need("machinedeployments", looks+" patch", ""), need("machinesets", looks+" patch", ""), need("machines", looks+" patch", ""),
+		need("clusters", "get", ""), need("machinedeployments", readVerbs+" patch", ""), need("machinesets", readVerbs+" patch", ""), need("machines", readVerbs+" patch", ""),
 		need("clusters", "patch", forTopology), need(resourceClasses, "get", forTopology),
 		need("machines", "delete", cloud.ForRemoval), need("machines", "create delete", cloud.ForTrialApart),
 		{group: bootstrapGroup, resource: "kubeadmconfigtemplates", verbs: []string{"get"}, purpose: cloud.ForTrialApart},
 		{group: bootstrapGroup, resource: "kubeadmconfigs", verbs: strings.Fields("get create delete"), purpose: cloud.ForTrialApart},
-		{group: coreGroup, resource: machinePools, verbs: strings.Fields(looks), pools: true},
+		{group: coreGroup, resource: machinePools, verbs: strings.Fields(readVerbs), pools: true},
 	}
 	for _, kind := range kinds {
 		infra := infrastructures[kind]
@@ -105,7 +105,7 @@ func (r *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 	return append(all, more...), err
 }
 
-func (r *world) permissions(ctx context.Context, v view) ([]cloud.Permission, error) {
+func (r *clusterAccess) permissions(ctx context.Context, v view) ([]cloud.Permission, error) {
 	const op = "read the rights in"
 	where := "namespace " + r.cluster.Namespace
 	told, err := r.account.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx,
@@ -137,7 +137,7 @@ func (r *world) permissions(ctx context.Context, v view) ([]cloud.Permission, er
 				in, p.Allowed, p.Scope, p.Remedy = namespace, false, "namespace "+namespace, remedyClass(namespace, in)
 			}
 			if !p.Allowed && (told.Status.Incomplete || in != r.cluster.Namespace) {
-				if p.Allowed, err = r.mayI(ctx, in, need, verb); err != nil {
+				if p.Allowed, err = r.accessReview(ctx, in, need, verb); err != nil {
 					return nil, fail(op, p.Scope, err)
 				}
 			}
@@ -158,7 +158,7 @@ func allows(rules []authorizationv1.ResourceRule, need right, verb string) bool 
 	})
 }
 
-func (r *world) mayI(ctx context.Context, namespace string, need right, verb string) (bool, error) {
+func (r *clusterAccess) accessReview(ctx context.Context, namespace string, need right, verb string) (bool, error) {
 	asked, err := r.account.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Namespace: namespace, Verb: verb, Group: need.group, Resource: need.resource,
@@ -171,7 +171,7 @@ func (r *world) mayI(ctx context.Context, namespace string, need right, verb str
 }
 
 // refuseRights returns the refusal of missing rights for the purposes. The purpose of captures is empty.
-func (r *world) refuseRights(ctx context.Context, v view, purposes ...string) ([]cloud.Refusal, error) {
+func (r *clusterAccess) refuseRights(ctx context.Context, v view, purposes ...string) ([]cloud.Refusal, error) {
 	all, err := r.permissions(ctx, v)
 	if err != nil {
 		return nil, err
@@ -225,7 +225,7 @@ func (r *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 }
 
 // refuseMachine appends the reasons why an instance's Machine cannot be a donor.
-func (r *world) refuseMachine(ctx context.Context, found []cloud.Refusal, v view, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+func (r *clusterAccess) refuseMachine(ctx context.Context, found []cloud.Refusal, v view, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	m, err := r.machineOf(ctx, "read", spec.Instance)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
@@ -243,7 +243,7 @@ func (r *world) refuseMachine(ctx context.Context, found []cloud.Refusal, v view
 // refuseUnheld appends the reasons why a Machine's deletion would not wait for the hook, or why the reduced replicas
 // might remove another Machine. Source: isDeleteNodeAllowed of Cluster API's Machine controller, which otherwise skips
 // hooks.
-func (r *world) refuseUnheld(ctx context.Context, found []cloud.Refusal, cluster, pool, m object) ([]cloud.Refusal, error) {
+func (r *clusterAccess) refuseUnheld(ctx context.Context, found []cloud.Refusal, cluster, pool, m object) ([]cloud.Refusal, error) {
 	found = refuse(m.text("status", "nodeRef", "name") == "", found, reasonNotHeld, "wait until the field is set",
 		"%s has no status.nodeRef, so Cluster API would delete the Machine before Kamino reduces the replicas", m)
 	found = refuse(pool.GetKind() != kindPool && pool.pausedCondition() == nil, found, reasonUnnoticed, "wait until the condition is set, or use Cluster API v1.9 or later",

@@ -17,19 +17,19 @@ func (r *PoolProvider) PoolName(id cloud.PoolID) string {
 	return of.name
 }
 
-// Line implements cloud.PoolProvider. Only the names of Cluster and pool together are unique in a place.
-func (r *PoolProvider) Line(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
+// Family implements cloud.PoolProvider. Only the names of Cluster and pool together are unique in a place.
+func (r *PoolProvider) Family(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
 	of, err := parsePool(id)
 	if err != nil {
 		return cloud.ImageFamily{}, err
 	}
-	at, err := r.where(ctx)
-	return r.line(at, of), err
+	at, err := r.readPlacement(ctx)
+	return r.family(at, of), err
 }
 
-// line returns the image family of a pool. A MachinePool has another family than a MachineDeployment of the same name,
+// family returns the image family of a pool. A MachinePool has another family than a MachineDeployment of the same name,
 // because a MachinePool may replace the MachineDeployment.
-func (r *world) line(at home, of ref) cloud.ImageFamily {
+func (r *clusterAccess) family(at placement, of ref) cloud.ImageFamily {
 	name := r.cluster.Name + "." + of.name
 	if of.resource == machinePools {
 		name += ".mp"
@@ -42,7 +42,7 @@ const opLook = "read"
 // view is a read of a pool.
 type view struct {
 	ref
-	at            home
+	at            placement
 	cluster, pool object
 	// named is the pool's infrastructure reference, template is the object, and of is its infrastructure if known.
 	named    reference
@@ -66,7 +66,7 @@ type view struct {
 func (v view) machine() spec { return specOf(v.template, v.path...) }
 
 // view reads a pool: three objects, the ClusterClass if any, and the name of the image.
-func (r *world) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
+func (r *clusterAccess) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
 	if v.ref, err = parsePool(id); err != nil {
 		return v, err
 	}
@@ -74,14 +74,14 @@ func (r *world) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
 		return v, &cloud.Error{Kind: cloud.NotFound, Op: opLook, Resource: v.ref.String(),
 			Message: "the pool is in another namespace than the nodes' Cluster " + r.cluster.String()}
 	}
-	if v.at, err = r.where(ctx); err != nil {
+	if v.at, err = r.readPlacement(ctx); err != nil {
 		return v, err
 	}
-	if v.cluster, err = r.theCluster(ctx, opLook); err != nil {
+	if v.cluster, err = r.readCluster(ctx, opLook); err != nil {
 		return v, err
 	}
 	if v.pool, err = r.kube.get(ctx, core(v.kind()), v.name); err != nil {
-		return v, r.believed(ctx, opLook, err)
+		return v, r.confirmMissing(ctx, opLook, err)
 	}
 	if of := v.pool.text("spec", "clusterName"); of != r.cluster.Name {
 		return v, &cloud.Error{Kind: cloud.NotFound, Op: opLook, Resource: v.ref.String(), Message: fmt.Sprintf("the pool belongs to Cluster %s, not to %s", of, r.cluster.Name)}
@@ -94,7 +94,7 @@ func (r *world) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
 		return v, nil
 	}
 	v.template, err = r.kube.get(ctx, v.named.GroupKind, v.named.name)
-	if err = r.believed(ctx, opLook, err); cloud.Is(err, cloud.NotFound) {
+	if err = r.confirmMissing(ctx, opLook, err); cloud.Is(err, cloud.NotFound) {
 		v.missing = true
 		return v, nil
 	}
@@ -111,7 +111,7 @@ func (r *world) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
 	v.rolls = append(v.rolls, inGroup...)
 	native := v.of.image(v.machine())
 	if v.topology != nil {
-		v.topology.read(v.of, v.machine(), r.images.ImageID(cloud.FamilyVersion{Line: r.line(v.at, v.ref), Version: anyVersion}))
+		v.topology.read(v.of, v.machine(), r.images.ImageID(cloud.FamilyVersion{Family: r.family(v.at, v.ref), Version: anyVersion}))
 		native = v.topology.asked
 	}
 	if native != "" {
@@ -143,7 +143,7 @@ func (r *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, e
 	}
 	pool := cloud.Pool{
 		ID: v.ref.pool(), Name: v.name, Location: v.at.location, Capacity: v.pool.replicas(), MaxSize: v.pool.maxSize(),
-		Line: r.line(v.at, v.ref), Recipe: cloud.Recipe{Image: v.image, Bootstrap: v.bootstrap()}, Refusals: append(v.refusals(), v.pending()...), Cautions: v.cautions(),
+		Family: r.family(v.at, v.ref), Recipe: cloud.Recipe{Image: v.image, Bootstrap: v.bootstrap()}, Refusals: append(v.refusals(), v.pending()...), Cautions: v.cautions(),
 	}
 	if v.known && !v.missing {
 		pool.Traits = v.of.traits(v.machine())
@@ -178,12 +178,12 @@ func (v view) cautions() []cloud.Refusal {
 
 // SetCapacity implements cloud.PoolProvider with a write that is conditional on the pool's resourceVersion.
 func (r *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
-	return again(func() error { return r.setCapacity(cloud.WithoutReadCache(ctx), id, from, to) })
+	return retryOnConflict(func() error { return r.setCapacity(cloud.WithoutReadCache(ctx), id, from, to) })
 }
 
 func (r *PoolProvider) setCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
 	const op = "grow"
-	if err := r.atHome(ctx, op); err != nil {
+	if err := r.requireNotMoved(ctx, op); err != nil {
 		return err
 	}
 	v, err := r.view(ctx, id)

@@ -51,7 +51,7 @@ func (r *PoolProvider) RecipeChange(ctx context.Context, to cloud.Target, _ bool
 	}
 	change.Refusals = append(change.Refusals, differs...)
 	change.Backup, err = json.MarshalIndent(backup{
-		Pool: v.ref.pool(), Kind: v.named.Kind, Template: v.named.name, Image: v.image, Overrides: v.topology.overrides(), Written: v.written(),
+		Pool: v.ref.pool(), Kind: v.named.Kind, Template: v.named.name, Image: v.image, Overrides: v.topology.overrides(), Written: v.savedImageField(),
 	}, "", "  ")
 	return change, fail("save the recipe of", v.ref.String(), err)
 }
@@ -67,7 +67,7 @@ func (r *PoolProvider) RestoreChange(ctx context.Context, pool cloud.PoolID, sav
 		return cloud.RecipeChange{}, err
 	}
 	to := cloud.Target{Pool: pool, Image: was.Image}
-	if version, _ := r.images.VersionOf(r.line(v.at, v.ref), was.Image); version != "" { // only a rollback returns to a version of the pool
+	if version, _ := r.images.VersionOf(r.family(v.at, v.ref), was.Image); version != "" { // only a rollback returns to a version of the pool
 		to.Image = v.image
 	}
 	change, err := r.RecipeChange(ctx, to, false)
@@ -92,12 +92,12 @@ func readBackup(of ref, data []byte) (backup, error) {
 
 // otherKubernetes refuses a version whose kubelet differs from the pool's Kubernetes version. An unknown version is not
 // compared.
-func (r *world) otherKubernetes(ctx context.Context, v view, version string) ([]cloud.Refusal, error) {
+func (r *clusterAccess) otherKubernetes(ctx context.Context, v view, version string) ([]cloud.Refusal, error) {
 	asked := v.pool.text("spec", "template", "spec", "version")
 	if asked == "" || version == "" {
 		return nil, nil
 	}
-	image, err := r.images.Image(ctx, cloud.FamilyVersion{Line: r.line(v.at, v.ref), Version: version})
+	image, err := r.images.Image(ctx, cloud.FamilyVersion{Family: r.family(v.at, v.ref), Version: version})
 	has := image.Tags[cloud.TagKubelet]
 	if err != nil || has == "" || strings.TrimPrefix(has, "v") == strings.TrimPrefix(asked, "v") {
 		return nil, err
@@ -109,11 +109,11 @@ func (r *world) otherKubernetes(ctx context.Context, v view, version string) ([]
 // SetRecipe implements cloud.PoolProvider: a copy of the template with the image, and the pool's reference to the copy in
 // a single conditional write. Templates are immutable, so the source of the copy does not change.
 func (r *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
-	return again(func() error { return r.setRecipe(cloud.WithoutReadCache(ctx), change) })
+	return retryOnConflict(func() error { return r.setRecipe(cloud.WithoutReadCache(ctx), change) })
 }
 
 func (r *PoolProvider) setRecipe(ctx context.Context, change cloud.RecipeChange) error {
-	if err := r.atHome(ctx, opRecipe); err != nil {
+	if err := r.requireNotMoved(ctx, opRecipe); err != nil {
 		return err
 	}
 	v, err := r.view(ctx, change.Pool)
@@ -124,7 +124,7 @@ func (r *PoolProvider) setRecipe(ctx context.Context, change cloud.RecipeChange)
 	case err != nil:
 		return err
 	case done && v.group != nil:
-		return r.arrives(ctx, change)
+		return r.waitForImage(ctx, change)
 	case done:
 		return nil
 	}
@@ -144,7 +144,7 @@ func (r *PoolProvider) setRecipe(ctx context.Context, change cloud.RecipeChange)
 	case err != nil:
 		return err
 	case v.group != nil:
-		return r.arrives(ctx, change)
+		return r.waitForImage(ctx, change)
 	}
 	switch v, err = r.view(ctx, change.Pool); {
 	case err != nil:
@@ -152,12 +152,12 @@ func (r *PoolProvider) setRecipe(ctx context.Context, change cloud.RecipeChange)
 	case v.image != change.To:
 		return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(), Message: fmt.Sprintf("the recipe was set to %s, but shows %s: another client changed the recipe", change.To, v.image)}
 	}
-	r.retire(ctx, v)
+	r.deleteUnusedCopies(ctx, v)
 	return nil
 }
 
 // nameTemplate points a pool to a template with the image.
-func (r *world) nameTemplate(ctx context.Context, v view, change cloud.RecipeChange, native string) error {
+func (r *clusterAccess) nameTemplate(ctx context.Context, v view, change cloud.RecipeChange, native string) error {
 	template, err := r.templateFor(ctx, v, change, native)
 	if err == nil {
 		_, err = r.kube.patch(ctx, opRecipe, v.pool, referenceTo(template.GetName()))
@@ -166,7 +166,7 @@ func (r *world) nameTemplate(ctx context.Context, v view, change cloud.RecipeCha
 }
 
 // maySet returns the reason why a change cannot be carried out on the pool.
-func (r *world) maySet(ctx context.Context, v view, change cloud.RecipeChange) error {
+func (r *clusterAccess) maySet(ctx context.Context, v view, change cloud.RecipeChange) error {
 	if refusals := v.refusals(); len(refusals) > 0 {
 		err := refusals[0].Error(opRecipe, v.ref.String())
 		if v.missing && refusals[0].Reason == reasonTemplate { // the template may be created again
@@ -227,7 +227,7 @@ func copyFor(v view, version, native string) (object, error) {
 
 // templateFor returns the template for the pool: the saved template of a restoration if its content is right, else a
 // copy, created if missing.
-func (r *world) templateFor(ctx context.Context, v view, change cloud.RecipeChange, native string) (object, error) {
+func (r *clusterAccess) templateFor(ctx context.Context, v view, change cloud.RecipeChange, native string) (object, error) {
 	want, err := copyFor(v, change.Version, native)
 	if err != nil {
 		return object{}, err
@@ -259,9 +259,9 @@ func (r *world) templateFor(ctx context.Context, v view, change cloud.RecipeChan
 	return there, nil
 }
 
-// retire deletes copies for missing versions of the pool, unless a pool or MachineSet names the copy. Errors are ignored:
+// deleteUnusedCopies deletes copies for missing versions of the pool, unless a pool or MachineSet names the copy. Errors are ignored:
 // the next promotion deletes the rest.
-func (r *world) retire(ctx context.Context, v view) {
+func (r *clusterAccess) deleteUnusedCopies(ctx context.Context, v view) {
 	if v.resource == machinePools { // a MachinePool has no copies
 		return
 	}
@@ -284,7 +284,7 @@ func (r *world) retire(ctx context.Context, v view) {
 		if t.GetAnnotations()[annotationPool] != string(v.ref.pool()) || version == "" || named[t.GetName()] || t.deleting() {
 			continue
 		}
-		image, err := r.images.Image(ctx, cloud.FamilyVersion{Line: r.line(v.at, v.ref), Version: version})
+		image, err := r.images.Image(ctx, cloud.FamilyVersion{Family: r.family(v.at, v.ref), Version: version})
 		if err == nil && image.State == cloud.Absent {
 			_ = r.kube.remove(ctx, "retire", t)
 		}

@@ -26,14 +26,14 @@ const opRemove = "remove"
 const removalReleased = "released"
 
 // removal removes Machines and reduces the replicas.
-type removal struct{ *world }
+type removal struct{ *clusterAccess }
 
 // EnsureRemoved implements cloud.Remover.
 func (r *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (state cloud.State, err error) {
-	err = again(func() error {
-		state, err = removal{r.world}.ensure(cloud.WithoutReadCache(ctx), id)
+	err = retryOnConflict(func() error {
+		state, err = removal{r.clusterAccess}.ensure(cloud.WithoutReadCache(ctx), id)
 		if cloud.Is(err, cloud.NotFound) { // deleted between a read and a write
-			state, err = removal{r.world}.ensure(cloud.WithoutReadCache(ctx), id)
+			state, err = removal{r.clusterAccess}.ensure(cloud.WithoutReadCache(ctx), id)
 		}
 		return err
 	})
@@ -41,12 +41,12 @@ func (r *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (
 }
 
 func (r removal) ensure(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
-	if err := r.atHome(ctx, opRemove); err != nil {
+	if err := r.requireNotMoved(ctx, opRemove); err != nil {
 		return cloud.Absent, err
 	}
 	m, err := r.machineOf(ctx, opRemove, id)
 	if err != nil {
-		return cloud.Absent, r.ended(ctx, err)
+		return cloud.Absent, r.finish(ctx, err)
 	}
 	if r.grouped(m) {
 		return r.removeFromGroup(ctx, id, m)
@@ -57,27 +57,27 @@ func (r removal) ensure(ctx context.Context, id cloud.InstanceID) (cloud.State, 
 	case begun == removalReleased: // and moved since, without the deletion
 		return cloud.Deleting, r.kube.remove(ctx, opRemove, m)
 	case begun == "" && m.deleting(): // deleted by another client, which handles the replicas; only Kamino's hook must go
-		return cloud.Deleting, r.letGo(ctx, m)
+		return cloud.Deleting, r.removeHook(ctx, m)
 	}
 	if m, err = r.begin(ctx, m); err != nil {
 		return cloud.Absent, err
 	}
-	if err := r.takePlaceOf(ctx, m); err != nil {
+	if err := r.reduceReplicasFor(ctx, m); err != nil {
 		return cloud.Absent, err
 	}
 	if m, err = r.machineOf(ctx, opRemove, id); err != nil {
-		return cloud.Absent, r.ended(ctx, err)
+		return cloud.Absent, r.finish(ctx, err)
 	}
-	return cloud.Deleting, r.letGo(ctx, m)
+	return cloud.Deleting, r.removeHook(ctx, m)
 }
 
 // begin deletes a Machine with a hook that delays the deletion, and returns the Machine.
 func (r removal) begin(ctx context.Context, m object) (object, error) {
-	if err := r.mayTakePlaceOf(ctx, m); err != nil {
+	if err := r.refuseReduction(ctx, m); err != nil {
 		return m, err
 	}
 	if begun := m.GetAnnotations()[annotationRemoving]; begun == "" || !m.is(annotationHook) {
-		marks, err := r.marksOf(ctx, m, cmp.Or(begun, string(m.GetUID())))
+		marks, err := r.removalAnnotations(ctx, m, cmp.Or(begun, string(m.GetUID())))
 		if err != nil {
 			return m, err
 		}
@@ -95,23 +95,23 @@ func (r removal) begin(ctx context.Context, m object) (object, error) {
 	return m, r.kube.remove(ctx, opRemove, m)
 }
 
-// ended handles an unreadable Machine: if the Machine is gone, only cleanup is left.
-func (r removal) ended(ctx context.Context, err error) error {
+// finish handles an unreadable Machine: if the Machine is gone, only cleanup is left.
+func (r removal) finish(ctx context.Context, err error) error {
 	if cloud.Is(err, cloud.NotFound) {
-		return r.releasePools(ctx)
+		return r.endPauses(ctx)
 	}
 	return err
 }
 
-// letGo removes the hook from a Machine.
-func (r removal) letGo(ctx context.Context, m object) error {
+// removeHook removes the hook from a Machine.
+func (r removal) removeHook(ctx context.Context, m object) error {
 	_, err := r.kube.annotate(ctx, opRemove, m, map[string]any{annotationRemoving: removalReleased, annotationHook: nil})
 	return err
 }
 
-// mayTakePlaceOf refuses a Machine whose topology sets the replicas, because the topology controller would restore the
+// refuseReduction refuses a Machine whose topology sets the replicas, because the topology controller would restore the
 // replicas.
-func (r removal) mayTakePlaceOf(ctx context.Context, m object) error {
+func (r removal) refuseReduction(ctx context.Context, m object) error {
 	owner := m.controller()
 	if m.is(annotationRemoving) || m.deleting() || owner == nil || owner.Kind != kindSet || !hasLabel(m, labelTopology) {
 		return nil
@@ -136,20 +136,20 @@ func (r removal) mayTakePlaceOf(ctx context.Context, m object) error {
 	return nil
 }
 
-// takePlaceOf reduces the replicas for a Machine whose deletion waits, in the MachinePool, or in MachineSet and
+// reduceReplicasFor reduces the replicas for a Machine whose deletion waits, in the MachinePool, or in MachineSet and
 // MachineDeployment. A missing owner has no replicas.
-func (r removal) takePlaceOf(ctx context.Context, m object) error {
+func (r removal) reduceReplicasFor(ctx context.Context, m object) error {
 	owner, name := m.controller(), m.GetAnnotations()[annotationRemoving]
 	switch {
 	case owner == nil:
 		return nil
 	case owner.Kind == kindPool:
-		return r.takeFromMachinePool(ctx, owner.Name, name)
+		return r.reduceMachinePool(ctx, owner.Name, name)
 	case owner.Kind != kindSet:
 		return nil
 	}
 	set, err := r.kube.get(ctx, core(kindSet), owner.Name)
-	if err = r.believed(ctx, opRemove, err); cloud.Is(err, cloud.NotFound) {
+	if err = r.confirmMissing(ctx, opRemove, err); cloud.Is(err, cloud.NotFound) {
 		return nil
 	}
 	if err != nil {
@@ -158,29 +158,29 @@ func (r removal) takePlaceOf(ctx context.Context, m object) error {
 	var above object
 	if by := set.controller(); by != nil && by.Kind == kindDeployment {
 		above, err = r.kube.get(ctx, core(kindDeployment), by.Name)
-		if err = r.believed(ctx, opRemove, err); err != nil && !cloud.Is(err, cloud.NotFound) {
+		if err = r.confirmMissing(ctx, opRemove, err); err != nil && !cloud.Is(err, cloud.NotFound) {
 			return err
 		}
 	}
-	return r.takeFrom(ctx, set, above, name)
+	return r.reduceReplicas(ctx, set, above, name)
 }
 
-// takeFrom reduces the replicas of a MachineSet and its MachineDeployment, unless done.
-func (r removal) takeFrom(ctx context.Context, set, above object, name string) (err error) {
+// reduceReplicas reduces the replicas of a MachineSet and its MachineDeployment, unless done.
+func (r removal) reduceReplicas(ctx context.Context, set, above object, name string) (err error) {
 	if set.GetAnnotations()[annotationPlace] != name {
 		if above.Unstructured != nil {
-			if above, err = r.takeFromDeployment(ctx, above, name); err != nil {
+			if above, err = r.reduceDeployment(ctx, above, name); err != nil {
 				return err
 			}
-			if err := r.noted(ctx, above); err != nil {
+			if err := r.waitObserved(ctx, above); err != nil {
 				return err
 			}
 		}
-		if set, err = r.kube.patch(ctx, opRemove, set, onePlaceFewer(set, map[string]any{annotationPlace: name})); err != nil {
+		if set, err = r.kube.patch(ctx, opRemove, set, oneReplicaLess(set, map[string]any{annotationPlace: name})); err != nil {
 			return err
 		}
 	}
-	if err := r.noted(ctx, set); err != nil {
+	if err := r.waitObserved(ctx, set); err != nil {
 		return err
 	}
 	if above.Unstructured == nil || above.GetAnnotations()[annotationPlace] != name {
@@ -190,14 +190,14 @@ func (r removal) takeFrom(ctx context.Context, set, above object, name string) (
 	return err
 }
 
-// noted waits until Cluster API has observed the object.
-func (r removal) noted(ctx context.Context, o object) error {
-	for last := time.Now().Add(patience); !o.noted(); {
+// waitObserved waits until Cluster API has observed the object.
+func (r removal) waitObserved(ctx context.Context, o object) error {
+	for last := time.Now().Add(waitTimeout); !o.isObserved(); {
 		if time.Now().After(last) {
 			return &cloud.Error{Kind: cloud.Unavailable, Op: opRemove, Resource: o.String(), Code: reasonUnnoticed,
 				Message: "Cluster API has not observed the new size, by the condition " + conditionPaused + ": check that Cluster API's controllers run"}
 		}
-		err := pause(ctx, opRemove, o, glance)
+		err := pause(ctx, opRemove, o, pollInterval)
 		if err == nil {
 			o, err = r.kube.get(cloud.WithoutReadCache(ctx), core(o.GetKind()), o.GetName())
 		}
@@ -208,10 +208,10 @@ func (r removal) noted(ctx context.Context, o object) error {
 	return nil
 }
 
-// releasePools ends the pause of MachineDeployments whose removed Machine is gone before the end, because the hook was
+// endPauses ends the pause of MachineDeployments whose removed Machine is gone before the end, because the hook was
 // removed or skipped. If the MachineSet kept its replicas, the replicas are restored, so that no further Machine is
 // removed.
-func (r removal) releasePools(ctx context.Context) error {
+func (r removal) endPauses(ctx context.Context) error {
 	pools, err := r.kube.list(ctx, core(kindDeployment), r.ofCluster())
 	if err != nil {
 		return err
@@ -232,7 +232,7 @@ func (r removal) releasePools(ctx context.Context) error {
 		change := map[string]any{"metadata": map[string]any{"annotations": map[string]any{annotationPlace: nil, annotationPaused: nil}}}
 		if told := slices.IndexFunc(sets, func(s object) bool { return s.GetAnnotations()[annotationPlace] == removal }); told < 0 {
 			change["spec"] = map[string]any{"replicas": pool.replicas() + 1}
-		} else if err := r.noted(ctx, sets[told]); err != nil {
+		} else if err := r.waitObserved(ctx, sets[told]); err != nil {
 			return err
 		}
 		if _, err := r.kube.patch(ctx, opRemove, pool, change); err != nil {
@@ -242,8 +242,8 @@ func (r removal) releasePools(ctx context.Context) error {
 	return nil
 }
 
-// takeFromDeployment pauses a MachineDeployment and reduces the replicas, unless done.
-func (r removal) takeFromDeployment(ctx context.Context, above object, uid string) (object, error) {
+// reduceDeployment pauses a MachineDeployment and reduces the replicas, unless done.
+func (r removal) reduceDeployment(ctx context.Context, above object, uid string) (object, error) {
 	switch by := above.GetAnnotations()[annotationPlace]; {
 	case by == uid:
 		return above, nil
@@ -253,11 +253,11 @@ func (r removal) takeFromDeployment(ctx context.Context, above object, uid strin
 		return above, cloud.Refuse(reasonPaused, fmt.Sprintf("%s is paused, so Cluster API would ignore a write", above), "end the pause when the reason for the pause is gone").
 			Error(opRemove, above.String())
 	}
-	return r.kube.patch(ctx, opRemove, above, onePlaceFewer(above, map[string]any{annotationPlace: uid, annotationPaused: ""}))
+	return r.kube.patch(ctx, opRemove, above, oneReplicaLess(above, map[string]any{annotationPlace: uid, annotationPaused: ""}))
 }
 
-// onePlaceFewer returns the patch that reduces the replicas by 1.
-func onePlaceFewer(o object, annotations map[string]any) map[string]any {
+// oneReplicaLess returns the patch that reduces the replicas by 1.
+func oneReplicaLess(o object, annotations map[string]any) map[string]any {
 	return map[string]any{
 		"metadata": map[string]any{"annotations": annotations},
 		"spec":     map[string]any{"replicas": max(o.replicas()-1, 0)},

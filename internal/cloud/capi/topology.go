@@ -32,8 +32,8 @@ type topology struct {
 	// entry of the MachineDeployment in the Cluster's topology, and of its class in the ClusterClass; nil if missing.
 	entry, of spec
 	class     object
-	// holders of the image; nil if refused.
-	holders []holder
+	// imageVariables of the image; nil if refused.
+	imageVariables []imageVariable
 	// refused is the reason why no settable variable holds the image; nil if a variable does.
 	refused *cloud.Refusal
 	// carried is the image of the pool's template, and asked is the next image of the template, as the cloud writes
@@ -42,7 +42,7 @@ type topology struct {
 }
 
 // topologyOf reads the definitions of a pool, without the template; nil without a topology.
-func (r *world) topologyOf(ctx context.Context, cluster, pool object) (*topology, error) {
+func (r *clusterAccess) topologyOf(ctx context.Context, cluster, pool object) (*topology, error) {
 	if !hasLabel(pool, labelTopology) {
 		return nil, nil
 	}
@@ -83,7 +83,7 @@ func remedyClass(namespace, own string) string {
 
 func (t *topology) refuse(reason, obstacle, remedy string) {
 	refused := cloud.Refuse(reason, obstacle, remedy)
-	t.refused, t.holders = &refused, nil
+	t.refused, t.imageVariables = &refused, nil
 }
 
 // anyVersion is an example of a version.
@@ -103,22 +103,22 @@ func (t *topology) read(of infrastructure, machine spec, wouldBe string) {
 		no("the ClusterClass has no class "+t.entry.text("class"), "add the class again")
 		return
 	}
-	t.holders = holdersOf(t.class, t.of, of.root)
-	if at := slices.IndexFunc(t.holders, func(h holder) bool { return h.unknown != "" }); at >= 0 {
-		no(t.holders[at].unknown, t.holders[at].need)
+	t.imageVariables = imageVariablesOf(t.class, t.of, of.root)
+	if at := slices.IndexFunc(t.imageVariables, func(h imageVariable) bool { return h.unknown != "" }); at >= 0 {
+		no(t.imageVariables[at].unknown, t.imageVariables[at].need)
 		return
 	}
 	const need = "set the image from a variable in an inline patch of the ClusterClass, with valueFrom.variable"
-	if len(t.holders) == 0 {
+	if len(t.imageVariables) == 0 {
 		no("no patch sets the image from a variable", need)
 		return
 	}
-	made, err := machineBy(machine, t.holders, t.value)
+	made, err := machineBy(machine, t.imageVariables, t.value)
 	if err != nil {
 		no(err.Error(), "set the value in the Cluster's topology")
 		return
 	}
-	if _, err := overridesFor(of, machine, t.holders, t.value, wouldBe); err != nil {
+	if _, err := overridesFor(of, machine, t.imageVariables, t.value, wouldBe); err != nil {
 		no(err.Error(), need)
 		return
 	}
@@ -196,9 +196,9 @@ func (v view) pending() []cloud.Refusal {
 
 // setVariables is SetRecipe for a pool of a topology: a single write to the Cluster, conditional on resourceVersion. The
 // resourceVersion also covers the strategy in the topology.
-func (r *world) setVariables(ctx context.Context, v view, change cloud.RecipeChange) error {
+func (r *clusterAccess) setVariables(ctx context.Context, v view, change cloud.RecipeChange) error {
 	if v.image == change.To && change.To != "" {
-		return r.arrives(ctx, change)
+		return r.waitForImage(ctx, change)
 	}
 	if err := r.maySet(ctx, v, change); err != nil {
 		return err
@@ -219,7 +219,7 @@ func (r *world) setVariables(ctx context.Context, v view, change cloud.RecipeCha
 	if _, err := r.kube.patch(ctx, opRecipe, v.cluster, write); err != nil {
 		return err
 	}
-	return r.arrives(ctx, change)
+	return r.waitForImage(ctx, change)
 }
 
 // overridesTo returns the overrides for a change: in a restoration the saved overrides if still right, else new
@@ -235,7 +235,7 @@ func (v view) overridesTo(change cloud.RecipeChange, native string) ([]override,
 			return was.Overrides, nil
 		}
 	}
-	overrides, err := overridesFor(v.of, v.machine(), t.holders, t.value, native)
+	overrides, err := overridesFor(v.of, v.machine(), t.imageVariables, t.value, native)
 	if err != nil {
 		return nil, cloud.Refuse(reasonTopology, fmt.Sprintf("the variables of %s cannot express %s: %v", t.class, native, err), "let the variables hold the whole image").Error(opRecipe, v.ref.String())
 	}
@@ -249,7 +249,7 @@ func (v view) asksWith(overrides []override) string {
 		return ""
 	}
 	entry := find(specsIn(spec{"all": entries}, "all"), "name", v.topology.entry.text("name"))
-	made, err := machineBy(v.machine(), v.topology.holders, func(name string) any { return valueOf(v.cluster, v.topology.class, entry, name) })
+	made, err := machineBy(v.machine(), v.topology.imageVariables, func(name string) any { return valueOf(v.cluster, v.topology.class, entry, name) })
 	if err != nil {
 		return ""
 	}
@@ -261,7 +261,7 @@ func (t *topology) overrides() (all []override) {
 	if t == nil {
 		return nil
 	}
-	for _, h := range t.holders {
+	for _, h := range t.imageVariables {
 		if !slices.ContainsFunc(all, func(o override) bool { return o.Name == h.variable }) {
 			all = append(all, overrideOf(t.entry, h.variable))
 		}
@@ -269,19 +269,19 @@ func (t *topology) overrides() (all []override) {
 	return all
 }
 
-// patience limits the wait for Cluster API's controllers, and glance is the poll interval. Running controllers need a
+// waitTimeout limits the wait for Cluster API's controllers, and pollInterval is the poll interval. Running controllers need a
 // moment; otherwise the caller tries again.
 const (
-	patience = 30 * time.Second
-	glance   = 300 * time.Millisecond
-	// groupGlance is the poll interval of a group, because the cloud limits requests.
-	groupGlance = time.Second
+	waitTimeout  = 30 * time.Second
+	pollInterval = 300 * time.Millisecond
+	// groupPollInterval is the poll interval of a group, because the cloud limits requests.
+	groupPollInterval = time.Second
 )
 
-// arrives waits until the pool's template names the requested image, or until the group's template has the object's
+// waitForImage waits until the pool's template names the requested image, or until the group's template has the object's
 // image. Templates are immutable: the same reference means the same image.
-func (r *world) arrives(ctx context.Context, change cloud.RecipeChange) error {
-	for last := time.Now().Add(patience); ; {
+func (r *clusterAccess) waitForImage(ctx context.Context, change cloud.RecipeChange) error {
+	for last := time.Now().Add(waitTimeout); ; {
 		v, err := r.view(cloud.WithoutReadCache(ctx), change.Pool)
 		if err != nil {
 			return err
@@ -296,7 +296,7 @@ func (r *world) arrives(ctx context.Context, change cloud.RecipeChange) error {
 			return &cloud.Error{Kind: cloud.Conflict, Op: opRecipe, Resource: v.ref.String(), Code: late[0].Reason, Message: late[0].Message}
 		}
 		if v.group != nil {
-			err = pause(ctx, opRecipe, v.ref, groupGlance)
+			err = pause(ctx, opRecipe, v.ref, groupPollInterval)
 		} else {
 			err = r.otherTemplate(ctx, v, last)
 		}
@@ -317,9 +317,9 @@ func pause(ctx context.Context, op string, of fmt.Stringer, long time.Duration) 
 }
 
 // otherTemplate waits until a pool names another template, or until the deadline.
-func (r *world) otherTemplate(ctx context.Context, seen view, last time.Time) error {
+func (r *clusterAccess) otherTemplate(ctx context.Context, seen view, last time.Time) error {
 	for time.Now().Before(last) {
-		if err := pause(ctx, opRecipe, seen.ref, glance); err != nil {
+		if err := pause(ctx, opRecipe, seen.ref, pollInterval); err != nil {
 			return err
 		}
 		pool, err := r.kube.get(cloud.WithoutReadCache(ctx), core(seen.kind()), seen.name)

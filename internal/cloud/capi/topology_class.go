@@ -11,8 +11,8 @@ import (
 // written paths show the variables that hold the image of a MachineDeployment's machines. Uncertain cases are refused.
 // Source: Cluster API, core/reconcilers/topology/cluster/patches.
 
-// holder is a variable, or a field of a variable, that sets a part of the image in a machine's spec.
-type holder struct {
+// imageVariable is a variable, or a field of a variable, that sets a part of the image in a machine's spec.
+type imageVariable struct {
 	// at is the path in the spec.
 	at []string
 	// variable with field; field is empty for the whole variable.
@@ -77,13 +77,13 @@ func machinesOf(class spec, v1beta1 bool) (apiVersion, kind string) {
 	return class.text(append(path, "apiVersion")...), class.text(append(path, "kind")...)
 }
 
-// holdersOf returns the variables that finally set a field of the machines' spec, and unknown writes. A later patch
+// imageVariablesOf returns the variables that finally set a field of the machines' spec, and unknown writes. A later patch
 // overwrites an earlier patch.
-func holdersOf(class object, of spec, root string) (found []holder) {
+func imageVariablesOf(class object, of spec, root string) (found []imageVariable) {
 	apiVersion, kind := machinesOf(of, class.v1beta1())
 	for _, patch := range specsIn(specOf(class, "spec"), "patches") {
 		if patch.has("external", "generatePatchesExtension") || patch.has("external", "generateExtension") {
-			found = append(found, holder{at: []string{root}, unknown: "patch " + patch.text("name") + " comes from an extension, which may write to any template",
+			found = append(found, imageVariable{at: []string{root}, unknown: "patch " + patch.text("name") + " comes from an extension, which may write to any template",
 				need: "set the image in an inline patch of the ClusterClass, and remove the extension"})
 		}
 		for _, definition := range specsIn(patch, "definitions") {
@@ -91,7 +91,7 @@ func holdersOf(class object, of spec, root string) (found []holder) {
 				continue
 			}
 			for _, write := range specsIn(definition, "jsonPatches") {
-				found = written(found, write, patch, root)
+				found = addWrite(found, write, patch, root)
 			}
 		}
 	}
@@ -117,8 +117,8 @@ func selects(selector spec, apiVersion, kind, class string) bool {
 	})
 }
 
-// written returns the holders after another write of a patch.
-func written(found []holder, write, patch spec, root string) []holder {
+// addWrite returns the variables after another write of a patch.
+func addWrite(found []imageVariable, write, patch spec, root string) []imageVariable {
 	at := strings.Split(strings.TrimPrefix(write.text("path"), "/"), "/")
 	for i, part := range at {
 		at[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
@@ -127,33 +127,33 @@ func written(found []holder, write, patch spec, root string) []holder {
 	if !within(at, whole) && !within(whole, at) {
 		return found
 	}
-	h := holder{at: []string{root}}
+	h := imageVariable{at: []string{root}}
 	if within(at, whole) {
 		h.at = at[len(pathOfTemplate):]
 	}
-	h.take(write, patch)
+	h.readSource(write, patch)
 	if len(at) < len(whole) {
-		h = h.says("patch "+patch.text("name")+" writes more than the image at "+write.text("path"), "set the image in a separate patch")
+		h = h.unknownValue("patch "+patch.text("name")+" writes more than the image at "+write.text("path"), "set the image in a separate patch")
 	}
 	by := patch.text("enabledIf")
 	if by != "" {
-		h = h.says("patch "+patch.text("name")+" writes to the image under a condition, enabledIf: "+by, "remove the condition, and give the variable a value everywhere")
+		h = h.unknownValue("patch "+patch.text("name")+" writes to the image under a condition, enabledIf: "+by, "remove the condition, and give the variable a value everywhere")
 	}
 	if by == "" {
-		found = slices.DeleteFunc(found, func(earlier holder) bool { return within(earlier.at, h.at) })
+		found = slices.DeleteFunc(found, func(earlier imageVariable) bool { return within(earlier.at, h.at) })
 	}
 	if h.variable != "" || h.unknown != "" {
 		return append(found, h)
 	}
-	// A fixed value has no holder. A fixed value inside a variable's value would apply to all values of the variable.
-	if slices.ContainsFunc(found, func(earlier holder) bool { return within(h.at, earlier.at) }) {
-		return append(found, h.says("patch "+patch.text("name")+" writes a part of the variable's image, at "+write.text("path"), "let the variable hold the whole image"))
+	// A fixed value has no variable. A fixed value inside a variable's value would apply to all values of the variable.
+	if slices.ContainsFunc(found, func(earlier imageVariable) bool { return within(h.at, earlier.at) }) {
+		return append(found, h.unknownValue("patch "+patch.text("name")+" writes a part of the variable's image, at "+write.text("path"), "let the variable hold the whole image"))
 	}
 	return found
 }
 
-// take reads the source of a write's value; no variable for a fixed or builtin value.
-func (h *holder) take(write, patch spec) {
+// readSource reads the source of a write's value; no variable for a fixed or builtin value.
+func (h *imageVariable) readSource(write, patch spec) {
 	if write.text("op") == "remove" {
 		return
 	}
@@ -161,9 +161,9 @@ func (h *holder) take(write, patch spec) {
 	name, field, _ := strings.Cut(variable, ".")
 	switch {
 	case write.has("valueFrom", "template"):
-		*h = h.says("patch "+patch.text("name")+" makes the image from a template", "set the image from a variable in the patch, with valueFrom.variable")
+		*h = h.unknownValue("patch "+patch.text("name")+" makes the image from a template", "set the image from a variable in the patch, with valueFrom.variable")
 	case strings.ContainsAny(variable, "[]"):
-		*h = h.says("patch "+patch.text("name")+" reads the image from an element of a list, "+variable, "let a variable, or a field of a variable, hold the image")
+		*h = h.unknownValue("patch "+patch.text("name")+" reads the image from an element of a list, "+variable, "let a variable, or a field of a variable, hold the image")
 	case name == builtin:
 	default:
 		h.variable = name
@@ -173,9 +173,9 @@ func (h *holder) take(write, patch spec) {
 	}
 }
 
-// says returns a holder with an unknown value.
-func (h holder) says(unknown, need string) holder {
-	return holder{at: h.at, unknown: unknown, need: need}
+// unknownValue returns an imageVariable with an unknown value.
+func (h imageVariable) unknownValue(unknown, need string) imageVariable {
+	return imageVariable{at: h.at, unknown: unknown, need: need}
 }
 
 // builtin is the variable that Cluster API sets.

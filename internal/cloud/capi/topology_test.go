@@ -107,7 +107,7 @@ func TestVariablesThatHoldTheImage(t *testing.T) {
 				continue
 			}
 			was := got.overrides()
-			overrides, err := overridesFor(c.of, read(t, c.machine).Object, got.holders, got.value, c.set)
+			overrides, err := overridesFor(c.of, read(t, c.machine).Object, got.imageVariables, got.value, c.set)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue
@@ -257,7 +257,7 @@ func TestPoolsOfNoTopology(t *testing.T) {
 		fill := strings.NewReplacer("VARIABLES", "[]", "OVERRIDES", "[]").Replace
 		v := view{cluster: read(t, fill(c.cluster)), pool: read(t, c.pool)}
 		var err error
-		if v.topology, err = (&world{}).topologyOf(t.Context(), v.cluster, v.pool); err != nil {
+		if v.topology, err = (&clusterAccess{}).topologyOf(t.Context(), v.cluster, v.pool); err != nil {
 			t.Fatal(err)
 		}
 		found := v.refuseTopology(refusalsToWrite(v.cluster, v.pool))
@@ -265,7 +265,7 @@ func TestPoolsOfNoTopology(t *testing.T) {
 			t.Errorf("%s: %+v", name, found)
 		}
 	}
-	if got, err := (&world{}).topologyOf(t.Context(), read(t, clusterOfIt), read(t, deploymentV1beta2)); got != nil || err != nil {
+	if got, err := (&clusterAccess{}).topologyOf(t.Context(), read(t, clusterOfIt), read(t, deploymentV1beta2)); got != nil || err != nil {
 		t.Errorf("a pool that is made from none: %+v, %v", got, err)
 	}
 }

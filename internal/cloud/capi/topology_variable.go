@@ -52,8 +52,8 @@ func fieldOf(value any, field []string) (any, bool) {
 	return found, there && err == nil && found != nil
 }
 
-// machineBy returns a machine's spec with the values of the holders' variables. A holder without a value is an error.
-func machineBy(machine spec, holders []holder, valueOf func(name string) any) (spec, error) {
+// machineBy returns a machine's spec with the values of the image variables. A variable without a value is an error.
+func machineBy(machine spec, holders []imageVariable, valueOf func(name string) any) (spec, error) {
 	made := spec(runtime.DeepCopyJSON(machine))
 	if made == nil {
 		made = spec{}
@@ -70,11 +70,13 @@ func machineBy(machine spec, holders []holder, valueOf func(name string) any) (s
 	return made, nil
 }
 
-func (h holder) String() string { return strings.Join(append([]string{h.variable}, h.field...), ".") }
+func (h imageVariable) String() string {
+	return strings.Join(append([]string{h.variable}, h.field...), ".")
+}
 
 // overridesFor returns the overrides that set the image. Other fields of a variable stay. overridesFor returns an error
-// if the holders do not cover every changed field.
-func overridesFor(of infrastructure, machine spec, holders []holder, valueOf func(name string) any, native string) ([]override, error) {
+// if the variables do not cover every changed field.
+func overridesFor(of infrastructure, machine spec, holders []imageVariable, valueOf func(name string) any, native string) ([]override, error) {
 	want := spec(runtime.DeepCopyJSON(machine))
 	if err := of.setImage(want, native); err != nil {
 		return nil, err

@@ -50,7 +50,7 @@ func trialName(of ref, name string) string {
 	return shorten(of.name, 40) + "-trial-" + digest([]byte(name))
 }
 
-func besideOnly(of ref) cloud.Refusal {
+func separateMachineOnly(of ref) cloud.Refusal {
 	return cloud.Refuse(cloud.TrialBesideOnly, fmt.Sprintf("%s: a trial with Cluster API uses a Machine outside the pool", of), "set settings.trial.mode to Apart")
 }
 
@@ -61,9 +61,9 @@ func (r *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 		return nil, err
 	}
 	if spec.InPool {
-		return []cloud.Refusal{besideOnly(v.ref)}, nil
+		return []cloud.Refusal{separateMachineOnly(v.ref)}, nil
 	}
-	found := append(v.refusals(), v.refuseBeside()...)
+	found := append(v.refusals(), v.refuseSeparateMachine()...)
 	lack, err := r.refuseRights(ctx, v, cloud.ForTrialApart)
 	if err != nil {
 		return nil, err
@@ -80,9 +80,9 @@ func (r *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 }
 
 // trialMachine returns the Machine of a trial; there is false without a Machine.
-func (r *world) trialMachine(ctx context.Context, of ref, name string) (m object, there bool, err error) {
+func (r *clusterAccess) trialMachine(ctx context.Context, of ref, name string) (m object, there bool, err error) {
 	m, err = r.kube.get(ctx, core(kindMachine), trialName(of, name))
-	if err = r.believed(ctx, opTry, err); cloud.Is(err, cloud.NotFound) {
+	if err = r.confirmMissing(ctx, opTry, err); cloud.Is(err, cloud.NotFound) {
 		return object{}, false, nil
 	}
 	return m, err == nil, err
@@ -170,9 +170,9 @@ func (r *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 		return cloud.Trial{}, err
 	}
 	if spec.InPool {
-		return cloud.Trial{}, besideOnly(of).Error(opTry, of.String())
+		return cloud.Trial{}, separateMachineOnly(of).Error(opTry, of.String())
 	}
-	if err := r.atHome(ctx, opTry); err != nil {
+	if err := r.requireNotMoved(ctx, opTry); err != nil {
 		return cloud.Trial{}, err
 	}
 	m, there, err := r.trialMachine(ctx, of, spec.Name)
@@ -186,7 +186,7 @@ func (r *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	for _, refusal := range slices.Concat(v.refusals(), v.refuseBeside()) {
+	for _, refusal := range slices.Concat(v.refusals(), v.refuseSeparateMachine()) {
 		return cloud.Trial{}, refusal.Error(opTry, of.String())
 	}
 	native, err := r.images.NativeImage(ctx, v.at.place, spec.To)
@@ -206,21 +206,21 @@ func (r *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 }
 
 // partsOf returns the objects of a trial, the Machine last.
-func (r *world) partsOf(ctx context.Context, v view, spec cloud.TrialSpec, native string) ([]object, error) {
+func (r *clusterAccess) partsOf(ctx context.Context, v view, spec cloud.TrialSpec, native string) ([]object, error) {
 	name := trialName(v.ref, spec.Name)
 	record, err := json.Marshal(trialRecord{Pool: v.ref.pool(), Version: spec.Version, Name: spec.Name, Image: spec.To, Tags: spec.Tags})
 	if err != nil {
 		return nil, fail(opTry, v.ref.String(), err)
 	}
 	mark := map[string]string{annotationTrial: string(record)}
-	infrastructure := r.from(v.template, name, mark)
+	infrastructure := r.objectFrom(v.template, name, mark)
 	if err := v.of.setImage(specOf(infrastructure, "spec"), native); err != nil {
 		return nil, err
 	}
 	parts := []object{infrastructure}
 
 	inner, _, _ := unstructured.NestedMap(v.pool.Object, "spec", "template", "spec")
-	ofMachinePool(v.pool, inner)
+	forSeparateMachine(v.pool, inner)
 	m := object{&unstructured.Unstructured{Object: map[string]any{"spec": inner}}}
 	m.SetGroupVersionKind(v.pool.GroupVersionKind().GroupVersion().WithKind(kindMachine))
 	_ = unstructured.SetNestedField(m.Object, r.cluster.Name, "spec", "clusterName")
@@ -234,21 +234,21 @@ func (r *world) partsOf(ctx context.Context, v view, spec cloud.TrialSpec, nativ
 		if err != nil {
 			return nil, err
 		}
-		config := r.from(template, name, mark)
+		config := r.objectFrom(template, name, mark)
 		parts = append(parts, config)
 		rename([]string{"spec", "bootstrap", "configRef"}, config)
 	}
 	m.SetName(name)
 	m.SetNamespace(v.namespace)
-	m.SetLabels(r.labelsBeside(v.pool))
+	m.SetLabels(r.labelsOutsidePool(v.pool))
 	m.SetAnnotations(map[string]string{annotationTrial: string(record), annotationSkip: ""})
 	m.SetFinalizers([]string{finalizerTrial})
 	return append(parts, m), nil
 }
 
-// from returns the object of a template, or of a MachinePool's object, as Cluster API makes it. Source:
+// objectFrom returns the object of a template, or of a MachinePool's object, as Cluster API makes it. Source:
 // controllers/external, GenerateTemplate.
-func (r *world) from(template object, name string, annotations map[string]string) object {
+func (r *clusterAccess) objectFrom(template object, name string, annotations map[string]string) object {
 	kind, inner, metadata := contentOf(template)
 	if inner == nil {
 		inner = map[string]any{}
@@ -275,15 +275,15 @@ func (r *world) from(template object, name string, annotations map[string]string
 
 // madeOf returns the kind of the object that is made from a kind.
 func madeOf(kind schema.GroupKind) schema.GroupKind {
-	if factory, is := pooledOf(kind); is {
+	if factory, is := machinePoolKindOf(kind); is {
 		kind.Kind = factory.of.machine
 	}
 	kind.Kind = strings.TrimSuffix(kind.Kind, templateSuffix)
 	return kind
 }
 
-// labelsBeside returns the labels of a pool's Machines without the pool's selector labels.
-func (r *world) labelsBeside(pool object) map[string]string {
+// labelsOutsidePool returns the labels of a pool's Machines without the pool's selector labels.
+func (r *clusterAccess) labelsOutsidePool(pool object) map[string]string {
 	labels, _, _ := unstructured.NestedStringMap(pool.Object, "spec", "template", "metadata", "labels")
 	selects, _, _ := unstructured.NestedStringMap(pool.Object, "spec", "selector", "matchLabels")
 	for key := range selects {
@@ -303,7 +303,7 @@ func (r *PoolProvider) CloseTrial(context.Context, cloud.TrialSpec) error { retu
 // EndTrial implements cloud.TrialRunner. After Cluster API has removed its finalizers, only the record is left, and
 // EndTrial removes it.
 func (r *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (state cloud.State, err error) {
-	err = again(func() error {
+	err = retryOnConflict(func() error {
 		state, err = r.endTrial(cloud.WithoutReadCache(ctx), spec)
 		return err
 	})
@@ -315,7 +315,7 @@ func (r *PoolProvider) endTrial(ctx context.Context, spec cloud.TrialSpec) (clou
 	if err != nil || spec.InPool {
 		return cloud.Absent, err
 	}
-	if err := r.atHome(ctx, opEnd); err != nil {
+	if err := r.requireNotMoved(ctx, opEnd); err != nil {
 		return cloud.Absent, err
 	}
 	m, there, err := r.trialMachine(ctx, of, spec.Name)
@@ -343,7 +343,7 @@ func (r *PoolProvider) endTrial(ctx context.Context, spec cloud.TrialSpec) (clou
 }
 
 // dropParts deletes the objects of a trial without a Machine, because Cluster API does not delete them.
-func (r *world) dropParts(ctx context.Context, of ref, name string) error {
+func (r *clusterAccess) dropParts(ctx context.Context, of ref, name string) error {
 	pool, err := r.kube.get(ctx, core(of.kind()), of.name)
 	if cloud.Is(err, cloud.NotFound) {
 		return nil

@@ -13,8 +13,8 @@ type DisksHarness struct {
 	Harness
 	Disks cloud.ImageProvider
 	// Line is the line of the instances' images, without versions. ImageRequirements has the requirements.
-	Line cloud.ImageFamily
-	Mold cloud.ImageRequirements
+	Family cloud.ImageFamily
+	Mold   cloud.ImageRequirements
 }
 
 // RunDisks runs the cases about an ImageProvider, with a stub PoolProvider that only has a line.
@@ -51,12 +51,12 @@ func (l stubRecipes) PoolsOf(_ context.Context, nodes []cloud.NodeValues) ([]clo
 
 func (l stubRecipes) PoolName(id cloud.PoolID) string { return string(id) }
 
-func (l stubRecipes) Line(context.Context, cloud.PoolID) (cloud.ImageFamily, error) {
-	return l.h.Line, nil
+func (l stubRecipes) Family(context.Context, cloud.PoolID) (cloud.ImageFamily, error) {
+	return l.h.Family, nil
 }
 
 func (l stubRecipes) Pool(context.Context, cloud.PoolID) (cloud.Pool, error) {
-	return cloud.Pool{ID: lentPool, Name: string(lentPool), Line: l.h.Line, Location: l.h.Mold.Location, Traits: l.h.Mold.Traits,
+	return cloud.Pool{ID: lentPool, Name: string(lentPool), Family: l.h.Family, Location: l.h.Mold.Location, Traits: l.h.Mold.Traits,
 		Capacity: l.h.Mold.Nodes, Recipe: cloud.Recipe{Image: "generic"}}, nil
 }
 

@@ -19,11 +19,11 @@ var atlasCases = []testCase{
 
 func (s suite) atlas(t *testing.T) cloud.PoolFinder {
 	t.Helper()
-	atlas, able := cloud.As[cloud.PoolFinder](s.p)
+	finder, able := cloud.As[cloud.PoolFinder](s.p)
 	if !able {
 		t.Skip("this provider has no atlas")
 	}
-	return atlas
+	return finder
 }
 
 func atlasShowsPools(t *testing.T, s suite) {
@@ -34,33 +34,33 @@ func atlasShowsPools(t *testing.T, s suite) {
 }
 
 func atlasChangesNothing(t *testing.T, s suite) {
-	atlas := s.atlas(t)
+	finder := s.atlas(t)
 	before := s.look(t)
-	got(atlas.PoolsInScope(t.Context(), s.Pool))(t)
+	got(finder.PoolsInScope(t.Context(), s.Pool))(t)
 	if diff := cmp.Diff(before, s.look(t)); diff != "" {
 		t.Errorf("listing changed the world (-before +after):\n%s", diff)
 	}
 }
 
 func atlasReadsIDs(t *testing.T, s suite) {
-	atlas := s.atlas(t)
+	finder := s.atlas(t)
 	texts := []string{string(s.Pool)}
 	if s.FoldsCase {
 		texts = append(texts, strings.ToUpper(string(s.Pool)))
 	}
 	for _, text := range texts {
-		if id, ok := atlas.ReadPool(text); !ok || id != s.Pool {
+		if id, ok := finder.ReadPool(text); !ok || id != s.Pool {
 			t.Errorf("%s is read as %q (%t), not as %s", text, id, ok, s.Pool)
 		}
 	}
 	for _, text := range []string{"", s.p.PoolName(s.Pool), string(s.a), "more/" + string(s.Pool)} {
-		if id, ok := atlas.ReadPool(text); ok {
+		if id, ok := finder.ReadPool(text); ok {
 			t.Errorf("%q is read as pool %s", text, id)
 		}
 	}
 	// A longer text is no ID, or the ID of another pool if names may be longer.
 	longer := s.Pool + "/more"
-	if id, ok := atlas.ReadPool(string(longer)); ok && id != longer {
+	if id, ok := finder.ReadPool(string(longer)); ok && id != longer {
 		t.Errorf("%q is read as pool %s", longer, id)
 	}
 }

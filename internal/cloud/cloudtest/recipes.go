@@ -39,7 +39,7 @@ func RunRecipes(t *testing.T, fresh func(t *testing.T) RecipesHarness) {
 			if h.Looks == 0 {
 				h.Looks = 400
 			}
-			line, err := h.Recipes.Line(t.Context(), h.Pool)
+			line, err := h.Recipes.Family(t.Context(), h.Pool)
 			must(t, err)
 			disks := &stubDisks{h: h, line: line}
 			h.Provider = cloud.New(disks, h.Recipes)
@@ -117,7 +117,7 @@ func (d *stubDisks) Image(_ context.Context, ref cloud.FamilyVersion) (cloud.Ima
 func (d *stubDisks) Images(ctx context.Context, line cloud.ImageFamily) ([]cloud.Image, error) {
 	var list []cloud.Image
 	for _, version := range d.versions {
-		image, err := d.Image(ctx, cloud.FamilyVersion{Line: line, Version: version})
+		image, err := d.Image(ctx, cloud.FamilyVersion{Family: line, Version: version})
 		if err != nil {
 			return nil, err
 		}

@@ -21,8 +21,8 @@ type half struct {
 	recipes cloud.PoolProvider
 }
 
-func (h half) Line(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
-	return h.recipes.Line(ctx, id)
+func (h half) Family(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
+	return h.recipes.Family(ctx, id)
 }
 
 func (h half) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
@@ -43,14 +43,14 @@ func TestRecipesMutant(t *testing.T) {
 		harness, c := mutated(mutate)
 		mutant := harness.Provider.(hooks)
 		harness.Provider = nil
-		line, err := c.Recipes().Line(t.Context(), harness.Pool)
+		line, err := c.Recipes().Family(t.Context(), harness.Pool)
 		if err != nil {
 			t.Fatal(err)
 		}
 		disks := c.Disks()
 		return cloudtest.RecipesHarness{
 			Harness: harness, Recipes: half{mutant, c.Recipes()}, Look: disks.Instance,
-			ImageID: func(version string) string { return disks.ImageID(cloud.FamilyVersion{Line: line, Version: version}) },
+			ImageID: func(version string) string { return disks.ImageID(cloud.FamilyVersion{Family: line, Version: version}) },
 			Publish: func(_ testing.TB, versions ...string) {
 				for _, version := range versions {
 					c.AddVersion(harness.Pool, memory.VersionSpec{Version: version})

@@ -27,7 +27,7 @@ func TestRecipesElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref := cloud.FamilyVersion{Line: line, Version: "2026.03.14"}
+	ref := cloud.FamilyVersion{Family: line, Version: "2026.03.14"}
 	named := func(image string) (string, cloud.Kind) {
 		native, err := disks.NativeImage(t.Context(), line.Place, image)
 		return native, cloud.KindOf(err)

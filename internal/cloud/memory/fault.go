@@ -139,16 +139,16 @@ const (
 )
 
 func through[T any](ctx context.Context, f *Faulty, op, resource string, of kind, do func() (T, error)) (T, error) {
-	sight, key := cloud.ReadCacheOf(ctx), op+" "+resource
-	if answer, found := sight.Get(key); found && of == looksOnce {
+	cache, key := cloud.ReadCacheOf(ctx), op+" "+resource
+	if answer, found := cache.Get(key); found && of == looksOnce {
 		return answer.(kept[T]).result, answer.(kept[T]).err
 	}
 	if of == writes {
-		sight.Invalidate()
+		cache.Invalidate()
 	}
 	result, err := lossy(f, op, resource, of == writes, do)
 	if of == looksOnce && (err == nil || cloud.Is(err, cloud.NotFound)) {
-		sight.Put(key, kept[T]{result, err})
+		cache.Put(key, kept[T]{result, err})
 	}
 	return result, err
 }

@@ -48,7 +48,7 @@ func (c *shelf) findImage(line cloud.ImageFamily, n number) *image {
 
 // version parses the version of a reference, and finds the image if there is one.
 func (c *machines) version(ctx context.Context, op string, ref cloud.FamilyVersion) (number, *image, error) {
-	resource := versionID(ref.Line, ref.Version)
+	resource := versionID(ref.Family, ref.Version)
 	if err := c.admit(ctx, op, resource); err != nil {
 		return number{}, nil, err
 	}
@@ -57,7 +57,7 @@ func (c *machines) version(ctx context.Context, op string, ref cloud.FamilyVersi
 		return number{}, nil, refused(cloud.Invalid, op, resource, "InvalidParameter",
 			fmt.Sprintf("version %q is not three numbers with dots between them", ref.Version))
 	}
-	return n, c.findImage(ref.Line, n), nil
+	return n, c.findImage(ref.Family, n), nil
 }
 
 func (c *shelf) progress(v *image) int32 {
@@ -126,7 +126,7 @@ func (c *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 	}
 	if v != nil && v.replaceable() {
 		c.forget(v)
-		c.line(spec.Line).localStorage = true
+		c.line(spec.Family).localStorage = true
 		c.record(ByCaller, EffectDeleteImage, v.id)
 		return cloud.Image{Version: spec.Version}, nil
 	}
@@ -138,16 +138,16 @@ func (c *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 		return cloud.Image{}, err
 	}
 	if limit := c.config.Quota.Images; limit > 0 && len(c.images) >= limit {
-		return cloud.Image{}, refused(cloud.QuotaExceeded, opEnsureImage, versionID(spec.Line, spec.Version),
+		return cloud.Image{}, refused(cloud.QuotaExceeded, opEnsureImage, versionID(spec.Family, spec.Version),
 			"OperationNotAllowed", fmt.Sprintf("the quota of %d image versions is used up", limit))
 	}
-	line := c.line(spec.Line)
+	line := c.line(spec.Family)
 	if !line.defined {
 		line.defined = true
-		c.record(ByCaller, EffectDefine, lineID(spec.Line))
+		c.record(ByCaller, EffectDefine, lineID(spec.Family))
 	}
 	next := &image{
-		line: spec.Line, version: spec.Version, number: n, id: versionID(spec.Line, spec.Version), state: cloud.Pending,
+		line: spec.Family, version: spec.Version, number: n, id: versionID(spec.Family, spec.Version), state: cloud.Pending,
 		tags: maps.Clone(spec.Tags), created: c.at, started: c.at, took: c.config.Latency.Image,
 		zoneStorage: !line.localStorage, excluded: true, source: source, disk: source.disk,
 	}
@@ -158,7 +158,7 @@ func (c *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 }
 
 func (c *machines) source(spec cloud.VersionSpec) (*snapshot, error) {
-	resource := versionID(spec.Line, spec.Version)
+	resource := versionID(spec.Family, spec.Version)
 	s := c.findSnapshot(func(s *snapshot) bool { return s.id == spec.SnapshotID })
 	if s == nil {
 		return nil, refused(cloud.NotFound, opEnsureImage, resource, "SourceNotFound",
@@ -208,7 +208,7 @@ func (c *ImageProvider) TagImage(ctx context.Context, ref cloud.FamilyVersion, t
 	if err != nil {
 		return err
 	}
-	resource := versionID(ref.Line, ref.Version)
+	resource := versionID(ref.Family, ref.Version)
 	if v == nil || v.replaceable() || v.state == cloud.Deleting {
 		return refused(cloud.NotFound, opTagImage, resource, "ResourceNotFound", "the version does not exist, or not for long")
 	}
@@ -255,7 +255,7 @@ func (c *pools) AddVersion(id cloud.PoolID, spec VersionSpec) {
 	if err != nil {
 		panic(err)
 	}
-	n, v, err := c.version(context.Background(), opImage, cloud.FamilyVersion{Line: c.lineOf(p.id), Version: spec.Version})
+	n, v, err := c.version(context.Background(), opImage, cloud.FamilyVersion{Family: c.lineOf(p.id), Version: spec.Version})
 	if err != nil {
 		panic(err)
 	}
@@ -286,7 +286,7 @@ func (c *pools) AddVersion(id cloud.PoolID, spec VersionSpec) {
 
 // ImageID implements cloud.ImageProvider.
 func (c *ImageProvider) ImageID(ref cloud.FamilyVersion) string {
-	return versionID(ref.Line, ref.Version)
+	return versionID(ref.Family, ref.Version)
 }
 
 // VersionOf implements cloud.ImageProvider.

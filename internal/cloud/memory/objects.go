@@ -67,9 +67,9 @@ func (c *Objects) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]clou
 // PoolName returns the last part of the ID.
 func (c *Objects) PoolName(id cloud.PoolID) string { return lineOf(id).Name }
 
-// Line implements cloud.PoolProvider.
-func (c *Objects) Line(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
-	return (&PoolProvider{c.pools}).Line(ctx, id)
+// Family implements cloud.PoolProvider.
+func (c *Objects) Family(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
+	return (&PoolProvider{c.pools}).Family(ctx, id)
 }
 
 // Pool returns a pool without its recipe's version.

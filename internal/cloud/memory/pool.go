@@ -109,8 +109,8 @@ func (c *pools) InstanceIDs(id cloud.PoolID) []cloud.InstanceID {
 	return ids
 }
 
-// Line implements cloud.PoolProvider, from the ID.
-func (c *PoolProvider) Line(_ context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
+// Family implements cloud.PoolProvider, from the ID.
+func (c *PoolProvider) Family(_ context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
 	if !strings.HasPrefix(strings.ToLower(string(id)), poolPrefix) {
 		return cloud.ImageFamily{}, refused(cloud.Unsupported, opPool, string(id), "ForeignPool", "this is no pool of this cloud")
 	}
@@ -133,7 +133,7 @@ func (c *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, e
 func (c *pools) poolView(p *pool, recipe cloud.Recipe) cloud.Pool {
 	return cloud.Pool{
 		ID: p.id, Name: p.spec.Name, Location: p.spec.Location, Capacity: p.capacity, MaxSize: p.spec.MaxSize,
-		Traits: maps.Clone(p.spec.Traits), Line: c.lineOf(p.id), Recipe: recipe, Owner: p.spec.Owner, Refusals: slices.Concat(p.refusals, p.rollRefusals()),
+		Traits: maps.Clone(p.spec.Traits), Family: c.lineOf(p.id), Recipe: recipe, Owner: p.spec.Owner, Refusals: slices.Concat(p.refusals, p.rollRefusals()),
 	}
 }
 

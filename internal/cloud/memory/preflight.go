@@ -70,10 +70,10 @@ func (c *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) 
 	if err != nil {
 		return nil, err
 	}
-	refusals := slices.Concat(m.refusals, c.missingPermissions(diskCalls, spec.Line.Name), c.usedUp())
+	refusals := slices.Concat(m.refusals, c.missingPermissions(diskCalls, spec.Family.Name), c.usedUp())
 	if v != nil {
 		refusals = append(refusals, cloud.Refuse(ReasonVersionExists,
-			fmt.Sprintf("version %s of pool %s exists and is %s", v.version, spec.Line.Name, v.state), "name another one of that day, or delete it"))
+			fmt.Sprintf("version %s of pool %s exists and is %s", v.version, spec.Family.Name, v.state), "name another one of that day, or delete it"))
 	}
 	return refusals, nil
 }

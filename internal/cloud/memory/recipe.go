@@ -35,7 +35,7 @@ func (c *pools) recipeView(p *pool) cloud.Recipe {
 
 // target returns a pool, and the version for its recipe if there is one.
 func (c *pools) target(ctx context.Context, op string, id cloud.PoolID, version string) (*pool, *image, error) {
-	_, v, err := c.version(ctx, op, cloud.FamilyVersion{Line: c.lineOf(id), Version: version})
+	_, v, err := c.version(ctx, op, cloud.FamilyVersion{Family: c.lineOf(id), Version: version})
 	if err != nil {
 		return nil, nil, err
 	}

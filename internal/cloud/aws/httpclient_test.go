@@ -43,7 +43,7 @@ func (f answering) Do(r *http.Request) (*http.Response, error) { return f(r) }
 func TestABodyIsOnlyRead(t *testing.T) {
 	given := request(t, "http://localhost/")
 	body := given.Body
-	_, err := wire{answering(func(r *http.Request) (*http.Response, error) {
+	_, err := plainBodyClient{answering(func(r *http.Request) (*http.Response, error) {
 		if _, writes := r.Body.(io.WriterTo); writes {
 			t.Error("it writes itself")
 		}
@@ -56,7 +56,7 @@ func TestABodyIsOnlyRead(t *testing.T) {
 	if err != nil || given.Body != body {
 		t.Errorf("%v, %v", err, given.Body)
 	}
-	_, err = wire{answering(func(r *http.Request) (*http.Response, error) {
+	_, err = plainBodyClient{answering(func(r *http.Request) (*http.Response, error) {
 		if r.Body != http.NoBody {
 			t.Error("no body is one now")
 		}

@@ -33,7 +33,7 @@ func TestEveryFileOfACredentialIsReadAgain(t *testing.T) {
 		}
 		return []byte(text), nil
 	}
-	r, err := newRenewed(read, func(read func(string) ([]byte, error)) (azcore.TokenCredential, error) {
+	r, err := newReloadingCredential(read, func(read func(string) ([]byte, error)) (azcore.TokenCredential, error) {
 		made++
 		named, err := read("azure.json")
 		if err != nil {

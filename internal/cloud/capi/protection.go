@@ -14,17 +14,17 @@ import (
 // and a hook delays the deletion.
 
 const (
-	opHold   = "hold"
-	opUnhold = "return to service"
+	opProtect   = "hold"
+	opUnprotect = "return to service"
 )
 
-// holds are the annotations of the protection, with their words in a token.
-var holds = []struct{ word, annotation string }{{"skip-remediation", annotationSkip}, {"pre-drain", annotationHook}}
+// protectionAnnotations are the annotations of the protection, with their words in a token.
+var protectionAnnotations = []struct{ word, annotation string }{{"skip-remediation", annotationSkip}, {"pre-drain", annotationHook}}
 
-// holdOf returns the protection of a Machine.
-func holdOf(m object) cloud.Protection {
+// protectionOf returns the protection of a Machine.
+func protectionOf(m object) cloud.Protection {
 	var words []string
-	for _, h := range holds {
+	for _, h := range protectionAnnotations {
 		if m.is(h.annotation) {
 			words = append(words, h.word)
 		}
@@ -32,7 +32,7 @@ func holdOf(m object) cloud.Protection {
 	if len(words) == 0 {
 		return cloud.Protection{Token: cloud.TokenUnprotected, Lasts: true}
 	}
-	return cloud.Protection{Protected: len(words) == len(holds), Token: strings.Join(words, ","), Lasts: true}
+	return cloud.Protection{Protected: len(words) == len(protectionAnnotations), Token: strings.Join(words, ","), Lasts: true}
 }
 
 // readToken parses a token and returns the annotations.
@@ -42,12 +42,12 @@ func readToken(op string, id cloud.InstanceID, token string) (map[string]bool, e
 		return has, nil
 	}
 	for word := range strings.SplitSeq(token, ",") {
-		at := slices.IndexFunc(holds, func(h struct{ word, annotation string }) bool { return h.word == word })
+		at := slices.IndexFunc(protectionAnnotations, func(h struct{ word, annotation string }) bool { return h.word == word })
 		if at < 0 {
 			return nil, &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: string(id),
 				Message: fmt.Sprintf("the token %q is not a token of Cluster API", token[:min(len(token), cloud.MaxToken)])}
 		}
-		has[holds[at].annotation] = true
+		has[protectionAnnotations[at].annotation] = true
 	}
 	return has, nil
 }
@@ -59,9 +59,9 @@ func (r *PoolProvider) Protection(ctx context.Context, id cloud.InstanceID) (clo
 		return cloud.Protection{}, err
 	}
 	if r.grouped(m) {
-		return r.inGroups().holdOf(ctx, id, holdOf(m))
+		return r.inGroups().protectionOf(ctx, id, protectionOf(m))
 	}
-	return holdOf(m), nil
+	return protectionOf(m), nil
 }
 
 // ProtectFromScaleIn implements cloud.PoolProvider.
@@ -70,17 +70,17 @@ func (r *PoolProvider) ProtectFromScaleIn(ctx context.Context, id cloud.Instance
 		return nil
 	}
 	ofMachine, _ := splitToken(token)
-	if _, err := readToken(opHold, id, ofMachine); err != nil {
+	if _, err := readToken(opProtect, id, ofMachine); err != nil {
 		return err
 	}
-	if err := r.inGroups().hold(ctx, opHold, id, token); err != nil {
+	if err := r.inGroups().protect(ctx, opProtect, id, token); err != nil {
 		return err
 	}
 	all := map[string]bool{}
-	for _, h := range holds {
+	for _, h := range protectionAnnotations {
 		all[h.annotation] = true
 	}
-	return again(func() error { return r.hold(cloud.WithoutReadCache(ctx), opHold, id, all) })
+	return retryOnConflict(func() error { return r.setProtection(cloud.WithoutReadCache(ctx), opProtect, id, all) })
 }
 
 // Unprotect implements cloud.PoolProvider.
@@ -89,19 +89,19 @@ func (r *PoolProvider) Unprotect(ctx context.Context, id cloud.InstanceID, token
 		return nil
 	}
 	ofMachine, _ := splitToken(token)
-	has, err := readToken(opUnhold, id, ofMachine)
+	has, err := readToken(opUnprotect, id, ofMachine)
 	if err != nil {
 		return err
 	}
-	if err := r.inGroups().hold(ctx, opUnhold, id, token); err != nil && !cloud.Is(err, cloud.NotFound) {
+	if err := r.inGroups().protect(ctx, opUnprotect, id, token); err != nil && !cloud.Is(err, cloud.NotFound) {
 		return err
 	}
-	return again(func() error { return r.hold(cloud.WithoutReadCache(ctx), opUnhold, id, has) })
+	return retryOnConflict(func() error { return r.setProtection(cloud.WithoutReadCache(ctx), opUnprotect, id, has) })
 }
 
-// hold sets exactly these protection annotations on the Machine of an instance. Existing annotations keep their value.
-func (r *world) hold(ctx context.Context, op string, id cloud.InstanceID, has map[string]bool) error {
-	if err := r.atHome(ctx, op); err != nil {
+// setProtection sets exactly these protection annotations on the Machine of an instance. Existing annotations keep their value.
+func (r *clusterAccess) setProtection(ctx context.Context, op string, id cloud.InstanceID, has map[string]bool) error {
+	if err := r.requireNotMoved(ctx, op); err != nil {
 		return err
 	}
 	m, err := r.machineOf(ctx, op, id)
@@ -109,7 +109,7 @@ func (r *world) hold(ctx context.Context, op string, id cloud.InstanceID, has ma
 		return err
 	}
 	change := map[string]any{}
-	for _, h := range holds {
+	for _, h := range protectionAnnotations {
 		switch {
 		case has[h.annotation] && !m.is(h.annotation):
 			change[h.annotation] = ""

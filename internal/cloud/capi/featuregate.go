@@ -17,48 +17,48 @@ import (
 const (
 	gateNamespace  = "capz-system"
 	gateDeployment = "capz-controller-manager"
-	// gateSkips exists since CAPZ v1.25. Source: CAPZ pull request 6325.
-	gateSkips = "SkipMachinePoolModelReconciliation"
+	// gateName exists since CAPZ v1.25. Source: CAPZ pull request 6325.
+	gateName = "SkipMachinePoolModelReconciliation"
 )
 
-// gate is the state of a feature gate.
-type gate struct {
+// featureGateState is the state of a feature gate.
+type featureGateState struct {
 	on bool
 	// why is the reason of an unknown state, with the remedy; empty if the state is known.
 	why, remedy string
 }
 
-// gate returns the state of CAPZ's feature gate, read once per read cache.
-func (r *world) gate(ctx context.Context) (gate, error) {
+// readFeatureGate returns the state of CAPZ's feature gate, read once per read cache.
+func (r *clusterAccess) readFeatureGate(ctx context.Context) (featureGateState, error) {
 	const key = "capi:gate"
-	sight := cloud.ReadCacheOf(ctx)
-	if known, found := sight.Get(key); found {
-		return known.(gate), nil
+	cache := cloud.ReadCacheOf(ctx)
+	if known, found := cache.Get(key); found {
+		return known.(featureGateState), nil
 	}
 	found, err := r.account.AppsV1().Deployments(gateNamespace).Get(ctx, gateDeployment, metav1.GetOptions{})
-	var seen gate
+	var seen featureGateState
 	switch err := fail("read", "Deployment "+gateNamespace+"/"+gateDeployment, err); {
 	case cloud.Is(err, cloud.Denied):
-		seen = gate{why: fmt.Sprintf("the account in the management cluster may not read CAPZ's Deployment %s/%s", gateNamespace, gateDeployment), remedy: giveRights}
+		seen = featureGateState{why: fmt.Sprintf("the account in the management cluster may not read CAPZ's Deployment %s/%s", gateNamespace, gateDeployment), remedy: giveRights}
 	case cloud.Is(err, cloud.NotFound):
-		seen = gate{why: fmt.Sprintf("CAPZ's Deployment %s/%s does not exist", gateNamespace, gateDeployment),
+		seen = featureGateState{why: fmt.Sprintf("CAPZ's Deployment %s/%s does not exist", gateNamespace, gateDeployment),
 			remedy: "install CAPZ with clusterctl, or set on the MachinePool the annotation " + annotationReplicas}
 	case err != nil:
-		return gate{}, err
+		return featureGateState{}, err
 	default:
-		seen = gateOf(found, gateSkips)
+		seen = gateOf(found, gateName)
 	}
-	sight.Put(key, seen)
+	cache.Put(key, seen)
 	return seen, nil
 }
 
 // gateOf reads a feature gate from a manager's Deployment. All pods must be of the latest revision, because an older pod
 // has its own gates. A gate without a value is off, as alpha features are.
-func gateOf(d *appsv1.Deployment, name string) gate {
+func gateOf(d *appsv1.Deployment, name string) featureGateState {
 	if s := d.Status; s.ObservedGeneration < d.Generation || s.Replicas == 0 || s.UpdatedReplicas != s.Replicas {
-		return gate{why: fmt.Sprintf("Deployment %s/%s is not rolled out: %d of %d pods are of the latest revision", d.Namespace, d.Name, s.UpdatedReplicas, s.Replicas), remedy: "wait until the rollout is complete"}
+		return featureGateState{why: fmt.Sprintf("Deployment %s/%s is not rolled out: %d of %d pods are of the latest revision", d.Namespace, d.Name, s.UpdatedReplicas, s.Replicas), remedy: "wait until the rollout is complete"}
 	}
-	var seen gate
+	var seen featureGateState
 	for _, c := range d.Spec.Template.Spec.Containers {
 		if on, said := featureGate(append(append([]string{}, c.Command...), c.Args...), name); said {
 			seen.on = on

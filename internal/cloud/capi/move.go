@@ -17,8 +17,8 @@ import (
 // reasonMoved is the code of errors about a Cluster that is not in the management cluster.
 const reasonMoved = "ClusterNotHere"
 
-// theCluster reads the Cluster.
-func (r *world) theCluster(ctx context.Context, op string) (object, error) {
+// readCluster reads the Cluster.
+func (r *clusterAccess) readCluster(ctx context.Context, op string) (object, error) {
 	cluster, err := r.kube.get(ctx, core(kindCluster), r.cluster.Name)
 	if cloud.Is(err, cloud.NotFound) {
 		return object{}, &cloud.Error{Kind: cloud.Unavailable, Op: op, Resource: kindCluster + " " + r.cluster.String(), Code: reasonMoved,
@@ -27,10 +27,10 @@ func (r *world) theCluster(ctx context.Context, op string) (object, error) {
 	return cluster, err
 }
 
-// atHome returns nil if a new read shows the Cluster without a pause. Call atHome before a write, and after an object was
+// requireNotMoved returns nil if a new read shows the Cluster without a pause. Call requireNotMoved before a write, and after an object was
 // missing.
-func (r *world) atHome(ctx context.Context, op string) error {
-	cluster, err := r.theCluster(cloud.WithoutReadCache(ctx), op)
+func (r *clusterAccess) requireNotMoved(ctx context.Context, op string) error {
+	cluster, err := r.readCluster(cloud.WithoutReadCache(ctx), op)
 	if err != nil || !cluster.paused() {
 		return err
 	}
@@ -38,12 +38,12 @@ func (r *world) atHome(ctx context.Context, op string) error {
 		Message: "the Cluster is paused, perhaps for a move to another management cluster: end the pause"}
 }
 
-// believed returns the error of a read. NotFound is returned only if atHome confirms the Cluster.
-func (r *world) believed(ctx context.Context, op string, err error) error {
+// confirmMissing returns the error of a read. NotFound is returned only if requireNotMoved confirms the Cluster.
+func (r *clusterAccess) confirmMissing(ctx context.Context, op string, err error) error {
 	if !cloud.Is(err, cloud.NotFound) {
 		return err
 	}
-	if away := r.atHome(ctx, op); away != nil {
+	if away := r.requireNotMoved(ctx, op); away != nil {
 		return away
 	}
 	return err

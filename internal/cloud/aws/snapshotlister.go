@@ -48,7 +48,7 @@ func (p *ImageProvider) Snapshots(ctx context.Context, lines ...cloud.ImageFamil
 			return nil, err
 		}
 		for _, s := range all {
-			if tagOf(s.Tags, cloud.TagUID) != "" && !p.buried(place, sdk.ToString(s.SnapshotId)) {
+			if tagOf(s.Tags, cloud.TagUID) != "" && !p.recentlyDeleted(place, sdk.ToString(s.SnapshotId)) {
 				found = append(found, p.snapshotOf(place, tagOf(s.Tags, cloud.TagPrototype), s))
 			}
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-// renewed is a credential from files: azure.json, a certificate, a federated token. When the files change, renewed makes
+// reloadingCredential is a credential from files: azure.json, a certificate, a federated token. When the files change, renewed makes
 // a new credential, so that a new Secret needs no restart. An unusable file, for example half written, changes nothing.
-type renewed struct {
+type reloadingCredential struct {
 	// load makes the credential and reads files with read.
 	load func(read func(string) ([]byte, error)) (azcore.TokenCredential, error)
 	read func(string) ([]byte, error)
@@ -25,16 +25,16 @@ type renewed struct {
 	reason  error
 }
 
-// newRenewed makes the first credential, which must succeed.
-func newRenewed(read func(string) ([]byte, error), load func(read func(string) ([]byte, error)) (azcore.TokenCredential, error)) (*renewed, error) {
-	r := &renewed{load: load, read: read}
+// newReloadingCredential makes the first credential, which must succeed.
+func newReloadingCredential(read func(string) ([]byte, error), load func(read func(string) ([]byte, error)) (azcore.TokenCredential, error)) (*reloadingCredential, error) {
+	r := &reloadingCredential{load: load, read: read}
 	credential, digests, err := r.make()
 	r.current, r.digests = credential, digests
 	return r, err
 }
 
 // make makes the credential from the current files, and returns the digests.
-func (r *renewed) make() (azcore.TokenCredential, map[string][]byte, error) {
+func (r *reloadingCredential) make() (azcore.TokenCredential, map[string][]byte, error) {
 	digests := map[string][]byte{}
 	credential, err := r.load(func(path string) ([]byte, error) {
 		data, err := r.read(path)
@@ -54,7 +54,7 @@ func digest(data []byte, err error) []byte {
 }
 
 // renew loads changed files, and reports whether the credential changed.
-func (r *renewed) renew() bool {
+func (r *reloadingCredential) renew() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.same(r.digests) {
@@ -74,7 +74,7 @@ func (r *renewed) renew() bool {
 }
 
 // same reports whether the files are unchanged.
-func (r *renewed) same(digests map[string][]byte) bool {
+func (r *reloadingCredential) same(digests map[string][]byte) bool {
 	for path, before := range digests {
 		if !bytes.Equal(digest(r.read(path)), before) {
 			return false
@@ -92,7 +92,7 @@ type unusable struct {
 func (u *unusable) Unwrap() error { return u.error }
 
 // GetToken implements azcore.TokenCredential.
-func (r *renewed) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
+func (r *reloadingCredential) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	r.renew()
 	r.mu.Lock()
 	credential, reason := r.current, r.reason

@@ -29,7 +29,7 @@ func TestActionsOnInstances(t *testing.T) {
 		if !slices.Contains(actions, c.want) || slices.Contains(actions, c.lack) || !slices.Contains(actions, "Microsoft.Compute/disks/beginGetAccess/action") {
 			t.Errorf("%s: %v", name, actions)
 		}
-		m := lent(cloud.Instance{Pool: "its scale set", BuiltFrom: "2026.01.09"}, p.apart)
+		m := withoutPool(cloud.Instance{Pool: "its scale set", BuiltFrom: "2026.01.09"}, p.externalPools)
 		if lent := m.Pool == "" && m.BuiltFrom == ""; lent != c.apart {
 			t.Errorf("%s: %+v", name, m)
 		}

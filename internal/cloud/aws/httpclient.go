@@ -7,18 +7,18 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// wire sends requests with bodies that implement only Read and Close. The SDK's body also implements WriteTo and returns
+// plainBodyClient sends requests with bodies that implement only Read and Close. The SDK's body also implements WriteTo and returns
 // io.EOF after Close. The SDK closes the body when an answer begins.
 //
 // If the answer came before the end of the request, net/http saw a failure and broke the connection. Source: smithy-go
 // v1.28.8, transport/http/internal/io, safeWriteToReadCloser.
-type wire struct{ under sdk.HTTPClient }
+type plainBodyClient struct{ under sdk.HTTPClient }
 
-// OnWire returns an SDK client that sends requests completely, even after an early answer.
-func OnWire(under sdk.HTTPClient) sdk.HTTPClient { return wire{under} }
+// WithPlainBodies returns an SDK client that sends requests completely, even after an early answer.
+func WithPlainBodies(under sdk.HTTPClient) sdk.HTTPClient { return plainBodyClient{under} }
 
 // Do implements aws.HTTPClient.
-func (w wire) Do(r *http.Request) (*http.Response, error) {
+func (w plainBodyClient) Do(r *http.Request) (*http.Response, error) {
 	if r.Body != nil && r.Body != http.NoBody {
 		r = r.WithContext(r.Context()) // a copy
 		r.Body = struct{ io.ReadCloser }{r.Body}

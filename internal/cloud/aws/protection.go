@@ -26,21 +26,21 @@ const (
 )
 
 const (
-	opHold   = "hold"
-	opUnhold = "return to service"
+	opProtect   = "hold"
+	opUnprotect = "return to service"
 )
 
-// stance is the state of an instance in its group.
-type stance struct {
+// groupState is the state of an instance in its group.
+type groupState struct {
 	group     string
 	lifecycle string
 	protected bool
 }
 
-func (s stance) standby() bool { return inStandby(s.lifecycle) }
+func (s groupState) standby() bool { return inStandby(s.lifecycle) }
 
 // token returns the token of the state.
-func (s stance) token() string {
+func (s groupState) token() string {
 	switch {
 	case s.standby() && s.protected:
 		return tokenStandbyProtected
@@ -53,7 +53,7 @@ func (s stance) token() string {
 }
 
 // readToken parses a token.
-func readToken(op string, id cloud.InstanceID, token string) (s stance, err error) {
+func readToken(op string, id cloud.InstanceID, token string) (s groupState, err error) {
 	switch token {
 	case cloud.TokenUnprotected, cloud.TokenProtected, tokenStandby, tokenStandbyProtected:
 	default:
@@ -71,26 +71,26 @@ func (p *PoolProvider) Protection(ctx context.Context, id cloud.InstanceID) (clo
 	if err != nil {
 		return cloud.Protection{}, err
 	}
-	now, err := p.stance(ctx, ref)
+	now, err := p.groupState(ctx, ref)
 	if err != nil {
 		return cloud.Protection{}, err
 	}
 	if now == nil {
-		_, err := p.machine(ctx, ref)
+		_, err := p.readInstance(ctx, ref)
 		return cloud.Protection{}, err
 	}
 	return cloud.Protection{Protected: now.standby(), Token: now.token()}, nil
 }
 
-// stance reads the state of an instance in its group; nil for an instance without a group or a missing instance.
-func (a *account) stance(ctx context.Context, ref instance) (*stance, error) {
-	out, err := a.groups(ref.region).DescribeAutoScalingInstances(ctx, &autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{ref.id}})
+// groupState reads the state of an instance in its group; nil for an instance without a group or a missing instance.
+func (a *account) groupState(ctx context.Context, ref instance) (*groupState, error) {
+	out, err := a.autoScaling(ref.region).DescribeAutoScalingInstances(ctx, &autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{ref.id}})
 	if err != nil {
 		return nil, fail("read the group of", ref, err)
 	}
 	for _, m := range out.AutoScalingInstances {
 		if sdk.ToString(m.InstanceId) == ref.id {
-			return &stance{sdk.ToString(m.AutoScalingGroupName), sdk.ToString(m.LifecycleState), sdk.ToBool(m.ProtectedFromScaleIn)}, nil
+			return &groupState{sdk.ToString(m.AutoScalingGroupName), sdk.ToString(m.LifecycleState), sdk.ToBool(m.ProtectedFromScaleIn)}, nil
 		}
 	}
 	return nil, nil
@@ -101,15 +101,15 @@ func (p *PoolProvider) ProtectFromScaleIn(ctx context.Context, id cloud.Instance
 	if token == "" {
 		return nil
 	}
-	ref, _, err := p.held(opHold, id, token)
+	ref, _, err := p.parseProtection(opProtect, id, token)
 	if err != nil {
 		return err
 	}
-	now, err := p.stands(ctx, opHold, ref)
+	now, err := p.requireGroupState(ctx, opProtect, ref)
 	if err != nil || now.standby() {
 		return err
 	}
-	return p.enter(ctx, opHold, ref, now)
+	return p.enterStandby(ctx, opProtect, ref, now)
 }
 
 // Unprotect implements cloud.PoolProvider.
@@ -117,30 +117,30 @@ func (p *PoolProvider) Unprotect(ctx context.Context, id cloud.InstanceID, token
 	if token == "" {
 		return nil
 	}
-	ref, want, err := p.held(opUnhold, id, token)
+	ref, want, err := p.parseProtection(opUnprotect, id, token)
 	if err != nil {
 		return err
 	}
-	now, err := p.stands(ctx, opUnhold, ref)
+	now, err := p.requireGroupState(ctx, opUnprotect, ref)
 	if err != nil {
 		return err
 	}
 	switch {
 	case want.standby() && !now.standby():
-		err = p.enter(ctx, opUnhold, ref, now)
+		err = p.enterStandby(ctx, opUnprotect, ref, now)
 	case !want.standby() && now.standby():
-		err = p.exit(ctx, ref, now)
+		err = p.exitStandby(ctx, ref, now)
 	}
 	if err != nil || want.protected == now.protected {
 		return err
 	}
-	_, err = p.groups(ref.region).SetInstanceProtection(ctx, &autoscaling.SetInstanceProtectionInput{
+	_, err = p.autoScaling(ref.region).SetInstanceProtection(ctx, &autoscaling.SetInstanceProtectionInput{
 		AutoScalingGroupName: sdk.String(now.group), InstanceIds: []string{ref.id}, ProtectedFromScaleIn: sdk.Bool(want.protected),
 	})
-	return fail(opUnhold, ref, err)
+	return fail(opUnprotect, ref, err)
 }
 
-func (p *PoolProvider) held(op string, id cloud.InstanceID, token string) (instance, stance, error) {
+func (p *PoolProvider) parseProtection(op string, id cloud.InstanceID, token string) (instance, groupState, error) {
 	want, err := readToken(op, id, token)
 	if err != nil {
 		return instance{}, want, err
@@ -149,42 +149,42 @@ func (p *PoolProvider) held(op string, id cloud.InstanceID, token string) (insta
 	return ref, want, err
 }
 
-// stands returns the state of an instance, and Conflict without a group. A cached read is recent enough: AWS refuses a
+// requireGroupState returns the state of an instance, and Conflict without a group. A cached read is recent enough: AWS refuses a
 // change of standby if the state has changed.
-func (p *PoolProvider) stands(ctx context.Context, op string, ref instance) (*stance, error) {
-	now, err := p.stance(ctx, ref)
+func (p *PoolProvider) requireGroupState(ctx context.Context, op string, ref instance) (*groupState, error) {
+	now, err := p.groupState(ctx, ref)
 	if err != nil || now != nil {
 		return now, err
 	}
-	if _, err := p.machine(ctx, ref); err != nil {
+	if _, err := p.readInstance(ctx, ref); err != nil {
 		return nil, err
 	}
 	return nil, &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(), Message: "the instance is no longer in an Auto Scaling group: attach the instance to a group"}
 }
 
-// enter puts an instance into standby. AWS refuses below the group's minimum size.
-func (p *PoolProvider) enter(ctx context.Context, op string, ref instance, now *stance) error {
+// enterStandby puts an instance into standby. AWS refuses below the group's minimum size.
+func (p *PoolProvider) enterStandby(ctx context.Context, op string, ref instance, now *groupState) error {
 	if now.lifecycle != string(types.LifecycleStateInService) {
 		return &cloud.Error{Kind: cloud.Unavailable, Op: op, Resource: ref.String(), Message: "the instance is " + now.lifecycle + ", not InService: try again"}
 	}
-	_, err := p.groups(ref.region).EnterStandby(ctx, &autoscaling.EnterStandbyInput{
+	_, err := p.autoScaling(ref.region).EnterStandby(ctx, &autoscaling.EnterStandbyInput{
 		AutoScalingGroupName: sdk.String(now.group), InstanceIds: []string{ref.id}, ShouldDecrementDesiredCapacity: sdk.Bool(true),
 	})
 	return fail(op, ref, err)
 }
 
-// exit takes an instance out of standby. The group would replace an instance that is not running.
-func (p *PoolProvider) exit(ctx context.Context, ref instance, now *stance) error {
+// exitStandby takes an instance out of standby. The group would replace an instance that is not running.
+func (p *PoolProvider) exitStandby(ctx context.Context, ref instance, now *groupState) error {
 	if now.lifecycle != string(types.LifecycleStateStandby) {
-		return &cloud.Error{Kind: cloud.Unavailable, Op: opUnhold, Resource: ref.String(), Message: "the instance is still entering standby: try again"}
+		return &cloud.Error{Kind: cloud.Unavailable, Op: opUnprotect, Resource: ref.String(), Message: "the instance is still entering standby: try again"}
 	}
-	m, err := p.machine(ctx, ref)
+	m, err := p.readInstance(ctx, ref)
 	if err != nil {
 		return err
 	}
 	if power := powerOf(m); power != cloud.PowerRunning {
-		return &cloud.Error{Kind: cloud.Conflict, Op: opUnhold, Resource: ref.String(), Message: fmt.Sprintf("the instance is %s, and the group would replace the instance: start the instance first", strings.ToLower(string(power)))}
+		return &cloud.Error{Kind: cloud.Conflict, Op: opUnprotect, Resource: ref.String(), Message: fmt.Sprintf("the instance is %s, and the group would replace the instance: start the instance first", strings.ToLower(string(power)))}
 	}
-	_, err = p.groups(ref.region).ExitStandby(ctx, &autoscaling.ExitStandbyInput{AutoScalingGroupName: sdk.String(now.group), InstanceIds: []string{ref.id}})
-	return fail(opUnhold, ref, err)
+	_, err = p.autoScaling(ref.region).ExitStandby(ctx, &autoscaling.ExitStandbyInput{AutoScalingGroupName: sdk.String(now.group), InstanceIds: []string{ref.id}})
+	return fail(opUnprotect, ref, err)
 }

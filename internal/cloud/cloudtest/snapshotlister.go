@@ -21,11 +21,11 @@ var shelfCases = []testCase{
 
 func (s suite) shelf(t *testing.T) cloud.SnapshotLister {
 	t.Helper()
-	shelf, able := cloud.As[cloud.SnapshotLister](s.p)
+	lister, able := cloud.As[cloud.SnapshotLister](s.p)
 	if !able {
 		t.Skip("this provider has no shelf")
 	}
-	return shelf
+	return lister
 }
 
 // owned returns the tags of a Prototype's snapshot.
@@ -95,14 +95,14 @@ func shelfChangesNothing(t *testing.T, s suite) {
 }
 
 func shelfDrops(t *testing.T, s suite) {
-	shelf := s.shelf(t)
+	lister := s.shelf(t)
 	s.shelve(t)
 	all := s.onShelf(t, s.Pool)
 	if len(all) != 2 {
 		t.Fatalf("the shelf shows %d snapshots, want 2", len(all))
 	}
-	must(t, shelf.DropSnapshot(t.Context(), all[0].ID))
-	must(t, shelf.DropSnapshot(t.Context(), all[0].ID))
+	must(t, lister.DropSnapshot(t.Context(), all[0].ID))
+	must(t, lister.DropSnapshot(t.Context(), all[0].ID))
 	s.until(t, "absent", func() bool {
 		return got(s.p.Snapshot(t.Context(), s.a, all[0].Name))(t).State == cloud.Absent && len(s.onShelf(t, s.Pool)) == 1
 	})
@@ -111,14 +111,14 @@ func shelfDrops(t *testing.T, s suite) {
 			t.Errorf("snapshot %s is %s after another one was dropped", name, have.State)
 		}
 	}
-	must(t, shelf.DropSnapshot(t.Context(), all[0].ID))
+	must(t, lister.DropSnapshot(t.Context(), all[0].ID))
 }
 
 func shelfDropsNothing(t *testing.T, s suite) {
-	shelf := s.shelf(t)
+	lister := s.shelf(t)
 	s.shelve(t)
 	for _, snapshot := range s.onShelf(t, s.Pool) {
-		must(t, shelf.DropSnapshot(t.Context(), snapshot.ID+"-not"))
+		must(t, lister.DropSnapshot(t.Context(), snapshot.ID+"-not"))
 	}
 	if left := s.onShelf(t, s.Pool); len(left) != 2 || left[0].State != cloud.Complete {
 		t.Errorf("dropping what is not there changed the shelf: %+v", left)

@@ -18,9 +18,9 @@ import (
 // locksVersion is the API version of management locks.
 const locksVersion = "2020-05-01"
 
-// refuseLeaving returns the obstacles to removing the donor, and to growing the pool first, in up to two requests. Facts
+// refuseRemoval returns the obstacles to removing the donor, and to growing the pool first, in up to two requests. Facts
 // that the credential may not read are left out.
-func (p *PoolProvider) refuseLeaving(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+func (p *PoolProvider) refuseRemoval(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	var found []cloud.Refusal
 	if spec.Removes {
 		refusal, err := p.refusePermissions(ctx, s, removeActions)

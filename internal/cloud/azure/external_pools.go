@@ -9,8 +9,8 @@ import (
 // A node of Cluster API may be in a scale set: a CAPZ machine pool. ImageProvider captures the disk as usual. The
 // PoolProvider of Cluster API knows the pool and the image family.
 
-// lent returns an instance without pool and version if the PoolProvider is another package.
-func lent(m cloud.Instance, apart bool) cloud.Instance {
+// withoutPool returns an instance without pool and version if the PoolProvider is another package.
+func withoutPool(m cloud.Instance, apart bool) cloud.Instance {
 	if apart {
 		m.Pool, m.BuiltFrom = "", ""
 	}
@@ -19,7 +19,7 @@ func lent(m cloud.Instance, apart bool) cloud.Instance {
 
 // actionsOn returns the actions of a capture on an instance, disks and images.
 func (p *ImageProvider) actionsOn(ref instance) []string {
-	if p.apart && !ref.alone() {
+	if p.externalPools && !ref.isStandalone() {
 		return diskActions
 	}
 	return p.actions()
@@ -35,7 +35,7 @@ func (p *ImageProvider) InstancesOf(ctx context.Context, ids []cloud.InstanceID)
 		if err != nil {
 			continue
 		}
-		if ref.alone() {
+		if ref.isStandalone() {
 			switch m, err := p.Instance(ctx, id); {
 			case err == nil:
 				found[id] = m
@@ -51,7 +51,7 @@ func (p *ImageProvider) InstancesOf(ctx context.Context, ids []cloud.InstanceID)
 		}
 		if m, there := listed[ref.scaleSet][ref]; there {
 			m.ID = id
-			found[id] = lent(m, p.apart)
+			found[id] = withoutPool(m, p.externalPools)
 		}
 	}
 	return found, nil
