@@ -51,7 +51,7 @@ type Pool struct {
 	// Traits are properties that an image of the pool must share, in the words of its ImageProvider, for example "generation":
 	// "V2".
 	Traits map[string]string `json:"traits,omitempty"`
-	// Line is the pool's series of images.
+	// Family is the pool's series of images.
 	Family ImageFamily `json:"-"`
 	Recipe Recipe      `json:"recipe"`
 	// Owner is another tool that owns the recipe, for example kOps; empty if SetRecipe writes the recipe. Kamino makes
@@ -69,10 +69,10 @@ type Recipe struct {
 	Image string `json:"image"`
 	// Short is the distinctive end of Image, for people; empty if Image is short.
 	Short string `json:"-"`
-	// Version is set if Image is a version of the pool's line. A PoolProvider that does not know the version leaves it empty, and
+	// Version is set if Image is a version of the pool's image family. A PoolProvider that does not know the version leaves it empty, and
 	// New asks the ImageProvider.
 	Version string `json:"version,omitempty"`
-	// Latest is true if the recipe names the latest version of the line. Version is then the current latest version.
+	// Latest is true if the recipe names the latest version of the image family. Version is then the current latest version.
 	Latest bool `json:"latest,omitempty"`
 	// Bootstrap names the parts that run on each new node before the node joins, as far as the cloud reports them.
 	Bootstrap []string `json:"bootstrap,omitempty"`
@@ -86,7 +86,7 @@ type Instance struct {
 	Power Power  `json:"power"`
 	// Image is the image that the instance was built from, as in a recipe.
 	Image string `json:"image,omitempty"`
-	// BuiltFrom is the version of the pool's line that the instance was built from; empty for another image. Providers
+	// BuiltFrom is the version of the pool's image family that the instance was built from; empty for another image. Providers
 	// that do not know the version leave it empty, and New asks the ImageProvider.
 	BuiltFrom string `json:"builtFrom,omitempty"`
 	// Host is the required name of the instance's Node in lower case; empty if any name is possible.
@@ -122,13 +122,13 @@ type SnapshotSpec struct {
 	Tags     map[string]string
 }
 
-// ImageRef names a version of a pool's line.
+// ImageRef names a version of a pool's image family.
 type ImageRef struct {
 	Pool    PoolID
 	Version string
 }
 
-// Image is a version of a pool's line. An ImageProvider knows no pools and leaves Pool empty; New sets it.
+// Image is a version of a pool's image family. An ImageProvider knows no pools and leaves Pool empty; New sets it.
 type Image struct {
 	ImageRef `json:"-"`
 	Version  string `json:"version"`
@@ -297,7 +297,7 @@ type Provider interface {
 	// Pool returns a pool with its recipe.
 	Pool(ctx context.Context, id PoolID) (Pool, error)
 
-	// BuiltFrom returns the version of the pool's line that an instance was built from; empty for another image.
+	// BuiltFrom returns the version of the pool's image family that an instance was built from; empty for another image.
 	// BuiltFrom does no I/O: it reads the image of the given instance.
 	BuiltFrom(pool PoolID, instance Instance) string
 
@@ -309,7 +309,7 @@ type Provider interface {
 	// Image returns one version with its progress. An absent version is no error but a State.
 	Image(ctx context.Context, ref ImageRef) (Image, error)
 
-	// Images returns the pool's versions, oldest first in the order of package imageversion. Without a line there are
+	// Images returns the pool's versions, oldest first in the order of package imageversion. Without an image family there are
 	// no versions.
 	Images(ctx context.Context, pool PoolID) ([]Image, error)
 

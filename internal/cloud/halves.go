@@ -2,21 +2,21 @@ package cloud
 
 import "context"
 
-// ImageFamily is a pool's series of images, from PoolProvider to ImageProvider. Equal lines are the same line. A pool's line never changes.
+// ImageFamily is a pool's series of images, from PoolProvider to ImageProvider. Equal values are the same image family. A pool's image family never changes.
 type ImageFamily struct {
 	// Place is where the images are stored, in the words of the ImageProvider: on Azure the ID of a resource group.
 	Place string
-	// Name is the line's name, unique in its place.
+	// Name is the image family's name, unique in its place.
 	Name string
 }
 
-// FamilyVersion names a version of a line.
+// FamilyVersion names a version of an image family.
 type FamilyVersion struct {
 	Family  ImageFamily
 	Version string
 }
 
-// ImageRequirements has the requirements for a version of a line from the pool whose instances will use it.
+// ImageRequirements has the requirements for a version of an image family from the pool whose instances will use it.
 type ImageRequirements struct {
 	// Location is where instances are built.
 	Location string
@@ -26,7 +26,7 @@ type ImageRequirements struct {
 	Nodes int64
 }
 
-// VersionSpec requests a version of a line from a snapshot.
+// VersionSpec requests a version of an image family from a snapshot.
 type VersionSpec struct {
 	FamilyVersion
 	ImageRequirements
@@ -46,23 +46,23 @@ type DiskSpec struct {
 	Instance InstanceID
 }
 
-// ImageProvider is the half of a cloud with machines, disks and images. An ImageProvider knows lines, but no pools and no recipes.
+// ImageProvider is the half of a cloud with machines, disks and images. An ImageProvider knows image families, but no pools and no recipes.
 type ImageProvider interface {
 	Machines
 
 	// ImageID returns the present or future ID of a version, as recipes name the version. ImageID does no I/O.
 	ImageID(ref FamilyVersion) string
 
-	// VersionOf returns the version of the line for an image as in a recipe or an instance; "" for other images. latest
-	// is true if the image means the latest version of the line. VersionOf does no I/O.
-	VersionOf(line ImageFamily, image string) (version string, latest bool)
+	// VersionOf returns the version of the image family for an image as in a recipe or an instance; "" for other images. latest
+	// is true if the image means the latest version of the image family. VersionOf does no I/O.
+	VersionOf(family ImageFamily, image string) (version string, latest bool)
 
 	// Latest returns the current latest version in a location; "" without a version.
-	Latest(ctx context.Context, line ImageFamily, location string) (string, error)
+	Latest(ctx context.Context, family ImageFamily, location string) (string, error)
 
-	// Image, Images, EnsureImage and TagImage are as in Provider, for a line.
+	// Image, Images, EnsureImage and TagImage are as in Provider, for an image family.
 	Image(ctx context.Context, ref FamilyVersion) (Image, error)
-	Images(ctx context.Context, line ImageFamily) ([]Image, error)
+	Images(ctx context.Context, family ImageFamily) ([]Image, error)
 	EnsureImage(ctx context.Context, spec VersionSpec) (Image, error)
 	TagImage(ctx context.Context, ref FamilyVersion, tags map[string]string) error
 
@@ -99,11 +99,11 @@ type Target struct {
 type PoolProvider interface {
 	Pools
 
-	// Line returns the pool's series of images. The joined provider asks once for each pool, so Line should need no I/O if the ID is
-	// enough. Line returns Unsupported for an unknown ID.
+	// Family returns the pool's series of images. The joined provider asks once for each pool, so Family should need no I/O if the ID is
+	// enough. Family returns Unsupported for an unknown ID.
 	Family(ctx context.Context, id PoolID) (ImageFamily, error)
 
-	// Pool returns a pool with its line and recipe.
+	// Pool returns a pool with its image family and recipe.
 	Pool(ctx context.Context, id PoolID) (Pool, error)
 
 	// PreflightRecipe returns every obstacle in the pool and its recipe to a capture: a wrong kind of pool, a policy
@@ -123,17 +123,17 @@ type Grouped interface {
 	Groups() PoolProvider
 }
 
-// FamilySnapshotLister is SnapshotLister for an ImageProvider, by lines.
+// FamilySnapshotLister is SnapshotLister for an ImageProvider, by image families.
 type FamilySnapshotLister interface {
-	// Snapshots returns the snapshots with TagUID in the places of the lines, each once. Name is the value of
+	// Snapshots returns the snapshots with TagUID in the places of the image families, each once. Name is the value of
 	// TagPrototype. Snapshots changes nothing.
-	Snapshots(ctx context.Context, lines ...ImageFamily) ([]Snapshot, error)
+	Snapshots(ctx context.Context, families ...ImageFamily) ([]Snapshot, error)
 
 	// DropSnapshot is as in SnapshotLister.
 	DropSnapshot(ctx context.Context, id string) error
 }
 
-// FamilyPermissionChecker is PermissionChecker for ImageProvider: permissions for instances, disks and the line's images.
+// FamilyPermissionChecker is PermissionChecker for ImageProvider: permissions for instances, disks and the image family's images.
 type FamilyPermissionChecker interface {
-	Permissions(ctx context.Context, line ImageFamily) ([]Permission, error)
+	Permissions(ctx context.Context, family ImageFamily) ([]Permission, error)
 }

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// New makes a provider from two halves, which may be of different clouds. Lines connect the halves, and a pool's line
+// New makes a provider from two halves, which may be of different clouds. Image families connect the halves, and a pool's image family
 // is read once. The joined provider never deletes a version that a recipe names. As finds the powers of both halves.
 func New(disks ImageProvider, recipes PoolProvider) Provider {
 	return &joined{Machines: disks, Pools: recipes, disks: disks, recipes: recipes}
@@ -21,25 +21,25 @@ type joined struct {
 	disks   ImageProvider
 	recipes PoolProvider
 
-	// lines are by PoolID. molds are by PoolID from the last read of the pool.
-	lines, molds sync.Map
+	// families are by PoolID. requirements are by PoolID from the last read of the pool.
+	families, requirements sync.Map
 }
 
-// line returns the pool's line, read once.
-func (j *joined) line(ctx context.Context, id PoolID) (ImageFamily, error) {
-	if known, found := j.lines.Load(id); found {
+// family returns the pool's image family, read once.
+func (j *joined) family(ctx context.Context, id PoolID) (ImageFamily, error) {
+	if known, found := j.families.Load(id); found {
 		return known.(ImageFamily), nil
 	}
-	line, err := j.recipes.Family(ctx, id)
+	family, err := j.recipes.Family(ctx, id)
 	if err == nil {
-		j.lines.Store(id, line)
+		j.families.Store(id, family)
 	}
-	return line, err
+	return family, err
 }
 
 func (j *joined) ref(ctx context.Context, ref ImageRef) (FamilyVersion, error) {
-	line, err := j.line(ctx, ref.Pool)
-	return FamilyVersion{line, ref.Version}, err
+	family, err := j.family(ctx, ref.Pool)
+	return FamilyVersion{family, ref.Version}, err
 }
 
 // Pool implements Provider.
@@ -48,8 +48,8 @@ func (j *joined) Pool(ctx context.Context, id PoolID) (Pool, error) {
 	if err != nil {
 		return Pool{}, err
 	}
-	j.lines.Store(id, pool.Family)
-	j.molds.Store(id, ImageRequirements{Location: pool.Location, Traits: pool.Traits, Nodes: max(pool.MaxSize, pool.Capacity)})
+	j.families.Store(id, pool.Family)
+	j.requirements.Store(id, ImageRequirements{Location: pool.Location, Traits: pool.Traits, Nodes: max(pool.MaxSize, pool.Capacity)})
 	if pool.Recipe.Version == "" {
 		pool.Recipe.Version, pool.Recipe.Latest = j.disks.VersionOf(pool.Family, pool.Recipe.Image)
 	}
@@ -59,15 +59,15 @@ func (j *joined) Pool(ctx context.Context, id PoolID) (Pool, error) {
 	return pool, err
 }
 
-// mold returns the requirements for a version of the pool, from the last read.
-func (j *joined) mold(ctx context.Context, id PoolID) (ImageRequirements, error) {
-	if known, found := j.molds.Load(id); found {
+// requirementsOf returns the requirements for a version of the pool, from the last read.
+func (j *joined) requirementsOf(ctx context.Context, id PoolID) (ImageRequirements, error) {
+	if known, found := j.requirements.Load(id); found {
 		return known.(ImageRequirements), nil
 	}
 	if _, err := j.Pool(ctx, id); err != nil {
 		return ImageRequirements{}, err
 	}
-	known, _ := j.molds.Load(id)
+	known, _ := j.requirements.Load(id)
 	return known.(ImageRequirements), nil
 }
 
@@ -76,11 +76,11 @@ func (j *joined) BuiltFrom(id PoolID, instance Instance) string {
 	if instance.BuiltFrom != "" {
 		return instance.BuiltFrom
 	}
-	line, err := j.line(context.Background(), id)
+	family, err := j.family(context.Background(), id)
 	if err != nil {
 		return ""
 	}
-	version, _ := j.disks.VersionOf(line, instance.Image)
+	version, _ := j.disks.VersionOf(family, instance.Image)
 	return version
 }
 
@@ -96,11 +96,11 @@ func (j *joined) Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, 
 	if err != nil {
 		return nil, err
 	}
-	mold, err := j.mold(ctx, spec.Pool)
+	requirements, err := j.requirementsOf(ctx, spec.Pool)
 	if err != nil {
 		return nil, err
 	}
-	ofDisk, err := j.disks.PreflightDisk(ctx, DiskSpec{FamilyVersion: FamilyVersion{pool.Family, spec.Version}, ImageRequirements: mold, Instance: spec.Instance})
+	ofDisk, err := j.disks.PreflightDisk(ctx, DiskSpec{FamilyVersion: FamilyVersion{pool.Family, spec.Version}, ImageRequirements: requirements, Instance: spec.Instance})
 	if err != nil {
 		return nil, err
 	}
@@ -135,11 +135,11 @@ func (i Image) of(pool PoolID) Image {
 
 // Images implements Provider.
 func (j *joined) Images(ctx context.Context, pool PoolID) ([]Image, error) {
-	line, err := j.line(ctx, pool)
+	family, err := j.family(ctx, pool)
 	if err != nil {
 		return nil, err
 	}
-	images, err := j.disks.Images(ctx, line)
+	images, err := j.disks.Images(ctx, family)
 	for i := range images {
 		images[i] = images[i].of(pool)
 	}
@@ -152,11 +152,11 @@ func (j *joined) EnsureImage(ctx context.Context, spec ImageSpec) (Image, error)
 	if err != nil {
 		return Image{}, err
 	}
-	mold, err := j.mold(ctx, spec.Pool)
+	requirements, err := j.requirementsOf(ctx, spec.Pool)
 	if err != nil {
 		return Image{}, err
 	}
-	image, err := j.disks.EnsureImage(ctx, VersionSpec{FamilyVersion: at, ImageRequirements: mold, SnapshotID: spec.SnapshotID, Tags: spec.Tags, Replicas: spec.Replicas, InitializationRate: spec.InitializationRate})
+	image, err := j.disks.EnsureImage(ctx, VersionSpec{FamilyVersion: at, ImageRequirements: requirements, SnapshotID: spec.SnapshotID, Tags: spec.Tags, Replicas: spec.Replicas, InitializationRate: spec.InitializationRate})
 	return image.of(spec.Pool), err
 }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// has reports whether a half has a power that joined implements itself, because the power is by lines or in both
+// has reports whether a half has a power that joined implements itself, because the power is by image families or in both
 // halves.
 func (j *joined) has(power any) (able, own bool) {
 	switch power.(type) {
@@ -58,14 +58,14 @@ func (j *joined) MaxImages(pool PoolID) int { return j.recipes.(InstanceLister).
 
 // Snapshots implements SnapshotLister.
 func (j *joined) Snapshots(ctx context.Context, pools ...PoolID) ([]Snapshot, error) {
-	lines := make([]ImageFamily, len(pools))
+	families := make([]ImageFamily, len(pools))
 	for i, pool := range pools {
 		var err error
-		if lines[i], err = j.line(ctx, pool); err != nil {
+		if families[i], err = j.family(ctx, pool); err != nil {
 			return nil, err
 		}
 	}
-	return j.disks.(FamilySnapshotLister).Snapshots(ctx, lines...)
+	return j.disks.(FamilySnapshotLister).Snapshots(ctx, families...)
 }
 
 // DropSnapshot implements SnapshotLister.
@@ -88,11 +88,11 @@ func (j *joined) Permissions(ctx context.Context, pool PoolID) ([]Permission, er
 	if !able {
 		return all, nil
 	}
-	line, err := j.line(ctx, pool)
+	family, err := j.family(ctx, pool)
 	if err != nil {
 		return nil, err
 	}
-	list, err := disks.Permissions(ctx, line)
+	list, err := disks.Permissions(ctx, family)
 	if err != nil {
 		return nil, err
 	}

@@ -11,11 +11,11 @@ import (
 // counted counts the requests to the recipes.
 type counted struct {
 	*memory.PoolProvider
-	lines, pools int
+	families, pools int
 }
 
 func (c *counted) Family(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
-	c.lines++
+	c.families++
 	return c.PoolProvider.Family(ctx, id)
 }
 
@@ -65,8 +65,8 @@ func TestALineIsAskedForOnce(t *testing.T) {
 			t.Error("what an instance was built from is not read")
 		}
 	}
-	if recipes.lines != 1 || recipes.pools != 0 {
-		t.Errorf("asked for %d lines and %d pools, want one line", recipes.lines, recipes.pools)
+	if recipes.families != 1 || recipes.pools != 0 {
+		t.Errorf("asked for %d lines and %d pools, want one line", recipes.families, recipes.pools)
 	}
 	if _, err := joined.Images(t.Context(), "elsewhere"); !cloud.Is(err, cloud.Unsupported) {
 		t.Errorf("the line of no pool: %v", err)

@@ -140,7 +140,7 @@ func TestDisksOfAWS(t *testing.T) {
 				Advance: func(testing.TB) { w.pass(10 * time.Second) }, Looks: 2000,
 				PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { w.must(w.server.Shutdown(t.Context(), path.Base(string(id)))) },
 			},
-			Disks: w.disks, Family: amazonLine, Mold: cloud.ImageRequirements{Location: awsRegion, Nodes: 3},
+			Disks: w.disks, Family: amazonLine, Requirements: cloud.ImageRequirements{Location: awsRegion, Nodes: 3},
 		}
 	})
 }

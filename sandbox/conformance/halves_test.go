@@ -48,7 +48,7 @@ func TestDisksAlone(t *testing.T) {
 		w.must(err)
 		return cloudtest.DisksHarness{
 			Harness: w.harness(), Disks: disks, Family: cloud.ImageFamily{Place: pool.Family.Place, Name: "lent"},
-			Mold: cloud.ImageRequirements{Location: pool.Location, Traits: pool.Traits, Nodes: 3},
+			Requirements: cloud.ImageRequirements{Location: pool.Location, Traits: pool.Traits, Nodes: 3},
 		}
 	})
 }
@@ -72,7 +72,7 @@ func TestDisksOfVMs(t *testing.T) {
 		place := "/subscriptions/" + subscription + "/resourceGroups/" + strings.ToLower(group)
 		return cloudtest.DisksHarness{
 			Harness: h, Disks: disks, Family: cloud.ImageFamily{Place: place, Name: "capi.md-0"},
-			Mold: cloud.ImageRequirements{Location: location, Traits: map[string]string{"securityType": "Standard", "vmSize": "Standard_D2s_v5"}, Nodes: 3},
+			Requirements: cloud.ImageRequirements{Location: location, Traits: map[string]string{"securityType": "Standard", "vmSize": "Standard_D2s_v5"}, Nodes: 3},
 		}
 	})
 }

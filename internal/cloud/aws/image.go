@@ -130,14 +130,14 @@ func imageState(im types.Image) cloud.State {
 }
 
 // Images implements cloud.ImageProvider.
-func (p *ImageProvider) Images(ctx context.Context, line cloud.ImageFamily) ([]cloud.Image, error) {
-	all, err := p.images(ctx, line.Place, region(line.Place), types.Filter{Name: sdk.String("tag:" + tagFamily), Values: []string{shorten(line.Name, maxTagValue)}})
+func (p *ImageProvider) Images(ctx context.Context, family cloud.ImageFamily) ([]cloud.Image, error) {
+	all, err := p.images(ctx, family.Place, text("the images of "+family.Place), types.Filter{Name: sdk.String("tag:" + tagFamily), Values: []string{shorten(family.Name, maxTagValue)}})
 	if err != nil {
 		return nil, err
 	}
 	var out []cloud.Image
 	for _, im := range all {
-		ref := cloud.FamilyVersion{Family: line, Version: tagOf(im.Tags, tagVersion)}
+		ref := cloud.FamilyVersion{Family: family, Version: tagOf(im.Tags, tagVersion)}
 		if sdk.ToString(im.Name) == imageName(ref) { // otherwise the image is a copy with the same tags
 			out = append(out, p.imageOf(ref, im))
 		}
@@ -312,7 +312,7 @@ func (a *account) imageByID(ctx context.Context, in, id string) (*types.Image, e
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fail("read", region(in), err)
+		return nil, fail("read", text("image "+id), err)
 	}
 	for i := range out.Images {
 		return &out.Images[i], nil
@@ -330,14 +330,9 @@ func textOf(in string, im types.Image) string {
 	return sdk.ToString(im.ImageId)
 }
 
-// regional is a region's images, as text for errors.
-type regional string
-
-func (r regional) String() string { return "the images of " + string(r) }
-
 // NativeImage implements cloud.ImageNames and returns the ID of the AMI.
 func (p *ImageProvider) NativeImage(ctx context.Context, place, image string) (string, error) {
-	return p.ami(ctx, "read", regional(place), place, image)
+	return p.ami(ctx, "read", text("the images of "+place), place, image)
 }
 
 // ImageText implements cloud.ImageNames.

@@ -183,7 +183,7 @@ func (a *account) eachGroup(ctx context.Context, in string, names []string, do f
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return fail("read the groups in", region(in), err)
+			return fail("read the groups in", text(in), err)
 		}
 		for _, g := range page.AutoScalingGroups {
 			do(g)
@@ -307,7 +307,7 @@ func (p *ImageProvider) InstancesOf(ctx context.Context, ids []cloud.InstanceID)
 	for in, of := range asked {
 		for some := range slices.Chunk(slices.Sorted(maps.Keys(of)), maxFiltered) {
 			filter := ec2types.Filter{Name: sdk.String("instance-id"), Values: some}
-			if err := p.eachInstance(ctx, in, region(in), filter, func(m ec2types.Instance) error {
+			if err := p.eachInstance(ctx, in, text(in), filter, func(m ec2types.Instance) error {
 				one, err := p.instanceOf(ctx, in, m)
 				one.ID = of[sdk.ToString(m.InstanceId)]
 				found[one.ID] = one

@@ -56,11 +56,11 @@ const imagePrefix = "kamino/"
 // imageName returns the name of a version's image in its region. The unique name prevents two images of a version,
 // because RegisterImage has no client token.
 func imageName(ref cloud.FamilyVersion) string {
-	line := illegalInName.ReplaceAllString(ref.Family.Name, "_")
-	if line != ref.Family.Name {
-		line += "-" + digest(ref.Family.Name)
+	family := illegalInName.ReplaceAllString(ref.Family.Name, "_")
+	if family != ref.Family.Name {
+		family += "-" + digest(ref.Family.Name)
 	}
-	return imagePrefix + shorten(line, maxName-len(imagePrefix)-1-len(ref.Version)) + "/" + ref.Version
+	return imagePrefix + shorten(family, maxName-len(imagePrefix)-1-len(ref.Version)) + "/" + ref.Version
 }
 
 // imageText returns Kamino's text for a version's image: "eu-central-1/kamino/workers/2026.03.14". AWS assigns the ID at
@@ -68,9 +68,9 @@ func imageName(ref cloud.FamilyVersion) string {
 func imageText(ref cloud.FamilyVersion) string { return ref.Family.Place + "/" + imageName(ref) }
 
 // versionOf returns the version of the image family from an image's text; empty for another image.
-func versionOf(line cloud.ImageFamily, image string) string {
+func versionOf(family cloud.ImageFamily, image string) string {
 	at := strings.LastIndexByte(image, '/')
-	if at < 0 || imageText(cloud.FamilyVersion{Family: line, Version: image[at+1:]}) != image {
+	if at < 0 || imageText(cloud.FamilyVersion{Family: family, Version: image[at+1:]}) != image {
 		return ""
 	}
 	return image[at+1:]
@@ -80,6 +80,6 @@ func versionOf(line cloud.ImageFamily, image string) string {
 func (p *ImageProvider) ImageID(ref cloud.FamilyVersion) string { return imageText(ref) }
 
 // VersionOf implements cloud.ImageProvider. AWS has no name for the latest image, so latest is always false.
-func (p *ImageProvider) VersionOf(line cloud.ImageFamily, image string) (version string, latest bool) {
-	return versionOf(line, image), false
+func (p *ImageProvider) VersionOf(family cloud.ImageFamily, image string) (version string, latest bool) {
+	return versionOf(family, image), false
 }

@@ -79,8 +79,8 @@ func onGroup(capa bool) []need {
 const updateAction = "autoscaling:UpdateAutoScalingGroup"
 
 // Permissions implements cloud.FamilyPermissionChecker.
-func (p *ImageProvider) Permissions(ctx context.Context, line cloud.ImageFamily) ([]cloud.Permission, error) {
-	return p.checkPermissions(ctx, line.Place, anyResource, diskNeeds)
+func (p *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamily) ([]cloud.Permission, error) {
+	return p.checkPermissions(ctx, family.Place, anyResource, diskNeeds)
 }
 
 // anyResource is the scope of actions without a resource.

@@ -205,7 +205,7 @@ func (a *account) ami(ctx context.Context, op string, of fmt.Stringer, in, image
 func (a *account) availableImage(ctx context.Context, op string, of fmt.Stringer, in, image string) (ec2types.Image, error) {
 	var all []ec2types.Image
 	if name, own := strings.CutPrefix(image, in+"/"); own {
-		found, err := a.images(ctx, in, region(in), ec2types.Filter{Name: sdk.String("name"), Values: []string{name}})
+		found, err := a.images(ctx, in, text("the images of "+in), ec2types.Filter{Name: sdk.String("name"), Values: []string{name}})
 		if err != nil {
 			return ec2types.Image{}, err
 		}

@@ -12,10 +12,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// region is the place of an image family, as text for errors.
-type region string
+// text is a resource's description for errors.
+type text string
 
-func (r region) String() string { return "the snapshots of " + string(r) }
+func (t text) String() string { return string(t) }
 
 // snapshotID returns region and ID, because only the region's endpoint finds a snapshot:
 // "eu-central-1/snap-0123456789abcdef0".
@@ -34,16 +34,16 @@ func parseSnapshot(text string) (in, id string, ok bool) {
 
 // Snapshots implements cloud.FamilySnapshotLister with a request per region and page. Snapshots of images have no owner
 // and are left out.
-func (p *ImageProvider) Snapshots(ctx context.Context, lines ...cloud.ImageFamily) ([]cloud.Snapshot, error) {
+func (p *ImageProvider) Snapshots(ctx context.Context, families ...cloud.ImageFamily) ([]cloud.Snapshot, error) {
 	var places []string
-	for _, line := range lines {
-		if !slices.Contains(places, line.Place) {
-			places = append(places, line.Place)
+	for _, family := range families {
+		if !slices.Contains(places, family.Place) {
+			places = append(places, family.Place)
 		}
 	}
 	var found []cloud.Snapshot
 	for _, place := range places {
-		all, err := p.snapshots(ctx, place, region(place), types.Filter{Name: sdk.String("tag-key"), Values: []string{cloud.TagUID}})
+		all, err := p.snapshots(ctx, place, text("the snapshots of "+place), types.Filter{Name: sdk.String("tag-key"), Values: []string{cloud.TagUID}})
 		if err != nil {
 			return nil, err
 		}

@@ -225,7 +225,7 @@ func (p *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]clo
 	}
 	var found []cloud.TrialSpec
 	for _, in := range of {
-		all, err := p.instancesWithTags(ctx, in, region(in), types.Filter{Name: sdk.String("tag-key"), Values: []string{tagTrial}})
+		all, err := p.instancesWithTags(ctx, in, text("the trials in "+in), types.Filter{Name: sdk.String("tag-key"), Values: []string{tagTrial}})
 		if err != nil {
 			return nil, err
 		}

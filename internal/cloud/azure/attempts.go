@@ -20,10 +20,10 @@ func attempts(err error) string {
 		return ""
 	}
 	var tried []string
-	for _, line := range strings.Split(list, "\n") {
-		switch text := strings.TrimSpace(line); {
+	for _, family := range strings.Split(list, "\n") {
+		switch text := strings.TrimSpace(family); {
 		case text == "":
-		case strings.HasPrefix(line, "\t") && !strings.HasPrefix(line, "\t\t"):
+		case strings.HasPrefix(family, "\t") && !strings.HasPrefix(family, "\t\t"):
 			tried = append(tried, strings.TrimRight(text, ". "))
 		case strings.HasPrefix(text, "RESPONSE ") && len(tried) > 0:
 			tried[len(tried)-1] += ", answered " + strings.TrimPrefix(text, "RESPONSE ")

@@ -64,12 +64,12 @@ func (s scaleSet) family() cloud.ImageFamily {
 
 // parseFamily converts an image family to a scale set name. All pools, also without a scale set, name images like a scale
 // set of the same name.
-func parseFamily(line cloud.ImageFamily) (scaleSet, error) {
-	parts := strings.Split(strings.Trim(line.Place, "/"), "/")
-	if len(parts) != 4 || !strings.EqualFold(parts[0], "subscriptions") || !strings.EqualFold(parts[2], "resourceGroups") || line.Name == "" {
-		return scaleSet{}, unsupported(line.Place, "not the ID of a resource group for images")
+func parseFamily(family cloud.ImageFamily) (scaleSet, error) {
+	parts := strings.Split(strings.Trim(family.Place, "/"), "/")
+	if len(parts) != 4 || !strings.EqualFold(parts[0], "subscriptions") || !strings.EqualFold(parts[2], "resourceGroups") || family.Name == "" {
+		return scaleSet{}, unsupported(family.Place, "not the ID of a resource group for images")
 	}
-	return scaleSet{subscription: strings.ToLower(parts[1]), group: strings.ToLower(parts[3]), name: strings.ToLower(line.Name)}, nil
+	return scaleSet{subscription: strings.ToLower(parts[1]), group: strings.ToLower(parts[3]), name: strings.ToLower(family.Name)}, nil
 }
 
 func (s scaleSet) pool() cloud.PoolID { return cloud.PoolID(s.id()) }

@@ -210,8 +210,8 @@ func progressOf(status *armcompute.ReplicationStatus) (percent int32, details st
 }
 
 // Images implements cloud.ImageProvider.
-func (p *ImageProvider) Images(ctx context.Context, line cloud.ImageFamily) ([]cloud.Image, error) {
-	s, err := parseFamily(line)
+func (p *ImageProvider) Images(ctx context.Context, family cloud.ImageFamily) ([]cloud.Image, error) {
+	s, err := parseFamily(family)
 	if err != nil {
 		return nil, err
 	}

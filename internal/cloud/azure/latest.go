@@ -19,8 +19,8 @@ func (p *ImageProvider) ImageID(ref cloud.FamilyVersion) string {
 }
 
 // VersionOf implements cloud.ImageProvider.
-func (p *ImageProvider) VersionOf(line cloud.ImageFamily, image string) (version string, latest bool) {
-	s, err := parseFamily(line)
+func (p *ImageProvider) VersionOf(family cloud.ImageFamily, image string) (version string, latest bool) {
+	s, err := parseFamily(family)
 	if err != nil {
 		return "", false
 	}
@@ -29,8 +29,8 @@ func (p *ImageProvider) VersionOf(line cloud.ImageFamily, image string) (version
 }
 
 // Latest implements cloud.ImageProvider and lists all versions.
-func (p *ImageProvider) Latest(ctx context.Context, line cloud.ImageFamily, location string) (string, error) {
-	s, err := parseFamily(line)
+func (p *ImageProvider) Latest(ctx context.Context, family cloud.ImageFamily, location string) (string, error) {
+	s, err := parseFamily(family)
 	if err != nil {
 		return "", err
 	}

@@ -52,8 +52,8 @@ func (p *PoolProvider) joining(ctx context.Context, s scaleSet) (list []cloud.Pe
 }
 
 // Permissions implements cloud.FamilyPermissionChecker.
-func (p *ImageProvider) Permissions(ctx context.Context, line cloud.ImageFamily) ([]cloud.Permission, error) {
-	s, err := parseFamily(line)
+func (p *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamily) ([]cloud.Permission, error) {
+	s, err := parseFamily(family)
 	if err != nil {
 		return nil, err
 	}

@@ -8,9 +8,9 @@ import (
 )
 
 // Snapshots implements cloud.FamilySnapshotLister with a request per resource group and page.
-func (p *ImageProvider) Snapshots(ctx context.Context, lines ...cloud.ImageFamily) ([]cloud.Snapshot, error) {
+func (p *ImageProvider) Snapshots(ctx context.Context, families ...cloud.ImageFamily) ([]cloud.Snapshot, error) {
 	var found []cloud.Snapshot
-	err := p.eachPlace(lines, func(s scaleSet, clients *clients) error {
+	err := p.eachPlace(families, func(s scaleSet, clients *clients) error {
 		pager := clients.snapshots.NewListByResourceGroupPager(s.group, nil)
 		for pager.More() {
 			page, err := pager.NextPage(ctx)
@@ -34,11 +34,11 @@ func (p *ImageProvider) Snapshots(ctx context.Context, lines ...cloud.ImageFamil
 }
 
 // eachPlace calls do once per resource group of the image families, until the first error.
-func (p *account) eachPlace(lines []cloud.ImageFamily, do func(scaleSet, *clients) error) error {
-	places := make([]scaleSet, len(lines))
-	for i, line := range lines {
+func (p *account) eachPlace(families []cloud.ImageFamily, do func(scaleSet, *clients) error) error {
+	places := make([]scaleSet, len(families))
+	for i, family := range families {
 		var err error
-		if places[i], err = parseFamily(line); err != nil {
+		if places[i], err = parseFamily(family); err != nil {
 			return err
 		}
 	}

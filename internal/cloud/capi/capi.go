@@ -19,7 +19,7 @@ import (
 type Images interface {
 	cloud.ImageNames
 	ImageID(ref cloud.FamilyVersion) string
-	VersionOf(line cloud.ImageFamily, image string) (version string, latest bool)
+	VersionOf(family cloud.ImageFamily, image string) (version string, latest bool)
 	Image(ctx context.Context, ref cloud.FamilyVersion) (cloud.Image, error)
 }
 

@@ -30,8 +30,8 @@ func (r inGroups) of(ctx context.Context, v view) (*cloud.Pool, []cloud.Refusal,
 	if id == "" || r.groups == nil {
 		return nil, refuse(true, nil, reasonGroup, remedy, "%s does not name a group yet", v.template), nil
 	}
-	line, err := r.groups.Family(ctx, id)
-	if err == nil && (r.groups.PoolName(id) != v.named.name || line.Place != v.at.place) { // a client that may write the object must not make Kamino change another group
+	family, err := r.groups.Family(ctx, id)
+	if err == nil && (r.groups.PoolName(id) != v.named.name || family.Place != v.at.place) { // a client that may write the object must not make Kamino change another group
 		return nil, refuse(true, nil, reasonGroup, remedy, "%s names group %s, which is not the group of the pool", v.template, id), nil
 	}
 	if err != nil {

@@ -254,12 +254,12 @@ func TestMachinePoolsThatAreUnknown(t *testing.T) {
 		}
 	}
 	r := &clusterAccess{cluster: types.NamespacedName{Namespace: "fleet", Name: "prod"}}
-	lines := map[cloud.ImageFamily]bool{}
+	families := map[cloud.ImageFamily]bool{}
 	for resource := range kinds {
-		lines[r.family(placement{place: "p"}, ref{"fleet", resource, "workers"})] = true
+		families[r.family(placement{place: "p"}, ref{"fleet", resource, "workers"})] = true
 	}
-	if len(lines) != 2 { // a MachineDeployment's own set is no pool
-		t.Errorf("lines of one name: %v", lines)
+	if len(families) != 2 { // a MachineDeployment's own set is no pool
+		t.Errorf("lines of one name: %v", families)
 	}
 }
 

@@ -12,12 +12,12 @@ import (
 type DisksHarness struct {
 	Harness
 	Disks cloud.ImageProvider
-	// Line is the line of the instances' images, without versions. ImageRequirements has the requirements.
-	Family cloud.ImageFamily
-	Mold   cloud.ImageRequirements
+	// Family is the image family of the instances' images, without versions. ImageRequirements has the requirements.
+	Family       cloud.ImageFamily
+	Requirements cloud.ImageRequirements
 }
 
-// RunDisks runs the cases about an ImageProvider, with a stub PoolProvider that only has a line.
+// RunDisks runs the cases about an ImageProvider, with a stub PoolProvider that only has an image family.
 func RunDisks(t *testing.T, fresh func(t *testing.T) DisksHarness) {
 	ofRecipes := []string{"an instance shows itself", "a version is not what the recipe uses until the recipe names it", "the version that the recipe names is not deleted"}
 	for _, c := range slices.Concat(instanceCases, snapshotCases, imageCases, shelfCases) {
@@ -38,7 +38,7 @@ func RunDisks(t *testing.T, fresh func(t *testing.T) DisksHarness) {
 // lentPool is the ID of the only pool of a stubRecipes.
 const lentPool cloud.PoolID = "lent"
 
-// stubRecipes is a stub of PoolProvider with only a line.
+// stubRecipes is a stub of PoolProvider with only an image family.
 type stubRecipes struct{ h DisksHarness }
 
 func (l stubRecipes) PoolsOf(_ context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
@@ -56,8 +56,8 @@ func (l stubRecipes) Family(context.Context, cloud.PoolID) (cloud.ImageFamily, e
 }
 
 func (l stubRecipes) Pool(context.Context, cloud.PoolID) (cloud.Pool, error) {
-	return cloud.Pool{ID: lentPool, Name: string(lentPool), Family: l.h.Family, Location: l.h.Mold.Location, Traits: l.h.Mold.Traits,
-		Capacity: l.h.Mold.Nodes, Recipe: cloud.Recipe{Image: "generic"}}, nil
+	return cloud.Pool{ID: lentPool, Name: string(lentPool), Family: l.h.Family, Location: l.h.Requirements.Location, Traits: l.h.Requirements.Traits,
+		Capacity: l.h.Requirements.Nodes, Recipe: cloud.Recipe{Image: "generic"}}, nil
 }
 
 func (l stubRecipes) PreflightRecipe(context.Context, cloud.PreflightSpec) ([]cloud.Refusal, error) {

@@ -39,9 +39,9 @@ func RunRecipes(t *testing.T, fresh func(t *testing.T) RecipesHarness) {
 			if h.Looks == 0 {
 				h.Looks = 400
 			}
-			line, err := h.Recipes.Family(t.Context(), h.Pool)
+			family, err := h.Recipes.Family(t.Context(), h.Pool)
 			must(t, err)
-			disks := &stubDisks{h: h, line: line}
+			disks := &stubDisks{h: h, line: family}
 			h.Provider = cloud.New(disks, h.Recipes)
 			c.run(t, suite{Harness: h.Harness, p: h.Provider, a: h.Instances[0], b: h.Instances[1], publishes: func(t *testing.T, versions ...string) {
 				t.Helper()
@@ -91,13 +91,13 @@ func (d *stubDisks) DeleteSnapshot(context.Context, cloud.InstanceID, string) er
 
 func (d *stubDisks) ImageID(ref cloud.FamilyVersion) string { return d.h.ImageID(ref.Version) }
 
-func (d *stubDisks) VersionOf(line cloud.ImageFamily, image string) (version string, latest bool) {
+func (d *stubDisks) VersionOf(family cloud.ImageFamily, image string) (version string, latest bool) {
 	all := strings.TrimSuffix(d.h.ImageID(firstVersion), firstVersion)
 	if d.h.FoldsCase {
 		image, all = strings.ToLower(image), strings.ToLower(all)
 	}
 	version, ours := strings.CutPrefix(image, all)
-	if !ours || line != d.line {
+	if !ours || family != d.line {
 		return "", false
 	}
 	return version, false
@@ -114,10 +114,10 @@ func (d *stubDisks) Image(_ context.Context, ref cloud.FamilyVersion) (cloud.Ima
 	return cloud.Image{Version: ref.Version, ID: d.h.ImageID(ref.Version), State: cloud.Complete, Percent: 100}, nil
 }
 
-func (d *stubDisks) Images(ctx context.Context, line cloud.ImageFamily) ([]cloud.Image, error) {
+func (d *stubDisks) Images(ctx context.Context, family cloud.ImageFamily) ([]cloud.Image, error) {
 	var list []cloud.Image
 	for _, version := range d.versions {
-		image, err := d.Image(ctx, cloud.FamilyVersion{Family: line, Version: version})
+		image, err := d.Image(ctx, cloud.FamilyVersion{Family: family, Version: version})
 		if err != nil {
 			return nil, err
 		}

@@ -43,14 +43,16 @@ func TestRecipesMutant(t *testing.T) {
 		harness, c := mutated(mutate)
 		mutant := harness.Provider.(hooks)
 		harness.Provider = nil
-		line, err := c.Recipes().Family(t.Context(), harness.Pool)
+		family, err := c.Recipes().Family(t.Context(), harness.Pool)
 		if err != nil {
 			t.Fatal(err)
 		}
 		disks := c.Disks()
 		return cloudtest.RecipesHarness{
 			Harness: harness, Recipes: half{mutant, c.Recipes()}, Look: disks.Instance,
-			ImageID: func(version string) string { return disks.ImageID(cloud.FamilyVersion{Family: line, Version: version}) },
+			ImageID: func(version string) string {
+				return disks.ImageID(cloud.FamilyVersion{Family: family, Version: version})
+			},
 			Publish: func(_ testing.TB, versions ...string) {
 				for _, version := range versions {
 					c.AddVersion(harness.Pool, memory.VersionSpec{Version: version})

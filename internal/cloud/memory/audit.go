@@ -14,12 +14,12 @@ var (
 )
 
 // Permissions implements cloud.FamilyPermissionChecker. An action is the name of a call.
-func (c *ImageProvider) Permissions(ctx context.Context, line cloud.ImageFamily) ([]cloud.Permission, error) {
+func (c *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamily) ([]cloud.Permission, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opPermissions, lineID(line)); err != nil {
+	if err := c.admit(ctx, opPermissions, lineID(family)); err != nil {
 		return nil, err
 	}
-	return c.permissions(lineID(line), slices.Concat(diskCalls, diskLooks), ""), nil
+	return c.permissions(lineID(family), slices.Concat(diskCalls, diskLooks), ""), nil
 }
 
 // Permissions implements cloud.PermissionChecker. An action is the name of a call.

@@ -57,7 +57,7 @@ func TestDisksAlone(t *testing.T) {
 						Generalize:    func(_ testing.TB, id cloud.InstanceID) { r.MarkGeneralized(id) },
 						PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { r.GuestPowerOff(id) },
 					},
-					Disks: r.Disks(), Family: cloud.ImageFamily{Place: "memory:///elsewhere/", Name: "lent"}, Mold: cloud.ImageRequirements{Location: "here", Nodes: 3},
+					Disks: r.Disks(), Family: cloud.ImageFamily{Place: "memory:///elsewhere/", Name: "lent"}, Requirements: cloud.ImageRequirements{Location: "here", Nodes: 3},
 				}
 			})
 		})
@@ -74,7 +74,7 @@ func TestRecipesAlone(t *testing.T) {
 			cloudtest.RunRecipes(t, func(t *testing.T) cloudtest.RecipesHarness {
 				t.Parallel()
 				r := newRig(t, change)
-				line, err := r.Recipes().Family(t.Context(), r.pool)
+				family, err := r.Recipes().Family(t.Context(), r.pool)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -92,7 +92,9 @@ func TestRecipesAlone(t *testing.T) {
 						Bind:        func(testing.TB) { r.Forbid("EnsureRemoved") },
 					},
 					Recipes: r.Recipes(), Look: disks.Instance,
-					ImageID: func(version string) string { return disks.ImageID(cloud.FamilyVersion{Family: line, Version: version}) },
+					ImageID: func(version string) string {
+						return disks.ImageID(cloud.FamilyVersion{Family: family, Version: version})
+					},
 					Publish: func(_ testing.TB, versions ...string) {
 						for _, version := range versions {
 							r.AddVersion(r.pool, memory.VersionSpec{Version: version})

@@ -12,7 +12,7 @@ import (
 func TestRecipesElsewhere(t *testing.T) {
 	clock := NewClock(time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC))
 	c := New(Config{Now: clock.Now, Latency: Latency{Image: time.Minute}})
-	disks, line := c.Disks(), cloud.ImageFamily{Place: "here/", Name: "pool"}
+	disks, family := c.Disks(), cloud.ImageFamily{Place: "here/", Name: "pool"}
 	id := disks.Build("One", "generic")
 	if again := disks.Build("one", "other"); again != id || len(c.World().Instances) != 1 {
 		t.Errorf("it was made again as %s: %+v", again, c.World().Instances)
@@ -27,9 +27,9 @@ func TestRecipesElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref := cloud.FamilyVersion{Family: line, Version: "2026.03.14"}
+	ref := cloud.FamilyVersion{Family: family, Version: "2026.03.14"}
 	named := func(image string) (string, cloud.Kind) {
-		native, err := disks.NativeImage(t.Context(), line.Place, image)
+		native, err := disks.NativeImage(t.Context(), family.Place, image)
 		return native, cloud.KindOf(err)
 	}
 	if native, kind := named(disks.ImageID(ref)); native != "" || kind != cloud.NotFound {
@@ -44,7 +44,7 @@ func TestRecipesElsewhere(t *testing.T) {
 	clock.Advance(time.Minute)
 	for _, image := range []string{disks.ImageID(ref), "generic"} {
 		native, _ := named(image)
-		if text, err := disks.ImageText(t.Context(), line.Place, native); text != image || err != nil {
+		if text, err := disks.ImageText(t.Context(), family.Place, native); text != image || err != nil {
 			t.Errorf("%s is called %q, which reads %q, %v", image, native, text, err)
 		}
 	}

@@ -23,8 +23,8 @@ func instanceID(pool cloud.PoolID, id string) cloud.InstanceID {
 	return cloud.InstanceID(string(pool) + instancesPart + strings.ToLower(id))
 }
 
-func versionID(line cloud.ImageFamily, version string) string {
-	return lineID(line) + versionsPart + version
+func versionID(family cloud.ImageFamily, version string) string {
+	return lineID(family) + versionsPart + version
 }
 
 // SameInstance ignores case, as Azure does.
@@ -34,12 +34,12 @@ func (c *ImageProvider) SameInstance(a, b cloud.InstanceID) bool {
 
 func sameInstance(a, b cloud.InstanceID) bool { return strings.EqualFold(string(a), string(b)) }
 
-// lineOf returns the line of a pool. The IDs of the versions begin with the pool's ID.
-func lineOf(id cloud.PoolID) cloud.ImageFamily {
+// familyOf returns the image family of a pool. The IDs of the versions begin with the pool's ID.
+func familyOf(id cloud.PoolID) cloud.ImageFamily {
 	return cloud.ImageFamily{Place: poolPrefix, Name: strings.TrimPrefix(strings.ToLower(string(id)), poolPrefix)}
 }
 
-func lineID(line cloud.ImageFamily) string { return line.Place + line.Name }
+func lineID(family cloud.ImageFamily) string { return family.Place + family.Name }
 
 // machinePrefix begins the IDs of instances without a pool in the ID.
 const machinePrefix = "memory:///machines/"

@@ -20,7 +20,7 @@ const (
 
 // image is a version of a pool's definition.
 type image struct {
-	line    cloud.ImageFamily
+	family  cloud.ImageFamily
 	version string
 	number  number
 	id      string
@@ -38,8 +38,8 @@ type image struct {
 	disk             disk
 }
 
-func (c *shelf) findImage(line cloud.ImageFamily, n number) *image {
-	i := slices.IndexFunc(c.images, func(v *image) bool { return v.line == line && v.number == n })
+func (c *imageStore) findImage(family cloud.ImageFamily, n number) *image {
+	i := slices.IndexFunc(c.images, func(v *image) bool { return v.family == family && v.number == n })
 	if i < 0 {
 		return nil
 	}
@@ -60,14 +60,14 @@ func (c *machines) version(ctx context.Context, op string, ref cloud.FamilyVersi
 	return n, c.findImage(ref.Family, n), nil
 }
 
-func (c *shelf) progress(v *image) int32 {
+func (c *imageStore) progress(v *image) int32 {
 	if v.state != cloud.Pending || v.took <= 0 {
 		return v.percent
 	}
 	return int32(99 * c.at.Sub(v.started) / v.took)
 }
 
-func (c *shelf) imageView(v *image) cloud.Image {
+func (c *imageStore) imageView(v *image) cloud.Image {
 	return cloud.Image{
 		Version: v.version, ID: v.id, State: v.state,
 		Tags: maps.Clone(v.tags), Percent: c.progress(v), CreatedAt: v.created, SizeGB: v.disk.sizeGB, Error: v.err,
@@ -91,24 +91,24 @@ func (c *ImageProvider) Image(ctx context.Context, ref cloud.FamilyVersion) (clo
 // replaceable reports whether only the kind of storage was wrong.
 func (v *image) replaceable() bool { return v.state == cloud.Failed && v.err == errZoneStorage }
 
-// Images returns the line's versions.
-func (c *ImageProvider) Images(ctx context.Context, line cloud.ImageFamily) ([]cloud.Image, error) {
+// Images returns the image family's versions.
+func (c *ImageProvider) Images(ctx context.Context, family cloud.ImageFamily) ([]cloud.Image, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opImages, lineID(line)); err != nil {
+	if err := c.admit(ctx, opImages, lineID(family)); err != nil {
 		return nil, err
 	}
 	var list []cloud.Image
-	for _, v := range c.versions(line) {
+	for _, v := range c.versions(family) {
 		list = append(list, c.imageView(v))
 	}
 	return list, nil
 }
 
-// versions returns the versions of a line, oldest first.
-func (c *shelf) versions(line cloud.ImageFamily) []*image {
+// versions returns the versions of an image family, oldest first.
+func (c *imageStore) versions(family cloud.ImageFamily) []*image {
 	var list []*image
 	for _, v := range c.images {
-		if v.line == line {
+		if v.family == family {
 			list = append(list, v)
 		}
 	}
@@ -126,7 +126,7 @@ func (c *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 	}
 	if v != nil && v.replaceable() {
 		c.forget(v)
-		c.line(spec.Family).localStorage = true
+		c.family(spec.Family).localStorage = true
 		c.record(ByCaller, EffectDeleteImage, v.id)
 		return cloud.Image{Version: spec.Version}, nil
 	}
@@ -141,15 +141,15 @@ func (c *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 		return cloud.Image{}, refused(cloud.QuotaExceeded, opEnsureImage, versionID(spec.Family, spec.Version),
 			"OperationNotAllowed", fmt.Sprintf("the quota of %d image versions is used up", limit))
 	}
-	line := c.line(spec.Family)
-	if !line.defined {
-		line.defined = true
+	family := c.family(spec.Family)
+	if !family.defined {
+		family.defined = true
 		c.record(ByCaller, EffectDefine, lineID(spec.Family))
 	}
 	next := &image{
-		line: spec.Family, version: spec.Version, number: n, id: versionID(spec.Family, spec.Version), state: cloud.Pending,
+		family: spec.Family, version: spec.Version, number: n, id: versionID(spec.Family, spec.Version), state: cloud.Pending,
 		tags: maps.Clone(spec.Tags), created: c.at, started: c.at, took: c.config.Latency.Image,
-		zoneStorage: !line.localStorage, excluded: true, source: source, disk: source.disk,
+		zoneStorage: !family.localStorage, excluded: true, source: source, disk: source.disk,
 	}
 	c.images = append(c.images, next)
 	c.record(ByCaller, EffectImage, next.id)
@@ -190,14 +190,14 @@ func (c *machines) replicate(v *image) {
 	})
 }
 
-func (c *shelf) failImage(v *image, text string) {
+func (c *imageStore) failImage(v *image, text string) {
 	if v.state == cloud.Pending {
 		v.percent = c.progress(v)
 		v.state, v.err = cloud.Failed, text
 	}
 }
 
-func (c *shelf) forget(v *image) {
+func (c *imageStore) forget(v *image) {
 	c.images = slices.DeleteFunc(c.images, func(other *image) bool { return other == v })
 }
 
@@ -255,7 +255,7 @@ func (c *pools) AddVersion(id cloud.PoolID, spec VersionSpec) {
 	if err != nil {
 		panic(err)
 	}
-	n, v, err := c.version(context.Background(), opImage, cloud.FamilyVersion{Family: c.lineOf(p.id), Version: spec.Version})
+	n, v, err := c.version(context.Background(), opImage, cloud.FamilyVersion{Family: c.familyOf(p.id), Version: spec.Version})
 	if err != nil {
 		panic(err)
 	}
@@ -268,9 +268,9 @@ func (c *pools) AddVersion(id cloud.PoolID, spec VersionSpec) {
 	if spec.CreatedAt.IsZero() {
 		spec.CreatedAt = c.at
 	}
-	c.line(c.lineOf(p.id)).defined = true
+	c.family(c.familyOf(p.id)).defined = true
 	next := &image{
-		line: c.lineOf(p.id), version: spec.Version, number: n, id: versionID(c.lineOf(p.id), spec.Version), state: spec.State,
+		family: c.familyOf(p.id), version: spec.Version, number: n, id: versionID(c.familyOf(p.id), spec.Version), state: spec.State,
 		tags: maps.Clone(spec.Tags), created: spec.CreatedAt, excluded: spec.ExcludedFromLatest, seeded: true,
 		disk: disk{generalized: true, power: cloud.PowerStopped, sizeGB: p.spec.DiskGB},
 	}
@@ -290,29 +290,29 @@ func (c *ImageProvider) ImageID(ref cloud.FamilyVersion) string {
 }
 
 // VersionOf implements cloud.ImageProvider.
-func (c *ImageProvider) VersionOf(line cloud.ImageFamily, image string) (version string, latest bool) {
-	return versionIn(line, image)
+func (c *ImageProvider) VersionOf(family cloud.ImageFamily, image string) (version string, latest bool) {
+	return versionIn(family, image)
 }
 
-func versionIn(line cloud.ImageFamily, image string) (version string, latest bool) {
-	version, _ = strings.CutPrefix(image, versionID(line, ""))
+func versionIn(family cloud.ImageFamily, image string) (version string, latest bool) {
+	version, _ = strings.CutPrefix(image, versionID(family, ""))
 	if version == image {
 		version = ""
 	}
-	return version, image == lineID(line)
+	return version, image == lineID(family)
 }
 
 // Latest implements cloud.ImageProvider. There is only one location.
-func (c *ImageProvider) Latest(ctx context.Context, line cloud.ImageFamily, _ string) (string, error) {
+func (c *ImageProvider) Latest(ctx context.Context, family cloud.ImageFamily, _ string) (string, error) {
 	defer c.enter()()
-	if err := c.admit(ctx, opImages, lineID(line)); err != nil {
+	if err := c.admit(ctx, opImages, lineID(family)); err != nil {
 		return "", err
 	}
-	return c.latest(line), nil
+	return c.latest(family), nil
 }
 
-func (c *shelf) latest(line cloud.ImageFamily) string {
-	for _, v := range slices.Backward(c.versions(line)) {
+func (c *imageStore) latest(family cloud.ImageFamily) string {
+	for _, v := range slices.Backward(c.versions(family)) {
 		if v.state == cloud.Complete && !v.excluded {
 			return v.version
 		}

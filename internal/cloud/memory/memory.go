@@ -19,7 +19,7 @@ type Cloud struct {
 // Decorated implements cloud.Decorator, for the powers of the halves.
 func (c *Cloud) Decorated() cloud.Provider { return c.Provider }
 
-// ImageProvider is the half with machines, disks and images. It knows lines, but no pools.
+// ImageProvider is the half with machines, disks and images. It knows image families, but no pools.
 type ImageProvider struct{ *machines }
 
 // PoolProvider is the half with pools and recipes. Its machines are in the other half.
@@ -48,18 +48,18 @@ type credential struct {
 	forbidden map[string]bool
 }
 
-// shelf has the images of all lines.
-type shelf struct {
+// imageStore has the images of all image families.
+type imageStore struct {
 	*clockwork
-	images []*image
-	lines  map[cloud.ImageFamily]*lineState
+	images   []*image
+	families map[cloud.ImageFamily]*familyState
 }
 
 // machines has the state of the ImageProvider half.
 type machines struct {
 	*clockwork
 	credential
-	shelf
+	imageStore
 
 	config Config
 	// apart is true if machines are built for pools of another cloud.
@@ -75,8 +75,8 @@ type machines struct {
 	joining map[string]Joining
 }
 
-// lineState is the state of a line apart from its images.
-type lineState struct {
+// familyState is the state of an image family apart from its images.
+type familyState struct {
 	// defined is true if the image definition exists.
 	defined bool
 	// localStorage is true after zone-redundant storage has failed.
@@ -124,7 +124,7 @@ func New(config Config) *Cloud {
 	}
 	clock := &clockwork{now: config.Now, at: config.Now()}
 	machines := &machines{
-		clockwork: clock, credential: credential{clock, map[string]bool{}}, shelf: shelf{clockwork: clock, lines: map[cloud.ImageFamily]*lineState{}},
+		clockwork: clock, credential: credential{clock, map[string]bool{}}, imageStore: imageStore{clockwork: clock, families: map[cloud.ImageFamily]*familyState{}},
 		config: config, apart: config.Apart,
 	}
 	pools := &pools{machines: machines}
@@ -144,12 +144,12 @@ func (c *Cloud) Recipes() cloud.PoolProvider {
 	return &PoolProvider{c.pools}
 }
 
-// line returns the state of a line.
-func (c *shelf) line(line cloud.ImageFamily) *lineState {
-	if c.lines[line] == nil {
-		c.lines[line] = &lineState{}
+// family returns the state of an image family.
+func (c *imageStore) family(family cloud.ImageFamily) *familyState {
+	if c.families[family] == nil {
+		c.families[family] = &familyState{}
 	}
-	return c.lines[line]
+	return c.families[family]
 }
 
 // Settle executes all due events, as every other call does first. Tests that only move the clock call it to receive

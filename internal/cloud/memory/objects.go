@@ -21,19 +21,19 @@ const linesPlace = "memory:///lines/"
 // the ImageProvider.
 type Objects struct{ *pools }
 
-// lineOf returns the line of a pool.
-func (c *pools) lineOf(id cloud.PoolID) cloud.ImageFamily {
-	line := lineOf(id)
+// familyOf returns the image family of a pool.
+func (c *pools) familyOf(id cloud.PoolID) cloud.ImageFamily {
+	family := familyOf(id)
 	if c.apart {
-		line.Place = linesPlace
+		family.Place = linesPlace
 	}
-	return line
+	return family
 }
 
 // instanceID returns the ID of a new instance of a pool.
 func (c *pools) instanceID(id cloud.PoolID, name string) cloud.InstanceID {
 	if c.apart {
-		return cloud.InstanceID(machinePrefix + lineOf(id).Name + "-" + strings.ToLower(name))
+		return cloud.InstanceID(machinePrefix + familyOf(id).Name + "-" + strings.ToLower(name))
 	}
 	return instanceID(id, name)
 }
@@ -65,7 +65,7 @@ func (c *Objects) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]clou
 }
 
 // PoolName returns the last part of the ID.
-func (c *Objects) PoolName(id cloud.PoolID) string { return lineOf(id).Name }
+func (c *Objects) PoolName(id cloud.PoolID) string { return familyOf(id).Name }
 
 // Family implements cloud.PoolProvider.
 func (c *Objects) Family(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
@@ -208,7 +208,7 @@ func (c *Objects) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Insta
 func (c *Objects) MaxImages(pool cloud.PoolID) int { return (&PoolProvider{c.pools}).MaxImages(pool) }
 
 // imageByID returns the image of a recipe's ID; nil if there is none.
-func (c *shelf) imageByID(id string) *image {
+func (c *imageStore) imageByID(id string) *image {
 	if i := slices.IndexFunc(c.images, func(v *image) bool { return v.id == id }); i >= 0 {
 		return c.images[i]
 	}

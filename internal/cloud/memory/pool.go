@@ -52,7 +52,7 @@ func (c *pools) AddPool(spec PoolSpec) cloud.PoolID {
 		p.recipe.image = "generic"
 	}
 	if spec.Latest {
-		p.recipe.image, c.line(c.lineOf(id)).defined = string(id), true
+		p.recipe.image, c.family(c.familyOf(id)).defined = string(id), true
 	}
 	c.all = append(c.all, p)
 	return id
@@ -114,7 +114,7 @@ func (c *PoolProvider) Family(_ context.Context, id cloud.PoolID) (cloud.ImageFa
 	if !strings.HasPrefix(strings.ToLower(string(id)), poolPrefix) {
 		return cloud.ImageFamily{}, refused(cloud.Unsupported, opPool, string(id), "ForeignPool", "this is no pool of this cloud")
 	}
-	return c.lineOf(id), nil
+	return c.familyOf(id), nil
 }
 
 // Pool returns a pool with its recipe. The ImageProvider find the version.
@@ -133,7 +133,7 @@ func (c *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, e
 func (c *pools) poolView(p *pool, recipe cloud.Recipe) cloud.Pool {
 	return cloud.Pool{
 		ID: p.id, Name: p.spec.Name, Location: p.spec.Location, Capacity: p.capacity, MaxSize: p.spec.MaxSize,
-		Traits: maps.Clone(p.spec.Traits), Family: c.lineOf(p.id), Recipe: recipe, Owner: p.spec.Owner, Refusals: slices.Concat(p.refusals, p.rollRefusals()),
+		Traits: maps.Clone(p.spec.Traits), Family: c.familyOf(p.id), Recipe: recipe, Owner: p.spec.Owner, Refusals: slices.Concat(p.refusals, p.rollRefusals()),
 	}
 }
 

@@ -19,9 +19,9 @@ type recipe struct {
 
 // recipeVersion returns the version for the next instance, if it is a version of the pool.
 func (c *pools) recipeVersion(p *pool) string {
-	version, latest := versionIn(c.lineOf(p.id), p.recipe.image)
+	version, latest := versionIn(c.familyOf(p.id), p.recipe.image)
 	if latest {
-		return c.latest(c.lineOf(p.id))
+		return c.latest(c.familyOf(p.id))
 	}
 	return version
 }
@@ -35,7 +35,7 @@ func (c *pools) recipeView(p *pool) cloud.Recipe {
 
 // target returns a pool, and the version for its recipe if there is one.
 func (c *pools) target(ctx context.Context, op string, id cloud.PoolID, version string) (*pool, *image, error) {
-	_, v, err := c.version(ctx, op, cloud.FamilyVersion{Family: c.lineOf(id), Version: version})
+	_, v, err := c.version(ctx, op, cloud.FamilyVersion{Family: c.familyOf(id), Version: version})
 	if err != nil {
 		return nil, nil, err
 	}

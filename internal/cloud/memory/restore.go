@@ -33,7 +33,7 @@ func (p *pool) restoreChange(saved cloud.Saved) (cloud.RecipeChange, error) {
 			fmt.Sprintf("what was saved is of pool %s", was.Pool))
 	}
 	change := cloud.RecipeChange{Pool: p.id, From: p.recipe.image, To: was.Image, Refusals: p.rollRefusals(), Restores: &saved}
-	if was.Image == string(p.id) || strings.HasPrefix(was.Image, versionID(lineOf(p.id), "")) {
+	if was.Image == string(p.id) || strings.HasPrefix(was.Image, versionID(familyOf(p.id), "")) {
 		change.To = change.From
 	}
 	change.Keeps = p.parts(slices.Concat(p.spec.Extensions, p.recipe.bootstrap))

@@ -156,16 +156,16 @@ func (c *Cloud) World() World {
 	for _, p := range c.pools.all {
 		w.Pools = append(w.Pools, PoolView{
 			ID: p.id, Capacity: p.capacity, Recipe: c.recipeView(p),
-			Extensions: slices.Clone(p.spec.Extensions), Defined: c.line(c.lineOf(p.id)).defined,
+			Extensions: slices.Clone(p.spec.Extensions), Defined: c.family(c.familyOf(p.id)).defined,
 		})
-		for _, v := range c.versions(c.lineOf(p.id)) {
+		for _, v := range c.versions(c.familyOf(p.id)) {
 			view := c.versionView(v)
 			view.Pool, view.InRecipe = p.id, c.recipeVersion(p) == v.version
 			w.Images = append(w.Images, view)
 		}
 	}
 	for _, v := range c.images { // of pools elsewhere
-		if !slices.ContainsFunc(c.pools.all, func(p *pool) bool { return c.lineOf(p.id) == v.line }) {
+		if !slices.ContainsFunc(c.pools.all, func(p *pool) bool { return c.familyOf(p.id) == v.family }) {
 			w.Images = append(w.Images, c.versionView(v))
 		}
 	}
@@ -175,7 +175,7 @@ func (c *Cloud) World() World {
 			Bootstrap: slices.Clone(m.bootstrap), BuiltFrom: m.builtFrom, Boots: m.boots, Generalized: m.generalized,
 		}
 		if m.stray {
-			view.BuiltFrom, _ = versionIn(c.lineOf(m.owner), m.image)
+			view.BuiltFrom, _ = versionIn(c.familyOf(m.owner), m.image)
 		}
 		if m.boots > 0 {
 			view.BootID = bootID(m.id, m.boots)
@@ -199,7 +199,7 @@ func (c *Cloud) World() World {
 }
 
 // versionView returns the state of a version of any pool.
-func (c *shelf) versionView(v *image) ImageView {
+func (c *imageStore) versionView(v *image) ImageView {
 	return ImageView{
 		Version: v.version, State: v.state, Percent: c.progress(v), Tags: maps.Clone(v.tags), Instance: v.disk.instance, BootID: v.disk.bootID,
 		Generalized: v.disk.clean(), Quarantined: v.tags[cloud.TagQuarantined] != "", Seeded: v.seeded, ExcludedFromLatest: v.excluded,
