@@ -25,12 +25,12 @@ var plainComments = strings.Fields(`
 	internal/process internal/replace internal/replace/plan internal/reservations internal/restore internal/restore/plan
 	internal/retention internal/rollback internal/rollback/plan internal/savedrecipe internal/schedule internal/selection
 	internal/trial internal/trialmode internal/tryout internal/wording sandbox/assertion sandbox/authority sandbox/aws sandbox/azure
-	sandbox/bench sandbox/book sandbox/bucket sandbox/capi sandbox/chart sandbox/cli sandbox/clock sandbox/cmd/kamino-bench
-	sandbox/cmd/kamino-sandbox sandbox/conformance sandbox/control sandbox/controlplane sandbox/controlplane/quiet sandbox/fault
-	sandbox/fleet sandbox/lane sandbox/machine sandbox/machine/disk sandbox/machine/kubeadm sandbox/machine/kubelet
+	sandbox/bench sandbox/bucket sandbox/capi sandbox/chart sandbox/cli sandbox/clock sandbox/cmd/kamino-bench
+	sandbox/cmd/kamino-sandbox sandbox/conformance sandbox/control sandbox/controlplane sandbox/controlplane/quiet sandbox/demo
+	sandbox/fault sandbox/fleet sandbox/machine sandbox/machine/disk sandbox/machine/kubeadm sandbox/machine/kubelet
 	sandbox/machine/nodeadm sandbox/machine/real sandbox/machine/real/container sandbox/machine/systemd sandbox/pool sandbox/query
-	sandbox/region sandbox/sandboxtest sandbox/scenario sandbox/sigv4 sandbox/site sandbox/socket sandbox/store sandbox/unverified
-	sandbox/web sandbox/workload sandbox/world`)
+	sandbox/region sandbox/requestlog sandbox/sandboxdir sandbox/sandboxtest sandbox/sigv4 sandbox/socket sandbox/store
+	sandbox/unverified sandbox/web sandbox/workload sandbox/workqueue sandbox/world`)
 
 // paragraph is a paragraph of a comment outside code.
 type paragraph struct {

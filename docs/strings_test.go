@@ -179,7 +179,7 @@ var plainPackages = []string{
 	"internal/controller/sweep", "internal/definition", "internal/doctor", "internal/drive", "internal/history", "internal/kured",
 	"internal/manifest", "internal/metrics", "internal/policy", "internal/policyfile", "internal/probe", "internal/restore",
 	"internal/rollback", "internal/selection", "internal/tryout", "internal/wording", "sandbox/cli", "sandbox/control", "sandbox/controlplane",
-	"sandbox/pool", "sandbox/scenario", "sandbox/store", "sandbox/workload", "sandbox/world",
+	"sandbox/demo", "sandbox/pool", "sandbox/store", "sandbox/workload", "sandbox/world",
 }
 
 // example is a line of a verb's example, which TestHelp reads.

@@ -18,14 +18,14 @@ type activity struct {
 }
 
 // activities are the scaling activities of groups.
-type activities struct{ *world }
+type activities struct{ *backend }
 
 func (s activities) actions() []*action {
 	return []*action{{name: "DescribeScalingActivities", noun: "group", reads: true, handle: s.describe}}
 }
 
 // begin records the start of an activity.
-func (w *world) begin(g *group, description, cause string) *activity {
+func (w *backend) begin(g *group, description, cause string) *activity {
 	now := w.stamp()
 	a := &activity{ID: newUUID(), Description: description, Cause: "At " + now.Format("2006-01-02T15:04:05Z") + " " + cause + ".", Status: "InProgress", Start: now, Progress: 30}
 	g.Activities = append(g.Activities, a)
@@ -36,7 +36,7 @@ func (w *world) begin(g *group, description, cause string) *activity {
 }
 
 // succeed records the end of an activity.
-func (w *world) succeed(g *group, id string) {
+func (w *backend) succeed(g *group, id string) {
 	for _, a := range g.Activities {
 		if a.ID == id && a.End.IsZero() {
 			a.Status, a.Progress, a.End = "Successful", 100, w.stamp()

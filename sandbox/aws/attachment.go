@@ -8,7 +8,7 @@ import (
 
 // attachments attaches instances to groups and detaches instances.
 type attachments struct {
-	*world
+	*backend
 	groups groups
 }
 

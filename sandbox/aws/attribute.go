@@ -8,7 +8,7 @@ import (
 
 // attributes reads and changes single attributes of an instance.
 type attributes struct {
-	*world
+	*backend
 	instances instances
 }
 

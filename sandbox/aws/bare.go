@@ -7,13 +7,13 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
-// bare is a fleet of machines with only a power state. An unknown machine is on.
-type bare struct {
+// powerFleet is a fleet of machines with only a power state. An unknown machine is on.
+type powerFleet struct {
 	mu  sync.Mutex
 	off map[string]bool
 }
 
-func (b *bare) set(id string, off bool) error {
+func (b *powerFleet) set(id string, off bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.off[id] = off
@@ -21,22 +21,22 @@ func (b *bare) set(id string, off bool) error {
 }
 
 // CopyDisk implements fleet.Fleet.
-func (b *bare) CopyDisk(context.Context, fleet.DiskID, fleet.DiskID) error { return nil }
+func (b *powerFleet) CopyDisk(context.Context, fleet.DiskID, fleet.DiskID) error { return nil }
 
 // DeleteDisk implements fleet.Fleet.
-func (b *bare) DeleteDisk(context.Context, fleet.DiskID) error { return nil }
+func (b *powerFleet) DeleteDisk(context.Context, fleet.DiskID) error { return nil }
 
 // Launch implements fleet.Fleet.
-func (b *bare) Launch(_ context.Context, spec fleet.Spec) error { return b.set(spec.ID, false) }
+func (b *powerFleet) Launch(_ context.Context, spec fleet.Spec) error { return b.set(spec.ID, false) }
 
 // PowerOn implements fleet.Fleet.
-func (b *bare) PowerOn(_ context.Context, id string) error { return b.set(id, false) }
+func (b *powerFleet) PowerOn(_ context.Context, id string) error { return b.set(id, false) }
 
 // PowerOff implements fleet.Fleet.
-func (b *bare) PowerOff(_ context.Context, id string, _ bool) error { return b.set(id, true) }
+func (b *powerFleet) PowerOff(_ context.Context, id string, _ bool) error { return b.set(id, true) }
 
 // Power implements fleet.Fleet.
-func (b *bare) Power(id string) fleet.Power {
+func (b *powerFleet) Power(id string) fleet.Power {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.off[id] {
@@ -46,7 +46,7 @@ func (b *bare) Power(id string) fleet.Power {
 }
 
 // Terminate implements fleet.Fleet.
-func (b *bare) Terminate(_ context.Context, id string) error {
+func (b *powerFleet) Terminate(_ context.Context, id string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.off, id)
@@ -54,4 +54,4 @@ func (b *bare) Terminate(_ context.Context, id string) error {
 }
 
 // Reimage implements fleet.Fleet.
-func (b *bare) Reimage(_ context.Context, spec fleet.Spec) error { return b.set(spec.ID, false) }
+func (b *powerFleet) Reimage(_ context.Context, spec fleet.Spec) error { return b.set(spec.ID, false) }

@@ -151,7 +151,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("aws simulator: one of Users is required")
 	}
 	if c.Fleet == nil {
-		c.Fleet = &bare{off: map[string]bool{}}
+		c.Fleet = &powerFleet{off: map[string]bool{}}
 	}
 	if len(c.Subnets) == 0 {
 		for _, zone := range []string{"a", "b", "c"} {

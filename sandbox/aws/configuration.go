@@ -16,7 +16,7 @@ type configuration struct {
 }
 
 // configurations are launch configurations.
-type configurations struct{ *world }
+type configurations struct{ *backend }
 
 func (s configurations) actions() []*action {
 	return []*action{

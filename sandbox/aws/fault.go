@@ -13,11 +13,11 @@ import (
 // group or instance. Long accepts the request and lets the work fail later. Deny denies an action, such as
 // `ec2:RunInstances`. Its Code names the denying policy: empty for the caller's own policies, `scp` for a service
 // control policy, and `boundary` for a permissions boundary.
-type faults struct{ *world }
+type faults struct{ *backend }
 
 // add adds a fault and returns its name. A fault with the same name is replaced.
 func (s faults) add(f fault.Fault) (string, error) {
-	f, err := f.Checked()
+	f, err := f.Validate()
 	if err != nil {
 		return "", err
 	}
@@ -96,7 +96,7 @@ func (s faults) trouble(c *call, now fault.Phase) error {
 	if f == nil || f.Phase != now {
 		return nil
 	}
-	if err := f.Befall(c.r.Context(), s.config.Clock); err != nil {
+	if err := f.Apply(c.r.Context(), s.config.Clock); err != nil {
 		return err
 	}
 	if f.Status == 0 || f.Long {

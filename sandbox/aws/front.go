@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/bucket"
 	"github.com/kamino-dev/kamino/sandbox/fault"
 	"github.com/kamino-dev/kamino/sandbox/query"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
 	"github.com/kamino-dev/kamino/sandbox/sigv4"
 	"github.com/kamino-dev/kamino/sandbox/web"
 )
@@ -37,7 +37,7 @@ type action struct {
 	handle      func(c *call, st *state) (query.Element, error)
 }
 
-// noun is a type over world with actions.
+// noun is a type over backend with actions.
 type noun interface{ actions() []*action }
 
 // call is a request during its handling.
@@ -55,20 +55,20 @@ type call struct {
 // done is the answer of an EC2 call without data.
 func done() query.Element { return query.Of("", query.Bool("return", true)) }
 
-// front handles a request before its noun: identity, action, permission, faults and the record in the book.
+// front handles a request before its noun: identity, action, permission, faults and the request log.
 type front struct {
-	*world
+	*backend
 	faults      faults
 	permissions permissions
 	sessions    sessions
 	services    map[string]*service
-	book        *book.Book
+	requests    *requestlog.Log
 	buckets     *bucket.Buckets
 }
 
-// serve answers a request and records the request in the book.
+// serve answers a request and records the request in the request log.
 func (s *front) serve(w http.ResponseWriter, r *http.Request) {
-	entry := book.Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path}
+	entry := requestlog.Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path}
 	counted := &web.StatusWriter{ResponseWriter: w}
 	c := &call{r: r, request: newUUID(), service: s.services["ec2"]}
 	defer func() { // also after a fault that drops the connection with a panic
@@ -84,25 +84,25 @@ func (s *front) serve(w http.ResponseWriter, r *http.Request) {
 	s.send(counted, http.StatusOK, answer)
 }
 
-func (s *front) enter(entry book.Request, c *call, status int) {
+func (s *front) enter(entry requestlog.Request, c *call, status int) {
 	entry.Status, entry.Took, entry.Principal = status, time.Since(entry.Time), c.who.name
 	uri := ""
 	if c.action != nil {
-		entry.Noun, entry.Operation, entry.Class = c.action.noun, c.action.name, book.Write
+		entry.Noun, entry.Operation, entry.Class = c.action.noun, c.action.name, requestlog.Write
 		entry.Path = "/" + c.service.name + "/" + c.action.name
 		if group := c.in.Get("AutoScalingGroupName"); group != "" {
 			entry.Path += "/" + group
 		}
 		if c.action.reads {
-			entry.Class = book.Read
+			entry.Class = requestlog.Read
 		}
 		if c.service.name == "sts" {
-			entry.Class = book.Login
+			entry.Class = requestlog.Login
 		}
 		uri = c.in.String()
 	}
 	entry.Throttled = status == http.StatusServiceUnavailable || c.throttled()
-	s.book.Enter(entry, uri)
+	s.requests.Enter(entry, uri)
 }
 
 func (s *front) send(w http.ResponseWriter, status int, e query.Element) {

@@ -53,7 +53,7 @@ type groupTag struct {
 
 // groups are Auto Scaling groups.
 type groups struct {
-	*world
+	*backend
 	members members
 }
 

@@ -158,8 +158,8 @@ func TestWhatStopsOrIsUnhealthyIsReplaced(t *testing.T) {
 			if c.member(t, id) != nil || c.look(t, id).State.Name != ec2types.InstanceStateNameTerminated {
 				t.Error("it is still there")
 			}
-			if onlyStopped := name == "stopped" || name == "powered off by its guest"; slices.Contains(c.Rolled(), id) != onlyStopped {
-				t.Errorf("rolled were %v", c.Rolled())
+			if onlyStopped := name == "stopped" || name == "powered off by its guest"; slices.Contains(c.UpgradedByCloud(), id) != onlyStopped {
+				t.Errorf("rolled were %v", c.UpgradedByCloud())
 			}
 		})
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // groupTags are tags of groups.
-type groupTags struct{ *world }
+type groupTags struct{ *backend }
 
 func (s groupTags) actions() []*action {
 	return []*action{

@@ -48,7 +48,7 @@ type image struct {
 
 // images are AMIs.
 type images struct {
-	*world
+	*backend
 	snapshots snapshots
 }
 
@@ -367,7 +367,7 @@ func (s images) protect(c *call, st *state) (query.Element, error) {
 
 func (s images) describe(c *call, st *state) (query.Element, error) {
 	ids := c.in.Texts("ImageId")
-	all, p := byID(s.world, st.Images, ids, noImage)
+	all, p := byID(s.backend, st.Images, ids, noImage)
 	if p != nil {
 		return query.Element{}, p
 	}

@@ -62,7 +62,7 @@ type instance struct {
 }
 
 // instances are machines.
-type instances struct{ *world }
+type instances struct{ *backend }
 
 func (s instances) actions() []*action {
 	return []*action{
@@ -83,7 +83,7 @@ func wrongState(i *instance) *problem {
 }
 
 // instance is the instance of a call, if the caller may change the instance.
-func (w *world) instance(c *call, st *state, id string) (*instance, *problem) {
+func (w *backend) instance(c *call, st *state, id string) (*instance, *problem) {
 	i := st.Instances[id]
 	if i == nil || !w.sees(i) {
 		return nil, noInstance(id)
@@ -124,7 +124,7 @@ func (s instances) describe(c *call, st *state) (query.Element, error) {
 	if len(ids) > 0 && c.in.Has("MaxResults") {
 		return query.Element{}, bad("InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter maxResults")
 	}
-	all, p := byID(s.world, st.Instances, ids, noInstance)
+	all, p := byID(s.backend, st.Instances, ids, noInstance)
 	if p != nil {
 		return query.Element{}, p
 	}
@@ -180,7 +180,7 @@ func dnsName(i *instance) string {
 }
 
 func (s instances) status(c *call, st *state) (query.Element, error) {
-	all, p := byID(s.world, st.Instances, c.in.Texts("InstanceId"), noInstance)
+	all, p := byID(s.backend, st.Instances, c.in.Texts("InstanceId"), noInstance)
 	if p != nil {
 		return query.Element{}, p
 	}

@@ -222,7 +222,7 @@ func TestTheRootIsReplaced(t *testing.T) {
 		c.fleet.hasDisk(fleet.DiskID(root(before))) || c.fleet.machine(t, *other.InstanceId).boots != 2 {
 		t.Error("the instance has not another root in the old one's place")
 	}
-	if rolled := c.Rolled(); !slices.Equal(rolled, []string{*other.InstanceId}) {
+	if rolled := c.UpgradedByCloud(); !slices.Equal(rolled, []string{*other.InstanceId}) {
 		t.Errorf("rolled were %v, want %s", rolled, *other.InstanceId)
 	}
 }

@@ -43,7 +43,7 @@ func (m *member) warmed() bool { return strings.HasPrefix(m.Lifecycle, "Warmed:"
 
 // members are instances of groups.
 type members struct {
-	*world
+	*backend
 	runs runs
 }
 
@@ -128,7 +128,7 @@ func (s members) launched(st *state, e event) *work {
 		i := st.Instances[m.ID]
 		if m.Lifecycle = lifeWarmedRunning; g.Warm != nil && g.Warm.State != "Running" {
 			m.Lifecycle = lifeWarmedPending
-			powers{world: s.world}.halt(st, i, "Server.AutoScaling: stopped for the warm pool", false, e.At)
+			powers{backend: s.backend}.halt(st, i, "Server.AutoScaling: stopped for the warm pool", false, e.At)
 		}
 	}
 	s.succeed(g, m.Activity)

@@ -19,7 +19,7 @@ const spotNotice = 2 * time.Minute
 
 // metadata is the metadata of an instance, version 2 only.
 type metadata struct {
-	*world
+	*backend
 	sessions sessions
 }
 

@@ -14,7 +14,7 @@ type span struct{ from, to int }
 
 // page cuts a list of n into pages. With least 0, the format is Auto Scaling's (MaxRecords, NextToken). For EC2, a
 // page holds least to most entries; without a requested size, all entries.
-func (w *world) page(c *call, n, least, most int) (span, query.Element, *problem) {
+func (w *backend) page(c *call, n, least, most int) (span, query.Element, *problem) {
 	name, token, begins, size := "MaxResults", "nextToken", "NextToken", most
 	switch c.service.name {
 	case "autoscaling":
@@ -120,7 +120,7 @@ func wild(pattern, text string) bool {
 
 // byID returns the entries with these IDs, or an error; without IDs, all entries. Entries that clients do not see yet
 // are missing.
-func byID[T owned](w *world, table map[string]T, ids []string, notFound func(string) *problem) ([]T, *problem) {
+func byID[T owned](w *backend, table map[string]T, ids []string, notFound func(string) *problem) ([]T, *problem) {
 	if len(ids) == 0 {
 		var out []T
 		for _, v := range sorted(table) {
@@ -142,4 +142,4 @@ func byID[T owned](w *world, table map[string]T, ids []string, notFound func(str
 }
 
 // sees reports whether clients see a resource yet.
-func (w *world) sees(o owned) bool { return o.base().Seen <= w.time.now() }
+func (w *backend) sees(o owned) bool { return o.base().Seen <= w.time.now() }

@@ -12,7 +12,7 @@ import (
 )
 
 // permissions grants everything that no fault denies.
-type permissions struct{ *world }
+type permissions struct{ *backend }
 
 func (s permissions) actions() []*action {
 	return []*action{{name: "SimulatePrincipalPolicy", noun: "permission", reads: true, handle: s.simulate}}
@@ -40,7 +40,7 @@ func (s permissions) authorize(c *call) *problem {
 
 // denied is the refusal of an action; nil if allowed.
 func (s permissions) denied(c *call, name string) *problem {
-	var found *fault.Ordered
+	var found *fault.Counted
 	s.store.Read(func(st *state) {
 		if f := st.Faults.Denying(name); f != nil {
 			copied := *f
@@ -123,7 +123,7 @@ func decide(st *state, name string) string {
 }
 
 // changeable refuses changes of resources with an operator.
-func (w *world) changeable(_ *call, o owned) *problem {
+func (w *backend) changeable(_ *call, o owned) *problem {
 	if by := o.base().Operator; by != "" {
 		return bad("OperationNotPermitted", "The resource '%s' is managed by the service provider '%s' and can be changed by it only.", o.base().ID, by)
 	}

@@ -17,7 +17,7 @@ const (
 
 // powers starts, stops and terminates instances.
 type powers struct {
-	*world
+	*backend
 	runs      runs
 	instances instances
 }
@@ -238,7 +238,7 @@ func (s powers) interrupted(st *state, e event) *work {
 }
 
 // end begins the way to terminated.
-func (w *world) end(st *state, i *instance, reason string, now time.Duration) {
+func (w *backend) end(st *state, i *instance, reason string, now time.Duration) {
 	if i.State == terminated || i.State == shuttingDown {
 		return
 	}
@@ -288,7 +288,7 @@ func (s powers) forget(st *state, e event) *work {
 }
 
 // look finds machines that their guests have shut down. Such an instance stops or terminates.
-func (w *world) look() {
+func (w *backend) look() {
 	var down []string
 	w.store.Read(func(st *state) {
 		for _, i := range st.Instances {
@@ -310,7 +310,7 @@ func (w *world) look() {
 			case i.Shutdown == "terminate":
 				w.end(st, i, byGuest, now)
 			default:
-				powers{world: w}.halt(st, i, byGuest, false, now)
+				powers{backend: w}.halt(st, i, byGuest, false, now)
 			}
 		}
 		return nil
@@ -321,7 +321,7 @@ func (w *world) look() {
 }
 
 // busy: work on an instance is due or running, so its power is not the guest's decision.
-func (w *world) busy(st *state, id string) bool {
+func (w *backend) busy(st *state, id string) bool {
 	for _, e := range st.Events {
 		if e.Target == id && (e.Busy || e.At <= w.time.now()) {
 			return true
@@ -331,7 +331,7 @@ func (w *world) busy(st *state, id string) bool {
 }
 
 // changed informs the group of an instance about a new state.
-func (w *world) changed(st *state, i *instance, now time.Duration) {
+func (w *backend) changed(st *state, i *instance, now time.Duration) {
 	g, m := memberOf(st, i.ID)
 	if g == nil {
 		return

@@ -11,7 +11,7 @@ var everyProcess = []string{"Launch", "Terminate", "AddToLoadBalancer", "AlarmNo
 
 // processes can be suspended.
 type processes struct {
-	*world
+	*backend
 	groups groups
 }
 

@@ -44,7 +44,7 @@ func (g *group) refreshing() *refresh {
 
 // refreshes are replacements of all of a group's instances.
 type refreshes struct {
-	*world
+	*backend
 	groups groups
 }
 

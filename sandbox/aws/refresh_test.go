@@ -65,7 +65,7 @@ func TestARefreshReplacesOneAfterTheOther(t *testing.T) {
 		t.Errorf("refresh is %s at %d %%, the group at %s", got.Status, *got.PercentageComplete, *c.see(t).LaunchTemplate.Version)
 	}
 	c.wantLives(t, "3: InService InService InService")
-	if rolled := c.Rolled(); len(rolled) != 3 {
+	if rolled := c.UpgradedByCloud(); len(rolled) != 3 {
 		t.Errorf("rolled were %v, want three", rolled)
 	}
 }

@@ -22,7 +22,7 @@ type rootTask struct {
 
 // roots are replacements of root volumes.
 type roots struct {
-	*world
+	*backend
 	runs runs
 }
 
@@ -137,7 +137,7 @@ func (s roots) replace(st *state, e event) *work {
 }
 
 func (s roots) describe(c *call, st *state) (query.Element, error) {
-	all, p := byID(s.world, st.Roots, c.in.Texts("ReplaceRootVolumeTaskId"), func(id string) *problem {
+	all, p := byID(s.backend, st.Roots, c.in.Texts("ReplaceRootVolumeTaskId"), func(id string) *problem {
 		return bad("InvalidReplaceRootVolumeTaskId.NotFound", "The replace root volume task ID '%s' does not exist", id)
 	})
 	if p != nil {

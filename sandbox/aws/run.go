@@ -21,7 +21,7 @@ const PoolTag = "pool"
 
 // runs make instances, for requests and for groups.
 type runs struct {
-	*world
+	*backend
 	instances instances
 }
 

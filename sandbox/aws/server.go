@@ -10,18 +10,18 @@ import (
 	"slices"
 	"time"
 
-	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/bucket"
 	"github.com/kamino-dev/kamino/sandbox/fault"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
-	"github.com/kamino-dev/kamino/sandbox/lane"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
 	"github.com/kamino-dev/kamino/sandbox/store"
 	"github.com/kamino-dev/kamino/sandbox/web"
+	"github.com/kamino-dev/kamino/sandbox/workqueue"
 )
 
 // Server is a simulated cloud with one account in one region. Methods are safe for concurrent use.
 type Server struct {
-	world    *world
+	world    *backend
 	front    *front
 	runs     runs
 	metadata metadata
@@ -39,11 +39,11 @@ func New(config Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("aws simulator: %w", err)
 	}
-	w := &world{config: config, store: st, lanes: lane.New(), time: newTimeline(config.Clock, fresh.Elapsed), turns: map[string]turn{},
+	w := &backend{config: config, store: st, lanes: workqueue.New(), time: newTimeline(config.Clock, fresh.Elapsed), turns: map[string]turn{},
 		bell: make(chan struct{}, 1), done: make(chan struct{})}
 	s := compose(w)
 	err = st.Write(func(st *state) error {
-		images{world: w}.seed(st)
+		images{backend: w}.seed(st)
 		for _, e := range st.Events {
 			e.Busy = false
 		}
@@ -58,7 +58,7 @@ func New(config Config) (*Server, error) {
 }
 
 // compose creates the nouns with their dependencies.
-func compose(w *world) *Server {
+func compose(w *backend) *Server {
 	held := sessions{w}
 	machine := instances{w}
 	run := runs{w, machine}
@@ -80,8 +80,8 @@ func compose(w *world) *Server {
 		[]noun{templates{w}, machine, run, power, attributes{w, machine}, volumes{w}, snapshot, image, root, tags{w}},
 		[]noun{group, activities{w}, processes{w, group}, standbys{w, group}, attachments{w, group}, refresh, warm, configurations{w}, groupTags{w}},
 		[]noun{tokens{w, held}}, []noun{rights})
-	return &Server{world: w, runs: run, metadata: metadata{w, held}, front: &front{world: w, faults: faults{w}, permissions: rights, sessions: held,
-		services: known, book: book.New(), buckets: &bucket.Buckets{Clock: w.config.Clock}}}
+	return &Server{world: w, runs: run, metadata: metadata{w, held}, front: &front{backend: w, faults: faults{w}, permissions: rights, sessions: held,
+		services: known, requests: requestlog.New(), buckets: &bucket.Buckets{Clock: w.config.Clock}}}
 }
 
 // Close stops running work and waits. A later server on the same Dir continues the work.
@@ -108,13 +108,13 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 }
 
 // Stats counts the requests so far.
-func (s *Server) Stats() book.Stats { return s.front.book.Stats() }
+func (s *Server) Stats() requestlog.Stats { return s.front.requests.Stats() }
 
 // ResetStats deletes all records and counters.
-func (s *Server) ResetStats() { s.front.book.Reset() }
+func (s *Server) ResetStats() { s.front.requests.Reset() }
 
 // Requests lists the requests so far, oldest first; the oldest of very many are forgotten.
-func (s *Server) Requests() []book.Request { return s.front.book.Requests() }
+func (s *Server) Requests() []requestlog.Request { return s.front.requests.Requests() }
 
 // AddFault adds a fault and returns its name. A fault with the same name is replaced. Faults survive a restart.
 func (s *Server) AddFault(f fault.Fault) (string, error) { return s.front.faults.add(f) }
@@ -162,9 +162,9 @@ func (s *Server) Interrupt(instance string) error {
 	return err
 }
 
-// Rolled lists healthy instances, by ID, that were rebuilt or replaced: by a new root volume, by an instance refresh,
+// UpgradedByCloud lists healthy instances, by ID, that were rebuilt or replaced: by a new root volume, by an instance refresh,
 // or by a group after a mere stop. An instance appears once for each event.
-func (s *Server) Rolled() []string {
+func (s *Server) UpgradedByCloud() []string {
 	var out []string
 	s.world.store.Read(func(st *state) { out = slices.Clone(st.Rolled) })
 	return out

@@ -14,7 +14,7 @@ import (
 
 // principal is the caller.
 type principal struct {
-	// name is for the book, arn for messages, source the ARN of the user or role with the policies.
+	// name is for the request log, arn for messages, source the ARN of the user or role with the policies.
 	name, arn, source, id string
 }
 
@@ -29,7 +29,7 @@ type session struct {
 
 // sessions are the known credentials: users' keys, and credentials of roles. Their expiry uses real time, because
 // clients use real time.
-type sessions struct{ *world }
+type sessions struct{ *backend }
 
 // authenticate finds the signer of a request.
 func (s sessions) authenticate(c *call, body []byte) (principal, error) {

@@ -40,7 +40,7 @@ type snapshot struct {
 }
 
 // snapshots are copies of volumes.
-type snapshots struct{ *world }
+type snapshots struct{ *backend }
 
 func (s snapshots) actions() []*action {
 	return []*action{
@@ -168,7 +168,7 @@ func backedBy(st *state, snap string) *image {
 }
 
 func (s snapshots) describe(c *call, st *state) (query.Element, error) {
-	all, p := byID(s.world, st.Snapshots, c.in.Texts("SnapshotId"), noSnapshot)
+	all, p := byID(s.backend, st.Snapshots, c.in.Texts("SnapshotId"), noSnapshot)
 	if p != nil {
 		return query.Element{}, p
 	}
@@ -215,7 +215,7 @@ func (s snapshots) element(v *snapshot) query.Element {
 }
 
 // keyDenied: the caller may not use a KMS key.
-func (w *world) keyDenied(key string) bool {
+func (w *backend) keyDenied(key string) bool {
 	return slices.ContainsFunc(w.config.DeniedKeys, func(denied string) bool { return strings.HasSuffix(key, denied) })
 }
 

@@ -10,7 +10,7 @@ import (
 
 // standbys are instances in standby, and instances with scale-in protection.
 type standbys struct {
-	*world
+	*backend
 	groups groups
 }
 

@@ -50,7 +50,7 @@ func TestADonorsWayThroughStandby(t *testing.T) {
 	}
 	c.wantLives(t, "3: InService InService Pending")
 	c.pass(10 * time.Minute)
-	if rolled := c.Rolled(); len(rolled) > 0 {
+	if rolled := c.UpgradedByCloud(); len(rolled) > 0 {
 		t.Errorf("rolled were %v", rolled)
 	}
 	c.wantLives(t, "3: InService InService InService")

@@ -23,9 +23,9 @@ type state struct {
 	Groups         map[string]*group         `json:"groups"`
 	Configurations map[string]*configuration `json:"configurations"`
 	// Once are the requests that came with a client token, by action and token.
-	Once     map[string]*once    `json:"once"`
-	Sessions map[string]*session `json:"sessions"`
-	Faults   fault.List          `json:"faults"`
+	Once     map[string]*tokenResult `json:"once"`
+	Sessions map[string]*session     `json:"sessions"`
+	Faults   fault.List              `json:"faults"`
 	// Lag and Full override the configuration: the lag, and the instance types (or "type/zone") without capacity.
 	Lag  *time.Duration `json:"lag,omitempty"`
 	Full []string       `json:"full,omitempty"`
@@ -39,7 +39,7 @@ func newState() *state {
 	return &state{
 		Templates: map[string]*template{}, Instances: map[string]*instance{}, Volumes: map[string]*volume{}, Snapshots: map[string]*snapshot{},
 		Images: map[string]*image{}, Roots: map[string]*rootTask{}, Groups: map[string]*group{}, Configurations: map[string]*configuration{},
-		Once: map[string]*once{}, Sessions: map[string]*session{},
+		Once: map[string]*tokenResult{}, Sessions: map[string]*session{},
 	}
 }
 
@@ -91,8 +91,8 @@ func (st *state) owned(id string) (owned, string) {
 	return nil, ""
 }
 
-// once is the result of a request with a client token.
-type once struct {
+// tokenResult is the result of a request with a client token.
+type tokenResult struct {
 	// Form is the request, Made the IDs of the result.
 	Form string   `json:"form"`
 	Made []string `json:"made"`
@@ -117,7 +117,7 @@ func (st *state) repeated(c *call) ([]string, *problem) {
 // remember stores the result of a request with a client token.
 func (st *state) remember(c *call, made ...string) {
 	if token := c.in.Get("ClientToken"); token != "" {
-		st.Once[c.action.name+"/"+token] = &once{Form: asked(c.in), Made: made}
+		st.Once[c.action.name+"/"+token] = &tokenResult{Form: asked(c.in), Made: made}
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 const maxTags = 50
 
 // tags reads and writes tags of all resources.
-type tags struct{ *world }
+type tags struct{ *backend }
 
 func (s tags) actions() []*action {
 	return []*action{

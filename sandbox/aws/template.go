@@ -35,7 +35,7 @@ type templateVersion struct {
 }
 
 // templates are launch templates.
-type templates struct{ *world }
+type templates struct{ *backend }
 
 func (s templates) actions() []*action {
 	return []*action{
@@ -267,7 +267,7 @@ func (s templates) deleteVersions(c *call, st *state) (query.Element, error) {
 }
 
 func (s templates) describe(c *call, st *state) (query.Element, error) {
-	all, p := byID(s.world, st.Templates, c.in.Texts("LaunchTemplateId"), noTemplate)
+	all, p := byID(s.backend, st.Templates, c.in.Texts("LaunchTemplateId"), noTemplate)
 	if p != nil {
 		return query.Element{}, p
 	}

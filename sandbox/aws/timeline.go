@@ -77,7 +77,7 @@ func (st *state) next(now time.Duration) *event {
 }
 
 // advance applies all due events. Their work runs in its lanes.
-func (w *world) advance() {
+func (w *backend) advance() {
 	w.look()
 	for {
 		due := false
@@ -107,7 +107,7 @@ func (w *world) advance() {
 }
 
 // pass applies an event, and returns a function that queues the work.
-func (w *world) pass(st *state, e *event) func() {
+func (w *backend) pass(st *state, e *event) func() {
 	e.Busy, st.moment = true, e.At
 	job := w.turns[e.Kind](st, *e)
 	if job == nil {
@@ -138,7 +138,7 @@ func (w *world) pass(st *state, e *event) func() {
 }
 
 // run applies due events without requests, until the lanes are closed.
-func (w *world) run() {
+func (w *backend) run() {
 	defer close(w.done)
 	for {
 		timer := time.NewTimer(poll)
@@ -155,7 +155,7 @@ func (w *world) run() {
 }
 
 // nudge has the timeline looked at now.
-func (w *world) nudge() {
+func (w *backend) nudge() {
 	select {
 	case w.bell <- struct{}{}:
 	default:

@@ -17,7 +17,7 @@ const stsAudience = "sts.amazonaws.com"
 
 // tokens are the session tokens of STS.
 type tokens struct {
-	*world
+	*backend
 	sessions sessions
 }
 

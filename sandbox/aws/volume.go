@@ -42,7 +42,7 @@ func (v *volume) state() string {
 }
 
 // volumes are disks, attached to instances or not.
-type volumes struct{ *world }
+type volumes struct{ *backend }
 
 func (s volumes) actions() []*action {
 	return []*action{
@@ -174,7 +174,7 @@ func (s volumes) drop(_ *state, e event) *work {
 
 func (s volumes) describe(c *call, st *state) (query.Element, error) {
 	ids := c.in.Texts("VolumeId")
-	all, p := byID(s.world, st.Volumes, ids, noVolume)
+	all, p := byID(s.backend, st.Volumes, ids, noVolume)
 	if p != nil {
 		return query.Element{}, p
 	}

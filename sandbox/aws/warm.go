@@ -27,7 +27,7 @@ func (p *warmPool) element() query.Element {
 
 // warmPools are the groups' warm pools.
 type warmPools struct {
-	*world
+	*backend
 	groups groups
 }
 

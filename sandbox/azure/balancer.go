@@ -12,7 +12,7 @@ type balancer struct {
 }
 
 // balancers serve clients that read the backend pools of instances. Source: Network REST API, Load Balancers.
-type balancers struct{ *world }
+type balancers struct{ *backend }
 
 func (s balancers) routes() []*route {
 	const noun, action = "balancer", "Microsoft.Network/loadBalancers/"

@@ -30,7 +30,7 @@ func (st *state) instancesOf(set *scaleSet) []*instance {
 
 // machines creates, deletes and upgrades instances in the fleet.
 type machines struct {
-	*world
+	*backend
 	models models
 	rolled *rolls
 }

@@ -3,7 +3,7 @@ package azure
 import "context"
 
 // contents are the contents of disks, snapshots and image versions. The fleet stores contents by ID.
-type contents struct{ *world }
+type contents struct{ *backend }
 
 // copy copies the content of a resource to another resource. The disk of a light machine has no content.
 func (s contents) copy(ctx context.Context, to, from string) error {

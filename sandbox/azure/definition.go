@@ -13,7 +13,7 @@ const (
 )
 
 // definitions hold the versions of an image.
-type definitions struct{ *world }
+type definitions struct{ *backend }
 
 func (s definitions) routes() []*route {
 	const noun = "definition"

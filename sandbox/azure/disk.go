@@ -7,7 +7,7 @@ import (
 
 // disks are disks of instances, and disks of clients.
 type disks struct {
-	*world
+	*backend
 	contents contents
 }
 

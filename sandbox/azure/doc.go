@@ -6,8 +6,8 @@
 // continues with all long operations. A fleet.Fleet runs the machines and holds the contents of disks. A clock.Clock
 // shortens Azure's durations.
 //
-// The handlers are written by hand: each noun is a type over the shared state (world), in a file with its name. front
+// The handlers are written by hand: each noun is a type over the shared state (backend), in a file with its name. front
 // handles each request before the noun, and Server is the interface for a sandbox. Requests for other types get
-// Azure's answer for unknown types. Packages for all clouds are next to this package: web (HTTP), book (records of
-// requests), fault, bucket (rate limits), lane (order of work) and store (state on disk).
+// Azure's answer for unknown types. Packages for all clouds are next to this package: web (HTTP), requestlog (records of
+// requests), fault, bucket (rate limits), workqueue (order of work) and store (state on disk).
 package azure

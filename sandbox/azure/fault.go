@@ -10,11 +10,11 @@ import (
 // faults are part of the state and survive a restart. Nouns of a fault: `gallery, definition, version, snapshot, disk,
 // pool, instance, extension, rollingUpgrade, group, subscription, usage, permission, operation` (a poll) `, token`.
 // Operations: `get, list, put, patch, delete, view, powerOff, start, restart, deallocate, reimage, update`, and `post` on a token.
-type faults struct{ *world }
+type faults struct{ *backend }
 
 // add adds a fault and returns its name. A fault with the same name is replaced.
 func (s faults) add(f fault.Fault) (string, error) {
-	f, err := f.Checked()
+	f, err := f.Validate()
 	if err != nil {
 		return "", err
 	}
@@ -93,7 +93,7 @@ func (s faults) trouble(w http.ResponseWriter, c *call, now fault.Phase) error {
 	if f == nil || f.Phase != now {
 		return nil
 	}
-	if err := f.Befall(c.r.Context(), s.config.Clock); err != nil {
+	if err := f.Apply(c.r.Context(), s.config.Clock); err != nil {
 		return err
 	}
 	if f.Status == 0 || f.Long {

@@ -7,22 +7,22 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/bucket"
 	"github.com/kamino-dev/kamino/sandbox/fault"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
 	"github.com/kamino-dev/kamino/sandbox/web"
 )
 
-// front handles a request before its noun: identity, route, permission, faults and the record in the book.
+// front handles a request before its noun: identity, route, permission, faults and the request log.
 type front struct {
-	*world
+	*backend
 	faults      faults
 	logins      logins
 	permissions permissions
 	locks       locks
 	groups      groups
 	routes      []*route
-	book        *book.Book
+	requests    *requestlog.Log
 	buckets     *bucket.Buckets
 }
 
@@ -51,11 +51,11 @@ func (s *front) pollingHeaders(header http.Header, c *call, rep *reply) {
 
 var repeatedSlashes = regexp.MustCompile(`//+`)
 
-// serve routes a request and records the request in the book.
+// serve routes a request and records the request in the request log.
 func (s *front) serve(w http.ResponseWriter, r *http.Request) {
 	// Resource Manager takes several slashes for one. The Azure CLI sends two before the type of a resource without a parent.
 	r.URL.Path = repeatedSlashes.ReplaceAllString(r.URL.Path, "/")
-	entry := book.Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path}
+	entry := requestlog.Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path}
 	counted := &web.StatusWriter{ResponseWriter: w}
 	c := &call{r: r}
 	defer func() { // also after a fault that drops the connection with a panic
@@ -64,9 +64,9 @@ func (s *front) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		entry.Status, entry.Took = counted.Status, time.Since(entry.Time)
 		if entry.Noun == "operation" {
-			entry.Class = book.Poll
+			entry.Class = requestlog.Poll
 		}
-		s.book.Enter(entry, r.URL.RequestURI())
+		s.requests.Enter(entry, r.URL.RequestURI())
 	}()
 	if s.logins.serve(counted, r, &entry) {
 		return

@@ -13,7 +13,7 @@ const (
 )
 
 // galleries hold definitions of images.
-type galleries struct{ *world }
+type galleries struct{ *backend }
 
 func (s galleries) routes() []*route {
 	const noun = "gallery"

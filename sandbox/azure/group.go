@@ -7,7 +7,7 @@ import (
 )
 
 // groups are resource groups, with their subscription, tenant and region.
-type groups struct{ *world }
+type groups struct{ *backend }
 
 func (s groups) routes() []*route {
 	const read, write = "Microsoft.Resources/subscriptions/resourceGroups/read", "Microsoft.Resources/subscriptions/resourceGroups/write"

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kamino-dev/kamino/sandbox/book"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
 	"github.com/kamino-dev/kamino/sandbox/web"
 )
 
 func (s logins) serveIdentity(w http.ResponseWriter, r *http.Request) {
-	entry := book.Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path, Class: book.Login, Noun: "token", Operation: fold(r.Method)}
+	entry := requestlog.Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path, Class: requestlog.Login, Noun: "token", Operation: fold(r.Method)}
 	counted := &web.StatusWriter{ResponseWriter: w}
 	defer func() {
 		entry.Status, entry.Took = counted.Status, time.Since(entry.Time)
@@ -45,7 +45,7 @@ func (s logins) mayAskIdentity(r *http.Request) bool {
 }
 
 // giveIdentity answers with a token of the identity in the query, or of the system-assigned identity.
-func (s logins) giveIdentity(w http.ResponseWriter, r *http.Request, entry *book.Request) {
+func (s logins) giveIdentity(w http.ResponseWriter, r *http.Request, entry *requestlog.Request) {
 	q := r.URL.Query()
 	if q.Get("resource") == "" || q.Get("api-version") == "" {
 		web.JSON(w, http.StatusBadRequest, object{"statusCode": http.StatusBadRequest, "error": "invalid_request",

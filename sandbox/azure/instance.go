@@ -15,7 +15,7 @@ const (
 
 // instances are the instances of scale sets, for clients.
 type instances struct {
-	*world
+	*backend
 	views views
 }
 
@@ -49,20 +49,20 @@ func computerName(profile object, number int64) string {
 	return text(profile, "osProfile", "computerNamePrefix") + strings.Repeat("0", max(0, 6-len(suffix))) + strings.ToUpper(suffix)
 }
 
-// one is a copy of an instance with its scale set, and its profile without secrets. The profile may be shared, and is
+// instanceCopy is a copy of an instance with its scale set, and its profile without secrets. The profile may be shared, and is
 // read-only.
-type one struct {
+type instanceCopy struct {
 	instance instance
 	set      scaleSet
 	profile  object
 }
 
-func oneOf(i *instance, set *scaleSet) one {
-	return one{*i, *set, withoutSecrets(set.Profiles[i.Model])}
+func oneOf(i *instance, set *scaleSet) instanceCopy {
+	return instanceCopy{*i, *set, withoutSecrets(set.Profiles[i.Model])}
 }
 
-func (s instances) findAll(id resourceID) ([]one, bool) {
-	var out []one
+func (s instances) findAll(id resourceID) ([]instanceCopy, bool) {
+	var out []instanceCopy
 	known := false
 	s.store.Read(func(st *state) {
 		set := st.ScaleSets[id.key()]
@@ -75,14 +75,14 @@ func (s instances) findAll(id resourceID) ([]one, bool) {
 			profiles[model] = withoutSecrets(profile)
 		}
 		for _, i := range st.instancesOf(set) {
-			out = append(out, one{*i, *set, profiles[i.Model]})
+			out = append(out, instanceCopy{*i, *set, profiles[i.Model]})
 		}
 	})
 	return out, known
 }
 
-func (s instances) find(id resourceID) (one, *problem) {
-	var found one
+func (s instances) find(id resourceID) (instanceCopy, *problem) {
+	var found instanceCopy
 	var p *problem
 	s.store.Read(func(st *state) {
 		set := st.ScaleSets[id.parent().key()]
@@ -184,7 +184,7 @@ func (s instances) delete(c *call) (*reply, error) {
 }
 
 // document shows an instance with the model of its creation.
-func (s instances) document(o one, view bool) object {
+func (s instances) document(o instanceCopy, view bool) object {
 	i, set, profile := o.instance, o.set, o.profile
 	doc := i.document()
 	doc["name"] = fmt.Sprintf("%s_%d", set.id().name(), i.Number)

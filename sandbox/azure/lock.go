@@ -24,7 +24,7 @@ type lock struct {
 
 // locks are management locks. Source: Resource Manager's reference, Management Locks; Lock your resources to protect
 // your infrastructure.
-type locks struct{ *world }
+type locks struct{ *backend }
 
 func (s locks) routes() []*route {
 	const noun, action = "lock", "Microsoft.Authorization/locks/"

@@ -8,21 +8,21 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kamino-dev/kamino/sandbox/book"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
 	"github.com/kamino-dev/kamino/sandbox/web"
 )
 
 // logins are Entra ID and managed identities: principals and their tokens.
 type logins struct {
-	*world
+	*backend
 	faults faults
 	signer *signer
-	book   *book.Book
+	book   *requestlog.Log
 }
 
 // serve answers requests to Entra ID: discovery and tokens, for tenants and for ADFS. serve reports whether the
 // request was such a request.
-func (s logins) serve(w http.ResponseWriter, r *http.Request, entry *book.Request) bool {
+func (s logins) serve(w http.ResponseWriter, r *http.Request, entry *requestlog.Request) bool {
 	p := split(fold(r.URL.Path))
 	last := p[len(p)-1]
 	discovery := last == "openid-configuration"
@@ -31,7 +31,7 @@ func (s logins) serve(w http.ResponseWriter, r *http.Request, entry *book.Reques
 	if !discovery && !token && !instances {
 		return false
 	}
-	entry.Class, entry.Noun, entry.Operation = book.Login, "token", fold(r.Method)
+	entry.Class, entry.Noun, entry.Operation = requestlog.Login, "token", fold(r.Method)
 	fault := s.faults.take(r.Method, r.URL.Path, "token", fold(r.Method))
 	if f := fault; f != nil {
 		c := &call{r: r, fault: f}
@@ -98,7 +98,7 @@ func loginError(kind, description string, code int) object {
 }
 
 // serveToken gives an access token for a client secret or a federated assertion.
-func (s logins) serveToken(w http.ResponseWriter, r *http.Request, entry *book.Request) {
+func (s logins) serveToken(w http.ResponseWriter, r *http.Request, entry *requestlog.Request) {
 	if err := r.ParseForm(); err != nil || r.Method != http.MethodPost {
 		writeLogin(w, http.StatusBadRequest, loginError("invalid_request", "AADSTS900144: The request body must be a form.", 900144))
 		return

@@ -89,7 +89,7 @@ func keepProtected(old, profile object) {
 const maxInstances = 1000
 
 // models are the models of scale sets.
-type models struct{ *world }
+type models struct{ *backend }
 
 // check refuses a model that Azure would not take; more is how many instances are to be added.
 func (s models) check(st *state, body, profile object, more int64) *problem {

@@ -54,7 +54,7 @@ type job struct {
 }
 
 // work holds the jobs for all kinds of resources.
-func (s *world) work() map[string]job {
+func (s *backend) work() map[string]job {
 	return map[string]job{
 		"resource.settle": {s.settle, written},
 		"resource.delete": {s.runDelete, failRemoval},
@@ -79,7 +79,7 @@ func (c *call) begin(st *state, op operation) *operation {
 }
 
 // change writes to the state and then starts the operation that the writing began.
-func (s *world) change(c *call, f func(*state) error) error {
+func (s *backend) change(c *call, f func(*state) error) error {
 	if err := s.store.Write(f); err != nil {
 		return err
 	}
@@ -91,12 +91,12 @@ func (s *world) change(c *call, f func(*state) error) error {
 
 // start queues an operation in its lanes. The returned channel is closed at the end of the work. If the server ends,
 // the next start continues.
-func (s *world) start(op operation) <-chan struct{} {
+func (s *backend) start(op operation) <-chan struct{} {
 	return s.lanes.Run(op.Lanes, func() { s.run(op.ID) })
 }
 
 // resume starts the unfinished operations of an earlier server, in order.
-func (s *world) resume() {
+func (s *backend) resume() {
 	var left []operation
 	s.store.Read(func(st *state) {
 		for _, op := range st.Operations {
@@ -112,7 +112,7 @@ func (s *world) resume() {
 }
 
 // run does the work of an operation. An operation interrupted by the server's end stays in progress.
-func (s *world) run(id string) {
+func (s *backend) run(id string) {
 	var op operation
 	err := s.store.Write(func(st *state) error {
 		found := st.Operations[id]
@@ -154,7 +154,7 @@ func asProblem(err error) *problem {
 }
 
 // end records outcome and effect in a single change.
-func (s *world) end(op operation, j job, commit func(*state), p *problem) {
+func (s *backend) end(op operation, j job, commit func(*state), p *problem) {
 	if p != nil {
 		s.config.Log.Warn("operation failed", "kind", op.Kind, "target", op.Target, "code", p.Code, "message", p.Message)
 	}
@@ -196,12 +196,12 @@ func forget(st *state) {
 }
 
 // wait sleeps until the given part of the operation's latency has passed since it began.
-func (s *world) wait(op operation, part float64) error {
+func (s *backend) wait(op operation, part float64) error {
 	due := op.Began.Add(s.config.Clock.Real(time.Duration(float64(op.Latency) * part)))
 	return s.until(due)
 }
 
-func (s *world) until(due time.Time) error {
+func (s *backend) until(due time.Time) error {
 	timer := time.NewTimer(time.Until(due))
 	defer timer.Stop()
 	select {
@@ -213,7 +213,7 @@ func (s *world) until(due time.Time) error {
 }
 
 // step runs f only once for an operation, also after restarts, if the step could be recorded.
-func (s *world) step(op operation, name string, f func() error) error {
+func (s *backend) step(op operation, name string, f func() error) error {
 	done := false
 	s.store.Read(func(st *state) { done = st.Operations[op.ID].Steps[name] })
 	if done {
@@ -234,7 +234,7 @@ func (s *world) step(op operation, name string, f func() error) error {
 }
 
 // percent is the passed share of the latency, 0 to 100.
-func (s *world) percent(op operation) int {
+func (s *backend) percent(op operation) int {
 	total := s.config.Clock.Real(op.Latency)
 	switch {
 	case op.Status == statusSucceeded:
@@ -247,12 +247,12 @@ func (s *world) percent(op operation) int {
 	return int(min(99, 100*time.Since(op.Began)/total))
 }
 
-func (s *world) runNothing(_ context.Context, op operation) (func(*state), error) {
+func (s *backend) runNothing(_ context.Context, op operation) (func(*state), error) {
 	return nil, s.wait(op, 1)
 }
 
 // operations answers clients that poll.
-type operations struct{ *world }
+type operations struct{ *backend }
 
 func (s operations) routes() []*route {
 	path := subscriptionPath + "/providers/Microsoft.Compute/locations/{location}/operations/{operation}"

@@ -6,7 +6,7 @@ import (
 )
 
 // permissions grants every action that no fault denies.
-type permissions struct{ *world }
+type permissions struct{ *backend }
 
 // authorize checks that no fault denies the action on the scope.
 func (s permissions) authorize(c *call, action, scope string) *problem {

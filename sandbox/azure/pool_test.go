@@ -294,7 +294,7 @@ func TestUpgradePolicies(t *testing.T) {
 				t.Errorf("%s: instance %s booted %d times, want %d", mode, *i.InstanceID, got, boots)
 			}
 		}
-		if rolled := len(c.Rolled()); rolled != 3*(boots-1) {
+		if rolled := len(c.UpgradedByCloud()); rolled != 3*(boots-1) {
 			t.Errorf("%s: %d instances are told as rolled, want %d", mode, rolled, 3*(boots-1))
 		}
 	}

@@ -16,7 +16,7 @@ var powerActions = []string{"powerOff", "start", "restart", "deallocate", "reima
 
 // powers are the actions on instances.
 type powers struct {
-	*world
+	*backend
 	machines machines
 }
 

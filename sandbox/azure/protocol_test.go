@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/kamino-dev/kamino/sandbox/book"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
 )
 
 const groupURL = "/subscriptions/" + testSubscription + "/resourceGroups/" + testGroup
@@ -100,7 +100,7 @@ func TestBookCounts(t *testing.T) {
 	c.raw(t, token, "GET", operation, "")
 	c.token(t)
 	c.raw(t, token, "GET", groupURL+"/providers/Microsoft.Compute/disks/none?api-version=1", "")
-	want := book.Stats{Requests: 6, Reads: 3, Writes: 1, Polls: 1, Repeats: 1, Logins: 1, Failed: 1,
+	want := requestlog.Stats{Requests: 6, Reads: 3, Writes: 1, Polls: 1, Repeats: 1, Logins: 1, Failed: 1,
 		ByOperation: map[string]int{"pool get": 2, "pool patch": 1, "disk get": 1}}
 	if diff := cmp.Diff(want, c.Stats()); diff != "" {
 		t.Errorf("stats (-want +got):\n%s", diff)

@@ -22,7 +22,7 @@ func displayLocation(location string) string {
 
 // creationData is the source of an instance's disk: a gallery version by its ID, or a platform image by its ID in the
 // region.
-func (s *world) creationData(i *instance) object {
+func (s *backend) creationData(i *instance) object {
 	data := object{"createOption": "FromImage"}
 	if id := text(i.Image, "id"); id != "" {
 		if i.Exact != "" {

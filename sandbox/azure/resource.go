@@ -56,7 +56,7 @@ func hasContent(id resourceID) bool {
 
 // settle is an operation without an effect of its own: a write takes its time. A resource that is being deleted stays
 // so.
-func (s *world) settle(_ context.Context, op operation) (func(*state), error) {
+func (s *backend) settle(_ context.Context, op operation) (func(*state), error) {
 	if err := s.wait(op, 1); err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func failRemoval(st *state, op operation, p *problem) {
 }
 
 // runDelete deletes a resource and its content.
-func (s *world) runDelete(ctx context.Context, op operation) (func(*state), error) {
+func (s *backend) runDelete(ctx context.Context, op operation) (func(*state), error) {
 	if err := s.wait(op, 1); err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (s *world) runDelete(ctx context.Context, op operation) (func(*state), erro
 }
 
 // beginDelete starts the deletion of a resource, unless check refuses. Deleting a missing resource is 204.
-func (s *world) beginDelete(c *call, id resourceID, latency time.Duration, check func(*state) *problem) (*reply, error) {
+func (s *backend) beginDelete(c *call, id resourceID, latency time.Duration, check func(*state) *problem) (*reply, error) {
 	rep := &reply{status: http.StatusNoContent}
 	err := s.change(c, func(st *state) error {
 		r := st.resourceAt(id.String())
@@ -123,7 +123,7 @@ func tagsOf(body object) object {
 }
 
 // lookUp answers a GET by a document, or says that there is none.
-func (s *world) lookUp(id resourceID, find func(*state, string) object) (*reply, error) {
+func (s *backend) lookUp(id resourceID, find func(*state, string) object) (*reply, error) {
 	var doc object
 	s.store.Read(func(st *state) { doc = find(st, id.key()) })
 	if doc == nil {
@@ -134,7 +134,7 @@ func (s *world) lookUp(id resourceID, find func(*state, string) object) (*reply,
 
 // putSimple creates or replaces a resource without further effects. check returns the table of the resource, or a
 // refusal. The quota applies to new resources only.
-func (s *world) putSimple(c *call, id resourceID, check func(*state) (map[string]*resource, *problem)) (*reply, error) {
+func (s *backend) putSimple(c *call, id resourceID, check func(*state) (map[string]*resource, *problem)) (*reply, error) {
 	rep := &reply{status: http.StatusOK}
 	body := writable(c.body)
 	err := s.change(c, func(st *state) error {
@@ -160,7 +160,7 @@ func (s *world) putSimple(c *call, id resourceID, check func(*state) (map[string
 }
 
 // patchSimple merges a change; check compares the old and the new resource.
-func (s *world) patchSimple(c *call, id resourceID, check func(old, next object) *problem) (*reply, error) {
+func (s *backend) patchSimple(c *call, id resourceID, check func(old, next object) *problem) (*reply, error) {
 	rep := &reply{status: http.StatusOK}
 	err := s.change(c, func(st *state) error {
 		r := st.resourceAt(id.String())

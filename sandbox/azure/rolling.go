@@ -3,7 +3,7 @@ package azure
 import "net/http"
 
 // rolling are the rolling upgrades of scale sets: the latest can be looked at, and ended.
-type rolling struct{ *world }
+type rolling struct{ *backend }
 
 func (s rolling) routes() []*route {
 	const action = "Microsoft.Compute/virtualMachineScaleSets/rollingUpgrades/"

@@ -14,7 +14,7 @@ const (
 
 // scaleSets are pools and their models.
 type scaleSets struct {
-	*world
+	*backend
 	models models
 	views  views
 }

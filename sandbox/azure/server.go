@@ -8,18 +8,18 @@ import (
 	"net/http"
 	"path/filepath"
 
-	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/bucket"
 	"github.com/kamino-dev/kamino/sandbox/fault"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
-	"github.com/kamino-dev/kamino/sandbox/lane"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
 	"github.com/kamino-dev/kamino/sandbox/store"
 	"github.com/kamino-dev/kamino/sandbox/web"
+	"github.com/kamino-dev/kamino/sandbox/workqueue"
 )
 
 // Server is a simulated cloud with one subscription in one region. Methods are safe for concurrent use.
 type Server struct {
-	world    *world
+	world    *backend
 	front    *front
 	machines machines
 	pools    pools
@@ -40,7 +40,7 @@ func New(config Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{config: config, store: st, lanes: lane.New(), jobs: map[string]job{}}
+	w := &backend{config: config, store: st, lanes: workqueue.New(), jobs: map[string]job{}}
 	if err := w.ensureGroup(); err != nil {
 		return nil, fmt.Errorf("azure simulator: %w", err)
 	}
@@ -50,26 +50,26 @@ func New(config Config) (*Server, error) {
 }
 
 // compose creates the nouns with their dependencies.
-func compose(w *world, sign *signer) *Server {
+func compose(w *backend, sign *signer) *Server {
 	orders, rights, locked, sets := faults{w}, permissions{w}, locks{w}, models{w}
-	fleet := machines{world: w, models: sets, rolled: &rolls{}}
+	fleet := machines{backend: w, models: sets, rolled: &rolls{}}
 	looks, content := views{w}, contents{w}
-	pool := scaleSets{world: w, models: sets, views: looks}
-	instance := instances{world: w, views: looks}
+	pool := scaleSets{backend: w, models: sets, views: looks}
+	instance := instances{backend: w, views: looks}
 	group := groups{w}
 	version, snapshot, disk := versions{w, rights, content}, snapshots{w, rights, content}, disks{w, content}
-	power := powers{world: w, machines: fleet}
-	alone := vms{world: w, models: sets, machines: fleet, views: looks}
+	power := powers{backend: w, machines: fleet}
+	alone := vms{backend: w, models: sets, machines: fleet, views: looks}
 	all := []noun{
 		group, operations{w}, rights, locked, balancers{w}, usages{w}, galleries{w}, definitions{w}, version, snapshot, disk, pool, extensions{pool}, rolling{w}, instance, alone, power,
 	}
 	for _, work := range []map[string]job{w.work(), version.work(), snapshot.work(), disk.work(), fleet.work(), alone.work(), power.work()} {
 		maps.Copy(w.jobs, work)
 	}
-	requests := book.New()
+	requests := requestlog.New()
 	return &Server{world: w, machines: fleet, pools: pools{pool}, front: &front{
-		world: w, faults: orders, permissions: rights, locks: locked, groups: group, routes: routes(all), book: requests,
-		logins: logins{world: w, faults: orders, signer: sign, book: requests}, buckets: &bucket.Buckets{Clock: w.config.Clock},
+		backend: w, faults: orders, permissions: rights, locks: locked, groups: group, routes: routes(all), requests: requests,
+		logins: logins{backend: w, faults: orders, signer: sign, book: requests}, buckets: &bucket.Buckets{Clock: w.config.Clock},
 	}}
 }
 
@@ -95,13 +95,13 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 }
 
 // Stats counts the requests so far.
-func (s *Server) Stats() book.Stats { return s.front.book.Stats() }
+func (s *Server) Stats() requestlog.Stats { return s.front.requests.Stats() }
 
 // ResetStats deletes all records and counters.
-func (s *Server) ResetStats() { s.front.book.Reset() }
+func (s *Server) ResetStats() { s.front.requests.Reset() }
 
 // Requests lists the requests so far, oldest first; the oldest of very many are forgotten.
-func (s *Server) Requests() []book.Request { return s.front.book.Requests() }
+func (s *Server) Requests() []requestlog.Request { return s.front.requests.Requests() }
 
 // AddFault adds a fault and returns its name. A fault with the same name is replaced. Faults survive a restart.
 func (s *Server) AddFault(f fault.Fault) (string, error) { return s.front.faults.add(f) }
@@ -139,10 +139,10 @@ func (s *Server) Scale(ctx context.Context, name string, nodes int64) error {
 // Specs lists the current specs of all launched machines.
 func (s *Server) Specs() []fleet.Spec { return s.machines.specs() }
 
-// Rolled lists running instances, by resource ID, that the cloud changed. The cause is a write to a scale set with such
+// UpgradedByCloud lists running instances, by resource ID, that the cloud changed. The cause is a write to a scale set with such
 // an upgrade policy, or a rolling upgrade. Kamino never changes running nodes, so a test treats each instance in the
 // list as an error. A test that starts a change on purpose calls ForgetRolled.
-func (s *Server) Rolled() []string { return s.machines.rolled.list() }
+func (s *Server) UpgradedByCloud() []string { return s.machines.rolled.list() }
 
-// ForgetRolled clears the list of Rolled.
-func (s *Server) ForgetRolled() { s.machines.rolled.forget() }
+// ResetUpgradedByCloud clears the list of Rolled.
+func (s *Server) ResetUpgradedByCloud() { s.machines.rolled.forget() }

@@ -10,7 +10,7 @@ import (
 
 // snapshots are copies of disks.
 type snapshots struct {
-	*world
+	*backend
 	permissions permissions
 	contents    contents
 }

@@ -28,7 +28,7 @@ var limits = []struct {
 }
 
 // usages are the used parts of the limits.
-type usages struct{ *world }
+type usages struct{ *backend }
 
 func (s usages) routes() []*route {
 	return []*route{{method: http.MethodGet, pattern: subscriptionPath + "/providers/Microsoft.Compute/locations/{location}/usages",
@@ -50,7 +50,7 @@ func (s usages) list(c *call) (*reply, error) {
 	return s.page(c, docs), nil
 }
 
-func (s *world) limit(st *state, name string) int64 {
+func (s *backend) limit(st *state, name string) int64 {
 	if n, ok := st.Limits[name]; ok {
 		return n
 	}
@@ -125,7 +125,7 @@ func (st *state) cores(counts func(size string) bool) int64 {
 }
 
 // withinQuota refuses requests beyond a limit.
-func (s *world) withinQuota(st *state, name string, more int64) *problem {
+func (s *backend) withinQuota(st *state, name string, more int64) *problem {
 	used, limit := st.used(name), s.limit(st, name)
 	if more <= 0 || used+more <= limit {
 		return nil

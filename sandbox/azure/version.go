@@ -15,7 +15,7 @@ const (
 
 // versions are gallery image versions.
 type versions struct {
-	*world
+	*backend
 	permissions permissions
 	contents    contents
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // views show the current state of instances.
-type views struct{ *world }
+type views struct{ *backend }
 
 // powerStatus is Compute's name of a machine's power: the running action, else the fleet's current state, because a
 // machine may power itself off.
@@ -61,7 +61,7 @@ func (s views) statuses(i *instance) []any {
 }
 
 // instanceView is the current state of an instance.
-func (s views) instanceView(o one) object {
+func (s views) instanceView(o instanceCopy) object {
 	i, profile := o.instance, o.profile
 	parsed, _ := parseID(i.Disk)
 	statuses := s.statuses(&i)

@@ -13,7 +13,7 @@ const (
 
 // vms are standalone VMs. Each VM is an instance with its own model.
 type vms struct {
-	*world
+	*backend
 	models   models
 	machines machines
 	views    views
@@ -35,7 +35,7 @@ func (s vms) work() map[string]job {
 func (c *call) vmID() resourceID { return c.compute("virtualMachines", "vm") }
 
 func (s vms) get(c *call) (*reply, error) {
-	var found one
+	var found instanceCopy
 	known := false
 	s.store.Read(func(st *state) {
 		if i := st.Instances[c.vmID().key()]; i != nil {
@@ -135,7 +135,7 @@ func (s vms) delete(c *call) (*reply, error) {
 }
 
 // document shows a VM.
-func (s vms) document(o one, view bool) object {
+func (s vms) document(o instanceCopy, view bool) object {
 	i := o.instance
 	doc := i.document()
 	if i.Zone != "" {

@@ -16,9 +16,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/region"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
 	"github.com/kamino-dev/kamino/sandbox/unverified"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
@@ -96,15 +96,15 @@ func (o Options) measure(ctx context.Context, w *world.World) (Capture, error) {
 	}
 	stats := w.Cloud().Stats()
 	report := Capture{
-		TimeScale: o.TimeScale, Donor: times, Child: child, Yardstick: yardstick,
-		Stops:    stopsIn(w.Cloud().Requests()),
+		TimeScale: o.TimeScale, Donor: times, Command: child, Yardstick: yardstick,
+		Stops:    countStops(w.Cloud().Requests()),
 		Requests: Requests{Counted: stats.Reads + stats.Writes, Polls: stats.Polls + stats.Repeats, ByOperation: stats.ByOperation},
 	}
 	if !o.Defaults {
-		if report.Leaving, err = o.measureLeaving(ctx, w); err != nil {
+		if report.Replacement, err = o.measureLeaving(ctx, w); err != nil {
 			return Capture{}, err
 		}
-		if report.Trying, err = o.measureTrying(ctx, w, donor); err != nil {
+		if report.Trial, err = o.measureTrying(ctx, w, donor); err != nil {
 			return Capture{}, err
 		}
 	}
@@ -152,9 +152,9 @@ func size(path string) (int64, error) {
 	return info.Size(), nil
 }
 
-// stopsIn counts the orders to stop the donor. A donor that powers itself off needs no order, and an order would take
+// countStops counts the orders to stop the donor. A donor that powers itself off needs no order, and an order would take
 // minutes.
-func stopsIn(requests []book.Request) (count int) {
+func countStops(requests []requestlog.Request) (count int) {
 	for _, r := range requests {
 		if r.Noun == "instance" && r.Operation == "powerOff" {
 			count++
@@ -164,7 +164,7 @@ func stopsIn(requests []book.Request) (count int) {
 }
 
 // startOf finds when the cloud was asked to start the donor.
-func startOf(requests []book.Request) time.Time {
+func startOf(requests []requestlog.Request) time.Time {
 	for _, r := range requests {
 		if r.Noun == "instance" && r.Operation == "start" {
 			return r.Time

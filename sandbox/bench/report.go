@@ -38,9 +38,9 @@ type Report struct {
 
 // Capture is the measurement of a capture.
 type Capture struct {
-	TimeScale float64 `json:"timeScale"`
-	Donor     Times   `json:"donor"`
-	Child     Child   `json:"command"`
+	TimeScale float64     `json:"timeScale"`
+	Donor     Times       `json:"donor"`
+	Command   CommandCost `json:"command"`
 	// Yardstick is the CPU of one `kubectl get nodes` in the same sandbox.
 	Yardstick    time.Duration `json:"yardstick"`
 	Requests     Requests      `json:"requests"`
@@ -48,10 +48,10 @@ type Capture struct {
 	SandboxBytes int64         `json:"sandboxBytes"`
 	// Stops is how often the cloud was asked to stop the donor.
 	Stops int `json:"stops"`
-	// Leaving is a capture in the same sandbox whose donor is replaced; nil if not measured.
-	Leaving *Leaving `json:"leaving,omitempty"`
-	// Trying is a capture in the same sandbox with a trial; nil if not measured.
-	Trying *Trying `json:"trying,omitempty"`
+	// Replacement is a capture in the same sandbox whose donor is replaced; nil if not measured.
+	Replacement *Replacement `json:"leaving,omitempty"`
+	// Trial is a capture in the same sandbox with a trial; nil if not measured.
+	Trial *Trial `json:"trying,omitempty"`
 	// Latencies of the run, with the defaults.
 	Latencies []Latency `json:"latencies"`
 }
@@ -66,7 +66,7 @@ type check struct {
 func (r Report) Markdown(w io.Writer) error {
 	var rows [][3]string
 	if r.Capture != nil {
-		rows = slices.Concat(rows, r.Capture.rows(), r.Capture.leavingRows(), r.Capture.tryingRows())
+		rows = slices.Concat(rows, r.Capture.rows(), r.Capture.replacementRows(), r.Capture.trialRows())
 	}
 	if r.Defaults != nil {
 		rows = append(rows, r.Defaults.defaultRows()...)
@@ -116,8 +116,8 @@ func (r Report) Missed() []string {
 // the stop of a stopped guest took 5 s. The original's wait for its published log adds about 110 s.
 const original = 113 * time.Second
 
-// away lists the parts of the donor's time out of service.
-func (r Capture) away() string {
+// outOfServiceParts lists the parts of the donor's time out of service.
+func (r Capture) outOfServiceParts() string {
 	d := r.Donor
 	return fmt.Sprintf("%s (drain %s, stop %s, snapshot %s, start to Ready %s)", seconds(d.Cloud()), seconds(d.Drain), seconds(d.Stop), seconds(d.Snapshot), seconds(d.Start))
 }
@@ -126,7 +126,7 @@ func (r Capture) away() string {
 func (r Capture) defaultRows() [][3]string {
 	return [][3]string{
 		{"at the sandbox's own latencies: donor out of service", seconds(r.Donor.OutOfService), fmt.Sprintf("at most %.0f s; the original %.0f s", maxAway.Seconds(), original.Seconds())},
-		{"of this, cloud and cluster", r.away(), ""},
+		{"of this, cloud and cluster", r.outOfServiceParts(), ""},
 		{"requests to stop the donor, which powers itself off", fmt.Sprint(r.Stops), "0"},
 		{"latencies that this run sets", described(r.Latencies), ""},
 	}
@@ -140,11 +140,11 @@ func (r Capture) rows() [][3]string {
 	d := r.Donor
 	return [][3]string{
 		{"donor out of service", seconds(d.OutOfService), ""},
-		{"of this, cloud and cluster", r.away(), ""},
+		{"of this, cloud and cluster", r.outOfServiceParts(), ""},
 		{"latencies that this run sets", described(r.Latencies), ""},
 		{"ratio of the two", fmt.Sprintf("%.3f", d.Ratio()), fmt.Sprintf("at most %.2f", maxRatio)},
-		{"CPU of the command, whole capture", fmt.Sprintf("%.2f s: %.1f times one `kubectl get nodes`", r.Child.CPU.Seconds(), r.cost()), fmt.Sprintf("at most %d times", maxCPU)},
-		{"peak memory of the command", mebibytes(r.Child.PeakRSS), "at most " + mebibytes(maxRSS)},
+		{"CPU of the command, whole capture", fmt.Sprintf("%.2f s: %.1f times one `kubectl get nodes`", r.Command.CPU.Seconds(), r.cost()), fmt.Sprintf("at most %d times", maxCPU)},
+		{"peak memory of the command", mebibytes(r.Command.PeakRSS), "at most " + mebibytes(maxRSS)},
 		{"requests to Azure, polls apart", fmt.Sprintf("%d (and %d polls)", r.Requests.Counted, r.Requests.Polls), fmt.Sprintf("at most %d", maxRequests)},
 		{"size of `kamino`", mebibytes(r.KaminoBytes), ""},
 		{"size of `kamino-sandbox`, Kubernetes included", mebibytes(r.SandboxBytes), ""},
@@ -152,13 +152,13 @@ func (r Capture) rows() [][3]string {
 }
 
 // cost is the command's CPU against the yardstick's.
-func (r Capture) cost() float64 { return r.Child.CPU.Seconds() / r.Yardstick.Seconds() }
+func (r Capture) cost() float64 { return r.Command.CPU.Seconds() / r.Yardstick.Seconds() }
 
 func (r Capture) checks() []check {
 	return append(r.tryingChecks(),
 		check{"ratio", r.Donor.Ratio() > maxRatio},
 		check{"CPU", r.cost() > maxCPU},
-		check{"memory", r.Child.PeakRSS > maxRSS},
+		check{"memory", r.Command.PeakRSS > maxRSS},
 		check{"requests", r.Requests.Counted > maxRequests},
 	)
 }

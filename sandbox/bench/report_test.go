@@ -30,10 +30,10 @@ func TestTheLatenciesAreTold(t *testing.T) {
 		}
 	}
 	with := *run(false)
-	with.TimeScale, with.Child = 1, Child{Wall: time.Minute, CPU: time.Second, PeakRSS: 1 << 20}
-	with.Leaving = &Leaving{Child: Child{CPU: 2 * time.Second, PeakRSS: 2 << 20}, Requests: Requests{Counted: 7, Polls: 3}, Simulated: 90 * time.Second}
-	with.Trying = &Trying{
-		Child: Child{CPU: 3 * time.Second, PeakRSS: 3 << 20}, Requests: Requests{Counted: 9, Polls: 4},
+	with.TimeScale, with.Command = 1, CommandCost{Wall: time.Minute, CPU: time.Second, PeakRSS: 1 << 20}
+	with.Replacement = &Replacement{Command: CommandCost{CPU: 2 * time.Second, PeakRSS: 2 << 20}, Requests: Requests{Counted: 7, Polls: 3}, Simulated: 90 * time.Second}
+	with.Trial = &Trial{
+		Command: CommandCost{CPU: 3 * time.Second, PeakRSS: 3 << 20}, Requests: Requests{Counted: 9, Polls: 4},
 		Trial: 3 * time.Minute, Join: 40 * time.Second, Soak: 2 * time.Minute,
 	}
 	text.Reset()
@@ -51,7 +51,7 @@ func TestTheLatenciesAreTold(t *testing.T) {
 			t.Errorf("%q is not in\n%s", line, &text)
 		}
 	}
-	dear := Capture{Child: Child{CPU: time.Second}, Yardstick: 100 * time.Millisecond, Donor: Times{OutOfService: time.Second, Drain: time.Second}}
+	dear := Capture{Command: CommandCost{CPU: time.Second}, Yardstick: 100 * time.Millisecond, Donor: Times{OutOfService: time.Second, Drain: time.Second}}
 	if missed := (Report{Capture: &dear}).Missed(); !slices.Equal(missed, []string{"CPU"}) {
 		t.Errorf("a command that costs ten times a look at the nodes is beyond: %v", missed)
 	}
@@ -59,7 +59,7 @@ func TestTheLatenciesAreTold(t *testing.T) {
 	if missed := (Report{Capture: &dear}).Missed(); len(missed) > 0 {
 		t.Errorf("one that costs three times is beyond: %v", missed)
 	}
-	slow := Capture{Yardstick: time.Second, Donor: Times{OutOfService: time.Second, Drain: time.Second}, Trying: &Trying{Trial: time.Hour, Child: Child{PeakRSS: maxRSS + 1}}}
+	slow := Capture{Yardstick: time.Second, Donor: Times{OutOfService: time.Second, Drain: time.Second}, Trial: &Trial{Trial: time.Hour, Command: CommandCost{PeakRSS: maxRSS + 1}}}
 	if missed := (Report{Capture: &slow}).Missed(); !slices.Equal(missed, []string{"trial's own time", "memory with a trial"}) {
 		t.Errorf("a trial that nobody waits for an hour is beyond: %v", missed)
 	}

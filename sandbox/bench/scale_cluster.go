@@ -27,14 +27,14 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/clock"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/pool"
-	"github.com/kamino-dev/kamino/sandbox/site"
+	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 )
 
 // cluster is an etcd process, an API server process, and a simulated Azure whose scale sets have no machines. The
 // nodes are only objects. Nothing else runs, so the measurement shows only the API server and the controller.
 type cluster struct {
-	site    *site.Site
-	servers site.Servers
+	site    *sandboxdir.Directory
+	servers sandboxdir.Servers
 	api     *envtest.Environment
 	kube    kubernetes.Interface
 	objects dynamic.Interface
@@ -51,7 +51,7 @@ func startCluster(ctx context.Context, o Options, dir string, nodes int) (_ *clu
 			err = errors.Join(err, c.stop())
 		}
 	}()
-	if c.site, err = site.Open(filepath.Join(dir, "site"), pool.Azure); err != nil {
+	if c.site, err = sandboxdir.Open(filepath.Join(dir, "site"), pool.Azure); err != nil {
 		return nil, err
 	}
 	c.onStop(c.site.Close)

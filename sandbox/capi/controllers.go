@@ -148,8 +148,8 @@ func (p *process) lastLine() string {
 	return string(lines[len(lines)-1])
 }
 
-// Said returns the last log lines of the managers that contain a text, up to a number.
-func (c *Controllers) Said(about string, most int) (lines []string) {
+// LogLines returns the last log lines of the managers that contain a text, up to a number.
+func (c *Controllers) LogLines(about string, most int) (lines []string) {
 	for _, p := range c.processes {
 		content, err := os.ReadFile(p.log)
 		if err != nil {

@@ -62,8 +62,8 @@ const finalizer = "sandbox.kamino.dev/machine"
 // objects.
 const annotationMade = "sandbox.kamino.dev/made-for"
 
-// again is the interval between polls of an unfinished machine.
-const again = 200 * time.Millisecond
+// pollInterval is the interval between polls of an unfinished machine.
+const pollInterval = 200 * time.Millisecond
 
 // RunInfrastructure is the infrastructure provider, until the context ends. Where a machine's kind has no maker, its objects wait.
 func RunInfrastructure(ctx context.Context, config *rest.Config, makers map[string]Maker, log logr.Logger) error {
@@ -171,7 +171,7 @@ func (r *machineReconciler) Reconcile(ctx context.Context, request reconcile.Req
 	}
 	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
 	if paused, err := clusterPaused(ctx, r.client, o); err != nil || paused {
-		return reconcile.Result{RequeueAfter: again}, err
+		return reconcile.Result{RequeueAfter: pollInterval}, err
 	}
 	m := Machine{UID: cmp.Or(o.GetAnnotations()[annotationMade], string(o.GetUID())), Namespace: o.GetNamespace(), Name: o.GetName(), Kind: r.kind.Kind, Labels: o.GetLabels(), Spec: spec}
 	if o.GetDeletionTimestamp() != nil {
@@ -196,10 +196,10 @@ func (r *machineReconciler) Reconcile(ctx context.Context, request reconcile.Req
 	}
 	id, runs, err := r.maker.Ensure(ctx, m)
 	if err != nil {
-		return reconcile.Result{RequeueAfter: again}, tellReady(ctx, r.client, o, false, err.Error())
+		return reconcile.Result{RequeueAfter: pollInterval}, writeReady(ctx, r.client, o, false, err.Error())
 	}
 	if id == "" {
-		return reconcile.Result{RequeueAfter: again}, nil
+		return reconcile.Result{RequeueAfter: pollInterval}, nil
 	}
 	if have, _, _ := unstructured.NestedString(o.Object, "spec", "providerID"); have != id {
 		if err := unstructured.SetNestedField(o.Object, id, "spec", "providerID"); err != nil {
@@ -208,9 +208,9 @@ func (r *machineReconciler) Reconcile(ctx context.Context, request reconcile.Req
 		return reconcile.Result{}, ignoreConflict(r.client.Update(ctx, o))
 	}
 	if !runs {
-		return reconcile.Result{RequeueAfter: again}, nil
+		return reconcile.Result{RequeueAfter: pollInterval}, nil
 	}
-	return reconcile.Result{}, tellReady(ctx, r.client, o, true, "")
+	return reconcile.Result{}, writeReady(ctx, r.client, o, true, "")
 }
 
 // own is the object of a request; nil if there is none, or if its machine is made by a group.
@@ -230,7 +230,7 @@ func (r *machineReconciler) remove(ctx context.Context, o *unstructured.Unstruct
 	}
 	gone, err := r.maker.Remove(ctx, m)
 	if err != nil || !gone {
-		return reconcile.Result{RequeueAfter: again}, client.IgnoreNotFound(err)
+		return reconcile.Result{RequeueAfter: pollInterval}, client.IgnoreNotFound(err)
 	}
 	controllerutil.RemoveFinalizer(o, finalizer)
 	return reconcile.Result{}, ignoreConflict(client.IgnoreNotFound(r.client.Update(ctx, o)))
@@ -250,8 +250,8 @@ func clusterPaused(ctx context.Context, c client.Reader, o *unstructured.Unstruc
 	return paused, client.IgnoreNotFound(err)
 }
 
-// tellReady writes the status of a machine: running, or the error.
-func tellReady(ctx context.Context, c client.Client, o *unstructured.Unstructured, ready bool, trouble string) error {
+// writeReady writes the status of a machine: running, or the error.
+func writeReady(ctx context.Context, c client.Client, o *unstructured.Unstructured, ready bool, trouble string) error {
 	have, _, _ := unstructured.NestedBool(o.Object, "status", "ready")
 	said, _, _ := unstructured.NestedString(o.Object, "status", "trouble")
 	if have == ready && said == trouble {

@@ -111,8 +111,8 @@ func ofPool(label string) handler.MapFunc {
 	}
 }
 
-// poolLook is an observation of a pool.
-type poolLook struct {
+// poolObservation is an observation of a pool.
+type poolObservation struct {
 	o, mp    *unstructured.Unstructured
 	pool     Machine
 	set      ScaleSet
@@ -129,7 +129,7 @@ func (r *poolReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
-	look := &poolLook{o: o, pool: Machine{UID: string(o.GetUID()), Namespace: o.GetNamespace(), Name: o.GetName(), Kind: kindPool, Labels: o.GetLabels(), Spec: spec}}
+	look := &poolObservation{o: o, pool: Machine{UID: string(o.GetUID()), Namespace: o.GetNamespace(), Name: o.GetName(), Kind: kindPool, Labels: o.GetLabels(), Spec: spec}}
 	if o.GetDeletionTimestamp() != nil {
 		return r.remove(ctx, look)
 	}
@@ -139,7 +139,7 @@ func (r *poolReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 	var found bool
 	var err error
 	if look.pool.Data, found, err = bootstrapOf(ctx, r.direct, look.mp, "spec", "template", "spec"); err != nil || !found {
-		return reconcile.Result{RequeueAfter: again}, err
+		return reconcile.Result{RequeueAfter: pollInterval}, err
 	}
 	if controllerutil.AddFinalizer(o, finalizer) {
 		return reconcile.Result{}, ignoreConflict(r.client.Update(ctx, o))
@@ -147,7 +147,7 @@ func (r *poolReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 	if look.set, err = r.sets.Look(ctx, look.pool); err != nil {
 		return reconcile.Result{}, err
 	}
-	for _, step := range []func(context.Context, *poolLook) error{r.replicas, r.apply, r.objects, r.choose, r.status} {
+	for _, step := range []func(context.Context, *poolObservation) error{r.replicas, r.apply, r.objects, r.choose, r.status} {
 		if err := step(ctx, look); err != nil {
 			return reconcile.Result{}, ignoreConflict(err)
 		}
@@ -155,11 +155,11 @@ func (r *poolReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 	if look.settled() {
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{RequeueAfter: again}, nil
+	return reconcile.Result{RequeueAfter: pollInterval}, nil
 }
 
 // settled: all instances run and have objects, and the size is as wanted.
-func (l *poolLook) settled() bool {
+func (l *poolObservation) settled() bool {
 	idle := !slices.ContainsFunc(l.set.Instances, func(i ScaleSetInstance) bool { return !i.Runs })
 	return idle && int64(len(l.set.Instances)) == l.set.Capacity && l.set.Capacity == l.desired && len(l.machines) == len(l.set.Instances)
 }
@@ -187,7 +187,7 @@ func ownerOf(ctx context.Context, c client.Reader, o *unstructured.Unstructured,
 
 // replicas reads the wanted number: from the MachinePool, or from the scale set if another controller sets the size.
 // In the second case, replicas writes the number to the MachinePool.
-func (r *poolReconciler) replicas(ctx context.Context, l *poolLook) error {
+func (r *poolReconciler) replicas(ctx context.Context, l *poolObservation) error {
 	by, found := l.mp.GetAnnotations()["cluster.x-k8s.io/replicas-managed-by"]
 	l.external = found && by != "false"
 	l.desired, _, _ = unstructured.NestedInt64(l.mp.Object, "spec", "replicas")
@@ -202,7 +202,7 @@ func (r *poolReconciler) replicas(ctx context.Context, l *poolLook) error {
 }
 
 // apply writes model and size.
-func (r *poolReconciler) apply(ctx context.Context, l *poolLook) error {
+func (r *poolReconciler) apply(ctx context.Context, l *poolObservation) error {
 	want, _, _ := unstructured.NestedFieldCopy(l.pool.Spec, "template", "image")
 	changed := !reflect.DeepEqual(want, l.set.Image)
 	latest := func(i ScaleSetInstance) bool { return reflect.DeepEqual(i.Image, want) }
@@ -223,7 +223,7 @@ func (r *poolReconciler) apply(ctx context.Context, l *poolLook) error {
 }
 
 // number of instances in the strategy. Percentages are not simulated.
-func (l *poolLook) number(field string, fallback int64) int64 {
+func (l *poolObservation) number(field string, fallback int64) int64 {
 	n, found, err := unstructured.NestedInt64(l.pool.Spec, "strategy", "rollingUpdate", field)
 	if !found || err != nil {
 		return fallback
@@ -232,7 +232,7 @@ func (l *poolLook) number(field string, fallback int64) int64 {
 }
 
 // objects creates an object for each instance, and deletes the instances of deleted objects.
-func (r *poolReconciler) objects(ctx context.Context, l *poolLook) error {
+func (r *poolReconciler) objects(ctx context.Context, l *poolObservation) error {
 	if err := r.list(ctx, l); err != nil {
 		return err
 	}
@@ -265,7 +265,7 @@ func (r *poolReconciler) objects(ctx context.Context, l *poolLook) error {
 	return r.list(ctx, l)
 }
 
-func (r *poolReconciler) list(ctx context.Context, l *poolLook) error {
+func (r *poolReconciler) list(ctx context.Context, l *poolObservation) error {
 	all := &unstructured.UnstructuredList{}
 	all.SetGroupVersionKind(infrastructureAzure.WithKind(kindPoolMachine + "List"))
 	err := r.direct.List(ctx, all, client.InNamespace(l.pool.Namespace), client.MatchingLabels{labelOfPool: l.pool.Name})
@@ -275,7 +275,7 @@ func (r *poolReconciler) list(ctx context.Context, l *poolLook) error {
 }
 
 // drop releases an object when its instance is gone.
-func (r *poolReconciler) drop(ctx context.Context, l *poolLook, m *unstructured.Unstructured, number string) error {
+func (r *poolReconciler) drop(ctx context.Context, l *poolObservation, m *unstructured.Unstructured, number string) error {
 	gone, err := r.sets.Drop(ctx, l.pool, number)
 	if err != nil || !gone {
 		return err
@@ -289,7 +289,7 @@ func (r *poolReconciler) drop(ctx context.Context, l *poolLook, m *unstructured.
 }
 
 // choose deletes the Machines of the chosen instances.
-func (r *poolReconciler) choose(ctx context.Context, l *poolLook) error {
+func (r *poolReconciler) choose(ctx context.Context, l *poolObservation) error {
 	if l.external { // the owner of the replicas chooses
 		return nil
 	}
@@ -309,7 +309,7 @@ func (r *poolReconciler) choose(ctx context.Context, l *poolLook) error {
 	if l.skips, err = r.gate(ctx); err != nil {
 		return err
 	}
-	for _, name := range chosen(all, int(l.desired), int(l.number("maxUnavailable", 0)), l.skips) {
+	for _, name := range instancesToDelete(all, int(l.desired), int(l.number("maxUnavailable", 0)), l.skips) {
 		if err := client.IgnoreNotFound(r.client.Delete(ctx, owners[name])); err != nil {
 			return err
 		}
@@ -329,7 +329,7 @@ func (r *poolReconciler) gate(ctx context.Context) (on bool, err error) {
 	return on, nil
 }
 
-func (l *poolLook) instance(m *unstructured.Unstructured) (found ScaleSetInstance) {
+func (l *poolObservation) instance(m *unstructured.Unstructured) (found ScaleSetInstance) {
 	number, _, _ := unstructured.NestedString(m.Object, "spec", "instanceID")
 	for _, i := range l.set.Instances {
 		if i.Number == number {
@@ -340,7 +340,7 @@ func (l *poolLook) instance(m *unstructured.Unstructured) (found ScaleSetInstanc
 }
 
 // status writes the status of the pool and its instances.
-func (r *poolReconciler) status(ctx context.Context, l *poolLook) error {
+func (r *poolReconciler) status(ctx context.Context, l *poolObservation) error {
 	ready, ids := int64(0), []any{}
 	for i := range l.machines {
 		m := &l.machines[i]
@@ -378,14 +378,14 @@ func (r *poolReconciler) status(ctx context.Context, l *poolLook) error {
 }
 
 // remove releases a pool when its instances are gone.
-func (r *poolReconciler) remove(ctx context.Context, l *poolLook) (reconcile.Result, error) {
+func (r *poolReconciler) remove(ctx context.Context, l *poolObservation) (reconcile.Result, error) {
 	set, err := r.sets.Look(ctx, l.pool)
 	if err != nil || !slices.Contains(l.o.GetFinalizers(), finalizer) {
 		return reconcile.Result{}, err
 	}
 	for _, i := range set.Instances {
 		if gone, err := r.sets.Drop(ctx, l.pool, i.Number); err != nil || !gone {
-			return reconcile.Result{RequeueAfter: again}, err
+			return reconcile.Result{RequeueAfter: pollInterval}, err
 		}
 	}
 	controllerutil.RemoveFinalizer(l.o, finalizer)

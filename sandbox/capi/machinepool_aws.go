@@ -93,8 +93,8 @@ type groupReconciler struct {
 	groups Groups
 }
 
-// groupLook is an observation of a pool.
-type groupLook struct {
+// groupObservation is an observation of a pool.
+type groupObservation struct {
 	o, mp *unstructured.Unstructured
 	pool  Machine
 	group Group
@@ -107,7 +107,7 @@ func (r *groupReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
-	look := &groupLook{o: o, pool: Machine{UID: string(o.GetUID()), Namespace: o.GetNamespace(), Name: o.GetName(), Kind: kindGroupPool, Labels: o.GetLabels(), Spec: spec}}
+	look := &groupObservation{o: o, pool: Machine{UID: string(o.GetUID()), Namespace: o.GetNamespace(), Name: o.GetName(), Kind: kindGroupPool, Labels: o.GetLabels(), Spec: spec}}
 	if o.GetDeletionTimestamp() != nil {
 		return r.remove(ctx, look)
 	}
@@ -120,7 +120,7 @@ func (r *groupReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 	var found bool
 	var err error
 	if look.pool.Data, found, err = bootstrapOf(ctx, r.direct, look.mp, "spec", "template", "spec"); err != nil || !found {
-		return reconcile.Result{RequeueAfter: again}, err
+		return reconcile.Result{RequeueAfter: pollInterval}, err
 	}
 	if controllerutil.AddFinalizer(o, finalizer) {
 		return reconcile.Result{}, ignoreConflict(r.client.Update(ctx, o))
@@ -128,7 +128,7 @@ func (r *groupReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 	if look.group, err = r.groups.Look(ctx, look.pool); err != nil {
 		return reconcile.Result{}, err
 	}
-	for _, step := range []func(context.Context, *groupLook) error{r.template, r.size, r.objects, r.say} {
+	for _, step := range []func(context.Context, *groupObservation) error{r.template, r.size, r.objects, r.writeStatus} {
 		if err := step(ctx, look); err != nil {
 			return reconcile.Result{}, ignoreConflict(err)
 		}
@@ -138,7 +138,7 @@ func (r *groupReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 
 // template publishes a version of the launch template for another image, and starts an instance refresh unless
 // refreshes are off.
-func (r *groupReconciler) template(ctx context.Context, l *groupLook) error {
+func (r *groupReconciler) template(ctx context.Context, l *groupObservation) error {
 	want, _, _ := unstructured.NestedString(l.pool.Spec, "awsLaunchTemplate", "ami", "id")
 	if l.group.Image == want {
 		return nil
@@ -155,7 +155,7 @@ func (r *groupReconciler) template(ctx context.Context, l *groupLook) error {
 
 // size writes the MachinePool's replicas to the group, or the group's size to the MachinePool if another controller
 // sets the size.
-func (r *groupReconciler) size(ctx context.Context, l *groupLook) error {
+func (r *groupReconciler) size(ctx context.Context, l *groupObservation) error {
 	replicas, _, _ := unstructured.NestedInt64(l.mp.Object, "spec", "replicas")
 	by, found := l.mp.GetAnnotations()["cluster.x-k8s.io/replicas-managed-by"]
 	switch {
@@ -173,7 +173,7 @@ func (r *groupReconciler) size(ctx context.Context, l *groupLook) error {
 }
 
 // objects creates an object for each instance, and deletes the Machines of instances that have left the group.
-func (r *groupReconciler) objects(ctx context.Context, l *groupLook) error {
+func (r *groupReconciler) objects(ctx context.Context, l *groupObservation) error {
 	all := &unstructured.UnstructuredList{}
 	all.SetGroupVersionKind(infrastructureAWS.WithKind("AWSMachineList"))
 	if err := r.direct.List(ctx, all, client.InNamespace(l.pool.Namespace), client.MatchingLabels{labelPool: l.mp.GetName()}); err != nil {
@@ -213,8 +213,8 @@ func (r *groupReconciler) objects(ctx context.Context, l *groupLook) error {
 	return nil
 }
 
-// say writes the status of the pool.
-func (r *groupReconciler) say(ctx context.Context, l *groupLook) error {
+// writeStatus writes the status of the pool.
+func (r *groupReconciler) writeStatus(ctx context.Context, l *groupObservation) error {
 	ids := []any{}
 	for _, i := range l.group.Instances {
 		ids = append(ids, i.ProviderID)
@@ -237,12 +237,12 @@ func (r *groupReconciler) say(ctx context.Context, l *groupLook) error {
 }
 
 // remove releases a pool when its group is gone.
-func (r *groupReconciler) remove(ctx context.Context, l *groupLook) (reconcile.Result, error) {
+func (r *groupReconciler) remove(ctx context.Context, l *groupObservation) (reconcile.Result, error) {
 	if !slices.Contains(l.o.GetFinalizers(), finalizer) {
 		return reconcile.Result{}, nil
 	}
 	if gone, err := r.groups.Delete(ctx, l.pool); err != nil || !gone {
-		return reconcile.Result{RequeueAfter: again}, err
+		return reconcile.Result{RequeueAfter: pollInterval}, err
 	}
 	controllerutil.RemoveFinalizer(l.o, finalizer)
 	return reconcile.Result{RequeueAfter: groupEvery}, ignoreConflict(client.IgnoreNotFound(r.client.Update(ctx, l.o)))
@@ -276,11 +276,11 @@ func (r *groupMachineReconciler) Reconcile(ctx context.Context, request reconcil
 	case err != nil:
 		return reconcile.Result{}, err
 	case o.GetDeletionTimestamp() == nil:
-		return reconcile.Result{RequeueAfter: 3 * groupEvery}, tellReady(ctx, r.client, o, runs, "")
+		return reconcile.Result{RequeueAfter: 3 * groupEvery}, writeReady(ctx, r.client, o, runs, "")
 	case !slices.Contains(o.GetFinalizers(), finalizer):
 		return reconcile.Result{}, nil
 	case !gone:
-		return reconcile.Result{RequeueAfter: again}, r.groups.Terminate(ctx, id)
+		return reconcile.Result{RequeueAfter: pollInterval}, r.groups.Terminate(ctx, id)
 	}
 	controllerutil.RemoveFinalizer(o, finalizer)
 	return reconcile.Result{}, ignoreConflict(client.IgnoreNotFound(r.client.Update(ctx, o)))

@@ -490,7 +490,7 @@ func (p *pool) stands() string {
 			}
 		}
 	}
-	return text.String() + strings.Join(p.controllers.Said(`"`+p.namespace+"/", 30), "\n")
+	return text.String() + strings.Join(p.controllers.LogLines(`"`+p.namespace+"/", 30), "\n")
 }
 
 // list lists the namespace's objects of one of the core's kinds.

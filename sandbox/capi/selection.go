@@ -25,10 +25,10 @@ func these(all []poolMachine, most int, is func(poolMachine) bool) (names []stri
 	return names
 }
 
-// chosen returns the instances that CAPZ deletes, oldest first. Marked instances go first, alone. Surplus instances
+// instancesToDelete returns the instances that CAPZ deletes, oldest first. Marked instances go first, alone. Surplus instances
 // go next: first not ready, then of older models. Otherwise ready instances of older models go, up to maxUnavailable,
 // unless the feature gate skips them. Source: CAPZ, SelectMachinesToDelete.
-func chosen(all []poolMachine, desired, maxUnavailable int, skips bool) []string {
+func instancesToDelete(all []poolMachine, desired, maxUnavailable int, skips bool) []string {
 	if marked := these(all, len(all), isMarked); len(marked) > 0 {
 		return marked
 	}

@@ -31,7 +31,7 @@ func TestChosen(t *testing.T) {
 		for text := range strings.FieldsSeq(c.all) {
 			all = append(all, poolMachine{name: text, ready: text[0] == 'r', latest: text[1] == 'l', marked: strings.HasSuffix(text, "*")})
 		}
-		if have := chosen(all, c.desired, c.away, c.skips); !slices.Equal(have, strings.Fields(c.want)) {
+		if have := instancesToDelete(all, c.desired, c.away, c.skips); !slices.Equal(have, strings.Fields(c.want)) {
 			t.Errorf("%s: %v go, want %s", name, have, c.want)
 		}
 	}

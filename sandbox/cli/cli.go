@@ -20,7 +20,7 @@ import (
 
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/controlplane"
-	"github.com/kamino-dev/kamino/sandbox/site"
+	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 )
 
 // Exit codes.
@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func exitCode(ctx context.Context, err error) int {
 	var usage usageError
 	var notRunning *control.NotRunningError
-	var inUse *site.InUseError
+	var inUse *sandboxdir.InUseError
 	switch {
 	case ctx.Err() != nil:
 		return ExitInterrupted

@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/kamino-dev/kamino/sandbox/scenario"
+	"github.com/kamino-dev/kamino/sandbox/demo"
 )
 
 func (r *root) demo() *cobra.Command {
-	o := scenario.Options{Kamino: besideMe("kamino"), Out: os.Stdout}
+	o := demo.Options{Kamino: siblingProgram("kamino"), Out: os.Stdout}
 	var capi clusterAPI
 	command := &cobra.Command{
 		Use: "demo", Short: "Show a whole capture in less than a minute, check the result and clean up",
@@ -31,7 +31,7 @@ files and API objects of the new node. The exit code is 0 only if all checks pas
 				return usageError{fmt.Errorf("no kamino binary next to %s: pass one with --kamino", o.Sandbox)}
 			}
 			o.Styled = term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-			return scenario.Run(command.Context(), o)
+			return demo.Run(command.Context(), o)
 		},
 	}
 	command.Flags().StringVar(&o.Kamino, "kamino", o.Kamino, "path of the kamino binary")

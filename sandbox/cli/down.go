@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kamino-dev/kamino/sandbox/site"
+	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 )
 
 func (r *root) down() *cobra.Command {
@@ -37,12 +37,12 @@ func (r *root) awaitEnd(ctx context.Context) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		s, err := site.Open(r.dir, "")
+		s, err := sandboxdir.Open(r.dir, "")
 		if err == nil {
 			_, err = fmt.Fprintln(r.stdout, "stopped")
 			return errors.Join(err, s.Close())
 		}
-		var inUse *site.InUseError
+		var inUse *sandboxdir.InUseError
 		if !errors.As(err, &inUse) {
 			return err
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/sandbox/controlplane"
-	"github.com/kamino-dev/kamino/sandbox/site"
+	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 )
 
 func (r *root) kubectl() *cobra.Command {
@@ -22,7 +22,7 @@ func (r *root) kubectl() *cobra.Command {
 				return err
 			}
 			// Without a sandbox in the directory, kubectl uses its usual kubeconfig.
-			if path := filepath.Join(dir, site.KubeconfigFile); exists(path) {
+			if path := filepath.Join(dir, sandboxdir.KubeconfigFile); exists(path) {
 				if err := os.Setenv("KUBECONFIG", path); err != nil {
 					return err
 				}

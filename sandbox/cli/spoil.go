@@ -51,7 +51,7 @@ A version that is captured from a node with a defect has the defect, too.`,
 	_ = command.RegisterFlagCompletionFunc("with", cobra.FixedCompletions(words(disk.DefectKinds()), cobra.ShellCompDirectiveNoFileComp))
 	command.RunE = func(command *cobra.Command, args []string) error {
 		d.Kind = disk.DefectKind(kind)
-		if _, err := d.Checked(); err != nil {
+		if _, err := d.Validate(); err != nil {
 			return usageError{err}
 		}
 		client, err := r.client()

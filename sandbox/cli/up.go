@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kamino-dev/kamino/sandbox/pool"
-	"github.com/kamino-dev/kamino/sandbox/site"
+	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
@@ -61,7 +61,7 @@ Keys of --pool:
 	flags.IntVar(&o.APIPort, "port-api", 0, "the API server's port (0: the port of the last start, or a free port)")
 	flags.IntVar(&o.CloudPort, "port-cloud", 0, "the simulated cloud's port (0: the port of the last start, or a free port)")
 	flags.DurationVar(&o.NodeGrace, "node-grace", 0, "how long a node may be silent before it is not Ready, in this machine's time (0: a suitable time)")
-	flags.StringVar(&o.Kamino, "kamino", besideMe("kamino"), "the kamino binary that nodes run as the image "+world.KaminoImage)
+	flags.StringVar(&o.Kamino, "kamino", siblingProgram("kamino"), "the kamino binary that nodes run as the image "+world.KaminoImage)
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		switch name {
 		case "kamino-binary":
@@ -109,21 +109,21 @@ func (r *root) runWorld(ctx context.Context, o world.Options) error {
 		_, _ = fmt.Fprintf(r.stderr, "%6.1fs  %s\n", time.Since(began).Seconds(), text)
 	}
 	w, err := world.Start(ctx, o)
-	if errors.Is(err, world.ErrAskedToEnd) {
+	if errors.Is(err, world.ErrStopRequested) {
 		o.Progress(err.Error())
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(r.stdout, "ready in %.1f s: run  . %s\n", time.Since(began).Seconds(), shellWord(filepath.Join(w.Dir(), site.EnvFile)))
+	_, err = fmt.Fprintf(r.stdout, "ready in %.1f s: run  . %s\n", time.Since(began).Seconds(), shellWord(filepath.Join(w.Dir(), sandboxdir.EnvFile)))
 	if err != nil {
 		return errors.Join(err, w.Stop())
 	}
 	select {
 	case <-ctx.Done():
 		err = nil
-	case <-w.Asked():
+	case <-w.StopRequested():
 	case err = <-w.Lost():
 	}
 	o.Progress("stopping")
@@ -141,8 +141,8 @@ func shellWord(path string) string {
 	return path
 }
 
-// besideMe is the path of a program in the directory of this program; empty if the program does not exist.
-func besideMe(name string) string {
+// siblingProgram is the path of a program in the directory of this program; empty if the program does not exist.
+func siblingProgram(name string) string {
 	me, err := self()
 	if err != nil {
 		return ""

@@ -15,8 +15,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/fault"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
 )
 
 // startReads is how many requests the hour of a controller's start may take: each of its readers asks for itself whose the nodes are.
@@ -112,7 +112,7 @@ func (w *amazonGroup) tally() tally {
 	w.Helper()
 	out := tally{kinds: map[string]int{}}
 	for _, r := range w.server.Requests() {
-		if r.Class == book.Login {
+		if r.Class == requestlog.Login {
 			continue
 		}
 		out.kinds[r.Operation]++

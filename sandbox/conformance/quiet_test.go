@@ -20,8 +20,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	simulator "github.com/kamino-dev/kamino/sandbox/azure"
-	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/fault"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
 )
 
 // mostReads is how many requests to ARM a pool may take in an hour in which nothing happens to it.
@@ -286,7 +286,7 @@ func (c *controller) tallyOf(pool string, only bool) tally {
 	for _, r := range c.cloud.Requests() {
 		path := strings.ToLower(r.Path) + "/"
 		mine := only || strings.Contains(path, "/"+pool+"/") || strings.Contains(path, "/kamino-"+pool+"-prototype/")
-		if r.Class == book.Login || !mine || c.ofACapture(r.Time) {
+		if r.Class == requestlog.Login || !mine || c.ofACapture(r.Time) {
 			continue
 		}
 		out.kinds[r.Noun+" "+r.Operation]++

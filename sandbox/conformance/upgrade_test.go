@@ -58,7 +58,7 @@ func TestNoWriteRollsNodesThatRun(t *testing.T) {
 			w.upgradeAll()
 			w.setPolicy(policy)
 			w.settled()
-			w.cloud.ForgetRolled()
+			w.cloud.ResetUpgradedByCloud()
 			image, size := w.recipe()
 			for name, write := range all {
 				err := write()
@@ -71,14 +71,14 @@ func TestNoWriteRollsNodesThatRun(t *testing.T) {
 			if gotImage, gotSize := w.recipe(); gotImage != image || gotSize != size {
 				t.Errorf("the recipe is %s of %d, and was %s of %d", gotImage, gotSize, image, size)
 			}
-			if rolled := w.cloud.Rolled(); len(rolled) > 0 {
+			if rolled := w.cloud.UpgradedByCloud(); len(rolled) > 0 {
 				t.Errorf("nodes that ran were changed: %v", rolled)
 			}
 			w.setPolicy(manual)
 			w.settled()
 			w.must(all["promotion"]())
 			w.settled()
-			if rolled := w.cloud.Rolled(); len(rolled) > 0 {
+			if rolled := w.cloud.UpgradedByCloud(); len(rolled) > 0 {
 				t.Errorf("nodes that ran were changed by a promotion under Manual: %v", rolled)
 			}
 		})
@@ -93,7 +93,7 @@ func TestNoWriteFeedsARollingUpgrade(t *testing.T) {
 	w.settled()
 	policy := map[string]any{"mode": "Rolling", "rollingUpgradePolicy": map[string]any{"maxBatchInstancePercent": 20}}
 	w.setPolicy(policy) // the nodes are of the generic image still, so that this begins one
-	w.until("under way", func() bool { return len(w.cloud.Rolled()) > 0 })
+	w.until("under way", func() bool { return len(w.cloud.UpgradedByCloud()) > 0 })
 	w.setPolicy(map[string]any{"mode": "Manual"})
 	image, size := w.recipe()
 	for name, write := range all {
@@ -108,7 +108,7 @@ func TestNoWriteFeedsARollingUpgrade(t *testing.T) {
 	}
 	w.change(http.MethodPost, scaleSetPath+"/rollingUpgrades/cancel", nil)
 	w.must(all["promotion"]())
-	if rolled := w.cloud.Rolled(); len(rolled) != 1 {
+	if rolled := w.cloud.UpgradedByCloud(); len(rolled) != 1 {
 		t.Errorf("the upgrade was ended in its first batch, and changed %v", rolled)
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/fault"
-	"github.com/kamino-dev/kamino/sandbox/site"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
+	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 )
 
 // Client sends orders to the sandbox in a directory.
@@ -36,7 +36,7 @@ func (e *NotRunningError) Error() string {
 
 // Dial finds the sandbox in a directory. The first order opens the connection.
 func Dial(dir string) (*Client, error) {
-	raw, err := os.ReadFile(site.SocketFile(dir))
+	raw, err := os.ReadFile(sandboxdir.SocketFile(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &NotRunningError{dir}
 	}
@@ -128,13 +128,13 @@ func (c *Client) ClearFaults(ctx context.Context, names ...string) error {
 }
 
 // Requests lists the requests to the simulated cloud.
-func (c *Client) Requests(ctx context.Context) ([]book.Request, error) {
-	return order[[]book.Request](ctx, c, "GET", "/requests", nil, nil)
+func (c *Client) Requests(ctx context.Context) ([]requestlog.Request, error) {
+	return order[[]requestlog.Request](ctx, c, "GET", "/requests", nil, nil)
 }
 
 // Stats counts the requests to the simulated cloud.
-func (c *Client) Stats(ctx context.Context) (book.Stats, error) {
-	return order[book.Stats](ctx, c, "GET", "/stats", nil, nil)
+func (c *Client) Stats(ctx context.Context) (requestlog.Stats, error) {
+	return order[requestlog.Stats](ctx, c, "GET", "/stats", nil, nil)
 }
 
 // ResetStats sets the counters to zero.

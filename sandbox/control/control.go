@@ -6,11 +6,11 @@ import (
 	"context"
 	"time"
 
-	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/fault"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/machine/kubelet"
 	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
 )
 
 // Status describes a running sandbox.
@@ -133,8 +133,8 @@ type World interface {
 	AddFault(ctx context.Context, f fault.Fault) (string, error)
 	Faults(ctx context.Context) ([]fault.Fault, error)
 	ClearFaults(ctx context.Context, names []string) error
-	Requests(ctx context.Context) ([]book.Request, error)
-	Stats(ctx context.Context) (book.Stats, error)
+	Requests(ctx context.Context) ([]requestlog.Request, error)
+	Stats(ctx context.Context) (requestlog.Stats, error)
 	ResetStats(ctx context.Context) error
 
 	// RequestStop orders the sandbox to stop, and does not wait.

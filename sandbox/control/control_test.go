@@ -13,12 +13,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/fault"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/machine/kubelet"
 	"github.com/kamino-dev/kamino/sandbox/pool"
-	"github.com/kamino-dev/kamino/sandbox/site"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
+	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 )
 
 // scripted is a World that notes what it is told and answers from its fields.
@@ -75,10 +75,12 @@ func (w *scripted) ClearFaults(_ context.Context, names []string) error {
 	w.note("clear", strings.Join(names, "+"))
 	return nil
 }
-func (w *scripted) Requests(context.Context) ([]book.Request, error) { return nil, nil }
-func (w *scripted) Stats(context.Context) (book.Stats, error)        { return book.Stats{Reads: 2}, nil }
-func (w *scripted) ResetStats(context.Context) error                 { w.note("reset"); return nil }
-func (w *scripted) RequestStop(context.Context) error                { w.note("stop"); return nil }
+func (w *scripted) Requests(context.Context) ([]requestlog.Request, error) { return nil, nil }
+func (w *scripted) Stats(context.Context) (requestlog.Stats, error) {
+	return requestlog.Stats{Reads: 2}, nil
+}
+func (w *scripted) ResetStats(context.Context) error  { w.note("reset"); return nil }
+func (w *scripted) RequestStop(context.Context) error { w.note("stop"); return nil }
 
 // connected serves a world in a directory and returns a client of it.
 func connected(t *testing.T, w World) *Client {
@@ -94,7 +96,7 @@ func connected(t *testing.T, w World) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(site.SocketFile(dir), []byte(socket+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(sandboxdir.SocketFile(dir), []byte(socket+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
@@ -128,7 +130,7 @@ func TestAnswersArriveAsTheyWereGiven(t *testing.T) {
 		result(client.AddFault(ctx, fault.Fault{Name: "f", Status: 500}))("add fault", "f"),
 		result(client.Spoil(ctx, "pool1", Spoil{Version: "1.2.3", Defect: disk.Defect{Kind: disk.NeverJoins, Share: 70}}))("spoil", "spoiled"),
 		result(client.Faults(ctx))("faults", []fault.Fault{{Name: "f", Status: 500}}),
-		result(client.Stats(ctx))("stats", book.Stats{Reads: 2}),
+		result(client.Stats(ctx))("stats", requestlog.Stats{Reads: 2}),
 	} {
 		if c.err != nil {
 			t.Errorf("%s: %v", c.what, c.err)
@@ -197,7 +199,7 @@ func TestNobodyThere(t *testing.T) {
 		t.Errorf("a directory without a sandbox: %v", err)
 	}
 	// One that was killed leaves the file behind.
-	if err := os.WriteFile(site.SocketFile(dir), []byte(filepath.Join(dir, "gone")), 0o600); err != nil {
+	if err := os.WriteFile(sandboxdir.SocketFile(dir), []byte(filepath.Join(dir, "gone")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	client, err := Dial(dir)

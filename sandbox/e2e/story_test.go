@@ -12,7 +12,7 @@ import (
 
 var sandbox *sandboxtest.Sandbox
 
-func TestMain(m *testing.M) { os.Exit(sandboxtest.MainOfPrograms(m, &sandbox)) }
+func TestMain(m *testing.M) { os.Exit(sandboxtest.MainWithPrograms(m, &sandbox)) }
 
 // Checks that the stories name at their end. A demo fails where a check of its own is not true; these must be among its checks.
 var (
@@ -37,7 +37,7 @@ func TestStories(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sandbox.Demo(t, sandbox.Kamino, story.flags...).AssertTrue(slices.Concat(checks, story.checks)...)
+			sandbox.Demo(t, sandbox.Kamino, story.flags...).AssertPassed(slices.Concat(checks, story.checks)...)
 		})
 	}
 }

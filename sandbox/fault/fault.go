@@ -60,17 +60,17 @@ type Fault struct {
 	Deny string `json:"deny,omitempty"`
 }
 
-// Ordered is a fault with the number of matching requests, and the number of struck requests.
-type Ordered struct {
+// Counted is a fault with the number of matching requests, and the number of struck requests.
+type Counted struct {
 	Fault
 	Seen   int `json:"seen"`
 	Struck int `json:"struck"`
 }
 
-func (f *Ordered) spent() bool { return f.Count > 0 && f.Struck >= f.Count }
+func (f *Counted) spent() bool { return f.Count > 0 && f.Struck >= f.Count }
 
-// Checked returns the fault with defaults, or an error.
-func (f Fault) Checked() (Fault, error) {
+// Validate returns the fault with defaults, or an error.
+func (f Fault) Validate() (Fault, error) {
 	if _, err := regexp.Compile("(?i)" + f.Path); err != nil {
 		return f, fmt.Errorf("fault's path: %w", err)
 	}
@@ -86,8 +86,8 @@ func (f Fault) Checked() (Fault, error) {
 	return f, nil
 }
 
-// Befall waits for the fault's delay. If the fault breaks the connection, Befall panics with http.ErrAbortHandler.
-func (f *Fault) Befall(ctx context.Context, c clock.Clock) error {
+// Apply waits for the fault's delay. If the fault breaks the connection, Befall panics with http.ErrAbortHandler.
+func (f *Fault) Apply(ctx context.Context, c clock.Clock) error {
 	if f.Delay > 0 {
 		if err := c.Sleep(ctx, time.Duration(f.Delay*float64(time.Second))); err != nil {
 			return err
@@ -111,15 +111,15 @@ func (f *Fault) matches(method, path, noun, operation string) bool {
 }
 
 // List is the list of faults, in order. The simulator stores and guards the list.
-type List []*Ordered
+type List []*Counted
 
 // Without is the list without the faults of these names; without names, none is left.
 func (l List) Without(names ...string) List {
-	return slices.DeleteFunc(slices.Clone(l), func(o *Ordered) bool { return len(names) == 0 || slices.Contains(names, o.Name) })
+	return slices.DeleteFunc(slices.Clone(l), func(o *Counted) bool { return len(names) == 0 || slices.Contains(names, o.Name) })
 }
 
 // With adds a fault to the list, and replaces a fault with the same name.
-func (l List) With(f Fault) List { return append(l.Without(f.Name), &Ordered{Fault: f}) }
+func (l List) With(f Fault) List { return append(l.Without(f.Name), &Counted{Fault: f}) }
 
 // Live returns the faults that can still strike.
 func (l List) Live() []Fault {
@@ -149,7 +149,7 @@ func (l List) Strike(method, path, noun, operation string) *Fault {
 }
 
 // Denying is the fault that takes the permission for an action away; nil if none does.
-func (l List) Denying(action string) *Ordered {
+func (l List) Denying(action string) *Counted {
 	for _, f := range l {
 		if f.Deny != "" && !f.spent() && actionMatches(f.Deny, action) {
 			return f

@@ -75,15 +75,15 @@ func TestAPermissionIsTakenAway(t *testing.T) {
 
 func TestAFaultIsCheckedAndCompleted(t *testing.T) {
 	for _, bad := range []Fault{{Path: "("}, {Phase: "during"}} {
-		if _, err := bad.Checked(); err == nil {
+		if _, err := bad.Validate(); err == nil {
 			t.Errorf("%+v is accepted", bad)
 		}
 	}
-	f, err := Fault{RetryAfter: 3}.Checked()
+	f, err := Fault{RetryAfter: 3}.Validate()
 	if err != nil || f.Phase != Before || f.Status != 429 {
 		t.Errorf("completed to %+v, %v", f, err)
 	}
-	if f, _ := (Fault{RetryAfter: 3, Status: 503, Phase: After}).Checked(); f.Status != 503 || f.Phase != After {
+	if f, _ := (Fault{RetryAfter: 3, Status: 503, Phase: After}).Validate(); f.Status != 503 || f.Phase != After {
 		t.Errorf("what was given is replaced: %+v", f)
 	}
 }
@@ -91,7 +91,7 @@ func TestAFaultIsCheckedAndCompleted(t *testing.T) {
 func TestAFaultDelaysAndDrops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		if err := (&Fault{Delay: 20}).Befall(t.Context(), clock.Clock{Scale: 10}); err != nil || time.Since(began) != 2*time.Second {
+		if err := (&Fault{Delay: 20}).Apply(t.Context(), clock.Clock{Scale: 10}); err != nil || time.Since(began) != 2*time.Second {
 			t.Errorf("it took %v, %v; want 2 s", time.Since(began), err)
 		}
 		defer func() {
@@ -99,6 +99,6 @@ func TestAFaultDelaysAndDrops(t *testing.T) {
 				t.Error("the connection is kept")
 			}
 		}()
-		_ = (&Fault{Drop: true}).Befall(t.Context(), clock.Clock{})
+		_ = (&Fault{Drop: true}).Apply(t.Context(), clock.Clock{})
 	})
 }

@@ -84,7 +84,7 @@ func (s *session) firstBoot() error {
 // returning runs the script of the first-boot unit that checks the machine. The rest of the unit creates on a real
 // system what firstBoot creates here.
 func (s *session) returning() error {
-	if !disk.Wants(s.root, "kamino-first-boot.service") || !disk.Exists(s.root, "etc/kamino/returning.sh") {
+	if !disk.StartsAtBoot(s.root, "kamino-first-boot.service") || !disk.Exists(s.root, "etc/kamino/returning.sh") {
 		return nil
 	}
 	out, err := exec.CommandContext(s.booting, "/bin/sh", filepath.Join(s.root, "etc/kamino/returning.sh"), s.root).CombinedOutput()
@@ -97,7 +97,7 @@ func (s *session) returning() error {
 // cloudInit runs cloud-init's work for a new instance: the orders of the customData, restricted to the modules in the
 // settings on the disk.
 func (s *session) cloudInit() error {
-	fresh := disk.SeesNewInstance(s.root, s.instanceID())
+	fresh := disk.IsNewInstance(s.root, s.instanceID())
 	if err := disk.Provision(s.root, s.facts()); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (s *session) cloudInit() error {
 	if err := disk.NewInstance(s.root, facts); err != nil {
 		return err
 	}
-	orders, err := disk.ReadOrders(disk.Rendered(string(s.spec.CustomData), facts.Hostname))
+	orders, err := disk.ReadOrders(disk.Render(string(s.spec.CustomData), facts.Hostname))
 	if err != nil {
 		return err
 	}
@@ -308,7 +308,7 @@ func (s *session) prepareKubelet() (*kubelet.Kubelet, error) {
 	node := kubelet.Node{
 		Name: name, ProviderID: s.spec.ProviderID, IP: s.machine.address(), Root: s.root, Labels: s.labels(), Info: s.info(),
 	}
-	s.afflict(&node)
+	s.applyDefect(&node)
 	var err error
 	if node.Taints, err = disk.RegisterTaints(s.root); err != nil {
 		return nil, err

@@ -27,14 +27,14 @@ func (c Collision) String() string {
 	return fmt.Sprintf("%s came up with the %s %s of %s", c.Second, c.What, c.Value, c.First)
 }
 
-// ledger records collisions.
-type ledger struct {
+// collisionLog records collisions.
+type collisionLog struct {
 	mu   sync.Mutex
 	seen []Collision
 }
 
 // add records a collision and reports whether the collision is new. A restart of the same kubelet is not new.
-func (l *ledger) add(c Collision) bool {
+func (l *collisionLog) add(c Collision) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := slices.ContainsFunc(l.seen, func(seen Collision) bool {

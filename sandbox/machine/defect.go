@@ -17,17 +17,17 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/kubelet"
 )
 
-// spoiling is the order to give the next image version of a pool a defect.
-type spoiling struct {
+// pendingDefect is the order to give the next image version of a pool a defect.
+type pendingDefect struct {
 	// Pool is the pool's name in the cloud. Version is the affected version; empty means the next version.
 	Pool    string      `json:"pool"`
 	Version string      `json:"version,omitempty"`
 	Defect  disk.Defect `json:"defect"`
 }
 
-// meets reports whether an image is the affected version of the pool. On Azure, the resource ID of the image contains
+// matches reports whether an image is the affected version of the pool. On Azure, the resource ID of the image contains
 // the scale set's name. On AWS, the name is "kamino/GROUP/VERSION".
-func (s spoiling) meets(image string) bool {
+func (s pendingDefect) matches(image string) bool {
 	image = fold(image)
 	line, version, is := strings.Cut(strings.TrimPrefix(image, "kamino/"), "/")
 	if _, rest, onAzure := strings.Cut(image, "/images/"); onAzure {
@@ -40,7 +40,7 @@ func (s spoiling) meets(image string) bool {
 
 // Spoil gives a defect to a disk. Machines that boot from the disk or a later copy have the defect.
 func (f *Fleet) Spoil(id fleet.DiskID, pool string, d disk.Defect) error {
-	d, err := d.Checked()
+	d, err := d.Validate()
 	if err != nil {
 		return err
 	}
@@ -82,25 +82,25 @@ func (f *Fleet) joinedOf(pool string) *session {
 // SpoilNext gives a defect to the pool's next version, or to the next version with a name. A new order replaces a
 // pending order; NoDefect removes the order. Orders survive a restart.
 func (f *Fleet) SpoilNext(pool, version string, d disk.Defect) error {
-	d, err := d.Checked()
+	d, err := d.Validate()
 	if err != nil {
 		return err
 	}
-	return f.changeSpoilings(func(all []spoiling) []spoiling {
-		all = slices.DeleteFunc(all, func(s spoiling) bool { return fold(s.Pool) == fold(pool) && fold(s.Version) == fold(version) })
+	return f.changePendingDefects(func(all []pendingDefect) []pendingDefect {
+		all = slices.DeleteFunc(all, func(s pendingDefect) bool { return fold(s.Pool) == fold(pool) && fold(s.Version) == fold(version) })
 		if d.Kind == disk.NoDefect {
 			return all
 		}
-		return append(all, spoiling{Pool: pool, Version: version, Defect: d})
+		return append(all, pendingDefect{Pool: pool, Version: version, Defect: d})
 	})
 }
 
 // Published applies a pending order to a new version of an image, with its disk. For images that CopyDisk creates
 // under their own ID, no call is needed.
 func (f *Fleet) Published(image string, id fleet.DiskID) error {
-	var due *spoiling
-	err := f.changeSpoilings(func(all []spoiling) []spoiling {
-		i := slices.IndexFunc(all, func(s spoiling) bool { return s.meets(image) })
+	var due *pendingDefect
+	err := f.changePendingDefects(func(all []pendingDefect) []pendingDefect {
+		i := slices.IndexFunc(all, func(s pendingDefect) bool { return s.matches(image) })
 		if i < 0 {
 			return all
 		}
@@ -115,8 +115,8 @@ func (f *Fleet) Published(image string, id fleet.DiskID) error {
 	return f.spoil(id, due.Pool, due.Defect)
 }
 
-// changeSpoilings changes the pending orders in the fleet's directory.
-func (f *Fleet) changeSpoilings(alter func([]spoiling) []spoiling) error {
+// changePendingDefects changes the pending orders in the fleet's directory.
+func (f *Fleet) changePendingDefects(alter func([]pendingDefect) []pendingDefect) error {
 	f.spoiling.Lock()
 	defer f.spoiling.Unlock()
 	path := filepath.Join(f.config.Dir, "defects.json")
@@ -124,7 +124,7 @@ func (f *Fleet) changeSpoilings(alter func([]spoiling) []spoiling) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	var all []spoiling
+	var all []pendingDefect
 	if len(before) > 0 {
 		if err := json.Unmarshal(before, &all); err != nil {
 			return fmt.Errorf("ordered defects in %s: %w", path, err)
@@ -143,7 +143,7 @@ func (f *Fleet) changeSpoilings(alter func([]spoiling) []spoiling) error {
 // readDefect applies the disk's defect to this boot, if the defect strikes this machine.
 func (s *session) readDefect() error {
 	d, err := disk.DefectOf(s.root)
-	if err != nil || d.Kind == "" || !d.Strikes(s.spec.ComputerName) {
+	if err != nil || d.Kind == "" || !d.Affects(s.spec.ComputerName) {
 		return err
 	}
 	s.defect = d
@@ -167,8 +167,8 @@ func (s *session) uuid() string {
 	return s.spec.VMID
 }
 
-// afflict applies the disk's defect to the kubelet.
-func (s *session) afflict(node *kubelet.Node) {
+// applyDefect applies the disk's defect to the kubelet.
+func (s *session) applyDefect(node *kubelet.Node) {
 	switch s.defect.Kind {
 	case disk.NoNetwork:
 		node.Isolated = true
@@ -182,4 +182,4 @@ func (s *session) afflict(node *kubelet.Node) {
 
 // Outage cuts the pod network of the cluster in a way of package kubelet; kubelet.NoOutage restores the network. A
 // restart of the sandbox ends the outage.
-func (f *Fleet) Outage(o kubelet.Outage) error { return f.kubelets.Suffer(o) }
+func (f *Fleet) Outage(o kubelet.Outage) error { return f.kubelets.SetOutage(o) }

@@ -176,7 +176,7 @@ func TestShareOfTheMachinesIsBad(t *testing.T) {
 	for n := 2; n < 6; n++ {
 		name := fmt.Sprintf("pool%06d", n)
 		w.ready(name, w.built(n, bad).ID)
-		if d.Strikes(name) {
+		if d.Affects(name) {
 			struck++
 			w.eventually(name+" is not Ready any more", func() bool { return readyOf(w.node(name)) == corev1.ConditionFalse })
 		}
@@ -186,7 +186,7 @@ func TestShareOfTheMachinesIsBad(t *testing.T) {
 	}
 	for n := 2; n < 6; n++ {
 		name := fmt.Sprintf("pool%06d", n)
-		if got := readyOf(w.node(name)); (got != corev1.ConditionTrue) != d.Strikes(name) {
+		if got := readyOf(w.node(name)); (got != corev1.ConditionTrue) != d.Affects(name) {
 			t.Errorf("node %s is %s", name, got)
 		}
 	}
@@ -211,11 +211,11 @@ func TestWhichVersionIsMeant(t *testing.T) {
 		azures: true, "kamino/pool1-nodes-1/2026.03.14": true, "kamino/pool1-nodes-1/2026.03.15": false, "kamino/pool2-nodes-1/2026.03.14": false,
 		"snap-0123456789abcdef0": false, "vol-0123456789abcdef0": false, "Canonical:ubuntu:22_04-lts:22.04.1": false, "other/pool1-nodes-1/2026.03.14": false,
 	} {
-		if got := (spoiling{Pool: "pool1", Version: "2026.03.14"}).meets(image); got != meets {
+		if got := (pendingDefect{Pool: "pool1", Version: "2026.03.14"}).matches(image); got != meets {
 			t.Errorf("%s: %t", image, got)
 		}
 	}
-	if !(spoiling{Pool: "pool1"}).meets("kamino/pool1-nodes-1/2026.03.15") {
+	if !(pendingDefect{Pool: "pool1"}).matches("kamino/pool1-nodes-1/2026.03.15") {
 		t.Error("whichever is next is not meant")
 	}
 }

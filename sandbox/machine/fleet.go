@@ -82,7 +82,7 @@ type Fleet struct {
 	// spoiling is held while ordered defects change.
 	spoiling sync.Mutex
 
-	collisions ledger
+	collisions collisionLog
 }
 
 var _ fleet.Fleet = (*Fleet)(nil)
@@ -241,12 +241,12 @@ func (f *Fleet) DeleteDisk(_ context.Context, id fleet.DiskID) error {
 	if m := f.userOf(id); m != nil {
 		return fmt.Errorf("disk %s cannot be deleted: machine %s is running from it", id, m.specification().ID)
 	}
-	aside, err := f.takeAside(id)
+	aside, err := f.moveAside(id)
 	return errors.Join(err, os.RemoveAll(aside))
 }
 
-// takeAside renames a disk atomically, so that no new copy starts, and returns the new path.
-func (f *Fleet) takeAside(id fleet.DiskID) (string, error) {
+// moveAside renames a disk atomically, so that no new copy starts, and returns the new path.
+func (f *Fleet) moveAside(id fleet.DiskID) (string, error) {
 	aside, err := os.MkdirTemp(filepath.Join(f.config.Dir, "disks"), ".copy-")
 	if err != nil {
 		return "", err

@@ -110,7 +110,7 @@ func (a *AWS) MakePool(ctx context.Context, spec pool.Spec, userData string) err
 		LaunchTemplateData: template(spec, userData),
 	})
 	if err != nil && !is(err, "InvalidLaunchTemplateName.AlreadyExistsException") {
-		return inShort(err)
+		return shortError(err)
 	}
 	var in []string
 	for _, n := range subnets(a.config.Facts.AWS.Region)[:map[bool]int{false: 1, true: 3}[spec.Zones]] {
@@ -124,7 +124,7 @@ func (a *AWS) MakePool(ctx context.Context, spec pool.Spec, userData string) err
 		Tags:              []astypes.Tag{{Key: sdk.String("Name"), Value: sdk.String(spec.Name), PropagateAtLaunch: sdk.Bool(true)}},
 	})
 	if err != nil {
-		return inShort(err)
+		return shortError(err)
 	}
 	return await(ctx, func() (bool, error) {
 		g, _, err := a.group(ctx, spec)
@@ -158,7 +158,7 @@ func template(spec pool.Spec, userData string) *ec2types.RequestLaunchTemplateDa
 func (a *AWS) NodeName(ctx context.Context, instance string) (string, error) {
 	out, err := a.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{instance}})
 	if err != nil {
-		return "", inShort(err)
+		return "", shortError(err)
 	}
 	for _, r := range out.Reservations {
 		for _, i := range r.Instances {
@@ -209,7 +209,7 @@ func (a *AWS) group(ctx context.Context, spec pool.Spec) (astypes.AutoScalingGro
 func (a *AWS) groupNamed(ctx context.Context, name string) (astypes.AutoScalingGroup, bool, error) {
 	out, err := a.groups.DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}})
 	if err != nil || len(out.AutoScalingGroups) == 0 {
-		return astypes.AutoScalingGroup{}, false, inShort(err)
+		return astypes.AutoScalingGroup{}, false, shortError(err)
 	}
 	return out.AutoScalingGroups[0], true, nil
 }
@@ -228,7 +228,7 @@ func (a *AWS) Pool(ctx context.Context, spec pool.Spec) (control.Pool, bool, err
 		LaunchTemplateId: g.LaunchTemplate.LaunchTemplateId, Versions: []string{sdk.ToString(g.LaunchTemplate.Version)},
 	})
 	if err != nil {
-		return p, false, inShort(err)
+		return p, false, shortError(err)
 	}
 	if len(out.LaunchTemplateVersions) > 0 {
 		p.Image = sdk.ToString(out.LaunchTemplateVersions[0].LaunchTemplateData.ImageId)
@@ -246,13 +246,13 @@ func (a *AWS) Instances(ctx context.Context, spec pool.Spec) ([]string, error) {
 	return ids, err
 }
 
-// Held implements Region.
-func (a *AWS) Held(ctx context.Context, spec pool.Spec) ([]string, error) {
-	return a.heldIn(ctx, spec.Group())
+// Protected implements Region.
+func (a *AWS) Protected(ctx context.Context, spec pool.Spec) ([]string, error) {
+	return a.protectedIn(ctx, spec.Group())
 }
 
-// heldIn returns the instances of a group that are protected or in standby.
-func (a *AWS) heldIn(ctx context.Context, group string) ([]string, error) {
+// protectedIn returns the instances of a group that are protected or in standby.
+func (a *AWS) protectedIn(ctx context.Context, group string) ([]string, error) {
 	g, _, err := a.groupNamed(ctx, group)
 	var ids []string
 	for _, i := range g.Instances {
@@ -277,7 +277,7 @@ func (a *AWS) Resize(ctx context.Context, spec pool.Spec, nodes int64) (int64, f
 
 func (a *AWS) resize(ctx context.Context, group string, nodes int64) error {
 	_, err := a.groups.SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(group), DesiredCapacity: sdk.Int32(int32(nodes))})
-	return inShort(err)
+	return shortError(err)
 }
 
 // Remove implements Region.
@@ -286,12 +286,12 @@ func (a *AWS) Remove(ctx context.Context, m machine.Status) error {
 		InstanceId: sdk.String(m.ID), ShouldDecrementDesiredCapacity: sdk.Bool(true),
 	})
 	if err != nil {
-		return inShort(err)
+		return shortError(err)
 	}
 	return await(ctx, func() (bool, error) {
 		out, err := a.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{m.ID}})
 		if err != nil {
-			return false, inShort(err)
+			return false, shortError(err)
 		}
 		return len(out.Reservations) == 0 || out.Reservations[0].Instances[0].State.Name == ec2types.InstanceStateNameTerminated, nil
 	})
@@ -303,7 +303,7 @@ func (a *AWS) images(ctx context.Context) ([]ec2types.Image, error) {
 	for pages := ec2.NewDescribeImagesPaginator(a.ec2, &ec2.DescribeImagesInput{Owners: []string{"self"}}); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, inShort(err)
+			return nil, shortError(err)
 		}
 		all = append(all, page.Images...)
 	}
@@ -334,7 +334,7 @@ func (a *AWS) Snapshots(ctx context.Context) ([]string, error) {
 	for pages := ec2.NewDescribeSnapshotsPaginator(a.ec2, &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}}); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, inShort(err)
+			return nil, shortError(err)
 		}
 		for _, s := range page.Snapshots {
 			if !backs[sdk.ToString(s.SnapshotId)] {
@@ -382,8 +382,8 @@ func is(err error, code string) bool {
 	return errors.As(err, &api) && api.ErrorCode() == code
 }
 
-// inShort leaves the cloud's own sentence of an error that the SDK wraps.
-func inShort(err error) error {
+// shortError leaves the cloud's own sentence of an error that the SDK wraps.
+func shortError(err error) error {
 	var api smithy.APIError
 	if !errors.As(err, &api) {
 		return err

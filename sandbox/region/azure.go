@@ -297,8 +297,8 @@ func (a *Azure) Instances(ctx context.Context, spec pool.Spec) ([]string, error)
 	return ids, err
 }
 
-// Held implements Region.
-func (a *Azure) Held(ctx context.Context, spec pool.Spec) ([]string, error) {
+// Protected implements Region.
+func (a *Azure) Protected(ctx context.Context, spec pool.Spec) ([]string, error) {
 	all, err := a.MembersOf(ctx, spec.ScaleSet())
 	var ids []string
 	for _, i := range all {

@@ -23,7 +23,7 @@ import (
 // ClusterAPI is a simulated cloud with MachineDeployments or MachinePools of one Cluster as pools. The controllers
 // run the instances.
 type ClusterAPI struct {
-	underlay
+	baseCloud
 	objects client.Client
 	cluster types.NamespacedName
 	version string
@@ -31,8 +31,8 @@ type ClusterAPI struct {
 
 var _ Region = (*ClusterAPI)(nil)
 
-// underlay is a cloud with an infrastructure provider of Cluster API.
-type underlay interface {
+// baseCloud is a cloud with an infrastructure provider of Cluster API.
+type baseCloud interface {
 	Region
 	// owns selects the Nodes of a pool that the cloud does not know as a pool; versions returns the versions of an
 	// image family.
@@ -66,15 +66,15 @@ type poolShape struct {
 // NewClusterAPI adds Cluster API to a cloud. The client reads and writes the objects. Version is the Kubernetes
 // version of the images.
 func NewClusterAPI(over Region, objects client.Client, cluster types.NamespacedName, version string) (*ClusterAPI, error) {
-	u, able := over.(underlay)
+	u, able := over.(baseCloud)
 	if !able {
 		return nil, fmt.Errorf("there is no infrastructure provider of Cluster API's for %T", over)
 	}
-	return &ClusterAPI{underlay: u, objects: objects, cluster: cluster, version: version}, nil
+	return &ClusterAPI{baseCloud: u, objects: objects, cluster: cluster, version: version}, nil
 }
 
-// Under is the cloud without Cluster API.
-func (c *ClusterAPI) Under() Region { return c.underlay }
+// Base is the cloud without Cluster API.
+func (c *ClusterAPI) Base() Region { return c.baseCloud }
 
 // Makers run machines for the infrastructure provider, by kind of object.
 func (c *ClusterAPI) Makers() map[string]capi.Maker {
@@ -83,7 +83,7 @@ func (c *ClusterAPI) Makers() map[string]capi.Maker {
 
 // ScaleSets are the scale sets of the provider for Azure, for machine pools; nil on other clouds.
 func (c *ClusterAPI) ScaleSets() capi.ScaleSets {
-	if a, is := c.underlay.(*Azure); is {
+	if a, is := c.baseCloud.(*Azure); is {
 		return azureSets{a, c.cluster.Name}
 	}
 	return nil
@@ -91,21 +91,21 @@ func (c *ClusterAPI) ScaleSets() capi.ScaleSets {
 
 // Groups are the groups of the provider for AWS, for machine pools; nil on other clouds.
 func (c *ClusterAPI) Groups() capi.Groups {
-	if a, is := c.underlay.(*AWS); is {
+	if a, is := c.baseCloud.(*AWS); is {
 		return NewGroups(a.ec2, a.groups, subnets(a.config.Facts.AWS.Region)[0].ID, c.cluster.Name)
 	}
 	return nil
 }
 
 // inGroup returns AWS if the pool is an Auto Scaling group that holds the size of the pool.
-func (c *ClusterAPI) inGroup(f form) (*AWS, bool) {
-	a, is := c.underlay.(*AWS)
+func (c *ClusterAPI) inGroup(f poolKind) (*AWS, bool) {
+	a, is := c.baseCloud.(*AWS)
 	return a, is && f.kind == machinePools.kind
 }
 
 // MakePool implements Region. The user data are Cluster API's own.
 func (c *ClusterAPI) MakePool(ctx context.Context, spec pool.Spec, _ string) error {
-	o, _, err := c.sized(ctx, spec)
+	o, _, err := c.findSized(ctx, spec)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (c *ClusterAPI) MakePool(ctx context.Context, spec pool.Spec, _ string) err
 
 // Pool implements Region.
 func (c *ClusterAPI) Pool(ctx context.Context, spec pool.Spec) (control.Pool, bool, error) {
-	o, f, err := c.sized(ctx, spec)
+	o, f, err := c.findSized(ctx, spec)
 	if err != nil || o == nil {
 		return control.Pool{}, false, err
 	}
@@ -139,7 +139,7 @@ func (c *ClusterAPI) Pool(ctx context.Context, spec pool.Spec) (control.Pool, bo
 	if p.Capacity, err = c.size(ctx, o, f); err != nil {
 		return p, true, err
 	}
-	by, err := c.named(ctx, o)
+	by, err := c.infrastructureOf(ctx, o)
 	if err != nil {
 		return p, true, err
 	}
@@ -149,7 +149,7 @@ func (c *ClusterAPI) Pool(ctx context.Context, spec pool.Spec) (control.Pool, bo
 }
 
 // size returns the wanted size of a pool.
-func (c *ClusterAPI) size(ctx context.Context, o *unstructured.Unstructured, f form) (int64, error) {
+func (c *ClusterAPI) size(ctx context.Context, o *unstructured.Unstructured, f poolKind) (int64, error) {
 	if a, is := c.inGroup(f); is {
 		g, _, err := a.groupNamed(ctx, o.GetName())
 		return int64(sdk.ToInt32(g.DesiredCapacity)), err
@@ -160,7 +160,7 @@ func (c *ClusterAPI) size(ctx context.Context, o *unstructured.Unstructured, f f
 
 // machines of a pool.
 func (c *ClusterAPI) machines(ctx context.Context, spec pool.Spec) ([]unstructured.Unstructured, error) {
-	o, f, err := c.sized(ctx, spec)
+	o, f, err := c.findSized(ctx, spec)
 	if err != nil || o == nil {
 		return nil, err
 	}
@@ -180,16 +180,16 @@ func (c *ClusterAPI) Instances(ctx context.Context, spec pool.Spec) ([]string, e
 	return c.instances(ctx, spec, func(unstructured.Unstructured) bool { return true })
 }
 
-// Held implements Region: returns Machines that are protected from removal or remediation, and instances in standby
+// Protected implements Region: returns Machines that are protected from removal or remediation, and instances in standby
 // in their group.
-func (c *ClusterAPI) Held(ctx context.Context, spec pool.Spec) ([]string, error) {
-	_, f, err := c.sized(ctx, spec)
+func (c *ClusterAPI) Protected(ctx context.Context, spec pool.Spec) ([]string, error) {
+	_, f, err := c.findSized(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
 	var aside []string
 	if a, is := c.inGroup(f); is {
-		if aside, err = a.heldIn(ctx, spec.Name); err != nil {
+		if aside, err = a.protectedIn(ctx, spec.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -225,7 +225,7 @@ func (c *ClusterAPI) Owns(spec pool.Spec) func(*corev1.Node) bool { return c.own
 // Resize implements Region, as the autoscaler of Cluster API, or as the autoscaler of AWS if the group holds the
 // size.
 func (c *ClusterAPI) Resize(ctx context.Context, spec pool.Spec, nodes int64) (int64, func(context.Context) error, error) {
-	o, f, err := c.there(ctx, spec)
+	o, f, err := c.mustFindSized(ctx, spec)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -257,7 +257,7 @@ func (c *ClusterAPI) Remove(ctx context.Context, m machine.Status) error {
 	if at < 0 {
 		return fmt.Errorf("instance %s has no Machine in pool %s", m.ID, m.Pool)
 	}
-	o, f, err := c.there(ctx, spec)
+	o, f, err := c.mustFindSized(ctx, spec)
 	if err != nil {
 		return err
 	}
@@ -287,7 +287,7 @@ func (c *ClusterAPI) removeMachine(ctx context.Context, o, m *unstructured.Unstr
 
 // Versions implements Region. A line is called after Cluster and pool.
 func (c *ClusterAPI) Versions(ctx context.Context, spec pool.Spec) ([]Version, error) {
-	_, f, err := c.sized(ctx, spec)
+	_, f, err := c.findSized(ctx, spec)
 	if err != nil {
 		return nil, err
 	}

@@ -40,14 +40,14 @@ func (c awsGroups) Look(ctx context.Context, pool capi.Machine) (capi.Group, err
 	case is(err, "InvalidLaunchTemplateName.NotFoundException"):
 		return found, nil
 	case err != nil:
-		return found, inShort(err)
+		return found, shortError(err)
 	}
 	for _, v := range versions.LaunchTemplateVersions {
 		found.Image = sdk.ToString(v.LaunchTemplateData.ImageId)
 	}
 	out, err := c.groups.DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{pool.Name}})
 	if err != nil || len(out.AutoScalingGroups) == 0 {
-		return found, inShort(err)
+		return found, shortError(err)
 	}
 	g := out.AutoScalingGroups[0]
 	found.There, found.ID, found.Desired = true, sdk.ToString(g.AutoScalingGroupARN), int64(sdk.ToInt32(g.DesiredCapacity))
@@ -66,7 +66,7 @@ func (c awsGroups) imagesIn(ctx context.Context, group string) (map[string]strin
 	for pages := ec2.NewDescribeInstancesPaginator(c.ec2, &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{filter}}); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, inShort(err)
+			return nil, shortError(err)
 		}
 		for _, r := range page.Reservations {
 			for _, i := range r.Instances {
@@ -89,7 +89,7 @@ func (c awsGroups) Publish(ctx context.Context, pool capi.Machine) error {
 	if is(err, "InvalidLaunchTemplateName.AlreadyExistsException") {
 		_, err = c.ec2.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateName: sdk.String(pool.Name), LaunchTemplateData: data})
 	}
-	return inShort(err)
+	return shortError(err)
 }
 
 // Create implements capi.Groups.
@@ -109,13 +109,13 @@ func (c awsGroups) Create(ctx context.Context, pool capi.Machine, desired int64)
 	if is(err, "AlreadyExists") {
 		err = nil
 	}
-	return inShort(err)
+	return shortError(err)
 }
 
 // Resize implements capi.Groups.
 func (c awsGroups) Resize(ctx context.Context, pool capi.Machine, desired int64) error {
 	_, err := c.groups.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(pool.Name), DesiredCapacity: sdk.Int32(int32(desired))})
-	return inShort(err)
+	return shortError(err)
 }
 
 // Refresh implements capi.Groups.
@@ -124,7 +124,7 @@ func (c awsGroups) Refresh(ctx context.Context, pool capi.Machine) error {
 	if is(err, "InstanceRefreshInProgress") {
 		err = nil
 	}
-	return inShort(err)
+	return shortError(err)
 }
 
 // Delete implements capi.Groups.
@@ -138,19 +138,19 @@ func (c awsGroups) Delete(ctx context.Context, pool capi.Machine) (bool, error) 
 		if err != nil && strings.Contains(err.Error(), "deletion") {
 			err = nil
 		}
-		return false, inShort(err)
+		return false, shortError(err)
 	}
 	if found.Image != "" {
 		_, err = c.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: sdk.String(pool.Name)})
 	}
-	return err == nil, inShort(err)
+	return err == nil, shortError(err)
 }
 
 // See implements capi.Groups.
 func (c awsGroups) See(ctx context.Context, id string) (runs, gone bool, err error) {
 	out, err := c.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{{Name: sdk.String("instance-id"), Values: []string{id}}}})
 	if err != nil {
-		return false, false, inShort(err)
+		return false, false, shortError(err)
 	}
 	for _, r := range out.Reservations {
 		for _, i := range r.Instances {
@@ -163,5 +163,5 @@ func (c awsGroups) See(ctx context.Context, id string) (runs, gone bool, err err
 // Terminate implements capi.Groups.
 func (c awsGroups) Terminate(ctx context.Context, id string) error {
 	_, err := c.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
-	return inShort(err)
+	return shortError(err)
 }

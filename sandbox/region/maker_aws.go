@@ -87,7 +87,7 @@ func (c maker) Ensure(ctx context.Context, m capi.Machine) (id string, runs bool
 			UserData:          sdk.String(base64.StdEncoding.EncodeToString(m.Data)),
 			TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance, Tags: all}},
 		})
-		return "", false, inShort(err)
+		return "", false, shortError(err)
 	}
 	id = "aws:///" + sdk.ToString(i.Placement.AvailabilityZone) + "/" + sdk.ToString(i.InstanceId)
 	return id, i.State.Name == ec2types.InstanceStateNameRunning, nil
@@ -100,14 +100,14 @@ func (c maker) Remove(ctx context.Context, m capi.Machine) (bool, error) {
 		return err == nil, err
 	}
 	_, err = c.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{sdk.ToString(i.InstanceId)}})
-	return false, inShort(err)
+	return false, shortError(err)
 }
 
 // instance with a client token; nil if the instance does not exist.
 func (c maker) instance(ctx context.Context, token string) (*ec2types.Instance, error) {
 	out, err := c.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{{Name: sdk.String("client-token"), Values: []string{token}}}})
 	if err != nil {
-		return nil, inShort(err)
+		return nil, shortError(err)
 	}
 	for _, r := range out.Reservations {
 		for _, i := range r.Instances {

@@ -10,14 +10,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/clock"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/fault"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/pool"
-	"github.com/kamino-dev/kamino/sandbox/site"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
+	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 )
 
 // Region is a simulated cloud.
@@ -46,15 +46,15 @@ type Region interface {
 	Versions(ctx context.Context, spec pool.Spec) ([]Version, error)
 	// Instances of a pool, by the IDs of their machines.
 	Instances(ctx context.Context, spec pool.Spec) ([]string, error)
-	// Held are the instances that the pool must not remove, because the instances are protected or in standby.
-	Held(ctx context.Context, spec pool.Spec) ([]string, error)
-	// Rolled are the running instances that the cloud rebuilt or replaced only because of their recipe.
-	Rolled() []string
+	// Protected are the instances that the pool must not remove, because the instances are protected or in standby.
+	Protected(ctx context.Context, spec pool.Spec) ([]string, error)
+	// UpgradedByCloud are the running instances that the cloud rebuilt or replaced only because of their recipe.
+	UpgradedByCloud() []string
 	// Specs are the specs of the machines in the fleet.
 	Specs() []fleet.Spec
 
-	Requests() []book.Request
-	Stats() book.Stats
+	Requests() []requestlog.Request
+	Stats() requestlog.Stats
 	ResetStats()
 	AddFault(f fault.Fault) (string, error)
 	Faults() []fault.Fault
@@ -78,8 +78,8 @@ type Config struct {
 	Dir     string
 	Clock   clock.Clock
 	Fleet   *machine.Fleet
-	Facts   site.Facts
-	Servers site.Servers
+	Facts   sandboxdir.Facts
+	Servers sandboxdir.Servers
 	// Certificate of the server.
 	Certificate tls.Certificate
 }

@@ -39,7 +39,7 @@ func (r Request) matches(to Server, is *http.Request) bool {
 	}
 	text := ""
 	if len(r.Texts) > 0 {
-		text = TextOf(is)
+		text = RequestText(is)
 	}
 	return !slices.ContainsFunc(r.Texts, func(want string) bool { return !strings.Contains(text, want) })
 }
@@ -149,8 +149,8 @@ func (b *Barrier) Restore(server Server) {
 	b.cut[server] = false
 }
 
-// Held is a delayed request.
-type Held struct {
+// DelayedRequest is a delayed request.
+type DelayedRequest struct {
 	env              *Env
 	request          Request
 	arrived, release chan struct{}
@@ -158,8 +158,8 @@ type Held struct {
 }
 
 // Hold delays the first matching request until Release.
-func (b *Barrier) Hold(r Request) *Held {
-	h := &Held{env: b.env, request: r, arrived: make(chan struct{}), release: make(chan struct{})}
+func (b *Barrier) Hold(r Request) *DelayedRequest {
+	h := &DelayedRequest{env: b.env, request: r, arrived: make(chan struct{}), release: make(chan struct{})}
 	b.Before(r, func() {
 		close(h.arrived)
 		<-h.release
@@ -169,7 +169,7 @@ func (b *Barrier) Hold(r Request) *Held {
 }
 
 // Wait returns when the request has arrived. It fails the test if all processes of the environment have exited.
-func (h *Held) Wait() {
+func (h *DelayedRequest) Wait() {
 	h.env.Helper()
 	Eventually(h.env, "a request "+h.request.Pattern+" arrives", func() (bool, string) {
 		running := slices.ContainsFunc(h.env.processes, (*Process).Running)
@@ -186,7 +186,7 @@ func (h *Held) Wait() {
 }
 
 // Release lets the request go on.
-func (h *Held) Release() { h.once.Do(func() { close(h.release) }) }
+func (h *DelayedRequest) Release() { h.once.Do(func() { close(h.release) }) }
 
 // KillAt runs kamino, kills the process after the effect of the first matching request, and frees the Lease.
 func (e *Env) KillAt(r Request, args ...string) {

@@ -36,8 +36,8 @@ func (s *Sandbox) ObjectsOf(ctx context.Context, pool, plural string) ([]unstruc
 	return list.Items, nil
 }
 
-// Show logs the pools with their MachineSets and Machines, for a failed test.
-func (s *Sandbox) Show(t testing.TB) {
+// LogPools logs the pools with their MachineSets and Machines, for a failed test.
+func (s *Sandbox) LogPools(t testing.TB) {
 	t.Helper()
 	out := s.Run(t, nil, "kubectl", "get", "machinedeployments,machinepools,machinesets,machines", "-n", ClusterNamespace, "-o",
 		`jsonpath={range .items[*]}{.kind} {.metadata.name} of {.spec.replicas} {.status.phase} {.status.nodeRef.name} {.metadata.deletionTimestamp} {.metadata.annotations}{"\n"}{end}`)

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// MainOfPrograms is the body of a TestMain whose tests start sandboxes as separate processes. MainOfPrograms provides
+// MainWithPrograms is the body of a TestMain whose tests start sandboxes as separate processes. MainWithPrograms provides
 // the programs, and no sandbox.
-func MainOfPrograms(m *testing.M, into **Sandbox) int {
-	Become()
+func MainWithPrograms(m *testing.M, into **Sandbox) int {
+	RunAsProgram()
 	code, err := runWithPrograms(m, into)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -83,8 +83,8 @@ func (s *Sandbox) DemoWith(t testing.TB, script string, flags ...string) Demo {
 	return s.Demo(t, kamino, flags...)
 }
 
-// AssertTrue requires that all checks of the demo passed, and that the output contains these texts.
-func (d Demo) AssertTrue(prints ...string) {
+// AssertPassed requires that all checks of the demo passed, and that the output contains these texts.
+func (d Demo) AssertPassed(prints ...string) {
 	d.Helper()
 	if d.Code != 0 {
 		d.Fatalf("exit code %d\n%s", d.Code, d.Output)
@@ -95,8 +95,8 @@ func (d Demo) AssertTrue(prints ...string) {
 	d.assertPrints(prints)
 }
 
-// AssertUntrue requires that the demo ended with an error, and that the output contains these texts.
-func (d Demo) AssertUntrue(prints ...string) {
+// AssertFailedChecks requires that the demo ended with an error, and that the output contains these texts.
+func (d Demo) AssertFailedChecks(prints ...string) {
 	d.Helper()
 	if d.Code != 1 {
 		d.Errorf("exit code %d, want 1", d.Code)

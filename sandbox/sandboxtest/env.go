@@ -17,13 +17,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/fault"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/region"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
 	"github.com/kamino-dev/kamino/sandbox/unverified"
 )
 
@@ -387,13 +387,13 @@ func (e *Env) MachinesOfVersions() []machine.Status {
 }
 
 // Requests to the cloud with the pool's name in the path, since the environment was ready.
-func (e *Env) Requests() []book.Request {
+func (e *Env) Requests() []requestlog.Request {
 	e.Helper()
 	all := e.Sandbox.Cloud().Requests()
 	if len(all) > 0 && all[0].Time.After(e.ready) {
 		e.Fatal("the cloud has forgotten requests")
 	}
-	return slices.DeleteFunc(all, func(r book.Request) bool {
+	return slices.DeleteFunc(all, func(r requestlog.Request) bool {
 		return !r.Time.After(e.ready) || !strings.Contains(strings.ToLower(r.Path), strings.ToLower(e.Group))
 	})
 }
@@ -402,7 +402,7 @@ func (e *Env) Requests() []book.Request {
 func (e *Env) Writes() (writes []string) {
 	e.Helper()
 	for _, r := range e.Requests() {
-		if r.Class == book.Write {
+		if r.Class == requestlog.Write {
 			writes = append(writes, r.Noun+" "+r.Operation)
 		}
 	}

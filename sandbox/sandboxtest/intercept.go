@@ -23,7 +23,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kamino-dev/kamino/sandbox/authority"
-	"github.com/kamino-dev/kamino/sandbox/site"
+	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 )
 
 // Server is a server that kamino uses.
@@ -103,8 +103,8 @@ func WriteOf(r *http.Request) string {
 	return in.Get("Action")
 }
 
-// TextOf returns the path and the decoded body of a request.
-func TextOf(r *http.Request) string {
+// RequestText returns the path and the decoded body of a request.
+func RequestText(r *http.Request) string {
 	body, err := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	text, bad := url.QueryUnescape(string(body))
@@ -137,7 +137,7 @@ func (s *Sandbox) apiProxy(t testing.TB, server Server, kubeconfig, to string, h
 // cloudProxy returns the variable with the address of the cloud's proxy. On Azure, the variable names the file that
 // describes the cloud.
 func (s *Sandbox) cloudProxy(t testing.TB, environment map[string]string, dir string, handle func(Server, *http.Request) Handling) (string, error) {
-	ca, err := os.ReadFile(filepath.Join(s.Dir(), site.CAFile))
+	ca, err := os.ReadFile(filepath.Join(s.Dir(), sandboxdir.CAFile))
 	if err != nil {
 		return "", err
 	}

@@ -50,7 +50,7 @@ type Sandbox struct {
 // Main is the body of a TestMain. Main starts a sandbox, stores the sandbox in a variable of the tests, runs the
 // tests and stops the sandbox. Main sets Kamino, Dir and Binary of the options. The default is no pools.
 func Main(m *testing.M, o world.Options, into **Sandbox) int {
-	Become()
+	RunAsProgram()
 	code, err := run(m, o, into)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -68,7 +68,7 @@ func CurrentCloud() pool.Cloud { return pool.Cloud(os.Getenv(cloudVariable)) }
 // EachCloud is the body of a TestMain whose tests run on every cloud, with a process for each cloud. If
 // KAMINO_SANDBOX_CLOUD names a cloud, the tests run only there.
 func EachCloud(m *testing.M, o world.Options, into **Sandbox) int {
-	Become()
+	RunAsProgram()
 	if only := os.Getenv(cloudVariable); only != "" {
 		if err := o.Cloud.Set(only); err != nil {
 			fmt.Fprintln(os.Stderr, cloudVariable+":", err)
@@ -93,8 +93,8 @@ func EachCloud(m *testing.M, o world.Options, into **Sandbox) int {
 	return code
 }
 
-// Become runs another program if the test binary was started by that program's name.
-func Become() {
+// RunAsProgram runs another program if the test binary was started by that program's name.
+func RunAsProgram() {
 	name := filepath.Base(os.Args[0])
 	if name == "kamino-sandbox" || slices.Contains(controlplane.Programs(), name) {
 		os.Exit(cli.Main(os.Args))
@@ -121,7 +121,7 @@ func run(m *testing.M, o world.Options, into **Sandbox) (code int, err error) {
 	*into = s
 	code = m.Run()
 	s.removals.Wait()
-	if rolled := s.Cloud().Rolled(); len(rolled) > 0 {
+	if rolled := s.Cloud().UpgradedByCloud(); len(rolled) > 0 {
 		code = max(code, 1)
 		fmt.Fprintf(os.Stderr, "nodes were rebuilt while they ran: %v\n", rolled)
 	}

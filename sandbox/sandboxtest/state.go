@@ -57,7 +57,7 @@ func (e *Env) State() PoolState {
 	}
 	slices.Sort(s.Ready)
 	var err error
-	s.Protected, err = e.Sandbox.Held(e.Context(), e.Pool)
+	s.Protected, err = e.Sandbox.Protected(e.Context(), e.Pool)
 	e.Must(err)
 	for _, v := range e.Versions() {
 		state := " incomplete"

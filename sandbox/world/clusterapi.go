@@ -31,14 +31,14 @@ var capiCluster = types.NamespacedName{Namespace: "clusters", Name: clusterName}
 // startClusterAPI starts the controllers, creates a Cluster with the sandbox's control plane, and lets Cluster API
 // make the pools.
 func (w *World) startClusterAPI(ctx context.Context) error {
-	if !w.site.ClusterAPI {
+	if !w.directory.ClusterAPI {
 		return nil
 	}
 	began := time.Now()
 	if err := w.letNodesJoin(ctx); err != nil {
 		return fmt.Errorf("let nodes join with a token: %w", err)
 	}
-	dir := w.site.Path("clusterapi")
+	dir := w.directory.Path("clusterapi")
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(kubeconfig, w.servers.Kubeconfig, 0o600)); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (w *World) startClusterAPI(ctx context.Context) error {
 			return capi.RunGroups(w.ctx, config, groups, logr.Discard())
 		})
 	}
-	w.say("Cluster API: the core controllers and the kubeadm provider reconcile cluster %s (%.1f s)", capiCluster, time.Since(began).Seconds())
+	w.progress("Cluster API: the core controllers and the kubeadm provider reconcile cluster %s (%.1f s)", capiCluster, time.Since(began).Seconds())
 	return nil
 }
 
@@ -91,7 +91,7 @@ func makeCluster(ctx context.Context, w *World, c client.Client, over *region.Cl
 		return metav1.ObjectMeta{Namespace: capiCluster.Namespace, Name: name, Labels: labels}
 	}
 	// The kubeadm provider wants the key beside the certificate, as where Cluster API has made the authority; it only looks at the latter.
-	key, err := os.ReadFile(w.site.Path("pki", "ca.key"))
+	key, err := os.ReadFile(w.directory.Path("pki", "ca.key"))
 	if err != nil {
 		return err
 	}

@@ -50,10 +50,10 @@ func (a *authenticator) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 // startAuthenticator serves the API server's token webhook on AWS. The webhook starts before the API server, which
 // needs its address, and rejects all tokens until the cloud runs.
 func (w *World) startAuthenticator(context.Context) error {
-	if w.site.Cloud != pool.AWS {
+	if w.directory.Cloud != pool.AWS {
 		return nil
 	}
-	ca, err := authority.Open(w.site.Path("pki"))
+	ca, err := authority.Open(w.directory.Path("pki"))
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (w *World) startAuthenticator(context.Context) error {
 	config.CurrentContext = "authenticator"
 	text, err := clientcmd.Write(*config)
 	if err == nil {
-		w.tokens.webhook = w.site.Path("authenticator.yaml")
+		w.tokens.webhook = w.directory.Path("authenticator.yaml")
 		err = os.WriteFile(w.tokens.webhook, text, 0o600)
 	}
 	if err != nil {
@@ -89,7 +89,7 @@ func (w *World) startAuthenticator(context.Context) error {
 
 // authenticateNodes lets the authenticator answer, because the cloud runs now.
 func (w *World) authenticateNodes() error {
-	if w.site.Cloud == pool.AWS {
+	if w.directory.Cloud == pool.AWS {
 		client, err := w.servers.Client()
 		if err != nil {
 			return err

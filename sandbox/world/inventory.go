@@ -19,13 +19,13 @@ func (w *World) Instances(ctx context.Context, pool string) ([]string, error) {
 	return w.cloud.Instances(ctx, spec)
 }
 
-// Held are the instances that a pool must not remove.
-func (w *World) Held(ctx context.Context, pool string) ([]string, error) {
+// Protected are the instances that a pool must not remove.
+func (w *World) Protected(ctx context.Context, pool string) ([]string, error) {
 	spec, err := w.poolNamed(pool)
 	if err != nil {
 		return nil, err
 	}
-	return w.cloud.Held(ctx, spec)
+	return w.cloud.Protected(ctx, spec)
 }
 
 // Versions that captures of a pool published, in no order; none for a pool without a capture.

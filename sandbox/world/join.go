@@ -31,7 +31,7 @@ import (
 // customData of a pool's recipe.
 func (w *World) customData(ctx context.Context, spec pool.Spec) (string, error) {
 	switch {
-	case spec.Light || w.site.ClusterAPI:
+	case spec.Light || w.directory.ClusterAPI:
 		return "", nil
 	case disk.Profile(spec.Profile) == disk.EKS:
 		return w.eksCluster().UserData()
@@ -53,7 +53,7 @@ func (w *World) customData(ctx context.Context, spec pool.Spec) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	return disk.Joining(kubeadm.Order{Server: server.Host, Token: token, CAHash: hash}.Command()), nil
+	return disk.CustomDataFor(kubeadm.Order{Server: server.Host, Token: token, CAHash: hash}.Command()), nil
 }
 
 // bootstrappers is the group of kubeadm's tokens.

@@ -22,7 +22,7 @@ type nodeWatch struct {
 	lister corelisters.NodeLister
 	// since is the start of this sandbox: older conditions come from an earlier run.
 	since time.Time
-	bell  *bell
+	bell  *broadcast
 }
 
 // watchNodes returns when the Nodes are at hand. The watch lives as long as the second context.
@@ -100,7 +100,7 @@ func (w *World) awaitNodesOf(ctx context.Context, pool string, least int) error 
 	ctx, cancel := context.WithTimeoutCause(ctx, w.patience(), errPatience)
 	defer cancel()
 	said := 0
-	w.say("waiting for the nodes to be Ready")
+	w.progress("waiting for the nodes to be Ready")
 	return w.nodes.until(ctx, func() (bool, string) {
 		machines, err := w.Machines(ctx)
 		if err != nil {
@@ -112,9 +112,9 @@ func (w *World) awaitNodesOf(ctx context.Context, pool string, least int) error 
 		ready, wanted, missing := readiness(machines)
 		if ready != said && ready > 0 && (wanted < 20 || ready == wanted) {
 			said = ready
-			w.say("nodes: %d of %d Ready", ready, wanted)
+			w.progress("nodes: %d of %d Ready", ready, wanted)
 		}
-		return ready == wanted && wanted >= least, fmt.Sprintf("%d of %d nodes are Ready, not %s (see %s)", ready, wanted, missing, w.site.Path("sandbox.log"))
+		return ready == wanted && wanted >= least, fmt.Sprintf("%d of %d nodes are Ready, not %s (see %s)", ready, wanted, missing, w.directory.Path("sandbox.log"))
 	})
 }
 

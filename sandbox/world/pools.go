@@ -12,14 +12,14 @@ import (
 
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/pool"
-	"github.com/kamino-dev/kamino/sandbox/site"
+	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 )
 
 // pools of the sandbox.
 func (w *World) pools() []pool.Spec {
 	w.poolsMu.Lock()
 	defer w.poolsMu.Unlock()
-	return slices.Clone(w.site.Pools)
+	return slices.Clone(w.directory.Pools)
 }
 
 // makePools creates the missing pools.
@@ -28,14 +28,14 @@ func (w *World) makePools(ctx context.Context) error {
 		if err := w.makePool(ctx, spec); err != nil {
 			return err
 		}
-		called := spec.In(w.site.Cloud)
-		if w.site.ClusterAPI {
+		called := spec.In(w.directory.Cloud)
+		if w.directory.ClusterAPI {
 			called = string(cmp.Or(spec.Kind, pool.MachineDeployment)) + " " + spec.Name
 			if spec.Kind == pool.ClusterClass {
 				called = "MachineDeployment " + spec.Name + " of a ClusterClass"
 			}
 		}
-		w.say("pool %s: %s, %d nodes at the start, profile %s", spec.Name, called, spec.Nodes, spec.Profile)
+		w.progress("pool %s: %s, %d nodes at the start, profile %s", spec.Name, called, spec.Nodes, spec.Profile)
 	}
 	return nil
 }
@@ -54,7 +54,7 @@ func (w *World) makePool(ctx context.Context, spec pool.Spec) error {
 
 // AddPool adds a pool to a running sandbox and returns when its nodes are Ready. The pool survives a restart.
 func (w *World) AddPool(ctx context.Context, spec pool.Spec) error {
-	spec, err := here(w.site, spec.Complete())
+	spec, err := forSandbox(w.directory, spec.Complete())
 	if err == nil {
 		err = spec.Check()
 	}
@@ -65,8 +65,8 @@ func (w *World) AddPool(ctx context.Context, spec pool.Spec) error {
 		return fmt.Errorf("pool %s already exists", spec.Name)
 	}
 	w.poolsMu.Lock()
-	w.site.Pools = append(w.site.Pools, spec)
-	err = w.site.Save()
+	w.directory.Pools = append(w.directory.Pools, spec)
+	err = w.directory.Save()
 	w.poolsMu.Unlock()
 	if err != nil {
 		return err
@@ -77,8 +77,8 @@ func (w *World) AddPool(ctx context.Context, spec pool.Spec) error {
 	return w.awaitNodesOf(ctx, spec.Name, spec.Nodes)
 }
 
-// here completes a pool for this sandbox, and refuses pools that the sandbox cannot have.
-func here(s *site.Site, spec pool.Spec) (pool.Spec, error) {
+// forSandbox completes a pool for this sandbox, and refuses pools that the sandbox cannot have.
+func forSandbox(s *sandboxdir.Directory, spec pool.Spec) (pool.Spec, error) {
 	if spec.Kind != "" && !s.ClusterAPI {
 		return spec, fmt.Errorf("pool %s: kind=%s needs Cluster API: omit kind, or use --capi", spec.Name, spec.Kind)
 	}

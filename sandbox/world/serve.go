@@ -16,15 +16,15 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/region"
-	"github.com/kamino-dev/kamino/sandbox/site"
+	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 	"github.com/kamino-dev/kamino/sandbox/socket"
 )
 
 // startCloud opens the simulated cloud on the state in the directory and serves the cloud over HTTPS. Azure's
 // endpoint of managed identities uses HTTP.
 func (w *World) startCloud(context.Context) error {
-	name := string(w.site.Cloud)
-	ca, err := authority.Open(w.site.Path("pki"))
+	name := string(w.directory.Cloud)
+	ca, err := authority.Open(w.directory.Path("pki"))
 	if err != nil {
 		return err
 	}
@@ -36,13 +36,13 @@ func (w *World) startCloud(context.Context) error {
 	if err != nil {
 		return err
 	}
-	front, err := listen("the simulated cloud", either(w.options.CloudPort, w.site.CloudPort))
+	front, err := listen("the simulated cloud", either(w.options.CloudPort, w.directory.CloudPort))
 	if err != nil {
 		return err
 	}
-	w.site.CloudPort, w.servers.Cloud = port(front), "https://"+front.Addr().String()
-	config := region.Config{Dir: w.site.Path(name), Clock: w.clock, Fleet: w.fleet, Facts: w.site.Facts, Servers: w.servers, Certificate: certificate}
-	if w.site.Cloud == pool.AWS {
+	w.directory.CloudPort, w.servers.Cloud = port(front), "https://"+front.Addr().String()
+	config := region.Config{Dir: w.directory.Path(name), Clock: w.clock, Fleet: w.fleet, Facts: w.directory.Facts, Servers: w.servers, Certificate: certificate}
+	if w.directory.Cloud == pool.AWS {
 		w.cloud, err = region.NewAWS(config, w.options.AWS)
 	} else {
 		err = w.startAzure(config)
@@ -55,15 +55,15 @@ func (w *World) startCloud(context.Context) error {
 		return err
 	}
 	w.serve("the simulated cloud", func() error { return w.cloud.Serve(w.ctx, front) })
-	w.say("%s", map[pool.Cloud]string{
+	w.progress("%s", map[pool.Cloud]string{
 		pool.Azure: "simulated Azure: Resource Manager and Entra ID listen on ", pool.AWS: "simulated AWS: EC2, Auto Scaling, STS and IAM listen on ",
-	}[w.site.Cloud]+w.servers.Cloud)
+	}[w.directory.Cloud]+w.servers.Cloud)
 	return nil
 }
 
 // startAzure opens Azure, and serves managed identities.
 func (w *World) startAzure(config region.Config) error {
-	identity, err := listen("the endpoint of managed identities", w.site.IdentityPort)
+	identity, err := listen("the endpoint of managed identities", w.directory.IdentityPort)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (w *World) startAzure(config region.Config) error {
 	}
 	w.cloud = a
 	w.serve("the endpoint of managed identities", func() error { return serveHTTP(w.ctx, identity, a.IdentityHandler()) })
-	w.site.IdentityPort, w.servers.Identity = port(identity), "http://"+identity.Addr().String()
+	w.directory.IdentityPort, w.servers.Identity = port(identity), "http://"+identity.Addr().String()
 	return nil
 }
 
@@ -84,7 +84,7 @@ func (w *World) startControl(context.Context) error {
 	if err != nil {
 		return err
 	}
-	name := site.SocketFile(w.site.Dir)
+	name := sandboxdir.SocketFile(w.directory.Dir)
 	w.onStop(func() error { return errors.Join(remove(name), os.RemoveAll(dir)) })
 	path := filepath.Join(dir, "control")
 	listener, err := net.Listen("unix", path)
@@ -96,13 +96,13 @@ func (w *World) startControl(context.Context) error {
 }
 
 func (w *World) writeFiles(context.Context) error {
-	if err := w.site.Save(); err != nil {
+	if err := w.directory.Save(); err != nil {
 		return err
 	}
-	if err := w.site.WriteClientFiles(w.servers); err != nil {
+	if err := w.directory.WriteClientFiles(w.servers); err != nil {
 		return err
 	}
-	return w.site.LinkPrograms(w.options.Binary, "kubectl", "kamino-sandbox")
+	return w.directory.LinkPrograms(w.options.Binary, "kubectl", "kamino-sandbox")
 }
 
 // serve runs a server until the sandbox ends. A server that ends before stops the sandbox.

@@ -23,7 +23,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/region"
-	"github.com/kamino-dev/kamino/sandbox/site"
+	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 )
 
 // DefaultTimeScale is how many seconds of a cloud pass in one of a sandbox.
@@ -67,7 +67,7 @@ type Options struct {
 }
 
 // KaminoImage is the prefix of the names of Kamino's own image.
-const KaminoImage = site.KaminoImage
+const KaminoImage = sandboxdir.KaminoImage
 
 // DefaultPool is the pool of a sandbox without configured pools.
 func DefaultPool() pool.Spec {
@@ -76,8 +76,8 @@ func DefaultPool() pool.Spec {
 
 // World is a running sandbox.
 type World struct {
-	options Options
-	site    *site.Site
+	options   Options
+	directory *sandboxdir.Directory
 	// poolsMu guards the pools of the site, because AddPool adds pools.
 	poolsMu sync.Mutex
 	clock   clock.Clock
@@ -86,7 +86,7 @@ type World struct {
 	cloud   region.Region
 	kube    kubernetes.Interface
 	nodes   *nodeWatch
-	servers site.Servers
+	servers sandboxdir.Servers
 	tokens  authenticator
 	since   time.Time
 
@@ -101,8 +101,8 @@ type World struct {
 	lost  chan error
 }
 
-// ErrAskedToEnd is the error of Start if a stop was requested before the sandbox was ready.
-var ErrAskedToEnd = errors.New("the sandbox received the order to stop before it was ready")
+// ErrStopRequested is the error of Start if a stop was requested before the sandbox was ready.
+var ErrStopRequested = errors.New("the sandbox received the order to stop before it was ready")
 
 // Start starts a sandbox and returns when all its nodes are Ready. On an error, nothing runs. A process can start a
 // single sandbox. The context limits the start, not the life of the sandbox.
@@ -131,7 +131,7 @@ func (w *World) untilTrouble(ctx context.Context) (context.Context, func()) {
 	go func() {
 		select {
 		case <-w.asked:
-			cancel(ErrAskedToEnd)
+			cancel(ErrStopRequested)
 		case err := <-w.lost:
 			// Keep the error for readers of Lost after the start.
 			w.lost <- err
@@ -168,8 +168,8 @@ func (w *World) Stop() error {
 	return errors.Join(errs...)
 }
 
-// Asked is closed when a verb or a client has asked the sandbox to end.
-func (w *World) Asked() <-chan struct{} { return w.asked }
+// StopRequested is closed when a verb or a client has asked the sandbox to end.
+func (w *World) StopRequested() <-chan struct{} { return w.asked }
 
 // Lost delivers the reason why the sandbox cannot continue. The caller must call Stop then.
 func (w *World) Lost() <-chan error { return w.lost }
@@ -183,23 +183,23 @@ func (w *World) Kube() kubernetes.Interface { return w.kube }
 // Cloud is the simulated cloud.
 func (w *World) Cloud() region.Region { return w.cloud }
 
-// under is the cloud without the layer of Cluster API.
-func (w *World) under() region.Region {
+// baseCloud is the cloud without the layer of Cluster API.
+func (w *World) baseCloud() region.Region {
 	if over, is := w.cloud.(*region.ClusterAPI); is {
-		return over.Under()
+		return over.Base()
 	}
 	return w.cloud
 }
 
 // Azure is the simulated Azure; nil on AWS.
 func (w *World) Azure() *region.Azure {
-	a, _ := w.under().(*region.Azure)
+	a, _ := w.baseCloud().(*region.Azure)
 	return a
 }
 
 // AWS is the simulated AWS; nil on Azure.
 func (w *World) AWS() *region.AWS {
-	a, _ := w.under().(*region.AWS)
+	a, _ := w.baseCloud().(*region.AWS)
 	return a
 }
 
@@ -210,27 +210,31 @@ func (w *World) Fleet() *machine.Fleet { return w.fleet }
 func (w *World) Clock() clock.Clock { return w.clock }
 
 // Facts are the names and secrets of the simulated cloud.
-func (w *World) Facts() site.Facts { return w.site.Facts }
+func (w *World) Facts() sandboxdir.Facts { return w.directory.Facts }
 
 // Dir is the sandbox's directory, absolute.
-func (w *World) Dir() string { return w.site.Dir }
+func (w *World) Dir() string { return w.directory.Dir }
 
 // Environment holds the variables for a child process that uses the sandbox.
-func (w *World) Environment() []site.Variable { return w.site.Environment(w.servers) }
+func (w *World) Environment() []sandboxdir.Variable { return w.directory.Environment(w.servers) }
 
 // IdentityVariables make a child process use a managed identity in place of the service principal.
-func (w *World) IdentityVariables() []site.Variable { return w.site.IdentityVariables(w.servers) }
+func (w *World) IdentityVariables() []sandboxdir.Variable {
+	return w.directory.IdentityVariables(w.servers)
+}
 
-func (w *World) say(format string, args ...any) { w.options.Progress(fmt.Sprintf(format, args...)) }
+func (w *World) progress(format string, args ...any) {
+	w.options.Progress(fmt.Sprintf(format, args...))
+}
 
 func (w *World) onStop(undo func() error) { w.undo = append(w.undo, undo) }
 
 func (w *World) openSite(context.Context) error {
-	s, err := site.Open(w.options.Dir, w.options.Cloud)
+	s, err := sandboxdir.Open(w.options.Dir, w.options.Cloud)
 	if err != nil {
 		return err
 	}
-	w.site = s
+	w.directory = s
 	w.onStop(s.Close)
 	if s.Fresh {
 		s.ClusterAPI = w.options.ClusterAPI != ""
@@ -239,9 +243,9 @@ func (w *World) openSite(context.Context) error {
 		return fmt.Errorf("the sandbox in %s was created %s Cluster API: start the sandbox the same way, or use another --dir", s.Dir, map[bool]string{true: "with", false: "without"}[s.ClusterAPI])
 	}
 	if s.Fresh {
-		w.say("new sandbox in %s", s.Dir)
+		w.progress("new sandbox in %s", s.Dir)
 	} else {
-		w.say("sandbox in %s continues", s.Dir)
+		w.progress("sandbox in %s continues", s.Dir)
 	}
 	return w.adoptPools()
 }
@@ -249,18 +253,18 @@ func (w *World) openSite(context.Context) error {
 // adoptPools adds new pools to the facts of the directory.
 func (w *World) adoptPools() error {
 	wanted := w.options.Pools
-	if wanted == nil && len(w.site.Pools) == 0 {
+	if wanted == nil && len(w.directory.Pools) == 0 {
 		wanted = []pool.Spec{DefaultPool()}
 	}
 	for _, spec := range wanted {
-		if !slices.ContainsFunc(w.site.Pools, func(p pool.Spec) bool { return p.Is(spec.Name) }) {
-			spec, err := here(w.site, spec)
+		if !slices.ContainsFunc(w.directory.Pools, func(p pool.Spec) bool { return p.Is(spec.Name) }) {
+			spec, err := forSandbox(w.directory, spec)
 			if err != nil {
 				return err
 			}
-			w.site.Pools = append(w.site.Pools, spec)
-		} else if !w.site.Fresh {
-			w.say("pool %s exists and stays unchanged", spec.Name)
+			w.directory.Pools = append(w.directory.Pools, spec)
+		} else if !w.directory.Fresh {
+			w.progress("pool %s exists and stays unchanged", spec.Name)
 		}
 	}
 	return nil
@@ -268,12 +272,12 @@ func (w *World) adoptPools() error {
 
 func (w *World) startControlPlane(ctx context.Context) error {
 	began := time.Now()
-	ca, err := authority.Open(w.site.Path("pki"))
+	ca, err := authority.Open(w.directory.Path("pki"))
 	if err != nil {
 		return err
 	}
 	w.plane, err = controlplane.Start(ctx, controlplane.Options{
-		Dir: w.site.Path("control-plane"), Authority: ca, Port: either(w.options.APIPort, w.site.APIPort),
+		Dir: w.directory.Path("control-plane"), Authority: ca, Port: either(w.options.APIPort, w.directory.APIPort),
 		Join: true, Webhook: w.tokens.webhook, NodeGrace: w.nodeGrace(), EvictAfter: max(w.clock.Real(5*time.Minute), 10*time.Second).Round(time.Second),
 	})
 	if err != nil {
@@ -290,12 +294,12 @@ func (w *World) startControlPlane(ctx context.Context) error {
 	if w.kube, err = kubernetes.NewForConfig(protobuf(w.plane.Admin())); err != nil {
 		return err
 	}
-	w.site.APIPort = w.plane.Port()
+	w.directory.APIPort = w.plane.Port()
 	w.servers.CA = ca.CertPEM()
 	if w.servers.Kubeconfig, err = w.plane.Kubeconfig("admin", "system:masters"); err != nil {
 		return err
 	}
-	w.say("control plane: etcd, API server, controller manager and scheduler serve %s (%.1f s)", w.plane.URL(), time.Since(began).Seconds())
+	w.progress("control plane: etcd, API server, controller manager and scheduler serve %s (%.1f s)", w.plane.URL(), time.Since(began).Seconds())
 	return nil
 }
 
@@ -305,7 +309,7 @@ func (w *World) nodeGrace() time.Duration {
 	if w.options.NodeGrace != 0 {
 		return w.options.NodeGrace
 	}
-	if slices.ContainsFunc(w.site.Pools, func(p pool.Spec) bool { return p.Light }) {
+	if slices.ContainsFunc(w.directory.Pools, func(p pool.Spec) bool { return p.Light }) {
 		return 240 * time.Hour
 	}
 	return max(w.clock.Real(40*time.Second), 12*time.Second)
@@ -320,10 +324,10 @@ func (w *World) startMachines(ctx context.Context) error {
 		return err
 	}
 	config := machine.Config{
-		Dir: w.site.Path("machines"), Clock: w.clock, Client: w.kube, RESTConfig: w.plane.Admin(),
+		Dir: w.directory.Path("machines"), Clock: w.clock, Client: w.kube, RESTConfig: w.plane.Admin(),
 		Latencies: w.options.Machines, Region: w.location(), Kubeadm: true, KeepNodes: w.options.KeepNodes, Log: logger,
 	}
-	if w.site.Cloud == pool.AWS {
+	if w.directory.Cloud == pool.AWS {
 		config.Nodeadm = w.nodeadm
 	}
 	if w.options.Kamino != "" {
@@ -342,10 +346,10 @@ func (w *World) startMachines(ctx context.Context) error {
 
 // location is the cloud's region.
 func (w *World) location() string {
-	if w.site.Cloud == pool.AWS {
-		return w.site.AWS.Region
+	if w.directory.Cloud == pool.AWS {
+		return w.directory.AWS.Region
 	}
-	return w.site.Location
+	return w.directory.Location
 }
 
 // program checks that a path leads to an executable file.
@@ -366,7 +370,7 @@ func program(path string) (string, error) {
 
 // openLog opens the log of machines and cloud, which keeps the terminal free for progress.
 func (w *World) openLog() (*slog.Logger, error) {
-	file, err := os.OpenFile(w.site.Path("sandbox.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(w.directory.Path("sandbox.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/chart"
-	"github.com/kamino-dev/kamino/sandbox/site"
+	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 	"github.com/kamino-dev/kamino/sandbox/unverified"
 )
 
@@ -104,7 +104,7 @@ func patchAsKuredDoes(t *testing.T, node string) {
 // lightsOut are the values of the release: those that the sandbox wrote, and a policy.
 func lightsOut(t *testing.T, set string) chart.Values {
 	t.Helper()
-	values := readValues(t, filepath.Join(sandbox.Dir(), site.ValuesFile))
+	values := readValues(t, filepath.Join(sandbox.Dir(), sandboxdir.ValuesFile))
 	values["policies"] = chart.Values{"lights": chart.Values{
 		"pools":     chart.Values{"names": []any{set}},
 		"selection": chart.Values{"minReadyTime": "0s"},
@@ -125,10 +125,10 @@ func listening(t *testing.T, values chart.Values) {
 // access key.
 func cloudSecret(t *testing.T) {
 	t.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: site.CloudSecret}, Data: map[string][]byte{}}
-	files := []string{site.ClusterFile, site.CloudFile, site.CAFile}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: sandboxdir.CloudSecret}, Data: map[string][]byte{}}
+	files := []string{sandboxdir.ClusterFile, sandboxdir.CloudFile, sandboxdir.CAFile}
 	if sandbox.AWS() != nil {
-		files = []string{site.CredentialsFile, site.CAFile}
+		files = []string{sandboxdir.CredentialsFile, sandboxdir.CAFile}
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(filepath.Join(sandbox.Dir(), file))

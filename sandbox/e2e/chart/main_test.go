@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kamino-dev/kamino/sandbox/chart"
+	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
-	"github.com/kamino-dev/kamino/sandbox/site"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
@@ -79,7 +79,7 @@ func space(t *testing.T, name, level string) chart.Helm {
 		_, err := sandbox.Kube().CoreV1().ConfigMaps(name).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{})
 		return err == nil
 	})
-	return chart.Helm{Kubeconfig: filepath.Join(sandbox.Dir(), site.KubeconfigFile), Namespace: name, Timeout: 10 * time.Minute}
+	return chart.Helm{Kubeconfig: filepath.Join(sandbox.Dir(), sandboxdir.KubeconfigFile), Namespace: name, Timeout: 10 * time.Minute}
 }
 
 // eventually waits until done returns true.

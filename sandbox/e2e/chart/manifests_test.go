@@ -20,7 +20,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/chart"
-	"github.com/kamino-dev/kamino/sandbox/site"
+	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 	"github.com/kamino-dev/kamino/sandbox/unverified"
 )
 
@@ -39,7 +39,7 @@ func TestFromManifestsToTheChart(t *testing.T) {
 	sandbox.Must(t, "kubectl", "apply", "--server-side", "--force-conflicts", "-f", file)
 	kept := keep(t)
 
-	helm := chart.Helm{Kubeconfig: filepath.Join(sandbox.Dir(), site.KubeconfigFile), Namespace: v1alpha1.DefaultNamespace, Timeout: time.Minute}
+	helm := chart.Helm{Kubeconfig: filepath.Join(sandbox.Dir(), sandboxdir.KubeconfigFile), Namespace: v1alpha1.DefaultNamespace, Timeout: time.Minute}
 	values := chart.Values{"image": chart.Values{"repository": simulated}, "policies": chart.Values{"all": chart.Values{"suspend": true}}}
 	roles := clusterRoles(t)
 	err := helm.Install(t.Context(), "kamino", values, false)

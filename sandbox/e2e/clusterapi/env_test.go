@@ -76,7 +76,7 @@ func newEnv(t *testing.T, name string, options ...string) *env {
 	e.Env = sandbox.NewEnv(t, strings.Join(append([]string{"name=" + name, "nodes=2"}, options...), ","))
 	t.Cleanup(func() {
 		if t.Failed() {
-			sandbox.Show(t)
+			sandbox.LogPools(t)
 		}
 	})
 	for _, node := range e.Nodes {

@@ -11,13 +11,13 @@ import (
 
 var sandbox *sandboxtest.Sandbox
 
-func TestMain(m *testing.M) { os.Exit(sandboxtest.MainOfPrograms(m, &sandbox)) }
+func TestMain(m *testing.M) { os.Exit(sandboxtest.MainWithPrograms(m, &sandbox)) }
 
 func TestRollback(t *testing.T) {
 	for _, cloud := range []string{"azure", "aws"} {
 		t.Run(cloud, func(t *testing.T) {
 			t.Parallel()
-			sandbox.Demo(t, sandbox.Kamino, "--rollback", "--cloud", cloud).AssertTrue(
+			sandbox.Demo(t, sandbox.Kamino, "--rollback", "--cloud", cloud).AssertPassed(
 				"2 instances run and have no Node", "is quarantined", "ok  Kamino rolled the pool back once",
 				"ok  the good version has no bad mark", "Output of kamino", "kamino release ",
 			)
@@ -30,7 +30,7 @@ func TestClusterAPI(t *testing.T) {
 	if binaries == "" {
 		t.Skip("KAMINO_CLUSTERAPI_BIN is not set: `make test-long` sets it")
 	}
-	sandbox.Demo(t, sandbox.Kamino, "--capi", "--capi-binaries", binaries).AssertTrue("ok  the new node is Ready and was built from the prototype")
+	sandbox.Demo(t, sandbox.Kamino, "--capi", "--capi-binaries", binaries).AssertPassed("ok  the new node is Ready and was built from the prototype")
 }
 
 // saboteur is a kamino without trials, which undoes parts of its capture afterwards: it cordons the donor again, and gives the
@@ -52,7 +52,7 @@ fi
 
 func TestDemoFailsOnFalseChecks(t *testing.T) {
 	t.Parallel()
-	sandbox.DemoWith(t, saboteur).AssertUntrue(
+	sandbox.DemoWith(t, saboteur).AssertFailedChecks(
 		"NO  the trial of the image passed",
 		"NO  the trial node is gone",
 		"NO  the new node and its donor have different identities",
@@ -85,7 +85,7 @@ exec "$REAL_KAMINO" "$@"
 
 func TestRollbackDemoFailsOnFalseChecks(t *testing.T) {
 	t.Parallel()
-	sandbox.DemoWith(t, meddler, "--rollback").AssertUntrue(
+	sandbox.DemoWith(t, meddler, "--rollback").AssertFailedChecks(
 		"NO  2 nodes were built from the bad version",
 		"NO  Kamino rolled the pool back once",
 		"NO  the recipe names the previous version",

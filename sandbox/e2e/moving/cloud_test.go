@@ -19,7 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 
-	"github.com/kamino-dev/kamino/sandbox/site"
+	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 )
 
 // cloud is the sandbox's, as the original would reach it, and the names that it gives.
@@ -36,7 +36,7 @@ type cloud struct {
 func connect(t *testing.T, set string) *cloud {
 	t.Helper()
 	facts := sandbox.Facts()
-	pem, err := os.ReadFile(filepath.Join(sandbox.Dir(), site.CAFile))
+	pem, err := os.ReadFile(filepath.Join(sandbox.Dir(), sandboxdir.CAFile))
 	if err != nil {
 		t.Fatal(err)
 	}

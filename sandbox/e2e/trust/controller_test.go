@@ -155,7 +155,7 @@ func (d *deployment) handle(server sandboxtest.Server, r *http.Request) sandboxt
 		return sandboxtest.Handling{}
 	}
 	for _, k := range d.killed {
-		changed := k.changedBy(write, strings.ToLower(sandboxtest.TextOf(r)))
+		changed := k.changedBy(write, strings.ToLower(sandboxtest.RequestText(r)))
 		if changed == "" || changed == createTemplateVersion && slices.Contains(k.writes, changed) {
 			continue // the same request is made again until the group names the template's version
 		}

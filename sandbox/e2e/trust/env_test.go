@@ -17,10 +17,10 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/sandbox/book"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 	"github.com/kamino-dev/kamino/sandbox/unverified"
 )
@@ -147,7 +147,7 @@ func (e *env) countChanges() (n int) {
 	for _, r := range sandbox.Cloud().Requests() {
 		path := strings.ToLower(r.Path)
 		ofPool := r.Noun == "pool" && strings.HasSuffix(path, "/"+group) || r.Noun == "group" && strings.Contains(path, group)
-		if ofPool && r.Class == book.Write && r.Status < http.StatusMultipleChoices {
+		if ofPool && r.Class == requestlog.Write && r.Status < http.StatusMultipleChoices {
 			n++
 		}
 	}

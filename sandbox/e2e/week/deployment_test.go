@@ -270,7 +270,7 @@ func growthStays(p *v1alpha1.Prototype) bool {
 	return err == nil && p.Status.Phase == v1alpha1.PhaseFailed && record.Departure != nil && record.Departure.Target > 0 && !record.Departure.Removing
 }
 
-func (d *deployments) show(w *week) { sandbox.Show(w) }
+func (d *deployments) show(w *week) { sandbox.LogPools(w) }
 
 // assertTemplates asserts that each template of a capture has a version, or had it this morning, or that a MachineSet names it. A
 // promotion deletes the other ones.

@@ -58,7 +58,7 @@ func (w *week) assertEnd() {
 	if collisions := sandbox.Fleet().Collisions(); len(collisions) > 0 {
 		w.Errorf("machines have their donors' identity: %v", collisions)
 	}
-	if rolled := sandbox.Cloud().Rolled(); len(rolled) > 0 {
+	if rolled := sandbox.Cloud().UpgradedByCloud(); len(rolled) > 0 {
 		w.Errorf("nodes were rebuilt while they ran: %v", rolled)
 	}
 	w.assertNodes()
@@ -96,7 +96,7 @@ func (w *week) assertPool(pool, recipe string) {
 	}
 	instances, err := sandbox.Instances(w.Context(), pool)
 	w.must(err)
-	held, err := sandbox.Held(w.Context(), pool)
+	held, err := sandbox.Protected(w.Context(), pool)
 	w.must(err)
 	for _, id := range held {
 		w.Errorf("instance %s of %s is left protected, or aside", id, pool)

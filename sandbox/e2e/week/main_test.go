@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 	if file := os.Getenv(clockVariable); file != "" {
 		os.Exit(kamino(file))
 	}
-	sandboxtest.Become()
+	sandboxtest.RunAsProgram()
 	if os.Getenv(testVariable) == "" {
 		os.Exit(runEach(m))
 	}

@@ -159,7 +159,7 @@ func (v *removal) take(server sandboxtest.Server, r *http.Request) bool {
 	if v.next == nil || v.next.server != server {
 		return false
 	}
-	if write := sandboxtest.WriteOf(r); write == "" || !strings.HasPrefix(write, v.next.write) || !strings.Contains(strings.ToLower(sandboxtest.TextOf(r)), v.next.text) {
+	if write := sandboxtest.WriteOf(r); write == "" || !strings.HasPrefix(write, v.next.write) || !strings.Contains(strings.ToLower(sandboxtest.RequestText(r)), v.next.text) {
 		return false
 	}
 	v.next = nil
@@ -171,7 +171,7 @@ func (w *week) removeDonorAt(server sandboxtest.Server, r *http.Request) {
 	if !w.removal.take(server, r) {
 		return
 	}
-	text := strings.ToLower(sandboxtest.TextOf(r))
+	text := strings.ToLower(sandboxtest.RequestText(r))
 	for _, p := range w.prototypes() {
 		if ended(&p) || !strings.Contains(text, strings.ToLower(p.Spec.Pool)) && !strings.Contains(text, instanceOf(&p)) {
 			continue

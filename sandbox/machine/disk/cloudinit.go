@@ -78,8 +78,8 @@ func (o Orders) Within(m Modules) Orders {
 	return o
 }
 
-// Wants reports whether systemd starts a unit at boot.
-func Wants(root, unit string) bool {
+// StartsAtBoot reports whether systemd starts a unit at boot.
+func StartsAtBoot(root, unit string) bool {
 	return Exists(root, filepath.Join("etc/systemd/system/multi-user.target.wants", unit)) && Exists(root, filepath.Join("etc/systemd/system", unit))
 }
 

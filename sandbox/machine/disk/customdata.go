@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Joining is a customData with only this command.
-func Joining(command string) string { return "#cloud-config\nruncmd:\n- " + command + "\n" }
+// CustomDataFor is a customData with only this command.
+func CustomDataFor(command string) string { return "#cloud-config\nruncmd:\n- " + command + "\n" }
 
 // CustomData is a recipe's customData for a profile, with fresh secrets. The sandbox's cloud-init understands all its
 // commands. All nodes of the pool get the same text.
@@ -41,7 +41,7 @@ runcmd:
 - /bin/bash /opt/azure/containers/provision.sh
 `
 
-var customDataBootstrap = Joining("kubeadm join 10.255.255.5:6443 --token {{hex 3}}.{{hex 8}} --discovery-token-ca-cert-hash sha256:{{hex 32}}")
+var customDataBootstrap = CustomDataFor("kubeadm join 10.255.255.5:6443 --token {{hex 3}}.{{hex 8}} --discovery-token-ca-cert-hash sha256:{{hex 32}}")
 
 // Orders are the orders of a customData that the sandbox carries out.
 type Orders struct {
@@ -66,9 +66,9 @@ const NodeConfig = "apiVersion: node.eks.aws/v1alpha1"
 // jinja is how a customData begins that cloud-init is to fill in.
 const jinja = "## template: jinja\n"
 
-// Rendered is a customData with the machine's name filled in, if the customData is a template. Other variables of
+// Render is a customData with the machine's name filled in, if the customData is a template. Other variables of
 // cloud-init are not supported.
-func Rendered(customData, hostname string) string {
+func Render(customData, hostname string) string {
 	if !strings.HasPrefix(customData, jinja) {
 		return customData
 	}

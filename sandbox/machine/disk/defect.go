@@ -57,8 +57,8 @@ type Defect struct {
 // defaultAfter is how long a node with NotReadyLater is Ready, and how late one with JoinsLate is, if nothing else is said.
 const defaultAfter = 5 * time.Minute
 
-// Checked returns the defect with defaults, or an error.
-func (d Defect) Checked() (Defect, error) {
+// Validate returns the defect with defaults, or an error.
+func (d Defect) Validate() (Defect, error) {
 	switch {
 	case !slices.Contains(DefectKinds(), d.Kind):
 		return d, fmt.Errorf("defect %q is unknown, use one of %s", d.Kind, listed(DefectKinds()))
@@ -90,8 +90,8 @@ func listed(kinds []DefectKind) string {
 	return strings.Join(words, ", ")
 }
 
-// Strikes reports whether the machine with this name has the defect. The same name always gets the same answer.
-func (d Defect) Strikes(machine string) bool {
+// Affects reports whether the machine with this name has the defect. The same name always gets the same answer.
+func (d Defect) Affects(machine string) bool {
 	hash := fnv.New64a()
 	_, _ = fmt.Fprintf(hash, "%d/%s", d.Seed, strings.ToLower(machine))
 	// The last letters of names differ the most, and a hash's low bits by them alone.

@@ -52,17 +52,17 @@ func TestDefectStaysWithCopiesAndGoesWhenTakenBack(t *testing.T) {
 func TestDefectStrikesItsShareOfMachinesAndAlwaysTheSame(t *testing.T) {
 	for _, share := range []int{1, 30, 70, 100} {
 		for seed := range uint64(5) {
-			d, err := disk.Defect{Kind: disk.NeverJoins, Share: share, Seed: seed}.Checked()
+			d, err := disk.Defect{Kind: disk.NeverJoins, Share: share, Seed: seed}.Validate()
 			if err != nil {
 				t.Fatal(err)
 			}
 			struck := 0
 			for i := range 2000 {
 				name := fmt.Sprintf("k8s-pool1-24816321-vmss%06d", i)
-				if d.Strikes(name) {
+				if d.Affects(name) {
 					struck++
 				}
-				if d.Strikes(name) != d.Strikes(strings.ToUpper(name)) {
+				if d.Affects(name) != d.Affects(strings.ToUpper(name)) {
 					t.Fatalf("the answer for %s depends on its case", name)
 				}
 			}
@@ -74,7 +74,7 @@ func TestDefectStrikesItsShareOfMachinesAndAlwaysTheSame(t *testing.T) {
 	one, other := disk.Defect{Share: 50, Seed: 1}, disk.Defect{Share: 50, Seed: 2}
 	differ := false
 	for i := range 20 {
-		differ = differ || one.Strikes(fmt.Sprint(i)) != other.Strikes(fmt.Sprint(i))
+		differ = differ || one.Affects(fmt.Sprint(i)) != other.Affects(fmt.Sprint(i))
 	}
 	if !differ {
 		t.Error("two seeds strike the same machines")
@@ -89,12 +89,12 @@ func TestDefectsThatMeanNothingAreRefused(t *testing.T) {
 		"a DaemonSet is for":    {Kind: disk.NoNetwork, DaemonSet: "a/b"},
 		"pass namespace/name":   {Kind: disk.CrashingDaemonSet, DaemonSet: "b"},
 	} {
-		if _, err := d.Checked(); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := d.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", d, err, want)
 		}
 	}
 	for _, kind := range []disk.DefectKind{disk.NotReadyLater, disk.JoinsLate} {
-		if d, err := (disk.Defect{Kind: kind}).Checked(); err != nil || d.Share != 100 || d.After != 5*time.Minute {
+		if d, err := (disk.Defect{Kind: kind}).Validate(); err != nil || d.Share != 100 || d.After != 5*time.Minute {
 			t.Errorf("the defaults are %+v (%v)", d, err)
 		}
 	}

@@ -190,9 +190,9 @@ func Generic(root string, facts Facts) error {
 	return errors.Join(platform.write(root, facts), platforms[facts.Platform].write(root, facts))
 }
 
-// LivedIn writes the disk of a node after a long time in service: all files of this package's layouts, and leftovers
-// of agents and operators. LivedIn returns the used facts, so that a test can search for leftovers.
-func LivedIn(root string, profile Profile, facts Facts) (Facts, error) {
+// UsedNode writes the disk of a node after a long time in service: all files of this package's layouts, and leftovers
+// of agents and operators. UsedNode returns the used facts, so that a test can search for leftovers.
+func UsedNode(root string, profile Profile, facts Facts) (Facts, error) {
 	facts = facts.Complete()
 	if facts.CustomData == "" {
 		facts.CustomData = CustomData(profile)

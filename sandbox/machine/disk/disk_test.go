@@ -17,7 +17,7 @@ import (
 func livedIn(t *testing.T, profile Profile) (string, Facts) {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "disk")
-	facts, err := LivedIn(root, profile, Facts{Hostname: "vmss000001"})
+	facts, err := UsedNode(root, profile, Facts{Hostname: "vmss000001"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,22 +421,22 @@ func TestCloudInitSeesNewInstances(t *testing.T) {
 	if err := os.Remove(filepath.Join(root, "etc/cloud/cloud-init.disabled")); err != nil {
 		t.Fatal(err)
 	}
-	if SeesNewInstance(root, facts.VMID) {
+	if IsNewInstance(root, facts.VMID) {
 		t.Error("the donor's own reboot is a new instance")
 	}
-	if !SeesNewInstance(root, randomUUID()) {
+	if !IsNewInstance(root, randomUUID()) {
 		t.Error("another VM is no new instance")
 	}
 	if err := os.RemoveAll(filepath.Join(root, "var/lib/cloud/instances")); err != nil {
 		t.Fatal(err)
 	}
-	if !SeesNewInstance(root, facts.VMID) {
+	if !IsNewInstance(root, facts.VMID) {
 		t.Error("a cleaned disk is no new instance")
 	}
 	if err := WriteFile(filepath.Join(root, "etc/cloud/cloud-init.disabled"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if SeesNewInstance(root, randomUUID()) {
+	if IsNewInstance(root, randomUUID()) {
 		t.Error("cloud-init runs although it is disabled")
 	}
 }
@@ -445,7 +445,7 @@ func TestCloudInitSeesNewInstances(t *testing.T) {
 func TestADiskOfEC2(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "disk")
 	facts := Facts{Platform: PlatformOf("ec2:canonical:ubuntu-jammy-22.04-amd64:20241002"), VMID: "i-0123456789abcdef0", Hostname: "ip-10-1-2-3"}
-	if _, err := LivedIn(root, Bootstrap, facts); err != nil {
+	if _, err := UsedNode(root, Bootstrap, facts); err != nil {
 		t.Fatal(err)
 	}
 	for _, pattern := range []string{"etc/waagent.conf", "var/lib/waagent/*.xml", "home/azureuser", "var/lib/cni/networks/azure", "var/log/azure/cluster-provision.log"} {

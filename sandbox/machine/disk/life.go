@@ -76,9 +76,9 @@ func recordGoal(root string, facts Facts) error {
 	return nil
 }
 
-// SeesNewInstance reports whether cloud-init would treat a VM with this ID as a new instance: cloud-init is enabled,
+// IsNewInstance reports whether cloud-init would treat a VM with this ID as a new instance: cloud-init is enabled,
 // and the ID is new.
-func SeesNewInstance(root, vmID string) bool {
+func IsNewInstance(root, vmID string) bool {
 	if exists(filepath.Join(root, "etc/cloud/cloud-init.disabled")) {
 		return false
 	}

@@ -25,7 +25,7 @@ func TestStatusTellsOfHeartbeats(t *testing.T) {
 		status := &corev1.NodeStatus{Conditions: []corev1.NodeCondition{{
 			Type: corev1.NodeReady, Status: test.ready, LastHeartbeatTime: metav1.NewTime(s.Clock.Now().Add(-test.age)),
 		}}}
-		if got := s.saidLately(status, corev1.ConditionTrue); got != test.want {
+		if got := s.reportedRecently(status, corev1.ConditionTrue); got != test.want {
 			t.Errorf("Ready %s, said %s ago: %t", test.ready, test.age, got)
 		}
 	}

@@ -94,9 +94,9 @@ func (k *Kubelet) Start(ctx context.Context) error {
 		k.service.watchSilence(k.node.Name)
 		return fmt.Errorf("the machine of node %s has no power", k.node.Name)
 	}
-	k.service.heard(k.node.Name)
+	k.service.recordHeartbeat(k.node.Name)
 	if k.enlisted {
-		k.spawn(k.beat)
+		k.spawn(k.keepReady)
 	} else {
 		k.enlisted = true
 		k.service.enlist(k)
@@ -104,10 +104,10 @@ func (k *Kubelet) Start(ctx context.Context) error {
 			k.spawn(k.failLater)
 		}
 		if k.node.Root != "" {
-			k.spawn(k.heartbeat)
+			k.spawn(k.keepReady)
 		}
 	}
-	k.takePods()
+	k.handlePods()
 	k.sweep()
 	return nil
 }
@@ -205,8 +205,8 @@ func (k *Kubelet) isActive() bool {
 	return k.active && !k.closed
 }
 
-// takePods handles every pod that is bound to the node, and every pod that was deleted.
-func (k *Kubelet) takePods() {
+// handlePods handles every pod that is bound to the node, and every pod that was deleted.
+func (k *Kubelet) handlePods() {
 	objects, err := k.service.informer.GetIndexer().ByIndex(byNode, k.node.Name)
 	if err != nil {
 		return

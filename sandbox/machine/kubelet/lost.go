@@ -20,8 +20,8 @@ func (s *Service) watchSilence(name string) {
 	s.silent[name] = time.AfterFunc(s.Clock.Real(s.Latencies.Lost), func() { s.markLost(name) })
 }
 
-// heard ends a silence.
-func (s *Service) heard(name string) {
+// recordHeartbeat ends a silence.
+func (s *Service) recordHeartbeat(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if timer := s.silent[name]; timer != nil {

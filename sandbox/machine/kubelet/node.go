@@ -24,7 +24,7 @@ import (
 func (k *Kubelet) register(ctx context.Context) error {
 	// Record a heartbeat before the Node is Ready. A Node that is marked as lost in between would stay lost until the
 	// next heartbeat.
-	k.service.heard(k.node.Name)
+	k.service.recordHeartbeat(k.node.Name)
 	nodes := k.client.CoreV1().Nodes()
 	fresh := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: k.node.Name, Labels: k.labels(), Annotations: map[string]string{
@@ -33,7 +33,7 @@ func (k *Kubelet) register(ctx context.Context) error {
 		Spec: corev1.NodeSpec{ProviderID: k.node.ProviderID, Taints: k.node.Taints},
 	}
 	k.fillStatus(&fresh.Status)
-	status, reason, message := k.says()
+	status, reason, message := k.readyStatus()
 	k.service.setConditions(&fresh.Status, status, reason, message)
 	_, err := nodes.Create(ctx, fresh, metav1.CreateOptions{})
 	if err == nil {
@@ -71,7 +71,7 @@ func (k *Kubelet) takeOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	status, reason, message := k.says()
+	status, reason, message := k.readyStatus()
 	return k.setReady(ctx, status, reason, message)
 }
 
@@ -177,8 +177,8 @@ func (s *Service) setConditions(status *corev1.NodeStatus, ready corev1.Conditio
 	set(corev1.NodeReady, ready, reason, message)
 }
 
-// heartbeat keeps the Node Ready as long as the kubelet is active.
-func (k *Kubelet) heartbeat(ctx context.Context) {
+// keepReady keeps the Node Ready as long as the kubelet is active.
+func (k *Kubelet) keepReady(ctx context.Context) {
 	period := max(k.service.Clock.Real(k.service.Latencies.Heartbeat), time.Second)
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
@@ -187,13 +187,13 @@ func (k *Kubelet) heartbeat(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			k.beat(ctx)
+			k.heartbeat(ctx)
 		}
 	}
 }
 
-// beat renews the Lease, and the Node's status if the status has changed.
-func (k *Kubelet) beat(ctx context.Context) {
+// heartbeat renews the Lease, and the Node's status if the status has changed.
+func (k *Kubelet) heartbeat(ctx context.Context) {
 	k.beating.Lock()
 	defer k.beating.Unlock()
 	if !k.isActive() {
@@ -201,9 +201,9 @@ func (k *Kubelet) beat(ctx context.Context) {
 	}
 	err := k.renewLease(ctx)
 	if err == nil {
-		ready, reason, message := k.says()
+		ready, reason, message := k.readyStatus()
 		err = updateNode(ctx, k.client, k.node.Name, func(status *corev1.NodeStatus) bool {
-			if k.service.saidLately(status, ready) && status.NodeInfo.BootID == k.node.Info.BootID && len(status.Images) == len(k.images()) {
+			if k.service.reportedRecently(status, ready) && status.NodeInfo.BootID == k.node.Info.BootID && len(status.Images) == len(k.images()) {
 				return false
 			}
 			k.fillStatus(status)
@@ -225,9 +225,9 @@ func isReady(status *corev1.NodeStatus) bool {
 // statusReport is the kubelet's default limit for the age of heartbeats in the status.
 const statusReport = 5 * time.Minute
 
-// saidLately: the status has this Ready value and a recent heartbeat. Some tools treat a node with an old heartbeat
+// reportedRecently: the status has this Ready value and a recent heartbeat. Some tools treat a node with an old heartbeat
 // as lost.
-func (s *Service) saidLately(status *corev1.NodeStatus, ready corev1.ConditionStatus) bool {
+func (s *Service) reportedRecently(status *corev1.NodeStatus, ready corev1.ConditionStatus) bool {
 	return slices.ContainsFunc(status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == ready && s.Clock.Now().Sub(c.LastHeartbeatTime.Time) < statusReport
 	})

@@ -23,8 +23,8 @@ const (
 // Outages returns all outages, in the order of the help.
 func Outages() []Outage { return []Outage{EveryNode, NewNodes, NoOutage} }
 
-// Suffer starts an outage, or ends the outage (NoOutage). All nodes update their status at once.
-func (s *Service) Suffer(o Outage) error {
+// SetOutage starts an outage, or ends the outage (NoOutage). All nodes update their status at once.
+func (s *Service) SetOutage(o Outage) error {
 	if o != NoOutage && o != EveryNode && o != NewNodes {
 		return fmt.Errorf("outage %q is unknown, use one of %s, %s, %s", o, EveryNode, NewNodes, NoOutage)
 	}
@@ -39,19 +39,19 @@ func (s *Service) Suffer(o Outage) error {
 		if o == NoOutage {
 			k.setStranded(false)
 		}
-		k.spawn(k.beat)
+		k.spawn(k.heartbeat)
 	}
 	return nil
 }
 
-func (s *Service) suffers() Outage {
+func (s *Service) currentOutage() Outage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.outage
 }
 
 // strand cuts the network of a kubelet that starts during an outage of new nodes, until the end of the outage.
-func (k *Kubelet) strand() { k.setStranded(k.service.suffers() == NewNodes) }
+func (k *Kubelet) strand() { k.setStranded(k.service.currentOutage() == NewNodes) }
 
 func (k *Kubelet) setStranded(stranded bool) {
 	k.mu.Lock()
@@ -67,11 +67,11 @@ func (k *Kubelet) failLater(ctx context.Context) {
 	k.mu.Lock()
 	k.unplugged = true
 	k.mu.Unlock()
-	k.beat(ctx)
+	k.heartbeat(ctx)
 }
 
 func (k *Kubelet) networkReady() bool {
-	outage := k.service.suffers()
+	outage := k.service.currentOutage()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return outage != EveryNode && !k.stranded && !k.unplugged
@@ -79,8 +79,8 @@ func (k *Kubelet) networkReady() bool {
 
 var errNoNetwork = errors.New("network is not ready: container runtime network not ready")
 
-// says is the Ready condition, in a real kubelet's words.
-func (k *Kubelet) says() (ready corev1.ConditionStatus, reason, message string) {
+// readyStatus is the Ready condition, in a real kubelet's words.
+func (k *Kubelet) readyStatus() (ready corev1.ConditionStatus, reason, message string) {
 	if k.networkReady() {
 		return corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status"
 	}

@@ -57,7 +57,7 @@ func daemon(name, node, set string) *corev1.Pod {
 func TestOutageOfTheNetworkTakesEveryNodeUntilItEnds(t *testing.T) {
 	w := newWorld(t, nil)
 	w.bootWith("old", nil)
-	if err := w.service.Suffer(EveryNode); err != nil {
+	if err := w.service.SetOutage(EveryNode); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually("the node that was there is not Ready", func() bool { return w.readiness("old") == without })
@@ -73,13 +73,13 @@ func TestOutageOfTheNetworkTakesEveryNodeUntilItEnds(t *testing.T) {
 	if phase := w.pod("waits").Status.Phase; phase == corev1.PodRunning {
 		t.Error("a pod that needs the network runs")
 	}
-	if err := w.service.Suffer(NoOutage); err != nil {
+	if err := w.service.SetOutage(NoOutage); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually("all is well again", func() bool {
 		return w.readiness("old") == fine && w.readiness("new") == fine && w.pod("waits").Status.Phase == corev1.PodRunning
 	})
-	if err := w.service.Suffer("weather"); err == nil || !strings.Contains(err.Error(), "is unknown") {
+	if err := w.service.SetOutage("weather"); err == nil || !strings.Contains(err.Error(), "is unknown") {
 		t.Errorf("an outage that there is not: %v", err)
 	}
 }
@@ -87,15 +87,15 @@ func TestOutageOfTheNetworkTakesEveryNodeUntilItEnds(t *testing.T) {
 func TestOutageOfNewNodesSparesTheOthers(t *testing.T) {
 	w := newWorld(t, nil)
 	old := w.bootWith("old", nil)
-	if err := w.service.Suffer(NewNodes); err != nil {
+	if err := w.service.SetOutage(NewNodes); err != nil {
 		t.Fatal(err)
 	}
 	w.bootWith("new", nil)
-	old.beat(t.Context())
+	old.heartbeat(t.Context())
 	if w.readiness("old") != fine || w.readiness("new") != without {
 		t.Errorf("the old node is %s, the new one %s", w.readiness("old"), w.readiness("new"))
 	}
-	if err := w.service.Suffer(NoOutage); err != nil {
+	if err := w.service.SetOutage(NoOutage); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually("the new one is Ready", func() bool { return w.readiness("new") == fine })

@@ -163,7 +163,7 @@ func (s *Service) dismiss(k *Kubelet) {
 	}
 	s.mu.Unlock()
 	if len(left) > 0 {
-		left[len(left)-1].takePods()
+		left[len(left)-1].handlePods()
 	}
 }
 

@@ -84,7 +84,7 @@ func (w *world) boot(name, root string) *Kubelet {
 func (w *world) disk() string {
 	w.Helper()
 	root := filepath.Join(w.TempDir(), "disk")
-	if _, err := disk.LivedIn(root, disk.Static, disk.Facts{}); err != nil {
+	if _, err := disk.UsedNode(root, disk.Static, disk.Facts{}); err != nil {
 		w.Fatal(err)
 	}
 	return root

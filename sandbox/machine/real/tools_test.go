@@ -109,7 +109,7 @@ func (l *lab) livedIn(t *testing.T) (image string, planted *plants, list string)
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(root, "etc/fstab"), "LABEL=cloudimg-rootfs / ext4 discard,errors=remount-ro 0 1\n", 0o644)
-	if _, err := disk.LivedIn(root, disk.Static, disk.Facts{Hostname: "donor"}); err != nil {
+	if _, err := disk.UsedNode(root, disk.Static, disk.Facts{Hostname: "donor"}); err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(root, "var/lib/dpkg/status"), string(status), 0o644)

@@ -1,0 +1,163 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/nodestate"
+	"github.com/kamino-dev/kamino/sandbox/control"
+	"github.com/kamino-dev/kamino/sandbox/world"
+)
+
+// soaking is for how long the trial node is watched. A node must have been Ready for two minutes anyway.
+const soaking = 2 * time.Minute
+
+// maxVerdict is the limit for a trial without the time of the cloud, the node and the soak. Polls are at most half a
+// minute apart, and the pods run during the soak.
+const maxVerdict = time.Minute
+
+// Trial is a capture with a trial next to the pool.
+type Trial struct {
+	// Command is the cost of the command, Requests the requests to Azure.
+	Command  CommandCost `json:"command"`
+	Requests Requests    `json:"requests"`
+	// Trial is the time from the start to the verdict. Join is the time until the trial node was Ready, Soak the
+	// configured soak time.
+	Trial time.Duration `json:"trial"`
+	Join  time.Duration `json:"join"`
+	Soak  time.Duration `json:"soak"`
+}
+
+// Own is the time of the trial without the node's join and the soak.
+func (t Trial) Own() time.Duration { return t.Trial - t.Join - t.Soak }
+
+// measureTrying captures a node once more, with a trial.
+func (o Options) measureTrying(ctx context.Context, w *world.World, donor control.Machine) (*Trial, error) {
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	seen, err := watchNewcomers(watching, w)
+	if err != nil {
+		return nil, err
+	}
+	w.Cloud().ResetStats()
+	o.Say("capturing %s, and trying the version for %s", donor.Node, soaking)
+	second := w.Clock().Now().UTC().Format("2006.01.02") + "02" // the day's own version is there already
+	child, err := runChild(ctx, o.Kamino, environment(w), "capture", donor.Node, "--version", second, "--trial", string(v1alpha1.TrialApart), "--soak", soaking.String())
+	if err != nil {
+		return nil, err
+	}
+	trial, err := trialOf(ctx, w, donor.Node)
+	if err != nil {
+		return nil, err
+	}
+	ready := seen.readyAt(trial.Node)
+	if ready.IsZero() {
+		return nil, fmt.Errorf("nobody saw the trial node %s Ready", trial.Node)
+	}
+	stats := w.Cloud().Stats()
+	return &Trial{
+		Command: child, Requests: Requests{Counted: stats.Reads + stats.Writes, Polls: stats.Polls + stats.Repeats, ByOperation: stats.ByOperation},
+		Trial: trial.FinishedAt.Sub(trial.StartedAt.Time), Join: ready.Sub(trial.StartedAt.Time), Soak: soaking,
+	}, nil
+}
+
+// trialOf returns the passed trial of the node's newest Prototype.
+func trialOf(ctx context.Context, w *world.World, node string) (*v1alpha1.TrialStatus, error) {
+	client, err := dynamic.NewForConfig(w.Config())
+	if err != nil {
+		return nil, err
+	}
+	resource := schema.GroupVersionResource{Group: v1alpha1.GroupVersion.Group, Version: v1alpha1.GroupVersion.Version, Resource: "prototypes"}
+	list, err := client.Resource(resource).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		p, err := prototype(&list.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		if t := p.Status.Trial; p.Spec.Donor.NodeName == node && t != nil && t.Result == v1alpha1.TrialPassed && t.StartedAt != nil && t.FinishedAt != nil {
+			return t, nil
+		}
+	}
+	return nil, errors.New("no Prototype tells of a trial that passed")
+}
+
+func prototype(object *unstructured.Unstructured) (*v1alpha1.Prototype, error) {
+	var p v1alpha1.Prototype
+	return &p, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &p)
+}
+
+// newcomers notes when nodes were Ready first.
+type newcomers struct {
+	mu    sync.Mutex
+	ready map[string]time.Time
+}
+
+func watchNewcomers(ctx context.Context, w *world.World) (*newcomers, error) {
+	n := &newcomers{ready: map[string]time.Time{}}
+	factory := informers.NewSharedInformerFactory(w.Kube(), 0)
+	informer := factory.Core().V1().Nodes().Informer()
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: n.saw, UpdateFunc: func(_, now any) { n.saw(now) },
+	}); err != nil {
+		return nil, err
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	return n, ctx.Err()
+}
+
+func (n *newcomers) saw(object any) {
+	node, ok := object.(*corev1.Node)
+	if !ok || !nodestate.Ready(node) {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ready[node.Name].IsZero() {
+		n.ready[node.Name] = time.Now()
+	}
+}
+
+func (n *newcomers) readyAt(name string) time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.ready[name]
+}
+
+// trialRows compare a capture with a trial and a capture without one.
+func (r Capture) trialRows() [][3]string {
+	t := r.Trial
+	if t == nil {
+		return nil
+	}
+	return [][3]string{
+		{"a trial beside the pool, from its begin to its verdict", fmt.Sprintf("%s (node Ready after %s, soak %s)", seconds(t.Trial), seconds(t.Join), seconds(t.Soak)), ""},
+		{"of this, Kamino alone: without the cloud, the node and the soak", seconds(t.Own()), fmt.Sprintf("at most %.0f s", maxVerdict.Seconds())},
+		{"what the trial adds to a capture", fmt.Sprintf("CPU %.2f s, %d requests and %d polls", (t.Command.CPU - r.Command.CPU).Seconds(),
+			t.Requests.Counted-r.Requests.Counted, t.Requests.Polls-r.Requests.Polls), ""},
+		{"peak memory of a capture with a trial", mebibytes(t.Command.PeakRSS), "at most " + mebibytes(maxRSS)},
+	}
+}
+
+func (r Capture) tryingChecks() []check {
+	if r.Trial == nil {
+		return nil
+	}
+	return []check{{"trial's own time", r.Trial.Own() > maxVerdict}, {"memory with a trial", r.Trial.Command.PeakRSS > maxRSS}}
+}

@@ -1,0 +1,222 @@
+package demo
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+	"github.com/kamino-dev/kamino/sandbox/machine/kubeadm"
+	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/world"
+)
+
+// The demo with a pool whose nodes join with kubeadm, or by Cluster API. The donor is replaced.
+
+// kubeadmPool is the pool of the demo.
+func kubeadmPool() pool.Spec {
+	spec := world.DefaultPool()
+	spec.Nodes, spec.Profile = 2, "bootstrap"
+	return spec
+}
+
+func (s *scenario) replacementSteps() []step {
+	builds := "A cluster starts; its nodes join with `kubeadm join`"
+	if s.ClusterAPI != "" {
+		builds = "A cluster starts; Cluster API builds its nodes: a MachineDeployment with OnDelete and the kubeadm provider"
+	}
+	return []step{
+		{builds, s.clusterComesUp},
+		{"A workload runs on the cluster", s.workloadRuns},
+		{"The pool grows by a node from the generic image", s.growsSlowly},
+		{"A node is patched and rebooted", s.nodeIsPatched},
+		{"kamino captures the patched node; a replacement is Ready before the donor goes", s.nodeIsCaptured},
+		{"The pool grows by a node from the prototype", s.growsFast},
+		{"Checks", s.everythingIsChecked},
+		{"Both nodes, side by side", s.compareReplacement},
+	}
+}
+
+func (s *scenario) replacementChecks() []check {
+	recipe, isKept := "the recipe still lets nodes join: the same customData, the same extensions, another image", s.recipeIsKept
+	var tried []check
+	if s.Cloud == pool.AWS {
+		recipe = "the recipe still lets nodes join: the same user data, another image"
+		tried = []check{
+			{"the trial of the image passed on a node next to the pool, with all checks", s.trialPassed},
+			{"the trial node is gone, with its machine", s.trialNodeIsGone},
+		}
+	}
+	if s.ClusterAPI != "" {
+		recipe, isKept = "the MachineDeployment names a copy of the template with another image, and the same bootstrap configuration", s.templateIsCopied
+	}
+	return append(tried, []check{
+		{"the new node is Ready and was built from the prototype", s.builtFromPrototype},
+		{"the new node joined with kubeadm, with a certificate of its own that the cluster signed", s.joinedByItself},
+		{recipe, isKept},
+		{"everything else was on the disk: the new node installed nothing and pulled nothing", s.nothingInstalled},
+		{"the new node has the donor's patched packages and kernel, without a patch or a reboot", s.patchedWithoutPatching},
+		{"the new node and its donor have different identities: machine-id, host name, ssh key, certificate, credential", s.identityIsItsOwn},
+		{"no two machines have collided", s.nothingCollided},
+		{"the donor is gone, with its instance, its disk and its Node", s.donorIsGone},
+		{"the pool has the wanted number of nodes, and all nodes serve", s.poolIsWhole},
+		{"the other nodes are unchanged", s.othersUntouched},
+		{"the cloud rebuilt no running node", s.noNodeUpgraded},
+		{"no snapshot, pod or lock is left", s.nothingLeftBehind},
+	}...)
+}
+
+// specOf is the spec from which the cloud built a machine, with the secret parts.
+func (s *scenario) specOf(id string) (fleet.Spec, error) {
+	for _, spec := range s.world.Cloud().Specs() {
+		if strings.EqualFold(spec.ID, id) {
+			return spec, nil
+		}
+	}
+	return fleet.Spec{}, fmt.Errorf("the cloud has no instance %s", id)
+}
+
+func (s *scenario) joinedByItself(context.Context) error {
+	content, err := os.ReadFile(filepath.Join(s.clone.machine.Disk, credential))
+	if err != nil {
+		return err
+	}
+	block, _ := pem.Decode(content)
+	if block == nil {
+		return errors.New("the credential holds no certificate")
+	}
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return err
+	}
+	if name := "system:node:" + s.clone.Node; certificate.Subject.CommonName != name {
+		return fmt.Errorf("the certificate is for %s, want %s", certificate.Subject.CommonName, name)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(s.world.Config().CAData)
+	_, err = certificate.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	return err
+}
+
+func (s *scenario) recipeIsKept(context.Context) error {
+	was, err := s.specOf(s.generic.machine.ID)
+	if err != nil {
+		return err
+	}
+	is, err := s.specOf(s.clone.machine.ID)
+	if err != nil {
+		return err
+	}
+	if _, err := kubeadm.Find(string(is.CustomData)); err != nil && !strings.Contains(string(is.CustomData), disk.NodeConfig) {
+		return err
+	}
+	if string(is.CustomData) != string(was.CustomData) {
+		return errors.New("the customData has changed")
+	}
+	if len(is.Extensions) == 0 && s.Cloud == pool.Azure || len(is.Extensions) != len(was.Extensions) {
+		return fmt.Errorf("the recipe has %d extensions, had %d", len(is.Extensions), len(was.Extensions))
+	}
+	return nil
+}
+
+func (s *scenario) nothingInstalled(ctx context.Context) error {
+	if err := s.noTrace(bootstrapTraces[:1]); err != nil {
+		return err
+	}
+	return s.imagesAreCached(ctx)
+}
+
+func (s *scenario) donorIsGone(ctx context.Context) error {
+	_, err := s.world.Kube().CoreV1().Nodes().Get(ctx, s.donor, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return errors.New("the Node still exists")
+	case !apierrors.IsNotFound(err):
+		return err
+	}
+	if _, err := s.machineOf(s.donor); err == nil {
+		return errors.New("the machine still runs")
+	}
+	if _, err := os.Stat(s.before[s.donor].Disk); err == nil {
+		return errors.New("the disk still exists")
+	}
+	if state := s.capture.prototype.Status.Donor.State; state != v1alpha1.DonorRemoved {
+		return fmt.Errorf("the Prototype has the donor state %s", state)
+	}
+	return nil
+}
+
+// poolIsWhole compares the number of nodes: the nodes before the capture, with a replacement for the donor, and the
+// clone.
+func (s *scenario) poolIsWhole(ctx context.Context) error {
+	want := len(s.before) + 1
+	if size, err := s.size(ctx); err != nil || size != int64(want) {
+		return errors.Join(err, fmt.Errorf("the wanted size of the pool is %[2]d, want %[1]d", size, want))
+	}
+	machines, err := s.world.Machines(ctx)
+	if err != nil {
+		return err
+	}
+	if len(machines) != want {
+		return fmt.Errorf("found %d machines, want %d", len(machines), want)
+	}
+	for _, m := range machines {
+		if err := s.isInService(ctx, m.Node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replacement is the node that replaced the donor.
+func (s *scenario) replacement() string {
+	for _, m := range s.world.Fleet().Machines() {
+		if _, known := s.before[m.Node]; !known && m.Node != s.clone.Node {
+			return m.Node
+		}
+	}
+	return "nobody"
+}
+
+// compareReplacement compares both nodes.
+func (s *scenario) compareReplacement(ctx context.Context) error {
+	size, err := s.size(ctx)
+	if err != nil {
+		return err
+	}
+	donor := s.before[s.donor]
+	changed := changedPackage(s.generic.machine.Packages, donor.Packages)
+	s.print.table([][3]string{
+		{"", "from the generic image", "from the prototype"},
+		{"node", s.generic.Node, s.clone.Node},
+		{"built from", imageName(s.generic.machine.Image), imageName(s.clone.machine.Image)},
+		{"request to Ready", seconds(s.generic.Ready), seconds(s.clone.Ready)},
+		{"request to first pod ready", seconds(s.generic.Serving), seconds(s.clone.Serving)},
+		{"join", "kubeadm join, own certificate", "kubeadm join, own certificate"},
+		{"installed before the join", "kubelet, containerd, packages", "nothing"},
+		{"images on disk when Ready", fmt.Sprint(len(s.generic.images)), fmt.Sprint(len(s.clone.images))},
+		{changed, s.generic.machine.Packages[changed], s.clone.machine.Packages[changed] + " (the donor's patch)"},
+		{"kernel", s.generic.machine.Kernel, s.clone.machine.Kernel},
+		{"machine-id", s.generic.identity.machineID, s.clone.identity.machineID},
+		{"ssh host key", shortKey(s.generic.identity.hostKey), shortKey(s.clone.identity.hostKey)},
+	})
+	s.print.gap()
+	s.print.line("The donor, %s, is gone. Its replacement is %s,", s.donor, s.replacement())
+	s.print.line("which was Ready before the donor was drained. The pool was never smaller than before. Now the pool")
+	s.print.line("has %d nodes, the copy included.", size)
+	s.print.footnote()
+	if s.ClusterAPI != "" {
+		s.print.line("Cluster API's controllers run in real time and add some seconds to each growth: the times in brackets are too long.")
+	}
+	return nil
+}
