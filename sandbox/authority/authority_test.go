@@ -68,7 +68,7 @@ func TestServerIsTrustedByTheAuthority(t *testing.T) {
 	}
 }
 
-func TestKeptBetweenStarts(t *testing.T) {
+func TestCertificatesSurviveRestart(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir)
 	subject := Subject{Name: "admin", Groups: []string{"system:masters"}}
@@ -94,7 +94,7 @@ func TestKeptBetweenStarts(t *testing.T) {
 	}
 }
 
-func TestIssuedAnewWhenItSaysSomethingElse(t *testing.T) {
+func TestReissueForNewSubject(t *testing.T) {
 	a := open(t, t.TempDir())
 	kept := content(t, issue(t, a, "server", Subject{Name: "s", Hosts: []string{"localhost"}}).CertFile)
 	for _, other := range []Subject{
@@ -110,7 +110,7 @@ func TestIssuedAnewWhenItSaysSomethingElse(t *testing.T) {
 	}
 }
 
-func TestSecretsAreTheOwnersAlone(t *testing.T) {
+func TestSecretFileModes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
 	a := open(t, dir)
 	issue(t, a, "admin", Subject{Name: "admin"})

@@ -39,7 +39,7 @@ func (c *testCloud) send(t *testing.T, query string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-func TestWhoMayAsk(t *testing.T) {
+func TestAuthentication(t *testing.T) {
 	c := newCloud(t, nil)
 	good := c.ec2
 	who := ok(c.sts.GetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{}))(t)
@@ -93,7 +93,7 @@ func TestSessionsOfARole(t *testing.T) {
 	wantCode(t, err, http.StatusForbidden, "InvalidClientTokenId")
 }
 
-func TestWhatIsDenied(t *testing.T) {
+func TestDeniedActions(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 2, nil)
 	id := *c.see(t).Instances[0].InstanceId
@@ -129,7 +129,7 @@ func TestWhatIsDenied(t *testing.T) {
 	wantCode(t, err, http.StatusForbidden, "UnauthorizedOperation")
 }
 
-func TestPatience(t *testing.T) {
+func TestRateLimits(t *testing.T) {
 	c := newCloud(t, func(c *Config) {
 		c.Throttle = Throttle{ReadBurst: 2, ReadRate: 0.01, WriteBurst: 1, WriteRate: 0.01, GroupBurst: 1, GroupRate: 0.01}
 	})
@@ -163,8 +163,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestWhatWasMadeIsNotSeenAtOnce: neither by ID nor in lists, and it cannot be used yet; but its name is taken.
-func TestWhatWasMadeIsNotSeenAtOnce(t *testing.T) {
+// TestLag: neither by ID nor in lists, and it cannot be used yet; but its name is taken.
+func TestLag(t *testing.T) {
 	c := newCloud(t, nil)
 	donor := c.run(t, 1, nil)[0]
 	snap := c.shoot(t, *donor.InstanceId)
@@ -192,8 +192,8 @@ func TestWhatWasMadeIsNotSeenAtOnce(t *testing.T) {
 	}
 }
 
-// TestALostCall: before its effect nothing has happened, after it everything has.
-func TestALostCall(t *testing.T) {
+// TestDroppedConnection: before its effect nothing has happened, after it everything has.
+func TestDroppedConnection(t *testing.T) {
 	for phase, want := range map[fault.Phase]int{fault.Before: 0, fault.After: 1} {
 		for how, f := range map[string]fault.Fault{"dropped": {Drop: true}, "an error": {Status: 500}} {
 			c := newCloud(t, nil)
@@ -215,7 +215,7 @@ func TestALostCall(t *testing.T) {
 	}
 }
 
-func TestAnsweredAsIfItHadBeenDone(t *testing.T) {
+func TestIgnoredWrite(t *testing.T) {
 	c := newCloud(t, nil)
 	i := c.run(t, 1, nil)[0]
 	if _, err := c.AddFault(fault.Fault{Operation: "StopInstances", Ignore: true, Count: 1}); err != nil {
@@ -232,8 +232,8 @@ func TestAnsweredAsIfItHadBeenDone(t *testing.T) {
 	}
 }
 
-// TestTroubleOfOneInstance strikes the calls that name it, and no others.
-func TestTroubleOfOneInstance(t *testing.T) {
+// TestFaultOnOneInstance strikes the calls that name it, and no others.
+func TestFaultOnOneInstance(t *testing.T) {
 	c := newCloud(t, nil)
 	all := c.run(t, 2, nil)
 	if _, err := c.AddFault(fault.Fault{Operation: "StopInstances", Path: *all[0].InstanceId, Status: 400, Code: "OperationNotPermitted"}); err != nil {
@@ -248,7 +248,7 @@ func TestTroubleOfOneInstance(t *testing.T) {
 	}
 }
 
-func TestPagesOfEverything(t *testing.T) {
+func TestPagination(t *testing.T) {
 	c := newCloud(t, func(c *Config) { c.PageSize = 2 })
 	c.group(t, 5, nil)
 	for range 4 {

@@ -87,7 +87,7 @@ func (c *testCloud) last(t *testing.T) types.Activity {
 	return ok(c.asg.DescribeScalingActivities(t.Context(), &autoscaling.DescribeScalingActivitiesInput{AutoScalingGroupName: sdk.String(testGroup)}))(t).Activities[0]
 }
 
-func TestAGroupKeepsItsSize(t *testing.T) {
+func TestGroupKeepsItsSize(t *testing.T) {
 	c := newCloud(t, nil)
 	id := c.group(t, 3, nil)
 	c.wantLives(t, "3: InService InService InService")
@@ -131,7 +131,7 @@ func TestAGroupKeepsItsSize(t *testing.T) {
 	}
 }
 
-func TestWhatStopsOrIsUnhealthyIsReplaced(t *testing.T) {
+func TestUnhealthyInstancesAreReplaced(t *testing.T) {
 	for name, strike := range map[string]func(t *testing.T, c *testCloud, id string){
 		"stopped": func(t *testing.T, c *testCloud, id string) {
 			ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{id}}))(t)
@@ -194,7 +194,7 @@ func TestSuspendedProcesses(t *testing.T) {
 	c.wantLives(t, "3: InService InService")
 }
 
-func TestALaunchThatFailsIsTriedAgain(t *testing.T) {
+func TestFailedLaunchIsRetried(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 1, nil)
 	if err := c.Exhaust("*"); err != nil {
@@ -218,8 +218,8 @@ func TestALaunchThatFailsIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestTheLatestVersionIsLiveWhenItIsMade: a group that names $Latest launches from it, one that is pinned does not.
-func TestTheLatestVersionIsLiveWhenItIsMade(t *testing.T) {
+// TestLatestAppliesAtCreation: a group that names $Latest launches from it, one that is pinned does not.
+func TestLatestAppliesAtCreation(t *testing.T) {
 	for version, want := range map[string]string{"1": "1", "$Latest": "2", "$Default": "1"} {
 		c := newCloud(t, nil)
 		id := c.group(t, 1, func(in *autoscaling.CreateAutoScalingGroupInput) { in.LaunchTemplate.Version = &version })
@@ -330,7 +330,7 @@ func TestMixedInstances(t *testing.T) {
 	}
 }
 
-func TestAGroupOfALaunchConfiguration(t *testing.T) {
+func TestGroupWithLaunchConfiguration(t *testing.T) {
 	c := newCloud(t, nil)
 	ok(c.asg.CreateLaunchConfiguration(t.Context(), &autoscaling.CreateLaunchConfigurationInput{LaunchConfigurationName: sdk.String("old"), ImageId: sdk.String(testImage),
 		InstanceType: sdk.String(testType)}))(t)

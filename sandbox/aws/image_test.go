@@ -35,8 +35,8 @@ func (c *testCloud) register(t *testing.T, name, snapshot string) string {
 	return *out.ImageId
 }
 
-// TestACopyOfADonor: a snapshot is of the moment in which it was asked for, and what boots from its image is that disk.
-func TestACopyOfADonor(t *testing.T) {
+// TestCloneOfDonor: a snapshot is of the moment in which it was asked for, and what boots from its image is that disk.
+func TestCloneOfDonor(t *testing.T) {
 	c := newCloud(t, nil)
 	donor := c.run(t, 1, nil)[0]
 	disk := fleet.DiskID(root(c.look(t, *donor.InstanceId)))
@@ -77,8 +77,8 @@ func TestACopyOfADonor(t *testing.T) {
 	}
 }
 
-// TestADonorIsStartedWhileItsSnapshotIsPending: what the snapshot holds is settled, however long the fleet takes to copy it.
-func TestADonorIsStartedWhileItsSnapshotIsPending(t *testing.T) {
+// TestStartDuringPendingSnapshot: what the snapshot holds is settled, however long the fleet takes to copy it.
+func TestStartDuringPendingSnapshot(t *testing.T) {
 	for name, goes := range map[string]func(*testCloud, string) error{
 		"started": func(c *testCloud, id string) error {
 			_, err := c.ec2.StartInstances(t.Context(), &ec2.StartInstancesInput{InstanceIds: []string{id}})
@@ -117,8 +117,8 @@ func TestADonorIsStartedWhileItsSnapshotIsPending(t *testing.T) {
 	}
 }
 
-// TestRegisterImagesDefaultsFitNoMachine: what is not said is i386, paravirtual and without enhanced networking.
-func TestRegisterImagesDefaultsFitNoMachine(t *testing.T) {
+// TestRegisterImageDefaults: what is not said is i386, paravirtual and without enhanced networking.
+func TestRegisterImageDefaults(t *testing.T) {
 	c := newCloud(t, nil)
 	donor := c.run(t, 1, nil)[0]
 	snap := c.shoot(t, *donor.InstanceId)
@@ -166,8 +166,8 @@ func TestRegisterImagesDefaultsFitNoMachine(t *testing.T) {
 	}
 }
 
-// TestAnImageStaysBackedByItsSnapshot until it is deregistered, with which the snapshot can go.
-func TestAnImageStaysBackedByItsSnapshot(t *testing.T) {
+// TestImageKeepsItsSnapshot until it is deregistered, with which the snapshot can go.
+func TestImageKeepsItsSnapshot(t *testing.T) {
 	c := newCloud(t, nil)
 	donor := c.run(t, 1, nil)[0]
 	snap := c.shoot(t, *donor.InstanceId)
@@ -261,7 +261,7 @@ func TestQuotaOfImages(t *testing.T) {
 	c.register(t, "second", snap)
 }
 
-func TestWhatIsOrderedToFailLater(t *testing.T) {
+func TestLongFaults(t *testing.T) {
 	c := newCloud(t, nil)
 	donor := c.run(t, 1, nil)[0]
 	volume := root(c.look(t, *donor.InstanceId))
@@ -289,7 +289,7 @@ func TestWhatIsOrderedToFailLater(t *testing.T) {
 	}
 }
 
-func TestAKeyThatMayNotBeUsed(t *testing.T) {
+func TestForbiddenKMSKey(t *testing.T) {
 	const key = "arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555"
 	c := newCloud(t, nil)
 	i := c.run(t, 1, func(in *ec2.RunInstancesInput) {

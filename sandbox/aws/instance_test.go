@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
-func TestAnInstancesLife(t *testing.T) {
+func TestInstanceLifecycle(t *testing.T) {
 	c := newCloud(t, nil)
 	n := int32(1)
 	out := ok(c.ec2.RunInstances(t.Context(), &ec2.RunInstancesInput{ImageId: sdk.String(testImage), InstanceType: testType, MinCount: &n, MaxCount: &n,
@@ -72,7 +72,7 @@ func TestAnInstancesLife(t *testing.T) {
 	wantCode(t, err, refused, "InvalidInstanceID.NotFound")
 }
 
-func TestAGuestThatPowersOff(t *testing.T) {
+func TestGuestPowerOff(t *testing.T) {
 	c := newCloud(t, nil)
 	for behaviour, want := range map[types.ShutdownBehavior]types.InstanceStateName{
 		types.ShutdownBehaviorStop: types.InstanceStateNameStopped, types.ShutdownBehaviorTerminate: types.InstanceStateNameTerminated,
@@ -93,7 +93,7 @@ func TestAGuestThatPowersOff(t *testing.T) {
 	}
 }
 
-func TestAttributesForbidStopAndEnd(t *testing.T) {
+func TestStopAndTerminationProtection(t *testing.T) {
 	c := newCloud(t, nil)
 	i := c.run(t, 1, func(in *ec2.RunInstancesInput) { in.DisableApiStop = sdk.Bool(true) })[0]
 	ids := []string{*i.InstanceId}
@@ -112,7 +112,7 @@ func TestAttributesForbidStopAndEnd(t *testing.T) {
 	c.wantState(t, *i.InstanceId, types.InstanceStateNameStopped)
 }
 
-func TestClientTokenMeansWhatItSays(t *testing.T) {
+func TestClientToken(t *testing.T) {
 	c := newCloud(t, nil)
 	n := int32(2)
 	in := &ec2.RunInstancesInput{ImageId: sdk.String(testImage), InstanceType: testType, MinCount: &n, MaxCount: &n, ClientToken: sdk.String("once")}
@@ -149,7 +149,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeLaunched(t *testing.T) {
+func TestRefusedLaunches(t *testing.T) {
 	c := newCloud(t, nil)
 	n := int32(1)
 	for name, try := range map[string]struct {
@@ -200,8 +200,8 @@ func TestCapacityRunsOut(t *testing.T) {
 	c.wantState(t, ids[0], types.InstanceStateNameRunning)
 }
 
-// TestTheRootIsReplaced while the instance keeps its ID and its address.
-func TestTheRootIsReplaced(t *testing.T) {
+// TestReplaceRootVolume while the instance keeps its ID and its address.
+func TestReplaceRootVolume(t *testing.T) {
 	c := newCloud(t, nil)
 	donor, other := c.run(t, 1, nil)[0], c.run(t, 1, nil)[0]
 	c.fleet.writeFile(t, fleet.DiskID(root(c.look(t, *donor.InstanceId))), "made", "by hand")

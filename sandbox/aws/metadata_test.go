@@ -45,8 +45,8 @@ func (c *testCloud) chain(t *testing.T, environment map[string]string) sdk.Confi
 	return config
 }
 
-// TestTheDefaultChainFindsRegionAndRoleOfAnInstance by its metadata, for a token only.
-func TestTheDefaultChainFindsRegionAndRoleOfAnInstance(t *testing.T) {
+// TestDefaultCredentialChain by its metadata, for a token only.
+func TestDefaultCredentialChain(t *testing.T) {
 	c := newCloud(t, nil)
 	id := *c.run(t, 1, func(in *ec2.RunInstancesInput) {
 		in.UserData = sdk.String(base64.StdEncoding.EncodeToString([]byte("#cloud-config")))
@@ -136,8 +136,8 @@ func issuer(t *testing.T) (file string, token func(claims map[string]any) string
 	}
 }
 
-// TestAServiceAccountsToken stands for a role that trusts it.
-func TestAServiceAccountsToken(t *testing.T) {
+// TestServiceAccountToken stands for a role that trusts it.
+func TestServiceAccountToken(t *testing.T) {
 	keys, token := issuer(t)
 	c := newCloud(t, func(c *Config) {
 		c.Roles = append(c.Roles, Role{Name: "kamino", Federated: []Federation{{Issuer: "https://oidc", Subject: "system:serviceaccount:kamino-system:kamino", KeyFile: keys}}})

@@ -35,7 +35,7 @@ func (c *testCloud) versions(t *testing.T) map[string]int {
 	return out
 }
 
-func TestARefreshReplacesOneAfterTheOther(t *testing.T) {
+func TestRefreshReplacesSequentially(t *testing.T) {
 	c := newCloud(t, nil)
 	next := c.bump(t, c.group(t, 3, nil))
 	start := &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(testGroup), DesiredConfiguration: &types.DesiredConfiguration{LaunchTemplate: next},
@@ -70,7 +70,7 @@ func TestARefreshReplacesOneAfterTheOther(t *testing.T) {
 	}
 }
 
-func TestARefreshIsCancelled(t *testing.T) {
+func TestRefreshCancelled(t *testing.T) {
 	c := newCloud(t, nil)
 	c.bump(t, c.group(t, 2, nil))
 	cancel := &autoscaling.CancelInstanceRefreshInput{AutoScalingGroupName: sdk.String(testGroup)}
@@ -89,8 +89,8 @@ func TestARefreshIsCancelled(t *testing.T) {
 	c.wantLives(t, "2: InService InService")
 }
 
-// TestARefreshWaitsForStandby unless it is told to pass over it.
-func TestARefreshWaitsForStandby(t *testing.T) {
+// TestRefreshWaitsForStandby unless it is told to pass over it.
+func TestRefreshWaitsForStandby(t *testing.T) {
 	for preference, want := range map[types.StandbyInstances]types.InstanceRefreshStatus{
 		types.StandbyInstancesWait: types.InstanceRefreshStatusInProgress, types.StandbyInstancesIgnore: types.InstanceRefreshStatusSuccessful,
 		types.StandbyInstancesTerminate: types.InstanceRefreshStatusSuccessful,
@@ -114,7 +114,7 @@ func TestARefreshWaitsForStandby(t *testing.T) {
 	}
 }
 
-func TestARefreshGoesBack(t *testing.T) {
+func TestRefreshRollback(t *testing.T) {
 	c := newCloud(t, nil)
 	next := c.bump(t, c.group(t, 3, nil))
 	ok(c.asg.StartInstanceRefresh(t.Context(), &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: sdk.String(testGroup),
@@ -132,7 +132,7 @@ func TestARefreshGoesBack(t *testing.T) {
 	}
 }
 
-func TestAWarmPool(t *testing.T) {
+func TestWarmPool(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 1, func(in *autoscaling.CreateAutoScalingGroupInput) { in.MaxSize = sdk.Int32(3) })
 	ok(c.asg.PutWarmPool(t.Context(), &autoscaling.PutWarmPoolInput{AutoScalingGroupName: sdk.String(testGroup), MinSize: sdk.Int32(1)}))(t)

@@ -23,8 +23,8 @@ func (c *testCloud) exit(t *testing.T, id string) error {
 	return err
 }
 
-// TestADonorsWayThroughStandby: it can be stopped for as long as it takes, and nothing is launched for it.
-func TestADonorsWayThroughStandby(t *testing.T) {
+// TestDonorThroughStandby: it can be stopped for as long as it takes, and nothing is launched for it.
+func TestDonorThroughStandby(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 3, nil)
 	id := *c.see(t).Instances[1].InstanceId
@@ -93,8 +93,8 @@ func TestStandbyAtTheBounds(t *testing.T) {
 	wantCode(t, c.enter(t, "i-00000000000000000", true), refused, "ValidationError")
 }
 
-// TestWhatIsTerminatedInStandbyLeaves: there is nothing to hold any more.
-func TestWhatIsTerminatedInStandbyLeaves(t *testing.T) {
+// TestTerminationInStandby: there is nothing to hold any more.
+func TestTerminationInStandby(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 2, nil)
 	id := *c.see(t).Instances[0].InstanceId

@@ -26,7 +26,7 @@ func rich(snapshot string) *types.RequestLaunchTemplateData {
 	}
 }
 
-func TestATemplateKeepsWhatWasWritten(t *testing.T) {
+func TestTemplateKeepsUnknownData(t *testing.T) {
 	c := newCloud(t, nil)
 	donor := c.run(t, 1, nil)[0]
 	snap := c.shoot(t, *donor.InstanceId)
@@ -112,8 +112,8 @@ func TestDefaultAndLatest(t *testing.T) {
 	wantCode(t, err, refused, "InvalidLaunchTemplateName.NotFoundException")
 }
 
-// TestWhatAnOperatorOwns is changed by nobody else.
-func TestWhatAnOperatorOwns(t *testing.T) {
+// TestOperatorResources is changed by nobody else.
+func TestOperatorResources(t *testing.T) {
 	c := newCloud(t, nil)
 	in := &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String("managed"), LaunchTemplateData: rich("snap-1"), Operator: &types.OperatorRequest{Principal: sdk.String("eks.amazonaws.com")}}
 	id := ok(c.ec2.CreateLaunchTemplate(t.Context(), in))(t).LaunchTemplate.LaunchTemplateId

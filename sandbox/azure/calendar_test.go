@@ -7,9 +7,9 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/clock"
 )
 
-// TestDocumentsGoByTheCalendar: a machine that is made after two days were skipped is made as quickly as ever, and
+// TestDocumentsUseTheCalendar: a machine that is made after two days were skipped is made as quickly as ever, and
 // says that it is of that day.
-func TestDocumentsGoByTheCalendar(t *testing.T) {
+func TestDocumentsUseTheCalendar(t *testing.T) {
 	calendar := &clock.Calendar{}
 	c := newCloud(t, func(c *Config) { c.Clock.Calendar = calendar })
 	c.pool(t, 0, nil)

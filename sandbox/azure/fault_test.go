@@ -100,7 +100,7 @@ func TestLongOperationFails(t *testing.T) {
 	}
 }
 
-func TestStopThatFailsWithAndWithoutEffect(t *testing.T) {
+func TestFailedStop(t *testing.T) {
 	for phase, want := range map[fault.Phase]string{fault.Before: "running", fault.After: "stopped"} {
 		c := newCloud(t, nil)
 		c.pool(t, 1, nil)
@@ -115,7 +115,7 @@ func TestStopThatFailsWithAndWithoutEffect(t *testing.T) {
 	}
 }
 
-func TestDeletionThatDoesNotStick(t *testing.T) {
+func TestIgnoredDeletion(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)
 	c.order(t, fault.Fault{Resource: "extension", Operation: "delete", Ignore: true, Count: 1})
@@ -199,7 +199,7 @@ func TestConnectionIsDropped(t *testing.T) {
 	}
 }
 
-func TestThrottlingByOrderAndByBucket(t *testing.T) {
+func TestThrottlingByFaultAndByBucket(t *testing.T) {
 	c := newCloud(t, func(c *Config) { c.Clock.Scale = 1; c.Throttle = Throttle{ReadBurst: 3, ReadRate: 0.01} })
 	c.order(t, fault.Fault{Method: "PUT", RetryAfter: 17, Count: 1})
 	err := c.putGallery(t)
@@ -225,7 +225,7 @@ func TestThrottlingByOrderAndByBucket(t *testing.T) {
 	}
 }
 
-func TestTroubleWithTokens(t *testing.T) {
+func TestTokenFaults(t *testing.T) {
 	c := newCloud(t, nil)
 	c.order(t, fault.Fault{Resource: "token", Operation: "post", Status: 503, Code: "temporarily_unavailable", Message: "AADSTS90033: try later", Count: 1})
 	_, err := c.factory.NewGalleriesClient().Get(t.Context(), testGroup, testGallery, nil)

@@ -40,7 +40,7 @@ func (c *testCloud) deleteInstance(t *testing.T, number string) error {
 	return err
 }
 
-func TestALockKeepsWhatItIsOn(t *testing.T) {
+func TestCanNotDeleteLock(t *testing.T) {
 	for name, scope := range map[string]string{
 		"the scale set":      scaleSetOfTest,
 		"the resource group": "/subscriptions/" + testSubscription + "/resourceGroups/" + testGroup,
@@ -70,7 +70,7 @@ func TestALockKeepsWhatItIsOn(t *testing.T) {
 	}
 }
 
-func TestALockAgainstChanges(t *testing.T) {
+func TestReadOnlyLock(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)
 	c.lock(t, scaleSetOfTest, lockReadOnly)
@@ -80,8 +80,8 @@ func TestALockAgainstChanges(t *testing.T) {
 	}
 }
 
-// TestALockIsNotItsNeighbours: a scale set whose name begins like the locked one's is free.
-func TestALockIsNotItsNeighbours(t *testing.T) {
+// TestLockScope: a scale set whose name begins like the locked one's is free.
+func TestLockScope(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)
 	c.lock(t, strings.TrimSuffix(scaleSetOfTest, "s"), lockAgainstDelete)
@@ -109,8 +109,8 @@ func TestLocksAreListedWithThoseAbove(t *testing.T) {
 	}
 }
 
-// TestADeletionThatFailsGivesItsPlaceBack: Azure refuses some deletions only on their way.
-func TestADeletionThatFailsGivesItsPlaceBack(t *testing.T) {
+// TestFailedDeletionRestoresCapacity: Azure refuses some deletions only on their way.
+func TestFailedDeletionRestoresCapacity(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 2, nil)
 	c.order(t, fault.Fault{Resource: "instance", Operation: "delete", Long: true, Code: "AllocationFailed", Count: 1})

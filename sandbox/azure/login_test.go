@@ -31,7 +31,7 @@ func TestWrongSecret(t *testing.T) {
 	}
 }
 
-func TestADFSAndTenantsAsAzWantsThem(t *testing.T) {
+func TestADFSAndTenantEndpointsForAz(t *testing.T) {
 	c := newCloud(t, nil)
 	for _, path := range []string{"/adfs", "/" + testTenant + "/v2.0"} {
 		resp, doc := c.raw(t, "", "GET", path+"/.well-known/openid-configuration", "")

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestVersionPutKeepsWhatIsLeftOut: a PUT that changes one setting of a version that exists needs no source, and
+// TestVersionPutKeepsOmittedProperties: a PUT that changes one setting of a version that exists needs no source, and
 // changes nothing else.
-func TestVersionPutKeepsWhatIsLeftOut(t *testing.T) {
+func TestVersionPutKeepsOmittedProperties(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)
 	c.ensureDefinition(t)
@@ -42,8 +42,8 @@ func TestGroupExists(t *testing.T) {
 	}
 }
 
-// TestDiskSaysWhatItWasMadeFrom: by an ID, whether the image is the platform's or a gallery's.
-func TestDiskSaysWhatItWasMadeFrom(t *testing.T) {
+// TestDiskCreationData: by an ID, whether the image is the platform's or a gallery's.
+func TestDiskCreationData(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)
 	token := c.token(t)

@@ -84,7 +84,7 @@ func TestCreatePoolLaunchesMachines(t *testing.T) {
 	}
 }
 
-func TestComputerNameCountsInBase36(t *testing.T) {
+func TestComputerNameIsBase36(t *testing.T) {
 	profile := object{"osProfile": object{"computerNamePrefix": "p"}}
 	for number, want := range map[int64]string{0: "p000000", 10: "p00000A", 36: "p000010", 46655: "p000ZZZ"} {
 		if got := computerName(profile, number); got != want {
@@ -93,7 +93,7 @@ func TestComputerNameCountsInBase36(t *testing.T) {
 	}
 }
 
-func TestNewImageIsForNewInstances(t *testing.T) {
+func TestNewImageAppliesToNewInstances(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)
 	c.ensureDefinition(t)
@@ -136,7 +136,7 @@ func TestNewImageIsForNewInstances(t *testing.T) {
 	}
 }
 
-func TestPutKeepsWhatNobodyCanReadBack(t *testing.T) {
+func TestPutKeepsWriteOnlyProperties(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, func(p *PoolSpec) { p.CustomData, p.Command = []byte("boot"), "join" })
 	set := c.scaleSet(t)
@@ -153,7 +153,7 @@ func TestPutKeepsWhatNobodyCanReadBack(t *testing.T) {
 	}
 }
 
-func TestScaleOutFailsWithoutItsVersion(t *testing.T) {
+func TestScaleOutWithDeletedVersion(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)
 	c.ensureDefinition(t)
@@ -168,7 +168,7 @@ func TestScaleOutFailsWithoutItsVersion(t *testing.T) {
 	}
 }
 
-func TestLatestSkipsWhatIsExcluded(t *testing.T) {
+func TestLatestSkipsExcludedVersions(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)
 	c.ensureDefinition(t)
@@ -236,7 +236,7 @@ func TestDeleteInstanceShrinksThePool(t *testing.T) {
 }
 
 // What was written to an instance before may end while it is being deleted.
-func TestAnInstanceThatIsDeletedStaysSo(t *testing.T) {
+func TestDeletedInstanceStaysDeleted(t *testing.T) {
 	c := newCloud(t, func(o *Config) { o.Latencies.Instance, o.Latencies.Terminate = time.Second, 10*time.Minute })
 	c.pool(t, 1, nil)
 	vms := c.factory.NewVirtualMachineScaleSetVMsClient()
@@ -300,7 +300,7 @@ func TestUpgradePolicies(t *testing.T) {
 	}
 }
 
-func TestExtensionsAreAViewOfTheModel(t *testing.T) {
+func TestExtensionsFollowTheModel(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)
 	extensions := c.factory.NewVirtualMachineScaleSetExtensionsClient()
@@ -322,7 +322,7 @@ func TestExtensionsAreAViewOfTheModel(t *testing.T) {
 	}
 }
 
-func TestPoolsThatAreRefusedLater(t *testing.T) {
+func TestPoolsRefusedAfterStart(t *testing.T) {
 	c := newCloud(t, nil)
 	for name, check := range map[string]struct {
 		spec func(*PoolSpec)
@@ -367,7 +367,7 @@ func TestPoolsThatAreRefusedLater(t *testing.T) {
 	}
 }
 
-func TestQuotaRefusesGrowth(t *testing.T) {
+func TestQuotaLimitsGrowth(t *testing.T) {
 	c := newCloud(t, func(c *Config) { c.Quota = map[string]int64{"cores": 5} })
 	c.pool(t, 2, nil)
 	err := c.patch(t, capacityOf(3))

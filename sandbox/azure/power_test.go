@@ -54,7 +54,7 @@ func TestPowerActions(t *testing.T) {
 	}
 }
 
-func TestMachineThatPowersItselfOff(t *testing.T) {
+func TestMachinePowersItselfOff(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)
 	id := *c.instances(t)[0].ID
@@ -66,7 +66,7 @@ func TestMachineThatPowersItselfOff(t *testing.T) {
 	}
 }
 
-func TestStopAndStartAskedTogetherRunInOrder(t *testing.T) {
+func TestStopAndStartRunInOrder(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)
 	vms := c.factory.NewVirtualMachineScaleSetVMsClient()
@@ -97,7 +97,7 @@ func TestReimageGivesANewDisk(t *testing.T) {
 	}
 }
 
-func TestPowerOfWhatIsNotThere(t *testing.T) {
+func TestPowerOfMissingMachine(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)
 	_, err := c.factory.NewVirtualMachineScaleSetVMsClient().BeginPowerOff(t.Context(), testGroup, testPool, "7", nil)

@@ -12,9 +12,9 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
-// TestRestartGoesOn closes a server while four kinds of long operation are in flight, each of which takes
+// TestRestartContinuesOperations closes a server while four kinds of long operation are in flight, each of which takes
 // for ever, and opens another one on the same directory in which they take no time.
-func TestRestartGoesOn(t *testing.T) {
+func TestRestartContinuesOperations(t *testing.T) {
 	f := newTestFleet(t)
 	config := testConfig(t, f)
 	first := openCloud(t, config, f)
@@ -84,7 +84,7 @@ func (c *testCloud) inFlight() []string {
 	return out
 }
 
-func TestTokensOutliveARestart(t *testing.T) {
+func TestTokensSurviveRestart(t *testing.T) {
 	f := newTestFleet(t)
 	config := testConfig(t, f)
 	first := openCloud(t, config, f)
@@ -96,7 +96,7 @@ func TestTokensOutliveARestart(t *testing.T) {
 	}
 }
 
-func TestStateIsForItsOwnerOnlyAndDamageIsTold(t *testing.T) {
+func TestStateFileModeAndDamage(t *testing.T) {
 	f := newTestFleet(t)
 	config := testConfig(t, f)
 	first := openCloud(t, config, f)

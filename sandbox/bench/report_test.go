@@ -10,8 +10,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine"
 )
 
-// TestTheLatenciesAreTold: all of them, what a run has set to another value marked, the original's figure beside.
-func TestTheLatenciesAreTold(t *testing.T) {
+// TestLatencyTable: all of them, what a run has set to another value marked, the original's figure beside.
+func TestLatencyTable(t *testing.T) {
 	run := func(defaults bool) *Capture {
 		cloud, machines := latencies(defaults)
 		return &Capture{Latencies: set(cloud, machines), Donor: Times{OutOfService: 72 * time.Second}}

@@ -22,7 +22,7 @@ other_total{resource="nodes",verb="LIST"} 9
 	}
 }
 
-func TestVerbsAreHeldAgainstAList(t *testing.T) {
+func TestVerbLimits(t *testing.T) {
 	verb := func(wall time.Duration) Verb {
 		return Verb{Walls: []time.Duration{wall}, CPUs: []time.Duration{time.Second}}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/clock"
 )
 
-func TestABucketIsEmptiedAndFilledAtTheClocksPace(t *testing.T) {
+func TestBucketRefillsByTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := Buckets{Clock: clock.Clock{Scale: 10}}
 		for want := 2; want >= 0; want-- {
@@ -33,7 +33,7 @@ func TestABucketIsEmptiedAndFilledAtTheClocksPace(t *testing.T) {
 	})
 }
 
-func TestACalendarThatIsPutForwardFillsIt(t *testing.T) {
+func TestCalendarSkipRefillsBucket(t *testing.T) {
 	calendar := &clock.Calendar{}
 	b := Buckets{Clock: clock.Clock{Calendar: calendar}}
 	b.Take("a", 2, 0.001)

@@ -85,8 +85,8 @@ func grown(t *testing.T) (p *pool, before, after unstructured.Unstructured) {
 	return p, sets[0], sets[1]
 }
 
-// TestWhichSetGrows: behind a promotion the new set, and the one before makes no machine any more.
-func TestWhichSetGrows(t *testing.T) {
+// TestMachineSetThatGrows: behind a promotion the new set, and the one before makes no machine any more.
+func TestMachineSetThatGrows(t *testing.T) {
 	t.Parallel()
 	p, before, after := grown(t)
 	if old, fresh := len(p.of(before)), len(p.of(after)); old != 3 || fresh != 2 {
@@ -103,9 +103,9 @@ func TestWhichSetGrows(t *testing.T) {
 	}
 }
 
-// TestWhichMachineAShrinkingPoolLoses: one of the oldest set, whichever Machine somebody has marked to go first. So a removal takes the
+// TestMachineRemovedByScaleIn: one of the oldest set, whichever Machine somebody has marked to go first. So a removal takes the
 // places itself, and just its Machine goes.
-func TestWhichMachineAShrinkingPoolLoses(t *testing.T) {
+func TestMachineRemovedByScaleIn(t *testing.T) {
 	t.Parallel()
 	p, before, after := grown(t)
 	marked := p.of(after)[0]
@@ -182,9 +182,9 @@ func TestPausedCluster(t *testing.T) {
 	p.promote(r, "2026.03.14")
 }
 
-// TestAutoscalerBetweenTheWritesOfARemoval: whichever two it writes between, its own change stays, just one more place is taken, and
+// TestAutoscalerDuringRemoval: whichever two it writes between, its own change stays, just one more place is taken, and
 // the Machine that was to go is gone. It grows and shrinks the pool by turns.
-func TestAutoscalerBetweenTheWritesOfARemoval(t *testing.T) {
+func TestAutoscalerDuringRemoval(t *testing.T) {
 	t.Parallel()
 	for gap := range 6 {
 		by := []int64{1, -1}[gap%2]

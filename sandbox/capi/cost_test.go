@@ -22,9 +22,9 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// TestWhatALookCosts counts the requests to the management cluster of each look that a controller takes at a pool to which nothing happens,
+// TestRequestsOfAnObservation counts the requests to the management cluster of each look that a controller takes at a pool to which nothing happens,
 // as docs/cluster-api.md tells them.
-func TestWhatALookCosts(t *testing.T) {
+func TestRequestsOfAnObservation(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, deployment)
 	var asked atomic.Int32

@@ -293,8 +293,8 @@ func TestRecipesOfGroups(t *testing.T) {
 	suite(t, func(t *testing.T) *pool { return newGroupPool(t, pair(awsMachinePool)).pool }, func(p *pool) cloudtest.RecipesHarness { return groupPool{p}.harness() }, append(kindCases, "hold")...)
 }
 
-// TestGroupsThatAreRefused: what is refused is what the provider would do, and nothing is changed.
-func TestGroupsThatAreRefused(t *testing.T) {
+// TestRefusedGroups: what is refused is what the provider would do, and nothing is changed.
+func TestRefusedGroups(t *testing.T) {
 	t.Parallel()
 	p := newGroupPool(t, awsMachinePool)
 	p.publish("2026.01.09")
@@ -367,9 +367,9 @@ func TestGroupsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestWhatTheProviderDoesToGroups: what the refusals say. A refreshed group has all its instances replaced; where the provider writes the size,
+// TestGroupProvider: what the refusals say. A refreshed group has all its instances replaced; where the provider writes the size,
 // another instance is launched for a donor in standby.
-func TestWhatTheProviderDoesToGroups(t *testing.T) {
+func TestGroupProvider(t *testing.T) {
 	t.Parallel()
 	p := newGroupPool(t, awsMachinePool)
 	recipes, before := p.recipes(), p.instances()
@@ -397,8 +397,8 @@ func TestWhatTheProviderDoesToGroups(t *testing.T) {
 	p.wait("an instance refresh", func() bool { return p.group().Refresh })
 }
 
-// TestGroupsLoseJustThese: a held donor goes with its place, and its Machine after it; a Machine whose instance goes by itself is let go of.
-func TestGroupsLoseJustThese(t *testing.T) {
+// TestGroupRemoval: a held donor goes with its place, and its Machine after it; a Machine whose instance goes by itself is let go of.
+func TestGroupRemoval(t *testing.T) {
 	t.Parallel()
 	p := newGroupPool(t, awsMachinePool)
 	recipes, before := p.recipes(), p.instances()

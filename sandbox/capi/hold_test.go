@@ -53,8 +53,8 @@ spec:
   remediation: {triggerIf: {unhealthyLessThanOrEqualTo: 100%}}
 `
 
-// TestHealthCheckSparesAHeldMachine: two machines fail, and Cluster API's health check replaces the one that nobody holds.
-func TestHealthCheckSparesAHeldMachine(t *testing.T) {
+// TestHealthCheckSparesReservedMachine: two machines fail, and Cluster API's health check replaces the one that nobody holds.
+func TestHealthCheckSparesReservedMachine(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, deployment)
 	all := p.list("Machine")
@@ -78,9 +78,9 @@ func TestHealthCheckSparesAHeldMachine(t *testing.T) {
 	}
 }
 
-// TestAHeldMachineIsDeleted by a person, who wants another Machine in its place: it waits until Kamino lets it go, and its place is
+// TestReservedMachineDeleted by a person, who wants another Machine in its place: it waits until Kamino lets it go, and its place is
 // filled again.
-func TestAHeldMachineIsDeleted(t *testing.T) {
+func TestReservedMachineDeleted(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, deployment)
 	donor, r := p.list("Machine")[0], p.recipes()
@@ -100,8 +100,8 @@ func TestAHeldMachineIsDeleted(t *testing.T) {
 	p.isAtWork(3)
 }
 
-// TestEveryAnswerLostOfAHold: asked again, a Machine is held and given back once, and what somebody else wrote to it stays.
-func TestEveryAnswerLostOfAHold(t *testing.T) {
+// TestLostAnswersOfProtection: asked again, a Machine is held and given back once, and what somebody else wrote to it stays.
+func TestLostAnswersOfProtection(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, pair(deployment))
 	m := p.list("Machine")[0]

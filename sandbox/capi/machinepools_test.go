@@ -368,8 +368,8 @@ func (p machinePool) size() int64 {
 	return n
 }
 
-// TestMachinePoolsThatRoll: what is refused is what the provider would do: each write of somebody else's replaces all instances.
-func TestMachinePoolsThatRoll(t *testing.T) {
+// TestMachinePoolsWithRollouts: what is refused is what the provider would do: each write of somebody else's replaces all instances.
+func TestMachinePoolsWithRollouts(t *testing.T) {
 	if shared == nil {
 		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-long` sets them")
 	}
@@ -412,9 +412,9 @@ func TestMachinePoolsThatRoll(t *testing.T) {
 	p.refused("2026.01.09", "FeatureGateUnknown")
 }
 
-// TestMachinePoolsOfOthers: where somebody else has the replicas, the provider leaves instances alone without its gate, and a pool is
+// TestForeignMachinePools: where somebody else has the replicas, the provider leaves instances alone without its gate, and a pool is
 // neither grown nor made smaller by anybody but him.
-func TestMachinePoolsOfOthers(t *testing.T) {
+func TestForeignMachinePools(t *testing.T) {
 	if shared == nil {
 		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-long` sets them")
 	}
@@ -468,8 +468,8 @@ func TestMachinePoolsOfOthers(t *testing.T) {
 	}
 }
 
-// TestMachinePoolsLoseJustThese: the provider would choose the oldest instance, and the two that are removed at once are the others.
-func TestMachinePoolsLoseJustThese(t *testing.T) {
+// TestMachinePoolRemoval: the provider would choose the oldest instance, and the two that are removed at once are the others.
+func TestMachinePoolRemoval(t *testing.T) {
 	t.Parallel()
 	p := newMachinePool(t, azurePool)
 	recipes, before := p.recipes(), p.instances()

@@ -198,9 +198,9 @@ func (p *pool) removes(id cloud.InstanceID, writes int) {
 // removalWrites is how many writes a removal takes: to the Machine, of it, to the pool, to the set, to the pool, to the Machine.
 const removalWrites = 6
 
-// TestMoved: a Cluster is moved to another management cluster in the middle of a removal, after each of its writes. It is gone on with
+// TestClusterMoved: a Cluster is moved to another management cluster in the middle of a removal, after each of its writes. It is gone on with
 // there, by whoever is told where, and takes one place and one machine. Before, nothing of what is missing here is taken for gone.
-func TestMoved(t *testing.T) {
+func TestClusterMoved(t *testing.T) {
 	t.Parallel()
 	o := newOther(t)
 	for writes := 1; writes <= removalWrites; writes++ {
@@ -239,9 +239,9 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// TestClusterAPIHearsLate: Cluster API hears of a pool's pause and of its new size only long after everything else, and long after a Machine
+// TestClusterAPILag: Cluster API hears of a pool's pause and of its new size only long after everything else, and long after a Machine
 // could have gone. It gives the place that was taken to no other, and chooses no Machine to lose.
-func TestClusterAPIHearsLate(t *testing.T) {
+func TestClusterAPILag(t *testing.T) {
 	t.Parallel()
 	o := newOther(t)
 	p := newPool(t, deployment)
@@ -291,8 +291,8 @@ func (v vanisher) RoundTrip(r *http.Request) (*http.Response, error) {
 	return v.RoundTripper.RoundTrip(r)
 }
 
-// TestAMachineGoesBeforeAWrite that removes it: it is absent, and that is no error.
-func TestAMachineGoesBeforeAWrite(t *testing.T) {
+// TestMachineGoneBeforeAWrite that removes it: it is absent, and that is no error.
+func TestMachineGoneBeforeAWrite(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, deployment)
 	donor, config := p.instances()[0], rest.CopyConfig(p.config)
@@ -341,9 +341,9 @@ func (p *pool) isAtWork(size int64) {
 	}
 }
 
-// TestAHookIsTakenAway by somebody, in the middle of a removal, so that the Machine goes without it: the pool is at work again. It has
+// TestDeletionHookRemoved by somebody, in the middle of a removal, so that the Machine goes without it: the pool is at work again. It has
 // lost a place with the machine where its set knew of the removal, and has filled it again where not; no other machine goes.
-func TestAHookIsTakenAway(t *testing.T) {
+func TestDeletionHookRemoved(t *testing.T) {
 	t.Parallel()
 	for writes, size := range map[int]int64{3: 3, 4: 2} {
 		t.Run(fmt.Sprintf("after %d writes", writes), func(t *testing.T) {

@@ -190,9 +190,9 @@ func (p *pool) imageOf(deployment string) (template, image string) {
 	return "", ""
 }
 
-// TestTopologyUndoesWhatIsWrittenToThePool: a copy of the template and a reference to it, which is how any other pool is pointed at an
+// TestTopologyRevertsPoolWrites: a copy of the template and a reference to it, which is how any other pool is pointed at an
 // image, would not last. A copy that does not say that it is the topology's would stop the topology of the whole Cluster.
-func TestTopologyUndoesWhatIsWrittenToThePool(t *testing.T) {
+func TestTopologyRevertsPoolWrites(t *testing.T) {
 	t.Parallel()
 	p := newTopology(t, class, classy, 3)
 	const copied = `
@@ -327,9 +327,9 @@ func TestSizesOfTopologies(t *testing.T) {
 	}
 }
 
-// TestTopologyThatIsNotCarriedOut: as long as Cluster API cannot make a template, nothing counts as done, and nothing grows from the image
+// TestTopologyNotReconciled: as long as Cluster API cannot make a template, nothing counts as done, and nothing grows from the image
 // of before.
-func TestTopologyThatIsNotCarriedOut(t *testing.T) {
+func TestTopologyNotReconciled(t *testing.T) {
 	t.Parallel()
 	p := newTopology(t, class, classy, 3)
 	p.publish("2026.1.1")

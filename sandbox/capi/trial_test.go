@@ -8,9 +8,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// TestEveryAnswerLostOfATrial loses the answer to each write by which a trial begins and ends, each in a trial of its own. Asked again,
+// TestLostAnswersOfTrial loses the answer to each write by which a trial begins and ends, each in a trial of its own. Asked again,
 // a trial has one Machine, and nothing is left of it in the end.
-func TestEveryAnswerLostOfATrial(t *testing.T) {
+func TestLostAnswersOfTrial(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, pair(deployment))
 	p.publish(version)

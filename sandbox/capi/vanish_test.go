@@ -8,9 +8,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// TestADonorsInstanceGoesByItself, as a spot instance does, and leaves its Machine behind. One whose disk was touched goes with its place,
+// TestDonorInstanceTerminatedByOthers, as a spot instance does, and leaves its Machine behind. One whose disk was touched goes with its place,
 // for its pool has grown before; any other Machine is given back, so that whoever is to remove it can.
-func TestADonorsInstanceGoesByItself(t *testing.T) {
+func TestDonorInstanceTerminatedByOthers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		// at is the call that it happens with, or the write of a call behind which the engine dies, too; nth is which one of these, from 1.

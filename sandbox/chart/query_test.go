@@ -196,7 +196,7 @@ func readDashboard(t *testing.T) dashboard {
 	return d
 }
 
-func TestTheDashboard(t *testing.T) {
+func TestDashboard(t *testing.T) {
 	known := export(t)
 	d := readDashboard(t)
 	asked := map[string]bool{}
@@ -288,7 +288,7 @@ type alert struct {
 	Labels, Annotations map[string]string
 }
 
-func TestTheAlerts(t *testing.T) {
+func TestAlerts(t *testing.T) {
 	known := export(t)
 	rule := render(t, Values{"metrics": Values{"rules": Values{"enabled": true, "imageAgeDays": 14, "disabled": []any{"KaminoThrottled"}}}}).Find("PrometheusRule", "kamino")
 	if rule == nil {
@@ -334,8 +334,8 @@ func TestTheAlerts(t *testing.T) {
 	}
 }
 
-// TestTheCheckOfQueries shows that a query for something that isn't there is really found.
-func TestTheCheckOfQueries(t *testing.T) {
+// TestQueryCheck shows that a query for something that isn't there is really found.
+func TestQueryCheck(t *testing.T) {
 	known := export(t)
 	for query, says := range map[string]string{
 		`sum(kamino_passes_total`:                                   "parse error",

@@ -195,7 +195,7 @@ func TestModes(t *testing.T) {
 }
 
 // Two releases in one cluster must not share an object.
-func TestNamesAreTheReleases(t *testing.T) {
+func TestReleaseNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range []string{"kamino", "blue"} {
 		r, err := Render(t.Context(), name, "ns-"+name, Values{})
@@ -303,9 +303,9 @@ func TestBadValuesAreRefused(t *testing.T) {
 	}
 }
 
-// TestEveryValueIsKnown holds values.yaml and its schema to each other: neither has a field that the other
+// TestValuesMatchSchema holds values.yaml and its schema to each other: neither has a field that the other
 // lacks, so that what is documented can be set, and what can be set is documented.
-func TestEveryValueIsKnown(t *testing.T) {
+func TestValuesMatchSchema(t *testing.T) {
 	chart, err := Load()
 	if err != nil {
 		t.Fatal(err)

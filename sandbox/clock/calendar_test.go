@@ -7,7 +7,7 @@ import (
 
 var wall = time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)
 
-func TestNobodyPutsTheWallForward(t *testing.T) {
+func TestNoCalendarIsRealTime(t *testing.T) {
 	for name, c := range map[string]Clock{"no calendar": {}, "one that was never put forward": {Calendar: &Calendar{}}} {
 		if got := c.At(wall); !got.Equal(wall) {
 			t.Errorf("%s: %s, want %s", name, got, wall)
@@ -19,7 +19,7 @@ func TestNobodyPutsTheWallForward(t *testing.T) {
 	}
 }
 
-func TestEachMomentKeepsItsTime(t *testing.T) {
+func TestCalendarIsMonotonic(t *testing.T) {
 	c := &Calendar{}
 	c.skip(wall.Add(10*time.Second+700*time.Millisecond), 8*time.Hour)
 	c.skip(wall.Add(20*time.Second), time.Hour)
@@ -39,7 +39,7 @@ func TestEachMomentKeepsItsTime(t *testing.T) {
 	}
 }
 
-func TestSkipIsSeenAtOnce(t *testing.T) {
+func TestSkipIsVisibleAtOnce(t *testing.T) {
 	calendar := &Calendar{}
 	clock := Clock{Calendar: calendar}
 	before := clock.Now()

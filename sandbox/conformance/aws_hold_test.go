@@ -41,8 +41,8 @@ func (w *amazonGroup) stop(id cloud.InstanceID) {
 	})
 }
 
-// TestAWSLeavesAHeldInstanceAlone: a group replaces whatever stops, unless it is in standby; and what it is meant to have stays as it was.
-func TestAWSLeavesAHeldInstanceAlone(t *testing.T) {
+// TestAWSStandbyIsNotReplaced: a group replaces whatever stops, unless it is in standby; and what it is meant to have stays as it was.
+func TestAWSStandbyIsNotReplaced(t *testing.T) {
 	w := newGroup(t, standbyTime, "1")
 	w.must(w.recipes.ProtectFromScaleIn(t.Context(), w.ids[0], cloud.TokenUnprotected))
 	w.settled(w.ids[0], scalingtypes.LifecycleStateStandby)
@@ -71,8 +71,8 @@ func TestAWSLeavesAHeldInstanceAlone(t *testing.T) {
 	}
 }
 
-// TestAWSHoldsOnTheWay: what enters standby, or has just left it, is not turned back before it has settled.
-func TestAWSHoldsOnTheWay(t *testing.T) {
+// TestAWSProtectsDuringTransition: what enters standby, or has just left it, is not turned back before it has settled.
+func TestAWSProtectsDuringTransition(t *testing.T) {
 	w := newGroup(t, standbyTime, "1")
 	w.must(w.recipes.ProtectFromScaleIn(t.Context(), w.ids[0], cloud.TokenUnprotected))
 	if err := w.recipes.Unprotect(t.Context(), w.ids[0], cloud.TokenUnprotected); !cloud.Is(err, cloud.Unavailable) {
@@ -90,8 +90,8 @@ func TestAWSHoldsOnTheWay(t *testing.T) {
 	w.must(w.recipes.ProtectFromScaleIn(t.Context(), w.ids[0], cloud.TokenUnprotected))
 }
 
-// TestAWSGivesProtectionBack: an instance that was protected from scale-in is so again, whatever was done to it in between.
-func TestAWSGivesProtectionBack(t *testing.T) {
+// TestAWSRestoresProtection: an instance that was protected from scale-in is so again, whatever was done to it in between.
+func TestAWSRestoresProtection(t *testing.T) {
 	w := newGroup(t, atOnce, "1")
 	protect := func(value bool) {
 		_, err := w.scaling.SetInstanceProtection(t.Context(), &autoscaling.SetInstanceProtectionInput{AutoScalingGroupName: sdk.String(awsGroup),
@@ -116,9 +116,9 @@ func TestAWSGivesProtectionBack(t *testing.T) {
 	}
 }
 
-// TestAWSHoldsNobodyElses: an instance that a person has detached is in no group any more. There is nothing to hold, and nothing of the
+// TestAWSKeepsForeignProtection: an instance that a person has detached is in no group any more. There is nothing to hold, and nothing of the
 // group's is given back to it.
-func TestAWSHoldsNobodyElses(t *testing.T) {
+func TestAWSKeepsForeignProtection(t *testing.T) {
 	w := newGroup(t, atOnce, "1")
 	_, err := w.scaling.DetachInstances(t.Context(), &autoscaling.DetachInstancesInput{AutoScalingGroupName: sdk.String(awsGroup), InstanceIds: []string{path.Base(string(w.ids[0]))},
 		ShouldDecrementDesiredCapacity: sdk.Bool(true)})

@@ -45,9 +45,9 @@ func (w *amazonGroup) fault(f fault.Fault) {
 	w.must(err)
 }
 
-// TestAWSPinsTheNewestFirst: a group that takes whatever is newest would use a new version of its template as soon as that is there,
+// TestAWSPinsNewestVersion: a group that takes whatever is newest would use a new version of its template as soon as that is there,
 // whatever becomes of the one who made it.
-func TestAWSPinsTheNewestFirst(t *testing.T) {
+func TestAWSPinsNewestVersion(t *testing.T) {
 	w := newGroup(t, atOnce, "$Latest").leavesAlone()
 	w.published("2026.03.14")
 	w.pass(time.Minute)
@@ -68,8 +68,8 @@ func TestAWSPinsTheNewestFirst(t *testing.T) {
 	}
 }
 
-// TestAWSKeepsTheRest of a group and its template: nothing but the image is another one.
-func TestAWSKeepsTheRest(t *testing.T) {
+// TestAWSKeepsOtherFields of a group and its template: nothing but the image is another one.
+func TestAWSKeepsOtherFields(t *testing.T) {
 	w := newGroup(t, atOnce, "1").leavesAlone()
 	rate := int32(200)
 	made, err := w.raw.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"),
@@ -178,9 +178,9 @@ func TestAWSFillsDisksAtARate(t *testing.T) {
 	}
 }
 
-// TestAWSHandsOverToKops: Kamino makes versions of a group of kOps', says which image its instance group is to name, and writes neither
+// TestAWSHandOverToKops: Kamino makes versions of a group of kOps', says which image its instance group is to name, and writes neither
 // the launch template nor the group; and it knows when that is done.
-func TestAWSHandsOverToKops(t *testing.T) {
+func TestAWSHandOverToKops(t *testing.T) {
 	w := newGroup(t, atOnce, "$Latest")
 	tag("kops.k8s.io/instancegroup", "nodes-a")(w)
 	found, err := w.recipes.PreflightRecipe(t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.ids[0], Version: "2026.03.14"})
@@ -318,8 +318,8 @@ func TestAWSRefuses(t *testing.T) {
 	}
 }
 
-// TestAWSKnowsAGroupAgain: one that was made under the name of a deleted one is another pool, and nobody touches it in the other's name.
-func TestAWSKnowsAGroupAgain(t *testing.T) {
+// TestAWSRecognizesGroup: one that was made under the name of a deleted one is another pool, and nobody touches it in the other's name.
+func TestAWSRecognizesGroup(t *testing.T) {
 	w := newGroup(t, atOnce, "1")
 	_, err := w.scaling.DeleteAutoScalingGroup(t.Context(), &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), ForceDelete: sdk.Bool(true)})
 	w.must(err)
@@ -337,9 +337,9 @@ func TestAWSKnowsAGroupAgain(t *testing.T) {
 	}
 }
 
-// TestAWSWithoutItsTemplate: a group whose launch template was deleted is there, and grows no more. It says so, and is not taken for one
+// TestAWSWithoutTemplate: a group whose launch template was deleted is there, and grows no more. It says so, and is not taken for one
 // that is gone.
-func TestAWSWithoutItsTemplate(t *testing.T) {
+func TestAWSWithoutTemplate(t *testing.T) {
 	for name, within := range map[string]func(context.Context) context.Context{
 		"without a look":   func(ctx context.Context) context.Context { return ctx },
 		"in a pass's look": cloud.WithReadCache,
@@ -374,8 +374,8 @@ func TestAWSKeepsUserData(t *testing.T) {
 	}
 }
 
-// TestAWSTellsWhatItWasBuiltFrom: the user data of a template is a part of the recipe that stays, and is shown to nobody.
-func TestAWSTellsWhatItWasBuiltFrom(t *testing.T) {
+// TestAWSReportsSourceImage: the user data of a template is a part of the recipe that stays, and is shown to nobody.
+func TestAWSReportsSourceImage(t *testing.T) {
 	w := newGroup(t, atOnce, "1")
 	change := w.change("2026.03.14")
 	if !slices.Equal(cloud.DescribeFields(change.Keeps), []string{"userData"}) || len(change.Removes) > 0 {

@@ -145,8 +145,8 @@ func TestDisksOfAWS(t *testing.T) {
 	})
 }
 
-// TestAWSWithoutItsFiles: what can't be read is told before anything is asked.
-func TestAWSWithoutItsFiles(t *testing.T) {
+// TestAWSMissingFiles: what can't be read is told before anything is asked.
+func TestAWSMissingFiles(t *testing.T) {
 	t.Setenv("AWS_CA_BUNDLE", filepath.Join(t.TempDir(), "none.pem"))
 	if _, err := provider.Load(t.Context(), ""); !cloud.Is(err, cloud.Invalid) || !strings.Contains(err.Error(), "none.pem") {
 		t.Errorf("%v", err)
@@ -202,8 +202,8 @@ func (w *amazon) snapshots() []ec2types.Snapshot {
 	return out.Snapshots
 }
 
-// TestAnImageOfAWSFitsItsDonor: what RegisterImage takes for granted fits no machine of today's.
-func TestAnImageOfAWSFitsItsDonor(t *testing.T) {
+// TestAWSImageMatchesDonor: what RegisterImage takes for granted fits no machine of today's.
+func TestAWSImageMatchesDonor(t *testing.T) {
 	for image, want := range map[string]ec2types.Image{
 		awsImage: {Architecture: "x86_64", RootDeviceName: sdk.String("/dev/xvda"), BootMode: "uefi-preferred", TpmSupport: "v2.0"},
 		awsArm:   {Architecture: "arm64", RootDeviceName: sdk.String("/dev/sda1"), BootMode: "uefi"},
@@ -224,9 +224,9 @@ func TestAnImageOfAWSFitsItsDonor(t *testing.T) {
 	}
 }
 
-// TestASnapshotOfAWSGoesWithItsImage: AWS deletes none that backs an image. It is the image's from then on, is on no shelf, and goes with
+// TestAWSSnapshotDeletedWithImage: AWS deletes none that backs an image. It is the image's from then on, is on no shelf, and goes with
 // it; and one that a capture still holds stays when its image goes.
-func TestASnapshotOfAWSGoesWithItsImage(t *testing.T) {
+func TestAWSSnapshotDeletedWithImage(t *testing.T) {
 	w := newAmazon(t, awsImage)
 	held := w.published("2026.03.13")
 	w.until("deregistered", func() bool {
@@ -255,8 +255,8 @@ func TestASnapshotOfAWSGoesWithItsImage(t *testing.T) {
 	}
 }
 
-// TestTheOlderOfTwoSnapshotsOfAWSCounts: two processes may have asked at once, and neither has seen the other's.
-func TestTheOlderOfTwoSnapshotsOfAWSCounts(t *testing.T) {
+// TestOlderAWSSnapshotIsUsed: two processes may have asked at once, and neither has seen the other's.
+func TestOlderAWSSnapshotIsUsed(t *testing.T) {
 	w := newAmazon(t, awsImage)
 	first := w.shot("twice")
 	w.pass(time.Minute)
@@ -275,8 +275,8 @@ func TestTheOlderOfTwoSnapshotsOfAWSCounts(t *testing.T) {
 	}
 }
 
-// TestAWSShowsInstancesOfOurImages by the image's name, from which the version is read; and nobody takes a foreign image for one.
-func TestAWSShowsInstancesOfOurImages(t *testing.T) {
+// TestAWSListsInstancesOfImages by the image's name, from which the version is read; and nobody takes a foreign image for one.
+func TestAWSListsInstancesOfImages(t *testing.T) {
 	w := newAmazon(t, awsImage)
 	ref := w.published("2026.03.14")
 	w.pass(time.Minute)
@@ -300,8 +300,8 @@ func TestAWSShowsInstancesOfOurImages(t *testing.T) {
 	}
 }
 
-// TestAWSIsAskedBeforehand: what a capture must not begin with, each with its sentence; and nothing where all is well.
-func TestAWSIsAskedBeforehand(t *testing.T) {
+// TestAWSPermissionsChecked: what a capture must not begin with, each with its sentence; and nothing where all is well.
+func TestAWSPermissionsChecked(t *testing.T) {
 	spec := func(w *amazon) cloud.DiskSpec {
 		return cloud.DiskSpec{FamilyVersion: cloud.FamilyVersion{Family: amazonLine, Version: "2026.03.14"}, Instance: w.ids[0]}
 	}

@@ -38,8 +38,8 @@ func (w *amazonGroup) ofTrial() []ec2types.Instance {
 	return all
 }
 
-// TestAWSTriesAsTheGroupBuilds: the instance has the template, the subnet and the tags that the group would give it, and is in no group.
-func TestAWSTriesAsTheGroupBuilds(t *testing.T) {
+// TestAWSTrialUsesGroupTemplate: the instance has the template, the subnet and the tags that the group would give it, and is in no group.
+func TestAWSTrialUsesGroupTemplate(t *testing.T) {
 	w, spec := toTry(t)
 	_, err := w.scaling.CreateOrUpdateTags(t.Context(), &autoscaling.CreateOrUpdateTagsInput{Tags: []scalingtypes.Tag{
 		{Key: sdk.String("kubernetes.io/cluster/c"), Value: sdk.String("owned"), PropagateAtLaunch: sdk.Bool(true), ResourceId: sdk.String(awsGroup), ResourceType: sdk.String("auto-scaling-group")},
@@ -64,8 +64,8 @@ func TestAWSTriesAsTheGroupBuilds(t *testing.T) {
 	}
 }
 
-// TestAWSTriesOnceForAll: whoever comes after one that was killed asks again, and gets the same instance, shown yet or not.
-func TestAWSTriesOnceForAll(t *testing.T) {
+// TestAWSTrialIsIdempotent: whoever comes after one that was killed asks again, and gets the same instance, shown yet or not.
+func TestAWSTrialIsIdempotent(t *testing.T) {
 	w, spec := toTry(t)
 	_, err := w.recipes.EnsureTrial(t.Context(), spec)
 	w.must(err)
@@ -89,8 +89,8 @@ func TestAWSTriesOnceForAll(t *testing.T) {
 	}
 }
 
-// TestAWSTellsHowATrialWasLost: an instance that a person has ended says nothing of the version.
-func TestAWSTellsHowATrialWasLost(t *testing.T) {
+// TestAWSReportsLostTrial: an instance that a person has ended says nothing of the version.
+func TestAWSReportsLostTrial(t *testing.T) {
 	w, spec := toTry(t)
 	_, err := w.recipes.EnsureTrial(t.Context(), spec)
 	w.must(err)

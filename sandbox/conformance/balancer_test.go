@@ -8,9 +8,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestATrialReachesOutAsThePoolDoes: the scale set of a trial is in the backend pool that an outbound rule names, and in none that leads
+// TestTrialUsesOutboundPool: the scale set of a trial is in the backend pool that an outbound rule names, and in none that leads
 // traffic to it, whatever they are called.
-func TestATrialReachesOutAsThePoolDoes(t *testing.T) {
+func TestTrialUsesOutboundPool(t *testing.T) {
 	w, spec := trying(t, false)
 	lb := "/subscriptions/" + subscription + "/resourceGroups/" + group + "/providers/Microsoft.Network/loadBalancers/lb"
 	ref := func(pool string) map[string]any { return map[string]any{"id": lb + "/backendAddressPools/" + pool} }

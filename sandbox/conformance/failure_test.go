@@ -30,10 +30,10 @@ const (
 	brokenText = "The replica in westus2 could not be written."
 )
 
-// TestWhatAFailedMakingSays has Azure refuse, or accept and fail, each thing that an image version needs, and
+// TestErrorOfFailedCreation has Azure refuse, or accept and fail, each thing that an image version needs, and
 // wants Azure's own code and message, and the object, where people look: in the failure of a capture that ended, or
 // in the condition of one that waits.
-func TestWhatAFailedMakingSays(t *testing.T) {
+func TestErrorOfFailedCreation(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault fault.Fault
 		// waits: the capture is stalled until somebody mends it; else it fails for the reason.
@@ -102,8 +102,8 @@ func TestWhatAFailedMakingSays(t *testing.T) {
 	}
 }
 
-// TestATroubleThatPasses costs a capture nothing but time.
-func TestATroubleThatPasses(t *testing.T) {
+// TestTransientFault costs a capture nothing but time.
+func TestTransientFault(t *testing.T) {
 	for name, fault := range map[string]fault.Fault{
 		"gallery in conflict":       {Resource: "gallery", Operation: "put", Status: http.StatusConflict, Count: 1},
 		"definition in conflict":    {Resource: "definition", Operation: "put", Status: http.StatusConflict, Count: 1},

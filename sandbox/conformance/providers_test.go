@@ -38,8 +38,8 @@ func (w *world) harness() cloudtest.Harness {
 	}
 }
 
-// TestDisksAlone: instances, snapshots and images need no recipe of Azure's. The line is one that no scale set has.
-func TestDisksAlone(t *testing.T) {
+// TestImageProviderAlone: instances, snapshots and images need no recipe of Azure's. The line is one that no scale set has.
+func TestImageProviderAlone(t *testing.T) {
 	cloudtest.RunDisks(t, func(t *testing.T) cloudtest.DisksHarness {
 		w := newWorld(t, options{})
 		disks, err := provider.NewDisks(t.Context(), w.alone())
@@ -96,8 +96,8 @@ func (w *world) vm(name string) cloud.InstanceID {
 	return id
 }
 
-// TestRecipesAlone: scale sets and their models need no disks of this process; another one publishes.
-func TestRecipesAlone(t *testing.T) {
+// TestPoolProviderAlone: scale sets and their models need no disks of this process; another one publishes.
+func TestPoolProviderAlone(t *testing.T) {
 	cloudtest.RunRecipes(t, func(t *testing.T) cloudtest.RecipesHarness {
 		w := newWorld(t, options{})
 		recipes, err := provider.NewRecipes(t.Context(), w.alone())

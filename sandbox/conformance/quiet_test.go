@@ -130,9 +130,9 @@ func TestQuietTrouble(t *testing.T) {
 	}
 }
 
-// TestAMendedPermissionIsFoundSoon takes a permission away for a day and gives it back: that is not silent
+// TestRestoredPermissionIsNoticed takes a permission away for a day and gives it back: that is not silent
 // meanwhile, and the capture begins within twenty minutes although nobody tells the controller.
-func TestAMendedPermissionIsFoundSoon(t *testing.T) {
+func TestRestoredPermissionIsNoticed(t *testing.T) {
 	for whose, action := range map[string]string{
 		"a capture's": "Microsoft.Compute/snapshots/write", "a trial's": "Microsoft.Compute/virtualMachineScaleSets/delete",
 	} {

@@ -9,8 +9,8 @@ import (
 	provider "github.com/kamino-dev/kamino/internal/cloud/azure"
 )
 
-// TestARenewedCredentialCountsAtOnce changes azure.json under a provider that runs, as the kubelet does with a Secret.
-func TestARenewedCredentialCountsAtOnce(t *testing.T) {
+// TestRenewedCredentialIsUsed changes azure.json under a provider that runs, as the kubelet does with a Secret.
+func TestRenewedCredentialIsUsed(t *testing.T) {
 	w := newWorld(t, options{})
 	outdated := map[string]any{"aadClientId": client, "aadClientSecret": rand.Text()}
 	path := w.clusterFile(outdated)

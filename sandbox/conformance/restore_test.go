@@ -37,9 +37,9 @@ func command(s fleet.Spec) string {
 	return ""
 }
 
-// TestWhatARecipeLostComesBack: after a first promotion new nodes bootstrap no more, and after its restoration they do so
+// TestLostRecipeFieldsAreRestored: after a first promotion new nodes bootstrap no more, and after its restoration they do so
 // as they did, with what Azure never gave out and a person gave.
-func TestWhatARecipeLostComesBack(t *testing.T) {
+func TestLostRecipeFieldsAreRestored(t *testing.T) {
 	const data, run = "#cloud-config\n# of old\n", "/bin/bash /opt/join.sh"
 	w := newWorld(t, options{pool: func(p *simulator.PoolSpec) { p.CustomData, p.Command = []byte(data), run }})
 	generic, err := w.p.Pool(t.Context(), w.pool)

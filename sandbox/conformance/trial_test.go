@@ -22,10 +22,10 @@ func trying(t *testing.T, inPool bool) (*world, cloud.TrialSpec) {
 	}
 }
 
-// TestWhatAFailedTrialSays has Azure refuse, or accept and fail, the instance of a trial, either way. What Azure has no room
+// TestErrorOfFailedTrial has Azure refuse, or accept and fail, the instance of a trial, either way. What Azure has no room
 // for says nothing of the version, nor what it did itself; what the guest does says it all; a process that did not begin the trial knows it, too;
 // and nothing is left at the end.
-func TestWhatAFailedTrialSays(t *testing.T) {
+func TestErrorOfFailedTrial(t *testing.T) {
 	const words = "Azure's own words."
 	for name, test := range map[string]struct {
 		fault  fault.Fault
@@ -107,9 +107,9 @@ func (w *world) scaleSets() []string {
 	return names
 }
 
-// TestATrialsMachine is built from the exact version, named by a prefix of its own, and carries the Prototype's tags; whoever
+// TestTrialMachine is built from the exact version, named by a prefix of its own, and carries the Prototype's tags; whoever
 // begins it twice at the same moment has one.
-func TestATrialsMachine(t *testing.T) {
+func TestTrialMachine(t *testing.T) {
 	w, spec := trying(t, false)
 	ends := make(chan error)
 	for _, p := range []cloud.Provider{w.p, w.connect(w.environment(w.secret))} {

@@ -86,7 +86,7 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-func TestPassingTroubleIsRetried(t *testing.T) {
+func TestTransientErrorsAreRetried(t *testing.T) {
 	for name, fault := range map[string]fault.Fault{
 		"refused before":       {Status: http.StatusServiceUnavailable},
 		"answer lost":          {Phase: fault.After, Drop: true},
@@ -279,7 +279,7 @@ func TestHistoryOfTheOriginal(t *testing.T) {
 	}
 }
 
-func TestRecipeThatDoesNotStick(t *testing.T) {
+func TestIgnoredRecipeWrite(t *testing.T) {
 	w := newWorld(t, options{})
 	w.publish(w.snapshot())
 	change, err := w.p.RecipeChange(t.Context(), w.ref(), true)

@@ -43,9 +43,9 @@ func (w *world) recipe() (string, int64) {
 	return pool.Recipe.Image, pool.Capacity
 }
 
-// TestNoWriteRollsNodesThatRun: somebody makes Azure roll the pool out by itself, after everything was looked at. No
+// TestWritesUpgradeNoRunningNodes: somebody makes Azure roll the pool out by itself, after everything was looked at. No
 // write of Kamino is made then, whichever it is, and none of the nodes that run is changed.
-func TestNoWriteRollsNodesThatRun(t *testing.T) {
+func TestWritesUpgradeNoRunningNodes(t *testing.T) {
 	manual := map[string]any{"mode": "Manual", "automaticOSUpgradePolicy": map[string]any{"enableAutomaticOSUpgrade": false}}
 	for reason, policy := range map[string]map[string]any{
 		"UpgradePolicyAutomatic": {"mode": "Automatic"},
@@ -85,9 +85,9 @@ func TestNoWriteRollsNodesThatRun(t *testing.T) {
 	}
 }
 
-// TestNoWriteFeedsARollingUpgrade: one that runs takes each batch's model when its turn comes, also after the policy
+// TestWritesStartNoRollingUpgrade: one that runs takes each batch's model when its turn comes, also after the policy
 // is Manual again.
-func TestNoWriteFeedsARollingUpgrade(t *testing.T) {
+func TestWritesStartNoRollingUpgrade(t *testing.T) {
 	w := newWorld(t, options{config: func(c *simulator.Config) { c.Latencies.Reimage = 1000 * time.Hour }})
 	all := w.writes()
 	w.settled()

@@ -114,7 +114,7 @@ func connected(t *testing.T, w World) *Client {
 	return client
 }
 
-func TestAnswersArriveAsTheyWereGiven(t *testing.T) {
+func TestAnswersAreForwarded(t *testing.T) {
 	world := &scripted{}
 	client := connected(t, world)
 	ctx := t.Context()
@@ -151,7 +151,7 @@ func result[T any](got T, err error) func(string, any) outcome {
 	return func(what string, want any) outcome { return outcome{what, got, want, err} }
 }
 
-func TestOrdersReachTheWorld(t *testing.T) {
+func TestOrdersReachTheSandbox(t *testing.T) {
 	world := &scripted{}
 	client := connected(t, world)
 	ctx := t.Context()
@@ -175,7 +175,7 @@ func TestOrdersReachTheWorld(t *testing.T) {
 	}
 }
 
-func TestErrorsKeepTheirSentence(t *testing.T) {
+func TestErrorMessages(t *testing.T) {
 	client := connected(t, &scripted{})
 	told := 0
 	err := client.Reboot(t.Context(), "n", func(Event) { told++ })
@@ -184,7 +184,7 @@ func TestErrorsKeepTheirSentence(t *testing.T) {
 	}
 }
 
-func TestUnknownOrderIsAnotherVersion(t *testing.T) {
+func TestUnknownOrder(t *testing.T) {
 	client := connected(t, &scripted{})
 	err := client.Trouble(t.Context(), "n", "paint")
 	if err == nil || !strings.Contains(err.Error(), "its version differs") {
@@ -192,7 +192,7 @@ func TestUnknownOrderIsAnotherVersion(t *testing.T) {
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestNotRunning(t *testing.T) {
 	dir := t.TempDir()
 	var notRunning *NotRunningError
 	if _, err := Dial(dir); !errors.As(err, &notRunning) {

@@ -9,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/clock"
 )
 
-func TestAFaultStrikesWhatItNames(t *testing.T) {
+func TestFaultMatching(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault Fault
 		want  bool
@@ -32,7 +32,7 @@ func TestAFaultStrikesWhatItNames(t *testing.T) {
 	}
 }
 
-func TestAFaultSkipsAndIsSpent(t *testing.T) {
+func TestFaultSkipAndCount(t *testing.T) {
 	l := List(nil).With(Fault{Name: "a", Skip: 2, Count: 2}).With(Fault{Name: "b", Resource: "disk"})
 	var struck []string
 	for range 6 {
@@ -60,7 +60,7 @@ func TestAFaultSkipsAndIsSpent(t *testing.T) {
 	}
 }
 
-func TestAPermissionIsTakenAway(t *testing.T) {
+func TestDenying(t *testing.T) {
 	l := List(nil).With(Fault{Name: "a", Deny: "Disks/*/write", Count: 1})
 	for action, want := range map[string]bool{"disks/os/WRITE": true, "disks/write": false, "disks/os/read": false, "x/disks/os/write": false} {
 		if got := l.Denying(action) != nil; got != want {
@@ -73,7 +73,7 @@ func TestAPermissionIsTakenAway(t *testing.T) {
 	}
 }
 
-func TestAFaultIsCheckedAndCompleted(t *testing.T) {
+func TestFaultValidation(t *testing.T) {
 	for _, bad := range []Fault{{Path: "("}, {Phase: "during"}} {
 		if _, err := bad.Validate(); err == nil {
 			t.Errorf("%+v is accepted", bad)
@@ -88,7 +88,7 @@ func TestAFaultIsCheckedAndCompleted(t *testing.T) {
 	}
 }
 
-func TestAFaultDelaysAndDrops(t *testing.T) {
+func TestFaultDelaysAndDrops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		if err := (&Fault{Delay: 20}).Apply(t.Context(), clock.Clock{Scale: 10}); err != nil || time.Since(began) != 2*time.Second {

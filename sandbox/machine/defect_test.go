@@ -60,7 +60,7 @@ func (w *world) spoilNext(d disk.Defect) func() {
 	}
 }
 
-func TestBadVersionNeverJoinsAndThePriorDoes(t *testing.T) {
+func TestDefectNeverJoins(t *testing.T) {
 	w := newWorld(t)
 	w.versions(w.spoilNext(disk.Defect{Kind: disk.NeverJoins}))
 	stuck := w.built(2, bad)
@@ -82,7 +82,7 @@ func TestBadVersionNeverJoinsAndThePriorDoes(t *testing.T) {
 	}
 }
 
-func TestOrderForABadVersionOutlivesTheSandbox(t *testing.T) {
+func TestPendingDefectSurvivesRestart(t *testing.T) {
 	w := newWorld(t)
 	w.donor()
 	for _, d := range []disk.Defect{{Kind: disk.NeverJoins}, {Kind: disk.NoNetwork, Share: 70, Seed: 3}} {
@@ -119,7 +119,7 @@ func TestOrderForABadVersionOutlivesTheSandbox(t *testing.T) {
 	}
 }
 
-func TestBadVersionHasTheIdentityOfANodeThatRuns(t *testing.T) {
+func TestDefectSharedIdentity(t *testing.T) {
 	w := newWorld(t)
 	donor := w.versions(w.spoilNext(disk.Defect{Kind: disk.SharedIdentity}))
 	twin := w.ready("pool000002", w.built(2, bad).ID).Status.NodeInfo
@@ -134,7 +134,7 @@ func TestBadVersionHasTheIdentityOfANodeThatRuns(t *testing.T) {
 	w.eventually("the collision is seen", func() bool { return len(w.fleet.Collisions()) > 0 })
 }
 
-func TestVersionGoesBadThatIsThereAlready(t *testing.T) {
+func TestDefectOnExistingVersion(t *testing.T) {
 	w := newWorld(t)
 	w.versions(func() {})
 	before := w.built(2, bad)
@@ -153,8 +153,8 @@ func TestVersionGoesBadThatIsThereAlready(t *testing.T) {
 	}
 }
 
-// TestSlowVersionJoinsInTheEnd: not before its time is over, and then the node is Ready. A loaded machine only joins later.
-func TestSlowVersionJoinsInTheEnd(t *testing.T) {
+// TestDefectJoinsLate: not before its time is over, and then the node is Ready. A loaded machine only joins later.
+func TestDefectJoinsLate(t *testing.T) {
 	const late = 3 * time.Hour
 	w := newWorld(t)
 	w.versions(w.spoilNext(disk.Defect{Kind: disk.JoinsLate, After: late}))
@@ -167,8 +167,8 @@ func TestSlowVersionJoinsInTheEnd(t *testing.T) {
 	w.ready("pool000002", slow.ID)
 }
 
-// TestShareOfTheMachinesIsBad: the same ones at each boot, and on each copy of the disk.
-func TestShareOfTheMachinesIsBad(t *testing.T) {
+// TestDefectOnShareOfMachines: the same ones at each boot, and on each copy of the disk.
+func TestDefectOnShareOfMachines(t *testing.T) {
 	w := newWorld(t)
 	d := disk.Defect{Kind: disk.NotReadyLater, Share: 50, Seed: 4, After: time.Minute}
 	w.versions(w.spoilNext(d))
@@ -192,7 +192,7 @@ func TestShareOfTheMachinesIsBad(t *testing.T) {
 	}
 }
 
-func TestOutageOfTheNetworkEndsWithTheOrder(t *testing.T) {
+func TestOutageEndsAfterTime(t *testing.T) {
 	w := newWorld(t)
 	w.donor()
 	if err := w.fleet.Outage(kubelet.EveryNode); err != nil {
@@ -205,7 +205,7 @@ func TestOutageOfTheNetworkEndsWithTheOrder(t *testing.T) {
 	w.eventually("the node is Ready", func() bool { return readyOf(w.node("pool000001")) == corev1.ConditionTrue })
 }
 
-func TestWhichVersionIsMeant(t *testing.T) {
+func TestVersionReferences(t *testing.T) {
 	const azures = "/subscriptions/s/resourcegroups/g/providers/microsoft.compute/galleries/sig_g/images/kamino-k8s-pool1-1-vmss-prototype/versions/2026.03.14"
 	for image, meets := range map[string]bool{
 		azures: true, "kamino/pool1-nodes-1/2026.03.14": true, "kamino/pool1-nodes-1/2026.03.15": false, "kamino/pool2-nodes-1/2026.03.14": false,

@@ -20,7 +20,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-func TestBootstrapMakesANodeOfAPlatformImage(t *testing.T) {
+func TestBootstrapOfPlatformImage(t *testing.T) {
 	w := newWorld(t)
 	s := w.donor()
 	node := w.node("pool000001")
@@ -49,7 +49,7 @@ func TestBootstrapMakesANodeOfAPlatformImage(t *testing.T) {
 	}
 }
 
-func TestWithoutBootstrapAPlatformImageNeverJoins(t *testing.T) {
+func TestPlatformImageWithoutBootstrap(t *testing.T) {
 	w := newWorld(t)
 	s := spec(1)
 	s.CustomData = []byte(emptyCloudConfig)
@@ -63,7 +63,7 @@ func TestWithoutBootstrapAPlatformImageNeverJoins(t *testing.T) {
 	}
 }
 
-func TestCloneOfAGeneralizedDiskIsAMachineOfItsOwn(t *testing.T) {
+func TestCloneOfGeneralizedDisk(t *testing.T) {
 	w := newWorld(t)
 	donor := w.donor()
 	if err := w.fleet.PowerOff(t.Context(), donor.ID, true); err != nil {
@@ -97,7 +97,7 @@ func TestCloneOfAGeneralizedDiskIsAMachineOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestCloneOfARawDiskStealsItsDonorsName(t *testing.T) {
+func TestCloneOfRawDiskCollides(t *testing.T) {
 	w := newWorld(t)
 	donor := w.donor()
 	clone := w.clone(donor.Disk)
@@ -156,7 +156,7 @@ func TestStaleSequenceNumberSuppressesAnExtension(t *testing.T) {
 	}
 }
 
-func TestBootstrapProfileJoinsByItself(t *testing.T) {
+func TestBootstrapProfileJoins(t *testing.T) {
 	w := newWorld(t)
 	s := spec(1)
 	s.CustomData, s.Extensions = []byte(disk.CustomData(disk.Bootstrap)), nil
@@ -167,7 +167,7 @@ func TestBootstrapProfileJoinsByItself(t *testing.T) {
 	}
 }
 
-func TestOrderlyAndHardPowerOff(t *testing.T) {
+func TestCleanAndHardPowerOff(t *testing.T) {
 	w := newWorld(t)
 	s := w.donor()
 	for _, hard := range []bool{false, true} {
@@ -197,7 +197,7 @@ func TestOrderlyAndHardPowerOff(t *testing.T) {
 	}
 }
 
-func TestOrderlyShutdownSpoilsAGeneralizedDisk(t *testing.T) {
+func TestCleanShutdownUndoesGeneralization(t *testing.T) {
 	w := newWorld(t)
 	s := w.donor()
 	id := disk.MachineID(w.tree(s.ID))
@@ -212,9 +212,9 @@ func TestOrderlyShutdownSpoilsAGeneralizedDisk(t *testing.T) {
 	}
 }
 
-// TestGeneralizePodPowersItsHostOff runs a pod as the capture does: a program on the machine's tree that
+// TestGeneralizePodPowersOff runs a pod as the capture does: a program on the machine's tree that
 // looks at its boot, treats a file and takes the power away.
-func TestGeneralizePodPowersItsHostOff(t *testing.T) {
+func TestGeneralizePodPowersOff(t *testing.T) {
 	w := newWorld(t)
 	w.fleet.Close()
 	program := filepath.Join(t.TempDir(), "kamino")
@@ -296,9 +296,9 @@ func TestPatchLikeKured(t *testing.T) {
 	}
 }
 
-// TestTimesGoByTheCalendar: what a node says of itself does, and its Lease does not, which Kubernetes compares with
+// TestTimesUseTheCalendar: what a node says of itself does, and its Lease does not, which Kubernetes compares with
 // its own clock.
-func TestTimesGoByTheCalendar(t *testing.T) {
+func TestTimesUseTheCalendar(t *testing.T) {
 	w := newWorld(t)
 	s := w.donor()
 	w.calendar.Skip(48 * time.Hour)
@@ -382,7 +382,7 @@ func TestHangAndCrash(t *testing.T) {
 }
 
 // A copy that somebody's deletion meets is of the whole disk, or fails.
-func TestACopyOfADiskThatGoesIsWhole(t *testing.T) {
+func TestCopySurvivesDiskDeletion(t *testing.T) {
 	w := newWorld(t)
 	count := func(id fleet.DiskID) (files int) {
 		err := filepath.WalkDir(w.fleet.DiskTree(id), func(string, fs.DirEntry, error) error { files++; return nil })
@@ -417,7 +417,7 @@ func TestACopyOfADiskThatGoesIsWhole(t *testing.T) {
 	}
 }
 
-func TestTerminateRemovesTheNodeAndKeepsTheDisk(t *testing.T) {
+func TestTerminateKeepsTheDisk(t *testing.T) {
 	w := newWorld(t)
 	s := w.donor()
 	root := w.tree(s.ID)
@@ -451,8 +451,8 @@ func TestTerminateRemovesTheNodeAndKeepsTheDisk(t *testing.T) {
 	}
 }
 
-// TestNodesThatNobodyRemoves: where no controller of the cloud's runs, a Node outlives its machine, and is not Ready.
-func TestNodesThatNobodyRemoves(t *testing.T) {
+// TestKeepNodes: where no controller of the cloud's runs, a Node outlives its machine, and is not Ready.
+func TestKeepNodes(t *testing.T) {
 	w := newWorld(t)
 	w.fleet.Close()
 	w.keepNodes = true
@@ -478,7 +478,7 @@ func TestNodesThatNobodyRemoves(t *testing.T) {
 	})
 }
 
-func TestReimageBootsAnew(t *testing.T) {
+func TestReimageBoots(t *testing.T) {
 	w := newWorld(t)
 	s := w.donor()
 	old := w.read(s.ID, "etc/machine-id")

@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
-func TestDisksMadeAtOnceFromANewPlatformImageAreWhole(t *testing.T) {
+func TestParallelCopiesOfPlatformImage(t *testing.T) {
 	w := newWorld(t)
 	const many = 8
 	var copies sync.WaitGroup

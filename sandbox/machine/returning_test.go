@@ -50,9 +50,9 @@ func (w *world) ran(id, log string) bool {
 	return err == nil
 }
 
-// TestReturningDonorRunsNothingOfItsRecipe: neither its extensions nor what its customData orders; it keeps whose
+// TestReturningDonorSkipsItsRecipe: neither its extensions nor what its customData orders; it keeps whose
 // files it has. A clone runs the extensions that its recipe still has, and so does one of a recipe that lost none.
-func TestReturningDonorRunsNothingOfItsRecipe(t *testing.T) {
+func TestReturningDonorSkipsItsRecipe(t *testing.T) {
 	w := newWorld(t)
 	donor := spec(1)
 	donor.Extensions = append(donor.Extensions, billing)
@@ -104,8 +104,8 @@ func TestReturningDonorRunsNothingOfItsRecipe(t *testing.T) {
 	}
 }
 
-// TestReturningDonorIsAsFastAsAReboot: where everything that a recipe orders takes a month, the donor is back at once.
-func TestReturningDonorIsAsFastAsAReboot(t *testing.T) {
+// TestReturningDonorBootTime: where everything that a recipe orders takes a month, the donor is back at once.
+func TestReturningDonorBootTime(t *testing.T) {
 	w := newWorld(t)
 	donor := w.donor()
 	w.asACaptureDoes(donor)

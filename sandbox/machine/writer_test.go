@@ -56,8 +56,8 @@ func TestStoppedKubeletGoesSilent(t *testing.T) {
 	w.ready("pool000001", s.ID)
 }
 
-// TestServicesWriteUntilTheyAreStopped: what is removed under a running service comes back.
-func TestServicesWriteUntilTheyAreStopped(t *testing.T) {
+// TestServicesWriteUntilStopped: what is removed under a running service comes back.
+func TestServicesWriteUntilStopped(t *testing.T) {
 	w := newWorld(t)
 	s := w.donor()
 	m, err := w.fleet.machine(s.ID)
@@ -105,7 +105,7 @@ func TestServicesWriteUntilTheyAreStopped(t *testing.T) {
 	}
 }
 
-func TestStoppingOnlyJournaldsServiceIsNotEnough(t *testing.T) {
+func TestStoppingJournaldServiceOnly(t *testing.T) {
 	w := newWorld(t)
 	s := w.donor()
 	m, err := w.fleet.machine(s.ID)

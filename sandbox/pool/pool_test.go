@@ -61,7 +61,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestAzureSaysWhatTheSpecSays(t *testing.T) {
+func TestAzureSpec(t *testing.T) {
 	for text, says := range map[string]func(azure.PoolSpec) bool{
 		"name=p,nodes=4":                  func(p azure.PoolSpec) bool { return p.Nodes == 4 },
 		"name=p,max=7":                    func(p azure.PoolSpec) bool { return p.MaxNodes == 7 && p.MinNodes == 1 },

@@ -17,7 +17,7 @@ func parse(t *testing.T, body string) *Value {
 	return Parse(form)
 }
 
-func TestListsComeInTheOrderOfTheirNumbers(t *testing.T) {
+func TestListOrder(t *testing.T) {
 	v := parse(t, "Id.10=j&Id.2=b&Id.1=a&Names.member.2=y&Names.member.1=x&Filter.1.Name=n&Filter.1.Value.1=v")
 	if got := v.Texts("Id"); !slices.Equal(got, []string{"a", "b", "j"}) {
 		t.Errorf("flat list is %v", got)
@@ -34,7 +34,7 @@ func TestListsComeInTheOrderOfTheirNumbers(t *testing.T) {
 	}
 }
 
-func TestWhatWasNotGivenCanBeAsked(t *testing.T) {
+func TestNilValue(t *testing.T) {
 	v := parse(t, "A.B=&C=TRUE")
 	var none *Value
 	for name, got := range map[string]bool{
@@ -47,7 +47,7 @@ func TestWhatWasNotGivenCanBeAsked(t *testing.T) {
 	}
 }
 
-func TestOverChangesNeitherOfTheTwo(t *testing.T) {
+func TestOverCopies(t *testing.T) {
 	old, change := parse(t, "Image=1&Tag.1=a&Tag.2=b"), parse(t, "Image=2&Tag.1=c")
 	both := old.Over(change)
 	if both.Get("Image") != "2" || !slices.Equal(both.Texts("Tag"), []string{"c"}) {
@@ -65,7 +65,7 @@ func TestOverChangesNeitherOfTheTwo(t *testing.T) {
 	}
 }
 
-func TestStringIsEqualForEqualValuesOnly(t *testing.T) {
+func TestStringIsCanonical(t *testing.T) {
 	a := parse(t, "A=1&B.1=x%26y")
 	if a.String() != parse(t, "B.1=x%26y&A=1").String() {
 		t.Error("the order of the parameters shows")
@@ -75,7 +75,7 @@ func TestStringIsEqualForEqualValuesOnly(t *testing.T) {
 	}
 }
 
-func TestDocumentIsXMLWithoutWhatIsNotSet(t *testing.T) {
+func TestDocumentOmitsUnsetValues(t *testing.T) {
 	e := Of("R", Text("empty", ""), Text("text", `<&">`), Bool("no", false), Int("n", 7), Date("never", time.Time{}),
 		Date("then", time.Date(2026, 3, 1, 2, 3, 4, 5e6, time.UTC)), Texts("list", "item", []string{"a", "b"}), Texts("none", "item", nil))
 	e.Space = "urn:x"

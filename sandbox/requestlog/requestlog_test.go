@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestEachRequestCountsAsWhatItIs(t *testing.T) {
+func TestRequestClasses(t *testing.T) {
 	b := New()
 	for _, step := range []struct {
 		r    Request
@@ -46,8 +46,8 @@ func TestEachRequestCountsAsWhatItIs(t *testing.T) {
 	}
 }
 
-// TestWhereTheMethodDoesNotTell: some clouds take every request as a POST.
-func TestWhereTheMethodDoesNotTell(t *testing.T) {
+// TestExplicitClass: some clouds take every request as a POST.
+func TestExplicitClass(t *testing.T) {
 	b := New()
 	look := Request{Method: "POST", Class: Read, Noun: "instance", Operation: "Describe", Status: 200}
 	write := Request{Method: "POST", Class: Write, Noun: "instance", Operation: "Stop", Status: 503, Throttled: true}
@@ -60,7 +60,7 @@ func TestWhereTheMethodDoesNotTell(t *testing.T) {
 	}
 }
 
-func TestTheOldestOfVeryManyAreForgotten(t *testing.T) {
+func TestOldRequestsAreDropped(t *testing.T) {
 	b := New()
 	for n := range keptRequests + 1 {
 		b.Enter(Request{Method: "PUT", Status: n}, "/")
@@ -74,7 +74,7 @@ func TestTheOldestOfVeryManyAreForgotten(t *testing.T) {
 	}
 }
 
-func TestLooksAreForgottenBeforeWrites(t *testing.T) {
+func TestReadsAreDroppedBeforeWrites(t *testing.T) {
 	b := New()
 	b.Enter(Request{Method: "PUT", Path: "/written"}, "/written")
 	for n := range 3 * keptRequests {

@@ -24,7 +24,7 @@ func open(t *testing.T, dir string) *Directory {
 	return s
 }
 
-func TestFactsOutliveAStart(t *testing.T) {
+func TestFactsSurviveRestart(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir)
 	if !first.Fresh {
@@ -44,7 +44,7 @@ func TestFactsOutliveAStart(t *testing.T) {
 	}
 }
 
-func TestTwoDirectoriesShareNoSecret(t *testing.T) {
+func TestSecretsDifferBetweenDirectories(t *testing.T) {
 	a, b := open(t, t.TempDir()), open(t, t.TempDir())
 	for name, pair := range map[string][2]string{
 		"tenant": {a.TenantID, b.TenantID}, "client": {a.ClientID, b.ClientID},
@@ -56,7 +56,7 @@ func TestTwoDirectoriesShareNoSecret(t *testing.T) {
 	}
 }
 
-func TestDirectoryHasOneOwner(t *testing.T) {
+func TestDirectoryLock(t *testing.T) {
 	dir := t.TempDir()
 	owner := open(t, dir)
 	_, err := Open(dir, "")
@@ -93,7 +93,7 @@ func written(t *testing.T, dir string) (*Directory, Servers) {
 // The path holds what a shell would trip over.
 const awkward = "it's a dir"
 
-func TestShellReadsWhatWasMeant(t *testing.T) {
+func TestEnvFileInShell(t *testing.T) {
 	s, v := written(t, filepath.Join(t.TempDir(), awkward))
 	out, err := exec.Command("sh", "-eu", "-c", `. "$1"; . "$1"; env; echo "PATHS=$PATH"`, "sh", s.Path(EnvFile)).CombinedOutput()
 	if err != nil {
@@ -129,7 +129,7 @@ func TestAzScriptIsAShellScript(t *testing.T) {
 	}
 }
 
-func TestSecretsAreTheOwnersAlone(t *testing.T) {
+func TestSecretFileModes(t *testing.T) {
 	s, _ := written(t, t.TempDir())
 	err := filepath.WalkDir(s.Dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

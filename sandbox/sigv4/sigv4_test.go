@@ -55,7 +55,7 @@ func verify(t *testing.T, r *http.Request, secret string, now time.Time) error {
 	return s.Verify(r, body, secret, now)
 }
 
-func TestWhatTheSDKSignsIsAccepted(t *testing.T) {
+func TestSignedRequests(t *testing.T) {
 	for _, c := range []struct{ method, url, body string }{
 		{http.MethodPost, "https://ec2.example/", "Action=DescribeInstances&Version=2016-11-15"},
 		{http.MethodGet, "https://ec2.example:8443/?b=2&a=1&a=0&c=x%20y%2Fz&d", ""},
@@ -76,8 +76,8 @@ func TestWhatTheSDKSignsIsAccepted(t *testing.T) {
 	}
 }
 
-// TestWhatTheSDKPresignsIsAccepted: whoever has the address may send the request, but no other, and not for ever.
-func TestWhatTheSDKPresignsIsAccepted(t *testing.T) {
+// TestPresignedRequests: whoever has the address may send the request, but no other, and not for ever.
+func TestPresignedRequests(t *testing.T) {
 	presigned := func(credentials aws.Credentials) *http.Request {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://sts.example/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Expires=60", nil)
 		if err != nil {
@@ -135,7 +135,7 @@ func TestWhatTheSDKPresignsIsAccepted(t *testing.T) {
 	}
 }
 
-func TestWhatWasChangedIsRefused(t *testing.T) {
+func TestTamperedRequests(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*http.Request)
 		secret string

@@ -10,7 +10,7 @@ import (
 
 type tally struct{ Count int }
 
-func TestWhatIsWrittenOutlivesTheStore(t *testing.T) {
+func TestStateSurvivesRestart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state", "tally.json")
 	s, err := Open(file, &tally{})
 	if err != nil {
@@ -48,7 +48,7 @@ func TestWhatIsWrittenOutlivesTheStore(t *testing.T) {
 	}
 }
 
-func TestADamagedFileIsSaid(t *testing.T) {
+func TestDamagedFileError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tally.json")
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-func TestApplyTwiceIsOnce(t *testing.T) {
+func TestApplyIsIdempotent(t *testing.T) {
 	client := fake.NewClientset()
 	for range 2 {
 		if err := Apply(t.Context(), client); err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestWhatSharesALaneRunsInOrder(t *testing.T) {
+func TestQueueOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lanes := New()
 		var mu sync.Mutex
@@ -40,7 +40,7 @@ func TestWhatSharesALaneRunsInOrder(t *testing.T) {
 	})
 }
 
-func TestClosedLanesDoNothingMore(t *testing.T) {
+func TestClosedQueuesRunNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lanes := New()
 		var done []string

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestCloudInitRunsWhatItsSettingsList(t *testing.T) {
+func TestCloudInitModules(t *testing.T) {
 	orders, err := ReadOrders(CustomData(Static))
 	if err != nil || !orders.Bootstrap || len(orders.Files) == 0 {
 		t.Fatalf("the recipe orders %+v (%v)", orders, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-func TestDefectStaysWithCopiesAndGoesWhenTakenBack(t *testing.T) {
+func TestDefectIsCopiedAndRemoved(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "image")
 	if err := disk.Generic(root, disk.Facts{}); err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestDefectStaysWithCopiesAndGoesWhenTakenBack(t *testing.T) {
 	}
 }
 
-func TestDefectStrikesItsShareOfMachinesAndAlwaysTheSame(t *testing.T) {
+func TestDefectShare(t *testing.T) {
 	for _, share := range []int{1, 30, 70, 100} {
 		for seed := range uint64(5) {
 			d, err := disk.Defect{Kind: disk.NeverJoins, Share: share, Seed: seed}.Validate()
@@ -81,7 +81,7 @@ func TestDefectStrikesItsShareOfMachinesAndAlwaysTheSame(t *testing.T) {
 	}
 }
 
-func TestDefectsThatMeanNothingAreRefused(t *testing.T) {
+func TestDefectValidation(t *testing.T) {
 	for want, d := range map[string]disk.Defect{
 		"is unknown":            {Kind: "haunted"},
 		"the share is 101":      {Kind: disk.NeverJoins, Share: 101},

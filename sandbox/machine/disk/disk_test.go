@@ -61,8 +61,8 @@ func files(t *testing.T, root string) map[string]string {
 	return out
 }
 
-// TestLivedInHasEverything: what must not survive into a clone is there to be removed, path by path.
-func TestLivedInHasEverything(t *testing.T) {
+// TestUsedNodeIsComplete: what must not survive into a clone is there to be removed, path by path.
+func TestUsedNodeIsComplete(t *testing.T) {
 	all := []string{
 		"etc/machine-id", "var/lib/dbus/machine-id", "var/lib/systemd/random-seed", "boot/efi/loader/random-seed",
 		"var/lib/systemd/credential.secret", "etc/hostname", "etc/machine-info", "etc/ssh/ssh_host_*_key",
@@ -116,7 +116,7 @@ func TestLivedInHasEverything(t *testing.T) {
 	}
 }
 
-func TestLivedInIsSmall(t *testing.T) {
+func TestUsedNodeIsSmall(t *testing.T) {
 	root, _ := livedIn(t, Static)
 	size, count := 0, 0
 	for _, text := range files(t, root) {
@@ -155,7 +155,7 @@ func generic(t *testing.T) map[string]string {
 	return files(t, root)
 }
 
-func TestFirstBootMakesOnlyWhatIsMissing(t *testing.T) {
+func TestFirstBootKeepsIdentity(t *testing.T) {
 	root := t.TempDir()
 	if err := Generic(root, Facts{}); err != nil {
 		t.Fatal(err)
@@ -213,7 +213,7 @@ func TestKeysAreReal(t *testing.T) {
 	}
 }
 
-func TestCopyIsTrueAndIndependent(t *testing.T) {
+func TestCopyIsCompleteAndIndependent(t *testing.T) {
 	root, _ := livedIn(t, Static)
 	for path, text := range map[string]string{"run/lock/x": "", "proc/sys/kernel/random/boot_id": "x"} {
 		if err := WriteFile(filepath.Join(root, path), []byte(text), 0o644); err != nil {
@@ -247,7 +247,7 @@ func TestCopyIsTrueAndIndependent(t *testing.T) {
 	}
 }
 
-func TestCopyOfNothingFailsAndKeepsWhatIsThere(t *testing.T) {
+func TestCopyOfMissingDiskFails(t *testing.T) {
 	root, _ := livedIn(t, Static)
 	want := files(t, root)
 	if err := Copy(root, filepath.Join(t.TempDir(), "nothing")); err == nil {
@@ -300,7 +300,7 @@ func TestNextVersions(t *testing.T) {
 	}
 }
 
-func TestImageOfNoLengthIsNotCached(t *testing.T) {
+func TestEmptyImageIsNotCached(t *testing.T) {
 	root, _ := livedIn(t, Static)
 	image := BaseImages[0]
 	if !HasImage(root, image) {
@@ -318,7 +318,7 @@ func TestImageOfNoLengthIsNotCached(t *testing.T) {
 	}
 }
 
-func TestPodLeavesNothingBehindButLogs(t *testing.T) {
+func TestPodRemoval(t *testing.T) {
 	root, _ := livedIn(t, Static)
 	before := files(t, root)
 	pod := PodRecord{UID: randomUUID(), Namespace: "default", Name: "web-1", IP: "10.244.0.9"}
@@ -390,9 +390,9 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// TestCustomDataIsThePoolsOwn: the credential that a static recipe brings is what its nodes have, and no
+// TestCustomDataPerPool: the credential that a static recipe brings is what its nodes have, and no
 // two recipes share one.
-func TestCustomDataIsThePoolsOwn(t *testing.T) {
+func TestCustomDataPerPool(t *testing.T) {
 	text := CustomData(Static)
 	if text == CustomData(Static) {
 		t.Error("two recipes have the same secrets")
@@ -441,8 +441,8 @@ func TestCloudInitSeesNewInstances(t *testing.T) {
 	}
 }
 
-// TestADiskOfEC2: it is that cloud's in all that differs, and its node's in all else.
-func TestADiskOfEC2(t *testing.T) {
+// TestEC2Disk: it is that cloud's in all that differs, and its node's in all else.
+func TestEC2Disk(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "disk")
 	facts := Facts{Platform: PlatformOf("ec2:canonical:ubuntu-jammy-22.04-amd64:20241002"), VMID: "i-0123456789abcdef0", Hostname: "ip-10-1-2-3"}
 	if _, err := UsedNode(root, Bootstrap, facts); err != nil {

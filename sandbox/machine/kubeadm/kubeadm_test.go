@@ -81,8 +81,8 @@ func TestPreflight(t *testing.T) {
 	}
 }
 
-// TestNobodyThere leaves a disk that can join later.
-func TestNobodyThere(t *testing.T) {
+// TestNotRunning leaves a disk that can join later.
+func TestNotRunning(t *testing.T) {
 	root := t.TempDir()
 	order := Order{Server: "127.0.0.1:1", Token: "abcdef.0123456789abcdef", CAHash: "sha256:" + strings.Repeat("0a", 32)}
 	if err := Join(t.Context(), root, "n", order, time.Second); err == nil || !strings.Contains(err.Error(), "discovery") {

@@ -10,8 +10,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/clock"
 )
 
-// TestStatusTellsOfHeartbeats: a status whose last heartbeat is older than a kubelet lets it become is written anew.
-func TestStatusTellsOfHeartbeats(t *testing.T) {
+// TestStatusHeartbeats: a status whose last heartbeat is older than a kubelet lets it become is written anew.
+func TestStatusHeartbeats(t *testing.T) {
 	s := &Service{Config: Config{Clock: clock.Clock{}}}
 	for _, test := range []struct {
 		ready corev1.ConditionStatus

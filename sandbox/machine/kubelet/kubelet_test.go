@@ -32,9 +32,9 @@ func TestStartRegistersAReadyNode(t *testing.T) {
 	}
 }
 
-// TestShutdownOfANodeThatIsBeingCordoned says that it is not Ready: the API server lets no kubelet write a Node's taints, and takes the whole Node, as it was
+// TestShutdownDuringCordon says that it is not Ready: the API server lets no kubelet write a Node's taints, and takes the whole Node, as it was
 // before somebody cordoned it, for that.
-func TestShutdownOfANodeThatIsBeingCordoned(t *testing.T) {
+func TestShutdownDuringCordon(t *testing.T) {
 	w := newWorld(t, nil)
 	k := w.boot("n1", w.disk())
 	w.client.PrependReactor("update", "nodes", func(kubetesting.Action) (bool, runtime.Object, error) {
@@ -46,7 +46,7 @@ func TestShutdownOfANodeThatIsBeingCordoned(t *testing.T) {
 	}
 }
 
-func TestPodRunsAndImageStaysOnTheDisk(t *testing.T) {
+func TestPodRunsAndImageIsCached(t *testing.T) {
 	w := newWorld(t, nil)
 	root := w.disk()
 	w.boot("n1", root)
@@ -105,7 +105,7 @@ func TestRebootRestartsPods(t *testing.T) {
 	})
 }
 
-func TestPodsThatWentMeanwhileAreSwept(t *testing.T) {
+func TestDeletedPodsAreSwept(t *testing.T) {
 	w := newWorld(t, nil)
 	root := w.disk()
 	k := w.boot("n1", root)
@@ -124,7 +124,7 @@ func TestPodsThatWentMeanwhileAreSwept(t *testing.T) {
 	}
 }
 
-func TestPausedKubeletIsSilentAndReportsLater(t *testing.T) {
+func TestPausedKubelet(t *testing.T) {
 	w := newWorld(t, script(t, `while ! test -e "$1/root/go"; do sleep 0.01; done; touch "$1/root/over"; exit 4`))
 	w.rootCA()
 	root := w.disk()
@@ -153,8 +153,8 @@ func TestPausedKubeletIsSilentAndReportsLater(t *testing.T) {
 	w.eventually("the node is Ready", func() bool { return readyStatus(w.node("n1")) == corev1.ConditionTrue })
 }
 
-// TestRegisteringEndsASilence: the time after which a machine that reboots would be lost is over just when it is back.
-func TestRegisteringEndsASilence(t *testing.T) {
+// TestRegistrationEndsSilence: the time after which a machine that reboots would be lost is over just when it is back.
+func TestRegistrationEndsSilence(t *testing.T) {
 	w := newWorld(t, nil)
 	root := w.disk()
 	w.boot("n1", root).Kill()
@@ -169,7 +169,7 @@ func TestRegisteringEndsASilence(t *testing.T) {
 	}
 }
 
-func TestTheLastOfANameHasThePods(t *testing.T) {
+func TestLastKubeletHasThePods(t *testing.T) {
 	w := newWorld(t, nil)
 	first, second := w.disk(), w.disk()
 	w.boot("n1", first)

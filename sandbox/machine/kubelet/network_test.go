@@ -63,8 +63,8 @@ func (w *world) report(name string) *probe.Report {
 	return r
 }
 
-// TestPodsOfTwoNodesMeasureEachOther by the real command, over sockets.
-func TestPodsOfTwoNodesMeasureEachOther(t *testing.T) {
+// TestPodsOfTwoNodesReachEachOther by the real command, over sockets.
+func TestPodsOfTwoNodesReachEachOther(t *testing.T) {
 	w := newWorld(t, kamino(t))
 	api, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -102,8 +102,8 @@ func TestPodsOfTwoNodesMeasureEachOther(t *testing.T) {
 	}
 }
 
-// TestAnImageThatMustNotBePulled starts if it is on the disk, and else does not.
-func TestAnImageThatMustNotBePulled(t *testing.T) {
+// TestNeverPullPolicy starts if it is on the disk, and else does not.
+func TestNeverPullPolicy(t *testing.T) {
 	w := newWorld(t, nil)
 	w.boot("n1", w.disk())
 	never := func(name string) *corev1.Pod {

@@ -54,7 +54,7 @@ func daemon(name, node, set string) *corev1.Pod {
 	return pod
 }
 
-func TestOutageOfTheNetworkTakesEveryNodeUntilItEnds(t *testing.T) {
+func TestOutageOfAllNodes(t *testing.T) {
 	w := newWorld(t, nil)
 	w.bootWith("old", nil)
 	if err := w.service.SetOutage(EveryNode); err != nil {
@@ -84,7 +84,7 @@ func TestOutageOfTheNetworkTakesEveryNodeUntilItEnds(t *testing.T) {
 	}
 }
 
-func TestOutageOfNewNodesSparesTheOthers(t *testing.T) {
+func TestOutageOfNewNodes(t *testing.T) {
 	w := newWorld(t, nil)
 	old := w.bootWith("old", nil)
 	if err := w.service.SetOutage(NewNodes); err != nil {
@@ -101,7 +101,7 @@ func TestOutageOfNewNodesSparesTheOthers(t *testing.T) {
 	w.eventually("the new one is Ready", func() bool { return w.readiness("new") == fine })
 }
 
-func TestNodeWhoseNetworkFailsLaterIsReadyBefore(t *testing.T) {
+func TestDefectNotReadyLater(t *testing.T) {
 	w := newWorld(t, nil)
 	w.bootWith("healthy", nil)
 	k := w.bootWith("ails", func(n *Node) { n.ReadyFor = 10 * time.Minute })
@@ -118,7 +118,7 @@ func TestNodeWhoseNetworkFailsLaterIsReadyBefore(t *testing.T) {
 	}
 }
 
-func TestDaemonSetCrashesAgainAndAgainAndNothingElse(t *testing.T) {
+func TestDefectCrashingDaemonSet(t *testing.T) {
 	w := newWorld(t, nil)
 	w.bootWith("ails", func(n *Node) { n.Crashes = func(set string) bool { return set == "default/agent" } })
 	w.bootWith("healthy", nil)
@@ -145,7 +145,7 @@ func TestDaemonSetCrashesAgainAndAgainAndNothingElse(t *testing.T) {
 	w.eventually("it can be removed", func() bool { return w.pod("crashes").Name == "" })
 }
 
-func TestIsolatedProcessesReachNothing(t *testing.T) {
+func TestIsolatedProcesses(t *testing.T) {
 	w := newWorld(t, map[string]string{"example.com/shell": "/bin/sh"})
 	w.bootWith("ails", func(n *Node) { n.Isolated = true })
 	w.bootWith("healthy", nil)

@@ -110,7 +110,7 @@ func TestProgramFindsItsServiceAccount(t *testing.T) {
 	}
 }
 
-func TestProgramIsRunAgain(t *testing.T) {
+func TestProgramIsRestarted(t *testing.T) {
 	w := newWorld(t, script(t, `echo once >> "$1/root/runs"; test "$(wc -l < "$1/root/runs")" -ge 3 && exec sleep 600; exit 1`))
 	w.rootCA()
 	root := w.disk()
@@ -125,7 +125,7 @@ func TestProgramIsRunAgain(t *testing.T) {
 	w.eventually("the pod is gone", func() bool { return w.pod("loop").Name == "" })
 }
 
-func TestKillTakesProgramsWithIt(t *testing.T) {
+func TestKillStopsPrograms(t *testing.T) {
 	w := newWorld(t, script(t, `sleep 600 & echo $! > "$1/root/child"; wait`))
 	w.rootCA()
 	root := w.disk()
@@ -155,7 +155,7 @@ func TestKillTakesProgramsWithIt(t *testing.T) {
 	}
 }
 
-func TestRebootOfAPodThatIsNotRestarted(t *testing.T) {
+func TestRebootWithRestartPolicyNever(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		t.Run(fmt.Sprintf("runtime knows it: %v", known), func(t *testing.T) {
 			w := newWorld(t, script(t, `echo ran >> "$1/root/runs"; exec sleep 600`))

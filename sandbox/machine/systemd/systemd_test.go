@@ -75,7 +75,7 @@ func (c *changes) all() []string {
 	return slices.Clone(c.list)
 }
 
-func TestStopUnitCompletesAndTellsTheOwner(t *testing.T) {
+func TestStopUnitCallsOwner(t *testing.T) {
 	var changes changes
 	m, conn := serve(t, changes.add)
 	done := make(chan string, 1)
@@ -170,7 +170,7 @@ func TestUnknownUnitIsRefused(t *testing.T) {
 	}
 }
 
-func TestSocketsBringJournaldBack(t *testing.T) {
+func TestSocketsRestartJournald(t *testing.T) {
 	m := New(Default(), nil)
 	const journald = "systemd-journald.service"
 	if err := m.Set(journald, false); err != nil {
