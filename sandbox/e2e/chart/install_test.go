@@ -225,9 +225,9 @@ func gone(t *testing.T, name string, helm chart.Helm, values chart.Values) {
 	}
 }
 
-// TestTheAPIServerRefusesWhatTheSchemaCannot shows that a policy that only the kind's own rules know to be bad
+// TestAdmissionPolicyRefusals shows that a policy that only the kind's own rules know to be bad
 // makes nothing.
-func TestTheAPIServerRefusesWhatTheSchemaCannot(t *testing.T) {
+func TestAdmissionPolicyRefusals(t *testing.T) {
 	once(t)
 	helm := space(t, "refused", "restricted")
 	values := chart.Values{

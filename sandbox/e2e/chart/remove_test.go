@@ -11,9 +11,9 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/chart"
 )
 
-// TestNoNodeThatServesIsDeleted asks the API server as a release's account that may delete Nodes: those that are Ready it may
+// TestServingNodesAreNotDeleted asks the API server as a release's account that may delete Nodes: those that are Ready it may
 // not, and it can make none seem otherwise; one that is down goes. Others are not bound by that.
-func TestNoNodeThatServesIsDeleted(t *testing.T) {
+func TestServingNodesAreNotDeleted(t *testing.T) {
 	once(t)
 	helm := space(t, "removes", "restricted")
 	values := chart.Values{"image": chart.Values{"repository": simulated}, "rbac": chart.Values{"removeDonors": true}}

@@ -6,8 +6,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/unverified"
 )
 
-// TestPoolThatIsRefused: nothing of the pool is changed. All reasons for a refusal: conformance's TestRefusals.
-func TestPoolThatIsRefused(t *testing.T) {
+// TestRefusedPool: nothing of the pool is changed. All reasons for a refusal: conformance's TestRefusals.
+func TestRefusedPool(t *testing.T) {
 	e := sandbox.NewEnv(t, "name=rolling,nodes=2,upgrade-policy=Rolling")
 	for _, args := range [][]string{unverified.Capture(e.Donor, "--dry-run"), unverified.Capture(e.Donor)} {
 		e.Start(args...).ExpectExit(3, e.Group, "is Rolling", "Manual")

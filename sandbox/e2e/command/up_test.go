@@ -182,7 +182,7 @@ func assertNobodyThere(t *testing.T, dir string) {
 	}
 }
 
-func TestStartThatIsCutShortLeavesNothing(t *testing.T) {
+func TestInterruptedStart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		// at is the line of progress at which it is cut short: there are no Ready nodes yet.

@@ -11,8 +11,8 @@ import (
 // nodes are $N0, $N1 and $N2.
 func TestVerbs(t *testing.T) { sessions(t, "testdata") }
 
-// TestVerbsOfTheWholeSandbox tells those that an outage, or a fault of all pools, would let others fail.
-func TestVerbsOfTheWholeSandbox(t *testing.T) { sessions(t, "testdata/alone") }
+// TestVerbsThatNeedASandbox tells those that an outage, or a fault of all pools, would let others fail.
+func TestVerbsThatNeedASandbox(t *testing.T) { sessions(t, "testdata/alone") }
 
 // sessions are told side by side.
 func sessions(t *testing.T, dir string) {

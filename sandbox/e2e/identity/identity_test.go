@@ -149,7 +149,7 @@ agents:
   - {id: agent-acme, action: delete, identity: true, paths: ["/etc/acme/*.key"], reason: The agent's key; it enrols again., source: the test}
 `
 
-func TestRulesOfOnesOwn(t *testing.T) {
+func TestCustomRules(t *testing.T) {
 	t.Parallel()
 	d := newDonor(t, "ruled")
 	result := sandbox.Run(t, nil, "kamino", unverified.Capture(d.node, "--rules", "acme-rules")...)

@@ -19,9 +19,9 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/kubeadm"
 )
 
-// TestNodesJoinByThemselves compares nodes with real ones of kubeadm's. Each has a certificate that the cluster signed once, for the
+// TestNodesJoinWithKubeadm compares nodes with real ones of kubeadm's. Each has a certificate that the cluster signed once, for the
 // holder of the recipe's token, and no right to what belongs to other nodes.
-func TestNodesJoinByThemselves(t *testing.T) {
+func TestNodesJoinWithKubeadm(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "name=joins,nodes=2")
 	if got := e.countRequests(); got != 2 {

@@ -24,22 +24,22 @@ func testBadVersion(t *testing.T, name string, mode v1alpha1.TrialMode, timeout 
 	assertFailedAt(e, check)
 }
 
-func TestVersionThatNeverJoins(t *testing.T) {
+func TestVersionNeverJoins(t *testing.T) {
 	onlyOnAzure(t)
 	testBadVersion(t, "nojoin", v1alpha1.TrialApart, short, disk.Defect{Kind: disk.NeverJoins}, trial.Registered)
 }
 
-func TestVersionThatDoesNotStayReady(t *testing.T) {
+func TestVersionNotReadyLater(t *testing.T) {
 	// The soak is longer than a busy machine needs to report that the node is not Ready. If the trial itself looks too late to
 	// see the node Ready, the short timeout ends the check.
 	testBadVersion(t, "unready", v1alpha1.TrialInPool, short, disk.Defect{Kind: disk.NotReadyLater, After: 3 * time.Second * timeScale}, trial.Ready, "--soak", "20s")
 }
 
-func TestVersionWhoseDaemonSetCrashes(t *testing.T) {
+func TestVersionWithCrashingDaemonSet(t *testing.T) {
 	testBadVersion(t, "crash", v1alpha1.TrialApart, generous, disk.Defect{Kind: disk.CrashingDaemonSet, DaemonSet: workload.Namespace + "/" + workload.DaemonSet}, trial.Daemons)
 }
 
-func TestVersionWithAnIdentityOfAnotherNode(t *testing.T) {
+func TestVersionWithSharedIdentity(t *testing.T) {
 	testBadVersion(t, "twin", v1alpha1.TrialInPool, generous, disk.Defect{Kind: disk.SharedIdentity}, trial.Identity)
 }
 

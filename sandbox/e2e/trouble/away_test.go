@@ -6,8 +6,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// TestAPIServerIsAwayWhileTheDonorIsOut: the command reports the outage, and goes on when the API server is back.
-func TestAPIServerIsAwayWhileTheDonorIsOut(t *testing.T) {
+// TestAPIServerDownDuringCapture: the command reports the outage, and goes on when the API server is back.
+func TestAPIServerDownDuringCapture(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=away,nodes=2")
 	barrier := e.Barrier()

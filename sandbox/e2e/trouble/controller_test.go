@@ -31,8 +31,8 @@ func TestCommandFollowsTheController(t *testing.T) {
 	controller.ExpectExit(0)
 }
 
-// TestPrototypeIsDeletedUnderAController while the donor is out of service.
-func TestPrototypeIsDeletedUnderAController(t *testing.T) {
+// TestPrototypeDeletedDuringCapture while the donor is out of service.
+func TestPrototypeDeletedDuringCapture(t *testing.T) {
 	e := sandbox.NewEnv(t, "name=kubectl,nodes=2")
 	snapshot := e.Barrier().Hold(sandboxtest.CreateSnapshot)
 	controller := e.StartController()

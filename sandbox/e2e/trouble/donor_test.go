@@ -48,8 +48,8 @@ func ageReservation(e *sandboxtest.Env, by time.Duration) {
 	})
 }
 
-// TestDonorThatDoesNotComeBack: its machine hangs after the restart. The capture gives it back as it is.
-func TestDonorThatDoesNotComeBack(t *testing.T) {
+// TestDonorDoesNotReturn: its machine hangs after the restart. The capture gives it back as it is.
+func TestDonorDoesNotReturn(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=hung,nodes=2")
 	e.Barrier().Before(sandboxtest.CreateSnapshot, func() {
@@ -75,8 +75,8 @@ func TestDonorThatDoesNotComeBack(t *testing.T) {
 	}
 }
 
-// TestDonorThatLosesItsPower before its pod has proven anything: its disk is not copied.
-func TestDonorThatLosesItsPower(t *testing.T) {
+// TestDonorLosesPower before its pod has proven anything: its disk is not copied.
+func TestDonorLosesPower(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=crash,nodes=2")
 	// The pod's key is written before the pod begins. Later the pod could be faster.

@@ -196,9 +196,9 @@ func (t *thief) expectPolicy() {
 	}
 }
 
-// TestTheTokenOfTheGeneralizePodForgesNothing against the real API server, while the capture waits for a proof: the donor's disk
+// TestGeneralizePodTokenIsLimited against the real API server, while the capture waits for a proof: the donor's disk
 // is not copied. Forged reports in all forms: capture's TestForgedReportsAreNotBelieved.
-func TestTheTokenOfTheGeneralizePodForgesNothing(t *testing.T) {
+func TestGeneralizePodTokenIsLimited(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=forge,nodes=2")
 	applyAdmissionPolicy(e)

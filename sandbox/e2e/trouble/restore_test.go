@@ -30,9 +30,9 @@ func specOf(e *sandboxtest.Env, node string) fleet.Spec {
 	return fleet.Spec{}
 }
 
-// TestRestoredPoolBootstrapsAsBefore: the first capture gets a copy of the pool's customData, which no cloud returns. With the
+// TestRestoredPoolBootstraps: the first capture gets a copy of the pool's customData, which no cloud returns. With the
 // copy, `kamino restore` makes the next node bootstrap from the same bytes as the first, also when the Prototype is deleted.
-func TestRestoredPoolBootstrapsAsBefore(t *testing.T) {
+func TestRestoredPoolBootstraps(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=restore,nodes=2")
 	first := specOf(e, e.Donor)
