@@ -19,7 +19,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// gaveBack holds invariants 1, 5 and 6: the donor is as it was, nothing is left behind, nobody else was touched.
+// gaveBack checks invariants 1, 5 and 6: the donor is unchanged, no leftovers exist, and no other node was touched.
 func (s *stage) gaveBack() {
 	s.t.Helper()
 	w := s.cloud.World()
@@ -33,7 +33,7 @@ func (s *stage) gaveBack() {
 		if n.Annotations[v1alpha1.ReservationAnnotation] != "" {
 			s.t.Error("the donor is still reserved")
 		}
-		anew := n.UID != want.UID // owes nothing to a hold that was over before it was made
+		anew := n.UID != want.UID // made after the end of the hold
 		if n.Spec.Unschedulable != s.cordoned && (n.Spec.Unschedulable || !anew) {
 			s.t.Errorf("the donor is cordoned: %t, before: %t", n.Spec.Unschedulable, s.cordoned)
 		}

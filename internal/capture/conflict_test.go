@@ -70,7 +70,7 @@ func TestSomebodySetsAnImageMeanwhile(t *testing.T) {
 	}
 }
 
-// TestSomebodyDeletesThePoolMeanwhile: nothing is left to point at the version, which stays, and nobody waits for what never comes.
+// TestSomebodyDeletesThePoolMeanwhile: no recipe can name the version, the version stays, and the capture ends.
 func TestSomebodyDeletesThePoolMeanwhile(t *testing.T) {
 	s := inFull(t)
 	deleted := false

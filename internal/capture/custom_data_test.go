@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/savedrecipe"
 )
 
-// ofThePool is a Secret that somebody has labelled as a copy of pool1's customData.
+// ofThePool is a Secret with the mark of a copy of pool1's customData.
 var ofThePool = metav1.ObjectMeta{Name: "ours", Namespace: ourspace, Labels: map[string]string{v1alpha1.PoolLabel: "pool1"}}
 
 // TestOnlyAMarkedSecretIsCopied: the cloud's credential and other unmarked Secrets of Kamino's namespace are refused

@@ -169,7 +169,8 @@ func TestAnAutoscalerAtAnyMoment(t *testing.T) {
 	}
 }
 
-// TestTheNodeOfAnotherInstanceStays: while the donor's instance goes, another one comes that joins by the donor's name.
+// TestTheNodeOfAnotherInstanceStays: during the removal of the donor's instance, another instance joins by the donor's
+// name.
 func TestTheNodeOfAnotherInstanceStays(t *testing.T) {
 	for _, late := range []bool{false, true} { // in the very moment of the deletion
 		d := departInFull(t, true)

@@ -55,7 +55,7 @@ func (d *departing) watch() {
 	}
 }
 
-// strike has the world do something, and counts what it does to the size of the pool.
+// strike changes the world, and counts the changes of the pool's size.
 func (d *departing) strike(do func(*stage)) {
 	before := d.cloud.World().Pools[0].Capacity
 	do(d.stage)
@@ -248,7 +248,7 @@ func pairOfDeparture(t *testing.T, seed uint64) string {
 			d.strike(all[trouble].strike)
 		}
 		if pass == when+40 {
-			d.cloud.SetMaxSize(d.pool, 10) // somebody sees what it waits for
+			d.cloud.SetMaxSize(d.pool, 10) // a person sees the awaited event
 			d.cloud.SetUpgrades(d.pool, false)
 		}
 	})
@@ -266,8 +266,8 @@ func pairOfDeparture(t *testing.T, seed uint64) string {
 	return string(p.Status.Phase)
 }
 
-// TestADepartureIsDeletedInFlight deletes the Prototype after every pass: the donor is given back until it is touched, and
-// removed from then on.
+// TestADepartureIsDeletedInFlight deletes the Prototype after every pass: an untouched donor is returned, a touched
+// donor is removed.
 func TestADepartureIsDeletedInFlight(t *testing.T) {
 	for _, growFirst := range []bool{true, false} {
 		touched := map[bool]int{}

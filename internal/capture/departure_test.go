@@ -13,14 +13,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// leaving is a capture whose donor does not return, behind its successor or before it.
+// leaving is a stage with a donor that does not return, with or without GrowFirst.
 func leaving(growFirst bool) func(*v1alpha1.Prototype) {
 	return func(p *v1alpha1.Prototype) {
 		p.Spec.Settings.Generalize.Profile, p.Spec.Settings.Donor.GrowFirst = v1alpha1.ProfileBootstrap, &growFirst
 	}
 }
 
-// mayRemove holds that an instance goes only when its disk was copied, or the capture has failed or is deleted.
+// mayRemove checks that an instance is removed only after the copy of its disk, or after a failure or deletion.
 func (s *stage) mayRemove() {
 	s.t.Helper()
 	p := s.prototype()

@@ -64,7 +64,7 @@ func TestWhatTheLookFindsLeavesTheNodeAlone(t *testing.T) {
 	}
 }
 
-// TestALookThatIsNotLetInSaysNothing: a node that is full has room once it is drained.
+// TestALookThatIsNotLetInSaysNothing: a full node has room after the drain.
 func TestALookThatIsNotLetInSaysNothing(t *testing.T) {
 	s := newStage(t).decide()
 	s.finds = &corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods"}
@@ -112,7 +112,7 @@ func TestTheLookCostsTheDonorNothing(t *testing.T) {
 	}
 }
 
-// TestTheCloudIsAskedOnce: what the preflight asked before the look is not asked again behind it.
+// TestTheCloudIsAskedOnce: the preflight's requests before the inspection are not repeated afterwards.
 func TestTheCloudIsAskedOnce(t *testing.T) {
 	s := newStage(t).decide()
 	s.succeeded(s.play())
@@ -186,7 +186,7 @@ func TestRightsThatAreMissing(t *testing.T) {
 	s.lacks = []string{"delete pods"}
 	s.succeeded(s.play())
 
-	// Before it is decided only who drives is asked.
+	// Before the reservation only this process is checked.
 	s = newStage(t).decide(force)
 	s.lacks = []string{"delete pods"}
 	thought := s.prototype().DeepCopy()

@@ -46,8 +46,8 @@ var donors = []option{
 	func(s *stage) { s.holdless = true },
 }
 
-// inFull is a capture that makes every call there is: a pool that grows, a version to retire, a budget
-// that says no once.
+// inFull is a capture that makes all possible calls: a growing pool, a version to retire, and a budget that refuses
+// once.
 func inFull(t testing.TB, options ...option) *stage {
 	s := newStage(t, append(options, func(s *stage) { s.blocked = 1 })...)
 	for _, version := range []string{"2026.03.01", "2026.03.02", "2026.03.03"} {
@@ -232,7 +232,7 @@ var troubles = []struct {
 	{"the generalize pod does not run", func(s *stage) { s.deaf = true }},
 	{"the upgrade policy becomes automatic", func(s *stage) {
 		if s.cloud.World().Pools[0].Recipe.Version == "2026.03.14" {
-			return // a pool that is still to grow waits until the policy is mended
+			return // a pool that has yet to grow waits until the policy is corrected
 		}
 		s.cloud.SetUpgrades(s.pool, true)
 	}},

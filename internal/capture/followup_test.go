@@ -26,7 +26,7 @@ func (s *stage) looksAfterEachAction() map[plan.Action]int {
 			if p == nil {
 				return
 			}
-			p.Status = *w.p.Status.DeepCopy() // which the pass writes at its end
+			p.Status = *w.p.Status.DeepCopy() // written at the end of the pass
 			lose := s.lose
 			s.lose = nil
 			defer func() { s.lose = lose }()

@@ -98,8 +98,8 @@ func TestAnImageIsThePoolsByItsProof(t *testing.T) {
 	}
 }
 
-// TestOnlyAProofThatHoldsMakesAnImage: whenever the engine has an image made, the Prototype carries a proof that holds for
-// its order, and the image is to carry that.
+// TestOnlyAProofThatHoldsMakesAnImage: before each image, the Prototype carries a proof valid for its Order, and the
+// image gets that proof.
 func TestOnlyAProofThatHoldsMakesAnImage(t *testing.T) {
 	asked := 0
 	s := inFull(t)

@@ -104,7 +104,7 @@ func TestForgedReportsAreNotBelieved(t *testing.T) {
 	}
 }
 
-// TestAnOrderThatSomebodyMadeAnew is nobody's order: its report is not believed, though the key is known.
+// TestAnOrderThatSomebodyMadeAnew: reports on a recreated Order are ignored, even with the known key.
 func TestAnOrderThatSomebodyMadeAnew(t *testing.T) {
 	s := newStage(t, func(s *stage) { s.deaf = true }).decide()
 	done := false
@@ -203,8 +203,7 @@ func TestACaptureThatAnEarlierVersionBegan(t *testing.T) {
 	}
 }
 
-// TestAReportThatIsNotBelievedIsToldOnce for each cause, however many passes find it, and no more once the pod itself
-// has reported.
+// TestAReportThatIsNotBelievedIsToldOnce for each cause and all passes, and not after the pod's own report.
 func TestAReportThatIsNotBelievedIsToldOnce(t *testing.T) {
 	s := newStage(t, func(s *stage) { s.deaf = true }).decide()
 	var events heard

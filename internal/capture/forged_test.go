@@ -167,7 +167,7 @@ func (s *stage) unlease() {
 	}
 }
 
-// TestAReservationOnAPeer: without a Lease the annotation does not make the donor the only node that takes pods. With one it does.
+// TestAReservationOnAPeer: only a reservation with a Lease makes the donor the last node that takes pods.
 func TestAReservationOnAPeer(t *testing.T) {
 	for _, confirmed := range []bool{false, true} {
 		t.Run(fmt.Sprint("confirmed ", confirmed), func(t *testing.T) {

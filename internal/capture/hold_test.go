@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestAPoolWithNothingToHold is captured like any other: nothing is held, and nothing fails for it.
+// TestAPoolWithNothingToHold: the capture works without a protection.
 func TestAPoolWithNothingToHold(t *testing.T) {
 	s := inFull(t, func(s *stage) { s.holdless = true })
 	reserved := false
@@ -57,7 +57,7 @@ func asBefore(t *testing.T, text string, protected bool) string {
 	return string(now)
 }
 
-// TestWhatAVersionWithoutTokensHoldsIsGivenBack, whenever this one takes over, and however the donor was.
+// TestWhatAVersionWithoutTokensHoldsIsGivenBack after any pass, and for any state of the donor.
 func TestWhatAVersionWithoutTokensHoldsIsGivenBack(t *testing.T) {
 	for _, protected := range []bool{false, true} {
 		for at := range 24 {
@@ -88,7 +88,7 @@ func TestWhatAVersionWithoutTokensHoldsIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestAnOrphanOfAVersionWithoutTokens is given back as that version would have.
+// TestAnOrphanOfAVersionWithoutTokens is returned as in the earlier version.
 func TestAnOrphanOfAVersionWithoutTokens(t *testing.T) {
 	for _, protected := range []bool{false, true} {
 		s := newStage(t, func(s *stage) { s.protected = protected })

@@ -7,7 +7,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/admission"
 )
 
-// TestAnImageThatNobodyAllowed does not run on a donor, whoever writes it into a Prototype.
+// TestAnImageThatNobodyAllowed does not run on a donor, whoever writes the image into a Prototype.
 func TestAnImageThatNobodyAllowed(t *testing.T) {
 	for _, c := range []struct {
 		image   string

@@ -14,7 +14,7 @@ import (
 
 func instant(s *stage) { s.instant = true }
 
-// copies tells how far the only snapshot is.
+// copies returns the state of the only snapshot.
 func (s *stage) copies() cloud.State {
 	s.t.Helper()
 	all := s.cloud.World().Snapshots
@@ -62,7 +62,7 @@ func TestACopyThatComesToNothingBehindTheDonor(t *testing.T) {
 	}
 }
 
-// TestADonorThatDoesNotReturnKeepsItsDiskUntilItsCopyIsComplete: its disk goes with it.
+// TestADonorThatDoesNotReturnKeepsItsDiskUntilItsCopyIsComplete, because the disk is removed with the instance.
 func TestADonorThatDoesNotReturnKeepsItsDiskUntilItsCopyIsComplete(t *testing.T) {
 	s := newStage(t, instant).decide(leaving(true))
 	p := s.play(func(int) {

@@ -16,7 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/kured"
 )
 
-// TestNoDonorIsTakenWhileKuredReboots: the capture waits, says for whom, and goes on by itself.
+// TestNoDonorIsTakenWhileKuredReboots: the capture waits, names the node, and continues automatically.
 func TestNoDonorIsTakenWhileKuredReboots(t *testing.T) {
 	s := newStage(t).decide()
 	s.engine.Kured = kured.Default
@@ -79,7 +79,7 @@ func TestALockOfANodeThatDoesNotExist(t *testing.T) {
 	}
 }
 
-// TestWhatKuredsLockDoesNotTellIsTold: no capture waits for good for a lock that nobody can read, and none is silent.
+// TestWhatKuredsLockDoesNotTellIsTold: an unreadable lock blocks no capture, and causes an event.
 func TestWhatKuredsLockDoesNotTellIsTold(t *testing.T) {
 	s := newStage(t).decide()
 	s.engine.Kured = kured.Default

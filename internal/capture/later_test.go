@@ -12,8 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// TestTheLeaseNamesTheBootWhenThePodIsMade: somebody removes the Lease, and the Node alone says of the order what the record says. The
-// Lease says it again before the pod is made.
+// TestTheLeaseNamesTheBootWhenThePodIsMade: a client removes the Lease, and only the Node repeats the record. The Lease
+// is written again before the pod is created.
 func TestTheLeaseNamesTheBootWhenThePodIsMade(t *testing.T) {
 	s := newStage(t).decide()
 	removed, made := false, 0
@@ -90,7 +90,7 @@ func TestADonorThatWasCordonedBeforeIsProtectedBeforeItIsDrained(t *testing.T) {
 	evicted := 0
 	s.lose = func(_ int, what string) memory.Outcome {
 		switch what {
-		case "delete pods/": // the pod that looked: the pass ends with that
+		case "delete pods/": // after the inspection the pass ends
 			s.clock.Advance(2 * maxFactAge)
 		case "create pods/eviction":
 			if evicted++; !s.cloud.World().Instance(s.donor).ScaleInProtected {

@@ -22,7 +22,7 @@ func abandoned(t *testing.T, mode v1alpha1.TrialMode) (v *proving, before memory
 	return v, before
 }
 
-// abandon begins a trial of a Prototype that nobody has.
+// abandon begins a trial without a Prototype.
 func (v *proving) abandon() cloud.TrialSpec {
 	v.t.Helper()
 	pool, err := v.cloud.Pool(v.t.Context(), v.pool)

@@ -30,7 +30,7 @@ func (s *stage) change(name string, edit func(*corev1.Node)) {
 	s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), changed, ""))
 }
 
-// refused plays the capture and checks that it never began, for the reason.
+// refused plays the capture, and checks the refusal and its reason.
 func (s *stage) refused(reason string, words ...string) {
 	s.t.Helper()
 	p := s.play()
@@ -47,7 +47,7 @@ func (s *stage) refused(reason string, words ...string) {
 	}
 }
 
-// TestPodsThatAskNotToBeEvicted keep their node from being captured, until that has been allowed.
+// TestPodsThatAskNotToBeEvicted block the capture of their node, unless the settings allow the eviction.
 func TestPodsThatAskNotToBeEvicted(t *testing.T) {
 	for key, value := range map[string]string{v1alpha1.SafeToEvictAnnotation: "false", v1alpha1.DoNotDisruptAnnotation: "true"} {
 		s := newStage(t)
@@ -72,7 +72,7 @@ func TestANodeThatAsksNotToBeDisrupted(t *testing.T) {
 	s.decide().refused(selection.DoNotDisrupt, "node "+donorName, "--disrupt")
 }
 
-// TestWhoElseIsAwayCounts: of three nodes one that is not Ready keeps the next from being taken.
+// TestWhoElseIsAwayCounts: in a pool of three nodes, a node that is not Ready blocks the capture of another node.
 func TestWhoElseIsAwayCounts(t *testing.T) {
 	third := func(s *stage) {
 		n := s.node("third", s.cloud.AddInstance(s.pool, "2"))

@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// Whoever observes is told of every status as it was written, in order and without a gap.
+// Observe gets every written status, in order and without a gap.
 func TestObserveSeesEveryStatus(t *testing.T) {
 	s := newStage(t).decide()
 	var told []v1alpha1.Phase
@@ -51,7 +51,7 @@ func TestObserveSeesEveryStatus(t *testing.T) {
 	}
 }
 
-// A status that was not written is not told of: it stands nowhere.
+// Observe does not get a status that was not written.
 func TestObserveIsNotToldOfALostStatus(t *testing.T) {
 	s := newStage(t).decide()
 	s.lose = func(_ int, what string) memory.Outcome {

@@ -15,7 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// asked are the reasons that the engine tells of a capture, as somebody asks before it is decided.
+// asked are the reasons for a user's question before the capture.
 func (s *stage) asked() (reasons []string, err error) {
 	refusals, err := s.engine.Refusals(s.t.Context(), s.prototype())
 	for _, r := range refusals {
@@ -69,7 +69,7 @@ func TestNoLookThatFailsHidesAReason(t *testing.T) {
 	}
 }
 
-// mayBeLost tells of a call that only adds a reason where it is answered.
+// mayBeLost reports whether a lost call only loses a reason.
 func mayBeLost(what string) bool {
 	return what == "create order" || strings.HasPrefix(what, "create pods/")
 }
@@ -102,10 +102,11 @@ func TestASilentCloudIsAskedNoMore(t *testing.T) {
 	}
 }
 
-// isCloudCall tells a call of the provider from one of the API server.
+// isCloudCall separates calls of the provider from calls of the API server.
 func isCloudCall(what string) bool { return what[0] >= 'A' && what[0] <= 'Z' }
 
-// TestAPassThatCannotSeeAllEnds: a driver refuses for what it sees while the cloud is away, and otherwise waits for it.
+// TestAPassThatCannotSeeAllEnds: known obstacles refuse the capture while the cloud is away; otherwise the capture
+// waits.
 func TestAPassThatCannotSeeAllEnds(t *testing.T) {
 	for _, spoiled := range []bool{true, false} {
 		s := newStage(t).decide()
@@ -132,7 +133,8 @@ func TestAPassThatCannotSeeAllEnds(t *testing.T) {
 	}
 }
 
-// rolling is a cloud that refuses a capture and its trial alike, as Cluster API's does where the pool itself may not be written.
+// rolling is a cloud that refuses a capture and its trial for the same reason, as Cluster API does for a pool without
+// write permission.
 type rolling struct {
 	cloud.Provider
 	cloud.TrialRunner

@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// TestWhichDecisionsRestOnKeptReads: each other decision has the pass look at everything.
+// TestWhichDecisionsRestOnKeptReads: all other decisions need new reads.
 func TestWhichDecisionsRestOnKeptReads(t *testing.T) {
 	ready := &observed{record: v1alpha1.Record{Trial: &v1alpha1.TrialRecord{Name: "it"}}}
 	ready.trial.sight = trial.Sight{Facts: trial.Facts{Ready: true}}

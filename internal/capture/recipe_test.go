@@ -51,7 +51,7 @@ func TestAStaleRecipeIsNotTakenForSaved(t *testing.T) {
 	}
 }
 
-// copied is a stage on which a copy of customData stands under the key "mine" of Secret "ours", and settings that name it.
+// copied is a stage with a copy of customData in key "mine" of Secret "ours", and with settings that name the copy.
 func copied(t *testing.T, content string) (*stage, func(*v1alpha1.Prototype)) {
 	s := newStage(t)
 	s.must(s.objects.Add(&corev1.Secret{ObjectMeta: ofThePool, Data: map[string][]byte{"mine": []byte(content)}}))
@@ -60,7 +60,7 @@ func copied(t *testing.T, content string) (*stage, func(*v1alpha1.Prototype)) {
 	}
 }
 
-// saved is the Secret that keeps what the recipe lost; nil if the status names none that is there.
+// saved is the Secret with the removed parts of the recipe; nil without a Secret in the status.
 func (s *stage) saved(p *v1alpha1.Prototype) *corev1.Secret {
 	_, name, _ := strings.Cut(p.Status.SavedRecipe, "/")
 	if name == "" {

@@ -70,7 +70,7 @@ func TestRequestsOfATrial(t *testing.T) {
 	}
 }
 
-// TestNoEffectOfATrialRestsOnKeptReads: a pass that writes to the cloud has read before, in the same pass, what its decision rests on.
+// TestNoEffectOfATrialRestsOnKeptReads: before a write to the cloud, a pass has read all facts of its decision.
 func TestNoEffectOfATrialRestsOnKeptReads(t *testing.T) {
 	reads := map[string][]string{
 		"TagImage": {"Image", "Trial", "Pool"}, "EndTrial": {"Trial"}, "SetRecipe": {"Image", "Pool"}, "EnsureTrial": {"Image", "Snapshot", "Trials", "Pool"},

@@ -7,8 +7,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/admission"
 )
 
-// TestASettingOfAnotherCloud is found before anything is done, though the API server would refuse it too: a policy's
-// settings are written before anybody knows its pools.
+// TestASettingOfAnotherCloud is refused before the capture, and also by the API server: authors of policies may not
+// know the pools.
 func TestASettingOfAnotherCloud(t *testing.T) {
 	five := int32(5)
 	s := newStage(t).decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Azure = &v1alpha1.AzureSettings{Replicas: &five} })

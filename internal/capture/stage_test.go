@@ -55,7 +55,7 @@ type stage struct {
 	faulty  client.Client
 	wrapped cloud.Provider
 
-	// lose decides what becomes of the engine's n-th call (from 0), and is told what it is.
+	// lose decides the fate of the engine's n-th call (from 0), by its name.
 	lose  func(n int, what string) memory.Outcome
 	calls []string
 
@@ -65,13 +65,13 @@ type stage struct {
 	// permission.
 	admits error
 	denies int
-	// lacks are the rights, as "verb resource", that the API server says nobody has.
+	// lacks are the permissions, as "verb resource", that the API server denies to all accounts.
 	lacks []string
 	// finds is the obstacle that the disk inspection reports; blind stops the kubelet from running the inspection.
 	finds *corev1.PodStatus
 	blind bool
-	// hung keeps the donor's kubelet from coming up again; deaf keeps its pod from running; lingering keeps the donor
-	// from powering itself off behind its proof.
+	// hung: the donor's kubelet does not come up again. deaf: the kubelet does not run the pod. lingering: the donor
+	// does not power off after its proof.
 	hung, deaf, lingering bool
 	// uids numbers what API servers number.
 	uids int
@@ -83,16 +83,16 @@ type stage struct {
 	owner string
 	// instant: a snapshot is taken as soon as it is asked for, and complete only when the donor could be back.
 	instant bool
-	// holdless pools do nothing by themselves that an instance could be held from.
+	// holdless pools have no automatic scale-in, and so no protection.
 	holdless bool
 	// lineage is the version that the pool's instances were built from; empty for a generic image.
 	lineage string
 	// lonely keeps the kubelets of the pool's new instances from joining; tidy has the cluster delete the Nodes of instances
 	// that are gone.
 	lonely, tidy bool
-	// tryout looks at trial nodes; nobody does if it is nil.
+	// tryout observes trial nodes; nil without a Tryout.
 	tryout Tryout
-	// settings of the capture, where they are other than usual.
+	// settings of the capture, if unusual.
 	settings   func(*v1alpha1.Prototype)
 	wipeStatus bool // lose the status at every restart
 	// podNamespace of the engine; empty for its default.
@@ -168,7 +168,7 @@ func (s *stage) buildCluster(peer cloud.InstanceID) {
 	for i := range 3 {
 		objects = append(objects, appPod(fmt.Sprintf("app-%d", i)))
 	}
-	// fake.NewClientset keeps who wrote which field as well, which is a quarter of the suite's time.
+	// fake.NewClientset also keeps field managers, at a cost of a quarter of the suite's time.
 	s.kube, s.objects = &fake.Clientset{}, kubetesting.NewObjectTracker(kubescheme.Scheme, kubescheme.Codecs.UniversalDecoder())
 	for _, o := range objects {
 		s.must(s.objects.Add(o))
@@ -286,7 +286,7 @@ func (s *stage) effect(action kubetesting.Action) (runtime.Object, error) {
 	return result, err
 }
 
-// precondition is what an API server demands of a deletion that names a UID.
+// precondition is the API server's check of a deletion with a UID.
 func (s *stage) precondition(action kubetesting.Action) error {
 	deletion, is := action.(kubetesting.DeleteActionImpl)
 	if !is || deletion.DeleteOptions.Preconditions == nil || deletion.DeleteOptions.Preconditions.UID == nil {
@@ -352,7 +352,7 @@ func (s *stage) decide(change ...func(*v1alpha1.Prototype)) *stage {
 	return s
 }
 
-// prototype as it stands; nil if it is gone.
+// prototype is the current Prototype; nil if deleted.
 func (s *stage) prototype() *v1alpha1.Prototype {
 	p := &v1alpha1.Prototype{}
 	err := s.clean.Get(context.Background(), client.ObjectKey{Name: s.name}, p)
@@ -407,7 +407,7 @@ func (s *stage) runKubelet() {
 	}
 }
 
-// runNone is for a Node whose instance is gone: nothing is heard of it, and a cloud's controller may delete it.
+// runNone handles a Node without an instance: the kubelet is silent, and a controller of the cloud may delete the Node.
 func (s *stage) runNone(n *corev1.Node) {
 	switch {
 	case n == nil:
@@ -419,7 +419,7 @@ func (s *stage) runNone(n *corev1.Node) {
 	}
 }
 
-// runOthers has the pool's new instances join, each with a Node of its own.
+// runOthers lets the pool's new instances join, each with its own Node.
 func (s *stage) runOthers() {
 	if s.lonely {
 		return
@@ -453,7 +453,7 @@ func (s *stage) runPod() {
 	}
 }
 
-// runLook does what the pod does that looks at the disk.
+// runLook runs the inspecting pod.
 func (s *stage) runLook(pod *corev1.Pod) {
 	if pod == nil || pod.Labels["app.kubernetes.io/component"] != inspectionContainer || pod.Status.Phase != "" || s.blind || s.cloud.World().Instance(s.donor).Power != cloud.PowerRunning {
 		return

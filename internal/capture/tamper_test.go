@@ -39,7 +39,7 @@ func (s *stage) reservation(text string) {
 	})
 }
 
-// tamperings are what hands do to what a capture must not forget.
+// tamperings are changes by other clients to the state of a capture.
 var tamperings = []struct {
 	name   string
 	strike func(*stage)
@@ -76,7 +76,7 @@ var tamperings = []struct {
 	}},
 	{"the donor is stopped", func(s *stage) {
 		s.onNode(func(n *corev1.Node) {
-			if n.Annotations[v1alpha1.ReservationAnnotation] != "" { // else it is no donor, and anybody's to stop
+			if n.Annotations[v1alpha1.ReservationAnnotation] != "" { // otherwise no donor, and free for other clients to stop
 				s.cloud.GuestPowerOff(s.donor)
 			}
 		})

@@ -285,7 +285,7 @@ func pairOfTrial(t *testing.T, seed uint64) string {
 			trialTroubles[trouble].strike(v)
 		}
 		if pass == when+20 {
-			v.cloud.SetUpgrades(v.pool, false) // somebody sees what it waits for
+			v.cloud.SetUpgrades(v.pool, false) // a person sees the awaited event
 		}
 	})
 	recipe := v.cloud.World().Pools[0].Recipe

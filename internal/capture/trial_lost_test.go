@@ -122,7 +122,7 @@ func (l *looker) Clean(ctx context.Context, subject trial.Subject) ([]string, er
 	return l.clean(subject)
 }
 
-// looking is a stage with such a one.
+// looking is a stage with a looker.
 func looking(t *testing.T, l *looker) *looker {
 	t.Helper()
 	l.proving = published(t, v1alpha1.TrialApart)
@@ -131,8 +131,8 @@ func looking(t *testing.T, l *looker) *looker {
 	return l
 }
 
-// TestTheClusterKeepsNoInstance: what cannot be removed from the cluster keeps the trial's instance for no pass, and the capture says
-// what it waits for.
+// TestTheClusterKeepsNoInstance: objects that cannot be removed from the cluster do not delay the instance's removal,
+// and the capture names the objects.
 func TestTheClusterKeepsNoInstance(t *testing.T) {
 	broken := true
 	l := looking(t, &looker{clean: func(trial.Subject) ([]string, error) {
@@ -195,7 +195,7 @@ func TestANodeThatStaysKeepsNoCapture(t *testing.T) {
 	l.nothingLeft(p)
 }
 
-// TestATwinThatTheCloudDoesNotHave quarantines nothing. One that it has does.
+// TestATwinThatTheCloudDoesNotHave quarantines no version; a twin with an instance does.
 func TestATwinThatTheCloudDoesNotHave(t *testing.T) {
 	for _, there := range []bool{true, false} {
 		l := &looker{}
@@ -254,7 +254,7 @@ func TestASweepEndsTheInstanceFirst(t *testing.T) {
 	}
 }
 
-// TestTheListOfTrialsIsDenied: the verdict is the same, and an event says that a trial whose record was lost may run on.
+// TestTheListOfTrialsIsDenied: the verdict is the same, and an event warns of trials without a record.
 func TestTheListOfTrialsIsDenied(t *testing.T) {
 	l := looking(t, &looker{})
 	l.lose = func(_ int, call string) memory.Outcome {

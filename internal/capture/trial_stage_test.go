@@ -23,7 +23,7 @@ import (
 // triedVersion is what the stage's Prototypes make.
 const triedVersion = "2026.03.14"
 
-// proving is a stage whose version is tried, with those who look at the trial node.
+// proving is a stage with a trial of its version, and with a Tryout.
 type proving struct {
 	*stage
 	mode v1alpha1.TrialMode
@@ -33,16 +33,16 @@ type proving struct {
 	job string
 	// dark keeps them from looking.
 	dark error
-	// capacity that the pool had when the version was complete, and byHand whether a person has promoted it.
+	// capacity is the pool's size at the completion of the version. byHand: a person has promoted the version.
 	capacity int64
 	byHand   bool
-	// stayed is how often they were told that the instances stay.
+	// stayed counts the calls with Stay.
 	stayed int
 	// looks, and most is how many trial nodes there were at once.
 	looks, most int
 }
 
-// probe is the name of the pod that they keep on the trial node.
+// probe is the name of the Tryout's pod on the trial node.
 func probe(subject trial.Subject) string { return "probe-" + subject.Spec.Name }
 
 // Look implements Tryout: by the Nodes that are there.
@@ -140,7 +140,7 @@ func (v *proving) settle(change []func(*v1alpha1.Prototype)) func(*v1alpha1.Prot
 	}
 }
 
-// published is a stage whose version is complete and was not tried: what a capture has written down by then.
+// published is a stage with a complete version without a trial, and with the record of a capture at that point.
 func published(t testing.TB, mode v1alpha1.TrialMode, change ...func(*v1alpha1.Prototype)) *proving {
 	v := &proving{mode: mode}
 	v.stage = newStage(t)
@@ -162,7 +162,7 @@ func published(t testing.TB, mode v1alpha1.TrialMode, change ...func(*v1alpha1.P
 	return v
 }
 
-// drive plays the capture to its end, and holds on the way what must be true of a trial at any moment.
+// drive plays the capture to its end, and checks the invariants of a trial at each step.
 func (v *proving) drive(between ...func(pass int)) *v1alpha1.Prototype {
 	v.t.Helper()
 	return v.play(append([]func(int){func(int) { v.watch() }}, between...)...)
@@ -182,7 +182,7 @@ func (v *proving) watch() {
 	}
 }
 
-// tagged tells whether the version's tag begins so.
+// tagged reports whether the version's tag has the prefix.
 func (v *proving) tagged(tag, begins string) bool {
 	for _, image := range v.cloud.World().Images {
 		if image.Version == triedVersion {
@@ -239,7 +239,7 @@ func (v *proving) promoteByHand() {
 	v.byHand = true
 }
 
-// modes are those in which something is tried.
+// modes are the modes with a trial.
 var modes = []v1alpha1.TrialMode{v1alpha1.TrialApart, v1alpha1.TrialInPool}
 
 // inEach runs a test in both.

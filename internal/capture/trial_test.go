@@ -17,8 +17,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// TestACaptureWithATrial goes from one end to the other: the version is tried once the donor is out of hands, and promoted
-// once it has passed.
+// TestACaptureWithATrial: the trial begins after the donor's release, and the promotion follows the passed trial.
 func TestACaptureWithATrial(t *testing.T) {
 	inEach(t, func(t *testing.T, mode v1alpha1.TrialMode) {
 		v := trying(t, mode)
@@ -192,7 +191,8 @@ func TestATrialThatNobodyCanTell(t *testing.T) {
 	})
 }
 
-// TestAPersonPromotes: the version waits, whether or not it is tried, is told once, and goes on where the person has promoted it.
+// TestAPersonPromotes: the version waits with or without a trial, one event asks for the promotion, and the capture
+// continues afterwards.
 func TestAPersonPromotes(t *testing.T) {
 	for _, mode := range append(modes, v1alpha1.TrialOff) {
 		for _, comes := range []bool{true, false} {
@@ -290,7 +290,7 @@ func TestATrialThatNobodyCanMake(t *testing.T) {
 	}
 }
 
-// TestAVersionThatHasPassedIsNotTriedAgain, whoever has tried it.
+// TestAVersionThatHasPassedIsNotTriedAgain, whatever process ran the trial.
 func TestAVersionThatHasPassedIsNotTriedAgain(t *testing.T) {
 	v := published(t, v1alpha1.TrialApart)
 	v.must(v.cloud.TagImage(t.Context(), cloud.ImageRef{Pool: v.pool, Version: triedVersion}, map[string]string{cloud.TagTrial: trial.Mark(trial.Passed, noon)}))

@@ -26,7 +26,7 @@ func (s *stage) away(what string) {
 	}
 }
 
-// serves tells whether the donor takes pods, and whether anybody holds it.
+// serves reports whether the donor takes pods, and whether the donor is held.
 func (s *stage) serves() (takesPods, held bool) {
 	n := s.tracked("nodes", "", donorName).(*corev1.Node)
 	return n.Spec.Unschedulable == s.cordoned, n.Annotations[v1alpha1.ReservationAnnotation] != ""
@@ -117,7 +117,7 @@ func TestACloudThatStaysAway(t *testing.T) {
 	}
 }
 
-// drained is a capture whose donor waits for a budget that never gives way.
+// drained is a capture that waits for a budget without end.
 func drained(t *testing.T, options ...option) *stage {
 	s := newStage(t, append(options, func(s *stage) { s.blocked = 1 << 20 })...).decide()
 	for range 20 {
@@ -162,7 +162,7 @@ func TestADeadlineWithoutACloud(t *testing.T) {
 	s.failed(s.play(), "DeadlineExceeded")
 }
 
-// TestAnOrphanWithoutACloud serves, and stays held until the cloud can be told.
+// TestAnOrphanWithoutACloud serves, and stays reserved until the cloud answers.
 func TestAnOrphanWithoutACloud(t *testing.T) {
 	s := drained(t)
 	p := s.prototype()

@@ -31,7 +31,7 @@ func TestUpgradePolicyAtAnyMoment(t *testing.T) {
 			}
 			return memory.Pass()
 		}
-		// Past the promotion the capture waits until the policy is mended, for its pool is still to grow.
+		// After the promotion the capture waits for a corrected policy, because its pool has yet to grow.
 		p := s.play(func(pass int) {
 			if pass == 45 {
 				s.cloud.SetUpgrades(s.pool, false)
@@ -64,5 +64,5 @@ func (s *stage) ref(p *v1alpha1.Prototype) cloud.ImageRef {
 	return cloud.ImageRef{Pool: s.pool, Version: p.Spec.Version}
 }
 
-// touched tells whether the capture got past its preflight.
+// touched reports whether the capture passed its preflight.
 func touched(p *v1alpha1.Prototype) bool { return p.Status.Donor != nil }

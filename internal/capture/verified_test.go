@@ -48,7 +48,7 @@ func TestWhatWasVerifiedIsRecorded(t *testing.T) {
 // happens to the pod. The report becomes the failure, and no proof remains.
 func TestThePodsOwnWordOnAMissingProof(t *testing.T) {
 	const found = "not generalized: secrets: private key (PEM) in /etc/vpn.key"
-	for _, after := range []time.Duration{0, 5 * time.Second} { // since it had said that there is a proof; zero: it had not
+	for _, after := range []time.Duration{0, 5 * time.Second} { // since the pod's report of a proof; zero without a report
 		for _, readable := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, readable: %t", after, readable), func(t *testing.T) {
 				s := newStage(t, func(s *stage) { s.deaf = true }).decide()
@@ -61,7 +61,7 @@ func TestThePodsOwnWordOnAMissingProof(t *testing.T) {
 					if after > 0 && proven.IsZero() {
 						proven = s.clock.Now()
 						s.says(order, pod, v1alpha1.Report{Proof: s.proofFor(order)})
-						s.lose = func(_ int, what string) memory.Outcome { // it is believed, and its order and key still there
+						s.lose = func(_ int, what string) memory.Outcome { // the report is accepted, and Order and key still exist
 							if what == "delete secrets/" && said.IsZero() {
 								return memory.FailBefore(cloud.Unavailable)
 							}
@@ -97,7 +97,7 @@ func TestThePodsOwnWordOnAMissingProof(t *testing.T) {
 	}
 }
 
-// TestTheWordOfAnotherBootIsNotHeard: an annotation that an earlier try left says nothing of this one.
+// TestTheWordOfAnotherBootIsNotHeard: an annotation of an earlier attempt is ignored.
 func TestTheWordOfAnotherBootIsNotHeard(t *testing.T) {
 	s := newStage(t).decide(func(p *v1alpha1.Prototype) {
 		p.Annotations = map[string]string{v1alpha1.UnprovenAnnotation: `{"uid":"` + string(p.UID) + `","bootID":"another","why":"x"}`}

@@ -200,7 +200,7 @@ var mutants = []mutant{
 	}},
 }
 
-// instantMutants are wrong about a snapshot that is taken before it is complete.
+// instantMutants are wrong about a snapshot that is taken but not complete.
 var instantMutants = []mutant{
 	{"takes every snapshot that is pending for one that is taken", with(func(f *Facts) {
 		if f.Snapshot == Pending {
@@ -287,7 +287,7 @@ var leavingMutants = []mutant{
 
 func always(Facts) bool { return true }
 
-// with plans on facts that were changed: a planner that does not see.
+// with plans from changed facts: a planner without a fact.
 func with(change func(*Facts)) planner {
 	return func(f Facts) Decision { change(&f); return Next(f) }
 }
@@ -321,7 +321,7 @@ func oursOnlyIfRecorded(f Facts) Lock {
 	return f.Lock
 }
 
-// TestWrongPlannersAreCaught proves the properties: each wrong planner breaks one in some reachable world.
+// TestWrongPlannersAreCaught tests the properties: each mutant breaks a property in a reachable world.
 func TestWrongPlannersAreCaught(t *testing.T) {
 	caughtBy := map[string]int{}
 	for _, course := range []struct {

@@ -44,7 +44,8 @@ type exploration struct {
 	bad     *violation
 	adverse int
 
-	// A world is a third of a KiB: the exploration keeps its hash. In thirty million runs, one meets two worlds of one hash.
+	// A world has a third of a KiB: the exploration keeps its hash. One of thirty million runs meets two worlds of
+	// equal hash.
 	seed      maphash.Seed
 	seen, had map[uint64]bool
 	steps     map[uint64]int8 // from a world to its end
@@ -92,7 +93,7 @@ func (e *exploration) visit(worlds []world) []world {
 	return visited
 }
 
-// unvisited appends those of the worlds that are new.
+// unvisited appends the new worlds.
 func (e *exploration) unvisited(queue []world, worlds ...world) []world {
 	for _, w := range worlds {
 		if key := maphash.Comparable(e.seed, w); !e.seen[key] {
@@ -104,7 +105,7 @@ func (e *exploration) unvisited(queue []world, worlds ...world) []world {
 	return queue
 }
 
-// judge judges what is decided in a world, and appends what becomes of it.
+// judge judges the decision in a world, and appends the next worlds.
 func (e *exploration) judge(queue []world, w world) []world {
 	if key := maphash.Comparable(e.seed, w.f); !e.had[key] {
 		e.had[key] = true
@@ -120,7 +121,7 @@ func (e *exploration) judge(queue []world, w world) []world {
 	return e.unvisited(queue, w.effect(d), w.progress(), w.effect(blind))
 }
 
-// safe names the safety property that the decision breaks in this world, or nothing.
+// safe returns the safety property that the decision breaks, or an empty text.
 func safe(w world, d Decision) string {
 	held := properties
 	if w.tried.published {
@@ -140,7 +141,7 @@ func safe(w world, d Decision) string {
 // publishedProperties are held where a version is tried or waits for a person.
 var publishedProperties = append(slices.Clone(properties), trialProperties...)
 
-// gaveBack tells whether the donor is as it was: invariant 1.
+// gaveBack reports whether the donor is unchanged: invariant 1.
 func (w world) gaveBack() bool {
 	f := w.f
 	if f.Lock == Ours || f.Recorded {
@@ -151,12 +152,12 @@ func (w world) gaveBack() bool {
 	return node && instance
 }
 
-// powered tells whether a donor that the capture took through a power-off was started again.
+// powered reports whether the capture started a donor again after its power-off.
 func (w world) powered() bool {
 	return !w.disturbed || w.booted || w.f.Power == InstanceGone
 }
 
-// leaves tells whether the donor can only be removed.
+// leaves reports whether the donor can only be removed.
 func (w world) leaves() bool { return w.f.Leaves && w.f.Touched }
 
 // needed reports whether the donor's disk is still needed: before the snapshot exists (for a returning donor: before
@@ -174,7 +175,7 @@ const (
 // property is what is held of decisions.
 type property struct {
 	name    string
-	actions string // the actions that it speaks of; all if empty
+	actions string // the actions of the property; all if empty
 	holds   func(world, Decision) bool
 }
 
@@ -278,8 +279,7 @@ var properties = []property{
 	{"a wait has a reason and a verdict too", "|Wait|Fail|", func(_ world, d Decision) bool { return d.Why != "" }},
 }
 
-// live follows the planner from a world in which nothing bad happens any more, and says what is wrong
-// with where it ends.
+// live follows the planner from a world without adversities, and returns the error of the end.
 func (e *exploration) live(from world) *violation {
 	var way []uint64
 	steps := int8(0)
@@ -302,7 +302,7 @@ func (e *exploration) live(from world) *violation {
 			after.f.PoweringOff = false
 			after.f.ReadyOverdue = w.f.Overdue && w.f.isHeld()
 			after.f.Overdue = w.f.isHeld()
-			after.locked = w.locked && !w.f.Overdue // somebody takes the lock away
+			after.locked = w.locked && !w.f.Overdue // a client removes the reservation
 		}
 		if after == w {
 			return &violation{"liveness: stuck at " + d.String(), w, d}
@@ -330,8 +330,8 @@ var everywhere = func() func(int) *exploration {
 	}
 }()
 
-// TestEveryReachableWorld holds safety, promptness and liveness in every world that can be reached with
-// up to three adverse events, each action lost before or after its effect.
+// TestEveryReachableWorld checks safety, promptness and liveness in all worlds within three adversities, with each
+// action lost before or after its effect.
 func TestEveryReachableWorld(t *testing.T) {
 	e := everywhere(adversities(testing.Short()))
 	if e.bad != nil {
@@ -393,7 +393,7 @@ func TestAPodThatDoesNotMatter(t *testing.T) {
 	}
 }
 
-// TestAnOrderThatDoesNotMatter: nor for an order that it has not looked for.
+// TestAnOrderThatDoesNotMatter: the same for an Order that was not read.
 func TestAnOrderThatDoesNotMatter(t *testing.T) {
 	reached := everywhere(adversities(testing.Short())).facts
 	tried := 0
@@ -454,7 +454,7 @@ func aloud(w world) (said string, end world) {
 	return strings.Join(got, ", "), w
 }
 
-// TestNothingGoesWrong reads the order of a whole capture aloud, for a donor that returns and for one that leaves.
+// TestNothingGoesWrong lists the actions of a whole capture for a returning and a leaving donor.
 func TestNothingGoesWrong(t *testing.T) {
 	const (
 		taken     = "Look, Wait: Look, Reserve, Record, DeletePod, "

@@ -127,7 +127,7 @@ func TestWhereATrialMakesNoDifference(t *testing.T) {
 	}
 }
 
-// TestATrialDoesNotAskTheDonor: once the donor is out of hands, nothing that can be seen of it changes a decision.
+// TestATrialDoesNotAskTheDonor: after the release of the donor, no fact of the donor changes a decision.
 func TestATrialDoesNotAskTheDonor(t *testing.T) {
 	for _, f := range everyTrial().facts {
 		want := Next(f)
@@ -143,7 +143,7 @@ func TestATrialDoesNotAskTheDonor(t *testing.T) {
 	}
 }
 
-// TestATrialAloud reads what is done from a complete image on, for each way in which a version is tried and promoted.
+// TestATrialAloud lists the actions after a complete image for each mode of trial and promotion.
 func TestATrialAloud(t *testing.T) {
 	const before, after = "DeleteSnapshot, ", "Retire, Succeed"
 	watched := "BeginTrial, WatchTrial, PassTrial, EndTrial, "

@@ -43,7 +43,7 @@ func publishedVersions() []world {
 	return worlds
 }
 
-// deriveTrial fills in what follows of a trial's facts from others.
+// deriveTrial sets the facts of a trial that follow from other facts.
 func (w *world) deriveTrial() {
 	f := &w.f
 	if f.Trial == NoTrial || f.Trial == TrialEnding {
@@ -88,7 +88,7 @@ func (w *world) effectOfTrial(action Action) {
 	}
 }
 
-// progressOfTrial tells whether the world has moved.
+// progressOfTrial reports whether the world has changed.
 func (w *world) progressOfTrial() bool {
 	f, t := &w.f, &w.tried
 	switch {
@@ -108,7 +108,7 @@ func (w *world) progressOfTrial() bool {
 	return true
 }
 
-// adverseToTrial is every bad thing that can happen to a published version, its trial and its pool.
+// adverseToTrial are all adversities of a published version, its trial and its pool.
 func (w world) adverseToTrial() []world {
 	var out []world
 	add := w.adding(&out)
@@ -142,7 +142,7 @@ func (w world) adverseToTrial() []world {
 				n.f.AttemptVerdict = VerdictFailed
 			}
 		})
-		add(func(n *world) { // somebody removes the instance
+		add(func(n *world) { // another client removes the instance
 			if n.f.Trial == TrialBuilt {
 				n.f.AttemptVerdict, n.tried.made = VerdictInconclusive, n.f.RecipeOpen
 			}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// inCluster is what of the facts a look tells that does not get beyond the cluster.
+// inCluster are the facts from the cluster alone.
 func (f Facts) inCluster() Facts {
 	return Facts{
 		Deleting: f.Deleting, Failed: f.Failed,
@@ -17,7 +17,7 @@ func (f Facts) inCluster() Facts {
 	}
 }
 
-// blindly names what is wrong with a decision that was made without a cloud, or nothing.
+// blindly returns the error of a decision without a cloud, or an empty text.
 func blindly(w world, d Decision) string {
 	for _, p := range unseenProperties {
 		if !p.holds(w, d) {
@@ -27,7 +27,7 @@ func blindly(w world, d Decision) string {
 	return ""
 }
 
-// idle tells whether nothing is to be done any more with a donor that could serve, for all that the cluster tells.
+// idle reports whether no step is left for a donor that can serve, by the facts of the cluster.
 func (w world) idle() bool {
 	f := w.f
 	if f.Lock != Ours || f.Node != NodeReady || w.leaves() {
@@ -52,7 +52,7 @@ var unseenProperties = []property{
 	{name: "promptness: a donor that could serve is not kept from it", holds: func(w world, d Decision) bool { return d.Do != Wait || !w.idle() || w.f.CordonRestored }},
 }
 
-// unseenMutants are wrong about what the cluster alone tells.
+// unseenMutants misread the facts of the cluster.
 var unseenMutants = []mutant{
 	{"keeps the cordon until the cloud answers", func(Facts) Decision { return wait(ForCloud) }},
 	{"keeps the cordon for as long as no verdict was written down", func(f Facts) Decision {

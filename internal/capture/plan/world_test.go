@@ -12,13 +12,13 @@ type world struct {
 	// adopted is the truth of PodKnown: the record names the pod. said is the signed report of the pod: a proof, or a
 	// missing proof.
 	adopted, said, retracted bool
-	// proofGone: somebody has removed the proof from the Prototype.
+	// proofGone: a client has removed the proof from the Prototype.
 	proofGone bool
 
 	// clean is the truth behind Proven: the donor's disk is generalized and nothing has booted it since.
 	clean, cleanSnapshot, cleanImage bool
 
-	// instant: what a snapshot holds is settled when it is asked for.
+	// instant: the content of a snapshot is fixed at its request.
 	instant bool
 
 	// hung: the donor never becomes Ready again.
@@ -30,7 +30,7 @@ type world struct {
 	size, shrunk                  int8
 	joined, late, locked, removed bool
 
-	// What the record says of the order and the return, and what the reservation on the Node says of them.
+	// The record of the order and the return, and its copy in the reservation on the Node.
 	touched, down, returning, noted, notedDown, notedBack bool
 	// unrecorded: a hand has removed the record. disturbed: the pod was made.
 	unrecorded, disturbed bool
@@ -41,7 +41,7 @@ type world struct {
 	closed, succeeded bool
 }
 
-// returningDonors is every world that a capture can begin in whose donor comes back.
+// returningDonors are the worlds at the begin of a capture with a returning donor.
 func returningDonors() []world {
 	var worlds []world
 	for _, refused := range []bool{false, true} {
@@ -86,7 +86,7 @@ func leavingDonors() []world {
 	return worlds
 }
 
-// derived fills in the facts that follow from others.
+// derived sets the facts that follow from other facts.
 func (w world) derived() world {
 	if w.f.Lock != Ours {
 		w.noted, w.notedDown, w.notedBack = false, false, false
@@ -97,7 +97,7 @@ func (w world) derived() world {
 	w.f.Noted = w.f.Lock != Ours || w.noted == w.f.Touched && w.notedDown == w.f.PowerOffRecorded && w.notedBack == w.f.Returning
 	w.f.Unrecorded = w.unrecorded && w.f.Lock != Ours
 	if w.f.Node == NodeGone && !w.f.Recorded {
-		w.cordonedBefore = false // a node that is made anew owes nothing to a hold that is over, or never began
+		w.cordonedBefore = false // a recreated Node owes nothing to an ended or missing hold
 	}
 	if w.f.Power != On {
 		w.f.PoweringOff = false
@@ -122,8 +122,8 @@ func (w world) derived() world {
 	return w
 }
 
-// successor is who takes a leaving donor's place: wanted beforehand until the pool has one node more, or afterwards until
-// it has as many as before.
+// successor is the replacement of a leaving donor: with GrowFirst until the pool has one more node, otherwise until the
+// pool has its old size.
 func (w world) successor() Replacement {
 	gone := w.f.Power == InstanceGone && !w.f.PlaceKept
 	switch {
@@ -141,7 +141,7 @@ func (w world) successor() Replacement {
 
 func own(a Artifact) bool { return a != Absent && a != Foreign }
 
-// effect is what an action does to the world when its call goes through.
+// effect is the effect of an action on the world.
 func (w world) effect(d Decision) world {
 	f := &w.f
 	switch d.Do {
@@ -157,7 +157,7 @@ func (w world) effect(d Decision) world {
 	case Reserve:
 		f.Lock = Ours
 	case Record:
-		f.Outdated = f.Outdated || f.Touched // the Node does not know which order it was
+		f.Outdated = f.Outdated || f.Touched // the Node does not name the order
 		f.Recorded, w.touched, w.down, w.returning, w.unrecorded = true, f.Touched, f.PowerOffRecorded, f.Returning, false
 	case Relock:
 		f.Lock, w.noted, w.notedDown, w.notedBack = Ours, w.touched, w.down, w.returning
@@ -171,7 +171,7 @@ func (w world) effect(d Decision) world {
 		f.Drained = true
 	case Order:
 		w.touched, w.down, w.unrecorded, f.Recorded, f.Order, f.Outdated = true, true, false, true, true, false
-		f.Proven, f.PoweringOff, f.Rebooted, w.booted, w.clean = false, false, false, false, false // it is about this boot
+		f.Proven, f.PoweringOff, f.Rebooted, w.booted, w.clean = false, false, false, false, false // the report is of this boot
 		w.adopted, w.said, w.retracted = false, false, false                                       // and has a key of its own
 	case Generalize:
 		f.Pod, w.disturbed = PodActive, true
@@ -250,8 +250,7 @@ func (w world) boot() world {
 	return w
 }
 
-// progress is what the world does by itself when nothing goes wrong. It returns the world unchanged when
-// there is nothing to wait for.
+// progress is the change of the world without adversities. It returns the same world if no change is pending.
 func (w world) progress() world {
 	f := &w.f
 	switch {
@@ -272,9 +271,9 @@ func (w world) progress() world {
 	case f.Power == On && !w.hung && f.Node != NodeGone && (f.Node != NodeReady || f.Rebooted != w.booted):
 		f.Node, f.Rebooted = NodeReady, w.booted
 	case f.Power == On && !w.hung && f.Node == NodeGone && w.booted:
-		f.Node, f.Rebooted, f.Cordoned, f.Lock = NodeReady, true, false, Unlocked // the kubelet registers anew
+		f.Node, f.Rebooted, f.Cordoned, f.Lock = NodeReady, true, false, Unlocked // the kubelet registers the Node again
 	case f.Lock == Theirs:
-		f.Lock = Unlocked // as it found the node, which is cordoned
+		f.Lock = Unlocked // the state before the capture is cordoned
 	case f.Snapshot == Pending, f.Snapshot == Taken:
 		f.Snapshot = Complete
 	case f.Snapshot == Deleting:
@@ -302,7 +301,7 @@ func notReady(n Node) Node {
 	return NodeNotReady
 }
 
-// adding appends what becomes of the world by something adverse, if it becomes another one.
+// adding appends the world after an adversity, if the world has changed.
 func (w world) adding(out *[]world) func(change func(*world)) {
 	return func(change func(*world)) {
 		next := w
@@ -314,7 +313,7 @@ func (w world) adding(out *[]world) func(change func(*world)) {
 	}
 }
 
-// adverse is every bad thing that can happen to this world from outside.
+// adverse are all adversities from outside.
 func (w world) adverse() []world {
 	if w.tried.published {
 		return w.adverseToTrial()
@@ -332,9 +331,9 @@ func (w world) adverse() []world {
 			n.f.Node, n.f.Lock, n.f.Cordoned = NodeGone, Unlocked, false
 		}
 	})
-	add(func(n *world) { // somebody deletes the instance, with its place
+	add(func(n *world) { // another client deletes the instance with its place
 		if n.sole() && n.f.Leaves && !n.f.GrowFirst {
-			return // a place is owed, and nobody could know
+			return // a place is missing without a record
 		}
 		if n.f.Power != InstanceGone || n.f.PlaceKept {
 			n.size, n.shrunk = n.size-1, n.shrunk+1
@@ -342,7 +341,7 @@ func (w world) adverse() []world {
 		n.f.Node, n.f.Lock, n.f.Cordoned = NodeGone, Unlocked, false
 		n.f.Power, n.f.Protected, n.f.PlaceKept = InstanceGone, false, false
 	})
-	add(func(n *world) { // the cloud takes the instance, and the pool keeps its place for it
+	add(func(n *world) { // the cloud takes the instance, and the pool keeps the place
 		n.f.PlaceKept = n.f.PlaceKept || n.f.Power != InstanceGone
 		n.f.Power = InstanceGone
 	})
@@ -384,13 +383,13 @@ func (w world) adverse() []world {
 		}
 	})
 	add(func(n *world) { n.hung = n.f.MustBoot() })
-	add(func(n *world) { n.f.PoweringOff = false }) // it says that it will, and does not
+	add(func(n *world) { n.f.PoweringOff = false }) // the announced power-off does not follow
 	add(func(n *world) {
 		if n.f.Pod == PodActive {
 			n.f.Pod = PodFailed
 		}
 	})
-	add(func(n *world) { n.f.Pod = NoPod }) // somebody deletes the pod
+	add(func(n *world) { n.f.Pod = NoPod }) // a client deletes the pod
 	add(func(n *world) {
 		// Or the Order is removed, or a pass created an Order and crashed. A client that can delete Orders can also
 		// write proofs: the model has no removal while the pod revokes its proof.
