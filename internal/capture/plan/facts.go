@@ -131,6 +131,7 @@ const (
 	Overwritten Lock = "stray"
 )
 
+// Node is the state of the donor's Node object.
 type Node string
 
 const (
@@ -139,6 +140,7 @@ const (
 	NodeReady    Node = "ready"
 )
 
+// Power is the state of the donor's instance.
 type Power string
 
 const (
@@ -159,6 +161,7 @@ const (
 	ReplacementLate    Replacement = "late" // the wait has exceeded its timeout
 )
 
+// Pod is the state of the pod on the donor.
 type Pod string
 
 const (
