@@ -102,3 +102,26 @@ func TestNoRoom(t *testing.T) {
 		})
 	}
 }
+
+// TestJoinDataInMemory needs the right to mount: what a boot clears is neither removed nor missed, so that a node can be
+// captured before its first reboot.
+func TestJoinDataInMemory(t *testing.T) {
+	dir := plant(t, node)
+	point := filepath.Join(dir, "run")
+	must(t, os.MkdirAll(point, 0o755))
+	if err := syscall.Mount("none", point, "tmpfs", 0, ""); err != nil {
+		t.Skipf("mounting is not allowed here: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(point, syscall.MNT_DETACH) })
+	write(t, point, "kubeadm/kubeadm-join-config.yaml", "the donor's\n")
+	write(t, point, "cluster-api/placeholder", "the donor's\n")
+	running, err := tree.OpenRunning(dir)
+	must(t, err)
+	defer running.Close()
+	p := load(t, v1alpha1.ProfileBootstrap)
+	m, err := runner(p).Run(t.Context(), running)
+	must(t, err)
+	if m.Met != m.Rules || !exists(dir, "run/kubeadm/kubeadm-join-config.yaml") {
+		t.Errorf("%d of %d rules are met", m.Met, m.Rules)
+	}
+}

@@ -258,13 +258,16 @@ func searchPattern(t *tree.Tree, pattern string, links int, visit func(p string,
 	})
 }
 
-// resolveDir returns the real path of a directory; empty if missing or volatile.
+// resolveDir returns the real path of a directory; empty if missing, volatile, or not on the machine's disks.
 func resolveDir(t *tree.Tree, dir string) (string, error) {
 	real, info, err := t.Resolve(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	if err != nil || !info.IsDir() || real != dir && tree.Volatile(real) {
+		return "", err
+	}
+	if ok, err := t.OnDisk(real); err != nil || !ok {
 		return "", err
 	}
 	return real, nil

@@ -61,6 +61,9 @@ func (r *remover) entry(dir *os.Root, name, p string, depth int) (kept bool, err
 		return false, ignoreAbsent(err)
 	}
 	if !info.IsDir() {
+		if r.tree.running {
+			punch(dir, name, info)
+		}
 		if err := dir.Remove(name); err != nil {
 			return false, ignoreAbsent(err)
 		}

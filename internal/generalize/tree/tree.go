@@ -302,6 +302,20 @@ func (t *Tree) enter(parent, dir string) (bool, error) {
 	}
 }
 
+// OnDisk reports whether a directory is on the machine's disks, as enter does for each directory above.
+func (t *Tree) OnDisk(dir string) (bool, error) {
+	defer t.Pass()()
+	parent := "."
+	for _, part := range components(dir) {
+		below := path.Join(parent, part)
+		if ok, err := t.enter(parent, below); err != nil || !ok {
+			return false, ignoreAbsent(err)
+		}
+		parent = below
+	}
+	return true, nil
+}
+
 func (t *Tree) mountAt(dir string) (mount, error) {
 	f, err := near(t, dir, (*os.Root).Open)
 	if err != nil {
