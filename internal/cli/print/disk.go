@@ -70,6 +70,9 @@ func Manifest(w io.Writer, format Format, m *generalize.Manifest) error {
 	if m.Scan != nil {
 		fmt.Fprintf(w, "\n%d files searched for secrets and identities: %d found, %d more allowed with a reason\n", m.Scan.Files, m.Scan.Count, m.Scan.KeptCount)
 	}
+	if m.Scan != nil {
+		possible(w, &m.Scan.Known)
+	}
 	for i := range m.Credentials {
 		fmt.Fprintln(w, "Kept credential:", m.Credentials[i].String())
 	}
@@ -118,9 +121,27 @@ func Found(w io.Writer, format Format, found *disk.Found) error {
 		looked = fmt.Sprintf("keys, tokens and %d identities of the donor", found.Identities)
 	}
 	verdict := "clean"
-	if !found.Clean {
+	switch {
+	case !found.Clean:
 		verdict = fmt.Sprintf("%d findings", found.Count)
+	case found.Possible.Count > 0:
+		verdict = fmt.Sprintf("no findings, %d possible identities", found.Possible.Count)
 	}
+	possible(w, &found.Known)
 	_, err := fmt.Fprintf(w, "%s: read %d files, %d MiB, for %s\n", verdict, found.Files, found.Bytes>>20, looked)
 	return err
+}
+
+// possible lists files that may hold an identity.
+func possible(w io.Writer, known *scan.Known) {
+	if known.Possible.Count == 0 {
+		return
+	}
+	fmt.Fprintf(w, "%d files of unknown origin may hold an identity. Write a rule for each file, or exempt it with a reason:\n", known.Possible.Count)
+	for _, name := range known.Possible.First {
+		fmt.Fprintln(w, " ", generalize.Printable(name))
+	}
+	if more := known.Possible.Count - len(known.Possible.First); more > 0 {
+		fmt.Fprintf(w, "  and %d more\n", more)
+	}
 }

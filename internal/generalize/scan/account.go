@@ -20,6 +20,8 @@ type Known struct {
 	Cut Listing `json:"cut,omitzero"`
 	// Changed are package files with other content. They are searched.
 	Changed Listing `json:"changed,omitzero"`
+	// Possible are small files of unknown origin that may hold an identity: by their name, or by a UUID in them.
+	Possible Listing `json:"possible,omitzero"`
 	// Unknown are files from no package, image or base system. They are searched.
 	Unknown Directories `json:"unknown,omitzero"`
 }
@@ -151,7 +153,7 @@ func (k *Known) add(other *Known) {
 	k.Packages.Files += other.Packages.Files
 	k.Packages.Bytes += other.Packages.Bytes
 	k.Images = append(k.Images, other.Images...)
-	for _, pair := range [][2]*Listing{{&k.Mounts, &other.Mounts}, {&k.Cut, &other.Cut}, {&k.Changed, &other.Changed}} {
+	for _, pair := range [][2]*Listing{{&k.Mounts, &other.Mounts}, {&k.Cut, &other.Cut}, {&k.Changed, &other.Changed}, {&k.Possible, &other.Possible}} {
 		pair[0].Count += pair[1].Count
 		pair[0].First = append(pair[0].First, pair[1].First...)
 	}

@@ -234,7 +234,7 @@ func isImageStore(p string) bool {
 // file searches one file of a tree.
 func (w *treeWalk) file(f *os.File, place placeOf, size int64) error {
 	name := place.shown
-	broughtBy := place.broughtBy
+	broughtBy, isUnknown := place.broughtBy, false
 	owned, unchanged, err := w.packages.owns(place.name, f)
 	if err == nil && !owned {
 		unchanged, err = w.byteCode(place.name, f)
@@ -253,6 +253,7 @@ func (w *treeWalk) file(f *os.File, place placeOf, size int64) error {
 		w.report.Changed.add(name)
 	case broughtBy == "":
 		w.unowned(place)
+		isUnknown = true
 	}
 	w.report.Files++
 	owner := Owner{}
@@ -262,6 +263,9 @@ func (w *treeWalk) file(f *os.File, place placeOf, size int64) error {
 			owner, asked = w.Owner(place.name), true
 		}
 		w.give(Finding{Path: name, Offset: h.offset, Kind: h.kind, What: h.what, SHA256: h.sum, Rule: owner.Rule, Kept: owner.Keeps}, h.key(), broughtBy)
+	}
+	if isUnknown {
+		w.possible(f, place, size, found)
 	}
 	return w.content(f, place.name, size, broughtBy, found)
 }

@@ -1,0 +1,73 @@
+package scan
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestPossibleIdentities: small files of unknown origin are listed if their name or content is like an identity.
+func TestPossibleIdentities(t *testing.T) {
+	const uuid = "3d7c1a52-9f1e-4b5c-8a77-0a1b2c3d4e5f"
+	files := map[string]struct {
+		content string
+		want    bool
+	}{
+		"etc/acme/hostid": {"abcd", true}, "opt/acme/agent_id": {"7", true}, "opt/acme/node-id.txt": {"x", false}, "var/lib/acme/UUID": {"x", true},
+		"var/lib/acme/conf.json": {`{"key":"` + uuid + `"}`, true}, "opt/acme/a": {"id=0A1B2C3D4E5F60718293A4B5C6D7E8F9\n", true}, "opt/acme/identity.dat": {"\x00\x01", true},
+		"opt/acme/two": {uuid + " " + uuid, false}, "opt/acme/long": {strings.Repeat("a", 33), false}, "opt/acme/sum": {strings.Repeat("0", 40), false},
+		"opt/acme/width": {"x", false}, "opt/acme/video.conf": {"x", false}, "opt/acme/agent.py": {"x", false}, "opt/acme/id-large": {strings.Repeat("x", maxPossible+1), false},
+		"base/id": {uuid, false}, "opt/acme/empty-id": {"", false},
+	}
+	dir := t.TempDir()
+	var want []string
+	for name, file := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(file.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if file.want {
+			want = append(want, "/"+name)
+		}
+	}
+	report, err := Tree(t.Context(), dir, Options{Base: func(p string) bool { return strings.HasPrefix(p, "/base/") }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(want)
+	got := slices.Sorted(slices.Values(report.Possible.First))
+	if diff := cmp.Diff(want, got); diff != "" || report.Possible.Count != len(want) || report.Count != 0 {
+		t.Errorf("%d, %d findings (-want +got):\n%s", report.Possible.Count, report.Count, diff)
+	}
+}
+
+// TestWholeKeys: a file with 32 bytes in base64 or hex is a key, a checksum is not.
+func TestWholeKeys(t *testing.T) {
+	key := base64ed(32)
+	for name, test := range map[string]struct {
+		content string
+		want    int
+	}{
+		"opt/kilo/key": {key + "\n", 1}, "opt/kilo/hex": {letters(64), 1}, "opt/kilo/url": {strings.NewReplacer("+", "-", "/", "_").Replace(key), 1},
+		"opt/kilo/release.sha256": {letters(64), 0}, "opt/kilo/checksum": {letters(64), 0}, "opt/kilo/short": {key[:40], 0}, "opt/kilo/two": {key + "\n" + key, 0},
+	} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(test.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		report, err := Tree(t.Context(), dir, Options{})
+		if err != nil || report.Count != test.want {
+			t.Errorf("/%s: %d findings, want %d (%v)", name, report.Count, test.want, err)
+		}
+	}
+}
