@@ -87,7 +87,7 @@ func TestDisksOfARunningMachine(t *testing.T) {
 	dir := t.TempDir()
 	info, err := os.Stat(dir)
 	must(t, err)
-	dev := uint64(info.Sys().(*syscall.Stat_t).Dev)
+	dev := info.Sys().(*syscall.Stat_t).Dev
 	for name, content := range map[string]string{
 		fmt.Sprintf("sys/dev/block/%d:%d", dev>>8&0xfff, dev&0xff|dev>>12&0xfff00): "-> ../../devices/block/sda/sda1",
 		"sys/devices/block/sda/sda1/partition":                                     "1", "sys/devices/block/sda/sda2/partition": "2",

@@ -62,7 +62,7 @@ func rights(kinds ...string) []right {
 // returns an error if Kamino does not support Cluster API on the cloud.
 func Rules(d cloud.Description) ([]rbacv1.PolicyRule, error) {
 	if d.NewDisks == nil {
-		return nil, fmt.Errorf("Kamino does not support nodes of Cluster API on %s: see %s", d.Name, Docs)
+		return nil, fmt.Errorf("nodes of Cluster API on %s are not supported: see %s", d.Name, Docs)
 	}
 	var kinds []string
 	for kind, of := range infrastructures {
