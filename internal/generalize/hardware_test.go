@@ -149,6 +149,7 @@ func TestPatternsOfRefusals(t *testing.T) {
 		"etc/default/kubelet":                  "KUBELET_EXTRA_ARGS=\"--hostname-override=$(hostname) --node-ip=0.0.0.0 --v=2\"\n# --node-ip=10.0.3.17\n",
 		"etc/rancher/k3s/config.yaml":          "node-label: [\"a=b\"]\nserver: https://10.0.0.1:6443\n",
 		"var/lib/amazon/ssm/registration":      "{\"InstanceID\":\"i-0123456789abcdef0\"}\n",
+		"etc/cdi/nvidia.yaml":                  "devices:\n- name: \"0\"\n- name: all\n",
 		"boot/0123456789abcdef/config":         "x",
 		"etc/multipath.conf":                   "defaults {}\n",
 		"etc/udev/rules.d/66-azure-disk.rules": "ENV{ID_SERIAL}==\"*\", SYMLINK+=\"disk/x\"\n",
