@@ -122,7 +122,7 @@ func Write(w io.Writer, o Options) error {
 		return fmt.Errorf("the controller's Deployment needs an image, and this build of Kamino has no published image: push an image, and pass --image")
 	}
 	if o.CloudConfigSecret != "" && o.ConfigFile == "" {
-		return fmt.Errorf("the flag of Secret %s needs the name of a key", o.CloudConfigSecret)
+		return fmt.Errorf("the key of Secret %s is not named", o.CloudConfigSecret)
 	}
 	if err := CRDs(w); err != nil {
 		return err
