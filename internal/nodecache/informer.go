@@ -16,24 +16,24 @@ import (
 // page is the number of whole nodes in memory at a time during a list.
 const page = 250
 
-// InformerOptions extends the options of a manager's cache: the informer strips and packs each node on arrival. Other
-// readers of the cache see only the labels, annotations and conditions that Pack keeps.
+// InformerOptions extends the options of a manager's cache: the informer strips each node on arrival. Other readers of
+// the cache see only the fields that Strip keeps.
 func InformerOptions(options cache.Options) cache.Options {
 	byObject := map[client.Object]cache.ByObject{}
 	for object, by := range options.ByObject {
 		byObject[object] = by
 	}
 	shared := true
-	byObject[&corev1.Node{}] = cache.ByObject{Transform: pack, UnsafeDisableDeepCopy: &shared}
+	byObject[&corev1.Node{}] = cache.ByObject{Transform: strip, UnsafeDisableDeepCopy: &shared}
 	options.ByObject = byObject
 	options.NewInformer = newInformer
 	return options
 }
 
-// pack is the transform function of the informer.
-func pack(object any) (any, error) {
+// strip is the transform function of the informer.
+func strip(object any) (any, error) {
 	if node, is := object.(*corev1.Node); is {
-		Pack(node)
+		Strip(node)
 	}
 	return object, nil
 }
@@ -46,7 +46,7 @@ func newInformer(lw toolscache.ListerWatcher, object runtime.Object, resync time
 		watcher := toolscache.ToListerWatcherWithContext(lw)
 		lw = &toolscache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				return listPacked(ctx, watcher, o)
+				return listStripped(ctx, watcher, o)
 			},
 			WatchFuncWithContext: watcher.WatchWithContext,
 		}
@@ -54,9 +54,9 @@ func newInformer(lw toolscache.ListerWatcher, object runtime.Object, resync time
 	return toolscache.NewSharedIndexInformer(lw, object, resync, indexers)
 }
 
-// listPacked lists nodes in pages. For resource version 0 the API server returns its whole cache in one response.
-// listPacked therefore requests the newest version.
-func listPacked(ctx context.Context, lister toolscache.ListerWithContext, o metav1.ListOptions) (runtime.Object, error) {
+// listStripped lists nodes in pages. For resource version 0 the API server returns its whole cache in one response.
+// listStripped therefore requests the newest version.
+func listStripped(ctx context.Context, lister toolscache.ListerWithContext, o metav1.ListOptions) (runtime.Object, error) {
 	if o.ResourceVersion == "0" {
 		o.ResourceVersion, o.ResourceVersionMatch = "", ""
 	}
@@ -72,7 +72,7 @@ func listPacked(ctx context.Context, lister toolscache.ListerWithContext, o meta
 		return nil, fmt.Errorf("a list of nodes came as %T", list)
 	}
 	for i := range nodes.Items {
-		Pack(&nodes.Items[i])
+		Strip(&nodes.Items[i])
 	}
 	return nodes, nil
 }

@@ -21,7 +21,7 @@ import (
 
 // Nodes keeps the nodes of a cluster by pool, and the pools with changes. Nodes is safe for concurrent use.
 //
-// Pass only nodes after Strip or Pack: heartbeats then make no change. Place finds the pools of all new nodes at once.
+// Pass only nodes after Strip: heartbeats then make no change. Place finds the pools of all new nodes at once.
 // Before Place a new node is in no pool.
 type Nodes struct {
 	registry membership.Registry
@@ -90,7 +90,7 @@ func (n *Nodes) Place(ctx context.Context) error {
 	n.mu.Unlock()
 	values := make([]cloud.NodeValues, len(come))
 	for i, node := range come {
-		values[i] = membership.Values(unpack(node))
+		values[i] = membership.Values(node)
 	}
 	found, err := membership.Of(ctx, n.registry, values...)
 	if err != nil {
@@ -118,7 +118,7 @@ func (n *Nodes) Place(ctx context.Context) error {
 
 // sameValues reports whether two states of a node have the same values for the choice of the pool.
 func sameValues(a, b *corev1.Node) bool {
-	before, after := membership.Values(unpack(a)), membership.Values(unpack(b))
+	before, after := membership.Values(a), membership.Values(b)
 	return before.ProviderID == after.ProviderID && maps.Equal(before.Labels, after.Labels) && maps.Equal(before.Annotations, after.Annotations)
 }
 
@@ -178,23 +178,19 @@ func (n *Nodes) Pools() []cloud.PoolID {
 	return pools
 }
 
-// Reserved returns the nodes of pools with a reservation, by name, unpacked. The nodes are shared: do not change the
-// nodes.
+// Reserved returns the nodes of pools with a reservation, by name. The nodes are shared: do not change the nodes.
 func (n *Nodes) Reserved() []*corev1.Node {
 	n.mu.Lock()
 	var nodes []*corev1.Node
 	for _, home := range n.pools {
 		for _, node := range home.nodes {
-			if node.Annotations[v1alpha1.ReservationAnnotation] != "" { // Pack keeps the annotation in place
+			if node.Annotations[v1alpha1.ReservationAnnotation] != "" {
 				nodes = append(nodes, node)
 			}
 		}
 	}
 	n.mu.Unlock()
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
-	for i, node := range nodes {
-		nodes[i] = unpack(node)
-	}
 	return nodes
 }
 
@@ -206,7 +202,7 @@ func (n *Nodes) Serving() (instances map[string]string, others int) {
 	instances, distinct := map[string]string{}, map[string]bool{}
 	for _, home := range n.pools {
 		for name, node := range home.nodes {
-			if nodestate.Ready(node) { // Pack keeps the condition in place
+			if nodestate.Ready(node) {
 				instance := strings.ToLower(node.Spec.ProviderID)
 				instances[name], distinct[instance] = instance, true
 			}
@@ -215,7 +211,7 @@ func (n *Nodes) Serving() (instances map[string]string, others int) {
 	return instances, len(n.homes) + len(n.waiting) - len(distinct)
 }
 
-// Of returns the nodes of a pool by name, unpacked. The nodes are shared: do not change the nodes.
+// Of returns the nodes of a pool by name. The nodes are shared: do not change the nodes.
 func (n *Nodes) Of(pool cloud.PoolID) []*corev1.Node {
 	n.mu.Lock()
 	var nodes []*corev1.Node
@@ -224,9 +220,6 @@ func (n *Nodes) Of(pool cloud.PoolID) []*corev1.Node {
 	}
 	n.mu.Unlock()
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
-	for i, node := range nodes {
-		nodes[i] = unpack(node)
-	}
 	return nodes
 }
 
@@ -238,7 +231,7 @@ type Sum struct {
 	Youngest time.Time
 }
 
-// Sum counts a pool's nodes without unpacking.
+// Sum counts a pool's nodes.
 func (n *Nodes) Sum(pool cloud.PoolID, now time.Time) Sum {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -250,7 +243,7 @@ func (n *Nodes) Sum(pool cloud.PoolID, now time.Time) Sum {
 	for _, node := range home.nodes {
 		sum.Nodes++
 		switch {
-		case nodestate.Ready(node): // Pack keeps the condition in place
+		case nodestate.Ready(node):
 			sum.Ready++
 		case nodestate.Arriving(node, now):
 			sum.Arriving++

@@ -29,12 +29,8 @@ func Strip(node *corev1.Node) {
 		c.LastHeartbeatTime, c.Message = metav1.Time{}, ""
 		c.Type, c.Reason = corev1.NodeConditionType(interned.text(string(c.Type))), interned.text(c.Reason)
 	}
-	if len(node.Annotations) == 0 {
-		node.Annotations = nil
-	}
-	if len(node.Labels) == 0 {
-		node.Labels = nil
-	}
+	node.Labels = interned.texts(node.Labels, node.Name, maxText)
+	node.Annotations = interned.texts(node.Annotations, node.Name, maxAnnotation)
 	info := &node.Status.NodeInfo
 	for _, text := range []*string{
 		&info.KernelVersion, &info.OSImage, &info.ContainerRuntimeVersion, &info.KubeletVersion,
@@ -49,47 +45,50 @@ const (
 	maxTexts   = 20_000
 	maxText    = 64 // bytes
 	maxAmounts = 1_000
+	// maxAnnotation is the longest shared value of an annotation, in bytes. Longer values are often times or documents.
+	maxAnnotation = 8
 )
 
 // interned is shared by all nodes of the process.
-var interned = shared{known: map[string]uint32{}}
+var interned = shared{known: map[string]string{}}
 
 // shared interns values that many nodes have in common: label names, kernel versions, resource lists.
 type shared struct {
 	mu    sync.Mutex
-	known map[string]uint32
-	words []string
+	known map[string]string
 	lists []corev1.ResourceList
 }
 
 // text returns the shared copy of the text.
 func (s *shared) text(text string) string {
-	if word, known := s.word(text); known {
-		return s.of(word)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, found := s.known[text]; found {
+		return known
+	}
+	if len(text) <= maxText && len(s.known) < maxTexts {
+		s.known[text] = text
 	}
 	return text
 }
 
-// word returns the number of a shared text; false if the text is not shared.
-func (s *shared) word(text string) (uint32, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if word, known := s.known[text]; known {
-		return word, true
+// texts returns a copy of the map with shared keys and values. The node's own name and values longer than longest stay
+// out of the shared texts.
+func (s *shared) texts(all map[string]string, name string, longest int) map[string]string {
+	if len(all) == 0 {
+		return nil
 	}
-	if len(text) > maxText || len(s.words) >= maxTexts {
-		return 0, false
+	out := make(map[string]string, len(all))
+	for key, value := range all {
+		switch {
+		case value == name:
+			value = name
+		case len(value) <= longest:
+			value = s.text(value)
+		}
+		out[s.text(key)] = value
 	}
-	word := uint32(len(s.words))
-	s.known[text], s.words = word, append(s.words, text)
-	return word, true
-}
-
-// of returns the text of a number.
-func (s *shared) of(word uint32) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.words[word]
+	return out
 }
 
 // amounts returns the shared copy of the list. The machines of a pool have equal lists.

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/nodecache"
@@ -49,6 +52,24 @@ func TestStripKeepsWhatIsRead(t *testing.T) {
 	}
 	if node.ManagedFields != nil || node.Finalizers != nil || node.Status.Images != nil || node.Status.Addresses != nil {
 		t.Errorf("kept what nobody reads: %+v", node)
+	}
+}
+
+// TestStripAgainChangesNothing: the informer strips a listed node twice.
+func TestStripAgainChangesNothing(t *testing.T) {
+	node := wholeNode("n", "8")
+	node.Labels["own"], node.Labels["empty"], node.Annotations["long"] = "n", "", "2026-11-21T00:00:00Z"
+	nodecache.Strip(node)
+	once := node.DeepCopy()
+	nodecache.Strip(node)
+	if diff := cmp.Diff(once, node); diff != "" {
+		t.Errorf("(-once +twice):\n%s", diff)
+	}
+	if want := map[string]string{corev1.LabelHostname: "n", corev1.LabelOSStable: "linux", "own": "n", "empty": ""}; !maps.Equal(node.Labels, want) {
+		t.Errorf("labels = %v", node.Labels)
+	}
+	if want := map[string]string{"kept": "yes", "long": "2026-11-21T00:00:00Z"}; !maps.Equal(node.Annotations, want) {
+		t.Errorf("annotations = %v", node.Annotations)
 	}
 }
 
@@ -119,7 +140,7 @@ func TestServing(t *testing.T) {
 		node := wholeNode(name, "8")
 		node.Spec.ProviderID = instance
 		change(node)
-		nodecache.Pack(node)
+		nodecache.Strip(node)
 		nodes.Set(node)
 	}
 	as := func(*corev1.Node) {}
@@ -136,5 +157,83 @@ func TestServing(t *testing.T) {
 	want := map[string]string{"a": "memory:///pools/pool1/instances/1", "b": "memory:///pools/pool2/instances/2", "twin": "memory:///pools/pool1/instances/1"}
 	if !maps.Equal(instances, want) || others != 4 {
 		t.Errorf("%d others than %v", others, instances)
+	}
+}
+
+// TestStrippedNodesTellNews: any changed value that stays is a change; a heartbeat is no change.
+func TestStrippedNodesTellNews(t *testing.T) {
+	nodes := nodecache.NewNodes(memory.New(memory.Config{}))
+	set := func(change func(*corev1.Node)) bool {
+		node := wholeNode("n", "8")
+		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: "DiskPressure", Status: corev1.ConditionFalse})
+		change(node)
+		nodecache.Strip(node)
+		return nodes.Set(node)
+	}
+	same := func(*corev1.Node) {}
+	set(same)
+	for what, change := range map[string]func(*corev1.Node){
+		"a label":           func(n *corev1.Node) { n.Labels["l"] = "1" },
+		"a label's value":   func(n *corev1.Node) { n.Labels[corev1.LabelOSStable] = "windows" },
+		"an annotation":     func(n *corev1.Node) { n.Annotations["kept"] = "no" },
+		"a condition":       func(n *corev1.Node) { n.Status.Conditions[1].Status = corev1.ConditionTrue },
+		"a condition's age": func(n *corev1.Node) { n.Status.Conditions[1].LastTransitionTime = metav1.Now() },
+		"a boot":            func(n *corev1.Node) { n.Status.NodeInfo.BootID = "c" },
+	} {
+		if !set(change) || !set(same) {
+			t.Errorf("%s is no news", what)
+		}
+	}
+	beat := func(n *corev1.Node) {
+		for i := range n.Status.Conditions {
+			n.Status.Conditions[i].LastHeartbeatTime = metav1.NewTime(time.Now().Add(time.Hour))
+		}
+		n.ResourceVersion, n.Status.Images = "8", nil
+	}
+	if set(beat) {
+		t.Error("a heartbeat is news")
+	}
+}
+
+// TestStripHasRoomForAnyNumberOfTexts: texts beyond the limit of the shared texts stay in each node.
+func TestStripHasRoomForAnyNumberOfTexts(t *testing.T) {
+	nodes := nodecache.NewNodes(memory.New(memory.Config{}))
+	const many = 30_000
+	node := wholeNode("n", "8")
+	for i := range many {
+		node.Labels[fmt.Sprintf("label-%d", i)] = "v"
+	}
+	nodecache.Strip(node)
+	nodes.Set(node)
+	if err := nodes.Place(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := nodes.Of(nodes.Pools()[0])[0].Labels
+	if len(got) != many+2 || got["label-29999"] != "v" || got["label-0"] != "v" {
+		t.Errorf("%d labels", len(got))
+	}
+}
+
+// TestReservedNodesAreFound: all reserved nodes, complete and sorted by name, and no other nodes.
+func TestReservedNodesAreFound(t *testing.T) {
+	nodes := nodecache.NewNodes(memory.New(memory.Config{}))
+	for name, reservation := range map[string]string{"b": "held", "a": "held too", "c": ""} {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"of": name}, Annotations: map[string]string{"other": name}}}
+		if reservation != "" {
+			n.Annotations[v1alpha1.ReservationAnnotation] = reservation
+		}
+		n.Spec.ProviderID = "memory:///pools/pool1/instances/" + name
+		nodecache.Strip(n)
+		nodes.Set(n)
+	}
+	if err := nodes.Place(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, n := range nodes.Reserved() {
+		found = append(found, n.Name+" "+n.Labels["of"]+" "+n.Annotations["other"]+" "+n.Annotations[v1alpha1.ReservationAnnotation])
+	}
+	if diff := cmp.Diff([]string{"a a a held too", "b b b held"}, found); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -8,7 +8,7 @@ import (
 // Limits of the controller's figures.
 const (
 	maxDecision  = 2
-	maxSteadyRSS = 150 << 20
+	maxSteadyRSS = 200 << 20
 	maxPeakRSS   = 300 << 20
 )
 
