@@ -8,15 +8,12 @@ const azureScheme = "azure://"
 // awsScheme is the same of AWS's.
 const awsScheme = "aws://"
 
-// Replicas returns the replicas of the image version from the settings, by either name of the field; 0 if absent.
+// Replicas returns the replicas of the image version in the settings; 0 without the setting.
 func (s Settings) Replicas() int32 {
-	switch {
-	case s.Azure != nil && s.Azure.Replicas != nil:
-		return *s.Azure.Replicas
-	case s.Publish.Replicas != nil:
-		return *s.Publish.Replicas
+	if s.Azure == nil || s.Azure.Replicas == nil {
+		return 0
 	}
-	return 0
+	return *s.Azure.Replicas
 }
 
 // InitializationRate returns the rate of volumes from the settings, in MiB/s; 0 if absent.

@@ -11,22 +11,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/apitest"
 )
 
-func TestReplicasByEitherName(t *testing.T) {
+func TestReplicas(t *testing.T) {
 	of := func(n int32) *int32 { return &n }
 	for name, test := range map[string]struct {
 		settings v1alpha1.Settings
 		want     int32
 	}{
-		"neither":         {v1alpha1.Settings{}, 0},
-		"nothing of it":   {v1alpha1.Settings{Azure: &v1alpha1.AzureSettings{}}, 0},
-		"the name":        {v1alpha1.Settings{Azure: &v1alpha1.AzureSettings{Replicas: of(5)}}, 5},
-		"the former name": {v1alpha1.Settings{Publish: v1alpha1.PublishSettings{Replicas: of(5)}}, 5},
-		"the former name beside an empty section": {v1alpha1.Settings{
-			Publish: v1alpha1.PublishSettings{Replicas: of(5)}, Azure: &v1alpha1.AzureSettings{},
-		}, 5},
-		"both": {v1alpha1.Settings{
-			Publish: v1alpha1.PublishSettings{Replicas: of(5)}, Azure: &v1alpha1.AzureSettings{Replicas: of(5)},
-		}, 5},
+		"no section":       {v1alpha1.Settings{}, 0},
+		"an empty section": {v1alpha1.Settings{Azure: &v1alpha1.AzureSettings{}}, 0},
+		"a number":         {v1alpha1.Settings{Azure: &v1alpha1.AzureSettings{Replicas: of(5)}}, 5},
 	} {
 		if got := test.settings.Replicas(); got != test.want {
 			t.Errorf("%s: %d, want %d", name, got, test.want)
@@ -35,7 +28,7 @@ func TestReplicasByEitherName(t *testing.T) {
 }
 
 func TestForeignSettings(t *testing.T) {
-	own, none := v1alpha1.Settings{Azure: &v1alpha1.AzureSettings{}}, v1alpha1.Settings{Publish: v1alpha1.PublishSettings{Replicas: new(int32)}}
+	own, none := v1alpha1.Settings{Azure: &v1alpha1.AzureSettings{}}, v1alpha1.Settings{}
 	theirs := v1alpha1.Settings{AWS: &v1alpha1.AWSSettings{}}
 	for providerID, foreign := range map[string]bool{"azure:///subscriptions/s": false, "aws:///eu-west-1a/i-1": true, "azurestack://x": true, "": true} {
 		if got := own.Foreign(providerID); (got == "settings.azure") != foreign || got != "" && !foreign {
@@ -52,9 +45,8 @@ func TestForeignSettings(t *testing.T) {
 
 // TestSettingsOfACloud holds the rules that look at more than one field, on both kinds.
 func TestSettingsOfACloud(t *testing.T) {
-	const twoNames = "publish.replicas is the deprecated name of azure.replicas, with a different value here: remove publish.replicas"
 	const otherCloud = "settings.azure is for nodes of Azure, but the donor is in another cloud: remove settings.azure"
-	five, six := map[string]any{"replicas": int64(5)}, map[string]any{"replicas": int64(6)}
+	five := map[string]any{"replicas": int64(5)}
 	rate := func(n int64) map[string]any { return map[string]any{"volumeInitializationRate": n} }
 	for name, test := range map[string]struct {
 		settings   map[string]any
@@ -62,12 +54,8 @@ func TestSettingsOfACloud(t *testing.T) {
 		says       string // empty if it is taken
 		policy     bool   // refused of a policy, too
 	}{
-		"the name":                          {settings: map[string]any{"azure": five}},
-		"the former name":                   {settings: map[string]any{"publish": five}},
-		"both alike":                        {settings: map[string]any{"azure": five, "publish": five}},
-		"both, and they differ":             {settings: map[string]any{"azure": five, "publish": six}, says: twoNames, policy: true},
-		"an empty section":                  {settings: map[string]any{"azure": map[string]any{}, "publish": six}},
-		"the former name on another cloud":  {settings: map[string]any{"publish": five}, providerID: "aws:///eu-west-1a/i-1"},
+		"a section":                         {settings: map[string]any{"azure": five}},
+		"an empty section":                  {settings: map[string]any{"azure": map[string]any{}}},
 		"a section of another cloud":        {settings: map[string]any{"azure": five}, providerID: "aws:///eu-west-1a/i-1", says: otherCloud},
 		"an empty section of another cloud": {settings: map[string]any{"azure": map[string]any{}}, providerID: "aws:///eu-west-1a/i-1", says: otherCloud},
 		"a rate on Azure":                   {settings: map[string]any{"aws": rate(200)}, says: "settings.aws is for nodes of AWS, but the donor is in another cloud: remove settings.aws"},

@@ -71,10 +71,9 @@ func TestDefaultedKeepsWhatIsSet(t *testing.T) {
 		},
 		Generalize:   v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileBootstrap, Image: "i"},
 		OutOfService: v1alpha1.OutOfServiceSettings{Deadline: metav1.Duration{Duration: time.Minute}, ReadyTimeout: metav1.Duration{Duration: time.Hour}, MaxUnavailable: &two},
-		Publish:      v1alpha1.PublishSettings{Replicas: new(int32)},
 		Trial: v1alpha1.TrialSettings{
 			Mode: v1alpha1.TrialApart, Soak: &metav1.Duration{}, Timeout: metav1.Duration{Duration: time.Hour},
-			IgnoreDaemonSets: []string{"kube-system/agent"}, Job: "check", Outside: "example.com",
+			IgnoreDaemonSets: []string{"kube-system/agent"}, Job: "check",
 		},
 		Promotion: v1alpha1.PromotionSettings{Mode: v1alpha1.PromotionManual, Timeout: metav1.Duration{Duration: time.Hour}},
 		Recipe:    v1alpha1.RecipeSettings{NewNodes: 2},

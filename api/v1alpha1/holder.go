@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
@@ -21,7 +22,7 @@ const (
 
 // Holder is the holder of a Node. All holders share one lock, the ReservationAnnotation.
 type Holder struct {
-	// Kind is empty in what versions before there were kinds have written: see Is.
+	// Kind is HolderPrototype if empty.
 	Kind HolderKind `json:"kind,omitempty"`
 	Name string     `json:"name"`
 	UID  types.UID  `json:"uid"`
@@ -34,21 +35,9 @@ func ReplacementHolder(pool, poolID, version string) Holder {
 	return Holder{Kind: HolderReplacement, Name: pool + "-" + version, UID: types.UID(hex.EncodeToString(sum[:16]))}
 }
 
-// anonymous is the name and the UID of all replacements by early versions of Kamino, which had no identity.
-const anonymous = "kamino-rollback"
-
-// Anonymous reports a replacement by an early version of Kamino, without an identity.
-func (h Holder) Anonymous() bool { return h.kind() == HolderReplacement && h.UID == anonymous }
-
-// kind is the holder's kind also where none was written.
+// kind returns the holder's kind; HolderPrototype if empty.
 func (h Holder) kind() HolderKind {
-	switch {
-	case h.Kind != "":
-		return h.Kind
-	case h.UID == anonymous:
-		return HolderReplacement
-	}
-	return HolderPrototype
+	return cmp.Or(h.Kind, HolderPrototype)
 }
 
 // Is reports whether the holder is of this kind.
@@ -71,8 +60,5 @@ func (h Holder) String() string {
 
 // Brief reads "prototype pool1-2026.03.14" for all kinds.
 func (h Holder) Brief() string {
-	if h.Anonymous() {
-		return "a replacement of nodes"
-	}
 	return strings.ToLower(string(h.kind())) + " " + h.Name
 }

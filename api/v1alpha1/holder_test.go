@@ -14,21 +14,18 @@ import (
 // TestHolders: the reading of each kind, also from versions before kinds, and from future versions with more kinds.
 func TestHolders(t *testing.T) {
 	for _, c := range []struct {
-		holder                                     v1alpha1.Holder
-		capture, replacement, known, anonymousHand bool
-		says                                       string
+		holder                      v1alpha1.Holder
+		capture, replacement, known bool
+		says                        string
 	}{
-		{v1alpha1.Holder{Kind: "Prototype", Name: "p", UID: "u"}, true, false, true, false, "prototype p"},
-		{v1alpha1.Holder{Name: "p", UID: "u"}, true, false, true, false, "prototype p"},
-		{v1alpha1.ReplacementHolder("pool1", "/pools/1", "2026.03.01"), false, true, true, false, "replacement pool1-2026.03.01"},
-		{v1alpha1.Holder{Kind: "Replacement", Name: "kamino-rollback", UID: "kamino-rollback"}, false, true, true, true, "a replacement of nodes"},
-		{v1alpha1.Holder{Name: "kamino-rollback", UID: "kamino-rollback"}, false, true, true, true, "a replacement of nodes"},
-		{v1alpha1.Holder{Kind: "Pioneer", Name: "p", UID: "u"}, false, false, false, false, "pioneer p, a kind of holder that this version of Kamino does not know"},
-		{v1alpha1.Holder{Kind: "Pioneer", Name: "kamino-rollback", UID: "kamino-rollback"}, false, false, false, false, "pioneer kamino-rollback, a kind of holder that this version of Kamino does not know"},
+		{v1alpha1.Holder{Kind: "Prototype", Name: "p", UID: "u"}, true, false, true, "prototype p"},
+		{v1alpha1.Holder{Name: "p", UID: "u"}, true, false, true, "prototype p"},
+		{v1alpha1.ReplacementHolder("pool1", "/pools/1", "2026.03.01"), false, true, true, "replacement pool1-2026.03.01"},
+		{v1alpha1.Holder{Kind: "Pioneer", Name: "p", UID: "u"}, false, false, false, "pioneer p, a kind of holder that this version of Kamino does not know"},
 	} {
 		h := c.holder
-		got := []any{h.Is(v1alpha1.HolderPrototype), h.Is(v1alpha1.HolderReplacement), h.Known(), h.Anonymous(), h.String()}
-		if diff := cmp.Diff([]any{c.capture, c.replacement, c.known, c.anonymousHand, c.says}, got); diff != "" {
+		got := []any{h.Is(v1alpha1.HolderPrototype), h.Is(v1alpha1.HolderReplacement), h.Known(), h.String()}
+		if diff := cmp.Diff([]any{c.capture, c.replacement, c.known, c.says}, got); diff != "" {
 			t.Errorf("%+v (-want +got):\n%s", h, diff)
 		}
 	}
@@ -58,24 +55,19 @@ func TestAReplacementIsTheSameForItsPoolAndVersionAlone(t *testing.T) {
 	}
 }
 
-// TestWhatStoodBesideAReservation is read with the reservation, if present; a damaged part does not hide the holder.
-func TestWhatStoodBesideAReservation(t *testing.T) {
+// TestAReplacementWithoutARebuild: a missing Rebuild does not hide the holder of the node.
+func TestAReplacementWithoutARebuild(t *testing.T) {
 	at := metav1.NewTime(time.Unix(1_800_000_000, 0).Local())
-	text := fmt.Sprintf(`{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback","reservedAt":%q,"unschedulable":true}`, at.UTC().Format(time.RFC3339))
-	later := metav1.NewTime(at.Add(time.Minute))
-	beside := fmt.Sprintf(`{"from":"2","to":"1","bootID":"b","startedAt":%q}`, later.UTC().Format(time.RFC3339))
-	whole := &v1alpha1.Rebuild{From: "2", To: "1", BootID: "b", StartedAt: later}
+	text := fmt.Sprintf(`{"kind":"Replacement","name":"r","uid":"r","reservedAt":%q,"unschedulable":true}`, at.UTC().Format(time.RFC3339))
 	for _, c := range []struct {
-		name, reservation, beside string
-		want                      *v1alpha1.Rebuild
+		name, reservation string
+		want              *v1alpha1.Rebuild
 	}{
-		{"beside", text, beside, whole},
-		{"gone", text, "", &v1alpha1.Rebuild{StartedAt: at}},
-		{"garbled", text, "?", &v1alpha1.Rebuild{StartedAt: at}},
-		{"in it", text[:len(text)-1] + `,"rebuild":` + beside + `}`, `{"from":"9"}`, whole},
-		{"a capture's", `{"name":"p","uid":"u"}`, beside, nil},
+		{"missing", text, &v1alpha1.Rebuild{StartedAt: at}},
+		{"present", text[:len(text)-1] + `,"rebuild":{"from":"2","to":"1","bootID":"b","startedAt":null}}`, &v1alpha1.Rebuild{From: "2", To: "1", BootID: "b"}},
+		{"a capture's", `{"name":"p","uid":"u"}`, nil},
 	} {
-		r, err := v1alpha1.ReservationOf(map[string]string{v1alpha1.ReservationAnnotation: c.reservation, v1alpha1.RebuildAnnotation: c.beside})
+		r, err := v1alpha1.ReservationOf(map[string]string{v1alpha1.ReservationAnnotation: c.reservation})
 		if err != nil || r == nil {
 			t.Fatalf("%s: %v, %v", c.name, r, err)
 		}

@@ -14,8 +14,8 @@ import (
 // OrderRecord is the engine's record of an order, where the pod on the donor cannot write: the engine trusts a report only
 // if the report fits the record.
 type OrderRecord struct {
-	// Namespace of the Order and its pod. Absent in records of earlier versions.
-	Namespace string `json:"namespace,omitempty"`
+	// Namespace of the Order and its pod.
+	Namespace string `json:"namespace"`
 	// UID of the Order.
 	UID types.UID `json:"uid"`
 	// Key is the public half of the order's key, in base64.

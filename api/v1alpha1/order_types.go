@@ -51,8 +51,6 @@ type OrderMethod string
 const InPlace OrderMethod = "InPlace"
 
 // OrderSpec defines the disk, the pod, the method and the settings of a generalize run.
-//
-// +kubebuilder:validation:XValidation:rule="has(self.token) != has(self.bootID)",message="an order needs either token or bootID"
 type OrderSpec struct {
 	// Prototype of the capture.
 	// +kubebuilder:validation:MinLength=1
@@ -74,16 +72,9 @@ type OrderSpec struct {
 
 	// Token limits the order to one target: with method InPlace, the boot ID of the donor. The order is void for every
 	// other boot.
-	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
-	Token string `json:"token,omitempty"`
-
-	// BootID replaces the token in Orders of earlier versions.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=128
-	BootID string `json:"bootID,omitempty"`
+	Token string `json:"token"`
 
 	// PodName is the name of the generalize pod, in the namespace of the Order.
 	// +kubebuilder:validation:MinLength=1
@@ -109,9 +100,9 @@ type OrderSpec struct {
 	Key string `json:"key"`
 }
 
-// Under returns the method of the order and the token of its target, also for orders of versions without methods.
+// Under returns the method and the token of the order. The default of the method is InPlace.
 func (s OrderSpec) Under() (OrderMethod, string) {
-	return cmp.Or(s.Method, InPlace), cmp.Or(s.Token, s.BootID)
+	return cmp.Or(s.Method, InPlace), s.Token
 }
 
 // OrderStatus is the report of the pod on the donor.

@@ -37,7 +37,6 @@ func TestOrderIsRefused(t *testing.T) {
 		{"prototype", "spec.prototype", []any{"", long(253)}},
 		{"nodeName", "spec.nodeName", []any{"", long(253)}},
 		{"token", "spec.token", []any{"", long(128)}},
-		{"bootID", "an order needs either token or bootID", []any{"boot"}},
 		{"method", `supported values: "InPlace"`, []any{"OnCopy", "inPlace", ""}},
 		{"podName", "spec.podName", []any{"", long(63)}},
 		{"rulesDigest", "spec.rulesDigest: Too long", []any{long(128)}},
@@ -55,7 +54,7 @@ func TestOrderIsRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"prototype", "prototypeUID", "nodeName", "podName", "generalize", "key"} {
+	for _, path := range []string{"prototype", "prototypeUID", "nodeName", "token", "podName", "generalize", "key"} {
 		o := order("refused")
 		unstructured.RemoveNestedField(o.Object, "spec", path)
 		if err := c.Create(t.Context(), o); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec."+path+": Required value") {
@@ -101,32 +100,5 @@ func TestAnOrderIsNeverChanged(t *testing.T) {
 		if err := c.Status().Update(t.Context(), over); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "status."+field+": Too long") {
 			t.Errorf("a %s of %d characters: %v", field, limit+1, err)
 		}
-	}
-}
-
-// TestAnOrderOfAVersionWithoutMethods is in place, for the named boot; without a boot the order has no target.
-func TestAnOrderOfAVersionWithoutMethods(t *testing.T) {
-	c := apitest.Client(t)
-	former := order("former")
-	unstructured.RemoveNestedField(former.Object, "spec", "method")
-	unstructured.RemoveNestedField(former.Object, "spec", "token")
-	if err := c.Create(t.Context(), former.DeepCopy()); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "an order needs either token or bootID") {
-		t.Errorf("an order for nothing: %v", err)
-	}
-	former = with(t, former, "bootID", "boot")
-	if err := c.Create(t.Context(), former); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Delete(context.WithoutCancel(t.Context()), order("former")) })
-	found := &v1alpha1.Order{}
-	if err := c.Get(t.Context(), client.ObjectKeyFromObject(former), found); err != nil {
-		t.Fatal(err)
-	}
-	if method, token := found.Spec.Under(); method != v1alpha1.InPlace || token != "boot" {
-		t.Errorf("it is by %s for %q", method, token)
-	}
-	found.Status = v1alpha1.OrderStatus{Report: "{}", Signature: "c2ln"}
-	if err := c.Status().Update(t.Context(), found); err != nil {
-		t.Errorf("it cannot be reported on: %v", err)
 	}
 }

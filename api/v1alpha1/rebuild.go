@@ -4,9 +4,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RebuildAnnotation holds a Rebuild, on a Node of an early version of Kamino whose Reservation had no Rebuild.
-const RebuildAnnotation = "kamino.dev/rebuild"
-
 // Rebuild is the lasting state of a node's rebuild, for the next process.
 type Rebuild struct {
 	// From and To are the versions that the node leaves and goes to.
@@ -47,14 +44,9 @@ func NotRebuiltOf(annotations map[string]string) *NotRebuilt {
 	return failed
 }
 
-// complete adds the separate Rebuild of a Node to the reservation of a replacement, if readable.
-func (r *Reservation) complete(annotations map[string]string) {
-	if !r.Is(HolderReplacement) || r.Rebuild != nil {
-		return
+// complete gives a replacement's reservation a Rebuild, if another client removed the Rebuild.
+func (r *Reservation) complete() {
+	if r.Is(HolderReplacement) && r.Rebuild == nil {
+		r.Rebuild = &Rebuild{StartedAt: r.ReservedAt}
 	}
-	if rebuild, err := decode[Rebuild](annotations, RebuildAnnotation); err == nil && rebuild != nil {
-		r.Rebuild = rebuild
-		return
-	}
-	r.Rebuild = &Rebuild{StartedAt: r.ReservedAt}
 }

@@ -24,9 +24,6 @@ type Reservation struct {
 	Unschedulable bool `json:"unschedulable"`
 	// Hold is the cloud's token of how the instance stood to its pool before; empty where there is nothing to hold.
 	Hold string `json:"hold,omitempty"`
-	// ScaleInProtected is what versions before there were tokens have written in place of Hold: whether the instance was
-	// protected from scale-in before.
-	ScaleInProtected *bool `json:"scaleInProtected,omitempty"`
 	// Annotations that the hold changes, with their earlier values; nil for an absent annotation.
 	Annotations map[string]*string `json:"annotations,omitempty"`
 	// GeneralizeBootID is the boot under which the disk may have changed, as in the Record: the node must not return to
@@ -124,7 +121,7 @@ type TrialRecord struct {
 	Unread int             `json:"unread,omitempty"`
 	// Ending: whatever there is of the attempt is removed.
 	Ending bool `json:"ending,omitempty"`
-	// EndingAt is since when. Absent where an earlier version of Kamino wrote the end down.
+	// EndingAt is since when.
 	EndingAt *metav1.Time `json:"endingAt,omitempty"`
 	// EndedAt is when nothing was left of the last attempt.
 	EndedAt *metav1.Time `json:"endedAt,omitempty"`
@@ -295,15 +292,21 @@ func (p *Proof) Verified() *Verified {
 // ReservationOf reads the reservation from a Node's annotations; nil without a reservation. An unreadable reservation is an
 // error: another client changed the annotation, and a guess could release a node of another holder.
 func ReservationOf(annotations map[string]string) (*Reservation, error) {
+	if err := refuseRetired(annotations, ReservationAnnotation); err != nil {
+		return nil, err
+	}
 	r, err := decode[Reservation](annotations, ReservationAnnotation)
 	if r != nil {
-		r.complete(annotations)
+		r.complete()
 	}
 	return r, err
 }
 
 // RecordOf reads the record of a Prototype; an empty one if there is none.
 func RecordOf(p *Prototype) (Record, error) {
+	if err := refuseRetired(p.Annotations, RecordAnnotation); err != nil {
+		return Record{}, err
+	}
 	r, err := decode[Record](p.Annotations, RecordAnnotation)
 	if err != nil || r == nil {
 		return Record{}, err
@@ -331,6 +334,20 @@ func RulesDigest(files map[string][]byte) string {
 // UnprovenOf reads why a Prototype's donor was not proven; nil if nothing is said.
 func UnprovenOf(p *Prototype) (*Unproven, error) {
 	return decode[Unproven](p.Annotations, UnprovenAnnotation)
+}
+
+// retiredFields are fields that earlier versions wrote into records and reservations. Without the values, Kamino would
+// restore a node or a pool wrongly.
+var retiredFields = []string{"scaleInProtected"}
+
+// refuseRetired returns an error that names a retired field in the annotation.
+func refuseRetired(annotations map[string]string, key string) error {
+	for _, field := range retiredFields {
+		if strings.Contains(annotations[key], `"`+field+`":`) {
+			return fmt.Errorf("annotation %s has the field %s of an earlier version of Kamino", key, field)
+		}
+	}
+	return nil
 }
 
 func decode[T any](annotations map[string]string, key string) (*T, error) {

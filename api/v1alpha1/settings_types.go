@@ -25,7 +25,6 @@ const (
 
 // Settings of a capture. A PrototypePolicy has settings for its pools; a Prototype has a copy of the settings at
 // the decision. Settings of a single cloud are under the name of the cloud.
-// +kubebuilder:validation:XValidation:rule="!has(self.publish) || !has(self.publish.replicas) || !has(self.azure) || !has(self.azure.replicas) || self.publish.replicas == self.azure.replicas",message="publish.replicas is the deprecated name of azure.replicas, with a different value here: remove publish.replicas"
 // +kubebuilder:validation:XValidation:rule="!has(self.donor) || !has(self.donor.afterwards) || self.donor.afterwards != 'Return' || !has(self.generalize) || !has(self.generalize.profile) || self.generalize.profile != 'bootstrap'",message="a donor of profile bootstrap cannot return, because Kamino deletes the join credential from the disk: remove donor.afterwards, or set Remove"
 type Settings struct {
 	// Donor defines what happens to the donor.
@@ -47,11 +46,6 @@ type Settings struct {
 	// +optional
 	// +kubebuilder:default={}
 	OutOfService OutOfServiceSettings `json:"outOfService,omitempty"`
-
-	// Publish has a deprecated setting, moved to azure.
-	// +optional
-	// +kubebuilder:default={}
-	Publish PublishSettings `json:"publish,omitempty"`
 
 	// Trial defines the test of the image version before the pool uses the version.
 	// +optional
@@ -237,15 +231,6 @@ type AWSSettings struct {
 	VolumeInitializationRate *int32 `json:"volumeInitializationRate,omitempty"`
 }
 
-// PublishSettings hold a former name.
-type PublishSettings struct {
-	// Replicas is the deprecated name of azure.replicas, with the same meaning. Use azure.replicas.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=100
-	Replicas *int32 `json:"replicas,omitempty"`
-}
-
 // TrialMode is where a trial node is built.
 // +kubebuilder:validation:Enum=Apart;InPool;Off
 type TrialMode string
@@ -299,13 +284,6 @@ type TrialSettings struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Job string `json:"job,omitempty"`
-
-	// Outside is a DNS name outside the cluster, such as example.com, that pods on the trial node must resolve. Kamino
-	// only resolves the name and opens no connection. Default: none.
-	// +optional
-	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
-	Outside string `json:"outside,omitempty"`
 }
 
 // PromotionMode defines who points a pool at a version.

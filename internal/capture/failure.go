@@ -57,7 +57,7 @@ func (w *observed) failureMessage(why plan.Reason) (message, cloudError string) 
 	case plan.DonorStopped:
 		return fmt.Sprintf("another client stopped the instance of node %s before the generalization; Kamino starts the instance again. Find that client, then %s", n, retryRemedy(w)), ""
 	case plan.RecordLost:
-		return fmt.Sprintf("another client removed the record of prototype %s during the capture of node %s. Find the client that changes annotation %s, then %s", w.p.Name, n, v1alpha1.RecordAnnotation, retryRemedy(w)), ""
+		return lostRecordMessage(w), ""
 	case plan.ReservationLost:
 		return fmt.Sprintf("%s during the capture. Find the client that changes annotation %s, then %s", w.reservationLost(), v1alpha1.ReservationAnnotation, retryRemedy(w)), ""
 	case plan.DeadlineExceeded:
@@ -257,4 +257,13 @@ func (e failures) fail(w *observed, f *v1alpha1.Failure) {
 	enterPhase(&w.p.Status, v1alpha1.PhaseGivingBack, e.now())
 	reportConditions(w.p, plan.Decision{Do: plan.Fail}, e.now())
 	e.event(w, corev1.EventTypeWarning, f.Reason, "%s", f.Message)
+}
+
+// lostRecordMessage explains a removed or unreadable record.
+func lostRecordMessage(w *observed) string {
+	n := w.p.Spec.Donor.NodeName
+	if _, err := v1alpha1.RecordOf(w.p); err != nil {
+		return fmt.Sprintf("Kamino cannot read the record of prototype %s: %v. Find node %s with `kamino reservations`, which names the remedy, then %s", w.p.Name, err, n, retryRemedy(w))
+	}
+	return fmt.Sprintf("another client removed the record of prototype %s during the capture of node %s. Find the client that changes annotation %s, then %s", w.p.Name, n, v1alpha1.RecordAnnotation, retryRemedy(w))
 }

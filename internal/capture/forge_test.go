@@ -170,9 +170,10 @@ func TestTheProofIsTakenAway(t *testing.T) {
 }
 
 // TestACaptureThatAnEarlierVersionBegan: an unused proof of an earlier version is ignored. With a snapshot, the capture
-// continues. The donor always returns.
+// continues. The donor always returns. Earlier versions recorded no Order, or no namespace.
 func TestACaptureThatAnEarlierVersionBegan(t *testing.T) {
-	for _, snapshot := range []bool{false, true} {
+	for _, c := range []struct{ snapshot, order bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
+		snapshot := c.snapshot
 		s := newStage(t).decide()
 		aged := false
 		p := s.play(func(int) {
@@ -184,7 +185,9 @@ func TestACaptureThatAnEarlierVersionBegan(t *testing.T) {
 			aged = true
 			record, err := v1alpha1.RecordOf(p)
 			s.must(err)
-			record.Order = nil
+			if record.Order.Namespace = ""; !c.order {
+				record.Order = nil
+			}
 			p.Annotations[v1alpha1.RecordAnnotation] = s.text(record)
 			proof, err := v1alpha1.ProofOf(p)
 			s.must(err)

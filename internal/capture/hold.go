@@ -200,10 +200,7 @@ func (h donorReservation) readLastingProtection(ctx context.Context, w *observed
 
 // tokenOf is the cloud's token for the restoration of the protection.
 func tokenOf(r *v1alpha1.Reservation) string {
-	if r.Hold == "" { // a version without tokens wrote only ScaleInProtected; without both, the instance counts as unprotected before the capture
-		return cloud.ProtectionOf(r.ScaleInProtected != nil && *r.ScaleInProtected).Token
-	}
-	return r.Hold
+	return cmp.Or(r.Hold, cloud.TokenUnprotected)
 }
 
 // repeatRecord repeats the record's order and return on the Lease and the Node. Kamino can then release the donor even

@@ -103,9 +103,6 @@ func fromPrototype(p *v1alpha1.Prototype, record v1alpha1.Record) *observed {
 func (e *Engine) look(ctx context.Context, p *v1alpha1.Prototype, record v1alpha1.Record, reads *keptReads) (*observed, error) {
 	w := fromPrototype(p, record)
 	w.observedAt, w.reads = e.now(), reads
-	if err := e.findOrder(ctx, w); err != nil {
-		return nil, err
-	}
 	lookNode := e.lookNode
 	if w.isNodeUnread = outlivesDonor(w); w.isNodeUnread {
 		lookNode = func(ctx context.Context, w *observed) error { return readDonor(ctx, e, w) }

@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"encoding/json"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,61 +9,42 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestPodsMoveToAnotherNamespace: an upgrade changes the namespace of generalize pods between two passes. The capture
+// TestPodsMoveToAnotherNamespace: a new configuration changes the namespace of generalize pods between two passes. The capture
 // continues with its Order, creates no second Order, and leaves no objects in either namespace.
 func TestPodsMoveToAnotherNamespace(t *testing.T) {
-	for name, recorded := range map[string]bool{"the record names the namespace": true, "an earlier version wrote the record": false} {
-		t.Run(name, func(t *testing.T) {
-			ordered := 0
-			for at := 1; ; at++ {
-				s := inFull(t, func(s *stage) { s.podNamespace = ourspace })
-				s.must(s.objects.Add(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: ourspace}}))
-				moved := false
-				var before *v1alpha1.OrderRecord
-				p := s.play(func(pass int) {
-					if pass != at {
-						return
-					}
-					s.podNamespace, moved = "", true
-					before = s.forgetNamespace(recorded)
-					s.restart()
-				})
-				s.succeeded(p)
-				if s.tracked("secrets", ourspace, s.podName()) != nil {
-					t.Errorf("pass %d: the key is left behind", at)
-				}
-				after, err := v1alpha1.RecordOf(p)
-				s.must(err)
-				if before != nil && after.Order.UID != before.UID {
-					t.Errorf("pass %d: order %s was made, and %s was there", at, after.Order.UID, before.UID)
-				}
-				if before != nil {
-					ordered++
-				}
-				if t.Failed() || !moved {
-					break
-				}
+	ordered := 0
+	for at := 1; ; at++ {
+		s := inFull(t, func(s *stage) { s.podNamespace = ourspace })
+		s.must(s.objects.Add(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: ourspace}}))
+		moved := false
+		var before *v1alpha1.OrderRecord
+		p := s.play(func(pass int) {
+			if pass != at {
+				return
 			}
-			if ordered == 0 {
-				t.Error("the namespace changed behind no order")
-			}
+			s.podNamespace, moved = "", true
+			record, err := v1alpha1.RecordOf(s.prototype())
+			s.must(err)
+			before = record.Order
+			s.restart()
 		})
+		s.succeeded(p)
+		if s.tracked("secrets", ourspace, s.podName()) != nil {
+			t.Errorf("pass %d: the key is left behind", at)
+		}
+		after, err := v1alpha1.RecordOf(p)
+		s.must(err)
+		if before != nil && after.Order.UID != before.UID {
+			t.Errorf("pass %d: order %s was made, and %s was there", at, after.Order.UID, before.UID)
+		}
+		if before != nil {
+			ordered++
+		}
+		if t.Failed() || !moved {
+			break
+		}
 	}
-}
-
-// forgetNamespace removes the namespace from the Order's record, as in earlier versions, unless keep is set. It returns
-// the record.
-func (s *stage) forgetNamespace(keep bool) *v1alpha1.OrderRecord {
-	p := s.prototype()
-	record, err := v1alpha1.RecordOf(p)
-	s.must(err)
-	if record.Order == nil || keep {
-		return record.Order
+	if ordered == 0 {
+		t.Error("the namespace changed behind no order")
 	}
-	record.Order.Namespace = ""
-	text, err := json.Marshal(record)
-	s.must(err)
-	metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.RecordAnnotation, string(text))
-	s.must(s.clean.Update(s.t.Context(), p))
-	return record.Order
 }

@@ -144,7 +144,7 @@ func (o orders) lookReport(ctx context.Context, w *observed) error {
 		return nil
 	}
 	o.readProof(w)
-	f.Outdated = w.record.Order == nil
+	f.Outdated = w.record.Order == nil || w.record.Order.Namespace == ""
 	if f.Returning || f.Outdated || w.isCopying || mustBeRemoved(w) && !w.isHeld() {
 		return nil
 	}

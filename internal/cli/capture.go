@@ -101,7 +101,6 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.Trial.Timeout.Duration, "trial-timeout", v1alpha1.DefaultTrialTimeout, "how long the trial may take, including inconclusive attempts")
 	flags.StringSliceVar(&s.Trial.IgnoreDaemonSets, "trial-ignore-daemonset", nil, "DaemonSet as NAMESPACE/NAME that need not be Ready on the trial node; repeatable")
 	flags.StringVar(&s.Trial.Job, "trial-job", "", "ConfigMap in the namespace of the generalize pods; the Job in its key job.yaml must succeed on the trial node")
-	flags.StringVar(&s.Trial.Outside, "trial-outside", "", "DNS name outside the cluster, such as example.com, that pods on the trial node must resolve (default: none)")
 	flags.StringVar((*string)(&s.Promotion.Mode), "promotion", string(v1alpha1.PromotionAutomatic), "Automatic, or Manual to wait for kamino promote")
 	flags.DurationVar(&s.Promotion.Timeout.Duration, "promotion-timeout", v1alpha1.DefaultPromotionTimeout, "how long a version waits for kamino promote")
 	flags.BoolVar(&c.wait, "wait", true, "wait until the capture has ended")

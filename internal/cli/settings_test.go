@@ -36,9 +36,6 @@ func leaves(path string, v reflect.Value, add func(path string, value any)) {
 		}
 		v = reflect.ValueOf(*azure)
 	}
-	if _, isFormer := v.Interface().(v1alpha1.PublishSettings); isFormer { // a flag sets the name of today
-		return
-	}
 	if _, isDuration := v.Interface().(metav1.Duration); isDuration || v.Kind() != reflect.Struct {
 		add(path, v.Interface())
 		return
@@ -57,7 +54,7 @@ func TestEverySettingHasAFlag(t *testing.T) {
 	leaves("settings", reflect.ValueOf(parsed(t)), func(path string, value any) { before[path] = fmt.Sprintf("%#v", value) })
 	all := parsed(t, "--grace-period=1m", "--drain-timeout=1m", "--force", "--profile=bootstrap", "--rules=mine", "--image=mine",
 		"--deadline=1m", "--ready-timeout=1m", "--replicas=9", "--volume-initialization-rate=200", "--new-nodes=9", "--keep=9", "--unknown-files=Refuse", "--max-unavailable=2", "--disrupt",
-		"--custom-data-from=mine/key", "--afterwards=Remove", "--grow-first=false", "--trial=Off", "--soak=1m", "--trial-timeout=1m", "--trial-ignore-daemonset=a/b", "--trial-job=mine", "--trial-outside=example.com", "--promotion=Manual",
+		"--custom-data-from=mine/key", "--afterwards=Remove", "--grow-first=false", "--trial=Off", "--soak=1m", "--trial-timeout=1m", "--trial-ignore-daemonset=a/b", "--trial-job=mine", "--promotion=Manual",
 		"--promotion-timeout=1h")
 	var untold []string
 	leaves("settings", reflect.ValueOf(all), func(path string, value any) {

@@ -18,8 +18,7 @@ const MaxToken = 256
 const (
 	// TokenUnprotected is the token of an unprotected instance in every cloud.
 	TokenUnprotected = "unheld"
-	// TokenProtected is the token of an instance protected from scale-in, in clouds without finer states. Earlier versions
-	// of Kamino recorded only this.
+	// TokenProtected is the token of an instance protected from scale-in, in clouds without finer states.
 	TokenProtected = "protected"
 )
 

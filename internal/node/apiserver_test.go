@@ -1,8 +1,6 @@
 package node
 
 import (
-	"fmt"
-	"maps"
 	"os"
 	"sync"
 	"testing"
@@ -191,38 +189,5 @@ func TestAWriteOfAnEarlierReadIsRefused(t *testing.T) {
 	}
 	if n := y.read(); !n.Spec.Unschedulable || len(n.Annotations) > 0 {
 		t.Errorf("it was written: %+v", n.Annotations)
-	}
-}
-
-// TestWhatTheVersionBeforeHeldIsGivenBack tests the reservations of the previous release, including the marks.
-func TestWhatTheVersionBeforeHeldIsGivenBack(t *testing.T) {
-	for name, annotations := range map[string]map[string]string{
-		"a capture": {
-			v1alpha1.ReservationAnnotation: `{"name":"pool1-2026.03.14","uid":"uid","reservedAt":"2026-03-14T12:00:00Z","unschedulable":true,"scaleInProtected":true,"annotations":{"karpenter.sh/do-not-disrupt":"false","cluster-autoscaler.kubernetes.io/scale-down-disabled":null}}`,
-		},
-		"a replacement": {
-			v1alpha1.ReservationAnnotation: `{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback","reservedAt":"2026-03-14T12:00:00Z","unschedulable":true,"scaleInProtected":false,"annotations":{"karpenter.sh/do-not-disrupt":"false","cluster-autoscaler.kubernetes.io/scale-down-disabled":null}}`,
-			v1alpha1.RebuildAnnotation:     `{"from":"2026.03.02","to":"2026.03.01","bootID":"b","startedAt":"2026-03-14T12:00:00Z"}`,
-		},
-	} {
-		for _, noted := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, noted %t", name, noted), func(t *testing.T) {
-				before := map[string]string{v1alpha1.DoNotDisruptAnnotation: "true", v1alpha1.ScaleDownDisabledAnnotation: "true"}
-				maps.Copy(before, annotations)
-				y := newYard(t, before)
-				if noted {
-					y.must(Note(t.Context(), y.kube, y.read(), *y.reservation()))
-				}
-				r := y.reservation()
-				if replacement := r.Is(v1alpha1.HolderReplacement); replacement && r.Rebuild.BootID != "b" || !replacement && r.UID != "uid" {
-					t.Fatalf("it reads %+v", r)
-				}
-				y.must(Release(t.Context(), y.kube, y.read(), *r, nil))
-				n := y.read()
-				if diff := gocmp.Diff(map[string]string{v1alpha1.DoNotDisruptAnnotation: "false"}, n.Annotations); diff != "" || !n.Spec.Unschedulable {
-					t.Errorf("it is not as it was: cordoned %t\n%s", n.Spec.Unschedulable, diff)
-				}
-			})
-		}
 	}
 }

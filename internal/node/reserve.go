@@ -78,7 +78,6 @@ func shadow(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, r v1
 			annotations[key] = ptr(value)
 		}
 	}
-	withoutFormer(n, annotations)
 	return patch(ctx, kube, n, change{annotations: annotations})
 }
 
@@ -123,7 +122,6 @@ func (s Reservations) Restore(ctx context.Context, n *corev1.Node, r v1alpha1.Re
 	for key, value := range r.Annotations {
 		annotations[key] = value
 	}
-	withoutFormer(n, annotations)
 	c := change{annotations: annotations, unschedulable: &r.Unschedulable}
 	if marks != nil {
 		c.labels = marks.Labels
@@ -140,7 +138,6 @@ func Clear(ctx context.Context, kube kubernetes.Interface, n *corev1.Node) error
 	for key := range held {
 		annotations[key] = nil
 	}
-	withoutFormer(n, annotations)
 	_, err := patch(ctx, kube, n, change{annotations: annotations, unschedulable: ptr(false)})
 	return err
 }
@@ -161,13 +158,6 @@ func unheld(n *corev1.Node, holder v1alpha1.Holder) error {
 		return apierrors.NewConflict(corev1.Resource("nodes"), n.Name, err)
 	}
 	return nil
-}
-
-// withoutFormer removes the annotation RebuildAnnotation of earlier versions. The reservation contains the value today.
-func withoutFormer(n *corev1.Node, annotations map[string]*string) {
-	if _, found := n.Annotations[v1alpha1.RebuildAnnotation]; found {
-		annotations[v1alpha1.RebuildAnnotation] = nil
-	}
 }
 
 // Restored reports whether the node has no reservation and is as before the reservation.

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// find asks the servers of a resolv.conf for a name's addresses. For a name of the cluster, find tries every search domain,
-// because a pod's resolver has the cluster's domain and two domains below.
-func find(ctx context.Context, resolver, name string, inside bool) error {
+// find asks the servers of a resolv.conf for the addresses of a Service's name. find tries every search domain, because a
+// pod's resolver has the cluster's domain and two domains below.
+func find(ctx context.Context, resolver, name string) error {
 	content, err := os.ReadFile(resolver) //nolint:gosec // the path is the engine's own argument
 	if err != nil {
 		return err
@@ -21,10 +21,8 @@ func find(ctx context.Context, resolver, name string, inside bool) error {
 		return fmt.Errorf("%s names no server", resolver)
 	}
 	names := []string{strings.TrimSuffix(name, ".") + "."}
-	if inside {
-		for _, domain := range domains {
-			names = append(names, strings.TrimSuffix(name, ".")+"."+strings.Trim(domain, ".")+".")
-		}
+	for _, domain := range domains {
+		names = append(names, strings.TrimSuffix(name, ".")+"."+strings.Trim(domain, ".")+".")
 	}
 	r := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		var all []error

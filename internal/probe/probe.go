@@ -32,8 +32,6 @@ const (
 	Service Subject = "service"
 	// Inside: the resolver finds the name of a Service.
 	Inside Subject = "inside"
-	// Outside: the resolver finds a name outside the cluster.
-	Outside Subject = "outside"
 )
 
 // Finding is one measurement. Says is the reason of a failure; empty after a success.
@@ -66,8 +64,8 @@ type Options struct {
 	Peer, Key string
 	// Service is the API server as HOST:PORT.
 	Service string
-	// Inside and Outside are names to find with the servers of Resolver, the path of a resolv.conf.
-	Inside, Outside, Resolver string
+	// Inside is a name to find with the servers of Resolver, the path of a resolv.conf.
+	Inside, Resolver string
 	// Manifest is the file for the reported digest.
 	Manifest string
 	// Patience limits each measurement; zero means a minute. Port zero means probe.Port.
@@ -129,8 +127,7 @@ func (o Options) measure(ctx context.Context, listening error) *Report {
 			return err
 		}},
 		{Service, o.Service != "", func(ctx context.Context) error { return connect(ctx, o.Service) }},
-		{Inside, o.Inside != "", func(ctx context.Context) error { return find(ctx, o.Resolver, o.Inside, true) }},
-		{Outside, o.Outside != "", func(ctx context.Context) error { return find(ctx, o.Resolver, o.Outside, false) }},
+		{Inside, o.Inside != "", func(ctx context.Context) error { return find(ctx, o.Resolver, o.Inside) }},
 	}
 	results := make([]error, len(measures))
 	var returned error
@@ -271,7 +268,7 @@ func Read(message string) (*Report, error) {
 	seen := map[Subject]bool{}
 	for i, f := range r.Findings {
 		switch f.Subject {
-		case Pod, Back, Service, Inside, Outside:
+		case Pod, Back, Service, Inside:
 		default:
 			return nil, fmt.Errorf("the report has the unknown subject %q", f.Subject)
 		}
@@ -326,7 +323,7 @@ func (o *Options) flags() []option {
 	return []option{
 		{&o.Listen, "listen", "address of this pod"}, {&o.Peer, "peer", "address of the peer pod"},
 		{&o.Key, "key", "shared key of the two pods"}, {&o.Inside, "inside", "name of a Service to resolve"},
-		{&o.Outside, "outside", "name outside the cluster to resolve"}, {&o.Resolver, "resolver", "path of resolv.conf"},
+		{&o.Resolver, "resolver", "path of resolv.conf"},
 		{&o.Manifest, "manifest", "file whose digest is reported"},
 	}
 }

@@ -265,17 +265,15 @@ func TestWhatACaptureHoldsIsLeftAlone(t *testing.T) {
 }
 
 // TestARunTakesOverItsOwnNodesAndNoOthers: those that a run towards the same version took are gone on with; any other holder's node
-// stays as it is, and so does that of a former version, which no Lease confirms.
+// stays as it is.
 func TestARunTakesOverItsOwnNodesAndNoOthers(t *testing.T) {
 	for _, c := range []struct {
-		name, reservation, beside string
-		takesOver                 bool
+		name, reservation string
+		takesOver         bool
 	}{
-		{"its own", `{"kind":"Replacement","name":"pool1-2026.03.01","uid":"OWN","reservedAt":"2026-03-03T12:00:00Z","rebuild":{"bootID":"BOOT","startedAt":"2026-03-03T12:00:00Z"}}`, "", true},
-		{"a former version's", `{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback","reservedAt":"2026-03-03T12:00:00Z"}`, `{"bootID":"BOOT","startedAt":"2026-03-03T12:00:00Z"}`, false},
-		{"a former version's, half removed", `{"kind":"Replacement","name":"kamino-rollback","uid":"kamino-rollback","reservedAt":"2026-03-03T12:00:00Z"}`, "", false},
-		{"that of another version", `{"kind":"Replacement","name":"pool1-2026.02.01","uid":"another","reservedAt":"2026-03-03T12:00:00Z"}`, "", false},
-		{"what is not known", `{"kind":"Pioneer","name":"pool1-2026.03.01","uid":"OWN","reservedAt":"2026-03-03T12:00:00Z"}`, "", false},
+		{"its own", `{"kind":"Replacement","name":"pool1-2026.03.01","uid":"OWN","reservedAt":"2026-03-03T12:00:00Z","rebuild":{"bootID":"BOOT","startedAt":"2026-03-03T12:00:00Z"}}`, true},
+		{"that of another version", `{"kind":"Replacement","name":"pool1-2026.02.01","uid":"another","reservedAt":"2026-03-03T12:00:00Z"}`, false},
+		{"what is not known", `{"kind":"Pioneer","name":"pool1-2026.03.01","uid":"OWN","reservedAt":"2026-03-03T12:00:00Z"}`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStage(t, 1)
@@ -283,9 +281,6 @@ func TestARunTakesOverItsOwnNodesAndNoOthers(t *testing.T) {
 			fill := strings.NewReplacer("OWN", string(s.replacement().holder().UID), "BOOT", s.node("bad-0").Status.NodeInfo.BootID)
 			held := s.node("bad-0")
 			held.Annotations = map[string]string{v1alpha1.ReservationAnnotation: fill.Replace(c.reservation)}
-			if c.beside != "" {
-				held.Annotations[v1alpha1.RebuildAnnotation] = fill.Replace(c.beside)
-			}
 			s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), held, ""))
 			if c.takesOver {
 				r, err := v1alpha1.ReservationOf(held.Annotations)

@@ -31,7 +31,7 @@ func (a *attempt) measure(ctx context.Context, f *trial.Facts, node *corev1.Node
 	}
 	there, here, other := read(pods[onDisk], f.Now), read(pods[measuring], f.Now), read(pods[control], f.Now)
 	alone := pods[peer] == nil && pods[control] == nil && len(a.neighbours(node)) == 0
-	f.Network, f.Images = network(here, other, node.Name, alone, a.on(pods[control]), a.asked()), images(there, here, other, alone)
+	f.Network, f.Images = network(here, other, node.Name, alone, a.on(pods[control])), images(there, here, other, alone)
 	f.Network = held(f.Network, here, other, pods)
 	if here.report != nil {
 		f.Digest = here.report.Digest
@@ -192,21 +192,14 @@ func (s *podState) container(c *corev1.ContainerStatus, late bool) {
 var subjects = map[probe.Subject]string{
 	probe.Pod: "no connection to a pod of another node", probe.Back: "no connection from a pod of another node",
 	probe.Service: "no connection to the API server's Service", probe.Inside: "the name of a Service does not resolve",
-	probe.Outside: "a name outside the cluster does not resolve",
 }
 
-// asked are the subjects that a report must contain.
-func (a *attempt) asked() []probe.Subject {
-	asked := []probe.Subject{probe.Pod, probe.Back, probe.Service, probe.Inside}
-	if a.outside() != "" {
-		asked = append(asked, probe.Outside)
-	}
-	return asked
-}
+// networkSubjects are the subjects that a report must contain.
+var networkSubjects = []probe.Subject{probe.Pod, probe.Back, probe.Service, probe.Inside}
 
 // network judges the connections of the node's pods. A failure counts only if another node succeeds with the same
 // connection at the same time.
-func network(here, control podState, node string, alone bool, from string, asked []probe.Subject) trial.Measure {
+func network(here, control podState, node string, alone bool, from string) trial.Measure {
 	switch {
 	case alone:
 		return trial.Measure{Result: trial.Skipped, Says: "there is no other node to measure with"}
@@ -235,7 +228,7 @@ func network(here, control podState, node string, alone bool, from string, asked
 	if doubt != "" {
 		return trial.Measure{Result: trial.Inconclusive, Says: doubt}
 	}
-	if slices.ContainsFunc(asked, func(s probe.Subject) bool { return !works(here.report, s) }) {
+	if slices.ContainsFunc(networkSubjects, func(s probe.Subject) bool { return !works(here.report, s) }) {
 		return trial.Measure{Result: trial.Inconclusive, Says: "the report of the measuring pod is incomplete"}
 	}
 	return trial.Measure{Result: trial.Passed, Says: fmt.Sprintf("pods on node %s connect to a pod of another node in both directions, to a Service, and resolve names", node)}

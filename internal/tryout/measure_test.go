@@ -61,43 +61,9 @@ func TestNetwork(t *testing.T) {
 		"says what it was not asked":  {of(ended(0, `{"verdict":"Passed"}`), 0), good, false, trial.Inconclusive, "not a report"},
 		"control says little":         {bad(probe.Pod), of(ended(0, "{}"), 0), false, trial.Inconclusive, "also not"},
 	} {
-		got := network(test.here, test.control, "t-0", test.alone, "w-1", (&attempt{Subject: trial.Subject{Prototype: &v1alpha1.Prototype{}}}).asked())
+		got := network(test.here, test.control, "t-0", test.alone, "w-1")
 		if got.Result != test.want || !strings.Contains(got.Says, test.says) || (got.Says == "") != (test.says == "") {
 			t.Errorf("%s: %+v, want %s %q", name, got, test.want, test.says)
-		}
-	}
-}
-
-// TestOutside: a name outside the cluster is measured only if the settings name one, and then the report must contain the
-// result.
-func TestOutside(t *testing.T) {
-	named := &attempt{Tryout: &Tryout{}, Subject: trial.Subject{Prototype: &v1alpha1.Prototype{}}}
-	named.Prototype.Spec.Settings.Trial.Outside = "registry.example.com"
-	said := func(says string) podState {
-		report := reported("")
-		text := report.ContainerStatuses[0].State.Terminated.Message
-		return of(ended(0, strings.Replace(text, `"findings":[`, `"findings":[{"subject":"outside","says":"`+says+`"},`, 1)), 0)
-	}
-	for name, test := range map[string]struct {
-		here, control podState
-		want          trial.Result
-		says          string
-	}{
-		"found":         {said(""), podState{}, trial.Passed, "in both directions"},
-		"not found":     {said("no such host"), said(""), trial.Failed, "a name outside the cluster does not resolve from node t-0 (no such host), but works from node w-1"},
-		"nowhere found": {said("no such host"), said("no such host"), trial.Inconclusive, "from node w-1 also not"},
-		"not spoken of": {of(reported(""), 0), podState{}, trial.Inconclusive, "is incomplete"},
-	} {
-		if got := network(test.here, test.control, "t-0", false, "w-1", named.asked()); got.Result != test.want || !strings.Contains(got.Says, test.says) {
-			t.Errorf("%s: %+v, want %s %q", name, got, test.want, test.says)
-		}
-	}
-	answers := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Args: []string{keyFlag + "k"}}}}}
-	for outside, want := range map[string]bool{"registry.example.com": true, "": false} {
-		named.Prototype.Spec.Settings.Trial.Outside = outside
-		args := strings.Join(named.measuringPod(measuring, "t-0", answers).Spec.Containers[0].Args, " ")
-		if strings.Contains(args, "--outside=registry.example.com") != want || strings.Contains(args, "--outside") != want {
-			t.Errorf("with %q the pod is given %s", outside, args)
 		}
 	}
 }

@@ -98,7 +98,7 @@ func visiting(pod *corev1.Pod) *corev1.Pod {
 func (a *attempt) measuringPod(part, node string, peer *corev1.Pod) *corev1.Pod {
 	o := probe.Options{}
 	if peer != nil {
-		o = probe.Options{Listen: "$(POD_IP)", Peer: peer.Status.PodIP, Key: keyOf(peer), Inside: insideName, Outside: a.outside(), Resolver: resolver}
+		o = probe.Options{Listen: "$(POD_IP)", Peer: peer.Status.PodIP, Key: keyOf(peer), Inside: insideName, Resolver: resolver}
 	}
 	if part == measuring {
 		o.Manifest = manifestFile
@@ -106,9 +106,6 @@ func (a *attempt) measuringPod(part, node string, peer *corev1.Pod) *corev1.Pod 
 	}
 	return visiting(a.pod(part, node, o, corev1.PullAlways))
 }
-
-// outside is a name outside the cluster; empty without a setting.
-func (a *attempt) outside() string { return a.Prototype.Spec.Settings.Trial.Outside }
 
 func keyOf(pod *corev1.Pod) string { return flagOf(pod, keyFlag) }
 

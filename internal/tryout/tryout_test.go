@@ -358,7 +358,7 @@ func TestAPeerThatLeaves(t *testing.T) {
 			found[peer] = &corev1.Pod{Status: running("10.0.0.8")}
 		}
 		here, control := of(reported("", c.subject), time.Minute), of(reported(""), time.Minute)
-		got := held(network(here, control, "t-0", false, "w-1", nil), here, control, found)
+		got := held(network(here, control, "t-0", false, "w-1"), here, control, found)
 		if got.Result != c.want || strings.Contains(got.Says, "has left meanwhile") != (c.want == trial.Inconclusive) {
 			t.Errorf("%+v: %+v", c, got)
 		}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
@@ -62,15 +61,6 @@ Keys of --pool:
 	flags.IntVar(&o.CloudPort, "port-cloud", 0, "the simulated cloud's port (0: the port of the last start, or a free port)")
 	flags.DurationVar(&o.NodeGrace, "node-grace", 0, "how long a node may be silent before it is not Ready, in this machine's time (0: a suitable time)")
 	flags.StringVar(&o.Kamino, "kamino", siblingProgram("kamino"), "the kamino binary that nodes run as the image "+world.KaminoImage)
-	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		switch name {
-		case "kamino-binary":
-			name = "kamino"
-		case "port-azure":
-			name = "port-cloud"
-		}
-		return pflag.NormalizedName(name)
-	})
 	command.MarkFlagsMutuallyExclusive("zrs", "no-zrs")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if o.Cloud == pool.AWS && (command.Flags().Changed("zrs") || command.Flags().Changed("no-zrs")) {

@@ -73,10 +73,9 @@ imagePullSecrets:
 {{- end }}
 {{- end -}}
 
-{{/* How Kamino signs in to Azure: azure.credentials, with what still stands in its former place over it. */}}
+{{/* How Kamino signs in to Azure. */}}
 {{- define "kamino.azureCredentials" -}}
-{{- $azure := .Values.azure | default dict -}}
-{{- mustMergeOverwrite (deepCopy ($azure.credentials | default dict)) (deepCopy (.Values.credentials | default dict)) | toYaml -}}
+{{- (.Values.azure | default dict).credentials | default dict | toYaml -}}
 {{- end -}}
 
 {{/* Where the cloud's configuration is in the container, if it is a file. */}}

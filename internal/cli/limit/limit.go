@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/imageversion"
@@ -120,9 +119,6 @@ func trial(s v1alpha1.Settings) error {
 	}
 	if s.Trial.Soak != nil && s.Trial.Soak.Duration < 0 {
 		return fmt.Errorf("--soak must not be negative: %s", s.Trial.Soak.Duration)
-	}
-	if name := s.Trial.Outside; name != "" && len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return fmt.Errorf("--trial-outside %q must be a name such as example.com, in lower case", name)
 	}
 	for _, name := range s.Trial.IgnoreDaemonSets {
 		if namespace, of, both := strings.Cut(name, "/"); !both || namespace == "" || of == "" {

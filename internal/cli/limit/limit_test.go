@@ -28,8 +28,6 @@ func TestTrial(t *testing.T) {
 		"no time to wait":  {func(s *v1alpha1.Settings) { s.Promotion.Timeout.Duration = -1 }, "--promotion-timeout"},
 		"a name alone":     {func(s *v1alpha1.Settings) { s.Trial.IgnoreDaemonSets = []string{"agent"} }, "--trial-ignore-daemonset"},
 		"a namespace only": {func(s *v1alpha1.Settings) { s.Trial.IgnoreDaemonSets = []string{"kube-system/"} }, "--trial-ignore-daemonset"},
-		"outside":          {func(s *v1alpha1.Settings) { s.Trial.Outside = "registry.example.com" }, ""},
-		"an address":       {func(s *v1alpha1.Settings) { s.Trial.Outside = "https://example.com" }, "--trial-outside"},
 		"a DaemonSet":      {func(s *v1alpha1.Settings) { s.Trial.IgnoreDaemonSets = []string{"kube-system/agent"} }, ""},
 	} {
 		settings := v1alpha1.Settings{}.Defaulted()

@@ -125,7 +125,7 @@ func ordered(t *testing.T) (*v1alpha1.Order, Order) {
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Order"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: mine.Namespace, Name: mine.Name, UID: orderUID},
 		Spec: v1alpha1.OrderSpec{
-			Prototype: name, PrototypeUID: uid, NodeName: "vmss000004", BootID: boot, PodName: orderName,
+			Prototype: name, PrototypeUID: uid, NodeName: "vmss000004", Token: boot, PodName: orderName,
 			Generalize: v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileStatic}, Key: public,
 		},
 	}, mine

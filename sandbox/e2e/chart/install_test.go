@@ -34,7 +34,7 @@ func TestEveryVariantInstalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			values := valuesOf(t, path)
 			level := "restricted"
-			if kind, _, _ := unstructured.NestedString(values, "credentials", "type"); kind == "hostFile" {
+			if kind, _, _ := unstructured.NestedString(values, "azure", "credentials", "type"); kind == "hostFile" {
 				level = "privileged"
 			}
 			helm := space(t, "variant-"+name, level)
