@@ -85,9 +85,12 @@ type (
 	trials struct {
 		statusWriter
 		eventRecorder
-		Cloud  cloud.Provider
-		tryout Tryout
-		now    func() time.Time
+		Cloud     cloud.Provider
+		tryout    Tryout
+		promotion promotion
+		// given is Engine.GivenCustomData.
+		given []byte
+		now   func() time.Time
 	}
 	// failures turns final refusals of a cloud into the failure of the capture.
 	failures struct {
@@ -156,7 +159,7 @@ func artifactsOf(e *Engine) artifacts { return artifacts{e.Cloud} }
 func promotionOf(e *Engine) promotion { return promotion{statusWriterOf(e), e.Cloud, e.namespace()} }
 
 func trialsOf(e *Engine) trials {
-	return trials{statusWriterOf(e), eventRecorderOf(e), e.Cloud, e.Tryout, e.now}
+	return trials{statusWriterOf(e), eventRecorderOf(e), e.Cloud, e.Tryout, promotionOf(e), e.GivenCustomData, e.now}
 }
 
 func failuresOf(e *Engine) failures { return failures{eventRecorderOf(e), e.now} }

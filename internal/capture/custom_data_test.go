@@ -9,11 +9,72 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/admission"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/savedrecipe"
 )
 
 // ofThePool is a Secret with the mark of a copy of pool1's customData.
 var ofThePool = metav1.ObjectMeta{Name: "ours", Namespace: ourspace, Labels: map[string]string{v1alpha1.PoolLabel: "pool1"}}
+
+// TestATrialApartUsesTheCopy: the trial node of a pool that keeps its bootstrap needs customData. Without a copy, Kamino refuses the
+// capture before any change.
+func TestATrialApartUsesTheCopy(t *testing.T) {
+	for name, c := range map[string]struct {
+		from, secret string
+		reason       string
+	}{
+		"no copy":        {"", "", cloud.PoolNotCopyable},
+		"a missing copy": {"ours", "", admission.CustomDataMissing},
+		"a copy":         {"ours", "needle", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := &proving{mode: v1alpha1.TrialApart}
+			v.stage = newStage(t, func(s *stage) {
+				s.unreadable = []string{cloud.CustomData}
+				s.settings = v.settle([]func(*v1alpha1.Prototype){leaving(true), func(p *v1alpha1.Prototype) {
+					if c.from != "" {
+						p.Spec.Settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: c.from}
+					}
+				}})
+			})
+			if c.secret != "" {
+				v.must(v.objects.Add(&corev1.Secret{ObjectMeta: ofThePool, Data: map[string][]byte{savedrecipe.CustomDataKey: []byte(c.secret)}}))
+			}
+			v.tryout = v
+			v.restart()
+			v.decide()
+			if c.reason == "" {
+				if p := v.play(); p.Status.Phase != v1alpha1.PhaseSucceeded {
+					t.Error(verdict(p))
+				}
+				return
+			}
+			v.failed(v.play(), c.reason)
+			if w := v.cloud.World(); w.Instance(v.donor).Boots != 1 || len(w.Trials) != 0 {
+				t.Errorf("the donor booted %d times, trials: %+v", w.Instance(v.donor).Boots, w.Trials)
+			}
+		})
+	}
+}
+
+// TestThePreflightOfACommandKnowsItsCopy: the command creates the Secret of the copy after the preflight.
+func TestThePreflightOfACommandKnowsItsCopy(t *testing.T) {
+	for _, given := range []string{"", "needle"} {
+		v := &proving{mode: v1alpha1.TrialApart}
+		v.stage = newStage(t, func(s *stage) {
+			s.unreadable = []string{cloud.CustomData}
+			s.settings = v.settle([]func(*v1alpha1.Prototype){leaving(true)})
+		})
+		v.tryout = v
+		v.restart()
+		v.engine.GivenCustomData = []byte(given)
+		v.decide()
+		refusals, err := v.engine.Refusals(t.Context(), v.prototype())
+		if err != nil || (len(refusals) == 0) != (given != "") {
+			t.Errorf("with %q: %+v, %v", given, refusals, err)
+		}
+	}
+}
 
 // TestOnlyAMarkedSecretIsCopied: the cloud's credential and other unmarked Secrets of Kamino's namespace are refused
 // before the capture begins. The message has the command for the mark.

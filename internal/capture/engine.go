@@ -40,6 +40,8 @@ type Engine struct {
 	AllowedImages []string
 	// CheckRules returns errors in a user's own rules for a profile. If nil, only the pod checks the rules.
 	CheckRules func(v1alpha1.Profile, map[string][]byte) error
+	// GivenCustomData is a copy of customData that a command received and has not saved yet. Only preflights use the copy.
+	GivenCustomData []byte
 	// OwnNode is the node of this process; empty outside of the cluster.
 	OwnNode string
 	// Kured is the kured DaemonSet with the lock that captures respect, as NAMESPACE/NAME. Empty: no lock is respected.

@@ -44,7 +44,7 @@ func (m promotion) saveRecipe(ctx context.Context, w *observed) error {
 }
 
 // customData reads the copy from the Secret in the settings; nil without such a setting. The content is used only for
-// the saved recipe.
+// the saved recipe and for a trial node.
 func (m promotion) customData(ctx context.Context, p *v1alpha1.Prototype) ([]byte, error) {
 	from := p.Spec.Settings.Recipe.CustomDataFrom
 	if from == nil {

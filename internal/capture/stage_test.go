@@ -87,6 +87,8 @@ type stage struct {
 	holdless bool
 	// lineage is the version that the pool's instances were built from; empty for a generic image.
 	lineage string
+	// unreadable are the parts of the bootstrap that the cloud never returns.
+	unreadable []string
 	// lonely keeps the kubelets of the pool's new instances from joining; tidy has the cluster delete the Nodes of instances
 	// that are gone.
 	lonely, tidy bool
@@ -120,7 +122,7 @@ func newStage(t testing.TB, options ...option) *stage {
 		Stop: 10 * time.Second, GuestOff: 3 * time.Second, Start: 20 * time.Second, Snapshot: copying,
 		Image: 20 * time.Second, Delete: 5 * time.Second,
 	}})
-	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", MaxSize: 10, Bootstrap: []string{"customData", "vmssCSE"}, Extensions: []string{"billing"}, Owner: s.owner})
+	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", MaxSize: 10, Bootstrap: []string{"customData", "vmssCSE"}, Extensions: []string{"billing"}, Owner: s.owner, Unreadable: s.unreadable})
 	if s.lineage != "" {
 		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: s.lineage})
 		s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+s.lineage, "customData", "vmssCSE")

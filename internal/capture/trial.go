@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -212,6 +213,15 @@ func trialSpec(w *observed) cloud.TrialSpec {
 	return spec
 }
 
+// specWithCustomData adds the copy of customData from the settings to the spec, if the trial node needs customData.
+func (t trials) specWithCustomData(ctx context.Context, w *observed) (spec cloud.TrialSpec, err error) {
+	spec = trialSpec(w)
+	if !spec.InPool && !spec.RemoveBootstrap {
+		spec.CustomData, err = t.promotion.customData(ctx, w.p)
+	}
+	return spec, err
+}
+
 // trialRunner returns the provider's TrialRunner, if a Tryout is configured.
 func (t trials) trialRunner() (cloud.TrialRunner, error) {
 	runner, able := cloud.As[cloud.TrialRunner](t.Cloud)
@@ -235,7 +245,17 @@ func (t trials) preflight(ctx context.Context, w *observed) ([]cloud.Refusal, er
 	if err != nil {
 		return []cloud.Refusal{trialUnsupported()}, nil
 	}
-	spec := trialSpec(w)
+	spec, err := t.specWithCustomData(ctx, w)
+	var c *cloud.Error
+	switch {
+	case errors.As(err, &c) && c.Refusal != nil:
+		return []cloud.Refusal{*c.Refusal}, nil
+	case err != nil:
+		return nil, err
+	}
+	if spec.CustomData == nil {
+		spec.CustomData = t.given
+	}
 	spec.Name = trialName(w.p, 1)
 	refusals, err := runner.PreflightTrial(ctx, spec)
 	if err != nil {
@@ -275,7 +295,11 @@ func (t trials) begin(ctx context.Context, w *observed) error {
 	if err := t.watch(ctx, w); err != nil { // time with refusals of the cloud is no time without observation
 		return err
 	}
-	_, err = runner.EnsureTrial(ctx, trialSpec(w))
+	spec, err := t.specWithCustomData(ctx, w)
+	if err != nil {
+		return err
+	}
+	_, err = runner.EnsureTrial(ctx, spec)
 	if cloud.Is(err, cloud.QuotaExceeded) {
 		return t.noteRefused(ctx, w, err)
 	}

@@ -167,13 +167,14 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 			if f.LimitRuntime != nil {
 				f.LimitRuntime()
 			}
+			o.CustomData = flags.customData
 			s, err := open(cmd.Context(), f, o)
 			if err != nil {
 				return err
 			}
 			node := strings.TrimPrefix(strings.TrimPrefix(args[0], "node/"), "nodes/")
 			return (&capturing{session: s, flags: &flags, beginning: &drive.RequestWithCopy{
-				CaptureRequest: drive.CaptureRequest{Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Node: node, Version: flags.version, Settings: flags.settings},
+				CaptureRequest: drive.CaptureRequest{Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Node: node, Version: flags.version, Settings: flags.settings, HasCustomData: flags.customData != nil},
 				Secrets:        s.secrets(), CustomData: flags.customData, Say: s.note,
 			}}).run(cmd.Context())
 		},

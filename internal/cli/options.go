@@ -43,6 +43,9 @@ type Options struct {
 	// AllowedImages of the generalize pod are images that a Prototype may name besides Image.
 	AllowedImages []string
 
+	// CustomData is the content of --custom-data, which the preflight of a trial needs; nil without the flag.
+	CustomData []byte
+
 	// Kured is the DaemonSet with the lock that captures wait for, as NAMESPACE/NAME; empty for none.
 	Kured string
 

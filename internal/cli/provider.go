@@ -53,7 +53,7 @@ func newEngine(c *cluster.Connection, provider cloud.Provider, o *Options) drive
 // drive returns the options for package drive.
 func (o *Options) drive(getenv func(string) string, now func() time.Time) drive.Options {
 	return drive.Options{
-		Namespace: o.Namespace, PodNamespace: o.GeneralizeNamespace, Image: o.Image, AllowedImages: o.AllowedImages,
+		Namespace: o.Namespace, PodNamespace: o.GeneralizeNamespace, Image: o.Image, AllowedImages: o.AllowedImages, CustomData: o.CustomData,
 		OwnNode: getenv(envNode), MaxConcurrent: o.MaxConcurrent, Kured: o.Kured, Now: now, Log: o.Log,
 	}
 }

@@ -22,6 +22,9 @@ type TrialSpec struct {
 	// RemoveBootstrap builds the instance without the bootstrap, as after the promotion. It is impossible in the pool,
 	// where only the image of the recipe changes.
 	RemoveBootstrap bool
+	// CustomData is a copy of the pool's customData, which the cloud may not return; nil without a copy. An instance apart
+	// with the bootstrap gets the copy. Only PreflightTrial and EnsureTrial use the copy. It may contain secrets.
+	CustomData []byte
 	// Image and Capacity are those of the pool at the decision about the trial. A trial in the pool restores Image.
 	// Both are empty for a preflight.
 	Image    string

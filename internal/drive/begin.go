@@ -93,6 +93,8 @@ type CaptureRequest struct {
 	// Node to capture; Version to create, empty for today's version; and the settings of the capture.
 	Node, Version string
 	Settings      v1alpha1.Settings
+	// HasCustomData: the user passes a copy of customData, which a trial node may need.
+	HasCustomData bool
 }
 
 // Decide finds the Prototype for the capture. A new Prototype has the profile and the trial of the settings. Without these
@@ -118,6 +120,9 @@ func (b *CaptureRequest) findTrial(ctx context.Context, d *Decision) error {
 	spec := &d.Prototype.Spec
 	settings := spec.Settings
 	settings.Trial.Mode = b.Settings.Trial.Mode
+	if b.HasCustomData && settings.Recipe.CustomDataFrom == nil {
+		settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{} // the Secret follows with the Prototype
+	}
 	mode, err := trialmode.Find(ctx, b.Cloud, cloud.PoolID(spec.PoolID), spec.Version, settings)
 	if said := (*cloud.Error)(nil); err != nil && !errors.As(err, &said) {
 		return err

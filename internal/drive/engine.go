@@ -40,6 +40,8 @@ type Options struct {
 	// name.
 	Image         string
 	AllowedImages []string
+	// CustomData is a copy of customData from the command line, for the preflight of a trial; nil without a copy.
+	CustomData []byte
 	// OwnNode is the node of this process, which this process cannot capture; empty outside a cluster.
 	OwnNode string
 	// MaxConcurrent limits the captures that hold a node in the cluster; zero means 1.
@@ -54,7 +56,7 @@ type Options struct {
 func NewEngine(c *cluster.Connection, provider cloud.Provider, o Options, recorder events.EventRecorder) *capture.Engine {
 	return &capture.Engine{
 		Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, PodNamespace: o.PodNamespace, Image: o.Image,
-		AllowedImages: o.AllowedImages, MaxConcurrent: o.MaxConcurrent, Now: o.Now, OwnNode: o.OwnNode, Log: o.Log.WithName("capture"),
+		AllowedImages: o.AllowedImages, GivenCustomData: o.CustomData, MaxConcurrent: o.MaxConcurrent, Now: o.Now, OwnNode: o.OwnNode, Log: o.Log.WithName("capture"),
 		CheckRules: checkRules, Kured: o.Kured, Recorder: recorder,
 		Tryout: &tryout.Tryout{Kube: c.Kube, Namespace: cmp.Or(o.PodNamespace, v1alpha1.DefaultGeneralizeNamespace), Image: o.Image, Same: provider.SameInstance, Reserved: leased(c, o)},
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/savedrecipe"
+	"github.com/kamino-dev/kamino/internal/trialmode"
 )
 
 // cleanupTimeout limits the deletion of an unused copy, in a command that may have been interrupted.
@@ -24,14 +25,22 @@ type RequestWithCopy struct {
 	Say func(format string, args ...any)
 }
 
-// Copy returns the copy to keep for the capture. Nil without a file, or if the recipe loses no customData, which Copy
-// reports. The refusals are the refusals that a restore would meet.
+// Copy returns the copy to keep for the capture. Nil without a file, or if neither a restore nor the trial node needs
+// customData, which Copy reports. The refusals are the refusals that a restore would meet.
 func (k *RequestWithCopy) Copy(ctx context.Context, d Decision, change *cloud.RecipeChange) (*savedrecipe.Copy, []cloud.Refusal, error) {
 	if k.CustomData == nil || change == nil {
 		return nil, nil, nil
 	}
 	spec := d.Prototype.Spec
 	if !savedrecipe.Loses(*change) {
+		needed, err := trialmode.NeedsCustomData(ctx, k.Cloud, cloud.ImageRef{Pool: cloud.PoolID(spec.PoolID), Version: spec.Version}, spec.Settings)
+		if err != nil {
+			return nil, nil, err
+		}
+		if needed {
+			c := savedrecipe.NewCopy(spec.Pool, k.CustomData)
+			return &c, nil, nil
+		}
 		k.Say("This capture removes no customData from the recipe of pool %s: Kamino keeps no copy of --custom-data.", spec.Pool)
 		return nil, nil, nil
 	}

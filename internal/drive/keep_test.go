@@ -55,7 +55,7 @@ func newDesk(t *testing.T, given string, funcs interceptor.Funcs, objects ...cli
 	}
 	d.Settings = v1alpha1.Settings{Generalize: v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileStatic}}
 	if given != "" {
-		d.CustomData = []byte(given)
+		d.CustomData, d.HasCustomData = []byte(given), true
 	}
 	return d
 }
@@ -173,6 +173,10 @@ func TestWhatIsNotKept(t *testing.T) {
 			said: "removes no customData"},
 		"the cloud is away":                {given: "data", world: func(d *desk) { d.memory.Forbid("RecipeChange") }, kind: cloud.Denied},
 		"it is away, a controller asks it": {given: "data", world: func(d *desk) { d.memory.Forbid("RecipeChange") }, holder: Holder{Role: RoleController}, copies: 1},
+		"a trial node needs it":            {given: "data", copies: 1, world: func(d *desk) { d.Settings.Generalize.Profile = v1alpha1.ProfileBootstrap }},
+		"no trial node needs it": {given: "data", world: func(d *desk) {
+			d.Settings.Generalize.Profile, d.Settings.Trial.Mode = v1alpha1.ProfileBootstrap, v1alpha1.TrialOff
+		}, said: "removes no customData"},
 		"it can't be owned": {given: "data", copies: 1, said: "does not own the copy", world: func(d *desk) {
 			d.kube.PrependReactor("patch", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("no right") })
 		}},

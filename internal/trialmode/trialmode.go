@@ -13,9 +13,12 @@ import (
 // be possible.
 var impossible = []string{cloud.PromotionRemoves, cloud.PoolNotCopyable, cloud.PoolAtMaximum, cloud.TrialBesideOnly}
 
+// presentCopy represents a copy of customData with unknown content: a preflight needs only its presence.
+var presentCopy = []byte("#cloud-config\n")
+
 // Find returns the trial mode for a version of the pool under the settings. The mode of the settings has precedence.
-// Otherwise Find prefers TrialApart if the promotion removes the bootstrap, else TrialInPool, and takes the other mode
-// if the preferred mode is impossible.
+// Otherwise Find prefers TrialApart if the promotion removes the bootstrap, or if the settings name a copy of customData.
+// Else Find prefers TrialInPool. Find takes the other mode if the preferred mode is impossible.
 //
 // If no mode is possible, or after an error, Find returns the preferred mode, so that the preflight explains the
 // problem. Find returns TrialOff if the cloud has no trials.
@@ -29,12 +32,16 @@ func Find(ctx context.Context, provider cloud.Provider, pool cloud.PoolID, versi
 	}
 	removes := s.Profile().Traits().RemovesBootstrap
 	modes := []v1alpha1.TrialMode{v1alpha1.TrialInPool, v1alpha1.TrialApart}
-	if removes {
+	var customData []byte
+	if s.Recipe.CustomDataFrom != nil {
+		customData = presentCopy
+	}
+	if removes || customData != nil {
 		slices.Reverse(modes)
 	}
 	for _, mode := range modes {
 		refusals, err := trialist.PreflightTrial(ctx, cloud.TrialSpec{
-			ImageRef: cloud.ImageRef{Pool: pool, Version: version}, InPool: mode == v1alpha1.TrialInPool, RemoveBootstrap: removes,
+			ImageRef: cloud.ImageRef{Pool: pool, Version: version}, InPool: mode == v1alpha1.TrialInPool, RemoveBootstrap: removes, CustomData: customData,
 		})
 		if err != nil {
 			return modes[0], err
@@ -44,4 +51,15 @@ func Find(ctx context.Context, provider cloud.Provider, pool cloud.PoolID, versi
 		}
 	}
 	return modes[0], nil
+}
+
+// NeedsCustomData reports whether the trial node of the settings needs a copy of customData.
+func NeedsCustomData(ctx context.Context, provider cloud.Provider, version cloud.ImageRef, s v1alpha1.Settings) (bool, error) {
+	removes := s.Profile().Traits().RemovesBootstrap
+	runner, able := cloud.As[cloud.TrialRunner](provider)
+	if !able || removes || s.Trial.Mode != v1alpha1.TrialApart {
+		return false, nil
+	}
+	refusals, err := runner.PreflightTrial(ctx, cloud.TrialSpec{ImageRef: version})
+	return slices.ContainsFunc(refusals, func(r cloud.Refusal) bool { return r.Reason == cloud.PoolNotCopyable }), err
 }

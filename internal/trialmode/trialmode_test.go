@@ -38,7 +38,9 @@ func TestFind(t *testing.T) {
 		said          v1alpha1.TrialMode
 		apart, inPool string
 		want          v1alpha1.TrialMode
+		copied        bool // the settings name a copy of customData
 	}{
+		"bootstrap with a copy":             {profile: bootstrap, copied: true, want: v1alpha1.TrialApart},
 		"static":                            {profile: static, inPool: cloud.PromotionRemoves, want: v1alpha1.TrialApart},
 		"no profile is static":              {want: v1alpha1.TrialApart},
 		"bootstrap":                         {profile: bootstrap, want: v1alpha1.TrialInPool},
@@ -54,14 +56,39 @@ func TestFind(t *testing.T) {
 		p := &pool{apart: c.apart, inPool: c.inPool}
 		settings := v1alpha1.Settings{}
 		settings.Generalize.Profile, settings.Trial.Mode = c.profile, c.said
+		if c.copied {
+			settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: "copy"}
+		}
 		got, err := trialmode.Find(t.Context(), p, "pool1", "2026.03.09", settings)
 		if err != nil || got != c.want {
 			t.Errorf("%s: %s (%v), want %s", name, got, err, c.want)
 		}
 		for _, spec := range p.asked {
-			if spec.Pool != "pool1" || spec.Version != "2026.03.09" || spec.RemoveBootstrap != settings.Profile().Traits().RemovesBootstrap {
+			if spec.Pool != "pool1" || spec.Version != "2026.03.09" || spec.RemoveBootstrap != settings.Profile().Traits().RemovesBootstrap || (len(spec.CustomData) > 0) != c.copied {
 				t.Errorf("%s: asked about %+v", name, spec)
 			}
+		}
+	}
+}
+
+func TestNeedsCustomData(t *testing.T) {
+	for name, c := range map[string]struct {
+		profile v1alpha1.Profile
+		mode    v1alpha1.TrialMode
+		apart   string
+		want    bool
+	}{
+		"a trial apart with the bootstrap":    {v1alpha1.ProfileBootstrap, v1alpha1.TrialApart, cloud.PoolNotCopyable, true},
+		"a cloud that returns everything":     {v1alpha1.ProfileBootstrap, v1alpha1.TrialApart, "", false},
+		"another refusal":                     {v1alpha1.ProfileBootstrap, v1alpha1.TrialApart, cloud.PermissionMissing, false},
+		"a trial apart without the bootstrap": {v1alpha1.ProfileStatic, v1alpha1.TrialApart, cloud.PoolNotCopyable, false},
+		"no trial":                            {v1alpha1.ProfileBootstrap, v1alpha1.TrialOff, cloud.PoolNotCopyable, false},
+	} {
+		settings := v1alpha1.Settings{}
+		settings.Generalize.Profile, settings.Trial.Mode = c.profile, c.mode
+		got, err := trialmode.NeedsCustomData(t.Context(), &pool{apart: c.apart}, cloud.ImageRef{Pool: "pool1", Version: "2026.03.09"}, settings)
+		if err != nil || got != c.want {
+			t.Errorf("%s: %t (%v)", name, got, err)
 		}
 	}
 }

@@ -170,7 +170,7 @@ func copied(t trialRef, model armcompute.VirtualMachineScaleSet, out egress) arm
 				BillingProfile: profile.BillingProfile, CapacityReservation: profile.CapacityReservation, DiagnosticsProfile: profile.DiagnosticsProfile,
 				EvictionPolicy: profile.EvictionPolicy, HardwareProfile: profile.HardwareProfile, LicenseType: profile.LicenseType,
 				Priority: profile.Priority, SecurityProfile: profile.SecurityProfile,
-				OSProfile: hostOf(t, profile.OSProfile), StorageProfile: disksOf(t, profile.StorageProfile), NetworkProfile: networkOf(profile.NetworkProfile, out.has),
+				OSProfile: hostOf(t, profile.OSProfile, needsCustomData(t, model)), StorageProfile: disksOf(t, profile.StorageProfile), NetworkProfile: networkOf(profile.NetworkProfile, out.has),
 			},
 		},
 	}
@@ -208,15 +208,19 @@ func tagsOfTrial(t trialRef, model armcompute.VirtualMachineScaleSet) map[string
 	return tags
 }
 
-// hostOf returns login and host names. customData is empty, as after the promotion.
-func hostOf(t trialRef, was *armcompute.VirtualMachineScaleSetOSProfile) *armcompute.VirtualMachineScaleSetOSProfile {
+// hostOf returns login, host names and customData: the copy, or empty customData as after the promotion.
+func hostOf(t trialRef, was *armcompute.VirtualMachineScaleSetOSProfile, needsCustomData bool) *armcompute.VirtualMachineScaleSetOSProfile {
 	out := &armcompute.VirtualMachineScaleSetOSProfile{}
 	if was != nil {
 		out.AdminUsername, out.AllowExtensionOperations, out.LinuxConfiguration = was.AdminUsername, was.AllowExtensionOperations, was.LinuxConfiguration
 		out.RequireGuestProvisionSignal, out.Secrets = was.RequireGuestProvisionSignal, was.Secrets
 	}
 	out.ComputerNamePrefix = to.Ptr("kt" + t.digest() + "-")
-	out.CustomData = to.Ptr(base64.StdEncoding.EncodeToString([]byte(emptyCloudConfig)))
+	data := []byte(emptyCloudConfig)
+	if needsCustomData {
+		data = t.spec.CustomData
+	}
+	out.CustomData = to.Ptr(base64.StdEncoding.EncodeToString(data))
 	return out
 }
 

@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"encoding/base64"
 	"slices"
 	"strings"
 	"testing"
@@ -56,6 +57,58 @@ func TestALookAtATrialApart(t *testing.T) {
 				t.Errorf("%s: the list is asked for as %v", look.name, c.Query)
 			}
 		}
+	}
+}
+
+// TestATrialApartUsesTheCopyOfCustomData: Azure never returns customData. Without a copy, a pool that keeps its bootstrap is refused with the
+// remedy. With a copy, the trial's instance gets the copy.
+func TestATrialApartUsesTheCopyOfCustomData(t *testing.T) {
+	const script = "#cloud-config\nruncmd: [kubeadm join]\n"
+	for name, c := range map[string]struct {
+		copied  string
+		emptied bool
+		refused string
+	}{
+		"no copy":             {refused: "`--custom-data FILE`"},
+		"a copy":              {copied: script},
+		"a copy too long":     {copied: strings.Repeat("#", maxCustomData+1), refused: "Azure's limit is 65535"},
+		"nothing in the pool": {emptied: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := trialOf(false)
+			spec.RemoveBootstrap, spec.CustomData = false, []byte(c.copied)
+			a := newARM(t)
+			a.pool(`{"properties": {"virtualMachineProfile": {"extensionProfile": null}}}`)
+			if c.emptied {
+				a.pool(`{"tags": {"kamino-bootstrap-removed": "1"}, "properties": {"virtualMachineProfile": {"extensionProfile": null, "storageProfile": {"imageReference": {"id": "` + testDefinition + `/versions/1.0.0", "publisher": null, "offer": null, "sku": null, "version": null}}}}}`)
+			}
+			a.has(testDefinition+"/versions/"+testVersion, `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
+			a.lists[fold(apartScope)] = []any{}
+			runner := as[cloud.TrialRunner](a.provider())
+			found, err := runner.PreflightTrial(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = runner.EnsureTrial(t.Context(), spec)
+			if c.refused != "" {
+				if len(found) != 1 || found[0].Reason != cloud.PoolNotCopyable || !strings.Contains(found[0].What()+found[0].Remedy, c.refused) {
+					t.Errorf("preflight finds %+v", found)
+				}
+				wantKind(t, err, cloud.Refused)
+				return
+			}
+			if err != nil || len(found) != 0 {
+				t.Fatalf("preflight finds %+v, and the begin fails with %v", found, err)
+			}
+			want := c.copied
+			if c.emptied {
+				want = emptyCloudConfig
+			}
+			profile := a.last("PUT", attempt(t, spec).ownScaleSet().name).Body["properties"].(map[string]any)["virtualMachineProfile"].(map[string]any)
+			if got := profile["osProfile"].(map[string]any)["customData"]; got != base64.StdEncoding.EncodeToString([]byte(want)) {
+				t.Errorf("customData is %v", got)
+			}
+		})
 	}
 }
 

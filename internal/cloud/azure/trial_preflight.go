@@ -110,14 +110,26 @@ func (p trials) refuseApart(ctx context.Context, t trialRef, model armcompute.Vi
 	return append(found, locked...), err
 }
 
+// needsCustomData reports whether the trial's instance needs the customData of the pool.
+func needsCustomData(t trialRef, model armcompute.VirtualMachineScaleSet) bool {
+	return !t.spec.RemoveBootstrap && !customDataEmptied(t.scaleSet, model)
+}
+
 // notCopyable returns the reasons why an instance outside the pool would differ from the pool's next instance.
 func notCopyable(t trialRef, model armcompute.VirtualMachineScaleSet) []cloud.Refusal {
 	var found []cloud.Refusal
 	refuse := func(format string, args ...any) {
 		found = append(found, cloud.Refuse(cloud.PoolNotCopyable, fmt.Sprintf(format, args...), "try versions in the pool (settings.trial.mode: InPool)"))
 	}
-	if !t.spec.RemoveBootstrap && !customDataEmptied(t.scaleSet, model) {
-		refuse("nodes of %s need customData, which Azure never returns", t.scaleSet)
+	if needsCustomData(t, model) {
+		switch size := len(t.spec.CustomData); {
+		case size == 0:
+			found = append(found, cloud.Refuse(cloud.PoolNotCopyable, fmt.Sprintf("nodes of %s need customData, which Azure never returns", t.scaleSet),
+				"pass the original file with `--custom-data FILE` (settings.recipe.customDataFrom), or set settings.trial.mode to Off"))
+		case size > maxCustomData:
+			found = append(found, cloud.Refuse(cloud.PoolNotCopyable, fmt.Sprintf("the copy of customData has %d bytes, but Azure's limit is %d", size, maxCustomData),
+				"pass the original file with `--custom-data FILE` (settings.recipe.customDataFrom)"))
+		}
 	}
 	for _, extension := range extensionsOf(model) {
 		if !t.spec.RemoveBootstrap && isBootstrap(extension) {

@@ -113,11 +113,15 @@ func (c *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 
 // notCopyable refuses a pool whose new nodes need parts that the cloud does not return.
 func (p *pool) notCopyable(spec cloud.TrialSpec) []cloud.Refusal {
-	if spec.RemoveBootstrap || len(p.spec.Unreadable) == 0 {
+	lacking := slices.Clone(p.spec.Unreadable)
+	if len(spec.CustomData) > 0 {
+		lacking = slices.DeleteFunc(lacking, func(part string) bool { return part == cloud.CustomData })
+	}
+	if spec.RemoveBootstrap || len(lacking) == 0 {
 		return nil
 	}
 	return []cloud.Refusal{cloud.Refuse(cloud.PoolNotCopyable,
-		"the cloud does not give out "+strings.Join(p.spec.Unreadable, ", ")+" of pool "+p.spec.Name, "try versions in the pool")}
+		"the cloud does not give out "+strings.Join(lacking, ", ")+" of pool "+p.spec.Name, "try versions in the pool")}
 }
 
 // Trial implements cloud.TrialRunner.
