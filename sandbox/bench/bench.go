@@ -116,7 +116,7 @@ func (o Options) measure(ctx context.Context, w *world.World) (Capture, error) {
 }
 
 // runBesideYardstick runs kamino, and the yardstick meanwhile.
-func runBesideYardstick(ctx context.Context, o Options, env []string, args ...string) (Child, time.Duration, error) {
+func runBesideYardstick(ctx context.Context, o Options, env []string, args ...string) (CommandCost, time.Duration, error) {
 	var cost time.Duration
 	var failed error
 	var measuring sync.WaitGroup
