@@ -30,9 +30,9 @@ func certificate(t *testing.T, subject pkix.Name, authority bool, until time.Tim
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// TestManifestSaysWhoTheImageCanBe tests the certificates that the profile keeps, in files and in kubeconfigs. The
-// certificate of an authority is not listed.
-func TestManifestSaysWhoTheImageCanBe(t *testing.T) {
+// TestManifestCertificates tests certificates that the profile keeps, in files and in kubeconfigs. Certificates of
+// an authority are not listed.
+func TestManifestCertificates(t *testing.T) {
 	until := time.Date(2056, 11, 21, 6, 0, 0, 0, time.UTC)
 	masters := certificate(t, pkix.Name{CommonName: "client", Organization: []string{"system:masters"}}, false, until)
 	own := certificate(t, pkix.Name{CommonName: "system:node:a\x1b[2J" + strings.Repeat("x", 200), Organization: []string{"system:nodes", "b", "c", "d", "e", "a-very-long-group-name-that-der-sorts-last"}}, false, until.AddDate(-29, 0, 0))
@@ -67,7 +67,7 @@ func TestManifestSaysWhoTheImageCanBe(t *testing.T) {
 	}
 }
 
-func TestNoCertificateIsNoTrouble(t *testing.T) {
+func TestWithoutCertificate(t *testing.T) {
 	for _, content := range []string{"", "x", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "client-certificate-data: AAAA\n", "client-certificate-data: =\n"} {
 		if got := clientCertificates([]byte(content)); got != nil {
 			t.Errorf("%q tells of %+v", content, got)

@@ -109,7 +109,7 @@ var lived = map[string]string{
 	"var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs/2/fs": "a file of an image",
 }
 
-// written lists the paths in lived that must be removed.
+// written lists paths in lived that must be removed.
 var written = []string{
 	overlayfs + "/snapshots/2", overlayfs + "/snapshots/300", overlayfs + "/snapshots/7", overlayfs + "/snapshots/new-12345",
 	"var/lib/containerd/io.containerd.snapshotter.v1.native/snapshots/2",
@@ -130,17 +130,12 @@ func plantLayers(t *testing.T) string {
 	return root
 }
 
-func there(root, name string) bool {
-	_, err := os.Lstat(filepath.Join(root, name))
-	return err == nil
-}
-
-func TestWhatContainersWroteGoes(t *testing.T) {
+func TestRemoveContainerData(t *testing.T) {
 	root := plantLayers(t)
 	m, err := run(t, root, runner(load(t, v1alpha1.ProfileStatic)))
 	must(t, err)
 	for _, name := range written {
-		if there(root, name) {
+		if exists(root, name) {
 			t.Errorf("/%s is there", name)
 		}
 	}
@@ -171,8 +166,8 @@ func TestWhatContainersWroteGoes(t *testing.T) {
 	}
 }
 
-// TestTheSecondLookSeesLayers: the check finds layers that the runner skipped.
-func TestTheSecondLookSeesLayers(t *testing.T) {
+// TestCheckFindsLayers: the check finds layers that the runner skipped.
+func TestCheckFindsLayers(t *testing.T) {
 	for _, rule := range []string{"containerd-records", "container-layers", "container-layers-docker", "container-layers-storage"} {
 		r := runner(load(t, v1alpha1.ProfileStatic))
 		r.skip = func(candidate *Rule) bool { return candidate.ID == rule }
@@ -183,20 +178,20 @@ func TestTheSecondLookSeesLayers(t *testing.T) {
 	}
 }
 
-// TestTheOwnLayerIsSpared: the container that runs Kamino writes to a layer, too.
-func TestTheOwnLayerIsSpared(t *testing.T) {
+// TestOwnLayerIsKept: the container that runs Kamino also writes to a layer.
+func TestOwnLayerIsKept(t *testing.T) {
 	root := plantLayers(t)
 	r := runner(load(t, v1alpha1.ProfileStatic))
 	r.Spare = []string{"/" + overlayfs + "/snapshots/2/fs", "/" + overlayfs + "/snapshots/2/work"}
 	_, err := run(t, root, r)
 	must(t, err)
-	if !there(root, overlayfs+"/snapshots/2/fs/root/.token") || there(root, overlayfs+"/snapshots/7/fs/orphan") {
+	if !exists(root, overlayfs+"/snapshots/2/fs/root/.token") || exists(root, overlayfs+"/snapshots/7/fs/orphan") {
 		t.Error("the wrong layer was emptied")
 	}
 }
 
-// TestIndexesThatTellNothing fail the rule: a layer of unknown kind must not be in a clone.
-func TestIndexesThatTellNothing(t *testing.T) {
+// TestUnusableIndexes fail the rule: a layer of unknown kind must not be in a clone.
+func TestUnusableIndexes(t *testing.T) {
 	damage := func(root string) {
 		name := filepath.Join(root, overlayfs, "metadata.db")
 		content, err := os.ReadFile(name)
@@ -238,15 +233,15 @@ func TestIndexesThatTellNothing(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v, want %q", err, c.says)
 			}
-			if !there(root, overlayfs+"/snapshots/1/fs/etc/image") || !there(root, "var/lib/docker/overlay2/4567/diff/image") {
+			if !exists(root, overlayfs+"/snapshots/1/fs/etc/image") || !exists(root, "var/lib/docker/overlay2/4567/diff/image") {
 				t.Error("a layer of an image is gone")
 			}
 		})
 	}
 }
 
-// TestDamagedStoresAreRefused before a change, and so are stores outside the known paths.
-func TestDamagedStoresAreRefused(t *testing.T) {
+// TestDamagedStores before a change, and so are stores outside the known paths.
+func TestDamagedStores(t *testing.T) {
 	const elsewhere = "data/containerd/io.containerd.metadata.v1.bolt/meta.db"
 	meta := database(func(tx *bolt.Tx) { putContainer(tx, "k8s.io", "c3", "an environment") })
 	for says, files := range map[string]map[string]string{
@@ -292,8 +287,8 @@ func TestDamagedStoresAreRefused(t *testing.T) {
 	}
 }
 
-// TestALookAtAMachineThatWorks finds damage, skips open databases and changes nothing.
-func TestALookAtAMachineThatWorks(t *testing.T) {
+// TestLookWhileRunning finds damage, skips open databases and changes nothing.
+func TestLookWhileRunning(t *testing.T) {
 	look := func(root string) error {
 		running, err := tree.OpenRunning(root)
 		must(t, err)
@@ -304,7 +299,7 @@ func TestALookAtAMachineThatWorks(t *testing.T) {
 	if err := look(root); err != nil {
 		t.Errorf("a machine in order: %v", err)
 	}
-	if !there(root, overlayfs+"/snapshots/2/fs/root/.token") {
+	if !exists(root, overlayfs+"/snapshots/2/fs/root/.token") {
 		t.Error("the look has removed something")
 	}
 	database := filepath.Join(root, overlayfs, "metadata.db")

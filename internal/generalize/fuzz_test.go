@@ -14,12 +14,13 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// FuzzRun builds a tree by a script and generalizes the tree. The script may make links to the outside, loops, special
-// names and pipes. Nothing outside the root may change. A rule that the run reports as met must be met at a second
-// check, without further changes.
+// FuzzRun builds a tree from a script and generalizes the tree. A script can make links to the outside, loops,
+// special names and pipes. Nothing outside the root may change. A second check must confirm each rule that the run
+// reports as met, without further changes.
 //
-// A line of the script is a kind, a path, and after a space a target or a content. The kinds are f for a file, d for a
-// directory, l for a link, h for a hard link and p for a pipe. An @ in a target is the witness outside the root.
+// A line of the script is a kind, a path, and after a space a target or a content. The kinds are f for a file, d
+// for a directory, l for a link, h for a hard link and p for a pipe. An @ in a target is the witness outside the
+// root.
 func FuzzRun(f *testing.F) {
 	for _, seed := range []string{
 		"fetc/machine-id 0123456789abcdef0123456789abcdef\nfetc/hostname donor\nfetc/hosts 127.0.1.1 donor",

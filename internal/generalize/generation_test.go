@@ -12,8 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// TestManifestsAreKept runs twice on one machine, and then on a used clone of the machine.
-func TestManifestsAreKept(t *testing.T) {
+// TestKeptManifests runs twice on one machine, and then on a used clone of the machine.
+func TestKeptManifests(t *testing.T) {
 	p := load(t, v1alpha1.ProfileStatic)
 	dir := plant(t, node)
 	first, err := run(t, dir, runner(p))
@@ -50,9 +50,9 @@ func TestManifestsAreKept(t *testing.T) {
 	}
 }
 
-// TestAnIdentityOfAnEarlierRunIsFound: a value that the first run removed returns. The second run knows the value only
-// from the first manifest.
-func TestAnIdentityOfAnEarlierRunIsFound(t *testing.T) {
+// TestIdentityOfEarlierRun: a value that the first run removed returns. The second run knows the value only from
+// the first manifest.
+func TestIdentityOfEarlierRun(t *testing.T) {
 	p := load(t, v1alpha1.ProfileStatic)
 	dir := plant(t, node)
 	_, err := run(t, dir, runner(p))
@@ -64,7 +64,7 @@ func TestAnIdentityOfAnEarlierRunIsFound(t *testing.T) {
 	}
 }
 
-func TestAManifestThatIsNoneIsNotOverwritten(t *testing.T) {
+func TestInvalidManifestIsKept(t *testing.T) {
 	dir := plant(t, node, map[string]string{tree.Rel(ManifestPath): "somebody else's"})
 	untouched := snapshot(t, dir)
 	_, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
@@ -74,7 +74,7 @@ func TestAManifestThatIsNoneIsNotOverwritten(t *testing.T) {
 	}
 }
 
-func TestOldGenerationsGo(t *testing.T) {
+func TestOldGenerations(t *testing.T) {
 	dir := plant(t, node)
 	opened := open(t, dir)
 	for i := range maxGenerations + 3 {

@@ -10,9 +10,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
-// TestNothingGoesWithoutWhatMakesItAgain: on a full disk, for example, the first-boot script cannot be written. Then
+// TestNoRemovalWithoutFirstBoot: on a full disk, for example, the first-boot script cannot be written. Then
 // nothing may be removed, because the next boot would not create the removed files again.
-func TestNothingGoesWithoutWhatMakesItAgain(t *testing.T) {
+func TestNoRemovalWithoutFirstBoot(t *testing.T) {
 	for what, blocked := range map[string]map[string]string{
 		"the script": {"etc/kamino": "a file, where a directory has to be\n"},
 		"the link":   {"etc/systemd/system/multi-user.target.wants/kamino-first-boot.service/": ""},
@@ -48,8 +48,8 @@ func TestNothingGoesWithoutWhatMakesItAgain(t *testing.T) {
 	}
 }
 
-// TestRegenerateOnlyWhatIsMadeAgain refuses a run if the program that creates the file again is not on the disk.
-func TestRegenerateOnlyWhatIsMadeAgain(t *testing.T) {
+// TestRegenerateNeedsProgram refuses a run if the program that creates the file again is not on the disk.
+func TestRegenerateNeedsProgram(t *testing.T) {
 	p := &Profile{Name: "test", Version: "1", Rules: []Rule{{
 		ID: "keys", Action: Regenerate, Paths: []string{"/etc/key"}, By: []string{"/usr/bin/make-key"}, Reason: "r", Source: "s",
 	}}}
@@ -65,8 +65,8 @@ func TestRegenerateOnlyWhatIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestCramped: every written directory counts, because a live machine may have several file systems.
-func TestCramped(t *testing.T) {
+// TestFreeSpace: every written directory counts, because a live machine may have several file systems.
+func TestFreeSpace(t *testing.T) {
 	p, tr := load(t, v1alpha1.ProfileStatic), open(t, plant(t, node))
 	plenty := tree.Room{Bytes: minFreeBytes, Files: minFreeFiles}
 	if whys := p.outOfSpace(tr, func(string) (tree.Room, error) { return plenty, nil }); whys != nil {

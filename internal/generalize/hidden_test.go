@@ -13,7 +13,7 @@ var hidden = map[string]string{
 	"home/ops/.kube/config": "a credential", "home/ops/notes": "nobody's concern", "etc/motd": "seen anyway",
 }
 
-func hiding(t *testing.T, files ...map[string]string) (*Runner, string) {
+func newHiddenTree(t *testing.T, files ...map[string]string) (*Runner, string) {
 	t.Helper()
 	dir := plant(t, append([]map[string]string{node, hidden}, files...)...)
 	r := runner(load(t, v1alpha1.ProfileStatic))
@@ -21,9 +21,9 @@ func hiding(t *testing.T, files ...map[string]string) (*Runner, string) {
 	return r, dir
 }
 
-// TestWhatMountsHideGoes has two trees: the machine's files, and its root without mounts.
-func TestWhatMountsHideGoes(t *testing.T) {
-	r, below := hiding(t)
+// TestRemoveHiddenFiles has two trees: the machine's files, and the root without mounts.
+func TestRemoveHiddenFiles(t *testing.T) {
+	r, below := newHiddenTree(t)
 	m, err := run(t, plant(t, node), r)
 	must(t, err)
 	for _, name := range []string{"tmp/secret", "tmp/dir", "var/log/old.log", "home/ops/.kube"} {
@@ -43,22 +43,22 @@ func TestWhatMountsHideGoes(t *testing.T) {
 	}
 }
 
-// TestWhatMountsHideIsLookedAt: the check finds hidden files that were skipped, kept or unknown to all rules.
-func TestWhatMountsHideIsLookedAt(t *testing.T) {
-	r, _ := hiding(t)
+// TestCheckHiddenFiles: the check finds hidden files that were skipped, kept or unknown to all rules.
+func TestCheckHiddenFiles(t *testing.T) {
+	r, _ := newHiddenTree(t)
 	r.skip = func(rule *Rule) bool { return rule.ID == "temporary-files" }
 	_, err := run(t, plant(t, node), r)
 	if err == nil || !strings.Contains(err.Error(), "temporary-files: below a mount point: /tmp/dir is there (2 found)") {
 		t.Errorf("left out: got %v", err)
 	}
 
-	r, _ = hiding(t, map[string]string{"home/ops/id": pemKey(t)})
+	r, _ = newHiddenTree(t, map[string]string{"home/ops/id": pemKey(t)})
 	_, err = run(t, plant(t, node), r)
 	if err == nil || !strings.Contains(err.Error(), "private key (PEM) in /home/ops/id") {
 		t.Errorf("a key: got %v", err)
 	}
 
-	r, _ = hiding(t, map[string]string{"var/lib/etcd/member": "x"})
+	r, _ = newHiddenTree(t, map[string]string{"var/lib/etcd/member": "x"})
 	r.Below.Points = append(r.Below.Points, "/var/lib/etcd")
 	_, err = run(t, plant(t, node), r)
 	if err == nil || !strings.Contains(err.Error(), "control-plane: below a mount point: /var/lib/etcd/member is there") {
@@ -66,8 +66,8 @@ func TestWhatMountsHideIsLookedAt(t *testing.T) {
 	}
 }
 
-func TestDryRunLeavesWhatMountsHide(t *testing.T) {
-	r, below := hiding(t)
+func TestDryRunKeepsHiddenFiles(t *testing.T) {
+	r, below := newHiddenTree(t)
 	r.DryRun = true
 	untouched := snapshot(t, below)
 	m, err := run(t, plant(t, node), r)

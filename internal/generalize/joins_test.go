@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// machine has the values that a cloud gives to exactly one instance.
+// machine has the values that a cloud assigns to exactly one instance.
 type machine struct{ id, mac, card, address, name string }
 
 var donorOnEC2 = machine{"i-0a1b2c3d4e5f60718", "0e:f7:72:74:2d:43", "eni-0d15ea5e0ff1ce000", "10.4.17.23", "ip-10-4-17-23.eu-west-1.compute.internal"}
@@ -32,8 +32,8 @@ type way struct {
 
 const mountUnit = "[Mount]\nWhat=UUID=5d1c3c6a-90a4-4a4e-9a24-4f3a7a4f0e11\nWhere=/mnt/k8s-disks/0\nType=xfs\n[Install]\nWantedBy=multi-user.target\n"
 
-// joins lists the ways besides kubeadm in which nodes join with an own credential. The sources are in the rules of
-// profile/nodeadm.yaml and profile/kops.yaml.
+// joins lists the ways besides kubeadm in which nodes join with an own credential. The rules of
+// profile/nodeadm.yaml and profile/kops.yaml cite the sources.
 var joins = map[string]way{
 	"EKS, nodeadm": {
 		profile: v1alpha1.ProfileEKS,
@@ -139,8 +139,8 @@ func TestJoins(t *testing.T) {
 				t.Errorf("/%s was changed", name)
 			}
 		}
-		if told := mentions(t, dir, donorOnEC2); len(told) > 0 {
-			t.Errorf("the disk tells of the donor: %q", told)
+		if found := mentions(t, dir, donorOnEC2); len(found) > 0 {
+			t.Errorf("the disk names the donor: %q", found)
 		}
 	})
 }
@@ -157,14 +157,14 @@ func TestJoinsAgain(t *testing.T) {
 			write(t, dir, name, content)
 		}
 		write(t, dir, "etc/machine-id", "fedcba9876543210fedcba9876543210\n")
-		if told := mentions(t, dir, donorOnEC2); len(told) > 0 {
-			t.Errorf("the clone tells of the donor: %q", told)
+		if found := mentions(t, dir, donorOnEC2); len(found) > 0 {
+			t.Errorf("the clone names the donor: %q", found)
 		}
 		_, err = run(t, dir, runner(load(t, j.profile)))
 		must(t, err)
 		for _, m := range []machine{donorOnEC2, clone} {
-			if told := mentions(t, dir, m); len(told) > 0 {
-				t.Errorf("the second generation tells of %s: %q", m.id, told)
+			if found := mentions(t, dir, m); len(found) > 0 {
+				t.Errorf("the second generation names %s: %q", m.id, found)
 			}
 		}
 	})
@@ -188,8 +188,9 @@ func TestJoinsWithoutARule(t *testing.T) {
 	})
 }
 
-// TestJoinsAreDetected by files that only such a node has. A profile that would keep the files is refused.
-func TestJoinsAreDetected(t *testing.T) {
+// TestDetectJoins: files of nodeadm and kOps identify their nodes. A profile that would keep these files is
+// refused.
+func TestDetectJoins(t *testing.T) {
 	eachJoin(t, func(t *testing.T, j way, _ map[string]string, dir string) {
 		got, found, err := Detect(open(t, dir))
 		if err != nil || got != j.profile || len(found) == 0 {
@@ -202,21 +203,21 @@ func TestJoinsAreDetected(t *testing.T) {
 	})
 }
 
-// TestBootstrapIsForNodeadmToo: with this profile, a donor of EKS is removed, and the disk is as clean.
-func TestBootstrapIsForNodeadmToo(t *testing.T) {
+// TestBootstrapOnEKS: with profile bootstrap, a donor of EKS is removed, and the disk is as clean.
+func TestBootstrapOnEKS(t *testing.T) {
 	j := joins["EKS, nodeadm"]
 	dir := plant(t, node, j.writes(donorOnEC2, pemKey(t)), j.stays)
 	must(t, Agree(open(t, dir), v1alpha1.ProfileBootstrap))
 	_, err := run(t, dir, runner(load(t, v1alpha1.ProfileBootstrap)))
 	must(t, err)
-	if told := mentions(t, dir, donorOnEC2); len(told) > 0 {
-		t.Errorf("the disk tells of the donor: %q", told)
+	if found := mentions(t, dir, donorOnEC2); len(found) > 0 {
+		t.Errorf("the disk names the donor: %q", found)
 	}
 }
 
-// TestWhatSpeaksForTwo: a node of EKS with an own credential does not return. A node with files of AKS Engine, too, is
+// TestAmbiguousProfile: a node of EKS with an own credential does not return. A node with files of AKS Engine, too, is
 // in doubt.
-func TestWhatSpeaksForTwo(t *testing.T) {
+func TestAmbiguousProfile(t *testing.T) {
 	const nodeadm = "etc/eks/kubelet/environment"
 	dir := plant(t, node, map[string]string{nodeadm: "NODEADM_KUBELET_ARGS=\n", "var/lib/kubelet/bootstrap-kubeconfig": "users: []\n"})
 	got, _, err := Detect(open(t, dir))
@@ -232,9 +233,9 @@ func TestWhatSpeaksForTwo(t *testing.T) {
 	}
 }
 
-// TestEKSWantsWhatJoins: a donor that returns needs nodeadm, so a disk without nodeadm is refused. After a run, the
+// TestEKSNeedsNodeadm: a donor that returns needs nodeadm, so a disk without nodeadm is refused. After a run, the
 // manifest is the evidence.
-func TestEKSWantsWhatJoins(t *testing.T) {
+func TestEKSNeedsNodeadm(t *testing.T) {
 	dir := plant(t, node)
 	if why := refusedOf(t, Agree(open(t, dir), v1alpha1.ProfileEKS)).Error(); !strings.Contains(why, "nodeadm") {
 		t.Errorf("refused for %s", why)

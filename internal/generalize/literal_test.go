@@ -71,8 +71,8 @@ func TestExemptLiterals(t *testing.T) {
 	}
 }
 
-// TestLiteralsOfAKernel: sysfs has the addresses of real network cards, and the UUID of the firmware.
-func TestLiteralsOfAKernel(t *testing.T) {
+// TestKernelLiterals: sysfs has the addresses of real network cards, and the UUID of the firmware.
+func TestKernelLiterals(t *testing.T) {
 	running, err := tree.OpenRunning(plant(t, map[string]string{
 		"sys/class/net/eth0/device/x": "", "sys/class/net/eth0/address": "00:0d:3a:12:34:56\n", "sys/class/net/lo/address": "00:00:00:00:00:00\n",
 		"sys/class/net/docker0/address": "02:42:00:00:00:01\n", "sys/class/dmi/id/product_uuid": "4C4C4544-004B-4E10-8031-C7C04F563932\n",

@@ -86,8 +86,8 @@ func TestAllowedWithoutMaker(t *testing.T) {
 	}
 }
 
-// TestProfileSetsTheHostName: the file that profile static installs is valid before an earlier setting.
-func TestProfileSetsTheHostName(t *testing.T) {
+// TestProfileSetsHostName: the file that profile static installs overrides an earlier setting.
+func TestProfileSetsHostName(t *testing.T) {
 	dir := plant(t, node, map[string]string{"etc/cloud/cloud.cfg": "preserve_hostname: true\n"})
 	_, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
 	must(t, err)

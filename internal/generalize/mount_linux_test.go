@@ -46,8 +46,8 @@ func TestMountedBelow(t *testing.T) {
 	}
 }
 
-// TestMountedMeanwhile needs the right to mount. A mount after the check for refusals is not entered.
-func TestMountedMeanwhile(t *testing.T) {
+// TestMountDuringRun needs the right to mount. A mount after the check for refusals is not entered.
+func TestMountDuringRun(t *testing.T) {
 	dir, outside := plant(t, node), plant(t, map[string]string{"syslog": "the host's\n"})
 	point := filepath.Join(dir, "var/log/x")
 	must(t, os.MkdirAll(point, 0o755))
@@ -103,8 +103,8 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// TestJoinDataInMemory needs the right to mount: what a boot clears is neither removed nor missed, so that a node can be
-// captured before its first reboot.
+// TestJoinDataInMemory needs the right to mount. Data that a boot clears is neither removed nor missed, so a node
+// can be captured before its first reboot.
 func TestJoinDataInMemory(t *testing.T) {
 	dir := plant(t, node)
 	point := filepath.Join(dir, "run")

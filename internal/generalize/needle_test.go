@@ -52,7 +52,7 @@ func (n needles) base64(count int) string {
 	return base64.StdEncoding.EncodeToString(b)
 }
 
-// password returns a password as a generator creates one.
+// password returns a password like a generator.
 func (n needles) password() string { return n.letters(6) + "7x" + n.letters(6) + "!9" }
 func (n needles) pem() string      { return pemKey(n.t) }
 
@@ -232,8 +232,8 @@ func tokens(n needles) map[string]string {
 	}
 }
 
-// TestNeedles puts each secret on a disk and generalizes the disk. The secret must be removed, or stop the proof with a
-// sentence that does not reveal the secret.
+// TestNeedles puts each secret on a disk and generalizes the disk. The run must remove the secret, or refuse the
+// proof without revealing the secret.
 func TestNeedles(t *testing.T) {
 	n, p := needles{t}, load(t, v1alpha1.ProfileStatic)
 	var all []needle
@@ -305,8 +305,8 @@ func TestNeedlesBesideContent(t *testing.T) {
 	}
 }
 
-// TestNeedlesThatCannotBeFound has the list at the start of docs/image.md. Update the page if a secret is found.
-func TestNeedlesThatCannotBeFound(t *testing.T) {
+// TestUndetectableNeedles has the list at the start of docs/image.md. Update the page if a secret is found.
+func TestUndetectableNeedles(t *testing.T) {
 	n, p := needles{t}, load(t, v1alpha1.ProfileStatic)
 	key := n.pem()
 	for why, content := range map[string]string{
@@ -338,7 +338,7 @@ func rot13(c rune) rune {
 	}
 }
 
-// TestNearMisses tests texts that look like secrets: they must not stop a capture.
+// TestNearMisses: texts that look like secrets do not prevent a capture.
 func TestNearMisses(t *testing.T) {
 	p := load(t, v1alpha1.ProfileStatic)
 	begin, end := "-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----"

@@ -166,7 +166,7 @@ func TestDetect(t *testing.T) {
 		}
 	}
 	for _, asked := range v1alpha1.Profiles() {
-		if asked != v1alpha1.ProfileEKS { // profile EKS requires nodeadm: TestEKSWantsWhatJoins
+		if asked != v1alpha1.ProfileEKS { // profile EKS requires nodeadm: TestEKSNeedsNodeadm
 			must(t, Agree(open(t, plant(t, node)), asked))
 		}
 		if err := Agree(open(t, plant(t, static, bootstrap)), asked); err == nil {
@@ -177,9 +177,8 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-// TestSecretsThatNoRuleKnows tests secrets that only the search finds. The secret must stop the proof with the rule and
-// without its content.
-func TestSecretsThatNoRuleKnows(t *testing.T) {
+// TestUnknownSecrets tests secrets that only the search finds. The refusal names the rule and hides the content.
+func TestUnknownSecrets(t *testing.T) {
 	p, private := load(t, v1alpha1.ProfileStatic), pemKey(t)
 	for path, says := range map[string]string{
 		"etc/vpn/server.key":               "no rule knows the path",
@@ -210,7 +209,7 @@ func TestSecretsThatNoRuleKnows(t *testing.T) {
 	}
 }
 
-func TestProofNeedsTheSearch(t *testing.T) {
+func TestProofNeedsSearch(t *testing.T) {
 	r := runner(load(t, v1alpha1.ProfileStatic))
 	m, err := run(t, plant(t, node), r)
 	must(t, err)
@@ -225,7 +224,7 @@ func TestProofNeedsTheSearch(t *testing.T) {
 	}
 }
 
-func TestManifestsAreRead(t *testing.T) {
+func TestReadManifests(t *testing.T) {
 	dir := plant(t, node)
 	m, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
 	must(t, err)

@@ -60,7 +60,7 @@ func agentState(t *testing.T, dir string) map[string]string {
 	return state
 }
 
-func TestDonorThatComesBackRunsNoExtensionAgain(t *testing.T) {
+func TestReturnedDonorSkipsExtensions(t *testing.T) {
 	p := load(t, v1alpha1.ProfileStatic)
 	dir := plant(t, node, extended())
 	r := runner(p)
@@ -98,8 +98,8 @@ func TestDonorThatComesBackRunsNoExtensionAgain(t *testing.T) {
 	}
 }
 
-// TestOnlyADonorThatComesBack: a run without a return writes no state for a return and removes older state.
-func TestOnlyADonorThatComesBack(t *testing.T) {
+// TestOnlyReturnedDonor: a run without a return writes no state for a return and removes older state.
+func TestOnlyReturnedDonor(t *testing.T) {
 	dir := plant(t, node, extended(), map[string]string{ReturningPath[1:]: "machine 00\n0 /var/lib/waagent/x/mrseq\n"})
 	m, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
 	must(t, err)
@@ -108,8 +108,8 @@ func TestOnlyADonorThatComesBack(t *testing.T) {
 	}
 }
 
-// TestFailedRunGivesTheDonorBack: the state for the return exists before the first removal.
-func TestFailedRunGivesTheDonorBack(t *testing.T) {
+// TestFailedRunReturnsDonor: the state for the return exists before the first removal.
+func TestFailedRunReturnsDonor(t *testing.T) {
 	dir := plant(t, node, extended(), map[string]string{"root/key.pem": "-> /nowhere", "etc/leaked.pem": pemKey(t)})
 	r := runner(load(t, v1alpha1.ProfileStatic))
 	r.Returning = MachineKey(open(t, dir))
@@ -140,8 +140,8 @@ func TestMachineKey(t *testing.T) {
 	}
 }
 
-// TestReturningScriptIsHardToMislead: the disk with the file may have been changed by an attacker.
-func TestReturningScriptIsHardToMislead(t *testing.T) {
+// TestReturningScript: the disk with the file may have been changed by an attacker.
+func TestReturningScript(t *testing.T) {
 	dir := plant(t, map[string]string{"etc/systemd/system/kamino-first-boot.service": "ExecStart=-/bin/sh /etc/kamino/returning.sh\n", uuidPath: donorUUID})
 	for i := range load(t, v1alpha1.ProfileStatic).Rules {
 		if rule := load(t, v1alpha1.ProfileStatic).Rules[i]; rule.ID == "returning-script" {

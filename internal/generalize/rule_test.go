@@ -75,7 +75,7 @@ func contentOf(rule *Rule) string {
 	return "data"
 }
 
-// before returns the files that a rule must change, by path.
+// before returns files that a rule must change, by path.
 func before(r *Rule) map[string]string {
 	if files, found := wrong[r.ID]; found {
 		return files
@@ -280,9 +280,9 @@ func withoutEditsOf(files, others map[string]string) map[string]string {
 // swapPage is the start of a swap space with pages of 4 KiB.
 var swapPage = strings.Repeat("\x00", 4<<10-10) + "SWAPSPACE2" + "what was in memory"
 
-// TestNoSwapBehindTheName: if fstab or a unit names a file as swap and the file is no swap, the file stays and the run
+// TestSwapFilePaths: if fstab or a unit names a file as swap and the file is no swap, the file stays and the run
 // is refused.
-func TestNoSwapBehindTheName(t *testing.T) {
+func TestSwapFilePaths(t *testing.T) {
 	for name, content := range map[string]string{"a short text": "the only copy\n", "an empty file": "", "a database": strings.Repeat("row\n", 64<<10), "a signature elsewhere": "SWAPSPACE2" + swapPage} {
 		for settings, files := range map[string]map[string]string{
 			"fstab":  {"etc/fstab": "/data/books none swap sw 0 0\n"},
@@ -303,8 +303,8 @@ func TestNoSwapBehindTheName(t *testing.T) {
 	}
 }
 
-// TestAgentsOfRancher: profile bootstrap removes the identity of an agent of k3s or RKE2. Profile static, which does
-// not know such nodes, refuses.
+// TestAgentsOfRancher: profile bootstrap removes the identity of an agent of k3s or RKE2. Profile static does not
+// know such nodes, and refuses.
 func TestAgentsOfRancher(t *testing.T) {
 	key := needles{t}.pem()
 	for _, of := range []string{"k3s", "rke2"} {
@@ -339,8 +339,8 @@ func TestAgentsOfRancher(t *testing.T) {
 	}
 }
 
-// TestSwapFilesThatFstabNames are removed with their lines. Partitions and entries without a file stay.
-func TestSwapFilesThatFstabNames(t *testing.T) {
+// TestSwapFilesInFstab: a swap file and its line are removed. Partitions and entries without a file stay.
+func TestSwapFilesInFstab(t *testing.T) {
 	dir := plant(t, node, map[string]string{
 		"etc/fstab":      "UUID=aaaa / ext4 defaults 0 1\n/data/page\\040file none swap sw 0 0\n#/srv/other none swap sw 0 0\n/dev/sda3 none swap sw 0 0\n/srv/dir none swap sw 0 0\n",
 		"data/page file": swapPage, "srv/other": "stays", "srv/dir/file": "stays",

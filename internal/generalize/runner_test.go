@@ -68,7 +68,7 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-func TestEqualTreesEqualManifests(t *testing.T) {
+func TestEqualManifests(t *testing.T) {
 	p := load(t, v1alpha1.ProfileStatic)
 	var encoded [2][]byte
 	for i := range encoded {
@@ -88,7 +88,7 @@ func TestEqualTreesEqualManifests(t *testing.T) {
 	}
 }
 
-func TestManifestTellsNoSecrets(t *testing.T) {
+func TestManifestHidesSecrets(t *testing.T) {
 	p := load(t, v1alpha1.ProfileStatic)
 	files := full(p)
 	files["var/log/journal/"+strings.TrimSpace(files["etc/machine-id"])+"/system.journal"] = "of the donor"
@@ -184,7 +184,7 @@ func TestAncestry(t *testing.T) {
 	}
 }
 
-func TestSeedStaysWhereItIsTheSource(t *testing.T) {
+func TestKeptSeed(t *testing.T) {
 	p := load(t, v1alpha1.ProfileStatic)
 	for config, stays := range map[string]bool{
 		"datasource_list: [ NoCloud, Azure ]\n":      true,
@@ -247,7 +247,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-func TestNamesThatMoveTheCursor(t *testing.T) {
+func TestControlCharactersInNames(t *testing.T) {
 	dir := plant(t, node, map[string]string{"var/lib/etcd/\x1b[2Jgone\n": "x"})
 	_, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
 	if refused := refusedOf(t, err).Error(); strings.ContainsAny(refused, "\x1b\n") {
@@ -255,8 +255,8 @@ func TestNamesThatMoveTheCursor(t *testing.T) {
 	}
 }
 
-// TestGlobsAgree compares the results of the two searches.
-func TestGlobsAgree(t *testing.T) {
+// TestEqualGlobs compares the results of the two searches.
+func TestEqualGlobs(t *testing.T) {
 	part := rapid.SampledFrom([]string{"*", "**", "a", "b", "?", "a*", ".*", "[ab]", "*.x"})
 	name := rapid.SampledFrom([]string{"a", "b", "ab", ".c", "d.x", "e\nf", "é"})
 	rapid.Check(t, func(r *rapid.T) {
@@ -356,7 +356,7 @@ func TestLoadIsStrict(t *testing.T) {
 	}
 }
 
-func TestVersionFollowsTheRules(t *testing.T) {
+func TestVersionOfRules(t *testing.T) {
 	head := "name: p\nversion: \"7\"\nsummary: s\n"
 	seen := map[string]bool{}
 	for _, text := range []string{good, strings.Replace(good, "/a", "/b", 1), strings.Replace(good, "delete", "install, file: f, mode: \"0644\"", 1)} {

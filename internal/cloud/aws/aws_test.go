@@ -17,7 +17,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// answered is what the SDK returns for an answer of EC2's.
+// answered returns the error that the SDK builds from an EC2 response.
 func answered(status int, code, message string, header http.Header) error {
 	return &smithy.OperationError{ServiceID: "EC2", OperationName: "StartInstances", Err: &smithyhttp.ResponseError{
 		Response: &smithyhttp.Response{Response: &http.Response{StatusCode: status, Header: header}},
@@ -25,7 +25,6 @@ func answered(status int, code, message string, header http.Header) error {
 	}}
 }
 
-// TestErrors: what each answer means, and what it says there is to do.
 func TestErrors(t *testing.T) {
 	for name, test := range map[string]struct {
 		err  error
@@ -69,7 +68,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestImageNames: each version of each line has one of its own, which AWS takes and from which the version is read again.
+// TestImageNames: image names are unique per family and version, valid in AWS, and contain the version.
 func TestImageNames(t *testing.T) {
 	p := newDisks()
 	seen := map[string]cloud.FamilyVersion{}
@@ -100,7 +99,7 @@ func TestImageNames(t *testing.T) {
 	}
 }
 
-// TestMachineText: what is said of a machine fits into a tag, and comes back whole.
+// TestMachineText: the description of a machine survives the round trip through a tag.
 func TestMachineText(t *testing.T) {
 	m := imageProperties{Architecture: "x86_64_mac", Root: "/dev/nvme-a-long-name0n1", ENA: true, Sriov: "simple", BootMode: "uefi-preferred", TPM: "v2.0", IMDS: "v2.0", Volume: "standard", Iops: 256_000, Throughput: 1000}
 	if back, err := parseProperties(m.String()); err != nil || back != m || len(m.String()) > maxTagValue {
@@ -117,7 +116,6 @@ func TestMachineText(t *testing.T) {
 	}
 }
 
-// TestRefusals: what an instance shows of itself.
 func TestRefusals(t *testing.T) {
 	for want, m := range map[string]types.Instance{
 		"SpotInstance":      {InstanceLifecycle: types.InstanceLifecycleTypeSpot},
@@ -147,8 +145,8 @@ func TestPower(t *testing.T) {
 	}
 }
 
-// TestWhatWasDoneLately is known until AWS shows it: minutes, and no longer.
-func TestWhatWasDoneLately(t *testing.T) {
+// TestRecentOperations: created and deleted snapshots are remembered until the consistency delay of AWS has passed.
+func TestRecentOperations(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	a := newAccount(Config{Now: func() time.Time { return now }})
 	a.recordCreated("x", "snap-1", map[string]string{"for": "us"})

@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// hasty is a body that is closed while it is sent, as the SDK's is when the answer is there.
-type hasty struct{ io.Reader }
+// closedBody is a body that the SDK closes during the send, because the response has arrived.
+type closedBody struct{ io.Reader }
 
-func (hasty) Close() error { return nil }
+func (closedBody) Close() error { return nil }
 
-// WriteTo gives what there is, and then says what a body of the SDK's says once it is closed.
-func (h hasty) WriteTo(w io.Writer) (int64, error) {
+// WriteTo writes the content, and returns the error of a closed body of the SDK.
+func (h closedBody) WriteTo(w io.Writer) (int64, error) {
 	n, err := io.Copy(w, h.Reader)
 	if err == nil && n == 0 {
 		err = io.EOF
@@ -26,7 +26,7 @@ const sent = "Action=DescribeInstances"
 
 func request(t *testing.T, url string) *http.Request {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, hasty{strings.NewReader(sent)})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, closedBody{strings.NewReader(sent)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,16 +34,17 @@ func request(t *testing.T, url string) *http.Request {
 	return r
 }
 
-// answering is an HTTP client as aws.HTTPClient wants it.
-type answering func(*http.Request) (*http.Response, error)
+// httpClient implements aws.HTTPClient.
+type httpClient func(*http.Request) (*http.Response, error)
 
-func (f answering) Do(r *http.Request) (*http.Response, error) { return f(r) }
+func (f httpClient) Do(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestABodyIsOnlyRead: it has all that it had, and does not write itself. The request that was given is not changed.
-func TestABodyIsOnlyRead(t *testing.T) {
+// TestRequestBodyWithoutWriteTo: the sent body has the full content and no WriteTo. The caller's request does not
+// change.
+func TestRequestBodyWithoutWriteTo(t *testing.T) {
 	given := request(t, "http://localhost/")
 	body := given.Body
-	_, err := plainBodyClient{answering(func(r *http.Request) (*http.Response, error) {
+	_, err := plainBodyClient{httpClient(func(r *http.Request) (*http.Response, error) {
 		if _, writes := r.Body.(io.WriterTo); writes {
 			t.Error("it writes itself")
 		}
@@ -56,7 +57,7 @@ func TestABodyIsOnlyRead(t *testing.T) {
 	if err != nil || given.Body != body {
 		t.Errorf("%v, %v", err, given.Body)
 	}
-	_, err = plainBodyClient{answering(func(r *http.Request) (*http.Response, error) {
+	_, err = plainBodyClient{httpClient(func(r *http.Request) (*http.Response, error) {
 		if r.Body != http.NoBody {
 			t.Error("no body is one now")
 		}
@@ -67,8 +68,9 @@ func TestABodyIsOnlyRead(t *testing.T) {
 	}
 }
 
-// TestWhyABodyIsOnlyRead: net/http breaks a connection off whose request's body says io.EOF, although the answer is on its way.
-func TestWhyABodyIsOnlyRead(t *testing.T) {
+// TestWriteToBreaksConnection: net/http closes a connection if a request body returns io.EOF, although the response
+// is on the way.
+func TestWriteToBreaksConnection(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.WriteHeader(http.StatusOK)

@@ -62,8 +62,7 @@ func TestParsePool(t *testing.T) {
 	}
 }
 
-// Whatever a group may be called, its ID leads back to it.
-func TestPoolIDLeadsBack(t *testing.T) {
+func TestPoolIDRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := group{partition: "aws", region: "eu-central-1", account: "123456789012", unique: "u",
 			name: rapid.StringMatching(`[!-9;-~]{1,255}`).Draw(t, "name")}

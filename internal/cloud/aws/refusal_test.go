@@ -22,8 +22,7 @@ func reasons(refusals []cloud.Refusal) []string {
 	return out
 }
 
-// TestInstancesThatCannotBeCaptured, each for what its own record says.
-func TestInstancesThatCannotBeCaptured(t *testing.T) {
+func TestInstanceRefusals(t *testing.T) {
 	for name, test := range map[string]struct {
 		m    types.Instance
 		want []string
@@ -43,8 +42,8 @@ func TestInstancesThatCannotBeCaptured(t *testing.T) {
 	}
 }
 
-// TestGroupsOfOthers: who owns a group, by its tags and by what AWS itself says, is told once.
-func TestGroupsOfOthers(t *testing.T) {
+// TestForeignGroups: the owner of a group is reported once, from the tags and from AWS itself.
+func TestForeignGroups(t *testing.T) {
 	good := recipe{spec: &scaling.LaunchTemplateSpecification{}, data: &types.ResponseLaunchTemplateData{ImageId: sdk.String("ami-1")}}
 	tagged := func(key string) func(*recipe) {
 		return func(r *recipe) { r.group.Tags = []scaling.TagDescription{{Key: sdk.String(key)}} }
@@ -53,7 +52,7 @@ func TestGroupsOfOthers(t *testing.T) {
 		change func(*recipe)
 		want   []string
 	}{
-		"nobody's":           {func(*recipe) {}, nil},
+		"no owner":           {func(*recipe) {}, nil},
 		"an operator's":      {func(r *recipe) { r.group.Operator = &scaling.Operator{Principal: sdk.String("x.amazonaws.com")} }, []string{"OperatorManaged"}},
 		"its template is":    {func(r *recipe) { r.operator = "x.amazonaws.com" }, []string{"OperatorManaged"}},
 		"EKS's":              {tagged("eks:nodegroup-name"), []string{"EKSManaged"}},
@@ -71,8 +70,8 @@ func TestGroupsOfOthers(t *testing.T) {
 	}
 }
 
-// TestWhatIsToldOfAGroup, and stands in nobody's way.
-func TestWhatIsToldOfAGroup(t *testing.T) {
+// TestGroupWarnings: warnings do not prevent a capture.
+func TestGroupWarnings(t *testing.T) {
 	const day = 24 * 60 * 60
 	mapping := func(rate *int32) []types.LaunchTemplateBlockDeviceMapping {
 		return []types.LaunchTemplateBlockDeviceMapping{{DeviceName: sdk.String("/dev/sdb"), VirtualName: sdk.String("ephemeral0")}, {DeviceName: sdk.String("/dev/xvda"), Ebs: &types.LaunchTemplateEbsBlockDevice{VolumeInitializationRate: rate}}}
@@ -101,8 +100,9 @@ func TestWhatIsToldOfAGroup(t *testing.T) {
 	}
 }
 
-// TestHowATrialEnded: what AWS says of an instance that has ended, against what is known to lie in the image or in the cloud.
-func TestHowATrialEnded(t *testing.T) {
+// TestTrialFailures: the state reason of a terminated instance shows whether the image, the cloud or neither is the
+// cause.
+func TestTrialFailures(t *testing.T) {
 	ended := func(code string, tags ...types.Tag) types.Instance {
 		return types.Instance{State: &types.InstanceState{Name: types.InstanceStateNameTerminated}, StateReason: &types.StateReason{Code: sdk.String(code), Message: sdk.String(code + ": why")}, Tags: tags}
 	}
@@ -123,7 +123,6 @@ func TestHowATrialEnded(t *testing.T) {
 	}
 }
 
-// TestTokens: each token is read as the stance that gave it, and nothing else is one.
 func TestTokens(t *testing.T) {
 	for _, lifecycle := range []scaling.LifecycleState{scaling.LifecycleStateInService, scaling.LifecycleStateStandby} {
 		for _, protected := range []bool{false, true} {
@@ -141,7 +140,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestGroupsOfClusterAPI: its tag is no obstacle to the recipes that only hold, grow and remove beside it, which ask for less; all others are.
+// TestGroupsOfClusterAPI: recipes of Cluster API need fewer permissions on a group. The tag of Cluster API is no
+// obstacle, and all other owners are.
 func TestGroupsOfClusterAPI(t *testing.T) {
 	tagged := func(key string) scaling.AutoScalingGroup {
 		return scaling.AutoScalingGroup{Tags: []scaling.TagDescription{{Key: sdk.String(key)}}}

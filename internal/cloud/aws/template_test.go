@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// templates answers as EC2 does that has one launch template, or has it no more.
+// templates is an EC2 API with one launch template, or without.
 type templates struct {
 	gone  bool
 	reads int
@@ -29,21 +29,22 @@ func (s *templates) Do(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"text/xml"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
-// TestALaunchTemplateThatIsGone is remembered until a look that guards a write finds it gone, and no longer. A write says that it is not found.
-func TestALaunchTemplateThatIsGone(t *testing.T) {
+// TestMissingLaunchTemplate: the cache keeps a template until a fresh read finds no template. A write returns
+// NotFound.
+func TestMissingLaunchTemplate(t *testing.T) {
 	server := &templates{}
 	a := newAccount(Config{AWS: sdk.Config{HTTPClient: server, BaseEndpoint: sdk.String("http://localhost"), Credentials: credentials.NewStaticCredentialsProvider("a", "b", "")}})
 	ref := group{region: "eu-west-1", name: "workers"}
 	spec := types.LaunchTemplateSpecification{LaunchTemplateId: sdk.String("lt-1"), Version: sdk.String("3")}
-	look := func(anew, there bool, reads int) {
+	look := func(fresh, found bool, reads int) {
 		t.Helper()
 		ctx := t.Context()
-		if anew {
+		if fresh {
 			ctx = cloud.WithoutReadCache(ctx)
 		}
 		v, err := a.version(ctx, ref, spec)
-		if err != nil || (v != nil) != there || server.reads != reads {
-			t.Fatalf("%v, %v after %d reads; want there: %t after %d", v, err, server.reads, there, reads)
+		if err != nil || (v != nil) != found || server.reads != reads {
+			t.Fatalf("%v, %v after %d reads; want found: %t after %d", v, err, server.reads, found, reads)
 		}
 	}
 	look(false, true, 1)

@@ -31,8 +31,8 @@ const (
 	testVersion      = "2026.11.21"
 )
 
-// fakeARM is a transport that answers as Resource Manager would: from documents by path, merged and replaced by
-// what is written, with answers that a test puts in front.
+// fakeARM is a transport that responds like Resource Manager. Writes replace or merge documents by path, and a test
+// can script responses.
 type fakeARM struct {
 	t *testing.T
 
@@ -40,9 +40,9 @@ type fakeARM struct {
 	documents map[string]map[string]any
 	// lists by path, answered as {"value": [...]}.
 	lists map[string][]any
-	// scripted answers by "METHOD path", each used once.
+	// scripted has responses by "METHOD path". Each response is used once.
 	scripted map[string][]answer
-	// ignore: writes of these paths are accepted and lost, as often as the number says.
+	// ignore: the next writes of these paths are accepted and lost. The value is the number of writes.
 	ignore map[string]int
 	calls  []call
 }
@@ -84,7 +84,7 @@ func (a *fakeARM) has(id, document string) {
 	a.documents[fold(id)] = o
 }
 
-// next orders an answer for one request.
+// next adds the response to one request.
 func (a *fakeARM) next(method, path string, reply answer) {
 	key := method + " " + fold(path)
 	a.scripted[key] = append(a.scripted[key], reply)
@@ -193,7 +193,7 @@ func merge(target, patch map[string]any) map[string]any {
 	return out
 }
 
-// made lists the requests that change something, as "METHOD last/segments".
+// made lists the write requests, as "METHOD last/segments".
 func (a *fakeARM) made() []string {
 	var out []string
 	for _, c := range a.calls {
@@ -205,7 +205,7 @@ func (a *fakeARM) made() []string {
 	return out
 }
 
-// last is the last request with that method whose path ends so.
+// last returns the last request with this method and path suffix.
 func (a *fakeARM) last(method, suffix string) call {
 	a.t.Helper()
 	for _, c := range slices.Backward(a.calls) {
@@ -217,14 +217,13 @@ func (a *fakeARM) last(method, suffix string) call {
 	return call{}
 }
 
-// token is a credential that needs nobody.
 type token struct{ err error }
 
 func (c token) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	return azcore.AccessToken{Token: "test", ExpiresOn: time.Now().Add(time.Hour)}, c.err
 }
 
-// as is a power that the provider must have.
+// as returns the provider as a required interface.
 func as[Power any](p *Provider) Power {
 	power, able := cloud.As[Power](p)
 	if !able {
@@ -242,7 +241,7 @@ func (a *fakeARM) provider() *Provider {
 	return p
 }
 
-// pool puts an ordinary scale set there, with changes merged into it.
+// pool stores a usual scale set with changes merged.
 func (a *fakeARM) pool(changes string) {
 	a.t.Helper()
 	a.has(string(testPool), `{
@@ -269,7 +268,7 @@ func (a *fakeARM) pool(changes string) {
 	}
 }
 
-// vm puts instance 0 there, with changes merged into it.
+// vm stores instance 0 with changes merged.
 func (a *fakeARM) vm(changes string) {
 	a.t.Helper()
 	id := strings.TrimPrefix(string(testInstance), providerPrefix)
@@ -311,7 +310,7 @@ func wantKind(t *testing.T, err error, kind cloud.Kind) {
 	}
 }
 
-// mustKind is wantKind for those who look at the error.
+// mustKind is wantKind, and returns the error.
 func mustKind(t *testing.T, err error, kind cloud.Kind) *cloud.Error {
 	t.Helper()
 	wantKind(t, err, kind)

@@ -27,8 +27,8 @@ func (stranger) Do(request *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// TestWhichCredentialsWereTried: a chain that ends says what each of its credentials met, and how to choose one.
-func TestWhichCredentialsWereTried(t *testing.T) {
+// TestCredentialAttempts: if a chain fails, the error lists the result of each credential, and how to select one.
+func TestCredentialAttempts(t *testing.T) {
 	for _, name := range []string{"AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE", "IDENTITY_ENDPOINT", "MSI_ENDPOINT"} {
 		t.Setenv(name, "")
 	}
@@ -58,7 +58,7 @@ func TestWhichCredentialsWereTried(t *testing.T) {
 	}
 }
 
-// unconfigured is a credential of the chain that nothing describes.
+// unconfigured is a credential of the chain without a configuration.
 type unconfigured struct{}
 
 // GetToken implements azcore.TokenCredential.
@@ -66,7 +66,7 @@ func (unconfigured) GetToken(context.Context, policy.TokenRequestOptions) (azcor
 	return azcore.AccessToken{}, azidentity.NewCredentialUnavailableError("WorkloadIdentityCredential: no client ID specified.")
 }
 
-// metadata is a machine at whose metadata address a stranger answers, and an Azure that takes the token of `az` alone.
+// metadata has a foreign server at the metadata address, and an Azure that accepts only the token of `az`.
 type metadata struct {
 	arm    *fakeARM
 	status int
@@ -83,9 +83,9 @@ func (m metadata) Do(request *http.Request) (*http.Response, error) {
 	return m.arm.Do(request)
 }
 
-// TestALoginBesideAStranger: whatever answers at the metadata address, the login that is chosen works, and so does the
-// chain, which has come to it since; an identity of the machine is not there.
-func TestALoginBesideAStranger(t *testing.T) {
+// TestLoginWithForeignMetadata: a foreign server at the metadata address breaks neither the selected login nor the
+// chain. The machine has no identity.
+func TestLoginWithForeignMetadata(t *testing.T) {
 	bin := t.TempDir()
 	script := "#!/bin/sh\necho '{\"accessToken\": \"token-of-az\", \"expires_on\": 4102444800}'\n"
 	if err := os.WriteFile(filepath.Join(bin, "az"), []byte(script), 0o700); err != nil {
@@ -120,8 +120,8 @@ func TestALoginBesideAStranger(t *testing.T) {
 	}
 }
 
-// TestAChosenCredentialIsTheOnlyOne: what it lacks is said, and nothing else is taken in its place.
-func TestAChosenCredentialIsTheOnlyOne(t *testing.T) {
+// TestSelectedCredential: the error names the missing setting. No other credential is tried.
+func TestSelectedCredential(t *testing.T) {
 	complete := map[string]string{"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "AZURE_CLIENT_SECRET": "s", "AZURE_FEDERATED_TOKEN_FILE": "/token"}
 	for _, test := range []struct {
 		credential, file string

@@ -15,7 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// setting is a machine as LoadConfig sees it.
+// setting is the environment that LoadConfig reads.
 type setting struct {
 	env   map[string]string
 	files map[string]string
@@ -41,7 +41,7 @@ func (s setting) load(path string, transport http.RoundTripper) (Config, error) 
 const customCloudFile = `{"name": "AzureStackCloud", "resourceManagerEndpoint": "https://arm.local:8443/",
 	"activeDirectoryEndpoint": "https://login.local:8443/", "serviceManagementEndpoint": "https://management.local/", "tokenAudience": "https://audience.local/"}`
 
-func TestLoadConfigFindsTheCredential(t *testing.T) {
+func TestLoadConfig(t *testing.T) {
 	secret := rand.Text()
 	for _, test := range []struct {
 		name, path string
@@ -85,7 +85,7 @@ func TestLoadConfigFindsTheCredential(t *testing.T) {
 	}
 }
 
-func TestLoadConfigSaysWhatIsWrong(t *testing.T) {
+func TestLoadConfigErrors(t *testing.T) {
 	secret := rand.Text()
 	full := map[string]string{"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "AZURE_CLIENT_SECRET": secret}
 	with := func(more ...string) map[string]string {
@@ -169,7 +169,7 @@ func TestADFSAuthority(t *testing.T) {
 	}
 }
 
-// entra answers every token request with one error.
+// entra returns one error to all token requests.
 type entra struct {
 	t      *testing.T
 	status int

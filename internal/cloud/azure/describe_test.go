@@ -12,9 +12,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestEveryReasonIsDescribed: a reason that the description leaves out is "Other" in the metrics, and one that the
-// provider does not give any more is nobody's.
-func TestEveryReasonIsDescribed(t *testing.T) {
+// TestReasonDescriptions: a reason without a description has the label "Other" in the metrics. A description
+// without a reason is dead.
+func TestReasonDescriptions(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestEveryReasonIsDescribed(t *testing.T) {
 	}
 }
 
-func TestRequestsAreClassed(t *testing.T) {
+func TestRequestClasses(t *testing.T) {
 	for method, want := range map[string]string{
 		http.MethodGet: classRead, http.MethodHead: classRead, http.MethodPut: classWrite, http.MethodPatch: classWrite,
 		http.MethodPost: classWrite, http.MethodDelete: classDelete,

@@ -9,8 +9,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// behind is a pool whose instances are behind these backend pools of load balancer lb.
-func behind(pools ...string) string {
+// withBackendPools returns the changes of a pool with these backend pools of load balancer lb.
+func withBackendPools(pools ...string) string {
 	var ids []string
 	for _, pool := range pools {
 		ids = append(ids, `{"id": "`+balancer+`/`+pool+`"}`)
@@ -19,8 +19,8 @@ func behind(pools ...string) string {
 		"ipConfigurations": [{"name": "ip", "properties": {"loadBalancerBackendAddressPools": [` + strings.Join(ids, ",") + `]}}]}}]}}}}`
 }
 
-// TestWhatEgressIs is told by the rules of the load balancer, whatever its pools are called.
-func TestWhatEgressIs(t *testing.T) {
+// TestEgress: the rules of the load balancer decide, not the names of the backend pools.
+func TestEgress(t *testing.T) {
 	ref := func(pool string) string { return `{"id": "` + strings.ToUpper(balancer) + `/` + pool + `"}` }
 	for name, test := range map[string]struct {
 		rules string
@@ -35,7 +35,7 @@ func TestWhatEgressIs(t *testing.T) {
 		"another's pool too": {`{"outboundRules": [{"properties": {"backendAddressPool": ` + ref("elsewhere") + `}}]}`, nil},
 	} {
 		a := newARM(t)
-		a.pool(behind("web", "aksOutboundBackendPool"))
+		a.pool(withBackendPools("web", "aksOutboundBackendPool"))
 		a.has(networks+"/loadBalancers/lb", `{"properties": `+test.rules+`}`)
 		model := modelOf(t, a.documents[fold(string(testPool))])
 		recipes, err := NewRecipes(t.Context(), Config{Credential: token{}, Transport: a})
@@ -58,9 +58,10 @@ func TestWhatEgressIs(t *testing.T) {
 	}
 }
 
-// TestABalancerThatMayNotBeRead refuses a trial apart beforehand and at the time, with the action that is missing, and nothing is made.
-func TestABalancerThatMayNotBeRead(t *testing.T) {
-	a := ready(t, behind("web"), "")
+// TestForbiddenBalancer: without the right to read the load balancer, preflight and trial fail with the missing
+// action. Nothing is created.
+func TestForbiddenBalancer(t *testing.T) {
+	a := ready(t, withBackendPools("web"), "")
 	a.lists[fold(apartScope)], a.lists[fold(poolLocks)] = []any{}, []any{}
 	a.has(testDefinition+"/versions/"+testVersion, `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
 	for range 2 {
@@ -77,14 +78,14 @@ func TestABalancerThatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// TestTheRightToReadBalancers is named by doctor, where a pool is behind one.
-func TestTheRightToReadBalancers(t *testing.T) {
+// TestBalancerPermission: doctor checks the action if a pool has a load balancer.
+func TestBalancerPermission(t *testing.T) {
 	a := newARM(t)
-	a.pool(behind("web"))
+	a.pool(withBackendPools("web"))
 	for _, at := range joinsOrReads(modelOf(t, a.documents[fold(string(testPool))])) {
 		if slices.Contains(at.actions, readBalancer) && slices.Contains(at.actions, joinBalancer) {
 			return
 		}
 	}
-	t.Error("nobody names it")
+	t.Error("no description names the action")
 }

@@ -61,7 +61,7 @@ func TestErrorKinds(t *testing.T) {
 	}
 }
 
-func TestDetailsAreTold(t *testing.T) {
+func TestErrorDetails(t *testing.T) {
 	a := newARM(t)
 	a.next("GET", string(testPool), answer{status: 409, body: map[string]any{"error": map[string]any{
 		"code": "Conflict", "message": "It failed.", "details": []any{map[string]any{"code": "Inner", "message": "Because of this."}},
@@ -82,7 +82,7 @@ func TestCancelledCall(t *testing.T) {
 	}
 }
 
-func TestRetriesAreFewAndShort(t *testing.T) {
+func TestRetries(t *testing.T) {
 	var told []int
 	a := newARM(t)
 	a.pool("")

@@ -7,7 +7,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestActionsOnInstances are those of the kind of VM that is captured, whoever has the recipes.
+// TestActionsOnInstances: the kind of the captured VM decides, not the owner of the recipes.
 func TestActionsOnInstances(t *testing.T) {
 	const scope = "azure:///subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/"
 	const ofSet, ofVM = "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/powerOff/action", "Microsoft.Compute/virtualMachines/powerOff/action"

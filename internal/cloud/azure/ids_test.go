@@ -53,7 +53,7 @@ func TestSameInstance(t *testing.T) {
 	}
 }
 
-func TestNamesFitAzure(t *testing.T) {
+func TestNameLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := scaleSet{
 			group: rapid.StringMatching(`[-\w._()]{1,90}`).Draw(t, "group"),
@@ -75,7 +75,7 @@ func TestNamesFitAzure(t *testing.T) {
 	})
 }
 
-func TestNamesOfTheOriginal(t *testing.T) {
+func TestResourceNames(t *testing.T) {
 	s := scaleSet{group: "my-group-1", name: "k8s-pool1-12345678-vmss"}
 	if got := s.gallery(); got != "SIG_my_group_1" {
 		t.Errorf("gallery %s", got)

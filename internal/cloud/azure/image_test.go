@@ -88,7 +88,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-func TestEnsureImageFromNothing(t *testing.T) {
+func TestEnsureImage(t *testing.T) {
 	a := newARM(t)
 	a.pool(`{"tags": {"max": "240"}, "plan": {"name": "n", "publisher": "p", "product": "o"},
 		"properties": {"virtualMachineProfile": {"securityProfile": {"securityType": "TrustedLaunch"}, "storageProfile": {"diskControllerType": "NVMe"}}}}`)
@@ -126,7 +126,7 @@ func TestEnsureImageFromNothing(t *testing.T) {
 	}
 }
 
-func TestEnsureImageWaitsForItsParents(t *testing.T) {
+func TestEnsureImageWaitsForParents(t *testing.T) {
 	a := newARM(t)
 	a.pool("")
 	a.snapshot(goodSnapshot)
@@ -151,7 +151,7 @@ func TestEnsureImageWaitsForItsParents(t *testing.T) {
 	if got, err := p.EnsureImage(t.Context(), imageSpec()); err != nil || got.State != cloud.Pending {
 		t.Errorf("%+v, %v", got, err)
 	}
-	// The next version asks for neither gallery, definition nor snapshot, nor for the pool, which was looked at.
+	// The next version reads neither gallery, definition, snapshot nor the cached pool.
 	delete(a.documents, fold(testVersionID))
 	before := len(a.calls)
 	if _, err := p.EnsureImage(t.Context(), imageSpec()); err != nil || len(a.calls) != before+2 {
@@ -159,8 +159,8 @@ func TestEnsureImageWaitsForItsParents(t *testing.T) {
 	}
 }
 
-// TestAFailedParentIsMadeAgain as it is, so that nobody's tags are lost, and a second failure is told.
-func TestAFailedParentIsMadeAgain(t *testing.T) {
+// TestFailedParent: a failed gallery or definition is created again with all tags. A second failure is returned.
+func TestFailedParent(t *testing.T) {
 	const status = "/subscriptions/" + testSubscription + "/providers/Microsoft.Compute/locations/westus2/operations/1"
 	for _, id := range []string{testGallery, testDefinition} {
 		a := newARM(t)
@@ -180,7 +180,7 @@ func TestAFailedParentIsMadeAgain(t *testing.T) {
 			t.Errorf("%s was made again with the tags %v", id, tags)
 		}
 		a.documents[fold(status)] = object(t, `{"status": "Failed", "error": {"code": "InternalServerError", "message": "once more"}}`)
-		// A look finds no version, and whoever wants one is told.
+		// A read finds no version. A write returns the failure.
 		if got, err := p.Image(t.Context(), testImage); err != nil || got.State != cloud.Absent {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -191,8 +191,8 @@ func TestAFailedParentIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestAnothersFailureIsTriedAgain: it is not told to the next capture.
-func TestAnothersFailureIsTriedAgain(t *testing.T) {
+// TestFailureOfOtherCapture: the failure of an earlier capture is not returned to the next capture.
+func TestFailureOfOtherCapture(t *testing.T) {
 	const status = "/subscriptions/" + testSubscription + "/providers/Microsoft.Compute/locations/westus2/operations/1"
 	a := newARM(t)
 	a.pool("")
@@ -216,7 +216,7 @@ func TestAnothersFailureIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestGalleryNameTakenMeanwhile(t *testing.T) {
+func TestGalleryNameConflict(t *testing.T) {
 	for message, want := range map[string]cloud.Kind{
 		"Gallery names must be unique within the subscription.":        cloud.Invalid,
 		"The request failed due to conflict with a concurrent request": cloud.Conflict,

@@ -95,7 +95,7 @@ func TestPower(t *testing.T) {
 	}
 }
 
-func TestHoldIsProtectionFromScaleIn(t *testing.T) {
+func TestProtectFromScaleIn(t *testing.T) {
 	a := newARM(t)
 	a.vm(`{"properties": {"protectionPolicy": {"protectFromScaleSetActions": true}}}`)
 	p := a.provider()

@@ -8,8 +8,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// One request lists the instances, without asking every VM for its view; each shows the exact version that
-// it was built from, and not the recipe's.
+// TestInstances: one request lists the instances without instance views. Each instance shows the version of its own
+// image, not the version of the recipe.
 func TestInstances(t *testing.T) {
 	a := newARM(t)
 	a.has(string(testPool)+"/virtualMachines", `{"value": [

@@ -10,7 +10,7 @@ import (
 
 const permissionsOf = testScope + "/providers/Microsoft.Authorization/permissions"
 
-// TestPermissions names every action once, with its place, and tells those that captures do without.
+// TestPermissions: each action is listed once, with its scope, and actions that a capture does not need are marked.
 func TestPermissions(t *testing.T) {
 	a := newARM(t)
 	a.lists[fold(permissionsOf)] = []any{map[string]any{
@@ -50,7 +50,8 @@ func TestPermissions(t *testing.T) {
 	if !slices.EqualFunc(missing, want, func(a, b cloud.Permission) bool { return a.Action == b.Action && a.For == b.For }) {
 		t.Errorf("missing: %+v", missing)
 	}
-	// Where it may not list its permissions in the other resource group, the calls themselves will tell.
+	// If permissions in the other resource group cannot be listed, only the calls themselves show missing
+	// permissions.
 	a.next("GET", "/subscriptions/"+testSubscription+"/resourceGroups/net/providers/Microsoft.Authorization/permissions", armError(403, "AuthorizationFailed", "no"))
 	got, err = as[cloud.PermissionChecker](a.provider()).Permissions(t.Context(), testPool)
 	if err != nil || slices.ContainsFunc(got, func(p cloud.Permission) bool { return p.Action == joinSecurity }) {
@@ -58,7 +59,7 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-func TestPermissionsThatMayNotBeListed(t *testing.T) {
+func TestForbiddenPermissionList(t *testing.T) {
 	a := newARM(t)
 	a.next("GET", permissionsOf, armError(403, "AuthorizationFailed", "no"))
 	_, err := as[cloud.PermissionChecker](a.provider()).Permissions(t.Context(), testPool)

@@ -84,7 +84,7 @@ func TestRecipeVersions(t *testing.T) {
 	}{
 		{"pinned", testDefinition + "/versions/2026.11.3", cloud.Recipe{Short: "SIG_rg1/images/kamino-pool1-prototype/versions/2026.11.3", Version: "2026.11.3"}},
 		{"latest", testDefinition, cloud.Recipe{Short: "SIG_rg1/images/kamino-pool1-prototype", Version: "2026.11.3", Latest: true}},
-		{"somebody's", testScope + "/providers/Microsoft.Compute/images/mine", cloud.Recipe{}},
+		{"foreign", testScope + "/providers/Microsoft.Compute/images/mine", cloud.Recipe{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := newARM(t)

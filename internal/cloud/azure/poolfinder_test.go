@@ -7,9 +7,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestListOfScaleSetsAnswersForEach: within one look the list of a resource group has the models that Pool would ask for, unless a write
-// came between.
-func TestListOfScaleSetsAnswersForEach(t *testing.T) {
+// TestCachedScaleSetList: with a read cache, the list of a resource group replaces single reads until the next
+// write.
+func TestCachedScaleSetList(t *testing.T) {
 	a := newARM(t)
 	a.pool("")
 	a.lists[fold(string(testPool[:strings.LastIndex(string(testPool), "/")]))] = []any{a.documents[fold(string(testPool))]}
@@ -32,6 +32,6 @@ func TestListOfScaleSetsAnswersForEach(t *testing.T) {
 		t.Errorf("listed %+v, read %+v", listed, alone)
 	}
 	if _, err := p.Pool(cloud.WithoutReadCache(ctx), testPool); err != nil || a.gets(string(testPool)) != before+1 {
-		t.Errorf("anew: %v, %d reads of the scale set", err, a.gets(string(testPool))-before)
+		t.Errorf("without cache: %v, %d reads of the scale set", err, a.gets(string(testPool))-before)
 	}
 }

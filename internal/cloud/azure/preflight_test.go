@@ -14,7 +14,7 @@ const (
 	galleriesPath   = "/subscriptions/" + testSubscription + "/providers/Microsoft.Compute/galleries"
 )
 
-// ready is a world in which a capture can begin.
+// ready returns an ARM in which a capture can begin.
 func ready(t *testing.T, pool, vm string) *fakeARM {
 	t.Helper()
 	a := newARM(t)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestOperationsThatAreLongPastAreForgotten(t *testing.T) {
+func TestOldOperationsAreDropped(t *testing.T) {
 	var asked []string
 	operation := func(id string) outcome {
 		return func(context.Context) (bool, error) {

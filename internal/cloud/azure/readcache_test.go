@@ -20,8 +20,9 @@ func (a *fakeARM) gets(path string) (n int) {
 
 const vmPath = string(testPool) + "/virtualMachines/0"
 
-// TestOneLook: within one look an instance is read once, until it is written; without one, or anew, each read counts.
-func TestOneLook(t *testing.T) {
+// TestReadCache: with a cache, an instance is read once until a write. Without a cache, and with WithoutReadCache,
+// each read is a request.
+func TestReadCache(t *testing.T) {
 	a := newARM(t)
 	a.vm(`{"etag": "\"1\""}`)
 	p := a.provider()
@@ -35,7 +36,7 @@ func TestOneLook(t *testing.T) {
 		t.Errorf("%d reads within one look", n)
 	}
 	if _, err := p.Instance(cloud.WithoutReadCache(ctx), testInstance); err != nil || a.gets(vmPath) != 2 {
-		t.Errorf("anew: %v, %d reads", err, a.gets(vmPath))
+		t.Errorf("without cache: %v, %d reads", err, a.gets(vmPath))
 	}
 	if err := p.ProtectFromScaleIn(ctx, testInstance, cloud.TokenUnprotected); err != nil || a.gets(vmPath) != 2 {
 		t.Errorf("a write on what was seen: %v, %d reads", err, a.gets(vmPath))
@@ -51,9 +52,9 @@ func TestOneLook(t *testing.T) {
 	}
 }
 
-// TestNothingIsWrittenOnAnOldLook: without an ETag nothing but a fresh read guards a write; with one, Azure refuses the
-// write of what somebody changed since.
-func TestNothingIsWrittenOnAnOldLook(t *testing.T) {
+// TestFreshReadBeforeWrite: without an ETag, a fresh read precedes a write. With an ETag, Azure refuses the write
+// after a change.
+func TestFreshReadBeforeWrite(t *testing.T) {
 	for name, test := range map[string]struct {
 		etag  string
 		reads int
@@ -84,8 +85,8 @@ func TestNothingIsWrittenOnAnOldLook(t *testing.T) {
 	}
 }
 
-// TestAFailedReadIsAskedAgain within the same look; what is not there is an answer.
-func TestAFailedReadIsAskedAgain(t *testing.T) {
+// TestFailedReadIsNotCached: the cache keeps no errors, except NotFound.
+func TestFailedReadIsNotCached(t *testing.T) {
 	a := newARM(t)
 	a.next(http.MethodGet, vmPath, armError(http.StatusForbidden, "AuthorizationFailed", "not now"))
 	p, ctx := a.provider(), cloud.WithReadCache(t.Context())

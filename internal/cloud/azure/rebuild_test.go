@@ -13,7 +13,7 @@ func reference(version string) string {
 	return `{"id": "` + testDefinition + `/versions/` + version + `", "publisher": null, "offer": null, "sku": null, "version": null}`
 }
 
-// TestEnsureRebuilt holds each state of an instance to the one request that it leads to.
+// TestEnsureRebuilt: each state of an instance leads to at most one request.
 func TestEnsureRebuilt(t *testing.T) {
 	const (
 		update  = "POST virtualMachineScaleSets/pool1/manualupgrade"
@@ -32,7 +32,7 @@ func TestEnsureRebuilt(t *testing.T) {
 		{"only the disk is old", newModel, `{"creationData": {"createOption": "FromImage", "imageReference": {"id": "` + testDefinition + `/versions/` + old + `"}}}`, cloud.Pending, []string{reimage}},
 		{"the disk is of the marketplace", newModel, `{"creationData": {"imageReference": {"id": "/Subscriptions/s/Providers/Microsoft.Compute/Locations/westus2/Publishers/Canonical"}}}`, cloud.Pending, []string{reimage}},
 		{"the disk is new", newModel, `{"creationData": {"createOption": "FromImage", "galleryImageReference": {"id": "` + testDefinition + `/versions/` + testVersion + `"}}}`, cloud.Complete, nil},
-		{"the disk does not tell", newModel, `{}`, cloud.Complete, nil},
+		{"the disk shows no image", newModel, `{}`, cloud.Complete, nil},
 		{"it is off afterwards", `{"properties": {"storageProfile": {"imageReference": ` + reference(testVersion) + `}, "instanceView": {"statuses": [{"code": "PowerState/stopped"}]}}}`, `{}`, cloud.Pending, []string{start}},
 		{"it starts", `{"properties": {"storageProfile": {"imageReference": ` + reference(testVersion) + `}, "instanceView": {"statuses": [{"code": "PowerState/starting"}]}}}`, `{}`, cloud.Pending, nil},
 		{"the last attempt failed", `{"properties": {"provisioningState": "Failed"}}`, "", cloud.Pending, []string{update}},
@@ -55,7 +55,7 @@ func TestEnsureRebuilt(t *testing.T) {
 	}
 }
 
-func TestEnsureRebuiltOfAnotherRecipe(t *testing.T) {
+func TestEnsureRebuiltFromOtherVersion(t *testing.T) {
 	a := newARM(t)
 	a.pool("")
 	a.vm("")

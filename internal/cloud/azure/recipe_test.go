@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// model is the test's scale set as the SDK reads it.
+// model returns the test's scale set as the SDK decodes it.
 func model(t *testing.T, a *fakeARM) armcompute.VirtualMachineScaleSet {
 	t.Helper()
 	if a.documents[fold(string(testPool))] == nil {
@@ -130,7 +130,7 @@ func TestSetRecipe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What a caller saved and read back is carried out as well.
+	// A change also works after encoding and decoding.
 	data, err := json.Marshal(change)
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestSetRecipe(t *testing.T) {
 		t.Errorf("%+v, %v", again, err)
 	}
 
-	// Somebody points the pool at a generic image again: its customData is back, as far as anyone can tell.
+	// The operator sets a generic image again. The cloud does not show whether customData is back.
 	a.documents[fold(string(testPool))] = merge(a.documents[fold(string(testPool))], object(t, `{"properties": {"virtualMachineProfile": {"storageProfile": {"imageReference":
 		{"id": null, "publisher": "Canonical", "offer": "o", "sku": "s", "version": "latest"}}}}}`))
 	wantKind(t, p.SetRecipe(t.Context(), again), cloud.Conflict)
@@ -169,7 +169,7 @@ func TestSetRecipe(t *testing.T) {
 	}
 }
 
-func TestSetRecipeLooksAgain(t *testing.T) {
+func TestSetRecipeRetriesLostWrite(t *testing.T) {
 	a := newARM(t)
 	a.pool("")
 	p := a.provider()
@@ -196,9 +196,9 @@ func TestSetRecipeLooksAgain(t *testing.T) {
 	}
 }
 
-// TestSetRecipeReadsAgain only where the answer to the write does not suffice: it shows no scale set or another recipe, or an extension
-// was removed, which Azure may show again.
-func TestSetRecipeReadsAgain(t *testing.T) {
+// TestSetRecipeReads: a second read follows only if the response is insufficient. Examples: no scale set, a
+// different recipe, or a removed extension that Azure may show again.
+func TestSetRecipeReads(t *testing.T) {
 	for name, test := range map[string]struct {
 		removes bool
 		answers func(a *fakeARM)
@@ -232,7 +232,7 @@ func TestSetRecipeReadsAgain(t *testing.T) {
 	}
 }
 
-func TestSetRecipeLosesTheRace(t *testing.T) {
+func TestSetRecipeConflict(t *testing.T) {
 	a := newARM(t)
 	a.pool("")
 	p := a.provider()

@@ -11,7 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-// spelled is a credential that gives its own description as a token, if it holds "good".
+// spelled is a credential whose token is its own content, if the content contains "good".
 type spelled string
 
 func (s spelled) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
@@ -21,9 +21,8 @@ func (s spelled) GetToken(context.Context, policy.TokenRequestOptions) (azcore.A
 	return azcore.AccessToken{Token: string(s)}, nil
 }
 
-// TestEveryFileOfACredentialIsReadAgain has a credential of a description and of the file that it names, as azure.json
-// names a certificate or a federated token.
-func TestEveryFileOfACredentialIsReadAgain(t *testing.T) {
+// TestReloadCredentialFiles has a credential of two files: azure.json names a certificate or a federated token.
+func TestReloadCredentialFiles(t *testing.T) {
 	files := map[string]string{"azure.json": "cert-1", "cert-1": "good 1", "cert-2": "good 2"}
 	made := 0
 	read := func(path string) ([]byte, error) {
@@ -61,7 +60,7 @@ func TestEveryFileOfACredentialIsReadAgain(t *testing.T) {
 	files["cert-1"] = "of no concern any more"
 	wants("good 2", 3)
 
-	// What can't be used is tried once, and the credential before goes on.
+	// An invalid credential is tried once, and the previous credential stays in use.
 	files["azure.json"] = "cert-3"
 	wants("good 2", 4)
 	wants("good 2", 4)

@@ -10,9 +10,9 @@ import (
 
 const locksPath = string(testPool) + "/virtualMachines/0/providers/Microsoft.Authorization/locks"
 
-// TestPreflightOfADonorThatLeaves holds what would keep it from being removed, or its pool from growing before, to the one
-// capture that it matters to.
-func TestPreflightOfADonorThatLeaves(t *testing.T) {
+// TestRemovalPreflight: obstacles to the removal of the donor, or to growth before the removal, refuse only the
+// affected kind of capture.
+func TestRemovalPreflight(t *testing.T) {
 	usage := func(name string, used, limit string) func(*fakeARM) {
 		return func(a *fakeARM) {
 			a.lists[fold(usagesPath)] = []any{object(a.t, `{"name": {"value": "`+name+`"}, "currentValue": `+used+`, "limit": `+limit+`, "unit": "Count"}`)}

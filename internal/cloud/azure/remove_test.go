@@ -8,8 +8,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestEnsureRemoved holds each state of an instance to the request that it leads to: one that is on its way out takes no
-// second place from its scale set.
+// TestEnsureRemoved: each state of an instance leads to the right request. A second removal of a leaving instance
+// must not shrink the scale set again.
 func TestEnsureRemoved(t *testing.T) {
 	const remove = "DELETE virtualMachineScaleSets/pool1/virtualMachines/0"
 	for _, test := range []struct {

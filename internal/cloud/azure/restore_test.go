@@ -11,11 +11,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// given is what a person has of what Azure gives out to nobody.
+// given has the settings that Azure does not return, from the operator.
 var given = map[string][]byte{"customData": []byte("#cloud-config needle\n")}
 
-// lost is a scale set after its first promotion, and what it lost.
-func lost(t *testing.T, changes string) (*fakeARM, *Provider, cloud.Saved) {
+// promoted returns a scale set after its first promotion, and the removed settings.
+func promoted(t *testing.T, changes string) (*fakeARM, *Provider, cloud.Saved) {
 	t.Helper()
 	a := newARM(t)
 	a.pool(changes)
@@ -31,9 +31,10 @@ func lost(t *testing.T, changes string) (*fakeARM, *Provider, cloud.Saved) {
 	return a, p, cloud.Saved{Backup: change.Backup, Given: given}
 }
 
-// TestRestorePatch: one write gives back image, customData, extensions and who waited for them, and leaves the rest.
+// TestRestorePatch: one write restores image, customData, extensions and their dependencies, and keeps all other
+// settings.
 func TestRestorePatch(t *testing.T) {
-	a, p, saved := lost(t, "")
+	a, p, saved := promoted(t, "")
 	change, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved)
 	if err != nil {
 		t.Fatal(err)
@@ -78,12 +79,12 @@ func TestRestorePatch(t *testing.T) {
 	}
 }
 
-// protectedCSE keeps its command where Azure shows it to nobody.
+// protectedCSE has its command in protected settings, which Azure does not return.
 const protectedCSE = `{"properties": {"virtualMachineProfile": {"extensionProfile": {"extensions": [
 	{"name": "vmssCSE", "properties": {"publisher": "Microsoft.Azure.Extensions", "type": "CustomScript", "typeHandlerVersion": "2.1"}}]}}}}`
 
 func TestRestoreProtectedSettings(t *testing.T) {
-	a, p, saved := lost(t, protectedCSE)
+	a, p, saved := promoted(t, protectedCSE)
 	change, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved)
 	if err != nil || len(change.Missing) != 1 || !strings.Contains(change.Missing[0].Describe(), "extension vmssCSE (the command is in the protected settings") {
 		t.Fatalf("%+v, %v", change, err)
@@ -104,8 +105,9 @@ func TestRestoreProtectedSettings(t *testing.T) {
 	}
 }
 
-// TestRestoreOfARecipeThatLostNothing: where nodes join by themselves, the bootstrap stays, and nobody need give it back.
-func TestRestoreOfARecipeThatLostNothing(t *testing.T) {
+// TestRestoreWithoutLoss: if nodes join automatically, the bootstrap stays, and the operator need not pass any
+// setting.
+func TestRestoreWithoutLoss(t *testing.T) {
 	a := newARM(t)
 	a.pool("")
 	p := a.provider()
@@ -129,9 +131,9 @@ func TestRestoreOfARecipeThatLostNothing(t *testing.T) {
 	}
 }
 
-// TestRestoreOfAnEarlierBackup: what was saved before the parts were named in it.
-func TestRestoreOfAnEarlierBackup(t *testing.T) {
-	_, p, saved := lost(t, protectedCSE)
+// TestRestoreOldBackup reads a backup of an earlier format, without names of parts.
+func TestRestoreOldBackup(t *testing.T) {
+	_, p, saved := promoted(t, protectedCSE)
 	old := object(t, string(saved.Backup))
 	delete(old, "removes")
 	delete(old, "waits")
@@ -143,10 +145,10 @@ func TestRestoreOfAnEarlierBackup(t *testing.T) {
 	}
 }
 
-// TestRestoreLeavesWhatIsThere: an extension of the name that somebody put there meanwhile, and a version of the pool's
-// own, which is a rollback's to leave.
-func TestRestoreLeavesWhatIsThere(t *testing.T) {
-	a, p, saved := lost(t, "")
+// TestRestoreKeepsChanges: an extension that an operator added meanwhile stays. A version of the pool's own family
+// stays, because only a rollback replaces it.
+func TestRestoreKeepsChanges(t *testing.T) {
+	a, p, saved := promoted(t, "")
 	stale, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved)
 	if err != nil {
 		t.Fatal(err)
@@ -187,9 +189,9 @@ func TestRestoreLeavesWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestRestoreLooksAgain: Azure takes a write and does not show it.
-func TestRestoreLooksAgain(t *testing.T) {
-	a, p, saved := lost(t, "")
+// TestRestoreRetriesLostWrite: Azure accepts a write without effect.
+func TestRestoreRetriesLostWrite(t *testing.T) {
+	a, p, saved := promoted(t, "")
 	change, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved)
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +200,7 @@ func TestRestoreLooksAgain(t *testing.T) {
 	if err := p.SetRecipe(t.Context(), change); err != nil || len(a.made()) != 2 {
 		t.Errorf("a write that did not stick once: %v, sent %v", err, a.made())
 	}
-	a, p, saved = lost(t, "")
+	a, p, saved = promoted(t, "")
 	a.ignore[fold(string(testPool))] = 99
 	if change, err = as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved); err != nil {
 		t.Fatal(err)
@@ -209,8 +211,8 @@ func TestRestoreLooksAgain(t *testing.T) {
 	}
 }
 
-// TestRestoreMoreThanAzureTakes: what no scale set ever had is refused, and that is known before a promotion as well.
-func TestRestoreMoreThanAzureTakes(t *testing.T) {
+// TestRestoreTooLarge: settings over the limits of Azure are refused, also before a promotion.
+func TestRestoreTooLarge(t *testing.T) {
 	a := newARM(t)
 	a.pool("")
 	p := a.provider()

@@ -81,7 +81,7 @@ func TestEnsureSnapshotWithoutDisk(t *testing.T) {
 	wantKind(t, err, cloud.Unsupported)
 }
 
-func TestReasonOfAFailedSnapshot(t *testing.T) {
+func TestFailedSnapshotReason(t *testing.T) {
 	const status = "/subscriptions/" + testSubscription + "/providers/Microsoft.Compute/locations/westus2/operations/1"
 	a := newARM(t)
 	a.vm("")

@@ -9,9 +9,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestALookAtATrialApart: the look that finds the scale set reads it. From then on the list of its instances suffices, with the views, and
-// the scale set is read only where there are none.
-func TestALookAtATrialApart(t *testing.T) {
+// TestReadSeparateTrial: the first read gets the scale set. Later reads need only the list of instances with views,
+// unless the list is empty.
+func TestReadSeparateTrial(t *testing.T) {
 	at := attempt(t, trialOf(false)).ownScaleSet()
 	list := at.id() + "/virtualMachines"
 	vm := func(state, power string) any {
@@ -60,9 +60,9 @@ func TestALookAtATrialApart(t *testing.T) {
 	}
 }
 
-// TestATrialApartUsesTheCopyOfCustomData: Azure never returns customData. Without a copy, a pool that keeps its bootstrap is refused with the
+// TestSeparateTrialUsesCopyOfCustomData: Azure never returns customData. Without a copy, a pool that keeps its bootstrap is refused with the
 // remedy. With a copy, the trial's instance gets the copy.
-func TestATrialApartUsesTheCopyOfCustomData(t *testing.T) {
+func TestSeparateTrialUsesCopyOfCustomData(t *testing.T) {
 	const script = "#cloud-config\nruncmd: [kubeadm join]\n"
 	for name, c := range map[string]struct {
 		copied  string
@@ -94,7 +94,7 @@ func TestATrialApartUsesTheCopyOfCustomData(t *testing.T) {
 				if len(found) != 1 || found[0].Reason != cloud.PoolNotCopyable || !strings.Contains(found[0].What()+found[0].Remedy, c.refused) {
 					t.Errorf("preflight finds %+v", found)
 				}
-				wantKind(t, err, cloud.Refused)
+				mustKind(t, err, cloud.Refused)
 				return
 			}
 			if err != nil || len(found) != 0 {
@@ -112,8 +112,8 @@ func TestATrialApartUsesTheCopyOfCustomData(t *testing.T) {
 	}
 }
 
-// TestTheBeginOfATrialApart: what Azure accepts is Pending, and is not read again.
-func TestTheBeginOfATrialApart(t *testing.T) {
+// TestBeginSeparateTrial: an accepted request is Pending and is not read again.
+func TestBeginSeparateTrial(t *testing.T) {
 	at := attempt(t, trialOf(false)).ownScaleSet()
 	a := newARM(t)
 	a.pool("")

@@ -7,7 +7,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 )
 
-// TestHostName is the computer name as a Node has it; nothing where the cloud does not say.
+// TestHostName: the host name is the computer name as a Node shows it, or empty if the cloud does not return a
+// name.
 func TestHostName(t *testing.T) {
 	vm := armcompute.VirtualMachineScaleSetVM{}
 	if got := hostName(vm); got != "" {

@@ -15,9 +15,9 @@ func longImage(n int) string {
 	return id + strings.Repeat("i", n-len(id)-len(end)) + end
 }
 
-// TestAnImageThatNoTagHolds: whoever closes a trial and has not begun it finds the image that the recipe is to name again, however long its
-// ID is, and nothing of that is left at the end.
-func TestAnImageThatNoTagHolds(t *testing.T) {
+// TestLongImageID: a different process that closes the trial finds the previous image, even if the ID is longer
+// than a tag. At the end no tag is left.
+func TestLongImageID(t *testing.T) {
 	for _, n := range []int{250, 256, 257, 394, 512} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			image := longImage(n)

@@ -21,7 +21,7 @@ const (
 	balancer   = networks + "/loadBalancers/lb/backendAddressPools"
 )
 
-// trialOf is the spec of a trial of the pool as fakeARM.pool has it.
+// trialOf returns the spec of a trial of the pool of fakeARM.pool.
 func trialOf(inPool bool) cloud.TrialSpec {
 	return cloud.TrialSpec{
 		ImageRef: cloud.ImageRef{Pool: testPool, Version: testVersion}, Name: theTrial, InPool: inPool, RemoveBootstrap: !inPool,
@@ -52,9 +52,9 @@ func modelOf(t *testing.T, document any) armcompute.VirtualMachineScaleSet {
 	return model
 }
 
-// TestWhatATrialCopies holds the whole scale set of a trial to what a pool with everything has: what makes its next node,
-// and nothing by which anybody finds an instance.
-func TestWhatATrialCopies(t *testing.T) {
+// TestTrialCopiesScaleSet: the scale set of a trial has all settings that build a node. Settings that let clients
+// reach an instance are missing.
+func TestTrialCopiesScaleSet(t *testing.T) {
 	a := newARM(t)
 	a.pool(`{
 		"zones": ["1", "2"], "plan": {"name": "p", "publisher": "q", "product": "r"}, "sku": {"capacity": 40},
@@ -118,9 +118,9 @@ func TestWhatATrialCopies(t *testing.T) {
 	}
 }
 
-// TestWhomAnErrorBlames tells Azure's errors of quota and capacity and those that are the image's fault from all others.
-func TestWhomAnErrorBlames(t *testing.T) {
-	const nobody, room, image = "nobody", "room", "the image"
+// TestTrialErrorCause separates errors of quota and capacity, errors of the image, and all other errors.
+func TestTrialErrorCause(t *testing.T) {
+	const neither, room, image = "neither", "room", "the image"
 	for trouble, want := range map[string]string{
 		"AllocationFailed: We do not have sufficient capacity":                                        room,
 		"ZonalAllocationFailed: Allocation failed":                                                    room,
@@ -130,27 +130,27 @@ func TestWhomAnErrorBlames(t *testing.T) {
 		"OperationNotAllowed: Operation results in exceeding approved standardDSv5Family Cores quota": room,
 		"QuotaExceeded: ...": room,
 		"AllocationFailed":   room,
-		"OperationNotAllowed: The scale set is being deleted":  nobody,
+		"OperationNotAllowed: The scale set is being deleted":  neither,
 		"OSProvisioningTimedOut: OS Provisioning did not end":  image,
 		"osprovisioningtimedout":                               image,
 		"OSProvisioningClientError: the image ...":             image,
 		"VMExtensionProvisioningError: ...":                    image,
 		"VMExtensionProvisioningTimeout: ...":                  image,
 		"VMExtensionHandlerNonTransientError: ...":             image,
-		"VMExtensionManagementInternalError: ...":              nobody,
-		"OSProvisioningInternalError: OS Provisioning failed":  nobody,
-		"VMStartTimedOut: VM did not start":                    nobody,
-		"VMAgentStatusCommunicationError: ...":                 nobody,
-		"InternalExecutionError: An internal execution error":  nobody,
-		"NetworkingInternalOperationError: ...":                nobody,
-		"VMMarketplaceInvalidInput: ...":                       nobody,
-		"KeyVaultAccessForbidden: ...":                         nobody,
-		"Canceled: see OSProvisioningTimedOut: of another one": nobody,
-		"a text: without a code":                               nobody,
-		noReason:                                               nobody,
-		"":                                                     nobody,
+		"VMExtensionManagementInternalError: ...":              neither,
+		"OSProvisioningInternalError: OS Provisioning failed":  neither,
+		"VMStartTimedOut: VM did not start":                    neither,
+		"VMAgentStatusCommunicationError: ...":                 neither,
+		"InternalExecutionError: An internal execution error":  neither,
+		"NetworkingInternalOperationError: ...":                neither,
+		"VMMarketplaceInvalidInput: ...":                       neither,
+		"KeyVaultAccessForbidden: ...":                         neither,
+		"Canceled: see OSProvisioningTimedOut: of another one": neither,
+		"a text: without a code":                               neither,
+		noReason:                                               neither,
+		"":                                                     neither,
 	} {
-		got := nobody
+		got := neither
 		switch {
 		case isCapacityError(trouble) && isImageError(trouble):
 			got = "both"
@@ -165,7 +165,8 @@ func TestWhomAnErrorBlames(t *testing.T) {
 	}
 }
 
-// TestTrialOf reads trials off scale sets: one in the pool by its tags, one apart by its name, and none off anything else.
+// TestTrialOf finds a trial in the pool by its tags, and a separate trial by its name. All other scale sets have no
+// trial.
 func TestTrialOf(t *testing.T) {
 	inside, beside := attempt(t, trialOf(true)), attempt(t, trialOf(false))
 	inside.spec.Tags = map[string]string{cloud.TagPrototype: "p", cloud.TagUID: "u"}
@@ -216,7 +217,6 @@ func TestTrialOf(t *testing.T) {
 	}
 }
 
-// TestImageNamed reads back each way in which an image is written.
 func TestImageNamed(t *testing.T) {
 	s, err := parsePool(testPool)
 	if err != nil {
@@ -232,9 +232,8 @@ func TestImageNamed(t *testing.T) {
 	}
 }
 
-// TestATrialInThePool holds each write to what it is sent with: one at a time, for the model that was read, and never over
-// somebody else's.
-func TestATrialInThePool(t *testing.T) {
+// TestTrialInPool: writes are serial, carry the ETag of the read model, and never overwrite a foreign change.
+func TestTrialInPool(t *testing.T) {
 	const pool = "PATCH virtualMachineScaleSets/pool1"
 	instances := fold(string(testPool) + "/virtualMachines")
 	ours := `"storageProfile": {"imageReference": {"id": "` + testDefinition + `/versions/` + testVersion + `", "publisher": null, "offer": null, "sku": null, "version": null}}`
@@ -250,7 +249,7 @@ func TestATrialInThePool(t *testing.T) {
 		kind       cloud.Kind
 	}{
 		{name: "begun", pool: `{"properties": {"virtualMachineProfile": {"extensionProfile": null}}}`, do: begin, sent: pool},
-		{name: "somebody writes at the same moment", do: begin, kind: cloud.Conflict, sent: pool},
+		{name: "a concurrent write", do: begin, kind: cloud.Conflict, sent: pool},
 		{name: "another image", pool: `{"properties": {"virtualMachineProfile": {"storageProfile": {"imageReference": {"version": "1"}}}}}`, do: begin, kind: cloud.Conflict},
 		{name: "another size", pool: `{"sku": {"capacity": 4}}`, do: begin, kind: cloud.Conflict},
 		{name: "another trial", pool: `{"tags": {"kamino-trying": "uid-2"}}`, do: begin, kind: cloud.Conflict},
@@ -272,7 +271,7 @@ func TestATrialInThePool(t *testing.T) {
 			a.pool(test.pool)
 			a.lists[instances] = []any{}
 			a.has(testDefinition+"/versions/"+testVersion, `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
-			if test.name == "somebody writes at the same moment" {
+			if test.name == "a concurrent write" {
 				a.next("PATCH", string(testPool), armError(412, "PreconditionFailed", "no"))
 			}
 			err := test.do(as[cloud.TrialRunner](a.provider()))
@@ -301,7 +300,7 @@ func TestATrialInThePool(t *testing.T) {
 	}
 }
 
-// TestPreflightTrial tells beforehand of everything that would make a trial fail for another reason than its version.
+// TestPreflightTrial: preflight finds all obstacles that would fail a trial for another reason than its version.
 func TestPreflightTrial(t *testing.T) {
 	network := `{"properties": {"virtualMachineProfile": {"networkProfile": {"networkInterfaceConfigurations": [{"name": "nic", "properties": {
 		"networkSecurityGroup": {"id": "` + networks + `/networkSecurityGroups/nsg"},
@@ -396,8 +395,8 @@ func anys(texts []string) []any {
 	return out
 }
 
-// TestApartIsNobodyElses: a scale set of the trial's name that was not made for it is neither used nor deleted.
-func TestApartIsNobodyElses(t *testing.T) {
+// TestForeignTrialScaleSet: a scale set with the trial's name but without its tags is neither used nor deleted.
+func TestForeignTrialScaleSet(t *testing.T) {
 	try := attempt(t, trialOf(false))
 	a := newARM(t)
 	a.pool("")

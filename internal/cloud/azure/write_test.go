@@ -9,8 +9,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// changed is a change that was made while all was well.
-func changed(t *testing.T, arm *fakeARM, p *Provider) cloud.RecipeChange {
+// newRecipeChange returns a change that was created while nothing was wrong.
+func newRecipeChange(t *testing.T, arm *fakeARM, p *Provider) cloud.RecipeChange {
 	t.Helper()
 	change, err := p.RecipeChange(t.Context(), cloud.ImageRef{Pool: testPool, Version: testVersion}, true)
 	if err != nil {
@@ -19,9 +19,9 @@ func changed(t *testing.T, arm *fakeARM, p *Provider) cloud.RecipeChange {
 	return change
 }
 
-// TestNoWriteRolls: whatever makes Azure or Cluster API change running instances with a write was set after the change was made,
-// and neither a recipe nor a size is written.
-func TestNoWriteRolls(t *testing.T) {
+// TestNoRollingWrite: after the change was created, a setting appears that would update running instances on a
+// write. Neither recipe nor size is written.
+func TestNoRollingWrite(t *testing.T) {
 	for reason, changes := range map[string]string{
 		"UpgradePolicyAutomatic": `{"properties": {"upgradePolicy": {"mode": "Automatic"}}}`,
 		"UpgradePolicyRolling":   `{"properties": {"upgradePolicy": {"mode": "Rolling"}}}`,
@@ -33,7 +33,7 @@ func TestNoWriteRolls(t *testing.T) {
 			arm := newARM(t)
 			arm.pool("")
 			p := arm.provider()
-			change := changed(t, arm, p)
+			change := newRecipeChange(t, arm, p)
 			arm.pool(changes)
 			for what, err := range map[string]error{"recipe": p.SetRecipe(t.Context(), change), "size": p.SetCapacity(t.Context(), testPool, 3, 4)} {
 				if refused := mustKind(t, err, cloud.Refused); refused.Code != reason || !strings.Contains(refused.Message, "pool1") {
@@ -51,12 +51,12 @@ func TestNoWriteRolls(t *testing.T) {
 	}
 }
 
-// TestWriteHoldsForWhatWasRead: the policy can't change between the look at it and the write.
-func TestWriteHoldsForWhatWasRead(t *testing.T) {
+// TestPolicyChangeBeforeWrite: the upgrade policy cannot change between the read and the write.
+func TestPolicyChangeBeforeWrite(t *testing.T) {
 	arm := newARM(t)
 	arm.pool("")
 	p := arm.provider()
-	change := changed(t, arm, p)
+	change := newRecipeChange(t, arm, p)
 	arm.next(http.MethodPatch, string(testPool), armError(412, "PreconditionFailed", "The ETag is another one."))
 	wantKind(t, p.SetRecipe(t.Context(), change), cloud.Conflict)
 	if sent := arm.last(http.MethodPatch, "/pool1"); sent.IfMatch != `"1"` {
@@ -69,12 +69,12 @@ func TestWriteHoldsForWhatWasRead(t *testing.T) {
 	}
 }
 
-// TestWriteWithoutETag: where Azure gives none, the write itself says that it is one for the Manual policy.
+// TestWriteWithoutETag: without an ETag from Azure, the write itself sets the Manual policy.
 func TestWriteWithoutETag(t *testing.T) {
 	arm := newARM(t)
 	arm.pool(`{"etag": null, "properties": {"upgradePolicy": {"mode": "Manual", "automaticOSUpgradePolicy": {"enableAutomaticOSUpgrade": false}}}}`)
 	p := arm.provider()
-	if err := p.SetRecipe(t.Context(), changed(t, arm, p)); err != nil {
+	if err := p.SetRecipe(t.Context(), newRecipeChange(t, arm, p)); err != nil {
 		t.Fatal(err)
 	}
 	policy := child(child(arm.last(http.MethodPatch, "/pool1").Body, "properties"), "upgradePolicy")
@@ -88,8 +88,8 @@ func child(o map[string]any, name string) map[string]any {
 	return out
 }
 
-// TestRollingUpgradeIsWaitedFor: a rolling upgrade gives the model to instances that run, batch by batch.
-func TestRollingUpgradeIsWaitedFor(t *testing.T) {
+// TestRollingUpgrade: no write during a rolling upgrade, which applies the model to running instances in batches.
+func TestRollingUpgrade(t *testing.T) {
 	const latest = string(testPool) + "/rollingUpgrades/latest"
 	updating := `{"properties": {"provisioningState": "Updating", "upgradePolicy": {"mode": "Manual", "rollingUpgradePolicy": {"maxBatchInstancePercent": 20}}}}`
 	for name, test := range map[string]struct {
@@ -100,7 +100,7 @@ func TestRollingUpgradeIsWaitedFor(t *testing.T) {
 		"it runs":                 {updating, answer{status: 200, body: object(t, `{"properties": {"runningStatus": {"code": "RollingForward"}}}`)}, true},
 		"it is over":              {updating, answer{status: 200, body: object(t, `{"properties": {"runningStatus": {"code": "Completed"}}}`)}, false},
 		"there was none":          {updating, armError(404, "NotFound", "No rolling upgrade."), false},
-		"nobody may look":         {updating, armError(403, "AuthorizationFailed", "no"), true},
+		"no permission":           {updating, armError(403, "AuthorizationFailed", "no"), true},
 		"nothing happens":         {strings.Replace(updating, "Updating", "Succeeded", 1), answer{status: 500}, false},
 		"there is no such policy": {`{"properties": {"provisioningState": "Updating"}}`, answer{status: 500}, false},
 	} {
@@ -109,7 +109,7 @@ func TestRollingUpgradeIsWaitedFor(t *testing.T) {
 			arm.pool(test.pool)
 			arm.next(http.MethodGet, latest, test.answer)
 			p := arm.provider()
-			err := p.SetRecipe(t.Context(), changed(t, arm, p))
+			err := p.SetRecipe(t.Context(), newRecipeChange(t, arm, p))
 			if test.refused {
 				if refused := mustKind(t, err, cloud.Refused); refused.Code != rollingUpgradeRuns {
 					t.Errorf("%+v", refused)

@@ -17,8 +17,8 @@ const (
   minSize: 1, maxSize: 9, refreshPreferences: {disable: true}, awsLaunchTemplate: {instanceType: m6i.large, ami: {id: ami-1}}}, status: {infrastructureMachineKind: AWSMachine}}`
 )
 
-// TestWhatRollsGroups: CAPA leaves instances alone that it does not refresh, and a donor that is held only where it does not write the size.
-func TestWhatRollsGroups(t *testing.T) {
+// TestGroupRefreshRefusals: an instance refresh is refused. For a reserved donor, CAPA must not write the size.
+func TestGroupRefreshRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		pool, factory string
 		want          []string
@@ -47,7 +47,7 @@ func TestWhatRollsGroups(t *testing.T) {
 	}
 }
 
-// TestImagesOfGroups are in the launch template, and what would look for another one goes.
+// TestImagesOfGroups: the image is in the launch template, and a lookup of other images is removed.
 func TestImagesOfGroups(t *testing.T) {
 	v := viewOf(t, poolOfGroup, strings.Replace(factoryOfGroup, "ami: {id: ami-1}", "imageLookupOrg: '1', ami: {id: ami-1, eksLookupType: AmazonLinux}", 1))
 	renamed, err := v.specWithImage("ami-2", nil)
@@ -62,7 +62,8 @@ func TestImagesOfGroups(t *testing.T) {
 	}
 }
 
-// TestMachinesBesideGroups have all of the pool that a machine can have, and what they cannot is named.
+// TestMachinesBesideGroups: a trial Machine has all settings of the pool that a Machine can have. Other settings
+// are reported.
 func TestMachinesBesideGroups(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec, want string
@@ -100,7 +101,7 @@ func TestMachinesBesideGroups(t *testing.T) {
 	}
 }
 
-// TestTokensInGroups are taken apart as they were put together, and a token of a Machine alone has none of a group.
+// TestTokensInGroups: a token of a group contains both parts, and a token of a Machine has no part of a group.
 func TestTokensInGroups(t *testing.T) {
 	for _, machine := range []string{cloud.TokenUnprotected, "skip-remediation", "pre-drain", "skip-remediation,pre-drain"} {
 		for _, group := range []string{cloud.TokenUnprotected, cloud.TokenProtected, "standby", "standby,protected"} {

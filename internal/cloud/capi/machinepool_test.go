@@ -37,8 +37,8 @@ func viewOf(t *testing.T, pool, factory string) view {
 	return v
 }
 
-// TestWhatRollsMachinePools: only the gate without a surge, or an owner of the replicas elsewhere, leave instances alone.
-func TestWhatRollsMachinePools(t *testing.T) {
+// TestRollingMachinePools: only the gate without a surge, or an owner of the replicas elsewhere, leave instances alone.
+func TestRollingMachinePools(t *testing.T) {
 	elsewhere := strings.Replace(poolOfIt, "namespace: fleet", "namespace: fleet, annotations: {cluster.x-k8s.io/replicas-managed-by: cluster-autoscaler}", 1)
 	surges := func(to string) string { return strings.Replace(factoryOfIt, "maxSurge: 0", to, 1) }
 	on, off, unknown := featureGateState{on: true}, featureGateState{}, featureGateState{why: "unreadable", remedy: "grant the right"}
@@ -55,7 +55,7 @@ func TestWhatRollsMachinePools(t *testing.T) {
 		"gate, surge by default":   {poolOfIt, surges("x: y"), on, []string{reasonPoolRolls}, "set spec.strategy.rollingUpdate.maxSurge to 0"},
 		"no gate, no surge":        {poolOfIt, factoryOfIt, off, []string{reasonPoolRolls}, "--feature-gates=SkipMachinePoolModelReconciliation=true"},
 		"no gate, surge":           {poolOfIt, surges("x: y"), off, []string{reasonPoolRolls, reasonPoolRolls}, ""},
-		"nobody can tell":          {poolOfIt, factoryOfIt, unknown, []string{reasonGate}, ": unreadable; grant the right"},
+		"gate is unreadable":       {poolOfIt, factoryOfIt, unknown, []string{reasonGate}, ": unreadable; grant the right"},
 		"elsewhere":                {elsewhere, surges("x: y"), off, nil, ""},
 		"flexible, elsewhere":      {elsewhere, surges("x: y}}, orchestrationMode: Flexible, other: {a: {b: c"), off, []string{"FlexibleOrchestration"}, "Flexible orchestration"},
 		"elsewhere, but it is not": {strings.Replace(elsewhere, "cluster-autoscaler", "'false'", 1), factoryOfIt, off, []string{reasonPoolRolls}, ""},
@@ -74,11 +74,11 @@ func TestWhatRollsMachinePools(t *testing.T) {
 		}
 	}
 	if found := refuseSize(read(t, elsewhere)); len(found) != 1 || found[0].Reason != reasonManaged || refuseSize(read(t, poolOfIt)) != nil {
-		t.Errorf("of sizes that somebody else has: %+v", found)
+		t.Errorf("sizes of a different owner: %+v", found)
 	}
 }
 
-// TestFeatureGates are read off a Deployment all of whose pods are of it.
+// TestFeatureGates: the gates come from a Deployment whose pods are all current.
 func TestFeatureGates(t *testing.T) {
 	const name = gateName
 	for args, want := range map[string]struct{ on, said bool }{
@@ -109,11 +109,11 @@ func TestFeatureGates(t *testing.T) {
 		on     bool
 		why    string
 	}{
-		"on":            {func(*appsv1.Deployment) {}, true, ""},
-		"not said":      {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Args = nil }, false, ""},
-		"not observed":  {func(d *appsv1.Deployment) { d.Generation = 3 }, false, "not rolled out"},
-		"under way":     {func(d *appsv1.Deployment) { d.Status.Replicas = 2 }, false, "1 of 2 pods"},
-		"nobody at all": {func(d *appsv1.Deployment) { d.Status = appsv1.DeploymentStatus{ObservedGeneration: 2} }, false, "not rolled out"},
+		"on":           {func(*appsv1.Deployment) {}, true, ""},
+		"not said":     {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Args = nil }, false, ""},
+		"not observed": {func(d *appsv1.Deployment) { d.Generation = 3 }, false, "not rolled out"},
+		"under way":    {func(d *appsv1.Deployment) { d.Status.Replicas = 2 }, false, "1 of 2 pods"},
+		"no replicas":  {func(d *appsv1.Deployment) { d.Status = appsv1.DeploymentStatus{ObservedGeneration: 2} }, false, "not rolled out"},
 	} {
 		if seen := gateOf(deployment(c.change), name); seen.on != c.on || (seen.why == "") != (c.why == "") || !strings.Contains(seen.why, c.why) {
 			t.Errorf("%s: %+v", what, seen)
@@ -121,7 +121,7 @@ func TestFeatureGates(t *testing.T) {
 	}
 }
 
-// TestOverlays make one part of an object of another, and say nothing more than that takes.
+// TestOverlays: an overlay changes one object into another, and contains only differences.
 func TestOverlays(t *testing.T) {
 	for name, c := range map[string]struct{ was, is, want string }{
 		"same":      {`{a: 1, b: {c: d}}`, `{a: 1, b: {c: d}}`, `{}`},
@@ -138,7 +138,8 @@ func TestOverlays(t *testing.T) {
 	}
 }
 
-// TestMachinesBesidePools have all of the pool that a machine can have, and what they cannot is named.
+// TestMachinesBesidePools: a trial Machine has all settings of the pool that a Machine can have. Other settings are
+// reported.
 func TestMachinesBesidePools(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec, want string
@@ -179,7 +180,7 @@ func TestMachinesBesidePools(t *testing.T) {
 	}
 }
 
-// TestTrialsOfMachinePools: what stands against one, and what its Machine joins by.
+// TestTrialsOfMachinePools covers the obstacles to a trial, and the bootstrap configuration of its Machine.
 func TestTrialsOfMachinePools(t *testing.T) {
 	for name, c := range map[string]struct{ pool, factory, says string }{
 		"nothing":           {poolOfIt, factoryOfIt, ""},
@@ -211,7 +212,7 @@ func TestTrialsOfMachinePools(t *testing.T) {
 	}
 }
 
-// TestImagesOfMachinePools are written in place, and given back as they were written.
+// TestImagesOfMachinePools: the image is replaced in place, and restored exactly.
 func TestImagesOfMachinePools(t *testing.T) {
 	const version = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/SIG_g/images/i/versions/2026.1.9"
 	const planned = `{computeGallery: {subscriptionID: s, resourceGroup: g, gallery: SIG_g, name: old, version: 1.0.0, plan: {sku: bought}}}`
@@ -243,8 +244,8 @@ func TestImagesOfMachinePools(t *testing.T) {
 	}
 }
 
-// TestMachinePoolsThatAreUnknown are refused by what they are, and have no line in common with others of their name.
-func TestMachinePoolsThatAreUnknown(t *testing.T) {
+// TestUnknownMachinePools are refused by their kind. Pools with equal names have different families.
+func TestUnknownMachinePools(t *testing.T) {
 	for _, kind := range []string{"AWSManagedMachinePool", "GCPMachinePool"} {
 		says := "uses " + kind + " workers, but Kamino does not support the kind"
 		v := viewOf(t, strings.Replace(poolOfIt, "kind: AzureMachinePool", "kind: "+kind, 1), factoryOfIt)
@@ -263,7 +264,6 @@ func TestMachinePoolsThatAreUnknown(t *testing.T) {
 	}
 }
 
-// models is an ImageProvider that reports scale sets.
 type models struct {
 	Images
 	InstanceReader
@@ -272,8 +272,9 @@ type models struct {
 
 func (m models) MaxModels() int { return m.most }
 
-// TestHowManyImagesAPoolMayHave: as many as its scale set, if it is one. The machines of other pools stand by themselves.
-func TestHowManyImagesAPoolMayHave(t *testing.T) {
+// TestMaxModels: the limit of images per pool comes from the scale set, if the pool has a scale set. Machines of
+// other pools are separate.
+func TestMaxModels(t *testing.T) {
 	for id, want := range map[cloud.PoolID]int{
 		"cluster.x-k8s.io/clusters/machinepools/md":       10,
 		"cluster.x-k8s.io/clusters/machinedeployments/md": 0,
@@ -284,7 +285,7 @@ func TestHowManyImagesAPoolMayHave(t *testing.T) {
 			t.Errorf("%s: %d, want %d", id, got, want)
 		}
 		if got := (&PoolProvider{&clusterAccess{images: struct{ Images }{}}}).MaxImages(id); got != 0 {
-			t.Errorf("%s, of a cloud that tells nothing of such instances: %d", id, got)
+			t.Errorf("%s, of a cloud without a limit for such instances: %d", id, got)
 		}
 	}
 }

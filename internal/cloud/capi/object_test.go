@@ -29,8 +29,8 @@ const (
 	clusterOfIt = `{apiVersion: cluster.x-k8s.io/v1beta2, kind: Cluster, metadata: {name: prod, namespace: fleet}}`
 )
 
-// TestBothVersionsAreRead to the same.
-func TestBothVersionsAreRead(t *testing.T) {
+// TestBothAPIVersions to the same.
+func TestBothAPIVersions(t *testing.T) {
 	for _, manifest := range []string{deploymentV1beta2, deploymentV1beta1} {
 		o := read(t, manifest)
 		if ref := o.reference(pathInfrastructure...); o.strategy() != onDelete || o.replicas() != 1 || ref.Group != infrastructureGroup || ref.Kind != "AWSMachineTemplate" || ref.name != "one" {
@@ -42,7 +42,7 @@ func TestBothVersionsAreRead(t *testing.T) {
 	}
 }
 
-// TestNoted: whether Cluster API has taken note of an object as it is, by what it says of either version.
+// TestNoted: conditions of both API versions show whether Cluster API has observed the current object.
 func TestNoted(t *testing.T) {
 	const paused = "kind: MachineDeployment, metadata: {name: workers, generation: 4, annotations: {cluster.x-k8s.io/paused: ''}}"
 	const working = "kind: MachineDeployment, metadata: {name: workers, generation: 4}"
@@ -74,7 +74,7 @@ func TestNoted(t *testing.T) {
 	}
 }
 
-// TestRefuseUnheld: a donor that does not return is not begun with where Cluster API would not do its part.
+// TestRefuseUnheld: a capture with a removed donor is refused if Cluster API would not cooperate.
 func TestRefuseUnheld(t *testing.T) {
 	const (
 		known   = `{apiVersion: cluster.x-k8s.io/v1beta2, kind: MachineDeployment, metadata: {name: workers, namespace: fleet}, status: {conditions: [{type: Paused, status: 'False'}]}}`
@@ -105,7 +105,7 @@ func TestRefuseUnheld(t *testing.T) {
 	}
 }
 
-// TestRefusals: each in a sentence that names the object and says what to do.
+// TestRefusals: each refusal names the object and the remedy.
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		cluster, pool string
@@ -133,7 +133,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestOwners: only a Machine of a set belongs to a pool, and every other is told why it does not.
+// TestOwners: only a Machine of a MachineSet belongs to a pool. Every other Machine gets a reason.
 func TestOwners(t *testing.T) {
 	is := true
 	owned := func(o object, kind, name string) object {
@@ -176,7 +176,8 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestImagesOfTemplates are read as they are written, and nothing that would choose another stays.
+// TestImagesOfTemplates: an image is read in the form in which it is written, and other selectors of images are
+// removed.
 func TestImagesOfTemplates(t *testing.T) {
 	const version = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/SIG_g/images/kamino-prod.workers-prototype/versions/2026.1.9"
 	for name, c := range map[string]struct {
@@ -214,7 +215,6 @@ func TestImagesOfTemplates(t *testing.T) {
 	}
 }
 
-// TestTokens are read as they are given out.
 func TestTokens(t *testing.T) {
 	for token, annotations := range map[string]map[string]string{
 		cloud.TokenUnprotected: nil, "skip-remediation": {annotationSkip: ""}, "pre-drain": {annotationHook: ""}, "skip-remediation,pre-drain": {annotationSkip: "", annotationHook: "x"},
@@ -228,8 +228,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestReasonsAreTold once each, with what to do.
-func TestReasonsAreTold(t *testing.T) {
+// TestReasons: each reason is listed once, with a remedy.
+func TestReasons(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range Reasons() {
 		if seen[r.Name] || r.Means == "" || r.Remedy == "" || strings.HasSuffix(r.Remedy, ".") {

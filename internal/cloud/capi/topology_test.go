@@ -10,8 +10,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// Classes of both versions, whose patches take JSON_PATCHES, and a Cluster made from each, whose variables are VARIABLES and whose
-// overrides OVERRIDES.
+// The constants are ClusterClasses of both API versions and their Clusters. The class has a placeholder for
+// patches, the Cluster for variables and overrides.
 const (
 	classV1beta2 = `{apiVersion: cluster.x-k8s.io/v1beta2, kind: ClusterClass, metadata: {name: class, namespace: fleet}, spec: {
   workers: {machineDeployments: [{class: worker, rollout: {strategy: {type: OnDelete}}, infrastructure: {templateRef: {apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: MACHINETemplate, name: t}}}]},
@@ -30,7 +30,7 @@ const (
 	inGallery = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/SIG_g/images/kamino-prod.workers/versions/"
 )
 
-// made is a topology as it is read: the class takes these patches, and the machine is the template's.
+// made reads a topology with these patches in the class, and with the machine of the template.
 func made(t *testing.T, of infrastructure, class, cluster, patches, variables, overrides, machine, wouldBe string) *topology {
 	t.Helper()
 	fill := strings.NewReplacer("MACHINE", of.machine, "JSON_PATCHES", patches, "VARIABLES", variables, "OVERRIDES", overrides).Replace
@@ -41,8 +41,9 @@ func made(t *testing.T, of infrastructure, class, cluster, patches, variables, o
 	return got
 }
 
-// TestVariablesThatHoldTheImage are found in the ClusterClass, read as they will be, and set so that they name another one.
-func TestVariablesThatHoldTheImage(t *testing.T) {
+// TestImageVariables: variables with the image are found in the ClusterClass, read with their defaults, and set to
+// another image.
+func TestImageVariables(t *testing.T) {
 	const ami = `{ami: {id: ami-old}, instanceType: m7i.large}`
 	for name, c := range map[string]struct {
 		of                           infrastructure
@@ -151,8 +152,8 @@ func overridesIn(entries []any) any {
 	return variables["overrides"]
 }
 
-// TestImagesThatNoVariableHolds are refused, with what would help.
-func TestImagesThatNoVariableHolds(t *testing.T) {
+// TestImagesWithoutVariable are refused with a remedy.
+func TestImagesWithoutVariable(t *testing.T) {
 	const byVariable = `{op: replace, path: /spec/template/spec/ami/id, valueFrom: {variable: ami}}`
 	of := func(text string, change ...string) string { return strings.NewReplacer(change...).Replace(text) }
 	for name, c := range map[string]struct {
@@ -215,7 +216,7 @@ func TestPartsOfAnImage(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfTopologies: strategy and size are the topology's, and what is on the way is waited for.
+// TestRefusalsOfTopologies: the topology decides about strategy and size. Pending changes must arrive first.
 func TestRefusalsOfTopologies(t *testing.T) {
 	const patches, variables = `[{op: replace, path: /spec/template/spec/ami/id, valueFrom: {variable: ami}}]`, `[{name: ami, value: ami-1}]`
 	const own = `kept: {as: it is}`
@@ -228,7 +229,7 @@ func TestRefusalsOfTopologies(t *testing.T) {
 		"the entry rolls":       {cluster: strings.Replace(classyV1beta2, own, `rollout: {strategy: {type: RollingUpdate}}`, 1), want: []string{reasonRolling}, says: "set spec.topology.workers.machineDeployments[md-0].rollout.strategy.type of Cluster fleet/prod to OnDelete"},
 		"it rolls, v1beta1":     {cluster: strings.Replace(classyV1beta1, own, `strategy: {type: RollingUpdate}`, 1), want: []string{reasonRolling}, says: "set spec.topology.workers.machineDeployments[md-0].strategy.type of"},
 		"the class rolls":       {class: strings.Replace(classV1beta2, onDelete, rollingUpdate, 1), want: []string{reasonRolling}, says: "asks for the strategy RollingUpdate"},
-		"nobody asks for one":   {class: strings.Replace(classV1beta2, `rollout: {strategy: {type: OnDelete}}, `, "", 1), want: []string{reasonRolling}, says: "sets no strategy"},
+		"no strategy":           {class: strings.Replace(classV1beta2, `rollout: {strategy: {type: OnDelete}}, `, "", 1), want: []string{reasonRolling}, says: "sets no strategy"},
 		"the pool rolls":        {pool: strings.Replace(ownedByIt, onDelete, rollingUpdate, 1), want: []string{reasonRolling}, says: "has the strategy RollingUpdate"},
 		"a day for roll-outs":   {cluster: strings.Replace(classyV1beta2, own, `rollout: {after: '2026-01-01T00:00:00Z'}`, 1), want: []string{reasonRolling}, says: "sets no strategy"},
 		"the entry wins":        {class: strings.Replace(classV1beta2, onDelete, rollingUpdate, 1), cluster: strings.Replace(classyV1beta2, own, `rollout: {strategy: {type: OnDelete}}`, 1)},
@@ -250,8 +251,9 @@ func TestRefusalsOfTopologies(t *testing.T) {
 	}
 }
 
-// TestPoolsOfNoTopology: one that says it is made from a topology, and is not in it, is refused before anything is looked for.
-func TestPoolsOfNoTopology(t *testing.T) {
+// TestPoolWithoutTopology: a pool with the label of a topology, but without an entry in the topology, is refused
+// before any search.
+func TestPoolWithoutTopology(t *testing.T) {
 	set := strings.Replace(ownedByIt, kindDeployment, kindSet, 1)
 	for name, c := range map[string]struct{ cluster, pool string }{"no topology": {clusterOfIt, ownedByIt}, "another": {classyV1beta2, strings.Replace(ownedByIt, "md-0}", "md-1}", 1)}, "a set": {classyV1beta2, set}} {
 		fill := strings.NewReplacer("VARIABLES", "[]", "OVERRIDES", "[]").Replace
@@ -270,8 +272,9 @@ func TestPoolsOfNoTopology(t *testing.T) {
 	}
 }
 
-// TestWhatIsPending: the recipe is what the Cluster asks for, and it has not arrived before the template says so.
-func TestWhatIsPending(t *testing.T) {
+// TestPendingTopology: the recipe is the Cluster's wish. The recipe is pending until the template shows the same
+// image.
+func TestPendingTopology(t *testing.T) {
 	const patches, variables = `[{op: replace, path: /spec/template/spec/ami/id, valueFrom: {variable: ami}}]`, `[{name: ami, value: ami-1}]`
 	for carried, late := range map[string]bool{"ami-1": false, "ami-0": true} {
 		v := view{pool: read(t, ownedByIt), topology: made(t, aws, classV1beta2, classyV1beta2, patches, variables, `[]`, fmt.Sprintf(`{ami: {id: %s}}`, carried), "eu/kamino/x")}
@@ -285,7 +288,7 @@ func TestWhatIsPending(t *testing.T) {
 	}
 }
 
-// TestSavedOverrides are read as they were: a number stays one, and none is none.
+// TestSavedOverrides: a number stays a number, and a missing override stays missing.
 func TestSavedOverrides(t *testing.T) {
 	of := ref{"fleet", deployments, "prod-md-0-x"}
 	was, err := readBackup(of, fmt.Appendf(nil, `{"pool": %q, "kind": "AWSMachineTemplate", "template": "t", "image": "ami-1", "overrides": [{"name": "worker", "value": {"size": 3}}, {"name": "ami"}]}`, of.pool()))
@@ -298,7 +301,7 @@ func TestSavedOverrides(t *testing.T) {
 	}
 }
 
-// TestRightsOfTopologies: only a pool of a topology needs more than to look at its Cluster.
+// TestRightsOfTopologies: only a pool of a topology needs more than the right to read its Cluster.
 func TestRightsOfTopologies(t *testing.T) {
 	for _, need := range rights("AWSMachine") {
 		topology := need.resource == resourceClasses || need.resource == "clusters" && slices.Contains(need.verbs, "patch")

@@ -54,11 +54,11 @@ func (h hooks) SameInstance(a, b cloud.InstanceID) bool {
 }
 
 func (h hooks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
-	return one(h.instance, h.Provider.Instance)(ctx, id)
+	return hookOr(h.instance, h.Provider.Instance)(ctx, id)
 }
 
 func (h hooks) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
-	return one(h.instances, h.Provider.(cloud.InstanceLister).Instances)(ctx, pool)
+	return hookOr(h.instances, h.Provider.(cloud.InstanceLister).Instances)(ctx, pool)
 }
 
 func (h hooks) Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
@@ -108,15 +108,15 @@ func (h hooks) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version s
 }
 
 func (h hooks) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
-	return one(h.ensureRemoved, h.Provider.(cloud.Remover).EnsureRemoved)(ctx, id)
+	return hookOr(h.ensureRemoved, h.Provider.(cloud.Remover).EnsureRemoved)(ctx, id)
 }
 
 func (h hooks) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
-	return one(h.preflightTrial, h.Provider.(cloud.TrialRunner).PreflightTrial)(ctx, spec)
+	return hookOr(h.preflightTrial, h.Provider.(cloud.TrialRunner).PreflightTrial)(ctx, spec)
 }
 
 func (h hooks) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
-	return one(h.trial, h.Provider.(cloud.TrialRunner).Trial)(ctx, spec)
+	return hookOr(h.trial, h.Provider.(cloud.TrialRunner).Trial)(ctx, spec)
 }
 
 func (h hooks) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
@@ -127,7 +127,7 @@ func (h hooks) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Trial
 }
 
 func (h hooks) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
-	return one(h.ensureTrial, h.Provider.(cloud.TrialRunner).EnsureTrial)(ctx, spec)
+	return hookOr(h.ensureTrial, h.Provider.(cloud.TrialRunner).EnsureTrial)(ctx, spec)
 }
 
 func (h hooks) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
@@ -138,19 +138,19 @@ func (h hooks) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
 }
 
 func (h hooks) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
-	return one(h.endTrial, h.Provider.(cloud.TrialRunner).EndTrial)(ctx, spec)
+	return hookOr(h.endTrial, h.Provider.(cloud.TrialRunner).EndTrial)(ctx, spec)
 }
 
 func (h hooks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
-	return one(h.ensureStopped, h.Provider.EnsureStopped)(ctx, id)
+	return hookOr(h.ensureStopped, h.Provider.EnsureStopped)(ctx, id)
 }
 
 func (h hooks) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
-	return one(h.ensureStarted, h.Provider.EnsureStarted)(ctx, id)
+	return hookOr(h.ensureStarted, h.Provider.EnsureStarted)(ctx, id)
 }
 
 func (h hooks) Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
-	return one(h.holdOf, h.Provider.Protection)(ctx, id)
+	return hookOr(h.holdOf, h.Provider.Protection)(ctx, id)
 }
 
 func (h hooks) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, token string) error {
@@ -175,7 +175,7 @@ func (h hooks) Snapshot(ctx context.Context, id cloud.InstanceID, name string) (
 }
 
 func (h hooks) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
-	return one(h.ensureSnapshot, h.Provider.EnsureSnapshot)(ctx, spec)
+	return hookOr(h.ensureSnapshot, h.Provider.EnsureSnapshot)(ctx, spec)
 }
 
 func (h hooks) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name string) error {
@@ -186,15 +186,15 @@ func (h hooks) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name str
 }
 
 func (h hooks) Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error) {
-	return one(h.image, h.Provider.Image)(ctx, ref)
+	return hookOr(h.image, h.Provider.Image)(ctx, ref)
 }
 
 func (h hooks) Images(ctx context.Context, id cloud.PoolID) ([]cloud.Image, error) {
-	return one(h.images, h.Provider.Images)(ctx, id)
+	return hookOr(h.images, h.Provider.Images)(ctx, id)
 }
 
 func (h hooks) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud.Image, error) {
-	return one(h.ensureImage, h.Provider.EnsureImage)(ctx, spec)
+	return hookOr(h.ensureImage, h.Provider.EnsureImage)(ctx, spec)
 }
 
 func (h hooks) TagImage(ctx context.Context, ref cloud.ImageRef, tags map[string]string) error {
@@ -212,15 +212,15 @@ func (h hooks) DeleteImage(ctx context.Context, ref cloud.ImageRef) error {
 }
 
 func (h hooks) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
-	return one(h.poolsOf, h.Provider.PoolsOf)(ctx, nodes)
+	return hookOr(h.poolsOf, h.Provider.PoolsOf)(ctx, nodes)
 }
 
 func (h hooks) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
-	return one(h.pool, h.Provider.Pool)(ctx, id)
+	return hookOr(h.pool, h.Provider.Pool)(ctx, id)
 }
 
 func (h hooks) Preflight(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
-	return one(h.preflight, h.Provider.Preflight)(ctx, spec)
+	return hookOr(h.preflight, h.Provider.Preflight)(ctx, spec)
 }
 
 func (h hooks) RecipeChange(ctx context.Context, ref cloud.ImageRef, removeBootstrap bool) (cloud.RecipeChange, error) {
@@ -245,7 +245,7 @@ func (h hooks) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64)
 }
 
 // one returns the hook if there is a hook.
-func one[A, R any](hook, real func(context.Context, A) (R, error)) func(context.Context, A) (R, error) {
+func hookOr[A, R any](hook, real func(context.Context, A) (R, error)) func(context.Context, A) (R, error) {
 	if hook != nil {
 		return hook
 	}

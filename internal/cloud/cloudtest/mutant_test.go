@@ -24,7 +24,7 @@ const mutantEnv = "KAMINO_CLOUDTEST_MUTANT"
 
 type mutant struct {
 	name string
-	// breaks is the sentence of the contract that the suite must find broken.
+	// breaks is the sentence of the contract that the mutant breaks.
 	breaks string
 	mutate func(c *memory.Cloud, h *hooks)
 }
@@ -37,7 +37,7 @@ func TestSuiteCatchesMutants(t *testing.T) {
 	if os.Getenv(mutantEnv) != "" {
 		t.Skip("this process runs one mutant")
 	}
-	catches(t, "TestMutant", allMutants())
+	runMutants(t, "TestMutant", allMutants())
 }
 
 // TestRecipesSuiteCatchesMutants: the suite for PoolProvider alone catches the same mistakes of recipes as the full suite.
@@ -51,11 +51,11 @@ func TestRecipesSuiteCatchesMutants(t *testing.T) {
 	if len(theirs) < 55 {
 		t.Fatalf("only %d mutants are tried", len(theirs))
 	}
-	catches(t, "TestRecipesMutant", theirs)
+	runMutants(t, "TestRecipesMutant", theirs)
 }
 
 // catches runs a suite on each mutant and on the provider without a mutant.
-func catches(t *testing.T, suite string, mutants []mutant) {
+func runMutants(t *testing.T, suite string, mutants []mutant) {
 	for _, m := range append(mutants, mutant{name: "none"}) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()

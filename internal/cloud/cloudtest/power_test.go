@@ -12,8 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
 )
 
-// TestPowersAreAll: the list of powers and the comments of package cloud agree, and the decorators support all powers.
-func TestPowersAreAll(t *testing.T) {
+// TestOptionalInterfaces: the list of powers and the comments of package cloud agree, and the decorators support all powers.
+func TestOptionalInterfaces(t *testing.T) {
 	var said, listed []string
 	files, err := filepath.Glob("../*.go")
 	if err != nil || len(files) == 0 {

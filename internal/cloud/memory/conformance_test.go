@@ -43,8 +43,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestDisksAlone: disks need no recipes, whatever built the instances.
-func TestDisksAlone(t *testing.T) {
+// TestImageProviderOnly: the ImageProvider needs no PoolProvider, for any kind of instance.
+func TestImageProviderOnly(t *testing.T) {
 	for name, apart := range map[string]bool{"that know their pools": false, "that know no pools": true} {
 		t.Run(name, func(t *testing.T) {
 			cloudtest.RunDisks(t, func(t *testing.T) cloudtest.DisksHarness {
@@ -64,8 +64,8 @@ func TestDisksAlone(t *testing.T) {
 	}
 }
 
-// TestRecipesAlone: recipes need from the disks only the lists of objects.
-func TestRecipesAlone(t *testing.T) {
+// TestPoolProviderOnly: recipes need from the disks only the lists of objects.
+func TestPoolProviderOnly(t *testing.T) {
 	for name, change := range map[string]func(*memory.Config, *memory.PoolSpec){
 		"pools of a cloud": func(c *memory.Config, _ *memory.PoolSpec) { c.MaxImages = 3 },
 		"objects apart":    func(c *memory.Config, _ *memory.PoolSpec) { c.Apart = true },

@@ -8,8 +8,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestRecipesElsewhere tests the calls that recipes of a different implementation make to these disks.
-func TestRecipesElsewhere(t *testing.T) {
+// TestForeignPoolProvider tests the calls of another PoolProvider to this ImageProvider.
+func TestForeignPoolProvider(t *testing.T) {
 	clock := NewClock(time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC))
 	c := New(Config{Now: clock.Now, Latency: Latency{Image: time.Minute}})
 	disks, family := c.Disks(), cloud.ImageFamily{Place: "here/", Name: "pool"}

@@ -88,7 +88,7 @@ func callAll(t *testing.T, p cloud.Provider, r *rig) {
 	p.SameInstance(r.a, r.b)
 }
 
-func TestEveryPowerCanBeLost(t *testing.T) {
+func TestLostMethods(t *testing.T) {
 	for _, power := range cloudtest.Powers() {
 		if own := reflect.TypeFor[*memory.Cloud]().Implements(power); own && !reflect.TypeFor[*memory.Faulty]().Implements(power) {
 			t.Errorf("the cloud in memory has the power %s, whose calls can't be lost", power)
@@ -99,7 +99,7 @@ func TestEveryPowerCanBeLost(t *testing.T) {
 	}
 }
 
-func TestEveryCallIsCountedAndCanBeLost(t *testing.T) {
+func TestLostCalls(t *testing.T) {
 	r := newRig(t)
 	f := memory.NewFaulty(r.Cloud, func(memory.Call) memory.Outcome { return memory.FailBefore(cloud.Unavailable) })
 	before := r.World()
@@ -125,7 +125,7 @@ func TestEveryCallIsCountedAndCanBeLost(t *testing.T) {
 	}
 }
 
-func TestLooksAreMarkedAsLooks(t *testing.T) {
+func TestReadsWriteNothing(t *testing.T) {
 	r := newRig(t)
 	last := r.World()
 	f := memory.NewFaulty(r.Cloud, nil)
@@ -141,7 +141,7 @@ func TestLooksAreMarkedAsLooks(t *testing.T) {
 	callAll(t, f, r)
 }
 
-func TestOtherPanicsAreNotSwallowed(t *testing.T) {
+func TestOtherPanics(t *testing.T) {
 	defer func() {
 		if r := recover(); r != "other" {
 			t.Errorf("recovered %v", r)

@@ -8,8 +8,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// TestHowMachinesJoin follows the machine of a trial, and a second machine of its version, from the boot on.
-func TestHowMachinesJoin(t *testing.T) {
+// TestNodeJoin follows the machine of a trial, and a second machine of its version, from the boot on.
+func TestNodeJoin(t *testing.T) {
 	const minute = time.Minute
 	type look struct {
 		at           time.Duration // since the boot
@@ -31,7 +31,7 @@ func TestHowMachinesJoin(t *testing.T) {
 			{0, true, true, 0}, {minute, true, false, minute}, {2 * minute, true, true, 2 * minute}, {3*minute + 1, true, false, 3 * minute}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, spec := trying(t, false)
+			r, spec := newTrialRig(t, false)
 			spec.Name = "first"
 			must(t, begin(t, r, spec))
 			spec.Name = "second"
@@ -66,7 +66,7 @@ func TestHowMachinesJoin(t *testing.T) {
 			if len(identities) != want {
 				t.Errorf("the nodes have the identities %v", identities)
 			}
-			// A stopped machine leaves, and joins again with its next boot.
+			// A stopped machine leaves, and joins again after its next boot.
 			if test.how.Never || !r.StopByStranger(id) {
 				return
 			}

@@ -98,7 +98,7 @@ func wantKind(t *testing.T, err error, kind cloud.Kind) {
 	}
 }
 
-func TestACaptureLeavesTheWorldAsItShould(t *testing.T) {
+func TestCapture(t *testing.T) {
 	r := newRig(t)
 	before := r.BootID(r.a)
 	r.published(t, "2026.11.21")
@@ -134,9 +134,9 @@ func TestACaptureLeavesTheWorldAsItShould(t *testing.T) {
 	}
 }
 
-// TestADiskThatIsWrittenToWhileItIsCopied: the copy has the old content only if the cloud fixes the snapshot at the
+// TestDiskWrittenDuringCopy: the copy has the old content only if the cloud fixes the snapshot at the
 // request.
-func TestADiskThatIsWrittenToWhileItIsCopied(t *testing.T) {
+func TestDiskWrittenDuringCopy(t *testing.T) {
 	for _, instant := range []bool{false, true} {
 		r := newRig(t, func(c *memory.Config, _ *memory.PoolSpec) { c.Instant = instant })
 		r.MarkGeneralized(r.a)
@@ -144,19 +144,19 @@ func TestADiskThatIsWrittenToWhileItIsCopied(t *testing.T) {
 		r.clock.Advance(latency.GuestOff)
 		s, err := r.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: "s", Instance: r.a})
 		must(t, err)
-		must(t, second(r.EnsureStarted(t.Context(), r.a)))
+		must(t, errorOf(r.EnsureStarted(t.Context(), r.a)))
 		if s.Taken != instant {
 			t.Errorf("the snapshot is %+v, and the cloud instant: %t", s, instant)
 		}
 		r.clock.Advance(latency.Snapshot)
-		must(t, second(r.EnsureImage(t.Context(), cloud.ImageSpec{ImageRef: cloud.ImageRef{Pool: r.pool, Version: "2026.11.21"}, SnapshotID: s.ID})))
+		must(t, errorOf(r.EnsureImage(t.Context(), cloud.ImageSpec{ImageRef: cloud.ImageRef{Pool: r.pool, Version: "2026.11.21"}, SnapshotID: s.ID})))
 		if got := r.World().Images[0].Generalized; got != instant {
 			t.Errorf("the image is generalized: %t, and the cloud instant: %t", got, instant)
 		}
 	}
 }
 
-func TestTimeAloneFinishesWork(t *testing.T) {
+func TestTimeFinishesWork(t *testing.T) {
 	r := newRig(t)
 	power, err := r.EnsureStopped(t.Context(), r.a)
 	must(t, err)
@@ -177,10 +177,10 @@ func TestTimeAloneFinishesWork(t *testing.T) {
 	}
 }
 
-func TestSettleTellsOfBootsWithoutALook(t *testing.T) {
+func TestSettleReportsBoots(t *testing.T) {
 	r := newRig(t)
-	must(t, second(r.EnsureStopped(t.Context(), r.a)))
-	must(t, second(r.EnsureStopped(t.Context(), r.b)))
+	must(t, errorOf(r.EnsureStopped(t.Context(), r.a)))
+	must(t, errorOf(r.EnsureStopped(t.Context(), r.b)))
 	r.clock.Advance(time.Hour)
 	r.Settle()
 	want := []heard{
@@ -191,9 +191,9 @@ func TestSettleTellsOfBootsWithoutALook(t *testing.T) {
 	}
 }
 
-func second[T any](_ T, err error) error { return err }
+func errorOf[T any](_ T, err error) error { return err }
 
-func TestOnPowerMayCallBack(t *testing.T) {
+func TestOnPowerCallsCloud(t *testing.T) {
 	r := newRig(t)
 	var seen []string
 	r.OnPower = func(id cloud.InstanceID, p cloud.Power) {
@@ -202,9 +202,9 @@ func TestOnPowerMayCallBack(t *testing.T) {
 			r.GuestPowerOff(id)
 		}
 	}
-	must(t, second(r.EnsureStopped(t.Context(), r.a)))
+	must(t, errorOf(r.EnsureStopped(t.Context(), r.a)))
 	r.clock.Advance(latency.Stop)
-	must(t, second(r.EnsureStarted(t.Context(), r.a)))
+	must(t, errorOf(r.EnsureStarted(t.Context(), r.a)))
 	r.clock.Advance(latency.Start)
 	r.Settle()
 	r.clock.Advance(latency.GuestOff)
@@ -213,7 +213,7 @@ func TestOnPowerMayCallBack(t *testing.T) {
 	}
 }
 
-func TestWithoutLatencyEverythingIsDoneAtOnce(t *testing.T) {
+func TestZeroLatency(t *testing.T) {
 	c := memory.New(memory.Config{})
 	pool := c.AddPool(memory.PoolSpec{Name: "p"})
 	a := c.AddInstance(pool, "a")
@@ -238,7 +238,7 @@ func TestWithoutLatencyEverythingIsDoneAtOnce(t *testing.T) {
 	}
 }
 
-func TestDirtyDisksAreKnown(t *testing.T) {
+func TestDirtyDisks(t *testing.T) {
 	for name, prepare := range map[string]func(*rig){
 		"never generalized": func(r *rig) { r.StopByStranger(r.a); r.clock.Advance(latency.Stop) },
 		"still running":     func(r *rig) { r.MarkGeneralized(r.a) },
@@ -255,7 +255,7 @@ func TestDirtyDisksAreKnown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			prepare(r)
-			must(t, second(r.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: "s", Instance: r.a})))
+			must(t, errorOf(r.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: "s", Instance: r.a})))
 			if w := r.World(); w.Snapshots[0].Generalized {
 				t.Errorf("snapshot %+v passes as generalized", w.Snapshots[0])
 			}
@@ -263,14 +263,14 @@ func TestDirtyDisksAreKnown(t *testing.T) {
 	}
 }
 
-func TestBrokenTellsWhatACallerMustNotDo(t *testing.T) {
+func TestBrokenReportsViolations(t *testing.T) {
 	r := newRig(t)
 	ctx := t.Context()
 	s, err := r.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: "s", Instance: r.a})
 	must(t, err)
 	r.clock.Advance(latency.Snapshot)
 	ref := cloud.ImageRef{Pool: r.pool, Version: "2026.11.21"}
-	must(t, second(r.EnsureImage(ctx, cloud.ImageSpec{ImageRef: ref, SnapshotID: s.ID})))
+	must(t, errorOf(r.EnsureImage(ctx, cloud.ImageSpec{ImageRef: ref, SnapshotID: s.ID})))
 	r.clock.Advance(latency.Image)
 	r.promote(t, ref.Version, false)
 	must(t, r.TagImage(ctx, ref, map[string]string{cloud.TagQuarantined: "clones collide"}))

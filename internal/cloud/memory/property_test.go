@@ -55,9 +55,9 @@ func (r *rig) take(t *rapid.T, s step) error {
 	case "wait":
 		r.clock.Advance(s.Wait)
 	case "stop":
-		return second(r.EnsureStopped(ctx, id))
+		return errorOf(r.EnsureStopped(ctx, id))
 	case "start":
-		return second(r.EnsureStarted(ctx, id))
+		return errorOf(r.EnsureStarted(ctx, id))
 	case "protect":
 		if s.On {
 			return r.ProtectFromScaleIn(ctx, id, cloud.TokenUnprotected)
@@ -65,11 +65,11 @@ func (r *rig) take(t *rapid.T, s step) error {
 		return r.Unprotect(ctx, id, cloud.TokenUnprotected)
 	case "snapshot":
 		tags := map[string]string{"n": fmt.Sprint(s.N)}
-		return second(r.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: s.Name, Instance: id, Tags: tags}))
+		return errorOf(r.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: s.Name, Instance: id, Tags: tags}))
 	case "delete snapshot":
 		return r.DeleteSnapshot(ctx, id, s.Name)
 	case "image":
-		return second(r.EnsureImage(ctx, cloud.ImageSpec{ImageRef: ref, SnapshotID: "memory:///snapshots/" + s.Name}))
+		return errorOf(r.EnsureImage(ctx, cloud.ImageSpec{ImageRef: ref, SnapshotID: "memory:///snapshots/" + s.Name}))
 	case "tag":
 		return r.TagImage(ctx, ref, map[string]string{"n": fmt.Sprint(s.N)})
 	case "delete image":
@@ -84,7 +84,7 @@ func (r *rig) take(t *rapid.T, s step) error {
 		}
 		return r.SetCapacity(ctx, r.pool, size, size+1)
 	default:
-		r.meddle(s, id)
+		r.disturb(s, id)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (r *rig) take(t *rapid.T, s step) error {
 func (r *rig) pool0() cloud.InstanceID { return cloud.InstanceID(r.pool) }
 
 // meddle runs a step of a foreign client.
-func (r *rig) meddle(s step, id cloud.InstanceID) {
+func (r *rig) disturb(s step, id cloud.InstanceID) {
 	switch s.Do {
 	case "generalize":
 		r.MarkGeneralized(id)
@@ -133,7 +133,7 @@ func drawRig(t *testing.T, rt *rapid.T) func() *rig {
 	}
 }
 
-func TestInvariantsHoldWhateverIsCalled(t *testing.T) {
+func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := drawRig(t, rt)()
 		last := r.World()
@@ -268,7 +268,7 @@ func wrongPools(last, now memory.World) (wrong []string) {
 	return wrong
 }
 
-func TestHowOftenSomebodyLooksDoesNotMatter(t *testing.T) {
+func TestReadsChangeNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		fresh := drawRig(t, rt)
 		list := rapid.SliceOfN(steps, 20, 60).Draw(rt, "steps")
@@ -278,7 +278,7 @@ func TestHowOftenSomebodyLooksDoesNotMatter(t *testing.T) {
 			if s.Do == "wait" {
 				for range 7 {
 					often.clock.Advance(s.Wait / 7)
-					often.lookAtAll(rt)
+					often.readAll(rt)
 				}
 				often.clock.Advance(s.Wait - 7*(s.Wait/7))
 				continue
@@ -296,8 +296,8 @@ func TestHowOftenSomebodyLooksDoesNotMatter(t *testing.T) {
 	})
 }
 
-// lookAtAll makes every read. A read that fails changes nothing, too.
-func (r *rig) lookAtAll(t *rapid.T) {
+// readAll makes every read. A failed read changes nothing, too.
+func (r *rig) readAll(t *rapid.T) {
 	ctx, ref := t.Context(), cloud.ImageRef{Pool: r.pool, Version: "2026.10.01"}
 	_, _ = r.Pool(ctx, r.pool)
 	_, _ = r.Images(ctx, r.pool)

@@ -14,7 +14,7 @@ import (
 const tried = "2026.11.21"
 
 // trying returns a cloud with a version, and the spec of a trial for the current state.
-func trying(t *testing.T, inPool bool) (*rig, cloud.TrialSpec) {
+func newTrialRig(t *testing.T, inPool bool) (*rig, cloud.TrialSpec) {
 	t.Helper()
 	r := newRig(t)
 	r.AddVersion(r.pool, memory.VersionSpec{Version: tried})
@@ -33,8 +33,8 @@ func (r *rig) trial(t *testing.T, spec cloud.TrialSpec) cloud.Trial {
 	return trial
 }
 
-func TestATrialApartLeavesThePoolAlone(t *testing.T) {
-	r, spec := trying(t, false)
+func TestSeparateTrialKeepsPool(t *testing.T) {
+	r, spec := newTrialRig(t, false)
 	before := r.World().Pools
 	trial, err := r.EnsureTrial(t.Context(), spec)
 	must(t, err)
@@ -65,8 +65,8 @@ func TestATrialApartLeavesThePoolAlone(t *testing.T) {
 	}
 }
 
-func TestATrialInThePoolTakesWhatGrewWhileItWasOpen(t *testing.T) {
-	r, spec := trying(t, true)
+func TestGrowthDuringTrial(t *testing.T) {
+	r, spec := newTrialRig(t, true)
 	// A trial in the pool cannot remove the bootstrap, as a promotion does.
 	spec.RemoveBootstrap = true
 	if _, err := r.EnsureTrial(t.Context(), spec); !cloud.Is(err, cloud.Refused) {
@@ -101,9 +101,9 @@ func TestATrialInThePoolTakesWhatGrewWhileItWasOpen(t *testing.T) {
 	}
 }
 
-// TestWhatIsPromotedMeanwhileStays: after a promotion during the trial, the trial's instances belong to the pool.
-func TestWhatIsPromotedMeanwhileStays(t *testing.T) {
-	r, spec := trying(t, true)
+// TestPromotionDuringTrial: after a promotion during the trial, the trial's instances belong to the pool.
+func TestPromotionDuringTrial(t *testing.T) {
+	r, spec := newTrialRig(t, true)
 	_, err := r.EnsureTrial(t.Context(), spec)
 	must(t, err)
 	must(t, r.CloseTrial(t.Context(), spec))
@@ -116,10 +116,10 @@ func TestWhatIsPromotedMeanwhileStays(t *testing.T) {
 	}
 }
 
-func TestATrialThatComesToNothing(t *testing.T) {
+func TestFailedTrial(t *testing.T) {
 	for name, inPool := range map[string]bool{"apart": false, "in the pool": true} {
 		t.Run(name, func(t *testing.T) {
-			r, spec := trying(t, inPool)
+			r, spec := newTrialRig(t, inPool)
 			r.SetQuota(memory.Quota{Instances: 2})
 			if found, err := r.PreflightTrial(t.Context(), spec); err != nil || len(found) != 1 || found[0].Reason != memory.ReasonQuotaExceeded {
 				t.Errorf("preflight finds %+v, %v", found, err)

@@ -21,12 +21,12 @@ func (r *rig) stopped(t *testing.T) {
 	r.clock.Advance(latency.GuestOff)
 }
 
-func TestFailedSnapshotStaysUntilDeleted(t *testing.T) {
+func TestFailedSnapshot(t *testing.T) {
 	r := newRig(t)
 	r.stopped(t)
 	r.FailSnapshots(1)
 	spec := cloud.SnapshotSpec{Name: "s", Instance: r.a}
-	must(t, second(r.EnsureSnapshot(t.Context(), spec)))
+	must(t, errorOf(r.EnsureSnapshot(t.Context(), spec)))
 	r.clock.Advance(latency.Snapshot)
 	for range 2 {
 		s, err := r.EnsureSnapshot(t.Context(), spec)
@@ -40,14 +40,14 @@ func TestFailedSnapshotStaysUntilDeleted(t *testing.T) {
 		t.Fatalf("on its way out, the snapshot is %+v, %v", s, err)
 	}
 	r.clock.Advance(latency.Delete)
-	must(t, second(r.EnsureSnapshot(t.Context(), spec)))
+	must(t, errorOf(r.EnsureSnapshot(t.Context(), spec)))
 	r.clock.Advance(latency.Snapshot)
 	if w := r.World(); len(w.Snapshots) != 1 || w.Snapshots[0].State != cloud.Complete {
 		t.Errorf("snapshots %+v", w.Snapshots)
 	}
 }
 
-func TestFailedVersionStaysUntilDeleted(t *testing.T) {
+func TestFailedVersion(t *testing.T) {
 	r := newRig(t)
 	r.FailImages(1)
 	r.published(t, "2026.11.21")
@@ -68,7 +68,7 @@ func TestFailedVersionStaysUntilDeleted(t *testing.T) {
 	}
 }
 
-func TestDeletingWhatIsUnderWayIsFinal(t *testing.T) {
+func TestDeletePending(t *testing.T) {
 	for name, fail := range map[string]int{"it would succeed": 0, "it would fail": 1} {
 		t.Run(name, func(t *testing.T) {
 			// A deletion takes longer than all other work, so that earlier work would end first.
@@ -80,8 +80,8 @@ func TestDeletingWhatIsUnderWayIsFinal(t *testing.T) {
 			r.clock.Advance(latency.Snapshot)
 			r.FailSnapshots(fail)
 			r.FailImages(fail)
-			must(t, second(r.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: "part", Instance: r.a})))
-			must(t, second(r.EnsureImage(ctx, cloud.ImageSpec{ImageRef: ref, SnapshotID: s.ID})))
+			must(t, errorOf(r.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: "part", Instance: r.a})))
+			must(t, errorOf(r.EnsureImage(ctx, cloud.ImageSpec{ImageRef: ref, SnapshotID: s.ID})))
 			must(t, r.DeleteSnapshot(ctx, r.a, "part"))
 			must(t, r.DeleteImage(ctx, ref))
 			r.clock.Advance(time.Hour - 1)
@@ -96,25 +96,25 @@ func TestDeletingWhatIsUnderWayIsFinal(t *testing.T) {
 	}
 }
 
-func TestVersionNeedsACompleteSnapshotUntilItIsComplete(t *testing.T) {
+func TestVersionNeedsSnapshot(t *testing.T) {
 	r := newRig(t)
 	r.stopped(t)
 	ctx := t.Context()
 	spec := cloud.ImageSpec{ImageRef: cloud.ImageRef{Pool: r.pool, Version: "2026.11.21"}, SnapshotID: "memory:///snapshots/s"}
 	_, err := r.EnsureImage(ctx, spec)
 	wantKind(t, err, cloud.NotFound)
-	must(t, second(r.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: "s", Instance: r.a})))
+	must(t, errorOf(r.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: "s", Instance: r.a})))
 	_, err = r.EnsureImage(ctx, spec)
 	wantKind(t, err, cloud.Conflict)
 	r.clock.Advance(latency.Snapshot)
-	must(t, second(r.EnsureImage(ctx, spec)))
+	must(t, errorOf(r.EnsureImage(ctx, spec)))
 	must(t, r.DeleteSnapshot(ctx, r.a, "s"))
 	if v, err := r.Image(ctx, spec.ImageRef); err != nil || v.State != cloud.Failed {
 		t.Errorf("a version that lost its source is %+v, %v", v, err)
 	}
 }
 
-func TestWithoutZoneStorageTheSecondAttemptIsLocal(t *testing.T) {
+func TestRegionWithoutZoneStorage(t *testing.T) {
 	r := newRig(t, func(c *memory.Config, _ *memory.PoolSpec) { c.NoZoneStorage = true })
 	r.stopped(t)
 	ctx := t.Context()
@@ -140,12 +140,12 @@ func TestWithoutZoneStorageTheSecondAttemptIsLocal(t *testing.T) {
 	}
 }
 
-func TestStartCanComeToNothing(t *testing.T) {
+func TestFailedStart(t *testing.T) {
 	r := newRig(t)
 	r.stopped(t)
 	r.FailStarts(r.a, 1)
 	for _, want := range []cloud.Power{cloud.PowerStopped, cloud.PowerRunning} {
-		must(t, second(r.EnsureStarted(t.Context(), r.a)))
+		must(t, errorOf(r.EnsureStarted(t.Context(), r.a)))
 		r.clock.Advance(latency.Start)
 		if m := r.World().Instance(r.a); m.Power != want {
 			t.Fatalf("after the start: %q, want %q", m.Power, want)
@@ -159,7 +159,7 @@ func TestQuotas(t *testing.T) {
 	})
 	ctx := t.Context()
 	r.published(t, "2026.11.20")
-	must(t, second(r.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: "one", Instance: r.b})))
+	must(t, errorOf(r.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: "one", Instance: r.b})))
 	_, err := r.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: "two", Instance: r.b})
 	wantKind(t, err, cloud.QuotaExceeded)
 	r.clock.Advance(latency.Snapshot)
@@ -205,7 +205,7 @@ func TestPermissionsAndRefusals(t *testing.T) {
 	}
 }
 
-func TestAutoscalerSparesTheProtected(t *testing.T) {
+func TestAutoscalerSparesProtected(t *testing.T) {
 	r := newRig(t)
 	must(t, r.ProtectFromScaleIn(t.Context(), r.b, cloud.TokenUnprotected))
 	if taken := r.ScaleIn(r.pool); taken != r.a {
@@ -221,9 +221,9 @@ func TestAutoscalerSparesTheProtected(t *testing.T) {
 	wantKind(t, err, cloud.NotFound)
 }
 
-func TestGoneInstanceStaysGone(t *testing.T) {
+func TestMissingInstance(t *testing.T) {
 	r := newRig(t)
-	must(t, second(r.EnsureStopped(t.Context(), r.a)))
+	must(t, errorOf(r.EnsureStopped(t.Context(), r.a)))
 	r.RemoveInstance(r.a)
 	r.clock.Advance(time.Hour)
 	r.Settle()
@@ -233,7 +233,7 @@ func TestGoneInstanceStaysGone(t *testing.T) {
 	}
 }
 
-func TestLatestIsTakenOverAsPinned(t *testing.T) {
+func TestLatestBecomesPinned(t *testing.T) {
 	r := newRig(t, func(_ *memory.Config, p *memory.PoolSpec) { p.Latest = true })
 	r.AddVersion(r.pool, memory.VersionSpec{Version: "2026.9.30"})
 	r.AddVersion(r.pool, memory.VersionSpec{Version: "2026.10.01"})
@@ -253,7 +253,7 @@ func TestLatestIsTakenOverAsPinned(t *testing.T) {
 	wantKind(t, r.DeleteImage(t.Context(), cloud.ImageRef{Pool: r.pool, Version: "2026.10.1"}), cloud.Conflict)
 }
 
-func TestStrangerChangesTheRecipe(t *testing.T) {
+func TestForeignRecipeChange(t *testing.T) {
 	for name, bootstrap := range map[string][]string{
 		"other image":      {"customData", "extension vmssCSE"},
 		"less bootstrap":   {"customData"},
@@ -275,7 +275,7 @@ func TestStrangerChangesTheRecipe(t *testing.T) {
 	}
 }
 
-func TestEndedContextChangesNothing(t *testing.T) {
+func TestCancelledContext(t *testing.T) {
 	r := newRig(t)
 	before := r.World()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -288,7 +288,7 @@ func TestEndedContextChangesNothing(t *testing.T) {
 	}
 }
 
-func TestMistakesOfATestPanic(t *testing.T) {
+func TestMisusePanics(t *testing.T) {
 	r := newRig(t)
 	for name, mistake := range map[string]func(){
 		"pool twice":     func() { r.AddPool(memory.PoolSpec{Name: "POOL1"}) },

@@ -64,8 +64,8 @@ func runner(p *generalize.Profile) *generalize.Runner {
 	return &generalize.Runner{Profile: p, Now: func() time.Time { return time.Unix(1795240800, 0) }}
 }
 
-// TestNobodyLosesHisOwnIdentity by mistake, for any spelling of the root.
-func TestNobodyLosesHisOwnIdentity(t *testing.T) {
+// TestOwnRootIsRefused by mistake, for any spelling of the root.
+func TestOwnRootIsRefused(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink("/", link); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestNobodyLosesHisOwnIdentity(t *testing.T) {
 	}
 }
 
-func TestTheRulesAreThoseOfTheDisk(t *testing.T) {
+func TestRulesOfDisk(t *testing.T) {
 	static, both := machine(t), machine(t, "etc/kubernetes/kubelet.conf")
 	unknown := Root{Path: t.TempDir()}
 	bootstrap := machine(t, "etc/kubernetes/kubelet.conf")
@@ -127,9 +127,9 @@ func TestTheRulesAreThoseOfTheDisk(t *testing.T) {
 	}
 }
 
-// TestAfterwards: a disk before generalization fails the check, and a generalized disk passes until data of the donor
+// TestGeneralize: a disk before generalization fails the check, and a generalized disk passes until data of the donor
 // returns.
-func TestAfterwards(t *testing.T) {
+func TestGeneralize(t *testing.T) {
 	root := machine(t)
 	key := read(t, root, hostKey)
 	profile, err := Rules{}.LoadFor(root)
@@ -169,8 +169,8 @@ func TestAfterwards(t *testing.T) {
 	}
 }
 
-// TestTheManifestOutsideCannotBeWritten: the run reports the failure and its work.
-func TestTheManifestOutsideCannotBeWritten(t *testing.T) {
+// TestManifestCannotBeWritten: the run reports the failure and the finished work.
+func TestManifestCannotBeWritten(t *testing.T) {
 	root := machine(t)
 	profile, err := Rules{}.LoadFor(root)
 	if err != nil {
@@ -207,8 +207,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestNoHostWithoutAnOrder: an incomplete pod is refused before a change of the host.
-func TestNoHostWithoutAnOrder(t *testing.T) {
+// TestHostNeedsOrder: an incomplete pod is refused before a change of the host.
+func TestHostNeedsOrder(t *testing.T) {
 	root := machine(t)
 	profile, err := Rules{}.LoadFor(root)
 	if err != nil {
@@ -225,7 +225,7 @@ func TestNoHostWithoutAnOrder(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatCanBeSearched(t *testing.T) {
+func TestUnsearchableDisks(t *testing.T) {
 	root := machine(t)
 	image := filepath.Join(root.Path, "etc/hostname")
 	pipe := filepath.Join(t.TempDir(), "pipe")
@@ -250,7 +250,7 @@ func TestOnlyWhatCanBeSearched(t *testing.T) {
 	}
 }
 
-func TestLastWords(t *testing.T) {
+func TestLeaveMessage(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
 	LeaveMessage(file, errors.New("nobody asked"))
 	if _, err := os.Stat(file); err == nil {

@@ -218,14 +218,14 @@ func (m *machine) report(t *testing.T) *v1alpha1.Report {
 // untouched requires that nothing on the host was stopped, removed or powered off.
 func (m *machine) untouched(t *testing.T) {
 	t.Helper()
-	if told := m.systemd.said(); len(told) > 0 {
-		t.Errorf("systemd was told %v", told)
+	if got := m.systemd.requested(); len(got) > 0 {
+		t.Errorf("systemd got requests %v", got)
 	}
 	if m.file(t, "etc/machine-id") == "" || m.file(t, "var/log/syslog") != "lines" {
 		t.Error("files were changed")
 	}
 	if got := m.file(t, triggerPath); got != "" {
-		t.Errorf("the kernel was told %q", got)
+		t.Errorf("the kernel got %q", got)
 	}
 	if slices.Contains(m.server.requests, http.MethodPatch) {
 		t.Error("something was reported")
@@ -263,14 +263,14 @@ func TestRun(t *testing.T) {
 	}
 	want := []string{"StopUnit fstrim.timer", "StopUnit kubelet.service", "StopUnit containerd.service", "StopUnit walinuxagent.service",
 		"StopUnit cron.service", "StopUnit systemd-journald-dev-log.socket", "StopUnit systemd-journald.socket", "StopUnit systemd-journald.service"}
-	if diff := cmp.Diff(want, m.systemd.said()); diff != "" {
-		t.Errorf("systemd was told (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, m.systemd.requested()); diff != "" {
+		t.Errorf("systemd got (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"ssh.service", "systemd-networkd.service"}, m.systemd.running()); diff != "" {
 		t.Errorf("left running (-want +got):\n%s", diff)
 	}
 	if got := m.file(t, triggerPath); got != "suo" {
-		t.Errorf("the kernel was told %q, want suo", got)
+		t.Errorf("the kernel got %q, want suo", got)
 	}
 }
 
@@ -326,9 +326,9 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestAHostThatDoesNotReturn: if the order says that the host does not return, its credentials and the state for a
-// return are removed. Else the host keeps both.
-func TestAHostThatDoesNotReturn(t *testing.T) {
+// TestHostWithoutReturn: if the order says that the host does not return, credentials and state for a return are
+// removed. Else the host keeps both.
+func TestHostWithoutReturn(t *testing.T) {
 	const handler, joined = "var/lib/waagent/Microsoft.Azure.Extensions.CustomScript-2.1.10/mrseq", "var/lib/kubelet/pki/kubelet-client-current.pem"
 	for afterwards, c := range map[v1alpha1.Afterwards]struct {
 		profile v1alpha1.Profile
@@ -365,7 +365,7 @@ func TestAHostThatDoesNotReturn(t *testing.T) {
 	}
 }
 
-func TestNetworkBlinks(t *testing.T) {
+func TestNetworkOutages(t *testing.T) {
 	m := newMachine(t)
 	m.server.fail = map[string][]int{"GET": {503, 0}, "PATCH": {0, 503, 429, 409}}
 	if err := m.Run(t.Context()); err != nil {
@@ -417,7 +417,7 @@ func TestFailsClosed(t *testing.T) {
 				t.Errorf("the report is %+v, want a sentence with %q", r, c.says)
 			}
 			if got := m.file(t, triggerPath); got != "" {
-				t.Errorf("the kernel was told %q", got)
+				t.Errorf("the kernel got %q", got)
 			}
 			if running := m.systemd.running(); !slices.Contains(running, "kubelet.service") || !slices.Contains(running, "containerd.service") {
 				t.Errorf("kubelet and runtime were not started again: %v", running)
@@ -430,9 +430,9 @@ func TestFailsClosed(t *testing.T) {
 	}
 }
 
-// TestProofThatMayStand loses every answer to a successful patch. The run withdraws the proof. If this fails, nothing
-// that changes the disk may start.
-func TestProofThatMayStand(t *testing.T) {
+// TestUncertainProof loses every response to a successful patch. The run withdraws the proof. If this fails,
+// nothing that changes the disk may start.
+func TestUncertainProof(t *testing.T) {
 	for name, gone := range map[string]bool{"taken back": false, "cannot be taken back": true} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
@@ -457,8 +457,8 @@ func TestUnitThatRefusesToStop(t *testing.T) {
 	if err := m.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(m.systemd.said(), "KillUnit auditd.service") {
-		t.Errorf("systemd was told %v", m.systemd.said())
+	if !slices.Contains(m.systemd.requested(), "KillUnit auditd.service") {
+		t.Errorf("systemd got %v", m.systemd.requested())
 	}
 }
 
@@ -480,8 +480,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestSecretStopsTheProof has a key that no rule covers: no proof, no power-off, and the stopped units run again.
-func TestSecretStopsTheProof(t *testing.T) {
+// TestSecretPreventsProof has a key that no rule covers: no proof, no power-off, and the stopped units run again.
+func TestSecretPreventsProof(t *testing.T) {
 	m := newMachine(t)
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -505,8 +505,8 @@ func TestSecretStopsTheProof(t *testing.T) {
 	if r := m.report(t); r == nil || !r.Unproven.Speaks(uid, boot) || !strings.Contains(r.Unproven.Why, want) {
 		t.Errorf("the report is %+v, want %q", r, want)
 	}
-	if !slices.Contains(m.systemd.said(), "StartUnit kubelet.service") {
-		t.Errorf("systemd was told %v", m.systemd.said())
+	if !slices.Contains(m.systemd.requested(), "StartUnit kubelet.service") {
+		t.Errorf("systemd got %v", m.systemd.requested())
 	}
 }
 

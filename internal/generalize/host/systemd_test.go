@@ -24,7 +24,7 @@ type systemdStub struct {
 	mu                sync.Mutex
 	active            map[string]bool
 	stubborn, refuses map[string]bool
-	told              []string
+	requests          []string
 	jobs              uint32
 	clients           []*client
 }
@@ -125,7 +125,7 @@ func (s *systemdStub) answer(c *client, m *dbus.Message) {
 		}
 		c.reply(m, "", rows)
 	case "StopUnit", "StartUnit":
-		s.told = append(s.told, method+" "+name)
+		s.requests = append(s.requests, method+" "+name)
 		if s.refuses[name] {
 			c.reply(m, refusesStop, "may be requested by dependency only")
 			return
@@ -144,7 +144,7 @@ func (s *systemdStub) answer(c *client, m *dbus.Message) {
 			}, Body: []any{s.jobs, job, name, "done"}})
 		}
 	case "KillUnit":
-		s.told = append(s.told, method+" "+name)
+		s.requests = append(s.requests, method+" "+name)
 		s.active[name] = false
 		c.reply(m, "")
 	default:
@@ -152,10 +152,10 @@ func (s *systemdStub) answer(c *client, m *dbus.Message) {
 	}
 }
 
-func (s *systemdStub) said() []string {
+func (s *systemdStub) requested() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.told)
+	return slices.Clone(s.requests)
 }
 
 func (s *systemdStub) running() []string {

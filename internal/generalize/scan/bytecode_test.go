@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestByteCodeOfALink: if a module is a link to a different directory, its byte code counts as unknown.
-func TestByteCodeOfALink(t *testing.T) {
+// TestByteCodeOfLink: if a module is a link to a different directory, its byte code counts as unknown.
+func TestByteCodeOfLink(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "etc/python3/sitecustomize.py", "pass\n")
 	write(t, dir, "usr/lib/python3/__pycache__/sitecustomize.cpython-311.pyc", "\xa7\r\r\n and sixteen bytes")

@@ -64,9 +64,9 @@ func TestKnownInImage(t *testing.T) {
 	}
 }
 
-// TestWhatPackagesBringIsKnown tests a key of a package or container image, a key inside a program, and the machine's
+// TestKnownPackageFiles tests a key of a package or container image, a key inside a program, and the machine's
 // own key.
-func TestWhatPackagesBringIsKnown(t *testing.T) {
+func TestKnownPackageFiles(t *testing.T) {
 	all, dir := secrets(t), t.TempDir()
 	write(t, dir, "usr/share/doc/example/server.key", all["PKCS #1 in PEM"])
 	// A password has no hash in a report, but is compared, too.

@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// command runs a program that must succeed.
 func command(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
@@ -19,8 +18,8 @@ func command(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// rpms builds packages with rpmbuild and returns their files. One package has an example key, a setting and many files,
-// so that its record overflows. Many small packages branch the pages of the database.
+// rpms builds packages with rpmbuild. One package has an example key, a setting, and so many files that its record
+// overflows. Many small packages create branches in the database.
 func rpms(t *testing.T, key string) []string {
 	t.Helper()
 	const files, others = 2000, 20

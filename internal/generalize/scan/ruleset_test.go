@@ -2,8 +2,8 @@ package scan
 
 import "testing"
 
-// TestEveryRuleCanBeRead compiles all rules. The scan compiles a rule at the first match of a word, perhaps on a donor.
-func TestEveryRuleCanBeRead(t *testing.T) {
+// TestReadRuleset compiles all rules. The scan compiles a rule at the first match of a word, perhaps on a donor.
+func TestReadRuleset(t *testing.T) {
 	r := ruleSet()
 	if r.err != nil {
 		t.Fatal(r.err)

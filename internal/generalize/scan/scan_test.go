@@ -51,7 +51,7 @@ func base64ed(n int) string {
 	return base64.StdEncoding.EncodeToString(b)
 }
 
-// secrets returns a new secret of each form. The markers are joined from parts, so that scanners of repositories ignore
+// secrets returns a new secret of each form. Markers are joined from parts, so that scanners of repositories ignore
 // this file.
 func secrets(t testing.TB) map[string]string {
 	t.Helper()
@@ -176,13 +176,13 @@ func TestSecrets(t *testing.T) {
 			if f.Path != "/etc/some/file" || f.Rule != "rule-of-etc-some-file" || f.Offset < 10 || f.Offset > 140 {
 				t.Errorf("got %+v", f)
 			}
-			tellsNothing(t, report, secret)
+			wantHidden(t, report, secret)
 		})
 	}
 }
 
-// tellsNothing requires that no eight characters of a secret's random part are in a report.
-func tellsNothing(t *testing.T, report *Report, secret string) {
+// wantHidden requires that the report contains no eight characters of a secret's random part.
+func wantHidden(t *testing.T, report *Report, secret string) {
 	t.Helper()
 	encoded, err := json.Marshal(report)
 	must(t, encoded, err)
@@ -302,8 +302,8 @@ func TestIdentitiesInTree(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	tellsNothing(t, report, id)
-	tellsNothing(t, report, uuid)
+	wantHidden(t, report, id)
+	wantHidden(t, report, uuid)
 }
 
 // TestBorders cuts the same stream in many ways: the result must not depend on the cut.

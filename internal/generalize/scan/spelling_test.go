@@ -36,8 +36,8 @@ func identitiesIn(t *testing.T, name string, content []byte) int {
 	return report.Count
 }
 
-// TestSpellingsOfAnID: the machine ID is found in any case, with and without dashes, next to other characters.
-func TestSpellingsOfAnID(t *testing.T) {
+// TestSpellingsOfID: the machine ID is found in any case, with and without dashes, next to other characters.
+func TestSpellingsOfID(t *testing.T) {
 	const dashed = "4c4c4544-004b-4e10-8031-c7c04f563932"
 	for text, want := range map[string]int{
 		donorID: 1, strings.ToUpper(donorID): 1, dashed: 1, strings.ToUpper(dashed): 1, "4C4c4544-004b4e10-8031c7c04f563932": 1,

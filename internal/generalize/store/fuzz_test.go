@@ -31,8 +31,9 @@ func meta(content []byte) {
 	}
 }
 
-// TestElementsUponEachOther: overlapping buckets give each element many paths. The number of visits must stay limited.
-func TestElementsUponEachOther(t *testing.T) {
+// TestOverlappingElements: overlapping buckets give each element many paths. The number of visits must stay
+// limited.
+func TestOverlappingElements(t *testing.T) {
 	page := func(below []byte) []byte {
 		p := make([]byte, pageHeader+2*element)
 		binary.LittleEndian.PutUint16(p[8:], flagLeaf)

@@ -278,8 +278,8 @@ func TestContainerdForgets(t *testing.T) {
 	}
 }
 
-// TestFreePagesAlone tests a store whose containers were removed properly.
-func TestFreePagesAlone(t *testing.T) {
+// TestFreePages tests a store whose containers were removed properly.
+func TestFreePages(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, metaDB, map[string][]byte{"v1|moby|containers|c1|spec": bytes.Repeat([]byte(needle), 500)})
 	change(t, dir, metaDB, func(tx *bolt.Tx) error {
@@ -297,9 +297,9 @@ func TestFreePagesAlone(t *testing.T) {
 	}
 }
 
-// TestTheOwnContainer: the layer of the container that runs Kamino stays in the metadata, so that containerd removes
+// TestOwnContainer: the layer of the container that runs Kamino stays in the metadata, so that containerd removes
 // the layer later. Its specification is removed.
-func TestTheOwnContainer(t *testing.T) {
+func TestOwnContainer(t *testing.T) {
 	dir := containerd(t, zipped)
 	forget(t, dir, overlay+"/snapshots/2/fs", overlay+"/snapshots/2/work")
 	meta, known := keys(t, dir, metaDB), keys(t, dir, overlay+"/metadata.db")
@@ -319,8 +319,8 @@ func TestTheOwnContainer(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotUnderstood stays unchanged, with an error.
-func TestWhatIsNotUnderstood(t *testing.T) {
+// TestUnknownFormats stays unchanged, with an error.
+func TestUnknownFormats(t *testing.T) {
 	for what, c := range map[string]struct {
 		arrange func(dir string)
 		says    string
@@ -362,8 +362,8 @@ func TestWhatIsNotUnderstood(t *testing.T) {
 	}
 }
 
-// TestNoPageLeadsAstray changes every single byte of the references between pages.
-func TestNoPageLeadsAstray(t *testing.T) {
+// TestDamagedPages changes every single byte of the references between pages.
+func TestDamagedPages(t *testing.T) {
 	dir := containerd(t, zipped)
 	whole, err := os.ReadFile(filepath.Join(dir, metaDB))
 	must(t, err)
@@ -441,7 +441,7 @@ func TestDamagedImages(t *testing.T) {
 	}
 }
 
-// split returns the tar-split data that Docker and containers/storage keep of a layer's archive.
+// split returns the tar-split data of a layer's archive, as Docker and containers/storage keep them.
 func split(t *testing.T, files map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -20,11 +20,11 @@ type tally struct {
 	builtSlowly, afterSlowly   []int         // of a fully bad one in a pool that gets one node at a time
 }
 
-// TestAWeekOfBadVersions: every second day some pools get a version of which all nodes, or 70 or 90 in 100, never join.
-// Pools grow by one or several nodes, and the autoscaler replaces nodes that do not join. The API server is away for a
-// while, the cloud throttles, and at times no node joins for up to three hours. A pool rolls back only because of its
-// version, and no pool stays on a bad version with enough evidence.
-func TestAWeekOfBadVersions(t *testing.T) {
+// TestWeekOfBadVersions: every second day some pools get a bad version, of which all nodes, or 70 or 90 percent,
+// never join. Pools grow, the autoscaler replaces nodes, the API server is away, the cloud throttles, and joins
+// pause for up to three hours. A pool rolls back only because of its version. No pool stays on a bad version with
+// enough evidence.
+func TestWeekOfBadVersions(t *testing.T) {
 	seeds := seeds(t, testing.Short())
 	all := tally{built: map[int][]int{}, after: map[int][]int{}}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // weeks of small garbage
@@ -35,10 +35,10 @@ func TestAWeekOfBadVersions(t *testing.T) {
 		}
 		all.add(t, seed, w)
 	}
-	all.tell(t, seeds)
+	all.report(t, seeds)
 }
 
-// fires is the rule over the results of nodes: a row of failures, after which never three nodes in a row have joined.
+// fires is the rule over the results of nodes: a row of failures, then never three joined nodes in a row.
 var fires = regexp.MustCompile(`(^FF|FFF)(F|JF|JJF)*J?J?$`)
 
 // add judges a week.
@@ -79,8 +79,8 @@ func (a *tally) add(t *testing.T, seed int, w *trust) {
 	t.Logf("seed %d: %d bad versions, %d detected, %d false alarms, %d nodes built, up to %d at once, %d killings", seed, len(w.bad), len(w.detected), len(w.alarmed), w.made, w.step, w.killed)
 }
 
-// tell reports the results of the weeks.
-func (a *tally) tell(t *testing.T, seeds int) {
+// report logs the results of the weeks.
+func (a *tally) report(t *testing.T, seeds int) {
 	if len(a.latency) == 0 {
 		t.Fatal("nothing was bad: such weeks show nothing")
 	}

@@ -49,7 +49,7 @@ type ailing struct {
 	states []string
 	// hindered: another problem existed at some time.
 	hindered bool
-	// frozen: the policy has reported that the pool stays.
+	// frozen: the policy reported that the pool stays.
 	frozen bool
 }
 
@@ -122,8 +122,8 @@ type trust struct {
 	owed  map[cloud.PoolID]int
 	pause map[cloud.PoolID]time.Duration
 	rest  map[cloud.PoolID]time.Time
-	// apiAway, cniAway and throttled are the ends of troubles: no answer of the API server, no Ready new nodes in any pool,
-	// and most cloud calls refused. troubles are the begins with their durations.
+	// apiAway, cniAway and throttled are the ends of troubles: no response of the API server, no Ready new nodes,
+	// most cloud calls refused. troubles has the begin and duration of each trouble.
 	apiAway, cniAway, throttled time.Time
 	troubles                    map[string][2]time.Time
 	next                        time.Time

@@ -57,12 +57,12 @@ func TestSevenDays(t *testing.T) {
 	}
 }
 
-// today plays one day: a patch appears at 06:00, nodes install the patch until 08:00 and reboot until 14:00, and pools grow
-// and shrink all day. On the bad day, an operator rolls back and suspends the policy until the next patch is on the nodes.
+// today plays one day. A patch appears at 06:00, nodes install the patch until 08:00 and reboot until 14:00. On the
+// bad day, an operator rolls back and suspends the policy until the next patch is installed.
 func (w *world) today(day int) {
 	w.at(day, 6, 0)
 	w.released = day
-	w.temptFate(day)
+	w.injectTrialFaults(day)
 	w.stagePatches()
 	for hour := 8; hour < 14; hour++ {
 		for _, minute := range []int{0, 30} {
@@ -223,8 +223,8 @@ func (w *world) control() (active int) {
 	return active
 }
 
-// noteUse records the versions of nodes during a retirement of versions: the capture keeps these versions. Versions that
-// become unused later belong to the next capture.
+// noteUse records the versions of nodes when a capture retires versions. The capture keeps these versions. Versions
+// that become unused later belong to the next capture.
 func (w *world) noteUse(name string) {
 	p := w.prototype(name)
 	if p == nil || p.Status.Phase != v1alpha1.PhasePromoting && p.Status.Phase != v1alpha1.PhaseRetiring && p.Status.Phase != v1alpha1.PhaseSucceeded {

@@ -45,9 +45,9 @@ func (w witness) Look(_ context.Context, subject trial.Subject) (trial.Sight, er
 // Clean implements capture.Tryout. Here, the cloud's controller deletes the Nodes of deleted instances.
 func (w witness) Clean(context.Context, trial.Subject) (left []string, err error) { return nil, nil }
 
-// temptFate removes capacity for a trial or two, and lets a version fail its trial on the days around the bad day. On the
-// bad day and on the last day every pool must get its version.
-func (w *world) temptFate(day int) {
+// injectTrialFaults removes capacity for one or two trials, and lets a version fail its trial around the bad day.
+// On the bad day and on the last day every pool must get its version.
+func (w *world) injectTrialFaults(day int) {
 	w.nextIsBad = day == badDay-1 || day == badDay+1
 	short := w.random.IntN(3)
 	if day == badDay || day == days {

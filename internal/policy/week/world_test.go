@@ -61,10 +61,10 @@ type world struct {
 	machines map[string]*machine
 	// levels are the patches of versions, by levelKey.
 	levels map[string]int
-	// inUse are the versions of a pool's nodes while its last capture retired versions.
+	// inUse has the versions of a pool's nodes when its last capture retired versions.
 	inUse    map[cloud.PoolID]map[string]bool
 	retiring map[cloud.PoolID]string
-	// foundOut are the Prototypes whose versions fail their trials, and nextIsBad adds the next Prototype.
+	// foundOut has the Prototypes whose versions fail their trials. nextIsBad adds the next Prototype.
 	foundOut  map[string]bool
 	nextIsBad bool
 	shortages int
@@ -211,7 +211,7 @@ func (w *world) react(action kubetesting.Action) (bool, runtime.Object, error) {
 	return handled, result, err
 }
 
-// uid is what a real API server stamps on creation.
+// uid is set by a real API server on creation.
 func (w *world) uid() types.UID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -363,7 +363,7 @@ func (w *world) runPods() {
 	}
 }
 
-// report is signed with the key that the pod is given.
+// report signs with the key of the pod.
 func (w *world) report(order *v1alpha1.Order, pod *corev1.Pod, proof *v1alpha1.Proof) {
 	found, err := w.tracker.Get(corev1.SchemeGroupVersion.WithResource("secrets"), order.Namespace, order.Name)
 	w.must(err)
@@ -389,8 +389,8 @@ func (w *world) stagePatches() {
 	}
 }
 
-// rebootOneOfEachPool plays kured, which reboots node after node, or now and then a person, who leaves kured's annotation.
-// At the end of the day one node still waits.
+// rebootOneOfEachPool plays kured, which reboots one node after another, or an operator, who leaves kured's
+// annotation. At the end of the day one node still waits.
 func (w *world) rebootOneOfEachPool(leaveOne bool) {
 	done := map[string]bool{}
 	for _, n := range w.allNodes() {
