@@ -15,7 +15,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// What Cluster API's own controllers do, as far as the recipes count on it: a release of theirs that does otherwise is found here.
+// The tests in this file describe behaviour of Cluster API's controllers that the recipes need. A release with
+// different behaviour fails here.
 
 // promote points the pool at the version.
 func (p *pool) promote(r *capi.PoolProvider, version string) {
@@ -49,15 +50,15 @@ func (p *pool) of(set unstructured.Unstructured) []unstructured.Unstructured {
 	})
 }
 
-// has waits until the pool is meant to have so many machines, and has them with their Nodes and no other.
-func (p *pool) has(size int) {
+// waitSize waits until the pool wants this number of machines, and exactly these machines with Nodes exist.
+func (p *pool) waitSize(size int) {
 	p.t.Helper()
 	p.wait(fmt.Sprintf("%d machines", size), func() bool {
 		return len(p.instances()) == size && len(p.list("Machine")) == size && replicas(*p.get("MachineDeployment", p.name)) == int64(size)
 	})
 }
 
-// named tells which of the Machines are there.
+// named returns the names of the Machines.
 func named(machines []unstructured.Unstructured) (names []string) {
 	for _, m := range machines {
 		names = append(names, m.GetName())
@@ -65,7 +66,7 @@ func named(machines []unstructured.Unstructured) (names []string) {
 	return slices.Sorted(slices.Values(names))
 }
 
-// grown is a pool of three machines that was promoted to a version and has grown by two.
+// grown returns a pool of three machines that was promoted to a version and has grown by two.
 func grown(t *testing.T) (p *pool, before, after unstructured.Unstructured) {
 	t.Helper()
 	p = newPool(t, deployment)
@@ -74,7 +75,7 @@ func grown(t *testing.T) (p *pool, before, after unstructured.Unstructured) {
 	if err := r.SetCapacity(t.Context(), p.id(), 3, 5); err != nil {
 		t.Fatal(err)
 	}
-	p.has(5)
+	p.waitSize(5)
 	sets := p.sets()
 	if len(sets) != 2 {
 		t.Fatalf("there are the sets %v", named(sets))
@@ -85,7 +86,8 @@ func grown(t *testing.T) (p *pool, before, after unstructured.Unstructured) {
 	return p, sets[0], sets[1]
 }
 
-// TestMachineSetThatGrows: behind a promotion the new set, and the one before makes no machine any more.
+// TestMachineSetThatGrows: after a promotion the new MachineSet grows, and the previous MachineSet creates no
+// machine.
 func TestMachineSetThatGrows(t *testing.T) {
 	t.Parallel()
 	p, before, after := grown(t)
@@ -103,21 +105,21 @@ func TestMachineSetThatGrows(t *testing.T) {
 	}
 }
 
-// TestMachineRemovedByScaleIn: one of the oldest set, whichever Machine somebody has marked to go first. So a removal takes the
-// places itself, and just its Machine goes.
+// TestMachineRemovedByScaleIn: scale-in deletes a Machine of the oldest MachineSet, even if a different Machine has
+// the delete mark. A removal by Kamino reduces the replicas itself, so that only its Machine is deleted.
 func TestMachineRemovedByScaleIn(t *testing.T) {
 	t.Parallel()
 	p, before, after := grown(t)
 	marked := p.of(after)[0]
 	p.merge("Machine", marked.GetName(), `{"metadata":{"annotations":{"cluster.x-k8s.io/delete-machine":"yes"}}}`)
 	p.merge("MachineDeployment", p.name, `{"spec":{"replicas":4}}`)
-	p.has(4)
+	p.waitSize(4)
 	old := named(p.of(before))
 	if fresh := named(p.of(after)); len(old) != 2 || len(fresh) != 2 || !slices.Contains(fresh, marked.GetName()) {
 		t.Errorf("of the old set %v are left and of the new one %v, want two of each, %s among them", old, fresh, marked.GetName())
 	}
 	p.remove(p.recipes(), instanceOf(marked))
-	p.has(3)
+	p.waitSize(3)
 	if fresh := named(p.of(after)); !slices.Equal(named(p.of(before)), old) || len(fresh) != 1 || fresh[0] == marked.GetName() {
 		t.Errorf("of the old set %v are left and of the new one %v, want %v and the other one", named(p.of(before)), fresh, old)
 	}
@@ -135,7 +137,7 @@ func (p *pool) remove(r *capi.PoolProvider, id cloud.InstanceID) {
 	})
 }
 
-// TestPausedCluster: nothing of what is written is carried out until the pause is over, so that whatever writes waits for that.
+// TestPausedCluster: Cluster API acts on no write before the end of the pause, so every writer must wait.
 func TestPausedCluster(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, deployment)
@@ -146,7 +148,7 @@ func TestPausedCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.merge("Cluster", "home", `{"spec":{"paused":true}}`)
-	p.merge("MachineDeployment", p.name, `{"spec":{"replicas":4}}`) // by somebody who does not know
+	p.merge("MachineDeployment", p.name, `{"spec":{"replicas":4}}`) // by a client that ignores the pause
 	p.wait("sight of the pause", func() bool {
 		above := p.get("MachineDeployment", p.name)
 		conditions, _, _ := unstructured.NestedSlice(above.Object, "status", "conditions")
@@ -173,17 +175,17 @@ func TestPausedCluster(t *testing.T) {
 		t.Errorf("its removal: %v: there are %v", err, named(p.list("Machine")))
 	}
 	p.merge("Cluster", "home", `{"spec":{"paused":false}}`)
-	p.has(4)
+	p.waitSize(4)
 	p.remove(r, instanceOf(gone))
-	p.has(3)
+	p.waitSize(3)
 	if names := named(p.list("Machine")); slices.Contains(names, gone.GetName()) {
 		t.Errorf("%s is among %v", gone.GetName(), names)
 	}
 	p.promote(r, "2026.03.14")
 }
 
-// TestAutoscalerDuringRemoval: whichever two it writes between, its own change stays, just one more place is taken, and
-// the Machine that was to go is gone. It grows and shrinks the pool by turns.
+// TestAutoscalerDuringRemoval: an autoscaler writes between any two writes of a removal. Its change stays, the
+// removal takes one place, and the removed Machine is gone. The autoscaler grows and shrinks the pool in turns.
 func TestAutoscalerDuringRemoval(t *testing.T) {
 	t.Parallel()
 	for gap := range 6 {
@@ -203,7 +205,7 @@ func TestAutoscalerDuringRemoval(t *testing.T) {
 			if writes != 6 {
 				t.Errorf("it took %d writes, want 6", writes)
 			}
-			p.has(int(2 + by))
+			p.waitSize(int(2 + by))
 			if names := named(p.list("Machine")); slices.Contains(names, gone.GetName()) {
 				t.Errorf("%s is among %v", gone.GetName(), names)
 			}

@@ -23,7 +23,7 @@ import (
 
 // Options of the controllers.
 type Options struct {
-	// Bin is the directory with Cluster API's binaries, definitions and webhooks: `make clusterapi` makes it.
+	// Bin is the directory of `make clusterapi` with the binaries, definitions and webhooks of Cluster API.
 	Bin string
 	// Config is the management cluster's, with all rights, and Kubeconfig the path of the same for the processes.
 	Config     *rest.Config
@@ -116,7 +116,7 @@ func (c *Controllers) start(o Options, m manager, pair authority.Pair, webhook, 
 	return nil
 }
 
-// ready waits until a manager and its webhooks answer.
+// ready waits until a manager and its webhooks respond.
 func (p *process) ready(ctx context.Context) error {
 	client := &http.Client{Timeout: 2 * time.Second}
 	for {

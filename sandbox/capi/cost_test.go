@@ -22,8 +22,8 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// TestRequestsOfAnObservation counts the requests to the management cluster of each look that a controller takes at a pool to which nothing happens,
-// as docs/cluster-api.md tells them.
+// TestRequestsOfAnObservation counts the requests to the management cluster for each read of an unchanged pool.
+// docs/cluster-api.md lists the numbers.
 func TestRequestsOfAnObservation(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, deployment)
@@ -39,10 +39,10 @@ func TestRequestsOfAnObservation(t *testing.T) {
 		do   func(*capi.PoolProvider) error
 		cost int32
 	}{
-		"pool":        {func(r *capi.PoolProvider) error { return second(r.Pool(t.Context(), id)) }, 3},
-		"nodes":       {func(r *capi.PoolProvider) error { return second(r.PoolsOf(t.Context(), nodes)) }, 2},
-		"instances":   {func(r *capi.PoolProvider) error { return second(r.Instances(t.Context(), id)) }, 7},
-		"permissions": {func(r *capi.PoolProvider) error { return second(r.Permissions(t.Context(), id)) }, 4},
+		"pool":        {func(r *capi.PoolProvider) error { return errorOf(r.Pool(t.Context(), id)) }, 3},
+		"nodes":       {func(r *capi.PoolProvider) error { return errorOf(r.PoolsOf(t.Context(), nodes)) }, 2},
+		"instances":   {func(r *capi.PoolProvider) error { return errorOf(r.Instances(t.Context(), id)) }, 7},
+		"permissions": {func(r *capi.PoolProvider) error { return errorOf(r.Permissions(t.Context(), id)) }, 4},
 	} {
 		asked.Store(0)
 		if err := look.do(r); err != nil || asked.Load() != look.cost {

@@ -14,19 +14,19 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// departure is the capture of a donor that is replaced: the pool grows by its replacement first.
-type departure struct{ *stage }
+// replacement is the capture of a donor that is replaced. The pool first grows by the new node.
+type replacement struct{ *stage }
 
-func newDeparture(t testing.TB) departure {
+func newReplacement(t testing.TB) replacement {
 	s := newStage(t, 2)
 	s.decide(func(set *v1alpha1.Settings) {
 		set.Generalize.Profile, set.Donor.GrowFirst = v1alpha1.ProfileBootstrap, new(true)
 	})
-	return departure{s}
+	return replacement{s}
 }
 
-// succeeds plays the capture. It must succeed, without the donor and with every other machine.
-func (s departure) succeeds() {
+// succeeds plays the capture, which must succeed. Only the donor is removed.
+func (s replacement) succeeds() {
 	s.t.Helper()
 	p := s.play()
 	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
@@ -37,19 +37,20 @@ func (s departure) succeeds() {
 	if record.Reservation != nil || len(p.Finalizers) > 0 {
 		s.t.Errorf("the prototype still holds: %+v %v", record, p.Finalizers)
 	}
-	s.left(2, 3)
-	if s.there(s.donor) != nil || s.cloud.World().Instance(instanceOf(s.donor)).ID != "" {
+	s.wantEnd(2, 3)
+	if s.current(s.donor) != nil || s.cloud.World().Instance(instanceOf(s.donor)).ID != "" {
 		s.t.Error("the donor is there")
 	}
-	s.untouched(s.peer)
+	s.wantUntouched(s.peer)
 }
 
-// TestEverySingleCallLostOfADeparture loses each call to the recipes once while a donor is replaced, with Cluster API's own controllers at
-// work: calls that write after their effect, each kind of read between two writes before it, and of calls with several writes each answer.
-// Errors and crashes take turns. One lost call costs neither the capture nor a node. The engine's own tests lose calls in all ways.
-func TestEverySingleCallLostOfADeparture(t *testing.T) {
+// TestLostCallsOfReplacement replaces a donor with the controllers of Cluster API. Each run loses one call to the
+// recipes: each writing call after its effect, each kind of read between two writes, and each response of a call
+// with several writes. Errors and crashes alternate. A lost call must not fail the capture or cost a node. Tests of
+// internal/capture lose calls in all other ways.
+func TestLostCallsOfReplacement(t *testing.T) {
 	t.Parallel()
-	whole := newDeparture(t)
+	whole := newReplacement(t)
 	whole.succeeds()
 	kinds := map[string]bool{}
 	for _, r := range whole.writes {
@@ -60,12 +61,12 @@ func TestEverySingleCallLostOfADeparture(t *testing.T) {
 		t.Errorf("a capture makes the writes %v, want %v", made, want)
 	}
 	ways := 0
-	// lost plays the capture with one loss, of a call or of a request.
+	// lost plays the capture and loses one call or one request.
 	lost := func(n int, what, how string, outcome memory.Outcome, arm func(*stage, func(int, string) memory.Outcome)) {
 		ways++
 		t.Run(fmt.Sprintf("%d %s, %s", n, what, how), func(t *testing.T) {
 			t.Parallel()
-			s, struck := newDeparture(t), ""
+			s, struck := newReplacement(t), ""
 			arm(s.stage, func(i int, now string) memory.Outcome {
 				if i != n || struck != "" {
 					return memory.Pass()
@@ -102,19 +103,19 @@ func TestEverySingleCallLostOfADeparture(t *testing.T) {
 	t.Logf("%d calls with %d requests that write, lost in %d ways", len(whole.calls), len(whole.writes), ways)
 }
 
-// wrote tells whether a call has changed anything in the management cluster.
+// wrote reports whether a call changed the management cluster.
 func (s *stage) wrote(call int) bool {
 	return slices.ContainsFunc(s.writes, func(r request) bool { return r.call == call })
 }
 
-func (s *stage) lineRef(version string) cloud.FamilyVersion {
+func (s *stage) familyRef(version string) cloud.FamilyVersion {
 	return cloud.FamilyVersion{Family: cloud.ImageFamily{Place: region, Name: s.line}, Version: version}
 }
 
-func (s *stage) imageOf(version string) string { return s.cloud.Disks().ImageID(s.lineRef(version)) }
+func (s *stage) imageOf(version string) string { return s.cloud.Disks().ImageID(s.familyRef(version)) }
 
-// there is a Machine as it is now, whatever became of others of its name; nil if it is gone.
-func (s *stage) there(m unstructured.Unstructured) *unstructured.Unstructured {
+// current returns the present state of the Machine with this UID, or nil if the Machine is gone.
+func (s *stage) current(m unstructured.Unstructured) *unstructured.Unstructured {
 	all := s.list("Machine")
 	if at := slices.IndexFunc(all, func(now unstructured.Unstructured) bool { return now.GetUID() == m.GetUID() }); at >= 0 {
 		return &all[at]
@@ -122,10 +123,10 @@ func (s *stage) there(m unstructured.Unstructured) *unstructured.Unstructured {
 	return nil
 }
 
-// untouched holds that a Machine, its instance and its Node are there as they were, but for a reboot of the donor.
-func (s *stage) untouched(m unstructured.Unstructured) {
+// wantUntouched requires the same Machine, instance and Node as before. A donor may have rebooted.
+func (s *stage) wantUntouched(m unstructured.Unstructured) {
 	s.t.Helper()
-	now := s.there(m)
+	now := s.current(m)
 	if now == nil || now.GetDeletionTimestamp() != nil || !maps.Equal(now.GetAnnotations(), m.GetAnnotations()) || instanceOf(*now) != instanceOf(m) {
 		s.t.Errorf("machine %s was touched: it was %v, and is %v", m.GetName(), m.GetAnnotations(), now)
 	}
@@ -134,8 +135,8 @@ func (s *stage) untouched(m unstructured.Unstructured) {
 	}
 }
 
-// unmarked holds that no capture's mark is left on the pool or a Machine.
-func (s *stage) unmarked() {
+// wantUnmarked requires that no mark of a capture is left on the pool or a Machine.
+func (s *stage) wantUnmarked() {
 	s.t.Helper()
 	for _, o := range append(s.list("Machine"), *s.get("MachineDeployment", s.pool.name)) {
 		for key, value := range o.GetAnnotations() {
@@ -146,22 +147,22 @@ func (s *stage) unmarked() {
 	}
 }
 
-// left holds that the pool has so many nodes, made by so many boots of machines, that it builds from the version, and that nothing of
-// the capture is left but one version.
-func (s *stage) left(size int64, boots int) {
+// wantEnd requires the number of nodes and of boots, a recipe with the new version, and no leftovers except one
+// version.
+func (s *stage) wantEnd(size int64, boots int) {
 	s.t.Helper()
 	w := s.cloud.World()
 	machines, above := s.list("Machine"), s.get("MachineDeployment", s.pool.name)
 	if replicas(*above) != size || len(machines) != int(size) || len(w.Instances) != int(size) || len(s.list("AWSMachine")) != int(size) || len(s.all()) != int(size) {
-		s.t.Errorf("the pool is meant to have %d nodes, and has %d machines, %d instances and %d Nodes, want %d", replicas(*above), len(machines), len(w.Instances), len(s.all()), size)
+		s.t.Errorf("the pool wants %d nodes, and has %d machines, %d instances and %d Nodes, want %d", replicas(*above), len(machines), len(w.Instances), len(s.all()), size)
 	}
-	s.unmarked()
+	s.wantUnmarked()
 	for _, n := range s.all() {
 		if n.Spec.Unschedulable || n.Annotations[v1alpha1.ReservationAnnotation] != "" {
 			s.t.Errorf("node %s is left cordoned (%t) or reserved", n.Name, n.Spec.Unschedulable)
 		}
 	}
-	if pods := s.ours(); len(pods) > 0 {
+	if pods := s.ownPods(); len(pods) > 0 {
 		s.t.Errorf("%d pods are left", len(pods))
 	}
 	snapshots, versions, booted := w.Count(memory.ByCaller, memory.EffectSnapshot, ""), w.Count(memory.ByCaller, memory.EffectImage, ""), w.Count(memory.ByCloud, memory.EffectBoot, "")

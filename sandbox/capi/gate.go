@@ -10,13 +10,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// GateArguments start the provider for Azure with the feature gate by which instances of older models stay, or without.
+// GateArguments returns the manager's arguments for the feature gate that keeps instances of older models.
 func GateArguments(on bool) []string {
 	return []string{"--leader-elect", fmt.Sprintf("--feature-gates=MachinePool=true,%s=%t,EdgeZone=false", gateSkip, on)}
 }
 
-// Gate is the Deployment whose arguments hold the feature gates of the provider for Azure. Its pod never runs,
-// because the provider has no pod here.
+// Gate returns the Deployment of the Azure provider with the feature gates in its arguments. The Deployment has no
+// pods, because the provider runs no pod here.
 func Gate(on bool) *appsv1.Deployment {
 	labels := map[string]string{"control-plane": GateDeployment.Name}
 	return &appsv1.Deployment{

@@ -34,14 +34,14 @@ import (
 	simulation "github.com/kamino-dev/kamino/sandbox/region"
 )
 
-// amazon is the simulated AWS that the package's machine pools are groups of, with the provider's own disks in front of it.
+// amazon is the simulated AWS whose groups are the machine pools, and the provider's ImageProvider.
 type amazon struct {
 	server  *aws.Server
 	web     *httptest.Server
 	disks   *provider.ImageProvider
 	ec2     *ec2.Client
 	scaling *autoscaling.Client
-	// snapshot of which all versions are made.
+	// snapshot is the source of all versions.
 	snapshot string
 }
 
@@ -50,7 +50,7 @@ const (
 	amazonSubnet = "subnet-00000000000000001"
 )
 
-// newAmazon starts it. Its time goes on fast, for what it does is waited for.
+// newAmazon starts the cloud. Its clock runs fast, because tests wait for its work.
 func newAmazon(ctx context.Context, dir string, nodes client.Client) (*amazon, error) {
 	key, secret := "AKIAIOSFODNN7EXAMPLE", rand.Text()
 	server, err := aws.New(aws.Config{
@@ -72,7 +72,7 @@ func newAmazon(ctx context.Context, dir string, nodes client.Client) (*amazon, e
 	return a, a.shoot(ctx)
 }
 
-// shoot makes the snapshot, of an instance of nobody's.
+// shoot creates the snapshot from an instance outside all groups.
 func (a *amazon) shoot(ctx context.Context) error {
 	out, err := a.ec2.RunInstances(ctx, &ec2.RunInstancesInput{ImageId: sdk.String(amazonImage), InstanceType: "m6i.large", MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1)})
 	if err != nil {
@@ -96,7 +96,7 @@ func (a *amazon) close() {
 	a.server.Close()
 }
 
-// nodeFleet makes nothing of machines but their Nodes.
+// nodeFleet creates only the Nodes of machines.
 type nodeFleet struct {
 	nodes client.Client
 	mu    sync.Mutex
@@ -138,7 +138,7 @@ func (f *nodeFleet) Terminate(ctx context.Context, id string) error {
 
 func (f *nodeFleet) Reimage(context.Context, simulated.Spec) error { return nil }
 
-// awsMachinePool is called as its namespace, for a group has the name of its object.
+// The names of an awsMachinePool and its namespace are equal, because the group has the name of its object.
 const awsMachinePool = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: AWSMachinePool
@@ -165,24 +165,24 @@ spec:
       infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: AWSMachinePool, name: NAMESPACE}
 `
 
-// groupPool is a pool on AWS that is a MachinePool.
+// groupPool is a MachinePool on AWS.
 type groupPool struct{ *pool }
 
 func newGroupPool(t testing.TB, manifest string) groupPool {
 	t.Helper()
-	p := groupPool{newHome(t, objects)}
+	p := groupPool{newCluster(t, objects)}
 	p.name, p.line, p.images = p.namespace, "home."+p.namespace+".mp", true
 	p.makers.set(p.namespace, simulation.NewMaker(p.amazon.ec2, "home"))
 	p.create(manifest)
-	p.wait("all machines", func() bool { return p.whole() && p.group().ARN != "" })
+	p.wait("all machines", func() bool { return p.isComplete() && p.group().ARN != "" })
 	return p
 }
 
-// groupOf is a group as AWS tells of it.
+// groupOf is a group as AWS shows the group.
 type groupOf struct {
 	ARN     string
 	Desired int64
-	// Standby are the instances aside, and Refresh tells that one was ever begun.
+	// Standby lists the instances in standby. Refresh reports whether an instance refresh was ever begun.
 	Standby []string
 	Refresh bool
 }
@@ -215,7 +215,7 @@ func (p groupPool) imageID(version string) string {
 	return p.amazon.disks.ImageID(cloud.FamilyVersion{Family: p.at(), Version: version})
 }
 
-// publish makes complete versions, and returns when they are.
+// publish creates complete versions.
 func (p groupPool) publish(versions ...string) {
 	p.t.Helper()
 	for _, version := range versions {
@@ -279,7 +279,7 @@ func (p groupPool) harness() cloudtest.RecipesHarness {
 	return cloudtest.RecipesHarness{
 		Harness: cloudtest.Harness{
 			Pool: p.id(), Instances: p.instances(), Missing: "aws:///eu-central-1a/i-00000000000000000",
-			Advance: func(testing.TB) { time.Sleep(glance) }, Looks: 1200, Apart: true,
+			Advance: func(testing.TB) { time.Sleep(pollInterval) }, Looks: 1200, Apart: true,
 			List:        func(testing.TB) []cloud.InstanceID { return p.instances() },
 			SetUpgrades: func(_ testing.TB, automatic bool) { p.refreshes(automatic) },
 		},
@@ -288,12 +288,12 @@ func (p groupPool) harness() cloudtest.RecipesHarness {
 	}
 }
 
-// TestRecipesOfGroups: all that a cloud's recipes are held to, of a MachinePool on AWS, with the real provider's disks on a simulated AWS.
+// TestRecipesOfGroups runs the suite on a MachinePool on AWS, with the real ImageProvider on a simulated AWS.
 func TestRecipesOfGroups(t *testing.T) {
-	suite(t, func(t *testing.T) *pool { return newGroupPool(t, pair(awsMachinePool)).pool }, func(p *pool) cloudtest.RecipesHarness { return groupPool{p}.harness() }, append(kindCases, "hold")...)
+	suite(t, func(t *testing.T) *pool { return newGroupPool(t, withTwoMachines(awsMachinePool)).pool }, func(p *pool) cloudtest.RecipesHarness { return groupPool{p}.harness() }, append(kindCases, "hold")...)
 }
 
-// TestRefusedGroups: what is refused is what the provider would do, and nothing is changed.
+// TestRefusedGroups: a setting that would let the provider roll instances is refused, and nothing changes.
 func TestRefusedGroups(t *testing.T) {
 	t.Parallel()
 	p := newGroupPool(t, awsMachinePool)
@@ -304,7 +304,7 @@ func TestRefusedGroups(t *testing.T) {
 		image, size := p.factory().Object["spec"], p.group().Desired
 		change, err := recipes.RecipeChange(t.Context(), cloud.Target{Pool: p.id(), Version: "2026.01.09", Image: p.imageID("2026.01.09")}, false)
 		if err != nil || !slices.Equal(reasons(change.Refusals), []string{reason}) {
-			t.Errorf("it is told %v, and not %s: %v", change.Refusals, reason, err)
+			t.Errorf("refusals %v, want %s: %v", change.Refusals, reason, err)
 		}
 		if err := recipes.SetRecipe(t.Context(), change); !cloud.Is(err, cloud.Refused) {
 			t.Errorf("the write ends with %v", err)
@@ -340,7 +340,7 @@ func TestRefusedGroups(t *testing.T) {
 	bound(0, 3, cloud.PreflightSpec{Grows: true, Removes: true}, cloud.PoolAtMaximum)
 	bound(3, 10, cloud.PreflightSpec{}, "AtMinimum")
 
-	// Whoever writes another group's ID into the object has Kamino touch that no more than any other.
+	// An object with the ID of a foreign group does not let Kamino change that group.
 	other := groupPool{&pool{management: p.management, t: t, name: p.name + "-other"}}
 	_, err := p.amazon.scaling.CreateAutoScalingGroup(t.Context(), &autoscaling.CreateAutoScalingGroupInput{
 		AutoScalingGroupName: sdk.String(other.name), MinSize: sdk.Int32(0), MaxSize: sdk.Int32(9), DesiredCapacity: sdk.Int32(0), VPCZoneIdentifier: sdk.String(amazonSubnet),
@@ -363,12 +363,12 @@ func TestRefusedGroups(t *testing.T) {
 		}
 	}
 	if n := other.group().Desired; n != 0 {
-		t.Errorf("somebody else's group is meant to have %d", n)
+		t.Errorf("the foreign group has a desired capacity of %d", n)
 	}
 }
 
-// TestGroupProvider: what the refusals say. A refreshed group has all its instances replaced; where the provider writes the size,
-// another instance is launched for a donor in standby.
+// TestGroupProvider proves the refusals. A refresh replaces all instances. If the provider writes the size, the
+// group launches an instance for a donor in standby.
 func TestGroupProvider(t *testing.T) {
 	t.Parallel()
 	p := newGroupPool(t, awsMachinePool)
@@ -397,7 +397,8 @@ func TestGroupProvider(t *testing.T) {
 	p.wait("an instance refresh", func() bool { return p.group().Refresh })
 }
 
-// TestGroupRemoval: a held donor goes with its place, and its Machine after it; a Machine whose instance goes by itself is let go of.
+// TestGroupRemoval: a reserved donor is removed with its place, and then its Machine. The hook of a Machine is
+// removed if the instance ends without Kamino.
 func TestGroupRemoval(t *testing.T) {
 	t.Parallel()
 	p := newGroupPool(t, awsMachinePool)
@@ -447,7 +448,8 @@ func TestGroupRemoval(t *testing.T) {
 	}
 }
 
-// TestRightsOfGroups: what `kamino manifests --management` prints for AWS is enough for all that is done to a MachinePool there.
+// TestRightsOfGroups: the rights that `kamino manifests --management` prints for AWS suffice for all work on a
+// MachinePool.
 func TestRightsOfGroups(t *testing.T) {
 	t.Parallel()
 	p := newGroupPool(t, awsMachinePool)
@@ -472,10 +474,10 @@ func TestRightsOfGroups(t *testing.T) {
 	}
 	for action, want := range map[string]bool{
 		"patch awsmachinepools.infrastructure.cluster.x-k8s.io": true, "autoscaling:EnterStandby": true, "autoscaling:SetDesiredCapacity": true,
-		"patch machinepools.cluster.x-k8s.io": false, "autoscaling:UpdateAutoScalingGroup": false, "ec2:CreateLaunchTemplateVersion": false, // which nobody asks for
+		"patch machinepools.cluster.x-k8s.io": false, "autoscaling:UpdateAutoScalingGroup": false, "ec2:CreateLaunchTemplateVersion": false, // which Kamino does not need
 	} {
 		if actions[action] != want {
-			t.Errorf("%s is told: %t, want %t", action, actions[action], want)
+			t.Errorf("%s is printed: %t, want %t", action, actions[action], want)
 		}
 	}
 	change, err := recipes.RecipeChange(t.Context(), cloud.Target{Pool: p.id(), Version: "2026.01.09", Image: p.imageID("2026.01.09")}, false)
@@ -490,7 +492,7 @@ func TestRightsOfGroups(t *testing.T) {
 	hold, err := recipes.Protection(t.Context(), donor)
 	must(err)
 	must(recipes.ProtectFromScaleIn(t.Context(), donor, hold.Token))
-	p.tries(recipes, cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: "2026.01.09"}, Name: "of-rights", To: p.imageID("2026.01.09")}, func() {})
+	p.runTrial(recipes, cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: "2026.01.09"}, Name: "of-rights", To: p.imageID("2026.01.09")}, func() {})
 	p.wait("the donor's end", func() bool {
 		state, err := recipes.EnsureRemoved(t.Context(), donor)
 		must(err)

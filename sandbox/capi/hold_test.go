@@ -17,8 +17,8 @@ import (
 
 const skipRemediation = "cluster.x-k8s.io/skip-remediation"
 
-// holds protects a Machine as a capture protects its donor.
-func (p *pool) holds(r *capi.PoolProvider, m unstructured.Unstructured) {
+// protect protects a Machine as a capture protects its donor.
+func (p *pool) protect(r *capi.PoolProvider, m unstructured.Unstructured) {
 	p.t.Helper()
 	have, err := r.Protection(p.t.Context(), instanceOf(m))
 	if err == nil {
@@ -29,7 +29,7 @@ func (p *pool) holds(r *capi.PoolProvider, m unstructured.Unstructured) {
 	}
 }
 
-// failNode has the Node of a Machine say that its kubelet is silent.
+// failNode sets a condition on the Machine's Node: the kubelet is silent.
 func (p *pool) failNode(m unstructured.Unstructured) {
 	p.t.Helper()
 	node := &corev1.Node{}
@@ -53,13 +53,14 @@ spec:
   remediation: {triggerIf: {unhealthyLessThanOrEqualTo: 100%}}
 `
 
-// TestHealthCheckSparesReservedMachine: two machines fail, and Cluster API's health check replaces the one that nobody holds.
+// TestHealthCheckSparesReservedMachine: two machines fail, and the health check of Cluster API replaces only the
+// machine without a reservation.
 func TestHealthCheckSparesReservedMachine(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, deployment)
 	all := p.list("Machine")
 	held, fails := all[0], all[1]
-	p.holds(p.recipes(), held)
+	p.protect(p.recipes(), held)
 	p.failNode(held)
 	p.failNode(fails)
 	p.create(healthCheck)
@@ -70,7 +71,7 @@ func TestHealthCheckSparesReservedMachine(t *testing.T) {
 		}
 		return nil
 	}
-	p.wait("replacement of the machine that nobody holds", func() bool {
+	p.wait("replacement of the machine without a reservation", func() bool {
 		return find(fails) == nil && len(p.instances()) == 3
 	})
 	if now := find(held); now == nil || now.GetDeletionTimestamp() != nil {
@@ -78,13 +79,13 @@ func TestHealthCheckSparesReservedMachine(t *testing.T) {
 	}
 }
 
-// TestReservedMachineDeleted by a person, who wants another Machine in its place: it waits until Kamino lets it go, and its place is
-// filled again.
+// TestReservedMachineDeleted: an operator deletes a reserved Machine to replace the Machine. The deletion waits
+// until Kamino releases the Machine, and then a new Machine appears.
 func TestReservedMachineDeleted(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, deployment)
 	donor, r := p.list("Machine")[0], p.recipes()
-	p.holds(r, donor)
+	p.protect(r, donor)
 	if err := p.client.Delete(t.Context(), &donor); err != nil {
 		t.Fatal(err)
 	}
@@ -96,14 +97,14 @@ func TestReservedMachineDeleted(t *testing.T) {
 		})
 	})
 	p.remove(r, instanceOf(donor))
-	p.has(3)
-	p.isAtWork(3)
+	p.waitSize(3)
+	p.wantAtWork(3)
 }
 
-// TestLostAnswersOfProtection: asked again, a Machine is held and given back once, and what somebody else wrote to it stays.
+// TestLostAnswersOfProtection: repeated calls protect and release a Machine once, and foreign writes stay.
 func TestLostAnswersOfProtection(t *testing.T) {
 	t.Parallel()
-	p := newPool(t, pair(deployment))
+	p := newPool(t, withTwoMachines(deployment))
 	m := p.list("Machine")[0]
 	p.merge("Machine", m.GetName(), `{"metadata":{"annotations":{"`+skipRemediation+`":"theirs"}}}`)
 	lost := 0

@@ -31,7 +31,7 @@ type Machine struct {
 	UID string
 	// Namespace, Name and Kind of the object.
 	Namespace, Name, Kind string
-	// Labels of the object, which name its owner in Cluster API.
+	// Labels of the object contain its owner in Cluster API.
 	Labels map[string]string
 	// Spec is the object's.
 	Spec map[string]any
@@ -65,7 +65,8 @@ const annotationMade = "sandbox.kamino.dev/made-for"
 // pollInterval is the interval between polls of an unfinished machine.
 const pollInterval = 200 * time.Millisecond
 
-// RunInfrastructure is the infrastructure provider, until the context ends. Where a machine's kind has no maker, its objects wait.
+// RunInfrastructure runs the infrastructure provider until the context ends. Objects of a kind without a maker
+// wait.
 func RunInfrastructure(ctx context.Context, config *rest.Config, makers map[string]Maker, log logr.Logger) error {
 	ctrl.SetLogger(log) // the queues need a logger before the manager has one
 	mgr, err := newManager(config, log)
@@ -213,7 +214,7 @@ func (r *machineReconciler) Reconcile(ctx context.Context, request reconcile.Req
 	return reconcile.Result{}, writeReady(ctx, r.client, o, true, "")
 }
 
-// own is the object of a request; nil if there is none, or if its machine is made by a group.
+// own returns the object of a request, or nil if the object is gone or a group creates its machine.
 func (r *machineReconciler) own(ctx context.Context, request reconcile.Request) (*unstructured.Unstructured, error) {
 	o := empty(r.kind)
 	err := r.client.Get(ctx, request.NamespacedName, o)

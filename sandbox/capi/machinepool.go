@@ -100,7 +100,7 @@ func infrastructureNamed(_ context.Context, o client.Object) []reconcile.Request
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: mp.GetNamespace(), Name: name}}}
 }
 
-// ofPool is the pool by a label of an object, where both kinds of pools are called alike, as they are here.
+// ofPool maps an object to its pool by a label. Both kinds of pools must have the same name, as here.
 func ofPool(label string) handler.MapFunc {
 	return func(_ context.Context, o client.Object) []reconcile.Request {
 		name, found := o.GetLabels()[label]
@@ -164,12 +164,12 @@ func (l *poolObservation) settled() bool {
 	return idle && int64(len(l.set.Instances)) == l.set.Capacity && l.set.Capacity == l.desired && len(l.machines) == len(l.set.Instances)
 }
 
-// machinePoolOf is the MachinePool that has taken the pool; nil if none has.
+// machinePoolOf returns the MachinePool that owns the pool, or nil.
 func machinePoolOf(ctx context.Context, c client.Reader, o *unstructured.Unstructured) *unstructured.Unstructured {
 	return ownerOf(ctx, c, o, "MachinePool")
 }
 
-// machineAbove is the Machine that has taken an object; nil if none has.
+// machineAbove returns the Machine that owns an object, or nil.
 func machineAbove(ctx context.Context, c client.Reader, o *unstructured.Unstructured) *unstructured.Unstructured {
 	return ownerOf(ctx, c, o, "Machine")
 }

@@ -32,7 +32,7 @@ func (p *pool) allow(user, namespace string, rules []rbacv1.PolicyRule) {
 	}
 }
 
-// account has the rights that are printed for a cloud.
+// account creates an account with the rights that `kamino manifests` prints for a cloud.
 func (p *pool) account(name string) (of cloud.Description, user string, config *rest.Config) {
 	p.t.Helper()
 	of, err := registry.All().Choose(name, nil)
@@ -50,8 +50,8 @@ func (p *pool) account(name string) (of cloud.Description, user string, config *
 	return of, user, config
 }
 
-// tries has a trial begin and end, and looks at it in between.
-func (p *pool) tries(recipes *capi.PoolProvider, trial cloud.TrialSpec, look func()) {
+// runTrial begins and ends a trial, and calls look between.
+func (p *pool) runTrial(recipes *capi.PoolProvider, trial cloud.TrialSpec, look func()) {
 	p.t.Helper()
 	must := func(err error) {
 		p.t.Helper()
@@ -79,8 +79,8 @@ func (p *pool) tries(recipes *capi.PoolProvider, trial cloud.TrialSpec, look fun
 	})
 }
 
-// TestRightsOfMachinePools: what `kamino manifests --management` prints for Azure is enough for all that is done to a MachinePool, and an
-// account that may not look at the provider's Deployment is told so.
+// TestRightsOfMachinePools: the rights that `kamino manifests --management` prints for Azure suffice for all work
+// on a MachinePool. Without the right to read the provider's Deployment, the error names the missing right.
 func TestRightsOfMachinePools(t *testing.T) {
 	t.Parallel()
 	p := newMachinePool(t, azurePool)
@@ -131,7 +131,7 @@ func TestRightsOfMachinePools(t *testing.T) {
 	must(err)
 	must(recipes.ProtectFromScaleIn(t.Context(), instances[2], hold.Token))
 	trial := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: "2026.01.09"}, Name: "of-rights", To: p.imageID("2026.01.09")}
-	p.tries(recipes, trial, func() {
+	p.runTrial(recipes, trial, func() {
 		for _, m := range p.list("Machine") { // the pool's zone, and not its data
 			if m.GetLabels()["told"] != "kept" || m.GetLabels()["cluster.x-k8s.io/pool-name"] == "" && m.Object["spec"].(map[string]any)["failureDomain"] != "2" {
 				t.Errorf("Machine %s: %v, %v", m.GetName(), m.GetLabels(), m.Object["spec"])
@@ -144,6 +144,6 @@ func TestRightsOfMachinePools(t *testing.T) {
 		return state == cloud.Absent
 	})
 	if p.size() != 3 {
-		t.Errorf("the pool is meant to have %d", p.size())
+		t.Errorf("the pool wants %d machines", p.size())
 	}
 }

@@ -31,7 +31,7 @@ const (
 	galleryID   = groupID + "/providers/Microsoft.Compute/galleries/SIG_g/images/"
 )
 
-// imageText is how an image in a machine's spec is written in one line.
+// imageText returns the image of a machine's spec in one line.
 func imageText(image any) string {
 	of, _ := image.(map[string]any)
 	if id, is := of["id"].(string); is {
@@ -41,7 +41,7 @@ func imageText(image any) string {
 	return galleryID + fmt.Sprint(gallery["name"]) + "/versions/" + fmt.Sprint(gallery["version"])
 }
 
-// memorySets are scale sets in memory, whose instances run at once, and the Node of each.
+// memorySets are scale sets in memory with instances that run at once, and their Nodes.
 type memorySets struct {
 	nodes client.Client
 	mu    sync.Mutex
@@ -125,7 +125,7 @@ func (s *memorySets) find(id cloud.InstanceID) (cloud.Instance, bool) {
 	return cloud.Instance{}, false
 }
 
-// setGate starts CAPZ with its feature gate on or off, as its Deployment says; no pod is needed for that.
+// setGate starts CAPZ with its feature gate on or off, as its Deployment shows. No pod is necessary.
 func (m *management) setGate(ctx context.Context, on bool) error {
 	d := sandbox.Gate(on)
 	if err := client.IgnoreNotFound(m.client.Delete(ctx, d.DeepCopy())); err != nil {
@@ -185,7 +185,7 @@ spec:
       infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: AzureMachinePool, name: workers}
 `
 
-// machinePool is a pool on Azure that is a MachinePool.
+// machinePool is a MachinePool on Azure.
 type machinePool struct{ *pool }
 
 func newMachinePool(t testing.TB, manifest string) machinePool {
@@ -300,7 +300,7 @@ func (p machinePool) harness() cloudtest.RecipesHarness {
 	return cloudtest.RecipesHarness{
 		Harness: cloudtest.Harness{
 			Pool: p.id(), Instances: p.instances(), Missing: azurePrefix + "virtualMachineScaleSets/none/virtualMachines/7",
-			Advance: func(testing.TB) { time.Sleep(glance) }, Looks: 1200, Apart: true,
+			Advance: func(testing.TB) { time.Sleep(pollInterval) }, Looks: 1200, Apart: true,
 			List: func(testing.TB) []cloud.InstanceID { return p.instances() },
 			SetUpgrades: func(_ testing.TB, automatic bool) {
 				p.surge(map[bool]int{true: 1}[automatic])
@@ -323,9 +323,10 @@ func (p machinePool) publish(versions ...string) {
 	}
 }
 
-// TestRecipesOfMachinePools: the same of a MachinePool on Azure, whose provider would roll out what it is not kept from.
+// TestRecipesOfMachinePools runs the suite on a MachinePool on Azure, with a provider that would roll out changes
+// unless prevented.
 func TestRecipesOfMachinePools(t *testing.T) {
-	suite(t, func(t *testing.T) *pool { return newMachinePool(t, pair(azurePool)).pool }, func(p *pool) cloudtest.RecipesHarness { return machinePool{p}.harness() }, kindCases...)
+	suite(t, func(t *testing.T) *pool { return newMachinePool(t, withTwoMachines(azurePool)).pool }, func(p *pool) cloudtest.RecipesHarness { return machinePool{p}.harness() }, kindCases...)
 }
 
 // reasons of refusals, in order.
@@ -336,8 +337,8 @@ func reasons(found []cloud.Refusal) (all []string) {
 	return all
 }
 
-// refused demands that the pool cannot be pointed at a version, for reasons, and that nothing of it changes.
-func (p machinePool) refused(version string, want ...string) {
+// wantRefused requires that a promotion of the pool is refused for these reasons, and that nothing changes.
+func (p machinePool) wantRefused(version string, want ...string) {
 	p.t.Helper()
 	meant := func() (all [3]any) {
 		pool := p.get("MachinePool", p.name).Object
@@ -349,7 +350,7 @@ func (p machinePool) refused(version string, want ...string) {
 	recipes, before, was := p.recipes(), p.instances(), meant()
 	change, err := recipes.RecipeChange(p.t.Context(), cloud.Target{Pool: p.id(), Version: version, Image: p.imageID(version)}, false)
 	if err != nil || !slices.Equal(reasons(change.Refusals), want) {
-		p.t.Errorf("it is told %v, and not %v: %v", change.Refusals, want, err)
+		p.t.Errorf("refusals %v, want %v: %v", change.Refusals, want, err)
 	}
 	if err := recipes.SetRecipe(p.t.Context(), change); !cloud.Is(err, cloud.Refused) {
 		p.t.Errorf("the write ends with %v", err)
@@ -368,7 +369,7 @@ func (p machinePool) size() int64 {
 	return n
 }
 
-// TestMachinePoolsWithRollouts: what is refused is what the provider would do: each write of somebody else's replaces all instances.
+// TestMachinePoolsWithRollouts proves the refusals: a foreign write makes the provider replace all instances.
 func TestMachinePoolsWithRollouts(t *testing.T) {
 	if shared == nil {
 		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-long` sets them")
@@ -382,7 +383,7 @@ func TestMachinePoolsWithRollouts(t *testing.T) {
 	defer gate(true)
 	p := newMachinePool(t, azurePool)
 	p.publish("2026.01.09")
-	// rolls demands that all instances are replaced by ones of an image that somebody writes.
+	// rolls requires that a foreign write of an image replaces all instances.
 	rolls := func(image string) {
 		t.Helper()
 		before := p.instances()
@@ -397,23 +398,23 @@ func TestMachinePoolsWithRollouts(t *testing.T) {
 	}
 
 	gate(false)
-	p.refused("2026.01.09", "MachinePoolRolls")
+	p.wantRefused("2026.01.09", "MachinePoolRolls")
 	rolls("/image/without-gate")
 
 	gate(true)
 	p.surge(1)
-	p.refused("2026.01.09", "MachinePoolRolls")
+	p.wantRefused("2026.01.09", "MachinePoolRolls")
 	rolls("/image/with-surge")
 
 	if err := p.client.Delete(t.Context(), sandbox.Gate(true)); err != nil {
 		t.Fatal(err)
 	}
 	p.surge(0)
-	p.refused("2026.01.09", "FeatureGateUnknown")
+	p.wantRefused("2026.01.09", "FeatureGateUnknown")
 }
 
-// TestForeignMachinePools: where somebody else has the replicas, the provider leaves instances alone without its gate, and a pool is
-// neither grown nor made smaller by anybody but him.
+// TestForeignMachinePools: with a foreign owner of the replicas, the provider keeps instances even without its
+// gate. Kamino does not change the size of the pool.
 func TestForeignMachinePools(t *testing.T) {
 	if shared == nil {
 		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-long` sets them")
@@ -468,7 +469,8 @@ func TestForeignMachinePools(t *testing.T) {
 	}
 }
 
-// TestMachinePoolRemoval: the provider would choose the oldest instance, and the two that are removed at once are the others.
+// TestMachinePoolRemoval: the provider would choose the oldest instance. Kamino removes the two other instances
+// concurrently.
 func TestMachinePoolRemoval(t *testing.T) {
 	t.Parallel()
 	p := newMachinePool(t, azurePool)
@@ -494,7 +496,7 @@ func TestMachinePoolRemoval(t *testing.T) {
 		return replicas == 1 && seen == pool.GetGeneration()
 	})
 	if now := p.instances(); !slices.Equal(now, []cloud.InstanceID{stays}) || p.size() != 1 {
-		t.Errorf("of %v there are %v, and the pool is meant to have %d", before, now, p.size())
+		t.Errorf("%v became %v, and the pool wants %d", before, now, p.size())
 	}
 	p.merge("Cluster", "home", `{"spec":{"paused":true}}`) // as while it is moved, with some of its Machines gone already
 	if found, err := p.recipes().Instances(t.Context(), p.id()); !cloud.Is(err, cloud.Unavailable) {

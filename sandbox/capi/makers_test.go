@@ -14,7 +14,7 @@ import (
 	sandbox "github.com/kamino-dev/kamino/sandbox/capi"
 )
 
-// makers makes the machines of each namespace where that has said, and those of all others in one fleet.
+// makers selects the maker of a namespace. Namespaces without an own maker share one fleet.
 type makers struct {
 	sandbox.Maker
 	mu  sync.Mutex
@@ -46,7 +46,7 @@ func (m *makers) Remove(ctx context.Context, of sandbox.Machine) (bool, error) {
 	return m.of(of.Namespace).Remove(ctx, of)
 }
 
-// kubelets make the Nodes of machines, each once.
+// kubelets creates the Node of each machine once.
 type kubelets struct {
 	nodes  client.Client
 	joined sync.Map
@@ -67,21 +67,23 @@ func (k *kubelets) leave(ctx context.Context, m sandbox.Machine) error {
 	return client.IgnoreNotFound(k.nodes.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOf(m)}}))
 }
 
-// disks make machines in a cloud in memory, and the Node of each, by which Cluster API knows that it has joined.
+// disks creates machines in a cloud in memory, and their Nodes, from which Cluster API knows that the machine
+// joined.
 type disks struct {
 	*memory.Cloud
 	kubelets
-	// lost are the Nodes of machines that the cloud has taken away. No provider makes the machine of an object twice.
+	// lost has the Nodes of machines that the cloud removed. No provider creates the machine of an object twice.
 	lost sync.Map
 }
 
-// lose takes the machine of a Node away behind its object's back.
+// lose removes the machine of a Node in the cloud only. The object stays.
 func (d *disks) lose(node string) {
 	d.lost.Store(node, true)
 	d.Disks().Discard(idOf(node))
 }
 
-// nodeOf is the name of a machine's Node: those of all namespaces are in one cluster.
+// nodeOf returns the name of a machine's Node. All namespaces share one cluster, so the name contains the
+// namespace.
 func nodeOf(m sandbox.Machine) string { return m.Namespace + "-" + m.Name }
 
 // Ensure implements sandbox.Maker.

@@ -35,7 +35,7 @@ import (
 	sandbox "github.com/kamino-dev/kamino/sandbox/capi"
 )
 
-// other is a second management cluster, with controllers of its own, for machines of the same fleet.
+// other is a second management cluster with its own controllers, for machines of the same fleet.
 type other struct {
 	management
 	dir string
@@ -43,13 +43,12 @@ type other struct {
 	lag atomic.Int64
 }
 
-// newOther starts one.
 func newOther(t *testing.T) *other {
 	t.Helper()
 	if shared == nil {
 		t.Skip("KAMINO_CLUSTERAPI_BIN and KUBEBUILDER_ASSETS are not set: `make test-long` sets them")
 	}
-	env := &envtest.Environment{ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience}
+	env := &envtest.Environment{ControlPlaneStartTimeout: maxWait, ControlPlaneStopTimeout: maxWait}
 	config, err := env.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -60,12 +59,12 @@ func newOther(t *testing.T) *other {
 	if o.client, err = client.New(config, client.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string][]byte{"from": shared.kubeconfig, "to": o.kubeconfig, "late": o.late(t)} {
+	for name, content := range map[string][]byte{"from": shared.kubeconfig, "to": o.kubeconfig, "late": o.lateKubeconfig(t)} {
 		if err := os.WriteFile(filepath.Join(o.dir, name), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	start, stop := context.WithTimeout(t.Context(), patience)
+	start, stop := context.WithTimeout(t.Context(), maxWait)
 	defer stop()
 	controllers, err := sandbox.Start(start, sandbox.Options{Bin: os.Getenv("KAMINO_CLUSTERAPI_BIN"), Config: config, Kubeconfig: filepath.Join(o.dir, "late"), Dir: o.dir})
 	if err != nil {
@@ -85,8 +84,8 @@ func newOther(t *testing.T) *other {
 	return o
 }
 
-// late is a way to the API server on which whoever watches MachineDeployments lags.
-func (o *other) late(t *testing.T) []byte {
+// lateKubeconfig returns a kubeconfig with a proxy that delays watches of MachineDeployments.
+func (o *other) lateKubeconfig(t *testing.T) []byte {
 	t.Helper()
 	to, err := url.Parse(o.config.Host)
 	if err != nil {
@@ -99,7 +98,7 @@ func (o *other) late(t *testing.T) []byte {
 	proxy.FlushInterval, proxy.ErrorLog = -1, log.New(io.Discard, "", 0)
 	proxy.ModifyResponse = func(r *http.Response) error {
 		if strings.HasSuffix(r.Request.URL.Path, "/machinedeployments") && r.Request.URL.Query().Get("watch") == "true" {
-			r.Body = lagging{r.Body, &o.lag}
+			r.Body = slowReader{r.Body, &o.lag}
 		}
 		return nil
 	}
@@ -117,20 +116,20 @@ func (o *other) late(t *testing.T) []byte {
 	return content
 }
 
-// lagging hands on what it reads after a while.
-type lagging struct {
+// slowReader delays what it reads.
+type slowReader struct {
 	io.ReadCloser
 	long *atomic.Int64
 }
 
-func (l lagging) Read(p []byte) (int, error) {
+func (l slowReader) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p)
 	time.Sleep(time.Duration(l.long.Load()))
 	return n, err
 }
 
-// takes moves a pool's Cluster here with the real clusterctl, and returns the pool as it is here.
-func (o *other) takes(p *pool) *pool {
+// moveHere moves a pool's Cluster here with the real clusterctl, and returns the pool in this cluster.
+func (o *other) moveHere(p *pool) *pool {
 	p.t.Helper()
 	moved := &pool{management: &o.management, t: p.t, namespace: p.namespace, name: p.name, line: p.line, published: p.published}
 	for _, object := range []client.Object{
@@ -147,21 +146,21 @@ func (o *other) takes(p *pool) *pool {
 	if out, err := command.CombinedOutput(); err != nil {
 		p.t.Fatalf("%v: %v\n%s", command.Args, err, out)
 	}
-	moved.runs("home")
+	moved.setControlPlaneReady("home")
 	return moved
 }
 
-// errDied is what a process that dies with its next write is said to see.
+// errDied is the error of a write after the death of the process.
 var errDied = errors.New("the process has died")
 
-// mortal lets a number of writes through that are carried out.
-type mortal struct {
+// dyingTransport lets a number of successful writes through.
+type dyingTransport struct {
 	http.RoundTripper
 	mu   *sync.Mutex
 	left *int
 }
 
-func (m mortal) RoundTrip(r *http.Request) (*http.Response, error) {
+func (m dyingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r.Method == http.MethodGet {
@@ -177,29 +176,31 @@ func (m mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// removes begins to remove an instance, in a process that dies after a number of writes.
-func (p *pool) removes(id cloud.InstanceID, writes int) {
+// removeUntilDeath begins to remove an instance in a process that dies after a number of writes.
+func (p *pool) removeUntilDeath(id cloud.InstanceID, writes int) {
 	p.t.Helper()
 	left, config := writes, rest.CopyConfig(p.config)
-	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return mortal{inner, &sync.Mutex{}, &left} })
+	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return dyingTransport{inner, &sync.Mutex{}, &left} })
 	remover := p.recipesBy(config)
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(maxWait)
 	for left > 0 {
 		_, err := remover.EnsureRemoved(p.t.Context(), id)
 		if err != nil && left > 0 && !cloud.Is(err, cloud.Unavailable) && !cloud.Is(err, cloud.Conflict) {
 			p.t.Fatal(err)
 		}
 		if time.Now().After(deadline) {
-			p.t.Fatalf("after %v the removal has %d of %d writes to go", patience, left, writes)
+			p.t.Fatalf("after %v the removal has %d of %d writes to go", maxWait, left, writes)
 		}
 	}
 }
 
-// removalWrites is how many writes a removal takes: to the Machine, of it, to the pool, to the set, to the pool, to the Machine.
+// removalWrites is the number of writes of a removal. Their objects are the Machine twice, the pool, the set, the
+// pool, and the Machine.
 const removalWrites = 6
 
-// TestClusterMoved: a Cluster is moved to another management cluster in the middle of a removal, after each of its writes. It is gone on with
-// there, by whoever is told where, and takes one place and one machine. Before, nothing of what is missing here is taken for gone.
+// TestClusterMoved moves a Cluster to another management cluster after each write of a removal. A process for the
+// new cluster finishes the removal, and removes one place and one machine. Before, a missing object is not reported
+// as gone.
 func TestClusterMoved(t *testing.T) {
 	t.Parallel()
 	o := newOther(t)
@@ -212,12 +213,12 @@ func TestClusterMoved(t *testing.T) {
 			if err := p.recipes().ProtectFromScaleIn(t.Context(), donor, cloud.TokenUnprotected); err != nil {
 				t.Fatal(err)
 			}
-			p.removes(donor, writes)
+			p.removeUntilDeath(donor, writes)
 			if writes == removalWrites { // clusterctl gives up where a machine goes while it looks
 				p.waitGone(donor)
 			}
-			moved := o.takes(p)
-			p.saysMoved(donor)
+			moved := o.moveHere(p)
+			p.wantMoved(donor)
 
 			moved.wait("the donor is gone", func() bool {
 				state, err := moved.recipes().EnsureRemoved(t.Context(), donor)
@@ -227,7 +228,7 @@ func TestClusterMoved(t *testing.T) {
 				return err == nil && state == cloud.Absent
 			})
 			moved.wait("the pool is whole", func() bool { return slices.Equal(moved.instances(), before[1:]) })
-			moved.isAtWork(2)
+			moved.wantAtWork(2)
 			if err := moved.recipes().SetCapacity(t.Context(), moved.id(), 2, 3); err != nil {
 				t.Fatal(err)
 			}
@@ -239,17 +240,17 @@ func TestClusterMoved(t *testing.T) {
 	}
 }
 
-// TestClusterAPILag: Cluster API hears of a pool's pause and of its new size only long after everything else, and long after a Machine
-// could have gone. It gives the place that was taken to no other, and chooses no Machine to lose.
+// TestClusterAPILag: Cluster API sees the pool's pause and new size long after all other changes, even after the
+// deletion of a Machine. Cluster API must neither fill the removed place nor select a Machine to delete.
 func TestClusterAPILag(t *testing.T) {
 	t.Parallel()
 	o := newOther(t)
 	p := newPool(t, deployment)
 	before := p.instances()
-	p = o.takes(p)
+	p = o.moveHere(p)
 	p.wait("its machines", func() bool { return slices.Equal(p.instances(), before) })
 	p.wait("Cluster API is at work", func() bool { return observed(*p.get("MachineDeployment", p.name)) })
-	changes := p.changesOfSets()
+	changes := p.setGenerations()
 	o.lag.Store(int64(20 * time.Second))
 	p.wait("the donor is gone", func() bool {
 		state, err := p.recipes().EnsureRemoved(t.Context(), before[0])
@@ -260,44 +261,45 @@ func TestClusterAPILag(t *testing.T) {
 	})
 	o.lag.Store(0)
 	p.wait("Cluster API knows of it", func() bool { return observed(*p.get("MachineDeployment", p.name)) })
-	p.isAtWork(2)
+	p.wantAtWork(2)
 	if now := p.instances(); !slices.Equal(now, before[1:]) {
 		t.Errorf("of %v there are %v", before, now)
 	}
-	if changes = p.changesOfSets() - changes; changes != 1 {
+	if changes = p.setGenerations() - changes; changes != 1 {
 		t.Errorf("the pool's set was given another size %d times, and not once", changes)
 	}
 }
 
-// changesOfSets counts what was ever changed in the specs of a pool's sets.
-func (p *pool) changesOfSets() (all int64) {
+// setGenerations returns the sum of the generations of the pool's sets.
+func (p *pool) setGenerations() (all int64) {
 	for _, set := range p.list("MachineSet") {
 		all += set.GetGeneration()
 	}
 	return all
 }
 
-// vanisher takes a Machine away just before the first write to it arrives.
-type vanisher struct {
+// deletingTransport deletes a Machine just before the first write to the Machine arrives.
+type deletingTransport struct {
 	http.RoundTripper
 	once *sync.Once
 	away func(name string)
 }
 
-func (v vanisher) RoundTrip(r *http.Request) (*http.Response, error) {
+func (v deletingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if _, name, of := strings.Cut(r.URL.Path, "/machines/"); of && r.Method == http.MethodPatch {
 		v.once.Do(func() { v.away(name) })
 	}
 	return v.RoundTripper.RoundTrip(r)
 }
 
-// TestMachineGoneBeforeAWrite that removes it: it is absent, and that is no error.
+// TestMachineGoneBeforeAWrite: if the Machine is gone before a write of the removal, the result is Absent without
+// an error.
 func TestMachineGoneBeforeAWrite(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, deployment)
 	donor, config := p.instances()[0], rest.CopyConfig(p.config)
 	config.Wrap(func(inner http.RoundTripper) http.RoundTripper {
-		return vanisher{inner, &sync.Once{}, func(name string) {
+		return deletingTransport{inner, &sync.Once{}, func(name string) {
 			m := p.get("Machine", name)
 			if err := p.client.Delete(t.Context(), m); err != nil {
 				t.Error(err)
@@ -310,7 +312,7 @@ func TestMachineGoneBeforeAWrite(t *testing.T) {
 	if state, err := p.recipesBy(config).EnsureRemoved(t.Context(), donor); err != nil || state != cloud.Absent {
 		t.Errorf("it is %v, %v", state, err)
 	}
-	p.isAtWork(3)
+	p.wantAtWork(3)
 }
 
 // waitGone waits until no Machine has an instance.
@@ -324,15 +326,15 @@ func (p *pool) waitGone(id cloud.InstanceID) {
 	})
 }
 
-// isAtWork demands that a pool of a size and its sets agree, and that no removal has left anything on it.
-func (p *pool) isAtWork(size int64) {
+// wantAtWork requires equal sizes of pool and sets, and no mark of a removal.
+func (p *pool) wantAtWork(size int64) {
 	p.t.Helper()
 	md, sets := p.get("MachineDeployment", p.name), int64(0)
 	for _, set := range p.list("MachineSet") {
 		sets += sizeOf(set)
 	}
 	if sizeOf(*md) != size || sets != size {
-		p.t.Errorf("the pool is meant to have %d machines, and its sets %d, not %d", sizeOf(*md), sets, size)
+		p.t.Errorf("the pool wants %d machines, and its sets %d; want %d", sizeOf(*md), sets, size)
 	}
 	for _, key := range []string{"cluster.x-k8s.io/paused", "kamino.dev/place-of"} {
 		if value, kept := md.GetAnnotations()[key]; kept {
@@ -341,8 +343,9 @@ func (p *pool) isAtWork(size int64) {
 	}
 }
 
-// TestDeletionHookRemoved by somebody, in the middle of a removal, so that the Machine goes without it: the pool is at work again. It has
-// lost a place with the machine where its set knew of the removal, and has filled it again where not; no other machine goes.
+// TestDeletionHookRemoved: a user removes the hook during a removal, so the Machine is deleted without Kamino. The
+// pool works again. If the set knew of the removal, the pool has one place less; else the place is filled again. No
+// other machine is deleted.
 func TestDeletionHookRemoved(t *testing.T) {
 	t.Parallel()
 	for writes, size := range map[int]int64{3: 3, 4: 2} {
@@ -350,7 +353,7 @@ func TestDeletionHookRemoved(t *testing.T) {
 			t.Parallel()
 			p := newPool(t, deployment)
 			before := p.instances()
-			p.removes(before[0], writes)
+			p.removeUntilDeath(before[0], writes)
 			for _, m := range p.list("Machine") {
 				if m.GetDeletionTimestamp() != nil {
 					p.merge("Machine", m.GetName(), `{"metadata":{"annotations":{"pre-drain.delete.hook.machine.cluster.x-k8s.io/kamino":null}}}`)
@@ -362,7 +365,7 @@ func TestDeletionHookRemoved(t *testing.T) {
 			if err != nil || state != cloud.Absent {
 				t.Fatalf("%s, %v", state, err)
 			}
-			p.isAtWork(size)
+			p.wantAtWork(size)
 			if now := p.instances(); !slices.Contains(now, before[1]) || !slices.Contains(now, before[2]) {
 				t.Errorf("of %v there are %v", before, now)
 			}
@@ -370,14 +373,14 @@ func TestDeletionHookRemoved(t *testing.T) {
 	}
 }
 
-// saysMoved demands that nothing is said of a Cluster that is gone but that it is.
-func (p *pool) saysMoved(donor cloud.InstanceID) {
+// wantMoved requires that each call for a missing Cluster reports only the missing Cluster.
+func (p *pool) wantMoved(donor cloud.InstanceID) {
 	p.t.Helper()
 	r, ctx, trial := p.recipes(), p.t.Context(), cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.poolID(), Version: "2026.03.14"}, Name: "one"}
 	for what, err := range map[string]error{
-		"EnsureRemoved": second(r.EnsureRemoved(ctx, donor)), "Protection": second(r.Protection(ctx, donor)), "ProtectFromScaleIn": r.ProtectFromScaleIn(ctx, donor, cloud.TokenUnprotected), "Unprotect": r.Unprotect(ctx, donor, cloud.TokenUnprotected),
-		"Pool": second(r.Pool(ctx, trial.Pool)), "SetCapacity": r.SetCapacity(ctx, trial.Pool, 2, 3), "Instances": second(r.Instances(ctx, trial.Pool)),
-		"PoolsOf": second(r.PoolsOf(ctx, []cloud.NodeValues{{ProviderID: donor}})), "Trial": second(r.Trial(ctx, trial)), "EndTrial": second(r.EndTrial(ctx, trial)), "EnsureTrial": second(r.EnsureTrial(ctx, trial)),
+		"EnsureRemoved": errorOf(r.EnsureRemoved(ctx, donor)), "Protection": errorOf(r.Protection(ctx, donor)), "ProtectFromScaleIn": r.ProtectFromScaleIn(ctx, donor, cloud.TokenUnprotected), "Unprotect": r.Unprotect(ctx, donor, cloud.TokenUnprotected),
+		"Pool": errorOf(r.Pool(ctx, trial.Pool)), "SetCapacity": r.SetCapacity(ctx, trial.Pool, 2, 3), "Instances": errorOf(r.Instances(ctx, trial.Pool)),
+		"PoolsOf": errorOf(r.PoolsOf(ctx, []cloud.NodeValues{{ProviderID: donor}})), "Trial": errorOf(r.Trial(ctx, trial)), "EndTrial": errorOf(r.EndTrial(ctx, trial)), "EnsureTrial": errorOf(r.EnsureTrial(ctx, trial)),
 	} {
 		if !cloud.Is(err, cloud.Unavailable) || !strings.Contains(err.Error(), "--management-kubeconfig") {
 			p.t.Errorf("%s of a Cluster that was moved: %v", what, err)
@@ -385,9 +388,10 @@ func (p *pool) saysMoved(donor cloud.InstanceID) {
 	}
 }
 
-func second[T any](_ T, err error) error { return err }
+func errorOf[T any](_ T, err error) error { return err }
 
-// TestPausedClusterIsWaitedFor: while a Cluster is paused nothing is written, and nothing that is missing is taken for gone.
+// TestPausedClusterIsWaitedFor: while a Cluster is paused, nothing is written, and a missing object is not reported
+// as gone.
 func TestPausedClusterIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, deployment)
@@ -410,9 +414,9 @@ func TestPausedClusterIsWaitedFor(t *testing.T) {
 	const missing = cloud.InstanceID("aws:///eu-central-1a/i-0fffffffffffffff0")
 	trial := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: "2026.03.14"}, Name: "one", To: p.imageID("2026.03.14")}
 	for what, err := range map[string]error{
-		"EnsureRemoved": second(r.EnsureRemoved(ctx, donor)), "EnsureRemoved of none": second(r.EnsureRemoved(ctx, missing)), "Protection none": second(r.Protection(ctx, missing)),
+		"EnsureRemoved": errorOf(r.EnsureRemoved(ctx, donor)), "EnsureRemoved of none": errorOf(r.EnsureRemoved(ctx, missing)), "Protection none": errorOf(r.Protection(ctx, missing)),
 		"ProtectFromScaleIn": r.ProtectFromScaleIn(ctx, donor, cloud.TokenUnprotected), "Unprotect": r.Unprotect(ctx, donor, cloud.TokenUnprotected), "SetCapacity": r.SetCapacity(ctx, p.id(), 3, 4), "SetRecipe": r.SetRecipe(ctx, change),
-		"Instances": second(r.Instances(ctx, p.id())), "Trial": second(r.Trial(ctx, trial)), "EnsureTrial": second(r.EnsureTrial(ctx, trial)), "EndTrial": second(r.EndTrial(ctx, trial)),
+		"Instances": errorOf(r.Instances(ctx, p.id())), "Trial": errorOf(r.Trial(ctx, trial)), "EnsureTrial": errorOf(r.EnsureTrial(ctx, trial)), "EndTrial": errorOf(r.EndTrial(ctx, trial)),
 	} {
 		if !cloud.Is(err, cloud.Unavailable) || !strings.Contains(err.Error(), "paused") {
 			t.Errorf("%s: %v", what, err)

@@ -31,7 +31,7 @@ import (
 	simulation "github.com/kamino-dev/kamino/sandbox/region"
 )
 
-// management is the one management cluster of the package's tests, each of which has a namespace of its own.
+// management is the single management cluster of this package's tests. Each test has its own namespace.
 type management struct {
 	config      *rest.Config
 	client      client.Client
@@ -40,7 +40,7 @@ type management struct {
 	makers      *makers
 	scaleSets   *memorySets
 	amazon      *amazon
-	// kubeconfig of the workload cluster of each Cluster, which is the management cluster itself.
+	// kubeconfig of the workload cluster of every Cluster. The management cluster is its own workload cluster.
 	kubeconfig []byte
 }
 
@@ -65,7 +65,7 @@ func run(m *testing.M, bin string) (code int, err error) {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	env := &envtest.Environment{ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience}
+	env := &envtest.Environment{ControlPlaneStartTimeout: maxWait, ControlPlaneStopTimeout: maxWait}
 	config, err := env.Start()
 	if err != nil {
 		return 0, err
@@ -78,7 +78,7 @@ func run(m *testing.M, bin string) (code int, err error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	start, stop := context.WithTimeout(ctx, patience)
+	start, stop := context.WithTimeout(ctx, maxWait)
 	defer stop()
 	controllers, err := sandbox.Start(start, sandbox.Options{Bin: bin, Config: config, Kubeconfig: kubeconfig, Dir: dir})
 	if err != nil {
@@ -117,7 +117,7 @@ func run(m *testing.M, bin string) (code int, err error) {
 	return code, nil
 }
 
-// fleet makes machines in memory, one for each object, at once, and the Node of each.
+// fleet creates a machine in memory and a Node for each object, at once.
 type fleet struct {
 	kubelets
 	mu       sync.Mutex
@@ -170,7 +170,7 @@ func (f *fleet) find(id cloud.InstanceID) (built, bool) {
 	return built{}, false
 }
 
-// pool is one MachineDeployment in a namespace of its own, with images that only have names.
+// pool is a MachineDeployment in its own namespace. Images are only names.
 type pool struct {
 	*management
 	t         testing.TB
@@ -179,7 +179,7 @@ type pool struct {
 	line      string
 	stock     *stock // nil where none takes it back
 	fresh     string // state when nothing had been done to it
-	// images tells that its versions are more than the names in published, and outlive a test.
+	// images: the pool has real versions, not only the names in published, and the versions outlive a test.
 	images bool
 
 	mu        sync.Mutex
@@ -280,20 +280,20 @@ func newNamespace(t testing.TB) *pool {
 	return p
 }
 
-// leave ends a test's use of a pool: another may take one that nothing was done to.
+// leave ends the use of a pool by a test. An unchanged pool can serve the next test.
 func (p *pool) leave() {
-	if p.stock == nil || !p.stock.takes(p) {
-		p.forget()
+	if p.stock == nil || !p.stock.putBack(p) {
+		p.deleteClusters()
 	}
 }
 
-// stock has the pools of a suite, of whose sentences many are left out once it is known what the pool cannot do.
+// stock has the pools of a suite, because many cases end early when a pool lacks an ability.
 type stock struct {
 	mu     sync.Mutex
 	unused []*pool
 }
 
-// pool is one that nothing was done to, made where there is none.
+// pool returns an unchanged pool, or creates a pool.
 func (s *stock) pool(t *testing.T, made func() *pool) *pool {
 	t.Helper()
 	s.mu.Lock()
@@ -312,8 +312,8 @@ func (s *stock) pool(t *testing.T, made func() *pool) *pool {
 	return p
 }
 
-// takes a pool back that is as it was before its test.
-func (s *stock) takes(p *pool) bool {
+// putBack puts a pool back if the pool is as before the test.
+func (s *stock) putBack(p *pool) bool {
 	if p.t.Failed() || p.images && len(p.published) > 0 || p.state() != p.fresh {
 		return false
 	}
@@ -324,7 +324,8 @@ func (s *stock) takes(p *pool) bool {
 	return true
 }
 
-// state is all that is said of the pool in the management cluster, but for statuses and what each write adds, and in its group.
+// state returns everything in the management cluster and in the group about the pool, except for statuses and
+// counters of writes.
 func (p *pool) state() string {
 	var text strings.Builder
 	for _, kind := range []string{
@@ -349,8 +350,8 @@ func (p *pool) state() string {
 	return text.String()
 }
 
-// kindCases are the cases of the suite, by words of their names, whose code depends on the kind of the pool. The other cases run with a
-// MachineDeployment only.
+// kindCases lists the cases of the suite whose code depends on the kind of the pool, by words of their names. All
+// other cases run on a MachineDeployment only.
 var kindCases = []string{
 	"looks change nothing in a fresh pool", "preflight", "a pool shows itself", "a node tells its pool", "nodes are told in their order",
 	"RecipeChange tells what is", "SetRecipe pins", "a change made from another recipe is a conflict", "running instances are not changed by SetRecipe",
@@ -358,14 +359,15 @@ var kindCases = []string{
 	"EnsureRemoved is repeated", "removing takes one place", "a trial apart builds", "a trial apart belongs to no pool",
 }
 
-// suite runs the cases that recipes must pass on pools that are made so: those with one of these words in their names, or all.
+// suite runs the cases for recipes on pools that made creates: cases with one of these words in their names, or all
+// cases.
 func suite(t *testing.T, made func(*testing.T) *pool, harness func(*pool) cloudtest.RecipesHarness, cases ...string) {
 	t.Parallel()
 	var s stock
 	t.Cleanup(func() {
 		for _, p := range s.unused {
 			p.t = t
-			p.forget()
+			p.deleteClusters()
 		}
 	})
 	cloudtest.RunRecipes(t, func(t *testing.T) cloudtest.RecipesHarness {
@@ -377,8 +379,9 @@ func suite(t *testing.T, made func(*testing.T) *pool, harness func(*pool) cloudt
 	})
 }
 
-// forget has Cluster API let go of a Cluster that nobody needs any more: of each it watches all Nodes, which are those of every other, too.
-func (p *pool) forget() {
+// deleteClusters deletes an unused Cluster. Cluster API watches all Nodes for each Cluster, which are the Nodes of all
+// Clusters here.
+func (p *pool) deleteClusters() {
 	ctx := context.WithoutCancel(p.t.Context())
 	for _, cluster := range p.list("Cluster") {
 		err := p.client.Delete(ctx, &cluster)
@@ -391,8 +394,8 @@ func (p *pool) forget() {
 	}
 }
 
-// runs has a control plane say that somebody runs it.
-func (p *pool) runs(name string) {
+// setControlPlaneReady sets the status of a control plane that an external controller runs.
+func (p *pool) setControlPlaneReady(name string) {
 	p.t.Helper()
 	plane := &unstructured.Unstructured{}
 	plane.SetAPIVersion("controlplane.cluster.x-k8s.io/v1beta2")
@@ -405,32 +408,32 @@ func (p *pool) runs(name string) {
 	}
 }
 
-// newHome makes the Cluster of a pool that is still to be made.
-func newHome(t testing.TB, objects string) *pool {
+// newCluster creates the Cluster of a future pool.
+func newCluster(t testing.TB, objects string) *pool {
 	t.Helper()
 	p := newNamespace(t)
 	p.create(objects)
-	p.runs("home")
+	p.setControlPlaneReady("home")
 	return p
 }
 
-// newPool makes a pool on AWS and waits for its machines.
+// newPool creates a pool on AWS and waits for its machines.
 func newPool(t testing.TB, manifest string) *pool {
 	t.Helper()
 	return newPoolOf(t, objects, manifest)
 }
 
-// newPoolOf makes a Cluster with a pool, and waits for its machines.
+// newPoolOf creates a Cluster with a pool, and waits for its machines.
 func newPoolOf(t testing.TB, objects, manifest string) *pool {
 	t.Helper()
-	p := newHome(t, objects)
+	p := newCluster(t, objects)
 	p.create(manifest)
-	p.wait("all machines", p.whole)
+	p.wait("all machines", p.isComplete)
 	return p
 }
 
-// whole tells that a pool has the machines that it is meant to have.
-func (p *pool) whole() bool {
+// isComplete reports whether the pool has its wanted number of machines.
+func (p *pool) isComplete() bool {
 	for _, kind := range []string{"MachineDeployment", "MachinePool", "MachineSet"} {
 		if above := p.list(kind); len(above) > 0 {
 			return int64(len(p.instances())) == sizeOf(above[0])
@@ -439,8 +442,10 @@ func (p *pool) whole() bool {
 	return false
 }
 
-// pair is a pool of two machines, which are enough for a suite.
-func pair(manifest string) string { return strings.Replace(manifest, "replicas: 3", "replicas: 2", 1) }
+// withTwoMachines reduces a pool to two machines, which suffice for a suite.
+func withTwoMachines(manifest string) string {
+	return strings.Replace(manifest, "replicas: 3", "replicas: 2", 1)
+}
 
 // create makes the objects of a manifest.
 func (p *pool) create(manifest string) {
@@ -456,27 +461,27 @@ func (p *pool) create(manifest string) {
 	}
 }
 
-// patience is how long a test waits for other processes. It only ends what hangs. glance is the time between two reads, which cost those
-// processes time.
+// maxWait limits the wait for other processes, to end a test that hangs. pollInterval is the time between two
+// reads, because reads slow these processes down.
 const (
-	patience = 10 * time.Minute
-	glance   = 250 * time.Millisecond
+	maxWait      = 10 * time.Minute
+	pollInterval = 250 * time.Millisecond
 )
 
 // wait looks until something is so.
 func (p *pool) wait(what string, done func() bool) {
 	p.t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(maxWait)
 	for !done() {
 		if time.Now().After(deadline) {
-			p.t.Fatalf("after %v: no %s\n%s", patience, what, p.stands())
+			p.t.Fatalf("after %v: no %s\n%s", maxWait, what, p.status())
 		}
-		time.Sleep(glance)
+		time.Sleep(pollInterval)
 	}
 }
 
-// stands tells what there is in the namespace, and what Cluster API has last said of it: why something is waited for in vain.
-func (p *pool) stands() string {
+// status describes the objects in the namespace with their conditions, for the failure text of a wait.
+func (p *pool) status() string {
 	var text strings.Builder
 	for _, kind := range []string{"Cluster", "MachineDeployment", "MachineSet", "MachinePool", "Machine"} {
 		for _, o := range p.list(kind) {
@@ -493,7 +498,7 @@ func (p *pool) stands() string {
 	return text.String() + strings.Join(p.controllers.LogLines(`"`+p.namespace+"/", 30), "\n")
 }
 
-// list lists the namespace's objects of one of the core's kinds.
+// list returns the namespace's objects of a kind of the core API.
 func (p *pool) list(kind string) []unstructured.Unstructured {
 	p.t.Helper()
 	list := &unstructured.UnstructuredList{}
@@ -511,7 +516,6 @@ func (p *pool) list(kind string) []unstructured.Unstructured {
 	return list.Items
 }
 
-// get reads one of the namespace's objects.
 func (p *pool) get(kind, name string) *unstructured.Unstructured {
 	p.t.Helper()
 	o := &unstructured.Unstructured{}
@@ -523,7 +527,8 @@ func (p *pool) get(kind, name string) *unstructured.Unstructured {
 	return o
 }
 
-// instances are those of the pool's machines that run, whose Nodes Cluster API knows and are not being removed, and that Cluster API has taken note of.
+// instances returns the running instances whose Machines have Nodes, are not deleted, and were observed by Cluster
+// API.
 func (p *pool) instances() []cloud.InstanceID {
 	p.t.Helper()
 	var ids []cloud.InstanceID
@@ -598,7 +603,7 @@ func (p *pool) publish(versions ...string) {
 	}
 }
 
-// recipes of the pool, as an account with all rights has them.
+// recipes returns the pool's PoolProvider with all rights.
 func (p *pool) recipes() *capi.PoolProvider {
 	p.t.Helper()
 	return p.recipesBy(p.config)
@@ -614,7 +619,7 @@ func (p *pool) recipesBy(config *rest.Config) *capi.PoolProvider {
 	return made
 }
 
-// look is an instance as its cloud has it.
+// look reads an instance in its cloud.
 func (p *pool) look(_ context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 	have, found := p.fleet.find(id)
 	if !found {
@@ -632,7 +637,7 @@ func (p *pool) id() cloud.PoolID {
 	return cloud.PoolID("cluster.x-k8s.io/" + p.namespace + "/" + kind + "/" + p.name)
 }
 
-// poolID is the ID of a pool that is a MachineDeployment, whether it is there or not.
+// poolID returns the ID of a MachineDeployment, which need not exist.
 func (p *pool) poolID() cloud.PoolID {
 	return cloud.PoolID("cluster.x-k8s.io/" + p.namespace + "/machinedeployments/" + p.name)
 }
@@ -646,7 +651,7 @@ func (p *pool) harness() cloudtest.RecipesHarness {
 	return cloudtest.RecipesHarness{
 		Harness: cloudtest.Harness{
 			Pool: p.id(), Instances: p.instances(), Missing: "aws:///eu-central-1a/i-0123456789abcdef0",
-			Advance: func(testing.TB) { time.Sleep(glance) }, Looks: 1200, Apart: true,
+			Advance: func(testing.TB) { time.Sleep(pollInterval) }, Looks: 1200, Apart: true,
 			List: func(testing.TB) []cloud.InstanceID { return p.instances() },
 			SetUpgrades: func(_ testing.TB, automatic bool) {
 				strategy := "OnDelete"
@@ -661,7 +666,7 @@ func (p *pool) harness() cloudtest.RecipesHarness {
 	}
 }
 
-// merge patches one of the core's objects.
+// merge patches an object of the core API.
 func (p *pool) merge(kind, name, change string) {
 	p.t.Helper()
 	if err := p.client.Patch(context.Background(), p.get(kind, name), client.RawPatch(types.MergePatchType, []byte(change))); err != nil {
@@ -669,14 +674,14 @@ func (p *pool) merge(kind, name, change string) {
 	}
 }
 
-// TestRecipes: all that a cloud's recipes are held to, with Cluster API's own controllers at work.
+// TestRecipes runs the whole suite for recipes with the controllers of Cluster API.
 func TestRecipes(t *testing.T) {
-	suite(t, func(t *testing.T) *pool { return newPool(t, pair(deployment)) }, (*pool).harness)
+	suite(t, func(t *testing.T) *pool { return newPool(t, withTwoMachines(deployment)) }, (*pool).harness)
 }
 
-// TestRecipesOfSets: the same of a MachineSet that nobody owns, which has no strategy that could roll anything out.
+// TestRecipesOfSets runs the suite on a MachineSet without an owner. Such a set has no rollout strategy.
 func TestRecipesOfSets(t *testing.T) {
-	suite(t, func(t *testing.T) *pool { return newPool(t, pair(machineSet)) }, func(p *pool) cloudtest.RecipesHarness {
+	suite(t, func(t *testing.T) *pool { return newPool(t, withTwoMachines(machineSet)) }, func(p *pool) cloudtest.RecipesHarness {
 		h := p.harness()
 		h.SetUpgrades = nil
 		return h

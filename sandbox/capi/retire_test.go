@@ -7,10 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestRetiredTemplates: the template of a version that is gone stays while a MachineSet names it. The next promotion deletes it.
+// TestRetiredTemplates: the template of a deleted version stays while a MachineSet refers to the template. The next
+// promotion deletes the template.
 func TestRetiredTemplates(t *testing.T) {
 	t.Parallel()
-	p := newPool(t, pair(deployment))
+	p := newPool(t, withTwoMachines(deployment))
 	r := p.recipes()
 	const first = "2026.03.14"
 	p.promote(r, first)
@@ -23,7 +24,7 @@ func TestRetiredTemplates(t *testing.T) {
 		}
 		return all[at].GetName()
 	}
-	// sets that name it.
+	// sets returns the MachineSets that refer to the template.
 	sets := func() []unstructured.Unstructured {
 		return slices.DeleteFunc(p.list("MachineSet"), func(set unstructured.Unstructured) bool {
 			return text(&set, "spec", "template", "spec", "infrastructureRef", "name") != template()
@@ -43,7 +44,7 @@ func TestRetiredTemplates(t *testing.T) {
 	p.wait("end of the MachineSet", func() bool { return len(sets()) == 0 })
 	p.promote(r, "2026.03.16")
 	if left := template(); left != "" {
-		t.Errorf("template %s is left, which nobody names", left)
+		t.Errorf("template %s is left, but no recipe names the template", left)
 	}
-	p.has(2)
+	p.waitSize(2)
 }

@@ -2,7 +2,7 @@ package capi
 
 import "slices"
 
-// poolMachine holds the properties of an instance in a machine pool that decide its deletion.
+// poolMachine has the properties of an instance in a machine pool that decide its deletion.
 type poolMachine struct {
 	name string
 	// ready, of the pool's latest model, and marked to be deleted first.
@@ -15,7 +15,7 @@ func isReady(m poolMachine) bool  { return m.ready }
 func isAway(m poolMachine) bool   { return !m.ready }
 func isOlder(m poolMachine) bool  { return m.ready && !m.latest }
 
-// these are the names of the first of a kind, as many as there may be.
+// these returns the names of the first machines of a kind, at most most.
 func these(all []poolMachine, most int, is func(poolMachine) bool) (names []string) {
 	for _, m := range all {
 		if len(names) < most && is(m) {

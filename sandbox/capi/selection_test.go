@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestChosen: which instances of a machine pool go, of some that are written as their names: r(eady) or not (u), of the latest model (l) or
-// an older one (o), marked with a star.
-func TestChosen(t *testing.T) {
+// TestInstancesToDelete: names of instances show their state. r is ready, u is unready, l has the latest model, o has an older
+// model, and a star is a mark.
+func TestInstancesToDelete(t *testing.T) {
 	for name, c := range map[string]struct {
 		all     string
 		desired int

@@ -19,14 +19,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// noon is when each capture begins. Its clock stands still while Cluster API works.
+// noon is the begin of each capture. The clock stands still while Cluster API works.
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
 const version = "2026.03.14"
 
-// stage is a pool of Cluster API's with all that a capture of its nodes takes: disks in memory, a workload cluster in memory, and the
-// engine over recipes whose objects Cluster API's own controllers carry out. Each call to these recipes can be lost, and each request
-// of theirs to the management cluster.
+// stage has a pool of Cluster API and all parts of a capture. Disks and workload cluster are in memory. The engine
+// runs with recipes whose objects the controllers of Cluster API process. Each call to the recipes and each request
+// to the management cluster can be lost.
 type stage struct {
 	*pool
 	*workload
@@ -35,24 +35,25 @@ type stage struct {
 	name   string
 
 	donor, peer unstructured.Unstructured // the Machines, as they were
-	// lose decides what becomes of the n-th call, from 0, to the recipes; cut of the answer to the n-th write in the management cluster.
+	// lose decides the outcome of the n-th call to the recipes, from 0. cut decides about the response to the n-th
+	// write in the management cluster.
 	lose, cut func(n int, what string) memory.Outcome
 	calls     []string
 	writes    []request
-	// made are the machines, and hears is told of each call to them, or to the recipes, and of each write for one of these.
+	// made has the machines. hears is the callback for calls to made or to the recipes, and for their writes.
 	made  *disks
 	hears func(what string)
-	// stirred tells that Cluster API may have something to do.
+	// stirred: Cluster API may have work.
 	stirred bool
 }
 
-// request is one that changes something in the management cluster, and the call that it was made for.
+// request is a write request to the management cluster, with the call that caused the request.
 type request struct {
 	what string
 	call int
 }
 
-// ofDisks are the calls that ask the disks alone.
+// ofDisks lists the calls that only read disks.
 var ofDisks = []string{
 	"Instance", "EnsureStopped", "EnsureStarted", "Snapshot", "EnsureSnapshot", "DeleteSnapshot", "Image", "Images", "EnsureImage", "TagImage",
 	"Snapshots", "DropSnapshot",
@@ -65,12 +66,12 @@ func newStage(t testing.TB, machines int) *stage {
 	made := memory.New(memory.Config{Now: clock.Now, Latency: memory.Latency{
 		Stop: 10 * time.Second, GuestOff: 3 * time.Second, Start: 20 * time.Second, Snapshot: 6 * time.Second, Image: 20 * time.Second, Delete: 5 * time.Second,
 	}})
-	s := &stage{t: t, pool: newHome(t, objects), workload: newWorkload(t, clock, made)}
+	s := &stage{t: t, pool: newCluster(t, objects), workload: newWorkload(t, clock, made)}
 	s.made, s.hears = &disks{Cloud: made, kubelets: kubelets{nodes: s.client}}, func(string) {}
 	s.makers.set(s.namespace, s.made)
 	s.create(strings.Replace(deployment, "replicas: 3", fmt.Sprintf("replicas: %d", machines), 1))
 	s.stirred = true
-	s.rests()
+	s.settle()
 	s.runKubelets()
 	s.restart()
 	return s
@@ -91,7 +92,7 @@ func (s *stage) decide(settings func(*v1alpha1.Settings)) *v1alpha1.Prototype {
 	return p
 }
 
-// instanceOf is that of a Machine.
+// instanceOf returns the instance of a Machine.
 func instanceOf(m unstructured.Unstructured) cloud.InstanceID {
 	id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID")
 	return cloud.InstanceID(id)
@@ -103,7 +104,7 @@ func nodeNameOf(m unstructured.Unstructured) string {
 	return name
 }
 
-// restart is a new process, which knows nothing.
+// restart replaces the process. The new process has no memory of the previous process.
 func (s *stage) restart() {
 	s.t.Helper()
 	recipes := s.watched(s.cloud.Disks(), func(what string) memory.Outcome {
@@ -131,8 +132,8 @@ func lost(by func(int, string) memory.Outcome, n int, what string) memory.Outcom
 	return by(n, what)
 }
 
-// play drives the capture to its end, and restarts after each crash. Between two passes Cluster API does all that it has to, and then
-// time goes on.
+// play runs the capture to its end, and restarts after each crash. Between two passes Cluster API finishes its
+// work, and then time passes.
 func (s *stage) play() *v1alpha1.Prototype {
 	s.t.Helper()
 	for pass := range 600 {
@@ -143,7 +144,7 @@ func (s *stage) play() *v1alpha1.Prototype {
 		if broken := s.cloud.World().Broken(); len(broken) > 0 {
 			s.t.Fatalf("after pass %d: %v", pass, broken)
 		}
-		s.rests()
+		s.settle()
 		if result.Done {
 			return s.prototype()
 		}
@@ -158,7 +159,7 @@ func (s *stage) play() *v1alpha1.Prototype {
 	return nil
 }
 
-// prototype as it stands; nil if it is gone.
+// prototype returns the current Prototype, or nil if the Prototype is gone.
 func (s *stage) prototype() *v1alpha1.Prototype {
 	s.t.Helper()
 	p := &v1alpha1.Prototype{}
@@ -179,15 +180,15 @@ func verdict(p *v1alpha1.Prototype) string {
 	return fmt.Sprintf("phase %s, failure %+v, conditions %+v, record %s", p.Status.Phase, p.Status.Failure, p.Status.Conditions, p.Annotations[v1alpha1.RecordAnnotation])
 }
 
-// rests returns when Cluster API has nothing to do any more but what somebody else is in the way of.
-func (s *stage) rests() {
+// settle returns when Cluster API has no more work, or waits for others.
+func (s *stage) settle() {
 	s.t.Helper()
 	if !s.stirred {
 		return
 	}
 	s.stirred = false
-	for last := time.Now().Add(patience); ; time.Sleep(glance) {
-		todo := s.idle()
+	for last := time.Now().Add(maxWait); ; time.Sleep(pollInterval) {
+		todo := s.pending()
 		if todo == "" {
 			return
 		}
@@ -197,8 +198,8 @@ func (s *stage) rests() {
 	}
 }
 
-// idle tells what Cluster API is still to do; empty if it is nothing.
-func (s *stage) idle() string {
+// pending describes the remaining work of Cluster API, or is empty.
+func (s *stage) pending() string {
 	s.t.Helper()
 	above, sets, places := s.get("MachineDeployment", s.pool.name), s.list("MachineSet"), int64(0)
 	for _, set := range sets {
@@ -246,13 +247,13 @@ func replicas(o unstructured.Unstructured) int64 {
 	return n
 }
 
-// observed tells that its controller has seen an object as it is.
+// observed reports whether the controller has seen the current object.
 func observed(o unstructured.Unstructured) bool {
 	n, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
 	return n == o.GetGeneration()
 }
 
-// joined tells that a Machine has its Node.
+// joined reports whether a Machine has its Node.
 func joined(m unstructured.Unstructured) bool {
 	there, _, _ := unstructured.NestedBool(m.Object, "status", "initialization", "infrastructureProvisioned")
 	return there && nodeNameOf(m) != ""

@@ -22,7 +22,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
 )
 
-// class has the AMI in a variable of its own, which the machines of two classes share, and one more variable beside it.
+// class has the AMI in a separate variable that two classes of machines share, and one more variable.
 const class = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: AWSClusterTemplate
@@ -92,7 +92,7 @@ spec:
           variables: {overrides: [{name: size, value: m7i.xlarge}]}
 `
 
-// newTopology makes a Cluster from a ClusterClass, and of its topology the MachineDeployment that has so many machines.
+// newTopology creates a Cluster from a ClusterClass. Its MachineDeployment has this number of machines.
 func newTopology(t testing.TB, class, cluster string, machines int) *pool {
 	t.Helper()
 	p := newNamespace(t)
@@ -113,7 +113,7 @@ func newTopology(t testing.TB, class, cluster string, machines int) *pool {
 	p.wait("control plane", func() bool {
 		name, _, _ := unstructured.NestedString(p.get("Cluster", "home").Object, "spec", "controlPlaneRef", "name")
 		if name != "" {
-			p.runs(name)
+			p.setControlPlaneReady(name)
 		}
 		return name != ""
 	})
@@ -157,7 +157,7 @@ func text(o *unstructured.Unstructured, path ...string) string {
 	return found
 }
 
-func (p *pool) classyHarness() cloudtest.RecipesHarness {
+func (p *pool) topologyHarness() cloudtest.RecipesHarness {
 	h := p.harness()
 	h.SetUpgrades = func(_ testing.TB, automatic bool) {
 		strategy := "OnDelete"
@@ -172,12 +172,13 @@ func (p *pool) classyHarness() cloudtest.RecipesHarness {
 	return h
 }
 
-// TestRecipesOfTopologies: the same of a MachineDeployment that Cluster API's topology controller makes from a ClusterClass.
+// TestRecipesOfTopologies runs the suite on a MachineDeployment that the topology controller creates from a
+// ClusterClass.
 func TestRecipesOfTopologies(t *testing.T) {
-	suite(t, func(t *testing.T) *pool { return newTopology(t, class, classy, 2) }, (*pool).classyHarness, kindCases...)
+	suite(t, func(t *testing.T) *pool { return newTopology(t, class, classy, 2) }, (*pool).topologyHarness, kindCases...)
 }
 
-// image of the template that a MachineDeployment names.
+// imageOf returns the template of a MachineDeployment, and the image in this template.
 func (p *pool) imageOf(deployment string) (template, image string) {
 	p.t.Helper()
 	template = text(p.get("MachineDeployment", deployment), "spec", "template", "spec", "infrastructureRef", "name")
@@ -190,8 +191,9 @@ func (p *pool) imageOf(deployment string) (template, image string) {
 	return "", ""
 }
 
-// TestTopologyRevertsPoolWrites: a copy of the template and a reference to it, which is how any other pool is pointed at an
-// image, would not last. A copy that does not say that it is the topology's would stop the topology of the whole Cluster.
+// TestTopologyRevertsPoolWrites: the topology controller reverts a reference to a copy of the template, which is
+// the recipe change for other pools. A copy without the labels of the topology would stop the topology of the whole
+// Cluster.
 func TestTopologyRevertsPoolWrites(t *testing.T) {
 	t.Parallel()
 	p := newTopology(t, class, classy, 3)
@@ -213,7 +215,7 @@ spec: {template: {spec: {instanceType: m7i.xlarge, ami: {id: ami-copied}, sshKey
 	})
 	p.create(strings.NewReplacer("name: copied", "name: foreign", ", topology.cluster.x-k8s.io/owned: ''", "").Replace(copied))
 	p.wait("topology that stands still", func() bool {
-		// The topology controller writes its own over what it has not seen yet, as often as it has something else to write.
+		// The topology controller overwrites foreign changes with each later write.
 		if text(p.get("MachineDeployment", p.name), "spec", "template", "spec", "infrastructureRef", "name") != "foreign" {
 			names("foreign")
 		}
@@ -225,7 +227,7 @@ spec: {template: {spec: {instanceType: m7i.xlarge, ami: {id: ami-copied}, sshKey
 	}
 }
 
-// reconciled is what the topology controller says of the Cluster; nothing if it says nothing.
+// reconciled returns the TopologyReconciled condition of the Cluster, or nil.
 func (p *pool) reconciled() map[string]any {
 	p.t.Helper()
 	all, _, _ := unstructured.NestedSlice(p.get("Cluster", "home").Object, "status", "conditions")
@@ -237,7 +239,8 @@ func (p *pool) reconciled() map[string]any {
 	return nil
 }
 
-// TestOverrides: a promotion says one thing about one MachineDeployment, and a restoration takes just that back.
+// TestOverrides: a promotion adds one override to one MachineDeployment, and a restoration removes only this
+// override.
 func TestOverrides(t *testing.T) {
 	t.Parallel()
 	p := newTopology(t, class, classy, 3)
@@ -318,7 +321,7 @@ func TestSizesOfTopologies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if told := slices.ContainsFunc(found, func(f cloud.Refusal) bool { return f.Reason == "TopologyReplicas" }); told != (spec.Grows || spec.Removes) || len(found) > 1 {
+		if got := slices.ContainsFunc(found, func(f cloud.Refusal) bool { return f.Reason == "TopologyReplicas" }); got != (spec.Grows || spec.Removes) || len(found) > 1 {
 			t.Errorf("%+v: %+v", spec, found)
 		}
 	}
@@ -374,7 +377,8 @@ func TestTopologyNotReconciled(t *testing.T) {
 	}
 }
 
-// TestRightsOfTopologies: the rights that are printed are enough, but for a ClusterClass of another namespace, which has to be allowed there.
+// TestRightsOfTopologies: the printed rights suffice, except for a ClusterClass in a different namespace, which
+// needs a right there.
 func TestRightsOfTopologies(t *testing.T) {
 	t.Parallel()
 	elsewhere := strings.ReplaceAll(class, "NAMESPACE", "NAMESPACE-classes")
@@ -430,7 +434,7 @@ func TestRightsOfTopologies(t *testing.T) {
 		t.Errorf("without a right in the other namespace: %q, %q", refused, denied)
 	}
 	if err := r.SetRecipe(t.Context(), p.change(r, "2026.1.1")); !cloud.Is(err, cloud.Refused) {
-		t.Errorf("nobody knows what holds the image: %v", err)
+		t.Errorf("the variable of the image is unknown: %v", err)
 	}
 	allow(p.namespace+"-classes", []rbacv1.PolicyRule{{APIGroups: []string{"cluster.x-k8s.io"}, Resources: []string{"clusterclasses"}, Verbs: []string{"get"}}})
 	p.wait("right to read the ClusterClass", func() bool { refused, denied = lacks(); return len(refused)+len(denied) == 0 })

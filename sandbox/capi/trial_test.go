@@ -8,11 +8,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// TestLostAnswersOfTrial loses the answer to each write by which a trial begins and ends, each in a trial of its own. Asked again,
-// a trial has one Machine, and nothing is left of it in the end.
+// TestLostAnswersOfTrial loses the response to each write of a trial's begin and end, one per trial. After repeated
+// calls, a trial has one Machine, and no objects are left at the end.
 func TestLostAnswersOfTrial(t *testing.T) {
 	t.Parallel()
-	p := newPool(t, pair(deployment))
+	p := newPool(t, withTwoMachines(deployment))
 	p.publish(version)
 	before, fewest := p.state(), 3 // a trial takes three writes at least
 	for n := 0; ; n++ {

@@ -8,15 +8,17 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// TestDonorInstanceTerminatedByOthers, as a spot instance does, and leaves its Machine behind. One whose disk was touched goes with its place,
-// for its pool has grown before; any other Machine is given back, so that whoever is to remove it can.
+// TestDonorInstanceTerminatedByOthers: a donor's instance ends like a spot instance, and the Machine stays. If the
+// disk was already changed, the Machine is removed with its place, because the pool has grown before. Any other
+// Machine is released, so that its owner can delete the Machine.
 func TestDonorInstanceTerminatedByOthers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// at is the call that it happens with, or the write of a call behind which the engine dies, too; nth is which one of these, from 1.
+		// at is the call during which the instance ends, or a write of a call, after which the engine also crashes.
+		// nth selects one of these calls, from 1.
 		at  string
 		nth int
-		// fails is why the capture does; empty if it succeeds.
+		// fails is the reason of the capture's failure; empty for success.
 		fails plan.Reason
 		// stays: the Machine does.
 		stays bool
@@ -33,7 +35,7 @@ func TestDonorInstanceTerminatedByOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newDeparture(t)
+			s := newReplacement(t)
 			seen, strikes := 0, false
 			s.hears = func(what string) {
 				if strikes = false; what == c.at {
@@ -60,14 +62,14 @@ func TestDonorInstanceTerminatedByOthers(t *testing.T) {
 			if c.stays {
 				size++ // that the pool has grown by stays, too
 			}
-			if now := s.there(s.donor); (now != nil) != c.stays || now != nil && now.GetDeletionTimestamp() != nil {
+			if now := s.current(s.donor); (now != nil) != c.stays || now != nil && now.GetDeletionTimestamp() != nil {
 				t.Errorf("the donor's Machine is %v", now)
 			}
-			s.unmarked()
+			s.wantUnmarked()
 			if above, machines := s.get("MachineDeployment", s.pool.name), s.list("Machine"); replicas(*above) != size || len(machines) != int(size) {
-				t.Errorf("the pool is meant to have %d machines, and has %d, want %d", replicas(*above), len(machines), size)
+				t.Errorf("the pool wants %d machines, and has %d, want %d", replicas(*above), len(machines), size)
 			}
-			s.untouched(s.peer)
+			s.wantUntouched(s.peer)
 		})
 	}
 }

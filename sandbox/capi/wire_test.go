@@ -11,8 +11,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// watched are recipes of the pool's whose writes to the management cluster are told of behind each, such as "PATCH machines": what is
-// said then becomes of the answer.
+// watched returns recipes of the pool with a callback after each write, for example "PATCH machines". The result of
+// the callback decides about the response.
 func (p *pool) watched(images capi.Images, wrote func(what string) memory.Outcome) *capi.PoolProvider {
 	p.t.Helper()
 	config := rest.CopyConfig(p.config)
@@ -30,7 +30,8 @@ type wire struct {
 	wrote func(what string) memory.Outcome
 }
 
-// RoundTrip implements http.RoundTripper. What the management cluster has refused, because somebody else wrote in between, is no write.
+// RoundTrip implements http.RoundTripper. A write that the management cluster refused because of a conflict does
+// not count.
 func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := w.next.RoundTrip(r)
 	if err != nil || r.Method == http.MethodGet || strings.Contains(r.URL.Path, "/selfsubject") || answer.StatusCode >= http.StatusBadRequest {

@@ -28,11 +28,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// kubelet is the version that the pool asks for.
+// kubelet is the version in the pool's spec.
 const kubelet = "v1.37.1"
 
-// workload is the cluster that the captured nodes are in: an API server in memory, of which nothing is lost here, and kubelets that
-// the test moves by hand.
+// workload is the cluster of the captured nodes: an API server in memory that loses no request, and kubelets under
+// the control of the test.
 type workload struct {
 	t       testing.TB
 	clock   *memory.Clock
@@ -72,11 +72,11 @@ func (w *workload) must(err error) {
 
 var uids atomic.Int64
 
-// uid is what a real API server stamps on what is made.
+// uid returns a UID like a real API server.
 func uid() types.UID { return types.UID(fmt.Sprintf("uid-%d", uids.Add(1))) }
 
-// react does what a real API server does and the fake one does not: it evicts, selects pods by their node, keeps nothing of a dry run,
-// and allows whatever it is asked about.
+// react adds behaviour of a real API server that the fake lacks: evictions, selection of pods by node, and dry runs
+// without effect. All access reviews are allowed.
 func (w *workload) react(action kubetesting.Action) (bool, runtime.Object, error) {
 	if create, is := action.(kubetesting.CreateActionImpl); is {
 		switch o := create.GetObject().(type) {
@@ -113,7 +113,7 @@ func (w *workload) all() []corev1.Node {
 	return list.(*corev1.NodeList).Items
 }
 
-// runKubelets lets each machine's kubelet speak. The Nodes of machines that are gone Cluster API deletes.
+// runKubelets runs the kubelet of each machine. Cluster API deletes the Nodes of missing machines.
 func (w *workload) runKubelets() {
 	known := map[string]corev1.Node{}
 	for _, n := range w.all() {
@@ -141,7 +141,7 @@ func (w *workload) runKubelets() {
 	}
 }
 
-// join is a machine's first registration, with a pod of somebody's on it.
+// join is the first registration of a machine, with a workload pod on its Node.
 func (w *workload) join(m memory.InstanceView) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: strings.TrimPrefix(string(m.ID), string(idOf(""))), UID: uid(), CreationTimestamp: metav1.NewTime(w.clock.Now()),
@@ -157,17 +157,17 @@ func (w *workload) join(m memory.InstanceView) {
 	w.must(w.tracker.Add(app))
 }
 
-// ours are the pods in our namespace.
-func (w *workload) ours() []corev1.Pod {
+// ownPods are the pods in our namespace.
+func (w *workload) ownPods() []corev1.Pod {
 	list, err := w.tracker.List(pods, corev1.SchemeGroupVersion.WithKind("Pod"), v1alpha1.DefaultGeneralizeNamespace)
 	w.must(err)
 	return list.(*corev1.PodList).Items
 }
 
-// runPods does what the pods on the donor do, guards included.
+// runPods runs the pods on the donor, guards included.
 func (w *workload) runPods(p *v1alpha1.Prototype) {
 	id := cloud.InstanceID(p.Spec.Donor.ProviderID)
-	for _, pod := range w.ours() {
+	for _, pod := range w.ownPods() {
 		if w.cloud.World().Instance(id).Power != cloud.PowerRunning {
 			return
 		}
@@ -195,7 +195,7 @@ func (w *workload) runPods(p *v1alpha1.Prototype) {
 	}
 }
 
-// report is signed with the key that the pod is given.
+// report signs with the key of the pod.
 func (w *workload) report(order *v1alpha1.Order, pod *corev1.Pod, proof *v1alpha1.Proof) {
 	found, err := w.tracker.Get(secrets, order.Namespace, order.Name)
 	w.must(err)

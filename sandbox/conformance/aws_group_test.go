@@ -23,7 +23,7 @@ import (
 
 const awsGroup = "workers"
 
-// atOnce is how long it takes to enter standby where a suite goes on without looking.
+// atOnce is a standby without delay, for suites that do not poll.
 const atOnce = -1
 
 // amazonGroup is a simulated AWS with an Auto Scaling group of two.
@@ -33,13 +33,13 @@ type amazonGroup struct {
 	pool     cloud.PoolID
 }
 
-// newGroup starts one whose launch template is named as the group's version says.
+// newGroup starts a cloud with a group. version is the version of the launch template in the group.
 func newGroup(t *testing.T, standby time.Duration, version string) *amazonGroup {
 	t.Helper()
 	return groupOf(t, startAmazon(t, standby), version)
 }
 
-// groupOf makes it.
+// groupOf creates the group.
 func groupOf(t *testing.T, in *amazon, version string) *amazonGroup {
 	t.Helper()
 	w := &amazonGroup{amazon: in}
@@ -80,7 +80,7 @@ func (w *amazonGroup) group() scalingtypes.AutoScalingGroup {
 	return out.AutoScalingGroups[0]
 }
 
-// list names the instances that the group has now, as far as EC2 shows them.
+// list returns the instances of the group, as far as EC2 shows them.
 func (w *amazonGroup) list() []cloud.InstanceID {
 	w.Helper()
 	out, err := w.raw.DescribeInstances(context.Background(), &ec2.DescribeInstancesInput{
@@ -114,24 +114,27 @@ func (w *amazonGroup) harness() cloudtest.Harness {
 	}
 }
 
-// leavesAlone has the group replace nothing: the suite stops instances that nobody holds.
-func (w *amazonGroup) leavesAlone() *amazonGroup {
+// suspendReplacement stops the group's replacement of instances, because the suite stops instances without standby.
+func (w *amazonGroup) suspendReplacement() *amazonGroup {
 	w.Helper()
 	_, err := w.scaling.SuspendProcesses(w.Context(), &autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(awsGroup), ScalingProcesses: []string{"ReplaceUnhealthy"}})
 	w.must(err)
 	return w
 }
 
-// TestAWS: groups, launch templates, instances, snapshots and images together, however the group names its template's version.
+// TestAWS runs the suite on groups, launch templates, instances, snapshots and images, for each form of the
+// template's version.
 func TestAWS(t *testing.T) {
 	for _, version := range []string{"1", "$Latest", "$Default"} {
 		t.Run(version, func(t *testing.T) {
-			cloudtest.Run(t, func(t *testing.T) cloudtest.Harness { return newGroup(t, atOnce, version).leavesAlone().harness() })
+			cloudtest.Run(t, func(t *testing.T) cloudtest.Harness {
+				return newGroup(t, atOnce, version).suspendReplacement().harness()
+			})
 		})
 	}
 }
 
-// wantSame demands that two answers of AWS's are of the same content.
+// wantSame requires equal content of two AWS responses.
 func wantSame[T any](t *testing.T, want, have T) {
 	t.Helper()
 	if diff := cmp.Diff(want, have, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
@@ -142,7 +145,8 @@ func wantSame[T any](t *testing.T, want, have T) {
 // amazonRequests is how many requests a whole capture takes on AWS, polls apart.
 const amazonRequests = 43
 
-// TestRequestsOfACaptureOnAWS does once what a capture does whose donor returns: each pass is one look and what is done upon it.
+// TestRequestsOfACaptureOnAWS makes the calls of a capture whose donor returns. Each pass is one read and one
+// action.
 func TestRequestsOfACaptureOnAWS(t *testing.T) {
 	w := newGroup(t, atOnce, "1")
 	counted := map[string]int{}
@@ -159,7 +163,7 @@ func TestRequestsOfACaptureOnAWS(t *testing.T) {
 		}
 		order = append(order, step)
 	}
-	// await counts the first pass; all others are polls.
+	// await records the first pass; all later passes are polls.
 	await := func(what string, first func(ctx context.Context), done func(ctx context.Context) bool) {
 		pass(what, first)
 		w.until(what, func() bool { return done(cloud.WithReadCache(t.Context())) })

@@ -41,7 +41,8 @@ func (w *amazonGroup) stop(id cloud.InstanceID) {
 	})
 }
 
-// TestAWSStandbyIsNotReplaced: a group replaces whatever stops, unless it is in standby; and what it is meant to have stays as it was.
+// TestAWSStandbyIsNotReplaced: a group replaces stopped instances unless they are in standby. The desired capacity
+// stays the same.
 func TestAWSStandbyIsNotReplaced(t *testing.T) {
 	w := newGroup(t, standbyTime, "1")
 	w.must(w.recipes.ProtectFromScaleIn(t.Context(), w.ids[0], cloud.TokenUnprotected))
@@ -67,11 +68,12 @@ func TestAWSStandbyIsNotReplaced(t *testing.T) {
 	w.stop(w.ids[1])
 	w.pass(3 * time.Hour)
 	if list := w.list(); slices.Contains(list, w.ids[1]) || !slices.Contains(list, w.ids[0]) {
-		t.Errorf("what nobody held should have been replaced: %v, was %v", list, w.ids)
+		t.Errorf("instances without standby should have been replaced: %v, was %v", list, w.ids)
 	}
 }
 
-// TestAWSProtectsDuringTransition: what enters standby, or has just left it, is not turned back before it has settled.
+// TestAWSProtectsDuringTransition: an instance that enters or leaves standby is not turned back before the
+// transition ends.
 func TestAWSProtectsDuringTransition(t *testing.T) {
 	w := newGroup(t, standbyTime, "1")
 	w.must(w.recipes.ProtectFromScaleIn(t.Context(), w.ids[0], cloud.TokenUnprotected))
@@ -90,7 +92,8 @@ func TestAWSProtectsDuringTransition(t *testing.T) {
 	w.must(w.recipes.ProtectFromScaleIn(t.Context(), w.ids[0], cloud.TokenUnprotected))
 }
 
-// TestAWSRestoresProtection: an instance that was protected from scale-in is so again, whatever was done to it in between.
+// TestAWSRestoresProtection: an instance with scale-in protection has the protection again after the capture,
+// whatever happened meanwhile.
 func TestAWSRestoresProtection(t *testing.T) {
 	w := newGroup(t, atOnce, "1")
 	protect := func(value bool) {
@@ -116,8 +119,7 @@ func TestAWSRestoresProtection(t *testing.T) {
 	}
 }
 
-// TestAWSKeepsForeignProtection: an instance that a person has detached is in no group any more. There is nothing to hold, and nothing of the
-// group's is given back to it.
+// TestAWSKeepsForeignProtection: a detached instance is in no group. Kamino has nothing to protect or to restore.
 func TestAWSKeepsForeignProtection(t *testing.T) {
 	w := newGroup(t, atOnce, "1")
 	_, err := w.scaling.DetachInstances(t.Context(), &autoscaling.DetachInstancesInput{AutoScalingGroupName: sdk.String(awsGroup), InstanceIds: []string{path.Base(string(w.ids[0]))},

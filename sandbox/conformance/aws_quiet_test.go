@@ -19,17 +19,18 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/requestlog"
 )
 
-// startReads is how many requests the hour of a controller's start may take: each of its readers asks for itself whose the nodes are.
+// startReads limits the requests in the hour of a controller's start. Each reader resolves the owners of nodes
+// separately.
 const startReads = 15
 
-// TestQuietHoursOnAWS watches a group for a day in which nobody does anything to it, with a policy that finds nothing to do, that must
-// not, or that is refused: what a controller asks of AWS by itself stays under ten requests an hour, as on Azure, but for the hours in
-// which it looks again whether it is refused still: by the hour at first, and then six times a day. Where a permission is missing, IAM is
-// asked three times an hour beside that, so that one that is mended is found soon.
+// TestQuietHoursOnAWS watches an unchanged group for a day, with a policy that has no work, must not work, or is
+// refused. The controller stays under ten requests an hour, as on Azure. After a refusal, preflight repeats hourly
+// at first and then six times a day. If a permission is missing, three IAM requests an hour are added, so that the
+// repair is noticed soon.
 func TestQuietHoursOnAWS(t *testing.T) {
 	for name, test := range map[string]struct {
 		reason string
-		// fresh: its nodes were patched since its version was made.
+		// fresh: the nodes were patched after the version was created.
 		fresh  bool
 		policy v1alpha1.PrototypePolicySpec
 		fault  fault.Fault
@@ -45,10 +46,10 @@ func TestQuietHoursOnAWS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(day.Add(-20 * time.Hour)))
-				w := groupOf(t, startAmazonOn(t, newWire(), atOnce), "1").leavesAlone()
+				w := groupOf(t, startAmazonOn(t, newWire(), atOnce), "1").suspendReplacement()
 				c := w.settle(test.fresh, test.policy)
 				if test.reason == "InstanceRefreshRunning" {
-					w.refreshes()
+					w.startRefresh()
 				}
 				time.Sleep(time.Until(day))
 				if test.fault != (fault.Fault{}) {
@@ -58,7 +59,7 @@ func TestQuietHoursOnAWS(t *testing.T) {
 				c.run()
 				time.Sleep(quiet)
 				synctest.Wait()
-				c.wantDecisions([]calm{{name: awsGroup, reason: test.reason}})
+				c.wantDecisions([]quietPool{{name: awsGroup, reason: test.reason}})
 				cost := w.tally()
 				t.Log(cost)
 				asked := slices.DeleteFunc(slices.Clone(cost.hours[:]), func(n int) bool { return n <= mostReads })
@@ -78,7 +79,7 @@ func TestQuietHoursOnAWS(t *testing.T) {
 	}
 }
 
-// settle gives the group a version, and is a controller that knows its nodes.
+// settle gives the group a version, and returns a controller that knows the group's nodes.
 func (w *amazonGroup) settle(fresh bool, policy v1alpha1.PrototypePolicySpec) *controller {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.Context())
@@ -107,7 +108,7 @@ func (w *amazonGroup) settle(fresh bool, policy v1alpha1.PrototypePolicySpec) *c
 		&v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "common", UID: "uid-common", Generation: 1}, Spec: policy})
 }
 
-// tally counts all that was asked of EC2 and Auto Scaling, and of IAM in all.
+// tally returns the numbers of requests to EC2, Auto Scaling and IAM.
 func (w *amazonGroup) tally() tally {
 	w.Helper()
 	out := tally{kinds: map[string]int{}}
@@ -124,8 +125,8 @@ func (w *amazonGroup) tally() tally {
 	return out
 }
 
-// refreshes begins an instance refresh that never comes to anything.
-func (w *amazonGroup) refreshes() {
+// startRefresh begins an instance refresh that never ends.
+func (w *amazonGroup) startRefresh() {
 	w.Helper()
 	_, err := w.scaling.SuspendProcesses(w.Context(), &autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(awsGroup), ScalingProcesses: []string{"InstanceRefresh"}})
 	w.must(err)

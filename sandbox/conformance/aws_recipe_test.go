@@ -18,7 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
-// change is what pointing the group at a version does; the version need not be there.
+// change returns the change of the group's recipe to a version. The version need not exist.
 func (w *amazonGroup) change(version string) cloud.RecipeChange {
 	w.Helper()
 	ref := cloud.FamilyVersion{Family: amazonLine, Version: version}
@@ -27,7 +27,7 @@ func (w *amazonGroup) change(version string) cloud.RecipeChange {
 	return change
 }
 
-// versions of the group's launch template, with the image of each.
+// versions maps the versions of the group's launch template to their images.
 func (w *amazonGroup) versions() map[int64]string {
 	w.Helper()
 	out, err := w.raw.DescribeLaunchTemplateVersions(w.Context(), &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: sdk.String(w.template)})
@@ -45,10 +45,10 @@ func (w *amazonGroup) fault(f fault.Fault) {
 	w.must(err)
 }
 
-// TestAWSPinsNewestVersion: a group that takes whatever is newest would use a new version of its template as soon as that is there,
-// whatever becomes of the one who made it.
+// TestAWSPinsNewestVersion: a group with version $Latest would use a new version of its template at
+// once, even if the promotion fails.
 func TestAWSPinsNewestVersion(t *testing.T) {
-	w := newGroup(t, atOnce, "$Latest").leavesAlone()
+	w := newGroup(t, atOnce, "$Latest").suspendReplacement()
 	w.published("2026.03.14")
 	w.pass(time.Minute)
 	w.fault(fault.Fault{Name: "dies", Operation: "UpdateAutoScalingGroup", Skip: 1, Drop: true})
@@ -68,9 +68,9 @@ func TestAWSPinsNewestVersion(t *testing.T) {
 	}
 }
 
-// TestAWSKeepsOtherFields of a group and its template: nothing but the image is another one.
+// TestAWSKeepsOtherFields: only the image changes in the group and in its template.
 func TestAWSKeepsOtherFields(t *testing.T) {
-	w := newGroup(t, atOnce, "1").leavesAlone()
+	w := newGroup(t, atOnce, "1").suspendReplacement()
 	rate := int32(200)
 	made, err := w.raw.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"),
 		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{KeyName: sdk.String("key"), BlockDeviceMappings: []ec2types.LaunchTemplateBlockDeviceMappingRequest{
@@ -105,7 +105,7 @@ func TestAWSKeepsOtherFields(t *testing.T) {
 	wantSame(t, was, is)
 }
 
-// tag has the group carry a tag, as its owner does.
+// tag adds a tag to the group, as the owner does.
 func tag(key, value string) func(*amazonGroup) {
 	return func(w *amazonGroup) {
 		w.Helper()
@@ -115,10 +115,10 @@ func tag(key, value string) func(*amazonGroup) {
 	}
 }
 
-// TestAWSFillsDisksAtARate: the rate that a version was made with comes into the launch template with it, on the root volume alone, and
-// with every promotion of that version. Before, somebody who asks is told how the group's nodes read.
+// TestAWSFillsDisksAtARate: each promotion of a version writes the version's initialization rate into the launch
+// template, on the root volume only. Before, a warning names how the nodes read their disks.
 func TestAWSFillsDisksAtARate(t *testing.T) {
-	w := newGroup(t, atOnce, "1").leavesAlone()
+	w := newGroup(t, atOnce, "1").suspendReplacement()
 	cautions := func() (reasons []string) {
 		pool, err := w.recipes.Pool(t.Context(), w.pool)
 		w.must(err)
@@ -127,8 +127,8 @@ func TestAWSFillsDisksAtARate(t *testing.T) {
 		}
 		return reasons
 	}
-	if told := cautions(); len(told) > 0 {
-		t.Errorf("of a group that names no version of its own is told %v", told)
+	if got := cautions(); len(got) > 0 {
+		t.Errorf("group without an own version: cautions %v", got)
 	}
 	_, err := w.raw.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"),
 		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{BlockDeviceMappings: []ec2types.LaunchTemplateBlockDeviceMappingRequest{
@@ -146,7 +146,7 @@ func TestAWSFillsDisksAtARate(t *testing.T) {
 		return im.State == cloud.Complete
 	})
 	w.pass(time.Minute)
-	// Whoever may tag images must not break the group's next launch.
+	// A user with the right to tag images must not break the group's next launch.
 	ami := w.amiOf(cloud.FamilyVersion{Family: amazonLine, Version: "2026.03.13"})
 	_, err = w.raw.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{ami}, Tags: []ec2types.Tag{{Key: sdk.String("kamino-initialization-rate"), Value: sdk.String("9000")}}})
 	w.must(err)
@@ -172,14 +172,14 @@ func TestAWSFillsDisksAtARate(t *testing.T) {
 				}
 			}
 		}
-		if told := cautions(); root != test.rate || data != 100 || !slices.Equal(told, test.cautions) {
-			t.Errorf("version %s: a rate of %d, %d GiB on the other volume, and told is %v", test.version, root, data, told)
+		if got := cautions(); root != test.rate || data != 100 || !slices.Equal(got, test.cautions) {
+			t.Errorf("version %s: a rate of %d, %d GiB on the other volume, and cautions %v", test.version, root, data, got)
 		}
 	}
 }
 
-// TestAWSHandOverToKops: Kamino makes versions of a group of kOps', says which image its instance group is to name, and writes neither
-// the launch template nor the group; and it knows when that is done.
+// TestAWSHandOverToKops: Kamino creates versions of a group of kOps, and reports the image that the instance group
+// must name. Kamino writes neither launch template nor group, and notices the change by kOps.
 func TestAWSHandOverToKops(t *testing.T) {
 	w := newGroup(t, atOnce, "$Latest")
 	tag("kops.k8s.io/instancegroup", "nodes-a")(w)
@@ -213,7 +213,7 @@ func TestAWSHandOverToKops(t *testing.T) {
 		t.Errorf("%v", versions)
 	}
 	w.must(w.recipes.SetCapacity(t.Context(), w.pool, 2, 3))
-	// What kOps does.
+	// kOps writes this.
 	_, err = w.raw.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"),
 		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: sdk.String(ami)}})
 	w.must(err)
@@ -235,7 +235,7 @@ func (w *amazonGroup) amiOf(ref cloud.FamilyVersion) string {
 	return sdk.ToString(out.Images[0].ImageId)
 }
 
-// TestAWSRefuses: what cannot be done is told beforehand by its reason, and no write is made of it.
+// TestAWSRefuses: an impossible change is refused beforehand with its reason, and nothing is written.
 func TestAWSRefuses(t *testing.T) {
 	update := func(change func(*autoscaling.UpdateAutoScalingGroupInput)) func(*amazonGroup) {
 		return func(w *amazonGroup) {
@@ -257,7 +257,7 @@ func TestAWSRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		make   func(*amazonGroup)
 		reason string
-		// written: it stands against a capture only, and the recipe may be set.
+		// written: the reason refuses only a capture; the recipe can be set.
 		written bool
 	}{
 		"EKS":         {tag("eks:nodegroup-name", "workers"), "EKSManaged", false},
@@ -318,7 +318,8 @@ func TestAWSRefuses(t *testing.T) {
 	}
 }
 
-// TestAWSRecognizesGroup: one that was made under the name of a deleted one is another pool, and nobody touches it in the other's name.
+// TestAWSRecognizesGroup: a group with the name of a deleted group is a different pool. Calls for the deleted group
+// do not change the new group.
 func TestAWSRecognizesGroup(t *testing.T) {
 	w := newGroup(t, atOnce, "1")
 	_, err := w.scaling.DeleteAutoScalingGroup(t.Context(), &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), ForceDelete: sdk.Bool(true)})
@@ -337,15 +338,15 @@ func TestAWSRecognizesGroup(t *testing.T) {
 	}
 }
 
-// TestAWSWithoutTemplate: a group whose launch template was deleted is there, and grows no more. It says so, and is not taken for one
-// that is gone.
+// TestAWSWithoutTemplate: a group without its launch template exists but cannot grow. The refusal names the
+// template, and the group is not reported as deleted.
 func TestAWSWithoutTemplate(t *testing.T) {
 	for name, within := range map[string]func(context.Context) context.Context{
 		"without a look":   func(ctx context.Context) context.Context { return ctx },
 		"in a pass's look": cloud.WithReadCache,
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, ctx := newGroup(t, atOnce, "1").leavesAlone(), within(t.Context())
+			w, ctx := newGroup(t, atOnce, "1").suspendReplacement(), within(t.Context())
 			w.published("2026.03.14")
 			w.pass(time.Minute)
 			if pool, err := w.recipes.Pool(ctx, w.pool); err != nil || len(pool.Refusals) > 0 {
@@ -365,7 +366,7 @@ func TestAWSWithoutTemplate(t *testing.T) {
 	}
 }
 
-// TestAWSKeepsUserData: a disk that carries what user data did is no image for nodes that run it again.
+// TestAWSKeepsUserData: user data must not run again on nodes whose disk already contains the result.
 func TestAWSKeepsUserData(t *testing.T) {
 	w := newGroup(t, atOnce, "1")
 	found, err := w.recipes.PreflightRecipe(t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.ids[0], Version: "2026.03.14", RemovesBootstrap: true})
@@ -374,7 +375,7 @@ func TestAWSKeepsUserData(t *testing.T) {
 	}
 }
 
-// TestAWSReportsSourceImage: the user data of a template is a part of the recipe that stays, and is shown to nobody.
+// TestAWSReportsSourceImage: the user data of a template stays in the recipe, and no output shows the user data.
 func TestAWSReportsSourceImage(t *testing.T) {
 	w := newGroup(t, atOnce, "1")
 	change := w.change("2026.03.14")

@@ -31,7 +31,7 @@ const (
 	awsArm    = "ami-0fedcba9876543210"
 )
 
-// amazon is a simulated AWS with two instances of no group's, the provider's disks in front of it, and AWS's own client beside them.
+// amazon is a simulated AWS with two instances outside groups, the provider, and an AWS SDK client.
 type amazon struct {
 	*testing.T
 	server   *aws.Server
@@ -43,7 +43,7 @@ type amazon struct {
 	ids      []cloud.InstanceID
 }
 
-// newAmazon starts one with two instances of no group's, built from an image.
+// newAmazon starts a cloud with two instances outside groups, built from an image.
 func newAmazon(t *testing.T, image string) *amazon {
 	t.Helper()
 	w := startAmazon(t, 0)
@@ -68,7 +68,8 @@ func awsID(m ec2types.Instance) cloud.InstanceID {
 	return cloud.InstanceID("aws:///" + sdk.ToString(m.Placement.AvailabilityZone) + "/" + sdk.ToString(m.InstanceId))
 }
 
-// startAmazon starts one whose new resources do not show for a while. standby is how long entering and leaving it takes; below 0, none.
+// startAmazon starts a cloud that shows new resources after a delay. standby is the duration of a transition; below
+// 0, none.
 func startAmazon(t *testing.T, standby time.Duration) *amazon {
 	t.Helper()
 	return startAmazonOn(t, nil, standby)
@@ -130,7 +131,8 @@ func (w *amazon) must(err error) {
 
 var amazonLine = cloud.ImageFamily{Place: awsRegion, Name: "workers"}
 
-// TestDisksOfAWS: instances, snapshots and images of AWS's, over HTTPS and with its own SDK, where what is new does not show at once.
+// TestDisksOfAWS runs the suite on instances, snapshots and images, over HTTPS with the SDK. New resources appear
+// after a delay.
 func TestDisksOfAWS(t *testing.T) {
 	cloudtest.RunDisks(t, func(t *testing.T) cloudtest.DisksHarness {
 		w := newAmazon(t, awsImage)
@@ -145,7 +147,7 @@ func TestDisksOfAWS(t *testing.T) {
 	})
 }
 
-// TestAWSMissingFiles: what can't be read is told before anything is asked.
+// TestAWSMissingFiles: unreadable files are reported before any request.
 func TestAWSMissingFiles(t *testing.T) {
 	t.Setenv("AWS_CA_BUNDLE", filepath.Join(t.TempDir(), "none.pem"))
 	if _, err := provider.Load(t.Context(), ""); !cloud.Is(err, cloud.Invalid) || !strings.Contains(err.Error(), "none.pem") {
@@ -193,7 +195,7 @@ func (w *amazon) until(what string, done func() bool) {
 	w.Fatalf("not %s", what)
 }
 
-// snapshots are all that the account has, however they came to be.
+// snapshots returns all snapshots of the account.
 func (w *amazon) snapshots() []ec2types.Snapshot {
 	w.Helper()
 	w.pass(time.Minute)
@@ -202,7 +204,7 @@ func (w *amazon) snapshots() []ec2types.Snapshot {
 	return out.Snapshots
 }
 
-// TestAWSImageMatchesDonor: what RegisterImage takes for granted fits no machine of today's.
+// TestAWSImageMatchesDonor: the defaults of RegisterImage fit no current instance type.
 func TestAWSImageMatchesDonor(t *testing.T) {
 	for image, want := range map[string]ec2types.Image{
 		awsImage: {Architecture: "x86_64", RootDeviceName: sdk.String("/dev/xvda"), BootMode: "uefi-preferred", TpmSupport: "v2.0"},
@@ -224,8 +226,8 @@ func TestAWSImageMatchesDonor(t *testing.T) {
 	}
 }
 
-// TestAWSSnapshotDeletedWithImage: AWS deletes none that backs an image. It is the image's from then on, is on no shelf, and goes with
-// it; and one that a capture still holds stays when its image goes.
+// TestAWSSnapshotDeletedWithImage: AWS does not delete the snapshot of an image. The snapshot is no leftover, and
+// is deleted with the image. A snapshot that a capture still needs stays.
 func TestAWSSnapshotDeletedWithImage(t *testing.T) {
 	w := newAmazon(t, awsImage)
 	held := w.published("2026.03.13")
@@ -275,7 +277,7 @@ func TestOlderAWSSnapshotIsUsed(t *testing.T) {
 	}
 }
 
-// TestAWSListsInstancesOfImages by the image's name, from which the version is read; and nobody takes a foreign image for one.
+// TestAWSListsInstancesOfImages: the name of the image contains the version. A foreign image has no version.
 func TestAWSListsInstancesOfImages(t *testing.T) {
 	w := newAmazon(t, awsImage)
 	ref := w.published("2026.03.14")
@@ -300,7 +302,8 @@ func TestAWSListsInstancesOfImages(t *testing.T) {
 	}
 }
 
-// TestAWSPermissionsChecked: what a capture must not begin with, each with its sentence; and nothing where all is well.
+// TestAWSPermissionsChecked: each missing permission of a capture has its sentence. With all permissions, the list
+// is empty.
 func TestAWSPermissionsChecked(t *testing.T) {
 	spec := func(w *amazon) cloud.DiskSpec {
 		return cloud.DiskSpec{FamilyVersion: cloud.FamilyVersion{Family: amazonLine, Version: "2026.03.14"}, Instance: w.ids[0]}

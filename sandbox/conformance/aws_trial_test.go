@@ -16,17 +16,17 @@ import (
 	provider "github.com/kamino-dev/kamino/internal/cloud/aws"
 )
 
-// toTry is a group with a version, and a trial of it.
-func toTry(t *testing.T) (*amazonGroup, cloud.TrialSpec) {
+// newAWSTrial returns a group with a version, and the spec of a trial of this version.
+func newAWSTrial(t *testing.T) (*amazonGroup, cloud.TrialSpec) {
 	t.Helper()
-	w := newGroup(t, atOnce, "1").leavesAlone()
+	w := newGroup(t, atOnce, "1").suspendReplacement()
 	ref := w.published("2026.03.14")
 	w.pass(time.Minute)
 	return w, cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: w.pool, Version: ref.Version}, Name: "it", To: w.disks.ImageID(ref), Tags: map[string]string{cloud.TagUID: "u", cloud.TagPrototype: "it"}}
 }
 
-// of the trial are its instances, whatever their states.
-func (w *amazonGroup) ofTrial() []ec2types.Instance {
+// trialInstances returns the trial's instances in all states.
+func (w *amazonGroup) trialInstances() []ec2types.Instance {
 	w.Helper()
 	w.pass(time.Minute)
 	out, err := w.raw.DescribeInstances(w.Context(), &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{{Name: sdk.String("tag-key"), Values: []string{"kamino-trial-name"}}}})
@@ -38,9 +38,9 @@ func (w *amazonGroup) ofTrial() []ec2types.Instance {
 	return all
 }
 
-// TestAWSTrialUsesGroupTemplate: the instance has the template, the subnet and the tags that the group would give it, and is in no group.
+// TestAWSTrialUsesGroupTemplate: the instance has the template, subnet and tags of the group, but is in no group.
 func TestAWSTrialUsesGroupTemplate(t *testing.T) {
-	w, spec := toTry(t)
+	w, spec := newAWSTrial(t)
 	_, err := w.scaling.CreateOrUpdateTags(t.Context(), &autoscaling.CreateOrUpdateTagsInput{Tags: []scalingtypes.Tag{
 		{Key: sdk.String("kubernetes.io/cluster/c"), Value: sdk.String("owned"), PropagateAtLaunch: sdk.Bool(true), ResourceId: sdk.String(awsGroup), ResourceType: sdk.String("auto-scaling-group")},
 		{Key: sdk.String("k8s.io/cluster-autoscaler/enabled"), Value: sdk.String("true"), PropagateAtLaunch: sdk.Bool(false), ResourceId: sdk.String(awsGroup), ResourceType: sdk.String("auto-scaling-group")},
@@ -48,7 +48,7 @@ func TestAWSTrialUsesGroupTemplate(t *testing.T) {
 	w.must(err)
 	_, err = w.recipes.EnsureTrial(t.Context(), spec)
 	w.must(err)
-	all := w.ofTrial()
+	all := w.trialInstances()
 	if len(all) != 1 {
 		t.Fatalf("there are %d instances", len(all))
 	}
@@ -64,9 +64,10 @@ func TestAWSTrialUsesGroupTemplate(t *testing.T) {
 	}
 }
 
-// TestAWSTrialIsIdempotent: whoever comes after one that was killed asks again, and gets the same instance, shown yet or not.
+// TestAWSTrialIsIdempotent: after a kill, the next process gets the same instance, even if EC2 does not show the
+// instance yet.
 func TestAWSTrialIsIdempotent(t *testing.T) {
-	w, spec := toTry(t)
+	w, spec := newAWSTrial(t)
 	_, err := w.recipes.EnsureTrial(t.Context(), spec)
 	w.must(err)
 	config, err := provider.Load(t.Context(), "")
@@ -76,7 +77,7 @@ func TestAWSTrialIsIdempotent(t *testing.T) {
 	if have, err := second.EnsureTrial(t.Context(), spec); err != nil || have.State != cloud.Pending {
 		t.Errorf("%+v, %v", have, err)
 	}
-	if all := w.ofTrial(); len(all) != 1 {
+	if all := w.trialInstances(); len(all) != 1 {
 		t.Fatalf("there are %d instances", len(all))
 	}
 	w.until("gone", func() bool {
@@ -89,12 +90,12 @@ func TestAWSTrialIsIdempotent(t *testing.T) {
 	}
 }
 
-// TestAWSReportsLostTrial: an instance that a person has ended says nothing of the version.
+// TestAWSReportsLostTrial: a trial instance that an operator terminated proves nothing about the version.
 func TestAWSReportsLostTrial(t *testing.T) {
-	w, spec := toTry(t)
+	w, spec := newAWSTrial(t)
 	_, err := w.recipes.EnsureTrial(t.Context(), spec)
 	w.must(err)
-	id := sdk.ToString(w.ofTrial()[0].InstanceId)
+	id := sdk.ToString(w.trialInstances()[0].InstanceId)
 	_, err = w.raw.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
 	w.must(err)
 	for range 3 {
@@ -103,7 +104,7 @@ func TestAWSReportsLostTrial(t *testing.T) {
 		}
 		w.pass(time.Minute)
 	}
-	if all := w.ofTrial(); len(all) != 1 || path.Base(sdk.ToString(all[0].InstanceId)) != id {
+	if all := w.trialInstances(); len(all) != 1 || path.Base(sdk.ToString(all[0].InstanceId)) != id {
 		t.Errorf("another instance was built: %d", len(all))
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// TestTrialUsesOutboundPool: the scale set of a trial is in the backend pool that an outbound rule names, and in none that leads
-// traffic to it, whatever they are called.
+// TestTrialUsesOutboundPool: the scale set of a trial is in the backend pool of an outbound rule, and in no backend
+// pool with traffic. Names are irrelevant.
 func TestTrialUsesOutboundPool(t *testing.T) {
-	w, spec := trying(t, false)
+	w, spec := newTrial(t, false)
 	lb := "/subscriptions/" + subscription + "/resourceGroups/" + group + "/providers/Microsoft.Network/loadBalancers/lb"
 	ref := func(pool string) map[string]any { return map[string]any{"id": lb + "/backendAddressPools/" + pool} }
 	rule := func(pool string) []any {

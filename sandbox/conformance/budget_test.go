@@ -10,15 +10,16 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/clock"
 )
 
-// budget is what a capture sends to Azure, by the classes of the book. A rise fails, and a fall is written down here.
+// budget is the number of Azure requests of a capture, by class. The test fails on a rise; after a fall, write the
+// lower number here.
 type budget struct{ reads, writes, repeats, polls int }
 
 func (b budget) minus(o budget) budget {
 	return budget{b.reads - o.reads, b.writes - o.writes, b.repeats - o.repeats, b.polls - o.polls}
 }
 
-// What a capture of a pool without a gallery sends, and a later one; and what a trial adds to the former whose soak has its default
-// length. Most repeats are looks at the version, which Azure makes in half an hour, and at the instance of the trial.
+// Requests of a first capture, of a later capture, and of a trial with the default soak. Most repeats read the
+// version, which Azure builds in half an hour, and the trial's instance.
 var (
 	firstCapture = budget{reads: 21, writes: 9, repeats: 35, polls: 2}
 	laterCapture = budget{reads: 20, writes: 7, repeats: 36, polls: 0}

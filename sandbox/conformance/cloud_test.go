@@ -35,15 +35,15 @@ const (
 // pace makes half an hour of replication a tenth of a second.
 var pace = clock.Clock{Scale: 18000}
 
-// world is one simulated cloud with one pool, and the provider that talks to it.
+// world is a simulated cloud with one pool, and the provider.
 type world struct {
 	t      *testing.T
 	cloud  *simulator.Server
-	fleet  *shed
+	fleet  *emptyFleet
 	web    *httptest.Server
 	secret string
-	// audience of this world's tokens, its own because the identity library keeps the tokens of managed
-	// identities for the whole process, by audience.
+	// audience of the tokens. Each world has its own, because the identity library caches tokens of managed
+	// identities per process and audience.
 	audience string
 	p        *provider.Provider
 	pool     cloud.PoolID
@@ -51,22 +51,22 @@ type world struct {
 	a, b cloud.InstanceID
 }
 
-// options change the cloud or the pool before they are made.
+// options change the cloud or the pool before the start.
 type options struct {
 	config func(*simulator.Config)
 	pool   func(*simulator.PoolSpec)
-	// wire takes the place of a socket, if it is set.
+	// wire replaces a socket, if set.
 	wire *wire
 }
 
 func newWorld(t *testing.T, change options) *world {
 	t.Helper()
-	w := &world{t: t, fleet: newShed(), secret: rand.Text(), audience: "https://" + rand.Text() + ".example/"}
+	w := &world{t: t, fleet: newEmptyFleet(), secret: rand.Text(), audience: "https://" + rand.Text() + ".example/"}
 	config := simulator.Config{
 		Dir: t.TempDir(), Clock: pace, Fleet: w.fleet,
 		SubscriptionID: subscription, TenantID: tenant, ResourceGroup: group, Location: location,
 		ClientID: client, ClientSecret: w.secret, ZRS: true,
-		// Writes of one version or instance follow each other at once in the suite.
+		// The suite writes one version or instance repeatedly without delay.
 		Latencies: simulator.Latencies{VersionUpdate: -1, Instance: -1, Model: -1},
 		Throttle:  simulator.Throttle{ReadBurst: 1e6, WriteBurst: 1e6},
 	}
@@ -103,7 +103,7 @@ func newWorld(t *testing.T, change options) *world {
 	return w
 }
 
-// as is a power that the provider must have.
+// as returns the provider as a required interface.
 func as[Power any](p cloud.Provider) Power {
 	power, able := cloud.As[Power](p)
 	if !able {
@@ -122,7 +122,7 @@ func (w *world) poolOf(id cloud.InstanceID) cloud.PoolID {
 	return found[0].Pool
 }
 
-// environment is what a shell has that sourced the sandbox's env file.
+// environment returns the variables of a shell that sourced the sandbox's env file.
 func (w *world) environment(secret string) map[string]string {
 	w.t.Helper()
 	path := filepath.Join(w.t.TempDir(), "azurestackcloud.json")
@@ -174,7 +174,7 @@ func (w *world) configured(options provider.LoadOptions) provider.Config {
 	return config
 }
 
-// list names the instances that the pool has now, the oldest first.
+// list returns the instances of the pool, the oldest first.
 func (w *world) list() []cloud.InstanceID {
 	specs := map[string]cloud.InstanceID{}
 	for _, spec := range w.cloud.Specs() {
@@ -218,7 +218,7 @@ func (w *world) fault(f fault.Fault) {
 	w.must(err)
 }
 
-// wantError demands an error of the kind that says each of the texts, in one line and without the secret.
+// wantError requires an error of the kind that contains each text, in one line and without the secret.
 func (w *world) wantError(err error, kind cloud.Kind, says ...string) {
 	w.t.Helper()
 	if cloud.KindOf(err) != kind {
@@ -258,7 +258,7 @@ func (w *world) snapshotSpec() cloud.SnapshotSpec {
 
 func (w *world) ref() cloud.ImageRef { return cloud.ImageRef{Pool: w.pool, Version: version} }
 
-// publish drives a version to its end, as the engine would: a look, and another step while there is none.
+// publish repeats the engine's passes until the version is complete: a read, and a write if the version is absent.
 func (w *world) publish(from cloud.Snapshot) cloud.Image { return w.publishAs(w.ref(), from) }
 
 func (w *world) publishAs(ref cloud.ImageRef, from cloud.Snapshot) cloud.Image {
@@ -277,7 +277,7 @@ func (w *world) publishAs(ref cloud.ImageRef, from cloud.Snapshot) cloud.Image {
 	return have
 }
 
-// document reads a resource as the cloud has it.
+// document returns a resource from the cloud's state.
 func (w *world) document(id string) map[string]any {
 	w.t.Helper()
 	answer := w.request(http.MethodGet, id, nil)

@@ -36,8 +36,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/tryout"
 )
 
-// wire is a listener whose connections are pipes in memory. Who reads from one waits as a bubble of synctest
-// understands it, so that HTTPS over it lets the bubble's time pass; over a socket it stands still.
+// wire is a listener with in-memory pipes as connections. In a synctest bubble, time passes while a read waits on a
+// pipe. With a socket, the bubble's time stands still.
 type wire struct {
 	calls  chan net.Conn
 	closed chan struct{}
@@ -62,7 +62,7 @@ func (w *wire) Close() error {
 	return nil
 }
 
-// Addr implements net.Listener: an address that the test server's certificate is for.
+// Addr implements net.Listener. The certificate of the test server is valid for this address.
 func (*wire) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443} }
 
 func (w *wire) dial(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -75,16 +75,15 @@ func (w *wire) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// transport trusts the server at the wire's other end.
+// transport trusts the server of this wire.
 func (w *wire) transport(certificate *x509.Certificate) *http.Transport {
 	roots := x509.NewCertPool()
 	roots.AddCert(certificate)
 	return &http.Transport{DialContext: w.dial, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
 }
 
-// controller is everything that a controller's process has that asks the cloud by itself, put together as
-// `kamino controller` does: the policies' decisions, the engine, the metrics' watch over the versions in use and
-// the nodes' labels. API server and nodes are in memory.
+// controller has all parts of `kamino controller` that send cloud requests automatically: policy decisions, engine,
+// metrics, and labels of nodes. API server and nodes are in memory.
 type controller struct {
 	*world
 	ctx     context.Context
@@ -98,13 +97,13 @@ type controller struct {
 	decide  *policycontroller.Reconciler
 	// news wakes the decisions, as an informer would.
 	news chan struct{}
-	// from is what versions are made of.
+	// from is the snapshot of all versions.
 	from cloud.Snapshot
-	// captured is when somebody else's requests are in the book: those of a capture.
+	// captured has the periods of captures. Requests in these periods do not belong to the controller.
 	captured [][2]time.Time
 }
 
-// newController makes a controller of a provider for the objects; `run` starts it.
+// newController returns a controller of a provider for the objects; `run` starts the controller.
 func newController(ctx context.Context, w *world, p cloud.Provider, nodes []*corev1.Node, objects ...kube.Object) *controller {
 	w.t.Helper()
 	c := &controller{world: w, ctx: ctx, news: make(chan struct{}, 1)}
@@ -145,7 +144,8 @@ func newController(ctx context.Context, w *world, p cloud.Provider, nodes []*cor
 	return c
 }
 
-// keepNoDryRun answers a dry run, and who asks for rights, as a real API server does; the fake one would keep both.
+// keepNoDryRun responds to dry runs and reviews of rights as a real API server does. The fake API server would
+// store both.
 func keepNoDryRun(action kubetesting.Action) (bool, runtime.Object, error) {
 	if review, is := action.(kubetesting.CreateAction).GetObject().(*authorizationv1.LocalSubjectAccessReview); is {
 		review.Status.Allowed = true
@@ -158,13 +158,13 @@ func keepNoDryRun(action kubetesting.Action) (bool, runtime.Object, error) {
 	return true, create.GetObject(), nil
 }
 
-// observe is what the engine tells.
+// observe is the engine's callback.
 func (c *controller) observe(ctx context.Context, before, after *v1alpha1.Prototype) {
 	c.looks.Observe(ctx, before, after)
 	c.watch.Observe(ctx, before, after)
 }
 
-// run is the process: every reader at its own pace, and every Prototype once, as at a controller's start.
+// run is the process: every reader has its own interval, and every Prototype has one pass at the start.
 func (c *controller) run() {
 	c.t.Helper()
 	prototypes := &v1alpha1.PrototypeList{}
@@ -185,7 +185,7 @@ func (c *controller) run() {
 	}
 }
 
-// followPolicies reconciles when the reconciler asked for it, or when there are news.
+// followPolicies reconciles when the reconciler asks for a pass, or after an event.
 func (c *controller) followPolicies(ctx context.Context) error {
 	for {
 		result, err := c.decide.Reconcile(ctx, reconcile.Request{})
@@ -216,7 +216,7 @@ func node(name, provider string, patched, ready time.Time) *corev1.Node {
 	}
 }
 
-// nodesOf makes a node for each machine of the pool.
+// nodesOf returns a node for each machine of the pool.
 func (w *world) nodesOf(pool string, patched, ready time.Time) []*corev1.Node {
 	w.t.Helper()
 	var nodes []*corev1.Node
@@ -231,7 +231,7 @@ func (w *world) nodesOf(pool string, patched, ready time.Time) []*corev1.Node {
 	return nodes
 }
 
-// prototypeOf is the record of a capture of the pool that succeeded.
+// prototypeOf returns the record of a successful capture of the pool.
 func prototypeOf(pool, version string, donor *corev1.Node) *v1alpha1.Prototype {
 	return &v1alpha1.Prototype{
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%s", pool, version), UID: types.UID("uid-" + pool), CreationTimestamp: metav1.Now()},
@@ -243,7 +243,7 @@ func prototypeOf(pool, version string, donor *corev1.Node) *v1alpha1.Prototype {
 	}
 }
 
-// promote ends a capture of the pool: its recipe names the version, and its Prototype says so.
+// promote ends a capture: the recipe names the version, and the Prototype reports success.
 func (c *controller) promote(pool, version string) {
 	c.t.Helper()
 	donor := c.nodesOf(pool, time.Time{}, time.Time{})[0]
@@ -252,18 +252,18 @@ func (c *controller) promote(pool, version string) {
 	p.Status.Phase = v1alpha1.PhasePromoting
 	c.must(c.api.Create(c.ctx, p))
 	before := p.DeepCopy()
-	c.tell()
+	c.triggerDecision()
 	begun := time.Now()
-	c.release(donor, version, c.from)
+	c.publishAndPromote(donor, version, c.from)
 	c.captured = append(c.captured, [2]time.Time{begun, time.Now()})
 	p.Status.Phase = v1alpha1.PhaseSucceeded
 	c.must(c.api.Status().Update(c.ctx, p))
 	c.observe(c.ctx, before, p)
-	c.tell()
+	c.triggerDecision()
 }
 
-// tell has the decisions look, as an informer would after a second in which news gather.
-func (c *controller) tell() {
+// triggerDecision triggers a decision, as an informer would a second after an event.
+func (c *controller) triggerDecision() {
 	time.Sleep(time.Second)
 	c.news <- struct{}{}
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
-// What the cluster takes in a course.
+// Durations of the cluster's steps in a capture.
 const (
 	passTakes  = 137 * time.Millisecond // no request is sent at the very moment in which an operation ends
 	bootTakes  = 20 * time.Second
@@ -33,15 +33,15 @@ const (
 	looksEvery = time.Second
 )
 
-// course is whole captures of a pool's first node: the real engine on the provider over HTTPS, and a cluster in memory whose pods and
-// kubelets do at once what they are for.
+// course plays whole captures of a pool's first node: the real engine with the provider over HTTPS, and a cluster
+// in memory. Pods and kubelets of the cluster act at once.
 type course struct {
 	*world
 	api     kube.Client
 	cluster *fake.Clientset
 	engine  *capture.Engine
 	donor   *corev1.Node
-	// off tells that the donor's machine went off, and bootsAt when the machine that is on again has booted.
+	// off is true while the donor's machine is off. bootsAt is the end of the next boot.
 	off     bool
 	bootsAt time.Time
 	boot    int
@@ -65,7 +65,7 @@ func courseNode(name string, id cloud.InstanceID) *corev1.Node {
 	return n
 }
 
-// withUID gives what is made a UID, as an API server does.
+// withUID sets a UID on created objects, as an API server does.
 func (c *course) withUID(action kubetesting.Action) (bool, runtime.Object, error) {
 	create, is := action.(kubetesting.CreateActionImpl)
 	if !is || len(create.CreateOptions.DryRun) > 0 || create.GetSubresource() != "" {
@@ -81,7 +81,8 @@ func (c *course) withUID(action kubetesting.Action) (bool, runtime.Object, error
 	return false, nil, nil
 }
 
-// play makes passes until a capture has succeeded, and returns what that has sent to Azure. News of the cluster make the next pass due.
+// play makes passes until a capture succeeds, and returns the number of Azure requests. An event of the cluster
+// triggers the next pass.
 func (c *course) play(ctx context.Context, version string, settings v1alpha1.Settings) budget {
 	c.t.Helper()
 	p := &v1alpha1.Prototype{
@@ -102,11 +103,11 @@ func (c *course) play(ctx context.Context, version string, settings v1alpha1.Set
 			}
 			stats := c.cloud.Stats()
 			sent := budget{stats.Reads, stats.Writes, stats.Repeats, stats.Polls}
-			c.t.Logf("%+v\n%s", sent, c.sent())
+			c.t.Logf("%+v\n%s", sent, c.requestLog())
 			return sent
 		}
 		for left := result.After; ; left -= looksEvery {
-			if c.moves(ctx, p) || left <= 0 {
+			if c.stepCluster(ctx, p) || left <= 0 {
 				break
 			}
 			time.Sleep(min(left, looksEvery))
@@ -116,8 +117,8 @@ func (c *course) play(ctx context.Context, version string, settings v1alpha1.Set
 	return budget{}
 }
 
-// moves lets pods and kubelets do what is due, and reports whether there are news.
-func (c *course) moves(ctx context.Context, p *v1alpha1.Prototype) bool {
+// stepCluster lets pods and kubelets act, and reports whether the cluster changed.
+func (c *course) stepCluster(ctx context.Context, p *v1alpha1.Prototype) bool {
 	c.t.Helper()
 	pods, err := c.cluster.CoreV1().Pods(v1alpha1.DefaultGeneralizeNamespace).List(ctx, metav1.ListOptions{})
 	c.must(err)
@@ -131,7 +132,7 @@ func (c *course) moves(ctx context.Context, p *v1alpha1.Prototype) bool {
 			return true
 		}
 	}
-	return c.boots(ctx)
+	return c.stepKubelet(ctx)
 }
 
 // generalizes carries the order of a pod out: the report is signed, and the donor goes off.
@@ -158,8 +159,8 @@ func (c *course) generalizes(ctx context.Context, p *v1alpha1.Prototype, pod *co
 	return true
 }
 
-// boots has the donor's kubelet speak: nothing while its machine is off, and under a new boot some time after.
-func (c *course) boots(ctx context.Context) bool {
+// stepKubelet plays the donor's kubelet. The kubelet is silent while the machine is off, and reports a new boot later.
+func (c *course) stepKubelet(ctx context.Context) bool {
 	c.t.Helper()
 	on := c.fleet.Power(c.machine(c.a)) == fleet.On
 	n, err := c.cluster.CoreV1().Nodes().Get(ctx, c.donor.Name, metav1.GetOptions{})
@@ -197,7 +198,7 @@ func (w *world) machine(id cloud.InstanceID) string {
 // Check implements capture.Tryout.
 func (c *course) Check(context.Context, v1alpha1.Settings) (string, error) { return "", nil }
 
-// Look implements capture.Tryout: the trial node joins some time after its instance runs, and nothing is the matter.
+// Look implements capture.Tryout: the trial node joins some time after the start of its instance, and is healthy.
 func (c *course) Look(_ context.Context, subject trial.Subject) (trial.Sight, error) {
 	f := subject.Facts
 	joined := f.Instance.Running.Add(joinTakes)
@@ -213,8 +214,8 @@ func (c *course) Look(_ context.Context, subject trial.Subject) (trial.Sight, er
 // Clean implements capture.Tryout.
 func (c *course) Clean(context.Context, trial.Subject) ([]string, error) { return nil, nil }
 
-// sent lists what was sent to the cloud, a line for each run of requests of one kind.
-func (c *course) sent() string {
+// requestLog lists the requests to the cloud, with one line for a run of equal requests.
+func (c *course) requestLog() string {
 	var lines []string
 	last, times := "", 0
 	for _, r := range c.cloud.Requests() {

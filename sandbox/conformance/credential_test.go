@@ -23,7 +23,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
-// clusterFile writes azure.json with the custom cloud beside it, as a cluster node has them.
+// clusterFile writes azure.json and the file of the custom cloud, as on a cluster node.
 func (w *world) clusterFile(fields map[string]any) string {
 	w.t.Helper()
 	dir := w.t.TempDir()
@@ -63,7 +63,7 @@ func TestManagedIdentity(t *testing.T) {
 	}})
 	endpoint := httptest.NewServer(w.cloud.IdentityHandler())
 	t.Cleanup(endpoint.Close)
-	// The identity library reads these two from the process's own environment.
+	// The identity library reads both variables from the environment of the process.
 	t.Setenv("IDENTITY_ENDPOINT", endpoint.URL+"/msi/token")
 	t.Setenv("IDENTITY_HEADER", header)
 	for name, fields := range map[string]map[string]any{

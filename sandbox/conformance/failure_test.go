@@ -30,13 +30,12 @@ const (
 	brokenText = "The replica in westus2 could not be written."
 )
 
-// TestErrorOfFailedCreation has Azure refuse, or accept and fail, each thing that an image version needs, and
-// wants Azure's own code and message, and the object, where people look: in the failure of a capture that ended, or
-// in the condition of one that waits.
+// TestErrorOfFailedCreation: Azure refuses a part of an image version, or accepts the part and fails later. Azure's
+// code and message and the object must be in the failure of the capture, or in the condition of a waiting capture.
 func TestErrorOfFailedCreation(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault fault.Fault
-		// waits: the capture is stalled until somebody mends it; else it fails for the reason.
+		// waits: the capture is stalled until an operator removes the cause. Else the capture fails for the reason.
 		waits  bool
 		reason string
 		says   []string
@@ -126,8 +125,8 @@ func TestTransientFault(t *testing.T) {
 	}
 }
 
-// newPublishing is a capture whose donor is back in service and whose snapshot is complete: what is left is to
-// publish it and to promote the version. It must be called in a bubble of synctest.
+// newPublishing returns a capture whose donor is back in service and whose snapshot is complete. Publication and
+// promotion are left. Call newPublishing in a synctest bubble.
 func newPublishing(t *testing.T) (*controller, *v1alpha1.Prototype) {
 	t.Helper()
 	time.Sleep(time.Until(day))
@@ -171,8 +170,8 @@ func (w *world) encode(value any) string {
 	return string(data)
 }
 
-// carryOut makes the engine's passes, each when the one before asked for it, until the capture has ended or says
-// what it waits for, and returns the sentence. The reason is that of the failure that is wanted; empty for none.
+// carryOut makes the engine's passes until the capture ends or waits, and returns the message. reason is the
+// expected reason of the failure; empty for none.
 func (c *controller) carryOut(p *v1alpha1.Prototype, reason string) string {
 	c.t.Helper()
 	for range mostPasses {

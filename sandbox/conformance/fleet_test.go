@@ -8,25 +8,25 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
-// shed is a fleet of machines without insides: power, and a text for each disk.
-type shed struct {
+// emptyFleet is a fleet of empty machines: power, and a text per disk.
+type emptyFleet struct {
 	mu    sync.Mutex
 	power map[string]fleet.Power
 	disks map[fleet.DiskID]string
 }
 
-func newShed() *shed {
-	return &shed{power: map[string]fleet.Power{}, disks: map[fleet.DiskID]string{}}
+func newEmptyFleet() *emptyFleet {
+	return &emptyFleet{power: map[string]fleet.Power{}, disks: map[fleet.DiskID]string{}}
 }
 
-func (s *shed) set(id string, power fleet.Power) error {
+func (s *emptyFleet) set(id string, power fleet.Power) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.power[id] = power
 	return nil
 }
 
-func (s *shed) CopyDisk(_ context.Context, dst, src fleet.DiskID) error {
+func (s *emptyFleet) CopyDisk(_ context.Context, dst, src fleet.DiskID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	content, ok := s.disks[src]
@@ -37,14 +37,14 @@ func (s *shed) CopyDisk(_ context.Context, dst, src fleet.DiskID) error {
 	return nil
 }
 
-func (s *shed) DeleteDisk(_ context.Context, id fleet.DiskID) error {
+func (s *emptyFleet) DeleteDisk(_ context.Context, id fleet.DiskID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.disks, id)
 	return nil
 }
 
-func (s *shed) Launch(_ context.Context, spec fleet.Spec) error {
+func (s *emptyFleet) Launch(_ context.Context, spec fleet.Spec) error {
 	s.mu.Lock()
 	_, there := s.disks[spec.Disk]
 	s.mu.Unlock()
@@ -54,11 +54,13 @@ func (s *shed) Launch(_ context.Context, spec fleet.Spec) error {
 	return s.set(spec.ID, fleet.On)
 }
 
-func (s *shed) PowerOn(_ context.Context, id string) error { return s.set(id, fleet.On) }
+func (s *emptyFleet) PowerOn(_ context.Context, id string) error { return s.set(id, fleet.On) }
 
-func (s *shed) PowerOff(_ context.Context, id string, _ bool) error { return s.set(id, fleet.Off) }
+func (s *emptyFleet) PowerOff(_ context.Context, id string, _ bool) error {
+	return s.set(id, fleet.Off)
+}
 
-func (s *shed) Power(id string) fleet.Power {
+func (s *emptyFleet) Power(id string) fleet.Power {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if power := s.power[id]; power != "" {
@@ -67,11 +69,13 @@ func (s *shed) Power(id string) fleet.Power {
 	return fleet.Off
 }
 
-func (s *shed) Terminate(_ context.Context, id string) error {
+func (s *emptyFleet) Terminate(_ context.Context, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.power, id)
 	return nil
 }
 
-func (s *shed) Reimage(_ context.Context, spec fleet.Spec) error { return s.set(spec.ID, fleet.On) }
+func (s *emptyFleet) Reimage(_ context.Context, spec fleet.Spec) error {
+	return s.set(spec.ID, fleet.On)
+}

@@ -10,11 +10,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/capi"
 )
 
-// TestInstancesAtOnce: where the recipes are elsewhere, instances of scale sets and VMs that stand by themselves are looked at together,
-// each as a look at it alone tells, but for its power.
+// TestInstancesAtOnce: without recipes of Azure, one call reads instances of scale sets and single VMs. Except for
+// power, the result equals single reads.
 func TestInstancesAtOnce(t *testing.T) {
 	w := newWorld(t, options{})
-	disks, err := provider.NewDisks(t.Context(), w.alone())
+	disks, err := provider.NewDisks(t.Context(), w.partialConfig())
 	w.must(err)
 	var reader capi.InstanceReader = disks
 	if most := reader.MaxModels(); most == 0 || most != as[cloud.InstanceLister](w.p).MaxImages(w.pool) {

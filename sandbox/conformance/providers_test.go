@@ -11,8 +11,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
-// alone is what a process has that makes one half of the provider, and never the other.
-func (w *world) alone() provider.Config {
+// partialConfig returns the configuration of a process with only one half of the provider.
+func (w *world) partialConfig() provider.Config {
 	w.t.Helper()
 	env := w.environment(w.secret)
 	return w.configured(provider.LoadOptions{Getenv: func(name string) string { return env[name] }})
@@ -38,11 +38,11 @@ func (w *world) harness() cloudtest.Harness {
 	}
 }
 
-// TestImageProviderAlone: instances, snapshots and images need no recipe of Azure's. The line is one that no scale set has.
+// TestImageProviderAlone: instances, snapshots and images need no recipe of Azure. No scale set has this family.
 func TestImageProviderAlone(t *testing.T) {
 	cloudtest.RunDisks(t, func(t *testing.T) cloudtest.DisksHarness {
 		w := newWorld(t, options{})
-		disks, err := provider.NewDisks(t.Context(), w.alone())
+		disks, err := provider.NewDisks(t.Context(), w.partialConfig())
 		w.must(err)
 		pool, err := w.p.Pool(t.Context(), w.pool)
 		w.must(err)
@@ -53,11 +53,11 @@ func TestImageProviderAlone(t *testing.T) {
 	})
 }
 
-// TestDisksOfVMs: the same of VMs that stand by themselves, whose recipes only ever are elsewhere.
+// TestDisksOfVMs: the same suite for single VMs, which never have recipes of Azure.
 func TestDisksOfVMs(t *testing.T) {
 	cloudtest.RunDisks(t, func(t *testing.T) cloudtest.DisksHarness {
 		w := newWorld(t, options{})
-		disks, err := provider.NewDisks(t.Context(), w.alone())
+		disks, err := provider.NewDisks(t.Context(), w.partialConfig())
 		w.must(err)
 		ids := []cloud.InstanceID{w.vm("md-0-abcde"), w.vm("md-0-fghij")}
 		for _, id := range ids {
@@ -81,7 +81,7 @@ func vmID(name string) cloud.InstanceID {
 	return cloud.InstanceID("azure:///subscriptions/" + subscription + "/resourceGroups/" + group + "/providers/Microsoft.Compute/virtualMachines/" + name)
 }
 
-// vm makes a VM by somebody else's hand.
+// vm creates a VM with a foreign client.
 func (w *world) vm(name string) cloud.InstanceID {
 	w.t.Helper()
 	id := vmID(name)
@@ -96,13 +96,13 @@ func (w *world) vm(name string) cloud.InstanceID {
 	return id
 }
 
-// TestPoolProviderAlone: scale sets and their models need no disks of this process; another one publishes.
+// TestPoolProviderAlone: scale sets and models need no disks of this process. A different process publishes.
 func TestPoolProviderAlone(t *testing.T) {
 	cloudtest.RunRecipes(t, func(t *testing.T) cloudtest.RecipesHarness {
 		w := newWorld(t, options{})
-		recipes, err := provider.NewRecipes(t.Context(), w.alone())
+		recipes, err := provider.NewRecipes(t.Context(), w.partialConfig())
 		w.must(err)
-		disks, err := provider.NewDisks(t.Context(), w.alone())
+		disks, err := provider.NewDisks(t.Context(), w.partialConfig())
 		w.must(err)
 		line, err := recipes.Family(t.Context(), w.pool)
 		w.must(err)

@@ -24,7 +24,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/requestlog"
 )
 
-// mostReads is how many requests to ARM a pool may take in an hour in which nothing happens to it.
+// mostReads limits the ARM requests per pool and hour while nothing happens.
 const mostReads = 9
 
 // day is when the quiet cluster is watched from, in the bubble's time.
@@ -37,24 +37,23 @@ const (
 	page   = 250 // instances that the simulated cloud lists in one answer
 )
 
-// calm is one pool of the quiet cluster.
-type calm struct {
+// quietPool is a pool of the quiet cluster.
+type quietPool struct {
 	name, why string
 	nodes     int
-	// version that its recipe names; none for the generic image.
+	// version of the recipe; empty for the generic image.
 	version string
-	// fresh: its nodes were patched since that version was made, so that there are candidates.
+	// fresh: the nodes were patched after the version was created, so that candidates exist.
 	fresh bool
-	// reason of the last decision about it, which shows that the pool is what it was meant to be; empty if no
-	// policy is for it.
+	// reason of the last decision, to verify the setup of the pool; empty without a policy.
 	reason string
-	// policy for this pool alone; the common one if it is nil and there is a reason.
+	// policy of this pool only. Without this policy, the common policy applies if reason is set.
 	policy *v1alpha1.PrototypePolicySpec
 }
 
-func calms() []calm {
+func quietPools() []quietPool {
 	soon := metav1.Duration{Duration: time.Minute}
-	return []calm{
+	return []quietPool{
 		{name: "idle-vmss", why: "not patched since its image was made", nodes: 2, version: old, reason: "UpToDate"},
 		{name: "wide-vmss", why: fmt.Sprintf("the same, with %d nodes", bigger), nodes: bigger, version: old, reason: "UpToDate"},
 		{name: "latest-vmss", why: "its recipe names the definition", nodes: 2, version: old, reason: "UpToDate"},
@@ -72,12 +71,11 @@ func calms() []calm {
 	}
 }
 
-// TestQuietHours watches a cluster for a day in which nobody does anything: what a controller asks of the cloud
-// by itself stays under ten requests for a pool and hour. In the hour of its start it lists the instances of pools
-// with nodes that have no label yet once more.
+// TestQuietHours watches an unchanged cluster for a day. The controller stays under ten cloud requests per pool and
+// hour. In the first hour the controller lists instances once more for pools with unlabelled nodes.
 func TestQuietHours(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pools := calms()
+		pools := quietPools()
 		c := newQuiet(t, pools)
 		c.run()
 		time.Sleep(90*time.Minute + 30*time.Second)
@@ -104,7 +102,7 @@ func TestQuietTrouble(t *testing.T) {
 	for name, test := range map[string]struct {
 		reason string
 		fault  fault.Fault
-		// bursts: the hour of the start may have more, in which the whole preflight is made.
+		// bursts: the first hour may have more requests, because the whole preflight runs.
 		bursts bool
 	}{
 		"credential taken away":      {reason: v1alpha1.PolicyCloudUnavailable, fault: fault.Fault{Deny: "Microsoft.Compute/virtualMachineScaleSets/read"}},
@@ -113,7 +111,7 @@ func TestQuietTrouble(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				pools := []calm{{name: "only-vmss", nodes: 3, version: old, fresh: true, reason: test.reason}}
+				pools := []quietPool{{name: "only-vmss", nodes: 3, version: old, fresh: true, reason: test.reason}}
 				c := newQuiet(t, pools)
 				c.fault(test.fault)
 				c.run()
@@ -130,19 +128,19 @@ func TestQuietTrouble(t *testing.T) {
 	}
 }
 
-// TestRestoredPermissionIsNoticed takes a permission away for a day and gives it back: that is not silent
-// meanwhile, and the capture begins within twenty minutes although nobody tells the controller.
+// TestRestoredPermissionIsNoticed removes a permission for a day and restores the permission. The lack is reported,
+// and the capture begins within twenty minutes of the repair without any event.
 func TestRestoredPermissionIsNoticed(t *testing.T) {
 	for whose, action := range map[string]string{
 		"a capture's": "Microsoft.Compute/snapshots/write", "a trial's": "Microsoft.Compute/virtualMachineScaleSets/delete",
 	} {
-		t.Run(whose, func(t *testing.T) { testMendedPermission(t, action) })
+		t.Run(whose, func(t *testing.T) { testRestoredPermission(t, action) })
 	}
 }
 
-func testMendedPermission(t *testing.T, action string) {
+func testRestoredPermission(t *testing.T, action string) {
 	synctest.Test(t, func(t *testing.T) {
-		pools := []calm{{name: "only-vmss", nodes: 3, version: old, fresh: true, reason: cloud.PermissionMissing}}
+		pools := []quietPool{{name: "only-vmss", nodes: 3, version: old, fresh: true, reason: cloud.PermissionMissing}}
 		c := newQuiet(t, pools)
 		c.fault(fault.Fault{Name: "taken", Deny: action})
 		c.run()
@@ -169,8 +167,8 @@ kamino_pool_capture_refused{pool="only-vmss",reason="PermissionMissing"} 1
 	})
 }
 
-// newQuiet is a cloud with the pools, and a controller that is about to start.
-func newQuiet(t *testing.T, pools []calm) *controller {
+// newQuiet returns a cloud with the pools, and a controller before its start.
+func newQuiet(t *testing.T, pools []quietPool) *controller {
 	t.Helper()
 	time.Sleep(time.Until(day.Add(-20 * time.Hour)))
 	w := newWorld(t, options{wire: newWire(), pool: func(p *simulator.PoolSpec) { p.Name, p.Nodes = pools[0].name, pools[0].nodes }})
@@ -180,8 +178,8 @@ func newQuiet(t *testing.T, pools []calm) *controller {
 	return c
 }
 
-// settle makes the pools with their versions, and a controller that knows their nodes.
-func (w *world) settle(pools []calm) *controller {
+// settle creates the pools with their versions, and a controller that knows their nodes.
+func (w *world) settle(pools []quietPool) *controller {
 	w.t.Helper()
 	for _, p := range pools[1:] {
 		w.must(w.cloud.CreatePool(w.t.Context(), simulator.PoolSpec{Name: p.name, Nodes: p.nodes, MaxNodes: 1000, Generation: "V2"}))
@@ -197,7 +195,7 @@ func (w *world) settle(pools []calm) *controller {
 		}
 		members := w.nodesOf(p.name, patched, patched.Add(time.Hour))
 		if p.version != "" {
-			w.release(members[0], p.version, from)
+			w.publishAndPromote(members[0], p.version, from)
 			objects = append(objects, prototypeOf(p.name, p.version, members[0]))
 		}
 		nodes = append(nodes, members...)
@@ -223,8 +221,8 @@ func (w *world) settle(pools []calm) *controller {
 	return c
 }
 
-// release makes a version of the donor's pool, and has the recipe name it.
-func (w *world) release(donor *corev1.Node, version string, from cloud.Snapshot) {
+// publishAndPromote creates a version of the donor's pool, and sets the recipe to this version.
+func (w *world) publishAndPromote(donor *corev1.Node, version string, from cloud.Snapshot) {
 	w.t.Helper()
 	ctx := w.t.Context()
 	pool := w.poolOf(cloud.InstanceID(donor.Spec.ProviderID))
@@ -240,8 +238,8 @@ func (w *world) release(donor *corev1.Node, version string, from cloud.Snapshot)
 	w.must(w.p.SetRecipe(ctx, change))
 }
 
-// followLatest has a recipe name its image definition, as the Python original's does, by somebody else's hand.
-func (w *world) followLatest(p calm) {
+// followLatest sets the recipe to the image definition with a foreign client, as the Python original does.
+func (w *world) followLatest(p quietPool) {
 	w.t.Helper()
 	const compute = "/subscriptions/" + subscription + "/resourceGroups/" + group + "/providers/Microsoft.Compute/"
 	definition := compute + "galleries/SIG_My_Group/images/kamino-" + p.name + "-prototype"
@@ -255,7 +253,7 @@ func (w *world) followLatest(p calm) {
 		"virtualMachineProfile": map[string]any{"storageProfile": map[string]any{"imageReference": map[string]any{"id": definition}}}}})
 }
 
-// tally is what one pool costs, by kind of request and by the hour since the controller's start.
+// tally has the requests of one pool, by kind and by hour since the controller's start.
 type tally struct {
 	kinds map[string]int
 	hours [24]int
@@ -278,15 +276,15 @@ func (t tally) String() string {
 		t.total(), float64(t.total())/24, t.hours[0], slices.Max(t.hours[1:]), strings.Join(kinds, ", "))
 }
 
-// tallyOf counts what the book has of a pool since the start, but for what a capture did. Of a cluster's only
-// pool are also the requests that name none.
+// tallyOf returns the requests for a pool since the start, without the requests of a capture. With only, requests
+// without a pool are included.
 func (c *controller) tallyOf(pool string, only bool) tally {
 	c.t.Helper()
 	out := tally{kinds: map[string]int{}}
 	for _, r := range c.cloud.Requests() {
 		path := strings.ToLower(r.Path) + "/"
 		mine := only || strings.Contains(path, "/"+pool+"/") || strings.Contains(path, "/kamino-"+pool+"-prototype/")
-		if r.Class == requestlog.Login || !mine || c.ofACapture(r.Time) {
+		if r.Class == requestlog.Login || !mine || c.isDuringCapture(r.Time) {
 			continue
 		}
 		out.kinds[r.Noun+" "+r.Operation]++
@@ -295,12 +293,12 @@ func (c *controller) tallyOf(pool string, only bool) tally {
 	return out
 }
 
-func (c *controller) ofACapture(at time.Time) bool {
+func (c *controller) isDuringCapture(at time.Time) bool {
 	return slices.ContainsFunc(c.captured, func(span [2]time.Time) bool { return !at.Before(span[0]) && !at.After(span[1]) })
 }
 
-// wantDecisions checks that each pool is in the state that it is counted for.
-func (c *controller) wantDecisions(pools []calm) {
+// wantDecisions requires that each pool has its expected decision.
+func (c *controller) wantDecisions(pools []quietPool) {
 	c.t.Helper()
 	policies := &v1alpha1.PrototypePolicyList{}
 	c.must(c.api.List(c.ctx, policies))

@@ -29,7 +29,7 @@ func (w *world) token() string {
 	return body.Token
 }
 
-// request is one that the provider would not make: somebody else's hand.
+// request is a request of a foreign client, which the provider would not send.
 func (w *world) request(method, path string, body any) *http.Response {
 	w.t.Helper()
 	data, err := json.Marshal(body)
@@ -52,7 +52,7 @@ func (w *world) request(method, path string, body any) *http.Response {
 	return answer
 }
 
-// change writes something by somebody else's hand.
+// change writes a resource with a foreign client.
 func (w *world) change(method, path string, body any) {
 	w.t.Helper()
 	answer := w.request(method, path, body)
@@ -61,7 +61,7 @@ func (w *world) change(method, path string, body any) {
 	w.must(answer.Body.Close())
 }
 
-// setUpgrades is somebody who sets the scale set's upgrade policy.
+// setUpgrades sets the scale set's upgrade policy with a foreign client.
 func (w *world) setUpgrades(automatic bool) {
 	w.t.Helper()
 	mode := "Manual"

@@ -9,7 +9,7 @@ import (
 	provider "github.com/kamino-dev/kamino/internal/cloud/azure"
 )
 
-// TestRenewedCredentialIsUsed changes azure.json under a provider that runs, as the kubelet does with a Secret.
+// TestRenewedCredentialIsUsed changes azure.json under a running provider, as the kubelet does with a Secret.
 func TestRenewedCredentialIsUsed(t *testing.T) {
 	w := newWorld(t, options{})
 	outdated := map[string]any{"aadClientId": client, "aadClientSecret": rand.Text()}
@@ -21,7 +21,7 @@ func TestRenewedCredentialIsUsed(t *testing.T) {
 	}
 	w.wantError(ask(), cloud.Unauthenticated, "AADSTS7000215")
 
-	// Somebody writes the file in two steps.
+	// The file is written in two steps.
 	whole, err := os.ReadFile(w.clusterFile(map[string]any{"aadClientId": client, "aadClientSecret": w.secret}))
 	w.must(err)
 	w.must(os.WriteFile(path, whole[:len(whole)/2], 0o600))
@@ -30,7 +30,7 @@ func TestRenewedCredentialIsUsed(t *testing.T) {
 	w.must(ask())
 	w.must(ask())
 
-	// A token of the credential before, which is good for an hour, is not used any longer either.
+	// An old token is valid for an hour, but is not used after the change.
 	old, err := os.ReadFile(w.clusterFile(outdated))
 	w.must(err)
 	w.must(os.WriteFile(path, old, 0o600))

@@ -10,9 +10,9 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
-// grown grows the pool by a node, and gives what that one was built from: what it got of the recipe, which Azure shows
-// to nobody else.
-func (w *world) grown() fleet.Spec {
+// growPool adds a node to the pool, and returns the spec of the node. Azure shows these parts of the recipe only to
+// the node.
+func (w *world) growPool() fleet.Spec {
 	w.t.Helper()
 	before := w.list()
 	w.until("grown", func() bool { // the scale set may still be changing
@@ -26,7 +26,7 @@ func (w *world) grown() fleet.Spec {
 	return specs[0]
 }
 
-// command is what the node's bootstrap extension runs; empty if it has none.
+// command returns the command of the node's bootstrap extension; empty without one.
 func command(s fleet.Spec) string {
 	for _, extension := range s.Extensions {
 		if strings.EqualFold(extension.Name, "vmssCSE") {
@@ -37,8 +37,8 @@ func command(s fleet.Spec) string {
 	return ""
 }
 
-// TestLostRecipeFieldsAreRestored: after a first promotion new nodes bootstrap no more, and after its restoration they do so
-// as they did, with what Azure never gave out and a person gave.
+// TestLostRecipeFieldsAreRestored: after a first promotion new nodes do not bootstrap. After the restoration they
+// bootstrap again, with the settings that Azure does not return and that the operator passed.
 func TestLostRecipeFieldsAreRestored(t *testing.T) {
 	const data, run = "#cloud-config\n# of old\n", "/bin/bash /opt/join.sh"
 	w := newWorld(t, options{pool: func(p *simulator.PoolSpec) { p.CustomData, p.Command = []byte(data), run }})
@@ -51,7 +51,7 @@ func TestLostRecipeFieldsAreRestored(t *testing.T) {
 		t.Fatalf("Azure gives out what it never does: %s", promotion.Backup)
 	}
 	w.must(w.p.SetRecipe(t.Context(), promotion))
-	if spec := w.grown(); strings.Contains(string(spec.CustomData), "of old") || command(spec) != "" {
+	if spec := w.growPool(); strings.Contains(string(spec.CustomData), "of old") || command(spec) != "" {
 		t.Fatalf("a new node still bootstraps: %q, %q", spec.CustomData, command(spec))
 	}
 
@@ -59,7 +59,7 @@ func TestLostRecipeFieldsAreRestored(t *testing.T) {
 	change, err := as[cloud.RecipeRestorer](w.p).RestoreChange(t.Context(), w.pool, saved)
 	w.must(err)
 	if len(change.Missing) != 2 || len(change.Adds) != 0 {
-		t.Fatalf("nobody gave what Azure keeps to itself: %+v", change)
+		t.Fatalf("the settings that Azure does not return are missing: %+v", change)
 	}
 	saved.Given = map[string][]byte{"customData": []byte(data), "extension vmssCSE": []byte(`{"commandToExecute": "` + run + `"}`)}
 	change, err = as[cloud.RecipeRestorer](w.p).RestoreChange(t.Context(), w.pool, saved)
@@ -73,7 +73,7 @@ func TestLostRecipeFieldsAreRestored(t *testing.T) {
 	if back.Recipe.Image != generic.Recipe.Image || !slices.Equal(back.Recipe.Bootstrap, generic.Recipe.Bootstrap) {
 		t.Errorf("the recipe is %+v, and was %+v", back.Recipe, generic.Recipe)
 	}
-	if spec := w.grown(); string(spec.CustomData) != data || command(spec) != run {
+	if spec := w.growPool(); string(spec.CustomData) != data || command(spec) != run {
 		t.Errorf("a new node gets customData %q and runs %q", spec.CustomData, command(spec))
 	}
 	again, err := as[cloud.RecipeRestorer](w.p).RestoreChange(t.Context(), w.pool, saved)

@@ -9,8 +9,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
-// trying is a world with a version to try, and the spec of a trial of it.
-func trying(t *testing.T, inPool bool) (*world, cloud.TrialSpec) {
+// newTrial returns a world with a version, and the spec of a trial of this version.
+func newTrial(t *testing.T, inPool bool) (*world, cloud.TrialSpec) {
 	t.Helper()
 	w := newWorld(t, options{})
 	w.publish(w.snapshot())
@@ -22,9 +22,9 @@ func trying(t *testing.T, inPool bool) (*world, cloud.TrialSpec) {
 	}
 }
 
-// TestErrorOfFailedTrial has Azure refuse, or accept and fail, the instance of a trial, either way. What Azure has no room
-// for says nothing of the version, nor what it did itself; what the guest does says it all; a process that did not begin the trial knows it, too;
-// and nothing is left at the end.
+// TestErrorOfFailedTrial: Azure refuses the trial's instance, or accepts the instance and fails later. Lack of
+// capacity and errors of Azure prove nothing about the version; errors of the guest do. A different process sees
+// the same result, and no objects are left.
 func TestErrorOfFailedTrial(t *testing.T) {
 	const words = "Azure's own words."
 	for name, test := range map[string]struct {
@@ -44,7 +44,7 @@ func TestErrorOfFailedTrial(t *testing.T) {
 		for way, inPool := range map[string]bool{"apart": false, "in the pool": true} {
 			t.Run(name+" "+way, func(t *testing.T) {
 				t.Parallel()
-				w, spec := trying(t, inPool)
+				w, spec := newTrial(t, inPool)
 				f := test.fault
 				f.Resource, f.Operation, f.Count = "pool", map[bool]string{false: "put", true: "patch"}[inPool], 1
 				if f.Message == "" {
@@ -75,14 +75,14 @@ func TestErrorOfFailedTrial(t *testing.T) {
 					w.must(err)
 					return state == cloud.Absent
 				})
-				w.standsAsBefore(spec, 2)
+				w.wantUnchanged(spec, 2)
 			})
 		}
 	}
 }
 
-// standsAsBefore demands that the pool is as it was before a trial, and that there is no other scale set.
-func (w *world) standsAsBefore(before cloud.TrialSpec, nodes int) {
+// wantUnchanged requires the pool of before the trial, and no other scale set.
+func (w *world) wantUnchanged(before cloud.TrialSpec, nodes int) {
 	w.t.Helper()
 	pool, err := w.p.Pool(w.t.Context(), w.pool)
 	w.must(err)
@@ -107,10 +107,10 @@ func (w *world) scaleSets() []string {
 	return names
 }
 
-// TestTrialMachine is built from the exact version, named by a prefix of its own, and carries the Prototype's tags; whoever
-// begins it twice at the same moment has one.
+// TestTrialMachine: the trial's machine has the exact version, its own name prefix, and the Prototype's tags. Two
+// concurrent begins create one machine.
 func TestTrialMachine(t *testing.T) {
-	w, spec := trying(t, false)
+	w, spec := newTrial(t, false)
 	ends := make(chan error)
 	for _, p := range []cloud.Provider{w.p, w.connect(w.environment(w.secret))} {
 		trialist, able := cloud.As[cloud.TrialRunner](p)
@@ -152,5 +152,5 @@ func TestTrialMachine(t *testing.T) {
 		w.must(err)
 		return state == cloud.Absent
 	})
-	w.standsAsBefore(spec, 2)
+	w.wantUnchanged(spec, 2)
 }

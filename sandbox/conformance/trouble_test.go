@@ -19,7 +19,7 @@ func (w *world) preflight() []cloud.Refusal {
 	return found
 }
 
-// wantRefusal demands exactly one refusal, in a sentence.
+// wantRefusal requires exactly one refusal with these texts.
 func (w *world) wantRefusal(found []cloud.Refusal, reason string, says ...string) {
 	w.t.Helper()
 	if len(found) != 1 || found[0].Reason != reason {
@@ -150,7 +150,7 @@ func TestFailedSnapshot(t *testing.T) {
 		}
 		return have.State == cloud.Failed
 	})
-	// A process that did not start it knows no reason, and says where one is.
+	// A process that did not start the snapshot has no reason. The error says where to look.
 	have, err := w.connect(w.environment(w.secret)).Snapshot(t.Context(), w.a, w.snapshotSpec().Name)
 	w.must(err)
 	if have.State != cloud.Failed || have.Error == "" {
@@ -175,15 +175,15 @@ func TestGalleryNameTaken(t *testing.T) {
 	w.wantError(err, cloud.Invalid, "delete the other gallery")
 }
 
-// paths of what the Python original leaves in this group.
+// Paths of objects that the Python original leaves in this group.
 const (
 	galleryPath    = "/subscriptions/" + subscription + "/resourceGroups/" + group + "/providers/Microsoft.Compute/galleries/SIG_My_Group"
 	definitionPath = galleryPath + "/images/kamino-" + poolName + "-prototype"
 	scaleSetPath   = "/subscriptions/" + subscription + "/resourceGroups/" + group + "/providers/Microsoft.Compute/virtualMachineScaleSets/" + poolName
 )
 
-// original makes what the Python original leaves: gallery and definition.
-func (w *world) original(generation string) {
+// createOriginal creates the gallery and definition of the Python original.
+func (w *world) createOriginal(generation string) {
 	w.t.Helper()
 	w.change(http.MethodPut, galleryPath, map[string]any{"location": location, "properties": map[string]any{"description": "Kamino VMSS images"}})
 	w.change(http.MethodPut, definitionPath, map[string]any{"location": location, "properties": map[string]any{
@@ -198,7 +198,7 @@ func (w *world) original(generation string) {
 
 func TestDefinitionOfAnotherGeneration(t *testing.T) {
 	w := newWorld(t, options{})
-	w.original("V1")
+	w.createOriginal("V1")
 	w.wantRefusal(w.preflight(), "DefinitionMismatch", "generation V1", "delete the definition")
 	_, err := w.p.EnsureImage(t.Context(), cloud.ImageSpec{ImageRef: w.ref(), SnapshotID: w.snapshot().ID})
 	w.wantError(err, cloud.Invalid, "generation V1")
@@ -228,11 +228,11 @@ func TestTraitsOfANewDefinition(t *testing.T) {
 	}
 }
 
-// TestHistoryOfTheOriginal takes a pool over that the Python original has worked on: its recipe names the
-// definition, its versions are ours.
+// TestHistoryOfTheOriginal takes over a pool of the Python original: the recipe names the definition, and Kamino
+// creates the versions.
 func TestHistoryOfTheOriginal(t *testing.T) {
 	w := newWorld(t, options{})
-	w.original("V2")
+	w.createOriginal("V2")
 	from := w.snapshot()
 	for _, old := range []string{"2021.9.30", "2021.10.01"} {
 		path := definitionPath + "/versions/" + old
@@ -258,7 +258,7 @@ func TestHistoryOfTheOriginal(t *testing.T) {
 	if !pool.Recipe.Latest || pool.Recipe.Version != "2021.10.01" {
 		t.Errorf("recipe %+v", pool.Recipe)
 	}
-	// A version of ours is never what "latest" means, and pinning is a change even to what it means.
+	// A version of Kamino is excluded from "latest". Pinning is a change, even to the version that "latest" names.
 	w.publish(from)
 	pool, err = w.p.Pool(t.Context(), w.pool)
 	w.must(err)

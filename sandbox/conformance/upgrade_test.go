@@ -10,7 +10,7 @@ import (
 	simulator "github.com/kamino-dev/kamino/sandbox/azure"
 )
 
-// writes are the ways on which a recipe or a size is written, each prepared while all was well.
+// writes returns all writes of recipe and size, each prepared before the policy changes.
 func (w *world) writes() map[string]func() error {
 	w.t.Helper()
 	disk := w.snapshot()
@@ -35,7 +35,7 @@ func (w *world) writes() map[string]func() error {
 	}
 }
 
-// recipe is what the pool's next node is built from, and how many it has.
+// recipe returns the image of the next node and the capacity.
 func (w *world) recipe() (string, int64) {
 	w.t.Helper()
 	pool, err := w.p.Pool(w.t.Context(), w.pool)
@@ -43,8 +43,8 @@ func (w *world) recipe() (string, int64) {
 	return pool.Recipe.Image, pool.Capacity
 }
 
-// TestWritesUpgradeNoRunningNodes: somebody makes Azure roll the pool out by itself, after everything was looked at. No
-// write of Kamino is made then, whichever it is, and none of the nodes that run is changed.
+// TestWritesUpgradeNoRunningNodes: an operator enables automatic upgrades after all reads. No write of Kamino
+// happens, and no running node changes.
 func TestWritesUpgradeNoRunningNodes(t *testing.T) {
 	manual := map[string]any{"mode": "Manual", "automaticOSUpgradePolicy": map[string]any{"enableAutomaticOSUpgrade": false}}
 	for reason, policy := range map[string]map[string]any{
@@ -85,8 +85,8 @@ func TestWritesUpgradeNoRunningNodes(t *testing.T) {
 	}
 }
 
-// TestWritesStartNoRollingUpgrade: one that runs takes each batch's model when its turn comes, also after the policy
-// is Manual again.
+// TestWritesStartNoRollingUpgrade: a running rolling upgrade applies the current model to each batch, even after
+// the policy is Manual again.
 func TestWritesStartNoRollingUpgrade(t *testing.T) {
 	w := newWorld(t, options{config: func(c *simulator.Config) { c.Latencies.Reimage = 1000 * time.Hour }})
 	all := w.writes()
@@ -113,13 +113,13 @@ func TestWritesStartNoRollingUpgrade(t *testing.T) {
 	}
 }
 
-// setPolicy is somebody who changes how Azure brings running instances up to the model.
+// setPolicy sets the upgrade policy with a foreign client.
 func (w *world) setPolicy(policy map[string]any) {
 	w.t.Helper()
 	w.change(http.MethodPatch, scaleSetPath, map[string]any{"properties": map[string]any{"upgradePolicy": policy}})
 }
 
-// upgradeAll is somebody who brings all nodes up to the model, so that a policy finds nothing to do.
+// upgradeAll updates all nodes to the model, so that a policy has no work.
 func (w *world) upgradeAll() {
 	w.t.Helper()
 	w.change(http.MethodPost, scaleSetPath+"/manualupgrade", map[string]any{"instanceIds": []string{"*"}})

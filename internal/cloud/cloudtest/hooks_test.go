@@ -244,7 +244,7 @@ func (h hooks) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64)
 	return h.Provider.SetCapacity(ctx, id, from, to)
 }
 
-// one returns the hook if there is a hook.
+// hookOr returns the hook if there is a hook.
 func hookOr[A, R any](hook, real func(context.Context, A) (R, error)) func(context.Context, A) (R, error) {
 	if hook != nil {
 		return hook

@@ -54,7 +54,7 @@ func TestRecipesSuiteCatchesMutants(t *testing.T) {
 	runMutants(t, "TestRecipesMutant", theirs)
 }
 
-// catches runs a suite on each mutant and on the provider without a mutant.
+// runMutants runs a suite on each mutant and on the provider without a mutant.
 func runMutants(t *testing.T, suite string, mutants []mutant) {
 	for _, m := range append(mutants, mutant{name: "none"}) {
 		t.Run(m.name, func(t *testing.T) {

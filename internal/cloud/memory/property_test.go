@@ -91,7 +91,7 @@ func (r *rig) take(t *rapid.T, s step) error {
 
 func (r *rig) pool0() cloud.InstanceID { return cloud.InstanceID(r.pool) }
 
-// meddle runs a step of a foreign client.
+// disturb runs a step of a foreign client.
 func (r *rig) disturb(s step, id cloud.InstanceID) {
 	switch s.Do {
 	case "generalize":

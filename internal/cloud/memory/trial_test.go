@@ -13,7 +13,7 @@ import (
 
 const tried = "2026.11.21"
 
-// trying returns a cloud with a version, and the spec of a trial for the current state.
+// newTrialRig returns a cloud with a version, and the spec of a trial for the current state.
 func newTrialRig(t *testing.T, inPool bool) (*rig, cloud.TrialSpec) {
 	t.Helper()
 	r := newRig(t)
