@@ -29,7 +29,7 @@ const (
 	testType    = "m6i.large"
 )
 
-// testCloud is a server with clients of the real SDK. Its time goes on only where a test lets it pass.
+// testCloud is a server with clients of the real SDK. A test controls the time of the server.
 type testCloud struct {
 	*Server
 	config   Config
@@ -46,7 +46,7 @@ func testConfig(t *testing.T, f *testFleet) Config {
 	return Config{Dir: t.TempDir(), Clock: clock.Clock{Calendar: &clock.Calendar{}}, Fleet: f, Account: testAccount, Region: testRegion,
 		Users: []User{{Name: "kamino", KeyID: testKey, Secret: newUUID()}}, Roles: []Role{{Name: "node"}},
 		Images: []Platform{{ID: testImage, Name: "al2023", Content: "platform:x86"}, {ID: testArm, Name: "al2023-arm", Content: "platform:arm", Architecture: "arm64", BootMode: "uefi"}},
-		// Patience is a matter of its own test.
+		// A separate test covers throttling.
 		Throttle: Throttle{ReadBurst: 1e6, WriteBurst: 1e6, GroupBurst: 1e6}}
 }
 
@@ -74,13 +74,13 @@ func openCloud(t *testing.T, config Config, f *testFleet) *testCloud {
 	return c
 }
 
-// as is a configuration of the SDK with these credentials, which tries nothing twice.
+// as returns an SDK configuration with these credentials and without retries.
 func (c *testCloud) as(provider sdk.CredentialsProvider) sdk.Config {
 	return sdk.Config{Region: testRegion, Credentials: provider, HTTPClient: c.client(), BaseEndpoint: sdk.String(c.web.URL),
 		Retryer: func() sdk.Retryer { return sdk.NopRetryer{} }}
 }
 
-// use has the clients sign with these credentials.
+// use lets the clients sign with these credentials.
 func (c *testCloud) use(provider sdk.CredentialsProvider) {
 	config := c.as(provider)
 	c.ec2, c.asg, c.sts = ec2.NewFromConfig(config), autoscaling.NewFromConfig(config), sts.NewFromConfig(config)
@@ -107,7 +107,7 @@ func (c *testCloud) pass(d time.Duration) {
 	}
 }
 
-// rest lets everything come to its end that is due now.
+// rest completes all work that is due.
 func (c *testCloud) rest() {
 	w := c.world
 	for {
@@ -131,7 +131,7 @@ func (c *testCloud) rest() {
 	}
 }
 
-// ok wants a call to succeed, and hands its result on.
+// ok requires a successful call, and returns the result.
 func ok[T any](v T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()
@@ -142,7 +142,7 @@ func ok[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
-// wantCode wants an error of the API with this status and code.
+// wantCode requires an error of the API with this status and code.
 func wantCode(t *testing.T, err error, status int, code string) {
 	t.Helper()
 	var api smithy.APIError
@@ -157,7 +157,7 @@ func wantCode(t *testing.T, err error, status int, code string) {
 
 const refused = http.StatusBadRequest
 
-// run launches instances and lets them come up.
+// run launches instances and waits for them.
 func (c *testCloud) run(t *testing.T, n int32, change func(*ec2.RunInstancesInput)) []ec2types.Instance {
 	t.Helper()
 	in := &ec2.RunInstancesInput{ImageId: sdk.String(testImage), InstanceType: testType, MinCount: &n, MaxCount: &n}
@@ -172,7 +172,7 @@ func (c *testCloud) run(t *testing.T, n int32, change func(*ec2.RunInstancesInpu
 	return out.Instances
 }
 
-// look is an instance as it is now.
+// look returns the current instance.
 func (c *testCloud) look(t *testing.T, id string) ec2types.Instance {
 	t.Helper()
 	out, err := c.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
@@ -192,7 +192,7 @@ func (c *testCloud) wantState(t *testing.T, id string, want ec2types.InstanceSta
 // root is an instance's root volume's ID.
 func root(i ec2types.Instance) string { return *i.BlockDeviceMappings[0].Ebs.VolumeId }
 
-// shoot makes a snapshot of an instance's root and waits for it.
+// shoot creates a snapshot of an instance's root volume and waits for the snapshot.
 func (c *testCloud) shoot(t *testing.T, instance string) string {
 	t.Helper()
 	volume := root(c.look(t, instance))
@@ -201,8 +201,8 @@ func (c *testCloud) shoot(t *testing.T, instance string) string {
 	return *snap.SnapshotId
 }
 
-// client takes from the SDK's bodies that they write themselves: one that is closed while it is sent, because the answer is there
-// already, says io.EOF then, which net/http takes for a failure (smithy-go v1.28.8).
+// client hides WriteTo of the SDK's request bodies. A body that is closed during the send, because the response has
+// arrived, returns io.EOF, which net/http treats as a failure (smithy-go v1.28.8).
 func (c *testCloud) client() *http.Client {
 	client := *c.web.Client()
 	under := client.Transport

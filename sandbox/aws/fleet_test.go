@@ -15,11 +15,11 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
-// testFleet is a small real fleet: disks are directories, machines have a power state and leave a line in
-// their disk's log at each boot.
+// testFleet is a small real fleet. Disks are directories. Machines have a power state, and add a line to their
+// disk's log at each boot.
 type testFleet struct {
 	dir string
-	// copying, if it is set, is closed before a disk is copied.
+	// copying is closed before the copy of a disk, if set.
 	copying chan struct{}
 
 	mu       sync.Mutex

@@ -20,7 +20,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
-// send sends a query without the SDK, unsigned, and tells what comes back.
+// send sends an unsigned query without the SDK, and returns the response.
 func (c *testCloud) send(t *testing.T, query string) (int, string) {
 	t.Helper()
 	form, err := url.ParseQuery(query)
@@ -118,7 +118,7 @@ func TestDeniedActions(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	c.pass(time.Minute)
-	c.wantLives(t, "2: InService InService")
+	c.wantLifecycles(t, "2: InService InService")
 	c.wantState(t, id, types.InstanceStateNameRunning)
 	deny("iam:PassRole", "boundary")
 	in := &ec2.RunInstancesInput{ImageId: sdk.String(testImage), InstanceType: testType, MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1), DryRun: sdk.Bool(true)}
@@ -163,7 +163,7 @@ func TestRateLimits(t *testing.T) {
 	}
 }
 
-// TestLag: neither by ID nor in lists, and it cannot be used yet; but its name is taken.
+// TestLag: a new resource is neither found by ID nor listed nor usable for a while, but its name is reserved.
 func TestLag(t *testing.T) {
 	c := newCloud(t, nil)
 	donor := c.run(t, 1, nil)[0]
@@ -192,7 +192,8 @@ func TestLag(t *testing.T) {
 	}
 }
 
-// TestDroppedConnection: before its effect nothing has happened, after it everything has.
+// TestDroppedConnection: a connection that drops before the effect changes nothing. After the effect, the change
+// stays.
 func TestDroppedConnection(t *testing.T) {
 	for phase, want := range map[fault.Phase]int{fault.Before: 0, fault.After: 1} {
 		for how, f := range map[string]fault.Fault{"dropped": {Drop: true}, "an error": {Status: 500}} {
@@ -232,7 +233,7 @@ func TestIgnoredWrite(t *testing.T) {
 	}
 }
 
-// TestFaultOnOneInstance strikes the calls that name it, and no others.
+// TestFaultOnOneInstance: a fault affects only calls that name the instance.
 func TestFaultOnOneInstance(t *testing.T) {
 	c := newCloud(t, nil)
 	all := c.run(t, 2, nil)
@@ -330,7 +331,7 @@ func TestTags(t *testing.T) {
 	wantCode(t, err, refused, "InvalidParameterValue")
 }
 
-// TestRestart: another server on the same directory goes on where the last one ended.
+// TestRestart: a second server on the same directory continues the work of the first.
 func TestRestart(t *testing.T) {
 	f := newTestFleet(t)
 	config := testConfig(t, f)
@@ -348,7 +349,7 @@ func TestRestart(t *testing.T) {
 	if got := ok(d.ec2.DescribeSnapshots(t.Context(), &ec2.DescribeSnapshotsInput{SnapshotIds: []string{*snap.SnapshotId}}))(t).Snapshots[0]; got.State != types.SnapshotStateCompleted {
 		t.Errorf("snapshot is %s", got.State)
 	}
-	d.wantLives(t, "2: InService InService")
+	d.wantLifecycles(t, "2: InService InService")
 	if d.member(t, donor) != nil || f.size() != 2 {
 		t.Errorf("the stopped instance was not replaced: %d machines", f.size())
 	}

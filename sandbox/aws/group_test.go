@@ -17,7 +17,7 @@ import (
 
 const testGroup = "nodes"
 
-// template makes a launch template with one version.
+// template creates a launch template with one version.
 func (c *testCloud) template(t *testing.T, name string) string {
 	t.Helper()
 	out := ok(c.ec2.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{LaunchTemplateName: &name,
@@ -25,7 +25,8 @@ func (c *testCloud) template(t *testing.T, name string) string {
 	return *out.LaunchTemplate.LaunchTemplateId
 }
 
-// group makes a group of n instances on version 1 of a new template, which is its ID, and lets them come up.
+// group creates a group of n instances on version 1 of a new template, returns the ID of the template, and waits
+// for the instances.
 func (c *testCloud) group(t *testing.T, n int32, change func(*autoscaling.CreateAutoScalingGroupInput)) string {
 	t.Helper()
 	id := c.template(t, testGroup)
@@ -42,7 +43,7 @@ func (c *testCloud) group(t *testing.T, n int32, change func(*autoscaling.Create
 	return id
 }
 
-// see is the group as it is now.
+// see returns the current group.
 func (c *testCloud) see(t *testing.T) types.AutoScalingGroup {
 	t.Helper()
 	out := ok(c.asg.DescribeAutoScalingGroups(t.Context(), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{testGroup}}))(t)
@@ -52,8 +53,8 @@ func (c *testCloud) see(t *testing.T) types.AutoScalingGroup {
 	return out.AutoScalingGroups[0]
 }
 
-// members are a group's instances with their lifecycle, sorted.
-func (c *testCloud) lives(t *testing.T) string {
+// lifecycles lists a group's instances with their lifecycle, sorted.
+func (c *testCloud) lifecycles(t *testing.T) string {
 	t.Helper()
 	g := c.see(t)
 	var out []string
@@ -64,14 +65,14 @@ func (c *testCloud) lives(t *testing.T) string {
 	return fmt.Sprintf("%d: %s", *g.DesiredCapacity, strings.Join(out, " "))
 }
 
-func (c *testCloud) wantLives(t *testing.T, want string) {
+func (c *testCloud) wantLifecycles(t *testing.T, want string) {
 	t.Helper()
-	if got := c.lives(t); got != want {
+	if got := c.lifecycles(t); got != want {
 		t.Fatalf("the group is %q, want %q", got, want)
 	}
 }
 
-// member is what is told of an instance in its group; nil if it is in none.
+// member returns an instance's record in its group, or nil.
 func (c *testCloud) member(t *testing.T, id string) *types.AutoScalingInstanceDetails {
 	t.Helper()
 	out := ok(c.asg.DescribeAutoScalingInstances(t.Context(), &autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{id}}))(t)
@@ -90,7 +91,7 @@ func (c *testCloud) last(t *testing.T) types.Activity {
 func TestGroupKeepsItsSize(t *testing.T) {
 	c := newCloud(t, nil)
 	id := c.group(t, 3, nil)
-	c.wantLives(t, "3: InService InService InService")
+	c.wantLifecycles(t, "3: InService InService InService")
 	g := c.see(t)
 	zones := map[string]int{}
 	for _, i := range g.Instances {
@@ -112,9 +113,9 @@ func TestGroupKeepsItsSize(t *testing.T) {
 		}
 	}
 	ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(1)}))(t)
-	c.wantLives(t, "1: InService Terminating Terminating")
+	c.wantLifecycles(t, "1: InService Terminating Terminating")
 	c.pass(2 * time.Minute)
-	c.wantLives(t, "1: InService")
+	c.wantLifecycles(t, "1: InService")
 	if c.fleet.size() != 1 {
 		t.Errorf("%d machines are left, want 1", c.fleet.size())
 	}
@@ -154,7 +155,7 @@ func TestUnhealthyInstancesAreReplaced(t *testing.T) {
 			id := *c.see(t).Instances[0].InstanceId
 			strike(t, c, id)
 			c.pass(10 * time.Minute)
-			c.wantLives(t, "2: InService InService")
+			c.wantLifecycles(t, "2: InService InService")
 			if c.member(t, id) != nil || c.look(t, id).State.Name != ec2types.InstanceStateNameTerminated {
 				t.Error("it is still there")
 			}
@@ -165,7 +166,7 @@ func TestUnhealthyInstancesAreReplaced(t *testing.T) {
 	}
 }
 
-// TestSuspendedProcesses: with ReplaceUnhealthy suspended what is stopped stays, unhealthy.
+// TestSuspendedProcesses: with ReplaceUnhealthy suspended, a stopped instance stays in the group as unhealthy.
 func TestSuspendedProcesses(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 2, nil)
@@ -182,7 +183,7 @@ func TestSuspendedProcesses(t *testing.T) {
 	}
 	ok(c.asg.ResumeProcesses(t.Context(), &autoscaling.ResumeProcessesInput{AutoScalingGroupName: sdk.String(testGroup)}))(t)
 	c.pass(10 * time.Minute)
-	c.wantLives(t, "2: InService InService")
+	c.wantLifecycles(t, "2: InService InService")
 	if c.member(t, id) != nil {
 		t.Error("it was not replaced")
 	}
@@ -191,7 +192,7 @@ func TestSuspendedProcesses(t *testing.T) {
 	ok(c.asg.SuspendProcesses(t.Context(), &autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(testGroup), ScalingProcesses: []string{"Launch"}}))(t)
 	ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(3)}))(t)
 	c.pass(10 * time.Minute)
-	c.wantLives(t, "3: InService InService")
+	c.wantLifecycles(t, "3: InService InService")
 }
 
 func TestFailedLaunchIsRetried(t *testing.T) {
@@ -206,19 +207,19 @@ func TestFailedLaunchIsRetried(t *testing.T) {
 	if a.StatusCode != types.ScalingActivityStatusCodeFailed || !strings.Contains(*a.StatusMessage, "sufficient "+testType+" capacity") {
 		t.Errorf("activity is %s: %v", a.StatusCode, a.StatusMessage)
 	}
-	c.wantLives(t, "2: InService")
+	c.wantLifecycles(t, "2: InService")
 	if err := c.Exhaust(); err != nil {
 		t.Fatal(err)
 	}
 	c.pass(2 * time.Minute)
 	c.pass(time.Minute)
-	c.wantLives(t, "2: InService InService")
+	c.wantLifecycles(t, "2: InService InService")
 	if a := c.last(t); a.StatusCode != types.ScalingActivityStatusCodeSuccessful || a.EndTime == nil {
 		t.Errorf("activity is %s", a.StatusCode)
 	}
 }
 
-// TestLatestAppliesAtCreation: a group that names $Latest launches from it, one that is pinned does not.
+// TestLatestAppliesAtCreation: a group with $Latest launches from a new version, and a pinned group does not.
 func TestLatestAppliesAtCreation(t *testing.T) {
 	for version, want := range map[string]string{"1": "1", "$Latest": "2", "$Default": "1"} {
 		c := newCloud(t, nil)
@@ -265,12 +266,12 @@ func TestUpdatingAGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.pass(time.Minute)
-	c.wantLives(t, "3: InService InService InService")
+	c.wantLifecycles(t, "3: InService InService InService")
 	if err := update(func(in *autoscaling.UpdateAutoScalingGroupInput) { in.MinSize, in.MaxSize = sdk.Int32(0), sdk.Int32(1) }); err != nil {
 		t.Fatal(err)
 	}
 	c.pass(5 * time.Minute)
-	c.wantLives(t, "1: InService")
+	c.wantLifecycles(t, "1: InService")
 	if g := c.see(t); *g.LaunchTemplate.Version != "1" || *g.MaxSize != 1 {
 		t.Error("what was not written was changed")
 	}
@@ -304,7 +305,7 @@ func TestMixedInstances(t *testing.T) {
 	}
 	ok(c.ec2.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateName: sdk.String(testGroup), SourceVersion: sdk.String("1"),
 		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{KeyName: sdk.String("k")}}))(t)
-	// Without its overrides the policy has none: the whole of it must be sent.
+	// An update with a policy without overrides removes the overrides, so clients must send the whole policy.
 	next := policy("2")
 	next.InstancesDistribution, next.LaunchTemplate.Overrides = nil, nil
 	ok(c.asg.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), MixedInstancesPolicy: next}))(t)
@@ -312,7 +313,7 @@ func TestMixedInstances(t *testing.T) {
 	if len(g.MixedInstancesPolicy.LaunchTemplate.Overrides) != 0 || *g.MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification.Version != "2" {
 		t.Errorf("policy reads %+v after an update without overrides", g.MixedInstancesPolicy.LaunchTemplate)
 	}
-	// A spot instance is told of its end two minutes before.
+	// A spot instance gets a notice two minutes before its end.
 	for _, i := range g.Instances {
 		if c.look(t, *i.InstanceId).InstanceLifecycle != ec2types.InstanceLifecycleTypeSpot {
 			continue

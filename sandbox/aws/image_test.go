@@ -15,7 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
-// like is what must be said of an image so that today's machines boot from it.
+// like returns the settings that an image needs to boot on current instance types.
 func like(name, snapshot string) *ec2.RegisterImageInput {
 	return &ec2.RegisterImageInput{Name: &name, Architecture: types.ArchitectureValuesX8664, VirtualizationType: sdk.String("hvm"), EnaSupport: sdk.Bool(true),
 		RootDeviceName: sdk.String("/dev/xvda"), BootMode: types.BootModeValuesUefiPreferred, ImdsSupport: types.ImdsSupportValuesV20, SriovNetSupport: sdk.String("simple"),
@@ -27,7 +27,7 @@ func (c *testCloud) image(t *testing.T, id string) types.Image {
 	return ok(c.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{id}}))(t).Images[0]
 }
 
-// register makes an image of a snapshot and waits for it.
+// register creates an image from a snapshot and waits for the image.
 func (c *testCloud) register(t *testing.T, name, snapshot string) string {
 	t.Helper()
 	out := ok(c.ec2.RegisterImage(t.Context(), like(name, snapshot)))(t)
@@ -35,7 +35,8 @@ func (c *testCloud) register(t *testing.T, name, snapshot string) string {
 	return *out.ImageId
 }
 
-// TestCloneOfDonor: a snapshot is of the moment in which it was asked for, and what boots from its image is that disk.
+// TestCloneOfDonor: a snapshot has the content of the moment of its request, and an instance of its image boots
+// with this content.
 func TestCloneOfDonor(t *testing.T) {
 	c := newCloud(t, nil)
 	donor := c.run(t, 1, nil)[0]
@@ -62,7 +63,7 @@ func TestCloneOfDonor(t *testing.T) {
 	if found = ok(c.ec2.DescribeSnapshots(t.Context(), byTag))(t).Snapshots; found[0].State != types.SnapshotStateCompleted || *found[0].Progress != "100%" {
 		t.Fatalf("after its time it is %s, %s", found[0].State, *found[0].Progress)
 	}
-	// Who asks twice has two: there is no client token.
+	// A repeated call creates a second snapshot, because the API has no client token.
 	ok(c.ec2.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: sdk.String(string(disk))}))(t)
 	if all := ok(c.ec2.DescribeSnapshots(t.Context(), &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}}))(t).Snapshots; len(all) != 2 {
 		t.Errorf("%d snapshots are there, want 2", len(all))
@@ -77,7 +78,7 @@ func TestCloneOfDonor(t *testing.T) {
 	}
 }
 
-// TestStartDuringPendingSnapshot: what the snapshot holds is settled, however long the fleet takes to copy it.
+// TestStartDuringPendingSnapshot: later writes do not change the snapshot, however long the fleet copies the disk.
 func TestStartDuringPendingSnapshot(t *testing.T) {
 	for name, goes := range map[string]func(*testCloud, string) error{
 		"started": func(c *testCloud, id string) error {
@@ -117,7 +118,7 @@ func TestStartDuringPendingSnapshot(t *testing.T) {
 	}
 }
 
-// TestRegisterImageDefaults: what is not said is i386, paravirtual and without enhanced networking.
+// TestRegisterImageDefaults: the defaults are i386, paravirtual and no enhanced networking.
 func TestRegisterImageDefaults(t *testing.T) {
 	c := newCloud(t, nil)
 	donor := c.run(t, 1, nil)[0]
@@ -166,7 +167,7 @@ func TestRegisterImageDefaults(t *testing.T) {
 	}
 }
 
-// TestImageKeepsItsSnapshot until it is deregistered, with which the snapshot can go.
+// TestImageKeepsItsSnapshot: the snapshot of an image can be deleted only after the image is deregistered.
 func TestImageKeepsItsSnapshot(t *testing.T) {
 	c := newCloud(t, nil)
 	donor := c.run(t, 1, nil)[0]
@@ -192,7 +193,7 @@ func TestImageKeepsItsSnapshot(t *testing.T) {
 	if c.fleet.hasDisk(fleet.DiskID(snap)) {
 		t.Error("its content is still there")
 	}
-	// It lingers for who asks by its ID, and its name is free.
+	// A deregistered image can still be read by its ID, but its name is free.
 	if got := c.image(t, second); got.State != "deregistered" {
 		t.Errorf("image is %s", got.State)
 	}
@@ -220,7 +221,7 @@ func TestDeregistrationIsForbidden(t *testing.T) {
 	wantCode(t, err, refused, "AuthFailure")
 }
 
-// TestCreateImage has all of the instance's properties, and reboots it unless it is told not to.
+// TestCreateImage: the image has all properties of the instance. The instance reboots unless NoReboot is set.
 func TestCreateImage(t *testing.T) {
 	c := newCloud(t, nil)
 	i := c.run(t, 1, nil)[0]

@@ -29,7 +29,7 @@ func TestInstanceLifecycle(t *testing.T) {
 		t.Fatalf("instance is %v, its machine %v, want both to run", i.State, c.fleet.machine(t, id).power)
 	}
 	if len(i.Tags) != 1 || *i.Tags[0].Value != "one" || *i.RootDeviceName != "/dev/xvda" || i.Architecture != types.ArchitectureValuesX8664 || *i.Placement.AvailabilityZone != testRegion+"a" {
-		t.Errorf("instance tells of itself %+v", i)
+		t.Errorf("instance is %+v", i)
 	}
 	disk := fleet.DiskID(root(i))
 	if c.fleet.file(t, disk, "origin") != "platform:x86" {
@@ -200,7 +200,7 @@ func TestCapacityRunsOut(t *testing.T) {
 	c.wantState(t, ids[0], types.InstanceStateNameRunning)
 }
 
-// TestReplaceRootVolume while the instance keeps its ID and its address.
+// TestReplaceRootVolume: the instance keeps its ID and address.
 func TestReplaceRootVolume(t *testing.T) {
 	c := newCloud(t, nil)
 	donor, other := c.run(t, 1, nil)[0], c.run(t, 1, nil)[0]

@@ -28,7 +28,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
-// chain is what the SDK's default chain makes of the environment, with calls going to the simulated cloud.
+// chain returns the result of the SDK's default chain in the environment, with calls to the simulated cloud.
 func (c *testCloud) chain(t *testing.T, environment map[string]string) sdk.Config {
 	t.Helper()
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN",
@@ -45,7 +45,7 @@ func (c *testCloud) chain(t *testing.T, environment map[string]string) sdk.Confi
 	return config
 }
 
-// TestDefaultCredentialChain by its metadata, for a token only.
+// TestDefaultCredentialChain: the chain reads credentials from instance metadata, which require a session token.
 func TestDefaultCredentialChain(t *testing.T) {
 	c := newCloud(t, nil)
 	id := *c.run(t, 1, func(in *ec2.RunInstancesInput) {
@@ -105,7 +105,7 @@ func TestDefaultCredentialChain(t *testing.T) {
 	}
 }
 
-// issuer makes tokens, and a file with the key that they are checked by.
+// issuer returns a function that creates tokens, and a file with the public key.
 func issuer(t *testing.T) (file string, token func(claims map[string]any) string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -136,7 +136,7 @@ func issuer(t *testing.T) (file string, token func(claims map[string]any) string
 	}
 }
 
-// TestServiceAccountToken stands for a role that trusts it.
+// TestServiceAccountToken: a service account token gives the credentials of a role that trusts the issuer.
 func TestServiceAccountToken(t *testing.T) {
 	keys, token := issuer(t)
 	c := newCloud(t, func(c *Config) {
@@ -176,7 +176,8 @@ func TestServiceAccountToken(t *testing.T) {
 	}
 }
 
-// TestPoliciesAreSimulated: what the caller's own policies do not allow is told, and what the organization denies is not.
+// TestPoliciesAreSimulated: the simulation reports what the caller's own policies do not allow, but not what the
+// organization denies.
 func TestPoliciesAreSimulated(t *testing.T) {
 	c := newCloud(t, nil)
 	for action, by := range map[string]string{"autoscaling:EnterStandby": "", "autoscaling:ExitStandby": "boundary", "autoscaling:SetDesiredCapacity": "scp"} {
@@ -214,7 +215,7 @@ func TestPoliciesAreSimulated(t *testing.T) {
 		}
 	}
 	if status, body := simulate("arn:aws:iam::" + testAccount + ":user/nobody"); status != http.StatusNotFound || !strings.Contains(body, "NoSuchEntity") {
-		t.Errorf("for nobody: %d %s", status, body)
+		t.Errorf("for an unknown user: %d %s", status, body)
 	}
 }
 

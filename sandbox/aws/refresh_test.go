@@ -25,7 +25,7 @@ func (c *testCloud) refresh(t *testing.T) types.InstanceRefresh {
 	return ok(c.asg.DescribeInstanceRefreshes(t.Context(), &autoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: sdk.String(testGroup)}))(t).InstanceRefreshes[0]
 }
 
-// versions are how many of the group's instances are of which version.
+// versions counts the group's instances by version.
 func (c *testCloud) versions(t *testing.T) map[string]int {
 	t.Helper()
 	out := map[string]int{}
@@ -64,7 +64,7 @@ func TestRefreshReplacesSequentially(t *testing.T) {
 	if got.Status != types.InstanceRefreshStatusSuccessful || *got.PercentageComplete != 100 || *c.see(t).LaunchTemplate.Version != "2" {
 		t.Errorf("refresh is %s at %d %%, the group at %s", got.Status, *got.PercentageComplete, *c.see(t).LaunchTemplate.Version)
 	}
-	c.wantLives(t, "3: InService InService InService")
+	c.wantLifecycles(t, "3: InService InService InService")
 	if rolled := c.UpgradedByCloud(); len(rolled) != 3 {
 		t.Errorf("rolled were %v, want three", rolled)
 	}
@@ -86,10 +86,10 @@ func TestRefreshCancelled(t *testing.T) {
 	if got := c.refresh(t); got.Status != types.InstanceRefreshStatusCancelled || got.EndTime == nil {
 		t.Errorf("refresh is %s", got.Status)
 	}
-	c.wantLives(t, "2: InService InService")
+	c.wantLifecycles(t, "2: InService InService")
 }
 
-// TestRefreshWaitsForStandby unless it is told to pass over it.
+// TestRefreshWaitsForStandby: a refresh waits for instances in standby, unless the request ignores them.
 func TestRefreshWaitsForStandby(t *testing.T) {
 	for preference, want := range map[types.StandbyInstances]types.InstanceRefreshStatus{
 		types.StandbyInstancesWait: types.InstanceRefreshStatusInProgress, types.StandbyInstancesIgnore: types.InstanceRefreshStatusSuccessful,
@@ -144,18 +144,18 @@ func TestWarmPool(t *testing.T) {
 	if len(warm.Instances) != 2 || warm.Instances[0].LifecycleState != types.LifecycleStateWarmedStopped || *warm.WarmPoolConfiguration.MinSize != 1 {
 		t.Fatalf("pool is %+v", warm)
 	}
-	c.wantLives(t, "1: InService")
+	c.wantLifecycles(t, "1: InService")
 	if g := c.see(t); g.WarmPoolConfiguration == nil || *g.WarmPoolSize != 2 {
-		t.Error("the group does not tell of its warm pool")
+		t.Error("the group does not show its warm pool")
 	}
 	id := *warm.Instances[0].InstanceId
 	c.wantState(t, id, ec2types.InstanceStateNameStopped)
 	wantCode(t, c.protect(t, id, true), refused, "ValidationError")
-	// The next node comes from the pool, whatever the template says by now.
+	// The next node comes from the warm pool, even if the template has changed.
 	ok(c.asg.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), LaunchTemplate: c.bump(t, *c.see(t).LaunchTemplate.LaunchTemplateId)}))(t)
 	ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(2)}))(t)
 	c.pass(5 * time.Minute)
-	c.wantLives(t, "2: InService InService")
+	c.wantLifecycles(t, "2: InService InService")
 	if got := c.member(t, id); got.LaunchTemplate == nil || *got.LaunchTemplate.Version != "1" || *got.LifecycleState != "InService" {
 		t.Errorf("from the pool came %+v", got)
 	}

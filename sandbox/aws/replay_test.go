@@ -17,8 +17,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
-// recorded is a request of the aws command (2.9.19), as testdata/aws-requests.jsonl has it, with the status that it got. IDs that a
-// cloud makes up stand in braces.
+// recorded is a request of the aws command (2.9.19) from testdata/aws-requests.jsonl, with the status of its
+// response. IDs that the cloud generates stand in braces.
 type recorded struct {
 	Command string `json:"command"`
 	Service string `json:"service"`
@@ -50,7 +50,7 @@ func (c *testCloud) sendSigned(t *testing.T, service, body string) (int, string)
 	return resp.StatusCode, string(data)
 }
 
-// TestReplayAws sends what the aws command sends in a whole capture and wants the statuses that it got then.
+// TestReplayAws replays the aws command's requests of a whole capture, and requires the recorded statuses.
 func TestReplayAws(t *testing.T) {
 	c := newCloud(t, nil)
 	file, err := os.Open("testdata/aws-requests.jsonl")
@@ -59,7 +59,7 @@ func TestReplayAws(t *testing.T) {
 	}
 	defer func() { _ = file.Close() }()
 	made := map[string]string{"{subnet}": c.world.config.Subnets[0].ID}
-	// The first ID of each kind that an answer tells of is the one that later requests mean.
+	// The first ID of each kind in a response replaces the recorded ID in later requests.
 	first := map[string]*regexp.Regexp{
 		"{template}": regexp.MustCompile(`<launchTemplateId>(lt-\w+)<`), "{instance}": regexp.MustCompile(`<InstanceId>(i-\w+)<`),
 		"{volume}": regexp.MustCompile(`<volumeId>(vol-\w+)<`), "{snapshot}": regexp.MustCompile(`<snapshotId>(snap-\w+)<`),
@@ -94,7 +94,7 @@ func TestReplayAws(t *testing.T) {
 	if n != 20 {
 		t.Errorf("%d requests were replayed, want 20", n)
 	}
-	c.wantLives(t, "3: InService InService InService")
+	c.wantLifecycles(t, "3: InService InService InService")
 	copies := 0
 	for _, i := range c.see(t).Instances {
 		got := c.look(t, *i.InstanceId)

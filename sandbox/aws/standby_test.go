@@ -23,7 +23,8 @@ func (c *testCloud) exit(t *testing.T, id string) error {
 	return err
 }
 
-// TestDonorThroughStandby: it can be stopped for as long as it takes, and nothing is launched for it.
+// TestDonorThroughStandby: an instance in standby can be stopped for any time, and the group launches no
+// replacement.
 func TestDonorThroughStandby(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 3, nil)
@@ -31,15 +32,15 @@ func TestDonorThroughStandby(t *testing.T) {
 	if err := c.enter(t, id, true); err != nil {
 		t.Fatal(err)
 	}
-	c.wantLives(t, "2: EnteringStandby InService InService")
+	c.wantLifecycles(t, "2: EnteringStandby InService InService")
 	wantCode(t, c.enter(t, id, true), refused, "ValidationError")
 	wantCode(t, c.exit(t, id), refused, "ValidationError") // not before it has come to its end
 	c.pass(time.Minute)
-	c.wantLives(t, "2: InService InService Standby")
+	c.wantLifecycles(t, "2: InService InService Standby")
 	wantCode(t, c.enter(t, id, true), refused, "ValidationError")
 	ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{id}}))(t)
 	c.pass(24 * time.Hour)
-	c.wantLives(t, "2: InService InService Standby")
+	c.wantLifecycles(t, "2: InService InService Standby")
 	if got := c.member(t, id); *got.HealthStatus != "HEALTHY" || c.fleet.size() != 3 {
 		t.Errorf("it is %s, of %d machines", *got.HealthStatus, c.fleet.size())
 	}
@@ -48,18 +49,18 @@ func TestDonorThroughStandby(t *testing.T) {
 	if err := c.exit(t, id); err != nil {
 		t.Fatal(err)
 	}
-	c.wantLives(t, "3: InService InService Pending")
+	c.wantLifecycles(t, "3: InService InService Pending")
 	c.pass(10 * time.Minute)
 	if rolled := c.UpgradedByCloud(); len(rolled) > 0 {
 		t.Errorf("rolled were %v", rolled)
 	}
-	c.wantLives(t, "3: InService InService InService")
+	c.wantLifecycles(t, "3: InService InService InService")
 	if a := c.last(t); a.StatusCode != types.ScalingActivityStatusCodeSuccessful || *a.Description != "Moving EC2 instance out of Standby: "+id {
 		t.Errorf("the last activity is %s: %s", a.StatusCode, *a.Description)
 	}
 }
 
-// TestStandbyWithoutDecrement has another launched, and is one more when it is over.
+// TestStandbyWithoutDecrement: the group launches a replacement, and has one instance more after the standby.
 func TestStandbyWithoutDecrement(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 2, nil)
@@ -68,12 +69,12 @@ func TestStandbyWithoutDecrement(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.pass(time.Minute)
-	c.wantLives(t, "2: InService InService Standby")
+	c.wantLifecycles(t, "2: InService InService Standby")
 	if err := c.exit(t, id); err != nil {
 		t.Fatal(err)
 	}
 	c.pass(time.Minute)
-	c.wantLives(t, "3: InService InService InService")
+	c.wantLifecycles(t, "3: InService InService InService")
 }
 
 func TestStandbyAtTheBounds(t *testing.T) {
@@ -81,7 +82,7 @@ func TestStandbyAtTheBounds(t *testing.T) {
 	c.group(t, 2, func(in *autoscaling.CreateAutoScalingGroupInput) { in.MinSize, in.MaxSize = sdk.Int32(2), sdk.Int32(2) })
 	id := *c.see(t).Instances[0].InstanceId
 	wantCode(t, c.enter(t, id, true), refused, "ValidationError")
-	c.wantLives(t, "2: InService InService")
+	c.wantLifecycles(t, "2: InService InService")
 	ok(c.asg.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), MinSize: sdk.Int32(1)}))(t)
 	if err := c.enter(t, id, true); err != nil {
 		t.Fatal(err)
@@ -104,7 +105,7 @@ func TestTerminationInStandby(t *testing.T) {
 	c.pass(time.Minute)
 	ok(c.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}}))(t)
 	c.pass(10 * time.Minute)
-	c.wantLives(t, "1: InService")
+	c.wantLifecycles(t, "1: InService")
 }
 
 func (c *testCloud) protect(t *testing.T, id string, value bool) error {
@@ -113,7 +114,7 @@ func (c *testCloud) protect(t *testing.T, id string, value bool) error {
 	return err
 }
 
-// TestProtectionIsForScaleInOnly: what is unhealthy is replaced, protected or not.
+// TestProtectionIsForScaleInOnly: an unhealthy instance is replaced in spite of its protection.
 func TestProtectionIsForScaleInOnly(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 3, nil)
@@ -126,7 +127,7 @@ func TestProtectionIsForScaleInOnly(t *testing.T) {
 	}
 	ok(c.asg.SetDesiredCapacity(t.Context(), &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(0)}))(t)
 	c.pass(5 * time.Minute)
-	c.wantLives(t, "0: InService InService")
+	c.wantLifecycles(t, "0: InService InService")
 	if got := c.member(t, first); got == nil || !*got.ProtectedFromScaleIn {
 		t.Errorf("member is %+v", got)
 	}
@@ -134,7 +135,7 @@ func TestProtectionIsForScaleInOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.pass(5 * time.Minute)
-	c.wantLives(t, "0: InService")
+	c.wantLifecycles(t, "0: InService")
 	ok(c.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{second}}))(t)
 	c.pass(10 * time.Minute)
 	if c.member(t, second) != nil {
@@ -158,7 +159,7 @@ func TestTerminatingInAGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.pass(5 * time.Minute)
-	c.wantLives(t, "2: InService InService")
+	c.wantLifecycles(t, "2: InService InService")
 	c.wantState(t, id, ec2types.InstanceStateNameTerminated)
 	_, err = end(true)
 	wantCode(t, err, refused, "ValidationError")
@@ -166,7 +167,7 @@ func TestTerminatingInAGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.pass(5 * time.Minute)
-	c.wantLives(t, "2: InService InService")
+	c.wantLifecycles(t, "2: InService InService")
 }
 
 func TestDetachAndAttach(t *testing.T) {
@@ -176,7 +177,7 @@ func TestDetachAndAttach(t *testing.T) {
 	in := &autoscaling.DetachInstancesInput{AutoScalingGroupName: sdk.String(testGroup), InstanceIds: []string{id}, ShouldDecrementDesiredCapacity: sdk.Bool(true)}
 	ok(c.asg.DetachInstances(t.Context(), in))(t)
 	c.pass(time.Minute)
-	c.wantLives(t, "1: InService")
+	c.wantLifecycles(t, "1: InService")
 	c.wantState(t, id, ec2types.InstanceStateNameRunning)
 	for _, tag := range c.look(t, id).Tags {
 		if *tag.Key == "aws:autoscaling:groupName" {
@@ -186,7 +187,7 @@ func TestDetachAndAttach(t *testing.T) {
 	attach := &autoscaling.AttachInstancesInput{AutoScalingGroupName: sdk.String(testGroup), InstanceIds: []string{id}}
 	ok(c.asg.AttachInstances(t.Context(), attach))(t)
 	c.pass(time.Minute)
-	c.wantLives(t, "2: InService InService")
+	c.wantLifecycles(t, "2: InService InService")
 	_, err := c.asg.AttachInstances(t.Context(), attach)
 	wantCode(t, err, refused, "ValidationError")
 	ok(c.asg.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), MaxSize: sdk.Int32(2)}))(t)
@@ -196,7 +197,7 @@ func TestDetachAndAttach(t *testing.T) {
 	in.ShouldDecrementDesiredCapacity = sdk.Bool(false)
 	ok(c.asg.DetachInstances(t.Context(), in))(t)
 	c.pass(time.Minute)
-	c.wantLives(t, "2: InService InService") // another in its place
+	c.wantLifecycles(t, "2: InService InService") // another in its place
 	if c.fleet.size() != 4 {
 		t.Errorf("%d machines run, want the two of the group, the one that left and the one that never was in it", c.fleet.size())
 	}

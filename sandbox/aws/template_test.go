@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// rich is data with everything that is easily lost on the way.
+// rich returns template data with all fields that are easily lost.
 func rich(snapshot string) *types.RequestLaunchTemplateData {
 	return &types.RequestLaunchTemplateData{ImageId: sdk.String(testImage), InstanceType: testType, KeyName: sdk.String("key"),
 		UserData: sdk.String(base64.StdEncoding.EncodeToString([]byte("#!/bin/sh"))), SecurityGroupIds: []string{"sg-1", "sg-2"},
@@ -92,7 +92,8 @@ func TestDefaultAndLatest(t *testing.T) {
 	if n := version(); n != 4 {
 		t.Errorf("the next version is %d, want 4: numbers are not used again", n)
 	}
-	// An instance of a template is of the default version, unless another is named; what the request says lies over it.
+	// An instance of a template has the default version unless the request names a version. Fields of the request
+	// override the template.
 	i := c.run(t, 1, func(in *ec2.RunInstancesInput) {
 		in.ImageId, in.InstanceType = nil, "m6i.xlarge"
 		in.LaunchTemplate = &types.LaunchTemplateSpecification{LaunchTemplateId: &id}
@@ -112,7 +113,7 @@ func TestDefaultAndLatest(t *testing.T) {
 	wantCode(t, err, refused, "InvalidLaunchTemplateName.NotFoundException")
 }
 
-// TestOperatorResources is changed by nobody else.
+// TestOperatorResources: other principals cannot change the resources of an operator.
 func TestOperatorResources(t *testing.T) {
 	c := newCloud(t, nil)
 	in := &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String("managed"), LaunchTemplateData: rich("snap-1"), Operator: &types.OperatorRequest{Principal: sdk.String("eks.amazonaws.com")}}

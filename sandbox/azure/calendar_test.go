@@ -7,8 +7,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/clock"
 )
 
-// TestDocumentsUseTheCalendar: a machine that is made after two days were skipped is made as quickly as ever, and
-// says that it is of that day.
+// TestDocumentsUseTheCalendar: after a skip of two days, a machine is created as quickly as before, and shows the
+// new date.
 func TestDocumentsUseTheCalendar(t *testing.T) {
 	calendar := &clock.Calendar{}
 	c := newCloud(t, func(c *Config) { c.Clock.Calendar = calendar })

@@ -141,7 +141,7 @@ func wantCode(t *testing.T, err error, status int, code string) {
 	}
 }
 
-// retryAfter is what an error's response says of when to come back.
+// retryAfter returns the Retry-After header of an error's response.
 func retryAfter(t *testing.T, err error) string {
 	t.Helper()
 	var response *azcore.ResponseError

@@ -14,8 +14,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
-// testFleet is a small real fleet: disks are directories, machines have a power state and leave a line in
-// their disk's log at each boot.
+// testFleet is a small real fleet. Disks are directories. Machines have a power state, and add a line to their
+// disk's log at each boot.
 type testFleet struct {
 	dir string
 

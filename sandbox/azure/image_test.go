@@ -33,7 +33,7 @@ func definitionOf(generation, sku string) armcompute.GalleryImage {
 		Identifier: &armcompute.GalleryImageIdentifier{Publisher: to.Ptr("VMSS-Prototype-Pattern"), Offer: to.Ptr(testGroup), SKU: to.Ptr(sku)}}}
 }
 
-// snapshot takes a snapshot of an instance's disk and returns its ID.
+// snapshot creates a snapshot of an instance's disk and returns its ID.
 func (c *testCloud) snapshot(t *testing.T, name string, instance int) string {
 	t.Helper()
 	disk := *c.instances(t)[instance].Properties.StorageProfile.OSDisk.ManagedDisk.ID
@@ -55,7 +55,7 @@ func versionOf(snapshot string, storage armcompute.StorageAccountType) armcomput
 				StorageAccountType: to.Ptr(storage), TargetRegions: []*armcompute.TargetRegion{{Name: to.Ptr("westus2")}}}}}
 }
 
-// publish makes a version from the first instance's disk and returns its ID.
+// publish creates a version from the first instance's disk and returns the ID.
 func (c *testCloud) publish(t *testing.T, version string) string {
 	t.Helper()
 	id := c.snapshot(t, "snapshot_"+version, 0)

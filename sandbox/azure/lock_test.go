@@ -13,7 +13,7 @@ const (
 	lockVersion    = "?api-version=2020-05-01"
 )
 
-// lock puts one on a scope, as a person would.
+// lock creates a lock on a scope.
 func (c *testCloud) lock(t *testing.T, scope, level string) {
 	t.Helper()
 	resp, body := c.raw(t, c.token(t), http.MethodPut, scope+"/providers/Microsoft.Authorization/locks/keep"+lockVersion, `{"properties":{"level":"`+level+`"}}`)
@@ -22,7 +22,7 @@ func (c *testCloud) lock(t *testing.T, scope, level string) {
 	}
 }
 
-// locksOf are the scopes of the locks that a scope's list has.
+// locksOf returns the scopes of the locks in a scope's list.
 func (c *testCloud) locksOf(t *testing.T, scope, filter string) []string {
 	t.Helper()
 	_, body := c.raw(t, c.token(t), http.MethodGet, scope+"/providers/Microsoft.Authorization/locks"+lockVersion+filter, "")
@@ -80,7 +80,7 @@ func TestReadOnlyLock(t *testing.T) {
 	}
 }
 
-// TestLockScope: a scale set whose name begins like the locked one's is free.
+// TestLockScope: a scale set is not locked if only the begin of its name equals the locked name.
 func TestLockScope(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestVersionPutKeepsOmittedProperties: a PUT that changes one setting of a version that exists needs no source, and
+// TestVersionPutKeepsOmittedProperties: a PUT that changes one setting of an existing version needs no source, and
 // changes nothing else.
 func TestVersionPutKeepsOmittedProperties(t *testing.T) {
 	c := newCloud(t, nil)

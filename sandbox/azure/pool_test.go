@@ -38,7 +38,7 @@ func capacityOf(n int64) armcompute.VirtualMachineScaleSetUpdate {
 	return armcompute.VirtualMachineScaleSetUpdate{SKU: &armcompute.SKU{Capacity: to.Ptr(n)}}
 }
 
-// imageOf is the merge patch that points a pool at an image, as a careful client sends it.
+// imageOf returns the merge patch that sets a pool's image, as a careful client sends the patch.
 func imageOf(id string) armcompute.VirtualMachineScaleSetUpdate {
 	return armcompute.VirtualMachineScaleSetUpdate{Properties: &armcompute.VirtualMachineScaleSetUpdateProperties{
 		VirtualMachineProfile: &armcompute.VirtualMachineScaleSetUpdateVMProfile{StorageProfile: &armcompute.VirtualMachineScaleSetUpdateStorageProfile{
@@ -235,7 +235,7 @@ func TestDeleteInstanceShrinksThePool(t *testing.T) {
 	}
 }
 
-// What was written to an instance before may end while it is being deleted.
+// An earlier write to the instance can end during the deletion.
 func TestDeletedInstanceStaysDeleted(t *testing.T) {
 	c := newCloud(t, func(o *Config) { o.Latencies.Instance, o.Latencies.Terminate = time.Second, 10*time.Minute })
 	c.pool(t, 1, nil)
@@ -295,7 +295,7 @@ func TestUpgradePolicies(t *testing.T) {
 			}
 		}
 		if rolled := len(c.UpgradedByCloud()); rolled != 3*(boots-1) {
-			t.Errorf("%s: %d instances are told as rolled, want %d", mode, rolled, 3*(boots-1))
+			t.Errorf("%s: %d instances are reported as rolled, want %d", mode, rolled, 3*(boots-1))
 		}
 	}
 }
@@ -383,8 +383,8 @@ func TestQuotaLimitsGrowth(t *testing.T) {
 	}
 }
 
-// TestTenModels: the instances of a scale set refer to ten models at most; a pool whose next one would be of an
-// eleventh grows once an old one was brought up to the latest.
+// TestTenModels: the instances of a scale set refer to at most ten models. At the limit, a scale set with a new
+// model cannot grow until an instance of an old model is updated.
 func TestTenModels(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)

@@ -112,7 +112,7 @@ func TestBookCounts(t *testing.T) {
 	}
 }
 
-// TestMergePatchLaws holds RFC 7396 to what it promises, on objects made at random.
+// TestMergePatchLaws tests the rules of RFC 7396 on random objects.
 func TestMergePatchLaws(t *testing.T) {
 	var value func(depth int) *rapid.Generator[any]
 	value = func(depth int) *rapid.Generator[any] {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// recorded is a request of the az command, as testdata/az-requests.jsonl has it, with the status that it got.
+// recorded is a request of the az command from testdata/az-requests.jsonl, with the status of its response.
 type recorded struct {
 	Command       string          `json:"command"`
 	Kind          string          `json:"kind"`
@@ -24,8 +24,8 @@ type recorded struct {
 
 var recordedDisk = regexp.MustCompile(`/disks/[^"]*_OsDisk_1_[0-9a-f]{32}`)
 
-// TestReplayAz sends what the az command sends in a whole capture and wants the statuses that it got then.
-// Names that a cloud makes up, those of operations and disks, are replaced by what this one made up.
+// TestReplayAz replays the az command's requests of a whole capture, and requires the recorded statuses. Generated
+// names of operations and disks are replaced by the names of this cloud.
 func TestReplayAz(t *testing.T) {
 	c := newCloud(t, func(c *Config) { c.ZRS = true })
 	c.pool(t, 3, nil)
@@ -72,7 +72,7 @@ func TestReplayAz(t *testing.T) {
 		}
 		operation = u.RequestURI()
 		if r.Command == "az vmss start" {
-			c.await(t, token, operation) // az was told not to wait
+			c.await(t, token, operation) // az ran with --no-wait
 		}
 	}
 	if n != 53 {
@@ -88,7 +88,7 @@ func TestReplayAz(t *testing.T) {
 	}
 }
 
-// await polls an operation until it is over and wants success.
+// await polls an operation until its end and requires success.
 func (c *testCloud) await(t *testing.T, token, operation string) {
 	t.Helper()
 	for {

@@ -12,8 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
-// TestRestartContinuesOperations closes a server while four kinds of long operation are in flight, each of which takes
-// for ever, and opens another one on the same directory in which they take no time.
+// TestRestartContinuesOperations closes a server during four kinds of operations that never end. A second server on
+// the same directory completes the operations at once.
 func TestRestartContinuesOperations(t *testing.T) {
 	f := newTestFleet(t)
 	config := testConfig(t, f)
@@ -71,7 +71,7 @@ func TestRestartContinuesOperations(t *testing.T) {
 	}
 }
 
-// inFlight lists the operations that are not over.
+// inFlight lists the operations that have not ended.
 func (c *testCloud) inFlight() []string {
 	var out []string
 	c.world.store.Read(func(st *state) {

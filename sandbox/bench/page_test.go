@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestPage: the report replaces the last one and nothing else; a page without its place is an error, and stays as it is.
+// TestPage: a report replaces only the previous report. A page without a place for reports is an error, and stays
+// unchanged.
 func TestPage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "page.md")
 	write := func(text string) {

@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine"
 )
 
-// TestLatencyTable: all of them, what a run has set to another value marked, the original's figure beside.
+// TestLatencyTable: the table has all latencies and the original's values. Changed values are marked.
 func TestLatencyTable(t *testing.T) {
 	run := func(defaults bool) *Capture {
 		cloud, machines := latencies(defaults)

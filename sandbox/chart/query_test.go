@@ -20,20 +20,20 @@ import (
 	"github.com/kamino-dev/kamino/internal/metrics"
 )
 
-// metricName is the label that holds a metric's name.
+// metricName is the label with the name of a metric.
 const metricName = "__name__"
 
-// promQL is the language without what is only in trial.
+// promQL is the parser without experimental functions.
 var promQL = parser.NewParser(parser.Options{})
 
-// exported is what a metric can be asked for: its labels by its name, those of a histogram's parts included.
+// exported has the labels of each metric by its name, including the parts of a histogram.
 type exported map[string]map[string]bool
 
-// scraped are the labels that Prometheus adds to everything that it scrapes by way of a Service.
+// scraped lists the labels that Prometheus adds to every target of a Service.
 var scraped = []string{"job", "instance", "namespace", "pod", "container", "service", "endpoint"}
 
-// foreign are the metrics beside Kamino's own that the controller serves and the dashboard asks for. That
-// they are really there is seen in the scenario that installs the chart.
+// foreign lists metrics besides Kamino's own that the controller serves and the dashboard reads. The end-to-end
+// test of the chart requires that they exist.
 var foreign = exported{
 	"leader_election_master_status": {"name": true},
 	"process_resident_memory_bytes": {},
@@ -41,8 +41,8 @@ var foreign = exported{
 
 var describes = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
 
-// export reads the names and labels from the product's own registry, and the types from its page, which a
-// test of the product holds to the registry.
+// export reads names and labels from the product's registry, and types from the documentation page. A product test
+// compares page and registry.
 func export(t *testing.T) exported {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(Dir(), "..", "..", "docs", "metrics.md"))
@@ -76,8 +76,7 @@ func export(t *testing.T) exported {
 	return all
 }
 
-// check parses a query, and refuses what can never find anything: a metric that is not exported, or a label
-// that its metrics don't have.
+// check parses a query, and refuses a metric that is not exported, or a label that the metric lacks.
 func (e exported) check(query string) error {
 	expression, err := promQL.ParseExpr(query)
 	if err != nil {
@@ -120,10 +119,11 @@ func (e exported) check(query string) error {
 	return problem
 }
 
-// counted are the ends of the names of what only grows.
+// counted matches the names of metrics that only grow.
 var counted = regexp.MustCompile(`_(total|sum|count|bucket)$`)
 
-// misread tells that a gauge is read as a counter, which takes each of its falls for a restart, or the reverse.
+// misread reports a query that reads a gauge as a counter, or a counter as a gauge. A counter treats each fall as a
+// restart.
 func misread(node parser.Node) error {
 	call, ok := node.(*parser.Call)
 	if !ok {
@@ -161,7 +161,7 @@ func grouping(node parser.Node) []string {
 	return nil
 }
 
-// variables are what Grafana puts in for its own.
+// variables replaces Grafana's variables by values.
 var variables = strings.NewReplacer("$__rate_interval", "5m", "$__range", "7d", "$pool", "pool1")
 
 type dashboard struct {
@@ -240,7 +240,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// checkLegend refuses a legend of labels that the query doesn't leave over.
+// checkLegend refuses a legend with labels that the query removes.
 func checkLegend(query, legend string) error {
 	expression, err := promQL.ParseExpr(query)
 	if err != nil {
@@ -263,7 +263,7 @@ func checkLegend(query, legend string) error {
 	return nil
 }
 
-// checkGrid refuses panels that lie on each other or share a number.
+// checkGrid refuses panels that overlap or share a number.
 func checkGrid(t *testing.T, panels []panel) {
 	t.Helper()
 	taken, ids := map[[2]int]string{}, map[int]bool{}
@@ -334,7 +334,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestQueryCheck shows that a query for something that isn't there is really found.
+// TestQueryCheck proves that check finds a missing metric or label.
 func TestQueryCheck(t *testing.T) {
 	known := export(t)
 	for query, says := range map[string]string{

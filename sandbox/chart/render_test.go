@@ -36,7 +36,7 @@ type variant struct {
 	values Values
 }
 
-// variants are all files of testdata; each is rendered here and installed by the tests of sandbox/e2e/chart.
+// variants returns all files of testdata. This package renders each file, and sandbox/e2e/chart installs each file.
 func variants(t *testing.T) []variant {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/*.yaml")
@@ -67,7 +67,7 @@ func render(t *testing.T, values Values) *Rendered {
 	return r
 }
 
-// as reads an object strictly: a field that the kind doesn't have is an error.
+// as decodes an object strictly: an unknown field is an error.
 func as[T any](t *testing.T, object *unstructured.Unstructured) *T {
 	t.Helper()
 	if object == nil {
@@ -80,7 +80,7 @@ func as[T any](t *testing.T, object *unstructured.Unstructured) *T {
 	return typed
 }
 
-// podOf is the pod of whatever the variant runs.
+// podOf returns the pod template of the variant.
 func podOf(t *testing.T, r *Rendered) corev1.PodSpec {
 	t.Helper()
 	for _, object := range r.Objects {
@@ -109,7 +109,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestPods holds every pod of every variant to what a restricted namespace asks for, as far as it can be.
+// TestPods: every pod of every variant meets the restricted Pod Security level, as far as possible.
 func TestPods(t *testing.T) {
 	for _, v := range append(variants(t), variant{name: "defaults"}) {
 		t.Run(v.name, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestManagement: the kubeconfig of Cluster API's management cluster reaches the command with all that lies beside it.
+// TestManagement: the command gets the kubeconfig of the management cluster with all files of the same directory.
 func TestManagement(t *testing.T) {
 	for _, key := range []string{"kubeconfig", "value"} {
 		pod := podOf(t, render(t, Values{"clusterAPI": Values{"kubeconfig": Values{"secretName": "kamino-management", "key": key}}}))
@@ -300,8 +300,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 	}
 }
 
-// TestValuesMatchSchema holds values.yaml and its schema to each other: neither has a field that the other
-// lacks, so that what is documented can be set, and what can be set is documented.
+// TestValuesMatchSchema: values.yaml and its schema have the same fields, so every documented field can be set.
 func TestValuesMatchSchema(t *testing.T) {
 	chart, err := Load()
 	if err != nil {
@@ -348,7 +347,8 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestPodsOfATrialReachEachOther through the policies: on the port on which they listen, and by the labels that they have.
+// TestPodsOfATrialReachEachOther: the network policies allow traffic between the pods of a trial, on their port and
+// by their labels.
 func TestPodsOfATrialReachEachOther(t *testing.T) {
 	r := render(t, Values{"networkPolicy": map[string]any{"enabled": true}})
 	var found []string

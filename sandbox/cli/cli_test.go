@@ -10,7 +10,7 @@ import (
 // longestLine is the limit for lines of help, in characters.
 const longestLine = 120
 
-// TestHelpFitsTheScreen holds the description of each verb to the length of lines. docs holds its sentences.
+// TestHelpFitsTheScreen limits the line length of each verb's description. Package docs tests the sentences.
 func TestHelpFitsTheScreen(t *testing.T) {
 	verbs := 0
 	var walk func(*cobra.Command)

@@ -21,7 +21,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 )
 
-// scripted is a World that notes what it is told and answers from its fields.
+// scripted is a World that records calls and returns the values of its fields.
 type scripted struct {
 	notes  []string
 	faults []fault.Fault
@@ -82,7 +82,7 @@ func (w *scripted) Stats(context.Context) (requestlog.Stats, error) {
 func (w *scripted) ResetStats(context.Context) error  { w.note("reset"); return nil }
 func (w *scripted) RequestStop(context.Context) error { w.note("stop"); return nil }
 
-// connected serves a world in a directory and returns a client of it.
+// connected serves a world in a directory and returns a client of the server.
 func connected(t *testing.T, w World) *Client {
 	t.Helper()
 	dir := t.TempDir()
@@ -155,10 +155,10 @@ func TestOrdersReachTheSandbox(t *testing.T) {
 	world := &scripted{}
 	client := connected(t, world)
 	ctx := t.Context()
-	var told []string
-	tell := func(e Event) { told = append(told, e.Text) }
+	var events []string
+	onEvent := func(e Event) { events = append(events, e.Text) }
 	err := errors.Join(
-		client.Patch(ctx, "a/b", Patch{Packages: []string{"x", "y=2"}}, tell),
+		client.Patch(ctx, "a/b", Patch{Packages: []string{"x", "y=2"}}, onEvent),
 		client.Age(ctx, "n", 26*time.Hour, nil),
 		client.Trouble(ctx, "n", "crash"), client.Trouble(ctx, "n", "hang"), client.Trouble(ctx, "n", "unhang"), client.Outage(ctx, Outage{What: kubelet.NewNodes, For: time.Minute}),
 		client.Workload(ctx, nil), client.ClearFaults(ctx, "f", "g"), client.ResetStats(ctx), client.Stop(ctx),
@@ -170,17 +170,17 @@ func TestOrdersReachTheSandbox(t *testing.T) {
 	if diff := cmp.Diff(want, world.notes); diff != "" {
 		t.Errorf("orders (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"one", "two"}, told); diff != "" {
+	if diff := cmp.Diff([]string{"one", "two"}, events); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 
 func TestErrorMessages(t *testing.T) {
 	client := connected(t, &scripted{})
-	told := 0
-	err := client.Reboot(t.Context(), "n", func(Event) { told++ })
-	if err == nil || err.Error() != "machine n does not come back" || told != 1 {
-		t.Errorf("%v after %d events", err, told)
+	events := 0
+	err := client.Reboot(t.Context(), "n", func(Event) { events++ })
+	if err == nil || err.Error() != "machine n does not come back" || events != 1 {
+		t.Errorf("%v after %d events", err, events)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestNotRunning(t *testing.T) {
 	if _, err := Dial(dir); !errors.As(err, &notRunning) {
 		t.Errorf("a directory without a sandbox: %v", err)
 	}
-	// One that was killed leaves the file behind.
+	// A killed process leaves the file.
 	if err := os.WriteFile(sandboxdir.SocketFile(dir), []byte(filepath.Join(dir, "gone")), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -23,8 +23,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/authority"
 )
 
-// A process can have one control plane in its life, so each start of these tests is a process of its own:
-// the test binary, told by this variable what to start.
+// A process can have only one control plane in its life. Each start runs the test binary as a separate process, and
+// this variable selects the control plane.
 const startVariable = "KAMINO_TEST_CONTROL_PLANE"
 
 type order struct {
@@ -84,7 +84,8 @@ func serve(raw []byte) error {
 	return c.Stop()
 }
 
-// start returns a client of a control plane in a process of its own, and how to stop it.
+// start starts a control plane in a separate process, and returns a client and a function that stops the control
+// plane.
 func start(t *testing.T, o order) (greeting, *kubernetes.Clientset, func()) {
 	t.Helper()
 	raw, err := json.Marshal(o)
@@ -157,14 +158,14 @@ func TestRestartKeepsTheCluster(t *testing.T) {
 	if second.Port != first.Port {
 		t.Errorf("restarted on port %d, was %d", second.Port, first.Port)
 	}
-	// The client of the first start, with its certificate, on purpose.
+	// The client and certificate of the first start must still work.
 	got, err := client.CoreV1().ConfigMaps("default").Get(ctx, "kept", metav1.GetOptions{})
 	if err != nil || got.Data["k"] != "v" {
 		t.Errorf("what was made before the restart: %v, %v", got.Data, err)
 	}
 }
 
-// assertScheduled shows that scheduler and controllers work: a pod finds its node.
+// assertScheduled requires that scheduler and controllers work: a pod gets a node.
 func assertScheduled(t *testing.T, client *kubernetes.Clientset) {
 	t.Helper()
 	ctx := t.Context()
@@ -194,7 +195,7 @@ func assertScheduled(t *testing.T, client *kubernetes.Clientset) {
 	})
 }
 
-// assertDeadNodeNoticed waits for the node above, which nobody renews, to be marked.
+// assertDeadNodeNoticed waits for the taint of the node above, whose Lease no kubelet renews.
 func assertDeadNodeNoticed(t *testing.T, client *kubernetes.Clientset) {
 	t.Helper()
 	eventually(t, "the silent node is not Ready", func(ctx context.Context) (bool, error) {
@@ -226,7 +227,7 @@ func TestServiceAccountTokenAndNodeCredential(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Known, and not allowed: a token that the server did not know would be answered with Unauthorized.
+	// The server knows the token but allows nothing. An unknown token would get Unauthorized.
 	if _, err := pod.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("a pod's token lists nodes: %v", err)
 	}

@@ -21,7 +21,7 @@ func tokenRequest() *authenticationv1.TokenRequest {
 	return &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
 }
 
-// mustKubeconfig is a kubeconfig for a token at the server that client talks to.
+// mustKubeconfig returns a kubeconfig for a token and the server of client.
 func mustKubeconfig(t *testing.T, client *kubernetes.Clientset, token string) []byte {
 	t.Helper()
 	server := client.CoreV1().RESTClient().(*rest.RESTClient)

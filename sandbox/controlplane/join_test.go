@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// TestJoin holds the control plane to what kubeadm needs of it for nodes that have nothing but a token. The
-// whole of a join is tested with real nodes (package machine/real).
+// TestJoin tests the parts of the control plane that kubeadm needs for nodes with only a token. Package
+// machine/real tests whole joins with real nodes.
 func TestJoin(t *testing.T) {
 	_, client, stop := start(t, order{Dir: t.TempDir(), JoinAddress: "127.0.0.1"})
 	defer stop()
@@ -49,7 +49,7 @@ func TestNoJoin(t *testing.T) {
 	}
 }
 
-// bootstrapToken makes one, and a client that has nothing else.
+// bootstrapToken creates a token, and a client with only this token.
 func bootstrapToken(t *testing.T, client *kubernetes.Clientset) (id string, bearer *kubernetes.Clientset) {
 	t.Helper()
 	id, secret := strings.ToLower(rand.Text()[:6]), strings.ToLower(rand.Text()[:16])

@@ -1,4 +1,4 @@
-// Package docs holds the sandbox's page to what the code says.
+// Package docs compares the sandbox's documentation page with the code.
 package docs
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
-// TestPoolKeys compares the page's table of a pool's keys with those that the command line takes.
+// TestPoolKeys compares the page's table of a pool's keys with the keys of the command line.
 func TestPoolKeys(t *testing.T) {
 	text, err := os.ReadFile("../../docs/sandbox.md")
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package e2e runs one whole story per cloud and kind of donor: a pool, a capture with its trial, and the copy that joins. Each
-// story is `kamino-sandbox demo`, which checks what is true of the world at its end. The packages below are the long suite.
+// Package e2e runs one whole story per cloud and kind of donor: a pool, a capture with its trial, and a joined
+// copy. Each story is `kamino-sandbox demo`, which checks the final state itself. The packages below are the long
+// suite.
 package e2e
 
 import (
@@ -14,7 +15,8 @@ var sandbox *sandboxtest.Sandbox
 
 func TestMain(m *testing.M) { os.Exit(sandboxtest.MainWithPrograms(m, &sandbox)) }
 
-// Checks that the stories name at their end. A demo fails where a check of its own is not true; these must be among its checks.
+// Checks at the end of the stories. A demo fails if one of its own checks is false; these checks must be among
+// them.
 var (
 	checks = []string{
 		"ok  the new node is Ready and was built from the prototype", "ok  no two machines have collided",
@@ -42,7 +44,8 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// TestSizes: a dependency that makes a program larger is a decision. The limits, in MiB, are a little above the sizes that were reached.
+// TestSizes limits the sizes of programs in MiB, a little above the present sizes, so that a large dependency is a
+// decision.
 func TestSizes(t *testing.T) {
 	for variable, limit := range map[string]int64{"KAMINO_BIN": 56, "KAMINO_SANDBOX_BIN": 186} {
 		path := os.Getenv(variable)

@@ -90,7 +90,7 @@ func written(t *testing.T, dir string) (*Directory, Servers) {
 	return s, v
 }
 
-// The path holds what a shell would trip over.
+// awkward is a path with characters that a shell would interpret.
 const awkward = "it's a dir"
 
 func TestEnvFileInShell(t *testing.T) {
@@ -188,7 +188,7 @@ func TestLinkProgramsFollowsTheBinary(t *testing.T) {
 	}
 }
 
-// TestEnvironmentOfAWS: what a person has set for another account does not count, and a directory stays on its cloud.
+// TestEnvironmentOfAWS: variables for a foreign account are replaced, and a directory stays on its cloud.
 func TestEnvironmentOfAWS(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, pool.AWS)

@@ -17,7 +17,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine"
 )
 
-// AssertState waits until the pool is in a state: the cluster and the cloud finish their own work late.
+// AssertState waits until the pool is in a state, because cluster and cloud finish their own work late.
 func (e *Env) AssertState(want PoolState) {
 	e.Helper()
 	e.Eventually("it is as it should be", func() (bool, string) {
@@ -26,7 +26,8 @@ func (e *Env) AssertState(want PoolState) {
 	})
 }
 
-// AssertUnchanged asserts that a refused command has changed nothing: neither the pool nor the cloud, and there is no Prototype.
+// AssertUnchanged asserts that a refused command has changed neither the pool nor the cloud, and that no Prototype
+// exists.
 func (e *Env) AssertUnchanged(before PoolState) {
 	e.Helper()
 	e.AssertState(before)
@@ -180,7 +181,7 @@ func (e *Env) AssertPrototypeGone(name string) {
 	}
 }
 
-// AssertNothingLeft asserts that captures and trials have left nothing but versions behind: no snapshot, pod or Job, no protected
+// AssertNothingLeft asserts that captures and trials have left only versions: no snapshot, pod or Job, no protected
 // instance, no reserved node, no trial machine with its Node and scale set.
 func (e *Env) AssertNothingLeft() {
 	e.Helper()
@@ -216,7 +217,7 @@ func (e *Env) leftovers() (left []string) {
 	return append(left, e.leftScaleSets()...)
 }
 
-// leftScaleSets are the scale sets of trials, and the pool's own if a trial is still noted on it.
+// leftScaleSets returns the scale sets of trials, and the pool's own scale set if a tag still names a trial.
 func (e *Env) leftScaleSets() (left []string) {
 	e.Helper()
 	if e.Sandbox.Azure() == nil {

@@ -18,7 +18,7 @@ type Request struct {
 	Texts []string
 }
 
-// Requests that change something, in the order of a capture, on Azure and on AWS.
+// Write requests, in the order of a capture, on Azure and on AWS.
 var (
 	CreatePrototype = Request{Server: APIServer, Pattern: `^POST .*/prototypes$`}
 	CreateSnapshot  = Request{Server: Cloud, Pattern: `^PUT .*/snapshots/|^CreateSnapshot$`}
@@ -118,10 +118,10 @@ func (b *Barrier) add(r rule) {
 // Before calls do when the first matching request arrives. The request waits for do.
 func (b *Barrier) Before(r Request, do func()) { b.add(rule{Request: r, before: do}) }
 
-// After calls do when the first matching request has taken effect. Its answer waits for do.
+// After calls do when the first matching request has taken effect. The response waits for do.
 func (b *Barrier) After(r Request, do func()) { b.add(rule{Request: r, after: do}) }
 
-// Meet delays the first matching requests until so many of them have arrived.
+// Meet delays the first matching requests until this number of requests has arrived.
 func (b *Barrier) Meet(requests int, r Request) {
 	var all sync.WaitGroup
 	all.Add(requests)
@@ -168,7 +168,7 @@ func (b *Barrier) Hold(r Request) *DelayedRequest {
 	return h
 }
 
-// Wait returns when the request has arrived. It fails the test if all processes of the environment have exited.
+// Wait returns when the request has arrived. The test fails if all processes of the environment have exited.
 func (h *DelayedRequest) Wait() {
 	h.env.Helper()
 	Eventually(h.env, "a request "+h.request.Pattern+" arrives", func() (bool, string) {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// ClusterNamespace is the namespace of the Cluster and of all its objects, if Cluster API builds the nodes.
+// ClusterNamespace is the namespace of the Cluster and all its objects, if Cluster API builds the nodes.
 const ClusterNamespace = "clusters"
 
 // Objects returns a client for a kind of Cluster API or of an infrastructure provider, such as "machines".
@@ -53,7 +53,7 @@ func Text(o unstructured.Unstructured, path ...string) string {
 // NodeOf is the name of a Machine's Node; empty before Cluster API knows the Node.
 func NodeOf(m unstructured.Unstructured) string { return Text(m, "status", "nodeRef", "name") }
 
-// Marks are the annotations of captures on an object. A capture that has ended leaves none.
+// Marks returns the annotations of captures on an object. An ended capture leaves none.
 func Marks(o unstructured.Unstructured) []string {
 	var marks []string
 	for key := range o.GetAnnotations() {

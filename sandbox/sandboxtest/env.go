@@ -28,11 +28,11 @@ import (
 )
 
 // Env is the environment of a test: a pool, and a namespace with Kamino's objects. Tests run in parallel, because
-// each namespace has a Lease of its own.
+// each namespace has its own Lease.
 type Env struct {
 	*testing.T
 	Sandbox *Sandbox
-	// Pool is the pool's name in the sandbox, Group its name in the cloud, and so in Prototypes.
+	// Pool is the pool's name in the sandbox. Group is the name in the cloud and in Prototypes.
 	Pool, Group string
 	// Namespace for kamino's Leases and Secrets, and PodNamespace for the generalize pods.
 	Namespace, PodNamespace string
@@ -131,8 +131,8 @@ func (e *Env) NamespaceFlags() []string {
 	return []string{"--namespace", e.Namespace, "--generalize-namespace", e.PodNamespace}
 }
 
-// StartProgram starts one of the sandbox's programs with the environment's variables. Start kubectl with Sandbox.Start instead:
-// it does not work behind a barrier, where users have no credential.
+// StartProgram starts one of the sandbox's programs with the environment's variables. Start kubectl with
+// Sandbox.Start instead, because kubectl does not work behind a barrier, where users have no credential.
 func (e *Env) StartProgram(program string, args ...string) *Process {
 	e.Helper()
 	p := e.Sandbox.Start(e.T, e.Environ, program, args...)
@@ -234,7 +234,7 @@ func (e *Env) Prototype() *v1alpha1.Prototype {
 	return nil
 }
 
-// WaitPrototype waits until the pool's only Prototype is in a state, and returns it.
+// WaitPrototype waits until the pool's only Prototype is in a state, and returns the Prototype.
 func (e *Env) WaitPrototype(what string, is func(*v1alpha1.Prototype) bool) (p *v1alpha1.Prototype) {
 	e.Helper()
 	e.Eventually(what, func() (bool, string) {
@@ -251,7 +251,7 @@ func InPhase(phase v1alpha1.Phase) func(*v1alpha1.Prototype) bool {
 	return func(p *v1alpha1.Prototype) bool { return p.Status.Phase == phase }
 }
 
-// Ended reports whether a capture has succeeded or failed, and nothing of it is left to do.
+// Ended reports whether a capture has succeeded or failed, without remaining work.
 func Ended(p *v1alpha1.Prototype) bool {
 	record, err := v1alpha1.RecordOf(p)
 	ended := p.Status.Phase == v1alpha1.PhaseFailed || p.Status.Phase == v1alpha1.PhaseSucceeded
@@ -318,7 +318,7 @@ func (e *Env) CloudPool() control.Pool {
 	return control.Pool{}
 }
 
-// VersionOf returns the pool's version with this image; empty if none fits.
+// VersionOf returns the pool's version with this image, or an empty string.
 func (e *Env) VersionOf(image string) string {
 	e.Helper()
 	version, err := e.Sandbox.VersionOf(e.Context(), e.Pool, image)
@@ -340,7 +340,7 @@ func (e *Env) Versions() []region.Version {
 	return all
 }
 
-// Tags of a version in the cloud; of the only one if the name is empty.
+// Tags returns the tags of a version in the cloud. An empty name means the only version.
 func (e *Env) Tags(version string) map[string]string {
 	e.Helper()
 	all := e.Versions()
@@ -377,7 +377,7 @@ func (e *Env) Spoil(version string, d disk.Defect) {
 	e.Must(err)
 }
 
-// MachinesOfVersions are all machines that were built from versions of the pool, in the pool or not.
+// MachinesOfVersions returns all machines that were built from versions of the pool, inside or outside the pool.
 func (e *Env) MachinesOfVersions() []machine.Status {
 	e.Helper()
 	versions := e.Versions()

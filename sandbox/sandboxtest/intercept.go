@@ -40,7 +40,7 @@ const (
 type Handling struct {
 	// Drop breaks the connection; the server never gets the request.
 	Drop bool
-	// Until limits how long the request may last: it is canceled when the channel is closed. nil: no limit.
+	// Until limits the duration of the request: when the channel closes, the request is canceled. nil: no limit.
 	Until <-chan struct{}
 	// After is called when the server has carried the request out. The answer is lost and the connection breaks.
 	After func()

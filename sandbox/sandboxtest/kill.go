@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// maxKills is more than the number of writes of any capture. A capture that needs more makes no progress.
+// maxKills is more than the number of writes of any capture. A capture with more writes makes no progress.
 const maxKills = 60
 
 // KillWithEachWrite runs kamino with these arguments repeatedly, and kills each process at its first write to the

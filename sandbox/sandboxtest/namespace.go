@@ -32,8 +32,9 @@ func (s *Sandbox) Install(t testing.TB) {
 	s.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypes.kamino.dev", "crd/orders.kamino.dev")
 }
 
-// Namespaces makes a namespace for kamino's Leases and Secrets, and one for the generalize pods, for commands with --namespace and
-// --generalize-namespace. The commands run as an administrator, so that only the generalize pods need an account.
+// Namespaces creates a namespace for Leases and Secrets and a namespace for generalize pods, for commands with
+// --namespace and --generalize-namespace. The commands run as an administrator, so only the generalize pods need an
+// account.
 func (s *Sandbox) Namespaces(t testing.TB, engine, pods string) {
 	t.Helper()
 	kube, ctx := s.Kube(), t.Context()

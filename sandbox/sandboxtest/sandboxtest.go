@@ -1,8 +1,8 @@
-// Package sandboxtest is the framework of end-to-end tests. A package of tests starts a sandbox in TestMain, because
-// a process can have only one control plane. Each test creates an Env: a pool and a namespace. The test starts kamino
-// as a Process, delays or breaks requests at a Barrier, and then asserts the PoolState.
+// Package sandboxtest is the framework of end-to-end tests. A package of tests starts a sandbox in TestMain,
+// because a process can have only one control plane. Each test creates an Env: a pool and a namespace. The test
+// starts kamino as a Process, delays or breaks requests at a Barrier, and then asserts the PoolState.
 //
-// The test binary is also kamino-sandbox and kubectl, so that nothing is linked twice.
+// The test binary is also kamino-sandbox and kubectl, so nothing is linked twice.
 package sandboxtest
 
 import (
@@ -41,7 +41,7 @@ type Sandbox struct {
 	Programs string
 	// issuing protects the making of a proxy's certificate.
 	issuing sync.Mutex
-	// removals counts the running removals of machines of finished tests. Machines that Cluster API builds stay: they
+	// removals counts running removals of machines of finished tests. Machines of Cluster API stay, because they
 	// cost less than their removal.
 	removals     sync.WaitGroup
 	keepMachines bool

@@ -22,7 +22,7 @@ const (
 	secret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 )
 
-// signed is a request that the SDK has signed.
+// signed returns a request with a signature of the SDK.
 func signed(t *testing.T, method, url, body string, change func(*http.Request)) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -76,7 +76,7 @@ func TestSignedRequests(t *testing.T) {
 	}
 }
 
-// TestPresignedRequests: whoever has the address may send the request, but no other, and not for ever.
+// TestPresignedRequests: a presigned address allows this request only, for a limited time.
 func TestPresignedRequests(t *testing.T) {
 	presigned := func(credentials aws.Credentials) *http.Request {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://sts.example/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Expires=60", nil)

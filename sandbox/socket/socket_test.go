@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/socket"
 )
 
-// TestDir listens in directories of every length around the one at which a path becomes too long.
+// TestDir listens in directories of every length near the limit of a socket's path.
 func TestDir(t *testing.T) {
 	root, err := os.MkdirTemp("/tmp", "s") //nolint:usetesting // lengths are tried, from a short one on
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine"
 )
 
-// TestEKSDonorReturns captures an EKS node, and then a copy of it. EKS nodes join with their instance's role at every boot, so the donor
-// returns as the same node, and each copy joins with an identity of its own.
+// TestEKSDonorReturns captures an EKS node, and then a copy of the node. EKS nodes join with their instance's role
+// at every boot. So the donor returns as the same node, and each copy joins with its own identity.
 func TestEKSDonorReturns(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "eks", "profile=eks")
@@ -35,7 +35,7 @@ func TestEKSDonorReturns(t *testing.T) {
 	}
 }
 
-// growWithNewIdentity adds a node, which must have no identity of the donor's nor any that was used.
+// growWithNewIdentity adds a node, which must have neither the donor's identity nor an identity from used.
 func (e env) growWithNewIdentity(used map[string]bool, donors ...string) machine.Status {
 	e.Helper()
 	for _, id := range donors {

@@ -1,5 +1,5 @@
-// Package aws tests captures of Auto Scaling groups with the real command, and what users, Terraform and AWS itself do to a group while
-// a capture is in progress.
+// Package aws tests captures of Auto Scaling groups with the real command, during changes of the group by users,
+// Terraform and AWS.
 package aws
 
 import (
@@ -47,7 +47,6 @@ func (e env) before(action string, do func()) {
 	e.Barrier().Before(sandboxtest.Request{Server: sandboxtest.Cloud, Pattern: "^" + action + "$"}, do)
 }
 
-// group as AWS describes it.
 func (e env) group() astypes.AutoScalingGroup {
 	e.Helper()
 	out, err := sandbox.AWS().Groups().DescribeAutoScalingGroups(e.Context(), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{e.Group}})
@@ -66,7 +65,7 @@ func (e env) updateGroup(in autoscaling.UpdateAutoScalingGroupInput) {
 	e.Must(err)
 }
 
-// useTemplate has the group use a version of its launch template.
+// useTemplate sets the group's version of its launch template.
 func (e env) useTemplate(version string) {
 	e.Helper()
 	e.updateGroup(autoscaling.UpdateAutoScalingGroupInput{
@@ -74,7 +73,7 @@ func (e env) useTemplate(version string) {
 	})
 }
 
-// assertWhole asserts that the group has two nodes that serve and builds from the image of before, and that nothing is left.
+// assertWhole asserts two serving nodes, the image of before in the recipe, and no leftovers.
 func (e env) assertWhole() {
 	e.Helper()
 	e.Eventually("it has two nodes", func() (bool, string) {

@@ -14,8 +14,9 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestKopsTakesOver captures a node of a group that kOps manages. Kamino writes nothing of kOps'; capture, status, history and promote
-// name the image that the instance group must use. The capture succeeds when kOps has changed the group.
+// TestKopsTakesOver captures a node of a group that kOps manages. Kamino does not write the group; capture, status,
+// history and promote name the image that the instance group must use. The capture succeeds when kOps has changed
+// the group.
 func TestKopsTakesOver(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "kops")

@@ -12,8 +12,8 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// TestTemplateChanges points the group at another version of its template, while the image is made or between Kamino's read and its
-// write. The promotion must keep that change.
+// TestTemplateChanges sets another version of the group's template, while the image is created or between Kamino's
+// read and write. The promotion must keep the change.
 func TestTemplateChanges(t *testing.T) {
 	for name, action := range map[string]string{"early": "RegisterImage", "late": "CreateLaunchTemplateVersion"} {
 		t.Run(name, func(t *testing.T) {
@@ -41,7 +41,8 @@ func TestTemplateChanges(t *testing.T) {
 	}
 }
 
-// TestDonorIsTerminated terminates the donor before its disk is copied, as a spot interruption would. Another node replaces it.
+// TestDonorIsTerminated terminates the donor before the copy of its disk, like a spot interruption. Another node
+// replaces the donor.
 func TestDonorIsTerminated(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "terminated")
@@ -53,8 +54,8 @@ func TestDonorIsTerminated(t *testing.T) {
 	e.assertWhole()
 }
 
-// TestStandbyIsRefused raises the group's minimum, so that AWS refuses the donor's standby. The donor stays in service, and the node
-// that was added for it stays, too.
+// TestStandbyIsRefused raises the group's minimum, so that AWS refuses the donor's standby. Both the donor and the
+// added node stay in service.
 func TestStandbyIsRefused(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "standby")
@@ -65,7 +66,7 @@ func TestStandbyIsRefused(t *testing.T) {
 	e.AssertNothingLeft()
 }
 
-// TestGroupIsDeletedInATrial deletes the group while a version is tried. The trial's node and what made it are removed.
+// TestGroupIsDeletedInATrial deletes the group during a trial. The trial's node and its objects are removed.
 func TestGroupIsDeletedInATrial(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "tried", "profile=eks")

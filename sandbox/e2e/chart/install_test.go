@@ -19,10 +19,10 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/chart"
 )
 
-// TestEveryVariantInstalls installs the chart with each file of values that its own tests render, into a
-// namespace of the highest Pod Security level that it is for, and removes it again.
-func TestEveryVariantInstalls(t *testing.T) {
-	once(t)
+// TestInstallVariants installs the chart with each values file of its own tests, into a namespace with the
+// highest allowed Pod Security level, and uninstalls the chart.
+func TestInstallVariants(t *testing.T) {
+	skipOtherClouds(t)
 	operatorKinds(t)
 	paths, err := filepath.Glob("../../chart/testdata/*.yaml")
 	if err != nil || len(paths) == 0 {
@@ -37,27 +37,27 @@ func TestEveryVariantInstalls(t *testing.T) {
 			if kind, _, _ := unstructured.NestedString(values, "azure", "credentials", "type"); kind == "hostFile" {
 				level = "privileged"
 			}
-			helm := space(t, "variant-"+name, level)
+			helm := newHelm(t, "variant-"+name, level)
 			if err := helm.Install(t.Context(), name, values, false); err != nil {
 				t.Fatal(err)
 			}
 			applyStrictly(t, helm, name, values)
-			admitted(t, helm.Namespace)
+			waitAdmitted(t, helm.Namespace)
 			if err := helm.Uninstall(name); err != nil {
 				t.Fatal(err)
 			}
-			gone(t, name, helm, values)
+			wantGone(t, name, helm, values)
 		})
 	}
 }
 
-// firstInstall is the one that brings the definitions. It has no policies: an API server serves a kind a moment
-// after its definition is established, and Helm doesn't wait for that (docs/install.md).
+// firstInstall installs the definitions. The release has no policies, because an API server serves a kind some time
+// after its definition, and Helm does not wait (docs/install.md).
 func firstInstall(t *testing.T, path string) {
 	t.Helper()
 	values := valuesOf(t, path)
 	unstructured.RemoveNestedField(values, "policies")
-	helm := space(t, "variant-first", "privileged")
+	helm := newHelm(t, "variant-first", "privileged")
 	if err := helm.Install(t.Context(), "first", values, false); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func firstInstall(t *testing.T, path string) {
 	}
 }
 
-// valuesOf reads a file of values. What is tested is what the API server takes; nothing is to work.
+// valuesOf reads a values file. The tests only need valid objects, not a working controller.
 func valuesOf(t *testing.T, path string) chart.Values {
 	t.Helper()
 	values := readValues(t, path)
@@ -93,7 +93,7 @@ func readValues(t *testing.T, path string) chart.Values {
 	return values
 }
 
-// operatorKinds makes stand-ins for the Prometheus operator's kinds, which take anything.
+// operatorKinds creates definitions for the kinds of the Prometheus operator, without schemas.
 func operatorKinds(t *testing.T) {
 	t.Helper()
 	yes := true
@@ -127,8 +127,8 @@ func operatorKinds(t *testing.T) {
 	}
 }
 
-// applyStrictly has the API server look at every object with strict validation: a field that it doesn't know
-// is an error, where it would be dropped else.
+// applyStrictly sends every object to the API server with strict validation, so that an unknown field is an error
+// instead of dropped.
 func applyStrictly(t *testing.T, helm chart.Helm, name string, values chart.Values) {
 	t.Helper()
 	rendered, err := chart.Render(t.Context(), name, helm.Namespace, values)
@@ -163,9 +163,9 @@ func applyStrictly(t *testing.T, helm chart.Helm, name string, values chart.Valu
 	}
 }
 
-// admitted waits until a Deployment's pods are made: Pod Security looks at each of them. A Job or CronJob may
-// make none here, so its pods are asked about beforehand, by what the namespace warns of.
-func admitted(t *testing.T, namespace string) {
+// waitAdmitted waits for the pods of a Deployment, which Pod Security must admit. A Job or CronJob has no pods
+// here, so warnings of the namespace are checked.
+func waitAdmitted(t *testing.T, namespace string) {
 	t.Helper()
 	deployments, err := sandbox.Kube().AppsV1().Deployments(namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -197,8 +197,9 @@ func admitted(t *testing.T, namespace string) {
 	}
 }
 
-// gone demands that nothing of a release is left but the definitions, whose objects would go with them.
-func gone(t *testing.T, name string, helm chart.Helm, values chart.Values) {
+// wantGone requires that only the definitions are left of a release, because their deletion would delete all
+// objects.
+func wantGone(t *testing.T, name string, helm chart.Helm, values chart.Values) {
 	t.Helper()
 	rendered, err := chart.Render(t.Context(), name, helm.Namespace, values)
 	if err != nil {
@@ -225,11 +226,10 @@ func gone(t *testing.T, name string, helm chart.Helm, values chart.Values) {
 	}
 }
 
-// TestAdmissionPolicyRefusals shows that a policy that only the kind's own rules know to be bad
-// makes nothing.
+// TestAdmissionPolicyRefusals: a policy that only the validation rules refuse creates nothing.
 func TestAdmissionPolicyRefusals(t *testing.T) {
-	once(t)
-	helm := space(t, "refused", "restricted")
+	skipOtherClouds(t)
+	helm := newHelm(t, "refused", "restricted")
 	values := chart.Values{
 		"image":    chart.Values{"repository": simulated},
 		"policies": chart.Values{"bad": chart.Values{"patched": chart.Values{"preset": "kured", "rebootPending": "example.test/x"}}},

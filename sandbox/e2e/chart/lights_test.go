@@ -25,15 +25,15 @@ import (
 
 const (
 	lights = "lights-out"
-	// pool is the sandbox's name of the pool that is captured.
+	// pool is the sandbox's name of the captured pool.
 	pool = "lights"
 )
 
-// TestLightsOut installs the chart into a restricted namespace and lets nobody do anything but step 1: a node
-// is patched and rebooted, and from then on the pool's recipe points at that node's disk. The controller runs
-// as its Deployment's pod, with its service account's token and nothing else.
+// TestLightsOut installs the chart into a restricted namespace. The only manual step patches and reboots a node;
+// then the pool's recipe must name an image of that node's disk. The controller runs as the pod of its Deployment,
+// with only the token of its service account.
 func TestLightsOut(t *testing.T) {
-	helm := space(t, lights, "restricted")
+	helm := newHelm(t, lights, "restricted")
 	defer showLogs(t)
 	description := "name=" + pool + ",nodes=3"
 	if sandbox.AWS() != nil {
@@ -42,19 +42,19 @@ func TestLightsOut(t *testing.T) {
 	machines := sandbox.Pool(t, description)
 	set := path.Base(machines[0].Pool)
 	cloudSecret(t)
-	values := lightsOut(t, set)
-	listening(t, values)
+	values := lightsOutValues(t, set)
+	listenLocally(t, values)
 	if err := helm.Install(t.Context(), "kamino", values, true); err != nil {
 		t.Fatal(err)
 	}
-	outdate(t)
+	outdateDefinition(t)
 
 	donor := machines[1].Node
 	patchAsKuredDoes(t, donor)
-	prototype := succeeded(t, set, donor)
-	serves(t, values)
+	prototype := waitSucceeded(t, set, donor)
+	wantServing(t, values)
 
-	// The pool's next node is a copy of the donor, and nothing is left behind.
+	// The pool's next node is a copy of the donor, and no leftovers exist.
 	if recipe := sandbox.Must(t, "kamino", "status", set); !strings.Contains(recipe, prototype.Spec.Version) {
 		t.Errorf("the recipe doesn't point at %s:\n%s", prototype.Spec.Version, recipe)
 	}
@@ -62,36 +62,36 @@ func TestLightsOut(t *testing.T) {
 	if history := sandbox.Must(t, "kamino", "history", set, "-o", "json"); !strings.Contains(history, `"use": "current"`) {
 		t.Errorf("history:\n%s", history)
 	}
-	cleanUp(t, donor)
-	// What the recipe lost lies where no privileged pod runs.
+	wantCleanedUp(t, donor)
+	// The removed settings of the recipe are in a namespace without privileged pods.
 	secrets, err := sandbox.Kube().CoreV1().Secrets(lights).List(t.Context(), metav1.ListOptions{})
 	if err != nil || !slices.ContainsFunc(secrets.Items, func(s corev1.Secret) bool { return strings.HasSuffix(s.Name, "-recipe") }) {
 		t.Errorf("the recipe was not saved in %s: %v", lights, err)
 	}
 
-	// An upgrade replaces the outdated definition, and goes on with two replicas, one of which leads.
-	values = lightsOut(t, set)
+	// An upgrade replaces the old definition, and continues with two replicas and one leader.
+	values = lightsOutValues(t, set)
 	if err := helm.Upgrade(t.Context(), "kamino", values, true); err != nil {
 		t.Fatal(err)
 	}
 	upToDate(t)
-	takesOver(t)
+	testTakeover(t)
 
-	// The same as a CronJob: a run by hand finds that the pool has its version of today, and ends well.
+	// The same release as a CronJob: a manual run finds today's version of the pool and exits with 0.
 	values["mode"] = "cronjob"
 	delete(values, "extraArgs")
 	if err := helm.Upgrade(t.Context(), "kamino", values, true); err != nil {
 		t.Fatal(err)
 	}
-	runs(t, "kamino")
+	runCronJob(t, "kamino")
 	if err := helm.Uninstall("kamino"); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// patchAsKuredDoes patches a node, annotates it when the need for a reboot is found, reboots it, and takes away
-// what says that the reboot is pending. Annotations have whole seconds, in which a sandbox's machine would be
-// back already, so the reboot waits for the next one.
+// patchAsKuredDoes patches a node, adds kured's annotation, reboots the node, and removes the annotation of the
+// pending reboot. Annotations have whole seconds, but a simulated reboot is faster, so the reboot waits for the
+// next second.
 func patchAsKuredDoes(t *testing.T, node string) {
 	t.Helper()
 	sandbox.Must(t, "kamino-sandbox", "patch", node, "--reboot=false")
@@ -101,8 +101,8 @@ func patchAsKuredDoes(t *testing.T, node string) {
 	sandbox.Must(t, "kubectl", "annotate", "node", node, "weave.works/kured-reboot-in-progress-")
 }
 
-// lightsOut are the values of the release: those that the sandbox wrote, and a policy.
-func lightsOut(t *testing.T, set string) chart.Values {
+// lightsOutValues returns the values of the sandbox and a policy.
+func lightsOutValues(t *testing.T, set string) chart.Values {
 	t.Helper()
 	values := readValues(t, filepath.Join(sandbox.Dir(), sandboxdir.ValuesFile))
 	values["policies"] = chart.Values{"lights": chart.Values{
@@ -113,16 +113,16 @@ func lightsOut(t *testing.T, set string) chart.Values {
 	return values
 }
 
-// listening makes it a single replica, which may have ports of this machine.
-func listening(t *testing.T, values chart.Values) {
+// listenLocally sets a single replica with free ports of this machine.
+func listenLocally(t *testing.T, values chart.Values) {
 	t.Helper()
 	values["extraArgs"] = []any{}
 	values["controller"] = chart.Values{"replicas": 1, "healthPort": freePort(t)}
 	values["metrics"] = chart.Values{"port": freePort(t)}
 }
 
-// cloudSecret keeps what a client of the sandbox's cloud needs, as docs/install.md says for an Azure Stack, and docs/aws.md for an
-// access key.
+// cloudSecret creates the Secret for the sandbox's cloud, as in docs/install.md for Azure Stack and in docs/aws.md
+// for an access key.
 func cloudSecret(t *testing.T) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: sandboxdir.CloudSecret}, Data: map[string][]byte{}}
@@ -142,8 +142,8 @@ func cloudSecret(t *testing.T) {
 	}
 }
 
-// succeeded waits for the capture that the policy decides about, and demands that it took the donor.
-func succeeded(t *testing.T, set, donor string) *v1alpha1.Prototype {
+// waitSucceeded waits for the policy's capture, which must use the donor.
+func waitSucceeded(t *testing.T, set, donor string) *v1alpha1.Prototype {
 	t.Helper()
 	p := &v1alpha1.Prototype{}
 	eventually(t, "the policy's capture has succeeded", func() bool {
@@ -167,8 +167,8 @@ func succeeded(t *testing.T, set, donor string) *v1alpha1.Prototype {
 	return p
 }
 
-// cleanUp demands that the donor is in service as before and that no pod is left.
-func cleanUp(t *testing.T, donor string) {
+// wantCleanedUp requires that the donor is in service as before and that no pod is left.
+func wantCleanedUp(t *testing.T, donor string) {
 	t.Helper()
 	node, err := sandbox.Kube().CoreV1().Nodes().Get(t.Context(), donor, metav1.GetOptions{})
 	if err != nil || node.Spec.Unschedulable || node.Annotations[v1alpha1.ReservationAnnotation] != "" {
@@ -184,9 +184,8 @@ func cleanUp(t *testing.T, donor string) {
 	}
 }
 
-// serves demands that the pod tells the metrics that the dashboard asks for beside Kamino's own, and that a
-// probe would be answered.
-func serves(t *testing.T, values chart.Values) {
+// wantServing requires the metrics of the dashboard besides Kamino's own, and a healthy probe.
+func wantServing(t *testing.T, values chart.Values) {
 	t.Helper()
 	for _, sample := range []string{
 		`kamino_captures_total{reason="",result="succeeded"} 1`, "kamino_pool_image_info{", "kamino_pool_candidates{",
@@ -205,8 +204,8 @@ func serves(t *testing.T, values chart.Values) {
 	}
 }
 
-// outdate makes a definition that of an earlier version, which had a column more.
-func outdate(t *testing.T) {
+// outdateDefinition turns a definition into an earlier version with one column more.
+func outdateDefinition(t *testing.T) {
 	t.Helper()
 	d := definition(t)
 	versions, _, _ := unstructured.NestedSlice(d.Object, "spec", "versions")
@@ -236,8 +235,8 @@ func definition(t *testing.T) *unstructured.Unstructured {
 	return d
 }
 
-// takesOver removes the replica that leads, and demands that another one does afterwards.
-func takesOver(t *testing.T) {
+// testTakeover deletes the leader, and requires a new leader.
+func testTakeover(t *testing.T) {
 	t.Helper()
 	var leader string
 	holder := func() string {
@@ -252,8 +251,8 @@ func takesOver(t *testing.T) {
 	if err != nil || len(pods.Items) != 2 {
 		t.Fatalf("%d replicas, %v", len(pods.Items), err)
 	}
-	// Both are processes of one host here, so that the holder's name doesn't say which one leads: each is
-	// removed in turn, and every time somebody must lead again.
+	// Both replicas are processes of one host, so the holder's name does not show the leader. Each replica is
+	// deleted in turn, and a leader must follow.
 	for _, pod := range pods.Items {
 		if err := sandbox.Kube().CoreV1().Pods(lights).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
@@ -262,8 +261,8 @@ func takesOver(t *testing.T) {
 	eventually(t, "another replica leads", func() bool { now := holder(); return now != "" && now != leader })
 }
 
-// runs demands that a run of the CronJob by hand ends well.
-func runs(t *testing.T, name string) {
+// runCronJob requires that a manual run of the CronJob succeeds.
+func runCronJob(t *testing.T, name string) {
 	t.Helper()
 	sandbox.Must(t, "kubectl", "-n", lights, "create", "job", "--from=cronjob/"+name, "by-hand")
 	eventually(t, "the run has ended", func() bool {
@@ -303,7 +302,7 @@ func get(t *testing.T, url string) string {
 	return string(text)
 }
 
-// freePort is one that nobody listened on a moment ago.
+// freePort returns a port that was free a moment ago.
 func freePort(t *testing.T) int {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -314,7 +313,7 @@ func freePort(t *testing.T) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// showLogs tells what the release's processes said, if the test has failed.
+// showLogs logs the output of the release's processes, if the test has failed.
 func showLogs(t *testing.T) {
 	if !t.Failed() {
 		return

@@ -1,5 +1,5 @@
-// Package chart tests the Helm chart end to end: Helm's own code installs it into a sandbox, whose API server
-// and controllers are Kubernetes', and whose kubelets run Kamino's image as the real binary.
+// Package chart tests the Helm chart end to end. Helm's own code installs the chart into a sandbox with the API
+// server and controllers of Kubernetes. Kubelets of the sandbox run the real binary for Kamino's image.
 package chart
 
 import (
@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(sandboxtest.EachCloud(m, world.Options{TimeScale: 200}, &sandbox))
 }
 
-// once skips what is the same in every cloud, in all but one of them.
-func once(t *testing.T) {
+// skipOtherClouds skips a test that does not depend on the cloud, except on one cloud.
+func skipOtherClouds(t *testing.T) {
 	t.Helper()
 	if sandbox.Azure() == nil {
 		t.Skip("this does not depend on the cloud")
@@ -36,9 +36,9 @@ func once(t *testing.T) {
 }
 
 const (
-	// simulated is an image that the sandbox's kubelets only pretend to run.
+	// simulated is an image that the sandbox's kubelets do not really run.
 	simulated = "registry.example/kamino"
-	// enforced is the label that a namespace's Pod Security level is set by.
+	// enforced is the label with a namespace's Pod Security level.
 	enforced = "pod-security.kubernetes.io/enforce"
 )
 
@@ -56,8 +56,7 @@ func objects(t *testing.T) dynamic.Interface {
 	return client
 }
 
-// nodes makes sure that there are nodes for pods to run on, whichever test comes first. One has the labels
-// that variants ask for.
+// nodes creates nodes for pods, unless they exist. One node has the labels that variants select.
 func nodes(t *testing.T) {
 	t.Helper()
 	if len(sandbox.MachinesOf(t, "workers")) > 0 {
@@ -67,8 +66,8 @@ func nodes(t *testing.T) {
 	sandbox.Must(t, "kubectl", "label", "node", node, "node-role.kubernetes.io/control-plane=", "pool=system")
 }
 
-// space makes a namespace of a Pod Security level, and a Helm that installs into it.
-func space(t *testing.T, name, level string) chart.Helm {
+// newHelm creates a namespace with a Pod Security level, and returns a Helm for this namespace.
+func newHelm(t *testing.T, name, level string) chart.Helm {
 	t.Helper()
 	nodes(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{enforced: level}}}

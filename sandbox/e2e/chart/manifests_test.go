@@ -24,11 +24,11 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/unverified"
 )
 
-// TestFromManifestsToTheChart goes the way of docs/install.md with the commands that stand there, after the way that does
-// not work: a release that meets what the manifests made. Nothing that people have is lost on either, and the account of
-// the new release may do what the old one did. Then the release goes while a donor is held, as a person forgets it.
+// TestFromManifestsToTheChart runs the commands of docs/install.md, after a failed install over the objects of the
+// manifests. The user's objects stay, and the account of the new release has the same rights. Then the user
+// uninstalls the release during a capture.
 func TestFromManifestsToTheChart(t *testing.T) {
-	once(t)
+	skipOtherClouds(t)
 	nodes(t)
 	file := filepath.Join(t.TempDir(), "manifests.yaml")
 	write(t, file, sandbox.Must(t, "kamino", "manifests", "--controller", "--image", simulated+":1"))
@@ -37,7 +37,7 @@ func TestFromManifestsToTheChart(t *testing.T) {
 		return missing(err)
 	})
 	sandbox.Must(t, "kubectl", "apply", "--server-side", "--force-conflicts", "-f", file)
-	kept := keep(t)
+	kept := createUserObjects(t)
 
 	helm := chart.Helm{Kubeconfig: filepath.Join(sandbox.Dir(), sandboxdir.KubeconfigFile), Namespace: v1alpha1.DefaultNamespace, Timeout: time.Minute}
 	values := chart.Values{"image": chart.Values{"repository": simulated}, "policies": chart.Values{"all": chart.Values{"suspend": true}}}
@@ -49,9 +49,9 @@ func TestFromManifestsToTheChart(t *testing.T) {
 	if again := clusterRoles(t); !maps.Equal(roles, again) {
 		t.Errorf("a release that stopped has changed the ClusterRoles from %v to %v", roles, again)
 	}
-	unharmed(t, kept)
+	wantUserObjects(t, kept)
 
-	before, after := around(t, "helm install kamino charts/kamino")
+	before, after := commandsAround(t, "helm install kamino charts/kamino")
 	shell(t, before)
 	if left := sandbox.Must(t, "kubectl", "get", "clusterrole,clusterrolebinding,validatingadmissionpolicy,validatingadmissionpolicybinding", "-o", "name", "-l", "app.kubernetes.io/name=kamino,!app.kubernetes.io/instance"); left != "" {
 		t.Errorf("left of the manifests is %s", left)
@@ -64,7 +64,7 @@ func TestFromManifestsToTheChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	shell(t, after)
-	unharmed(t, kept)
+	wantUserObjects(t, kept)
 	if level := namespaceOf(t, v1alpha1.DefaultNamespace).Labels[enforced]; level != "restricted" {
 		t.Errorf("namespace %s is %q", v1alpha1.DefaultNamespace, level)
 	}
@@ -81,12 +81,13 @@ func TestFromManifestsToTheChart(t *testing.T) {
 		}
 	}
 
-	uninstalledWithADonorHeld(t, helm)
-	unharmed(t, kept)
+	testUninstallDuringCapture(t, helm)
+	wantUserObjects(t, kept)
 }
 
-// uninstalledWithADonorHeld: what a capture holds outlives the release, and is told and given back without it.
-func uninstalledWithADonorHeld(t *testing.T, helm chart.Helm) {
+// testUninstallDuringCapture: a reservation outlives the release. Commands without the release report and release
+// the node.
+func testUninstallDuringCapture(t *testing.T, helm chart.Helm) {
 	t.Helper()
 	donor := sandbox.Pool(t, "name=forgotten,nodes=2")[0].Node
 	capture := exec.Command(sandbox.Kamino, unverified.Capture(donor)...)
@@ -111,7 +112,7 @@ func uninstalledWithADonorHeld(t *testing.T, helm chart.Helm) {
 	}
 	held := sandbox.Run(t, nil, "kamino", "reservations")
 	if !strings.Contains(held.Stdout, donor) {
-		t.Errorf("nobody tells of the node that is held: %s%s", held.Stdout, held.Stderr)
+		t.Errorf("the reserved node is not reported: %s%s", held.Stdout, held.Stderr)
 	}
 	names := regexp.MustCompile(`\S*forgotten\S*-\d{4}\.\d\d\.\d\d\S*`).FindString(sandbox.Must(t, "kubectl", "get", "prototypes", "-o", "name"))
 	name := strings.TrimPrefix(names, "prototype.kamino.dev/")
@@ -125,8 +126,8 @@ func uninstalledWithADonorHeld(t *testing.T, helm chart.Helm) {
 	})
 }
 
-// around are the commands of docs/install.md's section before and behind the line that begins so.
-func around(t *testing.T, line string) (before, after string) {
+// commandsAround returns the commands of the section in docs/install.md before and after a line.
+func commandsAround(t *testing.T, line string) (before, after string) {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/install.md")
 	if err != nil {
@@ -143,7 +144,7 @@ func around(t *testing.T, line string) (before, after string) {
 	return before, after
 }
 
-// shell runs commands as a person types them.
+// shell runs commands in a shell.
 func shell(t *testing.T, script string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "sh", "-ec", script)
@@ -153,11 +154,11 @@ func shell(t *testing.T, script string) {
 	}
 }
 
-// possession is what people have of Kamino, by its path.
-type possession map[string]types.UID
+// userObjects has the UIDs of the user's Kamino objects, by path.
+type userObjects map[string]types.UID
 
-// keep makes some: a policy, a Prototype that has ended, and what its recipe lost.
-func keep(t *testing.T) possession {
+// createUserObjects creates a policy, an ended Prototype, and the removed settings of its recipe.
+func createUserObjects(t *testing.T) userObjects {
 	t.Helper()
 	dir := t.TempDir()
 	for name, object := range map[string]map[string]any{
@@ -179,32 +180,32 @@ func keep(t *testing.T) possession {
 		write(t, file, string(text))
 		eventually(t, name+" is made", func() bool { return sandbox.Run(t, nil, "kubectl", "apply", "-f", file).Code == 0 })
 	}
-	return possessions(t)
+	return readUserObjects(t)
 }
 
-func possessions(t *testing.T) possession {
+func readUserObjects(t *testing.T) userObjects {
 	t.Helper()
-	all := possession{}
+	all := userObjects{}
 	for _, name := range []string{"prototypepolicies/mine", "prototypes/old-2026.01.01", "secrets/old-2026.01.01-recipe", "namespaces/kamino-system", "crds/prototypes.kamino.dev", "crds/orders.kamino.dev"} {
 		all[name] = types.UID(sandbox.Must(t, "kubectl", "-n", v1alpha1.DefaultNamespace, "get", name, "-o", "jsonpath={.metadata.uid}"))
 	}
 	return all
 }
 
-func unharmed(t *testing.T, kept possession) {
+func wantUserObjects(t *testing.T, kept userObjects) {
 	t.Helper()
-	if now := possessions(t); !maps.Equal(kept, now) {
-		t.Errorf("of what people have there is %v, and there was %v", now, kept)
+	if now := readUserObjects(t); !maps.Equal(kept, now) {
+		t.Errorf("user objects are %v, want %v", now, kept)
 	}
 }
 
-func clusterRoles(t *testing.T) possession {
+func clusterRoles(t *testing.T) userObjects {
 	t.Helper()
 	list, err := sandbox.Kube().RbacV1().ClusterRoles().List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=kamino"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := possession{}
+	all := userObjects{}
 	for _, role := range list.Items {
 		all[role.Name] = role.UID
 	}

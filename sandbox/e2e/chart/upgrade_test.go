@@ -9,11 +9,11 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/chart"
 )
 
-// TestUpgrade changes a release from one way to run to another, and its policies: what stays keeps its
-// identity, what goes goes.
+// TestUpgrade changes the mode of a release and its policies. Kept objects keep their UIDs, and other objects are
+// deleted.
 func TestUpgrade(t *testing.T) {
-	once(t)
-	helm := space(t, "upgrade", "restricted")
+	skipOtherClouds(t)
+	helm := newHelm(t, "upgrade", "restricted")
 	image := chart.Values{"repository": simulated}
 	before := chart.Values{"image": image, "policies": chart.Values{"stays": chart.Values{}, "goes": chart.Values{}}}
 	if err := helm.Install(t.Context(), "up", before, false); err != nil {
@@ -61,10 +61,10 @@ func TestUpgrade(t *testing.T) {
 	})
 	again, err := sandbox.Kube().CoreV1().Namespaces().Get(t.Context(), pods.Name, metav1.GetOptions{})
 	if err != nil || again.UID != pods.UID {
-		t.Errorf("the pods' namespace was made anew: %v", err)
+		t.Errorf("the pods' namespace was created again: %v", err)
 	}
 
-	// A Job can't be changed: each upgrade makes its own.
+	// A Job is immutable, so each upgrade creates a new Job.
 	job := chart.Values{"image": image, "mode": "job", "job": chart.Values{"node": "n1"}}
 	for _, want := range []string{name + "-3", name + "-4"} {
 		if err := helm.Upgrade(t.Context(), "up", job, false); err != nil {

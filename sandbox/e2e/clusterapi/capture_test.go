@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// identityFiles are the identity and the credential of one node.
+// identityFiles contain the identity and credential of one node.
 var identityFiles = []string{"etc/machine-id", "etc/ssh/ssh_host_ed25519_key", "var/lib/kubelet/pki/kubelet-client-current.pem", "var/lib/kubelet/pki/kubelet.key", "var/lib/cloud/data/instance-id"}
 
 func (e *env) identityOf(m machine.Status) map[string]string {
@@ -30,8 +30,8 @@ func (e *env) identityOf(m machine.Status) map[string]string {
 	return identity
 }
 
-// TestCapture captures a node of a MachineDeployment. Its version is tried on a Machine of its own, nodes join with the bootstrap data
-// that the kubeadm provider makes for each, and the donor does not return.
+// TestCapture captures a node of a MachineDeployment. The trial runs on a separate Machine, nodes join with
+// bootstrap data of the kubeadm provider, and the donor does not return.
 func TestCapture(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "captured")
@@ -67,9 +67,9 @@ func TestCapture(t *testing.T) {
 	})
 }
 
-// TestManagementAwayPastTheDeadline cuts the management cluster off while the donor is drained. Past its deadline the donor takes pods
-// again, although nobody can release its Machine, and its disk is not touched. Once the management cluster answers, the Machine is
-// released. The node that was added stays.
+// TestManagementAwayPastTheDeadline disconnects the management cluster during the drain. After the deadline the
+// donor accepts pods again with an unchanged disk, although its Machine cannot be released. After the return of the
+// management cluster, the Machine is released. The added node stays.
 func TestManagementAwayPastTheDeadline(t *testing.T) {
 	onlyOn(t, pool.AWS)
 	t.Parallel()

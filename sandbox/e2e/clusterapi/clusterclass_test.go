@@ -37,7 +37,7 @@ func (e *env) overrides() map[string]any {
 	return overrides
 }
 
-// nameOfImage is the last word of an image in a variable: on AWS the image itself, on Azure the version of an object.
+// nameOfImage returns the last word of an image in a variable: on AWS the image, on Azure the version of an object.
 func nameOfImage(value any) string {
 	object, isObject := value.(map[string]any)
 	if !isObject {
@@ -47,8 +47,8 @@ func nameOfImage(value any) string {
 	return version
 }
 
-// TestClusterClass captures a node of a pool that Cluster API makes from a ClusterClass. The pool's image is an override in the
-// Cluster, which goes away when the recipe is restored.
+// TestClusterClass captures a node of a pool from a ClusterClass. The pool's image is an override in the Cluster,
+// which a restoration of the recipe removes.
 func TestClusterClass(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "classy", kindClusterClass, "max=0")

@@ -11,7 +11,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// policy captures as soon as a node is patched, and has each version tried. A node has joined once it was Ready for two seconds.
+// policy captures at once after a patch, and tries each version. A node has joined after two seconds in state
+// Ready.
 const policy = `apiVersion: kamino.dev/v1alpha1
 kind: PrototypePolicy
 metadata:
@@ -24,8 +25,8 @@ spec:
     trial: {mode: Apart, soak: 1s}
 `
 
-// TestController lets the controller capture a node that was patched. In the management cluster it has the documented rights, and no
-// more. Then it watches a node of the version join.
+// TestController lets the controller capture a patched node. In the management cluster the controller has exactly
+// the documented rights. Then the controller observes a node of the version join.
 func TestController(t *testing.T) {
 	onlyOn(t, pool.AWS)
 	e := newEnv(t, "controlled")

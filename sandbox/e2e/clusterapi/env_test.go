@@ -1,5 +1,5 @@
-// Package clusterapi tests, end to end, pools whose nodes Cluster API builds: Cluster API's own controllers run, and the real command
-// captures nodes that they made.
+// Package clusterapi tests pools of Cluster API end to end. The controllers of Cluster API run, and the real
+// command captures nodes of their Machines.
 package clusterapi
 
 import (
@@ -42,20 +42,20 @@ func TestMain(m *testing.M) {
 	os.Exit(sandboxtest.EachCloud(m, world.Options{ClusterAPI: binaries, ClusterClass: true, TimeScale: 200, KeepNodes: true}, &sandbox))
 }
 
-// Kinds of pools, as options of newEnv. Without one a pool is a MachineDeployment.
+// Kinds of pools, as options of newEnv. The default is a MachineDeployment.
 const (
 	kindClusterClass = "kind=" + string(pool.ClusterClass)
 	kindMachinePool  = "kind=" + string(pool.MachinePool)
 )
 
-// env is the environment of a test, with the objects of Cluster API behind its pool.
+// env is the environment of a test, with the Cluster API objects of its pool.
 type env struct {
 	*sandboxtest.Env
-	// resource of the object that has the pool's size, and the label by which Machines name that object.
+	// resource of the object with the pool's size, and the label of Machines with the name of that object.
 	resource, label string
 }
 
-// onlyOn skips a test on all clouds but one.
+// onlyOn skips a test on all clouds except one.
 func onlyOn(t *testing.T, cloud pool.Cloud) {
 	t.Helper()
 	if sandbox != nil && sandboxtest.CurrentCloud() != cloud {
@@ -85,7 +85,7 @@ func newEnv(t *testing.T, name string, options ...string) *env {
 	return e
 }
 
-// waitNoted waits until Cluster API knows a node, and has written its annotations on the Node.
+// waitNoted waits until Cluster API knows a node and has annotated the Node.
 func (e *env) waitNoted(node string) {
 	e.Helper()
 	e.Eventually("Cluster API knows node "+node, func() (bool, string) {
@@ -95,7 +95,7 @@ func (e *env) waitNoted(node string) {
 	})
 }
 
-// object that has the pool's size.
+// object returns the object with the pool's size.
 func (e *env) object() *unstructured.Unstructured {
 	e.Helper()
 	o, err := sandbox.Objects(e.resource).Get(e.Context(), e.Pool, metav1.GetOptions{})
@@ -103,7 +103,7 @@ func (e *env) object() *unstructured.Unstructured {
 	return o
 }
 
-// template is the name of the infrastructure template that the pool names.
+// template returns the name of the pool's infrastructure template.
 func (e *env) template() string {
 	e.Helper()
 	return sandboxtest.Text(*e.object(), "spec", "template", "spec", "infrastructureRef", "name")
@@ -117,7 +117,7 @@ func (e *env) machines() []unstructured.Unstructured {
 	return list.Items
 }
 
-// patchDonor installs updates on the donor, which reboots.
+// patchDonor installs updates on the donor and reboots the donor.
 func (e *env) patchDonor() {
 	e.Helper()
 	e.Must(sandbox.Patch(e.Context(), e.Donor, control.Patch{Reboot: true}, func(control.Event) {}))
@@ -129,8 +129,9 @@ func (e *env) captureWithTrial(node string) *sandboxtest.Process {
 	return e.Start("capture", node, "--max-concurrent", "100", "--trial", string(v1alpha1.TrialApart), "--soak", "1s")
 }
 
-// captureTwiceAndRestore captures the patched donor with a trial, and a node of its version in turn. Then it rolls the pool back, and
-// restores its recipe. Each time it adds a node. promoted gets the first one, and restored is called in the end.
+// captureTwiceAndRestore captures the patched donor with a trial, and then a node of its version. Then the pool is
+// rolled back, and its recipe is restored. Each step adds a node. The callback promoted gets the first added node,
+// and restored runs at the end.
 func (e *env) captureTwiceAndRestore(promoted func(machine.Status), restored func()) {
 	e.Helper()
 	generic := e.Machines[0].Image
@@ -153,7 +154,7 @@ func (e *env) captureTwiceAndRestore(promoted func(machine.Status), restored fun
 	e.assertWhole(5)
 }
 
-// grow adds a node to the pool, which must be built from a version; from an image of no version if it is empty.
+// grow adds a node, which must have this version; empty means the platform's image.
 func (e *env) grow(version string) machine.Status {
 	e.Helper()
 	m := e.Grow()
@@ -164,7 +165,8 @@ func (e *env) grow(version string) machine.Status {
 	return m
 }
 
-// assertReplaced asserts that a donor is gone, that the second node was not touched, and that so many nodes serve.
+// assertReplaced asserts that a donor is gone, that the second node is untouched, and that this number of nodes
+// serves.
 func (e *env) assertReplaced(donor string, nodes int) {
 	e.Helper()
 	e.assertWhole(nodes)
@@ -172,7 +174,7 @@ func (e *env) assertReplaced(donor string, nodes int) {
 	e.assertUntouched(e.Machines[1])
 }
 
-// assertUntouched asserts that a machine is there and was not rebooted.
+// assertUntouched asserts that a machine exists and was not rebooted.
 func (e *env) assertUntouched(before machine.Status) {
 	e.Helper()
 	if now := e.Machine(before.Node); now.ID != before.ID || now.BootID != before.BootID {
@@ -180,8 +182,8 @@ func (e *env) assertUntouched(before machine.Status) {
 	}
 }
 
-// assertWhole asserts that the pool has so many Machines, each with an instance and a Node that serves, and that captures have left
-// nothing behind.
+// assertWhole asserts the number of Machines, each with an instance and a serving Node, and no leftovers of
+// captures.
 func (e *env) assertWhole(nodes int) {
 	e.Helper()
 	e.Eventually(fmt.Sprintf("it has %d machines, and no marks of captures", nodes), func() (bool, string) {
@@ -207,8 +209,8 @@ func (e *env) assertWhole(nodes int) {
 	e.AssertNothingLeft()
 }
 
-// assertKnown asserts that status, plan and doctor know the pool, of whose two nodes the donor is patched, and that doctor writes more
-// texts. Doctor also reports pools of other tests.
+// assertKnown asserts that status, plan and doctor know the pool with its two nodes and the patched donor. Doctor
+// must also print texts. Doctor also reports pools of other tests.
 func (e *env) assertKnown(texts ...string) {
 	e.Helper()
 	image := e.Before.Image

@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
-// field of the infrastructure object that has the pool's image.
+// field returns the field of the infrastructure object with the pool's image.
 func (e *env) field(plural string, path ...string) any {
 	e.Helper()
 	o, err := sandbox.Objects(plural).Get(e.Context(), e.Pool, metav1.GetOptions{})
@@ -22,7 +22,7 @@ func (e *env) field(plural string, path ...string) any {
 	return value
 }
 
-// testMachinePool captures a node of a MachinePool, whose image is in a field of its infrastructure object.
+// testMachinePool captures a node of a MachinePool. The pool's image is a field of the infrastructure object.
 func testMachinePool(t *testing.T, e *env, field func() any) {
 	before := field()
 	e.patchDonor()
@@ -38,7 +38,8 @@ func testMachinePool(t *testing.T, e *env, field func() any) {
 	})
 }
 
-// TestMachinePool captures a node of a MachinePool on Azure, which is a scale set. The donor goes with its Machine.
+// TestMachinePool captures a node of a MachinePool on Azure, which is a scale set. The donor is deleted with its
+// Machine.
 func TestMachinePool(t *testing.T) {
 	onlyOn(t, pool.Azure)
 	t.Parallel()
@@ -54,8 +55,8 @@ func TestMachinePool(t *testing.T) {
 	doctor.ExpectOutput("nodes and recipe of the pool use 2 images of at most 10")
 }
 
-// TestGroup captures a node of a MachinePool on AWS, which is an Auto Scaling group whose size the cluster autoscaler manages. The
-// donor is in standby during its capture, and goes with its Machine.
+// TestGroup captures a node of a MachinePool on AWS, which is an Auto Scaling group with the cluster autoscaler.
+// The donor is in standby during its capture, and is deleted with its Machine.
 func TestGroup(t *testing.T) {
 	onlyOn(t, pool.AWS)
 	t.Parallel()

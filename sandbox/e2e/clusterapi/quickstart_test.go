@@ -14,8 +14,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// TestQuickstart runs the commands of docs/quickstart-cluster-api.md, from a pool that would roll to the first copy and back. It
-// shortens the trial, and lets tests capture at the same time.
+// TestQuickstart runs the commands of docs/quickstart-cluster-api.md, from a rolling pool to the first copy and
+// back. The test shortens the trial, and lets other tests capture concurrently.
 func TestQuickstart(t *testing.T) {
 	onlyOn(t, pool.AWS)
 	e := newEnv(t, "quick")

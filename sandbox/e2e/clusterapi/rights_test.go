@@ -43,8 +43,8 @@ func documentedRules(t *testing.T) (rules []rbacv1.PolicyRule) {
 	return rules
 }
 
-// newAccount makes an account with the commands of docs/cluster-api.md. Its rights must be those of the page's table. It returns its
-// kubeconfig.
+// newAccount creates an account with the commands of docs/cluster-api.md, and returns its kubeconfig. The rights
+// must equal the table of that page.
 func (e *env) newAccount() (role *rbacv1.Role, kubeconfig string) {
 	e.Helper()
 	page, err := os.ReadFile("../../../docs/cluster-api.md")
@@ -59,7 +59,7 @@ func (e *env) newAccount() (role *rbacv1.Role, kubeconfig string) {
 	admin, err := os.ReadFile(filepath.Join(sandbox.Dir(), "kubeconfig"))
 	e.Must(err)
 	e.Must(os.WriteFile(filepath.Join(dir, "management.kubeconfig"), admin, 0o600))
-	// The token is made a moment after its Secret.
+	// The token appears a moment after its Secret.
 	script = strings.Replace(script, "umask ", "kubectl --kubeconfig management.kubeconfig -n clusters wait secret/kamino --for=jsonpath={.data.token}\numask ", 1)
 	command := exec.CommandContext(e.Context(), "sh", "-ec", script)
 	command.Env, command.Dir = sandbox.Env(), dir
@@ -74,7 +74,7 @@ func (e *env) newAccount() (role *rbacv1.Role, kubeconfig string) {
 	return role, filepath.Join(dir, "kamino-management", "kubeconfig")
 }
 
-// rightsOf are all rights of rules, each once.
+// rightsOf returns all rights of rules without duplicates.
 func rightsOf(rules []rbacv1.PolicyRule) (all []string) {
 	for _, rule := range rules {
 		for _, resource := range rule.Resources {
@@ -87,7 +87,8 @@ func rightsOf(rules []rbacv1.PolicyRule) (all []string) {
 	return slices.Compact(all)
 }
 
-// TestRights captures with a trial as an account with the documented rights. Then the account loses one, and is told which.
+// TestRights captures with a trial and the documented rights. Then the account loses a right, and the error names
+// this right.
 func TestRights(t *testing.T) {
 	onlyOn(t, pool.AWS)
 	t.Parallel()

@@ -9,8 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
-// TestDoctor examines real pools: one that is sound, one that Kamino refuses, and a credential that lost a
-// permission.
+// TestDoctor examines real pools: a good pool, a refused pool, and a pool whose credential lost a permission.
 func TestDoctor(t *testing.T) {
 	sandbox.Install(t)
 	sound, refused := sandbox.Pool(t, "name=sound,nodes=2"), sandbox.Pool(t, "name=sick,nodes=2,upgrade-policy=Automatic")
@@ -40,8 +39,8 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestDoctorAsAServiceAccount asks a real API server what three accounts may do: a controller's, one that has only
-// half of its roles, and one that may nothing.
+// TestDoctorAsAServiceAccount reviews the rights of three accounts at a real API server: a controller, an account
+// with half of the controller's roles, and an account without rights.
 func TestDoctorAsAServiceAccount(t *testing.T) {
 	sandbox.Install(t)
 	pool := sandbox.Pool(t, "name=asked,nodes=2")[0].Pool

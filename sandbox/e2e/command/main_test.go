@@ -1,5 +1,4 @@
-// Package command tests the sandbox's own command, and those commands of kamino's that look at pools and change nothing. Each
-// test has a pool of its own.
+// Package command tests the sandbox's own command, and read-only commands of kamino. Each test has its own pool.
 package command
 
 import (
@@ -10,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
-// sandbox is the one that the tests of this package share.
+// sandbox is shared by the tests of this package.
 var sandbox *sandboxtest.Sandbox
 
 func TestMain(m *testing.M) {

@@ -18,31 +18,31 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/control"
 )
 
-// started is a kamino-sandbox up in a process of its own.
-type started struct {
+// upProcess is a kamino-sandbox up in a separate process.
+type upProcess struct {
 	command *exec.Cmd
 	exited  chan struct{}
 	mu      sync.Mutex
 	said    bytes.Buffer
 }
 
-// Write collects what it says.
-func (s *started) Write(p []byte) (int, error) {
+// Write collects the output.
+func (s *upProcess) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.said.Write(p)
 }
 
-func (s *started) text() string {
+func (s *upProcess) text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.said.String()
 }
 
-// up starts a sandbox and returns when it has said that it is ready.
-func up(t *testing.T, dir string, args ...string) *started {
+// up starts a sandbox and returns when the output reports a ready sandbox.
+func up(t *testing.T, dir string, args ...string) *upProcess {
 	t.Helper()
-	s := &started{exited: make(chan struct{})}
+	s := &upProcess{exited: make(chan struct{})}
 	s.command = exec.Command(filepath.Join(sandbox.Programs, "kamino-sandbox"), append([]string{"up", "--dir", dir, "--time-scale", "200"}, args...)...)
 	s.command.Stderr = s
 	stdout, err := s.command.StdoutPipe()
@@ -72,8 +72,8 @@ func up(t *testing.T, dir string, args ...string) *started {
 	return s
 }
 
-// ended waits for the process and returns its exit code.
-func (s *started) ended(t *testing.T) int {
+// waitExit waits for the process and returns its exit code.
+func (s *upProcess) waitExit(t *testing.T) int {
 	t.Helper()
 	select {
 	case <-s.exited:
@@ -118,10 +118,10 @@ func TestUpSurvivesARestart(t *testing.T) {
 	if err := first.command.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if code := first.ended(t); code != 0 {
+	if code := first.waitExit(t); code != 0 {
 		t.Fatalf("SIGTERM: exit code %d\n%s", code, first.text())
 	}
-	assertNobodyThere(t, dir)
+	assertNotRunning(t, dir)
 
 	second := up(t, dir)
 	if diff := cmp.Diff(before, machinesIn(t, dir)); diff != "" {
@@ -133,13 +133,13 @@ func TestUpSurvivesARestart(t *testing.T) {
 	if got := inShell(t, dir, `kubectl get configmap kept -o 'jsonpath={.data.k}'`); got != "v" {
 		t.Errorf("what was kept in the cluster: %q", got)
 	}
-	// Its nodes can still be told what to do.
+	// Commands for nodes still work.
 	inShell(t, dir, `kamino-sandbox scale b 2 --wait`)
 	inShell(t, dir, `kamino-sandbox down`)
-	if code := second.ended(t); code != 0 {
+	if code := second.waitExit(t); code != 0 {
 		t.Errorf("down: exit code %d\n%s", code, second.text())
 	}
-	assertNobodyThere(t, dir)
+	assertNotRunning(t, dir)
 }
 
 // inShell runs a script after reading the sandbox's env file, as a person does.
@@ -158,7 +158,7 @@ func inShell(t *testing.T, dir, script string) string {
 	return string(out)
 }
 
-// assertPrivate looks for files with secrets that others may read.
+// assertPrivate finds files with secrets that other users can read.
 func assertPrivate(t *testing.T, dir string) {
 	t.Helper()
 	for _, name := range []string{"kubeconfig", "env", "env-managed-identity", "azure.json", "az.sh", "sandbox.json"} {
@@ -171,7 +171,7 @@ func assertPrivate(t *testing.T, dir string) {
 	}
 }
 
-func assertNobodyThere(t *testing.T, dir string) {
+func assertNotRunning(t *testing.T, dir string) {
 	t.Helper()
 	client, err := control.Dial(dir)
 	if err == nil {
@@ -185,7 +185,7 @@ func assertNobodyThere(t *testing.T, dir string) {
 func TestInterruptedStart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// at is the line of progress at which it is cut short: there are no Ready nodes yet.
+		// at is the line of output at which the test interrupts the start. No node is Ready at this time.
 		at, said string
 		cut      func(t *testing.T, dir string, process *os.Process)
 		code     int
@@ -202,8 +202,7 @@ func TestInterruptedStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			// Unlike the test's own directory, its path is short enough for sockets, so that they are among what is looked for
-			// afterwards.
+			// Sockets need a short path. The test's own directory is too long.
 			temp, err := os.MkdirTemp("", "cut-") //nolint:usetesting // its path is shorter
 			if err != nil {
 				t.Fatal(err)
@@ -230,7 +229,7 @@ func TestInterruptedStart(t *testing.T) {
 			if code := command.ProcessState.ExitCode(); code != c.code || !strings.Contains(said, c.said) {
 				t.Errorf("exit code %d, want %d, and it should say %q:\n%s", code, c.code, c.said, said)
 			}
-			assertNobodyThere(t, dir)
+			assertNotRunning(t, dir)
 			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 				t.Errorf("left in the directory for temporary files: %v (%v)", left, err)
 			}

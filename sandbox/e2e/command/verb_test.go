@@ -7,14 +7,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestVerbs tells sessions with kamino-sandbox, each with a pool of three nodes of its own: $POOL, whose
-// nodes are $N0, $N1 and $N2.
+// TestVerbs runs sessions with kamino-sandbox. Each has a pool $POOL with three nodes: $N0, $N1 and $N2.
 func TestVerbs(t *testing.T) { sessions(t, "testdata") }
 
-// TestVerbsThatNeedASandbox tells those that an outage, or a fault of all pools, would let others fail.
+// TestVerbsThatNeedASandbox runs sessions with an outage or a fault of all pools, which would fail other sessions.
 func TestVerbsThatNeedASandbox(t *testing.T) { sessions(t, "testdata/alone") }
 
-// sessions are told side by side.
+// sessions run in parallel.
 func sessions(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
 		Dir: dir,
@@ -28,7 +27,7 @@ func sessions(t *testing.T, dir string) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			// pool NAME makes one.
+			// pool NAME creates a pool.
 			"pool": func(ts *testscript.TestScript, _ bool, args []string) {
 				machines := sandbox.Pool(t, "name="+args[0]+",nodes=3")
 				ts.Setenv("POOL", args[0])

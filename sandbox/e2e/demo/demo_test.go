@@ -1,5 +1,4 @@
-// Package demo runs the demos that are no story of one capture, and holds the demos to what they promise: a demo ends with an error
-// where a check of its own is not true.
+// Package demo runs demos of more than one capture. A demo must end with an error if one of its checks is false.
 package demo
 
 import (
@@ -33,9 +32,9 @@ func TestClusterAPI(t *testing.T) {
 	sandbox.Demo(t, sandbox.Kamino, "--capi", "--capi-binaries", binaries).AssertPassed("ok  the new node is Ready and was built from the prototype")
 }
 
-// saboteur is a kamino without trials, which undoes parts of its capture afterwards: it cordons the donor again, and gives the
-// image the identity of the donor.
-const saboteur = `#!/bin/sh
+// brokenCapture is a kamino without trials, which undoes parts of its capture. The script cordons the donor again,
+// and gives the image the identity of the donor.
+const brokenCapture = `#!/bin/sh
 set -eu
 if [ "$1" != capture ]; then
 	exec "$REAL_KAMINO" "$@"
@@ -52,7 +51,7 @@ fi
 
 func TestDemoFailsOnFalseChecks(t *testing.T) {
 	t.Parallel()
-	sandbox.DemoWith(t, saboteur).AssertFailedChecks(
+	sandbox.DemoWith(t, brokenCapture).AssertFailedChecks(
 		"NO  the trial of the image passed",
 		"NO  the trial node is gone",
 		"NO  the new node and its donor have different identities",
@@ -65,9 +64,10 @@ func TestDemoFailsOnFalseChecks(t *testing.T) {
 	)
 }
 
-// meddler is a kamino that undoes the automatic rollback before it shows the history: it acknowledges the rollback, releases the bad
-// version, promotes it, grows the pool by one node, and reboots another node.
-const meddler = `#!/bin/sh
+// brokenRollback is a kamino that undoes the automatic rollback before the history is shown. The script
+// acknowledges the rollback, releases and promotes the bad version, grows the pool by one node, and reboots another
+// node.
+const brokenRollback = `#!/bin/sh
 set -eu
 if [ "$1" = history ]; then
 	set=$2
@@ -85,7 +85,7 @@ exec "$REAL_KAMINO" "$@"
 
 func TestRollbackDemoFailsOnFalseChecks(t *testing.T) {
 	t.Parallel()
-	sandbox.DemoWith(t, meddler, "--rollback").AssertFailedChecks(
+	sandbox.DemoWith(t, brokenRollback, "--rollback").AssertFailedChecks(
 		"NO  2 nodes were built from the bad version",
 		"NO  Kamino rolled the pool back once",
 		"NO  the recipe names the previous version",

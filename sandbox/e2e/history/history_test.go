@@ -25,13 +25,13 @@ func TestMain(m *testing.M) {
 	os.Exit(sandboxtest.Main(m, world.Options{TimeScale: 200}, &sandbox))
 }
 
-// pool is the sandbox's name of the pool, and set the cloud's, which is Kamino's.
+// pool is the sandbox's name of the pool; set is the name in the cloud and in Kamino.
 const pool = "past"
 
 var set string
 
-// told is as much of `kamino history -o json` as the test reads.
-type told struct {
+// historyOutput is the part of `kamino history -o json` that the test reads.
+type historyOutput struct {
 	Recipe   struct{ Version string }
 	Prior    string
 	Versions []version
@@ -43,9 +43,9 @@ type version struct {
 	Keep                                                         bool
 }
 
-func history(t *testing.T) told {
+func history(t *testing.T) historyOutput {
 	t.Helper()
-	var h told
+	var h historyOutput
 	if err := json.Unmarshal([]byte(sandbox.Must(t, "kamino", "history", set, "-o", "json")), &h); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func refused(t *testing.T, sentence string, args ...string) {
 	}
 }
 
-// grow adds a node to the pool and returns its name when it is Ready.
+// grow adds a node to the pool, and returns its name when the node is Ready.
 func grow(t *testing.T, to string) string {
 	t.Helper()
 	known := map[string]bool{}
@@ -84,8 +84,8 @@ func TestHistory(t *testing.T) {
 	set = path.Base(nodes[0].Pool)
 	refused(t, "RecipeNotOurs", "rollback", set)
 
-	// The sandbox's time is the wall's: the first capture is named after the day before, as one that was
-	// decided just before midnight is.
+	// The sandbox uses real time. The name of the first capture is the previous day, as after a decision shortly
+	// before midnight.
 	now := time.Now().UTC()
 	first, second := now.AddDate(0, 0, -1).Format("2006.01.02"), now.Format("2006.01.02")
 	sandbox.Must(t, "kamino", unverified.Capture(nodes[0].Node, "--version", first)...)
@@ -122,7 +122,7 @@ func TestHistory(t *testing.T) {
 	replaceNodes(t, grandchild, first, second)
 	want[1].Nodes = append(want[1].Nodes, grandchild)
 
-	// The next node is built from the version before, and the bad one can go, now and not earlier.
+	// The next node has the previous version, and only now the bad version can be deleted.
 	want[1].Nodes = append(want[1].Nodes, grow(t, "5"))
 	slices.Sort(want[1].Nodes)
 	got := history(t).Versions
@@ -138,8 +138,8 @@ func TestHistory(t *testing.T) {
 	refused(t, "VersionNotFound", "release", set, second)
 }
 
-// replaceNodes rebuilds the one node that runs the bad version, and looks at it as a person would: it is the same
-// Node under a new boot, in service, and runs the good version.
+// replaceNodes rebuilds the node of the bad version. The Node must stay the same with a new boot, serve, and run
+// the good version.
 func replaceNodes(t *testing.T, node, good, bad string) {
 	t.Helper()
 	boot := func() string {

@@ -1,6 +1,6 @@
-// Package identity tests, end to end, what stands between a donor's disk and an image: a secret that no
-// rule removes stops the capture, rules of the user's own see to it, and what was verified is told
-// everywhere and can be checked on the disk that was published.
+// Package identity tests the protection between a donor's disk and an image, end to end. A secret without a rule
+// stops the capture, and user rules remove the secret. The verified facts are shown everywhere, and the published
+// disk confirms them.
 package identity
 
 import (
@@ -32,14 +32,14 @@ func TestMain(m *testing.M) {
 	os.Exit(sandboxtest.Main(m, world.Options{TimeScale: 200}, &sandbox))
 }
 
-// donor is a machine whose disk carries the key of an agent that no rule knows.
+// donor is a machine whose disk has the key of an agent without a rule.
 type donor struct {
 	node, set, disk string
 	key             []byte
 	boots           int
 }
 
-// keyPath is below a directory that is searched.
+// keyPath is in a directory that Kamino searches.
 const keyPath = "/etc/acme/agent.key"
 
 func newDonor(t *testing.T, pool string) donor {
@@ -194,7 +194,7 @@ func TestCustomRules(t *testing.T) {
 	d.checkImage(t, v)
 }
 
-// checkImage reads the disk of the node that is built from the version.
+// checkImage reads the disk of a node of the version.
 func (d donor) checkImage(t *testing.T, v *v1alpha1.Verified) {
 	t.Helper()
 	sandbox.Must(t, "kamino-sandbox", "scale", "ruled", "3", "--wait")
@@ -208,7 +208,7 @@ func (d donor) checkImage(t *testing.T, v *v1alpha1.Verified) {
 		t.Fatal(err)
 	}
 	if sum := sha256.Sum256(manifest); "sha256:"+hex.EncodeToString(sum[:]) != v.ManifestDigest {
-		t.Error("the manifest on the clone is not the one that is told")
+		t.Error("the manifest on the clone differs from the reported manifest")
 	}
 	if d.leaks(string(manifest)) {
 		t.Error("the key stands in the manifest")

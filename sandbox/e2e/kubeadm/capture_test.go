@@ -20,8 +20,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// TestCapture captures a node that joined by itself, and a copy of it. Kamino alone deletes the Nodes of removed instances here. Then
-// the pool goes back to the first version, and to the platform's image.
+// TestCapture captures a node that joined with kubeadm, and then a copy. Only Kamino deletes the Nodes of removed
+// instances here. Then the pool returns to the first version, and to the platform's image.
 func TestCapture(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "name=captured,nodes=2")
@@ -78,7 +78,7 @@ func (e env) testWayBack(donor, stays machine.Status, version string) {
 	e.AssertNothingLeft()
 }
 
-// growFrom adds a node, which must be built from a version; from an image of no version if it is empty.
+// growFrom adds a node, which must have this version; empty means the platform's image.
 func (e env) growFrom(version string) machine.Status {
 	e.Helper()
 	m := e.Grow()
@@ -88,7 +88,8 @@ func (e env) growFrom(version string) machine.Status {
 	return m
 }
 
-// assertCopy asserts that a copy is built from the version, serves, has joined as itself, and has no identity of another node.
+// assertCopy asserts that a copy has the version, serves, joined with its own identity, and shares no identity with
+// another node.
 func (e env) assertCopy(copied machine.Status, version string, others map[string]map[string]string) {
 	e.Helper()
 	if built := e.VersionOf(copied.Image); built != version {
@@ -121,7 +122,8 @@ func (e env) assertCopy(copied machine.Status, version string, others map[string
 	}
 }
 
-// TestKilledWithEachWrite kills each command of a capture with a write to the cloud. The result is the same as of any other capture.
+// TestKilledWithEachWrite kills each command of a capture with a write to the cloud. The result equals the result
+// of an undisturbed capture.
 func TestKilledWithEachWrite(t *testing.T) {
 	if sandboxtest.CurrentCloud() != pool.AWS {
 		t.Skip("this test runs on AWS")

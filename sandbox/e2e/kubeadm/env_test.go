@@ -1,5 +1,5 @@
-// Package kubeadm tests, end to end, pools whose nodes join by themselves: with a bootstrap token from the recipe, and from then on
-// with a credential of their own.
+// Package kubeadm tests pools whose nodes join automatically, end to end. The nodes use a bootstrap token from the
+// recipe, and then their own credentials.
 package kubeadm
 
 import (
@@ -46,13 +46,13 @@ func newEnv(t *testing.T, description string) env {
 	return env{sandbox.NewEnv(t, description+",profile=bootstrap")}
 }
 
-// identityFiles are the identity and the credential of one node.
+// identityFiles contain the identity and credential of one node.
 var identityFiles = []string{
 	"etc/machine-id", "etc/hostname", "etc/ssh/ssh_host_ed25519_key", "var/lib/kubelet/pki/kubelet-client-current.pem",
 	"var/lib/kubelet/pki/kubelet.key", "var/lib/cloud/data/instance-id",
 }
 
-// identityOf a machine: the digest of each file.
+// identityOf returns the digest of each identity file of a machine.
 func (e env) identityOf(m machine.Status) map[string]string {
 	e.Helper()
 	identity := map[string]string{}
@@ -66,7 +66,7 @@ func (e env) identityOf(m machine.Status) map[string]string {
 	return identity
 }
 
-// specOf is what the cloud built a machine from.
+// specOf returns the spec from which the cloud built a machine.
 func (e env) specOf(m machine.Status) fleet.Spec {
 	e.Helper()
 	all := sandbox.Cloud().Specs()
@@ -101,7 +101,7 @@ func (e env) tokenSecret() *corev1.Secret {
 	return nil
 }
 
-// countRequests counts the certificates that nodes have asked for with the pool's token.
+// countRequests counts the certificate requests of nodes with the pool's token.
 func (e env) countRequests() int {
 	e.Helper()
 	user := "system:bootstrap:" + string(e.tokenSecret().Data["token-id"])

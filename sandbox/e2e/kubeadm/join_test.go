@@ -19,8 +19,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/kubeadm"
 )
 
-// TestNodesJoinWithKubeadm compares nodes with real ones of kubeadm's. Each has a certificate that the cluster signed once, for the
-// holder of the recipe's token, and no right to what belongs to other nodes.
+// TestNodesJoinWithKubeadm compares nodes with real nodes of kubeadm. The cluster signed one certificate per node
+// for the holder of the recipe's token. A node has no right to objects of other nodes.
 func TestNodesJoinWithKubeadm(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "name=joins,nodes=2")
@@ -40,7 +40,7 @@ func TestNodesJoinWithKubeadm(t *testing.T) {
 	if _, err := node.CoreV1().Nodes().Patch(t.Context(), other, types.MergePatchType, label, metav1.PatchOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("a node labels another: %v", err)
 	}
-	// A copy of its disk would do this under a new name, if it still had the credential.
+	// With the credential, a copy of the disk could register under a new name.
 	copied := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a-copy"}}
 	if _, err := node.CoreV1().Nodes().Create(t.Context(), copied, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("a node registers another: %v", err)
@@ -56,7 +56,7 @@ func TestNodesJoinWithKubeadm(t *testing.T) {
 	}
 }
 
-// testSecretOfPod runs a pod that uses a Secret. The node may read the Secret from then on, and not before.
+// testSecretOfPod runs a pod that uses a Secret. Only from then on the node may read the Secret.
 func (e env) testSecretOfPod(node *kubernetes.Clientset, name string) {
 	e.Helper()
 	core := e.Kube().CoreV1()
@@ -82,7 +82,7 @@ func (e env) testSecretOfPod(node *kubernetes.Clientset, name string) {
 	}
 }
 
-// TestExpiredToken lets a bootstrap token expire, so that the cluster removes it. Running nodes stay, and no other node joins.
+// TestExpiredToken lets the cluster remove an expired bootstrap token. Running nodes stay, and no other node joins.
 func TestExpiredToken(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "name=expires,nodes=1,token-ttl=1h")

@@ -22,14 +22,14 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 )
 
-// cloud is the sandbox's, as the original would reach it, and the names that it gives.
+// cloud is the sandbox's cloud as the Python original reaches the cloud, with the original's names.
 type cloud struct {
 	factory              *armcompute.ClientFactory
 	group, location, set string
 	gallery, image       string
-	// donor is the node that the versions say they were built from.
+	// donor is the node in the tags of the versions.
 	donor string
-	// definition is the image's ID, once it is made.
+	// definition is the image's ID, set after its creation.
 	definition string
 }
 
@@ -102,8 +102,8 @@ func (c *cloud) firstDisk(t *testing.T) string {
 	return *page.Value[0].Properties.StorageProfile.OSDisk.ManagedDisk.ID
 }
 
-// recipe is what the original makes of the model: the definition's image, whatever its latest version is, an
-// empty customData, and no extension but the billing one.
+// recipe returns the original's change of the model: the image is the definition, which means its latest version,
+// customData is empty, and only the billing extension stays.
 func (c *cloud) recipe(t *testing.T) armcompute.VirtualMachineScaleSetUpdate {
 	t.Helper()
 	var kept []*armcompute.VirtualMachineScaleSetExtension
@@ -124,7 +124,7 @@ func (c *cloud) recipe(t *testing.T) armcompute.VirtualMachineScaleSetUpdate {
 	}}
 }
 
-// published are the IDs of the versions that there are.
+// published returns the IDs of existing versions.
 func (c *cloud) published(t *testing.T) []string {
 	t.Helper()
 	var ids []string

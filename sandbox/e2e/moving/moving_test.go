@@ -1,5 +1,5 @@
-// Package moving tests, end to end, that Kamino takes over what the Python original, vmss-prototype, leaves in
-// the cloud: gallery, definition, versions, and a recipe that names the definition.
+// Package moving tests, end to end, the takeover of objects of the Python original, vmss-prototype: gallery,
+// definition, versions, and a recipe with the definition.
 package moving
 
 import (
@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(sandboxtest.Main(m, world.Options{TimeScale: 200}, &sandbox))
 }
 
-// told is as much of `kamino history -o json` as the test reads.
-type told struct {
+// historyOutput is the part of `kamino history -o json` that the test reads.
+type historyOutput struct {
 	Recipe   struct{ Version string }
 	Prior    string
 	Versions []version
@@ -38,16 +38,16 @@ type version struct {
 	Keep                bool
 }
 
-func history(t *testing.T, set string) told {
+func history(t *testing.T, set string) historyOutput {
 	t.Helper()
-	var h told
+	var h historyOutput
 	if err := json.Unmarshal([]byte(sandbox.Must(t, "kamino", "history", set, "-o", "json")), &h); err != nil {
 		t.Fatal(err)
 	}
 	return h
 }
 
-// TestMoving runs the verbs on a pool that the original has worked on, with nothing done for the move.
+// TestMoving runs the verbs on a pool of the original without any preparation.
 func TestMoving(t *testing.T) {
 	sandbox.Install(t)
 	nodes := sandbox.Pool(t, "name=moved,nodes=2")
@@ -55,10 +55,10 @@ func TestMoving(t *testing.T) {
 	c := connect(t, set)
 	now := time.Now().UTC()
 	older, old := now.AddDate(0, 0, -20).Format("2006.01.02"), now.AddDate(0, 0, -10).Format("2006.01.02")
-	c.leave(t, older, old)
+	c.createLeftovers(t, older, old)
 	before := c.scaleSet(t)
 
-	// Looking changes nothing: the recipe is shown as the version that it means.
+	// Reads change nothing: status shows the version that the definition means.
 	if said := sandbox.Must(t, "kamino", "status", set); !strings.Contains(said, old) {
 		t.Errorf("the status doesn't know that the recipe means %s:\n%s", old, said)
 	}
@@ -90,7 +90,7 @@ func TestMoving(t *testing.T) {
 		}
 	}
 
-	// And back to the original's version, which is an exact one as well.
+	// Roll back to the original's version, which is an exact version, too.
 	sandbox.Must(t, "kamino", "rollback", set, "--reason", "the move is tried")
 	if got, want := imageOf(c.scaleSet(t)), c.definition+"/versions/"+old; !strings.EqualFold(got, want) {
 		t.Errorf("after the rollback the recipe names %s, want %s", got, want)
@@ -101,9 +101,9 @@ func imageOf(set armcompute.VirtualMachineScaleSet) string {
 	return *set.Properties.VirtualMachineProfile.StorageProfile.ImageReference.ID
 }
 
-// leave leaves what the original does: its gallery and definition, versions that are live the moment that they
-// are published, and a recipe that names the definition, without customData and bootstrap.
-func (c *cloud) leave(t *testing.T, versions ...string) {
+// createLeftovers creates the objects of the original: gallery and definition, versions that are live on
+// publication, and a recipe with the definition, without customData and bootstrap.
+func (c *cloud) createLeftovers(t *testing.T, versions ...string) {
 	t.Helper()
 	gallery, err := c.factory.NewGalleriesClient().BeginCreateOrUpdate(t.Context(), c.group, c.gallery, armcompute.Gallery{Location: &c.location}, nil)
 	done(t, gallery, err)
@@ -124,7 +124,7 @@ func (c *cloud) leave(t *testing.T, versions ...string) {
 	done(t, patch, err)
 }
 
-// publish makes a version as the original does, by way of a snapshot that it deletes.
+// publish creates a version like the original, with a snapshot that is deleted afterwards.
 func (c *cloud) publish(t *testing.T, version, disk string) {
 	t.Helper()
 	name := "snapshot_" + c.set

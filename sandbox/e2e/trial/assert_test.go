@@ -10,8 +10,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// assertPassed asserts that the capture has succeeded and every check has passed, except for the skipped ones; that the version
-// says so and is what the pool builds from; and that nothing else is left.
+// assertPassed asserts that the capture has succeeded, and that all checks except skipped have passed. The version
+// records the result, the pool uses the version, and no leftovers exist.
 func assertPassed(e *sandboxtest.Env, skipped ...trial.Name) {
 	e.Helper()
 	p := e.AssertSucceeded(e.Donor)
@@ -29,8 +29,8 @@ func assertPassed(e *sandboxtest.Env, skipped ...trial.Name) {
 	assertPoolIsWhole(e)
 }
 
-// assertFailedAt asserts that the capture has failed because its trial failed at the check; that the version is quarantined for
-// it; that the pool builds its nodes as before; and that nothing else is left.
+// assertFailedAt asserts that the capture failed because its trial failed at the check. The version is quarantined,
+// the pool builds nodes as before, and no leftovers exist.
 func assertFailedAt(e *sandboxtest.Env, check trial.Name) {
 	e.Helper()
 	p := e.AssertFailed("TrialFailed")
@@ -53,8 +53,8 @@ func assertFailedAt(e *sandboxtest.Env, check trial.Name) {
 	assertPoolIsWhole(e)
 }
 
-// assertPoolIsWhole asserts that the pool has as many nodes as before, which serve, none of them built from the version, and that
-// nothing of the capture is left.
+// assertPoolIsWhole asserts the number of nodes of before, all serving and without the version, and no leftovers of
+// the capture.
 func assertPoolIsWhole(e *sandboxtest.Env) {
 	e.Helper()
 	e.AssertNothingLeft()
@@ -70,7 +70,7 @@ func assertPoolIsWhole(e *sandboxtest.Env) {
 	}
 }
 
-// checksOf returns the checks of a trial by their results. Each must have a message and a time.
+// checksOf returns the checks of a trial by result. Each check must have a message and a time.
 func checksOf(e *sandboxtest.Env, p *v1alpha1.Prototype) map[trial.Result][]trial.Name {
 	e.Helper()
 	checks := map[trial.Result][]trial.Name{}

@@ -10,11 +10,11 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/workload"
 )
 
-// exitFailed is the exit code of a capture that has failed.
+// exitFailed is the exit code of a failed capture.
 const exitFailed = 4
 
-// testBadVersion asserts that a version with a defect fails at the check for it, in both modes alike: a trial in the pool and one
-// apart differ in how they get their node.
+// testBadVersion asserts that a version with a defect fails at the check for the defect. Both modes use the same
+// checks; only the way to their node differs.
 func testBadVersion(t *testing.T, name string, mode v1alpha1.TrialMode, timeout time.Duration, d disk.Defect, check trial.Name, flags ...string) {
 	t.Helper()
 	t.Parallel()
@@ -30,8 +30,8 @@ func TestVersionNeverJoins(t *testing.T) {
 }
 
 func TestVersionNotReadyLater(t *testing.T) {
-	// The soak is longer than a busy machine needs to report that the node is not Ready. If the trial itself looks too late to
-	// see the node Ready, the short timeout ends the check.
+	// The soak is longer than a busy machine needs to report that the node is not Ready. If the trial itself looks
+	// too late to see the node Ready, the short timeout ends the check.
 	testBadVersion(t, "unready", v1alpha1.TrialInPool, short, disk.Defect{Kind: disk.NotReadyLater, After: 3 * time.Second * timeScale}, trial.Ready, "--soak", "20s")
 }
 

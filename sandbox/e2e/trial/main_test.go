@@ -1,5 +1,5 @@
-// Package trial tests trials with the real command, on nodes that really join: a good version passes, a bad one fails at the check
-// for its defect, and both leave nothing but the verdict behind. The defects are on the versions' disks.
+// Package trial tests trials with the real command, on nodes that really join. A good version passes, a bad version
+// fails at the check for its defect, and only the verdict is left. The defects are on the versions' disks.
 package trial
 
 import (
@@ -34,11 +34,11 @@ func TestMain(m *testing.M) {
 	}, &sandbox))
 }
 
-// installOnce makes what all tests need: a workload that runs on every node, and nodes to measure from. A trial takes the first
-// nodes by name, which no test takes out of service.
+// installOnce creates the objects of all tests: a workload on every node, and nodes for measurements. A trial uses
+// the first nodes by name, which no test takes out of service.
 var installOnce sync.Once
 
-// newEnv makes a pool of two nodes. Donors of a pool that is used for trials InPool do not return.
+// newEnv creates a pool of two nodes. Donors of a pool with trials InPool do not return.
 func newEnv(t *testing.T, name string, mode v1alpha1.TrialMode) *sandboxtest.Env {
 	t.Helper()
 	if mode == v1alpha1.TrialInPool {
@@ -58,7 +58,7 @@ func newEnv(t *testing.T, name string, mode v1alpha1.TrialMode) *sandboxtest.Env
 	return sandbox.NewEnv(t, description)
 }
 
-// onlyOnAzure skips a test whose behavior does not depend on the cloud, or that only Azure has.
+// onlyOnAzure skips a test on other clouds, because the behavior is equal or exists only on Azure.
 func onlyOnAzure(t *testing.T) {
 	t.Helper()
 	if sandbox.Azure() == nil {
@@ -68,7 +68,7 @@ func onlyOnAzure(t *testing.T) {
 
 // Timeouts of a trial. Half of it limits each check.
 const (
-	// generous ends only what hangs.
+	// generous only ends a test that hangs.
 	generous = time.Hour
 	// short is for a version whose node never joins or is never seen Ready: the check waits for half of it.
 	short = 3 * time.Minute

@@ -16,8 +16,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// userJob is a Job of the user's. Its container is a real process: the sandbox's nodes run this image's program. The trial gives
-// it another name and another place.
+// userJob is a Job of the user. Its container is a real process, because the sandbox's nodes run this image's
+// program. The trial changes its name and namespace.
 const userJob = `apiVersion: batch/v1
 kind: Job
 metadata:
@@ -34,7 +34,7 @@ spec:
           args: [ARGUMENT]
 `
 
-// createUserJob makes the ConfigMap of a Job that runs kamino with an argument, and returns its name.
+// createUserJob creates the ConfigMap of a Job that runs kamino with an argument, and returns its name.
 func createUserJob(e *sandboxtest.Env, argument string) string {
 	e.Helper()
 	created, err := e.Kube().CoreV1().ConfigMaps(e.PodNamespace).Create(e.Context(), &corev1.ConfigMap{
@@ -45,7 +45,8 @@ func createUserJob(e *sandboxtest.Env, argument string) string {
 	return created.Name
 }
 
-// watchJobs watches the namespace's Jobs. The function that it returns ends the watch, and returns each Job in its last state.
+// watchJobs watches the namespace's Jobs. The returned function ends the watch, and returns each Job in its last
+// state.
 func watchJobs(e *sandboxtest.Env) func() []batchv1.Job {
 	e.Helper()
 	watch, err := e.Kube().BatchV1().Jobs(e.PodNamespace).Watch(e.Context(), metav1.ListOptions{})
@@ -66,7 +67,7 @@ func watchJobs(e *sandboxtest.Env) func() []batchv1.Job {
 	}
 }
 
-// assertOneJob asserts that there was one Job, with a condition.
+// assertOneJob asserts that exactly one Job existed, with a condition.
 func assertOneJob(e *sandboxtest.Env, jobs []batchv1.Job, want batchv1.JobConditionType) {
 	e.Helper()
 	if len(jobs) != 1 || !slices.ContainsFunc(jobs[0].Status.Conditions, func(c batchv1.JobCondition) bool {
@@ -89,8 +90,8 @@ func TestGoodVersionPassesApart(t *testing.T) {
 	}
 }
 
-// TestGoodVersionPassesInThePool: five writes to the pool are its growth for the donor, the trial's begin, its closing, its end,
-// and the promotion.
+// TestGoodVersionPassesInThePool: the five writes to the pool are growth for the donor, begin, closing and end of
+// the trial, and promotion.
 func TestGoodVersionPassesInThePool(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "ingood", v1alpha1.TrialInPool)
@@ -101,7 +102,7 @@ func TestGoodVersionPassesInThePool(t *testing.T) {
 	}
 }
 
-// TestJobOfTheUserFails: it has the last word.
+// TestJobOfTheUserFails: the user's Job decides.
 func TestJobOfTheUserFails(t *testing.T) {
 	t.Parallel()
 	onlyOnAzure(t)
@@ -113,7 +114,7 @@ func TestJobOfTheUserFails(t *testing.T) {
 	assertOneJob(e, jobs(), batchv1.JobFailed)
 }
 
-// TestKilledDuringATrial: the next command goes on with the node that is there.
+// TestKilledDuringATrial: the next command continues with the existing node.
 func TestKilledDuringATrial(t *testing.T) {
 	t.Parallel()
 	onlyOnAzure(t)

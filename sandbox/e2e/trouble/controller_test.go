@@ -7,9 +7,10 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// The tests in this file do not run in parallel: a controller works for all Prototypes.
+// The tests in this file do not run in parallel, because a controller handles all Prototypes.
 
-// TestCommandFollowsTheController: one command leaves its capture to the controller that starts later, another one follows it.
+// TestCommandFollowsTheController: a command hands its capture to the controller that starts later, and a second
+// command follows the capture.
 func TestCommandFollowsTheController(t *testing.T) {
 	e := sandbox.NewEnv(t, "name=follow,nodes=2")
 	publishing := e.Barrier().Hold(sandboxtest.CreateVersion)

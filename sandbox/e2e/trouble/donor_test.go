@@ -14,8 +14,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// ageReservation makes a capture believe that it has reserved its donor for longer, so that a time limit is over when the test
-// wants it to be. The Node's annotation wins over the record, so it is changed last.
+// ageReservation moves the begin of the donor's reservation to the past, so that a time limit ends now. The Node's
+// annotation has precedence over the record, so the annotation is changed last.
 func ageReservation(e *sandboxtest.Env, by time.Duration) {
 	e.Helper()
 	text := func(value any) string {
@@ -48,7 +48,8 @@ func ageReservation(e *sandboxtest.Env, by time.Duration) {
 	})
 }
 
-// TestDonorDoesNotReturn: its machine hangs after the restart. The capture gives it back as it is.
+// TestDonorDoesNotReturn: the donor's machine hangs after the restart. The capture releases the donor without
+// further changes.
 func TestDonorDoesNotReturn(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=hung,nodes=2")
@@ -75,7 +76,7 @@ func TestDonorDoesNotReturn(t *testing.T) {
 	}
 }
 
-// TestDonorLosesPower before its pod has proven anything: its disk is not copied.
+// TestDonorLosesPower: the donor loses power before the proof of its pod, so its disk is not copied.
 func TestDonorLosesPower(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=crash,nodes=2")

@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// startStubbornPod starts a pod on a node with a budget that allows no disruption, and returns its name.
+// startStubbornPod starts a pod on a node with a budget that allows no disruption, and returns the pod's name.
 func startStubbornPod(e *sandboxtest.Env, node string) string {
 	e.Helper()
 	kube, ctx := e.Kube(), e.Context()
@@ -56,7 +56,7 @@ func startStubbornPod(e *sandboxtest.Env, node string) string {
 	return name
 }
 
-// TestDrainBlockedByABudget: the donor is given back without a restart.
+// TestDrainBlockedByABudget: the donor returns to service without a restart.
 func TestDrainBlockedByABudget(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=budget,nodes=2")

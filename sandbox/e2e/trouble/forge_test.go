@@ -57,7 +57,7 @@ func applyAdmissionPolicy(e *sandboxtest.Env) {
 	sandbox.Must(e.T, "kubectl", "apply", "--server-side", "-f", file)
 }
 
-// endInspection ends the pods that inspect the donor's disk first: with an idle image they would run forever.
+// endInspection ends the pods that inspect the donor's disk, which with an idle image would run forever.
 func endInspection(e *sandboxtest.Env) {
 	e.Helper()
 	pods := e.Kube().CoreV1().Pods(e.PodNamespace)
@@ -77,8 +77,8 @@ func endInspection(e *sandboxtest.Env) {
 	})
 }
 
-// stealToken waits for the generalize pod of the pool's capture, and returns a thief with a token as the kubelet gives it to the
-// pod: of the same account, bound to the same pod.
+// stealToken waits for the generalize pod of the pool's capture. The returned thief has a token like the kubelet's,
+// of the same account and bound to the same pod.
 func stealToken(e *sandboxtest.Env) *thief {
 	e.Helper()
 	endInspection(e)
@@ -138,7 +138,7 @@ func (t *thief) report(o *v1alpha1.Order) (*unstructured.Unstructured, error) {
 	return t.orders.Patch(t.Context(), o.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 }
 
-// expectForbidden asserts that the token gives no right but to read its order and to report on it.
+// expectForbidden asserts that the token allows only to read its order and to report.
 func (t *thief) expectForbidden() {
 	t.Helper()
 	if _, err := t.orders.Get(t.Context(), t.order.Name, metav1.GetOptions{}); err != nil {
@@ -174,7 +174,8 @@ func (t *thief) expectForbidden() {
 	}
 }
 
-// expectPolicy asserts that the admission policy refuses reports on orders for another pod or another node, which RBAC allows.
+// expectPolicy asserts that the admission policy refuses reports on orders for another pod or node, which RBAC
+// allows.
 func (t *thief) expectPolicy() {
 	t.Helper()
 	for name, change := range map[string]func(*v1alpha1.OrderSpec){
@@ -202,7 +203,7 @@ func TestGeneralizePodTokenIsLimited(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=forge,nodes=2")
 	applyAdmissionPolicy(e)
-	// A pod that never ends is like one whose node the thief owns.
+	// A pod that never ends simulates a node that the thief controls.
 	capture := e.Capture(e.Donor, "--image", "example.com/idle:v1")
 	thief := stealToken(e)
 	thief.expectForbidden()

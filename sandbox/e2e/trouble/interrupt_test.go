@@ -28,7 +28,7 @@ func TestInterruptedAndResumed(t *testing.T) {
 	e.AssertCaptured(e.Before, e.Donor)
 }
 
-// TestKilledAndTheLeaseRunsOut: the next command waits for the Lease of the dead one, as a user would.
+// TestKilledAndTheLeaseRunsOut: the next command waits until the Lease of the killed command expires.
 func TestKilledAndTheLeaseRunsOut(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=lease,nodes=2")
@@ -41,8 +41,8 @@ func TestKilledAndTheLeaseRunsOut(t *testing.T) {
 	e.AssertCaptured(e.Before, e.Donor)
 }
 
-// TestKilledAndResumed: a donor that does not return is captured by three commands. The first is killed when the snapshot is
-// made, the second when the instance is removed.
+// TestKilledAndResumed: three commands capture a donor that does not return. The first is killed during the
+// snapshot, the second during the removal of the instance.
 func TestKilledAndResumed(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=sigkill,nodes=2,profile=bootstrap")

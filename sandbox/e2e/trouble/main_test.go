@@ -1,6 +1,6 @@
-// Package trouble tests what the product does when something goes wrong that only a real process, API server or machine can show:
-// signals, kills, expired credentials, machines that hang, forged reports. Each test runs the product's own binary on a pool of
-// its own and asserts the exit code, the message, and the state of the pool.
+// Package trouble tests the product with failures that only a real process, API server or machine can show:
+// signals, kills, expired credentials, hanging machines, forged reports. Each test runs the product's binary on its
+// own pool, and asserts exit code, message and state of the pool.
 package trouble
 
 import (
@@ -16,15 +16,15 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
-// sandbox is shared by the tests of this package. A test runs in parallel with others, under a Lease of its own, unless it
-// starts a controller, which works for all Prototypes. Those tests come first, one after the other.
+// sandbox is shared by the tests of this package. A test runs in parallel with others, under its own Lease. Tests
+// with a controller, which handles all Prototypes, run first and in sequence.
 var sandbox *sandboxtest.Sandbox
 
 // timeScale is how many seconds of the cloud pass in a second of a test.
 const timeScale = 300
 
-// nodeGrace is how long a node may be silent before it is not Ready. On a busy machine a heartbeat, which is sent each second,
-// can be many seconds late.
+// nodeGrace is the silence after which a node is not Ready. On a busy machine a heartbeat, which is sent each
+// second, can be many seconds late.
 const nodeGrace = 20 * time.Second
 
 // Exit codes of kamino.
@@ -34,7 +34,7 @@ const (
 	exitInterrupted = 130
 )
 
-// today is the version of a test with several captures: it must not change at midnight.
+// today is the version of a test with several captures, because the version must not change at midnight.
 var today = "--version=" + imageversion.Of(time.Now())
 
 func TestMain(m *testing.M) {

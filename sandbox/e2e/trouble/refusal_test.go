@@ -2,7 +2,7 @@ package trouble
 
 import "testing"
 
-// TestPoolCapturedTodayAlready: a second capture on the same day is refused, of each node of the pool.
+// TestPoolCapturedTodayAlready: a second capture on the same day is refused for each node of the pool.
 func TestPoolCapturedTodayAlready(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=today,nodes=2")

@@ -17,7 +17,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// specOf returns what the cloud built a node's machine from, with what no GET shows. Its extensions are sorted.
+// specOf returns the spec from which the cloud built a node's machine, including fields that no GET shows.
+// Extensions are sorted.
 func specOf(e *sandboxtest.Env, node string) fleet.Spec {
 	e.Helper()
 	for _, s := range sandbox.Cloud().Specs() {
@@ -30,8 +31,8 @@ func specOf(e *sandboxtest.Env, node string) fleet.Spec {
 	return fleet.Spec{}
 }
 
-// TestRestoredPoolBootstraps: the first capture gets a copy of the pool's customData, which no cloud returns. With the
-// copy, `kamino restore` makes the next node bootstrap from the same bytes as the first, also when the Prototype is deleted.
+// TestRestoredPoolBootstraps: the first capture gets a copy of the pool's customData, which no cloud returns. With
+// the copy, `kamino restore` makes the next node bootstrap from the same bytes, even without the Prototype.
 func TestRestoredPoolBootstraps(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=restore,nodes=2")
@@ -57,7 +58,7 @@ func TestRestoredPoolBootstraps(t *testing.T) {
 		t.Fatalf("a node of the version still bootstraps: %q, %v", s.CustomData, s.Extensions)
 	}
 
-	// The extension's settings were never saved: they are missing. customData is not.
+	// The settings of the extension were never saved and are missing. customData is present.
 	missing := e.Start("restore", e.Group, "--yes")
 	missing.ExpectExit(exitRefused, "PartMissing: the cloud never gave out all of extension vmssCSE", "--protected-settings-from vmssCSE=SECRET[/KEY]")
 	if missing.HasOutput("--custom-data-from") {

@@ -7,8 +7,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/unverified"
 )
 
-// TestOneNodeOfTheClusterAtATime: a capture waits while another one holds a donor. It does not run in parallel: every donor of
-// the cluster counts.
+// TestOneNodeOfTheClusterAtATime: a capture waits for the donor of another capture. The test does not run in
+// parallel, because every donor of the cluster matters.
 func TestOneNodeOfTheClusterAtATime(t *testing.T) {
 	first, second := sandbox.NewEnv(t, "name=ahead,nodes=2"), sandbox.NewEnv(t, "name=behind,nodes=2")
 	snapshot := first.Barrier().Hold(sandboxtest.CreateSnapshot)
@@ -26,7 +26,8 @@ func TestOneNodeOfTheClusterAtATime(t *testing.T) {
 	second.AssertCaptured(second.Before, second.Donor)
 }
 
-// TestTwoCommandsForTwoNodesOfAPool: both decide before either has written its Prototype. One of them is refused.
+// TestTwoCommandsForTwoNodesOfAPool: both commands decide before either has written its Prototype. One command is
+// refused.
 func TestTwoCommandsForTwoNodesOfAPool(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=rivals,nodes=3")

@@ -16,7 +16,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// deployment runs one controller at a time. When a controller loses its Lease it must exit, and the next one starts.
+// deployment runs one controller at a time. A controller that loses its Lease must exit, and the next controller
+// starts.
 type deployment struct {
 	*testing.T
 	environ []string
@@ -24,27 +25,27 @@ type deployment struct {
 	mu         sync.Mutex
 	controller *sandboxtest.Process
 	logs       []*bytes.Buffer
-	// cut is true while the API server does not answer. broken is closed when that begins.
+	// cut is true while the API server does not respond. broken is closed when that begins.
 	cut    bool
 	broken chan struct{}
 	killed map[string]*killing // by pool
 }
 
-// killing kills the controller around each change that it makes to a pool and to the pool's versions: before the change takes effect,
-// and again after that, when the controller has no answer yet.
+// killing kills the controller at each change of a pool and of its versions: before the change takes effect, and
+// then after the effect but before the response.
 type killing struct {
-	// group is the pool's name in the cloud, and versions are the pool's by their IDs.
+	// group is the pool's name in the cloud. versions are the pool's versions by ID.
 	group    string
 	versions map[string]string
 	before   bool
-	// writes that took effect, by what they changed.
+	// writes that took effect, by changed object.
 	writes []string
 }
 
-// createTemplateVersion has a token of the client's, so that the same request twice makes one version.
+// createTemplateVersion has a client token, so a repeated request creates one version.
 const createTemplateVersion = "CreateLaunchTemplateVersion"
 
-// startControllers starts the first controller. The last one ends with the test.
+// startControllers starts the first controller. The last controller ends with the test.
 func startControllers(t *testing.T) *deployment {
 	t.Helper()
 	d := &deployment{T: t, killed: map[string]*killing{}, broken: make(chan struct{})}
@@ -77,7 +78,8 @@ func (d *deployment) start() {
 	}()
 }
 
-// exited starts the next controller if the last one was not killed. Without an API server none can run.
+// exited starts the next controller if the last controller was not killed. Without an API server, no controller can
+// run.
 func (d *deployment) exited(p *sandboxtest.Process, log *bytes.Buffer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -93,7 +95,8 @@ func (d *deployment) exited(p *sandboxtest.Process, log *bytes.Buffer) {
 	}
 }
 
-// replace kills the controller and starts another one. Its Lease would expire after half a minute. It needs mu.
+// replace kills the controller and starts another one. Its Lease would expire after half a minute. replace needs
+// mu.
 func (d *deployment) replace() {
 	if p := d.controller; p != nil {
 		d.controller = nil
@@ -106,7 +109,8 @@ func (d *deployment) replace() {
 	d.start()
 }
 
-// cutAPIServer breaks the controller's connections to the API server, and drops its requests until restoreAPIServer.
+// cutAPIServer breaks the controller's connections to the API server, and drops its requests until
+// restoreAPIServer.
 func (d *deployment) cutAPIServer() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,7 +139,7 @@ func (d *deployment) killAround(e *env) {
 	d.killed[e.Pool] = &killing{group: strings.ToLower(e.Group), versions: versions}
 }
 
-// stopKilling returns the writes around which the controller was killed.
+// stopKilling returns the writes at which the controller was killed.
 func (d *deployment) stopKilling(e *env) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -173,7 +177,7 @@ func (d *deployment) handle(server sandboxtest.Server, r *http.Request) sandboxt
 	return sandboxtest.Handling{}
 }
 
-// changedBy returns what a write changes: a version, the pool, or the write's own name; empty if nothing of this pool.
+// changedBy returns the object of a write: a version, the pool, or the write's own name; empty for other pools.
 func (k *killing) changedBy(write, text string) string {
 	_, path, isAzure := strings.Cut(strings.ToLower(write), " ")
 	switch {

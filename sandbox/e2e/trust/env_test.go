@@ -31,7 +31,7 @@ const (
 	unreadyTimeout = 2 * time.Second
 )
 
-// policy watches one pool. It captures nothing, because no node has been Ready for an hour since it was patched.
+// policy watches one pool. The policy captures nothing, because no node has been Ready for an hour since the patch.
 const policy = `apiVersion: kamino.dev/v1alpha1
 kind: PrototypePolicy
 metadata:
@@ -45,28 +45,28 @@ spec:
   settings:
     ` + unverified.Settings + "\n"
 
-// env is a pool with two versions, of which the recipe names the second.
+// env is a pool with two versions. The recipe names the second version.
 type env struct {
 	*sandboxtest.Env
 	first, second string
-	// before are the pool's machines by ID, and changes is the number of changes of the pool in the cloud, both after the second
-	// capture. resizes counts the changes of its size since then.
+	// before has the pool's machines by ID, and changes is the number of changes of the pool in the cloud, both
+	// after the second capture. resizes counts later changes of the size.
 	before           map[string]machine.Status
 	changes, resizes int
 }
 
-// newPool makes a pool of nodes of the platform's image, whose donors return.
+// newPool creates a pool of nodes of the platform's image, whose donors return.
 func newPool(t *testing.T, name string) *env {
 	t.Helper()
 	description := "name=" + name + ",nodes=2,max=30"
 	if sandboxtest.CurrentCloud() == pool.AWS {
 		description += ",profile=eks"
 	}
-	// Shared: nodes of one pool are evidence for other pools, also when the test of the first pool is over.
+	// The pool is shared: nodes of one pool are evidence for other pools, even after the end of the first test.
 	return &env{Env: sandbox.NewEnvWith(t, sandboxtest.EnvOptions{Pool: description, Namespace: v1alpha1.DefaultNamespace, Shared: true})}
 }
 
-// newEnv captures two versions of a pool, the second of which has the defect, and applies a policy to it.
+// newEnv captures two versions of a pool, the second with the defect, and applies a policy to the pool.
 func newEnv(t *testing.T, name string, d disk.Defect) *env {
 	t.Helper()
 	e := newPool(t, name)
@@ -98,14 +98,15 @@ func (e *env) capture(node, version string) {
 	}
 }
 
-// addNodes orders nodes, and does not wait for them.
+// addNodes orders nodes without waiting.
 func (e *env) addNodes(n int64) {
 	e.Helper()
 	e.resizes++
 	e.Resize(e.CloudPool().Capacity + n)
 }
 
-// control is a pool of the platform's image, whose nodes join. Without nodes that join elsewhere no image is blamed.
+// control is a pool of the platform's image, whose nodes join. Without nodes that join elsewhere no image is
+// blamed.
 type control struct {
 	mu sync.Mutex
 	*env
@@ -129,7 +130,7 @@ func (e *env) machinesByID() map[string]machine.Status {
 	return machines
 }
 
-// countBuilt counts the machines that were built from a version.
+// countBuilt counts the machines of a version.
 func (e *env) countBuilt(version string) (n int) {
 	e.Helper()
 	for _, m := range e.MachinesNow() {
@@ -164,7 +165,7 @@ func (e *env) policy() (p v1alpha1.PrototypePolicy) {
 	return p
 }
 
-// probation of the pool, as its policy reports it.
+// probation returns the join status of the pool from its policy.
 func (e *env) probation() v1alpha1.ProbationStatus {
 	e.Helper()
 	for _, s := range e.policy().Status.Pools {
@@ -175,7 +176,7 @@ func (e *env) probation() v1alpha1.ProbationStatus {
 	return v1alpha1.ProbationStatus{}
 }
 
-// stalledFor is the reason of the policy's condition Stalled; empty if it is not stalled.
+// stalledFor returns the reason of the policy's condition Stalled, or an empty string.
 func (e *env) stalledFor() string {
 	e.Helper()
 	c := meta.FindStatusCondition(e.policy().Status.Conditions, v1alpha1.ConditionStalled)
@@ -185,8 +186,8 @@ func (e *env) stalledFor() string {
 	return c.Reason
 }
 
-// glance is the time between two reads of a pool. Each asks the cloud for several objects.
-const glance = 200 * time.Millisecond
+// pollInterval is the time between two reads of a pool. Each read sends several requests to the cloud.
+const pollInterval = 200 * time.Millisecond
 
 // eventually waits until done returns true.
 func (e *env) eventually(what string, done func() bool) {
@@ -195,12 +196,12 @@ func (e *env) eventually(what string, done func() bool) {
 		if done() {
 			return true, ""
 		}
-		time.Sleep(glance)
+		time.Sleep(pollInterval)
 		return false, "it is not"
 	})
 }
 
-// show logs, after a failure, what the policy reports, and the pool's machines and versions.
+// show logs the policy's report, and the pool's machines and versions, after a failure.
 func (e *env) show() {
 	if !e.Failed() {
 		return
@@ -222,7 +223,7 @@ func (e *env) assertBlameless(version string) {
 	}
 }
 
-// assertUntouched asserts that the first machines run as before, and that the recipe was changed so often.
+// assertUntouched asserts that the first machines run as before, and that the recipe had this number of changes.
 func (e *env) assertUntouched(recipeChanges int) {
 	e.Helper()
 	now := e.machinesByID()

@@ -1,5 +1,6 @@
-// Package trust rolls bad versions out to pools that try no version. Their nodes do not join, and the pools must go back by
-// themselves. The controller is the real binary. Versions are bad on their disks; what fails is a kubelet, a network or a pod.
+// Package trust rolls bad versions out to pools without trials. Their nodes do not join, and the pools must roll
+// back automatically. The controller is the real binary. The defects are on the versions' disks, and break a
+// kubelet, a network or a pod.
 package trust
 
 import (
@@ -24,9 +25,10 @@ func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "8")
 	os.Exit(sandboxtest.EachCloud(m, world.Options{
 		TimeScale: scale,
-		// A node that is called lost on a busy computer would be evidence against a good version.
+		// On a busy computer, a node that wrongly looks lost would be evidence against a good version.
 		NodeGrace: time.Minute,
-		// Azure takes half an hour for a version, and a patch five minutes. That would test nothing more.
+		// Azure needs half an hour for a version, and five minutes for a patch. The real latencies would test
+		// nothing more.
 		Azure: region.AzureOptions{Latencies: azure.Latencies{Version: 6 * time.Minute}}, Machines: machine.Latencies{Patch: time.Minute},
 	}, &sandbox))
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/workload"
 )
 
-// TestBadVersions rolls bad versions out to three pools. Each pool must go back to the version before, once. The controller of all
-// pools is killed around each write for one of them.
+// TestBadVersions rolls bad versions out to three pools. Each pool must roll back to the previous version, once.
+// The controller of all pools is killed at each write for one of the pools.
 func TestBadVersions(t *testing.T) {
 	sandbox.Install(t)
 	if err := workload.Apply(t.Context(), sandbox.Kube()); err != nil {
@@ -48,8 +48,8 @@ func TestBadVersions(t *testing.T) {
 	}
 }
 
-// testGoesBack adds two nodes of the bad version, after which the pool must go back. The next node proves that the version is bad. Then
-// captures wait until a user releases the pool.
+// testGoesBack adds two nodes of the bad version, so the pool must roll back. The next node proves that the version
+// is bad. Then captures wait until a user releases the pool.
 func (e *env) testGoesBack(healthy *control) {
 	e.Helper()
 	healthy.addNodes(e, 2)
@@ -81,8 +81,8 @@ func (e *env) testGoesBack(healthy *control) {
 	}
 }
 
-// TestAPIServerAway cuts the controller off from the API server while nodes of a good version join, later than their limit. They count
-// as joined, because nobody could see them.
+// TestAPIServerAway disconnects the controller from the API server while nodes of a good version join, later than
+// their limit. They count as joined, because the controller could not see them.
 func TestAPIServerAway(t *testing.T) {
 	sandbox.Install(t)
 	e := newEnv(t, "away", disk.Defect{Kind: disk.JoinsLate, After: scale * (joinTimeout + 3*unreadyTimeout)})

@@ -20,10 +20,11 @@ func (w *week) startControllers() {
 	w.controller.process = w.startController()
 }
 
-// exitUnreachable is the exit code of a controller whose very first request was lost.
+// exitUnreachable is the exit code of a controller whose first request was lost.
 const exitUnreachable = 6
 
-// startController needs w.controller. A controller that exits because it reaches no server is started again, as a Deployment would.
+// startController needs w.controller. A controller that exits because no server responds is started again, as a
+// Deployment would.
 func (w *week) startController() *sandboxtest.Process {
 	p := w.start(w.log, "controller", "--health-probe-bind-address", "0", "--image", "ghcr.io/kamino-dev/kamino:week")
 	go func() {
@@ -42,7 +43,7 @@ func (w *week) startController() *sandboxtest.Process {
 	return p
 }
 
-// stopController asks the controller to exit, which must end well.
+// stopController asks the controller to exit, which must exit with 0.
 func (w *week) stopController() {
 	w.Helper()
 	w.controller.Lock()

@@ -26,8 +26,9 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
-// clusterAPISetup has MachineDeployments, with Cluster API's own controllers. Donors do not return there: a capture that fails after the
-// order to generalize costs its donor as well, so kured reboots more nodes. The controllers need real time, so there are fewer days.
+// clusterAPISetup has MachineDeployments, with the controllers of Cluster API. Donors do not return: a capture that
+// fails after the order to generalize also loses its donor, so kured reboots more nodes. The controllers need real
+// time, so the week has fewer days.
 func clusterAPISetup() setup {
 	d := &deployments{sizes: map[string]int64{}, versions: map[string][]region.Version{}}
 	s := setup{days: 4, badDay: 3, pools: []string{"amber", "birch", "cedar"}, size: 4, turns: 3, pooler: d}
@@ -50,7 +51,7 @@ func clusterAPISetup() setup {
 // deployments are MachineDeployments.
 type deployments struct {
 	mu sync.Mutex
-	// sizes that the autoscaler wants the pools to have.
+	// sizes has the autoscaler's wanted sizes of the pools.
 	sizes map[string]int64
 	// versions of this morning. Only the test itself uses them.
 	versions map[string][]region.Version
@@ -85,7 +86,7 @@ func (d *deployments) shrink(w *week) {
 	})
 }
 
-// grow adds one to the size of that moment, because Kamino changes it, too.
+// grow adds one to the current size, because Kamino also changes the size.
 func (d *deployments) grow(ctx context.Context, pool string) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		md, err := d.get(ctx, pool)
@@ -118,7 +119,7 @@ func placesOf(md *unstructured.Unstructured) int64 {
 	return n
 }
 
-// whole returns when a pool has as many Machines as its size, each with a Node that is Ready.
+// whole waits until a pool has as many Machines as its size, each with a Ready Node.
 func (d *deployments) whole(ctx context.Context, pool string) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -135,7 +136,7 @@ func (d *deployments) whole(ctx context.Context, pool string) error {
 	}
 }
 
-// state describes what a pool lacks; empty if nothing.
+// state describes missing parts of a pool, or is empty.
 func (d *deployments) state(ctx context.Context, pool string) (string, error) {
 	md, err := d.get(ctx, pool)
 	if err != nil {
@@ -161,7 +162,7 @@ func (d *deployments) state(ctx context.Context, pool string) (string, error) {
 	return "", nil
 }
 
-// removeDonor removes the instance, as a spot interruption does. Its Machine stays.
+// removeDonor removes the instance like a spot interruption. The Machine stays.
 func (d *deployments) removeDonor(ctx context.Context, p *v1alpha1.Prototype) error {
 	machines, err := sandbox.ObjectsOf(ctx, p.Spec.Pool, "machines")
 	if err != nil {
@@ -195,8 +196,8 @@ func (d *deployments) removeDonor(ctx context.Context, p *v1alpha1.Prototype) er
 	}
 }
 
-// assertAlways asserts that no pool is smaller than its autoscaler wants, nor serves with fewer nodes, because a donor goes after its
-// replacement has come. No mark of a capture is on objects that no capture uses, so none stays paused.
+// assertAlways asserts that no pool is smaller than its autoscaler wants, nor serves with fewer nodes, because a
+// donor leaves after its replacement has come. Only objects of a capture have its marks, so no object stays paused.
 func (d *deployments) assertAlways(w *week, nodes []corev1.Node, all []v1alpha1.Prototype) {
 	w.Helper()
 	for _, pool := range w.pools {
@@ -219,7 +220,7 @@ func (d *deployments) assertAlways(w *week, nodes []corev1.Node, all []v1alpha1.
 	}
 }
 
-// marks of captures that are on a pool and its Machines.
+// marks returns marks of captures on a pool and its Machines.
 func (d *deployments) marks(w *week, pool string) []string {
 	w.Helper()
 	md, err := d.get(w.Context(), pool)
@@ -235,8 +236,8 @@ func (d *deployments) marks(w *week, pool string) []string {
 	return left
 }
 
-// assertEnd asserts that the pool has the nodes that its autoscaler wants, and those that failed captures report as left; that its objects
-// have no marks of captures; and that no template is that of a version which is gone.
+// assertEnd asserts that the pool has the autoscaler's nodes and the reported leftovers of failed captures. The
+// objects have no marks of captures, and no template belongs to a deleted version.
 func (d *deployments) assertEnd(w *week, pool string) {
 	w.Helper()
 	w.must(d.whole(w.Context(), pool))
@@ -264,7 +265,7 @@ func (d *deployments) assertEnd(w *week, pool string) {
 	d.assertTemplates(w, pool)
 }
 
-// growthStays reports whether a capture that failed before its donor was taken had its pool grow.
+// growthStays reports whether a capture grew its pool and failed before its donor was reserved.
 func growthStays(p *v1alpha1.Prototype) bool {
 	record, err := v1alpha1.RecordOf(p)
 	return err == nil && p.Status.Phase == v1alpha1.PhaseFailed && record.Departure != nil && record.Departure.Target > 0 && !record.Departure.Removing
@@ -272,8 +273,8 @@ func growthStays(p *v1alpha1.Prototype) bool {
 
 func (d *deployments) show(w *week) { sandbox.LogPools(w) }
 
-// assertTemplates asserts that each template of a capture has a version, or had it this morning, or that a MachineSet names it. A
-// promotion deletes the other ones.
+// assertTemplates asserts that each template of a capture has a version, had a version this morning, or is used by
+// a MachineSet. A promotion deletes all other templates.
 func (d *deployments) assertTemplates(w *week, pool string) {
 	w.Helper()
 	now, err := poolNow(w.Context(), pool)

@@ -10,8 +10,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// handle is called for each request of a controller or command. It lets the week's trouble happen, and has the API servers show their
-// time stamps in the calendar's time.
+// handle is called for each request of a controller or command. handle causes the week's trouble, and translates
+// time stamps of the API servers to the calendar.
 func (w *week) handle(server sandboxtest.Server, r *http.Request) (p sandboxtest.Handling) {
 	f := w.trouble.fateOf(r)
 	if f == killedBefore {
@@ -42,8 +42,8 @@ const (
 	asJSON   = "application/json"
 )
 
-// request asks for JSON, which can be edited here, and removes time stamps from what is written: the API server refuses all but its
-// own.
+// request asks for JSON, which can be edited here, and removes time stamps from writes, because the API server
+// refuses foreign stamps.
 func (calendarTimes) request(r *http.Request) error {
 	for i, accept := range r.Header.Values("Accept") {
 		r.Header["Accept"][i] = strings.ReplaceAll(accept, protobuf, asJSON)

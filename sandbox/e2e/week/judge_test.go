@@ -13,7 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/region"
 )
 
-// finish ends the trouble, lets the controller finish its work, and stops it.
+// finish ends the trouble, lets the controller complete its work, and stops the controller.
 func (w *week) finish() {
 	w.Helper()
 	w.trouble.stop(true)
@@ -37,7 +37,7 @@ func (w *week) node(name string) *corev1.Node {
 	return n
 }
 
-// assertEnd asserts what a platform engineer finds on the eighth day.
+// assertEnd asserts the state on the eighth day.
 func (w *week) assertEnd() {
 	w.Helper()
 	snapshots, err := sandbox.Snapshots(w.Context())
@@ -69,7 +69,7 @@ func (w *week) assertEnd() {
 	w.assertTrouble()
 }
 
-// assertNodes asserts that every node serves and is not reserved.
+// assertNodes asserts that every node serves and has no reservation.
 func (w *week) assertNodes() {
 	w.Helper()
 	nodes, err := sandbox.Kube().CoreV1().Nodes().List(w.Context(), metav1.ListOptions{})
@@ -117,8 +117,8 @@ func (w *week) assertPool(pool, recipe string) {
 	w.pooler.assertEnd(w, pool)
 }
 
-// assertVersions asserts that the pool has as many of the newest good versions as the policy keeps, and otherwise only versions of
-// running nodes.
+// assertVersions asserts that the pool has the newest good versions, as many as the policy keeps. All other
+// versions have running nodes.
 func (w *week) assertVersions(pool string, versions []region.Version, running map[string]int) {
 	w.Helper()
 	slices.SortFunc(versions, func(a, b region.Version) int { return imageversion.Compare(b.Name, a.Name) })
@@ -144,7 +144,7 @@ func (w *week) assertVersions(pool string, versions []region.Version, running ma
 	}
 }
 
-// assertTrouble asserts that trouble of each kind happened, and that one capture of each pool and day succeeded.
+// assertTrouble asserts that each kind of trouble happened, and that one capture of each pool and day succeeded.
 func (w *week) assertTrouble() {
 	w.Helper()
 	ends := map[v1alpha1.Phase]int{}

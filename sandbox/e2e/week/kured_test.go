@@ -18,7 +18,7 @@ const (
 	inProgress = "weave.works/kured-reboot-in-progress"
 )
 
-// level is the version of the package that a day's patch brings.
+// level returns the version of the package in a day's patch.
 func (w *week) level(day int) string {
 	if day == w.badDay {
 		return fmt.Sprintf("3.0.2-0ubuntu1.%d+bad", day)
@@ -26,9 +26,10 @@ func (w *week) level(day int) string {
 	return fmt.Sprintf("3.0.2-0ubuntu1.%d", day)
 }
 
-// patch is the first step of a day. Every node installs the patch, and kured's daemons annotate it. A user reboots one node of each pool
-// at once and leaves kured's annotation on it: this node is Ready for longest, and no donor. Then nodes get kured's lock one by one: those
-// that were built from the bad version, and some more of each pool. Only the latter may be donors. The others still wait in the evening.
+// patch is the first step of a day. Every node installs the patch, and kured annotates the nodes. A user reboots
+// one node of each pool at once and leaves kured's annotation: this node is Ready for longest, and no donor. Then
+// nodes get kured's lock one by one: nodes of the bad version, and some more of each pool. Only the latter may be
+// donors. All other nodes still wait in the evening.
 func (w *week) patch(day int) {
 	w.Helper()
 	var all, byHand, bad []machine.Status
@@ -88,7 +89,7 @@ func (w *week) kured(ctx context.Context, m machine.Status) error {
 	})
 }
 
-// grow adds a node to each pool, and asserts that it is built from the recipe's version and has a day's patch.
+// grow adds a node to each pool, and asserts that the node has the recipe's version and a day's patch.
 func (w *week) grow(recipes map[string]string, day int) {
 	w.Helper()
 	before := map[string]bool{}

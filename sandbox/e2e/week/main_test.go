@@ -1,16 +1,16 @@
-// Package week lets Kamino run lights out for seven days of a sandbox's cluster: real control plane, real SDK
-// against the simulated clouds, machines with files. Nodes are patched and rebooted in kured's way, pools grow and
-// shrink, donors vanish, one day's patch is bad and is rolled back, the cloud throttles and fails, requests are
-// lost on their way there or back, and the controller is killed with SIGKILL again and again. In the end the
-// cluster must be as if nothing had happened, and each pool's newest node must carry the newest good patch.
+// Package week runs Kamino without people for seven days of a sandbox's cluster: real control plane, real SDK
+// against the simulated clouds, machines with files. Nodes are patched and rebooted by kured, pools grow and
+// shrink, donors vanish, and one day's patch is bad and is rolled back. The cloud throttles and fails, requests are
+// lost before or after their effect, and the controller is killed again and again. In the end the cluster must be
+// undisturbed, and each pool's newest node must have the newest good patch.
 //
-// Nights take no time: the test puts the sandbox's calendar forward. The controller is a process of its own, this
-// test binary again, whose clock follows that calendar. It reaches all servers through proxies, which translate the
-// API server's time stamps, and lose requests or kill the controller. internal/policy/week plays more weeks, with a
-// virtual clock and in memory.
+// Nights take no time: the test puts the sandbox's calendar forward. The controller is a separate process of this
+// test binary, whose clock follows the calendar. Proxies in front of all servers translate the API server's time
+// stamps, and lose requests or kill the controller. internal/policy/week plays more weeks, with a virtual clock and
+// in memory.
 //
-// Each kind of pool has a test and a process of its own. Cluster API's controllers do not follow the calendar: what they
-// issue for minutes, such as a machine's token, is valid for minutes of real time.
+// Each kind of pool has its own test and process. Controllers of Cluster API do not follow the calendar:
+// short-lived objects, such as a machine's token, are valid for minutes of real time.
 package week
 
 import (
@@ -57,8 +57,8 @@ func TestMain(m *testing.M) {
 	}
 	o := world.Options{
 		TimeScale: 200, Calendar: calendar, Pools: []pool.Spec{},
-		// Azure takes half an hour for a version, and a patch five minutes. That would test nothing more.
-		// A node that is called lost on a busy computer would not have been Ready for an hour.
+		// Azure needs half an hour for a version, and five minutes for a patch. The real latencies would test
+		// nothing more. On a busy computer, a node that wrongly looks lost would not have been Ready for an hour.
 		NodeGrace: time.Minute,
 		Azure:     region.AzureOptions{Latencies: azure.Latencies{Version: 10 * time.Minute}},
 		Machines:  machine.Latencies{Patch: time.Minute},
@@ -78,14 +78,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// setups are the kinds of pools, by the test that plays the week on them.
+// setups has the kinds of pools, by the name of their test.
 var setups = map[string]func() setup{
 	"TestDaysOnAzure":              azureSetup,
 	"TestDaysOnAWS":                awsSetup,
 	"TestDaysOfMachineDeployments": clusterAPISetup,
 }
 
-// runEach runs the tests that -run selects: each week in a process with a sandbox of its own, and then the other tests.
+// runEach runs the selected tests: each week in a process with its own sandbox, and then all other tests.
 func runEach(m *testing.M) int {
 	flag.Parse()
 	selected := flag.Lookup("test.run").Value.String()
@@ -113,10 +113,10 @@ func runEach(m *testing.M) int {
 }
 
 const (
-	// clockVariable names the file with the calendar's lead over real time. A process with it in its environment
-	// is a kamino whose clock is the calendar.
+	// clockVariable names the file with the calendar's lead over real time. A process with this variable is a
+	// kamino whose clock is the calendar.
 	clockVariable = "KAMINO_WEEK_CLOCK"
-	// kaminoVariable names the binary that package sandboxtest tests.
+	// kaminoVariable names the binary for package sandboxtest.
 	kaminoVariable = "KAMINO_BIN"
 	// testVariable names the only test of a process that runEach has started.
 	testVariable = "KAMINO_WEEK_TEST"
@@ -124,11 +124,11 @@ const (
 	binariesVariable = "KAMINO_CLUSTERAPI_BIN"
 )
 
-// clockFile is that file.
+// clockFile is the file of clockVariable.
 var clockFile string
 
-// installKamino makes a program of this test binary, for commands and for pods on the sandbox's nodes. A variable
-// would not reach the pods, so a script sets it.
+// installKamino makes a program of this test binary, for commands and for pods on the sandbox's nodes. Pods do not
+// get the variable, so a script sets the variable.
 func installKamino(dir string) error {
 	clockFile = filepath.Join(dir, "clock")
 	me, err := os.Executable()
@@ -186,7 +186,7 @@ func (w *week) skipTo(day, hour int) {
 
 func now() time.Time { return sandbox.Clock().Now() }
 
-// dayName is the version that a capture of the day makes.
+// dayName returns the version of a capture on this day.
 func (w *week) dayName(day int) string {
 	d := w.first.AddDate(0, 0, day-1)
 	return fmt.Sprintf("%04d.%02d.%02d", d.Year(), d.Month(), d.Day())

@@ -14,41 +14,43 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
-// setup is what the days are played with: pools, who makes them, and the trouble that they get.
+// setup has the pools of the week, their owner, and their trouble.
 type setup struct {
-	// days of the week, and the day whose patch is bad.
+	// days is the number of days, and badDay is the day with the bad patch.
 	days, badDay int
 	// pools, and the number of nodes of each in the morning.
 	pools []string
 	size  int
-	// turns is the number of nodes of each pool that kured reboots on a day. Only these may be donors.
+	// turns is the number of nodes per pool that kured reboots on a day. Only these nodes may be donors.
 	turns int
-	// faults of the cloud, two of which happen each night. All of them are temporary. None affects the test's own requests.
+	// faults of the cloud, two per night. All faults are temporary. None affects the test's own requests.
 	faults []fault.Fault
-	// removals are the days on which the instance of a donor is removed, and the request with which that happens.
+	// removals has the days on which a donor's instance is removed, and the request during which the removal
+	// happens.
 	removals map[int]moment
 	// options of the sandbox.
 	options func(*world.Options)
 	pooler
 }
 
-// pooler does what others than Kamino do to pools, and asserts more of them than every cloud shows.
+// pooler changes pools like other controllers and users, and asserts facts that not every cloud shows.
 type pooler interface {
 	// shrink removes surplus nodes from all pools, as an autoscaler does in quiet hours.
 	shrink(w *week)
-	// grow adds a node to a pool, as an autoscaler does, and returns when it is Ready.
+	// grow adds a node to a pool like an autoscaler, and returns when the node is Ready.
 	grow(ctx context.Context, pool string) error
-	// removeDonor removes the instance of a capture's donor, and returns when it is gone.
+	// removeDonor removes the instance of a capture's donor, and returns when the instance is gone.
 	removeDonor(ctx context.Context, p *v1alpha1.Prototype) error
-	// assertAlways asserts what must be true of the pools at every moment of a night, given the Nodes and captures of that moment.
+	// assertAlways asserts invariants of the pools at every moment of a night, from the Nodes and captures of that
+	// moment.
 	assertAlways(w *week, nodes []corev1.Node, all []v1alpha1.Prototype)
-	// assertEnd asserts what must be true of a pool in the end.
+	// assertEnd asserts the final state of a pool.
 	assertEnd(w *week, pool string)
 	// show logs the state of the pools after a failure.
 	show(w *week)
 }
 
-// moment is a change that a server is asked for: how the request begins, and a text in it.
+// moment is a write request: the begin of the request, and a text in the request.
 type moment struct {
 	server      sandboxtest.Server
 	write, text string

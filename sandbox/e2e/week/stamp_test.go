@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// stamps are what the API server sets by its own clock. Quotes within a text are escaped, so that an annotation
-// that holds an object is none.
+// stamps are set by the API server's clock. Quotes within a text are escaped, so an object in an annotation does
+// not match.
 var stamps = regexp.MustCompile(`"(creationTimestamp|deletionTimestamp)":\s*"([^"\\]+)"`)
 
 // translate shows the stamps of a JSON document by another clock.
@@ -25,10 +25,10 @@ func translate(document []byte, at func(time.Time) time.Time) []byte {
 	})
 }
 
-// withoutStamps leaves them out of a JSON document.
+// withoutStamps sets stamps of a JSON document to null.
 func withoutStamps(document []byte) []byte { return stamps.ReplaceAll(document, []byte(`"$1":null`)) }
 
-// translateLines does what translate does to a stream of documents, each on a line of its own.
+// translateLines translates a stream of documents, one document per line.
 func translateLines(from io.ReadCloser, at func(time.Time) time.Time) io.ReadCloser {
 	return &lines{ReadCloser: from, reader: bufio.NewReaderSize(from, 64<<10), at: at}
 }

@@ -14,32 +14,31 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// fate is what happens to a request.
+// fate is the outcome of a request.
 type fate int
 
 const (
 	passes fate = iota
-	// lostBefore is a request that never arrives, lostAfter one whose answer never does.
+	// lostBefore is a request that never arrives, and lostAfter is a request whose response never arrives.
 	lostBefore
 	lostAfter
-	// killedBefore and killedAfter lose it, too, and the controller is killed at that moment.
+	// killedBefore and killedAfter also kill the controller at that moment.
 	killedBefore
 	killedAfter
 )
 
 func (f fate) after() bool { return f == lostAfter || f == killedAfter }
 
-// Of so many requests that change something, one is lost, and one kills the controller. Of lookLost requests that only
-// read, one never arrives.
+// One of writeLost writes is lost, one of writeKills writes kills the controller, and one of lookLost reads is lost.
 const (
 	writeLost  = 20
 	writeKills = 30
 	lookLost   = 100
-	// killsANight bounds the kills between two skips, so that a night ends.
+	// killsANight limits the kills between two skips, so that a night ends.
 	killsANight = 3
 )
 
-// trouble decides from a seed what happens to requests. While it is stopped, nothing does.
+// trouble decides the outcomes of requests from a seed. A stopped trouble changes nothing.
 type trouble struct {
 	mu      sync.Mutex
 	random  *rand.Rand
@@ -64,8 +63,8 @@ func (t *trouble) fateOf(r *http.Request) fate {
 		}
 		return passes
 	}
-	// The controller repeats a lost decision after half a minute of real time, which this test's nights do not have.
-	// So decisions are not lost without a kill. A lost event shows nothing.
+	// The controller repeats a lost decision after half a minute of real time, which the test's nights do not have.
+	// So a lost decision comes with a kill. A lost event shows nothing.
 	dies := t.kills > 0 && !strings.HasSuffix(r.URL.Path, "/events")
 	decides := strings.Contains(r.URL.Path, "/prototypepolicies/") || strings.HasSuffix(r.URL.Path, "/prototypes")
 	switch drawn := t.random.IntN(writeLost * writeKills); {
@@ -111,7 +110,8 @@ func (t *trouble) draw(n int) int {
 	return t.random.IntN(n)
 }
 
-// kill kills the controller and starts another one, which finds the Lease free, as it would half a minute later. meanwhile may be nil.
+// kill kills the controller and starts the next controller. The Lease is deleted, because it would expire after
+// half a minute. meanwhile may be nil.
 func (w *week) kill(when string, meanwhile func()) {
 	w.controller.Lock()
 	defer w.controller.Unlock()
@@ -139,7 +139,8 @@ func (w *week) kill(when string, meanwhile func()) {
 	w.controller.process = w.startController()
 }
 
-// removal is when the instance of the next donor is removed: with the first request that matches, before it takes effect.
+// removal is the time of the removal of the next donor's instance: at the first matching request, before its
+// effect.
 type removal struct {
 	sync.Mutex
 	next  *moment
@@ -152,7 +153,7 @@ func (v *removal) at(next moment) {
 	v.next = &next
 }
 
-// take reports whether the request is the one, once.
+// take reports whether the request matches, once.
 func (v *removal) take(server sandboxtest.Server, r *http.Request) bool {
 	v.Lock()
 	defer v.Unlock()
@@ -166,7 +167,7 @@ func (v *removal) take(server sandboxtest.Server, r *http.Request) bool {
 	return true
 }
 
-// removeDonorAt removes the donor of the capture that makes the request, if it is time for a removal.
+// removeDonorAt removes the donor of the capture that sends the request, if a removal is due.
 func (w *week) removeDonorAt(server sandboxtest.Server, r *http.Request) {
 	if !w.removal.take(server, r) {
 		return
@@ -188,7 +189,8 @@ func (w *week) removeDonorAt(server sandboxtest.Server, r *http.Request) {
 	w.Errorf("%s is of no capture", text)
 }
 
-// instanceOf is the text of a request about a capture's donor: on Azure the whole path, which ends with a number.
+// instanceOf returns the text in requests about a capture's donor: on Azure the whole path, which ends with a
+// number.
 func instanceOf(p *v1alpha1.Prototype) string {
 	id := strings.ToLower(p.Spec.Donor.ProviderID)
 	if whole, azure := strings.CutPrefix(id, "azure://"); azure {
@@ -197,7 +199,7 @@ func instanceOf(p *v1alpha1.Prototype) string {
 	return path.Base(id)
 }
 
-// ended reports whether a capture has succeeded or failed, and nothing of it is left to do.
+// ended reports whether a capture has succeeded or failed, without remaining work.
 func ended(p *v1alpha1.Prototype) bool {
 	return (p.Status.Phase == v1alpha1.PhaseFailed || p.Status.Phase == v1alpha1.PhaseSucceeded) && len(p.Finalizers) == 0
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/region"
 )
 
-// seedVariable names another seed than the usual one.
+// seedVariable names a different seed.
 const seedVariable = "KAMINO_WEEK_SEED"
 
 func TestDaysOnAzure(t *testing.T) { playDays(t) }
@@ -52,8 +52,8 @@ func playDays(t *testing.T) {
 	w.assertEnd()
 }
 
-// day plays one day. In the morning pools shrink, and nodes are patched and rebooted. In the evening the policy's window opens, and the
-// controller captures. The pools grow once their recipes have changed.
+// day plays one day. In the morning pools shrink, and nodes are patched and rebooted. In the evening the policy's
+// window opens, and the controller captures. The pools grow after the change of their recipes.
 func (w *week) day(day int) {
 	w.Helper()
 	began := time.Now()
@@ -84,21 +84,21 @@ func (w *week) day(day int) {
 	w.Logf("%s: day %d is over, which took %.1f s; versions %v", now().Format(time.DateTime), day, time.Since(began).Seconds(), slices.Sorted(maps.Values(recipes)))
 }
 
-// moveOn lets hours pass: the controller is killed, and another one starts at a later time.
+// moveOn skips hours: the controller is killed, and the next controller starts at a later time.
 func (w *week) moveOn(day, hour int) {
 	w.Helper()
 	w.kill("as the time moves on", func() { w.skipTo(day, hour); w.forget() })
 }
 
 const (
-	// pause is a little longer than a policy keeps what it has read from a cloud that does not answer.
+	// pause is a little longer than a policy caches reads from a cloud that does not respond.
 	pause = 11 * time.Minute
-	// pauses that an evening may have.
+	// pauses limits the pauses of an evening.
 	pauses = 15
 )
 
-// captured returns when every pool's recipe names the day's version. While the policy waits, because a capture has failed or the cloud
-// did not answer, it puts the calendar forward.
+// captured waits until every pool's recipe names the day's version. While the policy waits after a failure or a
+// missing response, captured puts the calendar forward.
 func (w *week) captured(day int) {
 	w.Helper()
 	waits := 0
@@ -125,11 +125,11 @@ func (w *week) captured(day int) {
 	})
 }
 
-// begins are the decisions that the controller acts on at once.
+// begins are the decisions that lead to immediate work of the controller.
 var begins = []string{admission.CaptureInFlight, decide.Capturing, decide.Queued, selection.Chosen}
 
-// waiting returns how long the policy will do nothing about all of the pools; zero if it does something about one of them, or has not
-// decided yet.
+// waiting returns how long the policy will wait for all of the pools; zero if the policy works on a pool, or has
+// not decided yet.
 func (w *week) waiting(missing []string) (wait time.Duration, decisions []string) {
 	w.Helper()
 	status := w.policy().Status
@@ -149,8 +149,8 @@ func (w *week) waiting(missing []string) (wait time.Duration, decisions []string
 	return wait, decisions
 }
 
-// assertAlways asserts what must be true at every moment: at most as many nodes are reserved as the policy allows, one of each pool, and
-// only nodes that kured has rebooted.
+// assertAlways asserts invariants: at most as many reserved nodes as the policy allows, one per pool, and only
+// nodes that kured has rebooted.
 func (w *week) assertAlways(all []v1alpha1.Prototype) {
 	w.Helper()
 	nodes, err := sandbox.Kube().CoreV1().Nodes().List(w.Context(), metav1.ListOptions{})
@@ -177,8 +177,8 @@ func (w *week) assertAlways(all []v1alpha1.Prototype) {
 // rollbackTries is how often the operator repeats a command.
 const rollbackTries = 10
 
-// goBack is an operator on the evening of the bad day. New nodes are bad, so the operator rolls every pool back, and then they are good.
-// The command gets the night's trouble, too, and is repeated until it succeeds.
+// goBack is an operator on the evening of the bad day. The operator rolls every pool back, and new nodes are good
+// again. The command also gets the night's trouble, and is repeated until success.
 func (w *week) goBack(day int) {
 	w.Helper()
 	each(w, w.pools, func(_ context.Context, pool string) error {

@@ -28,14 +28,14 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/unverified"
 )
 
-// within is how long a pool may take to become whole. It only ends what hangs.
+// within limits the time until a pool is whole. The limit only ends a test that hangs.
 const within = 10 * time.Minute
 
-// week is a cluster, with the people and programs that change it.
+// week is a cluster with its users and programs.
 type week struct {
 	*testing.T
 	setup
-	// first is the midnight with which the first day begins.
+	// first is the midnight at the begin of the first day.
 	first time.Time
 	dir   string
 	// environ are variables of the processes, on top of the sandbox's.
@@ -52,9 +52,9 @@ type week struct {
 	kills, killsInProgress int // guarded by controller
 	// newest node of each pool.
 	newest map[string]string
-	// fit are the nodes that kured rebooted today, without those of the bad version.
+	// fit has the nodes that kured rebooted today, without nodes of the bad version.
 	fit map[string]bool
-	// homes are the pools of nodes that were looked up.
+	// homes has the pools of known nodes.
 	homes map[string]string
 }
 
@@ -64,7 +64,7 @@ const (
 	atOnce = 2
 )
 
-// policy decides in the evenings, as in a cluster whose days are busy.
+// policy decides in the evenings, as in a cluster with busy days.
 const policy = `apiVersion: kamino.dev/v1alpha1
 kind: PrototypePolicy
 metadata:
@@ -140,7 +140,7 @@ const (
 	policyPath     = "/apis/kamino.dev/v1alpha1/prototypepolicies/lights-out"
 )
 
-// policy as it stands.
+// policy returns the current policy.
 func (w *week) policy() *v1alpha1.PrototypePolicy {
 	w.Helper()
 	p := &v1alpha1.PrototypePolicy{}
@@ -150,14 +150,15 @@ func (w *week) policy() *v1alpha1.PrototypePolicy {
 	return p
 }
 
-// forget removes the pools from the policy's status, so that only the next controller's report is read. No decision depends on it.
+// forget removes the pools from the policy's status, so that only the next controller's report is read. No decision
+// depends on this status.
 func (w *week) forget() {
 	w.Helper()
 	w.must(sandbox.Kube().CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath(policyPath, "status").
 		Body([]byte(`{"status":{"pools":null}}`)).Do(w.Context()).Error())
 }
 
-// prototypes of all pools, in the order in which they were made. Their time stamps are in real time.
+// prototypes returns the Prototypes of all pools in the order of creation. Their time stamps are in real time.
 func (w *week) prototypes() []v1alpha1.Prototype {
 	list := v1alpha1.PrototypeList{}
 	raw, err := sandbox.Kube().CoreV1().RESTClient().Get().AbsPath(prototypesPath).DoRaw(context.Background())
@@ -173,13 +174,13 @@ func (w *week) prototypes() []v1alpha1.Prototype {
 	return list.Items
 }
 
-// machines of a pool that have a node, in order.
+// machines returns the machines of a pool with a node, in order.
 func (w *week) machines(pool string) []machine.Status {
 	w.Helper()
 	return slices.DeleteFunc(sandbox.MachinesOf(w.T, pool), func(m machine.Status) bool { return m.Node == "" })
 }
 
-// poolOf a node, also once its machine is gone; empty for one that was never a machine's.
+// poolOf returns the pool of a node, even without its machine; empty if the node never had a machine.
 func (w *week) poolOf(node string) string {
 	w.Helper()
 	if w.homes[node] == "" {
@@ -192,13 +193,13 @@ func (w *week) poolOf(node string) string {
 	return w.homes[node]
 }
 
-// group is the name of a pool in the cloud, which Kamino uses.
+// group returns the name of a pool in the cloud, which Kamino uses.
 func (w *week) group(pool string) string {
 	w.Helper()
 	return path.Base(w.machines(pool)[0].Pool)
 }
 
-// recipes are the versions that the pools' next nodes are built from, by pool; empty for a platform image.
+// recipes returns the versions in the pools' recipes; empty for a platform image.
 func (w *week) recipes() map[string]string {
 	w.Helper()
 	all, err := sandbox.Pools(w.Context())
@@ -234,7 +235,7 @@ func (w *week) editNode(ctx context.Context, name string, edit func(*corev1.Node
 	})
 }
 
-// each does something to all of them at the same time, which must succeed.
+// each runs do concurrently on all elements, and requires success.
 func each[T any](w *week, all []T, do func(context.Context, T) error) {
 	w.Helper()
 	errs := make([]error, len(all))
@@ -248,7 +249,7 @@ func each[T any](w *week, all []T, do func(context.Context, T) error) {
 	}
 }
 
-// poolNow is a pool as it stands.
+// poolNow reads a pool.
 func poolNow(ctx context.Context, pool string) (control.Pool, error) {
 	all, err := sandbox.Pools(ctx)
 	if err != nil {
@@ -261,7 +262,7 @@ func poolNow(ctx context.Context, pool string) (control.Pool, error) {
 	return all[at], nil
 }
 
-// freeLease deletes the Lease of a controller that was killed. It would expire after half a minute.
+// freeLease deletes the Lease of a killed controller, which would expire after half a minute.
 func (w *week) freeLease() {
 	err := sandbox.Kube().CoordinationV1().Leases(v1alpha1.DefaultNamespace).Delete(context.Background(), v1alpha1.LeaseName, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
