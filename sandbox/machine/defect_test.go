@@ -18,7 +18,7 @@ const (
 	bad  = fleet.DiskID("/subscriptions/s/resourcegroups/rg/providers/microsoft.compute/galleries/g/images/kamino-pool-prototype/versions/2026.11.22")
 )
 
-// versions are two of the same donor, the second of which is bad as ordered.
+// versions publishes two versions of one donor. The second version has the ordered defect.
 func (w *world) versions(order func()) fleet.Spec {
 	w.Helper()
 	donor := w.donor()
@@ -30,7 +30,7 @@ func (w *world) versions(order func()) fleet.Spec {
 		w.Fatal(err)
 	}
 	order()
-	// Neither a snapshot nor another pool's version is meant.
+	// The order affects neither a snapshot nor a version of another pool.
 	for _, dst := range []fleet.DiskID{"/snapshots/one", "/galleries/g/images/kamino-other-prototype/versions/2026.11.22", bad} {
 		if err := w.fleet.CopyDisk(w.Context(), dst, "snapshot"); err != nil {
 			w.Fatal(err)
@@ -73,7 +73,7 @@ func TestDefectNeverJoins(t *testing.T) {
 	if node := w.node("pool000002"); node.Name != "" || w.fleet.Power(stuck.ID) != fleet.On {
 		t.Errorf("the bad one has a Node, or no power: %s", w.fleet.Power(stuck.ID))
 	}
-	// The order was for one version only, and is kept where it stands.
+	// The order affected one version only. The defect stays on copies of its disk.
 	if err := w.fleet.CopyDisk(t.Context(), bad+"02", "snapshot"); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestDefectOnExistingVersion(t *testing.T) {
 	}
 }
 
-// TestDefectJoinsLate: not before its time is over, and then the node is Ready. A loaded machine only joins later.
+// TestDefectJoinsLate: the node becomes Ready after the delay, not before. A loaded machine only joins later.
 func TestDefectJoinsLate(t *testing.T) {
 	const late = 3 * time.Hour
 	w := newWorld(t)
@@ -167,7 +167,7 @@ func TestDefectJoinsLate(t *testing.T) {
 	w.ready("pool000002", slow.ID)
 }
 
-// TestDefectOnShareOfMachines: the same ones at each boot, and on each copy of the disk.
+// TestDefectOnShareOfMachines: the same machines have the defect at each boot and on each copy of the disk.
 func TestDefectOnShareOfMachines(t *testing.T) {
 	w := newWorld(t)
 	d := disk.Defect{Kind: disk.NotReadyLater, Share: 50, Seed: 4, After: time.Minute}

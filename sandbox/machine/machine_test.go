@@ -212,8 +212,8 @@ func TestCleanShutdownUndoesGeneralization(t *testing.T) {
 	}
 }
 
-// TestGeneralizePodPowersOff runs a pod as the capture does: a program on the machine's tree that
-// looks at its boot, treats a file and takes the power away.
+// TestGeneralizePodPowersOff runs a pod like a capture: a program in the machine's tree that reads its boot, edits
+// a file and turns the power off.
 func TestGeneralizePodPowersOff(t *testing.T) {
 	w := newWorld(t)
 	w.fleet.Close()
@@ -296,8 +296,8 @@ func TestPatchLikeKured(t *testing.T) {
 	}
 }
 
-// TestTimesUseTheCalendar: what a node says of itself does, and its Lease does not, which Kubernetes compares with
-// its own clock.
+// TestTimesUseTheCalendar: a Node's status uses the calendar. The Lease does not, because Kubernetes compares the
+// Lease with its own clock.
 func TestTimesUseTheCalendar(t *testing.T) {
 	w := newWorld(t)
 	s := w.donor()
@@ -381,7 +381,7 @@ func TestHangAndCrash(t *testing.T) {
 	w.ready("pool000001", s.ID)
 }
 
-// A copy that somebody's deletion meets is of the whole disk, or fails.
+// A copy during a deletion has the whole disk, or fails.
 func TestCopySurvivesDiskDeletion(t *testing.T) {
 	w := newWorld(t)
 	count := func(id fleet.DiskID) (files int) {
@@ -451,7 +451,7 @@ func TestTerminateKeepsTheDisk(t *testing.T) {
 	}
 }
 
-// TestKeepNodes: where no controller of the cloud's runs, a Node outlives its machine, and is not Ready.
+// TestKeepNodes: without a cloud controller, a Node outlives its machine and is not Ready.
 func TestKeepNodes(t *testing.T) {
 	w := newWorld(t)
 	w.fleet.Close()

@@ -20,8 +20,8 @@ const (
 
 var billing = fleet.Extension{Name: "AKSLinuxBilling", Publisher: "Microsoft.AKS", Type: "Compute.AKS.Linux.Billing"}
 
-// asACaptureDoes generalizes the disk of a running machine with the real rules, and takes the power away.
-func (w *world) asACaptureDoes(s fleet.Spec) {
+// generalizeLikeCapture generalizes the disk of a running machine with the real rules, and takes the power away.
+func (w *world) generalizeLikeCapture(s fleet.Spec) {
 	w.Helper()
 	t, err := tree.OpenRunning(w.tree(s.ID))
 	if err != nil {
@@ -30,7 +30,7 @@ func (w *world) asACaptureDoes(s fleet.Spec) {
 	defer t.Close()
 	key := generalize.MachineKey(t)
 	if key == "" {
-		w.Fatal("the machine has nothing that tells it from its clones")
+		w.Fatal("the machine has no value that its clones lack")
 	}
 	if err := w.fleet.PowerOff(w.Context(), s.ID, true); err != nil {
 		w.Fatal(err)
@@ -44,14 +44,14 @@ func (w *world) asACaptureDoes(s fleet.Spec) {
 	}
 }
 
-// ran tells whether a machine has run something since its log was removed.
-func (w *world) ran(id, log string) bool {
+// hasRun reports whether a machine has run a command since the removal of its log.
+func (w *world) hasRun(id, log string) bool {
 	_, err := os.Stat(filepath.Join(w.tree(id), log))
 	return err == nil
 }
 
-// TestReturningDonorSkipsItsRecipe: neither its extensions nor what its customData orders; it keeps whose
-// files it has. A clone runs the extensions that its recipe still has, and so does one of a recipe that lost none.
+// TestReturningDonorSkipsItsRecipe: a returning donor runs neither extensions nor customData, and keeps its files.
+// A clone runs the extensions of its recipe, and so does a clone of an unchanged recipe.
 func TestReturningDonorSkipsItsRecipe(t *testing.T) {
 	w := newWorld(t)
 	donor := spec(1)
@@ -59,7 +59,7 @@ func TestReturningDonorSkipsItsRecipe(t *testing.T) {
 	w.launch(donor, platformImage)
 	w.ready("pool000001", donor.ID)
 	for _, log := range []string{bootstrapLog, billingLog} {
-		if !w.ran(donor.ID, log) {
+		if !w.hasRun(donor.ID, log) {
 			t.Fatalf("%s is not even there after the first boot", log)
 		}
 	}
@@ -67,7 +67,7 @@ func TestReturningDonorSkipsItsRecipe(t *testing.T) {
 	if err := os.WriteFile(credential, []byte("rotated since"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	w.asACaptureDoes(donor)
+	w.generalizeLikeCapture(donor)
 	if err := w.fleet.CopyDisk(t.Context(), "snapshot", donor.Disk); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestReturningDonorSkipsItsRecipe(t *testing.T) {
 	}
 	w.ready("pool000001", donor.ID)
 	for _, log := range []string{bootstrapLog, billingLog} {
-		if w.ran(donor.ID, log) {
+		if w.hasRun(donor.ID, log) {
 			t.Errorf("the donor ran it again: %s", log)
 		}
 	}
@@ -91,10 +91,10 @@ func TestReturningDonorSkipsItsRecipe(t *testing.T) {
 	w.ready("pool000002", promoted.ID)
 	w.launch(whole, "snapshot")
 	w.ready("pool000003", whole.ID)
-	if w.ran(promoted.ID, bootstrapLog) || !w.ran(promoted.ID, billingLog) {
+	if w.hasRun(promoted.ID, bootstrapLog) || !w.hasRun(promoted.ID, billingLog) {
 		t.Error("a clone of a promoted recipe runs the bootstrap, or not what the recipe still has")
 	}
-	if !w.ran(whole.ID, bootstrapLog) || !w.ran(whole.ID, billingLog) {
+	if !w.hasRun(whole.ID, bootstrapLog) || !w.hasRun(whole.ID, billingLog) {
 		t.Error("a clone whose recipe has them does not run its extensions")
 	}
 	for _, s := range []fleet.Spec{donor, promoted, whole} {
@@ -104,11 +104,11 @@ func TestReturningDonorSkipsItsRecipe(t *testing.T) {
 	}
 }
 
-// TestReturningDonorBootTime: where everything that a recipe orders takes a month, the donor is back at once.
+// TestReturningDonorBootTime: the donor is back at once, although the work of the recipe needs a month.
 func TestReturningDonorBootTime(t *testing.T) {
 	w := newWorld(t)
 	donor := w.donor()
-	w.asACaptureDoes(donor)
+	w.generalizeLikeCapture(donor)
 	w.fleet.Close()
 	const month = 30 * 24 * time.Hour
 	f, err := New(t.Context(), Config{

@@ -25,7 +25,7 @@ const platformImage = fleet.DiskID("microsoft-aks:aks:aks-engine-ubuntu-2204:202
 
 const emptyCloudConfig = "#cloud-config\n{}\n"
 
-// timeScale is how many simulated seconds pass in a real one.
+// timeScale is the number of simulated seconds per real second.
 const timeScale = 5000
 
 // world is a fleet on an API server in memory.
@@ -35,7 +35,7 @@ type world struct {
 	fleet  *Fleet
 	dir    string
 	log    *messages
-	// calendar is the wall's until a test puts it forward.
+	// calendar is real time until a test puts the calendar forward.
 	calendar clock.Calendar
 	// keepNodes is the fleet's.
 	keepNodes bool
@@ -62,7 +62,7 @@ func (w *world) open(binaries map[string]string) {
 	w.Cleanup(f.Close)
 }
 
-// messages keeps what is logged, for tests that wait for something which leaves no other trace.
+// messages keeps log messages, for tests that can wait for nothing else.
 type messages struct {
 	slog.Handler
 	mu    sync.Mutex
@@ -111,7 +111,7 @@ func (w *world) launch(s fleet.Spec, source fleet.DiskID) {
 	}
 }
 
-// donor is a bootstrapped machine whose node is Ready.
+// donor is a bootstrapped machine with a Ready node.
 func (w *world) donor() fleet.Spec {
 	w.Helper()
 	s := spec(1)
@@ -189,7 +189,7 @@ func (w *world) eventually(what string, reached func() bool) {
 	}
 }
 
-// generalize removes by hand what a clone must not share with its donor.
+// generalize manually removes everything that a clone must not share with its donor.
 func (w *world) generalize(root string) {
 	w.Helper()
 	for _, pattern := range []string{

@@ -56,7 +56,7 @@ func TestStoppedKubeletGoesSilent(t *testing.T) {
 	w.ready("pool000001", s.ID)
 }
 
-// TestServicesWriteUntilStopped: what is removed under a running service comes back.
+// TestServicesWriteUntilStopped: a running service creates removed files again.
 func TestServicesWriteUntilStopped(t *testing.T) {
 	w := newWorld(t)
 	s := w.donor()

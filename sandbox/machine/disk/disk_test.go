@@ -24,7 +24,7 @@ func livedIn(t *testing.T, profile Profile) (string, Facts) {
 	return root, facts
 }
 
-// files lists a tree: path, and mode with what a link leads to.
+// files returns the mode of each path of a tree, with the target of a link.
 func files(t *testing.T, root string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -61,7 +61,7 @@ func files(t *testing.T, root string) map[string]string {
 	return out
 }
 
-// TestUsedNodeIsComplete: what must not survive into a clone is there to be removed, path by path.
+// TestUsedNodeIsComplete: a used disk has each file that must not survive into a clone.
 func TestUsedNodeIsComplete(t *testing.T) {
 	all := []string{
 		"etc/machine-id", "var/lib/dbus/machine-id", "var/lib/systemd/random-seed", "boot/efi/loader/random-seed",
@@ -123,7 +123,7 @@ func TestUsedNodeIsSmall(t *testing.T) {
 		size, count = size+len(text), count+1
 	}
 	if count > 400 || size > 256<<10 {
-		t.Errorf("%d files, %d bytes: a copy is meant to be quick", count, size)
+		t.Errorf("%d files, %d bytes: a copy must be quick", count, size)
 	}
 }
 
@@ -390,8 +390,8 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// TestCustomDataPerPool: the credential that a static recipe brings is what its nodes have, and no
-// two recipes share one.
+// TestCustomDataPerPool: nodes have the credential of their static recipe, and each recipe has a different
+// credential.
 func TestCustomDataPerPool(t *testing.T) {
 	text := CustomData(Static)
 	if text == CustomData(Static) {
@@ -441,7 +441,7 @@ func TestCloudInitSeesNewInstances(t *testing.T) {
 	}
 }
 
-// TestEC2Disk: it is that cloud's in all that differs, and its node's in all else.
+// TestEC2Disk: cloud files of the disk are from EC2, and all other files are as on other clouds.
 func TestEC2Disk(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "disk")
 	facts := Facts{Platform: PlatformOf("ec2:canonical:ubuntu-jammy-22.04-amd64:20241002"), VMID: "i-0123456789abcdef0", Hostname: "ip-10-1-2-3"}

@@ -56,7 +56,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestPreflight names each file as kubeadm does: with the path's own strokes turned.
+// TestPreflight: messages name each file like kubeadm, with dashes instead of slashes in the path.
 func TestPreflight(t *testing.T) {
 	if err := Preflight(t.TempDir()); err != nil {
 		t.Errorf("an empty disk: %v", err)
@@ -74,26 +74,26 @@ func TestPreflight(t *testing.T) {
 		if err := Preflight(root); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("with /%s: %v", path, err)
 		}
-		// Before anything is asked for, so that nothing is left of it.
+		// The error must come before any request, so that no object is left.
 		if err := Join(t.Context(), root, "n", Order{}, time.Minute); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("a join with /%s: %v", path, err)
 		}
 	}
 }
 
-// TestNotRunning leaves a disk that can join later.
+// TestNotRunning: the disk can join later.
 func TestNotRunning(t *testing.T) {
 	root := t.TempDir()
 	order := Order{Server: "127.0.0.1:1", Token: "abcdef.0123456789abcdef", CAHash: "sha256:" + strings.Repeat("0a", 32)}
 	if err := Join(t.Context(), root, "n", order, time.Second); err == nil || !strings.Contains(err.Error(), "discovery") {
-		t.Errorf("joined nobody: %v", err)
+		t.Errorf("joined without a server: %v", err)
 	}
 	if entries, err := os.ReadDir(root); err != nil || len(entries) > 0 {
 		t.Errorf("what is left: %v (%v)", entries, err)
 	}
 }
 
-// TestConfig reads a node's kubeconfig as if its disk were the root.
+// TestConfig reads a node's kubeconfig with the disk as root.
 func TestConfig(t *testing.T) {
 	root := t.TempDir()
 	kubeconfig := `apiVersion: v1

@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/clock"
 )
 
-// TestStatusHeartbeats: a status whose last heartbeat is older than a kubelet lets it become is written anew.
+// TestStatusHeartbeats: a status with an older heartbeat than a kubelet allows is written again.
 func TestStatusHeartbeats(t *testing.T) {
 	s := &Service{Config: Config{Clock: clock.Clock{}}}
 	for _, test := range []struct {

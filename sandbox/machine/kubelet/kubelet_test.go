@@ -32,8 +32,8 @@ func TestStartRegistersAReadyNode(t *testing.T) {
 	}
 }
 
-// TestShutdownDuringCordon says that it is not Ready: the API server lets no kubelet write a Node's taints, and takes the whole Node, as it was
-// before somebody cordoned it, for that.
+// TestShutdownDuringCordon: the kubelet reports NotReady. The API server forbids changes of taints by kubelets.
+// After a cordon, an update of the whole old Node would change taints.
 func TestShutdownDuringCordon(t *testing.T) {
 	w := newWorld(t, nil)
 	k := w.boot("n1", w.disk())
@@ -153,7 +153,7 @@ func TestPausedKubelet(t *testing.T) {
 	w.eventually("the node is Ready", func() bool { return readyStatus(w.node("n1")) == corev1.ConditionTrue })
 }
 
-// TestRegistrationEndsSilence: the time after which a machine that reboots would be lost is over just when it is back.
+// TestRegistrationEndsSilence: a node that registers just before its time limit stays Ready.
 func TestRegistrationEndsSilence(t *testing.T) {
 	w := newWorld(t, nil)
 	root := w.disk()

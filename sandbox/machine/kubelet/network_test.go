@@ -16,7 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/probe"
 )
 
-// asKamino has the test's own binary be the command, so that pods run the real one.
+// asKamino makes the test binary run as kamino, so that pods run the real command.
 const asKamino = "KUBELET_TEST_AS_KAMINO"
 
 func TestMain(m *testing.M) {
@@ -49,7 +49,7 @@ func probePod(name, node string, o probe.Options) *corev1.Pod {
 	return pod
 }
 
-// report is what the pod has left once it has ended.
+// report returns the report of an ended pod.
 func (w *world) report(name string) *probe.Report {
 	w.Helper()
 	pod := w.eventuallyPod(name, "ends", func(pod *corev1.Pod) bool {
@@ -98,11 +98,11 @@ func TestPodsOfTwoNodesReachEachOther(t *testing.T) {
 		t.Errorf("the pods have the addresses %s and %s", here.Status.PodIP, there.Status.PodIP)
 	}
 	if simulated := w.eventuallyPod(w.create(simulated("web", "n1", "web")).Name, "runs", podReady); !strings.HasPrefix(simulated.Status.PodIP, "10.") {
-		t.Errorf("a pod that nobody can reach has the address %s", simulated.Status.PodIP)
+		t.Errorf("an unreachable pod has the address %s", simulated.Status.PodIP)
 	}
 }
 
-// TestNeverPullPolicy starts if it is on the disk, and else does not.
+// TestNeverPullPolicy: the pod starts only if its image is on the disk.
 func TestNeverPullPolicy(t *testing.T) {
 	w := newWorld(t, nil)
 	w.boot("n1", w.disk())

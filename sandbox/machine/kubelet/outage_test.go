@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// bootWith starts a kubelet on a disk, with what ails its node.
+// bootWith starts a kubelet on a disk, with a defect of its node.
 func (w *world) bootWith(name string, ail func(*Node)) *Kubelet {
 	w.Helper()
 	node := Node{
@@ -149,7 +149,7 @@ func TestIsolatedProcesses(t *testing.T) {
 	w := newWorld(t, map[string]string{"example.com/shell": "/bin/sh"})
 	w.bootWith("ails", func(n *Node) { n.Isolated = true })
 	w.bootWith("healthy", nil)
-	// Which network a process is in, as the kernel names it.
+	// look returns the kernel's name of a process's network namespace.
 	look := func(name, node string, host bool) {
 		pod := simulated(name, node, "example.com/shell:1")
 		pod.Spec.HostNetwork, pod.Spec.RestartPolicy = host, corev1.RestartPolicyNever

@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// script is a program for containers, and the map that runs it.
+// script returns the map that runs a shell script as the program of containers.
 func script(t *testing.T, text string) map[string]string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "program")
@@ -82,8 +82,7 @@ exit 7
 	}
 }
 
-// TestProgramFindsItsServiceAccount: client libraries look under a fixed path, for which a kubeconfig
-// stands in.
+// TestProgramFindsItsServiceAccount: client libraries read a fixed path. A kubeconfig replaces this path.
 func TestProgramFindsItsServiceAccount(t *testing.T) {
 	w := newWorld(t, script(t, `cp "$KUBECONFIG" "$1/root/kubeconfig"; exec sleep 600`))
 	w.rootCA()
@@ -141,7 +140,7 @@ func TestKillStopsPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.Kill()
-	// The grandchild was adopted by init, which reaps it: its entry disappears or is a zombie's.
+	// init adopted the grandchild and reaps the process: the entry disappears or is a zombie.
 	w.eventually("the program's child is dead", func() bool {
 		status, err := os.ReadFile("/proc/" + strings.TrimSpace(string(text)) + "/status")
 		return err != nil || strings.Contains(string(status), "State:\tZ")
@@ -151,7 +150,7 @@ func TestKillStopsPrograms(t *testing.T) {
 	}
 	w.eventually("the node is lost", func() bool { return readyStatus(w.node("n1")) == corev1.ConditionUnknown })
 	if pod := w.pod("long"); pod.Status.Phase != corev1.PodRunning {
-		t.Errorf("somebody reported the pod's end after the power was gone: %s", pod.Status.Phase)
+		t.Errorf("the pod's end was reported after the power loss: %s", pod.Status.Phase)
 	}
 }
 

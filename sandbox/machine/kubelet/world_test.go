@@ -23,7 +23,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// world is an API server in memory with a kubelet service on it.
+// world is an API server in memory with a kubelet service.
 type world struct {
 	*testing.T
 	client  *fake.Clientset
@@ -52,8 +52,8 @@ func newWorld(t *testing.T, binaries map[string]string) *world {
 	return w
 }
 
-// keepDeletion refuses a status that is based on what a pod was before its deletion was ordered: the
-// client in memory compares no resource versions and would undo the order.
+// keepDeletion refuses a status update that is based on a pod before its deletion. The client in memory compares no
+// resource versions, and would undo the deletion.
 func (w *world) keepDeletion(action clienttesting.Action) (bool, runtime.Object, error) {
 	update := action.(clienttesting.UpdateActionImpl)
 	pod := update.GetObject().(*corev1.Pod)
@@ -113,7 +113,7 @@ func simulated(name, node, image string) *corev1.Pod {
 	}
 }
 
-// remove asks for a pod's deletion as the API server shows it to a kubelet.
+// remove orders a pod's deletion as the API server shows the deletion to a kubelet.
 func (w *world) remove(name string) {
 	w.Helper()
 	pod := w.pod(name)

@@ -23,7 +23,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// TestUserData: what a recipe says of the cluster is what its nodes find; what says nothing of it is refused.
+// TestUserData: nodes get the cluster of the recipe's user data. User data without a cluster is refused.
 func TestUserData(t *testing.T) {
 	want := Cluster{Name: "sandbox", Endpoint: "https://127.0.0.1:6443", Authority: []byte("-----BEGIN CERTIFICATE-----\n"), CIDR: "10.0.0.0/24"}
 	text, err := want.UserData()
@@ -44,7 +44,7 @@ func TestUserData(t *testing.T) {
 	}
 }
 
-// TestNetwork: a disk that names another machine's card has no network, and what is there already is left.
+// TestNetwork: a disk with the network card of a different machine gets no network, and existing files stay.
 func TestNetwork(t *testing.T) {
 	root := t.TempDir()
 	own := instance{mac: "02:00:00:00:00:01"}
@@ -58,7 +58,7 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// TestNodeName is what the flags on the disk say.
+// TestNodeName: the flags on the disk contain the name.
 func TestNodeName(t *testing.T) {
 	root := t.TempDir()
 	if got := NodeName(root); got != "" {
@@ -91,7 +91,7 @@ func cloud(t *testing.T) (*httptest.Server, sdk.Config) {
 	return web, sdk.Config{Region: "eu-central-1", BaseEndpoint: sdk.String(web.URL), HTTPClient: web.Client(), Credentials: credentials.NewStaticCredentialsProvider("AKIAIOSFODNN7EXAMPLE", "not a secret", "")}
 }
 
-// as is the same with a session of a role, as an instance has it.
+// as returns the same configuration with a session of a role, like an instance.
 func as(t *testing.T, config sdk.Config, role, session string) sdk.Config {
 	t.Helper()
 	out, err := sts.NewFromConfig(config).AssumeRole(t.Context(), &sts.AssumeRoleInput{RoleArn: sdk.String("arn:aws:iam::123456789012:role/" + role), RoleSessionName: sdk.String(session)})
@@ -103,7 +103,7 @@ func as(t *testing.T, config sdk.Config, role, session string) sdk.Config {
 	return config
 }
 
-// TestAuthenticator believes who is a node of this cluster, by STS's word, and nobody else.
+// TestAuthenticator: STS decides who is a node of this cluster. All others are refused.
 func TestAuthenticator(t *testing.T) {
 	web, user := cloud(t)
 	node := as(t, user, "nodes", "i-0123456789abcdef0")

@@ -26,7 +26,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// prototype that the donor is generalized for.
+// prototype is the Prototype of the donor's order.
 const (
 	prototype    = "machines-2026.11.21"
 	prototypeUID = types.UID("5b1f0a44-0000-4000-8000-00000000c10e")
@@ -36,8 +36,8 @@ const (
 	podUID    = "5b1f0a44-0000-4000-8000-0000000c0ded"
 )
 
-// apiServer is as much of an API server as kamino generalize needs (one order over HTTPS, for whoever
-// has the token) and as kubelets need that join by a bootstrap token.
+// apiServer is the part of an API server for kamino generalize (one order over HTTPS, for the holder of the token)
+// and for kubelets that join with a bootstrap token.
 type apiServer struct {
 	token, port string
 	ca          []byte
@@ -47,7 +47,7 @@ type apiServer struct {
 	mu     sync.Mutex
 	object *v1alpha1.Order
 	signer []byte // the private half of the order's key
-	// What nodes join with and have become, see cluster_test.go.
+	// Tokens of nodes, and joined nodes; see cluster_test.go.
 	joinTokens []string
 	members    map[string]*member
 	serial     int64
@@ -91,7 +91,7 @@ func serveAPI(t *testing.T, address string) *apiServer {
 	return s
 }
 
-// order orders a donor generalized in this boot by a profile, and says what becomes of it.
+// order creates an order for a donor in this boot, with a profile and the donor's future.
 func (s *apiServer) order(t *testing.T, node string, profile v1alpha1.Profile, afterwards v1alpha1.Afterwards, bootID string) {
 	t.Helper()
 	private, public, err := v1alpha1.NewOrderKey()
@@ -111,7 +111,7 @@ func (s *apiServer) order(t *testing.T, node string, profile v1alpha1.Profile, a
 	}
 }
 
-// proof that was reported, nil if none was.
+// proof returns the reported proof, or nil.
 func (s *apiServer) proof(t *testing.T) *v1alpha1.Proof {
 	t.Helper()
 	s.mu.Lock()
@@ -139,7 +139,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveOrder reads the one order and patches its status; the lock is held.
+// serveOrder reads the order and patches its status. The caller holds the lock.
 func (s *apiServer) serveOrder(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Authorization") != "Bearer "+s.token {
 		http.Error(w, "who are you?", http.StatusUnauthorized)
@@ -165,6 +165,6 @@ func (s *apiServer) serveOrder(w http.ResponseWriter, r *http.Request) {
 		s.object.Status = patch.Status
 	}
 	w.Header().Set("Content-Type", "application/json")
-	// A client that has gone away asks again.
+	// A disconnected client repeats its request.
 	_ = json.NewEncoder(w).Encode(s.object)
 }

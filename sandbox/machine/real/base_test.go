@@ -16,8 +16,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// suite and its packages are the platform image's: a cloud's Debian in the small, and what a node of AKS
-// Engine needs (openssl makes the kubelet's serving certificate), and what a real kubelet and containerd need.
+// suite and its packages make the platform image: a small Debian of a cloud, with the packages of an AKS Engine
+// node, a real kubelet and containerd. openssl creates the kubelet's serving certificate.
 const (
 	suite       = "bookworm"
 	packageList = "systemd,systemd-sysv,dbus,cloud-init,openssh-server,iproute2,udev,kmod,procps," +
@@ -26,7 +26,7 @@ const (
 	imageSize = "1400M"
 )
 
-// rootTarball returns Debian's root file system, built once a month and for each list of packages.
+// rootTarball returns Debian's root file system, built once a month per list of packages.
 func rootTarball(t *testing.T, packageList string) string {
 	t.Helper()
 	dir := os.Getenv("KAMINO_MACHINES_CACHE")
@@ -56,11 +56,11 @@ func rootTarball(t *testing.T, packageList string) string {
 	return tarball
 }
 
-// provisionedLog has a line for each time that a recipe's commands ran on a disk, with the machine's name.
+// provisionedLog has a line for each run of a recipe's commands on a disk, with the machine's name.
 const provisionedLog = "/opt/provisioned.log"
 
-// platformImage makes the raw disk of a platform image: Debian without identity, with the software of a
-// node that has not joined yet.
+// platformImage creates the raw disk of a platform image: Debian without identity, with the software of a node
+// before its join.
 func (l *lab) platformImage(t *testing.T, profile disk.Profile) string {
 	t.Helper()
 	root := filepath.Join(l.dir, "platform-"+string(profile))
@@ -68,8 +68,8 @@ func (l *lab) platformImage(t *testing.T, profile disk.Profile) string {
 		t.Fatal(err)
 	}
 	run(t, "tar", "-xf", rootTarball(t, packageList), "-C", root)
-	forget(t, root)
-	dress(t, root, profile)
+	removeBuildTraces(t, root)
+	installSoftware(t, root, profile)
 	image := root + ".img"
 	run(t, "truncate", "-s", imageSize, image)
 	run(t, "mkfs.ext4", "-q", "-d", root, image)
@@ -79,8 +79,8 @@ func (l *lab) platformImage(t *testing.T, profile disk.Profile) string {
 	return image
 }
 
-// forget removes what building the root file system leaks into it: host keys, the builder's name.
-func forget(t *testing.T, root string) {
+// removeBuildTraces removes traces of the build from the root file system: host keys and the builder's name.
+func removeBuildTraces(t *testing.T, root string) {
 	t.Helper()
 	keys, err := filepath.Glob(filepath.Join(root, "etc/ssh/ssh_host_*"))
 	if err != nil {
@@ -98,8 +98,8 @@ func forget(t *testing.T, root string) {
 	write(t, filepath.Join(root, "etc/machine-id"), "", 0o644)
 }
 
-// dress adds a node's software by the layouts that the sandbox's machines have, and services that live.
-func dress(t *testing.T, root string, profile disk.Profile) {
+// installSoftware adds a node's software by the sandbox's layouts, and running services.
+func installSoftware(t *testing.T, root string, profile disk.Profile) {
 	t.Helper()
 	files := map[string]string{
 		"etc/cloud/cloud.cfg.d/90-datasource.cfg": "datasource_list: [NoCloud]\n# minbase has no locales to make.\nlocale: false\n",
@@ -122,7 +122,7 @@ func dress(t *testing.T, root string, profile disk.Profile) {
 	for path, content := range scripts {
 		write(t, filepath.Join(root, path), content, 0o755)
 	}
-	layOut(t, root, profile)
+	writeLayout(t, root, profile)
 	wants := filepath.Join(root, "etc/systemd/system/multi-user.target.wants")
 	for unit, target := range map[string]string{
 		"walinuxagent.service": "/etc/systemd/system/walinuxagent.service", "systemd-networkd.service": "/lib/systemd/system/systemd-networkd.service",
@@ -136,9 +136,8 @@ func dress(t *testing.T, root string, profile disk.Profile) {
 	}
 }
 
-// layOut writes the layout of a node, which keeps what is there, and takes away what comes only when the
-// node is provisioned or joins.
-func layOut(t *testing.T, root string, profile disk.Profile) {
+// writeLayout writes the layout of a node, keeps existing files, and removes files of provisioning and join.
+func writeLayout(t *testing.T, root string, profile disk.Profile) {
 	t.Helper()
 	// The list of packages is not kept by the layout, and here is dpkg's own.
 	status, err := os.ReadFile(filepath.Join(root, "var/lib/dpkg/status"))
@@ -163,8 +162,8 @@ func layOut(t *testing.T, root string, profile disk.Profile) {
 	}
 }
 
-// kubelet stands for the kubelet of AKS Engine's flags: it does not start without its serving certificate,
-// and writes its state again whenever it is missing.
+// kubelet replaces the kubelet of AKS Engine. The script needs its serving certificate to start, and writes missing
+// state again.
 const kubelet = `#!/bin/sh
 certs=/etc/kubernetes/certs
 for file in kubeletserver.crt kubeletserver.key client.crt client.key ca.crt; do
@@ -177,7 +176,7 @@ while :; do
 done
 `
 
-// agent stands for the Azure agent: keys of its own once, and a goal state again and again.
+// agent replaces the Azure agent, with its own keys and repeated goal states.
 const agent = `#!/bin/sh
 umask 077
 cd /var/lib/waagent || exit 1
@@ -202,8 +201,8 @@ ExecStart=/usr/sbin/waagent
 Restart=always
 `
 
-// provision is what the recipe's customData has cloud-init run on a generic machine, and what clones must
-// not run again: it leaves a line each time.
+// provision is the cloud-init part of the recipe's customData. Only generic machines may run provision, never
+// clones. Each run adds a line.
 const provision = `#!/bin/bash
 set -eu
 echo "$(hostname)" >>` + provisionedLog + `

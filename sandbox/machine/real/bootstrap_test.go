@@ -14,10 +14,9 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// testBootstrap is the life of a line of kubeadm nodes. Each joins with a token that it is given, and gets
-// a credential of its own. The donor's disk is generalized while the machine is off, because a donor that
-// lost its credential could not come back; clones of it must join as generic machines do, and copies of the
-// disk as it was must fail to.
+// testBootstrap follows generations of kubeadm nodes. Each node joins with a token, and gets its own credential.
+// The donor's disk is generalized while the machine is off, because a donor without its credential could not
+// return. Clones must join like generic machines, and copies of the original disk must fail.
 func (l *lab) testBootstrap(t *testing.T) {
 	platform := l.platformImage(t, disk.Bootstrap)
 	donor := l.boot(t, "kubeadm", platform, l.joinRecipe())
@@ -83,7 +82,7 @@ func (l *lab) testBootstrap(t *testing.T) {
 	})
 }
 
-// testNotLive has the engine's order refused on a node that is in service.
+// testNotLive requires that the order is refused on a serving node.
 func (l *lab) testNotLive(t *testing.T, donor *machine) {
 	t.Helper()
 	bootID := donor.sh(t, "cat /proc/sys/kernel/random/boot_id")
@@ -97,8 +96,8 @@ func (l *lab) testNotLive(t *testing.T, donor *machine) {
 	}
 }
 
-// generalizeOff plants what must go on a disk of a machine that is off, copies it, and generalizes it; the
-// profile is found by what is on the disk. Then it is trimmed, as a copy of a disk is. The copy has what was planted.
+// generalizeOff plants files on the disk of a stopped machine, copies the disk, and generalizes the disk with the
+// detected profile. Then the disk is trimmed, like a copy of a disk. The copy has the planted files.
 func (l *lab) generalizeOff(t *testing.T, image string) (planted *plants, lived string) {
 	t.Helper()
 	mounted(t, image, func(root string) { planted = plant(t, root, disk.Bootstrap) })
@@ -118,15 +117,15 @@ func (l *lab) generalizeOff(t *testing.T, image string) (planted *plants, lived 
 		planted.test(t, root)
 		testManifest(t, root)
 	})
-	// Mounted anew: a file system trims no block before its journal knows that it is free, and none that it has
-	// set aside for those who write, which it keeps for as long as it is mounted.
+	// A new mount is necessary for the trim. A file system trims blocks only after its journal commits them as
+	// free, and keeps preallocated blocks until the unmount.
 	mounted(t, image, func(root string) { run(t, "fstrim", root) })
 	run(t, "e2fsck", "-fn", image)
 	return planted, lived
 }
 
-// testJoined holds what the API server knows of a clone to what it knows of its donor and its sibling: it
-// has joined once, with a key of its own, and no other credential was tried under its name.
+// testJoined compares the API server's records of a clone, its donor and its sibling. The clone has joined once
+// with its own key, and its name was never used with another credential.
 func testJoined(t *testing.T, clone, donor, sibling member) {
 	t.Helper()
 	if len(clone.Keys) != 1 || clone.Renewed == 0 || len(clone.Foreign) > 0 {

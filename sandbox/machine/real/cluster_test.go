@@ -17,23 +17,23 @@ import (
 	"time"
 )
 
-// Paths of the part of an API server that kubeadm's kubelets join and live by.
+// Paths of the API that kubeadm's kubelets use.
 const (
 	csrPath   = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 	leasePath = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"
 )
 
-// member is what the API server knows of a node by its name.
+// member is the API server's record of a node name.
 type member struct {
-	// Keys are hashes of the public keys that certificates were given out for, one for each join.
+	// Keys are hashes of the public keys in issued certificates, one per join.
 	Keys []string
-	// Renewed counts heartbeats under this name by the node's own credential.
+	// Renewed counts heartbeats under this name with the node's own credential.
 	Renewed int
-	// Foreign are the names on credentials that were refused, because they are of other nodes.
+	// Foreign are the names on refused credentials, which belong to other nodes.
 	Foreign []string
 }
 
-// joinToken gives out a bootstrap token, as Cluster API does for each machine.
+// joinToken creates a bootstrap token, as Cluster API does for each machine.
 func (s *apiServer) joinToken() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +42,7 @@ func (s *apiServer) joinToken() string {
 	return token
 }
 
-// member returns what is known of a node so far.
+// member returns the record of a node.
 func (s *apiServer) member(name string) member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,8 +60,8 @@ func (s *apiServer) known(name string) *member {
 	return s.members[name]
 }
 
-// sign gives a node its certificate for a bootstrap token; the lock is held. Requests and answers are PEM
-// instead of objects: what is proven here is whose credential a machine has, and not the API's encoding.
+// sign issues a node's certificate for a bootstrap token. The caller holds the lock. Requests and responses are PEM
+// instead of objects, because only the ownership of credentials matters here.
 func (s *apiServer) sign(w http.ResponseWriter, r *http.Request) {
 	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	valid := false
@@ -110,8 +110,8 @@ func (s *apiServer) certify(body io.Reader) ([]byte, certified, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), certified{node, hex.EncodeToString(sum[:])}, err
 }
 
-// renew takes a heartbeat, as the node authorizer lets it: each node renews the lease of its own name. The
-// lock is held.
+// renew accepts a heartbeat like the node authorizer: each node renews only the Lease of its own name. The caller
+// holds the lock.
 func (s *apiServer) renew(w http.ResponseWriter, r *http.Request) {
 	node := strings.TrimPrefix(r.URL.Path, leasePath)
 	if len(r.TLS.PeerCertificates) == 0 {

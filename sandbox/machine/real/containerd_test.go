@@ -30,35 +30,36 @@ const (
 	snapshotDir = "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs"
 )
 
-// wholeness is what was found to be as it should be in a store of containerd, and what was not.
-type wholeness struct {
+// storeCheck has the intact and the damaged parts of a store of containerd.
+type storeCheck struct {
 	blobs, images, layers, files int
 	damage                       []string
 }
 
-func (w *wholeness) damaged(format string, args ...any) {
+func (w *storeCheck) damaged(format string, args ...any) {
 	w.damage = append(w.damage, fmt.Sprintf(format, args...))
 }
 
-// testWhole holds containerd's store on the disk of a machine that is off to what the registry gave: both images,
-// every blob by its digest, every unpacked layer by the files of its archive.
-func testWhole(t *testing.T, root string) {
+// testStoreIntact compares containerd's store on the disk of a stopped machine with the registry: both images, every blob
+// by its digest, every unpacked layer by the files of its archive.
+func testStoreIntact(t *testing.T, root string) {
 	t.Helper()
-	w := wholenessOf(t, root)
+	w := checkStore(t, root)
 	if len(w.damage) > 0 {
 		t.Errorf("containerd's store is damaged:\n%s", strings.Join(w.damage, "\n"))
 	}
-	// The pause image is one layer and one file, the workload's four and its program, its files and their list.
+	// The pause image has one layer and one file. The workload has four layers with its program, its files and
+	// their list.
 	if w.images != 2 || w.layers != 5 || w.files != 1+1+workloadFiles+1 || w.blobs != 2*2+5 {
 		t.Errorf("containerd's store is not that of the two images: %+v", w)
 	}
 	t.Logf("containerd's store: %d blobs by their digests; %d images, %d layers, %d files as in their archives", w.blobs, w.images, w.layers, w.files)
 }
 
-// wholenessOf knows nothing of what kamino takes for damage, and reads all of it.
-func wholenessOf(t *testing.T, root string) *wholeness {
+// checkStore reads the whole store without Kamino's code for damage.
+func checkStore(t *testing.T, root string) *storeCheck {
 	t.Helper()
-	w := &wholeness{}
+	w := &storeCheck{}
 	entries, err := os.ReadDir(filepath.Join(root, blobDir))
 	if err != nil {
 		t.Fatal(err)
@@ -90,8 +91,8 @@ func wholenessOf(t *testing.T, root string) *wholeness {
 	return w
 }
 
-// image holds the layers of one image to their archives.
-func (w *wholeness) image(digest string, config descriptor, layers []descriptor, blobs map[string][]byte, snapshots map[string]string) {
+// image compares the layers of an image with their archives.
+func (w *storeCheck) image(digest string, config descriptor, layers []descriptor, blobs map[string][]byte, snapshots map[string]string) {
 	var settings struct {
 		RootFS struct {
 			Layers []string `json:"diff_ids"`
@@ -103,7 +104,8 @@ func (w *wholeness) image(digest string, config descriptor, layers []descriptor,
 	}
 	chain := ""
 	for i, id := range settings.RootFS.Layers {
-		// The name of an unpacked layer is that of all layers up to it (OCI image specification, ChainID).
+		// The name of an unpacked layer is the digest of all layers up to this layer (OCI image specification,
+		// ChainID).
 		if chain == "" {
 			chain = id
 		} else {
@@ -123,7 +125,7 @@ func (w *wholeness) image(digest string, config descriptor, layers []descriptor,
 }
 
 // layer compares a directory with an archive, both ways.
-func (w *wholeness) layer(dir, id string, packed []byte) error {
+func (w *storeCheck) layer(dir, id string, packed []byte) error {
 	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return err
@@ -173,8 +175,8 @@ func (w *wholeness) layer(dir, id string, packed []byte) error {
 	})
 }
 
-// snapshotsOf says where each unpacked layer lies, by its chain's digest, from the overlay snapshotter's index.
-// Source: containerd, core/snapshots/storage: v1/snapshots/NAME/id, where a name ends with the key it was made for.
+// snapshotsOf returns the path of each unpacked layer by the chain's digest, from the overlay snapshotter's index.
+// Source: containerd, core/snapshots/storage: v1/snapshots/NAME/id, where a name ends with the key of its creation.
 func snapshotsOf(t *testing.T, root string) map[string]string {
 	t.Helper()
 	db, err := bolt.Open(filepath.Join(root, snapshotDir, "metadata.db"), 0o600, &bolt.Options{ReadOnly: true, Timeout: time.Minute})
@@ -197,9 +199,8 @@ func snapshotsOf(t *testing.T, root string) map[string]string {
 	return found
 }
 
-// testBroken damages the store on a disk that nobody needs any more. The comparison must notice each damage, and kamino
-// must refuse what a loss of power leaves. It goes by sizes: a byte that has changed it does not look for, nor a file
-// that was cut short within its last block.
+// testBroken damages the store on an unused disk. The comparison must find each damage, and kamino must refuse
+// damage from a loss of power. Kamino compares sizes: changed bytes and a cut within the last block are not found.
 func (c *cluster) testBroken(t *testing.T, image string) {
 	mounted(t, image, func(root string) {
 		layers := filepath.Join(root, snapshotDir, "snapshots/*/fs")
@@ -229,7 +230,7 @@ func (c *cluster) testBroken(t *testing.T, image string) {
 				}
 				rewrite(t, d.path, d.damage(slices.Clone(content)))
 			}
-			if w := wholenessOf(t, root); (len(w.damage) > 0) != (d.path != "") {
+			if w := checkStore(t, root); (len(w.damage) > 0) != (d.path != "") {
 				t.Errorf("%s is damaged, and the comparison finds %v", d.what, w.damage)
 			}
 			if d.refused || d.path == "" {
@@ -245,7 +246,7 @@ func (c *cluster) testBroken(t *testing.T, image string) {
 	})
 }
 
-// largest is the path of the largest file that a pattern matches.
+// largest returns the path of the largest file that matches a pattern.
 func largest(t *testing.T, pattern string) (found string) {
 	t.Helper()
 	paths, err := filepath.Glob(pattern)

@@ -14,19 +14,18 @@ import (
 	"testing"
 )
 
-// lease is what the DHCP server knows of a machine.
+// lease is the DHCP server's record of a machine.
 type lease struct {
-	// ClientID is option 61 in hex. Servers tell machines apart by it (RFC 2131, 4.2), not by their MAC
-	// address: who sends another's gets the other's address.
+	// ClientID is option 61 in hex. Servers identify machines by this option (RFC 2131, 4.2), not by the MAC
+	// address. A machine with a foreign ID gets the foreign address.
 	ClientID string
 	Address  string
-	// Hostname is option 12: the name that a server enters into DNS.
+	// Hostname is option 12: the name that a server adds to DNS.
 	Hostname string
 }
 
-// DUID is the part of the client ID that names the machine: what is left without its type and the number
-// of the network card, which systemd makes from the MAC address where a card has no name by its place
-// (RFC 4361, 6.1). Empty if the machine sent something else.
+// DUID returns the client ID without its type and the number of the network card. systemd derives the number from
+// the MAC address if the card has no name by its slot (RFC 4361, 6.1). Empty for other formats.
 func (l lease) DUID() string {
 	if len(l.ClientID) <= 10 || !strings.HasPrefix(l.ClientID, "ff") {
 		return ""
@@ -34,10 +33,10 @@ func (l lease) DUID() string {
 	return l.ClientID[10:]
 }
 
-// dhcpServer gives each client ID an address of its own, as a cloud's and a site's servers do.
+// dhcpServer assigns an address to each client ID, as servers of clouds and sites do.
 type dhcpServer struct {
 	base net.IP
-	// router makes the host the machines' way out: a kubelet looks for its own address there.
+	// router makes the host the default gateway, because a kubelet reads its own address from the default route.
 	router bool
 
 	mu     sync.Mutex
@@ -79,7 +78,7 @@ func serveDHCP(t *testing.T, device, address string) *dhcpServer {
 	return s
 }
 
-// The options and messages of RFC 2132 that are used here.
+// The used options and messages of RFC 2132.
 const (
 	optionMask, optionRouter, optionHostname = 1, 3, 12
 	optionLease, optionType                  = 51, 53
@@ -87,7 +86,7 @@ const (
 	discover, offer, request, ack            = 1, 2, 3, 5
 )
 
-// answer returns the reply to a message, nil for one that asks for nothing.
+// answer returns the response to a message, or nil.
 func (s *dhcpServer) answer(packet []byte) []byte {
 	if len(packet) < 244 || packet[0] != 1 {
 		return nil
@@ -148,7 +147,7 @@ func parseOptions(raw []byte) map[byte][]byte {
 	return options
 }
 
-// leaseOf waits for the machine to have asked for its address, and returns what it asked with.
+// leaseOf waits for the machine's request for an address, and returns the values of the request.
 func (l *lab) leaseOf(t *testing.T, m *machine) lease {
 	t.Helper()
 	var found lease

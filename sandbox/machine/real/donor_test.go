@@ -17,8 +17,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// putToUse leaves on a running node what agents, people and pods leave in the course of its service. It
-// returns the paths that this made.
+// putToUse creates files of agents, people and pods on a running node, and returns their paths.
 func putToUse(t *testing.T, m *machine) []string {
 	t.Helper()
 	before := files(t, m.root)
@@ -41,7 +40,7 @@ func putToUse(t *testing.T, m *machine) []string {
 			t.Fatal(err)
 		}
 	}
-	// systemd's own unit for this passes over containers.
+	// systemd's own unit for the random seed skips containers.
 	m.sh(t, "/lib/systemd/systemd-random-seed save")
 	planted := []string{"var/lib/systemd/random-seed"}
 	for path := range files(t, m.root) {
@@ -52,7 +51,7 @@ func putToUse(t *testing.T, m *machine) []string {
 	return planted
 }
 
-// files returns the SHA-256 of every file of a disk that holds something.
+// files returns the SHA-256 of every non-empty file of a disk.
 func files(t *testing.T, root string) map[string]string {
 	t.Helper()
 	sums := map[string]string{}
@@ -75,7 +74,7 @@ func files(t *testing.T, root string) map[string]string {
 	return sums
 }
 
-// patch upgrades the machine in the way in which it upgrades itself, and reboots it: it is switched off, and on again by boot.
+// patch upgrades the machine with its own package manager, and reboots the machine: off, and on again by boot.
 func (l *lab) patch(t *testing.T, m *machine, boot func() *machine) *machine {
 	t.Helper()
 	l.publish(t, "2.0")
@@ -95,12 +94,11 @@ func (l *lab) patch(t *testing.T, m *machine, boot func() *machine) *machine {
 	return again
 }
 
-// pod is the container of the generalize pod: it sees the machine's root at /host, in mounts of its own.
+// pod is the container of the generalize pod. The machine's root is at /host, in separate mounts.
 //
-// A container shares its kernel with the host, so the trigger that the run powers the machine off with
-// would be the host's own. Before anything else it is covered by a pipe that nobody reads, which cannot be
-// opened for writing without waiting (ENXIO); without the cover nothing is begun. Nor may the run see any
-// disk but the machine's, for it trims what it sees.
+// A container shares its kernel with the host, so the trigger for the power-off would turn off the host. A pipe
+// without a reader covers the trigger, so that a non-blocking open for writing fails (ENXIO). Without the cover the
+// script stops. The run trims all disks that are visible, so only the machine's disk may be visible.
 const pod = `set -eu
 host=/run/kamino-pod/host
 mkdir -p "$host"
@@ -149,7 +147,7 @@ func (l *lab) live(t *testing.T, m *machine, profile, bootID string) (string, er
 	return m.try("exec env " + env + " unshare --mount sh /mnt/pod.sh")
 }
 
-// testTrimmed holds a run to having trimmed all that is free, with nothing left that it could not.
+// testTrimmed requires that a run trimmed all free blocks without an error.
 func testTrimmed(t *testing.T, out string) {
 	t.Helper()
 	if strings.Contains(out, "set aside") || strings.Contains(out, "may not be trimmed") || !strings.Contains(out, "trimmed /:") {
@@ -157,7 +155,7 @@ func testTrimmed(t *testing.T, out string) {
 	}
 }
 
-// generalizeLive takes the machine's identity from inside, as a capture does, and cuts its power.
+// generalizeLive generalizes the machine from the inside, like a capture, and cuts its power.
 func (l *lab) generalizeLive(t *testing.T, m *machine) {
 	t.Helper()
 	bootID := m.sh(t, "cat /proc/sys/kernel/random/boot_id")

@@ -9,30 +9,30 @@ import (
 	"testing"
 )
 
-// identity is all that machines must not share, as a running machine shows it.
+// identity has all values of a running machine that machines must not share.
 type identity struct {
 	MachineID, Hostname string
 	Lease               lease
 	// SSH are the fingerprints of the host keys.
 	SSH []string
-	// Seed is the hash of the random seed that was on the disk when it booted, empty for none.
+	// Seed is the hash of the random seed on the disk at boot, or empty.
 	Seed string
-	// Journal are machine IDs and host names that the journal speaks of.
+	// Journal has the machine IDs and host names in the journal.
 	Journal []string
 	// Instance is cloud-init's.
 	Instance string
 	// Modules of cloud-init that have run for this instance, by their semaphores.
 	Modules []string
-	// Provisioned has a line for each time that the recipe's commands ran.
+	// Provisioned has a line for each run of the recipe's commands.
 	Provisioned []string
-	// Serving, Own and Cluster are hashes of the kubelet's keys: what it serves with, and what it joins with,
-	// which is its own (kubeadm) or the cluster's (AKS Engine).
+	// Serving, Own and Cluster are hashes of the kubelet's keys. Serving is the key of the serving certificate. The
+	// key for the join is Own with kubeadm, and Cluster with AKS Engine.
 	Serving, Own, Cluster string
 	// Agent is the hash of the guest agent's key.
 	Agent string
 	// Files are the hashes of all files.
 	Files map[string]string
-	// Failed units, and result and state of the unit that makes identity at a first boot.
+	// Failed units. FirstBoot has result and state of the unit that creates the identity at a first boot.
 	Failed, FirstBoot string
 	// Upgraded is the version of the upgraded package.
 	Upgraded string
@@ -75,7 +75,7 @@ func seedOf(t *testing.T, image string) (seed string) {
 	return seed
 }
 
-// identities are those of a machine's values of which there must be no two, by name.
+// identities returns the values of a machine that must be unique, by name.
 func identities(id identity) map[string][]string {
 	return map[string][]string{
 		"machine-id": {id.MachineID}, "hostname": {id.Hostname}, "dhcp client id": {id.Lease.ClientID}, "duid": {id.Lease.DUID()},
@@ -84,7 +84,7 @@ func identities(id identity) map[string][]string {
 	}
 }
 
-// shared names what two machines have in common that they must not, sorted; empty if they are two machines.
+// shared names the unique values that two machines have in common, sorted.
 func shared(a, b identity) []string {
 	var found []string
 	other := identities(b)
@@ -97,11 +97,11 @@ func shared(a, b identity) []string {
 	return found
 }
 
-// survivors returns what was planted on the donor and is unchanged on a machine, but for what may be.
+// survivors returns planted files of the donor that are unchanged on a machine, except for allowed files.
 func survivors(planted []string, donor, m identity) []string {
 	var found []string
 	for _, path := range planted {
-		if donor.Files[path] != "" && donor.Files[path] == m.Files[path] && !mayStay(path) {
+		if donor.Files[path] != "" && donor.Files[path] == m.Files[path] && !isAllowed(path) {
 			found = append(found, path)
 		}
 	}
@@ -109,14 +109,14 @@ func survivors(planted []string, donor, m identity) []string {
 	return found
 }
 
-// mayStay knows the container image store. What containers wrote beside it may not.
-func mayStay(path string) bool {
+// isAllowed allows the store of container images. Data of containers is not allowed.
+func isAllowed(path string) bool {
 	return strings.HasPrefix(path, "var/lib/containerd/io.containerd.content.v1.content/") ||
 		strings.HasPrefix(path, "var/lib/containerd/io.containerd.metadata.v1.bolt/") ||
 		strings.HasPrefix(path, "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/") && !strings.HasSuffix(path, "/fs/tmp/scratch")
 }
 
-// complete says what a machine lacks that every machine must have.
+// complete returns the values that a machine lacks.
 func (id identity) complete() error {
 	for what, missing := range map[string]bool{
 		"machine-id": len(id.MachineID) != 32, "hostname": id.Hostname == "", "DUID": id.Lease.DUID() == "",
@@ -130,7 +130,7 @@ func (id identity) complete() error {
 	return nil
 }
 
-// sameImages says whether a clone has its donor's container images.
+// sameImages reports whether a clone has its donor's container images.
 func sameImages(donor, clone identity) bool {
 	images := 0
 	for path, sum := range donor.Files {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// joinRecipe is the user data of one machine as Cluster API's bootstrap provider writes it: the join's
-// configuration, in memory, and one command. Each machine is given a token of its own.
+// joinRecipe is the user data of one machine like Cluster API's bootstrap provider: the join configuration in
+// memory, and one command. Each machine gets its own token.
 func (l *lab) joinRecipe() string {
 	indented := "    " + strings.ReplaceAll(strings.TrimSpace(string(l.api.ca)), "\n", "\n    ")
 	return fmt.Sprintf(`#cloud-config
@@ -27,8 +27,8 @@ runcmd:
 `, l.address, l.api.port, l.api.joinToken(), indented)
 }
 
-// kubeadm stands for "kubeadm join": its checks beforehand, what it writes, and the start of the kubelet.
-// It leaves a line each time.
+// kubeadm replaces "kubeadm join": its preflight checks, its files, and the start of the kubelet. Each run adds a
+// line.
 const kubeadm = `#!/bin/sh
 set -eu
 [ "$1 $2" = "join --config" ] || exit 3
@@ -61,8 +61,8 @@ done
 rm /etc/kubernetes/bootstrap-kubelet.conf
 `
 
-// kubeadmKubelet stands for the kubelet of a kubeadm node: it does not start before the join, asks for a
-// certificate of its own with the bootstrap token, and sends heartbeats with it under the machine's name.
+// kubeadmKubelet replaces the kubelet of a kubeadm node. The program waits for the join, requests its own
+// certificate with the bootstrap token, and sends heartbeats under the machine's name.
 const kubeadmKubelet = `#!/usr/bin/python3
 import http.client, os, socket, ssl, subprocess, sys, time
 
@@ -134,8 +134,8 @@ while True:
     time.sleep(0.5)
 `
 
-// kubeadmUnit is the kubelet's unit of the kubeadm packages: it is enabled in the image and starts again and
-// again until the join has written its configuration.
+// kubeadmUnit is the kubelet unit of the kubeadm packages. The image enables the unit, which restarts until the
+// join has written the configuration.
 const kubeadmUnit = `[Unit]
 Description=kubelet: The Kubernetes Node Agent
 Wants=network-online.target
@@ -149,7 +149,7 @@ RestartSec=10
 WantedBy=multi-user.target
 `
 
-// kubeadmDropIn is the packages' drop-in, which the join does not write.
+// kubeadmDropIn is the drop-in of the packages. The join does not write this file.
 const kubeadmDropIn = `[Service]
 EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env
 EnvironmentFile=-/etc/default/kubelet

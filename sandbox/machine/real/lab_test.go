@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// patience is how long one command may take. It ends a test that hangs and is never part of a judgement.
-const patience = 4 * time.Minute
+// maxWait limits one command. The limit only ends a test that hangs.
+const maxWait = 4 * time.Minute
 
-// packages that the tests take programs from, by their names in Debian and Ubuntu.
+// programs maps each program to its package in Debian and Ubuntu.
 var programs = map[string]string{
 	"systemd-nspawn": "systemd-container", "mmdebstrap": "mmdebstrap", "apt-ftparchive": "apt-utils",
 	"dpkg-deb": "dpkg", "mkfs.ext4": "e2fsprogs", "e2fsck": "e2fsprogs", "losetup": "mount", "mount": "mount",
@@ -26,19 +26,19 @@ var programs = map[string]string{
 	"containerd": "containerd", "dockerd": "docker.io", "podman": "podman", "runc": "runc",
 }
 
-// lab is a place for machines: a directory for disks, memory for what is handed to them, and a network
-// with a DHCP server and an API server on it.
+// lab is an environment for machines: a directory for disks, memory for media, and a network with a DHCP server and
+// an API server.
 type lab struct {
-	// dir holds disk images, media what every machine sees read-only at /mnt: packages, binary, token.
+	// dir holds disk images. media is mounted read-only at /mnt of every machine, with packages, binary and token.
 	dir, media string
-	// bridge is the network that all machines are on, address the host's own on it.
+	// bridge is the network of all machines. address is the host's own address on the bridge.
 	bridge, address string
 	dhcp            *dhcpServer
 	api             *apiServer
 	kamino          string
-	// boots of nodes, each of which has cgroups of its own.
+	// boots of nodes. Each boot has its own cgroups.
 	boots int
-	// times of all boots that were timed, and lap tells how far the test has come.
+	// times of all timed boots. lap reports the progress of the test.
 	times []bootTime
 	lap   func(what string)
 }
@@ -69,8 +69,8 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-// mountMedia makes a file system in memory: a machine trims every disk that it sees, and must not see
-// the host's.
+// mountMedia creates a file system in memory. A machine trims every visible disk, so the host's disk must not be
+// visible.
 func (l *lab) mountMedia(t *testing.T) {
 	t.Helper()
 	if err := os.Mkdir(l.media, 0o755); err != nil {
@@ -106,12 +106,12 @@ func requireTools(t *testing.T) {
 	}
 }
 
-// run runs a program of the host and returns what it wrote. A failure ends the test.
+// run runs a program of the host and returns its output. A failure ends the test.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := attempt(name, args...)
 	if err != nil {
-		// Errorf, because cleanups call this too; FailNow would skip the rest of them.
+		// Errorf, because cleanups also call run, and FailNow would skip the remaining cleanups.
 		t.Errorf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 		if !t.Skipped() && t.Context().Err() == nil {
 			t.FailNow()
@@ -121,14 +121,14 @@ func run(t *testing.T, name string, args ...string) string {
 }
 
 func attempt(name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		err = errors.Join(err, fmt.Errorf("not done within %v", patience))
+		err = errors.Join(err, fmt.Errorf("not done within %v", maxWait))
 	}
 	return out.String(), err
 }
@@ -146,7 +146,7 @@ func write(t *testing.T, path, content string, mode os.FileMode) {
 	}
 }
 
-// mounted calls do with the tree of a disk of a machine that is off.
+// mounted calls do with the tree of a disk of a stopped machine.
 func mounted(t *testing.T, image string, do func(root string)) {
 	t.Helper()
 	root := image + ".tree"
@@ -158,9 +158,8 @@ func mounted(t *testing.T, image string, do func(root string)) {
 	do(root)
 }
 
-// detach unmounts a disk, and waits until nobody has it any more: a process that took a copy of the host's
-// mounts keeps it mounted for as long as it runs, and only when the last one lets go of it is all of it
-// written back to the image. A copy that is made before is damaged.
+// detach unmounts a disk, and waits for its last user. A process with a copy of the host's mounts keeps the disk
+// mounted. Only after the end of this process all data is in the image. An earlier copy would be damaged.
 func detach(t *testing.T, image, root string) {
 	t.Helper()
 	await(t, root+" to be unmounted", func() bool {
@@ -175,7 +174,7 @@ func detach(t *testing.T, image, root string) {
 
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(maxWait); !done(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for %s", what)
 		}

@@ -16,9 +16,9 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// TestMachines is the life of a line of machines: a generic one becomes a node, is put to use, patched and
-// captured, and its clones are compared with it and with each other. Clones of the disk as it was before
-// it was generalized are the control: the comparison must fail on them.
+// TestMachines follows generations of machines. A generic machine becomes a node, is used, patched and captured,
+// and its clones are compared with the donor and with each other. Clones of the original disk are the control: the
+// comparison must fail on these clones.
 func TestMachines(t *testing.T) {
 	l := newLab(t)
 	recipe := disk.CustomData(disk.Static)
@@ -43,7 +43,7 @@ func TestMachines(t *testing.T) {
 	t.Run("control", func(t *testing.T) {
 		ids := l.clones(t, donor.image, "copy", "", func(string) string { return recipe })
 		l.lap("two copies of the disk that was not generalized have been looked at")
-		// Names, host keys and the serving certificate are made anew by cloud-init, which sees a new instance.
+		// cloud-init creates names, host keys and the serving certificate again for a new instance.
 		testControl(t, was, ids, used, []string{"agent key", "duid", "journal", "machine-id", "random seed"})
 		l.testFindings(t, "copy", list, true)
 		t.Logf("recipe's commands ran on copy1: %v", ids[0].Provisioned)
@@ -53,7 +53,7 @@ func TestMachines(t *testing.T) {
 	donor = l.boot(t, "donor", donor.image, recipe)
 	planted := plant(t, donor.root, disk.Static)
 	lived := donor.snapshot(t, filepath.Join(l.dir, "lived.img"))
-	// What was planted in /tmp is on the disk, and the machine no longer sees it.
+	// The files in /tmp are on the disk, but the mount hides them from the machine.
 	donor.sh(t, "mount -t tmpfs hides-the-disk /tmp && test ! -e /tmp/site.sh")
 	l.generalizeLive(t, donor)
 	l.lap("the donor is generalized, its power cut")
@@ -66,8 +66,8 @@ func TestMachines(t *testing.T) {
 			}
 		})
 		l.testRaw(t, v1alpha1.ProfileStatic, lived, donor.image, needles, planted)
-		// An ID is no secret, and ext4's journal holds the names of directories that were called by it.
-		t.Logf("donor's machine ID in the blocks of the generalized disk: %v", leftIn(t, donor.image, machineID(t, was.MachineID)))
+		// An ID is no secret. ext4's journal contains names of directories with the ID.
+		t.Logf("donor's machine ID in the blocks of the generalized disk: %v", secretsOnDisk(t, donor.image, machineID(t, was.MachineID)))
 	})
 	l.lap("the raw disks are searched")
 	want := expectation{donor: was, provisioned: []string{"donor"}, upgraded: "2.0", ran: identityModules, idle: recipeModules}
@@ -93,8 +93,8 @@ func TestMachines(t *testing.T) {
 	t.Logf("boot times:\n%s", table(l.times))
 }
 
-// clones boots two machines from one disk, both on at once, and looks at them. Their boot is timed under a
-// kind, if one is given.
+// clones boots two machines of one disk, both running at once, and reads their identities. If kind is set, the boot
+// times are recorded.
 func (l *lab) clones(t *testing.T, image, name, kind string, recipe func(name string) string) (ids [2]identity) {
 	t.Helper()
 	var on [2]*machine
@@ -120,17 +120,17 @@ func (l *lab) clones(t *testing.T, image, name, kind string, recipe func(name st
 	return ids
 }
 
-// expectation is what machines from a generalized disk are held to.
+// expectation has the expected values of machines from a generalized disk.
 type expectation struct {
 	donor identity
 	// provisioned is where the recipe's commands have run, from the generic image on.
 	provisioned []string
 	upgraded    string
-	// ran and idle are modules of cloud-init that must, and must not, have run for a clone.
+	// ran lists modules of cloud-init that must have run for a clone, and idle lists modules that must not.
 	ran, idle []string
 }
 
-// Modules of cloud-init that give a machine its identity, and those that do a recipe's work.
+// Modules of cloud-init that create a machine's identity, and modules that do the work of a recipe.
 var (
 	identityModules = []string{"config_set_hostname", "config_ssh", "config_users_groups"}
 	recipeModules   = []string{"config_runcmd", "config_scripts_user", "config_write_files", "config_package_update_upgrade_install"}
@@ -157,7 +157,7 @@ func testClones(t *testing.T, want expectation, ids [2]identity, used []string) 
 	}
 }
 
-// testNextGeneration makes a donor of a clone: its line goes on, from the first of it.
+// testNextGeneration captures a clone, whose next generation must be as clean.
 func (l *lab) testNextGeneration(t *testing.T, image string) {
 	mounted(t, image, func(root string) {
 		run(t, l.kamino, "generalize", "--root", root)
@@ -178,8 +178,7 @@ func (l *lab) testNextGeneration(t *testing.T, image string) {
 	})
 }
 
-// testReturned holds the donor, started again from its own disk, to what a clone is held to. Its name and
-// its instance's ID are its own again.
+// testReturned requires of the restarted donor the same as of a clone. Only its name and instance ID stay.
 func testReturned(t *testing.T, want expectation, donor identity, clones [2]identity) {
 	testNode(t, want, donor)
 	for _, clone := range clones {
@@ -192,7 +191,7 @@ func testReturned(t *testing.T, want expectation, donor identity, clones [2]iden
 	}
 }
 
-// testNode holds a machine from a generalized disk to what makes it a node of its own at its first boot.
+// testNode requires that a machine of a generalized disk becomes a separate node at its first boot.
 func testNode(t *testing.T, want expectation, id identity) {
 	t.Helper()
 	if err := id.complete(); err != nil {
@@ -228,7 +227,7 @@ func testNode(t *testing.T, want expectation, id identity) {
 	}
 }
 
-// testControl fails if the comparison does not fail, on copies of a disk that was not generalized.
+// testControl requires that the comparison fails on copies of a disk that was not generalized.
 func testControl(t *testing.T, donor identity, ids [2]identity, used, want []string) {
 	found := shared(ids[0], ids[1])
 	if diff := cmp.Diff(want, found); diff != "" {
@@ -243,7 +242,7 @@ func testControl(t *testing.T, donor identity, ids [2]identity, used, want []str
 	t.Logf("clones without generalizing share: %s", strings.Join(found, ", "))
 }
 
-// bootTime is how long a machine took, in seconds after its systemd began.
+// bootTime is the duration of a machine's boot, in seconds after the start of its systemd.
 type bootTime struct {
 	kind                      string
 	multiUser, node, complete float64
@@ -255,7 +254,7 @@ func (l *lab) timed(t *testing.T, kind string, m *machine) {
 	l.times = append(l.times, bootTime{kind: kind, multiUser: m.since(t, "multi-user.target"), node: m.since(t, "kubelet.service"), complete: m.since(t, "cloud-final.service")})
 }
 
-// table of the times. They are reported and never judged: the machine that this runs on is shared.
+// table lists the boot times. They are reported without limits, because the test machine is shared.
 func table(times []bootTime) string {
 	var out strings.Builder
 	out.WriteString("| image | multi-user | kubelet up | cloud-init done |\n|---|---|---|---|\n")

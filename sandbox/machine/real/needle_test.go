@@ -17,14 +17,14 @@ import (
 	"testing"
 )
 
-// fragment is how much of a needle, in one of its forms, is enough to be found: less than half of it, and far
-// more than any two texts have in common by chance.
+// fragment is the length of a text that identifies a needle: less than half of a needle's form, and far longer than
+// a match by chance.
 const fragment = 12
 
-// needles are random texts that were put on a donor, by where, with an index to find fragments of them.
+// needles are random texts on a donor, by place, with an index of their fragments.
 type needles struct {
 	values map[string]string
-	// begins says which two bytes fragments begin with, pieces has all fragments.
+	// begins marks the first two bytes of fragments. pieces has all fragments.
 	begins [1 << 16]bool
 	pieces map[[fragment]byte]string
 }
@@ -33,7 +33,7 @@ func newNeedles() *needles {
 	return &needles{values: map[string]string{}, pieces: map[[fragment]byte]string{}}
 }
 
-// in returns the needle for a place, a new one if there is none yet.
+// in returns the needle of a place, and creates a missing needle.
 func (n *needles) in(place string) string {
 	if n.values[place] == "" {
 		n.add(place, strings.ToLower(rand.Text()))
@@ -41,7 +41,7 @@ func (n *needles) in(place string) string {
 	return n.values[place]
 }
 
-// add takes a secret that somebody else has made for a needle.
+// add registers a foreign secret as a needle.
 func (n *needles) add(place, value string) {
 	n.values[place] = value
 	for _, form := range forms(value) {
@@ -52,19 +52,18 @@ func (n *needles) add(place, value string) {
 	}
 }
 
-// forms in which a text may stand on a disk: as it is, in hex, and in base64, where it looks different by the
-// number of bytes before it.
+// forms returns the forms of a text on a disk: plain, hex, and base64 with each alignment.
 func forms(value string) []string {
 	all := []string{value, hex.EncodeToString([]byte(value))}
 	for before := range 3 {
 		encoded := base64.RawStdEncoding.EncodeToString(append(make([]byte, before), value...))
-		// The first and last characters depend on what is around it.
+		// The first and last characters depend on adjacent bytes.
 		all = append(all, encoded[before+1:len(encoded)-1])
 	}
 	return all
 }
 
-// search notes which needles are in some content.
+// search records the needles in some content.
 func (n *needles) search(content []byte, found map[string]bool) {
 	for i := 0; i+fragment <= len(content); i++ {
 		if n.begins[binary.LittleEndian.Uint16(content[i:])] {
@@ -75,7 +74,7 @@ func (n *needles) search(content []byte, found map[string]bool) {
 	}
 }
 
-// inImage returns which needles are on a raw disk, used and free blocks alike.
+// inImage returns the needles on a raw disk, in used and free blocks.
 func (n *needles) inImage(t *testing.T, image string) []string {
 	t.Helper()
 	found := map[string]bool{}
@@ -83,8 +82,8 @@ func (n *needles) inImage(t *testing.T, image string) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// inTree returns which needles are in which files. What is in an image and in none of its files is in a free
-// block or in the file system's own.
+// inTree returns the needles per file. A needle in an image but in no file is in a free block or in the file
+// system's own data.
 func (n *needles) inTree(t *testing.T, root string) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -109,7 +108,7 @@ func (n *needles) inTree(t *testing.T, root string) (found []string) {
 	return found
 }
 
-// TestNeedles holds the search to what it is used for.
+// TestNeedles tests the search.
 func TestNeedles(t *testing.T) {
 	n := newNeedles()
 	value := n.in("there")

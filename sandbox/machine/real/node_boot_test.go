@@ -13,11 +13,10 @@ import (
 	"testing"
 )
 
-// firstProcess is PID 1 of a machine for a moment: it makes of the container what a kubelet needs and then
-// becomes systemd. It lies outside of the disk, and writes nothing to it. The controllers of cgroups v1
-// are mounted read-only where there is no user namespace; the root of the cgroup namespace is the machine's
-// own cgroup. What the kubelet would set for the whole kernel, which is the host's, it finds set: files in
-// memory lie over it.
+// firstProcess is PID 1 of a machine until systemd starts. The script prepares the container for a kubelet. The
+// script is outside the disk and writes nothing to the disk. Without a user namespace, controllers of cgroups v1
+// are mounted read-only; the root of the cgroup namespace is the machine's own cgroup. Settings of the host's
+// kernel are covered by files in memory, so that the kubelet finds the right values.
 const firstProcess = `#!/bin/sh
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 for controller in /sys/fs/cgroup/*; do
@@ -48,9 +47,8 @@ exec /lib/systemd/systemd "$@"
 // intoGroups becomes systemd-nspawn in cgroups of the machine's own: the first arguments, up to "--".
 const intoGroups = `while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs" || exit 1; shift; done; shift; exec systemd-nspawn "$@"`
 
-// bootNode starts a machine that a kubelet can live on. Pods need capabilities and system calls that
-// systemd-nspawn denies as a rule, the kubelet reads the kernel's messages, and each machine's groups of
-// pods must lie apart from those of the others.
+// bootNode starts a machine for a kubelet. Pods need capabilities and system calls that systemd-nspawn denies by
+// default, the kubelet reads kernel messages, and each machine's pod cgroups must be separate.
 func (l *lab) bootNode(t *testing.T, name, image, userData string) *machine {
 	t.Helper()
 	m := l.switchOnNode(t, name, image, userData)
@@ -72,8 +70,8 @@ func (l *lab) switchOnNode(t *testing.T, name, image, userData string) *machine 
 	return m
 }
 
-// ownGroups makes a cgroup in each hierarchy, below the one of this process, and removes them when the test is
-// over, machines being off by then. With cgroups v2 systemd-nspawn makes one of its own.
+// ownGroups creates a cgroup in each hierarchy, below this process's cgroup, and removes these cgroups after the
+// test, when machines are off. With cgroups v2 systemd-nspawn creates its own cgroup.
 func ownGroups(t *testing.T, name string) (groups []string) {
 	t.Helper()
 	const mounted = "/sys/fs/cgroup"
@@ -114,8 +112,8 @@ func ownGroups(t *testing.T, name string) (groups []string) {
 	return groups
 }
 
-// removeGroup removes a cgroup and those in it, the innermost first. Processes that were killed leave theirs
-// when the kernel gets to it.
+// removeGroup removes a cgroup with its children, innermost first. The kernel removes killed processes from their
+// cgroups after a delay.
 func removeGroup(t *testing.T, group string) {
 	t.Helper()
 	await(t, group+" to be empty", func() bool {

@@ -20,9 +20,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// testNodeClones switches on two clones and a generic machine at the same moment, each with a token of its own. Each
-// must join by itself and be a node of its own. The clones must run the workload from the image that the donor
-// pulled, every file of it as it was, without a request to the registry. The images are used up.
+// testNodeClones starts two clones and a generic machine at the same moment, each with its own token. Each must
+// join automatically as a separate node. The clones must run the workload from the donor's image, with every file
+// unchanged and without a request to the registry. The images are consumed.
 func (c *cluster) testNodeClones(t *testing.T, platform, prototype string, was nodeIdentity) {
 	names := []string{"generic", "clone-1", "clone-2"}
 	disks := []string{platform, copyDisk(t, prototype, c.imageOf("clone-1")), prototype}
@@ -42,7 +42,7 @@ func (c *cluster) testNodeClones(t *testing.T, platform, prototype string, was n
 			seen.after(t, "node/"+m.name, m.begun), seen.after(t, "pod/"+m.name, m.begun))
 		id := c.nodeIdentity(t, m)
 		for other, theirs := range ids {
-			if same := sameIn(theirs, id); len(same) > 0 {
+			if same := sharedBetween(theirs, id); len(same) > 0 {
 				t.Errorf("%s and %s share: %s", other, m.name, strings.Join(same, ", "))
 			}
 		}
@@ -70,20 +70,20 @@ func (c *cluster) testNodeClones(t *testing.T, platform, prototype string, was n
 	for _, m := range on {
 		m.cutPower(t)
 		if m != on[0] {
-			mounted(t, m.image, func(root string) { testWhole(t, root) })
+			mounted(t, m.image, func(root string) { testStoreIntact(t, root) })
 		}
 		discard(t, m.image)
 	}
 }
 
-// testNodeItself holds one machine to what a node is when it has joined.
+// testNodeItself requires the state of a joined node.
 func (c *cluster) testNodeItself(t *testing.T, m *machine) {
 	t.Helper()
 	if state, failed := m.sh(t, "systemctl is-system-running || true"), m.sh(t, "systemctl --failed --plain --no-legend"); state != "running" {
 		t.Errorf("%s is %s: %s", m.name, state, failed)
 	}
 	m.sh(t, "test -s /run/cluster-api/bootstrap-success.complete")
-	// SystemVerification is what the recipe has kubeadm pass over.
+	// The recipe lets kubeadm ignore SystemVerification.
 	if complaints := slices.DeleteFunc(c.preflight(t, m), func(name string) bool { return name == "WARNING SystemVerification" }); len(complaints) > 0 {
 		t.Errorf("kubeadm's checks before the join complain of %s: %s", m.name, strings.Join(complaints, ", "))
 	}
@@ -104,8 +104,8 @@ func (c *cluster) testNodeItself(t *testing.T, m *machine) {
 
 var complaint = regexp.MustCompile(`\[(WARNING|ERROR) ([^\]]+)\]`)
 
-// preflight returns what kubeadm's checks have complained of before the join, each with how much. They must have
-// passed if there was no error, and failed otherwise.
+// preflight returns the complaints of kubeadm's checks before the join, with their levels. The checks must have
+// failed exactly if there was an error.
 func (c *cluster) preflight(t *testing.T, m *machine) (complaints []string) {
 	t.Helper()
 	log, passed := m.sh(t, "cat "+preflightLog), true
@@ -119,7 +119,7 @@ func (c *cluster) preflight(t *testing.T, m *machine) (complaints []string) {
 	return complaints
 }
 
-// askedBy returns the requests to the registry that came from a machine.
+// askedBy returns a machine's requests to the registry.
 func (c *cluster) askedBy(t *testing.T, m *machine) (asked []string) {
 	t.Helper()
 	address := c.leaseOf(t, m).Address
@@ -131,7 +131,7 @@ func (c *cluster) askedBy(t *testing.T, m *machine) (asked []string) {
 	return asked
 }
 
-// testDonorsNode shows whose Node it is that a copy has the credential of: the API server takes its word for the donor's.
+// testDonorsNode proves that the API server treats a copy with the donor's credential as the donor.
 func (c *cluster) testDonorsNode(t *testing.T, m *machine) {
 	t.Helper()
 	read := func(path string) []byte {
@@ -176,8 +176,8 @@ type arrivals struct {
 	at map[string]time.Time
 }
 
-// watchArrivals notes ten times a second which Nodes are Ready ("node/NAME") and on which a pod is ("pod/NAME"), until
-// the test is over.
+// watchArrivals records ten times a second which Nodes are Ready ("node/NAME") and which have a pod ("pod/NAME"),
+// until the end of the test.
 func (c *cluster) watchArrivals(t *testing.T) *arrivals {
 	a := &arrivals{at: map[string]time.Time{}}
 	ctx := t.Context()

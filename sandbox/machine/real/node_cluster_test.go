@@ -34,14 +34,15 @@ type cluster struct {
 	plane    *controlplane.ControlPlane
 	client   kubernetes.Interface
 	registry *registry
-	// programs is where kubelet, kubeadm and the containers' program are, containerd where it is with its own.
+	// programs is the directory of kubelet, kubeadm and the workload's program. containerd is the directory of
+	// containerd and its programs.
 	programs, containerd string
-	// kubeconfig may do everything. caHash is what nodes know the control plane by.
+	// kubeconfig has all rights. Nodes verify the control plane by caHash.
 	kubeconfig, caHash string
 }
 
-// newCluster starts everything that a generic machine needs to become a node. Logins to the registry's private
-// images are with this password.
+// newCluster starts everything that a generic machine needs to become a node. password is the login to the
+// registry's private images.
 func newCluster(t *testing.T, password string) *cluster {
 	t.Helper()
 	c := &cluster{lab: newLab(t), programs: os.Getenv("KAMINO_NODE_BIN"), containerd: os.Getenv("KAMINO_CONTAINERD_BIN")}
@@ -55,7 +56,7 @@ func newCluster(t *testing.T, password string) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Kubelets renew their leases every 10 s.
+	// Kubelets renew their Leases every 10 s.
 	c.plane, err = controlplane.Start(t.Context(), controlplane.Options{
 		Dir: dir, Authority: ca, JoinAddress: c.address, NodeGrace: 50 * time.Second, EvictAfter: 10 * time.Minute,
 	})
@@ -96,13 +97,13 @@ func publicKeyHash(t *testing.T, certificate []byte) string {
 // endpoint of the API server.
 func (c *cluster) endpoint() string { return net.JoinHostPort(c.address, strconv.Itoa(c.plane.Port())) }
 
-// kubeadm of the host, which is the nodes' as well.
+// kubeadm runs the host's kubeadm, which is also the nodes' kubeadm.
 func (c *cluster) kubeadm(t *testing.T, args ...string) string {
 	t.Helper()
 	return strings.TrimSpace(run(t, filepath.Join(c.programs, "kubeadm"), append(args, "--kubeconfig", c.kubeconfig)...))
 }
 
-// initialize has kubeadm leave in the cluster what a join reads.
+// initialize lets kubeadm create the objects that a join reads.
 func (c *cluster) initialize(t *testing.T, dir string) {
 	t.Helper()
 	version := strings.TrimSpace(run(t, filepath.Join(c.programs, "kubeadm"), "version", "--output", "short"))
@@ -127,9 +128,9 @@ failCgroupV1: false
 	c.kubeadm(t, "init", "phase", "bootstrap-token", "--skip-token-print", "--config", config)
 }
 
-// nodeRecipe is the user data of one machine as Cluster API's provider for kubeadm writes it, with a token of
-// its own. SystemVerification is passed over because it takes cgroups v1, which the host may have, for an error. What
-// kubeadm's checks say beforehand is kept apart, in preflightLog.
+// nodeRecipe is the user data of one machine like Cluster API's kubeadm provider, with its own token.
+// SystemVerification is ignored, because cgroups v1, which the host may have, are an error there. The output of
+// kubeadm's checks goes to preflightLog.
 func (c *cluster) nodeRecipe(t *testing.T) (userData, token string) {
 	t.Helper()
 	token = c.kubeadm(t, "token", "create", "--ttl", "1h")
@@ -163,11 +164,11 @@ runcmd:
 `, c.endpoint(), c.caHash, token), token
 }
 
-// preflightLog is where a machine keeps what "kubeadm join phase preflight" said before the join; it lies in memory.
+// preflightLog has the output of "kubeadm join phase preflight" of a machine, in memory.
 const preflightLog = "/run/cluster-api/preflight.log"
 
-// awaitPod waits until the workload's pod runs on a node, and returns its name and its container's ID. What is said of a node that was
-// rebooted is for a while what was so before: the container must be another than the one that there was, if any.
+// awaitPod waits until the workload's pod runs on a node, and returns its name and container ID. After a reboot the
+// status is stale for a while, so the container must differ from before.
 func (c *cluster) awaitPod(t *testing.T, node, before string) (name, container string) {
 	t.Helper()
 	var last string
@@ -212,10 +213,10 @@ func (c *cluster) exec(ctx context.Context, pod, stdin string, command ...string
 	return strings.TrimSpace(out.String()), err
 }
 
-// inPod is exec of something that must not fail.
+// inPod is exec of a command that must succeed.
 func (c *cluster) inPod(t *testing.T, pod, stdin string, command ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), maxWait)
 	defer cancel()
 	out, err := c.exec(ctx, pod, stdin, command...)
 	if err != nil {

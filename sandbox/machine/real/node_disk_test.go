@@ -14,8 +14,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize"
 )
 
-// captureNode generalizes a node in place, as the engine does with a donor that does not return, and ends it by a loss
-// of power. It returns a copy of its disk as that leaves it: what the kernel has not written by then is lost.
+// captureNode generalizes a node in place, like a donor that does not return, and cuts the power. captureNode
+// returns a copy of the disk, without data that the kernel had not written.
 func (c *cluster) captureNode(t *testing.T, donor *machine) (prototype string) {
 	t.Helper()
 	bootID := donor.sh(t, "cat /proc/sys/kernel/random/boot_id")
@@ -41,11 +41,11 @@ func (c *cluster) captureNode(t *testing.T, donor *machine) (prototype string) {
 	return prototype
 }
 
-// checkpoints are what a kubelet keeps of its devices, processors and memory, by their paths on a disk.
+// checkpoints lists the kubelet's files about devices, processors and memory, by their paths on a disk.
 var checkpoints = []string{"var/lib/kubelet/*_manager_state", "var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"}
 
-// testNodeDisk looks for what is left on a generalized disk, on the raw one first, which nobody has mounted yet.
-// Search and verifier must find what is to be found on the disk as it was.
+// testNodeDisk searches a generalized disk, first the raw disk, which was never mounted. Search and verifier must
+// find the values on the original disk.
 func (c *cluster) testNodeDisk(t *testing.T, n *needles, served, prototype string, was nodeIdentity) {
 	before := n.inImage(t, served)
 	t.Logf("of %d needles %d are on the donor's disk: %s", len(n.values), len(before), strings.Join(before, ", "))
@@ -77,7 +77,7 @@ func (c *cluster) testNodeDisk(t *testing.T, n *needles, served, prototype strin
 		if left := n.inTree(t, root); len(left) > 0 {
 			t.Errorf("files of the generalized disk have needles:\n%s", strings.Join(left, "\n"))
 		}
-		// The manifest says which paths were removed.
+		// The manifest contains removed paths.
 		left := slices.DeleteFunc(holding(t, root, traces), func(path string) bool { return path == generalize.ManifestPath })
 		if len(left) > 0 {
 			t.Errorf("files of the generalized disk know numbers of the donor's pods, in %d places, first: %s", len(left), left[0])
@@ -86,13 +86,13 @@ func (c *cluster) testNodeDisk(t *testing.T, n *needles, served, prototype strin
 			t.Errorf("the kubelet's checkpoints are those of the donor: %v", left)
 		}
 		c.verify(t, 0, root)
-		// The disk itself knows the keys that packages and container images brought, so blocks in use are told of as well.
+		// The disk lists the keys of packages and container images, so used blocks are searched as well.
 		c.verify(t, 0, prototype, "--manifest", manifest, "--tree", root)
-		testWhole(t, root)
+		testStoreIntact(t, root)
 	})
 }
 
-// replay does what a machine does first with a disk whose power was cut. Exit code 1 says that something was put right.
+// replay does the work of the first mount after a power loss. Exit code 1 means that errors were corrected.
 func replay(t *testing.T, image string) {
 	t.Helper()
 	if out, err := attempt("e2fsck", "-fp", image); code(err) > 1 || code(err) < 0 {
@@ -100,7 +100,7 @@ func replay(t *testing.T, image string) {
 	}
 }
 
-// matching lists what patterns match in a tree, without its root.
+// matching lists the paths of a tree that match patterns, without the root.
 func matching(t *testing.T, root string, patterns []string) (found []string) {
 	t.Helper()
 	for _, pattern := range patterns {
@@ -115,8 +115,8 @@ func matching(t *testing.T, root string, patterns []string) (found []string) {
 	return found
 }
 
-// testNodeControl boots a copy of the disk that was not generalized. It is the donor to the API server, with which
-// its Node is anybody's who has such a copy, and kubeadm refuses to join over the donor's files.
+// testNodeControl boots a copy of the disk that was not generalized. For the API server the copy is the donor, so
+// any copy controls the donor's Node. kubeadm refuses to join over the donor's files.
 func (c *cluster) testNodeControl(t *testing.T, served string, was nodeIdentity) {
 	recipe, _ := c.nodeRecipe(t)
 	m := c.bootNode(t, "copy", served, recipe)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// nodeImageSize leaves the kubelet so much free that it does not begin to evict.
+// nodeImageSize leaves enough free space that the kubelet does not evict.
 const nodeImageSize = "3G"
 
 // nodeImage makes the raw disk of a platform image for real nodes: Debian without identity, kubelet and
@@ -22,7 +22,7 @@ func (c *cluster) nodeImage(t *testing.T) string {
 		t.Fatal(err)
 	}
 	run(t, "tar", "-xf", rootTarball(t, packageList), "-C", root)
-	forget(t, root)
+	removeBuildTraces(t, root)
 	for path, content := range map[string]string{
 		"etc/cloud/cloud.cfg.d/90-datasource.cfg":                  "datasource_list: [NoCloud]\n# minbase has no locales to make.\nlocale: false\n",
 		"etc/apt/sources.list":                                     "deb [trusted=yes] file:/mnt/repo ./\n",
@@ -45,7 +45,7 @@ func (c *cluster) nodeImage(t *testing.T) string {
 	}
 	c.installPackage(t, root, "kubelet", "usr/bin", c.programs+"/kubelet")
 	c.installPackage(t, root, "containerd.io", "usr/local/bin", c.containerd+"/containerd", c.containerd+"/containerd-shim-runc-v2", c.containerd+"/ctr")
-	// As from a release, so that kamino has to search it.
+	// Installed like a release and not as a package, so kamino must search the file.
 	run(t, "install", "-m755", c.programs+"/kubeadm", filepath.Join(root, "usr/bin"))
 	wants := "etc/systemd/system/multi-user.target.wants/"
 	for link, target := range map[string]string{
@@ -74,7 +74,7 @@ func (c *cluster) nodeImage(t *testing.T) string {
 	return image
 }
 
-// installPackage installs programs as a package, so that a disk knows where they are from.
+// installPackage installs programs as a package, so that the disk knows their origin.
 func (c *cluster) installPackage(t *testing.T, root, name, to string, programs ...string) {
 	t.Helper()
 	dir := filepath.Join(c.dir, "package-"+name)
@@ -97,7 +97,7 @@ func (c *cluster) installPackage(t *testing.T, root, name, to string, programs .
 	}
 }
 
-// containerdUnit does what the one of containerd's release does.
+// containerdUnit does the same as the unit of containerd's release.
 const containerdUnit = `[Unit]
 Description=containerd container runtime
 After=network.target dbus.service
@@ -115,8 +115,7 @@ TasksMax=infinity
 WantedBy=multi-user.target
 `
 
-// containerdConfig lets processes be killed for lack of memory as readily as the host does, which may not
-// let a container ask for less.
+// containerdConfig restricts OOM scores to the host's score, because the host may forbid a lower score.
 const containerdConfig = `version = 3
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
   sandbox = '` + pauseImage + `'
@@ -136,7 +135,7 @@ const podNetwork = `{"cniVersion": "1.0.0", "name": "pods", "plugins": [
   {"type": "loopback"}]}
 `
 
-// nodeKubeletUnit and nodeKubeletDropIn do what those of the Debian packages of Kubernetes do.
+// nodeKubeletUnit and nodeKubeletDropIn do the same as the files of Kubernetes' Debian packages.
 const nodeKubeletUnit = `[Unit]
 Description=kubelet: The Kubernetes Node Agent
 Wants=network-online.target

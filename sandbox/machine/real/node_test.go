@@ -15,11 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestNodes is the life of a line of real nodes: kubelet, kubeadm, containerd, runc and CNI plugins as they
-// are shipped, a real control plane, and a registry that notes each request. The donor joins, is put to use, patched,
-// rebooted and captured in place, as one that does not return. Secrets of pods are put wherever a node keeps them; not a
-// fragment may be left on its disk, and the clones must join by themselves, as nodes of their own, and run the
-// workload from the images that they have, while a generic machine beside them pulls it.
+// TestNodes follows generations of real nodes: released kubelet, kubeadm, containerd, runc and CNI plugins, a real
+// control plane, and a registry that records each request. The donor joins, is used, patched, rebooted and captured
+// in place without return. Secrets of pods are in every place of a node. No fragment may be left on the disk. The
+// clones must join automatically as separate nodes and run the workload from their images, while a generic machine
+// pulls the image.
 func TestNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a kubelet and a containerd that are built from source")
@@ -57,7 +57,7 @@ func TestNodes(t *testing.T) {
 	t.Run("clones", func(t *testing.T) { c.testNodeClones(t, platform, prototype, was) })
 }
 
-// deploy has one pod of the workload run on every node.
+// deploy runs one pod of the workload on every node.
 func (c *cluster) deploy(t *testing.T, n *needles) {
 	t.Helper()
 	ctx, labels := t.Context(), map[string]string{"app": "workload", "needle": n.in("label")}
@@ -103,8 +103,8 @@ func (c *cluster) podSpec(argument string, variable corev1.EnvVar) corev1.PodSpe
 	}
 }
 
-// use puts the donor to use: the workload writes wherever a container can, somebody looks into it, and a pod
-// that was there before is gone.
+// use uses the donor: the workload writes to every writable place of a container, a user runs commands in a
+// container, and an earlier pod is gone.
 func (c *cluster) use(t *testing.T, n *needles, donor *machine, pod string) {
 	t.Helper()
 	ctx, pods := t.Context(), c.client.CoreV1().Pods(metav1.NamespaceDefault)
@@ -130,7 +130,7 @@ func (c *cluster) use(t *testing.T, n *needles, donor *machine, pod string) {
 	c.inPod(t, pod, n.in("container's writable layer"), "/app", "write", "/written")
 	c.inPod(t, pod, n.in("emptyDir"), "/app", "write", "/scratch/written")
 	go func() {
-		// It stays until the node is off, and then has nothing to say.
+		// The process runs until the node is off, without output.
 		_, _ = c.exec(ctx, pod, "", "/app", "hold", "NEEDLE="+n.in("variable of an exec"))
 	}()
 	await(t, "the exec to run", func() bool {
@@ -139,17 +139,17 @@ func (c *cluster) use(t *testing.T, n *needles, donor *machine, pod string) {
 	})
 }
 
-// nodeIdentity is what no two nodes may have in common, by where it is.
+// nodeIdentity has values that no two nodes may share, by place.
 type nodeIdentity struct {
 	// own are a node's own values.
 	own map[string]string
-	// traces are numbers that a node's pods have, which are made anew for each.
+	// traces are numbers of a node's pods, which are different on each node.
 	traces map[string][]string
 }
 
 func (c *cluster) nodeIdentity(t *testing.T, m *machine) nodeIdentity {
 	t.Helper()
-	// containerd makes its number when it is first asked.
+	// containerd creates its ID at the first request.
 	m.sh(t, "ctr version")
 	id := nodeIdentity{own: map[string]string{}, traces: map[string][]string{}}
 	sums := m.sh(t, "cd / && sha256sum etc/machine-id etc/ssh/ssh_host_*_key var/lib/kubelet/pki/kubelet-client-current.pem var/lib/kubelet/pki/kubelet.key "+
@@ -166,7 +166,7 @@ func (c *cluster) nodeIdentity(t *testing.T, m *machine) nodeIdentity {
 	id.own["the Node's UID"], id.own["the Node's machine ID"], id.own["the Node's system UUID"] = string(node.UID), info.MachineID, info.SystemUUID
 	for what, command := range map[string]string{
 		"containers": "ctr -n k8s.io containers ls -q 2>/dev/null", "pods": "ls /var/lib/kubelet/pods",
-		// host-local keeps a file for each address that it has given out; its first line is the container.
+		// host-local keeps a file per assigned address, with the container in the first line.
 		"CNI leases": "head -qn1 /var/lib/cni/networks/pods/10.*",
 	} {
 		id.traces[what] = strings.Fields(m.sh(t, command))
@@ -182,8 +182,8 @@ func (c *cluster) nodeIdentity(t *testing.T, m *machine) nodeIdentity {
 	return id
 }
 
-// sameIn names what two nodes have in common, sorted.
-func sameIn(a, b nodeIdentity) (same []string) {
+// sharedBetween names the values that two nodes share, sorted.
+func sharedBetween(a, b nodeIdentity) (same []string) {
 	for where, value := range a.own {
 		if b.own[where] == value {
 			same = append(same, where)

@@ -14,23 +14,23 @@ import (
 	"time"
 )
 
-// machine is a running container with a disk of its own.
+// machine is a running container with its own disk.
 type machine struct {
 	name, image string
 	// root is where the host sees the machine's disk.
 	root string
-	// mac of its network card.
+	// mac of the network card.
 	mac   string
 	spawn *exec.Cmd
-	// begun is when it was switched on.
+	// begun is the time of the start.
 	begun  time.Time
 	ended  chan struct{}
 	leader int
 	off    bool
 }
 
-// boot starts a machine from a raw disk and waits until systemd says that all is started. Seed is what a
-// cloud tells the machine: its instance's ID, its name, and the recipe's user data.
+// boot starts a machine from a raw disk and waits until systemd has started all units. The seed has the values from
+// the cloud: instance ID, name, and user data of the recipe.
 func (l *lab) boot(t *testing.T, name, image, userData string) *machine {
 	t.Helper()
 	m, options := l.insert(t, name, image, userData)
@@ -39,10 +39,10 @@ func (l *lab) boot(t *testing.T, name, image, userData string) *machine {
 	return m
 }
 
-// notForOnline is an argument to systemd: nobody waits for a network that nobody configures.
+// notForOnline is an argument of systemd that removes the wait for an unconfigured network.
 const notForOnline = "systemd.mask=systemd-networkd-wait-online.service"
 
-// insert mounts a machine's disk, and returns what systemd-nspawn has to know in any case.
+// insert mounts a machine's disk, and returns the options that systemd-nspawn always needs.
 func (l *lab) insert(t *testing.T, name, image, userData string) (m *machine, options []string) {
 	t.Helper()
 	m = &machine{name: name, image: image, root: image + ".tree", ended: make(chan struct{})}
@@ -60,14 +60,14 @@ func (l *lab) insert(t *testing.T, name, image, userData string) (m *machine, op
 	}
 }
 
-// start switches a machine on and waits until systemd says that all is started.
+// start starts a machine and waits until systemd has started all units.
 func (m *machine) start(t *testing.T) {
 	t.Helper()
 	m.switchOn(t)
 	m.awaitStarted(t)
 }
 
-// switchOn begins a machine's boot, and sees to it that it is off when the test is over.
+// switchOn begins a machine's boot. The machine is stopped at the end of the test.
 func (m *machine) switchOn(t *testing.T) {
 	t.Helper()
 	console, err := os.Create(m.image + ".console")
@@ -76,7 +76,7 @@ func (m *machine) switchOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer console.Close()
-	// The machine's /tmp is on its disk, as Debian has it; systemd-nspawn would cover it.
+	// The machine's /tmp is on its disk, as in Debian. By default systemd-nspawn would cover /tmp.
 	m.spawn.Env = append(os.Environ(), "SYSTEMD_NSPAWN_TMPFS_TMP=0")
 	m.spawn.Stdout, m.spawn.Stderr, m.begun = console, console, time.Now()
 	if err := m.spawn.Start(); err != nil {
@@ -137,12 +137,12 @@ func leaderOf(nspawn int) int {
 	return 0
 }
 
-// try runs a shell command on the machine, which has no directory by the name of the host's TMPDIR.
+// try runs a shell command on the machine, without the host's TMPDIR.
 func (m *machine) try(command string) (string, error) {
 	return attempt("nsenter", "-t", strconv.Itoa(m.leader), "-a", "env", "-u", "TMPDIR", "sh", "-c", command)
 }
 
-// sh runs a shell command on the machine that must not fail.
+// sh runs a shell command that must succeed on the machine.
 func (m *machine) sh(t *testing.T, command string) string {
 	t.Helper()
 	out, err := m.try(command)
@@ -152,7 +152,7 @@ func (m *machine) sh(t *testing.T, command string) string {
 	return strings.TrimSpace(out)
 }
 
-// snapshot copies the disk of a running machine as it is at one moment.
+// snapshot copies the disk of a running machine at one moment.
 func (m *machine) snapshot(t *testing.T, to string) string {
 	t.Helper()
 	run(t, "fsfreeze", "--freeze", m.root)
@@ -180,8 +180,8 @@ func (m *machine) cutPower(t *testing.T) {
 	detach(t, m.image, m.root)
 }
 
-// kill ends the machine's processes and leaves its disk mounted. Of machines that are on at the same time all
-// have to be killed before one is cut off: each has a copy of the mounts that were there when it was started.
+// kill ends the machine's processes and leaves its disk mounted. Kill all concurrent machines before the first
+// detach, because each machine has a copy of the mounts of its start.
 func (m *machine) kill() {
 	select {
 	case <-m.ended:

@@ -8,7 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// plantRows has everything that must not survive into a clone, by subject.
+// plantRows lists everything that must not survive into a clone, by subject.
 var plantRows = []plantRow{
 	{
 		what:  "machine ID and seeds",
@@ -177,7 +177,7 @@ var plantRows = []plantRow{
 	},
 }
 
-// refusals are paths of keys and data with which nothing may be captured.
+// refusals lists paths of keys and data that forbid a capture.
 var refusals = []string{
 	"etc/kubernetes/pki/ca.key", "etc/kubernetes/pki/etcd/server.key", "etc/kubernetes/certs/apiserver.key", "etc/kubernetes/manifests/kube-apiserver.yaml", "var/lib/etcd/member/snap/db",
 	"var/lib/longhorn/replicas/pvc-1/volume.img", "var/lib/rook/rook-ceph/keyring", "var/openebs/local/pvc-1/data", "mnt/disks/vol1/data",

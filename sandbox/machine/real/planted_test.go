@@ -17,40 +17,40 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// Layers that the container runtime is told of: of an image, which stays, and what a container wrote.
+// Layers in the container runtime's index: a layer of an image, which stays, and a layer of a container.
 const imageLayer, containerLayer = "planted image", "planted container"
 
-// plantRow is one thing that must not survive into a clone, with what is near to it and must. It is written
-// down apart from the profiles, so that a rule that lacks a path is noticed.
+// plantRow is one thing that must not survive into a clone, with similar things that must stay. The rows are
+// independent of the profiles, so that a missing path of a rule is found.
 type plantRow struct {
-	// what it is.
+	// what names the thing.
 	what string
-	// only is the profile that the row is for, empty for each.
+	// only limits the row to a profile; empty means all profiles.
 	only disk.Profile
-	// gone are files that must go, and stays near misses: files that a rule drawn too wide would take. A *
-	// stands for names that the use of the machine has made.
+	// gone are files that must be removed. stays are near misses, which an overly wide rule would remove. A *
+	// matches names that the machine has created.
 	gone, stays []string
-	// with are contents that make the others what they are.
+	// with has contents that the other files need.
 	with map[string]string
-	// lines that must go from files that stay, and lines that must stay in them.
+	// goneLines must be removed from files that stay, and staysLines must stay in these files.
 	goneLines, staysLines []plantLine
 }
 
-// plantLine is a line that is added to a file.
+// plantLine is an added line of a file.
 type plantLine struct{ path, line string }
 
-// plants are what was planted on a disk.
+// plants has the planted files and lines of a disk.
 type plants struct {
-	// marker stands in each file that was written and must go, so that a raw disk can be searched for all of them.
+	// marker is in each written file that must be removed, so that a raw disk can be searched.
 	marker string
-	// gone and stays hold the content by path; of links and the like nothing, only their being there counts.
+	// gone and stays have the content by path. Links and other special files have no content, and only their
+	// existence is checked.
 	gone, stays           map[string][]byte
 	goneLines, staysLines []plantLine
 	rows                  int
 }
 
-// plant puts all rows of a profile on a disk, of a machine that is on or off. What is there already is
-// taken as it is.
+// plant writes all rows of a profile to a disk of a running or stopped machine. Existing files stay unchanged.
 func plant(t *testing.T, dir string, profile disk.Profile) *plants {
 	t.Helper()
 	// A link on the machine must not lead to the host's files.
@@ -89,7 +89,7 @@ func plant(t *testing.T, dir string, profile disk.Profile) *plants {
 	return p
 }
 
-// expand puts what is there in the place of patterns.
+// expand replaces patterns by the existing paths.
 func expand(t *testing.T, root *os.Root, patterns []string) (paths []string) {
 	t.Helper()
 	for _, pattern := range patterns {
@@ -106,7 +106,7 @@ func expand(t *testing.T, root *os.Root, patterns []string) (paths []string) {
 	return paths
 }
 
-// put makes sure that there is something at a path, and returns what it holds.
+// put creates a file at a path unless the path exists, and returns the content.
 func put(t *testing.T, root *os.Root, path, content string) []byte {
 	t.Helper()
 	info, err := root.Lstat(path)
@@ -141,7 +141,7 @@ func addLine(t *testing.T, root *os.Root, line plantLine) {
 	}
 }
 
-// check names what should be gone from a disk and is not, lost what should be there and is not.
+// check returns planted files that were not removed, and files that were lost.
 func (p *plants) check(t *testing.T, dir string) (survivors, lost []string) {
 	t.Helper()
 	root, err := os.OpenRoot(dir)
@@ -174,7 +174,7 @@ func (p *plants) check(t *testing.T, dir string) (survivors, lost []string) {
 	return survivors, lost
 }
 
-// holds says whether a file still begins with what it held; logs have grown since.
+// holds reports whether a file still begins with its earlier content, because logs grow.
 func holds(root *os.Root, path string, content []byte) bool {
 	if content == nil {
 		_, err := root.Lstat(path)
@@ -189,7 +189,7 @@ func hasLine(root *os.Root, line plantLine) bool {
 	return err == nil && slices.Contains(strings.Split(string(content), "\n"), line.line)
 }
 
-// test holds a generalized disk to what was planted on it.
+// test compares a generalized disk with the planted files.
 func (p *plants) test(t *testing.T, dir string) {
 	t.Helper()
 	survivors, lost := p.check(t, dir)

@@ -18,15 +18,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// secretsOfStatic and secretsOfBootstrap are files of a node of that profile that hold secrets, besides those
-// of every machine.
+// secretsOfStatic and secretsOfBootstrap list files with secrets on a node of the profile, besides the secrets of
+// every machine.
 var (
 	secretsOfStatic    = []string{"etc/kubernetes/certs/kubeletserver.key"}
 	secretsOfBootstrap = []string{"var/lib/kubelet/pki/kubelet.key", "var/lib/kubelet/pki/kubelet-client-*.pem"}
 )
 
-// secrets returns, by their paths, pieces of secrets of a donor that are found nowhere but in them: a line
-// from the middle of each private key, and what was planted as a token or a password.
+// secrets returns unique pieces of a donor's secrets by path: a line from the middle of each private key, and
+// planted tokens and passwords.
 func secrets(t *testing.T, root string, patterns []string) map[string][]byte {
 	t.Helper()
 	found := map[string][]byte{}
@@ -51,7 +51,7 @@ func secrets(t *testing.T, root string, patterns []string) map[string][]byte {
 			t.Fatal(err)
 		}
 		lines := strings.Split(strings.TrimSpace(string(content)), "\n")
-		// Of a key of several lines the one before the last but one holds nothing that all keys hold.
+		// The third last line of a multi-line key contains nothing that all keys share.
 		line := lines[max(0, len(lines)-3)]
 		if len(lines) < 4 {
 			line = lines[len(lines)-1]
@@ -61,7 +61,7 @@ func secrets(t *testing.T, root string, patterns []string) map[string][]byte {
 	return found
 }
 
-// machineID returns the forms in which a machine's ID stands on a disk: as text, and in journals as bytes.
+// machineID returns the forms of a machine's ID on a disk: text, and bytes in journals.
 func machineID(t *testing.T, id string) map[string][]byte {
 	t.Helper()
 	raw, err := hex.DecodeString(id)
@@ -71,7 +71,7 @@ func machineID(t *testing.T, id string) map[string][]byte {
 	return map[string][]byte{"as text": []byte(id), "as bytes": raw}
 }
 
-// holding returns the files of a tree that have one of the needles in their content or, as text, their name.
+// holding returns the files of a tree with a needle in their content or, as text, in their name.
 func holding(t *testing.T, root string, needles map[string][]byte) []string {
 	t.Helper()
 	var found []string
@@ -98,8 +98,8 @@ func holding(t *testing.T, root string, needles map[string][]byte) []string {
 	return found
 }
 
-// leftIn searches a raw disk, used and free blocks alike, and returns the paths whose secrets are in it.
-func leftIn(t *testing.T, image string, needles map[string][]byte) []string {
+// secretsOnDisk searches used and free blocks of a raw disk, and returns the paths of the found secrets.
+func secretsOnDisk(t *testing.T, image string, needles map[string][]byte) []string {
 	t.Helper()
 	var found []string
 	eachPiece(t, image, func(piece []byte) {
@@ -113,8 +113,8 @@ func leftIn(t *testing.T, image string, needles map[string][]byte) []string {
 	return found
 }
 
-// eachPiece reads a raw disk but for its holes, which have no content and are most of it. Each piece begins
-// with the last bytes of the one before, so that nothing short is cut in two.
+// eachPiece reads a raw disk without its holes, which are most of the disk. Each piece begins with the last bytes
+// of the previous piece, so that short texts are not cut.
 func eachPiece(t *testing.T, image string, look func(piece []byte)) {
 	t.Helper()
 	f, err := os.Open(image)

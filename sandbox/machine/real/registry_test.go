@@ -22,17 +22,17 @@ import (
 	"time"
 )
 
-// Images of the registry, by the name that nodes know it by: they are told by which address (certs.d).
+// Images of the registry, by the registry's name on nodes. certs.d on the nodes contains the address.
 const (
 	registryName = "registry.kamino.test"
 	pauseImage   = registryName + "/pause:1"
-	// workloadImage is given to nobody who does not show a login.
+	// workloadImage needs a login.
 	workloadImage = registryName + "/private/workload:1"
-	// workloadFiles are in the workload's image, each of them in the list /sums.
+	// workloadFiles is the number of files in the workload's image. The list /sums has each file.
 	workloadFiles = 3060
 )
 
-// registry serves images that are made by hand, and notes each request.
+// registry serves handmade images, and records each request.
 type registry struct {
 	address string
 	// user and password open the repositories below private/.
@@ -44,7 +44,7 @@ type registry struct {
 	asked []string
 }
 
-// serveRegistry starts a registry with both images. Program is what runs in them.
+// serveRegistry starts a registry with both images. The containers run program.
 func serveRegistry(t *testing.T, address, program, password string) *registry {
 	t.Helper()
 	binary, err := os.ReadFile(program)
@@ -70,7 +70,7 @@ func serveRegistry(t *testing.T, address, program, password string) *registry {
 	return r
 }
 
-// requests so far, each with who asked.
+// requests returns the requests so far with their clients.
 func (r *registry) requests() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +83,7 @@ type file struct {
 	mode    int64
 }
 
-// content of an image: files that no two images of the world share.
+// content returns files that no other image has.
 func content(prefix string, count, size int) (files []file) {
 	source := rand.NewChaCha8(sha256.Sum256([]byte(prefix)))
 	for i := range count {
@@ -144,7 +144,7 @@ func encode(t *testing.T, value any) []byte {
 	return text
 }
 
-// layer packs files and the directories that they are in.
+// layer packs files and their directories.
 func layer(t *testing.T, files []file) (plain, packed []byte) {
 	t.Helper()
 	var out, zipped bytes.Buffer

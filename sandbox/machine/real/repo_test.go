@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// tools is the package that is upgraded; its second version wants a reboot, as a kernel's does.
+// tools is the upgraded package. Its second version requests a reboot, like a kernel.
 const tools = "kamino-node-tools"
 
 // publish puts a version of the package into the machines' apt repository.
@@ -34,7 +34,7 @@ func (l *lab) publish(t *testing.T, version string) {
 	write(t, filepath.Join(repo, "Release"), release, 0o644)
 }
 
-// postinst tells that a reboot is wanted in the way in which kernels do.
+// postinst requests a reboot in the way of kernels.
 const postinst = `#!/bin/sh
 set -e
 if [ "$1" = configure ] && [ -n "$2" ] && [ -x /etc/kernel/postinst.d/unattended-upgrades ]; then

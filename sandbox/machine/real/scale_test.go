@@ -17,18 +17,17 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// scale is how many files the disk of TestScale has besides those of a node, by directory: packages,
-// container images, what machines keep and what they log.
+// scale is the number of additional files on the disk of TestScale, by directory: packages, container images, data
+// and logs.
 var scale = map[string]int{
 	"usr/lib/site": 60_000, disk.LayerDir(imageLayer): 80_000,
 	"var/lib/site": 40_000, "var/log/site": 20_000,
 }
 
-// TestScale measures what a run and a verification cost on a large disk, against a plain walk of the same
-// tree and against reading the files that are searched, all in one run and with a warm cache. It asserts
-// nothing of the times.
+// TestScale measures the cost of a run and a verification on a large disk. References are a plain walk of the same
+// tree and a read of the searched files, all in one run with a warm cache. No time is asserted.
 func TestScale(t *testing.T) {
-	requireMeasuring(t)
+	requireMeasurements(t)
 	kamino, root := os.Getenv("KAMINO_BIN"), filepath.Join(t.TempDir(), "root")
 	if _, err := disk.UsedNode(root, disk.Static, disk.Facts{Hostname: "donor"}); err != nil {
 		t.Fatal(err)
@@ -53,7 +52,7 @@ func TestScale(t *testing.T) {
 		{"`kamino generalize` again", []string{kamino, "generalize", "--root", root}},
 		{"`kamino verify`", []string{kamino, "verify", root}},
 	} {
-		took, usage := metered(t, step.command)
+		took, usage := runMeasured(t, step.command)
 		if walk == 0 {
 			walk = took
 		}
@@ -63,7 +62,7 @@ func TestScale(t *testing.T) {
 	t.Logf("\n%s", out.String())
 }
 
-// fill writes the many files, of 0.5 to 16 KiB, and returns how many bytes they have.
+// fill writes the files, with 0.5 to 16 KiB each, and returns their total size.
 func fill(t *testing.T, root string) (written int64) {
 	t.Helper()
 	line := "2026-11-21T06:00:00Z donor site[812]: request 0123456789abcdef from 10.240.0.9 took 12 ms, level=info path=/healthz\n"
@@ -86,10 +85,10 @@ func fill(t *testing.T, root string) (written int64) {
 	return written
 }
 
-// metered runs a program that must succeed.
-func metered(t *testing.T, command []string) (time.Duration, *syscall.Rusage) {
+// runMeasured runs a program that must succeed, and measures the cost.
+func runMeasured(t *testing.T, command []string) (time.Duration, *syscall.Rusage) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), maxWait)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	var errs bytes.Buffer

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// needed is what all disks of a test may have on the host at one time, in bytes. It is asked for beforehand, and
-// a test whose disks have had more fails, so that the figure stays true.
+// needed limits the space of all disks of a test on the host at one time, in bytes. The space is checked before the
+// test, and a test that exceeds the limit fails.
 const needed = 4 << 30
 
-// requireSpace ends the test where its disks have no room, which would show after minutes in the middle of a copy.
+// requireSpace ends the test if the host lacks space, because the lack would show only minutes later.
 func requireSpace(t *testing.T, dir string) {
 	t.Helper()
 	var room syscall.Statfs_t
@@ -30,7 +30,7 @@ func requireSpace(t *testing.T, dir string) {
 
 func gigabytes(bytes float64) float64 { return bytes / 1e9 }
 
-// watchSpace measures twice a second what lies in a directory, until the test is over.
+// watchSpace measures the size of a directory twice a second, until the test ends.
 func watchSpace(t *testing.T, dir string) (end func()) {
 	t.Helper()
 	var peak atomic.Int64
@@ -56,8 +56,8 @@ func watchSpace(t *testing.T, dir string) (end func()) {
 	}
 }
 
-// allocated is what a directory's files take of its own file system, in bytes: holes of disks take nothing. What is
-// mounted in it is another's.
+// allocated returns the allocated bytes of a directory's files on its own file system. Holes of disks and mounted
+// file systems are excluded.
 func allocated(dir string) (sum int64) {
 	var own syscall.Stat_t
 	if err := syscall.Lstat(dir, &own); err != nil {
@@ -83,16 +83,15 @@ func allocated(dir string) (sum int64) {
 // imageOf is where a machine's disk lies.
 func (l *lab) imageOf(machine string) string { return filepath.Join(l.dir, machine+".img") }
 
-// copyDisk is what a snapshot and a new disk from it are: the same bytes, holes and all. Where the host's file
-// system can, both share their blocks.
+// copyDisk simulates a snapshot and its new disk: equal bytes, with holes. Both share blocks if the host's file
+// system can share.
 func copyDisk(t *testing.T, from, to string) string {
 	t.Helper()
 	run(t, "cp", "--reflink=auto", "--sparse=always", from, to)
 	return to
 }
 
-// discard removes disks of machines that are off, as soon as nobody looks at them any more: all disks of a line
-// together are more than a host may have.
+// discard removes unused disks of stopped machines, because all disks together exceed the space of a host.
 func discard(t *testing.T, images ...string) {
 	t.Helper()
 	for _, image := range images {

@@ -23,9 +23,9 @@ import (
 	"time"
 )
 
-// TestStores has real container runtimes make their stores, with something in each place that a container has:
-// environment, argument, label, log, writable layer, volume, secret. Of the generalized stores every byte is
-// searched, and the runtimes start on them again: without containers, and with an image that runs.
+// TestStores creates stores with real container runtimes, with needles in each place of a container: environment,
+// argument, label, log, writable layer, volume, secret. Every byte of the generalized stores is searched. The
+// runtimes must start again, without containers and with a working image.
 func TestStores(t *testing.T) {
 	requireTools(t)
 	bin := os.Getenv("KAMINO_BIN")
@@ -45,15 +45,16 @@ func TestStores(t *testing.T) {
 	t.Run("podman", func(t *testing.T) { testStore(t, bin, image, podmanStore{}) })
 }
 
-// runtimeStore is a real container runtime with all that it has below a root of ours.
+// runtimeStore is a real container runtime with all data below a root.
 type runtimeStore interface {
-	// start starts it for the store below a root, if it is a program that runs, and returns its end.
+	// start starts the daemon of the runtime, if any, for the store below a root, and returns a function that stops
+	// the daemon.
 	start(t *testing.T, root string) (stop func())
 	load(t *testing.T, root, image string)
-	// live runs containers with a needle in all places; some of them are removed again.
+	// live runs containers with a needle in all places, and removes some containers.
 	live(t *testing.T, root, needle string)
 	containers(t *testing.T, root string) string
-	// use runs the image and returns what it says.
+	// use runs the image and returns the output.
 	use(t *testing.T, root string) string
 }
 
@@ -62,7 +63,7 @@ const imageName = "example.test/tool:1"
 func testStore(t *testing.T, bin, image string, s runtimeStore) {
 	root := t.TempDir()
 	write(t, filepath.Join(root, "etc/machine-id"), strings.Repeat("0a", 16)+"\n", 0o444)
-	// What the containers make is not to be found by the search for secrets: the stores' own rules have to take it.
+	// The search for secrets does not find this needle, so the rules of the stores must remove the needle.
 	needle := "needle" + strings.ToLower(rand.Text())
 	stop := s.start(t, root)
 	s.load(t, root, image)
@@ -95,7 +96,7 @@ func testStore(t *testing.T, bin, image string, s runtimeStore) {
 	}
 }
 
-// holdingText lists the files below a directory that hold a text.
+// holdingText lists files below a directory that contain a text.
 func holdingText(t *testing.T, dir, text string) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
@@ -114,7 +115,7 @@ func holdingText(t *testing.T, dir, text string) (found []string) {
 	return found
 }
 
-// handmadeImage is an archive that all runtimes take, of a program that says what a file of another layer says.
+// handmadeImage is an archive for all runtimes. Its program prints a file of a different layer.
 func handmadeImage(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -208,14 +209,14 @@ func tarOf(t *testing.T, files map[string][]byte) []byte {
 	return b.Bytes()
 }
 
-// daemon starts a program, waits until ready says yes, and returns its orderly end.
+// daemon starts a program, waits until ready returns true, and returns a function for an orderly stop.
 func daemon(t *testing.T, ready func() bool, env []string, name string, args ...string) (stop func()) {
 	t.Helper()
 	log, err := os.CreateTemp(t.TempDir(), "log-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr, cmd.Env = log, log, append(os.Environ(), env...)
 	if err := cmd.Start(); err != nil {
@@ -249,7 +250,7 @@ func daemon(t *testing.T, ready func() bool, env []string, name string, args ...
 	return stop
 }
 
-// containerdStore is containerd, of the directory that its programs are in.
+// containerdStore is containerd from a directory of programs.
 type containerdStore struct{ dir, socket string }
 
 func (c *containerdStore) start(t *testing.T, root string) func() {
@@ -272,17 +273,17 @@ func (c *containerdStore) ctr(t *testing.T, args ...string) string {
 func (c *containerdStore) load(t *testing.T, _, image string) { c.ctr(t, "images", "import", image) }
 
 func (c *containerdStore) live(t *testing.T, _, needle string) {
-	// runc knows containers of the whole host by these names.
+	// runc uses these names for containers of the whole host.
 	c1, c2, c3 := "c1-"+rand.Text(), "c2-"+rand.Text(), "c3-"+rand.Text()
 	for _, id := range []string{c1, c2, c3} {
 		c.ctr(t, "run", "--null-io", "--env", "NEEDLE="+needle, "--label", "l="+needle, imageName, id, "/tool", needle, "/tmp/written")
 	}
-	// What is removed stays in free pages.
+	// Removed records stay in free pages.
 	c.ctr(t, "containers", "rm", c3)
 }
 
 func (c *containerdStore) containers(t *testing.T, _ string) string {
-	// The client warns of what it will not do in years to come.
+	// The client prints deprecation warnings.
 	lines := strings.Split(c.ctr(t, "containers", "ls", "-q"), "\n")
 	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, "level=warning") })
 	return strings.TrimSpace(strings.Join(lines, "\n"))
@@ -292,7 +293,7 @@ func (c *containerdStore) use(t *testing.T, _ string) string {
 	return c.ctr(t, "run", "--rm", imageName, "again-"+rand.Text(), "/tool")
 }
 
-// dockerStore is Docker with a containerd of its own.
+// dockerStore is Docker with its own containerd.
 type dockerStore struct{ socket string }
 
 func (d *dockerStore) start(t *testing.T, root string) func() {
@@ -328,7 +329,7 @@ func (d *dockerStore) use(t *testing.T, _ string) string {
 	return d.docker(t, "run", "--rm", "--network=none", imageName, "/tool")
 }
 
-// podmanStore is Podman, of which nothing runs. The host's limits on processes may be lower than its own.
+// podmanStore is Podman, which has no daemon. The host's limits on processes may be lower than Podman's.
 type podmanStore struct{}
 
 func (podmanStore) start(*testing.T, string) func() { return func() {} }

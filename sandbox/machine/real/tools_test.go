@@ -21,16 +21,16 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
-// tool is something that prepares a disk for being copied.
+// tool prepares a disk for a copy.
 type tool struct {
 	name string
-	// program that the host needs for it, empty if none.
+	// program that the host needs for the tool; empty for none.
 	program string
-	// use runs it on a raw disk. Some work on the tree, some on the image.
+	// use runs the tool on a raw disk. Some tools work on the tree, some on the image.
 	use func(t *testing.T, l *lab, image string)
 }
 
-// preparations are compared with all that they can do without being told of single files.
+// preparations are compared with all their options, but without lists of single files.
 var preparations = []tool{
 	{"cloud-init clean", "", inTree("cloud-init", "clean", "--logs", "--seed", "--machine-id")},
 	{"waagent -deprovision+user", "", inTree("waagent", "-deprovision+user", "-force")},
@@ -40,7 +40,7 @@ var preparations = []tool{
 	}},
 }
 
-// inTree runs a program of the disk's own, as on its machine, but for the network and what else is running.
+// inTree runs a program of the disk like on its machine, but without network and other processes.
 func inTree(command ...string) func(*testing.T, *lab, string) {
 	return func(t *testing.T, _ *lab, image string) {
 		mounted(t, image, func(root string) {
@@ -49,22 +49,23 @@ func inTree(command ...string) func(*testing.T, *lab, string) {
 	}
 }
 
-// after is what a tool left.
+// after is the result of a tool.
 type after struct {
-	// left counts by rule what is still there, lost are near misses that went.
+	// left counts remaining files by rule. lost has near misses that were removed.
 	left map[string]int
 	lost []string
-	// findings of kamino verify, and files whose content is in the disk's blocks, used or free, before and after a trim.
+	// findings of kamino verify, and the numbers of files whose content is in used or free blocks, before and after
+	// a trim.
 	findings, blocks, trimmed int
 	took                      time.Duration
-	// machineID and seed say what it made of them.
+	// machineID and seed describe the results for both files.
 	machineID, seed string
 }
 
-// TestTools gives the same disk to each of the tools that people use for this, and reports what each leaves
-// behind, rule by rule. It asserts nothing of the others. It needs virt-sysprep, or leaves it out.
+// TestTools runs each common tool on the same disk, and reports the remaining files by rule. Only Kamino's result
+// is asserted. Without virt-sysprep, this tool is skipped.
 func TestTools(t *testing.T) {
-	requireMeasuring(t)
+	requireMeasurements(t)
 	requireTools(t)
 	l := &lab{dir: t.TempDir(), kamino: os.Getenv("KAMINO_BIN")}
 	image, planted, list := l.livedIn(t)
@@ -74,7 +75,7 @@ func TestTools(t *testing.T) {
 			t.Logf("%s is left out: %v", tool.name, err)
 			continue
 		}
-		// Each has a file of its own: a disk that was in use may be written back late.
+		// Each copy has a separate file, because the data of a used disk may be written late.
 		copied := copyDisk(t, image, l.imageOf(strings.Fields(tool.name)[0]))
 		begun := time.Now()
 		tool.use(t, l, copied)
@@ -87,16 +88,16 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// requireMeasuring passes over what is measured now and then and proves nothing.
-func requireMeasuring(t *testing.T) {
+// requireMeasurements skips a measurement that proves nothing, unless measurements are requested.
+func requireMeasurements(t *testing.T) {
 	t.Helper()
 	if os.Getenv("KAMINO_MEASURE") == "" {
 		t.Skip("a measurement, not a test: run `make measure-disk`")
 	}
 }
 
-// livedIn makes the disk: Debian with the Azure agent, dressed as an AKS Engine node that was in service for
-// years, with everything planted on it. It returns the donor's identities as a list as well.
+// livedIn creates the disk: Debian with the Azure agent as an AKS Engine node after years of service, with all
+// planted files. list is the path of the donor's identities.
 func (l *lab) livedIn(t *testing.T) (image string, planted *plants, list string) {
 	t.Helper()
 	root := filepath.Join(l.dir, "lived-in")
@@ -149,7 +150,7 @@ func (l *lab) measure(t *testing.T, image string, planted *plants, list string, 
 	return a
 }
 
-// stateOf says what has become of a file that every machine needs one of its own of.
+// stateOf describes the result for a file that must be unique per machine.
 func (p *plants) stateOf(root, path string) string {
 	content, err := os.ReadFile(filepath.Join(root, path))
 	switch {
@@ -164,7 +165,7 @@ func (p *plants) stateOf(root, path string) string {
 	}
 }
 
-// markersIn counts the planted files whose content is in the blocks of a disk.
+// markersIn counts planted files whose content is in the blocks of a disk.
 func markersIn(t *testing.T, image, marker string) int {
 	t.Helper()
 	content, err := os.ReadFile(image)
@@ -178,7 +179,7 @@ func markersIn(t *testing.T, image, marker string) int {
 	return len(found)
 }
 
-// ruleOf says which rule of the static profile a planted path or line belongs to.
+// ruleOf returns a function from a planted path or line to its rule of the static profile.
 func ruleOf(t *testing.T) func(path string) string {
 	t.Helper()
 	profile, err := generalize.LoadWith(v1alpha1.ProfileStatic, "")
@@ -189,7 +190,7 @@ func ruleOf(t *testing.T) func(path string) string {
 	return func(path string) string {
 		path, _, _ = strings.Cut(path, ": ")
 		rule := strings.TrimSuffix(owner("/"+path).Rule, "-flatcar")
-		// Rules for layers know them by an index, and not by their paths.
+		// Rules for layers use an index instead of paths.
 		if rule == "" || rule == "image-cache" {
 			return "container-layers"
 		}

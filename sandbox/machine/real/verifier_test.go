@@ -18,16 +18,16 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize/scan"
 )
 
-// testRaw searches free blocks, and has kamino's own verifier search them. Both must find nothing on the
-// disk that was generalized live, and something on the one that it was made from and on that one when it was
-// generalized without a trim, after which it is removed. Used blocks are the tree's to answer for: Debian ships examples of keys, which
-// on a raw disk cannot be told from others.
+// testRaw searches free blocks, also with kamino's verifier. Nothing may be found on the disk that was generalized
+// live. The search must find secrets on the original disk, and on a disk that was generalized without a trim, which
+// is removed afterwards. The tree covers used blocks: Debian ships example keys, which look like other keys on a
+// raw disk.
 func (l *lab) testRaw(t *testing.T, profile v1alpha1.Profile, lived, generalized string, needles map[string][]byte, planted *plants) {
 	marker := map[string][]byte{"something that was planted": []byte(planted.marker)}
-	if found := leftIn(t, lived, needles); len(found) != len(needles) || len(leftIn(t, lived, marker)) == 0 {
+	if found := secretsOnDisk(t, lived, needles); len(found) != len(needles) || len(secretsOnDisk(t, lived, marker)) == 0 {
 		t.Fatalf("of %d secrets the search finds only %v on the disk that has them all", len(needles), found)
 	}
-	if found := append(leftIn(t, generalized, needles), leftIn(t, generalized, marker)...); len(found) > 0 {
+	if found := append(secretsOnDisk(t, generalized, needles), secretsOnDisk(t, generalized, marker)...); len(found) > 0 {
 		t.Errorf("in the blocks of the generalized disk there are still secrets: %v", found)
 	}
 	manifest := filepath.Join(l.dir, string(profile)+".json")
@@ -41,8 +41,7 @@ func (l *lab) testRaw(t *testing.T, profile v1alpha1.Profile, lived, generalized
 	discard(t, lived)
 }
 
-// testUntrimmed generalizes a disk as a tree, which leaves what was deleted in free blocks until it is
-// trimmed.
+// testUntrimmed generalizes a disk as a tree, so deleted data stays in free blocks until the trim.
 func (l *lab) testUntrimmed(t *testing.T, profile v1alpha1.Profile, image string, needles map[string][]byte, planted *plants) {
 	mounted(t, image, func(root string) {
 		l.testRefusals(t, root, profile)
@@ -50,7 +49,7 @@ func (l *lab) testUntrimmed(t *testing.T, profile v1alpha1.Profile, image string
 		planted.test(t, root)
 		l.verify(t, 0, root)
 	})
-	found := leftIn(t, image, needles)
+	found := secretsOnDisk(t, image, needles)
 	if len(found) == 0 {
 		t.Error("without a trim nothing was found in free blocks: this search finds nothing")
 	}
@@ -60,17 +59,17 @@ func (l *lab) testUntrimmed(t *testing.T, profile v1alpha1.Profile, image string
 	l.verify(t, 4, image, "--free-only", "--manifest", manifest)
 	mounted(t, image, func(root string) { run(t, "fstrim", root) })
 	marker := map[string][]byte{"something that was planted": []byte(planted.marker)}
-	if found := append(leftIn(t, image, needles), leftIn(t, image, marker)...); len(found) > 0 {
+	if found := append(secretsOnDisk(t, image, needles), secretsOnDisk(t, image, marker)...); len(found) > 0 {
 		t.Errorf("after a trim there are still secrets in the blocks of the disk: %v", found)
 	}
 	l.verify(t, 0, image, "--free-only", "--manifest", manifest)
 }
 
-// testRefusals puts what forbids a capture on a disk, one after the other.
+// testRefusals writes each file that forbids a capture to a disk, one after another.
 func (l *lab) testRefusals(t *testing.T, root string, profile v1alpha1.Profile) {
 	t.Helper()
 	for _, path := range refusals {
-		// What was made for it goes again, what was there stays.
+		// Created files are removed, and existing files stay.
 		made := filepath.Join(root, path)
 		for parent := filepath.Dir(made); ; parent = filepath.Dir(parent) {
 			if _, err := os.Lstat(parent); err == nil {
@@ -97,7 +96,7 @@ func (l *lab) verify(t *testing.T, want int, args ...string) {
 	}
 }
 
-// code that a program ended with; -1 if it did not end by itself.
+// code returns a program's exit code; -1 if the program did not exit.
 func code(err error) int {
 	var ended *exec.ExitError
 	switch {
@@ -110,7 +109,7 @@ func code(err error) int {
 	}
 }
 
-// listIdentities writes down a donor's identities as somebody does who does not trust the manifest.
+// listIdentities writes a file with a donor's identities, like a user who does not trust the manifest.
 func (l *lab) listIdentities(t *testing.T, m *machine) string {
 	t.Helper()
 	list := filepath.Join(l.dir, m.name+".txt")
@@ -118,8 +117,8 @@ func (l *lab) listIdentities(t *testing.T, m *machine) string {
 	return list
 }
 
-// testFindings has the verifier look for the donor's identities on the disks of two machines that were
-// booted from one disk: none on clones, some on copies. Keys as such are there by then, their own.
+// testFindings lets the verifier search for the donor's identities on disks of two machines with one origin: none
+// on clones, some on copies. Both disks already have their own keys.
 func (l *lab) testFindings(t *testing.T, name, list string, want bool) {
 	t.Helper()
 	for i := range 2 {
@@ -132,7 +131,7 @@ func (l *lab) testFindings(t *testing.T, name, list string, want bool) {
 			}
 			var found []string
 			for _, f := range report.Findings {
-				// A kubelet that joins writes the same file on every node of a cluster: server, and place of its key.
+				// The kubelet's join writes the same file on every node of a cluster: server, and path of the key.
 				if f.Kind == scan.Identity && f.Path != "/etc/kubernetes/kubelet.conf" {
 					found = append(found, f.Path)
 				}
@@ -144,7 +143,7 @@ func (l *lab) testFindings(t *testing.T, name, list string, want bool) {
 	}
 }
 
-// testManifest says which rules had something to do, and fails for those that never had.
+// testManifest logs the rules with work, and fails for rules without work.
 func testManifest(t *testing.T, root string) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(root, generalize.ManifestPath))
@@ -167,7 +166,7 @@ func testManifest(t *testing.T, root string) {
 		}
 	}
 	for _, rule := range untried {
-		// The seed is where these machines' user data comes from, and stays; the join's data lie in memory.
+		// The seed is the source of these machines' user data and stays. The data of the join is in memory.
 		if rule != "cloud-init-seed" && rule != "join-data" {
 			t.Errorf("nothing was planted for rule %s", rule)
 		}

@@ -16,8 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// dial connects go-systemd as a client does that must reach a socket deep inside a tree: through the
-// descriptor of its directory.
+// dial connects go-systemd to a socket deep inside a tree, through the descriptor of its directory.
 func dial(t *testing.T, socket string) *sd.Conn {
 	t.Helper()
 	dir, err := os.Open(filepath.Dir(socket))
@@ -56,7 +55,7 @@ func serve(t *testing.T, onChange func(string, bool) error) (*Manager, *sd.Conn)
 	return m, dial(t, socket)
 }
 
-// changes records what the owner of a manager is told.
+// changes records the callbacks to the owner of a manager.
 type changes struct {
 	mu   sync.Mutex
 	list []string
