@@ -106,7 +106,7 @@ func TestStartDuringPendingSnapshot(t *testing.T) {
 			c.calendar.Skip(2 * time.Minute)
 			c.world.advance()
 			for range 1000 {
-				runtime.Gosched() // work that waits for nothing would be done now
+				runtime.Gosched() // due work would be done now
 			}
 			close(c.fleet.copying)
 			c.pass(5 * time.Minute)

@@ -34,7 +34,7 @@ func TestDonorThroughStandby(t *testing.T) {
 	}
 	c.wantLifecycles(t, "2: EnteringStandby InService InService")
 	wantCode(t, c.enter(t, id, true), refused, "ValidationError")
-	wantCode(t, c.exit(t, id), refused, "ValidationError") // not before it has come to its end
+	wantCode(t, c.exit(t, id), refused, "ValidationError") // not before the end of the transition
 	c.pass(time.Minute)
 	c.wantLifecycles(t, "2: InService InService Standby")
 	wantCode(t, c.enter(t, id, true), refused, "ValidationError")
@@ -197,7 +197,7 @@ func TestDetachAndAttach(t *testing.T) {
 	in.ShouldDecrementDesiredCapacity = sdk.Bool(false)
 	ok(c.asg.DetachInstances(t.Context(), in))(t)
 	c.pass(time.Minute)
-	c.wantLifecycles(t, "2: InService InService") // another in its place
+	c.wantLifecycles(t, "2: InService InService") // a replacement
 	if c.fleet.size() != 4 {
 		t.Errorf("%d machines run, want the two of the group, the one that left and the one that never was in it", c.fleet.size())
 	}

@@ -91,7 +91,7 @@ func TestPublishFromSnapshot(t *testing.T) {
 		t.Errorf("its replication is %s, want Replicating", got)
 	}
 	_, err = c.factory.NewSnapshotsClient().BeginDelete(t.Context(), testGroup, "snap", nil)
-	wantCode(t, err, http.StatusConflict, "OperationNotAllowed") // the version is still being copied from it
+	wantCode(t, err, http.StatusConflict, "OperationNotAllowed") // the copy to the version is still running
 	made := done(t, poller, nil)
 	if got, want := *made.Properties.StorageProfile.OSDiskImage.SizeInGB, int32(128); got != want {
 		t.Errorf("size is %d GB, want the disk's %d", got, want)

@@ -140,7 +140,7 @@ func TestPutKeepsWriteOnlyProperties(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, func(p *PoolSpec) { p.CustomData, p.Command = []byte("boot"), "join" })
 	set := c.scaleSet(t)
-	set.Properties.VirtualMachineProfile.StorageProfile.ImageReference = nil // as az does it
+	set.Properties.VirtualMachineProfile.StorageProfile.ImageReference = nil // like az
 	set.SKU.Capacity = to.Ptr[int64](2)
 	poller, err := c.factory.NewVirtualMachineScaleSetsClient().BeginCreateOrUpdate(t.Context(), testGroup, testPool, set, nil)
 	done(t, poller, err)
@@ -389,7 +389,7 @@ func TestTenModels(t *testing.T) {
 	c := newCloud(t, nil)
 	c.pool(t, 1, nil)
 	model := 0
-	grow := func() error { // by an instance of a model of its own
+	grow := func() error { // by an instance with a separate model
 		model++
 		if err := c.patch(t, armcompute.VirtualMachineScaleSetUpdate{Properties: &armcompute.VirtualMachineScaleSetUpdateProperties{
 			VirtualMachineProfile: &armcompute.VirtualMachineScaleSetUpdateVMProfile{OSProfile: &armcompute.VirtualMachineScaleSetUpdateOSProfile{

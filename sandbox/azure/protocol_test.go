@@ -142,7 +142,7 @@ func TestMergePatchLaws(t *testing.T) {
 }
 
 func TestServeWithACertificate(t *testing.T) {
-	web := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate, and a client that trusts it
+	web := httptest.NewTLSServer(http.NotFoundHandler()) // for the certificate and its client
 	defer web.Close()
 	c := newCloud(t, func(c *Config) { c.Certificate = web.TLS.Certificates[0] })
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -81,7 +81,7 @@ func grown(t *testing.T) (p *pool, before, after unstructured.Unstructured) {
 		t.Fatalf("there are the sets %v", named(sets))
 	}
 	if name, _, _ := unstructured.NestedString(sets[0].Object, "spec", "template", "spec", "infrastructureRef", "name"); name != "workers-1" {
-		sets[0], sets[1] = sets[1], sets[0] // made in one second
+		sets[0], sets[1] = sets[1], sets[0] // created in one second
 	}
 	return p, sets[0], sets[1]
 }

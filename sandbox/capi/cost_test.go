@@ -32,7 +32,7 @@ func TestRequestsOfAnObservation(t *testing.T) {
 	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return counting{inner, &asked} })
 	r, id := p.recipesBy(config), p.id()
 	nodes := []cloud.NodeValues{{ProviderID: p.instances()[0]}, {ProviderID: p.instances()[1]}}
-	if _, err := r.Pool(t.Context(), id); err != nil { // which asks once where things are served, and where the Cluster is
+	if _, err := r.Pool(t.Context(), id); err != nil { // discovery, and the read of the Cluster
 		t.Fatal(err)
 	}
 	for what, look := range map[string]struct {

@@ -231,7 +231,7 @@ func (p groupPool) publish(versions ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, version := range versions {
-		p.published[version] = cloud.Image{Version: version} // that anything was: see stock
+		p.published[version] = cloud.Image{Version: version} // marks the pool as changed: see stock
 	}
 }
 

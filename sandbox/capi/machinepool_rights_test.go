@@ -132,7 +132,7 @@ func TestRightsOfMachinePools(t *testing.T) {
 	must(recipes.ProtectFromScaleIn(t.Context(), instances[2], hold.Token))
 	trial := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: "2026.01.09"}, Name: "of-rights", To: p.imageID("2026.01.09")}
 	p.runTrial(recipes, trial, func() {
-		for _, m := range p.list("Machine") { // the pool's zone, and not its data
+		for _, m := range p.list("Machine") { // the pool's zone, but not the data
 			if m.GetLabels()["told"] != "kept" || m.GetLabels()["cluster.x-k8s.io/pool-name"] == "" && m.Object["spec"].(map[string]any)["failureDomain"] != "2" {
 				t.Errorf("Machine %s: %v, %v", m.GetName(), m.GetLabels(), m.Object["spec"])
 			}

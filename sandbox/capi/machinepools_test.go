@@ -422,7 +422,7 @@ func TestForeignMachinePools(t *testing.T) {
 	if err := shared.setGate(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	defer shared.setGate(t.Context(), true) //nolint:errcheck // the next test would tell
+	defer shared.setGate(t.Context(), true) //nolint:errcheck // the next test would show an error
 	p := newMachinePool(t, strings.Replace(azurePool, "kind: MachinePool\nmetadata: {name: workers, namespace: NAMESPACE}",
 		"kind: MachinePool\nmetadata: {name: workers, namespace: NAMESPACE, annotations: {cluster.x-k8s.io/replicas-managed-by: autoscaler}}", 1))
 	p.surge(1)
@@ -480,7 +480,7 @@ func TestMachinePoolRemoval(t *testing.T) {
 	p.wait("both gone", func() bool {
 		for _, id := range []cloud.InstanceID{go1, go2, go1} {
 			state, err := recipes.EnsureRemoved(t.Context(), id)
-			if err != nil && !cloud.Is(err, cloud.Conflict) { // the other one is first
+			if err != nil && !cloud.Is(err, cloud.Conflict) { // the other instance is first
 				t.Fatal(err)
 			}
 			if err == nil {
@@ -498,7 +498,7 @@ func TestMachinePoolRemoval(t *testing.T) {
 	if now := p.instances(); !slices.Equal(now, []cloud.InstanceID{stays}) || p.size() != 1 {
 		t.Errorf("%v became %v, and the pool wants %d", before, now, p.size())
 	}
-	p.merge("Cluster", "home", `{"spec":{"paused":true}}`) // as while it is moved, with some of its Machines gone already
+	p.merge("Cluster", "home", `{"spec":{"paused":true}}`) // as during a move, after the deletion of some Machines
 	if found, err := p.recipes().Instances(t.Context(), p.id()); !cloud.Is(err, cloud.Unavailable) {
 		t.Errorf("of a paused Cluster are counted %v, %v", found, err)
 	}

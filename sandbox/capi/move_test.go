@@ -214,7 +214,7 @@ func TestClusterMoved(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.removeUntilDeath(donor, writes)
-			if writes == removalWrites { // clusterctl gives up where a machine goes while it looks
+			if writes == removalWrites { // clusterctl fails if a machine is deleted during its discovery
 				p.waitGone(donor)
 			}
 			moved := o.moveHere(p)

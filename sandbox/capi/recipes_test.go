@@ -177,8 +177,8 @@ type pool struct {
 	namespace string
 	name      string
 	line      string
-	stock     *stock // nil where none takes it back
-	fresh     string // state when nothing had been done to it
+	stock     *stock // nil if no stock takes the pool back
+	fresh     string // state of the unchanged pool
 	// images: the pool has real versions, not only the names in published, and the versions outlive a test.
 	images bool
 

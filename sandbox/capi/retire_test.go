@@ -38,7 +38,7 @@ func TestRetiredTemplates(t *testing.T) {
 	if template() == "" {
 		t.Fatal("the template is gone, which a MachineSet names")
 	}
-	if err := p.client.Delete(t.Context(), &sets()[0]); err != nil { // as Cluster API does with one that has no machines
+	if err := p.client.Delete(t.Context(), &sets()[0]); err != nil { // as Cluster API deletes a set without machines
 		t.Fatal(err)
 	}
 	p.wait("end of the MachineSet", func() bool { return len(sets()) == 0 })

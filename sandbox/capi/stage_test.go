@@ -34,7 +34,7 @@ type stage struct {
 	engine *capture.Engine
 	name   string
 
-	donor, peer unstructured.Unstructured // the Machines, as they were
+	donor, peer unstructured.Unstructured // the Machines before the capture
 	// lose decides the outcome of the n-th call to the recipes, from 0. cut decides about the response to the n-th
 	// write in the management cluster.
 	lose, cut func(n int, what string) memory.Outcome

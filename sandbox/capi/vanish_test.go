@@ -60,7 +60,7 @@ func TestDonorInstanceTerminatedByOthers(t *testing.T) {
 			}
 			size := int64(2)
 			if c.stays {
-				size++ // that the pool has grown by stays, too
+				size++ // the node of the growth stays, too
 			}
 			if now := s.current(s.donor); (now != nil) != c.stays || now != nil && now.GetDeletionTimestamp() != nil {
 				t.Errorf("the donor's Machine is %v", now)

@@ -27,7 +27,7 @@ func TestCalendarIsMonotonic(t *testing.T) {
 	for after, ahead := range map[time.Duration]time.Duration{
 		0:                                0,
 		9 * time.Second:                  0,
-		10 * time.Second:                 8 * time.Hour, // a stamp of whole seconds of what was made after the skip
+		10 * time.Second:                 8 * time.Hour, // a stamp in whole seconds, from after the skip
 		19*time.Second + time.Second - 1: 8 * time.Hour,
 		20 * time.Second:                 9 * time.Hour,
 		time.Minute:                      9 * time.Hour,

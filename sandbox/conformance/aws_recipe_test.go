@@ -352,7 +352,7 @@ func TestAWSWithoutTemplate(t *testing.T) {
 			if pool, err := w.recipes.Pool(ctx, w.pool); err != nil || len(pool.Refusals) > 0 {
 				t.Fatalf("%+v, %v", pool, err)
 			}
-			change := w.change("2026.03.14") // which has read the template, and what a number names is not asked for with each look
+			change := w.change("2026.03.14") // with the template in its cache, because a numbered version does not change
 			_, err := w.raw.DeleteLaunchTemplate(t.Context(), &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: sdk.String(w.template)})
 			w.must(err)
 			if err := w.recipes.SetRecipe(ctx, change); !cloud.Is(err, cloud.NotFound) || !strings.Contains(err.Error(), "point the group at an existing version") {

@@ -245,7 +245,7 @@ func TestAWSSnapshotDeletedWithImage(t *testing.T) {
 		t.Fatalf("%d snapshots are left", len(left))
 	}
 	ref := w.published("2026.03.14")
-	for range 2 { // whoever was killed in between repeats it
+	for range 2 { // the process after a kill repeats the call
 		w.must(w.disks.DeleteSnapshot(t.Context(), w.ids[0], "2026.03.14"))
 	}
 	if shelf, err := w.disks.Snapshots(t.Context(), amazonLine); err != nil || len(shelf) != 0 || len(w.snapshots()) != 1 {

@@ -27,7 +27,7 @@ import (
 
 // Durations of the cluster's steps in a capture.
 const (
-	passTakes  = 137 * time.Millisecond // no request is sent at the very moment in which an operation ends
+	passTakes  = 137 * time.Millisecond // requests and ends of operations never coincide
 	bootTakes  = 20 * time.Second
 	joinTakes  = 40 * time.Second
 	looksEvery = time.Second

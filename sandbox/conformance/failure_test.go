@@ -60,7 +60,7 @@ func TestErrorOfFailedCreation(t *testing.T) {
 			fault:  fault.Fault{Resource: "definition", Long: true, Code: "OperationNotAllowed", Message: brokenText},
 			reason: "CloudRefused", says: []string{"make " + definitionWords, "OperationNotAllowed", brokenText},
 		},
-		"definition failed for a policy": { // it was accepted, and so waiting changes nothing
+		"definition failed for a policy": { // Azure accepted the request, so waiting changes nothing
 			fault:  fault.Fault{Resource: "definition", Long: true, Code: "RequestDisallowedByPolicy", Message: policyText},
 			reason: "CloudRefused", says: []string{"make " + definitionWords, "RequestDisallowedByPolicy", policyText},
 		},
@@ -114,7 +114,7 @@ func TestTransientFault(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, p := newPublishing(t)
 				c.fault(fault)
-				for range 3 { // it may say what is in the way meanwhile
+				for range 3 { // meanwhile the condition may name an obstacle
 					c.carryOut(p, "")
 				}
 				if p.Status.Phase != v1alpha1.PhaseSucceeded {

@@ -162,7 +162,7 @@ kamino_pool_capture_refused{pool="only-vmss",reason="PermissionMissing"} 1
 		c.must(c.cloud.ClearFaults("taken"))
 		time.Sleep(20*time.Minute + time.Second)
 		synctest.Wait()
-		pools[0].reason = "CaptureInFlight" // as every look behind the one that began it says
+		pools[0].reason = "CaptureInFlight" // as every read after the begin shows
 		c.wantDecisions(pools)
 	})
 }

@@ -67,7 +67,7 @@ func (w *world) setUpgrades(automatic bool) {
 	mode := "Manual"
 	if automatic {
 		mode = "Automatic"
-		w.upgradeAll() // or the policy would find something to do by itself, sooner or later
+		w.upgradeAll() // else the policy would find work later
 	}
 	w.change(http.MethodPatch, string(w.pool), map[string]any{"properties": map[string]any{"upgradePolicy": map[string]any{"mode": mode}}})
 	w.settled()

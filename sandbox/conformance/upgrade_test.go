@@ -92,7 +92,7 @@ func TestWritesStartNoRollingUpgrade(t *testing.T) {
 	all := w.writes()
 	w.settled()
 	policy := map[string]any{"mode": "Rolling", "rollingUpgradePolicy": map[string]any{"maxBatchInstancePercent": 20}}
-	w.setPolicy(policy) // the nodes are of the generic image still, so that this begins one
+	w.setPolicy(policy) // the nodes still have the generic image, so this begins an upgrade
 	w.until("under way", func() bool { return len(w.cloud.UpgradedByCloud()) > 0 })
 	w.setPolicy(map[string]any{"mode": "Manual"})
 	image, size := w.recipe()

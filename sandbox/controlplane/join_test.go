@@ -22,7 +22,7 @@ func TestJoin(t *testing.T) {
 	eventually(t, "the API server knows whose token it is, and lets it do nothing", func(ctx context.Context) (bool, error) {
 		_, err := token.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if apierrors.IsUnauthorized(err) {
-			return false, nil // it has not heard of the Secret yet
+			return false, nil // the authenticator does not know the Secret yet
 		}
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "system:bootstrap:"+id) {
 			t.Errorf("with a bootstrap token the API server says: %v", err)

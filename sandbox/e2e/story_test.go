@@ -34,7 +34,7 @@ func TestStories(t *testing.T) {
 	}{
 		"azure-returned": {[]string{"--cloud", "azure"}, slices.Concat(checksOfReturned, checksOfTrial)},
 		"aws-returned":   {[]string{"--cloud", "aws"}, slices.Concat(checksOfReturned, checksOfTrial)},
-		"azure-replaced": {[]string{"--cloud", "azure", "--kubeadm"}, checksOfReplaced}, // its trial would need the customData
+		"azure-replaced": {[]string{"--cloud", "azure", "--kubeadm"}, checksOfReplaced}, // the trial would need the customData
 		"aws-replaced":   {[]string{"--cloud", "aws", "--kubeadm"}, slices.Concat(checksOfReplaced, checksOfTrial)},
 	} {
 		t.Run(name, func(t *testing.T) {

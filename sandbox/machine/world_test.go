@@ -178,7 +178,7 @@ func (w *world) ready(name, id string) *corev1.Node {
 
 func (w *world) eventually(what string, reached func() bool) {
 	w.Helper()
-	deadline := time.Now().Add(2 * time.Minute) // it only ends a hang
+	deadline := time.Now().Add(2 * time.Minute) // only ends a test that hangs
 	for !reached() {
 		if time.Now().After(deadline) {
 			w.log.mu.Lock()

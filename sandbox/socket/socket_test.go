@@ -12,7 +12,7 @@ import (
 
 // TestDir listens in directories of every length near the limit of a socket's path.
 func TestDir(t *testing.T) {
-	root, err := os.MkdirTemp("/tmp", "s") //nolint:usetesting // lengths are tried, from a short one on
+	root, err := os.MkdirTemp("/tmp", "s") //nolint:usetesting // lengths are tested, from a short path on
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -151,7 +151,7 @@ func (a *fakeARM) reply(c call) answer {
 			a.ignore[path]--
 			return answer{status: 200, body: a.documents[path]}
 		}
-		if strings.Contains(path, "/virtualmachines/") { // what is left out of an instance stays
+		if strings.Contains(path, "/virtualmachines/") { // omitted fields of an instance stay
 			a.documents[path] = merge(a.documents[path], c.Body)
 			return answer{status: 200, body: a.documents[path]}
 		}

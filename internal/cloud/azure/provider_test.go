@@ -17,7 +17,7 @@ func TestOldOperationsAreDropped(t *testing.T) {
 	p := &account{operations: map[string]outcome{}}
 	for i := range 10 * maxOperations {
 		p.keepOperation(fmt.Sprint("vm", i), operation(fmt.Sprint("vm", i)))
-		p.keepOperation("pool", operation(fmt.Sprint("pool", i))) // begun again and again, which takes no second place
+		p.keepOperation("pool", operation(fmt.Sprint("pool", i))) // repeated begins use one entry
 	}
 	if len(p.operations) != maxOperations || len(p.recent) != maxOperations {
 		t.Errorf("%d operations are kept, and %d in their order: not %d", len(p.operations), len(p.recent), maxOperations)

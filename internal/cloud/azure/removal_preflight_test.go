@@ -24,7 +24,7 @@ func TestRemovalPreflight(t *testing.T) {
 	for _, test := range []struct {
 		name, pool string
 		world      func(*fakeARM)
-		removes    []string // what is found of a capture that removes its donor, and grows of one that grows the pool before
+		removes    []string // refusals of a removal; grows: refusals of a removal after growth
 		grows      []string
 		says       string
 	}{

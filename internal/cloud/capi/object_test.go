@@ -63,7 +63,7 @@ func TestNoted(t *testing.T) {
 		content, err := yaml.YAMLToJSON([]byte(c.manifest))
 		o := object{&unstructured.Unstructured{}}
 		if err == nil {
-			err = o.UnmarshalJSON(content) // with numbers as a client reads them
+			err = o.UnmarshalJSON(content) // with the number types of a client
 		}
 		if err != nil {
 			t.Fatal(name, err)

@@ -98,7 +98,7 @@ func TestImageVariables(t *testing.T) {
 		},
 	} {
 		for version, manifests := range map[string][2]string{"v1beta2": {classV1beta2, classyV1beta2}, "v1beta1": {classV1beta1, classyV1beta1}} {
-			if version == "v1beta1" && strings.Contains(c.patches, "fallen") { // the shape of what a class defines is the same
+			if version == "v1beta1" && strings.Contains(c.patches, "fallen") { // both kinds of definitions have the same shape
 				continue
 			}
 			name := name + ", " + version

@@ -56,7 +56,7 @@ func TestNodeJoin(t *testing.T) {
 			for _, n := range r.Nodes() {
 				identities[n.MachineID]++
 			}
-			want := 4 // the pool has two nodes of a different image; the others are of trials
+			want := 4 // the pool has two nodes of a different image, and trials have the rest
 			if test.how.Never {
 				want = 2
 			}

@@ -14,10 +14,10 @@ import (
 // tally counts the results of weeks.
 type tally struct {
 	latency                    []time.Duration
-	held, stays                int // bad versions that stay: a person is told why, or too few of their nodes failed in a row
+	held, stays                int // bad versions that stay: the status reports why, or too few nodes failed in a row
 	detections, alarms, missed int
-	built, after               map[int][]int // of a bad version, by how many of a hundred of its nodes are bad
-	builtSlowly, afterSlowly   []int         // of a fully bad one in a pool that gets one node at a time
+	built, after               map[int][]int // of a bad version, by the percentage of bad nodes
+	builtSlowly, afterSlowly   []int         // of a version with only bad nodes, in a pool that grows by single nodes
 }
 
 // TestWeekOfBadVersions: every second day some pools get a bad version, of which all nodes, or 70 or 90 percent,

@@ -319,14 +319,14 @@ func (w *trust) minute() {
 	w.begin(now)
 	w.kubelets()
 	w.autoscaler()
-	if now.Minute()%30 == 0 { // who watches which versions are in use
+	if now.Minute()%30 == 0 { // the observer of used versions
 		for _, id := range w.pools {
 			w.policy.Looks.Forget(id)
 		}
 	}
 	if now.Before(w.apiAway) {
 		w.blink()
-		w.next = w.apiAway // a controller that can't renew its Lease ends, and another one begins later
+		w.next = w.apiAway // a controller without its Lease exits, and the next controller starts later
 		w.policy = w.make()
 		w.policy.ObservedSince = w.apiAway
 	} else {

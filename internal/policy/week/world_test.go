@@ -41,7 +41,7 @@ type machine struct {
 	pool    string
 	id      cloud.InstanceID
 	disk    int  // the patch level on its disk
-	pending bool // a reboot is to bring what is on the disk
+	pending bool // a reboot will activate the patch on the disk
 }
 
 type world struct {

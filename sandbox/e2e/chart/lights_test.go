@@ -191,7 +191,7 @@ func wantServing(t *testing.T, values chart.Values) {
 		`kamino_captures_total{reason="",result="succeeded"} 1`, "kamino_pool_image_info{", "kamino_pool_candidates{",
 		`leader_election_master_status{name="kamino-controller"} 1`, "process_resident_memory_bytes ",
 	} {
-		eventually(t, "the metrics have "+sample, func() bool { // what the cluster knows already, the controller hears of a moment later
+		eventually(t, "the metrics have "+sample, func() bool { // the controller's cache is a moment behind the cluster
 			metrics := get(t, fmt.Sprintf("http://127.0.0.1:%d/metrics", values["metrics"].(chart.Values)["port"]))
 			return strings.Contains(metrics, "\n"+sample)
 		})

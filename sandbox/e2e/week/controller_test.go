@@ -32,7 +32,7 @@ func (w *week) startController() *sandboxtest.Process {
 		w.controller.Lock()
 		defer w.controller.Unlock()
 		if w.controller.process != p || w.Context().Err() != nil {
-			return // the test ended it
+			return // the test stopped the controller
 		}
 		if code := p.ExitCode(); code != exitUnreachable {
 			w.Errorf("a controller exited with %d", code)

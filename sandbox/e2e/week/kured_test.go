@@ -37,7 +37,7 @@ func (w *week) patch(day int) {
 	for _, pool := range w.pools {
 		nodes := w.machines(pool)
 		all = append(all, nodes...)
-		for i := range nodes { // whose turn it is does not go by names
+		for i := range nodes { // the order of the lock does not depend on names
 			j := i + w.trouble.draw(len(nodes)-i)
 			nodes[i], nodes[j] = nodes[j], nodes[i]
 		}

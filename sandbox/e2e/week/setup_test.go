@@ -64,7 +64,7 @@ func groupSetup(cloud pool.Cloud) setup {
 		for _, name := range s.pools {
 			spec := pool.Spec{Name: name, Nodes: s.size, Max: 10}
 			if cloud == pool.AWS {
-				spec.Profile = "eks" // whose donors return, as they do on Azure
+				spec.Profile = "eks" // whose donors return, as on Azure
 			}
 			o.Pools = append(o.Pools, spec.Complete())
 		}

@@ -119,7 +119,7 @@ func (w *week) kill(when string, meanwhile func()) {
 	if p == nil {
 		return
 	}
-	w.controller.process = nil // it is no failure that it exits
+	w.controller.process = nil // the exit is no failure
 	p.Kill()
 	inProgress := 0
 	for _, p := range w.prototypes() {

@@ -69,7 +69,7 @@ func (w *week) day(day int) {
 		w.removal.at(at)
 		grown <- nil
 	} else {
-		go func() { grown <- w.pooler.grow(w.Context(), busy) }() // while it is captured
+		go func() { grown <- w.pooler.grow(w.Context(), busy) }() // during the capture
 	}
 	w.addFaults()
 	w.trouble.night()

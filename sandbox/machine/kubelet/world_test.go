@@ -144,7 +144,7 @@ func (w *world) node(name string) *corev1.Node {
 // eventually polls until a state of the world is reached.
 func (w *world) eventually(what string, reached func() bool) {
 	w.Helper()
-	deadline := time.Now().Add(2 * time.Minute) // it only ends a hang
+	deadline := time.Now().Add(2 * time.Minute) // only ends a test that hangs
 	for !reached() {
 		if time.Now().After(deadline) {
 			w.Fatalf("never came: %s", what)

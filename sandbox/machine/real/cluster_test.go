@@ -78,7 +78,7 @@ func (s *apiServer) sign(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.known(name.node).Keys = append(s.known(name.node).Keys, name.key)
-	_, _ = w.Write(certificate) // A node that has gone away asks again.
+	_, _ = w.Write(certificate) // A disconnected node repeats its request.
 }
 
 type certified struct{ node, key string }

@@ -97,7 +97,7 @@ func ownGroups(t *testing.T, name string) (groups []string) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { removeGroup(t, group) })
-		if hierarchy == "cpuset" { // It takes no process before it knows where that may run.
+		if hierarchy == "cpuset" { // A cpuset accepts no process before its CPUs and memory are set.
 			for _, setting := range []string{"cpuset.cpus", "cpuset.mems"} {
 				value, err := os.ReadFile(filepath.Join(parent, setting))
 				if err != nil {

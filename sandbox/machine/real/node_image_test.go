@@ -30,7 +30,7 @@ func (c *cluster) nodeImage(t *testing.T) string {
 		"etc/hosts":                                                "127.0.0.1 localhost\n",
 		"etc/resolv.conf":                                          "nameserver " + c.address + "\n",
 		"etc/systemd/system/containerd.service":                    containerdUnit,
-		"etc/sysctl.d/60-kubernetes.conf":                          "net.ipv4.ip_forward = 1\n", // kubeadm asks for it, and a new network namespace has what its host has
+		"etc/sysctl.d/60-kubernetes.conf":                          "net.ipv4.ip_forward = 1\n", // kubeadm requires this setting
 		"etc/containerd/config.toml":                               containerdConfig,
 		"etc/containerd/certs.d/" + registryName + "/hosts.toml":   fmt.Sprintf("server = %q\n", "http://"+c.registry.address),
 		"etc/cni/net.d/10-bridge.conflist":                         podNetwork,

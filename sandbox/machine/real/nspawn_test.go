@@ -84,7 +84,7 @@ func (m *machine) switchOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = m.spawn.Wait() // How it ended stands on the console.
+		_ = m.spawn.Wait() // The console shows the exit.
 		close(m.ended)
 	}()
 	t.Cleanup(func() {
@@ -185,11 +185,11 @@ func (m *machine) cutPower(t *testing.T) {
 func (m *machine) kill() {
 	select {
 	case <-m.ended:
-		return // Its process ID may be another's by now.
+		return // A different process may have the process ID now.
 	default:
 	}
 	if m.leader != 0 {
-		_ = syscall.Kill(m.leader, syscall.SIGKILL) // It may have ended by itself.
+		_ = syscall.Kill(m.leader, syscall.SIGKILL) // The process may have exited already.
 	} else {
 		_ = m.spawn.Process.Kill()
 	}

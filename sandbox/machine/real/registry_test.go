@@ -65,7 +65,7 @@ func serveRegistry(t *testing.T, address, program, password string) *registry {
 	}
 	r.address = listener.Addr().String()
 	server := &http.Server{Handler: r, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }() // Until it is closed.
+	go func() { _ = server.Serve(listener) }() // Until the server is closed.
 	t.Cleanup(func() { _ = server.Close() })
 	return r
 }
@@ -188,7 +188,7 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	r.mu.Unlock()
 	parts := strings.Split(strings.TrimPrefix(q.URL.Path, "/v2/"), "/")
 	if len(parts) < 3 {
-		return // Who asks for the version gets 200.
+		return // Clients that request the API version get 200.
 	}
 	name, kind, reference := strings.Join(parts[:len(parts)-2], "/"), parts[len(parts)-2], parts[len(parts)-1]
 	if user, password, _ := q.BasicAuth(); strings.HasPrefix(name, "private/") && (user != r.user || password != r.password) {

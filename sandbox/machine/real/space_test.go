@@ -66,7 +66,7 @@ func allocated(dir string) (sum int64) {
 	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		var file syscall.Stat_t
 		if err != nil || syscall.Lstat(path, &file) != nil {
-			return nil // It went meanwhile.
+			return nil // The file was removed meanwhile.
 		}
 		if file.Dev != own.Dev {
 			if entry.IsDir() {

@@ -336,7 +336,7 @@ func (podmanStore) start(*testing.T, string) func() { return func() {} }
 
 func (podmanStore) podman(t *testing.T, root string, args ...string) string {
 	t.Helper()
-	state := filepath.Join(os.TempDir(), fmt.Sprintf("podman-%x", sha256.Sum256([]byte(root)))[:16]) // it takes no long path
+	state := filepath.Join(os.TempDir(), fmt.Sprintf("podman-%x", sha256.Sum256([]byte(root)))[:16]) // podman refuses long paths
 	t.Cleanup(func() { _ = os.RemoveAll(state) })
 	return run(t, "podman", append([]string{"--root", filepath.Join(root, "var/lib/containers/storage"), "--runroot", state + "/run", "--tmpdir", state + "/tmp",
 		"--cgroup-manager", "cgroupfs", "--events-backend", "file", "--storage-driver", "overlay", "--runtime", "runc"}, args...)...)
