@@ -109,8 +109,8 @@ var lived = map[string]string{
 	"var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs/2/fs": "a file of an image",
 }
 
-// written lists paths in lived that must be removed.
-var written = []string{
+// removedPaths lists paths in lived that must be removed.
+var removedPaths = []string{
 	overlayfs + "/snapshots/2", overlayfs + "/snapshots/300", overlayfs + "/snapshots/7", overlayfs + "/snapshots/new-12345",
 	"var/lib/containerd/io.containerd.snapshotter.v1.native/snapshots/2",
 	"var/lib/docker/overlay2/0123abcd", "var/lib/docker/overlay2/89ab", "var/lib/docker/containers/c1", "var/lib/docker/image/overlay2/layerdb/mounts/c1",
@@ -134,14 +134,14 @@ func TestRemoveContainerData(t *testing.T) {
 	root := plantLayers(t)
 	m, err := run(t, root, runner(load(t, v1alpha1.ProfileStatic)))
 	must(t, err)
-	for _, name := range written {
+	for _, name := range removedPaths {
 		if exists(root, name) {
 			t.Errorf("/%s is there", name)
 		}
 	}
 	for name, content := range lived {
 		gone := strings.HasSuffix(name, "layers.json") // the file changes
-		for _, w := range written {
+		for _, w := range removedPaths {
 			gone = gone || name == w || strings.HasPrefix(name, w+"/")
 		}
 		if !gone && read(t, root, name) != content {

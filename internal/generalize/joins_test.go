@@ -19,8 +19,8 @@ var donorOnEC2 = machine{"i-0a1b2c3d4e5f60718", "0e:f7:72:74:2d:43", "eni-0d15ea
 // each returns all values of the machine.
 func (m machine) each() []string { return []string{m.id, m.mac, m.card, m.address, m.name} }
 
-// way is a way to join, with the files that its programs leave on a disk.
-type way struct {
+// joinMethod is a way to join, with the files that its programs leave on a disk.
+type joinMethod struct {
 	profile v1alpha1.Profile
 	// writes returns the files of a join at a boot, for a machine and a new key.
 	writes func(m machine, key string) map[string]string
@@ -32,9 +32,9 @@ type way struct {
 
 const mountUnit = "[Mount]\nWhat=UUID=5d1c3c6a-90a4-4a4e-9a24-4f3a7a4f0e11\nWhere=/mnt/k8s-disks/0\nType=xfs\n[Install]\nWantedBy=multi-user.target\n"
 
-// joins lists the ways besides kubeadm in which nodes join with an own credential. The rules of
+// joinMethods lists the ways besides kubeadm in which nodes join with an own credential. The rules of
 // profile/nodeadm.yaml and profile/kops.yaml cite the sources.
-var joins = map[string]way{
+var joinMethods = map[string]joinMethod{
 	"EKS, nodeadm": {
 		profile: v1alpha1.ProfileEKS,
 		rules:   []string{"nodeadm-network", "nodeadm-interfaces", "nodeadm-kubelet", "kubelet-kubeconfig", "nodeadm-local-disks"},
@@ -76,7 +76,7 @@ var joins = map[string]way{
 		profile: v1alpha1.ProfileBootstrap,
 		rules:   []string{"kops-serving-key", "kops-credentials", "kops-kubelet", "kops-configuration", "kubelet-kubeconfig"},
 		writes: func(m machine, key string) map[string]string {
-			config := "users: [{name: kubelet, user: {client-key-data: " + based(key) + "}}]\n"
+			config := "users: [{name: kubelet, user: {client-key-data: " + base64Text(key) + "}}]\n"
 			return map[string]string{
 				"opt/kops/conf/kube_env.yaml":                                           "ClusterName: c.example\nInstanceGroupName: nodes-eu-west-1a\n",
 				"etc/sysconfig/kops-configuration":                                      "AWS_REGION=eu-west-1\n",
@@ -109,8 +109,8 @@ var joins = map[string]way{
 }
 
 // eachJoin runs a test for every way to join, on a disk of the donor.
-func eachJoin(t *testing.T, run func(t *testing.T, j way, written map[string]string, dir string)) {
-	for name, j := range joins {
+func eachJoin(t *testing.T, run func(t *testing.T, j joinMethod, written map[string]string, dir string)) {
+	for name, j := range joinMethods {
 		t.Run(name, func(t *testing.T) {
 			written := j.writes(donorOnEC2, pemKey(t))
 			run(t, j, written, plant(t, node, written, j.stays))
@@ -121,7 +121,7 @@ func eachJoin(t *testing.T, run func(t *testing.T, j way, written map[string]str
 // TestJoins: the files of the donor's join are removed, the files for the next join stay, and the disk has no value of
 // the machine.
 func TestJoins(t *testing.T) {
-	eachJoin(t, func(t *testing.T, j way, written map[string]string, dir string) {
+	eachJoin(t, func(t *testing.T, j joinMethod, written map[string]string, dir string) {
 		m, err := run(t, dir, runner(load(t, j.profile)))
 		must(t, err)
 		if _, err := m.Proof(runner(load(t, j.profile)).Now()); err != nil {
@@ -149,7 +149,7 @@ func TestJoins(t *testing.T) {
 // the first. Values that all nodes share are no identity.
 func TestJoinsAgain(t *testing.T) {
 	clone := machine{"i-0ffffffffffffffff", "0e:aa:aa:aa:aa:aa", "eni-0c10ee00000000000", "10.4.99.98", "ip-10-4-99-98.eu-west-1.compute.internal"}
-	eachJoin(t, func(t *testing.T, j way, written map[string]string, dir string) {
+	eachJoin(t, func(t *testing.T, j joinMethod, written map[string]string, dir string) {
 		_, err := run(t, dir, runner(load(t, j.profile)))
 		must(t, err)
 		again := j.writes(clone, pemKey(t))
@@ -172,7 +172,7 @@ func TestJoinsAgain(t *testing.T) {
 
 // TestJoinsWithoutARule skips one rule of a way to join: the files stay and the check reports the rule.
 func TestJoinsWithoutARule(t *testing.T) {
-	eachJoin(t, func(t *testing.T, j way, written map[string]string, _ string) {
+	eachJoin(t, func(t *testing.T, j joinMethod, written map[string]string, _ string) {
 		p := load(t, j.profile)
 		for _, id := range j.rules {
 			r := runner(p)
@@ -191,7 +191,7 @@ func TestJoinsWithoutARule(t *testing.T) {
 // TestDetectJoins: files of nodeadm and kOps identify their nodes. A profile that would keep these files is
 // refused.
 func TestDetectJoins(t *testing.T) {
-	eachJoin(t, func(t *testing.T, j way, _ map[string]string, dir string) {
+	eachJoin(t, func(t *testing.T, j joinMethod, _ map[string]string, dir string) {
 		got, found, err := Detect(open(t, dir))
 		if err != nil || got != j.profile || len(found) == 0 {
 			t.Errorf("got %s (%v), %v; want %s", got, found, err, j.profile)
@@ -205,7 +205,7 @@ func TestDetectJoins(t *testing.T) {
 
 // TestBootstrapOnEKS: with profile bootstrap, a donor of EKS is removed, and the disk is as clean.
 func TestBootstrapOnEKS(t *testing.T) {
-	j := joins["EKS, nodeadm"]
+	j := joinMethods["EKS, nodeadm"]
 	dir := plant(t, node, j.writes(donorOnEC2, pemKey(t)), j.stays)
 	must(t, Agree(open(t, dir), v1alpha1.ProfileBootstrap))
 	_, err := run(t, dir, runner(load(t, v1alpha1.ProfileBootstrap)))
@@ -240,7 +240,7 @@ func TestEKSNeedsNodeadm(t *testing.T) {
 	if why := refusedOf(t, Agree(open(t, dir), v1alpha1.ProfileEKS)).Error(); !strings.Contains(why, "nodeadm") {
 		t.Errorf("refused for %s", why)
 	}
-	j := joins["EKS, nodeadm"]
+	j := joinMethods["EKS, nodeadm"]
 	dir = plant(t, node, j.writes(donorOnEC2, pemKey(t)), j.stays)
 	_, err := run(t, dir, runner(load(t, v1alpha1.ProfileEKS)))
 	must(t, err)

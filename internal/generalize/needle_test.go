@@ -78,7 +78,7 @@ func gzipped(text string) string {
 	return b.String()
 }
 
-func wide(text string, order []byte) string {
+func utf16Text(text string, order []byte) string {
 	var b []byte
 	for _, c := range utf16.Encode([]rune(text)) {
 		if order[0] == 0xff {
@@ -90,12 +90,12 @@ func wide(text string, order []byte) string {
 	return string(append(bytes.Clone(order), b...))
 }
 
-// quoted returns a text as a string of JSON.
-func quoted(text string) string { return strings.ReplaceAll(text, "\n", `\n`) }
+// jsonText returns a text as a string of JSON.
+func jsonText(text string) string { return strings.ReplaceAll(text, "\n", `\n`) }
 
-func based(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+func base64Text(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-func wrapped(text string, width int) string {
+func wrapLines(text string, width int) string {
 	var lines []string
 	for len(text) > width {
 		lines, text = append(lines, text[:width]), text[width:]
@@ -117,21 +117,21 @@ func keyForms(n needles) map[string]string {
 	return map[string]string{
 		"PEM, EC": n.block("EC PRIVATE KEY", 120), "PEM, OpenSSH": n.block("OPENSSH PRIVATE KEY", 300), "PEM, encrypted": n.block("ENCRYPTED PRIVATE KEY", 300),
 		"PEM, DSA": n.block("DSA PRIVATE KEY", 400), "PEM, any": n.block("ANY PRIVATE KEY", 100), "PGP block": strings.Replace(n.block("PGP PRIVATE KEY BLOCK", 600), "\n", "\nVersion: GnuPG v2\n\n", 1),
-		"in JSON": `{"key":"` + quoted(key) + `"}`, "in JSON in JSON": `{"a":"{\"key\":\"` + strings.ReplaceAll(quoted(key), `\`, `\\`) + `\"}"}`,
+		"in JSON": `{"key":"` + jsonText(key) + `"}`, "in JSON in JSON": `{"a":"{\"key\":\"` + strings.ReplaceAll(jsonText(key), `\`, `\\`) + `\"}"}`,
 		"quoted lines": `"` + strings.ReplaceAll(strings.TrimSpace(key), "\n", "\\n\"\n  \"") + `"`, "commented": "# " + strings.ReplaceAll(strings.TrimSpace(key), "\n", "\n# "),
 		"cited": "> " + strings.ReplaceAll(key, "\n", "\n> "), "indented": "    " + strings.ReplaceAll(key, "\n", "\n    "), "CR LF": strings.ReplaceAll(key, "\n", "\r\n"),
 		"one line": strings.ReplaceAll(key, "\n", ""), "with blanks for lines": strings.ReplaceAll(key, "\n", " "), "in a URL": "k=" + strings.NewReplacer("\n", "%0A", "+", "%2B", "/", "%2F", "=", "%3D").Replace(key),
 		"in XML": "<key>" + strings.ReplaceAll(key, "\n", "&#10;") + "</key>", "in a shell script": "cat > k <<'EOF'\n" + key + "EOF\n",
-		"base64": based(key), "base64, wrapped": wrapped(based(key), 76), "base64, not at its begin": based("x: 1\nkey: |\n" + key), "base64 twice": based(based(key)), "base64 for URLs": base64.RawURLEncoding.EncodeToString([]byte("~~~???>>>" + key)),
-		"hex": hex.EncodeToString([]byte(key)), "hex, upper case": strings.ToUpper(hex.EncodeToString([]byte(key))), "UTF-16": wide(key, []byte{0xff, 0xfe}), "UTF-16, big": wide(key, []byte{0xfe, 0xff}), "UTF-16, without a mark": wide(key, []byte{0xff, 0xfe})[2:],
-		"gzip": gzipped(key), "gzip in base64": based(gzipped(key)), "base64 in gzip": gzipped("data: " + based(key)), "gzip in gzip": gzipped(gzipped(key)), "DER": string(n.der()), "DER in base64": based(string(n.der())), "DER in hex": hex.EncodeToString(n.der()),
-		"kubeconfig": "users:\n- user:\n    client-key-data: " + based(key) + "\n", "in a binary": "\x7fELF\x00\x01" + strings.Repeat("\x00\x02", 4000) + key + "\x00",
+		"base64": base64Text(key), "base64, wrapped": wrapLines(base64Text(key), 76), "base64, not at its begin": base64Text("x: 1\nkey: |\n" + key), "base64 twice": base64Text(base64Text(key)), "base64 for URLs": base64.RawURLEncoding.EncodeToString([]byte("~~~???>>>" + key)),
+		"hex": hex.EncodeToString([]byte(key)), "hex, upper case": strings.ToUpper(hex.EncodeToString([]byte(key))), "UTF-16": utf16Text(key, []byte{0xff, 0xfe}), "UTF-16, big": utf16Text(key, []byte{0xfe, 0xff}), "UTF-16, without a mark": utf16Text(key, []byte{0xff, 0xfe})[2:],
+		"gzip": gzipped(key), "gzip in base64": base64Text(gzipped(key)), "base64 in gzip": gzipped("data: " + base64Text(key)), "gzip in gzip": gzipped(gzipped(key)), "DER": string(n.der()), "DER in base64": base64Text(string(n.der())), "DER in hex": hex.EncodeToString(n.der()),
+		"kubeconfig": "users:\n- user:\n    client-key-data: " + base64Text(key) + "\n", "in a binary": "\x7fELF\x00\x01" + strings.Repeat("\x00\x02", 4000) + key + "\x00",
 		"JSON web key":      `{"kty":"EC","crv":"P-256","x":"` + n.letters(43) + `","d":"` + n.letters(43) + `"}`,
 		"PuTTY":             "PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nComment: x\nPublic-Lines: 1\n" + n.base64(51) + "\nPrivate-Lines: 1\n" + n.base64(36) + "\nPrivate-MAC: " + n.hex(64) + "\n",
 		"age":               "AGE-" + "SECRET-KEY-1" + n.of("QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L", 58) + "\n",
 		"WireGuard":         "[Interface]\nPrivateKey = " + n.letters(42) + "A=\n",
 		"WireGuard, shared": "[Peer]\nPresharedKey = " + n.letters(42) + "E=\n",
-		"SSH2":              "---- BEGIN SSH2 " + "ENCRYPTED PRIVATE KEY ----\nComment: x\n" + wrapped(n.base64(300), 70) + "\n---- END SSH2 ENCRYPTED PRIVATE KEY ----\n",
+		"SSH2":              "---- BEGIN SSH2 " + "ENCRYPTED PRIVATE KEY ----\nComment: x\n" + wrapLines(n.base64(300), 70) + "\n---- END SSH2 ENCRYPTED PRIVATE KEY ----\n",
 		"GnuPG":             "(11:private-key(3:ecc(5:curve7:Ed25519)(1:q33:" + n.letters(33) + ")(1:d32:" + n.letters(32) + ")))",
 		"GnuPG, extended":   "Created: 20260101T000000\nKey: (private-key (ecc (curve #" + strings.ToUpper(n.hex(40)) + "#)))\n",
 		"Java key store":    "\xfe\xed\xfe\xed\x00\x00\x00\x02\x00\x00\x00\x01\x00\x00\x00\x01\x00\x04main" + n.letters(600),
@@ -181,7 +181,7 @@ func tokens(n needles) map[string]string {
 		"opt/app/heroku":                      "HEROKU_API_KEY=" + n.hex(8) + "-" + n.hex(4) + "-" + n.hex(4) + "-" + n.hex(4) + "-" + n.hex(12) + "\n",
 		"opt/app/jwt":                         jwt,
 		"opt/app/bearer":                      "curl -H 'Authorization: Bearer " + n.letters(40) + "' x\n",
-		"opt/app/basic":                       "Authorization: Basic " + based("user:"+n.password()) + "\n",
+		"opt/app/basic":                       "Authorization: Basic " + base64Text("user:"+n.password()) + "\n",
 		"opt/app/sas":                         "https://x.example/c?sv=2021-08-06&sr=c&sig=" + strings.NewReplacer("+", "a", "/", "b", "=", "%3D").Replace(n.base64(32)) + "\n",
 		"opt/app/join.sh":                     "kubeadm join 10.0.0.1:6443 --token " + n.lower(6) + "." + n.lower(16) + "\n",
 		"opt/app/bootstrap.yaml":              "stringData:\n  token-id: " + n.lower(6) + "\n  token-secret: " + n.lower(16) + "\n",
@@ -207,10 +207,10 @@ func tokens(n needles) map[string]string {
 		"srv/app/.git-credentials":            "https://bob:" + n.letters(20) + "@git.example\n",
 		"srv/app/.pgpass":                     "db.example:5432:*:bob:" + n.letters(8) + "\n",
 		"srv/app/docker.json":                 `{"auths":{"r.example":{"username":"bob","password":"` + n.password() + `"}}}`,
-		"srv/app/docker-auth.json":            `{"auths":{"r.example":{"auth":"` + based("bob:"+n.letters(12)) + `"}}}`,
-		"etc/containerd/config.toml":          "[plugins.x.registry.configs.\"r.example\".auth]\n  auth = \"" + based("bob:"+n.letters(12)) + "\"\n",
+		"srv/app/docker-auth.json":            `{"auths":{"r.example":{"auth":"` + base64Text("bob:"+n.letters(12)) + `"}}}`,
+		"etc/containerd/config.toml":          "[plugins.x.registry.configs.\"r.example\".auth]\n  auth = \"" + base64Text("bob:"+n.letters(12)) + "\"\n",
 		"etc/containerd/conf.d/a.toml":        "  username = \"bob\"\n  password = \"" + n.password() + "\"\n",
-		"etc/containerd/certs.d/r/hosts.toml": "[host.\"https://r.example\".header]\n  authorization = \"Basic " + based("bob:"+n.letters(12)) + "\"\n",
+		"etc/containerd/certs.d/r/hosts.toml": "[host.\"https://r.example\".header]\n  authorization = \"Basic " + base64Text("bob:"+n.letters(12)) + "\"\n",
 		"etc/containerd/conf.d/b.toml":        "  identitytoken = \"" + n.letters(40) + "\"\n",
 		"etc/wireguard/private.key":           n.letters(42) + "Q=\n",
 		"etc/ipsec.secrets":                   "10.0.0.1 10.0.0.2 : PSK \"" + n.letters(12) + "\"\n",
@@ -226,9 +226,9 @@ func tokens(n needles) map[string]string {
 		"boot/crypto_keyfile.bin":             n.letters(2048),
 		"etc/bind/rndc.key":                   "key \"rndc\" { algorithm hmac-sha256; secret \"" + n.base64(32) + "\"; };\n",
 		"etc/kubernetes/encryption.yaml":      "keys:\n- name: key1\n  secret: " + n.base64(32) + "\n",
-		"opt/app/secret.yaml":                 "apiVersion: v1\nkind: Secret\nmetadata:\n  name: x\ndata:\n  password: " + based(n.password()) + "\n",
+		"opt/app/secret.yaml":                 "apiVersion: v1\nkind: Secret\nmetadata:\n  name: x\ndata:\n  password: " + base64Text(n.password()) + "\n",
 		"opt/app/release.gz":                  gzipped("DB_PASSWORD=" + n.password() + "\n"),
-		"opt/app/user-data":                   "write_files:\n- encoding: b64\n  content: " + based("#!/bin/sh\nexport DB_PASSWORD="+n.password()+"\nexec /usr/bin/something --with arguments\n") + "\n",
+		"opt/app/user-data":                   "write_files:\n- encoding: b64\n  content: " + base64Text("#!/bin/sh\nexport DB_PASSWORD="+n.password()+"\nexec /usr/bin/something --with arguments\n") + "\n",
 	}
 }
 
@@ -316,8 +316,8 @@ func TestUndetectableNeedles(t *testing.T) {
 		"compressed by a form that is not unpacked": "\xfd7zXZ\x00" + n.letters(400),
 		"encrypted":            "Salted__" + n.letters(400),
 		"in pieces":            strings.Join(strings.SplitAfter(strings.ReplaceAll(key, "\n", "!"), "A"), "@@@@@\x00"),
-		"in base64 six times":  based(based(based(based(based(based(key)))))),
-		"a dump in hex":        strings.Join(strings.SplitAfter(wrapped(hex.EncodeToString([]byte(key)), 4), "\n"), " "),
+		"in base64 six times":  base64Text(base64Text(base64Text(base64Text(base64Text(base64Text(key)))))),
+		"a dump in hex":        strings.Join(strings.SplitAfter(wrapLines(hex.EncodeToString([]byte(key)), 4), "\n"), " "),
 		"turned by 13 letters": strings.Map(rot13, key),
 	} {
 		dir := plant(t, node, map[string]string{"opt/app/file": content})

@@ -19,8 +19,8 @@ const (
 	script    = "Microsoft.Azure.Extensions.CustomScript-2.1.10"
 )
 
-// extended returns the agent's files about extensions of a node.
-func extended() map[string]string {
+// withExtensions returns the agent's files about extensions of a node.
+func withExtensions() map[string]string {
 	return map[string]string{
 		uuidPath:                               donorUUID + "\n",
 		"var/lib/waagent/" + script + "/mrseq": "3",
@@ -62,7 +62,7 @@ func agentState(t *testing.T, dir string) map[string]string {
 
 func TestReturnedDonorSkipsExtensions(t *testing.T) {
 	p := load(t, v1alpha1.ProfileStatic)
-	dir := plant(t, node, extended())
+	dir := plant(t, node, withExtensions())
 	r := runner(p)
 	if r.Returning = MachineKey(open(t, dir)); len(r.Returning) != 64 {
 		t.Fatalf("the machine has the key %q", r.Returning)
@@ -100,7 +100,7 @@ func TestReturnedDonorSkipsExtensions(t *testing.T) {
 
 // TestOnlyReturnedDonor: a run without a return writes no state for a return and removes older state.
 func TestOnlyReturnedDonor(t *testing.T) {
-	dir := plant(t, node, extended(), map[string]string{ReturningPath[1:]: "machine 00\n0 /var/lib/waagent/x/mrseq\n"})
+	dir := plant(t, node, withExtensions(), map[string]string{ReturningPath[1:]: "machine 00\n0 /var/lib/waagent/x/mrseq\n"})
 	m, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
 	must(t, err)
 	if m.Returning != nil || exists(dir, ReturningPath) {
@@ -110,7 +110,7 @@ func TestOnlyReturnedDonor(t *testing.T) {
 
 // TestFailedRunReturnsDonor: the state for the return exists before the first removal.
 func TestFailedRunReturnsDonor(t *testing.T) {
-	dir := plant(t, node, extended(), map[string]string{"root/key.pem": "-> /nowhere", "etc/leaked.pem": pemKey(t)})
+	dir := plant(t, node, withExtensions(), map[string]string{"root/key.pem": "-> /nowhere", "etc/leaked.pem": pemKey(t)})
 	r := runner(load(t, v1alpha1.ProfileStatic))
 	r.Returning = MachineKey(open(t, dir))
 	_, err := run(t, dir, r)

@@ -16,11 +16,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// stranger answers as something else does at the address of a VM's metadata.
-type stranger struct{}
+// foreignServer answers as something else does at the address of a VM's metadata.
+type foreignServer struct{}
 
 // Do implements policy.Transporter.
-func (stranger) Do(request *http.Request) (*http.Response, error) {
+func (foreignServer) Do(request *http.Request) (*http.Response, error) {
 	return &http.Response{
 		StatusCode: http.StatusForbidden, Status: "403 Forbidden", Header: http.Header{}, Request: request,
 		Body: http.NoBody,
@@ -33,7 +33,7 @@ func TestCredentialAttempts(t *testing.T) {
 		t.Setenv(name, "")
 	}
 	identity, err := azidentity.NewManagedIdentityCredential(&azidentity.ManagedIdentityCredentialOptions{
-		ClientOptions: azcore.ClientOptions{Transport: stranger{}},
+		ClientOptions: azcore.ClientOptions{Transport: foreignServer{}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func TestCredentialAttempts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(t.Context(), Config{Credential: chain, Transport: stranger{}})
+	p, err := New(t.Context(), Config{Credential: chain, Transport: foreignServer{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,24 +15,24 @@ var notOfRecipes = []string{
 	"nobody knows what an instance was built from", "all instances claim to be of today's version", "a version that is gone is tried",
 }
 
-// half is the recipes of a provider with replaced calls.
-type half struct {
+// hookedRecipes is the recipes of a provider with replaced calls.
+type hookedRecipes struct {
 	hooks
 	recipes cloud.PoolProvider
 }
 
-func (h half) Family(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
+func (h hookedRecipes) Family(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
 	return h.recipes.Family(ctx, id)
 }
 
-func (h half) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+func (h hookedRecipes) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	if h.preflight == nil {
 		return h.recipes.PreflightRecipe(ctx, spec)
 	}
 	return h.preflight(ctx, spec)
 }
 
-func (h half) RecipeChange(ctx context.Context, to cloud.Target, removeBootstrap bool) (cloud.RecipeChange, error) {
+func (h hookedRecipes) RecipeChange(ctx context.Context, to cloud.Target, removeBootstrap bool) (cloud.RecipeChange, error) {
 	return h.hooks.RecipeChange(ctx, cloud.ImageRef{Pool: to.Pool, Version: to.Version}, removeBootstrap)
 }
 
@@ -49,7 +49,7 @@ func TestRecipesMutant(t *testing.T) {
 		}
 		disks := c.Disks()
 		return cloudtest.RecipesHarness{
-			Harness: harness, Recipes: half{mutant, c.Recipes()}, Look: disks.Instance,
+			Harness: harness, Recipes: hookedRecipes{mutant, c.Recipes()}, Look: disks.Instance,
 			ImageID: func(version string) string {
 				return disks.ImageID(cloud.FamilyVersion{Family: family, Version: version})
 			},

@@ -18,7 +18,7 @@ var latency = memory.Latency{
 	Snapshot: time.Minute, Image: 10 * time.Minute, Delete: 30 * time.Second,
 }
 
-type heard struct {
+type powerEvent struct {
 	ID    cloud.InstanceID
 	Power cloud.Power
 }
@@ -28,7 +28,7 @@ type rig struct {
 	clock *memory.Clock
 	pool  cloud.PoolID
 	a, b  cloud.InstanceID
-	heard []heard
+	heard []powerEvent
 }
 
 func newRig(t *testing.T, change ...func(*memory.Config, *memory.PoolSpec)) *rig {
@@ -43,7 +43,7 @@ func newRig(t *testing.T, change ...func(*memory.Config, *memory.PoolSpec)) *rig
 		f(&config, &pool)
 	}
 	r.Cloud = memory.New(config)
-	r.OnPower = func(id cloud.InstanceID, p cloud.Power) { r.heard = append(r.heard, heard{id, p}) }
+	r.OnPower = func(id cloud.InstanceID, p cloud.Power) { r.heard = append(r.heard, powerEvent{id, p}) }
 	r.pool = r.AddPool(pool)
 	r.a = r.AddInstance(r.pool, "a")
 	r.b = r.AddInstance(r.pool, "b")
@@ -125,7 +125,7 @@ func TestCapture(t *testing.T) {
 	if diff := cmp.Diff(want, w.Pools[0].Recipe); diff != "" {
 		t.Error(diff)
 	}
-	heardOf := []heard{
+	heardOf := []powerEvent{
 		{r.a, cloud.PowerStopping}, {r.a, cloud.PowerStopped}, {r.a, cloud.PowerStarting}, {r.a, cloud.PowerRunning},
 		{clone.ID, cloud.PowerStarting}, {clone.ID, cloud.PowerRunning},
 	}
@@ -183,7 +183,7 @@ func TestSettleReportsBoots(t *testing.T) {
 	must(t, errorOf(r.EnsureStopped(t.Context(), r.b)))
 	r.clock.Advance(time.Hour)
 	r.Settle()
-	want := []heard{
+	want := []powerEvent{
 		{r.a, cloud.PowerStopping}, {r.b, cloud.PowerStopping}, {r.a, cloud.PowerStopped}, {r.b, cloud.PowerStopped},
 	}
 	if diff := cmp.Diff(want, r.heard); diff != "" {

@@ -152,7 +152,7 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
-func wrongInstances(w memory.World, told []heard) (wrong []string) {
+func wrongInstances(w memory.World, told []powerEvent) (wrong []string) {
 	next := map[cloud.Power][]cloud.Power{
 		cloud.PowerRunning:  {cloud.PowerStopping, cloud.PowerStarting, cloud.PowerUnknown},
 		cloud.PowerStopping: {cloud.PowerStopped, cloud.PowerUnknown},

@@ -227,7 +227,7 @@ func TestMissingInstance(t *testing.T) {
 	r.RemoveInstance(r.a)
 	r.clock.Advance(time.Hour)
 	r.Settle()
-	want := []heard{{r.a, cloud.PowerStopping}, {r.a, cloud.PowerUnknown}}
+	want := []powerEvent{{r.a, cloud.PowerStopping}, {r.a, cloud.PowerUnknown}}
 	if diff := cmp.Diff(want, r.heard); diff != "" {
 		t.Error(diff)
 	}

@@ -70,14 +70,14 @@ func BenchmarkProbation(b *testing.B) {
 }
 
 // settle makes all nodes Ready.
-func (w *trust) settle() {
+func (w *trustWorld) settle() {
 	for _, m := range w.newborns {
 		m.joins = w.clock.Now()
 	}
 	w.kubelets()
 }
 
-func (w *trust) pass() {
+func (w *trustWorld) pass() {
 	if _, err := w.policy.Pass(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}

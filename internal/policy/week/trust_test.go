@@ -31,7 +31,7 @@ func TestWeekOfBadVersions(t *testing.T) {
 	for seed := range seeds {
 		w := newTrust(t, uint64(seed), 4)
 		for day := 1; day <= days; day++ {
-			w.day(day)
+			w.playDay(day)
 		}
 		all.add(t, seed, w)
 	}
@@ -42,7 +42,7 @@ func TestWeekOfBadVersions(t *testing.T) {
 var fires = regexp.MustCompile(`(^FF|FFF)(F|JF|JJF)*J?J?$`)
 
 // add judges a week.
-func (a *tally) add(t *testing.T, seed int, w *trust) {
+func (a *tally) add(t *testing.T, seed int, w *trustWorld) {
 	for k, ill := range w.bad {
 		seen := strings.ReplaceAll(string(ill.word), "x", "")
 		told := fmt.Sprintf("seed %d: %s, of which %d %% are bad: %s, ordered at %s, %s; %v", seed, k, ill.percent, ill.word, ill.times(), ill.states, w.troubles)

@@ -37,8 +37,8 @@ const (
 	judged = 21 * time.Minute
 )
 
-// ailing is a bad version: so many of a hundred nodes never join.
-type ailing struct {
+// badVersion is a bad version: so many of a hundred nodes never join.
+type badVersion struct {
 	percent  int
 	promoted time.Time
 	// births of the version's nodes while the recipe names the version, and the results in the same order: J, F.
@@ -54,7 +54,7 @@ type ailing struct {
 }
 
 // after counts the nodes ordered after two nodes could have been judged.
-func (a *ailing) after() int {
+func (a *badVersion) after() int {
 	n := 0
 	for i, born := range a.births {
 		if i >= 2 && born.Sub(a.births[1]) > judged {
@@ -65,7 +65,7 @@ func (a *ailing) after() int {
 }
 
 // times of the births.
-func (a *ailing) times() []string {
+func (a *badVersion) times() []string {
 	var times []string
 	for _, born := range a.births {
 		times = append(times, born.Format("15:04"))
@@ -98,9 +98,9 @@ func (s kubeStatus) Patch(_ context.Context, object client.Object, _ client.Patc
 	return nil
 }
 
-// trust is a week of pools with a new version per day, some of them bad, with a policy and without people. There are no
+// trustWorld is a week of pools with a new version per day, some of them bad, with a policy and without people. There are no
 // trials and no captures: the test is about the time after promotions.
-type trust struct {
+type trustWorld struct {
 	t      testing.TB
 	random *rand.Rand
 	clock  *memory.Clock
@@ -116,8 +116,8 @@ type trust struct {
 	waits bool
 
 	// bad versions by pool and version.
-	bad      map[string]*ailing
-	newborns []*newborn
+	bad      map[string]*badVersion
+	newborns []*joiningInstance
 	// owed counts the replacements of nodes that never joined, and pause is the pause of the pool, until rest.
 	owed  map[cloud.PoolID]int
 	pause map[cloud.PoolID]time.Duration
@@ -134,24 +134,24 @@ type trust struct {
 	latency           []time.Duration
 }
 
-// newborn is an instance with the time at which its node joins; zero means never.
-type newborn struct {
+// joiningInstance is an instance with the time at which its node joins; zero means never.
+type joiningInstance struct {
 	id    cloud.InstanceID
 	pool  cloud.PoolID
 	born  time.Time
 	joins time.Time
 	known bool
 	// of is the bad version of the instance, if any, and turn the number among the version's nodes.
-	of   *ailing
+	of   *badVersion
 	turn int
 }
 
 func key(pool cloud.PoolID, version string) string { return string(pool) + " " + version }
 
 // newTrust is a week of so many pools.
-func newTrust(t testing.TB, seed uint64, pools int) *trust {
-	w := &trust{
-		t: t, random: rand.New(rand.NewPCG(seed, 11)), clock: memory.NewClock(start), bad: map[string]*ailing{}, //nolint:gosec // a simulation
+func newTrust(t testing.TB, seed uint64, pools int) *trustWorld {
+	w := &trustWorld{
+		t: t, random: rand.New(rand.NewPCG(seed, 11)), clock: memory.NewClock(start), bad: map[string]*badVersion{}, //nolint:gosec // a simulation
 		owed: map[cloud.PoolID]int{}, pause: map[cloud.PoolID]time.Duration{}, rest: map[cloud.PoolID]time.Time{},
 		step: []int{1, 1, 3, 8}[seed%4], waits: seed%8 < 6, troubles: map[string][2]time.Time{},
 	}
@@ -196,16 +196,16 @@ func newTrust(t testing.TB, seed uint64, pools int) *trust {
 }
 
 // promote names a new version of the day in the pool's recipe.
-func (w *trust) promote(id cloud.PoolID, day, percent int) {
+func (w *trustWorld) promote(id cloud.PoolID, day, percent int) {
 	version := imageversion.Of(start.AddDate(0, 0, day-1))
 	w.cloud.AddVersion(id, memory.VersionSpec{Version: version, Tags: map[string]string{cloud.TagBuiltAt: w.clock.Now().Format(cloud.BuiltAtLayout)}, CreatedAt: w.clock.Now()})
 	w.cloud.ChangeRecipe(id, string(id)+"/versions/"+version)
 	if percent > 0 {
-		w.bad[key(id, version)] = &ailing{percent: percent, promoted: w.clock.Now()}
+		w.bad[key(id, version)] = &badVersion{percent: percent, promoted: w.clock.Now()}
 	}
 }
 
-func (w *trust) recipe(id cloud.PoolID) string {
+func (w *trustWorld) recipe(id cloud.PoolID) string {
 	seen, err := w.cloud.Pool(w.t.Context(), id)
 	if err != nil {
 		w.t.Fatal(err)
@@ -214,12 +214,12 @@ func (w *trust) recipe(id cloud.PoolID) string {
 }
 
 // add adds an instance; the time of Ready is random.
-func (w *trust) add(id cloud.PoolID) {
+func (w *trustWorld) add(id cloud.PoolID) {
 	w.made++
 	instance := w.cloud.AddInstance(id, fmt.Sprintf("i%05d", w.made))
 	w.resize(id)
 	at := w.clock.Now().Add(time.Duration(60+w.random.IntN(240)) * time.Second)
-	m := &newborn{id: instance, pool: id, born: w.clock.Now(), joins: at}
+	m := &joiningInstance{id: instance, pool: id, born: w.clock.Now(), joins: at}
 	if ill := w.bad[key(id, w.recipe(id))]; ill != nil {
 		m.of, m.turn = ill, len(ill.word)
 		letter := byte('J')
@@ -232,7 +232,7 @@ func (w *trust) add(id cloud.PoolID) {
 }
 
 // resize sets the pool's capacity to the number of its instances.
-func (w *trust) resize(id cloud.PoolID) {
+func (w *trustWorld) resize(id cloud.PoolID) {
 	seen, err := w.cloud.Pool(w.t.Context(), id)
 	if err != nil {
 		w.t.Fatal(err)
@@ -246,7 +246,7 @@ func (w *trust) resize(id cloud.PoolID) {
 
 // kubelets let due nodes join, unless a trouble prevents the join. Nodes that the network delayed join within three minutes
 // after its return.
-func (w *trust) kubelets() {
+func (w *trustWorld) kubelets() {
 	now := w.clock.Now()
 	if now.Before(w.apiAway) {
 		return
@@ -269,12 +269,12 @@ func (w *trust) kubelets() {
 }
 
 // autoscaler replaces instances without a Node in time, and now and then removes a joined node.
-func (w *trust) autoscaler() {
+func (w *trustWorld) autoscaler() {
 	now := w.clock.Now()
 	if now.Before(w.apiAway) {
 		return
 	}
-	w.newborns = slices.DeleteFunc(w.newborns, func(m *newborn) bool {
+	w.newborns = slices.DeleteFunc(w.newborns, func(m *joiningInstance) bool {
 		late := !m.known && now.Sub(m.born) >= provision
 		if !late && (!m.known || w.random.IntN(20000) > 0 || len(w.cloud.InstanceIDs(m.pool)) <= 5) {
 			return false
@@ -303,20 +303,20 @@ func (w *trust) autoscaler() {
 	}
 }
 
-// wanting reports whether pods wait for new nodes of a pool.
-func (w *trust) wanting() bool {
+// hasWaitingPods reports whether pods wait for new nodes of a pool.
+func (w *trustWorld) hasWaitingPods() bool {
 	for _, id := range w.pools {
 		if w.owed[id] > 0 {
 			return true
 		}
 	}
-	return slices.ContainsFunc(w.newborns, func(m *newborn) bool { return !m.known })
+	return slices.ContainsFunc(w.newborns, func(m *joiningInstance) bool { return !m.known })
 }
 
-// minute plays a minute of the week.
-func (w *trust) minute() {
+// playMinute plays a minute of the week.
+func (w *trustWorld) playMinute() {
 	now := w.clock.Now()
-	w.begin(now)
+	w.startTroubles(now)
 	w.kubelets()
 	w.autoscaler()
 	if now.Minute()%30 == 0 { // the observer of used versions
@@ -325,21 +325,21 @@ func (w *trust) minute() {
 		}
 	}
 	if now.Before(w.apiAway) {
-		w.blink()
+		w.skipOpenJoins()
 		w.next = w.apiAway // a controller without its Lease exits, and the next controller starts later
 		w.policy = w.make()
 		w.policy.ObservedSince = w.apiAway
 	} else {
-		w.look(now)
+		w.runController(now)
 	}
-	w.follow(now)
-	w.note()
+	w.recordReports(now)
+	w.checkRollbacks()
 	w.clock.Advance(time.Minute)
 }
 
-// look lets the controller run a pass if due.
-func (w *trust) look(now time.Time) {
-	if w.wanting() && w.policy.Growth.Expect(now) {
+// runController lets the controller run a pass if due.
+func (w *trustWorld) runController(now time.Time) {
+	if w.hasWaitingPods() && w.policy.Growth.Expect(now) {
 		w.next = now
 	}
 	if now.Before(w.next) {
@@ -352,14 +352,14 @@ func (w *trust) look(now time.Time) {
 	w.next = now.Add(min(after, 10*time.Minute))
 	if w.random.IntN(300) == 0 {
 		w.killed++
-		w.blink()
+		w.skipOpenJoins()
 		w.policy = w.make()
 		w.next = now
 	}
 }
 
-// blink removes open joins from the controller's knowledge: time without a look counts against no node.
-func (w *trust) blink() {
+// skipOpenJoins removes open joins from the controller's knowledge: time without a look counts against no node.
+func (w *trustWorld) skipOpenJoins() {
 	for _, m := range w.newborns {
 		if m.of != nil && !m.known {
 			m.of.word[m.turn] = 'x'
@@ -367,8 +367,8 @@ func (w *trust) blink() {
 	}
 }
 
-// begin starts due troubles.
-func (w *trust) begin(now time.Time) {
+// startTroubles starts due troubles.
+func (w *trustWorld) startTroubles(now time.Time) {
 	for trouble, of := range w.troubles {
 		if now.Before(of[0]) || !now.Before(of[1]) {
 			continue
@@ -380,13 +380,13 @@ func (w *trust) begin(now time.Time) {
 			w.cniAway = of[1]
 		default:
 			w.throttled = of[1]
-			w.blink()
+			w.skipOpenJoins()
 		}
 	}
 }
 
-// follow records the policy's reports on bad versions.
-func (w *trust) follow(now time.Time) {
+// recordReports records the policy's reports on bad versions.
+func (w *trustWorld) recordReports(now time.Time) {
 	troubled := now.Before(w.apiAway) || now.Before(w.cniAway) || now.Before(w.throttled)
 	for _, pool := range w.api.policy.Status.Pools {
 		if pool.Probation == nil {
@@ -404,8 +404,8 @@ func (w *trust) follow(now time.Time) {
 	}
 }
 
-// note records and judges rollbacks, and acknowledges the rollbacks hours later.
-func (w *trust) note() {
+// checkRollbacks records and judges rollbacks, and acknowledges the rollbacks hours later.
+func (w *trustWorld) checkRollbacks() {
 	for _, id := range w.pools {
 		images, err := w.cloud.Images(w.t.Context(), id)
 		if err != nil {
@@ -422,7 +422,7 @@ func (w *trust) note() {
 				w.detected, w.latency = append(w.detected, said), append(w.latency, went.At.Sub(ill.births[0]))
 			} else {
 				w.alarmed = append(w.alarmed, said)
-				w.stories = append(w.stories, w.story())
+				w.stories = append(w.stories, w.describeStates())
 			}
 		}
 		if w.clock.Now().Sub(went.At) < 3*time.Hour || went.Open && w.clock.Now().Sub(went.At) < 20*time.Hour {
@@ -432,7 +432,7 @@ func (w *trust) note() {
 	}
 }
 
-func (w *trust) acknowledge(id cloud.PoolID, images []cloud.Image) {
+func (w *trustWorld) acknowledge(id cloud.PoolID, images []cloud.Image) {
 	seen, err := w.cloud.Pool(w.t.Context(), id)
 	if err != nil {
 		w.t.Fatal(err)
@@ -444,22 +444,22 @@ func (w *trust) acknowledge(id cloud.PoolID, images []cloud.Image) {
 	}
 }
 
-// day plays a day: at eight each pool gets a new version, and pools grow all day.
-func (w *trust) day(day int) {
-	begin := start.AddDate(0, 0, day-1)
+// playDay plays a day: at eight each pool gets a new version, and pools grow all day.
+func (w *trustWorld) playDay(playDay int) {
+	begin := start.AddDate(0, 0, playDay-1)
 	for w.clock.Now().Before(begin.Add(24 * time.Hour)) {
 		minute := int(w.clock.Now().Sub(begin) / time.Minute)
 		if minute == 8*60 {
 			for i, id := range w.pools {
 				percent := 0
-				if day%2 == 0 && i == w.random.IntN(len(w.pools)) {
+				if playDay%2 == 0 && i == w.random.IntN(len(w.pools)) {
 					percent = []int{70, 90, 100}[w.random.IntN(3)]
 				}
-				w.promote(id, day+1, percent)
+				w.promote(id, playDay+1, percent)
 			}
 		}
 		if minute == 2*60 {
-			w.shrink()
+			w.shrinkPools()
 		}
 		if minute >= 8*60 && minute < 20*60 {
 			for _, id := range w.pools {
@@ -472,12 +472,12 @@ func (w *trust) day(day int) {
 				}
 			}
 		}
-		w.minute()
+		w.playMinute()
 	}
 }
 
-// story is the policy's memory of the pools' nodes.
-func (w *trust) story() string {
+// describeStates is the policy's memory of the pools' nodes.
+func (w *trustWorld) describeStates() string {
 	var told strings.Builder
 	for _, pool := range w.api.policy.Status.Pools {
 		p := pool.Probation
@@ -496,10 +496,10 @@ func (w *trust) story() string {
 	return told.String()
 }
 
-// shrink is the night: eight nodes of each pool stay, and the youngest nodes go.
-func (w *trust) shrink() {
+// shrinkPools is the night: eight nodes of each pool stay, and the youngest nodes go.
+func (w *trustWorld) shrinkPools() {
 	left := map[cloud.PoolID]int{}
-	w.newborns = slices.DeleteFunc(w.newborns, func(m *newborn) bool {
+	w.newborns = slices.DeleteFunc(w.newborns, func(m *joiningInstance) bool {
 		if left[m.pool]++; left[m.pool] <= 8 || !m.known {
 			return false
 		}
