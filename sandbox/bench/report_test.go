@@ -71,7 +71,7 @@ func TestLatencyTable(t *testing.T) {
 			t.Errorf("%s is %s by itself, and not %s", l.Of, l.Set, l.Default)
 		}
 	}
-	if told := described(r.Defaults.Latencies); told != "publishing 45 s (else 30 min)" {
-		t.Errorf("the run at the defaults sets: %s", told)
+	if reported := described(r.Defaults.Latencies); reported != "publishing 45 s (else 30 min)" {
+		t.Errorf("the run at the defaults sets: %s", reported)
 	}
 }

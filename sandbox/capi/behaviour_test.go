@@ -153,8 +153,8 @@ func TestPausedCluster(t *testing.T) {
 		above := p.get("MachineDeployment", p.name)
 		conditions, _, _ := unstructured.NestedSlice(above.Object, "status", "conditions")
 		return slices.ContainsFunc(conditions, func(c any) bool {
-			said := c.(map[string]any)
-			return said["type"] == "Paused" && said["status"] == "True" && said["observedGeneration"] == above.GetGeneration()
+			messages := c.(map[string]any)
+			return messages["type"] == "Paused" && messages["status"] == "True" && messages["observedGeneration"] == above.GetGeneration()
 		})
 	})
 	if sets := p.sets(); len(sets) != 1 || replicas(sets[0]) != 3 || len(p.list("Machine")) != 3 {

@@ -254,8 +254,8 @@ func clusterPaused(ctx context.Context, c client.Reader, o *unstructured.Unstruc
 // writeReady writes the status of a machine: running, or the error.
 func writeReady(ctx context.Context, c client.Client, o *unstructured.Unstructured, ready bool, trouble string) error {
 	have, _, _ := unstructured.NestedBool(o.Object, "status", "ready")
-	said, _, _ := unstructured.NestedString(o.Object, "status", "trouble")
-	if have == ready && said == trouble {
+	messages, _, _ := unstructured.NestedString(o.Object, "status", "trouble")
+	if have == ready && messages == trouble {
 		return nil
 	}
 	condition := map[string]any{"type": "Ready", "status": "False", "severity": "Error", "reason": "InstanceProvisionFailed", "message": trouble, "lastTransitionTime": metav1.Now().UTC().Format(time.RFC3339)}

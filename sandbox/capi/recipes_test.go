@@ -337,11 +337,11 @@ func (p *pool) state() string {
 			for _, moves := range []string{"generation", "managedFields", "resourceVersion"} {
 				delete(meta, moves)
 			}
-			said, err := json.Marshal([]any{kind, meta, o.Object["spec"]})
+			messages, err := json.Marshal([]any{kind, meta, o.Object["spec"]})
 			if err != nil {
 				p.t.Fatal(err)
 			}
-			fmt.Fprintln(&text, string(said))
+			fmt.Fprintln(&text, string(messages))
 		}
 	}
 	if p.images {
@@ -489,8 +489,8 @@ func (p *pool) status() string {
 			fmt.Fprintf(&text, "%s %s %v: %s\n", kind, o.GetName(), o.GetAnnotations(), spec)
 			conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 			for _, c := range conditions {
-				if said := c.(map[string]any); said["message"] != nil && said["message"] != "" {
-					fmt.Fprintf(&text, "\t%v is %v: %v\n", said["type"], said["status"], said["message"])
+				if messages := c.(map[string]any); messages["message"] != nil && messages["message"] != "" {
+					fmt.Fprintf(&text, "\t%v is %v: %v\n", messages["type"], messages["status"], messages["message"])
 				}
 			}
 		}

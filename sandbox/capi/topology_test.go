@@ -219,8 +219,8 @@ spec: {template: {spec: {instanceType: m7i.xlarge, ami: {id: ami-copied}, sshKey
 		if text(p.get("MachineDeployment", p.name), "spec", "template", "spec", "infrastructureRef", "name") != "foreign" {
 			names("foreign")
 		}
-		said := p.reconciled()
-		return said["status"] == "False" && strings.Contains(fmt.Sprint(said["message"]), "foreign")
+		messages := p.reconciled()
+		return messages["status"] == "False" && strings.Contains(fmt.Sprint(messages["message"]), "foreign")
 	})
 	if diff := cmp.Diff(before, p.instances()); diff != "" {
 		t.Errorf("instances (-before +after):\n%s", diff)
@@ -232,8 +232,8 @@ func (p *pool) reconciled() map[string]any {
 	p.t.Helper()
 	all, _, _ := unstructured.NestedSlice(p.get("Cluster", "home").Object, "status", "conditions")
 	for _, c := range all {
-		if said := c.(map[string]any); said["type"] == "TopologyReconciled" {
-			return said
+		if messages := c.(map[string]any); messages["type"] == "TopologyReconciled" {
+			return messages
 		}
 	}
 	return nil
@@ -348,8 +348,8 @@ func TestTopologyNotReconciled(t *testing.T) {
 	change := p.change(r, "2026.1.1")
 	late := func(what string, err error) {
 		t.Helper()
-		var told *cloud.Error
-		if !errors.As(err, &told) || told.Kind != cloud.Conflict || told.Code != "TopologyPending" {
+		var reported *cloud.Error
+		if !errors.As(err, &reported) || reported.Kind != cloud.Conflict || reported.Code != "TopologyPending" {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

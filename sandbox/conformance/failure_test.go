@@ -82,10 +82,10 @@ func TestErrorOfFailedCreation(t *testing.T) {
 				c, p := newPublishing(t)
 				test.fault.Name, test.fault.Operation = "ordered", "put"
 				c.fault(test.fault)
-				said := c.carryOut(p, test.reason)
+				printed := c.carryOut(p, test.reason)
 				for _, text := range test.says {
-					if !strings.Contains(strings.ToLower(said), strings.ToLower(text)) {
-						t.Errorf("%q does not say %q", said, text)
+					if !strings.Contains(strings.ToLower(printed), strings.ToLower(text)) {
+						t.Errorf("%q does not say %q", printed, text)
 					}
 				}
 				if !test.waits {

@@ -83,12 +83,12 @@ func TestCancelledCall(t *testing.T) {
 }
 
 func TestRetries(t *testing.T) {
-	var told []int
+	var statuses []int
 	a := newARM(t)
 	a.pool("")
 	a.next("GET", string(testPool), armError(500, "InternalServerError", "again"))
 	p, err := New(t.Context(), Config{Credential: token{}, Transport: a, OnRequest: func(_ string, status int, throttled bool) {
-		told = append(told, status)
+		statuses = append(statuses, status)
 		if throttled != (status == 429) {
 			t.Errorf("status %d, throttled %v", status, throttled)
 		}
@@ -102,7 +102,7 @@ func TestRetries(t *testing.T) {
 	a.next("GET", string(testPool), armError(429, "TooManyRequests", "later", "Retry-After", "60"))
 	_, err = p.Pool(t.Context(), testPool)
 	wantKind(t, err, cloud.Throttled)
-	if want := []int{500, 200, 429}; len(told) != len(want) {
-		t.Errorf("requests were answered %v, want %v: a long Retry-After is returned, not slept", told, want)
+	if want := []int{500, 200, 429}; len(statuses) != len(want) {
+		t.Errorf("requests were answered %v, want %v: a long Retry-After is returned, not slept", statuses, want)
 	}
 }

@@ -27,12 +27,12 @@ func TestPermissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(got) != len(RequiredActions())+len(RebuildActions())+2*len(RemoveActions())+len(TrialActions())+2 {
-		t.Errorf("%d permissions are told", len(got))
+		t.Errorf("%d permissions are listed", len(got))
 	}
 	var missing []cloud.Permission
 	for _, p := range got {
 		if p.Scope == "" {
-			t.Errorf("%s is told without its place", p.Action)
+			t.Errorf("%s is listed without its scope", p.Action)
 		}
 		if !p.Allowed {
 			missing = append(missing, p)

@@ -36,7 +36,7 @@ func TestPreflight(t *testing.T) {
 		{name: "nothing in the way"},
 		{name: "a definition of ours", world: func(a *fakeARM) { a.definition(goodDefinition) }},
 		{name: "automatic", pool: `{"properties": {"upgradePolicy": {"mode": "Automatic"}}}`, reasons: []string{"UpgradePolicyAutomatic"}},
-		{name: "told once", pool: `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"diffDiskSettings": {"option": "Local"}}}}}}`,
+		{name: "reported once", pool: `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"diffDiskSettings": {"option": "Local"}}}}}}`,
 			vm: `{"properties": {"storageProfile": {"osDisk": {"diffDiskSettings": {"option": "Local"}}}}}`, reasons: []string{"EphemeralOSDisk"}},
 		{name: "version there", world: func(a *fakeARM) {
 			a.definition(goodDefinition)

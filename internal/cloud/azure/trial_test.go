@@ -351,7 +351,7 @@ func TestPreflightTrial(t *testing.T) {
 		{name: "scale sets", world: usage("virtualMachineScaleSets"), apart: []string{"QuotaUsedUp"}, inPool: []string{cloud.PromotionRemoves}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			said := ""
+			messages := ""
 			for _, way := range []struct {
 				inPool bool
 				want   []string
@@ -372,15 +372,15 @@ func TestPreflightTrial(t *testing.T) {
 					t.Errorf("in the pool %t (-want +got):\n%s", way.inPool, diff)
 				}
 				for _, refusal := range found {
-					said += refusal.Message + "\n"
+					messages += refusal.Message + "\n"
 				}
 				if made := a.made(); len(made) != 0 {
 					t.Errorf("a look sent %v", made)
 				}
 			}
 			for _, text := range test.says {
-				if !strings.Contains(said, text) {
-					t.Errorf("it does not say %q:\n%s", text, said)
+				if !strings.Contains(messages, text) {
+					t.Errorf("it does not say %q:\n%s", text, messages)
 				}
 			}
 		})

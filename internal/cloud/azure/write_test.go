@@ -43,9 +43,9 @@ func TestNoRollingWrite(t *testing.T) {
 			if made := arm.made(); len(made) > 0 {
 				t.Errorf("written: %v", made)
 			}
-			told, err := p.RecipeChange(t.Context(), cloud.ImageRef{Pool: testPool, Version: testVersion}, true)
-			if err != nil || !slices.Contains(reasons(told.Refusals), reason) {
-				t.Errorf("a change says %v, %v", told.Refusals, err)
+			change, err := p.RecipeChange(t.Context(), cloud.ImageRef{Pool: testPool, Version: testVersion}, true)
+			if err != nil || !slices.Contains(reasons(change.Refusals), reason) {
+				t.Errorf("a change says %v, %v", change.Refusals, err)
 			}
 		})
 	}

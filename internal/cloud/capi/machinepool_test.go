@@ -61,16 +61,16 @@ func TestRollingMachinePools(t *testing.T) {
 		"elsewhere, but it is not": {strings.Replace(elsewhere, "cluster-autoscaler", "'false'", 1), factoryOfIt, off, []string{reasonPoolRolls}, ""},
 	} {
 		var reasons []string
-		var said strings.Builder
+		var messages strings.Builder
 		for _, r := range azureRolls(read(t, c.pool), read(t, c.factory), c.skips) {
 			reasons = append(reasons, r.Reason)
-			said.WriteString(r.Message)
+			messages.WriteString(r.Message)
 			if r.Remedy == "" || r.Reason != "FlexibleOrchestration" && !slices.ContainsFunc(Reasons(), func(known cloud.Reason) bool { return known.Name == r.Reason }) {
 				t.Errorf("%s: %+v", name, r)
 			}
 		}
-		if diff := cmp.Diff(c.want, reasons); diff != "" || !strings.Contains(said.String(), c.says) {
-			t.Errorf("%s: %q: %s", name, said.String(), diff)
+		if diff := cmp.Diff(c.want, reasons); diff != "" || !strings.Contains(messages.String(), c.says) {
+			t.Errorf("%s: %q: %s", name, messages.String(), diff)
 		}
 	}
 	if found := refuseSize(read(t, elsewhere)); len(found) != 1 || found[0].Reason != reasonManaged || refuseSize(read(t, poolOfIt)) != nil {
@@ -81,7 +81,7 @@ func TestRollingMachinePools(t *testing.T) {
 // TestFeatureGates: the gates come from a Deployment whose pods are all current.
 func TestFeatureGates(t *testing.T) {
 	const name = gateName
-	for args, want := range map[string]struct{ on, said bool }{
+	for args, want := range map[string]struct{ on, set bool }{
 		"":                                  {false, false},
 		"--feature-gates=" + name + "=true": {true, true},
 		"--feature-gates=MachinePool=true," + name + "=true,EdgeZone=false":    {true, true},
@@ -94,8 +94,8 @@ func TestFeatureGates(t *testing.T) {
 		"--other=" + name + "=true":                                            {false, false},
 		"--feature-gates":                                                      {false, false},
 	} {
-		if on, said := featureGate(strings.Fields(args), name); on != want.on || said != want.said {
-			t.Errorf("%q: on %t, said %t", args, on, said)
+		if on, set := featureGate(strings.Fields(args), name); on != want.on || set != want.set {
+			t.Errorf("%q: on %t, set %t", args, on, set)
 		}
 	}
 	deployment := func(change func(*appsv1.Deployment)) *appsv1.Deployment {
@@ -109,11 +109,11 @@ func TestFeatureGates(t *testing.T) {
 		on     bool
 		why    string
 	}{
-		"on":           {func(*appsv1.Deployment) {}, true, ""},
-		"not said":     {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Args = nil }, false, ""},
-		"not observed": {func(d *appsv1.Deployment) { d.Generation = 3 }, false, "not rolled out"},
-		"under way":    {func(d *appsv1.Deployment) { d.Status.Replicas = 2 }, false, "1 of 2 pods"},
-		"no replicas":  {func(d *appsv1.Deployment) { d.Status = appsv1.DeploymentStatus{ObservedGeneration: 2} }, false, "not rolled out"},
+		"on":                {func(*appsv1.Deployment) {}, true, ""},
+		"without arguments": {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Args = nil }, false, ""},
+		"not observed":      {func(d *appsv1.Deployment) { d.Generation = 3 }, false, "not rolled out"},
+		"under way":         {func(d *appsv1.Deployment) { d.Status.Replicas = 2 }, false, "1 of 2 pods"},
+		"no replicas":       {func(d *appsv1.Deployment) { d.Status = appsv1.DeploymentStatus{ObservedGeneration: 2} }, false, "not rolled out"},
 	} {
 		if seen := gateOf(deployment(c.change), name); seen.on != c.on || (seen.why == "") != (c.why == "") || !strings.Contains(seen.why, c.why) {
 			t.Errorf("%s: %+v", what, seen)

@@ -87,7 +87,7 @@ func TestRefuseUnheld(t *testing.T) {
 	}{
 		"nothing":        {known, joined, nil},
 		"no Node":        {known, `{kind: Machine, metadata: {name: one, namespace: fleet}}`, []string{reasonNotHeld}},
-		"nothing said":   {deploymentV1beta2, joined, []string{reasonUnnoticed}},
+		"no condition":   {deploymentV1beta2, joined, []string{reasonUnnoticed}},
 		"before v1.9":    {deploymentV1beta1, joined, []string{reasonUnnoticed}},
 		"a machine pool": {`{apiVersion: cluster.x-k8s.io/v1beta2, kind: MachinePool, metadata: {name: workers, namespace: fleet}}`, joined, nil},
 	} {
@@ -122,13 +122,13 @@ func TestRefusals(t *testing.T) {
 		"deleted":          {strings.Replace(clusterOfIt, "name: prod", "name: prod, deletionTimestamp: '2026-01-01T00:00:00Z'", 1), deploymentV1beta2, []string{reasonDeleted}, "Cluster fleet/prod is being deleted"},
 	} {
 		var reasons []string
-		var said strings.Builder
+		var messages strings.Builder
 		for _, r := range refusalsOf(read(t, c.cluster), read(t, c.pool)) {
 			reasons = append(reasons, r.Reason)
-			said.WriteString(r.Message)
+			messages.WriteString(r.Message)
 		}
-		if diff := cmp.Diff(c.want, reasons); diff != "" || !strings.Contains(said.String(), c.says) {
-			t.Errorf("%s: %q: %s", name, said.String(), diff)
+		if diff := cmp.Diff(c.want, reasons); diff != "" || !strings.Contains(messages.String(), c.says) {
+			t.Errorf("%s: %q: %s", name, messages.String(), diff)
 		}
 	}
 }

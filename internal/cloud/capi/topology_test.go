@@ -240,13 +240,13 @@ func TestRefusalsOfTopologies(t *testing.T) {
 		v.topology = made(t, aws, cmp.Or(c.class, classV1beta2), cmp.Or(c.cluster, classyV1beta2), patches, variables, `[]`, `{ami: {id: ami-1}}`, "eu/kamino/x")
 		v.cluster = v.topology.cluster
 		var reasons []string
-		var said strings.Builder
+		var messages strings.Builder
 		for _, r := range slices.Concat(v.refuseTopology(refusalsToWrite(v.cluster, v.pool)), v.topology.refuseReplicas(v.pool), v.pending()) {
 			reasons = append(reasons, r.Reason)
-			said.WriteString(r.Message)
+			messages.WriteString(r.Message)
 		}
-		if diff := gocmp.Diff(c.want, reasons); diff != "" || !strings.Contains(said.String(), c.says) {
-			t.Errorf("%s: %q: %s", name, said.String(), diff)
+		if diff := gocmp.Diff(c.want, reasons); diff != "" || !strings.Contains(messages.String(), c.says) {
+			t.Errorf("%s: %q: %s", name, messages.String(), diff)
 		}
 	}
 }
@@ -310,8 +310,8 @@ func TestRightsOfTopologies(t *testing.T) {
 		}
 	}
 	for namespace, want := range map[string]string{"fleet": "kamino manifests --management", "classes": "for namespace fleet"} {
-		if said := remedyClass(namespace, "fleet"); !strings.Contains(said, want) {
-			t.Errorf("%s: %s", namespace, said)
+		if messages := remedyClass(namespace, "fleet"); !strings.Contains(messages, want) {
+			t.Errorf("%s: %s", namespace, messages)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // TestOptionalInterfaces: the list of powers and the comments of package cloud agree, and the decorators support all powers.
 func TestOptionalInterfaces(t *testing.T) {
-	var said, listed []string
+	var declared, listed []string
 	files, err := filepath.Glob("../*.go")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
@@ -30,16 +30,16 @@ func TestOptionalInterfaces(t *testing.T) {
 				continue
 			}
 			for _, spec := range g.Specs {
-				said = append(said, spec.(*ast.TypeSpec).Name.Name)
+				declared = append(declared, spec.(*ast.TypeSpec).Name.Name)
 			}
 		}
 	}
 	for _, power := range cloudtest.Powers() {
 		listed = append(listed, power.Name())
 	}
-	slices.Sort(said)
+	slices.Sort(declared)
 	slices.Sort(listed)
-	if !slices.Equal(said, listed) {
-		t.Errorf("package cloud has the powers %v, and decorators are asked about %v", said, listed)
+	if !slices.Equal(declared, listed) {
+		t.Errorf("package cloud has the powers %v, and decorators cover %v", declared, listed)
 	}
 }

@@ -152,7 +152,7 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
-func wrongInstances(w memory.World, told []powerEvent) (wrong []string) {
+func wrongInstances(w memory.World, reported []powerEvent) (wrong []string) {
 	next := map[cloud.Power][]cloud.Power{
 		cloud.PowerRunning:  {cloud.PowerStopping, cloud.PowerStarting, cloud.PowerUnknown},
 		cloud.PowerStopping: {cloud.PowerStopped, cloud.PowerUnknown},
@@ -160,7 +160,7 @@ func wrongInstances(w memory.World, told []powerEvent) (wrong []string) {
 		cloud.PowerStarting: {cloud.PowerRunning, cloud.PowerStopped, cloud.PowerUnknown},
 	}
 	power, boots := map[cloud.InstanceID]cloud.Power{}, map[cloud.InstanceID]int{}
-	for _, h := range told {
+	for _, h := range reported {
 		before, known := power[h.ID]
 		if known && !slices.Contains(next[before], h.Power) {
 			wrong = append(wrong, fmt.Sprintf("%s went from %q to %q", h.ID, before, h.Power))

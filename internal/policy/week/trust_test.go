@@ -45,19 +45,19 @@ var fires = regexp.MustCompile(`(^FF|FFF)(F|JF|JJF)*J?J?$`)
 func (a *tally) add(t *testing.T, seed int, w *trustWorld) {
 	for k, ill := range w.bad {
 		seen := strings.ReplaceAll(string(ill.word), "x", "")
-		told := fmt.Sprintf("seed %d: %s, of which %d %% are bad: %s, ordered at %s, %s; %v", seed, k, ill.percent, ill.word, ill.times(), ill.states, w.troubles)
+		reported := fmt.Sprintf("seed %d: %s, of which %d %% are bad: %s, ordered at %s, %s; %v", seed, k, ill.percent, ill.word, ill.times(), ill.states, w.troubles)
 		switch gone := !ill.back.IsZero(); {
 		case !gone && fires.MatchString(seen) && ill.frozen:
 			a.held++
-			t.Logf("the pool stays, and a person is told: %s", told)
+			t.Logf("the pool stays, and a person is told: %s", reported)
 			continue
 		case !gone && fires.MatchString(seen):
 			a.missed++
-			t.Errorf("nobody went back: %s", told)
+			t.Errorf("nobody went back: %s", reported)
 			continue
 		case !gone:
 			a.stays++
-			t.Logf("the rule lets it stay: %s", told)
+			t.Logf("the rule lets it stay: %s", reported)
 			continue
 		}
 		a.built[ill.percent], a.after[ill.percent] = append(a.built[ill.percent], len(ill.births)), append(a.after[ill.percent], ill.after())
@@ -65,15 +65,15 @@ func (a *tally) add(t *testing.T, seed int, w *trustWorld) {
 			a.builtSlowly, a.afterSlowly = append(a.builtSlowly, len(ill.births)), append(a.afterSlowly, ill.after())
 		}
 		if ill.percent == 100 && ill.after() > 0 {
-			said := t.Logf
+			messages := t.Logf
 			if !ill.hindered {
-				said = t.Errorf
+				messages = t.Errorf
 			}
-			said("seed %d: of %s %d nodes were ordered when two could have been judged: %s, ordered at %s, back at %s", seed, k, ill.after(), ill.states, ill.times(), ill.back.Format("15:04"))
+			messages("seed %d: of %s %d nodes were ordered when two could have been judged: %s, ordered at %s, back at %s", seed, k, ill.after(), ill.states, ill.times(), ill.back.Format("15:04"))
 		}
 	}
-	for i, said := range w.alarmed {
-		t.Errorf("seed %d: false alarm: %s; troubles %v%s", seed, said, w.troubles, w.stories[i])
+	for i, messages := range w.alarmed {
+		t.Errorf("seed %d: false alarm: %s; troubles %v%s", seed, messages, w.troubles, w.stories[i])
 	}
 	a.detections, a.alarms, a.latency = a.detections+len(w.detected), a.alarms+len(w.alarmed), append(a.latency, w.latency...)
 	t.Logf("seed %d: %d bad versions, %d detected, %d false alarms, %d nodes built, up to %d at once, %d killings", seed, len(w.bad), len(w.detected), len(w.alarmed), w.made, w.step, w.killed)

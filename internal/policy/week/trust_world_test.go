@@ -416,12 +416,12 @@ func (w *trustWorld) checkRollbacks() {
 			continue
 		}
 		k := key(id, went.Version)
-		if said := fmt.Sprintf("%s from %s at %s", id, went.Version, went.At); !slices.Contains(w.detected, said) && !slices.Contains(w.alarmed, said) {
+		if messages := fmt.Sprintf("%s from %s at %s", id, went.Version, went.At); !slices.Contains(w.detected, messages) && !slices.Contains(w.alarmed, messages) {
 			if ill := w.bad[k]; ill != nil {
 				ill.back = went.At
-				w.detected, w.latency = append(w.detected, said), append(w.latency, went.At.Sub(ill.births[0]))
+				w.detected, w.latency = append(w.detected, messages), append(w.latency, went.At.Sub(ill.births[0]))
 			} else {
-				w.alarmed = append(w.alarmed, said)
+				w.alarmed = append(w.alarmed, messages)
 				w.stories = append(w.stories, w.describeStates())
 			}
 		}
@@ -478,22 +478,22 @@ func (w *trustWorld) playDay(playDay int) {
 
 // describeStates is the policy's memory of the pools' nodes.
 func (w *trustWorld) describeStates() string {
-	var told strings.Builder
+	var reported strings.Builder
 	for _, pool := range w.api.policy.Status.Pools {
 		p := pool.Probation
 		if p == nil {
 			continue
 		}
-		fmt.Fprintf(&told, "\n%s %s %s:", pool.Name, p.Version, p.State)
+		fmt.Fprintf(&reported, "\n%s %s %s:", pool.Name, p.Version, p.State)
 		for _, join := range p.Joins {
-			fmt.Fprintf(&told, " %s %s", join.RunningSince.Format("15:04"), join.Outcome)
+			fmt.Fprintf(&reported, " %s %s", join.RunningSince.Format("15:04"), join.Outcome)
 			if join.ReadyAfter != nil {
-				fmt.Fprintf(&told, " after %s", join.ReadyAfter.Duration)
+				fmt.Fprintf(&reported, " after %s", join.ReadyAfter.Duration)
 			}
-			fmt.Fprint(&told, ";")
+			fmt.Fprint(&reported, ";")
 		}
 	}
-	return told.String()
+	return reported.String()
 }
 
 // shrinkPools is the night: eight nodes of each pool stay, and the youngest nodes go.

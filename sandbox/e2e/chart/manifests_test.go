@@ -75,9 +75,9 @@ func TestFromManifestsToTheChart(t *testing.T) {
 		}
 	}
 	for _, may := range [][]string{{"create", "prototypes.kamino.dev"}, {"patch", "nodes"}, {"create", "pods", "--subresource=eviction"}} {
-		said := sandbox.Run(t, nil, "kubectl", append([]string{"auth", "can-i"}, append(may, "--as", "system:serviceaccount:kamino-system:kamino", "-A")...)...)
-		if strings.TrimSpace(said.Stdout) != "yes" {
-			t.Errorf("the release's account may not %v: %s%s", may, said.Stdout, said.Stderr)
+		messages := sandbox.Run(t, nil, "kubectl", append([]string{"auth", "can-i"}, append(may, "--as", "system:serviceaccount:kamino-system:kamino", "-A")...)...)
+		if strings.TrimSpace(messages.Stdout) != "yes" {
+			t.Errorf("the release's account may not %v: %s%s", may, messages.Stdout, messages.Stderr)
 		}
 	}
 
@@ -92,8 +92,8 @@ func testUninstallDuringCapture(t *testing.T, helm chart.Helm) {
 	donor := sandbox.Pool(t, "name=forgotten,nodes=2")[0].Node
 	capture := exec.Command(sandbox.Kamino, unverified.Capture(donor)...)
 	capture.Env = sandbox.Env()
-	var said bytes.Buffer
-	capture.Stdout, capture.Stderr = &said, &said
+	var messages bytes.Buffer
+	capture.Stdout, capture.Stderr = &messages, &messages
 	if err := capture.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func testUninstallDuringCapture(t *testing.T, helm chart.Helm) {
 	_ = capture.Process.Kill()
 	_ = capture.Wait()
 	if n := node(t, donor); n.Annotations[v1alpha1.ReservationAnnotation] == "" {
-		t.Fatalf("the capture ended before it was killed:\n%s", &said)
+		t.Fatalf("the capture ended before it was killed:\n%s", &messages)
 	}
 	if err := helm.Uninstall("kamino"); err != nil {
 		t.Fatal(err)

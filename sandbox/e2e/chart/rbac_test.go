@@ -100,9 +100,9 @@ func TestPermissions(t *testing.T) {
 		})
 	}
 	// The doctor comes to the same end: whether there are pools to examine is another matter.
-	said := sandbox.Run(t, nil, "kamino", "doctor", "--namespace", own, "--generalize-namespace", pods, "--as", "system:serviceaccount:"+own+":may-kamino").Stdout
-	if !strings.Contains(said, "has all 39 permissions in the cluster that a controller needs") {
-		t.Errorf("kamino doctor says of the release's account:\n%s", said)
+	messages := sandbox.Run(t, nil, "kamino", "doctor", "--namespace", own, "--generalize-namespace", pods, "--as", "system:serviceaccount:"+own+":may-kamino").Stdout
+	if !strings.Contains(messages, "has all 39 permissions in the cluster that a controller needs") {
+		t.Errorf("kamino doctor says of the release's account:\n%s", messages)
 	}
 	if err := helm.Uninstall("may"); err != nil {
 		t.Fatal(err)

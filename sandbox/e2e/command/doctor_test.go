@@ -56,13 +56,13 @@ func TestDoctorAsAServiceAccount(t *testing.T) {
 		"default":       {5, []string{"system:serviceaccount:kamino-system:default", "nodes"}, "ok "},
 	} {
 		result := sandbox.Run(t, nil, "kamino", "doctor", pool, "--as", "system:serviceaccount:kamino-system:"+account)
-		said := result.Stdout + result.Stderr
-		if result.Code != test.code || strings.Contains(said, test.saysNone) {
-			t.Errorf("%s: exit code %d, want %d, without %q:\n%s", account, result.Code, test.code, test.saysNone, said)
+		messages := result.Stdout + result.Stderr
+		if result.Code != test.code || strings.Contains(messages, test.saysNone) {
+			t.Errorf("%s: exit code %d, want %d, without %q:\n%s", account, result.Code, test.code, test.saysNone, messages)
 		}
 		for _, text := range test.says {
-			if !strings.Contains(said, text) {
-				t.Errorf("%s: it is not said that %q:\n%s", account, text, said)
+			if !strings.Contains(messages, text) {
+				t.Errorf("%s: it is not said that %q:\n%s", account, text, messages)
 			}
 		}
 	}

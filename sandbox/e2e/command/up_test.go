@@ -20,23 +20,23 @@ import (
 
 // upProcess is a kamino-sandbox up in a separate process.
 type upProcess struct {
-	command *exec.Cmd
-	exited  chan struct{}
-	mu      sync.Mutex
-	said    bytes.Buffer
+	command  *exec.Cmd
+	exited   chan struct{}
+	mu       sync.Mutex
+	messages bytes.Buffer
 }
 
 // Write collects the output.
 func (s *upProcess) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.said.Write(p)
+	return s.messages.Write(p)
 }
 
 func (s *upProcess) text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.said.String()
+	return s.messages.String()
 }
 
 // up starts a sandbox and returns when the output reports a ready sandbox.
@@ -186,9 +186,9 @@ func TestInterruptedStart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		// at is the line of output at which the test interrupts the start. No node is Ready at this time.
-		at, said string
-		cut      func(t *testing.T, dir string, process *os.Process)
-		code     int
+		at, messages string
+		cut          func(t *testing.T, dir string, process *os.Process)
+		code         int
 	}{
 		"by Ctrl-C": {"control plane:", "interrupted", func(t *testing.T, _ string, process *os.Process) {
 			if err := process.Signal(os.Interrupt); err != nil {
@@ -218,16 +218,16 @@ func TestInterruptedStart(t *testing.T) {
 			if err := command.Start(); err != nil {
 				t.Fatal(err)
 			}
-			said := ""
+			messages := ""
 			for lines := bufio.NewScanner(stderr); lines.Scan(); {
-				said += lines.Text() + "\n"
+				messages += lines.Text() + "\n"
 				if strings.Contains(lines.Text(), c.at) {
 					c.cut(t, dir, command.Process)
 				}
 			}
 			_ = command.Wait()
-			if code := command.ProcessState.ExitCode(); code != c.code || !strings.Contains(said, c.said) {
-				t.Errorf("exit code %d, want %d, and it should say %q:\n%s", code, c.code, c.said, said)
+			if code := command.ProcessState.ExitCode(); code != c.code || !strings.Contains(messages, c.messages) {
+				t.Errorf("exit code %d, want %d, and it should say %q:\n%s", code, c.code, c.messages, messages)
 			}
 			assertNotRunning(t, dir)
 			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {

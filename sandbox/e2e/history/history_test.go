@@ -105,9 +105,9 @@ func TestHistory(t *testing.T) {
 	refused(t, "VersionPrior", "retire", set, first)
 	refused(t, "VersionCurrent", "quarantine", set, second, "--reason", "bad")
 
-	said := sandbox.Must(t, "kamino", "rollback", set, "--reason", "it loses its network")
-	if !strings.Contains(said, "1 node runs version "+second+" and does not change: "+grandchild) {
-		t.Errorf("the rollback does not name the node that runs the bad version:\n%s", said)
+	messages := sandbox.Must(t, "kamino", "rollback", set, "--reason", "it loses its network")
+	if !strings.Contains(messages, "1 node runs version "+second+" and does not change: "+grandchild) {
+		t.Errorf("the rollback does not name the node that runs the bad version:\n%s", messages)
 	}
 	want[0].Use, want[0].Quarantined, want[0].RolledBack = "quarantined", "it loses its network", first
 	want[1].Use = "current"
@@ -115,8 +115,8 @@ func TestHistory(t *testing.T) {
 	if diff := cmp.Diff(want, after.Versions); diff != "" || after.Recipe.Version != first || after.Prior != "" {
 		t.Fatalf("after the rollback the recipe names %s (-want +got):\n%s", after.Recipe.Version, diff)
 	}
-	if said := sandbox.Must(t, "kamino", "rollback", set); !strings.Contains(said, "is already rolled back") {
-		t.Errorf("the same once more says:\n%s", said)
+	if messages := sandbox.Must(t, "kamino", "rollback", set); !strings.Contains(messages, "is already rolled back") {
+		t.Errorf("the same once more says:\n%s", messages)
 	}
 
 	replaceNodes(t, grandchild, first, second)
@@ -146,14 +146,14 @@ func replaceNodes(t *testing.T, node, good, bad string) {
 		return sandbox.Must(t, "kubectl", "get", "node", node, "-o", "jsonpath={.metadata.uid} {.status.nodeInfo.bootID}")
 	}
 	before := strings.Fields(boot())
-	said := sandbox.Must(t, "kamino", "rollback", set, "--replace-nodes")
+	messages := sandbox.Must(t, "kamino", "rollback", set, "--replace-nodes")
 	for _, sentence := range []string{
 		"1 node runs version " + bad + " and is rebuilt now",
 		"node " + node + " is cordoned", "node " + node + " runs version " + good + " and is back in service",
 		"1 node was rebuilt; no node runs version " + bad + " any longer.",
 	} {
-		if !strings.Contains(said, sentence) {
-			t.Errorf("the command does not say %q:\n%s", sentence, said)
+		if !strings.Contains(messages, sentence) {
+			t.Errorf("the command does not say %q:\n%s", sentence, messages)
 		}
 	}
 	after := strings.Fields(boot())
@@ -170,7 +170,7 @@ func replaceNodes(t *testing.T, node, good, bad string) {
 			t.Errorf("no event %s of node %s:\n%s", reason, node, events)
 		}
 	}
-	if said := sandbox.Must(t, "kamino", "rollback", set, "--replace-nodes"); !strings.Contains(said, "No node runs version "+bad) {
-		t.Errorf("once more says:\n%s", said)
+	if messages := sandbox.Must(t, "kamino", "rollback", set, "--replace-nodes"); !strings.Contains(messages, "No node runs version "+bad) {
+		t.Errorf("once more says:\n%s", messages)
 	}
 }

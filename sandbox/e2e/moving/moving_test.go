@@ -59,8 +59,8 @@ func TestMoving(t *testing.T) {
 	before := c.scaleSet(t)
 
 	// Reads change nothing: status shows the version that the definition means.
-	if said := sandbox.Must(t, "kamino", "status", set); !strings.Contains(said, old) {
-		t.Errorf("the status doesn't know that the recipe means %s:\n%s", old, said)
+	if messages := sandbox.Must(t, "kamino", "status", set); !strings.Contains(messages, old) {
+		t.Errorf("the status doesn't know that the recipe means %s:\n%s", old, messages)
 	}
 	want := []version{
 		{Version: old, Use: "current", Donor: c.donor, Nodes: []string{}, Keep: true},

@@ -91,8 +91,8 @@ func testStore(t *testing.T, bin, image string, s runtimeStore) {
 	if listed := s.containers(t, clone); listed != "" {
 		t.Errorf("the runtime still knows containers:\n%s", listed)
 	}
-	if said := s.use(t, clone); !strings.Contains(said, "of the second layer") {
-		t.Errorf("the image does not run: %s", said)
+	if messages := s.use(t, clone); !strings.Contains(messages, "of the second layer") {
+		t.Errorf("the image does not run: %s", messages)
 	}
 }
 
@@ -242,8 +242,8 @@ func daemon(t *testing.T, ready func() bool, env []string, name string, args ...
 			over = true
 			cancel()
 			_, _ = log.Seek(0, io.SeekStart)
-			said, _ := io.ReadAll(log)
-			t.Fatalf("%s: %v\n%s", name, err, said)
+			messages, _ := io.ReadAll(log)
+			t.Fatalf("%s: %v\n%s", name, err, messages)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
