@@ -198,12 +198,9 @@ func refusalsOfPool(s scaleSet, model armcompute.VirtualMachineScaleSet) []cloud
 			out = append(out, refusal)
 		}
 	}
-	flexible := model.Properties != nil && value(model.Properties.OrchestrationMode) == armcompute.OrchestrationModeFlexible
-	add(flexible, cloud.Refuse("FlexibleOrchestration", fmt.Sprintf("%s has Flexible orchestration; only Uniform orchestration is supported", s),
-		"use a scale set with Uniform orchestration"))
 	add(isAKS(s, model), cloud.Refuse("AKSManaged", fmt.Sprintf("%s belongs to AKS; AKS owns the model, and reverts or ignores changes", s),
 		"use AKS node image upgrades or node pool snapshots instead"))
-	out = append(out, refusalsOfPolicy(s, model)...)
+	out = append(out, refusalsOfWrite(s, model)...)
 	add(securityTypeOf(model) == armcompute.SecurityTypesConfidentialVM, confidential(s))
 	profile := profileOf(model)
 	if storage := profile.StorageProfile; storage != nil && storage.OSDisk != nil {
@@ -284,7 +281,8 @@ func (p *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, s
 		return &cloud.Error{Kind: cloud.Invalid, Op: "grow", Resource: s.String(),
 			Message: fmt.Sprintf("the new size %d is not above the current size %d: Kamino only grows pools", size, from)}
 	}
+	sku := value(model.SKU)
 	return p.write(ctx, "grow", s, model, armcompute.VirtualMachineScaleSetUpdate{SKU: &armcompute.SKU{
-		Name: model.SKU.Name, Tier: model.SKU.Tier, Capacity: to.Ptr(size),
+		Name: sku.Name, Tier: sku.Tier, Capacity: to.Ptr(size),
 	}})
 }

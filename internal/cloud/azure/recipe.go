@@ -165,7 +165,7 @@ func recipeChange(r versionRef, model armcompute.VirtualMachineScaleSet, removeB
 		change.Removes = append(change.Removes, part)
 		saved.Extensions = append(saved.Extensions, extension)
 	}
-	change.Done, change.Refusals = isVersion(image, r) && len(change.Removes) == 0, refusalsOfPolicy(r.scaleSet, model)
+	change.Done, change.Refusals = isVersion(image, r) && len(change.Removes) == 0, refusalsOfWrite(r.scaleSet, model)
 	saved.Removes, saved.Waits = append([]cloud.RecipeField{}, change.Removes...), waitsFor(model, change.Removes)
 	var err error
 	if change.Backup, err = json.MarshalIndent(saved, "", "  "); err != nil {

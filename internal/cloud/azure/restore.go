@@ -55,7 +55,7 @@ func restoreChange(s scaleSet, model armcompute.VirtualMachineScaleSet, saved cl
 		return r, cloud.RecipeChange{}, err
 	}
 	now := imageReference(model)
-	change := cloud.RecipeChange{Pool: s.pool(), From: s.imageName(now), Restores: &saved, Refusals: refusalsOfPolicy(s, model)}
+	change := cloud.RecipeChange{Pool: s.pool(), From: s.imageName(now), Restores: &saved, Refusals: refusalsOfWrite(s, model)}
 	if change.To = s.imageName(r.was.ImageReference); r.keepsImage {
 		change.To = change.From
 	}

@@ -60,7 +60,7 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 }
 
 func (p trials) refuseInPool(ctx context.Context, t trialRef, model armcompute.VirtualMachineScaleSet) ([]cloud.Refusal, error) {
-	found := refusalsOfPolicy(t.scaleSet, model)
+	found := refusalsOfWrite(t.scaleSet, model)
 	removes, err := promotionRemoves(t, model)
 	if err != nil {
 		return nil, err

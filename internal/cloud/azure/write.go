@@ -15,7 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// rollingUpgradeRuns is the reason of a refusal during a rolling upgrade. refusalsOfPolicy has the reasons of upgrade
+// rollingUpgradeRuns is the reason of a refusal during a rolling upgrade. refusalsOfWrite has the reasons of upgrade
 // policies.
 const rollingUpgradeRuns = "RollingUpgradeRunning"
 
@@ -39,7 +39,7 @@ func (p *PoolProvider) writeAnswered(ctx context.Context, op string, s scaleSet,
 	if err != nil {
 		return nil, err
 	}
-	refusals := refusalsOfPolicy(s, model)
+	refusals := refusalsOfWrite(s, model)
 	if len(refusals) == 0 {
 		if refusals, err = rollingUpgrade(ctx, clients, s, model); err != nil {
 			return nil, err
@@ -84,12 +84,16 @@ func scaleSetIn(answer *http.Response) *armcompute.VirtualMachineScaleSet {
 	return &set
 }
 
-// refusalsOfPolicy returns the reasons why a write would change running instances. Azure may update instances by policy,
-// or Cluster API may replace instances that differ from its model.
-func refusalsOfPolicy(s scaleSet, model armcompute.VirtualMachineScaleSet) (out []cloud.Refusal) {
+// refusalsOfWrite returns the reasons against any write: Flexible orchestration, an upgrade policy that would update
+// running instances, or Cluster API, which replaces instances that differ from the model.
+func refusalsOfWrite(s scaleSet, model armcompute.VirtualMachineScaleSet) (out []cloud.Refusal) {
 	const manual = "set upgradePolicy.mode to Manual"
 	add := func(reason, remedy, obstacle string, args ...any) {
 		out = append(out, cloud.Refuse(reason, fmt.Sprintf(obstacle, args...), remedy))
+	}
+	flexible := model.Properties != nil && value(model.Properties.OrchestrationMode) == armcompute.OrchestrationModeFlexible
+	if flexible {
+		add("FlexibleOrchestration", "use a scale set with Uniform orchestration", "%s has Flexible orchestration; only Uniform orchestration is supported", s)
 	}
 	var policy armcompute.UpgradePolicy
 	if model.Properties != nil && model.Properties.UpgradePolicy != nil {
@@ -102,7 +106,7 @@ func refusalsOfPolicy(s scaleSet, model armcompute.VirtualMachineScaleSet) (out 
 	case armcompute.UpgradeModeRolling:
 		add("UpgradePolicyRolling", manual, "the upgrade policy of %s is Rolling: a new image would replace the running nodes batch by batch", s)
 	default:
-		if model.Properties == nil || value(model.Properties.OrchestrationMode) != armcompute.OrchestrationModeFlexible { // already refused
+		if !flexible { // Azure shows Flexible orchestration without a mode
 			add("UpgradePolicyUnknown", manual, "the upgrade policy of %s is %q, and only Manual is certain to change no running node", s, mode)
 		}
 	}
@@ -140,7 +144,8 @@ func rollingUpgrade(ctx context.Context, clients *clients, s scaleSet, model arm
 		"wait until the upgrade ends, or cancel the upgrade with `az vmss rolling-upgrade cancel`")}, nil
 }
 
-// manualPolicy returns the policy of the model, for a write without an ETag.
+// manualPolicy returns the policy of the model, for a write without an ETag. The model has a policy: refusalsOfWrite allows
+// only the mode Manual.
 func manualPolicy(model armcompute.VirtualMachineScaleSet) *armcompute.UpgradePolicy {
 	policy := &armcompute.UpgradePolicy{Mode: to.Ptr(armcompute.UpgradeModeManual)}
 	if model.Properties.UpgradePolicy.AutomaticOSUpgradePolicy != nil {

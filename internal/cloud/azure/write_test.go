@@ -83,6 +83,25 @@ func TestWriteWithoutETag(t *testing.T) {
 	}
 }
 
+// TestWriteFlexible: Azure may show a scale set with Flexible orchestration without an upgrade policy and without a size.
+func TestWriteFlexible(t *testing.T) {
+	arm := newARM(t)
+	p := arm.provider()
+	arm.pool("")
+	change := changed(t, arm, p)
+	arm.pool(`{"etag": null, "sku": null, "properties": {"orchestrationMode": "Flexible", "upgradePolicy": null}}`)
+	for _, err := range []error{p.SetRecipe(t.Context(), change), p.SetCapacity(t.Context(), testPool, 0, 1)} {
+		if refused := mustKind(t, err, cloud.Refused); refused.Code != "FlexibleOrchestration" {
+			t.Errorf("%+v", refused)
+		}
+	}
+	for _, c := range arm.calls {
+		if c.Method == http.MethodPatch {
+			t.Errorf("the scale set is written: %v", c.Body)
+		}
+	}
+}
+
 func child(o map[string]any, name string) map[string]any {
 	out, _ := o[name].(map[string]any)
 	return out
