@@ -38,7 +38,7 @@ func (c *Credential) String() string {
 	}
 	is += ", until " + c.NotAfter.UTC().Format("2006-01-02")
 	if c.Admin() {
-		is += ": who can read the image is cluster-admin"
+		is += ": any reader of the image is cluster-admin"
 	}
 	return is
 }

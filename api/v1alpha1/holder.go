@@ -53,7 +53,7 @@ func (h Holder) Same(other Holder) bool { return h.UID == other.UID && h.kind() 
 // String reads "prototype pool1-2026.03.14" or "replacement pool1-2026.03.14", and marks an unknown kind.
 func (h Holder) String() string {
 	if !h.Known() {
-		return h.Brief() + ", a kind of holder that this version of Kamino does not know"
+		return h.Brief() + ", a kind of holder unknown to this version of Kamino"
 	}
 	return h.Brief()
 }

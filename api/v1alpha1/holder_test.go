@@ -21,7 +21,7 @@ func TestHolders(t *testing.T) {
 		{v1alpha1.Holder{Kind: "Prototype", Name: "p", UID: "u"}, true, false, true, "prototype p"},
 		{v1alpha1.Holder{Name: "p", UID: "u"}, true, false, true, "prototype p"},
 		{v1alpha1.ReplacementHolder("pool1", "/pools/1", "2026.03.01"), false, true, true, "replacement pool1-2026.03.01"},
-		{v1alpha1.Holder{Kind: "Pioneer", Name: "p", UID: "u"}, false, false, false, "pioneer p, a kind of holder that this version of Kamino does not know"},
+		{v1alpha1.Holder{Kind: "Pioneer", Name: "p", UID: "u"}, false, false, false, "pioneer p, a kind of holder unknown to this version of Kamino"},
 	} {
 		h := c.holder
 		got := []any{h.Is(v1alpha1.HolderPrototype), h.Is(v1alpha1.HolderReplacement), h.Known(), h.String()}

@@ -50,7 +50,7 @@ func NewOrderKey() (private []byte, public string, err error) {
 func OrderKey(text []byte) (key ed25519.PrivateKey, public string, err error) {
 	seed, err := base64.StdEncoding.DecodeString(string(text))
 	if err != nil || len(seed) != ed25519.SeedSize {
-		return nil, "", errors.New("it is no key of an order")
+		return nil, "", errors.New("the text is not the key of an order")
 	}
 	key = ed25519.NewKeyFromSeed(seed)
 	return key, base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey)), nil
@@ -70,13 +70,13 @@ func (r *Report) Sign(key ed25519.PrivateKey) (OrderStatus, error) {
 // pod is an error that names the problem.
 func ReportOf(o *Order, r OrderRecord) (*Report, error) {
 	if o.UID != r.UID {
-		return nil, fmt.Errorf("order %s/%s was made anew by somebody else", o.Namespace, o.Name)
+		return nil, fmt.Errorf("another client created order %s/%s again", o.Namespace, o.Name)
 	}
 	if o.Status == (OrderStatus{}) {
 		return nil, nil
 	}
 	refused := func(why string) (*Report, error) {
-		return nil, fmt.Errorf("the report on order %s/%s %s, so it is not believed", o.Namespace, o.Name, why)
+		return nil, fmt.Errorf("Kamino rejects the report on order %s/%s: the report %s", o.Namespace, o.Name, why)
 	}
 	key, err := base64.StdEncoding.DecodeString(r.Key)
 	if err != nil || len(key) != ed25519.PublicKeySize {
@@ -92,11 +92,11 @@ func ReportOf(o *Order, r OrderRecord) (*Report, error) {
 	}
 	switch {
 	case report.Order != r.UID:
-		return refused("is of another order")
+		return refused("is about another order")
 	case r.Pod == "" || report.Pod != r.Pod:
-		return refused("is not of the pod that was made for it")
+		return refused("is not from the pod of the order")
 	case (report.Proof == nil) == (report.Unproven == nil):
-		return refused("says neither that there is a proof nor that there is none")
+		return refused("needs either a proof or the reason of a missing proof")
 	}
 	return report, nil
 }

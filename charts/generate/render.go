@@ -107,11 +107,11 @@ func renderRules() ([]byte, error) {
 			*into[name] = role.Rules
 			delete(into, name)
 		case strings.HasSuffix(role.Kind, "Role"):
-			return nil, fmt.Errorf("the chart knows nothing of %s of `kamino manifests`", name)
+			return nil, fmt.Errorf("the chart has no place for %s of `kamino manifests`", name)
 		}
 	}
 	if len(into) > 0 {
-		return nil, fmt.Errorf("`kamino manifests` has no more what the chart needs: %v", into)
+		return nil, fmt.Errorf("the chart needs objects that `kamino manifests` does not write: %v", into)
 	}
 	text, err := yaml.Marshal(r)
 	return append([]byte(rulesHead), text...), err
@@ -152,7 +152,7 @@ func policySchema() (map[string]any, error) {
 		}
 		versions, _, err := unstructured.NestedSlice(d.Object, "spec", "versions")
 		if err != nil || len(versions) != 1 {
-			return nil, fmt.Errorf("definition %s has %d versions, not one: %w", d.GetName(), len(versions), err)
+			return nil, fmt.Errorf("definition %s has %d versions, want 1: %w", d.GetName(), len(versions), err)
 		}
 		spec, found, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "spec")
 		if err != nil || !found {

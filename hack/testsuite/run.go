@@ -75,9 +75,9 @@ func (p Package) path() string {
 // they work.
 func long(ctx context.Context, all []Package, part []Weighed, o options) (int, error) {
 	runs := runsOf(all, part)
-	fmt.Printf("long suite, shard %s: %d tests of %d packages, expected to take %.0f s one after the other\n",
+	fmt.Printf("long suite, shard %s: %d tests of %d packages, %.0f s in sequence\n",
 		&o.shard, len(part), len(runs), Expected(part))
-	fmt.Printf("to repeat it: make test-long SHARD=%s\n", &o.shard)
+	fmt.Printf("repeat with: make test-long SHARD=%s\n", &o.shard)
 	var (
 		printing sync.Mutex
 		failed   []string

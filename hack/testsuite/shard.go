@@ -52,7 +52,7 @@ func (s *Shard) Set(text string) error {
 	var got Shard
 	var more string
 	if n, _ := fmt.Sscanf(text, "%d/%d%s", &got.Index, &got.Count, &more); n != 2 || got.Index < 1 || got.Index > got.Count {
-		return fmt.Errorf("%q is no shard: want k/n with k from 1 to n, such as 2/9", text)
+		return fmt.Errorf("%q is not a shard: want k/n with k from 1 to n, for example 2/9", text)
 	}
 	*s = got
 	return nil

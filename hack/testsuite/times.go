@@ -130,7 +130,7 @@ func times(ctx context.Context, all []Package, o options) (int, error) {
 		return 1, err
 	}
 	if len(failed) > 0 {
-		return 1, fmt.Errorf("nothing is written, because these failed: %s", strings.Join(failed, ", "))
+		return 1, fmt.Errorf("no time is written, because packages failed: %s", strings.Join(failed, ", "))
 	}
 	show(got)
 	if o.long {
@@ -276,7 +276,7 @@ func updatePage(got map[string]*figures, isLong, whole bool) error {
 		return err
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("%s needs a row for each of: %s", pageFile, strings.Join(missing, ", "))
+		return fmt.Errorf("%s has no row for: %s", pageFile, strings.Join(missing, ", "))
 	}
 	return nil
 }

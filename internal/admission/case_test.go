@@ -400,7 +400,7 @@ var troubles = []spoiled{
 	},
 	{
 		name: "too many images", reason: imagecount.TooManyImages,
-		words: "The oldest is image a, on oldest: build",
+		words: "The oldest image is image a, on oldest: rebuild",
 		of:    []string{"Cloud", "Recipe", "Images"},
 		spoil: func(c *Case) { c.Images = Found(crowd(9)) },
 	},

@@ -43,7 +43,7 @@ var sentences = map[string]string{
 	"the cloud refuses":                "the quota is used up: ask for more",
 	"the pool refuses":                 "the pool rolls: hold it",
 	"a newer recipe":                   "the recipe of pool pool1 names version 2026.03.1402, newer than 2026.03.14: if the newer version is bad, roll back first",
-	"too many images":                  "the nodes of pool pool1 and its recipe name 9 different images; with more than 10 the cloud does not let the pool grow. The oldest is image a, on oldest: build these nodes anew with `kamino rebuild pool1`, or delete them; where Cluster API made them, delete their Machines",
+	"too many images":                  "the nodes and the recipe of pool pool1 have 9 different images; the pool cannot grow with more than 10 images. The oldest image is image a, on oldest: rebuild these nodes with `kamino rebuild pool1`, or delete the nodes; with Cluster API, delete the Machines",
 	"volumes of its own":               "node donor must be removed after the capture, but holds the only copy of these volumes: pv-1, pv-2; move the data, choose another node, or use force to lose the data",
 	"no token":                         "no bootstrap token of the cluster is valid (ConfigMap kube-public/cluster-info has no token signature), so new nodes of pool pool1 cannot join: create the token of the pool's recipe (kubeadm token create), then try again",
 }

@@ -25,7 +25,7 @@ var environment = &envtest.Environment{}
 
 var start = sync.OnceValues(func() (*rest.Config, error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return nil, errors.New("this test needs a real API server and KUBEBUILDER_ASSETS names none: run `make test`, which builds one")
+		return nil, errors.New("the test needs a real API server, and KUBEBUILDER_ASSETS is not set: run `make test`")
 	}
 	definitions, err := Definitions()
 	if err != nil {

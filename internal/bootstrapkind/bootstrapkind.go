@@ -134,14 +134,14 @@ func Of(f Facts) Answer {
 	case f.Proof != "":
 		name, _, _ := strings.Cut(f.Proof, "/")
 		if !known(v1alpha1.Profile(name)) {
-			a.Why = fmt.Sprintf("version %s, which the pool's recipe names, was generalized with profile %q, which this Kamino does not know", f.Version, name)
+			a.Why = fmt.Sprintf("the recipe names version %s, which was generalized with profile %q: the profile is unknown to this version of Kamino", f.Version, name)
 			return a
 		}
-		a.Profile, a.Why = v1alpha1.Profile(name), fmt.Sprintf("version %s, which the pool's recipe names, was generalized with profile %s", f.Version, name)
+		a.Profile, a.Why = v1alpha1.Profile(name), fmt.Sprintf("the recipe names version %s, which was generalized with profile %s", f.Version, name)
 	case len(found) > 0:
 		other := slices.IndexFunc(found, func(s evidence) bool { return s.profile != found[0].profile })
 		if other >= 0 {
-			a.Why = fmt.Sprintf("what node %s carries contradicts itself: %s speaks for profile %s, %s for profile %s", f.Node.Name,
+			a.Why = fmt.Sprintf("the marks of node %s contradict each other: %s means profile %s, %s means profile %s", f.Node.Name,
 				found[0].carries, found[0].profile, found[other].carries, found[other].profile)
 			return a
 		}
@@ -149,9 +149,9 @@ func Of(f Facts) Answer {
 	case f.KubeadmConfig:
 		a.Profile, a.Why = v1alpha1.ProfileBootstrap, fmt.Sprintf("node %s joined with kubeadm: the cluster has ConfigMap kube-system/kubeadm-config", f.Node.Name)
 	default:
-		a.Why = fmt.Sprintf("nothing tells how node %s joined: it carries nothing of kubeadm, Cluster API, EKS, kOps or AKS Engine", f.Node.Name)
+		a.Why = fmt.Sprintf("the bootstrap method of node %s is unknown: the node has no mark of kubeadm, Cluster API, EKS, kOps or AKS Engine", f.Node.Name)
 		if f.Unread != "" {
-			a.Why += ", and whether the cluster has ConfigMap kube-system/kubeadm-config can't be looked at: " + f.Unread
+			a.Why += "; ConfigMap kube-system/kubeadm-config cannot be read: " + f.Unread
 		}
 	}
 	return a
@@ -163,7 +163,7 @@ func known(p v1alpha1.Profile) bool {
 }
 
 // Choice is the advice on the choice of a profile.
-const Choice = "static if all nodes of the cluster share one kubelet credential (AKS Engine), eks if nodeadm joins each at every boot (EKS with Amazon Linux 2023), bootstrap if each joins with its own (kubeadm, Cluster API, kOps)"
+const Choice = "static: all nodes share a kubelet credential (AKS Engine); eks: nodeadm joins the node at every boot (EKS with Amazon Linux 2023); bootstrap: each node has its own credential (kubeadm, Cluster API, kOps)"
 
 // Refusals returns the refusal of a capture with an unknown profile; none with a profile.
 func (a Answer) Refusals() []cloud.Refusal {

@@ -36,7 +36,7 @@ func (s *stage) forge(text string) {
 	})
 }
 
-// TestAForgedReservationMovesNothing: a reservation that no Lease of Kamino's confirms has neither the Node nor the instance touched.
+// TestAForgedReservationMovesNothing: a reservation without a Lease of Kamino has neither the Node nor the instance touched.
 func TestAForgedReservationMovesNothing(t *testing.T) {
 	for name, text := range forged {
 		for _, away := range []bool{false, true} {

@@ -299,7 +299,7 @@ func (s *stage) precondition(action kubetesting.Action) error {
 		return err
 	}
 	if uid := object.(metav1.Object).GetUID(); uid != *deletion.DeleteOptions.Preconditions.UID {
-		return apierrors.NewConflict(action.GetResource().GroupResource(), deletion.Name, fmt.Errorf("its UID is %s", uid))
+		return apierrors.NewConflict(action.GetResource().GroupResource(), deletion.Name, fmt.Errorf("the UID is %s", uid))
 	}
 	return nil
 }

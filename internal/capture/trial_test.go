@@ -129,7 +129,7 @@ func TestAnAttemptThatCannotTell(t *testing.T) {
 		}{
 			"no room": {func(v *proving) { v.cloud.FailTrials(1, "12 of 12 cores are used", true) }, "Provisioned: the cloud has no instance to spare: 12 of 12 cores are used"},
 			"nobody knows why": {func(v *proving) { v.cloud.BreakTrials(1, "InternalError: no") },
-				"Provisioned: the cloud could not make an instance, and does not say that the version is at fault: InternalError: no"},
+				"Provisioned: the cloud could not make an instance, and the cause may not be the version: InternalError: no"},
 			"no identity": {func(v *proving) {
 				v.finds = func(attempt int32, f *trial.Facts) {
 					if attempt == 1 {

@@ -94,7 +94,7 @@ func TestTheControllerServesMetrics(t *testing.T) {
 func startCluster(t *testing.T) *cluster.Connection {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("this test needs a real API server and KUBEBUILDER_ASSETS names none: run `make test`, which builds one")
+		t.Fatal("the test needs a real API server, and KUBEBUILDER_ASSETS is not set: run `make test`")
 	}
 	environment := &envtest.Environment{}
 	for _, name := range []string{"kamino.dev_prototypes.yaml", "kamino.dev_orders.yaml"} {

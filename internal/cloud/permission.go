@@ -26,7 +26,7 @@ const ForRemoval = "a donor that does not return"
 
 // Values of Permission.For for trials (TrialRunner), by the place of the trial node.
 const (
-	ForTrialApart  = "a trial beside the pool"
+	ForTrialApart  = "a trial next to the pool"
 	ForTrialInPool = "a trial in the pool"
 )
 

@@ -38,7 +38,7 @@ func ParseProtection(op string, id InstanceID, token string) (bool, error) {
 	case TokenProtected:
 		return true, nil
 	}
-	return false, &Error{Kind: Invalid, Op: op, Resource: string(id), Message: "the token " + quoted(token) + " is none of this cloud's"}
+	return false, &Error{Kind: Invalid, Op: op, Resource: string(id), Message: "" + quoted(token) + " is not a token of this cloud"}
 }
 
 // quoted returns a token for an error, cut to the largest length.

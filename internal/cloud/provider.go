@@ -182,7 +182,7 @@ func (j *joined) DeleteImage(ctx context.Context, ref ImageRef) error {
 		return err
 	case pool.Recipe.Version != "" && sameVersion(pool.Recipe.Version, ref.Version):
 		return &Error{Kind: Conflict, Op: "delete", Resource: "image version " + ref.Version + " of pool " + pool.Name,
-			Message: fmt.Sprintf("the recipe of pool %s names it: point the pool at another image first", pool.Name)}
+			Message: fmt.Sprintf("the recipe of pool %s names the version: let the recipe name another image first", pool.Name)}
 	}
 	return j.disks.DeleteImage(ctx, at)
 }

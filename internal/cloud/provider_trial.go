@@ -61,7 +61,7 @@ func (j *joined) EnsureTrial(ctx context.Context, spec TrialSpec) (Trial, error)
 			kind, is = NotFound, "absent"
 		}
 		return Trial{}, &Error{Kind: kind, Op: "begin the trial of", Resource: "version " + spec.Version + " of pool " + j.PoolName(spec.Pool),
-			Message: "the version is " + is + ": try one that is Complete"}
+			Message: "the version is " + is + ": choose a Complete version"}
 	}
 	trial, err := power.EnsureTrial(ctx, spec)
 	return j.shown(spec, trial, err)

@@ -26,15 +26,15 @@ func ResolvePool(text string, names map[PoolID]string) (PoolID, error) {
 	case len(whole) == 1:
 		return whole[0], nil
 	case len(whole) > 1:
-		return "", fmt.Errorf("there are %d pools with the name %s: name one by its ID, such as %s", len(whole), text, whole[0])
+		return "", fmt.Errorf("%d pools have the name %s: pass a pool ID, for example %s", len(whole), text, whole[0])
 	case len(part) == 1:
 		return part[0], nil
 	case len(part) > 1:
-		return "", fmt.Errorf("%d pools have %s in their names: give more of the name of %s", len(part), text, listed(part, names))
+		return "", fmt.Errorf("%d pools have %s in the name: pass more of the name: %s", len(part), text, listed(part, names))
 	case len(names) == 0:
-		return "", unknownPool(fmt.Sprintf("no pool %s is known: no node of this cluster belongs to any pool; name one by its whole ID in the cloud", text))
+		return "", unknownPool(fmt.Sprintf("pool %q not found: no node of this cluster belongs to a pool. Pass the full ID of the pool in the cloud", text))
 	default:
-		return "", unknownPool(fmt.Sprintf("no pool %s is known: did you mean %s? `kamino status` lists the pools; one without nodes elsewhere is named by its whole ID in the cloud", text, nearest(text, names)))
+		return "", unknownPool(fmt.Sprintf("pool %q not found; did you mean %s? `kamino status` lists pools. For a pool without nodes, pass the full ID in the cloud", text, nearest(text, names)))
 	}
 }
 
@@ -82,7 +82,7 @@ func listed(ids []PoolID, names map[PoolID]string) string {
 	}
 	slices.Sort(all)
 	if more := len(all) - maxOffered; more > 0 {
-		return fmt.Sprintf("%s or %d others", strings.Join(all[:maxOffered], ", "), more)
+		return fmt.Sprintf("%s or %d more", strings.Join(all[:maxOffered], ", "), more)
 	}
 	return strings.Join(all, " or ")
 }

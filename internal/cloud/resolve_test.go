@@ -23,13 +23,13 @@ func TestMeant(t *testing.T) {
 		{"POOL11", "/a/k8s-pool11-24816321-vmss", ""},
 		{"pool1-", "/a/k8s-pool1-24816321-vmss", ""},
 		{"large", "/a/batch-large", ""},
-		{"pool1", "", "2 pools have pool1 in their names: give more of the name of k8s-pool1-24816321-vmss or k8s-pool11-24816321-vmss"},
-		{"k8s", "", "3 pools have k8s in their names"},
+		{"pool1", "", "2 pools have pool1 in the name: pass more of the name: k8s-pool1-24816321-vmss or k8s-pool11-24816321-vmss"},
+		{"k8s", "", "3 pools have k8s in the name"},
 		// A full name never matches as a part of a longer name, even if two pools have the name.
-		{"batch", "", "there are 2 pools with the name batch: name one by its ID, such as /a/batch"},
-		{"pol2", "", "no pool pol2 is known: did you mean k8s-pool2-24816321-vmss?"},
+		{"batch", "", "2 pools have the name batch: pass a pool ID, for example /a/batch"},
+		{"pol2", "", `pool "pol2" not found; did you mean k8s-pool2-24816321-vmss?`},
 		{"bach-large", "", "did you mean batch-large?"},
-		{"", "", "no pool"},
+		{"", "", "not found"},
 	} {
 		got, err := ResolvePool(test.text, pools)
 		switch {

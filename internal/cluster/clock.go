@@ -54,6 +54,6 @@ func (c *Connection) CheckClock() error {
 	if ahead < 0 {
 		side = "ahead of"
 	}
-	return Refusef("this machine's clock is %s %s the API server's, and nothing was changed: versions and deadlines go by it, so set the clock first",
+	return Refusef("the clock of this machine is %s %s the clock of the API server, and nothing was changed: set the clock, because versions and deadlines depend on the time",
 		wording.Duration(by), side)
 }

@@ -55,11 +55,11 @@ func (r *Refused) Unwrap() error { return r.err }
 // ErrNotInstalled reports that the cluster has no definition of Prototypes, with the command to install the
 // definitions.
 var ErrNotInstalled = Refusef(
-	"this cluster doesn't know Prototypes yet, and nothing was changed: install Kamino's definitions with `kamino manifests | kubectl apply -f -`")
+	"the cluster has no definition of Prototypes, and nothing was changed: install Kamino with `kamino manifests | kubectl apply -f -`")
 
 // ErrOrdersMissing reports that the cluster has the definitions of an older Kamino, without Orders.
 var ErrOrdersMissing = Refusef(
-	"this cluster doesn't know Orders, which this version of Kamino needs, and nothing was changed: write its definitions with `kamino crds --apply`")
+	"the cluster has no definition of Orders, and nothing was changed: update the definitions with `kamino crds --apply`")
 
 // Prototypes lists all Prototypes, a handful for each pool. Prototypes returns ErrNotInstalled without the definition.
 func (c *Connection) Prototypes(ctx context.Context) ([]v1alpha1.Prototype, error) {

@@ -59,9 +59,9 @@ func noCluster(rules *clientcmd.ClientConfigLoadingRules) string {
 		}
 	}
 	if len(missing) == 0 {
-		return "no cluster is named: set KUBECONFIG, or give --kubeconfig"
+		return "no kubeconfig: set KUBECONFIG, or pass --kubeconfig"
 	}
-	return fmt.Sprintf("no cluster is named, as there is no %s: set KUBECONFIG, or give --kubeconfig", strings.Join(missing, ", no "))
+	return fmt.Sprintf("no kubeconfig, because %s does not exist: set KUBECONFIG, or pass --kubeconfig", strings.Join(missing, ", no "))
 }
 
 // budget limits the requests of a client: per second, and in a burst.

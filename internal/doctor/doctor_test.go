@@ -322,10 +322,10 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		"a pool of one": {CheckPool, Fail, "grow the pool", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			_ = d.Kube.(*fake.Clientset).Tracker().Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", "b")
 		}},
-		"no pool": {CheckNodes, Fail, "no pool other is known: did you mean pool1?", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+		"no pool": {CheckNodes, Fail, `pool "other" not found; did you mean pool1?`, memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			d.Only = "other"
 		}},
-		"Machines of Cluster API's": {CheckNodes, OK, "1 pool, but not node b: this is Machine fleet/md-0 of Cluster API's cluster c1", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+		"Machines of Cluster API's": {CheckNodes, OK, "1 pool, but not node b: the node is Machine fleet/md-0 of Cluster API's cluster c1", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			n, _ := d.Kube.CoreV1().Nodes().Get(context.Background(), "b", metav1.GetOptions{}) //nolint:usetesting // It has no test at hand.
 			n.Spec.ProviderID = "elsewhere:///vm"
 			n.Annotations = map[string]string{"cluster.x-k8s.io/machine": "md-0", "cluster.x-k8s.io/cluster-namespace": "fleet", "cluster.x-k8s.io/cluster-name": "c1"}

@@ -159,7 +159,7 @@ func TestWhatATrialNeeds(t *testing.T) {
 			}
 			world.Forbid("EnsureTrial", "EndTrial")
 			told := strings.Join(findings(examine(t, d), CheckPermissions), "\n")
-			for mode, what := range map[v1alpha1.TrialMode]string{v1alpha1.TrialApart: "a trial beside the pool", v1alpha1.TrialInPool: "a trial in the pool"} {
+			for mode, what := range map[v1alpha1.TrialMode]string{v1alpha1.TrialApart: "a trial next to the pool", v1alpha1.TrialInPool: "a trial in the pool"} {
 				for _, action := range []string{"EnsureTrial", "EndTrial"} {
 					says := "fail PermissionMissing: the credential lacks " + action + " on memory:///pools/pool1, needed for " + what + ""
 					if strings.Contains(told, says) != slices.Contains(c.needed, mode) {

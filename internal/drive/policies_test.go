@@ -172,8 +172,8 @@ func TestWhoDecides(t *testing.T) {
 		"no definitions, one pool":    {funcs: missing, asked: "pool1", decided: []string{"pool1 by " + AdHocName}, none: "pool1"},
 		"no definitions, one policy":  {funcs: missing, named: "a", why: ErrPoliciesMissing.Error()},
 		"a pool without nodes":        {asked: "empty", why: "pool empty has no node in this cluster"},
-		"a pool that nobody knows":    {asked: "nowhere", why: "no pool nowhere is known"},
-		"a word that means two pools": {asked: "pool", why: "2 pools have pool in their names"},
+		"a pool that nobody knows":    {asked: "nowhere", why: `pool "nowhere" not found`},
+		"a word that means two pools": {asked: "pool", why: "2 pools have pool in the name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := policyStage(t, test.funcs, test.objects...)

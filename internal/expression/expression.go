@@ -109,7 +109,7 @@ func tooLarge(parsed ast.NavigableExpr) error {
 	case nesting > maxNesting:
 		return fmt.Errorf("is nested %d levels deep, and at most %d are allowed: %s", nesting, maxNesting, lessNesting)
 	case parts > maxParts:
-		return fmt.Errorf("has %d parts, and at most %d are allowed: shorten it, or decide by a label instead", parts, maxParts)
+		return fmt.Errorf("has %d parts, and at most %d are allowed: shorten the expression, or use a label", parts, maxParts)
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func number(value ref.Val) (float64, error) {
 		return 0, fmt.Errorf("gives %s, and must give a number", value.Type().TypeName())
 	}
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return 0, fmt.Errorf("gives %v, which orders nothing", f)
+		return 0, fmt.Errorf("gives %v, which is no number to sort by", f)
 	}
 	return f, nil
 }

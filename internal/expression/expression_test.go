@@ -141,8 +141,8 @@ func TestFailing(t *testing.T) {
 		{`duration("1h") > duration("x" + node.metadata.name)`, ``, ""},
 		{``, `node.metadata.name`, "gives string, and must give a number"},
 		{``, `1 / (node.spec.taints.size() - 1)`, "division by zero"},
-		{``, `1.0 / 0.0`, "orders nothing"},
-		{``, `0.0 / 0.0`, "orders nothing"},
+		{``, `1.0 / 0.0`, "no number to sort by"},
+		{``, `0.0 / 0.0`, "no number to sort by"},
 		{`false`, `node.metadata.labels.weight`, "selection.score: no such key: weight"},
 		{strings.Repeat(nested+".all(x, ", 6) + "true" + strings.Repeat(")", 6), ``, "cost limit exceeded"},
 	} {

@@ -23,7 +23,7 @@ func TestLargeExpressionsAreRefused(t *testing.T) {
 		"macros in a row":     {"[1]" + strings.Repeat(".map(a,[a])", 40) + " == []", "levels deep, and at most 30 are allowed"},
 		"optional values":     {nested("optional.of(1).optMap(a,", "1", ")", 100) + " == optional.none()", "levels deep, and at most 30 are allowed"},
 		"calls":               {nested("dyn(", "true", ")", 31), "is nested 31 levels deep, and at most 30 are allowed"},
-		"many parts":          {"1 in [" + strings.Repeat("1,", 1000) + "1]", "has 1004 parts, and at most 1000 are allowed: shorten it"},
+		"many parts":          {"1 in [" + strings.Repeat("1,", 1000) + "1]", "has 1004 parts, and at most 1000 are allowed: shorten the expression"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Compile(test.text, ""); err == nil || !strings.Contains(err.Error(), test.says) {

@@ -141,9 +141,9 @@ func (s Count) Told(pool string, recipe cloud.Recipe, name func(cloud.InstanceID
 	if oldest.Version == "" {
 		of = "image " + oldest.Name
 	}
-	return cloud.Refuse(TooManyImages, fmt.Sprintf("the nodes of pool %s and its recipe name %d different images; with more than %d the cloud does not let the pool grow. "+
-		"The oldest is %s, on %s", pool, len(s.Images), s.Limit, of, strings.Join(nodes, ", ")),
-		fmt.Sprintf("build these nodes anew with `kamino rebuild %s`, or delete them; where Cluster API made them, delete their Machines", pool))
+	return cloud.Refuse(TooManyImages, fmt.Sprintf("the nodes and the recipe of pool %s have %d different images; the pool cannot grow with more than %d images. "+
+		"The oldest image is %s, on %s", pool, len(s.Images), s.Limit, of, strings.Join(nodes, ", ")),
+		fmt.Sprintf("rebuild these nodes with `kamino rebuild %s`, or delete the nodes; with Cluster API, delete the Machines", pool))
 }
 
 // Refusal returns the refusal of a capture that would exceed the limit; nil below the limit.

@@ -108,7 +108,7 @@ func TestARefusalSaysWhatTheMatterIs(t *testing.T) {
 	if refusal == nil || refusal.Reason != TooManyImages || refusal.Message != s.Says("pool1", recipe, id) {
 		t.Fatalf("refused as %+v", refusal)
 	}
-	if !strings.Contains(refusal.Message, "version 2026.03.01, on i0: build") {
+	if !strings.Contains(refusal.Message, "version 2026.03.01, on i0: rebuild") {
 		t.Errorf("the oldest is not told: %s", refusal.Message)
 	}
 }

@@ -40,7 +40,7 @@ func Day(version string) (time.Time, error) {
 	day, try := split(version)
 	t, err := time.Parse(layout, day)
 	if err != nil || try == 0 {
-		return time.Time{}, fmt.Errorf("version %q is not a day as YYYY.MM.DD, or YYYY.MM.DD02 for the day's second", version)
+		return time.Time{}, fmt.Errorf("%q is not a version: want a day as YYYY.MM.DD, or YYYY.MM.DD02 for the second version of the day", version)
 	}
 	return t, nil
 }

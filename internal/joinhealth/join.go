@@ -148,13 +148,13 @@ func (j Join) left(now, observedSince time.Time, limits Limits) Join {
 		began = observedSince
 	}
 	if j.Took == 0 && !j.Running.IsZero() && now.Sub(began) > limits.Join {
-		j.Outcome, j.Why = Failed, "its instance was removed, and its node was never Ready"
+		j.Outcome, j.Why = Failed, "the instance was removed, and the node was never Ready"
 		if j.OverdueSince.IsZero() {
 			j.OverdueSince = began.Add(limits.Join)
 		}
 		return j
 	}
-	j.Outcome, j.Why = Uncounted, "is gone, and nobody saw whether it would join"
+	j.Outcome, j.Why = Uncounted, "is gone, and the result of the join is unknown"
 	return j
 }
 
@@ -174,7 +174,7 @@ func judge(now, observedSince time.Time, n Node, was Join, limits Limits) Join {
 	case n.Running.IsZero():
 		j.Outcome = Waiting // an instance that the cloud could not provide says nothing about the image
 	case !n.Ready && later(n, n.Changed, limits):
-		j.Outcome, j.Why = Uncounted, "became not Ready long after it had joined"
+		j.Outcome, j.Why = Uncounted, "became not Ready long after the join"
 	default:
 		j.setOutcome(now, observedSince, n, was.OverdueSince, limits)
 	}
@@ -186,9 +186,9 @@ func judge(now, observedSince time.Time, n Node, was Join, limits Limits) Join {
 func doubtOf(n Node, was Join) string {
 	switch {
 	case was.NodeUID != "" && n.UID != "" && was.NodeUID != n.UID:
-		return fmt.Sprintf("its Node %s was deleted, and Node %s is another one", was.Node, n.Name)
+		return fmt.Sprintf("Node %s was deleted, and Node %s has the same instance", was.Node, n.Name)
 	case was.Node != "" && n.Name == "" && was.OverdueSince.IsZero():
-		return fmt.Sprintf("its Node %s was deleted", was.Node)
+		return fmt.Sprintf("Node %s was deleted", was.Node)
 	}
 	return ""
 }
@@ -228,13 +228,13 @@ func fault(now, observedSince time.Time, n Node, limits Limits) string {
 	}
 	switch {
 	case !n.Ready && n.Forged != "" && since(n.Running) > limits.Join:
-		return fmt.Sprintf("its instance runs for %s, and there is no Node but %s, whose lease no kubelet renews", minutes(now.Sub(n.Running)), n.Forged)
+		return fmt.Sprintf("the instance has run for %s without a Node, except %s, whose lease no kubelet renews", minutes(now.Sub(n.Running)), n.Forged)
 	case !n.Ready && n.Name == "" && since(n.Running) > limits.Join:
-		return fmt.Sprintf("its instance runs for %s, and there is no Node", minutes(now.Sub(n.Running)))
+		return fmt.Sprintf("the instance has run for %s without a Node", minutes(now.Sub(n.Running)))
 	case !n.Ready && since(n.Running) > limits.Join:
-		return fmt.Sprintf("its instance runs for %s, and the Node is not Ready", minutes(now.Sub(n.Running)))
+		return fmt.Sprintf("the instance has run for %s, and the Node is not Ready", minutes(now.Sub(n.Running)))
 	case n.Ready && n.UnhealthyDaemonSet != "" && since(n.UnhealthySince) > limits.Daemons && !later(n, n.UnhealthySince, limits):
-		return fmt.Sprintf("DaemonSet %s is not Ready on it for %s, and is on others", n.UnhealthyDaemonSet, minutes(now.Sub(n.UnhealthySince)))
+		return fmt.Sprintf("DaemonSet %s has not been Ready on the node for %s, but is Ready on other nodes", n.UnhealthyDaemonSet, minutes(now.Sub(n.UnhealthySince)))
 	default:
 		return ""
 	}

@@ -30,23 +30,23 @@ func TestJudge(t *testing.T) {
 		"just made":                    {node: Node{}, outcome: Waiting},
 		"on its way":                   {node: Node{Running: ago(10)}, outcome: Waiting},
 		"late for the first time":      {node: Node{Running: ago(30)}, outcome: Waiting},
-		"late again":                   {node: Node{Running: ago(30)}, was: late, outcome: Failed, why: "its instance runs for 30 min, and there is no Node"},
+		"late again":                   {node: Node{Running: ago(30)}, was: late, outcome: Failed, why: "the instance has run for 30 min without a Node"},
 		"late again, too soon":         {node: Node{Running: ago(30)}, was: Join{Version: "v", Running: ago(30), OverdueSince: ago(4)}, outcome: Waiting},
 		"late, and the cluster was":    {node: Node{Running: ago(30)}, was: late, observedSince: ago(4), outcome: Waiting},
-		"a Node that is not Ready":     {node: Node{Name: "n", Running: ago(30), Changed: ago(28)}, was: late, outcome: Failed, why: "its instance runs for 30 min, and the Node is not Ready"},
+		"a Node that is not Ready":     {node: Node{Name: "n", Running: ago(30), Changed: ago(28)}, was: late, outcome: Failed, why: "the instance has run for 30 min, and the Node is not Ready"},
 		"late, and then there":         {node: Node{Name: "n", Running: ago(30), Ready: true, Changed: ago(3)}, was: late, outcome: Joined, took: 27 * time.Minute},
 		"Ready":                        {node: Node{Name: "n", Running: ago(5), Ready: true, Changed: ago(3)}, outcome: Joined, took: 2 * time.Minute},
 		"Ready for a moment":           {node: Node{Name: "n", Running: ago(5), Ready: true, Changed: ago(1)}, outcome: Waiting, took: 4 * time.Minute},
 		"Ready, since nobody knows":    {node: Node{Name: "n", Running: ago(5), Ready: true}, outcome: Waiting},
-		"was Ready, and is not":        {node: Node{Name: "n", Running: ago(30), Changed: ago(6)}, was: Join{Version: "v", Running: ago(30), Outcome: Joined, Took: time.Minute, OverdueSince: ago(6)}, outcome: Failed, why: "its instance runs for 30 min, and the Node is not Ready", took: time.Minute},
-		"not Ready after two hours":    {node: Node{Name: "n", Running: ago(200), Changed: ago(80)}, outcome: Uncounted, why: "became not Ready long after it had joined"},
+		"was Ready, and is not":        {node: Node{Name: "n", Running: ago(30), Changed: ago(6)}, was: Join{Version: "v", Running: ago(30), Outcome: Joined, Took: time.Minute, OverdueSince: ago(6)}, outcome: Failed, why: "the instance has run for 30 min, and the Node is not Ready", took: time.Minute},
+		"not Ready after two hours":    {node: Node{Name: "n", Running: ago(200), Changed: ago(80)}, outcome: Uncounted, why: "became not Ready long after the join"},
 		"joined hours ago, not Ready":  {node: Node{Name: "n", Running: ago(200), Changed: ago(6)}, was: Join{Version: "v", Running: ago(200), Outcome: Joined}, outcome: Joined},
 		"cordoned":                     {node: Node{Name: "n", Running: ago(30), ExcludedReason: "is cordoned"}, outcome: Uncounted, why: "is cordoned"},
 		"joined, then cordoned":        {node: Node{Name: "n", Running: ago(30), ExcludedReason: "is cordoned"}, was: Join{Version: "v", Running: ago(30), Outcome: Joined}, outcome: Joined},
 		"failed, then there":           {node: Node{Name: "n", Running: ago(30), Ready: true, Changed: ago(9)}, was: Join{Version: "v", Running: ago(30), Outcome: Failed, Why: "of old"}, outcome: Failed, why: "of old"},
 		"rebuilt after a failure":      {node: Node{Name: "n", Running: ago(5), Ready: true, Changed: ago(3)}, was: Join{Version: "v", Running: ago(90), Outcome: Failed, Why: "of old"}, outcome: Joined, took: 2 * time.Minute},
 		"rebuilt from another":         {node: Node{Name: "n", Running: ago(5), Ready: true, Changed: ago(3)}, was: Join{Version: "w", Running: ago(5), Outcome: Failed, Why: "of old"}, outcome: Joined, took: 2 * time.Minute},
-		"without a DaemonSet":          {node: Node{Name: "n", Running: ago(30), Ready: true, Changed: ago(28), UnhealthyDaemonSet: "kube-system/cni", UnhealthySince: ago(11)}, was: late, outcome: Failed, why: "DaemonSet kube-system/cni is not Ready on it for 11 min, and is on others", took: 2 * time.Minute},
+		"without a DaemonSet":          {node: Node{Name: "n", Running: ago(30), Ready: true, Changed: ago(28), UnhealthyDaemonSet: "kube-system/cni", UnhealthySince: ago(11)}, was: late, outcome: Failed, why: "DaemonSet kube-system/cni has not been Ready on the node for 11 min, but is Ready on other nodes", took: 2 * time.Minute},
 		"without one for a moment":     {node: Node{Name: "n", Running: ago(30), Ready: true, Changed: ago(28), UnhealthyDaemonSet: "kube-system/cni", UnhealthySince: ago(9)}, was: late, outcome: Waiting, took: 2 * time.Minute},
 		"without one, hours later":     {node: Node{Name: "n", Running: ago(200), Ready: true, Changed: ago(190), UnhealthyDaemonSet: "kube-system/cni", UnhealthySince: ago(11)}, outcome: Joined, took: 10 * time.Minute},
 		"an image of somebody else's":  {node: Node{Name: "n", Running: ago(5), Ready: true, Changed: ago(3)}, outcome: Joined, took: 2 * time.Minute},
@@ -77,9 +77,9 @@ func TestWhoIsGone(t *testing.T) {
 		{Instance: "w", Version: "v", Running: ago(10), Outcome: Waiting},
 		{Instance: "x", Version: "v", Running: ago(9), Outcome: Uncounted, Why: "is cordoned"},
 	}
-	const unseen = "is gone, and nobody saw whether it would join"
+	const unseen = "is gone, and the result of the join is unknown"
 	want := append([]Join(nil), before...)
-	want[2].Outcome, want[2].Why, want[2].OverdueSince = Failed, "its instance was removed, and its node was never Ready", ago(6)
+	want[2].Outcome, want[2].Why, want[2].OverdueSince = Failed, "the instance was removed, and the node was never Ready", ago(6)
 	want[3].Outcome, want[3].Why = Uncounted, unseen
 	want[4].Outcome, want[4].Why = Uncounted, unseen
 	if diff := cmp.Diff(want, Judge(noon, time.Time{}, nil, before, Limits{})); diff != "" {

@@ -140,7 +140,7 @@ type Verdict struct {
 func Decide(f Facts) Verdict {
 	switch {
 	case f.Current == "":
-		return Verdict{State: Idle, Message: fmt.Sprintf("the recipe of pool %s names no version of its own", f.Pool)}
+		return Verdict{State: Idle, Message: fmt.Sprintf("the recipe of pool %s names no version of the pool", f.Pool)}
 	case f.Suspect != "" && f.Suspect != f.Current:
 		return countertest(f)
 	}
@@ -153,22 +153,22 @@ func Decide(f Facts) Verdict {
 	own := f.own(judged, Failed, Waiting)
 	switch sure, row := f.fires(own), f.row(own); {
 	case len(f.fires(f.own(judged, Failed))) == 0:
-		state, why = Everywhere, "the nodes that other pools got at that time did not join either, so that something else is the cause"
+		state, why = Everywhere, "new nodes of other pools did not join either, so the image is not the cause"
 	case len(sure) == 0:
-		state, why = Awaited, "of the nodes that other pools got at that time none has joined yet, so that something else may be the cause"
+		state, why = Awaited, "new nodes of other pools have not joined yet, so the image may not be the cause"
 	case len(row) == 0:
-		failed, state, why = sure, Alone, "no node of another pool joined when these might have, so that something else may be the cause"
+		failed, state, why = sure, Alone, "no node of another pool joined at that time, so the image may not be the cause"
 	case f.old(own):
-		failed, state, why = row, LongAgo, "that is more than a day ago, and what else was the matter then is forgotten; its next nodes tell"
+		failed, state, why = row, LongAgo, "the failures are more than a day old; the next nodes decide"
 	default:
 		failed = row
 	}
 	last := failed[len(failed)-1]
-	against := fmt.Sprintf("%d nodes of version %s in pool %s did not join, the last one %s: %s", len(failed), f.Current, f.Pool, last.name(), last.Why)
+	against := fmt.Sprintf("%d nodes of version %s in pool %s did not join, last %s: %s", len(failed), f.Current, f.Pool, last.name(), last.Why)
 	if state != "" {
-		return Verdict{State: state, Failed: failed, Message: against + "; the pool stays on it, because " + why}
+		return Verdict{State: state, Failed: failed, Message: against + "; the pool stays on the version: " + why}
 	}
-	return Verdict{Do: GoBack, State: Bad, To: f.Prior, Failed: failed, Message: against + "; version " + f.Prior + " is the one before"}
+	return Verdict{Do: GoBack, State: Bad, To: f.Prior, Failed: failed, Message: against + "; version " + f.Prior + " is the version before"}
 }
 
 // watch returns the verdict without a series of failures. If too many other nodes are unready for any verdict, the
@@ -183,7 +183,7 @@ func (f Facts) watch() Verdict {
 	if overdue == 0 || !f.unwell() {
 		return Verdict{State: Watching, Message: f.count()}
 	}
-	return Verdict{State: Unwell, Message: fmt.Sprintf("%s, %d of them for more than %s; nothing is held against the version while only %d of %d nodes of other images are Ready",
+	return Verdict{State: Unwell, Message: fmt.Sprintf("%s, %d of them for more than %s; failures are ignored while only %d of %d nodes of other images are Ready",
 		f.count(), overdue, minutes(overdueAfter), f.OthersReady, f.Others) + f.unlisted()}
 }
 
@@ -201,7 +201,7 @@ func (f Facts) unwell() bool { return f.OthersReady*100 < f.Others*Healthy }
 func countertest(f Facts) Verdict {
 	judged := judgedOf(f.Joins, f.Current, f.WentBack)
 	if len(judged) == 0 {
-		return Verdict{State: Suspected, Message: fmt.Sprintf("pool %s went back from version %s to %s: its next node tells whether the image was the cause", f.Pool, f.Suspect, f.Current)}
+		return Verdict{State: Suspected, Message: fmt.Sprintf("pool %s rolled back from version %s to %s: the next node shows whether the image was the cause", f.Pool, f.Suspect, f.Current)}
 	}
 	next := judged[0]
 	if next.Outcome == Failed {
@@ -209,7 +209,7 @@ func countertest(f Facts) Verdict {
 			"version %s of pool %s was not the cause: node %s of version %s did not join either: %s", f.Suspect, f.Pool, next.name(), f.Current, next.Why)}
 	}
 	if f.Now.Sub(next.Running) <= failingAge(judgedOf(f.Joins, f.Suspect, time.Time{})) {
-		return Verdict{State: Suspected, Message: fmt.Sprintf("pool %s went back from version %s to %s: node %s has joined, but is younger than the nodes of version %s were when they failed",
+		return Verdict{State: Suspected, Message: fmt.Sprintf("pool %s rolled back from version %s to %s: node %s has joined, but is younger than the nodes of version %s at the failure",
 			f.Pool, f.Suspect, f.Current, next.name(), f.Suspect)}
 	}
 	return Verdict{Do: ConfirmBad, State: Confirmed, To: f.Suspect, Message: fmt.Sprintf(
@@ -220,15 +220,15 @@ func countertest(f Facts) Verdict {
 func (f Facts) frozen() (state State, why string) {
 	switch {
 	case f.Others == 0:
-		return NoControl, "there is no node of another image that would tell whether the image is the cause"
+		return NoControl, "there is no node of another image to compare with"
 	case f.unwell():
-		return Unwell, fmt.Sprintf("only %d of %d nodes of other images are Ready, so that something else may be the cause", f.OthersReady, f.Others) + f.unlisted()
+		return Unwell, fmt.Sprintf("only %d of %d nodes of other images are Ready, so the image may not be the cause", f.OthersReady, f.Others) + f.unlisted()
 	case f.Prior == "", f.Prior == f.Current:
-		return NoPrior, "there is no version to go back to"
+		return NoPrior, "there is no version to roll back to"
 	case !f.WentBack.IsZero() && f.Now.Sub(f.WentBack) < Pause:
-		return TooSoon, fmt.Sprintf("it has gone back by itself at %s, and does so once a day at most", f.WentBack.UTC().Format(time.RFC3339))
+		return TooSoon, fmt.Sprintf("the last automatic rollback was at %s, and Kamino rolls a pool back at most once a day", f.WentBack.UTC().Format(time.RFC3339))
 	case f.Off:
-		return SwitchedOff, "its policy does not ask to go back"
+		return SwitchedOff, "the policy does not enable automatic rollback"
 	}
 	return "", ""
 }
@@ -348,7 +348,7 @@ func Count(joins []Join, version string) Tally {
 // count returns the tally in a sentence without times.
 func (f Facts) count() string {
 	t := Count(f.Joins, f.Current)
-	return fmt.Sprintf("of version %s of pool %s %d nodes have joined, %d have not, %d are awaited", f.Current, f.Pool, t.Joined, t.Failed, t.Waiting)
+	return fmt.Sprintf("version %s of pool %s: %d nodes joined, %d failed, %d pending", f.Current, f.Pool, t.Joined, t.Failed, t.Waiting)
 }
 
 func median(of []time.Duration) time.Duration {

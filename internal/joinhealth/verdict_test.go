@@ -29,7 +29,7 @@ func joined(version, word string, from time.Time) []Join {
 			Running: from.Add(time.Duration(i+1) * time.Minute), Outcome: letters[letter],
 		}
 		if j.Outcome == Failed {
-			j.Why = "its instance runs for 16 min, and there is no Node"
+			j.Why = "the instance has run for 16 min without a Node"
 		}
 		joins = append(joins, j)
 	}
@@ -110,8 +110,8 @@ func TestWhatDoesNotCount(t *testing.T) {
 
 // TestVerdicts has a row for each state, with its sentence.
 func TestVerdicts(t *testing.T) {
-	against := "2 nodes of version 2026.03.09 in pool workers did not join, the last one n1: its instance runs for 16 min, and there is no Node"
-	stays := against + "; the pool stays on it, because "
+	against := "2 nodes of version 2026.03.09 in pool workers did not join, last n1: the instance has run for 16 min without a Node"
+	stays := against + "; the pool stays on the version: "
 	after := func(word string) func(*Facts) {
 		return func(f *Facts) {
 			f.Suspect, f.Current, f.WentBack = "2026.03.09", "2026.03.01", noon.Add(-time.Hour)
@@ -127,65 +127,65 @@ func TestVerdicts(t *testing.T) {
 		says   string
 		frozen bool
 	}{
-		"no version": {"FF", func(f *Facts) { f.Current = "" }, Nothing, Idle, "the recipe of pool workers names no version of its own", false},
-		"too few":    {"JFw", nil, Nothing, Watching, "of version 2026.03.09 of pool workers 1 nodes have joined, 1 have not, 1 are awaited", false},
-		"bad":        {"FF", nil, GoBack, Bad, against + "; version 2026.03.01 is the one before", false},
-		"no control": {"FF", func(f *Facts) { f.Others, f.OthersReady = 0, 0 }, Nothing, NoControl, stays + "there is no node of another image that would tell whether the image is the cause", true},
-		"unwell":     {"FF", func(f *Facts) { f.OthersReady = 7 }, Nothing, Unwell, stays + "only 7 of 10 nodes of other images are Ready, so that something else may be the cause", true},
-		"just well":  {"FF", func(f *Facts) { f.OthersReady = 8 }, GoBack, Bad, against + "; version 2026.03.01 is the one before", false},
-		"everywhere": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "Fwu", noon.Add(-2*time.Hour)) }, Nothing, Everywhere, stays + "the nodes that other pools got at that time did not join either, so that something else is the cause", true},
+		"no version": {"FF", func(f *Facts) { f.Current = "" }, Nothing, Idle, "the recipe of pool workers names no version of the pool", false},
+		"too few":    {"JFw", nil, Nothing, Watching, "version 2026.03.09 of pool workers: 1 nodes joined, 1 failed, 1 pending", false},
+		"bad":        {"FF", nil, GoBack, Bad, against + "; version 2026.03.01 is the version before", false},
+		"no control": {"FF", func(f *Facts) { f.Others, f.OthersReady = 0, 0 }, Nothing, NoControl, stays + "there is no node of another image to compare with", true},
+		"unwell":     {"FF", func(f *Facts) { f.OthersReady = 7 }, Nothing, Unwell, stays + "only 7 of 10 nodes of other images are Ready, so the image may not be the cause", true},
+		"just well":  {"FF", func(f *Facts) { f.OthersReady = 8 }, GoBack, Bad, against + "; version 2026.03.01 is the version before", false},
+		"everywhere": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "Fwu", noon.Add(-2*time.Hour)) }, Nothing, Everywhere, stays + "new nodes of other pools did not join either, so the image is not the cause", true},
 		"everywhere, and it is over": {"FFw", func(f *Facts) {
 			f.Elsewhere = append(joined("x", "FF", noon.Add(-2*time.Hour)), joined("y", "JJ", noon.Add(-30*time.Minute))...)
-		}, Nothing, Everywhere, stays + "the nodes that other pools got at that time did not join either, so that something else is the cause", true},
+		}, Nothing, Everywhere, stays + "new nodes of other pools did not join either, so the image is not the cause", true},
 		"nobody knows elsewhere yet": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "wwu", noon.Add(-2*time.Hour)) }, Nothing, Awaited,
-			stays + "of the nodes that other pools got at that time none has joined yet, so that something else may be the cause", true},
+			stays + "new nodes of other pools have not joined yet, so the image may not be the cause", true},
 		"one joins elsewhere": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "wJw", noon.Add(-2*time.Hour)) }, GoBack, Bad,
-			against + "; version 2026.03.01 is the one before", false},
+			against + "; version 2026.03.01 is the version before", false},
 		"long ago elsewhere": {"FF", func(f *Facts) { f.Elsewhere = append(f.Elsewhere, joined("x", "FF", noon.Add(-5*time.Hour))...) }, GoBack, Bad,
-			against + "; version 2026.03.01 is the one before", false},
+			against + "; version 2026.03.01 is the version before", false},
 		"a person has settled it": {"FFJ", func(f *Facts) { f.Since = noon.Add(-2*time.Hour + 2*time.Minute) }, Nothing, Watching,
-			"of version 2026.03.09 of pool workers 1 nodes have joined, 2 have not, 0 are awaited", false},
+			"version 2026.03.09 of pool workers: 1 nodes joined, 2 failed, 0 pending", false},
 		"not everywhere": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "FJF", noon.Add(-2*time.Hour)) }, GoBack, Bad,
-			against + "; version 2026.03.01 is the one before", false},
+			against + "; version 2026.03.01 is the version before", false},
 		"three in a row, and nobody tells whether a node can join": {"JFFF", func(f *Facts) { f.Elsewhere = nil }, Nothing, Alone,
-			"3 nodes of version 2026.03.09 in pool workers did not join, the last one n3: its instance runs for 16 min, and there is no Node; the pool stays on it, because " +
-				"no node of another pool joined when these might have, so that something else may be the cause", true},
+			"3 nodes of version 2026.03.09 in pool workers did not join, last n3: the instance has run for 16 min without a Node; the pool stays on the version: " +
+				"no node of another pool joined at that time, so the image may not be the cause", true},
 		"three in a row, and one joined elsewhere before": {"JFFF", func(f *Facts) { f.Elsewhere = joined("x", "J", noon.Add(-2*time.Hour)) }, Nothing, Alone,
-			"3 nodes of version 2026.03.09 in pool workers did not join, the last one n3: its instance runs for 16 min, and there is no Node; the pool stays on it, because " +
-				"no node of another pool joined when these might have, so that something else may be the cause", true},
+			"3 nodes of version 2026.03.09 in pool workers did not join, last n3: the instance has run for 16 min without a Node; the pool stays on the version: " +
+				"no node of another pool joined at that time, so the image may not be the cause", true},
 		"three in a row for hours": {"JFFF", func(f *Facts) { f.Elsewhere, f.Joins[3].Running = nil, noon.Add(50*time.Minute) }, GoBack, Bad,
-			"3 nodes of version 2026.03.09 in pool workers did not join, the last one n3: its instance runs for 16 min, and there is no Node; version 2026.03.01 is the one before", false},
+			"3 nodes of version 2026.03.09 in pool workers did not join, last n3: the instance has run for 16 min without a Node; version 2026.03.01 is the version before", false},
 		"the first two, and others got nodes an hour before": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "J", noon.Add(-3*time.Hour)) }, Nothing, Alone,
-			stays + "no node of another pool joined when these might have, so that something else may be the cause", true},
+			stays + "no node of another pool joined at that time, so the image may not be the cause", true},
 		"the first two, and others got nodes two days before": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "J", noon.Add(-50*time.Hour)) }, GoBack, Bad,
-			against + "; version 2026.03.01 is the one before", false},
-		"the first two, and nobody else got a node": {"FF", func(f *Facts) { f.Elsewhere = nil }, GoBack, Bad, against + "; version 2026.03.01 is the one before", false},
-		"too many are not Ready for anything to count": {"Jww", func(f *Facts) { f.OthersReady = 7 }, Nothing, Unwell, "of version 2026.03.09 of pool workers 1 nodes have joined, 0 have not, 2 are awaited, " +
-			"2 of them for more than 30 min; nothing is held against the version while only 7 of 10 nodes of other images are Ready", true},
+			against + "; version 2026.03.01 is the version before", false},
+		"the first two, and nobody else got a node": {"FF", func(f *Facts) { f.Elsewhere = nil }, GoBack, Bad, against + "; version 2026.03.01 is the version before", false},
+		"too many are not Ready for anything to count": {"Jww", func(f *Facts) { f.OthersReady = 7 }, Nothing, Unwell, "version 2026.03.09 of pool workers: 1 nodes joined, 0 failed, 2 pending, " +
+			"2 of them for more than 30 min; failures are ignored while only 7 of 10 nodes of other images are Ready", true},
 		"too many are not Ready, and nobody is late": {"Jww", func(f *Facts) { f.OthersReady, f.Now = 7, f.Now.Add(-90*time.Minute) }, Nothing, Watching,
-			"of version 2026.03.09 of pool workers 1 nodes have joined, 0 have not, 2 are awaited", false},
-		"they join now":                     {"JFFFJJJ", nil, Nothing, Watching, "of version 2026.03.09 of pool workers 4 nodes have joined, 3 have not, 0 are awaited", false},
-		"the first two, and they join now":  {"FFJJJF", nil, Nothing, Watching, "of version 2026.03.09 of pool workers 3 nodes have joined, 3 have not, 0 are awaited", false},
-		"some do, and nobody knows of more": {"FFJJFJJ", nil, GoBack, Bad, against + "; version 2026.03.01 is the one before", false},
+			"version 2026.03.09 of pool workers: 1 nodes joined, 0 failed, 2 pending", false},
+		"they join now":                     {"JFFFJJJ", nil, Nothing, Watching, "version 2026.03.09 of pool workers: 4 nodes joined, 3 failed, 0 pending", false},
+		"the first two, and they join now":  {"FFJJJF", nil, Nothing, Watching, "version 2026.03.09 of pool workers: 3 nodes joined, 3 failed, 0 pending", false},
+		"some do, and nobody knows of more": {"FFJJFJJ", nil, GoBack, Bad, against + "; version 2026.03.01 is the version before", false},
 		"more than a day ago": {"FF", func(f *Facts) { f.Now = f.Now.Add(23 * time.Hour) }, Nothing, LongAgo,
-			stays + "that is more than a day ago, and what else was the matter then is forgotten; its next nodes tell", true},
+			stays + "the failures are more than a day old; the next nodes decide", true},
 		"more than a day ago, and another now": {"FFF", func(f *Facts) { f.Now, f.Joins[2].Running = f.Now.Add(23*time.Hour), noon.Add(22*time.Hour) }, GoBack, Bad,
-			against + "; version 2026.03.01 is the one before", false},
-		"no prior": {"FF", func(f *Facts) { f.Prior = "" }, Nothing, NoPrior, stays + "there is no version to go back to", true},
+			against + "; version 2026.03.01 is the version before", false},
+		"no prior": {"FF", func(f *Facts) { f.Prior = "" }, Nothing, NoPrior, stays + "there is no version to roll back to", true},
 		"too soon": {"FF", func(f *Facts) { f.WentBack = noon.Add(-Pause + time.Second) }, Nothing, TooSoon,
-			stays + "it has gone back by itself at 2026-03-08T12:00:01Z, and does so once a day at most", true},
-		"a day later":  {"FF", func(f *Facts) { f.WentBack = noon.Add(-Pause) }, GoBack, Bad, against + "; version 2026.03.01 is the one before", false},
-		"switched off": {"FF", func(f *Facts) { f.Off = true }, Nothing, SwitchedOff, stays + "its policy does not ask to go back", true},
-		"suspected":    {"FF", after("w"), Nothing, Suspected, "pool workers went back from version 2026.03.09 to 2026.03.01: its next node tells whether the image was the cause", false},
+			stays + "the last automatic rollback was at 2026-03-08T12:00:01Z, and Kamino rolls a pool back at most once a day", true},
+		"a day later":  {"FF", func(f *Facts) { f.WentBack = noon.Add(-Pause) }, GoBack, Bad, against + "; version 2026.03.01 is the version before", false},
+		"switched off": {"FF", func(f *Facts) { f.Off = true }, Nothing, SwitchedOff, stays + "the policy does not enable automatic rollback", true},
+		"suspected":    {"FF", after("w"), Nothing, Suspected, "pool workers rolled back from version 2026.03.09 to 2026.03.01: the next node shows whether the image was the cause", false},
 		"convicted":    {"FF", after("wJF"), ConfirmBad, Confirmed, "version 2026.03.09 of pool workers was bad: node n1 of version 2026.03.01 has joined", false},
 		"convicted by a node of the same second": {"FF", func(f *Facts) {
 			after("J")(f)
 			f.Joins[len(f.Joins)-1].Running = f.WentBack
 		}, ConfirmBad, Confirmed, "version 2026.03.09 of pool workers was bad: node n0 of version 2026.03.01 has joined", false},
 		"innocent": {"FF", after("FJ"), ClearSuspect, Cleared,
-			"version 2026.03.09 of pool workers was not the cause: node n0 of version 2026.03.01 did not join either: its instance runs for 16 min, and there is no Node", false},
+			"version 2026.03.09 of pool workers was not the cause: node n0 of version 2026.03.01 did not join either: the instance has run for 16 min without a Node", false},
 		"a person promoted the suspect again": {"FJ", func(f *Facts) { f.Suspect = f.Current }, Nothing, Watching,
-			"of version 2026.03.09 of pool workers 1 nodes have joined, 1 have not, 0 are awaited", false},
+			"version 2026.03.09 of pool workers: 1 nodes joined, 1 failed, 0 pending", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := pool(test.word)

@@ -36,12 +36,12 @@ func Of(ctx context.Context, r Registry, values ...cloud.NodeValues) ([]cloud.Me
 	case err != nil:
 		return nil, err
 	case len(found) != len(values):
-		return nil, fmt.Errorf("the cloud tells the pools of %d nodes where %d were asked about", len(found), len(values))
+		return nil, fmt.Errorf("the cloud returned the pools of %d nodes, want %d", len(found), len(values))
 	}
 	found = slices.Clone(found)
 	for i, v := range values {
 		if machine := v.Annotations[cloud.MachineAnnotation]; machine != "" && found[i].Pool == "" && !found[i].ByMachine {
-			found[i].Why = fmt.Sprintf("this is Machine %s of Cluster API's cluster %s, which builds it from an object of Kubernetes', and no pool of the cloud's does: see docs/cluster-api.md",
+			found[i].Why = fmt.Sprintf("the node is Machine %s of Cluster API's cluster %s, and no pool of the cloud builds the node: see docs/cluster-api.md",
 				path.Join(v.Annotations[cloud.MachineNamespaceAnnotation], machine), v.Annotations[cloud.MachineClusterAnnotation])
 		}
 	}

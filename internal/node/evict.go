@@ -62,7 +62,7 @@ func (r *Remaining) add(pod *corev1.Pod, force bool, own Own) {
 	case own.is(pod), isStatic(pod), !ended && isDaemonSet(controller):
 		return
 	case !ended && controller == nil && !force:
-		r.Stuck = append(r.Stuck, fmt.Sprintf("pod %s/%s has no controller, so that nothing makes the pod again", pod.Namespace, pod.Name))
+		r.Stuck = append(r.Stuck, fmt.Sprintf("pod %s/%s has no controller that would create the pod again", pod.Namespace, pod.Name))
 		return
 	}
 	r.Pods = append(r.Pods, *pod)

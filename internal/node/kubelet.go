@@ -109,7 +109,7 @@ func (k *Kubelets) read(ctx context.Context, nodes []*corev1.Node) error {
 		case apierrors.IsNotFound(err):
 			k.written[n.Name] = time.Time{}
 		case err != nil:
-			return fmt.Errorf("read lease %s/%s, which the kubelet of node %s renews: %w", corev1.NamespaceNodeLease, n.Name, n.Name, err)
+			return fmt.Errorf("read the kubelet's lease %s/%s of node %s: %w", corev1.NamespaceNodeLease, n.Name, n.Name, err)
 		default:
 			k.written[n.Name] = LeaseWrittenAt(lease)
 		}
@@ -121,7 +121,7 @@ func (k *Kubelets) list(ctx context.Context) error {
 	for options := (metav1.ListOptions{Limit: leasePage}); ; {
 		list, err := k.Kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, options)
 		if err != nil {
-			return fmt.Errorf("list the leases in %s, which kubelets renew: %w", corev1.NamespaceNodeLease, err)
+			return fmt.Errorf("list the kubelets' leases in %s: %w", corev1.NamespaceNodeLease, err)
 		}
 		for i := range list.Items {
 			k.written[list.Items[i].Name] = LeaseWrittenAt(&list.Items[i])

@@ -21,7 +21,7 @@ var ownPrefix = v1alpha1.GroupVersion.Group + "/"
 func ownLabels(node string, labels map[string]string) error {
 	for key := range labels {
 		if !strings.HasPrefix(key, ownPrefix) {
-			return fmt.Errorf("label node %s: %s is not a label of Kamino's, and nothing was written", node, key)
+			return fmt.Errorf("label node %s: %s is not a label of Kamino; nothing was written", node, key)
 		}
 	}
 	return nil

@@ -140,7 +140,7 @@ func (s Reservations) grant(ctx context.Context, n *corev1.Node, r v1alpha1.Rese
 	}
 	l, err := leaseOf(have)
 	if err == nil && !l.Reservation.Same(r.Holder) && (!AsBefore(n, l.Reservation) || s.now().Sub(l.WrittenAt) < Settled) {
-		err = fmt.Errorf("its lease %s/%s is held by %s", have.Namespace, have.Name, l.Reservation.Holder)
+		err = fmt.Errorf("lease %s/%s is held by %s", have.Namespace, have.Name, l.Reservation.Holder)
 	}
 	if err != nil {
 		return nil, apierrors.NewConflict(corev1.Resource("nodes"), n.Name, err)
@@ -251,7 +251,7 @@ func leaseOf(lease *coordinationv1.Lease) (*Lease, error) {
 	case err != nil:
 		return nil, err
 	case r == nil || r.UID == "":
-		return nil, errors.New("it names no holder")
+		return nil, errors.New("the lease names no holder")
 	}
 	l := &Lease{
 		Name: lease.Name, Namespace: lease.Namespace, Node: lease.Annotations[v1alpha1.ReservedNodeAnnotation],

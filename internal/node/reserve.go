@@ -152,7 +152,7 @@ func Mark(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, annota
 func unheld(n *corev1.Node, holder v1alpha1.Holder) error {
 	other, err := v1alpha1.ReservationOf(n.Annotations)
 	if err == nil && other != nil && !other.Same(holder) {
-		err = fmt.Errorf("it is held by %s", other.Holder)
+		err = fmt.Errorf("the node is held by %s", other.Holder)
 	}
 	if err != nil {
 		return apierrors.NewConflict(corev1.Resource("nodes"), n.Name, err)

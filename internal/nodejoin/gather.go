@@ -144,7 +144,7 @@ func (s Observation) one(instance *cloud.Instance, named []*corev1.Node, made ti
 	}
 	n.Name, n.UID = node.Name, string(node.UID)
 	if len(nodes) > 1 {
-		n.ExcludedReason = fmt.Sprintf("nodes %s and %s name its instance, and one Node is its own", nodes[0].Name, nodes[1].Name)
+		n.ExcludedReason = fmt.Sprintf("nodes %s and %s name the same instance", nodes[0].Name, nodes[1].Name)
 	}
 	n.Changed, n.Ready = nodestate.ReadySince(node)
 	if lack, lacking := s.UnhealthyDaemonSets[node.Name]; lacking {
@@ -161,15 +161,15 @@ func (s Observation) isReserved(node *corev1.Node) bool {
 func (s Observation) excludedReason(instance *cloud.Instance, node *corev1.Node, made time.Time) string {
 	switch {
 	case instance.Power == cloud.PowerStopped || instance.Power == cloud.PowerStopping:
-		return "its instance is stopped"
+		return "the instance is stopped"
 	case instance.CreatedAt.Before(made) && !instance.CreatedAt.IsZero():
-		return "its instance was rebuilt, and its cloud does not tell when"
+		return "the instance was rebuilt, and the cloud does not report the time"
 	case node == nil && !instance.CreatedAt.IsZero() && s.Now.Sub(instance.CreatedAt) > forgotten:
-		return "is without a Node for so long that nobody knows whether it ever had one"
+		return "is without a Node for so long that an earlier Node is unknown"
 	case node == nil:
 		return ""
 	case node.DeletionTimestamp != nil:
-		return "its Node is being deleted"
+		return "the Node is being deleted"
 	case s.isReserved(node):
 		return "is held by Kamino"
 	case node.Spec.Unschedulable:

@@ -40,16 +40,16 @@ func TestNodes(t *testing.T) {
 		"without Node":  {nil, nil, func(n *joinhealth.Node) { n.Name, n.Ready, n.Changed = "", false, time.Time{} }, false},
 		"being removed": {func(i *cloud.Instance) { i.Removing = true }, func(*corev1.Node) {}, nil, true},
 		"stopped": {func(i *cloud.Instance) { i.Power = cloud.PowerStopped }, func(*corev1.Node) {},
-			func(n *joinhealth.Node) { n.ExcludedReason = "its instance is stopped" }, false},
+			func(n *joinhealth.Node) { n.ExcludedReason = "the instance is stopped" }, false},
 		"rebuilt": {func(i *cloud.Instance) { i.CreatedAt = ago(900) }, func(*corev1.Node) {},
 			func(n *joinhealth.Node) {
-				n.Running, n.ExcludedReason = ago(900), "its instance was rebuilt, and its cloud does not tell when"
+				n.Running, n.ExcludedReason = ago(900), "the instance was rebuilt, and the cloud does not report the time"
 			}, false},
 		"long without Node": {func(i *cloud.Instance) { i.CreatedAt, i.BuiltFrom = ago(2000), "" }, nil, func(n *joinhealth.Node) {
-			*n = joinhealth.Node{Instance: "X://1", Running: ago(2000), ExcludedReason: "is without a Node for so long that nobody knows whether it ever had one"}
+			*n = joinhealth.Node{Instance: "X://1", Running: ago(2000), ExcludedReason: "is without a Node for so long that an earlier Node is unknown"}
 		}, false},
 		"Node being deleted": {nil, func(n *corev1.Node) { at := metav1.NewTime(noon); n.DeletionTimestamp = &at },
-			func(n *joinhealth.Node) { n.ExcludedReason = "its Node is being deleted" }, false},
+			func(n *joinhealth.Node) { n.ExcludedReason = "the Node is being deleted" }, false},
 		"held": {nil, func(n *corev1.Node) {
 			n.Annotations, n.Spec.Unschedulable = map[string]string{v1alpha1.ReservationAnnotation: "{}"}, true
 		}, func(n *joinhealth.Node) { n.ExcludedReason = "is held by Kamino" }, false},

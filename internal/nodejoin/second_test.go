@@ -143,7 +143,7 @@ func TestANodeThatNoKubeletRunsFor(t *testing.T) {
 		for _, minute := range []int{10, 20, 22, 30, 40} {
 			join = s.look(minute, c.nodes...)
 		}
-		if join.Outcome != c.outcome || len(c.nodes) == 1 && !strings.Contains(join.Why, "no Node but a") {
+		if join.Outcome != c.outcome || len(c.nodes) == 1 && !strings.Contains(join.Why, "without a Node, except a") {
 			t.Errorf("%s: %+v", name, join)
 		}
 	}

@@ -26,7 +26,7 @@ func PodsWait(ctx context.Context, kube kubernetes.Interface, now time.Time) (bo
 		ResourceVersion: "0",
 	})
 	if err != nil {
-		return false, fmt.Errorf("list the pods that wait for a node: %w", err)
+		return false, fmt.Errorf("list pods without a node: %w", err)
 	}
 	return slices.ContainsFunc(list.Items, func(pod corev1.Pod) bool { return waitsForNode(&pod, now) }), nil
 }

@@ -52,7 +52,7 @@ func TestPodsWait(t *testing.T) {
 	}
 	kube := fake.NewClientset()
 	kube.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("forbidden") })
-	if _, err := PodsWait(t.Context(), kube, now); err == nil || !strings.Contains(err.Error(), "wait for a node: forbidden") {
+	if _, err := PodsWait(t.Context(), kube, now); err == nil || !strings.Contains(err.Error(), "list pods without a node: forbidden") {
 		t.Errorf("error: %v", err)
 	}
 }

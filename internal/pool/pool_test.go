@@ -93,7 +93,7 @@ func TestWhichPool(t *testing.T) {
 		why        string
 	}{
 		"pool1": {pool1, 1, ""}, "POOL2": {pool2, 0, ""}, "1": {pool1, 1, ""}, "shrunk": {shrunk, 1, ""}, string(pool2): {pool2, 0, ""},
-		"pool": {why: "2 pools have pool in their names"}, "polo1": {why: "did you mean pool1?"}, "": {why: "no pool"},
+		"pool": {why: "2 pools have pool in the name"}, "polo1": {why: "did you mean pool1?"}, "": {why: "not found"},
 	} {
 		p, err := s.Named(t.Context(), text)
 		var refused *cluster.Refused

@@ -43,7 +43,7 @@ func (r *Replacement) Advance(ctx context.Context, name string) (Step, error) {
 // why returns the text of a temporary failure. The API server's text for a conflict only repeats the node's name.
 func why(err error) string {
 	if apierrors.IsConflict(err) {
-		return "somebody else wrote to it at the same moment"
+		return "another client wrote to the node at the same time"
 	}
 	return err.Error()
 }
@@ -111,7 +111,7 @@ func (r *Replacement) act(ctx context.Context, w observed, step plan.Step) (plan
 	case plan.Evict:
 		var blocked []node.Blocked
 		if blocked, err = node.Evict(ctx, r.Kube, w.pods, r.Drain, step.Hard); len(blocked) > 0 {
-			step.Says, step.Blocked = "can't be drained yet: "+blocked[0].String(), true
+			step.Says, step.Blocked = "cannot be drained yet: "+blocked[0].String(), true
 		}
 	case plan.Release:
 		err = r.release(ctx, w)

@@ -152,7 +152,7 @@ func (r *Replacement) ask(ctx context.Context, w *observed) error {
 		w.facts.Answer = plan.Busy
 		if pool.Recipe.Version != r.To || pool.Recipe.Latest {
 			w.facts.Answer = plan.Elsewhere
-			w.refused = fmt.Errorf("%w: it names %s now: %w", ErrStopped, pool.Recipe.Image, err)
+			w.refused = fmt.Errorf("%w: the recipe names %s now: %w", ErrStopped, pool.Recipe.Image, err)
 		}
 	default:
 		w.facts.Answer, w.refused = plan.Denied, err

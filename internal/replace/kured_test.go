@@ -70,7 +70,7 @@ func TestALockThatNobodyCanReadIsTold(t *testing.T) {
 	if result := s.run(r); len(result.Rebuilt) != 1 {
 		t.Errorf("%+v", result)
 	}
-	if said := strings.Join(s.said, "\n"); strings.Count(said, "bad-0 is taken, though whether kured reboots another node meanwhile can't be told: ") != 1 {
+	if said := strings.Join(s.said, "\n"); strings.Count(said, "bad-0 is reserved; whether kured reboots another node is unknown: ") != 1 {
 		t.Errorf("said:\n%s", said)
 	}
 }

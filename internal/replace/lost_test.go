@@ -200,7 +200,7 @@ func TestAFailureStandsOnTheNode(t *testing.T) {
 		s.clock.Advance(time.Duration(attempt) * time.Hour)
 	}
 	again, _ := s.byPolicy(nil)
-	if r := again.Choice.Alone["bad-0"]; len(again.Taken) > 0 || !strings.Contains(r.Remedy, "it was tried 2 times") || !strings.Contains(r.Remedy, "kamino rebuild pool1") {
+	if r := again.Choice.Alone["bad-0"]; len(again.Taken) > 0 || !strings.Contains(r.Remedy, "2 attempts reached failures.limit") || !strings.Contains(r.Remedy, "kamino rebuild pool1") {
 		t.Errorf("at the limit: %+v", again)
 	}
 	s.budget["on-bad-0"] = 0
@@ -251,7 +251,7 @@ func TestAPolicyIsCareful(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 	report, _ := s.byPolicy(func(r *Replacement) { r.MaxUnavailable = 2 })
-	if len(report.Taken) > 0 || !strings.Contains(report.Choice.Waiting, "node bad-0 is the only one of pool pool1 that takes pods") {
+	if len(report.Taken) > 0 || !strings.Contains(report.Choice.Waiting, "node bad-0 is the only node of pool pool1 that accepts pods") {
 		t.Errorf("%+v", report)
 	}
 	held, err := v1alpha1.ReservationOf(s.node("bad-0").Annotations)

@@ -180,7 +180,7 @@ func TestANodeThatDoesNotComeBackStopsTheRest(t *testing.T) {
 	s := newStage(t, 2)
 	s.deaf["bad-0"] = true
 	result := s.run(s.replacement())
-	if len(result.Rebuilt) > 0 || !strings.Contains(result.Failed["bad-0"], "did not come back within 30m0s") || !strings.Contains(result.Waiting, "bad-0 (being rebuilt)") {
+	if len(result.Rebuilt) > 0 || !strings.Contains(result.Failed["bad-0"], "was not Ready again within 30m0s") || !strings.Contains(result.Waiting, "bad-0 (being rebuilt)") {
 		t.Errorf("%+v", result)
 	}
 	if n := s.node("bad-0"); !n.Spec.Unschedulable || n.Annotations[v1alpha1.ReservationAnnotation] == "" {

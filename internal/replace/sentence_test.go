@@ -17,7 +17,7 @@ func TestWhatPassesIsSaidOnce(t *testing.T) {
 	if !passes(conflict) {
 		t.Fatal("a conflict does not pass")
 	}
-	if said := why(conflict); strings.Contains(said, name) || !strings.Contains(said, "at the same moment") {
+	if said := why(conflict); strings.Contains(said, name) || !strings.Contains(said, "at the same time") {
 		t.Errorf("it says %q", said)
 	}
 	if said := why(errors.New("the cloud is busy")); said != "the cloud is busy" {

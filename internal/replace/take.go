@@ -74,7 +74,7 @@ func (r *Replacement) list(ctx context.Context, report *Report) error {
 		if m.Taken && m.Failed == nil {
 			taken[m.Name] = true
 			if !r.roster.taken[m.Name] {
-				report.add(Step{m.Name, plan.Step{Action: plan.Wait, Says: "was taken before, and goes on"}})
+				report.add(Step{m.Name, plan.Step{Action: plan.Wait, Says: "was reserved earlier, and continues"}})
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func (r *Replacement) member(n *corev1.Node, builtFrom string, leases func() ([]
 		}
 		holds := func(l node.Lease) bool { return l.Of(n) && l.Reservation.Same(reservation.Holder) }
 		if m.Taken = slices.ContainsFunc(all, holds); !m.Taken {
-			m.Held = "a reservation that no Lease of Kamino's confirms"
+			m.Held = "a reservation without a Lease of Kamino"
 		}
 	default:
 		m.Held = reservation.Holder.String()
@@ -137,10 +137,10 @@ func (r *Replacement) failedBefore(n *corev1.Node) *cloud.Refusal {
 	if r.Policy == nil || failed == nil || failed.To != r.To || n.Annotations[v1alpha1.ReservationAnnotation] != "" {
 		return nil
 	}
-	remedy := "it is tried again by itself"
+	remedy := "Kamino tries again automatically"
 	switch {
 	case failed.Attempts >= r.Policy.Limit:
-		remedy = fmt.Sprintf("it was tried %d times, which is all that failures.limit allows: mend that, then `kamino rebuild %s`", failed.Attempts, r.Cloud.PoolName(r.Pool))
+		remedy = fmt.Sprintf("%d attempts reached failures.limit: correct the cause, then run `kamino rebuild %s`", failed.Attempts, r.Cloud.PoolName(r.Pool))
 	case !r.Now().Before(failed.Next.Time):
 		return nil
 	}
@@ -187,9 +187,9 @@ func (r *Replacement) takeNext(ctx context.Context, report *Report) (bool, error
 		if !took {
 			continue
 		}
-		says := "is taken"
+		says := "is reserved"
 		if lock.Unknown != "" {
-			says = "is taken, though whether kured reboots another node meanwhile can't be told: " + lock.Unknown
+			says = "is reserved; whether kured reboots another node is unknown: " + lock.Unknown
 		}
 		report.add(Step{r.roster.choice.Take, plan.Step{Action: plan.Take, Says: says}})
 		return true, nil
@@ -229,7 +229,7 @@ func (r *Replacement) takeOne(ctx context.Context, name string) (bool, error) {
 		_, err = r.reservations().Reserve(ctx, n, reservation)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || n.Annotations[v1alpha1.ReservationAnnotation] != "" {
-		m.Held, r.roster.freed = "somebody who was faster", true
+		m.Held, r.roster.freed = "another client", true
 		return false, nil
 	}
 	if err != nil {
@@ -246,13 +246,13 @@ func (r *Replacement) asksToStay(ctx context.Context, n *corev1.Node) (string, e
 		return "", nil
 	}
 	if n.Annotations[v1alpha1.DoNotDisruptAnnotation] == "true" && n.Annotations[v1alpha1.ReservationAnnotation] == "" {
-		return "it asks not to be disrupted (" + v1alpha1.DoNotDisruptAnnotation + ")", nil
+		return "the node forbids disruption (" + v1alpha1.DoNotDisruptAnnotation + ")", nil
 	}
 	left, err := node.Left(ctx, r.Kube, n.Name, r.Drain, node.Own{})
 	if err != nil || len(left.Protected) == 0 {
 		return "", err
 	}
-	return "pods of it ask not to be evicted: " + strings.Join(left.Protected, ", "), nil
+	return "pods of the node forbid eviction: " + strings.Join(left.Protected, ", "), nil
 }
 
 func (r *roster) find(name string) *plan.Member {

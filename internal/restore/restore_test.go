@@ -252,7 +252,7 @@ func TestPick(t *testing.T) {
 		return savedrecipe.Found{Secret: secret, Owner: savedrecipe.Owner{Prototype: prototype, Version: version}, Doubt: doubt}
 	}
 	all := []savedrecipe.Found{
-		kept("c-recipe", "c", "2026.03.03", ""), kept("b-recipe", "b", "", ""), kept("a-recipe", "a", "2026.03.01", "it can be changed"), kept("a-recipe-2", "a", "2026.03.01", ""),
+		kept("c-recipe", "c", "2026.03.03", ""), kept("b-recipe", "b", "", ""), kept("a-recipe", "a", "2026.03.01", "the Secret is not immutable"), kept("a-recipe-2", "a", "2026.03.01", ""),
 	}
 	for name, test := range map[string]struct {
 		all       []savedrecipe.Found
@@ -263,7 +263,7 @@ func TestPick(t *testing.T) {
 		"by its prototype":         {all, Wish{Prototype: "b"}, "b-recipe", ""},
 		"by its version":           {all, Wish{Version: "2026.03.03"}, "c-recipe", ""},
 		"by its version, sloppily": {all, Wish{Version: "2026.3.3"}, "c-recipe", ""},
-		"the first is in doubt":    {all, Wish{Prototype: "a"}, "", "secret kamino-system/a-recipe does not match the saved recipe, and nothing was changed: it can be changed"},
+		"the first is in doubt":    {all, Wish{Prototype: "a"}, "", "secret kamino-system/a-recipe does not match the saved recipe, and nothing was changed: the Secret is not immutable"},
 		"no such prototype":        {all, Wish{Prototype: "z"}, "", "for z, and nothing was changed: saved recipes are c-recipe, b-recipe, a-recipe, a-recipe-2"},
 		"no such version":          {all, Wish{Version: "2026.04.01"}, "", "for 2026.04.01"},
 		"of another version":       {all, Wish{Prototype: "c", Version: "2026.03.01"}, "", "no saved recipe"},

@@ -49,7 +49,7 @@ func (s Secrets) Keep(ctx context.Context, c Copy) (made bool, err error) {
 	case err != nil:
 		return false, fmt.Errorf("read secret %s/%s: %w", s.Namespace, c.Name, err)
 	case have.Immutable == nil || !*have.Immutable || !bytes.Equal(have.Data[CustomDataKey], c.Data):
-		return false, fmt.Errorf("secret %s/%s is not the copy that its name stands for: somebody wrote it; delete it", s.Namespace, c.Name)
+		return false, fmt.Errorf("secret %s/%s is not the copy of Kamino: another client wrote the Secret; delete the Secret", s.Namespace, c.Name)
 	}
 	return false, nil
 }

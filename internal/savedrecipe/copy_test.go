@@ -103,7 +103,7 @@ func TestACopyOfAnothersHand(t *testing.T) {
 				t.Fatal(err)
 			}
 			made, err := s.Keep(t.Context(), c)
-			if made || (err != nil) != (change != nil) || err != nil && !strings.Contains(err.Error(), "delete it") {
+			if made || (err != nil) != (change != nil) || err != nil && !strings.Contains(err.Error(), "delete the Secret") {
 				t.Errorf("made %t, %v", made, err)
 			}
 		})

@@ -92,11 +92,11 @@ func read(secret *corev1.Secret, prototypes []v1alpha1.Prototype) Found {
 	want, told := secret.Annotations[DigestAnnotation]
 	switch f.Prototype = prototype; {
 	case !named || v1alpha1.LabelValue(prototype) != secret.Labels[v1alpha1.PrototypeLabel]:
-		f.Doubt = "its name is not made of its Prototype's"
+		f.Doubt = "the name does not match the Prototype"
 	case rest != "" && rest != "-"+sum[:shortDigest], told && want != sum:
-		f.Doubt = "it does not hold what was saved: somebody made it anew"
+		f.Doubt = "the content is not the saved recipe: another client created the Secret"
 	case secret.Immutable == nil || !*secret.Immutable:
-		f.Doubt = "it can be changed, which no saved recipe can: somebody made it anew"
+		f.Doubt = "the Secret is not immutable, as saved recipes are: another client created the Secret"
 	}
 	for i := range prototypes {
 		p := &prototypes[i]

@@ -76,7 +76,7 @@ func (s Secrets) Look(ctx context.Context, prototype string, backup, customData 
 	if err != nil || have == nil || holds(have) {
 		return name, err == nil && have != nil, err
 	}
-	return name, false, fmt.Errorf("secret %s/%s does not hold the recipe that its name stands for: somebody wrote it; delete it", s.Namespace, name)
+	return name, false, fmt.Errorf("secret %s/%s does not hold the saved recipe: another client wrote the Secret; delete the Secret", s.Namespace, name)
 }
 
 // shortDigest is the length of a digest in a name, in characters.

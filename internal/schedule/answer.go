@@ -98,21 +98,21 @@ func (s *Schedule) At(now time.Time, past Past, failures v1alpha1.FailureSetting
 	switch {
 	case past.Failures >= limit:
 		return Answer{Reason: TooManyFailures, Message: fmt.Sprintf(
-			"%d captures in a row have failed, the last of them prototype %s, and the policy allows %d (failures.limit): read why (`kamino describe %s`), mend it, "+
-				"and delete the failed Prototypes or capture a node by hand; either lets the policy go on", past.Failures, past.Failed, limit, past.Failed)}
+			"%d captures in a row have failed, the last of them prototype %s, and the policy allows %d (failures.limit): see `kamino describe %s`. Correct the cause. "+
+				"To let the policy continue, delete the failed Prototypes or capture a node by hand", past.Failures, past.Failed, limit, past.Failed)}
 	case s.free(now).IsZero():
 		message, _ := s.Never(now)
 		return Answer{Reason: NeverFires, Message: message}
 	case past.Failures > 0 && now.Before(retry):
-		return later(BackingOff, latest(retry, again), "the last capture, prototype %s, has failed, which makes %d in a row: the next try waits for failures.backoff", past.Failed, past.Failures)
+		return later(BackingOff, latest(retry, again), "the last capture, prototype %s, has failed, %d in a row: the next capture waits for failures.backoff", past.Failed, past.Failures)
 	case !past.LastSuccess.IsZero() && now.Before(again):
 		return later(TooSoon, again, "the last capture began less than schedule.minInterval ago")
 	}
 	if _, black := s.blackedOut(now); black {
-		return later(Blackout, now, "a blackout of the schedule (schedule.blackouts) lets no capture begin")
+		return later(Blackout, now, "a blackout of the schedule (schedule.blackouts) allows no capture")
 	}
 	if !s.open(now) {
-		return later(OutsideSchedule, now, "the schedule (schedule.cron %s) lets no capture begin at this time", s.windows.text)
+		return later(OutsideSchedule, now, "the schedule (schedule.cron %s) allows no capture now", s.windows.text)
 	}
 	return Answer{Allowed: true, Reason: Allowed, Message: "a capture may begin", Next: now}
 }

@@ -34,15 +34,15 @@ func compile(text, zone string, length time.Duration) (recurrence, error) {
 	}
 	location, err := time.LoadLocation(zone)
 	if err != nil || zone == "Local" {
-		return recurrence{}, fmt.Errorf("there is no time zone %q: name one of the IANA database, such as Europe/Berlin", zone)
+		return recurrence{}, fmt.Errorf("time zone %q does not exist: name a time zone of the IANA database, for example Europe/Berlin", zone)
 	}
 	// The parser would take a time zone from the text, and panics on an unterminated zone.
 	if strings.Contains(text, "=") {
-		return recurrence{}, fmt.Errorf("cron %q names a time zone: put it into timeZone", text)
+		return recurrence{}, fmt.Errorf("cron %q names a time zone: use the field timeZone", text)
 	}
 	parsed, err := cron.NewParser(fields).Parse(text)
 	if err != nil {
-		return recurrence{}, fmt.Errorf("cron %q cannot be read (%w): give minute, hour, day of month, month and day of week, such as \"0 2 * * 1-5\"", text, err)
+		return recurrence{}, fmt.Errorf("cron %q cannot be read (%w): write minute, hour, day of month, month and day of week, for example \"0 2 * * 1-5\"", text, err)
 	}
 	spec, ok := parsed.(*cron.SpecSchedule)
 	if !ok {

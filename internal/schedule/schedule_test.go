@@ -155,8 +155,8 @@ func TestNever(t *testing.T) {
 		says     string
 		next     string
 	}{
-		{"30 February", v1alpha1.ScheduleSettings{Cron: "0 0 30 2 *"}, `"0 0 30 2 *" in UTC never comes, because no year has such a day`, ""},
-		{"31 of short months", v1alpha1.ScheduleSettings{Cron: "0 0 31 2,4,6,9,11 *"}, "no year has such a day", ""},
+		{"30 February", v1alpha1.ScheduleSettings{Cron: "0 0 30 2 *"}, `"0 0 30 2 *" in UTC never matches, because no year has the day`, ""},
+		{"31 of short months", v1alpha1.ScheduleSettings{Cron: "0 0 31 2,4,6,9,11 *"}, "no year has the day", ""},
 		{"29 February", v1alpha1.ScheduleSettings{Cron: "0 0 29 2 *"}, "", "2028-02-29T00:00:00Z"},
 		{"a blackout without end", v1alpha1.ScheduleSettings{Blackouts: []v1alpha1.Blackout{blackout("0 0 * * *", "24h")}}, "blackouts cover", ""},
 		{"blackouts minute by minute", v1alpha1.ScheduleSettings{Blackouts: []v1alpha1.Blackout{blackout("* * * * *", "1m")}}, "blackouts cover", ""},
@@ -199,8 +199,8 @@ func TestCompileErrors(t *testing.T) {
 		{v1alpha1.ScheduleSettings{Cron: "0 2 * * * *"}, []string{"minute, hour"}},
 		{v1alpha1.ScheduleSettings{Cron: "@daily"}, []string{"minute, hour"}},
 		{v1alpha1.ScheduleSettings{Cron: "@every 1h"}, []string{"minute, hour"}},
-		{v1alpha1.ScheduleSettings{Cron: "CRON_TZ=UTC 0 2 * * *"}, []string{"put it into timeZone"}},
-		{v1alpha1.ScheduleSettings{Cron: "TZ=0"}, []string{"put it into timeZone"}},
+		{v1alpha1.ScheduleSettings{Cron: "CRON_TZ=UTC 0 2 * * *"}, []string{"use the field timeZone"}},
+		{v1alpha1.ScheduleSettings{Cron: "TZ=0"}, []string{"use the field timeZone"}},
 		{v1alpha1.ScheduleSettings{Cron: "0 2 * * *", TimeZone: "Mars/Olympus"}, []string{"schedule: ", `"Mars/Olympus"`, "Europe/Berlin"}},
 		{v1alpha1.ScheduleSettings{Cron: "0 2 * * *", TimeZone: "Local"}, []string{"Europe/Berlin"}},
 		{v1alpha1.ScheduleSettings{Blackouts: []v1alpha1.Blackout{blackout("0 0 * * *", "1h"), blackout("x", "1h")}}, []string{"schedule.blackouts[1]: ", `"x"`}},

@@ -68,7 +68,7 @@ func TestRefusals(t *testing.T) {
 			s.Node.Annotations[v1alpha1.ReservationAnnotation] = `{"kind":"Pioneer","name":"pool1-2026.01.02","uid":"u"}`
 		}, []string{Reserved}},
 		{"an unreadable reservation", func(s *Subject) { s.Node.Annotations[v1alpha1.ReservationAnnotation] = "?" }, []string{Reserved}},
-		{"it asks not to be disrupted", func(s *Subject) { s.Node.Annotations[v1alpha1.DoNotDisruptAnnotation] = "true" }, []string{DoNotDisrupt}},
+		{"the node forbids disruption", func(s *Subject) { s.Node.Annotations[v1alpha1.DoNotDisruptAnnotation] = "true" }, []string{DoNotDisrupt}},
 		{"which may be allowed", func(s *Subject) {
 			s.Node.Annotations[v1alpha1.DoNotDisruptAnnotation], s.Disrupt = "true", true
 		}, nil},

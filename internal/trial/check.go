@@ -211,15 +211,15 @@ func Names() []Name {
 func provisioned(f Facts) (Result, string) {
 	switch {
 	case f.Instance.Gone:
-		return Inconclusive, "the instance is gone, removed by somebody else"
+		return Inconclusive, "the instance is gone: another client removed the instance"
 	case !f.Instance.Running.IsZero():
-		return Passed, fmt.Sprintf("the instance ran %s after it was asked for", span(f.Instance.Running.Sub(f.Begun)))
+		return Passed, fmt.Sprintf("the instance ran %s after the request", span(f.Instance.Running.Sub(f.Begun)))
 	case f.Instance.Broken != "":
 		return Failed, "the cloud could not make an instance from the version: " + f.Instance.Broken
 	case f.Instance.Refused != "":
 		return Inconclusive, "the cloud has no instance to spare: " + f.Instance.Refused
 	case f.Instance.Unclear != "":
-		return Inconclusive, "the cloud could not make an instance, and does not say that the version is at fault: " + f.Instance.Unclear
+		return Inconclusive, "the cloud could not make an instance, and the cause may not be the version: " + f.Instance.Unclear
 	case f.since(f.Begun) > f.Limits.Provision:
 		return Inconclusive, fmt.Sprintf("the cloud has not made an instance within %s", span(f.Limits.Provision))
 	default:
@@ -236,7 +236,7 @@ func registered(f Facts) (Result, string) {
 	case f.Unproven != "":
 		return Pending, f.Unproven
 	case f.Node != "":
-		return Passed, fmt.Sprintf("node %s was there %s after its instance ran", f.Node, span(f.Registered.Sub(f.Instance.Running)))
+		return Passed, fmt.Sprintf("node %s was registered %s after the start of the instance", f.Node, span(f.Registered.Sub(f.Instance.Running)))
 	case f.since(f.Instance.Running) > f.Limits.Register:
 		return Failed, fmt.Sprintf("the instance has run for %s, and there is no Node", span(f.Limits.Register))
 	default:
@@ -247,7 +247,7 @@ func registered(f Facts) (Result, string) {
 func ready(f Facts) (Result, string) {
 	switch {
 	case f.Ready && f.since(f.Changed) >= f.Limits.Settle:
-		return Passed, fmt.Sprintf("node %s was Ready %s after its instance ran", f.Node, span(f.Changed.Sub(f.Instance.Running)))
+		return Passed, fmt.Sprintf("node %s was Ready %s after the start of the instance", f.Node, span(f.Changed.Sub(f.Instance.Running)))
 	case f.WasReady && f.since(f.Registered) > f.Limits.Ready+tries*f.Limits.Soak:
 		return Failed, fmt.Sprintf("node %s does not stay Ready", f.Node)
 	case f.Ready:
@@ -257,7 +257,7 @@ func ready(f Facts) (Result, string) {
 	case f.WasReady:
 		return Pending, fmt.Sprintf("node %s was Ready, and is not at the moment", f.Node)
 	case f.since(f.Registered) > f.Limits.Ready:
-		return Failed, fmt.Sprintf("node %s is not Ready, %s after it came to be", f.Node, span(f.Limits.Ready))
+		return Failed, fmt.Sprintf("node %s is not Ready, %s after the registration", f.Node, span(f.Limits.Ready))
 	default:
 		return Pending, fmt.Sprintf("node %s is not Ready yet", f.Node)
 	}
@@ -275,13 +275,13 @@ func daemons(f Facts) (Result, string) {
 	}
 	switch {
 	case len(f.Daemons) == 0:
-		return Skipped, "no DaemonSet is healthy on the other nodes"
+		return Skipped, "no DaemonSet is healthy on other nodes"
 	case len(waiting) == 0 && len(f.Daemons) == 1:
-		return Passed, fmt.Sprintf("the one DaemonSet that is healthy on the other nodes is so on node %s", f.Node)
+		return Passed, fmt.Sprintf("the only healthy DaemonSet of other nodes is healthy on node %s", f.Node)
 	case len(waiting) == 0:
-		return Passed, fmt.Sprintf("of %d DaemonSets that are healthy on the other nodes, each is so on node %s", len(f.Daemons), f.Node)
+		return Passed, fmt.Sprintf("all %d healthy DaemonSets of other nodes are healthy on node %s", len(f.Daemons), f.Node)
 	case f.since(f.Changed) > f.Limits.Daemons:
-		return Failed, fmt.Sprintf("not Ready on node %s, and on the others: %s", f.Node, strings.Join(waiting, "; "))
+		return Failed, fmt.Sprintf("not Ready on node %s, but Ready on other nodes: %s", f.Node, strings.Join(waiting, "; "))
 	default:
 		return Pending, fmt.Sprintf("awaited on node %s: %s", f.Node, strings.Join(waiting, "; "))
 	}
@@ -292,18 +292,18 @@ func identity(f Facts) (Result, string) {
 	case len(f.Twins) > 0:
 		return Failed, fmt.Sprintf("node %s has the machine ID or the system UUID of %s", f.Node, strings.Join(f.Twins, ", "))
 	case len(f.DoubtfulTwins) > 0:
-		return Inconclusive, fmt.Sprintf("node %s has the machine ID or the system UUID of %s; see which client writes the status of that Node", f.Node, strings.Join(f.DoubtfulTwins, ", "))
+		return Inconclusive, fmt.Sprintf("node %s has the machine ID or the system UUID of %s; find the client that writes the status of the Node", f.Node, strings.Join(f.DoubtfulTwins, ", "))
 	case f.IdentityKnown:
 		return Passed, fmt.Sprintf("no other node has the machine ID or the system UUID of node %s", f.Node)
 	default:
-		return Inconclusive, fmt.Sprintf("node %s does not tell its machine ID and its system UUID", f.Node)
+		return Inconclusive, fmt.Sprintf("node %s does not report the machine ID and the system UUID", f.Node)
 	}
 }
 
 func disk(f Facts) (Result, string) {
 	switch {
 	case f.Digest == "" && f.since(f.Changed) > f.Limits.Measure:
-		return Inconclusive, fmt.Sprintf("nobody could read the manifest on the disk of node %s", f.Node)
+		return Inconclusive, fmt.Sprintf("the manifest on the disk of node %s could not be read", f.Node)
 	case f.Digest == "":
 		return Pending, fmt.Sprintf("the manifest on the disk of node %s is read", f.Node)
 	case f.Digest != f.Proven:

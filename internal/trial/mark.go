@@ -43,7 +43,7 @@ func Blamed(quarantine string) (message string, ok bool) { return strings.CutPre
 // judged again.
 func Unseen(looks int, why string) Verdict {
 	if looks >= mostUnread {
-		return Verdict{Result: Inconclusive, Message: fmt.Sprintf("the last %d looks at the trial failed: %s", looks, why)}
+		return Verdict{Result: Inconclusive, Message: fmt.Sprintf("the last %d observations of the trial failed: %s", looks, why)}
 	}
-	return Verdict{Result: Pending, Message: "the trial node could not be looked at: " + why}
+	return Verdict{Result: Pending, Message: "the trial node could not be observed: " + why}
 }

@@ -22,7 +22,7 @@ func Judge(f Facts) Verdict {
 	v := Verdict{Result: Passed, Message: "every check has passed"}
 	open := true
 	for _, check := range checks {
-		c := Check{check.name, Pending, "is not come to"}
+		c := Check{check.name, Pending, "has not begun"}
 		if open {
 			c.Result, c.Message = check.look(f)
 			v.weigh(c)
@@ -31,7 +31,7 @@ func Judge(f Facts) Verdict {
 		v.Checks = append(v.Checks, c)
 	}
 	if v.Result == Pending && f.Unread >= mostUnread {
-		v.Result, v.Message = Inconclusive, fmt.Sprintf("the last %d looks at the trial failed", f.Unread)
+		v.Result, v.Message = Inconclusive, fmt.Sprintf("the last %d observations of the trial failed", f.Unread)
 	}
 	return v
 }

@@ -52,16 +52,16 @@ var worlds = map[string]struct {
 	"an image that cannot be used": {young, func(f *Facts) { f.Instance = Instance{Broken: "the image has no boot disk"} }, Failed,
 		"Provisioned: the cloud could not make an instance from the version: the image has no boot disk"},
 	"an instance that cannot be made, and nobody says why": {good, func(f *Facts) { f.Instance = Instance{Unclear: "NetworkingInternalOperationError: no"} }, Inconclusive,
-		"Provisioned: the cloud could not make an instance, and does not say that the version is at fault: NetworkingInternalOperationError: no"},
+		"Provisioned: the cloud could not make an instance, and the cause may not be the version: NetworkingInternalOperationError: no"},
 
 	"an instance that somebody removed": {good, func(f *Facts) { f.Instance.Gone, f.Node = true, "" }, Inconclusive,
-		"Provisioned: the instance is gone, removed by somebody else"},
+		"Provisioned: the instance is gone: another client removed the instance"},
 
 	"no Node yet":         {young, func(f *Facts) { f.Node = "" }, Pending, "Registered: the instance has no Node yet"},
 	"no Node":             {good, func(f *Facts) { f.Node = "" }, Failed, "Registered: the instance has run for 10m0s, and there is no Node"},
 	"no Node, unwatched":  {good, func(f *Facts) { f.Node, f.Blind = "", 9*time.Minute }, Pending, "Registered: the instance has no Node yet"},
 	"a Node, not Ready":   {young, func(f *Facts) { f.Ready, f.WasReady = false, false }, Pending, "Ready: node trial-0 is not Ready yet"},
-	"a Node, never Ready": {good, func(f *Facts) { f.Ready, f.WasReady = false, false }, Failed, "Ready: node trial-0 is not Ready, 10m0s after it came to be"},
+	"a Node, never Ready": {good, func(f *Facts) { f.Ready, f.WasReady = false, false }, Failed, "Ready: node trial-0 is not Ready, 10m0s after the registration"},
 	"just Ready":          {young, func(f *Facts) { f.Changed = ago(1) }, Pending, "Ready: node trial-0 has just become Ready, and is watched until 12:09 UTC"},
 	"just Ready, to soak for a while": {young, func(f *Facts) { f.Changed, f.Limits = ago(1), Within(2*time.Hour, 100*time.Second) }, Pending,
 		"Ready: node trial-0 has just become Ready, and is watched until 12:01 UTC"},
@@ -79,15 +79,15 @@ var worlds = map[string]struct {
 	"a DaemonSet on its way": {young, func(f *Facts) { f.Daemons[0].Ready, f.Daemons[0].Why = false, "ContainerCreating" }, Pending,
 		"DaemonSets: awaited on node trial-0: kube-system/cni (ContainerCreating)"},
 	"a DaemonSet that does not come": {good, func(f *Facts) { f.Daemons[0].Ready, f.Daemons[1].Ready = false, false }, Failed,
-		"DaemonSets: not Ready on node trial-0, and on the others: kube-system/cni; kube-system/proxy"},
+		"DaemonSets: not Ready on node trial-0, but Ready on other nodes: kube-system/cni; kube-system/proxy"},
 	"a DaemonSet that crashes": {young, func(f *Facts) { f.Daemons[0].Restarts, f.Daemons[0].Why = 3, "exit code 1" }, Failed,
 		"DaemonSets: DaemonSet kube-system/cni was restarted 3 times on node trial-0 (exit code 1)"},
 
 	"a twin":                {young, func(f *Facts) { f.Twins = []string{"w-1", "w-2"} }, Failed, "Identity: node trial-0 has the machine ID or the system UUID of w-1, w-2"},
-	"no identity":           {good, func(f *Facts) { f.IdentityKnown = false }, Inconclusive, "Identity: node trial-0 does not tell its machine ID and its system UUID"},
+	"no identity":           {good, func(f *Facts) { f.IdentityKnown = false }, Inconclusive, "Identity: node trial-0 does not report the machine ID and the system UUID"},
 	"another disk":          {young, func(f *Facts) { f.Digest = "sha256:b" }, Failed, "Disk: the manifest on the disk of node trial-0 is sha256:b, and the version was proven with sha256:a"},
 	"a disk to be read":     {young, func(f *Facts) { f.Digest = "" }, Pending, "Disk: the manifest on the disk of node trial-0 is read"},
-	"a disk nobody reads":   {good, func(f *Facts) { f.Digest = "" }, Inconclusive, "Disk: nobody could read the manifest on the disk of node trial-0"},
+	"a disk nobody reads":   {good, func(f *Facts) { f.Digest = "" }, Inconclusive, "Disk: the manifest on the disk of node trial-0 could not be read"},
 	"no network":            {young, func(f *Facts) { f.Network = Measure{Failed, "no pod reaches 10.0.0.1"} }, Failed, "Network: no pod reaches 10.0.0.1"},
 	"a network to measure":  {young, func(f *Facts) { f.Network = Measure{} }, Pending, "Network: is measured"},
 	"an unmeasured network": {good, func(f *Facts) { f.Network = Measure{} }, Inconclusive, "Network: there is no answer after 5m0s"},
@@ -96,7 +96,7 @@ var worlds = map[string]struct {
 	"a Job that fails":      {young, func(f *Facts) { f.Job = Measure{Failed, "exit code 1"} }, Failed, "Job: exit code 1"},
 
 	"unread once":     {young, func(f *Facts) { f.Unread = 3 }, Pending, "Soaked: node trial-0 is watched until 12:07 UTC"},
-	"unread for long": {young, func(f *Facts) { f.Unread = 4 }, Inconclusive, "the last 4 looks at the trial failed"},
+	"unread for long": {young, func(f *Facts) { f.Unread = 4 }, Inconclusive, "the last 4 observations of the trial failed"},
 	"passed, unread":  {good, func(f *Facts) { f.Unread = 9 }, Passed, "every check has passed"},
 	"failed, unread":  {young, func(f *Facts) { f.Unread, f.Twins = 9, []string{"w-1"} }, Failed, "Identity: node trial-0 has the machine ID or the system UUID of w-1"},
 }
@@ -304,8 +304,8 @@ func TestLimits(t *testing.T) {
 // TestOneDaemonSet tests singular and plural.
 func TestOneDaemonSet(t *testing.T) {
 	for n, want := range map[int]string{
-		1: "the one DaemonSet that is healthy on the other nodes is so on node trial-0",
-		2: "of 2 DaemonSets that are healthy on the other nodes, each is so on node trial-0",
+		1: "the only healthy DaemonSet of other nodes is healthy on node trial-0",
+		2: "all 2 healthy DaemonSets of other nodes are healthy on node trial-0",
 	} {
 		f := good()
 		f.Daemons = f.Daemons[:n]

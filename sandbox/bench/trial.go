@@ -147,7 +147,7 @@ func (r Capture) trialRows() [][3]string {
 		return nil
 	}
 	return [][3]string{
-		{"a trial beside the pool, from its begin to its verdict", fmt.Sprintf("%s (node Ready after %s, soak %s)", seconds(t.Trial), seconds(t.Join), seconds(t.Soak)), ""},
+		{"a trial next to the pool, from its begin to its verdict", fmt.Sprintf("%s (node Ready after %s, soak %s)", seconds(t.Trial), seconds(t.Join), seconds(t.Soak)), ""},
 		{"of this, Kamino alone: without the cloud, the node and the soak", seconds(t.Own()), fmt.Sprintf("at most %.0f s", maxVerdict.Seconds())},
 		{"what the trial adds to a capture", fmt.Sprintf("CPU %.2f s, %d requests and %d polls", (t.Command.CPU - r.Command.CPU).Seconds(),
 			t.Requests.Counted-r.Requests.Counted, t.Requests.Polls-r.Requests.Polls), ""},

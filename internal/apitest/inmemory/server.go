@@ -134,7 +134,7 @@ func (s *Server) stamp() metav1.Time { return metav1.NewTime(s.now().Truncate(ti
 // write stores the next state of an object after a check of the resource version, and returns the state to the writer.
 func (s *Server) write(have, next, o client.Object) error {
 	if uid := next.GetUID(); uid != "" && uid != have.GetUID() {
-		return apierrors.NewConflict(resourceOf(o), o.GetName(), fmt.Errorf("its UID is %s", have.GetUID()))
+		return apierrors.NewConflict(resourceOf(o), o.GetName(), fmt.Errorf("the UID is %s", have.GetUID()))
 	}
 	if from := next.GetResourceVersion(); from != "" && from != have.GetResourceVersion() {
 		return apierrors.NewConflict(resourceOf(o), o.GetName(), errors.New("the object has been modified"))
@@ -217,7 +217,7 @@ func (r *reached) Delete(_ context.Context, o client.Object, options ...client.D
 		}
 		if only := asked.Preconditions; only != nil {
 			if only.UID != nil && *only.UID != have.GetUID() || only.ResourceVersion != nil && *only.ResourceVersion != have.GetResourceVersion() {
-				return apierrors.NewConflict(resourceOf(o), o.GetName(), fmt.Errorf("it is UID %s, version %s", have.GetUID(), have.GetResourceVersion()))
+				return apierrors.NewConflict(resourceOf(o), o.GetName(), fmt.Errorf("the object has UID %s, version %s", have.GetUID(), have.GetResourceVersion()))
 			}
 		}
 		if len(have.GetFinalizers()) == 0 {

@@ -74,7 +74,7 @@ func (s *Engine) Preview(_ context.Context, p *v1alpha1.Prototype) (capture.Prev
 	switch s.Script {
 	case IsRefused:
 		preview.Refusals = []cloud.Refusal{
-			{Reason: "NotReady", Message: fmt.Sprintf("node %s is not Ready: wait until it is", p.Spec.Donor.NodeName)},
+			{Reason: "NotReady", Message: fmt.Sprintf("node %s is not Ready: wait until the node is Ready", p.Spec.Donor.NodeName)},
 			{Reason: "EphemeralOSDisk", Message: "pool pool1 has ephemeral OS disks, which can't be captured"},
 		}
 	case IsForbidden:

@@ -12,8 +12,8 @@ func TestANodeThatIsNotHeld(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"returned to service":   {Node{GivenBack: true}, "", "is given back"},
-		"no Lease confirms it":  {Node{Unconfirmed: true}, Unconfirmed, "no Lease of Kamino's confirms"},
+		"returned to service":   {Node{GivenBack: true}, "", "is released"},
+		"no Lease confirms it":  {Node{Unconfirmed: true}, Unconfirmed, "without a Lease of Kamino"},
 		"annotation is gone":    {Node{}, TakenAway, "is gone"},
 		"another holder has it": {Node{By: "prototype x"}, TakenAway, "prototype x"},
 	} {

@@ -137,14 +137,14 @@ type Step struct {
 func Next(n Node) Step {
 	switch {
 	case n.Gone:
-		return Step{Action: Drop, Says: "is gone, and so needs no rebuilding"}
+		return Step{Action: Drop, Says: "is gone, and needs no rebuild"}
 	case !n.Held:
 		return n.lost()
 	case n.PolicyGone && !n.Asked:
-		return refused(GiveBack, PolicyGone, "is given back as it is: the policy that had it taken is gone", "make the policy again, or run `kamino rebuild`")
+		return refused(GiveBack, PolicyGone, "returns to service without a rebuild: the policy is deleted", "create the policy again, or run `kamino rebuild`")
 	case n.Unattended && n.Asked && !n.Cordoned && n.Ready && !n.Rebooted:
-		return refused(Keep, InService, "was uncordoned while it was being rebuilt, and takes pods: it is left alone",
-			"run `kamino release-node "+n.Name+"` to keep it as it is, or cordon it to have it rebuilt")
+		return refused(Keep, InService, "was uncordoned during the rebuild, and accepts pods: Kamino leaves the node alone",
+			"run `kamino release-node "+n.Name+"` to keep the node, or cordon the node for the rebuild")
 	case !n.Cordoned:
 		return Step{Action: Cordon, Says: "is cordoned"}
 	case !n.Asked && !n.AtOnce && (n.Pods > 0 || len(n.Stuck) > 0):
@@ -159,27 +159,27 @@ func Next(n Node) Step {
 func (n Node) lost() Step {
 	switch {
 	case n.GivenBack:
-		return Step{Action: Drop, Says: "is given back"}
+		return Step{Action: Drop, Says: "is released"}
 	case n.Unconfirmed:
-		return refused(Drop, Unconfirmed, "carries a reservation that no Lease of Kamino's confirms, and is left alone",
-			"see who writes annotation "+v1alpha1.ReservationAnnotation+", then run `kamino release-node "+n.Name+" --node-only`")
+		return refused(Drop, Unconfirmed, "has a reservation without a Lease of Kamino, and is left alone",
+			"find the client that writes annotation "+v1alpha1.ReservationAnnotation+", then run `kamino release-node "+n.Name+" --node-only`")
 	case n.By == "":
-		return refused(Drop, TakenAway, "was taken away from this rebuild: its annotation "+v1alpha1.ReservationAnnotation+" is gone", "see who works on it")
+		return refused(Drop, TakenAway, "is no longer reserved for this rebuild: annotation "+v1alpha1.ReservationAnnotation+" is gone", "find the client that works on the node")
 	}
-	return refused(Drop, TakenAway, "was taken away from this rebuild: it is held by "+n.By, "wait until it is given back")
+	return refused(Drop, TakenAway, "is no longer reserved for this rebuild: the node is held by "+n.By, "wait until the holder releases the node")
 }
 
 func (n Node) drain() Step {
 	switch {
 	case len(n.Stuck) > 0:
-		return refused(GiveBack, PodsStuck, "can't be drained: "+strings.Join(n.Stuck, "; "), "remove them, or use --force to lose them (settings.drain.force)")
+		return refused(GiveBack, PodsStuck, "cannot be drained: "+strings.Join(n.Stuck, "; "), "remove the pods, or delete the pods with --force (settings.drain.force)")
 	case n.Overdue && !n.Force:
 		why := n.Blocked
 		if why == "" {
 			why = wording.Count(n.Pods, "pod") + " left"
 		}
 		return refused(GiveBack, NotDrained, fmt.Sprintf("was not drained within %s: %s", n.DrainTime, why),
-			"see to that, or have no regard to budgets with --force (settings.drain.force)")
+			"remove the obstacle, or ignore budgets with --force (settings.drain.force)")
 	}
 	return Step{Action: Evict, Hard: n.Force && n.Overdue, Says: "drains: " + wording.Count(n.Pods, "pod") + " left"}
 }
@@ -189,23 +189,23 @@ func (n Node) drain() Step {
 func (n Node) answered() Step {
 	switch {
 	case n.Answer == NoInstance:
-		return Step{Action: Drop, Says: "has no instance any more, and so needs no rebuilding"}
+		return Step{Action: Drop, Says: "has no instance any more, and needs no rebuild"}
 	case n.Answer == Complete && n.Ready && (n.Rebooted || n.Late):
 		return Step{Action: Release, Says: "runs version " + n.To + " and is back in service"}
 	case n.Answer == Elsewhere:
-		return n.stopped(RecipeMoved, "point the recipe at version "+n.To+" again, or begin anew with what it names")
+		return n.stopped(RecipeMoved, "point the recipe at version "+n.To+" again, or start a rebuild with the version of the recipe")
 	case n.Answer == Denied:
-		return n.stopped(RebuildRefused, "mend that; `kamino doctor` names permissions that are missing")
+		return n.stopped(RebuildRefused, "correct the cause; `kamino doctor` names missing permissions")
 	case n.Late:
-		return refused(Keep, NotBack, fmt.Sprintf("did not come back within %s and stays cordoned", n.ReadyTime),
-			fmt.Sprintf("see `kubectl describe node %s`; the same command goes on with it", n.Name))
+		return refused(Keep, NotBack, fmt.Sprintf("was not Ready again within %s, and stays cordoned", n.ReadyTime),
+			fmt.Sprintf("see `kubectl describe node %s`; the same command continues the rebuild", n.Name))
 	case n.Answer == Busy:
 		return Step{Action: Wait, Says: "waits: " + n.Said}
 	case n.Answer == Complete:
 		return Step{Action: Wait, Says: "boots"}
 	}
 	if n.Said != "" {
-		return Step{Action: Wait, Says: "is rebuilt once more, because the cloud failed: " + n.Said}
+		return Step{Action: Wait, Says: "is rebuilt again, because the cloud failed: " + n.Said}
 	}
 	return Step{Action: Wait, Says: "is being rebuilt from version " + n.To}
 }
@@ -213,9 +213,9 @@ func (n Node) answered() Step {
 // stopped ends a node that the cloud does not rebuild. A node whose rebuild may have begun stays reserved.
 func (n Node) stopped(reason, remedy string) Step {
 	if n.Asked {
-		return refused(Keep, reason, "is half-way and stays cordoned: "+n.Said, remedy)
+		return refused(Keep, reason, "is partly rebuilt, and stays cordoned: "+n.Said, remedy)
 	}
-	return refused(GiveBack, reason, "is given back as it is: "+n.Said, remedy)
+	return refused(GiveBack, reason, "returns to service without a rebuild: "+n.Said, remedy)
 }
 
 func refused(action Action, reason, obstacle, remedy string) Step {

@@ -73,9 +73,9 @@ func Choose(p Pool) Choice {
 		case !p.AtOnce && p.Kured != "" && p.Kured != m.Name:
 			c.wait(p.KuredHolder)
 		case p.Careful && m.Ready && p.alone(m):
-			c.wait(fmt.Sprintf("node %s is the only one of pool %s that takes pods: let the pool have one more", m.Name, p.Name))
+			c.wait(fmt.Sprintf("node %s is the only node of pool %s that accepts pods: add a node to the pool", m.Name, p.Name))
 		case m.Stays != "":
-			c.Alone[m.Name] = cloud.Refuse(AsksToStay, "is left alone, because "+m.Stays, "wait until that is over, or allow it with --disrupt (settings.drain.disrupt)")
+			c.Alone[m.Name] = cloud.Refuse(AsksToStay, "is left alone: "+m.Stays, "wait until the annotation is gone, or pass --disrupt (settings.drain.disrupt)")
 		case c.Take == "":
 			c.Take = m.Name
 		default:
@@ -94,7 +94,7 @@ func (p Pool) candidates(c *Choice) []Member {
 		case m.Failed != nil:
 			c.Alone[m.Name] = *m.Failed
 		case m.Own:
-			c.Alone[m.Name] = cloud.Refuse(OwnNode, "is left alone, because this process runs on it", "run the command elsewhere")
+			c.Alone[m.Name] = cloud.Refuse(OwnNode, "is left alone, because this process runs on the node", "run the command elsewhere")
 		case m.Held != "":
 			c.wait(fmt.Sprintf("node %s is held by %s", m.Name, m.Held))
 		default:

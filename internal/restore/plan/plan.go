@@ -54,8 +54,8 @@ func Missing(change cloud.RecipeChange, namespace, customData string) []cloud.Re
 			flag = fmt.Sprintf("--protected-settings-from %s=SECRET[/KEY]", part.Name)
 		}
 		refusals = append(refusals, cloud.Refuse(PartMissing,
-			fmt.Sprintf("the cloud never gave out all of %s, and nodes that are built without it may never join", part.Describe()),
-			fmt.Sprintf("put it into a Secret of namespace %s and name that with %s, or leave it out with --incomplete", namespace, flag)))
+			fmt.Sprintf("the cloud never returned all of %s, and new nodes without that part may never join", part.Describe()),
+			fmt.Sprintf("put the part into a Secret of namespace %s and pass %s, or omit the part with --incomplete", namespace, flag)))
 	}
 	return refusals
 }

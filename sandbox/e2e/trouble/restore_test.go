@@ -60,7 +60,7 @@ func TestRestoredPoolBootstraps(t *testing.T) {
 
 	// The settings of the extension were never saved and are missing. customData is present.
 	missing := e.Start("restore", e.Group, "--yes")
-	missing.ExpectExit(exitRefused, "PartMissing: the cloud never gave out all of extension vmssCSE", "--protected-settings-from vmssCSE=SECRET[/KEY]")
+	missing.ExpectExit(exitRefused, "PartMissing: the cloud never returned all of extension vmssCSE", "--protected-settings-from vmssCSE=SECRET[/KEY]")
 	if missing.HasOutput("--custom-data-from") {
 		t.Error("customData is missing, though a copy was kept")
 	}
