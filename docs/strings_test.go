@@ -173,13 +173,22 @@ func TestAlertTexts(t *testing.T) {
 
 // plainPackages have sentences that users read: errors, refusals, conditions, events, help of metrics. Each rewritten package joins.
 var plainPackages = []string{
-	"internal/admission", "internal/capture", "internal/capture/plan", "internal/cli", "internal/cli/clouds", "internal/cli/limit",
-	"internal/cli/print", "internal/cloud/aws", "internal/cloud/azure", "internal/cloud/capi", "internal/cloud/registry",
-	"internal/controller/nodelabel", "internal/controller/policy", "internal/controller/prototype", "internal/controller/rebuild",
-	"internal/controller/sweep", "internal/definition", "internal/doctor", "internal/drive", "internal/history", "internal/kured",
-	"internal/manifest", "internal/metrics", "internal/policy", "internal/policyfile", "internal/probe", "internal/restore",
-	"internal/rollback", "internal/selection", "internal/tryout", "internal/wording", "sandbox/cli", "sandbox/control", "sandbox/controlplane",
-	"sandbox/demo", "sandbox/pool", "sandbox/store", "sandbox/workload", "sandbox/world",
+	"api/crds", "api/v1alpha1", "charts/generate", "cmd/kamino", "internal/admission", "internal/apitest",
+	"internal/apitest/inmemory", "internal/bootstrapkind", "internal/capture", "internal/capture/plan", "internal/cli",
+	"internal/cli/clouds", "internal/cli/limit", "internal/cli/print", "internal/cloud", "internal/cloud/aws",
+	"internal/cloud/azure", "internal/cloud/capi", "internal/cloud/memory", "internal/cloud/registry",
+	"internal/cluster", "internal/controller/nodelabel", "internal/controller/policy", "internal/controller/prototype",
+	"internal/controller/rebuild", "internal/controller/sweep", "internal/definition", "internal/doctor", "internal/drive",
+	"internal/drive/drivetest", "internal/estimate", "internal/expression", "internal/generalize", "internal/generalize/disk",
+	"internal/generalize/host", "internal/generalize/scan", "internal/generalize/store", "internal/generalize/tree",
+	"internal/history", "internal/imagecount", "internal/imageversion", "internal/joinhealth", "internal/kured",
+	"internal/manifest", "internal/membership", "internal/metrics", "internal/node", "internal/nodecache", "internal/nodejoin",
+	"internal/nodestate", "internal/policy", "internal/policyfile", "internal/pool", "internal/probe", "internal/process",
+	"internal/replace", "internal/replace/plan", "internal/reservations", "internal/restore", "internal/restore/plan",
+	"internal/retention", "internal/rollback", "internal/rollback/plan", "internal/savedrecipe", "internal/schedule",
+	"internal/selection", "internal/trial", "internal/trialmode", "internal/tryout", "internal/wording", "sandbox/cli",
+	"sandbox/control", "sandbox/controlplane", "sandbox/demo", "sandbox/pool", "sandbox/store", "sandbox/workload",
+	"sandbox/world",
 }
 
 // example is a line of a verb's example, which TestHelp reads.

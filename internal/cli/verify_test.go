@@ -229,7 +229,7 @@ func TestVerifyLooksIntoStores(t *testing.T) {
 		t.Errorf("exit %d:\n%s", code, out)
 	}
 	change(func(containers *bolt.Bucket) error { return containers.DeleteBucket([]byte("c1")) })
-	if out, code = verifyCommand(t, dir); code != ExitFailed || !strings.Contains(out, "hold what was removed from it") {
+	if out, code = verifyCommand(t, dir); code != ExitFailed || !strings.Contains(out, "hold removed data") {
 		t.Errorf("exit %d:\n%s", code, out)
 	}
 	if err := os.Remove(name); err != nil {
@@ -247,7 +247,7 @@ func TestVerifyOnlyWhatCanBeSearched(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{pipe}, {"/dev/null"}, {"/dev/zero", "--free-only"}, {pipe, "--all"}} {
-		if out, code := verifyCommand(t, args...); code != ExitUsage || !strings.Contains(out, "write it to a file first") {
+		if out, code := verifyCommand(t, args...); code != ExitUsage || !strings.Contains(out, "write the data to a file first") {
 			t.Errorf("verify %s ends with %d: %s", args, code, out)
 		}
 	}

@@ -112,7 +112,7 @@ func (a *applied) each(matches []tree.Match, act func(tree.Match) error) error {
 			continue
 		}
 		if m.Via != "" {
-			problems = append(problems, fmt.Errorf("/%s lies behind the link /%s, which is not followed: replace the link by what it points to, or by a bind mount", m.Path, m.Via))
+			problems = append(problems, fmt.Errorf("/%s is behind the symbolic link /%s, and Kamino follows no links: replace the link by the target, or by a bind mount", m.Path, m.Via))
 			continue
 		}
 		problems = append(problems, act(m))

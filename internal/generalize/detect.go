@@ -43,7 +43,7 @@ func Detect(t *tree.Tree) (v1alpha1.Profile, []Evidence, error) {
 		return "", nil, err
 	}
 	if len(found) == 0 {
-		return "", nil, &Refused{Whys: []string{fmt.Sprintf("nothing on the disk tells how its node joins, so the profile is not known: name it with --profile, one of %v", v1alpha1.Profiles())}}
+		return "", nil, &Refused{Whys: []string{fmt.Sprintf("the profile is unknown, because no file on the disk shows the bootstrap method: pass --profile, one of %v", v1alpha1.Profiles())}}
 	}
 	for _, p := range v1alpha1.Profiles() {
 		if !slices.ContainsFunc(found, func(e Evidence) bool { return !fits(p, e.Profile) }) {
@@ -63,7 +63,7 @@ func Agree(t *tree.Tree, asked v1alpha1.Profile) error {
 		return err
 	}
 	if len(found) == 0 && asked == v1alpha1.ProfileEKS {
-		return &Refused{Whys: []string{"the profile asked for is eks, and nothing on the disk is nodeadm's (" + evidence[asked][0] + "), which is to set its node up at every boot: name another with --profile (settings.generalize.profile)"}}
+		return &Refused{Whys: []string{"the profile is eks, but the disk has no file of nodeadm (" + evidence[asked][0] + "), which is to set its node up at every boot: name another with --profile (settings.generalize.profile)"}}
 	}
 	i := slices.IndexFunc(found, func(e Evidence) bool { return !fits(asked, e.Profile) })
 	if i < 0 {
@@ -73,7 +73,7 @@ func Agree(t *tree.Tree, asked v1alpha1.Profile) error {
 	if other := slices.IndexFunc(found, func(e Evidence) bool { return e.Profile != found[i].Profile }); other >= 0 {
 		why += fmt.Sprintf(" (other files speak for %s; the disk is in doubt)", found[other].Profile)
 	} else {
-		why += fmt.Sprintf(": name it with --profile %s (settings.generalize.profile)", found[i].Profile)
+		why += fmt.Sprintf(": pass --profile %s (settings.generalize.profile)", found[i].Profile)
 	}
 	return &Refused{Whys: []string{why}}
 }
@@ -119,7 +119,7 @@ func ParseManifest(content []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("read the manifest: %w", err)
 	}
 	if m.Profile == "" || strings.TrimSpace(m.ProfileVersion) == "" {
-		return nil, fmt.Errorf("read the manifest: it is not one of kamino generalize")
+		return nil, fmt.Errorf("read the manifest: the file is not a manifest of kamino generalize")
 	}
 	return m, nil
 }

@@ -52,7 +52,7 @@ func blankLines(content []byte, r *Rule) []byte {
 func linesDropped(_ *tree.Tree, _ string, content []byte, r *Rule, _ *Before) string {
 	for number, line := range strings.Split(string(content), "\n") {
 		if r.pattern.MatchString(strings.TrimSuffix(line, "\r")) {
-			return fmt.Sprintf("line %d is one that had to go", number+1)
+			return fmt.Sprintf("line %d had to be removed", number+1)
 		}
 	}
 	return ""

@@ -92,7 +92,7 @@ func (r *Runner) broken(t *tree.Tree, before *Before, works bool) error {
 	}
 	for _, place := range places {
 		if !r.Profile.forgets(place) {
-			whys = append(whys, fmt.Sprintf("%s keeps containers in /%s, where no rule looks: add one with the action forget and the store %s", place.By, place.Index, place.Kind))
+			whys = append(whys, fmt.Sprintf("%s keeps containers in /%s, and no rule covers the directory: add a rule with the action forget and the store %s", place.By, place.Index, place.Kind))
 		}
 	}
 	if len(whys) > 0 {

@@ -215,7 +215,7 @@ func TestUnusableIndexes(t *testing.T) {
 		}, "not a regular file"},
 		"layers on no file system": {func(root string) {
 			index(t, root, "var/lib/containerd/io.containerd.snapshotter.v1.devmapper/metadata.db", map[uint64]byte{5: 2})
-		}, "knows the writable layer 5, and there is no directory"},
+		}, "lists the writable layer 5, which has no directory"},
 		"a way out": {func(root string) {
 			must(t, os.WriteFile(filepath.Join(root, "var/lib/docker/image/overlay2/layerdb/sha256/aa/cache-id"), []byte("../../.."), 0o600))
 		}, "does not name a layer"},
@@ -224,7 +224,7 @@ func TestUnusableIndexes(t *testing.T) {
 		}, "does not name a layer"},
 		"no list": {func(root string) {
 			must(t, os.WriteFile(filepath.Join(root, "var/lib/containers/storage/overlay-layers/layers.json"), []byte(`{`), 0o600))
-		}, "does not tell"},
+		}, "are unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := plantLayers(t)

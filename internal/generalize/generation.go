@@ -27,7 +27,7 @@ func (m *Manifest) inherit(t *tree.Tree, before *Before) error {
 	}
 	earlier, err := ParseManifest(content)
 	if err != nil {
-		return fmt.Errorf("%s: %w; move it away if it is not of this disk", ManifestPath, err)
+		return fmt.Errorf("%s: %w; move the file away if the file is not from this disk", ManifestPath, err)
 	}
 	m.Previous = "sha256:" + hash(content)
 	if before.MachineID != "" {

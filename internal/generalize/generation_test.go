@@ -59,7 +59,7 @@ func TestIdentityOfEarlierRun(t *testing.T) {
 	must(t, err)
 	write(t, dir, "var/lib/site/copy-of-machine-id", node["etc/machine-id"])
 	_, err = run(t, dir, runner(p))
-	if whys := unmetOf(t, err).Whys; len(whys) != 1 || whys[0] != "secrets: the donor's /etc/machine-id in /var/lib/site/copy-of-machine-id; no rule knows the path: add one, or exempt it with a reason" {
+	if whys := unmetOf(t, err).Whys; len(whys) != 1 || whys[0] != "secrets: the donor's /etc/machine-id in /var/lib/site/copy-of-machine-id; no rule covers the path: add a rule, or exempt the path with a reason" {
 		t.Errorf("got %q", whys)
 	}
 }

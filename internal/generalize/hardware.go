@@ -191,7 +191,7 @@ func refuseForeign(t *tree.Tree, p string, content []byte, _ *Before) string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("line %d needs %s for %s, and a clone may not have this disk: its boot would stop. Add nofail to the line (in a unit: Options=nofail), or remove the line",
+	return fmt.Sprintf("line %d needs %s for %s, and the boot of a clone without this disk would stop. Add nofail to the line (in a unit: Options=nofail), or remove the line",
 		found[0].line, found[0].spec, found[0].point)
 }
 
@@ -226,7 +226,7 @@ func nofailAdded(t *tree.Tree, p string, content []byte, r *Rule, before *Before
 	if path.Ext(p) != "" || bytes.Equal(addNofail(t, p, content, r, before), content) {
 		return ""
 	}
-	return "a line still needs a disk that a clone may not have"
+	return "a line still needs a disk, which a clone may not have"
 }
 
 // noID replaces the machine ID in the names of boot entries. The first boot writes the clone's own ID there.

@@ -197,7 +197,7 @@ func TestDetectJoins(t *testing.T) {
 			t.Errorf("got %s (%v), %v; want %s", got, found, err, j.profile)
 		}
 		must(t, Agree(open(t, dir), j.profile))
-		if why := refusedOf(t, Agree(open(t, dir), v1alpha1.ProfileStatic)).Error(); !strings.Contains(why, "name it with --profile "+string(j.profile)) {
+		if why := refusedOf(t, Agree(open(t, dir), v1alpha1.ProfileStatic)).Error(); !strings.Contains(why, "pass --profile "+string(j.profile)) {
 			t.Errorf("static: %s", why)
 		}
 	})

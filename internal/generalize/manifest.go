@@ -143,7 +143,7 @@ func (m *Manifest) Proof(at time.Time) (*v1alpha1.Proof, error) {
 		return nil, &Unmet{Whys: []string{"a dry run proves nothing"}}
 	}
 	if m.Scan == nil {
-		return nil, &Unmet{Whys: []string{"nobody has looked for secrets"}}
+		return nil, &Unmet{Whys: []string{"the disk was not searched for secrets"}}
 	}
 	digest, err := m.Digest()
 	if err != nil {
@@ -212,7 +212,7 @@ func (e *Unmet) Error() string {
 	if n := len(whys) - maxWhys; n > 0 {
 		whys, more = whys[:maxWhys], fmt.Sprintf("; and %d more", n)
 	}
-	return "not generalized, this disk must not be copied: " + Printable(strings.Join(whys, "; ")) + more
+	return "the disk is not generalized, and must not be copied: " + Printable(strings.Join(whys, "; ")) + more
 }
 
 // ExitCode is the exit code of a failed capture.

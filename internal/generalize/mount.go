@@ -18,7 +18,7 @@ func RefuseMounts(t *tree.Tree) error {
 	}
 	mounts, err := tree.MountsBelow(t.Dir())
 	if err != nil {
-		return fmt.Errorf("look for what is mounted below %s: %w", t.Dir(), err)
+		return fmt.Errorf("list the mounts below %s: %w", t.Dir(), err)
 	}
 	var found []string
 	for _, m := range mounts {
@@ -34,6 +34,6 @@ func RefuseMounts(t *tree.Tree) error {
 		more = fmt.Sprintf(" and %d more", n)
 	}
 	return &Refused{Whys: []string{fmt.Sprintf(
-		"something is mounted below %s, at %s%s: it may be anybody's, and the rules would change it. Unmount it, then try again",
+		"a file system is mounted below %s, at %s%s, and the rules would change the files there. Unmount the file system, then try again",
 		t.Dir(), strings.Join(named, ", "), more)}}
 }

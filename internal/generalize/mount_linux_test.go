@@ -38,7 +38,7 @@ func TestMountedBelow(t *testing.T) {
 				if diff := cmp.Diff(was, snapshot(t, dir)); diff != "" {
 					t.Errorf("changed all the same:\n%s", diff)
 				}
-				if why := refusedOf(t, err).Error(); !strings.Contains(why, "/"+at) || !strings.Contains(why, "Unmount it") {
+				if why := refusedOf(t, err).Error(); !strings.Contains(why, "/"+at) || !strings.Contains(why, "Unmount the file system") {
 					t.Errorf("got %q, want the mount and what to do", why)
 				}
 			})

@@ -274,7 +274,7 @@ func TestNeedlesBesideContent(t *testing.T) {
 	n, p := needles{t}, load(t, v1alpha1.ProfileStatic)
 	token := "ghp_" + n.letters(36)
 	for name, planted := range map[string]func(dir string) error{
-		"the name of something in it": func(dir string) error { return os.WriteFile(filepath.Join(dir, "opt/app/backup-"+token), nil, 0o600) },
+		"the name of an entry in the directory": func(dir string) error { return os.WriteFile(filepath.Join(dir, "opt/app/backup-"+token), nil, 0o600) },
 		"/opt/app/<a name that holds a secret>/x": func(dir string) error {
 			write(t, dir, "opt/app/"+token+"/x", pemKey(t))
 			return nil

@@ -141,7 +141,7 @@ func TestDetect(t *testing.T) {
 		{"kubeadm", []map[string]string{bootstrap}, v1alpha1.ProfileBootstrap, ""},
 		{"AKS, TLS bootstrap", []map[string]string{{"etc/kubernetes/azure.json": "{}", "var/lib/kubelet/bootstrap-kubeconfig": "x"}}, v1alpha1.ProfileBootstrap, ""},
 		{"both", []map[string]string{static, bootstrap}, "", "in doubt"},
-		{"neither", []map[string]string{{"etc/kubernetes/azure.json": "{}"}}, "", "name it with --profile"},
+		{"neither", []map[string]string{{"etc/kubernetes/azure.json": "{}"}}, "", "pass --profile"},
 		{"generalized before", []map[string]string{{"var/lib/kamino/generalize.json": `{"profile":"bootstrap","profileVersion":"1-x"}`}}, v1alpha1.ProfileBootstrap, ""},
 	} {
 		dir := plant(t, append(c.files, node)...)
@@ -160,7 +160,7 @@ func TestDetect(t *testing.T) {
 			if (err == nil) != fits(asked, c.want) {
 				t.Errorf("%s, asked for %s: %v", c.is, asked, err)
 			}
-			if right := "name it with --profile " + string(c.want); err != nil && !strings.Contains(refusedOf(t, err).Error(), right) {
+			if right := "pass --profile " + string(c.want); err != nil && !strings.Contains(refusedOf(t, err).Error(), right) {
 				t.Errorf("%s, asked for %s, is not told the right profile: %v", c.is, asked, err)
 			}
 		}
@@ -181,9 +181,9 @@ func TestDetect(t *testing.T) {
 func TestUnknownSecrets(t *testing.T) {
 	p, private := load(t, v1alpha1.ProfileStatic), pemKey(t)
 	for path, says := range map[string]string{
-		"etc/vpn/server.key":               "no rule knows the path",
-		"var/lib/agent/state/token.pem":    "no rule knows the path",
-		"home/bob/backup/id_rsa":           "no rule knows the path",
+		"etc/vpn/server.key":               "no rule covers the path",
+		"var/lib/agent/state/token.pem":    "no rule covers the path",
+		"home/bob/backup/id_rsa":           "no rule covers the path",
 		"var/lib/waagent/WALinuxAgent-2/k": "waagent-state",
 	} {
 		dir := plant(t, node, map[string]string{path: private})

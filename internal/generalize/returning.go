@@ -134,7 +134,7 @@ func (r *Runner) whyNotReturned(t *tree.Tree, m *Manifest) string {
 	case m.Returning == nil:
 		return fmt.Sprintf("%s is there, and nothing is kept for a donor", ReturningPath)
 	case err != nil:
-		return fmt.Sprintf("what was kept for the donor: %v", err)
+		return fmt.Sprintf("the kept files of the donor: %v", err)
 	}
 	for i, line := range strings.Split(strings.TrimSpace(string(content)), "\n") {
 		number, p, found := strings.Cut(line, " ")

@@ -30,12 +30,12 @@ func (p *Profile) outOfSpace(t *tree.Tree, room func(dir string) (tree.Room, err
 		free, err := room(dir)
 		switch {
 		case err != nil:
-			whys = append(whys, fmt.Sprintf("how much is free at /%s cannot be told: %v", tidy(dir), err))
+			whys = append(whys, fmt.Sprintf("the free space at /%s is unknown: %v", tidy(dir), err))
 		case free.Bytes < minFreeBytes:
-			whys = append(whys, fmt.Sprintf("the file system of /%s has %d KiB free, and %d are needed for what the next boot needs: make room there, then try again",
+			whys = append(whys, fmt.Sprintf("the file system of /%s has %d KiB free, and the next boot needs %d: free space there, then try again",
 				tidy(dir), free.Bytes>>10, minFreeBytes>>10))
 		case free.Files < minFreeFiles:
-			whys = append(whys, fmt.Sprintf("the file system of /%s has room for %d more files, and %d are needed for what the next boot needs: remove some, then try again",
+			whys = append(whys, fmt.Sprintf("the file system of /%s has room for %d more files, and the next boot needs %d: remove files there, then try again",
 				tidy(dir), free.Files, minFreeFiles))
 		}
 		if len(whys) > 0 {

@@ -42,7 +42,7 @@ func (r *Runner) Refusals(t *tree.Tree) error {
 	for _, id := range r.Allow {
 		i := slices.IndexFunc(r.Profile.Rules, func(rule Rule) bool { return rule.ID == id })
 		if i < 0 || !r.Profile.Rules[i].Allowable {
-			return &Refused{Whys: []string{fmt.Sprintf("the rule %q cannot be allowed to be broken; these can: %s", id, r.allowable())}}
+			return &Refused{Whys: []string{fmt.Sprintf("rule %q is not allowable; allowable rules: %s", id, r.allowable())}}
 		}
 	}
 	if err := RefuseMounts(t); err != nil {
@@ -234,7 +234,7 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 		return nil, &Refused{Whys: []string{err.Error()}}
 	}
 	if err := r.keepForDonor(t, m); err != nil {
-		return m, &Unmet{Whys: []string{fmt.Sprintf("keep what the donor needs when it comes back: %v; nothing was removed", err)}}
+		return m, &Unmet{Whys: []string{fmt.Sprintf("keep the files for the donor's return: %v; nothing was removed", err)}}
 	}
 	if err := r.applyAll(ctx, t, m, before); err != nil {
 		return m, err
@@ -263,12 +263,12 @@ func (r *Runner) applyAll(ctx context.Context, t *tree.Tree, m *Manifest, before
 			continue
 		}
 		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("interrupted before rule %s, this disk must not be copied: %w", rule.ID, err)
+			return fmt.Errorf("interrupted before rule %s, and the disk must not be copied: %w", rule.ID, err)
 		}
 		o := r.apply(t, rule, before)
 		m.Outcomes = append(m.Outcomes, o)
 		if rule.Action == Install && o.Why != "" {
-			return &Unmet{Whys: []string{fmt.Sprintf("%s: %s; what makes an identity again is not there, so nothing was removed", rule.ID, o.Why)}}
+			return &Unmet{Whys: []string{fmt.Sprintf("%s: %s; without the program that makes a new identity, nothing was removed", rule.ID, o.Why)}}
 		}
 	}
 	if r.Below == nil {
@@ -288,7 +288,7 @@ func (r *Runner) judge(m *Manifest, verdicts []Verdict) {
 			continue
 		}
 		m.Rules++
-		why := "the second look did not come to this rule"
+		why := "the second check did not reach the rule"
 		if j := slices.IndexFunc(verdicts, func(v Verdict) bool { return v.Rule == o.Rule }); j >= 0 {
 			why = verdicts[j].Why
 		}

@@ -175,15 +175,15 @@ func (m *Manifest) whyUnknown() string {
 		return ""
 	}
 	first := unknown.List[0]
-	return fmt.Sprintf("unknown files: %d in %d directories, which neither a package nor an image nor the base system brought, the first of them %s; "+
-		"remove them, or exempt their paths with a reason (the manifest lists them by directory)", unknown.Files, unknown.Dirs, path.Join(first.Dir, first.Names[0]))
+	return fmt.Sprintf("unknown files: %d in %d directories, from no package, image or base system, the first is %s; "+
+		"remove the files, or exempt the paths with a reason (the manifest lists the files by directory)", unknown.Files, unknown.Dirs, path.Join(first.Dir, first.Names[0]))
 }
 
 // whyFound describes a finding in a sentence.
 func whyFound(f *scan.Finding) string {
-	should := "no rule knows the path: add one, or exempt it with a reason"
+	should := "no rule covers the path: add a rule, or exempt the path with a reason"
 	if f.Rule != "" {
-		should = "rule " + f.Rule + " should have seen to it"
+		should = "rule " + f.Rule + " should have removed the file"
 	}
 	return fmt.Sprintf("secrets: %s in %s; %s", f.What, f.Where(), should)
 }

@@ -107,7 +107,7 @@ func (p *Profile) notSwap(t *tree.Tree, r *Rule, before *Before) (whys []string,
 			return nil, fmt.Errorf("rule %s: /%s: %w", r.ID, m.Path, err)
 		}
 		if !is {
-			whys = append(whys, fmt.Sprintf("rule %s: /%s is named as swap, by %s, and has no signature of swap, so it is not deleted: correct what names it, or make it one with mkswap",
+			whys = append(whys, fmt.Sprintf("rule %s: /%s is named as swap by %s, but has no swap signature, and is not deleted: correct the name, or run mkswap",
 				r.ID, m.Path, strings.Join(r.Paths, " or ")))
 		}
 	}

@@ -46,7 +46,7 @@ func verify(t *tree.Tree, r *Rule, before *Before) (string, error) {
 	case Record:
 		content, err := optional(t, tree.Rel(r.Paths[0]))
 		if err == nil && !recorded(content, before) {
-			return "no line for this generation in " + r.Paths[0], nil
+			return "no line for the present generation in " + r.Paths[0], nil
 		}
 		return "", err
 	case Install:
@@ -170,7 +170,7 @@ func whyNotInstalled(t *tree.Tree, r *Rule) string {
 	}
 	content, err := t.Read(p)
 	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != r.mode || !bytes.Equal(content, r.content) {
-		return fmt.Sprintf("/%s is not as it had to be", p)
+		return fmt.Sprintf("/%s differs from the rule", p)
 	}
 	return ""
 }
@@ -178,7 +178,7 @@ func whyNotInstalled(t *tree.Tree, r *Rule) string {
 func whyNotMadeAgain(t *tree.Tree, r *Rule) string {
 	for _, by := range r.programs() {
 		if info, err := t.Lstat(tree.Rel(by)); err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
-			return fmt.Sprintf("%s, which would make it again, is not there", by)
+			return fmt.Sprintf("%s, the program that makes the file again, does not exist", by)
 		}
 	}
 	return ""

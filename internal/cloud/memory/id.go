@@ -93,9 +93,9 @@ func (c *pools) PoolOf(id cloud.InstanceID) (cloud.PoolID, error) {
 		return pool, nil
 	}
 	if isTrial(id) {
-		return "", refused(cloud.Unsupported, opPoolsOf, string(id), "Trial", "this instance is there for a trial, and belongs to no pool")
+		return "", refused(cloud.Unsupported, opPoolsOf, string(id), "Trial", "the instance is a trial node, and belongs to no pool")
 	}
-	message := "this is no instance of a pool in this cloud; choose a node whose providerID reads " +
+	message := "not an instance of a pool in this cloud; choose a node with a providerID like " +
 		poolPrefix + "POOL" + instancesPart + "ID"
 	return "", refused(cloud.Unsupported, opPoolsOf, string(id), "ForeignInstance", message)
 }

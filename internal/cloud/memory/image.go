@@ -55,7 +55,7 @@ func (c *machines) version(ctx context.Context, op string, ref cloud.FamilyVersi
 	n, ok := parseVersion(ref.Version)
 	if !ok {
 		return number{}, nil, refused(cloud.Invalid, op, resource, "InvalidParameter",
-			fmt.Sprintf("version %q is not three numbers with dots between them", ref.Version))
+			fmt.Sprintf("version %q is not three numbers with dots in between", ref.Version))
 	}
 	return n, c.findImage(ref.Family, n), nil
 }

@@ -36,7 +36,7 @@ type instance struct {
 
 func (c *machines) find(op string, id cloud.InstanceID) (*instance, error) {
 	if !isInstance(id) {
-		return nil, refused(cloud.Unsupported, op, string(id), "ForeignInstance", "this is no instance of a pool in this cloud")
+		return nil, refused(cloud.Unsupported, op, string(id), "ForeignInstance", "not an instance of a pool in this cloud")
 	}
 	for _, m := range c.instances {
 		if sameInstance(m.id, id) {

@@ -266,7 +266,7 @@ var phrases = map[string]string{
 	opEnsureStarted:  "start instance",
 	opProtection:     "look at the hold of instance",
 	opProtect:        "hold instance",
-	opUnprotect:      "give back the hold of instance",
+	opUnprotect:      "release the hold of instance",
 	opSnapshot:       "look at snapshot",
 	opEnsureSnapshot: "make snapshot",
 	opDeleteSnapshot: "delete snapshot",

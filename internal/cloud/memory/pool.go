@@ -112,7 +112,7 @@ func (c *pools) InstanceIDs(id cloud.PoolID) []cloud.InstanceID {
 // Family implements cloud.PoolProvider, from the ID.
 func (c *PoolProvider) Family(_ context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
 	if !strings.HasPrefix(strings.ToLower(string(id)), poolPrefix) {
-		return cloud.ImageFamily{}, refused(cloud.Unsupported, opPool, string(id), "ForeignPool", "this is no pool of this cloud")
+		return cloud.ImageFamily{}, refused(cloud.Unsupported, opPool, string(id), "ForeignPool", "not a pool of this cloud")
 	}
 	return c.familyOf(id), nil
 }

@@ -73,7 +73,7 @@ func (c *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) 
 	refusals := slices.Concat(m.refusals, c.missingPermissions(diskCalls, spec.Family.Name), c.usedUp())
 	if v != nil {
 		refusals = append(refusals, cloud.Refuse(ReasonVersionExists,
-			fmt.Sprintf("version %s of pool %s exists and is %s", v.version, spec.Family.Name, v.state), "name another one of that day, or delete it"))
+			fmt.Sprintf("version %s of pool %s exists and is %s", v.version, spec.Family.Name, v.state), "choose another version name of the day, or delete the version"))
 	}
 	return refusals, nil
 }

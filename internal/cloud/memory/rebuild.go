@@ -36,7 +36,7 @@ func (c *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, v
 	}
 	out := cloud.Rebuild{State: cloud.Pending}
 	if m.broken {
-		out.Trouble = "the last attempt to rebuild it failed"
+		out.Trouble = "the last rebuild of the instance failed"
 	}
 	c.record(ByCaller, EffectRebuild, string(m.id))
 	m.image, m.builtFrom, m.bootstrap = p.recipe.image, version, slices.Clone(p.recipe.bootstrap)

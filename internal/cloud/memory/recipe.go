@@ -113,7 +113,7 @@ func (c *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange)
 	}
 	if p.changedSince(change) {
 		return refused(cloud.Conflict, opSetRecipe, resource, "PreconditionFailed",
-			"somebody changed the recipe after this change was made: look again")
+			"another client changed the recipe in between: read the recipe again")
 	}
 	if err := p.mayWrite(opSetRecipe); err != nil {
 		return err

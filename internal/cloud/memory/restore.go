@@ -26,11 +26,11 @@ func (c *PoolProvider) RestoreChange(ctx context.Context, id cloud.PoolID, saved
 func (p *pool) restoreChange(saved cloud.Saved) (cloud.RecipeChange, error) {
 	var was backup
 	if err := json.Unmarshal(saved.Backup, &was); err != nil || was.Image == "" {
-		return cloud.RecipeChange{}, refused(cloud.Invalid, opRestoreChange, string(p.id), "InvalidBackup", "this is no recipe that was saved here")
+		return cloud.RecipeChange{}, refused(cloud.Invalid, opRestoreChange, string(p.id), "InvalidBackup", "not a saved recipe of this cloud")
 	}
 	if !samePool(was.Pool, p.id) {
 		return cloud.RecipeChange{}, refused(cloud.Invalid, opRestoreChange, string(p.id), "OtherPool",
-			fmt.Sprintf("what was saved is of pool %s", was.Pool))
+			fmt.Sprintf("the saved recipe belongs to pool %s", was.Pool))
 	}
 	change := cloud.RecipeChange{Pool: p.id, From: p.recipe.image, To: was.Image, Refusals: p.rollRefusals(), Restores: &saved}
 	if was.Image == string(p.id) || strings.HasPrefix(was.Image, versionID(familyOf(p.id), "")) {
@@ -70,7 +70,7 @@ func (c *pools) restore(ctx context.Context, change cloud.RecipeChange) error {
 	case err != nil || now.Done:
 		return err
 	case now.From != change.From || !cloud.SameFields(now.Keeps, change.Keeps):
-		return refused(cloud.Conflict, opSetRecipe, resource, "PreconditionFailed", "somebody changed the recipe after this change was made: look again")
+		return refused(cloud.Conflict, opSetRecipe, resource, "PreconditionFailed", "another client changed the recipe in between: read the recipe again")
 	}
 	if err := p.mayWrite(opSetRecipe); err != nil {
 		return err

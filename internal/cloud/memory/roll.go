@@ -27,7 +27,7 @@ func (p *pool) rollRefusals() []cloud.Refusal {
 		return nil
 	}
 	return []cloud.Refusal{cloud.Refuse(ReasonRolls,
-		fmt.Sprintf("the upgrade policy of pool %s is automatic: a new recipe would rebuild its running instances", p.spec.Name), "set it to manual")}
+		fmt.Sprintf("the upgrade policy of pool %s is automatic: a new recipe would rebuild its running instances", p.spec.Name), "set the policy to manual")}
 }
 
 // mayWrite returns an error if a write would change running instances.

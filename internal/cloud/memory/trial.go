@@ -218,7 +218,7 @@ func (c *pools) openTrial(p *pool, t *trial, spec cloud.TrialSpec) error {
 	case slices.ContainsFunc(c.members(p), func(m *instance) bool { return m.image == t.image }):
 		return conflict("the pool has instances of version " + t.version)
 	case spec.RemoveBootstrap && len(p.recipe.bootstrap) > 0:
-		return refused(cloud.Refused, opEnsureTrial, string(p.id), cloud.PromotionRemoves, "a trial in the pool removes nothing from its recipe")
+		return refused(cloud.Refused, opEnsureTrial, string(p.id), cloud.PromotionRemoves, "a trial in the pool removes nothing from the recipe")
 	case p.spec.MaxSize > 0 && p.capacity >= p.spec.MaxSize:
 		return refused(cloud.Invalid, opEnsureTrial, string(p.id), "InvalidParameter", fmt.Sprintf("the pool has its maximum size of %d", p.spec.MaxSize))
 	}

@@ -57,7 +57,7 @@ func (r Root) Spare() error {
 	case err != nil:
 		return misusef("--root: %w", err)
 	case own:
-		return refusef("%s is the root of the machine that this runs on: give --confirm-root if it is to lose its identity; nothing was changed", r.Path)
+		return refusef("%s is the root of the running machine: pass --confirm-root to remove the identity of the machine; nothing was changed", r.Path)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (r Rules) Load() (*generalize.Profile, error) {
 	case err != nil:
 		return nil, misusef("%w", err)
 	case r.Digest != "" && p.RulesDigest != r.Digest:
-		return nil, refusef("the rules in %s are not those of the order: their digest is %s, and the order was for %s; nothing was changed", r.File, p.RulesDigest, r.Digest)
+		return nil, refusef("the rules in %s are not the rules of the order: the digest is %s, want %s; nothing was changed", r.File, p.RulesDigest, r.Digest)
 	}
 	return p, nil
 }

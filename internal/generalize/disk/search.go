@@ -92,7 +92,7 @@ func (s *Search) check() error {
 	s.isTree = mode.IsDir()
 	switch {
 	case !s.isTree && !mode.IsRegular() && (mode&fs.ModeDevice == 0 || mode&fs.ModeCharDevice != 0):
-		return misusef("%s is neither a directory nor an image nor a block device: a pipe or the like cannot be searched, so write it to a file first", generalize.Printable(s.Target))
+		return misusef("%s is neither a directory nor an image nor a block device: write the data to a file first", generalize.Printable(s.Target))
 	case s.isTree && s.FreeOnly:
 		return misusef("--free-only is for images")
 	case s.isTree && s.Mounted != "":

@@ -26,14 +26,14 @@ const (
 func (h *Host) guard(ctx context.Context, t *tree.Tree) error {
 	s := h.Runner.Subject
 	if s.Prototype == "" || s.UID == "" || s.BootID == "" {
-		return refused("a live run needs the name and UID of its Prototype and the ID of the boot that it is meant for")
+		return refused("a live run needs the name and UID of the Prototype, and the boot ID of the order")
 	}
 	boot, err := readProc(t, bootIDPath)
 	if err != nil {
 		return refused("the host's boot ID cannot be read: %v", err)
 	}
 	if boot != s.BootID {
-		return refused("this is boot %s, and the order was for boot %s: the host has been restarted since", boot, s.BootID)
+		return refused("the boot is %s, and the order was for boot %s: the host was restarted in between", boot, s.BootID)
 	}
 	order, err := h.API.Get(ctx, h.Order, h.Wait)
 	if err != nil {
@@ -56,7 +56,7 @@ func (h *Host) guard(ctx context.Context, t *tree.Tree) error {
 func begin(t *tree.Tree) error {
 	f, err := t.OpenFile(begunPath, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return refused("a run has begun in this boot already (/%s is there)", begunPath)
+		return refused("a run has begun in this boot already (/%s exists)", begunPath)
 	}
 	if err != nil {
 		return refused("the mark of a begun run cannot be made: %v", err)

@@ -159,7 +159,7 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 	}
 	proof.Order = h.Order.UID
 	if err := h.API.Report(ctx, h.Order, &v1alpha1.Report{Proof: proof}, h.Wait); err != nil {
-		return fmt.Errorf("the disk is generalized but the proof could not be reported, so it counts for nothing: %w", err)
+		return fmt.Errorf("the disk is generalized, but the proof could not be reported and is useless: %w", err)
 	}
 	h.say("reported the proof %s", proof.Tag())
 	return nil

@@ -281,29 +281,29 @@ func TestRefusals(t *testing.T) {
 		arrange  func(m *machine)
 		code     int
 	}{
-		{"another boot", "restarted since", func(m *machine) { _ = os.WriteFile(filepath.Join(m.root, bootIDPath), []byte("another\n"), 0o644) }, 3},
+		{"another boot", "restarted in between", func(m *machine) { _ = os.WriteFile(filepath.Join(m.root, bootIDPath), []byte("another\n"), 0o644) }, 3},
 		{"no boot ID", "boot ID cannot be read", func(m *machine) { _ = os.Remove(filepath.Join(m.root, bootIDPath)) }, 3},
 		{"no order", "needs the name and UID", func(m *machine) { m.Runner.Subject = generalize.Subject{} }, 3},
-		{"another order", "made anew", func(m *machine) { m.server.order.UID = "another" }, 3},
+		{"another order", "recreated the order", func(m *machine) { m.server.order.UID = "another" }, 3},
 		{"no order", "there is no order kamino-system/" + orderName, func(m *machine) { m.server.order = nil }, 3},
 		{"being deleted", "being deleted", func(m *machine) { now := metav1.Now(); m.server.order.DeletionTimestamp = &now }, 3},
 		{"reported already", "has a report already", func(m *machine) { m.server.order.Status.Report = `{` }, 3},
 		{"ordered for another boot", "not for boot", func(m *machine) { m.server.order.Spec.Token = "another" }, 3},
-		{"ordered for another disk", "by method OnCopy", func(m *machine) { m.server.order.Spec.Method = "OnCopy" }, 3},
+		{"ordered for another disk", "the method OnCopy", func(m *machine) { m.server.order.Spec.Method = "OnCopy" }, 3},
 		{"ordered for another Prototype", "not for pool1-2026.11.21", func(m *machine) { m.server.order.Spec.Prototype = "other" }, 3},
 		{"ordered for another UID", "not for pool1-2026.11.21", func(m *machine) { m.server.order.Spec.PrototypeUID = "other" }, 3},
 		{"ordered by another profile", "not for static", func(m *machine) { m.server.order.Spec.Generalize.Profile = v1alpha1.ProfileBootstrap }, 3},
 		{"ordered by other rules", "with the rules \"sha256:0\"", func(m *machine) { m.server.order.Spec.RulesDigest = "sha256:0" }, 3},
-		{"another key", "nobody would believe its proof", func(m *machine) { m.server.order.Spec.Key = "another" }, 3},
+		{"another key", "would reject the proof", func(m *machine) { m.server.order.Spec.Key = "another" }, 3},
 		{"control plane", "rule control-plane", func(m *machine) {
 			_ = os.MkdirAll(filepath.Join(m.root, "etc/kubernetes/pki"), 0o755)
 			_ = os.WriteFile(filepath.Join(m.root, "etc/kubernetes/pki/ca.key"), nil, 0o600)
 		}, 3},
-		{"a host that returns, by a profile that it could not join after", "only where that does not return", func(m *machine) {
+		{"a host that returns, by a profile that it could not join after", "only for a donor that does not return", func(m *machine) {
 			m.Runner.Profile, _ = generalize.Load(v1alpha1.ProfileBootstrap)
 			m.server.order.Spec.Generalize.Profile, m.server.order.Spec.Afterwards = v1alpha1.ProfileBootstrap, v1alpha1.Return
 		}, 3},
-		{"the same by an order that says nothing of it", "does not say so", func(m *machine) {
+		{"the same by an order that says nothing of it", "lets the donor return", func(m *machine) {
 			m.Runner.Profile, _ = generalize.Load(v1alpha1.ProfileBootstrap)
 			m.server.order.Spec.Generalize.Profile = v1alpha1.ProfileBootstrap
 		}, 3},
@@ -501,7 +501,7 @@ func TestSecretPreventsProof(t *testing.T) {
 	if m.proof(t) != nil || m.file(t, triggerPath) != "" {
 		t.Error("there is a proof, or the power was cut")
 	}
-	want := "secrets: private key (PEM) in /etc/vpn.key; no rule knows the path"
+	want := "secrets: private key (PEM) in /etc/vpn.key; no rule covers the path"
 	if r := m.report(t); r == nil || !r.Unproven.Speaks(uid, boot) || !strings.Contains(r.Unproven.Why, want) {
 		t.Errorf("the report is %+v, want %q", r, want)
 	}

@@ -78,7 +78,7 @@ func (h *Host) openBelow(t *tree.Tree) (below *generalize.Below, release func(),
 	}
 	fd, err := unix.OpenTree(unix.AT_FDCWD, t.Dir(), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
-		h.say("what mounts hide is not seen: %v", err)
+		h.say("files below mounts are not visible: %v", err)
 		return nil, func() {}, nil
 	}
 	root := os.NewFile(uintptr(fd), "root")
@@ -160,14 +160,14 @@ func (h *Host) flushMount(t *tree.Tree, m tree.MountPoint) error {
 		return fmt.Errorf("sync the file system at %s: %w", m.Dir, err)
 	}
 	if err := h.releasePreallocated(t, f, m); err != nil {
-		h.say("%s: up to 2 MiB per processor that were set aside for writers may not be trimmed: %v", m.Dir, err)
+		h.say("%s: up to 2 MiB per processor, reserved for writers, may not be trimmed: %v", m.Dir, err)
 	} else if err := unix.Syncfs(int(f.Fd())); err != nil {
 		return fmt.Errorf("sync the file system at %s: %w", m.Dir, err)
 	}
 	trimmed := fstrimRange{length: ^uint64(0)}
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), fitrim, uintptr(unsafe.Pointer(&trimmed)))
 	if errno != 0 {
-		h.say("%s (%s) cannot be trimmed, so what was deleted may still be read from free blocks: %v", m.Dir, m.Kind, errno)
+		h.say("%s (%s) cannot be trimmed, and deleted data may remain in free blocks: %v", m.Dir, m.Kind, errno)
 		return nil
 	}
 	h.say("trimmed %s: %d bytes were free", m.Dir, trimmed.length)

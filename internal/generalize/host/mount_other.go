@@ -12,7 +12,7 @@ import (
 
 func (h *Host) detach(*tree.Tree) {}
 
-func (h *Host) flush(*tree.Tree) error { return errors.New("a live run works on Linux only") }
+func (h *Host) flush(*tree.Tree) error { return errors.New("a live run needs Linux") }
 
 func ownFileSystem(*tree.Tree) bool { return false }
 

@@ -35,12 +35,12 @@ type OrderFiles struct {
 func NewOrder(reference string, uid types.UID, files OrderFiles) (Order, error) {
 	namespace, name, found := strings.Cut(reference, "/")
 	if !found || namespace == "" || name == "" || uid == "" {
-		return Order{}, fmt.Errorf("%q with the UID %q names no order: it takes NAMESPACE/NAME and a UID", reference, uid)
+		return Order{}, fmt.Errorf("%q with the UID %q names no order: want NAMESPACE/NAME and a UID", reference, uid)
 	}
 	o := Order{Namespace: namespace, Name: name, UID: uid}
 	text, err := os.ReadFile(files.Key)
 	if err != nil {
-		return Order{}, fmt.Errorf("the key of order %s is gone, so nothing that is done by it could be proven: %w", reference, err)
+		return Order{}, fmt.Errorf("the key of order %s is gone, and a proof would be impossible: %w", reference, err)
 	}
 	if o.Key, o.public, err = v1alpha1.OrderKey(bytes.TrimSpace(text)); err != nil {
 		return Order{}, fmt.Errorf("the key of order %s: %w", reference, err)
@@ -64,7 +64,7 @@ func (o Order) check(found *v1alpha1.Order, s generalize.Subject, profile *gener
 	method, token := spec.Under()
 	switch {
 	case found.UID != o.UID:
-		return refused("order %s has the UID %s, and this run is for %s: it was deleted and made anew", o, found.UID, o.UID)
+		return refused("order %s has the UID %s, and the run is for %s: another client deleted and recreated the order", o, found.UID, o.UID)
 	case len(found.Unreadable) > 0:
 		return refused("order %s cannot be read: %s", o, found.Unreadable)
 	case found.DeletionTimestamp != nil:
@@ -74,15 +74,15 @@ func (o Order) check(found *v1alpha1.Order, s generalize.Subject, profile *gener
 	case spec.Prototype != s.Prototype || spec.PrototypeUID != s.UID:
 		return refused("order %s is for Prototype %s with the UID %s, not for %s with the UID %s", o, spec.Prototype, spec.PrototypeUID, s.Prototype, s.UID)
 	case method != v1alpha1.InPlace:
-		return refused("order %s is by method %s, and this run is in place", o, method)
+		return refused("order %s has the method %s, and this run is in place", o, method)
 	case token != s.BootID:
 		return refused("order %s is for boot %q of the donor, not for boot %s", o, token, s.BootID)
 	case spec.Generalize.Profile != profile.Name || spec.RulesDigest != profile.RulesDigest:
 		return refused("order %s is for profile %s with the rules %q, not for %s with %q", o, spec.Generalize.Profile, spec.RulesDigest, profile.Name, profile.RulesDigest)
 	case profile.NotLive != "" && spec.Afterwards != v1alpha1.Remove:
-		return refused("profile %s is for a running host only where that does not return, and order %s does not say so: %s", profile.Name, o, profile.NotLive)
+		return refused("on a running host, profile %s is allowed only for a donor that does not return, and order %s lets the donor return: %s", profile.Name, o, profile.NotLive)
 	case spec.Key != o.public:
-		return refused("the key that this run was given is not that of order %s, so nobody would believe its proof", o)
+		return refused("the key of this run is not the key of order %s, and Kamino would reject the proof", o)
 	}
 	return nil
 }

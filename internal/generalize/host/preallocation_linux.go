@@ -66,7 +66,7 @@ func fill(root *os.File) error {
 		case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EFBIG):
 			length /= 2
 		case !errors.Is(err, unix.EINTR):
-			return errors.Join(fmt.Errorf("take what is free: %w", err), unix.Close(fd))
+			return errors.Join(fmt.Errorf("fill the free space: %w", err), unix.Close(fd))
 		}
 	}
 	return unix.Close(fd)

@@ -33,7 +33,7 @@ func (h *Host) endContainers(ctx context.Context, t *tree.Tree) error {
 		}
 		if !sameNamespace(all) {
 			if ownFileSystem(t) {
-				return errors.New("the host's processes cannot be seen, so containers that write could not be ended: the pod needs the host's PID namespace")
+				return errors.New("the host's processes are not visible, and writing containers could not be ended: the pod needs the host's PID namespace")
 			}
 			h.say("the root is no running host's: there are no containers to end")
 			return nil

@@ -39,7 +39,7 @@ func (h *Host) wipeSwap(ctx context.Context, t *tree.Tree) error {
 		}
 		size, err := zeroSwap(ctx, t, device)
 		if err != nil {
-			return fmt.Errorf("wipe the swap partition /%s, which holds pages of memory: %w", device, err)
+			return fmt.Errorf("wipe the swap partition /%s: %w", device, err)
 		}
 		h.say("wiped the swap partition /%s (%d MiB)", device, size>>20)
 	}
@@ -110,7 +110,7 @@ func zeroSwap(ctx context.Context, t *tree.Tree, device string) (int64, error) {
 	// O_EXCL fails on a mounted device or an active swap device.
 	f, err := t.OpenFile(device, os.O_RDWR|syscall.O_EXCL|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.EBUSY) {
-		return 0, errors.New("it is in use: no unit of it could be stopped")
+		return 0, errors.New("the partition is in use: no unit could be stopped")
 	}
 	if err != nil {
 		return 0, err

@@ -79,7 +79,7 @@ func (h *Host) stopUnits(ctx context.Context, bus *systemd.Conn) (stopped []stri
 			return stopped, nil
 		}
 		if round == 2 {
-			return stopped, fmt.Errorf("these units do not stay stopped: %s", strings.Join(left, ", "))
+			return stopped, fmt.Errorf("units do not stay stopped: %s", strings.Join(left, ", "))
 		}
 		for _, name := range left {
 			if err := h.stopUnit(ctx, bus, name); err != nil {

@@ -27,6 +27,6 @@ func (h *Host) forgetUnlinked(t *tree.Tree) {
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		h.say("what containers wrote may not be trimmed: %v", err)
+		h.say("data of containers may not be trimmed: %v", err)
 	}
 }

@@ -43,9 +43,9 @@ func Image(ctx context.Context, name string, o Options) (*Report, error) {
 		case h.key() != "" && s.Known[h.key()] != "":
 			kept = s.Known[h.key()]
 		case block == InUse && h.trace:
-			kept = "a mention in use: in a file the tree is verified for it, and the file system's own journal is read by no clone"
+			kept = "a mention in use: verification of the tree covers files, and no clone reads the file system's journal"
 		case block == InUse && s.FreeOnly && h.kind != Identity:
-			kept = "in a file: verify the tree for it"
+			kept = "in a file: verify the tree"
 		}
 		s.add(Finding{Offset: h.offset, Block: block, Kind: h.kind, What: h.what, SHA256: h.sum, Kept: kept})
 	}

@@ -65,13 +65,20 @@ func placed(name string, w *window, found func(hit)) {
 	})
 }
 
-// sources are the extensions of program texts and documents. Such files mention passwords and tokens frequently, but
-// contain no node's secrets. Secrets recognizable without a name are searched in them too.
+// Extensions of program texts and documents. Such files mention passwords and tokens frequently, but contain no node's
+// secrets. Secrets recognizable without a name are searched in them too.
+const (
+	programEnds  = "go rs c h cc cpp hpp java rb pm pl php el vim lua ipynb proto asn asn1 lock sum map"
+	webEnds      = "js mjs cjs jsx ts tsx css scss svg htm html"
+	documentEnds = "md rst adoc tex csv po mo pot pem crt cer 1 2 3 4 5 6 7 8"
+)
+
 var sources = func() map[string]bool {
 	ends := map[string]bool{}
-	for end := range strings.FieldsSeq("go rs c h cc cpp hpp java js mjs cjs jsx ts tsx css scss map svg htm html md rst adoc tex po mo pot " +
-		"pem crt cer csv lock sum 1 2 3 4 5 6 7 8 ipynb el vim lua rb pm pl php proto asn asn1") {
-		ends["."+end] = true
+	for _, list := range []string{programEnds, webEnds, documentEnds} {
+		for end := range strings.FieldsSeq(list) {
+			ends["."+end] = true
+		}
 	}
 	return ends
 }()

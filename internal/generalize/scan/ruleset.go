@@ -37,7 +37,7 @@ var ruleSet = sync.OnceValue(func() *rules {
 	r := &rules{}
 	general, err := (&config.ViperConfig{AllowList: all.AllowList, Allowlists: all.Allowlists}).Translate() //nolint:staticcheck // the library's set still has the old field
 	if err != nil {
-		return &rules{err: fmt.Errorf("read what gitleaks leaves alone: %w", err)}
+		return &rules{err: fmt.Errorf("read the exceptions of gitleaks: %w", err)}
 	}
 	r.general = general.Allowlists
 	for i := range all.Rules {

@@ -137,7 +137,7 @@ func Brought(ctx context.Context, dir string, o Options) (map[string]string, err
 }
 
 // insideProgram is the origin of a binary key in the middle of a file.
-const insideProgram = "the file in the middle of which it stands"
+const insideProgram = "the surrounding file"
 
 type scanner struct {
 	Options
@@ -185,7 +185,7 @@ func Tree(ctx context.Context, dir string, o Options) (*Report, error) {
 		return nil, err
 	}
 	if s.packages, err = readPackages(root); err != nil {
-		return nil, fmt.Errorf("read which files packages own: %w", err)
+		return nil, fmt.Errorf("read the files of packages: %w", err)
 	}
 	w := treeWalk{scanner: s, ctx: ctx, root: root, unknown: directories{}}
 	dirs := o.Dirs
@@ -204,7 +204,7 @@ func Tree(ctx context.Context, dir string, o Options) (*Report, error) {
 		case err != nil:
 			return nil, err
 		case info.Mode()&fs.ModeSymlink != 0:
-			return nil, fmt.Errorf("look for secrets in %s: it is a link, so what it leads to must be named instead", d)
+			return nil, fmt.Errorf("look for secrets in %s: the path is a link: pass the target instead", d)
 		case !info.IsDir():
 			continue
 		}

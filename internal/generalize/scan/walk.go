@@ -254,7 +254,7 @@ func (w *treeWalk) names(f *folder, entries []fs.DirEntry) {
 	if all.Len() == 0 {
 		return
 	}
-	w.short(all.String(), f.placeOf, "the name of something in it")
+	w.short(all.String(), f.placeOf, "the name of an entry in the directory")
 }
 
 // below returns the place of a name in a directory. A name with a secret is not shown.

@@ -31,15 +31,15 @@ type containers struct {
 func checkContainerd(tx *bolt.Tx) error {
 	return tx.ForEach(func(name []byte, version *bolt.Bucket) error {
 		if string(name) != "v1" {
-			return fmt.Errorf("its schema is %q, and %w", name, errUnknown)
+			return fmt.Errorf("the schema is %q: %w", name, errUnknown)
 		}
 		if v, n := binary.Varint(version.Get([]byte("version"))); n < 0 || v > containerdSchema {
-			return fmt.Errorf("its schema is v1.%d, and %w", v, errUnknown)
+			return fmt.Errorf("the schema is v1.%d: %w", v, errUnknown)
 		}
 		return version.ForEachBucket(func(namespace []byte) error {
 			return version.Bucket(namespace).ForEach(func(kind, _ []byte) error {
 				if !slices.Contains(containerdKinds, string(kind)) {
-					return fmt.Errorf("the namespace %q has %q, and %w", namespace, kind, errUnknown)
+					return fmt.Errorf("the namespace %q has %q: %w", namespace, kind, errUnknown)
 				}
 				return nil
 			})
@@ -246,7 +246,7 @@ func (s containerdStore) disagree(named map[string]string) (string, error) {
 	}
 	for name, snapshotter := range named {
 		if read[snapshotter] && !has[name] {
-			return fmt.Sprintf("/%s has a snapshot that %s has not: %s", s.index, snapshotter, name), nil
+			return fmt.Sprintf("/%s has a snapshot without an entry in %s: %s", s.index, snapshotter, name), nil
 		}
 	}
 	return "", nil

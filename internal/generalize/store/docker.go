@@ -27,7 +27,7 @@ func (s dockerStore) layers() (string, error) {
 	if !known {
 		mounts, err := s.names(s.index + "/mounts")
 		if err != nil || len(mounts) > 0 {
-			return "", errors.Join(err, fmt.Errorf("/%s has layers of Docker's driver %s, and %w", s.index, driver, errUnknown))
+			return "", errors.Join(err, fmt.Errorf("/%s has layers of Docker's driver %s: %w", s.index, driver, errUnknown))
 		}
 		return "", nil
 	}
@@ -166,7 +166,7 @@ func (s Store) writtenTo(layers string, ofImage map[string]bool) (string, error)
 		dir := layers + "/" + name
 		info, err := s.tree.Lstat(dir)
 		if err == nil && info.IsDir() && name != links && !ofImage[name] && !s.spares(dir) && s.holdsSomething(dir) {
-			return "/" + dir + " holds what a container wrote", nil
+			return "/" + dir + " holds data of a container", nil
 		}
 	}
 	return "", nil
@@ -183,7 +183,7 @@ func (s dockerStore) broken() (string, error) {
 		return "", err
 	}
 	if _, err := s.images(); err != nil {
-		return fmt.Sprintf("the layer store does not tell its layers: %v", err), nil
+		return fmt.Sprintf("the layers of the layer store are unknown: %v", err), nil
 	}
 	for _, chain := range chains {
 		record := s.index + "/sha256/" + chain

@@ -68,7 +68,7 @@ func (z *sizes) why() string {
 	if info, err := z.store.tree.Lstat(z.dir + "/" + first); err == nil {
 		now = info.Size()
 	}
-	return fmt.Sprintf("a cached image is damaged: /%s/%s has %d bytes, and had %d when it was pulled (%d files); remove the image and pull it again",
+	return fmt.Sprintf("a cached image is damaged: /%s/%s has %d bytes, and had %d after the pull (%d files); remove the image, and pull the image again",
 		z.dir, first, now, z.differ[first], len(names))
 }
 

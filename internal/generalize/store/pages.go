@@ -51,7 +51,7 @@ func damaged(format string, args ...any) error {
 // bucket. visit may be nil.
 func readPages(t *tree.Tree, p string, visit func(at []string, value []byte) error) (stale int, err error) {
 	if info, err := t.Lstat(p); err != nil || !info.Mode().IsRegular() {
-		return 0, errors.Join(errors.New("it is not a regular file"), err)
+		return 0, errors.Join(errors.New("not a regular file"), err)
 	}
 	f, err := t.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -78,7 +78,7 @@ func readPages(t *tree.Tree, p string, visit func(at []string, value []byte) err
 // meta finds the newer of the two meta pages.
 func (d *pages) meta() error {
 	if d.all == 0 {
-		return errors.New("the database is empty, which it never is unless its content was lost")
+		return errors.New("the database is empty, so the content was lost")
 	}
 	var newest uint64
 	found := false
@@ -104,7 +104,7 @@ func (d *pages) meta() error {
 		}
 	}
 	if !found {
-		return damaged("neither of its first pages is one of a database")
+		return damaged("the first two pages are not pages of a database")
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (d *pages) read(id uint64) ([]byte, error) {
 	}
 	more := uint64(binary.LittleEndian.Uint32(header[12:]))
 	if binary.LittleEndian.Uint64(header) != id || id+more >= count || more > maxPage/uint64(d.page) {
-		return nil, damaged("page %d is not what it has to be", id)
+		return nil, damaged("page %d is damaged", id)
 	}
 	for i := id; i <= id+more; i++ {
 		if d.used[i] {
@@ -153,14 +153,14 @@ func (d *pages) walk(id uint64, at []string, depth int, visit func([]string, []b
 // elements visits a page, or a small bucket inside a value.
 func (d *pages) elements(page []byte, at []string, depth int, visit func([]string, []byte) error) error {
 	if depth > maxNesting {
-		return damaged("its pages are nested too deep")
+		return damaged("the pages are nested too deep")
 	}
 	flags, count := binary.LittleEndian.Uint16(page[8:]), int(binary.LittleEndian.Uint16(page[10:]))
 	if flags != flagBranch && flags != flagLeaf || pageHeader+count*element > len(page) {
-		return damaged("a page is not what it has to be")
+		return damaged("a page is damaged")
 	}
 	if d.left -= int64(count); d.left < 0 {
-		return damaged("its elements lie upon each other")
+		return damaged("the elements overlap")
 	}
 	for i := range count {
 		from := pageHeader + i*element
@@ -175,7 +175,7 @@ func (d *pages) elements(page []byte, at []string, depth int, visit func([]strin
 		middle := begin + uint64(binary.LittleEndian.Uint32(e[8:]))
 		end := middle + uint64(binary.LittleEndian.Uint32(e[12:]))
 		if end > uint64(len(page)) {
-			return damaged("a key leads out of its page")
+			return damaged("a key points outside the page")
 		}
 		key, value := append(at[:len(at):len(at)], string(page[begin:middle])), page[middle:end:end]
 		if binary.LittleEndian.Uint32(e)&flagBucket == 0 {

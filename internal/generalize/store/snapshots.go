@@ -54,14 +54,14 @@ func (s Store) snapshotter(index string) (backend, error) {
 			number, n := binary.Uvarint(b.Get([]byte("id")))
 			kind := b.Get([]byte("kind"))
 			if n <= 0 || len(kind) != 1 {
-				return fmt.Errorf("the entry %q is not one of a snapshot", name)
+				return fmt.Errorf("the entry %q is not a snapshot", name)
 			}
 			all[string(name)] = snapshot{strconv.FormatUint(number, 10), kind[0]}
 			return nil
 		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("which layers containers write to cannot be told: %w", err)
+		return nil, fmt.Errorf("the writable layers are unknown: %w", err)
 	}
 	return all, nil
 }
@@ -124,7 +124,7 @@ func (s snapshotStore) reachable(base string, known backend) error {
 	}
 	for _, sn := range known {
 		if sn.kind != committed {
-			return fmt.Errorf("/%s knows the writable layer %s, and there is no directory of it that could be removed", s.index, sn.number)
+			return fmt.Errorf("/%s lists the writable layer %s, which has no directory to remove", s.index, sn.number)
 		}
 	}
 	return nil
@@ -161,7 +161,7 @@ func (s snapshotStore) remembers() (string, error) {
 		return why, err
 	}
 	if others > 0 {
-		return fmt.Sprintf("/%s knows %d layers that containers write to", s.index, others), nil
+		return fmt.Sprintf("/%s lists %d writable layers", s.index, others), nil
 	}
 	return staleText(s.index, stale), nil
 }
@@ -175,7 +175,7 @@ func (s snapshotStore) leftOver(base string, images map[string]bool) (string, er
 		}
 		for _, name := range names {
 			if dir := base + "/" + sub + "/" + name; !images[name] && !s.spares(dir) {
-				return "/" + dir + " holds what a container wrote", nil
+				return "/" + dir + " holds data of a container", nil
 			}
 		}
 	}
@@ -186,7 +186,7 @@ func staleText(index string, stale int) string {
 	if stale == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d free pages of /%s hold what was removed from it", stale, index)
+	return fmt.Sprintf("%d free pages of /%s hold removed data", stale, index)
 }
 
 // broken reports missing image layers.
@@ -210,4 +210,4 @@ func (s snapshotStore) broken() (string, error) {
 	return "", nil
 }
 
-var errUnknown = errors.New("this version of Kamino does not know it")
+var errUnknown = errors.New("unknown to this version of Kamino")

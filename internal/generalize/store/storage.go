@@ -27,7 +27,7 @@ func (s storageStore) storage() (storage, error) {
 	root, driver := path.Dir(records), strings.TrimSuffix(path.Base(records), "-layers")
 	sub, known := driverLayers[driver]
 	if !known {
-		return storage{}, fmt.Errorf("/%s is of the driver %s, and %w", s.index, driver, errUnknown)
+		return storage{}, fmt.Errorf("/%s is of the driver %s: %w", s.index, driver, errUnknown)
 	}
 	return storage{images: path.Join(root, driver+"-images/images.json"), records: records, layers: path.Join(root, sub)}, nil
 }
@@ -48,7 +48,7 @@ func (s storageStore) records(p string) ([]record, error) {
 	}
 	var all []json.RawMessage
 	if err := json.Unmarshal(content, &all); err != nil {
-		return nil, fmt.Errorf("/%s does not tell which layers containers write to: %w", p, err)
+		return nil, fmt.Errorf("the writable layers in /%s are unknown: %w", p, err)
 	}
 	records := make([]record, len(all))
 	for i, whole := range all {
@@ -163,7 +163,7 @@ func (s storageStore) remembers() (string, error) {
 		}
 	}
 	if len(left) > 0 {
-		return fmt.Sprintf("/%s knows %d layers that containers write to", s.index, len(left)), nil
+		return fmt.Sprintf("/%s lists %d writable layers", s.index, len(left)), nil
 	}
 	return s.writtenTo(st.layers, ofImage)
 }

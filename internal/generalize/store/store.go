@@ -26,7 +26,7 @@ const (
 )
 
 // ErrInUse is returned if a program has the store open, so that the store cannot be read or changed.
-var ErrInUse = errors.New("a program has it open; stop the container runtime")
+var ErrInUse = errors.New("a program has the database open; stop the container runtime")
 
 // Store is one store in a tree.
 type Store struct {

@@ -325,8 +325,8 @@ func TestUnknownFormats(t *testing.T) {
 		arrange func(dir string)
 		says    string
 	}{
-		"a newer version": {func(dir string) { put(t, dir, metaDB, map[string][]byte{"v1|version": varint(5)}) }, "its schema is v1.5, and this version of Kamino does not know it"},
-		"another schema":  {func(dir string) { put(t, dir, metaDB, map[string][]byte{"v2|k8s.io|x": nil}) }, `its schema is "v2"`},
+		"a newer version": {func(dir string) { put(t, dir, metaDB, map[string][]byte{"v1|version": varint(5)}) }, "the schema is v1.5: unknown to this version of Kamino"},
+		"another schema":  {func(dir string) { put(t, dir, metaDB, map[string][]byte{"v2|k8s.io|x": nil}) }, `the schema is "v2"`},
 		"another kind":    {func(dir string) { put(t, dir, metaDB, map[string][]byte{"v1|k8s.io|pods|x": nil}) }, `the namespace "k8s.io" has "pods"`},
 		"no content":      {func(dir string) { must(t, os.Truncate(filepath.Join(dir, metaDB), 0)) }, "the database is empty"},
 		"half of it": {func(dir string) {
@@ -432,7 +432,7 @@ func TestDamagedImages(t *testing.T) {
 		t.Errorf("a short blob: %q, %v", why, err)
 	}
 	must(t, os.Remove(blobs[0]))
-	if why, err := stores(t, dir)[Containerd].Broken(); err != nil || !strings.Contains(why, "is not there") {
+	if why, err := stores(t, dir)[Containerd].Broken(); err != nil || !strings.Contains(why, "is missing") {
 		t.Errorf("no blob: %q, %v", why, err)
 	}
 	must(t, os.RemoveAll(filepath.Join(dir, overlay, "snapshots/1")))

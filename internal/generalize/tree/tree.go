@@ -23,7 +23,7 @@ const maxLinks = 40
 var ErrMounted = errors.New("another file system is mounted there")
 
 // ErrLink is returned if a path leads through a symbolic link.
-var ErrLink = errors.New("the path leads through a symbolic link, which is not followed")
+var ErrLink = errors.New("the path leads through a symbolic link, and Kamino follows no links")
 
 // Tree is an open directory tree. Paths are relative to its root, slash-separated and clean; "." is the root.
 type Tree struct {
@@ -223,7 +223,7 @@ func (t *Tree) Read(p string) ([]byte, error) {
 		return nil, fmt.Errorf("/%s is not a regular file", p)
 	}
 	if info.Size() > MaxFile {
-		return nil, fmt.Errorf("/%s has %d bytes, more than the %d that are read", p, info.Size(), MaxFile)
+		return nil, fmt.Errorf("/%s has %d bytes, and at most %d are read", p, info.Size(), MaxFile)
 	}
 	// O_NONBLOCK: a FIFO created meanwhile must not block.
 	f, err := t.OpenFile(real, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -298,7 +298,7 @@ func (t *Tree) enter(parent, dir string) (bool, error) {
 	case elsewhere:
 		return false, nil
 	default:
-		return false, fmt.Errorf("/%s: cannot tell whether the file system mounted there (type %#x) is on this machine's disk", dir, here.kind)
+		return false, fmt.Errorf("/%s: the mounted file system (type %#x) may not be on this machine's disk", dir, here.kind)
 	}
 }
 
