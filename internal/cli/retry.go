@@ -25,7 +25,7 @@ The command writes the annotation ` + v1alpha1.RetryAnnotation + `.`,
   kamino retry pool1`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completePolicies(f, o),
 		RunE: inCluster(f, o, func(ctx context.Context, c *cluster.Connection, args []string) error {
-			names, err := policy.Meant(ctx, c.Client, args[0])
+			names, err := policy.PoliciesFor(ctx, c.Client, args[0])
 			if err != nil {
 				return err
 			}

@@ -26,7 +26,7 @@ func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provi
 	nodes := nodecache.NewNodes(provider)
 	d := &policy.Decider{
 		Read: readPrototypes{c}, Client: c.Client, Cloud: provider, Nodes: nodes,
-		Looks: policy.NewLooks(provider, o.Now), Preflight: engine.Refusals, DisruptionCost: engine.DisruptionCost, OwnNode: o.OwnNode, Now: o.Now,
+		PoolCache: policy.NewPoolCache(provider, o.Now), Preflight: engine.Refusals, DisruptionCost: engine.DisruptionCost, OwnNode: o.OwnNode, Now: o.Now,
 		Joins: joins(c, o), Leased: leased(c, o), UnhealthyDaemonSets: unhealthyDaemonSets(c, o, nodes), WithoutKubelet: withoutKubelet(c, o), Log: o.Log.WithName("policy"),
 	}
 	return d, ReadNodes(ctx, c, d.Nodes)

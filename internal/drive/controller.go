@@ -49,7 +49,7 @@ func (k *Controller) Run(ctx context.Context) error {
 		return err
 	}
 	provider := k.Counts.Provider(k.Cloud)
-	looks := policy.NewLooks(provider, k.Now)
+	looks := policy.NewPoolCache(provider, k.Now)
 	observer := k.Counts.Observer(looks.Provider(), k.Log.WithName("metrics"))
 	background, err := k.Cluster.Background()
 	if err != nil {

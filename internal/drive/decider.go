@@ -21,14 +21,14 @@ import (
 )
 
 // decider returns the Decider of a controller. Decisions and captures do not share a rate limit for requests.
-func (k *Controller) decider(manager ctrl.Manager, c *cluster.Connection, provider cloud.Provider, looks *policy.Looks) *policy.Decider {
+func (k *Controller) decider(manager ctrl.Manager, c *cluster.Connection, provider cloud.Provider, looks *policy.PoolCache) *policy.Decider {
 	nodes := nodecache.NewNodes(provider)
 	var permissions func(context.Context, cloud.PoolID) ([]cloud.Permission, error)
 	if auditor, able := cloud.As[cloud.PermissionChecker](provider); able {
 		permissions = auditor.Permissions
 	}
 	return &policy.Decider{
-		Read: manager.GetCache(), Client: c.Client, Cloud: provider, Nodes: nodes, Looks: looks,
+		Read: manager.GetCache(), Client: c.Client, Cloud: provider, Nodes: nodes, PoolCache: looks,
 		OwnNode: k.OwnNode, Now: k.Now, Joins: joins(c, k.Options), Leased: leased(c, k.Options), Recorder: clipped{manager.GetEventRecorder(eventSource)}, Log: k.Log.WithName("policy"),
 		Observe: func(pool policy.Pool, choice selection.Choice) {
 			k.Counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))

@@ -13,7 +13,7 @@ import (
 )
 
 // labeler returns the Labeler, which writes the version of a node's image on the Node.
-func (k *Controller) labeler(c *cluster.Connection, provider cloud.Provider, looks *policy.Looks) (*nodelabel.Labeler, error) {
+func (k *Controller) labeler(c *cluster.Connection, provider cloud.Provider, looks *policy.PoolCache) (*nodelabel.Labeler, error) {
 	objects, err := metadata.NewForConfigAndClient(metadata.ConfigFor(c.Config), c.HTTP)
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)

@@ -67,7 +67,7 @@ func parseHolder(identity string) Holder {
 func (h Holder) String() string {
 	switch h.Role {
 	case "":
-		return "nobody"
+		return "no process"
 	case RoleController:
 		return "the controller " + h.Host
 	case RoleCommand:

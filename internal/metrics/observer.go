@@ -14,7 +14,7 @@ import (
 
 const (
 	// lookEvery is the interval between two requests for the version in a pool's recipe, because a person may have rolled
-	// back the recipe. On Azure a look through policy.Looks costs two or three requests: at most six per pool and hour.
+	// back the recipe. On Azure a look through policy.PoolCache costs two or three requests: at most six per pool and hour.
 	lookEvery = 30 * time.Minute
 	// tick is the interval between two checks for due pools, and the longest wait of a new pool.
 	tick = time.Minute

@@ -99,7 +99,7 @@ func (d *Decider) refresh(ctx context.Context, w *observed, o *decided) error {
 	lookCtx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	// judge finds the error in the look.
-	if _, err := d.Looks.At(lookCtx, o.Pool.ID, freshMaxAge); err != nil && ctx.Err() != nil {
+	if _, err := d.PoolCache.At(lookCtx, o.Pool.ID, freshMaxAge); err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
 	fresh := d.judge(ctx, o.rules, o.Pool, mine, w.now)

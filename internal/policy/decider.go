@@ -38,10 +38,10 @@ type Decider struct {
 	// server.
 	Read client.Reader
 	// Client reads and writes the API server without a cache.
-	Client client.Client
-	Cloud  cloud.Provider
-	Nodes  *nodecache.Nodes
-	Looks  *Looks
+	Client    client.Client
+	Cloud     cloud.Provider
+	Nodes     *nodecache.Nodes
+	PoolCache *PoolCache
 	// Policies, if not nil, replace the policies of the cluster. A policy without a UID is not in the cluster, and Kamino
 	// writes no status for that policy.
 	Policies []v1alpha1.PrototypePolicy
@@ -259,7 +259,7 @@ func (d *Decider) dropUnclaimed(w *observed) {
 	for _, pool := range w.pools {
 		alive[pool.ID] = true
 	}
-	d.Looks.Keep(func(id cloud.PoolID) bool { return alive[id] })
+	d.PoolCache.Keep(func(id cloud.PoolID) bool { return alive[id] })
 }
 
 // due returns the pools that need a decision now, with the rules of their policies.
@@ -279,7 +279,7 @@ func (d *Decider) due(w *observed) map[Pool]*rules {
 		if known != nil && (known.inputs != inputs || known.rules.retry != r.retry) {
 			// A capture, or a person who deletes a capture, may have changed the recipe and the versions. A person who asks
 			// for a retry has changed something too.
-			d.Looks.Forget(pool.ID)
+			d.PoolCache.Forget(pool.ID)
 		}
 		if known == nil || known.rules != r || known.inputs != inputs || known.queued || news[pool.ID] || !known.due.After(w.now) {
 			due[pool] = r
@@ -324,11 +324,11 @@ func (d *Decider) judgeAll(ctx context.Context, w *observed, due map[Pool]*rules
 	}
 	var unknown []cloud.PoolID
 	for _, id := range idsOf(due) {
-		if !d.Looks.Last(id).Known() {
+		if !d.PoolCache.Last(id).Known() {
 			unknown = append(unknown, id)
 		}
 	}
-	ctx = d.Looks.Prefetch(ctx, unknown)
+	ctx = d.PoolCache.Prefetch(ctx, unknown)
 	for pool, r := range due {
 		slots <- struct{}{}
 		wait.Go(func() {

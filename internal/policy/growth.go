@@ -47,7 +47,7 @@ func (d *prober) checkGrowth(ctx context.Context, t *watched, sum nodecache.Sum,
 		return err
 	}
 	if seen.Capacity > int64(sum.Nodes) || seen.Capacity != t.look.Pool.Capacity || seen.Recipe.Image != t.look.Pool.Recipe.Image {
-		d.Looks.Forget(t.pool.ID)
+		d.PoolCache.Forget(t.pool.ID)
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func (d *prober) readCloud(ctx context.Context, lister cloud.InstanceLister, t *
 		life = frozenMaxAge
 	}
 	var err error
-	if t.look, err = d.Looks.At(ctx, t.pool.ID, life); err != nil {
+	if t.look, err = d.PoolCache.At(ctx, t.pool.ID, life); err != nil {
 		return err
 	}
 	if fingerprint := t.fingerprintOf(sum); fingerprint != t.fingerprint {

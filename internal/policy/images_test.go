@@ -23,7 +23,7 @@ func TestManyImages(t *testing.T) {
 		for i := range images - 1 {
 			instances = append(instances, cloud.Instance{ID: s.cloud.InstanceIDs(pool)[i%3], Image: fmt.Sprintf("image-%d", i)})
 		}
-		s.decider.Looks.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, 10).Brief())
+		s.decider.PoolCache.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, 10).Brief())
 		s.pass()
 		status := s.status("all")
 		if got := int(status.Status.Pools[0].Images); got != images {

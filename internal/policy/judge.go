@@ -77,7 +77,7 @@ type Outcome struct {
 // judge decides about one pool; prototypes are the pool's. judge calls the cloud only if a capture is possible, or if
 // nothing is known.
 func (d *Decider) judge(ctx context.Context, r *rules, pool Pool, prototypes []v1alpha1.Prototype, now time.Time) *Outcome {
-	o := &Outcome{Pool: pool, Policy: r.policy, Settings: r.spec.Settings, Look: d.Looks.Last(pool.ID), due: now.Add(reconsider)}
+	o := &Outcome{Pool: pool, Policy: r.policy, Settings: r.spec.Settings, Look: d.PoolCache.Last(pool.ID), due: now.Add(reconsider)}
 	subject := d.subject(pool, prototypes, now)
 	donorReplaced := d.donorReplaced(ctx, o, subject.Nodes)
 	subject.Leaves = func(*corev1.Node) bool { return donorReplaced }
@@ -111,7 +111,7 @@ func (d *Decider) ask(ctx context.Context, r *rules, subject selection.Pool, o *
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	return d.Looks.At(ctx, o.Pool.ID, maxAge)
+	return d.PoolCache.At(ctx, o.Pool.ID, maxAge)
 }
 
 // subject returns the pool for package selection, without facts of the cloud: as if the recipe named no version. Then most

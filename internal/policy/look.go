@@ -40,9 +40,9 @@ type Look struct {
 // Known reports whether the cloud has ever answered.
 func (l Look) Known() bool { return l.Pool.ID != "" }
 
-// Looks caches the cloud's answers about pools: Kamino decides far more often than the cloud's answers change, and Azure
+// PoolCache caches the cloud's answers about pools: Kamino decides far more often than the cloud's answers change, and Azure
 // limits the requests. Safe for concurrent use; two concurrent callers for one pool cause one request.
-type Looks struct {
+type PoolCache struct {
 	provider cloud.Provider
 	now      func() time.Time
 
@@ -68,14 +68,14 @@ func (e *entry) failed(err error, now time.Time) {
 	e.RetryAt = now.Add(max(pause, cloud.RetryAfter(err)))
 }
 
-// NewLooks returns a cache for the provider. now is the clock.
-func NewLooks(provider cloud.Provider, now func() time.Time) *Looks {
-	return &Looks{provider: provider, now: now, pools: map[cloud.PoolID]*entry{}}
+// NewPoolCache returns a cache for the provider. now is the clock.
+func NewPoolCache(provider cloud.Provider, now func() time.Time) *PoolCache {
+	return &PoolCache{provider: provider, now: now, pools: map[cloud.PoolID]*entry{}}
 }
 
 // At returns a pool and its versions, from the cache if the answer is younger than maxAge. The error, also in the Look, is
 // the cloud's.
-func (l *Looks) At(ctx context.Context, id cloud.PoolID, maxAge time.Duration) (Look, error) {
+func (l *PoolCache) At(ctx context.Context, id cloud.PoolID, maxAge time.Duration) (Look, error) {
 	e := l.entry(id)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -103,7 +103,7 @@ func (l *Looks) At(ctx context.Context, id cloud.PoolID, maxAge time.Duration) (
 }
 
 // Prefetch returns a context in which looks at many pools need fewer requests: cloud.PrefetchRecipes.
-func (l *Looks) Prefetch(ctx context.Context, ids []cloud.PoolID) context.Context {
+func (l *PoolCache) Prefetch(ctx context.Context, ids []cloud.PoolID) context.Context {
 	listing, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	return cloud.ContinueReadCache(ctx, cloud.ReadCacheOf(cloud.PrefetchRecipes(listing, l.provider, ids)))
@@ -111,7 +111,7 @@ func (l *Looks) Prefetch(ctx context.Context, ids []cloud.PoolID) context.Contex
 
 // Counted stores the count of images of the pool's instances. Callers that list instances for another purpose pass the
 // count, so that no further request is necessary.
-func (l *Looks) Counted(id cloud.PoolID, counted imagecount.Count) {
+func (l *PoolCache) Counted(id cloud.PoolID, counted imagecount.Count) {
 	e := l.entry(id)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -119,7 +119,7 @@ func (l *Looks) Counted(id cloud.PoolID, counted imagecount.Count) {
 }
 
 // Last returns the last answer without a request.
-func (l *Looks) Last(id cloud.PoolID) Look {
+func (l *PoolCache) Last(id cloud.PoolID) Look {
 	e := l.entry(id)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -127,7 +127,7 @@ func (l *Looks) Last(id cloud.PoolID) Look {
 }
 
 // Forget drops the age of an answer after a change in the cloud: the next look calls the cloud.
-func (l *Looks) Forget(id cloud.PoolID) {
+func (l *PoolCache) Forget(id cloud.PoolID) {
 	e := l.entry(id)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -136,7 +136,7 @@ func (l *Looks) Forget(id cloud.PoolID) {
 
 // Observe forgets a pool with each new phase of a capture of the pool, because phases change versions and the recipe. The
 // engine calls Observe after its passes.
-func (l *Looks) Observe(ctx context.Context, before, after *v1alpha1.Prototype) {
+func (l *PoolCache) Observe(ctx context.Context, before, after *v1alpha1.Prototype) {
 	if before.Status.Phase == after.Status.Phase {
 		return
 	}
@@ -146,7 +146,7 @@ func (l *Looks) Observe(ctx context.Context, before, after *v1alpha1.Prototype) 
 }
 
 // Keep drops the answers about all pools without a wanted ID.
-func (l *Looks) Keep(wanted func(cloud.PoolID) bool) {
+func (l *PoolCache) Keep(wanted func(cloud.PoolID) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id := range l.pools {
@@ -156,7 +156,7 @@ func (l *Looks) Keep(wanted func(cloud.PoolID) bool) {
 	}
 }
 
-func (l *Looks) entry(id cloud.PoolID) *entry {
+func (l *PoolCache) entry(id cloud.PoolID) *entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.pools[id] == nil {
@@ -170,11 +170,11 @@ const sharedMaxAge = 20 * time.Minute
 
 // Provider answers Pool and Image from the cache if the answer is younger than twenty minutes. Use Provider only to watch
 // pools, and never for a change.
-func (l *Looks) Provider() cloud.Provider { return &watching{l.provider, l} }
+func (l *PoolCache) Provider() cloud.Provider { return &watching{l.provider, l} }
 
 type watching struct {
 	cloud.Provider
-	looks *Looks
+	looks *PoolCache
 }
 
 // Decorated implements cloud.Decorator: optional interfaces are the provider's.

@@ -18,7 +18,7 @@ func TestAStepOfACaptureIsLookedAtAfresh(t *testing.T) {
 	pool := there.AddPool(memory.PoolSpec{Name: "pool1"})
 	donor := there.AddInstance(pool, "0")
 	provider := memory.NewFaulty(there, nil)
-	looks := policy.NewLooks(provider, time.Now)
+	looks := policy.NewPoolCache(provider, time.Now)
 	asks := func() bool {
 		t.Helper()
 		before := len(provider.Calls())

@@ -115,7 +115,7 @@ func (c *claims) poolsOf(p *v1alpha1.PrototypePolicy, pools []Pool, nodes func(P
 	switch {
 	case len(p.Spec.Pools.Names) > 0:
 		for _, name := range p.Spec.Pools.Names {
-			known := slices.ContainsFunc(pools, func(pool Pool) bool { return pool.Named(name) })
+			known := slices.ContainsFunc(pools, func(pool Pool) bool { return pool.HasName(name) })
 			if !known {
 				said = true
 				c.addTrouble(p.Name, v1alpha1.PolicyNoPoolMatches, "pool %s of policy %s has no node in this cluster: "+
@@ -123,7 +123,7 @@ func (c *claims) poolsOf(p *v1alpha1.PrototypePolicy, pools []Pool, nodes func(P
 			}
 		}
 		for _, pool := range pools {
-			if slices.ContainsFunc(p.Spec.Pools.Names, pool.Named) {
+			if slices.ContainsFunc(p.Spec.Pools.Names, pool.HasName) {
 				mine = append(mine, pool)
 			}
 		}
@@ -145,7 +145,7 @@ func (c *claims) poolsOf(p *v1alpha1.PrototypePolicy, pools []Pool, nodes func(P
 	}
 }
 
-// Named reports whether name is the pool's name or ID, without regard to case.
-func (p Pool) Named(name string) bool {
+// HasName reports whether name is the pool's name or ID, without regard to case.
+func (p Pool) HasName(name string) bool {
 	return strings.EqualFold(p.Name, name) || strings.EqualFold(string(p.ID), name)
 }

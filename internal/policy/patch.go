@@ -41,9 +41,9 @@ func patchPolicy(ctx context.Context, c client.Client, name, patch string, dryRu
 	return nil
 }
 
-// Meant returns the policy with this name, or else the policies that report on a pool with this name; empty if none
+// PoliciesFor returns the policy with this name, or else the policies that report on a pool with this name; empty if none
 // matches.
-func Meant(ctx context.Context, c client.Reader, name string) ([]string, error) {
+func PoliciesFor(ctx context.Context, c client.Reader, name string) ([]string, error) {
 	var list v1alpha1.PrototypePolicyList
 	if err := c.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("list policies: %w", err)
@@ -64,7 +64,7 @@ func Meant(ctx context.Context, c client.Reader, name string) ([]string, error) 
 // LookAgain asks the policies of a pool to look at the pool at once, after a manual change of the pool. Without policies,
 // LookAgain does nothing.
 func LookAgain(ctx context.Context, c client.Client, pool string, now time.Time) error {
-	names, err := Meant(ctx, c, pool)
+	names, err := PoliciesFor(ctx, c, pool)
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func (d *Decider) Plan(ctx context.Context, policies []v1alpha1.PrototypePolicy,
 			due[pool] = names[0]
 		}
 	}
-	prefetched := d.Looks.Prefetch(ctx, idsOf(due))
+	prefetched := d.PoolCache.Prefetch(ctx, idsOf(due))
 	for pool, name := range due {
 		i := slices.IndexFunc(policies, func(p v1alpha1.PrototypePolicy) bool { return p.Name == name })
 		r := compile(&policies[i], w.now)
@@ -106,15 +106,15 @@ func (d *Decider) Plan(ctx context.Context, policies []v1alpha1.PrototypePolicy,
 	return plans, ctx.Err()
 }
 
-// plan decides about one pool. together is the context of Looks.Prefetch.
+// plan decides about one pool. together is the context of PoolCache.Prefetch.
 func (d *Decider) plan(ctx, prefetched context.Context, w *observed, r *rules, pool Pool) Plan {
 	plan := Plan{Version: imageversion.Of(w.now)}
 	lookCtx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	_ = untilAnswered(lookCtx, func() error { // judge reads the result
-		_, err := d.Looks.At(cloud.ContinueReadCache(lookCtx, cloud.ReadCacheOf(prefetched)), pool.ID, freshMaxAge)
+		_, err := d.PoolCache.At(cloud.ContinueReadCache(lookCtx, cloud.ReadCacheOf(prefetched)), pool.ID, freshMaxAge)
 		if cloud.Is(err, cloud.Throttled) {
-			d.Looks.Forget(pool.ID)
+			d.PoolCache.Forget(pool.ID)
 		}
 		return err
 	})

@@ -149,7 +149,7 @@ func probationOf(p *v1alpha1.PrototypePolicy, pool Pool) *v1alpha1.ProbationStat
 // watchOne looks at one pool if the pool is due or has changed.
 func (d *prober) watchOne(ctx context.Context, lister cloud.InstanceLister, r *rules, t *watched, sum nodecache.Sum, sums map[cloud.PoolID]nodecache.Sum, w *observed) {
 	limits := nodejoin.Limits(r.spec.Rollback)
-	t.look = d.Looks.Last(t.pool.ID)
+	t.look = d.PoolCache.Last(t.pool.ID)
 	t.compare(sums)
 	grows := d.Growth.isRecent(w.now) && w.now.Sub(t.asked) >= listInterval(limits)
 	if t.due.After(w.now) && t.fingerprintOf(sum) == t.fingerprint && !grows {
@@ -327,7 +327,7 @@ func (d *prober) decideRollback(ctx context.Context, w *observed, r *rules, t *w
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	look, err := d.Looks.At(ctx, t.pool.ID, stepInterval)
+	look, err := d.PoolCache.At(ctx, t.pool.ID, stepInterval)
 	if err != nil {
 		d.readFailed(t, err, w.now)
 		return
@@ -352,7 +352,7 @@ func (d *prober) refreshOthers(t *watched, now time.Time) bool {
 		if id == t.pool.ID || other.err != nil || now.Sub(other.look.At) <= pollInterval {
 			continue
 		}
-		d.Looks.Forget(id)
+		d.PoolCache.Forget(id)
 		other.due, asks = now, true
 	}
 	return asks
@@ -407,7 +407,7 @@ func (d *prober) step(ctx context.Context, w *observed, t *watched, begun *histo
 		change = rollback.OfMark(h.ClearSuspect(t.verdict.To), d.Cloud, t.pool.ID)
 	}
 	result, err := change.Pass(ctx)
-	d.Looks.Forget(t.pool.ID)
+	d.PoolCache.Forget(t.pool.ID)
 	t.acts, t.due = true, w.now.Add(stepInterval)
 	if err != nil {
 		t.due = w.now.Add(judgeInterval)

@@ -16,8 +16,8 @@ func (s *trust) hour(each func(minute int)) int {
 	for minute := range 60 {
 		s.clock.Advance(time.Minute)
 		if minute%30 == 29 {
-			s.decider.Looks.Forget(s.pool)
-			_, err := s.decider.Looks.Provider().Pool(s.Context(), s.pool)
+			s.decider.PoolCache.Forget(s.pool)
+			_, err := s.decider.PoolCache.Provider().Pool(s.Context(), s.pool)
 			s.must(err)
 		}
 		if each != nil {

@@ -72,7 +72,7 @@ func (s *trust) grow(n int, joins bool) {
 	}
 	seen := s.seen()
 	s.must(s.cloud.SetCapacity(s.Context(), s.pool, seen.Capacity, int64(len(s.cloud.InstanceIDs(s.pool)))))
-	s.decider.Looks.Forget(s.pool) // as whoever watches the pools' capacity does
+	s.decider.PoolCache.Forget(s.pool) // as whoever watches the pools' capacity does
 	s.decider.Nodes.News()
 }
 
@@ -225,8 +225,8 @@ func TestNewNodesAreNoOutage(t *testing.T) {
 			node.Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(s.clock.Now())}
 		})
 	}
-	s.decider.Looks.Forget(s.pool)
-	s.decider.Looks.Forget(other)
+	s.decider.PoolCache.Forget(s.pool)
+	s.decider.PoolCache.Forget(other)
 	s.decider.Nodes.News()
 	s.last(40)
 	if p := s.probation(); p.State != "JoinsFailEverywhere" || p.Failed != 4 {

@@ -242,7 +242,7 @@ func (d *Decider) count(ctx context.Context, pool cloud.PoolID) error {
 	}
 	instances, err := lister.Instances(ctx, pool)
 	if err == nil {
-		d.Looks.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, lister.MaxImages(pool)).Brief())
+		d.PoolCache.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, lister.MaxImages(pool)).Brief())
 	}
 	return err
 }

@@ -61,7 +61,7 @@ func (s *stage) inMemory() {
 func (s *stage) restart() {
 	s.events = events.NewFakeRecorder(100)
 	s.decider = &policy.Decider{
-		Read: s.client, Client: s.client, Cloud: s.calls, Nodes: s.nodes, Looks: policy.NewLooks(s.calls, s.clock.Now),
+		Read: s.client, Client: s.client, Cloud: s.calls, Nodes: s.nodes, PoolCache: policy.NewPoolCache(s.calls, s.clock.Now),
 		Now: s.clock.Now, Recorder: s.events,
 	}
 }

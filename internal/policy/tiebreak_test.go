@@ -50,7 +50,7 @@ func TestAPlanWaitsForACloudThatThrottles(t *testing.T) {
 	s.policy("all", nil)
 	throttled := &cloud.Error{Kind: cloud.Throttled, Op: "Pool", Message: "too many reads"}
 	s.decider.Cloud = &throttling{Provider: s.calls, err: throttled, times: 2}
-	s.decider.Looks = policy.NewLooks(s.decider.Cloud, s.clock.Now)
+	s.decider.PoolCache = policy.NewPoolCache(s.decider.Cloud, s.clock.Now)
 	plans, err := s.decider.Plan(t.Context(), []v1alpha1.PrototypePolicy{*s.status("all")}, nil)
 	s.must(err)
 	if plan := plans.Pools[0]; plan.Trouble != nil || plan.Pool.ID != id {

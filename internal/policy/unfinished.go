@@ -39,7 +39,7 @@ func (d *prober) finish(ctx context.Context, w *observed, pool Pool) (due time.T
 	defer cancel()
 	life := idleMaxAge
 	for range maxSteps {
-		look, err := d.Looks.At(ctx, pool.ID, life)
+		look, err := d.PoolCache.At(ctx, pool.ID, life)
 		t := &watched{pool: pool, look: look, version: look.Pool.Recipe.Version}
 		if err != nil {
 			d.readFailed(t, err, w.now)
@@ -51,7 +51,7 @@ func (d *prober) finish(ctx context.Context, w *observed, pool Pool) (due time.T
 		}
 		if life == idleMaxAge { // the cached look may be old
 			life = stepInterval
-			d.Looks.Forget(pool.ID)
+			d.PoolCache.Forget(pool.ID)
 			continue
 		}
 		t.verdict = decide(joinhealth.Facts{Pool: pool.Name}, t)

@@ -89,7 +89,7 @@ type controller struct {
 	ctx     context.Context
 	api     kube.Client
 	nodes   *nodecache.Nodes
-	looks   *policy.Looks
+	looks   *policy.PoolCache
 	engine  *capture.Engine
 	metrics *metrics.Metrics
 	watch   *metrics.Observer
@@ -114,7 +114,7 @@ func newController(ctx context.Context, w *world, p cloud.Provider, nodes []*cor
 
 	c.metrics = metrics.New(nil, registry.All()...)
 	provider := c.metrics.Provider(p)
-	c.nodes, c.looks = nodecache.NewNodes(provider), policy.NewLooks(provider, time.Now)
+	c.nodes, c.looks = nodecache.NewNodes(provider), policy.NewPoolCache(provider, time.Now)
 	c.watch = c.metrics.Observer(c.looks.Provider(), logr.Discard())
 	known := []runtime.Object{&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultGeneralizeNamespace}}}
 	var names []runtime.Object
@@ -132,7 +132,7 @@ func newController(ctx context.Context, w *world, p cloud.Provider, nodes []*cor
 		w.t.Fatal("the provider behind its counter lists no permissions")
 	}
 	decider := &policy.Decider{
-		Read: c.api, Client: c.api, Cloud: provider, Nodes: c.nodes, Looks: c.looks, Preflight: c.engine.Refusals, Log: logr.Discard(),
+		Read: c.api, Client: c.api, Cloud: provider, Nodes: c.nodes, PoolCache: c.looks, Preflight: c.engine.Refusals, Log: logr.Discard(),
 		Permissions: auditor.Permissions, Degraded: c.metrics.CapturesRefused, DisruptionCost: c.engine.DisruptionCost,
 	}
 	c.decide = &policycontroller.Reconciler{Pass: decider.Pass, Nodes: c.nodes}

@@ -171,7 +171,7 @@ func newTrust(t testing.TB, seed uint64, pools int) *trustWorld {
 	api.policy.Spec.Schedule.Cron = "0 3 1 1 *"
 	w.make = func() *policy.Decider {
 		return &policy.Decider{
-			Read: api, Client: api, Cloud: w.calls, Nodes: w.nodes, Looks: policy.NewLooks(w.calls, w.clock.Now), Now: w.clock.Now,
+			Read: api, Client: api, Cloud: w.calls, Nodes: w.nodes, PoolCache: policy.NewPoolCache(w.calls, w.clock.Now), Now: w.clock.Now,
 			ObservedSince: w.clock.Now(), Log: logr.Discard(),
 		}
 	}
@@ -321,7 +321,7 @@ func (w *trustWorld) playMinute() {
 	w.autoscaler()
 	if now.Minute()%30 == 0 { // the observer of used versions
 		for _, id := range w.pools {
-			w.policy.Looks.Forget(id)
+			w.policy.PoolCache.Forget(id)
 		}
 	}
 	if now.Before(w.apiAway) {

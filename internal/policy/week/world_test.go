@@ -125,7 +125,7 @@ func (w *world) restart() {
 	}
 	provider := memory.NewFaulty(w.cloud, w.trouble(false))
 	w.decider = &policy.Decider{
-		Read: w.clean, Client: w.clean, Cloud: provider, Nodes: w.nodes, Looks: policy.NewLooks(provider, w.clock.Now),
+		Read: w.clean, Client: w.clean, Cloud: provider, Nodes: w.nodes, PoolCache: policy.NewPoolCache(provider, w.clock.Now),
 		Preflight: w.engine.Refusals, Now: w.clock.Now, Log: logr.Discard(),
 	}
 	w.nextDecision = w.clock.Now()
