@@ -86,7 +86,7 @@ type (
 		statusWriter
 		eventRecorder
 		Cloud     cloud.Provider
-		tryout    Tryout
+		tryout    TrialObserver
 		promotion promotion
 		// given is Engine.GivenCustomData.
 		given []byte
@@ -159,7 +159,7 @@ func artifactsOf(e *Engine) artifacts { return artifacts{e.Cloud} }
 func promotionOf(e *Engine) promotion { return promotion{statusWriterOf(e), e.Cloud, e.namespace()} }
 
 func trialsOf(e *Engine) trials {
-	return trials{statusWriterOf(e), eventRecorderOf(e), e.Cloud, e.Tryout, promotionOf(e), e.GivenCustomData, e.now}
+	return trials{statusWriterOf(e), eventRecorderOf(e), e.Cloud, e.TrialObserver, promotionOf(e), e.GivenCustomData, e.now}
 }
 
 func failuresOf(e *Engine) failures { return failures{eventRecorderOf(e), e.now} }

@@ -53,8 +53,8 @@ type Engine struct {
 	// PolicyConcurrent, if set, returns the limit of the cluster's policies; the larger limit applies. The function
 	// must be quick and safe for concurrent use.
 	PolicyConcurrent func() int
-	// Tryout inspects trial nodes. If nil, a Prototype with a trial is refused.
-	Tryout Tryout
+	// TrialObserver inspects trial nodes. If nil, a Prototype with a trial is refused.
+	TrialObserver TrialObserver
 	// Now is the clock. time.Now if nil.
 	Now func() time.Time
 	// Recorder of events; must accept notes of any length. If nil, no events are recorded.

@@ -92,8 +92,8 @@ type stage struct {
 	// lonely keeps the kubelets of the pool's new instances from joining; tidy has the cluster delete the Nodes of instances
 	// that are gone.
 	lonely, tidy bool
-	// tryout observes trial nodes; nil without a Tryout.
-	tryout Tryout
+	// tryout observes trial nodes; nil without a TrialObserver.
+	tryout TrialObserver
 	// settings of the capture, if unusual.
 	settings   func(*v1alpha1.Prototype)
 	wipeStatus bool // lose the status at every restart
@@ -206,7 +206,7 @@ func appPod(name string) *corev1.Pod {
 
 // restart is a new process: a new engine that knows nothing.
 func (s *stage) restart() {
-	s.engine = &Engine{PodNamespace: s.podNamespace, Client: s.faulty, Kube: s.kube, Cloud: s.wrapped, Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard(), Tryout: s.tryout}
+	s.engine = &Engine{PodNamespace: s.podNamespace, Client: s.faulty, Kube: s.kube, Cloud: s.wrapped, Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard(), TrialObserver: s.tryout}
 	s.engine.Watched = s.watched
 	if s.onRestart != nil {
 		s.onRestart()

@@ -25,7 +25,7 @@ const (
 	observationInterval, observationGap = 2 * time.Minute, 3 * time.Minute
 )
 
-// TrialUnsupported is the reason of a refusal: the provider cannot build trial nodes, or no Tryout is configured.
+// TrialUnsupported is the reason of a refusal: the provider cannot build trial nodes, or no TrialObserver is configured.
 const TrialUnsupported = "TrialUnsupported"
 
 // TrialJobInvalid is the reason of a refusal: the Job in the settings is missing or unsuitable.
@@ -36,7 +36,7 @@ type observedTrial struct {
 	// cloud is the trial in the cloud, read at cloudAt. endedAt is the time of the latest request to remove the trial.
 	cloud            cloud.Trial
 	cloudAt, endedAt time.Time
-	// subject is the input of the Tryout, and sight its result.
+	// subject is the input of the TrialObserver, and sight its result.
 	subject trial.Subject
 	sight   trial.Sight
 	// known is the input of the next observation; nil if this pass did not observe the node.
@@ -222,7 +222,7 @@ func (t trials) specWithCustomData(ctx context.Context, w *observed) (spec cloud
 	return spec, err
 }
 
-// trialRunner returns the provider's TrialRunner, if a Tryout is configured.
+// trialRunner returns the provider's TrialRunner, if a TrialObserver is configured.
 func (t trials) trialRunner() (cloud.TrialRunner, error) {
 	runner, able := cloud.As[cloud.TrialRunner](t.Cloud)
 	if !able || t.tryout == nil {

@@ -99,7 +99,7 @@ func orEmpty(p *v1alpha1.Prototype) *v1alpha1.Prototype {
 	return p
 }
 
-// looker wraps a Tryout, and changes its answers.
+// looker wraps a TrialObserver, and changes its answers.
 type looker struct {
 	*proving
 	sight func(*trial.Sight)

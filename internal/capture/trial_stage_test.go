@@ -23,7 +23,7 @@ import (
 // triedVersion is what the stage's Prototypes make.
 const triedVersion = "2026.03.14"
 
-// proving is a stage with a trial of its version, and with a Tryout.
+// proving is a stage with a trial of its version, and with a TrialObserver.
 type proving struct {
 	*stage
 	mode v1alpha1.TrialMode
@@ -42,10 +42,10 @@ type proving struct {
 	looks, most int
 }
 
-// probe is the name of the Tryout's pod on the trial node.
+// probe is the name of the TrialObserver's pod on the trial node.
 func probe(subject trial.Subject) string { return "probe-" + subject.Spec.Name }
 
-// Look implements Tryout: by the Nodes that are there.
+// Look implements TrialObserver: by the Nodes that are there.
 func (v *proving) Look(ctx context.Context, subject trial.Subject) (sight trial.Sight, err error) {
 	err = outcome(v.next("look at "+subject.Spec.Name), func() error {
 		sight, err = v.look(subject)
@@ -93,12 +93,12 @@ func nodeNameOf(id cloud.InstanceID) string {
 	return "node-" + string(id[strings.LastIndex(string(id), "/")+1:])
 }
 
-// Check implements Tryout.
+// Check implements TrialObserver.
 func (v *proving) Check(context.Context, v1alpha1.Settings) (why string, err error) {
 	return v.job, nil
 }
 
-// Clean implements Tryout.
+// Clean implements TrialObserver.
 func (v *proving) Clean(ctx context.Context, subject trial.Subject) (left []string, err error) {
 	err = outcome(v.next("clean up behind "+subject.Spec.Name), func() error {
 		w := v.cloud.World()

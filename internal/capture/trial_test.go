@@ -100,7 +100,7 @@ func TestAVersionThatFails(t *testing.T) {
 }
 
 // TestPromotedBehindATrialsBack: a person promotes the version after the close of the recipe. The instance stays, and
-// the Tryout learns of that before the end of the trial.
+// the TrialObserver learns of that before the end of the trial.
 func TestPromotedBehindATrialsBack(t *testing.T) {
 	v := published(t, v1alpha1.TrialInPool)
 	v.capacity = 3

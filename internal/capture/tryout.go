@@ -7,8 +7,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// Tryout observes trial nodes in the cluster. Facts from the cloud are part of the subject.
-type Tryout interface {
+// TrialObserver observes trial nodes in the cluster. Facts from the cloud are part of the subject.
+type TrialObserver interface {
 	// Check returns the reason why the Job in the settings cannot run on a trial node; empty if the Job is suitable, or
 	// without a Job.
 	Check(ctx context.Context, settings v1alpha1.Settings) (why string, err error)

@@ -32,8 +32,8 @@ func testCommand() int {
 		return testPast(os.Getenv("KAMINO_TEST_PAST")), nil
 	}
 	f.Engine = func(c *cluster.Connection, provider cloud.Provider, o *Options) drive.Engine {
-		look := &tryout.Tryout{Kube: c.Kube, Namespace: o.Namespace, Image: o.Image, Same: provider.SameInstance}
-		real := &capture.Engine{Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, Image: o.Image, Now: f.Now, Tryout: look}
+		look := &tryout.Observer{Kube: c.Kube, Namespace: o.Namespace, Image: o.Image, Same: provider.SameInstance}
+		real := &capture.Engine{Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, Image: o.Image, Now: f.Now, TrialObserver: look}
 		return &drivetest.Engine{Engine: real, Client: c.Client, Script: os.Getenv("KAMINO_TEST_SCRIPT"), Now: f.Now, Pause: 10 * time.Millisecond}
 	}
 	return f.Run(ctx, os.Args[1:])

@@ -85,7 +85,7 @@ func stage(t *testing.T, spec memory.PoolSpec) (*Doctor, *memory.Cloud, cloud.Po
 	}
 	d.Case = func(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
 		engine := &capture.Engine{Client: objects, Kube: kube, Cloud: d.Cloud, Namespace: "ours", PodNamespace: "theirs", Image: "kamino:test", Now: d.Now, Log: logr.Discard(),
-			Tryout: &tryout.Tryout{Kube: kube, Namespace: "theirs", Image: "kamino:test", Same: d.Cloud.SameInstance}}
+			TrialObserver: &tryout.Observer{Kube: kube, Namespace: "theirs", Image: "kamino:test", Same: d.Cloud.SameInstance}}
 		return engine.Case(ctx, p)
 	}
 	return d, world, pool

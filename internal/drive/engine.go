@@ -58,7 +58,7 @@ func NewEngine(c *cluster.Connection, provider cloud.Provider, o Options, record
 		Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, PodNamespace: o.PodNamespace, Image: o.Image,
 		AllowedImages: o.AllowedImages, GivenCustomData: o.CustomData, MaxConcurrent: o.MaxConcurrent, Now: o.Now, OwnNode: o.OwnNode, Log: o.Log.WithName("capture"),
 		CheckRules: checkRules, Kured: o.Kured, Recorder: recorder,
-		Tryout: &tryout.Tryout{Kube: c.Kube, Namespace: cmp.Or(o.PodNamespace, v1alpha1.DefaultGeneralizeNamespace), Image: o.Image, Same: provider.SameInstance, Reserved: leased(c, o)},
+		TrialObserver: &tryout.Observer{Kube: c.Kube, Namespace: cmp.Or(o.PodNamespace, v1alpha1.DefaultGeneralizeNamespace), Image: o.Image, Same: provider.SameInstance, Reserved: leased(c, o)},
 	}
 }
 

@@ -35,7 +35,7 @@ const (
 var errJob = errors.New("the Job of settings.trial.job cannot be run")
 
 // Check checks the Job in the settings before a capture. why is the problem; empty without a problem.
-func (t *Tryout) Check(ctx context.Context, settings v1alpha1.Settings) (why string, err error) {
+func (t *Observer) Check(ctx context.Context, settings v1alpha1.Settings) (why string, err error) {
 	if settings.Trial.Job == "" || !settings.Tries() {
 		return "", nil
 	}
@@ -47,7 +47,7 @@ func (t *Tryout) Check(ctx context.Context, settings v1alpha1.Settings) (why str
 }
 
 // userJob reads and checks the Job.
-func (t *Tryout) userJob(ctx context.Context, name string) (*batchv1.Job, error) {
+func (t *Observer) userJob(ctx context.Context, name string) (*batchv1.Job, error) {
 	where := fmt.Sprintf("ConfigMap %s/%s", t.Namespace, name)
 	config, err := t.Kube.CoreV1().ConfigMaps(t.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {

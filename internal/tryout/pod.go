@@ -78,7 +78,7 @@ func (a *attempt) image() string {
 	if image := a.Prototype.Spec.Settings.Generalize.Image; image != "" {
 		return image
 	}
-	return a.Tryout.Image
+	return a.Observer.Image
 }
 
 // peerPod has a random key, which the measuring pods read from the peer.

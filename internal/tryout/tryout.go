@@ -28,8 +28,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// Tryout has no state: each look returns its state for the next subject.
-type Tryout struct {
+// Observer has no state: each look returns its state for the next subject.
+type Observer struct {
 	Kube kubernetes.Interface
 	// Namespace of the pods: the namespace of generalize pods.
 	Namespace string
@@ -43,7 +43,7 @@ type Tryout struct {
 
 // attempt is one look at one trial.
 type attempt struct {
-	*Tryout
+	*Observer
 	trial.Subject
 	nodes []corev1.Node
 	// reserved are the confirmed reservations, by the UID of the Node.
@@ -52,8 +52,8 @@ type attempt struct {
 	known []*kept
 }
 
-func (t *Tryout) attempt(subject trial.Subject) *attempt {
-	a := &attempt{Tryout: t, Subject: subject}
+func (t *Observer) attempt(subject trial.Subject) *attempt {
+	a := &attempt{Observer: t, Subject: subject}
 	for i := range subject.Known {
 		a.known = append(a.known, subject.Known[i].DeepCopy())
 	}
@@ -62,7 +62,7 @@ func (t *Tryout) attempt(subject trial.Subject) *attempt {
 
 // Look adds the cluster's facts to the subject, and advances the measurements. An error means that no observation was
 // possible now.
-func (t *Tryout) Look(ctx context.Context, subject trial.Subject) (trial.Sight, error) {
+func (t *Observer) Look(ctx context.Context, subject trial.Subject) (trial.Sight, error) {
 	a := t.attempt(subject)
 	sight, err := a.look(ctx)
 	for _, k := range a.known {
@@ -366,7 +366,7 @@ func (a *attempt) all() []*corev1.Node {
 
 // Clean begins to remove the objects of Look: pods, the Job, and Nodes of deleted instances. Clean changes only Nodes that
 // name an instance of the trial. An error of one part does not stop the other parts. left are the reasons to wait.
-func (t *Tryout) Clean(ctx context.Context, subject trial.Subject) (left []string, err error) {
+func (t *Observer) Clean(ctx context.Context, subject trial.Subject) (left []string, err error) {
 	a := t.attempt(subject)
 	problems := []error{a.removePods(ctx), a.listUnseen(ctx)}
 	for _, k := range a.known {

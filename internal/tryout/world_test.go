@@ -35,7 +35,7 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 type world struct {
 	*testing.T
 	kube   kubernetes.Interface
-	tryout *Tryout
+	tryout *Observer
 	// subject of the looks, as from the engine.
 	subject trial.Subject
 	faults  *faults
@@ -60,7 +60,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.tryout = &Tryout{
+	w.tryout = &Observer{
 		Kube: lossyKube, Namespace: namespace.Name, Image: "kamino.example.com/kamino:v1",
 		Same: func(a, b cloud.InstanceID) bool { return strings.EqualFold(string(a), string(b)) },
 	}
@@ -202,7 +202,7 @@ func (w *world) clean() (left bool) {
 // part returns a pod of the trial; nil if absent.
 func (w *world) part(part string) *corev1.Pod {
 	w.Helper()
-	a := &attempt{Tryout: w.tryout, Subject: w.subject}
+	a := &attempt{Observer: w.tryout, Subject: w.subject}
 	pod, err := w.kube.CoreV1().Pods(w.tryout.Namespace).Get(w.Context(), a.name(part), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil

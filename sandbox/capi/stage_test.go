@@ -122,7 +122,7 @@ func (s *stage) restart() {
 		s.calls = append(s.calls, c.Op)
 		return lost(s.lose, n, c.Op)
 	})
-	s.engine = &capture.Engine{Client: s.objects, Kube: s.kube, Cloud: provider, Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard(), Tryout: s.workload}
+	s.engine = &capture.Engine{Client: s.objects, Kube: s.kube, Cloud: provider, Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard(), TrialObserver: s.workload}
 }
 
 func lost(by func(int, string) memory.Outcome, n int, what string) memory.Outcome {

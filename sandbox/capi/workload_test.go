@@ -206,13 +206,13 @@ func (w *workload) report(order *v1alpha1.Order, pod *corev1.Pod, proof *v1alpha
 	w.must(w.objects.Status().Update(context.Background(), order))
 }
 
-// Check implements capture.Tryout.
+// Check implements capture.TrialObserver.
 func (w *workload) Check(context.Context, v1alpha1.Settings) (why string, err error) { return "", nil }
 
-// Look implements capture.Tryout. No version is tried here.
+// Look implements capture.TrialObserver. No version is tried here.
 func (w *workload) Look(_ context.Context, subject trial.Subject) (trial.Sight, error) {
 	return trial.Sight{Facts: subject.Facts}, nil
 }
 
-// Clean implements capture.Tryout.
+// Clean implements capture.TrialObserver.
 func (w *workload) Clean(context.Context, trial.Subject) (left []string, err error) { return nil, nil }

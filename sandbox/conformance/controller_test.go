@@ -126,7 +126,7 @@ func newController(ctx context.Context, w *world, p cloud.Provider, nodes []*cor
 	cluster := fake.NewClientset(known...)
 	cluster.PrependReactor("create", "*", keepNoDryRun)
 	c.engine = &capture.Engine{Client: c.api, Kube: cluster, Cloud: provider, Observe: c.observe, Image: "kamino:test", Log: logr.Discard(),
-		Tryout: &tryout.Tryout{Kube: cluster, Namespace: v1alpha1.DefaultGeneralizeNamespace, Image: "kamino:test", Same: provider.SameInstance}}
+		TrialObserver: &tryout.Observer{Kube: cluster, Namespace: v1alpha1.DefaultGeneralizeNamespace, Image: "kamino:test", Same: provider.SameInstance}}
 	auditor, able := cloud.As[cloud.PermissionChecker](provider)
 	if !able {
 		w.t.Fatal("the provider behind its counter lists no permissions")

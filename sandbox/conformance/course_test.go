@@ -55,7 +55,7 @@ func newCourse(w *world) *course {
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultGeneralizeNamespace}})
 	c.cluster.PrependReactor("create", "*", keepNoDryRun)
 	c.cluster.PrependReactor("create", "*", c.withUID)
-	c.engine = &capture.Engine{Client: c.api, Kube: c.cluster, Cloud: w.p, Image: "kamino:test", Log: logr.Discard(), Tryout: c}
+	c.engine = &capture.Engine{Client: c.api, Kube: c.cluster, Cloud: w.p, Image: "kamino:test", Log: logr.Discard(), TrialObserver: c}
 	return c
 }
 
@@ -195,10 +195,10 @@ func (w *world) machine(id cloud.InstanceID) string {
 	return ""
 }
 
-// Check implements capture.Tryout.
+// Check implements capture.TrialObserver.
 func (c *course) Check(context.Context, v1alpha1.Settings) (string, error) { return "", nil }
 
-// Look implements capture.Tryout: the trial node joins some time after the start of its instance, and is healthy.
+// Look implements capture.TrialObserver: the trial node joins some time after the start of its instance, and is healthy.
 func (c *course) Look(_ context.Context, subject trial.Subject) (trial.Sight, error) {
 	f := subject.Facts
 	joined := f.Instance.Running.Add(joinTakes)
@@ -211,7 +211,7 @@ func (c *course) Look(_ context.Context, subject trial.Subject) (trial.Sight, er
 	return trial.Sight{Facts: f, Node: &v1alpha1.TrialNode{Kernel: "6.8.0"}}, nil
 }
 
-// Clean implements capture.Tryout.
+// Clean implements capture.TrialObserver.
 func (c *course) Clean(context.Context, trial.Subject) ([]string, error) { return nil, nil }
 
 // requestLog lists the requests to the cloud, with one line for a run of equal requests.

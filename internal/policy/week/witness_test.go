@@ -14,10 +14,10 @@ import (
 // witness observes trial nodes: each existing node is good, unless its version is in foundOut.
 type witness struct{ *world }
 
-// Check implements capture.Tryout.
+// Check implements capture.TrialObserver.
 func (w witness) Check(context.Context, v1alpha1.Settings) (why string, err error) { return "", nil }
 
-// Look implements capture.Tryout.
+// Look implements capture.TrialObserver.
 func (w witness) Look(_ context.Context, subject trial.Subject) (trial.Sight, error) {
 	sight := trial.Sight{Facts: subject.Facts}
 	for _, n := range w.allNodes() {
@@ -42,7 +42,7 @@ func (w witness) Look(_ context.Context, subject trial.Subject) (trial.Sight, er
 	return sight, nil
 }
 
-// Clean implements capture.Tryout. Here, the cloud's controller deletes the Nodes of deleted instances.
+// Clean implements capture.TrialObserver. Here, the cloud's controller deletes the Nodes of deleted instances.
 func (w witness) Clean(context.Context, trial.Subject) (left []string, err error) { return nil, nil }
 
 // injectTrialFaults removes capacity for one or two trials, and lets a version fail its trial around the bad day.

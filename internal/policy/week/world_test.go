@@ -121,7 +121,7 @@ func (w *world) must(err error) {
 func (w *world) restart() {
 	w.engine = &capture.Engine{
 		Client: w.api, Kube: w.kube, Cloud: memory.NewFaulty(w.cloud, w.trouble(true)), Image: "kamino:test", MaxConcurrent: 1,
-		PolicyConcurrent: func() int { return w.decider.MaxConcurrent() }, Now: w.clock.Now, Log: logr.Discard(), Tryout: witness{w},
+		PolicyConcurrent: func() int { return w.decider.MaxConcurrent() }, Now: w.clock.Now, Log: logr.Discard(), TrialObserver: witness{w},
 	}
 	provider := memory.NewFaulty(w.cloud, w.trouble(false))
 	w.decider = &policy.Decider{
