@@ -90,7 +90,7 @@ func (r *keptReads) suffice(w *observed, d plan.Decision) bool {
 	case r.image != nil:
 		return isTidying(d.Do) || d.Do == plan.Succeed || d.Do == plan.Wait && d.Why == plan.ForDeletion
 	case d.Do == plan.WatchTrial:
-		return !r.isReady || w.trial.sight.Facts.Ready
+		return !r.isReady || w.trial.observation.Facts.Ready
 	case d.Do == plan.EndTrial:
 		return w.record.Trial.Ending && w.trial.lost == nil
 	}
@@ -118,7 +118,7 @@ func keepReads(before *cloud.ReadCache, e *Engine, w *observed, done plan.Action
 		next.image, next.cache = &image, cloud.ReadCacheOf(cloud.WithReadCache(context.Background()))
 	case next.attempt != "" && !r.InPool && (done == plan.WatchTrial || done == plan.EndTrial):
 		next.cache, next.trial, next.trialAt, next.endedAt = before, w.trial.cloud, w.trial.cloudAt, w.trial.endedAt
-		next.isReady = w.trial.sight.Facts.Ready && r.RunningSince != nil && !r.Ending
+		next.isReady = w.trial.observation.Facts.Ready && r.RunningSince != nil && !r.Ending
 	default:
 		e.keptReads.Delete(w.p.UID)
 		return

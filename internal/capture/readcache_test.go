@@ -15,7 +15,7 @@ import (
 // TestWhichDecisionsRestOnKeptReads: all other decisions need new reads.
 func TestWhichDecisionsRestOnKeptReads(t *testing.T) {
 	ready := &observed{record: v1alpha1.Record{Trial: &v1alpha1.TrialRecord{Name: "it"}}}
-	ready.trial.sight = trial.Sight{Facts: trial.Facts{Ready: true}}
+	ready.trial.observation = trial.Observation{Facts: trial.Facts{Ready: true}}
 	ending := &observed{record: v1alpha1.Record{Trial: &v1alpha1.TrialRecord{Name: "it", Ending: true}}}
 	lost := &observed{record: ending.record}
 	lost.trial.lost = &cloud.TrialSpec{}

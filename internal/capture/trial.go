@@ -36,9 +36,9 @@ type observedTrial struct {
 	// cloud is the trial in the cloud, read at cloudAt. endedAt is the time of the latest request to remove the trial.
 	cloud            cloud.Trial
 	cloudAt, endedAt time.Time
-	// subject is the input of the TrialObserver, and sight its result.
-	subject trial.Subject
-	sight   trial.Sight
+	// subject is the input of the TrialObserver, and observation its result.
+	subject     trial.Subject
+	observation trial.Observation
 	// known is the input of the next observation; nil if this pass did not observe the node.
 	known []v1alpha1.TrialNodeRecord
 	// lost is an attempt in the cloud that the record does not have; nil without such an attempt.
@@ -160,17 +160,17 @@ func (t trials) observeNode(ctx context.Context, w *observed) trial.Verdict {
 	if len(subject.Instances) == 0 || subject.Facts.Instance.Gone {
 		return trial.Judge(subject.Facts)
 	}
-	sight, err := t.tryout.Look(ctx, subject)
-	w.trial.known = sight.Known
+	observation, err := t.tryout.Look(ctx, subject)
+	w.trial.known = observation.Known
 	if err == nil {
-		err = t.verifyTwins(ctx, &sight)
+		err = t.verifyTwins(ctx, &observation)
 	}
 	if err != nil {
 		w.trial.isUnobserved = true
 		return trial.Unseen(w.record.Trial.Unread+1, err.Error())
 	}
-	w.trial.sight = sight
-	return trial.Judge(sight.Facts)
+	w.trial.observation = observation
+	return trial.Judge(observation.Facts)
 }
 
 // subjectOf returns the facts of the attempt from the cloud and the record.

@@ -171,11 +171,11 @@ func (t trials) adoptLost(ctx context.Context, w *observed) error {
 }
 
 // verifyTwins asks the cloud for the instances of the node's twins. A Node without an existing instance proves nothing.
-func (t trials) verifyTwins(ctx context.Context, sight *trial.Sight) error {
-	f := &sight.Facts
+func (t trials) verifyTwins(ctx context.Context, observation *trial.Observation) error {
+	f := &observation.Facts
 	var proven []string
 	for _, name := range f.Twins {
-		id, asked := sight.TwinInstances[name]
+		id, asked := observation.TwinInstances[name]
 		if !asked {
 			proven = append(proven, name)
 			continue

@@ -102,16 +102,16 @@ func orEmpty(p *v1alpha1.Prototype) *v1alpha1.Prototype {
 // looker wraps a TrialObserver, and changes its answers.
 type looker struct {
 	*proving
-	sight func(*trial.Sight)
-	clean func(subject trial.Subject) ([]string, error)
+	observation func(*trial.Observation)
+	clean       func(subject trial.Subject) ([]string, error)
 }
 
-func (l *looker) Look(ctx context.Context, subject trial.Subject) (trial.Sight, error) {
-	sight, err := l.proving.Look(ctx, subject)
-	if err == nil && sight.Facts.Node != "" && l.sight != nil {
-		l.sight(&sight)
+func (l *looker) Look(ctx context.Context, subject trial.Subject) (trial.Observation, error) {
+	observation, err := l.proving.Look(ctx, subject)
+	if err == nil && observation.Facts.Node != "" && l.observation != nil {
+		l.observation(&observation)
 	}
-	return sight, err
+	return observation, err
 }
 
 func (l *looker) Clean(ctx context.Context, subject trial.Subject) ([]string, error) {
@@ -199,10 +199,10 @@ func TestANodeThatStaysKeepsNoCapture(t *testing.T) {
 func TestATwinThatTheCloudDoesNotHave(t *testing.T) {
 	for _, there := range []bool{true, false} {
 		l := &looker{}
-		l.sight = func(sight *trial.Sight) {
-			sight.Facts.Twins, sight.TwinInstances = []string{"peer"}, map[string]cloud.InstanceID{"peer": "memory:///pools/pool1/instances/17"}
+		l.observation = func(observation *trial.Observation) {
+			observation.Facts.Twins, observation.TwinInstances = []string{"peer"}, map[string]cloud.InstanceID{"peer": "memory:///pools/pool1/instances/17"}
 			if there {
-				sight.TwinInstances["peer"] = l.peer
+				observation.TwinInstances["peer"] = l.peer
 			}
 		}
 		looking(t, l)
@@ -221,10 +221,10 @@ func TestATwinThatTheCloudDoesNotHave(t *testing.T) {
 // TestWhatALookHasSeenIsInTheRecord, and comes back with the next look, from any process: the Node is judged by its UID.
 func TestWhatALookHasSeenIsInTheRecord(t *testing.T) {
 	l, looks := &looker{}, 0
-	l.sight = func(sight *trial.Sight) {
+	l.observation = func(observation *trial.Observation) {
 		looks++
-		sight.Facts.NodeUID = "uid-of-the-node"
-		sight.Known = []v1alpha1.TrialNodeRecord{{Instance: "x", Node: sight.Facts.Node, UID: "uid-of-the-node", Pods: map[string]types.UID{"p": types.UID(fmt.Sprint(min(looks, 3)))}}}
+		observation.Facts.NodeUID = "uid-of-the-node"
+		observation.Known = []v1alpha1.TrialNodeRecord{{Instance: "x", Node: observation.Facts.Node, UID: "uid-of-the-node", Pods: map[string]types.UID{"p": types.UID(fmt.Sprint(min(looks, 3)))}}}
 	}
 	looking(t, l)
 	var seen []string

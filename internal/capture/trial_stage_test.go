@@ -46,30 +46,30 @@ type proving struct {
 func probe(subject trial.Subject) string { return "probe-" + subject.Spec.Name }
 
 // Look implements TrialObserver: by the Nodes that are there.
-func (v *proving) Look(ctx context.Context, subject trial.Subject) (sight trial.Sight, err error) {
+func (v *proving) Look(ctx context.Context, subject trial.Subject) (observation trial.Observation, err error) {
 	err = outcome(v.next("look at "+subject.Spec.Name), func() error {
-		sight, err = v.look(subject)
+		observation, err = v.look(subject)
 		return err
 	})
-	return sight, err
+	return observation, err
 }
 
-func (v *proving) look(subject trial.Subject) (trial.Sight, error) {
+func (v *proving) look(subject trial.Subject) (trial.Observation, error) {
 	if v.dark != nil {
-		return trial.Sight{}, v.dark
+		return trial.Observation{}, v.dark
 	}
 	v.looks++
-	sight := trial.Sight{Facts: subject.Facts}
+	observation := trial.Observation{Facts: subject.Facts}
 	for _, n := range v.nodesOf(subject) {
 		if !n.Spec.Unschedulable {
 			n.Spec.Unschedulable = true
 			v.must(v.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), &n, ""))
 		}
-		f := &sight.Facts
+		f := &observation.Facts
 		f.Node, f.Registered, f.Ready, f.WasReady, f.Changed = n.Name, n.CreationTimestamp.Time, true, true, n.CreationTimestamp.Time
 		f.IdentityKnown, f.Digest = true, f.Proven
 		f.Network, f.Images, f.Job = trial.Measure{Result: trial.Passed, Says: "pods reach each other"}, trial.Measure{Result: trial.Passed, Says: "started"}, trial.Measure{Result: trial.Skipped, Says: "none"}
-		sight.Node = &v1alpha1.TrialNode{Kernel: "6.8.0"}
+		observation.Node = &v1alpha1.TrialNode{Kernel: "6.8.0"}
 		if v.tracked("pods", podspace, probe(subject)) == nil {
 			v.must(v.objects.Create(corev1.SchemeGroupVersion.WithResource("pods"), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: probe(subject), Namespace: podspace}}, podspace))
 		}
@@ -77,7 +77,7 @@ func (v *proving) look(subject trial.Subject) (trial.Sight, error) {
 			v.finds(subject.Attempt, f)
 		}
 	}
-	return sight, nil
+	return observation, nil
 }
 
 func (v *proving) nodesOf(subject trial.Subject) (nodes []corev1.Node) {

@@ -72,7 +72,7 @@ func reportVerdict(s *v1alpha1.TrialStatus, w *observed) {
 
 // copyObservation copies the observation of an attempt. Passed and failed are written only after the tag on the image.
 func copyObservation(s *v1alpha1.TrialStatus, w *observed, now time.Time) {
-	verdict, sight := w.trial.verdict, w.trial.sight
+	verdict, observation := w.trial.verdict, w.trial.observation
 	s.Result, s.Message = v1alpha1.TrialPending, verdict.Message
 	if verdict.Result == trial.Inconclusive {
 		s.Result = v1alpha1.TrialInconclusive
@@ -80,11 +80,11 @@ func copyObservation(s *v1alpha1.TrialStatus, w *observed, now time.Time) {
 	if len(w.trial.cloud.Instances) > 0 {
 		s.Instance = string(w.trial.cloud.Instances[0].ID)
 	}
-	if sight.Facts.Node != "" {
-		s.Node, s.NodeUID = sight.Facts.Node, types.UID(sight.Facts.NodeUID)
+	if observation.Facts.Node != "" {
+		s.Node, s.NodeUID = observation.Facts.Node, types.UID(observation.Facts.NodeUID)
 	}
-	if sight.Node != nil {
-		s.Seen = sight.Node
+	if observation.Node != nil {
+		s.Seen = observation.Node
 	}
 	if len(verdict.Checks) > 0 {
 		s.Checks = checksSince(s.Checks, verdict.Checks, now)

@@ -17,9 +17,9 @@ type TrialObserver interface {
 	// keeps pods on the node.
 	//
 	// Callers repeat Look until there is a verdict, possibly from different processes. Look keeps no state: all state
-	// is in the returned sight, also with an error, and in the next subject. An error means that this observation
+	// is in the returned observation, also with an error, and in the next subject. An error means that this observation
 	// failed.
-	Look(ctx context.Context, subject trial.Subject) (trial.Sight, error)
+	Look(ctx context.Context, subject trial.Subject) (trial.Observation, error)
 
 	// Clean starts the removal of all objects that Look has made, and of the Nodes of removed instances. left names the
 	// objects that still exist. Callers begin once the instances are being removed, and repeat Clean until nothing is

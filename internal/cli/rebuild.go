@@ -41,18 +41,18 @@ func newRebuildCommand(f *Factory, o *Options) *cobra.Command {
 }
 
 func (c *change) rebuild(ctx context.Context, replacing replaceFlags) error {
-	census, able := cloud.As[cloud.InstanceLister](c.provider)
+	lister, able := cloud.As[cloud.InstanceLister](c.provider)
 	if !able || !replace.Able(c.provider) {
 		return refusedf("this cloud cannot rebuild nodes; nothing was changed")
 	}
 	if refusals := c.history.RefuseRebuild(); refusals != nil {
 		return refusal(fmt.Sprintf("cannot rebuild nodes of pool %s", c.history.Pool), refusals)
 	}
-	instances, err := census.Instances(ctx, c.pool.ID)
+	instances, err := lister.Instances(ctx, c.pool.ID)
 	if err != nil {
 		return err
 	}
-	oldest := imagecount.Of(c.history.Recipe, instances, census.MaxImages(c.pool.ID)).Oldest(c.history.Recipe)
+	oldest := imagecount.Of(c.history.Recipe, instances, lister.MaxImages(c.pool.ID)).Oldest(c.history.Recipe)
 	deed := print.Rebuilt(c.history, oldest, replacing.Pace, c.dryRun)
 	if oldest.Name == "" || c.dryRun {
 		return print.WriteChangeResult(c.Out, c.format, deed)

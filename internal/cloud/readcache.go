@@ -44,7 +44,7 @@ func ReadCacheOf(ctx context.Context) *ReadCache {
 	return cache
 }
 
-// ReadCache is a cache of reads until the next write. A nil Sight caches nothing. Sight is safe for concurrent use.
+// ReadCache is a cache of reads until the next write. A nil ReadCache caches nothing. ReadCache is safe for concurrent use.
 type ReadCache struct {
 	mu   sync.Mutex
 	seen map[string]any // nil after a write

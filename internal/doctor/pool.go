@@ -63,16 +63,16 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 
 // spread checks the number of images of the pool's nodes, if the cloud has a limit.
 func (d *Doctor) spread(ctx context.Context, seen cloud.Pool, m *members) {
-	census, able := cloud.As[cloud.InstanceLister](d.Cloud)
-	if !able || !imagecount.Possible(seen.Capacity, census.MaxImages(seen.ID)) {
+	lister, able := cloud.As[cloud.InstanceLister](d.Cloud)
+	if !able || !imagecount.Possible(seen.Capacity, lister.MaxImages(seen.ID)) {
 		return // nothing to report
 	}
-	instances, err := census.Instances(ctx, seen.ID)
+	instances, err := lister.Instances(ctx, seen.ID)
 	if err != nil {
 		d.add(d.refusedByCloud(m.name, err))
 		return
 	}
-	counted := imagecount.Of(seen.Recipe, instances, census.MaxImages(seen.ID))
+	counted := imagecount.Of(seen.Recipe, instances, lister.MaxImages(seen.ID))
 	if !counted.IsNearLimit() {
 		d.ok(CheckImages, m.name, "nodes and recipe of the pool use %d images of at most %d", len(counted.Images), counted.Limit)
 		return

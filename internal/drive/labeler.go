@@ -24,13 +24,13 @@ func (k *Controller) labeler(c *cluster.Connection, provider cloud.Provider, loo
 			k.Counts.NodesCounted(pool, provider.PoolName(pool), byVersion)
 		},
 		Listed: func(pool cloud.PoolID, instances []cloud.Instance) {
-			census, able := cloud.As[cloud.InstanceLister](provider)
-			if !able || census.MaxImages(pool) == 0 {
+			lister, able := cloud.As[cloud.InstanceLister](provider)
+			if !able || lister.MaxImages(pool) == 0 {
 				return
 			}
-			counted := imagecount.Of(looks.Last(pool).Pool.Recipe, instances, census.MaxImages(pool))
+			counted := imagecount.Of(looks.Last(pool).Pool.Recipe, instances, lister.MaxImages(pool))
 			k.Counts.ImagesCounted(pool, provider.PoolName(pool), len(counted.Images), counted.Limit)
-			looks.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, census.MaxImages(pool)).Brief())
+			looks.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, lister.MaxImages(pool)).Brief())
 		},
 		Joined: k.Counts.NodeJoined,
 		Log:    k.Log.WithName("nodelabel"),

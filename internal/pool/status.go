@@ -152,11 +152,11 @@ func (f *Finder) Left(ctx context.Context, p *v1alpha1.Prototype) (Left, error) 
 // ImageLimitWarning returns a warning about the number of the pool's images after a change of the recipe to the version. The
 // warning is empty far from the cloud's limit, or if the number is unknown.
 func (f *Finder) ImageLimitWarning(ctx context.Context, h history.History, to string) string {
-	census, able := cloud.As[cloud.InstanceLister](f.Cloud)
-	if !able || census.MaxImages(h.PoolID) == 0 {
+	lister, able := cloud.As[cloud.InstanceLister](f.Cloud)
+	if !able || lister.MaxImages(h.PoolID) == 0 {
 		return ""
 	}
-	instances, err := census.Instances(ctx, h.PoolID)
+	instances, err := lister.Instances(ctx, h.PoolID)
 	if err != nil {
 		return ""
 	}
@@ -166,7 +166,7 @@ func (f *Finder) ImageLimitWarning(ctx context.Context, h history.History, to st
 	}
 	recipe := h.Recipe
 	recipe.Image, recipe.Version = image.ID, to
-	after := imagecount.Of(recipe, instances, census.MaxImages(h.PoolID))
+	after := imagecount.Of(recipe, instances, lister.MaxImages(h.PoolID))
 	if !after.IsNearLimit() {
 		return ""
 	}

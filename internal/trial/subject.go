@@ -30,8 +30,8 @@ type Subject struct {
 	Facts Facts
 }
 
-// Sight is the observation of a trial.
-type Sight struct {
+// Observation is the observation of a trial.
+type Observation struct {
 	// Facts are the Subject's facts completed by the cluster.
 	Facts Facts
 	// Node is the trial node's status; nil without a node.

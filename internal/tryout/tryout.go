@@ -62,24 +62,24 @@ func (t *Observer) attempt(subject trial.Subject) *attempt {
 
 // Look adds the cluster's facts to the subject, and advances the measurements. An error means that no observation was
 // possible now.
-func (t *Observer) Look(ctx context.Context, subject trial.Subject) (trial.Sight, error) {
+func (t *Observer) Look(ctx context.Context, subject trial.Subject) (trial.Observation, error) {
 	a := t.attempt(subject)
-	sight, err := a.look(ctx)
+	observation, err := a.look(ctx)
 	for _, k := range a.known {
-		sight.Known = append(sight.Known, *k)
+		observation.Known = append(observation.Known, *k)
 	}
-	return sight, err
+	return observation, err
 }
 
-func (a *attempt) look(ctx context.Context) (trial.Sight, error) {
+func (a *attempt) look(ctx context.Context) (trial.Observation, error) {
 	if err := a.list(ctx); err != nil {
-		return trial.Sight{}, err
+		return trial.Observation{}, err
 	}
 	f := a.Facts
 	f.Limits = f.Limits.Defaulted()
 	node, k, doubt, err := a.keepAway(ctx)
 	if err != nil {
-		return trial.Sight{}, err
+		return trial.Observation{}, err
 	}
 	if k != nil {
 		f.Node, f.NodeUID = k.Node, string(k.UID)
@@ -88,28 +88,28 @@ func (a *attempt) look(ctx context.Context) (trial.Sight, error) {
 		if node == nil && doubt == "" {
 			f.Unproven, err = unregistered(ctx, a)
 		}
-		return trial.Sight{Facts: f}, err
+		return trial.Observation{Facts: f}, err
 	}
 	if f.Unproven, err = withoutKubelet(ctx, a, node); err != nil || f.Unproven != "" {
-		return trial.Sight{Facts: f}, err
+		return trial.Observation{Facts: f}, err
 	}
 	observe(k, node, metav1.NewTime(f.Now))
 	f.Registered = node.CreationTimestamp.Time
 	f.Ready, f.WasReady, f.Changed = k.Ready, !k.FirstReady.IsZero(), k.Since.Time
 	all := a.twins(node)
 	if err := proveKubelets(ctx, a, node, &all); err != nil {
-		return trial.Sight{}, err
+		return trial.Observation{}, err
 	}
 	f.Twins, f.DoubtfulTwins, f.IdentityKnown = all.proven, all.doubtful, all.known
 	if f.Daemons, err = a.daemons(ctx, node); err != nil {
-		return trial.Sight{}, err
+		return trial.Observation{}, err
 	}
 	if f.WasReady {
 		if err := a.measure(ctx, &f, node, k); err != nil {
-			return trial.Sight{}, err
+			return trial.Observation{}, err
 		}
 	}
-	return trial.Sight{Facts: f, Node: said(node, *k, f), TwinInstances: all.instances}, nil
+	return trial.Observation{Facts: f, Node: said(node, *k, f), TwinInstances: all.instances}, nil
 }
 
 // list lists the nodes from the API server's cache: looks repeat, so an old list only delays the result.

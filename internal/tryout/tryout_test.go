@@ -73,9 +73,9 @@ func TestANodeComesAndGoes(t *testing.T) {
 	if !w.get("t-0").Spec.Unschedulable || written == "" {
 		t.Error("it takes pods")
 	}
-	sight, err := w.tryout.Look(t.Context(), w.subject)
+	observation, err := w.tryout.Look(t.Context(), w.subject)
 	want := &v1alpha1.TrialNode{Kernel: "6.1", Images: 2, ReadyAfter: &metav1.Duration{Duration: 5 * time.Minute}}
-	if diff := cmp.Diff(want, sight.Node); err != nil || diff != "" {
+	if diff := cmp.Diff(want, observation.Node); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}
 }
@@ -415,7 +415,7 @@ func loseCall(t *testing.T, n int, behind bool) bool {
 func (w *world) persist() {
 	w.Helper()
 	w.until("a verdict", func() (bool, error) {
-		sight, err := w.lookOnce()
+		observation, err := w.lookOnce()
 		if err != nil {
 			return false, err
 		}
@@ -426,7 +426,7 @@ func (w *world) persist() {
 				w.becomes(part, status)
 			}
 		}
-		f := sight.Facts
+		f := observation.Facts
 		return f.Network.Result == trial.Passed && f.Images.Result == trial.Passed && f.Digest == "sha256:a" && f.Job.Result == trial.Pending && w.jobs() == 1, nil
 	})
 	w.until("the going", func() (bool, error) {

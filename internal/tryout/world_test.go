@@ -160,10 +160,10 @@ func (w *world) kept(name string) kept {
 }
 
 // lookOnce keeps the results of the look for the next look, as the engine's record does.
-func (w *world) lookOnce() (trial.Sight, error) {
-	sight, err := w.tryout.Look(w.Context(), w.subject)
-	w.subject.Known = sight.Known
-	return sight, err
+func (w *world) lookOnce() (trial.Observation, error) {
+	observation, err := w.tryout.Look(w.Context(), w.subject)
+	w.subject.Known = observation.Known
+	return observation, err
 }
 
 // at moves the engine's clock.
@@ -175,7 +175,7 @@ func (w *world) at(after time.Duration) *world {
 // look repeats until the lists, which may be old, show the expected state.
 func (w *world) look(what string, until func(trial.Facts) bool) trial.Facts {
 	w.Helper()
-	var last trial.Sight
+	var last trial.Observation
 	var err error
 	for range 200 {
 		if last, err = w.lookOnce(); err != nil {

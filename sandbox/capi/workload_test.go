@@ -210,8 +210,8 @@ func (w *workload) report(order *v1alpha1.Order, pod *corev1.Pod, proof *v1alpha
 func (w *workload) Check(context.Context, v1alpha1.Settings) (why string, err error) { return "", nil }
 
 // Look implements capture.TrialObserver. No version is tried here.
-func (w *workload) Look(_ context.Context, subject trial.Subject) (trial.Sight, error) {
-	return trial.Sight{Facts: subject.Facts}, nil
+func (w *workload) Look(_ context.Context, subject trial.Subject) (trial.Observation, error) {
+	return trial.Observation{Facts: subject.Facts}, nil
 }
 
 // Clean implements capture.TrialObserver.

@@ -199,16 +199,16 @@ func (w *world) machine(id cloud.InstanceID) string {
 func (c *course) Check(context.Context, v1alpha1.Settings) (string, error) { return "", nil }
 
 // Look implements capture.TrialObserver: the trial node joins some time after the start of its instance, and is healthy.
-func (c *course) Look(_ context.Context, subject trial.Subject) (trial.Sight, error) {
+func (c *course) Look(_ context.Context, subject trial.Subject) (trial.Observation, error) {
 	f := subject.Facts
 	joined := f.Instance.Running.Add(joinTakes)
 	if f.Instance.Running.IsZero() || f.Now.Before(joined) {
-		return trial.Sight{Facts: f}, nil
+		return trial.Observation{Facts: f}, nil
 	}
 	f.Node, f.Registered, f.Ready, f.WasReady, f.Changed = "tried", joined, true, true, joined
 	f.IdentityKnown, f.Digest = true, f.Proven
 	f.Network, f.Images, f.Job = trial.Measure{Result: trial.Passed}, trial.Measure{Result: trial.Passed}, trial.Measure{Result: trial.Skipped}
-	return trial.Sight{Facts: f, Node: &v1alpha1.TrialNode{Kernel: "6.8.0"}}, nil
+	return trial.Observation{Facts: f, Node: &v1alpha1.TrialNode{Kernel: "6.8.0"}}, nil
 }
 
 // Clean implements capture.TrialObserver.

@@ -18,8 +18,8 @@ type witness struct{ *world }
 func (w witness) Check(context.Context, v1alpha1.Settings) (why string, err error) { return "", nil }
 
 // Look implements capture.TrialObserver.
-func (w witness) Look(_ context.Context, subject trial.Subject) (trial.Sight, error) {
-	sight := trial.Sight{Facts: subject.Facts}
+func (w witness) Look(_ context.Context, subject trial.Subject) (trial.Observation, error) {
+	sight := trial.Observation{Facts: subject.Facts}
 	for _, n := range w.allNodes() {
 		if !slices.ContainsFunc(subject.Instances, func(m cloud.Instance) bool { return nodeName(m.ID) == n.Name }) {
 			continue
