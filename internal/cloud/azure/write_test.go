@@ -88,7 +88,7 @@ func TestWriteFlexible(t *testing.T) {
 	arm := newARM(t)
 	p := arm.provider()
 	arm.pool("")
-	change := changed(t, arm, p)
+	change := newRecipeChange(t, arm, p)
 	arm.pool(`{"etag": null, "sku": null, "properties": {"orchestrationMode": "Flexible", "upgradePolicy": null}}`)
 	for _, err := range []error{p.SetRecipe(t.Context(), change), p.SetCapacity(t.Context(), testPool, 0, 1)} {
 		if refused := mustKind(t, err, cloud.Refused); refused.Code != "FlexibleOrchestration" {

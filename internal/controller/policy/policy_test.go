@@ -76,7 +76,7 @@ func (c *cluster) start(api *rest.Config, scheme *runtime.Scheme) {
 		c.Fatal(err)
 	}
 	decider := &policy.Decider{
-		Read: manager.GetCache(), Client: c.client, Cloud: c.calls, Nodes: c.nodes, Looks: policy.NewPoolCache(c.calls, time.Now),
+		Read: manager.GetCache(), Client: c.client, Cloud: c.calls, Nodes: c.nodes, PoolCache: policy.NewPoolCache(c.calls, time.Now),
 	}
 	pass := func(ctx context.Context) (time.Duration, error) {
 		defer c.passes.Add(1)
