@@ -40,8 +40,9 @@ type group struct {
 
 // spec names a launch template's version as a group does.
 type spec struct {
-	ID      string `json:"id"`
-	Name    string `json:"name"`
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// Version is empty if the group names no version. AWS then omits the field and means $Default.
 	Version string `json:"version"`
 }
 
@@ -251,7 +252,9 @@ func (s groups) mixed(in *query.Value, st *state, g *group) *problem {
 	}
 	policy.Set("LaunchTemplate.LaunchTemplateSpecification.LaunchTemplateId", t.ID)
 	policy.Set("LaunchTemplate.LaunchTemplateSpecification.LaunchTemplateName", t.Name)
-	policy.Set("LaunchTemplate.LaunchTemplateSpecification.Version", t.Version)
+	if t.Version != "" {
+		policy.Set("LaunchTemplate.LaunchTemplateSpecification.Version", t.Version)
+	}
 	g.Template, g.Mixed, g.Configuration = nil, policy, ""
 	return nil
 }
@@ -263,9 +266,6 @@ func (s groups) template(st *state, in *query.Value) (*spec, *problem) {
 		return nil, invalid("You must use a valid fully-formed launch template. %s", p.Text)
 	}
 	out := &spec{t.ID, t.Name, in.Get("Version")}
-	if out.Version == "" {
-		out.Version = "$Default"
-	}
 	if _, p := t.version(out.Version); p != nil {
 		return nil, invalid("You must use a valid fully-formed launch template. %s", p.Text)
 	}

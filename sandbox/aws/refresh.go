@@ -203,7 +203,7 @@ func (s refreshes) rollback(c *call, st *state) (query.Element, error) {
 	if p != nil {
 		return query.Element{}, p
 	}
-	if r.Desired == nil || g.Template == nil || g.Template.Version == "$Latest" || g.Template.Version == "$Default" {
+	if r.Desired == nil || g.Template == nil || slices.Contains([]string{"", "$Latest", "$Default"}, g.Template.Version) {
 		return query.Element{}, bad("IrreversibleInstanceRefresh", "The instance refresh has no desired configuration to go back from, or the group names no version by its number")
 	}
 	r.Status, r.Desired, r.Began = refreshRollback, g.Template, st.moment

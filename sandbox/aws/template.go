@@ -300,6 +300,9 @@ func (s templates) wanted(c *call, t *template) ([]*templateVersion, *problem) {
 	if names := c.in.Texts("LaunchTemplateVersion"); len(names) > 0 {
 		var out []*templateVersion
 		for _, name := range names {
+			if name == "" {
+				return nil, bad("InvalidParameterValue", "Invalid launch template version: either '$Default', '$Latest', or a numeric version are allowed.")
+			}
 			v, p := t.version(name)
 			if p != nil {
 				return nil, p

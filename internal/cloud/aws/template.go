@@ -50,12 +50,20 @@ func (r recipe) parts() []cloud.RecipeField {
 	return []cloud.RecipeField{{Kind: userData}}
 }
 
-// specOf returns a group's reference to the launch template; nil for a launch configuration.
+// defaultVersion names the default version of a launch template.
+const defaultVersion = "$Default"
+
+// specOf returns a group's reference to the launch template; nil for a launch configuration. AWS omits the version of a
+// group that was made without a version, and means the default version.
 func specOf(g types.AutoScalingGroup) *types.LaunchTemplateSpecification {
+	spec := g.LaunchTemplate
 	if m := g.MixedInstancesPolicy; m != nil && m.LaunchTemplate != nil {
-		return m.LaunchTemplate.LaunchTemplateSpecification
+		spec = m.LaunchTemplate.LaunchTemplateSpecification
 	}
-	return g.LaunchTemplate
+	if spec == nil || sdk.ToString(spec.Version) != "" {
+		return spec
+	}
+	return &types.LaunchTemplateSpecification{LaunchTemplateId: spec.LaunchTemplateId, LaunchTemplateName: spec.LaunchTemplateName, Version: sdk.String(defaultVersion)}
 }
 
 // sameSpec reports whether two references have the same template and version text.
