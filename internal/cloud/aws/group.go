@@ -134,6 +134,7 @@ const (
 	reasonCAPA          = "CAPAManaged"
 	reasonConfiguration = "LaunchConfiguration"
 	reasonNoTemplate    = "TemplateMissing"
+	reasonShared        = "TemplateShared"
 	reasonOverride      = "OverrideNamesImage"
 	reasonSnapshot      = "SnapshotInTemplate"
 	reasonParameter     = "ImageFromParameter"
@@ -273,12 +274,19 @@ func (a *account) refreshing(ctx context.Context, ref group) (*cloud.Refusal, er
 	return nil, nil
 }
 
-// refuseChange refuses a change of the image for the reasons of refuseWrite, and if kOps owns the template.
+// refuseChange refuses a change of the image for the reasons of refuseWrite, of kOps, and of groups that share the template.
 func (p *PoolProvider) refuseChange(ctx context.Context, op string, ref group, r recipe, image string) error {
 	if handOver := r.handOver(ref, image); handOver != nil {
 		return handOver.Error(op, ref.String())
 	}
-	return p.refuseWrite(ctx, op, ref, r)
+	if err := p.refuseWrite(ctx, op, ref, r); err != nil {
+		return err
+	}
+	shared, err := templateShared(ctx, p.account, ref, r)
+	if err == nil && shared != nil {
+		err = shared.Error(op, ref.String())
+	}
+	return err
 }
 
 // PreflightRecipe implements cloud.PoolProvider.
@@ -298,6 +306,13 @@ func (p *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 	}
 	if running != nil {
 		found = append(found, *running)
+	}
+	shared, err := templateShared(ctx, p.account, ref, r)
+	if err != nil {
+		return nil, err
+	}
+	if shared != nil {
+		found = append(found, *shared)
 	}
 	desired, least, most := int64(sdk.ToInt32(r.group.DesiredCapacity)), int64(sdk.ToInt32(r.group.MinSize)), int64(sdk.ToInt32(r.group.MaxSize))
 	switch {

@@ -77,6 +77,10 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "point the group at an existing version",
 	},
 	{
+		Name: reasonShared, Means: "other groups use the launch template at `$Latest`, and would launch nodes from the image of this group",
+		Remedy: "point the other groups at a version number, or give the group a launch template of its own",
+	},
+	{
 		Name: reasonUserData, Means: "the profile removes the bootstrap from the recipe, because the image contains the result; user data of a launch template stays, and would run again",
 		Remedy: "use the profile `bootstrap` or `eks`, or join nodes without user data",
 	},

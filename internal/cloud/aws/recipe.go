@@ -67,6 +67,13 @@ func (p *PoolProvider) changeTo(ctx context.Context, ref group, r recipe, image 
 	if running != nil {
 		change.Refusals = append(change.Refusals, *running)
 	}
+	shared, err := templateShared(ctx, p.account, ref, r)
+	if err != nil {
+		return cloud.RecipeChange{}, err
+	}
+	if shared != nil && !change.Done {
+		change.Refusals = append(change.Refusals, *shared)
+	}
 	saved := backup{Pool: ref.pool(), Number: r.number, Image: r.image}
 	if r.spec != nil {
 		saved.Template, saved.Version = sdk.ToString(r.spec.LaunchTemplateId), sdk.ToString(r.spec.Version)

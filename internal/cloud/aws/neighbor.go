@@ -1,0 +1,61 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
+)
+
+// newestVersion names the version of a launch template with the highest number.
+const newestVersion = "$Latest"
+
+// maxNeighbors is how many groups the refusal names.
+const maxNeighbors = 3
+
+// templateShared returns the refusal to write a launch template that other groups use at $Latest; nil without such groups. These
+// groups would launch instances from the new version immediately.
+//
+// AWS does not list the groups of a template, so Kamino reads all groups of the region.
+func templateShared(ctx context.Context, a *account, ref group, r recipe) (*cloud.Refusal, error) {
+	if r.data == nil || r.capa || r.templateOwner() != "" { // Kamino does not write the template
+		return nil, nil
+	}
+	var others []string
+	err := a.eachGroup(ctx, ref.region, nil, func(g types.AutoScalingGroup) {
+		if sdk.ToString(g.AutoScalingGroupARN) != string(ref.pool()) && g.Status == nil && usesNewest(g, sdk.ToString(r.spec.LaunchTemplateId)) {
+			others = append(others, sdk.ToString(g.AutoScalingGroupName))
+		}
+	})
+	if err != nil || len(others) == 0 {
+		return nil, err
+	}
+	slices.Sort(others)
+	names := strings.Join(others[:min(len(others), maxNeighbors)], ", ")
+	if more := len(others) - maxNeighbors; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	refusal := cloud.Refuse(reasonShared,
+		fmt.Sprintf("%s: other groups use launch template %s at %s, and would launch nodes from the image of this group: %s", ref, sdk.ToString(r.spec.LaunchTemplateId), newestVersion, names),
+		fmt.Sprintf("point these groups at a version number with `aws autoscaling update-auto-scaling-group`, or give %s a launch template of its own", ref.name))
+	return &refusal, nil
+}
+
+// usesNewest reports whether a group launches instances from the newest version of a template.
+func usesNewest(g types.AutoScalingGroup, template string) bool {
+	isNewest := func(spec *types.LaunchTemplateSpecification) bool {
+		return spec != nil && sdk.ToString(spec.LaunchTemplateId) == template && sdk.ToString(spec.Version) == newestVersion
+	}
+	if isNewest(specOf(g)) {
+		return true
+	}
+	if g.MixedInstancesPolicy == nil || g.MixedInstancesPolicy.LaunchTemplate == nil {
+		return false
+	}
+	return slices.ContainsFunc(g.MixedInstancesPolicy.LaunchTemplate.Overrides, func(o types.LaunchTemplateOverrides) bool { return isNewest(o.LaunchTemplateSpecification) })
+}
