@@ -32,7 +32,8 @@ const (
 
 // PermissionChecker is the power to list the needed permissions. PermissionChecker is optional: use As.
 type PermissionChecker interface {
-	// Permissions returns all permissions that Kamino needs for the pool. Permissions returns Denied if the credential
+	// Permissions returns the permissions that Kamino needs for the pool, without those of which the cloud does not know whether
+	// they are granted. Permissions returns Denied if the credential
 	// may not list its own permissions. It changes nothing.
 	Permissions(ctx context.Context, pool PoolID) ([]Permission, error)
 }

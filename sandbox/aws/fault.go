@@ -12,7 +12,7 @@ import (
 // and the parameters, such as `/ec2/StopInstances?InstanceId.1=i-017c91377615f8edc&`, so that a fault can strike a single
 // group or instance. Long accepts the request and lets the work fail later. Deny denies an action, such as
 // `ec2:RunInstances`. Its Code names the denying policy: empty for the caller's own policies, `scp` for a service
-// control policy, and `boundary` for a permissions boundary.
+// control policy, and `boundary` for a permissions boundary. `condition` and `simulated` appear in policy simulations only.
 type faults struct{ *backend }
 
 // add adds a fault and returns its name. A fault with the same name is replaced.

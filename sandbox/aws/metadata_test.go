@@ -176,8 +176,7 @@ func TestServiceAccountToken(t *testing.T) {
 	}
 }
 
-// TestPoliciesAreSimulated: the simulation reports what the caller's own policies do not allow, but not what the
-// organization denies.
+// TestPoliciesAreSimulated checks the decision of a simulation for each kind of policy.
 func TestPoliciesAreSimulated(t *testing.T) {
 	c := newCloud(t, nil)
 	for action, by := range map[string]string{"autoscaling:EnterStandby": "", "autoscaling:ExitStandby": "boundary", "autoscaling:SetDesiredCapacity": "scp"} {
@@ -209,9 +208,14 @@ func TestPoliciesAreSimulated(t *testing.T) {
 		return resp.StatusCode, string(data)
 	}
 	status, body := simulate("arn:aws:iam::" + testAccount + ":user/kamino")
-	for action, want := range map[string]string{"autoscaling:EnterStandby": "implicitDeny", "autoscaling:ExitStandby": "explicitDeny", "autoscaling:SetDesiredCapacity": "allowed", "ec2:RunInstances": "allowed"} {
+	for action, want := range map[string]string{"autoscaling:EnterStandby": "implicitDeny", "autoscaling:ExitStandby": "explicitDeny", "autoscaling:SetDesiredCapacity": "explicitDeny", "ec2:RunInstances": "allowed"} {
 		if text := "<EvalActionName>" + action + "</EvalActionName><EvalResourceName>*</EvalResourceName><EvalDecision>" + want + "</EvalDecision>"; status != 200 || !strings.Contains(body, text) {
 			t.Errorf("%s is not %s in %d %s", action, want, status, body)
+		}
+	}
+	for _, part := range []string{"<AllowedByOrganizations>false</AllowedByOrganizations>", "<AllowedByPermissionsBoundary>false</AllowedByPermissionsBoundary>"} {
+		if strings.Count(body, part) != 1 {
+			t.Errorf("%s is not once in %s", part, body)
 		}
 	}
 	if status, body := simulate("arn:aws:iam::" + testAccount + ":user/nobody"); status != http.StatusNotFound || !strings.Contains(body, "NoSuchEntity") {

@@ -43,6 +43,9 @@ func (s permissions) denied(c *call, name string) *problem {
 	var found *fault.Counted
 	s.store.Read(func(st *state) {
 		if f := st.Faults.Denying(name); f != nil {
+			if f.Code == byCondition || f.Code == bySimulation {
+				return
+			}
 			copied := *f
 			found = &copied
 		}
@@ -76,7 +79,11 @@ func encoded() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// simulate returns the permissions of a principal. As on AWS, a service control policy is shown separately.
+// Codes of denials that only a simulation of policies shows. byCondition is an allowing statement with a condition on the key in
+// the fault's message: real calls satisfy the condition, a simulation needs the key. bySimulation is a wrong answer of IAM.
+const byCondition, bySimulation = "condition", "simulated"
+
+// simulate returns the permissions of a principal. Organization and boundary are shown separately, too.
 func (s permissions) simulate(c *call, st *state) (query.Element, error) {
 	source := c.in.Get("PolicySourceArn")
 	known := false
@@ -93,11 +100,20 @@ func (s permissions) simulate(c *call, st *state) (query.Element, error) {
 	if len(resources) == 0 {
 		resources = []string{"*"}
 	}
-	type result struct{ action, resource, decision string }
+	type result struct {
+		action, resource string
+		verdict
+	}
+	context := map[string]string{}
+	for _, entry := range c.in.List("ContextEntries") {
+		if values := entry.Texts("ContextKeyValues"); len(values) > 0 {
+			context[entry.Get("ContextKeyName")] = values[0]
+		}
+	}
 	var all []result
 	for _, name := range c.in.Texts("ActionNames") {
 		for _, resource := range resources {
-			all = append(all, result{name, resource, decide(st, name)})
+			all = append(all, result{name, resource, s.decide(st, name, context)})
 		}
 	}
 	page, next, p := s.page(c, len(all), 0, 1000)
@@ -106,20 +122,43 @@ func (s permissions) simulate(c *call, st *state) (query.Element, error) {
 	}
 	return query.Of("", query.Bool("IsTruncated", next.Name != ""), next,
 		query.List("EvaluationResults", "member", all[page.from:page.to], func(r result) query.Element {
-			return query.Of("", query.Text("EvalActionName", r.action), query.Text("EvalResourceName", r.resource), query.Text("EvalDecision", r.decision),
-				query.Of("MatchedStatements"), query.Of("MissingContextValues"))
+			e := query.Of("", query.Text("EvalActionName", r.action), query.Text("EvalResourceName", r.resource), query.Text("EvalDecision", r.decision),
+				query.Of("MatchedStatements"), query.Texts("MissingContextValues", "member", r.missing))
+			switch r.by {
+			case "scp":
+				e.Kids = append(e.Kids, query.Of("OrganizationsDecisionDetail", query.Bool("AllowedByOrganizations", false)))
+			case "boundary":
+				e.Kids = append(e.Kids, query.Of("PermissionsBoundaryDecisionDetail", query.Bool("AllowedByPermissionsBoundary", false)))
+			}
+			return e
 		})), nil
 }
 
-func decide(st *state, name string) string {
+// verdict is the result of a simulation: the decision, the denying policy, and the keys of conditions without a value.
+type verdict struct {
+	decision, by string
+	missing      []string
+}
+
+// decide evaluates an action. A condition on the region compares the value; other conditions need any value.
+func (s permissions) decide(st *state, name string, context map[string]string) verdict {
 	f := st.Faults.Denying(name)
-	switch {
-	case f == nil || f.Code == "scp":
-		return "allowed"
-	case f.Code == "boundary":
-		return "explicitDeny"
+	if f == nil {
+		return verdict{decision: "allowed"}
 	}
-	return "implicitDeny"
+	switch f.Code {
+	case "scp", "boundary":
+		return verdict{decision: "explicitDeny", by: f.Code}
+	case byCondition:
+		value, given := context[f.Message]
+		switch {
+		case !given:
+			return verdict{decision: "implicitDeny", missing: []string{f.Message}}
+		case f.Message != "aws:RequestedRegion" || value == s.config.Region:
+			return verdict{decision: "allowed"}
+		}
+	}
+	return verdict{decision: "implicitDeny"}
 }
 
 // changeable refuses changes of resources with an operator.

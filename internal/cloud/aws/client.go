@@ -76,6 +76,8 @@ type account struct {
 	members map[string]membership
 	// denials are regions in which the credential may not read groups.
 	denials map[string]denial
+
+	uses *useLog
 }
 
 // createdResource is a resource that this process has created.
@@ -95,6 +97,7 @@ func newAccount(c Config) *account {
 	return &account{
 		config: c, clients: map[string]any{}, imageTexts: map[string]string{}, cachedImages: map[string]cachedImage{},
 		created: map[string]createdResource{}, deleted: map[string]time.Time{}, members: map[string]membership{}, denials: map[string]denial{}, trials: map[string]cloud.TrialSpec{}, versions: map[string]seenVersion{},
+		uses: &useLog{now: c.Now, at: map[string]time.Time{}},
 	}
 }
 
@@ -148,7 +151,7 @@ func client[Client any](a *account, service, region string, fresh func() *Client
 
 // requestLayers adds the layers of every request, in this order.
 func (a *account) requestLayers(own []func(*middleware.Stack) error, region string) []func(*middleware.Stack) error {
-	return append(own, readCacheLayer(region), a.countRequests)
+	return append(own, readCacheLayer(region), a.uses.layer(region), a.countRequests)
 }
 
 // recordCreated records a created resource under a request key, with the caller's tags.

@@ -86,27 +86,33 @@ func (p *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamil
 // anyResource is the scope of actions without a resource.
 const anyResource = "*"
 
-// checkPermissions reads from IAM which actions the credential may do. IAM does not consider organization policies and session
-// policies.
+// checkPermissions reads from IAM which actions the credential may do. Actions with an unknown answer are left out.
 func (a *account) checkPermissions(ctx context.Context, in, scope string, needs []need) ([]cloud.Permission, error) {
 	who, err := a.principal(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	var all []cloud.Permission
 	var names []string
 	for _, n := range needs {
-		all = append(all, cloud.Permission{Action: n.action, Scope: scope, Allowed: true, For: n.purpose})
 		names = append(names, n.action)
 	}
-	if who == "" { // the root user has all permissions
-		return all, nil
+	var decisions map[string]decision
+	if who != "" {
+		if decisions, err = a.simulate(ctx, in, who, scope, names); err != nil {
+			return nil, err
+		}
 	}
-	denied, err := a.simulate(ctx, in, who, scope, names)
-	for i := range all {
-		all[i].Allowed = !slices.Contains(denied, all[i].Action)
+	var all []cloud.Permission
+	for _, n := range needs {
+		is := decisions[n.action]
+		if who == "" || scope == anyResource && a.uses.recent(in, n.action) { // the root user has all permissions
+			is = decisionAllowed
+		}
+		if is != decisionUnknown {
+			all = append(all, cloud.Permission{Action: n.action, Scope: scope, Allowed: is == decisionAllowed, For: n.purpose})
+		}
 	}
-	return all, err
+	return all, nil
 }
 
 // identity is a credential, as text for errors.
@@ -136,24 +142,53 @@ func (a *account) principal(ctx context.Context, in string) (string, error) {
 // simulationTimeout is the timeout of IAM. Nodes that reach only regional endpoints cannot reach IAM.
 const simulationTimeout = 5 * time.Second
 
-// simulate returns the actions that the principal's policies do not allow.
-func (a *account) simulate(ctx context.Context, in, who, scope string, names []string) ([]string, error) {
+// decision is what IAM knows of an action.
+type decision int
+
+const (
+	// decisionUnknown is a denial that the real request may not meet, or no result.
+	decisionUnknown decision = iota
+	decisionAllowed
+	decisionDenied
+)
+
+// decisionOf reads a result of a simulation. IAM does not name missing context values of organization policies and
+// permissions boundaries, so denials of these policies alone are unknown. Source: EvaluationResult, MissingContextValues.
+func decisionOf(r types.EvaluationResult) decision {
+	isConditional := len(r.MissingContextValues) > 0 || slices.ContainsFunc(r.ResourceSpecificResults, func(s types.ResourceSpecificResult) bool { return len(s.MissingContextValues) > 0 })
+	byOrganization := r.OrganizationsDecisionDetail != nil && !r.OrganizationsDecisionDetail.AllowedByOrganizations
+	byBoundary := r.PermissionsBoundaryDecisionDetail != nil && !r.PermissionsBoundaryDecisionDetail.AllowedByPermissionsBoundary ||
+		slices.ContainsFunc(r.ResourceSpecificResults, func(s types.ResourceSpecificResult) bool {
+			return s.PermissionsBoundaryDecisionDetail != nil && !s.PermissionsBoundaryDecisionDetail.AllowedByPermissionsBoundary
+		})
+	switch {
+	case r.EvalDecision == types.PolicyEvaluationDecisionTypeAllowed:
+		return decisionAllowed
+	case isConditional, byOrganization, byBoundary:
+		return decisionUnknown
+	}
+	return decisionDenied
+}
+
+// simulate returns the decisions of IAM by action, for requests in a region.
+func (a *account) simulate(ctx context.Context, in, who, scope string, names []string) (map[string]decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, simulationTimeout)
 	defer cancel()
-	var denied []string
-	pages := iam.NewSimulatePrincipalPolicyPaginator(a.iam(in), &iam.SimulatePrincipalPolicyInput{PolicySourceArn: sdk.String(who), ActionNames: names, ResourceArns: []string{scope}})
+	decisions := map[string]decision{}
+	pages := iam.NewSimulatePrincipalPolicyPaginator(a.iam(in), &iam.SimulatePrincipalPolicyInput{
+		PolicySourceArn: sdk.String(who), ActionNames: names, ResourceArns: []string{scope},
+		ContextEntries: []types.ContextEntry{{ContextKeyName: sdk.String("aws:RequestedRegion"), ContextKeyType: types.ContextKeyTypeEnumString, ContextKeyValues: []string{in}}},
+	})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fail("read the permissions of", identity(who), err)
 		}
 		for _, r := range page.EvaluationResults {
-			if r.EvalDecision != types.PolicyEvaluationDecisionTypeAllowed {
-				denied = append(denied, sdk.ToString(r.EvalActionName))
-			}
+			decisions[sdk.ToString(r.EvalActionName)] = decisionOf(r)
 		}
 	}
-	return denied, nil
+	return decisions, nil
 }
 
 // deniedOfGroup returns the missing permissions of a capture on a group. Auto Scaling has no dry run, so IAM answers.
