@@ -94,10 +94,27 @@ func fail(op string, resource fmt.Stringer, err error) error {
 		out.Kind, out.Message = cloud.Unauthenticated, "no AWS credential found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; "+
 			"or set AWS_PROFILE, or run with a role (IRSA, Pod Identity, an instance profile)"
 	default:
-		out.Kind, out.Message = cloud.Unavailable, "AWS cannot be reached: "+oneLine(err.Error())
+		out.Kind, out.Message = withoutCode(err)
 	}
 	out.Message += remedyOf(out)
 	return out
+}
+
+// withoutCode returns kind and message of an error without a code of AWS: the page of a proxy, or no answer. A page with
+// status 404 says nothing about the resource.
+func withoutCode(err error) (cloud.Kind, string) {
+	var page *smithyhttp.ResponseError
+	if !errors.As(err, &page) || page.HTTPStatusCode() < http.StatusBadRequest {
+		return cloud.Unavailable, "AWS cannot be reached: " + oneLine(err.Error())
+	}
+	kind, status := cloud.Unavailable, page.HTTPStatusCode()
+	switch status {
+	case http.StatusForbidden:
+		kind = cloud.Denied
+	case http.StatusTooManyRequests:
+		kind = cloud.Throttled
+	}
+	return kind, fmt.Sprintf("the answer is HTTP %d %s without an error code of AWS: check the proxy between Kamino and AWS", status, http.StatusText(status))
 }
 
 // remedyOf returns the remedy for an answer of AWS without a remedy in the text.
@@ -107,7 +124,7 @@ func remedyOf(e *cloud.Error) string {
 		return "; an explicit deny in a service control policy or permissions boundary overrides all policies of the account: ask the policy's owner for an exception"
 	case ofKey(e.Code):
 		return "; enable the key, and allow the credential to use the key: docs/aws.md lists the actions on keys"
-	case e.Kind == cloud.Denied:
+	case e.Kind == cloud.Denied && e.Code != "":
 		return "; allow the action in the IAM policy of the credential"
 	case e.Kind == cloud.Unauthenticated && e.Code != "":
 		return "; get a new credential, or check this machine's clock"

@@ -3,6 +3,7 @@ package aws
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -84,7 +85,7 @@ func refusalsOf(ref instance, m types.Instance) []cloud.Refusal {
 	if m.RootDeviceType == types.DeviceTypeInstanceStore {
 		found = append(found, cloud.Refuse("InstanceStoreRoot", fmt.Sprintf("%s has a root disk on an instance store, which AWS deletes at a stop and cannot copy", ref), "use an image whose root is an EBS volume"))
 	}
-	if m.Platform == types.PlatformValuesWindows {
+	if strings.EqualFold(string(m.Platform), string(types.PlatformValuesWindows)) { // the API's value is in lower case
 		found = append(found, cloud.Refuse("Windows", fmt.Sprintf("%s runs Windows; only Linux nodes can be captured", ref), "leave the pool out"))
 	}
 	for _, code := range m.ProductCodes {
