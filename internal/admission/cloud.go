@@ -43,7 +43,11 @@ func recipe(c *Case) ([]cloud.Refusal, error) {
 		}
 	}
 	if current, version := pool.Recipe.Version, c.Prototype.Spec.Version; current != "" && imageversion.Compare(current, version) > 0 {
-		refusals = append(refusals, refuse(VersionNotNewer, "if the newer version is bad, roll back first",
+		remedy := "if the newer version is bad, roll back first"
+		if next := imageversion.Next(current); imageversion.SameDay(current, version) && next != current {
+			remedy = "the default is one version per day: try again tomorrow (UTC), or set --version " + next
+		}
+		refusals = append(refusals, refuse(VersionNotNewer, remedy,
 			"the recipe of pool %s names version %s, newer than %s", c.Prototype.Spec.Pool, current, version)...)
 	}
 	return refusals, nil

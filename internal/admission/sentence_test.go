@@ -42,10 +42,27 @@ var sentences = map[string]string{
 	"no cloud of its":                  "the cloud has no instance for node donor: : Unsupported: theirs; choose another node",
 	"the cloud refuses":                "the quota is used up: ask for more",
 	"the pool refuses":                 "the pool rolls: hold it",
-	"a newer recipe":                   "the recipe of pool pool1 names version 2026.03.1402, newer than 2026.03.14: if the newer version is bad, roll back first",
+	"a newer recipe":                   "the recipe of pool pool1 names version 2026.03.1402, newer than 2026.03.14: the default is one version per day: try again tomorrow (UTC), or set --version 2026.03.1403",
 	"too many images":                  "the nodes and the recipe of pool pool1 have 9 different images; the pool cannot grow with more than 10 images. The oldest image is image a, on oldest: rebuild these nodes with `kamino rebuild pool1`, or delete the nodes; with Cluster API, delete the Machines",
 	"volumes of its own":               "node donor must be removed after the capture, but holds the only copy of these volumes: pv-1, pv-2; move the data, choose another node, or use force to lose the data",
 	"no token":                         "no bootstrap token of the cluster is valid (ConfigMap kube-public/cluster-info has no token signature), so new nodes of pool pool1 cannot join: create the token of the pool's recipe (kubeadm token create), then try again",
+}
+
+// TestARollbackIsARemedyOnlyForAVersionOfALaterDay, or for the last version that a day can have.
+func TestARollbackIsARemedyOnlyForAVersionOfALaterDay(t *testing.T) {
+	for version, want := range map[string]string{
+		"2026.03.1402": "the default is one version per day: try again tomorrow (UTC), or set --version 2026.03.1403",
+		"2026.03.1499": "if the newer version is bad, roll back first",
+		"2026.03.15":   "if the newer version is bad, roll back first",
+	} {
+		c := sound()
+		pool, _ := c.Recipe.Get()
+		pool.Recipe.Version = version
+		c.Recipe = Found(pool)
+		if got := c.Judge().Refusals[0].Remedy; got != want {
+			t.Errorf("version %s: %q, want %q", version, got, want)
+		}
+	}
 }
 
 func TestSentences(t *testing.T) {

@@ -75,6 +75,8 @@ type Remedies struct {
 	// Credential: no valid credential. Permissions: a missing permission. Audit: the credential may not list its own
 	// permissions.
 	Credential, Permissions, Audit string
+	// Action: one action is missing, which a message names.
+	Action string
 	// Pool: the pool does not exist. NoPool: no node belongs to a pool. History: the pool's images cannot be read.
 	Pool, NoPool, History string
 	// OldDisks: disks were attached by OldDriver, which also writes the VM model.

@@ -52,6 +52,8 @@ type trial struct {
 	told map[string]bool
 	// fine: there is no obstacle.
 	fine bool
+	// current is the version that the recipe names; empty for another image.
+	current string
 }
 
 func (t *trial) refuse(r cloud.Refusal) {
@@ -140,7 +142,8 @@ func (d *Doctor) tell(v admission.Verdict, node string, mode v1alpha1.TrialMode,
 	today := ""
 	for _, r := range v.Refusals {
 		switch {
-		case r.Reason == admission.CaptureInFlight, r.Reason == admission.CapturedToday, r.Reason == "VersionExists", atWork && passing(r.Reason):
+		case r.Reason == admission.CaptureInFlight, r.Reason == admission.CapturedToday, r.Reason == "VersionExists",
+			r.Reason == admission.VersionNotNewer && imageversion.SameDay(t.current, imageversion.Of(d.Now())), atWork && passing(r.Reason):
 			today = cmp.Or(today, r.What())
 		case r.Reason == imagecount.TooManyImages: // a check of its own reports these images
 			t.fine = false

@@ -16,6 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/cloud/registry"
 )
 
 // findings of a check, as level, reason and message.
@@ -121,6 +122,43 @@ func TestACaptureAtWorkIsNoTrouble(t *testing.T) {
 	}
 	if got := findings(examine(t, d), CheckPool); !slices.Equal(got, []string{"ok: the only obstacle to a capture of node b: prototype other is capturing pool pool1"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestALaterVersionOfTodayIsNoFailure: doctor must not advise a rollback of a good version. A version of tomorrow is a failure.
+func TestALaterVersionOfTodayIsNoFailure(t *testing.T) {
+	for version, want := range map[string]string{
+		"2026.03.1402": "ok: the only obstacle to a capture of node a: the recipe of pool pool1 names version 2026.03.1402, newer than 2026.03.14",
+		"2026.03.15":   "fail VersionNotNewer: the recipe of pool pool1 names version 2026.03.15, newer than 2026.03.14",
+	} {
+		d, world, pool := stage(t, memory.PoolSpec{})
+		world.AddVersion(pool, memory.VersionSpec{Version: version})
+		world.ChangeRecipe(pool, string(pool)+"/versions/"+version)
+		if got := findings(examine(t, d), CheckPool); !slices.Equal(got, []string{want}) {
+			t.Errorf("version %s: %q, want %q", version, got, want)
+		}
+	}
+}
+
+// TestAMissingActionHasTheRemedyOfItsCloud, also if only another feature needs the action.
+func TestAMissingActionHasTheRemedyOfItsCloud(t *testing.T) {
+	d, world, _ := stage(t, memory.PoolSpec{})
+	for _, about := range registry.All() {
+		if d.About = about; about.Name == "aws" {
+			break
+		}
+	}
+	world.Forbid("EnsureSnapshot")
+	world.Forbid("EnsureRebuilt")
+	var remedies []string
+	for _, f := range examine(t, d).Findings {
+		if f.Check == CheckPermissions {
+			remedies = append(remedies, f.Remedy)
+		}
+	}
+	slices.Sort(remedies)
+	if want := []string{"allow the action in the credential's IAM policy", "allow the action in the credential's IAM policy, if you use the feature"}; !slices.Equal(remedies, want) {
+		t.Errorf("%q, want %q", remedies, want)
 	}
 }
 

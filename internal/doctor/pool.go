@@ -41,7 +41,7 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 	if leaves != "" {
 		d.add(mayRemove(ctx, d, m.name, leaves))
 	}
-	t := &trial{doctor: d, pool: m.name, told: map[string]bool{cloud.PermissionMissing: known}, fine: missing == 0}
+	t := &trial{doctor: d, pool: m.name, told: map[string]bool{cloud.PermissionMissing: known}, fine: missing == 0, current: seen.Recipe.Version}
 	if seen.Owner != "" {
 		d.ok(CheckPool, m.name, "%s owns the pool's recipe: Kamino creates and tests a version, then hands the version over", seen.Owner)
 	}
@@ -141,14 +141,14 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, m *members, l
 		case p.For == cloud.ForRemoval, tries[p.For]:
 			missing++
 			d.add(Finding{Level: Fail, Check: CheckPermissions, Subject: pool, Reason: cloud.PermissionMissing, Message: fmt.Sprintf("the credential lacks %s on %s, needed for %s", p.Action, p.Scope, p.For),
-				Remedy: cmp.Or(p.Remedy, "assign a role with this action; a new role assignment takes some minutes")})
+				Remedy: cmp.Or(p.Remedy, d.About.Remedies.Action)})
 		case p.For != "":
 			d.add(Finding{Level: Warn, Check: CheckPermissions, Subject: pool, Message: fmt.Sprintf("the credential lacks %s on %s, needed for %s, but not for captures", p.Action, p.Scope, p.For),
-				Remedy: cmp.Or(p.Remedy, "assign a role with this action") + " if you use the feature"})
+				Remedy: cmp.Or(p.Remedy, d.About.Remedies.Action) + ", if you use the feature"})
 		default:
 			missing++
 			d.add(Finding{Level: Fail, Check: CheckPermissions, Subject: pool, Reason: "PermissionMissing", Message: fmt.Sprintf("the credential lacks %s on %s", p.Action, p.Scope),
-				Remedy: cmp.Or(p.Remedy, "assign a role with this action; a new role assignment takes some minutes")})
+				Remedy: cmp.Or(p.Remedy, d.About.Remedies.Action)})
 		}
 	}
 	if missing == 0 {

@@ -35,6 +35,12 @@ func Try(version string, n int) string {
 	return fmt.Sprintf("%s%02d", day, n)
 }
 
+// Next returns the next version of the same day. A day has at most MaxTry versions; the last has no next one.
+func Next(version string) string {
+	_, try := split(version)
+	return Try(version, min(try+1, MaxTry))
+}
+
 // Day returns midnight UTC of the version's day. Day returns an error for a name that Of and Try do not make.
 func Day(version string) (time.Time, error) {
 	day, try := split(version)

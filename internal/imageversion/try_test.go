@@ -9,6 +9,20 @@ import (
 	"pgregory.net/rapid"
 )
 
+func TestNext(t *testing.T) {
+	for version, want := range map[string]string{
+		"2026.01.09":   "2026.01.0902",
+		"2026.01.0902": "2026.01.0903",
+		"2026.01.0909": "2026.01.0910",
+		"2026.01.0999": "2026.01.0999",
+		"latest":       "latest",
+	} {
+		if got := Next(version); got != want {
+			t.Errorf("after %s comes %s, want %s", version, got, want)
+		}
+	}
+}
+
 func TestEachTryHasItsName(t *testing.T) {
 	for _, c := range []struct {
 		version string

@@ -44,6 +44,7 @@ func Describe() cloud.Description {
 		Remedies: cloud.Remedies{
 			Credential:  "see docs/aws.md, section Credentials: a role for the service account (IRSA or Pod Identity), an instance profile, or AWS_… variables",
 			Permissions: "give the credential the IAM policy of docs/aws.md, section Permissions",
+			Action:      "allow the action in the credential's IAM policy",
 			Audit:       "allow iam:SimulatePrincipalPolicy on the credential's own role",
 			Pool:        "check that the Auto Scaling group exists and that the account is right",
 			NoPool:      "check spec.providerID of a node: the ID must name an instance of an Auto Scaling group",

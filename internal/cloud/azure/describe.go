@@ -70,6 +70,7 @@ func Describe() cloud.Description {
 		Remedies: cloud.Remedies{
 			Credential:  "see docs/azure.md, section Credentials: --cloud-config names a cluster's azure.json, and AZURE_… variables come before it",
 			Permissions: "give the credential a role with the actions of docs/azure.md, section Permissions, on the pool's resource group",
+			Action:      "assign a role with this action (a new role assignment needs some minutes)",
 			Audit:       "allow Microsoft.Authorization/permissions/read, as every built-in role does",
 			Pool:        "check that the scale set exists and that the subscription is right",
 			NoPool:      "check spec.providerID of a node: the ID must name a VM of a scale set with Uniform orchestration",

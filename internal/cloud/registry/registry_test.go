@@ -84,7 +84,7 @@ func TestDescriptionsAreWhole(t *testing.T) {
 		if d.New == nil || d.ConfigFile == "" || d.Environment == "" || len(d.Reasons) == 0 || len(d.Classes) == 0 {
 			t.Errorf("%s: something is left out: %+v", d.Name, d)
 		}
-		if r := d.Remedies; slices.Contains([]string{r.Credential, r.Permissions, r.Audit, r.Pool, r.NoPool, r.History}, "") {
+		if r := d.Remedies; slices.Contains([]string{r.Credential, r.Permissions, r.Action, r.Audit, r.Pool, r.NoPool, r.History}, "") {
 			t.Errorf("%s: a remedy is left out: %+v", d.Name, r)
 		}
 		if _, err := os.Stat("../../../" + d.Docs); err != nil {
