@@ -421,6 +421,23 @@ func TestARefusedPreflightIsToldAndNotWritten(t *testing.T) {
 	}
 }
 
+// TestNoRunIsPromisedOnTheDayOfAVersion, also if a capture failed after the version.
+func TestNoRunIsPromisedOnTheDayOfAVersion(t *testing.T) {
+	s := newStage(t)
+	id := s.pool("pool1", 3, 20)
+	s.policy("all", nil)
+	s.pass()
+	s.version(id, s.clock.Now(), nil)
+	s.cloud.ChangeRecipe(id, string(id)+"/versions/"+imageversion.Of(s.clock.Now()))
+	s.end(s.prototypes()[0].Name, v1alpha1.PhaseFailed)
+	s.clock.Advance(time.Minute)
+	s.pass()
+	s.decided("all", "pool1", "CapturedToday")
+	if next := s.poolStatus("all", "pool1").NextRun; next == nil || !next.Time.Equal(s.clock.Now().Truncate(24*time.Hour).Add(24*time.Hour)) {
+		t.Errorf("the next run is promised at %v, want the next day", next)
+	}
+}
+
 func TestOneVersionADay(t *testing.T) {
 	s := newStage(t)
 	id := s.pool("pool1", 3, 20)

@@ -62,6 +62,7 @@ type Outcome struct {
 	Wanted bool
 
 	due    time.Time
+	past   schedule.Past
 	queued bool
 	// rebuild reports that Kamino should reserve a node of the oldest image now. replaced names the nodes that are being
 	// rebuilt.
@@ -82,7 +83,8 @@ func (d *Decider) judge(ctx context.Context, r *rules, pool Pool, prototypes []v
 	donorReplaced := d.donorReplaced(ctx, o, subject.Nodes)
 	subject.Leaves = func(*corev1.Node) bool { return donorReplaced }
 	if r.invalid == nil {
-		o.Answer = r.schedule.At(now, schedule.PastOf(prototypes), r.spec.Failures)
+		o.past = schedule.PastOf(prototypes)
+		o.Answer = r.schedule.At(now, o.past, r.spec.Failures)
 	}
 	var err error
 	if r.invalid == nil && !r.spec.Suspend && subject.InFlight == "" {
@@ -218,7 +220,9 @@ func (o *Outcome) decide(r *rules, lookError error, now time.Time) {
 	case choice.Donor == nil:
 		chosen()
 		if choice.Reason == selection.CapturedToday {
-			o.sooner(imageversionEnd(now), now)
+			end := imageversionEnd(now)
+			o.sooner(end, now)
+			o.Status.NextRun = timestamp(r.schedule.At(end, o.past, r.spec.Failures).Next)
 		}
 	case !o.Answer.Allowed:
 		say(o.Answer.Reason, o.Answer.Message)

@@ -12,6 +12,9 @@ type Verdict struct {
 	Checks []Check `json:"checks"`
 }
 
+// Waiting is the message of a check that waits for earlier checks.
+const Waiting = "has not begun"
+
 // severity orders the results of several checks: a failure decides, then pending, then inconclusive.
 var severity = map[Result]int{Skipped: 0, Passed: 0, Inconclusive: 1, Pending: 2, Failed: 3}
 
@@ -22,7 +25,7 @@ func Judge(f Facts) Verdict {
 	v := Verdict{Result: Passed, Message: "every check has passed"}
 	open := true
 	for _, check := range checks {
-		c := Check{check.name, Pending, "has not begun"}
+		c := Check{check.name, Pending, Waiting}
 		if open {
 			c.Result, c.Message = check.look(f)
 			v.weigh(c)

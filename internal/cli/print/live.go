@@ -36,7 +36,7 @@ func (v *Live) Close(progress Progress, now time.Time) {
 func (v *Live) block(progress Progress, now time.Time) []string {
 	var lines []string
 	if p := progress.Prototype; p != nil {
-		title := fmt.Sprintf("Capturing node %s as version %s of pool %s", p.Spec.Donor.NodeName, p.Spec.Version, p.Spec.Pool)
+		title := fmt.Sprintf("Capturing version %s of pool %s from node %s", p.Spec.Version, p.Spec.Pool, p.Spec.Donor.NodeName)
 		lines = append(lines, v.style.paint(bold, title))
 		for i, step := range p.Status.Steps {
 			last := i == len(p.Status.Steps)-1
@@ -74,7 +74,7 @@ func (v *Live) step(p *v1alpha1.Prototype, step v1alpha1.Step, last bool, now ti
 	}
 	line := fmt.Sprintf("  %s %-17s %7s", sign, step.Phase, wording.Duration(end.Sub(step.StartedAt.Time)))
 	if step.FinishedAt == nil && p.Status.Progress != "" {
-		line += "  " + p.Status.Progress
+		line += "  " + ofTrialNode(p.Status.Trial, p.Status.Progress)
 	}
 	return line
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/trial"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -88,7 +89,7 @@ func tried() *v1alpha1.Prototype {
 	end := at(300)
 	p.Status.Steps[len(p.Status.Steps)-1].FinishedAt = &end
 	p.Status.Steps = append(p.Status.Steps, v1alpha1.Step{Phase: v1alpha1.PhaseTrying, StartedAt: end})
-	p.Status.Phase, p.Status.Progress = v1alpha1.PhaseTrying, "Soaked: Ready for 4m"
+	p.Status.Phase, p.Status.Progress = v1alpha1.PhaseTrying, "Soaked: node pool1-trial-0 is watched until 12:15:00Z"
 	came, later := at(380), at(400)
 	p.Status.Trial = &v1alpha1.TrialStatus{
 		Mode: v1alpha1.TrialApart, Result: v1alpha1.TrialPending, Message: "Soaked: Ready for 4m", Attempt: 2, StartedAt: &end,
@@ -97,7 +98,8 @@ func tried() *v1alpha1.Prototype {
 			{Name: "Provisioned", Result: v1alpha1.TrialPassed, Message: "it runs", At: &came},
 			{Name: "Registered", Result: v1alpha1.TrialPassed, Message: "node pool1-trial-0 is there", At: &later},
 			{Name: "Job", Result: v1alpha1.TrialSkipped, Message: "there is none", At: &came},
-			{Name: "Soaked", Result: v1alpha1.TrialPending, Message: "Ready for 4m"},
+			{Name: "Soaked", Result: v1alpha1.TrialPending, Message: "node pool1-trial-0 is watched until 12:15:00Z"},
+			{Name: "Later", Result: v1alpha1.TrialPending, Message: trial.Waiting},
 		},
 		Seen: &v1alpha1.TrialNode{Kernel: "6.1", Kubelet: "v1.36.3", Images: 12, ReadyAfter: &metav1.Duration{Duration: 90 * time.Second}},
 	}
@@ -159,6 +161,19 @@ func TestLinesSayEverythingOnce(t *testing.T) {
 		view.Show(progress, now.Add(time.Duration(i)*time.Minute+time.Second)) // nothing new: nothing said
 	}
 	golden(t, "lines.txt", out.Bytes())
+}
+
+// TestAFailureIsNoEndOfATrouble: the cause of a failure stays, although the capture no longer waits.
+func TestAFailureIsNoEndOfATrouble(t *testing.T) {
+	var out bytes.Buffer
+	view := NewLines(&out)
+	p := followed()[2]
+	view.Show(Progress{Prototype: p, Trouble: "node node-1 was not drained"}, now)
+	p.Status.Failure = &v1alpha1.Failure{Reason: "DrainTimeout"}
+	view.Show(Progress{Prototype: p}, now)
+	if strings.Contains(out.String(), "trouble is over") {
+		t.Errorf("a failed capture ends its trouble:\n%s", out.String())
+	}
 }
 
 // A percentage that changes each second does not write a line each second.

@@ -66,7 +66,7 @@ func (l *Lines) Show(progress Progress, now time.Time) {
 	if progress.Trouble != l.trouble {
 		if progress.Trouble != "" {
 			l.say(now, "trouble: "+progress.Trouble)
-		} else {
+		} else if p := progress.Prototype; p == nil || p.Status.Failure == nil {
 			l.say(now, "the trouble is over")
 		}
 		l.trouble = progress.Trouble

@@ -34,7 +34,7 @@ func Presentable(p *v1alpha1.Prototype) *v1alpha1.Prototype {
 }
 
 func prototypeTable(w io.Writer, prototypes []v1alpha1.Prototype, wide bool, now time.Time) error {
-	heading := []string{"NAME", "POOL", "VERSION", "DONOR", "PHASE", "PROGRESS", "READY", "AGE"}
+	heading := []string{"NAME", "POOL", "VERSION", "DONOR", "PHASE", "PROGRESS", "READY", "REASON", "AGE"}
 	if wide {
 		heading = append(heading, "OUT OF SERVICE", "MESSAGE", "IMAGE")
 	}
@@ -52,7 +52,7 @@ func prototypeRow(p *v1alpha1.Prototype, wide bool, now time.Time) []string {
 	}
 	row := []string{
 		p.Name, p.Spec.Pool, p.Spec.Version, p.Spec.Donor.NodeName, orNone(string(p.Status.Phase)),
-		orNone(p.Status.Progress), ready, Age(p.CreationTimestamp.Time, now),
+		orNone(p.Status.Progress), ready, orNone(reason(p)), Age(p.CreationTimestamp.Time, now),
 	}
 	if wide {
 		image := ""
@@ -63,6 +63,17 @@ func prototypeRow(p *v1alpha1.Prototype, wide bool, now time.Time) []string {
 		row = append(row, orNone(away), orNone(Message(p)), orNone(image))
 	}
 	return row
+}
+
+// reason is the reason of the failure, or else of the Ready condition.
+func reason(p *v1alpha1.Prototype) string {
+	if f := p.Status.Failure; f != nil {
+		return f.Reason
+	}
+	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady); c != nil {
+		return c.Reason
+	}
+	return ""
 }
 
 // Message is the Prototype's message: of the failure, or else of the Ready condition.

@@ -265,6 +265,8 @@ func notes(w io.Writer, report Report, now time.Time) error {
 	for i := range report.Captures {
 		if p := &report.Captures[i]; stalled(p) != "" {
 			lines = append(lines, fmt.Sprintf("Prototype %s waits: %s", p.Name, stalled(p)))
+		} else if f := p.Status.Failure; f != nil {
+			lines = append(lines, fmt.Sprintf("Prototype %s failed: %s: run `kamino describe %s`", p.Name, f.Message, p.Name))
 		}
 	}
 	for _, p := range report.Pools {

@@ -87,23 +87,23 @@ func (t *Terminal) paint(frame *bytes.Buffer) {
 	t.drawn = len(shown)
 }
 
-// cut shortens a line to the width, and does not count escape sequences for colours.
+// cut shortens a line to the width with "…" at the end, and does not count escape sequences for colours.
 func cut(line string, width int) string {
 	if width <= 0 || utf8.RuneCountInString(line) <= width {
 		return line
 	}
 	var b strings.Builder
-	seen, escape := 0, false
+	seen, escape, before := 0, false, 0
 	for _, r := range line {
 		switch {
 		case r == '\x1b':
 			escape = true
 		case escape:
 			escape = r != 'm'
-		case seen == width-1:
-			return b.String() + reset
+		case seen == width:
+			return b.String()[:before] + "…" + reset
 		default:
-			seen++
+			before, seen = b.Len(), seen+1
 		}
 		b.WriteRune(r)
 	}

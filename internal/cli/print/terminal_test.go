@@ -105,7 +105,7 @@ func TestABlockNeverLeavesItsWindow(t *testing.T) {
 	if err := terminal.Draw([]string{"one", "two", "three", "four", "a line that is much too long", bold + "coloured" + reset + "abcdefgh"}); err != nil {
 		t.Fatal(err)
 	}
-	want := "four\x1b[K\na line th" + reset + "\x1b[K\n" + bold + "coloured" + reset + "a" + reset + "\x1b[K\n\x1b[J"
+	want := "four\x1b[K\na line th…" + reset + "\x1b[K\n" + bold + "coloured" + reset + "a…" + reset + "\x1b[K\n\x1b[J"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("drawn (-want +got):\n%s", diff)
 	}
@@ -119,5 +119,25 @@ func TestALeftBlockStands(t *testing.T) {
 	_, _ = terminal.Write([]byte("next\n"))
 	if diff := cmp.Diff([]string{"done", "next"}, s.shown()); diff != "" {
 		t.Errorf("screen (-want +got):\n%s", diff)
+	}
+}
+
+// TestACutIsSeen: a cut line ends with a sign, and a line that fits stays whole, whatever its colours.
+func TestACutIsSeen(t *testing.T) {
+	colored := Style{Color: true}.paint(green, "ready")
+	for _, c := range []struct {
+		line  string
+		width int
+		want  string
+	}{
+		{"version 2026.03.09", 18, "version 2026.03.09"},
+		{"version 2026.03.09", 17, "version 2026.03.…" + reset},
+		{colored, 5, colored},
+		{colored, 4, green + "rea…" + reset},
+		{"any", 0, "any"},
+	} {
+		if got := cut(c.line, c.width); got != c.want {
+			t.Errorf("%q cut to %d: %q, want %q", c.line, c.width, got, c.want)
+		}
 	}
 }

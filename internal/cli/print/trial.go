@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/trial"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -79,14 +80,24 @@ func (v *Live) checks(t *v1alpha1.TrialStatus) []string {
 		case v1alpha1.TrialFailed:
 			sign = v.style.paint(red, failed)
 		case v1alpha1.TrialPending:
-			sign = running[v.frame%len(running)]
+			if sign = running[v.frame%len(running)]; c.Message == trial.Waiting {
+				sign = "."
+			}
 		case v1alpha1.TrialSkipped:
 			sign = "-"
 		case v1alpha1.TrialInconclusive:
 		}
-		lines = append(lines, fmt.Sprintf("      %s %-12s %s", sign, c.Name, c.Message))
+		lines = append(lines, fmt.Sprintf("      %s %-12s %s", sign, c.Name, ofTrialNode(t, c.Message)))
 	}
 	return lines
+}
+
+// ofTrialNode shortens the name of the trial node, which is known, so that a narrow terminal shows the fact.
+func ofTrialNode(t *v1alpha1.TrialStatus, text string) string {
+	if t == nil || t.Node == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, "node "+t.Node+" ", "the node ")
 }
 
 // showTrial writes each check with a new or changed result.
