@@ -149,8 +149,8 @@ const (
 	// ConditionTried is True after a passed trial, False after a failed trial, and Unknown during the trial. Absent without
 	// a trial.
 	ConditionTried = "Tried"
-	// ConditionReversible is False where a rollback does not lead back to what the recipe named before: a pool's first
-	// promotion. Absent otherwise.
+	// ConditionReversible is set before a pool's first promotion, which no rollback undoes. True: `kamino restore` restores
+	// the whole recipe. False: perhaps only parts.
 	ConditionReversible = "Reversible"
 )
 

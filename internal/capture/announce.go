@@ -55,11 +55,16 @@ func (a eventRecorder) announceTrouble(before, p *v1alpha1.Prototype) {
 // not sign.
 const ReportNotBelieved = "ReportNotBelieved"
 
-// announceNoWayBack records once that a pool's first promotion cannot be rolled back.
-func (a eventRecorder) announceNoWayBack(before, p *v1alpha1.Prototype) {
+// announceReversible records once that no rollback undoes a pool's first promotion. The event is a warning if
+// `kamino restore` may not restore everything.
+func (a eventRecorder) announceReversible(before, p *v1alpha1.Prototype) {
 	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReversible)
 	if a.Recorder != nil && is != nil && meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReversible) == nil {
-		a.Recorder.Eventf(p, nil, corev1.EventTypeWarning, NoWayBack, "Capture", "%s", is.Message)
+		kind := corev1.EventTypeWarning
+		if is.Status == metav1.ConditionTrue {
+			kind = corev1.EventTypeNormal
+		}
+		a.Recorder.Eventf(p, nil, kind, is.Reason, "Capture", "%s", is.Message)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -47,6 +48,26 @@ func TestACredentialThatIsTakenAwayIsAnnouncedOnce(t *testing.T) {
 	}
 }
 
+// TestARecipeThatKeepsItsBootstrapIsReversible by `kamino restore`, so that no warning is due.
+func TestARecipeThatKeepsItsBootstrapIsReversible(t *testing.T) {
+	for profile, want := range map[v1alpha1.Profile]string{
+		v1alpha1.ProfileStatic: "Warning False PartlyRestorable",
+		v1alpha1.ProfileEKS:    "Normal True Restorable",
+	} {
+		p := &v1alpha1.Prototype{}
+		p.Spec.Settings.Generalize.Profile = profile
+		w := &observed{p: p, recipe: cloud.Pool{ID: "pool1", Recipe: cloud.Recipe{Image: "ami-1"}}}
+		reportReversible(w, time.Now())
+		var events heard
+		eventRecorder{Recorder: &events}.announceReversible(&v1alpha1.Prototype{}, p)
+		c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReversible)
+		kind, _, _ := strings.Cut(strings.Join(events, ""), " ")
+		if got := strings.Join([]string{kind, string(c.Status), c.Reason}, " "); got != want || !strings.Contains(c.Message, "`kamino restore`") {
+			t.Errorf("%s: %s, want %s: %s", profile, got, want, c.Message)
+		}
+	}
+}
+
 // TestNoWayBackIsToldBeforeAFirstPromotion, once, by a condition and an event; a pool whose recipe names a version of its
 // own has a way back.
 func TestNoWayBackIsToldBeforeAFirstPromotion(t *testing.T) {
@@ -59,7 +80,7 @@ func TestNoWayBackIsToldBeforeAFirstPromotion(t *testing.T) {
 		told, promoted := 0, -1
 		for i, event := range events {
 			switch {
-			case strings.HasPrefix(event, "Warning "+NoWayBack+": this is the first version"):
+			case strings.HasPrefix(event, "Warning "+PartlyRestorable+": this is the first version"):
 				if told++; promoted >= 0 {
 					t.Errorf("it is told behind the promotion")
 				}
@@ -68,7 +89,7 @@ func TestNoWayBackIsToldBeforeAFirstPromotion(t *testing.T) {
 			}
 		}
 		c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReversible)
-		if first := lineage == ""; first != (c != nil && c.Reason == NoWayBack) || first != (told > 0) || promoted < 0 {
+		if first := lineage == ""; first != (c != nil && c.Reason == PartlyRestorable) || first != (told > 0) || promoted < 0 {
 			t.Errorf("lineage %q: the condition is %+v, and %d of the events tell it: %s", lineage, c, told, strings.Join(events, "\n"))
 		}
 	}

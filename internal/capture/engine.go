@@ -139,7 +139,7 @@ func (e *Engine) pass(ctx context.Context, p *v1alpha1.Prototype, isLeft bool) (
 		e.notifyObserver(ctx, before, p)
 		eventRecorderOf(e).announceTrouble(before, p)
 		eventRecorderOf(e).announceIgnoredReport(before, p)
-		eventRecorderOf(e).announceNoWayBack(before, p)
+		eventRecorderOf(e).announceReversible(before, p)
 		eventRecorderOf(e).announceDonor(before, p)
 		eventRecorderOf(e).announceAwaiting(before, p)
 	}

@@ -68,12 +68,17 @@ func report(w *observed, d plan.Decision, now time.Time) {
 	reportKured(w, d, now)
 	reportTried(w, d, now)
 	reportIgnoredReport(w, now)
-	reportNoWayBack(w, now)
+	reportReversible(w, now)
 }
 
-// NoWayBack is the reason of condition Reversible, and of an event: the recipe names no version before the first
-// promotion, so no rollback is possible.
-const NoWayBack = "NoWayBack"
+// Reasons of condition Reversible, and of an event, before a pool's first promotion: no rollback is possible, because the
+// recipe names no version.
+const (
+	// Restorable: `kamino restore` restores the whole recipe.
+	Restorable = "Restorable"
+	// PartlyRestorable: the promotion removes parts, and the cloud may not return all of them.
+	PartlyRestorable = "PartlyRestorable"
+)
 
 // NoWayBackFrom describes the loss by a pool's first promotion, and the parts that `kamino restore` can restore: with
 // copied, also customData.
@@ -81,9 +86,9 @@ func NoWayBackFrom(p *v1alpha1.Prototype, image string, copied bool) string {
 	if image == "" {
 		image = "its present image"
 	}
-	text := fmt.Sprintf("this is the first version in the recipe of pool %s: no rollback restores %s", p.Spec.Pool, image)
+	text := fmt.Sprintf("this is the first version in the recipe of pool %s: `kamino rollback` cannot restore %s", p.Spec.Pool, image)
 	if !removesBootstrap(p) {
-		return text + "; the bootstrap data of its nodes stays in the recipe"
+		return text + ". `kamino restore` restores the whole recipe; the bootstrap data of its nodes stays in the recipe"
 	}
 	text += ". `kamino restore` restores "
 	if copied {
@@ -92,10 +97,14 @@ func NoWayBackFrom(p *v1alpha1.Prototype, image string, copied bool) string {
 	return text + "only the parts that the cloud returns. Keep a copy of the pool's customData, or pass the copy with `--custom-data FILE` (settings.recipe.customDataFrom)"
 }
 
-// reportNoWayBack reports before a pool's first promotion that no rollback is possible.
-func reportNoWayBack(w *observed, now time.Time) {
+// reportReversible reports before a pool's first promotion which command undoes the promotion.
+func reportReversible(w *observed, now time.Time) {
 	if w.recipe.ID != "" && w.recipe.Recipe.Version == "" && !w.facts.Refused {
-		setCondition(w.p, now, v1alpha1.ConditionReversible, metav1.ConditionFalse, NoWayBack, NoWayBackFrom(w.p, w.recipe.Recipe.Image, w.p.Spec.Settings.Recipe.CustomDataFrom != nil))
+		status, reason := metav1.ConditionTrue, Restorable
+		if removesBootstrap(w.p) {
+			status, reason = metav1.ConditionFalse, PartlyRestorable
+		}
+		setCondition(w.p, now, v1alpha1.ConditionReversible, status, reason, NoWayBackFrom(w.p, w.recipe.Recipe.Image, w.p.Spec.Settings.Recipe.CustomDataFrom != nil))
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/estimate"
 	"github.com/kamino-dev/kamino/internal/savedrecipe"
 )
 
@@ -291,7 +292,11 @@ func (c *capturing) confirm(ctx context.Context, p *v1alpha1.Prototype, copied b
 	if preview.Change != nil {
 		from = preview.Change.From
 	}
-	if c.agreed(capital(capture.NoWayBackFrom(p, from, copied || p.Spec.Settings.Recipe.CustomDataFrom != nil)) + ".") {
+	question := capital(capture.NoWayBackFrom(p, from, copied || p.Spec.Settings.Recipe.CustomDataFrom != nil)) + "."
+	if past, err := c.cluster.Prototypes(ctx); err == nil {
+		question += "\n" + print.Duration(estimate.Of(past), p.Spec.Settings)
+	}
+	if c.agreed(question) {
 		return nil
 	}
 	return refusedf("not confirmed, and nothing was changed: --yes skips the confirmation")

@@ -242,6 +242,19 @@ func captureLines(p PoolPlan) []string {
 	return lines
 }
 
+// Duration is the expected duration of a capture, in sentences.
+func Duration(e estimate.Estimate, s v1alpha1.Settings) string {
+	if e.Captures > 0 {
+		return fmt.Sprintf("The capture takes about %s, with the node out of service for %s (median of %s in this cluster).",
+			wording.Duration(e.Total()), wording.Duration(e.OutOfService()), wording.Count(e.Captures, "capture"))
+	}
+	text := "The duration is unknown, because no capture has succeeded in this cluster."
+	if s = s.Defaulted(); s.Trial.Mode != v1alpha1.TrialOff {
+		text += fmt.Sprintf(" The trial alone takes at least %s.", wording.Duration(s.Trial.Soak.Duration))
+	}
+	return text
+}
+
 // recipeDiff shows a change in the form of a diff.
 func recipeDiff(c *cloud.RecipeChange, customDataFrom string) []string {
 	if c.Done {

@@ -8,7 +8,7 @@ func TestPoolCapturedTodayAlready(t *testing.T) {
 	e := sandbox.NewEnv(t, "name=today,nodes=2")
 	e.Capture(e.Donor, today).ExpectExit(0)
 	e.AssertCaptured(e.Before, e.Donor)
-	e.AssertEvents("NoWayBack", "Reserved", "Generalized", "Released", "Promoting", "Promoted")
+	e.AssertEvents("PartlyRestorable", "Reserved", "Generalized", "Released", "Promoting", "Promoted")
 
 	first := e.State()
 	e.ResetWrites()
