@@ -27,13 +27,26 @@ func newLogger(w io.Writer, level, format string) (logr.Logger, error) {
 	}
 }
 
-// adoptLogger sets the logger of the libraries. client-go logs every transient watch error at error level. The command
+// adoptLogger sets the logger of the libraries: controller-runtime informs at debug level. client-go logs every transient watch error at error level. The command
 // reports such errors itself, so adoptLogger drops these logs unless the level is debug.
 func adoptLogger(log logr.Logger, level string) {
-	ctrllog.SetLogger(log)
+	ctrllog.SetLogger(logr.New(quiet{log.GetSink()})) // the library drops the level of a logger, not of a sink
 	if strings.EqualFold(level, "debug") {
 		klog.SetLogger(log.WithName("client-go"))
 		return
 	}
 	klog.SetLogger(logr.Discard())
 }
+
+// quiet is a sink for a framework: information is written at debug level, and errors always.
+type quiet struct{ logr.LogSink }
+
+func (q quiet) Enabled(level int) bool { return q.LogSink.Enabled(level + 1) }
+
+func (q quiet) Info(level int, message string, pairs ...any) {
+	q.LogSink.Info(level+1, message, pairs...)
+}
+
+func (q quiet) WithValues(pairs ...any) logr.LogSink { return quiet{q.LogSink.WithValues(pairs...)} }
+
+func (q quiet) WithName(name string) logr.LogSink { return quiet{q.LogSink.WithName(name)} }

@@ -46,7 +46,8 @@ func TestTheControllerServesMetrics(t *testing.T) {
 	writeNode(t, connection, "worker", instance)
 	address := freeAddress(t)
 	f := NewFactory()
-	f.Err = t.Output()
+	var log strings.Builder // one logger writes, and the test reads after the end
+	f.Err = io.MultiWriter(t.Output(), &log)
 	connected := make(chan struct{}) // logging is set up by then; it is the whole process's
 	f.Connect = func(*Options) (*cluster.Connection, error) {
 		close(connected)
@@ -87,6 +88,9 @@ func TestTheControllerServesMetrics(t *testing.T) {
 	cancel()
 	if code := <-ended; code != ExitDone {
 		t.Errorf("the controller ended with %d", code)
+	}
+	if !strings.Contains(log.String(), "reason=NodeNotFound") || strings.Contains(log.String(), "Starting ") {
+		t.Errorf("the log at its default level lacks the failure, or repeats the framework:\n%s", &log)
 	}
 }
 

@@ -59,7 +59,7 @@ func (k *Controller) Run(ctx context.Context) error {
 	engine := NewEngine(k.Cluster, provider, k.Options, clipped{manager.GetEventRecorder(eventSource)})
 	sweeper := k.sweeper(engine, decider.Nodes, manager.GetCache(), decider.MaxConcurrent, clipped{manager.GetEventRecorder(eventSource)})
 	engine.Watched = prototype.Watched(manager.GetCache())
-	engine.Observe, engine.PolicyConcurrent, engine.Drives = each(looks.Observe, observer.Observe, sweeper.Observe), decider.MaxConcurrent, true
+	engine.Observe, engine.PolicyConcurrent, engine.Drives = each(looks.Observe, observer.Observe, sweeper.Observe, logChanges(k.Log.WithName("capture"))), decider.MaxConcurrent, true
 	if err := (&prototype.Reconciler{Pass: k.Counts.Pass(engine.Pass)}).SetupWithManager(manager); err != nil {
 		return err
 	}
@@ -85,6 +85,7 @@ func (k *Controller) Run(ctx context.Context) error {
 	if err := manager.Add(labeler); err != nil {
 		return err
 	}
+	k.Log.Info("controller starts", "namespace", k.Namespace, "image", k.Image)
 	if err := manager.Start(ctx); err != nil {
 		return fmt.Errorf("controller: %w", err)
 	}
@@ -114,7 +115,7 @@ func (k *Controller) manager() (ctrl.Manager, error) {
 		Scheme:                              scheme,
 		MapperProvider:                      func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return cluster.StaticMapper(), nil },
 		Cache:                               nodecache.InformerOptions(caching),
-		Logger:                              k.Log,
+		Logger:                              k.Log.V(1), // the framework informs at debug; its errors always appear
 		LeaderElection:                      true,
 		LeaderElectionID:                    v1alpha1.LeaseName, // the name in leader_election_master_status
 		LeaderElectionResourceLockInterface: lock,
