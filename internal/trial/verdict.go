@@ -12,8 +12,8 @@ type Verdict struct {
 	Checks []Check `json:"checks"`
 }
 
-// Waiting is the message of a check that waits for earlier checks.
-const Waiting = "has not begun"
+// waiting is the message of a check that waits for earlier checks.
+const waiting = "waiting"
 
 // severity orders the results of several checks: a failure decides, then pending, then inconclusive.
 var severity = map[Result]int{Skipped: 0, Passed: 0, Inconclusive: 1, Pending: 2, Failed: 3}
@@ -25,7 +25,7 @@ func Judge(f Facts) Verdict {
 	v := Verdict{Result: Passed, Message: "every check has passed"}
 	open := true
 	for _, check := range checks {
-		c := Check{check.name, Pending, Waiting}
+		c := Check{check.name, Pending, waiting}
 		if open {
 			c.Result, c.Message = check.look(f)
 			v.weigh(c)
