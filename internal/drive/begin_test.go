@@ -69,7 +69,7 @@ func TestACaptureOutlivesItsPlaceInThePool(t *testing.T) {
 	connection := &cluster.Connection{Kube: fake.NewClientset(left)}
 	provider := memory.New(memory.Config{})
 	_, err := FindDonor(t.Context(), connection, provider, "n", nil)
-	if !refused(err) || !strings.Contains(err.Error(), "node n belongs to no pool that can be captured, and nothing was changed: this is no instance of a pool") {
+	if !refused(err) || !strings.Contains(err.Error(), "node n belongs to no pool that can be captured, and nothing was changed: not an instance of a pool") {
 		t.Errorf("it is %v", err)
 	}
 	if !isGone(err) {

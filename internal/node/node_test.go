@@ -147,7 +147,7 @@ func TestLeft(t *testing.T) {
 		stuck []string
 	}{
 		{"without force", false, []string{"default/agent-ended", "kamino/another", "default/app", "kamino/clerk", "default/ended", "default/labelled", "default/ours",
-			"default/own-kind", "default/scratch", "default/visitor"}, []string{"pod default/lonely has no controller, so that nothing makes the pod again"}},
+			"default/own-kind", "default/scratch", "default/visitor"}, []string{"pod default/lonely has no controller that would create the pod again"}},
 		{"with force", true, []string{"default/agent-ended", "kamino/another", "default/app", "kamino/clerk", "default/ended", "default/labelled", "default/lonely", "default/ours",
 			"default/own-kind", "default/scratch", "default/visitor"}, nil},
 	} {

@@ -409,7 +409,7 @@ func TestDeleteImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := mustKind(t, p.DeleteImage(t.Context(), testImage), cloud.Conflict)
-	if !strings.Contains(e.Message, "names it") {
+	if !strings.Contains(e.Message, "names the version") {
 		t.Errorf("message %q", e.Message)
 	}
 	other := cloud.ImageRef{Pool: testPool, Version: "2026.11.3"}
