@@ -76,7 +76,7 @@ func ReportOf(o *Order, r OrderRecord) (*Report, error) {
 		return nil, nil
 	}
 	refused := func(why string) (*Report, error) {
-		return nil, fmt.Errorf("Kamino rejects the report on order %s/%s: the report %s", o.Namespace, o.Name, why)
+		return nil, fmt.Errorf("the report on order %s/%s is rejected: the report %s", o.Namespace, o.Name, why)
 	}
 	key, err := base64.StdEncoding.DecodeString(r.Key)
 	if err != nil || len(key) != ed25519.PublicKeySize {

@@ -36,7 +36,7 @@ func TestAWSSharedTemplate(t *testing.T) {
 		"number":  {"1", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newGroup(t, atOnce, "$Latest").leavesAlone()
+			w := newGroup(t, atOnce, "$Latest").suspendReplacement()
 			for _, other := range []string{"a", "b", "c", "d", "e", "zone-b"} { // more than a page
 				w.neighbor(other, "1")
 			}

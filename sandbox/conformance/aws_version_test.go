@@ -15,7 +15,7 @@ import (
 func TestAWSGroupWithoutVersion(t *testing.T) {
 	for name, mixed := range map[string]bool{"plain": false, "mixed": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newGroup(t, atOnce, "1").leavesAlone()
+			w := newGroup(t, atOnce, "1").suspendReplacement()
 			spec := &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(w.template)}
 			in := &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup), LaunchTemplate: spec}
 			if mixed {

@@ -1,4 +1,4 @@
-// Package scenario runs the demos. A cluster starts, its pool grows from the generic image, a node is patched and
+// Package demo runs the demos. A cluster starts, its pool grows from the generic image, a node is patched and
 // captured, and the pool grows by a copy. The package decides the order of steps and the checks at the end. Each
 // check reads real files and API objects. A failed check ends the demo with an error.
 package demo

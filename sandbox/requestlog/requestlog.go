@@ -1,5 +1,5 @@
-// Package book records and counts the requests to a simulated cloud by class: reads, writes, polls, repeats and
-// logins. Package book knows no cloud.
+// Package requestlog records and counts the requests to a simulated cloud by class: reads, writes, polls, repeats and
+// logins. The package knows no cloud.
 package requestlog
 
 import (

@@ -1,4 +1,4 @@
-// Package site is the directory of a sandbox: its lock, the facts that stay between starts (names, secrets, ports),
+// Package sandboxdir is the directory of a sandbox: its lock, the facts that stay between starts (names, secrets, ports),
 // and the files for clients. The package starts nothing.
 package sandboxdir
 

@@ -1,4 +1,4 @@
-// Package lane orders long work: work in the same lane runs one after the other, in the order of requests.
+// Package workqueue orders long work: work in the same queue runs one after the other, in the order of requests.
 package workqueue
 
 import (

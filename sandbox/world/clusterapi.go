@@ -60,7 +60,7 @@ func (w *World) startClusterAPI(ctx context.Context) error {
 		return err
 	}
 	if err := makeCluster(ctx, w, objects, over); err != nil {
-		return fmt.Errorf("Cluster API's cluster %s: %w", capiCluster, err)
+		return fmt.Errorf("the Cluster %s of Cluster API: %w", capiCluster, err)
 	}
 	w.cloud = over
 	w.serve("the infrastructure provider of Cluster API", func() error {

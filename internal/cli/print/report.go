@@ -259,16 +259,21 @@ func size(gb int32) string {
 	return fmt.Sprintf("%d GB", gb)
 }
 
-// notes writes facts that do not fit into a table.
-func notes(w io.Writer, report Report, now time.Time) error {
-	lines := ReservationLines(report.Reservations, now)
-	for i := range report.Captures {
-		if p := &report.Captures[i]; stalled(p) != "" {
+// captureNotes are the reasons of captures that wait or failed.
+func captureNotes(captures []v1alpha1.Prototype) (lines []string) {
+	for i := range captures {
+		if p := &captures[i]; stalled(p) != "" {
 			lines = append(lines, fmt.Sprintf("Prototype %s waits: %s", p.Name, stalled(p)))
 		} else if f := p.Status.Failure; f != nil {
 			lines = append(lines, fmt.Sprintf("Prototype %s failed: %s: run `kamino describe %s`", p.Name, f.Message, p.Name))
 		}
 	}
+	return lines
+}
+
+// notes writes facts that do not fit into a table.
+func notes(w io.Writer, report Report, now time.Time) error {
+	lines := append(ReservationLines(report.Reservations, now), captureNotes(report.Captures)...)
 	for _, p := range report.Pools {
 		if p.Error != "" {
 			lines = append(lines, fmt.Sprintf("Reading pool %s failed: %s", p.Name, p.Error))

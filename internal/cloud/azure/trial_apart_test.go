@@ -94,7 +94,7 @@ func TestSeparateTrialUsesCopyOfCustomData(t *testing.T) {
 				if len(found) != 1 || found[0].Reason != cloud.PoolNotCopyable || !strings.Contains(found[0].What()+found[0].Remedy, c.refused) {
 					t.Errorf("preflight finds %+v", found)
 				}
-				mustKind(t, err, cloud.Refused)
+				_ = mustKind(t, err, cloud.Refused)
 				return
 			}
 			if err != nil || len(found) != 0 {

@@ -218,5 +218,5 @@ func (e *env) assertKnown(texts ...string) {
 	e.StartProgram("kamino", "plan", e.Pool).ExpectExit(0, "refused: NotPatched 1, ReadyTooShort 1", e.Nodes[1])
 	doctor := e.StartProgram("kamino", "doctor", e.Pool)
 	doctor.ExitCode()
-	doctor.ExpectOutput(append(texts, " could be captured now, and its version would be tried on a node beside the pool", "joined with Cluster API")...)
+	doctor.ExpectOutput(append(texts, " can be captured now, with a trial node outside the pool", "joined with Cluster API")...)
 }

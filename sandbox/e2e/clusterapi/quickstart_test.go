@@ -37,7 +37,7 @@ func TestQuickstart(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, text := range []string{e.Pool, "would be", "now builds new nodes from version ", "Provisioned: Passed", "current"} {
+	for _, text := range []string{e.Pool, "nothing is changed. Prototype", "now builds new nodes from version ", "Provisioned: Passed", "current"} {
 		if !strings.Contains(string(out), text) {
 			t.Errorf("the page's commands do not write %q:\n%s", text, out)
 		}

@@ -195,7 +195,7 @@ func TestInterruptedStart(t *testing.T) {
 				t.Error(err)
 			}
 		}, 130},
-		"by down": {"waiting for", "asked to end before it was ready", func(t *testing.T, dir string, _ *os.Process) {
+		"by down": {"waiting for", "received the order to stop before it was ready", func(t *testing.T, dir string, _ *os.Process) {
 			sandbox.Must(t, "kamino-sandbox", "down", "--dir", dir)
 		}, 0},
 	} {
