@@ -238,6 +238,9 @@ const (
 	TrialSkipped TrialResult = "Skipped"
 )
 
+// TrialWaiting is the message of a check that waits for earlier checks.
+const TrialWaiting = "waiting"
+
 // TrialStatus is the state of the trial.
 type TrialStatus struct {
 	// Mode is the place of the trial node.

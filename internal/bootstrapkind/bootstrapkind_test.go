@@ -72,7 +72,7 @@ func TestOf(t *testing.T) {
 			"node n joined with nodeadm: kubelet v1.33.5-eks-113cf36 on Amazon Linux 2023.9.20251117"},
 		"nodeadm in a group of eksctl's": {Facts{Node: running("v1.33.5-eks-113cf36", "Amazon Linux 2023.9.20251117", byEksctl...)}, eks, "nodeadm"},
 		"EKS, set up once":               {Facts{Node: running("v1.29.0-eks-5e0fdde", "Amazon Linux 2", byEksctl...)}, bootstrap, "label alpha.eksctl.io/nodegroup-name"},
-		"EKS, by nobody knows whom":      {Facts{Node: running("v1.29.0-eks-5e0fdde", "Amazon Linux 2")}, unknown, "is unknown"},
+		"EKS, unknown bootstrap":         {Facts{Node: running("v1.29.0-eks-5e0fdde", "Amazon Linux 2")}, unknown, "is unknown"},
 		"kubeadm on Amazon Linux":        {Facts{Node: running("v1.33.5", "Amazon Linux 2023.9.20251117"), KubeadmConfig: true}, bootstrap, "kubeadm-config"},
 		"nodeadm in a cluster of kubeadm's": {Facts{Node: running("v1.33.5-eks-113cf36", "Amazon Linux 2023.9.20251117", byKubeadm...)}, unknown,
 			"annotation kubeadm.alpha.kubernetes.io/cri-socket means profile bootstrap, kubelet v1.33.5-eks-113cf36 on Amazon Linux 2023.9.20251117 means profile eks"},

@@ -33,8 +33,8 @@ func (s *stage) gaveBack() {
 		if n.Annotations[v1alpha1.ReservationAnnotation] != "" {
 			s.t.Error("the donor is still reserved")
 		}
-		anew := n.UID != want.UID // made after the end of the hold
-		if n.Spec.Unschedulable != s.cordoned && (n.Spec.Unschedulable || !anew) {
+		recreated := n.UID != want.UID // made after the end of the hold
+		if n.Spec.Unschedulable != s.cordoned && (n.Spec.Unschedulable || !recreated) {
 			s.t.Errorf("the donor is cordoned: %t, before: %t", n.Spec.Unschedulable, s.cordoned)
 		}
 	}

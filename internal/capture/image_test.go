@@ -7,8 +7,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/admission"
 )
 
-// TestAnImageThatNobodyAllowed does not run on a donor, whoever writes the image into a Prototype.
-func TestAnImageThatNobodyAllowed(t *testing.T) {
+// TestForbiddenImage: an image without permission does not run on a donor, although a Prototype names it.
+func TestForbiddenImage(t *testing.T) {
 	for _, c := range []struct {
 		image   string
 		allowed []string

@@ -145,7 +145,7 @@ func TestRules(t *testing.T) {
 		{name: "Ready in the future", node: readySince(now.Add(time.Hour)), want: []string{ReadyTooShort}},
 		{name: "no minimum", node: readySince(now), around: func(_ *Pool, r *Rules) { r.MinReadyTime = 0 }},
 		{name: "reserved", node: annotated(v1alpha1.ReservationAnnotation, `{"name":"workers-2026.01.12","uid":"u"}`), want: []string{Reserved}},
-		{name: "reserved by nobody knows whom", node: annotated(v1alpha1.ReservationAnnotation, "{}"), want: []string{Reserved}},
+		{name: "reserved without a holder", node: annotated(v1alpha1.ReservationAnnotation, "{}"), want: []string{Reserved}},
 		{name: "the only one", around: func(p *Pool, _ *Rules) { p.Nodes = p.Nodes[:1] }, want: []string{OnlyReadyNode}},
 		{name: "the only one that works", around: func(p *Pool, _ *Rules) { notReady(p.Nodes[1]) }, want: []string{OnlyReadyNode}},
 		{name: "the only one that takes pods", around: func(p *Pool, _ *Rules) { cordon(p.Nodes[1]) }, want: []string{OnlyReadyNode}},

@@ -1,6 +1,10 @@
 package trial
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
 
 // Verdict is the decision about a version.
 type Verdict struct {
@@ -12,9 +16,6 @@ type Verdict struct {
 	Checks []Check `json:"checks"`
 }
 
-// waiting is the message of a check that waits for earlier checks.
-const waiting = "waiting"
-
 // severity orders the results of several checks: a failure decides, then pending, then inconclusive.
 var severity = map[Result]int{Skipped: 0, Passed: 0, Inconclusive: 1, Pending: 2, Failed: 3}
 
@@ -25,7 +26,7 @@ func Judge(f Facts) Verdict {
 	v := Verdict{Result: Passed, Message: "every check has passed"}
 	open := true
 	for _, check := range checks {
-		c := Check{check.name, Pending, waiting}
+		c := Check{check.name, Pending, v1alpha1.TrialWaiting}
 		if open {
 			c.Result, c.Message = check.look(f)
 			v.weigh(c)

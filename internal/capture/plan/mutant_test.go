@@ -171,7 +171,7 @@ var mutants = []mutant{
 			f.Lock = Theirs
 		}
 	})},
-	{"leaves the node to whoever wrote over the reservation", with(func(f *Facts) { f.Restored = f.Restored || f.Lock == Overwritten })},
+	{"leaves the node after another client wrote over the reservation", with(func(f *Facts) { f.Restored = f.Restored || f.Lock == Overwritten })},
 	{"makes the pod before the Node knows of it", with(func(f *Facts) { f.Noted = true })},
 	{"forgets the order with the record", with(func(f *Facts) {
 		if f.Lock == Ours && !f.Recorded {

@@ -98,7 +98,7 @@ func tried() *v1alpha1.Prototype {
 			{Name: "Registered", Result: v1alpha1.TrialPassed, Message: "node pool1-trial-0 is there", At: &later},
 			{Name: "Job", Result: v1alpha1.TrialSkipped, Message: "there is none", At: &came},
 			{Name: "Soaked", Result: v1alpha1.TrialPending, Message: "node pool1-trial-0 is watched until 12:15:00Z"},
-			{Name: "Later", Result: v1alpha1.TrialPending, Message: waiting},
+			{Name: "Later", Result: v1alpha1.TrialPending, Message: v1alpha1.TrialWaiting},
 		},
 		Seen: &v1alpha1.TrialNode{Kernel: "6.1", Kubelet: "v1.36.3", Images: 12, ReadyAfter: &metav1.Duration{Duration: 90 * time.Second}},
 	}

@@ -79,7 +79,7 @@ func (v *Live) checks(t *v1alpha1.TrialStatus) []string {
 		case v1alpha1.TrialFailed:
 			sign = v.style.paint(red, failed)
 		case v1alpha1.TrialPending:
-			if sign = running[v.frame%len(running)]; c.Message == waiting {
+			if sign = running[v.frame%len(running)]; c.Message == v1alpha1.TrialWaiting {
 				sign = "."
 			}
 		case v1alpha1.TrialSkipped:
@@ -115,6 +115,3 @@ func (l *Lines) showTrial(t *v1alpha1.TrialStatus) {
 		l.say(c.At.Time, fmt.Sprintf("%s: %s: %s", v1alpha1.PhaseTrying, c.Name, result(c.Result, c.Message)))
 	}
 }
-
-// waiting is, as in internal/trial, the message of a check that waits for earlier checks.
-const waiting = "waiting"
