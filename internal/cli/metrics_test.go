@@ -66,16 +66,15 @@ func TestTheControllerServesMetrics(t *testing.T) {
 	writePrototype(t, connection, imageversion.Of(time.Now()), instance)
 
 	awaitSamples(t, "http://"+address+"/metrics",
-		`kamino_captures_total{reason="NodeNotFound",result="refused"} 1`,
-		`kamino_captures_total{reason="",result="succeeded"} 0`, // it was an earlier process's
-		`kamino_captures_in_flight{phase="Pending"} 0`,
+		`kamino_captures_total{pool="pool1",reason="NodeNotFound",result="refused"} 1`,
+		`kamino_captures_total{pool="pool1",reason="",result="succeeded"} 0`, // it was an earlier process's
 		`kamino_pool_image_info{pool="pool1",version="2026.03.01"} 1`,
 		`kamino_pool_image_age_seconds{pool="pool1"} `,
 		`kamino_cloud_calls_total{op="Instance",result="OK"} `,
 		`kamino_cloud_call_duration_seconds_bucket{op="Instance",le="+Inf"} `,
 		`kamino_cloud_requests_total{cloud="azure",operation="read",status="2xx"} 1`,
 		`kamino_passes_total `,
-		`kamino_donor_out_of_service_seconds_count 0`,
+		`kamino_donor_out_of_service_seconds_count{pool="pool1"} 0`,
 		`kamino_capture_step_duration_seconds_count{phase="Draining"} 0`,
 		`kamino_pool_nodes{pool="pool1",version="2026.03.01"} 1`,
 		`kamino_node_join_seconds_count{built_from="prototype"} 1`,

@@ -33,7 +33,13 @@ func (k *Controller) decider(manager ctrl.Manager, c *cluster.Connection, provid
 		Observe: func(pool policy.Pool, choice selection.Choice) {
 			k.Counts.Decided(pool.ID, pool.Name, len(choice.Candidates), policy.Refused(choice))
 		},
-		Stalled:             k.Counts.PoliciesStalled,
+		Stalled: func(all map[policy.Stall]bool) {
+			counted := make(map[metrics.Stall]bool, len(all))
+			for stall := range all {
+				counted[metrics.Stall(stall)] = true
+			}
+			k.Counts.PoliciesStalled(counted)
+		},
 		UnhealthyDaemonSets: unhealthyDaemonSets(c, k.Options, nodes), WithoutKubelet: withoutKubelet(c, k.Options), ObservedSince: k.now(), WentBack: func(pool policy.Pool) { k.Counts.PoolWentBack(pool.Name) }, Probation: k.reportJoins,
 		Degraded: k.Counts.CapturesRefused, Permissions: permissions,
 		Gone: func(pool policy.Pool) {

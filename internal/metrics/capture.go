@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-var inFlightDesc = gauge("captures_in_flight", "Running captures, by phase.", "phase")
+var inFlightDesc = gauge("captures_in_flight", "Running captures, by pool and phase.", "pool", "phase")
 
 // flights are the running captures that this process has seen, with the last counted status.
 type flights struct {
@@ -24,12 +24,13 @@ type flights struct {
 
 type flight struct {
 	uid    types.UID
+	pool   string // the name
 	status v1alpha1.PrototypeStatus
 }
 
 // seen compares a pass with the last counted status, and returns the difference. The last status comes from this process,
 // not from the pass, so a write without a confirmation counts exactly once.
-func (f *flights) seen(before, after *v1alpha1.Prototype, refusals Refusals) Observation {
+func (f *flights) seen(before, after *v1alpha1.Prototype, pool string, refusals Refusals) Observation {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	old := &before.Status
@@ -42,7 +43,7 @@ func (f *flights) seen(before, after *v1alpha1.Prototype, refusals Refusals) Obs
 	if after.Status.Terminal() {
 		delete(f.last, after.Name)
 	} else {
-		f.last[after.Name] = flight{after.UID, *after.Status.DeepCopy()}
+		f.last[after.Name] = flight{after.UID, pool, *after.Status.DeepCopy()}
 	}
 	return refusals.Between(old, &after.Status)
 }
@@ -54,39 +55,45 @@ func (f *flights) gone(name string) {
 	delete(f.last, name)
 }
 
+type flightKey struct {
+	pool  string
+	phase v1alpha1.Phase
+}
+
 func (f *flights) collect(samples chan<- prometheus.Metric) {
-	count := make(map[v1alpha1.Phase]int, len(inFlightPhases))
+	count := map[flightKey]int{}
 	f.mu.Lock()
 	for _, flight := range f.last {
 		phase := flight.status.Phase
 		if !inFlightPhases[phase] {
 			phase = v1alpha1.PhasePending // no phase was reported yet
 		}
-		count[phase]++
+		count[flightKey{flight.pool, phase}]++
 	}
 	f.mu.Unlock()
-	for phase := range inFlightPhases {
-		samples <- prometheus.MustNewConstMetric(inFlightDesc, prometheus.GaugeValue, float64(count[phase]), string(phase))
+	for key, n := range count {
+		samples <- prometheus.MustNewConstMetric(inFlightDesc, prometheus.GaugeValue, float64(n), key.pool, string(key.phase))
 	}
 }
 
-// observe counts the changes of a Prototype in a pass.
-func (m *Metrics) observe(before, after *v1alpha1.Prototype) Observation {
-	news := m.flights.seen(before, after, m.refusals)
+// observe counts the changes of a Prototype in a pass. pool is the pool's name; empty if the pool is unknown.
+func (m *Metrics) observe(before, after *v1alpha1.Prototype, pool string) Observation {
+	m.beginPool(pool)
+	news := m.flights.seen(before, after, pool, m.refusals)
 	for _, step := range news.Steps {
 		m.steps.WithLabelValues(string(step.Phase)).Observe(step.Took.Seconds())
 	}
 	if tried := news.Tried; tried != nil {
-		m.trials.WithLabelValues(tried.Result).Inc()
+		m.trials.WithLabelValues(pool, tried.Result).Inc()
 		if tried.Took != nil {
 			m.trialTimes.Observe(tried.Took.Seconds())
 		}
 	}
 	if news.OutOfService != nil {
-		m.outOfService.Observe(news.OutOfService.Seconds())
+		m.outOfService.WithLabelValues(pool).Observe(news.OutOfService.Seconds())
 	}
 	if news.Ended != nil {
-		m.captures.WithLabelValues(news.Ended.Result, news.Ended.Reason).Inc()
+		m.captures.WithLabelValues(pool, news.Ended.Result, news.Ended.Reason).Inc()
 	}
 	return news
 }

@@ -19,9 +19,9 @@ import (
 
 // wholeLife holds the metrics after a successful capture.
 var wholeLife = map[string]float64{
-	`kamino_captures_total{reason="",result="succeeded"}`: 1,
-	`kamino_donor_out_of_service_seconds_count`:           1,
-	`kamino_donor_out_of_service_seconds_sum`:             240,
+	`kamino_captures_total{pool="pool1",reason="",result="succeeded"}`: 1,
+	`kamino_donor_out_of_service_seconds_count{pool="pool1"}`:          1,
+	`kamino_donor_out_of_service_seconds_sum{pool="pool1"}`:            240,
 
 	`kamino_capture_step_duration_seconds_count{phase="Reserving"}`:    1,
 	`kamino_capture_step_duration_seconds_sum{phase="Reserving"}`:      60,
@@ -48,13 +48,13 @@ func TestACaptureIsCountedAsItGoes(t *testing.T) {
 	m := New(nil, registry.All()...)
 	statuses := life()
 	for i := 1; i < len(statuses); i++ {
-		m.observe(prototype("p", statuses[i-1]), prototype("p", statuses[i]))
-		m.observe(prototype("p", statuses[i]), prototype("p", statuses[i])) // a pass that changes nothing
+		m.observe(prototype("p", statuses[i-1]), prototype("p", statuses[i]), "pool1")
+		m.observe(prototype("p", statuses[i]), prototype("p", statuses[i]), "pool1") // a pass that changes nothing
 		phase := statuses[i].Phase
 		flying := told(t, m, "kamino_captures_in_flight")
 		want := map[string]float64{}
 		if phase != v1alpha1.PhaseSucceeded {
-			want[fmt.Sprintf("kamino_captures_in_flight{phase=%q}", phase)] = 1
+			want[fmt.Sprintf("kamino_captures_in_flight{phase=%q,pool=\"pool1\"}", phase)] = 1
 		}
 		if diff := cmp.Diff(want, flying); diff != "" {
 			t.Errorf("in flight at %s (-want +got):\n%s", phase, diff)
@@ -68,11 +68,11 @@ func TestARestartCountsNothingAgain(t *testing.T) {
 	statuses := life()
 	for i, found := range statuses {
 		m := New(nil, registry.All()...)
-		m.observe(prototype("p", found), prototype("p", found))
+		m.observe(prototype("p", found), prototype("p", found), "pool1")
 		got := told(t, m, "kamino_capture")
-		delete(got, fmt.Sprintf("kamino_captures_in_flight{phase=%q}", found.Phase))
+		delete(got, fmt.Sprintf("kamino_captures_in_flight{phase=%q,pool=\"pool1\"}", found.Phase))
 		if i == 0 {
-			delete(got, `kamino_captures_in_flight{phase="Pending"}`)
+			delete(got, `kamino_captures_in_flight{phase="Pending",pool="pool1"}`)
 		}
 		if len(got) > 0 || len(told(t, m, "kamino_donor")) > 0 {
 			t.Errorf("found in %s, counted %v", found.Phase, got)
@@ -85,10 +85,10 @@ func TestARestartCountsNothingAgain(t *testing.T) {
 		if i > 3 {
 			process = second
 		}
-		process.observe(prototype("p", statuses[i-1]), prototype("p", statuses[i]))
+		process.observe(prototype("p", statuses[i-1]), prototype("p", statuses[i]), "pool1")
 	}
 	sum := told(t, first, "kamino_")
-	delete(sum, `kamino_captures_in_flight{phase="Snapshotting"}`) // the first one's last word
+	delete(sum, `kamino_captures_in_flight{phase="Snapshotting",pool="pool1"}`) // the first one's last word
 	for key, value := range told(t, second, "kamino_") {
 		sum[key] += value
 	}
@@ -102,11 +102,11 @@ func TestAWriteWithoutAnAnswerCounts(t *testing.T) {
 	m := New(nil, registry.All()...)
 	statuses := life()
 	for i := 1; i < len(statuses)-1; i++ {
-		m.observe(prototype("p", statuses[i-1]), prototype("p", statuses[i]))
+		m.observe(prototype("p", statuses[i-1]), prototype("p", statuses[i]), "pool1")
 	}
 	end := prototype("p", statuses[len(statuses)-1])
-	m.observe(end, end)
-	m.observe(end, end)
+	m.observe(end, end, "pool1")
+	m.observe(end, end, "pool1")
 	expect(t, m, wholeLife)
 }
 
@@ -114,17 +114,17 @@ func TestAWriteWithoutAnAnswerCounts(t *testing.T) {
 func TestANameThatComesAgainIsAnotherCapture(t *testing.T) {
 	m := New(nil, registry.All()...)
 	old := prototype("p", life()[3])
-	m.observe(old, old)
+	m.observe(old, old, "pool1")
 	next := prototype("p", v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded})
 	next.UID = "another"
-	m.observe(next, next)
+	m.observe(next, next, "pool1")
 	expect(t, m, map[string]float64{})
 }
 
 func TestPassesAreCounted(t *testing.T) {
 	m := New(nil, registry.All()...)
 	flying := prototype("p", life()[2])
-	m.observe(flying, flying)
+	m.observe(flying, flying, "pool1")
 	var result capture.Result
 	var err error
 	pass := m.Pass(func(context.Context, string) (capture.Result, error) { return result, err })

@@ -27,7 +27,7 @@ type Metrics struct {
 
 	captures     *prometheus.CounterVec
 	steps        *prometheus.HistogramVec
-	outOfService prometheus.Histogram
+	outOfService *prometheus.HistogramVec
 	trials       *prometheus.CounterVec
 	trialTimes   prometheus.Histogram
 	flights      flights
@@ -42,7 +42,7 @@ type Metrics struct {
 
 	joins    *prometheus.HistogramVec
 	rebuilds *prometheus.CounterVec
-	stalled  *prometheus.GaugeVec
+	stalls   stalls
 
 	pools   pools
 	tallies tallies
@@ -64,10 +64,10 @@ func New(now func() time.Time, clouds ...cloud.Description) *Metrics {
 		now:          now,
 		clouds:       clouds,
 		refusals:     RefusalsOf(clouds...),
-		captures:     counters("captures_total", "Ended captures, by result and failure reason.", "result", "reason"),
+		captures:     counters("captures_total", "Ended captures, by pool, result and failure reason.", "pool", "result", "reason"),
 		steps:        histograms("capture_step_duration_seconds", "Duration of capture steps, by phase.", stepBuckets, "phase"),
-		outOfService: prometheus.NewHistogram(histogramOptions("donor_out_of_service_seconds", "Time that donors were out of service, from the reservation to the release.", serviceBuckets)),
-		trials:       counters("trials_total", "Trial attempts, by result.", "result"),
+		outOfService: histograms("donor_out_of_service_seconds", "Time that donors were out of service, from the reservation to the release, by pool.", serviceBuckets, "pool"),
+		trials:       counters("trials_total", "Trial attempts, by pool and result.", "pool", "result"),
 		trialTimes:   prometheus.NewHistogram(histogramOptions("trial_duration_seconds", "Duration of trials until the verdict, including inconclusive attempts.", serviceBuckets)),
 		passes:       prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "passes_total", Help: "Passes of the capture engine, including failed passes."}),
 		passErrors:   counters("pass_errors_total", "Failed passes of the capture engine, by source and kind of the error.", "source", "kind"),
@@ -77,9 +77,7 @@ func New(now func() time.Time, clouds ...cloud.Description) *Metrics {
 		joins:        histograms("node_join_seconds", "Time from the creation of an instance to a Ready node, by source of the image.", joinBuckets, "built_from"),
 		returns:      counters("rollbacks_total", "Automatic rollbacks, by pool.", "pool"),
 		rebuilds:     counters("node_rebuilds_total", "Node rebuilds by policies, by result.", "result"),
-		stalled: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "policies_stalled",
-			Help: "Policies that wait for a user to fix the cause in condition Stalled, by reason."}, []string{"reason"}),
-		throttled: counters("cloud_requests_throttled_total", "Requests throttled by the cloud, by cloud and operation.", "cloud", "operation"),
+		throttled:    counters("cloud_requests_throttled_total", "Requests throttled by the cloud, by cloud and operation.", "cloud", "operation"),
 	}
 	m.begin()
 	return m
@@ -87,17 +85,6 @@ func New(now func() time.Time, clouds ...cloud.Description) *Metrics {
 
 // begin sets series with known labels to zero, so that the first event is an increase.
 func (m *Metrics) begin() {
-	m.captures.WithLabelValues(Succeeded, "")
-	m.captures.WithLabelValues(Cancelled, "")
-	for result, reasons := range map[string]set[string]{Failed: failureReasons, Refused: m.refusals.set} {
-		m.captures.WithLabelValues(result, OtherReason)
-		for reason := range reasons {
-			m.captures.WithLabelValues(result, reason)
-		}
-	}
-	for _, result := range trialResults {
-		m.trials.WithLabelValues(result)
-	}
 	for phase := range inFlightPhases {
 		m.steps.WithLabelValues(string(phase))
 	}
@@ -107,12 +94,25 @@ func (m *Metrics) begin() {
 	for _, result := range []string{rebuilt, notRebuilt} {
 		m.rebuilds.WithLabelValues(result)
 	}
-	m.PoliciesStalled(nil)
 	for _, c := range m.clouds {
 		for _, class := range c.Classes {
 			m.throttled.WithLabelValues(c.Name, class)
 		}
 	}
+}
+
+// beginPool sets the series of a pool to zero, without the many reasons of refusals: alerts read failures and trials.
+func (m *Metrics) beginPool(pool string) {
+	m.captures.WithLabelValues(pool, Succeeded, "")
+	m.captures.WithLabelValues(pool, Cancelled, "")
+	m.captures.WithLabelValues(pool, Failed, OtherReason)
+	for reason := range failureReasons {
+		m.captures.WithLabelValues(pool, Failed, reason)
+	}
+	for _, result := range trialResults {
+		m.trials.WithLabelValues(pool, result)
+	}
+	m.outOfService.WithLabelValues(pool)
 }
 
 // Register adds the metrics to a registry. A process has one Metrics: a second call with the same registry returns the
@@ -137,7 +137,7 @@ func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, part := range m.parts() {
 		part.Describe(descriptions)
 	}
-	for _, d := range []*prometheus.Desc{inFlightDesc, poolAgeDesc, poolInfoDesc, poolNodesDesc, poolImagesDesc, poolMaxImagesDesc, poolCandidatesDesc, poolRefusedDesc, captureRefusedDesc, poolJoinsDesc, poolWentBackDesc, poolStaysDesc} {
+	for _, d := range []*prometheus.Desc{inFlightDesc, poolAgeDesc, poolInfoDesc, poolNodesDesc, poolImagesDesc, poolMaxImagesDesc, poolCandidatesDesc, poolRefusedDesc, captureRefusedDesc, policyStalledDesc, poolJoinsDesc, poolWentBackDesc, poolStaysDesc} {
 		descriptions <- d
 	}
 }
@@ -152,12 +152,13 @@ func (m *Metrics) Collect(samples chan<- prometheus.Metric) {
 	m.tallies.collect(samples)
 	m.tallies.collectImages(samples)
 	m.refused.collect(samples)
+	m.stalls.collect(samples)
 	m.newNodes.collect(samples)
 }
 
 func (m *Metrics) parts() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.captures, m.steps, m.outOfService, m.trials, m.trialTimes, m.passes, m.passErrors, m.calls, m.callTimes, m.requests, m.throttled, m.joins, m.rebuilds, m.returns, m.stalled,
+		m.captures, m.steps, m.outOfService, m.trials, m.trialTimes, m.passes, m.passErrors, m.calls, m.callTimes, m.requests, m.throttled, m.joins, m.rebuilds, m.returns,
 	}
 }
 

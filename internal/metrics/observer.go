@@ -35,12 +35,14 @@ func (m *Metrics) Observer(provider cloud.Provider, log logr.Logger) *Observer {
 // Observe counts the changes of a pass: capture.Engine.Observe. Observe is quick and safe for concurrent use. Only a
 // Prototype without a pool ID may need a request to the cloud.
 func (o *Observer) Observe(ctx context.Context, before, after *v1alpha1.Prototype) {
-	news := o.metrics.observe(before, after)
 	of, err := membership.OfPrototype(ctx, o.provider, after, nil)
-	if err != nil || of.Pool == "" {
-		return // a refused Prototype may name an instance without a pool
+	if err != nil || of.Pool == "" { // a refused Prototype may name an instance without a pool
+		o.metrics.observe(before, after, after.Spec.Pool)
+		return
 	}
-	o.metrics.pools.meet(of.Pool, o.provider.PoolName(of.Pool), after, news.Ended != nil)
+	name := o.provider.PoolName(of.Pool)
+	news := o.metrics.observe(before, after, name)
+	o.metrics.pools.meet(of.Pool, name, after, news.Ended != nil)
 }
 
 // NeedLeaderElection lets a manager start the Observer only in the process that runs captures.

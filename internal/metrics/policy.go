@@ -10,25 +10,45 @@ import (
 
 var captureRefusedDesc = gauge("pool_capture_refused", "1 while a capture of the pool is due but refused, by pool and reason.", "pool", "reason")
 
+var policyStalledDesc = gauge("policy_stalled", "1 while a policy waits for a user to fix the cause in condition Stalled, by policy, pool and reason.", "policy", "pool", "reason")
+
 // stalledReasons are the reasons of a policy's condition Stalled.
-var stalledReasons = []string{
+var stalledReasons = setOf(
 	v1alpha1.PolicyNoPoolMatches, v1alpha1.PolicyPoolClaimedTwice, v1alpha1.PolicyScheduleInvalid, v1alpha1.PolicyScheduleNeverFires,
 	v1alpha1.PolicyExpressionInvalid, v1alpha1.PolicyUnreadable, v1alpha1.PolicyTooManyFailures, v1alpha1.PolicyCloudUnavailable,
 	v1alpha1.PolicyCurrentVersionMissing, v1alpha1.PolicyRollingBack, v1alpha1.PolicyWentBack, v1alpha1.PolicyPreflightFailed,
+)
+
+// Stall is a reason for which a policy waits for a user. Pool is empty if the reason concerns the whole policy.
+type Stall struct{ Policy, Pool, Reason string }
+
+// stalls are the stalled policies of the last pass over all policies.
+type stalls struct {
+	mu  sync.Mutex
+	all map[Stall]bool
 }
 
-// PoliciesStalled sets the number of stalled policies by reason, from the last pass over all policies.
-func (m *Metrics) PoliciesStalled(byReason map[string]int) {
-	counted := 0
-	for _, reason := range stalledReasons {
-		m.stalled.WithLabelValues(reason).Set(float64(byReason[reason]))
-		counted += byReason[reason]
+// PoliciesStalled sets the stalled policies, from the last pass over all policies.
+func (m *Metrics) PoliciesStalled(all map[Stall]bool) {
+	known := make(map[Stall]bool, len(all))
+	for stall := range all {
+		if !stalledReasons[stall.Reason] {
+			stall.Reason = OtherReason
+		}
+		known[stall] = true
 	}
-	all := 0
-	for _, n := range byReason {
-		all += n
+	m.stalls.mu.Lock()
+	defer m.stalls.mu.Unlock()
+	m.stalls.all = known
+}
+
+func (s *stalls) collect(samples chan<- prometheus.Metric) {
+	s.mu.Lock()
+	all := s.all
+	s.mu.Unlock()
+	for stall := range all {
+		samples <- prometheus.MustNewConstMetric(policyStalledDesc, prometheus.GaugeValue, 1, stall.Policy, stall.Pool, stall.Reason)
 	}
-	m.stalled.WithLabelValues(OtherReason).Set(float64(all - counted))
 }
 
 // Results of a node's rebuild.

@@ -13,14 +13,22 @@ import (
 // Each pass counts again: a repaired policy has no series, and an unknown reason is no label.
 func TestStalledPoliciesAreCountedAnew(t *testing.T) {
 	m := New(nil, registry.All()...)
-	value := func(reason string) float64 { return testutil.ToFloat64(m.stalled.WithLabelValues(reason)) }
-	m.PoliciesStalled(map[string]int{v1alpha1.PolicyTooManyFailures: 2, "Made up": 1})
-	if value(v1alpha1.PolicyTooManyFailures) != 2 || value(OtherReason) != 1 || value(v1alpha1.PolicyNoPoolMatches) != 0 {
-		t.Error("the policies are not counted by their reasons")
+	m.PoliciesStalled(map[Stall]bool{
+		{"all", "pool1", v1alpha1.PolicyTooManyFailures}: true, {"all", "pool2", v1alpha1.PolicyTooManyFailures}: true, {"gpu", "", "Made up"}: true,
+	})
+	page := `
+# HELP kamino_policy_stalled 1 while a policy waits for a user to fix the cause in condition Stalled, by policy, pool and reason.
+# TYPE kamino_policy_stalled gauge
+kamino_policy_stalled{policy="all",pool="pool1",reason="TooManyFailures"} 1
+kamino_policy_stalled{policy="all",pool="pool2",reason="TooManyFailures"} 1
+kamino_policy_stalled{policy="gpu",pool="",reason="Other"} 1
+`
+	if err := testutil.CollectAndCompare(m, strings.NewReader(page), "kamino_policy_stalled"); err != nil {
+		t.Error(err)
 	}
 	m.PoliciesStalled(nil)
-	if value(v1alpha1.PolicyTooManyFailures) != 0 || value(OtherReason) != 0 {
-		t.Error("policies that were mended are still counted")
+	if err := testutil.CollectAndCompare(m, strings.NewReader(""), "kamino_policy_stalled"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -64,7 +64,7 @@ func (o *Outcome) preflightFailed(err error, now time.Time) {
 	message := fmt.Sprintf("the preflight for a capture of pool %s failed: %s. Kamino tries again each minute", o.Pool.Name, err)
 	o.Status.Decision = &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyPreflightFailed, Message: message}
 	// An API server recovers without help from an outage or an overload. A missing permission needs a person.
-	o.trouble, o.err = &trouble{v1alpha1.PolicyPreflightFailed, message, !apierrors.IsForbidden(err)}, err
+	o.trouble, o.err = &trouble{reason: v1alpha1.PolicyPreflightFailed, message: message, brief: !apierrors.IsForbidden(err)}, err
 	o.sooner(now.Add(preflightRetry), now)
 }
 

@@ -86,8 +86,8 @@ type Decider struct {
 	// Observe, if set, receives the choice for each pool. Gone receives each pool that has no policy any more.
 	Observe func(Pool, selection.Choice)
 	Gone    func(Pool)
-	// Stalled, if set, receives the number of stalled policies by reason, after each pass.
-	Stalled func(byReason map[string]int)
+	// Stalled, if set, receives each reason for which a policy waits for a user, after each pass.
+	Stalled func(map[Stall]bool)
 	// Degraded, if set, receives the pools with a wanted and refused capture after each pass, by the pool's name and the
 	// reason.
 	Degraded func(byPoolAndReason map[[2]string]int)
@@ -109,6 +109,9 @@ type Decider struct {
 	probes *prober
 }
 
+// Stall is a reason for which a policy waits for a user. Pool is empty if the reason concerns the whole policy.
+type Stall struct{ Policy, Pool, Reason string }
+
 // decided is the last outcome for a pool, with the inputs of the decision.
 type decided struct {
 	*Outcome
@@ -128,8 +131,8 @@ type observed struct {
 	all        []v1alpha1.Prototype
 	pools      []Pool
 	claims     claims
-	unplaced   error             // why the pools of new nodes are unknown
-	stalled    map[string]int    // policies by reason
+	unplaced   error // why the pools of new nodes are unknown
+	stalled    map[Stall]bool
 	degraded   map[[2]string]int // pools by their name and the reason
 	took       int               // nodes that this pass reserved for a rebuild
 	// sums are the counts of nodes per pool, for a plan.
@@ -190,7 +193,7 @@ func (d *Decider) MaxConcurrent() int { return int(d.maxConcurrent.Load()) }
 
 // observe reads the inputs of a pass from the API server and the node cache. observe does not call the cloud.
 func (d *Decider) observe(ctx context.Context) (*observed, error) {
-	w := &observed{now: d.now(), policies: slices.Clone(d.Policies), stalled: map[string]int{}, degraded: map[[2]string]int{}}
+	w := &observed{now: d.now(), policies: slices.Clone(d.Policies), stalled: map[Stall]bool{}, degraded: map[[2]string]int{}}
 	if d.Policies == nil {
 		policies := &v1alpha1.PrototypePolicyList{}
 		if err := d.Read.List(ctx, policies); err != nil {

@@ -316,10 +316,10 @@ func TestFailures(t *testing.T) {
 	s.end(s.prototypes()[2].Name, v1alpha1.PhaseFailed)
 	s.heard()
 	s.clock.Advance(4 * time.Hour)
-	stalled := map[string]int{}
-	s.decider.Stalled = func(byReason map[string]int) { stalled = byReason }
+	stalled := map[policy.Stall]bool{}
+	s.decider.Stalled = func(all map[policy.Stall]bool) { stalled = all }
 	s.pass()
-	if stalled[v1alpha1.PolicyTooManyFailures] != 1 || len(stalled) != 1 {
+	if !stalled[policy.Stall{"all", "pool1", v1alpha1.PolicyTooManyFailures}] || len(stalled) != 1 {
 		t.Errorf("stalled = %v", stalled)
 	}
 	s.stalled("all", v1alpha1.PolicyTooManyFailures, "pool pool1", "delete")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/policy"
 )
 
 // TestTheCurrentVersionIsGone: the policy reports the version with the remedy, counts as stalled, and still captures,
@@ -15,11 +16,11 @@ func TestTheCurrentVersionIsGone(t *testing.T) {
 	gone := imageversion.Of(s.clock.Now().AddDate(0, 0, -10))
 	s.cloud.ChangeRecipe(pool, string(pool)+"/versions/"+gone)
 	s.policy("all", nil)
-	stalled := map[string]int{}
-	s.decider.Stalled = func(byReason map[string]int) { stalled = byReason }
+	stalled := map[policy.Stall]bool{}
+	s.decider.Stalled = func(all map[policy.Stall]bool) { stalled = all }
 	s.pass()
 	s.stalled("all", v1alpha1.PolicyCurrentVersionMissing, "pool1", gone, "kamino rollback pool1")
-	if stalled[v1alpha1.PolicyCurrentVersionMissing] != 1 {
+	if !stalled[policy.Stall{"all", "pool1", v1alpha1.PolicyCurrentVersionMissing}] {
 		t.Errorf("stalled = %v", stalled)
 	}
 	if got := s.donors(); len(got) != 1 {

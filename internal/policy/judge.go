@@ -297,7 +297,7 @@ func (o *Outcome) unavailable(err error, now time.Time) {
 	}
 	message := fmt.Sprintf("Kamino cannot read pool %s from the cloud: %s. %s", o.Pool.Name, err, remedy(err))
 	o.Status.Decision = &v1alpha1.PoolDecision{Reason: v1alpha1.PolicyCloudUnavailable, Message: message}
-	o.trouble, o.err = &trouble{v1alpha1.PolicyCloudUnavailable, message, brief}, err
+	o.trouble, o.err = &trouble{reason: v1alpha1.PolicyCloudUnavailable, message: message, brief: brief}, err
 	o.Status.Donor = "" // the donor depends on the cloud's answer
 	o.sooner(fresh, now)
 }

@@ -27,6 +27,8 @@ type trouble struct {
 	message string
 	// brief marks a trouble that will probably end soon: the pool's status shows the trouble, and no condition does.
 	brief bool
+	// pool is the name of the pool with the trouble; empty for a trouble of the whole policy.
+	pool string
 }
 
 // claim finds the pools of each policy. A policy with a deletion timestamp has no pools.

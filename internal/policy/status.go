@@ -29,8 +29,8 @@ func (d *Decider) report(ctx context.Context, w *observed, p *v1alpha1.Prototype
 	after := p.DeepCopy()
 	mine := d.outcomesOf(p.Name)
 	troubles := d.troublesOf(w, p, mine)
-	if len(troubles) > 0 {
-		w.stalled[troubles[0].reason]++
+	for _, t := range troubles {
+		w.stalled[Stall{Policy: p.Name, Pool: t.pool, Reason: t.reason}] = true
 	}
 	var degraded []trouble
 	for _, o := range mine {
@@ -103,7 +103,9 @@ func (d *Decider) troublesOf(w *observed, p *v1alpha1.PrototypePolicy, mine []*d
 	all = append(all, w.claims.troubles[p.Name]...)
 	for _, o := range mine {
 		if o.trouble != nil && !o.trouble.brief {
-			all = append(all, *o.trouble)
+			ofPool := *o.trouble
+			ofPool.pool = o.Pool.Name
+			all = append(all, ofPool)
 		}
 	}
 	return all

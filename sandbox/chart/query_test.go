@@ -322,6 +322,14 @@ func TestAlerts(t *testing.T) {
 		if want := "/docs/alerts.md#" + strings.ToLower(a.Alert); !strings.HasSuffix(a.Annotations["runbook_url"], want) {
 			t.Errorf("%s leads to %q, not to ...%s", a.Alert, a.Annotations["runbook_url"], want)
 		}
+		for name, labels := range known {
+			if labels["pool"] && strings.Contains(a.Expr, name) && !strings.Contains(a.Annotations["summary"], "$labels.pool") {
+				t.Errorf("the summary of %s names no pool", a.Alert)
+			}
+		}
+		if strings.Contains(a.Annotations["description"], "docs/") {
+			t.Errorf("%s names a path of the repository", a.Alert)
+		}
 		if a.Labels["severity"] == "" || a.Annotations["summary"] == "" || a.Annotations["description"] == "" {
 			t.Errorf("%s lacks severity, summary or description", a.Alert)
 		}
@@ -342,8 +350,8 @@ func TestQueryCheck(t *testing.T) {
 		`kamino_passes`:                                             "nothing exports",
 		`sum(increase(kamino_pool_nodes[1h]))`:                      "is a gauge",
 		`delta(kamino_passes_total[1h])`:                            "is a counter",
-		`kamino_captures_total{pool="p"}`:                           `no label "pool"`,
-		`sum by (pool) (kamino_captures_total)`:                     `groups by "pool"`,
+		`kamino_captures_total{node="p"}`:                           `no label "node"`,
+		`sum by (node) (kamino_captures_total)`:                     `groups by "node"`,
 		`rate(kamino_donor_out_of_service_seconds[5m])`:             "nothing exports",
 		`kamino_pool_image_info * on (node) kamino_pool_candidates`: `groups by "node"`,
 	} {

@@ -52,7 +52,7 @@ func TestLightsOut(t *testing.T) {
 	donor := machines[1].Node
 	patchAsKuredDoes(t, donor)
 	prototype := waitSucceeded(t, set, donor)
-	wantServing(t, values)
+	wantServing(t, set, values)
 
 	// The pool's next node is a copy of the donor, and no leftovers exist.
 	if recipe := sandbox.Must(t, "kamino", "status", set); !strings.Contains(recipe, prototype.Spec.Version) {
@@ -184,11 +184,11 @@ func wantCleanedUp(t *testing.T, donor string) {
 	}
 }
 
-// wantServing requires the metrics of the dashboard besides Kamino's own, and a healthy probe.
-func wantServing(t *testing.T, values chart.Values) {
+// wantServing requires the metrics of the captured set, those of the dashboard besides Kamino's own, and a healthy probe.
+func wantServing(t *testing.T, set string, values chart.Values) {
 	t.Helper()
 	for _, sample := range []string{
-		`kamino_captures_total{reason="",result="succeeded"} 1`, "kamino_pool_image_info{", "kamino_pool_candidates{",
+		fmt.Sprintf(`kamino_captures_total{pool=%q,reason="",result="succeeded"} 1`, set), "kamino_pool_image_info{", "kamino_pool_candidates{",
 		`leader_election_master_status{name="kamino-controller"} 1`, "process_resident_memory_bytes ",
 	} {
 		eventually(t, "the metrics have "+sample, func() bool { // the controller's cache is a moment behind the cluster
