@@ -70,6 +70,7 @@ type Identity struct {
 type Latencies struct {
 	Gallery       time.Duration // create or change a gallery or an image definition: 5 s
 	Version       time.Duration // make and replicate an image version: 30 min
+	Replicate     time.Duration // from a made version until its region has it: none, as usual
 	VersionUpdate time.Duration // change tags and the like of a version: 5 s
 	VersionDelete time.Duration // 60 s
 	Snapshot      time.Duration // 6 s

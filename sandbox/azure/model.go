@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // writeOnly are the parts of a profile's osProfile that a GET omits.
@@ -203,7 +204,9 @@ func (s models) galleryImage(st *state, reference string) (*version, *resource) 
 }
 
 // usable reports whether instances can use a version.
-func usable(v *version) bool { return v.State == stateSucceeded || v.State == stateUpdating }
+func usable(v *version) bool {
+	return (v.State == stateSucceeded || v.State == stateUpdating) && !time.Now().Before(v.InRegion)
+}
 
 // featureOf is the value of a gallery image's feature; empty if not set.
 func featureOf(definition object, name string) string {

@@ -132,5 +132,14 @@ func (s versions) make(ctx context.Context, op operation) (func(*state), error) 
 	if err != nil {
 		return nil, err
 	}
-	return s.settle(ctx, op)
+	if err := s.wait(op, 1); err != nil {
+		return nil, err
+	}
+	inRegion := time.Now().Add(s.config.Clock.Real(s.config.Latencies.Replicate))
+	return func(st *state) {
+		written(st, op, nil)
+		if v := st.Versions[fold(op.Target)]; v != nil {
+			v.InRegion = inRegion
+		}
+	}, nil
 }

@@ -92,6 +92,8 @@ type version struct {
 	resource
 	// Operation creates the version; its progress is the progress of the replication.
 	Operation string `json:"operation"`
+	// InRegion is the time from which the region has the version. Azure may report the version as made before.
+	InRegion time.Time `json:"inRegion,omitzero"`
 }
 
 type snapshot struct {

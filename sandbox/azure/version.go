@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const (
@@ -90,6 +91,10 @@ func (s versions) document(st *state, v *version, expand bool) object {
 		}
 	case stateFailed:
 		state, percent = "Failed", 0
+	default:
+		if time.Now().Before(v.InRegion) {
+			state, percent = "Replicating", 99
+		}
 	}
 	aggregated := map[string]string{"Completed": "Completed", "Replicating": "InProgress", "Failed": "Failed"}[state]
 	details := ""

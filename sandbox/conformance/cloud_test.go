@@ -67,7 +67,7 @@ func newWorld(t *testing.T, change options) *world {
 		SubscriptionID: subscription, TenantID: tenant, ResourceGroup: group, Location: location,
 		ClientID: client, ClientSecret: w.secret, ZRS: true,
 		// The suite writes one version or instance repeatedly without delay.
-		Latencies: simulator.Latencies{VersionUpdate: -1, Instance: -1, Model: -1},
+		Latencies: simulator.Latencies{VersionUpdate: -1, Instance: -1, Model: -1, Replicate: time.Minute},
 		Throttle:  simulator.Throttle{ReadBurst: 1e6, WriteBurst: 1e6},
 	}
 	if change.config != nil {

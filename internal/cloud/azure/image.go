@@ -165,14 +165,17 @@ func imageOf(s scaleSet, version armcompute.GalleryImageVersion) cloud.Image {
 		out.SizeGB = value(storage.OSDiskImage.SizeInGB)
 	}
 	var details string
-	var replicated bool
-	out.Percent, details, replicated = progressOf(properties.ReplicationStatus)
+	out.Percent, details = progressOf(properties.ReplicationStatus)
+	region := replicationIn(value(version.Location), properties.ReplicationStatus)
 	switch value(properties.ProvisioningState) {
-	case armcompute.GalleryProvisioningStateSucceeded:
-		out.State = cloud.Complete
-	case armcompute.GalleryProvisioningStateUpdating:
-		// A tag update or a replication to more regions of a complete version.
-		if replicated {
+	case armcompute.GalleryProvisioningStateSucceeded, armcompute.GalleryProvisioningStateUpdating:
+		// Azure may report a version as made before the region has the version. An update may be of tags, or a replication
+		// to more regions.
+		updating := value(properties.ProvisioningState) == armcompute.GalleryProvisioningStateUpdating
+		switch {
+		case region == armcompute.ReplicationStateFailed:
+			out.State, out.Error = cloud.Failed, details
+		case region == armcompute.ReplicationStateCompleted, region == armcompute.ReplicationStateUnknown && !updating:
 			out.State = cloud.Complete
 		}
 	case armcompute.GalleryProvisioningStateFailed:
@@ -187,10 +190,38 @@ func imageOf(s scaleSet, version armcompute.GalleryImageVersion) cloud.Image {
 	return out
 }
 
-// progressOf returns the progress of the slowest region, and the messages of all regions.
-func progressOf(status *armcompute.ReplicationStatus) (percent int32, details string, replicated bool) {
+// replicationIn returns the state of the replication to a region. If Azure does not name the region, the state of all regions
+// counts. Lists of versions have no states: the result is then Unknown.
+func replicationIn(location string, status *armcompute.ReplicationStatus) armcompute.ReplicationState {
 	if status == nil {
-		return 0, "", false
+		return armcompute.ReplicationStateUnknown
+	}
+	for _, region := range status.Summary {
+		if region != nil && value(region.State) != "" && locationKey(value(region.Region)) == locationKey(location) {
+			return value(region.State)
+		}
+	}
+	switch value(status.AggregatedState) {
+	case armcompute.AggregatedReplicationStateCompleted:
+		return armcompute.ReplicationStateCompleted
+	case armcompute.AggregatedReplicationStateFailed:
+		return armcompute.ReplicationStateFailed
+	case armcompute.AggregatedReplicationStateInProgress:
+		return armcompute.ReplicationStateReplicating
+	case armcompute.AggregatedReplicationStateUnknown:
+	}
+	return armcompute.ReplicationStateUnknown
+}
+
+// locationKey makes "West US 2" and "westus2" equal. Azure shows both forms.
+func locationKey(location string) string {
+	return strings.ToLower(strings.ReplaceAll(location, " ", ""))
+}
+
+// progressOf returns the progress of the slowest region, and the messages of all regions.
+func progressOf(status *armcompute.ReplicationStatus) (percent int32, details string) {
+	if status == nil {
+		return 0, ""
 	}
 	percent = 100
 	var said []string
@@ -206,7 +237,7 @@ func progressOf(status *armcompute.ReplicationStatus) (percent int32, details st
 	if len(status.Summary) == 0 {
 		percent = 0
 	}
-	return percent, strings.Join(said, "; "), value(status.AggregatedState) == armcompute.AggregatedReplicationStateCompleted
+	return percent, strings.Join(said, "; ")
 }
 
 // Images implements cloud.ImageProvider.
