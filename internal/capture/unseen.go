@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -16,8 +17,12 @@ import (
 const Serving = "Serving"
 
 // actWithoutCloud acts with the cluster alone, after a failed pass. The donor must not wait for a cloud that is
-// unreachable. The error is only of this action, because the pass has reported its own error.
+// unreachable. The error is only of this action, because the pass has reported its own error. A conflict is no outage: the
+// next pass reads the object again.
 func (e *Engine) actWithoutCloud(ctx context.Context, w *observed, trouble error) error {
+	if apierrors.IsConflict(trouble) {
+		return nil
+	}
 	if err := e.lookNode(ctx, w); err != nil || !w.isHeld() {
 		return nil
 	}

@@ -2,13 +2,17 @@ package capture
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubetesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -160,6 +164,30 @@ func TestADeadlineWithoutACloud(t *testing.T) {
 	}
 	s.reachable()
 	s.failed(s.play(), "DeadlineExceeded")
+}
+
+// TestAConflictIsNoOutage: the kubelet writes its Node at any time, and Kamino reads the Node again. Each second write of
+// the Node meets a conflict, and no event says that the donor waits for the cloud.
+func TestAConflictIsNoOutage(t *testing.T) {
+	s := newStage(t).decide()
+	recorder := events.NewFakeRecorder(1000)
+	s.engine.Recorder = recorder
+	writes, conflicts := 0, 0
+	s.kube.PrependReactor("patch", "nodes", func(a kubetesting.Action) (bool, runtime.Object, error) {
+		if writes++; writes%2 == 0 {
+			return false, nil, nil
+		}
+		conflicts++
+		return true, nil, apierrors.NewConflict(a.GetResource().GroupResource(), donorName, errors.New("the object has been modified"))
+	})
+	if p := s.play(); p.Status.Phase != v1alpha1.PhaseSucceeded || conflicts == 0 {
+		t.Fatalf("%d conflicts: %s", conflicts, verdict(p))
+	}
+	for len(recorder.Events) > 0 {
+		if e := <-recorder.Events; strings.HasPrefix(e, "Warning "+Serving) {
+			t.Errorf("event %q", e)
+		}
+	}
 }
 
 // TestAnOrphanWithoutACloud serves, and stays reserved until the cloud answers.

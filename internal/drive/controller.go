@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -85,10 +86,19 @@ func (k *Controller) Run(ctx context.Context) error {
 	if err := manager.Add(labeler); err != nil {
 		return err
 	}
+	if err := manager.Add(ctrlmanager.RunnableFunc(k.announceLease)); err != nil {
+		return err
+	}
 	k.Log.Info("controller starts", "namespace", k.Namespace, "image", k.Image)
 	if err := manager.Start(ctx); err != nil {
 		return fmt.Errorf("controller: %w", err)
 	}
+	return nil
+}
+
+// announceLease logs that this replica works. The manager calls announceLease when the replica holds the Lease.
+func (k *Controller) announceLease(context.Context) error {
+	k.Log.Info("controller holds the Lease", "namespace", k.Namespace, "lease", v1alpha1.LeaseName)
 	return nil
 }
 

@@ -156,7 +156,7 @@ func CaptureArgs(node string, flags ...string) []string {
 func (e *Env) StartController(flags ...string) *Process {
 	e.Helper()
 	p := e.Start(append([]string{"controller", "--health-probe-bind-address", "0"}, flags...)...)
-	p.WaitOutput("Successfully acquired lease")
+	p.WaitOutput("controller holds the Lease")
 	return p
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -50,7 +51,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		if ctx.Err() != nil {
 			return reconcile.Result{}, nil // the process ends, and the next leader runs the pass
 		}
-		log.FromContext(ctx).Error(err, "pass failed", "retryAfter", result.After)
+		if apierrors.IsConflict(err) {
+			log.FromContext(ctx).V(1).Info("pass met a conflict", "error", err.Error(), "retryAfter", result.After)
+		} else {
+			log.FromContext(ctx).Error(err, "pass failed", "retryAfter", result.After)
+		}
 	}
 	if result.Done {
 		return reconcile.Result{}, nil
