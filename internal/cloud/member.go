@@ -10,10 +10,12 @@ type NodeValues struct {
 	Annotations map[string]string
 }
 
-// Annotations of Cluster API on a Node: Machine, Cluster and namespace. Source: Cluster API, annotations of its Machine
-// controller on Nodes.
+// Annotations of Cluster API on a Node: Machine, Cluster, namespace and owner. A MachinePool without Machines annotates
+// its Nodes without MachineAnnotation. Source: Cluster API, annotations of its controllers of Machines and MachinePools.
 const (
 	MachineAnnotation          = "cluster.x-k8s.io/machine"
+	MachineOwnerKindAnnotation = "cluster.x-k8s.io/owner-kind"
+	MachineOwnerNameAnnotation = "cluster.x-k8s.io/owner-name"
 	MachineClusterAnnotation   = "cluster.x-k8s.io/cluster-name"
 	MachineNamespaceAnnotation = "cluster.x-k8s.io/cluster-namespace"
 )

@@ -61,7 +61,7 @@ func (c *Connection) Running(ctx context.Context, namespace string) (*Running, e
 // NodeOrigin describes the origin of a Node.
 type NodeOrigin struct {
 	ProviderID string
-	// Cluster is the Cluster of the Node's Machine in Cluster API; empty without annotations.
+	// Cluster is the Cluster of the Node's Machine or MachinePool in Cluster API; empty without annotations.
 	Cluster types.NamespacedName
 	// Created is the creation time of the Node.
 	Created time.Time
@@ -77,7 +77,7 @@ func (c *Connection) Origins(ctx context.Context, limit int64) ([]NodeOrigin, er
 	for i := range nodes.Items {
 		annotations := nodes.Items[i].Annotations
 		origins[i].ProviderID, origins[i].Created = nodes.Items[i].Spec.ProviderID, nodes.Items[i].CreationTimestamp.Time
-		if annotations[cloud.MachineAnnotation] != "" {
+		if annotations[cloud.MachineAnnotation] != "" || annotations[cloud.MachineOwnerKindAnnotation] == "MachinePool" {
 			origins[i].Cluster = types.NamespacedName{Namespace: annotations[cloud.MachineNamespaceAnnotation], Name: annotations[cloud.MachineClusterAnnotation]}
 		}
 	}

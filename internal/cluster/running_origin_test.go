@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +16,12 @@ import (
 func machineNode(name, of string, created time.Time) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(created)}, Spec: corev1.NodeSpec{ProviderID: "aws:///eu-central-1a/" + name}}
 	if of != "" {
-		n.Annotations = map[string]string{"cluster.x-k8s.io/machine": name, "cluster.x-k8s.io/cluster-namespace": "fleet", "cluster.x-k8s.io/cluster-name": of}
+		cluster, ofPool := strings.CutSuffix(of, " by a pool")
+		n.Annotations = map[string]string{"cluster.x-k8s.io/machine": name, "cluster.x-k8s.io/cluster-namespace": "fleet", "cluster.x-k8s.io/cluster-name": cluster}
+		if ofPool { // of a MachinePool without Machines
+			delete(n.Annotations, "cluster.x-k8s.io/machine")
+			n.Annotations["cluster.x-k8s.io/owner-kind"], n.Annotations["cluster.x-k8s.io/owner-name"] = "MachinePool", "workers"
+		}
 	}
 	return n
 }
@@ -38,6 +44,7 @@ func TestAFewNodesDoNotChooseTheCluster(t *testing.T) {
 		"all have, and one says so":     {of: []string{"prod", "", ""}, young: 3, want: "prod"},
 		"a new one lies":                {of: []string{"", "", "evil"}, young: 1},
 		"new ones are of a few already": {of: []string{"", "", "prod", "prod"}, young: 2},
+		"no Machines":                   {of: []string{"prod by a pool", "prod by a pool", "prod"}, want: "prod"},
 		"two halves":                    {of: []string{"a", "b"}},
 	} {
 		kube := fake.NewClientset()

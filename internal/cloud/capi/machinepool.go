@@ -18,6 +18,9 @@ import (
 
 const kindPool = "MachinePool"
 
+// gatesOfMachinePools lets a provider make a Machine for each instance of a MachinePool. Source: CAPA, feature/feature.go.
+const gatesOfMachinePools = "--feature-gates=MachinePool=true,MachinePoolMachines=true"
+
 const (
 	// labelPool is on Machines of a MachinePool and on their objects.
 	labelPool = "cluster.x-k8s.io/pool-name"

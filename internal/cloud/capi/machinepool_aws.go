@@ -34,7 +34,7 @@ func awsRolls(pool, factory object, _ featureGateState) []cloud.Refusal {
 		"CAPA would start an instance refresh at every new image of %s, and replace all instances", factory)
 	found = refuse(pool.replicasElsewhere() == "", found, reasonReplicasWritten, "let another tool manage the replicas, such as the cluster autoscaler for AWS, and set the annotation "+annotationReplicas,
 		"CAPA overwrites the group's size with the replicas of %s, so the group would replace a donor in standby", pool)
-	return refuse(factory.text("status", "infrastructureMachineKind") == "", found, reasonNoMachines, "start CAPA with --feature-gates=MachinePool=true,MachinePoolMachines=true",
+	return refuse(factory.text("status", "infrastructureMachineKind") == "", found, reasonNoMachines, "start CAPA with "+gatesOfMachinePools,
 		"CAPA made no Machines for the instances of %s", factory)
 }
 

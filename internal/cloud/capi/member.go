@@ -33,6 +33,7 @@ func (r *PoolProvider) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([
 		}
 	}
 	var away string // why a missing Machine may be elsewhere
+	var pools []object
 	if slices.ContainsFunc(nodes, func(n cloud.NodeValues) bool { return of[sameID(n.ProviderID)].Unstructured == nil }) {
 		cluster, err := r.readCluster(cloud.WithoutReadCache(ctx), "find the pools of the nodes of")
 		if err != nil {
@@ -41,13 +42,18 @@ func (r *PoolProvider) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([
 		if cluster.paused() {
 			away = cluster.String() + " is paused, perhaps for a move to another management cluster, and "
 		}
+		if slices.ContainsFunc(nodes, func(n cloud.NodeValues) bool { return n.Annotations[cloud.MachineOwnerKindAnnotation] == kindPool }) {
+			if pools, err = r.machinePoolsOf(ctx); err != nil {
+				return nil, err
+			}
+		}
 	}
 	found := make([]cloud.Membership, len(nodes))
 	for i, node := range nodes {
 		found[i].ByMachine = true
 		m, known := of[sameID(node.ProviderID)]
 		if !known {
-			found[i].Why = away + "no Machine of Cluster " + r.cluster.String() + " has the node's spec.providerID: only Machines of a MachineDeployment, a MachineSet or a MachinePool can be captured"
+			found[i].Why = away + "no Machine of Cluster " + r.cluster.String() + " has the node's spec.providerID: " + whyNoMachine(node, pools)
 			continue
 		}
 		pool, why := ownerOf(m, sets)
@@ -56,6 +62,17 @@ func (r *PoolProvider) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([
 		}
 	}
 	return found, nil
+}
+
+// whyNoMachine says why a node has no Machine. The node's annotations choose only the sentence: a kubelet can write false
+// ones.
+func whyNoMachine(node cloud.NodeValues, pools []object) string {
+	for _, pool := range pools {
+		if node.Annotations[cloud.MachineOwnerKindAnnotation] == kindPool && node.Annotations[cloud.MachineOwnerNameAnnotation] == pool.GetName() {
+			return pool.String() + " has no Machines for its instances (" + reasonNoMachines + "): start the infrastructure provider with " + gatesOfMachinePools
+		}
+	}
+	return "only Machines of a MachineDeployment, a MachineSet or a MachinePool can be captured"
 }
 
 // all lists the Cluster's Machines and MachineSets.

@@ -133,6 +133,22 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestNodeWithoutMachine: a MachinePool without Machines is named with the gates.
+func TestNodeWithoutMachine(t *testing.T) {
+	pools := []object{read(t, "{kind: MachinePool, metadata: {name: workers, namespace: fleet}}")}
+	for owner, want := range map[string]string{
+		"MachinePool/workers": "MachinePool fleet/workers has no Machines for its instances (MachinePoolWithoutMachines): start the infrastructure provider with --feature-gates=MachinePool=true,MachinePoolMachines=true",
+		"MachinePool/others":  "only Machines of a MachineDeployment, a MachineSet or a MachinePool can be captured",
+		"MachineSet/workers":  "only Machines of a MachineDeployment, a MachineSet or a MachinePool can be captured",
+	} {
+		kind, name, _ := strings.Cut(owner, "/")
+		node := cloud.NodeValues{Annotations: map[string]string{"cluster.x-k8s.io/owner-kind": kind, "cluster.x-k8s.io/owner-name": name}}
+		if why := whyNoMachine(node, pools); why != want {
+			t.Errorf("%s: %q", owner, why)
+		}
+	}
+}
+
 // TestOwners: only a Machine of a MachineSet belongs to a pool. Every other Machine gets a reason.
 func TestOwners(t *testing.T) {
 	is := true
