@@ -62,7 +62,7 @@ func Open(dir string) (*Authority, error) {
 		a.cert, a.key = cert, key
 		return a, nil
 	case !errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("certificate authority in %s cannot be read, use another directory or delete this one: %w", dir, err)
+		return nil, fmt.Errorf("cannot read the certificate authority in %s: use another directory, or delete the directory: %w", dir, err)
 	}
 	return a, a.found()
 }

@@ -58,7 +58,7 @@ func RunCapture(ctx context.Context, o Options) (report Capture, err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
 	cloud, machines := latencies(o.Defaults)
-	o.Say("starting a sandbox whose cloud is as slow as a real one, but for: %s", described(set(cloud, machines)))
+	o.Say("starting a sandbox with a cloud as slow as a real cloud, except for: %s", described(set(cloud, machines)))
 	w, err := world.Start(ctx, world.Options{
 		Dir: filepath.Join(dir, "sandbox"), TimeScale: o.TimeScale, Kamino: o.Kamino, Binary: o.Sandbox,
 		Azure: region.AzureOptions{Latencies: cloud}, Machines: machines,
@@ -85,7 +85,7 @@ func (o Options) measure(ctx context.Context, w *world.World) (Capture, error) {
 		return Capture{}, err
 	}
 	w.Cloud().ResetStats()
-	o.Say("capturing %s; this takes as long as on a real cloud, less the publishing", donor.Node)
+	o.Say("capturing %s, as long as on a real cloud without the publishing", donor.Node)
 	child, yardstick, err := runBesideYardstick(ctx, o, environment(w), unverified.Capture(donor.Node)...)
 	if err != nil {
 		return Capture{}, err

@@ -49,7 +49,7 @@ func set(cloud azure.Latencies, machines machine.Latencies) []Latency {
 		{"an extension", machines.Extension, ownMachines.Extension},
 		{"an image pull", machines.Kubelet.ImagePull, ownMachines.Kubelet.ImagePull},
 		{"stop", cloud.Stop, ownCloud.Stop},
-		{"stop of a guest that is off", cloud.StopIdle, ownCloud.StopIdle},
+		{"stop of a guest after power-off", cloud.StopIdle, ownCloud.StopIdle},
 		{"snapshot", cloud.Snapshot, ownCloud.Snapshot},
 		{"start", cloud.Start, ownCloud.Start},
 		{"boot", machines.Boot, ownMachines.Boot},

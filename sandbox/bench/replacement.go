@@ -35,7 +35,7 @@ func (o Options) measureLeaving(ctx context.Context, w *world.World) (*Replaceme
 		}
 	}
 	w.Cloud().ResetStats()
-	o.Say("capturing %s, which does not return", donor)
+	o.Say("capturing %s, a donor that does not return", donor)
 	child, err := runChild(ctx, o.Kamino, environment(w), unverified.Capture(donor)...)
 	if err != nil {
 		return nil, err
@@ -59,6 +59,6 @@ func (r Capture) replacementRows() [][3]string {
 	}
 	return [][3]string{
 		{"a capture whose donor returns", whole(r.Command, r.Requests, time.Duration(float64(r.Command.Wall)*r.TimeScale)), ""},
-		{"a capture whose donor is removed, its pool grown before", whole(l.Command, l.Requests, l.Simulated), ""},
+		{"a capture with a removed donor, and a pool that grew before", whole(l.Command, l.Requests, l.Simulated), ""},
 	}
 }

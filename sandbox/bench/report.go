@@ -126,22 +126,22 @@ func (r Capture) outOfServiceParts() string {
 func (r Capture) defaultRows() [][3]string {
 	return [][3]string{
 		{"at the sandbox's own latencies: donor out of service", seconds(r.Donor.OutOfService), fmt.Sprintf("at most %.0f s; the original %.0f s", maxAway.Seconds(), original.Seconds())},
-		{"of this, cloud and cluster", r.outOfServiceParts(), ""},
-		{"requests to stop the donor, which powers itself off", fmt.Sprint(r.Stops), "0"},
-		{"latencies that this run sets", described(r.Latencies), ""},
+		{"cloud and cluster within", r.outOfServiceParts(), ""},
+		{"requests to stop the donor after the power-off", fmt.Sprint(r.Stops), "0"},
+		{"latencies of this run", described(r.Latencies), ""},
 	}
 }
 
 func (r Capture) defaultChecks() []check {
-	return []check{{"donor away at the sandbox's own latencies", r.Donor.OutOfService > maxAway}, {"stops that nobody needs", r.Stops > 0}}
+	return []check{{"donor away at the sandbox's own latencies", r.Donor.OutOfService > maxAway}, {"unnecessary stops", r.Stops > 0}}
 }
 
 func (r Capture) rows() [][3]string {
 	d := r.Donor
 	return [][3]string{
 		{"donor out of service", seconds(d.OutOfService), ""},
-		{"of this, cloud and cluster", r.outOfServiceParts(), ""},
-		{"latencies that this run sets", described(r.Latencies), ""},
+		{"cloud and cluster within", r.outOfServiceParts(), ""},
+		{"latencies of this run", described(r.Latencies), ""},
 		{"ratio of the two", fmt.Sprintf("%.3f", d.Ratio()), fmt.Sprintf("at most %.2f", maxRatio)},
 		{"CPU of the command, whole capture", fmt.Sprintf("%.2f s: %.1f times one `kubectl get nodes`", r.Command.CPU.Seconds(), r.cost()), fmt.Sprintf("at most %d times", maxCPU)},
 		{"peak memory of the command", mebibytes(r.Command.PeakRSS), "at most " + mebibytes(maxRSS)},

@@ -42,8 +42,8 @@ func TestLatencyTable(t *testing.T) {
 	}
 	for _, line := range []string{
 		"| a capture whose donor returns | CPU 1.00 s, 1.0 MiB, 0 requests and 0 polls, 1.0 min of the cloud's time |",
-		"| a capture whose donor is removed, its pool grown before | CPU 2.00 s, 2.0 MiB, 7 requests and 3 polls, 1.5 min of the cloud's time |",
-		"| a trial next to the pool, from its begin to its verdict | 180.0 s (node Ready after 40.0 s, soak 120.0 s) |  |",
+		"| a capture with a removed donor, and a pool that grew before | CPU 2.00 s, 2.0 MiB, 7 requests and 3 polls, 1.5 min of the cloud's time |",
+		"| a trial next to the pool, from begin to verdict | 180.0 s (node Ready after 40.0 s, soak 120.0 s) |  |",
 		"| of this, Kamino alone: without the cloud, the node and the soak | 20.0 s | at most 60 s |",
 		"| what the trial adds to a capture | CPU 2.00 s, 9 requests and 4 polls |  |",
 	} {

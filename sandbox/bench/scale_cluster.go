@@ -248,7 +248,7 @@ func (c *cluster) awaitDecision(ctx context.Context, p *controller) (time.Time, 
 				return seen, nil
 			}
 		case <-p.ended:
-			return time.Time{}, p.trouble(errors.New("it has ended by itself"))
+			return time.Time{}, p.trouble(errors.New("the command has ended"))
 		}
 	}
 }

@@ -65,7 +65,7 @@ func (o Options) measureTrying(ctx context.Context, w *world.World, donor contro
 	}
 	ready := seen.readyAt(trial.Node)
 	if ready.IsZero() {
-		return nil, fmt.Errorf("nobody saw the trial node %s Ready", trial.Node)
+		return nil, fmt.Errorf("the trial node %s was never Ready", trial.Node)
 	}
 	stats := w.Cloud().Stats()
 	return &Trial{
@@ -94,7 +94,7 @@ func trialOf(ctx context.Context, w *world.World, node string) (*v1alpha1.TrialS
 			return t, nil
 		}
 	}
-	return nil, errors.New("no Prototype tells of a trial that passed")
+	return nil, errors.New("no Prototype has a passed trial")
 }
 
 func prototype(object *unstructured.Unstructured) (*v1alpha1.Prototype, error) {
@@ -147,7 +147,7 @@ func (r Capture) trialRows() [][3]string {
 		return nil
 	}
 	return [][3]string{
-		{"a trial next to the pool, from its begin to its verdict", fmt.Sprintf("%s (node Ready after %s, soak %s)", seconds(t.Trial), seconds(t.Join), seconds(t.Soak)), ""},
+		{"a trial next to the pool, from begin to verdict", fmt.Sprintf("%s (node Ready after %s, soak %s)", seconds(t.Trial), seconds(t.Join), seconds(t.Soak)), ""},
 		{"of this, Kamino alone: without the cloud, the node and the soak", seconds(t.Own()), fmt.Sprintf("at most %.0f s", maxVerdict.Seconds())},
 		{"what the trial adds to a capture", fmt.Sprintf("CPU %.2f s, %d requests and %d polls", (t.Command.CPU - r.Command.CPU).Seconds(),
 			t.Requests.Counted-r.Requests.Counted, t.Requests.Polls-r.Requests.Polls), ""},

@@ -22,7 +22,7 @@ func (f *Fleet) Age(ctx context.Context, id string, by time.Duration) error {
 	}
 	s := m.now()
 	if s == nil || s.agent() == nil {
-		return fmt.Errorf("machine %s cannot age: it must be on, and joined", id)
+		return fmt.Errorf("machine %s cannot age: the machine must be on and joined", id)
 	}
 	node := s.agent().Node().Name
 	// The patch first: a node must not seem to have been Ready before it.

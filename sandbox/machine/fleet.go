@@ -285,13 +285,13 @@ func (f *Fleet) path(id fleet.DiskID) string {
 func (f *Fleet) Launch(ctx context.Context, spec fleet.Spec) error {
 	if !spec.Light {
 		if _, err := os.Stat(f.path(spec.Disk)); err != nil {
-			return fmt.Errorf("launch %s: its disk %s was not made: %w", spec.ID, spec.Disk, err)
+			return fmt.Errorf("launch %s: disk %s was not made: %w", spec.ID, spec.Disk, err)
 		}
 	}
 	f.mu.Lock()
 	if f.closed || f.machines[fold(spec.ID)] != nil {
 		f.mu.Unlock()
-		return fmt.Errorf("launch %s: it exists already, or the sandbox ends", spec.ID)
+		return fmt.Errorf("launch %s: the machine exists, or the sandbox ends", spec.ID)
 	}
 	m := newMachine(f, record{Spec: spec})
 	f.machines[fold(spec.ID)] = m
@@ -337,7 +337,7 @@ func (f *Fleet) Terminate(ctx context.Context, id string) error {
 	}
 	if !f.config.KeepNodes {
 		if err := f.removeNode(ctx, m); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("terminate %s: remove its node: %w", id, err)
+			return fmt.Errorf("terminate %s: remove the node: %w", id, err)
 		}
 	}
 	f.mu.Lock()
@@ -355,7 +355,7 @@ func (f *Fleet) Reimage(ctx context.Context, spec fleet.Spec) error {
 	}
 	if !spec.Light {
 		if _, err := os.Stat(f.path(spec.Disk)); err != nil {
-			return fmt.Errorf("reimage %s: its disk %s was not made: %w", spec.ID, spec.Disk, err)
+			return fmt.Errorf("reimage %s: disk %s was not made: %w", spec.ID, spec.Disk, err)
 		}
 	}
 	if err := m.powerOff(ctx, true); err != nil {

@@ -46,7 +46,7 @@ func (f *Fleet) Patch(ctx context.Context, id string, options PatchOptions) erro
 	}
 	s := m.now()
 	if s == nil || s.spec.Light || s.agent() == nil {
-		return fmt.Errorf("machine %s cannot be patched: it must be on, joined, and have a disk", id)
+		return fmt.Errorf("machine %s cannot be patched: the machine must be on, joined, and have a disk", id)
 	}
 	if err := s.install(ctx, options.Packages); err != nil {
 		return fmt.Errorf("patch %s: %w", id, err)

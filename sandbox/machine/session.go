@@ -178,7 +178,7 @@ func (s *session) shutdown() {
 		return
 	}
 	if err := s.lastWrites(); err != nil {
-		timing.Log.Warn("shutdown did not write all it should", "machine", s.spec.ID, "error", err)
+		timing.Log.Warn("shutdown did not write everything", "machine", s.spec.ID, "error", err)
 	}
 }
 

@@ -86,7 +86,7 @@ func (m *machine) restart(ctx context.Context) error {
 func (m *machine) root() (string, error) {
 	spec := m.specification()
 	if spec.Light {
-		return "", fmt.Errorf("machine %s is a light one, it has no disk", spec.ID)
+		return "", fmt.Errorf("machine %s is light and has no disk", spec.ID)
 	}
 	return m.fleet.path(spec.Disk), nil
 }

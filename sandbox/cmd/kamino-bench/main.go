@@ -31,10 +31,10 @@ func main() {
 func run() error {
 	kamino := flag.String("kamino", "bin/kamino", "the kamino `binary`")
 	sandbox := flag.String("sandbox", "bin/kamino-sandbox", "the kamino-sandbox `binary`")
-	scale := flag.Float64("time-scale", 1, "how many seconds of a cloud pass in one; more than 1 makes our own share look larger")
+	scale := flag.Float64("time-scale", 1, "seconds of a cloud per second; more than 1 makes Kamino's own share look larger")
 	only := flag.String("only", "", "measure one `part`: "+strings.Join(names(), " or "))
 	profiles := flag.String("profiles", "", "`directory` for heap profiles of the controller in a large cluster")
-	page := flag.String("page", "", "`file` of the documentation that the report is written into")
+	page := flag.String("page", "", "documentation `file` for the report")
 	out := flag.String("json", "", "`file` for the report as JSON")
 	flag.Parse()
 
@@ -73,7 +73,7 @@ func run() error {
 		}
 	}
 	if missed := report.Missed(); len(missed) > 0 {
-		return fmt.Errorf("beyond its limit: %s", strings.Join(missed, ", "))
+		return fmt.Errorf("over the limit: %s", strings.Join(missed, ", "))
 	}
 	return nil
 }

@@ -71,15 +71,15 @@ func Read(root, commands string) (Order, error) {
 	}
 	text, err := os.ReadFile(filepath.Join(root, filepath.Clean("/"+found[1])))
 	if err != nil {
-		return Order{}, fmt.Errorf("the configuration that `kubeadm join` is told: %w", err)
+		return Order{}, fmt.Errorf("the configuration of `kubeadm join`: %w", err)
 	}
 	var config kubeadmapi.JoinConfiguration
 	if err := runtime.DecodeInto(scheme.Codecs.UniversalDecoder(), text, &config); err != nil {
-		return Order{}, fmt.Errorf("the configuration that `kubeadm join` is told: %s: %w", found[1], err)
+		return Order{}, fmt.Errorf("the configuration of `kubeadm join`: %s: %w", found[1], err)
 	}
 	by := config.Discovery.BootstrapToken
 	if by == nil || len(by.CACertHashes) != 1 {
-		return Order{}, fmt.Errorf("the configuration that `kubeadm join` is told: %s: it has no bootstrap token with one pinned authority", found[1])
+		return Order{}, fmt.Errorf("the configuration of `kubeadm join`: %s: no bootstrap token with one pinned authority", found[1])
 	}
 	var taints []string
 	for _, t := range config.NodeRegistration.Taints {

@@ -133,9 +133,9 @@ func TestAuthenticator(t *testing.T) {
 	for name, c := range map[string]struct{ token, user, says string }{
 		"a node":                {token(node, "sandbox"), "system:node:ip-10-0-0-1", ""},
 		"of another cluster":    {token(node, "other"), "", "STS answers 403"},
-		"of another role":       {token(as(t, user, "others", "i-0123456789abcdef0"), "sandbox"), "", "is nobody in this cluster"},
+		"of another role":       {token(as(t, user, "others", "i-0123456789abcdef0"), "sandbox"), "", "has no identity in this cluster"},
 		"an instance that went": {token(as(t, user, "nodes", "i-0fffffffffffffff0"), "sandbox"), "", "no such instance"},
-		"a user":                {token(user, "sandbox"), "", "is nobody in this cluster"},
+		"a user":                {token(user, "sandbox"), "", "has no identity in this cluster"},
 		"another server":        {token(elsewhere, "sandbox"), "", "is not STS"},
 		"for no cluster": {presigned(func(c *sts.PresignClient) (string, error) {
 			r, err := c.PresignGetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{})

@@ -141,7 +141,7 @@ func (a *Authenticator) review(ctx context.Context, token string) (authenticatio
 	// arn:aws:sts::ACCOUNT:assumed-role/ROLE/INSTANCE
 	parts := strings.Split(who.ARN, "/")
 	if len(parts) != 3 || !strings.HasSuffix(parts[0], ":assumed-role") || parts[1] != a.Role {
-		return nobody, fmt.Errorf("%s is nobody in this cluster", who.ARN)
+		return nobody, fmt.Errorf("%s has no identity in this cluster", who.ARN)
 	}
 	name, err := a.Name(ctx, parts[2])
 	if err != nil {
@@ -171,9 +171,9 @@ func (a *Authenticator) address(token string) (string, error) {
 	query := at.Query()
 	switch {
 	case at.Scheme != sts.Scheme || at.Host != sts.Host || strings.Trim(at.Path, "/") != "":
-		return "", fmt.Errorf("the token is for %s, which is not STS", at.Host)
+		return "", fmt.Errorf("the token is for %s, and not for STS", at.Host)
 	case query.Get("Action") != "GetCallerIdentity" || len(query["Action"]) != 1:
-		return "", fmt.Errorf("the token asks STS for something else than who its holder is")
+		return "", fmt.Errorf("the token asks STS for another action than GetCallerIdentity")
 	case !slices.Contains(strings.Split(query.Get("X-Amz-SignedHeaders"), ";"), strings.ToLower(clusterHeader)):
 		return "", fmt.Errorf("the token was made for no cluster")
 	}

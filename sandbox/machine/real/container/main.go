@@ -28,7 +28,7 @@ func run(args []string) error {
 		return serve()
 	}
 	if len(args) < 2 {
-		return errors.New("serve, hold, write or check, and what?")
+		return errors.New("name an action (serve, hold, write or check) and an argument")
 	}
 	switch args[0] {
 	case "serve": // Further words stay visible in the arguments.
@@ -76,7 +76,7 @@ func check(list, want string) error {
 			return err
 		}
 		if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != recorded {
-			return fmt.Errorf("%s is not what the image has: %d bytes", path, len(content))
+			return fmt.Errorf("%s differs from the image: %d bytes", path, len(content))
 		}
 		intact++
 	}
