@@ -136,7 +136,7 @@ func TestAuthenticator(t *testing.T) {
 		"of another role":       {token(as(t, user, "others", "i-0123456789abcdef0"), "sandbox"), "", "has no identity in this cluster"},
 		"an instance that went": {token(as(t, user, "nodes", "i-0fffffffffffffff0"), "sandbox"), "", "no such instance"},
 		"a user":                {token(user, "sandbox"), "", "has no identity in this cluster"},
-		"another server":        {token(elsewhere, "sandbox"), "", "is not STS"},
+		"another server":        {token(elsewhere, "sandbox"), "", "not for STS"},
 		"for no cluster": {presigned(func(c *sts.PresignClient) (string, error) {
 			r, err := c.PresignGetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{})
 			return r.URL, err
@@ -146,7 +146,7 @@ func TestAuthenticator(t *testing.T) {
 				o.ClientOptions = append(o.ClientOptions, sts.WithAPIOptions(smithyhttp.SetHeaderValue(clusterHeader, "sandbox")))
 			})
 			return r.URL, err
-		}), "", "something else"},
+		}), "", "another action"},
 		"nothing":    {"", "", "does not begin"},
 		"no text":    {tokenPrefix + "!", "", "cannot be read"},
 		"no address": {tokenPrefix + encode.EncodeToString([]byte("https://[")), "", "no address"},
