@@ -84,8 +84,6 @@ type Case struct {
 	OwnNode string
 	// Drives: this process would run the capture, so its permissions matter.
 	Drives bool
-	// MayRemove: the provider can remove an instance, as a donor that does not return requires.
-	MayRemove bool
 	// Again: the case was judged before the look at the donor's disk, and constant facts are not judged again.
 	Again bool
 

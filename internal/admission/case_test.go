@@ -40,7 +40,7 @@ func sound() *Case {
 	p.Spec.Settings.Donor.Afterwards = v1alpha1.Remove
 	p.Spec.Settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: "copy"}
 	return &Case{
-		Now: noon, Prototype: p, Pool: "memory:///pool1", PoolName: "pool1", Image: "kamino:v1", MayRemove: true, Namespace: "ours", OwnNode: "elsewhere",
+		Now: noon, Prototype: p, Pool: "memory:///pool1", PoolName: "pool1", Image: "kamino:v1", Namespace: "ours", OwnNode: "elsewhere",
 		Queued: Found(false), Others: Found[[]Other](nil), Donor: Found(Donor{Node: &donor}),
 		Surroundings: Found(Surroundings{Of: cloud.Membership{Pool: "memory:///pool1"}, OfName: "pool1", Peers: []corev1.Node{readyNode("peer")}}),
 		Pods:         Found(Pods{}), ClockAhead: Found(time.Duration(0)), BuiltFrom: Found(cloud.Image{}),
@@ -148,12 +148,6 @@ var troubles = []spoiled{
 		spoil: func(c *Case) {
 			c.Prototype.Spec.Settings.Generalize.Profile, c.Prototype.Spec.Settings.Donor.Afterwards = v1alpha1.ProfileBootstrap, v1alpha1.Return
 		},
-	},
-	{
-		name: "a donor that nobody can remove", reason: RemovalUnsupported,
-		words: "node donor must be removed after the capture, but Kamino cannot remove instances in this cloud",
-		spoil: func(c *Case) { c.Prototype.Spec.Settings.Donor.Afterwards, c.MayRemove = v1alpha1.Remove, false },
-		alone: "profile",
 	},
 	{
 		name: "a setting of another cloud", reason: SettingOfOtherCloud,

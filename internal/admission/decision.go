@@ -45,13 +45,9 @@ func clock(c *Case) ([]cloud.Refusal, error) {
 
 func profile(c *Case) ([]cloud.Refusal, error) {
 	settings := c.Prototype.Spec.Settings
-	switch profile := settings.Profile(); {
-	case !settings.DonorLeaves() && !profile.Traits().DonorMayReturn:
+	if profile := settings.Profile(); !settings.DonorLeaves() && !profile.Traits().DonorMayReturn {
 		return refuse(ProfileUnsupported, "remove settings.donor.afterwards, or use profile static if the nodes of the pool share a credential",
 			"profile %s deletes the join credential of node %s, so the node cannot rejoin", profile, c.node()), nil
-	case settings.DonorLeaves() && !c.MayRemove:
-		return refuse(RemovalUnsupported, "use a profile whose donor returns, without settings.donor.afterwards: Remove",
-			"node %s must be removed after the capture, but Kamino cannot remove instances in this cloud", c.node()), nil
 	}
 	return nil, nil
 }

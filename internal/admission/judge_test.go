@@ -29,7 +29,7 @@ func TestOnceMoreOnlyWhatChangesIsAsked(t *testing.T) {
 		}
 	}
 	bare := sound()
-	c := &Case{Now: bare.Now, Prototype: bare.Prototype, Pool: bare.Pool, PoolName: bare.PoolName, Image: bare.Image, MayRemove: true, Again: true,
+	c := &Case{Now: bare.Now, Prototype: bare.Prototype, Pool: bare.Pool, PoolName: bare.PoolName, Image: bare.Image, Again: true,
 		Queued: bare.Queued, Others: bare.Others, Donor: bare.Donor, Surroundings: bare.Surroundings, Pods: bare.Pods}
 	if v := c.Judge(); !v.Admitted() {
 		t.Errorf("it asks for more: %+v", v)
@@ -39,7 +39,7 @@ func TestOnceMoreOnlyWhatChangesIsAsked(t *testing.T) {
 // TestADonorOfNoPool is refused for that first, and for errors of the decision; no other question follows.
 func TestADonorOfNoPool(t *testing.T) {
 	p := sound().Prototype
-	c := &Case{Now: noon, Prototype: p, Unplaced: "it is alone", Image: "kamino:v1", MayRemove: true}
+	c := &Case{Now: noon, Prototype: p, Unplaced: "it is alone", Image: "kamino:v1"}
 	if v := c.Judge(); !slices.Equal(reasons(v), []string{NotInPool}) || len(v.Unread) != 0 || !strings.Contains(v.Refusals[0].Message, "supported pool: it is alone") {
 		t.Errorf("%+v", v)
 	}
@@ -224,7 +224,7 @@ func TestAStrangerOfANodeHidesTheCloud(t *testing.T) {
 			continue
 		}
 		bare := sound()
-		c := &Case{Now: noon, Prototype: bare.Prototype, Pool: bare.Pool, PoolName: bare.PoolName, Image: bare.Image, MayRemove: true,
+		c := &Case{Now: noon, Prototype: bare.Prototype, Pool: bare.Pool, PoolName: bare.PoolName, Image: bare.Image,
 			Queued: bare.Queued, Others: bare.Others, Donor: bare.Donor, Surroundings: bare.Surroundings}
 		stray.spoil(c)
 		if v := c.Judge(); !slices.Equal(reasons(v), []string{stray.reason}) || len(v.Unread) != 0 {

@@ -23,7 +23,6 @@ const (
 	CapturedToday      = "CapturedToday"
 	CaptureInFlight    = "CaptureInFlight"
 	ProfileUnsupported = "ProfileUnsupported"
-	RemovalUnsupported = "RemovalUnsupported"
 	NoImage            = "NoImage"
 	ImageNotAllowed    = "ImageNotAllowed"
 	NotInstalled       = "NotInstalled"

@@ -9,7 +9,6 @@ var sentences = map[string]string{
 	"a clock behind":                   "the clock of this process is 6m0s behind the clock of the API server: correct the clock, then try again",
 	"left alone":                       "prototype pool1-2026.03.14 was created 26h0m0s ago and never started: delete the prototype and start a new capture",
 	"a profile whose donors stay away": "profile bootstrap deletes the join credential of node donor, so the node cannot rejoin: remove settings.donor.afterwards, or use profile static if the nodes of the pool share a credential",
-	"a donor that nobody can remove":   "node donor must be removed after the capture, but Kamino cannot remove instances in this cloud: use a profile whose donor returns, without settings.donor.afterwards: Remove",
 	"a setting of another cloud":       "settings.azure is a setting of another cloud, not of the cloud of node donor: remove settings.azure",
 	"no image":                         "no image for the generalize pod: this build of Kamino is not published; build an image (podman build -t REGISTRY/kamino:TAG .), push the image to a registry, and set --image, KAMINO_IMAGE or settings.generalize.image",
 	"an image of theirs":               "settings.generalize.image is evil:v1 and would run as root on node donor, but only Kamino's own image (kamino:v1) and --allowed-images are allowed: remove the setting, or start Kamino with --allowed-images",

@@ -261,9 +261,6 @@ func TestRefusalsChangeNothing(t *testing.T) {
 		{"a donor that is to return and cannot", admission.ProfileUnsupported, nil, func(p *v1alpha1.Prototype) {
 			p.Spec.Settings.Generalize.Profile, p.Spec.Settings.Donor.Afterwards = v1alpha1.ProfileBootstrap, v1alpha1.Return
 		}},
-		{"a donor that nobody can remove", admission.RemovalUnsupported, func(s *stage) { *s = *newStage(s.t, func(s *stage) { s.apart = true }) }, func(p *v1alpha1.Prototype) {
-			p.Spec.Settings.Generalize.Profile = v1alpha1.ProfileBootstrap
-		}},
 		{"not installed", admission.NotInstalled, func(s *stage) {
 			s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), podspace, v1alpha1.GeneralizeServiceAccount))
 		}, nil},

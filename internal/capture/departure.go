@@ -262,12 +262,8 @@ func (d departures) remove(ctx context.Context, w *observed) error {
 			}
 		})
 	}
-	remover, able := cloud.As[cloud.Remover](d.Cloud)
-	if !able {
-		return &cloud.Error{Kind: cloud.Unsupported, Op: "remove", Resource: string(w.id), Message: "the provider of this cloud cannot remove instances. Remove the instance by hand"}
-	}
 	d.goes(w)
-	_, err := remover.EnsureRemoved(ctx, w.id)
+	_, err := d.Cloud.EnsureRemoved(ctx, w.id)
 	return err
 }
 

@@ -129,11 +129,10 @@ func (r leftovers) dropLease(ctx context.Context, l reservations.Leftover) error
 
 // straySnapshots lists the snapshots of the pools that are not being deleted.
 func (r leftovers) straySnapshots(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
-	lister, able := cloud.As[cloud.SnapshotLister](r.Cloud)
-	if !able || len(pools) == 0 {
+	if len(pools) == 0 {
 		return nil, nil
 	}
-	list, err := lister.Snapshots(ctx, pools...)
+	list, err := r.Cloud.Snapshots(ctx, pools...)
 	if err != nil {
 		return nil, err
 	}
@@ -217,6 +216,5 @@ func (r leftovers) remove(ctx context.Context, l reservations.Leftover, pools []
 			}
 		}
 	}
-	lister, _ := cloud.As[cloud.SnapshotLister](r.Cloud) // the provider listed the snapshot
-	return lister.DropSnapshot(ctx, l.Name)
+	return r.Cloud.DropSnapshot(ctx, l.Name)
 }

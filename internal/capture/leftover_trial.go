@@ -29,11 +29,10 @@ func (r leftovers) strayTrials(ctx context.Context, pools []cloud.PoolID) ([]res
 }
 
 func (r leftovers) tried(ctx context.Context, pools []cloud.PoolID) ([]cloud.TrialSpec, error) {
-	runner, able := cloud.As[cloud.TrialRunner](r.Cloud)
-	if !able || len(pools) == 0 {
+	if len(pools) == 0 {
 		return nil, nil
 	}
-	return runner.Trials(ctx, pools...)
+	return r.Cloud.Trials(ctx, pools...)
 }
 
 // endTrial continues the end of a trial without an active capture: objects on its Nodes, and objects in the cloud.
@@ -51,8 +50,7 @@ func (r leftovers) endTrial(ctx context.Context, l reservations.Leftover, pools 
 }
 
 func (r leftovers) endTrialOf(ctx context.Context, l reservations.Leftover, spec cloud.TrialSpec) error {
-	runner, _ := cloud.As[cloud.TrialRunner](r.Cloud) // the provider listed the trial
-	seen, err := runner.Trial(ctx, spec)
+	seen, err := r.Cloud.Trial(ctx, spec)
 	if err != nil {
 		return err
 	}
@@ -60,7 +58,7 @@ func (r leftovers) endTrialOf(ctx context.Context, l reservations.Leftover, spec
 	if err != nil {
 		return err
 	}
-	_, err = runner.EndTrial(ctx, spec)
+	_, err = r.Cloud.EndTrial(ctx, spec)
 	if r.trials.tryout == nil {
 		return err
 	}

@@ -60,18 +60,17 @@ func (q preflight) builtFrom(ctx context.Context, w *observed) (cloud.Image, err
 // images counts the images of the pool's instances. Pools that are too small for the cloud's limit are skipped.
 func (q preflight) images(ctx context.Context, w *observed, c *admission.Case) (admission.Images, error) {
 	pool, err := c.Recipe.Get()
-	lister, able := cloud.As[cloud.InstanceLister](q.Cloud)
-	if err != nil || !able || !imagecount.Possible(pool.Capacity, lister.MaxImages(w.pool)) {
+	if err != nil || !imagecount.Possible(pool.Capacity, q.Cloud.MaxImages(w.pool)) {
 		return admission.Images{}, err
 	}
-	instances, err := lister.Instances(ctx, w.pool)
+	instances, err := q.Cloud.Instances(ctx, w.pool)
 	if cloud.Is(err, cloud.Unsupported) || cloud.Is(err, cloud.NotFound) {
 		return admission.Images{}, nil
 	}
 	if err != nil {
 		return admission.Images{}, err
 	}
-	found := admission.Images{Spread: imagecount.Of(pool.Recipe, instances, lister.MaxImages(w.pool)), Names: map[cloud.InstanceID]string{}}
+	found := admission.Images{Spread: imagecount.Of(pool.Recipe, instances, q.Cloud.MaxImages(w.pool)), Names: map[cloud.InstanceID]string{}}
 	around, _ := c.Surroundings.Get()
 	for _, id := range found.Spread.Brief().Oldest(pool.Recipe).Instances {
 		for _, n := range append([]corev1.Node{*w.node}, around.Peers...) {

@@ -32,7 +32,7 @@ import (
 func (q preflight) gather(ctx context.Context, w *observed) *admission.Case {
 	c := &admission.Case{
 		Now: q.now(), Prototype: w.p, Pool: w.pool, Unplaced: w.noPoolReason, Image: q.image, AllowedImages: q.AllowedImages,
-		MayRemove: mayRemove(q.Cloud), Namespace: q.namespace, OwnNode: q.OwnNode, Drives: q.Drives, Again: w.facts.Pod != plan.NoPod,
+		Namespace: q.namespace, OwnNode: q.OwnNode, Drives: q.Drives, Again: w.facts.Pod != plan.NoPod,
 	}
 	if c.Pool == "" {
 		return c
@@ -55,12 +55,6 @@ func (q preflight) gather(ctx context.Context, w *observed) *admission.Case {
 		}
 	}
 	return c
-}
-
-// mayRemove reports whether the provider can remove instances.
-func mayRemove(provider cloud.Provider) bool {
-	_, able := cloud.As[cloud.Remover](provider)
-	return able
 }
 
 // turn reads the other captures and the kured lock.

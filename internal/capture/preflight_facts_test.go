@@ -135,12 +135,7 @@ func TestAPassThatCannotSeeAllEnds(t *testing.T) {
 
 // rolling is a cloud that refuses a capture and its trial for the same reason, as Cluster API does for a pool without
 // write permission.
-type rolling struct {
-	cloud.Provider
-	cloud.TrialRunner
-}
-
-func (r rolling) Decorated() cloud.Provider { return r.Provider }
+type rolling struct{ cloud.Provider }
 
 func (r rolling) refusal() cloud.Refusal {
 	return cloud.Refuse("RollingUpdate", "the pool would be rolled", "set it to OnDelete")
@@ -158,8 +153,7 @@ func (r rolling) PreflightTrial(context.Context, cloud.TrialSpec) ([]cloud.Refus
 // TestWhatIsInTheWayOfBothIsToldOnce: of the capture and of its trial.
 func TestWhatIsInTheWayOfBothIsToldOnce(t *testing.T) {
 	v := trying(t, v1alpha1.TrialApart)
-	trialist, _ := cloud.As[cloud.TrialRunner](v.wrapped)
-	v.engine.Cloud = rolling{v.wrapped, trialist}
+	v.engine.Cloud = rolling{v.wrapped}
 	if reasons, err := v.asked(); err != nil || !slices.Equal(reasons, []string{"RollingUpdate", "TrialDiffers"}) {
 		t.Errorf("it is refused for %v: %v", reasons, err)
 	}

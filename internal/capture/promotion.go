@@ -119,11 +119,10 @@ func (m promotion) lookRetirement(ctx context.Context, w *observed) error {
 // would be retired.
 func (m promotion) retirable(ctx context.Context, pool cloud.PoolID, images []cloud.Image, current string, keep int) ([]string, error) {
 	retire := retention.Retired(retention.Decide(images, current, keep, nil))
-	lister, able := cloud.As[cloud.InstanceLister](m.Cloud)
-	if len(retire) == 0 || !able {
+	if len(retire) == 0 {
 		return retire, nil
 	}
-	instances, err := lister.Instances(ctx, pool)
+	instances, err := m.Cloud.Instances(ctx, pool)
 	if cloud.Is(err, cloud.Unsupported) {
 		return retire, nil
 	}

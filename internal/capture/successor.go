@@ -43,11 +43,7 @@ func (d departures) findReplacement(ctx context.Context, w *observed) (name stri
 		return "", err
 	}
 	for _, n := range candidates {
-		is, err := has(cloud.InstanceID(n.Spec.ProviderID))
-		switch {
-		case err != nil:
-			return "", err
-		case is:
+		if has(cloud.InstanceID(n.Spec.ProviderID)) {
 			return n.Name, nil
 		}
 	}
@@ -61,21 +57,10 @@ func (d departures) isAlone(n *corev1.Node, all []*corev1.Node, without map[type
 	})
 }
 
-// instancesOf returns a function that reports whether the pool has an instance that is not being removed. Providers
-// without InstanceLister get one request per instance.
-func (d departures) instancesOf(ctx context.Context, pool cloud.PoolID) (has func(cloud.InstanceID) (bool, error), err error) {
-	lister, able := cloud.As[cloud.InstanceLister](d.Cloud)
-	if !able {
-		return func(id cloud.InstanceID) (bool, error) {
-			instance, err := d.Cloud.Instance(ctx, id)
-			if cloud.Is(err, cloud.NotFound) {
-				return false, nil
-			}
-			return err == nil && !instance.Removing && (instance.Pool == "" || instance.Pool == pool), err
-		}, nil
-	}
-	instances, err := lister.Instances(ctx, pool)
-	return func(id cloud.InstanceID) (bool, error) {
-		return slices.ContainsFunc(instances, func(i cloud.Instance) bool { return !i.Removing && d.Cloud.SameInstance(i.ID, id) }), nil
+// instancesOf returns a function that reports whether the pool has an instance that is not being removed.
+func (d departures) instancesOf(ctx context.Context, pool cloud.PoolID) (has func(cloud.InstanceID) bool, err error) {
+	instances, err := d.Cloud.Instances(ctx, pool)
+	return func(id cloud.InstanceID) bool {
+		return slices.ContainsFunc(instances, func(i cloud.Instance) bool { return !i.Removing && d.Cloud.SameInstance(i.ID, id) })
 	}, err
 }

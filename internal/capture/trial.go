@@ -222,14 +222,13 @@ func (t trials) specWithCustomData(ctx context.Context, w *observed) (spec cloud
 	return spec, err
 }
 
-// trialRunner returns the provider's TrialRunner, if a TrialObserver is configured.
-func (t trials) trialRunner() (cloud.TrialRunner, error) {
-	runner, able := cloud.As[cloud.TrialRunner](t.Cloud)
-	if !able || t.tryout == nil {
+// trialRunner returns the provider, if a TrialObserver is configured.
+func (t trials) trialRunner() (cloud.Provider, error) {
+	if t.tryout == nil {
 		r := trialUnsupported()
 		return nil, &cloud.Error{Kind: cloud.Unsupported, Op: "try a version", Message: r.Message, Refusal: &r}
 	}
-	return runner, nil
+	return t.Cloud, nil
 }
 
 func trialUnsupported() cloud.Refusal {

@@ -121,8 +121,7 @@ func withInstances(nodes []v1alpha1.TrialNodeRecord, instances []cloud.Instance)
 // Any client may have removed or overwritten the record.
 func (t trials) findLostTrial(ctx context.Context, w *observed) error {
 	f := &w.facts
-	runner, able := cloud.As[cloud.TrialRunner](t.Cloud)
-	if !able || t.tryout == nil || w.isOrphan || !f.NeedsTrial || f.Trial != plan.NoTrial {
+	if t.tryout == nil || w.isOrphan || !f.NeedsTrial || f.Trial != plan.NoTrial {
 		return nil
 	}
 	switch plan.Next(*f).Do {
@@ -130,7 +129,7 @@ func (t trials) findLostTrial(ctx context.Context, w *observed) error {
 	default:
 		return nil
 	}
-	specs, err := runner.Trials(ctx, w.pool)
+	specs, err := t.Cloud.Trials(ctx, w.pool)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
 		return nil
@@ -145,7 +144,7 @@ func (t trials) findLostTrial(ctx context.Context, w *observed) error {
 		if spec.Tags[cloud.TagUID] != string(w.p.UID) {
 			continue
 		}
-		seen, err := runner.Trial(ctx, spec)
+		seen, err := t.Cloud.Trial(ctx, spec)
 		if err != nil {
 			return err
 		}

@@ -7,9 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
-	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imagecount"
-	"github.com/kamino-dev/kamino/internal/replace"
 )
 
 const rebuildHelp = `Rebuild the nodes of a pool that run its oldest image, from the current version. Kamino cordons each node, drains the
@@ -41,18 +39,17 @@ func newRebuildCommand(f *Factory, o *Options) *cobra.Command {
 }
 
 func (c *change) rebuild(ctx context.Context, replacing replaceFlags) error {
-	lister, able := cloud.As[cloud.InstanceLister](c.provider)
-	if !able || !replace.Able(c.provider) {
+	if !c.provider.CanRebuild() {
 		return refusedf("this cloud cannot rebuild nodes; nothing was changed")
 	}
 	if refusals := c.history.RefuseRebuild(); refusals != nil {
 		return refusal(fmt.Sprintf("cannot rebuild nodes of pool %s", c.history.Pool), refusals)
 	}
-	instances, err := lister.Instances(ctx, c.pool.ID)
+	instances, err := c.provider.Instances(ctx, c.pool.ID)
 	if err != nil {
 		return err
 	}
-	oldest := imagecount.Of(c.history.Recipe, instances, lister.MaxImages(c.pool.ID)).Oldest(c.history.Recipe)
+	oldest := imagecount.Of(c.history.Recipe, instances, c.provider.MaxImages(c.pool.ID)).Oldest(c.history.Recipe)
 	deed := print.Rebuilt(c.history, oldest, replacing.Pace, c.dryRun)
 	if oldest.Name == "" || c.dryRun {
 		return print.WriteChangeResult(c.Out, c.format, deed)

@@ -11,7 +11,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/replace"
 	"github.com/kamino-dev/kamino/internal/rollback"
 	"github.com/kamino-dev/kamino/internal/rollback/plan"
 )
@@ -69,7 +68,7 @@ func newRollbackCommand(f *Factory, o *Options) *cobra.Command {
 }
 
 func (c *change) rollback(ctx context.Context, to string, replacing replaceFlags) error {
-	if replacing.nodes && !replace.Able(c.provider) {
+	if replacing.nodes && !c.provider.CanRebuild() {
 		return refusedf("this cloud cannot rebuild nodes; nothing was changed: run again without --replace-nodes")
 	}
 	refused := fmt.Sprintf("cannot roll back pool %s", c.history.Pool)

@@ -1,9 +1,6 @@
 package cloud
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // InstanceID names a VM: the text of Node.spec.providerID. Compare IDs with SameInstance, because some clouds ignore
 // case.
@@ -196,13 +193,13 @@ type RecipeChange struct {
 	Removes []RecipeField `json:"removes,omitempty"`
 	// Keeps are other parts, such as extensions, that stay.
 	Keeps []RecipeField `json:"keeps,omitempty"`
-	// Adds are the parts that the recipe gets back, and Missing the lost parts that are not available. Only a RecipeRestorer
+	// Adds are the parts that the recipe gets back, and Missing the lost parts that are not available. Only RestoreChange
 	// sets these fields. An Unreadable part in Adds is restored as the cloud returned it, perhaps incompletely.
 	Adds    []RecipeField `json:"adds,omitempty"`
 	Missing []RecipeField `json:"missing,omitempty"`
 	// Backup is the changed part of the recipe as JSON. It may contain secrets, and must be stored in a Secret only.
 	Backup []byte `json:"-"`
-	// Restores is the input of a RecipeRestorer's change; nil for any other change. It may contain secrets.
+	// Restores is the input of RestoreChange; nil for any other change. It may contain secrets.
 	Restores *Saved `json:"-"`
 	// Refusals are the reasons why SetRecipe would refuse the change now, for example an upgrade policy that changes
 	// running instances.
@@ -220,112 +217,9 @@ type PreflightSpec struct {
 	Pool     PoolID
 	Instance InstanceID
 	Version  string
-	// Removes is true if the donor's instance will be removed (Remover). Grows is true if the pool will grow by one
+	// Removes is true if the donor's instance will be removed (EnsureRemoved). Grows is true if the pool will grow by one
 	// before.
 	Removes, Grows bool
 	// RemovesBootstrap is true if the promotion will remove the bootstrap from the recipe.
 	RemovesBootstrap bool
-}
-
-// Machines are the calls about instances and snapshots. An ImageProvider implements them, and a Provider passes them through.
-type Machines interface {
-	// SameInstance reports whether two IDs name one instance, in any spelling. SameInstance does no I/O.
-	SameInstance(a, b InstanceID) bool
-
-	// Instance returns an instance; NotFound if there is none.
-	Instance(ctx context.Context, id InstanceID) (Instance, error)
-
-	// EnsureStopped powers off a running instance, keeping its host, network and address, and returns the current
-	// state. Repeated calls are harmless.
-	EnsureStopped(ctx context.Context, id InstanceID) (Power, error)
-
-	// EnsureStarted starts a stopped instance and returns the current state.
-	EnsureStarted(ctx context.Context, id InstanceID) (Power, error)
-
-	// Snapshot returns the named snapshot of the instance. An absent snapshot is no error but a State.
-	Snapshot(ctx context.Context, instance InstanceID, name string) (Snapshot, error)
-
-	// EnsureSnapshot starts the snapshot if it does not exist, and returns the snapshot in any state. EnsureSnapshot
-	// never makes a second snapshot of the same name, and never changes an existing snapshot.
-	EnsureSnapshot(ctx context.Context, spec SnapshotSpec) (Snapshot, error)
-
-	// DeleteSnapshot starts the deletion. A missing snapshot is no error.
-	DeleteSnapshot(ctx context.Context, instance InstanceID, name string) error
-}
-
-// Pools are the calls about pools. A PoolProvider implements them, and a Provider passes them through.
-type Pools interface {
-	// PoolsOf returns the pool of each node, in the order of the nodes, or why the node has no pool, which is no error.
-	// After an error nothing is known about any node. Ask once for all nodes, because a cloud may handle many nodes in
-	// one request. All spellings of an instance give one spelling of its pool. PoolsOf changes nothing.
-	PoolsOf(ctx context.Context, nodes []NodeValues) ([]Membership, error)
-
-	// PoolName returns the pool's name from its ID without I/O.
-	PoolName(id PoolID) string
-
-	// SetRecipe carries out the change, and changes no running instance. SetRecipe returns Conflict if the recipe has
-	// changed since the change was made. It returns nil only if the answer to the write, or a read afterwards, shows the
-	// wanted recipe.
-	//
-	// SetRecipe returns Refused if the pool's policy would update running instances. The provider checks the policy
-	// together with the write, so that no other client can change the policy between.
-	SetRecipe(ctx context.Context, change RecipeChange) error
-
-	// Protection returns the protection of the instance in its pool. Store the token before calling Hold, so that a lost
-	// call loses nothing. Protection returns NotFound without the instance.
-	Protection(ctx context.Context, id InstanceID) (Protection, error)
-
-	// ProtectFromScaleIn protects the instance from its pool's automatic actions until Unprotect. token is the token from Protection before.
-	// Repeated calls are harmless. After success, Protection shows the instance as held. An empty token does nothing.
-	ProtectFromScaleIn(ctx context.Context, id InstanceID, token string) error
-
-	// Unprotect restores the state of the token, in spite of later changes: after success Protection returns that token. Every
-	// provider accepts Unheld. An empty token does nothing. A foreign token is Invalid and changes nothing.
-	Unprotect(ctx context.Context, id InstanceID, token string) error
-
-	// SetCapacity grows the pool from one size to a larger size. SetCapacity returns Conflict if the size is not from,
-	// and Refused as SetRecipe does.
-	SetCapacity(ctx context.Context, id PoolID, from, to int64) error
-}
-
-// Provider is a whole cloud for the rest of Kamino. New makes a Provider from an ImageProvider and a PoolProvider, the two halves that a
-// cloud implements.
-type Provider interface {
-	Machines
-	Pools
-
-	// Pool returns a pool with its recipe.
-	Pool(ctx context.Context, id PoolID) (Pool, error)
-
-	// BuiltFrom returns the version of the pool's image family that an instance was built from; empty for another image.
-	// BuiltFrom does no I/O: it reads the image of the given instance.
-	BuiltFrom(pool PoolID, instance Instance) string
-
-	// Preflight returns every obstacle in the cloud that would make a capture fail later: a wrong kind of pool or
-	// instance, a missing permission, an existing name or version, an exhausted quota. Nil means no obstacle. Both
-	// halves are asked.
-	Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, error)
-
-	// Image returns one version with its progress. An absent version is no error but a State.
-	Image(ctx context.Context, ref ImageRef) (Image, error)
-
-	// Images returns the pool's versions, oldest first in the order of package imageversion. Without an image family there are
-	// no versions.
-	Images(ctx context.Context, pool PoolID) ([]Image, error)
-
-	// EnsureImage starts making the version from the snapshot, with its prerequisites, if the version does not exist.
-	// It returns the version in any state. A failed version is retried only if another kind of storage is required. No
-	// recipe uses the version as "latest": a pool uses the version only after SetRecipe.
-	EnsureImage(ctx context.Context, spec ImageSpec) (Image, error)
-
-	// TagImage sets tags of a version; an empty value removes the tag. TagImage returns NotFound without the version.
-	TagImage(ctx context.Context, ref ImageRef, tags map[string]string) error
-
-	// DeleteImage starts the version's deletion. A missing version is no error. The version in the pool's recipe is
-	// refused with Conflict, after a fresh read of the recipe.
-	DeleteImage(ctx context.Context, ref ImageRef) error
-
-	// RecipeChange plans the change of the pool's recipe to the version. With removeBootstrap the recipe loses its
-	// bootstrap. All other parts stay.
-	RecipeChange(ctx context.Context, ref ImageRef, removeBootstrap bool) (RecipeChange, error)
 }

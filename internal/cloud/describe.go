@@ -18,8 +18,8 @@ type Description struct {
 	Options []Option
 	// New makes a provider, and describes its configuration without secrets. New does no network I/O.
 	New func(context.Context, Config) (p Provider, source string, err error)
-	// NewDisks makes only the ImageProvider, with the power ImageNames, for PoolProvider of another package. Nil if instances
-	// outside of the cloud's pools are not supported.
+	// NewDisks makes only the ImageProvider, for a PoolProvider of another package. Nil if instances outside of the
+	// cloud's pools are not supported.
 	NewDisks func(context.Context, Config) (d ImageProvider, source string, err error)
 	// Reasons are the reasons of the provider's refusals by name, including those of the contract.
 	Reasons []Reason

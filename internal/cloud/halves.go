@@ -73,17 +73,23 @@ type ImageProvider interface {
 	// PreflightDisk returns every obstacle to the work on instance, disk, snapshot and version. PreflightDisk returns
 	// NotFound without the instance.
 	PreflightDisk(ctx context.Context, spec DiskSpec) ([]Refusal, error)
-}
 
-// ImageNames is the power of ImageProvider to translate image names for PoolProvider of another package: a Kubernetes object names
-// an image for its controller in the cloud's own form.
-type ImageNames interface {
-	// NativeImage returns the cloud's own name of an image in a place, from the form of ImageID or a recipe.
-	// NativeImage returns NotFound for a missing version, and Conflict for an incomplete version.
+	// Snapshots is as in Provider, for the places of image families.
+	Snapshots(ctx context.Context, families ...ImageFamily) ([]Snapshot, error)
+
+	// Permissions is as in Provider: the permissions for instances, disks and the image family's images.
+	Permissions(ctx context.Context, family ImageFamily) ([]Permission, error)
+
+	// NativeImage returns the cloud's own name of an image in a place, from the form of ImageID or a recipe. Kubernetes
+	// objects name images so. NativeImage returns NotFound for a missing version, and Conflict for an incomplete version.
 	NativeImage(ctx context.Context, place, image string) (string, error)
 
 	// ImageText returns the form of ImageID or an Instance from the cloud's own name of an image in a place.
 	ImageText(ctx context.Context, place, native string) (string, error)
+
+	// Groups returns the cloud's own pools that a controller builds its nodes in; nil without such pools. The cloud
+	// replaces instances there. Groups protects, removes and adds instances, and lets the controller own the image.
+	Groups() PoolProvider
 }
 
 // Target is the wanted image of a recipe.
@@ -114,26 +120,4 @@ type PoolProvider interface {
 
 	// RecipeChange is as in Provider, for an image that need not exist yet.
 	RecipeChange(ctx context.Context, to Target, removeBootstrap bool) (RecipeChange, error)
-}
-
-// Grouped is the power of ImageProvider to give access to the cloud's own pools. Some controllers build their nodes in a pool
-// of the cloud, which replaces instances automatically. There this PoolProvider protects, removes and adds instances, and does
-// nothing else. Another owner of the image is expected and not refused.
-type Grouped interface {
-	Groups() PoolProvider
-}
-
-// FamilySnapshotLister is SnapshotLister for an ImageProvider, by image families.
-type FamilySnapshotLister interface {
-	// Snapshots returns the snapshots with TagUID in the places of the image families, each once. Name is the value of
-	// TagPrototype. Snapshots changes nothing.
-	Snapshots(ctx context.Context, families ...ImageFamily) ([]Snapshot, error)
-
-	// DropSnapshot is as in SnapshotLister.
-	DropSnapshot(ctx context.Context, id string) error
-}
-
-// FamilyPermissionChecker is PermissionChecker for ImageProvider: permissions for instances, disks and the image family's images.
-type FamilyPermissionChecker interface {
-	Permissions(ctx context.Context, family ImageFamily) ([]Permission, error)
 }

@@ -1,7 +1,5 @@
 package cloud
 
-import "context"
-
 // PermissionMissing is the reason of a refusal if the credential lacks a permission for a capture.
 const PermissionMissing = "PermissionMissing"
 
@@ -21,19 +19,11 @@ type Permission struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// ForRemoval is the value of Permission.For for removing instances (Remover).
+// ForRemoval is the value of Permission.For for EnsureRemoved.
 const ForRemoval = "a donor that does not return"
 
-// Values of Permission.For for trials (TrialRunner), by the place of the trial node.
+// Values of Permission.For for trials, by the place of the trial node.
 const (
 	ForTrialApart  = "a trial next to the pool"
 	ForTrialInPool = "a trial in the pool"
 )
-
-// PermissionChecker is the power to list the needed permissions. PermissionChecker is optional: use As.
-type PermissionChecker interface {
-	// Permissions returns the permissions that Kamino needs for the pool, without those of which the cloud does not know whether
-	// they are granted. Permissions returns Denied if the credential
-	// may not list its own permissions. It changes nothing.
-	Permissions(ctx context.Context, pool PoolID) ([]Permission, error)
-}

@@ -9,7 +9,7 @@ import (
 )
 
 // New makes a provider from two halves, which may be of different clouds. Image families connect the halves, and a pool's image family
-// is read once. The joined provider never deletes a version that a recipe names. As finds the powers of both halves.
+// is read once. The joined provider never deletes a version that a recipe names.
 func New(disks ImageProvider, recipes PoolProvider) Provider {
 	return &joined{Machines: disks, Pools: recipes, disks: disks, recipes: recipes}
 }
@@ -202,4 +202,51 @@ func (j *joined) RecipeChange(ctx context.Context, ref ImageRef, removeBootstrap
 		return RecipeChange{}, err
 	}
 	return j.recipes.RecipeChange(ctx, Target{Pool: ref.Pool, Version: ref.Version, Image: j.disks.ImageID(at)}, removeBootstrap)
+}
+
+// Instances implements Provider: the PoolProvider lists the instances, and the ImageProvider finds the versions.
+func (j *joined) Instances(ctx context.Context, pool PoolID) ([]Instance, error) {
+	list, err := j.recipes.Instances(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		list[i].BuiltFrom = j.BuiltFrom(pool, list[i])
+	}
+	return list, nil
+}
+
+// Snapshots implements Provider.
+func (j *joined) Snapshots(ctx context.Context, pools ...PoolID) ([]Snapshot, error) {
+	families := make([]ImageFamily, len(pools))
+	for i, pool := range pools {
+		var err error
+		if families[i], err = j.family(ctx, pool); err != nil {
+			return nil, err
+		}
+	}
+	return j.disks.Snapshots(ctx, families...)
+}
+
+// Permissions implements Provider: the permissions of both halves, each once.
+func (j *joined) Permissions(ctx context.Context, pool PoolID) ([]Permission, error) {
+	ctx = EnsureReadCache(ctx)
+	all, err := j.recipes.Permissions(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	family, err := j.family(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	list, err := j.disks.Permissions(ctx, family)
+	if err != nil {
+		return nil, err
+	}
+	for _, permission := range list {
+		if !slices.Contains(all, permission) {
+			all = append(all, permission)
+		}
+	}
+	return all, nil
 }

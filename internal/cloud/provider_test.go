@@ -35,12 +35,6 @@ func (m *molded) EnsureImage(ctx context.Context, spec cloud.VersionSpec) (cloud
 	return m.ImageProvider.EnsureImage(ctx, spec)
 }
 
-// These halves have no power.
-type (
-	plainDisks   struct{ cloud.ImageProvider }
-	plainRecipes struct{ cloud.PoolProvider }
-)
-
 func halves(t *testing.T) (*memory.Cloud, cloud.PoolID, *counted, *molded, cloud.Provider) {
 	t.Helper()
 	world := memory.New(memory.Config{})
@@ -156,38 +150,10 @@ func TestBothHalvesAreAskedBefore(t *testing.T) {
 	}
 }
 
-// TestPowersOfHalves: a joined provider has a power if either half has the power.
-func TestPowersOfHalves(t *testing.T) {
-	world, pool, recipes, disks, whole := halves(t)
-	without := map[string]cloud.Provider{
-		"disks": cloud.New(plainDisks{disks}, recipes), "recipes": cloud.New(disks, plainRecipes{recipes}), "both": cloud.New(plainDisks{disks}, plainRecipes{recipes}),
-	}
-	able := func(p cloud.Provider) (powers [6]bool) {
-		_, powers[0] = cloud.As[cloud.InstanceLister](p)
-		_, powers[1] = cloud.As[cloud.PoolFinder](p)
-		_, powers[2] = cloud.As[cloud.Rebuilder](p)
-		_, powers[3] = cloud.As[cloud.RecipeRestorer](p)
-		_, powers[4] = cloud.As[cloud.PermissionChecker](p)
-		_, powers[5] = cloud.As[cloud.SnapshotLister](p)
-		return powers
-	}
-	for name, test := range map[string]struct {
-		provider cloud.Provider
-		want     [6]bool
-	}{
-		"both halves":     {whole, [6]bool{true, true, true, true, true, true}},
-		"behind a faulty": {memory.NewFaulty(whole, nil), [6]bool{true, true, true, true, true, true}},
-		"recipes alone":   {without["disks"], [6]bool{true, true, true, true, true, false}},
-		"disks alone":     {without["recipes"], [6]bool{4: true, 5: true}},
-		"neither":         {without["both"], [6]bool{}},
-	} {
-		if got := able(test.provider); got != test.want {
-			t.Errorf("%s: %v, want %v", name, got, test.want)
-		}
-	}
-	world.AddInstance(pool, "a")
-	checker, _ := cloud.As[cloud.PermissionChecker](whole)
-	list, err := checker.Permissions(t.Context(), pool)
+// TestPermissionsOfBothHalves: each permission is listed once.
+func TestPermissionsOfBothHalves(t *testing.T) {
+	_, pool, _, _, joined := halves(t)
+	list, err := joined.Permissions(t.Context(), pool)
 	told := map[string]int{}
 	for _, permission := range list {
 		told[permission.Action]++

@@ -4,13 +4,13 @@ import "context"
 
 // A trial of a joined provider is a trial of its PoolProvider, with the version's image from its ImageProvider.
 
-// tried returns the power of the PoolProvider, and the spec with the version's image.
-func (j *joined) tried(ctx context.Context, spec TrialSpec) (TrialRunner, TrialSpec, error) {
+// withImage returns the spec with the version's image.
+func (j *joined) withImage(ctx context.Context, spec TrialSpec) (TrialSpec, error) {
 	at, err := j.ref(ctx, spec.ImageRef)
 	if err == nil {
 		spec.To = j.disks.ImageID(at)
 	}
-	return j.recipes.(TrialRunner), spec, err
+	return spec, err
 }
 
 // shown sets the versions of the trial's instances from the ImageProvider.
@@ -21,33 +21,28 @@ func (j *joined) shown(spec TrialSpec, trial Trial, err error) (Trial, error) {
 	return trial, err
 }
 
-// PreflightTrial implements TrialRunner.
+// PreflightTrial implements Provider.
 func (j *joined) PreflightTrial(ctx context.Context, spec TrialSpec) ([]Refusal, error) {
-	power, spec, err := j.tried(ctx, spec)
+	spec, err := j.withImage(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	return power.PreflightTrial(ctx, spec)
+	return j.recipes.PreflightTrial(ctx, spec)
 }
 
-// Trial implements TrialRunner.
+// Trial implements Provider.
 func (j *joined) Trial(ctx context.Context, spec TrialSpec) (Trial, error) {
-	power, spec, err := j.tried(ctx, spec)
+	spec, err := j.withImage(ctx, spec)
 	if err != nil {
 		return Trial{}, err
 	}
-	trial, err := power.Trial(ctx, spec)
+	trial, err := j.recipes.Trial(ctx, spec)
 	return j.shown(spec, trial, err)
 }
 
-// Trials implements TrialRunner.
-func (j *joined) Trials(ctx context.Context, pools ...PoolID) ([]TrialSpec, error) {
-	return j.recipes.(TrialRunner).Trials(ctx, pools...)
-}
-
-// EnsureTrial implements TrialRunner. The ImageProvider check the version before anything begins.
+// EnsureTrial implements Provider. The ImageProvider checks the version before anything begins.
 func (j *joined) EnsureTrial(ctx context.Context, spec TrialSpec) (Trial, error) {
-	power, spec, err := j.tried(ctx, spec)
+	spec, err := j.withImage(ctx, spec)
 	if err != nil {
 		return Trial{}, err
 	}
@@ -63,24 +58,24 @@ func (j *joined) EnsureTrial(ctx context.Context, spec TrialSpec) (Trial, error)
 		return Trial{}, &Error{Kind: kind, Op: "begin the trial of", Resource: "version " + spec.Version + " of pool " + j.PoolName(spec.Pool),
 			Message: "the version is " + is + ": choose a Complete version"}
 	}
-	trial, err := power.EnsureTrial(ctx, spec)
+	trial, err := j.recipes.EnsureTrial(ctx, spec)
 	return j.shown(spec, trial, err)
 }
 
-// CloseTrial implements TrialRunner.
+// CloseTrial implements Provider.
 func (j *joined) CloseTrial(ctx context.Context, spec TrialSpec) error {
-	power, spec, err := j.tried(ctx, spec)
+	spec, err := j.withImage(ctx, spec)
 	if err != nil {
 		return err
 	}
-	return power.CloseTrial(ctx, spec)
+	return j.recipes.CloseTrial(ctx, spec)
 }
 
-// EndTrial implements TrialRunner.
+// EndTrial implements Provider.
 func (j *joined) EndTrial(ctx context.Context, spec TrialSpec) (State, error) {
-	power, spec, err := j.tried(ctx, spec)
+	spec, err := j.withImage(ctx, spec)
 	if err != nil {
 		return Absent, err
 	}
-	return power.EndTrial(ctx, spec)
+	return j.recipes.EndTrial(ctx, spec)
 }

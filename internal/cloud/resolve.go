@@ -43,7 +43,7 @@ type unknownPool string
 
 func (e unknownPool) Error() string { return string(e) }
 
-// Find calls ResolvePool for the known pools. Without a match Find asks a provider's PoolFinder for neighbouring pools, which may
+// Find calls ResolvePool for the known pools. Without a match Find asks the provider for neighbouring pools, which may
 // have no nodes. A full ID is accepted without a check.
 func Find(ctx context.Context, provider Provider, text string, known []PoolID) (PoolID, error) {
 	named := func(ids []PoolID) map[PoolID]string {
@@ -54,15 +54,14 @@ func Find(ctx context.Context, provider Provider, text string, known []PoolID) (
 		return names
 	}
 	id, err := ResolvePool(text, named(known))
-	finder, able := As[PoolFinder](provider)
 	var unknown unknownPool
-	if !errors.As(err, &unknown) || !able {
+	if !errors.As(err, &unknown) {
 		return id, err
 	}
-	if id, ok := finder.ReadPool(text); ok {
+	if id, ok := provider.ReadPool(text); ok {
 		return id, nil
 	}
-	beside, refused := finder.PoolsInScope(ctx, known...)
+	beside, refused := provider.PoolsInScope(ctx, known...)
 	if refused != nil || len(beside) == 0 {
 		return "", err
 	}

@@ -63,16 +63,15 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 
 // spread checks the number of images of the pool's nodes, if the cloud has a limit.
 func (d *Doctor) spread(ctx context.Context, seen cloud.Pool, m *members) {
-	lister, able := cloud.As[cloud.InstanceLister](d.Cloud)
-	if !able || !imagecount.Possible(seen.Capacity, lister.MaxImages(seen.ID)) {
+	if !imagecount.Possible(seen.Capacity, d.Cloud.MaxImages(seen.ID)) {
 		return // nothing to report
 	}
-	instances, err := lister.Instances(ctx, seen.ID)
+	instances, err := d.Cloud.Instances(ctx, seen.ID)
 	if err != nil {
 		d.add(d.refusedByCloud(m.name, err))
 		return
 	}
-	counted := imagecount.Of(seen.Recipe, instances, lister.MaxImages(seen.ID))
+	counted := imagecount.Of(seen.Recipe, instances, d.Cloud.MaxImages(seen.ID))
 	if !counted.IsNearLimit() {
 		d.ok(CheckImages, m.name, "nodes and recipe of the pool use %d images of at most %d", len(counted.Images), counted.Limit)
 		return
@@ -116,11 +115,7 @@ func sentence(err error) string {
 // permissions of a capture. Permissions for removals and trials count only if the pool's policies need removals or trials.
 func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, m *members, leaves bool) (known bool, missing int) {
 	pool := m.name
-	auditor, able := cloud.As[cloud.PermissionChecker](d.Cloud)
-	if !able {
-		return false, 0
-	}
-	list, err := auditor.Permissions(ctx, id)
+	list, err := d.Cloud.Permissions(ctx, id)
 	if err != nil {
 		d.add(Finding{Level: Warn, Check: CheckPermissions, Subject: pool, Message: "the credential may not list its own permissions, so that missing permissions are found only during a capture: " + sentence(err),
 			Remedy: d.About.Remedies.Audit})

@@ -23,10 +23,6 @@ import (
 // decider returns the Decider of a controller. Decisions and captures do not share a rate limit for requests.
 func (k *Controller) decider(manager ctrl.Manager, c *cluster.Connection, provider cloud.Provider, looks *policy.PoolCache) *policy.Decider {
 	nodes := nodecache.NewNodes(provider)
-	var permissions func(context.Context, cloud.PoolID) ([]cloud.Permission, error)
-	if auditor, able := cloud.As[cloud.PermissionChecker](provider); able {
-		permissions = auditor.Permissions
-	}
 	return &policy.Decider{
 		Read: manager.GetCache(), Client: c.Client, Cloud: provider, Nodes: nodes, PoolCache: looks,
 		OwnNode: k.OwnNode, Now: k.Now, Joins: joins(c, k.Options), Leased: leased(c, k.Options), Recorder: clipped{manager.GetEventRecorder(eventSource)}, Log: k.Log.WithName("policy"),
@@ -41,7 +37,7 @@ func (k *Controller) decider(manager ctrl.Manager, c *cluster.Connection, provid
 			k.Counts.PoliciesStalled(counted)
 		},
 		UnhealthyDaemonSets: unhealthyDaemonSets(c, k.Options, nodes), WithoutKubelet: withoutKubelet(c, k.Options), ObservedSince: k.now(), WentBack: func(pool policy.Pool) { k.Counts.PoolWentBack(pool.Name) }, Probation: k.reportJoins,
-		Degraded: k.Counts.CapturesRefused, Permissions: permissions,
+		Degraded: k.Counts.CapturesRefused, Permissions: provider.Permissions,
 		Gone: func(pool policy.Pool) {
 			if len(nodes.Of(pool.ID)) == 0 {
 				k.Counts.PoolGone(pool.ID)

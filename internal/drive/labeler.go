@@ -24,13 +24,12 @@ func (k *Controller) labeler(c *cluster.Connection, provider cloud.Provider, loo
 			k.Counts.NodesCounted(pool, provider.PoolName(pool), byVersion)
 		},
 		Listed: func(pool cloud.PoolID, instances []cloud.Instance) {
-			lister, able := cloud.As[cloud.InstanceLister](provider)
-			if !able || lister.MaxImages(pool) == 0 {
+			if provider.MaxImages(pool) == 0 {
 				return
 			}
-			counted := imagecount.Of(looks.Last(pool).Pool.Recipe, instances, lister.MaxImages(pool))
+			counted := imagecount.Of(looks.Last(pool).Pool.Recipe, instances, provider.MaxImages(pool))
 			k.Counts.ImagesCounted(pool, provider.PoolName(pool), len(counted.Images), counted.Limit)
-			looks.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, lister.MaxImages(pool)).Brief())
+			looks.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, provider.MaxImages(pool)).Brief())
 		},
 		Joined: k.Counts.NodeJoined,
 		Log:    k.Log.WithName("nodelabel"),

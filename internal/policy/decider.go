@@ -53,7 +53,7 @@ type Decider struct {
 	// Joins detects how nodes join, for a pool without a profile in the settings: membership.Joins. Nil detects no profile,
 	// and a capture then uses the profile for pools without a profile.
 	Joins func(ctx context.Context, facts bootstrapkind.Facts) (bootstrapkind.Answer, error)
-	// Permissions, if set, lists the permissions of the credential for a pool: cloud.PermissionChecker.
+	// Permissions, if set, lists the permissions of the credential for a pool: Cloud.Permissions.
 	Permissions func(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error)
 	// DisruptionCost, if set, returns the cost of draining a node for the workloads: capture.Engine.DisruptionCost. Of
 	// candidates that the rules rank equal, Kamino captures the candidate with the least cost.

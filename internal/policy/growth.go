@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/nodecache"
@@ -53,7 +52,7 @@ func (d *prober) checkGrowth(ctx context.Context, t *watched, sum nodecache.Sum,
 }
 
 // readCloud asks the cloud for the pool, and for the pool's instances while nodes are new, as seldom as possible.
-func (d *prober) readCloud(ctx context.Context, lister cloud.InstanceLister, t *watched, sum nodecache.Sum, active bool, limits joinhealth.Limits, now time.Time) error {
+func (d *prober) readCloud(ctx context.Context, t *watched, sum nodecache.Sum, active bool, limits joinhealth.Limits, now time.Time) error {
 	life, listing := idleMaxAge, listInterval(limits)
 	switch {
 	case active:
@@ -76,7 +75,7 @@ func (d *prober) readCloud(ctx context.Context, lister cloud.InstanceLister, t *
 	if !active && !lacks {
 		return nil
 	}
-	if t.instances, err = lister.Instances(ctx, t.pool.ID); err != nil {
+	if t.instances, err = d.Cloud.Instances(ctx, t.pool.ID); err != nil {
 		return err
 	}
 	t.listed, t.lastListed = now, now

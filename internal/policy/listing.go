@@ -32,7 +32,7 @@ type listing struct {
 // verifySums corrects the counts of pools whose Nodes would block a rollback. Any client with write access to Nodes can create
 // Nodes that are not Ready, so believe counts each instance of the cloud once. unlisted names Nodes of pools without a list
 // of instances.
-func (d *prober) verifySums(ctx context.Context, lister cloud.InstanceLister, sums map[cloud.PoolID]nodecache.Sum, now time.Time) (_ map[cloud.PoolID]nodecache.Sum, unlisted string) {
+func (d *prober) verifySums(ctx context.Context, sums map[cloud.PoolID]nodecache.Sum, now time.Time) (_ map[cloud.PoolID]nodecache.Sum, unlisted string) {
 	if !d.anyUnhealthy(sums) {
 		return sums, ""
 	}
@@ -45,7 +45,7 @@ func (d *prober) verifySums(ctx context.Context, lister cloud.InstanceLister, su
 		list, known := d.listed[id]
 		if (!known || now.Sub(list.at) >= pollInterval) && asked < maxListings {
 			asked++
-			list, known = d.list(ctx, lister, id, now), true
+			list, known = d.list(ctx, id, now), true
 		}
 		if !known || list.err != nil {
 			lines = append(lines, d.describeUnlisted(id, list.err))
@@ -74,11 +74,11 @@ func (d *prober) anyUnhealthy(sums map[cloud.PoolID]nodecache.Sum) bool {
 	return false
 }
 
-func (d *prober) list(ctx context.Context, lister cloud.InstanceLister, id cloud.PoolID, now time.Time) listing {
+func (d *prober) list(ctx context.Context, id cloud.PoolID, now time.Time) listing {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	list := listing{at: now}
-	list.instances, list.err = lister.Instances(ctx, id)
+	list.instances, list.err = d.Cloud.Instances(ctx, id)
 	if d.listed == nil {
 		d.listed = map[cloud.PoolID]listing{}
 	}

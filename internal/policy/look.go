@@ -177,16 +177,13 @@ type watching struct {
 	looks *PoolCache
 }
 
-// Decorated implements cloud.Decorator: optional interfaces are the provider's.
-func (w *watching) Decorated() cloud.Provider { return w.Provider }
-
-// Pool implements cloud.PoolProvider.
+// Pool implements cloud.Provider.
 func (w *watching) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	look, err := w.looks.At(ctx, id, sharedMaxAge)
 	return look.Pool, err
 }
 
-// Image implements cloud.ImageProvider.
+// Image implements cloud.Provider.
 func (w *watching) Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error) {
 	look, err := w.looks.At(ctx, ref.Pool, sharedMaxAge)
 	if err != nil {

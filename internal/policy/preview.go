@@ -40,8 +40,7 @@ func (o *Outcome) probation(t *watched) {
 
 // preview reports how a pool's nodes join and what Kamino would do, without a change.
 func preview(ctx context.Context, d *Decider, w *observed, r *rules, o *Outcome) {
-	lister, able := cloud.As[cloud.InstanceLister](d.Cloud)
-	if !able || !o.Look.Known() || r.invalid != nil {
+	if !o.Look.Known() || r.invalid != nil {
 		return
 	}
 	probes := &prober{Decider: d, observedSince: d.ObservedSince}
@@ -52,7 +51,7 @@ func preview(ctx context.Context, d *Decider, w *observed, r *rules, o *Outcome)
 		}
 	}
 	if t.version != "" { // without a version, no join affects the verdict
-		if err := probes.preview(ctx, lister, r, t, w); err != nil {
+		if err := probes.preview(ctx, r, t, w); err != nil {
 			o.Status.Probation = &v1alpha1.ProbationStatus{Version: t.version, State: "Unread", Message: "join tracking failed: " + err.Error()}
 			return
 		}
@@ -62,9 +61,9 @@ func preview(ctx context.Context, d *Decider, w *observed, r *rules, o *Outcome)
 }
 
 // preview judges the joins of one pool.
-func (d *prober) preview(ctx context.Context, lister cloud.InstanceLister, r *rules, t *watched, w *observed) error {
+func (d *prober) preview(ctx context.Context, r *rules, t *watched, w *observed) error {
 	err := untilAnswered(ctx, func() (err error) {
-		t.instances, err = lister.Instances(ctx, t.pool.ID)
+		t.instances, err = d.Cloud.Instances(ctx, t.pool.ID)
 		return err
 	})
 	if err != nil {
@@ -72,6 +71,6 @@ func (d *prober) preview(ctx context.Context, lister cloud.InstanceLister, r *ru
 	}
 	var sums map[cloud.PoolID]nodecache.Sum
 	d.watches = map[cloud.PoolID]*watched{t.pool.ID: t}
-	sums, t.unlisted = d.verifySums(ctx, lister, w.sums, w.now)
+	sums, t.unlisted = d.verifySums(ctx, w.sums, w.now)
 	return d.judgeJoins(ctx, r, t, sums, w.now)
 }

@@ -83,12 +83,8 @@ type watched struct {
 
 // watchAll tracks the joining nodes of all pools, judges their versions, and takes the next step of a rollback.
 func (d *prober) watchAll(ctx context.Context, w *observed) {
-	lister, able := cloud.As[cloud.InstanceLister](d.Cloud)
-	if !able {
-		return
-	}
 	raw := d.sums(w.now)
-	sums, unlisted := d.verifySums(ctx, lister, raw, w.now)
+	sums, unlisted := d.verifySums(ctx, raw, w.now)
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, parallel)
 	rulesOf := map[cloud.PoolID]*rules{}
@@ -107,7 +103,7 @@ func (d *prober) watchAll(ctx context.Context, w *observed) {
 			slots <- struct{}{}
 			wait.Go(func() {
 				defer func() { <-slots }()
-				d.watchOne(ctx, lister, r, t, raw[pool.ID], sums, w)
+				d.watchOne(ctx, r, t, raw[pool.ID], sums, w)
 			})
 		}
 	}
@@ -147,7 +143,7 @@ func probationOf(p *v1alpha1.PrototypePolicy, pool Pool) *v1alpha1.ProbationStat
 }
 
 // watchOne looks at one pool if the pool is due or has changed.
-func (d *prober) watchOne(ctx context.Context, lister cloud.InstanceLister, r *rules, t *watched, sum nodecache.Sum, sums map[cloud.PoolID]nodecache.Sum, w *observed) {
+func (d *prober) watchOne(ctx context.Context, r *rules, t *watched, sum nodecache.Sum, sums map[cloud.PoolID]nodecache.Sum, w *observed) {
 	limits := nodejoin.Limits(r.spec.Rollback)
 	t.look = d.PoolCache.Last(t.pool.ID)
 	t.compare(sums)
@@ -168,7 +164,7 @@ func (d *prober) watchOne(ctx context.Context, lister cloud.InstanceLister, r *r
 			return
 		}
 	}
-	if err := d.readCloud(ctx, lister, t, sum, active, limits, w.now); err != nil {
+	if err := d.readCloud(ctx, t, sum, active, limits, w.now); err != nil {
 		d.readFailed(t, err, w.now)
 		return
 	}

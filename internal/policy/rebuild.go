@@ -141,12 +141,11 @@ func (d *Decider) judgeRebuild(o *Outcome, r *rules, inFlight string, now time.T
 		return
 	}
 	nodes := d.Nodes.Of(o.Pool.ID)
-	_, able := cloud.As[cloud.Rebuilder](d.Cloud)
 	calendar := r.schedule.At(now, schedule.Past{}, r.spec.Failures)
 	c := rebuildCase{
 		pool: o.Pool.Name, policy: o.Policy, atImages: r.spec.Rebuild.AtImages, recipe: o.Look.Pool.Recipe, held: d.replaced(nodes), inFlight: inFlight,
 		capture: o.Wanted, suspended: r.spec.Suspend, dryRun: r.spec.DryRun, calendar: calendar,
-		holding: d.holding, maxAtOnce: int(r.spec.MaxConcurrent), unable: !able,
+		holding: d.holding, maxAtOnce: int(r.spec.MaxConcurrent), unable: !d.Cloud.CanRebuild(),
 	}
 	if o.Look.Known() {
 		c.imageCount = o.Look.ImageCount.With(c.recipe.Image)
@@ -156,7 +155,7 @@ func (d *Decider) judgeRebuild(o *Outcome, r *rules, inFlight string, now time.T
 	o.rebuild, o.Status.Rebuild = wanted, &decision
 	o.sooner(calendar.Next, now)
 	o.failedRebuilds(nodes, r)
-	if able && o.Status.Images <= r.spec.Rebuild.AtImages {
+	if d.Cloud.CanRebuild() && o.Status.Images <= r.spec.Rebuild.AtImages {
 		o.manyImages = nil // the policy rebuilds these nodes
 	}
 }
@@ -236,13 +235,12 @@ func (d *Decider) reserved(prototypes []v1alpha1.Prototype) (n int) {
 
 // count lists the pool's instances, because the last count may be old. The error is the cloud's.
 func (d *Decider) count(ctx context.Context, pool cloud.PoolID) error {
-	lister, able := cloud.As[cloud.InstanceLister](d.Cloud)
-	if !able || lister.MaxImages(pool) == 0 {
+	if d.Cloud.MaxImages(pool) == 0 {
 		return nil
 	}
-	instances, err := lister.Instances(ctx, pool)
+	instances, err := d.Cloud.Instances(ctx, pool)
 	if err == nil {
-		d.PoolCache.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, lister.MaxImages(pool)).Brief())
+		d.PoolCache.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, d.Cloud.MaxImages(pool)).Brief())
 	}
 	return err
 }

@@ -250,16 +250,18 @@ func TestNoMoreAreHeldThanMayBe(t *testing.T) {
 	}
 }
 
+// unable is a cloud that cannot rebuild.
+type unable struct{ limited }
+
+func (unable) CanRebuild() bool { return false }
+
 // TestACloudThatRebuildsNothing: the policy cannot rebuild, so the condition also reports the many images.
 func TestACloudThatRebuildsNothing(t *testing.T) {
 	s := newStage(t)
 	id := s.crowd("pool1", 8)
 	s.policy("all", rebuilds)
 	asked := s.takes(func(policy.Rebuild) (policy.Taken, error) { return policy.Taken{Node: "pool1-0"}, nil })
-	s.decider.Cloud = struct {
-		cloud.Provider
-		cloud.InstanceLister
-	}{limited{s.calls}, limited{s.calls}}
+	s.decider.Cloud = unable{limited{s.calls}}
 	s.counted(id)
 	s.wantRebuild(policy.CannotRebuild, "cannot rebuild nodes")
 	degraded := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionDegraded)

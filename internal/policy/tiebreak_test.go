@@ -65,7 +65,7 @@ type throttling struct {
 	times int
 }
 
-// Pool implements cloud.PoolProvider.
+// Pool implements cloud.Provider.
 func (c *throttling) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	if c.times--; c.times >= 0 {
 		return cloud.Pool{}, c.err

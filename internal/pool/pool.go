@@ -157,11 +157,7 @@ func (f *Finder) History(ctx context.Context, p *Pool, keep int) (history.Histor
 	if facts.Images, err = f.images(ctx, p.ID); err != nil {
 		return history.History{}, err
 	}
-	lister, able := cloud.As[cloud.InstanceLister](f.Cloud)
-	if !able {
-		return history.Of(facts), nil
-	}
-	instances, err := lister.Instances(ctx, p.ID)
+	instances, err := f.Cloud.Instances(ctx, p.ID)
 	if err != nil {
 		if f.Uncounted != nil {
 			f.Uncounted(err)

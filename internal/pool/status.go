@@ -152,11 +152,10 @@ func (f *Finder) Left(ctx context.Context, p *v1alpha1.Prototype) (Left, error) 
 // ImageLimitWarning returns a warning about the number of the pool's images after a change of the recipe to the version. The
 // warning is empty far from the cloud's limit, or if the number is unknown.
 func (f *Finder) ImageLimitWarning(ctx context.Context, h history.History, to string) string {
-	lister, able := cloud.As[cloud.InstanceLister](f.Cloud)
-	if !able || lister.MaxImages(h.PoolID) == 0 {
+	if f.Cloud.MaxImages(h.PoolID) == 0 {
 		return ""
 	}
-	instances, err := lister.Instances(ctx, h.PoolID)
+	instances, err := f.Cloud.Instances(ctx, h.PoolID)
 	if err != nil {
 		return ""
 	}
@@ -166,7 +165,7 @@ func (f *Finder) ImageLimitWarning(ctx context.Context, h history.History, to st
 	}
 	recipe := h.Recipe
 	recipe.Image, recipe.Version = image.ID, to
-	after := imagecount.Of(recipe, instances, lister.MaxImages(h.PoolID))
+	after := imagecount.Of(recipe, instances, f.Cloud.MaxImages(h.PoolID))
 	if !after.IsNearLimit() {
 		return ""
 	}

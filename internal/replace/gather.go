@@ -129,8 +129,7 @@ func staying(pods []corev1.Pod) []corev1.Pod {
 
 // ask requests the rebuild from the cloud, and stores the answer in the facts.
 func (r *Replacement) ask(ctx context.Context, w *observed) error {
-	rebuilder, _ := cloud.As[cloud.Rebuilder](r.Cloud)
-	have, err := rebuilder.EnsureRebuilt(ctx, cloud.InstanceID(w.node.Spec.ProviderID), r.To)
+	have, err := r.Cloud.EnsureRebuilt(ctx, cloud.InstanceID(w.node.Spec.ProviderID), r.To)
 	if err == nil {
 		w.facts.Answer, w.facts.Said = plan.Working, have.Trouble
 		if have.State == cloud.Complete {

@@ -28,7 +28,7 @@ import (
 // ErrStopped is returned if the recipe changed to another version during the rebuild.
 var ErrStopped = errors.New("the recipe was changed")
 
-// Replacement rebuilds nodes. Its Cloud must be Able. Besides its fields it remembers only earlier messages and
+// Replacement rebuilds nodes. Its Cloud must be able to rebuild (CanRebuild). Besides its fields it remembers only earlier messages and
 // requests: another Replacement with the same fields can continue at any moment.
 type Replacement struct {
 	Kube  kubernetes.Interface
@@ -110,13 +110,6 @@ type Report struct {
 // pollInterval is the pause between two passes without progress.
 const pollInterval = 5 * time.Second
 
-// Able reports whether the provider can list and rebuild instances.
-func Able(provider cloud.Provider) bool {
-	_, counts := cloud.As[cloud.InstanceLister](provider)
-	_, rebuilds := cloud.As[cloud.Rebuilder](provider)
-	return counts && rebuilds
-}
-
 // Pass moves each reserved node one step on, and reserves further nodes within the limit. Only permanent errors are
 // returned. Finished steps stay done, and reserved nodes stay reserved.
 func (r *Replacement) Pass(ctx context.Context) (Report, error) {
@@ -167,7 +160,7 @@ func (r *Replacement) Take(ctx context.Context) (Report, error) {
 
 // begin sets the defaults and the memory of a replacement.
 func (r *Replacement) begin() error {
-	if !Able(r.Cloud) {
+	if !r.Cloud.CanRebuild() {
 		return &cloud.Error{Kind: cloud.Unsupported, Op: "rebuild nodes", Message: "this provider cannot rebuild instances"}
 	}
 	if r.failed != nil {

@@ -368,10 +368,15 @@ func TestANodeThatWasCordonedStaysSo(t *testing.T) {
 	}
 }
 
+// unable is a cloud that cannot rebuild.
+type unable struct{ cloud.Provider }
+
+func (unable) CanRebuild() bool { return false }
+
 func TestAProviderThatCannot(t *testing.T) {
 	s := newStage(t, 1)
 	r := s.replacement()
-	r.Cloud = struct{ cloud.Provider }{s.cloud}
+	r.Cloud = unable{s.cloud}
 	if _, err := r.Run(t.Context(), s.tell, s.pause); !cloud.Is(err, cloud.Unsupported) {
 		t.Errorf("got %v", err)
 	}

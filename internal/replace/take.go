@@ -44,8 +44,7 @@ func (r *roster) stale(now time.Time) bool { return r.freed || now.Sub(r.at) >= 
 
 // list reads the pool's nodes and instances, and finds the reserved nodes.
 func (r *Replacement) list(ctx context.Context, report *Report) error {
-	lister, _ := cloud.As[cloud.InstanceLister](r.Cloud)
-	instances, err := lister.Instances(ctx, r.Pool)
+	instances, err := r.Cloud.Instances(ctx, r.Pool)
 	if err != nil {
 		return err
 	}

@@ -55,10 +55,6 @@ type Case struct {
 // Look finds the saved recipe and plans its restoration. Look changes nothing. A missing or untrusted saved recipe
 // returns a cluster.Refused.
 func Look(ctx context.Context, provider cloud.Provider, secrets savedrecipe.Secrets, h history.History, prototypes []v1alpha1.Prototype, w Wish) (Case, error) {
-	restorer, able := cloud.As[cloud.RecipeRestorer](provider)
-	if !able {
-		return Case{}, cluster.Refusef("this cloud cannot restore recipes, and nothing was changed")
-	}
 	all, err := secrets.Find(ctx, h.Pool, h.PoolID, prototypes)
 	if err != nil {
 		return Case{}, err
@@ -76,7 +72,7 @@ func Look(ctx context.Context, provider cloud.Provider, secrets savedrecipe.Secr
 	if saved.Given, err = given(ctx, secrets, c.Kept, w); err != nil {
 		return Case{}, err
 	}
-	if c.Change, err = restorer.RestoreChange(ctx, h.PoolID, saved); err != nil {
+	if c.Change, err = provider.RestoreChange(ctx, h.PoolID, saved); err != nil {
 		return Case{}, err
 	}
 	c.Refusals = slices.Concat(h.RefuseRestore(), c.Change.Refusals)
@@ -177,11 +173,10 @@ var ErrChanged = errors.New("the recipe changed in the meantime, and nothing was
 // Pass reads the cloud and does one step. A conflict with a concurrent write, for example of an autoscaler, is no
 // error: the next pass tries again.
 func (r *Restoration) Pass(ctx context.Context) (Result, error) {
-	restorer, able := cloud.As[cloud.RecipeRestorer](r.Cloud)
-	if !able || r.Shown.Restores == nil {
+	if r.Shown.Restores == nil {
 		return Result{}, errors.New("the change is not a restore")
 	}
-	now, err := restorer.RestoreChange(ctx, r.Shown.Pool, *r.Shown.Restores)
+	now, err := r.Cloud.RestoreChange(ctx, r.Shown.Pool, *r.Shown.Restores)
 	if err != nil {
 		return Result{After: pollInterval}, err
 	}

@@ -82,14 +82,9 @@ var customData = cloud.RecipeField{Kind: cloud.CustomData}
 // Loses reports whether a change removes customData from the recipe.
 func Loses(change cloud.RecipeChange) bool { return cloud.HasField(change.Removes, customData) }
 
-// Rehearse plans the restoration from a change's backup and a copy, so that refusals are known before the change. A
-// cloud without restoration returns no refusals.
+// Rehearse plans the restoration from a change's backup and a copy, so that refusals are known before the change.
 func Rehearse(ctx context.Context, provider cloud.Provider, change cloud.RecipeChange, data []byte) ([]cloud.Refusal, error) {
-	restorer, able := cloud.As[cloud.RecipeRestorer](provider)
-	if !able {
-		return nil, nil
-	}
-	back, err := restorer.RestoreChange(ctx, change.Pool, cloud.Saved{Backup: change.Backup, Given: map[string][]byte{customData.String(): data}})
+	back, err := provider.RestoreChange(ctx, change.Pool, cloud.Saved{Backup: change.Backup, Given: map[string][]byte{customData.String(): data}})
 	return back.Refusals, err
 }
 

@@ -21,14 +21,10 @@ var presentCopy = []byte("#cloud-config\n")
 // Else Find prefers TrialInPool. Find takes the other mode if the preferred mode is impossible.
 //
 // If no mode is possible, or after an error, Find returns the preferred mode, so that the preflight explains the
-// problem. Find returns TrialOff if the cloud has no trials.
+// problem.
 func Find(ctx context.Context, provider cloud.Provider, pool cloud.PoolID, version string, s v1alpha1.Settings) (v1alpha1.TrialMode, error) {
 	if s.Trial.Mode != "" {
 		return s.Trial.Mode, nil
-	}
-	trialist, able := cloud.As[cloud.TrialRunner](provider)
-	if !able {
-		return v1alpha1.TrialOff, nil
 	}
 	removes := s.Profile().Traits().RemovesBootstrap
 	modes := []v1alpha1.TrialMode{v1alpha1.TrialInPool, v1alpha1.TrialApart}
@@ -40,7 +36,7 @@ func Find(ctx context.Context, provider cloud.Provider, pool cloud.PoolID, versi
 		slices.Reverse(modes)
 	}
 	for _, mode := range modes {
-		refusals, err := trialist.PreflightTrial(ctx, cloud.TrialSpec{
+		refusals, err := provider.PreflightTrial(ctx, cloud.TrialSpec{
 			ImageRef: cloud.ImageRef{Pool: pool, Version: version}, InPool: mode == v1alpha1.TrialInPool, RemoveBootstrap: removes, CustomData: customData,
 		})
 		if err != nil {
@@ -56,10 +52,9 @@ func Find(ctx context.Context, provider cloud.Provider, pool cloud.PoolID, versi
 // NeedsCustomData reports whether the trial node of the settings needs a copy of customData.
 func NeedsCustomData(ctx context.Context, provider cloud.Provider, version cloud.ImageRef, s v1alpha1.Settings) (bool, error) {
 	removes := s.Profile().Traits().RemovesBootstrap
-	runner, able := cloud.As[cloud.TrialRunner](provider)
-	if !able || removes || s.Trial.Mode != v1alpha1.TrialApart {
+	if removes || s.Trial.Mode != v1alpha1.TrialApart {
 		return false, nil
 	}
-	refusals, err := runner.PreflightTrial(ctx, cloud.TrialSpec{ImageRef: version})
+	refusals, err := provider.PreflightTrial(ctx, cloud.TrialSpec{ImageRef: version})
 	return slices.ContainsFunc(refusals, func(r cloud.Refusal) bool { return r.Reason == cloud.PoolNotCopyable }), err
 }

@@ -10,10 +10,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/trialmode"
 )
 
-// pool has the power of trials, and returns a reason for each unavailable mode.
+// pool returns a reason for each unavailable mode.
 type pool struct {
 	cloud.Provider
-	cloud.TrialRunner
 	apart, inPool string
 	err           error
 	asked         []cloud.TrialSpec
@@ -90,13 +89,6 @@ func TestNeedsCustomData(t *testing.T) {
 		if err != nil || got != c.want {
 			t.Errorf("%s: %t (%v)", name, got, err)
 		}
-	}
-}
-
-func TestFindWithoutThePower(t *testing.T) {
-	got, err := trialmode.Find(t.Context(), struct{ cloud.Provider }{}, "pool1", "2026.03.09", v1alpha1.Settings{})
-	if err != nil || got != v1alpha1.TrialOff {
-		t.Errorf("a cloud that tries nothing: %q (%v)", got, err)
 	}
 }
 

@@ -585,6 +585,9 @@ func (p *pool) ImageText(_ context.Context, _, native string) (string, error) {
 	return native, nil
 }
 
+// Groups implements capi.Images: this cloud has no groups.
+func (p *pool) Groups() cloud.PoolProvider { return nil }
+
 // VersionOf implements capi.Images.
 func (p *pool) VersionOf(line cloud.ImageFamily, image string) (version string, latest bool) {
 	version, _ = strings.CutPrefix(image, line.Place+"/kamino/"+line.Name+"/")

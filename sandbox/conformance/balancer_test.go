@@ -24,7 +24,7 @@ func TestTrialUsesOutboundPool(t *testing.T) {
 	w.until("settled", func() bool {
 		return w.document(string(w.pool))["properties"].(map[string]any)["provisioningState"] == "Succeeded"
 	})
-	trialist := as[cloud.TrialRunner](w.p)
+	trialist := w.p
 	_, err := trialist.EnsureTrial(t.Context(), spec)
 	w.must(err)
 	for _, name := range w.scaleSets() {

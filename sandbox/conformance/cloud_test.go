@@ -45,7 +45,7 @@ type world struct {
 	// audience of the tokens. Each world has its own, because the identity library caches tokens of managed
 	// identities per process and audience.
 	audience string
-	p        *provider.Provider
+	p        cloud.Provider
 	pool     cloud.PoolID
 	// a and b are the pool's first two instances.
 	a, b cloud.InstanceID
@@ -103,15 +103,6 @@ func newWorld(t *testing.T, change options) *world {
 	return w
 }
 
-// as returns the provider as a required interface.
-func as[Power any](p cloud.Provider) Power {
-	power, able := cloud.As[Power](p)
-	if !able {
-		panic("the provider has lost a power")
-	}
-	return power
-}
-
 // poolOf is the pool of an instance.
 func (w *world) poolOf(id cloud.InstanceID) cloud.PoolID {
 	w.t.Helper()
@@ -150,12 +141,12 @@ func (w *world) write(path string, content any) {
 }
 
 // connect makes a provider from an environment, as a new process would.
-func (w *world) connect(env map[string]string) *provider.Provider {
+func (w *world) connect(env map[string]string) cloud.Provider {
 	w.t.Helper()
 	return w.load(provider.LoadOptions{Getenv: func(name string) string { return env[name] }})
 }
 
-func (w *world) load(options provider.LoadOptions) *provider.Provider {
+func (w *world) load(options provider.LoadOptions) cloud.Provider {
 	w.t.Helper()
 	p, err := provider.New(w.t.Context(), w.configured(options))
 	if err != nil {

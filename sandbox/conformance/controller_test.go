@@ -127,13 +127,9 @@ func newController(ctx context.Context, w *world, p cloud.Provider, nodes []*cor
 	cluster.PrependReactor("create", "*", keepNoDryRun)
 	c.engine = &capture.Engine{Client: c.api, Kube: cluster, Cloud: provider, Observe: c.observe, Image: "kamino:test", Log: logr.Discard(),
 		TrialObserver: &tryout.Observer{Kube: cluster, Namespace: v1alpha1.DefaultGeneralizeNamespace, Image: "kamino:test", Same: provider.SameInstance}}
-	auditor, able := cloud.As[cloud.PermissionChecker](provider)
-	if !able {
-		w.t.Fatal("the provider behind its counter lists no permissions")
-	}
 	decider := &policy.Decider{
 		Read: c.api, Client: c.api, Cloud: provider, Nodes: c.nodes, PoolCache: c.looks, Preflight: c.engine.Refusals, Log: logr.Discard(),
-		Permissions: auditor.Permissions, Degraded: c.metrics.CapturesRefused, DisruptionCost: c.engine.DisruptionCost,
+		Permissions: provider.Permissions, Degraded: c.metrics.CapturesRefused, DisruptionCost: c.engine.DisruptionCost,
 	}
 	c.decide = &policycontroller.Reconciler{Pass: decider.Pass, Nodes: c.nodes}
 	metadata := metadatafake.NewTestScheme()

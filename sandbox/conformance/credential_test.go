@@ -39,7 +39,7 @@ func (w *world) clusterFile(fields map[string]any) string {
 	return path
 }
 
-func (w *world) wantPool(p *provider.Provider) {
+func (w *world) wantPool(p cloud.Provider) {
 	w.t.Helper()
 	if pool, err := p.Pool(w.t.Context(), w.pool); err != nil || pool.Capacity != 2 {
 		w.t.Errorf("got %+v, %v", pool, err)

@@ -17,7 +17,7 @@ func TestInstancesAtOnce(t *testing.T) {
 	disks, err := provider.NewDisks(t.Context(), w.partialConfig())
 	w.must(err)
 	var reader capi.InstanceReader = disks
-	if most := reader.MaxModels(); most == 0 || most != as[cloud.InstanceLister](w.p).MaxImages(w.pool) {
+	if most := reader.MaxModels(); most == 0 || most != w.p.MaxImages(w.pool) {
 		t.Errorf("a scale set that is elsewhere is of %d images at most", most)
 	}
 	ids := append(w.list(), w.vm("md-0-abcde"))

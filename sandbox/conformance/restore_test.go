@@ -56,13 +56,13 @@ func TestLostRecipeFieldsAreRestored(t *testing.T) {
 	}
 
 	saved := cloud.Saved{Backup: promotion.Backup}
-	change, err := as[cloud.RecipeRestorer](w.p).RestoreChange(t.Context(), w.pool, saved)
+	change, err := w.p.RestoreChange(t.Context(), w.pool, saved)
 	w.must(err)
 	if len(change.Missing) != 2 || len(change.Adds) != 0 {
 		t.Fatalf("the settings that Azure does not return are missing: %+v", change)
 	}
 	saved.Given = map[string][]byte{"customData": []byte(data), "extension vmssCSE": []byte(`{"commandToExecute": "` + run + `"}`)}
-	change, err = as[cloud.RecipeRestorer](w.p).RestoreChange(t.Context(), w.pool, saved)
+	change, err = w.p.RestoreChange(t.Context(), w.pool, saved)
 	w.must(err)
 	if len(change.Missing) != 0 || len(change.Adds) != 2 {
 		t.Fatalf("the change is %+v", change)
@@ -76,7 +76,7 @@ func TestLostRecipeFieldsAreRestored(t *testing.T) {
 	if spec := w.growPool(); string(spec.CustomData) != data || command(spec) != run {
 		t.Errorf("a new node gets customData %q and runs %q", spec.CustomData, command(spec))
 	}
-	again, err := as[cloud.RecipeRestorer](w.p).RestoreChange(t.Context(), w.pool, saved)
+	again, err := w.p.RestoreChange(t.Context(), w.pool, saved)
 	w.must(err)
 	if !again.Done {
 		t.Errorf("afterwards: %+v", again)

@@ -51,7 +51,7 @@ func TestErrorOfFailedTrial(t *testing.T) {
 					f.Message = words
 				}
 				w.fault(f)
-				trialist := as[cloud.TrialRunner](w.p)
+				trialist := w.p
 				have, err := trialist.EnsureTrial(t.Context(), spec)
 				if test.atOnce {
 					w.wantError(err, cloud.QuotaExceeded, test.fault.Code, words)
@@ -62,7 +62,7 @@ func TestErrorOfFailedTrial(t *testing.T) {
 						w.must(err)
 						return have.State == cloud.Failed
 					})
-					other, err := as[cloud.TrialRunner](w.connect(w.environment(w.secret))).Trial(t.Context(), spec)
+					other, err := w.connect(w.environment(w.secret)).Trial(t.Context(), spec)
 					w.must(err)
 					for who, seen := range map[string]cloud.Trial{"who began it": have, "another process": other} {
 						if seen.NoRoom != test.noRoom || seen.Blames != test.blames || !strings.Contains(seen.Trouble, test.fault.Code) || !strings.Contains(seen.Trouble, words) {
@@ -113,12 +113,8 @@ func TestTrialMachine(t *testing.T) {
 	w, spec := newTrial(t, false)
 	ends := make(chan error)
 	for _, p := range []cloud.Provider{w.p, w.connect(w.environment(w.secret))} {
-		trialist, able := cloud.As[cloud.TrialRunner](p)
-		if !able {
-			t.Fatal("the provider cannot try")
-		}
 		go func() {
-			_, err := trialist.EnsureTrial(t.Context(), spec)
+			_, err := p.EnsureTrial(t.Context(), spec)
 			ends <- err
 		}()
 	}
@@ -128,7 +124,7 @@ func TestTrialMachine(t *testing.T) {
 	var have cloud.Trial
 	w.until("running", func() bool {
 		var err error
-		have, err = as[cloud.TrialRunner](w.p).Trial(t.Context(), spec)
+		have, err = w.p.Trial(t.Context(), spec)
 		w.must(err)
 		return have.State == cloud.Complete
 	})
@@ -148,7 +144,7 @@ func TestTrialMachine(t *testing.T) {
 		}
 	}
 	w.until("ended", func() bool {
-		state, err := as[cloud.TrialRunner](w.p).EndTrial(t.Context(), spec)
+		state, err := w.p.EndTrial(t.Context(), spec)
 		w.must(err)
 		return state == cloud.Absent
 	})

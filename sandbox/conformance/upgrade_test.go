@@ -25,7 +25,7 @@ func (w *world) writes() map[string]func() error {
 	w.must(err)
 	back, err := w.p.RecipeChange(w.t.Context(), ref("2026.11.20"), false)
 	w.must(err)
-	restoration, err := as[cloud.RecipeRestorer](w.p).RestoreChange(w.t.Context(), w.pool, cloud.Saved{Backup: first.Backup})
+	restoration, err := w.p.RestoreChange(w.t.Context(), w.pool, cloud.Saved{Backup: first.Backup})
 	w.must(err)
 	return map[string]func() error{
 		"promotion":   func() error { return w.p.SetRecipe(w.t.Context(), promotion) },

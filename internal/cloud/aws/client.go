@@ -198,33 +198,20 @@ func (a *account) recentlyDeleted(region, id string) bool {
 	return found
 }
 
-// ImageProvider implements cloud.ImageProvider and optional interfaces.
+// ImageProvider implements cloud.ImageProvider.
 type ImageProvider struct{ *account }
 
-var _ interface {
-	cloud.ImageProvider
-	cloud.FamilySnapshotLister
-	cloud.FamilyPermissionChecker
-	cloud.Grouped
-} = (*ImageProvider)(nil)
-
-// PoolProvider implements cloud.PoolProvider for Auto Scaling groups with launch templates, and optional interfaces.
+// PoolProvider implements cloud.PoolProvider for Auto Scaling groups with launch templates.
 type PoolProvider struct {
 	*account
 	// capa is true if Cluster API's provider writes the launch templates. Kamino then writes no launch template.
 	capa bool
 }
 
-var _ interface {
-	cloud.PoolProvider
-	cloud.PermissionChecker
-	cloud.InstanceLister
-	cloud.PoolFinder
-	cloud.Rebuilder
-	cloud.Remover
-	cloud.RecipeRestorer
-	cloud.TrialRunner
-} = (*PoolProvider)(nil)
+var (
+	_ cloud.ImageProvider = (*ImageProvider)(nil)
+	_ cloud.PoolProvider  = (*PoolProvider)(nil)
+)
 
 // New makes both halves of AWS with a common account. New makes no request.
 func New(c Config) (*ImageProvider, *PoolProvider) {
@@ -232,7 +219,7 @@ func New(c Config) (*ImageProvider, *PoolProvider) {
 	return &ImageProvider{a}, &PoolProvider{account: a}
 }
 
-// Groups implements cloud.Grouped for the groups that Cluster API's provider makes for AWSMachinePools.
+// Groups implements cloud.ImageProvider for the groups that Cluster API's provider makes for AWSMachinePools.
 func (p *ImageProvider) Groups() cloud.PoolProvider {
 	return &PoolProvider{account: p.account, capa: true}
 }

@@ -330,12 +330,12 @@ func textOf(in string, im types.Image) string {
 	return sdk.ToString(im.ImageId)
 }
 
-// NativeImage implements cloud.ImageNames and returns the ID of the AMI.
+// NativeImage implements cloud.ImageProvider and returns the ID of the AMI.
 func (p *ImageProvider) NativeImage(ctx context.Context, place, image string) (string, error) {
 	return p.ami(ctx, "read", text("the images of "+place), place, image)
 }
 
-// ImageText implements cloud.ImageNames.
+// ImageText implements cloud.ImageProvider.
 func (p *ImageProvider) ImageText(ctx context.Context, place, native string) (string, error) {
 	return p.imageTextOf(ctx, place, native)
 }

@@ -192,7 +192,7 @@ func (a *account) eachGroup(ctx context.Context, in string, names []string, do f
 	return nil
 }
 
-// PoolsInScope implements cloud.PoolFinder and returns all groups of the regions.
+// PoolsInScope implements cloud.PoolProvider and returns all groups of the regions.
 func (p *PoolProvider) PoolsInScope(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
 	var in []string
 	for _, id := range pools {
@@ -218,13 +218,13 @@ func (p *PoolProvider) PoolsInScope(ctx context.Context, pools ...cloud.PoolID) 
 	return all, nil
 }
 
-// ReadPool implements cloud.PoolFinder.
+// ReadPool implements cloud.PoolProvider.
 func (p *PoolProvider) ReadPool(text string) (cloud.PoolID, bool) {
 	ref, err := parsePool(cloud.PoolID(text))
 	return ref.pool(), err == nil
 }
 
-// Instances implements cloud.InstanceLister. EC2 tags every instance of a group with the group's name.
+// Instances implements cloud.PoolProvider. EC2 tags every instance of a group with the group's name.
 func (p *PoolProvider) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 	ref, err := parsePool(pool)
 	if err != nil {
@@ -323,5 +323,5 @@ func (p *ImageProvider) InstancesOf(ctx context.Context, ids []cloud.InstanceID)
 // MaxModels returns 0: AWS has no limit on the images of a group's instances.
 func (p *ImageProvider) MaxModels() int { return 0 }
 
-// MaxImages implements cloud.InstanceLister.
+// MaxImages implements cloud.PoolProvider.
 func (p *PoolProvider) MaxImages(cloud.PoolID) int { return 0 }

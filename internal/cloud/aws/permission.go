@@ -52,7 +52,7 @@ func RequiredActions() []string {
 	return all
 }
 
-// Permissions implements cloud.PermissionChecker.
+// Permissions implements cloud.PoolProvider.
 func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
 	ref, err := parsePool(pool)
 	if err != nil {
@@ -78,7 +78,7 @@ func onGroup(capa bool) []need {
 // updateAction sets the group's version of the launch template.
 const updateAction = "autoscaling:UpdateAutoScalingGroup"
 
-// Permissions implements cloud.FamilyPermissionChecker.
+// Permissions implements cloud.ImageProvider.
 func (p *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamily) ([]cloud.Permission, error) {
 	return p.checkPermissions(ctx, family.Place, anyResource, diskNeeds)
 }

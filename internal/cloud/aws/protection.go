@@ -101,7 +101,7 @@ func (p *PoolProvider) ProtectFromScaleIn(ctx context.Context, id cloud.Instance
 	if token == "" {
 		return nil
 	}
-	ref, _, err := p.parseProtection(opProtect, id, token)
+	ref, _, err := parseProtection(opProtect, id, token)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (p *PoolProvider) Unprotect(ctx context.Context, id cloud.InstanceID, token
 	if token == "" {
 		return nil
 	}
-	ref, want, err := p.parseProtection(opUnprotect, id, token)
+	ref, want, err := parseProtection(opUnprotect, id, token)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (p *PoolProvider) Unprotect(ctx context.Context, id cloud.InstanceID, token
 	return fail(opUnprotect, ref, err)
 }
 
-func (p *PoolProvider) parseProtection(op string, id cloud.InstanceID, token string) (instance, groupState, error) {
+func parseProtection(op string, id cloud.InstanceID, token string) (instance, groupState, error) {
 	want, err := readToken(op, id, token)
 	if err != nil {
 		return instance{}, want, err

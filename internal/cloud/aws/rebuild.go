@@ -18,7 +18,10 @@ var rebuildNeeds = []need{{"ec2:CreateReplaceRootVolumeTask", forRebuild}, {"ec2
 
 const forRebuild = "rebuilding nodes"
 
-// EnsureRebuilt implements cloud.Rebuilder. EC2 replaces the root volume of a running instance by the image and reboots.
+// CanRebuild implements cloud.PoolProvider.
+func (p *PoolProvider) CanRebuild() bool { return true }
+
+// EnsureRebuilt implements cloud.PoolProvider. EC2 replaces the root volume of a running instance by the image and reboots.
 // The instance keeps the user data of its launch.
 func (p *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	ref, err := parseInstance(id)

@@ -230,7 +230,7 @@ func (a *account) availableImage(ctx context.Context, op string, of fmt.Stringer
 	return ec2types.Image{}, &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: of.String(), Message: fmt.Sprintf("image %s does not exist, or is not available: name an available image", image)}
 }
 
-// RestoreChange implements cloud.RecipeRestorer. Kamino removes nothing but the image from a recipe.
+// RestoreChange implements cloud.PoolProvider. Kamino removes nothing but the image from a recipe.
 func (p *PoolProvider) RestoreChange(ctx context.Context, pool cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
 	ref, err := parsePool(pool)
 	if err != nil {

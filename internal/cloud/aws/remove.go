@@ -14,7 +14,7 @@ import (
 
 const opRemove = "remove"
 
-// EnsureRemoved implements cloud.Remover. An instance in standby is not part of the desired capacity, so the capacity
+// EnsureRemoved implements cloud.PoolProvider. An instance in standby is not part of the desired capacity, so the capacity
 // stays.
 func (p *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
 	ref, err := parseInstance(id)

@@ -32,7 +32,7 @@ func parseSnapshot(text string) (in, id string, ok bool) {
 	return parts[1], parts[2], true
 }
 
-// Snapshots implements cloud.FamilySnapshotLister with a request per region and page. Snapshots of images have no owner
+// Snapshots implements cloud.ImageProvider with a request per region and page. Snapshots of images have no owner
 // and are left out.
 func (p *ImageProvider) Snapshots(ctx context.Context, families ...cloud.ImageFamily) ([]cloud.Snapshot, error) {
 	var places []string
@@ -56,7 +56,7 @@ func (p *ImageProvider) Snapshots(ctx context.Context, families ...cloud.ImageFa
 	return found, nil
 }
 
-// DropSnapshot implements cloud.FamilySnapshotLister. A malformed snapshot ID names no snapshot.
+// DropSnapshot implements cloud.ImageProvider. A malformed snapshot ID names no snapshot.
 func (p *ImageProvider) DropSnapshot(ctx context.Context, id string) error {
 	in, name, ok := parseSnapshot(id)
 	if !ok {

@@ -51,7 +51,7 @@ var noCapacityCodes = []string{
 // imageFaultCodes are state reasons that blame the image. Source: EC2 User Guide, "Troubleshoot instance launch issues".
 var imageFaultCodes = []string{"Client.InvalidSnapshot.NotFound"}
 
-// PreflightTrial implements cloud.TrialRunner. AWS does not report capacity in advance.
+// PreflightTrial implements cloud.PoolProvider. AWS does not report capacity in advance.
 func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
 	ref, err := trialOf(spec)
 	if err != nil {
@@ -144,7 +144,7 @@ func subnetIndex(name string) int {
 	return n
 }
 
-// Trial implements cloud.TrialRunner.
+// Trial implements cloud.PoolProvider.
 func (p *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	ref, err := trialOf(spec)
 	if err != nil || spec.InPool {
@@ -210,7 +210,7 @@ func (a *account) instancesWithTags(ctx context.Context, in string, of fmt.Strin
 	return all, nil
 }
 
-// Trials implements cloud.TrialRunner with a request per region.
+// Trials implements cloud.PoolProvider with a request per region.
 func (p *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
 	wanted, of := map[string][]cloud.PoolID{}, []string(nil)
 	for _, id := range pools {
@@ -262,7 +262,7 @@ func (a *account) unlistedTrials(seen []cloud.TrialSpec, pools []cloud.PoolID) [
 	return more
 }
 
-// EnsureTrial implements cloud.TrialRunner. The client token makes repeated calls return the same instance, even after
+// EnsureTrial implements cloud.PoolProvider. The client token makes repeated calls return the same instance, even after
 // termination.
 func (p *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	ref, err := trialOf(spec)
@@ -317,10 +317,10 @@ func asQuotaExceeded(err error) error {
 	return &out
 }
 
-// CloseTrial implements cloud.TrialRunner and does nothing, because the group is unchanged.
+// CloseTrial implements cloud.PoolProvider and does nothing, because the group is unchanged.
 func (p *PoolProvider) CloseTrial(context.Context, cloud.TrialSpec) error { return nil }
 
-// EndTrial implements cloud.TrialRunner. EndTrial writes the tag first, so that the terminated instance does not look
+// EndTrial implements cloud.PoolProvider. EndTrial writes the tag first, so that the terminated instance does not look
 // lost.
 func (p *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
 	ref, err := trialOf(spec)

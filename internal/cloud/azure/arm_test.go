@@ -223,16 +223,7 @@ func (c token) GetToken(context.Context, policy.TokenRequestOptions) (azcore.Acc
 	return azcore.AccessToken{Token: "test", ExpiresOn: time.Now().Add(time.Hour)}, c.err
 }
 
-// as returns the provider as a required interface.
-func as[Power any](p *Provider) Power {
-	power, able := cloud.As[Power](p)
-	if !able {
-		panic("the provider has lost a power")
-	}
-	return power
-}
-
-func (a *fakeARM) provider() *Provider {
+func (a *fakeARM) provider() cloud.Provider {
 	a.t.Helper()
 	p, err := New(a.t.Context(), Config{Credential: token{}, Transport: a})
 	if err != nil {

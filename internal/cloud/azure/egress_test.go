@@ -67,7 +67,7 @@ func TestForbiddenBalancer(t *testing.T) {
 	for range 2 {
 		a.next(http.MethodGet, networks+"/loadBalancers/lb", armError(403, "AuthorizationFailed", "no"))
 	}
-	power := as[cloud.TrialRunner](a.provider())
+	power := a.provider()
 	found, err := power.PreflightTrial(t.Context(), trialOf(false))
 	if err != nil || len(found) != 1 || found[0].Reason != cloud.PermissionMissing || !strings.Contains(found[0].Message, readBalancer) {
 		t.Errorf("beforehand: %+v, %v", found, err)

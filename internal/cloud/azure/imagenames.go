@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// NativeImage implements cloud.ImageNames and returns the resource ID. NativeImage checks that a version is complete,
+// NativeImage implements cloud.ImageProvider and returns the resource ID. NativeImage checks that a version is complete,
 // because no later call does.
 func (p *ImageProvider) NativeImage(ctx context.Context, _, image string) (string, error) {
 	const op = "name"
@@ -40,7 +40,10 @@ func (p *ImageProvider) NativeImage(ctx context.Context, _, image string) (strin
 // typeVersion is the resource type of an image version.
 const typeVersion = "microsoft.compute/galleries/images/versions"
 
-// ImageText implements cloud.ImageNames.
+// ImageText implements cloud.ImageProvider.
 func (p *ImageProvider) ImageText(_ context.Context, _, native string) (string, error) {
 	return native, nil
 }
+
+// Groups returns nil: Cluster API's provider makes scale sets that Kamino handles as objects.
+func (*account) Groups() cloud.PoolProvider { return nil }

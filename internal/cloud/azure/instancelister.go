@@ -6,7 +6,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Instances implements cloud.InstanceLister with a request per page, without instance views. Power stays unknown: with
+// Instances implements cloud.PoolProvider with a request per page, without instance views. Power stays unknown: with
 // views Azure asks every VM and returns smaller pages.
 func (p *PoolProvider) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 	s, err := parsePool(pool)
@@ -44,5 +44,5 @@ func (i instance) providerID() cloud.InstanceID {
 // error "has reached its limit of 10 models that may be referenced by one or more VMs".
 const maxModels = 10
 
-// MaxImages implements cloud.InstanceLister. Every image needs at least a model.
+// MaxImages implements cloud.PoolProvider. Every image needs at least a model.
 func (p *PoolProvider) MaxImages(cloud.PoolID) int { return maxModels }

@@ -18,7 +18,7 @@ func TestInstances(t *testing.T) {
 		{"instanceId": "1", "properties": {"storageProfile": {
 			"imageReference": {"publisher": "Canonical", "version": "latest", "exactVersion": "24.04.1"}, "osDisk": {"osType": "Linux", "managedDisk": {"id": "d"}}}}}
 	]}`)
-	got, err := as[cloud.InstanceLister](a.provider()).Instances(t.Context(), testPool)
+	got, err := a.provider().Instances(t.Context(), testPool)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Permissions implements cloud.PermissionChecker. Requests: a page of permissions per resource group, and the pool's
+// Permissions implements cloud.PoolProvider. Requests: a page of permissions per resource group, and the pool's
 // model unless known. A trial outside the pool may need other resource groups.
 func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
 	s, err := parsePool(pool)
@@ -51,7 +51,7 @@ func (p *PoolProvider) joining(ctx context.Context, s scaleSet) (list []cloud.Pe
 	return list, nil
 }
 
-// Permissions implements cloud.FamilyPermissionChecker.
+// Permissions implements cloud.ImageProvider.
 func (p *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamily) ([]cloud.Permission, error) {
 	s, err := parseFamily(family)
 	if err != nil {

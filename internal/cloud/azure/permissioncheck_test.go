@@ -22,7 +22,7 @@ func TestPermissions(t *testing.T) {
 	a.lists["/subscriptions/"+testSubscription+"/resourcegroups/net/providers/microsoft.authorization/permissions"] = []any{map[string]any{
 		"actions": []any{joinSubnet},
 	}}
-	got, err := as[cloud.PermissionChecker](a.provider()).Permissions(t.Context(), testPool)
+	got, err := a.provider().Permissions(t.Context(), testPool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestPermissions(t *testing.T) {
 	// If permissions in the other resource group cannot be listed, only the calls themselves show missing
 	// permissions.
 	a.next("GET", "/subscriptions/"+testSubscription+"/resourceGroups/net/providers/Microsoft.Authorization/permissions", armError(403, "AuthorizationFailed", "no"))
-	got, err = as[cloud.PermissionChecker](a.provider()).Permissions(t.Context(), testPool)
+	got, err = a.provider().Permissions(t.Context(), testPool)
 	if err != nil || slices.ContainsFunc(got, func(p cloud.Permission) bool { return p.Action == joinSecurity }) {
 		t.Errorf("%v: %+v", err, got)
 	}
@@ -62,6 +62,6 @@ func TestPermissions(t *testing.T) {
 func TestForbiddenPermissionList(t *testing.T) {
 	a := newARM(t)
 	a.next("GET", permissionsOf, armError(403, "AuthorizationFailed", "no"))
-	_, err := as[cloud.PermissionChecker](a.provider()).Permissions(t.Context(), testPool)
+	_, err := a.provider().Permissions(t.Context(), testPool)
 	wantKind(t, err, cloud.Denied)
 }

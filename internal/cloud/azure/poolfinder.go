@@ -6,7 +6,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// PoolsInScope implements cloud.PoolFinder with a request per resource group and page. The list contains complete models.
+// PoolsInScope implements cloud.PoolProvider with a request per resource group and page. The list contains complete models.
 // Source: Azure REST reference, "Virtual Machine Scale Sets - List".
 func (p *PoolProvider) PoolsInScope(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
 	var found []cloud.PoolID
@@ -41,7 +41,7 @@ func (p *PoolProvider) eachPool(pools []cloud.PoolID, do func(scaleSet, *clients
 	return p.eachGroup(sets, do)
 }
 
-// ReadPool implements cloud.PoolFinder.
+// ReadPool implements cloud.PoolProvider.
 func (p *PoolProvider) ReadPool(text string) (cloud.PoolID, bool) {
 	s, err := parsePool(cloud.PoolID(text))
 	return s.pool(), err == nil

@@ -19,8 +19,7 @@ func TestCachedScaleSetList(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := cloud.WithReadCache(t.Context())
-	finder, _ := cloud.As[cloud.PoolFinder](p)
-	if _, err := finder.PoolsInScope(ctx, testPool); err != nil {
+	if _, err := p.PoolsInScope(ctx, testPool); err != nil {
 		t.Fatal(err)
 	}
 	before := a.gets(string(testPool))

@@ -35,14 +35,6 @@ const (
 	applicationID = "kamino"
 )
 
-// Provider is Azure: scale sets, managed disks and galleries. Provider is safe for concurrent use.
-type Provider struct {
-	cloud.Provider
-}
-
-// Decorated implements cloud.Decorator and returns the provider with the optional interfaces of both halves.
-func (p *Provider) Decorated() cloud.Provider { return p.Provider }
-
 // ImageProvider handles instances, disks, snapshots and galleries, and works without PoolProvider. ImageProvider is safe
 // for concurrent use.
 type ImageProvider struct {
@@ -100,16 +92,8 @@ type account struct {
 }
 
 var (
-	_ cloud.Decorator               = (*Provider)(nil)
-	_ cloud.ImageProvider           = (*ImageProvider)(nil)
-	_ cloud.FamilySnapshotLister    = (*ImageProvider)(nil)
-	_ cloud.ImageNames              = (*ImageProvider)(nil)
-	_ cloud.FamilyPermissionChecker = (*ImageProvider)(nil)
-	_ cloud.PoolProvider            = (*PoolProvider)(nil)
-	_ cloud.InstanceLister          = (*PoolProvider)(nil)
-	_ cloud.PoolFinder              = (*PoolProvider)(nil)
-	_ cloud.PermissionChecker       = (*PoolProvider)(nil)
-	_ cloud.RecipeRestorer          = (*PoolProvider)(nil)
+	_ cloud.ImageProvider = (*ImageProvider)(nil)
+	_ cloud.PoolProvider  = (*PoolProvider)(nil)
 )
 
 // clients of a subscription.
@@ -128,13 +112,14 @@ type clients struct {
 	rolling     *armcompute.VirtualMachineScaleSetRollingUpgradesClient
 }
 
-// New makes a provider of both halves. New does no I/O; the first call shows a wrong credential.
-func New(_ context.Context, config Config) (*Provider, error) {
+// New makes a provider of scale sets, managed disks and galleries, safe for concurrent use. New does no I/O; the first
+// call shows a wrong credential.
+func New(_ context.Context, config Config) (cloud.Provider, error) {
 	shared, err := connect(config)
 	if err != nil {
 		return nil, err
 	}
-	return &Provider{cloud.New(&ImageProvider{shared, false}, &PoolProvider{shared})}, nil
+	return cloud.New(&ImageProvider{shared, false}, &PoolProvider{shared}), nil
 }
 
 // NewDisks makes the ImageProvider for another PoolProvider. Instances may be standalone VMs. NewDisks does no I/O.

@@ -11,8 +11,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-var _ cloud.Rebuilder = (*PoolProvider)(nil)
-
 // rebuildActions are the actions for rebuilding in addition to requiredActions.
 var rebuildActions = []string{
 	"Microsoft.Compute/virtualMachineScaleSets/manualUpgrade/action",
@@ -22,7 +20,10 @@ var rebuildActions = []string{
 // RebuildActions returns the actions for rebuilding in addition to RequiredActions.
 func RebuildActions() []string { return append([]string(nil), rebuildActions...) }
 
-// EnsureRebuilt implements cloud.Rebuilder. A reimage uses the instance's own model, so EnsureRebuilt first applies the
+// CanRebuild implements cloud.PoolProvider.
+func (*account) CanRebuild() bool { return true }
+
+// EnsureRebuilt implements cloud.PoolProvider. A reimage uses the instance's own model, so EnsureRebuilt first applies the
 // scale set's latest model.
 //
 // The documentation contradicts itself about a new disk after a new model. So the disk's source image decides, and the

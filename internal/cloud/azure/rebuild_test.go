@@ -44,7 +44,7 @@ func TestEnsureRebuilt(t *testing.T) {
 			if test.disk != "" {
 				a.has(testScope+"/providers/Microsoft.Compute/disks/disk0", `{"location": "westus2", "properties": `+test.disk+`}`)
 			}
-			got, err := as[cloud.Rebuilder](a.provider()).EnsureRebuilt(t.Context(), testInstance, testVersion)
+			got, err := a.provider().EnsureRebuilt(t.Context(), testInstance, testVersion)
 			if err != nil || got.State != test.want {
 				t.Errorf("got %+v, %v, want %s", got, err, test.want)
 			}
@@ -59,11 +59,11 @@ func TestEnsureRebuiltFromOtherVersion(t *testing.T) {
 	a := newARM(t)
 	a.pool("")
 	a.vm("")
-	_, err := as[cloud.Rebuilder](a.provider()).EnsureRebuilt(t.Context(), testInstance, testVersion)
+	_, err := a.provider().EnsureRebuilt(t.Context(), testInstance, testVersion)
 	wantKind(t, err, cloud.Conflict)
 	if sent := a.made(); sent != nil {
 		t.Errorf("sent %v", sent)
 	}
-	_, err = as[cloud.Rebuilder](a.provider()).EnsureRebuilt(t.Context(), testInstance, "latest")
+	_, err = a.provider().EnsureRebuilt(t.Context(), testInstance, "latest")
 	wantKind(t, err, cloud.Invalid)
 }

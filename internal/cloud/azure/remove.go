@@ -9,15 +9,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-var _ cloud.Remover = (*PoolProvider)(nil)
-
 // removeActions are the actions for removing instances in addition to requiredActions.
 var removeActions = []string{"Microsoft.Compute/virtualMachineScaleSets/virtualMachines/delete"}
 
 // RemoveActions returns the actions for removing instances in addition to RequiredActions.
 func RemoveActions() []string { return append([]string(nil), removeActions...) }
 
-// EnsureRemoved implements cloud.Remover. Azure deletes instance and OS disk and reduces the capacity in a single step.
+// EnsureRemoved implements cloud.PoolProvider. Azure deletes instance and OS disk and reduces the capacity in a single step.
 // Scale-in protection does not prevent the deletion of a named instance. Sources: Compute REST API, Virtual Machine Scale
 // Set VMs, Delete; Azure, "Instance protection".
 func (p *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {

@@ -27,7 +27,7 @@ func TestEnsureRemoved(t *testing.T) {
 			a := newARM(t)
 			a.pool("")
 			a.vm(test.vm)
-			state, err := as[cloud.Remover](a.provider()).EnsureRemoved(t.Context(), testInstance)
+			state, err := a.provider().EnsureRemoved(t.Context(), testInstance)
 			if err != nil || state != test.want {
 				t.Errorf("got %q, %v, want %s", state, err, test.want)
 			}
@@ -38,12 +38,12 @@ func TestEnsureRemoved(t *testing.T) {
 	}
 	a := newARM(t)
 	a.pool("")
-	if state, err := as[cloud.Remover](a.provider()).EnsureRemoved(t.Context(), testInstance); err != nil || state != cloud.Absent {
+	if state, err := a.provider().EnsureRemoved(t.Context(), testInstance); err != nil || state != cloud.Absent {
 		t.Errorf("one that is gone: %q, %v", state, err)
 	}
 	if sent := a.made(); sent != nil {
 		t.Errorf("one that is gone: sent %v", sent)
 	}
-	_, err := as[cloud.Remover](a.provider()).EnsureRemoved(t.Context(), "aws:///eu-west-1a/i-0")
+	_, err := a.provider().EnsureRemoved(t.Context(), "aws:///eu-west-1a/i-0")
 	wantKind(t, err, cloud.Unsupported)
 }

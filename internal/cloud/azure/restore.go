@@ -35,7 +35,7 @@ type restoration struct {
 	keepsImage bool
 }
 
-// RestoreChange implements cloud.RecipeRestorer.
+// RestoreChange implements cloud.PoolProvider.
 func (p *PoolProvider) RestoreChange(ctx context.Context, pool cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
 	s, err := parsePool(pool)
 	if err != nil {

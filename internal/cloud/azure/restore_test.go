@@ -15,7 +15,7 @@ import (
 var given = map[string][]byte{"customData": []byte("#cloud-config needle\n")}
 
 // promoted returns a scale set after its first promotion, and the removed settings.
-func promoted(t *testing.T, changes string) (*fakeARM, *Provider, cloud.Saved) {
+func promoted(t *testing.T, changes string) (*fakeARM, cloud.Provider, cloud.Saved) {
 	t.Helper()
 	a := newARM(t)
 	a.pool(changes)
@@ -35,7 +35,7 @@ func promoted(t *testing.T, changes string) (*fakeARM, *Provider, cloud.Saved) {
 // settings.
 func TestRestorePatch(t *testing.T) {
 	a, p, saved := promoted(t, "")
-	change, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved)
+	change, err := p.RestoreChange(t.Context(), testPool, saved)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestRestorePatch(t *testing.T) {
 		t.Errorf("of these more may have been lost: %+v", doubtful)
 	}
 	whole := cloud.Saved{Backup: saved.Backup, Given: map[string][]byte{"customData": given["customData"], "extension vmssCSE": []byte(`{"a": "needle"}`)}}
-	if change, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, whole); err != nil || len(cloud.Unreadable(change.Adds)) != 0 {
+	if change, err := p.RestoreChange(t.Context(), testPool, whole); err != nil || len(cloud.Unreadable(change.Adds)) != 0 {
 		t.Errorf("with all that was lost given: %+v, %v", change.Adds, err)
 	}
 	if err := p.SetRecipe(t.Context(), change); err != nil {
@@ -71,7 +71,7 @@ func TestRestorePatch(t *testing.T) {
 	if err := p.SetRecipe(t.Context(), change); err != nil || len(a.made()) != 1 {
 		t.Errorf("repeated: %v, sent %v", err, a.made())
 	}
-	if again, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved); err != nil || !again.Done {
+	if again, err := p.RestoreChange(t.Context(), testPool, saved); err != nil || !again.Done {
 		t.Errorf("afterwards: %+v, %v", again, err)
 	}
 	if fresh, err := p.RecipeChange(t.Context(), testImage, true); err != nil || !cloud.HasField(fresh.Removes, customData) || len(fresh.Removes) != 2 {
@@ -85,15 +85,15 @@ const protectedCSE = `{"properties": {"virtualMachineProfile": {"extensionProfil
 
 func TestRestoreProtectedSettings(t *testing.T) {
 	a, p, saved := promoted(t, protectedCSE)
-	change, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved)
+	change, err := p.RestoreChange(t.Context(), testPool, saved)
 	if err != nil || len(change.Missing) != 1 || !strings.Contains(change.Missing[0].Describe(), "extension vmssCSE (the command is in the protected settings") {
 		t.Fatalf("%+v, %v", change, err)
 	}
 	saved.Given = map[string][]byte{"customData": []byte("x"), "extension vmssCSE": []byte("join")}
-	_, err = as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved)
+	_, err = p.RestoreChange(t.Context(), testPool, saved)
 	wantKind(t, err, cloud.Invalid)
 	saved.Given["extension vmssCSE"] = []byte(`{"commandToExecute": "join"}`)
-	if change, err = as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved); err != nil || len(change.Missing) != 0 {
+	if change, err = p.RestoreChange(t.Context(), testPool, saved); err != nil || len(change.Missing) != 0 {
 		t.Fatalf("%+v, %v", change, err)
 	}
 	if err := p.SetRecipe(t.Context(), change); err != nil {
@@ -118,7 +118,7 @@ func TestRestoreWithoutLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, cloud.Saved{Backup: promoted.Backup})
+	change, err := p.RestoreChange(t.Context(), testPool, cloud.Saved{Backup: promoted.Backup})
 	if err != nil || len(change.Missing) != 0 || len(change.Adds) != 0 || change.Done {
 		t.Fatalf("%+v, %v", change, err)
 	}
@@ -139,7 +139,7 @@ func TestRestoreOldBackup(t *testing.T) {
 	delete(old, "waits")
 	old["unreadable"] = []any{"customData (a node with customData has a copy)", "extension vmssCSE"}
 	saved.Backup, _ = json.Marshal(old)
-	change, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved)
+	change, err := p.RestoreChange(t.Context(), testPool, saved)
 	if err != nil || len(change.Adds) != 1 || !cloud.HasField(change.Adds, customData) || !cloud.HasField(change.Missing, extensionPart("vmssCSE")) {
 		t.Errorf("%+v, %v", change, err)
 	}
@@ -149,14 +149,14 @@ func TestRestoreOldBackup(t *testing.T) {
 // stays, because only a rollback replaces it.
 func TestRestoreKeepsChanges(t *testing.T) {
 	a, p, saved := promoted(t, "")
-	stale, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved)
+	stale, err := p.RestoreChange(t.Context(), testPool, saved)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.documents[fold(string(testPool))] = merge(a.documents[fold(string(testPool))], object(t, `{"properties": {"virtualMachineProfile": {"extensionProfile": {"extensions": [
 		{"name": "vmssCSE", "properties": {"publisher": "ours", "type": "better", "typeHandlerVersion": "1.0"}}]}}}}`))
 	wantKind(t, p.SetRecipe(t.Context(), stale), cloud.Conflict)
-	change, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved)
+	change, err := p.RestoreChange(t.Context(), testPool, saved)
 	if err != nil || cloud.HasField(change.Adds, extensionPart("vmssCSE")) || !cloud.HasField(change.Keeps, extensionPart("vmssCSE")) {
 		t.Fatalf("%+v, %v", change, err)
 	}
@@ -177,7 +177,7 @@ func TestRestoreKeepsChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err = as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, cloud.Saved{Backup: promotion.Backup, Given: given})
+	change, err = p.RestoreChange(t.Context(), testPool, cloud.Saved{Backup: promotion.Backup, Given: given})
 	if err != nil || change.To != change.From || !cloud.HasField(change.Adds, customData) || !cloud.HasField(change.Adds, extensionPart("vmssCSE")) {
 		t.Fatalf("%+v, %v", change, err)
 	}
@@ -192,7 +192,7 @@ func TestRestoreKeepsChanges(t *testing.T) {
 // TestRestoreRetriesLostWrite: Azure accepts a write without effect.
 func TestRestoreRetriesLostWrite(t *testing.T) {
 	a, p, saved := promoted(t, "")
-	change, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved)
+	change, err := p.RestoreChange(t.Context(), testPool, saved)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestRestoreRetriesLostWrite(t *testing.T) {
 	}
 	a, p, saved = promoted(t, "")
 	a.ignore[fold(string(testPool))] = 99
-	if change, err = as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, saved); err != nil {
+	if change, err = p.RestoreChange(t.Context(), testPool, saved); err != nil {
 		t.Fatal(err)
 	}
 	wantKind(t, p.SetRecipe(t.Context(), change), cloud.Conflict)
@@ -221,7 +221,7 @@ func TestRestoreTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	for size, refused := range map[int]bool{1: false, maxCustomData: false, maxCustomData + 1: true} {
-		back, err := as[cloud.RecipeRestorer](p).RestoreChange(t.Context(), testPool, cloud.Saved{Backup: promotion.Backup, Given: map[string][]byte{"customData": make([]byte, size)}})
+		back, err := p.RestoreChange(t.Context(), testPool, cloud.Saved{Backup: promotion.Backup, Given: map[string][]byte{"customData": make([]byte, size)}})
 		if err != nil || len(back.Refusals) > 0 != refused || refused && back.Refusals[0].Reason != "CustomDataTooLarge" {
 			t.Errorf("%d bytes: %v, %v", size, back.Refusals, err)
 		}

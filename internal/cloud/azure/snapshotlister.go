@@ -7,7 +7,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Snapshots implements cloud.FamilySnapshotLister with a request per resource group and page.
+// Snapshots implements cloud.ImageProvider with a request per resource group and page.
 func (p *ImageProvider) Snapshots(ctx context.Context, families ...cloud.ImageFamily) ([]cloud.Snapshot, error) {
 	var found []cloud.Snapshot
 	err := p.eachPlace(families, func(s scaleSet, clients *clients) error {
@@ -45,7 +45,7 @@ func (p *account) eachPlace(families []cloud.ImageFamily, do func(scaleSet, *cli
 	return p.eachGroup(places, do)
 }
 
-// DropSnapshot implements cloud.FamilySnapshotLister.
+// DropSnapshot implements cloud.ImageProvider.
 func (p *ImageProvider) DropSnapshot(ctx context.Context, id string) error {
 	group, name, ok := groupAndName(id, "snapshots")
 	if !ok {

@@ -16,8 +16,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-var _ cloud.TrialRunner = (*PoolProvider)(nil)
-
 const opTrial = "begin the trial in"
 
 // trialPrefix is the beginning of the names of scale sets for trials.
@@ -168,7 +166,7 @@ func tagsWithoutTrial(model armcompute.VirtualMachineScaleSet) map[string]*strin
 	return tags
 }
 
-// Trial implements cloud.TrialRunner.
+// Trial implements cloud.PoolProvider.
 func (p *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	t, err := newTrialRef(spec)
 	if err != nil {
@@ -313,7 +311,7 @@ func (p trials) eachBuiltFrom(ctx context.Context, t trialRef, at scaleSet, opti
 	return nil
 }
 
-// EnsureTrial implements cloud.TrialRunner.
+// EnsureTrial implements cloud.PoolProvider.
 func (p *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	t, err := newTrialRef(spec)
 	if err != nil {
@@ -345,7 +343,7 @@ func asQuotaExceeded(err error) error {
 	return err
 }
 
-// CloseTrial implements cloud.TrialRunner.
+// CloseTrial implements cloud.PoolProvider.
 func (p *PoolProvider) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
 	t, err := newTrialRef(spec)
 	if err != nil || !spec.InPool {
@@ -361,7 +359,7 @@ func (p *PoolProvider) CloseTrial(ctx context.Context, spec cloud.TrialSpec) err
 	return trials{p}.closeInPool(ctx, t, model)
 }
 
-// EndTrial implements cloud.TrialRunner.
+// EndTrial implements cloud.PoolProvider.
 func (p *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
 	t, err := newTrialRef(spec)
 	if err != nil {

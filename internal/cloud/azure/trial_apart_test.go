@@ -21,7 +21,7 @@ func TestReadSeparateTrial(t *testing.T) {
 	}
 	const set, none = `{"tags": {"kamino-trying": "` + theTrial + `"}, "properties": {"provisioningState": "Creating"}}`, ""
 	a := newARM(t)
-	power := as[cloud.TrialRunner](a.provider())
+	power := a.provider()
 	for _, look := range []struct {
 		name, set string
 		vms       []any
@@ -84,7 +84,7 @@ func TestSeparateTrialUsesCopyOfCustomData(t *testing.T) {
 			}
 			a.has(testDefinition+"/versions/"+testVersion, `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
 			a.lists[fold(apartScope)] = []any{}
-			runner := as[cloud.TrialRunner](a.provider())
+			runner := a.provider()
 			found, err := runner.PreflightTrial(t.Context(), spec)
 			if err != nil {
 				t.Fatal(err)
@@ -118,7 +118,7 @@ func TestBeginSeparateTrial(t *testing.T) {
 	a := newARM(t)
 	a.pool("")
 	a.has(testDefinition+"/versions/"+testVersion, `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
-	have, err := as[cloud.TrialRunner](a.provider()).EnsureTrial(t.Context(), trialOf(false))
+	have, err := a.provider().EnsureTrial(t.Context(), trialOf(false))
 	if err != nil || have.State != cloud.Pending {
 		t.Errorf("it is %+v, %v", have, err)
 	}

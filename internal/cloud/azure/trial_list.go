@@ -9,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Trials implements cloud.TrialRunner with a request per resource group and page.
+// Trials implements cloud.PoolProvider with a request per resource group and page.
 func (p *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
 	sets := make([]scaleSet, len(pools))
 	for i, pool := range pools {

@@ -35,7 +35,7 @@ func JoinActions() []string {
 	return []string{joinSubnet, joinSecurity, joinBalancer, joinGroup, assignIdentity}
 }
 
-// PreflightTrial implements cloud.TrialRunner with about four requests. Checks that the credential may not do are left
+// PreflightTrial implements cloud.PoolProvider with about four requests. Checks that the credential may not do are left
 // out.
 func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
 	t, err := newTrialRef(spec)

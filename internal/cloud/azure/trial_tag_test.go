@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 // longImage is the ID of a version of a gallery, so many characters long.
@@ -27,7 +25,7 @@ func TestLongImageID(t *testing.T) {
 			a.has(testDefinition+"/versions/"+testVersion, `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
 			spec := trialOf(true)
 			spec.Image = image
-			if _, err := as[cloud.TrialRunner](a.provider()).EnsureTrial(t.Context(), spec); err != nil {
+			if _, err := a.provider().EnsureTrial(t.Context(), spec); err != nil {
 				t.Fatal(err)
 			}
 			opened := modelOf(t, a.documents[fold(string(testPool))])
@@ -45,7 +43,7 @@ func TestLongImageID(t *testing.T) {
 			if !is || listed.Image != image || listed.Name != theTrial {
 				t.Fatalf("it is listed as %+v", listed)
 			}
-			other := as[cloud.TrialRunner](a.provider())
+			other := a.provider()
 			if err := other.CloseTrial(t.Context(), listed); err != nil {
 				t.Fatal(err)
 			}

@@ -239,12 +239,12 @@ func TestTrialInPool(t *testing.T) {
 	ours := `"storageProfile": {"imageReference": {"id": "` + testDefinition + `/versions/` + testVersion + `", "publisher": null, "offer": null, "sku": null, "version": null}}`
 	open := `{"tags": {"kamino-trying": "` + theTrial + `"}, "sku": {"capacity": 4}, "properties": {"virtualMachineProfile": {` + ours + `}}}`
 	closed := `{"tags": {"kamino-trying": "` + theTrial + ` closed"}, "sku": {"capacity": 4}}`
-	begin := func(p cloud.TrialRunner) error { _, err := p.EnsureTrial(t.Context(), trialOf(true)); return err }
-	end := func(p cloud.TrialRunner) error { _, err := p.EndTrial(t.Context(), trialOf(true)); return err }
-	shut := func(p cloud.TrialRunner) error { return p.CloseTrial(t.Context(), trialOf(true)) }
+	begin := func(p cloud.Provider) error { _, err := p.EnsureTrial(t.Context(), trialOf(true)); return err }
+	end := func(p cloud.Provider) error { _, err := p.EndTrial(t.Context(), trialOf(true)); return err }
+	shut := func(p cloud.Provider) error { return p.CloseTrial(t.Context(), trialOf(true)) }
 	for _, test := range []struct {
 		name, pool string
-		do         func(cloud.TrialRunner) error
+		do         func(cloud.Provider) error
 		sent       string
 		kind       cloud.Kind
 	}{
@@ -274,7 +274,7 @@ func TestTrialInPool(t *testing.T) {
 			if test.name == "a concurrent write" {
 				a.next("PATCH", string(testPool), armError(412, "PreconditionFailed", "no"))
 			}
-			err := test.do(as[cloud.TrialRunner](a.provider()))
+			err := test.do(a.provider())
 			if cloud.KindOf(err) != test.kind {
 				t.Fatalf("got %v, want an error of kind %q", err, test.kind)
 			}
@@ -364,7 +364,7 @@ func TestPreflightTrial(t *testing.T) {
 				}
 				spec := trialOf(way.inPool)
 				spec.RemoveBootstrap = !test.keeps
-				found, err := as[cloud.TrialRunner](a.provider()).PreflightTrial(t.Context(), spec)
+				found, err := a.provider().PreflightTrial(t.Context(), spec)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -402,7 +402,7 @@ func TestForeignTrialScaleSet(t *testing.T) {
 	a.pool("")
 	a.has(testDefinition+"/versions/"+testVersion, `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
 	a.has(try.ownScaleSet().id(), `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
-	power := as[cloud.TrialRunner](a.provider())
+	power := a.provider()
 	_, err := power.EnsureTrial(t.Context(), trialOf(false))
 	wantKind(t, err, cloud.Conflict)
 	_, err = power.EndTrial(t.Context(), trialOf(false))

@@ -10,7 +10,7 @@ import (
 )
 
 // newRecipeChange returns a change that was created while nothing was wrong.
-func newRecipeChange(t *testing.T, arm *fakeARM, p *Provider) cloud.RecipeChange {
+func newRecipeChange(t *testing.T, arm *fakeARM, p cloud.Provider) cloud.RecipeChange {
 	t.Helper()
 	change, err := p.RecipeChange(t.Context(), cloud.ImageRef{Pool: testPool, Version: testVersion}, true)
 	if err != nil {

@@ -15,9 +15,11 @@ import (
 )
 
 // Images is the part of an ImageProvider that PoolProvider needs: the name of a version before a template names the
-// version.
+// version, and the cloud's groups.
 type Images interface {
-	cloud.ImageNames
+	NativeImage(ctx context.Context, place, image string) (string, error)
+	ImageText(ctx context.Context, place, native string) (string, error)
+	Groups() cloud.PoolProvider
 	ImageID(ref cloud.FamilyVersion) string
 	VersionOf(family cloud.ImageFamily, image string) (version string, latest bool)
 	Image(ctx context.Context, ref cloud.FamilyVersion) (cloud.Image, error)
@@ -53,13 +55,7 @@ type clusterAccess struct {
 	machines map[cloud.InstanceID]string
 }
 
-var (
-	_ cloud.PoolProvider      = (*PoolProvider)(nil)
-	_ cloud.InstanceLister    = (*PoolProvider)(nil)
-	_ cloud.PoolFinder        = (*PoolProvider)(nil)
-	_ cloud.PermissionChecker = (*PoolProvider)(nil)
-	_ cloud.Remover           = (*PoolProvider)(nil)
-)
+var _ cloud.PoolProvider = (*PoolProvider)(nil)
 
 // New makes the PoolProvider. New does no I/O.
 func New(c Config) (*PoolProvider, error) {
@@ -74,10 +70,7 @@ func New(c Config) (*PoolProvider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the management cluster: %w", err)
 	}
-	w := &clusterAccess{cluster: c.Cluster, images: c.Images, kube: kube, account: account, machines: map[cloud.InstanceID]string{}}
-	if of, able := c.Images.(cloud.Grouped); able {
-		w.groups = of.Groups()
-	}
+	w := &clusterAccess{cluster: c.Cluster, images: c.Images, groups: c.Images.Groups(), kube: kube, account: account, machines: map[cloud.InstanceID]string{}}
 	return &PoolProvider{w}, nil
 }
 

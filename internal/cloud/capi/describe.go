@@ -26,11 +26,7 @@ func Describe(d cloud.Description, management *rest.Config, cluster types.Namesp
 		if err != nil {
 			return nil, "", err
 		}
-		images, able := half.(Images)
-		if !able {
-			return nil, "", fmt.Errorf("the image provider of %s does not support Cluster API", d.Name)
-		}
-		recipes, err := New(Config{Management: management, Cluster: cluster, Images: images})
+		recipes, err := New(Config{Management: management, Cluster: cluster, Images: half})
 		if err != nil {
 			return nil, "", err
 		}

@@ -199,7 +199,7 @@ func (r *clusterAccess) writeImage(ctx context.Context, v view, to cloud.RecipeC
 type InstanceReader interface {
 	// InstancesOf reads many instances in few requests. Missing instances are left out, and Power may be unknown.
 	InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error)
-	// MaxModels returns the largest number of images of the instances, as cloud.InstanceLister's MaxImages.
+	// MaxModels returns the largest number of images of the instances, as MaxImages of cloud.Provider.
 	MaxModels() int
 }
 

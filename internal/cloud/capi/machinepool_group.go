@@ -128,11 +128,7 @@ func (r inGroups) protect(ctx context.Context, op string, id cloud.InstanceID, t
 // removeFromGroup terminates an instance in its group, and then releases the Machine. The Machine stays while the
 // instance exists, because the Machine is the record of the instance.
 func (r removal) removeFromGroup(ctx context.Context, id cloud.InstanceID, m object) (cloud.State, error) {
-	remover, able := r.groups.(cloud.Remover)
-	if !able {
-		return cloud.Absent, &cloud.Error{Kind: cloud.Unsupported, Op: opRemove, Resource: m.String(), Message: "the cloud's groups do not support removal"}
-	}
-	if state, err := remover.EnsureRemoved(ctx, id); err != nil || state != cloud.Absent {
+	if state, err := r.groups.EnsureRemoved(ctx, id); err != nil || state != cloud.Absent {
 		return state, err
 	}
 	if m.is(annotationHook) || !m.is(annotationRemoving) {
@@ -160,9 +156,8 @@ func (r inGroups) preflight(ctx context.Context, v view, spec cloud.PreflightSpe
 
 // permissions returns the permissions of the cloud's credential.
 func (r inGroups) permissions(ctx context.Context, v view) ([]cloud.Permission, error) {
-	checker, able := r.groups.(cloud.PermissionChecker)
-	if v.group == nil || !able {
+	if v.group == nil {
 		return nil, nil
 	}
-	return checker.Permissions(ctx, v.group.ID)
+	return r.groups.Permissions(ctx, v.group.ID)
 }

@@ -116,7 +116,7 @@ func (r *clusterAccess) machineOf(ctx context.Context, op string, id cloud.Insta
 	return object{}, r.confirmMissing(ctx, op, &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: string(id), Message: "no Machine of Cluster " + r.cluster.String() + " has the provider ID"})
 }
 
-// PoolsInScope implements cloud.PoolFinder and returns MachineDeployments, MachinePools, and MachineSets without an
+// PoolsInScope implements cloud.PoolProvider and returns MachineDeployments, MachinePools, and MachineSets without an
 // owner.
 func (r *PoolProvider) PoolsInScope(ctx context.Context, _ ...cloud.PoolID) ([]cloud.PoolID, error) {
 	made, err := r.kube.list(ctx, core(kindDeployment), r.ofCluster())
@@ -146,13 +146,13 @@ func (r *PoolProvider) PoolsInScope(ctx context.Context, _ ...cloud.PoolID) ([]c
 	return found, nil
 }
 
-// ReadPool implements cloud.PoolFinder.
+// ReadPool implements cloud.PoolProvider.
 func (r *PoolProvider) ReadPool(text string) (cloud.PoolID, bool) {
 	of, err := parsePool(cloud.PoolID(text))
 	return of.pool(), err == nil
 }
 
-// Instances implements cloud.InstanceLister: the pool's Machines with an instance, and the requested images. The
+// Instances implements cloud.PoolProvider: the pool's Machines with an instance, and the requested images. The
 // retention of versions needs a complete list.
 func (r *PoolProvider) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
 	v, err := r.view(ctx, id)
@@ -215,7 +215,7 @@ func (r *clusterAccess) imagesOf(ctx context.Context, v view) (map[string]string
 	return images, nil
 }
 
-// MaxImages implements cloud.InstanceLister. Machines outside MachinePools are independent and have no limit.
+// MaxImages implements cloud.PoolProvider. Machines outside MachinePools are independent and have no limit.
 func (r *PoolProvider) MaxImages(id cloud.PoolID) int {
 	reader, able := r.images.(InstanceReader)
 	if of, err := parsePool(id); err != nil || of.resource != machinePools || !able {

@@ -90,7 +90,7 @@ func Rules(d cloud.Description) ([]rbacv1.PolicyRule, error) {
 // bootstrapGroup is the API group of kubeadm's bootstrap configurations.
 const bootstrapGroup = "bootstrap.cluster.x-k8s.io"
 
-// Permissions implements cloud.PermissionChecker with a single rules review. An incomplete review costs an access review
+// Permissions implements cloud.PoolProvider with a single rules review. An incomplete review costs an access review
 // per missing right.
 func (r *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error) {
 	v, err := r.view(ctx, pool)

@@ -56,7 +56,7 @@ func (r *PoolProvider) RecipeChange(ctx context.Context, to cloud.Target, _ bool
 	return change, fail("save the recipe of", v.ref.String(), err)
 }
 
-// RestoreChange implements cloud.RecipeRestorer and restores the image of the template. Promotions change nothing else.
+// RestoreChange implements cloud.PoolProvider and restores the image of the template. Promotions change nothing else.
 func (r *PoolProvider) RestoreChange(ctx context.Context, pool cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
 	v, err := r.view(ctx, pool)
 	if err != nil {

@@ -28,7 +28,15 @@ const removalReleased = "released"
 // removal removes Machines and reduces the replicas.
 type removal struct{ *clusterAccess }
 
-// EnsureRemoved implements cloud.Remover.
+// CanRebuild implements cloud.PoolProvider: Cluster API replaces a Machine instead.
+func (r *PoolProvider) CanRebuild() bool { return false }
+
+// EnsureRebuilt implements cloud.PoolProvider.
+func (r *PoolProvider) EnsureRebuilt(_ context.Context, id cloud.InstanceID, _ string) (cloud.Rebuild, error) {
+	return cloud.Rebuild{}, &cloud.Error{Kind: cloud.Unsupported, Op: "rebuild", Resource: string(id), Message: "Cluster API rebuilds no Machine in place: delete the Machine"}
+}
+
+// EnsureRemoved implements cloud.PoolProvider.
 func (r *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (state cloud.State, err error) {
 	err = retryOnConflict(func() error {
 		state, err = removal{r.clusterAccess}.ensure(cloud.WithoutReadCache(ctx), id)

@@ -54,7 +54,7 @@ func separateMachineOnly(of ref) cloud.Refusal {
 	return cloud.Refuse(cloud.TrialBesideOnly, fmt.Sprintf("%s: a trial with Cluster API uses a Machine outside the pool", of), "set settings.trial.mode to Apart")
 }
 
-// PreflightTrial implements cloud.TrialRunner. Capacity is unknown in advance.
+// PreflightTrial implements cloud.PoolProvider. Capacity is unknown in advance.
 func (r *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
 	v, err := r.view(ctx, spec.Pool)
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *clusterAccess) trialMachine(ctx context.Context, of ref, name string) (
 	return m, err == nil, err
 }
 
-// Trial implements cloud.TrialRunner.
+// Trial implements cloud.PoolProvider.
 func (r *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	of, err := parsePool(spec.Pool)
 	if err != nil || spec.InPool {
@@ -144,7 +144,7 @@ func (o object) trouble() string {
 	return ""
 }
 
-// Trials implements cloud.TrialRunner with a single list.
+// Trials implements cloud.PoolProvider with a single list.
 func (r *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
 	machines, err := r.kube.list(ctx, core(kindMachine), r.ofCluster())
 	if err != nil {
@@ -161,7 +161,7 @@ func (r *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]clo
 	return found, nil
 }
 
-// EnsureTrial implements cloud.TrialRunner. The Machine is created last, because the other objects have no effect without
+// EnsureTrial implements cloud.PoolProvider. The Machine is created last, because the other objects have no effect without
 // the Machine.
 func (r *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	ctx = cloud.WithoutReadCache(ctx)
@@ -297,10 +297,10 @@ func (r *clusterAccess) labelsOutsidePool(pool object) map[string]string {
 	return labels
 }
 
-// CloseTrial implements cloud.TrialRunner and does nothing, because the pool is unchanged.
+// CloseTrial implements cloud.PoolProvider and does nothing, because the pool is unchanged.
 func (r *PoolProvider) CloseTrial(context.Context, cloud.TrialSpec) error { return nil }
 
-// EndTrial implements cloud.TrialRunner. After Cluster API has removed its finalizers, only the record is left, and
+// EndTrial implements cloud.PoolProvider. After Cluster API has removed its finalizers, only the record is left, and
 // EndTrial removes it.
 func (r *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (state cloud.State, err error) {
 	err = retryOnConflict(func() error {

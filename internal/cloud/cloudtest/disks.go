@@ -29,7 +29,7 @@ func RunDisks(t *testing.T, fresh func(t *testing.T) DisksHarness) {
 			if h.Looks == 0 {
 				h.Looks = 400
 			}
-			h.Pool, h.Provider = lentPool, cloud.New(h.Disks, stubRecipes{h})
+			h.Pool, h.Provider = lentPool, cloud.New(h.Disks, stubRecipes{h: h})
 			c.run(t, suite{Harness: h.Harness, p: h.Provider, a: h.Instances[0], b: h.Instances[1]})
 		})
 	}
@@ -38,8 +38,11 @@ func RunDisks(t *testing.T, fresh func(t *testing.T) DisksHarness) {
 // lentPool is the ID of the only pool of a stubRecipes.
 const lentPool cloud.PoolID = "lent"
 
-// stubRecipes is a stub of PoolProvider with only an image family.
-type stubRecipes struct{ h DisksHarness }
+// stubRecipes is a stub of PoolProvider with only an image family. Other calls are none of the cases' and panic.
+type stubRecipes struct {
+	cloud.PoolProvider
+	h DisksHarness
+}
 
 func (l stubRecipes) PoolsOf(_ context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
 	found := make([]cloud.Membership, len(nodes))
@@ -60,30 +63,12 @@ func (l stubRecipes) Pool(context.Context, cloud.PoolID) (cloud.Pool, error) {
 		Capacity: l.h.Requirements.Nodes, Recipe: cloud.Recipe{Image: "generic"}}, nil
 }
 
-func (l stubRecipes) PreflightRecipe(context.Context, cloud.PreflightSpec) ([]cloud.Refusal, error) {
-	return nil, nil
-}
-
 func (l stubRecipes) RecipeChange(_ context.Context, to cloud.Target, _ bool) (cloud.RecipeChange, error) {
 	return cloud.RecipeChange{Pool: to.Pool, Version: to.Version, From: "generic", To: to.Image}, nil
-}
-
-func (l stubRecipes) SetRecipe(context.Context, cloud.RecipeChange) error {
-	return recipesUnsupported("set the recipe of")
-}
-
-func (l stubRecipes) SetCapacity(context.Context, cloud.PoolID, int64, int64) error {
-	return recipesUnsupported("grow")
 }
 
 func (l stubRecipes) Protection(context.Context, cloud.InstanceID) (cloud.Protection, error) {
 	return cloud.Protection{}, nil
 }
 
-func (l stubRecipes) ProtectFromScaleIn(context.Context, cloud.InstanceID, string) error { return nil }
-
 func (l stubRecipes) Unprotect(context.Context, cloud.InstanceID, string) error { return nil }
-
-func recipesUnsupported(op string) error {
-	return &cloud.Error{Kind: cloud.Unsupported, Op: op, Resource: string(lentPool), Message: "only its line is lent"}
-}

@@ -2,6 +2,7 @@ package cloudtest_test
 
 import (
 	"context"
+	"reflect"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -36,6 +37,7 @@ type hooks struct {
 	poolsBeside    func(context.Context, ...cloud.PoolID) ([]cloud.PoolID, error)
 	readPool       func(string) (cloud.PoolID, bool)
 	restoreChange  func(context.Context, cloud.PoolID, cloud.Saved) (cloud.RecipeChange, error)
+	cannotRebuild  bool
 	ensureRebuilt  func(context.Context, cloud.InstanceID, string) (cloud.Rebuild, error)
 	ensureRemoved  func(context.Context, cloud.InstanceID) (cloud.State, error)
 	preflightTrial func(context.Context, cloud.TrialSpec) ([]cloud.Refusal, error)
@@ -47,10 +49,7 @@ type hooks struct {
 }
 
 func (h hooks) SameInstance(a, b cloud.InstanceID) bool {
-	if h.sameInstance != nil {
-		return h.sameInstance(a, b)
-	}
-	return h.Provider.SameInstance(a, b)
+	return hookOr(h.sameInstance, h.Provider.SameInstance)(a, b)
 }
 
 func (h hooks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
@@ -58,87 +57,61 @@ func (h hooks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instanc
 }
 
 func (h hooks) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
-	return hookOr(h.instances, h.Provider.(cloud.InstanceLister).Instances)(ctx, pool)
+	return hookOr(h.instances, h.Provider.Instances)(ctx, pool)
 }
 
 func (h hooks) Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
-	if h.snapshots != nil {
-		return h.snapshots(ctx, pools...)
-	}
-	return h.Provider.(cloud.SnapshotLister).Snapshots(ctx, pools...)
+	return hookOr(h.snapshots, h.Provider.Snapshots)(ctx, pools...)
 }
 
 func (h hooks) DropSnapshot(ctx context.Context, id string) error {
-	if h.dropSnapshot != nil {
-		return h.dropSnapshot(ctx, id)
-	}
-	return h.Provider.(cloud.SnapshotLister).DropSnapshot(ctx, id)
+	return hookOr(h.dropSnapshot, h.Provider.DropSnapshot)(ctx, id)
 }
 
 func (h hooks) PoolsInScope(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
-	if h.poolsBeside != nil {
-		return h.poolsBeside(ctx, pools...)
-	}
-	return h.Provider.(cloud.PoolFinder).PoolsInScope(ctx, pools...)
+	return hookOr(h.poolsBeside, h.Provider.PoolsInScope)(ctx, pools...)
 }
 
 func (h hooks) ReadPool(text string) (cloud.PoolID, bool) {
-	if h.readPool != nil {
-		return h.readPool(text)
-	}
-	return h.Provider.(cloud.PoolFinder).ReadPool(text)
+	return hookOr(h.readPool, h.Provider.ReadPool)(text)
 }
 
 func (h hooks) RestoreChange(ctx context.Context, id cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
-	if h.restoreChange != nil {
-		return h.restoreChange(ctx, id, saved)
-	}
-	return h.Provider.(cloud.RecipeRestorer).RestoreChange(ctx, id, saved)
+	return hookOr(h.restoreChange, h.Provider.RestoreChange)(ctx, id, saved)
 }
 
-func (h hooks) MaxImages(pool cloud.PoolID) int {
-	return h.Provider.(cloud.InstanceLister).MaxImages(pool)
-}
+func (h hooks) CanRebuild() bool { return !h.cannotRebuild && h.Provider.CanRebuild() }
 
 func (h hooks) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
-	if h.ensureRebuilt != nil {
-		return h.ensureRebuilt(ctx, id, version)
-	}
-	return h.Provider.(cloud.Rebuilder).EnsureRebuilt(ctx, id, version)
+	return hookOr(h.ensureRebuilt, h.Provider.EnsureRebuilt)(ctx, id, version)
 }
 
 func (h hooks) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
-	return hookOr(h.ensureRemoved, h.Provider.(cloud.Remover).EnsureRemoved)(ctx, id)
+	return hookOr(h.ensureRemoved, h.Provider.EnsureRemoved)(ctx, id)
 }
 
 func (h hooks) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
-	return hookOr(h.preflightTrial, h.Provider.(cloud.TrialRunner).PreflightTrial)(ctx, spec)
+	return hookOr(h.preflightTrial, h.Provider.PreflightTrial)(ctx, spec)
 }
 
 func (h hooks) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
-	return hookOr(h.trial, h.Provider.(cloud.TrialRunner).Trial)(ctx, spec)
+	return hookOr(h.trial, h.Provider.Trial)(ctx, spec)
 }
 
 func (h hooks) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
-	if h.trials != nil {
-		return h.trials(ctx, pools...)
-	}
-	return h.Provider.(cloud.TrialRunner).Trials(ctx, pools...)
+	return hookOr(h.trials, h.Provider.Trials)(ctx, pools...)
 }
 
 func (h hooks) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
-	return hookOr(h.ensureTrial, h.Provider.(cloud.TrialRunner).EnsureTrial)(ctx, spec)
+	return hookOr(h.ensureTrial, h.Provider.EnsureTrial)(ctx, spec)
 }
 
 func (h hooks) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
-	if h.closeTrial != nil {
-		return h.closeTrial(ctx, spec)
-	}
-	return h.Provider.(cloud.TrialRunner).CloseTrial(ctx, spec)
+	return hookOr(h.closeTrial, h.Provider.CloseTrial)(ctx, spec)
 }
 
 func (h hooks) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
-	return hookOr(h.endTrial, h.Provider.(cloud.TrialRunner).EndTrial)(ctx, spec)
+	return hookOr(h.endTrial, h.Provider.EndTrial)(ctx, spec)
 }
 
 func (h hooks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
@@ -154,24 +127,15 @@ func (h hooks) Protection(ctx context.Context, id cloud.InstanceID) (cloud.Prote
 }
 
 func (h hooks) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, token string) error {
-	if h.hold != nil {
-		return h.hold(ctx, id, token)
-	}
-	return h.Provider.ProtectFromScaleIn(ctx, id, token)
+	return hookOr(h.hold, h.Provider.ProtectFromScaleIn)(ctx, id, token)
 }
 
 func (h hooks) Unprotect(ctx context.Context, id cloud.InstanceID, token string) error {
-	if h.unhold != nil {
-		return h.unhold(ctx, id, token)
-	}
-	return h.Provider.Unprotect(ctx, id, token)
+	return hookOr(h.unhold, h.Provider.Unprotect)(ctx, id, token)
 }
 
 func (h hooks) Snapshot(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {
-	if h.snapshot != nil {
-		return h.snapshot(ctx, id, name)
-	}
-	return h.Provider.Snapshot(ctx, id, name)
+	return hookOr(h.snapshot, h.Provider.Snapshot)(ctx, id, name)
 }
 
 func (h hooks) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
@@ -179,10 +143,7 @@ func (h hooks) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (clo
 }
 
 func (h hooks) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name string) error {
-	if h.deleteSnapshot != nil {
-		return h.deleteSnapshot(ctx, id, name)
-	}
-	return h.Provider.DeleteSnapshot(ctx, id, name)
+	return hookOr(h.deleteSnapshot, h.Provider.DeleteSnapshot)(ctx, id, name)
 }
 
 func (h hooks) Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error) {
@@ -198,17 +159,11 @@ func (h hooks) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud.Ima
 }
 
 func (h hooks) TagImage(ctx context.Context, ref cloud.ImageRef, tags map[string]string) error {
-	if h.tagImage != nil {
-		return h.tagImage(ctx, ref, tags)
-	}
-	return h.Provider.TagImage(ctx, ref, tags)
+	return hookOr(h.tagImage, h.Provider.TagImage)(ctx, ref, tags)
 }
 
 func (h hooks) DeleteImage(ctx context.Context, ref cloud.ImageRef) error {
-	if h.deleteImage != nil {
-		return h.deleteImage(ctx, ref)
-	}
-	return h.Provider.DeleteImage(ctx, ref)
+	return hookOr(h.deleteImage, h.Provider.DeleteImage)(ctx, ref)
 }
 
 func (h hooks) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
@@ -224,30 +179,21 @@ func (h hooks) Preflight(ctx context.Context, spec cloud.PreflightSpec) ([]cloud
 }
 
 func (h hooks) RecipeChange(ctx context.Context, ref cloud.ImageRef, removeBootstrap bool) (cloud.RecipeChange, error) {
-	if h.recipeChange != nil {
-		return h.recipeChange(ctx, ref, removeBootstrap)
-	}
-	return h.Provider.RecipeChange(ctx, ref, removeBootstrap)
+	return hookOr(h.recipeChange, h.Provider.RecipeChange)(ctx, ref, removeBootstrap)
 }
 
 func (h hooks) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
-	if h.setRecipe != nil {
-		return h.setRecipe(ctx, change)
-	}
-	return h.Provider.SetRecipe(ctx, change)
+	return hookOr(h.setRecipe, h.Provider.SetRecipe)(ctx, change)
 }
 
 func (h hooks) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
-	if h.setCapacity != nil {
-		return h.setCapacity(ctx, id, from, to)
-	}
-	return h.Provider.SetCapacity(ctx, id, from, to)
+	return hookOr(h.setCapacity, h.Provider.SetCapacity)(ctx, id, from, to)
 }
 
 // hookOr returns the hook if there is a hook.
-func hookOr[A, R any](hook, real func(context.Context, A) (R, error)) func(context.Context, A) (R, error) {
-	if hook != nil {
-		return hook
+func hookOr[Call any](hook, real Call) Call {
+	if reflect.ValueOf(hook).IsNil() {
+		return real
 	}
-	return real
+	return hook
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// InstanceLister is an optional power: providers without it skip these cases.
 var censusCases = []testCase{
 	{"a census shows each instance once, as a look at it does", censusShowsInstances},
 	{"a census shows which version an instance was built from", censusShowsVersions},
@@ -22,7 +21,7 @@ var censusCases = []testCase{
 func (s suite) census(t *testing.T) map[cloud.InstanceID]cloud.Instance {
 	t.Helper()
 	listed := map[cloud.InstanceID]cloud.Instance{}
-	for _, m := range got(s.lister(t).Instances(t.Context(), s.Pool))(t) {
+	for _, m := range got(s.p.Instances(t.Context(), s.Pool))(t) {
 		if _, twice := listed[m.ID]; twice {
 			t.Errorf("%s is listed twice", m.ID)
 		}
@@ -32,15 +31,6 @@ func (s suite) census(t *testing.T) map[cloud.InstanceID]cloud.Instance {
 		listed[m.ID] = m
 	}
 	return listed
-}
-
-func (s suite) lister(t *testing.T) cloud.InstanceLister {
-	t.Helper()
-	lister, able := cloud.As[cloud.InstanceLister](s.p)
-	if !able {
-		t.Skip("this provider has no census")
-	}
-	return lister
 }
 
 // listed finds an instance by its ID in any spelling.
@@ -82,7 +72,6 @@ func censusShowsInstances(t *testing.T, s suite) {
 }
 
 func censusShowsVersions(t *testing.T, s suite) {
-	s.lister(t)
 	if s.List == nil {
 		t.Skip("the harness cannot name new instances")
 	}
@@ -101,7 +90,6 @@ func censusShowsVersions(t *testing.T, s suite) {
 }
 
 func censusChangesNothing(t *testing.T, s suite) {
-	s.lister(t)
 	before := s.look(t)
 	s.census(t)
 	if diff := cmp.Diff(before, s.look(t)); diff != "" {
@@ -110,13 +98,13 @@ func censusChangesNothing(t *testing.T, s suite) {
 }
 
 func censusOfNoPool(t *testing.T, s suite) {
-	_, err := s.lister(t).Instances(t.Context(), s.Pool+"-not")
+	_, err := s.p.Instances(t.Context(), s.Pool+"-not")
 	wantError(t, err, cloud.NotFound)
 }
 
 // tooManyImages grows the pool by an instance of each version, up to the cloud's limit.
 func tooManyImages(t *testing.T, s suite) {
-	limit := s.lister(t).MaxImages(s.Pool)
+	limit := s.p.MaxImages(s.Pool)
 	if limit == 0 {
 		t.Skip("the cloud does not care")
 	}
@@ -148,13 +136,12 @@ func tooManyImages(t *testing.T, s suite) {
 	if len(distinct) != limit {
 		t.Errorf("the instances name %d images, want %d: %v", len(distinct), limit, distinct)
 	}
-	rebuilder, able := cloud.As[cloud.Rebuilder](s.p)
-	if !able {
+	if !s.p.CanRebuild() {
 		return
 	}
 	for _, id := range s.Instances { // all instances of the first image
 		s.until(t, "rebuilt", func() bool {
-			return got(rebuilder.EnsureRebuilt(t.Context(), id, last))(t).State == cloud.Complete
+			return got(s.p.EnsureRebuilt(t.Context(), id, last))(t).State == cloud.Complete
 		})
 	}
 	must(t, grow())

@@ -10,57 +10,45 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// PoolFinder is an optional power: providers without it skip these cases.
 var atlasCases = []testCase{
 	{"the atlas shows a pool once, as the IDs of its instances name it", atlasShowsPools},
 	{"the atlas changes nothing", atlasChangesNothing},
 	{"a pool's ID is read in any case, and nothing else is one", atlasReadsIDs},
 }
 
-func (s suite) atlas(t *testing.T) cloud.PoolFinder {
-	t.Helper()
-	finder, able := cloud.As[cloud.PoolFinder](s.p)
-	if !able {
-		t.Skip("this provider has no atlas")
-	}
-	return finder
-}
-
 func atlasShowsPools(t *testing.T, s suite) {
-	all := got(s.atlas(t).PoolsInScope(t.Context(), s.Pool, s.Pool))(t)
+	all := got(s.p.PoolsInScope(t.Context(), s.Pool, s.Pool))(t)
 	if n := len(slices.DeleteFunc(slices.Clone(all), func(id cloud.PoolID) bool { return id != s.Pool })); n != 1 {
 		t.Errorf("pool %s is shown %d times among %v", s.Pool, n, all)
 	}
 }
 
 func atlasChangesNothing(t *testing.T, s suite) {
-	finder := s.atlas(t)
 	before := s.look(t)
-	got(finder.PoolsInScope(t.Context(), s.Pool))(t)
+	got(s.p.PoolsInScope(t.Context(), s.Pool))(t)
 	if diff := cmp.Diff(before, s.look(t)); diff != "" {
 		t.Errorf("listing changed the world (-before +after):\n%s", diff)
 	}
 }
 
 func atlasReadsIDs(t *testing.T, s suite) {
-	finder := s.atlas(t)
 	texts := []string{string(s.Pool)}
 	if s.FoldsCase {
 		texts = append(texts, strings.ToUpper(string(s.Pool)))
 	}
 	for _, text := range texts {
-		if id, ok := finder.ReadPool(text); !ok || id != s.Pool {
+		if id, ok := s.p.ReadPool(text); !ok || id != s.Pool {
 			t.Errorf("%s is read as %q (%t), not as %s", text, id, ok, s.Pool)
 		}
 	}
 	for _, text := range []string{"", s.p.PoolName(s.Pool), string(s.a), "more/" + string(s.Pool)} {
-		if id, ok := finder.ReadPool(text); ok {
+		if id, ok := s.p.ReadPool(text); ok {
 			t.Errorf("%q is read as pool %s", text, id)
 		}
 	}
 	// A longer text is no ID, or the ID of another pool if names may be longer.
 	longer := s.Pool + "/more"
-	if id, ok := finder.ReadPool(string(longer)); ok && id != longer {
+	if id, ok := s.p.ReadPool(string(longer)); ok && id != longer {
 		t.Errorf("%q is read as pool %s", longer, id)
 	}
 }

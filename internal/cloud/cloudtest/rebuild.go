@@ -8,28 +8,27 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Rebuilding is an optional power: providers without it skip these cases.
+// Providers that cannot rebuild skip these cases, apart from the last one.
 var rebuildCases = []testCase{
 	{"EnsureRebuilt is repeated until complete, and the instance runs what the version holds", rebuilds},
 	{"rebuilding what was built from the version does nothing", rebuildsOnce},
 	{"rebuilding from a version that the recipe does not name is a conflict and changes nothing", rebuildsWhatTheRecipeNames},
 	{"rebuilding an instance that does not exist is not found", rebuildsNothing},
+	{"a provider that cannot rebuild says so, and changes nothing", rebuildsNowhere},
 }
 
-func (s suite) rebuilder(t *testing.T) cloud.Rebuilder {
+func (s suite) needsRebuild(t *testing.T) {
 	t.Helper()
-	rebuilder, able := cloud.As[cloud.Rebuilder](s.p)
-	if !able {
+	if !s.p.CanRebuild() {
 		t.Skip("this provider cannot rebuild instances")
 	}
-	return rebuilder
 }
 
 // rebuild rebuilds instance a, and checks each answer.
 func (s suite) rebuild(t *testing.T, version string) {
 	t.Helper()
 	s.until(t, "rebuilt", func() bool {
-		have := got(s.rebuilder(t).EnsureRebuilt(t.Context(), s.a, version))(t)
+		have := got(s.p.EnsureRebuilt(t.Context(), s.a, version))(t)
 		if have.State != cloud.Complete && have.State != cloud.Pending {
 			t.Fatalf("an instance that is rebuilt is %+v", have)
 		}
@@ -38,7 +37,7 @@ func (s suite) rebuild(t *testing.T, version string) {
 }
 
 func rebuilds(t *testing.T, s suite) {
-	s.rebuilder(t)
+	s.needsRebuild(t)
 	s.publish(t, firstVersion)
 	s.start(t, s.a)
 	s.promote(t, firstVersion, true)
@@ -60,13 +59,13 @@ func rebuilds(t *testing.T, s suite) {
 
 // rebuildsOnce checks that repeated calls start no second rebuild.
 func rebuildsOnce(t *testing.T, s suite) {
-	rebuilder := s.rebuilder(t)
+	s.needsRebuild(t)
 	s.publish(t, firstVersion)
 	s.start(t, s.a)
 	s.promote(t, firstVersion, true)
 	s.rebuild(t, firstVersion)
 	for range 3 {
-		if have := got(rebuilder.EnsureRebuilt(t.Context(), s.a, firstVersion))(t); have != (cloud.Rebuild{State: cloud.Complete}) {
+		if have := got(s.p.EnsureRebuilt(t.Context(), s.a, firstVersion))(t); have != (cloud.Rebuild{State: cloud.Complete}) {
 			t.Errorf("asked again, it is %+v", have)
 		}
 		if have := got(s.p.Instance(t.Context(), s.a))(t); have.Power != cloud.PowerRunning {
@@ -76,11 +75,11 @@ func rebuildsOnce(t *testing.T, s suite) {
 }
 
 func rebuildsWhatTheRecipeNames(t *testing.T, s suite) {
-	rebuilder := s.rebuilder(t)
+	s.needsRebuild(t)
 	s.publish(t, firstVersion)
 	s.start(t, s.a)
 	before := s.look(t)
-	_, err := rebuilder.EnsureRebuilt(t.Context(), s.a, firstVersion)
+	_, err := s.p.EnsureRebuilt(t.Context(), s.a, firstVersion)
 	wantError(t, err, cloud.Conflict)
 	s.Advance(t)
 	if diff := cmp.Diff(before, s.look(t)); diff != "" {
@@ -89,6 +88,19 @@ func rebuildsWhatTheRecipeNames(t *testing.T, s suite) {
 }
 
 func rebuildsNothing(t *testing.T, s suite) {
-	_, err := s.rebuilder(t).EnsureRebuilt(t.Context(), s.Missing, firstVersion)
+	s.needsRebuild(t)
+	_, err := s.p.EnsureRebuilt(t.Context(), s.Missing, firstVersion)
 	wantError(t, err, cloud.NotFound)
+}
+
+func rebuildsNowhere(t *testing.T, s suite) {
+	if s.p.CanRebuild() {
+		t.Skip("this provider can rebuild instances")
+	}
+	before := s.look(t)
+	_, err := s.p.EnsureRebuilt(t.Context(), s.a, firstVersion)
+	wantError(t, err, cloud.Unsupported)
+	if diff := cmp.Diff(before, s.look(t)); diff != "" {
+		t.Errorf("an unsupported rebuild changed the world (-before +after):\n%s", diff)
+	}
 }

@@ -8,6 +8,12 @@ import (
 )
 
 var rebuildMutants = []mutant{
+	{"a provider that cannot rebuild claims to have done so", "a provider that cannot rebuild says so, and changes nothing", func(_ *memory.Cloud, h *hooks) {
+		h.cannotRebuild = true
+		h.ensureRebuilt = func(context.Context, cloud.InstanceID, string) (cloud.Rebuild, error) {
+			return cloud.Rebuild{State: cloud.Complete}, nil
+		}
+	}},
 	{"a rebuild is complete when it begins", "EnsureRebuilt is repeated until complete, and the instance runs what the version holds", func(c *memory.Cloud, h *hooks) {
 		h.ensureRebuilt = func(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 			have, err := c.EnsureRebuilt(ctx, id, version)

@@ -24,7 +24,7 @@ type RecipesHarness struct {
 // ofDisks are cases that need more of ImageProvider than a look.
 var ofDisks = []string{"a hold outlives a stop", "an instance that is off and held is removed", "a snapshot outlives the instance that it was made of"}
 
-// RunRecipes runs the cases about a PoolProvider and its powers, with a stub ImageProvider that only reports instances and versions.
+// RunRecipes runs the cases about a PoolProvider, with a stub ImageProvider that only reports instances and versions.
 func RunRecipes(t *testing.T, fresh func(t *testing.T) RecipesHarness) {
 	looks := slices.DeleteFunc(slices.Clone(lookCases), func(c testCase) bool {
 		return !slices.Contains([]string{"looks change nothing in a fresh pool", "looks change nothing in a pool with history",
@@ -52,8 +52,9 @@ func RunRecipes(t *testing.T, fresh func(t *testing.T) RecipesHarness) {
 	}
 }
 
-// stubDisks is a stub of ImageProvider that only reports existing objects.
+// stubDisks is a stub of ImageProvider that only reports existing objects. Other calls are none of the cases' and panic.
 type stubDisks struct {
+	cloud.ImageProvider
 	h        RecipesHarness
 	line     cloud.ImageFamily
 	versions []string
@@ -67,10 +68,6 @@ func (d *stubDisks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.In
 	return d.h.Look(ctx, id)
 }
 
-func (d *stubDisks) EnsureStopped(context.Context, cloud.InstanceID) (cloud.Power, error) {
-	return cloud.PowerUnknown, disksUnsupported("stop an instance")
-}
-
 // EnsureStarted reports the instance, which is always running.
 func (d *stubDisks) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	have, err := d.h.Look(ctx, id)
@@ -79,14 +76,6 @@ func (d *stubDisks) EnsureStarted(ctx context.Context, id cloud.InstanceID) (clo
 
 func (d *stubDisks) Snapshot(_ context.Context, _ cloud.InstanceID, name string) (cloud.Snapshot, error) {
 	return cloud.Snapshot{Name: name}, nil
-}
-
-func (d *stubDisks) EnsureSnapshot(context.Context, cloud.SnapshotSpec) (cloud.Snapshot, error) {
-	return cloud.Snapshot{}, disksUnsupported("make a snapshot")
-}
-
-func (d *stubDisks) DeleteSnapshot(context.Context, cloud.InstanceID, string) error {
-	return disksUnsupported("delete a snapshot")
 }
 
 func (d *stubDisks) ImageID(ref cloud.FamilyVersion) string { return d.h.ImageID(ref.Version) }
@@ -126,22 +115,6 @@ func (d *stubDisks) Images(ctx context.Context, family cloud.ImageFamily) ([]clo
 	return list, nil
 }
 
-func (d *stubDisks) EnsureImage(context.Context, cloud.VersionSpec) (cloud.Image, error) {
-	return cloud.Image{}, disksUnsupported("make an image version")
-}
-
-func (d *stubDisks) TagImage(context.Context, cloud.FamilyVersion, map[string]string) error {
-	return disksUnsupported("tag an image version")
-}
-
-func (d *stubDisks) DeleteImage(context.Context, cloud.FamilyVersion) error {
-	return disksUnsupported("delete an image version")
-}
-
 func (d *stubDisks) PreflightDisk(context.Context, cloud.DiskSpec) ([]cloud.Refusal, error) {
 	return nil, nil
-}
-
-func disksUnsupported(op string) error {
-	return &cloud.Error{Kind: cloud.Unsupported, Op: op, Message: "these disks only tell what there is"}
 }

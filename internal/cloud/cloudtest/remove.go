@@ -8,7 +8,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Removing is an optional power: providers without it skip these cases.
 var removeCases = []testCase{
 	{"EnsureRemoved is repeated until the instance is gone, and its pool is meant to have one node fewer", removes},
 	{"removing takes one place from the pool, however often it is asked for", removesOnce},
@@ -19,21 +18,11 @@ var removeCases = []testCase{
 	{"a snapshot outlives the instance that it was made of", snapshotOutlives},
 }
 
-func (s suite) remover(t *testing.T) cloud.Remover {
-	t.Helper()
-	remover, able := cloud.As[cloud.Remover](s.p)
-	if !able {
-		t.Skip("this provider cannot remove instances")
-	}
-	return remover
-}
-
 // remove removes instance a, and checks each answer.
 func (s suite) remove(t *testing.T) {
 	t.Helper()
-	remover := s.remover(t)
 	s.until(t, "removed", func() bool {
-		state := got(remover.EnsureRemoved(t.Context(), s.a))(t)
+		state := got(s.p.EnsureRemoved(t.Context(), s.a))(t)
 		if state != cloud.Deleting && state != cloud.Absent {
 			t.Fatalf("an instance that is removed is %q", state)
 		}
@@ -46,7 +35,6 @@ func (s suite) remove(t *testing.T) {
 }
 
 func removes(t *testing.T, s suite) {
-	s.remover(t)
 	other, size := got(s.p.Instance(t.Context(), s.b))(t), s.capacity(t)
 	recipe := got(s.p.Pool(t.Context(), s.Pool))(t).Recipe
 	s.remove(t)
@@ -71,13 +59,13 @@ func removes(t *testing.T, s suite) {
 }
 
 func removesOnce(t *testing.T, s suite) {
-	remover, size := s.remover(t), s.capacity(t)
+	size := s.capacity(t)
 	for range 3 {
-		got(remover.EnsureRemoved(t.Context(), s.a))(t)
+		got(s.p.EnsureRemoved(t.Context(), s.a))(t)
 	}
 	s.remove(t)
 	for range 3 {
-		if state := got(remover.EnsureRemoved(t.Context(), s.a))(t); state != cloud.Absent {
+		if state := got(s.p.EnsureRemoved(t.Context(), s.a))(t); state != cloud.Absent {
 			t.Errorf("asked again, it is %q", state)
 		}
 	}
@@ -88,7 +76,6 @@ func removesOnce(t *testing.T, s suite) {
 }
 
 func removesWhatIsHeld(t *testing.T, s suite) {
-	s.remover(t)
 	hold := got(s.p.Protection(t.Context(), s.a))(t)
 	must(t, s.p.ProtectFromScaleIn(t.Context(), s.a, hold.Token))
 	s.stop(t, s.a)
@@ -96,9 +83,8 @@ func removesWhatIsHeld(t *testing.T, s suite) {
 }
 
 func removesNothing(t *testing.T, s suite) {
-	remover := s.remover(t)
 	before := s.look(t)
-	if state := got(remover.EnsureRemoved(t.Context(), s.Missing))(t); state != cloud.Absent {
+	if state := got(s.p.EnsureRemoved(t.Context(), s.Missing))(t); state != cloud.Absent {
 		t.Errorf("one that does not exist is %q", state)
 	}
 	s.Advance(t)
@@ -109,7 +95,6 @@ func removesNothing(t *testing.T, s suite) {
 
 // snapshotOutlives makes the image after the removal of the donor.
 func snapshotOutlives(t *testing.T, s suite) {
-	s.remover(t)
 	made := s.snapshot(t)
 	s.remove(t)
 	if have := got(s.p.Snapshot(t.Context(), s.a, made.Name))(t); have.State != cloud.Complete || have.ID != made.ID {
@@ -131,7 +116,6 @@ func (s suite) thought(t *testing.T, removes, grows bool) []cloud.Refusal {
 }
 
 func preflightOfGrowth(t *testing.T, s suite) {
-	s.remover(t)
 	if s.Crowd == nil {
 		t.Skip("the harness cannot fill the cloud")
 	}
@@ -151,7 +135,6 @@ func preflightOfGrowth(t *testing.T, s suite) {
 }
 
 func preflightOfRemoval(t *testing.T, s suite) {
-	remover := s.remover(t)
 	if s.Bind == nil {
 		t.Skip("the harness cannot keep instances from being removed")
 	}
@@ -165,6 +148,6 @@ func preflightOfRemoval(t *testing.T, s suite) {
 	if found := s.thought(t, false, false); found != nil {
 		t.Errorf("of a donor that returns, preflight finds %+v", found)
 	}
-	_, err := remover.EnsureRemoved(t.Context(), s.a)
+	_, err := s.p.EnsureRemoved(t.Context(), s.a)
 	wantError(t, err, cloud.Denied)
 }

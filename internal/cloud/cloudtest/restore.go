@@ -10,7 +10,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Restoring is an optional power: providers without it skip these cases.
 var restoreCases = []testCase{
 	{"RestoreChange tells what comes back, and changes nothing", restoreIsLook},
 	{"SetRecipe gives a recipe back what it lost, and may be repeated", restores},
@@ -22,26 +21,22 @@ var restoreCases = []testCase{
 }
 
 // lose promotes the first version, and returns the lost parts with given content that is valid for any part.
-func (s suite) lose(t *testing.T) (restorer cloud.RecipeRestorer, saved cloud.Saved, removed []cloud.RecipeField) {
+func (s suite) lose(t *testing.T) (saved cloud.Saved, removed []cloud.RecipeField) {
 	t.Helper()
-	restorer, able := cloud.As[cloud.RecipeRestorer](s.p)
-	if !able {
-		t.Skip("this provider cannot give a recipe back what it lost")
-	}
 	s.publish(t, firstVersion)
 	change := s.promote(t, firstVersion, true)
 	saved = cloud.Saved{Backup: change.Backup, Given: map[string][]byte{}}
 	for _, part := range cloud.Unreadable(change.Removes) {
 		saved.Given[part.String()] = []byte(`{"commandToExecute": "true"}`)
 	}
-	return restorer, saved, change.Removes
+	return saved, change.Removes
 }
 
 func restoreIsLook(t *testing.T, s suite) {
 	was := s.recipe(t)
-	restorer, saved, removed := s.lose(t)
+	saved, removed := s.lose(t)
 	before := s.recipe(t)
-	change := got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)
+	change := got(s.p.RestoreChange(t.Context(), s.Pool, saved))(t)
 	own := was.Version != "" || was.Latest // returning to a version of the pool is a rollback
 	if change.Pool != s.Pool || change.Version != "" || change.From != before.Image || change.Done != (own && len(removed) == 0) {
 		t.Errorf("what would come back is %+v", change)
@@ -52,7 +47,7 @@ func restoreIsLook(t *testing.T, s suite) {
 	if !cloud.SameFields(change.Adds, removed) || len(change.Missing) > 0 || len(change.Removes) > 0 {
 		t.Errorf("of %v come back %v, without %v", removed, change.Adds, change.Missing)
 	}
-	if diff := cmp.Diff(change, got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)); diff != "" {
+	if diff := cmp.Diff(change, got(s.p.RestoreChange(t.Context(), s.Pool, saved))(t)); diff != "" {
 		t.Errorf("a second look tells something else: %s", diff)
 	}
 	if diff := cmp.Diff(before, s.recipe(t)); diff != "" {
@@ -62,10 +57,10 @@ func restoreIsLook(t *testing.T, s suite) {
 
 func restores(t *testing.T, s suite) {
 	was := s.recipe(t)
-	restorer, saved, _ := s.lose(t)
+	saved, _ := s.lose(t)
 	promoted := s.recipe(t).Image
 	kept := s.change(t, firstVersion, true).Keeps
-	change := got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)
+	change := got(s.p.RestoreChange(t.Context(), s.Pool, saved))(t)
 	for range 2 {
 		must(t, s.p.SetRecipe(t.Context(), change))
 		recipe := s.recipe(t)
@@ -76,7 +71,7 @@ func restores(t *testing.T, s suite) {
 			t.Errorf("the bootstrap (-before the promotion +after the restoration):\n%s", diff)
 		}
 	}
-	after := got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)
+	after := got(s.p.RestoreChange(t.Context(), s.Pool, saved))(t)
 	if !after.Done || len(after.Adds) > 0 {
 		t.Errorf("once carried out, the change is %+v", after)
 	}
@@ -90,12 +85,12 @@ func restores(t *testing.T, s suite) {
 }
 
 func restoresWhatIsGiven(t *testing.T, s suite) {
-	restorer, saved, removed := s.lose(t)
+	saved, removed := s.lose(t)
 	if len(saved.Given) == 0 {
 		t.Skip("all that the harness's recipe loses is saved")
 	}
 	saved.Given = nil
-	change := got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)
+	change := got(s.p.RestoreChange(t.Context(), s.Pool, saved))(t)
 	lost := cloud.Unreadable(removed)
 	if !cloud.SameFields(change.Missing, lost) || len(change.Adds) != len(removed)-len(lost) {
 		t.Errorf("nobody gives %v: missing are %v, and %v come back", lost, change.Missing, change.Adds)
@@ -109,20 +104,20 @@ func restoresWhatIsGiven(t *testing.T, s suite) {
 }
 
 func restoresNothingForeign(t *testing.T, s suite) {
-	restorer, saved, _ := s.lose(t)
+	saved, _ := s.lose(t)
 	foreign := bytes.ReplaceAll(saved.Backup, []byte(s.Pool), []byte(s.Pool+"x"))
 	if bytes.Equal(foreign, saved.Backup) {
 		t.Fatalf("what was saved does not name its pool: %s", saved.Backup)
 	}
 	for what, backup := range map[string][]byte{"another pool's": foreign, "nothing": nil, "no JSON": []byte("?"), "empty": []byte("{}")} {
-		change, err := restorer.RestoreChange(t.Context(), s.Pool, cloud.Saved{Backup: backup, Given: saved.Given})
+		change, err := s.p.RestoreChange(t.Context(), s.Pool, cloud.Saved{Backup: backup, Given: saved.Given})
 		if err == nil {
 			t.Errorf("%s: %+v", what, change)
 			continue
 		}
 		wantError(t, err, cloud.Invalid)
 	}
-	stale := got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)
+	stale := got(s.p.RestoreChange(t.Context(), s.Pool, saved))(t)
 	stale.Restores = &cloud.Saved{Backup: foreign}
 	before := s.recipe(t)
 	wantError(t, s.p.SetRecipe(t.Context(), stale), cloud.Invalid)
@@ -132,9 +127,9 @@ func restoresNothingForeign(t *testing.T, s suite) {
 }
 
 func restoreConflict(t *testing.T, s suite) {
-	restorer, saved, _ := s.lose(t)
+	saved, _ := s.lose(t)
 	s.publish(t, secondVersion)
-	stale := got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)
+	stale := got(s.p.RestoreChange(t.Context(), s.Pool, saved))(t)
 	if stale.Done {
 		t.Skip("the harness's recipe loses nothing")
 	}
@@ -145,15 +140,15 @@ func restoreConflict(t *testing.T, s suite) {
 }
 
 func restoreWouldRoll(t *testing.T, s suite) {
-	restorer, saved, _ := s.lose(t)
-	change := got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)
+	saved, _ := s.lose(t)
+	change := got(s.p.RestoreChange(t.Context(), s.Pool, saved))(t)
 	if change.Done {
 		t.Skip("the harness's recipe loses nothing")
 	}
 	mend := s.rolling(t)
 	before, recipe := s.instances(t), s.recipe(t)
 	wantRefusal(t, s.p.SetRecipe(t.Context(), change))
-	if told := got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t); len(told.Refusals) == 0 {
+	if told := got(s.p.RestoreChange(t.Context(), s.Pool, saved))(t); len(told.Refusals) == 0 {
 		t.Errorf("a change that would be refused is %+v", told)
 	}
 	s.Advance(t)
@@ -168,10 +163,10 @@ func restoreWouldRoll(t *testing.T, s suite) {
 }
 
 func restoreSparesInstances(t *testing.T, s suite) {
-	restorer, saved, _ := s.lose(t)
+	saved, _ := s.lose(t)
 	s.start(t, s.a)
 	before := s.instances(t)
-	must(t, s.p.SetRecipe(t.Context(), got(restorer.RestoreChange(t.Context(), s.Pool, saved))(t)))
+	must(t, s.p.SetRecipe(t.Context(), got(s.p.RestoreChange(t.Context(), s.Pool, saved))(t)))
 	for range 3 {
 		s.Advance(t)
 		if diff := cmp.Diff(before, s.instances(t)); diff != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-// restoring replaces SetRecipe only for changes of a RecipeRestorer.
+// restoring replaces SetRecipe only for changes of RestoreChange.
 func restoring(c *memory.Cloud, do func(context.Context, cloud.RecipeChange) error) func(context.Context, cloud.RecipeChange) error {
 	return func(ctx context.Context, change cloud.RecipeChange) error {
 		if change.Restores == nil {

@@ -10,22 +10,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// SnapshotLister is an optional power: providers without it skip these cases.
 var shelfCases = []testCase{
 	{"the shelf shows each owned snapshot once, by its Prototype's name", shelfShowsSnapshots},
 	{"the shelf does not show a snapshot without an owner", shelfLeavesStrangers},
 	{"a look at the shelf changes nothing", shelfChangesNothing},
 	{"a snapshot dropped from the shelf goes, and no other", shelfDrops},
 	{"dropping no snapshot is nil", shelfDropsNothing},
-}
-
-func (s suite) shelf(t *testing.T) cloud.SnapshotLister {
-	t.Helper()
-	lister, able := cloud.As[cloud.SnapshotLister](s.p)
-	if !able {
-		t.Skip("this provider has no shelf")
-	}
-	return lister
 }
 
 // owned returns the tags of a Prototype's snapshot.
@@ -45,13 +35,12 @@ func (s suite) shelve(t *testing.T) {
 // onShelf lists the snapshots by name.
 func (s suite) onShelf(t *testing.T, pools ...cloud.PoolID) []cloud.Snapshot {
 	t.Helper()
-	all := got(s.shelf(t).Snapshots(t.Context(), pools...))(t)
+	all := got(s.p.Snapshots(t.Context(), pools...))(t)
 	slices.SortFunc(all, func(a, b cloud.Snapshot) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
 func shelfShowsSnapshots(t *testing.T, s suite) {
-	s.shelf(t)
 	s.shelve(t)
 	var want []cloud.Snapshot
 	for _, name := range []string{"pool-2026.01.08", "pool-2026.01.09"} {
@@ -69,7 +58,6 @@ func shelfShowsSnapshots(t *testing.T, s suite) {
 }
 
 func shelfLeavesStrangers(t *testing.T, s suite) {
-	s.shelf(t)
 	s.shelve(t)
 	for _, snapshot := range s.onShelf(t, s.Pool) {
 		if snapshot.Tags[cloud.TagUID] == "" {
@@ -82,7 +70,6 @@ func shelfLeavesStrangers(t *testing.T, s suite) {
 }
 
 func shelfChangesNothing(t *testing.T, s suite) {
-	s.shelf(t)
 	s.shelve(t)
 	before := s.look(t)
 	first := s.onShelf(t, s.Pool)
@@ -95,14 +82,13 @@ func shelfChangesNothing(t *testing.T, s suite) {
 }
 
 func shelfDrops(t *testing.T, s suite) {
-	lister := s.shelf(t)
 	s.shelve(t)
 	all := s.onShelf(t, s.Pool)
 	if len(all) != 2 {
 		t.Fatalf("the shelf shows %d snapshots, want 2", len(all))
 	}
-	must(t, lister.DropSnapshot(t.Context(), all[0].ID))
-	must(t, lister.DropSnapshot(t.Context(), all[0].ID))
+	must(t, s.p.DropSnapshot(t.Context(), all[0].ID))
+	must(t, s.p.DropSnapshot(t.Context(), all[0].ID))
 	s.until(t, "absent", func() bool {
 		return got(s.p.Snapshot(t.Context(), s.a, all[0].Name))(t).State == cloud.Absent && len(s.onShelf(t, s.Pool)) == 1
 	})
@@ -111,14 +97,13 @@ func shelfDrops(t *testing.T, s suite) {
 			t.Errorf("snapshot %s is %s after another one was dropped", name, have.State)
 		}
 	}
-	must(t, lister.DropSnapshot(t.Context(), all[0].ID))
+	must(t, s.p.DropSnapshot(t.Context(), all[0].ID))
 }
 
 func shelfDropsNothing(t *testing.T, s suite) {
-	lister := s.shelf(t)
 	s.shelve(t)
 	for _, snapshot := range s.onShelf(t, s.Pool) {
-		must(t, lister.DropSnapshot(t.Context(), snapshot.ID+"-not"))
+		must(t, s.p.DropSnapshot(t.Context(), snapshot.ID+"-not"))
 	}
 	if left := s.onShelf(t, s.Pool); len(left) != 2 || left[0].State != cloud.Complete {
 		t.Errorf("dropping what is not there changed the shelf: %+v", left)

@@ -9,7 +9,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Trials are an optional power: providers without it skip these cases.
 var trialCases = []testCase{
 	{"a trial that was never begun is absent, and closing or ending it changes nothing", trialOfNothing},
 	{"a trial apart builds an instance from the version and does not touch the pool", triesApart},
@@ -32,19 +31,10 @@ var trialCases = []testCase{
 	{"a trial in the pool is refused where versions are tried beside it only, and changes nothing", triesBesideOnly},
 }
 
-func trialist(t *testing.T, s suite) cloud.TrialRunner {
-	t.Helper()
-	power, able := cloud.As[cloud.TrialRunner](s.p)
-	if !able {
-		t.Skip("this provider cannot try versions")
-	}
-	return power
-}
-
 // toTry publishes a version, and returns the spec of a trial in the current state.
-func toTry(t *testing.T, s suite, inPool bool) (cloud.TrialRunner, cloud.TrialSpec) {
+func toTry(t *testing.T, s suite, inPool bool) (cloud.Provider, cloud.TrialSpec) {
 	t.Helper()
-	power := trialist(t, s)
+	power := s.p
 	if inPool && s.Apart {
 		t.Skip("this provider tries versions beside the pool only")
 	}
@@ -64,7 +54,7 @@ func trialSpec(t *testing.T, s suite, name string, inPool bool) cloud.TrialSpec 
 }
 
 // beginTrial begins a trial and waits until its instance runs.
-func beginTrial(t *testing.T, s suite, power cloud.TrialRunner, spec cloud.TrialSpec) cloud.Trial {
+func beginTrial(t *testing.T, s suite, power cloud.Provider, spec cloud.TrialSpec) cloud.Trial {
 	t.Helper()
 	have := got(power.EnsureTrial(t.Context(), spec))(t)
 	s.until(t, "an instance to try", func() bool {
@@ -90,7 +80,7 @@ func beginTrial(t *testing.T, s suite, power cloud.TrialRunner, spec cloud.Trial
 }
 
 // endTrial ends a trial, and checks that nothing remains.
-func endTrial(t *testing.T, s suite, power cloud.TrialRunner, spec cloud.TrialSpec, built ...cloud.Instance) {
+func endTrial(t *testing.T, s suite, power cloud.Provider, spec cloud.TrialSpec, built ...cloud.Instance) {
 	t.Helper()
 	s.until(t, "ended", func() bool {
 		state := got(power.EndTrial(t.Context(), spec))(t)
@@ -173,11 +163,9 @@ func triesOutside(t *testing.T, s suite) {
 	if member := got(s.p.PoolsOf(t.Context(), []cloud.NodeValues{node}))(t)[0]; member.Pool != "" || member.Why == "" {
 		t.Errorf("the instance of a trial belongs to %+v", member)
 	}
-	if lister, able := cloud.As[cloud.InstanceLister](s.p); able {
-		for _, m := range got(lister.Instances(t.Context(), s.Pool))(t) {
-			if s.p.SameInstance(m.ID, id) {
-				t.Errorf("the census of the pool has %+v", m)
-			}
+	for _, m := range got(s.p.Instances(t.Context(), s.Pool))(t) {
+		if s.p.SameInstance(m.ID, id) {
+			t.Errorf("the census of the pool has %+v", m)
 		}
 	}
 }
@@ -212,10 +200,9 @@ func triesOnce(t *testing.T, s suite) {
 		if again := got(power.EnsureTrial(t.Context(), spec))(t); len(again.Instances) != 1 || again.Instances[0].ID != first.Instances[0].ID || again.Open {
 			t.Errorf("closed and asked for again, it is %+v, and was %+v", again, first)
 		}
-		remover, able := cloud.As[cloud.Remover](s.p)
-		if able && inPool { // a stranger removes the instance
+		if inPool { // a stranger removes the instance
 			s.until(t, "removed", func() bool {
-				return got(remover.EnsureRemoved(t.Context(), first.Instances[0].ID))(t) == cloud.Absent
+				return got(s.p.EnsureRemoved(t.Context(), first.Instances[0].ID))(t) == cloud.Absent
 			})
 			for range 3 {
 				if again := got(power.EnsureTrial(t.Context(), spec))(t); len(again.Instances) > 0 || again.State != cloud.Failed || again.Trouble != "" {
@@ -401,7 +388,7 @@ func triesMissing(t *testing.T, s suite) {
 }
 
 // foreseen returns the reasons of a trial's preflight.
-func foreseen(t *testing.T, s suite, power cloud.TrialRunner, inPool, removeBootstrap bool) []string {
+func foreseen(t *testing.T, s suite, power cloud.Provider, inPool, removeBootstrap bool) []string {
 	t.Helper()
 	spec := trialSpec(t, s, "thought-of", inPool)
 	spec.RemoveBootstrap, spec.Image, spec.Capacity = removeBootstrap, "", 0
@@ -416,7 +403,7 @@ func foreseen(t *testing.T, s suite, power cloud.TrialRunner, inPool, removeBoot
 }
 
 func preflightsTrial(t *testing.T, s suite) {
-	power := trialist(t, s)
+	power := s.p
 	unchanged := stands(t, s)
 	for _, inPool := range ways(s) {
 		if found := foreseen(t, s, power, inPool, !inPool); found != nil {

@@ -13,7 +13,7 @@ var (
 	recipeLooks = []string{opPool, opInstances, opRecipeChange, opSetCapacity, opPreflight, opProtection}
 )
 
-// Permissions implements cloud.FamilyPermissionChecker. An action is the name of a call.
+// Permissions implements cloud.ImageProvider. An action is the name of a call.
 func (c *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamily) ([]cloud.Permission, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPermissions, lineID(family)); err != nil {
@@ -22,7 +22,7 @@ func (c *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamil
 	return c.permissions(lineID(family), slices.Concat(diskCalls, diskLooks), ""), nil
 }
 
-// Permissions implements cloud.PermissionChecker. An action is the name of a call.
+// Permissions implements cloud.PoolProvider. An action is the name of a call.
 func (c *PoolProvider) Permissions(ctx context.Context, id cloud.PoolID) ([]cloud.Permission, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPermissions, string(id)); err != nil {

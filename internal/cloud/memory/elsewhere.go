@@ -10,8 +10,6 @@ import (
 
 // PoolProvider elsewhere, for example of Cluster API, build machines here and name images by this cloud's IDs.
 
-var _ cloud.ImageNames = (*ImageProvider)(nil)
-
 // Build makes a running machine from an image in the form of NativeImage, unless a machine of the name exists. The
 // machine has no owner here.
 func (c *ImageProvider) Build(name, image string) cloud.InstanceID {
@@ -33,7 +31,7 @@ func (c *ImageProvider) Discard(id cloud.InstanceID) bool {
 	return ok
 }
 
-// NativeImage implements cloud.ImageNames. Any other text is treated as an existing image.
+// NativeImage implements cloud.ImageProvider. Any other text is treated as an existing image.
 func (c *ImageProvider) NativeImage(ctx context.Context, place, image string) (string, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opImage, image); err != nil {
@@ -48,7 +46,10 @@ func (c *ImageProvider) NativeImage(ctx context.Context, place, image string) (s
 	return image, nil
 }
 
-// ImageText implements cloud.ImageNames.
+// ImageText implements cloud.ImageProvider.
 func (c *ImageProvider) ImageText(_ context.Context, _, native string) (string, error) {
 	return native, nil
 }
+
+// Groups returns nil: no controller builds its nodes in the pools here.
+func (c *ImageProvider) Groups() cloud.PoolProvider { return nil }

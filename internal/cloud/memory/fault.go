@@ -3,13 +3,14 @@ package memory
 import (
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Call is a call through a Faulty. Calls without I/O (SameInstance, PoolName) are not counted.
+// Call is a call through a Faulty, as in cloud.Op. Calls without I/O (SameInstance, PoolName) are not counted.
 type Call struct {
 	// Index counts from 0.
 	Index int
@@ -76,30 +77,18 @@ func RunUntilCrash(run func()) (crashed bool) {
 
 // Faulty is a provider that loses calls. Faulty is safe for concurrent use if Inject is.
 type Faulty struct {
-	losingTrials
-	provider cloud.Provider
-	inject   func(Call) Outcome
+	cloud.Provider
+	inner  cloud.Provider
+	inject func(Call) Outcome
 
 	mu    sync.Mutex
 	calls []Call
 }
 
-var (
-	_ cloud.Decorator         = (*Faulty)(nil)
-	_ cloud.InstanceLister    = (*Faulty)(nil)
-	_ cloud.PermissionChecker = (*Faulty)(nil)
-	_ cloud.Rebuilder         = (*Faulty)(nil)
-	_ cloud.SnapshotLister    = (*Faulty)(nil)
-	_ cloud.PoolFinder        = (*Faulty)(nil)
-	_ cloud.Remover           = (*Faulty)(nil)
-	_ cloud.TrialRunner       = (*Faulty)(nil)
-)
-
 // NewFaulty wraps a provider with inject. A nil inject passes and counts all calls.
 func NewFaulty(provider cloud.Provider, inject func(Call) Outcome) *Faulty {
-	f := &Faulty{provider: provider}
-	f.losingTrials = losingTrials{f}
-	f.Inject(inject)
+	f := &Faulty{inner: provider, inject: inject}
+	f.Provider = cloud.Intercept(provider, f.intercept)
 	return f
 }
 
@@ -117,9 +106,9 @@ func (f *Faulty) Calls() []Call {
 	return append([]Call(nil), f.calls...)
 }
 
-func (f *Faulty) next(op, resource string, writes bool) Outcome {
+func (f *Faulty) next(op cloud.Op) Outcome {
 	f.mu.Lock()
-	call := Call{Index: len(f.calls), Op: op, Resource: resource, Writes: writes}
+	call := Call{Index: len(f.calls), Op: op.Name, Resource: op.Resource, Writes: op.Writes}
 	f.calls = append(f.calls, call)
 	inject := f.inject
 	f.mu.Unlock()
@@ -129,65 +118,64 @@ func (f *Faulty) next(op, resource string, writes bool) Outcome {
 	return inject(call)
 }
 
-// kind of a call: a write, a read, or a read that is cached in a cloud.WithReadCache, as real providers do.
-type kind int
-
-const (
-	looks kind = iota
-	looksOnce
-	writes
-)
-
-func through[T any](ctx context.Context, f *Faulty, op, resource string, of kind, do func() (T, error)) (T, error) {
-	cache, key := cloud.ReadCacheOf(ctx), op+" "+resource
-	if answer, found := cache.Get(key); found && of == looksOnce {
-		return answer.(kept[T]).result, answer.(kept[T]).err
-	}
-	if of == writes {
-		cache.Invalidate()
-	}
-	result, err := lossy(f, op, resource, of == writes, do)
-	if of == looksOnce && (err == nil || cloud.Is(err, cloud.NotFound)) {
-		cache.Put(key, kept[T]{result, err})
-	}
-	return result, err
+// cached are the reads that a cloud.WithReadCache caches, as with real providers.
+var cached = map[string]bool{
+	opInstance: true, opInstances: true, opProtection: true, opSnapshot: true, opImage: true, opImages: true, opPool: true, opRecipeChange: true, opTrial: true,
 }
 
-// kept is a cached answer.
-type kept[T any] struct {
-	result T
+// answer is a cached result.
+type answer struct {
+	result reflect.Value
 	err    error
 }
 
-func lossy[T any](f *Faulty, op, resource string, writes bool, do func() (T, error)) (T, error) {
-	outcome := f.next(op, resource, writes)
-	var result T
+// intercept answers from the read cache, or makes a call that may be lost.
+func (f *Faulty) intercept(ctx context.Context, op cloud.Op, call func(context.Context) error) error {
+	cache, key := cloud.ReadCacheOf(ctx), op.Name+" "+op.Resource
+	if known, found := cache.Get(key); found && cached[op.Name] {
+		reflect.ValueOf(op.Result).Elem().Set(known.(answer).result)
+		return known.(answer).err
+	}
+	if op.Writes {
+		cache.Invalidate()
+	}
+	err := f.lossy(ctx, op, call)
+	switch {
+	case cached[op.Name] && (err == nil || cloud.Is(err, cloud.NotFound)):
+		cache.Put(key, answer{reflect.ValueOf(op.Result).Elem(), err})
+	case op.Name == opPoolsInScope && cache != nil && err == nil:
+		for _, id := range *op.Result.(*[]cloud.PoolID) { // the list contains the recipes
+			if pool, err := f.inner.Pool(ctx, id); err == nil {
+				cache.Put(opPool+" "+string(id), answer{result: reflect.ValueOf(pool)})
+			}
+		}
+	}
+	return err
+}
+
+func (f *Faulty) lossy(ctx context.Context, op cloud.Op, call func(context.Context) error) error {
+	outcome := f.next(op)
 	var err error
 	passes := !outcome.Crash && outcome.Err == nil
 	if outcome.After || passes {
-		result, err = do()
+		err = call(ctx)
 	}
 	switch {
 	case outcome.Crash:
 		panic(Crash)
 	case passes:
-		return result, err
+		return err
 	}
-	var zero T
-	return zero, attributed(outcome.Err, op, resource)
+	return attributed(outcome.Err, op)
 }
 
 // attributed returns a copy of an injected error with the operation and the resource of the call.
-func attributed(err error, op, resource string) error {
+func attributed(err error, op cloud.Op) error {
 	var e *cloud.Error
 	if !errors.As(err, &e) || e.Op != "" {
 		return err
 	}
 	known := *e
-	known.Op, known.Resource = phrases[op], resource
+	known.Op, known.Resource = phrases[op.Name], op.Resource
 	return &known
-}
-
-func alone(do func() error) func() (struct{}, error) {
-	return func() (struct{}, error) { return struct{}{}, do() }
 }

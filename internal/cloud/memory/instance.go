@@ -70,7 +70,7 @@ func (m *instance) view() cloud.Instance {
 	}
 }
 
-// MaxImages implements cloud.InstanceLister.
+// MaxImages implements cloud.PoolProvider.
 func (c *PoolProvider) MaxImages(cloud.PoolID) int {
 	defer c.enter()()
 	return c.config.MaxImages
@@ -91,7 +91,7 @@ func (c *pools) spread(p *pool) int {
 	return len(seen)
 }
 
-// Instances implements cloud.InstanceLister, in the order of creation.
+// Instances implements cloud.PoolProvider, in the order of creation.
 func (c *PoolProvider) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opInstances, string(id)); err != nil {

@@ -16,9 +16,6 @@ type Cloud struct {
 	*pools
 }
 
-// Decorated implements cloud.Decorator, for the powers of the halves.
-func (c *Cloud) Decorated() cloud.Provider { return c.Provider }
-
 // ImageProvider is the half with machines, disks and images. It knows image families, but no pools.
 type ImageProvider struct{ *machines }
 
@@ -91,20 +88,10 @@ type pools struct {
 }
 
 var (
-	_ cloud.Decorator               = (*Cloud)(nil)
-	_ cloud.ImageProvider           = (*ImageProvider)(nil)
-	_ cloud.FamilySnapshotLister    = (*ImageProvider)(nil)
-	_ cloud.FamilyPermissionChecker = (*ImageProvider)(nil)
-	_ cloud.PoolProvider            = (*PoolProvider)(nil)
-	_ cloud.InstanceLister          = (*PoolProvider)(nil)
-	_ cloud.Rebuilder               = (*PoolProvider)(nil)
-	_ cloud.Remover                 = (*PoolProvider)(nil)
-	_ cloud.TrialRunner             = (*PoolProvider)(nil)
-	_ cloud.PermissionChecker       = (*PoolProvider)(nil)
-	_ cloud.PoolFinder              = (*PoolProvider)(nil)
-	_ cloud.RecipeRestorer          = (*PoolProvider)(nil)
-	_ cloud.PoolProvider            = (*Objects)(nil)
-	_ cloud.InstanceLister          = (*Objects)(nil)
+	_ cloud.Provider      = (*Cloud)(nil)
+	_ cloud.ImageProvider = (*ImageProvider)(nil)
+	_ cloud.PoolProvider  = (*PoolProvider)(nil)
+	_ cloud.PoolProvider  = (*Objects)(nil)
 )
 
 type timer struct {
@@ -139,7 +126,7 @@ func (c *Cloud) Disks() *ImageProvider { return &ImageProvider{c.machines} }
 // Recipes returns the half with pools and recipes, for another ImageProvider with the same machines.
 func (c *Cloud) Recipes() cloud.PoolProvider {
 	if c.apart {
-		return &Objects{pools: c.pools}
+		return &Objects{&PoolProvider{c.pools}}
 	}
 	return &PoolProvider{c.pools}
 }

@@ -19,7 +19,7 @@ const linesPlace = "memory:///lines/"
 // Objects are PoolProvider apart from the cloud of the disks, as with Cluster API: a pool is an object with a revision, and
 // a Node's annotation names its pool. Instances do not name their pool or version. The image of a recipe is an ID from
 // the ImageProvider.
-type Objects struct{ *pools }
+type Objects struct{ *PoolProvider }
 
 // familyOf returns the image family of a pool.
 func (c *pools) familyOf(id cloud.PoolID) cloud.ImageFamily {
@@ -64,14 +64,6 @@ func (c *Objects) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]clou
 	return found, nil
 }
 
-// PoolName returns the last part of the ID.
-func (c *Objects) PoolName(id cloud.PoolID) string { return familyOf(id).Name }
-
-// Family implements cloud.PoolProvider.
-func (c *Objects) Family(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
-	return (&PoolProvider{c.pools}).Family(ctx, id)
-}
-
 // Pool returns a pool without its recipe's version.
 func (c *Objects) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	defer c.enter()()
@@ -83,11 +75,6 @@ func (c *Objects) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 		return cloud.Pool{}, err
 	}
 	return c.poolView(p, cloud.Recipe{Image: p.recipe.image, Bootstrap: slices.Clone(p.recipe.bootstrap)}), nil
-}
-
-// PreflightRecipe implements cloud.PoolProvider.
-func (c *Objects) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
-	return (&PoolProvider{c.pools}).PreflightRecipe(ctx, spec)
 }
 
 // edition is the content of an object's backup, with the revision of the read.
@@ -129,6 +116,9 @@ func (c *Objects) RecipeChange(ctx context.Context, to cloud.Target, removeBoots
 // SetRecipe writes an object at its revision, and loses against a concurrent write.
 func (c *Objects) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
 	defer c.enter()()
+	if change.Restores != nil {
+		return c.restore(ctx, change)
+	}
 	resource := string(change.Pool)
 	if err := c.admit(ctx, opSetRecipe, resource); err != nil {
 		return err
@@ -175,37 +165,22 @@ func (c *Objects) written(p *pool, change cloud.RecipeChange) bool {
 	return p.changedSince(change)
 }
 
-// SetCapacity implements cloud.PoolProvider.
-func (c *Objects) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
-	return (&PoolProvider{c.pools}).SetCapacity(ctx, id, from, to)
-}
-
-// Protection reads an annotation of the machine's object.
-func (c *Objects) Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
-	return (&PoolProvider{c.pools}).Protection(ctx, id)
-}
-
-// ProtectFromScaleIn takes effect at once.
-func (c *Objects) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, token string) error {
-	return (&PoolProvider{c.pools}).ProtectFromScaleIn(ctx, id, token)
-}
-
-// Unprotect takes effect at once.
-func (c *Objects) Unprotect(ctx context.Context, id cloud.InstanceID, token string) error {
-	return (&PoolProvider{c.pools}).Unprotect(ctx, id, token)
-}
-
-// Instances implements cloud.InstanceLister. The machines' objects name their pool.
+// Instances implements cloud.PoolProvider. The machines' objects name their pool.
 func (c *Objects) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Instance, error) {
-	list, err := (&PoolProvider{c.pools}).Instances(ctx, id)
+	list, err := c.PoolProvider.Instances(ctx, id)
 	for i := range list {
 		list[i].Pool = id
 	}
 	return list, err
 }
 
-// MaxImages implements cloud.InstanceLister.
-func (c *Objects) MaxImages(pool cloud.PoolID) int { return (&PoolProvider{c.pools}).MaxImages(pool) }
+// CanRebuild implements cloud.PoolProvider, as with Cluster API.
+func (c *Objects) CanRebuild() bool { return false }
+
+// EnsureRebuilt implements cloud.PoolProvider.
+func (c *Objects) EnsureRebuilt(_ context.Context, id cloud.InstanceID, _ string) (cloud.Rebuild, error) {
+	return cloud.Rebuild{}, refused(cloud.Unsupported, opEnsureRebuilt, string(id), "NoRebuild", "a machine is replaced, not rebuilt")
+}
 
 // imageByID returns the image of a recipe's ID; nil if there is none.
 func (c *imageStore) imageByID(id string) *image {

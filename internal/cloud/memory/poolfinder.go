@@ -9,7 +9,7 @@ import (
 
 const opPoolsInScope = "PoolsInScope"
 
-// PoolsInScope implements cloud.PoolFinder. All pools are in one place.
+// PoolsInScope implements cloud.PoolProvider. All pools are in one place.
 func (c *PoolProvider) PoolsInScope(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPoolsInScope, ""); err != nil || len(pools) == 0 {
@@ -22,7 +22,7 @@ func (c *PoolProvider) PoolsInScope(ctx context.Context, pools ...cloud.PoolID) 
 	return found, nil
 }
 
-// ReadPool implements cloud.PoolFinder.
+// ReadPool implements cloud.PoolProvider.
 func (c *PoolProvider) ReadPool(text string) (cloud.PoolID, bool) {
 	name, ok := strings.CutPrefix(strings.ToLower(text), poolPrefix)
 	return poolID(name), ok && name != "" && !strings.Contains(name, "/")

@@ -7,7 +7,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// EnsureRebuilt implements cloud.Rebuilder. The rebuild takes Latency.Start. The instance shows the version from the
+// CanRebuild implements cloud.PoolProvider.
+func (c *PoolProvider) CanRebuild() bool { return true }
+
+// EnsureRebuilt implements cloud.PoolProvider. The rebuild takes Latency.Start. The instance shows the version from the
 // beginning, like a cloud that updates the model before the disk.
 func (c *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	defer c.enter()()

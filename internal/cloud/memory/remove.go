@@ -6,7 +6,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// EnsureRemoved implements cloud.Remover. The pool shrinks at once, and the instance is gone after Latency.Delete.
+// EnsureRemoved implements cloud.PoolProvider. The pool shrinks at once, and the instance is gone after Latency.Delete.
 func (c *PoolProvider) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opEnsureRemoved, string(id)); err != nil {

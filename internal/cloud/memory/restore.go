@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// RestoreChange implements cloud.RecipeRestorer.
+// RestoreChange implements cloud.PoolProvider.
 func (c *PoolProvider) RestoreChange(ctx context.Context, id cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opRestoreChange, string(id)); err != nil {
@@ -20,10 +20,10 @@ func (c *PoolProvider) RestoreChange(ctx context.Context, id cloud.PoolID, saved
 	if err != nil {
 		return cloud.RecipeChange{}, err
 	}
-	return p.restoreChange(saved)
+	return c.restoreChange(p, saved)
 }
 
-func (p *pool) restoreChange(saved cloud.Saved) (cloud.RecipeChange, error) {
+func (c *pools) restoreChange(p *pool, saved cloud.Saved) (cloud.RecipeChange, error) {
 	var was backup
 	if err := json.Unmarshal(saved.Backup, &was); err != nil || was.Image == "" {
 		return cloud.RecipeChange{}, refused(cloud.Invalid, opRestoreChange, string(p.id), "InvalidBackup", "not a saved recipe of this cloud")
@@ -33,7 +33,7 @@ func (p *pool) restoreChange(saved cloud.Saved) (cloud.RecipeChange, error) {
 			fmt.Sprintf("the saved recipe belongs to pool %s", was.Pool))
 	}
 	change := cloud.RecipeChange{Pool: p.id, From: p.recipe.image, To: was.Image, Refusals: p.rollRefusals(), Restores: &saved}
-	if was.Image == string(p.id) || strings.HasPrefix(was.Image, versionID(familyOf(p.id), "")) {
+	if was.Image == string(p.id) || strings.HasPrefix(was.Image, versionID(c.familyOf(p.id), "")) {
 		change.To = change.From
 	}
 	change.Keeps = p.parts(slices.Concat(p.spec.Extensions, p.recipe.bootstrap))
@@ -55,7 +55,7 @@ func (p *pool) restoreChange(saved cloud.Saved) (cloud.RecipeChange, error) {
 	return change, nil
 }
 
-// restore is SetRecipe for a RecipeRestorer's change.
+// restore is SetRecipe for a change of RestoreChange.
 func (c *pools) restore(ctx context.Context, change cloud.RecipeChange) error {
 	resource := string(change.Pool)
 	if err := c.admit(ctx, opSetRecipe, resource); err != nil {
@@ -65,7 +65,7 @@ func (c *pools) restore(ctx context.Context, change cloud.RecipeChange) error {
 	if err != nil {
 		return err
 	}
-	now, err := p.restoreChange(*change.Restores)
+	now, err := c.restoreChange(p, *change.Restores)
 	switch {
 	case err != nil || now.Done:
 		return err
@@ -76,6 +76,7 @@ func (c *pools) restore(ctx context.Context, change cloud.RecipeChange) error {
 		return err
 	}
 	p.recipe.image = now.To
+	p.revision++
 	for _, part := range now.Adds {
 		p.recipe.bootstrap = append(p.recipe.bootstrap, part.String())
 	}

@@ -11,7 +11,7 @@ const (
 	opDropSnapshot = "DropSnapshot"
 )
 
-// Snapshots implements cloud.FamilySnapshotLister.
+// Snapshots implements cloud.ImageProvider.
 func (c *ImageProvider) Snapshots(ctx context.Context, _ ...cloud.ImageFamily) ([]cloud.Snapshot, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opSnapshots, ""); err != nil {
@@ -28,7 +28,7 @@ func (c *ImageProvider) Snapshots(ctx context.Context, _ ...cloud.ImageFamily) (
 	return found, nil
 }
 
-// DropSnapshot implements cloud.FamilySnapshotLister.
+// DropSnapshot implements cloud.ImageProvider.
 func (c *ImageProvider) DropSnapshot(ctx context.Context, id string) error {
 	defer c.enter()()
 	if err := c.admit(ctx, opDropSnapshot, id); err != nil {

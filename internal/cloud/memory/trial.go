@@ -86,7 +86,7 @@ func (t *trial) view() cloud.Trial {
 	return view
 }
 
-// PreflightTrial implements cloud.TrialRunner.
+// PreflightTrial implements cloud.PoolProvider.
 func (c *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opPreflightTrial, string(spec.Pool)); err != nil {
@@ -124,7 +124,7 @@ func (p *pool) notCopyable(spec cloud.TrialSpec) []cloud.Refusal {
 		"the cloud does not give out "+strings.Join(lacking, ", ")+" of pool "+p.spec.Name, "try versions in the pool")}
 }
 
-// Trial implements cloud.TrialRunner.
+// Trial implements cloud.PoolProvider.
 func (c *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opTrial, string(spec.Pool)); err != nil {
@@ -136,7 +136,7 @@ func (c *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.T
 	return cloud.Trial{}, nil
 }
 
-// Trials implements cloud.TrialRunner.
+// Trials implements cloud.PoolProvider.
 func (c *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.TrialSpec, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opTrials, ""); err != nil {
@@ -153,7 +153,7 @@ func (c *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]clo
 	return out, nil
 }
 
-// EnsureTrial implements cloud.TrialRunner. The instance boots within Latency.Start.
+// EnsureTrial implements cloud.PoolProvider. The instance boots within Latency.Start.
 func (c *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	defer c.enter()()
 	resource := string(spec.Pool)
@@ -227,7 +227,6 @@ func (c *pools) openTrial(p *pool, t *trial, spec cloud.TrialSpec) error {
 	}
 	p.recipe.image, t.open = t.image, true
 	p.capacity++
-	p.revision++
 	c.trials = append(c.trials, t)
 	c.record(ByCaller, EffectBeginTrial, t.name)
 	c.build(p, c.freeName(p))
@@ -273,7 +272,7 @@ func (c *machines) BreakTrials(n int, trouble string) {
 	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.vacant = n, trouble, false, false, false
 }
 
-// CloseTrial implements cloud.TrialRunner.
+// CloseTrial implements cloud.PoolProvider.
 func (c *PoolProvider) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
 	defer c.enter()()
 	if err := c.admit(ctx, opCloseTrial, string(spec.Pool)); err != nil {
@@ -299,14 +298,13 @@ func (c *pools) closeTrial(t *trial, before string) error {
 		if t.vacant { // otherwise the pool would fill the place from the restored image
 			p.capacity, t.vacant = max(0, p.capacity-1), false
 		}
-		p.revision++
 		c.record(ByCaller, EffectCloseTrial, t.name)
 	}
 	t.open = false
 	return nil
 }
 
-// EndTrial implements cloud.TrialRunner. The trial is gone after Latency.Delete.
+// EndTrial implements cloud.PoolProvider. The trial is gone after Latency.Delete.
 func (c *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
 	defer c.enter()()
 	if err := c.admit(ctx, opEndTrial, string(spec.Pool)); err != nil {

@@ -53,8 +53,7 @@ func (p Pace) orDefaults() Pace {
 type Labeler struct {
 	Kube     kubernetes.Interface
 	Metadata metadata.Interface
-	// Cloud must also be a cloud.InstanceLister; otherwise Start does nothing.
-	Cloud cloud.Provider
+	Cloud    cloud.Provider
 	// Now is the clock; nil means time.Now.
 	Now  func() time.Time
 	Pace Pace
@@ -82,12 +81,6 @@ func (l *Labeler) NeedLeaderElection() bool { return true }
 
 // Start labels nodes until the context ends. Start logs errors and tries again.
 func (l *Labeler) Start(ctx context.Context) error {
-	lister, able := cloud.As[cloud.InstanceLister](l.Cloud)
-	if !able {
-		l.Log.Info("this cloud cannot list a pool's instances, so nodes get no version label")
-		<-ctx.Done()
-		return nil
-	}
 	pace := l.Pace.orDefaults()
 	if !pause(ctx, pace.Settle) {
 		return nil
@@ -115,7 +108,7 @@ func (l *Labeler) Start(ctx context.Context) error {
 			}
 			drain(wake)
 		}
-		next, err := l.round(ctx, lister, pace, all)
+		next, err := l.round(ctx, pace, all)
 		if err != nil && ctx.Err() == nil {
 			l.Log.Error(err, "nodes got no version label", "retryAfter", pace.Again)
 		}

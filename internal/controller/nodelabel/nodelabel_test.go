@@ -41,9 +41,6 @@ type stage struct {
 	joined  []string
 }
 
-// MaxImages is 0: no limit.
-func (s *stage) MaxImages(cloud.PoolID) int { return 0 }
-
 // Instances counts the lists.
 func (s *stage) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 	s.lists++
@@ -344,17 +341,5 @@ func TestANodeWhoseInstanceIsGone(t *testing.T) {
 		if asked := s.lists - before; asked > 2*6 { // once for it, and once for all pools
 			t.Errorf("the cloud was asked %d times in six hours", asked)
 		}
-	})
-}
-
-// TestWithoutACensusNothingIsDone: without an InstanceLister the labeler does nothing, and does not fail.
-func TestWithoutACensusNothingIsDone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
-		s.labeler.Cloud = struct{ cloud.Provider }{s.cloud}
-		s.start()
-		s.node("a", true)
-		s.after(time.Minute)
-		s.want(map[string]string{"a": ""}, 0)
 	})
 }

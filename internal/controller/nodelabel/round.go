@@ -38,7 +38,7 @@ type member struct {
 }
 
 // round labels all nodes, or the nodes without a label, and returns the time until the next round.
-func (l *Labeler) round(ctx context.Context, lister cloud.InstanceLister, pace Pace, all bool) (next time.Duration, err error) {
+func (l *Labeler) round(ctx context.Context, pace Pace, all bool) (next time.Duration, err error) {
 	next = pace.Refresh
 	soon := func(d time.Duration) { next = min(next, max(d, pace.Gather)) }
 	pools, err := l.gather(ctx, pace, all, soon)
@@ -51,7 +51,7 @@ func (l *Labeler) round(ctx context.Context, lister cloud.InstanceLister, pace P
 			soon(wait)
 			continue
 		}
-		if err := l.label(ctx, lister, pace, pool, members, soon); err != nil {
+		if err := l.label(ctx, pace, pool, members, soon); err != nil {
 			wait := max(pace.Again, cloud.RetryAfter(err))
 			if cloud.Is(err, cloud.Denied) || cloud.Is(err, cloud.Unsupported) {
 				wait = pace.Refresh // another request will not help
@@ -132,8 +132,8 @@ func (l *Labeler) look(n *corev1.Node, of cloud.Membership, pace Pace) (cloud.Po
 }
 
 // label lists a pool's instances, reports the counts, and labels the members.
-func (l *Labeler) label(ctx context.Context, lister cloud.InstanceLister, pace Pace, pool cloud.PoolID, members []member, soon func(time.Duration)) error {
-	instances, err := lister.Instances(ctx, pool)
+func (l *Labeler) label(ctx context.Context, pace Pace, pool cloud.PoolID, members []member, soon func(time.Duration)) error {
+	instances, err := l.Cloud.Instances(ctx, pool)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,203 @@
+package cloud
+
+import "context"
+
+// Machines are the calls about instances and snapshots. An ImageProvider implements Machines, and a Provider passes the
+// calls through.
+type Machines interface {
+	// SameInstance reports whether two IDs name one instance, in any spelling. SameInstance does no I/O.
+	SameInstance(a, b InstanceID) bool
+
+	// Instance returns an instance; NotFound if there is none.
+	Instance(ctx context.Context, id InstanceID) (Instance, error)
+
+	// EnsureStopped powers off a running instance, keeping its host, network and address, and returns the current
+	// state. Repeated calls are harmless.
+	EnsureStopped(ctx context.Context, id InstanceID) (Power, error)
+
+	// EnsureStarted starts a stopped instance and returns the current state.
+	EnsureStarted(ctx context.Context, id InstanceID) (Power, error)
+
+	// Snapshot returns the named snapshot of the instance. An absent snapshot is no error but a State.
+	Snapshot(ctx context.Context, instance InstanceID, name string) (Snapshot, error)
+
+	// EnsureSnapshot starts the snapshot if it does not exist, and returns the snapshot in any state. EnsureSnapshot
+	// never makes a second snapshot of the same name, and never changes an existing snapshot.
+	EnsureSnapshot(ctx context.Context, spec SnapshotSpec) (Snapshot, error)
+
+	// DeleteSnapshot starts the deletion. A missing snapshot is no error.
+	DeleteSnapshot(ctx context.Context, instance InstanceID, name string) error
+
+	// DropSnapshot starts the deletion of a snapshot by ID, for snapshots of forgotten captures. A missing snapshot is
+	// no error.
+	DropSnapshot(ctx context.Context, id string) error
+}
+
+// Pools are the calls about pools. A PoolProvider implements Pools, and a Provider passes the calls through.
+type Pools interface {
+	// PoolsOf returns the pool of each node, in the order of the nodes, or why the node has no pool, which is no error.
+	// After an error nothing is known about any node. Ask once for all nodes, because a cloud may handle many nodes in
+	// one request. All spellings of an instance give one spelling of its pool. PoolsOf changes nothing.
+	PoolsOf(ctx context.Context, nodes []NodeValues) ([]Membership, error)
+
+	// PoolName returns the pool's name from its ID without I/O.
+	PoolName(id PoolID) string
+
+	// SetRecipe carries out the change, and changes no running instance. SetRecipe returns Conflict if the recipe has
+	// changed since the change was made. It returns nil only if the answer to the write, or a read afterwards, shows the
+	// wanted recipe.
+	//
+	// SetRecipe returns Refused if the pool's policy would update running instances. The provider checks the policy
+	// together with the write, so that no other client can change the policy between.
+	SetRecipe(ctx context.Context, change RecipeChange) error
+
+	// Protection returns the protection of the instance in its pool. Store the token before calling ProtectFromScaleIn,
+	// so that a lost call loses nothing. Protection returns NotFound without the instance.
+	Protection(ctx context.Context, id InstanceID) (Protection, error)
+
+	// ProtectFromScaleIn protects the instance from its pool's automatic actions until Unprotect. token is the token of
+	// Protection before. Repeated calls are harmless. After success, Protection shows the instance as protected. An empty
+	// token does nothing.
+	ProtectFromScaleIn(ctx context.Context, id InstanceID, token string) error
+
+	// Unprotect restores the state of the token, in spite of later changes: after success Protection returns that token.
+	// Every provider accepts TokenUnprotected. An empty token does nothing. A foreign token is Invalid and changes
+	// nothing.
+	Unprotect(ctx context.Context, id InstanceID, token string) error
+
+	// SetCapacity grows the pool from one size to a larger size. SetCapacity returns Conflict if the size is not from,
+	// and Refused as SetRecipe does.
+	SetCapacity(ctx context.Context, id PoolID, from, to int64) error
+
+	// Instances returns the pool's instances with ID, pool, protection, refusals, Image and BuiltFrom. Power may be
+	// PowerUnknown, because some clouds report power only for single instances. CreatedAt may be the time of the
+	// request. Instances returns NotFound without the pool. It changes nothing.
+	Instances(ctx context.Context, pool PoolID) ([]Instance, error)
+
+	// MaxImages returns the limit of different images in the pool, including the recipe's image; 0 without a limit. A
+	// pool at the limit cannot grow. MaxImages does no I/O.
+	MaxImages(pool PoolID) int
+
+	// PoolsInScope returns the pools next to the given pools (on Azure: in the same resource groups), including the
+	// given pools, each once. The instances need not be nodes of this cluster. PoolsInScope changes nothing. Within
+	// WithReadCache, later reads of the recipes of these pools may use the result of the list.
+	PoolsInScope(ctx context.Context, pools ...PoolID) ([]PoolID, error)
+
+	// ReadPool parses a pool's full ID as a person or the cloud's tool writes it; false for any other text. ReadPool
+	// does no I/O and does not check whether the pool exists.
+	ReadPool(text string) (PoolID, bool)
+
+	// Permissions returns the permissions that Kamino needs for the pool, as far as the cloud knows whether they are
+	// granted. Permissions returns Denied if the credential may not list its own permissions. It changes nothing.
+	Permissions(ctx context.Context, pool PoolID) ([]Permission, error)
+
+	// RestoreChange plans the restoration of saved parts: the old image, unless it is a version of the pool, and each
+	// lost part. Later additions to the recipe stay. SetRecipe carries out the change; its Version is empty.
+	//
+	// A part neither saved completely nor given is in Missing, and the recipe stays without it. RestoreChange returns
+	// Invalid for a backup of another cloud or pool, or for unusable given parts. It changes nothing.
+	RestoreChange(ctx context.Context, pool PoolID, saved Saved) (RecipeChange, error)
+
+	// EnsureRemoved starts to remove the instance with its OS disk from its pool, in any power state and in spite of
+	// protection. The pool shrinks, so that no replacement is created. EnsureRemoved returns Deleting, or Absent after the
+	// removal. Repeated calls shrink the pool only once, also after the removal. A missing instance is Absent.
+	//
+	// The guest is not asked: drain first. EnsureRemoved returns Denied if a lock of the cloud protects the instance.
+	EnsureRemoved(ctx context.Context, id InstanceID) (State, error)
+
+	// CanRebuild reports whether the provider supports EnsureRebuilt, the only call that a provider may lack. If not,
+	// EnsureRebuilt returns Unsupported. CanRebuild does no I/O.
+	CanRebuild() bool
+
+	// EnsureRebuilt rebuilds the instance in place: with the pool's current recipe and an OS disk of the recipe's image.
+	// Name, address and ID stay; the OS disk's content is lost. An instance that was built from the version, or is being
+	// rebuilt, is left alone.
+	//
+	// EnsureRebuilt returns the progress. It returns Conflict, before any change, if the pool's recipe does not name the
+	// version, and NotFound without the instance. The guest is not asked: cordon and drain first.
+	EnsureRebuilt(ctx context.Context, id InstanceID, version string) (Rebuild, error)
+
+	// A trial builds an instance from a version before its promotion.
+	//
+	// PreflightTrial returns every obstacle to a trial apart from the version: a missing permission, an exhausted
+	// quota, a pool that cannot be copied, a recipe that cannot be restored. Nil means no obstacle. The version need
+	// not exist.
+	PreflightTrial(ctx context.Context, spec TrialSpec) ([]Refusal, error)
+
+	// Trial returns the state of a trial. A trial that never began, or whose pool is deleted, is Absent without error.
+	Trial(ctx context.Context, spec TrialSpec) (Trial, error)
+
+	// Trials returns the unfinished trials of the pools from the cloud's own records, because the process that began a
+	// trial may be gone. Each spec is complete for reading and ending the trial, except Capacity, RemoveBootstrap and
+	// other tags than TagPrototype and TagUID. Trials changes nothing.
+	Trials(ctx context.Context, pools ...PoolID) ([]TrialSpec, error)
+
+	// EnsureTrial begins the trial if it does not exist, and returns its state. Before EndTrial it never builds a
+	// second instance for a spec, even if the first is gone. EnsureTrial returns NotFound without the version, and
+	// Conflict for an incomplete version.
+	//
+	// In the pool, recipe and capacity change in one write. EnsureTrial returns Conflict, without a change, if recipe
+	// or capacity differ from the spec. The same holds during another trial in the pool, or if instances of the version
+	// exist.
+	//
+	// EnsureTrial returns Refused as SetRecipe does, and QuotaExceeded if the cloud reports missing room at once.
+	EnsureTrial(ctx context.Context, spec TrialSpec) (Trial, error)
+
+	// CloseTrial restores the image of the pool's recipe, if the recipe names the version and was opened for this
+	// trial. Instances and other changes stay. CloseTrial does nothing outside the pool, for a closed trial, or if the
+	// recipe names a third image.
+	CloseTrial(ctx context.Context, spec TrialSpec) error
+
+	// EndTrial closes the trial and starts to remove everything of it. EndTrial returns Deleting, or Absent after the
+	// removal. In the pool only the trial's instances are removed, and the pool shrinks with each. If the recipe names
+	// the version again since the trial was closed, a person has promoted the version, and the instances stay.
+	//
+	// Repeated calls are harmless. EndTrial does nothing for a trial that never began.
+	EndTrial(ctx context.Context, spec TrialSpec) (State, error)
+}
+
+// Provider is a whole cloud for the rest of Kamino. New makes a Provider from an ImageProvider and a PoolProvider, the
+// two halves that a cloud implements. Intercept decorates a Provider.
+type Provider interface {
+	Machines
+	Pools
+
+	// Pool returns a pool with its recipe.
+	Pool(ctx context.Context, id PoolID) (Pool, error)
+
+	// BuiltFrom returns the version of the pool's image family that an instance was built from; empty for another image.
+	// BuiltFrom does no I/O: it reads the image of the given instance.
+	BuiltFrom(pool PoolID, instance Instance) string
+
+	// Preflight returns every obstacle in the cloud that would make a capture fail later: a wrong kind of pool or
+	// instance, a missing permission, an existing name or version, an exhausted quota. Nil means no obstacle. Both
+	// halves are asked.
+	Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, error)
+
+	// Image returns one version with its progress. An absent version is no error but a State.
+	Image(ctx context.Context, ref ImageRef) (Image, error)
+
+	// Images returns the pool's versions, oldest first in the order of package imageversion. Without an image family
+	// there are no versions.
+	Images(ctx context.Context, pool PoolID) ([]Image, error)
+
+	// EnsureImage starts making the version from the snapshot, with its prerequisites, if the version does not exist.
+	// It returns the version in any state. A failed version is retried only if another kind of storage is required. No
+	// recipe uses the version as "latest": a pool uses the version only after SetRecipe.
+	EnsureImage(ctx context.Context, spec ImageSpec) (Image, error)
+
+	// TagImage sets tags of a version; an empty value removes the tag. TagImage returns NotFound without the version.
+	TagImage(ctx context.Context, ref ImageRef, tags map[string]string) error
+
+	// DeleteImage starts the version's deletion. A missing version is no error. The version in the pool's recipe is
+	// refused with Conflict, after a fresh read of the recipe.
+	DeleteImage(ctx context.Context, ref ImageRef) error
+
+	// Snapshots returns the snapshots with TagUID in the places of the pools' snapshots, each once, also of forgotten
+	// captures. Name is the value of TagPrototype. Snapshots changes nothing.
+	Snapshots(ctx context.Context, pools ...PoolID) ([]Snapshot, error)
+
+	// RecipeChange plans the change of the pool's recipe to the version. With removeBootstrap the recipe loses its
+	// bootstrap. All other parts stay.
+	RecipeChange(ctx context.Context, ref ImageRef, removeBootstrap bool) (RecipeChange, error)
+}
