@@ -24,7 +24,7 @@ var plainComments = strings.Fields(`
 	internal/nodecache internal/nodejoin internal/nodestate internal/policy internal/policyfile internal/pool internal/probe
 	internal/process internal/replace internal/replace/plan internal/reservations internal/restore internal/restore/plan
 	internal/retention internal/rollback internal/rollback/plan internal/savedrecipe internal/schedule internal/selection
-	internal/trial internal/trialmode internal/tryout internal/wording sandbox/assertion sandbox/authority sandbox/aws sandbox/azure
+	internal/trial internal/tryout internal/wording sandbox/assertion sandbox/authority sandbox/aws sandbox/azure
 	sandbox/bench sandbox/bucket sandbox/capi sandbox/chart sandbox/cli sandbox/clock sandbox/cmd/kamino-bench
 	sandbox/cmd/kamino-sandbox sandbox/conformance sandbox/control sandbox/controlplane sandbox/controlplane/quiet sandbox/demo
 	sandbox/fault sandbox/fleet sandbox/machine sandbox/machine/disk sandbox/machine/kubeadm sandbox/machine/kubelet

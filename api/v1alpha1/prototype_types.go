@@ -243,8 +243,6 @@ const TrialWaiting = "waiting"
 
 // TrialStatus is the state of the trial.
 type TrialStatus struct {
-	// Mode is the place of the trial node.
-	Mode TrialMode `json:"mode"`
 	// Result of the trial.
 	Result TrialResult `json:"result"`
 	// Message of the deciding check, or the current wait reason.

@@ -101,11 +101,6 @@ type TrialRecord struct {
 	Attempt int32 `json:"attempt"`
 	// Name of the attempt in the cloud; empty after the cleanup.
 	Name string `json:"name,omitempty"`
-	// InPool: the pool grows by the instance.
-	InPool bool `json:"inPool,omitempty"`
-	// Image in the pool's recipe and the pool's capacity at the decision. A trial in the pool restores both.
-	Image    string `json:"image,omitempty"`
-	Capacity int64  `json:"capacity,omitempty"`
 	// StartedAt is the time of the first attempt, at which the timeout begins, and BegunAt the time of this attempt.
 	StartedAt metav1.Time `json:"startedAt"`
 	BegunAt   metav1.Time `json:"begunAt"`

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"encoding/json"
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -198,15 +200,16 @@ type OutOfServiceSettings struct {
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 }
 
-// Defaults of trials and promotions.
+// Defaults of trials and promotions. DefaultTrialMode is for Prototypes that Kamino creates.
 const (
+	DefaultTrialMode        = TrialApart
 	DefaultSoak             = 10 * time.Minute
 	DefaultTrialTimeout     = 2 * time.Hour
 	DefaultPromotionTimeout = 7 * 24 * time.Hour
 )
 
 // Tries reports whether a version has a trial before the pool uses the version.
-func (s Settings) Tries() bool { return s.Trial.Mode == TrialApart || s.Trial.Mode == TrialInPool }
+func (s Settings) Tries() bool { return s.Trial.Mode == TrialApart }
 
 // DefaultMaxUnavailable share of a pool's nodes.
 const DefaultMaxUnavailable = "10%"
@@ -232,24 +235,36 @@ type AWSSettings struct {
 }
 
 // TrialMode is where a trial node is built.
-// +kubebuilder:validation:Enum=Apart;InPool;Off
+// +kubebuilder:validation:Enum=Apart;Off
 type TrialMode string
 
 const (
 	// TrialApart builds the trial node outside the pool, with the pool's settings. The pool does not change.
 	TrialApart TrialMode = "Apart"
-	// TrialInPool grows the pool by the trial node: the recipe names the version until the node exists, and then the
-	// earlier image again.
-	TrialInPool TrialMode = "InPool"
 	// TrialOff tries nothing: the pool's next node is the first that shows whether the version is good.
 	TrialOff TrialMode = "Off"
 )
 
+// UnmarshalJSON refuses unknown modes. An object of a former version with the mode InPool is Unreadable, and has no other
+// mode silently.
+func (m *TrialMode) UnmarshalJSON(text []byte) error {
+	var mode string
+	if err := json.Unmarshal(text, &mode); err != nil {
+		return err
+	}
+	switch *m = TrialMode(mode); *m {
+	case "", TrialApart, TrialOff:
+		return nil
+	default:
+		return fmt.Errorf("trial mode %q is unknown: use Apart or Off", mode)
+	}
+}
+
 // TrialSettings define the test of an image version before the pool uses the version: Kamino boots a trial node,
 // runs checks, and removes the node.
 type TrialSettings struct {
-	// Mode defines where Kamino boots the trial node. If a policy has no mode, Kamino selects a mode that the pool
-	// allows, and writes the mode into each Prototype. Default in a Prototype: Off.
+	// Mode defines where Kamino boots the trial node. Default in a policy and of `kamino capture`: Apart. Default in a
+	// Prototype: Off.
 	// +optional
 	Mode TrialMode `json:"mode,omitempty"`
 

@@ -33,6 +33,11 @@ func TestUnreadableFieldsAreLeftOut(t *testing.T) {
 			want: v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1alpha1.PrototypePolicySpec{Suspend: true, Settings: v1alpha1.Settings{Keep: 4}}},
 		},
 		{
+			name: "a trial mode of a former version", text: `{"metadata":{"name":"a"},"spec":{"settings":{"keep":4,"trial":{"mode":"InPool"}}}}`,
+			unreadable: `spec.settings.trial.mode is "InPool"`, inSpec: true,
+			want: v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1alpha1.PrototypePolicySpec{Settings: v1alpha1.Settings{Keep: 4}}},
+		},
+		{
 			name: "a whole part", text: `{"metadata":{"name":"a"},"spec":"` + strings.Repeat("s", 60) + `"}`,
 			unreadable: `spec is "` + strings.Repeat("s", 39) + "…", inSpec: true, want: v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		},
@@ -57,6 +62,10 @@ func TestUnreadableFieldsAreLeftOut(t *testing.T) {
 		})
 	}
 	var p v1alpha1.Prototype
+	if err := utiljson.Unmarshal([]byte(`{"spec":{"settings":{"trial":{"mode":"InPool"}}},"status":{"phase":"Trying","trial":{"mode":"InPool","result":"Pending"}}}`), &p); err != nil ||
+		p.Unreadable.String() != `spec.settings.trial.mode is "InPool"` || p.Status.Trial.Result != v1alpha1.TrialPending {
+		t.Errorf("a Prototype with a trial mode of a former version: %+v, %v", p, err)
+	}
 	if err := json.Unmarshal([]byte(`{"metadata":`), &p); err == nil {
 		t.Error("half a text is decoded")
 	}

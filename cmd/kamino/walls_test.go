@@ -45,7 +45,6 @@ var rooms = map[string]room{
 	"internal/imagecount":    {pure: true, own: "cloud imageversion"},
 	"internal/joinhealth":    {pure: true, own: "cloud"},
 	"internal/trial":         {pure: true, own: "api cloud"},
-	"internal/trialmode":     {own: "api cloud"},
 	"internal/estimate":      {pure: true, own: "api"},
 	"internal/reservations":  {pure: true, own: "api nodestate", foreign: kubeTypes},
 	"internal/wording":       {pure: true},
@@ -97,11 +96,11 @@ var rooms = map[string]room{
 	"internal/capture":  {own: "admission api capture/plan cloud history imagecount imageversion kured membership node nodestate reservations retention savedrecipe selection trial", foreign: kubeLoop},
 	"internal/tryout":   {own: "api cloud node nodestate probe trial", foreign: kubeClient + yaml + " k8s.io/component-helpers k8s.io/pod-security-admission"},
 	"internal/replace":  {own: "api cloud kured membership node nodestate replace/plan", foreign: kubeClient},
-	"internal/doctor":   {own: "admission api bootstrapkind cloud history imagecount imageversion kured membership node nodestate reservations selection trialmode wording", foreign: kubeClient},
+	"internal/doctor":   {own: "admission api bootstrapkind cloud history imagecount imageversion kured membership node nodestate reservations selection wording", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
 	"internal/nodejoin": {own: "api cloud history imageversion joinhealth nodestate", foreign: kubeClient},
 	"internal/metrics":  {own: "admission api bootstrapkind capture capture/plan cloud history imagecount imageversion joinhealth membership selection", foreign: kubeClient + " github.com/prometheus/client_golang"},
-	"internal/policy":   {own: "admission api bootstrapkind capture cloud expression history imagecount imageversion joinhealth membership nodecache nodejoin nodestate reservations rollback rollback/plan schedule selection trialmode wording", foreign: kubeLoop},
+	"internal/policy":   {own: "admission api bootstrapkind capture cloud expression history imagecount imageversion joinhealth membership nodecache nodejoin nodestate reservations rollback rollback/plan schedule selection wording", foreign: kubeLoop},
 
 	"internal/controller/nodelabel": {own: "api cloud membership node nodestate", foreign: kubeClient},
 	"internal/controller/policy":    {own: "api nodecache policy", foreign: kubeLoop},
@@ -112,7 +111,7 @@ var rooms = map[string]room{
 	"internal/cluster": {own: "api cloud wording", foreign: kubeLoop},
 	"internal/drive": {
 		own: "admission api bootstrapkind capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/rebuild controller/sweep generalize imagecount imageversion membership metrics node nodecache " +
-			"nodejoin nodestate policy policyfile pool replace replace/plan reservations savedrecipe selection trialmode tryout wording",
+			"nodejoin nodestate policy policyfile pool replace replace/plan reservations savedrecipe selection tryout wording",
 		foreign: kubeLoop,
 	},
 

@@ -32,7 +32,7 @@ func (e *Engine) act(ctx context.Context, w *observed, d plan.Decision) error {
 	case plan.Protect, plan.Stop, plan.TakeSnapshot, plan.Start, plan.Unprotect, plan.Publish,
 		plan.DeleteSnapshot, plan.Promote, plan.Retire, plan.ScaleOut, plan.DeleteImage, plan.Enlarge, plan.Remove:
 		return e.actOnCloud(ctx, w, d.Do)
-	case plan.BeginTrial, plan.CloseTrial, plan.WatchTrial, plan.PassTrial, plan.Quarantine, plan.EndTrial:
+	case plan.BeginTrial, plan.WatchTrial, plan.PassTrial, plan.Quarantine, plan.EndTrial:
 		return e.actOnTrial(ctx, w, d.Do)
 	}
 	return fmt.Errorf("no such action: %s", d.Do)
@@ -84,8 +84,6 @@ func (e *Engine) actOnTrial(ctx context.Context, w *observed, action plan.Action
 	switch action {
 	case plan.BeginTrial:
 		return trialsOf(e).begin(ctx, w)
-	case plan.CloseTrial:
-		return trialsOf(e).closeRecipe(ctx, w)
 	case plan.WatchTrial:
 		return trialsOf(e).watch(ctx, w)
 	case plan.PassTrial:

@@ -86,11 +86,7 @@ func (a eventRecorder) ofVersion(w *observed, kind, reason, format string, args 
 
 // begins records the start of an attempt at a trial.
 func (a eventRecorder) begins(w *observed) {
-	where := "outside"
-	if w.record.Trial.InPool {
-		where = "in"
-	}
-	a.ofVersion(w, corev1.EventTypeNormal, "Trying", "trial of version %s: a node is built %s pool %s", w.p.Spec.Version, where, w.p.Spec.Pool)
+	a.ofVersion(w, corev1.EventTypeNormal, "Trying", "trial of version %s: a node is built outside pool %s", w.p.Spec.Version, w.p.Spec.Pool)
 }
 
 // passed records that the version passed. A failed trial is recorded as the failure of the capture.

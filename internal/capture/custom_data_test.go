@@ -28,7 +28,7 @@ func TestATrialApartUsesTheCopy(t *testing.T) {
 		"a copy":         {"ours", "needle", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := &proving{mode: v1alpha1.TrialApart}
+			v := &proving{}
 			v.stage = newStage(t, func(s *stage) {
 				s.unreadable = []string{cloud.CustomData}
 				s.settings = v.settle([]func(*v1alpha1.Prototype){leaving(true), func(p *v1alpha1.Prototype) {
@@ -60,7 +60,7 @@ func TestATrialApartUsesTheCopy(t *testing.T) {
 // TestThePreflightOfACommandKnowsItsCopy: the command creates the Secret of the copy after the preflight.
 func TestThePreflightOfACommandKnowsItsCopy(t *testing.T) {
 	for _, given := range []string{"", "needle"} {
-		v := &proving{mode: v1alpha1.TrialApart}
+		v := &proving{}
 		v.stage = newStage(t, func(s *stage) {
 			s.unreadable = []string{cloud.CustomData}
 			s.settings = v.settle([]func(*v1alpha1.Prototype){leaving(true)})

@@ -54,16 +54,12 @@ func (r leftovers) endTrialOf(ctx context.Context, l reservations.Leftover, spec
 	if err != nil {
 		return err
 	}
-	stay, err := r.trials.staysInPool(ctx, spec, seen)
-	if err != nil {
-		return err
-	}
 	_, err = r.Cloud.EndTrial(ctx, spec)
 	if r.trials.tryout == nil {
 		return err
 	}
 	p := &v1alpha1.Prototype{}
 	p.Name, p.UID = l.Prototype, l.UID
-	_, cleanErr := r.trials.tryout.Clean(ctx, trial.Subject{Prototype: p, Pool: spec.Pool, Spec: spec, Instances: seen.Instances, Stay: stay})
+	_, cleanErr := r.trials.tryout.Clean(ctx, trial.Subject{Prototype: p, Pool: spec.Pool, Spec: spec, Instances: seen.Instances})
 	return errors.Join(err, cleanErr)
 }

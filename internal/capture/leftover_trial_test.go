@@ -14,9 +14,9 @@ import (
 )
 
 // abandoned is a stage with an open trial whose Prototype and record are gone.
-func abandoned(t *testing.T, mode v1alpha1.TrialMode) (v *proving, before memory.World) {
+func abandoned(t *testing.T) (v *proving, before memory.World) {
 	t.Helper()
-	v = published(t, mode)
+	v = published(t)
 	before = v.cloud.World()
 	v.abandon()
 	return v, before
@@ -25,98 +25,90 @@ func abandoned(t *testing.T, mode v1alpha1.TrialMode) (v *proving, before memory
 // abandon begins a trial without a Prototype.
 func (v *proving) abandon() cloud.TrialSpec {
 	v.t.Helper()
-	pool, err := v.cloud.Pool(v.t.Context(), v.pool)
-	v.must(err)
 	spec := cloud.TrialSpec{
-		ImageRef: cloud.ImageRef{Pool: v.pool, Version: triedVersion}, Name: "gone-trial-3", InPool: v.mode == v1alpha1.TrialInPool,
-		RemoveBootstrap: v.mode != v1alpha1.TrialInPool, Image: pool.Recipe.Image, Capacity: pool.Capacity,
+		ImageRef: cloud.ImageRef{Pool: v.pool, Version: triedVersion}, Name: "gone-trial-3", RemoveBootstrap: true,
 		Tags: map[string]string{cloud.TagPrototype: "gone", cloud.TagUID: "gone"},
 	}
-	_, err = v.cloud.EnsureTrial(v.t.Context(), spec)
+	_, err := v.cloud.EnsureTrial(v.t.Context(), spec)
 	v.must(err)
 	return spec
 }
 
 // TestATrialThatNobodyOwnsIsEnded: whichever call of the sweeps is lost, and however, the pool comes to be as it was.
 func TestATrialThatNobodyOwnsIsEnded(t *testing.T) {
-	inEach(t, func(t *testing.T, mode v1alpha1.TrialMode) {
-		play := func(v *proving) (calls int) {
-			for range 12 {
-				memory.RunUntilCrash(func() { _, _ = v.engine.SweepLeftovers(t.Context(), []cloud.PoolID{v.pool}) })
-				v.clock.Advance(20 * time.Second)
-			}
-			return len(v.calls)
+	play := func(v *proving) (calls int) {
+		for range 12 {
+			memory.RunUntilCrash(func() { _, _ = v.engine.SweepLeftovers(t.Context(), []cloud.PoolID{v.pool}) })
+			v.clock.Advance(20 * time.Second)
 		}
-		first, _ := abandoned(t, mode)
-		whole := play(first)
-		for _, loss := range losses {
-			for n := range whole {
-				v, before := abandoned(t, mode)
-				v.lose = func(i int, _ string) memory.Outcome {
-					if i == n {
-						return loss.outcome
-					}
-					return memory.Pass()
+		return len(v.calls)
+	}
+	first, _ := abandoned(t)
+	whole := play(first)
+	for _, loss := range losses {
+		for n := range whole {
+			v, before := abandoned(t)
+			v.lose = func(i int, _ string) memory.Outcome {
+				if i == n {
+					return loss.outcome
 				}
-				play(v)
-				w := v.cloud.World()
-				if diff := cmp.Diff(before.Pools, w.Pools); diff != "" || len(w.Trials) > 0 || len(w.Instances) != len(before.Instances) {
-					t.Fatalf("call %d (%s) lost: %s: trials %+v, instances %+v\n%s", n, v.calls[n], loss.name, w.Trials, w.Instances, diff)
-				}
+				return memory.Pass()
+			}
+			play(v)
+			w := v.cloud.World()
+			if diff := cmp.Diff(before.Pools, w.Pools); diff != "" || len(w.Trials) > 0 || len(w.Instances) != len(before.Instances) {
+				t.Fatalf("call %d (%s) lost: %s: trials %+v, instances %+v\n%s", n, v.calls[n], loss.name, w.Trials, w.Instances, diff)
 			}
 		}
-	})
+	}
 }
 
 // TestATrialThatSomebodyOwnsStays: trials of an active Prototype, and trials without a UID.
 func TestATrialThatSomebodyOwnsStays(t *testing.T) {
-	inEach(t, func(t *testing.T, mode v1alpha1.TrialMode) {
-		v, _ := abandoned(t, mode)
-		want := []reservations.Leftover{{Kind: reservations.Trial, Name: "gone-trial-3", Prototype: "gone", UID: "gone"}}
-		left, err := v.engine.Leftovers(t.Context(), []cloud.PoolID{v.pool})
+	v, _ := abandoned(t)
+	want := []reservations.Leftover{{Kind: reservations.Trial, Name: "gone-trial-3", Prototype: "gone", UID: "gone"}}
+	left, err := v.engine.Leftovers(t.Context(), []cloud.PoolID{v.pool})
+	v.must(err)
+	if diff := cmp.Diff(want, left, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("left (-want +got):\n%s", diff)
+	}
+	if left, err = v.engine.Leftovers(t.Context(), nil); err != nil || len(left) > 0 {
+		t.Errorf("without pools the cloud is asked: %+v, %v", left, err)
+	}
+	for name, own := range map[string]func(v *proving, tags map[string]string){
+		"somebody's": func(v *proving, tags map[string]string) { tags[cloud.TagUID] = string(v.prototype().UID) },
+		"nobody's":   func(_ *proving, tags map[string]string) { delete(tags, cloud.TagUID) },
+	} {
+		v := published(t)
+		spec := v.abandon()
+		_, err := v.cloud.EndTrial(t.Context(), spec)
 		v.must(err)
-		if diff := cmp.Diff(want, left, cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("left (-want +got):\n%s", diff)
-		}
-		if left, err = v.engine.Leftovers(t.Context(), nil); err != nil || len(left) > 0 {
-			t.Errorf("without pools the cloud is asked: %+v, %v", left, err)
-		}
-		for name, own := range map[string]func(v *proving, tags map[string]string){
-			"somebody's": func(v *proving, tags map[string]string) { tags[cloud.TagUID] = string(v.prototype().UID) },
-			"nobody's":   func(_ *proving, tags map[string]string) { delete(tags, cloud.TagUID) },
-		} {
-			v := published(t, mode)
-			spec := v.abandon()
-			_, err := v.cloud.EndTrial(t.Context(), spec)
-			v.must(err)
-			v.clock.Advance(time.Minute)
-			own(v, spec.Tags)
-			_, err = v.cloud.EnsureTrial(t.Context(), spec)
-			v.must(err)
-			before := v.cloud.World().Trials
-			for range 3 {
-				left, err := v.engine.SweepLeftovers(t.Context(), []cloud.PoolID{v.pool})
-				if v.must(err); len(left) > 0 {
-					t.Errorf("%s was swept up: %+v", name, left)
-				}
-			}
-			if diff := cmp.Diff(before, v.cloud.World().Trials); diff != "" || len(before) != 1 {
-				t.Errorf("%s:\n%s", name, diff)
+		v.clock.Advance(time.Minute)
+		own(v, spec.Tags)
+		_, err = v.cloud.EnsureTrial(t.Context(), spec)
+		v.must(err)
+		before := v.cloud.World().Trials
+		for range 3 {
+			left, err := v.engine.SweepLeftovers(t.Context(), []cloud.PoolID{v.pool})
+			if v.must(err); len(left) > 0 {
+				t.Errorf("%s was swept up: %+v", name, left)
 			}
 		}
-	})
+		if diff := cmp.Diff(before, v.cloud.World().Trials); diff != "" || len(before) != 1 {
+			t.Errorf("%s:\n%s", name, diff)
+		}
+	}
 }
 
-// TestAnAttemptThatTheRecordLost: a client removes the record of the third attempt in the pool, and the capture begins
+// TestAnAttemptThatTheRecordLost: a client removes the record of the third attempt, and the capture begins
 // with the first attempt again. The capture ends the lost attempt, and succeeds.
 func TestAnAttemptThatTheRecordLost(t *testing.T) {
-	v := published(t, v1alpha1.TrialInPool)
+	v := published(t)
 	spec := v.abandon()
 	v.must(func() error { _, err := v.cloud.EndTrial(t.Context(), spec); return err }())
 	v.clock.Advance(time.Minute)
 	spec.Name, spec.Tags[cloud.TagUID] = trialName(v.prototype(), 3), string(v.prototype().UID)
 	v.must(func() error { _, err := v.cloud.EnsureTrial(t.Context(), spec); return err }())
-	v.must(v.cloud.CloseTrial(t.Context(), spec))
 	built := v.cloud.World().Trials[0].Instances[0]
 	p := v.drive()
 	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {

@@ -152,7 +152,7 @@ func (r rolling) PreflightTrial(context.Context, cloud.TrialSpec) ([]cloud.Refus
 
 // TestWhatIsInTheWayOfBothIsToldOnce: of the capture and of its trial.
 func TestWhatIsInTheWayOfBothIsToldOnce(t *testing.T) {
-	v := trying(t, v1alpha1.TrialApart)
+	v := trying(t)
 	v.engine.Cloud = rolling{v.wrapped}
 	if reasons, err := v.asked(); err != nil || !slices.Equal(reasons, []string{"RollingUpdate", "TrialDiffers"}) {
 		t.Errorf("it is refused for %v: %v", reasons, err)

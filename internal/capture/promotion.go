@@ -74,7 +74,7 @@ func (w *observed) unreadableRecipe() error {
 
 // promotedInTrial reports whether a person promoted the version during the trial.
 func promotedInTrial(w *observed) plan.Recipe {
-	if !w.facts.RecipeOpen && w.recipe.Recipe.Version == w.p.Spec.Version {
+	if w.recipe.Recipe.Version == w.p.Spec.Version {
 		return plan.RecipeHere
 	}
 	return plan.RecipeElsewhere

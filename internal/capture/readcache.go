@@ -116,7 +116,7 @@ func keepReads(before *cloud.ReadCache, e *Engine, w *observed, done plan.Action
 		next.snapshot = &snapshot
 	case done == plan.Promote && next.attempt == "", w.reads != nil && w.reads.image != nil && isTidying(done):
 		next.image, next.cache = &image, cloud.ReadCacheOf(cloud.WithReadCache(context.Background()))
-	case next.attempt != "" && !r.InPool && (done == plan.WatchTrial || done == plan.EndTrial):
+	case next.attempt != "" && (done == plan.WatchTrial || done == plan.EndTrial):
 		next.cache, next.trial, next.trialAt, next.endedAt = before, w.trial.cloud, w.trial.cloudAt, w.trial.endedAt
 		next.isReady = w.trial.observation.Facts.Ready && r.RunningSince != nil && !r.Ending
 	default:

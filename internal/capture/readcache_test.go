@@ -81,7 +81,7 @@ func TestHowLongALookAtATrialHolds(t *testing.T) {
 
 // TestAQuarantineInASoakKeepsTheVersionFromBeingUsed, though no pass of the soak reads the version.
 func TestAQuarantineInASoakKeepsTheVersionFromBeingUsed(t *testing.T) {
-	v := published(t, v1alpha1.TrialApart, func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial.Soak = &metav1.Duration{Duration: 10 * time.Minute} })
+	v := published(t, func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial.Soak = &metav1.Duration{Duration: 10 * time.Minute} })
 	read, struck := 0, false
 	p := v.drive(func(int) {
 		s := v.prototype().Status

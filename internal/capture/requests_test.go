@@ -61,7 +61,7 @@ func TestRequestsOfACapture(t *testing.T) {
 // TestRequestsOfATrial holds what a trial of ten minutes adds.
 func TestRequestsOfATrial(t *testing.T) {
 	without := newStage(t).decide().cost(t)
-	v := trying(t, v1alpha1.TrialApart, func(p *v1alpha1.Prototype) {
+	v := trying(t, func(p *v1alpha1.Prototype) {
 		p.Spec.Settings.Trial.Soak = &metav1.Duration{Duration: 10 * time.Minute}
 	})
 	with := v.cost(t)
@@ -75,7 +75,7 @@ func TestNoEffectOfATrialRestsOnKeptReads(t *testing.T) {
 	reads := map[string][]string{
 		"TagImage": {"Image", "Trial", "Pool"}, "EndTrial": {"Trial"}, "SetRecipe": {"Image", "Pool"}, "EnsureTrial": {"Image", "Snapshot", "Trials", "Pool"},
 	}
-	v := trying(t, v1alpha1.TrialApart, func(p *v1alpha1.Prototype) {
+	v := trying(t, func(p *v1alpha1.Prototype) {
 		p.Spec.Settings.Trial.Soak = &metav1.Duration{Duration: 4 * time.Minute}
 	})
 	seen, from := map[string]int{}, 0

@@ -35,7 +35,7 @@ var phases = map[plan.Action]v1alpha1.Phase{
 	plan.Enlarge: v1alpha1.PhaseGrowing, plan.Remove: v1alpha1.PhaseRemoving, plan.DeleteNode: v1alpha1.PhaseRemoving,
 	plan.Unprotect: v1alpha1.PhaseReleasing, plan.Release: v1alpha1.PhaseReleasing, plan.Forget: v1alpha1.PhaseReleasing,
 	plan.Publish: v1alpha1.PhasePublishing, plan.DeleteSnapshot: v1alpha1.PhasePublishing,
-	plan.BeginTrial: v1alpha1.PhaseTrying, plan.CloseTrial: v1alpha1.PhaseTrying, plan.WatchTrial: v1alpha1.PhaseTrying,
+	plan.BeginTrial: v1alpha1.PhaseTrying, plan.WatchTrial: v1alpha1.PhaseTrying,
 	plan.PassTrial: v1alpha1.PhaseTrying, plan.Quarantine: v1alpha1.PhaseTrying, plan.EndTrial: v1alpha1.PhaseTrying,
 	plan.SaveRecipe: v1alpha1.PhasePromoting, plan.Promote: v1alpha1.PhasePromoting,
 	plan.Retire: v1alpha1.PhaseRetiring, plan.ScaleOut: v1alpha1.PhaseScalingOut,

@@ -69,7 +69,7 @@ func (t trials) lookGate(_ context.Context, w *observed) error {
 	return nil
 }
 
-// lookTrial reads the recorded trial in all states of the capture, because an open recipe must be closed.
+// lookTrial reads the recorded trial in all states of the capture, because its instance must be removed.
 func (t trials) lookTrial(ctx context.Context, w *observed) error {
 	f, r := &w.facts, w.record.Trial
 	f.NeedsTrial = w.p.Spec.Settings.Tries()
@@ -98,7 +98,7 @@ func (t trials) lookTrial(ctx context.Context, w *observed) error {
 			return err
 		}
 	}
-	f.RecipeOpen, f.Trial = w.trial.cloud.Open, trialProgressOf(w.trial.cloud, r)
+	f.Trial = trialProgressOf(w.trial.cloud, r)
 	return nil
 }
 
@@ -204,11 +204,11 @@ func subjectOf(w *observed, now time.Time) trial.Subject {
 
 func trialSpec(w *observed) cloud.TrialSpec {
 	spec := cloud.TrialSpec{
-		ImageRef: w.ref(), InPool: w.p.Spec.Settings.Trial.Mode == v1alpha1.TrialInPool, RemoveBootstrap: removesBootstrap(w.p),
+		ImageRef: w.ref(), RemoveBootstrap: removesBootstrap(w.p),
 		Tags: map[string]string{cloud.TagPrototype: w.p.Name, cloud.TagUID: string(w.p.UID)},
 	}
 	if r := w.record.Trial; r != nil {
-		spec.Name, spec.InPool, spec.Image, spec.Capacity = r.Name, r.InPool, r.Image, r.Capacity
+		spec.Name = r.Name
 	}
 	return spec
 }
@@ -216,7 +216,7 @@ func trialSpec(w *observed) cloud.TrialSpec {
 // specWithCustomData adds the copy of customData from the settings to the spec, if the trial node needs customData.
 func (t trials) specWithCustomData(ctx context.Context, w *observed) (spec cloud.TrialSpec, err error) {
 	spec = trialSpec(w)
-	if !spec.InPool && !spec.RemoveBootstrap {
+	if !spec.RemoveBootstrap {
 		spec.CustomData, err = t.promotion.customData(ctx, w.p)
 	}
 	return spec, err
@@ -281,8 +281,7 @@ func (t trials) note(ctx context.Context, w *observed, change func(*v1alpha1.Tri
 	return t.record(ctx, w, func(record *v1alpha1.Record) { record.Trial = &r })
 }
 
-// begin records an attempt with the pool's current recipe and size. In the next call the cloud builds the instance. If
-// another client changed the pool in between, begin updates the record.
+// begin records an attempt. In the next call the cloud builds the instance.
 func (t trials) begin(ctx context.Context, w *observed) error {
 	if w.record.Trial == nil || w.record.Trial.Name == "" {
 		return t.decide(ctx, w)
@@ -302,53 +301,24 @@ func (t trials) begin(ctx context.Context, w *observed) error {
 	if cloud.Is(err, cloud.QuotaExceeded) {
 		return t.noteRefused(ctx, w, err)
 	}
-	if cloud.Is(err, cloud.Conflict) {
-		pool, poolErr := t.Cloud.Pool(cloud.WithoutReadCache(ctx), w.pool)
-		if poolErr != nil || pool.Recipe.Image == w.record.Trial.Image && pool.Capacity == w.record.Trial.Capacity {
-			return err
-		}
-		return t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Image, r.Capacity = pool.Recipe.Image, pool.Capacity })
-	}
 	return err
 }
 
 func (t trials) decide(ctx context.Context, w *observed) error {
-	pool, err := t.Cloud.Pool(ctx, w.pool)
-	if err != nil {
-		return err
-	}
 	now := metav1.NewTime(t.now())
-	err = t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
+	err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
 		started := r.StartedAt
 		if started.IsZero() {
 			started = now
 		}
 		*r = v1alpha1.TrialRecord{
-			Attempt: r.Attempt + 1, Name: trialName(w.p, r.Attempt+1), InPool: w.p.Spec.Settings.Trial.Mode == v1alpha1.TrialInPool,
-			Image: pool.Recipe.Image, Capacity: pool.Capacity, StartedAt: started, BegunAt: now, SeenAt: &now, Trouble: r.Trouble,
+			Attempt: r.Attempt + 1, Name: trialName(w.p, r.Attempt+1), StartedAt: started, BegunAt: now, SeenAt: &now, Trouble: r.Trouble,
 		}
 	})
 	if err == nil {
 		t.begins(w)
 	}
 	return err
-}
-
-// closeRecipe restores the image of the pool's recipe.
-func (t trials) closeRecipe(ctx context.Context, w *observed) error {
-	runner, err := t.trialRunner()
-	if err != nil {
-		return err
-	}
-	if err := t.noteTrouble(ctx, w); err != nil {
-		return err
-	}
-	if news, after := nodeChanges(w); news {
-		if err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Nodes = after }); err != nil {
-			return err
-		}
-	}
-	return runner.CloseTrial(ctx, trialSpec(w))
 }
 
 // watch records the observations that later passes need.
@@ -392,17 +362,4 @@ func (t trials) quarantine(ctx context.Context, w *observed) error {
 	return t.Cloud.TagImage(ctx, w.ref(), map[string]string{
 		cloud.TagQuarantined: trial.Blame(w.trial.verdict.Message), cloud.TagTrial: trial.Mark(trial.Failed, t.now()),
 	})
-}
-
-// staysInPool reports whether the trial's instances stay in the pool, because the recipe names the version after a
-// promotion.
-func (t trials) staysInPool(ctx context.Context, spec cloud.TrialSpec, seen cloud.Trial) (bool, error) {
-	if !spec.InPool || seen.Open {
-		return false, nil
-	}
-	pool, err := t.Cloud.Pool(ctx, spec.Pool)
-	if cloud.Is(err, cloud.NotFound) {
-		return false, nil
-	}
-	return err == nil && pool.Recipe.Version == spec.Version, err
 }

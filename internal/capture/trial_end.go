@@ -57,9 +57,6 @@ func (t trials) end(ctx context.Context, w *observed) error {
 		return err
 	}
 	spec, subject := trialSpec(w), subjectOf(w, t.now())
-	if subject.Stay, err = t.staysInPool(ctx, spec, w.trial.cloud); err != nil {
-		return err
-	}
 	state := cloud.Deleting
 	if w.trial.endedAt = t.now(); w.reads != nil && w.trial.cloud.State != cloud.Absent && w.trial.endedAt.Sub(w.reads.endedAt) < endRetryInterval {
 		w.trial.endedAt = w.reads.endedAt // the latest request is recent, and the cloud still has objects of the trial
@@ -133,7 +130,7 @@ func (t trials) findLostTrial(ctx context.Context, w *observed) error {
 	switch {
 	case cloud.Is(err, cloud.NotFound):
 		return nil
-	case cloud.Is(err, cloud.Denied): // trials in the pool work without the permission to list trials
+	case cloud.Is(err, cloud.Denied): // trials work without the permission to list trials
 		t.eventRecorder.Log.Error(err, "cannot list the trials of this capture", "prototype", w.p.Name)
 		t.ofVersion(w, corev1.EventTypeWarning, TrialsUnread, "the cloud does not let Kamino list trials: %v; look in the cloud for instances with the tag %s=%s", err, cloud.TagUID, w.p.UID)
 		return nil
@@ -164,7 +161,7 @@ func (t trials) adoptLost(ctx context.Context, w *observed) error {
 		if r.StartedAt.IsZero() {
 			r.StartedAt, r.BegunAt = now, now
 		}
-		r.Attempt, r.Name, r.InPool, r.Image = max(r.Attempt, int32(number)), spec.Name, spec.InPool, spec.Image
+		r.Attempt, r.Name = max(r.Attempt, int32(number)), spec.Name
 		r.Nodes, r.Ending, r.EndingAt, r.RunningSince = withInstances(nil, w.trial.cloud.Instances), true, &now, nil
 	})
 }

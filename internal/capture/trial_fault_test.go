@@ -76,48 +76,46 @@ func telling(calls []string, from, to string) (lost []int) {
 	return lost
 }
 
-// TestEverySingleCallLostOfATrial loses each call after a complete image in each way (short: in one), mode and course.
+// TestEverySingleCallLostOfATrial loses each call after a complete image in each way (short: in one) and course.
 // Earlier calls are equal for every capture (plan.TestWhereATrialMakesNoDifference, TestTheCourseBeforeATrial).
 func TestEverySingleCallLostOfATrial(t *testing.T) {
 	short := testing.Short()
 	var schedules atomic.Int64
 	t.Run("courses", func(t *testing.T) {
 		for _, course := range trialCourses {
-			for _, mode := range modes {
-				t.Run(course.name+" "+string(mode), func(t *testing.T) {
-					t.Parallel()
-					whole := published(t, mode)
-					course.prepare(whole)
-					whole.tried(whole.drive(), course.reason, course.begun)
-					calls := telling(whole.calls, course.from, course.to)
-					if len(calls) < 25 {
-						t.Fatalf("the course is %d calls of %v", len(calls), whole.calls)
-					}
-					for i, loss := range losses {
-						for _, n := range calls {
-							if isSkipped(short, n, i, len(losses)) {
-								continue
+			t.Run(course.name, func(t *testing.T) {
+				t.Parallel()
+				whole := published(t)
+				course.prepare(whole)
+				whole.tried(whole.drive(), course.reason, course.begun)
+				calls := telling(whole.calls, course.from, course.to)
+				if len(calls) < 25 {
+					t.Fatalf("the course is %d calls of %v", len(calls), whole.calls)
+				}
+				for i, loss := range losses {
+					for _, n := range calls {
+						if isSkipped(short, n, i, len(losses)) {
+							continue
+						}
+						schedules.Add(1)
+						v := published(t)
+						course.prepare(v)
+						v.wipeStatus = loss.wipe
+						lost := ""
+						v.lose = func(i int, what string) memory.Outcome {
+							if i != n {
+								return memory.Pass()
 							}
-							schedules.Add(1)
-							v := published(t, mode)
-							course.prepare(v)
-							v.wipeStatus = loss.wipe
-							lost := ""
-							v.lose = func(i int, what string) memory.Outcome {
-								if i != n {
-									return memory.Pass()
-								}
-								lost = what
-								return loss.outcome
-							}
-							v.tried(v.drive(), course.reason, course.begun)
-							if t.Failed() {
-								t.Fatalf("call %d (%s) lost: %s\n%s", n, lost, losses[i].name, strings.Join(v.calls[n:min(len(v.calls), n+60)], "\n"))
-							}
+							lost = what
+							return loss.outcome
+						}
+						v.tried(v.drive(), course.reason, course.begun)
+						if t.Failed() {
+							t.Fatalf("call %d (%s) lost: %s\n%s", n, lost, losses[i].name, strings.Join(v.calls[n:min(len(v.calls), n+60)], "\n"))
 						}
 					}
-				})
-			}
+				}
+			})
 		}
 	})
 	t.Logf("%d schedules", schedules.Load())
@@ -130,65 +128,61 @@ func TestTheCourseBeforeATrial(t *testing.T) {
 		calls = slices.DeleteFunc(slices.Clone(calls), func(call string) bool { return strings.HasPrefix(call, "PreflightTrial ") })
 		return calls[:slices.IndexFunc(calls, func(call string) bool { return strings.HasPrefix(call, "DeleteSnapshot ") })]
 	}
-	inEach(t, func(t *testing.T, mode v1alpha1.TrialMode) {
-		with, without := trying(t, mode), trying(t, mode, func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial.Mode = v1alpha1.TrialOff })
-		var record v1alpha1.Record
-		with.drive(func(int) {
-			if p := with.prototype(); p != nil && p.Status.Phase != v1alpha1.PhaseTrying && record.Trial == nil {
-				r, err := v1alpha1.RecordOf(p)
-				with.must(err)
-				record = r
-			}
-		})
-		without.play()
-		if got, want := until(with.calls), until(without.calls); !slices.Equal(got, want) {
-			t.Errorf("with a trial:\n%v\nwithout:\n%v", got, want)
-		}
-		made, err := v1alpha1.RecordOf(published(t, mode).prototype())
-		if with.must(err); made.GeneralizeBootID == "" || record.GeneralizeBootID == "" || (made.Order == nil) != (record.Order == nil) || made.Reservation != nil || record.Reservation != nil {
-			t.Errorf("the record is %+v, and is made as %+v", record, made)
+	with, without := trying(t), trying(t, func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial.Mode = v1alpha1.TrialOff })
+	var record v1alpha1.Record
+	with.drive(func(int) {
+		if p := with.prototype(); p != nil && p.Status.Phase != v1alpha1.PhaseTrying && record.Trial == nil {
+			r, err := v1alpha1.RecordOf(p)
+			with.must(err)
+			record = r
 		}
 	})
+	without.play()
+	if got, want := until(with.calls), until(without.calls); !slices.Equal(got, want) {
+		t.Errorf("with a trial:\n%v\nwithout:\n%v", got, want)
+	}
+	made, err := v1alpha1.RecordOf(published(t).prototype())
+	if with.must(err); made.GeneralizeBootID == "" || record.GeneralizeBootID == "" || (made.Order == nil) != (record.Order == nil) || made.Reservation != nil || record.Reservation != nil {
+		t.Errorf("the record is %+v, and is made as %+v", record, made)
+	}
 }
 
 // TestATrialIsDeletedInFlight deletes the Prototype after every pass of every course: it goes once nothing of the trial is left.
 func TestATrialIsDeletedInFlight(t *testing.T) {
 	for _, course := range trialCourses {
-		inEach(t, func(t *testing.T, mode v1alpha1.TrialMode) {
-			trying := 0
-			for at := 0; ; at++ {
-				v := published(t, mode)
-				course.prepare(v)
-				ended := false
-				p := v.drive(func(pass int) {
-					if pass != at {
-						return
+		trying := 0
+		for at := 0; ; at++ {
+			v := published(t)
+			course.prepare(v)
+			ended := false
+			p := v.drive(func(pass int) {
+				if pass != at {
+					return
+				}
+				if p := v.prototype(); p != nil {
+					if ended = p.Status.Terminal(); p.Status.Phase == v1alpha1.PhaseTrying {
+						trying++
 					}
-					if p := v.prototype(); p != nil {
-						if ended = p.Status.Terminal(); p.Status.Phase == v1alpha1.PhaseTrying {
-							trying++
-						}
-						v.must(v.clean.Delete(t.Context(), p))
-					}
-				})
-				v.byHand = v.cloud.World().Pools[0].Recipe.Version == triedVersion // it had been promoted
-				if v.byHand && !v.tagged(cloud.TagTrial, "Passed ") {
-					t.Error("it was promoted untried")
+					v.must(v.clean.Delete(t.Context(), p))
 				}
-				if !v.byHand {
-					v.capacity = 2
-				}
-				if v.nothingLeft(p); t.Failed() {
-					t.Fatalf("%s: deleted after pass %d: %s", course.name, at, verdict(p))
-				}
-				if ended || p != nil {
-					break
-				}
+			})
+			v.byHand = v.cloud.World().Pools[0].Recipe.Version == triedVersion // it had been promoted
+			if v.byHand && !v.tagged(cloud.TagTrial, "Passed ") {
+				t.Error("it was promoted untried")
 			}
-			if trying < 8 {
-				t.Errorf("%s: deleted in mid-trial %d times", course.name, trying)
+			if !v.byHand {
+				v.capacity = 2
 			}
-		})
+			if v.nothingLeft(p); t.Failed() {
+				t.Fatalf("%s: deleted after pass %d: %s", course.name, at, verdict(p))
+			}
+			if ended || p != nil {
+				break
+			}
+		}
+		if trying < 8 {
+			t.Errorf("%s: deleted in mid-trial %d times", course.name, trying)
+		}
 	}
 }
 
@@ -227,7 +221,7 @@ var trialTroubles = []struct {
 		_ = v.cloud.TagImage(context.Background(), cloud.ImageRef{Pool: v.pool, Version: triedVersion}, map[string]string{cloud.TagTrial: ""})
 	}},
 	{"a person promotes the version", func(v *proving) {
-		if w := v.cloud.World(); (len(w.Trials) == 0 || !w.Trials[0].Open) && !v.tagged(cloud.TagQuarantined, "") {
+		if !v.tagged(cloud.TagQuarantined, "") {
 			v.promoteByHand()
 		}
 	}},
@@ -265,7 +259,7 @@ func TestPairsOfFaultsOfATrial(t *testing.T) {
 
 func pairOfTrial(t *testing.T, seed uint64) string {
 	random := rand.New(rand.NewPCG(seed, 20260316))
-	v := published(t, modes[random.IntN(2)])
+	v := published(t)
 	trialCourses[random.IntN(len(trialCourses))].prepare(v)
 	var script []string
 	faults := map[int]int{random.IntN(120): random.IntN(len(losses)), random.IntN(120): random.IntN(len(losses))}

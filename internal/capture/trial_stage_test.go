@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +25,6 @@ const triedVersion = "2026.03.14"
 // proving is a stage with a trial of its version, and with a TrialObserver.
 type proving struct {
 	*stage
-	mode v1alpha1.TrialMode
 	// finds are the facts of a Ready node in the attempt, in addition to the facts of a good node.
 	finds func(attempt int32, f *trial.Facts)
 	// job is what speaks against the user's Job.
@@ -36,8 +34,6 @@ type proving struct {
 	// capacity is the pool's size at the completion of the version. byHand: a person has promoted the version.
 	capacity int64
 	byHand   bool
-	// stayed counts the calls with Stay.
-	stayed int
 	// looks, and most is how many trial nodes there were at once.
 	looks, most int
 }
@@ -101,14 +97,6 @@ func (v *proving) Check(context.Context, v1alpha1.Settings) (why string, err err
 // Clean implements TrialObserver.
 func (v *proving) Clean(ctx context.Context, subject trial.Subject) (left []string, err error) {
 	err = outcome(v.next("clean up behind "+subject.Spec.Name), func() error {
-		w := v.cloud.World()
-		open := slices.ContainsFunc(w.Trials, func(t memory.TrialView) bool { return t.Open })
-		if stays := subject.Spec.InPool && !open && w.Pools[0].Recipe.Version == triedVersion; subject.Stay != stays {
-			v.t.Errorf("%s is cleaned up as one whose instances stay: %t", subject.Spec.Name, subject.Stay)
-		}
-		if subject.Stay {
-			v.stayed++
-		}
 		if v.tracked("pods", podspace, probe(subject)) != nil {
 			left = []string{"a pod"}
 			return v.objects.Delete(corev1.SchemeGroupVersion.WithResource("pods"), podspace, probe(subject))
@@ -118,9 +106,9 @@ func (v *proving) Clean(ctx context.Context, subject trial.Subject) (left []stri
 	return left, err
 }
 
-// trying is a stage from the beginning of a trial: apart with a returning donor, in the pool with a leaving donor.
-func trying(t testing.TB, mode v1alpha1.TrialMode, change ...func(*v1alpha1.Prototype)) *proving {
-	v := &proving{mode: mode}
+// trying is a stage from the beginning of a capture with a trial.
+func trying(t testing.TB, change ...func(*v1alpha1.Prototype)) *proving {
+	v := &proving{}
 	v.stage = newStage(t, func(s *stage) { s.settings = v.settle(change) })
 	v.tryout = v
 	v.restart()
@@ -130,10 +118,7 @@ func trying(t testing.TB, mode v1alpha1.TrialMode, change ...func(*v1alpha1.Prot
 
 func (v *proving) settle(change []func(*v1alpha1.Prototype)) func(*v1alpha1.Prototype) {
 	return func(p *v1alpha1.Prototype) {
-		if v.mode == v1alpha1.TrialInPool {
-			leaving(true)(p)
-		}
-		p.Spec.Settings.Trial = v1alpha1.TrialSettings{Mode: v.mode, Soak: &metav1.Duration{Duration: time.Minute}}
+		p.Spec.Settings.Trial = v1alpha1.TrialSettings{Mode: v1alpha1.TrialApart, Soak: &metav1.Duration{Duration: time.Minute}}
 		for _, c := range change {
 			c(p)
 		}
@@ -141,8 +126,8 @@ func (v *proving) settle(change []func(*v1alpha1.Prototype)) func(*v1alpha1.Prot
 }
 
 // published is a stage with a complete version without a trial, and with the record of a capture at that point.
-func published(t testing.TB, mode v1alpha1.TrialMode, change ...func(*v1alpha1.Prototype)) *proving {
-	v := &proving{mode: mode}
+func published(t testing.TB, change ...func(*v1alpha1.Prototype)) *proving {
+	v := &proving{}
 	v.stage = newStage(t)
 	v.stage.settings = v.settle(change)
 	v.tryout = v
@@ -168,14 +153,12 @@ func (v *proving) drive(between ...func(pass int)) *v1alpha1.Prototype {
 	return v.play(append([]func(int){func(int) { v.watch() }}, between...)...)
 }
 
-// watch checks that the recipe names an unproven version only during a trial, that only one trial is open, and that its
-// node gets no pods.
+// watch checks that the recipe never names an unproven version, and that only one trial exists.
 func (v *proving) watch() {
 	v.t.Helper()
 	w := v.cloud.World()
-	open := slices.ContainsFunc(w.Trials, func(t memory.TrialView) bool { return t.Open })
-	if w.Pools[0].Recipe.Version == triedVersion && !open && !v.byHand && !v.tagged(cloud.TagTrial, "Passed ") {
-		v.t.Error("the recipe names a version that has not passed, and no trial is open")
+	if w.Pools[0].Recipe.Version == triedVersion && !v.byHand && !v.tagged(cloud.TagTrial, "Passed ") {
+		v.t.Error("the recipe names a version that has not passed")
 	}
 	if v.most = max(v.most, len(w.Trials)); v.most > 1 {
 		v.t.Errorf("there are %d trials", v.most)
@@ -233,20 +216,10 @@ func (v *proving) nothingLeft(p *v1alpha1.Prototype) {
 }
 
 func (v *proving) promoteByHand() {
-	change, err := v.cloud.RecipeChange(context.Background(), cloud.ImageRef{Pool: v.pool, Version: triedVersion}, v.mode != v1alpha1.TrialInPool)
+	change, err := v.cloud.RecipeChange(context.Background(), cloud.ImageRef{Pool: v.pool, Version: triedVersion}, true)
 	v.must(err)
 	v.must(v.cloud.SetRecipe(context.Background(), change))
 	v.byHand = true
-}
-
-// modes are the modes with a trial.
-var modes = []v1alpha1.TrialMode{v1alpha1.TrialApart, v1alpha1.TrialInPool}
-
-// inEach runs a test in both.
-func inEach(t *testing.T, test func(t *testing.T, mode v1alpha1.TrialMode)) {
-	for _, mode := range modes {
-		t.Run(string(mode), func(t *testing.T) { test(t, mode) })
-	}
 }
 
 var errDark = errors.New("nobody answers")

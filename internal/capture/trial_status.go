@@ -32,12 +32,12 @@ func reportTrial(w *observed, now time.Time) {
 	}
 	s := w.p.Status.Trial
 	if s == nil {
-		s = &v1alpha1.TrialStatus{Mode: w.p.Spec.Settings.Trial.Mode, Result: v1alpha1.TrialPending}
+		s = &v1alpha1.TrialStatus{Result: v1alpha1.TrialPending}
 	}
 	if r != nil {
 		started := metav1.NewMicroTime(r.StartedAt.Time)
 		if s.Attempt != r.Attempt {
-			s = &v1alpha1.TrialStatus{Mode: s.Mode, Result: v1alpha1.TrialPending}
+			s = &v1alpha1.TrialStatus{Result: v1alpha1.TrialPending}
 		}
 		s.Attempt, s.StartedAt = r.Attempt, &started
 	}
@@ -136,8 +136,6 @@ func trialProgress(w *observed, d plan.Decision) string {
 		return "beginning a trial"
 	case d.Do == plan.BeginTrial:
 		return "requesting the trial node"
-	case d.Do == plan.CloseTrial:
-		return "restoring the recipe from before the trial"
 	case d.Do == plan.WatchTrial && w.trial.verdict != nil:
 		return w.trial.verdict.Message
 	case d.Do == plan.EndTrial:

@@ -19,184 +19,154 @@ import (
 
 // TestACaptureWithATrial: the trial begins after the donor's release, and the promotion follows the passed trial.
 func TestACaptureWithATrial(t *testing.T) {
-	inEach(t, func(t *testing.T, mode v1alpha1.TrialMode) {
-		v := trying(t, mode)
-		recorder, told := events.NewFakeRecorder(500), ""
-		p := v.drive(func(int) {
-			v.engine.Recorder = recorder
-			for len(recorder.Events) > 0 {
-				told += <-recorder.Events + "\n"
-			}
-		})
-		if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
-			t.Fatal(verdict(p))
-		}
-		v.gaveBack()
-		v.nothingLeft(p)
-		var phases []v1alpha1.Phase
-		for _, step := range p.Status.Steps {
-			phases = append(phases, step.Phase)
-		}
-		i := slices.Index(phases, v1alpha1.PhaseTrying)
-		if i < 1 || phases[i-1] != v1alpha1.PhasePublishing || phases[i+1] != v1alpha1.PhasePromoting {
-			t.Errorf("the steps are %v", phases)
-		}
-		s := p.Status.Trial
-		if s == nil || s.Result != v1alpha1.TrialPassed || s.Attempt != 1 || s.Mode != mode || s.Node == "" || s.Instance == "" || s.Seen == nil || s.StartedAt == nil || s.FinishedAt == nil || s.FinishedAt.Before(s.StartedAt) {
-			t.Errorf("the status of the trial is %+v", s)
-		}
-		for name, said := range trialChecks(p) {
-			if !strings.HasPrefix(said, "Passed: ") && !strings.HasPrefix(said, "Skipped: ") {
-				t.Errorf("check %s: %s", name, said)
-			}
-		}
-		if !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionTried) || !v.tagged(cloud.TagTrial, "Passed 2026-03-14T") {
-			t.Errorf("conditions: %+v", p.Status.Conditions)
-		}
-		for _, want := range []string{"Normal Trying trial of version 2026.03.14: a node is built", "Normal TrialPassed version 2026.03.14 of pool pool1 has passed"} {
-			if strings.Count(told, want) != 1 {
-				t.Errorf("%q was not told once:\n%s", want, told)
-			}
-		}
-		w := v.cloud.World()
-		for kind, want := range map[string]int{memory.EffectBeginTrial: 1, memory.EffectEndTrial: 1} {
-			if got := w.Count(memory.ByCaller, kind, ""); got != want {
-				t.Errorf("%s was done %d times, want %d", kind, got, want)
-			}
-		}
-		if opened := w.Count(memory.ByCaller, memory.EffectCloseTrial, ""); (opened == 1) != (mode == v1alpha1.TrialInPool) {
-			t.Errorf("the recipe was closed %d times", opened)
+	v := trying(t)
+	recorder, told := events.NewFakeRecorder(500), ""
+	p := v.drive(func(int) {
+		v.engine.Recorder = recorder
+		for len(recorder.Events) > 0 {
+			told += <-recorder.Events + "\n"
 		}
 	})
+	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
+		t.Fatal(verdict(p))
+	}
+	v.gaveBack()
+	v.nothingLeft(p)
+	var phases []v1alpha1.Phase
+	for _, step := range p.Status.Steps {
+		phases = append(phases, step.Phase)
+	}
+	i := slices.Index(phases, v1alpha1.PhaseTrying)
+	if i < 1 || phases[i-1] != v1alpha1.PhasePublishing || phases[i+1] != v1alpha1.PhasePromoting {
+		t.Errorf("the steps are %v", phases)
+	}
+	s := p.Status.Trial
+	if s == nil || s.Result != v1alpha1.TrialPassed || s.Attempt != 1 || s.Node == "" || s.Instance == "" || s.Seen == nil || s.StartedAt == nil || s.FinishedAt == nil || s.FinishedAt.Before(s.StartedAt) {
+		t.Errorf("the status of the trial is %+v", s)
+	}
+	for name, said := range trialChecks(p) {
+		if !strings.HasPrefix(said, "Passed: ") && !strings.HasPrefix(said, "Skipped: ") {
+			t.Errorf("check %s: %s", name, said)
+		}
+	}
+	if !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionTried) || !v.tagged(cloud.TagTrial, "Passed 2026-03-14T") {
+		t.Errorf("conditions: %+v", p.Status.Conditions)
+	}
+	for _, want := range []string{"Normal Trying trial of version 2026.03.14: a node is built", "Normal TrialPassed version 2026.03.14 of pool pool1 has passed"} {
+		if strings.Count(told, want) != 1 {
+			t.Errorf("%q was not told once:\n%s", want, told)
+		}
+	}
+	w := v.cloud.World()
+	for kind, want := range map[string]int{memory.EffectBeginTrial: 1, memory.EffectEndTrial: 1} {
+		if got := w.Count(memory.ByCaller, kind, ""); got != want {
+			t.Errorf("%s was done %d times, want %d", kind, got, want)
+		}
+	}
 }
 
 // TestAVersionThatFails is quarantined for what the check says, and the pool is left as it was.
 func TestAVersionThatFails(t *testing.T) {
-	inEach(t, func(t *testing.T, mode v1alpha1.TrialMode) {
-		v := published(t, mode)
-		v.capacity = 2
-		before := v.cloud.World().Pools[0].Recipe
-		v.finds = func(_ int32, f *trial.Facts) { f.Twins = []string{"peer"} }
-		p := v.drive()
-		v.nothingLeft(p)
-		const says = "Identity: node"
-		if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "TrialFailed" || !strings.Contains(p.Status.Failure.Message, says) {
-			t.Fatal(verdict(p))
-		}
-		if diff := cmp.Diff(before, v.cloud.World().Pools[0].Recipe); diff != "" {
-			t.Errorf("the recipe:\n%s", diff)
-		}
-		if !v.tagged(cloud.TagQuarantined, "trial: "+says) || !v.tagged(cloud.TagTrial, "Failed ") {
-			t.Errorf("tags: %+v", v.cloud.World().Images)
-		}
-		c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTried)
-		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != "TrialFailed" || !strings.Contains(c.Message, says) {
-			t.Errorf("condition: %+v", c)
-		}
-		if s := p.Status.Trial; s.Result != v1alpha1.TrialFailed || !strings.HasPrefix(s.Message, says) || !strings.HasPrefix(trialChecks(p)["Identity"], "Failed: ") || s.FinishedAt == nil {
-			t.Errorf("the status is %+v", s)
-		}
-	})
-}
-
-// TestPromotedBehindATrialsBack: a person promotes the version after the close of the recipe. The instance stays, and
-// the TrialObserver learns of that before the end of the trial.
-func TestPromotedBehindATrialsBack(t *testing.T) {
-	v := published(t, v1alpha1.TrialInPool)
-	v.capacity = 3
-	var built []cloud.InstanceID
-	p := v.drive(func(int) {
-		if w := v.cloud.World(); len(built) == 0 && len(w.Trials) == 1 && !w.Trials[0].Open {
-			built = w.Trials[0].Instances
-			v.promoteByHand()
-		}
-	})
-	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || len(built) != 1 {
-		t.Fatalf("%v: %s", built, verdict(p))
-	}
+	v := published(t)
+	v.capacity = 2
+	before := v.cloud.World().Pools[0].Recipe
+	v.finds = func(_ int32, f *trial.Facts) { f.Twins = []string{"peer"} }
+	p := v.drive()
 	v.nothingLeft(p)
-	if m := v.cloud.World().Instance(built[0]); m.Pool != v.pool || v.stayed == 0 {
-		t.Errorf("the instance is %+v; it was told %d times that it stays", m, v.stayed)
+	const says = "Identity: node"
+	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "TrialFailed" || !strings.Contains(p.Status.Failure.Message, says) {
+		t.Fatal(verdict(p))
+	}
+	if diff := cmp.Diff(before, v.cloud.World().Pools[0].Recipe); diff != "" {
+		t.Errorf("the recipe:\n%s", diff)
+	}
+	if !v.tagged(cloud.TagQuarantined, "trial: "+says) || !v.tagged(cloud.TagTrial, "Failed ") {
+		t.Errorf("tags: %+v", v.cloud.World().Images)
+	}
+	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTried)
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != "TrialFailed" || !strings.Contains(c.Message, says) {
+		t.Errorf("condition: %+v", c)
+	}
+	if s := p.Status.Trial; s.Result != v1alpha1.TrialFailed || !strings.HasPrefix(s.Message, says) || !strings.HasPrefix(trialChecks(p)["Identity"], "Failed: ") || s.FinishedAt == nil {
+		t.Errorf("the status is %+v", s)
 	}
 }
 
 // TestAnAttemptThatCannotTell is followed by another, after a pause.
 func TestAnAttemptThatCannotTell(t *testing.T) {
-	inEach(t, func(t *testing.T, mode v1alpha1.TrialMode) {
-		for name, spoil := range map[string]struct {
-			before func(*proving)
-			says   string
-		}{
-			"no room": {func(v *proving) { v.cloud.FailTrials(1, "12 of 12 cores are used", true) }, "Provisioned: the cloud has no instance to spare: 12 of 12 cores are used"},
-			"nobody knows why": {func(v *proving) { v.cloud.BreakTrials(1, "InternalError: no") },
-				"Provisioned: the cloud could not make an instance, and the cause may not be the version: InternalError: no"},
-			"no identity": {func(v *proving) {
-				v.finds = func(attempt int32, f *trial.Facts) {
-					if attempt == 1 {
-						f.IdentityKnown = false
-						f.Changed = f.Changed.Add(-time.Hour)
-					}
+	for name, spoil := range map[string]struct {
+		before func(*proving)
+		says   string
+	}{
+		"no room": {func(v *proving) { v.cloud.FailTrials(1, "12 of 12 cores are used", true) }, "Provisioned: the cloud has no instance to spare: 12 of 12 cores are used"},
+		"nobody knows why": {func(v *proving) { v.cloud.BreakTrials(1, "InternalError: no") },
+			"Provisioned: the cloud could not make an instance, and the cause may not be the version: InternalError: no"},
+		"no identity": {func(v *proving) {
+			v.finds = func(attempt int32, f *trial.Facts) {
+				if attempt == 1 {
+					f.IdentityKnown = false
+					f.Changed = f.Changed.Add(-time.Hour)
 				}
-			}, "Identity: "},
-		} {
-			v := published(t, mode)
-			v.capacity = 2
-			spoil.before(v)
-			recorder, told := events.NewFakeRecorder(500), ""
-			begun := map[int32]time.Time{}
-			p := v.drive(func(int) {
-				v.engine.Recorder = recorder
-				for len(recorder.Events) > 0 {
-					told += <-recorder.Events + "\n"
-				}
-				if r, err := v1alpha1.RecordOf(v.prototype()); err == nil && r.Trial != nil {
-					begun[r.Trial.Attempt] = r.Trial.BegunAt.Time
-				}
-			})
-			if v.nothingLeft(p); p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || p.Status.Trial.Attempt != 2 {
-				t.Fatalf("%s: %s", name, verdict(p))
 			}
-			if pause := begun[2].Sub(begun[1]); pause < 5*time.Minute || pause > 20*time.Minute {
-				t.Errorf("%s: the second attempt followed after %s", name, pause)
+		}, "Identity: "},
+	} {
+		v := published(t)
+		v.capacity = 2
+		spoil.before(v)
+		recorder, told := events.NewFakeRecorder(500), ""
+		begun := map[int32]time.Time{}
+		p := v.drive(func(int) {
+			v.engine.Recorder = recorder
+			for len(recorder.Events) > 0 {
+				told += <-recorder.Events + "\n"
 			}
-			if strings.Count(told, "Warning TrialInconclusive attempt 1 at the trial of version 2026.03.14 of pool pool1 has no verdict") != 1 || !strings.Contains(told, spoil.says) {
-				t.Errorf("%s: events:\n%s", name, told)
+			if r, err := v1alpha1.RecordOf(v.prototype()); err == nil && r.Trial != nil {
+				begun[r.Trial.Attempt] = r.Trial.BegunAt.Time
 			}
-			if v.tagged(cloud.TagQuarantined, "trial") {
-				t.Errorf("%s: it is quarantined", name)
-			}
+		})
+		if v.nothingLeft(p); p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || p.Status.Trial.Attempt != 2 {
+			t.Fatalf("%s: %s", name, verdict(p))
 		}
-	})
+		if pause := begun[2].Sub(begun[1]); pause < 5*time.Minute || pause > 20*time.Minute {
+			t.Errorf("%s: the second attempt followed after %s", name, pause)
+		}
+		if strings.Count(told, "Warning TrialInconclusive attempt 1 at the trial of version 2026.03.14 of pool pool1 has no verdict") != 1 || !strings.Contains(told, spoil.says) {
+			t.Errorf("%s: events:\n%s", name, told)
+		}
+		if v.tagged(cloud.TagQuarantined, "trial") {
+			t.Errorf("%s: it is quarantined", name)
+		}
+	}
 }
 
 // TestATrialThatNobodyCanTell ends with the timeout, and the version stays as it is.
 func TestATrialThatNobodyCanTell(t *testing.T) {
-	inEach(t, func(t *testing.T, mode v1alpha1.TrialMode) {
-		v := published(t, mode)
-		v.capacity, v.dark = 2, errDark
-		p := v.drive()
-		v.nothingLeft(p)
-		if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "TrialInconclusive" || !strings.Contains(p.Status.Failure.Message, "nobody answers") {
-			t.Fatal(verdict(p))
-		}
-		if s := p.Status.Trial; s.Result != v1alpha1.TrialInconclusive || s.Attempt < 3 {
-			t.Errorf("the status is %+v", s)
-		}
-		if v.tagged(cloud.TagQuarantined, "t") || v.tagged(cloud.TagTrial, "P") || v.tagged(cloud.TagTrial, "F") {
-			t.Errorf("tags: %+v", v.cloud.World().Images)
-		}
-		if took := v.clock.Now().Sub(noon); took < 2*time.Hour || took > 3*time.Hour {
-			t.Errorf("it took %s", took)
-		}
-	})
+	v := published(t)
+	v.capacity, v.dark = 2, errDark
+	p := v.drive()
+	v.nothingLeft(p)
+	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "TrialInconclusive" || !strings.Contains(p.Status.Failure.Message, "nobody answers") {
+		t.Fatal(verdict(p))
+	}
+	if s := p.Status.Trial; s.Result != v1alpha1.TrialInconclusive || s.Attempt < 3 {
+		t.Errorf("the status is %+v", s)
+	}
+	if v.tagged(cloud.TagQuarantined, "t") || v.tagged(cloud.TagTrial, "P") || v.tagged(cloud.TagTrial, "F") {
+		t.Errorf("tags: %+v", v.cloud.World().Images)
+	}
+	if took := v.clock.Now().Sub(noon); took < 2*time.Hour || took > 3*time.Hour {
+		t.Errorf("it took %s", took)
+	}
 }
 
 // TestAPersonPromotes: the version waits with or without a trial, one event asks for the promotion, and the capture
 // continues afterwards.
 func TestAPersonPromotes(t *testing.T) {
-	for _, mode := range append(modes, v1alpha1.TrialOff) {
+	for _, mode := range []v1alpha1.TrialMode{v1alpha1.TrialApart, v1alpha1.TrialOff} {
 		for _, comes := range []bool{true, false} {
-			v := published(t, mode, func(p *v1alpha1.Prototype) { p.Spec.Settings.Promotion.Mode = v1alpha1.PromotionManual })
+			v := published(t, func(p *v1alpha1.Prototype) {
+				p.Spec.Settings.Trial.Mode, p.Spec.Settings.Promotion.Mode = mode, v1alpha1.PromotionManual
+			})
 			recorder, told := events.NewFakeRecorder(500), ""
 			v.engine.Recorder = recorder
 			waited := 0
@@ -270,29 +240,24 @@ func TestAVersionThatIsHandedOver(t *testing.T) {
 
 // TestATrialThatNobodyCanMake is refused before anything is taken, and so is one that the cloud has something against.
 func TestATrialThatNobodyCanMake(t *testing.T) {
-	v := trying(t, v1alpha1.TrialApart)
+	v := trying(t)
 	v.tryout = nil
 	v.restart()
 	p := v.play()
 	if p.Status.Failure == nil || p.Status.Failure.Reason != TrialUnsupported || !strings.Contains(p.Status.Failure.Message, "settings.trial.mode: Off") {
 		t.Error(verdict(p))
 	}
-	v = trying(t, v1alpha1.TrialApart)
+	v = trying(t)
 	v.job = "there is no ConfigMap check"
 	p = v.play()
 	if p.Status.Failure == nil || p.Status.Failure.Reason != TrialJobInvalid || !strings.Contains(p.Status.Failure.Message, v.job) {
-		t.Error(verdict(p))
-	}
-	v = trying(t, v1alpha1.TrialInPool, func(p *v1alpha1.Prototype) { p.Spec.Settings.Generalize.Profile = v1alpha1.ProfileStatic })
-	p = v.play()
-	if p.Status.Failure == nil || p.Status.Failure.Reason != cloud.PromotionRemoves {
 		t.Error(verdict(p))
 	}
 }
 
 // TestAVersionThatHasPassedIsNotTriedAgain, whatever process ran the trial.
 func TestAVersionThatHasPassedIsNotTriedAgain(t *testing.T) {
-	v := published(t, v1alpha1.TrialApart)
+	v := published(t)
 	v.must(v.cloud.TagImage(t.Context(), cloud.ImageRef{Pool: v.pool, Version: triedVersion}, map[string]string{cloud.TagTrial: trial.Mark(trial.Passed, noon)}))
 	p := v.drive()
 	if v.nothingLeft(p); p.Status.Phase != v1alpha1.PhaseSucceeded || v.cloud.World().Count(memory.ByCaller, memory.EffectBeginTrial, "") != 0 {
@@ -303,9 +268,9 @@ func TestAVersionThatHasPassedIsNotTriedAgain(t *testing.T) {
 // TestAPrototypeThatSaysNoModeIsNotTried: a Prototype from a version without trials continues without a trial. The spec
 // is immutable, so later processes decide the same.
 func TestAPrototypeThatSaysNoModeIsNotTried(t *testing.T) {
-	for name, begin := range map[string]func(testing.TB, v1alpha1.TrialMode, ...func(*v1alpha1.Prototype)) *proving{"from its beginning": trying, "its version is complete": published} {
+	for name, begin := range map[string]func(testing.TB, ...func(*v1alpha1.Prototype)) *proving{"from its beginning": trying, "its version is complete": published} {
 		t.Run(name, func(t *testing.T) {
-			v := begin(t, "", func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial = v1alpha1.TrialSettings{} })
+			v := begin(t, func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial = v1alpha1.TrialSettings{} })
 			p := v.play()
 			w := v.cloud.World()
 			if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || w.Pools[0].Recipe.Version != triedVersion {

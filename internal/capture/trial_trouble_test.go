@@ -25,73 +25,67 @@ func TestACloudWithoutRoom(t *testing.T) {
 		"refused at once": {func(v *proving) { v.cloud.SetQuota(memory.Quota{Instances: 2}) }, "OperationNotAllowed: the quota of 2 instances is used up"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inEach(t, func(t *testing.T, mode v1alpha1.TrialMode) {
-				for _, forgets := range []bool{false, true} {
-					v := published(t, mode)
-					v.capacity = 2
-					course.spoil(v)
-					p := v.drive(func(int) {
-						if s := v.prototype().Status.Trial; forgets && s != nil {
-							v.onPrototype(func(p *v1alpha1.Prototype) { p.Status.Trial = nil })
-						} else if s != nil && strings.Contains(s.Message, "somebody") {
-							t.Errorf("somebody is blamed: %s", s.Message)
-						}
-					})
-					v.nothingLeft(p)
-					if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "TrialInconclusive" {
-						t.Fatal(verdict(p))
+			for _, forgets := range []bool{false, true} {
+				v := published(t)
+				v.capacity = 2
+				course.spoil(v)
+				p := v.drive(func(int) {
+					if s := v.prototype().Status.Trial; forgets && s != nil {
+						v.onPrototype(func(p *v1alpha1.Prototype) { p.Status.Trial = nil })
+					} else if s != nil && strings.Contains(s.Message, "somebody") {
+						t.Errorf("somebody is blamed: %s", s.Message)
 					}
-					if f := p.Status.Failure; f.CloudError != course.says || !strings.Contains(f.Message, course.says) {
-						t.Errorf("the cloud's text is %q, and the failure %q", f.CloudError, f.Message)
-					}
-					if v.tagged(cloud.TagQuarantined, "") {
-						t.Error("the version is quarantined")
-					}
+				})
+				v.nothingLeft(p)
+				if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "TrialInconclusive" {
+					t.Fatal(verdict(p))
 				}
-			})
+				if f := p.Status.Failure; f.CloudError != course.says || !strings.Contains(f.Message, course.says) {
+					t.Errorf("the cloud's text is %q, and the failure %q", f.CloudError, f.Message)
+				}
+				if v.tagged(cloud.TagQuarantined, "") {
+					t.Error("the version is quarantined")
+				}
+			}
 		})
 	}
 }
 
 // TestTroubleOfTheCloudIsForgottenOnceANodeRuns: what the cloud said of an earlier attempt is none of the end's.
 func TestTroubleOfTheCloudIsForgottenOnceANodeRuns(t *testing.T) {
-	inEach(t, func(t *testing.T, mode v1alpha1.TrialMode) {
-		v := published(t, mode)
-		v.cloud.StarveTrials(1, "AllocationFailed: no capacity")
-		v.finds = func(_ int32, f *trial.Facts) { f.Twins = []string{"peer"} }
-		p := v.drive()
-		if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "TrialFailed" || p.Status.Failure.CloudError != "" {
-			t.Error(verdict(p))
-		}
-	})
+	v := published(t)
+	v.cloud.StarveTrials(1, "AllocationFailed: no capacity")
+	v.finds = func(_ int32, f *trial.Facts) { f.Twins = []string{"peer"} }
+	p := v.drive()
+	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "TrialFailed" || p.Status.Failure.CloudError != "" {
+		t.Error(verdict(p))
+	}
 }
 
 // TestTheEndOfATrialIsLookedAtOften, however long the trial has taken.
 func TestTheEndOfATrialIsLookedAtOften(t *testing.T) {
-	inEach(t, func(t *testing.T, mode v1alpha1.TrialMode) {
-		v := published(t, mode, func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial.Soak = &metav1.Duration{Duration: 40 * time.Minute} })
-		var gone, told time.Time
-		p := v.drive(func(int) {
-			ends := v.cloud.World().Count(memory.ByCaller, memory.EffectEndTrial, "") > 0
-			if now := v.clock.Now(); ends && len(v.cloud.World().Trials) == 0 {
-				if gone.IsZero() {
-					gone = now
-				}
-				if r, err := v1alpha1.RecordOf(v.prototype()); err == nil && r.Trial != nil && r.Trial.EndedAt != nil && told.IsZero() {
-					told = now
-				}
+	v := published(t, func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial.Soak = &metav1.Duration{Duration: 40 * time.Minute} })
+	var gone, told time.Time
+	p := v.drive(func(int) {
+		ends := v.cloud.World().Count(memory.ByCaller, memory.EffectEndTrial, "") > 0
+		if now := v.clock.Now(); ends && len(v.cloud.World().Trials) == 0 {
+			if gone.IsZero() {
+				gone = now
 			}
-		})
-		if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || gone.IsZero() || told.IsZero() {
-			t.Fatal(verdict(p))
-		}
-		if late := told.Sub(gone); late > 20*time.Second {
-			t.Errorf("that nothing is left was seen %s after the first look that could have", late)
-		}
-		if took := told.Sub(v.endedFrom(p)); took > time.Minute {
-			t.Errorf("the end took %s", took)
+			if r, err := v1alpha1.RecordOf(v.prototype()); err == nil && r.Trial != nil && r.Trial.EndedAt != nil && told.IsZero() {
+				told = now
+			}
 		}
 	})
+	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || gone.IsZero() || told.IsZero() {
+		t.Fatal(verdict(p))
+	}
+	if late := told.Sub(gone); late > 20*time.Second {
+		t.Errorf("that nothing is left was seen %s after the first look that could have", late)
+	}
+	if took := told.Sub(v.endedFrom(p)); took > time.Minute {
+		t.Errorf("the end took %s", took)
+	}
 }
 
 // endedFrom is when the trial had its verdict.

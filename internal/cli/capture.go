@@ -97,7 +97,7 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.Int32Var(&s.Keep, "keep", 3, "how many versions of the pool to keep, at least 2")
 	flags.Int32Var(&s.Recipe.NewNodes, "new-nodes", 0, "how many nodes to add to the pool afterwards")
 	flags.DurationVar(&c.newNodesTimeout, "new-nodes-timeout", 20*time.Minute, "how long the nodes of --new-nodes may take to become Ready; exit code 4 after that")
-	flags.StringVar((*string)(&s.Trial.Mode), "trial", "", "where a trial node boots from the new version before the pool uses the version: Apart, InPool or Off (default: by the pool)")
+	flags.StringVar((*string)(&s.Trial.Mode), "trial", "", "where a trial node boots from the new version before the pool uses the version: Apart or Off (default: Apart)")
 	flags.DurationVar(&c.soak, "soak", v1alpha1.DefaultSoak, "how long the trial node must stay Ready")
 	flags.DurationVar(&s.Trial.Timeout.Duration, "trial-timeout", v1alpha1.DefaultTrialTimeout, "how long the trial may take, including inconclusive attempts")
 	flags.StringSliceVar(&s.Trial.IgnoreDaemonSets, "trial-ignore-daemonset", nil, "DaemonSet as NAMESPACE/NAME that need not be Ready on the trial node; repeatable")
@@ -175,7 +175,7 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 			}
 			node := strings.TrimPrefix(strings.TrimPrefix(args[0], "node/"), "nodes/")
 			return (&capturing{session: s, flags: &flags, beginning: &drive.RequestWithCopy{
-				CaptureRequest: drive.CaptureRequest{Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Node: node, Version: flags.version, Settings: flags.settings, HasCustomData: flags.customData != nil},
+				CaptureRequest: drive.CaptureRequest{Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Node: node, Version: flags.version, Settings: flags.settings},
 				Secrets:        s.secrets(), CustomData: flags.customData, Say: s.note,
 			}}).run(cmd.Context())
 		},
@@ -250,9 +250,7 @@ func (c *capturing) begin(ctx context.Context, d *drive.Decision, h drive.Holder
 		if chosen == "" {
 			return refusal(fmt.Sprintf("cannot capture node %s", c.beginning.Node), unknown)
 		}
-		if err := c.beginning.Take(ctx, d, chosen); err != nil {
-			return err
-		}
+		c.beginning.Take(d, chosen)
 	}
 	if err := c.check(ctx, d.Prototype, h); err != nil {
 		return err

@@ -120,15 +120,14 @@ type Pools interface {
 	// A trial builds an instance from a version before its promotion.
 	//
 	// PreflightTrial returns every obstacle to a trial apart from the version: a missing permission, an exhausted
-	// quota, a pool that cannot be copied, a recipe that cannot be restored. Nil means no obstacle. The version need
-	// not exist.
+	// quota, a pool that cannot be copied. Nil means no obstacle. The version need not exist.
 	PreflightTrial(ctx context.Context, spec TrialSpec) ([]Refusal, error)
 
 	// Trial returns the state of a trial. A trial that never began, or whose pool is deleted, is Absent without error.
 	Trial(ctx context.Context, spec TrialSpec) (Trial, error)
 
 	// Trials returns the unfinished trials of the pools from the cloud's own records, because the process that began a
-	// trial may be gone. Each spec is complete for reading and ending the trial, except Capacity, RemoveBootstrap and
+	// trial may be gone. Each spec is complete for reading and ending the trial, except RemoveBootstrap and
 	// other tags than TagPrototype and TagUID. Trials changes nothing.
 	Trials(ctx context.Context, pools ...PoolID) ([]TrialSpec, error)
 
@@ -136,21 +135,11 @@ type Pools interface {
 	// second instance for a spec, even if the first is gone. EnsureTrial returns NotFound without the version, and
 	// Conflict for an incomplete version.
 	//
-	// In the pool, recipe and capacity change in one write. EnsureTrial returns Conflict, without a change, if recipe
-	// or capacity differ from the spec. The same holds during another trial in the pool, or if instances of the version
-	// exist.
-	//
-	// EnsureTrial returns Refused as SetRecipe does, and QuotaExceeded if the cloud reports missing room at once.
+	// EnsureTrial returns Refused for a pool that cannot be copied, and QuotaExceeded if the cloud reports missing room
+	// at once.
 	EnsureTrial(ctx context.Context, spec TrialSpec) (Trial, error)
 
-	// CloseTrial restores the image of the pool's recipe, if the recipe names the version and was opened for this
-	// trial. Instances and other changes stay. CloseTrial does nothing outside the pool, for a closed trial, or if the
-	// recipe names a third image.
-	CloseTrial(ctx context.Context, spec TrialSpec) error
-
-	// EndTrial closes the trial and starts to remove everything of it. EndTrial returns Deleting, or Absent after the
-	// removal. In the pool only the trial's instances are removed, and the pool shrinks with each. If the recipe names
-	// the version again since the trial was closed, a person has promoted the version, and the instances stay.
+	// EndTrial starts to remove everything of the trial. EndTrial returns Deleting, or Absent after the removal.
 	//
 	// Repeated calls are harmless. EndTrial does nothing for a trial that never began.
 	EndTrial(ctx context.Context, spec TrialSpec) (State, error)

@@ -156,10 +156,6 @@ func (p *intercepted) EnsureTrial(ctx context.Context, spec TrialSpec) (Trial, e
 	return with(ctx, p, write("EnsureTrial", spec.Version), p.Provider.EnsureTrial, spec)
 }
 
-func (p *intercepted) CloseTrial(ctx context.Context, spec TrialSpec) error {
-	return p.around(ctx, write("CloseTrial", spec.Version), func(ctx context.Context) error { return p.Provider.CloseTrial(ctx, spec) })
-}
-
 func (p *intercepted) EndTrial(ctx context.Context, spec TrialSpec) (State, error) {
 	return with(ctx, p, write("EndTrial", spec.Version), p.Provider.EndTrial, spec)
 }

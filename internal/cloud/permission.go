@@ -22,8 +22,5 @@ type Permission struct {
 // ForRemoval is the value of Permission.For for EnsureRemoved.
 const ForRemoval = "a donor that does not return"
 
-// Values of Permission.For for trials, by the place of the trial node.
-const (
-	ForTrialApart  = "a trial next to the pool"
-	ForTrialInPool = "a trial in the pool"
-)
+// ForTrialApart is the value of Permission.For for trials.
+const ForTrialApart = "a trial next to the pool"

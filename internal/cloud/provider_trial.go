@@ -62,15 +62,6 @@ func (j *joined) EnsureTrial(ctx context.Context, spec TrialSpec) (Trial, error)
 	return j.shown(spec, trial, err)
 }
 
-// CloseTrial implements Provider.
-func (j *joined) CloseTrial(ctx context.Context, spec TrialSpec) error {
-	spec, err := j.withImage(ctx, spec)
-	if err != nil {
-		return err
-	}
-	return j.recipes.CloseTrial(ctx, spec)
-}
-
 // EndTrial implements Provider.
 func (j *joined) EndTrial(ctx context.Context, spec TrialSpec) (State, error) {
 	spec, err := j.withImage(ctx, spec)

@@ -19,7 +19,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/selection"
-	"github.com/kamino-dev/kamino/internal/trialmode"
 )
 
 // donor is a node that might become a donor.
@@ -118,6 +117,7 @@ func (d *Doctor) thoughtOf(id cloud.PoolID, m *members, of donor) *v1alpha1.Prot
 	if by := m.policy(d.policies, id, func(v1alpha1.Settings) bool { return true }); by != nil {
 		p.Spec.Settings.Trial.Mode = by.Spec.Settings.Trial.Mode
 	}
+	p.Spec.Settings.Trial.Mode = cmp.Or(p.Spec.Settings.Trial.Mode, v1alpha1.DefaultTrialMode)
 	return p
 }
 
@@ -129,10 +129,6 @@ func (d *Doctor) join(ctx context.Context, p *v1alpha1.Prototype, of donor) (boo
 	}
 	answer, err := membership.Joins(ctx, d.Kube, membership.FactsOf(ctx, d.Cloud, n, cloud.PoolID(p.Spec.PoolID)))
 	p.Spec.Settings.Generalize.Profile = answer.Profile
-	if err != nil {
-		return answer, err
-	}
-	p.Spec.Settings.Trial.Mode, err = trialmode.Find(ctx, d.Cloud, cloud.PoolID(p.Spec.PoolID), p.Spec.Version, p.Spec.Settings)
 	return answer, err
 }
 
@@ -171,12 +167,8 @@ func (d *Doctor) tell(v admission.Verdict, node string, mode v1alpha1.TrialMode,
 
 // triedWhere describes the place of a trial.
 func triedWhere(mode v1alpha1.TrialMode) string {
-	switch mode {
-	case v1alpha1.TrialApart:
+	if mode == v1alpha1.TrialApart {
 		return "a trial node outside the pool"
-	case v1alpha1.TrialInPool:
-		return "a trial node added to the pool"
-	case v1alpha1.TrialOff:
 	}
 	return "no trial"
 }

@@ -52,22 +52,11 @@ func (m *members) policy(all []v1alpha1.PrototypePolicy, id cloud.PoolID, is fun
 	return nil
 }
 
-// modes are the trial modes of a pool: from the policies for the pool, or else detected.
-func modes(ctx context.Context, d *Doctor, id cloud.PoolID, m *members) map[v1alpha1.TrialMode]bool {
-	in := map[v1alpha1.TrialMode]bool{}
-	m.policy(d.policies, id, func(s v1alpha1.Settings) bool { in[s.Trial.Mode] = true; return false })
-	if len(in) > 0 && !in[""] {
-		return in
-	}
-	delete(in, "")
-	for _, of := range m.likely()[:min(len(m.donors), 1)] {
-		thought := d.thoughtOf(id, m, of)
-		thought.Spec.Settings.Trial.Mode = ""
-		if _, err := d.join(ctx, thought, of); err == nil { // the check of a capture reports errors
-			in[thought.Spec.Settings.Trial.Mode] = true
-		}
-	}
-	return in
+// tries reports whether captures of the pool have a trial, by the policies for the pool.
+func (d *Doctor) tries(id cloud.PoolID, m *members) bool {
+	tries := func(s v1alpha1.Settings) bool { return s.Trial.Mode != v1alpha1.TrialOff }
+	selects := func(v1alpha1.Settings) bool { return true }
+	return m.policy(d.policies, id, tries) != nil || m.policy(d.policies, id, selects) == nil
 }
 
 // leaves is the reason why a donor of the pool would not return, from a policy or from the profile; empty if the donor

@@ -118,37 +118,24 @@ func TestWhatRemovingADonorNeeds(t *testing.T) {
 	}
 }
 
-// TestWhatATrialNeeds depends on the trial modes of the pool's policies, or on the detected mode. Each missing action is a
+// TestWhatATrialNeeds depends on the trial modes of the pool's policies. Each missing action is a
 // failure of its own, because captures are refused.
 func TestWhatATrialNeeds(t *testing.T) {
-	apart, inPool := []v1alpha1.TrialMode{v1alpha1.TrialApart}, []v1alpha1.TrialMode{v1alpha1.TrialInPool}
 	for name, c := range map[string]struct {
 		modes  []v1alpha1.TrialMode // of a policy each
-		joins  string               // what the nodes carry
 		pools  []string
-		of     memory.PoolSpec
-		needed []v1alpha1.TrialMode
+		needed bool
 	}{
-		"no policy":                  {needed: apart},
-		"nothing said":               {modes: []v1alpha1.TrialMode{""}, needed: apart},
-		"nothing said, and no copy":  {modes: []v1alpha1.TrialMode{""}, joins: "cluster.x-k8s.io/machine", of: memory.PoolSpec{Unreadable: []string{"customData"}}, needed: inPool},
-		"apart":                      {modes: apart, needed: apart},
-		"apart in others":            {modes: apart, pools: []string{"other"}, needed: apart},
-		"never in others":            {modes: []v1alpha1.TrialMode{v1alpha1.TrialOff}, pools: []string{"other"}, needed: apart},
-		"in the pool":                {modes: inPool, needed: inPool},
+		"no policy":                  {needed: true},
+		"nothing said":               {modes: []v1alpha1.TrialMode{""}, needed: true},
+		"apart":                      {modes: []v1alpha1.TrialMode{v1alpha1.TrialApart}, needed: true},
+		"never in others":            {modes: []v1alpha1.TrialMode{v1alpha1.TrialOff}, pools: []string{"other"}, needed: true},
 		"never":                      {modes: []v1alpha1.TrialMode{v1alpha1.TrialOff}},
-		"apart in this by name":      {modes: apart, pools: []string{"POOL1"}, needed: apart},
-		"one says so, another never": {modes: []v1alpha1.TrialMode{v1alpha1.TrialOff, v1alpha1.TrialInPool}, needed: inPool},
+		"never in this by name":      {modes: []v1alpha1.TrialMode{v1alpha1.TrialOff}, pools: []string{"POOL1"}},
+		"one says so, another never": {modes: []v1alpha1.TrialMode{v1alpha1.TrialOff, v1alpha1.TrialApart}, needed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, world, _ := stage(t, c.of)
-			for _, node := range []string{"a", "b"} {
-				d.change(t, node, func(n *corev1.Node) {
-					if c.joins != "" {
-						n.Labels, n.Annotations[c.joins] = nil, "m"
-					}
-				})
-			}
+			d, world, _ := stage(t, memory.PoolSpec{})
 			d.Policies = func(context.Context) (all []v1alpha1.PrototypePolicy, _ error) {
 				for _, mode := range c.modes {
 					p := v1alpha1.PrototypePolicy{}
@@ -159,15 +146,13 @@ func TestWhatATrialNeeds(t *testing.T) {
 			}
 			world.Forbid("EnsureTrial", "EndTrial")
 			told := strings.Join(findings(examine(t, d), CheckPermissions), "\n")
-			for mode, what := range map[v1alpha1.TrialMode]string{v1alpha1.TrialApart: "a trial next to the pool", v1alpha1.TrialInPool: "a trial in the pool"} {
-				for _, action := range []string{"EnsureTrial", "EndTrial"} {
-					says := "fail PermissionMissing: the credential lacks " + action + " on memory:///pools/pool1, needed for " + what + ""
-					if strings.Contains(told, says) != slices.Contains(c.needed, mode) {
-						t.Errorf("it says %q: %t\n%s", says, strings.Contains(told, says), told)
-					}
+			for _, action := range []string{"EnsureTrial", "EndTrial"} {
+				says := "fail PermissionMissing: the credential lacks " + action + " on memory:///pools/pool1, needed for a trial next to the pool"
+				if strings.Contains(told, says) != c.needed {
+					t.Errorf("it says %q: %t\n%s", says, strings.Contains(told, says), told)
 				}
 			}
-			if len(c.needed) == 0 && strings.Contains(told, "trial") {
+			if !c.needed && strings.Contains(told, "trial") {
 				t.Errorf("it speaks of what is not needed: %s", told)
 			}
 		})

@@ -121,11 +121,9 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, m *members, l
 			Remedy: d.About.Remedies.Audit})
 		return false, 0
 	}
-	in := modes(ctx, d, id, m)
-	tries := map[string]bool{cloud.ForTrialApart: in[v1alpha1.TrialApart], cloud.ForTrialInPool: in[v1alpha1.TrialInPool]}
+	tries := d.tries(id, m)
 	list = slices.DeleteFunc(list, func(p cloud.Permission) bool { // a credential should not have permissions without a use
-		of, trial := tries[p.For]
-		return p.For == cloud.ForRemoval && !leaves || trial && !of
+		return p.For == cloud.ForRemoval && !leaves || p.For == cloud.ForTrialApart && !tries
 	})
 	allowed, scope := 0, ""
 	for _, p := range list {
@@ -133,7 +131,7 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, m *members, l
 		switch {
 		case p.Allowed:
 			allowed++
-		case p.For == cloud.ForRemoval, tries[p.For]:
+		case p.For == cloud.ForRemoval, p.For == cloud.ForTrialApart:
 			missing++
 			d.add(Finding{Level: Fail, Check: CheckPermissions, Subject: pool, Reason: cloud.PermissionMissing, Message: fmt.Sprintf("the credential lacks %s on %s, needed for %s", p.Action, p.Scope, p.For),
 				Remedy: cmp.Or(p.Remedy, d.About.Remedies.Action)})

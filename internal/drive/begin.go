@@ -19,7 +19,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/policy"
-	"github.com/kamino-dev/kamino/internal/trialmode"
 )
 
 // maxTries limits the decisions after writes of other clients.
@@ -93,12 +92,10 @@ type CaptureRequest struct {
 	// Node to capture; Version to create, empty for today's version; and the settings of the capture.
 	Node, Version string
 	Settings      v1alpha1.Settings
-	// HasCustomData: the user passes a copy of customData, which a trial node may need.
-	HasCustomData bool
 }
 
-// Decide finds the Prototype for the capture. A new Prototype has the profile and the trial of the settings. Without these
-// settings, Decide detects the profile from the nodes, and selects the trial that the pool allows.
+// Decide finds the Prototype for the capture. A new Prototype has the profile and the trial of the settings. Without a
+// profile, Decide detects the profile from the nodes.
 func (b *CaptureRequest) Decide(ctx context.Context) (Decision, error) {
 	ctx = cloud.WithReadCache(ctx)
 	d, found, err := b.decide(ctx)
@@ -108,27 +105,8 @@ func (b *CaptureRequest) Decide(ctx context.Context) (Decision, error) {
 	if b.Settings.Generalize.Profile == "" {
 		d.Joins, err = membership.Joins(ctx, b.Cluster.Kube, membership.FactsOf(ctx, b.Cloud, found.Node, found.Pool.ID))
 		d.Prototype.Spec.Settings.Generalize.Profile = d.Joins.Profile
-		if err != nil {
-			return d, err
-		}
 	}
-	return d, b.findTrial(ctx, &d)
-}
-
-// findTrial sets the trial mode of a new Prototype. If the cloud does not answer, the preflight asks again.
-func (b *CaptureRequest) findTrial(ctx context.Context, d *Decision) error {
-	spec := &d.Prototype.Spec
-	settings := spec.Settings
-	settings.Trial.Mode = b.Settings.Trial.Mode
-	if b.HasCustomData && settings.Recipe.CustomDataFrom == nil {
-		settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{} // the Secret follows with the Prototype
-	}
-	mode, err := trialmode.Find(ctx, b.Cloud, cloud.PoolID(spec.PoolID), spec.Version, settings)
-	if said := (*cloud.Error)(nil); err != nil && !errors.As(err, &said) {
-		return err
-	}
-	spec.Settings.Trial.Mode = mode
-	return nil
+	return d, err
 }
 
 // Unknown returns why the profile of a new capture is unknown; empty if the profile is known.
@@ -140,9 +118,8 @@ func (d Decision) Unknown() []cloud.Refusal {
 }
 
 // Take sets the profile of a capture with an unknown profile.
-func (b *CaptureRequest) Take(ctx context.Context, d *Decision, profile v1alpha1.Profile) error {
+func (b *CaptureRequest) Take(d *Decision, profile v1alpha1.Profile) {
 	b.Settings.Generalize.Profile, d.Prototype.Spec.Settings.Generalize.Profile = profile, profile
-	return b.findTrial(ctx, d)
 }
 
 func (b *CaptureRequest) decide(ctx context.Context) (Decision, *Donor, error) {

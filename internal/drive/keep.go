@@ -3,13 +3,13 @@ package drive
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/savedrecipe"
-	"github.com/kamino-dev/kamino/internal/trialmode"
 )
 
 // cleanupTimeout limits the deletion of an unused copy, in a command that may have been interrupted.
@@ -33,7 +33,7 @@ func (k *RequestWithCopy) Copy(ctx context.Context, d Decision, change *cloud.Re
 	}
 	spec := d.Prototype.Spec
 	if !savedrecipe.Loses(*change) {
-		needed, err := trialmode.NeedsCustomData(ctx, k.Cloud, cloud.ImageRef{Pool: cloud.PoolID(spec.PoolID), Version: spec.Version}, spec.Settings)
+		needed, err := k.trialNeedsCustomData(ctx, spec)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -47,6 +47,15 @@ func (k *RequestWithCopy) Copy(ctx context.Context, d Decision, change *cloud.Re
 	refusals, err := savedrecipe.Rehearse(ctx, k.Cloud, *change, k.CustomData)
 	c := savedrecipe.NewCopy(spec.Pool, k.CustomData)
 	return &c, refusals, err
+}
+
+// trialNeedsCustomData reports whether the trial node of the capture needs a copy of customData.
+func (k *RequestWithCopy) trialNeedsCustomData(ctx context.Context, spec v1alpha1.PrototypeSpec) (bool, error) {
+	if spec.Settings.Profile().Traits().RemovesBootstrap || !spec.Settings.Tries() {
+		return false, nil
+	}
+	refusals, err := k.Cloud.PreflightTrial(ctx, cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: cloud.PoolID(spec.PoolID), Version: spec.Version}})
+	return slices.ContainsFunc(refusals, func(r cloud.Refusal) bool { return r.Reason == cloud.PoolNotCopyable }), err
 }
 
 // CopyFor is Copy for the capture's change of the recipe. If this process cannot ask the cloud, the controller asks the

@@ -55,7 +55,7 @@ func newDesk(t *testing.T, given string, funcs interceptor.Funcs, objects ...cli
 	}
 	d.Settings = v1alpha1.Settings{Generalize: v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileStatic}}
 	if given != "" {
-		d.CustomData, d.HasCustomData = []byte(given), true
+		d.CustomData = []byte(given)
 	}
 	return d
 }

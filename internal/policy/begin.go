@@ -16,7 +16,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/membership"
-	"github.com/kamino-dev/kamino/internal/trialmode"
 )
 
 const (
@@ -128,9 +127,6 @@ func (d *Decider) propose(ctx context.Context, w *observed, o *decided) (*v1alph
 		joins, err := d.join(ctx, o.Outcome, p)
 		if err != nil || len(joins.Refusals()) > 0 {
 			return nil, joins.Refusals(), err
-		}
-		if p.Spec.Settings.Trial.Mode, err = trialmode.Find(ctx, d.Cloud, o.Pool.ID, p.Spec.Version, p.Spec.Settings); err != nil {
-			return nil, nil, err
 		}
 		if d.Preflight == nil {
 			return p, nil, nil

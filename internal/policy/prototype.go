@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -41,6 +42,7 @@ func (p Pool) Prototype(donor v1alpha1.Donor, version string, settings v1alpha1.
 		Pool: p.Name, PoolID: string(p.ID), Version: version, Donor: donor, Settings: settings.Defaulted(),
 	}}
 	prototype.Name = name
+	prototype.Spec.Settings.Trial.Mode = cmp.Or(settings.Trial.Mode, v1alpha1.DefaultTrialMode)
 	if label := v1alpha1.ObjectName(p.Name); len(label) <= 63 {
 		prototype.Labels = map[string]string{v1alpha1.PoolLabel: label}
 	}

@@ -15,15 +15,12 @@ type Subject struct {
 	Spec cloud.TrialSpec
 	// Attempt is the number of the attempt, from 1 on.
 	Attempt int32
-	// Instances are the cloud's instances for the attempt. In a trial in the pool these are all instances of the
-	// version. Users' pods must not run on any of these before the verdict.
+	// Instances are the cloud's instances for the attempt. Users' pods must not run on any of these before the verdict.
 	Instances []cloud.Instance
 	// Known are the attempt's instances and Nodes from earlier looks, from the Prototype's record.
 	Known []v1alpha1.TrialNodeRecord
 	// Overdue is true if the removal takes too long. Nodes still in removal then return to service.
 	Overdue bool
-	// Stay is true if the instances stay in the pool: a person has promoted the version after the trial.
-	Stay bool
 	// Image is the version with its tags.
 	Image cloud.Image
 	// Facts are the facts known without the cluster: Now, Begun, Limits, Unread, Blind, Instance and Proven.

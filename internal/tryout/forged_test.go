@@ -414,7 +414,7 @@ func testGarbledMark(t *testing.T) {
 		t.Errorf("%+v, %v", f.Facts, err)
 	}
 	w.written("t-0", "{")
-	w.subject.Stay = true
+	w.subject.Instances, w.subject.Overdue = nil, true
 	if left, err := w.tryout.Clean(t.Context(), w.subject); err != nil || waits(left) {
 		t.Errorf("left %v, %v", left, err)
 	}

@@ -151,8 +151,6 @@ func (a *attempt) letGo(ctx context.Context, k kept) (left string, err error) {
 	}
 	another := k.Boot != "" && node.Status.NodeInfo.BootID != k.Boot // a new machine under the name
 	switch {
-	case a.Stay:
-		return "", a.giveBack(ctx, node, k)
 	case a.has(cloud.InstanceID(k.Instance)):
 		return "", nil
 	case nodestate.Ready(node) && !a.marked(node): // the node was returned to service

@@ -152,39 +152,6 @@ func TestWhatBecomesOfTheNodes(t *testing.T) {
 	}
 }
 
-// TestWhatStaysInThePoolServes: a person promotes the version before the end of the trial, during the end, or after the
-// cloud has lost the trial.
-func TestWhatStaysInThePoolServes(t *testing.T) {
-	for name, promote := range map[string]func(w *world){
-		"before": func(*world) {},
-		"while":  func(w *world) { w.clean() },
-		"behind": func(w *world) {
-			w.clean()
-			w.subject.Instances = nil
-			if !w.clean() {
-				w.Error("nobody waits for a Node that says it is Ready")
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			before := w.node("t-0", true)
-			w.look("the node", func(f trial.Facts) bool { return f.Ready })
-			if !w.get("t-0").Spec.Unschedulable {
-				t.Fatal("it takes pods")
-			}
-			promote(w)
-			w.subject.Stay = true
-			for range 2 {
-				if w.clean() {
-					t.Error("something is left")
-				}
-				w.untouched(before)
-			}
-		})
-	}
-}
-
 // TestANewMachineUnderTheNameIsNotTheTrials: the node is returned to service and not deleted.
 func TestANewMachineUnderTheNameIsNotTheTrials(t *testing.T) {
 	w := newWorld(t)

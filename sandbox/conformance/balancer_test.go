@@ -11,7 +11,7 @@ import (
 // TestTrialUsesOutboundPool: the scale set of a trial is in the backend pool of an outbound rule, and in no backend
 // pool with traffic. Names are irrelevant.
 func TestTrialUsesOutboundPool(t *testing.T) {
-	w, spec := newTrial(t, false)
+	w, spec := newTrial(t)
 	lb := "/subscriptions/" + subscription + "/resourceGroups/" + group + "/providers/Microsoft.Network/loadBalancers/lb"
 	ref := func(pool string) map[string]any { return map[string]any{"id": lb + "/backendAddressPools/" + pool} }
 	rule := func(pool string) []any {

@@ -10,14 +10,12 @@ import (
 )
 
 // newTrial returns a world with a version, and the spec of a trial of this version.
-func newTrial(t *testing.T, inPool bool) (*world, cloud.TrialSpec) {
+func newTrial(t *testing.T) (*world, cloud.TrialSpec) {
 	t.Helper()
 	w := newWorld(t, options{})
 	w.publish(w.snapshot())
-	pool, err := w.p.Pool(t.Context(), w.pool)
-	w.must(err)
 	return w, cloud.TrialSpec{
-		ImageRef: w.ref(), Name: "uid-1", InPool: inPool, RemoveBootstrap: !inPool, Image: pool.Recipe.Image, Capacity: pool.Capacity,
+		ImageRef: w.ref(), Name: "uid-1", RemoveBootstrap: true,
 		Tags: map[string]string{cloud.TagPrototype: "it", cloud.TagUID: "uid"},
 	}
 }
@@ -41,53 +39,53 @@ func TestErrorOfFailedTrial(t *testing.T) {
 		"the guest fails":           {fault: fault.Fault{Long: true, Phase: fault.After, Code: "OSProvisioningClientError"}, blames: true},
 		"Azure fails":               {fault: fault.Fault{Long: true, Phase: fault.After, Code: "OSProvisioningInternalError"}},
 	} {
-		for way, inPool := range map[string]bool{"apart": false, "in the pool": true} {
-			t.Run(name+" "+way, func(t *testing.T) {
-				t.Parallel()
-				w, spec := newTrial(t, inPool)
-				f := test.fault
-				f.Resource, f.Operation, f.Count = "pool", map[bool]string{false: "put", true: "patch"}[inPool], 1
-				if f.Message == "" {
-					f.Message = words
-				}
-				w.fault(f)
-				trialist := w.p
-				have, err := trialist.EnsureTrial(t.Context(), spec)
-				if test.atOnce {
-					w.wantError(err, cloud.QuotaExceeded, test.fault.Code, words)
-				} else {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, spec := newTrial(t)
+			before, err := w.p.Pool(t.Context(), w.pool)
+			w.must(err)
+			f := test.fault
+			f.Resource, f.Operation, f.Count = "pool", "put", 1
+			if f.Message == "" {
+				f.Message = words
+			}
+			w.fault(f)
+			trialist := w.p
+			have, err := trialist.EnsureTrial(t.Context(), spec)
+			if test.atOnce {
+				w.wantError(err, cloud.QuotaExceeded, test.fault.Code, words)
+			} else {
+				w.must(err)
+				w.until("failed", func() bool {
+					have, err = trialist.Trial(t.Context(), spec)
 					w.must(err)
-					w.until("failed", func() bool {
-						have, err = trialist.Trial(t.Context(), spec)
-						w.must(err)
-						return have.State == cloud.Failed
-					})
-					other, err := w.connect(w.environment(w.secret)).Trial(t.Context(), spec)
-					w.must(err)
-					for who, seen := range map[string]cloud.Trial{"who began it": have, "another process": other} {
-						if seen.NoRoom != test.noRoom || seen.Blames != test.blames || !strings.Contains(seen.Trouble, test.fault.Code) || !strings.Contains(seen.Trouble, words) {
-							t.Errorf("%s sees %+v", who, seen)
-						}
+					return have.State == cloud.Failed
+				})
+				other, err := w.connect(w.environment(w.secret)).Trial(t.Context(), spec)
+				w.must(err)
+				for who, seen := range map[string]cloud.Trial{"who began it": have, "another process": other} {
+					if seen.NoRoom != test.noRoom || seen.Blames != test.blames || !strings.Contains(seen.Trouble, test.fault.Code) || !strings.Contains(seen.Trouble, words) {
+						t.Errorf("%s sees %+v", who, seen)
 					}
 				}
-				w.until("ended", func() bool {
-					state, err := trialist.EndTrial(t.Context(), spec)
-					w.must(err)
-					return state == cloud.Absent
-				})
-				w.wantUnchanged(spec, 2)
+			}
+			w.until("ended", func() bool {
+				state, err := trialist.EndTrial(t.Context(), spec)
+				w.must(err)
+				return state == cloud.Absent
 			})
-		}
+			w.wantUnchanged(before, 2)
+		})
 	}
 }
 
 // wantUnchanged requires the pool of before the trial, and no other scale set.
-func (w *world) wantUnchanged(before cloud.TrialSpec, nodes int) {
+func (w *world) wantUnchanged(before cloud.Pool, nodes int) {
 	w.t.Helper()
 	pool, err := w.p.Pool(w.t.Context(), w.pool)
 	w.must(err)
-	if pool.Capacity != before.Capacity || pool.Recipe.Image != before.Image || len(w.list()) != nodes {
-		w.t.Errorf("the pool is %+v with %d machines, and had %d nodes from %s", pool, len(w.list()), before.Capacity, before.Image)
+	if pool.Capacity != before.Capacity || pool.Recipe.Image != before.Recipe.Image || len(w.list()) != nodes {
+		w.t.Errorf("the pool is %+v with %d machines, and had %d nodes from %s", pool, len(w.list()), before.Capacity, before.Recipe.Image)
 	}
 	if sets := w.scaleSets(); len(sets) != 1 {
 		w.t.Errorf("there are the scale sets %v", sets)
@@ -110,7 +108,9 @@ func (w *world) scaleSets() []string {
 // TestTrialMachine: the trial's machine has the exact version, its own name prefix, and the Prototype's tags. Two
 // concurrent begins create one machine.
 func TestTrialMachine(t *testing.T) {
-	w, spec := newTrial(t, false)
+	w, spec := newTrial(t)
+	before, err := w.p.Pool(t.Context(), w.pool)
+	w.must(err)
 	ends := make(chan error)
 	for _, p := range []cloud.Provider{w.p, w.connect(w.environment(w.secret))} {
 		go func() {
@@ -148,5 +148,5 @@ func TestTrialMachine(t *testing.T) {
 		w.must(err)
 		return state == cloud.Absent
 	})
-	w.wantUnchanged(spec, 2)
+	w.wantUnchanged(before, 2)
 }

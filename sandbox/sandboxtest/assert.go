@@ -230,7 +230,7 @@ func (e *Env) leftScaleSets() (left []string) {
 	for _, set := range sets {
 		isPool := slices.ContainsFunc(pools, func(p control.Pool) bool { return strings.EqualFold(p.Group, *set.Name) })
 		for key, value := range set.Tags {
-			if !isPool && key == cloud.TagPrototype && strings.HasPrefix(*value, e.Group) || strings.EqualFold(*set.Name, e.Group) && key == "kamino-trying" && *value != "" {
+			if !isPool && key == cloud.TagPrototype && strings.HasPrefix(*value, e.Group) {
 				left = append(left, fmt.Sprintf("scale set %s with the tag %s=%s", *set.Name, key, *value))
 			}
 		}

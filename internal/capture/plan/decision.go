@@ -86,8 +86,6 @@ const (
 	DeleteSnapshot Action = "DeleteSnapshot"
 	// BeginTrial records an attempt at a trial, and then asks the cloud for its instance.
 	BeginTrial Action = "BeginTrial"
-	// CloseTrial restores the recipe of a pool that names the version only for a trial.
-	CloseTrial Action = "CloseTrial"
 	// WatchTrial inspects the trial node, and records the results.
 	WatchTrial Action = "WatchTrial"
 	// PassTrial tags the image: the version has passed its trial.
@@ -118,7 +116,7 @@ const (
 var Actions = []Action{
 	Wait, Refuse, Look, Reserve, Record, Relock, Note, Protect, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot, DeletePod, DeleteOrder, Return,
 	Start, Unprotect, Serve, Release, Forget, Enlarge, Remove, DeleteNode, Publish, DeleteSnapshot,
-	BeginTrial, CloseTrial, WatchTrial, PassTrial, Quarantine, EndTrial, SaveRecipe, Promote, Retire, ScaleOut, Succeed, Fail,
+	BeginTrial, WatchTrial, PassTrial, Quarantine, EndTrial, SaveRecipe, Promote, Retire, ScaleOut, Succeed, Fail,
 	DeleteImage, Close,
 }
 

@@ -92,9 +92,6 @@ type Facts struct {
 	Tried Verdict
 	// Trial is the progress of the current attempt.
 	Trial Trial
-	// RecipeOpen: the pool's recipe names the version only for the attempt. Recipe then has the content from before the
-	// attempt.
-	RecipeOpen bool
 	// AttemptVerdict is the verdict of the current attempt.
 	AttemptVerdict Verdict
 	// Paused: the last attempt was inconclusive, and the next attempt is not due.

@@ -34,8 +34,6 @@ func publish(f Facts) Decision {
 // finish continues with an image version: release the donor, run the trial, promote the version.
 func finish(f Facts) Decision {
 	switch {
-	case f.RecipeOpen && !f.needsOpenRecipe():
-		return do(CloseTrial)
 	case f.isHeld():
 		return endHold(f)
 	case f.Image == Foreign:
@@ -86,8 +84,6 @@ func finish(f Facts) Decision {
 // abandon ends a capture that failed or is being deleted: release the donor, then remove leftovers.
 func abandon(f Facts) Decision {
 	switch {
-	case f.RecipeOpen:
-		return do(CloseTrial)
 	case f.isHeld():
 		return endHold(f)
 	case f.Trial != NoTrial:

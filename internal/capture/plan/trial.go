@@ -1,10 +1,9 @@
 package plan
 
 // The trial of a version, which precedes its promotion. The verdict is written onto the image before the trial ends.
-// Without a passed trial no promotion follows. A recipe that is open for a trial is closed before any other step of the
-// trial.
+// Without a passed trial no promotion follows.
 
-// attempt continues an open attempt. The recipe names the version only while the instance is created.
+// attempt continues an open attempt.
 func attempt(f Facts) Decision {
 	switch {
 	case f.Trial == TrialEnding, f.Tried != NoVerdict, f.Recipe == RecipeHere:
@@ -20,13 +19,6 @@ func attempt(f Facts) Decision {
 	default:
 		return do(WatchTrial)
 	}
-}
-
-// needsOpenRecipe reports whether the recipe must still name the version: the instance of the attempt does not exist
-// yet, and is needed.
-func (f Facts) needsOpenRecipe() bool {
-	wanted := !f.Failed && !f.Deleting && f.Tried == NoVerdict && f.AttemptVerdict == NoVerdict && !f.TrialOver
-	return wanted && (f.Trial == TrialDecided || f.Trial == TrialMaking)
 }
 
 // beginAttempt begins an attempt, unless the trial has exceeded its timeout.

@@ -4,13 +4,13 @@ package plan
 var trialMutants = []mutant{
 	{"promotes without a trial", with(func(f *Facts) { f.NeedsTrial = false })},
 	{"takes what is not judged for good", func(f Facts) Decision {
-		if d := Next(f); d.Do == WatchTrial && f.Trial == TrialBuilt && !f.RecipeOpen {
+		if d := Next(f); d.Do == WatchTrial && f.Trial == TrialBuilt {
 			return do(PassTrial)
 		}
 		return Next(f)
 	}},
 	{"takes the judgement for the verdict", with(func(f *Facts) {
-		if f.AttemptVerdict == VerdictPassed && !f.RecipeOpen {
+		if f.AttemptVerdict == VerdictPassed {
 			f.Tried = VerdictPassed
 		}
 	})},
@@ -24,37 +24,18 @@ var trialMutants = []mutant{
 			f.AttemptVerdict = VerdictFailed
 		}
 	})},
-	{"takes the open recipe for a promotion", func(f Facts) Decision {
-		if f.RecipeOpen && f.Trial == TrialBuilt && !f.Failed && !f.Deleting {
-			f.RecipeOpen, f.Trial, f.Tried, f.Recipe = false, NoTrial, VerdictPassed, RecipeHere
-		}
-		return Next(f)
-	}},
 	{"promotes while the trial node is there", with(func(f *Facts) {
-		if f.Tried == VerdictPassed && !f.RecipeOpen {
+		if f.Tried == VerdictPassed {
 			f.Trial = NoTrial
 		}
 	})},
-	{"leaves the recipe open until the verdict", func(f Facts) Decision {
-		if d := Next(f); d.Do == CloseTrial && f.AttemptVerdict == NoVerdict && f.Trial == TrialBuilt {
-			return do(WatchTrial)
-		}
-		return Next(f)
-	}},
-	{"closes the recipe before the instance is made", func(f Facts) Decision {
-		if d := Next(f); d.Do == WatchTrial && f.RecipeOpen {
-			return do(CloseTrial)
-		}
-		return Next(f)
-	}},
-	{"ends the trial before it closes the recipe", with(func(f *Facts) { f.RecipeOpen = f.RecipeOpen && f.Trial == TrialMaking })},
-	{"leaves the recipe open when it is deleted", with(func(f *Facts) {
+	{"leaves the trial node when it is deleted", with(func(f *Facts) {
 		if f.Deleting {
-			f.RecipeOpen, f.Trial = false, NoTrial
+			f.Trial = NoTrial
 		}
 	})},
 	{"leaves the trial node when it fails", with(func(f *Facts) {
-		if f.Failed && !f.RecipeOpen {
+		if f.Failed {
 			f.Trial = NoTrial
 		}
 	})},
@@ -62,7 +43,7 @@ var trialMutants = []mutant{
 	{"ends a trial that passed before it writes that", replace(do(PassTrial), do(EndTrial))},
 	{"ends a trial that may come to something", replace(do(WatchTrial), do(EndTrial))},
 	{"goes on trying behind the end", with(func(f *Facts) {
-		if f.Trial == TrialBuilt && !f.RecipeOpen {
+		if f.Trial == TrialBuilt {
 			f.Deleting = false
 		}
 	})},

@@ -6,7 +6,7 @@ import (
 )
 
 // ofTrials are the actions that belong to trials.
-const ofTrials = "|BeginTrial|CloseTrial|WatchTrial|PassTrial|Quarantine|EndTrial|"
+const ofTrials = "|BeginTrial|WatchTrial|PassTrial|Quarantine|EndTrial|"
 
 // goesOn are the actions that leave a trial behind, or end the capture.
 const goesOn = "|SaveRecipe|Promote|Retire|ScaleOut|Succeed|Close|"
@@ -15,31 +15,19 @@ const goesOn = "|SaveRecipe|Promote|Retire|ScaleOut|Succeed|Close|"
 var trialProperties = []property{
 	{"nothing is tried that nobody asked to try", ofTrials, func(w world, _ Decision) bool { return w.f.NeedsTrial }},
 	{"nothing of a trial is left when the capture goes on or ends", goesOn, func(w world, _ Decision) bool {
-		return w.f.Trial == NoTrial && !w.tried.made && !w.f.RecipeOpen
+		return w.f.Trial == NoTrial && !w.tried.made
 	}},
 	{"only what has passed its trial is promoted", "|SaveRecipe|Promote|", func(w world, _ Decision) bool {
 		return !w.f.NeedsTrial || w.tried.passed && w.f.Tried == VerdictPassed
 	}},
 	{"a pool is never left on an untried version", "|Succeed|Close|", func(w world, _ Decision) bool {
-		return !w.f.NeedsTrial || w.f.Recipe != RecipeHere && !w.f.RecipeOpen || w.tried.passed || w.tried.byHand
+		return !w.f.NeedsTrial || w.f.Recipe != RecipeHere || w.tried.passed || w.tried.byHand
 	}},
 	{"an untried version is no success, unless a person has promoted it", "|Retire|ScaleOut|Succeed|", func(w world, _ Decision) bool {
 		return !w.f.NeedsTrial || w.tried.byHand || w.tried.passed && w.f.Tried == VerdictPassed
 	}},
 	{"nobody tries, or condemns, what a person has promoted", "|BeginTrial|WatchTrial|PassTrial|Quarantine|", func(w world, _ Decision) bool {
 		return w.f.Recipe != RecipeHere
-	}},
-	{"an open recipe is closed before anything else of the trial", "|PassTrial|Quarantine|EndTrial|", func(w world, _ Decision) bool { return !w.f.RecipeOpen }},
-	{"a recipe is open only until its instance is made", "|WatchTrial|Wait|Fail|", func(w world, d Decision) bool {
-		return !w.f.RecipeOpen || d.Do == WatchTrial && w.f.Trial == TrialMaking || d.Do == Fail
-	}},
-	{"promptness: whoever finds a recipe open that need not be closes it", "", func(w world, d Decision) bool {
-		needed := w.f.Trial == TrialMaking && w.f.AttemptVerdict == NoVerdict && w.f.Tried == NoVerdict && !w.f.TrialOver && !w.f.Deleting && !w.f.Failed
-		return !w.f.RecipeOpen || needed || d.Do == CloseTrial || d.Do == Fail && w.f.Image != Complete
-	}},
-	{"a recipe is closed only where it is open, and not before its instance is made", "|CloseTrial|", func(w world, _ Decision) bool {
-		wanted := w.f.Trial == TrialMaking && w.f.AttemptVerdict == NoVerdict && w.f.Tried == NoVerdict && !w.f.TrialOver && !w.f.Deleting && !w.f.Failed && w.f.Image == Complete
-		return w.f.RecipeOpen && !wanted
 	}},
 	{"one attempt at a time", "|BeginTrial|", func(w world, _ Decision) bool {
 		return !w.tried.made && (w.f.Trial == NoTrial || w.f.Trial == TrialDecided) && w.f.Tried == NoVerdict
@@ -147,13 +135,9 @@ func TestATrialDoesNotAskTheDonor(t *testing.T) {
 func TestATrialAloud(t *testing.T) {
 	const before, after = "DeleteSnapshot, ", "Retire, Succeed"
 	watched := "BeginTrial, WatchTrial, PassTrial, EndTrial, "
-	opened := "BeginTrial, WatchTrial, CloseTrial, WatchTrial, PassTrial, EndTrial, "
 	for _, w := range publishedVersions() {
 		want := before
-		switch {
-		case w.tried.inPool:
-			want += opened
-		case w.f.NeedsTrial:
+		if w.f.NeedsTrial {
 			want += watched
 		}
 		if w.f.Manual {
@@ -177,7 +161,7 @@ func TestATrialAloud(t *testing.T) {
 			w = w.progress()
 		}
 		if said := strings.Join(got, ", "); said != want || !w.succeeded {
-			t.Errorf("in the pool %t, tried %t, by a person %t:\n got %s\nwant %s", w.tried.inPool, w.f.NeedsTrial, w.f.Manual, said, want)
+			t.Errorf("tried %t, by a person %t:\n got %s\nwant %s", w.f.NeedsTrial, w.f.Manual, said, want)
 		}
 	}
 }

@@ -4,8 +4,6 @@ package plan
 type trialWorld struct {
 	// published: the world begins with a complete image, and its donor is out of hands.
 	published bool
-	// inPool: the pool grows by the instance, and its recipe is open until that is made.
-	inPool bool
 	// made: something of the attempt is there, in the cloud or in the cluster; going: the cloud removes it.
 	made, going bool
 	// passed is the truth behind Tried: some attempt did pass. wronged: a version was quarantined that had not failed.
@@ -30,14 +28,12 @@ func publishedVersions() []world {
 	w.tried.published = true
 	var worlds []world
 	for _, tries := range []bool{false, true} {
-		for _, inPool := range []bool{false, true} {
-			for _, manual := range []bool{false, true} {
-				if !tries && (inPool || !manual) {
-					continue
-				}
-				w.f.NeedsTrial, w.tried.inPool, w.f.Manual = tries, inPool, manual
-				worlds = append(worlds, w.derived())
+		for _, manual := range []bool{false, true} {
+			if !tries && !manual {
+				continue
 			}
+			w.f.NeedsTrial, w.f.Manual = tries, manual
+			worlds = append(worlds, w.derived())
 		}
 	}
 	return worlds
@@ -52,7 +48,6 @@ func (w *world) deriveTrial() {
 	if f.Image == Absent {
 		f.Tried = NoVerdict
 	}
-	f.RecipeOpen = f.RecipeOpen && f.Trial != NoTrial
 	f.Paused = f.Paused && f.Trial == NoTrial
 	f.Stale = f.Stale && f.Recipe == RecipeElsewhere
 	w.tried.going = w.tried.going && w.tried.made
@@ -66,9 +61,7 @@ func (w *world) effectOfTrial(action Action) {
 			f.Trial = TrialDecided
 			return
 		}
-		f.Trial, f.RecipeOpen, t.made, t.attempts = TrialMaking, t.inPool, true, t.attempts+1
-	case CloseTrial:
-		f.RecipeOpen = false
+		f.Trial, t.made, t.attempts = TrialMaking, true, t.attempts+1
 	case PassTrial:
 		f.Tried = VerdictPassed
 		t.passed = t.passed || f.AttemptVerdict == VerdictPassed
@@ -80,7 +73,7 @@ func (w *world) effectOfTrial(action Action) {
 		case f.Trial != TrialEnding:
 			f.Trial = TrialEnding
 		case t.made:
-			t.going, f.RecipeOpen = true, false
+			t.going = true
 		default:
 			f.Trial, f.Paused = NoTrial, f.Tried == NoVerdict
 		}
@@ -117,19 +110,19 @@ func (w world) adverseToTrial() []world {
 	add(func(n *world) { n.proofGone = true })
 	add(func(n *world) { n.f.Quarantined = true })
 	add(func(n *world) { // no cloud deletes an image that a recipe names
-		if n.f.Recipe != RecipeHere && !n.f.RecipeOpen {
+		if n.f.Recipe != RecipeHere {
 			n.f.Image = Deleting
 		}
 	})
 	for _, other := range []Recipe{RecipeNewer, RecipeChanged} {
 		add(func(n *world) {
 			if n.f.Recipe == RecipeElsewhere {
-				n.f.Recipe, n.f.RecipeOpen = other, false
+				n.f.Recipe = other
 			}
 		})
 	}
 	add(func(n *world) { // a person does not wait for the verdict
-		if n.f.Recipe == RecipeElsewhere && n.f.Image == Complete && !n.f.RecipeOpen {
+		if n.f.Recipe == RecipeElsewhere && n.f.Image == Complete {
 			n.f.Recipe, n.tried.byHand = RecipeHere, true
 		}
 	})
@@ -144,7 +137,7 @@ func (w world) adverseToTrial() []world {
 		})
 		add(func(n *world) { // another client removes the instance
 			if n.f.Trial == TrialBuilt {
-				n.f.AttemptVerdict, n.tried.made = VerdictInconclusive, n.f.RecipeOpen
+				n.f.AttemptVerdict, n.tried.made = VerdictInconclusive, false
 			}
 		})
 	}

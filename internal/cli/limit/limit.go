@@ -108,9 +108,9 @@ func donor(s v1alpha1.Settings) error {
 // trial refuses unknown values for trials and promotions.
 func trial(s v1alpha1.Settings) error {
 	switch s.Trial.Mode {
-	case "", v1alpha1.TrialApart, v1alpha1.TrialInPool, v1alpha1.TrialOff:
+	case "", v1alpha1.TrialApart, v1alpha1.TrialOff:
 	default:
-		return fmt.Errorf("--trial must be Apart, InPool or Off, not %q", s.Trial.Mode)
+		return fmt.Errorf("--trial must be Apart or Off, not %q", s.Trial.Mode)
 	}
 	switch s.Promotion.Mode {
 	case "", v1alpha1.PromotionAutomatic, v1alpha1.PromotionManual:

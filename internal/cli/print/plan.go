@@ -95,12 +95,8 @@ func planLines(plan Plan) []string {
 func trying(spec v1alpha1.PrototypeSpec) (lines []string) {
 	s := spec.Settings.Defaulted()
 	judged := fmt.Sprintf("must stay Ready for %s and pass all checks, and is then removed", wording.Duration(s.Trial.Soak.Duration))
-	switch s.Trial.Mode {
-	case v1alpha1.TrialApart:
+	if s.Tries() {
 		lines = append(lines, "test the version on a trial node outside the pool, which "+judged)
-	case v1alpha1.TrialInPool:
-		lines = append(lines, fmt.Sprintf("test the version on an added node of pool %s without pods, which %s; other nodes that the pool adds meanwhile also use the version", spec.Pool, judged))
-	case v1alpha1.TrialOff:
 	}
 	if s.Promotion.Mode == v1alpha1.PromotionManual {
 		lines = append(lines, fmt.Sprintf("wait up to %s for `kamino promote %s %s`", wording.Duration(s.Promotion.Timeout.Duration), spec.Pool, spec.Version))

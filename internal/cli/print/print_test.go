@@ -91,7 +91,7 @@ func tried() *v1alpha1.Prototype {
 	p.Status.Phase, p.Status.Progress = v1alpha1.PhaseTrying, "Soaked: node pool1-trial-0 is watched until 12:15:00Z"
 	came, later := at(380), at(400)
 	p.Status.Trial = &v1alpha1.TrialStatus{
-		Mode: v1alpha1.TrialApart, Result: v1alpha1.TrialPending, Message: "Soaked: Ready for 4m", Attempt: 2, StartedAt: &end,
+		Result: v1alpha1.TrialPending, Message: "Soaked: Ready for 4m", Attempt: 2, StartedAt: &end,
 		Node: "pool1-trial-0", Instance: "x://9",
 		Checks: []v1alpha1.TrialCheck{
 			{Name: "Provisioned", Result: v1alpha1.TrialPassed, Message: "it runs", At: &came},
@@ -121,7 +121,6 @@ func TestLinesOfATrial(t *testing.T) {
 func TestPlanOfATrial(t *testing.T) {
 	for mode, want := range map[v1alpha1.TrialMode]string{
 		"": "", v1alpha1.TrialOff: "", v1alpha1.TrialApart: "  test the version on a trial node outside the pool, which must stay Ready for 10m00s and pass all checks, and is then removed",
-		v1alpha1.TrialInPool: "  test the version on an added node of pool pool1 without pods, which must stay Ready for 10m00s",
 	} {
 		for promotion, waits := range map[v1alpha1.PromotionMode]bool{"": false, v1alpha1.PromotionAutomatic: false, v1alpha1.PromotionManual: true} {
 			p := followed()[0]

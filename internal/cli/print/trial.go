@@ -14,7 +14,7 @@ func trialOf(p *v1alpha1.Prototype) [][2]string {
 	if t == nil {
 		return nil
 	}
-	rows := [][2]string{{"Mode", string(t.Mode)}, {"Result", result(t.Result, t.Message)}}
+	rows := [][2]string{{"Result", result(t.Result, t.Message)}}
 	if t.Attempt > 1 {
 		rows = append(rows, [2]string{"Attempt", fmt.Sprint(t.Attempt)})
 	}

@@ -57,9 +57,6 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 	if err != nil {
 		return nil, err
 	}
-	if spec.InPool {
-		return []cloud.Refusal{outsideGroupOnly(ref)}, nil
-	}
 	r, err := p.recipe(ctx, ref.group)
 	if err != nil {
 		return nil, err
@@ -92,10 +89,6 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 
 // trialNeeds are permissions for a trial only.
 var trialNeeds = []need{{"ec2:TerminateInstances", cloud.ForTrialApart}}
-
-func outsideGroupOnly(ref trialRef) cloud.Refusal {
-	return cloud.Refuse(cloud.TrialBesideOnly, fmt.Sprintf("%s: a trial on AWS uses an instance outside the group", ref), "set settings.trial.mode to Apart")
-}
 
 // launch returns the request for a trial's instance: as the group would launch, in a subnet of the group.
 func launch(ref trialRef, r recipe, ami string, spec cloud.TrialSpec) *ec2.RunInstancesInput {
@@ -147,7 +140,7 @@ func subnetIndex(name string) int {
 // Trial implements cloud.PoolProvider.
 func (p *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	ref, err := trialOf(spec)
-	if err != nil || spec.InPool {
+	if err != nil {
 		return cloud.Trial{}, err
 	}
 	all, err := p.trialInstances(ctx, ref)
@@ -269,9 +262,6 @@ func (p *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	if spec.InPool {
-		return cloud.Trial{}, outsideGroupOnly(ref).Error(opTry, ref.String())
-	}
 	ctx = cloud.WithoutReadCache(ctx)
 	found, err := p.Trial(ctx, spec)
 	if err != nil || found.State != cloud.Absent {
@@ -317,14 +307,11 @@ func asQuotaExceeded(err error) error {
 	return &out
 }
 
-// CloseTrial implements cloud.PoolProvider and does nothing, because the group is unchanged.
-func (p *PoolProvider) CloseTrial(context.Context, cloud.TrialSpec) error { return nil }
-
 // EndTrial implements cloud.PoolProvider. EndTrial writes the tag first, so that the terminated instance does not look
 // lost.
 func (p *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
 	ref, err := trialOf(spec)
-	if err != nil || spec.InPool {
+	if err != nil {
 		return cloud.Absent, err
 	}
 	ctx = cloud.WithoutReadCache(ctx)

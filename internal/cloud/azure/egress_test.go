@@ -47,7 +47,7 @@ func TestEgress(t *testing.T) {
 			t.Fatal(err, refusal)
 		}
 		var kept []string
-		for _, card := range copied(attempt(t, trialOf(false)), model, out).Properties.VirtualMachineProfile.NetworkProfile.NetworkInterfaceConfigurations {
+		for _, card := range copied(attempt(t, trialOf()), model, out).Properties.VirtualMachineProfile.NetworkProfile.NetworkInterfaceConfigurations {
 			for _, pool := range card.Properties.IPConfigurations[0].Properties.LoadBalancerBackendAddressPools {
 				kept = append(kept, value(pool.ID)[strings.LastIndex(value(pool.ID), "/")+1:])
 			}
@@ -68,11 +68,11 @@ func TestForbiddenBalancer(t *testing.T) {
 		a.next(http.MethodGet, networks+"/loadBalancers/lb", armError(403, "AuthorizationFailed", "no"))
 	}
 	power := a.provider()
-	found, err := power.PreflightTrial(t.Context(), trialOf(false))
+	found, err := power.PreflightTrial(t.Context(), trialOf())
 	if err != nil || len(found) != 1 || found[0].Reason != cloud.PermissionMissing || !strings.Contains(found[0].Message, readBalancer) {
 		t.Errorf("beforehand: %+v, %v", found, err)
 	}
-	_, err = power.EnsureTrial(t.Context(), trialOf(false))
+	_, err = power.EnsureTrial(t.Context(), trialOf())
 	if err == nil || !strings.Contains(err.Error(), readBalancer) || len(a.made()) != 0 {
 		t.Errorf("at the time: %v; sent %v", err, a.made())
 	}

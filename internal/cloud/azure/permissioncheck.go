@@ -23,7 +23,7 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 		return nil, err
 	}
 	return slices.Concat(permissionsFor(s, granted, recipeActions, ""), permissionsFor(s, granted, rebuildActions, "kamino rollback --replace-nodes"),
-		permissionsFor(s, granted, removeActions, cloud.ForRemoval), permissionsFor(s, granted, removeActions, cloud.ForTrialInPool),
+		permissionsFor(s, granted, removeActions, cloud.ForRemoval),
 		permissionsFor(s, granted, trialActions, cloud.ForTrialApart), joining), nil
 }
 

@@ -26,7 +26,7 @@ func TestPermissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != len(RequiredActions())+len(RebuildActions())+2*len(RemoveActions())+len(TrialActions())+2 {
+	if len(got) != len(RequiredActions())+len(RebuildActions())+len(RemoveActions())+len(TrialActions())+2 {
 		t.Errorf("%d permissions are listed", len(got))
 	}
 	var missing []cloud.Permission
@@ -43,7 +43,7 @@ func TestPermissions(t *testing.T) {
 	})
 	want := []cloud.Permission{
 		{Action: "Microsoft.Compute/snapshots/delete"}, {Action: TrialActions()[0], For: cloud.ForTrialApart},
-		{Action: RemoveActions()[0], For: cloud.ForRemoval}, {Action: RemoveActions()[0], For: cloud.ForTrialInPool},
+		{Action: RemoveActions()[0], For: cloud.ForRemoval},
 		{Action: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/reimage/action", For: "kamino rollback --replace-nodes"},
 		{Action: joinSecurity, For: cloud.ForTrialApart},
 	}

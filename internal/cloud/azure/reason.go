@@ -69,6 +69,10 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "wait until the upgrade ends, or cancel the upgrade with `az vmss rolling-upgrade cancel`",
 	},
 	{
+		Name: "TrialInPoolOpen", Means: "an earlier version of Kamino left a trial in the pool, so that the recipe may name the tried version",
+		Remedy: "restore the image that the tags `kamino-trying-before*` name, delete the trial's instances, and then remove the tag `kamino-trying`",
+	},
+	{
 		Name: "UnmanagedOSDisk", Means: "the disk is a blob, but only managed disks can be copied",
 		Remedy: "use a pool with managed OS disks",
 	},

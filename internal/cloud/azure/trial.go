@@ -6,11 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"strings"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -21,27 +19,9 @@ const opTrial = "begin the trial in"
 // trialPrefix is the beginning of the names of scale sets for trials.
 const trialPrefix = "kamino-trial-"
 
-// trialMarkTag on a scale set is the name of its trial, in the pool or apart.
+// trialMarkTag on a scale set of a trial is the name of the trial. On a pool, the tag is from a trial in the pool, which
+// earlier versions of Kamino had.
 const trialMarkTag = "kamino-trying"
-
-// closedMark is the end of the tag's value after the recipe was restored.
-const closedMark = " closed"
-
-// Tags on a pool besides trialMarkTag, for another process that ends the trial: the version, the image to restore, and
-// the owner.
-const (
-	trialVersionTag   = trialMarkTag + "-version"
-	trialBeforeTag    = trialMarkTag + "-before"
-	trialPrototypeTag = trialMarkTag + "-prototype"
-	trialUIDTag       = trialMarkTag + "-uid"
-)
-
-// beforeParts hold an image that is too long for a single tag. The ID of a gallery version has up to 400 characters.
-// Source: "Naming rules and restrictions for Azure resources" (resource groups 90, galleries and images 80).
-var beforeParts = []string{trialBeforeTag + "-1", trialBeforeTag + "-2"}
-
-// longestTag is Azure's limit of a tag's value in characters.
-const longestTag = 256
 
 // trials adds the steps of trials to PoolProvider.
 type trials struct{ *PoolProvider }
@@ -78,92 +58,9 @@ var trialName = regexp.MustCompile(`^` + trialPrefix + `[0-9a-f]{10}$`)
 // forTrial reports whether a scale set's name is that of a trial.
 func (s scaleSet) forTrial() bool { return trialName.MatchString(s.name) }
 
-// trialMark is the content of trialMarkTag.
-type trialMark struct {
-	name string
-	open bool
-}
-
-func markOf(model armcompute.VirtualMachineScaleSet) trialMark {
-	for tag, text := range model.Tags {
-		if strings.EqualFold(tag, trialMarkTag) {
-			name, closed := strings.CutSuffix(value(text), closedMark)
-			return trialMark{name, name != "" && !closed}
-		}
-	}
-	return trialMark{}
-}
-
-// tagsWithMark returns all tags of a scale set with another mark, because a patch may or may not merge tags. An empty mark is
-// absent.
-func tagsWithMark(model armcompute.VirtualMachineScaleSet, text string) map[string]*string {
-	tags := map[string]*string{}
-	for name, kept := range model.Tags {
-		if !strings.EqualFold(name, trialMarkTag) {
-			tags[name] = kept
-		}
-	}
-	tags[trialMarkTag] = to.Ptr(text)
-	return tags
-}
-
-// tagsOfOpenTrial returns all tags of a scale set with the tags of a trial.
-func tagsOfOpenTrial(model armcompute.VirtualMachineScaleSet, spec cloud.TrialSpec) map[string]*string {
-	tags := tagsWithoutTrial(model)
-	tags[trialMarkTag] = to.Ptr(spec.Name)
-	maps.Copy(tags, toTags(beforeTags(spec.Image)))
-	for name, text := range map[string]string{
-		trialVersionTag: spec.Version, trialPrototypeTag: spec.Tags[cloud.TagPrototype], trialUIDTag: spec.Tags[cloud.TagUID],
-	} {
-		if len(text) > longestTag {
-			text = ""
-		}
-		tags[name] = to.Ptr(text)
-	}
-	return tags
-}
-
-// beforeTags returns tags with the image to restore, in a single tag or in parts. Earlier versions of Kamino read only
-// the single tag, and treat a cut image as missing. A longer image is not stored.
-func beforeTags(image string) map[string]string {
-	tags := map[string]string{trialBeforeTag: image}
-	for _, name := range beforeParts {
-		tags[name] = ""
-	}
-	if len(image) <= longestTag {
-		return tags
-	}
-	if tags[trialBeforeTag] = ""; len(image) > longestTag*len(beforeParts) {
-		return tags
-	}
-	for _, name := range beforeParts {
-		n := min(len(image), longestTag)
-		tags[name], image = image[:n], image[n:]
-	}
-	return tags
-}
-
-// beforeIn returns the image from the tags of beforeTags.
-func beforeIn(tags map[string]string) string {
-	if image := tagIn(tags, trialBeforeTag); image != "" {
-		return image
-	}
-	var image strings.Builder
-	for _, name := range beforeParts {
-		image.WriteString(tagIn(tags, name))
-	}
-	return image.String()
-}
-
-// tagsWithoutTrial returns all tags of a scale set without the tags of a trial.
-func tagsWithoutTrial(model armcompute.VirtualMachineScaleSet) map[string]*string {
-	tags := tagsWithMark(model, "")
-	for name := range tags {
-		if len(name) > len(trialMarkTag) && strings.EqualFold(name[:len(trialMarkTag)], trialMarkTag) {
-			tags[name] = to.Ptr("")
-		}
-	}
-	return tags
+// markOf returns the content of trialMarkTag.
+func markOf(model armcompute.VirtualMachineScaleSet) string {
+	return tagIn(tagsOf(model.Tags), trialMarkTag)
 }
 
 // Trial implements cloud.PoolProvider.
@@ -172,28 +69,12 @@ func (p *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.T
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	if !spec.InPool {
-		return trials{p}.trialApart(ctx, t)
-	}
-	model, err := p.model(ctx, t.scaleSet)
-	switch {
-	case cloud.Is(err, cloud.NotFound):
-		return cloud.Trial{}, nil
-	case err != nil:
-		return cloud.Trial{}, err
-	case markOf(model).name != spec.Name:
-		return cloud.Trial{}, nil
-	}
-	vms, err := trials{p}.trialVMs(ctx, t, t.scaleSet)
-	if err != nil {
-		return cloud.Trial{}, err
-	}
-	return trials{p}.trialState(ctx, t, t.scaleSet, model, vms)
+	return trials{p}.trialApart(ctx, t)
 }
 
 // trialState returns the state of a trial from the scale set of its instances.
-func (p trials) trialState(ctx context.Context, t trialRef, at scaleSet, model armcompute.VirtualMachineScaleSet, vms []trialVM) (cloud.Trial, error) {
-	out := cloud.Trial{Open: t.spec.InPool && markOf(model).open && t.matches(imageReference(model))}
+func (p trials) trialState(ctx context.Context, at scaleSet, model armcompute.VirtualMachineScaleSet, vms []trialVM) (cloud.Trial, error) {
+	var out cloud.Trial
 	for _, vm := range vms {
 		out.Instances = append(out.Instances, vm.seen)
 		if out.Trouble == "" {
@@ -244,26 +125,6 @@ func provisioning(model armcompute.VirtualMachineScaleSet) string {
 type trialVM struct {
 	seen    cloud.Instance
 	trouble string
-}
-
-// trialVMs lists the instances of the version with instance views.
-func (p trials) trialVMs(ctx context.Context, t trialRef, at scaleSet) ([]trialVM, error) {
-	ids, err := p.builtFrom(ctx, t, at)
-	if err != nil {
-		return nil, err
-	}
-	var out []trialVM
-	for _, ref := range ids {
-		vm, err := p.vm(ctx, ref)
-		if cloud.Is(err, cloud.NotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, t.trialVM(ref, vm))
-	}
-	return out, nil
 }
 
 // trialVM converts an instance of the version.
@@ -317,12 +178,7 @@ func (p *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	began := false
-	if spec.InPool {
-		err = trials{p}.beginInPool(ctx, t)
-	} else {
-		began, err = trials{p}.buildApart(ctx, t)
-	}
+	began, err := trials{p}.buildApart(ctx, t)
 	switch {
 	case err != nil:
 		return cloud.Trial{}, asQuotaExceeded(err)
@@ -343,30 +199,11 @@ func asQuotaExceeded(err error) error {
 	return err
 }
 
-// CloseTrial implements cloud.PoolProvider.
-func (p *PoolProvider) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
-	t, err := newTrialRef(spec)
-	if err != nil || !spec.InPool {
-		return err
-	}
-	model, err := p.modelToWrite(ctx, t.scaleSet)
-	switch {
-	case cloud.Is(err, cloud.NotFound):
-		return nil
-	case err != nil:
-		return err
-	}
-	return trials{p}.closeInPool(ctx, t, model)
-}
-
 // EndTrial implements cloud.PoolProvider.
 func (p *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
 	t, err := newTrialRef(spec)
 	if err != nil {
 		return cloud.Absent, err
-	}
-	if spec.InPool {
-		return trials{p}.endInPool(ctx, t)
 	}
 	return trials{p}.removeApart(ctx, t)
 }

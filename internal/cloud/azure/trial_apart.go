@@ -42,7 +42,7 @@ func (p trials) trialApart(ctx context.Context, t trialRef) (cloud.Trial, error)
 	case err != nil:
 		return cloud.Trial{}, err
 	}
-	return p.trialState(ctx, t, at, model, vms)
+	return p.trialState(ctx, at, model, vms)
 }
 
 // modelApart reads the scale set of the trial; nil if missing or foreign.
@@ -55,7 +55,7 @@ func (p trials) modelApart(ctx context.Context, t trialRef) (*armcompute.Virtual
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case markOf(model).name != t.spec.Name:
+	case markOf(model) != t.spec.Name:
 		return nil, nil
 	}
 	p.add(p.trialSets, at.id())
@@ -77,7 +77,7 @@ func (p trials) buildApart(ctx context.Context, t trialRef) (began bool, err err
 	at := t.ownScaleSet()
 	existing, err := p.model(ctx, at)
 	switch {
-	case err == nil && markOf(existing).name != t.spec.Name:
+	case err == nil && markOf(existing) != t.spec.Name:
 		return false, notOurs(opTrial, at)
 	case err == nil:
 		return false, nil
@@ -127,7 +127,7 @@ func (p trials) removeApart(ctx context.Context, t trialRef) (cloud.State, error
 		return cloud.Absent, nil
 	case err != nil:
 		return cloud.Absent, err
-	case markOf(model).name != t.spec.Name:
+	case markOf(model) != t.spec.Name:
 		return cloud.Absent, notOurs(op, at)
 	case strings.EqualFold(provisioning(model), "Deleting"):
 		return cloud.Deleting, nil

@@ -12,7 +12,7 @@ import (
 // TestReadSeparateTrial: the first read gets the scale set. Later reads need only the list of instances with views,
 // unless the list is empty.
 func TestReadSeparateTrial(t *testing.T) {
-	at := attempt(t, trialOf(false)).ownScaleSet()
+	at := attempt(t, trialOf()).ownScaleSet()
 	list := at.id() + "/virtualMachines"
 	vm := func(state, power string) any {
 		return object(t, `{"instanceId": "0", "properties": {"provisioningState": "`+state+`",
@@ -45,7 +45,7 @@ func TestReadSeparateTrial(t *testing.T) {
 			a.lists[fold(list)] = look.vms
 		}
 		a.calls = nil
-		have, err := power.Trial(t.Context(), trialOf(false))
+		have, err := power.Trial(t.Context(), trialOf())
 		if err != nil || have.State != look.state || len(have.Instances) != len(look.vms) {
 			t.Errorf("%s: it is %+v, %v", look.name, have, err)
 		}
@@ -75,7 +75,7 @@ func TestSeparateTrialUsesCopyOfCustomData(t *testing.T) {
 		"nothing in the pool": {emptied: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			spec := trialOf(false)
+			spec := trialOf()
 			spec.RemoveBootstrap, spec.CustomData = false, []byte(c.copied)
 			a := newARM(t)
 			a.pool(`{"properties": {"virtualMachineProfile": {"extensionProfile": null}}}`)
@@ -114,11 +114,11 @@ func TestSeparateTrialUsesCopyOfCustomData(t *testing.T) {
 
 // TestBeginSeparateTrial: an accepted request is Pending and is not read again.
 func TestBeginSeparateTrial(t *testing.T) {
-	at := attempt(t, trialOf(false)).ownScaleSet()
+	at := attempt(t, trialOf()).ownScaleSet()
 	a := newARM(t)
 	a.pool("")
 	a.has(testDefinition+"/versions/"+testVersion, `{"location": "westus2", "properties": {"provisioningState": "Succeeded"}}`)
-	have, err := a.provider().EnsureTrial(t.Context(), trialOf(false))
+	have, err := a.provider().EnsureTrial(t.Context(), trialOf())
 	if err != nil || have.State != cloud.Pending {
 		t.Errorf("it is %+v, %v", have, err)
 	}

@@ -42,24 +42,18 @@ func (p *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) ([]clo
 	return found, err
 }
 
-// trialIn returns the trial of a scale set. The scale set is a pool, or the trial's own scale set. In the second case the
-// name is a digest of pool and trial.
+// trialIn returns the trial of a scale set, whose name is a digest of pool and trial.
 func trialIn(model armcompute.VirtualMachineScaleSet, at scaleSet, pools []scaleSet) (cloud.TrialSpec, bool) {
 	at.name = value(model.Name)
-	tags, have := tagsOf(model.Tags), markOf(model)
-	if have.name == "" {
+	tags, name := tagsOf(model.Tags), markOf(model)
+	if name == "" {
 		return cloud.TrialSpec{}, false
 	}
 	for _, pool := range pools {
 		if pool.scope() != at.scope() {
 			continue
 		}
-		spec := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: pool.pool()}, Name: have.name}
-		if strings.EqualFold(pool.name, at.name) {
-			spec.InPool, spec.Version, spec.Image = true, tagIn(tags, trialVersionTag), beforeIn(tags)
-			spec.Tags = cloud.OwnerTags(map[string]string{cloud.TagPrototype: tagIn(tags, trialPrototypeTag), cloud.TagUID: tagIn(tags, trialUIDTag)})
-			return spec, spec.Version != "" && spec.Image != ""
-		}
+		spec := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: pool.pool()}, Name: name}
 		if (trialRef{versionRef{scaleSet: pool}, spec}).ownScaleSet().name != strings.ToLower(at.name) {
 			continue
 		}

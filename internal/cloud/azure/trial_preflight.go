@@ -12,8 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// trialActions are the actions of a trial apart in the pool's resource group, in addition to requiredActions. A trial in
-// the pool needs removeActions.
+// trialActions are the actions of a trial apart in the pool's resource group, in addition to requiredActions.
 var trialActions = []string{"Microsoft.Compute/virtualMachineScaleSets/delete"}
 
 // TrialActions returns the actions of trials apart in the pool's resource group, in addition to RequiredActions.
@@ -46,45 +45,12 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 	if err != nil {
 		return nil, err
 	}
-	var found []cloud.Refusal
-	if spec.InPool {
-		found, err = trials{p}.refuseInPool(ctx, t, model)
-	} else {
-		found, err = trials{p}.refuseApart(ctx, t, model)
-	}
+	found, err := trials{p}.refuseApart(ctx, t, model)
 	if err != nil {
 		return nil, err
 	}
-	spent, err := p.refuseCores(ctx, t.scaleSet, model, !spec.InPool, "delete unused resources, ask Azure for a larger quota, or disable trials (settings.trial.mode: Off)")
+	spent, err := p.refuseCores(ctx, t.scaleSet, model, true, "delete unused resources, ask Azure for a larger quota, or disable trials (settings.trial.mode: Off)")
 	return append(found, spent...), err
-}
-
-func (p trials) refuseInPool(ctx context.Context, t trialRef, model armcompute.VirtualMachineScaleSet) ([]cloud.Refusal, error) {
-	found := refusalsOfWrite(t.scaleSet, model)
-	removes, err := promotionRemoves(t, model)
-	if err != nil {
-		return nil, err
-	}
-	if removes != nil {
-		found = append(found, *removes)
-	}
-	size := capacityOf(model)
-	if most := maxSizeOf(model); most > 0 && size >= most {
-		found = append(found, cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s has %d nodes, but the limit of tag %s is %d", t.scaleSet, size, maxSizeTag, most),
-			"raise the limit, or try versions apart (settings.trial.mode: Apart)"))
-	} else if most := mostInstances(model); size >= most {
-		found = append(found, cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s has %d instances, but Azure's limit is %d", t.scaleSet, size, most),
-			"try versions apart (settings.trial.mode: Apart), or use a smaller pool"))
-	}
-	lacks, err := p.refusePermissions(ctx, t.scaleSet, slices.Concat(recipeActions, removeActions))
-	if err != nil {
-		return nil, err
-	}
-	if lacks != nil {
-		found = append(found, *lacks)
-	}
-	locked, err := p.refuseLocksOn(ctx, string(t.pool()), "the instances of "+t.scaleSet.String())
-	return append(found, locked...), err
 }
 
 func (p trials) refuseApart(ctx context.Context, t trialRef, model armcompute.VirtualMachineScaleSet) ([]cloud.Refusal, error) {
@@ -119,7 +85,7 @@ func needsCustomData(t trialRef, model armcompute.VirtualMachineScaleSet) bool {
 func notCopyable(t trialRef, model armcompute.VirtualMachineScaleSet) []cloud.Refusal {
 	var found []cloud.Refusal
 	refuse := func(format string, args ...any) {
-		found = append(found, cloud.Refuse(cloud.PoolNotCopyable, fmt.Sprintf(format, args...), "try versions in the pool (settings.trial.mode: InPool)"))
+		found = append(found, cloud.Refuse(cloud.PoolNotCopyable, fmt.Sprintf(format, args...), "disable trials (settings.trial.mode: Off)"))
 	}
 	if needsCustomData(t, model) {
 		switch size := len(t.spec.CustomData); {

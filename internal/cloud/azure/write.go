@@ -85,7 +85,8 @@ func scaleSetIn(answer *http.Response) *armcompute.VirtualMachineScaleSet {
 }
 
 // refusalsOfWrite returns the reasons against any write: Flexible orchestration, an upgrade policy that would update
-// running instances, or Cluster API, which replaces instances that differ from the model.
+// running instances, or Cluster API, which replaces instances that differ from the model. Another reason is an open trial
+// in the pool, from an earlier version of Kamino.
 func refusalsOfWrite(s scaleSet, model armcompute.VirtualMachineScaleSet) (out []cloud.Refusal) {
 	const manual = "set upgradePolicy.mode to Manual"
 	add := func(reason, remedy, obstacle string, args ...any) {
@@ -115,6 +116,10 @@ func refusalsOfWrite(s scaleSet, model armcompute.VirtualMachineScaleSet) (out [
 	}
 	if isCAPZ(model) {
 		add("CAPZManaged", "leave the pool to Cluster API, or name the management cluster with --management-kubeconfig", "%s is a machine pool of Cluster API; Cluster API writes the model, and replaces running nodes after another client's write", s)
+	}
+	if mark := markOf(model); mark != "" {
+		add("TrialInPoolOpen", "restore the image that the tags "+trialMarkTag+"-before* name, delete the trial's instances, and then remove the tag "+trialMarkTag,
+			"an earlier version of Kamino left trial %s in %s (tag %s): the recipe may name the tried version", mark, s, trialMarkTag)
 	}
 	return out
 }

@@ -20,13 +20,14 @@ func newRecipeChange(t *testing.T, arm *fakeARM, p cloud.Provider) cloud.RecipeC
 }
 
 // TestNoRollingWrite: after the change was created, a setting appears that would update running instances on a
-// write. Neither recipe nor size is written.
+// write, or the tag of a trial in the pool. Neither recipe nor size is written.
 func TestNoRollingWrite(t *testing.T) {
 	for reason, changes := range map[string]string{
 		"UpgradePolicyAutomatic": `{"properties": {"upgradePolicy": {"mode": "Automatic"}}}`,
 		"UpgradePolicyRolling":   `{"properties": {"upgradePolicy": {"mode": "Rolling"}}}`,
 		"UpgradePolicyUnknown":   `{"properties": {"upgradePolicy": {"mode": null}}}`,
 		"AutomaticOSUpgrade":     `{"properties": {"upgradePolicy": {"mode": "Manual", "automaticOSUpgradePolicy": {"enableAutomaticOSUpgrade": true}}}}`,
+		"TrialInPoolOpen":        `{"tags": {"kamino-trying": "pool1-2026.03.08-trial-1"}}`,
 		"CAPZManaged":            `{"tags": {"sigs.k8s.io_cluster-api-provider-azure_cluster_c1": "owned"}}`,
 	} {
 		t.Run(reason, func(t *testing.T) {

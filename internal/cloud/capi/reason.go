@@ -97,10 +97,6 @@ func Reasons() []cloud.Reason {
 			Name: reasonReplicas, Means: "the pool must grow or lose the donor, but the Cluster's topology sets the replicas; the topology controller would revert the change",
 			Remedy: "remove `spec.topology.workers.machineDeployments[].replicas`, as for the cluster autoscaler",
 		},
-		{
-			Name: cloud.TrialBesideOnly, Means: "a trial uses a separate Machine outside the pool",
-			Remedy: "set the trial to `Apart`",
-		},
 	}, reasonsOfMachinePools...)
 	slices.SortFunc(all, func(a, b cloud.Reason) int { return strings.Compare(a.Name, b.Name) })
 	return all

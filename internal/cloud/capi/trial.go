@@ -50,18 +50,11 @@ func trialName(of ref, name string) string {
 	return shorten(of.name, 40) + "-trial-" + digest([]byte(name))
 }
 
-func separateMachineOnly(of ref) cloud.Refusal {
-	return cloud.Refuse(cloud.TrialBesideOnly, fmt.Sprintf("%s: a trial with Cluster API uses a Machine outside the pool", of), "set settings.trial.mode to Apart")
-}
-
 // PreflightTrial implements cloud.PoolProvider. Capacity is unknown in advance.
 func (r *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
 	v, err := r.view(ctx, spec.Pool)
 	if err != nil {
 		return nil, err
-	}
-	if spec.InPool {
-		return []cloud.Refusal{separateMachineOnly(v.ref)}, nil
 	}
 	found := append(v.refusals(), v.refuseSeparateMachine()...)
 	lack, err := r.refuseRights(ctx, v, cloud.ForTrialApart)
@@ -91,7 +84,7 @@ func (r *clusterAccess) trialMachine(ctx context.Context, of ref, name string) (
 // Trial implements cloud.PoolProvider.
 func (r *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	of, err := parsePool(spec.Pool)
-	if err != nil || spec.InPool {
+	if err != nil {
 		return cloud.Trial{}, err
 	}
 	m, there, err := r.trialMachine(ctx, of, spec.Name)
@@ -168,9 +161,6 @@ func (r *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 	of, err := parsePool(spec.Pool)
 	if err != nil {
 		return cloud.Trial{}, err
-	}
-	if spec.InPool {
-		return cloud.Trial{}, separateMachineOnly(of).Error(opTry, of.String())
 	}
 	if err := r.requireNotMoved(ctx, opTry); err != nil {
 		return cloud.Trial{}, err
@@ -297,9 +287,6 @@ func (r *clusterAccess) labelsOutsidePool(pool object) map[string]string {
 	return labels
 }
 
-// CloseTrial implements cloud.PoolProvider and does nothing, because the pool is unchanged.
-func (r *PoolProvider) CloseTrial(context.Context, cloud.TrialSpec) error { return nil }
-
 // EndTrial implements cloud.PoolProvider. After Cluster API has removed its finalizers, only the record is left, and
 // EndTrial removes it.
 func (r *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (state cloud.State, err error) {
@@ -312,7 +299,7 @@ func (r *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (stat
 
 func (r *PoolProvider) endTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
 	of, err := parsePool(spec.Pool)
-	if err != nil || spec.InPool {
+	if err != nil {
 		return cloud.Absent, err
 	}
 	if err := r.requireNotMoved(ctx, opEnd); err != nil {

@@ -38,8 +38,8 @@ type Harness struct {
 	// Crowd uses up the cloud's room for instances. Bind makes the credential or the cloud refuse removals. Optional;
 	// without these the preflight for a replaced donor is not tested.
 	Crowd, Bind func(t testing.TB)
-	// Apart is true if trials are outside the pool only, and room is unknown beforehand.
-	Apart bool
+	// RoomUnknown is true if the cloud does not report room for instances beforehand.
+	RoomUnknown bool
 }
 
 // Run runs all cases as subtests. Run calls fresh once in each subtest with its t. fresh may call t.Parallel, t.Cleanup

@@ -44,7 +44,6 @@ type hooks struct {
 	trial          func(context.Context, cloud.TrialSpec) (cloud.Trial, error)
 	ensureTrial    func(context.Context, cloud.TrialSpec) (cloud.Trial, error)
 	trials         func(context.Context, ...cloud.PoolID) ([]cloud.TrialSpec, error)
-	closeTrial     func(context.Context, cloud.TrialSpec) error
 	endTrial       func(context.Context, cloud.TrialSpec) (cloud.State, error)
 }
 
@@ -104,10 +103,6 @@ func (h hooks) Trials(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Trial
 
 func (h hooks) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	return hookOr(h.ensureTrial, h.Provider.EnsureTrial)(ctx, spec)
-}
-
-func (h hooks) CloseTrial(ctx context.Context, spec cloud.TrialSpec) error {
-	return hookOr(h.closeTrial, h.Provider.CloseTrial)(ctx, spec)
 }
 
 func (h hooks) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {

@@ -35,8 +35,7 @@ func (c *PoolProvider) Permissions(ctx context.Context, id cloud.PoolID) ([]clou
 	list := c.permissions(string(p.id), slices.Concat(recipeCalls, recipeLooks), "")
 	return slices.Concat(list, c.permissions(string(p.id), []string{opEnsureRebuilt}, "kamino rollback --replace-nodes"),
 		c.permissions(string(p.id), []string{opEnsureRemoved}, cloud.ForRemoval),
-		c.permissions(string(p.id), []string{opEnsureTrial, opCloseTrial, opEndTrial}, cloud.ForTrialApart),
-		c.permissions(string(p.id), []string{opEnsureTrial, opCloseTrial, opEndTrial}, cloud.ForTrialInPool)), nil
+		c.permissions(string(p.id), []string{opEnsureTrial, opEndTrial}, cloud.ForTrialApart)), nil
 }
 
 func (c *credential) permissions(scope string, calls []string, purpose string) []cloud.Permission {

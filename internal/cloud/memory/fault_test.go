@@ -80,7 +80,6 @@ func callAll(t *testing.T, p cloud.Provider, r *rig) {
 	_, _ = p.PreflightTrial(ctx, try)
 	_, _ = p.EnsureTrial(ctx, try)
 	_, _ = p.Trial(ctx, try)
-	_ = p.CloseTrial(ctx, try)
 	_, _ = p.EndTrial(ctx, try)
 	p.PoolName(r.pool)
 	p.SameInstance(r.a, r.b)
@@ -105,7 +104,7 @@ func TestLostCalls(t *testing.T) {
 		{21, "PoolsInScope", "", false},
 		{22, "RestoreChange", string(r.pool), false}, {23, "PoolsOf", "", false},
 		{24, "PreflightTrial", string(r.pool), false}, {25, "EnsureTrial", "2026.11.21", true}, {26, "Trial", "2026.11.21", false},
-		{27, "CloseTrial", "2026.11.21", true}, {28, "EndTrial", "2026.11.21", true},
+		{27, "EndTrial", "2026.11.21", true},
 	}
 	if diff := cmp.Diff(want, f.Calls()); diff != "" {
 		t.Error(diff)

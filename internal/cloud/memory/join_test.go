@@ -31,7 +31,7 @@ func TestNodeJoin(t *testing.T) {
 			{0, true, true, 0}, {minute, true, false, minute}, {2 * minute, true, true, 2 * minute}, {3*minute + 1, true, false, 3 * minute}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, spec := newTrialRig(t, false)
+			r, spec := newTrialRig(t)
 			spec.Name = "first"
 			must(t, begin(t, r, spec))
 			spec.Name = "second"

@@ -240,7 +240,6 @@ const (
 	opTrial          = "Trial"
 	opTrials         = "Trials"
 	opEnsureTrial    = "EnsureTrial"
-	opCloseTrial     = "CloseTrial"
 	opEndTrial       = "EndTrial"
 	opPermissions    = "Permissions"
 )
@@ -275,7 +274,6 @@ var phrases = map[string]string{
 	opTrial:          "look at the trial of",
 	opTrials:         "list the trials of",
 	opEnsureTrial:    "begin the trial of",
-	opCloseTrial:     "close the trial of",
 	opEndTrial:       "end the trial of",
 	opPermissions:    "list permissions on",
 	opSnapshots:      "list snapshots",

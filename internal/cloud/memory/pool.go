@@ -81,9 +81,6 @@ func (c *pools) build(p *pool, name string) *instance {
 		id: c.instanceID(p.id, name), owner: p.id, stray: c.apart, diskGB: p.spec.DiskGB,
 		image: p.recipe.image, builtFrom: c.toldBy(p), bootstrap: slices.Clone(p.recipe.bootstrap),
 	})
-	if t := c.openIn(p); t != nil {
-		t.built = append(t.built, m)
-	}
 	return m
 }
 

@@ -40,7 +40,6 @@ const (
 	EffectDeletePool     = "DeletePool"
 	EffectRebuild        = "Rebuild"
 	EffectBeginTrial     = "BeginTrial"
-	EffectCloseTrial     = "CloseTrial"
 	EffectEndTrial       = "EndTrial"
 	EffectRoll           = "Roll" // a running instance was updated by a write to its pool
 )
@@ -129,9 +128,6 @@ type TrialView struct {
 	Name    string
 	Pool    cloud.PoolID
 	Version string
-	InPool  bool
-	// Open is true if the pool's recipe names the version for the trial.
-	Open bool
 	// Instances are the remaining instances of the trial.
 	Instances []cloud.InstanceID
 	Tags      map[string]string
@@ -189,7 +185,7 @@ func (c *Cloud) World() World {
 		})
 	}
 	for _, t := range c.trials {
-		view := TrialView{Name: t.name, Pool: t.pool, Version: t.version, InPool: t.inPool, Open: t.open, Tags: maps.Clone(t.tags)}
+		view := TrialView{Name: t.name, Pool: t.pool, Version: t.version, Tags: maps.Clone(t.tags)}
 		for _, m := range t.left() {
 			view.Instances = append(view.Instances, m.id)
 		}

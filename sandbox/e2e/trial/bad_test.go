@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/trial"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/workload"
@@ -13,37 +12,38 @@ import (
 // exitFailed is the exit code of a failed capture.
 const exitFailed = 4
 
-// testBadVersion asserts that a version with a defect fails at the check for the defect. Both modes use the same
-// checks; only the way to their node differs.
-func testBadVersion(t *testing.T, name string, mode v1alpha1.TrialMode, timeout time.Duration, d disk.Defect, check trial.Name, flags ...string) {
+// testBadVersion asserts that a version with a defect fails at the check for the defect.
+func testBadVersion(t *testing.T, name string, timeout time.Duration, d disk.Defect, check trial.Name, flags ...string) {
 	t.Helper()
 	t.Parallel()
-	e := newEnv(t, name, mode)
+	e := newEnv(t, name)
 	e.Spoil("", d)
-	e.Start(captureArgs(e, mode, timeout, flags...)...).ExpectExit(exitFailed, string(check))
+	e.Start(captureArgs(e, timeout, flags...)...).ExpectExit(exitFailed, string(check))
 	assertFailedAt(e, check)
 }
 
 func TestVersionNeverJoins(t *testing.T) {
 	onlyOnAzure(t)
-	testBadVersion(t, "nojoin", v1alpha1.TrialApart, short, disk.Defect{Kind: disk.NeverJoins}, trial.Registered)
+	testBadVersion(t, "nojoin", short, disk.Defect{Kind: disk.NeverJoins}, trial.Registered)
 }
 
 func TestVersionNotReadyLater(t *testing.T) {
 	// The soak is longer than a busy machine needs to report that the node is not Ready. If the trial itself looks
 	// too late to see the node Ready, the short timeout ends the check.
-	testBadVersion(t, "unready", v1alpha1.TrialInPool, short, disk.Defect{Kind: disk.NotReadyLater, After: 3 * time.Second * timeScale}, trial.Ready, "--soak", "20s")
+	onlyOnAzure(t)
+	testBadVersion(t, "unready", short, disk.Defect{Kind: disk.NotReadyLater, After: 3 * time.Second * timeScale}, trial.Ready, "--soak", "20s")
 }
 
 func TestVersionWithCrashingDaemonSet(t *testing.T) {
-	testBadVersion(t, "crash", v1alpha1.TrialApart, generous, disk.Defect{Kind: disk.CrashingDaemonSet, DaemonSet: workload.Namespace + "/" + workload.DaemonSet}, trial.Daemons)
+	testBadVersion(t, "crash", generous, disk.Defect{Kind: disk.CrashingDaemonSet, DaemonSet: workload.Namespace + "/" + workload.DaemonSet}, trial.Daemons)
 }
 
 func TestVersionWithSharedIdentity(t *testing.T) {
-	testBadVersion(t, "twin", v1alpha1.TrialInPool, generous, disk.Defect{Kind: disk.SharedIdentity}, trial.Identity)
+	onlyOnAzure(t)
+	testBadVersion(t, "twin", generous, disk.Defect{Kind: disk.SharedIdentity}, trial.Identity)
 }
 
 func TestVersionWithoutNetwork(t *testing.T) {
 	onlyOnAzure(t)
-	testBadVersion(t, "deaf", v1alpha1.TrialApart, generous, disk.Defect{Kind: disk.NoNetwork}, trial.Network)
+	testBadVersion(t, "deaf", generous, disk.Defect{Kind: disk.NoNetwork}, trial.Network)
 }

@@ -38,12 +38,9 @@ func TestMain(m *testing.M) {
 // the first nodes by name, which no test takes out of service.
 var installOnce sync.Once
 
-// newEnv creates a pool of two nodes. Donors of a pool with trials InPool do not return.
-func newEnv(t *testing.T, name string, mode v1alpha1.TrialMode) *sandboxtest.Env {
+// newEnv creates a pool of two nodes.
+func newEnv(t *testing.T, name string) *sandboxtest.Env {
 	t.Helper()
-	if mode == v1alpha1.TrialInPool {
-		onlyOnAzure(t)
-	}
 	sandbox.Install(t)
 	installOnce.Do(func() {
 		sandbox.SharedPool(t, "name=aaa,nodes=3")
@@ -53,7 +50,7 @@ func newEnv(t *testing.T, name string, mode v1alpha1.TrialMode) *sandboxtest.Env
 	})
 	description := "name=" + name + ",nodes=2"
 	if sandbox.Azure() != nil {
-		description += map[v1alpha1.TrialMode]string{v1alpha1.TrialApart: ",profile=static", v1alpha1.TrialInPool: ",profile=bootstrap"}[mode]
+		description += ",profile=static"
 	}
 	return sandbox.NewEnv(t, description)
 }
@@ -75,8 +72,8 @@ const (
 )
 
 // captureArgs are the arguments of a capture with a trial.
-func captureArgs(e *sandboxtest.Env, mode v1alpha1.TrialMode, timeout time.Duration, flags ...string) []string {
+func captureArgs(e *sandboxtest.Env, timeout time.Duration, flags ...string) []string {
 	return append([]string{
-		"capture", e.Donor, "--max-concurrent", "100", "--trial", string(mode), "--soak", "6s", "--trial-timeout", timeout.String(),
+		"capture", e.Donor, "--max-concurrent", "100", "--trial", string(v1alpha1.TrialApart), "--soak", "6s", "--trial-timeout", timeout.String(),
 	}, flags...)
 }

@@ -77,12 +77,12 @@ func assertOneJob(e *sandboxtest.Env, jobs []batchv1.Job, want batchv1.JobCondit
 	}
 }
 
-// TestGoodVersionPassesApart with a Job of the user's. Only the promotion writes to the pool.
-func TestGoodVersionPassesApart(t *testing.T) {
+// TestGoodVersionPasses with a Job of the user's. Only the promotion writes to the pool.
+func TestGoodVersionPasses(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, "good", v1alpha1.TrialApart)
+	e := newEnv(t, "good")
 	jobs := watchJobs(e)
-	e.Start(captureArgs(e, v1alpha1.TrialApart, generous, "--trial-job", createUserJob(e, "version"))...).ExpectExit(0)
+	e.Start(captureArgs(e, generous, "--trial-job", createUserJob(e, "version"))...).ExpectExit(0)
 	assertPassed(e)
 	assertOneJob(e, jobs(), batchv1.JobComplete)
 	if writes := e.CountWrites("pool patch"); writes != 1 && sandbox.Azure() != nil {
@@ -90,25 +90,13 @@ func TestGoodVersionPassesApart(t *testing.T) {
 	}
 }
 
-// TestGoodVersionPassesInThePool: the five writes to the pool are growth for the donor, begin, closing and end of
-// the trial, and promotion.
-func TestGoodVersionPassesInThePool(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, "ingood", v1alpha1.TrialInPool)
-	e.Start(captureArgs(e, v1alpha1.TrialInPool, generous)...).ExpectExit(0)
-	assertPassed(e, trial.Job)
-	if writes := e.CountWrites("pool patch"); writes != 5 {
-		t.Errorf("the pool was written %d times, want 5", writes)
-	}
-}
-
 // TestJobOfTheUserFails: the user's Job decides.
 func TestJobOfTheUserFails(t *testing.T) {
 	t.Parallel()
 	onlyOnAzure(t)
-	e := newEnv(t, "jobbad", v1alpha1.TrialApart)
+	e := newEnv(t, "jobbad")
 	jobs := watchJobs(e)
-	e.Start(captureArgs(e, v1alpha1.TrialApart, generous, "--trial-job", createUserJob(e, "no-such-command"))...).
+	e.Start(captureArgs(e, generous, "--trial-job", createUserJob(e, "no-such-command"))...).
 		ExpectExit(exitFailed, string(trial.Job), "the Job has failed")
 	assertFailedAt(e, trial.Job)
 	assertOneJob(e, jobs(), batchv1.JobFailed)
@@ -118,8 +106,8 @@ func TestJobOfTheUserFails(t *testing.T) {
 func TestKilledDuringATrial(t *testing.T) {
 	t.Parallel()
 	onlyOnAzure(t)
-	e := newEnv(t, "killed", v1alpha1.TrialApart)
-	first := e.Start(captureArgs(e, v1alpha1.TrialApart, generous)...)
+	e := newEnv(t, "killed")
+	first := e.Start(captureArgs(e, generous)...)
 	tried := e.WaitPrototype("the trial has an instance", func(p *v1alpha1.Prototype) bool {
 		return p.Status.Trial != nil && p.Status.Trial.Instance != "" && p.Status.Trial.Result == v1alpha1.TrialPending
 	}).Status.Trial
@@ -128,7 +116,7 @@ func TestKilledDuringATrial(t *testing.T) {
 		built := e.MachinesOfVersions()
 		return len(built) == 1, fmt.Sprintf("%+v", built)
 	})
-	e.Start(captureArgs(e, v1alpha1.TrialApart, generous)...).ExpectExit(0)
+	e.Start(captureArgs(e, generous)...).ExpectExit(0)
 	if now := e.Prototype().Status.Trial; now.Attempt != 1 || now.Instance != tried.Instance {
 		t.Errorf("attempt %d was on %s, the first on %s", now.Attempt, now.Instance, tried.Instance)
 	}
