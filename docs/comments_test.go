@@ -22,8 +22,8 @@ var plainComments = strings.Fields(`
 	internal/generalize/scan internal/generalize/store internal/generalize/tree internal/history internal/imagecount
 	internal/imageversion internal/joinhealth internal/kured internal/manifest internal/membership internal/metrics internal/node
 	internal/nodecache internal/nodejoin internal/nodestate internal/policy internal/policyfile internal/pool internal/probe
-	internal/process internal/replace internal/replace/plan internal/reservations internal/restore internal/restore/plan
-	internal/retention internal/rollback internal/rollback/plan internal/savedrecipe internal/schedule internal/selection
+	internal/process internal/recipe internal/replace internal/replace/plan internal/reservations
+	internal/retention internal/schedule internal/selection
 	internal/trial internal/tryout internal/wording sandbox/assertion sandbox/authority sandbox/aws sandbox/azure
 	sandbox/bench sandbox/bucket sandbox/capi sandbox/chart sandbox/cli sandbox/clock sandbox/cmd/kamino-bench
 	sandbox/cmd/kamino-sandbox sandbox/conformance sandbox/control sandbox/controlplane sandbox/controlplane/quiet sandbox/demo

@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/savedrecipe"
+	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
 // ofThePool is a Secret with the mark of a copy of pool1's customData.
@@ -38,7 +38,7 @@ func TestATrialApartUsesTheCopy(t *testing.T) {
 				}})
 			})
 			if c.secret != "" {
-				v.must(v.objects.Add(&corev1.Secret{ObjectMeta: ofThePool, Data: map[string][]byte{savedrecipe.CustomDataKey: []byte(c.secret)}}))
+				v.must(v.objects.Add(&corev1.Secret{ObjectMeta: ofThePool, Data: map[string][]byte{recipe.CustomDataKey: []byte(c.secret)}}))
 			}
 			v.tryout = v
 			v.restart()
@@ -89,7 +89,7 @@ func TestOnlyAMarkedSecretIsCopied(t *testing.T) {
 		"a token":                       {nil, corev1.SecretTypeServiceAccountToken, false},
 		"the copy of another pool":      {map[string]string{v1alpha1.PoolLabel: "pool2"}, "", false},
 		"the copy of this pool":         {map[string]string{v1alpha1.PoolLabel: "pool1"}, "", true},
-		"a copy of whatever pool it is": {nil, savedrecipe.CustomDataType, true},
+		"a copy of whatever pool it is": {nil, recipe.CustomDataType, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
@@ -99,7 +99,7 @@ func TestOnlyAMarkedSecretIsCopied(t *testing.T) {
 			}).play()
 			if test.copied {
 				s.succeeded(p)
-				if saved := s.saved(p); saved == nil || string(saved.Data[savedrecipe.CustomDataKey]) != "needle" {
+				if saved := s.saved(p); saved == nil || string(saved.Data[recipe.CustomDataKey]) != "needle" {
 					t.Errorf("saved: %+v", saved)
 				}
 				return

@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/savedrecipe"
+	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
 // lookSaved reports whether the current removed parts of the recipe are saved. The first promotion of a pool also loses
@@ -35,7 +35,7 @@ func (m promotion) lookSaved(ctx context.Context, w *observed) (saved bool, err 
 
 // saveRecipe saves the parts of the recipe that the promotion removes.
 func (m promotion) saveRecipe(ctx context.Context, w *observed) error {
-	of := savedrecipe.Owner{Prototype: w.p.Name, UID: w.p.UID, Pool: w.p.Spec.Pool, PoolID: w.pool, Version: w.p.Spec.Version}
+	of := recipe.Owner{Prototype: w.p.Name, UID: w.p.UID, Pool: w.p.Spec.Pool, PoolID: w.pool, Version: w.p.Spec.Version}
 	if err := m.savedRecipes().Save(ctx, w.savedRecipeName, of, w.change.Backup, w.customData); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (m promotion) customData(ctx context.Context, p *v1alpha1.Prototype) ([]byt
 	if from == nil {
 		return nil, nil
 	}
-	key, name := cmp.Or(from.Key, savedrecipe.CustomDataKey), m.namespace+"/"+from.Name
+	key, name := cmp.Or(from.Key, recipe.CustomDataKey), m.namespace+"/"+from.Name
 	secret, err := m.Kube.CoreV1().Secrets(m.namespace).Get(ctx, from.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -70,7 +70,7 @@ func (m promotion) customData(ctx context.Context, p *v1alpha1.Prototype) ([]byt
 // isMarkedCopy reports whether the Secret is marked as a copy of customData. Authors of Prototypes and policies choose
 // the Secret: without the mark, a credential could reach the nodes through the saved recipe.
 func isMarkedCopy(secret *corev1.Secret, p *v1alpha1.Prototype) bool {
-	return secret.Type == savedrecipe.CustomDataType || secret.Labels[v1alpha1.PoolLabel] == poolLabel(p)
+	return secret.Type == recipe.CustomDataType || secret.Labels[v1alpha1.PoolLabel] == poolLabel(p)
 }
 
 func poolLabel(p *v1alpha1.Prototype) string {
@@ -87,6 +87,6 @@ func unusableCustomData(reason, remedy, obstacle string, args ...any) error {
 	return &cloud.Error{Kind: cloud.Invalid, Op: "keep customData", Message: r.Message, Refusal: &r}
 }
 
-func (m promotion) savedRecipes() savedrecipe.Secrets {
-	return savedrecipe.Secrets{Kube: m.Kube, Namespace: m.namespace}
+func (m promotion) savedRecipes() recipe.Secrets {
+	return recipe.Secrets{Kube: m.Kube, Namespace: m.namespace}
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
-	"github.com/kamino-dev/kamino/internal/savedrecipe"
+	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
 // TestAStaleRecipeIsNotTakenForSaved: a Secret of the same name with other content is not a copy of the current loss.
 // The Secret stays, because it may be the only copy.
 func TestAStaleRecipeIsNotTakenForSaved(t *testing.T) {
 	s := newStage(t).decide()
-	stale := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: s.name + "-recipe", Namespace: ourspace}, Data: map[string][]byte{savedrecipe.RecipeKey: []byte(`{"customData":"of last year"}`)}}
+	stale := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: s.name + "-recipe", Namespace: ourspace}, Data: map[string][]byte{recipe.RecipeKey: []byte(`{"customData":"of last year"}`)}}
 	s.must(s.objects.Add(stale))
 	change := s.changeTo("2026.03.14")
 	if len(change.Removes) > 0 {
@@ -35,9 +35,9 @@ func TestAStaleRecipeIsNotTakenForSaved(t *testing.T) {
 	anew := false
 	for _, secret := range secrets.Items {
 		kept = append(kept, secret.Name)
-		content := secret.Data[savedrecipe.RecipeKey]
+		content := secret.Data[recipe.RecipeKey]
 		switch {
-		case secret.Name == stale.Name && !bytes.Equal(content, stale.Data[savedrecipe.RecipeKey]):
+		case secret.Name == stale.Name && !bytes.Equal(content, stale.Data[recipe.RecipeKey]):
 			t.Errorf("the stale recipe was overwritten: %s", content)
 		case secret.Name != stale.Name && bytes.Contains(content, []byte("vmssCSE")):
 			anew = true
@@ -80,7 +80,7 @@ func TestCustomDataIsKeptWithTheRecipe(t *testing.T) {
 	s.engine.Log = funcr.New(func(prefix, args string) { said.WriteString(prefix + args + "\n") }, funcr.Options{Verbosity: 10})
 	p := s.decide(named).play(func(int) { said.WriteString(s.text(s.prototype()) + s.text(s.order())) })
 	s.succeeded(p)
-	if saved := s.saved(p); saved == nil || string(saved.Data[savedrecipe.CustomDataKey]) != content || len(saved.Data[savedrecipe.RecipeKey]) == 0 {
+	if saved := s.saved(p); saved == nil || string(saved.Data[recipe.CustomDataKey]) != content || len(saved.Data[recipe.RecipeKey]) == 0 {
 		t.Errorf("saved is %+v", saved)
 	}
 	for _, action := range s.kube.Actions() {
@@ -143,7 +143,7 @@ func TestCustomDataThatVanishes(t *testing.T) {
 		}
 	})
 	s.succeeded(p)
-	if saved := s.saved(p); !waited || saved == nil || string(saved.Data[savedrecipe.CustomDataKey]) != "needle" {
+	if saved := s.saved(p); !waited || saved == nil || string(saved.Data[recipe.CustomDataKey]) != "needle" {
 		t.Errorf("waited: %t, saved: %+v", waited, saved)
 	}
 }

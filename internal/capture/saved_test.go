@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/apitest"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/savedrecipe"
+	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Main(m)) }
@@ -78,7 +78,7 @@ func TestWhereARecipeIsSavedIsInTheStatus(t *testing.T) {
 	}
 	secret, err := kube.CoreV1().Secrets(v1alpha1.DefaultNamespace).Get(ctx, p.Name+"-recipe", metav1.GetOptions{})
 	must(err)
-	secret.Data[savedrecipe.RecipeKey] = []byte("{}")
+	secret.Data[recipe.RecipeKey] = []byte("{}")
 	if _, err := kube.CoreV1().Secrets(v1alpha1.DefaultNamespace).Update(ctx, secret, metav1.UpdateOptions{}); err == nil {
 		t.Error("a saved recipe can be changed")
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/estimate"
-	"github.com/kamino-dev/kamino/internal/savedrecipe"
+	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
 const captureHelp = `Capture the OS disk of a node as a golden image. New nodes of the pool use the image.
@@ -159,7 +159,7 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 				return usagef("--max-concurrent must be at least 1, not %d", o.MaxConcurrent)
 			}
 			var err error
-			if flags.customData, err = savedrecipe.ReadCustomData(f.In, flags.customDataFile); err != nil {
+			if flags.customData, err = recipe.ReadCustomData(f.In, flags.customDataFile); err != nil {
 				return &failure{ExitUsage, err}
 			}
 			if image := flags.settings.Generalize.Image; image != "" {
@@ -174,10 +174,10 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 				return err
 			}
 			node := strings.TrimPrefix(strings.TrimPrefix(args[0], "node/"), "nodes/")
-			return (&capturing{session: s, flags: &flags, beginning: &drive.RequestWithCopy{
-				CaptureRequest: drive.CaptureRequest{Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Node: node, Version: flags.version, Settings: flags.settings},
-				Secrets:        s.secrets(), CustomData: flags.customData, Say: s.note,
-			}}).run(cmd.Context())
+			return (&capturing{session: s, flags: &flags,
+				beginning: &drive.CaptureRequest{Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Node: node, Version: flags.version, Settings: flags.settings},
+				keeper:    &recipe.Keeper{Secrets: s.secrets(), Cloud: s.provider, CustomData: flags.customData, Say: s.note},
+			}).run(cmd.Context())
 		},
 	}
 	flags.bind(cmd.Flags())
@@ -192,7 +192,8 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 // capturing is one run of `kamino capture`.
 type capturing struct {
 	*session
-	beginning *drive.RequestWithCopy
+	beginning *drive.CaptureRequest
+	keeper    *recipe.Keeper
 	flags     *captureFlags
 }
 
@@ -229,7 +230,7 @@ func (c *capturing) decide(ctx context.Context) (none drive.Decision, err error)
 	if !d.Existing {
 		err = c.begin(ctx, &d, holder)
 	} else {
-		err = c.beginning.Same(ctx, d.Prototype)
+		err = c.keeper.Same(ctx, d.Prototype)
 	}
 	if err != nil {
 		return none, err
@@ -255,7 +256,7 @@ func (c *capturing) begin(ctx context.Context, d *drive.Decision, h drive.Holder
 	if err := c.check(ctx, d.Prototype, h); err != nil {
 		return err
 	}
-	kept, refusals, err := c.beginning.CopyFor(ctx, *d, h)
+	kept, refusals, err := c.keeper.CopyFor(ctx, d.Prototype.Spec, h.Role == drive.RoleController)
 	if err != nil {
 		return err
 	}
@@ -270,8 +271,14 @@ func (c *capturing) begin(ctx context.Context, d *drive.Decision, h drive.Holder
 			return err
 		}
 	}
-	*d, err = c.beginning.Write(ctx, *d, kept)
-	return createError(err)
+	return createError(c.keeper.Begin(ctx, kept, func(from *v1alpha1.SecretKey) (*v1alpha1.Prototype, bool, error) {
+		if from != nil {
+			c.beginning.Settings.Recipe.CustomDataFrom, d.Prototype.Spec.Settings.Recipe.CustomDataFrom = from, from
+		}
+		var err error
+		*d, err = c.beginning.Write(ctx, *d)
+		return d.Prototype, d.Existing, err
+	}))
 }
 
 // confirm asks the user at the terminal before a promotion that no rollback can undo. Scripts get no question.
@@ -346,7 +353,7 @@ func (c *capturing) dryRun(ctx context.Context, d drive.Decision) error {
 	if err != nil && len(preview.Refusals) == 0 {
 		return err
 	}
-	kept, refusals, err := c.beginning.Copy(ctx, d, preview.Change)
+	kept, refusals, err := c.keeper.Copy(ctx, d.Prototype.Spec, preview.Change)
 	if err != nil {
 		return err
 	}

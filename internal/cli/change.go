@@ -9,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/pool"
-	"github.com/kamino-dev/kamino/internal/rollback"
+	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
 // changeFlags are the common flags of verbs that change a pool's versions.
@@ -55,14 +55,14 @@ func changing(f *Factory, o *Options, flags *changeFlags, do func(ctx context.Co
 const writeTime = 2 * time.Minute
 
 // carryOut applies a change. An interrupt waits for the end of the steps; after a crash, the same command continues.
-func (c *change) carryOut(ctx context.Context, made *rollback.Change) (rollback.Result, error) {
+func (c *change) carryOut(ctx context.Context, made *recipe.Change) (recipe.Result, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
 	defer cancel()
 	return made.Run(ctx, pause)
 }
 
 // end applies a change, if there is anything to do, and reports the result.
-func (c *change) end(ctx context.Context, deed print.ChangeResult, made *rollback.Change) error {
+func (c *change) end(ctx context.Context, deed print.ChangeResult, made *recipe.Change) error {
 	if deed.Changed {
 		if _, err := c.carryOut(ctx, made); err != nil {
 			return err

@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/policy"
-	"github.com/kamino-dev/kamino/internal/rollback"
+	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
 // versionCommand is a verb on one version of a pool.
@@ -72,7 +72,7 @@ func (c *change) acknowledge(ctx context.Context) error {
 	deed := print.Acknowledged(a, c.dryRun)
 	if !c.dryRun {
 		for _, m := range a.Marks {
-			if _, err := c.carryOut(ctx, rollback.OfMark(m, c.provider, c.pool.ID)); err != nil {
+			if _, err := c.carryOut(ctx, recipe.OfMark(m, c.provider, c.pool.ID)); err != nil {
 				return err
 			}
 		}
@@ -100,7 +100,7 @@ func (c *change) mark(ctx context.Context, verb string, m history.Mark, refusals
 	if refusals != nil {
 		return refusal(fmt.Sprintf("pool %s: %s is refused", c.history.Pool, verb), refusals)
 	}
-	return c.end(ctx, print.Marked(verb, m, c.dryRun), rollback.OfMark(m, c.provider, c.pool.ID))
+	return c.end(ctx, print.Marked(verb, m, c.dryRun), recipe.OfMark(m, c.provider, c.pool.ID))
 }
 
 func (c *change) retire(ctx context.Context, version string) error {
@@ -108,5 +108,5 @@ func (c *change) retire(ctx context.Context, version string) error {
 	if refusals != nil {
 		return refusal(fmt.Sprintf("cannot retire version %s of pool %s", version, c.history.Pool), refusals)
 	}
-	return c.end(ctx, print.Retired(r, c.dryRun), rollback.OfRetirement(r, c.provider, c.pool.ID))
+	return c.end(ctx, print.Retired(r, c.dryRun), recipe.OfRetirement(r, c.provider, c.pool.ID))
 }

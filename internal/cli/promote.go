@@ -8,7 +8,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/rollback"
+	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
 const promoteHelp = `Point the pool's recipe at a complete version that no capture promoted. The reasons: the capture waits for approval
@@ -39,15 +39,16 @@ func (c *change) promote(ctx context.Context, version string) error {
 	var alters cloud.RecipeChange
 	saved := ""
 	if !decided.Done {
+		made := recipe.OfPromotion(decided, c.provider, c.pool.ID, c.secrets())
 		var err error
-		if alters, err = c.provider.RecipeChange(ctx, cloud.ImageRef{Pool: c.pool.ID, Version: decided.Version}, decided.RemovesBootstrap); err != nil {
+		if alters, err = made.MayWrite(ctx); err != nil {
 			return err
 		}
 		if len(alters.Refusals) > 0 {
 			return refusal(refused, alters.Refusals)
 		}
 		if !c.dryRun {
-			result, err := c.carryOut(ctx, rollback.OfPromotion(decided, c.provider, c.pool.ID, c.secrets()))
+			result, err := c.carryOut(ctx, made)
 			if err != nil {
 				return err
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
-	"github.com/kamino-dev/kamino/internal/restore"
+	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
 const restoreHelp = `Restore the fields that the pool's recipe lost at a promotion: the base image, customData, and the bootstrap
@@ -27,7 +27,7 @@ restored fields again.`
 
 type restoreFlags struct {
 	changeFlags
-	restore.Wish
+	recipe.RestoreRequest
 	protected []string
 	yes       bool
 }
@@ -72,12 +72,12 @@ func newRestoreCommand(f *Factory, o *Options) *cobra.Command {
 }
 
 func (c *change) restore(ctx context.Context, flags *restoreFlags) error {
-	found, err := restore.Look(ctx, c.provider, c.secrets(), c.history, c.pool.Prototypes, flags.Wish)
+	found, err := recipe.PlanRestoration(ctx, c.provider, c.secrets(), c.history, c.pool.Prototypes, flags.RestoreRequest)
 	if err != nil {
 		return err
 	}
 	r := print.Restore{
-		Pool: c.history.Pool, Secret: c.options.Namespace + "/" + found.Kept.Secret, SavedAt: found.Kept.SavedAt, Prototype: found.Kept.Prototype, Version: found.Kept.Version,
+		Pool: c.history.Pool, Secret: c.options.Namespace + "/" + found.Saved.Secret, SavedAt: found.Saved.SavedAt, Prototype: found.Saved.Prototype, Version: found.Saved.Version,
 		Change: found.Change, DryRun: flags.dryRun, Refusals: found.Refusals, Others: found.Others,
 	}
 	if len(r.Refusals) > 0 {
@@ -90,9 +90,7 @@ func (c *change) restore(ctx context.Context, flags *restoreFlags) error {
 		if !flags.yes && !c.agreed(strings.Join(print.RestorePlan(r), "\n")) {
 			return refusedf("not confirmed, and nothing was changed: --yes skips the confirmation")
 		}
-		writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
-		defer cancel()
-		if err := (&restore.Restoration{Cloud: c.provider, Shown: r.Change}).Run(writing, pause); err != nil {
+		if _, err := c.carryOut(ctx, recipe.OfRestoration(r.Change, c.provider, r.Pool)); err != nil {
 			return fmt.Errorf("the recipe of pool %s is not restored: %w", r.Pool, err)
 		}
 		r.Changed = true

@@ -9,10 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
-	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/rollback"
-	"github.com/kamino-dev/kamino/internal/rollback/plan"
+	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
 const rollbackHelp = `Point the pool's recipe at an earlier version, and quarantine the current version. No capture and no rollback uses a
@@ -84,9 +82,10 @@ func (c *change) rollback(ctx context.Context, to string, replacing replaceFlags
 	if crowd := c.pools().ImageLimitWarning(ctx, c.history, r.To); crowd != "" {
 		deed.Lines = append(deed.Lines, capital(crowd)+".")
 	}
+	made := recipe.OfRollback(r, c.provider, c.pool.ID)
 	if !r.Done {
 		// First try the step that can fail without a change.
-		change, err := c.provider.RecipeChange(ctx, cloud.ImageRef{Pool: c.pool.ID, Version: r.To}, false)
+		change, err := made.MayWrite(ctx)
 		if err != nil {
 			return err
 		}
@@ -95,7 +94,7 @@ func (c *change) rollback(ctx context.Context, to string, replacing replaceFlags
 		}
 	}
 	if deed.Changed {
-		if err := c.goBack(ctx, r); err != nil {
+		if err := c.goBack(ctx, r, made); err != nil {
 			return err
 		}
 	}
@@ -106,12 +105,12 @@ func (c *change) rollback(ctx context.Context, to string, replacing replaceFlags
 }
 
 // goBack quarantines the version, then points the recipe at the earlier version.
-func (c *change) goBack(ctx context.Context, r history.Rollback) error {
-	result, err := c.carryOut(ctx, rollback.Of(r, c.provider, c.pool.ID))
+func (c *change) goBack(ctx context.Context, r history.Rollback, made *recipe.Change) error {
+	result, err := c.carryOut(ctx, made)
 	switch {
 	case err == nil:
 		return nil
-	case result.Did == plan.Point || result.Did == plan.Stop:
+	case result.Did == recipe.Point || result.Did == recipe.Stop:
 		although := ""
 		if len(r.Tags) > 0 {
 			although = ", now quarantined"

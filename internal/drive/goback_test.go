@@ -15,7 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/pool"
-	"github.com/kamino-dev/kamino/internal/rollback"
+	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
 const (
@@ -41,7 +41,7 @@ func goBack(ctx context.Context, c *cluster.Connection, provider cloud.Provider,
 	if r.Done {
 		return true, nil
 	}
-	result, err := rollback.Of(r, provider, found.ID).Pass(ctx)
+	result, err := recipe.OfRollback(r, provider, found.ID).Pass(ctx)
 	return result.Done(), err
 }
 

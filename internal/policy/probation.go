@@ -18,8 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/nodejoin"
 	"github.com/kamino-dev/kamino/internal/nodestate"
-	"github.com/kamino-dev/kamino/internal/rollback"
-	"github.com/kamino-dev/kamino/internal/rollback/plan"
+	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
 const (
@@ -376,18 +375,19 @@ func unfinishedRollback(look Look) *history.Return {
 // step takes the next step of the verdict. Each step reads first, so that a step with a lost answer does not run twice.
 func (d *prober) step(ctx context.Context, w *observed, t *watched, begun *history.Return) {
 	h := history.Of(history.Facts{Pool: t.look.Pool, Images: t.look.Images})
-	var change *rollback.Change
+	var change *recipe.Change
 	arrives := begun != nil && begun.To == t.look.Pool.Recipe.Version
 	switch {
 	case arrives:
-		change = rollback.OfMark(h.Arrive(*begun), d.Cloud, t.pool.ID)
+		change = recipe.OfMark(h.Arrive(*begun), d.Cloud, t.pool.ID)
 	case begun != nil || t.verdict.Do == joinhealth.GoBack:
 		back, refusals := h.GoBack(t.verdict.To, t.verdict.Message, w.now)
 		if len(refusals) > 0 {
 			t.refused(refusals[0], w.now)
 			return
 		}
-		would, err := d.Cloud.RecipeChange(ctx, cloud.ImageRef{Pool: t.pool.ID, Version: back.To}, false)
+		change = recipe.OfRollback(back, d.Cloud, t.pool.ID)
+		would, err := change.MayWrite(ctx)
 		if err != nil {
 			d.readFailed(t, err, w.now)
 			return
@@ -396,18 +396,17 @@ func (d *prober) step(ctx context.Context, w *observed, t *watched, begun *histo
 			t.refused(would.Refusals[0], w.now)
 			return
 		}
-		change = rollback.Of(back, d.Cloud, t.pool.ID)
 	case t.verdict.Do == joinhealth.ConfirmBad:
-		change = rollback.OfMark(h.ConfirmBad(t.verdict.To, t.verdict.Message), d.Cloud, t.pool.ID)
+		change = recipe.OfMark(h.ConfirmBad(t.verdict.To, t.verdict.Message), d.Cloud, t.pool.ID)
 	default:
-		change = rollback.OfMark(h.ClearSuspect(t.verdict.To), d.Cloud, t.pool.ID)
+		change = recipe.OfMark(h.ClearSuspect(t.verdict.To), d.Cloud, t.pool.ID)
 	}
 	result, err := change.Pass(ctx)
 	d.PoolCache.Forget(t.pool.ID)
 	t.acts, t.due = true, w.now.Add(stepInterval)
 	if err != nil {
 		t.due = w.now.Add(judgeInterval)
-		if t.acts = false; !errors.Is(err, rollback.ErrElsewhere) {
+		if t.acts = false; !errors.Is(err, recipe.ErrElsewhere) {
 			t.verdict.Message += ". Kamino could not apply this change: " + err.Error()
 			t.stuck = true
 		}
@@ -417,7 +416,7 @@ func (d *prober) step(ctx context.Context, w *observed, t *watched, begun *histo
 		known.due = w.now // the recipe and the versions have changed
 	}
 	d.Log.Info("probation", "pool", t.pool.Name, "version", t.version, "did", result.Did, "verdict", t.verdict.State, "why", t.verdict.Message)
-	d.announce(w, t, begun, arrives && result.Did == plan.Tag)
+	d.announce(w, t, begun, arrives && result.Did == recipe.Tag)
 }
 
 // refused reports why Kamino cannot roll back the pool.

@@ -17,7 +17,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion"
-	"github.com/kamino-dev/kamino/internal/rollback"
+	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
 // trust is a stage with a pool after a promotion, and another pool.
@@ -205,7 +205,7 @@ func (s *trust) acknowledge() {
 	}
 	for _, mark := range a.Marks {
 		for done := false; !done; {
-			r, err := rollback.OfMark(mark, s.cloud, s.pool).Pass(s.Context())
+			r, err := recipe.OfMark(mark, s.cloud, s.pool).Pass(s.Context())
 			s.must(err)
 			done = r.Done()
 		}

@@ -23,7 +23,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/policy"
-	"github.com/kamino-dev/kamino/internal/rollback"
+	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
 const (
@@ -438,7 +438,7 @@ func (w *trustWorld) acknowledge(id cloud.PoolID, images []cloud.Image) {
 		w.t.Fatal(err)
 	}
 	for _, m := range history.Of(history.Facts{Pool: seen, Images: images}).Acknowledge(w.clock.Now()).Marks {
-		if _, err := rollback.OfMark(m, w.cloud, id).Pass(w.t.Context()); err != nil {
+		if _, err := recipe.OfMark(m, w.cloud, id).Pass(w.t.Context()); err != nil {
 			w.t.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package savedrecipe
+package recipe
 
 import (
 	"bytes"
@@ -21,9 +21,9 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apitest.Main(m)) }
 
-const pool = cloud.PoolID("/groups/g/pools/pool1")
+const poolID = cloud.PoolID("/groups/g/pools/pool1")
 
-var owner = Owner{Prototype: "pool1-2026.03.01", UID: "u-1", Pool: "pool1", PoolID: pool, Version: "2026.03.01"}
+var owner = Owner{Prototype: "pool1-2026.03.01", UID: "u-1", Pool: "pool1", PoolID: poolID, Version: "2026.03.01"}
 
 // shelf returns an empty namespace on a real API server.
 func shelf(t *testing.T) Secrets {
@@ -57,7 +57,7 @@ func (s Secrets) save(t *testing.T, of Owner, backup, customData string) string 
 
 func (s Secrets) find(t *testing.T, prototypes ...v1alpha1.Prototype) []Found {
 	t.Helper()
-	found, err := s.Find(t.Context(), "pool1", pool, prototypes)
+	found, err := s.Find(t.Context(), "pool1", poolID, prototypes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,9 +88,9 @@ func TestKeptOnce(t *testing.T) {
 	if second := s.save(t, owner, `{"image":"other"}`, ""); second == first || s.save(t, owner, `{"image":"other"}`, "") != second {
 		t.Errorf("another recipe is kept as %s", second)
 	}
-	have, err := s.read(t.Context(), first)
-	if err != nil || string(have[RecipeKey]) != `{"image":"generic"}` || string(have[CustomDataKey]) != "old" {
-		t.Errorf("the first holds %q, %v", have, err)
+	have, err := s.get(t.Context(), first)
+	if err != nil || string(have.Data[RecipeKey]) != `{"image":"generic"}` || string(have.Data[CustomDataKey]) != "old" {
+		t.Errorf("the first holds %q, %v", have.Data, err)
 	}
 }
 
@@ -187,14 +187,14 @@ func TestFoundByName(t *testing.T) {
 	}
 	var found []Found
 	for range 100 { // the authorizer needs a moment to see the binding
-		if found, err = limited.Find(t.Context(), "pool1", pool, known); err == nil {
+		if found, err = limited.Find(t.Context(), "pool1", poolID, known); err == nil {
 			break
 		}
 	}
 	if err != nil || len(found) != 1 || found[0].Owner != owner || !bytes.Equal(found[0].Backup, []byte(`{"image":"generic"}`)) {
 		t.Errorf("found %+v, %v", found, err)
 	}
-	if found, err = limited.Find(t.Context(), "pool1", pool, nil); err != nil || len(found) != 0 {
+	if found, err = limited.Find(t.Context(), "pool1", poolID, nil); err != nil || len(found) != 0 {
 		t.Errorf("of no Prototype there is found %+v, %v", found, err)
 	}
 }

@@ -1,7 +1,10 @@
-// Package rollback carries out the decisions of package history: rollback, promotion, quarantine, release and
-// retirement. Each pass reads the cloud, asks package plan, and does one step. No state is kept between passes, so that
-// any process can continue after a crash.
-package rollback
+// Package recipe carries out changes of pools' versions and recipes: promotion of an existing version, rollback,
+// quarantine, release, retirement and restoration. Package history decides the changes. Each pass reads the cloud and
+// does one step. No state is kept between passes, so that any process can continue after a crash.
+//
+// The package also saves the removed parts of recipes, and finds the parts for a restoration. Parts may contain
+// secrets. Each is therefore in an immutable Secret in Kamino's namespace that outlives its Prototype.
+package recipe
 
 import (
 	"context"
@@ -13,8 +16,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imageversion"
-	"github.com/kamino-dev/kamino/internal/rollback/plan"
-	"github.com/kamino-dev/kamino/internal/savedrecipe"
 )
 
 // Change is the wanted state of a pool's versions and recipe.
@@ -33,14 +34,16 @@ type Change struct {
 	// Bootstrap is true if the recipe also loses its bootstrap data. Secrets saves the data under Prototype's name
 	// first.
 	Bootstrap bool
-	Secrets   savedrecipe.Secrets
+	Secrets   Secrets
 	Prototype string
+	// Shown is the restoration shown for the decision; nil for other changes. A recipe that has changed since stays.
+	Shown *cloud.RecipeChange
 	// Retires is true if Version is to be deleted.
 	Retires bool
 }
 
-// Of returns the change of a rollback.
-func Of(r history.Rollback, provider cloud.Provider, pool cloud.PoolID) *Change {
+// OfRollback returns the change of a rollback.
+func OfRollback(r history.Rollback, provider cloud.Provider, pool cloud.PoolID) *Change {
 	return &Change{Cloud: provider, Pool: pool, Name: r.Pool, Version: r.From, Tags: r.Tags, To: r.To, From: r.From}
 }
 
@@ -55,17 +58,34 @@ func OfRetirement(r history.Retirement, provider cloud.Provider, pool cloud.Pool
 }
 
 // OfPromotion returns the change of the promotion of an existing version.
-func OfPromotion(p history.Promotion, provider cloud.Provider, pool cloud.PoolID, secrets savedrecipe.Secrets) *Change {
+func OfPromotion(p history.Promotion, provider cloud.Provider, pool cloud.PoolID, secrets Secrets) *Change {
 	return &Change{
 		Cloud: provider, Pool: pool, Name: p.Pool, Version: p.Version, To: p.Version, FromImage: p.From, Bootstrap: p.RemovesBootstrap,
 		Secrets: secrets, Prototype: p.Prototype,
 	}
 }
 
+// OfRestoration returns the change of a restoration: see PlanRestoration.
+func OfRestoration(shown cloud.RecipeChange, provider cloud.Provider, name string) *Change {
+	return &Change{Cloud: provider, Pool: shown.Pool, Name: name, Shown: &shown}
+}
+
+// MayWrite answers whether the recipe may be written now. It returns the planned change of the recipe: SetRecipe would
+// refuse the change for the reasons in Refusals. MayWrite changes nothing.
+func (c *Change) MayWrite(ctx context.Context) (cloud.RecipeChange, error) {
+	if c.Shown == nil {
+		return c.Cloud.RecipeChange(ctx, c.ref(c.To), c.Bootstrap)
+	}
+	if c.Shown.Restores == nil {
+		return cloud.RecipeChange{}, errors.New("the change is not a restoration")
+	}
+	return c.Cloud.RestoreChange(ctx, c.Pool, *c.Shown.Restores)
+}
+
 // Result is the result of a pass.
 type Result struct {
-	// Did is the step of the pass; plan.Done if nothing is left to do.
-	Did plan.Action
+	// Did is the step of the pass; Done if nothing is left to do.
+	Did Action
 	// Saved names the Secret with the lost parts of the recipe; empty if there are none.
 	Saved string
 	// After is the pause before the next pass.
@@ -75,12 +95,16 @@ type Result struct {
 }
 
 // Done reports whether nothing is left to do.
-func (r Result) Done() bool { return r.Did == plan.Done }
+func (r Result) Done() bool { return r.Did == Done }
 
-// pollInterval is the pause between two passes, because a cloud may show a write with a delay.
-const pollInterval = time.Second
+const (
+	// pollInterval is the pause between two passes, because a cloud may show a write with a delay.
+	pollInterval = time.Second
+	// maxAttempts is the largest number of passes in a row with the same step.
+	maxAttempts = 30
+)
 
-// ErrElsewhere is returned if another client changed the recipe to a third version.
+// ErrElsewhere is returned if another client changed the recipe since the decision.
 var ErrElsewhere = errors.New("the recipe changed in the meantime")
 
 // Pass reads the cloud and does one step. A conflict with a concurrent write is no error: the next pass tries again.
@@ -89,22 +113,22 @@ func (c *Change) Pass(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{After: pollInterval}, err
 	}
-	r := Result{Did: plan.Next(w.facts), Saved: w.secret, After: pollInterval}
+	r := Result{Did: next(w.facts), Saved: w.secret, After: pollInterval}
 	switch r.Did {
-	case plan.Done:
+	case Done:
 		r.After = 0
-	case plan.Stop:
-		return r, fmt.Errorf("%w: the recipe now names %s; run `kamino history %s`", ErrElsewhere, w.recipe.Image, c.Name)
-	case plan.Tag:
+	case Stop:
+		err = c.stopped(w)
+	case Tag:
 		err = c.Cloud.TagImage(ctx, c.ref(c.Version), c.Tags)
-	case plan.Save:
-		of := savedrecipe.Owner{Prototype: c.Prototype, Pool: c.Name, PoolID: c.Pool, Version: c.To}
+	case Save:
+		of := Owner{Prototype: c.Prototype, Pool: c.Name, PoolID: c.Pool, Version: c.To}
 		err = c.Secrets.Save(ctx, w.secret, of, w.change.Backup, nil)
-	case plan.Point:
+	case Point:
 		if err = c.Cloud.SetRecipe(ctx, w.change); cloud.Is(err, cloud.Conflict) {
 			r.Conflict, err = err, nil
 		}
-	case plan.Delete:
+	case Delete:
 		err = c.Cloud.DeleteImage(ctx, c.ref(c.Version))
 	}
 	return r, err
@@ -114,54 +138,81 @@ func (c *Change) ref(version string) cloud.ImageRef {
 	return cloud.ImageRef{Pool: c.Pool, Version: version}
 }
 
+func (c *Change) stopped(w observed) error {
+	if c.Shown != nil {
+		return fmt.Errorf("%w, and nothing was restored: run the same command again", ErrElsewhere)
+	}
+	return fmt.Errorf("%w: the recipe now names %s; run `kamino history %s`", ErrElsewhere, w.image, c.Name)
+}
+
 // observed is the observed state.
 type observed struct {
-	facts  plan.Facts
-	recipe cloud.Recipe
+	facts facts
+	image string
 	// change is the recipe's change still to be written, and secret the Secret for the lost parts.
 	change cloud.RecipeChange
 	secret string
 }
 
 func (c *Change) look(ctx context.Context) (observed, error) {
-	w := observed{facts: plan.Facts{Tags: len(c.Tags) > 0, Points: c.To != "", Deletes: c.Retires}}
-	if w.facts.Tags || w.facts.Deletes {
+	w := observed{facts: facts{tags: len(c.Tags) > 0, points: c.To != "" || c.Shown != nil, deletes: c.Retires}}
+	if w.facts.tags || w.facts.deletes {
 		image, err := c.Cloud.Image(ctx, c.ref(c.Version))
 		if err != nil {
 			return w, err
 		}
-		w.facts.Gone = image.State == cloud.Absent || image.State == cloud.Deleting
-		w.facts.Tagged, w.facts.Deleted = tagged(image, c.Tags), w.facts.Gone
+		w.facts.gone = image.State == cloud.Absent || image.State == cloud.Deleting
+		w.facts.tagged, w.facts.deleted = tagged(image, c.Tags), w.facts.gone
 	}
-	if !w.facts.Points {
+	if !w.facts.points {
 		return w, nil
 	}
-	pool, err := c.Cloud.Pool(ctx, c.Pool)
-	if err != nil {
-		return w, err
-	}
-	w.recipe = pool.Recipe
-	w.facts.Recipe = c.where(w.recipe)
-	if w.facts.Recipe != plan.Before {
-		return w, nil
-	}
-	if w.change, err = c.Cloud.RecipeChange(ctx, c.ref(c.To), c.Bootstrap); err != nil || len(w.change.Removes) == 0 {
-		return w, err
-	}
-	w.facts.Loses = true
-	w.secret, w.facts.Saved, err = c.Secrets.Look(ctx, c.Prototype, w.change.Backup, nil)
+	err := c.lookRecipe(ctx, &w)
 	return w, err
 }
 
+func (c *Change) lookRecipe(ctx context.Context, w *observed) (err error) {
+	if c.Shown != nil {
+		w.change, err = c.MayWrite(ctx)
+		w.facts.recipe = asShown(*c.Shown, w.change)
+		return err
+	}
+	pool, err := c.Cloud.Pool(ctx, c.Pool)
+	if err != nil {
+		return err
+	}
+	w.image, w.facts.recipe = pool.Recipe.Image, c.where(pool.Recipe)
+	if w.facts.recipe != before {
+		return nil
+	}
+	if w.change, err = c.MayWrite(ctx); err != nil || len(w.change.Removes) == 0 {
+		return err
+	}
+	w.facts.loses = true
+	w.secret, w.facts.saved, err = c.Secrets.Look(ctx, c.Prototype, w.change.Backup, nil)
+	return err
+}
+
 // where returns the recipe's state relative to the decision.
-func (c *Change) where(r cloud.Recipe) plan.Recipe {
+func (c *Change) where(r cloud.Recipe) state {
 	switch {
 	case imageversion.Compare(r.Version, c.To) == 0 && !r.Latest:
-		return plan.Wanted
+		return wanted
 	case c.From != "" && imageversion.Compare(r.Version, c.From) == 0, c.From == "" && strings.EqualFold(r.Image, c.FromImage):
-		return plan.Before
+		return before
 	}
-	return plan.Other
+	return other
+}
+
+// asShown returns the state of a recipe to be restored. Another process may have restored the recipe.
+func asShown(shown, now cloud.RecipeChange) state {
+	switch {
+	case now.Done:
+		return wanted
+	case strings.EqualFold(now.From, shown.From) && cloud.SameFields(now.Keeps, shown.Keeps) && cloud.SameFields(now.Adds, shown.Adds):
+		return before
+	}
+	return other
 }
 
 func tagged(image cloud.Image, tags map[string]string) bool {
@@ -176,7 +227,7 @@ func tagged(image cloud.Image, tags map[string]string) bool {
 // Run makes passes until nothing is left to do. wait makes the pauses. Run returns an error after maxAttempts passes with
 // the same step, because the cloud accepts the change but does not show it.
 func (c *Change) Run(ctx context.Context, wait func(context.Context, time.Duration) error) (Result, error) {
-	saved, last, again := "", plan.Done, 0
+	saved, last, again := "", Done, 0
 	for {
 		r, err := c.Pass(ctx)
 		if r.Saved == "" {
@@ -190,17 +241,14 @@ func (c *Change) Run(ctx context.Context, wait func(context.Context, time.Durati
 			last, again = r.Did, 1
 		}
 		if again == maxAttempts && r.Conflict != nil {
-			return r, r.Conflict
+			return r, fmt.Errorf("the pool changed during each attempt; run the same command again: %w", r.Conflict)
 		}
 		if again == maxAttempts {
-			return r, fmt.Errorf("the cloud accepted the change of version %s %d times, but the change is not visible: run `kamino history %s`, or run the same command again",
-				c.Version, again, c.Name)
+			return r, fmt.Errorf("the cloud accepted the change of pool %s %d times, but the change is not visible: run `kamino history %s`, or run the same command again",
+				c.Name, again, c.Name)
 		}
 		if err := wait(ctx, r.After); err != nil {
 			return r, err
 		}
 	}
 }
-
-// maxAttempts is the largest number of passes in a row with the same step.
-const maxAttempts = 30

@@ -1,4 +1,4 @@
-package rollback
+package recipe
 
 import (
 	"context"
@@ -14,8 +14,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/history"
-	"github.com/kamino-dev/kamino/internal/rollback/plan"
-	"github.com/kamino-dev/kamino/internal/savedrecipe"
 )
 
 const (
@@ -50,13 +48,13 @@ var kinds = []struct {
 	want func(*stage) error
 }{
 	{"rollback", func(s *stage, c cloud.Provider) *Change {
-		return Of(history.Rollback{Pool: "pool1", From: bad, To: old, Tags: map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBack: old}}, c, s.pool)
+		return OfRollback(history.Rollback{Pool: "pool1", From: bad, To: old, Tags: map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBack: old}}, c, s.pool)
 	}, func(s *stage) error {
 		return errors.Join(s.names(old), s.carries(bad, map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBack: old}))
 	}},
 	{"a rollback that is taken back", func(s *stage, c cloud.Provider) *Change {
 		s.cloud.ChangeRecipe(s.pool, "memory:///pools/pool1/versions/"+old)
-		return Of(history.Rollback{Pool: "pool1", From: old, To: bad}, c, s.pool)
+		return OfRollback(history.Rollback{Pool: "pool1", From: old, To: bad}, c, s.pool)
 	}, func(s *stage) error { return errors.Join(s.names(bad), s.carries(old, nil)) }},
 	{"quarantine", func(s *stage, c cloud.Provider) *Change {
 		return OfMark(history.Mark{Pool: "pool1", Version: old, Tags: map[string]string{cloud.TagQuarantined: "why"}}, c, s.pool)
@@ -74,8 +72,44 @@ var kinds = []struct {
 	{"promotion", func(s *stage, c cloud.Provider) *Change {
 		s.cloud.ChangeRecipe(s.pool, "ubuntu:2204", "customData")
 		return OfPromotion(history.Promotion{Pool: "pool1", Version: bad, Prototype: "pool1-" + bad, From: "ubuntu:2204", RemovesBootstrap: true}, c, s.pool,
-			savedrecipe.Secrets{Kube: s.kube, Namespace: "kamino-system"})
+			Secrets{Kube: s.kube, Namespace: "kamino-system"})
 	}, func(s *stage) error { return errors.Join(s.names(bad), s.kept()) }},
+	{"restoration", func(s *stage, c cloud.Provider) *Change {
+		s.cloud.ChangeRecipe(s.pool, "generic", "customData", "extension cse")
+		return OfRestoration(restorationOf(s.T, s.cloud, s.pool, bad), c, "pool1")
+	}, func(s *stage) error { return s.has(restored) }},
+}
+
+// restored is the recipe after a restoration, and promoted the recipe before the restoration.
+const (
+	restored = "generic[customData extension cse]"
+	promoted = "memory:///pools/pool1/versions/" + bad + "[]"
+)
+
+// restorationOf promotes the version, and returns the restoration of the lost parts.
+func restorationOf(t *testing.T, c *memory.Cloud, pool cloud.PoolID, version string) cloud.RecipeChange {
+	t.Helper()
+	lost, err := c.RecipeChange(t.Context(), cloud.ImageRef{Pool: pool, Version: version}, true)
+	if err == nil {
+		err = c.SetRecipe(t.Context(), lost)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := c.RestoreChange(t.Context(), pool, cloud.Saved{Backup: lost.Backup})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shown
+}
+
+// has compares the recipe with an image and its parts.
+func (s *stage) has(want string) error {
+	pool, err := s.cloud.Pool(s.Context(), s.pool)
+	if is := fmt.Sprint(pool.Recipe.Image, pool.Recipe.Bootstrap); err == nil && is != want {
+		return fmt.Errorf("the recipe is %s", is)
+	}
+	return err
 }
 
 func (s *stage) image(version string) cloud.Image {
@@ -107,7 +141,7 @@ func (s *stage) carries(version string, tags map[string]string) error {
 
 // kept checks that the lost values of the recipe are stored once.
 func (s *stage) kept() error {
-	found, err := savedrecipe.Secrets{Kube: s.kube, Namespace: "kamino-system"}.Find(s.Context(), "pool1", s.pool, nil)
+	found, err := Secrets{Kube: s.kube, Namespace: "kamino-system"}.Find(s.Context(), "pool1", s.pool, nil)
 	if err == nil && len(found) != 1 {
 		return fmt.Errorf("kept %d times", len(found))
 	}
@@ -125,6 +159,8 @@ func (s *stage) invariants(name string) error {
 		return errors.New("the pool has left a version that is not quarantined")
 	case name == "promotion" && pool.Recipe.Version == bad:
 		return s.kept()
+	case name == "restoration" && s.has(promoted) != nil:
+		return s.has(restored)
 	}
 	return nil
 }
@@ -192,7 +228,7 @@ func TestSomebodyElsePoints(t *testing.T) {
 		}
 		s.cloud.ChangeRecipe(s.pool, "ubuntu:2204")
 		r, err := change.Run(t.Context(), func(context.Context, time.Duration) error { return nil })
-		if !errors.Is(err, ErrElsewhere) || r.Did != plan.Stop {
+		if !errors.Is(err, ErrElsewhere) || r.Did != Stop {
 			t.Errorf("after %d passes: %+v, %v", passes, r, err)
 		}
 		if quarantined := s.image(bad).Tags[cloud.TagQuarantined] != ""; quarantined != (passes == 1) {
@@ -201,29 +237,37 @@ func TestSomebodyElsePoints(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotShown: a change that never becomes visible ends the run with an error, and so does a lasting conflict.
+// TestWhatIsNotShown: a change that never becomes visible ends the run with an error, and so does a lasting conflict. So
+// does a failed pause.
 func TestWhatIsNotShown(t *testing.T) {
-	s := newStage(t)
-	for _, loss := range []memory.Outcome{{Err: nil}, memory.FailBefore(cloud.Conflict)} {
-		faulty := memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome {
-			if c.Op == "SetRecipe" {
-				return loss
+	for _, kind := range []int{0, len(kinds) - 1} {
+		kind := kinds[kind]
+		for _, loss := range []memory.Outcome{{Err: nil}, memory.FailBefore(cloud.Conflict)} {
+			s := newStage(t)
+			faulty := memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome {
+				if c.Op == "SetRecipe" {
+					return loss
+				}
+				return memory.Pass()
+			})
+			pauses := 0
+			provider := cloud.Provider(faulty)
+			if loss.Err == nil {
+				provider = deaf{faulty}
 			}
-			return memory.Pass()
-		})
-		pauses := 0
-		provider := cloud.Provider(faulty)
-		if loss.Err == nil {
-			provider = deaf{faulty}
+			_, err := kind.of(s, provider).Run(t.Context(), func(context.Context, time.Duration) error { pauses++; return nil })
+			if err == nil || pauses < maxAttempts-1 || cloud.Is(err, cloud.Conflict) != (loss.Err != nil) {
+				t.Errorf("%s: %v after %d pauses", kind.name, err, pauses)
+			}
 		}
-		_, err := kinds[0].of(s, provider).Run(t.Context(), func(context.Context, time.Duration) error { pauses++; return nil })
-		if err == nil || pauses < maxAttempts-1 || cloud.Is(err, cloud.Conflict) != (loss.Err != nil) {
-			t.Errorf("%v after %d pauses", err, pauses)
-		}
+	}
+	s, stop := newStage(t), errors.New("stop")
+	if _, err := kinds[0].of(s, s.cloud).Run(t.Context(), func(context.Context, time.Duration) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("a pause that ends: %v", err)
 	}
 }
 
 // deaf accepts every change of a recipe and changes nothing.
-type deaf struct{ cloud.Provider }
+type deaf struct{ *memory.Faulty }
 
 func (deaf) SetRecipe(context.Context, cloud.RecipeChange) error { return nil }

@@ -1,4 +1,4 @@
-package savedrecipe
+package recipe
 
 import (
 	"cmp"
@@ -69,12 +69,11 @@ func (s Secrets) Find(ctx context.Context, name string, pool cloud.PoolID, proto
 func (s Secrets) named(ctx context.Context, prototypes []v1alpha1.Prototype) ([]corev1.Secret, error) {
 	var secrets []corev1.Secret
 	for i := range prototypes {
-		secret, err := s.Kube.CoreV1().Secrets(s.Namespace).Get(ctx, prototypes[i].Name+suffix, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return nil, fmt.Errorf("read secret %s/%s: %w", s.Namespace, prototypes[i].Name+suffix, err)
-		default:
+		secret, err := s.get(ctx, prototypes[i].Name+suffix)
+		if err != nil {
+			return nil, err
+		}
+		if secret != nil {
 			secrets = append(secrets, *secret)
 		}
 	}

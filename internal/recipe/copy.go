@@ -1,4 +1,4 @@
-package savedrecipe
+package recipe
 
 import (
 	"bytes"
@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,10 +46,12 @@ func (s Secrets) Keep(ctx context.Context, c Copy) (made bool, err error) {
 	case !apierrors.IsAlreadyExists(err):
 		return false, fmt.Errorf("create secret %s/%s: %w", s.Namespace, c.Name, err)
 	}
-	have, err := s.Kube.CoreV1().Secrets(s.Namespace).Get(ctx, c.Name, metav1.GetOptions{})
+	have, err := s.get(ctx, c.Name)
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("read secret %s/%s: %w", s.Namespace, c.Name, err)
+		return false, err
+	case have == nil:
+		return false, fmt.Errorf("secret %s/%s was deleted at the same moment: run the same command again", s.Namespace, c.Name)
 	case have.Immutable == nil || !*have.Immutable || !bytes.Equal(have.Data[CustomDataKey], c.Data):
 		return false, fmt.Errorf("secret %s/%s is not the copy of Kamino: another client wrote the Secret; delete the Secret", s.Namespace, c.Name)
 	}
@@ -84,7 +88,8 @@ func Loses(change cloud.RecipeChange) bool { return cloud.HasField(change.Remove
 
 // Rehearse plans the restoration from a change's backup and a copy, so that refusals are known before the change.
 func Rehearse(ctx context.Context, provider cloud.Provider, change cloud.RecipeChange, data []byte) ([]cloud.Refusal, error) {
-	back, err := provider.RestoreChange(ctx, change.Pool, cloud.Saved{Backup: change.Backup, Given: map[string][]byte{customData.String(): data}})
+	saved := cloud.Saved{Backup: change.Backup, Given: map[string][]byte{customData.String(): data}}
+	back, err := OfRestoration(cloud.RecipeChange{Pool: change.Pool, Restores: &saved}, provider, "").MayWrite(ctx)
 	return back.Refusals, err
 }
 
@@ -103,4 +108,34 @@ func Encoded(data []byte) bool {
 		}
 	}
 	return false
+}
+
+// ReadCustomData reads the file of --custom-data. A path of "-" reads in, and an empty path reads nothing. The error
+// names the flag and the remedy.
+func ReadCustomData(in io.Reader, path string) ([]byte, error) {
+	switch path {
+	case "":
+		return nil, nil
+	case "-":
+	default:
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("--custom-data: %w", err)
+		}
+		defer func() { _ = file.Close() }()
+		in = file
+	}
+	data, err := io.ReadAll(io.LimitReader(in, corev1.MaxSecretSize+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("--custom-data: %w", err)
+	case len(data) == 0:
+		return nil, fmt.Errorf("--custom-data %s is empty: pass the original customData file of the pool", path)
+	case len(data) > corev1.MaxSecretSize:
+		return nil, fmt.Errorf("--custom-data %s is larger than the limit of a Secret, %d bytes", path, corev1.MaxSecretSize)
+	case Encoded(data):
+		return nil, fmt.Errorf("--custom-data %s is base64, and kamino restore would encode the file twice: decode the file first (base64 -d). "+
+			"If the original customData really is base64, pass a Secret with --custom-data-from", path)
+	}
+	return data, nil
 }

@@ -1,7 +1,4 @@
-// Package savedrecipe saves the removed parts of recipes, and finds them for a restoration. The parts may contain
-// secrets. Each is therefore in an immutable Secret in Kamino's namespace that outlives its Prototype. Only the
-// provider understands the content.
-package savedrecipe
+package recipe
 
 import (
 	"bytes"
@@ -64,17 +61,14 @@ type Owner struct {
 // customData is saved with the recipe. If customData is nil, any saved customData matches.
 func (s Secrets) Look(ctx context.Context, prototype string, backup, customData []byte) (name string, kept bool, err error) {
 	name = prototype + suffix
-	holds := func(have map[string][]byte) bool {
-		return bytes.Equal(have[RecipeKey], backup) && (customData == nil || bytes.Equal(have[CustomDataKey], customData))
-	}
-	have, err := s.read(ctx, name)
-	if err != nil || have == nil || holds(have) {
-		return name, err == nil && have != nil, err
-	}
-	name += "-" + digest(backup, customData)[:shortDigest]
-	have, err = s.read(ctx, name)
-	if err != nil || have == nil || holds(have) {
-		return name, err == nil && have != nil, err
+	for _, name = range []string{name, name + "-" + digest(backup, customData)[:shortDigest]} {
+		have, err := s.get(ctx, name)
+		if err != nil || have == nil {
+			return name, false, err
+		}
+		if bytes.Equal(have.Data[RecipeKey], backup) && (customData == nil || bytes.Equal(have.Data[CustomDataKey], customData)) {
+			return name, true, nil
+		}
 	}
 	return name, false, fmt.Errorf("secret %s/%s does not hold the saved recipe: another client wrote the Secret; delete the Secret", s.Namespace, name)
 }
@@ -87,8 +81,8 @@ func digest(backup, customData []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// read returns the data of a Secret: nil without the Secret, not nil with it.
-func (s Secrets) read(ctx context.Context, name string) (map[string][]byte, error) {
+// get returns a Secret; nil if the Secret does not exist.
+func (s Secrets) get(ctx context.Context, name string) (*corev1.Secret, error) {
 	secret, err := s.Kube.CoreV1().Secrets(s.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -96,10 +90,7 @@ func (s Secrets) read(ctx context.Context, name string) (map[string][]byte, erro
 	case err != nil:
 		return nil, fmt.Errorf("read secret %s/%s: %w", s.Namespace, name, err)
 	}
-	if secret.Data == nil {
-		return map[string][]byte{}, nil
-	}
-	return secret.Data, nil
+	return secret, nil
 }
 
 // Save saves the parts that a pool's recipe is about to lose, under the name from Look.

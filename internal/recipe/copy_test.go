@@ -1,4 +1,4 @@
-package savedrecipe
+package recipe
 
 import (
 	"encoding/base64"

@@ -1,0 +1,65 @@
+package recipe
+
+// Action is one step of a Change.
+type Action string
+
+// The steps. Each step may be repeated.
+const (
+	// Done: nothing is left to do.
+	Done Action = "Done"
+	// Tag writes the tags of the version.
+	Tag Action = "Tag"
+	// Save saves the parts that the recipe is about to lose.
+	Save Action = "Save"
+	// Point writes the recipe.
+	Point Action = "Point"
+	// Delete deletes the version.
+	Delete Action = "Delete"
+	// Stop: another client changed the recipe since the decision. No further step is done.
+	Stop Action = "Stop"
+)
+
+// state is the state of a pool's recipe relative to the decision.
+type state string
+
+const (
+	// before: the recipe at the time of the decision.
+	before state = "Before"
+	// wanted: the recipe of the decision.
+	wanted state = "Wanted"
+	// other: any other recipe.
+	other state = "Other"
+)
+
+// facts are the observed facts.
+type facts struct {
+	// tags is true if tags are to be written, tagged if all are written. gone is true if the version does not exist.
+	tags, tagged, gone bool
+	// points is true if the recipe is to be changed. recipe is its current state.
+	points bool
+	recipe state
+	// loses is true if the recipe will lose parts, and saved if the parts are saved.
+	loses, saved bool
+	// deletes is true if the version is to be deleted, and deleted if it is.
+	deletes, deleted bool
+}
+
+// next returns the next step. It works backwards from the goal, so that finished steps are not repeated.
+//
+// Tags come first: after a crash between the two writes a quarantined version is visibly in use, and no promotion uses
+// it again. In the other order the next capture or rollback would take a bad version for a good one.
+func next(f facts) Action {
+	switch {
+	case f.points && f.recipe == other:
+		return Stop
+	case f.tags && !f.tagged && !f.gone:
+		return Tag
+	case f.points && f.recipe != wanted && f.loses && !f.saved:
+		return Save
+	case f.points && f.recipe != wanted:
+		return Point
+	case f.deletes && !f.deleted:
+		return Delete
+	}
+	return Done
+}
