@@ -248,7 +248,7 @@ func TestReasons(t *testing.T) {
 		{"prototype.md", "../internal/selection/selection.go", constants},
 		{"prototype.md", "../internal/capture/*.go", constants},
 		{"prototype.md", "../internal/admission/*.go", constants},
-		{"history.md", "../internal/replace/plan/*.go", `(?m)^\t[A-Z]\w+ += "([A-Z]\w+)"$`},
+		{"history.md", "../internal/rebuild/plan/*.go", `(?m)^\t[A-Z]\w+ += "([A-Z]\w+)"$`},
 		{"prototype.md", "../internal/capture/plan/decision.go", `(?s)docs/prototype\.md lists.*?\n\)`},
 		{"prototype.md", "../internal/cloud/azure/*.go", `(?:[rR]efuse\(|Reason: )"([A-Z]\w+)"`},
 		{"history.md", "../internal/history/change.go", constants},

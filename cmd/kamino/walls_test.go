@@ -53,7 +53,7 @@ var rooms = map[string]room{
 	"internal/bootstrapkind": {pure: true, own: "api cloud imageversion", foreign: kubeTypes},
 	"internal/policyfile":    {pure: true, own: "api", foreign: kubeTypes + yaml},
 
-	"internal/replace/plan": {pure: true, own: "api cloud wording"},
+	"internal/rebuild/plan": {pure: true, own: "api cloud wording"},
 	"internal/recipe":       {own: "api cloud cluster history imageversion", foreign: kubeClient},
 
 	"internal/cloud":           {},
@@ -89,23 +89,22 @@ var rooms = map[string]room{
 	"internal/node":     {own: "api nodestate", foreign: kubeClient + " k8s.io/kubectl"},
 	"internal/capture":  {own: "admission api capture/plan cloud history imagecount imageversion kured membership node nodestate recipe reservations retention selection trial", foreign: kubeLoop},
 	"internal/tryout":   {own: "api cloud node nodestate probe trial", foreign: kubeClient + yaml + " k8s.io/component-helpers k8s.io/pod-security-admission"},
-	"internal/replace":  {own: "api cloud kured membership node nodestate replace/plan", foreign: kubeClient},
+	"internal/rebuild":  {own: "api cloud kured membership node nodecache nodestate rebuild/plan", foreign: kubeLoop},
 	"internal/doctor":   {own: "admission api bootstrapkind cloud history imagecount imageversion kured membership node nodestate reservations selection wording", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
 	"internal/nodejoin": {own: "api cloud history imageversion joinhealth nodestate", foreign: kubeClient},
 	"internal/metrics":  {own: "admission api bootstrapkind capture capture/plan cloud history imagecount imageversion joinhealth membership selection", foreign: kubeClient + " github.com/prometheus/client_golang"},
-	"internal/policy":   {own: "admission api bootstrapkind capture cloud expression history imagecount imageversion joinhealth membership nodecache nodejoin nodestate recipe reservations schedule selection wording", foreign: kubeLoop},
+	"internal/policy":   {own: "admission api bootstrapkind capture cloud expression history imagecount imageversion joinhealth membership nodecache nodejoin nodestate rebuild recipe reservations schedule selection wording", foreign: kubeLoop},
 
 	"internal/controller/nodelabel": {own: "api cloud membership node nodestate", foreign: kubeClient},
 	"internal/controller/policy":    {own: "api nodecache policy", foreign: kubeLoop},
 	"internal/controller/prototype": {own: "api capture nodestate", foreign: kubeLoop},
-	"internal/controller/rebuild":   {own: "api replace", foreign: kubeLoop},
 	"internal/controller/sweep":     {own: "api capture cloud reservations", foreign: kubeLoop},
 
 	"internal/cluster": {own: "api cloud wording", foreign: kubeLoop},
 	"internal/drive": {
-		own: "admission api bootstrapkind capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/rebuild controller/sweep generalize imagecount imageversion membership metrics node nodecache " +
-			"nodejoin nodestate policy policyfile pool replace replace/plan reservations selection tryout wording",
+		own: "admission api bootstrapkind capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/sweep generalize imagecount imageversion membership metrics node nodecache " +
+			"nodejoin nodestate policy policyfile pool rebuild rebuild/plan reservations selection tryout wording",
 		foreign: kubeLoop,
 	},
 

@@ -6,12 +6,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
-	"github.com/kamino-dev/kamino/internal/replace"
+	"github.com/kamino-dev/kamino/internal/rebuild"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -66,16 +65,11 @@ func (c *change) replaceNodes(ctx context.Context, deed print.ChangeResult, how 
 	} else if err := print.WriteChangeResult(c.Out, c.format, deed); err != nil {
 		return err
 	}
-	replacement := &replace.Replacement{
+	replacement := &rebuild.Replacement{
 		Kube: c.cluster.Kube, Namespace: c.options.Namespace, Cloud: c.provider, Pool: c.pool.ID, From: deed.Version, To: deed.To, Image: how.image,
 		MaxUnavailable: how.MaxUnavailable, AllAtOnce: how.AllAtOnce, OwnNode: c.Getenv(envNode), Now: c.Now,
 		Drain:        v1alpha1.DrainSettings{Force: how.force, Disrupt: how.disrupt, Timeout: metav1.Duration{Duration: how.drainTimeout}},
-		ReadyTimeout: how.readyTimeout, Kured: c.options.Kured,
-	}
-	if recorder := c.options.recorder(c.cluster); recorder != nil {
-		replacement.Event = func(n *corev1.Node, kind, reason, note string) {
-			recorder.Eventf(n, nil, kind, reason, "Rebuild", "%s", note)
-		}
+		ReadyTimeout: how.readyTimeout, Kured: c.options.Kured, Recorder: c.options.recorder(c.cluster),
 	}
 	tell := func(node, what string) { _, _ = fmt.Fprintf(out, "node %s %s\n", node, what) }
 	result, err := replacement.Run(ctx, tell, pause)

@@ -70,7 +70,7 @@ func (k *Controller) Run(ctx context.Context) error {
 	decider.Preflight, decider.DisruptionCost = engine.Refusals, NewEngine(background, provider, k.Options, nil).DisruptionCost
 	rebuilds := k.rebuilds(manager, provider, decider)
 	decider.Rebuild = rebuilds.Take
-	if err := manager.Add(rebuilds.Rebuilder()); err != nil {
+	if err := manager.Add(rebuilds); err != nil {
 		return err
 	}
 	if err := k.watchPolicies(ctx, manager, background, decider); err != nil {

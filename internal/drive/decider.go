@@ -16,7 +16,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/nodejoin"
 	"github.com/kamino-dev/kamino/internal/policy"
-	"github.com/kamino-dev/kamino/internal/replace/plan"
+	"github.com/kamino-dev/kamino/internal/rebuild"
+	"github.com/kamino-dev/kamino/internal/rebuild/plan"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
@@ -65,10 +66,11 @@ func (k *Controller) reportJoins(reported []policy.Probation) {
 	k.Counts.Joins(pools)
 }
 
-// rebuilds returns the Rebuilds for policies with spec.rebuild.
-func (k *Controller) rebuilds(manager ctrl.Manager, provider cloud.Provider, decider *policy.Decider) *Rebuilds {
-	return &Rebuilds{
-		Options: k.Options, Cluster: k.Cluster, Cloud: provider, Nodes: decider.Nodes, Policies: k.Cluster.Client,
+// rebuilds returns the controller of rebuilds for policies with spec.rebuild.
+func (k *Controller) rebuilds(manager ctrl.Manager, provider cloud.Provider, decider *policy.Decider) *rebuild.Controller {
+	return &rebuild.Controller{
+		Kube: k.Cluster.Kube, Cloud: provider, Nodes: decider.Nodes, Policies: k.Cluster.Client, Namespace: k.Namespace, Kured: k.Kured,
+		OwnNode: k.OwnNode, Now: k.Now, Log: k.Log.WithName("rebuild"),
 		Recorder: clipped{manager.GetEventRecorder(eventSource)}, Ended: func(a plan.Action) { k.Counts.NodeRebuilt(a == plan.Release) },
 	}
 }

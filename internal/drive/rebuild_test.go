@@ -22,7 +22,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/policy"
-	"github.com/kamino-dev/kamino/internal/replace/plan"
+	"github.com/kamino-dev/kamino/internal/rebuild"
+	"github.com/kamino-dev/kamino/internal/rebuild/plan"
 )
 
 // limited is a cloud with a limit of ten images per pool.
@@ -110,9 +111,9 @@ func (y *yard) kubelet(name string) {
 
 // process holds the parts of a new controller process.
 type process struct {
-	*Rebuilds
+	*rebuild.Controller
+	cluster *cluster.Connection
 	decider *policy.Decider
-	pass    func(context.Context)
 }
 
 func (y *yard) process(provider cloud.Provider) *process {
@@ -122,20 +123,20 @@ func (y *yard) process(provider cloud.Provider) *process {
 	decider, err := NewDecider(y.Context(), c, provider, NewEngine(c, provider, options, nil), options)
 	y.must(err)
 	recorder := events.NewFakeRecorder(1000)
-	rebuilds := &Rebuilds{Options: options, Cluster: c, Cloud: provider, Nodes: decider.Nodes, Policies: y.api, Recorder: recorder,
+	rebuilds := &rebuild.Controller{Kube: c.Kube, Cloud: provider, Nodes: decider.Nodes, Policies: y.api, Recorder: recorder, Now: y.clock.Now, Log: logr.Discard(),
 		Ended: func(a plan.Action) { y.ended = append(y.ended, a) }}
 	decider.Read, decider.Recorder, decider.Rebuild = y.api, recorder, rebuilds.Take
-	return &process{rebuilds, decider, rebuilds.Rebuilder().Pass}
+	return &process{rebuilds, c, decider}
 }
 
 // turn plays ten seconds of a controller: a cache update, a decision, and a step.
 func (y *yard) turn(p *process) {
 	y.Helper()
-	y.must(ReadNodes(y.Context(), p.Cluster, p.Nodes))
+	y.must(ReadNodes(y.Context(), p.cluster, p.Nodes))
 	_, err := p.decider.Pass(y.Context())
 	y.must(err)
-	y.must(ReadNodes(y.Context(), p.Cluster, p.Nodes))
-	p.pass(y.Context())
+	y.must(ReadNodes(y.Context(), p.cluster, p.Nodes))
+	p.Pass(y.Context())
 	y.clock.Advance(10 * time.Second)
 	y.cloud.Settle()
 	out := 0

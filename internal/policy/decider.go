@@ -23,6 +23,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/nodejoin"
+	"github.com/kamino-dev/kamino/internal/rebuild"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
@@ -59,7 +60,7 @@ type Decider struct {
 	// candidates that the rules rank equal, Kamino captures the candidate with the least cost.
 	DisruptionCost func(ctx context.Context, node string, drain v1alpha1.DrainSettings, donorReplaced bool) (selection.DisruptionCost, error)
 	// Rebuild, if set, reserves the next node of a pool's oldest image. Package replace carries on. Nil rebuilds no node.
-	Rebuild func(ctx context.Context, r Rebuild) (Taken, error)
+	Rebuild func(ctx context.Context, r rebuild.Request) (rebuild.Taken, error)
 	// Leased lists the reservations that Leases confirm, by the UID of the Node. A reservation without a Lease blocks
 	// neither its pool nor other nodes. Nil trusts the annotations of Nodes.
 	Leased func(ctx context.Context) (map[types.UID]v1alpha1.Reservation, error)

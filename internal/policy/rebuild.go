@@ -16,6 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imagecount"
 	"github.com/kamino-dev/kamino/internal/nodestate"
+	"github.com/kamino-dev/kamino/internal/rebuild"
 	"github.com/kamino-dev/kamino/internal/reservations"
 	"github.com/kamino-dev/kamino/internal/schedule"
 	"github.com/kamino-dev/kamino/internal/selection"
@@ -43,27 +44,6 @@ const (
 
 // rebuildAgain is the pause after Kamino could reserve no node.
 const rebuildAgain = 5 * time.Minute
-
-// Rebuild is the request to reserve the next node of a pool's oldest image for a rebuild.
-type Rebuild struct {
-	Pool   Pool
-	Policy string
-	// Image is the image to replace, in the cloud's notation; From is its name, and To the version in the recipe.
-	Image, From, To string
-	Settings        v1alpha1.Settings
-	Failures        v1alpha1.FailureSettings
-	// MaxUnavailable is the number of the pool's nodes that may be out of service.
-	MaxUnavailable int
-}
-
-// Taken is the result of a Rebuild.
-type Taken struct {
-	// Node is the reserved node; empty if there is none, and then Waiting is the reason.
-	Node    string
-	Waiting string
-	// Alone are the nodes that Kamino leaves alone, each with the reason.
-	Alone map[string]cloud.Refusal
-}
 
 // rebuildCase holds the inputs of a decision about a rebuild.
 type rebuildCase struct {
@@ -271,8 +251,8 @@ func (d *Decider) beginRebuild(ctx context.Context, w *observed, o *decided) err
 	if from == "" {
 		from = oldest.Name
 	}
-	taken, err := d.Rebuild(ctx, Rebuild{
-		Pool: o.Pool, Policy: o.Policy, Image: oldest.Name, From: from, To: recipe.Version, Settings: o.rules.spec.Settings,
+	taken, err := d.Rebuild(ctx, rebuild.Request{
+		Pool: o.Pool.ID, Policy: o.Policy, Image: oldest.Name, From: from, To: recipe.Version, Settings: o.rules.spec.Settings,
 		Failures: o.rules.spec.Failures, MaxUnavailable: selection.MayBeAway(orDefault(away), len(d.Nodes.Of(o.Pool.ID))),
 	})
 	switch {

@@ -16,6 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/rebuild"
 	"github.com/kamino-dev/kamino/internal/schedule"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
@@ -39,10 +40,10 @@ func (s *stage) crowd(name string, images int) cloud.PoolID {
 }
 
 // takes replaces the decider's Rebuild in a cloud with a limit, and records the requests.
-func (s *stage) takes(take func(policy.Rebuild) (policy.Taken, error)) *[]policy.Rebuild {
-	var asked []policy.Rebuild
+func (s *stage) takes(take func(rebuild.Request) (rebuild.Taken, error)) *[]rebuild.Request {
+	var asked []rebuild.Request
 	s.decider.Cloud = limited{s.calls}
-	s.decider.Rebuild = func(_ context.Context, r policy.Rebuild) (policy.Taken, error) {
+	s.decider.Rebuild = func(_ context.Context, r rebuild.Request) (rebuild.Taken, error) {
 		asked = append(asked, r)
 		return take(r)
 	}
@@ -90,7 +91,7 @@ func TestTheOldestImageIsRebuilt(t *testing.T) {
 			s := newStage(t)
 			id := s.crowd("pool1", test.images)
 			s.policy("all", test.spec)
-			asked := s.takes(func(policy.Rebuild) (policy.Taken, error) { return policy.Taken{Node: "pool1-0"}, nil })
+			asked := s.takes(func(rebuild.Request) (rebuild.Taken, error) { return rebuild.Taken{Node: "pool1-0"}, nil })
 			s.counted(id)
 			if len(*asked) != test.asked {
 				t.Fatalf("asked for %+v; the status says %+v", *asked, s.poolStatus("all", "pool1").Rebuild)
@@ -130,7 +131,7 @@ func TestNothingIsRebuiltWhereThePolicyRests(t *testing.T) {
 		s := newStage(t)
 		id := s.crowd("pool1", 8)
 		s.policy("all", func(p *v1alpha1.PrototypePolicySpec) { rebuilds(p); spec(p) })
-		asked := s.takes(func(policy.Rebuild) (policy.Taken, error) { return policy.Taken{Node: "pool1-0"}, nil })
+		asked := s.takes(func(rebuild.Request) (rebuild.Taken, error) { return rebuild.Taken{Node: "pool1-0"}, nil })
 		s.counted(id)
 		if len(*asked) > 0 {
 			t.Errorf("%s: asked for %+v", reason, *asked)
@@ -144,7 +145,7 @@ func TestARebuildAndACaptureTakeTurns(t *testing.T) {
 	s := newStage(t)
 	id := s.crowd("pool1", 8)
 	s.policy("all", rebuilds)
-	asked := s.takes(func(policy.Rebuild) (policy.Taken, error) { return policy.Taken{Node: "pool1-0"}, nil })
+	asked := s.takes(func(rebuild.Request) (rebuild.Taken, error) { return rebuild.Taken{Node: "pool1-0"}, nil })
 	s.pass()
 	s.must(s.decider.Count(t.Context(), id))
 	patched := func(n *corev1.Node) {
@@ -185,22 +186,22 @@ func TestWhyNothingIsRebuiltIsTold(t *testing.T) {
 	s := newStage(t)
 	id := s.crowd("pool1", 8)
 	s.policy("all", rebuilds)
-	answer, failure := policy.Taken{Waiting: "kured reboots node x"}, error(nil)
-	asked := s.takes(func(policy.Rebuild) (policy.Taken, error) { return answer, failure })
+	answer, failure := rebuild.Taken{Waiting: "kured reboots node x"}, error(nil)
+	asked := s.takes(func(rebuild.Request) (rebuild.Taken, error) { return answer, failure })
 	s.counted(id)
 	s.wantRebuild(policy.Waiting, "kured reboots node x")
 	s.pass()
 	if len(*asked) != 1 {
 		t.Errorf("asked %d times at once", len(*asked))
 	}
-	answer = policy.Taken{Alone: map[string]cloud.Refusal{"pool1-0": cloud.Refuse("AsksToStay", "is left alone, because it asks to", "wait")}}
+	answer = rebuild.Taken{Alone: map[string]cloud.Refusal{"pool1-0": cloud.Refuse("AsksToStay", "is left alone, because it asks to", "wait")}}
 	s.clock.Advance(6 * time.Minute)
 	s.pass()
 	s.degradedFor(v1alpha1.PolicyNotRebuilt, "node pool1-0 of pool pool1 is left alone, because it asks to: wait")
 	s.pass()
 	s.degradedFor(v1alpha1.PolicyNotRebuilt, "asks to")
 
-	answer, failure = policy.Taken{}, errors.New("no route")
+	answer, failure = rebuild.Taken{}, errors.New("no route")
 	s.clock.Advance(6 * time.Minute)
 	s.pass()
 	s.wantRebuild(policy.Waiting, "no route")
@@ -213,7 +214,7 @@ func TestWhyNothingIsRebuiltIsTold(t *testing.T) {
 		s.degradedFor(v1alpha1.PolicyNotRebuilt, "node pool1-0 of pool pool1 was not drained", remedy)
 	}
 	s.change(id, "pool1-0", func(n *corev1.Node) { n.Annotations = nil })
-	answer, failure = policy.Taken{Node: "pool1-0"}, nil
+	answer, failure = rebuild.Taken{Node: "pool1-0"}, nil
 	s.clock.Advance(6 * time.Minute)
 	s.pass()
 	if c := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionDegraded); c.Reason == v1alpha1.PolicyNotRebuilt {
@@ -239,7 +240,9 @@ func TestNoMoreAreHeldThanMayBe(t *testing.T) {
 	s := newStage(t)
 	one, two := s.crowd("pool1", 8), s.crowd("pool2", 8)
 	s.policy("all", rebuilds)
-	asked := s.takes(func(r policy.Rebuild) (policy.Taken, error) { return policy.Taken{Node: r.Pool.Name + "-0"}, nil })
+	asked := s.takes(func(r rebuild.Request) (rebuild.Taken, error) {
+		return rebuild.Taken{Node: s.cloud.PoolName(r.Pool) + "-0"}, nil
+	})
 	s.pass()
 	s.must(s.decider.Count(t.Context(), one))
 	s.must(s.decider.Count(t.Context(), two))
@@ -260,7 +263,7 @@ func TestACloudThatRebuildsNothing(t *testing.T) {
 	s := newStage(t)
 	id := s.crowd("pool1", 8)
 	s.policy("all", rebuilds)
-	asked := s.takes(func(policy.Rebuild) (policy.Taken, error) { return policy.Taken{Node: "pool1-0"}, nil })
+	asked := s.takes(func(rebuild.Request) (rebuild.Taken, error) { return rebuild.Taken{Node: "pool1-0"}, nil })
 	s.decider.Cloud = unable{limited{s.calls}}
 	s.counted(id)
 	s.wantRebuild(policy.CannotRebuild, "cannot rebuild nodes")

@@ -1,4 +1,4 @@
-package replace
+package rebuild
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodestate"
-	"github.com/kamino-dev/kamino/internal/replace/plan"
+	"github.com/kamino-dev/kamino/internal/rebuild/plan"
 )
 
 // observed is the observed state of a reserved node.

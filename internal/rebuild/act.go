@@ -1,4 +1,4 @@
-package replace
+package rebuild
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/node"
-	"github.com/kamino-dev/kamino/internal/replace/plan"
+	"github.com/kamino-dev/kamino/internal/rebuild/plan"
 )
 
 const (

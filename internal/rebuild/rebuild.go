@@ -1,4 +1,4 @@
-// Package replace rebuilds the nodes of a pool that run an old version or image. Each node is reserved, cordoned,
+// Package rebuild rebuilds the nodes of a pool that run an old version or image. Each node is reserved, cordoned,
 // drained with respect for budgets, rebuilt by the cloud from the recipe, and returned to service.
 //
 // A pass reads the nodes, asks package plan, and does one step with each reserved node. Then it reserves further nodes
@@ -6,23 +6,23 @@
 // can therefore make the next pass.
 //
 // Package history decides which version is bad and changes recipes.
-package replace
+package rebuild
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
-	"github.com/kamino-dev/kamino/internal/replace/plan"
+	"github.com/kamino-dev/kamino/internal/rebuild/plan"
 )
 
 // ErrStopped is returned if the recipe changed to another version during the rebuild.
@@ -61,8 +61,8 @@ type Replacement struct {
 	Nodes func(ctx context.Context, do func(*corev1.Node) error) error
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
-	// Event records an event about a node, with a type of corev1.Event, a reason and a sentence. May be nil.
-	Event func(node *corev1.Node, kind, reason, note string)
+	// Recorder records events about nodes. May be nil.
+	Recorder events.EventRecorder
 
 	roster roster
 	// began is the time of the first pass. An overdue node gets its time again from then on, and failures since then
@@ -206,13 +206,8 @@ func (r *Replacement) owns(reservation *v1alpha1.Reservation) bool {
 	return reservation.Same(r.holder())
 }
 
-// Held reports whether the reservation belongs to a rebuild for a policy.
-func Held(reservation *v1alpha1.Reservation) bool {
-	return reservation != nil && reservation.Is(v1alpha1.HolderReplacement) && reservation.Rebuild != nil && reservation.Rebuild.Policy != ""
-}
-
 func (r *Replacement) event(n *corev1.Node, kind, reason, format string, args ...any) {
-	if r.Event != nil {
-		r.Event(n, kind, reason, fmt.Sprintf(format, args...))
+	if r.Recorder != nil {
+		r.Recorder.Eventf(n, nil, kind, reason, "Rebuild", format, args...)
 	}
 }

@@ -1,4 +1,4 @@
-package replace
+package rebuild
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/replace/plan"
+	"github.com/kamino-dev/kamino/internal/rebuild/plan"
 )
 
 // Result is the result of a run.

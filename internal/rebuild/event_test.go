@@ -1,4 +1,4 @@
-package replace
+package rebuild
 
 import (
 	"slices"
@@ -26,7 +26,7 @@ func TestEventsOfARebuild(t *testing.T) {
 		})
 		var reasons []string
 		r := s.replacement()
-		r.Event = func(n *corev1.Node, _, reason, _ string) { reasons = append(reasons, n.Name+" "+reason) }
+		r.Recorder = recorder(func(n *corev1.Node, _, reason string) { reasons = append(reasons, n.Name+" "+reason) })
 		s.run(r)
 		if want := []string{"bad-0 Rebuilding", "bad-0 Rebuilt"}; !slices.Equal(reasons, want) || conflicts > 0 && left == conflicts {
 			t.Errorf("%d conflicts, of which %d are left: events %q, want %q", conflicts, left, reasons, want)

@@ -1,4 +1,4 @@
-package replace
+package rebuild
 
 import (
 	"context"
@@ -137,10 +137,17 @@ func (s *stage) evict(a kubetesting.Action) (bool, runtime.Object, error) {
 func (s *stage) replacement() *Replacement {
 	return &Replacement{
 		Kube: s.kube, Cloud: s.cloud, Pool: s.pool, From: bad, To: good, Now: s.clock.Now,
-		Event: func(n *corev1.Node, kind, reason, _ string) {
+		Recorder: recorder(func(n *corev1.Node, kind, reason string) {
 			s.events = append(s.events, n.Name+" "+kind+" "+reason)
-		},
+		}),
 	}
+}
+
+// recorder receives the events about nodes.
+type recorder func(n *corev1.Node, kind, reason string)
+
+func (r recorder) Eventf(about, _ runtime.Object, kind, reason, _, _ string, _ ...any) {
+	r(about.(*corev1.Node), kind, reason)
 }
 
 // tell records a report about a node.

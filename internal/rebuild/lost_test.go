@@ -1,4 +1,4 @@
-package replace
+package rebuild
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
-	"github.com/kamino-dev/kamino/internal/replace/plan"
+	"github.com/kamino-dev/kamino/internal/rebuild/plan"
 )
 
 // outcomes lists the outcomes of a call.
@@ -268,7 +268,7 @@ func TestAPolicysNodeSaysSo(t *testing.T) {
 	s.must(err)
 	held, err := v1alpha1.ReservationOf(s.node("bad-0").Annotations)
 	s.must(err)
-	if !Held(held) || held.Rebuild.Policy != "all" || held.Rebuild.AskedAt != nil {
+	if !byPolicy(held) || held.Rebuild.Policy != "all" || held.Rebuild.AskedAt != nil {
 		t.Errorf("%+v", held)
 	}
 	if result := s.run(s.replacement()); len(result.Rebuilt) != 1 {
@@ -283,7 +283,7 @@ func TestAPolicysNodeSaysSo(t *testing.T) {
 	}
 	held, err = v1alpha1.ReservationOf(s.node("bad-0").Annotations)
 	s.must(err)
-	if held == nil || Held(held) {
+	if held == nil || byPolicy(held) {
 		t.Errorf("%+v", held)
 	}
 }
