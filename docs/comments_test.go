@@ -18,12 +18,12 @@ var plainComments = strings.Fields(`
 	internal/cloud internal/cloud/aws internal/cloud/azure internal/cloud/capi internal/cloud/cloudtest internal/cloud/memory
 	internal/cloud/registry internal/cluster internal/controller/nodelabel internal/controller/policy internal/controller/prototype
 	internal/controller/sweep internal/definition internal/doctor internal/drive internal/drive/drivetest
-	internal/estimate internal/expression internal/generalize internal/generalize/disk internal/generalize/host
+	internal/history/estimate internal/selection/expression internal/generalize internal/generalize/disk internal/generalize/host
 	internal/generalize/scan internal/generalize/store internal/generalize/tree internal/history internal/imagecount
-	internal/imageversion internal/joinhealth internal/kured internal/manifest internal/membership internal/metrics internal/node
-	internal/nodecache internal/nodejoin internal/nodestate internal/policy internal/policyfile internal/pool internal/probe
+	internal/imageversion internal/joinhealth internal/node/kured internal/manifest internal/membership internal/metrics internal/node
+	internal/nodecache internal/nodejoin internal/nodestate internal/policy internal/policy/policyfile internal/pool internal/probe
 	internal/process internal/rebuild internal/rebuild/plan internal/recipe internal/reservations
-	internal/retention internal/schedule internal/selection
+	internal/retention internal/policy/schedule internal/selection
 	internal/trial internal/tryout internal/wording sandbox/assertion sandbox/authority sandbox/aws sandbox/azure
 	sandbox/bench sandbox/bucket sandbox/capi sandbox/chart sandbox/cli sandbox/clock sandbox/cmd/kamino-bench
 	sandbox/cmd/kamino-sandbox sandbox/conformance sandbox/control sandbox/controlplane sandbox/controlplane/quiet sandbox/demo

@@ -22,8 +22,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/azure"
 	"github.com/kamino-dev/kamino/internal/cloud/capi"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
-	"github.com/kamino-dev/kamino/internal/expression"
-	"github.com/kamino-dev/kamino/internal/schedule"
+	"github.com/kamino-dev/kamino/internal/policy/schedule"
+	"github.com/kamino-dev/kamino/internal/selection/expression"
 )
 
 func page(t *testing.T, path string) string {
@@ -259,7 +259,7 @@ func TestReasons(t *testing.T) {
 		{"policy.md", "../internal/history/gone.go", constants},
 		{"prototype.md", "../internal/imagecount/*.go", constants},
 		{"policy.md", "../internal/selection/*.go", constants},
-		{"policy.md", "../internal/schedule/*.go", constants},
+		{"policy.md", "../internal/policy/schedule/*.go", constants},
 		{"policy.md", "../internal/policy/*.go", constants},
 		{"policy.md", "../api/v1alpha1/policy_status.go", constants},
 	} {

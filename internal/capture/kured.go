@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/kamino-dev/kamino/internal/capture/plan"
-	"github.com/kamino-dev/kamino/internal/kured"
+	"github.com/kamino-dev/kamino/internal/node/kured"
 )
 
 // KuredLockUnknown is the reason of an event: Kamino reserved a donor without knowledge of kured's lock. An unreadable

@@ -13,7 +13,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
-	"github.com/kamino-dev/kamino/internal/kured"
+	"github.com/kamino-dev/kamino/internal/node/kured"
 )
 
 // TestNoDonorIsTakenWhileKuredReboots: the capture waits, names the node, and continues automatically.

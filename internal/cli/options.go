@@ -15,7 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/clouds"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/drive"
-	"github.com/kamino-dev/kamino/internal/kured"
+	"github.com/kamino-dev/kamino/internal/node/kured"
 )
 
 // Environment variables with defaults of flags.

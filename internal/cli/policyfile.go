@@ -9,7 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/policy"
-	"github.com/kamino-dev/kamino/internal/policyfile"
+	"github.com/kamino-dev/kamino/internal/policy/policyfile"
 )
 
 // policySource is the source of a command's policies.

@@ -14,7 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/policy"
-	"github.com/kamino-dev/kamino/internal/policyfile"
+	"github.com/kamino-dev/kamino/internal/policy/policyfile"
 	"github.com/kamino-dev/kamino/internal/pool"
 )
 

@@ -24,7 +24,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/policy"
-	"github.com/kamino-dev/kamino/internal/policyfile"
+	"github.com/kamino-dev/kamino/internal/policy/policyfile"
 	"github.com/kamino-dev/kamino/internal/pool"
 )
 

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/expression"
-	"github.com/kamino-dev/kamino/internal/schedule"
+	"github.com/kamino-dev/kamino/internal/policy/schedule"
 	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/selection/expression"
 )
 
 // rules are a policy's spec with defaults, and the compiled parts of the spec.

@@ -7,7 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kamino-dev/kamino/internal/kured"
+	"github.com/kamino-dev/kamino/internal/node/kured"
 )
 
 // lock gives the lock of kured to a node; "{" is an invalid lock.

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/estimate"
+	"github.com/kamino-dev/kamino/internal/history/estimate"
 )
 
 // inOrder lists the phases in the order of a capture.
