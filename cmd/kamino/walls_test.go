@@ -45,7 +45,6 @@ var rooms = map[string]room{
 	"internal/imagecount":           {pure: true, own: "cloud imageversion"},
 	"internal/joinhealth":           {pure: true, own: "cloud"},
 	"internal/trial":                {pure: true, own: "api cloud"},
-	"internal/trialmode":            {own: "api cloud"},
 	"internal/history/estimate":     {pure: true, own: "api"},
 	"internal/reservations":         {pure: true, own: "api nodestate", foreign: kubeTypes},
 	"internal/wording":              {pure: true},

@@ -53,7 +53,7 @@ func (m *members) policy(all []v1alpha1.PrototypePolicy, id cloud.PoolID, is fun
 }
 
 // tries reports whether captures of the pool have a trial, by the policies for the pool.
-func (d *Doctor) tries(id cloud.PoolID, m *members) bool {
+func tries(d *Doctor, id cloud.PoolID, m *members) bool {
 	tries := func(s v1alpha1.Settings) bool { return s.Trial.Mode != v1alpha1.TrialOff }
 	selects := func(v1alpha1.Settings) bool { return true }
 	return m.policy(d.policies, id, tries) != nil || m.policy(d.policies, id, selects) == nil

@@ -121,7 +121,7 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, m *members, l
 			Remedy: d.About.Remedies.Audit})
 		return false, 0
 	}
-	tries := d.tries(id, m)
+	tries := tries(d, id, m)
 	list = slices.DeleteFunc(list, func(p cloud.Permission) bool { // a credential should not have permissions without a use
 		return p.For == cloud.ForRemoval && !leaves || p.For == cloud.ForTrialApart && !tries
 	})
