@@ -27,8 +27,8 @@ var plainComments = strings.Fields(`
 	internal/trial internal/tryout internal/wording sandbox/assertion sandbox/authority sandbox/aws sandbox/azure
 	sandbox/bench sandbox/bucket sandbox/capi sandbox/chart sandbox/cli sandbox/clock sandbox/cmd/kamino-bench
 	sandbox/cmd/kamino-sandbox sandbox/conformance sandbox/control sandbox/controlplane sandbox/controlplane/quiet sandbox/demo
-	sandbox/fault sandbox/fleet sandbox/machine sandbox/machine/disk sandbox/machine/kubeadm sandbox/machine/kubelet
-	sandbox/machine/nodeadm sandbox/machine/real sandbox/machine/real/container sandbox/machine/systemd sandbox/pool sandbox/query
+	sandbox/fault sandbox/fleet sandbox/machine sandbox/machine/bootconfig sandbox/machine/disk sandbox/machine/kubeadm
+	sandbox/machine/kubelet sandbox/machine/nodeadm sandbox/machine/real sandbox/machine/real/container sandbox/machine/systemd sandbox/pool sandbox/query
 	sandbox/region sandbox/requestlog sandbox/sandboxdir sandbox/sandboxtest sandbox/sigv4 sandbox/socket sandbox/store
 	sandbox/unverified sandbox/web sandbox/workload sandbox/workqueue sandbox/world`)
 

@@ -83,5 +83,11 @@ func StartsAtBoot(root, unit string) bool {
 	return Exists(root, filepath.Join("etc/systemd/system/multi-user.target.wants", unit)) && Exists(root, filepath.Join("etc/systemd/system", unit))
 }
 
+// Masked reports whether systemd refuses to start a unit: its file is a link to /dev/null.
+func Masked(root, unit string) bool {
+	target, err := os.Readlink(filepath.Join(root, "etc/systemd/system", unit))
+	return err == nil && target == "/dev/null"
+}
+
 // Exists reports whether a path exists on the disk.
 func Exists(root, path string) bool { return exists(filepath.Join(root, path)) }

@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // volatile directories are file systems of the running machine, not parts of its disk.
@@ -105,6 +108,34 @@ func copyTree(dst, src string) error {
 	return nil
 }
 
+// copyData copies the parts of a file with data. Holes stay holes, so that a full disk costs no space on the host.
+func copyData(out, in *os.File, size int64) error {
+	if err := out.Truncate(size); err != nil {
+		return err
+	}
+	for at := int64(0); at < size; {
+		start, err := in.Seek(at, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			return nil // no data up to the end
+		}
+		if err != nil {
+			return err
+		}
+		if at, err = in.Seek(start, unix.SEEK_HOLE); err != nil {
+			return err
+		}
+		for _, file := range []*os.File{in, out} {
+			if _, err := file.Seek(start, io.SeekStart); err != nil {
+				return err
+			}
+		}
+		if _, err := io.CopyN(out, in, at-start); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	return nil
+}
+
 // copyFile copies a regular file or a symbolic link. Sockets, pipes and devices are no content of a disk.
 func copyFile(dst, src string, info fs.FileInfo) error {
 	switch {
@@ -129,8 +160,12 @@ func copyFile(dst, src string, info fs.FileInfo) error {
 	if err != nil {
 		return err
 	}
-	// Between two files, io.Copy uses copy_file_range, which shares blocks if the file system can.
-	_, err = io.Copy(out, in)
+	if stat, is := info.Sys().(*syscall.Stat_t); is && stat.Blocks*512 < info.Size() {
+		err = copyData(out, in, info.Size())
+	} else {
+		// Between two files, io.Copy uses copy_file_range, which shares blocks if the file system can.
+		_, err = io.Copy(out, in)
+	}
 	if err := errors.Join(err, out.Close()); err != nil {
 		return err
 	}

@@ -45,11 +45,14 @@ type Facts struct {
 	CustomData string
 	// Kernel release, such as "5.15.0-1071-azure", and the kubelet's version with "v".
 	Kernel, Kubelet string
-	// Taints of the new Node, in the format of the kubelet's flag; empty for none.
-	Taints string
+	// Labels and Taints of the new Node, in the format of the kubelet's flags; empty for none.
+	Labels, Taints string
 	// Now is the time in logs and leases.
 	Now time.Time
 }
+
+// Server is the host of the API server in an invented kubeconfig.
+const Server = "10.255.255.5"
 
 // Defaults of Facts: the release of a generic image without patches.
 const (

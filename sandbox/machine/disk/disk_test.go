@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -476,5 +477,42 @@ func TestEC2Disk(t *testing.T) {
 	}
 	if PlatformOf("Canonical:0001-com-ubuntu-server-jammy:22_04-lts-gen2:22.04.202410020") != OnAzure {
 		t.Error("an image of Azure's is another platform's")
+	}
+}
+
+// TestCopyKeepsHoles: the copy of a file with holes has the same content, and takes no more space.
+func TestCopyKeepsHoles(t *testing.T) {
+	src, dst := filepath.Join(t.TempDir(), "src"), filepath.Join(t.TempDir(), "dst")
+	file := filepath.Join(src, "big")
+	if err := WriteFile(file, []byte("start"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const size = 64 << 20
+	if err := os.Truncate(file, size/2); err != nil {
+		t.Fatal(err)
+	}
+	if err := Append(file, "middle", 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(file, size); err != nil {
+		t.Fatal(err)
+	}
+	if err := Copy(dst, src); err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(dst, "big"))
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("the copy differs (%v)", err)
+	}
+	info, err := os.Stat(filepath.Join(dst, "big"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if taken := info.Sys().(*syscall.Stat_t).Blocks * 512; taken > 1<<20 {
+		t.Errorf("the copy takes %d bytes", taken)
 	}
 }

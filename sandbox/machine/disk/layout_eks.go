@@ -5,6 +5,8 @@ package disk
 var amazonLinux = table{
 	{"etc/cloud/cloud.cfg.d/90-ec2.cfg", 0o644, "datasource_list: [ Ec2, None ]\n"},
 	{"etc/os-release", 0o644, osReleaseAmazon},
+	{"etc/pki/tls/certs/ca-bundle.crt", 0, "-> /etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"},
+	{"etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", 0o444, exampleRoot},
 	{"var/lib/rpm/packages", 0o644, rpmPlatform},
 	{"var/lib/amazon/", 0o755, ""},
 
@@ -36,10 +38,23 @@ var amazonLinux = table{
 // ubuntu is the part of platforms with images by Canonical.
 var ubuntu = table{
 	{"etc/os-release", 0o644, osRelease},
+	{"etc/ssl/certs/ca-certificates.crt", 0o644, exampleRoot},
 	{"boot/efi/EFI/ubuntu/grub.cfg", 0o644, "search.fs_label cloudimg-rootfs root\n"},
 	{"var/lib/dpkg/status", 0o644, dpkgPlatform},
 	{"var/lib/dpkg/lock", 0o640, ""},
 }
+
+// exampleRoot is the authority of all registries in the world. Its key is lost.
+const exampleRoot = `-----BEGIN CERTIFICATE-----
+MIIBNzCB3qADAgECAgEBMAoGCCqGSM49BAMCMBoxGDAWBgNVBAMMD0V4YW1wbGUg
+Um9vdCBDQTAgFw0yMDAxMDEwMDAwMDBaGA8yMTIwMDEwMTAwMDAwMFowGjEYMBYG
+A1UEAwwPRXhhbXBsZSBSb290IENBMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE
+PIS6xpbaPUKH83UIehswQklPDlqG9fsOgbKD2e1+oDmkc6/fjQX76H19dMXqY5L6
+zT3qhEDgG/+sINjA8EAoVaMTMBEwDwYDVR0TAQH/BAUwAwEB/zAKBggqhkjOPQQD
+AgNIADBFAiAM+qpIeZ/fI6U4cuaDYeLQfcggQygFmMsbd99/BAFD5QIhAIHwW90t
+0j70rTEXuV2SDGxhSVNVz+JWL/hDjaSvvw/v
+-----END CERTIFICATE-----
+`
 
 // eksBuild is the suffix of EKS kubelet versions.
 const eksBuild = "-eks-113cf36"

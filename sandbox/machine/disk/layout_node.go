@@ -42,10 +42,10 @@ contexts: [{name: localclustercontext, context: {cluster: localcluster, user: cl
 current-context: localclustercontext
 `},
 	{"var/lib/kubelet/config.yaml", 0o644, kubeletConfig},
-	{"etc/default/kubelet", 0o644, "KUBELET_CONFIG=--config=/var/lib/kubelet/config.yaml --kubeconfig=/var/lib/kubelet/kubeconfig --tls-cert-file=/etc/kubernetes/certs/kubeletserver.crt\n"},
+	{"etc/default/kubelet", 0o644, "KUBELET_CONFIG=--config=/var/lib/kubelet/config.yaml --kubeconfig=/var/lib/kubelet/kubeconfig --cloud-provider=external --tls-cert-file=/etc/kubernetes/certs/kubeletserver.crt --tls-private-key-file=/etc/kubernetes/certs/kubeletserver.key\nKUBELET_NODE_LABELS={{.Labels}}\n"},
 	{"opt/azure/containers/provision.sh", 0o744, "#!/bin/bash\n# Installs and configures a node of this cluster.\n"},
 	{"opt/azure/containers/kubelet-serving-cert.sh", 0o744, "#!/bin/bash\n# Makes /etc/kubernetes/certs/kubeletserver.{crt,key} if they are missing.\n"},
-	{"etc/systemd/system/kubelet.service", 0o644, "[Service]\nEnvironmentFile=/etc/default/kubelet\nExecStartPre=/opt/azure/containers/kubelet-serving-cert.sh\nExecStart=/usr/local/bin/kubelet $KUBELET_CONFIG\nRestart=always\n"},
+	{"etc/systemd/system/kubelet.service", 0o644, "[Service]\nEnvironmentFile=/etc/default/kubelet\nExecStartPre=/opt/azure/containers/kubelet-serving-cert.sh\nExecStart=/usr/local/bin/kubelet --node-labels=\"${KUBELET_NODE_LABELS}\" $KUBELET_CONFIG\nRestart=always\n"},
 }
 
 // serveStatic holds the kubelet's serving certificate. The kubelet's unit creates a missing certificate.
@@ -79,9 +79,9 @@ var joinBootstrap = table{
 	{"var/lib/kubelet/pki/kubelet.crt", 0o644, "{{cert .Hostname}}"},
 	{"var/lib/kubelet/pki/kubelet.key", 0o600, "{{key .Hostname}}"},
 	{"var/lib/kubelet/config.yaml", 0o644, kubeletConfig},
-	{"var/lib/kubelet/kubeadm-flags.env", 0o644, `KUBELET_KUBEADM_ARGS="--pod-infra-container-image=` + pauseImage + `{{with .Taints}} --register-with-taints={{.}}{{end}}"` + "\n"},
+	{"var/lib/kubelet/kubeadm-flags.env", 0o644, `KUBELET_KUBEADM_ARGS="--cloud-provider=external{{with .Labels}} --node-labels={{.}}{{end}}{{with .Taints}} --register-with-taints={{.}}{{end}}"` + "\n"},
 	{"var/lib/kubelet/instance-config.yaml", 0o644, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncontainerRuntimeEndpoint: unix:///run/containerd/containerd.sock\n"},
-	{"etc/systemd/system/kubelet.service", 0o644, "[Service]\nEnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env\nExecStart=/usr/local/bin/kubelet --kubeconfig=/etc/kubernetes/kubelet.conf\nRestart=always\n"},
+	{"etc/systemd/system/kubelet.service", 0o644, "[Service]\nEnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env\nExecStart=/usr/local/bin/kubelet --kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml $KUBELET_KUBEADM_ARGS\nRestart=always\n"},
 }
 
 // kubeletState holds the state files of a running kubelet and runtime.
@@ -97,6 +97,8 @@ var kubeletState = table{
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 clusterDNS: [10.0.0.10]
+kubeReserved: {cpu: 100m, memory: 512Mi}
+maxPods: 110
 rotateCertificates: true
 `
 

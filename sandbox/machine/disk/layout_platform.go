@@ -19,6 +19,7 @@ var platform = table{
 
 	{"etc/machine-id", 0o644, ""},
 	{"var/lib/dbus/machine-id", 0, "-> /etc/machine-id"},
+	{"etc/resolv.conf", 0, "-> ../run/systemd/resolve/stub-resolv.conf"},
 	{"etc/hosts", 0o644, "127.0.0.1 localhost\n::1 ip6-localhost ip6-loopback\n"},
 	{"etc/fstab", 0o644, "LABEL=cloudimg-rootfs / ext4 discard,errors=remount-ro 0 1\nLABEL=UEFI /boot/efi vfat umask=0077 0 1\n"},
 	{"etc/passwd", 0o644, "root:x:0:0:root:/root:/bin/bash\nsshd:x:109:65534::/run/sshd:/usr/sbin/nologin\nsyslog:x:104:111::/home/syslog:/usr/sbin/nologin\n"},

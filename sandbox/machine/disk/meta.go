@@ -3,6 +3,7 @@ package disk
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -66,6 +67,29 @@ func lookAtMeta(root string, look func(namespace *bolt.Bucket) error) (err error
 		}
 		return nil
 	})
+}
+
+// CheckStores opens the runtime's databases, as the runtime does at its start. A missing database is no error.
+func CheckStores(root string) error {
+	for _, path := range []string{containerdMeta, containerdIndex} {
+		full := filepath.Join(root, path)
+		info, err := os.Stat(full)
+		if err != nil {
+			continue
+		}
+		// bbolt initializes an empty file.
+		if info.Size() == 0 {
+			continue
+		}
+		db, err := bolt.Open(full, 0o644, &bolt.Options{Timeout: indexPatience, ReadOnly: true})
+		if err != nil {
+			return fmt.Errorf("open /%s: %w", path, err)
+		}
+		if err := db.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // field is a key of the database, with its buckets and its value.

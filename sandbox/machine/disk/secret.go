@@ -70,6 +70,10 @@ func (r *renderer) pair(name string) (*keyPair, error) {
 		}
 		parent, signer = ca.certificate, ca.key
 	}
+	if template.IsCA {
+		// A cluster is older than its nodes.
+		template.NotBefore = r.facts.Now.AddDate(-1, 0, 0)
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
 	if err != nil {
 		return nil, err
