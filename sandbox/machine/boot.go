@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/kamino-dev/kamino/sandbox/machine/bootconfig"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/machine/kubeadm"
 	"github.com/kamino-dev/kamino/sandbox/machine/kubelet"
@@ -22,23 +22,43 @@ import (
 
 // boot takes the machine from power-on to a Ready Node, as far as disk and recipe allow.
 func (s *session) boot() {
-	steps := []func() error{s.comeUp, s.firstBoot, s.cloudInit, s.returning, s.extensions, s.nodeadm, s.join}
+	type step struct {
+		program string
+		run     func() error
+	}
+	steps := []step{
+		{"kernel", s.comeUp}, {"systemd", s.firstBoot}, {"cloud-init", s.cloudInit}, {"systemd", s.returning},
+		{"waagent", s.extensions}, {"nodeadm", s.nodeadm}, {"kubelet", s.join},
+	}
 	if s.spec.Light {
-		steps = []func() error{s.comeUp, s.joinLight}
+		steps = []step{{"kernel", s.comeUp}, {"kubelet", s.joinLight}}
 	}
 	for _, step := range steps {
-		err := step()
+		err := step.run()
 		if s.booting.Err() != nil {
 			return
 		}
 		if err != nil {
 			s.machine.fleet.config.Log.Error("boot got stuck", "machine", s.spec.ID, "error", err)
-			return
+			s.printFailure(step.program, err)
+			break
 		}
 	}
+	s.login()
 }
 
-func (s *session) comeUp() error { return s.sleep(s.latencies().Boot) }
+func (s *session) comeUp() error {
+	for _, line := range s.kernelLog() {
+		s.print("kernel", "%s", line)
+	}
+	return s.sleep(s.latencies().Boot)
+}
+
+// login is the end of the boot on the console.
+func (s *session) login() {
+	name := disk.Hostname(s.root)
+	s.printRaw(fmt.Sprintf("\n%s %s ttyS0\n\n%s login: \n", disk.OSImage(s.root), name, name))
+}
 
 func (s *session) latencies() Latencies { return s.machine.fleet.config.Latencies }
 
@@ -52,9 +72,24 @@ func (s *session) facts() disk.Facts {
 		MAC:        fmt.Sprintf("00:0d:%02x:%02x:%02x:%02x", a, b, c, d),
 		MachineID:  disk.MachineID(s.root),
 		CustomData: string(s.spec.CustomData), Kernel: disk.Kernel(s.root),
-		Kubelet: s.machine.fleet.config.KubeletVersion, Now: s.machine.fleet.config.Clock.Now(),
+		Kubelet: s.machine.fleet.config.KubeletVersion, Now: s.machine.fleet.config.Clock.Now(), Labels: s.poolLabels(),
 	}
 }
+
+// poolLabels are the labels that the bootstrap of the pool gives to the kubelet's flags. Source: AKS Engine,
+// KUBELET_NODE_LABELS in its cloud-init. The pool's own label is on Azure only.
+func (s *session) poolLabels() string {
+	if s.onEC2() {
+		return ""
+	}
+	own := "agentpool=" + s.spec.Pool
+	if orders, err := disk.ReadOrders(string(s.spec.CustomData)); err != nil || orders.Profile == disk.Bootstrap {
+		return own
+	}
+	return staticLabels + "," + own
+}
+
+const staticLabels = "kubernetes.azure.com/role=agent,kubernetes.azure.com/cluster=sandbox,storageprofile=managed,storagetier=Premium_LRS"
 
 // instanceID is the instance ID for cloud-init: the VM's UUID on Azure, the instance ID on EC2.
 func (s *session) instanceID() string {
@@ -201,7 +236,7 @@ func (s *session) nodeadm() error {
 		return err
 	}
 	// systemd restarts the units until they succeed. (Restart=on-failure)
-	return s.keepTrying(func() error {
+	return s.keepTrying("nodeadm", func() error {
 		config, err := join(s.booting, s.root, s.spec.ID)
 		if err != nil {
 			return err
@@ -217,14 +252,15 @@ func (s *session) nodeadm() error {
 
 // join starts container runtime and kubelet. A disk with neither a bootstrap nor a credential never joins.
 func (s *session) join() error {
-	profile, joined := disk.Joined(s.root)
+	_, joined := disk.Joined(s.root)
 	if !joined {
+		if _, err := bootconfig.Read(s.root, s.hardware()); err != nil && disk.Installed(s.root) {
+			s.printFailure("kubelet", err)
+		}
 		return errors.New("there is no kubelet with a credential on its disk, and nothing in its recipe bootstraps one")
 	}
 	s.mu.Lock()
-	if s.name = strings.ToLower(disk.Hostname(s.root)); profile == disk.EKS {
-		s.name = nodeadm.NodeName(s.root)
-	}
+	s.name = bootconfig.NodeName(s.root, disk.Hostname(s.root))
 	s.mu.Unlock()
 	if err := s.units.Set(containerdUnit, true); err != nil {
 		return err
@@ -240,7 +276,7 @@ func (s *session) join() error {
 	if err := s.sleep(s.latencies().KubeletStart + s.late()); err != nil {
 		return err
 	}
-	return s.keepTrying(func() error {
+	return s.keepTrying("kubelet", func() error {
 		if s.machine.isHung() {
 			return nil
 		}
@@ -255,7 +291,7 @@ func (s *session) joinLight() error {
 	if err := s.sleep(s.latencies().KubeletStart); err != nil {
 		return err
 	}
-	return s.keepTrying(func() error {
+	return s.keepTrying("kubelet", func() error {
 		if s.machine.isHung() {
 			return nil
 		}
@@ -263,12 +299,18 @@ func (s *session) joinLight() error {
 	})
 }
 
-// keepTrying restarts a kubelet that ended because the API server is away, as systemd does.
-func (s *session) keepTrying(start func() error) error {
-	for {
+// keepTrying restarts a program that ended because a server is away, as systemd does. A program that fails because of
+// the disk does not start again: only a new boot, or an order to systemd, reads the disk again.
+func (s *session) keepTrying(program string, start func() error) error {
+	for last := ""; ; {
 		err := start()
-		if err == nil || s.booting.Err() != nil {
+		var failure *bootconfig.Failure
+		if err == nil || s.booting.Err() != nil || errors.As(err, &failure) {
 			return err
+		}
+		if text := err.Error(); text != last {
+			s.print(program, "%s", text)
+			last = text
 		}
 		s.machine.fleet.config.Log.Warn("kubelet did not start, trying again", "machine", s.spec.ID, "error", err)
 		if err := s.sleep(10 * time.Second); err != nil {
@@ -294,6 +336,7 @@ func (s *session) startKubelet() error {
 	if err := k.Start(s.ctx); err != nil {
 		return err
 	}
+	s.printUnit(kubeletUnit, description(kubeletUnit), nil)
 	s.machine.fleet.lookForCollision(s.ctx, s.machine, k.Node())
 	return nil
 }
@@ -308,11 +351,14 @@ func (s *session) prepareKubelet() (*kubelet.Kubelet, error) {
 	node := kubelet.Node{
 		Name: name, ProviderID: s.spec.ProviderID, IP: s.machine.address(), Root: s.root, Labels: s.labels(), Info: s.info(),
 	}
-	s.applyDefect(&node)
 	var err error
-	if node.Taints, err = disk.RegisterTaints(s.root); err != nil {
-		return nil, err
+	if !s.spec.Light {
+		if node.Config, err = bootconfig.Read(s.root, s.hardware()); err != nil {
+			return nil, err
+		}
+		s.obey(&node)
 	}
+	s.applyDefect(&node)
 	if node.Client, err = s.client(); err != nil {
 		return nil, err
 	}
@@ -324,6 +370,27 @@ func (s *session) prepareKubelet() (*kubelet.Kubelet, error) {
 	}
 	k := s.machine.fleet.kubelets.Prepare(s.ctx, node)
 	return k, s.adopt(k)
+}
+
+// hardware holds the facts of this boot that are not on the disk. Invented kubeconfigs name an invented API server.
+func (s *session) hardware() bootconfig.Machine {
+	m := bootconfig.Machine{Hostname: disk.Hostname(s.root), IP: s.machine.address(), Now: time.Now(), KernelLog: s.kernelLog()}
+	if profile, _ := disk.Joined(s.root); profile == disk.Static || profile == disk.Bootstrap && !s.machine.fleet.config.Kubeadm {
+		m.Server = disk.Server
+	}
+	return m
+}
+
+// obey applies the disk's configuration to the kubelet. Without an external cloud provider, the cloud's controller
+// does nothing for the Node: no provider ID, no labels of the cloud. Source: cloud-provider, node controller.
+func (s *session) obey(node *kubelet.Node) {
+	if !node.Config.ExternalCloud {
+		node.ProviderID, node.Labels = "", nil
+	}
+	if node.Config.ProviderID != "" {
+		node.ProviderID = node.Config.ProviderID
+	}
+	node.Isolated = node.Config.NoForwarding
 }
 
 // client is a client with the machine's credential; nil if nodes share a credential.
@@ -365,17 +432,21 @@ func (s *session) info() corev1.NodeSystemInfo {
 	return info
 }
 
+// labels are those of the cloud's controller.
 func (s *session) labels() map[string]string {
-	labels := map[string]string{corev1.LabelInstanceTypeStable: "Standard_D2s_v5", "agentpool": s.spec.Pool}
+	labels := map[string]string{corev1.LabelInstanceTypeStable: "Standard_D2s_v5"}
 	if s.onEC2() {
 		labels = map[string]string{corev1.LabelInstanceTypeStable: "m6i.large"}
 	}
-	if profile, _ := disk.Joined(s.root); s.root == "" || profile == disk.Static {
-		// Labels that AKS Engine's kubelets set, besides the pool's labels.
-		maps.Copy(labels, map[string]string{
-			"kubernetes.azure.com/role": "agent", "kubernetes.azure.com/cluster": "sandbox",
-			"storageprofile": "managed", "storagetier": "Premium_LRS",
-		})
+	if s.spec.Light {
+		// A light machine has no disk with the kubelet's flags.
+		for pair := range strings.SplitSeq(staticLabels, ",") {
+			key, value, _ := strings.Cut(pair, "=")
+			labels[key] = value
+		}
+		if !s.onEC2() {
+			labels["agentpool"] = s.spec.Pool
+		}
 	}
 	if zone := s.spec.Zone; zone != "" {
 		labels[corev1.LabelTopologyZone] = zone

@@ -108,7 +108,7 @@ func New(ctx context.Context, config Config) (*Fleet, error) {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	for _, name := range []string{"disks", "machines", "logs"} {
+	for _, name := range []string{"disks", "machines", "logs", "consoles"} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
 			return nil, err
 		}

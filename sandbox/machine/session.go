@@ -15,14 +15,15 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/machine/bootconfig"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/machine/kubelet"
 	"github.com/kamino-dev/kamino/sandbox/machine/systemd"
 )
 
 const (
-	kubeletUnit    = "kubelet.service"
-	containerdUnit = "containerd.service"
+	kubeletUnit    = bootconfig.KubeletUnit
+	containerdUnit = bootconfig.RuntimeUnit
 )
 
 // session is one boot of a machine, from power on to power off.
@@ -32,6 +33,7 @@ type session struct {
 	// root of the disk's tree; empty for a light machine.
 	root   string
 	bootID string
+	began  time.Time
 	// defect of the disk, if the defect strikes this machine.
 	defect disk.Defect
 
@@ -60,7 +62,7 @@ type session struct {
 }
 
 func newSession(m *machine) (*session, error) {
-	s := &session{machine: m, spec: m.specification(), bootID: newUUID(), ended: make(chan struct{})}
+	s := &session{machine: m, spec: m.specification(), bootID: newUUID(), began: time.Now(), ended: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(m.fleet.ctx)
 	s.booting, s.abandon = context.WithCancel(s.ctx)
 	if s.spec.Light {
@@ -91,6 +93,12 @@ func newUUID() string {
 func (s *session) mountVolatile() error {
 	if err := s.clearVolatile(); err != nil {
 		return err
+	}
+	if !disk.Masked(s.root, "systemd-resolved.service") {
+		resolver := "nameserver 127.0.0.53\noptions edns0 trust-ad\n"
+		if err := disk.WriteFile(filepath.Join(s.root, "run/systemd/resolve/stub-resolv.conf"), []byte(resolver), 0o644); err != nil {
+			return err
+		}
 	}
 	for path, text := range map[string]string{
 		"proc/sys/kernel/random/boot_id": s.bootID + "\n",
@@ -227,6 +235,13 @@ func (s *session) adopt(k *kubelet.Kubelet) error {
 
 // unitChanges applies the start or stop of a unit.
 func (s *session) unitChanges(name string, active bool) error {
+	if name == containerdUnit && active {
+		err := bootconfig.CheckRuntime(s.root)
+		if err == nil {
+			s.printUnit(name, description(name), nil)
+		}
+		return err
+	}
 	if name != kubeletUnit {
 		return nil
 	}

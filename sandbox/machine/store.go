@@ -61,11 +61,12 @@ func (f *Fleet) save(r record) error {
 }
 
 func (f *Fleet) forget(m *machine) error {
-	err := os.Remove(f.recordPath(m.specification().ID))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	for _, path := range []string{f.recordPath(m.specification().ID), f.consolePath(m.specification().ID)} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // resume reads the records of an earlier fleet and boots the machines that were on.

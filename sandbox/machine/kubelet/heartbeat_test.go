@@ -6,13 +6,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/kamino-dev/kamino/sandbox/clock"
 )
 
 // TestStatusHeartbeats: a status with an older heartbeat than a kubelet allows is written again.
 func TestStatusHeartbeats(t *testing.T) {
-	s := &Service{Config: Config{Clock: clock.Clock{}}}
+	now := time.Now()
 	for _, test := range []struct {
 		ready corev1.ConditionStatus
 		age   time.Duration
@@ -23,9 +21,9 @@ func TestStatusHeartbeats(t *testing.T) {
 		{corev1.ConditionUnknown, time.Minute, false},
 	} {
 		status := &corev1.NodeStatus{Conditions: []corev1.NodeCondition{{
-			Type: corev1.NodeReady, Status: test.ready, LastHeartbeatTime: metav1.NewTime(s.Clock.Now().Add(-test.age)),
+			Type: corev1.NodeReady, Status: test.ready, LastHeartbeatTime: metav1.NewTime(now.Add(-test.age)),
 		}}}
-		if got := s.reportedRecently(status, corev1.ConditionTrue); got != test.want {
+		if got := reportedRecently(status, corev1.ConditionTrue, now); got != test.want {
 			t.Errorf("Ready %s, said %s ago: %t", test.ready, test.age, got)
 		}
 	}

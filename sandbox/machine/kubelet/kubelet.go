@@ -14,16 +14,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/kamino-dev/kamino/sandbox/machine/bootconfig"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
 // Node is a kubelet's view of its machine.
 type Node struct {
 	Name, ProviderID, IP string
-	Labels               map[string]string
-	// Taints of a new Node.
-	Taints []corev1.Taint
+	// Labels of the cloud's controller. The configuration has the kubelet's own.
+	Labels map[string]string
 	Info   corev1.NodeSystemInfo
+	// Config is what the disk says of the node. The zero value is a healthy node of a light machine.
+	Config bootconfig.Config
 	// Root of the machine's disk tree; empty for a light machine.
 	Root string
 	// Client uses the node's own credential; nil if all nodes share the service's client.
@@ -62,11 +64,13 @@ type Kubelet struct {
 	// stranded: an outage for new nodes affects this node.
 	stranded bool
 	workers  map[types.UID]*worker
+	// admitted pods use the node's resources.
+	admitted map[types.UID]bool
 }
 
 // Prepare creates the kubelet of a machine. The kubelet does nothing before Start.
 func (s *Service) Prepare(ctx context.Context, node Node) *Kubelet {
-	k := &Kubelet{service: s, node: node, client: node.Client, workers: map[types.UID]*worker{}}
+	k := &Kubelet{service: s, node: node, client: node.Client, workers: map[types.UID]*worker{}, admitted: map[types.UID]bool{}}
 	if k.client == nil {
 		k.client = s.Client
 	}
@@ -255,4 +259,5 @@ func (k *Kubelet) forget(w *worker) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.workers, w.uid)
+	delete(k.admitted, w.uid)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // watchSilence marks a Node as lost if none of its kubelets speaks within the time of Latencies.Lost.
@@ -68,7 +69,7 @@ func (s *Service) lose(ctx context.Context, name string, silent func() bool) err
 		if !silent() || !isReady(status) {
 			return false
 		}
-		s.setConditions(status, corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status.")
+		setConditions(status, metav1.NewTime(s.Clock.Now()), corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status.", false)
 		return true
 	}))
 }

@@ -34,14 +34,20 @@ func (s *Service) reachable(n uint32) string {
 	return netip.AddrFrom4([4]byte{127, byte(64 + at>>16), byte(at >> 8), byte(at)}).String()
 }
 
+// deadNameServer is in place of a name server that the disk names and that does not answer. No packet leaves the host.
+const deadNameServer = "127.0.0.1:1"
+
 // resolver writes the pod's resolv.conf. The port of the name server is specific to the sandbox.
 func (v *volumes) resolver(pod *corev1.Pod) (string, error) {
 	path := filepath.Join(v.dir, "resolv.conf")
 	text := fmt.Sprintf("search %[1]s.svc.%[2]s svc.%[2]s %[2]s\noptions ndots:5\n", pod.Namespace, clusterDomain)
-	s := v.kubelet.service
+	s, config := v.kubelet.service, &v.kubelet.node.Config
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.names != nil {
+	switch {
+	case pod.Spec.DNSPolicy == corev1.DNSDefault && config.NoHostDNS(), pod.Spec.DNSPolicy != corev1.DNSDefault && config.NoClusterDNS:
+		text += "nameserver " + deadNameServer + "\n"
+	case s.names != nil:
 		text += "nameserver " + s.names.LocalAddr().String() + "\n"
 	}
 	return path, disk.WriteFile(path, []byte(text), 0o600)

@@ -3,19 +3,20 @@ package kubelet
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kamino-dev/kamino/sandbox/machine/bootconfig"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
@@ -30,11 +31,11 @@ func (k *Kubelet) register(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Name: k.node.Name, Labels: k.labels(), Annotations: map[string]string{
 			"volumes.kubernetes.io/controller-managed-attach-detach": "true",
 		}},
-		Spec: corev1.NodeSpec{ProviderID: k.node.ProviderID, Taints: k.node.Taints},
+		Spec: corev1.NodeSpec{ProviderID: k.node.ProviderID, Taints: k.node.Config.Taints},
 	}
 	k.fillStatus(&fresh.Status)
 	status, reason, message := k.readyStatus()
-	k.service.setConditions(&fresh.Status, status, reason, message)
+	k.setConditions(&fresh.Status, status, reason, message)
 	_, err := nodes.Create(ctx, fresh, metav1.CreateOptions{})
 	if err == nil {
 		return k.writeLease(ctx)
@@ -79,25 +80,27 @@ func (k *Kubelet) labels() map[string]string {
 	labels := map[string]string{
 		corev1.LabelHostname: k.node.Name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
 	}
-	for key, value := range k.node.Labels {
-		labels[key] = value
-	}
+	maps.Copy(labels, k.node.Config.Labels)
+	maps.Copy(labels, k.node.Labels)
 	return labels
 }
 
 // fillStatus writes the kubelet's whole status except conditions.
 func (k *Kubelet) fillStatus(status *corev1.NodeStatus) {
-	quantities := corev1.ResourceList{
-		corev1.ResourceCPU:              resource.MustParse("2"),
-		corev1.ResourceMemory:           resource.MustParse("8Gi"),
-		corev1.ResourceEphemeralStorage: resource.MustParse("30Gi"),
-		corev1.ResourcePods:             resource.MustParse("110"),
+	config := &k.node.Config
+	status.Capacity, status.Allocatable = config.Capacity, config.Allocatable
+	address := config.Address
+	if config.Capacity == nil {
+		status.Capacity, status.Allocatable = bootconfig.Capacity(), bootconfig.Capacity()
+		address = k.node.IP
 	}
-	status.Capacity, status.Allocatable = quantities, quantities
 	status.NodeInfo = k.node.Info
-	status.Addresses = []corev1.NodeAddress{
-		{Type: corev1.NodeInternalIP, Address: k.node.IP},
-		{Type: corev1.NodeHostName, Address: k.node.Name},
+	status.Addresses = nil
+	if address != "" {
+		status.Addresses = []corev1.NodeAddress{
+			{Type: corev1.NodeInternalIP, Address: address},
+			{Type: corev1.NodeHostName, Address: k.node.Name},
+		}
 	}
 	status.DaemonEndpoints.KubeletEndpoint.Port = 10250
 	status.Images = k.images()
@@ -118,7 +121,7 @@ func (k *Kubelet) images() []corev1.ContainerImage {
 func (k *Kubelet) setReady(ctx context.Context, ready corev1.ConditionStatus, reason, message string) error {
 	return updateNode(ctx, k.client, k.node.Name, func(status *corev1.NodeStatus) bool {
 		k.fillStatus(status)
-		k.service.setConditions(status, ready, reason, message)
+		k.setConditions(status, ready, reason, message)
 		return true
 	})
 }
@@ -147,34 +150,57 @@ func updateNode(ctx context.Context, kube kubernetes.Interface, name string, cha
 	})
 }
 
-// setConditions sets Ready, and the conditions that are False on a healthy node.
-func (s *Service) setConditions(status *corev1.NodeStatus, ready corev1.ConditionStatus, reason, message string) {
-	now := metav1.NewTime(s.Clock.Now())
-	set := func(kind corev1.NodeConditionType, value corev1.ConditionStatus, reason, message string) {
-		i := slices.IndexFunc(status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == kind })
-		if i < 0 {
-			status.Conditions = append(status.Conditions, corev1.NodeCondition{Type: kind})
-			i = len(status.Conditions) - 1
-		}
-		condition := &status.Conditions[i]
-		if condition.Status != value {
-			condition.Status, condition.LastTransitionTime = value, now
-		}
-		condition.Reason, condition.Message = reason, message
-		if ready != corev1.ConditionUnknown {
-			condition.LastHeartbeatTime = now
-		}
+// now is the simulated time by the machine's clock.
+func (k *Kubelet) now() time.Time { return k.service.Clock.Now().Add(k.node.Config.Clock) }
+
+// setConditions sets Ready, the pressures, and the conditions of the node problem detector.
+func (k *Kubelet) setConditions(status *corev1.NodeStatus, ready corev1.ConditionStatus, reason, message string) {
+	now := metav1.NewTime(k.now())
+	setConditions(status, now, ready, reason, message, k.node.Config.DiskPressure)
+	for _, condition := range k.node.Config.Conditions {
+		setCondition(status, now, condition)
 	}
-	for kind, subject := range map[corev1.NodeConditionType]string{
-		corev1.NodeMemoryPressure: "SufficientMemory", corev1.NodeDiskPressure: "NoDiskPressure", corev1.NodePIDPressure: "SufficientPID",
-	} {
-		if ready == corev1.ConditionUnknown {
-			set(kind, corev1.ConditionUnknown, reason, message)
-			continue
+}
+
+// pressures holds the reasons of the conditions that are False on a healthy node, in the kubelet's order.
+var pressures = []struct {
+	kind    corev1.NodeConditionType
+	subject string
+}{
+	{corev1.NodeMemoryPressure, "SufficientMemory"}, {corev1.NodeDiskPressure, "NoDiskPressure"}, {corev1.NodePIDPressure, "SufficientPID"},
+}
+
+// setConditions sets Ready and the pressures. Unknown is the node lifecycle controller's, and no heartbeat.
+func setConditions(status *corev1.NodeStatus, now metav1.Time, ready corev1.ConditionStatus, reason, message string, diskPressure bool) {
+	for _, pressure := range pressures {
+		condition := corev1.NodeCondition{Type: pressure.kind, Status: ready, Reason: reason, Message: message}
+		switch {
+		case ready == corev1.ConditionUnknown:
+		case pressure.kind == corev1.NodeDiskPressure && diskPressure:
+			condition.Status, condition.Reason, condition.Message = corev1.ConditionTrue, "KubeletHasDiskPressure", "kubelet has disk pressure"
+		default:
+			condition.Status, condition.Reason, condition.Message = corev1.ConditionFalse, "KubeletHas"+pressure.subject, "kubelet has "+pressure.subject
 		}
-		set(kind, corev1.ConditionFalse, "KubeletHas"+subject, "kubelet has "+subject)
+		setCondition(status, now, condition)
 	}
-	set(corev1.NodeReady, ready, reason, message)
+	setCondition(status, now, corev1.NodeCondition{Type: corev1.NodeReady, Status: ready, Reason: reason, Message: message})
+}
+
+// setCondition writes a condition of the kind, with a new transition time if its status changes.
+func setCondition(status *corev1.NodeStatus, now metav1.Time, wanted corev1.NodeCondition) {
+	i := slices.IndexFunc(status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == wanted.Type })
+	if i < 0 {
+		status.Conditions = append(status.Conditions, corev1.NodeCondition{Type: wanted.Type})
+		i = len(status.Conditions) - 1
+	}
+	condition := &status.Conditions[i]
+	if condition.Status != wanted.Status {
+		condition.Status, condition.LastTransitionTime = wanted.Status, now
+	}
+	condition.Reason, condition.Message = wanted.Reason, wanted.Message
+	if wanted.Status != corev1.ConditionUnknown {
+		condition.LastHeartbeatTime = now
+	}
 }
 
 // keepReady keeps the Node Ready as long as the kubelet is active.
@@ -203,11 +229,11 @@ func (k *Kubelet) heartbeat(ctx context.Context) {
 	if err == nil {
 		ready, reason, message := k.readyStatus()
 		err = updateNode(ctx, k.client, k.node.Name, func(status *corev1.NodeStatus) bool {
-			if k.service.reportedRecently(status, ready) && status.NodeInfo.BootID == k.node.Info.BootID && len(status.Images) == len(k.images()) {
+			if reportedRecently(status, ready, k.now()) && status.NodeInfo.BootID == k.node.Info.BootID && len(status.Images) == len(k.images()) {
 				return false
 			}
 			k.fillStatus(status)
-			k.service.setConditions(status, ready, reason, message)
+			k.setConditions(status, ready, reason, message)
 			return true
 		})
 	}
@@ -227,9 +253,9 @@ const statusReport = 5 * time.Minute
 
 // reportedRecently: the status has this Ready value and a recent heartbeat. Some tools treat a node with an old heartbeat
 // as lost.
-func (s *Service) reportedRecently(status *corev1.NodeStatus, ready corev1.ConditionStatus) bool {
+func reportedRecently(status *corev1.NodeStatus, ready corev1.ConditionStatus, now time.Time) bool {
 	return slices.ContainsFunc(status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == ready && s.Clock.Now().Sub(c.LastHeartbeatTime.Time) < statusReport
+		return c.Type == corev1.NodeReady && c.Status == ready && now.Sub(c.LastHeartbeatTime.Time) < statusReport
 	})
 }
 
@@ -244,7 +270,8 @@ func (k *Kubelet) renewLease(ctx context.Context) error {
 
 func (k *Kubelet) writeLease(ctx context.Context) error {
 	leases := k.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	now, seconds := metav1.NowMicro(), int32(40)
+	// The Lease has the machine's own time, which the calendar does not change.
+	now, seconds := metav1.NewMicroTime(time.Now().Add(k.node.Config.Clock)), int32(40)
 	spec := coordinationv1.LeaseSpec{HolderIdentity: &k.node.Name, LeaseDurationSeconds: &seconds, RenewTime: &now}
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		lease, err := leases.Get(ctx, k.node.Name, metav1.GetOptions{})

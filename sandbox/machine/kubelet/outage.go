@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/sandbox/machine/bootconfig"
 )
 
 // Outage of the pod network in the whole cluster, whatever the nodes were built from.
@@ -74,7 +76,7 @@ func (k *Kubelet) networkReady() bool {
 	outage := k.service.currentOutage()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return outage != EveryNode && !k.stranded && !k.unplugged
+	return outage != EveryNode && !k.stranded && !k.unplugged && k.node.Config.Network == ""
 }
 
 var errNoNetwork = errors.New("network is not ready: container runtime network not ready")
@@ -84,8 +86,7 @@ func (k *Kubelet) readyStatus() (ready corev1.ConditionStatus, reason, message s
 	if k.networkReady() {
 		return corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status"
 	}
-	return corev1.ConditionFalse, "KubeletNotReady", "container runtime network not ready: NetworkReady=false " +
-		"reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"
+	return corev1.ConditionFalse, "KubeletNotReady", bootconfig.NotInitialized
 }
 
 // crashes: containers of the pod crash after their start on this node.

@@ -139,8 +139,14 @@ func (w *worker) begin(ctx context.Context, pod *corev1.Pod) error {
 		}
 		return w.report(ctx, pod)
 	}
+	if refused, err := w.admit(ctx, pod); refused || err != nil {
+		return stopped(ctx, err)
+	}
 	if !pod.Spec.HostNetwork && !w.kubelet.networkReady() {
 		return errNoNetwork
+	}
+	if problem := w.kubelet.sandboxProblem(pod); problem != "" {
+		return stopped(ctx, w.withoutSandbox(ctx, pod, problem))
 	}
 	w.ip = w.kubelet.podIP(pod)
 	if err := w.report(ctx, pod); err != nil {
@@ -197,7 +203,7 @@ func (w *worker) pull(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	k := w.kubelet
 	for _, c := range w.containers {
 		if k.service.broken(c.spec.Image) {
-			return false, w.refuse(ctx, pod, c)
+			return false, w.refuse(ctx, pod, c, fmt.Sprintf("failed to pull image %q: not found", c.spec.Image))
 		}
 		if k.node.Root != "" && disk.HasImage(k.node.Root, c.spec.Image) {
 			continue
@@ -210,6 +216,9 @@ func (w *worker) pull(ctx context.Context, pod *corev1.Pod) (bool, error) {
 		if err := k.service.Clock.Sleep(ctx, k.service.Latencies.ImagePull); err != nil {
 			return false, err
 		}
+		if problem := k.node.Config.PullProblem(c.spec.Image); problem != "" {
+			return false, w.refuse(ctx, pod, c, fmt.Sprintf("failed to pull and unpack image %[1]q: failed to resolve reference %[1]q: %[2]s", c.spec.Image, problem))
+		}
 		if err := k.addImage(c.spec.Image); err != nil {
 			return false, err
 		}
@@ -218,8 +227,7 @@ func (w *worker) pull(ctx context.Context, pod *corev1.Pod) (bool, error) {
 }
 
 // refuse reports an image that cannot be pulled: first the failure, then the back-off. The sandbox never tries again.
-func (w *worker) refuse(ctx context.Context, pod *corev1.Pod, c *container) error {
-	text := fmt.Sprintf("failed to pull image %q: not found", c.spec.Image)
+func (w *worker) refuse(ctx context.Context, pod *corev1.Pod, c *container, text string) error {
 	c.state = waiting("ErrImagePull", text)
 	if err := w.report(ctx, pod); err != nil {
 		return err

@@ -1,0 +1,154 @@
+package kubelet
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/sandbox/machine/bootconfig"
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
+)
+
+// bootEdited starts a kubelet with the configuration of an edited disk; change may be nil.
+func (w *world) bootEdited(edit func(root string) error, change func(*bootconfig.Config)) {
+	w.Helper()
+	root := w.disk()
+	if err := disk.WriteFile(filepath.Join(root, "run/systemd/resolve/stub-resolv.conf"), []byte("nameserver 127.0.0.53\n"), 0o644); err != nil {
+		w.Fatal(err)
+	}
+	if edit != nil {
+		if err := edit(root); err != nil {
+			w.Fatal(err)
+		}
+	}
+	config, err := bootconfig.Read(root, bootconfig.Machine{Hostname: "node", IP: "10.240.0.4", Now: time.Now()})
+	if err != nil {
+		w.Fatal(err)
+	}
+	if change != nil {
+		change(&config)
+	}
+	k := w.service.Prepare(w.Context(), Node{Name: "node", IP: "10.240.0.4", Root: root, Config: config})
+	w.Cleanup(k.Kill)
+	if err := k.Start(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// event waits for the message of an Event about a pod.
+func (w *world) event(pod, reason string) (message string) {
+	w.Helper()
+	w.eventually("event "+reason+" of pod "+pod, func() bool {
+		events, err := w.client.CoreV1().Events("default").List(w.Context(), metav1.ListOptions{})
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, event := range events.Items {
+			if event.InvolvedObject.Name == pod && event.Reason == reason {
+				message = event.Message
+				return true
+			}
+		}
+		return false
+	})
+	return message
+}
+
+func TestDiskPressureRejectsPods(t *testing.T) {
+	w := newWorld(t, nil)
+	w.bootEdited(func(root string) error { return os.Truncate(filepath.Join(root, "var/log/kern.log"), 28<<30) }, nil)
+	w.create(simulated("pod", "node", "app:1"))
+	critical, priority := simulated("critical", "node", "app:1"), int32(2000001000)
+	critical.Spec.Priority = &priority
+	w.create(critical)
+	pod := w.eventuallyPod("pod", "failed", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodFailed })
+	if pod.Status.Reason != "Evicted" || !strings.Contains(pod.Status.Message, "The node had condition: [DiskPressure].") {
+		t.Errorf("the pod has %s: %s", pod.Status.Reason, pod.Status.Message)
+	}
+	w.eventuallyPod("critical", "is ready", podReady)
+}
+
+func TestPodsBeyondTheAllocatableAreRejected(t *testing.T) {
+	w := newWorld(t, nil)
+	w.bootEdited(nil, func(c *bootconfig.Config) { c.Allocatable[corev1.ResourcePods] = resource.MustParse("2") })
+	w.create(simulated("first", "node", "app:1"))
+	w.eventuallyPod("first", "is ready", podReady)
+	big := simulated("big", "node", "app:1")
+	big.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")}
+	w.create(big)
+	w.eventuallyPod("big", "has no CPU", func(pod *corev1.Pod) bool { return pod.Status.Reason == "OutOfcpu" })
+	w.create(simulated("second", "node", "app:1"))
+	w.eventuallyPod("second", "is ready", podReady)
+	w.create(simulated("third", "node", "app:1"))
+	pod := w.eventuallyPod("third", "failed", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodFailed })
+	want := "Pod was rejected: Node didn't have enough resource: pods, requested: 1, used: 2, capacity: 2"
+	if pod.Status.Reason != "OutOfpods" || pod.Status.Message != want {
+		t.Errorf("the pod has %s: %s", pod.Status.Reason, pod.Status.Message)
+	}
+}
+
+func TestPodsWithoutASandbox(t *testing.T) {
+	w := newWorld(t, nil)
+	w.bootEdited(func(root string) error { return os.Remove(filepath.Join(root, "opt/cni/bin/azure-vnet")) }, nil)
+	w.create(simulated("pod", "node", "app:1"))
+	host := simulated("host", "node", "app:1")
+	host.Spec.HostNetwork = true
+	w.create(host)
+	if message := w.event("pod", "FailedCreatePodSandBox"); !strings.Contains(message, `failed to find plugin "azure-vnet" in path [/opt/cni/bin]`) {
+		t.Error(message)
+	}
+	w.eventuallyPod("host", "is ready", podReady)
+	status := w.pod("pod").Status
+	if status.Phase != corev1.PodPending || status.ContainerStatuses[0].State.Waiting.Reason != "ContainerCreating" {
+		t.Errorf("the pod has %+v", status)
+	}
+}
+
+func TestPullsWithoutAuthorities(t *testing.T) {
+	w := newWorld(t, nil)
+	w.bootEdited(func(root string) error { return os.Remove(filepath.Join(root, "etc/ssl/certs/ca-certificates.crt")) }, nil)
+	w.create(simulated("pod", "node", "registry.example.com/app:1"))
+	w.create(simulated("cached", "node", disk.BaseImages[0]))
+	if message := w.event("pod", "Failed"); !strings.HasSuffix(message, "x509: certificate signed by unknown authority") {
+		t.Error(message)
+	}
+	w.eventuallyPod("pod", "waits", func(pod *corev1.Pod) bool {
+		return len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].State.Waiting.Reason == "ImagePullBackOff"
+	})
+	w.eventuallyPod("cached", "is ready", podReady)
+}
+
+// TestPodsResolver: a wrong address of the cluster's name server leaves pods without names, except with the host's.
+func TestPodsResolver(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, test := range []struct {
+		config bootconfig.Config
+		policy corev1.DNSPolicy
+		dead   bool
+	}{
+		{bootconfig.Config{}, corev1.DNSClusterFirst, false},
+		{bootconfig.Config{NoClusterDNS: true}, corev1.DNSClusterFirst, true},
+		{bootconfig.Config{NoClusterDNS: true}, corev1.DNSDefault, false},
+	} {
+		w.eventually("the name server runs", func() bool {
+			w.service.mu.Lock()
+			defer w.service.mu.Unlock()
+			return w.service.names != nil
+		})
+		v := &volumes{kubelet: &Kubelet{service: w.service, node: Node{Config: test.config}}, dir: t.TempDir()}
+		path, err := v.resolver(&corev1.Pod{Spec: corev1.PodSpec{DNSPolicy: test.policy}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil || strings.Contains(string(text), deadNameServer) != test.dead {
+			t.Errorf("%+v, %s: %q (%v)", test.config, test.policy, text, err)
+		}
+	}
+}
