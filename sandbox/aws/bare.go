@@ -45,6 +45,9 @@ func (b *powerFleet) Power(id string) fleet.Power {
 	return fleet.On
 }
 
+// Console implements fleet.Fleet.
+func (b *powerFleet) Console(string) string { return "" }
+
 // Terminate implements fleet.Fleet.
 func (b *powerFleet) Terminate(_ context.Context, id string) error {
 	b.mu.Lock()

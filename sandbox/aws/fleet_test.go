@@ -118,6 +118,9 @@ func (f *testFleet) Power(id string) fleet.Power {
 	return fleet.Off
 }
 
+// Console implements fleet.Fleet.
+func (f *testFleet) Console(id string) string { return "console of " + strings.ToLower(id) }
+
 // Terminate implements fleet.Fleet.
 func (f *testFleet) Terminate(_ context.Context, id string) error {
 	f.mu.Lock()

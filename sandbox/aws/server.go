@@ -77,7 +77,7 @@ func compose(w *backend) *Server {
 		maps.Copy(w.turns, turns)
 	}
 	known := services(
-		[]noun{templates{w}, machine, run, power, attributes{w, machine}, volumes{w}, snapshot, image, root, tags{w}},
+		[]noun{templates{w}, machine, run, power, attributes{w, machine}, volumes{w}, snapshot, image, root, tags{w}, consoles{w}},
 		[]noun{group, activities{w}, processes{w, group}, standbys{w, group}, attachments{w, group}, refresh, warm, configurations{w}, groupTags{w}},
 		[]noun{tokens{w, held}}, []noun{rights})
 	return &Server{world: w, runs: run, metadata: metadata{w, held}, front: &front{backend: w, faults: faults{w}, permissions: rights, sessions: held,

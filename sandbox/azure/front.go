@@ -21,6 +21,7 @@ type front struct {
 	permissions permissions
 	locks       locks
 	groups      groups
+	consoles    consoles
 	routes      []*route
 	requests    *requestlog.Log
 	buckets     *bucket.Buckets
@@ -68,7 +69,7 @@ func (s *front) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		s.requests.Enter(entry, r.URL.RequestURI())
 	}()
-	if s.logins.serve(counted, r, &entry) {
+	if s.logins.serve(counted, r, &entry) || s.consoles.serve(counted, r, &entry) {
 		return
 	}
 	rep, err := s.answer(counted, c)

@@ -204,8 +204,10 @@ func (s instances) document(o instanceCopy, view bool) object {
 		properties["networkProfileConfiguration"] = network
 		properties["networkProfile"] = object{"networkInterfaces": []any{object{"id": i.ID + "/networkInterfaces/nic"}}}
 	}
-	if security := profile["securityProfile"]; security != nil {
-		properties["securityProfile"] = security
+	for _, part := range []string{"securityProfile", "diagnosticsProfile"} {
+		if value := profile[part]; value != nil {
+			properties[part] = value
+		}
 	}
 	os := copyObject(child(profile, "osProfile"))
 	delete(os, "computerNamePrefix")

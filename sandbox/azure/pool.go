@@ -44,6 +44,8 @@ type PoolSpec struct {
 	Command    string
 	// Image as "publisher:offer:sku:version"; empty means a generic Ubuntu of the generation.
 	Image string
+	// NoConsole disables boot diagnostics.
+	NoConsole bool
 	// Light nodes have no files.
 	Light bool
 }
@@ -185,7 +187,8 @@ func (p PoolSpec) machine(config Config, image []string) object {
 		"networkProfile": object{"networkInterfaceConfigurations": []any{object{"name": "nic", "properties": object{
 			"primary": true, "enableIPForwarding": true, "ipConfigurations": []any{object{"name": "ip", "properties": object{
 				"primary": true, "subnet": object{"id": subnet}}}}}}}},
-		"extensionProfile": object{"extensions": p.extensions()},
+		"extensionProfile":   object{"extensions": p.extensions()},
+		"diagnosticsProfile": object{"bootDiagnostics": object{"enabled": !p.NoConsole}},
 	}
 	if p.SecurityType != "" {
 		profile["securityProfile"] = object{"securityType": p.SecurityType, "uefiSettings": object{"secureBootEnabled": true, "vTpmEnabled": true}}

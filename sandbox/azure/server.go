@@ -59,9 +59,10 @@ func compose(w *backend, sign *signer) *Server {
 	group := groups{w}
 	version, snapshot, disk := versions{w, rights, content}, snapshots{w, rights, content}, disks{w, content}
 	power := powers{backend: w, machines: fleet}
+	console := consoles{w, sign}
 	alone := vms{backend: w, models: sets, machines: fleet, views: looks}
 	all := []noun{
-		group, operations{w}, rights, locked, balancers{w}, usages{w}, galleries{w}, definitions{w}, version, snapshot, disk, pool, extensions{pool}, rolling{w}, instance, alone, power,
+		group, operations{w}, rights, locked, balancers{w}, usages{w}, galleries{w}, definitions{w}, version, snapshot, disk, pool, extensions{pool}, rolling{w}, instance, alone, power, console,
 	}
 	for _, work := range []map[string]job{w.work(), version.work(), snapshot.work(), disk.work(), fleet.work(), alone.work(), power.work()} {
 		maps.Copy(w.jobs, work)
@@ -69,7 +70,7 @@ func compose(w *backend, sign *signer) *Server {
 	requests := requestlog.New()
 	return &Server{world: w, machines: fleet, pools: pools{pool}, front: &front{
 		backend: w, faults: orders, permissions: rights, locks: locked, groups: group, routes: routes(all), requests: requests,
-		logins: logins{backend: w, faults: orders, signer: sign, book: requests}, buckets: &bucket.Buckets{Clock: w.config.Clock},
+		consoles: console, logins: logins{backend: w, faults: orders, signer: sign, book: requests}, buckets: &bucket.Buckets{Clock: w.config.Clock},
 	}}
 }
 

@@ -74,6 +74,9 @@ func (s views) instanceView(o instanceCopy) object {
 		view["vmAgent"] = object{"vmAgentVersion": "2.9.1.1", "statuses": []any{object{"code": "ProvisioningState/succeeded", "level": "Info",
 			"displayStatus": "Ready", "message": "Guest Agent is running", "time": s.date(time.Now())}}}
 	}
+	if diagnostics := bootDiagnostics(&i, profile); diagnostics != nil {
+		view["bootDiagnostics"] = diagnostics
+	}
 	extensions := []any{}
 	for _, e := range extensionsOf(profile) {
 		extensions = append(extensions, object{"name": text(e, "name"), "type": text(e, "properties", "publisher") + "." + text(e, "properties", "type"),

@@ -142,7 +142,7 @@ func (s vms) document(o instanceCopy, view bool) object {
 		doc["zones"] = []any{i.Zone}
 	}
 	properties := child(doc, "properties")
-	for _, part := range []string{"hardwareProfile", "networkProfile", "securityProfile", "osProfile"} {
+	for _, part := range []string{"hardwareProfile", "networkProfile", "securityProfile", "osProfile", "diagnosticsProfile"} {
 		if value := o.profile[part]; value != nil {
 			properties[part] = value
 		}

@@ -138,6 +138,8 @@ func (f *nodeFleet) Terminate(ctx context.Context, id string) error {
 
 func (f *nodeFleet) Reimage(context.Context, simulated.Spec) error { return nil }
 
+func (f *nodeFleet) Console(string) string { return "" }
+
 // The names of an awsMachinePool and its namespace are equal, because the group has the name of its object.
 const awsMachinePool = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2

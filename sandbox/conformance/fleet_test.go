@@ -76,6 +76,8 @@ func (s *emptyFleet) Terminate(_ context.Context, id string) error {
 	return nil
 }
 
+func (s *emptyFleet) Console(string) string { return "" }
+
 func (s *emptyFleet) Reimage(_ context.Context, spec fleet.Spec) error {
 	return s.set(spec.ID, fleet.On)
 }

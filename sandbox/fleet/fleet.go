@@ -63,6 +63,8 @@ type Fleet interface {
 	PowerOff(ctx context.Context, id string, hard bool) error
 	// Power returns the current state; a machine may power off on its own.
 	Power(id string) Power
+	// Console returns the end of the machine's serial console, of all its boots. Text is empty without a console.
+	Console(id string) string
 	// Terminate powers the machine off, and removes the machine and its kubelet. The fleet also removes the Node, as
 	// a cloud's node lifecycle controller does, unless the fleet was configured without one. The disk stays until
 	// DeleteDisk.
