@@ -87,7 +87,7 @@ func TestGrants(t *testing.T) {
 		all   []string
 		only  []string // where donors are removed
 	}{
-		"aws":   {aws.Describe().Grant, append(aws.RequiredActions(), "iam:PassRole", "iam:SimulatePrincipalPolicy"), []string{"autoscaling:TerminateInstanceInAutoScalingGroup"}},
+		"aws":   {aws.Describe().Grant, append(aws.RequiredActions(), "iam:GetRole", "iam:PassRole", "iam:SimulatePrincipalPolicy"), []string{"autoscaling:TerminateInstanceInAutoScalingGroup"}},
 		"azure": {azure.Describe().Grant, slices.Concat(azure.RequiredActions(), azure.RebuildActions(), azure.RemoveActions(), azure.TrialActions()), azure.RemoveActions()},
 	} {
 		for _, removal := range []bool{true, false} {

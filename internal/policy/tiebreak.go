@@ -73,5 +73,5 @@ func (d *Decider) prefer(ctx context.Context, o *Outcome, bestOnly bool, now tim
 
 // equalRank reports whether the rules rank two candidates equal.
 func equalRank(a, b selection.Verdict) bool {
-	return a.Score == b.Score && (a.FailedToday == "") == (b.FailedToday == "")
+	return a.Score == b.Score && a.ZoneNodes == b.ZoneNodes && (a.FailedToday == "") == (b.FailedToday == "")
 }

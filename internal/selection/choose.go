@@ -117,6 +117,9 @@ type Verdict struct {
 	// ReadySince is the start of the current Ready period; zero for a node that is not Ready.
 	ReadySince time.Time `json:"readySince,omitzero"`
 	Score      float64   `json:"score,omitempty"`
+	// ZoneNodes is the number of the pool's nodes in the node's zone. A donor from a smaller zone can make a cloud rebalance
+	// the zones, by which other nodes are terminated.
+	ZoneNodes int `json:"zoneNodes,omitempty"`
 	// FailedToday is the Prototype that failed today with this node as donor. The node is then the last choice.
 	FailedToday string `json:"failedToday,omitempty"`
 }
@@ -167,6 +170,15 @@ func Choose(pool Pool, rules Rules, now time.Time) Choice {
 		}
 		c.Verdicts = append(c.Verdicts, v)
 	}
+	zones := map[string]int{}
+	for _, n := range nodes {
+		zones[n.Labels[corev1.LabelTopologyZone]]++
+	}
+	for i := range c.Candidates {
+		if zone := named(nodes, c.Candidates[i].Node).Labels[corev1.LabelTopologyZone]; zone != "" {
+			c.Candidates[i].ZoneNodes = zones[zone]
+		}
+	}
 	slices.SortStableFunc(c.Candidates, better)
 	if len(c.Candidates) > 0 {
 		c.Best = named(nodes, c.Candidates[0].Node)
@@ -181,13 +193,13 @@ func Choose(pool Pool, rules Rules, now time.Time) Choice {
 	return c
 }
 
-// better orders candidates: no failure today first, then score, then time since Ready, then name. No two candidates are
-// equal.
+// better orders candidates: no failure today first, then score, then the nodes of the zone, then time since Ready, then
+// name. No two candidates are equal.
 func better(a, b Verdict) int {
 	if (a.FailedToday == "") != (b.FailedToday == "") {
 		return cmp.Compare(len(a.FailedToday), len(b.FailedToday))
 	}
-	return cmp.Or(cmp.Compare(b.Score, a.Score), a.ReadySince.Compare(b.ReadySince), cmp.Compare(a.Node, b.Node))
+	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.ZoneNodes, a.ZoneNodes), a.ReadySince.Compare(b.ReadySince), cmp.Compare(a.Node, b.Node))
 }
 
 func named(nodes []*corev1.Node, name string) *corev1.Node {

@@ -309,6 +309,22 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestFullestZoneFirst checks that a donor comes from the zone with most nodes, but never against the score.
+func TestFullestZoneFirst(t *testing.T) {
+	in := func(zone string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Labels[corev1.LabelTopologyZone] = zone }
+	}
+	older := readySince(rebootedAt.Add(-20 * time.Minute))
+	pool, rules := poolOf(patchedNode("a", in("z1"), older), patchedNode("b", in("z2")), patchedNode("c", in("z2"), notReady)), defaults()
+	if got := Choose(pool, rules, now); got.Best.Name != "b" || got.Candidates[0].ZoneNodes != 2 {
+		t.Errorf("%+v", got.Candidates)
+	}
+	rules.Expressions = scores{of: map[string]float64{"a": 1}}
+	if got := Choose(pool, rules, now); got.Best.Name != "a" {
+		t.Errorf("with a score: %+v", got.Candidates)
+	}
+}
+
 func TestDecision(t *testing.T) {
 	good := func() []*corev1.Node { return []*corev1.Node{patchedNode("n1"), patchedNode("n2")} }
 	each := func(change ...func(*corev1.Node)) func(*Pool, *Rules) {

@@ -16,7 +16,22 @@ func (s attributes) actions() []*action {
 	return []*action{
 		{name: "DescribeInstanceAttribute", noun: "instance", reads: true, handle: s.describe},
 		{name: "ModifyInstanceAttribute", noun: "instance", handle: s.modify},
+		{name: "GetInstanceUefiData", noun: "instance", reads: true, handle: s.uefi},
 	}
+}
+
+// uefi returns the UEFI variables of an instance.
+func (s attributes) uefi(c *call, st *state) (query.Element, error) {
+	i, p := s.instance(c, st, c.in.Get("InstanceId"))
+	switch {
+	case p != nil:
+		return query.Element{}, p
+	case bootedWith(i.BootMode) != "uefi":
+		return query.Element{}, bad("UnsupportedOperation", "The instance '%s' did not boot with UEFI.", i.ID)
+	case i.State == terminated:
+		return query.Element{}, noInstance(i.ID)
+	}
+	return query.Of("", query.Text("instanceId", i.ID), query.Text("uefiData", i.Uefi)), nil
 }
 
 func (s attributes) describe(c *call, st *state) (query.Element, error) {

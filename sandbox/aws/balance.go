@@ -2,6 +2,7 @@ package aws
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 )
@@ -30,8 +31,54 @@ func (s groups) balance(st *state, e event) *work {
 		}
 		s.members.terminate(st, g, m, fmt.Sprintf("an instance was taken out of service in response to a difference between desired and actual capacity, shrinking the capacity from %d to %d", g.size(), g.size()-1), e.At)
 	}
+	s.rebalanceZones(st, g, e)
 	s.fillWarm(st, g)
 	return nil
+}
+
+// rebalanceZones replaces an instance of the fullest zone by an instance in the emptiest zone, if the zones differ by more than
+// one. AWS does so after an instance has entered standby, and drains no node.
+func (s groups) rebalanceZones(st *state, g *group, e event) {
+	for _, process := range []string{"AZRebalance", "Launch", "Terminate"} {
+		if slices.Contains(g.Suspended, process) {
+			return
+		}
+	}
+	zones := map[string]int{}
+	for _, n := range s.config.Subnets {
+		if slices.Contains(g.Subnets, n.ID) {
+			zones[n.Zone] = 0
+		}
+	}
+	for _, m := range g.Members {
+		i := st.Instances[m.ID]
+		if i == nil || !m.counts() {
+			continue
+		}
+		if m.Lifecycle == lifePending {
+			return // the group is still changing
+		}
+		zones[i.Zone]++
+	}
+	least, most := "", ""
+	for _, zone := range slices.Sorted(maps.Keys(zones)) {
+		if least == "" || zones[zone] < zones[least] {
+			least = zone
+		}
+		if most == "" || zones[zone] > zones[most] {
+			most = zone
+		}
+	}
+	if g.size() != g.Desired || zones[most]-zones[least] <= 1 {
+		return
+	}
+	cause := fmt.Sprintf("invocations of the AZRebalance process: an instance was launched to aid in balancing the group's zones (%s: %d, %s: %d)", most, zones[most], least, zones[least])
+	if p := s.members.launch(st, g, lifePending, cause); p != nil {
+		return
+	}
+	if m := surplus(st, g); m != nil {
+		s.members.terminate(st, g, m, "an instance was taken out of service to balance the group's zones", e.At)
+	}
 }
 
 // thaw takes an instance from the warm pool; false if there is none that could be taken.

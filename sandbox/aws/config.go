@@ -62,6 +62,8 @@ type User struct {
 // Role is an IAM role.
 type Role struct {
 	Name string
+	// Path is the path of the role, such as "/team/"; empty means "/".
+	Path string
 	// Federated are foreign tokens that the role trusts.
 	Federated []Federation
 }
@@ -79,9 +81,14 @@ type Platform struct {
 	// Architecture defaults to x86_64, RootDevice to /dev/xvda, Details to Linux/UNIX, BootMode to uefi-preferred, Size to 20 GiB.
 	Architecture, RootDevice, Details, BootMode string
 	Size                                        int64
-	// Tpm is the version of TPM support, such as "v2.0"; Codes are the product codes.
-	Tpm   string
-	Codes []string
+	// Tpm is the version of TPM support, such as "v2.0"; Codes are the product codes. Usage defaults to RunInstances.
+	Tpm, Usage string
+	Codes      []string
+	// Uefi is the variable store in base64. Disks are device names of further disks.
+	Uefi  string
+	Disks []string
+	// Unbilled: an image that is registered from a copy of the disk loses the billing.
+	Unbilled bool
 }
 
 // Latencies are simulated durations on AWS; 0 means the default, below 0 none. The defaults are common values.

@@ -38,9 +38,11 @@ type image struct {
 	Architecture, Virtualization, RootDevice, BootMode, Sriov    string
 	Tpm, Imds, Uefi, Details, SourceInstance, SourceImage, Usage string
 	Ena, Protected                                               bool
-	Codes                                                        []string
-	Devices                                                      []device
-	Deprecated, Gone                                             time.Time
+	// Unbilled: an image that is registered from the disk loses the billing.
+	Unbilled         bool
+	Codes            []string
+	Devices          []device
+	Deprecated, Gone time.Time
 	// Due is the earliest time of availability, Fails the reason of a failure.
 	Due   time.Duration
 	Fails string
@@ -80,11 +82,11 @@ func (s images) seed(st *state) {
 		}
 		snap := &snapshot{resource: s.fresh(st, "snap"), Size: p.Size, Owner: p.Owner, State: snapshotDone, Content: p.Content, Copied: true, Hidden: true}
 		im := &image{resource: s.fresh(st, "ami"), Name: p.Name, Owner: p.Owner, State: imageAvailable, Architecture: p.Architecture, Virtualization: "hvm",
-			RootDevice: p.RootDevice, BootMode: p.BootMode, Sriov: "simple", Tpm: p.Tpm, Imds: "v2.0", Details: p.Details, Ena: true, Codes: p.Codes}
+			RootDevice: p.RootDevice, BootMode: p.BootMode, Sriov: "simple", Tpm: p.Tpm, Imds: "v2.0", Details: p.Details, Usage: p.Usage, Uefi: p.Uefi, Unbilled: p.Unbilled, Ena: true, Codes: p.Codes}
 		for _, d := range []struct {
 			field *string
 			value string
-		}{{&im.Owner, "137112412989"}, {&im.Architecture, "x86_64"}, {&im.RootDevice, "/dev/xvda"}, {&im.BootMode, "uefi-preferred"}, {&im.Details, "Linux/UNIX"}} {
+		}{{&im.Owner, "137112412989"}, {&im.Architecture, "x86_64"}, {&im.RootDevice, "/dev/xvda"}, {&im.BootMode, "uefi-preferred"}, {&im.Details, "Linux/UNIX"}, {&im.Usage, "RunInstances"}} {
 			if *d.field == "" {
 				*d.field = d.value
 			}
@@ -94,6 +96,9 @@ func (s images) seed(st *state) {
 		}
 		im.ID, im.Seen, snap.Seen, snap.Owner = p.ID, 0, 0, im.Owner
 		im.Devices = []device{{Name: im.RootDevice, Snapshot: snap.ID, Size: snap.Size, Type: "gp3", Temporary: true}}
+		for _, name := range p.Disks {
+			im.Devices = append(im.Devices, device{Name: name, Size: 10, Type: "gp3", Temporary: true})
+		}
 		st.Snapshots[snap.ID], st.Images[im.ID] = snap, im
 	}
 }
@@ -130,7 +135,7 @@ func (s images) register(c *call, st *state) (query.Element, error) {
 	im := &image{resource: s.fresh(st, "ami"), Name: name, Description: c.in.Get("Description"), Owner: s.config.Account, State: imagePending,
 		Architecture: "i386", Virtualization: "paravirtual", RootDevice: c.in.Get("RootDeviceName"), BootMode: c.in.Get("BootMode"),
 		Sriov: c.in.Get("SriovNetSupport"), Tpm: c.in.Get("TpmSupport"), Imds: c.in.Get("ImdsSupport"), Uefi: c.in.Get("UefiData"),
-		Ena: c.in.True("EnaSupport"), Details: "Linux/UNIX", Fails: c.fails()}
+		Ena: c.in.True("EnaSupport"), Details: "Linux/UNIX", Usage: "RunInstances", Fails: c.fails()}
 	if v := c.in.Get("Architecture"); v != "" {
 		im.Architecture = v
 	}
@@ -146,6 +151,11 @@ func (s images) register(c *call, st *state) (query.Element, error) {
 	}
 	if im.Tags, p = tagsOnly(c.in, "image"); p != nil {
 		return query.Element{}, p
+	}
+	for _, d := range im.Devices { // the root snapshot decides the billing
+		if snap := st.Snapshots[d.Snapshot]; d.Name == im.RootDevice && snap != nil && snap.Details != "" {
+			im.Details, im.Usage, im.Codes = snap.Details, snap.Usage, snap.Codes
+		}
 	}
 	s.add(st, im)
 	return query.Of("", query.Text("imageId", im.ID)), nil
@@ -261,7 +271,7 @@ func (s images) create(c *call, st *state) (query.Element, error) {
 	}
 	of := st.Images[i.Image]
 	im := &image{resource: s.fresh(st, "ami"), Name: c.in.Get("Name"), Description: c.in.Get("Description"), Owner: s.config.Account, State: imagePending,
-		Architecture: i.Architecture, Virtualization: "hvm", RootDevice: i.RootDevice, Ena: true, SourceInstance: i.ID, SourceImage: i.Image, Details: i.Details,
+		Architecture: i.Architecture, Virtualization: "hvm", RootDevice: i.RootDevice, Ena: true, SourceInstance: i.ID, SourceImage: i.Image, Details: i.Details, Usage: i.Usage,
 		Sriov: "simple", Fails: c.fails()}
 	if of != nil {
 		im.BootMode, im.Tpm, im.Imds, im.Uefi, im.Codes = of.BootMode, of.Tpm, of.Imds, of.Uefi, of.Codes
@@ -429,17 +439,13 @@ func (s images) element(v *image) query.Element {
 		query.Text("description", v.Description), query.Text("rootDeviceType", "ebs"), query.Text("rootDeviceName", v.RootDevice),
 		query.Text("virtualizationType", v.Virtualization), query.Text("hypervisor", "xen"), query.Bool("enaSupport", v.Ena), query.Text("sriovNetSupport", v.Sriov),
 		query.Text("bootMode", v.BootMode), query.Text("tpmSupport", v.Tpm), query.Text("imdsSupport", v.Imds), query.Text("platformDetails", v.Details),
-		query.Text("usageOperation", "RunInstances"), query.Date("creationDate", v.Created), query.Text("sourceInstanceId", v.SourceInstance),
+		query.Text("usageOperation", v.Usage), query.Date("creationDate", v.Created), query.Text("sourceInstanceId", v.SourceInstance),
 		query.Text("sourceImageId", v.SourceImage), query.Text("deregistrationProtection", map[bool]string{true: "enabled", false: "disabled"}[v.Protected]),
 		query.List("blockDeviceMapping", "item", v.Devices, deviceElement), tagSet(v.Tags))
 	if v.Owner != s.config.Account {
 		e.Kids = append(e.Kids, query.Text("imageOwnerAlias", "amazon"))
 	}
-	if len(v.Codes) > 0 {
-		e.Kids = append(e.Kids, query.List("productCodes", "item", v.Codes, func(code string) query.Element {
-			return query.Of("", query.Text("productCode", code), query.Text("type", "marketplace"))
-		}))
-	}
+	e.Kids = append(e.Kids, codesElement(v.Codes))
 	if v.Message != "" {
 		e.Kids = append(e.Kids, query.Of("stateReason", query.Text("code", strings.SplitN(v.Message, ":", 2)[0]), query.Text("message", v.Message)))
 	}

@@ -36,6 +36,9 @@ type instance struct {
 	Type         string    `json:"type"`
 	Architecture string    `json:"architecture"`
 	Details      string    `json:"details"`
+	Usage        string    `json:"usage"`
+	Codes        []string  `json:"codes,omitempty"`
+	Uefi         string    `json:"uefi,omitempty"`
 	BootMode     string    `json:"bootMode,omitempty"`
 	Tpm          string    `json:"tpm,omitempty"`
 	RootDevice   string    `json:"rootDevice"`
@@ -218,6 +221,7 @@ func (s instances) element(st *state, i *instance) query.Element {
 		query.Of("monitoring", query.Text("state", "disabled")), query.Text("architecture", i.Architecture),
 		query.Text("rootDeviceType", "ebs"), query.Text("rootDeviceName", i.RootDevice), query.Text("virtualizationType", "hvm"), query.Text("hypervisor", "xen"),
 		query.Bool("enaSupport", true), query.Text("clientToken", i.Token), query.Text("instanceLifecycle", lifecycle(i)), query.Text("platformDetails", i.Details),
+		query.Text("usageOperation", i.Usage), codesElement(i.Codes), query.Text("currentInstanceBootMode", bootedWith(i.BootMode)),
 		query.Text("bootMode", i.BootMode), query.Text("tpmSupport", i.Tpm), query.Text("keyName", i.Data.Get("KeyName")), tagSet(i.Tags), operatorElement(i.Operator),
 		s.profile(i), s.devices(st, i), dataElement("metadataOptions", i.Data.At("MetadataOptions")))
 	if code, text, found := strings.Cut(i.Reason, ": "); found {
@@ -228,6 +232,24 @@ func (s instances) element(st *state, i *instance) query.Element {
 	}
 	return query.Of("", append(e.Kids, query.Text("privateIpAddress", i.Address), query.Text("privateDnsName", dnsName(i)),
 		query.Text("subnetId", i.Subnet), query.Text("vpcId", "vpc-00000000000000001"), securityGroups(i))...)
+}
+
+// codesElement lists product codes of the Marketplace.
+func codesElement(codes []string) query.Element {
+	if len(codes) == 0 {
+		return query.Element{}
+	}
+	return query.List("productCodes", "item", codes, func(code string) query.Element {
+		return query.Of("", query.Text("productCode", code), query.Text("type", "marketplace"))
+	})
+}
+
+// bootedWith is the firmware that an image's boot mode selects on a current instance type.
+func bootedWith(mode string) string {
+	if strings.HasPrefix(mode, "uefi") {
+		return "uefi"
+	}
+	return "legacy-bios"
 }
 
 func securityGroups(i *instance) query.Element {

@@ -1,11 +1,13 @@
 package aws
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/kamino-dev/kamino/sandbox/fault"
 	"github.com/kamino-dev/kamino/sandbox/query"
@@ -15,7 +17,21 @@ import (
 type permissions struct{ *backend }
 
 func (s permissions) actions() []*action {
-	return []*action{{name: "SimulatePrincipalPolicy", noun: "permission", reads: true, handle: s.simulate}}
+	return []*action{
+		{name: "SimulatePrincipalPolicy", noun: "permission", reads: true, handle: s.simulate},
+		{name: "GetRole", noun: "permission", reads: true, handle: s.role},
+	}
+}
+
+// role describes a role by its name.
+func (s permissions) role(c *call, _ *state) (query.Element, error) {
+	for _, r := range s.config.Roles {
+		if name := c.in.Get("RoleName"); r.Name == name {
+			return query.Of("", query.Of("Role", query.Text("RoleName", r.Name), query.Text("Path", cmp.Or(r.Path, "/")), query.Text("Arn", s.roleARN(r)),
+				query.Text("RoleId", "AROA"+hexOf(r.Name)), query.Date("CreateDate", time.Unix(0, 0).UTC()), query.Text("AssumeRolePolicyDocument", "%7B%7D"))), nil
+		}
+	}
+	return query.Element{}, refuse(http.StatusNotFound, "NoSuchEntity", "The role with name %s cannot be found.", c.in.Get("RoleName"))
 }
 
 // further returns additional actions that a call needs.
@@ -91,7 +107,7 @@ func (s permissions) simulate(c *call, st *state) (query.Element, error) {
 		known = known || source == "arn:aws:iam::"+s.config.Account+":user/"+u.Name
 	}
 	for _, r := range s.config.Roles {
-		known = known || source == "arn:aws:iam::"+s.config.Account+":role/"+r.Name
+		known = known || source == s.roleARN(r)
 	}
 	if !known {
 		return query.Element{}, refuse(http.StatusNotFound, "NoSuchEntity", "The entity with ARN %s cannot be found.", source)

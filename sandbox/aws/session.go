@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
@@ -74,7 +75,7 @@ func (s sessions) holder(c *call, scope sigv4.Scope) (who principal, secret stri
 		default:
 			p, secret = nil, found.Secret
 			who = principal{
-				name: found.Role + "/" + found.Name, source: s.roleARN(found.Role), id: "AROA" + strings.ToUpper(hexOf(found.Role)) + ":" + found.Name,
+				name: found.Role + "/" + found.Name, source: s.nameARN(found.Role), id: "AROA" + strings.ToUpper(hexOf(found.Role)) + ":" + found.Name,
 				arn: "arn:aws:sts::" + s.config.Account + ":assumed-role/" + found.Role + "/" + found.Name,
 			}
 		}
@@ -85,8 +86,13 @@ func (s sessions) holder(c *call, scope sigv4.Scope) (who principal, secret stri
 // hexOf derives a part of an ID from a name.
 func hexOf(name string) string { return (hex.EncodeToString([]byte(name)) + "00000000000000000")[:17] }
 
-func (s sessions) roleARN(role string) string {
+func (s sessions) nameARN(role string) string {
 	return "arn:aws:iam::" + s.config.Account + ":role/" + role
+}
+
+// roleARN is the ARN of a role with its path.
+func (w *backend) roleARN(r Role) string {
+	return "arn:aws:iam::" + w.config.Account + ":role" + cmp.Or(r.Path, "/") + r.Name
 }
 
 // role is a role by its name or ARN; nil if there is none.

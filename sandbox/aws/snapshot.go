@@ -21,16 +21,20 @@ const (
 // snapshot is a copy of a volume at the time of the request.
 type snapshot struct {
 	resource
-	Volume      string        `json:"volume"`
-	Size        int64         `json:"size"`
-	Description string        `json:"description,omitempty"`
-	Key         string        `json:"key,omitempty"`
-	Owner       string        `json:"owner"`
-	State       string        `json:"state"`
-	Message     string        `json:"message,omitempty"`
-	Asked       time.Duration `json:"asked"`
-	Due         time.Duration `json:"due"`
-	Done        time.Time     `json:"done"`
+	Volume      string `json:"volume"`
+	Size        int64  `json:"size"`
+	Description string `json:"description,omitempty"`
+	Key         string `json:"key,omitempty"`
+	Owner       string `json:"owner"`
+	// Details, Usage and Codes are the billing of the disk.
+	Details string        `json:"details,omitempty"`
+	Usage   string        `json:"usage,omitempty"`
+	Codes   []string      `json:"codes,omitempty"`
+	State   string        `json:"state"`
+	Message string        `json:"message,omitempty"`
+	Asked   time.Duration `json:"asked"`
+	Due     time.Duration `json:"due"`
+	Done    time.Time     `json:"done"`
 	// Content is the fleet's ID of the content, if different from the snapshot's ID.
 	Content fleet.DiskID `json:"content,omitempty"`
 	// Copied: the content exists. Fails is the reason of a failure. Hidden: clients do not see the snapshot.
@@ -82,6 +86,11 @@ func (s snapshots) begin(st *state, v *volume, description, fails string) *snaps
 	now := st.moment
 	snap := &snapshot{resource: s.fresh(st, "snap"), Volume: v.ID, Size: v.Size, Key: v.Key, Owner: s.config.Account, Description: description,
 		State: snapshotPending, Asked: now, Due: now + s.config.Latencies.Snapshot, Fails: fails}
+	if i := st.Instances[v.Instance]; i != nil && v.Device == i.RootDevice {
+		if im := st.Images[i.Image]; im == nil || !im.Unbilled {
+			snap.Details, snap.Usage, snap.Codes = i.Details, i.Usage, i.Codes
+		}
+	}
 	st.Snapshots[snap.ID] = snap
 	st.plan(now, "snapshot.copy", snap.ID, "")
 	return snap

@@ -23,6 +23,49 @@ func (c *testCloud) exit(t *testing.T, id string) error {
 	return err
 }
 
+// TestStandbyRebalancesZones: a donor from a zone with fewer instances makes AWS terminate an instance of another zone. A donor
+// from the fullest zone does not, and neither does a group with the process suspended.
+func TestStandbyRebalancesZones(t *testing.T) {
+	for name, test := range map[string]struct {
+		zones     int // of the group's instances with the donor's zone
+		suspended bool
+		lost      bool
+	}{
+		"smaller zone":   {zones: 2, lost: true},
+		"fullest zone":   {zones: 3},
+		"smaller, quiet": {zones: 2, suspended: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCloud(t, nil)
+			c.group(t, 5, nil) // in two zones
+			if test.suspended {
+				ok(c.asg.SuspendProcesses(t.Context(), &autoscaling.SuspendProcessesInput{AutoScalingGroupName: sdk.String(testGroup), ScalingProcesses: []string{"AZRebalance"}}))(t)
+			}
+			zones, before := map[string]int{}, map[string]bool{}
+			for _, m := range c.see(t).Instances {
+				zones[*m.AvailabilityZone]++
+				before[*m.InstanceId] = true
+			}
+			for _, m := range c.see(t).Instances {
+				if zones[*m.AvailabilityZone] == test.zones {
+					if err := c.enter(t, *m.InstanceId, true); err != nil {
+						t.Fatal(err)
+					}
+					break
+				}
+			}
+			c.pass(10 * time.Minute)
+			g := c.see(t)
+			for _, m := range g.Instances {
+				delete(before, *m.InstanceId)
+			}
+			if lost := len(before) > 0; lost != test.lost || *g.DesiredCapacity != 4 {
+				t.Errorf("gone are %v, and the size is %d", before, *g.DesiredCapacity)
+			}
+		})
+	}
+}
+
 // TestDonorThroughStandby: an instance in standby can be stopped for any time, and the group launches no
 // replacement.
 func TestDonorThroughStandby(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"path"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -139,120 +138,5 @@ func wantSame[T any](t *testing.T, want, have T) {
 	t.Helper()
 	if diff := cmp.Diff(want, have, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
 		t.Errorf("(-want +have):\n%s", diff)
-	}
-}
-
-// amazonRequests is how many requests a whole capture takes on AWS, polls apart. Preflight and promotion list the groups of the
-// region, because AWS does not list the groups of a launch template.
-const amazonRequests = 45
-
-// TestRequestsOfACaptureOnAWS makes the calls of a capture whose donor returns. Each pass is one read and one
-// action.
-func TestRequestsOfACaptureOnAWS(t *testing.T) {
-	w := newGroup(t, atOnce, "1")
-	counted := map[string]int{}
-	var order []string
-	p, ref := cloud.New(w.disks, w.recipes), cloud.ImageRef{Pool: w.pool, Version: "2026.03.14"}
-	donor, name := w.ids[0], "it"
-	pass := func(what string, do func(ctx context.Context)) {
-		from := len(w.server.Requests())
-		do(cloud.WithReadCache(t.Context()))
-		step := what + ":"
-		for _, r := range w.server.Requests()[from:] {
-			counted[r.Operation]++
-			step += " " + r.Operation
-		}
-		order = append(order, step)
-	}
-	// await records the first pass; all later passes are polls.
-	await := func(what string, first func(ctx context.Context), done func(ctx context.Context) bool) {
-		pass(what, first)
-		w.until(what, func() bool { return done(cloud.WithReadCache(t.Context())) })
-	}
-	var before cloud.Protection
-	pass("preflight and hold", func(ctx context.Context) {
-		found, err := p.Preflight(ctx, cloud.PreflightSpec{Pool: w.pool, Instance: donor, Version: ref.Version})
-		w.must(err)
-		if len(found) > 0 {
-			t.Fatalf("%+v", found)
-		}
-		_, err = p.Instance(ctx, donor)
-		w.must(err)
-		before, err = p.Protection(ctx, donor)
-		w.must(err)
-		w.must(p.ProtectFromScaleIn(ctx, donor, before.Token))
-	})
-	powered := func(want cloud.Power) func(ctx context.Context) bool {
-		return func(ctx context.Context) bool {
-			m, err := p.Instance(ctx, donor)
-			w.must(err)
-			return m.Power == want
-		}
-	}
-	await("stop", func(ctx context.Context) {
-		powered(cloud.PowerRunning)(ctx)
-		_, err := p.EnsureStopped(ctx, donor)
-		w.must(err)
-	}, powered(cloud.PowerStopped))
-	var snapshot cloud.Snapshot
-	await("snapshot", func(ctx context.Context) {
-		powered(cloud.PowerStopped)(ctx)
-		_, err := p.Snapshot(ctx, donor, name)
-		w.must(err)
-		_, err = p.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: name, Instance: donor})
-		w.must(err)
-	}, func(ctx context.Context) bool {
-		var err error
-		snapshot, err = p.Snapshot(ctx, donor, name)
-		w.must(err)
-		return snapshot.State == cloud.Complete
-	})
-	await("start", func(ctx context.Context) {
-		powered(cloud.PowerStopped)(ctx)
-		_, err := p.EnsureStarted(ctx, donor)
-		w.must(err)
-	}, powered(cloud.PowerRunning))
-	pass("release", func(ctx context.Context) {
-		powered(cloud.PowerRunning)(ctx)
-		_, err := p.Protection(ctx, donor)
-		w.must(err)
-		w.must(p.Unprotect(ctx, donor, before.Token))
-	})
-	imaged := func(ctx context.Context) bool {
-		im, err := p.Image(ctx, ref)
-		w.must(err)
-		return im.State == cloud.Complete
-	}
-	await("publish", func(ctx context.Context) {
-		imaged(ctx)
-		_, err := p.Snapshot(ctx, donor, name)
-		w.must(err)
-		_, err = p.EnsureImage(ctx, cloud.ImageSpec{ImageRef: ref, SnapshotID: snapshot.ID})
-		w.must(err)
-	}, imaged)
-	pass("hand over", func(ctx context.Context) {
-		imaged(ctx)
-		_, err := p.Snapshot(ctx, donor, name)
-		w.must(err)
-		w.must(p.DeleteSnapshot(ctx, donor, name))
-	})
-	pass("promote", func(ctx context.Context) {
-		_, err := p.Pool(ctx, w.pool)
-		w.must(err)
-		change, err := p.RecipeChange(ctx, ref, false)
-		w.must(err)
-		w.must(p.SetRecipe(ctx, change))
-	})
-	pass("history", func(ctx context.Context) {
-		_, err := p.Images(ctx, w.pool)
-		w.must(err)
-	})
-	all := 0
-	for _, n := range counted {
-		all += n
-	}
-	t.Logf("%d requests: %v\n%s", all, counted, strings.Join(order, "\n"))
-	if all != amazonRequests {
-		t.Errorf("a capture takes %d requests, not %d: %v", all, amazonRequests, counted)
 	}
 }

@@ -181,7 +181,7 @@ func TestAWSFillsDisksAtARate(t *testing.T) {
 // TestAWSHandOverToKops: Kamino creates versions of a group of kOps, and reports the image that the instance group
 // must name. Kamino writes neither launch template nor group, and notices the change by kOps.
 func TestAWSHandOverToKops(t *testing.T) {
-	w := newGroup(t, atOnce, "$Latest")
+	w := newGroup(t, atOnce, "$Latest").suspendReplacement()
 	tag("kops.k8s.io/instancegroup", "nodes-a")(w)
 	found, err := w.recipes.PreflightRecipe(t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.ids[0], Version: "2026.03.14"})
 	w.must(err)

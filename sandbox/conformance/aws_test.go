@@ -41,6 +41,7 @@ type amazon struct {
 	raw      *ec2.Client
 	scaling  *autoscaling.Client
 	ids      []cloud.InstanceID
+	fleet    *emptyFleet
 }
 
 // newAmazon starts a cloud with two instances outside groups, built from an image.
@@ -75,20 +76,24 @@ func startAmazon(t *testing.T, standby time.Duration) *amazon {
 	return startAmazonOn(t, nil, standby)
 }
 
-// startAmazonOn does so on a wire; on a socket if there is none.
-func startAmazonOn(t *testing.T, on *wire, standby time.Duration) *amazon {
+// startAmazonOn does so on a wire, or on a socket without a wire. change changes the configuration of the cloud.
+func startAmazonOn(t *testing.T, on *wire, standby time.Duration, change ...func(*aws.Config)) *amazon {
 	t.Helper()
 	key, secret := "AKIAIOSFODNN7EXAMPLE", rand.Text()
-	w := &amazon{T: t, calendar: &clock.Calendar{}}
+	w := &amazon{T: t, calendar: &clock.Calendar{}, fleet: newEmptyFleet()}
 	now := clock.Clock{Calendar: w.calendar}
-	server, err := aws.New(aws.Config{
-		Dir: t.TempDir(), Clock: now, Account: "123456789012", Region: awsRegion, Lag: 20 * time.Second, PageSize: 5,
+	settings := aws.Config{
+		Dir: t.TempDir(), Clock: now, Fleet: w.fleet, Account: "123456789012", Region: awsRegion, Lag: 20 * time.Second, PageSize: 5,
 		Users: []aws.User{{Name: "kamino", KeyID: key, Secret: secret}},
 		Images: []aws.Platform{{ID: awsImage, Name: "al2023", Content: "platform:x86", Tpm: "v2.0"},
 			{ID: awsArm, Name: "al2023-arm", Content: "platform:arm", Architecture: "arm64", BootMode: "uefi", RootDevice: "/dev/sda1"}},
 		Latencies: aws.Latencies{Standby: standby},
 		Throttle:  aws.Throttle{ReadBurst: 1e6, WriteBurst: 1e6, GroupBurst: 1e6},
-	})
+	}
+	for _, f := range change {
+		f(&settings)
+	}
+	server, err := aws.New(settings)
 	if err != nil {
 		t.Fatal(err)
 	}

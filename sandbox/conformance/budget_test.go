@@ -37,7 +37,7 @@ func TestRequestsOfACapture(t *testing.T) {
 				time.Sleep(time.Until(day)) // the version's
 				play(newCourse(newWorld(t, options{wire: newWire(), config: func(c *simulator.Config) {
 					c.Clock, c.Latencies = clock.Clock{Scale: 1}, simulator.Latencies{}
-				}})))
+				}}).stage()))
 			})
 		})
 	}

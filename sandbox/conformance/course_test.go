@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -23,6 +24,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/trial"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
 )
 
 // Durations of the cluster's steps in a capture.
@@ -33,14 +35,45 @@ const (
 	looksEvery = time.Second
 )
 
+// stage is a pool of a simulated cloud, for a course.
+type stage struct {
+	t        *testing.T
+	p        cloud.Provider
+	pool     cloud.PoolID
+	poolName string
+	profile  v1alpha1.Profile
+	// donor and peer are instances of the pool. isOn and powerOff are about the donor's machine.
+	donor, peer cloud.InstanceID
+	isOn        func() bool
+	powerOff    func()
+	requests    interface {
+		ResetStats()
+		Stats() requestlog.Stats
+		Requests() []requestlog.Request
+	}
+}
+
+// stage returns the pool of the world.
+func (w *world) stage() stage {
+	return stage{t: w.t, p: w.p, pool: w.pool, poolName: poolName, profile: v1alpha1.ProfileStatic, donor: w.a, peer: w.b, requests: w.cloud,
+		isOn: func() bool { return w.fleet.Power(w.machine(w.a)) == fleet.On }, powerOff: func() { w.powerOffGuest(w.a) }}
+}
+
+func (s stage) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // course plays whole captures of a pool's first node: the real engine with the provider over HTTPS, and a cluster
 // in memory. Pods and kubelets of the cluster act at once.
 type course struct {
-	*world
+	stage
 	api     kube.Client
 	cluster *fake.Clientset
 	engine  *capture.Engine
-	donor   *corev1.Node
+	node    *corev1.Node
 	// off is true while the donor's machine is off. bootsAt is the end of the next boot.
 	off     bool
 	bootsAt time.Time
@@ -48,14 +81,14 @@ type course struct {
 	uids    int
 }
 
-func newCourse(w *world) *course {
-	w.t.Helper()
-	c := &course{world: w, api: inmemory.New(time.Now).Client(nil), donor: courseNode("donor", w.a)}
-	c.cluster = fake.NewClientset(c.donor, courseNode("peer", w.b),
+func newCourse(on stage) *course {
+	on.t.Helper()
+	c := &course{stage: on, api: inmemory.New(time.Now).Client(nil), node: courseNode("donor", on.donor)}
+	c.cluster = fake.NewClientset(c.node, courseNode("peer", on.peer),
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount, Namespace: v1alpha1.DefaultGeneralizeNamespace}})
 	c.cluster.PrependReactor("create", "*", keepNoDryRun)
 	c.cluster.PrependReactor("create", "*", c.withUID)
-	c.engine = &capture.Engine{Client: c.api, Kube: c.cluster, Cloud: w.p, Image: "kamino:test", Log: logr.Discard(), TrialObserver: c}
+	c.engine = &capture.Engine{Client: c.api, Kube: c.cluster, Cloud: on.p, Image: "kamino:test", Log: logr.Discard(), TrialObserver: c}
 	return c
 }
 
@@ -81,17 +114,17 @@ func (c *course) withUID(action kubetesting.Action) (bool, runtime.Object, error
 	return false, nil, nil
 }
 
-// play makes passes until a capture succeeds, and returns the number of Azure requests. An event of the cluster
-// triggers the next pass.
+// play makes passes until a capture succeeds, and returns the number of requests to the cloud. An event of the
+// cluster triggers the next pass.
 func (c *course) play(ctx context.Context, version string, settings v1alpha1.Settings) budget {
 	c.t.Helper()
 	p := &v1alpha1.Prototype{
 		ObjectMeta: metav1.ObjectMeta{Name: "pool-" + version, UID: types.UID("uid-" + version)},
-		Spec: v1alpha1.PrototypeSpec{Pool: poolName, PoolID: string(c.pool), Version: version,
-			Donor: v1alpha1.Donor{NodeName: c.donor.Name, ProviderID: c.donor.Spec.ProviderID}, Settings: settings.Defaulted()},
+		Spec: v1alpha1.PrototypeSpec{Pool: c.poolName, PoolID: string(c.pool), Version: version,
+			Donor: v1alpha1.Donor{NodeName: c.node.Name, ProviderID: c.node.Spec.ProviderID}, Settings: settings.Defaulted()},
 	}
 	c.must(c.api.Create(ctx, p))
-	c.cloud.ResetStats()
+	c.requests.ResetStats()
 	for range 2000 {
 		time.Sleep(passTakes)
 		result, err := c.engine.Pass(ctx, p.Name)
@@ -101,7 +134,7 @@ func (c *course) play(ctx context.Context, version string, settings v1alpha1.Set
 			if p.Status.Phase != v1alpha1.PhaseSucceeded {
 				c.t.Fatalf("%+v", p.Status)
 			}
-			stats := c.cloud.Stats()
+			stats := c.requests.Stats()
 			sent := budget{stats.Reads, stats.Writes, stats.Repeats, stats.Polls}
 			c.t.Logf("%+v\n%s", sent, c.requestLog())
 			return sent
@@ -155,15 +188,15 @@ func (c *course) generalizes(ctx context.Context, p *v1alpha1.Prototype, pod *co
 	order.Status, err = report.Sign(key)
 	c.must(err)
 	c.must(c.api.Status().Update(ctx, order))
-	c.powerOffGuest(c.a)
+	c.powerOff()
 	return true
 }
 
 // stepKubelet plays the donor's kubelet. The kubelet is silent while the machine is off, and reports a new boot later.
 func (c *course) stepKubelet(ctx context.Context) bool {
 	c.t.Helper()
-	on := c.fleet.Power(c.machine(c.a)) == fleet.On
-	n, err := c.cluster.CoreV1().Nodes().Get(ctx, c.donor.Name, metav1.GetOptions{})
+	on := c.isOn()
+	n, err := c.cluster.CoreV1().Nodes().Get(ctx, c.node.Name, metav1.GetOptions{})
 	c.must(err)
 	switch {
 	case !on && !c.off:
@@ -218,7 +251,7 @@ func (c *course) Clean(context.Context, trial.Subject) ([]string, error) { retur
 func (c *course) requestLog() string {
 	var lines []string
 	last, times := "", 0
-	for _, r := range c.cloud.Requests() {
+	for _, r := range c.requests.Requests() {
 		if r.Class == "login" {
 			continue
 		}

@@ -121,14 +121,13 @@ func TestRefusals(t *testing.T) {
 		"SpotInstance":      {InstanceLifecycle: types.InstanceLifecycleTypeSpot},
 		"InstanceStoreRoot": {RootDeviceType: types.DeviceTypeInstanceStore},
 		"Windows":           {Platform: types.PlatformValuesWindows},
-		"MarketplaceImage":  {ProductCodes: []types.ProductCode{{ProductCodeId: sdk.String("abc"), ProductCodeType: types.ProductCodeValuesMarketplace}}},
 	} {
 		found := refusalsOf(instance{id: "i-1"}, m)
 		if len(found) != 1 || found[0].Reason != want || found[0].Remedy == "" || !strings.Contains(found[0].Message, "i-1") {
 			t.Errorf("%+v, want %s", found, want)
 		}
 	}
-	if found := refusalsOf(instance{}, types.Instance{RootDeviceType: types.DeviceTypeEbs, ProductCodes: []types.ProductCode{{ProductCodeType: types.ProductCodeValuesDevpay}}}); len(found) > 0 {
+	if found := refusalsOf(instance{}, types.Instance{RootDeviceType: types.DeviceTypeEbs, ProductCodes: []types.ProductCode{{ProductCodeType: types.ProductCodeValuesMarketplace}}}); len(found) > 0 {
 		t.Errorf("%+v", found)
 	}
 }

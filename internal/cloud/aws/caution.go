@@ -2,6 +2,7 @@ package aws
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,7 +18,44 @@ const (
 	cautionLazy     = "VolumesLoadLazily"
 	cautionLifetime = "MaxInstanceLifetime"
 	cautionStack    = "StackOwnsGroup"
+	cautionZones    = "ZonesMayBeRebalanced"
+	cautionFull     = "GroupAtMaximum"
 )
+
+// rebalanceProcess is the process that balances the zones of a group. Source: "Suspend and resume Amazon EC2 Auto Scaling
+// processes".
+const rebalanceProcess = "AZRebalance"
+
+// fullestZone returns the zone with most instances in service, and the counts. Both are empty if the zones are equal, or if
+// the group does not balance its zones.
+func fullestZone(g types.AutoScalingGroup) (zone, counts string) {
+	if slices.ContainsFunc(g.SuspendedProcesses, func(p types.SuspendedProcess) bool { return sdk.ToString(p.ProcessName) == rebalanceProcess }) {
+		return "", ""
+	}
+	n := map[string]int{}
+	for _, name := range g.AvailabilityZones {
+		n[name] = 0
+	}
+	for _, m := range g.Instances {
+		if !inStandby(string(m.LifecycleState)) {
+			n[sdk.ToString(m.AvailabilityZone)]++
+		}
+	}
+	names := slices.Sorted(maps.Keys(n))
+	isEqual := true
+	var parts []string
+	for _, name := range names {
+		if zone == "" || n[name] > n[zone] {
+			zone = name
+		}
+		isEqual = isEqual && n[name] == n[names[0]]
+		parts = append(parts, fmt.Sprintf("%s: %d", name, n[name]))
+	}
+	if isEqual {
+		return "", ""
+	}
+	return zone, strings.Join(parts, ", ")
+}
 
 // stackTag is the tag that CloudFormation writes on its resources. Source: CloudFormation, resource tags.
 const stackTag = "aws:cloudformation:stack-name"
@@ -36,6 +74,13 @@ func (r recipe) cautions(ref group, own bool) []cloud.Refusal {
 	}
 	if days := sdk.ToInt32(r.group.MaxInstanceLifetime) / (24 * 60 * 60); days > 0 {
 		add(cautionLifetime, fmt.Sprintf("AWS replaces instances after %d days, even during a capture", days), "no action is needed if captures rarely meet a replacement")
+	}
+	if zone, counts := fullestZone(r.group); zone != "" {
+		add(cautionZones, fmt.Sprintf("zones have different numbers of nodes (%s), and AWS may terminate a node without a drain to rebalance the zones, if the donor is in a smaller zone", counts),
+			fmt.Sprintf("capture a node of zone %s as policies do, or run `aws autoscaling suspend-processes --auto-scaling-group-name %s --scaling-processes AZRebalance`", zone, ref.name))
+	}
+	if most := sdk.ToInt32(r.group.MaxSize); most > 0 && sdk.ToInt32(r.group.DesiredCapacity) >= most {
+		add(cautionFull, fmt.Sprintf("the group is at its maximum size of %d; if an autoscaler fills the donor's place during a capture, the donor cannot return", most), "raise the maximum size by one")
 	}
 	if at := slices.IndexFunc(r.group.Tags, func(t types.TagDescription) bool { return sdk.ToString(t.Key) == stackTag }); at >= 0 {
 		add(cautionStack, fmt.Sprintf("CloudFormation stack %s created the group, and the next stack update may restore the old launch template", strings.TrimSpace(sdk.ToString(r.group.Tags[at].Value))),

@@ -64,6 +64,8 @@ type account struct {
 	imageTexts map[string]string
 	// seen are images by region and ID.
 	cachedImages map[string]cachedImage
+	// available are images of Kamino by text, from recent reads.
+	available map[string]cachedImage
 	// created and gone are the resources that this process created and deleted. EC2 may show a new resource late, and a
 	// deleted resource for some time. Keys of made are request keys; keys of gone are region and ID.
 	created map[string]createdResource
@@ -74,8 +76,15 @@ type account struct {
 	trials map[string]cloud.TrialSpec
 	// members are the pools of instances by region and ID, or the reasons for no pool.
 	members map[string]membership
+	// uefi are UEFI variables of donors, by region and ID.
+	uefi map[string]uefiVariables
+	// groupTags are the tags of groups, from the last reads.
+	groupTags map[cloud.PoolID]map[string]string
 	// denials are regions in which the credential may not read groups.
 	denials map[string]denial
+
+	// caller is the identity of the credential.
+	caller callerIdentity
 
 	uses *useLog
 }
@@ -95,8 +104,8 @@ func newAccount(c Config) *account {
 		c.Now = time.Now
 	}
 	return &account{
-		config: c, clients: map[string]any{}, imageTexts: map[string]string{}, cachedImages: map[string]cachedImage{},
-		created: map[string]createdResource{}, deleted: map[string]time.Time{}, members: map[string]membership{}, denials: map[string]denial{}, trials: map[string]cloud.TrialSpec{}, versions: map[string]seenVersion{},
+		config: c, clients: map[string]any{}, imageTexts: map[string]string{}, available: map[string]cachedImage{}, cachedImages: map[string]cachedImage{},
+		created: map[string]createdResource{}, deleted: map[string]time.Time{}, members: map[string]membership{}, denials: map[string]denial{}, groupTags: map[cloud.PoolID]map[string]string{}, uefi: map[string]uefiVariables{}, trials: map[string]cloud.TrialSpec{}, versions: map[string]seenVersion{},
 		uses: &useLog{now: c.Now, at: map[string]time.Time{}},
 	}
 }
@@ -184,6 +193,13 @@ func (a *account) recordDeleted(region, id string) {
 			delete(a.created, as)
 		}
 	}
+}
+
+// forgetDeleted removes the record of a deletion.
+func (a *account) forgetDeleted(region, id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.deleted, region+"/"+id)
 }
 
 // recentlyDeleted reports whether this process deleted the resource recently.

@@ -65,6 +65,7 @@ func (a *account) group(ctx context.Context, ref group) (types.AutoScalingGroup,
 	missing := "there is no such group in " + ref.region
 	for _, g := range out.AutoScalingGroups {
 		if sdk.ToString(g.AutoScalingGroupARN) == string(ref.pool()) {
+			rememberTags(a, g)
 			return g, nil
 		}
 		missing = "another group has this name now: " + sdk.ToString(g.AutoScalingGroupARN)
@@ -143,6 +144,10 @@ const (
 	reasonMinimum       = "AtMinimum"
 	reasonDeleted       = "GroupBeingDeleted"
 	reasonUserData      = "UserDataStays"
+	reasonUnits         = "CapacityNotInInstances"
+	reasonRootSize      = "RootDiskTooLarge"
+	reasonImageDisks    = "ImageMapsDisks"
+	reasonRequirements  = "TemplateHasRequirements"
 )
 
 // owner is another tool that writes a group's launch template. A tag of the group shows the tool.
@@ -226,7 +231,25 @@ func refusalsOfGroup(ref group, r recipe) []cloud.Refusal {
 	if r.group.WarmPoolConfiguration != nil {
 		refuse(reasonWarmPool, "the next nodes come from a warm pool with the previous image", "remove the warm pool")
 	}
+	if unit := unitOf(r.group); unit != "" {
+		refuse(reasonUnits, "the group counts its capacity in "+unit+", but Kamino counts instances", "remove the weights, and set the desired capacity type to units")
+	}
 	return append(found, refusalsOfTemplate(ref, r)...)
+}
+
+// unitOf returns the unit of a group's capacity; empty if the group counts instances.
+func unitOf(g types.AutoScalingGroup) string {
+	if kind := sdk.ToString(g.DesiredCapacityType); kind != "" && kind != "units" {
+		return kind
+	}
+	if m := g.MixedInstancesPolicy; m != nil && m.LaunchTemplate != nil {
+		for _, o := range m.LaunchTemplate.Overrides {
+			if weight := sdk.ToString(o.WeightedCapacity); weight != "" && weight != "1" {
+				return "weights of instance types"
+			}
+		}
+	}
+	return ""
 }
 
 // operatorOf returns the AWS service with the exclusive right to change the group or the launch template; empty without a
@@ -289,31 +312,47 @@ func (p *PoolProvider) refuseChange(ctx context.Context, op string, ref group, r
 	return err
 }
 
+// refusalsOfWrite returns the refusals of a write to the launch template that neither group nor template show.
+func (p *PoolProvider) refusalsOfWrite(ctx context.Context, ref group, r recipe) ([]cloud.Refusal, error) {
+	running, err := p.refreshing(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	shared, err := templateShared(ctx, p.account, ref, r)
+	var found []cloud.Refusal
+	for _, refusal := range []*cloud.Refusal{running, shared} {
+		if refusal != nil {
+			found = append(found, *refusal)
+		}
+	}
+	return found, err
+}
+
 // PreflightRecipe implements cloud.PoolProvider.
 func (p *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	ref, err := parsePool(spec.Pool)
 	if err != nil {
 		return nil, err
 	}
+	if !p.capa && cloud.ReadCacheOf(ctx) != nil { // templateShared reads all groups, so the group needs no request of its own
+		if err := allGroups(ctx, p.account, ref.region, func(types.AutoScalingGroup) {}); err != nil {
+			return nil, err
+		}
+	}
 	r, err := p.recipe(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	found := refusalsOfGroup(ref, r)
-	running, err := p.refreshing(ctx, ref)
+	found, err := p.refusalsOfWrite(ctx, ref, r)
 	if err != nil {
 		return nil, err
 	}
-	if running != nil {
-		found = append(found, *running)
-	}
-	shared, err := templateShared(ctx, p.account, ref, r)
+	found = append(refusalsOfGroup(ref, r), found...)
+	ofDisks, err := refusalsOfDisks(ctx, p.account, ref, r, spec.Instance)
 	if err != nil {
 		return nil, err
 	}
-	if shared != nil {
-		found = append(found, *shared)
-	}
+	found = append(found, ofDisks...)
 	desired, least, most := int64(sdk.ToInt32(r.group.DesiredCapacity)), int64(sdk.ToInt32(r.group.MinSize)), int64(sdk.ToInt32(r.group.MaxSize))
 	switch {
 	case spec.Grows && desired+1 > most:

@@ -60,6 +60,7 @@ func (p *ImageProvider) image(ctx context.Context, ref cloud.FamilyVersion) (*ty
 		return nil, &cloud.Error{Kind: cloud.Conflict, Op: "read", Resource: versionRef(ref).String(),
 			Message: fmt.Sprintf("%s has this name, but is not Kamino's image of the pool: copy the image to another name, then deregister the original", sdk.ToString(im.ImageId))}
 	}
+	p.rememberOwn(ref, all[0])
 	for _, d := range all[0].BlockDeviceMappings {
 		if d.Ebs != nil {
 			cloud.ReadCacheOf(ctx).Put(backsKey(ref.Family.Place, sdk.ToString(d.Ebs.SnapshotId)), true)
@@ -77,7 +78,7 @@ func rank(im types.Image) int {
 
 // images lists own images of a region. Deregistered images, which EC2 shows for some time, are left out.
 func (a *account) images(ctx context.Context, region string, of fmt.Stringer, filter types.Filter) ([]types.Image, error) {
-	pages := ec2.NewDescribeImagesPaginator(a.ec2(region), &ec2.DescribeImagesInput{Owners: []string{"self"}, Filters: []types.Filter{filter}})
+	pages := ec2.NewDescribeImagesPaginator(a.ec2(region), &ec2.DescribeImagesInput{Owners: []string{"self"}, Filters: []types.Filter{filter}, MaxResults: sdk.Int32(maxPage)})
 	var all []types.Image
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -96,12 +97,12 @@ func (a *account) images(ctx context.Context, region string, of fmt.Stringer, fi
 // imageOf converts an image of AWS.
 func (p *ImageProvider) imageOf(ref cloud.FamilyVersion, im types.Image) cloud.Image {
 	out := cloud.Image{Version: ref.Version, ID: p.ImageID(ref), State: imageState(im), Tags: tagsOf(im.Tags)}
-	out.CreatedAt, _ = time.Parse("2006-01-02T15:04:05.000Z", sdk.ToString(im.CreationDate))
-	for _, d := range im.BlockDeviceMappings {
-		if d.Ebs != nil && sdk.ToString(d.DeviceName) == sdk.ToString(im.RootDeviceName) {
-			out.SizeGB = sdk.ToInt32(d.Ebs.VolumeSize)
-		}
+	if fault := billingFault(im); fault != "" && out.State == cloud.Complete {
+		out.State, out.Error = cloud.Failed, fault
+		return out
 	}
+	out.CreatedAt, _ = time.Parse("2006-01-02T15:04:05.000Z", sdk.ToString(im.CreationDate))
+	out.SizeGB = rootSizeOf(im)
 	switch out.State {
 	case cloud.Complete:
 		out.Percent = 100
@@ -170,11 +171,27 @@ func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 		return cloud.Image{}, &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: of.String(),
 			Message: fmt.Sprintf("tag %s of snapshot %s does not describe the disk's machine (%s): capture again", tagMachine, id, err)}
 	}
+	uefi := ""
+	if like.Donor != "" {
+		donor := instance{region: in, id: like.Donor}
+		if uefi, err = uefiData(ctx, p.account, donor); cloud.Is(err, cloud.NotFound) {
+			return cloud.Image{}, lostUEFI(of, donor)
+		} else if err != nil {
+			return cloud.Image{}, err
+		}
+	}
 	own := map[string]string{tagFamily: spec.Family.Name, tagVersion: spec.Version, tagName: imageName(spec.FamilyVersion)}
+	if donor := tagOf(snapshot.Tags, tagBilling); donor != "" {
+		own[tagBilling] = donor
+	}
 	if spec.InitializationRate > 0 {
 		own[tagRate] = strconv.Itoa(int(spec.InitializationRate))
 	}
-	made, err := client.RegisterImage(ctx, like.registration(spec.FamilyVersion, id, toTags(spec.Tags, own)))
+	request := like.registration(spec.FamilyVersion, id, toTags(spec.Tags, own))
+	if uefi != "" {
+		request.UefiData = sdk.String(uefi)
+	}
+	made, err := client.RegisterImage(ctx, request)
 	switch {
 	case isCode(err, "InvalidAMIName.Duplicate"): // a concurrent call made the image, and EC2 does not show the image yet
 		return cloud.Image{Version: spec.Version, ID: p.ImageID(spec.FamilyVersion), State: cloud.Pending}, nil
@@ -276,6 +293,31 @@ func (a *account) imageTextOf(ctx context.Context, in, id string) (string, error
 	a.imageTexts[in+"/"+id] = text
 	cacheImage(a, in, id, *im)
 	return text, nil
+}
+
+// availableLife is how long an image of Kamino is assumed to stay available. A promotion follows the last read at once.
+const availableLife = 10 * time.Second
+
+// rememberOwn stores the text and the read of an image of Kamino.
+func (a *account) rememberOwn(ref cloud.FamilyVersion, im types.Image) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.imageTexts[ref.Family.Place+"/"+sdk.ToString(im.ImageId)] = imageText(ref)
+	if imageState(im) == cloud.Complete && billingFault(im) == "" {
+		a.available[imageText(ref)] = cachedImage{im, a.config.Now()}
+	}
+}
+
+// recentlyAvailable returns an image of Kamino that was available at a recent read, and that this process has not deleted.
+func (a *account) recentlyAvailable(in, image string) (types.Image, bool) {
+	a.mu.Lock()
+	known, found := a.available[image]
+	if found && a.config.Now().Sub(known.at) >= availableLife {
+		delete(a.available, image)
+		found = false
+	}
+	a.mu.Unlock()
+	return known.Image, found && !a.recentlyDeleted(in, sdk.ToString(known.ImageId))
 }
 
 // imageLife is how long a read image is valid. Of the registered properties the owner can change the IMDS version only.

@@ -88,12 +88,6 @@ func refusalsOf(ref instance, m types.Instance) []cloud.Refusal {
 	if strings.EqualFold(string(m.Platform), string(types.PlatformValuesWindows)) { // the API's value is in lower case
 		found = append(found, cloud.Refuse("Windows", fmt.Sprintf("%s runs Windows; only Linux nodes can be captured", ref), "leave the pool out"))
 	}
-	for _, code := range m.ProductCodes {
-		if code.ProductCodeType == types.ProductCodeValuesMarketplace {
-			found = append(found, cloud.Refuse("MarketplaceImage", fmt.Sprintf("%s was built from a Marketplace image, and an image of the disk would lose product code %s",
-				ref, sdk.ToString(code.ProductCodeId)), "use an image without a product code"))
-		}
-	}
 	return found
 }
 

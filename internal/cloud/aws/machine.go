@@ -26,6 +26,8 @@ type imageProperties struct {
 	BootMode     string `json:"b,omitempty"`
 	TPM          string `json:"t,omitempty"`
 	IMDS         string `json:"i,omitempty"`
+	// Donor is the instance with UEFI variables for the image; empty without UEFI.
+	Donor string `json:"d,omitempty"`
 	// Volume is the type of the root volume. Iops and Throughput (MiB/s) are set if the type has them.
 	Volume     string `json:"v,omitempty"`
 	Iops       int32  `json:"o,omitempty"`
@@ -68,6 +70,9 @@ func (a *account) propertiesOf(ctx context.Context, ref instance, m types.Instan
 	out := imageProperties{
 		Architecture: string(m.Architecture), Root: sdk.ToString(m.RootDeviceName), ENA: sdk.ToBool(m.EnaSupport), Sriov: sdk.ToString(m.SriovNetSupport),
 		BootMode: string(m.BootMode), TPM: sdk.ToString(m.TpmSupport),
+	}
+	if hasUEFI(m) {
+		out.Donor = ref.id
 	}
 	client := a.ec2(ref.region)
 	volumes, err := client.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{VolumeIds: []string{volume}})

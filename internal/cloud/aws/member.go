@@ -51,6 +51,8 @@ type denial struct {
 const (
 	maxInstances = 50
 	maxGroups    = 100
+	// maxPage is the largest page of EC2. AWS throttles requests without a page size more. Source: "Query requests for Amazon EC2".
+	maxPage = 1000
 )
 
 // PoolsOf implements cloud.PoolProvider: for unknown nodes a request per 50 nodes, and a request for the groups.
@@ -186,6 +188,7 @@ func (a *account) eachGroup(ctx context.Context, in string, names []string, do f
 			return fail("read the groups in", text(in), err)
 		}
 		for _, g := range page.AutoScalingGroups {
+			rememberTags(a, g)
 			do(g)
 		}
 	}
@@ -206,12 +209,10 @@ func (p *PoolProvider) PoolsInScope(ctx context.Context, pools ...cloud.PoolID) 
 	}
 	var all []cloud.PoolID
 	add := func(g types.AutoScalingGroup) {
-		id := cloud.PoolID(sdk.ToString(g.AutoScalingGroupARN))
-		all = append(all, id)
-		cloud.ReadCacheOf(ctx).Put(groupKey(id), g)
+		all = append(all, cloud.PoolID(sdk.ToString(g.AutoScalingGroupARN)))
 	}
 	for _, region := range in {
-		if err := p.eachGroup(ctx, region, nil, add); err != nil {
+		if err := allGroups(ctx, p.account, region, add); err != nil {
 			return nil, err
 		}
 	}
@@ -254,7 +255,7 @@ func (p *PoolProvider) Instances(ctx context.Context, pool cloud.PoolID) ([]clou
 
 // eachInstance calls do for each instance of the filter that is not terminated.
 func (a *account) eachInstance(ctx context.Context, in string, of fmt.Stringer, filter ec2types.Filter, tell func(ec2types.Instance) error) error {
-	pages := ec2.NewDescribeInstancesPaginator(a.ec2(in), &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{filter}, MaxResults: sdk.Int32(1000)})
+	pages := ec2.NewDescribeInstancesPaginator(a.ec2(in), &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{filter}, MaxResults: sdk.Int32(maxPage)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {

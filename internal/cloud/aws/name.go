@@ -15,6 +15,8 @@ const (
 	tagSnapshot = "kamino-snapshot"
 	// tagMachine holds the donor's properties for RegisterImage, as JSON.
 	tagMachine = "kamino-machine"
+	// tagBilling holds the donor's billing, as JSON.
+	tagBilling = "kamino-billing"
 	// tagFamily and tagVersion are image family and version of an image.
 	tagFamily  = "kamino-line"
 	tagVersion = "kamino-version"
@@ -27,7 +29,7 @@ const (
 )
 
 // ownTags are the tags of this provider. All other tags come from callers.
-var ownTags = map[string]bool{tagSnapshot: true, tagMachine: true, tagFamily: true, tagVersion: true, tagName: true, tagBacks: true, tagTrial: true, tagPool: true, tagEnding: true, tagRate: true}
+var ownTags = map[string]bool{tagSnapshot: true, tagMachine: true, tagBilling: true, tagFamily: true, tagVersion: true, tagName: true, tagBacks: true, tagTrial: true, tagPool: true, tagEnding: true, tagRate: true}
 
 // Limits of AWS. Sources: "Tag your Amazon EC2 resources"; RegisterImage, Name.
 const (

@@ -27,7 +27,7 @@ func templateShared(ctx context.Context, a *account, ref group, r recipe) (*clou
 		return nil, nil
 	}
 	var others []string
-	err := a.eachGroup(ctx, ref.region, nil, func(g types.AutoScalingGroup) {
+	err := allGroups(ctx, a, ref.region, func(g types.AutoScalingGroup) {
 		if sdk.ToString(g.AutoScalingGroupARN) != string(ref.pool()) && g.Status == nil && usesNewest(g, sdk.ToString(r.spec.LaunchTemplateId)) {
 			others = append(others, sdk.ToString(g.AutoScalingGroupName))
 		}
@@ -44,6 +44,14 @@ func templateShared(ctx context.Context, a *account, ref group, r recipe) (*clou
 		fmt.Sprintf("%s: other groups use launch template %s at %s, and would launch nodes from the image of this group: %s", ref, sdk.ToString(r.spec.LaunchTemplateId), newestVersion, names),
 		fmt.Sprintf("point these groups at a version number with `aws autoscaling update-auto-scaling-group`, or give %s a launch template of its own", ref.name))
 	return &refusal, nil
+}
+
+// allGroups calls do for each group of a region, and caches the groups.
+func allGroups(ctx context.Context, a *account, in string, do func(types.AutoScalingGroup)) error {
+	return a.eachGroup(ctx, in, nil, func(g types.AutoScalingGroup) {
+		cloud.ReadCacheOf(ctx).Put(groupKey(cloud.PoolID(sdk.ToString(g.AutoScalingGroupARN))), g)
+		do(g)
+	})
 }
 
 // usesNewest reports whether a group launches instances from the newest version of a template.

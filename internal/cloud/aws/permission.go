@@ -3,17 +3,13 @@ package aws
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	"github.com/aws/aws-sdk-go-v2/service/iam"
-	"github.com/aws/aws-sdk-go-v2/service/iam/types"
-	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -37,7 +33,7 @@ var (
 	}
 	// diskNeeds are actions on instances, snapshots and images.
 	diskNeeds = []need{
-		{action: "ec2:DescribeInstances"}, {action: "ec2:DescribeInstanceAttribute"}, {action: "ec2:DescribeVolumes"}, {action: "ec2:DescribeSnapshots"}, {action: "ec2:DescribeImages"},
+		{action: "ec2:DescribeInstances"}, {action: "ec2:DescribeInstanceAttribute"}, {action: uefiAction}, {action: "ec2:DescribeVolumes"}, {action: "ec2:DescribeSnapshots"}, {action: "ec2:DescribeImages"},
 		{action: "ec2:StopInstances"}, {action: "ec2:StartInstances"}, {action: "ec2:CreateSnapshot"}, {action: "ec2:DeleteSnapshot"},
 		{action: "ec2:RegisterImage"}, {action: "ec2:DeregisterImage"}, {action: "ec2:CreateTags"}, {action: "ec2:DeleteTags"},
 	}
@@ -58,7 +54,12 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.checkPermissions(ctx, ref.region, string(pool), onGroup(p.capa))
+	tags, err := groupTags(ctx, p.account, ref)
+	if err != nil {
+		return nil, err
+	}
+	reader := permissionReader{p.account}
+	all, err := reader.check(ctx, ref.region, string(pool), tags, onGroup(p.capa))
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 	if p.capa {
 		beside = slices.DeleteFunc(slices.Clone(templateNeeds), func(n need) bool { return !strings.Contains(n.action, ":Describe") })
 	}
-	more, err := p.checkPermissions(ctx, ref.region, anyResource, beside)
+	more, err := reader.check(ctx, ref.region, anyResource, nil, beside)
 	return append(all, more...), err
 }
 
@@ -80,121 +81,16 @@ const updateAction = "autoscaling:UpdateAutoScalingGroup"
 
 // Permissions implements cloud.ImageProvider.
 func (p *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamily) ([]cloud.Permission, error) {
-	return p.checkPermissions(ctx, family.Place, anyResource, diskNeeds)
+	return permissionReader{p.account}.check(ctx, family.Place, anyResource, nil, diskNeeds)
 }
 
 // anyResource is the scope of actions without a resource.
 const anyResource = "*"
 
-// checkPermissions reads from IAM which actions the credential may do. Actions with an unknown answer are left out.
-func (a *account) checkPermissions(ctx context.Context, in, scope string, needs []need) ([]cloud.Permission, error) {
-	who, err := a.principal(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, n := range needs {
-		names = append(names, n.action)
-	}
-	var decisions map[string]decision
-	if who != "" {
-		if decisions, err = a.simulate(ctx, in, who, scope, names); err != nil {
-			return nil, err
-		}
-	}
-	var all []cloud.Permission
-	for _, n := range needs {
-		is := decisions[n.action]
-		if who == "" || scope == anyResource && a.uses.recent(in, n.action) { // the root user has all permissions
-			is = decisionAllowed
-		}
-		if is != decisionUnknown {
-			all = append(all, cloud.Permission{Action: n.action, Scope: scope, Allowed: is == decisionAllowed, For: n.purpose})
-		}
-	}
-	return all, nil
-}
-
-// identity is a credential, as text for errors.
-type identity string
-
-func (i identity) String() string { return "credential " + string(i) }
-
-// sessionARN matches the ARN of a role session. The ARN lacks the role's path.
-var sessionARN = regexp.MustCompile(`^arn:([a-z-]+):sts::([0-9]+):assumed-role/([^/]+)/`)
-
-// principal returns the ARN with the policies; empty for the root user.
-func (a *account) principal(ctx context.Context, in string) (string, error) {
-	out, err := a.sts(in).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
-	if err != nil {
-		return "", fail("read", identity("itself"), err)
-	}
-	arn := sdk.ToString(out.Arn)
-	if role := sessionARN.FindStringSubmatch(arn); role != nil {
-		return fmt.Sprintf("arn:%s:iam::%s:role/%s", role[1], role[2], role[3]), nil
-	}
-	if strings.HasSuffix(arn, ":root") {
-		return "", nil
-	}
-	return arn, nil
-}
-
-// simulationTimeout is the timeout of IAM. Nodes that reach only regional endpoints cannot reach IAM.
-const simulationTimeout = 5 * time.Second
-
-// decision is what IAM knows of an action.
-type decision int
-
-const (
-	// decisionUnknown is a denial that the real request may not meet, or no result.
-	decisionUnknown decision = iota
-	decisionAllowed
-	decisionDenied
-)
-
-// decisionOf reads a result of a simulation. IAM does not name missing context values of organization policies and
-// permissions boundaries, so denials of these policies alone are unknown. Source: EvaluationResult, MissingContextValues.
-func decisionOf(r types.EvaluationResult) decision {
-	isConditional := len(r.MissingContextValues) > 0 || slices.ContainsFunc(r.ResourceSpecificResults, func(s types.ResourceSpecificResult) bool { return len(s.MissingContextValues) > 0 })
-	byOrganization := r.OrganizationsDecisionDetail != nil && !r.OrganizationsDecisionDetail.AllowedByOrganizations
-	byBoundary := r.PermissionsBoundaryDecisionDetail != nil && !r.PermissionsBoundaryDecisionDetail.AllowedByPermissionsBoundary ||
-		slices.ContainsFunc(r.ResourceSpecificResults, func(s types.ResourceSpecificResult) bool {
-			return s.PermissionsBoundaryDecisionDetail != nil && !s.PermissionsBoundaryDecisionDetail.AllowedByPermissionsBoundary
-		})
-	switch {
-	case r.EvalDecision == types.PolicyEvaluationDecisionTypeAllowed:
-		return decisionAllowed
-	case isConditional, byOrganization, byBoundary:
-		return decisionUnknown
-	}
-	return decisionDenied
-}
-
-// simulate returns the decisions of IAM by action, for requests in a region.
-func (a *account) simulate(ctx context.Context, in, who, scope string, names []string) (map[string]decision, error) {
-	ctx, cancel := context.WithTimeout(ctx, simulationTimeout)
-	defer cancel()
-	decisions := map[string]decision{}
-	pages := iam.NewSimulatePrincipalPolicyPaginator(a.iam(in), &iam.SimulatePrincipalPolicyInput{
-		PolicySourceArn: sdk.String(who), ActionNames: names, ResourceArns: []string{scope},
-		ContextEntries: []types.ContextEntry{{ContextKeyName: sdk.String("aws:RequestedRegion"), ContextKeyType: types.ContextKeyTypeEnumString, ContextKeyValues: []string{in}}},
-	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, fail("read the permissions of", identity(who), err)
-		}
-		for _, r := range page.EvaluationResults {
-			decisions[sdk.ToString(r.EvalActionName)] = decisionOf(r)
-		}
-	}
-	return decisions, nil
-}
-
 // deniedOfGroup returns the missing permissions of a capture on a group. Auto Scaling has no dry run, so IAM answers.
 // Without an answer the permissions are unknown.
 //
-// Dry runs check a new template version and a launch, if Kamino writes the template.
+// If Kamino writes the template, dry runs check a new template version and a launch, unless IAM allows the actions.
 func (p *PoolProvider) deniedOfGroup(ctx context.Context, ref group, r recipe, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	var found []cloud.Refusal
 	missing := func(action string, on fmt.Stringer) {
@@ -203,7 +99,8 @@ func (p *PoolProvider) deniedOfGroup(ctx context.Context, ref group, r recipe, s
 	wanted := slices.DeleteFunc(onGroup(p.capa), func(n need) bool {
 		return n.action == "autoscaling:SetDesiredCapacity" && !spec.Grows || n.action == "autoscaling:TerminateInstanceInAutoScalingGroup" && !spec.Removes
 	})
-	if all, err := p.checkPermissions(ctx, ref.region, string(ref.pool()), wanted); err == nil {
+	reader := permissionReader{p.account}
+	if all, err := reader.check(ctx, ref.region, string(ref.pool()), tagsOfGroup(r.group), wanted); err == nil {
 		for _, permission := range all {
 			if !permission.Allowed {
 				missing(permission.Action, ref)
@@ -215,23 +112,82 @@ func (p *PoolProvider) deniedOfGroup(ctx context.Context, ref group, r recipe, s
 	if r.data == nil || p.capa {
 		return found, nil
 	}
+	known, err := reader.ofEC2(ctx, ref.region)
+	if err != nil {
+		return nil, err
+	}
 	client, try := p.ec2(ref.region), sdk.Bool(true)
-	_, made := client.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
-		LaunchTemplateId: r.spec.LaunchTemplateId, SourceVersion: sdk.String(r.text()), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: r.data.ImageId}, DryRun: try,
-	})
-	_, run := client.RunInstances(ctx, &ec2.RunInstancesInput{
-		LaunchTemplate: &ec2types.LaunchTemplateSpecification{LaunchTemplateId: r.spec.LaunchTemplateId, Version: sdk.String(r.text())}, MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1), DryRun: try,
-	})
-	for _, attempt := range []struct {
-		action string
-		err    error
-	}{{"ec2:CreateLaunchTemplateVersion", made}, {"ec2:RunInstances", run}} {
-		denied, err := isDryRunDenied("try "+attempt.action+" for", ref, attempt.err)
+	attempts := []dryRun{
+		{"ec2:CreateLaunchTemplateVersion", false, func() error {
+			_, err := client.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
+				LaunchTemplateId: r.spec.LaunchTemplateId, SourceVersion: sdk.String(r.text()), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: r.data.ImageId}, DryRun: try,
+			})
+			return err
+		}},
+		// The launch of a node with an instance profile also needs iam:PassRole, which only the dry run checks.
+		{"ec2:RunInstances", r.data.IamInstanceProfile != nil, func() error {
+			_, err := client.RunInstances(ctx, &ec2.RunInstancesInput{
+				LaunchTemplate: &ec2types.LaunchTemplateSpecification{LaunchTemplateId: r.spec.LaunchTemplateId, Version: sdk.String(r.text())}, MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1), DryRun: try,
+			})
+			return err
+		}},
+	}
+	denied, err := deniedDryRuns(attempts, known, ref)
+	return append(found, denied...), err
+}
+
+// groupTags returns the tags of a group from the last read, or from AWS.
+func groupTags(ctx context.Context, a *account, ref group) (map[string]string, error) {
+	a.mu.Lock()
+	known, found := a.groupTags[ref.pool()]
+	a.mu.Unlock()
+	if found {
+		return known, nil
+	}
+	g, err := a.group(ctx, ref)
+	if cloud.Is(err, cloud.NotFound) {
+		return nil, nil
+	}
+	return tagsOfGroup(g), err
+}
+
+// rememberTags stores the tags of a group.
+func rememberTags(a *account, g autoscalingtypes.AutoScalingGroup) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.groupTags[cloud.PoolID(sdk.ToString(g.AutoScalingGroupARN))] = tagsOfGroup(g)
+}
+
+// tagsOfGroup returns the tags of a group.
+func tagsOfGroup(g autoscalingtypes.AutoScalingGroup) map[string]string {
+	tags := map[string]string{}
+	for _, t := range g.Tags {
+		tags[sdk.ToString(t.Key)] = sdk.ToString(t.Value)
+	}
+	return tags
+}
+
+// dryRun is a dry run of an action.
+type dryRun struct {
+	action string
+	// isNeeded is true if the dry run checks more than the action.
+	isNeeded bool
+	do       func() error
+}
+
+// deniedDryRuns returns the missing permissions. There is no dry run of an action that IAM allows.
+func deniedDryRuns(attempts []dryRun, known map[string]decision, on fmt.Stringer) ([]cloud.Refusal, error) {
+	var found []cloud.Refusal
+	for _, attempt := range attempts {
+		if known[attempt.action] == decisionAllowed && !attempt.isNeeded {
+			continue
+		}
+		denied, err := isDryRunDenied("try "+attempt.action+" on", on, attempt.do())
 		if err != nil {
 			return nil, err
 		}
 		if denied {
-			missing(attempt.action, ref)
+			found = append(found, permissionMissing(attempt.action, on))
 		}
 	}
 	return found, nil

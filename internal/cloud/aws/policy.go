@@ -28,7 +28,7 @@ func policy(removal bool) ([]byte, error) {
 	writes := func(needs []need, of string) (actions []string) {
 		for _, n := range needs {
 			switch {
-			case strings.Contains(n.action, ":Describe"):
+			case strings.Contains(n.action, ":Describe") || n.action == uefiAction:
 				looks = append(looks, n.action)
 			case n.purpose == of && n.action != growAction:
 				actions = append(actions, n.action)
@@ -52,7 +52,7 @@ func policy(removal bool) ([]byte, error) {
 	slices.Sort(looks)
 	all = append([]statement{allow("Look", anyResource, slices.Compact(looks)...)}, append(all,
 		allow("PassTheNodesRole", "arn:aws:iam::ACCOUNT:role/ROLE-OF-THE-NODES", "iam:PassRole"),
-		allow("SeeOwnPermissions", "arn:aws:iam::ACCOUNT:role/ROLE-OF-KAMINO", "iam:SimulatePrincipalPolicy"))...)
+		allow("SeeOwnPermissions", "arn:aws:iam::ACCOUNT:role/ROLE-OF-KAMINO", "iam:GetRole", "iam:SimulatePrincipalPolicy"))...)
 	return json.MarshalIndent(struct {
 		Version   string
 		Statement []statement

@@ -11,8 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// PreflightDisk implements cloud.ImageProvider. EC2 offers a dry run for every call. The error DryRunOperation means that
-// the real call would be accepted.
+// PreflightDisk implements cloud.ImageProvider.
 func (p *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) ([]cloud.Refusal, error) {
 	ref, err := parseInstance(spec.Instance)
 	if err != nil {
@@ -28,6 +27,13 @@ func (p *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) 
 		return nil, err
 	}
 	found = append(found, settings...)
+	uefi, err := deniedUEFI(ctx, p.account, ref, m)
+	if err != nil {
+		return nil, err
+	}
+	if uefi != nil {
+		found = append(found, *uefi)
+	}
 	image, err := p.Image(ctx, spec.FamilyVersion)
 	if err != nil {
 		return nil, err
@@ -64,43 +70,42 @@ func (p *ImageProvider) settings(ctx context.Context, ref instance) ([]cloud.Ref
 	return found, nil
 }
 
-// denied returns the missing permissions of a capture, found by dry runs.
+// denied returns the missing permissions of a capture. IAM answers, and dry runs answer where IAM does not allow.
 func (p *ImageProvider) denied(ctx context.Context, ref instance, volume string, version cloud.FamilyVersion, m types.Instance) ([]cloud.Refusal, error) {
+	known, err := permissionReader{p.account}.ofEC2(ctx, ref.region)
+	if err != nil {
+		return nil, err
+	}
 	client, try := p.ec2(ref.region), sdk.Bool(true)
-	attempts := []struct {
-		action string
-		do     func() error
-	}{
-		{"ec2:StopInstances", func() error {
+	attempts := []dryRun{
+		{"ec2:StopInstances", false, func() error {
 			_, err := client.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: []string{ref.id}, DryRun: try})
 			return err
 		}},
-		{"ec2:StartInstances", func() error {
+		{"ec2:StartInstances", false, func() error {
 			_, err := client.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{ref.id}, DryRun: try})
 			return err
 		}},
-		{"ec2:CreateSnapshot", func() error {
-			_, err := client.CreateSnapshot(ctx, &ec2.CreateSnapshotInput{VolumeId: sdk.String(volume), DryRun: try})
+		{"ec2:CreateSnapshot", false, func() error {
+			in := &ec2.CreateSnapshotInput{VolumeId: sdk.String(volume), DryRun: try, TagSpecifications: tagSpecification(types.ResourceTypeSnapshot, sampleTags)}
+			_, err := client.CreateSnapshot(ctx, in)
 			return err
 		}},
-		{"ec2:RegisterImage", func() error {
+		{"ec2:RegisterImage", false, func() error {
 			// EC2 checks the permission before the missing snapshot.
 			like := imageProperties{Architecture: string(m.Architecture), Root: sdk.ToString(m.RootDeviceName)}
-			in := like.registration(version, "snap-00000000000000000", nil)
-			in.TagSpecifications, in.DryRun = nil, try
+			in := like.registration(version, "snap-00000000000000000", toTags(nil, sampleTags))
+			in.DryRun = try
 			_, err := client.RegisterImage(ctx, in)
 			return err
 		}},
 	}
-	var found []cloud.Refusal
-	for _, attempt := range attempts {
-		denied, err := isDryRunDenied("try "+attempt.action+" on", ref, attempt.do())
-		if err != nil {
-			return nil, err
-		}
-		if denied {
-			found = append(found, permissionMissing(attempt.action, ref))
-		}
-	}
-	return found, nil
+	return deniedDryRuns(attempts, known, ref)
+}
+
+// sampleTags are Kamino's tags in dry runs. Policies may have conditions on the tags of a new resource.
+var sampleTags = map[string]string{tagSnapshot: "dry-run", tagMachine: "dry-run", tagFamily: "dry-run", tagVersion: "dry-run"}
+
+func tagSpecification(of types.ResourceType, tags map[string]string) []types.TagSpecification {
+	return []types.TagSpecification{{ResourceType: of, Tags: toTags(nil, tags)}}
 }

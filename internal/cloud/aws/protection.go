@@ -186,5 +186,24 @@ func (p *PoolProvider) exitStandby(ctx context.Context, ref instance, now *group
 		return &cloud.Error{Kind: cloud.Conflict, Op: opUnprotect, Resource: ref.String(), Message: fmt.Sprintf("the instance is %s, and the group would replace the instance: start the instance first", strings.ToLower(string(power)))}
 	}
 	_, err = p.autoScaling(ref.region).ExitStandby(ctx, &autoscaling.ExitStandbyInput{AutoScalingGroupName: sdk.String(now.group), InstanceIds: []string{ref.id}})
+	if full := fullGroup(ctx, p.account, ref, now.group, err); full != nil {
+		return full
+	}
 	return fail(opUnprotect, ref, err)
+}
+
+// fullGroup returns the error of an instance that cannot leave standby, because the group is at its maximum size; nil for other
+// errors.
+func fullGroup(ctx context.Context, a *account, ref instance, name string, err error) error {
+	if !isCode(err, "ValidationError") {
+		return nil
+	}
+	var full error
+	_ = a.eachGroup(cloud.WithoutReadCache(ctx), ref.region, []string{name}, func(g types.AutoScalingGroup) { // otherwise the first error is returned
+		if most := sdk.ToInt32(g.MaxSize); sdk.ToInt32(g.DesiredCapacity) >= most {
+			full = &cloud.Error{Kind: cloud.Conflict, Op: opUnprotect, Resource: ref.String(), Err: err,
+				Message: fmt.Sprintf("Auto Scaling group %s is at its maximum size of %d, because another instance took the place: raise its maximum by one", name, most)}
+		}
+	})
+	return full
 }

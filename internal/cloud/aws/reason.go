@@ -37,12 +37,24 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "set the image with `kops edit instancegroup`, as the message says",
 	},
 	{
-		Name: reasonConfiguration, Means: "a launch configuration cannot be changed",
-		Remedy: "give the group a launch template",
+		Name: reasonUnits, Means: "the group counts its capacity in weights, vCPUs or memory, but Kamino counts instances",
+		Remedy: "count the capacity in instances: remove the weights, and set the desired capacity type to units",
 	},
 	{
-		Name: "MarketplaceImage", Means: "an image of a Marketplace product's disk would lose the product code",
-		Remedy: "use an image without a product code",
+		Name: reasonRootSize, Means: "the donor's root disk is larger than the root volume in the launch template, so nodes from the image could not start",
+		Remedy: "raise the volume size in the launch template, or capture a node with a smaller disk",
+	},
+	{
+		Name: reasonImageDisks, Means: "the donor's image maps further disks, which Kamino's image would lack",
+		Remedy: "map the disks in the launch template with their sizes, or with NoDevice",
+	},
+	{
+		Name: reasonRequirements, Means: "the launch template selects instance types by attributes, and a trial cannot launch such a template",
+		Remedy: "move the requirements to the overrides of the mixed instances policy, or set `settings.trial.mode` to Off",
+	},
+	{
+		Name: reasonConfiguration, Means: "a launch configuration cannot be changed",
+		Remedy: "give the group a launch template",
 	},
 	{
 		Name: reasonOperator, Means: "only the AWS service that manages the group or the launch template may change the group",

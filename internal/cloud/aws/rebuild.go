@@ -58,13 +58,20 @@ func (p *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, v
 
 // replaceRoot starts to replace an instance's root volume. Trouble reports the failure of the last replacement.
 func (p *PoolProvider) replaceRoot(ctx context.Context, ref instance, of group, image string, last *types.ReplaceRootVolumeTask) (cloud.Rebuild, error) {
-	ami, err := p.ami(ctx, opRebuild, of, of.region, image)
+	im, err := p.availableImage(ctx, opRebuild, of, of.region, image)
 	if err != nil {
 		return cloud.Rebuild{}, err
 	}
-	out, err := p.ec2(ref.region).CreateReplaceRootVolumeTask(ctx, &ec2.CreateReplaceRootVolumeTaskInput{
-		InstanceId: sdk.String(ref.id), ImageId: sdk.String(ami), DeleteReplacedRootVolume: sdk.Bool(true),
-	})
+	in := &ec2.CreateReplaceRootVolumeTaskInput{InstanceId: sdk.String(ref.id), ImageId: im.ImageId, DeleteReplacedRootVolume: sdk.Bool(true)}
+	if rate, has := rateOf(im); has {
+		in.VolumeInitializationRate = sdk.Int64(int64(rate))
+	}
+	before := "" // a new replacement follows the last one
+	if last != nil {
+		before = sdk.ToString(last.ReplaceRootVolumeTaskId)
+	}
+	in.ClientToken = sdk.String("kamino-" + digest(ref.id+" "+sdk.ToString(im.ImageId)+" "+before))
+	out, err := p.ec2(ref.region).CreateReplaceRootVolumeTask(ctx, in)
 	if err != nil {
 		return cloud.Rebuild{}, fail(opRebuild, ref, err)
 	}

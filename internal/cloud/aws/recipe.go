@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -60,26 +61,37 @@ func (p *PoolProvider) changeTo(ctx context.Context, ref group, r recipe, image 
 		handOver := r.handOver(ref, cmp.Or(ami, "its image")) // the image may be missing
 		change.HandOver, change.Refusals = handOver.Message, append(change.Refusals, *handOver)
 	}
-	running, err := p.refreshing(ctx, ref)
-	if err != nil {
-		return cloud.RecipeChange{}, err
-	}
-	if running != nil {
-		change.Refusals = append(change.Refusals, *running)
-	}
-	shared, err := templateShared(ctx, p.account, ref, r)
-	if err != nil {
-		return cloud.RecipeChange{}, err
-	}
-	if shared != nil && !change.Done {
-		change.Refusals = append(change.Refusals, *shared)
+	if !change.Done { // otherwise there is nothing to write
+		found, err := p.refusalsOfWrite(ctx, ref, r)
+		if err != nil {
+			return cloud.RecipeChange{}, err
+		}
+		change.Refusals = append(change.Refusals, found...)
+		if refusal, err := p.rootRefusal(ctx, ref, r, image); err != nil {
+			return cloud.RecipeChange{}, err
+		} else if refusal != nil {
+			change.Refusals = append(change.Refusals, *refusal)
+		}
 	}
 	saved := backup{Pool: ref.pool(), Number: r.number, Image: r.image}
 	if r.spec != nil {
 		saved.Template, saved.Version = sdk.ToString(r.spec.LaunchTemplateId), sdk.ToString(r.spec.Version)
 	}
+	var err error
 	change.Backup, err = json.MarshalIndent(saved, "", "  ")
 	return change, fail("save the recipe of", ref, err)
+}
+
+// rootRefusal is refusalOfRoot of an image in Kamino's text form. A template without a size of volumes costs no request.
+func (p *PoolProvider) rootRefusal(ctx context.Context, ref group, r recipe, image string) (*cloud.Refusal, error) {
+	if r.data == nil || !slices.ContainsFunc(r.data.BlockDeviceMappings, func(m ec2types.LaunchTemplateBlockDeviceMapping) bool { return m.Ebs != nil && m.Ebs.VolumeSize != nil }) {
+		return nil, nil
+	}
+	im, err := p.availableImage(ctx, opRecipe, ref, ref.region, image)
+	if cloud.Is(err, cloud.NotFound) {
+		return nil, nil
+	}
+	return refusalOfRoot(ref, r, im), err
 }
 
 // SetRecipe implements cloud.PoolProvider. SetRecipe creates a launch template version with the new image only, and
@@ -180,6 +192,9 @@ func (p *PoolProvider) set(ctx context.Context, op string, ref group, r recipe, 
 	if err != nil {
 		return 0, err
 	}
+	if refusal := refusalOfRoot(ref, r, im); refusal != nil {
+		return 0, refusal.Error(op, ref.String())
+	}
 	if !r.pinned() {
 		if err := p.setVersion(ctx, op, ref, r, r.number); err != nil || r.image == image {
 			return 0, err
@@ -211,6 +226,9 @@ func (a *account) ami(ctx context.Context, op string, of fmt.Stringer, in, image
 // availableImage is ami, but returns the whole image.
 func (a *account) availableImage(ctx context.Context, op string, of fmt.Stringer, in, image string) (ec2types.Image, error) {
 	var all []ec2types.Image
+	if im, known := a.recentlyAvailable(in, image); known {
+		return im, nil
+	}
 	if name, own := strings.CutPrefix(image, in+"/"); own {
 		found, err := a.images(ctx, in, text("the images of "+in), ec2types.Filter{Name: sdk.String("name"), Values: []string{name}})
 		if err != nil {
@@ -223,7 +241,7 @@ func (a *account) availableImage(ctx context.Context, op string, of fmt.Stringer
 		all = append(all, *im)
 	}
 	for _, im := range all {
-		if imageState(im) == cloud.Complete && textOf(in, im) == image {
+		if imageState(im) == cloud.Complete && billingFault(im) == "" && textOf(in, im) == image {
 			return im, nil
 		}
 	}

@@ -32,7 +32,7 @@ func TestInstanceRefusals(t *testing.T) {
 		"scheduled":       {types.Instance{InstanceLifecycle: types.InstanceLifecycleTypeScheduled}, nil},
 		"its root goes":   {types.Instance{RootDeviceType: types.DeviceTypeInstanceStore}, []string{"InstanceStoreRoot"}},
 		"Windows":         {types.Instance{Platform: types.PlatformValuesWindows}, []string{"Windows"}},
-		"of a product":    {types.Instance{ProductCodes: []types.ProductCode{{ProductCodeId: sdk.String("p"), ProductCodeType: types.ProductCodeValuesMarketplace}}}, []string{"MarketplaceImage"}},
+		"of a product":    {types.Instance{ProductCodes: []types.ProductCode{{ProductCodeId: sdk.String("p"), ProductCodeType: types.ProductCodeValuesMarketplace}}}, nil},
 		"of a free code":  {types.Instance{ProductCodes: []types.ProductCode{{ProductCodeId: sdk.String("p"), ProductCodeType: types.ProductCodeValuesDevpay}}}, nil},
 		"all that can be": {types.Instance{InstanceLifecycle: types.InstanceLifecycleTypeSpot, RootDeviceType: types.DeviceTypeInstanceStore}, []string{"SpotInstance", "InstanceStoreRoot"}},
 	} {

@@ -28,17 +28,25 @@ func (p *ImageProvider) Snapshot(ctx context.Context, id cloud.InstanceID, name 
 		return cloud.Snapshot{}, err
 	}
 	ref := snapshotRef{owner.region, name}
-	all, err := p.snapshotsNamed(ctx, ref)
+	if p.recentlyDeleted(ref.region, ref.key()) { // by DeleteSnapshot of this process
+		return cloud.Snapshot{Name: name}, nil
+	}
+	return p.readSnapshot(ctx, ref)
+}
+
+// readSnapshot reads the snapshot of a name. EC2 may show a snapshot of this process late.
+func (a *account) readSnapshot(ctx context.Context, ref snapshotRef) (cloud.Snapshot, error) {
+	all, err := a.snapshotsNamed(ctx, ref)
 	switch {
 	case err != nil:
 		return cloud.Snapshot{}, err
 	case len(all) > 0:
-		return p.snapshotOf(ref.region, name, all[0]), nil
+		return a.snapshotOf(ref.region, ref.name, all[0]), nil
 	}
-	if made := p.recentlyCreated(ref.key()); made.id != "" {
-		return cloud.Snapshot{Name: name, ID: snapshotID(ref.region, made.id), State: cloud.Pending, Taken: true, Tags: maps.Clone(made.tags)}, nil
+	if made := a.recentlyCreated(ref.key()); made.id != "" {
+		return cloud.Snapshot{Name: ref.name, ID: snapshotID(ref.region, made.id), State: cloud.Pending, Taken: true, Tags: maps.Clone(made.tags)}, nil
 	}
-	return cloud.Snapshot{Name: name}, nil
+	return cloud.Snapshot{Name: ref.name}, nil
 }
 
 // snapshotsNamed returns the snapshots of a name. If two processes made snapshots, the oldest is first and valid.
@@ -72,7 +80,7 @@ func (a *account) snapshotByID(ctx context.Context, of fmt.Stringer, region, id 
 
 // snapshots lists own snapshots of a region.
 func (a *account) snapshots(ctx context.Context, region string, of fmt.Stringer, filter types.Filter) ([]types.Snapshot, error) {
-	pages := ec2.NewDescribeSnapshotsPaginator(a.ec2(region), &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}, Filters: []types.Filter{filter}})
+	pages := ec2.NewDescribeSnapshotsPaginator(a.ec2(region), &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}, Filters: []types.Filter{filter}, MaxResults: sdk.Int32(maxPage)})
 	var all []types.Snapshot
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -118,7 +126,9 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 	if err != nil {
 		return cloud.Snapshot{}, err
 	}
-	found, err := p.Snapshot(ctx, spec.Instance, spec.Name)
+	ref := snapshotRef{owner.region, spec.Name}
+	p.forgetDeleted(ref.region, ref.key()) // another process may have made a snapshot of the name since
+	found, err := p.readSnapshot(ctx, ref)
 	if err != nil || found.State != cloud.Absent {
 		return found, err
 	}
@@ -126,7 +136,7 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 	if err != nil {
 		return cloud.Snapshot{}, err
 	}
-	ref, root := snapshotRef{owner.region, spec.Name}, rootOf(m)
+	root := rootOf(m)
 	if root == nil {
 		return cloud.Snapshot{}, &cloud.Error{Kind: cloud.Unsupported, Op: "make", Resource: ref.String(),
 			Message: fmt.Sprintf("the root disk of %s is not an EBS volume: only EBS volumes can be copied", owner)}
@@ -138,7 +148,7 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 	made, err := p.ec2(ref.region).CreateSnapshot(ctx, &ec2.CreateSnapshotInput{
 		VolumeId: root.VolumeId, Description: sdk.String("Kamino's, of the node's root disk"),
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeSnapshot, Tags: toTags(spec.Tags, map[string]string{
-			tagSnapshot: spec.Name, tagName: spec.Name, tagMachine: like.String(),
+			tagSnapshot: spec.Name, tagName: spec.Name, tagMachine: like.String(), tagBilling: billingOf(m.PlatformDetails, m.UsageOperation, m.ProductCodes).String(),
 		})}},
 	})
 	if err != nil {
@@ -167,6 +177,9 @@ func (p *ImageProvider) DeleteSnapshot(ctx context.Context, id cloud.InstanceID,
 		if err := p.deleteSnapshot(ctx, ref.region, sdk.ToString(s.SnapshotId), ref); err != nil {
 			return err
 		}
+	}
+	if len(all) > 0 {
+		p.recordDeleted(ref.region, ref.key())
 	}
 	return nil
 }

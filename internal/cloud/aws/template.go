@@ -118,10 +118,15 @@ func (a *account) version(ctx context.Context, ref group, spec types.LaunchTempl
 	if _, err := strconv.ParseInt(named, 10, 64); err != nil { // $Latest and $Default change their meaning
 		return v, nil
 	}
+	rememberVersion(a, ref, spec, v)
+	return v, nil
+}
+
+// rememberVersion stores a numbered version, which never changes.
+func rememberVersion(a *account, ref group, spec types.LaunchTemplateSpecification, v *ec2types.LaunchTemplateVersion) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.versions[key] = seenVersion{v, a.config.Now()}
-	return v, nil
+	a.versions[versionKey(ref, spec)] = seenVersion{v, a.config.Now()}
 }
 
 func versionKey(ref group, spec types.LaunchTemplateSpecification) string {
@@ -220,8 +225,8 @@ func (p *PoolProvider) setVersion(ctx context.Context, op string, ref group, r r
 func (p *PoolProvider) templateWithImage(ctx context.Context, op string, ref group, r recipe, im ec2types.Image, image string) (int64, error) {
 	ami := sdk.ToString(im.ImageId)
 	data := &ec2types.RequestLaunchTemplateData{ImageId: sdk.String(ami)}
-	if rate, _ := strconv.ParseInt(tagOf(im.Tags, tagRate), 10, 32); rate >= minRate && rate <= maxRate { // AWS refuses to launch outside the limits
-		data.BlockDeviceMappings = withInitializationRate(r.data.BlockDeviceMappings, sdk.ToString(im.RootDeviceName), int32(rate))
+	if rate, has := rateOf(im); has {
+		data.BlockDeviceMappings = withInitializationRate(r.data.BlockDeviceMappings, sdk.ToString(im.RootDeviceName), rate)
 	}
 	out, err := p.ec2(ref.region).CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
 		LaunchTemplateId: r.spec.LaunchTemplateId, SourceVersion: sdk.String(r.text()), ClientToken: sdk.String("kamino-" + digest(sdk.ToString(r.spec.LaunchTemplateId)+" "+r.text()+" "+ami)),
@@ -240,11 +245,19 @@ func (p *PoolProvider) templateWithImage(ctx context.Context, op string, ref gro
 	if made == nil || made.LaunchTemplateData == nil || sdk.ToString(made.LaunchTemplateData.ImageId) != ami {
 		return 0, &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(), Message: "AWS made a launch template version without image " + ami + ": try again"}
 	}
-	return sdk.ToInt64(made.VersionNumber), nil
+	number := sdk.ToInt64(made.VersionNumber)
+	rememberVersion(p.account, ref, types.LaunchTemplateSpecification{LaunchTemplateId: r.spec.LaunchTemplateId, Version: sdk.String(strconv.FormatInt(number, 10))}, made)
+	return number, nil
 }
 
 // Limits of an initialization rate, in MiB/s. Source: EbsBlockDevice, VolumeInitializationRate.
 const minRate, maxRate = 100, 300
+
+// rateOf returns the initialization rate of an image. AWS refuses to launch with a rate outside the limits.
+func rateOf(im ec2types.Image) (rate int32, has bool) {
+	n, _ := strconv.ParseInt(tagOf(im.Tags, tagRate), 10, 32)
+	return int32(n), n >= minRate && n <= maxRate
+}
 
 // withInitializationRate returns the mappings with the initialization rate of the root volume. A new version's mappings replace all
 // mappings of the source version.

@@ -64,6 +64,10 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 	if found := refusalsOfTemplate(ref.group, r); len(found) > 0 {
 		return found, nil
 	}
+	if r.data.InstanceRequirements != nil { // "RunInstances cannot launch such a template": RequestLaunchTemplateData
+		return []cloud.Refusal{cloud.Refuse(reasonRequirements, fmt.Sprintf("%s: the launch template selects instance types by attributes, and a trial cannot launch such a template", ref.group),
+			"move the requirements to the overrides of the mixed instances policy, or set settings.trial.mode to Off")}, nil
+	}
 	var found []cloud.Refusal
 	in := launch(ref, r, sdk.ToString(r.data.ImageId), spec)
 	in.DryRun = sdk.Bool(true)
@@ -75,7 +79,7 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 	if denied {
 		found = append(found, permissionMissing("ec2:RunInstances, or iam:PassRole for the instance profile,", ref))
 	}
-	all, err := p.checkPermissions(ctx, ref.region, anyResource, trialNeeds)
+	all, err := permissionReader{p.account}.check(ctx, ref.region, anyResource, nil, trialNeeds)
 	if kind := cloud.KindOf(err); kind == cloud.Unauthenticated || kind == cloud.Throttled {
 		return nil, err
 	}
@@ -107,9 +111,7 @@ func launch(ref trialRef, r recipe, ami string, spec cloud.TrialSpec) *ec2.RunIn
 		MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1), ClientToken: sdk.String("kamino-" + digest(ref.key())),
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: toTags(own, tags)}},
 	}
-	if m := r.group.MixedInstancesPolicy; m != nil && m.LaunchTemplate != nil && len(m.LaunchTemplate.Overrides) > 0 {
-		in.InstanceType = types.InstanceType(sdk.ToString(m.LaunchTemplate.Overrides[0].InstanceType))
-	}
+	in.InstanceType = trialType(r)
 	subnets := strings.FieldsFunc(sdk.ToString(r.group.VPCZoneIdentifier), func(c rune) bool { return c == ',' || c == ' ' })
 	if len(subnets) == 0 {
 		return in
@@ -123,9 +125,43 @@ func launch(ref trialRef, r recipe, ami string, spec cloud.TrialSpec) *ec2.RunIn
 		in.NetworkInterfaces = append(in.NetworkInterfaces, types.InstanceNetworkInterfaceSpecification{
 			AssociatePublicIpAddress: n.AssociatePublicIpAddress, DeleteOnTermination: n.DeleteOnTermination, Description: n.Description, DeviceIndex: n.DeviceIndex, Groups: n.Groups,
 			InterfaceType: n.InterfaceType, Ipv6AddressCount: n.Ipv6AddressCount, NetworkCardIndex: n.NetworkCardIndex, SubnetId: subnet,
+			PrimaryIpv6: n.PrimaryIpv6, Ipv4PrefixCount: n.Ipv4PrefixCount, Ipv6PrefixCount: n.Ipv6PrefixCount,
+			SecondaryPrivateIpAddressCount: n.SecondaryPrivateIpAddressCount, AssociateCarrierIpAddress: n.AssociateCarrierIpAddress, EnaSrdSpecification: enaSettings(n.EnaSrdSpecification),
 		})
 	}
 	return in
+}
+
+// enaSettings converts the ENA settings of a template's network interface.
+func enaSettings(s *types.LaunchTemplateEnaSrdSpecification) *types.EnaSrdSpecificationRequest {
+	if s == nil {
+		return nil
+	}
+	out := &types.EnaSrdSpecificationRequest{EnaSrdEnabled: s.EnaSrdEnabled}
+	if udp := s.EnaSrdUdpSpecification; udp != nil {
+		out.EnaSrdUdpSpecification = &types.EnaSrdUdpSpecificationRequest{EnaSrdUdpEnabled: udp.EnaSrdUdpEnabled}
+	}
+	return out
+}
+
+// trialType returns the instance type of a trial: the first override of a mixed group. If attributes select the type, it is
+// the type of an instance of the group. Empty leaves the type to the launch template.
+func trialType(r recipe) types.InstanceType {
+	m := r.group.MixedInstancesPolicy
+	if m == nil || m.LaunchTemplate == nil || len(m.LaunchTemplate.Overrides) == 0 {
+		return ""
+	}
+	if first := sdk.ToString(m.LaunchTemplate.Overrides[0].InstanceType); first != "" {
+		return types.InstanceType(first)
+	}
+	oldest := ""
+	kind := ""
+	for _, i := range r.group.Instances {
+		if id := sdk.ToString(i.InstanceId); kind == "" || id < oldest {
+			oldest, kind = id, sdk.ToString(i.InstanceType)
+		}
+	}
+	return types.InstanceType(kind)
 }
 
 // subnetIndex distributes trials over the subnets by name. The next attempt may find capacity in another subnet.
@@ -189,7 +225,7 @@ func (a *account) trialInstances(ctx context.Context, ref trialRef) ([]types.Ins
 
 // instancesWithTags returns the instances of the filters.
 func (a *account) instancesWithTags(ctx context.Context, in string, of fmt.Stringer, filters ...types.Filter) ([]types.Instance, error) {
-	pages := ec2.NewDescribeInstancesPaginator(a.ec2(in), &ec2.DescribeInstancesInput{Filters: filters})
+	pages := ec2.NewDescribeInstancesPaginator(a.ec2(in), &ec2.DescribeInstancesInput{Filters: filters, MaxResults: sdk.Int32(maxPage)})
 	var all []types.Instance
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
