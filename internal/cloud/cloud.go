@@ -45,6 +45,8 @@ type Pool struct {
 	Capacity int64 `json:"capacity"`
 	// MaxSize is the largest number of nodes; 0 if unknown.
 	MaxSize int64 `json:"maxSize,omitempty"`
+	// RootDiskGB is the size of the root disk in the recipe, in GiB; 0 if unknown, or if the size of the image applies.
+	RootDiskGB int32 `json:"rootDiskGB,omitempty"`
 	// Traits are properties that an image of the pool must share, in the words of its ImageProvider, for example "generation":
 	// "V2".
 	Traits map[string]string `json:"traits,omitempty"`

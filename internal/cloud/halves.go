@@ -24,6 +24,8 @@ type ImageRequirements struct {
 	Traits map[string]string
 	// Nodes is the largest number of nodes in the pool, for the number of replicas; 0 if unknown.
 	Nodes int64
+	// RootDiskGB is the size of the root disk in the recipe: Pool.RootDiskGB.
+	RootDiskGB int32
 }
 
 // VersionSpec requests a version of an image family from a snapshot.

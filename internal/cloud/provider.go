@@ -49,7 +49,7 @@ func (j *joined) Pool(ctx context.Context, id PoolID) (Pool, error) {
 		return Pool{}, err
 	}
 	j.families.Store(id, pool.Family)
-	j.requirements.Store(id, ImageRequirements{Location: pool.Location, Traits: pool.Traits, Nodes: max(pool.MaxSize, pool.Capacity)})
+	j.requirements.Store(id, ImageRequirements{Location: pool.Location, Traits: pool.Traits, Nodes: max(pool.MaxSize, pool.Capacity), RootDiskGB: pool.RootDiskGB})
 	if pool.Recipe.Version == "" {
 		pool.Recipe.Version, pool.Recipe.Latest = j.disks.VersionOf(pool.Family, pool.Recipe.Image)
 	}

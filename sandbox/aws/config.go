@@ -3,7 +3,9 @@ package aws
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/kamino-dev/kamino/sandbox/clock"
@@ -27,6 +29,8 @@ type Config struct {
 	Roles []Role
 	// Subnets for instances; empty means one in each of three zones.
 	Subnets []Subnet
+	// Parameters are parameters of Systems Manager by name, such as the image of an operating system.
+	Parameters map[string]string
 	// Images are there from the start, as of another owner.
 	Images []Platform
 	// Denied keys: snapshots or volumes with a KMS key of these IDs or ARNs cannot be used.
@@ -54,9 +58,11 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// User is an IAM user with an access key.
+// User is an IAM user with an access key. Policy is an IAM policy as JSON; empty allows everything.
 type User struct {
-	Name, KeyID, Secret string
+	Name, KeyID, Secret, Policy string
+
+	policy *policy
 }
 
 // Role is an IAM role.
@@ -164,6 +170,17 @@ func (c Config) withDefaults() (Config, error) {
 		for _, zone := range []string{"a", "b", "c"} {
 			c.Subnets = append(c.Subnets, Subnet{ID: "subnet-0000000000000000" + zone, Zone: c.Region + zone})
 		}
+	}
+	c.Users = slices.Clone(c.Users)
+	for i, u := range c.Users {
+		if u.Policy == "" {
+			continue
+		}
+		p, err := parsePolicy(u.Policy)
+		if err != nil {
+			return c, fmt.Errorf("aws simulator: user %s: %w", u.Name, err)
+		}
+		c.Users[i].policy = p
 	}
 	c.Latencies, c.Throttle = c.Latencies.withDefaults(), c.Throttle.withDefaults()
 	if c.ImageQuota <= 0 {

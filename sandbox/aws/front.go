@@ -75,6 +75,10 @@ func (s *front) serve(w http.ResponseWriter, r *http.Request) {
 		s.enter(entry, c, counted.Status)
 	}()
 	answer, err := s.answer(c)
+	if isJSON(r) {
+		sendJSON(counted, answer, asProblem(err))
+		return
+	}
 	counted.Header().Set("Content-Type", "text/xml;charset=UTF-8")
 	counted.Header().Set("x-amzn-RequestId", c.request)
 	if p := asProblem(err); p != nil {
@@ -153,6 +157,9 @@ func (s *front) answer(c *call) (query.Element, error) {
 // understand reads the parameters, and finds service and action. The scope of the signature selects the service, or
 // the API's version if the request has no signature.
 func (s *front) understand(c *call, body []byte) error {
+	if isJSON(c.r) {
+		return s.understandJSON(c, body)
+	}
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
 		return bad("MalformedQueryString", "The query string is malformed: %v", err)
@@ -220,6 +227,9 @@ func clone(from, to *state) error {
 
 // wrap puts an answer into the service's format: EC2 has the fields in the response, other services in a result.
 func (s *front) wrap(c *call, answer query.Element) query.Element {
+	if c.service.name == "ssm" {
+		return answer
+	}
 	out := query.Element{Name: c.action.name + "Response", Space: c.service.space}
 	if c.service.name == "ec2" {
 		out.Kids = append([]query.Element{query.Text("requestId", c.request)}, answer.Kids...)
@@ -257,8 +267,8 @@ func (s *front) throttle(c *call) *problem {
 	return nil
 }
 
-// services are the four that are simulated, with the actions of the nouns.
-func services(ec2, autoscaling, sts, iam []noun) map[string]*service {
+// services are the simulated services, with the actions of the nouns.
+func services(ec2, autoscaling, sts, iam, ssm []noun) map[string]*service {
 	out := map[string]*service{}
 	for _, s := range []struct {
 		service service
@@ -268,6 +278,7 @@ func services(ec2, autoscaling, sts, iam []noun) map[string]*service {
 		{service{name: "autoscaling", version: "2011-01-01", space: "http://autoscaling.amazonaws.com/doc/2011-01-01/"}, autoscaling},
 		{service{name: "sts", version: "2011-06-15", space: "https://sts.amazonaws.com/doc/2011-06-15/"}, sts},
 		{service{name: "iam", version: "2010-05-08", space: "https://iam.amazonaws.com/doc/2010-05-08/"}, iam},
+		{service{name: "ssm", version: "2014-11-06"}, ssm},
 	} {
 		s.service.actions = map[string]*action{}
 		for _, n := range s.nouns {

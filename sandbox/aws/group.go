@@ -137,8 +137,19 @@ func (s groups) create(c *call, st *state) (query.Element, error) {
 	return query.Element{}, nil
 }
 
+// groupParameters are parameters of groups besides settings. Unknown parameters are refused, because a group would lose them.
+var groupParameters = []string{
+	"Action", "Version", "AutoScalingGroupName", "MinSize", "MaxSize", "DesiredCapacity", "LaunchTemplate", "MixedInstancesPolicy", "LaunchConfigurationName",
+	"VPCZoneIdentifier", "AvailabilityZones", "NewInstancesProtectedFromScaleIn", "TerminationPolicies", "Tags", "TargetGroupARNs", "Operator",
+}
+
 // write reads the common parameters of create and update into a group; on an error the group is unchanged.
 func (s groups) write(c *call, st *state, g *group) *problem {
+	for _, name := range c.in.Names() {
+		if !slices.Contains(groupParameters, name) && !slices.ContainsFunc(settings, func(d struct{ name, value string }) bool { return d.name == name }) {
+			return invalid("The simulation does not have the parameter %s of groups", name)
+		}
+	}
 	changed := *g
 	if p := s.sizes(c.in, &changed); p != nil {
 		return p

@@ -39,10 +39,13 @@ type image struct {
 	Tpm, Imds, Uefi, Details, SourceInstance, SourceImage, Usage string
 	Ena, Protected                                               bool
 	// Unbilled: an image that is registered from the disk loses the billing.
-	Unbilled         bool
-	Codes            []string
-	Devices          []device
-	Deprecated, Gone time.Time
+	Unbilled bool
+	Codes    []string
+	Devices  []device
+	Gone     time.Time
+	// DeprecateAt is a time as written; Launchers are the accounts that may launch the image.
+	DeprecateAt string   `json:"deprecateAt,omitempty"`
+	Launchers   []string `json:"launchers,omitempty"`
 	// Due is the earliest time of availability, Fails the reason of a failure.
 	Due   time.Duration
 	Fails string
@@ -61,6 +64,10 @@ func (s images) actions() []*action {
 		{name: "DeregisterImage", noun: "image", handle: s.deregister},
 		{name: "DescribeImages", noun: "image", reads: true, handle: s.describe},
 		{name: "DescribeImageAttribute", noun: "image", reads: true, handle: s.attribute},
+		{name: "ModifyImageAttribute", noun: "image", handle: s.permit},
+		{name: "CopyImage", noun: "image", handle: s.copyImage},
+		{name: "EnableImageDeprecation", noun: "image", handle: s.deprecate},
+		{name: "DisableImageDeprecation", noun: "image", handle: s.deprecate},
 		{name: "EnableImageDeregistrationProtection", noun: "image", handle: s.protect},
 		{name: "DisableImageDeregistrationProtection", noun: "image", handle: s.protect},
 	}
@@ -421,6 +428,8 @@ func (s images) attribute(c *call, st *state) (query.Element, error) {
 	}
 	out := query.Of("", query.Text("imageId", im.ID))
 	switch name := c.in.Get("Attribute"); name {
+	case "launchPermission":
+		out.Kids = append(out.Kids, query.List("launchPermission", "item", im.Launchers, func(account string) query.Element { return query.Of("", query.Text("userId", account)) }))
 	case "uefiData":
 		out.Kids = append(out.Kids, query.Of("uefiData", query.Text("value", im.Uefi)))
 	case "bootMode":
@@ -439,7 +448,7 @@ func (s images) element(v *image) query.Element {
 		query.Text("description", v.Description), query.Text("rootDeviceType", "ebs"), query.Text("rootDeviceName", v.RootDevice),
 		query.Text("virtualizationType", v.Virtualization), query.Text("hypervisor", "xen"), query.Bool("enaSupport", v.Ena), query.Text("sriovNetSupport", v.Sriov),
 		query.Text("bootMode", v.BootMode), query.Text("tpmSupport", v.Tpm), query.Text("imdsSupport", v.Imds), query.Text("platformDetails", v.Details),
-		query.Text("usageOperation", v.Usage), query.Date("creationDate", v.Created), query.Text("sourceInstanceId", v.SourceInstance),
+		query.Text("usageOperation", v.Usage), query.Date("creationDate", v.Created), query.Text("deprecationTime", v.DeprecateAt), query.Text("sourceInstanceId", v.SourceInstance),
 		query.Text("sourceImageId", v.SourceImage), query.Text("deregistrationProtection", map[bool]string{true: "enabled", false: "disabled"}[v.Protected]),
 		query.List("blockDeviceMapping", "item", v.Devices, deviceElement), tagSet(v.Tags))
 	if v.Owner != s.config.Account {

@@ -2,7 +2,6 @@ package aws
 
 import (
 	"cmp"
-	"crypto/rand"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -51,7 +50,16 @@ func (s permissions) authorize(c *call) *problem {
 			return p
 		}
 	}
-	return nil
+	return s.grants(c)
+}
+
+// unauthorized is the refusal of an action on a resource that no policy allows.
+func (s permissions) unauthorized(c *call, name, resource string) *problem {
+	text := fmt.Sprintf("User: %s is not authorized to perform: %s on resource: %s %s", c.who.arn, name, resource, why(fault.Fault{}, name))
+	if c.service.name != "ec2" {
+		return refuse(http.StatusForbidden, "AccessDenied", "%s", text)
+	}
+	return refuse(http.StatusForbidden, "UnauthorizedOperation", "You are not authorized to perform this operation. %s. Encoded authorization failure message: %s", text, encoded(name))
 }
 
 // denied is the refusal of an action; nil if allowed.
@@ -74,7 +82,7 @@ func (s permissions) denied(c *call, name string) *problem {
 	if c.service.name != "ec2" {
 		return refuse(http.StatusForbidden, "AccessDenied", "%s", text)
 	}
-	return refuse(http.StatusForbidden, "UnauthorizedOperation", "You are not authorized to perform this operation. %s. Encoded authorization failure message: %s", text, encoded())
+	return refuse(http.StatusForbidden, "UnauthorizedOperation", "You are not authorized to perform this operation. %s. Encoded authorization failure message: %s", text, encoded(name))
 }
 
 // why names the denying policy.
@@ -89,10 +97,8 @@ func why(f fault.Fault, name string) string {
 }
 
 // encoded is a message for sts:DecodeAuthorizationMessage.
-func encoded() string {
-	var b [150]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return base64.RawURLEncoding.EncodeToString(b[:])
+func encoded(action string) string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"allowed":false,"context":{"action":%q}}`, action))
 }
 
 // Codes of denials that only a simulation of policies shows. byCondition is an allowing statement with a condition on the key in
@@ -129,7 +135,13 @@ func (s permissions) simulate(c *call, st *state) (query.Element, error) {
 	var all []result
 	for _, name := range c.in.Texts("ActionNames") {
 		for _, resource := range resources {
-			all = append(all, result{name, resource, s.decide(st, name, context)})
+			is := s.decide(st, name, context)
+			if p := s.policyOf(source); p != nil && is.decision == "allowed" {
+				if allowed, missing := p.verdict(name, target{resource, context}); !allowed {
+					is = verdict{decision: "implicitDeny", missing: missing}
+				}
+			}
+			all = append(all, result{name, resource, is})
 		}
 	}
 	page, next, p := s.page(c, len(all), 0, 1000)

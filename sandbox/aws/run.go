@@ -152,7 +152,7 @@ func (s runs) tag(o *order) *problem {
 
 // check refuses impossible launches, in EC2's order.
 func (s runs) check(st *state, o order) *problem {
-	im := st.Images[o.data.Get("ImageId")]
+	im := st.Images[s.resolved(o.data.Get("ImageId"))]
 	kind := o.data.Get("InstanceType")
 	if kind == "" {
 		kind = "m1.small"
@@ -240,7 +240,7 @@ func (s runs) devicesOf(st *state, im *image, data *query.Value) ([]device, *pro
 
 // make creates a checked instance.
 func (s runs) make(st *state, o order, reservation string, index int) *instance {
-	im := st.Images[o.data.Get("ImageId")]
+	im := st.Images[s.resolved(o.data.Get("ImageId"))]
 	devices, _ := s.devicesOf(st, im, o.data)
 	i := &instance{resource: s.fresh(st, "i"), Reservation: reservation, Index: index, State: pending, Image: im.ID, Type: o.data.Get("InstanceType"),
 		Architecture: im.Architecture, Details: im.Details, Usage: im.Usage, Codes: im.Codes, Uefi: im.Uefi, BootMode: im.BootMode, Tpm: im.Tpm, RootDevice: im.RootDevice, Subnet: o.subnet, Token: o.token,

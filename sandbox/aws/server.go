@@ -77,9 +77,9 @@ func compose(w *backend) *Server {
 		maps.Copy(w.turns, turns)
 	}
 	known := services(
-		[]noun{templates{w}, machine, run, power, attributes{w, machine}, volumes{w}, snapshot, image, root, tags{w}, consoles{w}},
-		[]noun{group, activities{w}, processes{w, group}, standbys{w, group}, attachments{w, group}, refresh, warm, configurations{w}, groupTags{w}},
-		[]noun{tokens{w, held}}, []noun{rights})
+		[]noun{templates{w}, machine, run, power, attributes{w, machine}, volumes{w}, snapshot, image, root, tags{w}, consoles{w}, surroundings{w}},
+		[]noun{group, activities{w}, processes{w, group}, standbys{w, group}, attachments{w, group}, refresh, warm, configurations{w}, groupTags{w}, additions{w, group}},
+		[]noun{tokens{w, held}}, []noun{rights}, []noun{parameters{w}})
 	return &Server{world: w, runs: run, metadata: metadata{w, held}, front: &front{backend: w, faults: faults{w}, permissions: rights, sessions: held,
 		services: known, requests: requestlog.New(), buckets: &bucket.Buckets{Clock: w.config.Clock}}}
 }

@@ -24,6 +24,7 @@ type tokens struct {
 func (s tokens) actions() []*action {
 	return []*action{
 		{name: "GetCallerIdentity", noun: "token", reads: true, handle: s.identity},
+		{name: "DecodeAuthorizationMessage", noun: "token", reads: true, handle: s.decode},
 		{name: "AssumeRole", noun: "token", handle: s.assume},
 		{name: "AssumeRoleWithWebIdentity", noun: "token", open: true, handle: s.web},
 	}

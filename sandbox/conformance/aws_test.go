@@ -42,6 +42,7 @@ type amazon struct {
 	scaling  *autoscaling.Client
 	ids      []cloud.InstanceID
 	fleet    *emptyFleet
+	config   provider.Config
 }
 
 // newAmazon starts a cloud with two instances outside groups, built from an image.
@@ -120,6 +121,7 @@ func startAmazonOn(t *testing.T, on *wire, standby time.Duration, change ...func
 	}
 	w.server, w.raw, w.scaling = server, ec2.NewFromConfig(config.AWS), autoscaling.NewFromConfig(config.AWS)
 	w.disks, w.recipes = provider.New(config)
+	w.config = config
 	return w
 }
 

@@ -76,7 +76,7 @@ func (r recipe) cautions(ref group, own bool) []cloud.Refusal {
 		add(cautionLifetime, fmt.Sprintf("AWS replaces instances after %d days, even during a capture", days), "no action is needed if captures rarely meet a replacement")
 	}
 	if zone, counts := fullestZone(r.group); zone != "" {
-		add(cautionZones, fmt.Sprintf("zones have different numbers of nodes (%s), and AWS may terminate a node without a drain to rebalance the zones, if the donor is in a smaller zone", counts),
+		add(cautionZones, fmt.Sprintf("zones have different numbers of nodes (%s); a donor from a smaller zone can make AWS rebalance the zones, and terminate a node without a drain", counts),
 			fmt.Sprintf("capture a node of zone %s as policies do, or run `aws autoscaling suspend-processes --auto-scaling-group-name %s --scaling-processes AZRebalance`", zone, ref.name))
 	}
 	if most := sdk.ToInt32(r.group.MaxSize); most > 0 && sdk.ToInt32(r.group.DesiredCapacity) >= most {

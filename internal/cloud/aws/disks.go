@@ -34,12 +34,12 @@ func (r recipe) sizeOf(device string) int32 {
 
 // rootTooLarge returns the refusal of a root disk that is larger than the launch template's root volume; nil otherwise. EC2
 // refuses to launch a volume that is smaller than its snapshot.
-func rootTooLarge(ref group, what string, has, gives int32) *cloud.Refusal {
+func rootTooLarge(ref fmt.Stringer, what string, has, gives int32) *cloud.Refusal {
 	if gives == 0 || has <= gives {
 		return nil
 	}
-	refusal := cloud.Refuse(reasonRootSize, fmt.Sprintf("%s: %s has a root disk of %d GiB, but the launch template gives new nodes %d GiB, and EC2 would not launch them", ref, what, has, gives),
-		fmt.Sprintf("set the root volume in the launch template to at least %d GiB, or capture a node with a root disk of at most %d GiB", has, gives))
+	refusal := cloud.Refuse(cloud.RootDiskTooLarge, fmt.Sprintf("%s: %s has a root disk of %d GiB, but the recipe gives new nodes %d GiB, and EC2 would not launch them", ref, what, has, gives),
+		fmt.Sprintf("set the root volume of the recipe to at least %d GiB, or capture a node with at most %d GiB", has, gives))
 	return &refusal
 }
 
@@ -62,16 +62,23 @@ func refusalsOfDisks(ctx context.Context, a *account, ref group, r recipe, id cl
 	if r.sizeOf(device) == 0 || root == nil {
 		return found, nil
 	}
-	out, err := a.ec2(ref.region).DescribeVolumes(ctx, &ec2.DescribeVolumesInput{VolumeIds: []string{sdk.ToString(root.VolumeId)}})
+	size, err := volumeSize(ctx, a, donor, sdk.ToString(root.VolumeId))
+	if refusal := rootTooLarge(ref, donor.String(), size, r.sizeOf(device)); refusal != nil {
+		found = append(found, *refusal)
+	}
+	return found, err
+}
+
+// volumeSize returns the size of a volume in GiB.
+func volumeSize(ctx context.Context, a *account, of instance, id string) (int32, error) {
+	out, err := a.ec2(of.region).DescribeVolumes(ctx, &ec2.DescribeVolumesInput{VolumeIds: []string{id}})
 	if err != nil {
-		return nil, fail("read the root volume of", donor, err)
+		return 0, fail("read the root volume of", of, err)
 	}
 	for _, v := range out.Volumes {
-		if refusal := rootTooLarge(ref, donor.String(), sdk.ToInt32(v.Size), r.sizeOf(device)); refusal != nil {
-			found = append(found, *refusal)
-		}
+		return sdk.ToInt32(v.Size), nil
 	}
-	return found, nil
+	return 0, nil
 }
 
 // refusalsOfImageDisks refuses further disks of the donor's image, unless the launch template maps the disks itself.

@@ -145,7 +145,6 @@ const (
 	reasonDeleted       = "GroupBeingDeleted"
 	reasonUserData      = "UserDataStays"
 	reasonUnits         = "CapacityNotInInstances"
-	reasonRootSize      = "RootDiskTooLarge"
 	reasonImageDisks    = "ImageMapsDisks"
 	reasonRequirements  = "TemplateHasRequirements"
 )

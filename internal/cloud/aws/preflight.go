@@ -45,6 +45,15 @@ func (p *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) 
 	if root == nil {
 		return found, nil
 	}
+	if spec.RootDiskGB > 0 { // of a recipe of Cluster API; PreflightRecipe compares launch templates
+		size, err := volumeSize(ctx, p.account, ref, sdk.ToString(root.VolumeId))
+		if err != nil {
+			return nil, err
+		}
+		if refusal := rootTooLarge(text(spec.Family.Name), ref.String(), size, spec.RootDiskGB); refusal != nil {
+			found = append(found, *refusal)
+		}
+	}
 	denied, err := p.denied(ctx, ref, sdk.ToString(root.VolumeId), spec.FamilyVersion, m)
 	return append(found, denied...), err
 }

@@ -41,7 +41,7 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "count the capacity in instances: remove the weights, and set the desired capacity type to units",
 	},
 	{
-		Name: reasonRootSize, Means: "the donor's root disk is larger than the root volume in the launch template, so nodes from the image could not start",
+		Name: cloud.RootDiskTooLarge, Means: "the donor's root disk is larger than the root volume in the launch template, so nodes from the image could not start",
 		Remedy: "raise the volume size in the launch template, or capture a node with a smaller disk",
 	},
 	{

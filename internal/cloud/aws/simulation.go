@@ -57,7 +57,9 @@ func (p permissionReader) decisions(ctx context.Context, in, scope string, tags 
 	}
 	decisions := map[string]decision{}
 	if who != "" {
-		decisions, err = p.simulateAs(ctx, in, who, scope, tags, names)
+		if decisions, err = p.simulateAs(ctx, in, who, []string{scope}, tags, names); err == nil && scope == anyResource {
+			err = p.allowScoped(ctx, in, who, decisions)
+		}
 	}
 	for _, name := range names {
 		if err == nil && (who == "" || scope == anyResource && p.uses.recent(in, name)) { // the root user has all permissions
@@ -65,6 +67,35 @@ func (p permissionReader) decisions(ctx context.Context, in, scope string, tags 
 		}
 	}
 	return decisions, err
+}
+
+// kindsOfEC2 are resources of each kind, for policies whose resource is an ARN. IAM denies an action on "*" then.
+var kindsOfEC2 = []string{"instance/i-0", "volume/vol-0", "snapshot/snap-0", "image/ami-0", "launch-template/lt-0"}
+
+// allowScoped sets denied actions to unknown that a policy allows on resources of a kind, perhaps with conditions.
+func (p permissionReader) allowScoped(ctx context.Context, in, who string, decisions map[string]decision) error {
+	var denied []string
+	for name, is := range decisions {
+		if is == decisionDenied && strings.HasPrefix(name, "ec2:") && !strings.Contains(name, ":Describe") {
+			denied = append(denied, name)
+		}
+	}
+	parts := strings.Split(who, ":")
+	if len(denied) == 0 || len(parts) < 5 {
+		return nil
+	}
+	var scopes []string
+	for _, kind := range kindsOfEC2 {
+		scopes = append(scopes, strings.Join([]string{"arn", parts[1], "ec2", in, parts[4], kind}, ":"))
+	}
+	slices.Sort(denied)
+	scoped, err := p.simulateAs(ctx, in, who, scopes, nil, denied)
+	for name, is := range scoped {
+		if is != decisionDenied {
+			decisions[name] = decisionUnknown
+		}
+	}
+	return err
 }
 
 // identity is a credential, as text for errors.
@@ -114,8 +145,8 @@ type callerIdentity struct {
 
 // simulateAs returns the decisions of IAM for a user or role. IAM does not find a role with a path by the ARN of a session,
 // so the role is read by name. Roles of IAM Identity Center have a path.
-func (p permissionReader) simulateAs(ctx context.Context, in, who, scope string, tags map[string]string, names []string) (map[string]decision, error) {
-	decisions, err := p.simulate(ctx, in, who, scope, tags, names)
+func (p permissionReader) simulateAs(ctx context.Context, in, who string, scopes []string, tags map[string]string, names []string) (map[string]decision, error) {
+	decisions, err := p.simulate(ctx, in, who, scopes, tags, names)
 	_, name, isRole := strings.Cut(who, ":role/")
 	if !isRole || !isCode(err, "NoSuchEntity", "NoSuchEntityException") {
 		return decisions, err
@@ -129,7 +160,7 @@ func (p permissionReader) simulateAs(ctx context.Context, in, who, scope string,
 		arn = cmp.Or(sdk.ToString(out.Role.Arn), who)
 	}
 	p.recordPrincipal(arn)
-	return p.simulate(ctx, in, arn, scope, tags, names)
+	return p.simulate(ctx, in, arn, scopes, tags, names)
 }
 
 // simulationTimeout is the timeout of IAM. Nodes that reach only regional endpoints cannot reach IAM.
@@ -148,7 +179,10 @@ const (
 // decisionOf reads a result of a simulation. IAM does not name missing context values of organization policies and
 // permissions boundaries, so denials of these policies alone are unknown. Source: EvaluationResult, MissingContextValues.
 func decisionOf(r types.EvaluationResult) decision {
-	isConditional := len(r.MissingContextValues) > 0 || slices.ContainsFunc(r.ResourceSpecificResults, func(s types.ResourceSpecificResult) bool { return len(s.MissingContextValues) > 0 })
+	isScoped := slices.ContainsFunc(r.ResourceSpecificResults, func(s types.ResourceSpecificResult) bool {
+		return s.EvalResourceDecision == types.PolicyEvaluationDecisionTypeAllowed
+	})
+	isConditional := isScoped || len(r.MissingContextValues) > 0 || slices.ContainsFunc(r.ResourceSpecificResults, func(s types.ResourceSpecificResult) bool { return len(s.MissingContextValues) > 0 })
 	byOrganization := r.OrganizationsDecisionDetail != nil && !r.OrganizationsDecisionDetail.AllowedByOrganizations
 	byBoundary := r.PermissionsBoundaryDecisionDetail != nil && !r.PermissionsBoundaryDecisionDetail.AllowedByPermissionsBoundary ||
 		slices.ContainsFunc(r.ResourceSpecificResults, func(s types.ResourceSpecificResult) bool {
@@ -176,12 +210,12 @@ func contextOf(in string, tags map[string]string) []types.ContextEntry {
 }
 
 // simulate returns the decisions of IAM by action, for requests in a region.
-func (p permissionReader) simulate(ctx context.Context, in, who, scope string, tags map[string]string, names []string) (map[string]decision, error) {
+func (p permissionReader) simulate(ctx context.Context, in, who string, scopes []string, tags map[string]string, names []string) (map[string]decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, simulationTimeout)
 	defer cancel()
 	decisions := map[string]decision{}
 	pages := iam.NewSimulatePrincipalPolicyPaginator(p.iam(in), &iam.SimulatePrincipalPolicyInput{
-		PolicySourceArn: sdk.String(who), ActionNames: names, ResourceArns: []string{scope}, ContextEntries: contextOf(in, tags),
+		PolicySourceArn: sdk.String(who), ActionNames: names, ResourceArns: scopes, ContextEntries: contextOf(in, tags),
 	})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -189,7 +223,11 @@ func (p permissionReader) simulate(ctx context.Context, in, who, scope string, t
 			return nil, fail("read the permissions of", identity(who), err)
 		}
 		for _, r := range page.EvaluationResults {
-			decisions[sdk.ToString(r.EvalActionName)] = decisionOf(r)
+			name, is := sdk.ToString(r.EvalActionName), decisionOf(r)
+			if before, found := decisions[name]; found && before != is { // on another resource
+				is = decisionUnknown
+			}
+			decisions[name] = is
 		}
 	}
 	return decisions, nil

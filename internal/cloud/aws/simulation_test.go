@@ -22,6 +22,7 @@ func TestDecisionOfSimulation(t *testing.T) {
 		"condition of a deny":   {types.EvaluationResult{EvalDecision: explicit, MissingContextValues: []string{"aws:SourceIp"}}, decisionUnknown},
 		"condition, allowed":    {types.EvaluationResult{EvalDecision: allow, MissingContextValues: []string{"aws:SourceIp"}}, decisionAllowed},
 		"condition on resource": {types.EvaluationResult{EvalDecision: implicit, ResourceSpecificResults: []types.ResourceSpecificResult{{MissingContextValues: []string{"aws:SourceIp"}}}}, decisionUnknown},
+		"allowed on a resource": {types.EvaluationResult{EvalDecision: implicit, ResourceSpecificResults: []types.ResourceSpecificResult{{EvalResourceDecision: allow}, {EvalResourceDecision: implicit}}}, decisionUnknown},
 		"organization":          {types.EvaluationResult{EvalDecision: explicit, OrganizationsDecisionDetail: &types.OrganizationsDecisionDetail{}}, decisionUnknown},
 		"organization allows":   {types.EvaluationResult{EvalDecision: implicit, OrganizationsDecisionDetail: &types.OrganizationsDecisionDetail{AllowedByOrganizations: true}}, decisionDenied},
 		"boundary":              {types.EvaluationResult{EvalDecision: implicit, PermissionsBoundaryDecisionDetail: &types.PermissionsBoundaryDecisionDetail{}}, decisionUnknown},

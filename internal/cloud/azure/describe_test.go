@@ -33,7 +33,7 @@ func TestReasonDescriptions(t *testing.T) {
 			found = append(found, match[1])
 		}
 	}
-	found = append(found, rollingUpgradeRuns, cloud.PermissionMissing)
+	found = append(found, rollingUpgradeRuns, cloud.PermissionMissing, cloud.RootDiskTooLarge)
 	described := Describe().ReasonNames()
 	if len(found) < 10 {
 		t.Fatalf("only %v are found", found)

@@ -62,7 +62,13 @@ func (p *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, e
 	if err != nil {
 		return cloud.Pool{}, err
 	}
+	rootDisk := int32(0)
+	if storage := profileOf(model).StorageProfile; storage != nil && storage.OSDisk != nil {
+		rootDisk = value(storage.OSDisk.DiskSizeGB)
+	}
 	return cloud.Pool{
+		RootDiskGB: rootDisk,
+
 		ID:       s.pool(),
 		Name:     s.name,
 		Location: value(model.Location),

@@ -84,6 +84,14 @@ func (l *preflight) donor(ctx context.Context) error {
 		return err
 	}
 	l.found = append(l.found, refusalsOfVM(l.instance, l.vm)...)
+	has, gives := int32(0), l.requirements.RootDiskGB
+	if p := l.vm.Properties; p != nil && p.StorageProfile != nil && p.StorageProfile.OSDisk != nil {
+		has = value(p.StorageProfile.OSDisk.DiskSizeGB)
+	}
+	if gives > 0 && has > gives {
+		l.refuse(cloud.RootDiskTooLarge, fmt.Sprintf("set osDisk.diskSizeGB of the model to at least %d, or capture a node with an OS disk of at most %d GiB", has, gives),
+			"%s has an OS disk of %d GiB, but the model gives new instances %d GiB, and Azure would not create them", l.instance, has, gives)
+	}
 	return nil
 }
 

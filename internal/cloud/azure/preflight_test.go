@@ -35,6 +35,10 @@ func TestPreflight(t *testing.T) {
 	}{
 		{name: "nothing in the way"},
 		{name: "a definition of ours", world: func(a *fakeARM) { a.definition(goodDefinition) }},
+		{name: "larger disk", pool: `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"diskSizeGB": 30}}}}}`,
+			vm: `{"properties": {"storageProfile": {"osDisk": {"diskSizeGB": 80}}}}`, reasons: []string{"RootDiskTooLarge"}, says: "OS disk of 80 GiB, but the model gives new instances 30 GiB"},
+		{name: "equal disk", pool: `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"diskSizeGB": 80}}}}}`,
+			vm: `{"properties": {"storageProfile": {"osDisk": {"diskSizeGB": 80}}}}`},
 		{name: "automatic", pool: `{"properties": {"upgradePolicy": {"mode": "Automatic"}}}`, reasons: []string{"UpgradePolicyAutomatic"}},
 		{name: "reported once", pool: `{"properties": {"virtualMachineProfile": {"storageProfile": {"osDisk": {"diffDiskSettings": {"option": "Local"}}}}}}`,
 			vm: `{"properties": {"storageProfile": {"osDisk": {"diffDiskSettings": {"option": "Local"}}}}}`, reasons: []string{"EphemeralOSDisk"}},

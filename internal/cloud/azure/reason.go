@@ -69,6 +69,10 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "wait until the upgrade ends, or cancel the upgrade with `az vmss rolling-upgrade cancel`",
 	},
 	{
+		Name: cloud.RootDiskTooLarge, Means: "the donor's OS disk is larger than the OS disk in the scale set's model, so instances from the image could not be created",
+		Remedy: "raise `osDisk.diskSizeGB` of the model, or capture a node with a smaller disk",
+	},
+	{
 		Name: "TrialInPoolOpen", Means: "an earlier version of Kamino left a trial in the pool, so that the recipe may name the tried version",
 		Remedy: "restore the image that the tags `kamino-trying-before*` name, delete the trial's instances, and then remove the tag `kamino-trying`",
 	},

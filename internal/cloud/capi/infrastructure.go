@@ -32,6 +32,8 @@ type infrastructure struct {
 	setImage func(machine spec, image string) error
 	// place returns the place of a cluster's images, in the ImageProvider's words, and the location of the machines.
 	place func(cluster spec) (place, location string)
+	// rootDisk is the path of the root disk's size in a machine's spec, in GiB.
+	rootDisk []string
 	// traits returns the properties that an image must share with the machines, in the ImageProvider's words.
 	traits func(machine spec) map[string]string
 	// refusals returns the reasons against a capture of the spec's machines.
@@ -76,6 +78,11 @@ func (s spec) copyFields(from spec, at string, fields, idle []string) (without [
 func (s spec) text(path ...string) string {
 	text, _, _ := unstructured.NestedString(s, path...)
 	return text
+}
+
+func (s spec) number(path ...string) int64 {
+	n, _, _ := unstructured.NestedInt64(s, path...)
+	return n
 }
 
 func (s spec) has(path ...string) bool {

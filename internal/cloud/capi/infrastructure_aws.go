@@ -20,8 +20,9 @@ var aws = infrastructure{
 		}
 		return nil
 	},
-	place:  func(c spec) (place, location string) { return c.text("region"), c.text("region") },
-	traits: func(spec) map[string]string { return nil },
+	place:    func(c spec) (place, location string) { return c.text("region"), c.text("region") },
+	rootDisk: []string{"rootVolume", "size"},
+	traits:   func(spec) map[string]string { return nil },
 	refusals: func(m spec, of fmt.Stringer) []cloud.Refusal {
 		return refuse(m.has("spotMarketOptions") || m.text("marketType") == "Spot", nil, "SpotInstance", "capture a node of an on-demand pool",
 			"%s asks for spot instances; AWS may terminate a stopped spot instance, or refuse to start the instance again", of)

@@ -24,6 +24,7 @@ var azure = infrastructure{
 		}
 		return place, c.text("location")
 	},
+	rootDisk: []string{"osDisk", "diskSizeGB"},
 	traits:   azureTraits,
 	refusals: azureRefusals,
 }

@@ -3,6 +3,7 @@ package capi
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -147,6 +148,7 @@ func (r *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, e
 	}
 	if v.known && !v.missing {
 		pool.Traits = v.of.traits(v.machine())
+		pool.RootDiskGB = int32(min(v.machine().number(v.of.rootDisk...), math.MaxInt32)) //nolint:gosec // bounded
 		pool.Location = v.location()
 	}
 	if v.group != nil {

@@ -1,0 +1,92 @@
+package aws
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/kamino-dev/kamino/sandbox/query"
+	"github.com/kamino-dev/kamino/sandbox/sigv4"
+)
+
+// isJSON reports whether a request is of a service that speaks JSON.
+func isJSON(r *http.Request) bool {
+	return r.Header.Get("X-Amz-Target") != "" || strings.Contains(r.Header.Get("Content-Type"), "json")
+}
+
+// understandJSON finds service and action of a JSON request, and reads its texts. Of these services there is one action.
+func (s *front) understandJSON(c *call, body []byte) error {
+	scope, _ := sigv4.Read(c.r)
+	_, name, _ := strings.Cut(c.r.Header.Get("X-Amz-Target"), ".")
+	found := s.services[scope.Service]
+	if found == nil || found.actions[name] == nil {
+		return bad("UnknownOperationException", "The simulation has no operation %s of service %s", name, scope.Service)
+	}
+	c.service, c.action = found, found.actions[name]
+	given := map[string]any{}
+	if err := json.Unmarshal(body, &given); err != nil {
+		return bad("SerializationException", "%v", err)
+	}
+	form := url.Values{}
+	for key, value := range given {
+		if text, is := value.(string); is {
+			form.Set(key, text)
+		}
+	}
+	c.in = query.Parse(form)
+	return nil
+}
+
+// sendJSON sends an answer or an error as JSON.
+func sendJSON(w http.ResponseWriter, answer query.Element, p *problem) {
+	w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+	status, content := http.StatusOK, jsonOf(answer)
+	if p != nil {
+		w.Header().Set("X-Amzn-Errortype", p.Code)
+		status, content = p.Status, map[string]any{"__type": p.Code, "message": p.Text}
+	}
+	w.WriteHeader(status)
+	data, _ := json.Marshal(content)       // plain values
+	_, _ = io.WriteString(w, string(data)) // the client has closed the connection
+}
+
+func jsonOf(e query.Element) any {
+	if len(e.Kids) == 0 {
+		return e.Text
+	}
+	out := map[string]any{}
+	for _, kid := range e.Kids {
+		if kid.Name != "" {
+			out[kid.Name] = jsonOf(kid)
+		}
+	}
+	return out
+}
+
+// parameters are the parameters of Systems Manager, such as the image of an operating system.
+type parameters struct{ *backend }
+
+func (s parameters) actions() []*action {
+	return []*action{{name: "GetParameter", noun: "parameter", reads: true, handle: s.get}}
+}
+
+func (s parameters) get(c *call, _ *state) (query.Element, error) {
+	name := c.in.Get("Name")
+	value, found := s.config.Parameters[name]
+	if !found {
+		return query.Element{}, bad("ParameterNotFound", "Parameter %s not found.", name)
+	}
+	return query.Of("", query.Of("Parameter", query.Text("Name", name), query.Text("Type", "String"), query.Text("Value", value), query.Text("DataType", "text"),
+		query.Text("ARN", s.arn("ssm", "parameter"+name)))), nil
+}
+
+// resolved is the image of launch data. A template may name a parameter that has the image.
+func (w *backend) resolved(image string) string {
+	name, isParameter := strings.CutPrefix(image, "resolve:ssm:")
+	if !isParameter {
+		return image
+	}
+	return w.config.Parameters[name]
+}

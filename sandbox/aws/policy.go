@@ -1,0 +1,210 @@
+package aws
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// policy is an IAM policy of a user. Source: "IAM JSON policy elements reference". The simulator knows the elements and the
+// condition operators below, and refuses others.
+type policy struct {
+	Statement []statement
+}
+
+// statement of a policy.
+type statement struct {
+	Sid, Effect      string
+	Action, Resource texts
+	// Condition is by operator and key.
+	Condition map[string]map[string]texts
+}
+
+// texts is a text or a list of texts.
+type texts []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *texts) UnmarshalJSON(data []byte) error {
+	var one string
+	if err := json.Unmarshal(data, &one); err == nil {
+		*t = texts{one}
+		return nil
+	}
+	var all []string
+	err := json.Unmarshal(data, &all)
+	*t = all
+	return err
+}
+
+// operators compare the value of a key with the values of a condition.
+var operators = map[string]func(wanted, value string) bool{
+	"StringEquals": func(wanted, value string) bool { return wanted == value },
+	"StringLike":   wild,
+	"ArnLike":      wild,
+}
+
+func parsePolicy(text string) (*policy, error) {
+	var p policy
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return nil, fmt.Errorf("policy: %w", err)
+	}
+	for _, s := range p.Statement {
+		for operator := range s.Condition {
+			if operators[operator] == nil && operator != "Null" {
+				return nil, fmt.Errorf("policy: statement %s has the unknown operator %s", s.Sid, operator)
+			}
+		}
+	}
+	return &p, nil
+}
+
+// target is a resource of a request with the values of its condition keys.
+type target struct {
+	arn    string
+	values map[string]string
+}
+
+// verdict is the decision about an action on a resource. missing are the keys of conditions that have no value.
+func (p *policy) verdict(action string, on target) (allowed bool, missing []string) {
+	for _, s := range p.Statement {
+		if !matches(s.Action, action) || !matches(s.Resource, on.arn) {
+			continue
+		}
+		fits, lacks := s.fits(on.values)
+		missing = append(missing, lacks...)
+		switch {
+		case fits && s.Effect == "Deny":
+			return false, nil
+		case fits:
+			allowed = true
+		}
+	}
+	return allowed, missing
+}
+
+func matches(patterns []string, text string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return wild(pattern, text) })
+}
+
+// fits reports whether all conditions of a statement are true, and which keys have no value.
+func (s statement) fits(values map[string]string) (fits bool, missing []string) {
+	fits = true
+	for operator, keys := range s.Condition {
+		for key, wanted := range keys {
+			value, found := values[key]
+			switch {
+			case operator == "Null":
+				fits = fits && slices.Contains(wanted, fmt.Sprint(!found))
+			case !found:
+				fits = false
+			default:
+				fits = fits && slices.ContainsFunc(wanted, func(w string) bool { return operators[operator](w, value) })
+			}
+			if !found {
+				missing = append(missing, key)
+			}
+		}
+	}
+	return fits, missing
+}
+
+// targets are the resources of a request. Actions without known resources have the resource "*".
+func (s permissions) targets(c *call, st *state) []target {
+	given := map[string]string{"aws:RequestedRegion": s.config.Region}
+	for _, spec := range c.in.List("TagSpecification") {
+		for _, t := range spec.List("Tag") {
+			given["aws:RequestTag/"+t.Get("Key")] = t.Get("Value")
+		}
+	}
+	of := func(arn string, tags map[string]string) target {
+		values := map[string]string{}
+		for key, value := range given {
+			values[key] = value
+		}
+		for key, value := range tags {
+			values["aws:ResourceTag/"+key] = value
+		}
+		return target{arn, values}
+	}
+	fresh := func(kind string) target { return of(s.arn("ec2", kind+"/*"), nil) }
+	known := func(id string) target {
+		o, kind := st.owned(id)
+		if o == nil {
+			return of(s.arn("ec2", "*/"+id), nil)
+		}
+		return of(s.arn("ec2", path.Join(kind, id)), o.base().Tags)
+	}
+	if c.service.name == "autoscaling" && !c.action.reads {
+		g := st.Groups[c.in.Get("AutoScalingGroupName")]
+		if g == nil {
+			g, _ = memberOf(st, c.in.Get("InstanceId"))
+		}
+		if g == nil {
+			return []target{of("*", nil)}
+		}
+		tags := map[string]string{}
+		for _, t := range g.Tags {
+			tags[t.Key] = t.Value
+		}
+		return []target{of(groups{backend: s.backend}.groupARN(g), tags)}
+	}
+	var out []target
+	switch c.action.name {
+	case "CreateSnapshot":
+		out = append(out, fresh("snapshot"), known(c.in.Get("VolumeId")))
+	case "RegisterImage":
+		out = append(out, fresh("image"))
+	case "RunInstances":
+		out = append(out, fresh("instance"), known(c.in.Get("LaunchTemplate.LaunchTemplateId")))
+	case "CreateTags", "DeleteTags", "StopInstances", "StartInstances", "TerminateInstances", "DeleteSnapshot", "DeregisterImage", "CreateLaunchTemplateVersion":
+		for _, name := range []string{"ResourceId", "InstanceId", "SnapshotId", "ImageId", "LaunchTemplateId"} {
+			ids := c.in.Texts(name)
+			if one := c.in.Get(name); one != "" {
+				ids = append(ids, one)
+			}
+			for _, id := range ids {
+				out = append(out, known(id))
+			}
+		}
+	}
+	if len(out) == 0 {
+		return []target{of("*", nil)}
+	}
+	return out
+}
+
+// grants checks a request with the policy of its user; nil without a policy, or if the policy allows the request. Tags of new
+// resources need ec2:CreateTags for the creating action.
+func (s permissions) grants(c *call) *problem {
+	p := s.policyOf(c.who.source)
+	if p == nil || c.service.name == "sts" { // GetCallerIdentity needs no permission
+		return nil
+	}
+	var refused *problem
+	s.store.Read(func(st *state) {
+		for _, on := range s.targets(c, st) {
+			if allowed, _ := p.verdict(c.resourceName(), on); !allowed && refused == nil {
+				refused = s.unauthorized(c, c.resourceName(), on.arn)
+			}
+			if strings.HasSuffix(on.arn, "/*") && len(c.in.List("TagSpecification")) > 0 {
+				on.values["ec2:CreateAction"] = c.action.name
+				if allowed, _ := p.verdict("ec2:CreateTags", on); !allowed && refused == nil {
+					refused = s.unauthorized(c, "ec2:CreateTags", on.arn)
+				}
+			}
+		}
+	})
+	return refused
+}
+
+// policyOf returns the policy of a user's ARN; nil without a policy.
+func (s permissions) policyOf(source string) *policy {
+	for _, u := range s.config.Users {
+		if source == "arn:aws:iam::"+s.config.Account+":user/"+u.Name {
+			return u.policy
+		}
+	}
+	return nil
+}

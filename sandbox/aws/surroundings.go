@@ -1,0 +1,177 @@
+package aws
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/kamino-dev/kamino/sandbox/query"
+)
+
+// surroundings are what operators read around a capture: zones, subnets and instance types.
+type surroundings struct{ *backend }
+
+func (s surroundings) actions() []*action {
+	return []*action{
+		{name: "DescribeAvailabilityZones", noun: "zone", reads: true, handle: s.zones},
+		{name: "DescribeSubnets", noun: "zone", reads: true, handle: s.subnets},
+		{name: "DescribeInstanceTypes", noun: "zone", reads: true, handle: s.types},
+	}
+}
+
+func (s surroundings) zones(c *call, _ *state) (query.Element, error) {
+	wanted := c.in.Texts("ZoneName")
+	var names []string
+	for _, n := range s.config.Subnets {
+		if !slices.Contains(names, n.Zone) && (len(wanted) == 0 || slices.Contains(wanted, n.Zone)) {
+			names = append(names, n.Zone)
+		}
+	}
+	if len(names) < len(wanted) {
+		return query.Element{}, bad("InvalidParameterValue", "Invalid availability zone: [%s]", strings.Join(wanted, ", "))
+	}
+	return query.Of("", query.List("availabilityZoneInfo", "item", names, func(name string) query.Element {
+		return query.Of("", query.Text("zoneName", name), query.Text("zoneState", "available"), query.Text("regionName", s.config.Region), query.Text("zoneType", "availability-zone"),
+			query.Text("optInStatus", "opt-in-not-required"), query.Text("groupName", s.config.Region))
+	})), nil
+}
+
+func (s surroundings) subnets(c *call, _ *state) (query.Element, error) {
+	wanted := c.in.Texts("SubnetId")
+	all := slices.DeleteFunc(slices.Clone(s.config.Subnets), func(n Subnet) bool { return len(wanted) > 0 && !slices.Contains(wanted, n.ID) })
+	if len(all) < len(wanted) {
+		return query.Element{}, bad("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", strings.Join(wanted, ", "))
+	}
+	all, p := filtered(c, all, map[string]func(Subnet) []string{
+		"subnet-id":         func(n Subnet) []string { return []string{n.ID} },
+		"availability-zone": func(n Subnet) []string { return []string{n.Zone} },
+	}, nil)
+	if p != nil {
+		return query.Element{}, p
+	}
+	return query.Of("", query.List("subnetSet", "item", all, func(n Subnet) query.Element {
+		return query.Of("", query.Text("subnetId", n.ID), query.Text("state", "available"), query.Text("vpcId", "vpc-00000000000000001"), query.Text("cidrBlock", "10.0.0.0/9"),
+			query.Text("availabilityZone", n.Zone), query.Text("ownerId", s.config.Account), query.Int("availableIpAddressCount", 4091), tagSet(nil))
+	})), nil
+}
+
+// types describes instance types as far as the simulator distinguishes them: by architecture. A type has the form
+// FAMILY.SIZE.
+func (s surroundings) types(c *call, _ *state) (query.Element, error) {
+	names := c.in.Texts("InstanceType")
+	if len(names) == 0 {
+		names = []string{"m6g.large", "m6i.large"}
+	}
+	for _, name := range names {
+		if family, size, found := strings.Cut(name, "."); !found || family == "" || size == "" {
+			return query.Element{}, bad("InvalidInstanceType", "The following supplied instance types do not exist: [%s]", name)
+		}
+	}
+	return query.Of("", query.List("instanceTypeSet", "item", names, func(name string) query.Element {
+		return query.Of("", query.Text("instanceType", name), query.Bool("currentGeneration", true), query.Text("hypervisor", "nitro"),
+			query.Of("processorInfo", query.Texts("supportedArchitectures", "item", []string{architecture(name)})),
+			query.Texts("supportedBootModes", "item", []string{"legacy-bios", "uefi"}), query.Texts("supportedRootDeviceTypes", "item", []string{"ebs"}),
+			query.Of("vCpuInfo", query.Int("defaultVCpus", 2)), query.Of("memoryInfo", query.Int("sizeInMiB", 8192)), query.Bool("instanceStorageSupported", false))
+	})), nil
+}
+
+// additions are parts of groups that the simulator does not have: each list is empty.
+type additions struct {
+	*backend
+	groups groups
+}
+
+func (s additions) actions() []*action {
+	none := func(list string, named bool) func(*call, *state) (query.Element, error) {
+		return func(c *call, st *state) (query.Element, error) {
+			if named || c.in.Has("AutoScalingGroupName") {
+				if _, p := s.groups.named(c, st); p != nil {
+					return query.Element{}, p
+				}
+			}
+			return query.Of("", query.Texts(list, "member", nil)), nil
+		}
+	}
+	return []*action{
+		{name: "DescribeLifecycleHooks", noun: "group", reads: true, handle: none("LifecycleHooks", true)},
+		{name: "DescribePolicies", noun: "group", reads: true, handle: none("ScalingPolicies", false)},
+		{name: "DescribeScheduledActions", noun: "group", reads: true, handle: none("ScheduledUpdateGroupActions", false)},
+	}
+}
+
+// decode returns the text of an encoded authorization message.
+func (s tokens) decode(c *call, _ *state) (query.Element, error) {
+	data, err := base64.RawURLEncoding.DecodeString(c.in.Get("EncodedMessage"))
+	if err != nil || !json.Valid(data) {
+		return query.Element{}, bad("InvalidAuthorizationMessageException", "Message is not valid")
+	}
+	return query.Of("", query.Text("DecodedMessage", string(data))), nil
+}
+
+// permit changes the accounts that may launch an image, or its description.
+func (s images) permit(c *call, st *state) (query.Element, error) {
+	im := st.Images[c.in.Get("ImageId")]
+	if im == nil || !s.sees(im) || im.Owner != s.config.Account {
+		return query.Element{}, noImage(c.in.Get("ImageId"))
+	}
+	if c.in.Has("Description.Value") {
+		im.Description = c.in.Get("Description.Value")
+		return done(), nil
+	}
+	add, remove := c.in.Texts("UserId"), []string(nil)
+	if c.in.Get("OperationType") == "remove" {
+		add, remove = nil, add
+	}
+	for _, one := range c.in.List("LaunchPermission.Add") {
+		add = append(add, one.Get("UserId"))
+	}
+	for _, one := range c.in.List("LaunchPermission.Remove") {
+		remove = append(remove, one.Get("UserId"))
+	}
+	if len(add)+len(remove) == 0 {
+		return query.Element{}, bad("InvalidParameterCombination", "No attributes specified.")
+	}
+	im.Launchers = slices.DeleteFunc(append(im.Launchers, add...), func(account string) bool { return slices.Contains(remove, account) })
+	slices.Sort(im.Launchers)
+	im.Launchers = slices.Compact(im.Launchers)
+	return done(), nil
+}
+
+// copyImage copies an image with its snapshots. A copy in another region is out of the simulation.
+func (s images) copyImage(c *call, st *state) (query.Element, error) {
+	from := st.Images[c.in.Get("SourceImageId")]
+	switch region := c.in.Get("SourceRegion"); {
+	case region != s.config.Region:
+		return query.Element{}, bad("InvalidRequest", "The simulation has the region %s only, not %s", s.config.Region, region)
+	case from == nil || !s.sees(from) || from.State != imageAvailable:
+		return query.Element{}, noImage(c.in.Get("SourceImageId"))
+	}
+	if p := s.mayName(st, c.in.Get("Name")); p != nil {
+		return query.Element{}, p
+	}
+	im := *from
+	im.resource, im.Name, im.Owner, im.State, im.SourceImage = s.fresh(st, "ami"), c.in.Get("Name"), s.config.Account, imagePending, from.ID
+	im.Description, im.Launchers, im.Protected, im.Fails = c.in.Get("Description"), nil, false, c.fails()
+	if c.in.True("CopyImageTags") {
+		for key, value := range from.Tags {
+			im.Tags[key] = value
+		}
+	}
+	im.Devices = slices.Clone(from.Devices)
+	s.add(st, &im)
+	return query.Of("", query.Text("imageId", im.ID)), nil
+}
+
+// deprecate sets or removes the time from which lists of other accounts omit an image.
+func (s images) deprecate(c *call, st *state) (query.Element, error) {
+	im := st.Images[c.in.Get("ImageId")]
+	if im == nil || !s.sees(im) || im.Owner != s.config.Account {
+		return query.Element{}, noImage(c.in.Get("ImageId"))
+	}
+	im.DeprecateAt = c.in.Get("DeprecateAt")
+	if im.DeprecateAt == "" && strings.HasPrefix(c.action.name, "Enable") {
+		return query.Element{}, missing("DeprecateAt")
+	}
+	return done(), nil
+}
