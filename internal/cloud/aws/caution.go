@@ -26,8 +26,8 @@ const (
 // processes".
 const rebalanceProcess = "AZRebalance"
 
-// fullestZone returns the zone with most instances in service, and the counts. Both are empty if the zones are equal, or if
-// the group does not balance its zones.
+// fullestZone returns the zone with most instances in service, and the counts. Both are empty if no other zone has a possible
+// donor, or if the group does not balance its zones. Zones may differ by one instance.
 func fullestZone(g types.AutoScalingGroup) (zone, counts string) {
 	if slices.ContainsFunc(g.SuspendedProcesses, func(p types.SuspendedProcess) bool { return sdk.ToString(p.ProcessName) == rebalanceProcess }) {
 		return "", ""
@@ -42,16 +42,14 @@ func fullestZone(g types.AutoScalingGroup) (zone, counts string) {
 		}
 	}
 	names := slices.Sorted(maps.Keys(n))
-	isEqual := true
 	var parts []string
 	for _, name := range names {
 		if zone == "" || n[name] > n[zone] {
 			zone = name
 		}
-		isEqual = isEqual && n[name] == n[names[0]]
 		parts = append(parts, fmt.Sprintf("%s: %d", name, n[name]))
 	}
-	if isEqual {
+	if !slices.ContainsFunc(names, func(name string) bool { return n[name] > 0 && n[name] < n[zone] }) {
 		return "", ""
 	}
 	return zone, strings.Join(parts, ", ")

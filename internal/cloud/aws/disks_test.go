@@ -119,7 +119,7 @@ func TestZonesOfGroup(t *testing.T) {
 	}{
 		"equal":      {of("a", "b"), "", ""},
 		"unequal":    {of("a", "b", "b"), "b", "a: 1, b: 2"},
-		"empty zone": {of("b"), "b", "a: 0, b: 1"},
+		"empty zone": {of("b", "b"), "", ""},
 		"standby":    {standby, "", ""},
 		"suspended":  {suspended, "", ""},
 		"one zone":   {types.AutoScalingGroup{AvailabilityZones: []string{"a"}, Instances: of("a", "a").Instances}, "", ""},
