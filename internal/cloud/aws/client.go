@@ -196,7 +196,7 @@ func (a *account) recordDeleted(region, id string) {
 }
 
 // forgetDeleted removes the record of a deletion.
-func (a *account) forgetDeleted(region, id string) {
+func forgetDeleted(a *account, region, id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.deleted, region+"/"+id)

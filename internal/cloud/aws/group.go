@@ -312,7 +312,7 @@ func (p *PoolProvider) refuseChange(ctx context.Context, op string, ref group, r
 }
 
 // refusalsOfWrite returns the refusals of a write to the launch template that neither group nor template show.
-func (p *PoolProvider) refusalsOfWrite(ctx context.Context, ref group, r recipe) ([]cloud.Refusal, error) {
+func refusalsOfWrite(ctx context.Context, p *PoolProvider, ref group, r recipe) ([]cloud.Refusal, error) {
 	running, err := p.refreshing(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -342,7 +342,7 @@ func (p *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 	if err != nil {
 		return nil, err
 	}
-	found, err := p.refusalsOfWrite(ctx, ref, r)
+	found, err := refusalsOfWrite(ctx, p, ref, r)
 	if err != nil {
 		return nil, err
 	}
@@ -363,6 +363,6 @@ func (p *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 		found = append(found, cloud.Refuse(reasonUserData, fmt.Sprintf("%s: the launch template has user data, which stays and would run again on nodes from the image", ref),
 			"capture with the profile bootstrap or eks, or join nodes without user data"))
 	}
-	denied, err := p.deniedOfGroup(ctx, ref, r, spec)
+	denied, err := deniedOfGroup(ctx, p, ref, r, spec)
 	return append(found, denied...), err
 }

@@ -60,7 +60,7 @@ func (p *ImageProvider) image(ctx context.Context, ref cloud.FamilyVersion) (*ty
 		return nil, &cloud.Error{Kind: cloud.Conflict, Op: "read", Resource: versionRef(ref).String(),
 			Message: fmt.Sprintf("%s has this name, but is not Kamino's image of the pool: copy the image to another name, then deregister the original", sdk.ToString(im.ImageId))}
 	}
-	p.rememberOwn(ref, all[0])
+	rememberOwn(p.account, ref, all[0])
 	for _, d := range all[0].BlockDeviceMappings {
 		if d.Ebs != nil {
 			cloud.ReadCacheOf(ctx).Put(backsKey(ref.Family.Place, sdk.ToString(d.Ebs.SnapshotId)), true)
@@ -299,7 +299,7 @@ func (a *account) imageTextOf(ctx context.Context, in, id string) (string, error
 const availableLife = 10 * time.Second
 
 // rememberOwn stores the text and the read of an image of Kamino.
-func (a *account) rememberOwn(ref cloud.FamilyVersion, im types.Image) {
+func rememberOwn(a *account, ref cloud.FamilyVersion, im types.Image) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.imageTexts[ref.Family.Place+"/"+sdk.ToString(im.ImageId)] = imageText(ref)
@@ -309,7 +309,7 @@ func (a *account) rememberOwn(ref cloud.FamilyVersion, im types.Image) {
 }
 
 // recentlyAvailable returns an image of Kamino that was available at a recent read, and that this process has not deleted.
-func (a *account) recentlyAvailable(in, image string) (types.Image, bool) {
+func recentlyAvailable(a *account, in, image string) (types.Image, bool) {
 	a.mu.Lock()
 	known, found := a.available[image]
 	if found && a.config.Now().Sub(known.at) >= availableLife {

@@ -26,7 +26,7 @@ type imageProperties struct {
 	BootMode     string `json:"b,omitempty"`
 	TPM          string `json:"t,omitempty"`
 	IMDS         string `json:"i,omitempty"`
-	// Donor is the instance with UEFI variables for the image; empty without UEFI.
+	// Donor is the instance with UEFI variables for the image; empty without variables.
 	Donor string `json:"d,omitempty"`
 	// Volume is the type of the root volume. Iops and Throughput (MiB/s) are set if the type has them.
 	Volume     string `json:"v,omitempty"`
@@ -72,7 +72,13 @@ func (a *account) propertiesOf(ctx context.Context, ref instance, m types.Instan
 		BootMode: string(m.BootMode), TPM: sdk.ToString(m.TpmSupport),
 	}
 	if hasUEFI(m) {
-		out.Donor = ref.id
+		data, err := uefiData(ctx, a, ref)
+		if err != nil {
+			return imageProperties{}, err
+		}
+		if data != "" {
+			out.Donor = ref.id
+		}
 	}
 	client := a.ec2(ref.region)
 	volumes, err := client.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{VolumeIds: []string{volume}})

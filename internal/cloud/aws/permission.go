@@ -91,7 +91,7 @@ const anyResource = "*"
 // Without an answer the permissions are unknown.
 //
 // If Kamino writes the template, dry runs check a new template version and a launch, unless IAM allows the actions.
-func (p *PoolProvider) deniedOfGroup(ctx context.Context, ref group, r recipe, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+func deniedOfGroup(ctx context.Context, p *PoolProvider, ref group, r recipe, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	var found []cloud.Refusal
 	missing := func(action string, on fmt.Stringer) {
 		found = append(found, permissionMissing(action, on))

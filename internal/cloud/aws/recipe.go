@@ -62,12 +62,12 @@ func (p *PoolProvider) changeTo(ctx context.Context, ref group, r recipe, image 
 		change.HandOver, change.Refusals = handOver.Message, append(change.Refusals, *handOver)
 	}
 	if !change.Done { // otherwise there is nothing to write
-		found, err := p.refusalsOfWrite(ctx, ref, r)
+		found, err := refusalsOfWrite(ctx, p, ref, r)
 		if err != nil {
 			return cloud.RecipeChange{}, err
 		}
 		change.Refusals = append(change.Refusals, found...)
-		if refusal, err := p.rootRefusal(ctx, ref, r, image); err != nil {
+		if refusal, err := rootRefusal(ctx, p, ref, r, image); err != nil {
 			return cloud.RecipeChange{}, err
 		} else if refusal != nil {
 			change.Refusals = append(change.Refusals, *refusal)
@@ -83,7 +83,7 @@ func (p *PoolProvider) changeTo(ctx context.Context, ref group, r recipe, image 
 }
 
 // rootRefusal is refusalOfRoot of an image in Kamino's text form. A template without a size of volumes costs no request.
-func (p *PoolProvider) rootRefusal(ctx context.Context, ref group, r recipe, image string) (*cloud.Refusal, error) {
+func rootRefusal(ctx context.Context, p *PoolProvider, ref group, r recipe, image string) (*cloud.Refusal, error) {
 	if r.data == nil || !slices.ContainsFunc(r.data.BlockDeviceMappings, func(m ec2types.LaunchTemplateBlockDeviceMapping) bool { return m.Ebs != nil && m.Ebs.VolumeSize != nil }) {
 		return nil, nil
 	}
@@ -226,7 +226,7 @@ func (a *account) ami(ctx context.Context, op string, of fmt.Stringer, in, image
 // availableImage is ami, but returns the whole image.
 func (a *account) availableImage(ctx context.Context, op string, of fmt.Stringer, in, image string) (ec2types.Image, error) {
 	var all []ec2types.Image
-	if im, known := a.recentlyAvailable(in, image); known {
+	if im, known := recentlyAvailable(a, in, image); known {
 		return im, nil
 	}
 	if name, own := strings.CutPrefix(image, in+"/"); own {

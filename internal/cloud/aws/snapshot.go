@@ -127,7 +127,7 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 		return cloud.Snapshot{}, err
 	}
 	ref := snapshotRef{owner.region, spec.Name}
-	p.forgetDeleted(ref.region, ref.key()) // another process may have made a snapshot of the name since
+	forgetDeleted(p.account, ref.region, ref.key()) // another process may have made a snapshot of the name since
 	found, err := p.readSnapshot(ctx, ref)
 	if err != nil || found.State != cloud.Absent {
 		return found, err
