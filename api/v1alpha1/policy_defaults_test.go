@@ -30,14 +30,10 @@ func TestPolicyDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := v1alpha1.PrototypePolicySpec{
-		Patched:   v1alpha1.PatchedSettings{Preset: v1alpha1.PresetKured},
-		Selection: v1alpha1.SelectionSettings{MinReadyTime: &metav1.Duration{Duration: time.Hour}, MinCandidates: 1},
-		Settings:  v1alpha1.Settings{}.Defaulted(),
-		Rollback: v1alpha1.RollbackSettings{
-			Mode:        v1alpha1.RollbackAutomatic,
-			JoinTimeout: metav1.Duration{Duration: 14 * time.Minute}, UnreadyTimeout: metav1.Duration{Duration: 5 * time.Minute},
-			Watch: metav1.Duration{Duration: time.Hour}, DaemonSetTimeout: metav1.Duration{Duration: 10 * time.Minute},
-		},
+		Patched:       v1alpha1.PatchedSettings{Preset: v1alpha1.PresetKured},
+		Selection:     v1alpha1.SelectionSettings{MinReadyTime: &metav1.Duration{Duration: time.Hour}, MinCandidates: 1},
+		Settings:      v1alpha1.Settings{}.Defaulted(),
+		Rollback:      v1alpha1.RollbackSettings{Mode: v1alpha1.RollbackAutomatic, JoinTimeout: metav1.Duration{Duration: 14 * time.Minute}},
 		MaxConcurrent: 1,
 		Failures:      v1alpha1.FailureSettings{Limit: 3, Backoff: &metav1.Duration{Duration: time.Hour}},
 	}

@@ -305,16 +305,8 @@ func (s RollbackSettings) Defaulted() RollbackSettings {
 	if s.Mode == "" {
 		s.Mode = RollbackAutomatic
 	}
-	for _, limit := range []struct {
-		value    *metav1.Duration
-		standard time.Duration
-	}{
-		{&s.JoinTimeout, 14 * time.Minute}, {&s.UnreadyTimeout, 5 * time.Minute},
-		{&s.Watch, time.Hour}, {&s.DaemonSetTimeout, 10 * time.Minute},
-	} {
-		if limit.value.Duration == 0 {
-			limit.value.Duration = limit.standard
-		}
+	if s.JoinTimeout.Duration == 0 {
+		s.JoinTimeout.Duration = 14 * time.Minute
 	}
 	return s
 }

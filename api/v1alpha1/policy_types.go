@@ -122,45 +122,14 @@ type RollbackSettings struct {
 	Mode RollbackMode `json:"mode,omitempty"`
 
 	// JoinTimeout is the maximum time from the start of an instance to a Ready node. The default is a minute less than
-	// the limit after which the cluster autoscaler removes an instance.
+	// the limit after which the cluster autoscaler removes an instance. A node fails if it is late, or not Ready again,
+	// for a third of JoinTimeout, or without a DaemonSet for two thirds.
 	// +optional
 	// +kubebuilder:default="14m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="joinTimeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
 	JoinTimeout metav1.Duration `json:"joinTimeout,omitzero"`
-
-	// UnreadyTimeout is how long a node may be late, or not Ready again, before Kamino treats the node as failed.
-	// +optional
-	// +kubebuilder:default="5m"
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="unreadyTimeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
-	UnreadyTimeout metav1.Duration `json:"unreadyTimeout,omitzero"`
-
-	// Watch is how long Kamino watches a node, from the start of its instance.
-	// +optional
-	// +kubebuilder:default="1h"
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="watch must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
-	Watch metav1.Duration `json:"watch,omitzero"`
-
-	// DaemonSetTimeout is how long a DaemonSet may be not Ready on the node while Ready on other nodes.
-	// +optional
-	// +kubebuilder:default="10m"
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="daemonSetTimeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
-	DaemonSetTimeout metav1.Duration `json:"daemonSetTimeout,omitzero"`
-
-	// IgnoreDaemonSets lists DaemonSets, as namespace/name, whose pods need not be Ready on a node.
-	// +optional
-	// +listType=set
-	// +kubebuilder:validation:MaxItems=100
-	// +kubebuilder:validation:items:MaxLength=317
-	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
-	IgnoreDaemonSets []string `json:"ignoreDaemonSets,omitempty"`
 }
 
 // PoolSelector selects pools. An empty selector selects all pools.

@@ -14,29 +14,33 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// Limits define when a join has failed. A zero field has its default.
+// Limits define when a join has failed. A zero field has its default. The times follow from Join.
 type Limits struct {
 	// Join is how long an instance may run before its node is Ready. Default: 14 minutes. The cluster autoscaler
 	// removes unregistered instances after 15 minutes, so a look sees the overdue node first.
 	Join time.Duration
-	// Settle is how long a node must have been Ready to be joined. Default: two minutes.
+	// Settle is how long a node must have been Ready to be joined. Default: a third of Join, at most two minutes.
 	Settle time.Duration
-	// Unready is how long an overdue node, or a node that was Ready, may be unready. Default: five minutes.
+	// Unready is how long an overdue node, or a node that was Ready, may be unready. Default: a third of Join.
 	Unready time.Duration
 	// Watch is how long after the start of its instance an unready node speaks against the version. Default: one hour.
 	Watch time.Duration
-	// Daemons is how long a DaemonSet that is healthy elsewhere may be unready on a new node. Default: ten minutes.
+	// Daemons is how long a DaemonSet that is healthy elsewhere may be unready on a new node. Default: two thirds of Join.
 	Daemons time.Duration
+	// FailsDifferent lets a node fail that differs from its peers. If false, the difference is only reported.
+	FailsDifferent bool
 }
 
 // Defaulted returns the limits with defaults for zero fields.
 func (l Limits) Defaulted() Limits {
+	if l.Join <= 0 {
+		l.Join = 14 * time.Minute
+	}
 	for _, limit := range []struct {
 		value    *time.Duration
 		standard time.Duration
 	}{
-		{&l.Join, 14 * time.Minute}, {&l.Settle, 2 * time.Minute}, {&l.Unready, 5 * time.Minute},
-		{&l.Watch, time.Hour}, {&l.Daemons, 10 * time.Minute},
+		{&l.Settle, min(2*time.Minute, l.Join/3)}, {&l.Unready, l.Join / 3}, {&l.Watch, time.Hour}, {&l.Daemons, 2 * l.Join / 3},
 	} {
 		if *limit.value <= 0 {
 			*limit.value = limit.standard
@@ -64,7 +68,13 @@ type Node struct {
 	// UnhealthyDaemonSet names a DaemonSet that is Ready on other nodes but not here, since UnhealthySince; empty if there is none.
 	UnhealthyDaemonSet string
 	UnhealthySince     time.Time
+	// Difference is how the node differs from its peers, for example in its allocatable memory; empty for an equal node,
+	// or without a comparison.
+	Difference string
 }
+
+// maxLosses is how often a node may become unhealthy in the watched time.
+const maxLosses = 3
 
 // Outcome is the result of a node's join.
 type Outcome string
@@ -74,7 +84,7 @@ const (
 	Waiting Outcome = "Waiting"
 	// Joined: the node is Ready. The outcome may change within the first hour.
 	Joined Outcome = "Joined"
-	// Failed: the node did not join in time, or did not stay Ready. Failed is final.
+	// Failed: the node did not join in time, did not stay healthy, or became unhealthy again and again. Failed is final.
 	Failed Outcome = "Failed"
 	// Uncounted: the node says nothing about its version.
 	Uncounted Outcome = "Uncounted"
@@ -89,7 +99,7 @@ type Join struct {
 	Version string    `json:"version"`
 	Running time.Time `json:"running,omitzero"`
 	Outcome Outcome   `json:"outcome"`
-	// Why is the reason of Failed or Uncounted.
+	// Why is the reason of Failed or Uncounted, or the difference of a joined node from its peers.
 	Why string `json:"why,omitempty"`
 	// Took is the time from the start of the instance until the node was Ready; zero if unknown.
 	Took time.Duration `json:"took,omitempty"`
@@ -98,6 +108,11 @@ type Join struct {
 	OverdueSince time.Time `json:"late,omitzero"`
 	// Doubted is true after the Node was deleted or created again. The join is uncounted from then on.
 	Doubted bool `json:"doubted,omitempty"`
+	// Losses is how often a healthy node became unhealthy. WasHealthy and Changed are the state at the last look. A new
+	// process counts from zero.
+	Losses     int       `json:"losses,omitempty"`
+	WasHealthy bool      `json:"wasHealthy,omitempty"`
+	Changed    time.Time `json:"changed,omitzero"`
 }
 
 // name is the node's name in messages.
@@ -176,6 +191,7 @@ func judge(now, observedSince time.Time, n Node, was Join, limits Limits) Join {
 	case !n.Ready && later(n, n.Changed, limits):
 		j.Outcome, j.Why = Uncounted, "became not Ready long after the join"
 	default:
+		j.countLosses(observedSince, n, was, limits)
 		j.setOutcome(now, observedSince, n, was.OverdueSince, limits)
 	}
 	return j
@@ -193,6 +209,20 @@ func doubtOf(n Node, was Join) string {
 	return ""
 }
 
+// countLosses counts the losses of health that the look shows. A later change of Ready between two looks that both find the
+// node healthy is a loss, too. A loss before observedSince, or after the watched time, is ignored.
+func (j *Join) countLosses(observedSince time.Time, n Node, was Join, limits Limits) {
+	j.Losses, j.WasHealthy, j.Changed = was.Losses, n.Ready && n.UnhealthyDaemonSet == "", n.Changed
+	at := n.Changed
+	if n.Ready && n.UnhealthyDaemonSet != "" {
+		at = n.UnhealthySince
+	}
+	isLoss := was.WasHealthy && (!j.WasHealthy || n.Changed.After(was.Changed))
+	if isLoss && !at.Before(observedSince) && !later(n, at, limits) {
+		j.Losses++
+	}
+}
+
 // setOutcome sets the outcome of a watched node. late is since when the node is overdue; zero if the last look found no
 // fault.
 func (j *Join) setOutcome(now, observedSince time.Time, n Node, late time.Time, limits Limits) {
@@ -201,8 +231,11 @@ func (j *Join) setOutcome(now, observedSince time.Time, n Node, late time.Time, 
 	}
 	why := fault(now, observedSince, n, limits)
 	switch {
+	case j.Losses >= maxLosses:
+		j.Outcome, j.OverdueSince = Failed, now
+		j.Why = fmt.Sprintf("the node became unhealthy %d times within %s", j.Losses, minutes(now.Sub(n.Running)))
 	case why == "" && n.Ready && settled(now, n, limits):
-		j.Outcome = Joined
+		j.Outcome, j.Why = Joined, difference(n)
 	case why == "":
 		j.Outcome = Waiting
 	case late.IsZero() || late.Before(observedSince):
@@ -235,9 +268,19 @@ func fault(now, observedSince time.Time, n Node, limits Limits) string {
 		return fmt.Sprintf("the instance has run for %s, and the Node is not Ready", minutes(now.Sub(n.Running)))
 	case n.Ready && n.UnhealthyDaemonSet != "" && since(n.UnhealthySince) > limits.Daemons && !later(n, n.UnhealthySince, limits):
 		return fmt.Sprintf("DaemonSet %s has not been Ready on the node for %s, but is Ready on other nodes", n.UnhealthyDaemonSet, minutes(now.Sub(n.UnhealthySince)))
+	case n.Ready && limits.FailsDifferent:
+		return difference(n)
 	default:
 		return ""
 	}
+}
+
+// difference describes how the node differs from its peers; empty if it does not.
+func difference(n Node) string {
+	if n.Difference == "" {
+		return ""
+	}
+	return "the node differs from its peers: " + n.Difference
 }
 
 // later reports whether a change came so long after the start that the version is not the cause.

@@ -49,6 +49,7 @@ func TestJudge(t *testing.T) {
 		"without a DaemonSet":          {node: Node{Name: "n", Running: ago(30), Ready: true, Changed: ago(28), UnhealthyDaemonSet: "kube-system/cni", UnhealthySince: ago(11)}, was: late, outcome: Failed, why: "DaemonSet kube-system/cni has not been Ready on the node for 11 min, but is Ready on other nodes", took: 2 * time.Minute},
 		"without one for a moment":     {node: Node{Name: "n", Running: ago(30), Ready: true, Changed: ago(28), UnhealthyDaemonSet: "kube-system/cni", UnhealthySince: ago(9)}, was: late, outcome: Waiting, took: 2 * time.Minute},
 		"without one, hours later":     {node: Node{Name: "n", Running: ago(200), Ready: true, Changed: ago(190), UnhealthyDaemonSet: "kube-system/cni", UnhealthySince: ago(11)}, outcome: Joined, took: 10 * time.Minute},
+		"differs from its peers":       {node: Node{Name: "n", Running: ago(30), Ready: true, Changed: ago(28), Difference: "1 of 110 pods"}, outcome: Joined, why: "the node differs from its peers: 1 of 110 pods", took: 2 * time.Minute},
 		"an image of somebody else's":  {node: Node{Name: "n", Running: ago(5), Ready: true, Changed: ago(3)}, outcome: Joined, took: 2 * time.Minute},
 		"clocks that differ a little":  {node: Node{Name: "n", Running: ago(4), Ready: true, Changed: ago(5)}, outcome: Joined},
 		"the cluster has just come up": {node: Node{Running: ago(30)}, observedSince: ago(10), outcome: Waiting},
@@ -64,6 +65,56 @@ func TestJudge(t *testing.T) {
 				t.Errorf("%+v\nwant %s %q after %s", got, test.outcome, test.why, test.took)
 			}
 		})
+	}
+}
+
+// TestADifferentNode fails only if the limits say so, and not by a single look.
+func TestADifferentNode(t *testing.T) {
+	n := Node{Instance: "i", Name: "n", Version: "v", Running: noon, Ready: true, Changed: minute(2), Difference: "1 of 110 pods"}
+	for fails, want := range map[bool][]Outcome{false: {Joined, Joined}, true: {Waiting, Failed}} {
+		var joins []Join
+		for i, m := range []float64{5, 10} {
+			joins = Judge(minute(m), time.Time{}, []Node{n}, joins, Limits{FailsDifferent: fails})
+			if got := joins[0]; got.Outcome != want[i] || got.Outcome != Waiting && got.Why != "the node differs from its peers: 1 of 110 pods" {
+				t.Errorf("fails %t, minute %g: %+v", fails, m, got)
+			}
+		}
+	}
+}
+
+// TestLosses: a node fails with the third loss of health within the first hour. A loss between two looks, and a DaemonSet
+// that becomes unhealthy, are losses. Losses in a time without an observation of the cluster are not.
+func TestLosses(t *testing.T) {
+	healthy := func(changed float64) Node {
+		return Node{Instance: "i", Name: "n", Version: "v", Running: noon, Ready: true, Changed: minute(changed)}
+	}
+	unready := func(changed float64) Node { n := healthy(changed); n.Ready = false; return n }
+	lacking := func(since float64) Node {
+		n := healthy(2)
+		n.UnhealthyDaemonSet, n.UnhealthySince = "shop/agent", minute(since)
+		return n
+	}
+	for name, test := range map[string]struct {
+		looks    []Node // one every five minutes, from minute five on
+		observed float64
+		losses   int
+		outcome  Outcome
+	}{
+		"always healthy":       {[]Node{healthy(2), healthy(2)}, 0, 0, Joined},
+		"seen":                 {[]Node{healthy(2), unready(9), healthy(11), unready(19), healthy(22), unready(29)}, 0, 3, Failed},
+		"between looks":        {[]Node{healthy(2), healthy(8), healthy(13), healthy(18)}, 0, 3, Failed},
+		"two":                  {[]Node{healthy(2), unready(9), healthy(11), healthy(18)}, 0, 2, Joined},
+		"never healthy before": {[]Node{unready(1), unready(1), healthy(12), healthy(12)}, 0, 0, Joined},
+		"a DaemonSet":          {[]Node{healthy(2), lacking(9), healthy(2), lacking(19), healthy(2), lacking(29)}, 0, 3, Failed},
+		"in an outage":         {[]Node{healthy(2), healthy(8), healthy(13), healthy(18)}, 14, 1, Joined},
+	} {
+		var joins []Join
+		for i, look := range test.looks {
+			joins = Judge(minute(float64(5*i+5)), minute(test.observed), []Node{look}, joins, Limits{})
+		}
+		if got := joins[0]; got.Losses != test.losses || got.Outcome != test.outcome {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }
 
@@ -213,11 +264,11 @@ func TestOrder(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	want := Limits{Join: 14 * time.Minute, Settle: 2 * time.Minute, Unready: 5 * time.Minute, Watch: time.Hour, Daemons: 10 * time.Minute}
+	want := Limits{Join: 14 * time.Minute, Settle: 2 * time.Minute, Unready: 280 * time.Second, Watch: time.Hour, Daemons: 560 * time.Second}
 	if diff := cmp.Diff(want, Limits{Join: -1}.Defaulted()); diff != "" {
 		t.Error(diff)
 	}
-	want.Join = time.Minute
+	want.Join, want.Settle, want.Unready, want.Daemons = time.Minute, 20*time.Second, 20*time.Second, 40*time.Second
 	if diff := cmp.Diff(want, Limits{Join: time.Minute}.Defaulted()); diff != "" {
 		t.Error(diff)
 	}

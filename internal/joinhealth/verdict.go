@@ -6,15 +6,10 @@ import (
 	"time"
 )
 
-// A pool rolls back from a version after so many failures: of the first nodes, or later in a row.
+// The rule: at least fewest, and more than half, of the window newest judged nodes of the version have failed.
 const (
-	firstFailures = 2
-	laterFailures = 3
-	// settling is the number of successful joins in a row that end a series of failures.
-	settling = 3
-	// alone is the length of a series of failures, in multiples of the join time, after which a verdict needs no
-	// successful join elsewhere. Default: nearly an hour and a half.
-	alone = 6
+	window = 6
+	fewest = 2
 )
 
 // Healthy is the percentage of Ready nodes of other versions below which another cause than the image is likely.
@@ -23,11 +18,10 @@ const Healthy = 80
 // Pause is the shortest time between two automatic rollbacks of a pool.
 const Pause = 24 * time.Hour
 
-// memory is the largest age of a failure that causes a rollback. Other causes at the time of an older failure are
-// unknown.
+// memory is the largest age of the newest failure of a version that still fails.
 const memory = 24 * time.Hour
 
-// overdueAfter is how long a node must be pending before Kamino reports that failures are not held against the version.
+// overdueAfter is how long a node must be pending before Kamino reports the node without a verdict.
 const overdueAfter = 30 * time.Minute
 
 // Facts are the facts about a pool and the other pools.
@@ -74,56 +68,24 @@ const (
 	ClearSuspect Action = "Absolve"
 )
 
-// State is the state of a pool's probation. Each state is the reason of a condition.
+// State is the state of a pool's join tracking. The state is the reason of a condition.
 type State string
 
 const (
-	// Idle: the recipe names no version of the pool.
-	Idle State = "NotOnAVersion"
-	// Watching: nodes join, or there are too few joins for a verdict.
+	// Watching: nodes join, or too few have been judged.
 	Watching State = "Watching"
-	// Suspected: the pool rolled back, and the next node decides about the suspect.
-	Suspected State = "Suspected"
+	// Failing: nodes of the version do not join. The message says why the pool stays on the version. Kamino informs a
+	// person while nodes fail, no matter what the verdict is.
+	Failing State = "NodesDoNotJoin"
 	// RollingBack: the rollback of the pool is in progress.
 	RollingBack State = "RollingBack"
-	// Bad: nodes of the version do not join.
-	Bad State = "NodesDoNotJoin"
+	// Suspected: the pool rolled back, and the next node decides about the suspect.
+	Suspected State = "Suspected"
 	// Confirmed: the suspect was bad.
 	Confirmed State = "VersionWasBad"
 	// Cleared: the suspect was not the cause, because nodes of the earlier version fail too.
 	Cleared State = "VersionWasNotBad"
-
-	// The following states explain why a pool stays on a version whose nodes do not join.
-
-	// NoControl: there is no node of another image for comparison.
-	NoControl State = "NothingToCompare"
-	// Unwell: too many nodes of other images are unready.
-	Unwell State = "OthersNotReady"
-	// Everywhere: nodes of other pools do not join either.
-	Everywhere State = "JoinsFailEverywhere"
-	// Awaited: other pools' nodes of the same time are pending, and none has joined.
-	Awaited State = "JoinsElsewhereAwaited"
-	// Alone: nodes joined before, but no node of another pool since. Whether any node can join now is unknown.
-	Alone State = "NoOtherJoins"
-	// LongAgo: the last failure is more than a day ago.
-	LongAgo State = "FailedLongAgo"
-	// NoPrior: there is no version for a rollback.
-	NoPrior State = "NoPrior"
-	// TooSoon: the pool rolled back automatically a short time ago.
-	TooSoon State = "WentBackLately"
-	// SwitchedOff: the policy has automatic rollback off.
-	SwitchedOff State = "RollbackOff"
 )
-
-// Frozen reports whether the pool stays on a version whose nodes do not join. A person must be informed.
-func (s State) Frozen() bool {
-	switch s {
-	case NoControl, Unwell, Everywhere, Awaited, Alone, LongAgo, NoPrior, TooSoon, SwitchedOff:
-		return true
-	case Idle, Watching, Suspected, RollingBack, Bad, Confirmed, Cleared:
-	}
-	return false
-}
 
 // Verdict is the decision about a pool's version.
 type Verdict struct {
@@ -140,39 +102,85 @@ type Verdict struct {
 func Decide(f Facts) Verdict {
 	switch {
 	case f.Current == "":
-		return Verdict{State: Idle, Message: fmt.Sprintf("the recipe of pool %s names no version of the pool", f.Pool)}
+		return Verdict{State: Watching, Message: fmt.Sprintf("the recipe of pool %s names no version of the pool", f.Pool)}
 	case f.Suspect != "" && f.Suspect != f.Current:
 		return countertest(f)
 	}
-	judged := judgedOf(f.Joins, f.Current, f.Since)
-	failed := f.fires(judged)
-	if len(failed) == 0 {
+	e := f.evidence()
+	failed := e.failed
+	if len(failed) < fewest || f.Now.Sub(failed[len(failed)-1].late()) > memory {
 		return f.watch()
 	}
-	state, why := f.frozen()
-	own := f.own(judged, Failed, Waiting)
-	switch sure, row := f.fires(own), f.row(own); {
-	case len(f.fires(f.own(judged, Failed))) == 0:
-		state, why = Everywhere, "new nodes of other pools did not join either, so the image is not the cause"
-	case len(sure) == 0:
-		state, why = Awaited, "new nodes of other pools have not joined yet, so the image may not be the cause"
-	case len(row) == 0:
-		failed, state, why = sure, Alone, "no node of another pool joined at that time, so the image may not be the cause"
-	case f.old(own):
-		failed, state, why = row, LongAgo, "the failures are more than a day old; the next nodes decide"
-	default:
-		failed = row
-	}
 	last := failed[len(failed)-1]
-	against := fmt.Sprintf("%d nodes of version %s in pool %s did not join, last %s: %s", len(failed), f.Current, f.Pool, last.name(), last.Why)
-	if state != "" {
-		return Verdict{State: state, Failed: failed, Message: against + "; the pool stays on the version: " + why}
+	against := fmt.Sprintf("%d of the last %d nodes of version %s in pool %s failed, last %s: %s", len(failed), len(failed)+e.joined, f.Current, f.Pool, last.name(), last.Why)
+	if why := f.stays(e); why != "" {
+		return Verdict{State: Failing, Failed: failed, Message: against + "; the pool stays on the version: " + why}
 	}
-	return Verdict{Do: GoBack, State: Bad, To: f.Prior, Failed: failed, Message: against + "; version " + f.Prior + " is the version before"}
+	return Verdict{Do: GoBack, State: Failing, To: f.Prior, Failed: failed, Message: against + "; version " + f.Prior + " is the version before"}
 }
 
-// watch returns the verdict without a series of failures. If too many other nodes are unready for any verdict, the
-// message says so as soon as a node is pending for long.
+// evidence is about the newest judged nodes of a version.
+type evidence struct {
+	// failed are the failures, ordered by start, and joined is the number of joined nodes.
+	failed []Join
+	joined int
+	// everJoined reports whether any judged node of the version has joined.
+	everJoined bool
+	// first is the first of the failures, or of a longer row of failures.
+	first Join
+}
+
+// evidence returns the newest judged nodes of the version. A node that is younger than the failed nodes were at their
+// failure is not judged yet: a pool that grows quickly always has young nodes.
+func (f Facts) evidence() evidence {
+	all := judgedOf(f.Joins, f.Current, f.Since)
+	age := failingAge(all)
+	all = slices.DeleteFunc(all, func(join Join) bool { return join.Outcome == Joined && f.Now.Sub(join.Running) <= age })
+	e := evidence{everJoined: slices.ContainsFunc(all, func(join Join) bool { return join.Outcome == Joined })}
+	for _, join := range all[max(0, len(all)-window):] {
+		if join.Outcome == Failed {
+			e.failed = append(e.failed, join)
+		} else {
+			e.joined++
+		}
+	}
+	if len(e.failed) > 0 {
+		e.first = e.failed[0]
+	}
+	for _, join := range slices.Backward(all) {
+		if join.Outcome != Failed {
+			break
+		}
+		if join.Running.Before(e.first.Running) {
+			e.first = join
+		}
+	}
+	return e
+}
+
+// stays returns why the pool stays on a version with failed nodes; empty if the pool rolls back.
+func (f Facts) stays(e evidence) string {
+	switch {
+	case len(e.failed) <= e.joined:
+		return "at least half of these nodes joined"
+	case f.against(e) < fewest:
+		return "the control group did not join in the same time, so the image may not be the cause"
+	case f.Others == 0:
+		return "there is no node of another image to compare with"
+	case f.unwell():
+		return fmt.Sprintf("only %d of %d nodes of other images are Ready, so the image may not be the cause", f.OthersReady, f.Others) + f.unlisted()
+	case f.Prior == "", f.Prior == f.Current:
+		return "there is no version to roll back to"
+	case !f.WentBack.IsZero() && f.Now.Sub(f.WentBack) < Pause:
+		return fmt.Sprintf("the last automatic rollback was at %s, and Kamino rolls a pool back at most once a day", f.WentBack.UTC().Format(time.RFC3339))
+	case f.Off:
+		return "the policy does not enable automatic rollback"
+	}
+	return ""
+}
+
+// watch returns the verdict with too few failures. If too many other nodes are unready for any judgement, the message
+// says so as soon as a node is pending for long.
 func (f Facts) watch() Verdict {
 	overdue := 0
 	for _, join := range f.Joins {
@@ -183,7 +191,7 @@ func (f Facts) watch() Verdict {
 	if overdue == 0 || !f.unwell() {
 		return Verdict{State: Watching, Message: f.count()}
 	}
-	return Verdict{State: Unwell, Message: fmt.Sprintf("%s, %d of them for more than %s; failures are ignored while only %d of %d nodes of other images are Ready",
+	return Verdict{State: Failing, Message: fmt.Sprintf("%s, %d of them for more than %s; failures are ignored while only %d of %d nodes of other images are Ready",
 		f.count(), overdue, minutes(overdueAfter), f.OthersReady, f.Others) + f.unlisted()}
 }
 
@@ -216,23 +224,6 @@ func countertest(f Facts) Verdict {
 		"version %s of pool %s was bad: node %s of version %s has joined", f.Suspect, f.Pool, next.name(), f.Current)}
 }
 
-// frozen returns why a pool stays on a version whose nodes do not join; empty if it may roll back.
-func (f Facts) frozen() (state State, why string) {
-	switch {
-	case f.Others == 0:
-		return NoControl, "there is no node of another image to compare with"
-	case f.unwell():
-		return Unwell, fmt.Sprintf("only %d of %d nodes of other images are Ready, so the image may not be the cause", f.OthersReady, f.Others) + f.unlisted()
-	case f.Prior == "", f.Prior == f.Current:
-		return NoPrior, "there is no version to roll back to"
-	case !f.WentBack.IsZero() && f.Now.Sub(f.WentBack) < Pause:
-		return TooSoon, fmt.Sprintf("the last automatic rollback was at %s, and Kamino rolls a pool back at most once a day", f.WentBack.UTC().Format(time.RFC3339))
-	case f.Off:
-		return SwitchedOff, "the policy does not enable automatic rollback"
-	}
-	return "", ""
-}
-
 // judgedOf returns the joined and failed joins of a version that started at the time or later, in order. All times have
 // whole seconds. A join in the same second was built after the change of the recipe, because no other recipe names the
 // version.
@@ -246,41 +237,6 @@ func judgedOf(joins []Join, version string, since time.Time) []Join {
 	return judged
 }
 
-// old reports whether all failures are too old for a rollback.
-func (f Facts) old(judged []Join) bool {
-	return !slices.ContainsFunc(judged, func(join Join) bool { return join.Outcome == Failed && f.Now.Sub(join.late()) <= memory })
-}
-
-// fires returns the failures that speak against the version: its first two nodes failed, or later three in a row, and
-// fewer than settling joins in a row succeeded since. Otherwise the result is nil.
-func (f Facts) fires(judged []Join) []Join {
-	return f.firesIf(judged, func([]Join, bool) bool { return true })
-}
-
-// row returns the failures of fires for which an outage is excluded: a node of another pool started later and joined in
-// time; or the first nodes failed and no other pool got nodes that day; or the failures last longer than usual outages.
-func (f Facts) row(judged []Join) []Join {
-	return f.firesIf(judged, func(row []Join, first bool) bool {
-		given := row[0].late().Sub(row[0].Running)
-		return row[len(row)-1].Running.Sub(row[0].Running) >= alone*given || first && f.only(row[0].Running) ||
-			row[len(row)-1].outdone(f.grown(row[len(row)-1])) // only the last: an outage may have begun between the others
-	})
-}
-
-func (f Facts) firesIf(judged []Join, counts func(row []Join, first bool) bool) []Join {
-	for end := range judged {
-		start := end
-		for start >= 0 && judged[start].Outcome == Failed {
-			start--
-		}
-		row := judged[start+1 : end+1]
-		if (start < 0 && len(row) >= firstFailures || len(row) >= laterFailures) && counts(row, start < 0) && !f.passed(judged[end+1:], failingAge(judged[start+1:])) {
-			return row
-		}
-	}
-	return nil
-}
-
 // failingAge returns the largest age of a failed node at its failure. Instances without a Node are ignored, because
 // each node that joins has come further.
 func failingAge(judged []Join) time.Duration {
@@ -291,24 +247,6 @@ func failingAge(judged []Join) time.Duration {
 		}
 	}
 	return age
-}
-
-// passed reports whether enough nodes have joined in a row to end the series. Nodes younger than age are ignored,
-// because they may still fail in the same way. A pool that grows quickly always has several young nodes.
-func (f Facts) passed(since []Join, age time.Duration) bool {
-	row := 0
-	for _, join := range since {
-		switch {
-		case join.Outcome == Failed:
-			row = 0
-		case f.Now.Sub(join.Running) > age:
-			row++
-		}
-		if row == settling {
-			return true
-		}
-	}
-	return false
 }
 
 // Tally has the numbers of a version's joins.

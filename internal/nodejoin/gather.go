@@ -37,6 +37,8 @@ type Observation struct {
 	Images []cloud.Image
 	// UnhealthyDaemonSets are by node name.
 	UnhealthyDaemonSets map[string]UnhealthyDaemonSet
+	// Differences describes nodes unlike the pool's peers, by node name.
+	Differences map[string]string
 	// Same compares two instance IDs by the cloud's rules.
 	Same func(a, b cloud.InstanceID) bool
 	// Reserved reports whether a Lease confirms the reservation on a Node. Nil trusts the Nodes.
@@ -147,6 +149,7 @@ func (s Observation) one(instance *cloud.Instance, named []*corev1.Node, made ti
 		n.ExcludedReason = fmt.Sprintf("nodes %s and %s name the same instance", nodes[0].Name, nodes[1].Name)
 	}
 	n.Changed, n.Ready = nodestate.ReadySince(node)
+	n.Difference = s.Differences[node.Name]
 	if lack, lacking := s.UnhealthyDaemonSets[node.Name]; lacking {
 		n.UnhealthyDaemonSet, n.UnhealthySince = lack.DaemonSet, lack.Since
 	}
@@ -195,56 +198,44 @@ func Young(joins []joinhealth.Join, version string, now time.Time, limits joinhe
 	return false
 }
 
-// Memory keeps so many joins of a version: the first and the last joins, because the verdict depends on both. From the
-// joins between, Memory keeps the last failures, because a failure may excuse failures in other pools. Of several
-// successful joins in a row Memory keeps as many as end a series of failures.
+// Memory keeps so many joins of a version. Failures are evidence for other pools, too.
 const (
-	rememberedFirst   = 2
-	rememberedBetween = 26
-	rememberedLast    = 18
-	rememberedRow     = 3
+	rememberedFailed = 24
+	rememberedJoined = 12
+	rememberedOpen   = 18
 )
 
-// Memory returns the joins of a version that the next look must know: outcomes of the first and last joins, since when
-// joins are overdue, and the Nodes seen. All other facts can be read again.
+// Memory returns the joins of a version for the next look: the newest judged joins, overdue joins, and joins with a known
+// Node.
 func Memory(joins []joinhealth.Join, version string) []joinhealth.Join {
-	var judged, late, seen []joinhealth.Join
-	for _, join := range joins {
+	var kept, open []joinhealth.Join
+	failed, joined := 0, 0
+	for _, join := range slices.Backward(joins) {
 		switch {
 		case !same(join.Version, version):
-		case join.Outcome == joinhealth.Joined || join.Outcome == joinhealth.Failed:
-			judged = append(judged, join)
-		case join.Outcome == joinhealth.Waiting && !join.OverdueSince.IsZero():
-			late = append(late, join)
-		case join.Outcome == joinhealth.Waiting && join.NodeUID != "", join.Doubted:
-			seen = append(seen, join)
+		case join.Outcome == joinhealth.Failed:
+			if failed++; failed <= rememberedFailed {
+				kept = append(kept, join)
+			}
+		case join.Outcome == joinhealth.Joined:
+			if joined++; joined <= rememberedJoined {
+				kept = append(kept, join)
+			}
+		case join.Outcome == joinhealth.Waiting && (!join.OverdueSince.IsZero() || join.NodeUID != ""), join.Doubted:
+			open = append(open, join)
 		}
 	}
-	if last := len(judged) - rememberedLast; last > rememberedFirst {
-		judged = slices.Concat(judged[:rememberedFirst], between(judged[rememberedFirst:last]), judged[last:])
-	}
-	late = append(late, seen...)
-	return append(judged, late[:min(len(late), rememberedLast)]...)
+	slices.Reverse(kept)
+	// Overdue joins come first.
+	slices.SortStableFunc(open, func(a, b joinhealth.Join) int { return cmp.Compare(rank(a), rank(b)) })
+	return append(kept, open[:min(len(open), rememberedOpen)]...)
 }
 
-// between returns the remembered joins between the first and the last joins.
-func between(judged []joinhealth.Join) []joinhealth.Join {
-	var kept []joinhealth.Join
-	row := 0
-	for _, join := range judged {
-		if row++; join.Outcome == joinhealth.Failed {
-			row = 0
-		}
-		if row <= rememberedRow {
-			kept = append(kept, join)
-		}
+func rank(join joinhealth.Join) int {
+	if join.Outcome == joinhealth.Waiting && !join.OverdueSince.IsZero() {
+		return 0
 	}
-	if len(kept) <= rememberedBetween {
-		return kept
-	}
-	kept = kept[len(kept)-rememberedBetween:]
-	// Failures before the first of these joins must not form a series with the failures kept earlier.
-	return kept[max(0, slices.IndexFunc(kept, func(join joinhealth.Join) bool { return join.Outcome == joinhealth.Joined })):]
+	return 1
 }
 
 func same(a, b string) bool { return a != "" && b != "" && imageversion.Compare(a, b) == 0 }

@@ -120,7 +120,7 @@ func TestTheReportHasRoomForNodesThatWereSeen(t *testing.T) {
 	for i := range 100 {
 		joins = append(joins, joinhealth.Join{Instance: cloud.InstanceID(fmt.Sprint(i)), Version: "v", Node: "n", NodeUID: "u", Outcome: joinhealth.Waiting})
 	}
-	if got := len(Memory(joins, "v")); got != rememberedLast {
+	if got := len(Memory(joins, "v")); got != rememberedOpen {
 		t.Errorf("%d", got)
 	}
 }

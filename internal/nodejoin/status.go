@@ -12,15 +12,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 )
 
-// settled is how long a node must have been Ready to be joined, if the policy's unreadyTimeout is not shorter.
-const settled = 2 * time.Minute
-
 // Limits returns the limits of a policy.
 func Limits(s v1alpha1.RollbackSettings) joinhealth.Limits {
-	return joinhealth.Limits{
-		Settle: min(settled, s.UnreadyTimeout.Duration),
-		Join:   s.JoinTimeout.Duration, Unready: s.UnreadyTimeout.Duration, Watch: s.Watch.Duration, Daemons: s.DaemonSetTimeout.Duration,
-	}.Defaulted()
+	return joinhealth.Limits{Join: s.JoinTimeout.Duration}.Defaulted()
 }
 
 // Status returns the report on a pool's version, including the memory for the next look.

@@ -62,7 +62,7 @@ func TestNodesThatCannotBeListed(t *testing.T) {
 	})
 	s.grow(2, false)
 	s.last(40)
-	if p := s.probation(); p.State != "OthersNotReady" || !strings.Contains(p.Message, "forged-0, forged-1, forged-10 and 17 more") || !strings.Contains(p.Message, "injected fault") {
+	if p := s.probation(); p.State != "NodesDoNotJoin" || !strings.Contains(p.Message, "forged-0, forged-1, forged-10 and 17 more") || !strings.Contains(p.Message, "injected fault") {
 		t.Errorf("%+v", p)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/nodecache"
 	"github.com/kamino-dev/kamino/internal/nodejoin"
 )
@@ -33,7 +34,7 @@ func (o *Outcome) probation(t *watched) {
 	}
 	o.Status.Probation = nodejoin.Status(t.version, t.verdict, t.joins, went)
 	o.notJoining = nil
-	if t.verdict.State.Frozen() || t.stuck {
+	if t.verdict.State == joinhealth.Failing || t.stuck {
 		o.notJoining = &trouble{reason: string(t.verdict.State), message: t.verdict.Message}
 	}
 }

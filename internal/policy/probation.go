@@ -193,7 +193,13 @@ func (d *prober) judgeJoins(ctx context.Context, r *rules, t *watched, sums map[
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return t.without[n.UID] })
 	if d.UnhealthyDaemonSets != nil {
 		var err error
-		if seen.UnhealthyDaemonSets, err = d.UnhealthyDaemonSets(ctx, newNodes(nodes, now, limits), r.spec.Rollback.IgnoreDaemonSets); err != nil {
+		if seen.UnhealthyDaemonSets, err = d.UnhealthyDaemonSets(ctx, newNodes(nodes, now, limits), r.spec.Settings.Trial.IgnoreDaemonSets); err != nil {
+			return err
+		}
+	}
+	if d.Differences != nil {
+		var err error
+		if seen.Differences, err = d.Differences(ctx, t.pool.ID, newNodes(nodes, now, limits)); err != nil {
 			return err
 		}
 	}
@@ -250,11 +256,12 @@ func current(look Look, prototypes []v1alpha1.Prototype) string {
 	return version
 }
 
-// newNodes are the new Ready nodes to check for DaemonSets, the oldest node first.
+// newNodes are the new Ready nodes to check for DaemonSets, the oldest node first. A DaemonSet that fails late in the
+// watched time needs the time of a verdict after that.
 func newNodes(nodes []*corev1.Node, now time.Time, limits joinhealth.Limits) []string {
 	var fresh []*corev1.Node
 	for _, node := range nodes {
-		if now.Sub(node.CreationTimestamp.Time) <= limits.Watch && nodestate.Ready(node) {
+		if now.Sub(node.CreationTimestamp.Time) <= limits.Watch+2*limits.Daemons && nodestate.Ready(node) {
 			fresh = append(fresh, node)
 		}
 	}

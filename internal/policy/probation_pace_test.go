@@ -14,7 +14,6 @@ import (
 func TestAPolicyThatWaitsForLessLooksMoreOften(t *testing.T) {
 	s := newTrust(t, func(spec *v1alpha1.PrototypePolicySpec) {
 		spec.Rollback.JoinTimeout = metav1.Duration{Duration: 20 * time.Second}
-		spec.Rollback.UnreadyTimeout = metav1.Duration{Duration: 4 * time.Second}
 	})
 	s.grow(2, false)
 	began := s.clock.Now()

@@ -183,7 +183,7 @@ func TestAReturnOutlivesItsVersion(t *testing.T) {
 	s.last(31)
 	s.grow(2, false)
 	s.last(40)
-	if p := s.probation(); p.State != "WentBackLately" || s.seen().Recipe.Version != next {
+	if p := s.probation(); p.State != "NodesDoNotJoin" || !strings.Contains(p.Message, "at most once a day") || s.seen().Recipe.Version != next {
 		t.Fatalf("%+v, and the recipe names %s", p, s.seen().Recipe.Version)
 	}
 	s.clock.Advance(23 * time.Hour)
@@ -229,10 +229,10 @@ func TestNewNodesAreNoOutage(t *testing.T) {
 	s.decider.PoolCache.Forget(other)
 	s.decider.Nodes.News()
 	s.last(40)
-	if p := s.probation(); p.State != "JoinsFailEverywhere" || p.Failed != 4 {
+	if p := s.probation(); p.State != "NodesDoNotJoin" || !strings.Contains(p.Message, "control group") || p.Failed != 4 {
 		t.Errorf("%+v", p)
 	}
-	s.degradedFor("JoinsFailEverywhere")
+	s.degradedFor("NodesDoNotJoin")
 }
 
 // TestTheImageWasNotTheCause: the next node of the earlier version fails, too.
@@ -263,11 +263,11 @@ func TestWhatKeepsAPool(t *testing.T) {
 		world  func(*trust)
 		reason string
 	}{
-		"switched off": {func(s *v1alpha1.PrototypePolicySpec) { s.Rollback.Mode = v1alpha1.RollbackOff }, nil, "RollbackOff"},
-		"dry run":      {func(s *v1alpha1.PrototypePolicySpec) { s.DryRun = true }, nil, "RollbackOff"},
+		"switched off": {func(s *v1alpha1.PrototypePolicySpec) { s.Rollback.Mode = v1alpha1.RollbackOff }, nil, "does not enable automatic rollback"},
+		"dry run":      {func(s *v1alpha1.PrototypePolicySpec) { s.DryRun = true }, nil, "does not enable automatic rollback"},
 		"no prior": {nil, func(s *trust) {
 			s.must(s.cloud.TagImage(s.Context(), cloud.ImageRef{Pool: s.pool, Version: s.good}, map[string]string{cloud.TagQuarantined: "why"}))
-		}, "NoPrior"},
+		}, "no version to roll back to"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTrust(t, test.policy)
@@ -276,14 +276,14 @@ func TestWhatKeepsAPool(t *testing.T) {
 			}
 			s.grow(2, false)
 			s.last(40)
-			if p := s.probation(); p.State != test.reason || p.Failed != 2 {
+			if p := s.probation(); p.State != "NodesDoNotJoin" || !strings.Contains(p.Message, test.reason) || p.Failed != 2 {
 				t.Errorf("%+v", p)
 			}
 			if w := s.writes(); len(w) > 0 || s.seen().Recipe.Version != s.bad {
 				t.Errorf("writes: %v", w)
 			}
 			c := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionDegraded)
-			if c.Status != metav1.ConditionTrue || c.Reason != test.reason {
+			if c.Status != metav1.ConditionTrue || c.Reason != "NodesDoNotJoin" || !strings.Contains(c.Message, test.reason) {
 				t.Errorf("condition: %+v", c)
 			}
 		})

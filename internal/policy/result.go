@@ -78,7 +78,7 @@ func (d *prober) reportJoins() {
 	}
 	joins := make([]Probation, 0, len(d.watches))
 	for _, t := range d.watches {
-		p := Probation{Pool: t.pool, Version: t.version, Tally: joinhealth.Count(t.joins, t.version), Stays: t.verdict.State.Frozen() || t.stuck}
+		p := Probation{Pool: t.pool, Version: t.version, Tally: joinhealth.Count(t.joins, t.version), Stays: t.verdict.State == joinhealth.Failing || t.stuck}
 		if went := history.Unacknowledged(t.look.Images); went != nil {
 			p.Frozen = history.RollingBack(t.look.Pool, t.look.Images) == nil
 			p.Suspect, p.SuspectTally = went.Version, joinhealth.Count(t.joins, went.Version)

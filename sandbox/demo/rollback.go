@@ -32,7 +32,7 @@ const unused = 2
 // patience is the time limit for the rollback, and for the verdict on the version.
 const patience = time.Minute
 
-// rollbackPolicy captures nothing here: no node has been Ready for an hour since its patch. Its timeouts are short,
+// rollbackPolicy captures nothing here: no node has been Ready for an hour since its patch. Its timeout is short,
 // because a node of this pool joins within a second.
 const rollbackPolicy = `apiVersion: kamino.dev/v1alpha1
 kind: PrototypePolicy
@@ -41,8 +41,6 @@ metadata:
 spec:
   rollback:
     joinTimeout: 6s
-    unreadyTimeout: 2s
-    daemonSetTimeout: 6s
   settings:
     ` + unverified.Settings + "\n"
 

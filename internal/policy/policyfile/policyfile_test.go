@@ -42,7 +42,7 @@ func TestParse(t *testing.T) {
 		"a field twice":                 {policy("a", "spec: {suspend: true, suspend: false}"), nil, "already set"},
 		"a value of another type":       {policy("a", "spec: {suspend: 3}"), nil, "mine.yaml: "},
 		"a number that is too large":    {policy("a", "spec: {settings: {outOfService: {maxUnavailable: 4294967296}}}"), nil, "cannot unmarshal number 4294967296"},
-		"a time that is none":           {policy("a", "spec: {rollback: {watch: soon}}"), nil, "mine.yaml: "},
+		"a time that is none":           {policy("a", "spec: {rollback: {joinTimeout: soon}}"), nil, "mine.yaml: "},
 		"a list":                        {"- a\n- b\n", nil, "mine.yaml: "},
 		"another kind":                  {"apiVersion: kamino.dev/v1alpha1\nkind: Prototype\n", nil, "mine.yaml contains a Prototype of kamino.dev/v1alpha1: only PrototypePolicies"},
 		"another version":               {"apiVersion: kamino.dev/v9\nkind: PrototypePolicy\n", nil, "of kamino.dev/v9"},

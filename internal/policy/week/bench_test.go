@@ -33,7 +33,7 @@ func BenchmarkProbation(b *testing.B) {
 			w.settle()
 			w.clock.Advance(24 * time.Hour)
 			for _, id := range w.pools {
-				w.promote(id, 1, 0)
+				w.promote(id, 1, nil)
 			}
 			w.pass()
 			before := heap()

@@ -22,6 +22,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/nodecache"
+	"github.com/kamino-dev/kamino/internal/nodejoin"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/recipe"
 )
@@ -32,14 +33,48 @@ const (
 	provision  = 15 * time.Minute
 	backoff    = 5 * time.Minute
 	maxBackoff = 30 * time.Minute
-	// judged is the latest age at a judgement: overdue after fifteen minutes, seen a minute later, and counted within five
-	// minutes.
-	judged = 21 * time.Minute
 )
 
-// badVersion is a bad version: so many of a hundred nodes never join.
+// fault is how the nodes of a bad version fail.
+type fault struct {
+	name string
+	// percent of the nodes fail.
+	percent int
+	// unready and lacking are the minutes after the start of the instance at which a node loses Ready, or a DaemonSet fails. up and down are the
+	// minutes that a flapping node is Ready and not Ready. All are zero for a node that never joins.
+	unready, lacking, up, down int
+}
+
+var faults = []fault{
+	{name: "never joins", percent: 100},
+	{name: "90 % never join", percent: 90},
+	{name: "70 % never join", percent: 70},
+	{name: "not Ready after 20 min", percent: 100, unready: 20},
+	{name: "not Ready after 40 min", percent: 100, unready: 40},
+	{name: "DaemonSet fails at minute 58", percent: 100, lacking: 58},
+	{name: "Ready 3 min, not Ready 3 min", percent: 100, up: 3, down: 3},
+}
+
+func (f fault) neverJoins() bool { return f.unready == 0 && f.lacking == 0 && f.up == 0 }
+
+// ready returns the state of Ready at an age, and the age at the last change; changed is negative without a change.
+func (f fault) ready(minutes int) (ready bool, changed int) {
+	switch {
+	case f.unready > 0 && minutes >= f.unready:
+		return false, f.unready
+	case f.up > 0 && minutes >= f.up:
+		cycle := minutes % (f.up + f.down)
+		if cycle < f.up {
+			return true, minutes - cycle
+		}
+		return false, minutes - cycle + f.up
+	}
+	return true, -1
+}
+
+// badVersion is a bad version with its fault.
 type badVersion struct {
-	percent  int
+	fault
 	promoted time.Time
 	// births of the version's nodes while the recipe names the version, and the results in the same order: J, F.
 	births []time.Time
@@ -47,21 +82,8 @@ type badVersion struct {
 	back   time.Time
 	// states of the pool while the recipe names the version, from the policy's reports, each with its begin.
 	states []string
-	// hindered: another problem existed at some time.
-	hindered bool
 	// frozen: the policy reported that the pool stays.
 	frozen bool
-}
-
-// after counts the nodes ordered after two nodes could have been judged.
-func (a *badVersion) after() int {
-	n := 0
-	for i, born := range a.births {
-		if i >= 2 && born.Sub(a.births[1]) > judged {
-			n++
-		}
-	}
-	return n
 }
 
 // times of the births.
@@ -141,9 +163,12 @@ type joiningInstance struct {
 	born  time.Time
 	joins time.Time
 	known bool
-	// of is the bad version of the instance, if any, and turn the number among the version's nodes.
-	of   *badVersion
-	turn int
+	// of is the bad version of the instance, if any, and turn the number among the version's nodes. fails: the node fails as the
+	// version's fault says. since is when the node joined.
+	of    *badVersion
+	turn  int
+	fails bool
+	since time.Time
 }
 
 func key(pool cloud.PoolID, version string) string { return string(pool) + " " + version }
@@ -172,14 +197,14 @@ func newTrust(t testing.TB, seed uint64, pools int) *trustWorld {
 	w.make = func() *policy.Decider {
 		return &policy.Decider{
 			Read: api, Client: api, Cloud: w.calls, Nodes: w.nodes, PoolCache: policy.NewPoolCache(w.calls, w.clock.Now), Now: w.clock.Now,
-			ObservedSince: w.clock.Now(), Log: logr.Discard(),
+			ObservedSince: w.clock.Now(), Log: logr.Discard(), UnhealthyDaemonSets: w.unhealthyDaemonSets,
 		}
 	}
 	w.policy = w.make()
 	for i := range pools {
 		id := w.cloud.AddPool(memory.PoolSpec{Name: fmt.Sprintf("pool%d", i), MaxSize: 1000})
 		w.pools = append(w.pools, id)
-		w.promote(id, 0, 0)
+		w.promote(id, 0, nil)
 		for range 6 {
 			w.add(id)
 		}
@@ -196,12 +221,12 @@ func newTrust(t testing.TB, seed uint64, pools int) *trustWorld {
 }
 
 // promote names a new version of the day in the pool's recipe.
-func (w *trustWorld) promote(id cloud.PoolID, day, percent int) {
+func (w *trustWorld) promote(id cloud.PoolID, day int, bad *fault) {
 	version := imageversion.Of(start.AddDate(0, 0, day-1))
 	w.cloud.AddVersion(id, memory.VersionSpec{Version: version, Tags: map[string]string{cloud.TagBuiltAt: w.clock.Now().Format(cloud.BuiltAtLayout)}, CreatedAt: w.clock.Now()})
 	w.cloud.ChangeRecipe(id, string(id)+"/versions/"+version)
-	if percent > 0 {
-		w.bad[key(id, version)] = &badVersion{percent: percent, promoted: w.clock.Now()}
+	if bad != nil {
+		w.bad[key(id, version)] = &badVersion{fault: *bad, promoted: w.clock.Now()}
 	}
 }
 
@@ -224,7 +249,10 @@ func (w *trustWorld) add(id cloud.PoolID) {
 		m.of, m.turn = ill, len(ill.word)
 		letter := byte('J')
 		if w.random.IntN(100) < ill.percent {
-			m.joins, letter = time.Time{}, 'F' // never
+			m.fails, letter = true, 'F'
+			if ill.neverJoins() {
+				m.joins = time.Time{}
+			}
 		}
 		ill.births, ill.word = append(ill.births, w.clock.Now()), append(ill.word, letter)
 	}
@@ -253,19 +281,55 @@ func (w *trustWorld) kubelets() {
 	}
 	for _, m := range w.newborns {
 		switch {
+		case m.known && m.fails:
+			w.fail(m)
+			continue
 		case m.known || m.joins.IsZero() || now.Before(m.joins):
 			continue
 		case now.Before(w.cniAway):
 			m.joins = w.cniAway.Add(time.Duration(w.random.IntN(4)) * time.Minute)
 			continue
 		}
-		m.known = true
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(m.id), CreationTimestamp: metav1.NewTime(now), Labels: map[string]string{corev1.LabelOSStable: "linux"}}}
-		n.Spec.ProviderID = string(m.id)
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
-		nodecache.Strip(n)
-		w.nodes.Set(n)
+		m.known, m.since = true, now
+		w.show(m, corev1.ConditionTrue, now)
 	}
+}
+
+// fail shows the state of a node that fails. The fault's times begin with the instance.
+func (w *trustWorld) fail(m *joiningInstance) {
+	now := w.clock.Now()
+	ready, changed := m.of.ready(int(now.Sub(m.born) / time.Minute))
+	at := m.born.Add(time.Duration(changed) * time.Minute)
+	switch {
+	case changed < 0 || at.Before(m.since) || now.Sub(m.born) > 3*time.Hour:
+	case ready:
+		w.show(m, corev1.ConditionTrue, at)
+	default:
+		w.show(m, corev1.ConditionFalse, at)
+	}
+}
+
+// unhealthyDaemonSets returns the nodes on which a DaemonSet fails.
+func (w *trustWorld) unhealthyDaemonSets(_ context.Context, nodes, _ []string) (map[string]nodejoin.UnhealthyDaemonSet, error) {
+	unhealthy := map[string]nodejoin.UnhealthyDaemonSet{}
+	for _, m := range w.newborns {
+		if !m.known || !m.fails || m.of.lacking == 0 || !slices.Contains(nodes, nodeName(m.id)) {
+			continue
+		}
+		if since := m.born.Add(time.Duration(m.of.lacking) * time.Minute); !w.clock.Now().Before(since) {
+			unhealthy[nodeName(m.id)] = nodejoin.UnhealthyDaemonSet{DaemonSet: "shop/agent", Since: since}
+		}
+	}
+	return unhealthy, nil
+}
+
+// show updates the Node of an instance in the controller's cache.
+func (w *trustWorld) show(m *joiningInstance, ready corev1.ConditionStatus, changed time.Time) {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(m.id), CreationTimestamp: metav1.NewTime(m.since), Labels: map[string]string{corev1.LabelOSStable: "linux"}}}
+	n.Spec.ProviderID = string(m.id)
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(changed)}}
+	nodecache.Strip(n)
+	w.nodes.Set(n)
 }
 
 // autoscaler replaces instances without a Node in time, and now and then removes a joined node.
@@ -387,7 +451,6 @@ func (w *trustWorld) startTroubles(now time.Time) {
 
 // recordReports records the policy's reports on bad versions.
 func (w *trustWorld) recordReports(now time.Time) {
-	troubled := now.Before(w.apiAway) || now.Before(w.cniAway) || now.Before(w.throttled)
 	for _, pool := range w.api.policy.Status.Pools {
 		if pool.Probation == nil {
 			continue
@@ -399,8 +462,7 @@ func (w *trustWorld) recordReports(now time.Time) {
 		if state := pool.Probation.State; len(ill.states) == 0 || !strings.HasSuffix(ill.states[len(ill.states)-1], state) {
 			ill.states = append(ill.states, now.Format("15:04 ")+state)
 		}
-		ill.frozen = ill.frozen || joinhealth.State(pool.Probation.State).Frozen()
-		ill.hindered = ill.hindered || troubled || joinhealth.State(pool.Probation.State).Frozen()
+		ill.frozen = ill.frozen || pool.Probation.State == string(joinhealth.Failing)
 	}
 }
 
@@ -451,11 +513,11 @@ func (w *trustWorld) playDay(playDay int) {
 		minute := int(w.clock.Now().Sub(begin) / time.Minute)
 		if minute == 8*60 {
 			for i, id := range w.pools {
-				percent := 0
+				var bad *fault
 				if playDay%2 == 0 && i == w.random.IntN(len(w.pools)) {
-					percent = []int{70, 90, 100}[w.random.IntN(3)]
+					bad = &faults[w.random.IntN(len(faults))]
 				}
-				w.promote(id, playDay+1, percent)
+				w.promote(id, playDay+1, bad)
 			}
 		}
 		if minute == 2*60 {

@@ -11,7 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// policy captures at once after a patch, and tries each version. A node has joined after two seconds in state
+// policy captures at once after a patch, and tries each version. A node has joined after ten seconds in state
 // Ready.
 const policy = `apiVersion: kamino.dev/v1alpha1
 kind: PrototypePolicy
@@ -20,7 +20,7 @@ metadata:
 spec:
   pools: {names: [%[1]s]}
   selection: {minReadyTime: 0s}
-  rollback: {unreadyTimeout: 2s}
+  rollback: {joinTimeout: 30s}
   settings:
     trial: {mode: Apart, soak: 1s}
 `

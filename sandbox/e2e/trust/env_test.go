@@ -28,7 +28,7 @@ import (
 // Limits of the policies here. On an idle computer nodes join within two seconds.
 const (
 	joinTimeout    = 15 * time.Second
-	unreadyTimeout = 2 * time.Second
+	unreadyTimeout = joinTimeout / 3 // as in Kamino
 )
 
 // policy watches one pool. The policy captures nothing, because no node has been Ready for an hour since the patch.
@@ -40,8 +40,6 @@ spec:
   pools: {names: [%s]}
   rollback:
     joinTimeout: %s
-    unreadyTimeout: %s
-    daemonSetTimeout: %s
   settings:
     ` + unverified.Settings + "\n"
 
@@ -86,7 +84,7 @@ func newEnv(t *testing.T, name string, d disk.Defect) *env {
 func (e *env) applyPolicy() {
 	e.Helper()
 	file := filepath.Join(e.TempDir(), "policy.yaml")
-	e.Must(os.WriteFile(file, fmt.Appendf(nil, policy, e.Pool, e.Group, joinTimeout, unreadyTimeout, joinTimeout), 0o600))
+	e.Must(os.WriteFile(file, fmt.Appendf(nil, policy, e.Pool, e.Group, joinTimeout), 0o600))
 	sandbox.Must(e.T, "kubectl", "apply", "--server-side", "-f", file)
 }
 

@@ -1,0 +1,98 @@
+package joinhealth
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// sameTime is the longest time between the starts of two nodes that may fail for the same reason.
+	sameTime = time.Hour
+	// controlWait is how long failures must span to count without a control node, in multiples of a node's join time.
+	// Default: nearly an hour and a half, which is longer than most outages.
+	controlWait = 6
+	// noNeighbors is how long no other pool may have got a node, so that there is no control group at all.
+	noNeighbors = 24 * time.Hour
+)
+
+// control returns the joins that a version is compared with: nodes of other pools, and of other versions of this pool.
+func (f Facts) control() []Join {
+	control := slices.Clone(f.Elsewhere)
+	for _, join := range f.Joins {
+		if join.Version != f.Current {
+			control = append(control, join)
+		}
+	}
+	return control
+}
+
+// against returns the number of failures that speak against the version: a control node of the same time joined, and more
+// control nodes joined than failed. Without a control node, failures count if they span a long time. Failures of a
+// version that never joined count at once if no other pool got a node for a day.
+func (f Facts) against(e evidence) int {
+	control := f.control()
+	isLong := e.failed[len(e.failed)-1].Running.Sub(e.first.Running) >= controlWait*e.first.late().Sub(e.first.Running)
+	n := 0
+	for _, join := range e.failed {
+		switch {
+		case join.isOutdone(control, f.Now) && join.mostJoined(control, f.Now),
+			isLong && !join.isShared(control),
+			!e.everJoined && !join.hasNeighbors(f.Elsewhere):
+			n++
+		}
+	}
+	return n
+}
+
+// isOutdone reports whether a control node started no earlier than the failed node, and joined well in time. So both nodes
+// needed the same things at the same time. The last third of the time remains, because an outage may end shortly before
+// the failed node's deadline.
+func (j Join) isOutdone(control []Join, now time.Time) bool {
+	deadline := j.late().Add(-j.late().Sub(j.Running) / 3)
+	return slices.ContainsFunc(control, func(c Join) bool {
+		return j.isComparable(c, now) && c.Outcome == Joined && !c.Running.Before(j.Running) && !c.Running.Add(c.Took).After(deadline)
+	})
+}
+
+// isComparable reports whether a control node is a result for the failed node: the control node failed, or is now older than
+// the failed node was at its failure. For an instance without a Node, each joined node has come further.
+func (j Join) isComparable(c Join, now time.Time) bool {
+	return c.Outcome == Failed || c.Outcome == Joined && (j.Node == "" || now.Sub(c.Running) > j.late().Sub(j.Running))
+}
+
+// mostJoined reports whether more control nodes of the same time joined than failed.
+func (j Join) mostJoined(control []Join, now time.Time) bool {
+	balance := 0
+	for _, c := range control {
+		switch {
+		case c.Running.Sub(j.Running).Abs() > sameTime || !j.isComparable(c, now):
+		case c.Outcome == Failed:
+			balance--
+		default:
+			balance++
+		}
+	}
+	return balance > 0
+}
+
+// isShared reports whether a control node of the same time failed or is pending.
+func (j Join) isShared(control []Join) bool {
+	return slices.ContainsFunc(control, func(c Join) bool {
+		return (c.Outcome == Failed || c.Outcome == Waiting) && c.Running.Sub(j.Running) >= -sameTime && !c.Running.After(j.late())
+	})
+}
+
+// hasNeighbors reports whether a node of another pool started within a day of the failed node.
+func (j Join) hasNeighbors(elsewhere []Join) bool {
+	return slices.ContainsFunc(elsewhere, func(c Join) bool {
+		return c.Outcome != Uncounted && c.Running.Sub(j.Running).Abs() < noNeighbors
+	})
+}
+
+// late returns when a failed join became overdue.
+func (j Join) late() time.Time {
+	if j.OverdueSince.After(j.Running) {
+		return j.OverdueSince
+	}
+	return j.Running.Add(Limits{}.Defaulted().Join) // no look happened at the deadline
+}
