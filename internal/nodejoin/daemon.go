@@ -29,6 +29,13 @@ const (
 	// manyRestarts is the number of restarts from which a pod is crash looping. Its time of not being Ready is then
 	// meaningless.
 	manyRestarts = 3
+	// longRun is the time after which the kubelet forgets earlier restarts of a container. A crash after such a run is no
+	// crash loop.
+	longRun = 10 * time.Minute
+	// clockSkew is the difference of two clocks that are both right.
+	clockSkew = time.Minute
+	// generationLabel on a pod is the generation of its template.
+	generationLabel = "pod-template-generation"
 )
 
 // DaemonSets finds new nodes where a DaemonSet is unready although the DaemonSet is healthy on other nodes. One read
@@ -62,10 +69,11 @@ type daemonLook struct {
 	others  int
 }
 
-// daemonPod is the state of a DaemonSet's pod. since is when an unready pod became unready.
+// daemonPod is the state of a DaemonSet's youngest pod on a node. since is when an unready pod became unready.
 type daemonPod struct {
-	ready bool
-	since time.Time
+	ready          bool
+	since, created time.Time
+	generation     string
 }
 
 // Unhealthy returns the nodes with an unready DaemonSet that is healthy on other nodes. ignore has DaemonSets as
@@ -130,7 +138,15 @@ func (d *DaemonSets) lacks(ctx context.Context, look *daemonLook, nodes, ignore 
 		if err != nil {
 			return nil, err
 		}
+		if healthy && slices.ContainsFunc(unready, func(node string) bool { return isNewest(set, pods[node]) }) {
+			if err := d.podsOf(ctx, look, set); err != nil {
+				return nil, err
+			}
+		}
 		for _, node := range unready {
+			if isNewest(set, pods[node]) && !isProven(nodes, pods, pods[node].generation) {
+				continue
+			}
 			lack := UnhealthyDaemonSet{DaemonSet: set.Namespace + "/" + set.Name, Since: pods[node].since}
 			if before, lacking := lacks[node]; healthy && (!lacking || lack.isBefore(before)) {
 				lacks[node] = lack
@@ -138,6 +154,25 @@ func (d *DaemonSets) lacks(ctx context.Context, look *daemonLook, nodes, ignore 
 		}
 	}
 	return lacks, nil
+}
+
+// isNewest reports whether a rollout is in progress, and the pod is of the new template.
+func isNewest(set *appsv1.DaemonSet, pod daemonPod) bool {
+	current, s := set.Annotations[appsv1.DeprecatedTemplateGeneration], set.Status
+	return current != "" && pod.generation == current && (s.ObservedGeneration < set.Generation || s.UpdatedNumberScheduled < s.DesiredNumberScheduled)
+}
+
+// isProven reports whether pods of the template are Ready on other nodes.
+func isProven(nodes []string, pods map[string]daemonPod, generation string) bool {
+	all, ready := 0, 0
+	for node, pod := range pods {
+		if pod.generation == generation && !slices.Contains(nodes, node) {
+			if all++; pod.ready {
+				ready++
+			}
+		}
+	}
+	return all > 0 && ready*100 >= all*joinhealth.Healthy
 }
 
 // isHealthyElsewhere reports whether a DaemonSet is healthy on other nodes. It lists all pods of the DaemonSet only if
@@ -218,8 +253,9 @@ func (l *daemonLook) keep(pods []corev1.Pod) {
 		if owner == nil || owner.Kind != "DaemonSet" || pod.DeletionTimestamp != nil || pod.Spec.NodeName == "" {
 			continue
 		}
-		if of, unhealthy := l.pods[owner.UID]; unhealthy {
-			of[pod.Spec.NodeName] = daemonPod{ready: podReady(pod), since: notReadySince(pod)}
+		of, unhealthy := l.pods[owner.UID]
+		if before, found := of[pod.Spec.NodeName]; unhealthy && (!found || !pod.CreationTimestamp.Time.Before(before.created)) {
+			of[pod.Spec.NodeName] = daemonPod{podReady(pod), notReadySince(pod, l.at), pod.CreationTimestamp.Time, pod.Labels[generationLabel]}
 		}
 	}
 }
@@ -274,18 +310,23 @@ func podReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// notReadySince returns when the pod became unready; for a crash looping pod, its creation.
-func notReadySince(pod *corev1.Pod) time.Time {
-	restarts := int32(0)
-	for _, c := range pod.Status.ContainerStatuses {
-		restarts = max(restarts, c.RestartCount)
+// notReadySince returns when the pod became unready; for a crash looping pod, its creation. A time of the kubelet before
+// the creation of the pod, or far in the future, is from a wrong clock.
+func notReadySince(pod *corev1.Pod, now time.Time) time.Time {
+	made := pod.CreationTimestamp.Time
+	if slices.ContainsFunc(pod.Status.ContainerStatuses, isCrashLooping) {
+		return made
 	}
-	if restarts < manyRestarts {
-		for _, c := range pod.Status.Conditions {
-			if c.Type == corev1.PodReady && !c.LastTransitionTime.IsZero() {
-				return c.LastTransitionTime.Time
-			}
+	for _, c := range pod.Status.Conditions {
+		if at := c.LastTransitionTime.Time; c.Type == corev1.PodReady && at.After(made) && now.Sub(at) > -clockSkew {
+			return at
 		}
 	}
-	return pod.CreationTimestamp.Time
+	return made
+}
+
+// isCrashLooping reports many restarts, without a long run before the last one.
+func isCrashLooping(c corev1.ContainerStatus) bool {
+	last := c.LastTerminationState.Terminated
+	return c.RestartCount >= manyRestarts && (last == nil || last.FinishedAt.Sub(last.StartedAt.Time) < longRun)
 }

@@ -125,6 +125,61 @@ func TestLacks(t *testing.T) {
 	}
 }
 
+// TestARolloutThatPassesBy: pods of a new template show nothing before such pods are Ready on other nodes. Of two pods on a
+// node, the younger one is judged.
+func TestARolloutThatPassesBy(t *testing.T) {
+	of := func(node, generation string, is corev1.ConditionStatus, age int) *corev1.Pod {
+		pod := podOn(node, is, 0)
+		pod.Labels[generationLabel], pod.CreationTimestamp = generation, metav1.NewTime(ago(age))
+		return pod
+	}
+	const yes, no = corev1.ConditionTrue, corev1.ConditionFalse
+	for name, test := range map[string]struct {
+		updated int32
+		pods    []*corev1.Pod
+		lacks   bool
+	}{
+		"before the rollout":          {10, []*corev1.Pod{of("new0", "2", no, 40)}, true},
+		"a pod of the old template":   {3, []*corev1.Pod{of("new0", "1", no, 40), of("old0", "2", yes, 40)}, true},
+		"the first of the new":        {3, []*corev1.Pod{of("new0", "2", no, 40), of("old0", "1", yes, 40)}, false},
+		"the new is not Ready either": {3, []*corev1.Pod{of("new0", "2", no, 40), of("old0", "2", no, 40)}, false},
+		"the new is Ready elsewhere":  {3, []*corev1.Pod{of("new0", "2", no, 40), of("old0", "2", yes, 40)}, true},
+		"replaced, and Ready":         {10, []*corev1.Pod{of("new0", "2", yes, 4), of("new0", "1", no, 40)}, false},
+		"replaced, and not Ready":     {10, []*corev1.Pod{of("new0", "1", yes, 40), of("new0", "2", no, 4)}, true},
+	} {
+		d := newDaemons(10, 9, test.pods...)
+		d.set.Annotations, d.set.Status.UpdatedNumberScheduled = map[string]string{appsv1.DeprecatedTemplateGeneration: "2"}, test.updated
+		if got, err := d.looks().Unhealthy(t.Context(), []string{"new0"}, nil); err != nil || (len(got) > 0) != test.lacks {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
+
+// TestSinceWhenAPodIsNotReady by a kubelet whose clock may be wrong.
+func TestSinceWhenAPodIsNotReady(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*corev1.Pod)
+		want   int // minutes ago
+	}{
+		"its own time":     {func(*corev1.Pod) {}, 3},
+		"a day behind":     {func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(ago(24 * 60)) }, 40},
+		"a day ahead":      {func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(ago(-24 * 60)) }, 40},
+		"seconds ahead":    {func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(time.Second)) }, -1},
+		"a crash loop":     {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].RestartCount = 3 }, 40},
+		"a second restart": {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].RestartCount = 2 }, 3},
+		"a crash after a long run": {func(p *corev1.Pod) {
+			c := &p.Status.ContainerStatuses[0]
+			c.RestartCount, c.LastTerminationState.Terminated = 5, &corev1.ContainerStateTerminated{StartedAt: metav1.NewTime(ago(30)), FinishedAt: metav1.NewTime(ago(3))}
+		}, 3},
+	} {
+		pod := podOn("new0", corev1.ConditionFalse, 0)
+		test.change(pod)
+		if since := notReadySince(pod, noon); !since.Equal(ago(test.want)) && (test.want >= 0 || !since.After(noon)) {
+			t.Errorf("%s: since %s", name, since)
+		}
+	}
+}
+
 // TestHealthyDaemonSetsCostOneRequest for any number of pools and nodes.
 func TestHealthyDaemonSetsCostOneRequest(t *testing.T) {
 	d := newDaemons(2000, 2000)
