@@ -73,7 +73,8 @@ func TestDefaultedKeepsWhatIsSet(t *testing.T) {
 		OutOfService: v1alpha1.OutOfServiceSettings{Deadline: metav1.Duration{Duration: time.Minute}, ReadyTimeout: metav1.Duration{Duration: time.Hour}, MaxUnavailable: &two},
 		Trial: v1alpha1.TrialSettings{
 			Mode: v1alpha1.TrialApart, Soak: &metav1.Duration{}, Timeout: metav1.Duration{Duration: time.Hour},
-			IgnoreDaemonSets: []string{"kube-system/agent"}, Job: "check",
+			IgnoreDaemonSets: []string{"kube-system/agent"}, IgnoreDifferences: []string{"clock"}, KeepFailed: metav1.Duration{Duration: time.Hour}, Job: "check",
+			Expect: []v1alpha1.TrialExpectation{{Name: "Devices", That: "true"}},
 		},
 		Promotion: v1alpha1.PromotionSettings{Mode: v1alpha1.PromotionManual, Timeout: metav1.Duration{Duration: time.Hour}},
 		Recipe:    v1alpha1.RecipeSettings{NewNodes: 2},

@@ -120,6 +120,9 @@ type TrialRecord struct {
 	EndingAt *metav1.Time `json:"endingAt,omitempty"`
 	// EndedAt is when nothing was left of the last attempt.
 	EndedAt *metav1.Time `json:"endedAt,omitempty"`
+	// Failure is the whole message of the verdict on a failed version, with Warning events. The tag of the image has the
+	// beginning.
+	Failure string `json:"failure,omitempty"`
 	// Trouble is the cloud's answer for a missing instance, until an instance of a later attempt runs.
 	Trouble *TrialTrouble `json:"trouble,omitempty"`
 }
@@ -146,6 +149,54 @@ type TrialNodeRecord struct {
 	Images     int32       `json:"images,omitempty"`
 	// Pods of the trial by role, and the user's Job.
 	Pods map[string]types.UID `json:"pods,omitempty"`
+	// Nameless: the Node has no provider ID.
+	Nameless bool `json:"nameless,omitempty"`
+	// DaemonSets are the pods of DaemonSets on the Node, by namespace/name.
+	DaemonSets map[string]TrialDaemonSet `json:"daemonSets,omitempty"`
+	// Likeness is the latest comparison with the other nodes of the pool.
+	Likeness *TrialLikeness `json:"likeness,omitempty"`
+}
+
+// TrialDaemonSet is the youngest pod of a DaemonSet on a trial node.
+type TrialDaemonSet struct {
+	// Pod and Generation are the UID and the template generation of the pod; empty without a pod.
+	Pod        types.UID `json:"pod,omitempty"`
+	Generation string    `json:"generation,omitempty"`
+	// UnreadySince is when Kamino first saw the DaemonSet not Ready, without a break since then.
+	UnreadySince metav1.Time `json:"unreadySince,omitzero"`
+	// WasReady is true if the pod was Ready, with so many Restarts at that time.
+	WasReady bool  `json:"wasReady,omitempty"`
+	Restarts int32 `json:"restarts,omitempty"`
+}
+
+// TrialLikeness is a comparison of a trial node with the other nodes of the pool.
+type TrialLikeness struct {
+	At metav1.Time `json:"at"`
+	// Others is the number of compared nodes. Skipped is the reason against a comparison.
+	Others  int    `json:"others,omitempty"`
+	Skipped string `json:"skipped,omitempty"`
+	// Differences of the node, each with the time of the first comparison without a break. Notes name what was not
+	// compared.
+	Differences []TrialDifference `json:"differences,omitempty"`
+	Notes       []string          `json:"notes,omitempty"`
+	// Expectations are the results of the user's expressions.
+	Expectations []TrialExpectationResult `json:"expectations,omitempty"`
+}
+
+// TrialDifference is a difference from all other nodes of the pool.
+type TrialDifference struct {
+	Name    string      `json:"name"`
+	Message string      `json:"message"`
+	Since   metav1.Time `json:"since"`
+}
+
+// TrialExpectationResult is the result of a user's expression, and since when.
+type TrialExpectationResult struct {
+	Name string `json:"name"`
+	Met  bool   `json:"met,omitempty"`
+	// Error of the evaluation; empty without an error.
+	Error string      `json:"error,omitempty"`
+	Since metav1.Time `json:"since"`
 }
 
 // TrialTrouble is a cloud's answer to the request for a trial's instance. The cloud forgets the answer: after the restore

@@ -293,12 +293,51 @@ type TrialSettings struct {
 	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	IgnoreDaemonSets []string `json:"ignoreDaemonSets,omitempty"`
 
+	// IgnoreDifferences lists properties in which the trial node may differ from the pool's other nodes, such as
+	// allocatable/memory, label/team or taint/dedicated. A * at the end matches any end. docs/trial.md lists the names.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MaxLength=400
+	// +kubebuilder:validation:items:Pattern=`^(allocatable|taint|label|condition|driver|daemonset)/.+$|^(kubelet|images|address|clock)$`
+	IgnoreDifferences []string `json:"ignoreDifferences,omitempty"`
+
+	// Expect lists expressions about the trial node. Each expression is a check in status.trial.checks.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=10
+	Expect []TrialExpectation `json:"expect,omitempty"`
+
+	// KeepFailed is how long Kamino keeps the instance of a failed trial for an inspection. The capture ends afterwards.
+	// Default: 0s.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="keepFailed must be a time such as 90s, 30m or 12h, not negative, and at most 24h"
+	KeepFailed metav1.Duration `json:"keepFailed,omitzero"`
+
 	// Job names a ConfigMap in the namespace of the generalize pods. The key job.yaml is a Job that must succeed on
 	// the trial node. Default: none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Job string `json:"job,omitempty"`
+}
+
+// TrialExpectation is an expression about the trial node.
+type TrialExpectation struct {
+	// Name of the check.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9]*$`
+	// +kubebuilder:validation:XValidation:rule="!(self in ['Provisioned','Registered','Ready','DaemonSets','Identity','Alike','Disk','Network','Images','Job','Soaked'])",message="name is the name of a check of Kamino: choose another name"
+	Name string `json:"name"`
+
+	// That is a CEL expression with the result true or false. Variables: node is the trial node, and peers are the other
+	// Ready nodes of the pool with another version.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	That string `json:"that"`
 }
 
 // PromotionMode defines who points a pool at a version.

@@ -88,6 +88,12 @@ func TestSpecIsRefused(t *testing.T) {
 		{"settings.outOfService.readyTimeout", []any{"", "soon", "1d", "900"}, "spec.settings.outOfService.readyTimeout"},
 		{"settings.drain.timeout", []any{int64(900)}, "must be of type string"},
 		{"settings.drain.force", []any{"yes"}, "must be of type boolean"},
+		{"settings.trial.keepFailed", []any{"-1s", "25h", "1d", ""}, "keepFailed"},
+		{"settings.trial.ignoreDifferences", []any{[]any{"memory"}, []any{"label/"}, []any{"kubelet/x"}, []any{""}}, "spec.settings.trial.ignoreDifferences"},
+		{"settings.trial.expect", []any{expressions("Disk", "true")}, "name is the name of a check of Kamino"},
+		{"settings.trial.expect", []any{expressions("devices", "true"), expressions("", "true"), expressions("My Gpu", "true")}, "name"},
+		{"settings.trial.expect", []any{expressions("Devices", ""), expressions("Devices", strings.Repeat("!", 2049))}, "that"},
+		{"settings.trial.expect", []any{append(expressions("Devices", "true"), expressions("Devices", "false")...)}, "Duplicate value"},
 	}
 	c := apitest.Client(t)
 	for _, test := range tests {
@@ -104,6 +110,11 @@ func TestSpecIsRefused(t *testing.T) {
 			}
 		}
 	}
+}
+
+// expressions is a list with one expression about the trial node.
+func expressions(name, that string) []any {
+	return []any{map[string]any{"name": name, "that": that}}
 }
 
 func anyOf(texts []string) []any {

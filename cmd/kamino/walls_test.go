@@ -44,7 +44,7 @@ var rooms = map[string]room{
 	"internal/history":              {pure: true, own: "api cloud imageversion joinhealth retention"},
 	"internal/imagecount":           {pure: true, own: "cloud imageversion"},
 	"internal/joinhealth":           {pure: true, own: "cloud"},
-	"internal/trial":                {pure: true, own: "api cloud"},
+	"internal/trial":                {pure: true, own: "api cloud", foreign: kubeTypes},
 	"internal/history/estimate":     {pure: true, own: "api"},
 	"internal/reservations":         {pure: true, own: "api nodestate", foreign: kubeTypes},
 	"internal/wording":              {pure: true},
@@ -88,12 +88,12 @@ var rooms = map[string]room{
 
 	"internal/node":     {own: "api nodestate", foreign: kubeClient + " k8s.io/kubectl"},
 	"internal/capture":  {own: "admission api capture/plan cloud history imagecount imageversion membership node node/kured nodestate recipe reservations retention selection trial", foreign: kubeLoop},
-	"internal/tryout":   {own: "api cloud node nodestate probe trial", foreign: kubeClient + yaml + " k8s.io/component-helpers k8s.io/pod-security-admission"},
+	"internal/tryout":   {own: "api cloud node nodestate probe selection/expression trial", foreign: kubeClient + yaml + " k8s.io/component-helpers k8s.io/pod-security-admission"},
 	"internal/rebuild":  {own: "api cloud membership node node/kured nodecache nodestate rebuild/plan", foreign: kubeLoop},
 	"internal/doctor":   {own: "admission api bootstrapkind cloud history imagecount imageversion membership node node/kured nodestate reservations selection wording", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
 	"internal/nodejoin": {own: "api cloud history imageversion joinhealth nodestate", foreign: kubeClient},
-	"internal/metrics":  {own: "admission api bootstrapkind capture capture/plan cloud history imagecount imageversion joinhealth membership selection", foreign: kubeClient + " github.com/prometheus/client_golang"},
+	"internal/metrics":  {own: "admission api bootstrapkind capture capture/plan cloud history imagecount imageversion joinhealth membership selection trial", foreign: kubeClient + " github.com/prometheus/client_golang"},
 	"internal/policy":   {own: "admission api bootstrapkind capture cloud history imagecount imageversion joinhealth membership nodecache nodejoin nodestate policy/schedule rebuild recipe reservations selection selection/expression wording", foreign: kubeLoop},
 
 	"internal/controller/nodelabel": {own: "api cloud membership node nodestate", foreign: kubeClient},

@@ -28,9 +28,6 @@ const (
 // TrialUnsupported is the reason of a refusal: the provider cannot build trial nodes, or no TrialObserver is configured.
 const TrialUnsupported = "TrialUnsupported"
 
-// TrialJobInvalid is the reason of a refusal: the Job in the settings is missing or unsuitable.
-const TrialJobInvalid = "TrialJobInvalid"
-
 // observedTrial is the observation of a trial.
 type observedTrial struct {
 	// cloud is the trial in the cloud, read at cloudAt. endedAt is the time of the latest request to remove the trial.
@@ -61,6 +58,8 @@ func (t trials) lookGate(_ context.Context, w *observed) error {
 	case result == trial.Passed:
 		f.Tried = plan.VerdictPassed
 	}
+	age := t.now().Sub(since)
+	f.KeepsFailed = f.Tried == plan.VerdictFailed && result == trial.Failed && age < settings.Trial.KeepFailed.Duration && age > -observationGap
 	f.Manual = settings.Promotion.Mode == v1alpha1.PromotionManual
 	if !f.NeedsTrial {
 		since = history.BuiltAt(w.image)
@@ -140,6 +139,7 @@ func (t trials) judge(ctx context.Context, w *observed) error {
 		return nil
 	}
 	w.trial.subject = subjectOf(w, t.now())
+	w.trial.subject.PoolInstances = func() ([]cloud.Instance, error) { return t.Cloud.Instances(ctx, w.pool) }
 	verdict := t.observeNode(ctx, w)
 	w.trial.verdict = &verdict
 	switch verdict.Result {
@@ -181,6 +181,9 @@ func subjectOf(w *observed, now time.Time) trial.Subject {
 	f.Limits = trial.Within(p.Spec.Settings.Trial.Timeout.Duration, p.Spec.Settings.Trial.Soak.Duration)
 	if w.proof != nil {
 		f.Proven = w.proof.ManifestDigest
+	}
+	for _, e := range p.Spec.Settings.Trial.Expect {
+		f.Expectations = append(f.Expectations, trial.Expectation{Name: trial.Name(e.Name)})
 	}
 	none := len(seen.Instances) == 0
 	switch failed := seen.State == cloud.Failed; {
@@ -260,11 +263,8 @@ func (t trials) preflight(ctx context.Context, w *observed) ([]cloud.Refusal, er
 	if err != nil {
 		return refusals, err
 	}
-	why, err := t.tryout.Check(ctx, w.p.Spec.Settings)
-	if why != "" {
-		refusals = append(refusals, cloud.Refuse(TrialJobInvalid, why, "fix the Job, or remove settings.trial.job"))
-	}
-	return refusals, err
+	unsuitable, err := t.tryout.Check(ctx, w.p.Spec.Settings)
+	return append(refusals, unsuitable...), err
 }
 
 func trialName(p *v1alpha1.Prototype, attempt int32) string {
@@ -357,8 +357,13 @@ func (t trials) pass(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// quarantine tags the image as failed, with the cause.
+// quarantine records the whole cause, and tags the image as failed. The events are read first, because the cluster deletes
+// the Node with the instance.
 func (t trials) quarantine(ctx context.Context, w *observed) error {
+	failure := w.trial.verdict.Message + t.tryout.Evidence(ctx, w.trial.subject, w.trial.observation.Facts.Node)
+	if err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Failure = failure }); err != nil {
+		return err
+	}
 	return t.Cloud.TagImage(ctx, w.ref(), map[string]string{
 		cloud.TagQuarantined: trial.Blame(w.trial.verdict.Message), cloud.TagTrial: trial.Mark(trial.Failed, t.now()),
 	})

@@ -63,7 +63,7 @@ func (v *proving) look(subject trial.Subject) (trial.Observation, error) {
 		}
 		f := &observation.Facts
 		f.Node, f.Registered, f.Ready, f.WasReady, f.Changed = n.Name, n.CreationTimestamp.Time, true, true, n.CreationTimestamp.Time
-		f.IdentityKnown, f.Digest = true, f.Proven
+		f.IdentityKnown, f.Digest, f.Likeness = true, f.Proven, &trial.Compared{Others: 2}
 		f.Network, f.Images, f.Job = trial.Measure{Result: trial.Passed, Says: "pods reach each other"}, trial.Measure{Result: trial.Passed, Says: "started"}, trial.Measure{Result: trial.Skipped, Says: "none"}
 		observation.Node = &v1alpha1.TrialNode{Kernel: "6.8.0"}
 		if v.tracked("pods", podspace, probe(subject)) == nil {
@@ -90,8 +90,16 @@ func nodeNameOf(id cloud.InstanceID) string {
 }
 
 // Check implements TrialObserver.
-func (v *proving) Check(context.Context, v1alpha1.Settings) (why string, err error) {
-	return v.job, nil
+func (v *proving) Check(context.Context, v1alpha1.Settings) ([]cloud.Refusal, error) {
+	if v.job == "" {
+		return nil, nil
+	}
+	return []cloud.Refusal{cloud.Refuse(trial.JobInvalid, v.job, "fix the Job")}, nil
+}
+
+// Evidence implements TrialObserver.
+func (v *proving) Evidence(_ context.Context, _ trial.Subject, node string) string {
+	return ". Warning events: " + node + " " + strings.Repeat("has no room ", 30)
 }
 
 // Clean implements TrialObserver.

@@ -55,7 +55,7 @@ func reportVerdict(s *v1alpha1.TrialStatus, w *observed) {
 	blamed, isBlamed := trial.Blamed(w.image.Tags[cloud.TagQuarantined])
 	switch {
 	case f.Tried == plan.VerdictFailed && isBlamed:
-		s.Result, s.Message = v1alpha1.TrialFailed, blamed
+		s.Result, s.Message = v1alpha1.TrialFailed, wholeFailure(w, blamed)
 	case f.Tried == plan.VerdictPassed:
 		s.Result = v1alpha1.TrialPassed
 		s.Message = "every check has passed"
@@ -68,6 +68,14 @@ func reportVerdict(s *v1alpha1.TrialStatus, w *observed) {
 	if finished := metav1.NewMicroTime(at); result != "" {
 		s.FinishedAt = &finished
 	}
+}
+
+// wholeFailure is the recorded message of a failed version. The tag has the beginning.
+func wholeFailure(w *observed, blamed string) string {
+	if r := w.record.Trial; r != nil {
+		return trial.Whole(blamed, r.Failure)
+	}
+	return blamed
 }
 
 // copyObservation copies the observation of an attempt. Passed and failed are written only after the tag on the image.
@@ -140,6 +148,8 @@ func trialProgress(w *observed, d plan.Decision) string {
 		return w.trial.verdict.Message
 	case d.Do == plan.EndTrial:
 		return "removing the trial node"
+	case d.Why == plan.ForTrial && w.facts.KeepsFailed:
+		return "keeping the instance of the failed trial (settings.trial.keepFailed)"
 	case d.Why == plan.ForTrial:
 		return "the last attempt has no verdict, and another attempt follows: " + inconclusiveReason(w)
 	case d.Why == plan.ForPromotion && w.change.HandOver != "":
@@ -184,7 +194,7 @@ func trialFailureMessage(w *observed, why plan.Reason) string {
 	switch why {
 	case plan.TrialFailed:
 		blamed, _ := trial.Blamed(w.image.Tags[cloud.TagQuarantined])
-		return fmt.Sprintf("version %s of pool %s has failed its trial and is quarantined; the pool is unchanged: %s. Fix the cause on the nodes, then capture again", version, pool, blamed)
+		return fmt.Sprintf("version %s of pool %s has failed its trial and is quarantined; the pool is unchanged: %s. Fix the cause on the nodes, then capture again", version, pool, wholeFailure(w, blamed))
 	case plan.TrialInconclusive:
 		return fmt.Sprintf("the trial of version %s of pool %s has no verdict after %s; the pool is unchanged: %s. Fix the cause and capture again, or use the version without a trial: %s",
 			version, pool, settings.Trial.Timeout.Duration, inconclusiveReason(w), later)

@@ -92,6 +92,55 @@ func TestAVersionThatFails(t *testing.T) {
 	}
 }
 
+// TestAFailedVersionSaysAll: the status has the whole sentence with the events, and the tag has the beginning.
+func TestAFailedVersionSaysAll(t *testing.T) {
+	v := published(t)
+	v.finds = func(_ int32, f *trial.Facts) { f.Twins = []string{"peer"} }
+	p := v.drive()
+	for _, text := range []string{p.Status.Trial.Message, p.Status.Failure.Message} {
+		if !strings.Contains(text, ". Warning events: ") || !strings.Contains(text, strings.Repeat("has no room ", 30)) {
+			t.Errorf("%s", text)
+		}
+	}
+	if !v.tagged(cloud.TagQuarantined, "trial: Identity: node") {
+		t.Errorf("%+v", v.cloud.World().Images)
+	}
+}
+
+// TestAFailedInstanceIsKept for the time in the settings, in spite of restarts, and not after a deletion.
+func TestAFailedInstanceIsKept(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		v := published(t, func(p *v1alpha1.Prototype) {
+			p.Spec.Settings.Trial.KeepFailed = metav1.Duration{Duration: 20 * time.Minute}
+		})
+		v.finds = func(_ int32, f *trial.Facts) { f.Twins = []string{"peer"} }
+		var failed, gone time.Time
+		p := v.drive(func(int) {
+			v.restart()
+			now, failure := v.clock.Now(), v.tagged(cloud.TagTrial, "Failed ")
+			there := len(v.cloud.World().Trials) > 0
+			if failure && failed.IsZero() {
+				failed = now
+			}
+			if failure && !there && gone.IsZero() {
+				gone = now
+			}
+			p := v.prototype()
+			if deleted && p != nil && p.Status.Failure != nil && p.DeletionTimestamp == nil {
+				v.must(v.clean.Delete(t.Context(), p))
+			}
+			if p != nil && p.Status.Failure != nil && there && now.Sub(failed) > time.Minute && !deleted &&
+				p.Status.Progress != "keeping the instance of the failed trial (settings.trial.keepFailed)" && now.Sub(failed) < 19*time.Minute {
+				t.Errorf("%s after the failure: %s", now.Sub(failed), p.Status.Progress)
+			}
+		})
+		v.nothingLeft(p)
+		if kept := gone.Sub(failed); kept > 25*time.Minute || (kept > 19*time.Minute) == deleted {
+			t.Errorf("deleted %t: kept for %s", deleted, kept)
+		}
+	}
+}
+
 // TestAnAttemptThatCannotTell is followed by another, after a pause.
 func TestAnAttemptThatCannotTell(t *testing.T) {
 	for name, spoil := range map[string]struct {
@@ -250,7 +299,7 @@ func TestATrialThatNobodyCanMake(t *testing.T) {
 	v = trying(t)
 	v.job = "there is no ConfigMap check"
 	p = v.play()
-	if p.Status.Failure == nil || p.Status.Failure.Reason != TrialJobInvalid || !strings.Contains(p.Status.Failure.Message, v.job) {
+	if p.Status.Failure == nil || p.Status.Failure.Reason != trial.JobInvalid || !strings.Contains(p.Status.Failure.Message, v.job) {
 		t.Error(verdict(p))
 	}
 }

@@ -4,14 +4,15 @@ import (
 	"context"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
 // TrialObserver observes trial nodes in the cluster. Facts from the cloud are part of the subject.
 type TrialObserver interface {
-	// Check returns the reason why the Job in the settings cannot run on a trial node; empty if the Job is suitable, or
-	// without a Job.
-	Check(ctx context.Context, settings v1alpha1.Settings) (why string, err error)
+	// Check returns the obstacles in the settings: a Job that cannot run on a trial node, or an expression that does not
+	// compile. Nil without an obstacle.
+	Check(ctx context.Context, settings v1alpha1.Settings) ([]cloud.Refusal, error)
 
 	// Look completes the subject's facts from the cluster. For the measurements, Look cordons the trial's instances and
 	// keeps pods on the node.
@@ -20,6 +21,10 @@ type TrialObserver interface {
 	// is in the returned observation, also with an error, and in the next subject. An error means that this observation
 	// failed.
 	Look(ctx context.Context, subject trial.Subject) (trial.Observation, error)
+
+	// Evidence returns the Warning events of the node and of its pods, as the end of a sentence; empty without events. An
+	// unread event is no reason to wait, so that an error is part of the text.
+	Evidence(ctx context.Context, subject trial.Subject, node string) string
 
 	// Clean starts the removal of all objects that Look has made, and of the Nodes of removed instances. left names the
 	// objects that still exist. Callers begin once the instances are being removed, and repeat Clean until nothing is

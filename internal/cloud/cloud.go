@@ -90,6 +90,10 @@ type Instance struct {
 	BuiltFrom string `json:"builtFrom,omitempty"`
 	// Host is the required name of the instance's Node in lower case; empty if any name is possible.
 	Host string `json:"host,omitempty"`
+	// SystemUUID and Addresses are the system UUID and the private addresses of a trial's instance, if the cloud returns
+	// them with the instance.
+	SystemUUID string   `json:"systemUUID,omitempty"`
+	Addresses  []string `json:"addresses,omitempty"`
 	// CreatedAt is the creation time; zero if unknown. A rebuild may leave the time unchanged.
 	CreatedAt time.Time `json:"createdAt,omitzero"`
 	// Removing is true if the instance is being removed; false if unknown.

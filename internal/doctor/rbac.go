@@ -38,6 +38,7 @@ var rights = []right{
 	{"", "pods", "eviction", []string{"create"}, everywhere},
 	{"policy", "poddisruptionbudgets", "", []string{"list"}, everywhere},
 	{"apps", "daemonsets", "", []string{"get"}, everywhere},
+	{"storage.k8s.io", "csinodes", "", []string{"list"}, everywhere},
 	{"coordination.k8s.io", "leases", "", []string{"get", "list", "create", "update", "delete"}, own},
 	{"coordination.k8s.io", "leases", "", []string{"get", "list"}, kubelets},
 	{"", "pods", "", []string{"create"}, pods},

@@ -44,6 +44,8 @@ type Kubelets struct {
 	// Leases were listed.
 	written    map[string]time.Time
 	isComplete bool
+	// offsets are the clocks of kubelets minus the API server's clock, by node name.
+	offsets map[string]time.Duration
 	// renewed is true if any kubelet of the cluster renews a Lease. referred is true after the check of the oldest
 	// Nodes.
 	renewed, referred bool
@@ -65,6 +67,7 @@ func (k *Kubelets) Without(ctx context.Context, nodes []*corev1.Node, all func()
 	defer k.mu.Unlock()
 	if now := k.Now(); k.written == nil || now.Sub(k.at) >= leaseLife {
 		k.at, k.written, k.isComplete, k.renewed, k.referred = now, map[string]time.Time{}, false, false, false
+		k.offsets = map[string]time.Duration{}
 	}
 	if err := k.read(ctx, nodes); err != nil {
 		return nil, err
@@ -111,7 +114,7 @@ func (k *Kubelets) read(ctx context.Context, nodes []*corev1.Node) error {
 		case err != nil:
 			return fmt.Errorf("read the kubelet's lease %s/%s of node %s: %w", corev1.NamespaceNodeLease, n.Name, n.Name, err)
 		default:
-			k.written[n.Name] = LeaseWrittenAt(lease)
+			k.note(lease)
 		}
 	}
 	return nil
@@ -124,13 +127,31 @@ func (k *Kubelets) list(ctx context.Context) error {
 			return fmt.Errorf("list the kubelets' leases in %s: %w", corev1.NamespaceNodeLease, err)
 		}
 		for i := range list.Items {
-			k.written[list.Items[i].Name] = LeaseWrittenAt(&list.Items[i])
+			k.note(&list.Items[i])
 		}
 		if options.Continue = list.Continue; options.Continue == "" {
 			k.isComplete = true
 			return nil
 		}
 	}
+}
+
+// note keeps the times of a Lease. The kubelet writes RenewTime by its own clock, and the API server the managed fields.
+func (k *Kubelets) note(lease *coordinationv1.Lease) {
+	written := LeaseWrittenAt(lease)
+	k.written[lease.Name] = written
+	if len(lease.ManagedFields) > 0 && lease.Spec.RenewTime != nil {
+		k.offsets[lease.Name] = lease.Spec.RenewTime.Sub(written)
+	}
+}
+
+// Offset returns the clock of the node's kubelet minus the API server's clock, to a second, after Without has read the
+// Lease. known is false without a Lease, or without the API server's time.
+func (k *Kubelets) Offset(node string) (offset time.Duration, known bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	offset, known = k.offsets[node]
+	return offset.Truncate(time.Second), known
 }
 
 // keeps reports whether a kubelet has written the Lease of the Node. An older Lease belongs to an earlier node of the

@@ -128,3 +128,22 @@ func TestLeasesAreReadForAllPoolsAtOnce(t *testing.T) {
 		t.Errorf("%v, %d requests", err, len(kube.Actions()))
 	}
 }
+
+// TestTheClockOfAKubelet: the kubelet writes RenewTime, and the API server the managed fields.
+func TestTheClockOfAKubelet(t *testing.T) {
+	own, unknown := heart("own", registered.Add(time.Minute)), heart("unknown", registered)
+	renewed := metav1.NewMicroTime(registered.Add(-time.Hour - 400*time.Millisecond))
+	own.Spec.RenewTime = &renewed
+	k := &Kubelets{Kube: fake.NewClientset(own, unknown), Now: time.Now}
+	if _, err := k.Without(t.Context(), []*corev1.Node{readyAt("own", registered), readyAt("unknown", registered), readyAt("none", registered)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if offset, known := k.Offset("own"); !known || offset != -time.Hour-time.Minute {
+		t.Errorf("%s, %t", offset, known)
+	}
+	for _, name := range []string{"unknown", "none"} {
+		if offset, known := k.Offset(name); known || offset != 0 {
+			t.Errorf("%s: %s", name, offset)
+		}
+	}
+}

@@ -152,6 +152,9 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 		"a cron that is none":     {func(p *v1alpha1.PrototypePolicySpec) { p.Schedule.Cron = "61 99 * * *" }, v1alpha1.PolicyScheduleInvalid, "cron"},
 		"CEL that does not compile": {func(p *v1alpha1.PrototypePolicySpec) { p.Selection.Refuse = "node.metadata.name ==" },
 			v1alpha1.PolicyExpressionInvalid, "selection.refuse"},
+		"a trial's CEL that does not compile": {func(p *v1alpha1.PrototypePolicySpec) {
+			p.Settings.Trial.Expect = []v1alpha1.TrialExpectation{{Name: "Devices", That: "node.status =="}}
+		}, v1alpha1.PolicyExpressionInvalid, "settings.trial.expect Devices"},
 		"a score that is no number": {func(p *v1alpha1.PrototypePolicySpec) { p.Selection.Score = "'high'" }, v1alpha1.PolicyExpressionInvalid, "selection.score"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -51,6 +51,11 @@ func compile(p *v1alpha1.PrototypePolicy, now time.Time) *rules {
 	if err != nil {
 		return refuse(v1alpha1.PolicyExpressionInvalid, err.Error())
 	}
+	for _, e := range spec.Settings.Trial.Expect {
+		if _, err := expression.CompileExpectation(e.That); err != nil {
+			return refuse(v1alpha1.PolicyExpressionInvalid, fmt.Sprintf("settings.trial.expect %s %v", e.Name, err))
+		}
+	}
 	if expressions != nil {
 		r.choice.Expressions = expressions
 	}

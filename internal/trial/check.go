@@ -5,6 +5,7 @@ package trial
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -38,6 +39,8 @@ const (
 	Daemons Name = "DaemonSets"
 	// Identity: no other node has the machine ID or the system UUID of the node.
 	Identity Name = "Identity"
+	// Likeness: the node differs in nothing from the other nodes of its pool.
+	Likeness Name = "Alike"
 	// Disk: the manifest on the disk matches the proof.
 	Disk Name = "Disk"
 	// Network: pods on the node reach other nodes, Services and DNS names, and are reachable.
@@ -118,11 +121,16 @@ type Instance struct {
 
 // Daemon is the state of a healthy DaemonSet on this node.
 type Daemon struct {
-	Name     string
-	Ready    bool
+	Name  string
+	Ready bool
+	// Restarts of the pod since it was first Ready.
 	Restarts int32
 	// Why is the reason from the pod for not being Ready, if known.
 	Why string
+	// Since is when the DaemonSet was first seen not Ready, without a break; zero for a Ready DaemonSet.
+	Since time.Time
+	// Rollout is true if the pod is of a template that no other node has proven yet.
+	Rollout bool
 }
 
 // Measure is the result of one measurement by pods on the node.
@@ -131,6 +139,33 @@ type Measure struct {
 	Result Result
 	// Says is the failure, or why there is no result.
 	Says string
+}
+
+// Compared is the latest comparison of the node with the other nodes of the pool.
+type Compared struct {
+	// Others is the number of compared nodes. Skipped is the reason against a comparison; else empty.
+	Others  int
+	Skipped string
+	// Differences are present in each comparison since their time.
+	Differences []Lasting
+	// Notes are what the comparison left out: properties in which the other nodes disagree, and forged Nodes.
+	Notes []string
+}
+
+// Lasting is a difference with the time of its first comparison.
+type Lasting struct {
+	Difference
+	Since time.Time
+}
+
+// Expectation is a user's expression about the node, and a check of its own.
+type Expectation struct {
+	Name Name
+	// Evaluated is false before the first evaluation. Error is the error of the evaluation; else empty.
+	Evaluated, Met bool
+	Error          string
+	// Since is the time of the first such result without a break.
+	Since time.Time
 }
 
 // Facts are the observations of a trial.
@@ -156,6 +191,8 @@ type Facts struct {
 	// Unproven is why the Node, or its absence, is not trusted: any client may have created or deleted the Node.
 	// Unproven is empty if the kubelet's Lease confirms the Node, or if the cluster has no such Leases.
 	Unproven string
+	// Nameless is true if the Node has no provider ID, and is the instance's by name, address or system UUID.
+	Nameless bool
 	// Ready is the condition of the Node, and Changed its last change. WasReady is true if the Node was Ready before.
 	Ready, WasReady bool
 	Changed         time.Time
@@ -165,6 +202,12 @@ type Facts struct {
 	// claim an ID without evidence of an earlier claim; each has the reason.
 	IdentityKnown        bool
 	Twins, DoubtfulTwins []string
+	// Likeness is the comparison with the other nodes of the pool; nil before the first comparison.
+	Likeness *Compared
+
+	// Expectations are the user's expressions, in their order.
+	Expectations []Expectation
+
 	// Digest is the manifest's digest on the disk, and Proven the digest in the proof. Empty if unread.
 	Digest, Proven string
 
@@ -181,17 +224,21 @@ type Check struct {
 	Message string `json:"message"`
 }
 
-// checks in order. After a gate that has not passed, no further check is evaluated.
-var checks = []struct {
+// check is a check of the trial. After a gate that has not passed, no further check is evaluated.
+type check struct {
 	name Name
 	gate bool
 	look func(Facts) (Result, string)
-}{
+}
+
+// checks in order.
+var checks = []check{
 	{Provisioned, true, provisioned},
 	{Registered, true, registered},
 	{Ready, true, ready},
 	{Daemons, false, daemons},
 	{Identity, false, identity},
+	{Likeness, false, alike},
 	{Disk, false, disk},
 	{Network, false, func(f Facts) (Result, string) { return f.measured(f.Network, f.Limits.Measure) }},
 	{Images, false, func(f Facts) (Result, string) { return f.measured(f.Images, f.Limits.Measure) }},
@@ -199,7 +246,17 @@ var checks = []struct {
 	{Soaked, false, soaked},
 }
 
-// Names returns the names of the checks in order.
+// checksOf are the checks with the user's expressions, which follow the comparison with other nodes.
+func checksOf(f Facts) []check {
+	all := slices.Clone(checks)
+	at := 1 + slices.IndexFunc(all, func(c check) bool { return c.name == Likeness })
+	for i, e := range f.Expectations {
+		all = slices.Insert(all, at+i, check{e.Name, false, e.look})
+	}
+	return all
+}
+
+// Names returns the names of the checks in order, without the user's expressions.
 func Names() []Name {
 	names := make([]Name, len(checks))
 	for i, check := range checks {
@@ -235,6 +292,10 @@ func registered(f Facts) (Result, string) {
 		return Inconclusive, f.Unproven
 	case f.Unproven != "":
 		return Pending, f.Unproven
+	case f.Nameless && f.since(f.Instance.Running) > f.Limits.Register:
+		return Failed, fmt.Sprintf("node %s has no provider ID: check the kubelet's flags --cloud-provider and --provider-id on the disk", f.Node)
+	case f.Nameless:
+		return Pending, fmt.Sprintf("node %s has no provider ID yet", f.Node)
 	case f.Node != "":
 		return Passed, fmt.Sprintf("node %s was registered %s after the start of the instance", f.Node, span(f.Registered.Sub(f.Instance.Running)))
 	case f.since(f.Instance.Running) > f.Limits.Register:
@@ -264,13 +325,19 @@ func ready(f Facts) (Result, string) {
 }
 
 func daemons(f Facts) (Result, string) {
-	var waiting []string
+	var waiting, late []string
 	for _, d := range f.Daemons {
 		switch {
 		case d.Restarts > mostRestarts:
 			return Failed, fmt.Sprintf("DaemonSet %s was restarted %d times on node %s%s", d.Name, d.Restarts, f.Node, because(d.Why))
-		case !d.Ready:
+		case d.Ready:
+		case d.Rollout:
+			waiting = append(waiting, d.Name+" (rollout in progress)")
+		default:
 			waiting = append(waiting, d.Name+because(d.Why))
+			if f.since(later(d.Since, f.Changed)) > f.Limits.Daemons {
+				late = append(late, d.Name+because(d.Why))
+			}
 		}
 	}
 	switch {
@@ -280,8 +347,8 @@ func daemons(f Facts) (Result, string) {
 		return Passed, fmt.Sprintf("the only healthy DaemonSet of other nodes is healthy on node %s", f.Node)
 	case len(waiting) == 0:
 		return Passed, fmt.Sprintf("all %d healthy DaemonSets of other nodes are healthy on node %s", len(f.Daemons), f.Node)
-	case f.since(f.Changed) > f.Limits.Daemons:
-		return Failed, fmt.Sprintf("not Ready on node %s, but Ready on other nodes: %s", f.Node, strings.Join(waiting, "; "))
+	case len(late) > 0:
+		return Failed, fmt.Sprintf("not Ready on node %s for %s, but Ready on other nodes: %s", f.Node, span(f.Limits.Daemons), strings.Join(late, "; "))
 	default:
 		return Pending, fmt.Sprintf("awaited on node %s: %s", f.Node, strings.Join(waiting, "; "))
 	}
@@ -298,6 +365,74 @@ func identity(f Facts) (Result, string) {
 	default:
 		return Inconclusive, fmt.Sprintf("node %s does not report the machine ID and the system UUID", f.Node)
 	}
+}
+
+// look judges the expression. Labels and devices may come late, so that a result must last for the time of a
+// measurement.
+func (e Expectation) look(f Facts) (Result, string) {
+	lasts := f.since(later(e.Since, f.Changed)) > f.Limits.Measure
+	switch {
+	case !e.Evaluated:
+		return Pending, "is evaluated"
+	case e.Error == "" && e.Met:
+		return Passed, fmt.Sprintf("the expression is true for node %s", f.Node)
+	case e.Error != "" && lasts:
+		return Inconclusive, fmt.Sprintf("the expression has no value for node %s: %s", f.Node, e.Error)
+	case lasts:
+		return Failed, fmt.Sprintf("the expression is false for node %s", f.Node)
+	case e.Error != "":
+		return Pending, fmt.Sprintf("the expression has no value yet for node %s: %s", f.Node, e.Error)
+	default:
+		return Pending, fmt.Sprintf("the expression is still false for node %s", f.Node)
+	}
+}
+
+// mostNamed is the number of differences in a message.
+const mostNamed = 5
+
+// alike fails by differences that have lasted for the time of a measurement. One observation never fails a version.
+func alike(f Facts) (Result, string) {
+	c := f.Likeness
+	switch {
+	case c == nil:
+		return Pending, "is compared"
+	case c.Skipped != "":
+		return Skipped, c.Skipped
+	case len(c.Differences) == 0:
+		return Passed, fmt.Sprintf("node %s is like %d other nodes of the pool", f.Node, c.Others) + notes(c.Notes)
+	}
+	var lasting, all []string
+	for _, d := range c.Differences {
+		if all = append(all, d.Message); f.since(later(d.Since, f.Changed)) > f.Limits.Measure {
+			lasting = append(lasting, d.Message)
+		}
+	}
+	if len(lasting) > 0 {
+		return Failed, fmt.Sprintf("node %s differs from %d other nodes of the pool: %s", f.Node, c.Others, some(lasting)) + notes(c.Notes)
+	}
+	return Pending, fmt.Sprintf("node %s still differs from %d other nodes of the pool: %s", f.Node, c.Others, some(all))
+}
+
+// some lists the first messages.
+func some(messages []string) string {
+	if more := len(messages) - mostNamed; more > 0 {
+		messages = append(messages[:mostNamed:mostNamed], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(messages, "; ")
+}
+
+func notes(of []string) string {
+	if len(of) == 0 {
+		return ""
+	}
+	return ". Not compared: " + some(of)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func disk(f Facts) (Result, string) {

@@ -39,6 +39,14 @@ func Blame(message string) string {
 // Blamed returns the message in a quarantine by a trial; ok is false for any other quarantine.
 func Blamed(quarantine string) (message string, ok bool) { return strings.CutPrefix(quarantine, blame) }
 
+// Whole returns the whole message of a failed version, if the tag has its beginning; else the message of the tag.
+func Whole(blamed, recorded string) string {
+	if blamed != "" && strings.HasPrefix(recorded, blamed) {
+		return recorded
+	}
+	return blamed
+}
+
 // Unseen returns the verdict after failed looks in a row. why is the error of the last look. Earlier facts are not
 // judged again.
 func Unseen(looks int, why string) Verdict {

@@ -47,6 +47,20 @@ func TestBlame(t *testing.T) {
 	}
 }
 
+// TestTheWholeMessage: the record of another failure is no message of this one.
+func TestTheWholeMessage(t *testing.T) {
+	long := "Ready: " + strings.Repeat("ä", 300)
+	blamed, _ := Blamed(Blame(long))
+	for recorded, want := range map[string]string{long: long, "": blamed, "Network: no": blamed} {
+		if got := Whole(blamed, recorded); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := Whole("", long); got != "" {
+		t.Errorf("without a tag: %q", got)
+	}
+}
+
 func TestUnseen(t *testing.T) {
 	for looks, want := range map[int]Result{1: Pending, 3: Pending, 4: Inconclusive, 9: Inconclusive} {
 		if v := Unseen(looks, "no answer"); v.Result != want || !strings.HasSuffix(v.Message, ": no answer") {

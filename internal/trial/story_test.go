@@ -17,13 +17,19 @@ type story struct {
 	// times.
 	daemon, restarts, most int
 	measured               int
-	network                Result
-	twin                   bool
+	// differs and agrees are the minutes in which a difference from the pool begins and ends.
+	differs, agrees int
+	// away and back are the minutes in which the Ready DaemonSet is not Ready; rollout: its pod is of a new template.
+	away, back int
+	rollout    bool
+	network    Result
+	twin       bool
 }
 
 // fine returns the story of a passed trial.
 func fine() story {
-	return story{runs: 1, registers: 2, ready: 3, falls: never, returns: never, daemon: 4, restarts: never, most: never, measured: 6, network: Passed}
+	return story{runs: 1, registers: 2, ready: 3, falls: never, returns: never, daemon: 4, restarts: never, most: never, measured: 6, network: Passed,
+		differs: never, agrees: never, away: never, back: never}
 }
 
 const never = 1000
@@ -55,7 +61,16 @@ func (s story) at(minute int) Facts {
 	if s.restarts != never {
 		d.Restarts = int32(min(max(minute-s.ready, 0)/s.restarts, s.most)) //nolint:gosec // a few
 	}
-	f.Daemons = []Daemon{d}
+	switch {
+	case minute >= s.away && minute < s.back:
+		d.Ready, d.Since, d.Rollout = false, when(s.away), s.rollout
+	case !d.Ready:
+		d.Since = when(s.ready)
+	}
+	f.Daemons, f.Likeness = []Daemon{d}, &Compared{Others: 3}
+	if minute >= s.differs && minute < s.agrees {
+		f.Likeness.Differences = []Lasting{{Difference{"label/team", "label team is missing"}, when(s.differs)}}
+	}
 	if minute >= s.measured {
 		f.Digest, f.Proven = "sha256:a", "sha256:a"
 		f.Network, f.Images = Measure{s.network, "was tried"}, Measure{Passed, "started without a pull"}
@@ -86,6 +101,13 @@ var stories = map[string]struct {
 	"no network":                 {func(s *story) { s.network = Failed }, Failed, 6, 6},
 	"nothing to measure with":    {func(s *story) { s.network = Skipped }, Passed, 13, 13},
 	"nobody measures":            {func(s *story) { s.measured = never }, Inconclusive, 13, 13},
+	"a label that comes late":    {func(s *story) { s.differs, s.agrees = 3, 8 }, Passed, 13, 13},
+	"a label that never comes":   {func(s *story) { s.differs = 3 }, Failed, 9, 9},
+	"a taint late in the soak":   {func(s *story) { s.differs, s.agrees = 12, 16 }, Passed, 16, 16},
+	"a condition that stays":     {func(s *story) { s.differs = 12 }, Failed, 18, 18},
+	"a rollout passes by":        {func(s *story) { s.away, s.back, s.rollout = 12, 30, true }, Passed, 30, 30},
+	"a DaemonSet away for long":  {func(s *story) { s.away, s.back = 12, 22 }, Passed, 22, 22},
+	"a DaemonSet away for good":  {func(s *story) { s.away = 12 }, Failed, 23, 23},
 	"a copy of another's disk":   {func(s *story) { s.twin = true }, Failed, 5, 5},
 	"a copy that is never Ready": {func(s *story) { s.twin, s.ready = true, never }, Failed, 13, 13},
 }

@@ -5,6 +5,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
+// Reasons of refusals of a trial's settings.
+const (
+	// JobInvalid: the Job in the settings is missing or unsuitable.
+	JobInvalid = "TrialJobInvalid"
+	// ExpressionInvalid: an expression in the settings does not compile.
+	ExpressionInvalid = "TrialExpressionInvalid"
+)
+
 // Subject has the inputs for observing the node of a trial.
 type Subject struct {
 	// Prototype is the capture of the version. Its settings have defaults.
@@ -21,6 +29,8 @@ type Subject struct {
 	Known []v1alpha1.TrialNodeRecord
 	// Overdue is true if the removal takes too long. Nodes still in removal then return to service.
 	Overdue bool
+	// PoolInstances lists the pool's instances.
+	PoolInstances func() ([]cloud.Instance, error)
 	// Image is the version with its tags.
 	Image cloud.Image
 	// Facts are the facts known without the cluster: Now, Begun, Limits, Unread, Blind, Instance and Proven.

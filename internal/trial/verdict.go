@@ -25,7 +25,7 @@ func Judge(f Facts) Verdict {
 	f.Limits = f.Limits.Defaulted()
 	v := Verdict{Result: Passed, Message: "every check has passed"}
 	open := true
-	for _, check := range checks {
+	for _, check := range checksOf(f) {
 		c := Check{check.name, Pending, v1alpha1.TrialWaiting}
 		if open {
 			c.Result, c.Message = check.look(f)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,6 +16,7 @@ import (
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	cluster "github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/nodestate"
 	"github.com/kamino-dev/kamino/internal/trial"
@@ -30,8 +32,13 @@ var daemonTaints = []string{
 	corev1.TaintNodePIDPressure, corev1.TaintNodeUnschedulable,
 }
 
-// daemons are the DaemonSets of the node that are healthy on other nodes, with their state on this node.
-func (a *attempt) daemons(ctx context.Context, node *corev1.Node) ([]trial.Daemon, error) {
+// readDaemonPods returns the DaemonSets of the cluster, and the pods on the trial node.
+type daemonPods struct {
+	sets []appsv1.DaemonSet
+	pods []corev1.Pod
+}
+
+func readDaemonPods(ctx context.Context, a *attempt, node *corev1.Node) (*daemonPods, error) {
 	sets, err := a.Kube.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return nil, fmt.Errorf("list daemonsets: %w", err)
@@ -40,16 +47,89 @@ func (a *attempt) daemons(ctx context.Context, node *corev1.Node) ([]trial.Daemo
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of node %s: %w", node.Name, err)
 	}
-	ignored := a.Prototype.Spec.Settings.Trial.IgnoreDaemonSets
-	found, unhealthy := daemonsOn(node, sets.Items, pods.Items, ignored, nil)
+	return &daemonPods{sets.Items, pods.Items}, nil
+}
+
+func ignoredSets(a *attempt) []string { return a.Prototype.Spec.Settings.Trial.IgnoreDaemonSets }
+
+// daemons are the DaemonSets of the node that are healthy on other nodes, with their state on this node.
+func (a *attempt) daemons(ctx context.Context, now time.Time, node *corev1.Node, k *kept, on *daemonPods) ([]trial.Daemon, error) {
+	found, unhealthy := daemonsOn(node, on, ignoredSets(a), nil)
 	if unhealthy {
 		forged, err := forgedOthers(ctx, a, node)
 		if err != nil {
 			return nil, err
 		}
-		found, _ = daemonsOn(node, sets.Items, pods.Items, ignored, forged)
+		found, _ = daemonsOn(node, on, ignoredSets(a), forged)
 	}
-	return found, nil
+	all := make([]trial.Daemon, len(found))
+	known := map[string]v1alpha1.TrialDaemonSet{}
+	for i, d := range found {
+		name := d.set.Namespace + "/" + d.set.Name
+		all[i], known[name] = observeDaemon(name, d.pod, k.DaemonSets[name], now)
+		if !all[i].Ready && isNewest(d.set, d.pod) {
+			proven, err := isProven(ctx, a, d.set, d.pod)
+			if err != nil {
+				return nil, err
+			}
+			all[i].Rollout = !proven
+		}
+	}
+	k.DaemonSets = known
+	return all, nil
+}
+
+// observeDaemon returns the state of a DaemonSet on the node, and the next record. The time without a Ready pod starts
+// again with a pod of another template, because a rollout replaces pods. Restarts count from the first Ready on.
+func observeDaemon(name string, pod *corev1.Pod, was v1alpha1.TrialDaemonSet, now time.Time) (trial.Daemon, v1alpha1.TrialDaemonSet) {
+	d, next := daemon(name, pod), was
+	if pod != nil && pod.UID != was.Pod {
+		next = v1alpha1.TrialDaemonSet{Pod: pod.UID, Generation: pod.Labels[generationLabel], UnreadySince: was.UnreadySince}
+		if was.Generation != "" && was.Generation != next.Generation {
+			next.UnreadySince = metav1.Time{}
+		}
+	}
+	switch {
+	case d.Ready:
+		next.UnreadySince = metav1.Time{}
+		if !next.WasReady {
+			next.WasReady, next.Restarts = true, d.Restarts
+		}
+	case next.UnreadySince.IsZero():
+		next.UnreadySince = metav1.NewTime(now.Truncate(time.Second))
+	}
+	d.Since = next.UnreadySince.Time
+	if d.Restarts = max(0, d.Restarts-next.Restarts); !next.WasReady {
+		d.Restarts = 0
+	}
+	return d, next
+}
+
+// generationLabel on a pod is the generation of its template. The annotation of the DaemonSet has the current generation.
+// Source: k8s.io/kubernetes pkg/controller/daemon/util, CreatePodTemplate.
+const generationLabel = "pod-template-generation"
+
+// isNewest reports whether a rollout is in progress, and the pod is of the new template.
+func isNewest(set *appsv1.DaemonSet, pod *corev1.Pod) bool {
+	current, s := set.Annotations[appsv1.DeprecatedTemplateGeneration], set.Status
+	return pod != nil && current != "" && pod.Labels[generationLabel] == current && (s.ObservedGeneration < set.Generation || s.UpdatedNumberScheduled < s.DesiredNumberScheduled)
+}
+
+// isProven reports whether the pods of the pod's template are Ready on other nodes.
+func isProven(ctx context.Context, a *attempt, set *appsv1.DaemonSet, here *corev1.Pod) (bool, error) {
+	pods, err := podsOfSet(ctx, a, set)
+	if err != nil {
+		return false, err
+	}
+	all, ready := 0, 0
+	for i := range pods {
+		if p := &pods[i]; p.DeletionTimestamp == nil && p.Spec.NodeName != here.Spec.NodeName && p.Labels[generationLabel] == here.Labels[generationLabel] {
+			if all++; podReady(p) {
+				ready++
+			}
+		}
+	}
+	return all > 0 && ready*100 >= all*healthyShare, nil
 }
 
 // maxKubeletChecks limits the other Nodes with a check for a kubelet.
@@ -77,11 +157,11 @@ func forgedOthers(ctx context.Context, a *attempt, node *corev1.Node) (forged []
 
 // daemonsOn are the DaemonSets that belong on the node and are healthy on other nodes, without forged nodes. unhealthy
 // reports that a DaemonSet is unhealthy.
-func daemonsOn(node *corev1.Node, sets []appsv1.DaemonSet, pods []corev1.Pod, ignored []string, forged []*corev1.Node) (found []trial.Daemon, unhealthy bool) {
-	for i := range sets {
-		set := &sets[i]
+func daemonsOn(node *corev1.Node, on *daemonPods, ignored []string, forged []*corev1.Node) (found []placedPod, unhealthy bool) {
+	for i := range on.sets {
+		set := &on.sets[i]
 		name := set.Namespace + "/" + set.Name
-		pod := podOf(set, pods)
+		pod := podOf(set, on.pods)
 		if slices.Contains(ignored, name) || set.DeletionTimestamp != nil || pod == nil && !belongs(set, node) {
 			continue
 		}
@@ -89,10 +169,18 @@ func daemonsOn(node *corev1.Node, sets []appsv1.DaemonSet, pods []corev1.Pod, ig
 			unhealthy = true
 			continue
 		}
-		found = append(found, daemon(name, pod))
+		found = append(found, placedPod{set, pod})
 	}
-	slices.SortFunc(found, func(x, y trial.Daemon) int { return cmp.Compare(x.Name, y.Name) })
+	slices.SortFunc(found, func(x, y placedPod) int {
+		return cmp.Or(cmp.Compare(x.set.Namespace, y.set.Namespace), cmp.Compare(x.set.Name, y.set.Name))
+	})
 	return found, unhealthy
+}
+
+// placedPod is a DaemonSet with its pod on the node; nil without a pod.
+type placedPod struct {
+	set *appsv1.DaemonSet
+	pod *corev1.Pod
 }
 
 // podOf returns the youngest pod of a DaemonSet on the node that is not in deletion, because a rollout replaces pods.

@@ -24,6 +24,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/apitest"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
@@ -496,5 +497,85 @@ func TestANodeOfAnotherHost(t *testing.T) {
 	own.node("t-0", true)
 	if f := own.look("its own", func(f trial.Facts) bool { return f.Ready }); f.Doubt != "" {
 		t.Error(f.Doubt)
+	}
+}
+
+// TestANodeWithoutAProviderID is the trial's by its name, system UUID or address. Kamino cordons, names and removes the
+// Node.
+func TestANodeWithoutAProviderID(t *testing.T) {
+	for by, change := range map[string]func(*cloud.Instance){
+		"name":        func(i *cloud.Instance) { i.Host = "t-0" },
+		"system UUID": func(i *cloud.Instance) { i.SystemUUID = "S-T-0" },
+		"address":     func(i *cloud.Instance) { i.Addresses = []string{"10.0.0.7"} },
+	} {
+		t.Run(by, func(t *testing.T) { testNodeWithoutProviderID(t, change) })
+	}
+}
+
+func testNodeWithoutProviderID(t *testing.T, change func(*cloud.Instance)) {
+	w := newWorld(t)
+	change(&w.subject.Instances[0])
+	w.node("w-1", true, func(n *corev1.Node) { n.Spec.ProviderID = "" }) // of another instance without a provider ID
+	w.heart("w-1")
+	w.node("t-0", true, func(n *corev1.Node) { n.Spec.ProviderID = "" })
+	w.addressed("t-0", "10.0.0.7")
+	w.doubtful(w.at(30*time.Minute).look("it", func(f trial.Facts) bool { return f.Node == "t-0" && f.Unproven != "" }), "t-0", "no kubelet")
+	w.heart("t-0")
+	f := w.look("its kubelet", func(f trial.Facts) bool { return f.Unproven == "" })
+	if v := trial.Judge(f); v.Result != trial.Failed || !strings.HasPrefix(v.Message, "Registered: node t-0 has no provider ID") {
+		t.Errorf("%s: %s", v.Result, v.Message)
+	}
+	if !w.get("t-0").Spec.Unschedulable || w.get("w-1").Spec.Unschedulable {
+		t.Error("users' pods are placed on the Node, or another Node is cordoned")
+	}
+	n := w.get("t-0")
+	n.Spec.ProviderID = "cloud:///t-0"
+	_, err := w.kube.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{})
+	w.must(err)
+	if f := w.look("its provider ID", func(f trial.Facts) bool { return !f.Nameless }); f.Doubt != "" || trial.Judge(f).Result == trial.Failed {
+		t.Errorf("%+v", trial.Judge(f))
+	}
+}
+
+func (w *world) addressed(name, address string) {
+	w.Helper()
+	n := w.get(name)
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+	_, err := w.kube.CoreV1().Nodes().UpdateStatus(w.Context(), n, metav1.UpdateOptions{})
+	w.must(err)
+}
+
+// TestTheEndOfANodeWithoutAProviderID: the record proves the Node after the end of the instance.
+func TestTheEndOfANodeWithoutAProviderID(t *testing.T) {
+	for _, recorded := range []bool{true, false} {
+		w := newWorld(t)
+		w.subject.Instances[0].Host = "t-0"
+		w.node("t-0", false, func(n *corev1.Node) { n.Spec.ProviderID = "" })
+		w.node("w-1", false, func(n *corev1.Node) { n.Spec.ProviderID = "" })
+		if recorded {
+			w.look("it", func(f trial.Facts) bool { return f.Node == "t-0" })
+		}
+		w.subject.Instances = nil
+		if w.clean() {
+			t.Error("something is left")
+		}
+		var names []string
+		for _, n := range w.nodes() {
+			names = append(names, n.Name)
+		}
+		if slices.Contains(names, "t-0") == recorded || !slices.Contains(names, "w-1") {
+			t.Errorf("recorded %t: there are %v", recorded, names)
+		}
+		w.must(w.kube.CoreV1().Nodes().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	}
+}
+
+// TestAnOlderNodeIsNotTheInstances: a leftover Node of another instance may have the same address.
+func TestAnOlderNodeIsNotTheInstances(t *testing.T) {
+	w := newWorld(t)
+	w.node("t-0", true, func(n *corev1.Node) { n.Spec.ProviderID = "" })
+	w.subject.Instances[0].Host, w.subject.Instances[0].CreatedAt = "t-0", time.Now().Add(2*time.Minute)
+	if f := w.look("nothing", nil); f.Node != "" || w.get("t-0").Spec.Unschedulable {
+		t.Errorf("judged is %s", f.Node)
 	}
 }

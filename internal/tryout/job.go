@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/selection/expression"
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
@@ -34,16 +36,24 @@ const (
 // errJob marks a missing or unsuitable Job. The trial then has no result.
 var errJob = errors.New("the Job of settings.trial.job cannot be run")
 
-// Check checks the Job in the settings before a capture. why is the problem; empty without a problem.
-func (t *Observer) Check(ctx context.Context, settings v1alpha1.Settings) (why string, err error) {
-	if settings.Trial.Job == "" || !settings.Tries() {
-		return "", nil
+// Check checks the expressions and the Job in the settings before a capture.
+func (t *Observer) Check(ctx context.Context, settings v1alpha1.Settings) (refusals []cloud.Refusal, err error) {
+	if !settings.Tries() {
+		return nil, nil
+	}
+	for _, e := range settings.Trial.Expect {
+		if _, err := expression.CompileExpectation(e.That); err != nil {
+			refusals = append(refusals, cloud.Refuse(trial.ExpressionInvalid, fmt.Sprintf("settings.trial.expect %s %v", e.Name, err), "fix the expression, or remove the expression from settings.trial.expect"))
+		}
+	}
+	if settings.Trial.Job == "" {
+		return refusals, nil
 	}
 	_, err = t.userJob(ctx, settings.Trial.Job)
 	if errors.Is(err, errJob) {
-		return err.Error(), nil
+		return append(refusals, cloud.Refuse(trial.JobInvalid, err.Error(), "fix the Job, or remove settings.trial.job")), nil
 	}
-	return "", err
+	return refusals, err
 }
 
 // userJob reads and checks the Job.

@@ -190,15 +190,24 @@ func TestCheck(t *testing.T) {
 	w := newWorld(t)
 	settings := v1alpha1.Settings{Trial: v1alpha1.TrialSettings{Mode: v1alpha1.TrialApart}}
 	check := func() string {
-		why, err := w.tryout.Check(t.Context(), settings)
+		refusals, err := w.tryout.Check(t.Context(), settings)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return why
+		var whys []string
+		for _, r := range refusals {
+			whys = append(whys, r.Reason+": "+r.Message)
+		}
+		return strings.Join(whys, "\n")
 	}
 	if why := check(); why != "" {
 		t.Error(why)
 	}
+	settings.Trial.Expect = []v1alpha1.TrialExpectation{{Name: "Fine", That: "size(peers) > 1"}, {Name: "Wrong", That: "node.spec =="}}
+	if why := check(); !strings.HasPrefix(why, trial.ExpressionInvalid+": settings.trial.expect Wrong is wrong at line 1, column ") || strings.Contains(why, "Fine") {
+		t.Error(why)
+	}
+	settings.Trial.Expect = nil
 	settings.Trial.Job = "check"
 	if why := check(); !strings.Contains(why, w.tryout.Namespace+"/check") {
 		t.Errorf("without a ConfigMap: %s", why)

@@ -38,7 +38,7 @@ const excludeLabel = "node.kubernetes.io/exclude-from-external-load-balancers"
 // hold keeps users' pods away from a node of the trial. hold does not write a Node without a difference.
 func (a *attempt) hold(ctx context.Context, node *corev1.Node, k *kept) error {
 	if k.UID == "" {
-		k.Node, k.UID, k.Boot = node.Name, node.UID, node.Status.NodeInfo.BootID
+		k.Node, k.UID, k.Boot, k.Nameless = node.Name, node.UID, node.Status.NodeInfo.BootID, node.Spec.ProviderID == ""
 		var m mark // an unreadable mark is ignored and overwritten
 		if json.Unmarshal([]byte(node.Annotations[v1alpha1.TrialKey]), &m) == nil && m.UID == a.uid() {
 			k.Cordoned, k.Excluded = m.Cordoned, m.Excluded

@@ -181,7 +181,11 @@ func TestDaemons(t *testing.T) {
 		if len(test.pods) == 0 {
 			test.set.Status.CurrentNumberScheduled--
 		}
-		found, _ := daemonsOn(node, []appsv1.DaemonSet{test.set}, test.pods, test.ignored, nil)
+		var found []trial.Daemon
+		placed, _ := daemonsOn(node, &daemonPods{[]appsv1.DaemonSet{test.set}, test.pods}, test.ignored, nil)
+		for _, p := range placed {
+			found = append(found, daemon(p.set.Namespace+"/"+p.set.Name, p.pod))
+		}
 		if diff := cmp.Diff(test.want, found); diff != "" {
 			t.Errorf("%s:\n%s", what, diff)
 		}

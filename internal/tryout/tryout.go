@@ -94,17 +94,24 @@ func (a *attempt) look(ctx context.Context) (trial.Observation, error) {
 		return trial.Observation{Facts: f}, err
 	}
 	observe(k, node, metav1.NewTime(f.Now))
-	f.Registered = node.CreationTimestamp.Time
+	f.Registered, f.Nameless = node.CreationTimestamp.Time, node.Spec.ProviderID == ""
 	f.Ready, f.WasReady, f.Changed = k.Ready, !k.FirstReady.IsZero(), k.Since.Time
 	all := a.twins(node)
 	if err := proveKubelets(ctx, a, node, &all); err != nil {
 		return trial.Observation{}, err
 	}
 	f.Twins, f.DoubtfulTwins, f.IdentityKnown = all.proven, all.doubtful, all.known
-	if f.Daemons, err = a.daemons(ctx, node); err != nil {
+	on, err := readDaemonPods(ctx, a, node)
+	if err != nil {
+		return trial.Observation{}, err
+	}
+	if f.Daemons, err = a.daemons(ctx, f.Now, node, k, on); err != nil {
 		return trial.Observation{}, err
 	}
 	if f.WasReady {
+		if err := a.compare(ctx, &f, node, k, on); err != nil {
+			return trial.Observation{}, err
+		}
 		if err := a.measure(ctx, &f, node, k); err != nil {
 			return trial.Observation{}, err
 		}
@@ -177,7 +184,7 @@ func (a *attempt) keepAway(ctx context.Context) (judged *corev1.Node, member *ke
 	slices.SortFunc(instances, older)
 	for i, instance := range instances {
 		node, k, why, err := a.keepOff(ctx, instance.ID)
-		if node != nil && why == "" && instance.Host != "" && instance.Host != strings.ToLower(node.Name) {
+		if node != nil && why == "" && node.Spec.ProviderID != "" && instance.Host != "" && instance.Host != strings.ToLower(node.Name) {
 			why = fmt.Sprintf("node %s names instance %s, but the cloud says host name %s; find the client that creates Nodes", node.Name, instance.ID, instance.Host)
 		}
 		if err != nil {
@@ -258,9 +265,39 @@ func (a *attempt) named(id cloud.InstanceID) (names []string) {
 		add(k.Node, k.Instance)
 	}
 	for i := range a.nodes {
-		add(a.nodes[i].Name, a.nodes[i].Spec.ProviderID)
+		if a.isNodeOf(&a.nodes[i], id) {
+			add(a.nodes[i].Name, string(id))
+		}
 	}
 	return names
+}
+
+// isNodeOf reports whether a Node names the instance. A Node without a provider ID can be in the record, or be younger than
+// the instance with the same name, system UUID or address.
+func (a *attempt) isNodeOf(n *corev1.Node, id cloud.InstanceID) bool {
+	if n.Spec.ProviderID != "" {
+		return a.Same(cloud.InstanceID(n.Spec.ProviderID), id)
+	}
+	if slices.ContainsFunc(a.known, func(k *kept) bool {
+		return k.Nameless && k.UID == n.UID && a.Same(cloud.InstanceID(k.Instance), id)
+	}) {
+		return true
+	}
+	i := slices.IndexFunc(a.Instances, func(i cloud.Instance) bool { return a.Same(i.ID, id) })
+	return i >= 0 && isNameless(n, a.Instances[i])
+}
+
+// clockSkew is the largest difference between the clocks of the cloud and the API server.
+const clockSkew = time.Minute
+
+func isNameless(n *corev1.Node, of cloud.Instance) bool {
+	if n.CreationTimestamp.Before(&metav1.Time{Time: of.CreatedAt.Add(-clockSkew)}) {
+		return false
+	}
+	return of.Host != "" && of.Host == strings.ToLower(n.Name) || of.SystemUUID != "" && strings.EqualFold(of.SystemUUID, n.Status.NodeInfo.SystemUUID) ||
+		slices.ContainsFunc(n.Status.Addresses, func(at corev1.NodeAddress) bool {
+			return at.Type == corev1.NodeInternalIP && slices.Contains(of.Addresses, at.Address)
+		})
 }
 
 // nodeOf reads the Node with this name, if the Node names the instance; nil if there is none.
@@ -271,7 +308,7 @@ func (a *attempt) nodeOf(ctx context.Context, name string, id cloud.InstanceID) 
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read node %s: %w", name, err)
-	case node.Spec.ProviderID == "" || !a.Same(cloud.InstanceID(node.Spec.ProviderID), id):
+	case !a.isNodeOf(node, id):
 		return nil, nil
 	}
 	return node, nil
@@ -397,10 +434,10 @@ func (a *attempt) listUnseen(ctx context.Context) error {
 	for _, k := range slices.Clone(a.known) {
 		for i := range a.nodes {
 			n := &a.nodes[i]
-			if k.UID == "" && n.Spec.ProviderID != "" && a.Same(cloud.InstanceID(n.Spec.ProviderID), cloud.InstanceID(k.Instance)) {
+			if k.UID == "" && a.isNodeOf(n, cloud.InstanceID(k.Instance)) {
 				var m mark
 				_ = json.Unmarshal([]byte(n.Annotations[v1alpha1.TrialKey]), &m) // an unreadable mark is ignored
-				a.known = append(a.known, &kept{Instance: k.Instance, Node: n.Name, UID: n.UID, Cordoned: m.Cordoned && m.UID == a.uid(), Excluded: m.Excluded && m.UID == a.uid()})
+				a.known = append(a.known, &kept{Instance: k.Instance, Node: n.Name, UID: n.UID, Nameless: n.Spec.ProviderID == "", Cordoned: m.Cordoned && m.UID == a.uid(), Excluded: m.Excluded && m.UID == a.uid()})
 			}
 		}
 	}

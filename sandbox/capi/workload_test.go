@@ -207,12 +207,17 @@ func (w *workload) report(order *v1alpha1.Order, pod *corev1.Pod, proof *v1alpha
 }
 
 // Check implements capture.TrialObserver.
-func (w *workload) Check(context.Context, v1alpha1.Settings) (why string, err error) { return "", nil }
+func (w *workload) Check(context.Context, v1alpha1.Settings) ([]cloud.Refusal, error) {
+	return nil, nil
+}
 
 // Look implements capture.TrialObserver. No version is tried here.
 func (w *workload) Look(_ context.Context, subject trial.Subject) (trial.Observation, error) {
 	return trial.Observation{Facts: subject.Facts}, nil
 }
+
+// Evidence implements capture.TrialObserver.
+func (w *workload) Evidence(context.Context, trial.Subject, string) string { return "" }
 
 // Clean implements capture.TrialObserver.
 func (w *workload) Clean(context.Context, trial.Subject) (left []string, err error) { return nil, nil }

@@ -229,7 +229,7 @@ func (w *world) machine(id cloud.InstanceID) string {
 }
 
 // Check implements capture.TrialObserver.
-func (c *course) Check(context.Context, v1alpha1.Settings) (string, error) { return "", nil }
+func (c *course) Check(context.Context, v1alpha1.Settings) ([]cloud.Refusal, error) { return nil, nil }
 
 // Look implements capture.TrialObserver: the trial node joins some time after the start of its instance, and is healthy.
 func (c *course) Look(_ context.Context, subject trial.Subject) (trial.Observation, error) {
@@ -239,10 +239,13 @@ func (c *course) Look(_ context.Context, subject trial.Subject) (trial.Observati
 		return trial.Observation{Facts: f}, nil
 	}
 	f.Node, f.Registered, f.Ready, f.WasReady, f.Changed = "tried", joined, true, true, joined
-	f.IdentityKnown, f.Digest = true, f.Proven
+	f.IdentityKnown, f.Digest, f.Likeness = true, f.Proven, &trial.Compared{Others: 2}
 	f.Network, f.Images, f.Job = trial.Measure{Result: trial.Passed}, trial.Measure{Result: trial.Passed}, trial.Measure{Result: trial.Skipped}
 	return trial.Observation{Facts: f, Node: &v1alpha1.TrialNode{Kernel: "6.8.0"}}, nil
 }
+
+// Evidence implements capture.TrialObserver.
+func (c *course) Evidence(context.Context, trial.Subject, string) string { return "" }
 
 // Clean implements capture.TrialObserver.
 func (c *course) Clean(context.Context, trial.Subject) ([]string, error) { return nil, nil }

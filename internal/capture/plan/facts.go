@@ -90,6 +90,8 @@ type Facts struct {
 	NeedsTrial bool
 	// Tried is the verdict on the version in the image's tags. A failed version is also Quarantined.
 	Tried Verdict
+	// KeepsFailed is true while the settings keep the instance of a failed trial for an inspection.
+	KeepsFailed bool
 	// Trial is the progress of the current attempt.
 	Trial Trial
 	// AttemptVerdict is the verdict of the current attempt.

@@ -86,6 +86,8 @@ func abandon(f Facts) Decision {
 	switch {
 	case f.isHeld():
 		return endHold(f)
+	case f.Trial != NoTrial && f.Trial != TrialEnding && f.KeepsFailed && !f.Deleting:
+		return wait(ForTrial)
 	case f.Trial != NoTrial:
 		return do(EndTrial)
 	case f.Pod != NoPod:

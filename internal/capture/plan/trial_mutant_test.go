@@ -47,6 +47,12 @@ var trialMutants = []mutant{
 			f.Deleting = false
 		}
 	})},
+	{"keeps no failed instance", with(func(f *Facts) { f.KeepsFailed = false })},
+	{"keeps the instance of a deleted capture", with(func(f *Facts) {
+		if f.KeepsFailed && f.Failed {
+			f.Deleting = false
+		}
+	})},
 	{"does not pause", with(func(f *Facts) { f.Paused = false })},
 	{"tries for ever", with(func(f *Facts) { f.TrialOver = false })},
 	{"waits for a node that nobody can judge", with(func(f *Facts) {

@@ -44,6 +44,12 @@ var trialProperties = []property{
 	{"a trial is not ended while it may come to something", "|EndTrial|", func(w world, _ Decision) bool {
 		return w.f.Trial == TrialEnding || w.f.Recipe == RecipeHere || w.f.Tried != NoVerdict || w.f.AttemptVerdict != NoVerdict || w.f.TrialOver || w.f.Deleting || w.f.Failed
 	}},
+	{"a failed instance stays as long as it is kept", "|EndTrial|", func(w world, _ Decision) bool {
+		return !w.f.KeepsFailed || !w.f.Failed || w.f.Deleting || w.f.Trial == TrialEnding
+	}},
+	{"only a failed instance is kept, and not behind a deletion", "|Wait|", func(w world, d Decision) bool {
+		return d.Why != ForTrial || w.f.Paused || w.f.KeepsFailed && w.f.Tried == VerdictFailed && w.f.Failed && !w.f.Deleting
+	}},
 	{"nobody waits for a node that was judged", "|WatchTrial|", func(w world, _ Decision) bool { return w.f.AttemptVerdict == NoVerdict && !w.f.TrialOver }},
 	{"a version that failed says so", "|Fail|", func(w world, d Decision) bool {
 		return (d.Why != TrialFailed || w.f.Quarantined && w.f.Tried == VerdictFailed) && (d.Why != Quarantined || w.f.Tried != VerdictFailed)

@@ -48,6 +48,7 @@ func (w *world) deriveTrial() {
 	if f.Image == Absent {
 		f.Tried = NoVerdict
 	}
+	f.KeepsFailed = f.KeepsFailed && f.Tried == VerdictFailed
 	f.Paused = f.Paused && f.Trial == NoTrial
 	f.Stale = f.Stale && f.Recipe == RecipeElsewhere
 	w.tried.going = w.tried.going && w.tried.made
@@ -93,6 +94,8 @@ func (w *world) progressOfTrial() bool {
 		f.AttemptVerdict = VerdictPassed
 	case f.Paused:
 		f.Paused = false
+	case f.KeepsFailed:
+		f.KeepsFailed = false
 	case f.Manual && f.Recipe == RecipeElsewhere && f.Trial == NoTrial && f.Image == Complete && !f.Quarantined && (!f.NeedsTrial || f.Tried == VerdictPassed):
 		f.Recipe, t.byHand = RecipeHere, true
 	default:
@@ -141,6 +144,7 @@ func (w world) adverseToTrial() []world {
 			}
 		})
 	}
+	add(func(n *world) { n.f.KeepsFailed = n.f.Tried == VerdictFailed })
 	add(func(n *world) { n.f.TrialOver = n.f.Trial != NoTrial || n.f.Paused })
 	add(func(n *world) { // a hand removes the verdict
 		if n.f.Tried == VerdictPassed && n.f.Recipe == RecipeElsewhere {

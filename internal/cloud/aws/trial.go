@@ -193,6 +193,9 @@ func (p *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.T
 	if err != nil {
 		return cloud.Trial{}, err
 	}
+	if address := sdk.ToString(all[0].PrivateIpAddress); address != "" {
+		one.Addresses = []string{address}
+	}
 	return trialFrom(all[0], one), nil
 }
 

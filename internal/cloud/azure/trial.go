@@ -131,6 +131,9 @@ type trialVM struct {
 func (t trialRef) trialVM(ref instance, vm armcompute.VirtualMachineScaleSetVM) trialVM {
 	one := trialVM{seen: instanceOf(ref.providerID(), ref, vm)}
 	one.seen.Host = hostName(vm)
+	if vm.Properties != nil {
+		one.seen.SystemUUID = value(vm.Properties.VMID)
+	}
 	if one.seen.BuiltFrom == "" {
 		one.seen.BuiltFrom = t.version
 	}

@@ -15,7 +15,7 @@ import (
 type witness struct{ *world }
 
 // Check implements capture.TrialObserver.
-func (w witness) Check(context.Context, v1alpha1.Settings) (why string, err error) { return "", nil }
+func (w witness) Check(context.Context, v1alpha1.Settings) ([]cloud.Refusal, error) { return nil, nil }
 
 // Look implements capture.TrialObserver.
 func (w witness) Look(_ context.Context, subject trial.Subject) (trial.Observation, error) {
@@ -31,7 +31,7 @@ func (w witness) Look(_ context.Context, subject trial.Subject) (trial.Observati
 		f := &sight.Facts
 		f.Node, f.Registered, f.Changed = n.Name, ready(&n).LastTransitionTime.Time, ready(&n).LastTransitionTime.Time
 		f.Ready, f.WasReady = ready(&n).Status == corev1.ConditionTrue, true
-		f.IdentityKnown, f.Digest = true, f.Proven
+		f.IdentityKnown, f.Digest, f.Likeness = true, f.Proven, &trial.Compared{Others: 2}
 		f.Network, f.Images = trial.Measure{Result: trial.Passed, Says: "pods reach each other"}, trial.Measure{Result: trial.Passed, Says: "started"}
 		f.Job = trial.Measure{Result: trial.Skipped, Says: "none"}
 		if w.foundOut[subject.Prototype.Name] {
@@ -41,6 +41,9 @@ func (w witness) Look(_ context.Context, subject trial.Subject) (trial.Observati
 	}
 	return sight, nil
 }
+
+// Evidence implements capture.TrialObserver.
+func (w witness) Evidence(context.Context, trial.Subject, string) string { return "" }
 
 // Clean implements capture.TrialObserver. Here, the cloud's controller deletes the Nodes of deleted instances.
 func (w witness) Clean(context.Context, trial.Subject) (left []string, err error) { return nil, nil }

@@ -1,7 +1,8 @@
-// Package expression compiles and evaluates a policy's CEL expressions about a node: refusal and score. Package
-// selection uses the results.
+// Package expression compiles and evaluates CEL expressions about a node: refusal and score of a policy, and
+// expectations of a trial.
 //
-// An expression has two variables: node, the Node as JSON, and now, a timestamp. It has CEL's functions and the
+// A policy's expression has two variables: node, the Node as JSON, and now, a timestamp. An expectation has the
+// variables node and peers, a list of Nodes. An expression has CEL's functions and the
 // extensions for strings, lists, sets, maths, encodings and optional values. The work for each node is bounded, and an
 // expression can read nothing but its variables.
 package expression
@@ -47,7 +48,7 @@ func Compile(refuse, score string) (*Expressions, error) {
 	if refuse == "" && score == "" {
 		return nil, nil
 	}
-	env, err := environment()
+	env, err := environment(cel.Variable("now", cel.TimestampType))
 	if err != nil {
 		return nil, err
 	}
@@ -61,10 +62,11 @@ func Compile(refuse, score string) (*Expressions, error) {
 	return e, nil
 }
 
-func environment() (*cel.Env, error) {
+// environment has the variable node and another variable.
+func environment(another cel.EnvOption) (*cel.Env, error) {
 	env, err := cel.NewEnv(
 		cel.Variable("node", cel.DynType),
-		cel.Variable("now", cel.TimestampType),
+		another,
 		cel.OptionalTypes(),
 		cel.DefaultUTCTimeZone(true),
 		cel.CrossTypeNumericComparisons(true),

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 )
 
@@ -54,7 +55,7 @@ func TestExpressionsMayBeLong(t *testing.T) {
 
 // TestNestingIsCounted: nesting counts, the length of a list does not.
 func TestNestingIsCounted(t *testing.T) {
-	env, err := environment()
+	env, err := environment(cel.Variable("peers", cel.DynType))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func TestPermissions(t *testing.T) {
 				"update prototypes.kamino.dev/status", "update prototypes.kamino.dev/finalizers",
 				"watch prototypepolicies.kamino.dev", "update prototypepolicies.kamino.dev/status",
 				"list nodes", "watch nodes", "patch nodes", "list pods", "create pods/eviction kube-system/x",
-				"list poddisruptionbudgets.policy", "get leases.coordination.k8s.io kube-node-lease/x", "list leases.coordination.k8s.io kube-node-lease", "list daemonsets.apps", "create events.events.k8s.io default",
+				"list poddisruptionbudgets.policy", "get leases.coordination.k8s.io kube-node-lease/x", "list leases.coordination.k8s.io kube-node-lease", "list daemonsets.apps", "list csinodes.storage.k8s.io", "list events", "create events.events.k8s.io default",
 				"create leases.coordination.k8s.io " + own, "update leases.coordination.k8s.io " + own + "/kamino-controller",
 				"list leases.coordination.k8s.io " + own, "update leases.coordination.k8s.io " + own + "/node-x", "delete leases.coordination.k8s.io " + own + "/node-x",
 				"create secrets " + own, "get secrets " + own + "/x-recipe",
@@ -101,7 +101,7 @@ func TestPermissions(t *testing.T) {
 	}
 	// The doctor comes to the same end: whether there are pools to examine is another matter.
 	messages := sandbox.Run(t, nil, "kamino", "doctor", "--namespace", own, "--generalize-namespace", pods, "--as", "system:serviceaccount:"+own+":may-kamino").Stdout
-	if !strings.Contains(messages, "has all 39 permissions in the cluster that a controller needs") {
+	if !strings.Contains(messages, "has all 40 permissions in the cluster that a controller needs") {
 		t.Errorf("kamino doctor says of the release's account:\n%s", messages)
 	}
 	if err := helm.Uninstall("may"); err != nil {
