@@ -14,7 +14,7 @@ import (
 // plainComments are the packages with comments held to the limits below. Each rewritten package joins the list.
 var plainComments = strings.Fields(`
 	api/crds api/v1alpha1 cmd/kamino internal/admission internal/apitest internal/apitest/inmemory internal/bootstrapkind
-	internal/build internal/capture internal/capture/plan internal/cli internal/cli/clouds internal/cli/limit internal/cli/print
+	internal/build internal/capture internal/capture/plan internal/cli internal/cli/clouds internal/cli/help internal/cli/settings internal/cli/print
 	internal/cloud internal/cloud/aws internal/cloud/azure internal/cloud/capi internal/cloud/cloudtest internal/cloud/memory
 	internal/cloud/registry internal/cluster internal/controller/nodelabel internal/controller/policy internal/controller/prototype
 	internal/controller/sweep internal/definition internal/doctor internal/drive internal/drive/drivetest

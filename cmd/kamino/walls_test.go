@@ -108,11 +108,12 @@ var rooms = map[string]room{
 		foreign: kubeLoop,
 	},
 
-	"internal/cli/clouds": {own: "cloud cloud/capi cloud/registry cluster", foreign: kubeClient + " github.com/spf13/pflag"},
-	"internal/cli/limit":  {own: "api imageversion", foreign: kubeTypes},
-	"internal/cli/print":  {own: "admission api bootstrapkind build cloud cluster doctor generalize generalize/disk generalize/scan history history/estimate imagecount joinhealth pool reservations retention selection wording", foreign: kubeTypes + yaml},
-	"internal/cli":        {own: "*", foreign: "*"},
-	"cmd/kamino":          {own: "*", foreign: "*"},
+	"internal/cli/clouds":   {own: "cloud cloud/capi cloud/registry cluster", foreign: kubeClient + " github.com/spf13/pflag"},
+	"internal/cli/print":    {own: "admission api bootstrapkind build cloud cluster doctor generalize generalize/disk generalize/scan history history/estimate imagecount joinhealth pool reservations retention selection wording", foreign: kubeTypes + yaml},
+	"internal/cli/help":     {own: "cli/print", foreign: "github.com/spf13/cobra github.com/spf13/pflag"},
+	"internal/cli/settings": {own: "api", foreign: kubeTypes + yaml + " sigs.k8s.io/json"},
+	"internal/cli":          {own: "*", foreign: "*"},
+	"cmd/kamino":            {own: "*", foreign: "*"},
 
 	// For tests alone; TestTheBinaryHoldsNothingForeign keeps them out of the binary.
 	"internal/apitest":          {own: "api", foreign: "*"},

@@ -22,8 +22,6 @@ var spoken = map[string]string{
 	"internal/cloud/registry/registry.go":         "it lists the providers",
 	"api/v1alpha1/cloud.go":                       "the settings of one cloud stand under its name",
 	"api/v1alpha1/settings_types.go":              "the settings of one cloud stand under its name",
-	"internal/cli/capture.go":                     "the flag of such a setting",
-	"internal/cli/limit/limit.go":                 "the flag of such a setting",
 	"internal/cloud/capi/infrastructure_azure.go": "the kinds of one cloud's infrastructure provider",
 	"internal/cloud/capi/capi.go":                 "it names the kinds of clusters that are known",
 	"internal/cloud/capi/machinepool_azure.go":    "the same of its machine pools",

@@ -90,7 +90,7 @@ func pods(c *Case) ([]cloud.Refusal, error) {
 			"node %s cannot be drained: %s", c.node(), strings.Join(found.Stuck, "; "))
 	}
 	if len(found.Protected) > 0 && !c.Prototype.Spec.Settings.Drain.Disrupt {
-		refusals = append(refusals, refuse(ProtectedPods, "choose another node, wait until these pods have ended, or allow the eviction with --disrupt (settings.drain.disrupt)",
+		refusals = append(refusals, refuse(ProtectedPods, "choose another node, wait until these pods have ended, or allow the eviction with settings.drain.disrupt: true",
 			"pods of node %s must not be evicted: %s", c.node(), strings.Join(found.Protected, ", "))...)
 	}
 	return refusals, nil

@@ -42,7 +42,7 @@ func leaving(c *Case) ([]cloud.Refusal, error) {
 	}
 	pool, err := c.Recipe.Get()
 	if most := least(pool.MaxSize, found.Most); err == nil && settings.GrowsFirst() && most > 0 && pool.Capacity >= most {
-		refusals = append(refusals, refuse(cloud.PoolAtMaximum, "disable the surge with --grow-first=false (settings.donor.growFirst), or raise the maximum",
+		refusals = append(refusals, refuse(cloud.PoolAtMaximum, "disable the surge with settings.donor.growFirst: false, or raise the maximum",
 			"pool %s must grow by one node before node %s is drained, but has %d of %d nodes, the maximum of the autoscaler", c.PoolName, c.node(), pool.Capacity, most)...)
 	}
 	return refusals, nil

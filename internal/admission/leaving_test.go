@@ -26,7 +26,7 @@ func TestAPoolAtItsMaximum(t *testing.T) {
 		{name: "room", capacity: 4, tag: 5, scale: 6},
 		{name: "by its cloud", capacity: 5, tag: 5, refused: true, says: "has 5 of 5 nodes, the maximum of the autoscaler"},
 		{name: "by the autoscaler", capacity: 5, scale: 5, refused: true, says: "before node donor is drained"},
-		{name: "by the less of both", capacity: 5, tag: 9, scale: 5, refused: true, says: "--grow-first=false"},
+		{name: "by the less of both", capacity: 5, tag: 9, scale: 5, refused: true, says: "settings.donor.growFirst: false"},
 		{name: "by the less of both, the other way", capacity: 5, tag: 5, scale: 9, refused: true},
 		{name: "larger than it may be", capacity: 7, tag: 5, refused: true, says: "has 7 of 5"},
 		{name: "it is not to grow", capacity: 5, tag: 5, change: func(d *v1alpha1.DonorSettings) { d.GrowFirst = &off }},

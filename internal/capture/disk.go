@@ -131,7 +131,7 @@ func (w *observed) inspectionMessage(now time.Time) string {
 		return fmt.Sprintf("node %s cannot be generalized, and stayed in service: %s",
 			n, strings.TrimPrefix(strings.TrimSpace(w.pod.Status.ContainerStatuses[container].State.Terminated.Message), "kamino: "))
 	default:
-		return fmt.Sprintf("pod %s does not run on node %s, and the node stayed in service: %s. Check that the node can pull %s, or name another image with `--image`",
+		return fmt.Sprintf("pod %s does not run on node %s, and the node stayed in service: %s. Check that the node can pull %s, or name another image in settings.generalize.image",
 			pod, n, podTrouble(w.pod), w.pod.Spec.Containers[0].Image)
 	}
 }

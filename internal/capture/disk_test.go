@@ -34,7 +34,7 @@ func TestWhatTheLookFindsLeavesTheNodeAlone(t *testing.T) {
 		words []string
 	}{
 		"another profile":     {finds: ended(3, "kamino: refused, nothing was changed: the profile asked for is static"), words: []string{"stayed in service: refused", "profile asked for"}},
-		"no image":            {finds: hanging("ErrImagePull", "not found"), words: []string{"ErrImagePull: not found", "kamino:test", "--image"}},
+		"no image":            {finds: hanging("ErrImagePull", "not found"), words: []string{"ErrImagePull: not found", "kamino:test", "settings.generalize.image"}},
 		"too long":            {finds: &corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded"}, words: []string{"did not end within 5m0s"}},
 		"an ill program":      {finds: ended(2, "unknown flag: --look"), words: []string{"unknown flag"}},
 		"no kubelet takes it": {blind: true, words: []string{"did not end within 5m0s"}},

@@ -52,7 +52,7 @@ func TestPodsThatAskNotToBeEvicted(t *testing.T) {
 	for key, value := range map[string]string{v1alpha1.SafeToEvictAnnotation: "false", v1alpha1.DoNotDisruptAnnotation: "true"} {
 		s := newStage(t)
 		s.annotatePod("app-1", key, value)
-		s.decide().refused(admission.ProtectedPods, "node "+donorName, "default/app-1 ("+key+")", "--disrupt")
+		s.decide().refused(admission.ProtectedPods, "node "+donorName, "default/app-1 ("+key+")", "settings.drain.disrupt")
 
 		s = newStage(t)
 		s.annotatePod("app-1", key, value)
@@ -69,7 +69,7 @@ func TestPodsThatAskNotToBeEvicted(t *testing.T) {
 func TestANodeThatAsksNotToBeDisrupted(t *testing.T) {
 	s := newStage(t)
 	s.change(donorName, func(n *corev1.Node) { n.Annotations[v1alpha1.DoNotDisruptAnnotation] = "true" })
-	s.decide().refused(selection.DoNotDisrupt, "node "+donorName, "--disrupt")
+	s.decide().refused(selection.DoNotDisrupt, "node "+donorName, "settings.drain.disrupt")
 }
 
 // TestWhoElseIsAwayCounts: in a pool of three nodes, a node that is not Ready blocks the capture of another node.
@@ -81,7 +81,7 @@ func TestWhoElseIsAwayCounts(t *testing.T) {
 	}
 	s := newStage(t)
 	third(s)
-	s.decide().refused(selection.TooManyUnavailable, "node "+donorName, "1 node of pool pool1 is not Ready or cordoned", "--max-unavailable")
+	s.decide().refused(selection.TooManyUnavailable, "node "+donorName, "1 node of pool pool1 is not Ready or cordoned", "settings.outOfService.maxUnavailable")
 
 	s = newStage(t)
 	third(s)

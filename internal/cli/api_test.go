@@ -42,6 +42,8 @@ type trouble struct {
 	Missing []string `json:"missing"`
 	// Deny lists denied permissions in reviews of one's own permissions, such as "create pods/eviction".
 	Deny []string `json:"deny"`
+	// Invalid holds invalid values of Prototypes by their dotted paths, as the API server's rules would refuse the values.
+	Invalid map[string]any `json:"invalid"`
 	// Unauthorized refuses the credential of all requests.
 	Unauthorized bool `json:"unauthorized"`
 }
@@ -265,6 +267,8 @@ func (s *apiServer) serveWrite(w http.ResponseWriter, r *http.Request, path, res
 		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("%s %q not found", resource, name))
 	case r.Method == http.MethodPut && body.GetResourceVersion() != before.GetResourceVersion():
 		fail(w, http.StatusConflict, metav1.StatusReasonConflict, "the object has been modified")
+	case resource == "prototypes" && s.invalid(body) != "":
+		fail(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, fmt.Sprintf("Prototype.kamino.dev %q is invalid: %s", name, s.invalid(body)))
 	case dryRun:
 		answer(w, http.StatusOK, body)
 	case r.Method == http.MethodPost:
@@ -276,6 +280,17 @@ func (s *apiServer) serveWrite(w http.ResponseWriter, r *http.Request, path, res
 	default:
 		answer(w, http.StatusOK, s.remove(path, before))
 	}
+}
+
+// invalid names the first invalid value of an object; empty without such a value.
+func (s *apiServer) invalid(object *unstructured.Unstructured) string {
+	for path, refused := range s.trouble.Invalid {
+		value, found, _ := unstructured.NestedFieldNoCopy(object.Object, strings.Split(path, ".")...)
+		if found && fmt.Sprint(value) == fmt.Sprint(refused) {
+			return fmt.Sprintf("%s: Invalid value: %v: the definition's rule", path, value)
+		}
+	}
+	return ""
 }
 
 // merged applies a JSON merge patch (RFC 7386).

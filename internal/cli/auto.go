@@ -22,10 +22,8 @@ captures a pool at most once in a run.
 If a controller holds the Lease, the controller does the work and this command follows. If not, this command takes
 the Lease and does the work. Interrupting the command loses nothing: the next run, or a controller, continues.
 
-Exit codes: 0 all captures succeeded, or nothing to do; 2 wrong usage; 3 a pool or policy is refused, with the
-reason; 4 a capture failed and the node is back in service; 5 a credential or a permission; 6 the API server or the
-cloud is unreachable; 130 interrupted, or --timeout is over. With --detailed-exitcode, 10 means nothing to do,
-and 0 means that a capture succeeded. If several codes apply, the first of 4, 5, 6 and 3 is used.`
+"kamino --help" lists the exit codes. With --detailed-exitcode, 10 means nothing to do, and 0 means that a capture
+succeeded. If several codes apply, the first of 4, 5, 6 and 3 is used.`
 
 const autoExample = `  kamino auto
   kamino auto --dry-run -o wide

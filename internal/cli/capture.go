@@ -1,9 +1,9 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -11,18 +11,16 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/capture"
-	"github.com/kamino-dev/kamino/internal/cli/limit"
 	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cli/settings"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/history/estimate"
+	"github.com/kamino-dev/kamino/internal/imageversion"
 	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
@@ -35,9 +33,8 @@ does the work. If not, this command takes the Lease and does the work with the s
 Interrupting the command loses nothing: run the same command again, or let a controller continue. "kamino cancel"
 stops the capture and returns the node to service. A donor that cannot rejoin the cluster is removed instead.
 
-Exit codes: 0 done; 1 unexpected; 2 wrong usage; 3 refused, nothing was changed; 4 the capture failed and the
-node is back in service; 5 a credential or a permission; 6 the API server or the cloud is unreachable;
-130 interrupted, or --timeout is over.`
+Settings without a flag come from a file (-f), which has the fields settings and maxConcurrent of a PrototypePolicy's
+spec: "kubectl explain prototypepolicies.spec.settings --recursive". A flag replaces the same setting of the file.`
 
 const captureExample = `  # Show the plan and all obstacles
   kamino capture worker-3 --dry-run
@@ -51,8 +48,11 @@ const captureExample = `  # Show the plan and all obstacles
   # First capture of a pool: keep the bootstrap script
   kamino capture worker-3 --custom-data cloud-init.yaml
 
-  # Grow the pool by two new nodes afterwards, and keep five versions
-  kamino capture worker-3 --new-nodes 2 --keep 5`
+  # Settings in the form of a policy's spec
+  echo 'settings: {keep: 5, trial: {soak: 30m}}' | kamino capture worker-3 -f -`
+
+// newNodesTimeout limits the wait for the nodes of --new-nodes.
+const newNodesTimeout = 20 * time.Minute
 
 // captureFlags are the flags of one capture.
 type captureFlags struct {
@@ -61,83 +61,75 @@ type captureFlags struct {
 	timeout time.Duration
 
 	wait, dryRun, yes bool
-	// newNodesTimeout limits the wait for new nodes.
-	newNodesTimeout time.Duration
-	// customDataFrom names the Secret with a copy of the pool's customData, as NAME or NAME/KEY. customDataFile is the file
-	// for a new copy, with the content customData.
-	customDataFrom, customDataFile string
-	customData                     []byte
+	// customDataFile is the file for a copy of the pool's customData, with the content customData.
+	customDataFile string
+	customData     []byte
 
-	gracePeriod, soak    time.Duration
-	replicas, volumeRate int32
-
-	maxUnavailable string
-	growFirst      bool
-	settings       v1alpha1.Settings
+	// settingsFile is the file with all settings. The flags below replace single settings.
+	settingsFile              string
+	profile, trial, promotion string
+	force                     bool
+	newNodes                  int32
+	settings.Capture
 }
 
 func (c *captureFlags) bind(flags *pflag.FlagSet) {
-	s := &c.settings
-	flags.StringVar(&c.version, "version", "", "version name: a day as YYYY.MM.DD; add two digits for another version of the day, as YYYY.MM.DD02 (default: today in UTC)")
-	flags.StringVar((*string)(&s.Donor.Afterwards), "afterwards", "", "what happens to the donor after the copy: Return or Remove (default: by the profile)")
-	flags.BoolVar(&c.growFirst, "grow-first", true, "surge: if the donor will be removed, first add a node and wait until the node is Ready")
-	flags.DurationVar(&c.gracePeriod, "grace-period", 0, "termination grace period for every pod (default: the pod's own)")
-	flags.DurationVar(&s.Drain.Timeout.Duration, "drain-timeout", 15*time.Minute, "the capture fails if the drain takes longer")
-	flags.BoolVar(&s.Drain.Force, "force", false, "also evict pods without a controller; after --drain-timeout, delete remaining pods despite their disruption budgets")
-	flags.BoolVar(&s.Drain.Disrupt, "disrupt", false, "capture the node and evict pods despite the do-not-disrupt annotations of Karpenter and the cluster autoscaler")
-	flags.StringVar(&c.maxUnavailable, "max-unavailable", v1alpha1.DefaultMaxUnavailable, "how many nodes of the pool may be not Ready or cordoned, donor included: a number or a percentage")
-	flags.DurationVar(&s.OutOfService.Deadline.Duration, "deadline", 30*time.Minute, "longest time that the donor may be out of service without a snapshot")
-	flags.DurationVar(&s.OutOfService.ReadyTimeout.Duration, "ready-timeout", 15*time.Minute, "how long after --deadline a restarted donor may take to become Ready; for a removed donor: how long its replacement may take")
-	flags.StringVar((*string)(&s.Generalize.Profile), "profile", "", "how nodes get their credentials: static, eks or bootstrap (default: detected from the way the node joined)")
-	flags.StringVar((*string)(&s.Generalize.UnknownFiles), "unknown-files", "", "action for files that no package, no image and no base system installed: Allow or Refuse (default Allow)")
-	flags.StringVar(&s.Generalize.Rules, "rules", "", "ConfigMap with your own rules, agents and exemptions, in the namespace of the generalize pods")
-	flags.StringVar(&s.Generalize.Image, "image", "", "image of the pod that generalizes the disk (default: Kamino's own)")
-	flags.Int32Var(&c.replicas, "replicas", 0, "on Azure: replicas of the image version in the pool's region (default: by the pool's maximum size)")
-	flags.Int32Var(&c.volumeRate, "volume-initialization-rate", 0, "on AWS: rate in MiB/s at which EBS loads the root volumes of new nodes from the snapshot (default: the launch template's)")
-	flags.Int32Var(&s.Keep, "keep", 3, "how many versions of the pool to keep, at least 2")
-	flags.Int32Var(&s.Recipe.NewNodes, "new-nodes", 0, "how many nodes to add to the pool afterwards")
-	flags.DurationVar(&c.newNodesTimeout, "new-nodes-timeout", 20*time.Minute, "how long the nodes of --new-nodes may take to become Ready; exit code 4 after that")
-	flags.StringVar((*string)(&s.Trial.Mode), "trial", "", "where a trial node boots from the new version before the pool uses the version: Apart or Off (default: Apart)")
-	flags.DurationVar(&c.soak, "soak", v1alpha1.DefaultSoak, "how long the trial node must stay Ready")
-	flags.DurationVar(&s.Trial.Timeout.Duration, "trial-timeout", v1alpha1.DefaultTrialTimeout, "how long the trial may take, including inconclusive attempts")
-	flags.StringSliceVar(&s.Trial.IgnoreDaemonSets, "trial-ignore-daemonset", nil, "DaemonSet as NAMESPACE/NAME that need not be Ready on the trial node; repeatable")
-	flags.StringVar(&s.Trial.Job, "trial-job", "", "ConfigMap in the namespace of the generalize pods; the Job in its key job.yaml must succeed on the trial node")
-	flags.StringVar((*string)(&s.Promotion.Mode), "promotion", string(v1alpha1.PromotionAutomatic), "Automatic, or Manual to wait for kamino promote")
-	flags.DurationVar(&s.Promotion.Timeout.Duration, "promotion-timeout", v1alpha1.DefaultPromotionTimeout, "how long a version waits for kamino promote")
+	flags.StringVar(&c.version, "version", "", "version name: a day as YYYY.MM.DD; for another version of the day, add two digits, as YYYY.MM.DD02 (default: today in UTC)")
+	flags.StringVarP(&c.settingsFile, "filename", "f", "", "YAML `file` with settings, or - for standard input: the fields settings and maxConcurrent of a policy's spec")
+	flags.StringVar(&c.profile, "profile", "", "how nodes get their credentials: static, eks or bootstrap (default: detected from the way the node joined)")
+	flags.BoolVar(&c.force, "force", false, "also evict pods without a controller; after settings.drain.timeout, delete remaining pods despite their disruption budgets")
+	flags.StringVar(&c.trial, "trial", "", "where a trial node boots from the new version before the pool uses the version: Apart or Off (default: Apart)")
+	flags.StringVar(&c.promotion, "promotion", string(v1alpha1.PromotionAutomatic), "Automatic, or Manual to wait for kamino promote")
+	flags.Int32Var(&c.newNodes, "new-nodes", 0, "how many nodes to add to the pool afterwards; exit code 4 unless the nodes are Ready within 20 minutes")
+	flags.StringVar(&c.customDataFile, "custom-data", "", "`file` with the original customData of the pool, or - for standard input; Kamino keeps a copy for kamino restore")
 	flags.BoolVar(&c.wait, "wait", true, "wait until the capture has ended")
 	flags.BoolVar(&c.dryRun, "dry-run", false, "print the plan and all obstacles, and change nothing")
-	flags.StringVar(&c.customDataFile, "custom-data", "", "`file` with the original customData of the pool, or - for standard input; Kamino keeps a copy for kamino restore")
-	flags.StringVar(&c.customDataFrom, "custom-data-from", "", "Secret in Kamino's namespace as NAME or NAME/KEY with the original customData; Kamino keeps a copy for kamino restore (default key: customData)")
 	flags.BoolVarP(&c.yes, "yes", "y", false, "skip the confirmation that a terminal asks for before a pool's first capture and before a donor is removed")
 	flags.DurationVar(&c.timeout, "timeout", 0, "stop after this time; a capture that has begun continues (default: never)")
 }
 
-// complete reads the flags whose zero value differs from an absent flag.
-func (c *captureFlags) complete(flags *pflag.FlagSet, now time.Time) error {
-	if flags.Changed("grace-period") {
-		c.settings.Drain.GracePeriod = &metav1.Duration{Duration: c.gracePeriod}
+// complete reads the files, and puts the given flags into the settings.
+func (c *captureFlags) complete(flags *pflag.FlagSet, in io.Reader, now time.Time) error {
+	if c.settingsFile == "-" && c.customDataFile == "-" {
+		return usagef("only one of --filename and --custom-data can read standard input")
 	}
-	if flags.Changed("grow-first") {
-		c.settings.Donor.GrowFirst = &c.growFirst
+	var given []settings.Value
+	for _, v := range []struct {
+		flag, path string
+		value      any
+	}{
+		{"profile", "generalize.profile", c.profile}, {"force", "drain.force", c.force}, {"trial", "trial.mode", c.trial},
+		{"promotion", "promotion.mode", c.promotion}, {"new-nodes", "recipe.newNodes", int64(c.newNodes)},
+	} {
+		if flags.Changed(v.flag) {
+			given = append(given, settings.Value{Path: v.path, Value: v.value})
+		}
 	}
-	if flags.Changed("replicas") {
-		c.settings.Azure = &v1alpha1.AzureSettings{Replicas: &c.replicas}
-	}
-	if flags.Changed("volume-initialization-rate") {
-		c.settings.AWS = &v1alpha1.AWSSettings{VolumeInitializationRate: &c.volumeRate}
-	}
-	c.settings.Trial.Soak = &metav1.Duration{Duration: c.soak}
-	if c.customDataFrom != "" && c.customDataFile != "" {
-		return usagef("use only one of --custom-data and --custom-data-from")
-	}
-	if c.customDataFrom != "" {
-		name, key, _ := strings.Cut(c.customDataFrom, "/")
-		c.settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: name, Key: key}
-	}
-	most := intstr.Parse(c.maxUnavailable)
-	c.settings.OutOfService.MaxUnavailable = &most
-	if err := cmp.Or(limit.Settings(c.settings), limit.Version(c.version, now)); err != nil {
+	var err error
+	if c.Capture, err = settings.Read(in, c.settingsFile, given...); err != nil {
 		return &failure{ExitUsage, err}
+	}
+	if c.customDataFile != "" && c.Settings.Recipe.CustomDataFrom != nil {
+		return usagef("use only one of --custom-data and settings.recipe.customDataFrom")
+	}
+	if c.customData, err = recipe.ReadCustomData(in, c.customDataFile); err != nil {
+		return &failure{ExitUsage, err}
+	}
+	return checkVersion(c.version, now)
+}
+
+// checkVersion checks the flag --version: a day as YYYY.MM.DD, or a further version of a day. Empty means today. A future day
+// would block all captures until that day, because later captures would not be newer.
+func checkVersion(text string, now time.Time) error {
+	if text == "" {
+		return nil
+	}
+	day, err := imageversion.Day(text)
+	switch today := imageversion.Of(now); {
+	case err != nil:
+		return usagef("--version %q is not a day in the form YYYY.MM.DD, such as 2026.03.09, or 2026.03.0902 for the day's second version", text)
+	case imageversion.Compare(imageversion.Of(day), today) > 0:
+		return usagef("--version %s is in the future: today is %s (UTC), and older versions could not follow", text, today)
 	}
 	return nil
 }
@@ -152,40 +144,36 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNodes(f, o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := flags.complete(cmd.Flags(), f.Now()); err != nil {
+			if err := flags.complete(cmd.Flags(), f.In, f.Now()); err != nil {
 				return err
 			}
-			if o.MaxConcurrent < 1 {
-				return usagef("--max-concurrent must be at least 1, not %d", o.MaxConcurrent)
-			}
-			var err error
-			if flags.customData, err = recipe.ReadCustomData(f.In, flags.customDataFile); err != nil {
-				return &failure{ExitUsage, err}
-			}
-			if image := flags.settings.Generalize.Image; image != "" {
+			if image := flags.Settings.Generalize.Image; image != "" {
 				o.AllowedImages = append(o.AllowedImages, image) // the user of this command decides about its image
 			}
 			if f.LimitRuntime != nil {
 				f.LimitRuntime()
 			}
-			o.CustomData = flags.customData
+			o.CustomData, o.MaxConcurrent = flags.customData, int(flags.MaxConcurrent)
 			s, err := open(cmd.Context(), f, o)
 			if err != nil {
 				return err
 			}
 			node := strings.TrimPrefix(strings.TrimPrefix(args[0], "node/"), "nodes/")
 			return (&capturing{session: s, flags: &flags,
-				beginning: &drive.CaptureRequest{Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Node: node, Version: flags.version, Settings: flags.settings},
-				keeper:    &recipe.Keeper{Secrets: s.secrets(), Cloud: s.provider, CustomData: flags.customData, Say: s.note},
+				beginning: &drive.CaptureRequest{
+					Cluster: s.cluster, Cloud: s.provider, Now: s.Now, Node: node, Version: flags.version, Settings: flags.Settings, Written: flags.Written,
+				},
+				keeper: &recipe.Keeper{Secrets: s.secrets(), Cloud: s.provider, CustomData: flags.customData, Say: s.note},
 			}).run(cmd.Context())
 		},
 	}
 	flags.bind(cmd.Flags())
 	bindOutput(cmd, &flags.format, print.Table, print.Wide, print.JSON, print.YAML, print.Name)
 	completeProfiles(cmd)
+	completeWords(cmd, "trial", string(v1alpha1.TrialApart), string(v1alpha1.TrialOff))
+	completeWords(cmd, "promotion", string(v1alpha1.PromotionAutomatic), string(v1alpha1.PromotionManual))
 	_ = cmd.MarkFlagFilename("custom-data")
-	cmd.Flags().IntVar(&o.MaxConcurrent, "max-concurrent", 1,
-		"how many nodes of the cluster may be out of service at once, at most one per pool, if this command does the work")
+	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
 	return cmd
 }
 
@@ -208,7 +196,7 @@ func (c *capturing) run(ctx context.Context) error {
 	if err := c.follow(within, d.Prototype, c.flags.format); err != nil || d.Prototype.Spec.Settings.Recipe.NewNodes == 0 {
 		return err
 	}
-	return c.awaitGrowth(ctx, d.Prototype.Name, c.flags.newNodesTimeout)
+	return c.awaitGrowth(ctx, d.Prototype.Name, newNodesTimeout)
 }
 
 // decide creates the Prototype. Without a Prototype in the result, there is nothing to follow.
@@ -246,8 +234,13 @@ func (c *capturing) decide(ctx context.Context) (none drive.Decision, err error)
 
 // begin checks for refusals, and creates the Prototype.
 func (c *capturing) begin(ctx context.Context, d *drive.Decision, h drive.Holder) error {
+	if len(c.flags.Written) > 0 {
+		if err := createError(c.beginning.Validate(ctx, d.Prototype)); err != nil {
+			return err
+		}
+	}
 	if unknown := d.Unknown(); len(unknown) > 0 {
-		chosen := v1alpha1.Profile(c.chosen(capital(d.Joins.Why)+".\nName the profile: "+bootstrapkind.Choice+".", limit.Profiles()...))
+		chosen := v1alpha1.Profile(c.chosen(capital(d.Joins.Why)+".\nName the profile: "+bootstrapkind.Choice+".", profiles()...))
 		if chosen == "" {
 			return refusal(fmt.Sprintf("cannot capture node %s", c.beginning.Node), unknown)
 		}
@@ -328,12 +321,13 @@ func (c *capturing) check(ctx context.Context, p *v1alpha1.Prototype, h drive.Ho
 	}
 }
 
-// createError explains why the API server refused a Prototype. An invalid value came from a flag.
+// createError explains why the API server refused a Prototype. An invalid value came from the settings.
 func createError(err error) error {
-	if apierrors.IsInvalid(err) {
-		return &failure{ExitUsage, fmt.Errorf("the cluster refuses these settings, and nothing was changed: %w", err)}
+	if !apierrors.IsInvalid(err) {
+		return err
 	}
-	return err
+	_, wrong, _ := strings.Cut(err.Error(), "is invalid: ")
+	return usagef("the cluster refuses these settings, and nothing was changed: %s", strings.ReplaceAll(wrong, "spec.settings", "settings"))
 }
 
 // dryRun shows what a capture would do. The API server checks the Prototype without storing the object.
@@ -342,11 +336,7 @@ func (c *capturing) dryRun(ctx context.Context, d drive.Decision) error {
 		return refusedf("node %s is already being captured by Prototype %s, and nothing was changed: to follow, run `kamino capture %s`",
 			d.Prototype.Spec.Donor.NodeName, d.Prototype.Name, d.Prototype.Spec.Donor.NodeName)
 	}
-	trial := d.Prototype.DeepCopy()
-	if err := c.cluster.Client.Create(ctx, trial, client.DryRunAll); err != nil {
-		if !apierrors.IsInvalid(err) {
-			err = fmt.Errorf("create prototype %s: %w", d.Prototype.Name, err)
-		}
+	if err := c.beginning.Validate(ctx, d.Prototype); err != nil {
 		return createError(err)
 	}
 	preview, err := c.engine.Preview(ctx, d.Prototype)

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/cli/limit"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/reservations"
@@ -184,9 +183,14 @@ func completePoolVersions(f *Factory, o *Options) cobra.CompletionFunc {
 }
 
 // completeProfiles completes --profile.
-func completeProfiles(cmd *cobra.Command) {
-	completeWords(cmd, "afterwards", string(v1alpha1.Return), string(v1alpha1.Remove))
-	completeWords(cmd, "profile", limit.Profiles()...)
+func completeProfiles(cmd *cobra.Command) { completeWords(cmd, "profile", profiles()...) }
+
+// profiles are the names for --profile.
+func profiles() (names []string) {
+	for _, p := range v1alpha1.Profiles() {
+		names = append(names, string(p))
+	}
+	return names
 }
 
 // completeWords completes a flag with fixed words.

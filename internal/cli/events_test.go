@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,14 +29,14 @@ func TestACommandRecordsEvents(t *testing.T) {
 	writeNode(t, c, p.Spec.Donor.NodeName, instance)
 
 	f := NewFactory()
-	f.Out, f.Err = t.Output(), t.Output()
+	f.In, f.Out, f.Err = strings.NewReader("settings: {generalize: {image: kamino:test}}"), t.Output(), t.Output()
 	f.Connect = func(*Options) (*cluster.Connection, error) { return c, nil }
 	f.Cloud = func(context.Context, *Options) (cloud.Provider, error) { return world, nil }
 	if _, err := c.Kube.CoreV1().Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultNamespace}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if code := f.Run(t.Context(), []string{"capture", p.Spec.Donor.NodeName, "--image", "kamino:test"}); code != ExitRefused {
+	if code := f.Run(t.Context(), []string{"capture", p.Spec.Donor.NodeName, "-f", "-"}); code != ExitRefused {
 		t.Errorf("exit code %d, want %d", code, ExitRefused)
 	}
 	want := []string{"Node Warning Refused by kamino", "Prototype Warning Refused by kamino"}

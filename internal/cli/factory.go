@@ -28,6 +28,8 @@ type Factory struct {
 	Now    func() time.Time
 	// Window is the size of Err's terminal; zero without a terminal.
 	Window func() (width, height int)
+	// Redraws, if set, reports whether Out is a terminal.
+	Redraws func() bool
 
 	// LimitRuntime, if set, reduces the resources of a process that mostly waits.
 	LimitRuntime func()
@@ -56,6 +58,7 @@ func NewFactory() *Factory {
 			}
 			return width, height
 		},
+		Redraws:      func() bool { return term.IsTerminal(int(os.Stdout.Fd())) },
 		LimitRuntime: process.LimitRuntime,
 		Connect:      connect,
 		Cloud:        newCloud,

@@ -11,7 +11,6 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/build"
-	"github.com/kamino-dev/kamino/internal/cli/limit"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/generalize"
 	"github.com/kamino-dev/kamino/internal/generalize/disk"
@@ -40,11 +39,7 @@ func newGeneralizeCommand(f *Factory) *cobra.Command {
 disk, or the root of a host. Afterwards the command tests every rule again. A manifest of all findings and changes
 stays in the tree as ` + generalize.ManifestPath + `.
 
-With --live, the command generalizes the running host. The command stops services that would write again, reports the
-proof on the Order, and powers the host off. Only captures use --live. Do not use --live manually.
-
-With --look, the command reports whether the running host can be generalized, and changes nothing. A capture does
-this check before the drain.`,
+A capture runs this command on the donor with further flags, which you do not need.`,
 		Example: `  # Show the rules of a profile, with reasons
   kamino generalize --list --profile static
 
@@ -87,6 +82,9 @@ this check before the drain.`,
 	flags.StringVar(&g.order.Files.PodUID, "pod-uid-file", "", "with --live: file with the UID of the pod")
 	flags.StringVar(&g.order.Access.TokenFile, "token-file", "", "with --live: file with the token for the API server")
 	flags.StringVar(&g.order.Access.CAFile, "ca-file", "", "with --live: file with the certificates of the API server")
+	for _, ofCaptures := range []string{"rules-digest", "live", "look", "prototype", "uid", "boot-id", "order", "order-uid", "key-file", "pod-uid-file", "token-file", "ca-file"} {
+		_ = flags.MarkHidden(ofCaptures)
+	}
 	return cmd
 }
 
@@ -152,7 +150,7 @@ func (g *generalizeFlags) check() error {
 	switch {
 	case g.root == "":
 		return usagef("--root must name the root directory of a machine")
-	case !limit.KnownUnknownFiles(v1alpha1.UnknownFiles(g.unknownFiles)):
+	case g.unknownFiles != string(v1alpha1.UnknownFilesAllow) && g.unknownFiles != string(v1alpha1.UnknownFilesRefuse):
 		return usagef("--unknown-files must be Allow or Refuse, not %q", g.unknownFiles)
 	case g.live && (g.dryRun || g.manifest != "" || g.format != ""):
 		return usagef("--live excludes --dry-run, --manifest and --output")

@@ -22,7 +22,7 @@ permissions instead.`,
 
   # With the controller: create a Secret with the cloud configuration in the new namespace
   kubectl -n kamino-system create secret generic kamino-cloud-config --from-file=` + registry.All()[0].ConfigFile + `
-  kamino manifests --controller --cloud ` + registry.All()[0].Name + ` --cloud-config-secret kamino-cloud-config | kubectl apply -f -`,
+  kamino manifests --controller --cloud ` + registry.All()[0].Name + ` --cloud-config-secret cloud | kubectl apply -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			m.Namespace, m.GeneralizeNamespace = o.Namespace, o.GeneralizeNamespace

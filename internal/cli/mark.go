@@ -85,7 +85,7 @@ func newRetireCommand(f *Factory, o *Options) *cobra.Command {
 	return versionCommand(f, o, &cobra.Command{
 		Use:   "retire POOL VERSION",
 		Short: "Delete an old version",
-		Long: `Delete a version of the pool's image. Captures delete versions beyond --keep automatically; use this command to delete
+		Long: `Delete a version of the pool's image. Captures delete versions beyond settings.keep automatically; use this command to delete
 a version earlier.
 
 The command refuses the current version, the prior version, and a version that a capture is creating. If the recipe

@@ -80,9 +80,8 @@ func (o *Options) bind(flags *pflag.FlagSet, getenv func(string) string) {
 	flags.StringSliceVar(&o.AllowedImages, "allowed-images", strings.FieldsFunc(getenv(envAllowed), func(r rune) bool { return r == ',' }),
 		"additional `images` that a Prototype may use for the pod on the donor. An entry is an image, a repository, or a prefix that ends with / (default: "+envAllowed+")")
 	flags.StringVar(&o.Kured, "kured", kured.Default, "`DaemonSet` of kured as NAMESPACE/NAME. While kured holds its lock, Kamino drains no node. Empty: ignore kured")
-	for _, name := range []string{"generalize-namespace", "allowed-images"} {
-		flags.Lookup(name).DefValue = "" // the text names the variable
-	}
+	flags.Lookup("generalize-namespace").DefValue = "" // the text names the variable
+	flags.Lookup("allowed-images").DefValue = "[]"
 	flags.StringVar(&o.LogLevel, "log-level", "", "debug, info, warn or error (default: warn; controller: info)")
 	flags.StringVar(&o.LogFormat, "log-format", "text", "text or json")
 }

@@ -55,7 +55,7 @@ func newRestoreCommand(f *Factory, o *Options) *cobra.Command {
 		Short: "Undo a pool's first capture: restore the fields that the recipe lost",
 		Long:  restoreHelp,
 		Example: `  kamino restore pool1 --dry-run
-  kamino restore pool1 --custom-data-from pool1-custom-data --protected-settings-from bootstrap=pool1-bootstrap`,
+  kamino restore pool1 --custom-data-from pool1-data --protected-settings-from bootstrap=pool1-join`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completePools(f, o),
 		RunE: changing(f, o, &flags.changeFlags, func(ctx context.Context, c *change, _ []string) error { return c.restore(ctx, flags) }),
 	}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/build"
+	"github.com/kamino-dev/kamino/internal/cli/help"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/drive"
@@ -21,7 +21,18 @@ const rootHelp = `Kamino builds golden images for node pools from a node that al
 A new node is slow and unpatched: the node boots an old base image, runs bootstrap scripts, installs patches,
 reboots and pulls container images. Kamino does this work once. "kamino capture" drains a patched, healthy node
 (the donor) and copies its OS disk. Kamino then points the pool's recipe, for example its launch template, at the
-new image. New nodes use the image. Running nodes do not change.`
+new image. New nodes use the image. Running nodes do not change.
+
+Exit codes:
+  0    done.
+  1    unexpected error.
+  2    wrong usage.
+  3    refused, nothing was changed.
+  4    the capture failed, and the node is back in service.
+  5    a credential or a permission is missing.
+  6    the API server or the cloud is unreachable.
+  10   nothing to do ("kamino auto --detailed-exitcode" only).
+  130  interrupted, or --timeout is over.`
 
 const rootExample = `  # Install the definitions and permissions
   kamino manifests | kubectl apply -f -
@@ -59,7 +70,7 @@ func (f *Factory) Run(ctx context.Context, args []string) int {
 		return ExitDone
 	}
 	if !started {
-		err = &failure{ExitUsage, fmt.Errorf("%s (see %s --help)", oneLine(err), cmd.CommandPath())}
+		err = &failure{ExitUsage, fmt.Errorf("%w (see %s --help)", help.UnknownCommand(err), cmd.CommandPath())}
 	}
 	var (
 		e       *failure
@@ -70,15 +81,6 @@ func (f *Factory) Run(ctx context.Context, args []string) int {
 	}
 	_, _ = fmt.Fprintf(f.Err, "kamino: %s\n", explain(err))
 	return exitCode(err)
-}
-
-// oneLine joins cobra's message and cobra's suggestions, which are separate lines.
-func oneLine(err error) string {
-	message, meant, found := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
-	if !found {
-		return message
-	}
-	return fmt.Sprintf("%s: did you mean %s?", message, strings.Join(strings.Fields(meant), " or "))
 }
 
 // Command is the tree of verbs, for documentation of the help.
@@ -103,20 +105,22 @@ func (f *Factory) command(o *Options, started *bool) *cobra.Command {
 	root.SetErr(f.Err)
 	o.Image = defaultImage(f.Getenv)
 	o.bind(root.PersistentFlags(), f.Getenv)
-	root.AddGroup(
-		&cobra.Group{ID: "work", Title: "Commands to work with:"},
-		&cobra.Group{ID: "install", Title: "Commands to install and run:"},
-	)
+	cobra.EnableCommandSorting = false // the groups have an order of their own
+	root.AddGroup(help.Groups()...)
+	root.SetHelpCommandGroupID(help.GroupSetup)
+	root.SetCompletionCommandGroupID(help.GroupSetup)
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = group
 			root.AddCommand(c)
 		}
 	}
-	add("work", newCaptureCommand(f, o), newStatusCommand(f, o), newPlanCommand(f, o), newAutoCommand(f, o), newDescribeCommand(f, o), newCancelCommand(f, o), newReservationsCommand(f, o), newReleaseNodeCommand(f, o), newSuspendCommand(f, o), newResumeCommand(f, o), newRetryCommand(f, o))
-	add("work", newHistoryCommand(f, o), newPromoteCommand(f, o), newRollbackCommand(f, o), newRestoreCommand(f, o), newRebuildCommand(f, o), newQuarantineCommand(f, o), newReleaseCommand(f, o), newRetireCommand(f, o), newDoctorCommand(f, o))
-	add("install", newManifestsCommand(f, o), newCRDsCommand(f, o), newControllerCommand(f, o), newGeneralizeCommand(f), newVerifyCommand(f), newProbeCommand(f))
-	root.AddCommand(newVersionCommand(f, o))
+	add(help.GroupCapture, newCaptureCommand(f, o), newStatusCommand(f, o), newDescribeCommand(f, o), newCancelCommand(f, o))
+	add(help.GroupPolicy, newPlanCommand(f, o), newAutoCommand(f, o), newSuspendCommand(f, o), newResumeCommand(f, o), newRetryCommand(f, o))
+	add(help.GroupPool, newHistoryCommand(f, o), newPromoteCommand(f, o), newRollbackCommand(f, o), newRestoreCommand(f, o), newRebuildCommand(f, o), newQuarantineCommand(f, o), newReleaseCommand(f, o), newRetireCommand(f, o))
+	add(help.GroupNode, newReservationsCommand(f, o), newReleaseNodeCommand(f, o))
+	add(help.GroupSetup, newDoctorCommand(f, o), newManifestsCommand(f, o), newCRDsCommand(f, o), newControllerCommand(f, o), newGeneralizeCommand(f), newVerifyCommand(f), newProbeCommand(f), newVersionCommand(f, o), help.NewOptionsCommand())
+	help.Apply(root)
 	return root
 }
 

@@ -1,10 +1,11 @@
 package cli
 
 import (
-	"fmt"
-	"reflect"
-	"slices"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
@@ -13,8 +14,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// parsed is the result of a capture's flags.
-func parsed(t *testing.T, args ...string) v1alpha1.Settings {
+// parsed is the result of a capture's flags, with a standard input.
+func parsed(t *testing.T, in string, args ...string) (captureFlags, error) {
 	t.Helper()
 	var flags captureFlags
 	set := pflag.NewFlagSet("capture", pflag.ContinueOnError)
@@ -22,48 +23,51 @@ func parsed(t *testing.T, args ...string) v1alpha1.Settings {
 	if err := set.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	if err := flags.complete(set, testNow); err != nil {
+	err := flags.complete(set, strings.NewReader(in), testNow)
+	return flags, err
+}
+
+// TestSettingsOfACapture: settings come from the file. A given flag replaces its setting in the file, and an absent flag
+// does not.
+func TestSettingsOfACapture(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "settings.yaml")
+	content := "maxConcurrent: 3\nsettings: {keep: 7, drain: {force: true, timeout: 1m}, promotion: {mode: Manual}, trial: {mode: Apart, soak: 1m}}\n"
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return flags.settings
-}
-
-// leaves lists the settings by their paths in the API.
-func leaves(path string, v reflect.Value, add func(path string, value any)) {
-	if azure, is := v.Interface().(*v1alpha1.AzureSettings); is {
-		if azure == nil {
-			azure = &v1alpha1.AzureSettings{}
+	ofFile := v1alpha1.Settings{
+		Keep: 7, Drain: v1alpha1.DrainSettings{Force: true, Timeout: metav1.Duration{Duration: time.Minute}},
+		Promotion: v1alpha1.PromotionSettings{Mode: v1alpha1.PromotionManual},
+		Trial:     v1alpha1.TrialSettings{Mode: v1alpha1.TrialApart, Soak: &metav1.Duration{Duration: time.Minute}},
+	}
+	for name, test := range map[string]struct {
+		in   string
+		args []string
+		want func(*v1alpha1.Settings)
+		most int32
+	}{
+		"no file": {args: nil, want: func(s *v1alpha1.Settings) { *s = v1alpha1.Settings{} }},
+		"a file":  {args: []string{"-f", file}, want: func(*v1alpha1.Settings) {}, most: 3},
+		"standard input": {in: "settings: {keep: 5}", args: []string{"-f", "-"}, want: func(s *v1alpha1.Settings) {
+			*s = v1alpha1.Settings{Keep: 5}
+		}},
+		"flags over a file": {
+			args: []string{"-f", file, "--force=false", "--promotion=Automatic", "--trial=Off", "--new-nodes=2", "--profile=eks"},
+			want: func(s *v1alpha1.Settings) {
+				s.Drain.Force, s.Promotion.Mode, s.Trial.Mode = false, v1alpha1.PromotionAutomatic, v1alpha1.TrialOff
+				s.Recipe.NewNodes, s.Generalize.Profile = 2, v1alpha1.ProfileEKS
+			}, most: 3,
+		},
+	} {
+		got, err := parsed(t, test.in, test.args...)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
 		}
-		v = reflect.ValueOf(*azure)
-	}
-	if _, isDuration := v.Interface().(metav1.Duration); isDuration || v.Kind() != reflect.Struct {
-		add(path, v.Interface())
-		return
-	}
-	for i := range v.NumField() {
-		leaves(path+"."+v.Type().Field(i).Name, v.Field(i), add)
-	}
-}
-
-// TestEverySettingHasAFlag: each setting of a policy's captures has a flag of a single capture.
-func TestEverySettingHasAFlag(t *testing.T) {
-	if diff := cmp.Diff((v1alpha1.Settings{}).Defaulted(), parsed(t)); diff != "" {
-		t.Errorf("the flags' defaults are not the API's (-API +flags):\n%s", diff)
-	}
-	before := map[string]string{}
-	leaves("settings", reflect.ValueOf(parsed(t)), func(path string, value any) { before[path] = fmt.Sprintf("%#v", value) })
-	all := parsed(t, "--grace-period=1m", "--drain-timeout=1m", "--force", "--profile=bootstrap", "--rules=mine", "--image=mine",
-		"--deadline=1m", "--ready-timeout=1m", "--replicas=9", "--volume-initialization-rate=200", "--new-nodes=9", "--keep=9", "--unknown-files=Refuse", "--max-unavailable=2", "--disrupt",
-		"--custom-data-from=mine/key", "--afterwards=Remove", "--grow-first=false", "--trial=Off", "--soak=1m", "--trial-timeout=1m", "--trial-ignore-daemonset=a/b", "--trial-job=mine", "--promotion=Manual",
-		"--promotion-timeout=1h")
-	var untold []string
-	leaves("settings", reflect.ValueOf(all), func(path string, value any) {
-		if fmt.Sprintf("%#v", value) == before[path] {
-			untold = append(untold, path)
+		want := *ofFile.DeepCopy()
+		test.want(&want)
+		if diff := cmp.Diff(want.Defaulted(), got.Settings); diff != "" || got.MaxConcurrent != test.most {
+			t.Errorf("%s: at most %d at once, want %d (-want +got):\n%s", name, got.MaxConcurrent, test.most, diff)
 		}
-	})
-	slices.Sort(untold)
-	if len(untold) > 0 {
-		t.Errorf("no flag of `kamino capture` sets %v", untold)
 	}
 }

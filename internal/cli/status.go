@@ -70,7 +70,7 @@ func (s *session) watchStatus(ctx context.Context, pool string, format print.For
 		case trouble != nil:
 			s.note("%s; retrying", explain(trouble))
 		case !bytes.Equal(text, shown):
-			if s.terminal() {
+			if s.Redraws != nil && s.Redraws() && s.Getenv("TERM") != "dumb" {
 				if _, err := io.WriteString(print.Raw(s.Out), "\x1b[H\x1b[2J"); err != nil {
 					return err
 				}

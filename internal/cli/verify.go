@@ -60,7 +60,6 @@ The exit code is 0 if the disk is clean, and 4 if the disk has forbidden finding
 	flags.StringVar(&search.File, "profile-file", "", "file, or directory of *.yaml, with your own rules, agents and exemptions")
 	flags.StringVar(&search.Manifest, "manifest", "", "manifest of the generalize run (default: the manifest in the tree)")
 	flags.StringVar(&search.Identities, "identities", "", "list of the donor's identities in the format of sha256sum")
-	flags.StringSliceVar(&search.Allow, "allow", nil, "names of rules that the generalize run was allowed to break")
 	flags.BoolVar(&search.All, "all", false, "also search files from packages and container images")
 	flags.StringVar(&search.Mounted, "tree", "", "for an image: mounted copy of the same disk, used to recognize keys from packages and container images")
 	flags.BoolVar(&search.FreeOnly, "free-only", false, "for an image: report keys and tokens only outside of blocks that are known to be in use")

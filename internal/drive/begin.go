@@ -5,12 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/bootstrapkind"
@@ -92,6 +96,8 @@ type CaptureRequest struct {
 	// Node to capture; Version to create, empty for today's version; and the settings of the capture.
 	Node, Version string
 	Settings      v1alpha1.Settings
+	// Written holds the settings as the user wrote them, for Validate.
+	Written map[string]any
 }
 
 // Decide finds the Prototype for the capture. A new Prototype has the profile and the trial of the settings. Without a
@@ -167,6 +173,43 @@ func (b *CaptureRequest) freeVersion(ctx context.Context, pool cloud.PoolID, ver
 		}
 	}
 	return version
+}
+
+// Validate asks the API server for a check of a new Prototype, with the settings as written. The API server applies the rules
+// of the definition, and stores nothing.
+func (b *CaptureRequest) Validate(ctx context.Context, p *v1alpha1.Prototype) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p)
+	if err != nil {
+		return err
+	}
+	object := &unstructured.Unstructured{Object: content}
+	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Prototype"))
+	settings, _, err := unstructured.NestedMap(content, "spec", "settings")
+	if err != nil {
+		return err
+	}
+	content["spec"].(map[string]any)["settings"] = overlaid(settings, b.Written)
+	err = b.Cluster.Client.Create(ctx, object, client.DryRunAll)
+	if err == nil || apierrors.IsInvalid(err) {
+		return err
+	}
+	return fmt.Errorf("create prototype %s: %w", p.Name, err)
+}
+
+// overlaid returns the object with all values of another object; objects within are overlaid, too.
+func overlaid(into, over map[string]any) map[string]any {
+	into = maps.Clone(into)
+	if into == nil {
+		into = map[string]any{}
+	}
+	for key, value := range over {
+		before, wasMap := into[key].(map[string]any)
+		if inner, isMap := value.(map[string]any); isMap && wasMap {
+			value = overlaid(before, inner)
+		}
+		into[key] = value
+	}
+	return into
 }
 
 // Write creates the Prototype of a decision. If another client creates a Prototype at the same time, Write decides again,

@@ -135,7 +135,7 @@ func ReadCustomData(in io.Reader, path string) ([]byte, error) {
 		return nil, fmt.Errorf("--custom-data %s is larger than the limit of a Secret, %d bytes", path, corev1.MaxSecretSize)
 	case Encoded(data):
 		return nil, fmt.Errorf("--custom-data %s is base64, and kamino restore would encode the file twice: decode the file first (base64 -d). "+
-			"If the original customData really is base64, pass a Secret with --custom-data-from", path)
+			"If the original customData really is base64, name a Secret in settings.recipe.customDataFrom", path)
 	}
 	return data, nil
 }

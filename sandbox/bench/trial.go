@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -54,8 +56,12 @@ func (o Options) measureTrying(ctx context.Context, w *world.World, donor contro
 	}
 	w.Cloud().ResetStats()
 	o.Say("capturing %s, and trying the version for %s", donor.Node, soaking)
+	settings := filepath.Join(w.Dir(), "settings.yaml")
+	if err := os.WriteFile(settings, fmt.Appendf(nil, "settings: {trial: {soak: %s}}\n", soaking), 0o600); err != nil {
+		return nil, err
+	}
 	second := w.Clock().Now().UTC().Format("2006.01.02") + "02" // the day's own version is there already
-	child, err := runChild(ctx, o.Kamino, environment(w), "capture", donor.Node, "--version", second, "--trial", string(v1alpha1.TrialApart), "--soak", soaking.String())
+	child, err := runChild(ctx, o.Kamino, environment(w), "capture", donor.Node, "--version", second, "--trial", string(v1alpha1.TrialApart), "-f", settings)
 	if err != nil {
 		return nil, err
 	}

@@ -217,7 +217,10 @@ func (s *scenario) nodeIsCaptured(ctx context.Context) (err error) {
 	if s.asDonor, err = identify(s.before[s.donor].Disk); err != nil {
 		return err
 	}
-	order := s.order()
+	order, err := s.order()
+	if err != nil {
+		return err
+	}
 	s.print.line("kamino %s", strings.Join(order, " "))
 	s.print.gap()
 	if err := s.run(ctx, s.Out, s.Kamino, order...); err != nil {

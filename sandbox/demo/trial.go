@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,11 +22,13 @@ import (
 const soak = "3s"
 
 // order is the command line of the capture. On Azure, the demo with kubeadm nodes has no trial.
-func (s *scenario) order() []string {
+func (s *scenario) order() ([]string, error) {
 	if s.replacesDonor() && s.Cloud == pool.Azure {
-		return unverified.Capture(s.donor)
+		return unverified.Capture(s.donor), nil
 	}
-	return []string{"capture", s.donor, "--trial", string(v1alpha1.TrialApart), "--soak", soak}
+	settings := filepath.Join(s.dir, "settings.yaml")
+	content := "settings: {trial: {mode: " + string(v1alpha1.TrialApart) + ", soak: " + soak + "}}\n"
+	return []string{"capture", s.donor, "-f", settings}, os.WriteFile(settings, []byte(content), 0o600)
 }
 
 // trialPassed requires that the trial passed, with all checks, and that the version has the tag of a passed trial.

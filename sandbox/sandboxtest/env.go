@@ -3,6 +3,8 @@ package sandboxtest
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -143,12 +145,30 @@ func (e *Env) StartProgram(program string, args ...string) *Process {
 // Capture starts a capture of a node without a trial. The capture does not wait for donors of other tests.
 func (e *Env) Capture(node string, flags ...string) *Process {
 	e.Helper()
-	return e.Start(CaptureArgs(node, flags...)...)
+	return e.Start(CaptureArgs(e.T, node, flags...)...)
+}
+
+// CaptureWith is Capture with settings, in YAML's flow form without the outer braces.
+func (e *Env) CaptureWith(node, settings string, flags ...string) *Process {
+	e.Helper()
+	return e.Start(append(unverified.Capture(node, "-f", SettingsFile(e.T, settings)), flags...)...)
 }
 
 // CaptureArgs are the arguments of Capture.
-func CaptureArgs(node string, flags ...string) []string {
-	return append(unverified.Capture(node, "--max-concurrent", "100"), flags...)
+func CaptureArgs(t testing.TB, node string, flags ...string) []string {
+	t.Helper()
+	return append(unverified.Capture(node, "-f", SettingsFile(t, "")), flags...)
+}
+
+// SettingsFile writes a file for `kamino capture -f`: settings in YAML's flow form without the outer braces, and a limit with
+// which the capture does not wait for donors of other tests.
+func SettingsFile(t testing.TB, settings string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(path, []byte("maxConcurrent: 100\nsettings: {"+settings+"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // StartController starts the controller, and returns when the controller holds the Lease. A controller handles all

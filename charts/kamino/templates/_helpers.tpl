@@ -167,9 +167,21 @@ imagePullSecrets:
   mountPath: /etc/kamino-management
   readOnly: true
 {{- end }}
+{{- if include "kamino.jobSettings" . }}
+- name: settings
+  mountPath: /etc/kamino-settings
+  readOnly: true
+{{- end }}
 {{- with .Values.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
+{{- end -}}
+
+{{/* The ConfigMap with the settings of the capture in mode job; empty for none. */}}
+{{- define "kamino.jobSettings" -}}
+{{- if and (eq .Values.mode "job") .Values.job.node .Values.job.settings -}}
+{{ include "kamino.fullname" . }}-{{ .Release.Revision }}
+{{- end -}}
 {{- end -}}
 
 {{- define "kamino.volumes" -}}
@@ -203,6 +215,11 @@ imagePullSecrets:
 - name: management
   secret:
     secretName: {{ . }}
+{{- end }}
+{{- with include "kamino.jobSettings" . }}
+- name: settings
+  configMap:
+    name: {{ . }}
 {{- end }}
 {{- with .Values.extraVolumes }}
 {{ toYaml . }}

@@ -49,6 +49,9 @@ readinessProbe:
 - capture
 - {{ .Values.job.node }}
 {{ include "kamino.oneShotArgs" . }}
+{{- if include "kamino.jobSettings" . }}
+- --filename=/etc/kamino-settings/settings.yaml
+{{- end }}
 {{- with .Values.job.captureArgs }}
 {{ toYaml . }}
 {{- end }}

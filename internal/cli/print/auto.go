@@ -51,7 +51,7 @@ func AutoResults(w io.Writer, format Format, report AutoReport) error {
 		heading = append(heading, "CANDIDATES", "PROTOTYPE")
 	}
 	if len(report.Pools) > 0 || len(report.Troubles) == 0 {
-		if err := table(w, heading, autoRows(report.Pools, format == Wide)); err != nil {
+		if err := table(w, layoutOf(format, "POOL"), heading, autoRows(report.Pools, format == Wide)); err != nil {
 			return err
 		}
 	}

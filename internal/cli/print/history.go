@@ -26,7 +26,7 @@ func History(w io.Writer, format Format, h history.History, now time.Time) error
 		for _, v := range h.Versions {
 			rows = append(rows, historyRow(v, wide, now))
 		}
-		if err := table(w, heading, rows); err != nil {
+		if err := table(w, layout{width: layoutOf(format, "").width, pool: h.Pool}, heading, rows); err != nil {
 			return err
 		}
 	}

@@ -36,8 +36,12 @@ func (v *Live) Close(progress Progress, now time.Time) {
 func (v *Live) block(progress Progress, now time.Time) []string {
 	var lines []string
 	if p := progress.Prototype; p != nil {
-		title := fmt.Sprintf("Capturing version %s of pool %s from node %s", p.Spec.Version, p.Spec.Pool, p.Spec.Donor.NodeName)
-		lines = append(lines, v.style.paint(bold, title))
+		title, donor := fmt.Sprintf("Capturing version %s of pool %s", p.Spec.Version, p.Spec.Pool), "from node "+shortNode(p.Spec.Donor.NodeName, "")
+		if len(title)+1+len(donor) > narrow {
+			lines = append(lines, v.style.paint(bold, title), "  "+donor)
+		} else {
+			lines = append(lines, v.style.paint(bold, title+" "+donor))
+		}
 		for i, step := range p.Status.Steps {
 			last := i == len(p.Status.Steps)-1
 			lines = append(lines, v.step(p, step, last, now))

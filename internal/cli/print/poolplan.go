@@ -83,7 +83,7 @@ func PoolPlans(w io.Writer, format Format, plans []PoolPlan, full bool, now time
 	if format == Wide {
 		heading = append(heading, "REFUSED", "WHY")
 	}
-	return table(w, heading, rows)
+	return table(w, layoutOf(format, "POOL"), heading, rows)
 }
 
 func nextRun(s v1alpha1.PoolStatus, now time.Time) string {
@@ -163,7 +163,11 @@ func nodeTable(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 			rows = append(rows, more)
 		}
 	}
-	return table(w, heading, rows)
+	l := layout{pool: p.Pool}
+	if !wide {
+		l.width = narrow
+	}
+	return table(w, l, heading, rows)
 }
 
 func verdictWord(v selection.Verdict, donor string) string {

@@ -349,7 +349,7 @@ func TestHistoryTellsHowNodesJoined(t *testing.T) {
 	}}
 	var out strings.Builder
 	for format, want := range map[Format][]string{
-		Table: {"2026.03.03 newer,suspect Complete - - 0 1/3 4 48s", "2026.03.02 current Complete - - 0 - 1 -", "2026.03.01 prior Complete - - 0 - - -"},
+		Table: {"2026.03.03 newer,suspect Complete 0 1/3 4 - retire -", "2026.03.02 current Complete 0 - 1 ", "2026.03.01 prior Complete 0 - - "},
 		Wide:  {"2026.03.03 newer,suspect Complete - - 0 1/3 4 48s - - retire 3 2", "2026.03.01 prior Complete - - 0 - - - - - retire - -"},
 		JSON:  {`"joins": { "judged": 3, "joined": 1, "failed": 2, "waiting": 4, "medianSeconds": 48 }`},
 	} {

@@ -20,7 +20,7 @@ func Prototype(w io.Writer, format Format, p *v1alpha1.Prototype, now time.Time)
 		_, err := fmt.Fprintf(w, "prototype.%s/%s\n", v1alpha1.GroupVersion.Group, p.Name)
 		return err
 	default:
-		return prototypeTable(w, []v1alpha1.Prototype{*p}, format == Wide, now)
+		return tables(w, layout{}, prototypeTable([]v1alpha1.Prototype{*p}, format, now))
 	}
 }
 
@@ -33,16 +33,16 @@ func Presentable(p *v1alpha1.Prototype) *v1alpha1.Prototype {
 	return shown
 }
 
-func prototypeTable(w io.Writer, prototypes []v1alpha1.Prototype, wide bool, now time.Time) error {
+func prototypeTable(prototypes []v1alpha1.Prototype, format Format, now time.Time) grid {
 	heading := []string{"NAME", "POOL", "VERSION", "DONOR", "PHASE", "PROGRESS", "READY", "REASON", "AGE"}
-	if wide {
+	if format == Wide {
 		heading = append(heading, "OUT OF SERVICE", "MESSAGE", "IMAGE")
 	}
 	rows := make([][]string, 0, len(prototypes))
 	for i := range prototypes {
-		rows = append(rows, prototypeRow(&prototypes[i], wide, now))
+		rows = append(rows, prototypeRow(&prototypes[i], format == Wide, now))
 	}
-	return table(w, heading, rows)
+	return newGrid(heading, rows)
 }
 
 func prototypeRow(p *v1alpha1.Prototype, wide bool, now time.Time) []string {

@@ -130,32 +130,25 @@ func Status(w io.Writer, format Format, report Report, now time.Time) error {
 	if format.Machine() {
 		return Value(w, format, report)
 	}
-	wide := format == Wide
 	if len(report.Pools) == 0 {
 		_, err := fmt.Fprintln(w, "No node of this cluster belongs to a known pool.")
 		return err
 	}
-	sections := []func() error{func() error { return poolTable(w, report.Pools, wide) }}
+	shown := []grid{poolTable(report.Pools, format)}
 	if slices.ContainsFunc(report.Pools, func(p Pool) bool { return len(p.Versions) > 0 }) {
-		sections = append(sections, func() error { return versionTable(w, report.Pools, wide, now) })
+		shown = append(shown, versionTable(report.Pools, format, now))
 	}
 	if len(report.Captures) > 0 {
-		sections = append(sections, func() error { return prototypeTable(w, report.Captures, wide, now) })
+		shown = append(shown, prototypeTable(report.Captures, format, now))
 	}
-	for i, section := range sections {
-		if i > 0 {
-			if _, err := fmt.Fprintln(w); err != nil {
-				return err
-			}
-		}
-		if err := section(); err != nil {
-			return err
-		}
+	if err := tables(w, layoutOf(format, "POOL"), shown...); err != nil {
+		return err
 	}
 	return notes(w, report, now)
 }
 
-func poolTable(w io.Writer, pools []Pool, wide bool) error {
+func poolTable(pools []Pool, format Format) grid {
+	wide := format == Wide
 	heading := []string{"POOL", "READY", "CAPACITY", "VERSION", "IMAGE"}
 	if wide {
 		heading = append(heading, "LOCATION", "TRAITS", "BOOTSTRAP")
@@ -179,7 +172,7 @@ func poolTable(w io.Writer, pools []Pool, wide bool) error {
 		}
 		rows = append(rows, row)
 	}
-	return table(w, heading, rows)
+	return newGrid(heading, rows)
 }
 
 // recipeImage names the image of a recipe, in short form unless wide.
@@ -199,7 +192,8 @@ func traits(all map[string]string) string {
 	return strings.Join(pairs, ",")
 }
 
-func versionTable(w io.Writer, pools []Pool, wide bool, now time.Time) error {
+func versionTable(pools []Pool, format Format, now time.Time) grid {
+	wide := format == Wide
 	heading := []string{"POOL", "VERSION", "STATE", "USE", "DONOR", "AGE", "PROOF"}
 	if wide {
 		heading = append(heading, "SIZE", "PROTOTYPE", "VERIFIED", "ID")
@@ -216,7 +210,7 @@ func versionTable(w io.Writer, pools []Pool, wide bool, now time.Time) error {
 			rows = append(rows, row)
 		}
 	}
-	return table(w, heading, rows)
+	return newGrid(heading, rows)
 }
 
 // versionState is the progress of a version, if known: a cloud may omit the progress in lists.

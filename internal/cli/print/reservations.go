@@ -68,7 +68,7 @@ func Reservations(w io.Writer, format Format, report ReservationReport, now time
 		rows = append(rows, []string{n.Name, holderOf(n), since, state, releasedBy(n)})
 	}
 	if len(rows) > 0 {
-		if err := table(w, []string{"NODE", "HOLDER", "RESERVED FOR", "NODE IS", "RELEASED BY"}, rows); err != nil {
+		if err := table(w, layoutOf(format, "NODE"), []string{"NODE", "HOLDER", "RESERVED FOR", "NODE IS", "RELEASED BY"}, rows); err != nil {
 			return err
 		}
 	}

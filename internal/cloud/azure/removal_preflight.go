@@ -41,9 +41,9 @@ func (p *PoolProvider) refuseRemoval(ctx context.Context, s scaleSet, model armc
 	}
 	if most := mostInstances(model); capacityOf(model) >= most {
 		return append(found, cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s has %d instances, but Azure's limit is %d", s, capacityOf(model), most),
-			"capture without growth with --grow-first=false (settings.donor.growFirst), or use a smaller pool")), nil
+			"capture without growth with settings.donor.growFirst: false, or use a smaller pool")), nil
 	}
-	spent, err := p.refuseCores(ctx, s, model, false, "capture without growth with --grow-first=false (settings.donor.growFirst), or ask Azure for a larger quota")
+	spent, err := p.refuseCores(ctx, s, model, false, "capture without growth with settings.donor.growFirst: false, or ask Azure for a larger quota")
 	return append(found, spent...), err
 }
 

@@ -31,8 +31,6 @@ type Search struct {
 	All bool
 	// FreeOnly reports keys and tokens only outside of blocks in use. For images only.
 	FreeOnly bool
-	// Allow names rules that were waived.
-	Allow []string
 
 	// isTree is true if the target is a directory. Run sets the field.
 	isTree bool
@@ -175,7 +173,7 @@ func (s *Search) options(m *generalize.Manifest) (scan.Options, *Found, error) {
 		if err != nil {
 			return o, nil, err
 		}
-		o.Owner, o.Base = loaded.Owner(s.Allow...), loaded.Base()
+		o.Owner, o.Base = loaded.Owner(), loaded.Base()
 		found.Profile, found.ProfileVersion = loaded.Name, loaded.Version
 	}
 	if s.Identities != "" {

@@ -10,6 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
 // TestTemplateChanges sets another version of the group's template, while the image is created or between Kamino's
@@ -50,7 +52,7 @@ func TestDonorIsTerminated(t *testing.T) {
 		_, err := sandbox.AWS().EC2().TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{e.Machines[0].ID}})
 		e.Must(err)
 	})
-	e.Capture(e.Donor, "--deadline", "1m").ExpectExit(exitFailed)
+	e.CaptureWith(e.Donor, "outOfService: {deadline: 1m}").ExpectExit(exitFailed)
 	e.assertWhole()
 }
 
@@ -60,7 +62,7 @@ func TestStandbyIsRefused(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "standby")
 	e.before("EnterStandby", func() { e.updateGroup(autoscaling.UpdateAutoScalingGroupInput{MinSize: sdk.Int32(3)}) })
-	e.Capture(e.Donor, "--deadline", "1m").ExpectExit(exitFailed, "min-size=3", "has grown by one node for the capture")
+	e.CaptureWith(e.Donor, "outOfService: {deadline: 1m}").ExpectExit(exitFailed, "min-size=3", "has grown by one node for the capture")
 	e.updateGroup(autoscaling.UpdateAutoScalingGroupInput{MinSize: sdk.Int32(1)})
 	e.AssertServes(e.Donor)
 	e.AssertNothingLeft()
@@ -75,7 +77,7 @@ func TestGroupIsDeletedInATrial(t *testing.T) {
 		_, err := sandbox.AWS().Groups().DeleteAutoScalingGroup(t.Context(), &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(group), ForceDelete: sdk.Bool(true)})
 		e.Must(err)
 	})
-	e.Start("capture", e.Donor, "--max-concurrent", "100", "--trial", "Apart", "--soak", "10s").ExpectExit(exitFailed, "pool "+group+" no longer exists")
+	e.Start("capture", e.Donor, "--trial", "Apart", "-f", sandboxtest.SettingsFile(t, "trial: {soak: 10s}")).ExpectExit(exitFailed, "pool "+group+" no longer exists")
 	e.Eventually("no machine of its versions and no snapshot is left", func() (bool, string) {
 		machines := e.MachinesOfVersions()
 		snapshots, err := sandbox.Snapshots(t.Context())

@@ -80,7 +80,7 @@ func TestManagementAwayPastTheDeadline(t *testing.T) {
 		barrier.Cut(sandboxtest.Management)
 		close(cordoned)
 	})
-	capture := e.Capture(e.Donor, "--deadline", "5s")
+	capture := e.CaptureWith(e.Donor, "outOfService: {deadline: 5s}")
 	<-cordoned
 	e.Eventually("the donor takes pods while it is reserved", func() (bool, string) {
 		n := e.Node(e.Donor)

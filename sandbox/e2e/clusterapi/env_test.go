@@ -126,7 +126,7 @@ func (e *env) patchDonor() {
 // captureWithTrial captures a node with a short trial of its version.
 func (e *env) captureWithTrial(node string) *sandboxtest.Process {
 	e.Helper()
-	return e.Start("capture", node, "--max-concurrent", "100", "--trial", string(v1alpha1.TrialApart), "--soak", "1s")
+	return e.Start("capture", node, "--trial", string(v1alpha1.TrialApart), "-f", sandboxtest.SettingsFile(e.T, "trial: {soak: 1s}"))
 }
 
 // captureTwiceAndRestore captures the patched donor with a trial, and then a node of its version. Then the pool is

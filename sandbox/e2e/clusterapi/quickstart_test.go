@@ -21,7 +21,7 @@ func TestQuickstart(t *testing.T) {
 	e := newEnv(t, "quick")
 	text := strings.NewReplacer(
 		"NAMESPACE", sandboxtest.ClusterNamespace, "POOL", e.Pool, "NODE", e.Donor,
-		"capture NODE\n", "capture "+e.Donor+" --soak 1s --max-concurrent 100\n", "restore POOL", "restore "+e.Pool+" --yes",
+		"capture NODE\n", "capture "+e.Donor+" -f "+sandboxtest.SettingsFile(t, "trial: {soak: 1s}")+"\n", "restore POOL", "restore "+e.Pool+" --yes",
 	).Replace(commandsOf(t, "../../../docs/quickstart-cluster-api.md"))
 	_, err := sandbox.Objects(e.resource).Patch(t.Context(), e.Pool, types.MergePatchType, []byte(`{"spec":{"rollout":{"strategy":{"type":"RollingUpdate"}}}}`), metav1.PatchOptions{})
 	e.Must(err)

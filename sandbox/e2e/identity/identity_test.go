@@ -152,7 +152,8 @@ agents:
 func TestCustomRules(t *testing.T) {
 	t.Parallel()
 	d := newDonor(t, "ruled")
-	result := sandbox.Run(t, nil, "kamino", unverified.Capture(d.node, "--rules", "acme-rules")...)
+	capture := unverified.Capture(d.node, "-f", sandboxtest.SettingsFile(t, "generalize: {rules: acme-rules}"))
+	result := sandbox.Run(t, nil, "kamino", capture...)
 	if result.Code != 3 || !strings.Contains(result.Stderr, "ConfigMap kamino-generalize/acme-rules of settings.generalize.rules not found") {
 		t.Fatalf("exit code %d, want 3:\n%s", result.Code, result.Stderr)
 	}
@@ -166,12 +167,12 @@ func TestCustomRules(t *testing.T) {
 		sandbox.Must(t, "kubectl", "-n", "kamino-generalize", "create", "configmap", "acme-rules", "--from-file", file)
 	}
 	apply("version: ours1\nruls: []\n")
-	result = sandbox.Run(t, nil, "kamino", unverified.Capture(d.node, "--rules", "acme-rules")...)
+	result = sandbox.Run(t, nil, "kamino", capture...)
 	if result.Code != 3 || !strings.Contains(result.Stderr, "RulesInvalid") || !strings.Contains(result.Stderr, "ruls") {
 		t.Fatalf("exit code %d, want 3:\n%s", result.Code, result.Stderr)
 	}
 	apply(ours)
-	sandbox.Must(t, "kamino", unverified.Capture(d.node, "--rules", "acme-rules")...)
+	sandbox.Must(t, "kamino", capture...)
 
 	names := prototypesOf(t, d.set)
 	got := describe(t, names[len(names)-1])

@@ -131,7 +131,7 @@ func TestKilledWithEachWrite(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "name=killed,nodes=2")
 	donor, identity := e.Machines[0], e.identityOf(e.Machines[0])
-	args := append(sandboxtest.CaptureArgs(donor.Node), e.NamespaceFlags()...)
+	args := append(sandboxtest.CaptureArgs(t, donor.Node), e.NamespaceFlags()...)
 	output := sandbox.KillWithEachWrite(t, e.Namespace, args...)
 	if want := "now builds new nodes from version "; !strings.Contains(output, want) {
 		t.Fatalf("the last command did not write %q:\n%s", want, output)

@@ -13,12 +13,12 @@ import (
 const exitFailed = 4
 
 // testBadVersion asserts that a version with a defect fails at the check for the defect.
-func testBadVersion(t *testing.T, name string, timeout time.Duration, d disk.Defect, check trial.Name, flags ...string) {
+func testBadVersion(t *testing.T, name string, timeout time.Duration, d disk.Defect, check trial.Name, settings ...string) {
 	t.Helper()
 	t.Parallel()
 	e := newEnv(t, name)
 	e.Spoil("", d)
-	e.Start(captureArgs(e, timeout, flags...)...).ExpectExit(exitFailed, string(check))
+	e.Start(captureArgs(e, timeout, settings...)...).ExpectExit(exitFailed, string(check))
 	assertFailedAt(e, check)
 }
 
@@ -31,7 +31,7 @@ func TestVersionNotReadyLater(t *testing.T) {
 	// The soak is longer than a busy machine needs to report that the node is not Ready. If the trial itself looks
 	// too late to see the node Ready, the short timeout ends the check.
 	onlyOnAzure(t)
-	testBadVersion(t, "unready", short, disk.Defect{Kind: disk.NotReadyLater, After: 3 * time.Second * timeScale}, trial.Ready, "--soak", "20s")
+	testBadVersion(t, "unready", short, disk.Defect{Kind: disk.NotReadyLater, After: 3 * time.Second * timeScale}, trial.Ready, "soak: 20s")
 }
 
 func TestVersionWithCrashingDaemonSet(t *testing.T) {

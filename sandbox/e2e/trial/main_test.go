@@ -5,6 +5,8 @@ package trial
 import (
 	"flag"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -71,9 +73,11 @@ const (
 	short = 3 * time.Minute
 )
 
-// captureArgs are the arguments of a capture with a trial.
-func captureArgs(e *sandboxtest.Env, timeout time.Duration, flags ...string) []string {
-	return append([]string{
-		"capture", e.Donor, "--max-concurrent", "100", "--trial", string(v1alpha1.TrialApart), "--soak", "6s", "--trial-timeout", timeout.String(),
-	}, flags...)
+// captureArgs are the arguments of a capture with a trial, and with settings of the trial in YAML's flow form.
+func captureArgs(e *sandboxtest.Env, timeout time.Duration, settings ...string) []string {
+	settings = append(settings, "timeout: "+timeout.String())
+	if !slices.ContainsFunc(settings, func(s string) bool { return strings.HasPrefix(s, "soak: ") }) {
+		settings = append(settings, "soak: 6s")
+	}
+	return []string{"capture", e.Donor, "--trial", string(v1alpha1.TrialApart), "-f", sandboxtest.SettingsFile(e.T, "trial: {"+strings.Join(settings, ", ")+"}")}
 }

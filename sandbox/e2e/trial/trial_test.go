@@ -82,7 +82,7 @@ func TestGoodVersionPasses(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "good")
 	jobs := watchJobs(e)
-	e.Start(captureArgs(e, generous, "--trial-job", createUserJob(e, "version"))...).ExpectExit(0)
+	e.Start(captureArgs(e, generous, "job: "+createUserJob(e, "version"))...).ExpectExit(0)
 	assertPassed(e)
 	assertOneJob(e, jobs(), batchv1.JobComplete)
 	if writes := e.CountWrites("pool patch"); writes != 1 && sandbox.Azure() != nil {
@@ -96,7 +96,7 @@ func TestJobOfTheUserFails(t *testing.T) {
 	onlyOnAzure(t)
 	e := newEnv(t, "jobbad")
 	jobs := watchJobs(e)
-	e.Start(captureArgs(e, generous, "--trial-job", createUserJob(e, "no-such-command"))...).
+	e.Start(captureArgs(e, generous, "job: "+createUserJob(e, "no-such-command"))...).
 		ExpectExit(exitFailed, string(trial.Job), "the Job has failed")
 	assertFailedAt(e, trial.Job)
 	assertOneJob(e, jobs(), batchv1.JobFailed)

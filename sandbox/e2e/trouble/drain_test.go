@@ -62,7 +62,7 @@ func TestDrainBlockedByABudget(t *testing.T) {
 	e := sandbox.NewEnv(t, "name=budget,nodes=2")
 	pod := startStubbornPod(e, e.Donor)
 	before := e.State()
-	capture := e.Capture(e.Donor, "--drain-timeout", "20m")
+	capture := e.CaptureWith(e.Donor, "drain: {timeout: 20m}")
 	capture.WaitOutput("disruption budget stay")
 	ageReservation(e, 21*time.Minute)
 	capture.ExpectExit(exitFailed, "node "+e.Donor+" was not drained within 20m", e.Namespace+"/"+pod, "disruption budget stay",

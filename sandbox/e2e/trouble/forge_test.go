@@ -204,7 +204,7 @@ func TestGeneralizePodTokenIsLimited(t *testing.T) {
 	e := sandbox.NewEnv(t, "name=forge,nodes=2")
 	applyAdmissionPolicy(e)
 	// A pod that never ends simulates a node that the thief controls.
-	capture := e.Capture(e.Donor, "--image", "example.com/idle:v1")
+	capture := e.CaptureWith(e.Donor, "generalize: {image: 'example.com/idle:v1'}")
 	thief := stealToken(e)
 	thief.expectForbidden()
 	thief.expectPolicy()

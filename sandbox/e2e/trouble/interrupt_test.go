@@ -46,7 +46,7 @@ func TestKilledAndTheLeaseRunsOut(t *testing.T) {
 func TestKilledAndResumed(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=sigkill,nodes=2,profile=bootstrap")
-	args := sandboxtest.CaptureArgs(e.Donor, "--profile=bootstrap")
+	args := sandboxtest.CaptureArgs(t, e.Donor, "--profile=bootstrap")
 	for _, request := range []sandboxtest.Request{sandboxtest.CreateSnapshot, sandboxtest.RemoveInstance} {
 		e.KillAt(request, args...)
 	}

@@ -90,7 +90,7 @@ func (e *env) applyPolicy() {
 
 func (e *env) capture(node, version string) {
 	e.Helper()
-	sandbox.Must(e.T, "kamino", sandboxtest.CaptureArgs(node, "--version", version)...)
+	sandbox.Must(e.T, "kamino", sandboxtest.CaptureArgs(e.T, node, "--version", version)...)
 	if next := e.NextVersion(); next != version {
 		e.Fatalf("pool %s is built from version %q, want %s", e.Pool, next, version)
 	}
