@@ -20,6 +20,7 @@ import (
 // +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="In Use",type=string,JSONPath=`.status.conditions[?(@.type=="InUse")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Image",type=string,priority=1,JSONPath=`.status.image.id`
@@ -131,8 +132,8 @@ const (
 
 // Condition types. Ready, Reconciling and Stalled are those of kstatus.
 const (
-	// ConditionReady is True once the pool's recipe points at the version, False when the capture failed,
-	// Unknown while it runs.
+	// ConditionReady is True after Kamino pointed the pool's recipe at the version, False when the capture failed,
+	// Unknown while it runs. ConditionInUse reports the present recipe.
 	ConditionReady = "Ready"
 	// ConditionReconciling is True while the capture works.
 	ConditionReconciling = "Reconciling"
@@ -149,6 +150,9 @@ const (
 	// ConditionTried is True after a passed trial, False after a failed trial, and Unknown during the trial. Absent without
 	// a trial.
 	ConditionTried = "Tried"
+	// ConditionInUse is True while the recipe of the pool names the version of an ended capture. The controller sets the
+	// condition for pools with a policy.
+	ConditionInUse = "InUse"
 	// ConditionReversible is set before a pool's first promotion, which no rollback undoes. True: `kamino restore` restores
 	// the whole recipe. False: perhaps only parts.
 	ConditionReversible = "Reversible"
@@ -169,7 +173,7 @@ type PrototypeStatus struct {
 	// +optional
 	Progress string `json:"progress,omitempty"`
 
-	// Conditions: Ready, Reconciling, Stalled, DonorInService, Generalized, Published, Tried, Reversible.
+	// Conditions: Ready, InUse, Reconciling, Stalled, DonorInService, Generalized, Published, Tried, Reversible.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -264,7 +264,7 @@ func reportConditions(p *v1alpha1.Prototype, d plan.Decision, now time.Time) {
 	}
 	switch {
 	case s.Phase == v1alpha1.PhaseSucceeded:
-		set(v1alpha1.ConditionReady, metav1.ConditionTrue, "Promoted", "the recipe of pool "+p.Spec.Pool+" names version "+p.Spec.Version)
+		set(v1alpha1.ConditionReady, metav1.ConditionTrue, "Promoted", promotedMessage(p))
 	case s.Failure != nil:
 		set(v1alpha1.ConditionReady, metav1.ConditionFalse, s.Failure.Reason, s.Failure.Message)
 	case d.Why == plan.ForPromotion:
@@ -284,6 +284,17 @@ func reportConditions(p *v1alpha1.Prototype, d plan.Decision, now time.Time) {
 	if s.Failure != nil && d.Do != plan.Succeed {
 		set(v1alpha1.ConditionStalled, metav1.ConditionTrue, s.Failure.Reason, s.Failure.Message)
 	}
+}
+
+// promotedMessage describes the promotion as a past event: the recipe may have changed since.
+func promotedMessage(p *v1alpha1.Prototype) string {
+	message := "Kamino pointed pool " + p.Spec.Pool + " at version " + p.Spec.Version
+	for _, step := range p.Status.Steps {
+		if step.Phase == v1alpha1.PhasePromoting && step.FinishedAt != nil {
+			message += " at " + step.FinishedAt.UTC().Format(time.RFC3339)
+		}
+	}
+	return message
 }
 
 // setCondition sets a condition; a new status gets the time now.

@@ -170,6 +170,7 @@ func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 	for i := range w.policies {
 		trouble = append(trouble, d.report(ctx, w, &w.policies[i]))
 	}
+	trouble = append(trouble, reportInUse(ctx, d, w))
 	if d.Stalled != nil {
 		d.Stalled(w.stalled)
 	}
