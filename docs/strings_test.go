@@ -178,6 +178,7 @@ var otherWords = map[string]string{
 	"internal/cloud/cloudtest": "the sentences are names of cases",
 	"sandbox/aws":              "the sentences are those of AWS",
 	"sandbox/azure":            "the sentences are those of Azure",
+	"sandbox/machine/disk":     "the strings are files of a node",
 	"sandbox/sandboxdir":       "the strings are shell commands",
 }
 
