@@ -205,7 +205,10 @@ func (w *worker) pull(ctx context.Context, pod *corev1.Pod) (bool, error) {
 		if k.service.broken(c.spec.Image) {
 			return false, w.refuse(ctx, pod, c, fmt.Sprintf("failed to pull image %q: not found", c.spec.Image))
 		}
-		if k.node.Root != "" && disk.HasImage(k.node.Root, c.spec.Image) {
+		problem := k.node.Config.PullProblem(c.spec.Image)
+		present := k.node.Root != "" && disk.HasImage(k.node.Root, c.spec.Image)
+		// With "Always", the runtime asks the registry for the digest of an image on the disk.
+		if present && (c.spec.ImagePullPolicy != corev1.PullAlways || problem == "") {
 			continue
 		}
 		if c.spec.ImagePullPolicy == corev1.PullNever {
@@ -216,7 +219,7 @@ func (w *worker) pull(ctx context.Context, pod *corev1.Pod) (bool, error) {
 		if err := k.service.Clock.Sleep(ctx, k.service.Latencies.ImagePull); err != nil {
 			return false, err
 		}
-		if problem := k.node.Config.PullProblem(c.spec.Image); problem != "" {
+		if problem != "" {
 			return false, w.refuse(ctx, pod, c, fmt.Sprintf("failed to pull and unpack image %[1]q: failed to resolve reference %[1]q: %[2]s", c.spec.Image, problem))
 		}
 		if err := k.addImage(c.spec.Image); err != nil {
