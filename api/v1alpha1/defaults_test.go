@@ -203,12 +203,12 @@ func TestPrinterColumns(t *testing.T) {
 	delete(got, "Age")
 	want := map[string]any{
 		"Name": "columns", "Pool": "workers", "Version": "2026.11.21", "Donor": "workers000003", "Phase": "Publishing",
-		"Progress": "replicating 40%", "Ready": "Unknown", "Reason": "Publishing", "Message": "the image is being made", "Image": "/galleries/g/versions/2026.11.21",
+		"Progress": "replicating 40%", "Ready": "Unknown", "Reason": "Publishing", "In Use": nil, "Message": "the image is being made", "Image": "/galleries/g/versions/2026.11.21",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"Name", "Pool", "Version", "Donor", "Phase", "Progress", "Ready", "Reason", "Age"}, usual); diff != "" {
+	if diff := cmp.Diff([]string{"Name", "Pool", "Version", "Donor", "Phase", "Progress", "Ready", "Reason", "In Use", "Age"}, usual); diff != "" {
 		t.Errorf("columns without -o wide (-want +got):\n%s", diff)
 	}
 }

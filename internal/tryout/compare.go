@@ -91,7 +91,7 @@ func peersOf(ctx context.Context, a *attempt, l *v1alpha1.TrialLikeness, kubelet
 	}
 	instances, err := a.PoolInstances()
 	switch {
-	case cloud.Is(err, cloud.Denied):
+	case cloud.Is(err, cloud.Denied), cloud.Is(err, cloud.Unsupported):
 		l.Skipped = "the cloud does not let Kamino list the instances of the pool: " + brief(err.Error())
 		return nil, nil
 	case err != nil:

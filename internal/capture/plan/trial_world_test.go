@@ -67,7 +67,7 @@ func (w *world) effectOfTrial(action Action) {
 		f.Tried = VerdictPassed
 		t.passed = t.passed || f.AttemptVerdict == VerdictPassed
 	case Quarantine:
-		f.Tried, f.Quarantined = VerdictFailed, true
+		f.Tried, f.Quarantined, f.KeepsFailed = VerdictFailed, true, true
 		t.wronged = t.wronged || f.AttemptVerdict != VerdictFailed
 	case EndTrial:
 		switch {
@@ -144,7 +144,6 @@ func (w world) adverseToTrial() []world {
 			}
 		})
 	}
-	add(func(n *world) { n.f.KeepsFailed = n.f.Tried == VerdictFailed })
 	add(func(n *world) { n.f.TrialOver = n.f.Trial != NoTrial || n.f.Paused })
 	add(func(n *world) { // a hand removes the verdict
 		if n.f.Tried == VerdictPassed && n.f.Recipe == RecipeElsewhere {
