@@ -32,14 +32,6 @@ func troubleOf(w *observed) *v1alpha1.TrialTrouble {
 	return &v1alpha1.TrialTrouble{Attempt: r.Attempt, Text: seen.Trouble, NoRoom: seen.NoRoom, Blames: seen.Blames}
 }
 
-// noteTrouble records a new message.
-func (t trials) noteTrouble(ctx context.Context, w *observed) error {
-	if trouble := troubleOf(w); trouble != w.record.Trial.Trouble {
-		return t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Trouble = trouble })
-	}
-	return nil
-}
-
 // noteRefused records the cloud's message about missing room, which ends the attempt.
 func (t trials) noteRefused(ctx context.Context, w *observed, err error) error {
 	text := err.Error()

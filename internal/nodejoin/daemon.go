@@ -143,17 +143,25 @@ func (d *DaemonSets) lacks(ctx context.Context, look *daemonLook, nodes, ignore 
 				return nil, err
 			}
 		}
-		for _, node := range unready {
-			if isNewest(set, pods[node]) && !isProven(nodes, pods, pods[node].generation) {
-				continue
-			}
-			lack := UnhealthyDaemonSet{DaemonSet: set.Namespace + "/" + set.Name, Since: pods[node].since}
-			if before, lacking := lacks[node]; healthy && (!lacking || lack.isBefore(before)) {
-				lacks[node] = lack
-			}
+		if !healthy {
+			continue
 		}
+		unready = slices.DeleteFunc(unready, func(node string) bool {
+			return isNewest(set, pods[node]) && !isProven(nodes, pods, pods[node].generation)
+		})
+		addLacks(lacks, set, unready, pods)
 	}
 	return lacks, nil
+}
+
+// addLacks notes the DaemonSet for each node. The first DaemonSet of a node stays.
+func addLacks(lacks map[string]UnhealthyDaemonSet, set *appsv1.DaemonSet, nodes []string, pods map[string]daemonPod) {
+	for _, node := range nodes {
+		lack := UnhealthyDaemonSet{DaemonSet: set.Namespace + "/" + set.Name, Since: pods[node].since}
+		if before, lacking := lacks[node]; !lacking || lack.isBefore(before) {
+			lacks[node] = lack
+		}
+	}
 }
 
 // isNewest reports whether a rollout is in progress, and the pod is of the new template.

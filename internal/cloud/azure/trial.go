@@ -143,15 +143,6 @@ func (t trialRef) trialVM(ref instance, vm armcompute.VirtualMachineScaleSetVM) 
 	return one
 }
 
-// builtFrom lists the instances of a scale set that were built from the version; none if the scale set is missing.
-func (p trials) builtFrom(ctx context.Context, t trialRef, at scaleSet) (out []instance, err error) {
-	err = p.eachBuiltFrom(ctx, t, at, nil, func(ref instance, _ armcompute.VirtualMachineScaleSetVM) { out = append(out, ref) })
-	if cloud.Is(err, cloud.NotFound) {
-		return nil, nil
-	}
-	return out, err
-}
-
 // eachBuiltFrom calls do for each instance of a scale set that was built from the version. NotFound without the scale
 // set.
 func (p trials) eachBuiltFrom(ctx context.Context, t trialRef, at scaleSet, options *armcompute.VirtualMachineScaleSetVMsClientListOptions,

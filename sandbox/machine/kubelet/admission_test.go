@@ -115,17 +115,20 @@ func TestPullsWithoutAuthorities(t *testing.T) {
 	w.bootEdited(func(root string) error { return os.Remove(filepath.Join(root, "etc/ssl/certs/ca-certificates.crt")) }, nil)
 	w.create(simulated("pod", "node", "registry.example.com/app:1"))
 	w.create(simulated("cached", "node", disk.BaseImages[0]))
-	always := simulated("always", "node", disk.BaseImages[0])
-	always.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
-	w.create(always)
 	if message := w.event("pod", "Failed"); !strings.HasSuffix(message, "x509: certificate signed by unknown authority") {
 		t.Error(message)
 	}
-	w.eventuallyPod("pod", "waits", func(pod *corev1.Pod) bool {
-		return len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].State.Waiting.Reason == "ImagePullBackOff"
-	})
+	always := simulated("always", "node", disk.BaseImages[0])
+	always.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
+	w.create(always)
+	// The client in memory keeps a single Event with a generated name.
+	for _, name := range []string{"pod", "always"} {
+		w.eventuallyPod(name, "waits", func(pod *corev1.Pod) bool {
+			statuses := pod.Status.ContainerStatuses
+			return len(statuses) > 0 && statuses[0].State.Waiting != nil && statuses[0].State.Waiting.Reason == "ImagePullBackOff"
+		})
+	}
 	w.eventuallyPod("cached", "is ready", podReady)
-	w.event("always", "Failed")
 }
 
 // TestPodsResolver: a wrong address of the cluster's name server leaves pods without names, except with the host's.
