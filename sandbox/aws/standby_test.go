@@ -66,11 +66,16 @@ func TestStandbyRebalancesZones(t *testing.T) {
 	}
 }
 
+// inOneZone is a change of group: a group in one zone is not rebalanced.
+func (c *testCloud) inOneZone(in *autoscaling.CreateAutoScalingGroupInput) {
+	in.VPCZoneIdentifier = sdk.String(c.world.config.Subnets[0].ID)
+}
+
 // TestDonorThroughStandby: an instance in standby can be stopped for any time, and the group launches no
 // replacement.
 func TestDonorThroughStandby(t *testing.T) {
 	c := newCloud(t, nil)
-	c.group(t, 3, nil)
+	c.group(t, 3, c.inOneZone)
 	id := *c.see(t).Instances[1].InstanceId
 	if err := c.enter(t, id, true); err != nil {
 		t.Fatal(err)
