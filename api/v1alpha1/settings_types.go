@@ -245,8 +245,8 @@ const (
 	TrialOff TrialMode = "Off"
 )
 
-// UnmarshalJSON refuses unknown modes. An object of a former version with the mode InPool is Unreadable, and has no other
-// mode silently.
+// UnmarshalJSON refuses unknown modes: a stored object with the former mode InPool is Unreadable. Without the refusal, the
+// object would have no trial.
 func (m *TrialMode) UnmarshalJSON(text []byte) error {
 	var mode string
 	if err := json.Unmarshal(text, &mode); err != nil {

@@ -12,8 +12,7 @@ import (
 // The cloud's message about a missing instance is recorded at once, because the cloud may forget it. The judgement and
 // the failure's message use the record.
 
-// withRecordedTrouble is the trial in the cloud, with the recorded message. A closed pool no longer reports its failed
-// growth.
+// withRecordedTrouble is the trial in the cloud, with the recorded message.
 func withRecordedTrouble(seen cloud.Trial, r *v1alpha1.TrialRecord) cloud.Trial {
 	if r.Trouble == nil || r.Trouble.Attempt != r.Attempt || len(seen.Instances) > 0 || seen.State == cloud.Deleting {
 		return seen

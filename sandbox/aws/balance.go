@@ -39,26 +39,10 @@ func (s groups) balance(st *state, e event) *work {
 // rebalanceZones replaces an instance of the fullest zone by an instance in the emptiest zone, if the zones differ by more than
 // one. AWS does so after an instance has entered standby, and drains no node.
 func (s groups) rebalanceZones(st *state, g *group, e event) {
-	for _, process := range []string{"AZRebalance", "Launch", "Terminate"} {
-		if slices.Contains(g.Suspended, process) {
-			return
-		}
-	}
-	zones := map[string]int{}
-	for _, n := range s.config.Subnets {
-		if slices.Contains(g.Subnets, n.ID) {
-			zones[n.Zone] = 0
-		}
-	}
-	for _, m := range g.Members {
-		i := st.Instances[m.ID]
-		if i == nil || !m.counts() {
-			continue
-		}
-		if m.Lifecycle == lifePending {
-			return // the group is still changing
-		}
-		zones[i.Zone]++
+	suspends := func(process string) bool { return slices.Contains(g.Suspended, process) }
+	zones, changing := s.zonesOf(st, g)
+	if changing || suspends("AZRebalance") || suspends("Launch") || suspends("Terminate") {
+		return
 	}
 	least, most := "", ""
 	for _, zone := range slices.Sorted(maps.Keys(zones)) {
@@ -79,6 +63,23 @@ func (s groups) rebalanceZones(st *state, g *group, e event) {
 	if m := surplus(st, g); m != nil {
 		s.members.terminate(st, g, m, "an instance was taken out of service to balance the group's zones", e.At)
 	}
+}
+
+// zonesOf counts the group's instances by zone. changing is true while an instance is pending.
+func (s groups) zonesOf(st *state, g *group) (zones map[string]int, changing bool) {
+	zones = map[string]int{}
+	for _, n := range s.config.Subnets {
+		if slices.Contains(g.Subnets, n.ID) {
+			zones[n.Zone] = 0
+		}
+	}
+	for _, m := range g.Members {
+		if i := st.Instances[m.ID]; i != nil && m.counts() {
+			changing = changing || m.Lifecycle == lifePending
+			zones[i.Zone]++
+		}
+	}
+	return zones, changing
 }
 
 // thaw takes an instance from the warm pool; false if there is none that could be taken.

@@ -2,7 +2,6 @@ package aws
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -48,8 +47,8 @@ func sendJSON(w http.ResponseWriter, answer query.Element, p *problem) {
 		status, content = p.Status, map[string]any{"__type": p.Code, "message": p.Text}
 	}
 	w.WriteHeader(status)
-	data, _ := json.Marshal(content)       // plain values
-	_, _ = io.WriteString(w, string(data)) // the client has closed the connection
+	data, _ := json.Marshal(content) // plain values
+	_, _ = w.Write(data)             // the client has closed the connection
 }
 
 func jsonOf(e query.Element) any {

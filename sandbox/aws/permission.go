@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,17 +106,16 @@ func encoded(action string) string {
 // the fault's message: real calls satisfy the condition, a simulation needs the key. bySimulation is a wrong answer of IAM.
 const byCondition, bySimulation = "condition", "simulated"
 
+// isPrincipal reports whether the ARN is of a user or a role.
+func (s permissions) isPrincipal(arn string) bool {
+	return slices.ContainsFunc(s.config.Users, func(u User) bool { return arn == "arn:aws:iam::"+s.config.Account+":user/"+u.Name }) ||
+		slices.ContainsFunc(s.config.Roles, func(r Role) bool { return arn == s.roleARN(r) })
+}
+
 // simulate returns the permissions of a principal. Organization and boundary are shown separately, too.
 func (s permissions) simulate(c *call, st *state) (query.Element, error) {
 	source := c.in.Get("PolicySourceArn")
-	known := false
-	for _, u := range s.config.Users {
-		known = known || source == "arn:aws:iam::"+s.config.Account+":user/"+u.Name
-	}
-	for _, r := range s.config.Roles {
-		known = known || source == s.roleARN(r)
-	}
-	if !known {
+	if !s.isPrincipal(source) {
 		return query.Element{}, refuse(http.StatusNotFound, "NoSuchEntity", "The entity with ARN %s cannot be found.", source)
 	}
 	resources := c.in.Texts("ResourceArns")

@@ -110,6 +110,26 @@ func (s statement) fits(values map[string]string) (fits bool, missing []string) 
 	return fits, missing
 }
 
+// groupOf is the group of a request; nil without one.
+func groupOf(c *call, st *state) *group {
+	if g := st.Groups[c.in.Get("AutoScalingGroupName")]; g != nil {
+		return g
+	}
+	g, _ := memberOf(st, c.in.Get("InstanceId"))
+	return g
+}
+
+// namedIDs are the IDs of resources in a request.
+func namedIDs(c *call) (ids []string) {
+	for _, name := range []string{"ResourceId", "InstanceId", "SnapshotId", "ImageId", "LaunchTemplateId"} {
+		ids = append(ids, c.in.Texts(name)...)
+		if one := c.in.Get(name); one != "" {
+			ids = append(ids, one)
+		}
+	}
+	return ids
+}
+
 // targets are the resources of a request. Actions without known resources have the resource "*".
 func (s permissions) targets(c *call, st *state) []target {
 	given := map[string]string{"aws:RequestedRegion": s.config.Region}
@@ -136,21 +156,16 @@ func (s permissions) targets(c *call, st *state) []target {
 		}
 		return of(s.arn("ec2", path.Join(kind, id)), o.base().Tags)
 	}
-	if c.service.name == "autoscaling" && !c.action.reads {
-		g := st.Groups[c.in.Get("AutoScalingGroupName")]
-		if g == nil {
-			g, _ = memberOf(st, c.in.Get("InstanceId"))
-		}
-		if g == nil {
-			return []target{of("*", nil)}
-		}
-		tags := map[string]string{}
-		for _, t := range g.Tags {
-			tags[t.Key] = t.Value
-		}
-		return []target{of(groups{backend: s.backend}.groupARN(g), tags)}
-	}
 	var out []target
+	if c.service.name == "autoscaling" && !c.action.reads {
+		if g := groupOf(c, st); g != nil {
+			tags := map[string]string{}
+			for _, t := range g.Tags {
+				tags[t.Key] = t.Value
+			}
+			out = append(out, of(groups{backend: s.backend}.groupARN(g), tags))
+		}
+	}
 	switch c.action.name {
 	case "CreateSnapshot":
 		out = append(out, fresh("snapshot"), known(c.in.Get("VolumeId")))
@@ -159,14 +174,8 @@ func (s permissions) targets(c *call, st *state) []target {
 	case "RunInstances":
 		out = append(out, fresh("instance"), known(c.in.Get("LaunchTemplate.LaunchTemplateId")))
 	case "CreateTags", "DeleteTags", "StopInstances", "StartInstances", "TerminateInstances", "DeleteSnapshot", "DeregisterImage", "CreateLaunchTemplateVersion":
-		for _, name := range []string{"ResourceId", "InstanceId", "SnapshotId", "ImageId", "LaunchTemplateId"} {
-			ids := c.in.Texts(name)
-			if one := c.in.Get(name); one != "" {
-				ids = append(ids, one)
-			}
-			for _, id := range ids {
-				out = append(out, known(id))
-			}
+		for _, id := range namedIDs(c) {
+			out = append(out, known(id))
 		}
 	}
 	if len(out) == 0 {

@@ -15,13 +15,13 @@ import (
 )
 
 // edit changes a file on a machine's disk.
-func (w *world) edit(id, path, old, new string) {
+func (w *world) edit(id, path, old, now string) {
 	w.Helper()
 	text := w.read(id, path)
 	if !strings.Contains(text, old) {
 		w.Fatalf("%s has no %q:\n%s", path, old, text)
 	}
-	if err := disk.WriteFile(filepath.Join(w.tree(id), path), []byte(strings.ReplaceAll(text, old, new)), 0o644); err != nil {
+	if err := disk.WriteFile(filepath.Join(w.tree(id), path), []byte(strings.ReplaceAll(text, old, now)), 0o644); err != nil {
 		w.Fatal(err)
 	}
 }

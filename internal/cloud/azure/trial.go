@@ -143,29 +143,6 @@ func (t trialRef) trialVM(ref instance, vm armcompute.VirtualMachineScaleSetVM) 
 	return one
 }
 
-// eachBuiltFrom calls do for each instance of a scale set that was built from the version. NotFound without the scale
-// set.
-func (p trials) eachBuiltFrom(ctx context.Context, t trialRef, at scaleSet, options *armcompute.VirtualMachineScaleSetVMsClientListOptions,
-	do func(instance, armcompute.VirtualMachineScaleSetVM)) error {
-	clients, err := p.in(at)
-	if err != nil {
-		return err
-	}
-	for pager := clients.instances.NewListPager(at.group, at.name, options); pager.More(); {
-		page, err := pager.NextPage(ctx)
-		if err != nil {
-			return fail("list instances of", at, err)
-		}
-		for _, vm := range page.Value {
-			if vm != nil && value(vm.InstanceID) != "" && vm.Properties != nil && vm.Properties.StorageProfile != nil &&
-				t.matches(vm.Properties.StorageProfile.ImageReference) {
-				do(instance{scaleSet: at, number: value(vm.InstanceID)}, *vm)
-			}
-		}
-	}
-	return nil
-}
-
 // EnsureTrial implements cloud.PoolProvider.
 func (p *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 	t, err := newTrialRef(spec)

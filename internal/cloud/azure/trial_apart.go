@@ -64,11 +64,25 @@ func (p trials) modelApart(ctx context.Context, t trialRef) (*armcompute.Virtual
 
 // viewsApart lists the instances of the trial's scale set with instance views. NotFound without the scale set.
 func (p trials) viewsApart(ctx context.Context, t trialRef) (out []trialVM, err error) {
+	at := t.ownScaleSet()
+	clients, err := p.in(at)
+	if err != nil {
+		return nil, err
+	}
 	expand := &armcompute.VirtualMachineScaleSetVMsClientListOptions{Expand: to.Ptr(string(armcompute.InstanceViewTypesInstanceView))}
-	err = p.eachBuiltFrom(ctx, t, t.ownScaleSet(), expand, func(ref instance, vm armcompute.VirtualMachineScaleSetVM) {
-		out = append(out, t.trialVM(ref, vm))
-	})
-	return out, err
+	for pager := clients.instances.NewListPager(at.group, at.name, expand); pager.More(); {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			return nil, fail("list instances of", at, err)
+		}
+		for _, vm := range page.Value {
+			if vm != nil && value(vm.InstanceID) != "" && vm.Properties != nil && vm.Properties.StorageProfile != nil &&
+				t.matches(vm.Properties.StorageProfile.ImageReference) {
+				out = append(out, t.trialVM(instance{scaleSet: at, number: value(vm.InstanceID)}, *vm))
+			}
+		}
+	}
+	return out, nil
 }
 
 // buildApart makes the scale set of the trial if missing, and reports whether it did. The condition IfNoneMatch prevents

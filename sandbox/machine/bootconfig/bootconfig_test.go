@@ -74,13 +74,13 @@ func (n *node) append(path, text string) {
 }
 
 // replace is sed; the old text must be there.
-func (n *node) replace(path, old, new string) {
+func (n *node) replace(path, old, now string) {
 	n.Helper()
 	text, err := os.ReadFile(filepath.Join(n.root, path))
 	if err != nil || !strings.Contains(string(text), old) {
 		n.Fatalf("%s has no %q (%v):\n%s", path, old, err, text)
 	}
-	n.write(path, strings.ReplaceAll(string(text), old, new))
+	n.write(path, strings.ReplaceAll(string(text), old, now))
 }
 
 func (n *node) remove(path string) {

@@ -42,7 +42,7 @@ func (f files) arguments(unit string) ([]string, error) {
 	for _, path := range s.environments {
 		file, optional := strings.CutPrefix(path, "-")
 		text, err := f.read(file)
-		if err != nil && !(optional && errors.Is(err, fs.ErrNotExist)) {
+		if err != nil && (!optional || !errors.Is(err, fs.ErrNotExist)) {
 			return nil, failed(unit, "Failed to load environment files: %w", err)
 		}
 		maps.Copy(s.variables, settings(string(text)))

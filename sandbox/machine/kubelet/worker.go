@@ -158,22 +158,30 @@ func (w *worker) begin(ctx context.Context, pod *corev1.Pod) error {
 	if err := w.mount(ctx, pod); err != nil {
 		return stopped(ctx, err)
 	}
-	for _, c := range w.containers {
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err := w.run(ctx, pod, c); err != nil {
-			return stopped(ctx, err)
-		}
-		if c.failed() {
-			break
-		}
+	if err := w.runAll(ctx, pod); err != nil || ctx.Err() != nil {
+		return stopped(ctx, err)
 	}
 	w.begun = true
 	if err := w.record(pod); err != nil {
 		return err
 	}
 	return stopped(ctx, w.report(ctx, pod))
+}
+
+// runAll runs the containers in their order, up to a failed container.
+func (w *worker) runAll(ctx context.Context, pod *corev1.Pod) error {
+	for _, c := range w.containers {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := w.run(ctx, pod, c); err != nil {
+			return err
+		}
+		if c.failed() {
+			return nil
+		}
+	}
+	return nil
 }
 
 // stopped drops the error of work that the pod's deletion interrupted: the next step continues.
