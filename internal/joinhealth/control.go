@@ -50,7 +50,7 @@ func (f Facts) against(e evidence) int {
 func (j Join) isOutdone(control []Join, now time.Time) bool {
 	deadline := j.late().Add(-j.late().Sub(j.Running) / 3)
 	return slices.ContainsFunc(control, func(c Join) bool {
-		return j.isComparable(c, now) && c.Outcome == Joined && !c.Running.Before(j.Running) && !c.Running.Add(c.Took).After(deadline)
+		return j.isComparable(c, now) && c.Outcome == Joined && !c.Running.Before(j.Running) && !c.healthyAt().After(deadline)
 	})
 }
 

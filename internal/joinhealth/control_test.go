@@ -40,6 +40,7 @@ func TestControl(t *testing.T) {
 		"started before the last":          {[]Join{readyAt(2, 6)}, false},
 		"Ready well in time":               {[]Join{readyAt(3, 10)}, true},
 		"Ready too late for the first":     {[]Join{readyAt(3, 10.5)}, false},
+		"its DaemonSets were late":         {[]Join{func() Join { j := readyAt(3, 6); j.Recovered = minute(12); return j }()}, false},
 		"the outage was over":              {[]Join{readyAt(5, 17)}, false},
 		"as many failed as joined":         {[]Join{readyAt(3, 6), notReady(Failed, 1)}, false},
 		"more joined than failed":          {[]Join{readyAt(3, 6), readyAt(4, 6), notReady(Failed, 1)}, true},

@@ -110,7 +110,10 @@ type Join struct {
 	Doubted bool `json:"doubted,omitempty"`
 	// Losses is how often a healthy node became unhealthy. WasHealthy and Changed are the state at the last look. A new
 	// process counts from zero.
-	Losses     int       `json:"losses,omitempty"`
+	Losses int `json:"losses,omitempty"`
+	// Lacked is true after a look with an unhealthy DaemonSet. Recovered is the first look after that without one.
+	Recovered  time.Time `json:"recovered,omitzero"`
+	Lacked     bool      `json:"lacked,omitempty"`
 	WasHealthy bool      `json:"wasHealthy,omitempty"`
 	Changed    time.Time `json:"changed,omitzero"`
 }
@@ -192,6 +195,7 @@ func judge(now, observedSince time.Time, n Node, was Join, limits Limits) Join {
 		j.Outcome, j.Why = Uncounted, "became not Ready long after the join"
 	default:
 		j.countLosses(observedSince, n, was, limits)
+		j.noteRecovery(now, n, was)
 		j.setOutcome(now, observedSince, n, was.OverdueSince, limits)
 	}
 	return j
@@ -221,6 +225,22 @@ func (j *Join) countLosses(observedSince time.Time, n Node, was Join, limits Lim
 	if isLoss && !at.Before(observedSince) && !later(n, at, limits) {
 		j.Losses++
 	}
+}
+
+// noteRecovery records the first recovery of the node's DaemonSets.
+func (j *Join) noteRecovery(now time.Time, n Node, was Join) {
+	j.Lacked, j.Recovered = was.Lacked || n.UnhealthyDaemonSet != "", was.Recovered
+	if j.Lacked && j.Recovered.IsZero() && n.UnhealthyDaemonSet == "" {
+		j.Recovered = now
+	}
+}
+
+// healthyAt returns when the node was first Ready with its DaemonSets.
+func (j Join) healthyAt() time.Time {
+	if ready := j.Running.Add(j.Took); j.Recovered.Before(ready) {
+		return ready
+	}
+	return j.Recovered
 }
 
 // setOutcome sets the outcome of a watched node. late is since when the node is overdue; zero if the last look found no

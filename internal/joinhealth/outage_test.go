@@ -179,13 +179,15 @@ func TestOutages(t *testing.T) {
 		weeks = 3
 	}
 	for _, o := range outages {
-		alarms := 0
-		for seed := range weeks {
-			alarms += o.play(uint64(seed))
-		}
-		t.Logf("%s: %d false alarms in %d outages", o.name, alarms, weeks)
-		if most := (3*weeks + 99) / 100; o.percent == 100 && alarms > most {
-			t.Errorf("%s: %d false alarms, want %d at most", o.name, alarms, most)
-		}
+		t.Run(o.name, func(t *testing.T) {
+			alarms := 0
+			for seed := range weeks {
+				alarms += o.play(uint64(seed))
+			}
+			t.Logf("%d false alarms in %d outages", alarms, weeks)
+			if most := (3*weeks + 99) / 100; o.percent == 100 && alarms > most {
+				t.Errorf("%d false alarms, want %d at most", alarms, most)
+			}
+		})
 	}
 }
