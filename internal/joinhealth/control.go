@@ -9,8 +9,8 @@ const (
 	// sameTime is the longest time between the starts of two nodes that may fail for the same reason.
 	sameTime = time.Hour
 	// controlWait is how long failures must span to count without a control node, in multiples of a node's join time.
-	// Default: nearly an hour and a half, which is longer than most outages.
-	controlWait = 6
+	// Default: three hours, which is longer than most outages.
+	controlWait = 13
 	// noNeighbors is how long no other pool may have got a node, so that there is no control group at all.
 	noNeighbors = 24 * time.Hour
 )
@@ -26,8 +26,8 @@ func (f Facts) control() []Join {
 	return control
 }
 
-// against returns the number of failures that speak against the version: a control node of the same time joined, and more
-// control nodes joined than failed. Without a control node, failures count if they span a long time. Failures of a
+// against returns the number of failures that speak against the version: the control nodes before and after it joined, and
+// more control nodes joined than failed. Without a control node, failures count if they span a long time. Failures of a
 // version that never joined count at once if no other pool got a node for a day.
 func (f Facts) against(e evidence) int {
 	control := f.control()
@@ -35,7 +35,7 @@ func (f Facts) against(e evidence) int {
 	n := 0
 	for _, join := range e.failed {
 		switch {
-		case join.isOutdone(control, f.Now) && join.mostJoined(control, f.Now),
+		case join.isOutdone(control, f.Now) && join.mostJoined(control, f.Now) && !join.followsFailure(control),
 			isLong && !join.isShared(control),
 			!e.everJoined && !join.hasNeighbors(f.Elsewhere):
 			n++
@@ -73,6 +73,18 @@ func (j Join) mostJoined(control []Join, now time.Time) bool {
 		}
 	}
 	return balance > 0
+}
+
+// followsFailure reports whether the control node that started next before the failed node failed, too. Failures in a row
+// have a common cause, even if the cause ended shortly after the failed node's start.
+func (j Join) followsFailure(control []Join) bool {
+	last := Join{}
+	for _, c := range control {
+		if (c.Outcome == Failed || c.Outcome == Joined) && !c.Running.After(j.Running) && j.Running.Sub(c.Running) <= sameTime && c.Running.After(last.Running) {
+			last = c
+		}
+	}
+	return last.Outcome == Failed
 }
 
 // isShared reports whether a control node of the same time failed or is pending.

@@ -68,21 +68,42 @@ func TestFailuresWithoutControl(t *testing.T) {
 		control []Join
 		back    bool
 	}{
-		"less than an hour and a half": {89, []Join{readyAt(-200, -198)}, false},
-		"an hour and a half":           {90, []Join{readyAt(-200, -198)}, true},
-		"another fails in between":     {90, []Join{readyAt(-200, -198), notReady(Failed, 20)}, true},
-		"the last shares a failure":    {90, []Join{readyAt(-200, -198), notReady(Failed, 40)}, false},
-		"all share a failure":          {90, []Join{readyAt(-200, -198), notReady(Failed, 10), notReady(Failed, 80)}, false},
-		"another is pending":           {90, []Join{readyAt(-200, -198), notReady(Waiting, 10), notReady(Waiting, 95)}, false},
+		"less than three hours":     {194, []Join{readyAt(-200, -198)}, false},
+		"more than three hours":     {195, []Join{readyAt(-200, -198)}, true},
+		"another fails in between":  {195, []Join{readyAt(-200, -198), notReady(Failed, 20)}, true},
+		"the last shares a failure": {195, []Join{readyAt(-200, -198), notReady(Failed, 145)}, false},
+		"all share a failure":       {195, []Join{readyAt(-200, -198), notReady(Failed, 10), notReady(Failed, 185)}, false},
+		"another is pending":        {195, []Join{readyAt(-200, -198), notReady(Waiting, 10), notReady(Waiting, 200)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := pool("")
-			f.Now = noon.Add(3 * time.Hour)
+			f.Now = noon.Add(5 * time.Hour)
 			f.Joins, f.Elsewhere = lateAt(0, test.last), test.control
 			if got := Decide(f); (got.Do == GoBack) != test.back || got.State != Failing {
 				t.Errorf("%s, %s", got.Do, got.Message)
 			}
 		})
+	}
+}
+
+// TestFailuresInARow: a failed node counts only if the control node before the failed node joined.
+func TestFailuresInARow(t *testing.T) {
+	for name, test := range map[string]struct {
+		before []Join
+		back   bool
+	}{
+		"joined before":               {[]Join{readyAt(-3, -1)}, true},
+		"failed before":               {[]Join{notReady(Failed, -3)}, false},
+		"failed long before":          {[]Join{notReady(Failed, -70)}, true},
+		"joined between the failures": {[]Join{notReady(Failed, -9), readyAt(-3, -1)}, true},
+	} {
+		f := pool("")
+		f.Now = noon.Add(time.Hour)
+		f.Joins = lateAt(0, 1)
+		f.Elsewhere = append(test.before, readyAt(2, 3), readyAt(2, 4), readyAt(3, 4))
+		if got := Decide(f); (got.Do == GoBack) != test.back {
+			t.Errorf("%s: %s: %s", name, got.State, got.Message)
+		}
 	}
 }
 
