@@ -52,7 +52,7 @@ func TestCapture(t *testing.T) {
 			t.Errorf("node %s has other packages or images than its donor, or booted %d times", copied.Node, copied.Boots)
 		}
 	}
-	e.StartProgram("kamino", "history", e.Group).ExpectExit(0, p.Spec.Version, donor.Node, "bootstrap/")
+	e.StartProgram("kamino", "history", e.Group, "-o", "wide").ExpectExit(0, p.Spec.Version, donor.Node, "bootstrap/")
 	doctor := e.StartProgram("kamino", "doctor", e.Group)
 	if code := doctor.ExitCode(); code > 1 || doctor.HasOutput(donor.Node) {
 		t.Errorf("doctor exited with %d, or found something of the donor that is gone", code)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/trial"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
-	"github.com/kamino-dev/kamino/sandbox/workload"
 )
 
 // exitFailed is the exit code of a failed capture.
@@ -32,10 +31,6 @@ func TestVersionNotReadyLater(t *testing.T) {
 	// too late to see the node Ready, the short timeout ends the check.
 	onlyOnAzure(t)
 	testBadVersion(t, "unready", short, disk.Defect{Kind: disk.NotReadyLater, After: 3 * time.Second * timeScale}, trial.Ready, "soak: 20s")
-}
-
-func TestVersionWithCrashingDaemonSet(t *testing.T) {
-	testBadVersion(t, "crash", generous, disk.Defect{Kind: disk.CrashingDaemonSet, DaemonSet: workload.Namespace + "/" + workload.DaemonSet}, trial.Daemons)
 }
 
 func TestVersionWithSharedIdentity(t *testing.T) {
