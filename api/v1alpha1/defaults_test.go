@@ -164,7 +164,7 @@ func TestStatusIsApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if phase := get(t, c, "apart").Status.Phase; phase != "" {
-		t.Errorf("a created Prototype has phase %q; whoever may create one must not be able to report on it", phase)
+		t.Errorf("a created Prototype has phase %q; its creator must not be able to report on it", phase)
 	}
 }
 

@@ -49,7 +49,7 @@ func TestPolicyDefaults(t *testing.T) {
 
 	typed := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "typed"}}
 	if err := c.Create(t.Context(), typed); err != nil {
-		t.Fatalf("a Go struct that nobody filled in was refused: %v", err)
+		t.Fatalf("an empty Go struct was refused: %v", err)
 	}
 	if diff := cmp.Diff(want, typed.Spec); diff != "" {
 		t.Errorf("spec from a Go struct (-want +got):\n%s", diff)
@@ -160,7 +160,7 @@ func TestPolicyStatus(t *testing.T) {
 	}
 	got := getPolicy(t, c, "report")
 	if got.Spec.Suspend {
-		t.Error("whoever reports may not suspend")
+		t.Error("an account that reports may not suspend")
 	}
 	inUTC := cmp.Transformer("UTC", func(t metav1.Time) time.Time { return t.UTC() })
 	if diff := cmp.Diff(aReport(), got.Status, inUTC); diff != "" {

@@ -189,7 +189,7 @@ func TestAProofSpeaksOfItsOrder(t *testing.T) {
 		want, whole bool
 	}{
 		{"its own", "o", "b", v1alpha1.Record{GeneralizeBootID: "b", Order: &v1alpha1.OrderRecord{UID: "o"}}, true, true},
-		{"told by no version", "", "b", v1alpha1.Record{GeneralizeBootID: "b", Order: &v1alpha1.OrderRecord{UID: "o"}}, true, true},
+		{"no version recorded", "", "b", v1alpha1.Record{GeneralizeBootID: "b", Order: &v1alpha1.OrderRecord{UID: "o"}}, true, true},
 		{"another order", "p", "b", v1alpha1.Record{GeneralizeBootID: "b", Order: &v1alpha1.OrderRecord{UID: "o"}}, false, true},
 		{"another token", "o", "c", v1alpha1.Record{GeneralizeBootID: "b", Order: &v1alpha1.OrderRecord{UID: "o"}}, false, true},
 		{"no order in the record", "o", "b", v1alpha1.Record{GeneralizeBootID: "b"}, false, true},

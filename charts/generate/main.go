@@ -1,6 +1,5 @@
-// Command generate writes the parts of the Helm chart that have their source elsewhere in this tree: the
-// definitions of Kamino's kinds, the rules of its roles, and the schema of a policy in the chart's values.
-// It decides nothing: what the chart does with them is in its templates.
+// Command generate writes the generated parts of the Helm chart: the definitions of Kamino's kinds, the rules of its
+// roles, and the schema of a policy in the chart's values.
 package main
 
 import (
@@ -39,7 +38,7 @@ func generate(chart string) error {
 	return nil
 }
 
-// removeOthers removes definitions that are no more.
+// removeOthers deletes the files of removed definitions.
 func removeOthers(dir string, files map[string][]byte) error {
 	there, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/manifest"
 )
 
-// render is the content of every generated file by its path. The values' schema is written by hand but for
-// the part about policies, so it is read first.
+// render returns the content of each generated file by path. render reads the values' schema first: only the schema of
+// policies is generated.
 func render(chart string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	if err := renderCRDs(filepath.Join(chart, "crds"), files); err != nil {
@@ -54,25 +54,25 @@ func renderCRDs(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// rules are what the chart's roles may do: those of `kamino manifests`, by what they are for.
+// rules are the rules of the chart's roles, as in `kamino manifests`, by purpose.
 type rules struct {
-	// Cluster, Namespace and Pods are the engine's: everywhere, in its own namespace, and in that of the
-	// generalize pods.
+	// Cluster, Namespace and Pods are the engine's rules in all namespaces, in the engine's namespace, and in the namespace
+	// of the generalize pods.
 	Cluster   []rbacv1.PolicyRule `json:"cluster"`
 	Namespace []rbacv1.PolicyRule `json:"namespace"`
 	Pods      []rbacv1.PolicyRule `json:"pods"`
-	// Force is what the engine may do everywhere where drains with force are wanted.
+	// Force has the engine's rules in all namespaces if drains use force.
 	Force []rbacv1.PolicyRule `json:"force"`
-	// Remove is what it may do everywhere where donors do not return.
+	// Remove has the engine's rules in all namespaces if donors do not return.
 	Remove []rbacv1.PolicyRule `json:"remove"`
-	// Viewer and Operator are what people may do.
+	// Viewer and Operator are the rules for people.
 	Viewer   []rbacv1.PolicyRule `json:"viewer"`
 	Operator []rbacv1.PolicyRule `json:"operator"`
-	// Generalize is what the pod on the donor may do.
+	// Generalize has the rules of the pod on the donor.
 	Generalize []rbacv1.PolicyRule `json:"generalize"`
 	// Definitions are the names of the definitions.
 	Definitions []string `json:"definitions"`
-	// GeneralizeServiceAccount is the name that the engine gives to the generalize pod.
+	// GeneralizeServiceAccount is the account of the generalize pod.
 	GeneralizeServiceAccount string `json:"generalizeServiceAccount"`
 }
 
@@ -117,7 +117,7 @@ func renderRules() ([]byte, error) {
 	return append([]byte(rulesHead), text...), err
 }
 
-// policyDefinition is the part of the values' schema that is generated.
+// policyDefinition is the generated part of the values' schema.
 const policyDefinition = "policySpec"
 
 func renderSchema(before []byte) ([]byte, error) {
@@ -140,7 +140,7 @@ func renderSchema(before []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// policySchema is the schema of a policy's spec, as the API server has it.
+// policySchema is the schema of a policy's spec on the API server.
 func policySchema() (map[string]any, error) {
 	definitions, err := manifest.Definitions()
 	if err != nil {
@@ -163,7 +163,7 @@ func policySchema() (map[string]any, error) {
 	return nil, fmt.Errorf("there is no definition of PrototypePolicy")
 }
 
-// kept are the words of an OpenAPI schema that mean the same in JSON schema.
+// kept are the words of an OpenAPI schema with the same meaning in JSON schema.
 var kept = []string{
 	"type", "description", "enum", "pattern", "required", "default", "minimum", "maximum", "minLength", "maxLength",
 	"minItems", "maxItems", "minProperties", "maxProperties", "uniqueItems",

@@ -19,7 +19,7 @@ func deps(t *testing.T, packages ...string) []string {
 	return strings.Fields(string(out))
 }
 
-// under tells whether a package is the prefix or below it.
+// under reports whether a package is the prefix or below it.
 func under(name, prefix string) bool {
 	return name == prefix || strings.HasPrefix(name, strings.TrimSuffix(prefix, "/")+"/")
 }

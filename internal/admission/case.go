@@ -192,7 +192,7 @@ func (i Images) name(id cloud.InstanceID) string {
 	return string(id)
 }
 
-// Told is the message about the images, in the form of a refusal.
-func (i Images) Told(pool string, recipe cloud.Recipe) cloud.Refusal {
-	return i.Spread.Told(pool, recipe, i.name)
+// Warning is the message about the images, in the form of a refusal.
+func (i Images) Warning(pool string, recipe cloud.Recipe) cloud.Refusal {
+	return i.Spread.Warning(pool, recipe, i.name)
 }

@@ -35,10 +35,10 @@ func recipe(c *Case) ([]cloud.Refusal, error) {
 	if err != nil {
 		return nil, err
 	}
-	told, _ := c.Cloud.Get()
+	reported, _ := c.Cloud.Get()
 	var refusals []cloud.Refusal
 	for _, refusal := range pool.Refusals {
-		if !slices.ContainsFunc(told, func(r cloud.Refusal) bool { return r.Reason == refusal.Reason }) {
+		if !slices.ContainsFunc(reported, func(r cloud.Refusal) bool { return r.Reason == refusal.Reason }) {
 			refusals = append(refusals, refusal)
 		}
 	}
@@ -63,7 +63,7 @@ func images(c *Case) ([]cloud.Refusal, error) {
 		return nil, err
 	}
 	pool, err := c.Recipe.Get()
-	return []cloud.Refusal{found.Told(c.PoolName, pool.Recipe)}, err
+	return []cloud.Refusal{found.Warning(c.PoolName, pool.Recipe)}, err
 }
 
 // Crowded returns a message if the pool's nodes are near the cloud's limit of images; else empty.
@@ -73,5 +73,5 @@ func (c *Case) Crowded() string {
 	if err != nil || poolErr != nil || !found.Spread.IsNearLimit() {
 		return ""
 	}
-	return found.Told(c.PoolName, pool.Recipe).Message
+	return found.Warning(c.PoolName, pool.Recipe).Message
 }

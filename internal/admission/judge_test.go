@@ -78,7 +78,7 @@ func TestWhatIsNotNeededIsNotAsked(t *testing.T) {
 	c := sound()
 	c.Prototype.UID, c.Drives, c.MayDelete, c.MayDeleteNode = "", true, Found(false), Found(false)
 	if got := reasons(c.Judge()); !slices.Equal(got, []string{ForceNotAllowed, RemovalNotAllowed}) {
-		t.Errorf("whoever would drive it: %v", got)
+		t.Errorf("other client: %v", got)
 	}
 	c = sound()
 	c.Account, c.RightLacking, c.OrderRefused, c.PodRefused = Found(false), Seen[string]{}, Seen[string]{}, Seen[string]{}
@@ -105,8 +105,8 @@ func TestAReasonOfThePoolIsToldOnce(t *testing.T) {
 	if !slices.Equal(reasons(v), []string{"A", "B"}) || !strings.HasPrefix(v.Refusals[0].Message, "said by the preflight") {
 		t.Errorf("%+v", v)
 	}
-	if told, _ := c.Cloud.Get(); len(told) != 1 {
-		t.Errorf("the case was changed: %+v", told)
+	if reported, _ := c.Cloud.Get(); len(reported) != 1 {
+		t.Errorf("the case was changed: %+v", reported)
 	}
 }
 
@@ -305,17 +305,17 @@ func TestStrayed(t *testing.T) {
 		around Seen[Surroundings]
 		want   bool
 	}{
-		"nobody looked":               {want: false},
-		"nobody could look":           {Unread[Donor](away), Unread[Surroundings](away), false},
-		"there":                       {Found(Donor{Node: &donor}), here, false},
-		"there, nobody knows where":   {Found(Donor{Node: &donor}), Unread[Surroundings](away), false},
-		"there, nobody looked where":  {Found(Donor{Node: &donor}), Seen[Surroundings]{}, false},
-		"elsewhere":                   {Found(Donor{Node: &donor}), elsewhere, true},
-		"elsewhere, and unread":       {Unread[Donor](away), elsewhere, true},
-		"gone":                        {Found(Donor{}), Seen[Surroundings]{}, true},
-		"gone, and once in the pool":  {Found(Donor{}), here, true},
-		"another":                     {Found(Donor{Node: &donor, Replaced: true}), here, true},
-		"another, nobody knows where": {Found(Donor{Node: &donor, Replaced: true}), Unread[Surroundings](away), true},
+		"no look":                    {want: false},
+		"no look possible":           {Unread[Donor](away), Unread[Surroundings](away), false},
+		"there":                      {Found(Donor{Node: &donor}), here, false},
+		"there, place unknown":       {Found(Donor{Node: &donor}), Unread[Surroundings](away), false},
+		"there, place not looked at": {Found(Donor{Node: &donor}), Seen[Surroundings]{}, false},
+		"elsewhere":                  {Found(Donor{Node: &donor}), elsewhere, true},
+		"elsewhere, and unread":      {Unread[Donor](away), elsewhere, true},
+		"gone":                       {Found(Donor{}), Seen[Surroundings]{}, true},
+		"gone, and once in the pool": {Found(Donor{}), here, true},
+		"another":                    {Found(Donor{Node: &donor, Replaced: true}), here, true},
+		"another, place unknown":     {Found(Donor{Node: &donor, Replaced: true}), Unread[Surroundings](away), true},
 	} {
 		k := sound()
 		k.Donor, k.Surroundings = c.donor, c.around

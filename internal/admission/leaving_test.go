@@ -148,7 +148,7 @@ func TestOnNode(t *testing.T) {
 		"of its zone":             {demands(corev1.LabelTopologyZone, corev1.NodeSelectorOpIn, "z1"), corev1.VolumeBound, false},
 		"of all but it":           {demands(corev1.LabelHostname, corev1.NodeSelectorOpNotIn, "host"), corev1.VolumeBound, false},
 		"a host's name elsewhere": {demands("rack", corev1.NodeSelectorOpIn, "host"), corev1.VolumeBound, false},
-		"that nobody claims":      {demands(corev1.LabelHostname, corev1.NodeSelectorOpIn, "host"), corev1.VolumeAvailable, false},
+		"without a claim":         {demands(corev1.LabelHostname, corev1.NodeSelectorOpIn, "host"), corev1.VolumeAvailable, false},
 		"of any node":             {nil, corev1.VolumeBound, false},
 		"that demands nothing":    {&corev1.VolumeNodeAffinity{}, corev1.VolumeBound, false},
 	} {

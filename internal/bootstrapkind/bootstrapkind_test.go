@@ -84,7 +84,7 @@ func TestOf(t *testing.T) {
 		"a pool's label alone":   {Facts{Node: carrying("agentpool=pool1")}, unknown, "is unknown"},
 		"a role alone":           {Facts{Node: carrying("kubernetes.azure.com/role=agent")}, unknown, "is unknown"},
 		"nothing":                {Facts{Node: carrying()}, unknown, "the node has no mark of kubeadm, Cluster API, EKS, kOps or AKS Engine"},
-		"nobody may look": {Facts{Node: carrying(), Unread: "configmaps is forbidden"}, unknown,
+		"no right to look": {Facts{Node: carrying(), Unread: "configmaps is forbidden"}, unknown,
 			"ConfigMap kube-system/kubeadm-config cannot be read: configmaps is forbidden"},
 		"two that agree": {Facts{Node: carrying(append(byKubeadm, byClusterAPI...)...)}, bootstrap, "joined with Cluster API"},
 		"two that do not": {Facts{Node: carrying(append(byKubeadm, byAKSEngine...)...)}, unknown,
@@ -152,7 +152,7 @@ func TestEachFactCounts(t *testing.T) {
 				// IsKnown must be false exactly if the facts of the cluster would change the profile.
 				f.KubeadmConfig = !config
 				if counts := Of(f).Profile != want; counts == f.IsKnown() {
-					t.Errorf("%s: the cluster's word counts: %t, and what is known tells: %t", at, counts, f.IsKnown())
+					t.Errorf("%s: the cluster's word counts: %t, and the known facts say: %t", at, counts, f.IsKnown())
 				}
 			}
 		}

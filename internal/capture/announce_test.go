@@ -37,14 +37,14 @@ func TestACredentialThatIsTakenAwayIsAnnouncedOnce(t *testing.T) {
 		return memory.Pass()
 	}
 	s.succeeded(s.play())
-	told := 0
+	shown := 0
 	for _, event := range events {
 		if strings.HasPrefix(event, "Warning Unauthenticated: ") && strings.HasSuffix(event, "once this is fixed") {
-			told++
+			shown++
 		}
 	}
-	if lost != 5 || told != 1 {
-		t.Errorf("the credential was missed %d times and %d events say so, want 5 and 1:\n%s", lost, told, strings.Join(events, "\n"))
+	if lost != 5 || shown != 1 {
+		t.Errorf("the credential was missed %d times and %d events say so, want 5 and 1:\n%s", lost, shown, strings.Join(events, "\n"))
 	}
 }
 
@@ -77,20 +77,20 @@ func TestNoWayBackIsToldBeforeAFirstPromotion(t *testing.T) {
 		s.engine.Recorder = &events
 		p := s.play()
 		s.succeeded(p)
-		told, promoted := 0, -1
+		shown, promoted := 0, -1
 		for i, event := range events {
 			switch {
 			case strings.HasPrefix(event, "Warning "+PartlyRestorable+": this is the first version"):
-				if told++; promoted >= 0 {
-					t.Errorf("it is told behind the promotion")
+				if shown++; promoted >= 0 {
+					t.Errorf("the event comes after the promotion")
 				}
 			case strings.HasPrefix(event, "Normal Promoting"):
 				promoted = i
 			}
 		}
 		c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReversible)
-		if first := lineage == ""; first != (c != nil && c.Reason == PartlyRestorable) || first != (told > 0) || promoted < 0 {
-			t.Errorf("lineage %q: the condition is %+v, and %d of the events tell it: %s", lineage, c, told, strings.Join(events, "\n"))
+		if first := lineage == ""; first != (c != nil && c.Reason == PartlyRestorable) || first != (shown > 0) || promoted < 0 {
+			t.Errorf("lineage %q: the condition is %+v, and %d of the events report it: %s", lineage, c, shown, strings.Join(events, "\n"))
 		}
 	}
 }

@@ -195,7 +195,7 @@ func TestFailures(t *testing.T) {
 					s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName))
 				}
 			}},
-		{name: "somebody removes the reservation", reason: "ReservationLost", says: "annotation",
+		{name: "another client removes the reservation", reason: "ReservationLost", says: "annotation",
 			prepare: func(s *stage) { s.blocked = 9 },
 			between: func(s *stage, pass int) {
 				if n, _ := s.tracked("nodes", "", donorName).(*corev1.Node); pass == 4 && n != nil {
@@ -273,7 +273,7 @@ func TestRefusalsChangeNothing(t *testing.T) {
 			s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", "peer"))
 		}, nil},
 		{"a pool of the wrong kind", "UpgradePolicyAutomatic", func(s *stage) {
-			s.cloud.RefusePool(s.pool, cloud.Refusal{Reason: "UpgradePolicyAutomatic", Message: "pool1 rolls out by itself"})
+			s.cloud.RefusePool(s.pool, cloud.Refusal{Reason: "UpgradePolicyAutomatic", Message: "pool1 rolls out automatically"})
 		}, nil},
 		{"captured today", "VersionExists", func(s *stage) { s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: "2026.03.14"}) }, nil},
 		{"another capture of the pool", admission.CaptureInFlight, func(s *stage) {
@@ -406,7 +406,7 @@ func TestADonorThatPowersItselfOff(t *testing.T) {
 			s.succeeded(p)
 			orders := slices.DeleteFunc(slices.Clone(s.calls), func(call string) bool { return !strings.HasPrefix(call, "EnsureStopped ") })
 			if got := len(orders) > 0; got != c.stops || len(orders) > 1 {
-				t.Errorf("the cloud was told to stop it %d times", len(orders))
+				t.Errorf("the cloud was asked to stop it %d times", len(orders))
 			}
 			if proven.IsZero() {
 				t.Error("no proof was seen")

@@ -47,7 +47,7 @@ func TestWhatANewerVersionTookIsNeverTouched(t *testing.T) {
 	}
 }
 
-// TestSomebodySetsAnImageMeanwhile: what the recipe names then is left as it is, and told; the version stays.
+// TestSomebodySetsAnImageMeanwhile: what the recipe names then is left as it is, and reported; the version stays.
 func TestSomebodySetsAnImageMeanwhile(t *testing.T) {
 	s := inFull(t)
 	changed := false

@@ -80,7 +80,7 @@ func TestFailuresOfADeparture(t *testing.T) {
 				t.Errorf("it speaks of a return: %s", p.Status.Failure.Message)
 			}
 			if size := d.cloud.World().Pools[0].Capacity; size != c.size {
-				t.Errorf("the pool is meant to have %d nodes, want %d", size, c.size)
+				t.Errorf("the pool's wanted size is %d nodes, want %d", size, c.size)
 			}
 		})
 	}
@@ -90,7 +90,7 @@ func TestFailuresOfADeparture(t *testing.T) {
 func TestADepartureIsTold(t *testing.T) {
 	d := departInFull(t, true)
 	recorder := events.NewFakeRecorder(200)
-	told, progress := "", map[string]bool{}
+	shown, progress := "", map[string]bool{}
 	served := false
 	d.play(func(int) {
 		d.engine.Recorder = recorder
@@ -103,7 +103,7 @@ func TestADepartureIsTold(t *testing.T) {
 			}
 		}
 		for len(recorder.Events) > 0 {
-			told += <-recorder.Events + "\n"
+			shown += <-recorder.Events + "\n"
 		}
 	})
 	for _, want := range []string{"Growing: pool pool1 grows by one", "Growing: waiting for the replacement of node donor, which still serves",
@@ -115,12 +115,12 @@ func TestADepartureIsTold(t *testing.T) {
 	for _, want := range []string{"Normal Reserved node donor is reserved for version 2026.03.14 of pool pool1; the node serves until",
 		"Normal Growing pool pool1 grows by one node, the replacement of node donor",
 		"Normal Removing the instance of node donor is removed from pool pool1", "Normal Removed node donor does not return"} {
-		if !strings.Contains(told, want) {
-			t.Errorf("no event %q:\n%s", want, told)
+		if !strings.Contains(shown, want) {
+			t.Errorf("no event %q:\n%s", want, shown)
 		}
 	}
-	if !served || strings.Contains(told, "Released") || strings.Contains(told, "InstanceGone") {
-		t.Errorf("the donor served: %t; events:\n%s", served, told)
+	if !served || strings.Contains(shown, "Released") || strings.Contains(shown, "InstanceGone") {
+		t.Errorf("the donor served: %t; events:\n%s", served, shown)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestTheDeadlineRunsFromWhenTheDonorIsTaken(t *testing.T) {
 	p := d.drive(func(int) { d.lonely = d.clock.Now().Sub(noon) < 10*time.Minute })
 	d.departed(p)
 	if at := p.Status.Donor.ReservedAt.Sub(noon); at < 10*time.Minute {
-		t.Errorf("the donor is told to be away from %s on", at)
+		t.Errorf("the donor is reported away from %s on", at)
 	}
 }
 

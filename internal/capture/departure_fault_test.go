@@ -51,7 +51,7 @@ func (d *departing) watch() {
 		least--
 	}
 	if d.size = d.cloud.World().Pools[0].Capacity; d.size < least {
-		d.t.Errorf("the pool is meant to have %d nodes, want at least %d", d.size, least)
+		d.t.Errorf("the pool's wanted size is %d nodes, want at least %d", d.size, least)
 	}
 }
 
@@ -85,7 +85,7 @@ func (d *departing) judge(p *v1alpha1.Prototype) {
 	case removed > 1, removed == 1 && !d.touched:
 		d.t.Errorf("it was removed %d times; touched: %t", removed, d.touched)
 	case removed == 1 && w.Count(memory.ByCaller, memory.EffectStart, string(d.donor)) > 0:
-		d.t.Error("it was removed, and given back")
+		d.t.Error("it was removed, and returned to service")
 	}
 	if n := d.tracked("nodes", "", donorName); d.touched && n != nil {
 		d.t.Error("the Node of a donor that was touched is there")
@@ -102,7 +102,7 @@ func (d *departing) judge(p *v1alpha1.Prototype) {
 		most++
 	}
 	if size := w.Pools[0].Capacity; size < least || size > most {
-		d.t.Errorf("the pool is meant to have %d nodes, want from %d to %d (touched %t, promoted %t)", size, least, most, d.touched, promoted)
+		d.t.Errorf("the pool's wanted size is %d nodes, want from %d to %d (touched %t, promoted %t)", size, least, most, d.touched, promoted)
 	}
 }
 
@@ -342,7 +342,7 @@ func TestATamperingWithADeparture(t *testing.T) {
 func TestAnInstanceThatALockKeeps(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		d := departInFull(t, true, func(s *stage) { s.deaf = fails })
-		told := false
+		shown := false
 		denied := 0
 		d.lose = func(_ int, what string) memory.Outcome {
 			if strings.HasPrefix(what, "EnsureRemoved ") && denied < 8 {
@@ -353,11 +353,11 @@ func TestAnInstanceThatALockKeeps(t *testing.T) {
 		}
 		p := d.drive(func(int) {
 			if p := d.prototype(); denied > 0 && denied < 8 {
-				told = told || stalledFor(p, string(cloud.Denied))
+				shown = shown || stalledFor(p, string(cloud.Denied))
 			}
 		})
-		if d.judge(p); !told || denied != 8 {
-			t.Errorf("failed %t: denied %d times, told: %t; %s", fails, denied, told, verdict(p))
+		if d.judge(p); !shown || denied != 8 {
+			t.Errorf("failed %t: denied %d times, reported: %t; %s", fails, denied, shown, verdict(p))
 		}
 	}
 }

@@ -51,7 +51,7 @@ func (s *stage) left(size int64) {
 		s.t.Error("a donor that does not return was started")
 	}
 	if got := w.Pools[0].Capacity; got != size {
-		s.t.Errorf("the pool is meant to have %d nodes, want %d", got, size)
+		s.t.Errorf("the pool's wanted size is %d nodes, want %d", got, size)
 	}
 	if got := int64(len(s.cloud.InstanceIDs(s.pool))); got != size {
 		s.t.Errorf("the pool has %d instances, want %d", got, size)

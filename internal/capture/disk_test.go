@@ -87,7 +87,7 @@ func TestTheLookCostsTheDonorNothing(t *testing.T) {
 		}
 	}))
 	if len(looked) == 0 {
-		t.Fatal("nobody looked")
+		t.Fatal("no look")
 	}
 	spec := looked[0].Spec
 	c := spec.Containers[0]

@@ -33,10 +33,10 @@ func TestTheBurdenOfOneThatLeaves(t *testing.T) {
 		"nothing is there": {leaves: true, answer: func(kind, name string) error {
 			return apierrors.NewNotFound(schema.GroupResource{Resource: kind}, name)
 		}, want: map[selection.Hardship]int{}},
-		"nobody answers":      {leaves: true, answer: func(string, string) error { return apierrors.NewServiceUnavailable("away") }, fails: true},
-		"no budget is told":   {leaves: true, answer: only("poddisruptionbudgets"), want: map[selection.Hardship]int{selection.LocalVolume: 1}},
-		"no volume is told":   {leaves: true, answer: only("persistentvolumes"), want: map[selection.Hardship]int{selection.Alone: 1}},
-		"volumes do not come": {leaves: true, answer: func(kind, name string) error { return unless(kind == "persistentvolumes") }, fails: true},
+		"no answer":             {leaves: true, answer: func(string, string) error { return apierrors.NewServiceUnavailable("away") }, fails: true},
+		"no budget is reported": {leaves: true, answer: only("poddisruptionbudgets"), want: map[selection.Hardship]int{selection.LocalVolume: 1}},
+		"no volume is reported": {leaves: true, answer: only("persistentvolumes"), want: map[selection.Hardship]int{selection.Alone: 1}},
+		"volumes do not come":   {leaves: true, answer: func(kind, name string) error { return unless(kind == "persistentvolumes") }, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)

@@ -50,7 +50,7 @@ func TestActionsOfOnePassAreThoseOfNewLooks(t *testing.T) {
 	for name, options := range map[string][]option{
 		"returns":            nil,
 		"cordoned before":    {func(s *stage) { s.cordoned, s.protected = true, true }},
-		"without a hold":     {func(s *stage) { s.holdless = true }},
+		"without protection": {func(s *stage) { s.holdless = true }},
 		"recipes apart":      {func(s *stage) { s.apart, s.instant = true, true }},
 		"stays on":           {func(s *stage) { s.lingering = true }},
 		"copied in a moment": {func(s *stage) { s.instant = true }},

@@ -34,8 +34,8 @@ func (s *stage) nothingPublished() {
 // nor deleted. The failure names the snapshot.
 func TestASnapshotOfOurNameIsOursByItsUID(t *testing.T) {
 	for name, tags := range map[string]map[string]string{
-		"another's": {cloud.TagUID: "another", cloud.TagPrototype: "pool1-2026.03.14", cloud.TagProof: "static/1/sha256:0"},
-		"nobody's":  {cloud.TagPrototype: "pool1-2026.03.14", cloud.TagProof: "static/1/sha256:0"},
+		"another's":        {cloud.TagUID: "another", cloud.TagPrototype: "pool1-2026.03.14", cloud.TagProof: "static/1/sha256:0"},
+		"without an owner": {cloud.TagPrototype: "pool1-2026.03.14", cloud.TagProof: "static/1/sha256:0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t).decide()
@@ -72,7 +72,7 @@ func TestAnImageIsThePoolsByItsProof(t *testing.T) {
 		{"another's", "VersionTaken", func(*v1alpha1.Prototype) map[string]string {
 			return map[string]string{cloud.TagUID: "another", cloud.TagProof: "static/1/sha256:0"}
 		}},
-		{"nobody's", "VersionTaken", func(*v1alpha1.Prototype) map[string]string { return nil }},
+		{"without an owner", "VersionTaken", func(*v1alpha1.Prototype) map[string]string { return nil }},
 		{"ours without a proof", "ProofLost", func(p *v1alpha1.Prototype) map[string]string {
 			return map[string]string{cloud.TagUID: string(p.UID), cloud.TagPrototype: p.Name}
 		}},

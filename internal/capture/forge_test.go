@@ -116,7 +116,7 @@ func TestAnOrderThatSomebodyMadeAnew(t *testing.T) {
 		done = true
 		key := s.keyOf(order)
 		s.must(s.clean.Delete(t.Context(), order))
-		order.UID, order.ResourceVersion = "anew", ""
+		order.UID, order.ResourceVersion = "again", ""
 		s.must(s.clean.Create(t.Context(), order))
 		order.Status = s.signed(order, pod, key)
 		s.must(s.clean.Status().Update(t.Context(), order))
@@ -191,7 +191,7 @@ func TestACaptureThatAnEarlierVersionBegan(t *testing.T) {
 			p.Annotations[v1alpha1.RecordAnnotation] = s.text(record)
 			proof, err := v1alpha1.ProofOf(p)
 			s.must(err)
-			proof.Order = "" // nor did its proof tell any
+			proof.Order = "" // its proof named none either
 			p.Annotations[v1alpha1.ProofAnnotation] = s.text(proof)
 			s.must(s.clean.Update(t.Context(), p))
 		})
@@ -247,14 +247,14 @@ func TestAReportThatIsNotBelievedIsToldOnce(t *testing.T) {
 		}
 	})
 	s.succeeded(p)
-	told := 0
+	shown := 0
 	for _, event := range events {
 		if strings.HasPrefix(event, "Warning ReportNotBelieved: ") {
-			told++
+			shown++
 		}
 	}
-	if told != 2 || logged != 2 || len(slices.Compact(conditions)) != 2 {
-		t.Errorf("%d events and %d lines of the log tell of 2 causes, and the condition says %q:\n%s", told, logged, slices.Compact(conditions), strings.Join(events, "\n"))
+	if shown != 2 || logged != 2 || len(slices.Compact(conditions)) != 2 {
+		t.Errorf("%d events and %d lines of the log name 2 causes, and the condition says %q:\n%s", shown, logged, slices.Compact(conditions), strings.Join(events, "\n"))
 	}
 	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionGeneralized); c == nil || c.Status != metav1.ConditionTrue {
 		t.Errorf("at the end the condition is %+v", c)

@@ -19,7 +19,7 @@ func TestAPoolWithNothingToHold(t *testing.T) {
 			if r, err := v1alpha1.ReservationOf(n.Annotations); err == nil && r != nil {
 				reserved = true
 				if r.Hold != "" {
-					t.Errorf("it is to be given back by %+v", r)
+					t.Errorf("its release is %+v", r)
 				}
 			}
 		}

@@ -89,14 +89,14 @@ func TestWhatKuredsLockDoesNotTellIsTold(t *testing.T) {
 	var events heard
 	s.engine.Recorder = &events
 	s.succeeded(s.play())
-	told := 0
+	shown := 0
 	for _, event := range events {
 		if strings.Contains(event, KuredLockUnknown) {
-			told++
+			shown++
 		}
 	}
-	if told != 2 { // on the Prototype and on its Node
-		t.Errorf("it was told %d times: %q", told, events)
+	if shown != 2 { // on the Prototype and on its Node
+		t.Errorf("it was reported %d times: %q", shown, events)
 	}
 }
 

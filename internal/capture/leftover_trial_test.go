@@ -76,8 +76,8 @@ func TestATrialThatSomebodyOwnsStays(t *testing.T) {
 		t.Errorf("without pools the cloud is asked: %+v, %v", left, err)
 	}
 	for name, own := range map[string]func(v *proving, tags map[string]string){
-		"somebody's": func(v *proving, tags map[string]string) { tags[cloud.TagUID] = string(v.prototype().UID) },
-		"nobody's":   func(_ *proving, tags map[string]string) { delete(tags, cloud.TagUID) },
+		"another owner's":  func(v *proving, tags map[string]string) { tags[cloud.TagUID] = string(v.prototype().UID) },
+		"without an owner": func(_ *proving, tags map[string]string) { delete(tags, cloud.TagUID) },
 	} {
 		v := published(t)
 		spec := v.abandon()

@@ -14,21 +14,21 @@ import (
 // Observe gets every written status, in order and without a gap.
 func TestObserveSeesEveryStatus(t *testing.T) {
 	s := newStage(t).decide()
-	var told []v1alpha1.Phase
+	var shown []v1alpha1.Phase
 	last := v1alpha1.PrototypeStatus{}
 	s.engine.Observe = func(_ context.Context, before, after *v1alpha1.Prototype) {
 		if diff := cmp.Diff(last, before.Status); diff != "" {
 			t.Errorf("a pass began with another status than the last one ended with (-last +now):\n%s", diff)
 		}
 		if diff := cmp.Diff(s.prototype().Status, after.Status); diff != "" {
-			t.Errorf("told of a status that is not the one that stands (-stands +told):\n%s", diff)
+			t.Errorf("reported another status than the stored one (-stored +reported):\n%s", diff)
 		}
 		last = *after.Status.DeepCopy()
 		for _, step := range after.Status.Steps[len(before.Status.Steps):] {
-			told = append(told, step.Phase)
+			shown = append(shown, step.Phase)
 		}
 		if after.Status.Terminal() && !before.Status.Terminal() {
-			told = append(told, after.Status.Phase)
+			shown = append(shown, after.Status.Phase)
 		}
 	}
 	s.play()
@@ -36,18 +36,18 @@ func TestObserveSeesEveryStatus(t *testing.T) {
 	for _, step := range s.prototype().Status.Steps {
 		want = append(want, step.Phase)
 	}
-	if diff := cmp.Diff(append(want, v1alpha1.PhaseSucceeded), told); diff != "" {
-		t.Errorf("phases told (-status +told):\n%s", diff)
+	if diff := cmp.Diff(append(want, v1alpha1.PhaseSucceeded), shown); diff != "" {
+		t.Errorf("phases reported (-status +reported):\n%s", diff)
 	}
 
 	count := 0
 	s.engine.Observe = func(_ context.Context, before, after *v1alpha1.Prototype) {
 		if count++; !before.Status.Terminal() || !after.Status.Terminal() {
-			t.Error("an end was told as news again")
+			t.Error("an end was reported twice")
 		}
 	}
 	if _, err := s.engine.Pass(t.Context(), s.name); err != nil || count != 1 {
-		t.Errorf("a pass over what has ended told %d times, %v", count, err)
+		t.Errorf("a pass over an ended capture reported %d times, %v", count, err)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestObserveIsNotToldOfALostStatus(t *testing.T) {
 		}
 		return memory.Pass()
 	}
-	s.engine.Observe = func(_ context.Context, _, after *v1alpha1.Prototype) { t.Errorf("told of %s", after.Status.Phase) }
+	s.engine.Observe = func(_ context.Context, _, after *v1alpha1.Prototype) { t.Errorf("reported %s", after.Status.Phase) }
 	if _, err := s.engine.Pass(t.Context(), s.name); err == nil {
 		t.Error("the pass got through without its status")
 	}

@@ -95,9 +95,9 @@ func TestASilentCloudIsAskedNoMore(t *testing.T) {
 			t.Errorf("%s: it was asked %v", kind, said)
 		}
 		preview, err := s.engine.Preview(t.Context(), s.prototype())
-		var told *cloud.Error
-		if len(preview.Refusals) != 1 || !errors.As(err, &told) || told.Kind != kind {
-			t.Errorf("%s: a preview tells both, and not %+v, %v", kind, preview.Refusals, err)
+		var shown *cloud.Error
+		if len(preview.Refusals) != 1 || !errors.As(err, &shown) || shown.Kind != kind {
+			t.Errorf("%s: a preview shows both, and not %+v, %v", kind, preview.Refusals, err)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func TestOnlyTheCopyIsLookedAtWhileItIsMade(t *testing.T) {
 			return
 		}
 		if begun++; !slices.ContainsFunc(calls, func(call string) bool { return strings.HasPrefix(call, "Instance ") }) {
-			t.Errorf("the copy is complete, and nobody looked at the power: %v", calls)
+			t.Errorf("the copy is complete, and the power was not looked at: %v", calls)
 		}
 	})
 	s.succeeded(p)

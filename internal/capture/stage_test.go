@@ -394,7 +394,7 @@ func (s *stage) runKubelet() {
 	if n == nil {
 		if running && machine.Boots > 1 {
 			fresh := s.node(donorName, s.donor)
-			fresh.Annotations, fresh.UID = nil, "node-made-anew"
+			fresh.Annotations, fresh.UID = nil, "node-made-again"
 			s.must(s.objects.Create(corev1.SchemeGroupVersion.WithResource("nodes"), fresh, ""))
 		}
 		return

@@ -64,7 +64,7 @@ var tamperings = []struct {
 		s.onNode(func(n *corev1.Node) { delete(n.Annotations, v1alpha1.ReservationAnnotation) })
 	}},
 	{"the reservation is garbled", func(s *stage) { s.reservation("?") }},
-	{"a reservation of nobody's stands over it", func(s *stage) {
+	{"a reservation without a holder is over it", func(s *stage) {
 		s.reservation(`{"kind":"Prototype","name":"pool1-2020.01.01","uid":"nobody","reservedAt":"2026-03-14T12:00:00Z","unschedulable":true,"scaleInProtected":true}`)
 	}},
 	{"a replacement's reservation stands over it", func(s *stage) {

@@ -31,7 +31,7 @@ var trialCourses = []struct {
 }{
 	{"passes", func(*proving) {}, "", 1, "", "SetRecipe "},
 	{"fails", func(v *proving) { v.finds = func(_ int32, f *trial.Facts) { f.Twins = []string{"peer"} } }, "TrialFailed", 1, "TagImage ", ""},
-	{"cannot tell at first", func(v *proving) { v.cloud.FailTrials(1, "12 of 12 cores are used", true) }, "", 2, "EndTrial ", "EnsureTrial "},
+	{"unknown at first", func(v *proving) { v.cloud.FailTrials(1, "12 of 12 cores are used", true) }, "", 2, "EndTrial ", "EnsureTrial "},
 }
 
 // tried checks that the course has its end, that no leftovers exist, and that each attempt had one instance.
@@ -196,7 +196,7 @@ var trialTroubles = []struct {
 			v.must(v.clean.Delete(context.Background(), p))
 		}
 	}},
-	{"somebody removes the trial's instance", func(v *proving) {
+	{"another client removes the trial's instance", func(v *proving) {
 		for _, t := range v.cloud.World().Trials {
 			for _, id := range t.Instances {
 				v.cloud.RemoveInstance(id)
@@ -206,7 +206,7 @@ var trialTroubles = []struct {
 	}},
 	{"an autoscaler grows the pool", func(v *proving) { v.scale(1) }},
 	{"an autoscaler shrinks the pool", func(v *proving) { v.cloud.ScaleIn(v.pool) }},
-	{"nobody can look any more", func(v *proving) { v.dark = errDark }},
+	{"no look is possible any more", func(v *proving) { v.dark = errDark }},
 	{"the node has a twin", func(v *proving) { v.finds = func(_ int32, f *trial.Facts) { f.Twins = []string{"peer"} } }},
 	{"the version is quarantined", func(v *proving) {
 		if v.cloud.World().Pools[0].Recipe.Version == triedVersion {
@@ -225,7 +225,7 @@ var trialTroubles = []struct {
 			v.promoteByHand()
 		}
 	}},
-	{"somebody sets another image", func(v *proving) {
+	{"another client sets another image", func(v *proving) {
 		if v.cloud.World().Pools[0].Recipe.Version != triedVersion {
 			v.cloud.ChangeRecipe(v.pool, "marketplace/other")
 		}

@@ -139,12 +139,12 @@ func TestTheClusterKeepsNoInstance(t *testing.T) {
 		}
 		return nil, nil
 	}})
-	recorder, told := events.NewFakeRecorder(500), ""
+	recorder, shown := events.NewFakeRecorder(500), ""
 	var since, gone time.Time
 	p := l.drive(func(int) {
 		l.engine.Recorder = recorder
 		for len(recorder.Events) > 0 {
-			told += <-recorder.Events + "\n"
+			shown += <-recorder.Events + "\n"
 		}
 		r, err := v1alpha1.RecordOf(l.prototype())
 		if l.must(err); r.Trial != nil && r.Trial.Ending {
@@ -163,8 +163,8 @@ func TestTheClusterKeepsNoInstance(t *testing.T) {
 	if gone.IsZero() || gone.Sub(since) > time.Minute {
 		t.Errorf("the end began at %s, and the instance was gone at %s", since, gone)
 	}
-	if broken || !strings.Contains(told, "Warning Refused") || !strings.Contains(told, "the webhook says no") {
-		t.Errorf("nothing says what is waited for:\n%s", told)
+	if broken || !strings.Contains(shown, "Warning Refused") || !strings.Contains(shown, "the webhook says no") {
+		t.Errorf("nothing says what is waited for:\n%s", shown)
 	}
 	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
 		t.Error(verdict(p))
@@ -180,15 +180,15 @@ func TestANodeThatStaysKeepsNoCapture(t *testing.T) {
 		}
 		return []string{"node x still reports Ready"}, nil
 	}})
-	recorder, told := events.NewFakeRecorder(500), ""
+	recorder, shown := events.NewFakeRecorder(500), ""
 	p := l.drive(func(int) {
 		l.engine.Recorder = recorder
 		for len(recorder.Events) > 0 {
-			told += <-recorder.Events + "\n"
+			shown += <-recorder.Events + "\n"
 		}
 	})
-	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || strings.Count(told, "Warning "+TrialNodeStays+" node x still reports Ready") != 1 {
-		t.Errorf("%s\n%s", verdict(p), told)
+	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || strings.Count(shown, "Warning "+TrialNodeStays+" node x still reports Ready") != 1 {
+		t.Errorf("%s\n%s", verdict(p), shown)
 	}
 	l.nothingLeft(p)
 }
@@ -261,17 +261,17 @@ func TestTheListOfTrialsIsDenied(t *testing.T) {
 		}
 		return memory.Pass()
 	}
-	recorder, told := events.NewFakeRecorder(500), ""
+	recorder, shown := events.NewFakeRecorder(500), ""
 	p := l.drive(func(int) {
 		l.engine.Recorder = recorder
 		for len(recorder.Events) > 0 {
-			told += <-recorder.Events + "\n"
+			shown += <-recorder.Events + "\n"
 		}
 	})
 	for len(recorder.Events) > 0 {
-		told += <-recorder.Events + "\n"
+		shown += <-recorder.Events + "\n"
 	}
-	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || p.Status.Trial.Result != v1alpha1.TrialPassed || !strings.Contains(told, "Warning "+TrialsUnread) {
-		t.Errorf("%s\n%s", verdict(p), told)
+	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || p.Status.Trial.Result != v1alpha1.TrialPassed || !strings.Contains(shown, "Warning "+TrialsUnread) {
+		t.Errorf("%s\n%s", verdict(p), shown)
 	}
 }

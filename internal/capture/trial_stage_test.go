@@ -197,7 +197,7 @@ func (v *proving) nothingLeft(p *v1alpha1.Prototype) {
 			v.t.Errorf("instance %s of no pool is left", m.ID)
 		}
 		if m.BuiltFrom == triedVersion && !v.byHand && p == nil {
-			v.t.Errorf("instance %s was built from a version that nobody promoted", m.ID)
+			v.t.Errorf("instance %s was built from a version that was not promoted", m.ID)
 		}
 	}
 	pods, err := v.objects.List(corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithKind("Pod"), podspace)
@@ -215,11 +215,11 @@ func (v *proving) nothingLeft(p *v1alpha1.Prototype) {
 	if p != nil {
 		record, err := v1alpha1.RecordOf(p)
 		if v.must(err); record.Trial != nil && (record.Trial.Name != "" || record.Trial.Ending) {
-			v.t.Errorf("the record tells of a trial: %+v", record.Trial)
+			v.t.Errorf("the record has a trial: %+v", record.Trial)
 		}
 	}
 	if v.capacity != 0 && w.Pools[0].Capacity != v.capacity {
-		v.t.Errorf("the pool is meant to have %d nodes, want %d", w.Pools[0].Capacity, v.capacity)
+		v.t.Errorf("the pool's wanted size is %d nodes, want %d", w.Pools[0].Capacity, v.capacity)
 	}
 }
 
@@ -230,7 +230,7 @@ func (v *proving) promoteByHand() {
 	v.byHand = true
 }
 
-var errDark = errors.New("nobody answers")
+var errDark = errors.New("no answer")
 
 // trialChecks are the results of a status's checks, by name.
 func trialChecks(p *v1alpha1.Prototype) map[string]string {

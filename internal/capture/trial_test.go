@@ -20,11 +20,11 @@ import (
 // TestACaptureWithATrial: the trial begins after the donor's release, and the promotion follows the passed trial.
 func TestACaptureWithATrial(t *testing.T) {
 	v := trying(t)
-	recorder, told := events.NewFakeRecorder(500), ""
+	recorder, shown := events.NewFakeRecorder(500), ""
 	p := v.drive(func(int) {
 		v.engine.Recorder = recorder
 		for len(recorder.Events) > 0 {
-			told += <-recorder.Events + "\n"
+			shown += <-recorder.Events + "\n"
 		}
 	})
 	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
@@ -53,8 +53,8 @@ func TestACaptureWithATrial(t *testing.T) {
 		t.Errorf("conditions: %+v", p.Status.Conditions)
 	}
 	for _, want := range []string{"Normal Trying trial of version 2026.03.14: a node is built", "Normal TrialPassed version 2026.03.14 of pool pool1 has passed"} {
-		if strings.Count(told, want) != 1 {
-			t.Errorf("%q was not told once:\n%s", want, told)
+		if strings.Count(shown, want) != 1 {
+			t.Errorf("%q was not reported once:\n%s", want, shown)
 		}
 	}
 	w := v.cloud.World()
@@ -148,7 +148,7 @@ func TestAnAttemptThatCannotTell(t *testing.T) {
 		says   string
 	}{
 		"no room": {func(v *proving) { v.cloud.FailTrials(1, "12 of 12 cores are used", true) }, "Provisioned: the cloud has no instance to spare: 12 of 12 cores are used"},
-		"nobody knows why": {func(v *proving) { v.cloud.BreakTrials(1, "InternalError: no") },
+		"unknown cause": {func(v *proving) { v.cloud.BreakTrials(1, "InternalError: no") },
 			"Provisioned: the cloud could not make an instance, and the cause may not be the version: InternalError: no"},
 		"no identity": {func(v *proving) {
 			v.finds = func(attempt int32, f *trial.Facts) {
@@ -162,12 +162,12 @@ func TestAnAttemptThatCannotTell(t *testing.T) {
 		v := published(t)
 		v.capacity = 2
 		spoil.before(v)
-		recorder, told := events.NewFakeRecorder(500), ""
+		recorder, shown := events.NewFakeRecorder(500), ""
 		begun := map[int32]time.Time{}
 		p := v.drive(func(int) {
 			v.engine.Recorder = recorder
 			for len(recorder.Events) > 0 {
-				told += <-recorder.Events + "\n"
+				shown += <-recorder.Events + "\n"
 			}
 			if r, err := v1alpha1.RecordOf(v.prototype()); err == nil && r.Trial != nil {
 				begun[r.Trial.Attempt] = r.Trial.BegunAt.Time
@@ -179,8 +179,8 @@ func TestAnAttemptThatCannotTell(t *testing.T) {
 		if pause := begun[2].Sub(begun[1]); pause < 5*time.Minute || pause > 20*time.Minute {
 			t.Errorf("%s: the second attempt followed after %s", name, pause)
 		}
-		if strings.Count(told, "Warning TrialInconclusive attempt 1 at the trial of version 2026.03.14 of pool pool1 has no verdict") != 1 || !strings.Contains(told, spoil.says) {
-			t.Errorf("%s: events:\n%s", name, told)
+		if strings.Count(shown, "Warning TrialInconclusive attempt 1 at the trial of version 2026.03.14 of pool pool1 has no verdict") != 1 || !strings.Contains(shown, spoil.says) {
+			t.Errorf("%s: events:\n%s", name, shown)
 		}
 		if v.tagged(cloud.TagQuarantined, "trial") {
 			t.Errorf("%s: it is quarantined", name)
@@ -194,7 +194,7 @@ func TestATrialThatNobodyCanTell(t *testing.T) {
 	v.capacity, v.dark = 2, errDark
 	p := v.drive()
 	v.nothingLeft(p)
-	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "TrialInconclusive" || !strings.Contains(p.Status.Failure.Message, "nobody answers") {
+	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "TrialInconclusive" || !strings.Contains(p.Status.Failure.Message, "no answer") {
 		t.Fatal(verdict(p))
 	}
 	if s := p.Status.Trial; s.Result != v1alpha1.TrialInconclusive || s.Attempt < 3 {
@@ -216,7 +216,7 @@ func TestAPersonPromotes(t *testing.T) {
 			v := published(t, func(p *v1alpha1.Prototype) {
 				p.Spec.Settings.Trial.Mode, p.Spec.Settings.Promotion.Mode = mode, v1alpha1.PromotionManual
 			})
-			recorder, told := events.NewFakeRecorder(500), ""
+			recorder, shown := events.NewFakeRecorder(500), ""
 			v.engine.Recorder = recorder
 			waited := 0
 			p := v.drive(func(int) {
@@ -236,11 +236,11 @@ func TestAPersonPromotes(t *testing.T) {
 					}
 				}
 				for len(recorder.Events) > 0 {
-					told += <-recorder.Events + "\n"
+					shown += <-recorder.Events + "\n"
 				}
 			})
-			if strings.Count(told, "Normal AwaitingPromotion version 2026.03.14 of pool pool1 is complete, and waits") != 1 {
-				t.Errorf("%s: events:\n%s", mode, told)
+			if strings.Count(shown, "Normal AwaitingPromotion version 2026.03.14 of pool pool1 is complete, and waits") != 1 {
+				t.Errorf("%s: events:\n%s", mode, shown)
 			}
 			switch {
 			case waited < 5:

@@ -32,8 +32,8 @@ func TestACloudWithoutRoom(t *testing.T) {
 				p := v.drive(func(int) {
 					if s := v.prototype().Status.Trial; forgets && s != nil {
 						v.onPrototype(func(p *v1alpha1.Prototype) { p.Status.Trial = nil })
-					} else if s != nil && strings.Contains(s.Message, "somebody") {
-						t.Errorf("somebody is blamed: %s", s.Message)
+					} else if s != nil && strings.Contains(s.Message, "another-user") {
+						t.Errorf("a person is blamed: %s", s.Message)
 					}
 				})
 				v.nothingLeft(p)
@@ -65,25 +65,25 @@ func TestTroubleOfTheCloudIsForgottenOnceANodeRuns(t *testing.T) {
 // TestTheEndOfATrialIsLookedAtOften, however long the trial has taken.
 func TestTheEndOfATrialIsLookedAtOften(t *testing.T) {
 	v := published(t, func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial.Soak = &metav1.Duration{Duration: 40 * time.Minute} })
-	var gone, told time.Time
+	var gone, shown time.Time
 	p := v.drive(func(int) {
 		ends := v.cloud.World().Count(memory.ByCaller, memory.EffectEndTrial, "") > 0
 		if now := v.clock.Now(); ends && len(v.cloud.World().Trials) == 0 {
 			if gone.IsZero() {
 				gone = now
 			}
-			if r, err := v1alpha1.RecordOf(v.prototype()); err == nil && r.Trial != nil && r.Trial.EndedAt != nil && told.IsZero() {
-				told = now
+			if r, err := v1alpha1.RecordOf(v.prototype()); err == nil && r.Trial != nil && r.Trial.EndedAt != nil && shown.IsZero() {
+				shown = now
 			}
 		}
 	})
-	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || gone.IsZero() || told.IsZero() {
+	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded || gone.IsZero() || shown.IsZero() {
 		t.Fatal(verdict(p))
 	}
-	if late := told.Sub(gone); late > 20*time.Second {
+	if late := shown.Sub(gone); late > 20*time.Second {
 		t.Errorf("that nothing is left was seen %s after the first look that could have", late)
 	}
-	if took := told.Sub(v.endedFrom(p)); took > time.Minute {
+	if took := shown.Sub(v.endedFrom(p)); took > time.Minute {
 		t.Errorf("the end took %s", took)
 	}
 }

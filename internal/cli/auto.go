@@ -116,7 +116,7 @@ func (s *session) preparedAuto(ctx context.Context, flags autoFlags, format prin
 	decider.Recorder = s.options.recorder(s.cluster)
 	return &drive.Auto{
 		Cluster: s.cluster, Engine: s.engine, Decider: decider, Namespace: s.options.Namespace, Only: flags.from.name,
-		Now: s.Now, Log: s.options.Log, Tell: s.autoTeller(),
+		Now: s.Now, Log: s.options.Log, Report: s.autoTeller(),
 	}, nil
 }
 

@@ -185,7 +185,7 @@ func awaitSamples(t *testing.T, url string, samples ...string) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s never told %q (%v); its last words:\n%s", url, missing, err, text)
+			t.Fatalf("%s never printed %q (%v); its last words:\n%s", url, missing, err, text)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -71,8 +71,8 @@ func (c *change) replaceNodes(ctx context.Context, deed print.ChangeResult, how 
 		Drain:        v1alpha1.DrainSettings{Force: how.force, Disrupt: how.disrupt, Timeout: metav1.Duration{Duration: how.drainTimeout}},
 		ReadyTimeout: how.readyTimeout, Kured: c.options.Kured, Recorder: c.options.recorder(c.cluster),
 	}
-	tell := func(node, what string) { _, _ = fmt.Fprintf(out, "node %s %s\n", node, what) }
-	result, err := replacement.Run(ctx, tell, pause)
+	notify := func(node, what string) { _, _ = fmt.Fprintf(out, "node %s %s\n", node, what) }
+	result, err := replacement.Run(ctx, notify, pause)
 	deed.Rebuilt, deed.NotRebuilt, deed.Waiting = result.Rebuilt, result.Failed, result.Waiting
 	deed.Changed = deed.Changed || len(result.Rebuilt) > 0
 	if c.format.Machine() {

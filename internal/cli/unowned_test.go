@@ -143,21 +143,21 @@ func TestCalledOffWhilePublishing(t *testing.T) {
 				}
 				time.Sleep(meanwhile)
 				p.must(p.session.cancel(t.Context(), p.name, 0))
-				told := p.says()
+				reported := p.says()
 				version := seen.Spec.Version
-				moment := fmt.Sprintf("after %d passes and %s, cancel said %q", passes, meanwhile, told)
+				moment := fmt.Sprintf("after %d passes and %s, cancel said %q", passes, meanwhile, reported)
 				switch state := p.state(version); {
-				case strings.Contains(told, "the capture left no resources"):
+				case strings.Contains(reported, "the capture left no resources"):
 					goes++
 					if state != cloud.Absent {
 						t.Errorf("%s, and version %s is %s", moment, version, state)
 					}
-				case strings.Contains(told, "version "+version+" stays"):
+				case strings.Contains(reported, "version "+version+" stays"):
 					stays++
 					if state != cloud.Complete {
 						t.Errorf("%s, and version %s is %q", moment, version, state)
 					}
-					p.everyVerbLeadsOn(version, strings.Contains(told, "names the version"))
+					p.everyVerbLeadsOn(version, strings.Contains(reported, "names the version"))
 				default:
 					t.Errorf("%s", moment)
 				}

@@ -106,8 +106,8 @@ func (j *joined) Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, 
 	}
 	ofPool := len(found)
 	for _, refusal := range ofDisk {
-		told := slices.ContainsFunc(found[:ofPool], func(r Refusal) bool { return r.Reason == refusal.Reason })
-		if !told || refusal.Reason == PermissionMissing {
+		reported := slices.ContainsFunc(found[:ofPool], func(r Refusal) bool { return r.Reason == refusal.Reason })
+		if !reported || refusal.Reason == PermissionMissing {
 			found = append(found, refusal)
 		}
 	}

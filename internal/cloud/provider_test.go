@@ -154,11 +154,11 @@ func TestBothHalvesAreAskedBefore(t *testing.T) {
 func TestPermissionsOfBothHalves(t *testing.T) {
 	_, pool, _, _, joined := halves(t)
 	list, err := joined.Permissions(t.Context(), pool)
-	told := map[string]int{}
+	reported := map[string]int{}
 	for _, permission := range list {
-		told[permission.Action]++
+		reported[permission.Action]++
 	}
-	if err != nil || told["EnsureImage"] != 1 || told["SetRecipe"] != 1 || told["Preflight"] != 1 {
-		t.Errorf("%v, %v", told, err)
+	if err != nil || reported["EnsureImage"] != 1 || reported["SetRecipe"] != 1 || reported["Preflight"] != 1 {
+		t.Errorf("%v, %v", reported, err)
 	}
 }

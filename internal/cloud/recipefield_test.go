@@ -28,7 +28,7 @@ func TestParts(t *testing.T) {
 		t.Errorf("unreadable are %v of %v", lost, all)
 	}
 	if !SameFields(all, []RecipeField{script, {Kind: "customData"}}) || SameFields(all, all[:1]) || SameFields(all, []RecipeField{script, other}) {
-		t.Error("equal lists are told from others by something else")
+		t.Error("equal lists differ from others by something else")
 	}
 	if says := DescribeFields(all); !slices.Equal(says, []string{"customData (on a node)", "extension vmssCSE"}) || DescribeFields(nil) != nil {
 		t.Errorf("they say %q", says)

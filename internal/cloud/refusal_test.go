@@ -9,7 +9,7 @@ func TestRefuse(t *testing.T) {
 	for _, test := range []struct{ obstacle, remedy, message string }{
 		{"pool1 is too small", "grow it", "pool1 is too small: grow it"},
 		{"pool1 rolls: it would replace its nodes", "set it to Manual", "pool1 rolls: it would replace its nodes; set it to Manual"},
-		{"nobody can help", "", "nobody can help"},
+		{"no remedy", "", "no remedy"},
 	} {
 		r := Refuse("Reason", test.obstacle, test.remedy)
 		if r.Message != test.message || r.Remedy != test.remedy || r.What() != test.obstacle || r.Reason != "Reason" {

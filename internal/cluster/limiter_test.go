@@ -34,12 +34,12 @@ func TestAWaitForATurnEndsWithItsContext(t *testing.T) {
 		"the turn comes before the deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeoutCause(ctx, 11*time.Second, over)
 		}, nil, 8 * time.Second},
-		"somebody ends it": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+		"the caller ends it": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancelCause(ctx)
 			time.AfterFunc(time.Second, func() { cancel(over) })
 			return ctx, func() { cancel(nil) }
 		}, over, time.Second},
-		"nobody ends it": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+		"no caller ends it": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithCancel(ctx)
 		}, nil, 8 * time.Second},
 	} {

@@ -32,9 +32,9 @@ const establishedWithin = time.Minute
 // installation would stop with a conflict.
 const owner = client.FieldOwner("helm")
 
-// Apply writes all definitions of this build, and waits until the API server serves the kinds. Apply calls tell after each
-// definition; an error of tell ends Apply. A repeated call is harmless.
-func Apply(ctx context.Context, c client.Client, tell func(name string, done Done) error) error {
+// Apply writes all definitions of this build, and waits until the API server serves the kinds. Apply calls report after each
+// definition; an error of report ends Apply. A repeated call is harmless.
+func Apply(ctx context.Context, c client.Client, report func(name string, done Done) error) error {
 	definitions, err := manifest.Definitions()
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func Apply(ctx context.Context, c client.Client, tell func(name string, done Don
 		if err := awaitServed(ctx, c, name); err != nil {
 			return err
 		}
-		if err := tell(name, done); err != nil {
+		if err := report(name, done); err != nil {
 			return err
 		}
 	}

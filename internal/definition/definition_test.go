@@ -23,9 +23,9 @@ const one = "prototypes.kamino.dev"
 // all applies the definitions and returns the result of each.
 func all(t *testing.T, c client.Client) (map[string]Done, error) {
 	t.Helper()
-	told := map[string]Done{}
-	return told, Apply(t.Context(), c, func(name string, done Done) error {
-		told[name] = done
+	reported := map[string]Done{}
+	return reported, Apply(t.Context(), c, func(name string, done Done) error {
+		reported[name] = done
 		return nil
 	})
 }
@@ -35,17 +35,17 @@ func TestDefinitionsAreReplaced(t *testing.T) {
 	c := apitest.Client(t)
 	outdate(t, c)
 	for _, want := range []Done{Updated, Unchanged} {
-		told, err := all(t, c)
-		if err != nil || told[one] != want {
-			t.Errorf("%v, %v; want it %s", told, err, want)
+		reported, err := all(t, c)
+		if err != nil || reported[one] != want {
+			t.Errorf("%v, %v; want it %s", reported, err, want)
 		}
 	}
-	told, err := all(t, c)
+	reported, err := all(t, c)
 	definitions, _ := manifest.Definitions()
-	if err != nil || len(told) != len(definitions) || len(told) == 0 {
-		t.Errorf("%v, %v of %d definitions", told, err, len(definitions))
+	if err != nil || len(reported) != len(definitions) || len(reported) == 0 {
+		t.Errorf("%v, %v of %d definitions", reported, err, len(definitions))
 	}
-	for name, done := range told {
+	for name, done := range reported {
 		if done != Unchanged {
 			t.Errorf("%s is not settled: %s", name, done)
 		}
@@ -123,7 +123,7 @@ func outdate(t *testing.T, c client.Client) {
 	t.Helper()
 	found := get(t, c)
 	setColumns(t, found, []any{map[string]any{"name": "Outdated", "type": "string", "jsonPath": ".spec.pool"}})
-	if err := c.Update(t.Context(), found, client.FieldOwner("somebody")); err != nil {
+	if err := c.Update(t.Context(), found, client.FieldOwner("another-user")); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -47,8 +47,8 @@ func (m *members) likely() []donor {
 type trial struct {
 	doctor *Doctor
 	pool   string
-	// told are reasons with a finding, here or elsewhere.
-	told map[string]bool
+	// reported are reasons with a finding, here or elsewhere.
+	reported map[string]bool
 	// fine: there is no obstacle.
 	fine bool
 	// current is the version that the recipe names; empty for another image.
@@ -57,8 +57,8 @@ type trial struct {
 
 func (t *trial) refuse(r cloud.Refusal) {
 	t.fine = false
-	if !t.told[r.Reason] {
-		t.told[r.Reason] = true
+	if !t.reported[r.Reason] {
+		t.reported[r.Reason] = true
 		t.doctor.add(t.doctor.found(r, CheckPool, t.pool))
 	}
 }
@@ -90,7 +90,7 @@ func (d *Doctor) capture(ctx context.Context, id cloud.PoolID, m *members, t *tr
 			break
 		}
 	}
-	d.tell(*first, node, mode, m, t)
+	d.notify(*first, node, mode, m, t)
 	d.tellProfile(m.name, how)
 }
 
@@ -132,8 +132,8 @@ func (d *Doctor) join(ctx context.Context, p *v1alpha1.Prototype, of donor) (boo
 	return answer, err
 }
 
-// tell turns a verdict into findings. A running capture, or a capture of today, is no problem of the pool.
-func (d *Doctor) tell(v admission.Verdict, node string, mode v1alpha1.TrialMode, m *members, t *trial) {
+// notify turns a verdict into findings. A running capture, or a capture of today, is no problem of the pool.
+func (d *Doctor) notify(v admission.Verdict, node string, mode v1alpha1.TrialMode, m *members, t *trial) {
 	atWork := slices.ContainsFunc(v.Refusals, func(r cloud.Refusal) bool { return r.Reason == admission.CaptureInFlight })
 	today := ""
 	for _, r := range v.Refusals {

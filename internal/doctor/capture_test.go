@@ -171,10 +171,10 @@ func TestWhatACaptureNeedsInstalled(t *testing.T) {
 		}
 		d.Served = func(context.Context, string) (bool, error) { return served, nil }
 		report := examine(t, d)
-		told := slices.ContainsFunc(report.Findings, func(f Finding) bool {
+		reported := slices.ContainsFunc(report.Findings, func(f Finding) bool {
 			return f.Level == Warn && f.Check == CheckInstallation && f.Reason == admission.NotInstalled && strings.Contains(f.Message, "service account kamino-generalize not found")
 		})
-		if told != served || report.Failures > 0 || report.Warnings != 1 {
+		if reported != served || report.Failures > 0 || report.Warnings != 1 {
 			t.Errorf("served %t: %+v", served, report.Findings)
 		}
 	}

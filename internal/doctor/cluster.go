@@ -234,15 +234,15 @@ func (d *Doctor) nodesFound() {
 		d.add(Finding{Level: Fail, Check: CheckNodes, Reason: "NotInPool", Message: d.unmeant.Error(), Remedy: "run again without a pool name to list the pools"})
 	case len(d.pools) == 0:
 		d.add(Finding{Level: Fail, Check: CheckNodes, Reason: "NotInPool",
-			Message: fmt.Sprintf("none of the cluster's %d nodes belongs to a supported pool%s", d.nodes, told(", such as ", d.outside)),
+			Message: fmt.Sprintf("none of the cluster's %d nodes belongs to a supported pool%s", d.nodes, suffix(", such as ", d.outside)),
 			Remedy:  d.About.Remedies.NoPool})
 	default:
-		d.ok(CheckNodes, "", "%d of the cluster's %s belong to %s%s", in, wording.Count(d.nodes, "node"), wording.Count(len(d.pools), "pool"), told(", but not ", d.outside))
+		d.ok(CheckNodes, "", "%d of the cluster's %s belong to %s%s", in, wording.Count(d.nodes, "node"), wording.Count(len(d.pools), "pool"), suffix(", but not ", d.outside))
 	}
 }
 
-// told joins a lead and a fact; empty without a fact.
-func told(lead, what string) string {
+// suffix joins a lead and a fact; empty without a fact.
+func suffix(lead, what string) string {
 	if what == "" {
 		return ""
 	}

@@ -155,9 +155,9 @@ func TestAnAPIServerWithoutAdmissionPolicies(t *testing.T) {
 		}
 		d.Kube.(*fake.Clientset).Resources = []*metav1.APIResourceList{{GroupVersion: "admissionregistration.k8s.io/v1", APIResources: kinds}}
 		report := examine(t, d)
-		told := slices.ContainsFunc(report.Findings, func(f Finding) bool { return strings.Contains(f.Message, "ValidatingAdmissionPolicy") })
-		if told == knows || report.Warnings+report.Failures > 0 {
-			t.Errorf("knows: %t, told: %t, %+v", knows, told, report)
+		reported := slices.ContainsFunc(report.Findings, func(f Finding) bool { return strings.Contains(f.Message, "ValidatingAdmissionPolicy") })
+		if reported == knows || report.Warnings+report.Failures > 0 {
+			t.Errorf("knows: %t, reported: %t, %+v", knows, reported, report)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func TestBindingsOfEarlierVersions(t *testing.T) {
 		{"elsewhere", []*rbacv1.ClusterRoleBinding{
 			binding("kamino-engine", "kamino-engine", "ours"), binding("kamino-engine-ours", "kamino-engine", "ours")}, "kamino-engine"},
 		{"not upgraded yet", []*rbacv1.ClusterRoleBinding{binding("kamino-engine", "kamino-engine", "ours")}, ""},
-		{"somebody else's", []*rbacv1.ClusterRoleBinding{binding("cluster-admin", "cluster-admin", "")}, ""},
+		{"another owner's", []*rbacv1.ClusterRoleBinding{binding("cluster-admin", "cluster-admin", "")}, ""},
 	} {
 		d, _, _ := stage(t, memory.PoolSpec{})
 		for _, b := range c.bindings {
@@ -338,7 +338,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01", Tags: map[string]string{cloud.TagQuarantined: "bad"}})
 			world.ChangeRecipe(pool, string(pool)+"/versions/2026.03.01")
 		}},
-		"nobody patches": {CheckPatching, Warn, "--annotate-nodes", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
+		"no patches": {CheckPatching, Warn, "--annotate-nodes", memory.PoolSpec{}, func(d *Doctor, _ *memory.Cloud, _ cloud.PoolID) {
 			for _, name := range []string{"a", "b"} {
 				n, _ := d.Kube.CoreV1().Nodes().Get(context.Background(), name, metav1.GetOptions{}) //nolint:usetesting // It has no test at hand.
 				n.Annotations = nil

@@ -64,7 +64,7 @@ func TestWhatRemovingADonorNeeds(t *testing.T) {
 			p.Pools.NodeSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "name", Operator: "near"}}}
 		}))},
 		"a policy whose donors return": {policy: new(removal(func(p *v1alpha1.PrototypePolicySpec) { p.Settings.Donor.Afterwards = v1alpha1.Return }))},
-		"nobody tells the policies":    {policy: new(removal(nil)), err: errors.New("forbidden")},
+		"the policies are unknown":     {policy: new(removal(nil)), err: errors.New("forbidden")},
 	} {
 		for _, lacking := range []string{"", "cluster", "cloud"} {
 			t.Run(strings.TrimSpace(name+" "+lacking), func(t *testing.T) {
@@ -90,9 +90,9 @@ func TestWhatRemovingADonorNeeds(t *testing.T) {
 					world.Forbid("EnsureRemoved")
 				}
 				report := examine(t, d)
-				var told []string
+				var reported []string
 				for _, check := range []string{CheckRBAC, CheckPermissions} {
-					told = append(told, findings(report, check)...)
+					reported = append(reported, findings(report, check)...)
 				}
 				want := ""
 				switch {
@@ -104,14 +104,14 @@ func TestWhatRemovingADonorNeeds(t *testing.T) {
 				default:
 					want = "ok: this user may delete nodes, needed for a donor that does not return; " + c.leaves
 				}
-				if want != "" && !slices.Contains(told, want) {
-					t.Errorf("it does not say %q of\n%s", want, strings.Join(told, "\n"))
+				if want != "" && !slices.Contains(reported, want) {
+					t.Errorf("it does not say %q of\n%s", want, strings.Join(reported, "\n"))
 				}
 				if failed := report.Failures > 0; failed != (c.leaves != "" && lacking != "") {
-					t.Errorf("%d failures: %s", report.Failures, strings.Join(told, "\n"))
+					t.Errorf("%d failures: %s", report.Failures, strings.Join(reported, "\n"))
 				}
-				if c.leaves == "" && strings.Contains(strings.Join(told, ""), "does not return") {
-					t.Errorf("it speaks of what is not needed: %s", strings.Join(told, "\n"))
+				if c.leaves == "" && strings.Contains(strings.Join(reported, ""), "does not return") {
+					t.Errorf("it speaks of what is not needed: %s", strings.Join(reported, "\n"))
 				}
 			})
 		}
@@ -145,15 +145,15 @@ func TestWhatATrialNeeds(t *testing.T) {
 				return all, nil
 			}
 			world.Forbid("EnsureTrial", "EndTrial")
-			told := strings.Join(findings(examine(t, d), CheckPermissions), "\n")
+			reported := strings.Join(findings(examine(t, d), CheckPermissions), "\n")
 			for _, action := range []string{"EnsureTrial", "EndTrial"} {
 				says := "fail PermissionMissing: the credential lacks " + action + " on memory:///pools/pool1, needed for a trial next to the pool"
-				if strings.Contains(told, says) != c.needed {
-					t.Errorf("it says %q: %t\n%s", says, strings.Contains(told, says), told)
+				if strings.Contains(reported, says) != c.needed {
+					t.Errorf("it says %q: %t\n%s", says, strings.Contains(reported, says), reported)
 				}
 			}
-			if !c.needed && strings.Contains(told, "trial") {
-				t.Errorf("it speaks of what is not needed: %s", told)
+			if !c.needed && strings.Contains(reported, "trial") {
+				t.Errorf("it speaks of what is not needed: %s", reported)
 			}
 		})
 	}

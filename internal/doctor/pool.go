@@ -41,7 +41,7 @@ func (d *Doctor) pool(ctx context.Context, id cloud.PoolID, m *members) {
 	if leaves != "" {
 		d.add(mayRemove(ctx, d, m.name, leaves))
 	}
-	t := &trial{doctor: d, pool: m.name, told: map[string]bool{cloud.PermissionMissing: known}, fine: missing == 0, current: seen.Recipe.Version}
+	t := &trial{doctor: d, pool: m.name, reported: map[string]bool{cloud.PermissionMissing: known}, fine: missing == 0, current: seen.Recipe.Version}
 	if seen.Owner != "" {
 		d.ok(CheckPool, m.name, "%s owns the pool's recipe: Kamino creates and tests a version, then hands the version over", seen.Owner)
 	}
@@ -76,7 +76,7 @@ func (d *Doctor) spread(ctx context.Context, seen cloud.Pool, m *members) {
 		d.ok(CheckImages, m.name, "nodes and recipe of the pool use %d images of at most %d", len(counted.Images), counted.Limit)
 		return
 	}
-	f := d.found(counted.Told(m.name, seen.Recipe, func(id cloud.InstanceID) string { return cmp.Or(m.names[strings.ToLower(string(id))], string(id)) }), CheckImages, m.name)
+	f := d.found(counted.Warning(m.name, seen.Recipe, func(id cloud.InstanceID) string { return cmp.Or(m.names[strings.ToLower(string(id))], string(id)) }), CheckImages, m.name)
 	if !counted.IsAtLimit() {
 		f.Level, f.Reason = Warn, ""
 	}

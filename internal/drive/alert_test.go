@@ -134,8 +134,8 @@ func (a *alarmed) runWith(c *cluster.Connection) {
 	})
 }
 
-// tells is the value of the metric; false if absent.
-func (a *alarmed) tells(name, label, value string) (float64, bool) {
+// reports is the value of the metric; false if absent.
+func (a *alarmed) reports(name, label, value string) (float64, bool) {
 	a.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	a.must(registry.Register(a.counts))
@@ -188,7 +188,7 @@ func TestWhatAlertsAreMadeOf(t *testing.T) {
 	for look := 0; ; look++ {
 		var open []string
 		for _, want := range wants {
-			if is, _ := a.tells(want.name, want.label, want.value); is != 1 {
+			if is, _ := a.reports(want.name, want.label, want.value); is != 1 {
 				open = append(open, want.name)
 			}
 		}
@@ -196,7 +196,7 @@ func TestWhatAlertsAreMadeOf(t *testing.T) {
 			break
 		}
 		if look == 600 {
-			t.Fatalf("never told: %v\n%s", open, a.world())
+			t.Fatalf("never reported: %v\n%s", open, a.world())
 		}
 		// Time passes, and a person touches the policy, so that the controller looks.
 		a.clock.Advance(20 * time.Second)
@@ -204,7 +204,7 @@ func TestWhatAlertsAreMadeOf(t *testing.T) {
 		time.Sleep(100 * time.Millisecond) // the controller is another goroutine
 	}
 	for _, quiet := range []string{"tried", "waiting", "frozen"} {
-		if is, reported := a.tells("kamino_pool_went_back", "pool", quiet); !reported || is != 0 {
+		if is, reported := a.reports("kamino_pool_went_back", "pool", quiet); !reported || is != 0 {
 			t.Errorf("pool %s went back: %v (%t)", quiet, is, reported)
 		}
 	}

@@ -27,8 +27,8 @@ type Auto struct {
 	Only string
 	Now  func() time.Time
 	Log  logr.Logger
-	// Tell receives what happens, one event at a time.
-	Tell func(AutoNews)
+	// Report receives what happens, one event at a time.
+	Report func(AutoNews)
 
 	mu   sync.Mutex
 	mine map[string]*followed // by the Prototype's name
@@ -119,15 +119,15 @@ func (r *Auto) mayPass(err error) bool {
 	}
 	if r.away.IsZero() {
 		r.away = r.Now()
-		r.tell(AutoNews{Away: err})
+		r.notify(AutoNews{Away: err})
 	}
 	return r.Now().Sub(r.away) < awayTimeout
 }
 
-func (r *Auto) tell(n AutoNews) {
+func (r *Auto) notify(n AutoNews) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.Tell(n)
+	r.Report(n)
 }
 
 // look reads the state of the captures. After a begin, an end or a returned donor, look decides again. look returns true if
@@ -183,7 +183,7 @@ func (r *Auto) adopt(ctx context.Context) error {
 				continue
 			}
 			r.mine[name], r.begun[result.Pool.ID] = &followed{pool: result.Pool, prototype: &all[i]}, true
-			r.Tell(AutoNews{Pool: result.Pool, Begun: result.Status.Decision.Message})
+			r.Report(AutoNews{Pool: result.Pool, Begun: result.Status.Decision.Message})
 		}
 	}
 	select {
@@ -202,7 +202,7 @@ func (r *Auto) update(all []v1alpha1.Prototype) {
 		if f.gone = i < 0; !f.gone {
 			f.prototype = &all[i]
 		}
-		r.Tell(AutoNews{Pool: f.pool, Seen: f.prototype})
+		r.Report(AutoNews{Pool: f.pool, Seen: f.prototype})
 	}
 }
 
@@ -223,9 +223,9 @@ func (r *Auto) toDrive() []*v1alpha1.Prototype {
 
 // drive advances the captures while this process holds the Lease, until the context ends.
 func (r *Auto) drive(ctx context.Context) {
-	d := &driver{cluster: r.Cluster, namespace: r.Namespace, work: r.work, tell: r.reportHolder}
+	d := &driver{cluster: r.Cluster, namespace: r.Namespace, work: r.work, notify: r.reportHolder}
 	if err := d.run(ctx); err != nil && ctx.Err() == nil {
-		r.tell(AutoNews{NoLease: err})
+		r.notify(AutoNews{NoLease: err})
 	}
 }
 
@@ -235,7 +235,7 @@ func (r *Auto) reportHolder(n Driving) {
 	defer r.mu.Unlock()
 	if n.Trouble = nil; r.driving == nil || n != *r.driving {
 		r.driving = &n
-		r.Tell(AutoNews{Driving: &n})
+		r.Report(AutoNews{Driving: &n})
 	}
 }
 
@@ -252,7 +252,7 @@ func (r *Auto) work(ctx context.Context) (done bool) {
 			running[p.Name] = true
 			one := &driver{
 				cluster: r.Cluster, engine: r.Engine, namespace: r.Namespace, name: p.Name, donor: p.Spec.Donor.NodeName,
-				tell: func(n Driving) {
+				notify: func(n Driving) {
 					if n.Trouble != nil {
 						r.Log.Error(n.Trouble, "pass failed", "prototype", p.Name)
 					}

@@ -35,10 +35,10 @@ func TestCancel(t *testing.T) {
 		fails  bool
 	}{
 		"running": {name: "running"}, "going already": {name: "going"},
-		"somebody was faster": {name: "running", answer: apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("prototypes").GroupResource(), "running")},
-		"ended":               {name: "ended", why: "has ended (Succeeded), and nothing was changed"},
-		"none":                {name: "none", why: "Prototype none does not exist, and nothing was changed"},
-		"not heard":           {name: "running", answer: away, fails: true},
+		"another client was faster": {name: "running", answer: apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("prototypes").GroupResource(), "running")},
+		"ended":                     {name: "ended", why: "has ended (Succeeded), and nothing was changed"},
+		"none":                      {name: "none", why: "Prototype none does not exist, and nothing was changed"},
+		"not heard":                 {name: "running", answer: away, fails: true},
 	} {
 		scheme, err := cluster.Scheme()
 		if err != nil {

@@ -27,8 +27,8 @@ type driver struct {
 
 	// wake ends the wait between two passes early after an event that the engine waits for.
 	wake <-chan struct{}
-	// tell receives changes for the user. tell must not block for long.
-	tell func(Driving)
+	// notify receives changes for the user. notify must not block for long.
+	notify func(Driving)
 }
 
 // Driving names the process that advances captures.
@@ -87,7 +87,7 @@ func (d *driver) term(ctx context.Context, config leaderelection.LeaderElectionC
 		OnStoppedLeading: func() {},
 		OnNewLeader: func(leader string) {
 			if leader != identity {
-				d.tell(Driving{Holder: parseHolder(leader)})
+				d.notify(Driving{Holder: parseHolder(leader)})
 			}
 		},
 	}
@@ -122,7 +122,7 @@ func (d *driver) lead(ctx, leading context.Context) (done bool) {
 	passing, cancel := context.WithCancel(leading)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	d.tell(Driving{Mine: true})
+	d.notify(Driving{Mine: true})
 	if d.work != nil {
 		return d.work(passing)
 	}
@@ -155,12 +155,12 @@ func (d *driver) passes(ctx context.Context, donor <-chan struct{}) (done bool) 
 		switch {
 		case again:
 		case err != nil:
-			d.tell(Driving{Mine: true, Trouble: err})
+			d.notify(Driving{Mine: true, Trouble: err})
 			troubled = true
 		case result.Done:
 			return true
 		case troubled:
-			d.tell(Driving{Mine: true})
+			d.notify(Driving{Mine: true})
 			troubled = false
 		}
 		d.rest(ctx, result.After, donor)

@@ -31,7 +31,7 @@ func (s *scripted) Pass(context.Context, string) (capture.Result, error) {
 func TestAWriteThatCrossedOursIsNoTrouble(t *testing.T) {
 	crossed := apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n", nil)
 	other := apierrors.NewInternalError(context.DeadlineExceeded)
-	for name, test := range map[string]struct{ ends, told []error }{
+	for name, test := range map[string]struct{ ends, shown []error }{
 		"once":             {[]error{crossed, nil}, nil},
 		"now and then":     {[]error{crossed, nil, crossed, nil}, nil},
 		"twice in a row":   {[]error{crossed, crossed}, []error{crossed}},
@@ -39,13 +39,13 @@ func TestAWriteThatCrossedOursIsNoTrouble(t *testing.T) {
 		"behind a trouble": {[]error{other, crossed}, []error{other}},
 	} {
 		var reported []error
-		d := &driver{engine: &scripted{ends: test.ends}, tell: func(n Driving) {
+		d := &driver{engine: &scripted{ends: test.ends}, notify: func(n Driving) {
 			if n.Trouble != nil {
 				reported = append(reported, n.Trouble)
 			}
 		}}
-		if done := d.passes(t.Context(), nil); !done || !slices.Equal(reported, test.told) {
-			t.Errorf("%s: done %t, told %v, want %v", name, done, reported, test.told)
+		if done := d.passes(t.Context(), nil); !done || !slices.Equal(reported, test.shown) {
+			t.Errorf("%s: done %t, reported %v, want %v", name, done, reported, test.shown)
 		}
 	}
 }

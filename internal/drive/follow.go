@@ -98,7 +98,7 @@ func (f *Follower) Run(ctx context.Context) (*v1alpha1.Prototype, error) {
 	d := &driver{
 		cluster: f.Cluster, engine: f.Engine, namespace: f.Namespace, name: f.Prototype.Name,
 		donor: f.Prototype.Spec.Donor.NodeName, wake: wake,
-		tell: func(n Driving) { send(working, news, n) },
+		notify: func(n Driving) { send(working, news, n) },
 	}
 	workers.Go(func() {
 		driven <- d.run(working)

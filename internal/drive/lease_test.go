@@ -25,11 +25,11 @@ func TestLeaseHolder(t *testing.T) {
 		want  string
 	}{
 		"no lease":       {nil, "no process"},
-		"given back":     {lease("", 0), "no process"},
+		"released":       {lease("", 0), "no process"},
 		"expired":        {lease("controller/c/1", time.Minute), "no process"},
 		"a controller":   {lease("controller/c/1", time.Second), "the controller c"},
 		"a command":      {lease("command/laptop/1", time.Second), "a command on laptop"},
-		"somebody else":  {lease("c_1234", time.Second), "c_1234"},
+		"another client": {lease("c_1234", time.Second), "c_1234"},
 		"never renewed":  {&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.LeaseName, Namespace: "ns"}}, "no process"},
 		"by this minute": {lease(identity(RoleController), 29*time.Second), "the controller " + parseHolder(identity(RoleController)).Host},
 	} {

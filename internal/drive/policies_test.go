@@ -119,8 +119,8 @@ func TestTheClusterChecksAFile(t *testing.T) {
 			apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind("PrototypePolicy").GroupKind(), "check-x7k2p", wrong),
 			errors.New("policy mine: spec.settings.keep: Invalid value: 1: should be 2 or more"),
 		},
-		"it is away":        {apierrors.NewServiceUnavailable("away"), nil},
-		"nobody may ask it": {apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("prototypepolicies").GroupResource(), "", nil), nil},
+		"it is away":         {apierrors.NewServiceUnavailable("away"), nil},
+		"no right to ask it": {apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("prototypepolicies").GroupResource(), "", nil), nil},
 	} {
 		tried := 0
 		p := policyStage(t, interceptor.Funcs{Create: func(_ context.Context, _ client.WithWatch, _ client.Object, opts ...client.CreateOption) error {
@@ -172,7 +172,7 @@ func TestWhoDecides(t *testing.T) {
 		"no definitions, one pool":    {funcs: missing, asked: "pool1", decided: []string{"pool1 by " + AdHocName}, none: "pool1"},
 		"no definitions, one policy":  {funcs: missing, named: "a", why: ErrPoliciesMissing.Error()},
 		"a pool without nodes":        {asked: "empty", why: "pool empty has no node in this cluster"},
-		"a pool that nobody knows":    {asked: "nowhere", why: `pool "nowhere" not found`},
+		"an unknown pool":             {asked: "nowhere", why: `pool "nowhere" not found`},
 		"a word that means two pools": {asked: "pool", why: "2 pools have pool in the name"},
 	} {
 		t.Run(name, func(t *testing.T) {

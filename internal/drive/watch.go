@@ -110,7 +110,7 @@ func (w *watcher) listen(ctx context.Context, events apiwatch.Interface) error {
 			case !open:
 				return nil
 			}
-			if err := w.tell(event); err != nil {
+			if err := w.notify(event); err != nil {
 				return err
 			}
 		}
@@ -126,7 +126,7 @@ func (w *watcher) rest(ctx context.Context) {
 	}
 }
 
-func (w *watcher) tell(event apiwatch.Event) error {
+func (w *watcher) notify(event apiwatch.Event) error {
 	if event.Type == apiwatch.Error {
 		return fmt.Errorf("watch of prototype %s: %w", w.name, apierrors.FromObject(event.Object))
 	}

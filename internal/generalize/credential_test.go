@@ -70,7 +70,7 @@ func TestManifestCertificates(t *testing.T) {
 func TestWithoutCertificate(t *testing.T) {
 	for _, content := range []string{"", "x", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "client-certificate-data: AAAA\n", "client-certificate-data: =\n"} {
 		if got := clientCertificates([]byte(content)); got != nil {
-			t.Errorf("%q tells of %+v", content, got)
+			t.Errorf("%q gives %+v", content, got)
 		}
 	}
 }

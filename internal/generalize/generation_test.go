@@ -65,7 +65,7 @@ func TestIdentityOfEarlierRun(t *testing.T) {
 }
 
 func TestInvalidManifestIsKept(t *testing.T) {
-	dir := plant(t, node, map[string]string{tree.Rel(ManifestPath): "somebody else's"})
+	dir := plant(t, node, map[string]string{tree.Rel(ManifestPath): "another owner's"})
 	untouched := snapshot(t, dir)
 	_, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
 	_ = refusedOf(t, err)

@@ -10,7 +10,7 @@ import (
 // hidden lists files on the disk below /tmp, /var/log and /home, under mounts.
 var hidden = map[string]string{
 	"tmp/secret": "left by the build", "tmp/dir/more": "the same", "var/log/old.log": "of the donor",
-	"home/ops/.kube/config": "a credential", "home/ops/notes": "nobody's concern", "etc/motd": "seen anyway",
+	"home/ops/.kube/config": "a credential", "home/ops/notes": "unknown to all rules", "etc/motd": "seen anyway",
 }
 
 func newHiddenTree(t *testing.T, files ...map[string]string) (*Runner, string) {
@@ -33,7 +33,7 @@ func TestRemoveHiddenFiles(t *testing.T) {
 	}
 	for _, name := range []string{"tmp", "var/log", "home", "home/ops/notes", "etc/motd", "etc/hostname"} {
 		if !exists(below, name) {
-			t.Errorf("/%s is gone: it is a mount point, or not hidden, or nobody's concern", name)
+			t.Errorf("/%s is gone: it is a mount point, or not hidden, or unknown to all rules", name)
 		}
 	}
 	for _, o := range m.Outcomes {

@@ -364,7 +364,7 @@ func TestNearMisses(t *testing.T) {
 	m, err := run(t, plant(t, node, files), runner(p))
 	must(t, err)
 	if m.Scan.Unknown.Files < len(files)-2 {
-		t.Errorf("%d files of nobody", m.Scan.Unknown.Files)
+		t.Errorf("%d files of no package", m.Scan.Unknown.Files)
 	}
 }
 

@@ -161,7 +161,7 @@ func TestDetect(t *testing.T) {
 				t.Errorf("%s, asked for %s: %v", c.is, asked, err)
 			}
 			if right := "pass --profile " + string(c.want); err != nil && !strings.Contains(refusedOf(t, err).Error(), right) {
-				t.Errorf("%s, asked for %s, is not told the right profile: %v", c.is, asked, err)
+				t.Errorf("%s, asked for %s, is not given the right profile: %v", c.is, asked, err)
 			}
 		}
 	}
@@ -172,7 +172,7 @@ func TestDetect(t *testing.T) {
 		if err := Agree(open(t, plant(t, static, bootstrap)), asked); err == nil {
 			t.Errorf("a disk in doubt agrees with %s", asked)
 		} else if strings.Contains(err.Error(), "name it with") {
-			t.Errorf("a disk in doubt is told which profile it has: %v", err)
+			t.Errorf("a disk in doubt is given which profile it has: %v", err)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func TestReturnedDonorSkipsExtensions(t *testing.T) {
 		t.Errorf("kept (-want +got):\n%s", diff)
 	}
 	if m.Returning == nil || len(m.Returning.Sequences) != 2 {
-		t.Errorf("the manifest tells of %+v", m.Returning)
+		t.Errorf("the manifest has %+v", m.Returning)
 	}
 	clone := t.TempDir()
 	must(t, os.CopyFS(clone, os.DirFS(dir)))

@@ -152,7 +152,7 @@ func testMet(t *testing.T, p *Profile, rule *Rule, os map[string]string) {
 				t.Errorf("%s was not edited", path)
 			}
 		default:
-			t.Errorf("rule %s finds %s, and nothing here tells how to check it", rule.ID, path)
+			t.Errorf("rule %s finds %s, and this test has no check for it", rule.ID, path)
 		}
 	}
 	if rule.Action == Install || rule.Action == Record {

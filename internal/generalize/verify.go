@@ -30,7 +30,7 @@ func Verify(t *tree.Tree, p *Profile, before *Before) []Verdict {
 		}
 		why, err := verify(t, r, before)
 		if err != nil {
-			why = fmt.Sprintf("cannot tell: %v", err)
+			why = fmt.Sprintf("unknown: %v", err)
 		}
 		verdicts = append(verdicts, Verdict{Rule: r.ID, Why: why})
 	}

@@ -170,7 +170,7 @@ func TestRetire(t *testing.T) {
 		{"a recipe of another image", historyOf("", all...), "2026.02.28", RecipeNotOurs, false},
 		{"one that no recipe ever named", counted(historyOf("", ours("2026.02.28"), image(v1))), "2026.02.28", "", false},
 		{"one that a node was built from", run(counted(historyOf("", ours("2026.02.28"), image(v1))), "2026.02.28", "n"), "2026.02.28", RecipeNotOurs, false},
-		{"one whose nodes nobody could count", historyOf("", ours("2026.02.28")), "2026.02.28", RecipeNotOurs, false},
+		{"one with uncounted nodes", historyOf("", ours("2026.02.28")), "2026.02.28", RecipeNotOurs, false},
 		{"one without a proof", counted(historyOf("", image("2026.02.28", cloud.TagPrototype, "p"))), "2026.02.28", RecipeNotOurs, false},
 		{"ours that failed", counted(historyOf("", in(cloud.Failed, image("2026.02.28", cloud.TagPrototype, "p")))), "2026.02.28", "", false},
 		{"a recipe of a version that is gone", historyOf("2026.03.09", all...), "2026.02.28", RecipeNotOurs, false},

@@ -57,8 +57,8 @@ func TestReturns(t *testing.T) {
 			&Return{Version: v2, At: midday}, false, "the image was not the cause"},
 		"acknowledged": {with(map[string]string{cloud.TagSuspect: "", cloud.TagWentBack: clock(0) + " " + clock(3)}), clock(0),
 			&Return{Version: v2, To: v1, At: midday, Acknowledged: midday.Add(3 * time.Hour), Arrived: true}, false, ""},
-		"somebody else's tag": {map[string]string{cloud.TagSuspect: "I do not like it"}, "", &Return{Version: v2, Why: "I do not like it", Open: true}, false, "is marked as suspect"},
-		"no time at all":      {with(map[string]string{cloud.TagWentBack: "yesterday"}), "", &Return{Version: v2, To: v1, Why: "nodes do not join", Open: true}, false, "is marked as suspect"},
+		"another tool's tag": {map[string]string{cloud.TagSuspect: "I do not like it"}, "", &Return{Version: v2, Why: "I do not like it", Open: true}, false, "is marked as suspect"},
+		"no time at all":     {with(map[string]string{cloud.TagWentBack: "yesterday"}), "", &Return{Version: v2, To: v1, Why: "nodes do not join", Open: true}, false, "is marked as suspect"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			older := ours(v1)
@@ -284,13 +284,13 @@ func TestLastReturn(t *testing.T) {
 		images []cloud.Image
 		want   time.Time
 	}{
-		"never":            {[]cloud.Image{withTags(v1, nil)}, time.Time{}},
-		"both":             {[]cloud.Image{withTags(v1, to), withTags(v2, from)}, midday},
-		"one was retired":  {[]cloud.Image{withTags(v1, to)}, midday},
-		"the other was":    {[]cloud.Image{withTags(v2, from)}, midday},
-		"goes":             {[]cloud.Image{gone(withTags(v1, to)), gone(withTags(v2, from))}, time.Time{}},
-		"on its way":       {[]cloud.Image{withTags(v1, map[string]string{cloud.TagPromotedAt: clock(-48)}), withTags(v2, from)}, midday},
-		"somebody's words": {[]cloud.Image{withTags(v1, map[string]string{cloud.TagPromotedAt: "lately"})}, time.Time{}},
+		"never":           {[]cloud.Image{withTags(v1, nil)}, time.Time{}},
+		"both":            {[]cloud.Image{withTags(v1, to), withTags(v2, from)}, midday},
+		"one was retired": {[]cloud.Image{withTags(v1, to)}, midday},
+		"the other was":   {[]cloud.Image{withTags(v2, from)}, midday},
+		"goes":            {[]cloud.Image{gone(withTags(v1, to)), gone(withTags(v2, from))}, time.Time{}},
+		"on its way":      {[]cloud.Image{withTags(v1, map[string]string{cloud.TagPromotedAt: clock(-48)}), withTags(v2, from)}, midday},
+		"a user's words":  {[]cloud.Image{withTags(v1, map[string]string{cloud.TagPromotedAt: "lately"})}, time.Time{}},
 	} {
 		if got := LastReturn(test.images); !got.Equal(test.want) {
 			t.Errorf("%s: %s, want %s", name, got, test.want)

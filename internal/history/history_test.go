@@ -97,7 +97,7 @@ func TestHistory(t *testing.T) {
 func TestUncountedIsNotZero(t *testing.T) {
 	h := historyOf(v1, image(v1))
 	if h.Counted || h.Versions[0].Nodes != nil {
-		t.Errorf("nobody counted, and the nodes are %v", h.Versions[0].Nodes)
+		t.Errorf("not counted, and the nodes are %v", h.Versions[0].Nodes)
 	}
 }
 

@@ -26,7 +26,7 @@ func TestAHistoryTellsHowNodesJoined(t *testing.T) {
 	facts.Counted = false
 	for _, v := range Of(facts).Versions {
 		if v.Joins != nil {
-			t.Errorf("nobody counted, and of version %s it is told %+v", v.Version, v.Joins)
+			t.Errorf("not counted, and version %s has %+v", v.Version, v.Joins)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func TestRollbackProperties(t *testing.T) {
 		case to != "" && r.To != to:
 			t.Fatalf("goes to %s, not to %s", r.To, to)
 		case to == "" && imageversion.Compare(r.To, r.From) > 0:
-			t.Fatalf("goes forward to %s by itself", r.To)
+			t.Fatalf("goes forward to %s automatically", r.To)
 		}
 		p.tag(r.From, r.Tags)
 		if rapid.Bool().Draw(t, "broken off") && len(r.Tags) > 0 {
@@ -152,7 +152,7 @@ func TestVerdictProperties(t *testing.T) {
 			t.Fatalf("%s is quarantined and can be used", m.Version)
 		}
 		if got := p.history().Prior; got != m.Prior {
-			t.Fatalf("prior is %q, and %q was told", got, m.Prior)
+			t.Fatalf("prior is %q, and %q was reported", got, m.Prior)
 		}
 		back, refusals := p.history().Release(m.Version)
 		if refusals != nil || back.Done {

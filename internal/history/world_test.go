@@ -319,7 +319,7 @@ func commands(sentence string) (all []string) {
 	return all
 }
 
-// run tells what is in the way of a command.
+// run returns what is in the way of a command.
 func (h History) run(t *testing.T, line string) (refusals []cloud.Refusal) {
 	t.Helper()
 	words := strings.Fields(line)
@@ -343,12 +343,12 @@ func (h History) run(t *testing.T, line string) (refusals []cloud.Refusal) {
 	case verb == "release":
 		_, refusals = h.Release(version)
 	default:
-		t.Fatalf("nobody knows what %q does", line)
+		t.Fatalf("the effect of %q is unknown", line)
 	}
 	return refusals
 }
 
-// deadEnd follows the commands of a refusal, and of what refuses these, and tells of the first that leads in a circle.
+// deadEnd follows the commands of a refusal, and of what refuses these, and returns the first that leads in a circle.
 func (h History) deadEnd(t *testing.T, refusals []cloud.Refusal, path ...string) string {
 	t.Helper()
 	for _, refusal := range refusals {

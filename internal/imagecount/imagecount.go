@@ -124,11 +124,11 @@ const named = 3
 
 // Says returns the message for a pool near the limit, with the remedy. name returns the node's name of an instance.
 func (s Count) Says(pool string, recipe cloud.Recipe, name func(cloud.InstanceID) string) string {
-	return s.Told(pool, recipe, name).Message
+	return s.Warning(pool, recipe, name).Message
 }
 
-// Told returns the same message as a refusal.
-func (s Count) Told(pool string, recipe cloud.Recipe, name func(cloud.InstanceID) string) cloud.Refusal {
+// Warning returns the same message as a refusal.
+func (s Count) Warning(pool string, recipe cloud.Recipe, name func(cloud.InstanceID) string) cloud.Refusal {
 	oldest := s.Oldest(recipe)
 	var nodes []string
 	for _, id := range oldest.Instances[:min(named, len(oldest.Instances))] {
@@ -151,6 +151,6 @@ func (s Count) Refusal(pool string, recipe cloud.Recipe, name func(cloud.Instanc
 	if !s.IsAtLimit() {
 		return nil
 	}
-	told := s.Told(pool, recipe, name)
-	return &told
+	warning := s.Warning(pool, recipe, name)
+	return &warning
 }

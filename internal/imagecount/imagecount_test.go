@@ -56,7 +56,7 @@ func id(i cloud.InstanceID) string { return string(i) }
 // TestPossible compares Possible with the worst case of a pool of that size.
 func TestPossible(t *testing.T) {
 	for n := range 12 {
-		worst := Of(cloud.Recipe{Image: "of nobody"}, built(versions(n)...), 10)
+		worst := Of(cloud.Recipe{Image: "of no package"}, built(versions(n)...), 10)
 		if Possible(int64(n), 10) != worst.IsNearLimit() {
 			t.Errorf("%d nodes: possible %t, near at worst %t", n, Possible(int64(n), 10), worst.IsNearLimit())
 		}

@@ -29,7 +29,7 @@ func TestEveryInstanceIsCountedOnce(t *testing.T) {
 				t.Fatalf("%s: %d are counted, %d named", image.Name, image.Count, len(image.Instances))
 			}
 			if image.Count == 0 && !strings.EqualFold(image.Name, recipe.Image) {
-				t.Fatalf("%s is of nobody", image.Name)
+				t.Fatalf("%s is of no package", image.Name)
 			}
 			for _, id := range image.Instances {
 				if of[id] != "" {
@@ -109,6 +109,6 @@ func TestARefusalSaysWhatTheMatterIs(t *testing.T) {
 		t.Fatalf("refused as %+v", refusal)
 	}
 	if !strings.Contains(refusal.Message, "version 2026.03.01, on i0: rebuild") {
-		t.Errorf("the oldest is not told: %s", refusal.Message)
+		t.Errorf("the oldest is not named: %s", refusal.Message)
 	}
 }

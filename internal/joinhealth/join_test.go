@@ -37,7 +37,7 @@ func TestJudge(t *testing.T) {
 		"late, and then there":         {node: Node{Name: "n", Running: ago(30), Ready: true, Changed: ago(3)}, was: late, outcome: Joined, took: 27 * time.Minute},
 		"Ready":                        {node: Node{Name: "n", Running: ago(5), Ready: true, Changed: ago(3)}, outcome: Joined, took: 2 * time.Minute},
 		"Ready for a moment":           {node: Node{Name: "n", Running: ago(5), Ready: true, Changed: ago(1)}, outcome: Waiting, took: 4 * time.Minute},
-		"Ready, since nobody knows":    {node: Node{Name: "n", Running: ago(5), Ready: true}, outcome: Waiting},
+		"Ready, since an unknown time": {node: Node{Name: "n", Running: ago(5), Ready: true}, outcome: Waiting},
 		"was Ready, and is not":        {node: Node{Name: "n", Running: ago(30), Changed: ago(6)}, was: Join{Version: "v", Running: ago(30), Outcome: Joined, Took: time.Minute, OverdueSince: ago(6)}, outcome: Failed, why: "the instance has run for 30 min, and the Node is not Ready", took: time.Minute},
 		"not Ready after two hours":    {node: Node{Name: "n", Running: ago(200), Changed: ago(80)}, outcome: Uncounted, why: "became not Ready long after the join"},
 		"joined hours ago, not Ready":  {node: Node{Name: "n", Running: ago(200), Changed: ago(6)}, was: Join{Version: "v", Running: ago(200), Outcome: Joined}, outcome: Joined},
@@ -50,7 +50,7 @@ func TestJudge(t *testing.T) {
 		"without one for a moment":     {node: Node{Name: "n", Running: ago(30), Ready: true, Changed: ago(28), UnhealthyDaemonSet: "kube-system/cni", UnhealthySince: ago(9)}, was: late, outcome: Waiting, took: 2 * time.Minute},
 		"without one, hours later":     {node: Node{Name: "n", Running: ago(200), Ready: true, Changed: ago(190), UnhealthyDaemonSet: "kube-system/cni", UnhealthySince: ago(11)}, outcome: Joined, took: 10 * time.Minute},
 		"differs from its peers":       {node: Node{Name: "n", Running: ago(30), Ready: true, Changed: ago(28), Difference: "1 of 110 pods"}, outcome: Joined, why: "the node differs from its peers: 1 of 110 pods", took: 2 * time.Minute},
-		"an image of somebody else's":  {node: Node{Name: "n", Running: ago(5), Ready: true, Changed: ago(3)}, outcome: Joined, took: 2 * time.Minute},
+		"an image of another owner's":  {node: Node{Name: "n", Running: ago(5), Ready: true, Changed: ago(3)}, outcome: Joined, took: 2 * time.Minute},
 		"clocks that differ a little":  {node: Node{Name: "n", Running: ago(4), Ready: true, Changed: ago(5)}, outcome: Joined},
 		"the cluster has just come up": {node: Node{Running: ago(30)}, observedSince: ago(10), outcome: Waiting},
 	} {

@@ -263,11 +263,11 @@ func objection(f Facts, v Verdict) string {
 	case strings.Contains(v.Message, "no version to roll back to") && f.Prior != "" && f.Prior != f.Current:
 		return "it sees nothing to go back to"
 	case v.Do == Nothing && !open && f.Current != "" && fails(judged) && v.State != Failing:
-		return "nodes do not join, and nobody is told"
+		return "nodes do not join, and no report says so"
 	case v.State == Failing && !fails(judged) && !(waits && float64(f.OthersReady)/float64(f.Others) < 0.8):
 		return "it alarms, and the nodes join"
 	case (v.Do == ConfirmBad || v.Do == ClearSuspect) && (!open || v.To != f.Suspect):
-		return "it judges whom nobody suspects"
+		return "it judges a version without a suspicion"
 	case open && v.State != Suspected && v.Do == Nothing:
 		return "the suspect is forgotten"
 	case (v.Do == ConfirmBad || v.Do == ClearSuspect) && afterGoingBack(f) != v.Do:
@@ -357,7 +357,7 @@ func TestWrongDeciders(t *testing.T) {
 			found = objection(f, wrong(f)) != ""
 		}
 		if !found {
-			t.Errorf("nobody objects to a decider that %s", name)
+			t.Errorf("no test fails for a decider that %s", name)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func TestEverythingCanBeAppliedInOrder(t *testing.T) {
 		t.Errorf("the namespace is not before what is in it: %v", kinds)
 	}
 	if slices.Contains(kinds, "Deployment") {
-		t.Error("a Deployment that nobody asked for")
+		t.Error("a Deployment that no request for")
 	}
 }
 
@@ -91,7 +91,7 @@ func TestTheGeneralizePodMayDoNextToNothing(t *testing.T) {
 	}
 	account := as[corev1.ServiceAccount](t, objects, "ServiceAccount", v1alpha1.GeneralizeServiceAccount)
 	if account.AutomountServiceAccountToken == nil || *account.AutomountServiceAccountToken {
-		t.Error("its token is mounted by itself")
+		t.Error("its token is mounted automatically")
 	}
 }
 
@@ -114,7 +114,7 @@ func TestNoRoleIsWiderThanItMustBe(t *testing.T) {
 	}
 	for _, rule := range namespaced {
 		if slices.Contains(rule.Resources, "secrets") && !slices.Equal(rule.Verbs, []string{"get", "create"}) {
-			t.Errorf("a Secret is named by whoever wants it kept, and no more than that is needed: %+v", rule)
+			t.Errorf("the user names a Secret that is kept, and needs no more: %+v", rule)
 		}
 	}
 }
@@ -370,7 +370,7 @@ func TestPeople(t *testing.T) {
 	viewer := as[rbacv1.ClusterRole](t, objects, "ClusterRole", "kamino-viewer")
 	operator := as[rbacv1.ClusterRole](t, objects, "ClusterRole", "kamino-operator")
 	if viewer.Labels["rbac.authorization.k8s.io/aggregate-to-view"] != "true" || operator.Labels["rbac.authorization.k8s.io/aggregate-to-admin"] != "true" {
-		t.Errorf("nobody gets them: %v, %v", viewer.Labels, operator.Labels)
+		t.Errorf("no account gets them: %v, %v", viewer.Labels, operator.Labels)
 	}
 	for _, rule := range viewer.Rules {
 		if !slices.Equal(rule.Verbs, []string{"get", "list", "watch"}) {

@@ -170,6 +170,6 @@ func TestAnAnswerThatDoesNotFitIsNone(t *testing.T) {
 		t.Errorf("a cloud that is away: %v", err)
 	}
 	if found, err := membership.Of(t.Context(), r); err != nil || found != nil {
-		t.Errorf("nobody: %v, %v", found, err)
+		t.Errorf("no node: %v, %v", found, err)
 	}
 }

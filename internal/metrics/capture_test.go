@@ -39,8 +39,8 @@ var wholeLife = map[string]float64{
 
 func expect(t *testing.T, m *Metrics, want map[string]float64) {
 	t.Helper()
-	if diff := cmp.Diff(want, told(t, m, "kamino_")); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, reported(t, m, "kamino_")); diff != "" {
+		t.Errorf("reported (-want +got):\n%s", diff)
 	}
 }
 
@@ -51,7 +51,7 @@ func TestACaptureIsCountedAsItGoes(t *testing.T) {
 		m.observe(prototype("p", statuses[i-1]), prototype("p", statuses[i]), "pool1")
 		m.observe(prototype("p", statuses[i]), prototype("p", statuses[i]), "pool1") // a pass that changes nothing
 		phase := statuses[i].Phase
-		flying := told(t, m, "kamino_captures_in_flight")
+		flying := reported(t, m, "kamino_captures_in_flight")
 		want := map[string]float64{}
 		if phase != v1alpha1.PhaseSucceeded {
 			want[fmt.Sprintf("kamino_captures_in_flight{phase=%q,pool=\"pool1\"}", phase)] = 1
@@ -69,12 +69,12 @@ func TestARestartCountsNothingAgain(t *testing.T) {
 	for i, found := range statuses {
 		m := New(nil, registry.All()...)
 		m.observe(prototype("p", found), prototype("p", found), "pool1")
-		got := told(t, m, "kamino_capture")
+		got := reported(t, m, "kamino_capture")
 		delete(got, fmt.Sprintf("kamino_captures_in_flight{phase=%q,pool=\"pool1\"}", found.Phase))
 		if i == 0 {
 			delete(got, `kamino_captures_in_flight{phase="Pending",pool="pool1"}`)
 		}
-		if len(got) > 0 || len(told(t, m, "kamino_donor")) > 0 {
+		if len(got) > 0 || len(reported(t, m, "kamino_donor")) > 0 {
 			t.Errorf("found in %s, counted %v", found.Phase, got)
 		}
 	}
@@ -87,9 +87,9 @@ func TestARestartCountsNothingAgain(t *testing.T) {
 		}
 		process.observe(prototype("p", statuses[i-1]), prototype("p", statuses[i]), "pool1")
 	}
-	sum := told(t, first, "kamino_")
+	sum := reported(t, first, "kamino_")
 	delete(sum, `kamino_captures_in_flight{phase="Snapshotting",pool="pool1"}`) // the first one's last word
-	for key, value := range told(t, second, "kamino_") {
+	for key, value := range reported(t, second, "kamino_") {
 		sum[key] += value
 	}
 	if diff := cmp.Diff(wholeLife, sum); diff != "" {
@@ -222,7 +222,7 @@ func TestAProcessHasOneSetOfMetrics(t *testing.T) {
 		t.Errorf("the second registration gave %p, %v, want %p", second, err, first)
 	}
 	taken := prometheus.NewRegistry()
-	taken.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "kamino_passes_total", Help: "somebody else's"}))
+	taken.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "kamino_passes_total", Help: "another owner's"}))
 	if m, err := Register(taken, nil); err == nil {
 		t.Errorf("a name that is taken was given to %v", m)
 	}

@@ -35,9 +35,9 @@ type newNodes struct {
 
 // Joins sets the join tracking of all watched pools. Pools with equal names, in two resource groups, share a series: the
 // worse pool.
-func (m *Metrics) Joins(told []PoolJoins) {
+func (m *Metrics) Joins(reported []PoolJoins) {
 	pools := map[string]PoolJoins{}
-	for _, p := range told {
+	for _, p := range reported {
 		if other, taken := pools[p.Pool]; !taken || p.badness() > other.badness() {
 			pools[p.Pool] = p
 		}
@@ -60,14 +60,14 @@ func (n *newNodes) collect(samples chan<- prometheus.Metric) {
 	for _, p := range pools {
 		samples <- prometheus.MustNewConstMetric(poolWentBackDesc, prometheus.GaugeValue, flag(p.WentBack), p.Pool)
 		samples <- prometheus.MustNewConstMetric(poolStaysDesc, prometheus.GaugeValue, flag(p.Stays), p.Pool)
-		tell(samples, p.Pool, p.Version, p.Of)
+		report(samples, p.Pool, p.Version, p.Of)
 		if p.Suspect != p.Version {
-			tell(samples, p.Pool, p.Suspect, p.OfSuspect)
+			report(samples, p.Pool, p.Suspect, p.OfSuspect)
 		}
 	}
 }
 
-func tell(samples chan<- prometheus.Metric, pool, version string, of joinhealth.Tally) {
+func report(samples chan<- prometheus.Metric, pool, version string, of joinhealth.Tally) {
 	if version == "" {
 		return
 	}

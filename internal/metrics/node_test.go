@@ -22,7 +22,7 @@ func TestNodesByVersion(t *testing.T) {
 		`kamino_pool_nodes{pool="pool1",version="2026.03.02"}`: 3,
 		`kamino_pool_nodes{pool="pool1",version="generic"}`:    5,
 	}
-	if diff := cmp.Diff(want, told(t, m, "kamino_pool_")); diff != "" {
+	if diff := cmp.Diff(want, reported(t, m, "kamino_pool_")); diff != "" {
 		t.Errorf("only the last count counts (-want +got):\n%s", diff)
 	}
 }
@@ -57,7 +57,7 @@ func TestJoins(t *testing.T) {
 		`kamino_node_join_seconds_count{built_from="generic"}`: 1, `kamino_node_join_seconds_sum{built_from="generic"}`: 600,
 		`kamino_node_join_seconds_count{built_from="prototype"}`: 2, `kamino_node_join_seconds_sum{built_from="prototype"}`: 180,
 	}
-	if diff := cmp.Diff(want, told(t, m, "kamino_node_join")); diff != "" {
+	if diff := cmp.Diff(want, reported(t, m, "kamino_node_join")); diff != "" {
 		t.Errorf("joins (-want +got):\n%s", diff)
 	}
 }
@@ -81,6 +81,6 @@ func TestImagesOfAPool(t *testing.T) {
 		delete(want, name)
 	}
 	if len(want) > 0 {
-		t.Errorf("not told: %v", want)
+		t.Errorf("not reported: %v", want)
 	}
 }

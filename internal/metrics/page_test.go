@@ -140,7 +140,7 @@ func TestReasonsAreThoseOfThePrototypesPage(t *testing.T) {
 	}
 	for reason := range RefusalsOf(registry.All()...).set {
 		if failureReasons[reason] {
-			t.Errorf("%s is in both sets: nobody could tell a refusal from a failure", reason)
+			t.Errorf("%s is in both sets: a refusal looks like a failure", reason)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func TestPhasesAreThoseOfTheKind(t *testing.T) {
 			found++
 			phase := v1alpha1.Phase(value)
 			if !inFlightPhases[phase] && !(&v1alpha1.PrototypeStatus{Phase: phase}).Terminal() {
-				t.Errorf("nobody counts a capture in phase %s", phase)
+				t.Errorf("no metric counts a capture in phase %s", phase)
 			}
 		}
 	}

@@ -83,8 +83,8 @@ func (s *stage) expect(version string, age time.Duration) {
 	if age > 0 {
 		want[`kamino_pool_image_age_seconds{pool="pool1"}`] = age.Seconds()
 	}
-	if diff := cmp.Diff(want, told(s.t, s.metrics, "kamino_pool")); diff != "" {
-		s.t.Errorf("told of pools (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, reported(s.t, s.metrics, "kamino_pool")); diff != "" {
+		s.t.Errorf("reported pools (-want +got):\n%s", diff)
 	}
 }
 
@@ -219,8 +219,8 @@ func TestPoolsOfOneNameAreToldOnce(t *testing.T) {
 		`kamino_pool_image_info{pool="pool1",version="2026.03.10"}`: 1,
 		`kamino_pool_image_age_seconds{pool="pool1"}`:               (4*24 + 12) * 3600,
 	}
-	if diff := cmp.Diff(want, told(t, m, "kamino_pool")); diff != "" {
-		t.Errorf("told of pools (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, reported(t, m, "kamino_pool")); diff != "" {
+		t.Errorf("reported pools (-want +got):\n%s", diff)
 	}
 }
 

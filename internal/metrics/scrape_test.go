@@ -54,8 +54,8 @@ func scrape(t *testing.T, m *Metrics) map[string]float64 {
 	return samples
 }
 
-// told are the samples with this prefix that are not zero.
-func told(t *testing.T, m *Metrics, prefix string) map[string]float64 {
+// reported are the samples with this prefix that are not zero.
+func reported(t *testing.T, m *Metrics, prefix string) map[string]float64 {
 	t.Helper()
 	all := scrape(t, m)
 	for key, value := range all {
@@ -90,7 +90,7 @@ func donor(from, to time.Duration) *v1alpha1.DonorStatus {
 // prototype in the given status.
 func prototype(name string, status v1alpha1.PrototypeStatus) *v1alpha1.Prototype {
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)}, Status: status}
-	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool1", Version: "2026.03.14", Donor: v1alpha1.Donor{NodeName: "n", ProviderID: "nobody:///x"}}
+	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool1", Version: "2026.03.14", Donor: v1alpha1.Donor{NodeName: "n", ProviderID: "nothing:///x"}}
 	return p
 }
 

@@ -37,7 +37,7 @@ func TestBetween(t *testing.T) {
 		"a step of no known phase": {v1alpha1.PrototypeStatus{}, v1alpha1.PrototypeStatus{Steps: []v1alpha1.Step{step("Dancing", 0, time.Second)}}, Observation{}},
 		"a clock set back":         {v1alpha1.PrototypeStatus{}, v1alpha1.PrototypeStatus{Steps: []v1alpha1.Step{step(v1alpha1.PhaseStopping, time.Hour, time.Second)}}, Observation{Steps: []StepTime{{v1alpha1.PhaseStopping, 0}}}},
 		"the donor back":           {v1alpha1.PrototypeStatus{Donor: donor(0, 0)}, v1alpha1.PrototypeStatus{Donor: donor(0, 7*time.Minute)}, Observation{OutOfService: lasted(7 * time.Minute)}},
-		"the donor back, told before": {
+		"the donor back, reported before": {
 			v1alpha1.PrototypeStatus{Donor: donor(0, 7*time.Minute)}, v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseSucceeded, Donor: donor(0, 7*time.Minute)},
 			Observation{Ended: &Ending{Succeeded, ""}},
 		},
@@ -65,7 +65,7 @@ func TestEachFactIsCountedOnceWhateverIsSeen(t *testing.T) {
 	last := all[len(all)-1]
 	want := RefusalsOf(registry.All()...).Between(&v1alpha1.PrototypeStatus{}, &last)
 	if len(want.Steps) != 6 || want.OutOfService == nil || want.Ended == nil {
-		t.Fatalf("the whole life is told as %+v", want)
+		t.Fatalf("the whole life is reported as %+v", want)
 	}
 	rapid.Check(t, func(r *rapid.T) {
 		var got Observation

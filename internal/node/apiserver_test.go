@@ -138,7 +138,7 @@ func TestNobodyTakesOrGivesBackWhatAnotherHolds(t *testing.T) {
 					t.Errorf("%s takes it: %v", second, err)
 				}
 				if err := Release(t.Context(), y.kube, y.read(), r, nil); !apierrors.IsConflict(err) {
-					t.Errorf("%s gives it back: %v", second, err)
+					t.Errorf("%s releases the node: %v", second, err)
 				}
 			}
 			if after := y.read(); after.ResourceVersion != held.ResourceVersion {
@@ -159,7 +159,7 @@ func TestNobodyTakesOrGivesBackWhatAnotherHolds(t *testing.T) {
 func TestWhatCannotBeReadIsNobodysToTakeOrGiveBack(t *testing.T) {
 	y := newYard(t, map[string]string{v1alpha1.ReservationAnnotation: "?"})
 	r := NewReservation(holder, y.read(), "", now())
-	for what, err := range map[string]error{"taken": Reserve(t.Context(), y.kube, y.read(), r), "given back": Release(t.Context(), y.kube, y.read(), r, nil)} {
+	for what, err := range map[string]error{"taken": Reserve(t.Context(), y.kube, y.read(), r), "released": Release(t.Context(), y.kube, y.read(), r, nil)} {
 		if !apierrors.IsConflict(err) {
 			t.Errorf("it is %s: %v", what, err)
 		}

@@ -51,7 +51,7 @@ func TestStripKeepsWhatIsRead(t *testing.T) {
 		t.Errorf("condition = %+v", c)
 	}
 	if node.ManagedFields != nil || node.Finalizers != nil || node.Status.Images != nil || node.Status.Addresses != nil {
-		t.Errorf("kept what nobody reads: %+v", node)
+		t.Errorf("kept unread fields: %+v", node)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestNodesTellNews(t *testing.T) {
 		{"once it is known to have none", place(), true},
 		{"its heartbeat", set("m", "", func(n *corev1.Node) { n.ResourceVersion = "7" }), false},
 		{"its cordon", set("m", "", func(n *corev1.Node) { n.Spec.Unschedulable = true }), false},
-		{"what may tell a pool", set("m", "", func(n *corev1.Node) { n.Annotations["a"] = "b" }), true},
+		{"what may name a pool", set("m", "", func(n *corev1.Node) { n.Annotations["a"] = "b" }), true},
 		{"asked once more", place(), true},
 		{"another pool", set("a", "pool2", same), true},
 		{"its pool", place(), true},

@@ -27,7 +27,7 @@ func TestPodsWait(t *testing.T) {
 		"it has a node":            {func(p *corev1.Pod) { p.Spec.NodeName = "n1" }, false},
 		"it goes":                  {func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} }, false},
 		"a gate holds it":          {func(p *corev1.Pod) { p.Status.Conditions[1].Reason = corev1.PodReasonSchedulingGated }, false},
-		"nobody has looked at it":  {func(p *corev1.Pod) { p.Status.Conditions = nil }, false},
+		"no look at it yet":        {func(p *corev1.Pod) { p.Status.Conditions = nil }, false},
 		"the scheduler found none": {func(p *corev1.Pod) { p.Status.Conditions[1].Status = corev1.ConditionTrue }, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -46,7 +46,7 @@ func TestAnEmptyPolicyCapturesTheBestPatchedNode(t *testing.T) {
 	s.decided("all", "pool1", policy.Capturing, "pool1-2", today)
 	s.well("all")
 	if !s.heardOf("Decided") {
-		t.Error("no event tells of the decision")
+		t.Error("no event names the decision")
 	}
 }
 
@@ -101,7 +101,7 @@ func TestAPoolOfTwoPoliciesIsNobodys(t *testing.T) {
 	s.stalled("all", v1alpha1.PolicyPoolClaimedTwice, "pool pool1", "policy one", "spec.pools")
 	s.stalled("one", v1alpha1.PolicyPoolClaimedTwice, "pool pool1", "policy all", "spec.pools")
 	if !s.heardOf(v1alpha1.PolicyPoolClaimedTwice) {
-		t.Error("no event tells of it")
+		t.Error("no event names it")
 	}
 
 	s.edit("all", func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"pool2"} })
@@ -171,7 +171,7 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 			s.pass()
 			s.well("bad")
 			if got := s.donors(); len(got) != 1 {
-				t.Errorf("donors after it was mended = %v", got)
+				t.Errorf("donors after the repair = %v", got)
 			}
 		})
 	}
@@ -263,7 +263,7 @@ func TestACredentialThatIsRemovedIsNamed(t *testing.T) {
 		t.Errorf("donors = %v", got)
 	}
 	if !s.heardOf("Recovered") {
-		t.Error("no event tells that it works again")
+		t.Error("no event says that it works again")
 	}
 }
 
@@ -331,7 +331,7 @@ func TestFailures(t *testing.T) {
 		t.Errorf("status = %+v", status)
 	}
 	if !s.heardOf(v1alpha1.PolicyTooManyFailures) {
-		t.Error("no event tells that the policy stopped")
+		t.Error("no event says that the policy stopped")
 	}
 	for range 3 {
 		s.clock.Advance(time.Hour)
@@ -379,7 +379,7 @@ func TestCapturesAtOnce(t *testing.T) {
 	}
 	s.decided("all", "pool0", policy.Queued, "spec.maxConcurrent")
 	if s.decider.MaxConcurrent() != 2 {
-		t.Errorf("the engine is told %d", s.decider.MaxConcurrent())
+		t.Errorf("the engine gets %d", s.decider.MaxConcurrent())
 	}
 
 	p := s.prototypes()[0]

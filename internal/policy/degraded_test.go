@@ -84,7 +84,7 @@ func TestARefusedCaptureIsNotSilent(t *testing.T) {
 		t.Errorf("it does not say when it is tried again: %v", next)
 	}
 	if !s.heardOf("Warning " + cloud.PermissionMissing) {
-		t.Error("no event tells of it")
+		t.Error("no event names it")
 	}
 	if want := map[[2]string]int{{"pool1", cloud.PermissionMissing}: 1}; !maps.Equal(counted, want) {
 		t.Errorf("counted %v, want %v", counted, want)
@@ -101,7 +101,7 @@ func TestARefusedCaptureIsNotSilent(t *testing.T) {
 		t.Errorf("the condition has changed although nothing has (-before +after):\n%s", diff)
 	}
 	if s.heardOf(cloud.PermissionMissing) {
-		t.Error("the same is told again by an event")
+		t.Error("the same is reported again by an event")
 	}
 
 	d.granted = true
@@ -113,7 +113,7 @@ func TestARefusedCaptureIsNotSilent(t *testing.T) {
 	}
 	s.well("all")
 	if len(counted) != 0 || !s.heardOf("Recovered") {
-		t.Errorf("nothing tells that it is over; counted %v", counted)
+		t.Errorf("no event says that it is over; counted %v", counted)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestAMissingPermissionIsLookedForCheaply(t *testing.T) {
 	s.clock.Advance(time.Hour)
 	s.pass()
 	if d.preflight != 2 {
-		t.Errorf("where nobody can tell, the preflight was not made: %d", d.preflight)
+		t.Errorf("where the answer is unknown, the preflight was not made: %d", d.preflight)
 	}
 }
 

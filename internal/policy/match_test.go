@@ -26,7 +26,7 @@ func TestOverlap(t *testing.T) {
 	for name, c := range map[string]struct {
 		policies []v1alpha1.PrototypePolicy
 		counts   []string
-		troubled []string // who is told something
+		troubled []string // the receivers
 	}{
 		"one":                          {[]v1alpha1.PrototypePolicy{policy("a", all, false)}, []string{"a"}, nil},
 		"a name before all":            {[]v1alpha1.PrototypePolicy{policy("a", all, false), policy("b", named, false)}, []string{"b"}, []string{"a"}},
@@ -44,12 +44,12 @@ func TestOverlap(t *testing.T) {
 				t.Errorf("for the pool (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(c.troubled, slices.Sorted(maps.Keys(got.troubles))); diff != "" {
-				t.Errorf("told (-want +got):\n%s", diff)
+				t.Errorf("reported (-want +got):\n%s", diff)
 			}
 			for name, troubles := range got.troubles {
 				double := slices.Contains(c.counts, name)
 				if (troubles[0].reason == v1alpha1.PolicyPoolClaimedTwice) != double || !strings.Contains(troubles[0].message, "policy") {
-					t.Errorf("%s is told %q", name, troubles[0].message)
+					t.Errorf("%s is shown %q", name, troubles[0].message)
 				}
 			}
 		})

@@ -54,7 +54,7 @@ func TestAKubeletNominatesItsOwnNode(t *testing.T) {
 			})
 			look()
 			if got := s.donors(); len(got) > 0 {
-				t.Fatalf("donors = %v, though nobody says that a node was patched", got)
+				t.Fatalf("donors = %v, though no node has a patch time", got)
 			}
 
 			thief := &kubelet{s: s, client: apitest.Kubelet(t, "thiefs")}

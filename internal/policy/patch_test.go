@@ -24,7 +24,7 @@ func TestLookAgain(t *testing.T) {
 	s.acknowledge()
 	s.last(1)
 	if s.probation().Suspect == "" {
-		t.Fatal("somebody has told already, and nothing is shown")
+		t.Fatal("reported already, and nothing is shown")
 	}
 	s.must(policy.LookAgain(s.Context(), s.client, "pool1", s.clock.Now()))
 	s.last(1)
@@ -36,7 +36,7 @@ func TestLookAgain(t *testing.T) {
 		p := &v1alpha1.PrototypePolicy{}
 		s.must(s.client.Get(context.WithoutCancel(s.Context()), client.ObjectKey{Name: name}, p))
 		if got := p.Annotations[v1alpha1.RetryAnnotation] != ""; got != asked {
-			t.Errorf("policy %s was told %t, want %t", name, got, asked)
+			t.Errorf("policy %s was reported %t, want %t", name, got, asked)
 		}
 	}
 }

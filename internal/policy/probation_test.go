@@ -72,7 +72,7 @@ func (s *trust) grow(n int, joins bool) {
 	}
 	seen := s.seen()
 	s.must(s.cloud.SetCapacity(s.Context(), s.pool, seen.Capacity, int64(len(s.cloud.InstanceIDs(s.pool)))))
-	s.decider.PoolCache.Forget(s.pool) // as whoever watches the pools' capacity does
+	s.decider.PoolCache.Forget(s.pool) // as the watcher of the pools' capacity does
 	s.decider.Nodes.News()
 }
 
@@ -143,7 +143,7 @@ func TestAPoolGoesBack(t *testing.T) {
 	s.decided("all", "pool1", "WentBack", s.bad, "will show whether")
 	s.stalled("all", "WentBack", s.bad)
 	if !s.heardOf("rolled back from version " + s.bad) {
-		t.Error("no event tells of it")
+		t.Error("no event names it")
 	}
 	s.grow(1, true)
 	s.last(5)
@@ -156,7 +156,7 @@ func TestAPoolGoesBack(t *testing.T) {
 	}
 	s.decided("all", "pool1", "WentBack", "quarantined")
 	s.acknowledge()
-	s.last(31) // nobody tells the controller
+	s.last(31) // no event reaches the controller
 	if d := s.poolStatus("all", "pool1").Decision; d.Reason == "WentBack" || s.probation().Suspect != "" {
 		t.Errorf("acknowledged, and still %+v", d)
 	}

@@ -108,7 +108,7 @@ func TestTheOldestImageIsRebuilt(t *testing.T) {
 			}
 			s.wantRebuild(policy.Rebuilding, "node pool1-0")
 			if c := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionDegraded); c.Reason == v1alpha1.PolicyManyImages {
-				t.Errorf("what the policy sees to itself is told as trouble: %s", c.Message)
+				t.Errorf("work of the policy is reported as trouble: %s", c.Message)
 			}
 			if !s.heardOf("node pool1-0 is rebuilt: pool pool1 has many images") {
 				t.Error("no event")
@@ -269,7 +269,7 @@ func TestACloudThatRebuildsNothing(t *testing.T) {
 	s.wantRebuild(policy.CannotRebuild, "cannot rebuild nodes")
 	degraded := meta.FindStatusCondition(s.status("all").Status.Conditions, v1alpha1.ConditionDegraded)
 	if degraded == nil || degraded.Reason != v1alpha1.PolicyManyImages {
-		t.Errorf("nobody is told of the images: %+v", degraded)
+		t.Errorf("the images are not reported: %+v", degraded)
 	}
 	if len(*asked) > 0 {
 		t.Errorf("nodes are taken: %+v", *asked)

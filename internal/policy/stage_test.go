@@ -24,7 +24,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
-// stage is a decider with a real API server, a cloud in memory, and nodes of the test. The clock stands at noon of the API
+// stage is a decider with a real API server, a cloud in memory, and nodes of the test. The clock starts at noon of the API
 // server's day, because the API server stamps objects by its own clock.
 type stage struct {
 	*testing.T

@@ -49,7 +49,7 @@ func TestAThrottledLookIsMadeAgainSoon(t *testing.T) {
 		t.Errorf("donors = %v", got)
 	}
 	if s.heardOf(v1alpha1.PolicyCloudUnavailable) {
-		t.Error("an event tells of what was over in a moment")
+		t.Error("an event reports a moment's trouble")
 	}
 }
 

@@ -112,7 +112,7 @@ func TestWhichPool(t *testing.T) {
 
 func TestHistory(t *testing.T) {
 	s := newStage(t, interceptor.Funcs{})
-	tell := func(name string) history.History {
+	report := func(name string) history.History {
 		t.Helper()
 		p, err := s.Named(t.Context(), name)
 		if err != nil {
@@ -124,22 +124,22 @@ func TestHistory(t *testing.T) {
 		}
 		return h
 	}
-	h := tell("pool1")
+	h := report("pool1")
 	// An instance has the name of its Node, in any case of the ID. Before the Node joins, the instance has its ID.
 	if want := []string{"a", string(pool1) + "/instances/3", "upper"}; !h.Counted || len(h.Versions) != 2 || !slices.Equal(slices.Sorted(slices.Values(h.Versions[0].Nodes)), want) {
 		t.Errorf("%+v", h)
 	}
-	if h = tell("shrunk"); !h.Counted || len(h.Versions[0].Nodes) != 0 {
+	if h = report("shrunk"); !h.Counted || len(h.Versions[0].Nodes) != 0 {
 		t.Errorf("without nodes: %+v", h)
 	}
-	var told error
-	s.Uncounted = func(err error) { told = err }
+	var reported error
+	s.Uncounted = func(err error) { reported = err }
 	s.memory.Forbid("Instances")
-	if h = tell("pool1"); h.Counted || !cloud.Is(told, cloud.Denied) || h.Versions[0].Nodes != nil {
-		t.Errorf("uncounted: %v, %+v", told, h)
+	if h = report("pool1"); h.Counted || !cloud.Is(reported, cloud.Denied) || h.Versions[0].Nodes != nil {
+		t.Errorf("uncounted: %v, %+v", reported, h)
 	}
 	s.Uncounted = nil
-	tell("pool1")
+	report("pool1")
 	for _, op := range []string{"Pool", "Images"} {
 		s := newStage(t, interceptor.Funcs{})
 		s.memory.Forbid(op)
@@ -260,12 +260,12 @@ func TestLeft(t *testing.T) {
 		state cloud.State
 		named bool
 	}{
-		"the recipe names it":    {prototype("pool1-2026.03.01", "2026.03.01", "pool1", cloud.InstanceID(pool1)+"/instances/1"), cloud.Complete, true},
-		"the recipe names none":  {prototype("pool1-2026.02.01", "2026.02.01", "pool1", cloud.InstanceID(pool1)+"/instances/1"), cloud.Complete, false},
-		"another one made it":    {prototype("another", "2026.03.01", "pool1", cloud.InstanceID(pool1)+"/instances/1"), cloud.Absent, false},
-		"it was not made":        {prototype("pool1-2026.04.01", "2026.04.01", "pool1", cloud.InstanceID(pool1)+"/instances/1"), cloud.Absent, false},
-		"its pool is none":       {prototype("lost", "2026.03.01", "lost", "elsewhere://vm/8"), cloud.Absent, false},
-		"nobody knows its donor": {prototype("lost", "2026.03.01", "lost", ""), cloud.Absent, false},
+		"the recipe names it":   {prototype("pool1-2026.03.01", "2026.03.01", "pool1", cloud.InstanceID(pool1)+"/instances/1"), cloud.Complete, true},
+		"the recipe names none": {prototype("pool1-2026.02.01", "2026.02.01", "pool1", cloud.InstanceID(pool1)+"/instances/1"), cloud.Complete, false},
+		"another one made it":   {prototype("another", "2026.03.01", "pool1", cloud.InstanceID(pool1)+"/instances/1"), cloud.Absent, false},
+		"it was not made":       {prototype("pool1-2026.04.01", "2026.04.01", "pool1", cloud.InstanceID(pool1)+"/instances/1"), cloud.Absent, false},
+		"its pool is none":      {prototype("lost", "2026.03.01", "lost", "elsewhere://vm/8"), cloud.Absent, false},
+		"its donor is unknown":  {prototype("lost", "2026.03.01", "lost", ""), cloud.Absent, false},
 	} {
 		left, err := s.Left(t.Context(), test.p)
 		if err != nil || left.Image.State != test.state || left.Named != test.named {
@@ -274,10 +274,10 @@ func TestLeft(t *testing.T) {
 	}
 	s.memory.Forbid("Image")
 	if _, err := s.Left(t.Context(), prototype("pool1-2026.03.01", "2026.03.01", "pool1", cloud.InstanceID(pool1)+"/instances/1")); !cloud.Is(err, cloud.Denied) {
-		t.Errorf("it can't be told: %v", err)
+		t.Errorf("unknown: %v", err)
 	}
 	if _, err := s.Left(t.Context(), prototype("x", "2026.03.01", "unknown", cloud.InstanceID(unknown)+"/instances/1")); err == nil {
-		t.Error("a pool that the cloud does not know is told of")
+		t.Error("a pool that the cloud does not know is reported")
 	}
 }
 

@@ -94,7 +94,7 @@ func TestAPodThatIsNotReached(t *testing.T) {
 		there func(*testing.T, int)
 		says  string
 	}{
-		"nobody there":  {func(*testing.T, int) {}, "refused"},
+		"no listener":   {func(*testing.T, int) {}, "refused"},
 		"another's key": {func(t *testing.T, port int) { serve(t, Options{Listen: there, Serve: true, Key: "k-2", Port: port}) }, "no answer"},
 		"a changed payload": {func(t *testing.T, port int) {
 			answer(t, port, func(conn net.Conn) { _, _ = fmt.Fprintln(conn, strings.Repeat("0", 64)) })
@@ -106,7 +106,7 @@ func TestAPodThatIsNotReached(t *testing.T) {
 			port := freePort(t)
 			test.there(t, port)
 			got := run(t, Options{Listen: here, Peer: there, Key: key, Port: port, Service: net.JoinHostPort(there, "1")})
-			if _, told := got[Back]; told || !strings.Contains(got[Pod], test.says) || !strings.Contains(got[Service], "refused") {
+			if _, reported := got[Back]; reported || !strings.Contains(got[Pod], test.says) || !strings.Contains(got[Service], "refused") {
 				t.Errorf("%v, want %q", got, test.says)
 			}
 		})
@@ -138,7 +138,7 @@ func answer(t *testing.T, port int, say func(net.Conn)) {
 func TestTheWayBack(t *testing.T) {
 	port := freePort(t)
 	serve(t, Options{Listen: there, Serve: true, Key: key, Port: port})
-	o := Options{Listen: "192.0.2.1", Peer: there, Key: key, Port: port} // TEST-NET-1: nobody has it
+	o := Options{Listen: "192.0.2.1", Peer: there, Key: key, Port: port} // TEST-NET-1: no host has it
 	got := run(t, o)
 	if got[Pod] != "ok" || !strings.Contains(got[Back], "192.0.2.1") {
 		t.Errorf("%v", got)

@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// forge writes a reservation as a rebuild has it, with a holder that anybody can compute.
+// forge writes a reservation as a rebuild has it, with a holder that any account can compute.
 func (s *stage) forge(name string, asked bool) {
 	s.t.Helper()
 	n, now := s.node(name), metav1.NewTime(s.clock.Now())
@@ -25,7 +25,7 @@ func (s *stage) forge(name string, asked bool) {
 	s.must(s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
 }
 
-// TestAForgedRebuildMovesNothing, whether its cloud is said to be asked or not, and whoever goes on with it: a policy's controller,
+// TestAForgedRebuildMovesNothing, whether its cloud is said to be asked or not, and whichever client goes on with it: a policy's controller,
 // which advances a node that says so, or a person's command, which looks for more.
 func TestAForgedRebuildMovesNothing(t *testing.T) {
 	for _, asked := range []bool{false, true} {
@@ -43,7 +43,7 @@ func TestAForgedRebuildMovesNothing(t *testing.T) {
 			if s.rebuilds() > 0 {
 				t.Errorf("%s, asked %t: it was rebuilt", name, asked)
 			}
-			result, err := s.replacement().Run(t.Context(), s.tell, s.pause)
+			result, err := s.replacement().Run(t.Context(), s.show, s.pause)
 			if err != nil {
 				t.Errorf("%s, asked %t: %v", name, asked, err)
 			}
@@ -63,7 +63,7 @@ func jsonOf(t *testing.T, value any) string {
 	return string(text)
 }
 
-// TestARebuildWhosePolicyIsGone begins nothing: a node that was only taken is given back, and one whose cloud was asked is rebuilt to
+// TestARebuildWhosePolicyIsGone begins nothing: a node that was only reserved is released, and one whose cloud was asked is rebuilt to
 // its end.
 func TestARebuildWhosePolicyIsGone(t *testing.T) {
 	gone := func(r *Replacement) { r.Policy.Gone = true }

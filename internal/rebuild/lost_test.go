@@ -36,7 +36,7 @@ func (s *stage) rebuildAll(provider cloud.Provider) {
 		crashed := memory.RunUntilCrash(func() {
 			r := s.replacement()
 			r.Cloud = provider
-			_, err = r.Run(s.t.Context(), s.tell, s.pause)
+			_, err = r.Run(s.t.Context(), s.show, s.pause)
 		})
 		if !crashed && err == nil {
 			return
@@ -225,8 +225,8 @@ func TestAPolicysNodeThatDoesNotComeBack(t *testing.T) {
 		}
 		s.must(s.pause(t.Context(), 0))
 	}
-	if told := strings.Count(strings.Join(s.events, "\n"), "NotRebuilt"); told != 1 {
-		t.Errorf("told %d times: %v", told, s.events)
+	if reported := strings.Count(strings.Join(s.events, "\n"), "NotRebuilt"); reported != 1 {
+		t.Errorf("printed %d times: %v", reported, s.events)
 	}
 	next, err := s.policy(nil).Take(t.Context())
 	s.must(err)
@@ -277,7 +277,7 @@ func TestAPolicysNodeSaysSo(t *testing.T) {
 
 	s = newStage(t, 1)
 	stopped := errors.New("stopped")
-	_, err = s.replacement().Run(t.Context(), s.tell, func(context.Context, time.Duration) error { return stopped })
+	_, err = s.replacement().Run(t.Context(), s.show, func(context.Context, time.Duration) error { return stopped })
 	if !errors.Is(err, stopped) {
 		t.Fatal(err)
 	}

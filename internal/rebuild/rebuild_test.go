@@ -73,7 +73,7 @@ func TestAllAtOnce(t *testing.T) {
 	s.wantClean(good, s.badNodes()...)
 }
 
-// TestItGoesOnAfterACrash: whenever it ends, whoever starts it again brings it to the same end, and nothing is
+// TestItGoesOnAfterACrash: after an end at any step, a restart reaches the same end, and nothing is
 // rebuilt twice.
 func TestItGoesOnAfterACrash(t *testing.T) {
 	for crash := 1; crash < 30; crash += 3 {
@@ -87,7 +87,7 @@ func TestItGoesOnAfterACrash(t *testing.T) {
 		}
 		for {
 			r := s.replacement()
-			result, err := r.Run(t.Context(), s.tell, s.pause)
+			result, err := r.Run(t.Context(), s.show, s.pause)
 			if errors.Is(err, died) {
 				continue
 			}
@@ -104,7 +104,7 @@ func TestItGoesOnAfterACrash(t *testing.T) {
 	}
 }
 
-// TestBudgetsAreRespected: a budget that gives way is waited for; behind one that does not the node is given back
+// TestBudgetsAreRespected: a budget that gives way is waited for; a blocking budget ends with the node released
 // and the others go on.
 func TestBudgetsAreRespected(t *testing.T) {
 	s := newStage(t, 3)
@@ -165,7 +165,7 @@ func TestNodesThatAreDownGoFirst(t *testing.T) {
 	}
 }
 
-// down takes a machine's power away; nobody but a rebuild gives it back.
+// down switches a machine off; only a rebuild starts it again.
 func (s *stage) down(name string) {
 	s.t.Helper()
 	if !s.cloud.StopByStranger(s.nodes[name]) {
@@ -213,7 +213,7 @@ func TestARebuildThatFailsIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestARecipeThatMovesStopsIt: nodes are never rebuilt from something else, and what was only taken is given back.
+// TestARecipeThatMovesStopsIt: nodes are never rebuilt from something else, and a node that was only reserved is released.
 func TestARecipeThatMovesStopsIt(t *testing.T) {
 	s := newStage(t, 2)
 	s.between = func(pauses int) error {
@@ -222,7 +222,7 @@ func TestARecipeThatMovesStopsIt(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := s.replacement().Run(t.Context(), s.tell, s.pause)
+	_, err := s.replacement().Run(t.Context(), s.show, s.pause)
 	if !errors.Is(err, ErrStopped) || s.rebuilds() != 0 {
 		t.Errorf("%v, %d rebuilds", err, s.rebuilds())
 	}
@@ -232,7 +232,7 @@ func TestARecipeThatMovesStopsIt(t *testing.T) {
 func TestAMissingPermissionGivesTheNodeBack(t *testing.T) {
 	s := newStage(t, 2)
 	s.cloud.Forbid("EnsureRebuilt")
-	_, err := s.replacement().Run(t.Context(), s.tell, s.pause)
+	_, err := s.replacement().Run(t.Context(), s.show, s.pause)
 	if !cloud.Is(err, cloud.Denied) {
 		t.Errorf("got %v", err)
 	}
@@ -242,7 +242,7 @@ func TestAMissingPermissionGivesTheNodeBack(t *testing.T) {
 	}
 }
 
-// TestWhatACaptureHoldsIsLeftAlone until it is given back.
+// TestWhatACaptureHoldsIsLeftAlone until its release.
 func TestWhatACaptureHoldsIsLeftAlone(t *testing.T) {
 	s := newStage(t, 2)
 	held := s.node("bad-0")
@@ -377,7 +377,7 @@ func TestAProviderThatCannot(t *testing.T) {
 	s := newStage(t, 1)
 	r := s.replacement()
 	r.Cloud = unable{s.cloud}
-	if _, err := r.Run(t.Context(), s.tell, s.pause); !cloud.Is(err, cloud.Unsupported) {
+	if _, err := r.Run(t.Context(), s.show, s.pause); !cloud.Is(err, cloud.Unsupported) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -150,8 +150,8 @@ func (r recorder) Eventf(about, _ runtime.Object, kind, reason, _, _ string, _ .
 	r(about.(*corev1.Node), kind, reason)
 }
 
-// tell records a report about a node.
-func (s *stage) tell(node, what string) { s.said = append(s.said, node+" "+what) }
+// show records a report about a node.
+func (s *stage) show(node, what string) { s.said = append(s.said, node+" "+what) }
 
 // pause advances the clock by ten seconds, for any requested pause. A step may be late by that time.
 func (s *stage) pause(ctx context.Context, _ time.Duration) error {
@@ -214,7 +214,7 @@ func (s *stage) look() {
 // run makes passes to the end.
 func (s *stage) run(r *Replacement) Result {
 	s.t.Helper()
-	result, err := r.Run(s.t.Context(), s.tell, s.pause)
+	result, err := r.Run(s.t.Context(), s.show, s.pause)
 	s.must(err)
 	return result
 }

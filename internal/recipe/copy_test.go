@@ -152,7 +152,7 @@ func TestRehearse(t *testing.T) {
 	}
 	change.Backup = []byte("nonsense")
 	if _, err := Rehearse(t.Context(), c, change, []byte("x")); err == nil {
-		t.Error("what nobody could restore is taken")
+		t.Error("an unrestorable part is accepted")
 	}
 	if kept, err := c.RecipeChange(t.Context(), cloud.ImageRef{Pool: id, Version: "2026.03.01"}, false); err != nil || Loses(kept) {
 		t.Errorf("a recipe that keeps its bootstrap loses customData: %+v, %v", kept, err)

@@ -88,11 +88,11 @@ func read(secret *corev1.Secret, prototypes []v1alpha1.Prototype) Found {
 	}
 	sum := digest(f.Backup, f.CustomData)
 	prototype, rest, named := cutLast(secret.Name, suffix)
-	want, told := secret.Annotations[DigestAnnotation]
+	want, reported := secret.Annotations[DigestAnnotation]
 	switch f.Prototype = prototype; {
 	case !named || v1alpha1.LabelValue(prototype) != secret.Labels[v1alpha1.PrototypeLabel]:
 		f.Doubt = "the name does not match the Prototype"
-	case rest != "" && rest != "-"+sum[:shortDigest], told && want != sum:
+	case rest != "" && rest != "-"+sum[:shortDigest], reported && want != sum:
 		f.Doubt = "the content is not the saved recipe: another client created the Secret"
 	case secret.Immutable == nil || !*secret.Immutable:
 		f.Doubt = "the Secret is not immutable, as saved recipes are: another client created the Secret"

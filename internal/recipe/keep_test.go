@@ -95,7 +95,7 @@ func TestACopyIsThereBeforeItsPrototype(t *testing.T) {
 		t.Errorf("it is owned by %+v", owners)
 	}
 	if strings.Contains(fmt.Sprint(d.said, p), "needle") {
-		t.Errorf("its content is told: %q", d.said)
+		t.Errorf("its content is printed: %q", d.said)
 	}
 	// The same command again follows the capture; a command with another copy is refused.
 	if err := d.Same(t.Context(), p); err != nil || len(d.copies(t)) != 1 {

@@ -102,7 +102,7 @@ func TestNext(t *testing.T) {
 		{"then it is done", facts{tags: true, tagged: true, points: true, recipe: wanted}, Done},
 		{"a version that is gone carries no tags", facts{tags: true, gone: true, points: true, recipe: before}, Point},
 		{"the recipe is there, the tags are not", facts{tags: true, points: true, recipe: wanted}, Tag},
-		{"somebody else was faster", facts{tags: true, points: true, recipe: other}, Stop},
+		{"another client was faster", facts{tags: true, points: true, recipe: other}, Stop},
 		{"a promotion keeps first what is lost", facts{points: true, recipe: before, loses: true}, Save},
 		{"a quarantine", facts{tags: true}, Tag},
 		{"a retirement", facts{deletes: true}, Delete},

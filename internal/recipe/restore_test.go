@@ -123,12 +123,12 @@ func TestMeanwhile(t *testing.T) {
 		writes    int
 		want      string
 	}{
-		"nobody is in the way":                 {writes: 1, want: restored},
-		"somebody changes the size":            {conflicts: 3, writes: 4, want: restored},
-		"somebody changes it each time":        {conflicts: 100, kind: cloud.Conflict, writes: maxAttempts, want: promoted},
-		"somebody points it elsewhere":         {meanwhile: func(s *restoring) { s.cloud.ChangeRecipe(s.pool, "theirs") }, changed: true, want: "theirs[]"},
-		"somebody adds what runs before it":    {meanwhile: func(s *restoring) { s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+version, "extension x") }, changed: true, want: strings.TrimSuffix(promoted, "]") + "extension x]"},
-		"somebody restored it":                 {meanwhile: func(s *restoring) { s.cloud.ChangeRecipe(s.pool, "generic", "customData", "extension cse") }, want: restored},
+		"no other client":                      {writes: 1, want: restored},
+		"another client changes the size":      {conflicts: 3, writes: 4, want: restored},
+		"another client changes it each time":  {conflicts: 100, kind: cloud.Conflict, writes: maxAttempts, want: promoted},
+		"another client points it elsewhere":   {meanwhile: func(s *restoring) { s.cloud.ChangeRecipe(s.pool, "theirs") }, changed: true, want: "theirs[]"},
+		"another client adds an extension":     {meanwhile: func(s *restoring) { s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/"+version, "extension x") }, changed: true, want: strings.TrimSuffix(promoted, "]") + "extension x]"},
+		"another client restored it":           {meanwhile: func(s *restoring) { s.cloud.ChangeRecipe(s.pool, "generic", "customData", "extension cse") }, want: restored},
 		"a write of it would roll by now":      {meanwhile: func(s *restoring) { s.cloud.SetUpgrades(s.pool, true) }, kind: cloud.Refused, writes: 1, want: promoted},
 		"the permission was taken away by now": {meanwhile: func(s *restoring) { s.cloud.Forbid("SetRecipe") }, kind: cloud.Denied, writes: 1, want: promoted},
 	} {
@@ -261,9 +261,9 @@ func TestWhatNobodyHas(t *testing.T) {
 		want string
 		adds int
 	}{
-		"nobody gives it":   {RestoreRequest{}, PartMissing, 0},
-		"somebody gives it": {RestoreRequest{CustomData: "ours"}, "", 1},
-		"it is left out":    {RestoreRequest{Incomplete: true}, "", 0},
+		"not passed":     {RestoreRequest{}, PartMissing, 0},
+		"passed":         {RestoreRequest{CustomData: "ours"}, "", 1},
+		"it is left out": {RestoreRequest{Incomplete: true}, "", 0},
 	} {
 		c, err := s.look(s.cloud, test.wish)
 		reason := ""

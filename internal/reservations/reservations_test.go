@@ -51,7 +51,7 @@ func TestWhoHoldsANode(t *testing.T) {
 				t.Errorf("it is held: %t, %+v, want %q", isHeld, got, c.want)
 			}
 			if returnable := c.want != "" && c.want != ByCapture && c.want != ByUnknown; isHeld && got.Returnable() != returnable {
-				t.Errorf("a person may give it back: %t", !returnable)
+				t.Errorf("a person may release it: %t", !returnable)
 			}
 		})
 	}

@@ -65,7 +65,7 @@ func TestWhatIsToldOfAHold(t *testing.T) {
 				want.Name, want.Ready, want.Cordoned = "n", ready, cordoned
 				got, isHeld := CapturesOf(c.prototypes).Of(node("n", c.reservation, ready, cordoned))
 				if diff := cmp.Diff(want, got); diff != "" || !isHeld {
-					t.Errorf("%s: held %t, told (-want +got):\n%s", name, isHeld, diff)
+					t.Errorf("%s: held %t, reported (-want +got):\n%s", name, isHeld, diff)
 				}
 			}
 		}
@@ -101,11 +101,11 @@ func TestACaptureHoldsItsOwnDonorAlone(t *testing.T) {
 		}
 	}
 	Sort(found)
-	var told []string
+	var reported []string
 	for _, n := range found {
-		told = append(told, n.Name+" "+n.Holder.Name)
+		reported = append(reported, n.Name+" "+n.Holder.Name)
 	}
-	if want := []string{"a of-a", "b of-b"}; !slices.Equal(told, want) {
-		t.Errorf("held are %v, want %v", told, want)
+	if want := []string{"a of-a", "b of-b"}; !slices.Equal(reported, want) {
+		t.Errorf("held are %v, want %v", reported, want)
 	}
 }

@@ -35,7 +35,7 @@ func TestWhatThePoolWentBackFromStays(t *testing.T) {
 	}{
 		"suspect":                            {tags: map[string]string{cloud.TagSuspect: "why", cloud.TagWentBack: wentBack}, want: Verdict{Keep: true, Reason: Unacknowledged}},
 		"quarantined for it":                 {tags: map[string]string{cloud.TagSuspect: "why", cloud.TagWentBack: wentBack, cloud.TagQuarantined: "bad"}, want: Verdict{Keep: true, Reason: Unacknowledged}},
-		"suspect since nobody knows when":    {tags: map[string]string{cloud.TagSuspect: "why"}, want: Verdict{Keep: true, Reason: Unacknowledged}},
+		"suspect since an unknown time":      {tags: map[string]string{cloud.TagSuspect: "why"}, want: Verdict{Keep: true, Reason: Unacknowledged}},
 		"not the cause":                      {tags: map[string]string{cloud.TagWentBack: wentBack}, want: Verdict{Keep: true, Reason: Prior}, prior: true},
 		"not the cause, and failed since":    {state: cloud.Failed, tags: map[string]string{cloud.TagWentBack: wentBack}, want: Verdict{Keep: true, Reason: Unacknowledged}},
 		"acknowledged and bad":               {tags: map[string]string{cloud.TagWentBack: acknowledgedBack, cloud.TagQuarantined: "bad"}, want: Verdict{Reason: Surplus}},
@@ -163,7 +163,7 @@ func TestARollbackIsAlwaysPossible(t *testing.T) {
 				t.Fatalf("%s is retired, and instances were built from it", i.Version)
 			}
 			if open := i.Tags[cloud.TagSuspect] != "" || i.Tags[cloud.TagWentBack] == wentBack; !v.Keep && open && i.Tags[cloud.TagWentBack] != acknowledgedBack {
-				t.Fatalf("%s is retired, and nobody has acknowledged that the pool went back from it", i.Version)
+				t.Fatalf("%s is retired, and no user has acknowledged that the pool went back from it", i.Version)
 			}
 			if usable(i) && i.Version < current && i.Version > prior {
 				prior = i.Version

@@ -133,7 +133,7 @@ func TestRules(t *testing.T) {
 		{name: "the need was found, the reboot is to come", node: readySince(patchedAt.Add(-time.Hour)), want: []string{NotRebootedSincePatch}},
 		{name: "Ready in the second of the patch", node: readySince(patchedAt), want: []string{NotRebootedSincePatch}},
 		{name: "Ready in the next", node: readySince(patchedAt.Add(time.Second))},
-		{name: "Ready since nobody knows when", node: readySince(time.Time{}), want: []string{NotRebootedSincePatch}},
+		{name: "Ready since an unknown time", node: readySince(time.Time{}), want: []string{NotRebootedSincePatch}},
 		{name: "being deleted", node: func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: now} }, want: []string{BeingDeleted}},
 		{name: "not Ready", node: notReady, want: []string{NotReady}},
 		{name: "no word about Ready", node: func(n *corev1.Node) { n.Status.Conditions = nil }, want: []string{NotReady}},
@@ -186,7 +186,7 @@ func TestRules(t *testing.T) {
 				}
 			}
 			if v.Score != 0 {
-				t.Errorf("nobody gave a score of %v", v.Score)
+				t.Errorf("no expression gave a score of %v", v.Score)
 			}
 			seen = append(seen, c.want...)
 		})
@@ -352,8 +352,8 @@ func TestDecision(t *testing.T) {
 		{"in flight", func(p *Pool, _ *Rules) { p.InFlight, p.CapturedToday = "workers-2026.01.12", "other" }, CaptureInFlight, []string{"workers-2026.01.12"}, true},
 		{"captured today", func(p *Pool, _ *Rules) { p.CapturedToday = "workers-2026.01.12" }, CapturedToday, []string{"workers-2026.01.12"}, true},
 		{"empty", func(p *Pool, _ *Rules) { p.Nodes = nil }, NoNodes, []string{"no nodes"}, false},
-		{"nobody patches", each(without(patchKey)), NothingPatched, []string{patchKey, "--annotate-nodes", "maxImageAge"}, false},
-		{"nobody writes times", each(annotated(patchKey, "true")), NothingPatched, []string{patchKey}, false},
+		{"no patches", each(without(patchKey)), NothingPatched, []string{patchKey, "--annotate-nodes", "maxImageAge"}, false},
+		{"no times", each(annotated(patchKey, "true")), NothingPatched, []string{patchKey}, false},
 		{"nothing new", each(patchedOn(builtAt.Add(-time.Hour))), UpToDate, []string{"version 2026.01.10"}, false},
 		{"nothing new, and one never patched", func(p *Pool, _ *Rules) { patchedOn(builtAt)(p.Nodes[0]); without(patchKey)(p.Nodes[1]) }, UpToDate, nil, false},
 		{"a patch without reboot", each(readySince(patchedAt.Add(-time.Minute))), TooFewCandidates, []string{"0 candidates", "requires 1", "NotRebootedSincePatch 2", "kamino plan workers"}, false},
@@ -362,7 +362,7 @@ func TestDecision(t *testing.T) {
 		{"fewer than one is one", func(_ *Pool, r *Rules) { r.MinCandidates = -1 }, Chosen, nil, true},
 		{"everybody is excluded", each(cordon), TooFewCandidates, []string{"Unschedulable 2"}, false},
 		{"only what was rolled back", func(p *Pool, _ *Rules) { p.BadUntil = now }, TooFewCandidates, []string{"SuspectPatch 2"}, false},
-		{"old image and nobody Ready", func(p *Pool, r *Rules) {
+		{"old image and no node Ready", func(p *Pool, r *Rules) {
 			r.MaxImageAge = time.Hour
 			each(notReady, without(patchKey))(p, r)
 		}, TooFewCandidates, []string{"NotReady 2"}, false},
@@ -394,7 +394,7 @@ func TestDecision(t *testing.T) {
 	}
 }
 
-// TestCounts: what stands in a status adds up.
+// TestCounts: the counts of a status add up.
 func TestCounts(t *testing.T) {
 	c := Choose(poolOf(patchedNode("a"), patchedNode("b", notReady, cordon), patchedNode("c", cordon), patchedNode("d", notReady), patchedNode("e", without(patchKey))), defaults(), now)
 	want := []v1alpha1.RefusalCount{{Reason: Unschedulable, Count: 2}, {Reason: NotPatched, Count: 1}, {Reason: NotReady, Count: 1}}

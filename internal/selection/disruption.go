@@ -33,8 +33,8 @@ const (
 
 // hardships lists the hardships in order, each with its test.
 var hardships = []struct {
-	is   Hardship
-	tell func(*corev1.Pod, Around) bool
+	is     Hardship
+	report func(*corev1.Pod, Around) bool
 }{
 	{LocalVolume, onLocalVolume}, {Bare, bare}, {Protected, protected}, {Alone, alone}, {HostPath, onHostPath},
 }
@@ -91,7 +91,7 @@ func BurdenOf(pods []corev1.Pod, around Around) DisruptionCost {
 			continue
 		}
 		for _, h := range hardships {
-			if h.tell(&pods[i], around) {
+			if h.report(&pods[i], around) {
 				b.Hard[h.is]++
 				break
 			}

@@ -86,21 +86,21 @@ func TestWhatIsHardToMove(t *testing.T) {
 		"with a sibling, which is away now":      {budget: new(budget("default", "web", 2, 0))},
 		"another's budget":                       {budget: new(budget("default", "db", 1, 0))},
 		"another namespace's budget":             {budget: new(budget("other", "web", 1, 0))},
-		"a budget that nobody can read": {budget: &policyv1.PodDisruptionBudget{
+		"an unreadable budget": {budget: &policyv1.PodDisruptionBudget{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default"},
 			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "near"}}}},
 		}},
-		"a budget for nothing":           {budget: &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}}},
-		"it writes to the node":          {pod: on(directory, false), want: HostPath},
-		"it reads what the node has":     {pod: on(directory, true)},
-		"a directory that nobody mounts": {pod: func(p *corev1.Pod) { on(directory, false)(p); p.Spec.Containers[0].VolumeMounts = nil }},
+		"a budget for nothing":       {budget: &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}}},
+		"it writes to the node":      {pod: on(directory, false), want: HostPath},
+		"it reads what the node has": {pod: on(directory, true)},
+		"an unmounted directory":     {pod: func(p *corev1.Pod) { on(directory, false)(p); p.Spec.Containers[0].VolumeMounts = nil }},
 		"its first container writes there": {pod: func(p *corev1.Pod) {
 			on(directory, false)(p)
 			p.Spec.InitContainers, p.Spec.Containers = p.Spec.Containers, nil
 		}, want: HostPath},
-		"it ends already":           {pod: func(p *corev1.Pod) { unowned(p); p.DeletionTimestamp = &metav1.Time{Time: now} }},
-		"the worst of all is told":  {pod: func(p *corev1.Pod) { unowned(p); on(claimed("data"), false)(p) }, want: LocalVolume},
-		"and the worse of two more": {pod: func(p *corev1.Pod) { unowned(p); on(directory, false)(p) }, want: Bare},
+		"it ends already":              {pod: func(p *corev1.Pod) { unowned(p); p.DeletionTimestamp = &metav1.Time{Time: now} }},
+		"the worst of all is reported": {pod: func(p *corev1.Pod) { unowned(p); on(claimed("data"), false)(p) }, want: LocalVolume},
+		"and the worse of two more":    {pod: func(p *corev1.Pod) { unowned(p); on(directory, false)(p) }, want: Bare},
 	} {
 		t.Run(name, func(t *testing.T) {
 			around := Around{Local: local}
@@ -255,7 +255,7 @@ func TestPrefer(t *testing.T) {
 	none := Choose(poolOf(patchedNode("a", cordon)), rules, now)
 	none.Prefer(pool, light(map[string]int{"a": 1}))
 	if none.Donor != nil || none.Best != nil {
-		t.Errorf("nobody is preferred to be a donor: %+v", none)
+		t.Errorf("no pod prefers its node as a donor: %+v", none)
 	}
 	held := Choose(poolOf(patchedNode("a"), patchedNode("b"), patchedNode("c", annotated(v1alpha1.ReservationAnnotation, "{}"), cordon)), rules, now)
 	before := held.Message

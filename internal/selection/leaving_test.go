@@ -60,7 +60,7 @@ func TestTheLastOfAZoneStays(t *testing.T) {
 			p.Leaves, subject.Leaves = allLeave, true
 			named, chosen := toldOf(Refusals(subject)), toldOf(verdictOn(t, Choose(p, rules, now), "n1").Refusals)
 			if named != chosen {
-				t.Errorf("a person is told %q, a policy %q", named, chosen)
+				t.Errorf("a person is shown %q, a policy %q", named, chosen)
 			}
 			if (named != "") != refused {
 				t.Errorf("said %q, and refused should be %t", named, refused)

@@ -92,7 +92,7 @@ func TestEveryPairOfRules(t *testing.T) {
 // TestTimeAloneChangesNothingBefore: before the time of Changes, the candidates and the reason stay the same. No node has
 // a patch time in the future.
 func TestTimeAloneChangesNothingBefore(t *testing.T) {
-	told := 0
+	reported := 0
 	rapid.Check(t, func(t *rapid.T) {
 		pool, rules := drawPool(t)
 		pool.Nodes = slices.DeleteFunc(pool.Nodes, func(n *corev1.Node) bool {
@@ -102,7 +102,7 @@ func TestTimeAloneChangesNothingBefore(t *testing.T) {
 		first := Choose(pool, rules, now)
 		moments := []time.Time{now.Add(time.Duration(rapid.IntRange(1, 4000).Draw(t, "minutes")) * time.Minute)}
 		if !first.Changes.IsZero() {
-			if told++; first.Changes.Compare(now) <= 0 {
+			if reported++; first.Changes.Compare(now) <= 0 {
 				t.Fatalf("it changes at %s, which is over", first.Changes)
 			}
 			last := first.Changes.Add(-time.Second)
@@ -115,7 +115,7 @@ func TestTimeAloneChangesNothingBefore(t *testing.T) {
 			}
 		}
 	})
-	if told == 0 {
+	if reported == 0 {
 		t.Error("no draw changes with time")
 	}
 }

@@ -35,7 +35,7 @@ func TestRefusals(t *testing.T) {
 		want   []string
 	}{
 		{"a good donor", func(*Subject) {}, nil},
-		{"a cordoned one is taken: it is given back cordoned", func(s *Subject) { s.Node.Spec.Unschedulable = true }, nil},
+		{"a cordoned one is accepted: it is released cordoned", func(s *Subject) { s.Node.Spec.Unschedulable = true }, nil},
 		{"Windows by label", func(s *Subject) { s.Node.Labels[corev1.LabelOSStable] = "windows" }, []string{NotLinux}},
 		{"Windows by its own word", func(s *Subject) {
 			delete(s.Node.Labels, corev1.LabelOSStable)
@@ -64,7 +64,7 @@ func TestRefusals(t *testing.T) {
 		{"reserved by ourselves", func(s *Subject) {
 			s.Node.Annotations[v1alpha1.ReservationAnnotation] = `{"name":"pool1-2026.01.02","uid":"u"}`
 		}, nil},
-		{"reserved by what nobody here knows", func(s *Subject) {
+		{"reserved by an unknown holder", func(s *Subject) {
 			s.Node.Annotations[v1alpha1.ReservationAnnotation] = `{"kind":"Pioneer","name":"pool1-2026.01.02","uid":"u"}`
 		}, []string{Reserved}},
 		{"an unreadable reservation", func(s *Subject) { s.Node.Annotations[v1alpha1.ReservationAnnotation] = "?" }, []string{Reserved}},

@@ -51,10 +51,10 @@ var worlds = map[string]struct {
 	"an instance that takes too long": {good, func(f *Facts) { f.Instance = Instance{} }, Inconclusive, "Provisioned: the cloud has not made an instance within 10m0s"},
 	"an image that cannot be used": {young, func(f *Facts) { f.Instance = Instance{Broken: "the image has no boot disk"} }, Failed,
 		"Provisioned: the cloud could not make an instance from the version: the image has no boot disk"},
-	"an instance that cannot be made, and nobody says why": {good, func(f *Facts) { f.Instance = Instance{Unclear: "NetworkingInternalOperationError: no"} }, Inconclusive,
+	"an instance that cannot be made, without a cause": {good, func(f *Facts) { f.Instance = Instance{Unclear: "NetworkingInternalOperationError: no"} }, Inconclusive,
 		"Provisioned: the cloud could not make an instance, and the cause may not be the version: NetworkingInternalOperationError: no"},
 
-	"an instance that somebody removed": {good, func(f *Facts) { f.Instance.Gone, f.Node = true, "" }, Inconclusive,
+	"an instance that a user removed": {good, func(f *Facts) { f.Instance.Gone, f.Node = true, "" }, Inconclusive,
 		"Provisioned: the instance is gone: another client removed the instance"},
 
 	"no Node yet":        {young, func(f *Facts) { f.Node = "" }, Pending, "Registered: the instance has no Node yet"},
@@ -114,7 +114,7 @@ var worlds = map[string]struct {
 		"Devices: the expression has no value yet for node trial-0: no such key: gpu"},
 	"another disk":          {young, func(f *Facts) { f.Digest = "sha256:b" }, Failed, "Disk: the manifest on the disk of node trial-0 is sha256:b, and the version was proven with sha256:a"},
 	"a disk to be read":     {young, func(f *Facts) { f.Digest = "" }, Pending, "Disk: the manifest on the disk of node trial-0 is read"},
-	"a disk nobody reads":   {good, func(f *Facts) { f.Digest = "" }, Inconclusive, "Disk: the manifest on the disk of node trial-0 could not be read"},
+	"an unread disk":        {good, func(f *Facts) { f.Digest = "" }, Inconclusive, "Disk: the manifest on the disk of node trial-0 could not be read"},
 	"no network":            {young, func(f *Facts) { f.Network = Measure{Failed, "no pod reaches 10.0.0.1"} }, Failed, "Network: no pod reaches 10.0.0.1"},
 	"a network to measure":  {young, func(f *Facts) { f.Network = Measure{} }, Pending, "Network: is measured"},
 	"an unmeasured network": {good, func(f *Facts) { f.Network = Measure{} }, Inconclusive, "Network: there is no answer after 5m0s"},
@@ -253,13 +253,13 @@ func objection(f Facts, v Verdict) string {
 	case v.Result == Passed && slices.ContainsFunc(f.Expectations, func(e Expectation) bool { return !e.Met }):
 		return "it passes a node against the user's expression"
 	case v.Result == Failed && f.Instance.Gone:
-		return "it fails a version for what somebody removed"
+		return "it fails a version for a removed instance"
 	case v.Result == Failed && f.Instance.Running.IsZero() && f.Instance.Broken == "":
 		return "it fails a version for what the cloud has not made"
 	case v.Result == Failed && f.Node == "" && f.Now.Sub(f.Instance.Running)-f.Blind <= 10*time.Minute && f.Instance.Broken == "":
 		return "it fails a node that is not late"
 	case v.Result == Pending && f.Unread >= 4:
-		return "it waits, and nobody looks"
+		return "it waits without a look"
 	case v.Result == Inconclusive && f.Unread < 4 && !slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Result == Inconclusive }):
 		return "it gives up without a reason"
 	case seen && len(f.Twins) > 0 && f.Now.Sub(f.Changed)-f.Blind >= 2*time.Minute && v.Result != Failed:
@@ -328,7 +328,7 @@ func TestWrongJudges(t *testing.T) {
 			found = objects(drawn.Example(seed))
 		}
 		if !found {
-			t.Errorf("nobody objects to a judge who %s", name)
+			t.Errorf("no test fails for a judge who %s", name)
 		}
 	}
 }

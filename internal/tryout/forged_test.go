@@ -378,7 +378,7 @@ func testForeignMark(t *testing.T, ready, garbled bool) {
 	}
 }
 
-// waits tells whether an end says that something is left.
+// waits reports whether an end says that something is left.
 func waits(left any) bool {
 	switch l := left.(type) {
 	case bool:

@@ -224,6 +224,6 @@ func TestCheck(t *testing.T) {
 	})
 	settings.Trial.Mode = v1alpha1.TrialOff
 	if why := check(); why != "" {
-		t.Errorf("nobody asks for a trial: %s", why)
+		t.Errorf("no request for a trial: %s", why)
 	}
 }

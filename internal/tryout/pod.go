@@ -40,7 +40,7 @@ const (
 	report       = "/dev/termination-log"
 	// podSeconds limits the time of a pod.
 	podSeconds = 1800
-	nobody     = 65532
+	probeUser  = 65532
 	keyFlag    = "--key="
 	peerFlag   = "--peer="
 )
@@ -48,7 +48,7 @@ const (
 // pod returns the pod of a role: without a token, privileges or a writable disk, and bound to the cordoned node without the
 // scheduler. The pod requests no resources, because a full node would refuse the pod.
 func (a *attempt) pod(part, node string, o probe.Options, pull corev1.PullPolicy) *corev1.Pod {
-	yes, no, user, seconds := true, false, int64(nobody), int64(podSeconds)
+	yes, no, user, seconds := true, false, int64(probeUser), int64(podSeconds)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: a.name(part), Namespace: a.Namespace, Labels: a.labels(), OwnerReferences: a.owner()},
 		Spec: corev1.PodSpec{

@@ -252,7 +252,7 @@ func running(ip string) corev1.PodStatus {
 func ended(code int32, message string) corev1.PodStatus {
 	phase := corev1.PodSucceeded
 	if code != 0 {
-		phase = corev1.PodRunning // it is started anew
+		phase = corev1.PodRunning // it is started again
 	}
 	return corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{{
 		Name: "probe", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message}},
@@ -330,6 +330,6 @@ func (w *world) untouched(before *corev1.Node) {
 	w.Helper()
 	now := w.get(before.Name)
 	if !maps.Equal(now.Labels, before.Labels) || now.Spec.Unschedulable != before.Spec.Unschedulable || now.Annotations[v1alpha1.TrialKey] != "" {
-		w.Errorf("node %s was given back as %v %v %t, and was %v %t", now.Name, now.Labels, now.Annotations, now.Spec.Unschedulable, before.Labels, before.Spec.Unschedulable)
+		w.Errorf("node %s was released as %v %v %t, and was %v %t", now.Name, now.Labels, now.Annotations, now.Spec.Unschedulable, before.Labels, before.Spec.Unschedulable)
 	}
 }

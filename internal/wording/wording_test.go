@@ -85,7 +85,7 @@ func TestDurationsAreTold(t *testing.T) {
 		}
 		unit := map[bool]string{d >= 24*time.Hour: "d", d >= time.Hour && d < 24*time.Hour: "h", d >= time.Minute && d < time.Hour: "m"}[true]
 		if !strings.Contains(said, unit) {
-			t.Errorf("Duration(%s) = %q does not tell its largest unit", d, said)
+			t.Errorf("Duration(%s) = %q does not show its largest unit", d, said)
 		}
 	}
 }

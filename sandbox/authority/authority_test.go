@@ -84,7 +84,7 @@ func TestCertificatesSurviveRestart(t *testing.T) {
 		t.Error("the second start founded another authority")
 	}
 	if got := content(t, issue(t, second, "admin", subject).CertFile); got != kept {
-		t.Error("a certificate that still serves was issued anew")
+		t.Error("a certificate that still serves was issued again")
 	}
 	if _, err := second.SigningKey("sa"); err != nil {
 		t.Fatal(err)

@@ -61,14 +61,14 @@ func TestLatencyTable(t *testing.T) {
 	}
 	slow := Capture{Yardstick: time.Second, Donor: Times{OutOfService: time.Second, Drain: time.Second}, Trial: &Trial{Trial: time.Hour, Command: CommandCost{PeakRSS: maxRSS + 1}}}
 	if missed := (Report{Capture: &slow}).Missed(); !slices.Equal(missed, []string{"trial's own time", "memory with a trial"}) {
-		t.Errorf("a trial that nobody waits for an hour is beyond: %v", missed)
+		t.Errorf("a trial without an hour's wait is beyond: %v", missed)
 	}
 	for _, l := range set(azure.Latencies{}, machine.Latencies{}) {
 		if !strings.Contains(text.String(), "\n| "+l.Of+" | ") {
-			t.Errorf("%s is not told", l.Of)
+			t.Errorf("%s is not reported", l.Of)
 		}
 		if l.Set != l.Default {
-			t.Errorf("%s is %s by itself, and not %s", l.Of, l.Set, l.Default)
+			t.Errorf("%s is %s alone, and not %s", l.Of, l.Set, l.Default)
 		}
 	}
 	if reported := described(r.Defaults.Latencies); reported != "publishing 45 s (else 30 min)" {

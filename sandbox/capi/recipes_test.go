@@ -353,9 +353,9 @@ func (p *pool) state() string {
 // kindCases lists the cases of the suite whose code depends on the kind of the pool, by words of their names. All
 // other cases run on a MachineDeployment only.
 var kindCases = []string{
-	"looks change nothing in a fresh pool", "preflight", "a pool shows itself", "a node tells its pool", "nodes are told in their order",
-	"RecipeChange tells what is", "SetRecipe pins", "a change made from another recipe is a conflict", "running instances are not changed by SetRecipe",
-	"SetCapacity", "new instances are built from the version", "would roll a new", "SetRecipe gives a recipe back", "a census shows",
+	"looks change nothing in a fresh pool", "preflight", "a pool shows itself", "a node names its pool", "nodes come in their order",
+	"RecipeChange shows what is", "SetRecipe pins", "a change made from another recipe is a conflict", "running instances are not changed by SetRecipe",
+	"SetCapacity", "new instances are built from the version", "would roll a new", "SetRecipe gives a recipe back", "the list shows each instance", "the list shows the version",
 	"EnsureRemoved is repeated", "removing takes one place", "a trial apart builds", "a trial apart belongs to no pool",
 }
 

@@ -278,10 +278,10 @@ func TestOverrides(t *testing.T) {
 	}
 	_, now := p.entry()
 	if diff := cmp.Diff(was, now); diff != "" {
-		t.Errorf("given back, the entry is another (-before +after):\n%s", diff)
+		t.Errorf("released, the entry is another (-before +after):\n%s", diff)
 	}
 	if diff := cmp.Diff(all.Object["spec"], p.get("Cluster", "home").Object["spec"]); diff != "" {
-		t.Errorf("given back, the Cluster is another (-before +after):\n%s", diff)
+		t.Errorf("released, the Cluster is another (-before +after):\n%s", diff)
 	}
 }
 

@@ -15,7 +15,7 @@ func TestNoCalendarIsRealTime(t *testing.T) {
 	}
 	west := wall.In(time.FixedZone("west", -3600))
 	if got := (Clock{}).At(west); got.Location() != time.UTC {
-		t.Errorf("the time is told in %s", got.Location())
+		t.Errorf("the time is shown in %s", got.Location())
 	}
 }
 

@@ -56,7 +56,7 @@ func TestAWSStandbyIsNotReplaced(t *testing.T) {
 		t.Errorf("the pool is %+v, %v", p, err)
 	}
 	if err := w.recipes.Unprotect(t.Context(), w.ids[0], cloud.TokenUnprotected); !cloud.Is(err, cloud.Conflict) {
-		t.Errorf("given back while it is off, which would have it replaced: %v", err)
+		t.Errorf("released while it is off, which would have it replaced: %v", err)
 	}
 	w.until("running", func() bool {
 		power, err := w.disks.EnsureStarted(t.Context(), w.ids[0])
@@ -78,7 +78,7 @@ func TestAWSProtectsDuringTransition(t *testing.T) {
 	w := newGroup(t, standbyTime, "1")
 	w.must(w.recipes.ProtectFromScaleIn(t.Context(), w.ids[0], cloud.TokenUnprotected))
 	if err := w.recipes.Unprotect(t.Context(), w.ids[0], cloud.TokenUnprotected); !cloud.Is(err, cloud.Unavailable) {
-		t.Errorf("given back on the way into standby: %v", err)
+		t.Errorf("released on the way into standby: %v", err)
 	}
 	w.settled(w.ids[0], scalingtypes.LifecycleStateStandby)
 	w.must(w.recipes.Unprotect(t.Context(), w.ids[0], cloud.TokenUnprotected))
@@ -86,7 +86,7 @@ func TestAWSProtectsDuringTransition(t *testing.T) {
 		t.Errorf("on its way back it is %+v, %v", hold, err)
 	}
 	if err := w.recipes.ProtectFromScaleIn(t.Context(), w.ids[0], cloud.TokenUnprotected); !cloud.Is(err, cloud.Unavailable) {
-		t.Errorf("held before it is in service: %v", err)
+		t.Errorf("protected before it is in service: %v", err)
 	}
 	w.settled(w.ids[0], scalingtypes.LifecycleStateInService)
 	w.must(w.recipes.ProtectFromScaleIn(t.Context(), w.ids[0], cloud.TokenUnprotected))
@@ -115,7 +115,7 @@ func TestAWSRestoresProtection(t *testing.T) {
 	protect(false)
 	w.must(w.recipes.Unprotect(t.Context(), w.ids[0], before.Token))
 	if now, err := w.recipes.Protection(t.Context(), w.ids[0]); err != nil || now != before {
-		t.Errorf("given back, it is %+v, %v; want %+v", now, err, before)
+		t.Errorf("released, it is %+v, %v; want %+v", now, err, before)
 	}
 }
 

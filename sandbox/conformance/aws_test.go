@@ -256,7 +256,7 @@ func TestAWSSnapshotDeletedWithImage(t *testing.T) {
 		w.must(w.disks.DeleteSnapshot(t.Context(), w.ids[0], "2026.03.14"))
 	}
 	if shelf, err := w.disks.Snapshots(t.Context(), amazonLine); err != nil || len(shelf) != 0 || len(w.snapshots()) != 1 {
-		t.Errorf("on the shelf there is %+v (%v), and in the cloud %d", shelf, err, len(w.snapshots()))
+		t.Errorf("listed are %+v (%v), and in the cloud %d", shelf, err, len(w.snapshots()))
 	}
 	w.must(w.disks.DeleteImage(t.Context(), ref))
 	if left := w.snapshots(); len(left) != 0 {

@@ -94,7 +94,7 @@ func TestErrorOfFailedCreation(t *testing.T) {
 				c.must(c.cloud.ClearFaults("ordered"))
 				c.carryOut(p, "")
 				if p.Status.Phase != v1alpha1.PhaseSucceeded {
-					t.Errorf("once it was mended, the capture did not go on: %+v", p.Status)
+					t.Errorf("after the repair, the capture did not go on: %+v", p.Status)
 				}
 			})
 		})

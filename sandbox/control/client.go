@@ -66,20 +66,20 @@ func (c *Client) Pools(ctx context.Context) ([]Pool, error) {
 }
 
 // Patch patches a machine the way step 1 would and returns when its node is Ready again.
-func (c *Client) Patch(ctx context.Context, node string, p Patch, tell func(Event)) error {
-	_, err := order[any](ctx, c, "POST", machinePath(node, "patch"), p, tell)
+func (c *Client) Patch(ctx context.Context, node string, p Patch, report func(Event)) error {
+	_, err := order[any](ctx, c, "POST", machinePath(node, "patch"), p, report)
 	return err
 }
 
 // Reboot reboots a machine and returns when the Node is Ready again.
-func (c *Client) Reboot(ctx context.Context, node string, tell func(Event)) error {
-	_, err := order[any](ctx, c, "POST", machinePath(node, "reboot"), nil, tell)
+func (c *Client) Reboot(ctx context.Context, node string, report func(Event)) error {
+	_, err := order[any](ctx, c, "POST", machinePath(node, "reboot"), nil, report)
 	return err
 }
 
 // Age makes a node look as if nothing had happened to it for so much longer.
-func (c *Client) Age(ctx context.Context, node string, by time.Duration, tell func(Event)) error {
-	_, err := order[any](ctx, c, "POST", machinePath(node, "age"), by, tell)
+func (c *Client) Age(ctx context.Context, node string, by time.Duration, report func(Event)) error {
+	_, err := order[any](ctx, c, "POST", machinePath(node, "age"), by, report)
 	return err
 }
 
@@ -90,13 +90,13 @@ func (c *Client) Trouble(ctx context.Context, node, what string) error {
 }
 
 // Scale changes the size of a pool and returns how the new nodes joined.
-func (c *Client) Scale(ctx context.Context, pool string, s Scale, tell func(Event)) ([]Join, error) {
-	return order[[]Join](ctx, c, "POST", "/pools/"+url.PathEscape(pool)+"/scale", s, tell)
+func (c *Client) Scale(ctx context.Context, pool string, s Scale, report func(Event)) ([]Join, error) {
+	return order[[]Join](ctx, c, "POST", "/pools/"+url.PathEscape(pool)+"/scale", s, report)
 }
 
 // Workload applies the demonstration workload and returns when all of it is ready.
-func (c *Client) Workload(ctx context.Context, tell func(Event)) error {
-	_, err := order[any](ctx, c, "POST", "/workload", nil, tell)
+func (c *Client) Workload(ctx context.Context, report func(Event)) error {
+	_, err := order[any](ctx, c, "POST", "/workload", nil, report)
 	return err
 }
 
@@ -152,7 +152,7 @@ func (c *Client) Stop(ctx context.Context) error {
 func machinePath(node, what string) string { return "/machines/" + url.PathEscape(node) + "/" + what }
 
 // order sends a request and reads the answer to its last line.
-func order[T any](ctx context.Context, c *Client, method, path string, payload any, tell func(Event)) (T, error) {
+func order[T any](ctx context.Context, c *Client, method, path string, payload any, report func(Event)) (T, error) {
 	var result T
 	raw, err := json.Marshal(payload)
 	if err != nil {
@@ -183,8 +183,8 @@ func order[T any](ctx context.Context, c *Client, method, path string, payload a
 			return result, fmt.Errorf("the sandbox in %s: %w", c.dir, err)
 		}
 		switch {
-		case m.Event != nil && tell != nil:
-			tell(*m.Event)
+		case m.Event != nil && report != nil:
+			report(*m.Event)
 		case m.Done && m.Error != "":
 			return result, errors.New(m.Error)
 		case m.Done:

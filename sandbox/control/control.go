@@ -109,17 +109,17 @@ type Outage struct {
 	For time.Duration `json:"for,omitempty"`
 }
 
-// World is a running sandbox. Methods with a tell function call the function for each event, in order, and return at
+// World is a running sandbox. Methods with a report function call the function for each event, in order, and return at
 // the end of the order. Nodes are named by the names of their Nodes.
 type World interface {
 	Status(ctx context.Context) (Status, error)
 	Machines(ctx context.Context) ([]Machine, error)
 	Pools(ctx context.Context) ([]Pool, error)
 
-	Patch(ctx context.Context, node string, p Patch, tell func(Event)) error
-	Reboot(ctx context.Context, node string, tell func(Event)) error
+	Patch(ctx context.Context, node string, p Patch, report func(Event)) error
+	Reboot(ctx context.Context, node string, report func(Event)) error
 	// Age makes a node look as if nothing had happened to it for so much longer.
-	Age(ctx context.Context, node string, by time.Duration, tell func(Event)) error
+	Age(ctx context.Context, node string, by time.Duration, report func(Event)) error
 	Crash(ctx context.Context, node string) error
 	Hang(ctx context.Context, node string) error
 	Unhang(ctx context.Context, node string) error
@@ -127,8 +127,8 @@ type World interface {
 	Spoil(ctx context.Context, pool string, s Spoil) (string, error)
 	Outage(ctx context.Context, o Outage) error
 
-	Scale(ctx context.Context, pool string, s Scale, tell func(Event)) ([]Join, error)
-	Workload(ctx context.Context, tell func(Event)) error
+	Scale(ctx context.Context, pool string, s Scale, report func(Event)) ([]Join, error)
+	Workload(ctx context.Context, report func(Event)) error
 
 	AddFault(ctx context.Context, f fault.Fault) (string, error)
 	Faults(ctx context.Context) ([]fault.Fault, error)

@@ -36,14 +36,14 @@ func (w *scripted) Machines(context.Context) ([]Machine, error) {
 func (w *scripted) Pools(context.Context) ([]Pool, error) {
 	return []Pool{{Spec: pool.Spec{Name: "pool1"}, Capacity: 3}}, nil
 }
-func (w *scripted) Patch(_ context.Context, node string, p Patch, tell func(Event)) error {
+func (w *scripted) Patch(_ context.Context, node string, p Patch, report func(Event)) error {
 	w.note("patch", node, strings.Join(p.Packages, "+"))
-	tell(Event{Subject: node, Text: "one"})
-	tell(Event{Subject: node, Text: "two"})
+	report(Event{Subject: node, Text: "one"})
+	report(Event{Subject: node, Text: "two"})
 	return nil
 }
-func (w *scripted) Reboot(_ context.Context, node string, tell func(Event)) error {
-	tell(Event{Subject: node, Text: "down"})
+func (w *scripted) Reboot(_ context.Context, node string, report func(Event)) error {
+	report(Event{Subject: node, Text: "down"})
 	return errors.New("machine " + node + " does not come back")
 }
 func (w *scripted) Age(_ context.Context, node string, by time.Duration, _ func(Event)) error {

@@ -22,7 +22,7 @@ type message struct {
 }
 
 // work carries out an order. The returned value becomes the result.
-type work func(ctx context.Context, r *http.Request, tell func(Event)) (any, error)
+type work func(ctx context.Context, r *http.Request, report func(Event)) (any, error)
 
 // Handler serves the orders that a Client gives. Every answer is a sequence of JSON lines.
 func Handler(w World) http.Handler {
@@ -57,29 +57,29 @@ func orders(w World) map[string]work {
 		"POST /machines/{node}/crash":  node(w.Crash),
 		"POST /machines/{node}/hang":   node(w.Hang),
 		"POST /machines/{node}/unhang": node(w.Unhang),
-		"POST /machines/{node}/reboot": func(ctx context.Context, r *http.Request, tell func(Event)) (any, error) {
-			return nil, w.Reboot(ctx, r.PathValue("node"), tell)
+		"POST /machines/{node}/reboot": func(ctx context.Context, r *http.Request, report func(Event)) (any, error) {
+			return nil, w.Reboot(ctx, r.PathValue("node"), report)
 		},
-		"POST /machines/{node}/age": func(ctx context.Context, r *http.Request, tell func(Event)) (any, error) {
+		"POST /machines/{node}/age": func(ctx context.Context, r *http.Request, report func(Event)) (any, error) {
 			by, err := body[time.Duration](r)
 			if err != nil {
 				return nil, err
 			}
-			return nil, w.Age(ctx, r.PathValue("node"), by, tell)
+			return nil, w.Age(ctx, r.PathValue("node"), by, report)
 		},
-		"POST /machines/{node}/patch": func(ctx context.Context, r *http.Request, tell func(Event)) (any, error) {
+		"POST /machines/{node}/patch": func(ctx context.Context, r *http.Request, report func(Event)) (any, error) {
 			p, err := body[Patch](r)
 			if err != nil {
 				return nil, err
 			}
-			return nil, w.Patch(ctx, r.PathValue("node"), p, tell)
+			return nil, w.Patch(ctx, r.PathValue("node"), p, report)
 		},
-		"POST /pools/{pool}/scale": func(ctx context.Context, r *http.Request, tell func(Event)) (any, error) {
+		"POST /pools/{pool}/scale": func(ctx context.Context, r *http.Request, report func(Event)) (any, error) {
 			s, err := body[Scale](r)
 			if err != nil {
 				return nil, err
 			}
-			return w.Scale(ctx, r.PathValue("pool"), s, tell)
+			return w.Scale(ctx, r.PathValue("pool"), s, report)
 		},
 		"POST /pools/{pool}/spoil": func(ctx context.Context, r *http.Request, _ func(Event)) (any, error) {
 			s, err := body[Spoil](r)
@@ -95,8 +95,8 @@ func orders(w World) map[string]work {
 			}
 			return nil, w.Outage(ctx, o)
 		},
-		"POST /workload": func(ctx context.Context, _ *http.Request, tell func(Event)) (any, error) {
-			return nil, w.Workload(ctx, tell)
+		"POST /workload": func(ctx context.Context, _ *http.Request, report func(Event)) (any, error) {
+			return nil, w.Workload(ctx, report)
 		},
 		"POST /faults": func(ctx context.Context, r *http.Request, _ func(Event)) (any, error) {
 			f, err := body[fault.Fault](r)

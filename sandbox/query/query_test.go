@@ -30,7 +30,7 @@ func TestListOrder(t *testing.T) {
 		t.Errorf("filters are %v", filters)
 	}
 	if v.IsList() || !v.At("Id").IsList() || !v.At("Names").IsList() {
-		t.Error("what is a list and what is not was not told apart")
+		t.Error("what is a list and what is not was confused")
 	}
 }
 

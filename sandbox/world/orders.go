@@ -30,7 +30,7 @@ func (w *World) machineNamed(node string) (machine.Status, error) {
 }
 
 // Patch implements control.World.
-func (w *World) Patch(ctx context.Context, node string, p control.Patch, tell func(control.Event)) error {
+func (w *World) Patch(ctx context.Context, node string, p control.Patch, report func(control.Event)) error {
 	m, err := w.machineNamed(node)
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (w *World) Patch(ctx context.Context, node string, p control.Patch, tell fu
 	if err != nil {
 		return err
 	}
-	follow := w.follow(m, tell)
+	follow := w.follow(m, report)
 	follow.event("installs updates")
 	err = w.fleet.Patch(ctx, m.ID, machine.PatchOptions{Packages: packages, Kured: true, NoReboot: !p.Reboot})
 	follow.stop()
@@ -91,12 +91,12 @@ func wanted(m machine.Status, packages []string) (map[string]string, error) {
 }
 
 // Reboot implements control.World.
-func (w *World) Reboot(ctx context.Context, node string, tell func(control.Event)) error {
+func (w *World) Reboot(ctx context.Context, node string, report func(control.Event)) error {
 	m, err := w.machineNamed(node)
 	if err != nil {
 		return err
 	}
-	follow := w.follow(m, tell)
+	follow := w.follow(m, report)
 	defer follow.stop()
 	if err := w.fleet.Restart(ctx, m.ID); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (w *World) Reboot(ctx context.Context, node string, tell func(control.Event
 }
 
 // Age implements control.World.
-func (w *World) Age(ctx context.Context, node string, by time.Duration, tell func(control.Event)) error {
+func (w *World) Age(ctx context.Context, node string, by time.Duration, report func(control.Event)) error {
 	m, err := w.machineNamed(node)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (w *World) Age(ctx context.Context, node string, by time.Duration, tell fun
 	if err := w.fleet.Age(ctx, m.ID, by); err != nil {
 		return err
 	}
-	tell(control.Event{Subject: m.Node, Text: fmt.Sprintf("is %s older", by)})
+	report(control.Event{Subject: m.Node, Text: fmt.Sprintf("is %s older", by)})
 	return nil
 }
 
@@ -155,18 +155,18 @@ func (w *World) trouble(node string, do func(id string) error) error {
 }
 
 // Workload implements control.World.
-func (w *World) Workload(ctx context.Context, tell func(control.Event)) error {
+func (w *World) Workload(ctx context.Context, report func(control.Event)) error {
 	began := time.Now()
 	if err := workload.Apply(ctx, w.kube); err != nil {
 		return err
 	}
-	tell(control.Event{Subject: workload.Namespace, Text: "deployment, budget and daemon set are applied", Seconds: time.Since(began).Seconds()})
+	report(control.Event{Subject: workload.Namespace, Text: "deployment, budget and daemon set are applied", Seconds: time.Since(began).Seconds()})
 	ctx, cancel := context.WithTimeoutCause(ctx, w.patience(), errPatience)
 	defer cancel()
 	if err := workload.Await(ctx, w.kube); err != nil {
 		return err
 	}
-	tell(control.Event{Subject: workload.Namespace, Text: "all pods are ready", Seconds: time.Since(began).Seconds()})
+	report(control.Event{Subject: workload.Namespace, Text: "all pods are ready", Seconds: time.Since(began).Seconds()})
 	return nil
 }
 
@@ -178,19 +178,19 @@ func (w *World) RequestStop(context.Context) error {
 
 // powerWatcher reports the power changes of a machine during an order.
 type powerWatcher struct {
-	node  string
-	began time.Time
-	tell  func(control.Event)
-	end   context.CancelFunc
-	ended chan struct{}
+	node   string
+	began  time.Time
+	report func(control.Event)
+	end    context.CancelFunc
+	ended  chan struct{}
 }
 
 // followEvery is how often the power is looked at.
 const followEvery = 50 * time.Millisecond
 
-func (w *World) follow(m machine.Status, tell func(control.Event)) *powerWatcher {
+func (w *World) follow(m machine.Status, report func(control.Event)) *powerWatcher {
 	ctx, cancel := context.WithCancel(w.ctx)
-	f := &powerWatcher{node: m.Node, began: time.Now(), tell: tell, end: cancel, ended: make(chan struct{})}
+	f := &powerWatcher{node: m.Node, began: time.Now(), report: report, end: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(f.ended)
 		tick := time.NewTicker(followEvery)
@@ -217,5 +217,5 @@ func (f *powerWatcher) stop() {
 }
 
 func (f *powerWatcher) event(format string, args ...any) {
-	f.tell(control.Event{Subject: f.node, Text: fmt.Sprintf(format, args...), Seconds: time.Since(f.began).Seconds()})
+	f.report(control.Event{Subject: f.node, Text: fmt.Sprintf(format, args...), Seconds: time.Since(f.began).Seconds()})
 }

@@ -119,12 +119,12 @@ func (w *World) Pools(ctx context.Context) ([]control.Pool, error) {
 }
 
 // Scale implements control.World. It asks the cloud, as an autoscaler would, and watches the nodes.
-func (w *World) Scale(ctx context.Context, name string, s control.Scale, tell func(control.Event)) ([]control.Join, error) {
+func (w *World) Scale(ctx context.Context, name string, s control.Scale, report func(control.Event)) ([]control.Join, error) {
 	spec, err := w.poolNamed(name)
 	if err != nil {
 		return nil, err
 	}
-	order := growth{world: w, spec: spec, size: s.Nodes, tell: tell, before: map[string]bool{}, joins: map[string]*control.Join{}}
+	order := growth{world: w, spec: spec, size: s.Nodes, report: report, before: map[string]bool{}, joins: map[string]*control.Join{}}
 	for _, node := range w.nodes.of(w.cloud.Owns(spec)) {
 		order.before[node.Name] = true
 	}
@@ -158,14 +158,14 @@ type growth struct {
 	world  *World
 	spec   pool.Spec
 	size   int64
-	tell   func(control.Event)
+	report func(control.Event)
 	began  time.Time
 	before map[string]bool
 	joins  map[string]*control.Join
 }
 
 func (g *growth) event(subject, format string, args ...any) {
-	g.tell(control.Event{Subject: subject, Text: fmt.Sprintf(format, args...), Seconds: time.Since(g.began).Seconds()})
+	g.report(control.Event{Subject: subject, Text: fmt.Sprintf(format, args...), Seconds: time.Since(g.began).Seconds()})
 }
 
 // look records new nodes and reports whether the pool has its size.

@@ -22,7 +22,7 @@ const name = "pool-2026.03.14"
 func fresh() *v1alpha1.Prototype {
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"of": "them"}}}
 	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool", Version: "2026.03.14", Settings: v1alpha1.Settings{}.Defaulted(), Donor: v1alpha1.Donor{NodeName: "n", ProviderID: "memory:///pools/pool/instances/1"}}
-	p.Status.Phase = v1alpha1.PhaseSucceeded // which nobody may say on creation
+	p.Status.Phase = v1alpha1.PhaseSucceeded // not allowed on creation
 	return p
 }
 
@@ -102,14 +102,14 @@ func TestItAnswersAsARealOne(t *testing.T) {
 			return c.Patch(ctx, next, client.MergeFrom(last))
 		}},
 		{"writes the status of what is gone", func(c client.Client) error { return c.Status().Update(ctx, last.DeepCopy()) }},
-		{"makes it anew", func(c client.Client) error { return c.Create(ctx, fresh()) }},
+		{"makes it again", func(c client.Client) error { return c.Create(ctx, fresh()) }},
 		{"writes what is of the one before", func(c client.Client) error {
 			next := old.DeepCopy()
 			next.ResourceVersion = ""
 			return c.Status().Update(ctx, next)
 		}},
 	}
-	var told [2][]string
+	var reported [2][]string
 	for i, c := range []client.Client{apitest.Client(t), inmemory.New(time.Now).Client(nil)} {
 		last, old = nil, nil
 		for _, call := range calls {
@@ -119,12 +119,12 @@ func TestItAnswersAsARealOne(t *testing.T) {
 			if found {
 				last = now.DeepCopy()
 			}
-			told[i] = append(told[i], fmt.Sprintf("%s: %q; %s", call.does, apierrors.ReasonForError(err), seen(found, now)))
+			reported[i] = append(reported[i], fmt.Sprintf("%s: %q; %s", call.does, apierrors.ReasonForError(err), seen(found, now)))
 		}
 	}
-	for i, real := range told[0] {
-		if told[1][i] != real {
-			t.Errorf("a real API server: %s\nthe one in memory: %s", real, told[1][i])
+	for i, real := range reported[0] {
+		if reported[1][i] != real {
+			t.Errorf("a real API server: %s\nthe one in memory: %s", real, reported[1][i])
 		}
 	}
 }

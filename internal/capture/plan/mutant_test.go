@@ -155,12 +155,12 @@ var mutants = []mutant{
 			f.Snapshot = Complete
 		}
 	})},
-	{"leaves a donor off that somebody stopped", with(func(f *Facts) {
+	{"leaves a stopped donor off", with(func(f *Facts) {
 		if f.Power == Off && !f.MustBoot() {
 			f.Power = On
 		}
 	})},
-	{"waits for a donor that somebody stopped", replace(Decision{Fail, DonorStopped}, Decision{Wait, ForDonor})},
+	{"waits for a stopped donor", replace(Decision{Fail, DonorStopped}, Decision{Wait, ForDonor})},
 	{"takes another holder's reservation away", with(func(f *Facts) {
 		if f.Lock == Theirs {
 			f.Lock = Overwritten
@@ -184,7 +184,7 @@ var mutants = []mutant{
 			f.Touched, f.PowerOffRecorded = false, false
 		}
 	})},
-	{"begins anew without its record", with(func(f *Facts) { f.Unrecorded = false })},
+	{"begins again without its record", with(func(f *Facts) { f.Unrecorded = false })},
 	{"makes the pod again for a Node that is gone", func(f Facts) Decision {
 		if d := Next(f); d == fail(DonorGone) && f.Touched && f.Power == On {
 			return Decision{Do: Generalize}
@@ -269,7 +269,7 @@ var leavingMutants = []mutant{
 		}
 		return Next(f)
 	}},
-	{"leaves the place of an instance that went by itself", with(func(f *Facts) { f.PlaceKept = false })},
+	{"leaves the place of a vanished instance", with(func(f *Facts) { f.PlaceKept = false })},
 	{"leaves the Node behind", instead(DeleteNode, Forget, always)},
 	{"removes what another holder has", with(func(f *Facts) {
 		if f.Leaves && f.Touched && f.Lock == Theirs {

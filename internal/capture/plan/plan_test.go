@@ -187,7 +187,7 @@ var properties = []property{
 	{"a donor is taken only behind a look that found nothing", "|Reserve|", func(w world, _ Decision) bool { return w.f.Pod == PodLooked }},
 	{"no pod is left behind by a capture that ends", "|Refuse|Close|Succeed|", func(w world, _ Decision) bool { return w.f.Pod == NoPod }},
 	{"nothing is drained while the look's pod is there", "|Protect|Cordon|Evict|Order|", func(w world, _ Decision) bool { return w.f.Pod == NoPod }},
-	{"nothing but the lock is taken while somebody else has a node away", "|Protect|Cordon|", func(w world, _ Decision) bool { return !w.f.Queued || w.f.Cordoned }},
+	{"nothing but the lock is taken while another capture has a node away", "|Protect|Cordon|", func(w world, _ Decision) bool { return !w.f.Queued || w.f.Cordoned }},
 	{"the lock comes first", "|Record|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Lock == Ours || w.f.Touched && w.f.isHeld() }},
 	{"the record comes before what it restores", "|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Recorded || w.f.Touched && w.f.isHeld() }},
 	{"pods are evicted only from a cordoned, protected donor", "|Evict|", func(w world, _ Decision) bool { return w.f.Cordoned && w.f.Protected }},
@@ -224,7 +224,7 @@ var properties = []property{
 		return w.f.Power == On || w.f.Power == InstanceGone
 	}},
 	{"a donor that leaves does not come back", "|Return|Start|Unprotect|", func(w world, _ Decision) bool { return !w.leaves() }},
-	{"a donor is never both removed and given back", "|Release|", func(w world, _ Decision) bool { return !w.removed }},
+	{"a donor is never both removed and returned to service", "|Release|", func(w world, _ Decision) bool { return !w.removed }},
 	{"only a donor that leaves, and was touched, is removed", "|Remove|", func(w world, _ Decision) bool { return w.leaves() && w.f.isHeld() }},
 	{"a donor is removed when its disk is not needed", "|Remove|", func(w world, _ Decision) bool {
 		return !needed(w.f) || w.f.Snapshot == Complete
@@ -247,7 +247,7 @@ var properties = []property{
 	{"another holder's reservation stays", "|Release|Relock|Note|", func(w world, _ Decision) bool { return w.f.Lock != Theirs }},
 	{"the Node knows of the order before the pod is made", "|Generalize|", func(w world, _ Decision) bool { return w.f.Lock != Ours || w.noted }},
 	{"nothing goes on without its record", takes + "Publish|SaveRecipe|Promote|Retire|ScaleOut|", func(w world, _ Decision) bool { return !w.f.Unrecorded || !w.f.hasArtifacts() }},
-	{"a donor that somebody stopped is not waited for", "|Wait|Evict|", func(w world, _ Decision) bool {
+	{"a stopped donor is not waited for", "|Wait|Evict|", func(w world, _ Decision) bool {
 		return w.f.MustBoot() || !needed(w.f) || w.f.Power != Off || !w.f.isHeld()
 	}},
 	{"a Node that is gone with its pod is not waited for", "|Wait|Generalize|", func(w world, _ Decision) bool {
@@ -429,7 +429,7 @@ func TestAHoldThatDoesNotMatter(t *testing.T) {
 		}
 	}
 	if tried == 0 {
-		t.Error("no world has a hold that does not matter")
+		t.Error("no world has a protection without effect")
 	}
 }
 

@@ -55,7 +55,7 @@ var trialMutants = []mutant{
 	})},
 	{"does not pause", with(func(f *Facts) { f.Paused = false })},
 	{"tries for ever", with(func(f *Facts) { f.TrialOver = false })},
-	{"waits for a node that nobody can judge", with(func(f *Facts) {
+	{"waits for a node without a verdict", with(func(f *Facts) {
 		if f.AttemptVerdict == VerdictInconclusive {
 			f.AttemptVerdict = NoVerdict
 		}
@@ -66,7 +66,7 @@ var trialMutants = []mutant{
 		}
 	})},
 	{"quarantines for want of a verdict", replace(fail(TrialInconclusive), do(Quarantine))},
-	{"calls a failed trial a quarantine by somebody else", replace(fail(TrialFailed), fail(Quarantined))},
+	{"calls a failed trial a quarantine by another client", replace(fail(TrialFailed), fail(Quarantined))},
 	{"calls a quarantine a failed trial", replace(fail(Quarantined), fail(TrialFailed))},
 	{"promotes where a person does", with(func(f *Facts) { f.Manual = false })},
 	{"waits for a person for ever", with(func(f *Facts) { f.Stale = false })},

@@ -13,7 +13,7 @@ const goesOn = "|SaveRecipe|Promote|Retire|ScaleOut|Succeed|Close|"
 
 // trialProperties are those of trials and of the gate in front of a promotion.
 var trialProperties = []property{
-	{"nothing is tried that nobody asked to try", ofTrials, func(w world, _ Decision) bool { return w.f.NeedsTrial }},
+	{"no trial without a request", ofTrials, func(w world, _ Decision) bool { return w.f.NeedsTrial }},
 	{"nothing of a trial is left when the capture goes on or ends", goesOn, func(w world, _ Decision) bool {
 		return w.f.Trial == NoTrial && !w.tried.made
 	}},
@@ -26,7 +26,7 @@ var trialProperties = []property{
 	{"an untried version is no success, unless a person has promoted it", "|Retire|ScaleOut|Succeed|", func(w world, _ Decision) bool {
 		return !w.f.NeedsTrial || w.tried.byHand || w.tried.passed && w.f.Tried == VerdictPassed
 	}},
-	{"nobody tries, or condemns, what a person has promoted", "|BeginTrial|WatchTrial|PassTrial|Quarantine|", func(w world, _ Decision) bool {
+	{"a version that a person promoted is not tried and not quarantined", "|BeginTrial|WatchTrial|PassTrial|Quarantine|", func(w world, _ Decision) bool {
 		return w.f.Recipe != RecipeHere
 	}},
 	{"one attempt at a time", "|BeginTrial|", func(w world, _ Decision) bool {
@@ -50,15 +50,15 @@ var trialProperties = []property{
 	{"only a failed instance is kept, and not behind a deletion", "|Wait|", func(w world, d Decision) bool {
 		return d.Why != ForTrial || w.f.Paused || w.f.KeepsFailed && w.f.Tried == VerdictFailed && w.f.Failed && !w.f.Deleting
 	}},
-	{"nobody waits for a node that was judged", "|WatchTrial|", func(w world, _ Decision) bool { return w.f.AttemptVerdict == NoVerdict && !w.f.TrialOver }},
+	{"no wait for a node with a verdict", "|WatchTrial|", func(w world, _ Decision) bool { return w.f.AttemptVerdict == NoVerdict && !w.f.TrialOver }},
 	{"a version that failed says so", "|Fail|", func(w world, d Decision) bool {
 		return (d.Why != TrialFailed || w.f.Quarantined && w.f.Tried == VerdictFailed) && (d.Why != Quarantined || w.f.Tried != VerdictFailed)
 	}},
-	{"nobody who could say is not a failure", "|Fail|", func(w world, d Decision) bool {
+	{"a missing judge is not a failure", "|Fail|", func(w world, d Decision) bool {
 		return d.Why != TrialInconclusive || w.f.TrialOver && !w.f.Quarantined && w.f.Tried == NoVerdict && w.f.Trial == NoTrial
 	}},
 	{"nothing is quarantined that has not failed", "", func(w world, _ Decision) bool { return !w.tried.wronged }},
-	{"where a person promotes nobody else does", "|SaveRecipe|Promote|", func(w world, _ Decision) bool { return !w.f.Manual }},
+	{"where a person promotes, Kamino does not", "|SaveRecipe|Promote|", func(w world, _ Decision) bool { return !w.f.Manual }},
 	{"a person is waited for only behind the trial", "|Wait|", func(w world, d Decision) bool {
 		return d.Why != ForPromotion || w.f.Manual && !w.f.Stale && w.f.Trial == NoTrial && (!w.f.NeedsTrial || w.f.Tried == VerdictPassed)
 	}},

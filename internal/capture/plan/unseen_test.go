@@ -40,7 +40,7 @@ func (w world) idle() bool {
 }
 
 var unseenProperties = []property{
-	{name: "nothing is given up that only the cloud can give back", holds: func(_ world, d Decision) bool { return d.Do == Wait || d.Do == Serve || d.Do == Fail }},
+	{name: "a capture waits if only the cloud can return the donor", holds: func(_ world, d Decision) bool { return d.Do == Wait || d.Do == Serve || d.Do == Fail }},
 	{name: "only a donor that nothing is to be done with serves", holds: func(w world, d Decision) bool { return d.Do != Serve || w.idle() }},
 	{name: "a disturbed donor does not serve before it went through a boot", holds: func(w world, d Decision) bool { return d.Do != Serve || !w.disturbed || w.booted }},
 	{name: "the end is decided before a donor serves", holds: func(w world, d Decision) bool {

@@ -131,8 +131,8 @@ func (o *Options) Provider(ctx context.Context, described cloud.Description, log
 	for flag, value := range o.Flags {
 		config.Options[flag] = *value
 	}
-	if tell := o.OnRequest; tell != nil {
-		config.OnRequest = func(class string, status int, throttled bool) { tell(described.Name, class, status, throttled) }
+	if report := o.OnRequest; report != nil {
+		config.OnRequest = func(class string, status int, throttled bool) { report(described.Name, class, status, throttled) }
 	}
 	p, source, err := described.New(ctx, config)
 	if err != nil {

@@ -16,8 +16,8 @@ func TestDeeds(t *testing.T) {
 	back := history.Rollback{Pool: "p", From: "2", To: "1", Tags: bad, Nodes: []string{"a", "b"}}
 	done := back
 	done.Done = true
-	nobody := back
-	nobody.Nodes = []string{}
+	noNodes := back
+	noNodes.Nodes = []string{}
 	unknown := back
 	unknown.Nodes = nil
 	one := back
@@ -59,7 +59,7 @@ func TestDeeds(t *testing.T) {
 			"Version 2 is quarantined: it panics", "Pool p now builds new nodes from version 1.", "2 nodes run version 2 and are rebuilt now from version 1, 3 at a time: a, b"}},
 		"rollback and rebuild one":      {RolledBack(one, &Pace{AllAtOnce: true}, false), true, []string{"", "", "1 node runs version 2 and is rebuilt now from version 1, all at once: a"}},
 		"rollback and rebuild, dry":     {RolledBack(unknown, &Pace{MaxUnavailable: 1}, true), false, []string{"would be quarantined", "would build", "The nodes of version 2 are not known yet; all nodes of the version would be rebuilt from version 1, 1 at a time."}},
-		"rollback and rebuild, nothing": {RolledBack(nobody, &Pace{MaxUnavailable: 1}, false), true, []string{"", "", "No node runs version 2."}},
+		"rollback and rebuild, nothing": {RolledBack(noNodes, &Pace{MaxUnavailable: 1}, false), true, []string{"", "", "No node runs version 2."}},
 		"rebuild": {Rebuilt(recipe, imagecount.Image{Name: "/1", Version: "1", Count: 2}, Pace{MaxUnavailable: 1}, false), false, []string{
 			"2 nodes run 1, the oldest image of pool p: rebuilt now from version 3, 1 at a time."}},
 		"rebuild, dry, of no version": {Rebuilt(recipe, imagecount.Image{Name: "generic", Count: 1}, Pace{MaxUnavailable: 1}, true), false, []string{

@@ -110,8 +110,8 @@ func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 	if p.Status.Rebuild != nil {
 		lines = append(lines, fmt.Sprintf("Nodes of the oldest image: %s.", p.Status.Rebuild.Message))
 	}
-	if told := p.Status.Probation; told != nil && told.Message != "" && (told.Joined+told.Failed+told.Waiting > 0 || told.Suspect != "") {
-		lines = append(lines, fmt.Sprintf("New nodes: %s.", told.Message))
+	if reported := p.Status.Probation; reported != nil && reported.Message != "" && (reported.Joined+reported.Failed+reported.Waiting > 0 || reported.Suspect != "") {
+		lines = append(lines, fmt.Sprintf("New nodes: %s.", reported.Message))
 	}
 	if _, err := io.WriteString(w, strings.Join(lines, "\n")+"\n"); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/history"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 var now = time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)
 
@@ -127,7 +127,7 @@ func TestPlanOfATrial(t *testing.T) {
 			p.Spec.Settings.Trial.Mode, p.Spec.Settings.Promotion.Mode = mode, promotion
 			said := strings.Join(planLines(Plan{Prototype: p}), "\n")
 			if strings.Contains(said, "test the version") != (want != "") || !strings.Contains(said, want) {
-				t.Errorf("trial %q is not told as %q:\n%s", mode, want, said)
+				t.Errorf("trial %q is not printed as %q:\n%s", mode, want, said)
 			}
 			if strings.Contains(said, "wait up to 7d") != waits || strings.Contains(said, "kamino promote pool1 2026.03.09") != waits {
 				t.Errorf("promotion %q:\n%s", promotion, said)
@@ -186,10 +186,10 @@ func TestLinesCountNowAndThen(t *testing.T) {
 	p.Status.Progress = "waiting for deletion"
 	view.Show(Progress{Prototype: p}, now.Add(100*time.Second))
 	if got := strings.Count(out.String(), "replicating"); got != 10 {
-		t.Errorf("told %d times:\n%s", got, out.String())
+		t.Errorf("printed %d times:\n%s", got, out.String())
 	}
 	if !strings.Contains(out.String(), "waiting for deletion") {
-		t.Errorf("another progress was not told at once:\n%s", out.String())
+		t.Errorf("another progress was not printed at once:\n%s", out.String())
 	}
 }
 
@@ -227,7 +227,7 @@ func TestLinesSurviveALostStatus(t *testing.T) {
 	view.Show(Progress{Prototype: states[0]}, now)
 	view.Show(Progress{Prototype: states[4]}, now)
 	if got := strings.Count(out.String(), "  Snapshotting\n"); got != 1 {
-		t.Errorf("the step after the loss was told %d times:\n%s", got, out.String())
+		t.Errorf("the step after the loss was printed %d times:\n%s", got, out.String())
 	}
 }
 

@@ -33,9 +33,9 @@ func TestWhatDoesNotComeBack(t *testing.T) {
 				t.Errorf("%s: the %s is\n%s", name, where, said)
 			}
 		}
-		var told struct{ Change cloud.RecipeChange }
-		if err := json.Unmarshal([]byte(object.String()), &told); err != nil || len(told.Change.Missing) != 1 || len(cloud.Unreadable(told.Change.Adds)) != 1 {
-			t.Errorf("%s: programs are told %s (%v)", name, object.String(), err)
+		var reported struct{ Change cloud.RecipeChange }
+		if err := json.Unmarshal([]byte(object.String()), &reported); err != nil || len(reported.Change.Missing) != 1 || len(cloud.Unreadable(reported.Change.Adds)) != 1 {
+			t.Errorf("%s: programs are shown %s (%v)", name, object.String(), err)
 		}
 	}
 }

@@ -72,8 +72,8 @@ func load(ctx context.Context, c cloud.Config) (*ImageProvider, *PoolProvider, s
 
 // countRequests reports each request after the answer.
 func (a *account) countRequests(stack *middleware.Stack) error {
-	tell := a.config.OnRequest
-	if tell == nil {
+	report := a.config.OnRequest
+	if report == nil {
 		return nil
 	}
 	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("kaminoCounting", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
@@ -83,7 +83,7 @@ func (a *account) countRequests(stack *middleware.Stack) error {
 			class = classRead
 		}
 		status, throttled := answer(err)
-		tell(class, status, throttled)
+		report(class, status, throttled)
 		return out, meta, err
 	}), middleware.After) // after the read cache, so that cached answers are not counted
 }

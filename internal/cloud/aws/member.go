@@ -106,10 +106,10 @@ func (a *account) member(ref instance) (cloud.Membership, bool) {
 // readMemberships reads the groups of instances, unless AWS denied the read recently.
 func (a *account) readMemberships(ctx context.Context, in string, ids []string) error {
 	a.mu.Lock()
-	told, found := a.denials[in]
+	reported, found := a.denials[in]
 	a.mu.Unlock()
-	if found && a.config.Now().Sub(told.at) <= denialLife {
-		return told.error
+	if found && a.config.Now().Sub(reported.at) <= denialLife {
+		return reported.error
 	}
 	err := a.fetchMemberships(ctx, in, ids)
 	a.mu.Lock()
@@ -169,9 +169,9 @@ func values(of map[string]string) func(yield func(string) bool) {
 type instances []string
 
 func (i instances) String() string {
-	const told = 3
-	if len(i) > told {
-		return strings.Join(i[:told], ", ") + " and others"
+	const reported = 3
+	if len(i) > reported {
+		return strings.Join(i[:reported], ", ") + " and others"
 	}
 	return strings.Join(i, ", ")
 }
@@ -254,7 +254,7 @@ func (p *PoolProvider) Instances(ctx context.Context, pool cloud.PoolID) ([]clou
 }
 
 // eachInstance calls do for each instance of the filter that is not terminated.
-func (a *account) eachInstance(ctx context.Context, in string, of fmt.Stringer, filter ec2types.Filter, tell func(ec2types.Instance) error) error {
+func (a *account) eachInstance(ctx context.Context, in string, of fmt.Stringer, filter ec2types.Filter, report func(ec2types.Instance) error) error {
 	pages := ec2.NewDescribeInstancesPaginator(a.ec2(in), &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{filter}, MaxResults: sdk.Int32(maxPage)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -266,7 +266,7 @@ func (a *account) eachInstance(ctx context.Context, in string, of fmt.Stringer, 
 				if stateOf(m) == ec2types.InstanceStateNameTerminated {
 					continue
 				}
-				if err := tell(m); err != nil {
+				if err := report(m); err != nil {
 					return err
 				}
 			}

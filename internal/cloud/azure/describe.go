@@ -83,8 +83,8 @@ func Describe() cloud.Description {
 // configOf converts the general configuration of a cloud.
 func configOf(c cloud.Config) (Config, error) {
 	config, err := LoadConfig(LoadOptions{AzureJSON: c.File, Credential: c.Options[credentialOption]})
-	if tell := c.OnRequest; err == nil && tell != nil {
-		config.OnRequest = func(method string, status int, throttled bool) { tell(classOf(method), status, throttled) }
+	if report := c.OnRequest; err == nil && report != nil {
+		config.OnRequest = func(method string, status int, throttled bool) { report(classOf(method), status, throttled) }
 	}
 	return config, err
 }

@@ -91,7 +91,7 @@ func balancersOf(model armcompute.VirtualMachineScaleSet) []string {
 func (p trials) egressOf(ctx context.Context, model armcompute.VirtualMachineScaleSet) (egress, *cloud.Refusal, error) {
 	out := egress{}
 	for _, id := range balancersOf(model) {
-		told, err := p.balancer(ctx, id)
+		reported, err := p.balancer(ctx, id)
 		switch {
 		case cloud.Is(err, cloud.NotFound):
 			continue
@@ -102,10 +102,10 @@ func (p trials) egressOf(ctx context.Context, model armcompute.VirtualMachineSca
 		case err != nil:
 			return nil, nil, err
 		}
-		for _, rule := range told.Properties.OutboundRules {
+		for _, rule := range reported.Properties.OutboundRules {
 			out[strings.ToLower(rule.Properties.BackendAddressPool.ID)] = true
 		}
-		for _, rule := range told.Properties.LoadBalancingRules {
+		for _, rule := range reported.Properties.LoadBalancingRules {
 			for _, in := range append(rule.Properties.BackendAddressPools, rule.Properties.BackendAddressPool) {
 				delete(out, strings.ToLower(in.ID))
 			}
@@ -132,9 +132,9 @@ func (p trials) balancer(ctx context.Context, id string) (loadBalancer, error) {
 	if err == nil && !runtime.HasStatusCode(answer, http.StatusOK) {
 		err = runtime.NewResponseError(answer)
 	}
-	var told loadBalancer
+	var reported loadBalancer
 	if err == nil {
-		err = runtime.UnmarshalAsJSON(answer, &told)
+		err = runtime.UnmarshalAsJSON(answer, &reported)
 	}
-	return told, fail(op, ref, err)
+	return reported, fail(op, ref, err)
 }

@@ -118,16 +118,16 @@ func (p *ImageProvider) version(ctx context.Context, r versionRef) (foundVersion
 
 // whyFailed returns the reason of a failed version, from the operation and from the regions' states.
 func (p *ImageProvider) whyFailed(ctx context.Context, r versionRef, said string) string {
-	told := p.reason(ctx, r.id())
+	reported := p.reason(ctx, r.id())
 	switch {
-	case told == "" && said == "":
+	case reported == "" && said == "":
 		return "Azure gave no reason: see the activity log of the image version"
-	case told == "":
+	case reported == "":
 		return said
-	case strings.Contains(told, said):
-		return told
+	case strings.Contains(reported, said):
+		return reported
 	}
-	return told + " " + said
+	return reported + " " + said
 }
 
 func regionKey(s scaleSet, location string) string { return s.subscription + "/" + location }

@@ -226,7 +226,7 @@ func TestPreflightTrial(t *testing.T) {
 		want, says []string
 	}{
 		{name: "nodes that join once and for all"},
-		{name: "nodes that join by themselves", keeps: true, pool: static, want: []string{cloud.PoolNotCopyable}, says: []string{"customData, which Azure never returns"}},
+		{name: "nodes that join without a command", keeps: true, pool: static, want: []string{cloud.PoolNotCopyable}, says: []string{"customData, which Azure never returns"}},
 		{name: "with a script", keeps: true, want: []string{cloud.PoolNotCopyable, cloud.PoolNotCopyable}},
 		{name: "promoted before", keeps: true, pool: `{"tags": {"kamino-bootstrap-removed": "1"}, "properties": {"virtualMachineProfile": {"extensionProfile": null, "storageProfile": {"imageReference": {"id": "` + testDefinition + `/versions/1.0.0", "publisher": null, "offer": null, "sku": null, "version": null}}}}}`},
 		{name: "an identity of its own", keeps: true, pool: `{"identity": {"type": "SystemAssigned, UserAssigned"}}`, want: []string{cloud.PoolNotCopyable, cloud.PoolNotCopyable, cloud.PoolNotCopyable}},

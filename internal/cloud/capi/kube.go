@@ -244,7 +244,7 @@ func fail(op, resource string, err error) error {
 	case apierrors.IsTooManyRequests(err):
 		out.Kind = cloud.Throttled
 	}
-	if seconds, told := apierrors.SuggestsClientDelay(err); told {
+	if seconds, reported := apierrors.SuggestsClientDelay(err); reported {
 		out.RetryAfter = time.Duration(seconds) * time.Second
 	}
 	return out

@@ -58,7 +58,7 @@ func TestImagesOfGroups(t *testing.T) {
 		t.Errorf("what is written (-want +got):\n%s", diff)
 	}
 	if back, err := v.specWithImage("ami-1", v.savedImageField()); err != nil || cmp.Diff(v.savedImageField(), back["ami"]) != "" {
-		t.Errorf("given back it is %v, %v", back, err)
+		t.Errorf("released it is %v, %v", back, err)
 	}
 }
 

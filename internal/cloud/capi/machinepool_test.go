@@ -237,7 +237,7 @@ func TestImagesOfMachinePools(t *testing.T) {
 	v.machine()[v.of.root] = renamed[v.of.root]
 	back, err := v.specWithImage(native, read.Written)
 	if diff := cmp.Diff(was, back[v.of.root]); diff != "" || err != nil {
-		t.Errorf("given back (-was +is), %v:\n%s", err, diff)
+		t.Errorf("released (-was +is), %v:\n%s", err, diff)
 	}
 	if other, err := v.specWithImage(version, read.Written); err != nil || v.of.image(other) != version {
 		t.Errorf("what was saved is written for another image: %v, %v", other, err)

@@ -108,7 +108,7 @@ func (r *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 func (r *clusterAccess) permissions(ctx context.Context, v view) ([]cloud.Permission, error) {
 	const op = "read the rights in"
 	where := "namespace " + r.cluster.Namespace
-	told, err := r.account.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx,
+	reported, err := r.account.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx,
 		&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: r.cluster.Namespace}}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fail(op, where, err)
@@ -127,7 +127,7 @@ func (r *clusterAccess) permissions(ctx context.Context, v view) ([]cloud.Permis
 		for _, verb := range need.verbs {
 			p := cloud.Permission{
 				Action: verb + " " + schema.GroupResource{Group: need.group, Resource: need.resource}.String(), Scope: where, For: need.purpose, Remedy: giveRights,
-				Allowed: allows(told.Status.ResourceRules, need, verb),
+				Allowed: allows(reported.Status.ResourceRules, need, verb),
 			}
 			in := r.cluster.Namespace
 			if need.purpose == forTopology {
@@ -136,7 +136,7 @@ func (r *clusterAccess) permissions(ctx context.Context, v view) ([]cloud.Permis
 			if namespace, _ := classOf(v.cluster); need.resource == resourceClasses && namespace != in {
 				in, p.Allowed, p.Scope, p.Remedy = namespace, false, "namespace "+namespace, remedyClass(namespace, in)
 			}
-			if !p.Allowed && (told.Status.Incomplete || in != r.cluster.Namespace) {
+			if !p.Allowed && (reported.Status.Incomplete || in != r.cluster.Namespace) {
 				if p.Allowed, err = r.accessReview(ctx, in, need, verb); err != nil {
 					return nil, fail(op, p.Scope, err)
 				}

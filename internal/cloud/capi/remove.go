@@ -238,9 +238,9 @@ func (r removal) endPauses(ctx context.Context) error {
 			continue
 		}
 		change := map[string]any{"metadata": map[string]any{"annotations": map[string]any{annotationPlace: nil, annotationPaused: nil}}}
-		if told := slices.IndexFunc(sets, func(s object) bool { return s.GetAnnotations()[annotationPlace] == removal }); told < 0 {
+		if reported := slices.IndexFunc(sets, func(s object) bool { return s.GetAnnotations()[annotationPlace] == removal }); reported < 0 {
 			change["spec"] = map[string]any{"replicas": pool.replicas() + 1}
-		} else if err := r.waitObserved(ctx, sets[told]); err != nil {
+		} else if err := r.waitObserved(ctx, sets[reported]); err != nil {
 			return err
 		}
 		if _, err := r.kube.patch(ctx, opRemove, pool, change); err != nil {

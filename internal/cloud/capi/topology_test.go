@@ -127,7 +127,7 @@ func TestImageVariables(t *testing.T) {
 			}
 			back, empty := entriesWith(t, got.cluster, was), c.override == ""
 			if diff := gocmp.Diff(read(t, "{all: "+cmp.Or(c.override, "null")+"}").Object["all"], overridesIn(back)); diff != "" || empty && back[1].(map[string]any)["variables"] != nil {
-				t.Errorf("%s: given back, it is %v:\n%s", name, back[1], diff)
+				t.Errorf("%s: released, it is %v:\n%s", name, back[1], diff)
 			}
 		}
 	}

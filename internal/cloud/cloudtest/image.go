@@ -12,9 +12,9 @@ import (
 var imageCases = []testCase{
 	{"EnsureImage is repeated until complete, its percentage never falls", imageCompletes},
 	{"a version is never made twice and never changed by asking", imageOnce},
-	{"a new version is seen as what it was asked for", imageSeen},
+	{"a new version is seen as requested", imageSeen},
 	{"a version outlives its snapshot", imageOutlivesSnapshot},
-	{"a version is not what the recipe uses until the recipe names it", imageNotUsed},
+	{"a version is unused until the recipe names the version", imageNotUsed},
 	{"versions are listed in numeric order", imagesInOrder},
 	{"tags are set, changed and removed, the others stay", tagImage},
 	{"tagging an absent version is not found", tagNoImage},
@@ -141,7 +141,7 @@ func imagesInOrder(t *testing.T, s suite) {
 	for _, v := range got(s.p.Images(t.Context(), s.Pool))(t) {
 		have = append(have, v.Version)
 		if one := got(s.p.Image(t.Context(), v.ImageRef))(t); one.State != cloud.Complete {
-			t.Errorf("%s from the list is %q by itself", v.Version, one.State)
+			t.Errorf("%s from the list is %q read alone", v.Version, one.State)
 		}
 	}
 	if diff := cmp.Diff([]string{"2025.12.31", "2026.01.09", "2026.01.10", "2026.9.30", "2026.10.01"}, have); diff != "" {

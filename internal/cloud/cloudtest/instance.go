@@ -11,7 +11,7 @@ import (
 
 var instanceCases = []testCase{
 	{"an instance shows itself", instanceShowsItself},
-	{"an instance that does not exist is not found", instanceNotFound},
+	{"a missing instance is not found", instanceNotFound},
 	{"two ways to write an ID name one instance", sameInstance},
 	{"EnsureStopped is repeated until stopped", stops},
 	{"EnsureStarted is repeated until running", starts},

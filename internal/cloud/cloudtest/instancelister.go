@@ -10,10 +10,10 @@ import (
 )
 
 var censusCases = []testCase{
-	{"a census shows each instance once, as a look at it does", censusShowsInstances},
-	{"a census shows which version an instance was built from", censusShowsVersions},
-	{"a census changes nothing", censusChangesNothing},
-	{"a census of no pool is not found", censusOfNoPool},
+	{"the list shows each instance once, as a look does", censusShowsInstances},
+	{"the list shows the version of each instance", censusShowsVersions},
+	{"listing instances changes nothing", censusChangesNothing},
+	{"the list of a missing pool is not found", censusOfNoPool},
 	{"a pool whose next instance would be of an image too many does not grow, until an old one is rebuilt", tooManyImages},
 }
 

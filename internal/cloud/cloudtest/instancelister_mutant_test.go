@@ -8,19 +8,19 @@ import (
 )
 
 var censusMutants = []mutant{
-	{"the census reads the first page only", "a census shows each instance once, as a look at it does", func(c *memory.Cloud, h *hooks) {
+	{"the list has the first page only", "the list shows each instance once, as a look does", func(c *memory.Cloud, h *hooks) {
 		h.instances = func(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 			list, err := c.Instances(ctx, pool)
 			return list[:min(1, len(list))], err
 		}
 	}},
-	{"the census reads a page twice", "a census shows each instance once, as a look at it does", func(c *memory.Cloud, h *hooks) {
+	{"the list has a page twice", "the list shows each instance once, as a look does", func(c *memory.Cloud, h *hooks) {
 		h.instances = func(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 			list, err := c.Instances(ctx, pool)
 			return append(list, list...), err
 		}
 	}},
-	{"the census reads no image", "a census shows each instance once, as a look at it does", func(c *memory.Cloud, h *hooks) {
+	{"the list has no image", "the list shows each instance once, as a look does", func(c *memory.Cloud, h *hooks) {
 		h.instances = func(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 			list, err := c.Instances(ctx, pool)
 			for i := range list {
@@ -29,7 +29,7 @@ var censusMutants = []mutant{
 			return list, err
 		}
 	}},
-	{"the census takes the recipe's version for everybody's", "a census shows which version an instance was built from", func(c *memory.Cloud, h *hooks) {
+	{"the list gives all instances the recipe's version", "the list shows the version of each instance", func(c *memory.Cloud, h *hooks) {
 		h.instances = func(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 			list, err := c.Instances(ctx, pool)
 			if p, look := c.Pool(ctx, pool); look == nil {
@@ -40,7 +40,7 @@ var censusMutants = []mutant{
 			return list, err
 		}
 	}},
-	{"the census of no pool is empty", "a census of no pool is not found", func(c *memory.Cloud, h *hooks) {
+	{"the list of a missing pool is empty", "the list of a missing pool is not found", func(c *memory.Cloud, h *hooks) {
 		h.instances = func(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 			list, err := c.Instances(ctx, pool)
 			if cloud.Is(err, cloud.NotFound) {
@@ -49,7 +49,7 @@ var censusMutants = []mutant{
 			return list, err
 		}
 	}},
-	{"the census stops what it counts", "a census changes nothing", func(c *memory.Cloud, h *hooks) {
+	{"the list stops instances", "listing instances changes nothing", func(c *memory.Cloud, h *hooks) {
 		h.instances = func(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 			list, err := c.Instances(ctx, pool)
 			for _, m := range list {

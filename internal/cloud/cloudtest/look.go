@@ -18,7 +18,7 @@ var lookCases = []testCase{
 	{"an absent snapshot is a state and no error", absentSnapshot},
 	{"an absent version is a state and no error", absentVersion},
 	{"preflight finds nothing in a pool that can be captured", preflightOfFreshPool},
-	{"preflight tells of a version that exists", preflightOfTakenVersion},
+	{"preflight reports a version that exists", preflightOfTakenVersion},
 	{"a pool shows itself and its recipe", poolShowsItself},
 }
 
@@ -154,7 +154,7 @@ func preflightOfTakenVersion(t *testing.T, s suite) {
 func poolShowsItself(t *testing.T, s suite) {
 	pool := got(s.p.Pool(t.Context(), s.Pool))(t)
 	if pool.ID != s.Pool || pool.Name == "" || !strings.EqualFold(pool.Name, s.p.PoolName(s.Pool)) {
-		t.Errorf("pool %q is shown as %q named %q; its ID tells the name %q", s.Pool, pool.ID, pool.Name, s.p.PoolName(s.Pool))
+		t.Errorf("pool %q is shown as %q named %q; its ID has the name %q", s.Pool, pool.ID, pool.Name, s.p.PoolName(s.Pool))
 	}
 	if pool.Capacity != int64(len(s.Instances)) {
 		t.Errorf("capacity %d, want %d", pool.Capacity, len(s.Instances))

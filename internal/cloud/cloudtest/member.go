@@ -12,9 +12,9 @@ import (
 )
 
 var memberCases = []testCase{
-	{"a node tells its pool", poolOfNode},
+	{"a node names its pool", poolOfNode},
 	{"a node of no known pool belongs to none, with a sentence", poolOfStrangers},
-	{"nodes are told in their order, strangers between them and each as often as it is asked", poolsInOrder},
+	{"nodes come in their order, strangers between them and each as often as it is asked", poolsInOrder},
 	{"no nodes have no pools, and that is no error", poolsOfNobody},
 	{"telling pools changes nothing, the values included", poolsChangeNothing},
 }
@@ -107,9 +107,9 @@ func poolsInOrder(t *testing.T, s suite) {
 }
 
 func poolsOfNobody(t *testing.T, s suite) {
-	for _, nobody := range [][]cloud.NodeValues{nil, {}} {
-		if found := got(s.p.PoolsOf(t.Context(), nobody))(t); len(found) != 0 {
-			t.Errorf("nobody is of %+v", found)
+	for _, none := range [][]cloud.NodeValues{nil, {}} {
+		if found := got(s.p.PoolsOf(t.Context(), none))(t); len(found) != 0 {
+			t.Errorf("no node is of %+v", found)
 		}
 	}
 }

@@ -154,7 +154,7 @@ var diskMutants = []mutant{
 			return v, err
 		}
 	}},
-	{"a missing instance is no error", "an instance that does not exist is not found", func(c *memory.Cloud, h *hooks) {
+	{"a missing instance is no error", "a missing instance is not found", func(c *memory.Cloud, h *hooks) {
 		h.instance = func(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 			m, err := c.Instance(ctx, id)
 			if cloud.Is(err, cloud.NotFound) {
@@ -163,7 +163,7 @@ var diskMutants = []mutant{
 			return m, err
 		}
 	}},
-	{"an error does not say what was attempted", "an instance that does not exist is not found", func(c *memory.Cloud, h *hooks) {
+	{"an error does not say what was attempted", "a missing instance is not found", func(c *memory.Cloud, h *hooks) {
 		h.ensureStarted = func(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 			p, err := c.EnsureStarted(ctx, id)
 			if err != nil {
@@ -172,7 +172,7 @@ var diskMutants = []mutant{
 			return p, err
 		}
 	}},
-	{"an instance tells another's pool", "an instance shows itself", func(c *memory.Cloud, h *hooks) {
+	{"an instance names another's pool", "an instance shows itself", func(c *memory.Cloud, h *hooks) {
 		h.instance = func(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 			m, err := c.Instance(ctx, id)
 			m.Pool += "x"
@@ -246,7 +246,7 @@ var diskMutants = []mutant{
 			return c.EnsureSnapshot(ctx, spec)
 		}
 	}},
-	{"a snapshot that is not complete shows no tags", "a new snapshot is seen at once, as what it was asked for", func(c *memory.Cloud, h *hooks) {
+	{"a snapshot that is not complete shows no tags", "a new snapshot is seen at once, as requested", func(c *memory.Cloud, h *hooks) {
 		h.snapshot = func(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {
 			s, err := c.Snapshot(ctx, id, name)
 			if s.State == cloud.Pending {
@@ -255,7 +255,7 @@ var diskMutants = []mutant{
 			return s, err
 		}
 	}},
-	{"a version that is not complete shows no tags", "a new version is seen as what it was asked for", func(c *memory.Cloud, h *hooks) {
+	{"a version that is not complete shows no tags", "a new version is seen as requested", func(c *memory.Cloud, h *hooks) {
 		h.image = func(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error) {
 			i, err := c.Image(ctx, ref)
 			if i.State == cloud.Pending {

@@ -11,9 +11,9 @@ import (
 )
 
 var atlasCases = []testCase{
-	{"the atlas shows a pool once, as the IDs of its instances name it", atlasShowsPools},
-	{"the atlas changes nothing", atlasChangesNothing},
-	{"a pool's ID is read in any case, and nothing else is one", atlasReadsIDs},
+	{"the pool list shows each pool once, with the ID from the instances", atlasShowsPools},
+	{"listing pools changes nothing", atlasChangesNothing},
+	{"a pool's ID is read in any case, and no other text is an ID", atlasReadsIDs},
 }
 
 func atlasShowsPools(t *testing.T, s suite) {

@@ -10,15 +10,15 @@ import (
 )
 
 var holdCases = []testCase{
-	{"a hold is shown, and given back as its token says", holdIsGivenBack},
-	{"what was held before stays held", heldBefore},
+	{"a protection is shown, and removed as its token says", holdIsGivenBack},
+	{"an earlier protection stays", heldBefore},
 	{"holding and giving back may be repeated", holdRepeated},
-	{"a look at a hold changes nothing", holdLook},
-	{"a hold outlives a stop", holdOutlivesStop},
-	{"a hold leaves the instance running, and the other ones alone", holdIsItsOwn},
-	{"without a token nothing is held or given back", noToken},
-	{"a token that is not the provider's is invalid, and changes nothing", strangeToken},
-	{"the hold of an instance that does not exist is not found", holdNotFound},
+	{"a look at a protection changes nothing", holdLook},
+	{"a protection outlives a stop", holdOutlivesStop},
+	{"a protection leaves the instance running, and other instances alone", holdIsItsOwn},
+	{"without a token nothing is protected or released", noToken},
+	{"a foreign token is invalid, and changes nothing", strangeToken},
+	{"the protection of a missing instance is not found", holdNotFound},
 }
 
 func (s suite) hold(t *testing.T, id cloud.InstanceID) cloud.Protection {
@@ -99,7 +99,7 @@ func holdLook(t *testing.T, s suite) {
 	}
 	must(t, s.p.Unprotect(t.Context(), s.a, first.Token))
 	if diff := cmp.Diff(before, s.instances(t)); diff != "" {
-		t.Errorf("held and given back (-before +after):\n%s", diff)
+		t.Errorf("protected and released (-before +after):\n%s", diff)
 	}
 }
 

@@ -7,16 +7,16 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 )
 
-const givenBack = "a hold is shown, and given back as its token says"
+const givenBack = "a protection is shown, and removed as its token says"
 
 var holdMutants = []mutant{
 	{"nothing is held", givenBack, func(_ *memory.Cloud, h *hooks) {
 		h.hold = func(context.Context, cloud.InstanceID, string) error { return nil }
 	}},
-	{"a hold is never given back", givenBack, func(_ *memory.Cloud, h *hooks) {
+	{"a protection is never removed", givenBack, func(_ *memory.Cloud, h *hooks) {
 		h.unhold = func(context.Context, cloud.InstanceID, string) error { return nil }
 	}},
-	{"everything is free afterwards", "what was held before stays held", func(c *memory.Cloud, h *hooks) {
+	{"everything is free afterwards", "an earlier protection stays", func(c *memory.Cloud, h *hooks) {
 		h.unhold = func(ctx context.Context, id cloud.InstanceID, token string) error {
 			if token == cloud.TokenProtected {
 				token = cloud.TokenUnprotected
@@ -24,14 +24,14 @@ var holdMutants = []mutant{
 			return c.Unprotect(ctx, id, token)
 		}
 	}},
-	{"the token is that of the hold", "what was held before stays held", func(c *memory.Cloud, h *hooks) {
+	{"the token is that of the hold", "an earlier protection stays", func(c *memory.Cloud, h *hooks) {
 		h.holdOf = func(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
 			hold, err := c.Protection(ctx, id)
 			hold.Token = cloud.TokenUnprotected
 			return hold, err
 		}
 	}},
-	{"what was held before is left as somebody made it", "what was held before stays held", func(c *memory.Cloud, h *hooks) {
+	{"an earlier protection is left as it was", "an earlier protection stays", func(c *memory.Cloud, h *hooks) {
 		h.unhold = func(ctx context.Context, id cloud.InstanceID, token string) error {
 			if token == cloud.TokenProtected {
 				return nil
@@ -47,7 +47,7 @@ var holdMutants = []mutant{
 			return c.ProtectFromScaleIn(ctx, id, token)
 		}
 	}},
-	{"a look takes the hold away", "a look at a hold changes nothing", func(c *memory.Cloud, h *hooks) {
+	{"a look removes the protection", "a look at a protection changes nothing", func(c *memory.Cloud, h *hooks) {
 		h.holdOf = func(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
 			hold, err := c.Protection(ctx, id)
 			if hold.Protected {
@@ -56,7 +56,7 @@ var holdMutants = []mutant{
 			return hold, err
 		}
 	}},
-	{"a start takes the hold away", "a hold outlives a stop", func(c *memory.Cloud, h *hooks) {
+	{"a start removes the protection", "a protection outlives a stop", func(c *memory.Cloud, h *hooks) {
 		h.ensureStarted = func(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 			if err := c.Unprotect(ctx, id, cloud.TokenUnprotected); err != nil {
 				return "", err
@@ -64,7 +64,7 @@ var holdMutants = []mutant{
 			return c.EnsureStarted(ctx, id)
 		}
 	}},
-	{"a hold stops the instance", "a hold leaves the instance running, and the other ones alone", func(c *memory.Cloud, h *hooks) {
+	{"a protection stops the instance", "a protection leaves the instance running, and other instances alone", func(c *memory.Cloud, h *hooks) {
 		h.hold = func(ctx context.Context, id cloud.InstanceID, token string) error {
 			if _, err := c.EnsureStopped(ctx, id); err != nil {
 				return err
@@ -72,7 +72,7 @@ var holdMutants = []mutant{
 			return c.ProtectFromScaleIn(ctx, id, token)
 		}
 	}},
-	{"a hold is the whole pool's", "a hold leaves the instance running, and the other ones alone", func(c *memory.Cloud, h *hooks) {
+	{"a protection is the whole pool's", "a protection leaves the instance running, and other instances alone", func(c *memory.Cloud, h *hooks) {
 		h.hold = func(ctx context.Context, id cloud.InstanceID, token string) error {
 			for _, other := range c.World().Instances {
 				if err := c.ProtectFromScaleIn(ctx, other.ID, token); err != nil {
@@ -82,7 +82,7 @@ var holdMutants = []mutant{
 			return c.ProtectFromScaleIn(ctx, id, token)
 		}
 	}},
-	{"no token holds all the same", "without a token nothing is held or given back", func(c *memory.Cloud, h *hooks) {
+	{"no token holds all the same", "without a token nothing is protected or released", func(c *memory.Cloud, h *hooks) {
 		h.hold = func(ctx context.Context, id cloud.InstanceID, token string) error {
 			if token == "" {
 				token = cloud.TokenUnprotected
@@ -90,7 +90,7 @@ var holdMutants = []mutant{
 			return c.ProtectFromScaleIn(ctx, id, token)
 		}
 	}},
-	{"no token frees", "without a token nothing is held or given back", func(c *memory.Cloud, h *hooks) {
+	{"no token frees", "without a token nothing is protected or released", func(c *memory.Cloud, h *hooks) {
 		h.unhold = func(ctx context.Context, id cloud.InstanceID, token string) error {
 			if token == "" {
 				token = cloud.TokenUnprotected
@@ -98,7 +98,7 @@ var holdMutants = []mutant{
 			return c.Unprotect(ctx, id, token)
 		}
 	}},
-	{"any token frees", "a token that is not the provider's is invalid, and changes nothing", func(c *memory.Cloud, h *hooks) {
+	{"any token frees", "a foreign token is invalid, and changes nothing", func(c *memory.Cloud, h *hooks) {
 		h.unhold = func(ctx context.Context, id cloud.InstanceID, token string) error {
 			if token != "" && token != cloud.TokenProtected {
 				token = cloud.TokenUnprotected
@@ -106,7 +106,7 @@ var holdMutants = []mutant{
 			return c.Unprotect(ctx, id, token)
 		}
 	}},
-	{"any token holds", "a token that is not the provider's is invalid, and changes nothing", func(c *memory.Cloud, h *hooks) {
+	{"any token holds", "a foreign token is invalid, and changes nothing", func(c *memory.Cloud, h *hooks) {
 		h.hold = func(ctx context.Context, id cloud.InstanceID, token string) error {
 			if token != "" {
 				token = cloud.TokenUnprotected
@@ -114,7 +114,7 @@ var holdMutants = []mutant{
 			return c.ProtectFromScaleIn(ctx, id, token)
 		}
 	}},
-	{"the hold of nothing is none", "the hold of an instance that does not exist is not found", func(c *memory.Cloud, h *hooks) {
+	{"the hold of nothing is none", "the protection of a missing instance is not found", func(c *memory.Cloud, h *hooks) {
 		h.holdOf = func(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
 			hold, err := c.Protection(ctx, id)
 			if cloud.Is(err, cloud.NotFound) {

@@ -11,9 +11,9 @@ import (
 // Providers that cannot rebuild skip these cases, apart from the last one.
 var rebuildCases = []testCase{
 	{"EnsureRebuilt is repeated until complete, and the instance runs what the version holds", rebuilds},
-	{"rebuilding what was built from the version does nothing", rebuildsOnce},
+	{"rebuilding an instance of the version does nothing", rebuildsOnce},
 	{"rebuilding from a version that the recipe does not name is a conflict and changes nothing", rebuildsWhatTheRecipeNames},
-	{"rebuilding an instance that does not exist is not found", rebuildsNothing},
+	{"rebuilding a missing instance is not found", rebuildsNothing},
 	{"a provider that cannot rebuild says so, and changes nothing", rebuildsNowhere},
 }
 

@@ -33,7 +33,7 @@ var rebuildMutants = []mutant{
 			return c.EnsureRebuilt(ctx, id, version)
 		}
 	}},
-	{"each call rebuilds", "rebuilding what was built from the version does nothing", func(c *memory.Cloud, h *hooks) {
+	{"each call rebuilds", "rebuilding an instance of the version does nothing", func(c *memory.Cloud, h *hooks) {
 		h.ensureRebuilt = func(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 			have, err := c.EnsureRebuilt(ctx, id, version)
 			if have.State == cloud.Complete {
@@ -52,7 +52,7 @@ var rebuildMutants = []mutant{
 			return have, err
 		}
 	}},
-	{"an instance that is gone is rebuilt", "rebuilding an instance that does not exist is not found", func(c *memory.Cloud, h *hooks) {
+	{"an instance that is gone is rebuilt", "rebuilding a missing instance is not found", func(c *memory.Cloud, h *hooks) {
 		h.ensureRebuilt = func(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 			have, err := c.EnsureRebuilt(ctx, id, version)
 			if cloud.Is(err, cloud.NotFound) {

@@ -12,8 +12,8 @@ import (
 )
 
 var recipeCases = []testCase{
-	{"RecipeChange tells what is, what will be, and changes nothing", changeIsLook},
-	{"RecipeChange tells of a version that is still to be made", changeOfFuture},
+	{"RecipeChange shows what is, what will be, and changes nothing", changeIsLook},
+	{"RecipeChange shows a version that does not exist yet", changeOfFuture},
 	{"SetRecipe pins the recipe to the version, and may be repeated", setRecipe},
 	{"SetRecipe without removal keeps the bootstrap", setRecipeKeeps},
 	{"SetRecipe with removal takes the bootstrap and keeps the rest", setRecipeRemoves},
@@ -95,7 +95,7 @@ func changeIsLook(t *testing.T, s suite) {
 			t.Errorf("asked to remove nothing, it removes %v", change.Removes)
 		}
 		if diff := cmp.Diff(change, s.change(t, firstVersion, removeBootstrap)); diff != "" {
-			t.Errorf("a second look tells something else: %s", diff)
+			t.Errorf("a second look shows something else: %s", diff)
 		}
 	}
 	if diff := cmp.Diff(before, s.recipe(t)); diff != "" {

@@ -11,7 +11,7 @@ import (
 )
 
 var recipeMutants = []mutant{
-	{"publishing promotes", "a version is not what the recipe uses until the recipe names it", func(c *memory.Cloud, h *hooks) {
+	{"publishing promotes", "a version is unused until the recipe names the version", func(c *memory.Cloud, h *hooks) {
 		h.ensureImage = func(ctx context.Context, spec cloud.ImageSpec) (cloud.Image, error) {
 			v, err := c.EnsureImage(ctx, spec)
 			if v.State == cloud.Complete {
@@ -25,10 +25,10 @@ var recipeMutants = []mutant{
 			return []cloud.Refusal{{Reason: "Tired", Message: "come back tomorrow"}}, nil
 		}
 	}},
-	{"nothing is refused", "preflight tells of a version that exists", func(_ *memory.Cloud, h *hooks) {
+	{"nothing is refused", "preflight reports a version that exists", func(_ *memory.Cloud, h *hooks) {
 		h.preflight = func(context.Context, cloud.PreflightSpec) ([]cloud.Refusal, error) { return nil, nil }
 	}},
-	{"a refusal without a message", "preflight tells of a version that exists", func(c *memory.Cloud, h *hooks) {
+	{"a refusal without a message", "preflight reports a version that exists", func(c *memory.Cloud, h *hooks) {
 		h.preflight = func(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 			list, err := c.Preflight(ctx, spec)
 			for i := range list {
@@ -44,7 +44,7 @@ var recipeMutants = []mutant{
 			return p, err
 		}
 	}},
-	{"a pool is written as its instance is", "a node tells its pool", eachMember(func(node cloud.NodeValues, of cloud.Membership) cloud.Membership {
+	{"a pool is written as its instance is", "a node names its pool", eachMember(func(node cloud.NodeValues, of cloud.Membership) cloud.Membership {
 		if of.Pool != "" {
 			of.Pool = cloud.PoolID(node.ProviderID[:len(of.Pool)])
 		}
@@ -60,7 +60,7 @@ var recipeMutants = []mutant{
 		of.Why = ""
 		return of
 	})},
-	{"strangers are left out", "nodes are told in their order, strangers between them and each as often as it is asked", func(c *memory.Cloud, h *hooks) {
+	{"strangers are left out", "nodes come in their order, strangers between them and each as often as it is asked", func(c *memory.Cloud, h *hooks) {
 		h.poolsOf = func(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
 			found, err := c.PoolsOf(ctx, nodes)
 			if len(nodes) == 1 {
@@ -69,19 +69,19 @@ var recipeMutants = []mutant{
 			return slices.DeleteFunc(found, func(of cloud.Membership) bool { return of.Pool == "" }), err
 		}
 	}},
-	{"an answer in an order of its own", "nodes are told in their order, strangers between them and each as often as it is asked", func(c *memory.Cloud, h *hooks) {
+	{"an answer in an order of its own", "nodes come in their order, strangers between them and each as often as it is asked", func(c *memory.Cloud, h *hooks) {
 		h.poolsOf = func(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
 			found, err := c.PoolsOf(ctx, nodes)
 			slices.SortFunc(found, func(a, b cloud.Membership) int { return strings.Compare(string(a.Pool), string(b.Pool)) })
 			return found, err
 		}
 	}},
-	{"only the first fifty are asked about", "nodes are told in their order, strangers between them and each as often as it is asked", func(c *memory.Cloud, h *hooks) {
+	{"only the first fifty are asked about", "nodes come in their order, strangers between them and each as often as it is asked", func(c *memory.Cloud, h *hooks) {
 		h.poolsOf = func(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
 			return c.PoolsOf(ctx, nodes[:min(len(nodes), 50)])
 		}
 	}},
-	{"nobody is an error", "no nodes have no pools, and that is no error", func(c *memory.Cloud, h *hooks) {
+	{"no node is an error", "no nodes have no pools, and that is no error", func(c *memory.Cloud, h *hooks) {
 		h.poolsOf = func(ctx context.Context, nodes []cloud.NodeValues) ([]cloud.Membership, error) {
 			if len(nodes) == 0 {
 				return nil, notFound("find the pools of nodes")
@@ -89,7 +89,7 @@ var recipeMutants = []mutant{
 			return c.PoolsOf(ctx, nodes)
 		}
 	}},
-	{"no look ahead", "RecipeChange tells of a version that is still to be made", func(c *memory.Cloud, h *hooks) {
+	{"no look ahead", "RecipeChange shows a version that does not exist yet", func(c *memory.Cloud, h *hooks) {
 		h.recipeChange = func(ctx context.Context, ref cloud.ImageRef, remove bool) (cloud.RecipeChange, error) {
 			if v, err := c.Image(ctx, ref); err == nil && v.State == cloud.Absent {
 				return cloud.RecipeChange{}, notFound("look at recipe")
@@ -97,7 +97,7 @@ var recipeMutants = []mutant{
 			return c.RecipeChange(ctx, ref, remove)
 		}
 	}},
-	{"a look at a change carries it out", "RecipeChange tells what is, what will be, and changes nothing", func(c *memory.Cloud, h *hooks) {
+	{"a look at a change carries it out", "RecipeChange shows what is, what will be, and changes nothing", func(c *memory.Cloud, h *hooks) {
 		h.recipeChange = func(ctx context.Context, ref cloud.ImageRef, remove bool) (cloud.RecipeChange, error) {
 			change, err := c.RecipeChange(ctx, ref, remove)
 			if v, lookErr := c.Image(ctx, ref); lookErr == nil && v.State == cloud.Complete {
@@ -214,7 +214,7 @@ var recipeMutants = []mutant{
 			return c.SetCapacity(ctx, id, from, to)
 		}
 	}},
-	{"nobody knows what an instance was built from", "new instances are built from the version that the recipe names", func(c *memory.Cloud, h *hooks) {
+	{"the image of an instance is unknown", "new instances are built from the version that the recipe names", func(c *memory.Cloud, h *hooks) {
 		h.instance = func(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 			m, err := c.Instance(ctx, id)
 			m.BuiltFrom, m.Image = "", ""

@@ -22,7 +22,7 @@ type RecipesHarness struct {
 }
 
 // ofDisks are cases that need more of ImageProvider than a look.
-var ofDisks = []string{"a hold outlives a stop", "an instance that is off and held is removed", "a snapshot outlives the instance that it was made of"}
+var ofDisks = []string{"a protection outlives a stop", "a stopped and protected instance is removed", "a snapshot outlives the instance"}
 
 // RunRecipes runs the cases about a PoolProvider, with a stub ImageProvider that only reports instances and versions.
 func RunRecipes(t *testing.T, fresh func(t *testing.T) RecipesHarness) {

@@ -9,13 +9,13 @@ import (
 )
 
 var removeCases = []testCase{
-	{"EnsureRemoved is repeated until the instance is gone, and its pool is meant to have one node fewer", removes},
+	{"EnsureRemoved is repeated until the instance is gone, and its pool wants one node fewer", removes},
 	{"removing takes one place from the pool, however often it is asked for", removesOnce},
-	{"an instance that is off and held is removed", removesWhatIsHeld},
-	{"removing an instance that does not exist changes nothing", removesNothing},
-	{"preflight tells of a pool that cannot grow before its donor is taken, and only then", preflightOfGrowth},
-	{"preflight tells of an instance that cannot be removed, and only where it is to be", preflightOfRemoval},
-	{"a snapshot outlives the instance that it was made of", snapshotOutlives},
+	{"a stopped and protected instance is removed", removesWhatIsHeld},
+	{"removing a missing instance changes nothing", removesNothing},
+	{"preflight reports a pool that cannot grow before its donor is removed, and only then", preflightOfGrowth},
+	{"preflight reports an instance that cannot be removed, and only where removal is asked for", preflightOfRemoval},
+	{"a snapshot outlives the instance", snapshotOutlives},
 }
 
 // remove removes instance a, and checks each answer.
@@ -39,7 +39,7 @@ func removes(t *testing.T, s suite) {
 	recipe := got(s.p.Pool(t.Context(), s.Pool))(t).Recipe
 	s.remove(t)
 	if have := s.capacity(t); have != size-1 {
-		t.Errorf("the pool is meant to have %d nodes, of %d before", have, size)
+		t.Errorf("the pool's wanted size is %d nodes, of %d before", have, size)
 	}
 	if s.List != nil {
 		// No replacement is created, now or later.
@@ -70,7 +70,7 @@ func removesOnce(t *testing.T, s suite) {
 		}
 	}
 	if have := s.capacity(t); have != size-1 {
-		t.Errorf("the pool is meant to have %d nodes, of %d before", have, size)
+		t.Errorf("the pool's wanted size is %d nodes, of %d before", have, size)
 	}
 	got(s.p.Instance(t.Context(), s.b))(t)
 }
@@ -143,7 +143,7 @@ func preflightOfRemoval(t *testing.T, s suite) {
 	}
 	s.Bind(t)
 	if found := s.thought(t, true, false); len(found) == 0 {
-		t.Error("preflight does not tell that the instance cannot be removed")
+		t.Error("preflight does not report that the instance cannot be removed")
 	}
 	if found := s.thought(t, false, false); found != nil {
 		t.Errorf("of a donor that returns, preflight finds %+v", found)

@@ -8,7 +8,7 @@ import (
 )
 
 var removeMutants = []mutant{
-	{"the place stays, and a new instance takes it", "EnsureRemoved is repeated until the instance is gone, and its pool is meant to have one node fewer", func(c *memory.Cloud, h *hooks) {
+	{"the place stays, and a new instance takes it", "EnsureRemoved is repeated until the instance is gone, and its pool wants one node fewer", func(c *memory.Cloud, h *hooks) {
 		h.ensureRemoved = func(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
 			state, err := c.EnsureRemoved(ctx, id)
 			if err == nil && state == cloud.Deleting {
@@ -18,13 +18,13 @@ var removeMutants = []mutant{
 			return state, err
 		}
 	}},
-	{"it is gone when its removal begins", "EnsureRemoved is repeated until the instance is gone, and its pool is meant to have one node fewer", func(c *memory.Cloud, h *hooks) {
+	{"it is gone when its removal begins", "EnsureRemoved is repeated until the instance is gone, and its pool wants one node fewer", func(c *memory.Cloud, h *hooks) {
 		h.ensureRemoved = func(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
 			_, err := c.EnsureRemoved(ctx, id)
 			return cloud.Absent, err
 		}
 	}},
-	{"another instance goes", "EnsureRemoved is repeated until the instance is gone, and its pool is meant to have one node fewer", func(c *memory.Cloud, h *hooks) {
+	{"another instance goes", "EnsureRemoved is repeated until the instance is gone, and its pool wants one node fewer", func(c *memory.Cloud, h *hooks) {
 		h.ensureRemoved = func(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
 			c.ScaleIn(c.World().Pools[0].ID)
 			return c.EnsureRemoved(ctx, id)
@@ -39,7 +39,7 @@ var removeMutants = []mutant{
 			return c.EnsureRemoved(ctx, id)
 		}
 	}},
-	{"what is held stays", "an instance that is off and held is removed", func(c *memory.Cloud, h *hooks) {
+	{"what is held stays", "a stopped and protected instance is removed", func(c *memory.Cloud, h *hooks) {
 		h.ensureRemoved = func(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
 			if hold, err := c.Protection(ctx, id); err == nil && hold.Protected {
 				return cloud.Deleting, nil
@@ -47,7 +47,7 @@ var removeMutants = []mutant{
 			return c.EnsureRemoved(ctx, id)
 		}
 	}},
-	{"one that does not exist is an error", "removing an instance that does not exist changes nothing", func(c *memory.Cloud, h *hooks) {
+	{"one that does not exist is an error", "removing a missing instance changes nothing", func(c *memory.Cloud, h *hooks) {
 		h.ensureRemoved = func(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
 			if _, err := c.Instance(ctx, id); cloud.Is(err, cloud.NotFound) {
 				return cloud.Absent, err
@@ -55,32 +55,32 @@ var removeMutants = []mutant{
 			return c.EnsureRemoved(ctx, id)
 		}
 	}},
-	{"its snapshots go with it", "a snapshot outlives the instance that it was made of", func(c *memory.Cloud, h *hooks) {
+	{"its snapshots go with it", "a snapshot outlives the instance", func(c *memory.Cloud, h *hooks) {
 		h.ensureRemoved = func(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
 			for _, snapshot := range c.World().Snapshots {
 				_ = c.DeleteSnapshot(ctx, id, snapshot.Name)
 			}
 			return c.EnsureRemoved(ctx, id)
 		}
-	}}, {"a growth is thought of that nobody asked for", "preflight tells of a pool that cannot grow before its donor is taken, and only then", func(c *memory.Cloud, h *hooks) {
+	}}, {"a growth is reported without a request", "preflight reports a pool that cannot grow before its donor is removed, and only then", func(c *memory.Cloud, h *hooks) {
 		h.preflight = func(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 			spec.Grows = true
 			return c.Preflight(ctx, spec)
 		}
 	}},
-	{"the growth is not thought of", "preflight tells of a pool that cannot grow before its donor is taken, and only then", func(c *memory.Cloud, h *hooks) {
+	{"the growth is not thought of", "preflight reports a pool that cannot grow before its donor is removed, and only then", func(c *memory.Cloud, h *hooks) {
 		h.preflight = func(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 			spec.Grows = false
 			return c.Preflight(ctx, spec)
 		}
 	}},
-	{"the removal is not thought of", "preflight tells of an instance that cannot be removed, and only where it is to be", func(c *memory.Cloud, h *hooks) {
+	{"the removal is not thought of", "preflight reports an instance that cannot be removed, and only where removal is asked for", func(c *memory.Cloud, h *hooks) {
 		h.preflight = func(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 			spec.Removes = false
 			return c.Preflight(ctx, spec)
 		}
 	}},
-	{"each donor is thought to be removed", "preflight tells of an instance that cannot be removed, and only where it is to be", func(c *memory.Cloud, h *hooks) {
+	{"each donor is thought to be removed", "preflight reports an instance that cannot be removed, and only where removal is asked for", func(c *memory.Cloud, h *hooks) {
 		h.preflight = func(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 			spec.Removes = true
 			return c.Preflight(ctx, spec)

@@ -11,10 +11,10 @@ import (
 )
 
 var restoreCases = []testCase{
-	{"RestoreChange tells what comes back, and changes nothing", restoreIsLook},
+	{"RestoreChange shows what comes back, and changes nothing", restoreIsLook},
 	{"SetRecipe gives a recipe back what it lost, and may be repeated", restores},
-	{"what was not saved is missing until somebody gives it", restoresWhatIsGiven},
-	{"what another pool lost, or nobody saved, is invalid", restoresNothingForeign},
+	{"an unsaved part is missing until the user passes it", restoresWhatIsGiven},
+	{"a part of another pool, or an unsaved part, is invalid", restoresNothingForeign},
 	{"a restoration made from another recipe is a conflict", restoreConflict},
 	{"a pool that would roll a restored recipe out is refused", restoreWouldRoll},
 	{"running instances are not changed by a restored recipe", restoreSparesInstances},
@@ -48,7 +48,7 @@ func restoreIsLook(t *testing.T, s suite) {
 		t.Errorf("of %v come back %v, without %v", removed, change.Adds, change.Missing)
 	}
 	if diff := cmp.Diff(change, got(s.p.RestoreChange(t.Context(), s.Pool, saved))(t)); diff != "" {
-		t.Errorf("a second look tells something else: %s", diff)
+		t.Errorf("a second look shows something else: %s", diff)
 	}
 	if diff := cmp.Diff(before, s.recipe(t)); diff != "" {
 		t.Errorf("looking changed the recipe: %s", diff)
@@ -93,12 +93,12 @@ func restoresWhatIsGiven(t *testing.T, s suite) {
 	change := got(s.p.RestoreChange(t.Context(), s.Pool, saved))(t)
 	lost := cloud.Unreadable(removed)
 	if !cloud.SameFields(change.Missing, lost) || len(change.Adds) != len(removed)-len(lost) {
-		t.Errorf("nobody gives %v: missing are %v, and %v come back", lost, change.Missing, change.Adds)
+		t.Errorf("without %v: missing are %v, and %v come back", lost, change.Missing, change.Adds)
 	}
 	must(t, s.p.SetRecipe(t.Context(), change))
 	for _, part := range lost {
 		if bootstrap := s.recipe(t).Bootstrap; slices.Contains(bootstrap, part.String()) {
-			t.Errorf("nobody gave %s, and the recipe has %v", part, bootstrap)
+			t.Errorf("%s was not passed, and the recipe has %v", part, bootstrap)
 		}
 	}
 }
@@ -145,11 +145,11 @@ func restoreWouldRoll(t *testing.T, s suite) {
 	if change.Done {
 		t.Skip("the harness's recipe loses nothing")
 	}
-	mend := s.rolling(t)
+	repair := s.rolling(t)
 	before, recipe := s.instances(t), s.recipe(t)
 	wantRefusal(t, s.p.SetRecipe(t.Context(), change))
-	if told := got(s.p.RestoreChange(t.Context(), s.Pool, saved))(t); len(told.Refusals) == 0 {
-		t.Errorf("a change that would be refused is %+v", told)
+	if reported := got(s.p.RestoreChange(t.Context(), s.Pool, saved))(t); len(reported.Refusals) == 0 {
+		t.Errorf("a change that would be refused is %+v", reported)
 	}
 	s.Advance(t)
 	if diff := cmp.Diff(before, s.instances(t)); diff != "" {
@@ -158,7 +158,7 @@ func restoreWouldRoll(t *testing.T, s suite) {
 	if diff := cmp.Diff(recipe, s.recipe(t)); diff != "" {
 		t.Errorf("a refused change changed the recipe: %s", diff)
 	}
-	mend()
+	repair()
 	must(t, s.p.SetRecipe(t.Context(), change))
 }
 

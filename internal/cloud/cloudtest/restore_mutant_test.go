@@ -20,13 +20,13 @@ func restoring(c *memory.Cloud, do func(context.Context, cloud.RecipeChange) err
 }
 
 var restoreMutants = []mutant{
-	{"a look at a restoration carries it out", "RestoreChange tells what comes back, and changes nothing", func(c *memory.Cloud, h *hooks) {
+	{"a look at a restoration carries it out", "RestoreChange shows what comes back, and changes nothing", func(c *memory.Cloud, h *hooks) {
 		h.restoreChange = func(ctx context.Context, id cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
 			change, err := c.RestoreChange(ctx, id, saved)
 			return change, errors.Join(err, c.SetRecipe(ctx, change))
 		}
 	}},
-	{"the image alone is told", "RestoreChange tells what comes back, and changes nothing", func(c *memory.Cloud, h *hooks) {
+	{"the image alone is shown", "RestoreChange shows what comes back, and changes nothing", func(c *memory.Cloud, h *hooks) {
 		h.restoreChange = func(ctx context.Context, id cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
 			change, err := c.RestoreChange(ctx, id, saved)
 			change.Adds = nil
@@ -53,13 +53,13 @@ var restoreMutants = []mutant{
 			return nil
 		})
 	}},
-	{"what nobody has is made up", "what was not saved is missing until somebody gives it", func(c *memory.Cloud, h *hooks) {
+	{"a missing part is invented", "an unsaved part is missing until the user passes it", func(c *memory.Cloud, h *hooks) {
 		h.restoreChange = func(ctx context.Context, id cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
 			saved.Given = map[string][]byte{"customData": nil}
 			return c.RestoreChange(ctx, id, saved)
 		}
 	}},
-	{"any pool's backup will do", "what another pool lost, or nobody saved, is invalid", func(c *memory.Cloud, h *hooks) {
+	{"any pool's backup will do", "a part of another pool, or an unsaved part, is invalid", func(c *memory.Cloud, h *hooks) {
 		h.restoreChange = func(ctx context.Context, id cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error) {
 			saved.Backup = bytes.ReplaceAll(saved.Backup, []byte(id+"x"), []byte(id))
 			return c.RestoreChange(ctx, id, saved)

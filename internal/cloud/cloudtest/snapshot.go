@@ -13,7 +13,7 @@ var snapshotCases = []testCase{
 	{"EnsureSnapshot is repeated until complete, and carries name and tags", snapshotCompletes},
 	{"a snapshot is never made twice and never changed", snapshotOnce},
 	{"a snapshot leaves its instance as it was", snapshotLeavesInstance},
-	{"a new snapshot is seen at once, as what it was asked for", snapshotSeen},
+	{"a new snapshot is seen at once, as requested", snapshotSeen},
 	{"an instance may run again once its snapshot is taken", snapshotTaken},
 	{"a snapshot is deleted until absent, and can be made again", snapshotDeleted},
 	{"deleting no snapshot is nil", deleteNoSnapshot},
@@ -160,7 +160,7 @@ func snapshotDeleted(t *testing.T, s suite) {
 	}
 	again := s.ensureSnapshot(t, cloud.SnapshotSpec{Name: theSnapshot, Instance: s.a, Tags: map[string]string{"try": "2"}})
 	if again.Tags["try"] != "2" {
-		t.Errorf("the snapshot made anew has the tags %v", again.Tags)
+		t.Errorf("the second snapshot has the tags %v", again.Tags)
 	}
 	s.wantPower(t, s.a, cloud.PowerStopped)
 }

@@ -11,10 +11,10 @@ import (
 )
 
 var shelfCases = []testCase{
-	{"the shelf shows each owned snapshot once, by its Prototype's name", shelfShowsSnapshots},
-	{"the shelf does not show a snapshot without an owner", shelfLeavesStrangers},
-	{"a look at the shelf changes nothing", shelfChangesNothing},
-	{"a snapshot dropped from the shelf goes, and no other", shelfDrops},
+	{"the list shows each owned snapshot once, by the Prototype's name", shelfShowsSnapshots},
+	{"the list does not show a snapshot without an owner", shelfLeavesStrangers},
+	{"listing snapshots changes nothing", shelfChangesNothing},
+	{"a deleted snapshot leaves the list, and no other snapshot does", shelfDrops},
 	{"dropping no snapshot is nil", shelfDropsNothing},
 }
 
@@ -29,7 +29,7 @@ func (s suite) shelve(t *testing.T) {
 	s.stop(t, s.a)
 	s.ensureSnapshot(t, cloud.SnapshotSpec{Name: "pool-2026.01.08", Instance: s.a, Tags: owned("pool-2026.01.08", "u8")})
 	s.ensureSnapshot(t, cloud.SnapshotSpec{Name: "pool-2026.01.09", Instance: s.a, Tags: owned("pool-2026.01.09", "u9")})
-	s.ensureSnapshot(t, cloud.SnapshotSpec{Name: "somebody-elses", Instance: s.a, Tags: map[string]string{cloud.TagBuiltFrom: "node-a"}})
+	s.ensureSnapshot(t, cloud.SnapshotSpec{Name: "another-owner", Instance: s.a, Tags: map[string]string{cloud.TagBuiltFrom: "node-a"}})
 }
 
 // onShelf lists the snapshots by name.
@@ -53,7 +53,7 @@ func shelfShowsSnapshots(t *testing.T, s suite) {
 		}
 	}
 	if diff := cmp.Diff(want, have); diff != "" {
-		t.Errorf("snapshots (-a look shows +the shelf shows):\n%s", diff)
+		t.Errorf("snapshots (-a look +the list):\n%s", diff)
 	}
 }
 
@@ -85,14 +85,14 @@ func shelfDrops(t *testing.T, s suite) {
 	s.shelve(t)
 	all := s.onShelf(t, s.Pool)
 	if len(all) != 2 {
-		t.Fatalf("the shelf shows %d snapshots, want 2", len(all))
+		t.Fatalf("the list shows %d snapshots, want 2", len(all))
 	}
 	must(t, s.p.DropSnapshot(t.Context(), all[0].ID))
 	must(t, s.p.DropSnapshot(t.Context(), all[0].ID))
 	s.until(t, "absent", func() bool {
 		return got(s.p.Snapshot(t.Context(), s.a, all[0].Name))(t).State == cloud.Absent && len(s.onShelf(t, s.Pool)) == 1
 	})
-	for _, name := range []string{all[1].Name, "somebody-elses"} {
+	for _, name := range []string{all[1].Name, "another-owner"} {
 		if have := got(s.p.Snapshot(t.Context(), s.a, name))(t); have.State != cloud.Complete {
 			t.Errorf("snapshot %s is %s after another one was dropped", name, have.State)
 		}
@@ -106,6 +106,6 @@ func shelfDropsNothing(t *testing.T, s suite) {
 		must(t, s.p.DropSnapshot(t.Context(), snapshot.ID+"-not"))
 	}
 	if left := s.onShelf(t, s.Pool); len(left) != 2 || left[0].State != cloud.Complete {
-		t.Errorf("dropping what is not there changed the shelf: %+v", left)
+		t.Errorf("deleting a missing snapshot changed the list: %+v", left)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 var shelfMutants = []mutant{
-	{"the shelf lists each place anew", "the shelf shows each owned snapshot once, by its Prototype's name", func(c *memory.Cloud, h *hooks) {
+	{"the list asks each place again", "the list shows each owned snapshot once, by the Prototype's name", func(c *memory.Cloud, h *hooks) {
 		h.snapshots = func(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
 			var all []cloud.Snapshot
 			for range pools {
@@ -22,13 +22,13 @@ var shelfMutants = []mutant{
 			return all, nil
 		}
 	}},
-	{"the shelf shows what is a stranger's", "the shelf does not show a snapshot without an owner", func(c *memory.Cloud, h *hooks) {
+	{"the list shows a foreign snapshot", "the list does not show a snapshot without an owner", func(c *memory.Cloud, h *hooks) {
 		h.snapshots = func(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
 			list, err := c.Snapshots(ctx, pools...)
-			return append(list, cloud.Snapshot{Name: "somebody-elses", State: cloud.Complete}), err
+			return append(list, cloud.Snapshot{Name: "another-owner", State: cloud.Complete}), err
 		}
 	}},
-	{"looking drops", "a look at the shelf changes nothing", func(c *memory.Cloud, h *hooks) {
+	{"listing deletes", "listing snapshots changes nothing", func(c *memory.Cloud, h *hooks) {
 		h.snapshots = func(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error) {
 			list, err := c.Snapshots(ctx, pools...)
 			for _, s := range list {
@@ -37,7 +37,7 @@ var shelfMutants = []mutant{
 			return list, err
 		}
 	}},
-	{"a drop takes all", "a snapshot dropped from the shelf goes, and no other", func(c *memory.Cloud, h *hooks) {
+	{"a drop takes all", "a deleted snapshot leaves the list, and no other snapshot does", func(c *memory.Cloud, h *hooks) {
 		h.dropSnapshot = func(ctx context.Context, _ string) error {
 			list, err := c.Snapshots(ctx)
 			for _, s := range list {
@@ -54,10 +54,10 @@ var shelfMutants = []mutant{
 			return c.DropSnapshot(ctx, id)
 		}
 	}},
-	{"the atlas forgets", "the atlas shows a pool once, as the IDs of its instances name it", func(_ *memory.Cloud, h *hooks) {
+	{"the list forgets a pool", "the pool list shows each pool once, with the ID from the instances", func(_ *memory.Cloud, h *hooks) {
 		h.poolsBeside = func(context.Context, ...cloud.PoolID) ([]cloud.PoolID, error) { return nil, nil }
 	}},
-	{"the atlas stops a machine", "the atlas changes nothing", func(c *memory.Cloud, h *hooks) {
+	{"the list stops a machine", "listing pools changes nothing", func(c *memory.Cloud, h *hooks) {
 		h.poolsBeside = func(ctx context.Context, pools ...cloud.PoolID) ([]cloud.PoolID, error) {
 			for _, m := range c.InstanceIDs(pools[0]) {
 				_, _ = c.EnsureStopped(ctx, m)
@@ -65,7 +65,7 @@ var shelfMutants = []mutant{
 			return c.PoolsInScope(ctx, pools...)
 		}
 	}},
-	{"every text is a pool's ID", "a pool's ID is read in any case, and nothing else is one", func(_ *memory.Cloud, h *hooks) {
+	{"every text is a pool's ID", "a pool's ID is read in any case, and no other text is an ID", func(_ *memory.Cloud, h *hooks) {
 		h.readPool = func(text string) (cloud.PoolID, bool) { return cloud.PoolID(strings.ToLower(text)), true }
 	}},
 }

@@ -16,8 +16,8 @@ var trialCases = []testCase{
 	{"asked for again, a trial builds no second instance", triesOnce},
 	{"ending a trial again removes nothing, even if its version is used by then", endsOnce},
 	{"the trials of a pool are listed until they have ended, each as it can be ended by", listsTrials},
-	{"a trial of a version that does not exist is not found and changes nothing", triesMissing},
-	{"preflight of a trial tells of what stands against it", preflightsTrial},
+	{"a trial of a missing version is not found and changes nothing", triesMissing},
+	{"preflight of a trial reports each obstacle", preflightsTrial},
 	{"a trial for which there is no room says so and leaves nothing", triesWithoutRoom},
 }
 
@@ -58,7 +58,7 @@ func beginTrial(t *testing.T, s suite, power cloud.Provider, spec cloud.TrialSpe
 	for _, m := range have.Instances {
 		seen := got(s.p.Instance(t.Context(), m.ID))(t)
 		if m.BuiltFrom != spec.Version || m.Power != cloud.PowerRunning || seen.Power != cloud.PowerRunning || s.p.BuiltFrom(s.Pool, seen) != spec.Version {
-			t.Errorf("an instance to try is told as %+v and is %+v", m, seen)
+			t.Errorf("an instance to try is reported as %+v and is %+v", m, seen)
 		}
 	}
 	return have
@@ -136,7 +136,7 @@ func triesOutside(t *testing.T, s suite) {
 	}
 	for _, m := range got(s.p.Instances(t.Context(), s.Pool))(t) {
 		if s.p.SameInstance(m.ID, id) {
-			t.Errorf("the census of the pool has %+v", m)
+			t.Errorf("the list of the pool has %+v", m)
 		}
 	}
 }
@@ -204,7 +204,7 @@ func preflightsTrial(t *testing.T, s suite) {
 	}
 	if change := s.change(t, firstVersion, true); len(cloud.Unreadable(change.Removes)) > 0 {
 		if found := foreseen(t, s, power, false); !slices.Contains(found, cloud.PoolNotCopyable) {
-			t.Errorf("with what nobody can read: preflight finds %v", found)
+			t.Errorf("with an unreadable part: preflight finds %v", found)
 		}
 	}
 	unchanged(t)

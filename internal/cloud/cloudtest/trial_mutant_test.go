@@ -75,7 +75,7 @@ var trialMutants = []mutant{
 			return c.Trials(ctx, c.World().Pools[0].ID)
 		}
 	}},
-	{"a version that is gone is tried", "a trial of a version that does not exist is not found and changes nothing", func(c *memory.Cloud, h *hooks) {
+	{"a version that is gone is tried", "a trial of a missing version is not found and changes nothing", func(c *memory.Cloud, h *hooks) {
 		h.ensureTrial = func(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 			if image, err := c.Image(ctx, spec.ImageRef); err == nil && image.State == cloud.Absent && spec.Version != "" {
 				c.AddVersion(spec.Pool, memory.VersionSpec{Version: spec.Version})
@@ -83,7 +83,7 @@ var trialMutants = []mutant{
 			return c.EnsureTrial(ctx, spec)
 		}
 	}},
-	{"nothing stands against a trial", "preflight of a trial tells of what stands against it", func(_ *memory.Cloud, h *hooks) {
+	{"nothing stands against a trial", "preflight of a trial reports each obstacle", func(_ *memory.Cloud, h *hooks) {
 		h.preflightTrial = func(context.Context, cloud.TrialSpec) ([]cloud.Refusal, error) { return nil, nil }
 	}},
 	{"what has no room is a conflict", "a trial for which there is no room says so and leaves nothing", func(c *memory.Cloud, h *hooks) {

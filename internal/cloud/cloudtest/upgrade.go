@@ -16,7 +16,7 @@ var upgradeCases = []testCase{
 
 // rolling sets the pool's policy to automatic updates of running instances, and returns a function that resets the
 // policy.
-func (s suite) rolling(t *testing.T) (mend func()) {
+func (s suite) rolling(t *testing.T) (repair func()) {
 	t.Helper()
 	if s.SetUpgrades == nil {
 		t.Skip("the harness's pools have no policy that changes running instances")
@@ -33,12 +33,12 @@ func setRecipeWouldRoll(t *testing.T, s suite) {
 	if len(change.Refusals) > 0 {
 		t.Fatalf("a pool that can be pointed at a version says %+v", change.Refusals)
 	}
-	mend := s.rolling(t)
+	repair := s.rolling(t)
 	before, recipe := s.instances(t), s.recipe(t)
 	wantRefusal(t, s.p.SetRecipe(t.Context(), change))
-	told := s.change(t, firstVersion, true)
-	if len(told.Refusals) == 0 || told.Refusals[0].Reason == "" || told.Refusals[0].Message == "" {
-		t.Errorf("a change that would be refused says %+v", told.Refusals)
+	reported := s.change(t, firstVersion, true)
+	if len(reported.Refusals) == 0 || reported.Refusals[0].Reason == "" || reported.Refusals[0].Message == "" {
+		t.Errorf("a change that would be refused says %+v", reported.Refusals)
 	}
 	for range 3 {
 		s.Advance(t)
@@ -49,21 +49,21 @@ func setRecipeWouldRoll(t *testing.T, s suite) {
 	if diff := cmp.Diff(recipe, s.recipe(t)); diff != "" {
 		t.Errorf("a refused change changed the recipe: %s", diff)
 	}
-	mend()
+	repair()
 	must(t, s.p.SetRecipe(t.Context(), change))
 	s.wantRecipe(t, change)
 }
 
 func setCapacityWouldRoll(t *testing.T, s suite) {
 	s.start(t, s.a)
-	mend := s.rolling(t)
+	repair := s.rolling(t)
 	before, size := s.instances(t), s.capacity(t)
 	wantRefusal(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
 	s.Advance(t)
 	if diff := cmp.Diff(before, s.instances(t)); diff != "" {
 		t.Fatalf("a refused size changed an instance: %s", diff)
 	}
-	mend()
+	repair()
 	must(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
 }
 

@@ -10,7 +10,7 @@ import (
 const wouldRoll = "a pool that would roll a new recipe out is refused, whenever that was set"
 
 var upgradeMutants = []mutant{
-	{"only a look tells of the policy", wouldRoll, func(c *memory.Cloud, h *hooks) {
+	{"only a look reports the policy", wouldRoll, func(c *memory.Cloud, h *hooks) {
 		h.setRecipe = func(ctx context.Context, change cloud.RecipeChange) error {
 			p, err := c.Pool(ctx, change.Pool)
 			if err == nil && len(p.Refusals) > 0 {
@@ -29,7 +29,7 @@ var upgradeMutants = []mutant{
 			return err
 		}
 	}},
-	{"only the write tells of the policy", wouldRoll, func(c *memory.Cloud, h *hooks) {
+	{"only the write reports the policy", wouldRoll, func(c *memory.Cloud, h *hooks) {
 		h.recipeChange = func(ctx context.Context, ref cloud.ImageRef, remove bool) (cloud.RecipeChange, error) {
 			change, err := c.RecipeChange(ctx, ref, remove)
 			change.Refusals = nil

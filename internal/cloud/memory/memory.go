@@ -195,12 +195,12 @@ func (c *clockwork) deliver() {
 		n := c.news[0]
 		c.news = c.news[1:]
 		if c.OnPower != nil {
-			c.tell(n)
+			c.report(n)
 		}
 	}
 }
 
-func (c *clockwork) tell(n news) {
+func (c *clockwork) report(n news) {
 	c.mu.Unlock()
 	defer c.mu.Lock()
 	c.OnPower(n.id, n.power)

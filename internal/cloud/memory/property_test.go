@@ -173,11 +173,11 @@ func wrongInstances(w memory.World, reported []powerEvent) (wrong []string) {
 	ids := map[string]bool{}
 	for _, m := range w.Instances {
 		if p, known := power[m.ID]; known && p != m.Power {
-			wrong = append(wrong, fmt.Sprintf("%s is %q, and %q was told", m.ID, m.Power, p))
+			wrong = append(wrong, fmt.Sprintf("%s is %q, and %q was reported", m.ID, m.Power, p))
 		}
 		// The first two instances of the rig started before the rig recorded boots.
 		if m.Boots != boots[m.ID] && m.Boots != boots[m.ID]+1 {
-			wrong = append(wrong, fmt.Sprintf("%s booted %d times, and %d were told", m.ID, m.Boots, boots[m.ID]))
+			wrong = append(wrong, fmt.Sprintf("%s booted %d times, and %d were reported", m.ID, m.Boots, boots[m.ID]))
 		}
 		if m.BootID != "" && ids[m.BootID] {
 			wrong = append(wrong, fmt.Sprintf("the boot ID %s is not its own", m.BootID))
@@ -244,7 +244,7 @@ func wrongImages(last, now memory.World) (wrong []string) {
 			wrong = append(wrong, fmt.Sprintf("version %s went from %d to %d %%", v.Version, old.Percent, v.Percent))
 		}
 		if v.State != old.State && old.State != cloud.Pending {
-			wrong = append(wrong, fmt.Sprintf("version %s went from %q to %q by itself", v.Version, old.State, v.State))
+			wrong = append(wrong, fmt.Sprintf("version %s went from %q to %q without a call", v.Version, old.State, v.State))
 		}
 	}
 	return wrong
@@ -291,7 +291,7 @@ func TestReadsChangeNothing(t *testing.T) {
 			rt.Fatalf("looking changed the world (-seldom +often):\n%s", diff)
 		}
 		if diff := cmp.Diff(seldom.heard, often.heard); diff != "" {
-			rt.Fatalf("looking changed what was told (-seldom +often):\n%s", diff)
+			rt.Fatalf("looking changed the report (-seldom +often):\n%s", diff)
 		}
 	})
 }

@@ -78,7 +78,7 @@ func TestDescriptionsAreWhole(t *testing.T) {
 		for _, o := range d.Options {
 			flags = append(flags, o.Flag)
 			if o.Usage == "" || !strings.HasPrefix(o.Variable, "KAMINO_") {
-				t.Errorf("%s: flag %s is not told", d.Name, o.Flag)
+				t.Errorf("%s: flag %s is not in the help", d.Name, o.Flag)
 			}
 		}
 		if d.New == nil || d.ConfigFile == "" || d.Environment == "" || len(d.Reasons) == 0 || len(d.Classes) == 0 {

@@ -42,6 +42,6 @@ func TestPodsThatWaitAskForAPass(t *testing.T) {
 	}
 	q := &asked{}
 	if err := (&Reconciler{}).watchGrowth(t.Context(), q); err != nil || len(q.after) > 0 {
-		t.Errorf("nobody can tell: %v, %d passes", err, len(q.after))
+		t.Errorf("unknown: %v, %d passes", err, len(q.after))
 	}
 }

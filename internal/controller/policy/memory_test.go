@@ -25,7 +25,7 @@ func TestMemoryIsTakenForTheStartOnly(t *testing.T) {
 		hurried, settled     int
 		hurryLimit, endLimit int64
 	}{
-		{"nobody said anything", goDefault, math.MaxInt64, hurryGC, steadyGC, hurryLimit, math.MaxInt64},
+		{"no message", goDefault, math.MaxInt64, hurryGC, steadyGC, hurryLimit, math.MaxInt64},
 		{"GOGC is set", 70, math.MaxInt64, 70, 70, math.MaxInt64, math.MaxInt64},
 		{"GOMEMLIMIT is set", goDefault, 1 << 30, hurryGC, steadyGC, 1 << 30, 1 << 30},
 	} {

@@ -155,7 +155,7 @@ func TestNodesAndAPolicyBecomeAPrototype(t *testing.T) {
 	})
 	for _, node := range c.nodes.Of(pool) {
 		if node.Status.Images != nil || node.ManagedFields != nil || !node.Status.Conditions[0].LastHeartbeatTime.IsZero() {
-			t.Errorf("node %s is kept with what nobody reads: %+v", node.Name, node)
+			t.Errorf("node %s is kept with unread fields: %+v", node.Name, node)
 		}
 	}
 }

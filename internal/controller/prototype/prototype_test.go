@@ -168,7 +168,7 @@ func TestADonorsNewsLeadToItsPrototype(t *testing.T) {
 	}
 	for _, free := range []*corev1.Node{old, donor("1", corev1.ConditionTrue, map[string]string{v1alpha1.ReservationAnnotation: "?"})} {
 		if got := holderOf(t.Context(), free); got != nil {
-			t.Errorf("requests of a node that nobody holds = %v", got)
+			t.Errorf("requests of a node without a reservation = %v", got)
 		}
 	}
 }

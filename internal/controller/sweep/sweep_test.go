@@ -162,15 +162,15 @@ func TestANodeIsGivenBackAtTheSecondLook(t *testing.T) {
 	s.hold("d", v1alpha1.Holder{Kind: "Pioneer", Name: "pool1-2026.03.13", UID: "gone"})
 	s.pass()
 	if s.isFree("a") {
-		t.Error("it was given back at the first look")
+		t.Error("it was released at the first look")
 	}
 	s.pass()
 	s.pass()
 	if !s.isFree("a") {
-		t.Errorf("it is not given back: %+v", s.node("a"))
+		t.Errorf("it is not released: %+v", s.node("a"))
 	}
 	if s.isFree("b") || s.isFree("c") || s.isFree("d") {
-		t.Error("somebody else's node was given back")
+		t.Error("the node of another holder was released")
 	}
 	// The capture ends, and leaves its reservation.
 	working.Status.Phase = v1alpha1.PhaseFailed
@@ -178,7 +178,7 @@ func TestANodeIsGivenBackAtTheSecondLook(t *testing.T) {
 	s.pass()
 	s.pass()
 	if !s.isFree("b") || s.isFree("c") || s.isFree("d") {
-		t.Error("the node of a capture that has ended is not given back, or another one is")
+		t.Error("the node of a capture that has ended is not released, or another one is")
 	}
 }
 
@@ -272,6 +272,6 @@ func TestACloudThatRefuses(t *testing.T) {
 		s.now = s.now.Add(2 * time.Minute)
 	}
 	if !s.isFree("a") || refused != 2 {
-		t.Errorf("free: %t, and the cloud was asked %d times, not twice: at the start, and for the node that was given back", s.isFree("a"), refused)
+		t.Errorf("free: %t, and the cloud was asked %d times, not twice: at the start, and for the node that was released", s.isFree("a"), refused)
 	}
 }

@@ -104,14 +104,14 @@ func TestRulesOfDisk(t *testing.T) {
 		want  v1alpha1.Profile
 		code  int
 	}{
-		"told by the disk":          {static, Rules{}, v1alpha1.ProfileStatic, 0},
-		"told by the other disk":    {bootstrap, Rules{}, v1alpha1.ProfileBootstrap, 0},
+		"found on the disk":         {static, Rules{}, v1alpha1.ProfileStatic, 0},
+		"found on the other disk":   {bootstrap, Rules{}, v1alpha1.ProfileBootstrap, 0},
 		"named, and agreed to":      {static, Rules{Profile: v1alpha1.ProfileStatic}, v1alpha1.ProfileStatic, 0},
 		"named against the disk":    {static, Rules{Profile: v1alpha1.ProfileBootstrap}, "", refused},
 		"named, and in doubt":       {both, Rules{Profile: v1alpha1.ProfileStatic}, "", refused},
 		"in doubt":                  {both, Rules{}, "", refused},
-		"nothing tells":             {unknown, Rules{}, "", refused},
-		"nothing tells but a word":  {unknown, Rules{Profile: v1alpha1.ProfileStatic}, v1alpha1.ProfileStatic, 0},
+		"nothing found":             {unknown, Rules{}, "", refused},
+		"nothing found but a word":  {unknown, Rules{Profile: v1alpha1.ProfileStatic}, v1alpha1.ProfileStatic, 0},
 		"named as there is none":    {static, Rules{Profile: "other"}, "", misuse},
 		"a file that is not there":  {static, Rules{File: "/nowhere.yaml"}, "", misuse},
 		"the rules of the order":    {static, Rules{File: ours, Digest: known.RulesDigest}, v1alpha1.ProfileStatic, 0},
@@ -252,7 +252,7 @@ func TestUnsearchableDisks(t *testing.T) {
 
 func TestLeaveMessage(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
-	LeaveMessage(file, errors.New("nobody asked"))
+	LeaveMessage(file, errors.New("no request"))
 	if _, err := os.Stat(file); err == nil {
 		t.Error("a file is made where there is none")
 	}

@@ -387,7 +387,7 @@ func TestFailsClosed(t *testing.T) {
 		{"unit comes back", "do not stay stopped: cron.service", func(m *machine) { m.systemd.stubborn["cron.service"] = true }, 1},
 		{"not reported", "does not answer", func(m *machine) { m.server.fail["PATCH"] = []int{503, 503, 503, 503, 503, 503, 503, 503} }, 6},
 		{"not allowed to report", "may not", func(m *machine) { m.server.fail["PATCH"] = []int{403} }, 5},
-		{"order made anew meanwhile", "report on order", func(m *machine) { m.server.fail["PATCH"] = []int{422} }, 1},
+		{"order made again meanwhile", "report on order", func(m *machine) { m.server.fail["PATCH"] = []int{422} }, 1},
 		{"rule not met", "machine-id: ", func(m *machine) {
 			_ = os.Remove(filepath.Join(m.root, "etc/machine-id"))
 			_ = os.Mkdir(filepath.Join(m.root, "etc/machine-id.d"), 0o755)

@@ -75,7 +75,7 @@ func TestSwapPartitionsAreWiped(t *testing.T) {
 		}
 	}
 	if n := strings.Count(log.String(), "wiped the swap partition"); n != 3 {
-		t.Errorf("the log tells of %d:\n%s", n, log.String())
+		t.Errorf("the log has %d:\n%s", n, log.String())
 	}
 }
 

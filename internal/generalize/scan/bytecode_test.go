@@ -40,11 +40,11 @@ func TestByteCode(t *testing.T) {
 		packaged bool
 		findings int
 	}{
-		"of the package's module":        {0, written, len(source), true, 0},
-		"by a hash of its source":        {1, time.Time{}, 0, true, 0},
-		"of an older module":             {0, written.Add(-time.Hour), len(source), true, 1},
-		"of a module of another size":    {0, written, len(source) + 1, true, 1},
-		"of a module that nobody brings": {0, written, len(source), false, 2}, // includes the module
+		"of the package's module":           {0, written, len(source), true, 0},
+		"by a hash of its source":           {1, time.Time{}, 0, true, 0},
+		"of an older module":                {0, written.Add(-time.Hour), len(source), true, 1},
+		"of a module of another size":       {0, written, len(source) + 1, true, 1},
+		"of a module that is not installed": {0, written, len(source), false, 2}, // includes the module
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

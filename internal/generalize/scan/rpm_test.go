@@ -88,7 +88,7 @@ func TestRPM(t *testing.T) {
 				t.Errorf("found %v, want %s", found, want)
 			}
 			if report.Packages.Files != 2000+19+3 || report.Changed.Count != 1 || report.Unknown.Files != 2 {
-				t.Errorf("of packages %d files, changed %+v, of nobody %+v", report.Packages.Files, report.Changed, report.Unknown)
+				t.Errorf("of packages %d files, changed %+v, unknown %+v", report.Packages.Files, report.Changed, report.Unknown)
 			}
 		})
 	}

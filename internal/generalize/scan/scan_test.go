@@ -127,7 +127,7 @@ func lookalikes(t testing.TB) map[string]string {
 		"unsigned JSON":          base64.RawURLEncoding.EncodeToString([]byte(`{"a":"bbbbbbbbbbbbbbbbb"}`)) + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"c":"ddddddddddddd"}`)) + "." + letters(60),
 		"query without a key":    "https://x.example/?sv=2021-08-06&se=2030&sp=r",
 		"docker config, helper":  `{"auths":{"r.example":{"auth": ""}},"credHelpers":{"r.example":"acr"}}`,
-		"authorized_keys":        "ssh-ed25519 " + base64ed(51) + " somebody@somewhere\n",
+		"authorized_keys":        "ssh-ed25519 " + base64ed(51) + " user@host\n",
 		"first-boot script":      "openssl genrsa -out \"$certs/kubeletserver.key\" 2048\n",
 		"OpenSSH's own constant": "\x00openssh-key-v1\x00" + "-----BEGIN OPENSSH PRIVATE KEY-----\n\x00" + "-----END OPENSSH PRIVATE KEY-----\n",
 		"template in a library":  "code" + string([]byte{0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20}) + letters(64),
@@ -258,7 +258,7 @@ func TestKeptAndShared(t *testing.T) {
 	}
 	want := Directories{Files: 2, Dirs: 1, List: []Directory{{Dir: "/etc", Files: 2, Names: []string{"kept.key", "other.key"}}}}
 	if diff := cmp.Diff(want, report.Unknown); diff != "" {
-		t.Errorf("of nobody (-want +got):\n%s", diff)
+		t.Errorf("of no package (-want +got):\n%s", diff)
 	}
 	if len(report.Images) != 1 || report.Images[0].Entries != 1 {
 		t.Errorf("images %+v", report.Images)

@@ -34,11 +34,11 @@ func TestFreeIsTheFirst(t *testing.T) {
 			return s.open(at) && !black
 		}
 		if !allowed(first) || first.Before(from) {
-			t.Fatalf("%s is told, and is not allowed from %s on", first, from)
+			t.Fatalf("%s is named, and is not allowed from %s on", first, from)
 		}
 		for at := from; at.Before(first); at = at.Add(time.Minute) {
 			if allowed(at) {
-				t.Fatalf("%s is allowed, and %s is told", at, first)
+				t.Fatalf("%s is allowed, and %s is named", at, first)
 			}
 		}
 	})

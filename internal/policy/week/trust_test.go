@@ -51,7 +51,7 @@ func (a *tally) add(t *testing.T, seed int, w *trustWorld) {
 			a.built[ill.name] = append(a.built[ill.name], len(ill.births))
 		case hasEvidence(string(ill.word)):
 			a.missed++
-			t.Errorf("it never went back (a person was told: %t): %s", ill.frozen, reported)
+			t.Errorf("it never went back (reported to a person: %t): %s", ill.frozen, reported)
 		default:
 			a.stays++
 			t.Logf("the rule lets it stay: %s", reported)

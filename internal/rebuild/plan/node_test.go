@@ -189,7 +189,7 @@ func TestNext(t *testing.T) {
 			"is partly rebuilt, and stays cordoned: no; point the recipe at version 2026.03.01 again, or start a rebuild with the version of the recipe"},
 		{"a capture has it", func(n *Node) { n.Held, n.By = false, "prototype p" }, Drop,
 			"is no longer reserved for this rebuild: the node is held by prototype p; wait until the holder releases the node"},
-		{"nobody has it", func(n *Node) { n.Held = false }, Drop,
+		{"no holder", func(n *Node) { n.Held = false }, Drop,
 			"is no longer reserved for this rebuild: annotation kamino.dev/reservation is gone; find the client that works on the node"},
 	} {
 		n := held

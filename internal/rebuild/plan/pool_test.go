@@ -120,7 +120,7 @@ func TestEachThatMustGoIsAccountedFor(t *testing.T) {
 			t.Errorf("%+v: %d must go, and of %d something is said: %+v", p, must, got, c)
 		}
 		if c.Left > 0 && c.Take == "" && c.Waiting == "" {
-			t.Errorf("%+v: nobody says what is waited for: %+v", p, c)
+			t.Errorf("%+v: nothing says what is waited for: %+v", p, c)
 		}
 	}
 }

@@ -118,7 +118,7 @@ func testUninstallDuringCapture(t *testing.T, helm chart.Helm) {
 	name := strings.TrimPrefix(names, "prototype.kamino.dev/")
 	sandbox.Must(t, "kamino", "cancel", name)
 	if n := node(t, donor); n.Spec.Unschedulable || n.Annotations[v1alpha1.ReservationAnnotation] != "" {
-		t.Errorf("the node is not given back: cordoned %t, %v", n.Spec.Unschedulable, n.Annotations)
+		t.Errorf("the node is not released: cordoned %t, %v", n.Spec.Unschedulable, n.Annotations)
 	}
 	eventually(t, "its Prototype is gone", func() bool {
 		list, err := prototypes(t)

@@ -119,7 +119,7 @@ func TestSecretStopsTheCapture(t *testing.T) {
 	}
 	everything := result.Stderr + result.Stdout + sandbox.Must(t, "kubectl", "get", "prototypes", "-o", "json")
 	if d.leaks(everything) {
-		t.Error("the key stands in what is said")
+		t.Error("the key is in the output")
 	}
 	var status struct{ Pools []struct{ Versions []any } }
 	if err := json.Unmarshal([]byte(sandbox.Must(t, "kamino", "status", d.set, "-o", "json")), &status); err != nil {
@@ -133,7 +133,7 @@ func TestSecretStopsTheCapture(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !nodestate.Ready(node) || node.Spec.Unschedulable || node.Annotations[v1alpha1.ReservationAnnotation] != "" {
-		t.Errorf("node %s was not given back as it was: %+v", d.node, node.Spec)
+		t.Errorf("node %s was not released as it was: %+v", d.node, node.Spec)
 	}
 	if now := sandbox.MachinesOf(t, "secretive")[0]; now.Boots != d.boots {
 		t.Errorf("the donor has booted %d times since", now.Boots-d.boots)
@@ -212,6 +212,6 @@ func (d donor) checkImage(t *testing.T, v *v1alpha1.Verified) {
 		t.Error("the manifest on the clone differs from the reported manifest")
 	}
 	if d.leaks(string(manifest)) {
-		t.Error("the key stands in the manifest")
+		t.Error("the key is in the manifest")
 	}
 }

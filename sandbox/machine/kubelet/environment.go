@@ -104,7 +104,7 @@ func (v *volumes) variables(ctx context.Context, pod *corev1.Pod, spec *corev1.C
 func (v *volumes) clusterVariables(mounts mounts) (map[string]string, error) {
 	config := v.kubelet.service.REST
 	if config == nil {
-		return nil, errors.New("the sandbox's kubelet was not told where the API server is")
+		return nil, errors.New("the sandbox's kubelet does not know where the API server is")
 	}
 	address, err := url.Parse(config.Host)
 	if err != nil || address.Host == "" {

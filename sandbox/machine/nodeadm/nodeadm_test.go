@@ -80,7 +80,7 @@ func cloud(t *testing.T) (*httptest.Server, sdk.Config) {
 	t.Helper()
 	server, err := aws.New(aws.Config{
 		Dir: t.TempDir(), Clock: clock.Clock{Scale: 1}, Account: "123456789012", Region: "eu-central-1", Roles: []aws.Role{{Name: "nodes"}, {Name: "others"}},
-		Users: []aws.User{{Name: "somebody", KeyID: "AKIAIOSFODNN7EXAMPLE", Secret: "not a secret"}},
+		Users: []aws.User{{Name: "another-user", KeyID: "AKIAIOSFODNN7EXAMPLE", Secret: "not a secret"}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -114,38 +114,38 @@ func (a *Authenticator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // review returns the signer of a token.
 func (a *Authenticator) review(ctx context.Context, token string) (authenticationv1.UserInfo, error) {
-	var nobody authenticationv1.UserInfo
+	var none authenticationv1.UserInfo
 	address, err := a.address(token)
 	if err != nil {
-		return nobody, err
+		return none, err
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
-		return nobody, fmt.Errorf("the token's address: %w", err)
+		return none, fmt.Errorf("the token's address: %w", err)
 	}
 	r.Header.Set(clusterHeader, a.Cluster)
 	resp, err := a.Client.Do(r)
 	if err != nil {
-		return nobody, fmt.Errorf("ask STS: %w", err)
+		return none, fmt.Errorf("ask STS: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return nobody, fmt.Errorf("STS answers %s", resp.Status)
+		return none, fmt.Errorf("STS answers %s", resp.Status)
 	}
 	var who struct {
 		ARN string `xml:"GetCallerIdentityResult>Arn"`
 	}
 	if err := xml.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&who); err != nil {
-		return nobody, fmt.Errorf("read STS's answer: %w", err)
+		return none, fmt.Errorf("read STS's answer: %w", err)
 	}
 	// arn:aws:sts::ACCOUNT:assumed-role/ROLE/INSTANCE
 	parts := strings.Split(who.ARN, "/")
 	if len(parts) != 3 || !strings.HasSuffix(parts[0], ":assumed-role") || parts[1] != a.Role {
-		return nobody, fmt.Errorf("%s has no identity in this cluster", who.ARN)
+		return none, fmt.Errorf("%s has no identity in this cluster", who.ARN)
 	}
 	name, err := a.Name(ctx, parts[2])
 	if err != nil {
-		return nobody, err
+		return none, err
 	}
 	return authenticationv1.UserInfo{Username: "system:node:" + name, UID: who.ARN, Groups: []string{"system:bootstrappers", "system:nodes"}}, nil
 }

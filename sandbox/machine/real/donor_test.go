@@ -110,7 +110,7 @@ for round in 1 2; do
 		umount -l "$at" 2>/dev/null || true
 	done
 done
-# A pod sees the volumes of other pods below $host only; a second mount of them could not be taken away. That of a pod that ends may go by itself.
+# A pod sees the volumes of other pods below $host only; a second mount of them could not be taken away. The volumes of a pod that ends disappear meanwhile.
 for at in $(awk 'index($5, "/var/lib/kubelet/") == 1 { print $5 }' /proc/self/mountinfo | tac); do
 	umount -l "$at" 2>/dev/null || ! mountpoint -q "$at" || { echo "$at is not taken away" >&2; exit 96; }
 done

@@ -86,7 +86,7 @@ func (c *cluster) installPackage(t *testing.T, root, name, to string, programs .
 		sums += sum + "  " + path + "\n"
 	}
 	write(t, filepath.Join(dir, "DEBIAN/md5sums"), sums, 0o644)
-	write(t, filepath.Join(dir, "DEBIAN/control"), fmt.Sprintf("Package: %s\nVersion: 1\nArchitecture: all\nMaintainer: nobody <nobody@example.com>\nDescription: programs of a node\n", name), 0o644)
+	write(t, filepath.Join(dir, "DEBIAN/control"), fmt.Sprintf("Package: %s\nVersion: 1\nArchitecture: all\nMaintainer: Example <packages@example.com>\nDescription: programs of a node\n", name), 0o644)
 	archive := dir + ".deb"
 	run(t, "dpkg-deb", "--root-owner-group", "-Znone", "-b", dir, archive)
 	run(t, "dpkg", "--root", root, "-i", archive)

@@ -17,7 +17,7 @@ func (l *lab) publish(t *testing.T, version string) {
 	t.Helper()
 	repo := filepath.Join(l.media, "repo")
 	dir := filepath.Join(l.dir, "package-"+version)
-	control := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: all\nMaintainer: nobody <nobody@example.com>\nDescription: stands for what a node is patched with\n", tools, version)
+	control := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: all\nMaintainer: Example <packages@example.com>\nDescription: stands for what a node is patched with\n", tools, version)
 	write(t, filepath.Join(dir, "DEBIAN/control"), control, 0o644)
 	write(t, filepath.Join(dir, "usr/share/kamino-node-tools/version"), version+"\n", 0o644)
 	write(t, filepath.Join(dir, "DEBIAN/postinst"), postinst, 0o755)
