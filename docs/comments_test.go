@@ -4,33 +4,13 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
-
-// plainComments are the packages with comments held to the limits below. Each rewritten package joins the list.
-var plainComments = strings.Fields(`
-	api/crds api/v1alpha1 cmd/kamino internal/admission internal/apitest internal/apitest/inmemory internal/bootstrapkind
-	internal/build internal/capture internal/capture/plan internal/cli internal/cli/clouds internal/cli/help internal/cli/settings internal/cli/print
-	internal/cloud internal/cloud/aws internal/cloud/azure internal/cloud/capi internal/cloud/cloudtest internal/cloud/memory
-	internal/cloud/registry internal/cluster internal/controller/nodelabel internal/controller/policy internal/controller/prototype
-	internal/controller/sweep internal/definition internal/doctor internal/drive internal/drive/drivetest
-	internal/history/estimate internal/selection/expression internal/generalize internal/generalize/disk internal/generalize/host
-	internal/generalize/scan internal/generalize/store internal/generalize/tree internal/history internal/imagecount
-	internal/imageversion internal/joinhealth internal/node/kured internal/manifest internal/membership internal/metrics internal/node
-	internal/nodecache internal/nodejoin internal/nodestate internal/policy internal/policy/policyfile internal/pool internal/probe
-	internal/process internal/rebuild internal/rebuild/plan internal/recipe internal/reservations
-	internal/retention internal/policy/schedule internal/selection
-	internal/trial internal/tryout internal/wording sandbox/assertion sandbox/authority sandbox/aws sandbox/azure
-	sandbox/bench sandbox/bucket sandbox/capi sandbox/chart sandbox/cli sandbox/clock sandbox/cmd/kamino-bench
-	sandbox/cmd/kamino-sandbox sandbox/conformance sandbox/control sandbox/controlplane sandbox/controlplane/quiet sandbox/demo
-	sandbox/fault sandbox/fleet sandbox/machine sandbox/machine/bootconfig sandbox/machine/disk sandbox/machine/kubeadm
-	sandbox/machine/kubelet sandbox/machine/nodeadm sandbox/machine/real sandbox/machine/real/container sandbox/machine/systemd sandbox/pool sandbox/query
-	sandbox/region sandbox/requestlog sandbox/sandboxdir sandbox/sandboxtest sandbox/sigv4 sandbox/socket sandbox/store
-	sandbox/unverified sandbox/web sandbox/workload sandbox/workqueue sandbox/world`)
 
 // paragraph is a paragraph of a comment outside code.
 type paragraph struct {
@@ -85,7 +65,7 @@ func withoutNames(text string, names map[string]bool) string {
 
 // TestCommentsArePlain holds comments to short sentences with nouns.
 func TestCommentsArePlain(t *testing.T) {
-	for _, dir := range plainComments {
+	for _, dir := range packages(t) {
 		paths, err := filepath.Glob("../" + dir + "/*.go")
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("%s has no files (%v)", dir, err)
@@ -128,5 +108,39 @@ func TestCommentsAreRead(t *testing.T) {
 		if have := banned.FindString(withoutNames(text, names)); have != want {
 			t.Errorf("%q: %q is banned, want %q", text, have, want)
 		}
+	}
+}
+
+// TestTestsArePlain holds comments and sentences of tests to plain words. docs/ quotes banned words.
+func TestTestsArePlain(t *testing.T) {
+	found := 0
+	for _, root := range []string{"api", "charts", "cmd", "internal", "sandbox"} {
+		err := filepath.WalkDir("../"+root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			found++
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			names, texts := exportedNames(file), sentencesIn(t, path, nil)
+			for _, p := range paragraphs(file) {
+				texts = append(texts, withoutNames(p.text, names))
+			}
+			for _, text := range texts {
+				if word := banned.FindString(text); word != "" {
+					t.Errorf("%s: %q is banned: %s", path, word, text)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found < 300 {
+		t.Errorf("only %d files of tests are read", found)
 	}
 }

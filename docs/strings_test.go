@@ -175,11 +175,10 @@ func TestAlertTexts(t *testing.T) {
 
 // otherWords are the packages that TestStrings does not hold, with the reason.
 var otherWords = map[string]string{
-	"internal/cloud/cloudtest": "the sentences are names of cases",
-	"sandbox/aws":              "the sentences are those of AWS",
-	"sandbox/azure":            "the sentences are those of Azure",
-	"sandbox/machine/disk":     "the strings are files of a node",
-	"sandbox/sandboxdir":       "the strings are shell commands",
+	"sandbox/aws":          "the sentences are those of AWS",
+	"sandbox/azure":        "the sentences are those of Azure",
+	"sandbox/machine/disk": "the strings are files of a node",
+	"sandbox/sandboxdir":   "the strings are shell commands",
 }
 
 // packages returns the directories with code that is not a test.

@@ -18,6 +18,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/kamino-dev/kamino/sandbox/bench"
 )
 
@@ -40,6 +43,7 @@ func run() error {
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	log.SetLogger(logr.Discard()) // envtest logs; without a logger it prints a stack
 	began := time.Now()
 	options := bench.Options{TimeScale: *scale, Profiles: *profiles, Say: func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "%5.0fs  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
