@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/base64"
@@ -24,7 +25,7 @@ type OrderRecord struct {
 	Pod types.UID `json:"pod,omitempty"`
 }
 
-// Report is the pod's result: either a proof, or the reason for a missing proof.
+// Report is the pod's result by the method: a proof or the reason for a missing proof, or the report about patches.
 type Report struct {
 	// Order and Pod of the report, by UID.
 	Order types.UID `json:"order"`
@@ -32,6 +33,16 @@ type Report struct {
 
 	Proof    *Proof    `json:"proof,omitempty"`
 	Unproven *Unproven `json:"unproven,omitempty"`
+	// Patch is the report of the methods Check, Patch and Reboot, as package patch encodes it.
+	Patch json.RawMessage `json:"patch,omitempty"`
+}
+
+// fits reports whether the report has exactly the result of the method.
+func (r *Report) fits(method OrderMethod) bool {
+	if method == InPlace {
+		return (r.Proof == nil) != (r.Unproven == nil) && r.Patch == nil
+	}
+	return r.Proof == nil && r.Unproven == nil && r.Patch != nil
 }
 
 // signed is the prefix of signed data, so that no signature is valid in another context.
@@ -95,8 +106,8 @@ func ReportOf(o *Order, r OrderRecord) (*Report, error) {
 		return refused("is about another order")
 	case r.Pod == "" || report.Pod != r.Pod:
 		return refused("is not from the pod of the order")
-	case (report.Proof == nil) == (report.Unproven == nil):
-		return refused("needs either a proof or the reason of a missing proof")
+	case !report.fits(cmp.Or(o.Spec.Method, InPlace)):
+		return refused("does not answer method " + string(cmp.Or(o.Spec.Method, InPlace)))
 	}
 	return report, nil
 }

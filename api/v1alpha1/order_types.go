@@ -42,15 +42,57 @@ type OrderList struct {
 	Items []Order `json:"items"`
 }
 
-// OrderMethod is the method of a generalize run.
-// +kubebuilder:validation:Enum=InPlace
+// OrderMethod is the work that the pod does on the node. The token of every method is the node's boot ID.
+// +kubebuilder:validation:Enum=InPlace;Check;Patch;Reboot
 type OrderMethod string
 
-// InPlace changes the donor's own disk, under one boot of the donor, and then shuts the donor down. The token is the boot's
-// ID.
-const InPlace OrderMethod = "InPlace"
+const (
+	// InPlace generalizes the donor's own disk, under one boot of the donor, and then shuts the donor down.
+	InPlace OrderMethod = "InPlace"
+	// OrderCheck reads the node's package repositories, and reports the pending patches.
+	OrderCheck OrderMethod = "Check"
+	// OrderPatch installs the pending patches on a reserved node.
+	OrderPatch OrderMethod = "Patch"
+	// OrderReboot reboots a reserved node.
+	OrderReboot OrderMethod = "Reboot"
+)
 
-// OrderSpec defines the disk, the pod, the method and the settings of a generalize run.
+// PatchSet is a set of patches.
+// +kubebuilder:validation:Enum=Security;All
+type PatchSet string
+
+const (
+	// PatchSecurity is the patches from a security suite or with a security advisory.
+	PatchSecurity PatchSet = "Security"
+	// PatchAll is every pending update of the installed packages.
+	PatchAll PatchSet = "All"
+)
+
+// OrderPatches defines the patches of an order with method Check or Patch. The fields are words and patterns, never
+// commands.
+type OrderPatches struct {
+	// Patches is the set of patches.
+	Patches PatchSet `json:"patches"`
+
+	// Hold has regular expressions (RE2) for names of packages that Kamino does not change. Each expression begins with ^.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=128
+	// +kubebuilder:validation:items:Pattern=`^\^`
+	Hold []string `json:"hold,omitempty"`
+
+	// MinAge is the minimum age of a patch, by the date of its repository.
+	// +optional
+	MinAge *metav1.Duration `json:"minAge,omitempty"`
+
+	// Drained: the node has no pods of workloads. Kamino repairs an interrupted package manager only on such a node.
+	// +optional
+	Drained bool `json:"drained,omitempty"`
+}
+
+// OrderSpec defines the node, the pod, the method and the settings of the work.
+// +kubebuilder:validation:XValidation:rule="has(self.patch) == (has(self.method) && self.method in ['Check', 'Patch'])",message="patch belongs to the methods Check and Patch"
 type OrderSpec struct {
 	// Prototype of the capture.
 	// +kubebuilder:validation:MinLength=1
@@ -65,13 +107,12 @@ type OrderSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	NodeName string `json:"nodeName"`
 
-	// Method of the generalize run, which also defines the meaning of the token.
+	// Method is the work that the pod does.
 	// +optional
 	// +kubebuilder:default=InPlace
 	Method OrderMethod `json:"method,omitempty"`
 
-	// Token limits the order to one target: with method InPlace, the boot ID of the donor. The order is void for every
-	// other boot.
+	// Token limits the order to one boot: the boot ID of the node. The order is void for every other boot.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Token string `json:"token"`
@@ -86,8 +127,12 @@ type OrderSpec struct {
 	// +optional
 	Afterwards Afterwards `json:"afterwards,omitempty"`
 
-	// Generalize has the generalize settings of the Prototype.
+	// Generalize has the generalize settings of the Prototype, for method InPlace.
 	Generalize GeneralizeSettings `json:"generalize"`
+
+	// Patch defines the patches, for the methods Check and Patch.
+	// +optional
+	Patch *OrderPatches `json:"patch,omitempty"`
 
 	// RulesDigest is the digest of the user's rules; empty without own rules.
 	// +optional

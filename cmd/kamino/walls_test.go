@@ -53,7 +53,7 @@ var rooms = map[string]room{
 	"internal/bootstrapkind":        {pure: true, own: "api cloud imageversion", foreign: kubeTypes},
 	"internal/policy/policyfile":    {pure: true, own: "api", foreign: kubeTypes + yaml},
 
-	"internal/patch":        {pure: true},
+	"internal/patch":        {pure: true, own: "api"},
 	"internal/rebuild/plan": {pure: true, own: "api cloud wording"},
 	"internal/recipe":       {own: "api cloud cluster history imageversion", foreign: kubeClient},
 

@@ -51,7 +51,7 @@ func (o orders) order(ctx context.Context, w *observed) error {
 // tokenFor is the scope of an Order by the method: for InPlace, the boot ID.
 func tokenFor(method v1alpha1.OrderMethod, w *observed) (string, error) {
 	switch method {
-	case v1alpha1.InPlace:
+	case v1alpha1.InPlace, v1alpha1.OrderCheck, v1alpha1.OrderPatch, v1alpha1.OrderReboot:
 		if boot := w.node.Status.NodeInfo.BootID; boot != "" {
 			return boot, nil
 		}

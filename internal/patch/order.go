@@ -1,12 +1,15 @@
 package patch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
 // Method is what the pod does on the node. The API's method InPlace (generalize) is not a method of this package.
@@ -62,11 +65,26 @@ type Order struct {
 	// the node's own holds (apt-mark hold, dnf versionlock and excludes) apply in addition.
 	Patches Set      `json:"patches,omitempty"`
 	Hold    []string `json:"hold,omitempty"`
-	// MinAge is how long a patch must have been available. The node knows only the date of the repository (apt) or of the
-	// advisory (dnf). A caller that has seen the patch for that long orders zero.
+	// MinAge is how long a patch must have been available. The node knows only the date of the repository, not of a patch. A
+	// caller that has seen the patch for that long orders zero.
 	MinAge time.Duration `json:"minAge,omitempty"`
 	// Drained: no pod of a workload is on the node. Only then an interrupted package manager is repaired.
 	Drained bool `json:"drained,omitempty"`
+}
+
+// OrderOf returns the order in the spec of an API Order. The holder of today's Orders is a Prototype.
+func OrderOf(spec v1alpha1.OrderSpec) Order {
+	o := Order{
+		Method: Method(spec.Method), Token: spec.Token,
+		Holder: Holder{Kind: string(v1alpha1.HolderPrototype), Name: spec.Prototype, UID: string(spec.PrototypeUID)},
+	}
+	if p := spec.Patch; p != nil {
+		o.Patches, o.Hold, o.Drained = Set(p.Patches), p.Hold, p.Drained
+		if p.MinAge != nil {
+			o.MinAge = p.MinAge.Duration
+		}
+	}
+	return o
 }
 
 // bootID is the kernel's format of a boot ID. Source: Linux, drivers/char/random.c (UUID version 4).
@@ -120,9 +138,10 @@ func NewHold(patterns []string) (Hold, error) {
 		if !strings.HasPrefix(text, "^") || len(text) > MaxHoldPattern {
 			return Hold{}, fmt.Errorf("hold pattern %q must begin with ^ and have at most %d bytes", text, MaxHoldPattern)
 		}
-		// An alternative would escape the anchor: ^a|b matches b anywhere.
-		pattern, err := regexp.Compile("^(?:" + text[1:] + ")")
-		if err != nil {
+		// An alternative would escape the anchor: ^a|b matches b anywhere. The pattern alone must be valid, too: ^a)|(b.
+		_, err := regexp.Compile(text)
+		pattern, grouped := regexp.Compile("^(?:" + text[1:] + ")")
+		if err = cmp.Or(err, grouped); err != nil {
 			return Hold{}, fmt.Errorf("hold pattern %q is not a regular expression: %w", text, err)
 		}
 		h.patterns = append(h.patterns, pattern)

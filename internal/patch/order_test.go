@@ -2,10 +2,15 @@ package patch
 
 import (
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
 const boot = "6d4f8b6e-0000-4000-8000-000000000001"
@@ -22,24 +27,106 @@ func TestOrderValidate(t *testing.T) {
 		change func(o *Order)
 		want   string
 	}{
-		"patch":          {func(*Order) {}, ""},
-		"check all":      {func(o *Order) { o.Method, o.Patches, o.MinAge = Check, All, 72*time.Hour }, ""},
-		"no hold":        {func(o *Order) { o.Hold = nil }, ""},
-		"reboot":         {func(o *Order) { o.Method, o.Patches, o.Hold = Reboot, "", nil }, ""},
-		"no method":      {func(o *Order) { o.Method = "" }, `method "" is unknown: want Check, Patch or Reboot`},
-		"generalize":     {func(o *Order) { o.Method = "InPlace" }, `method "InPlace" is unknown: want Check, Patch or Reboot`},
-		"no holder":      {func(o *Order) { o.Holder.UID = "" }, "holder.uid has 0 bytes: want 1 to 253"},
-		"long name":      {func(o *Order) { o.Holder.Name = strings.Repeat("a", 254) }, "holder.name has 254 bytes: want 1 to 253"},
-		"no kind":        {func(o *Order) { o.Holder.Kind = "" }, "holder.kind has 0 bytes: want 1 to 253"},
-		"another token":  {func(o *Order) { o.Token = "snap-1" }, `token "snap-1" is not a boot ID`},
-		"no patches":     {func(o *Order) { o.Patches = "" }, `patches "" is unknown: want Security or All`},
-		"other patches":  {func(o *Order) { o.Patches = "security" }, `patches "security" is unknown: want Security or All`},
-		"negative age":   {func(o *Order) { o.MinAge = -time.Second }, "minAge -1s is negative"},
-		"reboot patches": {func(o *Order) { o.Method = Reboot }, "method Reboot takes neither patches nor hold nor minAge"},
-		"open pattern":   {func(o *Order) { o.Hold = []string{"kubelet"} }, `hold pattern "kubelet" must begin with ^ and have at most 128 bytes`},
-		"long pattern":   {func(o *Order) { o.Hold = []string{"^" + strings.Repeat("a", 128)} }, "must begin with ^"},
-		"no expression":  {func(o *Order) { o.Hold = []string{"^(a"} }, `hold pattern "^(a" is not a regular expression`},
-		"many patterns":  {func(o *Order) { o.Hold = slices.Repeat([]string{"^a"}, 65) }, "hold has 65 patterns: want at most 64"},
+		"patch": {
+			change: func(*Order) {},
+			want:   "",
+		},
+		"check all": {
+			change: func(o *Order) { o.Method, o.Patches, o.MinAge = Check, All, 72*time.Hour },
+			want:   "",
+		},
+		"no hold": {
+			change: func(o *Order) { o.Hold = nil },
+			want:   "",
+		},
+		"reboot": {
+			change: func(o *Order) { o.Method, o.Patches, o.Hold = Reboot, "", nil },
+			want:   "",
+		},
+		"no method": {
+			change: func(o *Order) { o.Method = "" },
+			want:   `method "" is unknown: want Check, Patch or Reboot`,
+		},
+		"generalize": {
+			change: func(o *Order) { o.Method = "InPlace" },
+			want:   `method "InPlace" is unknown: want Check, Patch or Reboot`,
+		},
+		"no holder": {
+			change: func(o *Order) { o.Holder.UID = "" },
+			want:   "holder.uid has 0 bytes: want 1 to 253",
+		},
+		"long name": {
+			change: func(o *Order) { o.Holder.Name = strings.Repeat("a", 254) },
+			want:   "holder.name has 254 bytes: want 1 to 253",
+		},
+		"no kind": {
+			change: func(o *Order) { o.Holder.Kind = "" },
+			want:   "holder.kind has 0 bytes: want 1 to 253",
+		},
+		"another token": {
+			change: func(o *Order) { o.Token = "snap-1" },
+			want:   `token "snap-1" is not a boot ID`,
+		},
+		"no patches": {
+			change: func(o *Order) { o.Patches = "" },
+			want:   `patches "" is unknown: want Security or All`,
+		},
+		"other patches": {
+			change: func(o *Order) { o.Patches = "security" },
+			want:   `patches "security" is unknown: want Security or All`,
+		},
+		"negative age": {
+			change: func(o *Order) { o.MinAge = -time.Second },
+			want:   "minAge -1s is negative",
+		},
+		"reboot patches": {
+			change: func(o *Order) { o.Method = Reboot },
+			want:   "method Reboot takes neither patches nor hold nor minAge",
+		},
+		"open pattern": {
+			change: func(o *Order) { o.Hold = []string{"kubelet"} },
+			want:   `hold pattern "kubelet" must begin with ^ and have at most 128 bytes`,
+		},
+		"long pattern": {
+			change: func(o *Order) { o.Hold = []string{"^" + strings.Repeat("a", 128)} },
+			want:   "must begin with ^",
+		},
+		"no expression": {
+			change: func(o *Order) { o.Hold = []string{"^(a"} },
+			want:   `hold pattern "^(a" is not a regular expression`,
+		},
+		"pattern that ends a group": {
+			change: func(o *Order) { o.Hold = []string{"^a)|(b"} },
+			want:   `hold pattern "^a)|(b" is not a regular expression`,
+		},
+		"a quote without an end": {
+			change: func(o *Order) { o.Hold = []string{"^a\\Q.*"} },
+			want:   "is not a regular expression",
+		},
+		"empty pattern": {
+			change: func(o *Order) { o.Hold = []string{""} },
+			want:   `hold pattern "" must begin with ^`,
+		},
+		"spelling of the boot": {
+			change: func(o *Order) { o.Token = strings.ToUpper("abcdef00-0000-4000-8000-000000000001") },
+			want:   "is not a boot ID",
+		},
+		"a line after the boot": {
+			change: func(o *Order) { o.Token += "\nx" },
+			want:   "is not a boot ID",
+		},
+		"most patterns": {
+			change: func(o *Order) { o.Hold = slices.Repeat([]string{"^a"}, 64) },
+			want:   "",
+		},
+		"longest name": {
+			change: func(o *Order) { o.Holder.Name = strings.Repeat("a", 253) },
+			want:   "",
+		},
+		"many patterns": {
+			change: func(o *Order) { o.Hold = slices.Repeat([]string{"^a"}, 65) },
+			want:   "hold has 65 patterns: want at most 64",
+		},
 	} {
 		o := good()
 		test.change(&o)
@@ -47,6 +134,28 @@ func TestOrderValidate(t *testing.T) {
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
+	}
+}
+
+// The API's words are the contract's words.
+func TestOrderOf(t *testing.T) {
+	spec := v1alpha1.OrderSpec{
+		Prototype: "pool1-2026.11.21", PrototypeUID: "c0ffee00-0000-4000-8000-000000000002", Method: v1alpha1.OrderPatch, Token: boot,
+		Patch: &v1alpha1.OrderPatches{Patches: v1alpha1.PatchSecurity, Hold: DefaultHold(), MinAge: &metav1.Duration{Duration: time.Hour}, Drained: true},
+	}
+	want := good()
+	want.MinAge, want.Drained = time.Hour, true
+	if got := OrderOf(spec); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	for method, valid := range map[v1alpha1.OrderMethod]bool{v1alpha1.OrderCheck: true, v1alpha1.OrderPatch: true, v1alpha1.InPlace: false} {
+		if spec.Method = method; (OrderOf(spec).Validate() == nil) != valid {
+			t.Errorf("method %s is valid: want %t", method, valid)
+		}
+	}
+	spec.Method, spec.Patch = v1alpha1.OrderReboot, nil
+	if err := OrderOf(spec).Validate(); err != nil {
+		t.Error(err)
 	}
 }
 

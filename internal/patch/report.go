@@ -32,8 +32,6 @@ type Reason string
 const (
 	// Unsupported: Kamino cannot patch this distribution. Image-based systems, tdnf and zypper are unsupported.
 	Unsupported Reason = "Unsupported"
-	// OtherBoot: the node runs under another boot than the order's.
-	OtherBoot Reason = "OtherBoot"
 	// Locked: another process held the package manager's lock beyond the time limit.
 	Locked Reason = "Locked"
 	// RepositoryNotRead: at least one repository could not be read, so that pending patches are unknown.
@@ -62,7 +60,7 @@ const (
 
 // Reasons has all reasons, for metrics and conditions.
 func Reasons() []Reason {
-	return []Reason{Unsupported, OtherBoot, Locked, RepositoryNotRead, RepositoryExpired, RepositoryNotTrusted, HeldPackage,
+	return []Reason{Unsupported, Locked, RepositoryNotRead, RepositoryExpired, RepositoryNotTrusted, HeldPackage,
 		WouldRemove, NoSpace, Interrupted, Unresolved, DownloadFailed, InstallFailed, NodeFailed}
 }
 
@@ -93,11 +91,15 @@ type Change struct {
 // HoldSource is who holds a package.
 type HoldSource string
 
-// Sources of a hold: the node's package manager, the order's patterns, or the order's minAge.
 const (
-	HeldByNode  HoldSource = "Node"
+	// HeldByNode: a hold of the node's package manager, such as apt-mark hold.
+	HeldByNode HoldSource = "Node"
+	// HeldByOrder: a pattern of the order.
 	HeldByOrder HoldSource = "Order"
-	HeldByAge   HoldSource = "MinAge"
+	// HeldByAge: the patch is younger than the order's minAge.
+	HeldByAge HoldSource = "MinAge"
+	// KeptBack: the package manager itself keeps the package, for example an update that Ubuntu phases.
+	KeptBack HoldSource = "KeptBack"
 )
 
 // Held is a pending patch that was not installed because of a hold.
@@ -148,6 +150,8 @@ const (
 	RebootRequiredFile Witness = "RebootRequiredFile"
 	// NewerKernel: the newest bootable kernel on the disk is not the running kernel.
 	NewerKernel Witness = "NewerKernel"
+	// CorePackage: the transaction changed a package that every process uses, such as libc6 or systemd.
+	CorePackage Witness = "CorePackage"
 	// NeedsRestarting is dnf needs-restarting -r.
 	NeedsRestarting Witness = "NeedsRestarting"
 )
@@ -301,6 +305,12 @@ func withoutCVEs(changes []Change) []Change {
 	}
 	return all
 }
+
+// credentials in a URL. Sources of repositories may hold passwords, and package managers print them.
+var credentials = regexp.MustCompile(`//[^/@\s]*@`)
+
+// WithoutCredentials removes user and password from every URL of a text.
+func WithoutCredentials(text string) string { return credentials.ReplaceAllString(text, "//") }
 
 // cut shortens a text to a number of bytes, without half characters.
 func cut(text string, bytes int) string {

@@ -29,15 +29,42 @@ func TestComplete(t *testing.T) {
 		change func(r *Report)
 		want   bool
 	}{
-		"complete":             {func(*Report) {}, true},
-		"reboot":               {func(r *Report) { *r = Report{Method: Reboot, Token: boot} }, true},
-		"failure":              {func(r *Report) { r.Failure = &Failure{Reason: Locked} }, false},
-		"unread repository":    {func(r *Report) { r.Repositories[0].Read = false }, false},
-		"failed package":       {func(r *Report) { r.Failed = []string{"openssl"} }, false},
-		"broken manager":       {func(r *Report) { r.Health = Broken }, false},
-		"interrupted manager":  {func(r *Report) { r.Health = HealthInterrupted }, false},
-		"no word about health": {func(r *Report) { r.Health = "" }, false},
-		"held packages":        {func(r *Report) { r.Held = []Held{{Name: "kubelet", Source: HeldByOrder}} }, true},
+		"complete": {
+			change: func(*Report) {},
+			want:   true,
+		},
+		"reboot": {
+			change: func(r *Report) { *r = Report{Method: Reboot, Token: boot} },
+			want:   true,
+		},
+		"failure": {
+			change: func(r *Report) { r.Failure = &Failure{Reason: Locked} },
+			want:   false,
+		},
+		"unread repository": {
+			change: func(r *Report) { r.Repositories[0].Read = false },
+			want:   false,
+		},
+		"failed package": {
+			change: func(r *Report) { r.Failed = []string{"openssl"} },
+			want:   false,
+		},
+		"broken manager": {
+			change: func(r *Report) { r.Health = Broken },
+			want:   false,
+		},
+		"interrupted manager": {
+			change: func(r *Report) { r.Health = HealthInterrupted },
+			want:   false,
+		},
+		"no word about health": {
+			change: func(r *Report) { r.Health = "" },
+			want:   false,
+		},
+		"held packages": {
+			change: func(r *Report) { r.Held = []Held{{Name: "kubelet", Source: HeldByOrder}} },
+			want:   true,
+		},
 	} {
 		r := done()
 		test.change(r)
@@ -53,19 +80,71 @@ func TestAnswers(t *testing.T) {
 		change func(r *Report)
 		want   string
 	}{
-		"patch":              {Patch, func(*Report) {}, ""},
-		"failure":            {Patch, func(r *Report) { *r = Report{Method: Patch, Token: boot, Failure: &Failure{Reason: Locked}} }, ""},
-		"check":              {Check, func(r *Report) { r.Method, r.After = Check, r.Before }, ""},
-		"reboot":             {Reboot, func(r *Report) { *r = Report{Method: Reboot, Token: boot} }, ""},
-		"another method":     {Check, func(*Report) {}, "the report is of method Patch under boot " + boot + ": want Check"},
-		"another boot":       {Patch, func(r *Report) { r.Token = "b" }, "the report is of method Patch under boot b"},
-		"unknown reason":     {Patch, func(r *Report) { r.Failure = &Failure{Reason: "Bad"} }, `the reason "Bad" is unknown`},
-		"odd level":          {Patch, func(r *Report) { r.After = "sha256:1" }, `the patch level "sha256:1" is not sha256:HEX`},
-		"no level":           {Patch, func(r *Report) { r.After = "" }, "the report has no patch level"},
-		"no level before":    {Patch, func(r *Report) { r.Before = "" }, "the report has no patch level"},
-		"no repository":      {Patch, func(r *Report) { r.Repositories = nil }, "the report names no repository"},
-		"no word of reboot":  {Patch, func(r *Report) { r.Reboot.Need = "" }, `the need of a reboot "" is unknown`},
-		"check that patches": {Check, func(r *Report) { r.Method = Check }, "a check has changed the patch level"},
+		"patch": {
+			method: Patch,
+			change: func(*Report) {},
+			want:   "",
+		},
+		"failure": {
+			method: Patch,
+			change: func(r *Report) { *r = Report{Method: Patch, Token: boot, Failure: &Failure{Reason: Locked}} },
+			want:   "",
+		},
+		"check": {
+			method: Check,
+			change: func(r *Report) { r.Method, r.After = Check, r.Before },
+			want:   "",
+		},
+		"reboot": {
+			method: Reboot,
+			change: func(r *Report) { *r = Report{Method: Reboot, Token: boot} },
+			want:   "",
+		},
+		"another method": {
+			method: Check,
+			change: func(*Report) {},
+			want:   "the report is of method Patch under boot " + boot + ": want Check",
+		},
+		"another boot": {
+			method: Patch,
+			change: func(r *Report) { r.Token = "b" },
+			want:   "the report is of method Patch under boot b",
+		},
+		"unknown reason": {
+			method: Patch,
+			change: func(r *Report) { r.Failure = &Failure{Reason: "Bad"} },
+			want:   `the reason "Bad" is unknown`,
+		},
+		"odd level": {
+			method: Patch,
+			change: func(r *Report) { r.After = "sha256:1" },
+			want:   `the patch level "sha256:1" is not sha256:HEX`,
+		},
+		"no level": {
+			method: Patch,
+			change: func(r *Report) { r.After = "" },
+			want:   "the report has no patch level",
+		},
+		"no level before": {
+			method: Patch,
+			change: func(r *Report) { r.Before = "" },
+			want:   "the report has no patch level",
+		},
+		"no repository": {
+			method: Patch,
+			change: func(r *Report) { r.Repositories = nil },
+			want:   "the report names no repository",
+		},
+		"no word of reboot": {
+			method: Patch,
+			change: func(r *Report) { r.Reboot.Need = "" },
+			want:   `the need of a reboot "" is unknown`,
+		},
+		"check that patches": {
+			method: Check,
+			change: func(r *Report) { r.Method = Check },
+			want:   "a check has changed the patch level",
+		},
 	} {
 		r, o := done(), good()
 		o.Method = test.method
@@ -200,5 +279,15 @@ func TestReasonsAreWords(t *testing.T) {
 	text, err := json.Marshal(Failure{Reason: HeldPackage, Message: "m"})
 	if err != nil || string(text) != `{"reason":"HeldPackage","message":"m"}` {
 		t.Errorf("%s %v", text, err)
+	}
+}
+
+func TestWithoutCredentials(t *testing.T) {
+	for text, want := range map[string]string{
+		"E: https://user:secret@m/dists http://other@n/": "E: https://m/dists http://n/", "http://m/a@b": "http://m/a@b", "a // b@c": "a // b@c", "": "",
+	} {
+		if got := WithoutCredentials(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
 	}
 }
