@@ -54,6 +54,7 @@ var rooms = map[string]room{
 	"internal/policy/policyfile":    {pure: true, own: "api", foreign: kubeTypes + yaml},
 
 	"internal/patch":        {pure: true, own: "api"},
+	"internal/patch/plan":   {pure: true, own: "patch"},
 	"internal/rebuild/plan": {pure: true, own: "api cloud wording"},
 	"internal/recipe":       {own: "api cloud cluster history imageversion", foreign: kubeClient},
 
@@ -95,7 +96,7 @@ var rooms = map[string]room{
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
 	"internal/nodejoin": {own: "api cloud history imageversion joinhealth nodestate", foreign: kubeClient},
 	"internal/metrics":  {own: "admission api bootstrapkind capture capture/plan cloud history imagecount imageversion joinhealth membership selection trial", foreign: kubeClient + " github.com/prometheus/client_golang"},
-	"internal/policy":   {own: "admission api bootstrapkind capture cloud history imagecount imageversion joinhealth membership nodecache nodejoin nodestate policy/schedule rebuild recipe reservations selection selection/expression wording", foreign: kubeLoop},
+	"internal/policy":   {own: "admission api bootstrapkind capture cloud history history/estimate imagecount imageversion joinhealth membership nodecache nodejoin nodestate policy/schedule rebuild recipe reservations selection selection/expression wording", foreign: kubeLoop},
 
 	"internal/controller/nodelabel": {own: "api cloud membership node nodestate", foreign: kubeClient},
 	"internal/controller/policy":    {own: "api nodecache policy", foreign: kubeLoop},

@@ -1,0 +1,93 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/kamino-dev/kamino/internal/patch"
+)
+
+// Pool has the facts for the decision whether a pool needs a pioneer: the one node that is patched before all others.
+type Pool struct {
+	Now time.Time
+	// Every is the time from one check for patches to the next. MinAge is how long Kamino must have seen a set of patches.
+	Every, MinAge time.Duration
+	// Busy: a capture, a rebuild or a rollback works on the pool, or a node of the pool runs an unproven level.
+	Busy bool
+	// Checked is the last check; nil without a check. ChangedAt is the end of the last pioneer or the last change of the
+	// recipe: an earlier check describes nodes of an earlier image.
+	Checked   *Check
+	ChangedAt time.Time
+	// Failed has the sets of patches that failed on a pioneer, as patch.Digest.
+	Failed map[string]bool
+}
+
+// Check is a report about the pending patches of one node of the pool.
+type Check struct {
+	At time.Time
+	// Set is the digest of the pending patches by the last complete report, and Since the time of the first report with
+	// this set.
+	Set    string
+	Since  time.Time
+	Report *patch.Report
+}
+
+// Next returns the check with a newer report. An unchanged set of patches keeps its age. An incomplete report says nothing
+// about the set.
+func (c *Check) Next(at time.Time, report *patch.Report) *Check {
+	next := &Check{At: at, Set: patch.Digest(report.Pending), Since: at, Report: report}
+	if c != nil && (!report.Complete() || c.Set == next.Set) {
+		next.Set, next.Since = c.Set, c.Since
+	}
+	return next
+}
+
+// Step is what a pool needs now.
+type Step string
+
+// The steps.
+const (
+	// Rest: nothing is due.
+	Rest Step = "Rest"
+	// LookForPatches: one node of the pool reports its pending patches, and installs nothing.
+	LookForPatches Step = "LookForPatches"
+	// BeginPioneer: one node of the pool is patched.
+	BeginPioneer Step = "BeginPioneer"
+)
+
+// Why a pool rests.
+const (
+	// PoolBusy: see Pool.Busy.
+	PoolBusy Reason = "PoolBusy"
+	// NotChecked: the last check did not read every repository. The patches are unknown until the next check.
+	NotChecked Reason = "NotChecked"
+	// UpToDate: no patch is pending.
+	UpToDate Reason = "UpToDate"
+	// TooYoung: Kamino has seen the set of patches for less than MinAge.
+	TooYoung Reason = "TooYoung"
+	// PatchesQuarantined: this set of patches has failed. The next set is tried.
+	PatchesQuarantined Reason = "PatchesQuarantined"
+)
+
+// Next returns the step, the reason of a rest, and the time of the next decision without an event; zero without a time.
+func (p Pool) Next() (step Step, why Reason, at time.Time) {
+	c := p.Checked
+	switch {
+	case p.Busy:
+		return Rest, PoolBusy, time.Time{}
+	case c == nil || p.Now.Sub(c.At) >= p.Every || !c.At.After(p.ChangedAt):
+		return LookForPatches, "", time.Time{}
+	case !c.Report.Complete():
+		return Rest, NotChecked, c.At.Add(p.Every)
+	case c.Report.Counts.Pending == 0 && len(c.Report.Pending) == 0:
+		return Rest, UpToDate, c.At.Add(p.Every)
+	case p.Failed[c.Set]:
+		return Rest, PatchesQuarantined, c.At.Add(p.Every)
+	}
+	if old := c.Since.Add(p.MinAge); p.Now.Before(old) {
+		if check := c.At.Add(p.Every); check.Before(old) {
+			old = check
+		}
+		return Rest, TooYoung, old
+	}
+	return BeginPioneer, "", time.Time{}
+}
