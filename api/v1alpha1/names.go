@@ -68,6 +68,13 @@ const (
 	// RebootPendingAnnotation on a Node, with any value but "false", marks a node that waits for its reboot.
 	RebootPendingAnnotation = "kamino.dev/reboot-pending"
 
+	// PatchFailedAnnotation on a Node, with any value but "false", marks a node with a failed or half-installed patch. A policy
+	// never captures such a node. The next successful patch removes the annotation.
+	PatchFailedAnnotation = "kamino.dev/patch-failed"
+
+	// PatchLevelAnnotation on a Node identifies the node's package list. Nodes with the same value have the same packages.
+	PatchLevelAnnotation = "kamino.dev/patch-level"
+
 	// KuredRebootNeededAnnotation holds the time at which kured found that the node needs a reboot, not the time of the
 	// reboot. Source: kured with --annotate-nodes, observed.
 	KuredRebootNeededAnnotation = "weave.works/kured-most-recent-reboot-needed"

@@ -11,7 +11,7 @@ import (
 )
 
 // softwareTags are the tags with the donor's software at the time of the copy.
-var softwareTags = []string{cloud.TagOS, cloud.TagKernel, cloud.TagKubelet, cloud.TagPatchedAt}
+var softwareTags = []string{cloud.TagOS, cloud.TagKernel, cloud.TagKubelet, cloud.TagPatchedAt, cloud.TagPatchLevel}
 
 // maxTag is the longest tag value that all clouds accept, in bytes. Source: Azure's limit for tags.
 const maxTag = 256
@@ -36,6 +36,9 @@ func describeNode(n *corev1.Node) map[string]string {
 	tags := map[string]string{cloud.TagOS: info.OSImage, cloud.TagKernel: info.KernelVersion, cloud.TagKubelet: info.KubeletVersion}
 	if at := patchedAt(n); !at.IsZero() {
 		tags[cloud.TagPatchedAt] = at.UTC().Format(time.RFC3339)
+	}
+	if level := n.Annotations[v1alpha1.PatchLevelAnnotation]; level != "" && len(level) <= maxTag {
+		tags[cloud.TagPatchLevel] = level // a cut level would equal no node's
 	}
 	for key, value := range tags {
 		if len(value) > maxTag {

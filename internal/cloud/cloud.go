@@ -169,6 +169,7 @@ const (
 	TagWentBack    = "kamino-went-back"   // the time of the automatic rollback from the version, and of its acknowledgement, in RFC 3339; see history.Return
 	TagPromotedAt  = "kamino-promoted-at" // when an automatic rollback reached the version, in RFC 3339
 	TagPatchedAt   = "kamino-patched-at"  // the time of the donor's last patch in RFC 3339; absent if unknown
+	TagPatchLevel  = "kamino-patch-level" // the donor's patch level; absent if unknown
 )
 
 // BuiltAtLayout is the layout of TagBuiltAt.

@@ -150,7 +150,7 @@ func TestMarksOnNodesAreKaminosOwn(t *testing.T) {
 					}
 				}
 			}
-			for _, key := range []string{"kamino.dev/patched-at", "kamino.dev/reboot-pending", "weave.works/kured-most-recent-reboot-needed"} {
+			for _, key := range []string{"kamino.dev/patched-at", "kamino.dev/reboot-pending", "kamino.dev/patch-failed", "kamino.dev/patch-level", "weave.works/kured-most-recent-reboot-needed"} {
 				if err := patch(who, "annotations", key, "2026-03-14T12:00:00Z", status...); err != nil {
 					t.Errorf("%s writes %s %v: %v", who, key, status, err)
 				}

@@ -74,7 +74,7 @@ func RefusalsOf(clouds ...cloud.Description) Refusals {
 
 // choiceReasons are the reasons for which a policy skips a node that a user could still capture.
 var choiceReasons = setOf(
-	selection.Ignored, selection.Unschedulable, selection.RebootPending, selection.NotPatched, selection.PatchTimeInvalid,
-	selection.PatchedInFuture, selection.PatchedBeforeImage, selection.SuspectPatch, selection.NotRebootedSincePatch,
+	selection.Ignored, selection.Unschedulable, selection.RebootPending, selection.PatchFailed, selection.NotPatched, selection.PatchTimeInvalid,
+	selection.PatchedInFuture, selection.PatchedBeforeImage, selection.SameLevel, selection.SuspectPatch, selection.NotRebootedSincePatch,
 	selection.ReadyTooShort, selection.RefusedByExpression, selection.ExpressionFailed,
 )

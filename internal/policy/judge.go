@@ -142,6 +142,9 @@ func withLook(subject selection.Pool, look Look, now time.Time) selection.Pool {
 		return subject
 	}
 	subject.Version, subject.BuiltAt, subject.Refusals = look.Pool.Recipe.Version, builtAt(look), look.Pool.Refusals
+	if current := currentImage(look); current != nil {
+		subject.Level = current.Tags[cloud.TagPatchLevel]
+	}
 	today := imageversion.Of(now)
 	bad := map[string]cloud.Image{}
 	for _, image := range look.Images {
@@ -177,12 +180,21 @@ func builtAt(look Look) time.Time {
 	if version == "" {
 		return time.Time{}
 	}
-	for _, image := range look.Images {
-		if imageversion.Compare(image.Version, version) == 0 {
-			return history.BuiltAt(image)
-		}
+	if current := currentImage(look); current != nil {
+		return history.BuiltAt(*current)
 	}
 	return history.BuiltAt(cloud.Image{Version: version})
+}
+
+// currentImage is the version in the recipe. Nil if the recipe names no version, or if the version does not exist.
+func currentImage(look Look) *cloud.Image {
+	version := look.Pool.Recipe.Version
+	for i := range look.Images {
+		if version != "" && imageversion.Compare(look.Images[i].Version, version) == 0 {
+			return &look.Images[i]
+		}
+	}
+	return nil
 }
 
 // decide names the first obstacle of a capture, or wants the capture.

@@ -28,7 +28,7 @@ const (
 	Chosen = "Chosen"
 	// NothingPatched: no node of the pool has the annotation of the last patch.
 	NothingPatched = "NothingPatched"
-	// UpToDate: no node was patched after the capture of the current image.
+	// UpToDate: no node has a patch that the current image lacks.
 	UpToDate = "UpToDate"
 	// TooFewCandidates: fewer nodes than minCandidates pass the rules.
 	TooFewCandidates = "TooFewCandidates"
@@ -49,6 +49,8 @@ type Pool struct {
 	Version string
 	// BuiltAt is when the donor of Version was captured; zero without a version, or if unknown.
 	BuiltAt time.Time
+	// Level is the patch level of Version; empty without a version, or if unknown.
+	Level string
 	// BadUntil is the capture time of the newest quarantined version after Version; zero if there is none. Patches
 	// between BuiltAt and BadUntil are suspect, because the pool was rolled back from a version with these patches.
 	BadUntil time.Time
@@ -240,8 +242,8 @@ func (j *judge) decide(c *Choice) decision {
 	case !j.waived && c.NewestPatch.IsZero():
 		return withRemedy(cloud.Refuse(NothingPatched, fmt.Sprintf("no node of pool %s has the time of a patch in annotation %s", name, j.rules.MostRecentPatch),
 			"run a patcher that annotates nodes (kured with --annotate-nodes), or set selection.maxImageAge to ignore patches"))
-	case !j.waived && !j.pool.BuiltAt.IsZero() && !c.NewestPatch.After(j.pool.BuiltAt):
-		return decided(UpToDate, "no node of pool %s was patched after the capture of %s", name, j.image())
+	case !j.waived && !j.pool.BuiltAt.IsZero() && !j.news:
+		return decided(UpToDate, "no node of pool %s has a patch that %s lacks", name, j.image())
 	default:
 		return withRemedy(cloud.Refuse(TooFewCandidates, fmt.Sprintf("pool %s has %s, but the policy requires %d (selection.minCandidates); refused: %s",
 			name, candidates(len(c.Candidates)), enough, counts(c.Refusals)), fmt.Sprintf("for the reason of each node, run `kamino plan %s`", name)))

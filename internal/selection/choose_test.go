@@ -57,6 +57,9 @@ func without(key string) func(*corev1.Node) {
 	return func(n *corev1.Node) { delete(n.Annotations, key) }
 }
 
+// level gives the image a patch level.
+func level(of string) func(*Pool, *Rules) { return func(p *Pool, _ *Rules) { p.Level = of } }
+
 func notReady(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }
 func cordon(n *corev1.Node)   { n.Spec.Unschedulable = true }
 
@@ -113,6 +116,12 @@ func TestRules(t *testing.T) {
 		{name: "cordoned", node: cordon, want: []string{Unschedulable}},
 		{name: "waits for its reboot", node: annotated(pendingKey, patchedAt.Format(time.RFC3339)), want: []string{RebootPending}},
 		{name: "says that no reboot is pending", node: annotated(pendingKey, "false")},
+		{name: "its patch failed", node: annotated(v1alpha1.PatchFailedAnnotation, "sha256:cd"), want: []string{PatchFailed}},
+		{name: "says that no patch failed", node: annotated(v1alpha1.PatchFailedAnnotation, "false")},
+		{name: "rebooted without new packages", node: annotated(v1alpha1.PatchLevelAnnotation, "sha256:ab"), around: level("sha256:ab"), want: []string{SameLevel}},
+		{name: "another level", node: annotated(v1alpha1.PatchLevelAnnotation, "sha256:cd"), around: level("sha256:ab")},
+		{name: "no level", around: level("sha256:ab")},
+		{name: "an image without a level", node: annotated(v1alpha1.PatchLevelAnnotation, "")},
 		{name: "never patched", node: without(patchKey), want: []string{NotPatched}},
 		{name: "another patcher's annotation", node: func(n *corev1.Node) {
 			without(patchKey)(n)
@@ -225,12 +234,15 @@ func TestWaived(t *testing.T) {
 		{"patched in the future", patchedOn(now.Add(time.Hour)), nil},
 		{"patched before the image", patchedOn(builtAt.Add(-time.Hour)), nil},
 		{"not rebooted since", readySince(patchedAt.Add(-time.Hour)), nil},
+		{"the level of the image", annotated(v1alpha1.PatchLevelAnnotation, "sha256:ab"), nil},
 		{"waits for its reboot", annotated(pendingKey, ""), []string{RebootPending}},
+		{"its patch failed", annotated(v1alpha1.PatchFailedAnnotation, ""), []string{PatchFailed}},
 		{"not Ready", notReady, []string{NotReady}},
 		{"cordoned", cordon, []string{Unschedulable}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pool := poolOf(patchedNode("n1", c.change), patchedNode("n2"))
+			pool.Level = "sha256:ab"
 			got := Choose(pool, rules, now)
 			if diff := cmp.Diff(c.want, reasons(verdictOn(t, got, "n1"))); diff != "" || !got.Waived {
 				t.Errorf("waived %v; reasons (-want +got):\n%s", got.Waived, diff)
@@ -356,6 +368,10 @@ func TestDecision(t *testing.T) {
 		{"no times", each(annotated(patchKey, "true")), NothingPatched, []string{patchKey}, false},
 		{"nothing new", each(patchedOn(builtAt.Add(-time.Hour))), UpToDate, []string{"version 2026.01.10"}, false},
 		{"nothing new, and one never patched", func(p *Pool, _ *Rules) { patchedOn(builtAt)(p.Nodes[0]); without(patchKey)(p.Nodes[1]) }, UpToDate, nil, false},
+		{"rebooted without new packages", func(p *Pool, r *Rules) {
+			each(annotated(v1alpha1.PatchLevelAnnotation, "sha256:ab"))(p, r)
+			p.Level = "sha256:ab"
+		}, UpToDate, []string{"version 2026.01.10"}, false},
 		{"a patch without reboot", each(readySince(patchedAt.Add(-time.Minute))), TooFewCandidates, []string{"0 candidates", "requires 1", "NotRebootedSincePatch 2", "kamino plan workers"}, false},
 		{"too few", func(_ *Pool, r *Rules) { r.MinCandidates = 3 }, TooFewCandidates, []string{"2 candidates", "requires 3", "refused: none"}, true},
 		{"enough", func(_ *Pool, r *Rules) { r.MinCandidates = 2 }, Chosen, nil, true},

@@ -2,9 +2,9 @@ package selection
 
 import (
 	"fmt"
-
 	"time"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
@@ -38,6 +38,16 @@ func noRebootPending(s *subject) *cloud.Refusal {
 	return refuse(RebootPending, "wait for the reboot", "node %s waits for a reboot (annotation %s), so the patch is incomplete", s.Node.Name, name)
 }
 
+// noPatchFailed applies even if the rules about patches are waived, because the packages may be installed by half.
+func noPatchFailed(s *subject) *cloud.Refusal {
+	name := v1alpha1.PatchFailedAnnotation
+	if value, found := s.Node.Annotations[name]; !found || value == "false" {
+		return nil
+	}
+	return refuse(PatchFailed, fmt.Sprintf("repair the packages, then remove the annotation: `kubectl annotate node %s %s-`", s.Node.Name, name),
+		"the last patch of node %s failed (annotation %s), so its packages may be incomplete", s.Node.Name, name)
+}
+
 func patched(s *subject) *cloud.Refusal {
 	name := s.rules.MostRecentPatch
 	switch {
@@ -59,6 +69,25 @@ func patchedSinceImage(s *subject) *cloud.Refusal {
 		return nil
 	}
 	return refuse(PatchedBeforeImage, "wait for the next patch", "node %s was patched at %s, before the capture of %s, so an image would be no newer", s.Node.Name, utc(at), s.image())
+}
+
+// hasImageLevel reports whether the node has the packages of the image.
+func (s *subject) hasImageLevel() bool {
+	return s.pool.Level != "" && s.Node.Annotations[v1alpha1.PatchLevelAnnotation] == s.pool.Level
+}
+
+// newLevel refuses a node that rebooted without new packages.
+func newLevel(s *subject) *cloud.Refusal {
+	if s.waived || !s.hasImageLevel() {
+		return nil
+	}
+	return refuse(SameLevel, "wait for the next patch", "node %s has the patch level of %s, so an image would be no newer", s.Node.Name, s.image())
+}
+
+// isNews reports whether the node has a patch that the image lacks.
+func (s *subject) isNews() bool {
+	at := s.verdict.PatchedAt
+	return !at.IsZero() && (s.pool.BuiltAt.IsZero() || at.After(s.pool.BuiltAt)) && !s.hasImageLevel()
 }
 
 // goodPatch keeps a suspect patch out of the next version. A node that was patched in place has the same patch as a

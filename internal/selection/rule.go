@@ -17,10 +17,12 @@ const (
 	Ignored               = "Ignored"
 	Unschedulable         = "Unschedulable"
 	RebootPending         = "RebootPending"
+	PatchFailed           = "PatchFailed"
 	NotPatched            = "NotPatched"
 	PatchTimeInvalid      = "PatchTimeInvalid"
 	PatchedInFuture       = "PatchedInFuture"
 	PatchedBeforeImage    = "PatchedBeforeImage"
+	SameLevel             = "SameLevel"
 	SuspectPatch          = "SuspectPatch"
 	NotRebootedSincePatch = "NotRebootedSincePatch"
 	ReadyTooShort         = "ReadyTooShort"
@@ -31,8 +33,8 @@ const (
 // Reasons returns all reasons for which Choose itself refuses a node. The reasons in Pool.NodeRefusals are extra.
 func Reasons() []string {
 	return []string{
-		NotLinux, Bottlerocket, ControlPlane, OwnNode, Ignored, Unschedulable, RebootPending, NotPatched, PatchTimeInvalid, PatchedInFuture,
-		PatchedBeforeImage, SuspectPatch, NotRebootedSincePatch, BeingDeleted, NotReady, DiskPressure, ReadyTooShort, RefusedByExpression,
+		NotLinux, Bottlerocket, ControlPlane, OwnNode, Ignored, Unschedulable, RebootPending, PatchFailed, NotPatched, PatchTimeInvalid, PatchedInFuture,
+		PatchedBeforeImage, SameLevel, SuspectPatch, NotRebootedSincePatch, BeingDeleted, NotReady, DiskPressure, ReadyTooShort, RefusedByExpression,
 		ExpressionFailed, Reserved, OnlyReadyNode, LastOfZone, DoNotDisrupt,
 	}
 }
@@ -52,7 +54,7 @@ type subject struct {
 // chooserRules are the rules of Choose in the order of a person's questions. A refused node is counted under its first
 // refusal.
 var chooserRules = []func(*subject) *cloud.Refusal{
-	asked(linux), asked(changeable), asked(worker), asked(notHere), notIgnored, asked(undisrupted), schedulable, noRebootPending, patched, patchedSinceImage, goodPatch, rebootedSincePatch,
+	asked(linux), asked(changeable), asked(worker), asked(notHere), notIgnored, asked(undisrupted), schedulable, noRebootPending, noPatchFailed, patched, patchedSinceImage, newLevel, goodPatch, rebootedSincePatch,
 	asked(staying), asked(ready), asked(roomy), readyLongEnough, asked(free), notAloneInPool, zonedInPool,
 }
 
@@ -70,6 +72,7 @@ type judge struct {
 	ignored map[string]bool // nodes
 	takers  int             // nodes that can accept the pods of another node
 	away    int             // nodes out of service
+	news    bool            // a node has a patch that the image lacks
 	zones   zones
 }
 
@@ -100,6 +103,7 @@ func (j *judge) judge(n *corev1.Node) Verdict {
 		s.ready, s.verdict.ReadySince = true, since
 	}
 	s.readPatch()
+	j.news = j.news || s.isNews()
 	for _, rule := range chooserRules {
 		if refusal := rule(&s); refusal != nil {
 			s.verdict.Refusals = append(s.verdict.Refusals, *refusal)
