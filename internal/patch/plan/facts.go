@@ -91,7 +91,7 @@ const (
 // hasLevel reports whether the record has the patch level on the disk.
 func (f Facts) hasLevel() bool { return f.Result == Patched || f.Result == Incomplete }
 
-// mustMarkFailed reports whether the disk has a patch that failed, or without a report.
+// mustMarkFailed reports whether a patch failed, or ended without a report.
 func (f Facts) mustMarkFailed() bool {
 	switch {
 	case f.Order == NoOrder, f.Node == NodeGone:
