@@ -266,6 +266,8 @@ const (
 	DefaultMinCandidates = 1
 	DefaultMaxConcurrent = 1
 	DefaultAtImages      = 8
+	DefaultBehindAfter   = 24 * time.Hour
+	DefaultPerHour       = 4
 	DefaultFailureLimit  = 3
 	DefaultBackoff       = time.Hour
 	DefaultWindow        = 2 * time.Hour
@@ -286,8 +288,9 @@ func (s PrototypePolicySpec) Defaulted() PrototypePolicySpec {
 	if s.MaxConcurrent == 0 {
 		s.MaxConcurrent = DefaultMaxConcurrent
 	}
-	if s.Rebuild != nil && s.Rebuild.AtImages == 0 {
-		s.Rebuild = &RebuildSettings{AtImages: DefaultAtImages}
+	if s.Rebuild != nil {
+		rebuild := s.Rebuild.Defaulted()
+		s.Rebuild = &rebuild
 	}
 	if s.Failures.Limit == 0 {
 		s.Failures.Limit = DefaultFailureLimit
@@ -297,6 +300,25 @@ func (s PrototypePolicySpec) Defaulted() PrototypePolicySpec {
 	}
 	s.Rollback = s.Rollback.Defaulted()
 	s.Settings = s.Settings.Defaulted()
+	return s
+}
+
+// Defaulted returns the settings with the API server's default for each absent value.
+func (s RebuildSettings) Defaulted() RebuildSettings {
+	if s.AtImages == 0 {
+		s.AtImages = DefaultAtImages
+	}
+	if s.Behind == nil {
+		return s
+	}
+	behind := *s.Behind
+	if behind.After == nil {
+		behind.After = &metav1.Duration{Duration: DefaultBehindAfter}
+	}
+	if behind.PerHour == 0 {
+		behind.PerHour = DefaultPerHour
+	}
+	s.Behind = &behind
 	return s
 }
 

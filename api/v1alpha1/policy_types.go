@@ -67,8 +67,8 @@ type PrototypePolicySpec struct {
 	// +kubebuilder:default={}
 	Settings Settings `json:"settings,omitempty"`
 
-	// Rebuild lets the controller rebuild nodes of the pool's oldest image from the current version, after the pool
-	// has many different images. Kamino rebuilds nodes sequentially. Default: never.
+	// Rebuild lets the controller rebuild nodes of the pool's oldest image from the current version: after the pool has
+	// many different images, or with behind until all nodes have the current version. Default: never.
 	// +optional
 	Rebuild *RebuildSettings `json:"rebuild,omitempty"`
 
@@ -320,6 +320,29 @@ type RebuildSettings struct {
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=1000
 	AtImages int32 `json:"atImages,omitempty"`
+
+	// Behind rebuilds every node that is not of the pool's current version, the oldest image first. Default: never.
+	// +optional
+	Behind *BehindSettings `json:"behind,omitempty"`
+}
+
+// BehindSettings define when Kamino rebuilds nodes of earlier images, and how many.
+type BehindSettings struct {
+	// After is the age of the current version at which these rebuilds start. The age begins with the capture.
+	// +optional
+	// +kubebuilder:default="24h"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('0s')",message="after must be a time such as 90s, 30m or 36h (days have no unit), and not negative"
+	After *metav1.Duration `json:"after,omitempty"`
+
+	// PerHour is the maximum number of these rebuilds that start in an hour, evenly spaced. MaxConcurrent limits the
+	// rebuilds that run at the same time.
+	// +optional
+	// +kubebuilder:default=4
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	PerHour int32 `json:"perHour,omitempty"`
 }
 
 // FailureSettings define the reaction to failed captures, for each pool, since its last successful capture.

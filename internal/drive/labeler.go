@@ -24,12 +24,12 @@ func (k *Controller) labeler(c *cluster.Connection, provider cloud.Provider, loo
 			k.Counts.NodesCounted(pool, provider.PoolName(pool), byVersion)
 		},
 		Listed: func(pool cloud.PoolID, instances []cloud.Instance) {
-			if provider.MaxImages(pool) == 0 {
-				return
+			limit := provider.MaxImages(pool)
+			looks.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, limit).Brief())
+			if limit > 0 {
+				counted := imagecount.Of(looks.Last(pool).Pool.Recipe, instances, limit)
+				k.Counts.ImagesCounted(pool, provider.PoolName(pool), len(counted.Images), limit)
 			}
-			counted := imagecount.Of(looks.Last(pool).Pool.Recipe, instances, provider.MaxImages(pool))
-			k.Counts.ImagesCounted(pool, provider.PoolName(pool), len(counted.Images), counted.Limit)
-			looks.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, provider.MaxImages(pool)).Brief())
 		},
 		Joined: k.Counts.NodeJoined,
 		Log:    k.Log.WithName("nodelabel"),

@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -182,6 +183,45 @@ func TestAPolicyHasTheOldestImageRebuilt(t *testing.T) {
 		t.Errorf("ended: %v, %d out of service at once", y.ended, y.worst)
 	}
 	if d := y.policy().Status.Pools[0].Rebuild; d == nil || d.Reason != policy.FewImages {
+		t.Errorf("the status says %+v", d)
+	}
+}
+
+// TestAPolicyRebuildsAllNodesBehind: every node gets the current version in a cloud without a limit of images, the first
+// node alone, and never more at once than the policy allows. A new process continues.
+func TestAPolicyRebuildsAllNodesBehind(t *testing.T) {
+	y := newYard(t)
+	behind := y.policy()
+	two := intstr.FromInt32(2)
+	behind.Spec.MaxConcurrent, behind.Spec.Settings.OutOfService.MaxUnavailable = 2, &two
+	behind.Spec.Rebuild.Behind = &v1alpha1.BehindSettings{PerHour: 120}
+	y.must(y.api.Update(t.Context(), &behind))
+	provider := memory.NewFaulty(y.cloud, nil)
+	start := func() *process {
+		p := y.process(provider)
+		_, err := p.decider.Plan(t.Context(), []v1alpha1.PrototypePolicy{y.policy()}, nil) // counts the images
+		y.must(err)
+		return p
+	}
+	p := start()
+	for i := range 120 {
+		if y.turn(p); len(y.ended) == 0 && y.worst > 1 {
+			t.Fatal("a second node is rebuilt before the first is back")
+		}
+		if i == 30 {
+			p = start()
+		}
+	}
+	newest := imageversion.Of(y.clock.Now().AddDate(0, 0, -3))
+	for name := range y.ids {
+		if n := y.node(name); y.builtFrom(name) != newest || n.Spec.Unschedulable {
+			t.Errorf("%s runs %s, cordoned %t", name, y.builtFrom(name), n.Spec.Unschedulable)
+		}
+	}
+	if n := y.cloud.World().Count(memory.ByCaller, memory.EffectRebuild, ""); n != 7 || len(y.ended) != 7 || y.worst != 2 {
+		t.Errorf("%d rebuilds, ended: %v, %d out of service at once", n, y.ended, y.worst)
+	}
+	if d := y.policy().Status.Pools[0].Rebuild; d == nil || d.Reason != policy.AllCurrent {
 		t.Errorf("the status says %+v", d)
 	}
 }

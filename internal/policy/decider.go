@@ -59,7 +59,7 @@ type Decider struct {
 	// DisruptionCost, if set, returns the cost of draining a node for the workloads: capture.Engine.DisruptionCost. Of
 	// candidates that the rules rank equal, Kamino captures the candidate with the least cost.
 	DisruptionCost func(ctx context.Context, node string, drain v1alpha1.DrainSettings, donorReplaced bool) (selection.DisruptionCost, error)
-	// Rebuild, if set, reserves the next node of a pool's oldest image. Package replace carries on. Nil rebuilds no node.
+	// Rebuild, if set, reserves the next node of a pool's oldest image. Package rebuild carries on. Nil rebuilds no node.
 	Rebuild func(ctx context.Context, r rebuild.Request) (rebuild.Taken, error)
 	// Leased lists the reservations that Leases confirm, by the UID of the Node. A reservation without a Lease blocks
 	// neither its pool nor other nodes. Nil trusts the annotations of Nodes.

@@ -66,13 +66,15 @@ type Outcome struct {
 	queued bool
 	// rebuild reports that Kamino should reserve a node of the oldest image now. replaced names the nodes that are being
 	// rebuilt.
-	rebuild    bool
-	replaced   []string
-	notRebuilt *trouble // of nodes that need a rebuild and are not rebuilt
-	trouble    *trouble
-	notJoining *trouble // of a pool that stays on a version whose nodes do not join
-	manyImages *trouble // of a pool whose nodes are near the limit of different images
-	err        error    // of the cloud
+	rebuild bool
+	// rebuildPace is the pause after the begin of a rebuild.
+	rebuildPace time.Duration
+	replaced    []string
+	notRebuilt  *trouble // of nodes that need a rebuild and are not rebuilt
+	trouble     *trouble
+	notJoining  *trouble // of a pool that stays on a version whose nodes do not join
+	manyImages  *trouble // of a pool whose nodes are near the limit of different images
+	err         error    // of the cloud
 }
 
 // judge decides about one pool; prototypes are the pool's. judge calls the cloud only if a capture is possible, or if

@@ -15,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imagecount"
+	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/nodestate"
 	"github.com/kamino-dev/kamino/internal/policy/schedule"
 	"github.com/kamino-dev/kamino/internal/rebuild"
@@ -23,7 +24,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// Reasons of decisions about a rebuild of the nodes of a pool's oldest image. Packages schedule and history and the policy
+// Reasons of decisions about a rebuild of nodes of earlier images. Packages schedule and history and the policy
 // give the other reasons.
 const (
 	// NotCounted: the images of the pool's nodes are not counted yet, or the cloud has no limit of images.
@@ -38,6 +39,14 @@ const (
 	CaptureFirst = "CaptureFirst"
 	// OldestImage: Kamino will rebuild the nodes of the oldest image.
 	OldestImage = "OldestImage"
+	// Behind: Kamino will rebuild the nodes that are not of the current version.
+	Behind = "Behind"
+	// AllCurrent: all nodes are of the current version.
+	AllCurrent = "AllCurrent"
+	// VersionTooYoung: the current version is younger than spec.rebuild.behind.after.
+	VersionTooYoung = "VersionTooYoung"
+	// NotJoining: nodes of the current version do not join.
+	NotJoining = "NotJoining"
 	// Waiting: Kamino cannot reserve the next node now.
 	Waiting = "Waiting"
 )
@@ -53,8 +62,19 @@ type rebuildCase struct {
 	recipe     cloud.Recipe
 	// refusals are reasons of the recipe against a rebuild.
 	refusals []cloud.Refusal
-	// held names the nodes of the pool that a replacement holds.
-	held []string
+	// behind are the settings of rebuilds of all nodes of earlier images; nil without such rebuilds. builtAt is the capture
+	// of the current version.
+	behind       *v1alpha1.BehindSettings
+	builtAt, now time.Time
+	// held names the nodes of the pool that a replacement holds. foreign: another requester holds one of the nodes, or the
+	// rebuild of one of the nodes has failed. startedAt is the begin of the latest rebuild.
+	held      []string
+	foreign   bool
+	startedAt time.Time
+	// proven: a node of the current version is Ready. notJoining: nodes of the current version do not join.
+	proven, notJoining bool
+	// wentBack is an automatic rollback that waits for a person; nil without such a rollback.
+	wentBack *cloud.Refusal
 	// inFlight names the running Prototype of the pool. capture reports that a capture is about to begin.
 	inFlight           string
 	capture            bool
@@ -68,43 +88,109 @@ type rebuildCase struct {
 
 // decide names the first obstacle of a rebuild, or wants the rebuild.
 func (c rebuildCase) decide() (wanted bool, decision v1alpha1.PoolDecision) {
-	say := func(reason, format string, args ...any) (bool, v1alpha1.PoolDecision) {
-		return false, v1alpha1.PoolDecision{Reason: reason, Message: fmt.Sprintf(format, args...)}
-	}
-	if len(c.held) > 0 {
-		return say(Rebuilding, "%s of pool %s is being rebuilt", strings.Join(c.held, ", "), c.pool)
-	}
-	if c.suspended {
-		return say(v1alpha1.PolicySuspended, "policy %s is suspended", c.policy)
-	}
-	if c.imageCount.Limit == 0 {
-		return say(NotCounted, "the images of the nodes of pool %s are not counted yet, or the cloud has no limit of images", c.pool)
-	}
-	if c.unable {
-		return say(CannotRebuild, "the cloud of pool %s cannot rebuild nodes: remove spec.rebuild from policy %s, and replace nodes of old images yourself", c.pool, c.policy)
-	}
 	oldest := c.imageCount.Oldest(c.recipe)
-	if n := len(c.imageCount.Images); n < int(c.atImages) || oldest.Name == "" {
-		return say(FewImages, "the nodes and the recipe of pool %s use %s; rebuilds of the oldest begin at %d (spec.rebuild.atImages)", c.pool, wording.Count(n, "different image"), c.atImages)
-	}
+	cause := c.cause(oldest)
 	switch {
+	case len(c.held) > 0 && !c.mayOverlap(cause):
+		return decideNot(Rebuilding, "%s of pool %s is being rebuilt", strings.Join(c.held, ", "), c.pool)
+	case c.suspended:
+		return decideNot(v1alpha1.PolicySuspended, "policy %s is suspended", c.policy)
+	case c.imageCount.Limit == 0 && (c.behind == nil || len(c.imageCount.Images) == 0):
+		return decideNot(NotCounted, "the images of the nodes of pool %s are not counted yet, or the cloud has no limit of images", c.pool)
+	case c.unable:
+		return decideNot(CannotRebuild, "the cloud of pool %s cannot rebuild nodes: remove spec.rebuild from policy %s, and replace nodes of old images yourself", c.pool, c.policy)
+	case cause == "":
+		return c.notDue(oldest)
 	case len(c.refusals) > 0:
-		return say(c.refusals[0].Reason, "%s", c.refusals[0].Message)
+		return decideNot(c.refusals[0].Reason, "%s", c.refusals[0].Message)
+	case cause == Behind && c.wentBack != nil:
+		return decideNot(c.wentBack.Reason, "%s", c.wentBack.Message)
+	case cause == Behind && c.notJoining:
+		return decideNot(NotJoining, "nodes of version %s of pool %s do not join: no node is rebuilt from the version", c.recipe.Version, c.pool)
+	}
+	return c.decideNow(oldest, cause)
+}
+
+// decideNow decides about a rebuild that has a cause.
+func (c rebuildCase) decideNow(oldest imagecount.Image, cause string) (wanted bool, decision v1alpha1.PoolDecision) {
+	switch {
 	case c.inFlight != "":
-		return say(selection.CaptureInFlight, "prototype %s is capturing pool %s: rebuilds begin after the capture", c.inFlight, c.pool)
+		return decideNot(selection.CaptureInFlight, "prototype %s is capturing pool %s: rebuilds begin after the capture", c.inFlight, c.pool)
 	case c.capture:
-		return say(CaptureFirst, "a capture of pool %s is about to begin: rebuilds begin after the capture", c.pool)
+		return decideNot(CaptureFirst, "a capture of pool %s is about to begin: rebuilds begin after the capture", c.pool)
 	case !c.calendar.Allowed:
-		return say(c.calendar.Reason, "the policy's schedule allows no rebuild at this time")
+		return decideNot(c.calendar.Reason, "the policy's schedule allows no rebuild at this time")
 	case c.holding >= c.maxAtOnce:
-		return say(Queued, "the limit of policy %s is reached: %d reserved nodes in the cluster (spec.maxConcurrent)", c.policy, c.maxAtOnce)
+		return decideNot(Queued, "the limit of policy %s is reached: %d reserved nodes in the cluster (spec.maxConcurrent)", c.policy, c.maxAtOnce)
+	case c.next(cause).After(c.now):
+		return decideNot(Waiting, "the next node of pool %s is rebuilt later: the limit is %s per hour (spec.rebuild.behind.perHour)", c.pool, wording.Count(int(c.behind.PerHour), "rebuild"))
 	}
-	const nodes = "the nodes and the recipe of pool %s use %s, and nodes of %s"
+	images := wording.Count(len(c.imageCount.Images), "different image")
 	if c.dryRun {
-		return say(v1alpha1.PolicyDryRun, nodes+" would be rebuilt, but policy %s has spec.dryRun", c.pool, wording.Count(len(c.imageCount.Images), "different image"), called(oldest), c.policy)
+		return decideNot(v1alpha1.PolicyDryRun, "the nodes and the recipe of pool %s use %s, and nodes of %s would be rebuilt, but policy %s has spec.dryRun", c.pool, images, called(oldest), c.policy)
 	}
-	_, decision = say(OldestImage, nodes+", the oldest, are rebuilt with version %s, one at a time", c.pool, wording.Count(len(c.imageCount.Images), "different image"), called(oldest), c.recipe.Version)
+	if cause == Behind {
+		_, decision = decideNot(Behind, "nodes of pool %s are not of version %s: nodes of %s, the oldest, are rebuilt, at most %d per hour", c.pool, c.recipe.Version, called(oldest), c.behind.PerHour)
+		return true, decision
+	}
+	_, decision = decideNot(OldestImage, "the nodes and the recipe of pool %s use %s, and nodes of %s, the oldest, are rebuilt with version %s, one at a time", c.pool, images, called(oldest), c.recipe.Version)
 	return true, decision
+}
+
+// decideNot is the decision against a rebuild.
+func decideNot(reason, format string, args ...any) (wanted bool, decision v1alpha1.PoolDecision) {
+	return false, v1alpha1.PoolDecision{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// cause is why Kamino rebuilds nodes of the oldest image: Behind or OldestImage; empty without a cause.
+func (c rebuildCase) cause(oldest imagecount.Image) string {
+	switch {
+	case oldest.Name == "":
+		return ""
+	case c.behind != nil && !c.dueAt().After(c.now):
+		return Behind
+	case c.imageCount.Limit > 0 && len(c.imageCount.Images) >= int(c.atImages):
+		return OldestImage
+	}
+	return ""
+}
+
+// dueAt is the time from which nodes of earlier images are rebuilt.
+func (c rebuildCase) dueAt() time.Time { return c.builtAt.Add(c.behind.After.Duration) }
+
+// pace is the time between the begins of two rebuilds.
+func (c rebuildCase) pace(cause string) time.Duration {
+	if cause != Behind {
+		return rebuildAgain
+	}
+	return time.Hour / time.Duration(c.behind.PerHour)
+}
+
+// next is the earliest begin of the next rebuild, by the rebuilds that are running; zero without a running rebuild.
+func (c rebuildCase) next(cause string) time.Time {
+	if cause != Behind || c.startedAt.IsZero() {
+		return time.Time{}
+	}
+	return c.startedAt.Add(c.pace(cause))
+}
+
+// mayOverlap reports whether another rebuild may begin while rebuilds of the pool are running. The first node of a version
+// is rebuilt alone.
+func (c rebuildCase) mayOverlap(cause string) bool {
+	return cause == Behind && c.proven && !c.foreign
+}
+
+// notDue is the decision without a cause for a rebuild.
+func (c rebuildCase) notDue(oldest imagecount.Image) (wanted bool, decision v1alpha1.PoolDecision) {
+	switch {
+	case c.behind != nil && oldest.Name == "":
+		return decideNot(AllCurrent, "all nodes of pool %s have the image of the recipe", c.pool)
+	case c.behind != nil:
+		return decideNot(VersionTooYoung, "version %s of pool %s is younger than %s (spec.rebuild.behind.after): nodes of earlier images are rebuilt later",
+			c.recipe.Version, c.pool, wording.Duration(c.behind.After.Duration))
+	}
+	return decideNot(FewImages, "the nodes and the recipe of pool %s use %s; rebuilds of the oldest begin at %d (spec.rebuild.atImages)",
+		c.pool, wording.Count(len(c.imageCount.Images), "different image"), c.atImages)
 }
 
 // called is an image in the words of a message.
@@ -123,21 +209,58 @@ func (d *Decider) judgeRebuild(o *Outcome, r *rules, inFlight string, now time.T
 	nodes := d.Nodes.Of(o.Pool.ID)
 	calendar := r.schedule.At(now, schedule.Past{}, r.spec.Failures)
 	c := rebuildCase{
-		pool: o.Pool.Name, policy: o.Policy, atImages: r.spec.Rebuild.AtImages, recipe: o.Look.Pool.Recipe, held: d.replaced(nodes), inFlight: inFlight,
-		capture: o.Wanted, suspended: r.spec.Suspend, dryRun: r.spec.DryRun, calendar: calendar,
+		pool: o.Pool.Name, policy: o.Policy, atImages: r.spec.Rebuild.AtImages, behind: r.spec.Rebuild.Behind, builtAt: builtAt(o.Look), now: now,
+		recipe: o.Look.Pool.Recipe, held: d.replaced(nodes), inFlight: inFlight, wentBack: o.wentBack(), notJoining: isNotJoining(d.probes, o.Pool.ID),
+		capture: o.Wanted || len(o.replaced) > 0 && o.Status.Decision.Reason == Rebuilding, suspended: r.spec.Suspend, dryRun: r.spec.DryRun, calendar: calendar,
 		holding: d.holding, maxAtOnce: int(r.spec.MaxConcurrent), unable: !d.Cloud.CanRebuild(),
 	}
+	c.foreign, c.startedAt = running(d, nodes, o.Policy)
+	c.proven = hasReady(nodes, c.recipe.Version)
 	if o.Look.Known() {
 		c.imageCount = o.Look.ImageCount.With(c.recipe.Image)
 		c.refusals = history.Of(history.Facts{Pool: o.Look.Pool, Images: o.Look.Images}).RefuseRebuild()
 	}
 	wanted, decision := c.decide()
-	o.rebuild, o.Status.Rebuild = wanted, &decision
+	cause := c.cause(c.imageCount.Oldest(c.recipe))
+	o.rebuild, o.rebuildPace, o.Status.Rebuild = wanted, c.pace(cause), &decision
 	o.sooner(calendar.Next, now)
+	o.sooner(c.next(cause), now)
+	if c.behind != nil {
+		o.sooner(c.dueAt(), now)
+	}
 	o.failedRebuilds(nodes, r)
 	if d.Cloud.CanRebuild() && o.Status.Images <= r.spec.Rebuild.AtImages {
 		o.manyImages = nil // the policy rebuilds these nodes
 	}
+}
+
+// isNotJoining reports whether nodes of the pool's current version do not join.
+func isNotJoining(probes *prober, pool cloud.PoolID) bool {
+	return probes != nil && probes.watches[pool] != nil && probes.watches[pool].verdict.State == joinhealth.Failing
+}
+
+// running returns the begin of the latest rebuild of the nodes. foreign reports that another requester holds one of the
+// nodes, or that the rebuild of a reserved node has failed.
+func running(d *Decider, nodes []*corev1.Node, policy string) (foreign bool, startedAt time.Time) {
+	for _, n := range nodes {
+		r := d.reservation(n)
+		if r == nil || !r.Is(v1alpha1.HolderReplacement) {
+			continue
+		}
+		failed := v1alpha1.NotRebuiltOf(n.Annotations)
+		foreign = foreign || r.Rebuild == nil || r.Rebuild.Policy != policy || failed != nil && !failed.At.Before(&r.ReservedAt)
+		if r.Rebuild != nil && r.Rebuild.StartedAt.After(startedAt) {
+			startedAt = r.Rebuild.StartedAt.Time
+		}
+	}
+	return foreign, startedAt
+}
+
+// hasReady reports whether a node of the version takes pods.
+func hasReady(nodes []*corev1.Node, version string) bool {
+	return version != "" && slices.ContainsFunc(nodes, func(n *corev1.Node) bool {
+		return n.Labels[v1alpha1.VersionLabel] == v1alpha1.VersionLabelValue(version) && nodestate.Available(n)
+	})
 }
 
 // failedRebuilds finds the nodes with a failed rebuild.
@@ -215,9 +338,6 @@ func (d *Decider) reserved(prototypes []v1alpha1.Prototype) (n int) {
 
 // count lists the pool's instances, because the last count may be old. The error is the cloud's.
 func (d *Decider) count(ctx context.Context, pool cloud.PoolID) error {
-	if d.Cloud.MaxImages(pool) == 0 {
-		return nil
-	}
 	instances, err := d.Cloud.Instances(ctx, pool)
 	if err == nil {
 		d.PoolCache.Counted(pool, imagecount.Of(cloud.Recipe{}, instances, d.Cloud.MaxImages(pool)).Brief())
@@ -244,6 +364,10 @@ func (d *Decider) beginRebuild(ctx context.Context, w *observed, o *decided) err
 		o.rebuildWaits(w.now, fmt.Sprintf("policy %s allows %d at once (spec.maxConcurrent)", o.Policy, limit))
 		return nil
 	}
+	why := "has many images"
+	if o.Status.Rebuild.Reason == Behind {
+		why = "has a newer version"
+	}
 	recipe := o.Look.Pool.Recipe
 	oldest := o.Look.ImageCount.With(recipe.Image).Oldest(recipe)
 	away := o.rules.spec.Settings.Defaulted().OutOfService.MaxUnavailable
@@ -265,11 +389,11 @@ func (d *Decider) beginRebuild(ctx context.Context, w *observed, o *decided) err
 		o.reportSkipped(taken.Alone)
 	default:
 		w.took++
-		o.rebuild, o.rebuildAt = false, w.now.Add(rebuildAgain)
+		o.rebuild, o.rebuildAt = false, w.now.Add(o.rebuildPace)
 		o.sooner(o.rebuildAt, w.now)
 		o.Status.Rebuild = &v1alpha1.PoolDecision{Reason: Rebuilding, Message: fmt.Sprintf("node %s of pool %s is being rebuilt", taken.Node, o.Pool.Name)}
 		d.Log.Info("decided", "policy", o.Policy, "pool", o.Pool.Name, "rebuild", taken.Node, "from", from, "to", recipe.Version)
-		d.announceRebuild(w, o, taken.Node)
+		d.announceRebuild(w, o, taken.Node, why)
 	}
 	return nil
 }
@@ -308,13 +432,13 @@ func (o *decided) reportSkipped(alone map[string]cloud.Refusal) {
 }
 
 // announceRebuild records the decision as an event of the policy, if the cluster holds the policy.
-func (d *Decider) announceRebuild(w *observed, o *decided, node string) {
+func (d *Decider) announceRebuild(w *observed, o *decided, node, why string) {
 	if d.Recorder == nil {
 		return
 	}
 	for i := range w.policies {
 		if p := &w.policies[i]; p.Name == o.Policy && p.UID != "" {
-			d.Recorder.Eventf(p, nil, corev1.EventTypeNormal, "Decided", "Decide", "node %s is rebuilt: pool %s has many images", node, o.Pool.Name)
+			d.Recorder.Eventf(p, nil, corev1.EventTypeNormal, "Decided", "Decide", "node %s is rebuilt: pool %s %s", node, o.Pool.Name, why)
 		}
 	}
 }

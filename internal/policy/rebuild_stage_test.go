@@ -121,6 +121,93 @@ func TestTheOldestImageIsRebuilt(t *testing.T) {
 	}
 }
 
+// TestNodesBehindAreRebuilt: with spec.rebuild.behind, rebuilds go on at their pace in any cloud. The first node is rebuilt
+// alone, and a failed node ends the rebuilds.
+func TestNodesBehindAreRebuilt(t *testing.T) {
+	s := newStage(t)
+	id := s.crowd("pool1", 4)
+	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) {
+		p.MaxConcurrent, p.Rebuild = 2, &v1alpha1.RebuildSettings{Behind: &v1alpha1.BehindSettings{PerHour: 20}}
+	})
+	taken := 0
+	asked := s.takes(func(rebuild.Request) (rebuild.Taken, error) {
+		taken++
+		return rebuild.Taken{Node: fmt.Sprintf("pool1-%d", taken-1)}, nil
+	})
+	s.decider.Cloud = s.calls // without a limit of images
+	s.counted(id)
+	current := s.poolStatus("all", "pool1").CurrentVersion
+	if len(*asked) != 1 || (*asked)[0].From != imageversion.Of(s.clock.Now().AddDate(0, 0, -5)) || (*asked)[0].To != current {
+		t.Fatalf("asked for %+v: %+v", *asked, s.poolStatus("all", "pool1").Rebuild)
+	}
+	if !s.heardOf("node pool1-0 is rebuilt: pool pool1 has a newer version") {
+		t.Error("no event")
+	}
+	reserve := func(name string) {
+		s.change(id, name, func(n *corev1.Node) {
+			at := s.clock.Now().Format(time.RFC3339)
+			n.Annotations = map[string]string{v1alpha1.ReservationAnnotation: fmt.Sprintf(
+				`{"kind":"Replacement","name":"pool1-v","uid":"u","reservedAt":%q,"rebuild":{"policy":"all","startedAt":%q}}`, at, at)}
+		})
+	}
+	reserve("pool1-0")
+	s.clock.Advance(time.Minute)
+	s.pass()
+	s.wantRebuild(policy.Rebuilding, "node pool1-0")
+	s.change(id, "pool1-3", func(n *corev1.Node) { n.Labels[v1alpha1.VersionLabel] = v1alpha1.VersionLabelValue(current) })
+	s.pass()
+	s.wantRebuild(policy.Waiting, "20 rebuilds per hour")
+	s.clock.Advance(2 * time.Minute)
+	s.pass()
+	if len(*asked) != 2 {
+		t.Fatalf("asked for %+v: %+v", *asked, s.poolStatus("all", "pool1").Rebuild)
+	}
+	reserve("pool1-1")
+	s.clock.Advance(4 * time.Minute)
+	s.pass()
+	s.wantRebuild(policy.Queued, "spec.maxConcurrent")
+	s.change(id, "pool1-1", func(n *corev1.Node) { n.Annotations = nil })
+	s.change(id, "pool1-0", func(n *corev1.Node) {
+		n.Annotations[v1alpha1.NotRebuiltAnnotation] = fmt.Sprintf(`{"to":%q,"reason":"NotBack","message":"was not Ready","attempts":1,"at":%q}`, current, s.clock.Now().Format(time.RFC3339))
+	})
+	s.pass()
+	if s.wantRebuild(policy.Rebuilding, "node pool1-0"); len(*asked) != 2 {
+		t.Errorf("rebuilds go on past a failed node: %+v", *asked)
+	}
+}
+
+// TestACaptureComesBeforeNodesBehind: rebuilds that follow each other leave room for a capture.
+func TestACaptureComesBeforeNodesBehind(t *testing.T) {
+	s := newStage(t)
+	id := s.crowd("pool1", 4)
+	s.policy("all", func(p *v1alpha1.PrototypePolicySpec) {
+		p.MaxConcurrent, p.Rebuild = 3, &v1alpha1.RebuildSettings{Behind: &v1alpha1.BehindSettings{PerHour: 60}}
+	})
+	asked := s.takes(func(rebuild.Request) (rebuild.Taken, error) { return rebuild.Taken{Node: "pool1-0"}, nil })
+	s.decider.Cloud = s.calls
+	s.counted(id)
+	current := s.poolStatus("all", "pool1").CurrentVersion
+	s.change(id, "pool1-0", func(n *corev1.Node) {
+		n.Annotations = map[string]string{v1alpha1.ReservationAnnotation: `{"kind":"Replacement","name":"pool1-v","uid":"u","reservedAt":"2026-03-03T12:00:00Z","rebuild":{"policy":"all","startedAt":"2026-03-03T12:00:00Z"}}`}
+	})
+	s.change(id, "pool1-3", func(n *corev1.Node) {
+		n.Labels[v1alpha1.VersionLabel] = v1alpha1.VersionLabelValue(current)
+		n.Annotations = map[string]string{v1alpha1.KuredRebootNeededAnnotation: s.clock.Now().Add(-10 * time.Hour).Format(time.RFC3339)}
+		n.Status.Conditions[0].LastTransitionTime.Time = s.clock.Now().Add(-9 * time.Hour)
+	})
+	s.clock.Advance(10 * time.Minute)
+	s.pass()
+	s.decided("all", "pool1", policy.Rebuilding, "node pool1-0")
+	if s.wantRebuild(policy.CaptureFirst); len(*asked) != 1 {
+		t.Errorf("asked for %+v", *asked)
+	}
+	s.change(id, "pool1-0", func(n *corev1.Node) { n.Annotations = nil })
+	s.pass()
+	if got := s.donors(); len(got) != 1 || len(*asked) != 1 {
+		t.Errorf("donors = %v, asked for %+v", got, *asked)
+	}
+}
+
 // TestNothingIsRebuiltWhereThePolicyRests: suspended, in a dry run, or outside its schedule.
 func TestNothingIsRebuiltWhereThePolicyRests(t *testing.T) {
 	for reason, spec := range map[string]func(*v1alpha1.PrototypePolicySpec){

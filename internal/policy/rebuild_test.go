@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -62,6 +63,57 @@ func TestWhetherToRebuild(t *testing.T) {
 		}
 		wanted, decision := c.decide()
 		if wanted != (test.reason == OldestImage) || decision.Reason != test.reason || !strings.Contains(decision.Message, test.words) {
+			t.Errorf("%s: wanted %t, %+v", test.name, wanted, decision)
+		}
+	}
+}
+
+// behindCase is a pool without a limit of images, whose current version is two days old.
+func behindCase(images int) rebuildCase {
+	c := crowdedCase(images)
+	c.imageCount.Limit = 0
+	c.now = time.Date(2026, 3, 16, 12, 0, 0, 0, time.UTC)
+	c.builtAt = c.now.Add(-48 * time.Hour)
+	c.behind = v1alpha1.RebuildSettings{Behind: &v1alpha1.BehindSettings{PerHour: 20}}.Defaulted().Behind
+	c.maxAtOnce = 3
+	return c
+}
+
+func TestWhetherToRebuildNodesBehind(t *testing.T) {
+	held := func(c *rebuildCase) {
+		c.held, c.holding, c.proven, c.startedAt = []string{"node a"}, 1, true, c.now.Add(-3*time.Minute)
+	}
+	for _, test := range []struct {
+		name   string
+		images int
+		change func(c *rebuildCase)
+		reason string
+		words  string
+	}{
+		{"behind", 3, nil, Behind, "nodes of pool pool1 are not of version 2026.03.14: nodes of version 2026.03.01, the oldest, are rebuilt, at most 20 per hour"},
+		{"all are current", 1, nil, AllCurrent, "all nodes of pool pool1 have the image of the recipe"},
+		{"not counted", 3, func(c *rebuildCase) { c.imageCount = imagecount.Count{} }, NotCounted, "not counted yet"},
+		{"too young", 3, func(c *rebuildCase) { c.builtAt = c.now.Add(-24*time.Hour + time.Second) }, VersionTooYoung, "version 2026.03.14 of pool pool1 is younger than 1d"},
+		{"just old enough", 3, func(c *rebuildCase) { c.builtAt = c.now.Add(-24 * time.Hour) }, Behind, ""},
+		{"too young, and near the limit", 8, func(c *rebuildCase) { c.builtAt, c.imageCount.Limit = c.now, 10 }, OldestImage, ""},
+		{"the first is under way", 3, func(c *rebuildCase) { held(c); c.proven = false }, Rebuilding, "node a"},
+		{"a second one", 3, held, Behind, ""},
+		{"one too soon", 3, func(c *rebuildCase) { held(c); c.startedAt = c.now.Add(-time.Minute) }, Waiting, "the limit is 20 rebuilds per hour (spec.rebuild.behind.perHour)"},
+		{"as many as may be", 3, func(c *rebuildCase) { held(c); c.holding = 3 }, Queued, "spec.maxConcurrent"},
+		{"one failed, or is a person's", 3, func(c *rebuildCase) { held(c); c.foreign = true }, Rebuilding, "node a"},
+		{"a capture waits", 3, func(c *rebuildCase) { held(c); c.capture = true }, CaptureFirst, ""},
+		{"the pool rolled back", 3, func(c *rebuildCase) { c.wentBack = &cloud.Refusal{Reason: WentBack, Message: "went back"} }, WentBack, "went back"},
+		{"its nodes do not join", 3, func(c *rebuildCase) { c.notJoining = true }, NotJoining, "no node is rebuilt from the version"},
+		{"the cloud can't", 3, func(c *rebuildCase) { c.unable = true }, CannotRebuild, "cannot rebuild nodes"},
+		{"dry run", 3, func(c *rebuildCase) { c.dryRun = true }, v1alpha1.PolicyDryRun, "would be rebuilt"},
+		{"suspended", 3, func(c *rebuildCase) { c.suspended = true }, v1alpha1.PolicySuspended, ""},
+	} {
+		c := behindCase(test.images)
+		if test.change != nil {
+			test.change(&c)
+		}
+		wanted, decision := c.decide()
+		if wanted != (test.reason == Behind || test.reason == OldestImage) || decision.Reason != test.reason || !strings.Contains(decision.Message, test.words) {
 			t.Errorf("%s: wanted %t, %+v", test.name, wanted, decision)
 		}
 	}
