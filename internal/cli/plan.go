@@ -113,6 +113,9 @@ func (s *session) poolPlan(ctx context.Context, plan policy.Plan, took estimate.
 		Pool: plan.Pool.Name, PoolID: string(plan.Pool.ID), Policy: plan.Policy, Captures: plan.Wanted, Decision: *plan.Status.Decision,
 		Status: plan.Status, Nodes: plan.Choice.Verdicts, Estimate: took,
 	}
+	if plan.Turnover.Earlier > 0 {
+		p.Turnover, p.SlowTurnover = &plan.Turnover, plan.SlowTurnover
+	}
 	if plan.Choice.Reason == selection.TooFewCandidates && p.Decision.Message == plan.Choice.Message {
 		p.Says = plan.Choice.Obstacle
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/history/estimate"
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
@@ -25,6 +26,10 @@ type Plan struct {
 	// detection.
 	Joins    bootstrapkind.Answer
 	Unjoined error
+	// Turnover is how fast the pool replaces nodes of earlier images without rebuilds. SlowTurnover: the policy does not
+	// rebuild such nodes, and the cloud could.
+	Turnover     estimate.Turnover
+	SlowTurnover bool
 	// Refused reports that a person must act first: the decision names the action.
 	Refused bool
 	// Trouble is the cloud's error that prevented a decision.
@@ -124,6 +129,9 @@ func (d *Decider) plan(ctx, prefetched context.Context, w *observed, r *rules, p
 	plan.Outcome = d.judge(ctx, r, pool, w.prototypes[pool.ID], w.now)
 	d.prefer(ctx, plan.Outcome, true, w.now)
 	preview(lookCtx, d, w, r, plan.Outcome)
+	plan.Turnover = turnover(d, plan.Outcome, w.now)
+	behind := r.spec.Rebuild != nil && r.spec.Rebuild.Behind != nil
+	plan.SlowTurnover = plan.Turnover.IsSlow() && !behind && d.Cloud.CanRebuild()
 	plan.Refused, plan.Trouble = plan.trouble != nil || r.invalid != nil, plan.err
 	if plan.Choice.Best != nil {
 		if p, err := d.prototype(w, plan.Outcome, plan.Choice.Best.Name); err == nil {
@@ -132,6 +140,19 @@ func (d *Decider) plan(ctx, prefetched context.Context, w *observed, r *rules, p
 		}
 	}
 	return plan
+}
+
+// turnover estimates how fast the pool replaces nodes of earlier images. Nodes without the label of a version are unknown.
+func turnover(d *Decider, o *Outcome, now time.Time) estimate.Turnover {
+	var created []time.Time
+	earlier, current := 0, v1alpha1.VersionLabelValue(o.Look.Pool.Recipe.Version)
+	for _, n := range d.Nodes.Of(o.Pool.ID) {
+		created = append(created, n.CreationTimestamp.Time)
+		if label := n.Labels[v1alpha1.VersionLabel]; o.Look.Pool.Recipe.Version != "" && label != "" && label != current {
+			earlier++
+		}
+	}
+	return estimate.TurnoverOf(created, earlier, now)
 }
 
 const (

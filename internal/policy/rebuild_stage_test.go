@@ -208,6 +208,37 @@ func TestACaptureComesBeforeNodesBehind(t *testing.T) {
 	}
 }
 
+// TestAPlanEstimatesHowLongOldNodesStay, and proposes rebuilds unless the policy rebuilds the nodes, or the cloud cannot.
+func TestAPlanEstimatesHowLongOldNodesStay(t *testing.T) {
+	s := newStage(t)
+	id := s.crowd("pool1", 3)
+	for i := range 3 {
+		s.change(id, fmt.Sprintf("pool1-%d", i), func(n *corev1.Node) {
+			n.CreationTimestamp.Time = s.clock.Now().AddDate(0, 0, -10*(i+1))
+			n.Labels[v1alpha1.VersionLabel] = v1alpha1.VersionLabelValue(imageversion.Of(s.clock.Now().AddDate(0, 0, i-4)))
+		})
+	}
+	for _, c := range []struct {
+		spec  *v1alpha1.RebuildSettings
+		cloud cloud.Provider
+		want  bool
+	}{
+		{nil, s.calls, true},
+		{&v1alpha1.RebuildSettings{}, s.calls, true},
+		{&v1alpha1.RebuildSettings{Behind: &v1alpha1.BehindSettings{}}, s.calls, false},
+		{nil, unable{limited{s.calls}}, false},
+	} {
+		s.decider.Cloud = c.cloud
+		p := policy.AdHoc("all")
+		p.Spec.Rebuild = c.spec
+		plans, err := s.decider.Plan(t.Context(), []v1alpha1.PrototypePolicy{p}, nil)
+		s.must(err)
+		if got := plans.Pools[0]; got.SlowTurnover != c.want || got.Turnover.Nodes != 3 || got.Turnover.Earlier != 2 || got.Turnover.Replaced() != 60*24*time.Hour {
+			t.Errorf("%+v: %+v, slow %t", c.spec, got.Turnover, got.SlowTurnover)
+		}
+	}
+}
+
 // TestNothingIsRebuiltWhereThePolicyRests: suspended, in a dry run, or outside its schedule.
 func TestNothingIsRebuiltWhereThePolicyRests(t *testing.T) {
 	for reason, spec := range map[string]func(*v1alpha1.PrototypePolicySpec){

@@ -34,6 +34,10 @@ type PoolPlan struct {
 	Donor    string              `json:"donor,omitempty"`
 	Version  string              `json:"version,omitempty"`
 	Estimate estimate.Estimate   `json:"estimate"`
+	// Turnover is how fast the pool replaces nodes of earlier images without rebuilds; nil without such nodes. SlowTurnover:
+	// rebuild.behind would replace the nodes sooner.
+	Turnover     *estimate.Turnover `json:"turnover,omitempty"`
+	SlowTurnover bool               `json:"slowTurnover,omitempty"`
 	// Joins is the detected way in which the donor joins, if the policy names no profile.
 	Joins bootstrapkind.Answer `json:"joins,omitzero"`
 	// Departure is the cost of a donor that does not return; nil if the donor returns.
@@ -108,7 +112,10 @@ func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 		lines = append(lines, fmt.Sprintf("A capture may begin in %s, at %s.", wording.Duration(p.Status.NextRun.Sub(now)), p.Status.NextRun.UTC().Format(time.RFC3339)))
 	}
 	if p.Status.Rebuild != nil {
-		lines = append(lines, fmt.Sprintf("Nodes of the oldest image: %s.", p.Status.Rebuild.Message))
+		lines = append(lines, fmt.Sprintf("Nodes of earlier images: %s.", p.Status.Rebuild.Message))
+	}
+	if t := p.Turnover; t != nil {
+		lines = append(lines, turnover(*t, p.SlowTurnover))
 	}
 	if reported := p.Status.Probation; reported != nil && reported.Message != "" && (reported.Joined+reported.Failed+reported.Waiting > 0 || reported.Suspect != "") {
 		lines = append(lines, fmt.Sprintf("New nodes: %s.", reported.Message))
@@ -129,6 +136,16 @@ func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 		return err
 	}
 	return nil
+}
+
+// turnover says how long nodes of earlier images stay.
+func turnover(t estimate.Turnover, slow bool) string {
+	line := fmt.Sprintf("%d of %s have earlier images. Without rebuilds, a new version reaches 95 %% of the nodes after about %s.",
+		t.Earlier, wording.Count(t.Nodes, "node"), wording.Duration(t.Replaced()))
+	if slow {
+		line += " To replace these nodes sooner, set rebuild.behind in the policy."
+	}
+	return line
 }
 
 // nodeTable writes a line for each node, candidates first; the wide form has a line for each refusal.

@@ -1,0 +1,34 @@
+package print
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/history/estimate"
+)
+
+// TestAPlanEstimatesTheTurnover, and proposes rebuilds only in a slow pool.
+func TestAPlanEstimatesTheTurnover(t *testing.T) {
+	p := PoolPlan{Pool: "pool1", Policy: "all", Decision: v1alpha1.PoolDecision{Message: "nothing to do"}}
+	said := func() string {
+		var out strings.Builder
+		if err := PoolPlans(&out, Table, []PoolPlan{p}, true, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if got := said(); strings.Contains(got, "earlier images") {
+		t.Errorf("a pool without earlier images: %s", got)
+	}
+	p.Turnover = &estimate.Turnover{Nodes: 60, Earlier: 52, MeanAgeSeconds: 10 * 24 * 3600}
+	const want = "52 of 60 nodes have earlier images. Without rebuilds, a new version reaches 95 % of the nodes after about 30d"
+	if got := said(); !strings.Contains(got, want) || strings.Contains(got, "rebuild.behind") {
+		t.Errorf("%s", got)
+	}
+	p.SlowTurnover = true
+	if got := said(); !strings.Contains(got, "set rebuild.behind in the policy") {
+		t.Errorf("%s", got)
+	}
+}
