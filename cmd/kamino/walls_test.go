@@ -58,6 +58,8 @@ var rooms = map[string]room{
 	"internal/rebuild/plan": {pure: true, own: "api cloud wording"},
 	"internal/recipe":       {own: "api cloud cluster history imageversion", foreign: kubeClient},
 
+	"internal/patch/nodepatch": {own: "api node nodestate patch patch/plan", foreign: kubeLoop},
+
 	"internal/cloud":           {},
 	"internal/cloud/aws":       {own: "cloud imageversion", foreign: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 	"internal/cloud/azure":     {own: "cloud imageversion", foreign: "github.com/Azure/azure-sdk-for-go"},

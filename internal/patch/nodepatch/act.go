@@ -1,0 +1,174 @@
+package nodepatch
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/patch"
+	"github.com/kamino-dev/kamino/internal/patch/plan"
+)
+
+// act does the decision. Each effect may be repeated.
+func (p *Patcher) act(ctx context.Context, w *observed, d plan.Decision, s Store) error {
+	switch d.Do {
+	case plan.Wait, plan.Finish, plan.Close:
+		return nil
+	case plan.Cordon:
+		return node.Cordon(ctx, p.Kube, w.node)
+	case plan.Evict:
+		_, err := node.Evict(ctx, p.Kube, w.left, w.task.Drain, false)
+		return err
+	case plan.Uncordon:
+		return p.Reservations.Serve(ctx, w.node, *w.lease)
+	case plan.OrderPatch, plan.OrderReboot:
+		return p.makeOrder(ctx, w, d.Do, s)
+	case plan.RunPod:
+		return p.runPod(ctx, w)
+	case plan.DeletePod:
+		return p.deletePod(ctx, w.pod)
+	case plan.DeleteOrder:
+		return p.deleteOrder(ctx, w.order)
+	case plan.MarkPending, plan.MarkPatched, plan.MarkFailed:
+		return node.Mark(ctx, p.Kube, w.node, w.marks(d.Do))
+	case plan.Adopt, plan.Believe, plan.Fail, plan.Quarantine:
+		return s.Save(ctx, w.noted(d, metav1.NewTime(p.Now())))
+	}
+	return fmt.Errorf("no action %q", d.Do)
+}
+
+// noted is the record after an action that only changes the record.
+func (w *observed) noted(d plan.Decision, now metav1.Time) Record {
+	r := w.record
+	switch d.Do {
+	case plan.Adopt:
+		order := *r.Order
+		order.Pod = w.pod.UID
+		r.Order = &order
+	case plan.Believe:
+		r.Result, r.Level, r.Set, r.ReportedAt = plan.ResultOf(w.report), w.report.After, patch.Digest(w.report.Installed), now
+		if w.report.Failure != nil {
+			r.Problem = w.report.Failure.Message
+		}
+	case plan.Fail:
+		r.Failure = d.Why
+	case plan.Quarantine:
+		r.FailedLevel = r.Level
+	default:
+	}
+	return r
+}
+
+// marks are the annotations of an action; nil removes an annotation.
+func (w *observed) marks(a plan.Action) map[string]*string {
+	yes, level, at := "true", w.record.Level, w.patchedAt()
+	switch a {
+	case plan.MarkPending:
+		return map[string]*string{v1alpha1.RebootPendingAnnotation: &yes}
+	case plan.MarkPatched:
+		return map[string]*string{
+			v1alpha1.PatchedAtAnnotation: &at, v1alpha1.PatchLevelAnnotation: &level,
+			v1alpha1.RebootPendingAnnotation: nil, v1alpha1.PatchFailedAnnotation: nil,
+		}
+	default:
+		failed := level
+		if failed == "" {
+			failed = yes
+		}
+		return map[string]*string{
+			v1alpha1.PatchFailedAnnotation: &failed, v1alpha1.PatchedAtAnnotation: nil, v1alpha1.PatchLevelAnnotation: nil,
+		}
+	}
+}
+
+// makeOrder creates the Order and its key, and then records both. Only the recorded Order is trusted. A crash in between
+// leaves an Order that the next pass replaces.
+func (p *Patcher) makeOrder(ctx context.Context, w *observed, a plan.Action, s Store) error {
+	boot := w.node.Status.NodeInfo.BootID
+	if boot == "" {
+		return fmt.Errorf("node %s reports no boot ID", w.node.Name)
+	}
+	private, public, err := v1alpha1.NewOrderKey()
+	if err != nil {
+		return err
+	}
+	order := newOrder(w.task, a, p.Namespace, boot, public)
+	if w.order != nil {
+		if err := p.deleteOrder(ctx, w.order); err != nil {
+			return err
+		}
+	}
+	if err := p.Client.Create(ctx, order); err != nil {
+		return fmt.Errorf("create order %s/%s: %w", order.Namespace, order.Name, err)
+	}
+	if err := p.makeKey(ctx, order, private); err != nil {
+		return err
+	}
+	r := w.record
+	r.Order = &v1alpha1.OrderRecord{Namespace: order.Namespace, UID: order.UID, Key: public}
+	r.Method, r.Boot, r.OrderedAt = order.Spec.Method, boot, metav1.NewTime(p.Now())
+	return s.Save(ctx, r)
+}
+
+// makeKey stores the private key in a Secret that only the Order's pod mounts.
+func (p *Patcher) makeKey(ctx context.Context, order *v1alpha1.Order, private []byte) error {
+	immutable := true
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: order.Name, Namespace: order.Namespace, Labels: order.Labels,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Order", Name: order.Name, UID: order.UID}},
+		},
+		Immutable: &immutable,
+		Data:      map[string][]byte{orderKey: private},
+	}
+	if err := p.deleteKey(ctx, order); err != nil {
+		return err
+	}
+	if _, err := p.Kube.CoreV1().Secrets(order.Namespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create secret %s/%s: %w", order.Namespace, order.Name, err)
+	}
+	return nil
+}
+
+func (p *Patcher) deleteKey(ctx context.Context, order *v1alpha1.Order) error {
+	err := p.Kube.CoreV1().Secrets(order.Namespace).Delete(ctx, order.Name, metav1.DeleteOptions{})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete secret %s/%s: %w", order.Namespace, order.Name, err)
+	}
+	return nil
+}
+
+// deleteOrder deletes the key and then the Order.
+func (p *Patcher) deleteOrder(ctx context.Context, order *v1alpha1.Order) error {
+	if err := p.deleteKey(ctx, order); err != nil {
+		return err
+	}
+	if err := client.IgnoreNotFound(p.Client.Delete(ctx, order, client.Preconditions{UID: &order.UID})); err != nil {
+		return fmt.Errorf("delete order %s/%s: %w", order.Namespace, order.Name, err)
+	}
+	return nil
+}
+
+// runPod creates the pod of the recorded order.
+func (p *Patcher) runPod(ctx context.Context, w *observed) error {
+	pod := newPod(w.task, w.record, p.Namespace, p.Image)
+	_, err := p.Kube.CoreV1().Pods(p.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+func (p *Patcher) deletePod(ctx context.Context, pod *corev1.Pod) error {
+	err := p.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+// Package nodepatch patches one reserved node for a holder: drain, patch, reboot, and observation in service.
+//
+// A pass reads the node into facts, asks package plan for one action, and does this action. The holder keeps the Record,
+// which is written before each effect, so any process can continue. The holder reserves the node before the first pass,
+// and releases the node after the last pass.
+package nodepatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/patch/plan"
+)
+
+// Patcher patches nodes. A Patcher remembers nothing between two passes.
+type Patcher struct {
+	// Client reads and writes Orders without a cache.
+	Client client.Client
+	// Kube reads and writes Nodes, pods and the Secrets of Orders.
+	Kube kubernetes.Interface
+	// Reservations has the Leases of reserved nodes.
+	Reservations node.Reservations
+	// Namespace of Orders and pods, and Image of the pods.
+	Namespace, Image string
+	// Unhealthy returns why a Ready node is not healthy in service, such as a DaemonSet without a Ready pod; empty without a
+	// problem.
+	Unhealthy func(ctx context.Context, node string) (string, error)
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Task is the patch of one node.
+type Task struct {
+	// Holder of the node's reservation: a Prototype.
+	Holder v1alpha1.Holder
+	// Node and its UID.
+	Node    string
+	NodeUID types.UID
+	// Patches are the demanded patches. Drained is set by Kamino.
+	Patches v1alpha1.OrderPatches
+	Drain   v1alpha1.DrainSettings
+	Limits  Limits
+	// Quarantined has the patch levels that failed on earlier nodes.
+	Quarantined map[string]bool
+	// Ending: the holder is deleted or has failed.
+	Ending bool
+}
+
+// Limits are the times of the phases.
+type Limits struct {
+	// Patch and Reboot are the time for the patch, and from the order of the reboot to a Ready node.
+	Patch, Reboot time.Duration
+	// Soak is the time in service without a break, within SoakTimeout.
+	Soak, SoakTimeout time.Duration
+}
+
+// Record is the lasting state of the patch of one node.
+type Record struct {
+	StartedAt metav1.Time `json:"startedAt,omitzero"`
+	// Order and Method of the current order, and the time of its record. Boot is the boot ID of the node before the patch.
+	Order     *v1alpha1.OrderRecord `json:"order,omitempty"`
+	Method    v1alpha1.OrderMethod  `json:"method,omitempty"`
+	OrderedAt metav1.Time           `json:"orderedAt,omitzero"`
+	Boot      string                `json:"boot,omitempty"`
+	// Result, Level and Set are from the signed report: the patch level after the patch, and the digest of the installed
+	// patches. ReportedAt is the time of the record.
+	Result     plan.Result `json:"result,omitempty"`
+	Level      string      `json:"level,omitempty"`
+	Set        string      `json:"set,omitempty"`
+	ReportedAt metav1.Time `json:"reportedAt,omitzero"`
+	// Problem is the sentence of a report without success.
+	Problem string `json:"problem,omitempty"`
+	// BackAt is the first time at which the node was Ready under another boot. HealthySince is the begin of the current time
+	// in service without a problem.
+	BackAt       metav1.Time `json:"backAt,omitzero"`
+	HealthySince metav1.Time `json:"healthySince,omitzero"`
+	// Failure is the reason of the failure; empty without a failure. FailedLevel is the level to blame.
+	Failure     plan.Reason `json:"failure,omitempty"`
+	FailedLevel string      `json:"failedLevel,omitempty"`
+}
+
+// Store keeps the record of the holder.
+type Store interface {
+	// Save replaces the record before the effect that follows.
+	Save(ctx context.Context, r Record) error
+}
+
+// Pass is the result of a pass.
+type Pass struct {
+	Decision plan.Decision
+	// Done: nothing is left to do. Record.Failure tells success from failure.
+	Done bool
+}
+
+// Pass observes the node and does one action. The caller repeats passes with the saved record until Done. After an error
+// the next pass continues.
+func (p *Patcher) Pass(ctx context.Context, t Task, r Record, s Store) (Pass, error) {
+	if r.StartedAt.IsZero() {
+		r.StartedAt = metav1.NewTime(p.Now())
+		if err := s.Save(ctx, r); err != nil {
+			return Pass{}, err
+		}
+	}
+	w, err := p.look(ctx, t, r)
+	if err != nil {
+		return Pass{}, err
+	}
+	if err := p.observeSoak(ctx, w, s); err != nil {
+		return Pass{}, err
+	}
+	d := plan.Next(w.facts)
+	if err := p.act(ctx, w, d, s); err != nil {
+		return Pass{Decision: d}, fmt.Errorf("patch node %s: %w", t.Node, err)
+	}
+	return Pass{Decision: d, Done: d.Do == plan.Finish || d.Do == plan.Close}, nil
+}
