@@ -6,14 +6,27 @@ import (
 )
 
 // layout has the file systems of an image with known free blocks.
-type layout struct{ systems []*extFS }
+type layout struct{ systems []fileSystem }
+
+// fileSystem knows its free blocks.
+type fileSystem interface {
+	// span returns the offsets of the file system in the image.
+	span() (begin, end int64)
+	// at returns the state of the block at an offset from the beginning of the file system; empty if unknown.
+	at(offset int64) Block
+}
 
 // extFS is an ext2, ext3 or ext4 file system. Source: Linux, Documentation/filesystems/ext4.
 type extFS struct {
+	image               io.ReaderAt
 	begin, end          int64
 	blockSize           int64
 	firstBlock, inGroup int64
 	bitmaps             [][]byte
+	// tables are the tables of inodes, which are read for the first finding only.
+	tables    []inodeTable
+	inodeSize int64
+	read      bool
 }
 
 const (
@@ -32,6 +45,8 @@ func layoutOf(r io.ReaderAt, size int64) *layout {
 	for _, begin := range append([]int64{0}, partitions(r, size)...) {
 		if fs := readExt(r, begin, size); fs != nil {
 			l.systems = append(l.systems, fs)
+		} else if fs := readXFS(r, begin, size); fs != nil {
+			l.systems = append(l.systems, fs)
 		}
 	}
 	return l
@@ -40,14 +55,17 @@ func layoutOf(r io.ReaderAt, size int64) *layout {
 // at returns the state of the block at an offset; empty outside of known file systems.
 func (l *layout) at(offset int64) Block {
 	for _, fs := range l.systems {
-		if offset >= fs.begin && offset < fs.end {
-			return fs.at(offset - fs.begin)
+		if begin, end := fs.span(); offset >= begin && offset < end {
+			return fs.at(offset - begin)
 		}
 	}
 	return ""
 }
 
+func (fs *extFS) span() (begin, end int64) { return fs.begin, fs.end }
+
 func (fs *extFS) at(offset int64) Block {
+	fs.releaseInodes()
 	block := offset/fs.blockSize - fs.firstBlock
 	if block < 0 {
 		return InUse
@@ -99,7 +117,7 @@ func readExt(r io.ReaderAt, begin, size int64) *extFS {
 		return nil
 	}
 	u32 := func(at int) int64 { return int64(binary.LittleEndian.Uint32(super[at:])) }
-	fs := &extFS{begin: begin, blockSize: 1024 << super[0x18], firstBlock: u32(0x14), inGroup: u32(0x20)}
+	fs := &extFS{image: r, begin: begin, blockSize: 1024 << super[0x18], firstBlock: u32(0x14), inGroup: u32(0x20)}
 	blocks, width, incompat := u32(0x04), int64(32), u32(0x60)
 	if incompat&ext64Bit != 0 {
 		blocks |= u32(0x150) << 32
@@ -116,6 +134,11 @@ func readExt(r io.ReaderAt, begin, size int64) *extFS {
 			return nil
 		}
 		fs.bitmaps = append(fs.bitmaps, readBitmap(r, fs, descriptor))
+		fs.tables = append(fs.tables, tableOf(descriptor, u32(0x28)))
+	}
+	fs.inodeSize = 128
+	if u32(0x4C) > 0 {
+		fs.inodeSize = int64(binary.LittleEndian.Uint16(super[0x58:]))
 	}
 	return fs
 }
