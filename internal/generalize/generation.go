@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -62,6 +63,39 @@ func archive(t *tree.Tree, next []byte) error {
 		}
 	}
 	return nil
+}
+
+// unused returns the user's own rules that found nothing in a run and in the two runs before. Such a rule has wrong paths,
+// or is no longer needed.
+func (p *Profile) unused(t *tree.Tree, m *Manifest) (ids []string) {
+	_, last, err := generations(t)
+	if err != nil || last == 0 {
+		return nil
+	}
+	runs := []*Manifest{m}
+	for _, file := range []string{tree.Rel(ManifestPath), path.Join(tree.Rel(GenerationsPath), strconv.Itoa(last)+".json")} {
+		content, err := optional(t, file)
+		if err != nil {
+			return nil
+		}
+		earlier, err := ParseManifest(content)
+		if err != nil {
+			return nil
+		}
+		runs = append(runs, earlier)
+	}
+	for i := range p.Rules {
+		if r := &p.Rules[i]; r.own && !is(r.Action, Keep, Refuse, Install, Record) && !slices.ContainsFunc(runs, func(m *Manifest) bool { return m.usesRule(r.ID) }) {
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids
+}
+
+// usesRule reports whether a run applied a rule to something, or did not know the rule.
+func (m *Manifest) usesRule(id string) bool {
+	i := slices.IndexFunc(m.Outcomes, func(o Outcome) bool { return o.Rule == id })
+	return i < 0 || m.Outcomes[i].Found > 0
 }
 
 // generations returns the numbers of the first and the last kept manifest; 1 and 0 if there is none.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -85,5 +87,30 @@ func TestOldGenerations(t *testing.T) {
 	must(t, err)
 	if len(entries) != maxGenerations || exists(dir, tree.Rel(GenerationsPath)+"/3.json") || !exists(dir, tree.Rel(GenerationsPath)+"/4.json") {
 		t.Errorf("%d are kept: %v", len(entries), entries)
+	}
+}
+
+// TestUnusedRules: the user's own rule that finds nothing is reported from the third run on.
+func TestUnusedRules(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ours.yaml")
+	must(t, os.WriteFile(file, []byte(`version: "1"
+rules:
+  - {id: our-typo, action: delete, paths: [/var/lib/acme-typo/*], reason: r, source: s}
+  - {id: our-cache, action: delete, paths: [/var/cache/ours/*], reason: r, source: s}
+  - {id: our-guard, action: refuse, paths: [/data/*], reason: r, source: s}
+`), 0o600))
+	p, err := LoadWith(v1alpha1.ProfileStatic, file)
+	must(t, err)
+	dir := plant(t, node)
+	for number, want := range [][]string{nil, nil, {"our-typo"}, {"our-typo"}} {
+		// Each machine of the line has its own ID and cache.
+		must(t, os.RemoveAll(filepath.Join(dir, "etc/machine-id")))
+		write(t, dir, "etc/machine-id", strings.Repeat(strconv.Itoa(number+1), 32)+"\n")
+		write(t, dir, "var/cache/ours/x", "x")
+		m, err := run(t, dir, runner(p))
+		must(t, err)
+		if diff := cmp.Diff(want, m.Unused); diff != "" {
+			t.Errorf("run %d (-want +got):\n%s", number+1, diff)
+		}
 	}
 }

@@ -34,6 +34,8 @@ func devices(p string, content []byte) []device {
 	switch {
 	case strings.HasSuffix(p, ".mount"), strings.HasSuffix(p, ".swap"):
 		return unitDevices(string(content))
+	case strings.HasSuffix(p, ".conf"):
+		return arrays(string(content))
 	case path.Base(p) == "crypttab":
 		return lineDevices(content, func(f []string) (spec, point string, options string) {
 			return f[1], "/dev/mapper/" + f[0], strings.Join(f[min(3, len(f)):], ",")
@@ -58,6 +60,30 @@ func lineDevices(content []byte, parse func(fields []string) (spec, point, optio
 		optional := slices.ContainsFunc(strings.Split(options, ","), func(o string) bool { return slices.Contains(localOnly, o) })
 		if isDevice(spec) && !optional {
 			found = append(found, device{number + 1, spec, tree.Unescape(point)})
+		}
+	}
+	return found
+}
+
+// arrays returns the arrays that mdadm assembles at boot, and the disks by which it looks for their parts. Source:
+// mdadm.conf(5).
+func arrays(content string) (found []device) {
+	for number, line := range strings.Split(content, "\n") {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		switch strings.ToUpper(fields[0]) {
+		case "ARRAY":
+			if isDevice(fields[1]) {
+				found = append(found, device{number + 1, fields[1], "an array"})
+			}
+		case "DEVICE", "DEVICES":
+			for _, spec := range fields[1:] {
+				if strings.HasPrefix(spec, "/dev/disk/by-id/") {
+					found = append(found, device{number + 1, spec, "an array"})
+				}
+			}
 		}
 	}
 	return found
@@ -168,7 +194,7 @@ func (d disks) foreign(dev device) bool {
 func foreignDevices(t *tree.Tree, p string, content []byte) []device {
 	d := disksOf(t)
 	var system []string
-	if fstab, err := t.Read("etc/fstab"); err == nil && path.Base(p) == "crypttab" {
+	if fstab, err := t.Read("etc/fstab"); err == nil && (path.Base(p) == "crypttab" || path.Ext(p) == ".conf") {
 		for _, dev := range devices("etc/fstab", fstab) {
 			if slices.Contains(systemPoints, dev.point) {
 				system = append(system, dev.spec)
@@ -176,7 +202,7 @@ func foreignDevices(t *tree.Tree, p string, content []byte) []device {
 		}
 	}
 	return slices.DeleteFunc(devices(p, content), func(dev device) bool {
-		return slices.Contains(system, dev.point) || !d.foreign(dev)
+		return slices.Contains(system, dev.point) || slices.Contains(system, dev.spec) || !d.foreign(dev)
 	})
 }
 
@@ -185,6 +211,9 @@ func refuseForeign(t *tree.Tree, p string, content []byte, _ *Before) string {
 	found := foreignDevices(t, p, content)
 	if len(found) == 0 {
 		return ""
+	}
+	if path.Ext(p) == ".conf" {
+		return fmt.Sprintf("line %d assembles %s, and a clone has no such disks. Remove the line, then run update-initramfs -u or dracut -f", found[0].line, found[0].spec)
 	}
 	if path.Ext(p) != "" {
 		if wanted, err := (files{tree: t}).wanted(path.Base(p)); err == nil && !wanted {

@@ -42,6 +42,9 @@ func TestForeignDisks(t *testing.T) {
 		"an optional mapping":  {map[string]string{"etc/crypttab": "data UUID=bbbb none luks,nofail\n"}, ""},
 		"the system's mapping": {map[string]string{"etc/fstab": "/dev/mapper/root / ext4 defaults 0 1\n", "etc/crypttab": "root UUID=bbbb none luks\n"}, ""},
 		"a unit":               {map[string]string{"etc/systemd/system/data.mount": unit, wanted: "-> ../data.mount"}, "/etc/systemd/system/data.mount: line 3 needs /dev/disk/by-uuid/bbbb for /data"},
+		"an array":             {map[string]string{"etc/mdadm/mdadm.conf": "HOMEHOST <system>\nARRAY /dev/md/data metadata=1.2 UUID=1:2:3:4\n"}, "line 2 assembles /dev/md/data"},
+		"disks of an array":    {map[string]string{"etc/mdadm.conf": "DEVICE /dev/disk/by-id/nvme-vol01 partitions\n"}, "line 1 assembles /dev/disk/by-id/nvme-vol01"},
+		"the system's array":   {map[string]string{"etc/fstab": "/dev/md0 / ext4 defaults 0 1\n", "etc/mdadm/mdadm.conf": "DEVICE partitions\nARRAY /dev/md0 UUID=1:2:3:4\nARRAY <ignore> UUID=5\n"}, ""},
 		"a unit that is off":   {map[string]string{"etc/systemd/system/data.mount": unit}, ""},
 		"an optional unit":     {map[string]string{"etc/systemd/system/data.mount": unit + "Options=noatime,nofail\n", wanted: "-> ../data.mount"}, ""},
 		"a unit for NFS":       {map[string]string{"etc/systemd/system/data.mount": unit + "Type=nfs\n", wanted: "-> ../data.mount"}, ""},
@@ -136,6 +139,20 @@ func TestBootEntries(t *testing.T) {
 	}
 }
 
+// TestRefusedNamesOfDisks: settings that name the donor's disks, or give its volumes to the donor alone.
+func TestRefusedNamesOfDisks(t *testing.T) {
+	for rule, files := range map[string]map[string]string{
+		"lvm-names":       {"etc/lvm/lvmlocal.conf": "local {\n\tsystem_id_source = \"machineid\"\n}\n"},
+		"lvm-names ":      {"etc/lvm/lvm.conf": "devices {\n  global_filter = [ \"a|/dev/disk/by-id/nvme-vol1|\", \"r|.*|\" ]\n}\n"},
+		"multipath-names": {"etc/multipath.conf": "multipaths {\n  multipath {\n    wwid 3600508b400105e210000900000490000\n  }\n}\n"},
+	} {
+		_, err := run(t, plant(t, node, files), runner(load(t, v1alpha1.ProfileStatic)))
+		if why := refusedOf(t, err).Error(); !strings.Contains(why, "rule "+strings.TrimSpace(rule)+": ") {
+			t.Errorf("%s: %q", rule, why)
+		}
+	}
+}
+
 // TestPatternsOfRefusals: similar contents are not refused.
 func TestPatternsOfRefusals(t *testing.T) {
 	for name, content := range map[string]string{
@@ -151,7 +168,8 @@ func TestPatternsOfRefusals(t *testing.T) {
 		"var/lib/amazon/ssm/registration":      "{\"InstanceID\":\"i-0123456789abcdef0\"}\n",
 		"etc/cdi/nvidia.yaml":                  "devices:\n- name: \"0\"\n- name: all\n",
 		"boot/0123456789abcdef/config":         "x",
-		"etc/multipath.conf":                   "defaults {}\n",
+		"etc/multipath.conf":                   "defaults {}\nblacklist {\n  devnode \"^vd\"\n}\n",
+		"etc/lvm/lvm.conf":                     "# system_id_source = \"uname\"\nsystem_id_source = \"none\"\nfilter = [ \"a|.*|\" ]\n",
 		"etc/udev/rules.d/66-azure-disk.rules": "ENV{ID_SERIAL}==\"*\", SYMLINK+=\"disk/x\"\n",
 	} {
 		_, err := run(t, plant(t, node, map[string]string{name: content}), runner(load(t, v1alpha1.ProfileStatic)))

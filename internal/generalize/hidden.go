@@ -149,7 +149,7 @@ func (r *Runner) searchHidden(ctx context.Context, m *Manifest, report *scan.Rep
 		return nil
 	}
 	more, err := scan.Tree(ctx, r.Below.Tree.Dir(), scan.Options{
-		Identities: m.Identities(), Owner: r.Profile.Owner(r.Allow...), Base: r.Profile.Base(), Dirs: r.Below.outermost(),
+		Identities: m.Identities(), Literals: m.literals, Owner: r.Profile.Owner(r.Allow...), Base: r.Profile.Base(), Dirs: r.Below.outermost(),
 		Leftovers: leftovers(r.Below.Tree, nil),
 	})
 	if err != nil {

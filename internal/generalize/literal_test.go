@@ -25,14 +25,22 @@ func TestLiterals(t *testing.T) {
 		"a longer name":       {"etc/acme.conf", "Hostname=" + donor + "7\n", ""},
 		"a word before":       {"etc/acme.conf", "Hostname=x" + donor + "\n", ""},
 		"a log":               {"var/log/acme.log", donor + "\n", ""},
-		"a removed file":      {"var/lib/calico/nodename", donor, ""},
+		"a removed file":      {"var/lib/azure-network/azure-vnet.json", donor, ""},
 		"a file of no person": {"usr/share/acme/x", donor, ""},
 		"another MAC address": {"etc/acme.conf", "00:0d:3a:12:34:57", ""},
 		"the MAC address":     {"etc/acme.conf", "mac=00-0D-3A-12-34-56\n", "the donor's MAC address"},
+		"the address":         {"etc/consul.d/node.hcl", "bind_addr = \"10.0.3.17\"\n", "the donor's address in /etc/consul.d/node.hcl"},
+		"another address":     {"etc/acme.conf", "10.0.3.170 110.0.3.17 10.0.3.17.4 1.10.0.3.17", ""},
+		"the root's UUID":     {"opt/acme/id", "0B1C2D3E00004000800000000000AAAA", "the donor's file system's UUID"},
+		"it in GRUB":          {"etc/default/grub", "GRUB_CMDLINE_LINUX=root=UUID=0b1c2d3e-0000-4000-8000-00000000aaaa\n", ""},
 		"without colons":      {"etc/acme.conf", "mac=000d3a123456\n", "the donor's MAC address"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			files := map[string]string{"var/lib/cloud/instances/i-0abcdef0123456789/x": "x", "etc/netplan/50-cloud-init.yaml": network, test.path: test.content}
+			files := map[string]string{
+				"var/lib/cloud/instances/i-0abcdef0123456789/x": "x", "etc/netplan/50-cloud-init.yaml": network,
+				"var/lib/dhcp/dhclient.leases": "lease {\n  fixed-address 10.0.3.17;\n}\n",
+				"etc/fstab":                    "UUID=0b1c2d3e-0000-4000-8000-00000000aaaa / ext4 defaults 0 1\n", test.path: test.content,
+			}
 			dir := plant(t, node, files)
 			was := snapshot(t, dir)
 			before := runner(load(t, v1alpha1.ProfileStatic))
@@ -85,6 +93,43 @@ func TestKernelLiterals(t *testing.T) {
 	}
 	want := []string{"node-1", "4c4c4544-004b-4e10-8031-c7c04f563932", "4c4c4544004b4e108031c7c04f563932", "00:0d:3a:12:34:56", "00-0d-3a-12-34-56", "000d3a123456"}
 	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestKubeletLiterals: flags and settings of the kubelet name the donor. Variables and comments do not.
+func TestKubeletLiterals(t *testing.T) {
+	dir := plant(t, map[string]string{
+		"etc/eks/kubelet/environment":                          "NODEADM_KUBELET_ARGS=--node-ip=10.0.3.17 --provider-id=aws:///eu-central-1a/i-0abcdef0123456789\n",
+		"etc/default/kubelet":                                  "# --node-ip=10.9.9.9\nARGS=\"--hostname-override $(hostname) --node-ip=0.0.0.0\"\n",
+		"etc/systemd/system/kubelet.service.d/20-node-ip.conf": "[Service]\nEnvironment=\"A=--node-ip 2001:db8::7 --hostname-override=node-7\"\n",
+		"var/lib/kubelet/config.yaml":                          "providerID: azure:///subscriptions/s/x\n",
+	})
+	got := map[string]string{}
+	for _, l := range literals(open(t, dir), &Before{}) {
+		got[l.Text] = l.What
+	}
+	want := map[string]string{
+		"10.0.3.17": "address", "2001:db8::7": "address", "aws:///eu-central-1a/i-0abcdef0123456789": "provider ID", "i-0abcdef0123456789": "instance ID",
+		"node-7": "host name", "azure:///subscriptions/s/x": "provider ID",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestKernelAddresses: the addresses of network cards, not of bridges and services.
+func TestKernelAddresses(t *testing.T) {
+	running, err := tree.OpenRunning(plant(t, map[string]string{
+		"sys/class/net/eth0/device/x": "", "sys/class/net/cni0/address": "",
+		"proc/1/net/route": "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n" +
+			"eth0\t00000000\t0103000A\t0003\t0\t0\t100\t00000000\t0\t0\t0\neth0\t0003000A\t00000000\t0001\t0\t0\t100\t00FFFFFF\t0\t0\t0\ncni0\t0000F40A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n",
+		"proc/1/net/fib_trie": "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 10.0.3.0\n        /24 link UNICAST\n     |-- 10.0.3.17\n        /32 host LOCAL\n     |-- 10.96.0.10\n        /32 host LOCAL\n     |-- 10.244.0.1\n        /32 host LOCAL\n     |-- 127.0.0.1\n        /32 host LOCAL\n",
+		"proc/1/net/if_inet6": "20010db8000000000000000000000007 02 40 00 80     eth0\nfe8000000000000002420afffe000311 02 40 20 80     eth0\n20010db8000000000000000000000008 03 40 00 80     cni0\n",
+	}))
+	must(t, err)
+	defer running.Close()
+	if diff := cmp.Diff([]string{"10.0.3.17", "2001:db8::7"}, addresses(running)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -51,6 +51,8 @@ type Manifest struct {
 	Inherited []Identity `json:"inherited,omitempty"`
 	// Outcomes are in the order of the rules' execution.
 	Outcomes []Outcome `json:"outcomes"`
+	// Unused are the user's own rules that found nothing in this run and in the two runs before.
+	Unused []string `json:"unused,omitempty"`
 	// Credentials are the client certificates in kept files.
 	Credentials []v1alpha1.Credential `json:"credentials,omitempty"`
 	// Returning is the data kept for a returning donor; nil if there is none.

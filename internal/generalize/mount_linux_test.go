@@ -3,6 +3,7 @@ package generalize
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -123,5 +124,19 @@ func TestJoinDataInMemory(t *testing.T) {
 	must(t, err)
 	if m.Met != m.Rules || !exists(dir, "run/kubeadm/kubeadm-join-config.yaml") {
 		t.Errorf("%d of %d rules are met", m.Met, m.Rules)
+	}
+}
+
+// TestImmutable: a file that the kernel protects is refused before any change. It needs root.
+func TestImmutable(t *testing.T) {
+	dir := plant(t, node, map[string]string{"var/log/pods/x/0.log": "x"})
+	file := filepath.Join(dir, "var/log/pods/x/0.log")
+	if out, err := exec.CommandContext(t.Context(), "chattr", "+i", file).CombinedOutput(); err != nil {
+		t.Skipf("chattr: %v %s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("chattr", "-i", file).Run() })
+	_, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
+	if why := refusedOf(t, err).Error(); !strings.Contains(why, "run chattr -i -a /var/log/pods/x/0.log") || !exists(dir, "var/log/syslog") {
+		t.Errorf("got %q", why)
 	}
 }

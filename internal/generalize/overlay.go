@@ -204,14 +204,17 @@ func versionText(s string) bool {
 // into adds an overlay to a profile.
 func (o *overlay) into(p *Profile) error {
 	var stop []Stop
-	p.Rules = append(p.Rules, o.Rules...)
+	for _, r := range o.Rules {
+		r.own = true
+		p.Rules = append(p.Rules, r)
+	}
 	p.Makers = append(p.Makers, o.Makers...)
 	for _, agent := range o.Agents {
 		if agent.Name == "" || len(agent.Rules) == 0 {
 			return errors.New("an agent needs a name and rules")
 		}
 		for _, r := range agent.Rules {
-			r.Agent = agent.Name
+			r.Agent, r.own = agent.Name, true
 			p.Rules = append(p.Rules, r)
 		}
 		if len(agent.Units) > 0 {

@@ -27,6 +27,8 @@ type Profile struct {
 	Summary string `json:"summary"`
 	// NotLive is why the profile must not be applied to a running donor that returns; empty if it may.
 	NotLive string `json:"notLive,omitempty"`
+	// Catalogue is the version of the built-in rules for agents. A new agent, or a new path of an agent, raises it.
+	Catalogue string `json:"catalogue,omitempty"`
 	// Rules are in the order of execution.
 	Rules []Rule `json:"rules"`
 	// Makers create removed files again.
@@ -82,6 +84,9 @@ func LoadFrom(files fs.FS, name string) (*Profile, error) {
 		p.Rules = append(p.Rules, part.Rules...)
 		p.Stop = append(p.Stop, part.Stop...)
 		p.Makers = append(p.Makers, part.Makers...)
+		if part.Catalogue != "" {
+			p.Catalogue = part.Catalogue
+		}
 	}
 	p.Rules = append(p.Rules, own...)
 	if err := p.prepare(func(file string) ([]byte, error) { return fs.ReadFile(files, path.Join("files", file)) }); err != nil {

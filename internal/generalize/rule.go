@@ -97,6 +97,8 @@ type Rule struct {
 	pattern *regexp.Regexp
 	content []byte
 	mode    fs.FileMode
+	// own is true for a rule of the user.
+	own bool
 }
 
 // Condition is met if a line in one of the files matches.

@@ -95,15 +95,44 @@ func (r *Runner) refusals(t *tree.Tree, rule *Rule, before *Before) ([]string, e
 	if rule.Names != "" {
 		return r.notSwap(t, rule, before)
 	}
+	var whys []string
+	var err error
 	switch rule.Action {
 	case Regenerate:
-		return r.unmade(t, rule, before)
+		whys, err = r.unmade(t, rule, before)
 	case Edit:
-		return r.uneditable(t, rule, before)
+		whys, err = r.uneditable(t, rule, before)
 	case Refuse:
+		return r.refused(t, rule)
+	case Delete, Truncate:
 	default:
 		return nil, nil
 	}
+	if err != nil || len(whys) > 0 {
+		return whys, err
+	}
+	return r.protected(t, rule, before)
+}
+
+// protected returns why the kernel will refuse to change the matches of a rule.
+func (r *Runner) protected(t *tree.Tree, rule *Rule, before *Before) ([]string, error) {
+	found, err := findAll(t, rule)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range found {
+		if rule.excepts(m.Path) || before.protects(m.Path) || rule.Only == "files" && m.Info.IsDir() || isLink(m) || m.Via != "" {
+			continue
+		}
+		if at := t.Immutable(m.Path); at != "" {
+			return []string{fmt.Sprintf("rule %s: /%s cannot be changed, because the file or directory is immutable or append-only: run chattr -i -a /%s", rule.ID, at, at)}, nil
+		}
+	}
+	return nil, nil
+}
+
+// refused returns the match of a refusing rule.
+func (r *Runner) refused(t *tree.Tree, rule *Rule) ([]string, error) {
 	found, err := findAll(t, rule)
 	if err != nil {
 		return nil, err
@@ -240,14 +269,21 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 		return m, err
 	}
 	r.judge(m, Verify(t, r.Profile, before))
+	m.Unused = r.Profile.unused(t, m)
 	if r.DryRun {
 		return m, r.searchBefore(ctx, t, before)
 	}
 	if why := r.whyNotReturned(t, m); why != "" {
 		return m, &Unmet{Whys: []string{why}}
 	}
+	if _, err := t.FreePreallocated(ctx); err != nil {
+		return m, &Unmet{Whys: []string{err.Error()}}
+	}
 	if m.Scan, err = r.search(ctx, t, m); err != nil {
 		return m, &Unmet{Whys: []string{err.Error()}}
+	}
+	if t.Running() {
+		m.judgeAgain(Verify(t, r.Profile, before))
 	}
 	if err := writeManifest(t, m); err != nil {
 		return m, err
@@ -298,6 +334,19 @@ func (r *Runner) judge(m *Manifest, verdicts []Verdict) {
 		if o.Met = o.Why == ""; o.Met {
 			m.Met++
 		}
+	}
+}
+
+// judgeAgain adds the verdicts of a look after the search: a process that still runs may have written meanwhile.
+func (m *Manifest) judgeAgain(verdicts []Verdict) {
+	for _, v := range verdicts {
+		i := slices.IndexFunc(m.Outcomes, func(o Outcome) bool { return o.Rule == v.Rule })
+		if v.Why == "" || i < 0 || !m.Outcomes[i].Met {
+			continue
+		}
+		m.Outcomes[i].fail("after the search: " + v.Why)
+		m.Outcomes[i].Met = false
+		m.Met--
 	}
 }
 

@@ -16,7 +16,7 @@ func Rules(w io.Writer, format Format, p *generalize.Profile) error {
 	if format.Machine() {
 		return Value(w, format, p)
 	}
-	fmt.Fprintf(w, "Profile %s, version %s: %s\n", p.Name, p.Version, p.Summary)
+	fmt.Fprintf(w, "Profile %s, version %s, agents of catalogue %s: %s\n", p.Name, p.Version, p.Catalogue, p.Summary)
 	if p.NotLive != "" {
 		fmt.Fprintf(w, "Not for a running host: %s\n", p.NotLive)
 	}
@@ -73,6 +73,9 @@ func Manifest(w io.Writer, format Format, m *generalize.Manifest) error {
 	if m.Scan != nil {
 		possible(w, &m.Scan.Known)
 	}
+	for _, id := range m.Unused {
+		fmt.Fprintf(w, "Your rule %s found nothing in three captures. Correct its paths, or remove the rule\n", id)
+	}
 	for i := range m.Credentials {
 		fmt.Fprintln(w, "Kept credential:", m.Credentials[i].String())
 	}
@@ -128,8 +131,23 @@ func Found(w io.Writer, format Format, found *disk.Found) error {
 		verdict = fmt.Sprintf("no findings, %d possible identities", found.Possible.Count)
 	}
 	possible(w, &found.Known)
+	compared(w, found.Compared)
 	_, err := fmt.Fprintf(w, "%s: read %d files, %d MiB, for %s\n", verdict, found.Files, found.Bytes>>20, looked)
 	return err
+}
+
+// compared lists files that differ from another machine.
+func compared(w io.Writer, c *disk.Compared) {
+	if c == nil {
+		return
+	}
+	fmt.Fprintf(w, "Compared with %s: %d files of unknown origin are equal, %d differ, %d are only here\n", generalize.Printable(c.With), c.Equal, len(c.Different), len(c.Only))
+	for _, name := range c.Different {
+		fmt.Fprintln(w, "  differs:", generalize.Printable(name))
+	}
+	for _, name := range c.Only {
+		fmt.Fprintln(w, "  only here:", generalize.Printable(name))
+	}
 }
 
 // possible lists files that may hold an identity.

@@ -22,8 +22,13 @@ type Search struct {
 	Rules
 	// Manifest is the file with the run's manifest; empty: the manifest in the tree.
 	Manifest string
-	// Identities is a file with the donor's hashes in the format of sha256sum; empty: only the manifest's hashes.
+	// Identities is a file with the donor's hashes in the format of sha256sum, and values; empty: only the manifest's
+	// hashes.
 	Identities string
+	// Compare is another machine of the pool: its root directory, or the report of a search with Hashes. For trees only.
+	Compare string
+	// Hashes lists files of unknown origin with their hashes. For trees only.
+	Hashes bool
 	// Mounted is the root directory of the same disk if the target is an image. Keys in packages and container images
 	// are recognized by it.
 	Mounted string
@@ -45,6 +50,8 @@ type Found struct {
 	// Identities is the number of searched donor identities.
 	Identities int  `json:"identities"`
 	Clean      bool `json:"clean"`
+	// Compared is the result of the comparison with another machine; nil without a comparison.
+	Compared *Compared `json:"compared,omitempty"`
 	*scan.Report
 }
 
@@ -69,6 +76,9 @@ func (s Search) Run(ctx context.Context) (*Found, error) {
 	if s.isTree {
 		if found.Report, err = scan.Tree(ctx, s.Target, o); err == nil {
 			err = s.lookIntoStores(found)
+		}
+		if err == nil && s.Compare != "" {
+			found.Compared, err = s.compare(ctx, o, found.Hashes)
 		}
 	} else {
 		found.Report, err = scan.Image(ctx, s.Target, o)
@@ -95,6 +105,8 @@ func (s *Search) check() error {
 		return misusef("--free-only is for images")
 	case s.isTree && s.Mounted != "":
 		return misusef("--tree is for images")
+	case !s.isTree && (s.Hashes || s.Compare != ""):
+		return misusef("--hashes and --compare are for trees")
 	case !s.isTree && s.All:
 		return misusef("--all is for trees: of an image everything is read")
 	}
@@ -151,7 +163,7 @@ func (s *Search) readManifest() (*generalize.Manifest, error) {
 
 // options combines the input with the manifest and the tree.
 func (s *Search) options(m *generalize.Manifest) (scan.Options, *Found, error) {
-	o, found := scan.Options{FreeOnly: s.FreeOnly, All: s.All}, &Found{Target: s.Target}
+	o, found := scan.Options{FreeOnly: s.FreeOnly, All: s.All, Hashes: s.Hashes || s.Compare != ""}, &Found{Target: s.Target}
 	rules := Rules{Profile: s.Profile, File: s.File}
 	if m != nil {
 		o.Identities, o.Known = m.Identities(), m.Known()
@@ -177,25 +189,25 @@ func (s *Search) options(m *generalize.Manifest) (scan.Options, *Found, error) {
 		found.Profile, found.ProfileVersion = loaded.Name, loaded.Version
 	}
 	if s.Identities != "" {
-		values, err := readList(s.Identities)
+		values, literals, err := readList(s.Identities)
 		if err != nil {
 			return o, nil, err
 		}
-		o.Identities = append(o.Identities, values...)
+		o.Identities, o.Literals = append(o.Identities, values...), literals
 	}
-	found.Identities = len(o.Identities)
+	found.Identities = len(o.Identities) + len(o.Literals)
 	return o, found, nil
 }
 
-func readList(name string) ([]scan.Value, error) {
+func readList(name string) ([]scan.Value, []scan.Literal, error) {
 	list, err := os.Open(name)
 	if err != nil {
-		return nil, misusef("%w", err)
+		return nil, nil, misusef("%w", err)
 	}
 	defer list.Close()
-	values, err := scan.ReadList(list)
+	values, literals, err := scan.ReadList(list)
 	if err != nil {
-		return nil, misusef("%s: %w", name, err)
+		return nil, nil, misusef("%s: %w", name, err)
 	}
-	return values, nil
+	return values, literals, nil
 }

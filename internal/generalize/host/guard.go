@@ -45,6 +45,9 @@ func (h *Host) guard(ctx context.Context, t *tree.Tree) error {
 	if order.Spec.Afterwards != v1alpha1.Remove { // nothing is kept for a host that does not return
 		h.Runner.Returning = generalize.MachineKey(t)
 	}
+	if order.Spec.NodeName != "" {
+		h.Runner.Names = append(h.Runner.Names, order.Spec.NodeName)
+	}
 	if name, err := readProc(t, hostnamePath); err == nil && name != "" {
 		h.Runner.Names = append(h.Runner.Names, name)
 	}

@@ -33,6 +33,9 @@ type Host struct {
 	Log io.Writer
 	// Wait sleeps, or returns the context's error.
 	Wait func(ctx context.Context, d time.Duration) error
+
+	// frozen are the stopped processes.
+	frozen []int
 }
 
 // Wait sleeps for a duration, or returns the context's error.
@@ -81,6 +84,7 @@ func (h *Host) Run(ctx context.Context) error {
 		h.say("nothing is started again, because a proof may stand: %v", unreported)
 		return err
 	}
+	h.thaw()
 	h.startAgain(ctx, bus, stopped)
 	return err
 }
@@ -118,8 +122,8 @@ func maybeProven(err error) bool {
 	return errors.As(err, &trouble) && trouble.code == unreachable
 }
 
-// work runs between stopping and power-off, in this order: end all writers, remove files, trim free blocks, sync,
-// report.
+// work runs between stopping and power-off, in this order: end or stop all writers, remove files, empty deleted files that
+// are open, trim free blocks, sync, report.
 func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 	if err := h.endContainers(ctx, t); err != nil {
 		return err
@@ -127,6 +131,9 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 	// In a sandbox or a test the devices belong to the surrounding machine.
 	if ownFileSystem(t) {
 		if err := h.wipeSwap(ctx, t); err != nil {
+			return err
+		}
+		if err := h.freeze(ctx, t); err != nil {
 			return err
 		}
 	}
@@ -149,6 +156,9 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 	}
 	if err != nil {
 		return err
+	}
+	for _, id := range manifest.Unused {
+		h.say("your rule %s found nothing in three captures", id)
 	}
 	if err := h.flush(t); err != nil {
 		return err

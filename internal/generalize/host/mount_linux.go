@@ -134,11 +134,23 @@ func (h *Host) flush(t *tree.Tree) error {
 	if err != nil {
 		return err
 	}
-	h.forgetUnlinked(t)
-	done := map[string]bool{}
+	done, disks := map[string]bool{}, map[uint64]bool{}
+	// A remaining mount below the kubelet's directory is a volume's disk.
+	mounts = slices.DeleteFunc(mounts, func(m tree.MountPoint) bool {
+		return !strings.HasPrefix(m.Source, "/dev/") || strings.HasPrefix(m.Dir, "/var/lib/kubelet/")
+	})
 	for _, m := range mounts {
-		// A remaining mount below the kubelet's directory is a volume's disk.
-		if !strings.HasPrefix(m.Source, "/dev/") || done[m.Device] || strings.HasPrefix(m.Dir, "/var/lib/kubelet/") {
+		var s unix.Stat_t
+		if err := unix.Stat(filepath.Join(t.Dir(), m.Dir), &s); err == nil {
+			disks[s.Dev] = true
+		}
+	}
+	if err := h.emptyUnlinked(t, disks); err != nil {
+		return err
+	}
+	h.forgetUnlinked(t)
+	for _, m := range mounts {
+		if done[m.Device] {
 			continue
 		}
 		done[m.Device] = true
@@ -164,6 +176,9 @@ func (h *Host) flushMount(t *tree.Tree, m tree.MountPoint) error {
 	} else if err := unix.Syncfs(int(f.Fd())); err != nil {
 		return fmt.Errorf("sync the file system at %s: %w", m.Dir, err)
 	}
+	if err := clearJournal(f, m); err != nil {
+		h.say("%s: the journal of the file system may still name deleted files: %v", m.Dir, err)
+	}
 	trimmed := fstrimRange{length: ^uint64(0)}
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), fitrim, uintptr(unsafe.Pointer(&trimmed)))
 	if errno != 0 {
@@ -171,5 +186,24 @@ func (h *Host) flushMount(t *tree.Tree, m tree.MountPoint) error {
 		return nil
 	}
 	h.say("trimmed %s: %d bytes were free", m.Dir, trimmed.length)
+	return nil
+}
+
+// ext4Checkpoint is EXT4_IOC_CHECKPOINT of linux/ext4.h, _IOW('f', 43, __u32), and ext4ZeroOut its flag to write zeros.
+const (
+	ext4Checkpoint = 0x4004662B
+	ext4ZeroOut    = 0x2
+)
+
+// clearJournal writes zeros over the journal of ext4, after its content is at its place. The journal keeps names and
+// attributes of deleted files, and with data=journal their content. It needs Linux 5.15.
+func clearJournal(f *os.File, m tree.MountPoint) error {
+	if m.Kind != "ext4" {
+		return nil
+	}
+	flags := uint32(ext4ZeroOut)
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), ext4Checkpoint, uintptr(unsafe.Pointer(&flags))); errno != 0 {
+		return errno
+	}
 	return nil
 }

@@ -21,7 +21,12 @@ type process struct {
 	name        string
 	// started is the start time in clock ticks after boot. With the PID it identifies a process.
 	started string
+	// stopped is true for a process that runs no instruction, and kernel for a thread of the kernel.
+	stopped, kernel bool
 }
+
+// kernelThread is PF_KTHREAD. Source: Linux, include/linux/sched.h.
+const kernelThread = 0x00200000
 
 // endContainers kills remaining container processes. After kubelet and runtime stop, containers run on under their
 // shims, and node agents would write their state again. The run's own pod is spared, with shim and pause container.
@@ -96,7 +101,14 @@ func parseStat(stat string) (process, bool) {
 	if err != nil || fields[0] == "Z" {
 		return process{}, false
 	}
-	return process{pid: pid, parent: parent, name: stat[opened+1 : closed], started: fields[19]}, true
+	flags, err := strconv.ParseUint(fields[6], 10, 64)
+	if err != nil {
+		return process{}, false
+	}
+	return process{
+		pid: pid, parent: parent, name: stat[opened+1 : closed], started: fields[19],
+		stopped: fields[0] == "T" || fields[0] == "t", kernel: flags&kernelThread != 0,
+	}, true
 }
 
 // sameNamespace reports whether the process table belongs to this process's PID namespace. A signal to a PID of another
@@ -114,32 +126,48 @@ func sameNamespace(all []process) bool {
 // bytes.
 func shim(p process) bool { return strings.HasPrefix(p.name, "containerd-shim") || p.name == "conmon" }
 
+// table is a process table by PID.
+type table map[int]process
+
+func tableOf(all []process) table {
+	t := table{}
+	for _, p := range all {
+		t[p.pid] = p
+	}
+	return t
+}
+
+// lineOf returns a process and its ancestors.
+func (t table) lineOf(p process) (line []process) {
+	for range len(t) + 1 {
+		line = append(line, p)
+		parent, found := t[p.parent]
+		if !found || parent.pid == p.pid {
+			break
+		}
+		p = parent
+	}
+	return line
+}
+
+// shimOf returns the topmost shim at or above a process; 0 without a shim.
+func (t table) shimOf(p process) (above int) {
+	for _, p := range t.lineOf(p) {
+		if shim(p) {
+			above = p.pid
+		}
+	}
+	return above
+}
+
 // ofContainers returns the shims with all descendants, except under the shim of self. Parents come first, so that no
 // shim can report the end of its container.
 func ofContainers(all []process, self int) []int {
-	byPID := map[int]process{}
-	for _, p := range all {
-		byPID[p.pid] = p
-	}
-	// shimOf returns the topmost shim above a process.
-	shimOf := func(p process) int {
-		above := 0
-		for range len(all) + 1 {
-			if shim(p) {
-				above = p.pid
-			}
-			parent, found := byPID[p.parent]
-			if !found || parent.pid == p.pid {
-				break
-			}
-			p = parent
-		}
-		return above
-	}
-	spared := shimOf(byPID[self])
+	byPID := tableOf(all)
+	spared := byPID.shimOf(byPID[self])
 	var shims, rest []int
 	for _, p := range all {
-		switch shimOf(p) {
+		switch byPID.shimOf(p) {
 		case 0, spared:
 		case p.pid:
 			shims = append(shims, p.pid)

@@ -22,6 +22,8 @@ type Known struct {
 	Changed Listing `json:"changed,omitzero"`
 	// Possible are small files of unknown origin that may hold an identity: by their name, or by a UUID in them.
 	Possible Listing `json:"possible,omitzero"`
+	// Hashes has the SHA-256 of files of unknown origin by path, if Options.Hashes asks for them.
+	Hashes map[string]string `json:"hashes,omitempty"`
 	// Unknown are files from no package, image or base system. They are searched.
 	Unknown Directories `json:"unknown,omitzero"`
 }

@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -214,28 +216,42 @@ func (k *known) blocks(w *window, found func(hit)) {
 	}
 }
 
-var listLine = regexp.MustCompile(`^\\?([0-9a-fA-F]{64}) [ *](.+)$`)
+var (
+	listLine  = regexp.MustCompile(`^\\?([0-9a-fA-F]{64}) [ *](.+)$`)
+	valueLine = regexp.MustCompile(`^value[ \t]+(\S.*?)\s*$`)
+)
 
-// ReadList reads the donor's identities from a list in the format of sha256sum, made before generalizing. An empty list
-// is an error, because the search would find nothing.
-func ReadList(r io.Reader) ([]Value, error) {
-	var values []Value
+// minValue is the length of the shortest value in a list, in characters.
+const minValue = 6
+
+// ReadList reads the donor's identities from a list, made before generalizing: lines of sha256sum, and lines with the
+// word "value" and a value in plain text. An empty list is an error, because the search would find nothing.
+func ReadList(r io.Reader) (values []Value, literals []Literal, err error) {
 	lines := bufio.NewScanner(r)
 	for number := 1; lines.Scan(); number++ {
 		if strings.TrimSpace(lines.Text()) == "" {
 			continue
 		}
+		if m := valueLine.FindStringSubmatch(lines.Text()); m != nil {
+			if len(m[1]) < minValue {
+				return nil, nil, fmt.Errorf("line %d: the value has fewer than %d characters, and would be found everywhere", number, minValue)
+			}
+			for _, text := range Spellings(m[1]) {
+				literals = append(literals, Literal{What: "value in line " + strconv.Itoa(number) + " of the list", Text: text})
+			}
+			continue
+		}
 		m := listLine.FindStringSubmatch(lines.Text())
 		if m == nil {
-			return nil, fmt.Errorf("line %d is not one that sha256sum writes: a hash in hex, two spaces, a path", number)
+			return nil, nil, fmt.Errorf("line %d is neither a line of sha256sum (a hash in hex, two spaces, a path) nor \"value\" with a value", number)
 		}
 		values = append(values, Value{Path: m[2], SHA256: strings.ToLower(m[1])})
 	}
 	if err := lines.Err(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if len(values) == 0 {
-		return nil, fmt.Errorf("the list of identities is empty")
+	if len(values)+len(literals) == 0 {
+		return nil, nil, errors.New("the list of identities is empty")
 	}
-	return values, nil
+	return values, literals, nil
 }

@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -11,11 +12,37 @@ type Literal struct {
 	What string
 	// Text is the value. The search ignores case.
 	Text string
+	// Allowed are the beginnings of paths that have the value by design.
+	Allowed []string
+}
+
+var (
+	uuidText = regexp.MustCompile(`^(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	macText  = regexp.MustCompile(`^(?i)[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}$`)
+)
+
+// Spellings returns the forms of a value in files, in lower case: a UUID with and without dashes, a MAC address with
+// colons, with dashes, and without either.
+func Spellings(text string) []string {
+	text = strings.ToLower(text)
+	switch {
+	case uuidText.MatchString(text):
+		return []string{text, strings.ReplaceAll(text, "-", "")}
+	case macText.MatchString(text):
+		plain := strings.NewReplacer(":", "", "-", "").Replace(text)
+		pairs := make([]string, 0, 6)
+		for i := 0; i < len(plain); i += 2 {
+			pairs = append(pairs, plain[i:i+2])
+		}
+		return []string{strings.Join(pairs, ":"), strings.Join(pairs, "-"), plain}
+	default:
+		return []string{text}
+	}
 }
 
 // watched are the directories of files that people and their tools write. Other places name the donor by design, for
 // example logs.
-var watched = []string{"/etc/", "/opt/", "/var/lib/", "/var/opt/", "/usr/local/", "/root/", "/home/", "/srv/"}
+var watched = []string{"/etc/", "/opt/", "/var/lib/", "/var/opt/", "/var/snap/", "/usr/local/", "/root/", "/home/", "/srv/"}
 
 // ownRecords has the manifests, which name the donor for people.
 const ownRecords = "/var/lib/kamino/"
@@ -42,8 +69,9 @@ func (l *literals) watches(name string) bool {
 	return l != nil && !strings.HasPrefix(name, ownRecords) && slices.ContainsFunc(watched, func(dir string) bool { return strings.HasPrefix(name, dir) })
 }
 
-// find reports values that are not a part of a longer word. A longer value covers a shorter one at the same place.
-func (l *literals) find(w *window, found func(hit)) {
+// find reports the values in a file that are not a part of a longer word. A longer value covers a shorter one at the
+// same place.
+func (l *literals) find(name string, w *window, found func(hit)) {
 	covered := 0
 	l.filter.find(w.data, w.from, w.to, func(word uint16, end int) {
 		begin := end - len(l.values[word].Text)
@@ -51,8 +79,18 @@ func (l *literals) find(w *window, found func(hit)) {
 			return
 		}
 		covered = end
-		found(hit{kind: Identity, what: "the donor's " + l.values[word].What, offset: w.offset + int64(begin), trace: true})
+		v := &l.values[word]
+		if v.isPart(w.data, begin, end) || slices.ContainsFunc(v.Allowed, func(beginning string) bool { return strings.HasPrefix(name, beginning) }) {
+			return
+		}
+		found(hit{kind: Identity, what: "the donor's " + v.What, offset: w.offset + int64(begin), trace: true})
 	})
+}
+
+// isPart reports whether a value is a part of a longer address or version, for example 10.0.3.1 in 10.0.3.1.7.
+func (v *Literal) isPart(data []byte, begin, end int) bool {
+	digit := func(at int) bool { return at >= 0 && at < len(data) && data[at] >= '0' && data[at] <= '9' }
+	return strings.Trim(v.Text, "0123456789.") == "" && (begin > 0 && data[begin-1] == '.' && digit(begin-2) || end < len(data) && data[end] == '.' && digit(end+1))
 }
 
 // isWord reports whether a letter or digit is at a position.

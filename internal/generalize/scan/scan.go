@@ -98,6 +98,8 @@ type Options struct {
 	FreeOnly bool
 	// Dirs are the searched directories of a tree, as paths of the machine; empty: the whole tree.
 	Dirs []string
+	// Hashes lists files of unknown origin with their SHA-256, for a comparison of two machines.
+	Hashes bool
 	// All also searches the files of packages and container images.
 	All bool
 
@@ -266,6 +268,9 @@ func (w *treeWalk) file(f *os.File, place placeOf, size int64) error {
 	}
 	if isUnknown {
 		w.possible(f, place, size, found)
+		if err := w.hash(f, place, size); err != nil {
+			return err
+		}
 	}
 	return w.content(f, place.name, size, broughtBy, found)
 }
@@ -302,7 +307,7 @@ func (w *treeWalk) content(f *os.File, name string, size int64, broughtBy string
 			secrets.window(v)
 			v.binaryKeys(false, found)
 			if broughtBy == "" && w.literals.watches(name) {
-				w.literals.find(v, found)
+				w.literals.find(name, v, found)
 			}
 			if w.every && w.each != nil {
 				w.middle(v, name)

@@ -360,13 +360,16 @@ func TestBorders(t *testing.T) {
 
 func TestLists(t *testing.T) {
 	h := sum([]byte("x"))
-	values, err := ReadList(strings.NewReader(h + "  /etc/machine-id\n\n" + strings.ToUpper(h) + " */etc/ssh/ssh_host_rsa_key\n"))
+	values, literals, err := ReadList(strings.NewReader("value  00:0D:3A:12:34:56\n" + h + "  /etc/machine-id\n\n" + strings.ToUpper(h) + " */etc/ssh/ssh_host_rsa_key\n"))
 	must(t, values, err)
 	if diff := cmp.Diff([]Value{{Path: "/etc/machine-id", SHA256: h}, {Path: "/etc/ssh/ssh_host_rsa_key", SHA256: h}}, values); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	for _, bad := range []string{"", "\n", "machine-id\n", h + "\n", h[:40] + "  /x\n"} {
-		if _, err := ReadList(strings.NewReader(bad)); err == nil {
+	if len(literals) != 3 || literals[1].Text != "00-0d-3a-12-34-56" || literals[1].What != "value in line 1 of the list" {
+		t.Errorf("got %+v", literals)
+	}
+	for _, bad := range []string{"", "\n", "machine-id\n", h + "\n", h[:40] + "  /x\n", "value 10.1\n"} {
+		if _, _, err := ReadList(strings.NewReader(bad)); err == nil {
 			t.Errorf("%q was taken for a list", bad)
 		}
 	}

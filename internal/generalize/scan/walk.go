@@ -232,7 +232,7 @@ func (w *treeWalk) scanShort(text string, found func(hit)) {
 // literal searches a name or the target of a link for the donor's values.
 func (w *treeWalk) literal(text string, at placeOf, where string) {
 	if at.broughtBy == "" && w.literals.watches(at.name) {
-		w.literals.find(&window{data: []byte(text), to: len(text)}, func(h hit) {
+		w.literals.find(at.name, &window{data: []byte(text), to: len(text)}, func(h hit) {
 			h.what += " in " + where
 			w.place(at, h)
 		})

@@ -62,7 +62,7 @@ func (r *remover) entry(dir *os.Root, name, p string, depth int) (kept bool, err
 	}
 	if !info.IsDir() {
 		if r.tree.running {
-			punch(dir, name, info)
+			free(dir, name, info)
 		}
 		if err := dir.Remove(name); err != nil {
 			return false, ignoreAbsent(err)
@@ -96,7 +96,7 @@ func (r *remover) content(dir *os.Root, name, p string, depth int) (kept bool, e
 	if err := sameMount(dir, sub); err != nil {
 		return false, fmt.Errorf("/%s: %w", p, err)
 	}
-	names, err := namesIn(sub)
+	names, err := r.namesIn(sub)
 	if err != nil {
 		return false, fmt.Errorf("/%s: %w", p, err)
 	}
@@ -150,12 +150,15 @@ func openDir(dir *os.Root, name string) (*os.Root, error) {
 	return sub, err
 }
 
-func namesIn(dir *os.Root) ([]string, error) {
+func (r *remover) namesIn(dir *os.Root) ([]string, error) {
 	f, err := dir.Open(".")
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	if r.tree.running && r.keep == nil {
+		dropAttributes(f)
+	}
 	return f.Readdirnames(-1)
 }
 
@@ -179,8 +182,8 @@ func sameMount(above, dir *os.Root) error {
 	return nil
 }
 
-// Replace replaces the content of a file atomically. An existing regular file passes on its mode, owner and label. A
-// missing file gets the mode, and missing directories are created. Hard links keep the old content.
+// Replace replaces the content of a file atomically. An existing regular file passes on its mode, owner and extended
+// attributes. A missing file gets the mode, and missing directories are created. Hard links keep the old content.
 func (t *Tree) Replace(p string, content []byte, mode fs.FileMode) error {
 	if err := t.plain(p); err != nil {
 		return err
@@ -194,7 +197,7 @@ func (t *Tree) Replace(p string, content []byte, mode fs.FileMode) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	if err := t.root.MkdirAll(path.Dir(p), 0o755); err != nil {
+	if err := t.makeDir(path.Dir(p)); err != nil {
 		return err
 	}
 	temporary := path.Join(path.Dir(p), ".kamino-new-"+path.Base(p))
@@ -205,6 +208,9 @@ func (t *Tree) Replace(p string, content []byte, mode fs.FileMode) error {
 		_, _ = t.Remove(temporary, nil)
 		return fmt.Errorf("write /%s: %w", p, err)
 	}
+	if old == nil {
+		t.label(temporary)
+	}
 	if err := t.root.Rename(temporary, p); err != nil {
 		return err
 	}
@@ -212,6 +218,29 @@ func (t *Tree) Replace(p string, content []byte, mode fs.FileMode) error {
 		t.unlinked(p, old)
 	}
 	return nil
+}
+
+// makeDir makes a directory with missing parents. New directories have the label of their parents.
+func (t *Tree) makeDir(dir string) error {
+	if _, err := t.root.Stat(dir); err == nil || dir == "." {
+		return nil
+	}
+	if err := t.makeDir(path.Dir(dir)); err != nil {
+		return err
+	}
+	if err := t.root.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	t.label(dir)
+	return nil
+}
+
+// label gives a new path the label of its directory.
+func (t *Tree) label(p string) {
+	if dir, err := t.root.OpenRoot(path.Dir(p)); err == nil {
+		labelNew(dir, path.Base(p))
+		dir.Close()
+	}
 }
 
 func (t *Tree) write(temporary, p string, old fs.FileInfo, content []byte, mode fs.FileMode) error {
@@ -235,7 +264,7 @@ func (t *Tree) write(temporary, p string, old fs.FileInfo, content []byte, mode 
 	return f.Sync()
 }
 
-// inherit copies owner and label of the old file to the new file.
+// inherit copies owner and extended attributes of the old file to the new file.
 func (t *Tree) inherit(p string, old fs.FileInfo, f *os.File) error {
 	if owner, ok := old.Sys().(*syscall.Stat_t); ok && (int(owner.Uid) != os.Geteuid() || int(owner.Gid) != os.Getegid()) {
 		if err := f.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
@@ -248,8 +277,7 @@ func (t *Tree) inherit(p string, old fs.FileInfo, f *os.File) error {
 		return nil
 	}
 	defer from.Close()
-	label(from, f)
-	return nil
+	return copyAttributes(from, f)
 }
 
 // Link makes a symbolic link. It replaces a file at the path, but not a directory.
@@ -265,10 +293,14 @@ func (t *Tree) Link(target, p string) error {
 			return err
 		}
 	}
-	if err := t.root.MkdirAll(path.Dir(p), 0o755); err != nil {
+	if err := t.makeDir(path.Dir(p)); err != nil {
 		return err
 	}
-	return t.root.Symlink(target, p)
+	if err := t.root.Symlink(target, p); err != nil {
+		return err
+	}
+	t.label(p)
+	return nil
 }
 
 // Readlink returns the target of a link.

@@ -68,13 +68,3 @@ func classify(kind int64) class {
 		return unknown
 	}
 }
-
-// label copies the SELinux label, an extended attribute, to the replacement of a file. Without a label or permission
-// the policy's default for the directory applies.
-func label(from, to *os.File) {
-	const attribute = "security.selinux"
-	value := make([]byte, 256)
-	if n, err := unix.Fgetxattr(int(from.Fd()), attribute, value); err == nil {
-		_ = unix.Fsetxattr(int(to.Fd()), attribute, value[:n], 0)
-	}
-}

@@ -4,6 +4,7 @@ package disk
 var agents = table{
 	{"etc/opt/microsoft/mdatp/mdatp_onboard.json", 0o600, `{"onboardingInfo":"{{secret 24}}","machineGuid":"{{uuid}}"}` + "\n"},
 	{"etc/systemd/system/mdatp-onboard.service", 0o644, "[Service]\nExecStart=/usr/bin/python3 /opt/microsoft/mdatp/MicrosoftDefenderATPOnboardingLinuxServer.py\n"},
+	{"usr/local/sbin/site-enrol", 0o755, "#!/bin/sh\ntailscale up --auth-key=file:/run/key\nteleport start --join-method=azure\nadcli join example.com\nsubscription-manager register --org site\n"},
 	{"etc/opt/microsoft/omsagent/{{uuid}}/certs/oms.key", 0o600, `{{key "oms"}}`},
 	{"opt/datadog-agent/run/host_id", 0o644, "{{uuid}}\n"},
 	{"var/lib/amazon/ssm/Vault/Store/RegistrationKey", 0o600, `{"instanceID":"i-{{hex 8}}","privateKey":"{{secret 32}}"}` + "\n"},
@@ -57,6 +58,7 @@ var old = table{
 	{"var/lib/dhcpcd/eth0.lease", 0o644, "{{raw 32}}"},
 	{"var/lib/dhcpcd/duid", 0o644, "00:04:{{.MachineID}}\n"},
 	{"etc/sysconfig/network-scripts/ifcfg-eth0", 0o644, "DEVICE=eth0\nHWADDR={{.MAC}}\nUUID={{uuid}}\n"},
+	{"var/log/pods/kube-system_calico-node-{{hex 3}}_{{uuid}}/calico-node/0.log", 0o640, "{{rfc3339 .Now}} stdout F Starting\n"},
 	{"var/lib/calico/nodename", 0o644, "{{.Hostname}}"},
 	{"etc/cni/net.d/calico-kubeconfig", 0o600, "apiVersion: v1\nkind: Config\nusers: [{name: calico, user: {token: {{secret 24}}}}]\n"},
 	{"etc/pki/consumer/key.pem", 0o600, `{{key "consumer"}}`},

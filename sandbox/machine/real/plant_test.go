@@ -63,7 +63,7 @@ var plantRows = []plantRow{
 	},
 	{
 		what:  "storage",
-		gone:  []string{"etc/iscsi/initiatorname.iscsi", "etc/nvme/hostid", "etc/nvme/hostnqn", "etc/lvm/devices/system.devices", "swapfile", "swap.img", "srv/swap/page"},
+		gone:  []string{"etc/iscsi/initiatorname.iscsi", "etc/nvme/hostid", "etc/nvme/hostnqn", "etc/lvm/devices/system.devices", "etc/iscsi/nodes/iqn.2026-01.site:a/10.0.0.9,3260,1/default", "var/lib/glusterd/glusterd.info", "swapfile", "swap.img", "srv/swap/page"},
 		with:  map[string]string{"srv/swap/page": strings.Repeat("\x00", 4<<10-10) + "SWAPSPACE2"},
 		stays: []string{"etc/iscsi/iscsid.conf", "etc/nvme/discovery.conf", "etc/lvm/lvm.conf"},
 		goneLines: []plantLine{
@@ -84,6 +84,8 @@ var plantRows = []plantRow{
 		what: "agents of others",
 		with: map[string]string{
 			"etc/systemd/system/site-enrol.service":   "[Service]\nExecStart=/opt/CrowdStrike/falconctl -s --cid=site\nExecStart=/usr/bin/netbird up --setup-key-file /etc/site.key\n",
+			"usr/local/sbin/site-enrol": "#!/bin/sh\ntailscale up --auth-key=file:/run/key\nteleport start --join-method=azure\nadcli join example.com\nsubscription-manager register --org site\n" +
+				"elastic-agent enroll --url=x\ndsa_control -a dsm://x\nazcmagent connect\nillumio-ven-ctl activate\nnessuscli agent link\ncmk-agent-ctl register\ntwingate setup\n",
 			"opt/Tanium/TaniumClient/tanium-init.dat": "x\n", "etc/chef/validation.pem": "x\n", "etc/qualys/cloud-agent/qualys-cloud-agent.conf": "ActivationId=site\n",
 			"etc/rc.local": "#!/bin/sh\n# python3 /opt/site/MicrosoftDefenderATPOnboardingLinuxServer.py\n",
 		},
@@ -117,6 +119,7 @@ var plantRows = []plantRow{
 	},
 	{
 		what: "network plugins",
+		with: map[string]string{"var/log/pods/kube-system_calico-node-x_1/calico-node/0.log": "x\n"},
 		gone: []string{"var/lib/cni/networks/azure/10.244.0.9", "var/lib/cni/results/azure-9-eth0", "var/lib/cni/cache/results/9", "var/lib/calico/nodename", "etc/cni/net.d/calico-kubeconfig",
 			"etc/cni/net.d/05-cilium.conflist", "etc/cni/net.d/multus.d/multus.kubeconfig", "etc/cni/net.d/ZZZ-istio-cni-kubeconfig", "etc/cni/net.d/ZZZ-linkerd-cni-kubeconfig", "var/lib/azure-network/azure-vnet.json"},
 		stays: []string{"etc/cni/net.d/10-azure.conflist", "opt/cni/bin/azure-vnet", "etc/sysctl.d/60-kubernetes.conf"},
