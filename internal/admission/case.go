@@ -159,6 +159,9 @@ type Pods struct {
 	Stuck []string
 	// Protected pods ask for no eviction.
 	Protected []string
+	// Blocked pods have a disruption budget that allows no eviction now. Only a preview asks: a capture waits for the
+	// budget until its timeout.
+	Blocked []string
 }
 
 // Rules holds problems with the user's rules.

@@ -93,6 +93,10 @@ func pods(c *Case) ([]cloud.Refusal, error) {
 		refusals = append(refusals, refuse(ProtectedPods, "choose another node, wait until these pods have ended, or allow the eviction with settings.drain.disrupt: true",
 			"pods of node %s must not be evicted: %s", c.node(), strings.Join(found.Protected, ", "))...)
 	}
+	if len(found.Blocked) > 0 && !c.AsksForce() {
+		refusals = append(refusals, refuse(EvictionBlocked, "add a replica of the workload, allow a disruption in its budget, or choose another node",
+			"the API server would refuse to evict pods of node %s: %s", c.node(), strings.Join(found.Blocked, "; "))...)
+	}
 	return refusals, nil
 }
 

@@ -30,6 +30,7 @@ const (
 	RemovalNotAllowed  = "RemovalNotAllowed"
 	UnmanagedPods      = "UnmanagedPods"
 	ProtectedPods      = "ProtectedPods"
+	EvictionBlocked    = "EvictionBlocked"
 	ClockOff           = "ClockOff"
 	CustomDataMissing  = "CustomDataMissing"
 	// CustomDataNotAllowed: the Secret lacks the mark of a copy of customData.
@@ -46,7 +47,7 @@ const (
 
 // aboutNode are reasons about one node: another node may be suitable.
 var aboutNode = append(selection.Reasons(), NodeNotFound, InstanceNotFound, DonorChanged, DonorClockOff,
-	UnmanagedPods, ProtectedPods, LocalVolumes, history.BuiltFromQuarantined)
+	UnmanagedPods, ProtectedPods, EvictionBlocked, LocalVolumes, history.BuiltFromQuarantined)
 
 // AboutNode reports whether a reason is about one node, so that another node of the pool may be suitable.
 func AboutNode(reason string) bool { return slices.Contains(aboutNode, reason) }

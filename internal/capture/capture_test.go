@@ -379,6 +379,32 @@ func TestPreviewChangesNothing(t *testing.T) {
 	}
 }
 
+// TestBlockedEvictionsInAPreview: a budget that allows no eviction is known before the donor is taken out of service. A
+// capture with force ignores budgets.
+func TestBlockedEvictionsInAPreview(t *testing.T) {
+	for _, force := range []bool{false, true} {
+		s := newStage(t).decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Drain.Force = force })
+		s.blocked = 1
+		preview, err := s.engine.Preview(t.Context(), s.prototype())
+		s.must(err)
+		if force {
+			if len(preview.Refusals) != 0 {
+				t.Errorf("with force: %+v", preview.Refusals)
+			}
+			continue
+		}
+		if r := preview.Refusals; len(r) != 1 || r[0].Reason != admission.EvictionBlocked || !strings.Contains(r[0].Message, "needs 3 healthy pods") {
+			t.Errorf("got %+v", r)
+		}
+		s.blocked = 1
+		found, err := s.engine.Case(t.Context(), s.prototype())
+		s.must(err)
+		if r := found.Judge().Refusals; len(r) != 1 || r[0].Reason != admission.EvictionBlocked {
+			t.Errorf("doctor: %+v", r)
+		}
+	}
+}
+
 // TestADonorThatPowersItselfOff: Kamino waits for a donor that powers itself off, because a cloud takes minutes. A
 // donor that stays on is stopped.
 func TestADonorThatPowersItselfOff(t *testing.T) {

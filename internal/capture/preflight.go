@@ -5,6 +5,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/admission"
+	"github.com/kamino-dev/kamino/internal/node"
 )
 
 // hasBegun reports whether the capture has begun or ended, so that no preflight is needed.
@@ -34,5 +35,22 @@ func (e *Engine) Case(ctx context.Context, p *v1alpha1.Prototype) (*admission.Ca
 	if w == nil {
 		return nil, err
 	}
+	e.askEvictions(ctx, w)
 	return w.admission, nil
+}
+
+// askEvictions asks the API server whether budgets would block the evictions, as a dry run, and judges the case again.
+func (e *Engine) askEvictions(ctx context.Context, w *observed) {
+	if w.admission == nil || w.admission.Again || len(w.remainingPods.Pods) == 0 {
+		return
+	}
+	found, err := w.admission.Pods.Get()
+	if err != nil {
+		return
+	}
+	for _, b := range node.HeldBack(ctx, e.Kube, w.remainingPods) {
+		found.Blocked = append(found.Blocked, b.String())
+	}
+	w.admission.Pods = admission.Found(found)
+	w.refusals = w.admission.Judge().Refusals
 }

@@ -45,6 +45,7 @@ func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (Preview, e
 	if w == nil {
 		return Preview{}, err
 	}
+	e.askEvictions(ctx, w)
 	preview := Preview{Refusals: w.refusals, Evicts: w.remainingPods.Names(), Crowded: w.imageLimitWarning}
 	if w.admission != nil {
 		preview.Departure = w.admission.Departure()

@@ -51,7 +51,7 @@ var failureReasons = setOf(
 var refusalReasons = setOf(
 	admission.NodeNotFound, admission.NotInPool, admission.InstanceNotFound, admission.DonorChanged, admission.PoolMismatch,
 	selection.NotLinux, selection.Bottlerocket, selection.ControlPlane, selection.BeingDeleted, selection.NotReady, selection.DiskPressure,
-	selection.OnlyReadyNode, selection.LastOfZone, selection.OwnNode, selection.Reserved, admission.UnmanagedPods, admission.ProtectedPods, admission.CustomDataMissing, admission.CustomDataNotAllowed, selection.DoNotDisrupt,
+	selection.OnlyReadyNode, selection.LastOfZone, selection.OwnNode, selection.Reserved, admission.UnmanagedPods, admission.ProtectedPods, admission.EvictionBlocked, admission.CustomDataMissing, admission.CustomDataNotAllowed, selection.DoNotDisrupt,
 	selection.TooManyUnavailable, admission.CaptureInFlight,
 	admission.CapturedToday, admission.VersionNotToday, admission.VersionNotNewer, admission.ClockOff, admission.DonorClockOff,
 	history.BuiltFromQuarantined, admission.ProfileUnsupported, bootstrapkind.ProfileUnknown, cloud.PoolAtMaximum, cloud.PoolNotCopyable, admission.RemovalNotAllowed, admission.LocalVolumes, admission.BootstrapTokenExpired, admission.NoImage, admission.ForceNotAllowed, admission.ImageNotAllowed, admission.NotInstalled, admission.RulesNotFound, admission.RulesInvalid,
