@@ -42,7 +42,7 @@ func TestAzurePermissions(t *testing.T) {
 	for _, match := range table.FindAllStringSubmatch(page(t, "azure.md"), -1) {
 		listed = append(listed, match[1])
 	}
-	if diff := cmp.Diff(slices.Concat(azure.RequiredActions(), azure.RebuildActions(), azure.RemoveActions(), azure.TrialActions()), listed); diff != "" {
+	if diff := cmp.Diff(slices.Concat(azure.RequiredActions(), azure.RebuildActions(), azure.RemoveActions(), azure.TrialActions(), azure.ConsoleActions()), listed); diff != "" {
 		t.Errorf("docs/azure.md lists other actions than the provider needs (-provider +page):\n%s", diff)
 	}
 }
@@ -88,7 +88,7 @@ func TestGrants(t *testing.T) {
 		only  []string // where donors are removed
 	}{
 		"aws":   {aws.Describe().Grant, append(aws.RequiredActions(), "iam:GetRole", "iam:PassRole", "iam:SimulatePrincipalPolicy"), []string{"autoscaling:TerminateInstanceInAutoScalingGroup"}},
-		"azure": {azure.Describe().Grant, slices.Concat(azure.RequiredActions(), azure.RebuildActions(), azure.RemoveActions(), azure.TrialActions()), azure.RemoveActions()},
+		"azure": {azure.Describe().Grant, slices.Concat(azure.RequiredActions(), azure.RebuildActions(), azure.RemoveActions(), azure.TrialActions(), azure.ConsoleActions()), azure.RemoveActions()},
 	} {
 		for _, removal := range []bool{true, false} {
 			text, err := c.grant(removal)

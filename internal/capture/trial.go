@@ -357,10 +357,19 @@ func (t trials) pass(ctx context.Context, w *observed) error {
 	return nil
 }
 
-// quarantine records the whole cause, and tags the image as failed. The events are read first, because the cluster deletes
-// the Node with the instance.
+// console returns what the serial console of the trial's instance says about the failure, as the end of a sentence.
+func (t trials) console(ctx context.Context, w *observed) string {
+	if len(w.trial.cloud.Instances) == 0 {
+		return ""
+	}
+	text, err := t.Cloud.ConsoleOutput(ctx, w.trial.cloud.Instances[0].ID)
+	return trial.Console(text, err, w.trial.observation.Facts.Ready)
+}
+
+// quarantine records the whole cause, and tags the image as failed. Console and events are read first, because they end
+// with the instance.
 func (t trials) quarantine(ctx context.Context, w *observed) error {
-	failure := w.trial.verdict.Message + t.tryout.Evidence(ctx, w.trial.subject, w.trial.observation.Facts.Node)
+	failure := w.trial.verdict.Message + t.console(ctx, w) + t.tryout.Evidence(ctx, w.trial.subject, w.trial.observation.Facts.Node)
 	if err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Failure = failure }); err != nil {
 		return err
 	}

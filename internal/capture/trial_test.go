@@ -107,6 +107,29 @@ func TestAFailedVersionSaysAll(t *testing.T) {
 	}
 }
 
+// TestAFailedVersionQuotesTheConsole: the console is read before the instance goes. Without the right to read the console,
+// the version fails all the same.
+func TestAFailedVersionQuotesTheConsole(t *testing.T) {
+	for _, denied := range []bool{false, true} {
+		v := published(t)
+		v.finds = func(_ int32, f *trial.Facts) { f.Ready, f.Twins = false, []string{"peer"} }
+		want := ". Serial console: kubelet: unknown flag: --max-podz. Warning events: "
+		if denied {
+			v.cloud.Forbid("ConsoleOutput")
+			want = ". Serial console unread: read the serial console of instance "
+		}
+		p := v.drive(func(int) {
+			for _, m := range v.cloud.World().Instances {
+				v.cloud.SetConsole(m.ID, "[   10.2] kubelet: unknown flag: --max-podz\r\nn1 login: ")
+			}
+		})
+		v.nothingLeft(p)
+		if p.Status.Phase != v1alpha1.PhaseFailed || !strings.Contains(p.Status.Trial.Message, want) || !strings.Contains(p.Status.Failure.Message, want) {
+			t.Errorf("denied %t: %s", denied, verdict(p))
+		}
+	}
+}
+
 // TestAFailedInstanceIsKept for the time in the settings, in spite of restarts, and not after a deletion.
 func TestAFailedInstanceIsKept(t *testing.T) {
 	for _, deleted := range []bool{false, true} {

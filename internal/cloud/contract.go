@@ -2,6 +2,9 @@ package cloud
 
 import "context"
 
+// ConsoleSize is the part of a serial console that ConsoleOutput returns, in bytes. Source: EC2, GetConsoleOutput.
+const ConsoleSize = 64 << 10
+
 // Machines are the calls about instances and snapshots. An ImageProvider implements Machines, and a Provider passes the
 // calls through.
 type Machines interface {
@@ -17,6 +20,11 @@ type Machines interface {
 
 	// EnsureStarted starts a stopped instance and returns the current state.
 	EnsureStarted(ctx context.Context, id InstanceID) (Power, error)
+
+	// ConsoleOutput returns the end of the instance's serial console, at most ConsoleSize bytes; empty before the first
+	// output. Any program of the instance writes to the console. ConsoleOutput returns Unsupported if the cloud keeps no
+	// console of the instance, and NotFound without the instance.
+	ConsoleOutput(ctx context.Context, id InstanceID) (string, error)
 
 	// Snapshot returns the named snapshot of the instance. An absent snapshot is no error but a State.
 	Snapshot(ctx context.Context, instance InstanceID, name string) (Snapshot, error)

@@ -76,6 +76,10 @@ func (p *intercepted) EnsureStarted(ctx context.Context, id InstanceID) (Power, 
 	return with(ctx, p, write("EnsureStarted", id), p.Provider.EnsureStarted, id)
 }
 
+func (p *intercepted) ConsoleOutput(ctx context.Context, id InstanceID) (string, error) {
+	return with(ctx, p, read("ConsoleOutput", id), p.Provider.ConsoleOutput, id)
+}
+
 func (p *intercepted) Snapshot(ctx context.Context, instance InstanceID, name string) (Snapshot, error) {
 	return result(ctx, p, read("Snapshot", name), func(ctx context.Context) (Snapshot, error) { return p.Provider.Snapshot(ctx, instance, name) })
 }

@@ -28,3 +28,6 @@ const ForRemoval = "a donor that does not return"
 
 // ForTrialApart is the value of Permission.For for trials.
 const ForTrialApart = "a trial next to the pool"
+
+// ForConsole is the value of Permission.For for ConsoleOutput.
+const ForConsole = "the serial console of a failed trial"

@@ -123,7 +123,7 @@ func (d *Doctor) permissions(ctx context.Context, id cloud.PoolID, m *members, l
 	}
 	tries := tries(d, id, m)
 	list = slices.DeleteFunc(list, func(p cloud.Permission) bool { // a credential should not have permissions without a use
-		return p.For == cloud.ForRemoval && !leaves || p.For == cloud.ForTrialApart && !tries
+		return p.For == cloud.ForRemoval && !leaves || (p.For == cloud.ForTrialApart || p.For == cloud.ForConsole) && !tries
 	})
 	allowed, scope := 0, ""
 	for _, p := range list {

@@ -148,10 +148,22 @@ func TestDisksOfAWS(t *testing.T) {
 				Instances: w.ids, Missing: cloud.InstanceID("aws:///" + awsRegion + "a/i-00000000000000000"),
 				Advance: func(testing.TB) { w.pass(10 * time.Second) }, Looks: 2000,
 				PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { w.must(w.server.Shutdown(t.Context(), path.Base(string(id)))) },
+				Console:       func(_ testing.TB, id cloud.InstanceID, text string) { w.fleet.setConsole(path.Base(string(id)), text) },
 			},
 			Disks: w.disks, Family: amazonLine, Requirements: cloud.ImageRequirements{Location: awsRegion, Nodes: 3},
 		}
 	})
+}
+
+// TestConsoleOfOlderTypes: instances that are not on Nitro have only the console of their boot.
+func TestConsoleOfOlderTypes(t *testing.T) {
+	w := newAmazon(t, awsImage)
+	w.fleet.setConsole(path.Base(string(w.ids[0])), "the boot")
+	_, err := w.server.AddFault(fault.Fault{Operation: "GetConsoleOutput", Status: http.StatusBadRequest, Code: "UnsupportedOperation", Count: 1})
+	w.must(err)
+	if text, err := w.disks.ConsoleOutput(t.Context(), w.ids[0]); err != nil || text != "the boot" {
+		t.Errorf("%q, %v", text, err)
+	}
 }
 
 // TestAWSMissingFiles: unreadable files are reported before any request.

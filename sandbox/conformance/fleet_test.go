@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
@@ -13,10 +14,12 @@ type emptyFleet struct {
 	mu    sync.Mutex
 	power map[string]fleet.Power
 	disks map[fleet.DiskID]string
+	// consoles are the serial consoles by machine.
+	consoles map[string]string
 }
 
 func newEmptyFleet() *emptyFleet {
-	return &emptyFleet{power: map[string]fleet.Power{}, disks: map[fleet.DiskID]string{}}
+	return &emptyFleet{power: map[string]fleet.Power{}, disks: map[fleet.DiskID]string{}, consoles: map[string]string{}}
 }
 
 func (s *emptyFleet) set(id string, power fleet.Power) error {
@@ -76,7 +79,18 @@ func (s *emptyFleet) Terminate(_ context.Context, id string) error {
 	return nil
 }
 
-func (s *emptyFleet) Console(string) string { return "" }
+func (s *emptyFleet) Console(id string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := s.consoles[id]
+	return text[max(0, len(text)-cloud.ConsoleSize):]
+}
+
+func (s *emptyFleet) setConsole(id, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.consoles[id] = text
+}
 
 func (s *emptyFleet) Reimage(_ context.Context, spec fleet.Spec) error {
 	return s.set(spec.ID, fleet.On)

@@ -8,6 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	provider "github.com/kamino-dev/kamino/internal/cloud/azure"
 	"github.com/kamino-dev/kamino/internal/cloud/cloudtest"
+	simulator "github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
@@ -26,6 +27,9 @@ func (w *world) harness() cloudtest.Harness {
 		PowerOffGuest: func(t testing.TB, id cloud.InstanceID) {
 			t.Helper()
 			w.powerOffGuest(id)
+		},
+		Console: func(_ testing.TB, id cloud.InstanceID, text string) {
+			w.fleet.setConsole(strings.ToLower(strings.TrimPrefix(string(id), "azure://")), text)
 		},
 		Crowd: func(testing.TB) { w.must(w.cloud.Limit("cores", int64(2*len(w.list())))) }, // of two cores each
 		Bind: func(testing.TB) {
@@ -128,4 +132,23 @@ func TestPoolProviderAlone(t *testing.T) {
 			},
 		}
 	})
+}
+
+// TestDisabledConsole: without boot diagnostics an instance has no console. A trial's instance has a console all the same.
+func TestDisabledConsole(t *testing.T) {
+	w := newWorld(t, options{pool: func(p *simulator.PoolSpec) { p.NoConsole = true }})
+	_, err := w.p.ConsoleOutput(t.Context(), w.a)
+	w.wantError(err, cloud.Unsupported, "boot diagnostics")
+	w.publish(w.snapshot())
+	spec := cloud.TrialSpec{ImageRef: w.ref(), Name: "uid-1", RemoveBootstrap: true, Tags: map[string]string{cloud.TagUID: "uid"}}
+	have, err := w.p.EnsureTrial(t.Context(), spec)
+	w.must(err)
+	w.until("running", func() bool {
+		have, err = w.p.Trial(t.Context(), spec)
+		w.must(err)
+		return have.State == cloud.Complete
+	})
+	if _, err = w.p.ConsoleOutput(t.Context(), have.Instances[0].ID); err != nil {
+		t.Error(err)
+	}
 }

@@ -42,7 +42,7 @@ var (
 // RequiredActions returns all actions of Kamino, in the order of docs/aws.md.
 func RequiredActions() []string {
 	var all []string
-	for _, n := range slices.Concat(groupNeeds, templateNeeds, diskNeeds, trialNeeds, rebuildNeeds) {
+	for _, n := range slices.Concat(groupNeeds, templateNeeds, diskNeeds, trialNeeds, consoleNeeds, rebuildNeeds) {
 		all = append(all, n.action)
 	}
 	return all
@@ -63,7 +63,7 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 	if err != nil {
 		return nil, err
 	}
-	beside := slices.Concat(templateNeeds, trialNeeds, rebuildNeeds)
+	beside := slices.Concat(templateNeeds, trialNeeds, consoleNeeds, rebuildNeeds)
 	if p.capa {
 		beside = slices.DeleteFunc(slices.Clone(templateNeeds), func(n need) bool { return !strings.Contains(n.action, ":Describe") })
 	}

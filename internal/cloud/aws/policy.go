@@ -43,7 +43,7 @@ func policy(removal bool) ([]byte, error) {
 	all := []statement{
 		allow("Capture", anyResource, writes(slices.Concat(groupNeeds, templateNeeds, diskNeeds), "")...),
 		allow("GrowGroups", anyResource, growAction),
-		allow("TryVersions", anyResource, writes(trialNeeds, cloud.ForTrialApart)...),
+		allow("TryVersions", anyResource, append(writes(consoleNeeds, cloud.ForConsole), writes(trialNeeds, cloud.ForTrialApart)...)...),
 		allow("RebuildNodes", anyResource, writes(rebuildNeeds, forRebuild)...),
 	}
 	if removal {

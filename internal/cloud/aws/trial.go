@@ -94,6 +94,9 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 // trialNeeds are permissions for a trial only.
 var trialNeeds = []need{{"ec2:TerminateInstances", cloud.ForTrialApart}}
 
+// consoleNeeds are permissions for the evidence of a failed trial. Without them, only the evidence lacks the console.
+var consoleNeeds = []need{{"ec2:GetConsoleOutput", cloud.ForConsole}}
+
 // launch returns the request for a trial's instance: as the group would launch, in a subnet of the group.
 func launch(ref trialRef, r recipe, ami string, spec cloud.TrialSpec) *ec2.RunInstancesInput {
 	tags := map[string]string{}

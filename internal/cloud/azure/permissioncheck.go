@@ -24,7 +24,7 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 	}
 	return slices.Concat(permissionsFor(s, granted, recipeActions, ""), permissionsFor(s, granted, rebuildActions, "kamino rollback --replace-nodes"),
 		permissionsFor(s, granted, removeActions, cloud.ForRemoval),
-		permissionsFor(s, granted, trialActions, cloud.ForTrialApart), joining), nil
+		permissionsFor(s, granted, trialActions, cloud.ForTrialApart), permissionsFor(s, granted, consoleActions, cloud.ForConsole), joining), nil
 }
 
 // joining returns the permissions of a trial outside the pool on resources that the pool refers to. Resource groups whose
@@ -61,7 +61,11 @@ func (p *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamil
 	if err != nil {
 		return nil, err
 	}
-	return permissionsFor(s, granted, p.actions(), ""), nil
+	all := permissionsFor(s, granted, p.actions(), "")
+	if p.externalPools {
+		all = append(all, permissionsFor(s, granted, []string{vmConsoleAction}, cloud.ForConsole)...)
+	}
+	return all, nil
 }
 
 // grants lists the credential's permissions in a resource group.

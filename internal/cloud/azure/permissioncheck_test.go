@@ -26,7 +26,7 @@ func TestPermissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != len(RequiredActions())+len(RebuildActions())+len(RemoveActions())+len(TrialActions())+2 {
+	if len(got) != len(RequiredActions())+len(RebuildActions())+len(RemoveActions())+len(TrialActions())+len(ConsoleActions())+2 {
 		t.Errorf("%d permissions are listed", len(got))
 	}
 	var missing []cloud.Permission

@@ -8,7 +8,7 @@ import (
 // role returns the smallest custom role for the resource group of the pools, as input for `az role definition create`.
 // Replace the words in capitals.
 func role(removal bool) ([]byte, error) {
-	actions := slices.Concat(RequiredActions(), TrialActions(), RebuildActions())
+	actions := slices.Concat(RequiredActions(), TrialActions(), ConsoleActions(), RebuildActions())
 	if removal {
 		actions = append(actions, RemoveActions()...)
 	}

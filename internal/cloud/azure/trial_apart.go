@@ -181,7 +181,7 @@ func copied(t trialRef, model armcompute.VirtualMachineScaleSet, out egress) arm
 			SinglePlacementGroup: was.SinglePlacementGroup, PlatformFaultDomainCount: was.PlatformFaultDomainCount, ZoneBalance: was.ZoneBalance,
 			ProximityPlacementGroup: was.ProximityPlacementGroup, HostGroup: was.HostGroup, AdditionalCapabilities: was.AdditionalCapabilities,
 			VirtualMachineProfile: &armcompute.VirtualMachineScaleSetVMProfile{
-				BillingProfile: profile.BillingProfile, CapacityReservation: profile.CapacityReservation, DiagnosticsProfile: profile.DiagnosticsProfile,
+				BillingProfile: profile.BillingProfile, CapacityReservation: profile.CapacityReservation, DiagnosticsProfile: managedConsole(),
 				EvictionPolicy: profile.EvictionPolicy, HardwareProfile: profile.HardwareProfile, LicenseType: profile.LicenseType,
 				Priority: profile.Priority, SecurityProfile: profile.SecurityProfile,
 				OSProfile: hostOf(t, profile.OSProfile, needsCustomData(t, model)), StorageProfile: disksOf(t, profile.StorageProfile), NetworkProfile: networkOf(profile.NetworkProfile, out.has),
@@ -192,6 +192,11 @@ func copied(t trialRef, model armcompute.VirtualMachineScaleSet, out egress) arm
 		made.SKU = &armcompute.SKU{Name: model.SKU.Name, Tier: model.SKU.Tier, Capacity: to.Ptr[int64](1)}
 	}
 	return made
+}
+
+// managedConsole enables the serial console's log in managed storage, which ConsoleOutput reads.
+func managedConsole() *armcompute.DiagnosticsProfile {
+	return &armcompute.DiagnosticsProfile{BootDiagnostics: &armcompute.BootDiagnostics{Enabled: to.Ptr(true)}}
 }
 
 // assigned returns an identity in the form of a request: IDs only.

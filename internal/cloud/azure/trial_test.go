@@ -91,7 +91,7 @@ func TestTrialCopiesScaleSet(t *testing.T) {
 			"orchestrationMode": "Uniform", "overprovision": false, "upgradePolicy": {"mode": "Manual"},
 			"singlePlacementGroup": false, "platformFaultDomainCount": 5, "zoneBalance": true,
 			"virtualMachineProfile": {
-				"priority": "Spot", "evictionPolicy": "Delete", "securityProfile": {"encryptionAtHost": true},
+				"priority": "Spot", "evictionPolicy": "Delete", "securityProfile": {"encryptionAtHost": true}, "diagnosticsProfile": {"bootDiagnostics": {"enabled": true}},
 				"osProfile": {"adminUsername": "ops", "allowExtensionOperations": true, "computerNamePrefix": "kt`+try.digest()+`-",
 					"customData": "`+base64.StdEncoding.EncodeToString([]byte(emptyCloudConfig))+`", "linuxConfiguration": {"disablePasswordAuthentication": true}},
 				"storageProfile": {"imageReference": {"id": "`+testDefinition+`/versions/`+testVersion+`"},

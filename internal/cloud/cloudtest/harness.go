@@ -32,6 +32,8 @@ type Harness struct {
 	Generalize func(t testing.TB, id cloud.InstanceID)
 	// PowerOffGuest powers off a running instance from the guest. Optional; without it such a power-off is not tested.
 	PowerOffGuest func(t testing.TB, id cloud.InstanceID)
+	// Console sets the serial console of an instance. Optional; without it consoles are not tested.
+	Console func(t testing.TB, id cloud.InstanceID, text string)
 	// SetUpgrades sets the pool's policy for writes: update running instances automatically, or never. Optional, for
 	// clouds without such a policy.
 	SetUpgrades func(t testing.TB, automatic bool)

@@ -15,6 +15,7 @@ type hooks struct {
 	instances      func(context.Context, cloud.PoolID) ([]cloud.Instance, error)
 	ensureStopped  func(context.Context, cloud.InstanceID) (cloud.Power, error)
 	ensureStarted  func(context.Context, cloud.InstanceID) (cloud.Power, error)
+	consoleOutput  func(context.Context, cloud.InstanceID) (string, error)
 	holdOf         func(context.Context, cloud.InstanceID) (cloud.Protection, error)
 	hold           func(context.Context, cloud.InstanceID, string) error
 	unhold         func(context.Context, cloud.InstanceID, string) error
@@ -53,6 +54,10 @@ func (h hooks) SameInstance(a, b cloud.InstanceID) bool {
 
 func (h hooks) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 	return hookOr(h.instance, h.Provider.Instance)(ctx, id)
+}
+
+func (h hooks) ConsoleOutput(ctx context.Context, id cloud.InstanceID) (string, error) {
+	return hookOr(h.consoleOutput, h.Provider.ConsoleOutput)(ctx, id)
 }
 
 func (h hooks) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {

@@ -1,6 +1,7 @@
 package cloudtest
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ var instanceCases = []testCase{
 	{"EnsureStarted is repeated until running", starts},
 	{"EnsureStarted leaves a running instance alone", startedAlready},
 	{"a guest that switches itself off is stopped", guestPowersOff},
+	{"the serial console of an instance is its own, and its end is read", readsConsole},
 }
 
 func instanceShowsItself(t *testing.T, s suite) {
@@ -147,4 +149,22 @@ func guestPowersOff(t *testing.T, s suite) {
 		t.Errorf("EnsureStopped finds %q", power)
 	}
 	s.start(t, s.a)
+}
+
+func readsConsole(t *testing.T, s suite) {
+	if s.Console == nil {
+		t.Skip("the harness has no consoles")
+	}
+	for _, id := range s.Instances {
+		text := strings.Repeat("before\r\n", cloud.ConsoleSize/8) + "the end of " + string(id)
+		s.Console(t, id, text)
+	}
+	for _, id := range s.Instances {
+		have := got(s.p.ConsoleOutput(t.Context(), id))(t)
+		if !strings.HasSuffix(have, "\r\nthe end of "+string(id)) || len(have) > cloud.ConsoleSize {
+			t.Errorf("%d bytes of the console of %s end in %q", len(have), id, have[max(0, len(have)-100):])
+		}
+	}
+	_, err := s.p.ConsoleOutput(t.Context(), s.Missing)
+	wantError(t, err, cloud.NotFound)
 }

@@ -122,15 +122,30 @@ func mutated(mutate func(*memory.Cloud, *hooks)) (cloudtest.Harness, *memory.Clo
 		List:          func(testing.TB) []cloud.InstanceID { return c.InstanceIDs(pool) },
 		Generalize:    func(_ testing.TB, id cloud.InstanceID) { c.MarkGeneralized(id) },
 		PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { c.GuestPowerOff(id) },
+		Console:       func(_ testing.TB, id cloud.InstanceID, text string) { c.SetConsole(id, text) },
 		SetUpgrades:   func(_ testing.TB, automatic bool) { c.SetUpgrades(pool, automatic) },
 		Crowd:         func(testing.TB) { c.SetQuota(memory.Quota{Instances: len(c.InstanceIDs(pool))}) },
 		Bind:          func(testing.TB) { c.Forbid("EnsureRemoved") },
 	}, c
 }
 
+const readsTheEnd = "the serial console of an instance is its own, and its end is read"
+
 func notFound(op string) error { return &cloud.Error{Kind: cloud.NotFound, Op: op} }
 
 var diskMutants = []mutant{
+	{"the beginning of a console is returned", readsTheEnd, func(c *memory.Cloud, h *hooks) {
+		h.consoleOutput = func(ctx context.Context, id cloud.InstanceID) (string, error) {
+			text, err := c.ConsoleOutput(ctx, id)
+			return text[:len(text)/2], err
+		}
+	}},
+	{"a missing instance has an empty console", readsTheEnd, func(c *memory.Cloud, h *hooks) {
+		h.consoleOutput = func(ctx context.Context, id cloud.InstanceID) (string, error) {
+			text, _ := c.ConsoleOutput(ctx, id)
+			return text, nil
+		}
+	}},
 	{"a look at a snapshot makes it", "looks change nothing in a fresh pool", func(c *memory.Cloud, h *hooks) {
 		h.snapshot = func(ctx context.Context, id cloud.InstanceID, name string) (cloud.Snapshot, error) {
 			return c.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: name, Instance: id})

@@ -28,6 +28,8 @@ type instance struct {
 	generalized bool
 	boots       int
 	booted      time.Time
+	// console is the serial console.
+	console string
 	// rebuilding is true during a rebuild. broken is true after a failed rebuild.
 	rebuilding, broken bool
 	// removing is true during the removal: the pool has already shrunk.
@@ -57,6 +59,27 @@ func (c *ImageProvider) Instance(ctx context.Context, id cloud.InstanceID) (clou
 		return cloud.Instance{}, err
 	}
 	return m.view(), nil
+}
+
+// ConsoleOutput implements cloud.ImageProvider.
+func (c *ImageProvider) ConsoleOutput(ctx context.Context, id cloud.InstanceID) (string, error) {
+	defer c.enter()()
+	if err := c.admit(ctx, opConsoleOutput, string(id)); err != nil {
+		return "", err
+	}
+	m, err := c.find(opConsoleOutput, id)
+	if err != nil {
+		return "", err
+	}
+	return m.console[max(0, len(m.console)-cloud.ConsoleSize):], nil
+}
+
+// SetConsole sets the serial console of an instance.
+func (c *machines) SetConsole(id cloud.InstanceID, text string) {
+	defer c.enter()()
+	if m, err := c.find(opConsoleOutput, id); err == nil {
+		m.console = text
+	}
 }
 
 func (m *instance) view() cloud.Instance {

@@ -216,6 +216,7 @@ const (
 	opInstances      = "Instances"
 	opEnsureStopped  = "EnsureStopped"
 	opEnsureStarted  = "EnsureStarted"
+	opConsoleOutput  = "ConsoleOutput"
 	opProtection     = "Protection"
 	opProtect        = "ProtectFromScaleIn"
 	opUnprotect      = "Unprotect"
@@ -250,6 +251,7 @@ var phrases = map[string]string{
 	opInstances:      "list instances of",
 	opEnsureStopped:  "stop instance",
 	opEnsureStarted:  "start instance",
+	opConsoleOutput:  "read the serial console of instance",
 	opProtection:     "look at the hold of instance",
 	opProtect:        "hold instance",
 	opUnprotect:      "release the hold of instance",
