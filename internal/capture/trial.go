@@ -197,6 +197,8 @@ func subjectOf(w *observed, now time.Time) trial.Subject {
 		f.Instance.Broken = orNothing(seen.Trouble)
 	case failed:
 		f.Instance.Unclear = orNothing(seen.Trouble)
+	case none && seen.State == cloud.Pending:
+		f.Instance.Error = seen.Trouble
 	case r.RunningSince != nil:
 		f.Instance.Running = r.RunningSince.Time
 	case seen.State == cloud.Complete:

@@ -196,8 +196,12 @@ func trialFailureMessage(w *observed, why plan.Reason) string {
 		blamed, _ := trial.Blamed(w.image.Tags[cloud.TagQuarantined])
 		return fmt.Sprintf("version %s of pool %s has failed its trial and is quarantined; the pool is unchanged: %s. Fix the cause on the nodes, then capture again", version, pool, wholeFailure(w, blamed))
 	case plan.TrialInconclusive:
-		return fmt.Sprintf("the trial of version %s of pool %s has no verdict after %s; the pool is unchanged: %s. Fix the cause and capture again, or use the version without a trial: %s",
-			version, pool, settings.Trial.Timeout.Duration, inconclusiveReason(w), later)
+		text := fmt.Sprintf("the trial of version %s of pool %s has no verdict after %s; the pool is unchanged: %s. Fix the cause and capture again",
+			version, pool, settings.Trial.Timeout.Duration, inconclusiveReason(w))
+		if isRefused(w.record.Trial) {
+			return text
+		}
+		return text + ", or use the version without a trial: " + later
 	default: // plan.PromotionStale
 		return fmt.Sprintf("version %s of pool %s was not promoted within %s; the version is kept: %s", version, pool, settings.Promotion.Timeout.Duration, later)
 	}

@@ -231,6 +231,23 @@ func TestATrialThatNobodyCanTell(t *testing.T) {
 	}
 }
 
+// TestARefusedInstance: the cloud refuses the instance again and again. The failure has the cloud's message, and does not
+// advise to promote: the pool's next node would be refused, too.
+func TestARefusedInstance(t *testing.T) {
+	const says = "root volume size (30) must be greater than or equal to snapshot size (40)"
+	v := published(t)
+	v.capacity = 2
+	v.cloud.RefuseTrials(99, says)
+	p := v.drive()
+	v.nothingLeft(p)
+	if p == nil || p.Status.Failure == nil || p.Status.Failure.Reason != "TrialInconclusive" {
+		t.Fatal(verdict(p))
+	}
+	if text := p.Status.Failure.Message; strings.Count(text, says) != 1 || strings.Contains(text, "kamino promote") {
+		t.Errorf("%s", text)
+	}
+}
+
 // TestAPersonPromotes: the version waits with or without a trial, one event asks for the promotion, and the capture
 // continues afterwards.
 func TestAPersonPromotes(t *testing.T) {

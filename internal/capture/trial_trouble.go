@@ -22,10 +22,11 @@ func withRecordedTrouble(seen cloud.Trial, r *v1alpha1.TrialRecord) cloud.Trial 
 }
 
 // troubleOf is the message to record: the new message, or the recorded message. An instance that is gone has no
-// message.
+// message. A cloud that still tries has its latest error.
 func troubleOf(w *observed) *v1alpha1.TrialTrouble {
 	seen, r := w.trial.cloud, w.record.Trial
-	if seen.State != cloud.Failed || seen.Trouble == "" || r.Trouble != nil && r.Trouble.Attempt == r.Attempt {
+	waits := seen.State == cloud.Pending && len(seen.Instances) == 0
+	if seen.State != cloud.Failed && !waits || seen.Trouble == "" || r.Trouble != nil && r.Trouble.Attempt == r.Attempt {
 		return r.Trouble
 	}
 	return &v1alpha1.TrialTrouble{Attempt: r.Attempt, Text: seen.Trouble, NoRoom: seen.NoRoom, Blames: seen.Blames}
@@ -42,6 +43,12 @@ func (t trials) noteRefused(ctx context.Context, w *observed, err error) error {
 	return t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
 		r.Trouble = &v1alpha1.TrialTrouble{Attempt: r.Attempt, Text: text, NoRoom: true}
 	})
+}
+
+// isRefused reports whether the cloud refused the trial's instance for another reason than missing room. The pool's next node
+// would be refused, too.
+func isRefused(r *v1alpha1.TrialRecord) bool {
+	return r != nil && r.Trouble != nil && !r.Trouble.NoRoom
 }
 
 // cloudMessage is the cloud's message about the trial; empty without a message.

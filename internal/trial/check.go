@@ -115,6 +115,8 @@ type Instance struct {
 	Refused string
 	// Broken is the cloud's error if the image is the cause. Unclear is the error if the cause is unknown.
 	Broken, Unclear string
+	// Error is the cloud's latest error while the cloud still tries to make the instance.
+	Error string
 	// Gone is true if another client has removed the instance.
 	Gone bool
 }
@@ -278,10 +280,17 @@ func provisioned(f Facts) (Result, string) {
 	case f.Instance.Unclear != "":
 		return Inconclusive, "the cloud could not make an instance, and the cause may not be the version: " + f.Instance.Unclear
 	case f.since(f.Begun) > f.Limits.Provision:
-		return Inconclusive, fmt.Sprintf("the cloud has not made an instance within %s", span(f.Limits.Provision))
+		return Inconclusive, fmt.Sprintf("the cloud has not made an instance within %s", span(f.Limits.Provision)) + f.Instance.latestError()
 	default:
-		return Pending, "the cloud makes the instance"
+		return Pending, "the cloud makes the instance" + f.Instance.latestError()
 	}
+}
+
+func (i Instance) latestError() string {
+	if i.Error == "" {
+		return ""
+	}
+	return "; the latest error: " + i.Error
 }
 
 func registered(f Facts) (Result, string) {

@@ -258,11 +258,19 @@ func writeReady(ctx context.Context, c client.Client, o *unstructured.Unstructur
 	if have == ready && messages == trouble {
 		return nil
 	}
-	condition := map[string]any{"type": "Ready", "status": "False", "severity": "Error", "reason": "InstanceProvisionFailed", "message": trouble, "lastTransitionTime": metav1.Now().UTC().Format(time.RFC3339)}
-	if ready {
-		condition = map[string]any{"type": "Ready", "status": "True", "lastTransitionTime": metav1.Now().UTC().Format(time.RFC3339)}
+	now := metav1.Now().UTC().Format(time.RFC3339)
+	// The summary Ready has only a count, and the core copies the summary to the Machine. Source: AWS's provider,
+	// pkg/cloud/scope/machine.go.
+	conditions := []any{
+		map[string]any{"type": "Ready", "status": "False", "severity": "Error", "reason": "InstanceProvisionFailed", "message": "0 of 2 completed", "lastTransitionTime": now},
+		map[string]any{"type": "InstanceReady", "status": "False", "severity": "Error", "reason": "InstanceProvisionFailed", "message": trouble, "lastTransitionTime": now},
 	}
-	status := map[string]any{"ready": ready, "trouble": trouble, "conditions": []any{condition}}
+	if ready {
+		conditions = []any{
+			map[string]any{"type": "Ready", "status": "True", "lastTransitionTime": now}, map[string]any{"type": "InstanceReady", "status": "True", "lastTransitionTime": now},
+		}
+	}
+	status := map[string]any{"ready": ready, "trouble": trouble, "conditions": conditions}
 	if err := unstructured.SetNestedMap(o.Object, status, "status"); err != nil {
 		return err
 	}

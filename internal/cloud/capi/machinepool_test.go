@@ -289,3 +289,19 @@ func TestMaxModels(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusalOfAMachine: the infrastructure object has the cloud's message; its summary has a count.
+func TestRefusalOfAMachine(t *testing.T) {
+	const says = "root volume size (30) must be greater than or equal to snapshot size (40)"
+	for name, c := range map[string]struct{ conditions, want string }{
+		"none":    {`[]`, ""},
+		"refused": {`[{type: Ready, status: "False", reason: InstanceProvisionFailed, message: 0 of 2 completed}, {type: InstanceReady, status: "False", reason: InstanceProvisionFailed, message: "` + says + `"}]`, says},
+		"summary": {`[{type: Ready, status: "False", reason: InstanceProvisionFailed, message: 0 of 2 completed}]`, ""},
+		"waits":   {`[{type: InstanceReady, status: "False", reason: WaitingForBootstrapData, message: waits}]`, ""},
+		"ready":   {`[{type: InstanceReady, status: "True", reason: Failed, message: earlier}]`, ""},
+	} {
+		if got := read(t, `{kind: AWSMachine, status: {conditions: `+c.conditions+`}}`).refusal(); got != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -91,7 +92,41 @@ func (r *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.T
 	if err != nil || !there {
 		return cloud.Trial{}, err
 	}
-	return trialFrom(m), nil
+	out := trialFrom(m)
+	if out.State == cloud.Pending && out.Trouble != "" {
+		out.Trouble, err = r.refusalOf(ctx, m, out.Trouble)
+	}
+	return out, err
+}
+
+// refusalOf returns why a Machine cannot be built, from the infrastructure object: the Machine has only a summary, such as
+// "0 of 2 completed". Without the object, refusalOf returns the summary.
+func (r *clusterAccess) refusalOf(ctx context.Context, m object, summary string) (string, error) {
+	by := m.reference(pathMachineInfrastructure...)
+	if by.name == "" {
+		return summary, nil
+	}
+	built, err := r.kube.get(ctx, by.GroupKind, by.name)
+	switch {
+	case cloud.Is(err, cloud.NotFound), cloud.Is(err, cloud.Denied):
+		return summary, nil
+	case err != nil:
+		return "", err
+	}
+	return cmp.Or(built.refusal(), summary), nil
+}
+
+// refusal returns the cloud's message in the conditions of an infrastructure object; empty without a failure. Source: AWS's
+// provider, InstanceReady; Azure's provider, VMRunning.
+func (o object) refusal() string {
+	all, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range all {
+		said, is := c.(map[string]any)
+		if kind := spec(said); is && kind.text("type") != "Ready" && kind.text("status") == "False" && strings.Contains(kind.text("reason"), "Failed") && kind.text("message") != "" {
+			return kind.text("message")
+		}
+	}
+	return ""
 }
 
 // trialFrom returns the state of a trial from its Machine.

@@ -26,8 +26,8 @@ type trial struct {
 	// trouble is why the instance failed.
 	trouble        string
 	noRoom, blames bool
-	// vacant is true if the cloud could not create the instance.
-	vacant bool
+	// vacant is true if the cloud could not create the instance, and retries if the cloud tries again and again.
+	vacant, retries bool
 }
 
 func (c *pools) findTrial(spec cloud.TrialSpec) *trial {
@@ -57,7 +57,7 @@ func (t *trial) view() cloud.Trial {
 		view.State = cloud.Deleting
 	case runs:
 		view.State = cloud.Complete
-	case t.vacant && t.trouble == "":
+	case t.vacant && (t.trouble == "" || t.retries):
 		view.State = cloud.Pending
 	case len(left) == 0:
 		view.State = cloud.Failed
@@ -180,6 +180,7 @@ func (c *pools) bootTrial(t *trial) {
 	}
 	c.failing.trials--
 	failing := c.failing
+	t.retries = failing.retries
 	if t.vacant = failing.vacant; t.vacant {
 		c.drop(m)
 	} else {
@@ -194,6 +195,13 @@ func (c *pools) bootTrial(t *trial) {
 func (c *machines) StarveTrials(n int, trouble string) {
 	defer c.enter()()
 	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.vacant = n, trouble, true, false, true
+}
+
+// RefuseTrials makes the cloud refuse the instances of the next n trials again and again, with the message trouble. Source:
+// Cluster API's provider for AWS, which retries for ever.
+func (c *machines) RefuseTrials(n int, trouble string) {
+	defer c.enter()()
+	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.vacant, c.failing.retries = n, trouble, false, false, true, true
 }
 
 // FailTrials makes the instances of the next n trials fail with the message trouble. The message means missing capacity

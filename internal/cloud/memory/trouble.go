@@ -15,6 +15,8 @@ type failing struct {
 	blames  bool
 	// vacant is true if no instance is created.
 	vacant bool
+	// retries is true if the cloud tries again and again.
+	retries bool
 }
 
 // FailSnapshots makes the next n snapshots fail.
