@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -38,6 +39,7 @@ func (c *change) promote(ctx context.Context, version string) error {
 	}
 	var alters cloud.RecipeChange
 	saved := ""
+	var cautions []cloud.Refusal
 	if !decided.Done {
 		made := recipe.OfPromotion(decided, c.provider, c.pool.ID, c.secrets())
 		var err error
@@ -52,8 +54,17 @@ func (c *change) promote(ctx context.Context, version string) error {
 			if err != nil {
 				return err
 			}
-			saved = result.Saved
+			saved, cautions = result.Saved, c.cautions(ctx)
 		}
 	}
-	return print.WriteChangeResult(c.Out, c.format, print.Promoted(decided, alters, saved, c.dryRun))
+	return print.WriteChangeResult(c.Out, c.format, print.Promoted(decided, alters, saved, cautions, c.dryRun))
+}
+
+// cautions are the warnings about other tools that can undo the change. Without the pool there are none.
+func (c *change) cautions(ctx context.Context) []cloud.Refusal {
+	seen, err := c.provider.Pool(ctx, c.pool.ID)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(seen.Cautions, func(r cloud.Refusal) bool { return r.Reason != cloud.TerraformManaged })
 }

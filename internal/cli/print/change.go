@@ -120,8 +120,9 @@ func Retired(r history.Retirement, dryRun bool) ChangeResult {
 	return d
 }
 
-// Promoted describes a promotion. saved is the Secret with the lost parts of the recipe; empty without lost parts.
-func Promoted(p history.Promotion, change cloud.RecipeChange, saved string, dryRun bool) ChangeResult {
+// Promoted describes a promotion. saved is the Secret with the lost parts of the recipe; empty without lost parts. cautions
+// are warnings about tools that can undo the promotion.
+func Promoted(p history.Promotion, change cloud.RecipeChange, saved string, cautions []cloud.Refusal, dryRun bool) ChangeResult {
 	d := ChangeResult{Verb: "promote", Pool: p.Pool, Version: p.Version, To: p.Version, DryRun: dryRun, Changed: !p.Done && !dryRun}
 	if p.Done {
 		d.say("The recipe of pool %s already names version %s.", p.Pool, p.Version)
@@ -147,6 +148,9 @@ func Promoted(p history.Promotion, change cloud.RecipeChange, saved string, dryR
 		d.say("Secret %s keeps the removed fields that the cloud returns.", saved)
 	}
 	d.say("Running nodes do not change.")
+	for _, c := range cautions {
+		d.say("Warning: %s. Remedy: %s.", c.What(), c.Remedy)
+	}
 	return d
 }
 

@@ -44,13 +44,15 @@ func TestDeeds(t *testing.T) {
 			"Version 2 of pool p is being deleted.", "The nodes of version 2 are unknown.", "The quarantine is deleted too"}},
 		"retire, dry": {Retired(history.Retirement{Pool: "p", Version: "2", Nodes: []string{"a", "b"}}, true), false, []string{
 			"Version 2 of pool p would be deleted.", "2 nodes run version 2 and do not change: a, b"}},
-		"promote": {Promoted(tried, loses, "ns/s", false), true, []string{
+		"promote": {Promoted(tried, loses, "ns/s", nil, false), true, []string{
 			"Pool p now builds new nodes from version 3 instead of generic.", "The recipe lost customData.",
 			"Its trial: Passed at noon.", "Secret ns/s keeps the removed fields that the cloud returns.", "Running nodes do not change."}},
-		"promote, dry, from nothing": {Promoted(promotion, cloud.RecipeChange{}, "", true), false, []string{
+		"promote, dry, from nothing": {Promoted(promotion, cloud.RecipeChange{}, "", nil, true), false, []string{
 			"Pool p would build new nodes from version 3 instead of no image.",
 			"The version had no trial node.", "Running nodes do not change."}},
-		"promote, already": {Promoted(there, cloud.RecipeChange{}, "", false), false, []string{"The recipe of pool p already names version 3."}},
+		"promote, Terraform": {Promoted(promotion, cloud.RecipeChange{From: "generic"}, "", []cloud.Refusal{cloud.Refuse("TerraformManaged", "tag t names Terraform", "ignore image_id")}, false), true, []string{
+			"Pool p now builds", "The version had no trial node.", "Running nodes do not change.", "Warning: tag t names Terraform. Remedy: ignore image_id."}},
+		"promote, already": {Promoted(there, cloud.RecipeChange{}, "", nil, false), false, []string{"The recipe of pool p already names version 3."}},
 		"rollback": {RolledBack(back, nil, false), true, []string{
 			"Version 2 is quarantined: it panics", "Pool p now builds new nodes from version 1.", "2 nodes run version 2 and do not change: a, b"}},
 		"rollback, already": {RolledBack(done, nil, false), false, []string{

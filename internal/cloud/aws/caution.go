@@ -84,5 +84,21 @@ func (r recipe) cautions(ref group, own bool) []cloud.Refusal {
 		add(cautionStack, fmt.Sprintf("CloudFormation stack %s created the group, and the next stack update may restore the old launch template", strings.TrimSpace(sdk.ToString(r.group.Tags[at].Value))),
 			"remove the launch template version from the stack, or keep the current version in the stack")
 	}
+	if sign := r.terraformSign(); sign != "" {
+		add(cloud.TerraformManaged, sign+"; the next apply can name the group's old template version again, and replace all nodes",
+			"in Terraform, ignore changes of image_id in the launch template, and name the template's latest_version in the group: docs/aws.md#terraform")
+	}
 	return found
+}
+
+// terraformSign is why Terraform seems to manage the group; empty without a sign. The module terraform-aws-eks names the
+// number of the template's default version, which each apply moves. Source: terraform-aws-eks, self-managed-node-group.
+func (r recipe) terraformSign() string {
+	if tag := cloud.TerraformTag(tagsOfGroup(r.group)); tag != "" {
+		return fmt.Sprintf("tag %s names Terraform", tag)
+	}
+	if r.pinned() && r.isDefault && r.number > 1 {
+		return fmt.Sprintf("the group names version %d by its number, which is also the template's default version, as the module terraform-aws-eks does", r.number)
+	}
+	return ""
 }

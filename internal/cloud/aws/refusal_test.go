@@ -70,6 +70,10 @@ func TestForeignGroups(t *testing.T) {
 	}
 }
 
+func pinnedTo(version string) *scaling.LaunchTemplateSpecification {
+	return &scaling.LaunchTemplateSpecification{Version: sdk.String(version)}
+}
+
 // TestGroupWarnings: warnings do not prevent a capture.
 func TestGroupWarnings(t *testing.T) {
 	const day = 24 * 60 * 60
@@ -91,6 +95,13 @@ func TestGroupWarnings(t *testing.T) {
 		"a stack": {func(r *recipe) {
 			r.group.Tags = []scaling.TagDescription{{Key: sdk.String("aws:cloudformation:stack-name"), Value: sdk.String("nodes")}}
 		}, false, []string{"StackOwnsGroup"}},
+		"a tag of Terraform": {func(r *recipe) {
+			r.group.Tags = []scaling.TagDescription{{Key: sdk.String("managed-by"), Value: sdk.String("Terraform")}}
+		}, false, []string{"TerraformManaged"}},
+		"the default version by its number": {func(r *recipe) { r.number, r.isDefault, r.spec = 2, true, pinnedTo("2") }, false, []string{"TerraformManaged"}},
+		"the first version by its number":   {func(r *recipe) { r.number, r.isDefault, r.spec = 1, true, pinnedTo("1") }, false, nil},
+		"a later version by its number":     {func(r *recipe) { r.number, r.spec = 3, pinnedTo("3") }, false, nil},
+		"the default version by its name":   {func(r *recipe) { r.number, r.isDefault, r.spec = 2, true, pinnedTo("$Default") }, false, nil},
 	} {
 		r := recipe{spec: &scaling.LaunchTemplateSpecification{}, data: &types.ResponseLaunchTemplateData{ImageId: sdk.String("ami-1")}}
 		test.change(&r)

@@ -24,6 +24,8 @@ type recipe struct {
 	// number and data are those of the version; 0 and nil if the version does not exist.
 	number int64
 	data   *ec2types.ResponseLaunchTemplateData
+	// isDefault is true if the version is the default of the template.
+	isDefault bool
 	// image in Kamino's text form; empty if unknown.
 	image string
 	// operator is the AWS service with the exclusive right to change the template; usually empty.
@@ -85,7 +87,7 @@ func (a *account) recipe(ctx context.Context, ref group) (recipe, error) {
 	if err != nil || v == nil {
 		return r, err
 	}
-	r.number, r.data = sdk.ToInt64(v.VersionNumber), v.LaunchTemplateData
+	r.number, r.data, r.isDefault = sdk.ToInt64(v.VersionNumber), v.LaunchTemplateData, sdk.ToBool(v.DefaultVersion)
 	if v.Operator != nil && sdk.ToBool(v.Operator.Managed) {
 		r.operator = sdk.ToString(v.Operator.Principal)
 	}

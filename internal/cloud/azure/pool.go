@@ -78,7 +78,19 @@ func (p *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, e
 		Family:   s.family(),
 		Recipe:   recipeOf(s, model),
 		Refusals: refusalsOfPool(s, model),
+		Cautions: cautionsOfPool(s, model),
 	}, nil
+}
+
+// cautionsOfPool returns the warnings about a scale set. Source: Terraform's provider azurerm, features,
+// virtual_machine_scale_set: roll_instances_when_required is true by default, in each upgrade mode.
+func cautionsOfPool(s scaleSet, model armcompute.VirtualMachineScaleSet) []cloud.Refusal {
+	tag := cloud.TerraformTag(tagsOf(model.Tags))
+	if tag == "" {
+		return nil
+	}
+	return []cloud.Refusal{cloud.Refuse(cloud.TerraformManaged, fmt.Sprintf("%s: tag %s names Terraform; the next apply can name the old image again, and reimage all nodes", s, tag),
+		"in Terraform, ignore changes of source_image_id, and set roll_instances_when_required = false: docs/azure.md#terraform")}
 }
 
 // modelKey is the key of the scale set's model in the read cache.
