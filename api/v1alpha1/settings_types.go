@@ -299,7 +299,7 @@ type TrialSettings struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MaxLength=400
-	// +kubebuilder:validation:items:Pattern=`^(allocatable|taint|label|condition|driver|daemonset)/.+$|^(kubelet|images|address|clock)$`
+	// +kubebuilder:validation:items:Pattern=`^(allocatable|taint|label|condition|driver|daemonset|speed)/.+$|^(kubelet|images|address|clock|openFiles)$`
 	IgnoreDifferences []string `json:"ignoreDifferences,omitempty"`
 
 	// Expect lists expressions about the trial node. Each expression is a check in status.trial.checks.
@@ -317,6 +317,13 @@ type TrialSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="keepFailed must be a time such as 90s, 30m or 12h, not negative, and at most 24h"
 	KeepFailed metav1.Duration `json:"keepFailed,omitzero"`
 
+	// Connect is a server as HOST:PORT. A pod on the trial node must connect to the server, with the resolver of the node.
+	// Default: none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=260
+	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$`
+	Connect string `json:"connect,omitempty"`
+
 	// Job names a ConfigMap in the namespace of the generalize pods. The key job.yaml is a Job that must succeed on
 	// the trial node. Default: none.
 	// +optional
@@ -330,7 +337,7 @@ type TrialExpectation struct {
 	// Name of the check.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9]*$`
-	// +kubebuilder:validation:XValidation:rule="!(self in ['Provisioned','Registered','Ready','DaemonSets','Identity','Alike','Disk','Network','Images','Job','Soaked'])",message="name is the name of a check of Kamino: choose another name"
+	// +kubebuilder:validation:XValidation:rule="!(self in ['Provisioned','Registered','Ready','DaemonSets','Identity','Alike','Disk','Network','Images','Performance','Job','Soaked'])",message="name is the name of a check of Kamino: choose another name"
 	Name string `json:"name"`
 
 	// That is a CEL expression with the result true or false. Variables: node is the trial node, and peers are the other

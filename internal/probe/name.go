@@ -5,20 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 )
 
-// find asks the servers of a resolv.conf for the addresses of a Service's name. find tries every search domain, because a
-// pod's resolver has the cluster's domain and two domains below.
-func find(ctx context.Context, resolver, name string) error {
+// find asks the servers of a resolv.conf for the addresses of a name. find tries every search domain, because a pod's
+// resolver has the cluster's domain and two domains below.
+func find(ctx context.Context, resolver, name string) ([]netip.Addr, error) {
 	content, err := os.ReadFile(resolver) //nolint:gosec // the path is the engine's own argument
 	if err != nil {
-		return err
+		return nil, err
 	}
 	servers, domains := resolvConf(string(content))
 	if len(servers) == 0 {
-		return fmt.Errorf("%s names no server", resolver)
+		return nil, fmt.Errorf("%s names no server", resolver)
 	}
 	names := []string{strings.TrimSuffix(name, ".") + "."}
 	for _, domain := range domains {
@@ -37,13 +38,36 @@ func find(ctx context.Context, resolver, name string) error {
 	}}
 	var last error
 	for _, n := range names {
-		if _, err := r.LookupNetIP(ctx, "ip", n); err == nil {
-			return nil
+		if found, err := r.LookupNetIP(ctx, "ip", n); err == nil {
+			return found, nil
 		} else if last == nil || !notFound(err) {
 			last = err
 		}
 	}
-	return last
+	return nil, last
+}
+
+// connectByName connects to HOST:PORT by an address from the servers of a resolv.conf.
+func connectByName(ctx context.Context, resolver, to string) error {
+	host, port, err := net.SplitHostPort(to)
+	if err != nil {
+		return err
+	}
+	addresses := []netip.Addr{}
+	if address, err := netip.ParseAddr(host); err == nil {
+		addresses = append(addresses, address)
+	} else if addresses, err = find(ctx, resolver, host); err != nil {
+		return err
+	}
+	var all []error
+	for _, address := range addresses {
+		err := connect(ctx, net.JoinHostPort(address.Unmap().String(), port))
+		if err == nil {
+			return nil
+		}
+		all = append(all, err)
+	}
+	return errors.Join(all...)
 }
 
 func notFound(err error) bool {

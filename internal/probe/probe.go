@@ -32,6 +32,8 @@ const (
 	Service Subject = "service"
 	// Inside: the resolver finds the name of a Service.
 	Inside Subject = "inside"
+	// Outside: this pod finds a name, and reaches the address.
+	Outside Subject = "outside"
 )
 
 // Finding is one measurement. Says is the reason of a failure; empty after a success.
@@ -46,6 +48,8 @@ type Report struct {
 	// Digest of the manifest on the node's disk, as sha256:HEX; empty without a request. Unread is the error of the read.
 	Digest string `json:"digest,omitempty"`
 	Unread string `json:"unread,omitempty"`
+	// Machine is the measurement of the node; nil without a request.
+	Machine *Machine `json:"machine,omitempty"`
 }
 
 // maxSays limits one finding, in bytes, so that a report fits into a termination message.
@@ -66,8 +70,12 @@ type Options struct {
 	Service string
 	// Inside is a name to find with the servers of Resolver, the path of a resolv.conf.
 	Inside, Resolver string
+	// Outside is HOST:PORT of a server to connect to, with the same servers for the name.
+	Outside string
 	// Manifest is the file for the reported digest.
 	Manifest string
+	// Scratch is a directory on the node's disk, for the measurement of the node.
+	Scratch string
 	// Patience limits each measurement; zero means a minute. Port zero means probe.Port.
 	Patience time.Duration
 	Port     int
@@ -127,7 +135,8 @@ func (o Options) measure(ctx context.Context, listening error) *Report {
 			return err
 		}},
 		{Service, o.Service != "", func(ctx context.Context) error { return connect(ctx, o.Service) }},
-		{Inside, o.Inside != "", func(ctx context.Context) error { return find(ctx, o.Resolver, o.Inside) }},
+		{Inside, o.Inside != "", func(ctx context.Context) error { _, err := find(ctx, o.Resolver, o.Inside); return err }},
+		{Outside, o.Outside != "", func(ctx context.Context) error { return connectByName(ctx, o.Resolver, o.Outside) }},
 	}
 	results := make([]error, len(measures))
 	var returned error
@@ -148,6 +157,9 @@ func (o Options) measure(ctx context.Context, listening error) *Report {
 		r.Digest, r.Unread = digest(o.Manifest)
 	}
 	all.Wait()
+	if o.Scratch != "" { // connections need the processor, too
+		r.Machine = machine(ctx, o.Scratch)
+	}
 	for i, m := range measures {
 		if m.asked {
 			r.Findings = append(r.Findings, Finding{m.subject, message(results[i])})
@@ -268,7 +280,7 @@ func Read(message string) (*Report, error) {
 	seen := map[Subject]bool{}
 	for i, f := range r.Findings {
 		switch f.Subject {
-		case Pod, Back, Service, Inside:
+		case Pod, Back, Service, Inside, Outside:
 		default:
 			return nil, fmt.Errorf("the report has the unknown subject %q", f.Subject)
 		}
@@ -279,6 +291,9 @@ func Read(message string) (*Report, error) {
 		r.Findings[i].Says = printable(f.Says)
 	}
 	r.Unread = printable(r.Unread)
+	if r.Machine != nil {
+		r.Machine.Says = printable(r.Machine.Says)
+	}
 	return r, nil
 }
 
@@ -324,6 +339,7 @@ func (o *Options) flags() []option {
 		{&o.Listen, "listen", "address of this pod"}, {&o.Peer, "peer", "address of the peer pod"},
 		{&o.Key, "key", "shared key of the two pods"}, {&o.Inside, "inside", "name of a Service to resolve"},
 		{&o.Resolver, "resolver", "path of resolv.conf"},
+		{&o.Outside, "outside", "HOST:PORT to connect to"}, {&o.Scratch, "scratch", "directory for a measurement of the node"},
 		{&o.Manifest, "manifest", "file whose digest is reported"},
 	}
 }

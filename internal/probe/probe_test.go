@@ -192,7 +192,7 @@ func TestAServerIsNobodysHand(t *testing.T) {
 	}
 }
 
-// nameserver knows the given names.
+// nameserver knows the given names, with the address there.
 func nameserver(t *testing.T, names ...string) string {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", net.JoinHostPort(there, "0"))
@@ -215,7 +215,7 @@ func nameserver(t *testing.T, names ...string) string {
 				if q := m.Questions[0]; q.Name.String() == name {
 					m.RCode = dnsmessage.RCodeSuccess
 					if q.Type == dnsmessage.TypeA {
-						m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 1}, Body: &dnsmessage.AResource{A: [4]byte{10, 0, 0, 1}}}}
+						m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 1}, Body: &dnsmessage.AResource{A: [4]byte{127, 81, 0, 2}}}}
 					}
 				}
 			}
@@ -252,6 +252,25 @@ func TestNames(t *testing.T) {
 	}
 	if got := run(t, Options{Inside: inside, Resolver: filepath.Join(t.TempDir(), "none")}); !strings.Contains(got[Inside], "no such file") {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestOutside: the name is found with the servers of the file, and one of the addresses is reached.
+func TestOutside(t *testing.T) {
+	l, err := net.Listen("tcp", net.JoinHostPort(there, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	port := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+	resolver := nameserver(t, "registry.example.com.")
+	for to, want := range map[string]string{
+		"registry.example.com:" + port: "ok", there + ":" + port: "ok", "registry.example.com:1": "connection refused",
+		"gone.example.com:" + port: "no such host", "registry.example.com": "missing port",
+	} {
+		if got := run(t, Options{Outside: to, Resolver: resolver}); !strings.Contains(got[Outside], want) {
+			t.Errorf("%s: %v", to, got)
+		}
 	}
 }
 
@@ -293,7 +312,8 @@ func TestWhatIsNoMeasurement(t *testing.T) {
 
 func TestReports(t *testing.T) {
 	full := &Report{Digest: "sha256:" + strings.Repeat("a", 64), Unread: message(errors.New(strings.Repeat(`"`, 999)))}
-	for _, s := range []Subject{Pod, Back, Service, Inside} {
+	full.Machine = &Machine{SyncMillis: 1, Hashes: 1 << 40, OpenFiles: 1 << 40, Says: message(errors.New(strings.Repeat(`"`, 999)))}
+	for _, s := range []Subject{Pod, Back, Service, Inside, Outside} {
 		full.Findings = append(full.Findings, Finding{s, message(errors.New(strings.Repeat(`"`, 999)))})
 	}
 	file := filepath.Join(t.TempDir(), "termination-log")
@@ -326,7 +346,7 @@ func TestReports(t *testing.T) {
 
 // Bind reads the output of Args.
 func TestArguments(t *testing.T) {
-	o := Options{Listen: here, Peer: there, Key: key, Inside: "i", Resolver: "/r", Manifest: "/m", Serve: true}
+	o := Options{Listen: here, Peer: there, Key: key, Inside: "i", Outside: "o:1", Resolver: "/r", Manifest: "/m", Scratch: "/s", Serve: true}
 	flags := map[string]*string{}
 	var back Options
 	back.Bind(func(value *string, name, standard, _ string) { *value, flags["--"+name] = standard, value })

@@ -47,6 +47,8 @@ const (
 	Network Name = "Network"
 	// Images: a container image on the disk starts without a pull, and another image can be pulled.
 	Images Name = "Images"
+	// Performance: disk, processor and limit of open files are like those of another node of the pool.
+	Performance Name = "Performance"
 	// Job: the user's own job succeeds.
 	Job Name = "Job"
 	// Soaked: the node has stayed Ready for the soak time.
@@ -213,7 +215,7 @@ type Facts struct {
 	// Digest is the manifest's digest on the disk, and Proven the digest in the proof. Empty if unread.
 	Digest, Proven string
 
-	Network, Images, Job Measure
+	Network, Images, Performance, Job Measure
 }
 
 // since returns the time since t without the time in which no look was possible.
@@ -244,6 +246,7 @@ var checks = []check{
 	{Disk, false, disk},
 	{Network, false, func(f Facts) (Result, string) { return f.measured(f.Network, f.Limits.Measure) }},
 	{Images, false, func(f Facts) (Result, string) { return f.measured(f.Images, f.Limits.Measure) }},
+	{Performance, false, performance},
 	{Job, false, func(f Facts) (Result, string) { return f.measured(f.Job, f.Limits.Job) }},
 	{Soaked, false, soaked},
 }
@@ -467,6 +470,14 @@ func (f Facts) measured(m Measure, limit time.Duration) (Result, string) {
 	default:
 		return Pending, "is measured"
 	}
+}
+
+// performance is skipped without a measurement on another node of the pool.
+func performance(f Facts) (Result, string) {
+	if f.Performance.Result == "" {
+		return Skipped, "no other node of the pool was measured"
+	}
+	return f.measured(f.Performance, f.Limits.Measure)
 }
 
 func soaked(f Facts) (Result, string) {

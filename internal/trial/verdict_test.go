@@ -119,6 +119,9 @@ var worlds = map[string]struct {
 	"a network to measure":  {young, func(f *Facts) { f.Network = Measure{} }, Pending, "Network: is measured"},
 	"an unmeasured network": {good, func(f *Facts) { f.Network = Measure{} }, Inconclusive, "Network: there is no answer after 5m0s"},
 	"no second node":        {good, func(f *Facts) { f.Network = Measure{Skipped, "there is no second node"} }, Passed, "every check has passed"},
+	"a slow disk":           {young, func(f *Facts) { f.Performance = Measure{Failed, "takes 9s"} }, Failed, "Performance: takes 9s"},
+	"a disk to measure":     {young, func(f *Facts) { f.Performance = Measure{Result: Pending} }, Pending, "Performance: is measured"},
+	"an unmeasured disk":    {good, func(f *Facts) { f.Performance = Measure{Result: Pending} }, Inconclusive, "Performance: there is no answer after 5m0s"},
 	"a pull":                {young, func(f *Facts) { f.Images = Measure{Failed, "was pulled"} }, Failed, "Images: was pulled"},
 	"a Job that fails":      {young, func(f *Facts) { f.Job = Measure{Failed, "exit code 1"} }, Failed, "Job: exit code 1"},
 

@@ -33,6 +33,10 @@ func (a *attempt) measure(ctx context.Context, f *trial.Facts, node *corev1.Node
 	alone := pods[peer] == nil && pods[control] == nil && len(a.neighbours(node)) == 0
 	f.Network, f.Images = network(here, other, node.Name, alone, a.on(pods[control])), images(there, here, other, alone)
 	f.Network = held(f.Network, here, other, pods)
+	if a.Prototype.Spec.Settings.Trial.Connect != "" {
+		f.Network = worse(f.Network, a.connected(f.Now, node.Name, pods))
+	}
+	f.Performance = a.performance(here, other, node.Name, pods)
 	if here.report != nil {
 		f.Digest = here.report.Digest
 	}
@@ -93,13 +97,40 @@ func (a *attempt) advance(ctx context.Context, now time.Time, node *corev1.Node,
 	if !read(pods[onDisk], now).over() || len(neighbours) > 0 && !answers(serving) {
 		return nil
 	}
-	if absent(measuring) {
-		if err := a.make(ctx, k, measuring, a.measuringPod(measuring, node.Name, serving)); err != nil {
+	if absent(measuring) || absent(control) && serving != nil {
+		if err := a.makeMeasuring(ctx, k, node, pods, neighbours); err != nil {
 			return err
 		}
 	}
-	if absent(control) && serving != nil {
-		return a.make(ctx, k, control, a.measuringPod(control, controlling(neighbours, serving.Spec.NodeName), serving))
+	if a.Prototype.Spec.Settings.Trial.Connect == "" {
+		return nil
+	}
+	if absent(outside) {
+		if err := a.make(ctx, k, outside, a.outsidePod(outside, node.Name)); err != nil {
+			return err
+		}
+	}
+	if absent(outsideControl) && len(neighbours) > 0 {
+		return a.make(ctx, k, outsideControl, a.outsidePod(outsideControl, neighbours[0]))
+	}
+	return nil
+}
+
+// makeMeasuring creates the measuring pods. The control node is a node of the pool, if possible: other pools may have other
+// machines.
+func (a *attempt) makeMeasuring(ctx context.Context, k *kept, node *corev1.Node, pods map[string]*corev1.Pod, neighbours []string) error {
+	serving, candidates := pods[peer], a.inPool(neighbours)
+	inPool := len(candidates) > 0 && serving != nil
+	if !inPool {
+		candidates = neighbours
+	}
+	if _, found := pods[measuring]; !found {
+		if err := a.make(ctx, k, measuring, a.measuringPod(measuring, node.Name, serving, inPool)); err != nil {
+			return err
+		}
+	}
+	if _, found := pods[control]; !found && serving != nil {
+		return a.make(ctx, k, control, a.measuringPod(control, controlling(candidates, serving.Spec.NodeName), serving, inPool))
 	}
 	return nil
 }
@@ -192,6 +223,7 @@ func (s *podState) container(c *corev1.ContainerStatus, late bool) {
 var subjects = map[probe.Subject]string{
 	probe.Pod: "no connection to a pod of another node", probe.Back: "no connection from a pod of another node",
 	probe.Service: "no connection to the API server's Service", probe.Inside: "the name of a Service does not resolve",
+	probe.Outside: "no connection to the server of settings.trial.connect",
 }
 
 // networkSubjects are the subjects that a report must contain.
@@ -241,6 +273,85 @@ func works(r *probe.Report, subject probe.Subject) bool {
 		}
 	}
 	return false
+}
+
+// connected judges the connection to the user's server with the resolver of the node.
+func (a *attempt) connected(now time.Time, node string, pods map[string]*corev1.Pod) trial.Measure {
+	here, other := read(pods[outside], now), read(pods[outsideControl], now)
+	switch {
+	case here.trouble != "":
+		return trial.Measure{Result: trial.Inconclusive, Says: "the pod with the resolver of the node failed: " + here.trouble}
+	case here.report == nil:
+		return trial.Measure{Result: trial.Pending}
+	case works(here.report, probe.Outside):
+		return trial.Measure{Result: trial.Passed}
+	}
+	says := fmt.Sprintf("%s from node %s (%s)", subjects[probe.Outside], node, brief(saysOf(here.report, probe.Outside)))
+	switch from := a.on(pods[outsideControl]); {
+	case pods[outsideControl] == nil:
+		return trial.Measure{Result: trial.Inconclusive, Says: says + ", and there is no other node for a comparison"}
+	case other.trouble != "":
+		return trial.Measure{Result: trial.Inconclusive, Says: says + ", and the control pod failed: " + other.trouble}
+	case other.report == nil:
+		return trial.Measure{Result: trial.Pending}
+	case works(other.report, probe.Outside):
+		return trial.Measure{Result: trial.Failed, Says: fmt.Sprintf("%s, but works from node %s", says, from)}
+	default:
+		return trial.Measure{Result: trial.Inconclusive, Says: fmt.Sprintf("%s, and from node %s also not", says, from)}
+	}
+}
+
+func saysOf(r *probe.Report, subject probe.Subject) string {
+	for _, f := range r.Findings {
+		if f.Subject == subject {
+			return f.Says
+		}
+	}
+	return "not measured"
+}
+
+// badness orders results: a failure decides, then an open measurement, then a missing verdict.
+var badness = map[trial.Result]int{trial.Inconclusive: 1, trial.Pending: 2, trial.Failed: 3}
+
+// worse is the worse of two results. A skipped measurement does not hide the other one.
+func worse(m, other trial.Measure) trial.Measure {
+	if badness[other.Result] > badness[m.Result] {
+		return other
+	}
+	return m
+}
+
+// performance compares the node with another node of the pool. Without such a node there is no result.
+func (a *attempt) performance(here, other podState, node string, pods map[string]*corev1.Pod) trial.Measure {
+	measures := func(part string) bool { return pods[part] != nil && flagOf(pods[part], scratchFlag) != "" }
+	switch {
+	case pods[measuring] == nil:
+		return trial.Measure{Result: trial.Pending}
+	case !measures(measuring):
+		return trial.Measure{}
+	case here.trouble != "":
+		return trial.Measure{Result: trial.Inconclusive, Says: "the measuring pod failed: " + here.trouble}
+	case here.report == nil, pods[control] == nil:
+		return trial.Measure{Result: trial.Pending}
+	case !measures(control), other.trouble != "":
+		return trial.Measure{}
+	case other.report == nil:
+		return trial.Measure{Result: trial.Pending}
+	}
+	h, c := here.report.Machine, other.report.Machine
+	switch {
+	case h == nil:
+		return trial.Measure{Result: trial.Inconclusive, Says: "the report of the measuring pod is incomplete"}
+	case c == nil, c.Says != "":
+		return trial.Measure{}
+	case h.Says != "":
+		return trial.Measure{Result: trial.Failed, Says: fmt.Sprintf("node %s cannot write 16 MiB to the disk (%s), but node %s can", node, brief(h.Says), a.on(pods[control]))}
+	}
+	return trial.JudgePerformance(machineOf(h), machineOf(c), node, a.on(pods[control]), a.Attempt, a.Prototype.Spec.Settings.Trial.IgnoreDifferences)
+}
+
+func machineOf(m *probe.Machine) trial.Machine {
+	return trial.Machine{Sync: time.Duration(m.SyncMillis) * time.Millisecond, Hashes: m.Hashes, OpenFiles: m.OpenFiles}
 }
 
 // images judges whether containers start. An image that is not on the disk shows nothing about the disk.

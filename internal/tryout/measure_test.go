@@ -1,6 +1,7 @@
 package tryout
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -97,6 +98,113 @@ func TestImages(t *testing.T) {
 		if got.Result != test.want || !strings.Contains(got.Says, test.says) || (got.Says == "") != (test.says == "") {
 			t.Errorf("%s: %+v, want %s %q", name, got, test.want, test.says)
 		}
+	}
+}
+
+// machineReport is the end of a measuring pod that has measured its node.
+func machineReport(m *probe.Machine) podState {
+	text, err := json.Marshal(probe.Report{Machine: m})
+	if err != nil {
+		panic(err)
+	}
+	return of(ended(0, string(text)), time.Minute)
+}
+
+// TestPerformance: the node is compared only with a node of the pool that could be measured.
+func TestPerformance(t *testing.T) {
+	a := &attempt{Observer: &Observer{}, Subject: trial.Subject{Prototype: &v1alpha1.Prototype{}, Attempt: 1}}
+	a.Prototype.Spec.Settings.Trial.IgnoreDifferences = []string{"speed/cpu"}
+	with, none := keyed(&corev1.Pod{Status: running("10.0.0.7")}), podState{}
+	pods := func(inPool bool) map[string]*corev1.Pod {
+		return map[string]*corev1.Pod{measuring: a.measuringPod(measuring, "t-0", with, inPool), control: a.measuringPod(control, "w-1", with, inPool)}
+	}
+	good, few := machineReport(&probe.Machine{SyncMillis: 300, Hashes: 1000, OpenFiles: 1 << 20}), machineReport(&probe.Machine{SyncMillis: 300, Hashes: 1, OpenFiles: 1024})
+	unmeasured := machineReport(&probe.Machine{Says: "no space left on device"})
+	crashed := of(again(4, "exec"), 0)
+	for name, test := range map[string]struct {
+		here, other podState
+		pods        map[string]*corev1.Pod
+		want        trial.Result
+		says        string
+	}{
+		"no pod yet":              {none, none, nil, trial.Pending, ""},
+		"no node of the pool":     {of(reported(""), 0), of(reported(""), 0), pods(false), "", ""},
+		"not yet":                 {none, good, pods(true), trial.Pending, ""},
+		"control not yet":         {good, none, pods(true), trial.Pending, ""},
+		"crashed":                 {crashed, good, pods(true), trial.Inconclusive, "the measuring pod failed"},
+		"control crashed":         {good, crashed, pods(true), "", ""},
+		"equal":                   {good, good, pods(true), trial.Passed, "are like those of node w-1"},
+		"a lower limit":           {few, good, pods(true), trial.Failed, "node t-0 is worse than node w-1: a process may open 1024 files"},
+		"cannot write":            {unmeasured, good, pods(true), trial.Failed, "node t-0 cannot write 16 MiB to the disk (no space left on device), but node w-1 can"},
+		"no node can write":       {unmeasured, unmeasured, pods(true), "", ""},
+		"an incomplete report":    {of(reported(""), 0), good, pods(true), trial.Inconclusive, "is incomplete"},
+		"control says too little": {good, of(reported(""), 0), pods(true), "", ""},
+	} {
+		got := a.performance(test.here, test.other, "t-0", test.pods)
+		if got.Result != test.want || !strings.Contains(got.Says, test.says) {
+			t.Errorf("%s: %+v, want %s %q", name, got, test.want, test.says)
+		}
+	}
+}
+
+// TestOutside: the connection to the user's server counts against the node only if the connection works on another node.
+func TestOutside(t *testing.T) {
+	a := &attempt{Observer: &Observer{}, Subject: trial.Subject{Prototype: &v1alpha1.Prototype{}}}
+	a.Prototype.Spec.Settings.Trial.Connect = "registry.example.com:443"
+	pod := func(part string, status corev1.PodStatus) *corev1.Pod {
+		p := a.outsidePod(part, part+"-node")
+		p.Status = status
+		return p
+	}
+	says := func(text string) corev1.PodStatus {
+		return ended(0, `{"findings":[{"subject":"outside","says":"`+text+`"}]}`)
+	}
+	good, bad, waits, crashed := says(""), says("no such host"), running("10.0.0.1"), again(4, "exec")
+	for name, test := range map[string]struct {
+		here, other *corev1.PodStatus
+		want        trial.Result
+		says        string
+	}{
+		"no pod yet":         {nil, nil, trial.Pending, ""},
+		"not yet":            {&waits, &good, trial.Pending, ""},
+		"good":               {&good, &bad, trial.Passed, ""},
+		"bad":                {&bad, &good, trial.Failed, "no connection to the server of settings.trial.connect from node t-0 (no such host), but works from node outside-control-node"},
+		"bad, elsewhere yet": {&bad, &waits, trial.Pending, ""},
+		"bad everywhere":     {&bad, &bad, trial.Inconclusive, "also not"},
+		"bad, alone":         {&bad, nil, trial.Inconclusive, "no other node"},
+		"bad, control":       {&bad, &crashed, trial.Inconclusive, "the control pod failed"},
+		"crashed":            {&crashed, &good, trial.Inconclusive, "the pod with the resolver of the node failed"},
+	} {
+		pods := map[string]*corev1.Pod{}
+		if test.here != nil {
+			pods[outside] = pod(outside, *test.here)
+		}
+		if test.other != nil {
+			pods[outsideControl] = pod(outsideControl, *test.other)
+		}
+		got := a.connected(noon, "t-0", pods)
+		if got.Result != test.want || !strings.Contains(got.Says, test.says) {
+			t.Errorf("%s: %+v, want %s %q", name, got, test.want, test.says)
+		}
+	}
+	p := pod(outside, waits)
+	if args := strings.Join(p.Spec.Containers[0].Args, " "); p.Spec.DNSPolicy != corev1.DNSDefault || !strings.Contains(args, "--outside=registry.example.com:443 ") {
+		t.Errorf("%s %s", p.Spec.DNSPolicy, args)
+	}
+}
+
+// TestWorse: a failure decides, then an open measurement, then a missing verdict.
+func TestWorse(t *testing.T) {
+	order := []trial.Result{trial.Passed, trial.Inconclusive, trial.Pending, trial.Failed}
+	for i, x := range order {
+		for j, y := range order {
+			if got := worse(trial.Measure{Result: x}, trial.Measure{Result: y}).Result; got != order[max(i, j)] {
+				t.Errorf("%s and %s: %s", x, y, got)
+			}
+		}
+	}
+	if got := worse(trial.Measure{Result: trial.Skipped}, trial.Measure{Result: trial.Passed}).Result; got != trial.Skipped {
+		t.Errorf("skipped and passed: %s", got)
 	}
 }
 

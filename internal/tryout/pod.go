@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -28,6 +29,8 @@ const (
 	measuring = "node"
 	// control measures the same connections on another node.
 	control = "control"
+	// outside connects to the user's server with the resolver of the trial node, and outsideControl of another node.
+	outside, outsideControl = "outside", "outside-control"
 	// job is the user's Job.
 	job = "job"
 )
@@ -40,9 +43,14 @@ const (
 	report       = "/dev/termination-log"
 	// podSeconds limits the time of a pod.
 	podSeconds = 1800
-	probeUser  = 65532
-	keyFlag    = "--key="
-	peerFlag   = "--peer="
+	// scratchSize is more than a measurement writes, in bytes.
+	scratchSize = 64 << 20
+	probeUser   = 65532
+	keyFlag     = "--key="
+	peerFlag    = "--peer="
+	scratchFlag = "--scratch="
+	// scratchDir is on the node's disk.
+	scratchDir = "/scratch"
 )
 
 // pod returns the pod of a role: without a token, privileges or a writable disk, and bound to the cordoned node without the
@@ -67,9 +75,13 @@ func (a *attempt) pod(part, node string, o probe.Options, pull corev1.PullPolicy
 			}},
 		},
 	}
+	if o.Scratch != "" {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: resource.NewQuantity(scratchSize, resource.BinarySI)}}})
+		pod.Spec.Containers[0].VolumeMounts = append(pod.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "scratch", MountPath: scratchDir})
+	}
 	if o.Manifest != "" {
-		pod.Spec.Volumes = []corev1.Volume{{Name: "manifest", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: manifestDir}}}}
-		pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "manifest", MountPath: manifestDir, ReadOnly: true}}
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "manifest", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: manifestDir}}})
+		pod.Spec.Containers[0].VolumeMounts = append(pod.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "manifest", MountPath: manifestDir, ReadOnly: true})
 	}
 	return pod
 }
@@ -94,17 +106,31 @@ func visiting(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// measuringPod is equal on the trial node and on the control node, except for the disk.
-func (a *attempt) measuringPod(part, node string, peer *corev1.Pod) *corev1.Pod {
+// measuringPod is equal on the trial node and on the control node, except for the disk. With another node of the pool both
+// pods also measure their node.
+func (a *attempt) measuringPod(part, node string, peer *corev1.Pod, inPool bool) *corev1.Pod {
 	o := probe.Options{}
 	if peer != nil {
 		o = probe.Options{Listen: "$(POD_IP)", Peer: peer.Status.PodIP, Key: keyOf(peer), Inside: insideName, Resolver: resolver}
+	}
+	if inPool {
+		o.Scratch = scratchDir
 	}
 	if part == measuring {
 		o.Manifest = manifestFile
 		return a.pod(part, node, o, corev1.PullAlways)
 	}
 	return visiting(a.pod(part, node, o, corev1.PullAlways))
+}
+
+// outsidePod has the resolver of its node.
+func (a *attempt) outsidePod(part, node string) *corev1.Pod {
+	pod := a.pod(part, node, probe.Options{Outside: a.Prototype.Spec.Settings.Trial.Connect, Resolver: resolver}, corev1.PullIfNotPresent)
+	pod.Spec.DNSPolicy = corev1.DNSDefault
+	if part == outsideControl {
+		return visiting(pod)
+	}
+	return pod
 }
 
 func keyOf(pod *corev1.Pod) string { return flagOf(pod, keyFlag) }
@@ -126,7 +152,7 @@ func (a *attempt) pods(ctx context.Context, k *kept) (map[string]*corev1.Pod, er
 		return nil, fmt.Errorf("list the pods of namespace %s: %w", a.Namespace, err)
 	}
 	found := map[string]*corev1.Pod{}
-	for _, part := range []string{onDisk, peer, measuring, control} {
+	for _, part := range []string{onDisk, peer, measuring, control, outside, outsideControl} {
 		i := slices.IndexFunc(list.Items, func(p corev1.Pod) bool { return p.Name == a.name(part) })
 		if i < 0 {
 			continue
@@ -217,6 +243,26 @@ func (a *attempt) neighbours(node *corev1.Node) (names []string) {
 			names = ranks[last]
 		}
 	}
+	return names
+}
+
+// inPool are the nodes of the pool with another version.
+func (a *attempt) inPool(neighbours []string) []string {
+	if a.PoolInstances == nil {
+		return nil
+	}
+	instances, err := a.PoolInstances()
+	if err != nil {
+		return nil // without the list, nothing is compared
+	}
+	var names []string
+	for id, nodes := range nodesByInstance(a, instances) {
+		built := slices.ContainsFunc(instances, func(i cloud.Instance) bool { return i.ID == id && i.BuiltFrom == a.Spec.Version })
+		if len(nodes) == 1 && !built && slices.Contains(neighbours, nodes[0].Name) {
+			names = append(names, nodes[0].Name)
+		}
+	}
+	slices.Sort(names)
 	return names
 }
 

@@ -273,6 +273,44 @@ func TestANodeThatIsAlone(t *testing.T) {
 	}
 }
 
+// TestANodeOfThePoolIsTheControl: the control pod is on a node of the pool with another version, and both pods measure
+// their nodes. With settings.trial.connect two more pods connect with the resolver of their nodes.
+func TestANodeOfThePoolIsTheControl(t *testing.T) {
+	w := newWorld(t)
+	w.subject.Prototype.Spec.Settings.Trial.Connect = "registry.example.com:443"
+	w.subject.Spec.Version = "2026.11.22"
+	w.subject.PoolInstances = func() ([]cloud.Instance, error) {
+		return []cloud.Instance{{ID: "cloud:///x-1", BuiltFrom: "2026.11.22"}, {ID: "cloud:///x-2"}, {ID: "cloud:///gone"}}, nil
+	}
+	for _, name := range []string{"t-0", "w-1", "w-2", "x-1", "x-2"} {
+		w.node(name, true)
+	}
+	w.look("pods", func(trial.Facts) bool { return len(w.parts()) == 2 })
+	w.becomes(onDisk, ended(0, "{}"))
+	w.becomes(peer, running("10.0.0.7"))
+	w.look("all pods", func(trial.Facts) bool { return len(w.parts()) == 6 })
+	for part, node := range map[string]string{measuring: "t-0", control: "x-2", outside: "t-0", outsideControl: "w-1"} {
+		pod := w.part(part)
+		measures := strings.Contains(strings.Join(pod.Spec.Containers[0].Args, " "), "--scratch=/scratch")
+		if pod.Spec.NodeName != node || measures != (part == measuring || part == control) {
+			t.Errorf("pod %s is on %s: %v", part, pod.Spec.NodeName, pod.Spec.Containers[0].Args)
+		}
+		if part != measuring {
+			w.privileges(part, pod)
+		}
+	}
+	w.becomes(outside, ended(0, `{"findings":[{"subject":"outside","says":"no such host"}]}`))
+	w.becomes(outsideControl, ended(0, `{"findings":[{"subject":"outside"}]}`))
+	if f := w.look("a failure", func(f trial.Facts) bool { return f.Network.Result == trial.Failed }); f.Performance.Result != trial.Pending {
+		t.Errorf("%+v", f)
+	}
+	for w.clean() {
+	}
+	if left := w.parts(); len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+}
+
 // TestOnlyItsOwnPodsAreBelieved: Kamino removes a pod of another client under the name, with any report.
 func TestOnlyItsOwnPodsAreBelieved(t *testing.T) {
 	w := newWorld(t)
@@ -320,7 +358,7 @@ func TestAPeerThatLeaves(t *testing.T) {
 		{probe.Pod, false, trial.Failed}, {probe.Back, true, trial.Inconclusive}, {probe.Pod, true, trial.Inconclusive}, {probe.Service, true, trial.Failed},
 	} {
 		with := &corev1.Pod{Status: running("10.0.0.7")}
-		found := map[string]*corev1.Pod{peer: with, measuring: (&attempt{Observer: &Observer{}, Subject: trial.Subject{Prototype: &v1alpha1.Prototype{}}}).measuringPod(measuring, "t-0", keyed(with))}
+		found := map[string]*corev1.Pod{peer: with, measuring: (&attempt{Observer: &Observer{}, Subject: trial.Subject{Prototype: &v1alpha1.Prototype{}}}).measuringPod(measuring, "t-0", keyed(with), false)}
 		if c.leaves { // and another one has come
 			found[peer] = &corev1.Pod{Status: running("10.0.0.8")}
 		}

@@ -1,0 +1,84 @@
+package probe
+
+import (
+	"context"
+	"crypto/sha256"
+	"os"
+	"time"
+)
+
+// Machine is a measurement of a node by a process in a pod. The best of some tries stands for the node, because other
+// pods start at the same time.
+type Machine struct {
+	// SyncMillis is the time to write and sync 16 MiB to the node's disk, in milliseconds.
+	SyncMillis int64 `json:"syncMillis"`
+	// Hashes is the number of 4 KiB blocks that one thread hashes in a second, with SHA-256.
+	Hashes int64 `json:"hashes"`
+	// OpenFiles is the hard limit of open files of a process; 0 if unknown.
+	OpenFiles uint64 `json:"openFiles,omitempty"`
+	// Says is why the disk was not measured; empty after a measurement.
+	Says string `json:"says,omitempty"`
+}
+
+const (
+	machineTries = 3
+	// synced is the number of written bytes, and hashed the size of a hashed block.
+	synced, hashed = 16 << 20, 4 << 10
+	// hashTime is the time of a try.
+	hashTime = time.Second
+)
+
+// machine measures the disk of a directory, the processor, and the limit of open files.
+func machine(ctx context.Context, dir string) *Machine {
+	m := &Machine{OpenFiles: openFiles()}
+	for range machineTries {
+		took, err := syncTime(dir)
+		if err != nil {
+			m.Says = message(err)
+			break
+		}
+		if millis := max(1, took.Milliseconds()); m.SyncMillis == 0 || millis < m.SyncMillis {
+			m.SyncMillis = millis
+		}
+		m.Hashes = max(m.Hashes, hashes(hashTime))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return m
+}
+
+// syncTime is the time to write and sync a file.
+func syncTime(dir string) (time.Duration, error) {
+	f, err := os.CreateTemp(dir, "sync-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	defer func() { _ = f.Close() }()
+	content := make([]byte, 1<<20)
+	began := time.Now()
+	for range synced / len(content) {
+		if _, err := f.Write(content); err != nil {
+			return 0, err
+		}
+	}
+	if err := f.Sync(); err != nil {
+		return 0, err
+	}
+	return time.Since(began), nil
+}
+
+// hashes counts the hashed blocks per second. The time of the clock counts, not that of the processor: a starved node is
+// slow, too.
+func hashes(during time.Duration) int64 {
+	block := make([]byte, hashed)
+	n := int64(0)
+	for began := time.Now(); ; n++ {
+		sum := sha256.Sum256(block)
+		copy(block, sum[:])
+		if past := time.Since(began); past >= during {
+			return int64(float64(n) / past.Seconds())
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package trial
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPerformance: a node fails by a lower limit at once, and by its speed only in a second attempt.
+func TestPerformance(t *testing.T) {
+	usual := Machine{Sync: 300 * time.Millisecond, Hashes: 100_000, OpenFiles: 1 << 20}
+	with := func(change func(*Machine)) Machine {
+		m := usual
+		change(&m)
+		return m
+	}
+	slowDisk := with(func(m *Machine) { m.Sync = 3 * time.Second })
+	slowCPU := with(func(m *Machine) { m.Hashes = 19_999 })
+	fewFiles := with(func(m *Machine) { m.OpenFiles = 1024 })
+	for name, c := range map[string]struct {
+		here, other Machine
+		attempt     int32
+		ignored     []string
+		want        Result
+		says        string
+	}{
+		"equal":                      {usual, usual, 1, nil, Passed, "are like those of node w-1"},
+		"better":                     {with(func(m *Machine) { *m = Machine{time.Millisecond, 1 << 40, 1 << 30} }), usual, 1, nil, Passed, ""},
+		"unknown":                    {Machine{}, usual, 1, nil, Passed, ""},
+		"of an unknown":              {slowDisk, Machine{}, 2, nil, Passed, ""},
+		"slower by less":             {with(func(m *Machine) { m.Sync, m.Hashes = 1500*time.Millisecond, 20_000 }), usual, 2, nil, Passed, ""},
+		"slower, but fast":           {with(func(m *Machine) { m.Sync = 1900 * time.Millisecond }), with(func(m *Machine) { m.Sync = time.Millisecond }), 2, nil, Passed, ""},
+		"slow disk":                  {slowDisk, usual, 1, nil, Inconclusive, "writing 16 MiB to the disk takes 3s, and 300ms there"},
+		"slow disk again":            {slowDisk, usual, 2, nil, Failed, "node t-0 is worse than node w-1: writing 16 MiB"},
+		"slow disk, ignored":         {slowDisk, usual, 2, []string{"speed/disk"}, Passed, ""},
+		"slow processor":             {slowCPU, usual, 1, nil, Inconclusive, "hashes 19999 blocks in a second, and 100000 there"},
+		"slow processor again":       {slowCPU, usual, 3, nil, Failed, "earlier attempt"},
+		"slow processor, ignored":    {slowCPU, usual, 3, []string{"speed/*"}, Passed, ""},
+		"few open files":             {fewFiles, usual, 1, nil, Failed, "a process may open 1024 files, and 1048576 there"},
+		"few open files, ignored":    {fewFiles, usual, 1, []string{"openFiles"}, Passed, ""},
+		"few open files and slow":    {with(func(m *Machine) { m.OpenFiles, m.Hashes = 1024, 1 }), usual, 1, nil, Failed, "files, and 1048576 there; the processor"},
+		"another's difference is no": {usual, fewFiles, 1, nil, Passed, ""},
+	} {
+		got := JudgePerformance(c.here, c.other, "t-0", "w-1", c.attempt, c.ignored)
+		if got.Result != c.want || !strings.Contains(got.Says, c.says) {
+			t.Errorf("%s: %+v, want %s %q", name, got, c.want, c.says)
+		}
+	}
+}
