@@ -115,6 +115,7 @@ var rooms = map[string]room{
 	"internal/cli/clouds":   {own: "cloud cloud/capi cloud/registry cluster", foreign: kubeClient + " github.com/spf13/pflag"},
 	"internal/cli/print":    {own: "admission api bootstrapkind build cloud cluster doctor generalize generalize/disk generalize/scan history history/estimate imagecount joinhealth pool reservations retention selection wording", foreign: kubeTypes + yaml},
 	"internal/cli/help":     {own: "cli/print", foreign: "github.com/spf13/cobra github.com/spf13/pflag"},
+	"internal/cli/logging":  {foreign: kubeLoop + " k8s.io/klog"},
 	"internal/cli/settings": {own: "api", foreign: kubeTypes + yaml + " sigs.k8s.io/json"},
 	"internal/cli":          {own: "*", foreign: "*"},
 	"cmd/kamino":            {own: "*", foreign: "*"},

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/kamino-dev/kamino/internal/cli/help"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
@@ -20,6 +21,9 @@ import (
 
 // Factory is the environment of the command. Main builds the real environment; tests replace parts.
 type Factory struct {
+	// CalledAs is the name of the command in its help.
+	CalledAs string
+
 	Out, Err io.Writer
 	// In reads the user's answers, and Asks reports whether a user is at the terminal.
 	In     io.Reader
@@ -45,7 +49,8 @@ type Factory struct {
 // NewFactory returns the real environment.
 func NewFactory() *Factory {
 	return &Factory{
-		Out: os.Stdout, Err: os.Stderr, In: os.Stdin, Getenv: os.Getenv, Now: time.Now,
+		CalledAs: help.CalledAs(os.Args[0]),
+		Out:      os.Stdout, Err: os.Stderr, In: os.Stdin, Getenv: os.Getenv, Now: time.Now,
 		Asks: func() bool { return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) },
 		Window: func() (int, int) {
 			fd := int(os.Stderr.Fd())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/build"
 	"github.com/kamino-dev/kamino/internal/cli/help"
+	"github.com/kamino-dev/kamino/internal/cli/logging"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/drive"
@@ -120,6 +121,7 @@ func (f *Factory) command(o *Options, started *bool) *cobra.Command {
 	add(help.GroupPool, newHistoryCommand(f, o), newPromoteCommand(f, o), newRollbackCommand(f, o), newRestoreCommand(f, o), newRebuildCommand(f, o), newQuarantineCommand(f, o), newReleaseCommand(f, o), newRetireCommand(f, o))
 	add(help.GroupNode, newReservationsCommand(f, o), newReleaseNodeCommand(f, o))
 	add(help.GroupSetup, newDoctorCommand(f, o), newManifestsCommand(f, o), newCRDsCommand(f, o), newControllerCommand(f, o), newGeneralizeCommand(f), newVerifyCommand(f), newProbeCommand(f), newVersionCommand(f, o), help.NewOptionsCommand())
+	help.Rename(root, f.CalledAs)
 	help.Apply(root)
 	return root
 }
@@ -133,14 +135,14 @@ func (f *Factory) prepare(cmd *cobra.Command, o *Options) error {
 		}
 	}
 	o.LogOutput = &swappable{to: f.Err}
-	log, err := newLogger(o.LogOutput, o.LogLevel, o.LogFormat)
+	log, err := logging.New(o.LogOutput, o.LogLevel, o.LogFormat)
 	if err != nil {
-		return err
+		return &failure{ExitUsage, err}
 	}
 	o.Log = log
 	if err := o.As.check(); err != nil {
 		return err
 	}
-	adoptLogger(log, o.LogLevel)
+	logging.Adopt(log, o.LogLevel)
 	return nil
 }

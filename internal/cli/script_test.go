@@ -17,7 +17,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"kamino": func() { os.Exit(testCommand()) }})
+	run := func() { os.Exit(testCommand()) }
+	testscript.Main(m, map[string]func(){"kamino": run, "kubectl-kamino": run})
 }
 
 // serverKey finds a transcript's API server.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -54,6 +56,30 @@ func Apply(cmd *cobra.Command) {
 	}
 }
 
+// CalledAs returns the name by which the user called the program: "kubectl kamino" for a plugin of kubectl.
+func CalledAs(program string) string {
+	if plugin, is := strings.CutPrefix(filepath.Base(program), "kubectl-"); is {
+		return "kubectl " + plugin
+	}
+	return "kamino"
+}
+
+// inText matches the name of the command before a verb.
+var inText = regexp.MustCompile("(?m)(^|[ \"`(])kamino ([a-z])")
+
+// Rename replaces the name of the command in the help of a verb and the verbs below.
+func Rename(cmd *cobra.Command, name string) {
+	if !cmd.HasParent() {
+		cmd.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
+	}
+	rename := func(text string) string { return inText.ReplaceAllString(text, "${1}"+name+" ${2}") }
+	cmd.Long, cmd.Example = rename(cmd.Long), rename(cmd.Example)
+	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) { flag.Usage = rename(flag.Usage) })
+	for _, below := range cmd.Commands() {
+		Rename(below, name)
+	}
+}
+
 // writeUsage writes the usage, the examples, the verbs below and the own flags of a verb.
 func writeUsage(cmd *cobra.Command) error {
 	var b strings.Builder
@@ -88,7 +114,7 @@ func writeUsage(cmd *cobra.Command) error {
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\nUse \"%s COMMAND --help\" for the help of a command.", cmd.CommandPath())
 	}
-	b.WriteString("\nUse \"kamino options\" for the flags of all commands.\n")
+	fmt.Fprintf(&b, "\nUse \"%s options\" for the flags of all commands.\n", cmd.Root().CommandPath())
 	_, err := io.WriteString(cmd.OutOrStderr(), b.String())
 	return err
 }

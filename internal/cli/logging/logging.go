@@ -1,6 +1,8 @@
-package cli
+// Package logging makes the only logger of the process.
+package logging
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -10,11 +12,12 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// newLogger returns the only logger of the process: slog writes, and Kubernetes libraries use logr.
-func newLogger(w io.Writer, level, format string) (logr.Logger, error) {
+// New returns the logger of the flags --log-level and --log-format: slog writes, and Kubernetes libraries use logr. An
+// error is an error of usage.
+func New(w io.Writer, level, format string) (logr.Logger, error) {
 	var threshold slog.Level
 	if err := threshold.UnmarshalText([]byte(strings.ToUpper(level))); err != nil {
-		return logr.Logger{}, usagef("unknown --log-level %q: use debug, info, warn or error", level)
+		return logr.Logger{}, fmt.Errorf("unknown --log-level %q: use debug, info, warn or error", level)
 	}
 	o := &slog.HandlerOptions{Level: threshold}
 	switch format {
@@ -23,13 +26,13 @@ func newLogger(w io.Writer, level, format string) (logr.Logger, error) {
 	case "json":
 		return logr.FromSlogHandler(slog.NewJSONHandler(w, o)), nil
 	default:
-		return logr.Logger{}, usagef("unknown --log-format %q: use text or json", format)
+		return logr.Logger{}, fmt.Errorf("unknown --log-format %q: use text or json", format)
 	}
 }
 
-// adoptLogger sets the logger of the libraries: controller-runtime informs at debug level. client-go logs every transient watch error at error level. The command
-// reports such errors itself, so adoptLogger drops these logs unless the level is debug.
-func adoptLogger(log logr.Logger, level string) {
+// Adopt sets the logger of the libraries: controller-runtime informs at debug level. client-go logs every transient watch
+// error at error level. The command reports such errors itself, so Adopt drops these logs unless the level is debug.
+func Adopt(log logr.Logger, level string) {
 	ctrllog.SetLogger(logr.New(quiet{log.GetSink()})) // the library drops the level of a logger, not of a sink
 	if strings.EqualFold(level, "debug") {
 		klog.SetLogger(log.WithName("client-go"))
