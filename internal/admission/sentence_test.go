@@ -10,7 +10,7 @@ var sentences = map[string]string{
 	"left alone":                       "prototype pool1-2026.03.14 was created 26h0m0s ago and never started: delete the prototype and start a new capture",
 	"a profile whose donors stay away": "profile bootstrap deletes the join credential of node donor, so the node cannot rejoin: remove settings.donor.afterwards, or use profile static if the nodes of the pool share a credential",
 	"a setting of another cloud":       "settings.azure is a setting of another cloud, not of the cloud of node donor: remove settings.azure",
-	"no image":                         "no image for the generalize pod: this build of Kamino is not published; build an image (podman build -t REGISTRY/kamino:TAG .), push the image to a registry, and set KAMINO_IMAGE or settings.generalize.image",
+	"no image":                         "no image for the generalize pod: this build of Kamino is not published; build an image (podman build -t REGISTRY/kamino:TAG .) and push the image. Then name the image with `kamino capture --image`, KAMINO_IMAGE or settings.generalize.image",
 	"an image of theirs":               "settings.generalize.image is evil:v1 and would run as root on node donor, but only Kamino's own image (kamino:v1) and --allowed-images are allowed: remove the setting, or start Kamino with --allowed-images",
 	"captured today":                   "pool pool1 was already captured as version 2026.03.14 by prototype other: the default is one version per day: try again tomorrow (UTC), or set --version 2026.03.1402",
 	"in flight":                        "prototype other is capturing pool pool1: wait for the end of the capture, or delete the prototype",

@@ -17,8 +17,8 @@ var Image string
 // Repository of Kamino's container images.
 const Repository = "ghcr.io/kamino-dev/kamino"
 
-// released matches the tag of a release, but no commit after a release.
-var released = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
+// released matches the tag of a release or a prerelease, but no commit after a release.
+var released = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.[0-9]+)?$`)
 
 // Info identifies a build.
 type Info struct {

@@ -9,6 +9,8 @@ func TestTheImageIsThatOfTheBuild(t *testing.T) {
 	for _, c := range []struct{ version, image, named, want string }{
 		{"v1.2.3", "", "v1.2.3", Repository + ":v1.2.3"},
 		{"v1.2.3", "registry.example.com/kamino@sha256:00", "v1.2.3", "registry.example.com/kamino@sha256:00"},
+		{"v1.2.3-rc.1", "", "v1.2.3-rc.1", Repository + ":v1.2.3-rc.1"},
+		{"v1.2.3-rc.1-4-g0123456", "", "v1.2.3-rc.1-4-g0123456", ""},
 		{"v1.2.3-4-g0123456", "", "v1.2.3-4-g0123456", ""},
 		{"devel-0123456789ab-dirty", "", "devel-0123456789ab-dirty", ""},
 		{"", "", "devel", ""},

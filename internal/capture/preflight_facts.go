@@ -61,6 +61,9 @@ func (q preflight) gather(ctx context.Context, w *observed) *admission.Case {
 func (q preflight) turn(ctx context.Context, w *observed, c *admission.Case) {
 	list := &v1alpha1.PrototypeList{}
 	err := q.Client.List(ctx, list)
+	if apierrors.IsNotFound(err) { // a preview in a cluster without the definitions
+		err = nil
+	}
 	if err != nil {
 		err = fmt.Errorf("list prototypes: %w", err)
 	}
@@ -297,9 +300,12 @@ func (q preflight) orderRefused(ctx context.Context, p *v1alpha1.Prototype) stri
 // podRefused creates the generalize pod as a dry run: Pod Security, a quota or a webhook may refuse the pod.
 //
 // Missing permissions of this process are ignored, because a command may run with few rights. Ignored are also other
-// errors, for example of a webhook without dry-run support (bad request).
+// errors, for example of a webhook without dry-run support (bad request). A pod without an image is not asked about.
 func (q preflight) podRefused(ctx context.Context, w *observed) string {
 	pod := generalizePod(w.p, w.record, q.namespace, q.image)
+	if pod.Spec.Containers[0].Image == "" {
+		return ""
+	}
 	_, err := q.Kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) || notAuthorized(err) {
 		return ""

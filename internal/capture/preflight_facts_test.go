@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/admission"
@@ -99,6 +102,38 @@ func TestASilentCloudIsAskedNoMore(t *testing.T) {
 		if len(preview.Refusals) != 1 || !errors.As(err, &shown) || shown.Kind != kind {
 			t.Errorf("%s: a preview shows both, and not %+v, %v", kind, preview.Refusals, err)
 		}
+	}
+}
+
+// TestNoImageIsTheOnlyReason of a build without an image: the API server's refusal of a pod without an image is no
+// trouble of the installation.
+func TestNoImageIsTheOnlyReason(t *testing.T) {
+	s := newStage(t).decide()
+	s.engine.Image = ""
+	s.admits = apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "generalize-x",
+		field.ErrorList{field.Required(field.NewPath("spec", "containers").Index(0).Child("image"), "")})
+	if reasons, err := s.asked(); err != nil || !slices.Equal(reasons, []string{admission.NoImage}) {
+		t.Errorf("%v, %v", reasons, err)
+	}
+}
+
+// withoutDefinitions is an API server that does not know Prototypes.
+type withoutDefinitions struct{ client.Client }
+
+func (w withoutDefinitions) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if _, is := list.(*v1alpha1.PrototypeList); is {
+		return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("prototypes").GroupResource(), "")
+	}
+	return w.Client.List(ctx, list, options...)
+}
+
+// TestPreviewWithoutDefinitions: a cluster without the definitions has no other captures.
+func TestPreviewWithoutDefinitions(t *testing.T) {
+	s := newStage(t).decide()
+	p := s.prototype()
+	s.engine.Client = withoutDefinitions{s.faulty}
+	if preview, err := s.engine.Preview(t.Context(), p); err != nil || len(preview.Refusals) > 0 || preview.Change == nil {
+		t.Errorf("%+v, %v", preview, err)
 	}
 }
 

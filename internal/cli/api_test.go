@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 )
 
@@ -102,7 +103,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case s.trouble.Unauthorized:
 		fail(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
-	case slices.Contains(s.trouble.Missing, resource):
+	case s.isMissing(resource):
 		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 	case slices.Contains(s.trouble.Forbid, r.Method+" "+resource):
 		fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("%s is forbidden: User \"me\" cannot do that", resource))
@@ -259,10 +260,15 @@ func (s *apiServer) serveWrite(w http.ResponseWriter, r *http.Request, path, res
 		name = body.GetName()
 	}
 	before := s.get(path)
+	if resource == "customresourcedefinitions" {
+		s.define(body)
+	}
 	dryRun := r.URL.Query().Get("dryRun") != ""
 	switch {
 	case r.Method == http.MethodPost && before != nil:
 		fail(w, http.StatusConflict, metav1.StatusReasonAlreadyExists, fmt.Sprintf("%s %q already exists", resource, name))
+	case r.Header.Get("Content-Type") == string(types.ApplyPatchType) && before == nil:
+		answer(w, http.StatusCreated, s.create(path, body))
 	case r.Method != http.MethodPost && before == nil:
 		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("%s %q not found", resource, name))
 	case r.Method == http.MethodPut && body.GetResourceVersion() != before.GetResourceVersion():
@@ -280,6 +286,22 @@ func (s *apiServer) serveWrite(w http.ResponseWriter, r *http.Request, path, res
 	default:
 		answer(w, http.StatusOK, s.remove(path, before))
 	}
+}
+
+// define serves the kind of a definition.
+func (s *apiServer) define(definition *unstructured.Unstructured) {
+	plural, _, _ := strings.Cut(definition.GetName(), ".")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trouble.Missing = slices.DeleteFunc(slices.Clone(s.trouble.Missing), func(missing string) bool { return missing == plural })
+	definition.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": "True"}}}
+}
+
+// isMissing reports whether the server does not know the resource.
+func (s *apiServer) isMissing(resource string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.trouble.Missing, resource)
 }
 
 // invalid names the first invalid value of an object; empty without such a value.

@@ -60,16 +60,16 @@ type captureFlags struct {
 	format  print.Format
 	timeout time.Duration
 
-	wait, dryRun, yes bool
+	wait, dryRun, yes, install bool
 	// customDataFile is the file for a copy of the pool's customData, with the content customData.
 	customDataFile string
 	customData     []byte
 
 	// settingsFile is the file with all settings. The flags below replace single settings.
-	settingsFile              string
-	profile, trial, promotion string
-	force                     bool
-	newNodes                  int32
+	settingsFile                     string
+	profile, trial, promotion, image string
+	force                            bool
+	newNodes                         int32
 	settings.Capture
 }
 
@@ -82,6 +82,8 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.promotion, "promotion", string(v1alpha1.PromotionAutomatic), "Automatic, or Manual to wait for kamino promote")
 	flags.Int32Var(&c.newNodes, "new-nodes", 0, "how many nodes to add to the pool afterwards; exit code 4 unless the nodes are Ready within 20 minutes")
 	flags.StringVar(&c.customDataFile, "custom-data", "", "`file` with the original customData of the pool, or - for standard input; Kamino keeps a copy for kamino restore")
+	flags.StringVar(&c.image, "image", "", "container image of the generalize pod, for a build of Kamino without a published image (default: KAMINO_IMAGE, or the image of this release)")
+	flags.BoolVar(&c.install, "install", false, "install Kamino first if the cluster has no definitions of Kamino, as \"kamino manifests\" prints; a terminal is asked")
 	flags.BoolVar(&c.wait, "wait", true, "wait until the capture has ended")
 	flags.BoolVar(&c.dryRun, "dry-run", false, "print the plan and all obstacles, and change nothing")
 	flags.BoolVarP(&c.yes, "yes", "y", false, "skip the confirmation that a terminal asks for before a pool's first capture and before a donor is removed")
@@ -99,7 +101,7 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, in io.Reader, now time.Tim
 		value      any
 	}{
 		{"profile", "generalize.profile", c.profile}, {"force", "drain.force", c.force}, {"trial", "trial.mode", c.trial},
-		{"promotion", "promotion.mode", c.promotion}, {"new-nodes", "recipe.newNodes", int64(c.newNodes)},
+		{"promotion", "promotion.mode", c.promotion}, {"new-nodes", "recipe.newNodes", int64(c.newNodes)}, {"image", "generalize.image", c.image},
 	} {
 		if flags.Changed(v.flag) {
 			given = append(given, settings.Value{Path: v.path, Value: v.value})
@@ -202,6 +204,9 @@ func (c *capturing) run(ctx context.Context) error {
 // decide creates the Prototype. Without a Prototype in the result, there is nothing to follow.
 func (c *capturing) decide(ctx context.Context) (none drive.Decision, err error) {
 	d, err := c.beginning.Decide(ctx)
+	if err == nil && d.NotInstalled && !c.flags.dryRun {
+		d, err = c.install(ctx, d)
+	}
 	if err != nil {
 		return none, err
 	}
@@ -336,10 +341,12 @@ func (c *capturing) dryRun(ctx context.Context, d drive.Decision) error {
 		return refusedf("node %s is already being captured by Prototype %s, and nothing was changed: to follow, run `kamino capture %s`",
 			d.Prototype.Spec.Donor.NodeName, d.Prototype.Name, d.Prototype.Spec.Donor.NodeName)
 	}
-	if err := c.beginning.Validate(ctx, d.Prototype); err != nil {
+	if d.NotInstalled {
+		c.note("The cluster has no definitions of Kamino, so the API server does not check the settings.")
+	} else if err := c.beginning.Validate(ctx, d.Prototype); err != nil {
 		return createError(err)
 	}
-	preview, err := c.engine.Preview(ctx, d.Prototype)
+	preview, err := c.preview(ctx, d)
 	if err != nil && len(preview.Refusals) == 0 {
 		return err
 	}
@@ -349,7 +356,7 @@ func (c *capturing) dryRun(ctx context.Context, d drive.Decision) error {
 	}
 	preview.Refusals = slices.Concat(d.Unknown(), preview.Refusals, refusals)
 	plan := print.Plan{
-		Prototype: print.Presentable(d.Prototype), Refusals: preview.Refusals, Change: preview.Change,
+		Prototype: print.Presentable(d.Prototype), Installs: d.NotInstalled, Refusals: preview.Refusals, Change: preview.Change,
 		Joins: d.Joins, Departure: preview.Departure, NoWayBack: preview.NoWayBack, Retires: preview.Retires, Evicts: preview.Evicts, Crowded: preview.Crowded,
 	}
 	if kept != nil {

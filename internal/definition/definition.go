@@ -1,12 +1,15 @@
-// Package definition installs the definitions of Kamino's kinds in a cluster, replaces other versions, and waits until the
-// API server serves the kinds. The package does not change objects of the kinds.
+// Package definition installs Kamino in a cluster: the definitions of its kinds, namespaces, accounts and permissions. The
+// package replaces other versions of the definitions, waits until the API server serves the kinds, and does not change
+// objects of the kinds.
 package definition
 
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,6 +34,28 @@ const establishedWithin = time.Minute
 // owner is the field manager that Helm 4 uses for definitions before a chart's installation. With another owner, the next
 // installation would stop with a conflict.
 const owner = client.FieldOwner("helm")
+
+// installer is the field manager of the objects that Install writes.
+const installer = client.FieldOwner("kamino")
+
+// Install writes the manifests of the options, and the definitions last: a cluster with the definitions has the rest. API
+// servers before 1.30 do not know ValidatingAdmissionPolicies, and get none. A repeated call is harmless.
+func Install(ctx context.Context, c client.Client, o manifest.Options) error {
+	objects, err := manifest.Installation(o)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), installer, client.ForceOwnership)
+		if apierrors.IsNotFound(err) && strings.HasPrefix(object.GetKind(), "ValidatingAdmissionPolicy") {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return Apply(ctx, c, func(string, Done) error { return nil })
+}
 
 // Apply writes all definitions of this build, and waits until the API server serves the kinds. Apply calls report after each
 // definition; an error of report ends Apply. A repeated call is harmless.

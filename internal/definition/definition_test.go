@@ -2,17 +2,21 @@ package definition
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kamino-dev/kamino/internal/apitest"
+	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/manifest"
 )
 
@@ -87,6 +91,42 @@ func TestEverySingleCallLost(t *testing.T) {
 			}
 			if _, err := all(t, real); err != nil || outdated(t, real) {
 				t.Errorf("call %d, the second time: %v", n, err)
+			}
+		}
+	}
+}
+
+// TestInstall: the installation has all manifests, and a repeated installation changes nothing. An API server without
+// ValidatingAdmissionPolicies gets the rest.
+func TestInstall(t *testing.T) {
+	connection, err := cluster.New(apitest.Server(t), "kamino/test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := manifest.Options{RemoveDonors: true}
+	want, err := manifest.Installation(o)
+	if err != nil || len(want) < 20 {
+		t.Fatalf("%d objects, %v", len(want), err)
+	}
+	old := interceptor.NewClient(connection.Client, interceptor.Funcs{
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			if text, _ := json.Marshal(o); strings.Contains(string(text), `"kind":"ValidatingAdmissionPolicy`) {
+				return apierrors.NewNotFound(schema.GroupResource{Resource: "validatingadmissionpolicies"}, "")
+			}
+			return c.Apply(ctx, o, opts...)
+		},
+	})
+	for _, test := range []struct {
+		client   client.Client
+		policies bool
+	}{{old, false}, {connection.Client, true}, {connection.Client, true}} {
+		if err := Install(t.Context(), test.client, o); err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range want {
+			err := connection.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object.DeepCopy())
+			if isPolicy := strings.HasPrefix(object.GetKind(), "ValidatingAdmissionPolicy"); (err == nil) != (test.policies || !isPolicy) {
+				t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
 			}
 		}
 	}

@@ -130,7 +130,8 @@ func (b *CaptureRequest) Take(d *Decision, profile v1alpha1.Profile) {
 
 func (b *CaptureRequest) decide(ctx context.Context) (Decision, *Donor, error) {
 	all, err := b.Cluster.Prototypes(ctx)
-	if err != nil {
+	notInstalled := errors.Is(err, cluster.ErrNotInstalled)
+	if err != nil && !notInstalled {
 		return Decision{}, nil, err
 	}
 	if err := b.Cluster.CheckClock(); err != nil {
@@ -146,6 +147,7 @@ func (b *CaptureRequest) decide(ctx context.Context) (Decision, *Donor, error) {
 		return Decision{}, nil, err
 	}
 	d, err := Decide(found, b.Version, b.Settings, all, b.Now())
+	d.NotInstalled = notInstalled
 	if err != nil || d.Existing || b.Version != "" {
 		return d, found, err
 	}
@@ -155,7 +157,7 @@ func (b *CaptureRequest) decide(ctx context.Context) (Decision, *Donor, error) {
 		return d, found, nil
 	}
 	d, err = Decide(found, free, b.Settings, all, b.Now())
-	d.Skipped = first
+	d.Skipped, d.NotInstalled = first, notInstalled
 	return d, found, err
 }
 
@@ -215,6 +217,9 @@ func overlaid(into, over map[string]any) map[string]any {
 // Write creates the Prototype of a decision. If another client creates a Prototype at the same time, Write decides again,
 // and returns that decision. An error that the API server calls invalid is an error of the settings.
 func (b *CaptureRequest) Write(ctx context.Context, d Decision) (Decision, error) {
+	if d.NotInstalled {
+		return d, cluster.ErrNotInstalled
+	}
 	for range maxTries {
 		err := b.Cluster.Client.Create(ctx, d.Prototype)
 		switch {
@@ -234,6 +239,8 @@ func (b *CaptureRequest) Write(ctx context.Context, d Decision) (Decision, error
 type Decision struct {
 	Prototype *v1alpha1.Prototype
 	Existing  bool
+	// NotInstalled reports that the cluster lacks Kamino's definitions, so the Prototype cannot be created yet.
+	NotInstalled bool
 	// Joins is the detected way in which the pool's nodes join, for a new Prototype without a profile in the settings.
 	Joins bootstrapkind.Answer
 	// Skipped is the first version of the day, if the pool already has that version without a successful capture.

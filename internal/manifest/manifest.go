@@ -107,16 +107,9 @@ func Write(w io.Writer, o Options) error {
 	if o.Management != "" {
 		return management(w, o)
 	}
-	o.Namespace = cmp.Or(o.Namespace, v1alpha1.DefaultNamespace)
-	o.GeneralizeNamespace = cmp.Or(o.GeneralizeNamespace, v1alpha1.DefaultGeneralizeNamespace)
-	for _, namespace := range []string{o.Namespace, o.GeneralizeNamespace} {
-		if err := checkNamespace(namespace); err != nil {
-			return err
-		}
-	}
-	if o.Namespace == o.GeneralizeNamespace {
-		return fmt.Errorf("the engine and the generalize pods share namespace %s: a pod could mount the engine's Secrets. "+
-			"Pass two namespaces with --namespace and --generalize-namespace", o.Namespace)
+	o, err := o.checked()
+	if err != nil {
+		return err
 	}
 	if o.Controller && o.Image == "" {
 		return fmt.Errorf("the controller's Deployment needs an image, and this build of Kamino has no published image: push an image, and pass --image")
@@ -127,12 +120,57 @@ func Write(w io.Writer, o Options) error {
 	if err := CRDs(w); err != nil {
 		return err
 	}
+	return renderAll(w, o)
+}
+
+// Installation returns all manifests as objects, without the definitions and the Deployment, in an order that can be
+// applied.
+func Installation(o Options) ([]*unstructured.Unstructured, error) {
+	o.Controller = false
+	o, err := o.checked()
+	if err != nil {
+		return nil, err
+	}
+	var text strings.Builder
+	if err := renderAll(&text, o); err != nil {
+		return nil, err
+	}
+	var all []*unstructured.Unstructured
+	for _, one := range strings.Split("\n"+text.String(), "\n---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(one), object); err != nil {
+			return nil, err
+		}
+		if len(object.Object) > 0 {
+			all = append(all, object)
+		}
+	}
+	return all, nil
+}
+
+func renderAll(w io.Writer, o Options) error {
 	for _, name := range filesOf(o) {
 		if err := render(w, name, o); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// checked returns the options with the default namespaces, or an error.
+func (o Options) checked() (Options, error) {
+	o.Namespace = cmp.Or(o.Namespace, v1alpha1.DefaultNamespace)
+	o.GeneralizeNamespace = cmp.Or(o.GeneralizeNamespace, v1alpha1.DefaultGeneralizeNamespace)
+	for _, namespace := range []string{o.Namespace, o.GeneralizeNamespace} {
+		if err := checkNamespace(namespace); err != nil {
+			return o, err
+		}
+	}
+	if o.Namespace == o.GeneralizeNamespace {
+		return o, fmt.Errorf("the engine and the generalize pods share namespace %s: a pod could mount the engine's Secrets. "+
+			"Pass two namespaces with --namespace and --generalize-namespace", o.Namespace)
+	}
+	return o, nil
 }
 
 func checkNamespace(namespace string) error {

@@ -16,6 +16,8 @@ import (
 // Plan describes the effects of a capture, and the refusals.
 type Plan struct {
 	Prototype *v1alpha1.Prototype `json:"prototype"`
+	// Installs: the cluster has no definitions of Kamino, so the capture installs Kamino first.
+	Installs bool `json:"installs,omitempty"`
 	// Joins is the detected way in which the pool's nodes join, if the settings name no profile.
 	Joins bootstrapkind.Answer `json:"joins,omitzero"`
 	// Refusals: a capture would not begin.
@@ -56,11 +58,13 @@ func planLines(plan Plan) []string {
 	if len(plan.Refusals) > 0 {
 		opening = "Dry run: this capture would be refused. Without the refusal, Prototype %s would"
 	}
-	lines := []string{
-		fmt.Sprintf(opening, plan.Prototype.Name),
-		fmt.Sprintf("  take node %s of pool %s out of service, for at most %s without a snapshot", spec.Donor.NodeName, spec.Pool,
-			wording.Duration(spec.Settings.Defaulted().OutOfService.Deadline.Duration)),
+	lines := []string{fmt.Sprintf(opening, plan.Prototype.Name)}
+	if plan.Installs {
+		lines = append(lines, "  need an installation of Kamino first: pass --install, or run `kamino manifests | kubectl apply -f -`")
 	}
+	lines = append(lines,
+		fmt.Sprintf("  take node %s of pool %s out of service, for at most %s without a snapshot", spec.Donor.NodeName, spec.Pool,
+			wording.Duration(spec.Settings.Defaulted().OutOfService.Deadline.Duration)))
 	add := func(format string, args ...any) { lines = append(lines, "  "+fmt.Sprintf(format, args...)) }
 	for _, said := range departing(plan.Departure, spec.Donor.NodeName, spec.Pool) {
 		add("%s", said)
