@@ -13,10 +13,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/api/crds"
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/aws"
 	"github.com/kamino-dev/kamino/internal/cloud/azure"
@@ -251,6 +253,9 @@ func TestReasons(t *testing.T) {
 		{"history.md", "../internal/rebuild/plan/*.go", `(?m)^\t[A-Z]\w+ += "([A-Z]\w+)"$`},
 		{"prototype.md", "../internal/capture/plan/decision.go", `(?s)docs/prototype\.md lists.*?\n\)`},
 		{"prototype.md", "../internal/cloud/azure/*.go", `(?:[rR]efuse\(|Reason: )"([A-Z]\w+)"`},
+		{"aws.md", "../internal/cloud/aws/*.go", `(?m)(?:Refuse\(|^\treason\w+ += )"([A-Z]\w+)"`},
+		{"prototype.md", "../internal/cloud/aws/*.go", `(?m)(?:Refuse\(|^\treason\w+ += )"([A-Z]\w+)"`},
+		{"cluster-api.md", "../internal/cloud/capi/reason.go", `(?m)^\treason\w+ += "([A-Z]\w+)"`},
 		{"history.md", "../internal/history/change.go", constants},
 		{"history.md", "../internal/history/promote.go", constants},
 		{"history.md", "../internal/history/goback.go", constants},
@@ -284,6 +289,49 @@ func TestReasons(t *testing.T) {
 		if found == 0 {
 			t.Errorf("%s: no reason was found; has the way that they are written changed?", place.glob)
 		}
+	}
+}
+
+// TestTableOfCommands: docs/cli.md has a row for each verb, and no row for other verbs.
+func TestTableOfCommands(t *testing.T) {
+	_, table, _ := strings.Cut(page(t, "cli.md"), "| command | work |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var rows, verbs []string
+	for _, row := range regexp.MustCompile("(?m)^\\| (.*?) \\| ").FindAllStringSubmatch(table, -1) {
+		for _, verb := range regexp.MustCompile("`([a-z][a-z-]*)").FindAllStringSubmatch(row[1], -1) {
+			if verb[1] != "completion" { // cobra adds this verb at the call
+				rows = append(rows, verb[1])
+			}
+		}
+	}
+	for _, verb := range cli.NewFactory().Command().Commands() {
+		if !verb.Hidden && verb.Name() != "options" {
+			verbs = append(verbs, verb.Name())
+		}
+	}
+	slices.Sort(rows)
+	slices.Sort(verbs)
+	if diff := cmp.Diff(verbs, rows); diff != "" {
+		t.Errorf("docs/cli.md has other rows than kamino has verbs (-verbs +rows):\n%s", diff)
+	}
+}
+
+// TestFlagsOfRebuild: docs/history.md describes each flag that limits a rebuild, and each flag of a rollback that rebuilds.
+func TestFlagsOfRebuild(t *testing.T) {
+	text, found := page(t, "history.md"), 0
+	for _, verb := range cli.NewFactory().Command().Commands() {
+		if verb.Name() != "rebuild" && verb.Name() != "rollback" {
+			continue
+		}
+		verb.LocalNonPersistentFlags().VisitAll(func(flag *pflag.Flag) {
+			found++
+			if !regexp.MustCompile("[` ]--"+flag.Name+"[` ]").MatchString(text) && !slices.Contains([]string{"help", "output", "dry-run"}, flag.Name) {
+				t.Errorf("docs/history.md does not describe kamino %s --%s", verb.Name(), flag.Name)
+			}
+		})
+	}
+	if found < 12 {
+		t.Errorf("only %d flags were read", found)
 	}
 }
 
@@ -392,7 +440,7 @@ func files(t *testing.T, ending string) []string {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "bin" || entry.Name() == "testdata"):
+		case entry.IsDir() && slices.Contains([]string{".git", "bin", "dist", "testdata"}, entry.Name()):
 			return filepath.SkipDir
 		case strings.HasSuffix(path, ending):
 			all = append(all, path)

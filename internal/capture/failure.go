@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -208,10 +209,15 @@ func (w *observed) podFailureMessage() string {
 	return w.podTrouble()
 }
 
-// failFinally ends the capture after an error of the cloud if a wait would keep the donor out of service. All other
-// errors are retried.
+// failFinally ends the capture after an error of the cloud if a wait would keep the donor out of service. The capture also
+// ends if the user's rules are gone. All other errors are retried.
 func (e failures) failFinally(w *observed, d plan.Decision, err error) error {
 	var c *cloud.Error
+	if errors.Is(err, errRulesGone) {
+		e.fail(w, &v1alpha1.Failure{Reason: admission.RulesNotFound, Message: fmt.Sprintf("ConfigMap %s of settings.generalize.rules was deleted during the capture of node %s. Create the ConfigMap, then %s",
+			w.p.Spec.Settings.Generalize.Rules, w.p.Spec.Donor.NodeName, retryRemedy(w)) + leavingNote(w)})
+		return nil
+	}
 	if errors.As(err, &c) && c.Kind == cloud.Refused && d.Do == plan.Promote {
 		e.failPromotion(w, c)
 		return nil

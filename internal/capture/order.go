@@ -28,6 +28,9 @@ func (o orders) order(ctx context.Context, w *observed) error {
 		return err
 	}
 	rules, err := o.rules.digest(ctx, w.p)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("%w: %w", errRulesGone, err)
+	}
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 
@@ -13,6 +14,9 @@ import (
 
 // rulesMount is the directory of the user's own rules in the generalize pod.
 const rulesMount = "/etc/kamino/rules"
+
+// errRulesGone reports that the ConfigMap of the user's rules was deleted after the preflight.
+var errRulesGone = errors.New("the rules are gone")
 
 // read reads the ConfigMap from the settings; nil without such a setting.
 func (b ruleReader) read(ctx context.Context, p *v1alpha1.Prototype) (map[string][]byte, error) {

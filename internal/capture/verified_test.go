@@ -169,6 +169,25 @@ func TestRulesThatCannotBeUsed(t *testing.T) {
 	}
 }
 
+// TestRulesDeletedDuringTheDrain end the capture with a definite reason, and the donor returns.
+func TestRulesDeletedDuringTheDrain(t *testing.T) {
+	s := newStage(t)
+	s.addRules(map[string]string{"a.yaml": "aa"})
+	s.decide(nameRules)
+	deleted := false
+	p := s.play(func(int) {
+		if n := s.tracked("nodes", "", donorName).(*corev1.Node); n.Spec.Unschedulable && !deleted {
+			deleted = true
+			s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("configmaps"), podspace, "our-rules"))
+		}
+	})
+	f := p.Status.Failure
+	if want := "ConfigMap our-rules of settings.generalize.rules was deleted during the capture of node " + donorName; f == nil || f.Reason != admission.RulesNotFound || !strings.Contains(f.Message, want) {
+		t.Errorf("failure %+v", f)
+	}
+	s.gaveBack()
+}
+
 // TestThePodGetsTheRulesOfTheOrder: as a volume, with the digest that was written down before.
 func TestThePodGetsTheRulesOfTheOrder(t *testing.T) {
 	s := newStage(t, func(s *stage) { s.deaf = true })
