@@ -2,7 +2,9 @@ package admission
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -105,6 +107,9 @@ type Departure struct {
 	Nodes int64 `json:"nodes,omitempty"`
 	// Volumes with data that is lost with the node.
 	Volumes []string `json:"volumes,omitempty"`
+	// Labels and Taints of the node that no other node of the pool has. The replacement lacks them.
+	Labels []string `json:"labels,omitempty"`
+	Taints []string `json:"taints,omitempty"`
 }
 
 // Departure returns the cost of a donor that does not return; nil if the donor returns.
@@ -115,7 +120,36 @@ func (c *Case) Departure() *Departure {
 	}
 	found, _ := c.Leaving.Get()
 	pool, _ := c.Recipe.Get()
-	return &Departure{GrowsFirst: settings.GrowsFirst(), Nodes: pool.Capacity, Volumes: found.Volumes}
+	d := &Departure{GrowsFirst: settings.GrowsFirst(), Nodes: pool.Capacity, Volumes: found.Volumes}
+	donor, _ := c.Donor.Get()
+	around, _ := c.Surroundings.Get()
+	if donor.Node != nil && len(around.Peers) > 0 {
+		d.Labels, d.Taints = onlyHere(donor.Node, around.Peers)
+	}
+	return d
+}
+
+// ofSystem matches keys that the cluster or Kamino writes for a state of the node.
+var ofSystem = regexp.MustCompile(`^(kamino\.dev/|node\.kubernetes\.io/|node\.cloudprovider\.kubernetes\.io/|.*ClusterAutoscaler)`)
+
+// onlyHere returns the labels and taints whose keys no peer has. A recipe gives all nodes of the pool the same keys, so other
+// clients wrote these labels and taints.
+func onlyHere(n *corev1.Node, peers []corev1.Node) (labels, taints []string) {
+	for _, key := range slices.Sorted(maps.Keys(n.Labels)) {
+		has := func(peer corev1.Node) bool { _, found := peer.Labels[key]; return found }
+		if !ofSystem.MatchString(key) && !slices.ContainsFunc(peers, has) {
+			labels = append(labels, key+"="+n.Labels[key])
+		}
+	}
+	for _, taint := range n.Spec.Taints {
+		has := func(peer corev1.Node) bool {
+			return slices.ContainsFunc(peer.Spec.Taints, func(other corev1.Taint) bool { return other.Key == taint.Key })
+		}
+		if !ofSystem.MatchString(taint.Key) && !slices.ContainsFunc(peers, has) {
+			taints = append(taints, taint.ToString())
+		}
+	}
+	return labels, taints
 }
 
 // Says returns the cost in sentences, without the effects of every capture.
@@ -131,6 +165,14 @@ func (d *Departure) Says(node, pool string) []string {
 	}
 	if len(d.Volumes) > 0 {
 		says = append(says, "permanently lose the data of volumes on this node: "+strings.Join(d.Volumes, ", "))
+	}
+	for _, lost := range []struct {
+		what string
+		all  []string
+	}{{"labels", d.Labels}, {"taints", d.Taints}} {
+		if len(lost.all) > 0 {
+			says = append(says, fmt.Sprintf("lose %s that no other node of the pool has: %s. Set the %s again on the replacement, or in the pool's recipe", lost.what, strings.Join(lost.all, ", "), lost.what))
+		}
 	}
 	return says
 }

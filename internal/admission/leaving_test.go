@@ -172,6 +172,24 @@ func TestTheDepartureIsSaid(t *testing.T) {
 	if got := c.Departure().Says("donor", "pool1"); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
+	marked, peer := readyNode("donor"), readyNode("peer")
+	marked.Labels = map[string]string{corev1.LabelOSStable: "linux", corev1.LabelHostname: "donor", "team": "blue", "gpu": "", v1alpha1.VersionLabel: "2026.03.01", "node.kubernetes.io/exclude": "x"}
+	peer.Labels[corev1.LabelHostname] = "peer"
+	marked.Spec.Taints = []corev1.Taint{
+		{Key: "dedicated", Value: "batch", Effect: corev1.TaintEffectNoSchedule}, {Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule},
+		{Key: "shared", Effect: corev1.TaintEffectNoSchedule},
+	}
+	peer.Spec.Taints = marked.Spec.Taints[2:]
+	c.Donor, c.Surroundings = Found(Donor{Node: &marked}), Found(Surroundings{Peers: []corev1.Node{peer}})
+	want = append(want, "lose labels that no other node of the pool has: gpu=, team=blue. Set the labels again on the replacement, or in the pool's recipe",
+		"lose taints that no other node of the pool has: dedicated=batch:NoSchedule. Set the taints again on the replacement, or in the pool's recipe")
+	if got := c.Departure().Says("donor", "pool1"); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	c.Surroundings = Found(Surroundings{})
+	if d := c.Departure(); d.Labels != nil || d.Taints != nil {
+		t.Errorf("without another node: %+v", d)
+	}
 	for _, d := range []Departure{{}, {GrowsFirst: true}} {
 		says := d.Says("donor", "pool1")
 		if len(says) != 2 || strings.Contains(says[1], "one node short") == d.GrowsFirst || strings.Contains(says[1], " 0 ") {
