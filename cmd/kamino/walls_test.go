@@ -70,7 +70,8 @@ var rooms = map[string]room{
 
 	"internal/generalize/tree":  {foreign: unix},
 	"internal/generalize/store": {own: "generalize/tree", foreign: "github.com/klauspost/compress go.etcd.io/bbolt"},
-	"internal/generalize/scan":  {foreign: unix + " github.com/klauspost/compress github.com/pelletier/go-toml github.com/ulikunitz/xz github.com/zricethezav/gitleaks"},
+	"internal/generalize/rpmdb": {},
+	"internal/generalize/scan":  {own: "generalize/rpmdb", foreign: unix + " github.com/klauspost/compress github.com/pelletier/go-toml github.com/ulikunitz/xz github.com/zricethezav/gitleaks"},
 	"internal/generalize":       {own: "api generalize/scan generalize/store generalize/tree", foreign: kubeTypes + yaml},
 	"internal/generalize/host": {
 		own:     "api generalize generalize/tree",

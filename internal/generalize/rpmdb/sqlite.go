@@ -1,4 +1,4 @@
-package scan
+package rpmdb
 
 import (
 	"encoding/binary"
@@ -24,7 +24,8 @@ const (
 	maxRow = 64 << 20
 )
 
-var errDamaged = errors.New("the database is damaged")
+// ErrDamaged is returned for a database that is damaged or of another format.
+var ErrDamaged = errors.New("the database is damaged")
 
 // column is a value of a row: a number, a text or a blob.
 type column struct {
@@ -36,13 +37,13 @@ type column struct {
 func (s *sqlite) table(name string, visit func(row []column)) error {
 	head := bytesAt(s.file, 0, 100)
 	if head == nil || string(head[:16]) != sqliteMagic {
-		return errDamaged
+		return ErrDamaged
 	}
 	if s.page = int64(binary.BigEndian.Uint16(head[16:])); s.page == 1 {
 		s.page = 1 << 16
 	}
 	if s.usable = s.page - int64(head[20]); s.page < 512 || s.page&(s.page-1) != 0 || s.usable < 480 {
-		return errDamaged
+		return ErrDamaged
 	}
 	root := int64(0)
 	s.seen = map[int64]bool{}
@@ -60,12 +61,12 @@ func (s *sqlite) table(name string, visit func(row []column)) error {
 // read returns a page. A second read of a page is an error, so that cycles end.
 func (s *sqlite) read(number int64) ([]byte, error) {
 	if number < 1 || number > math.MaxUint32 || s.seen[number] {
-		return nil, errDamaged
+		return nil, ErrDamaged
 	}
 	s.seen[number] = true
 	page := bytesAt(s.file, (number-1)*s.page, int(s.page))
 	if page == nil {
-		return nil, errDamaged
+		return nil, ErrDamaged
 	}
 	return page, nil
 }
@@ -88,12 +89,12 @@ func (s *sqlite) walk(number int64, visit func(row []column)) error {
 			pending, cells = append(pending, int64(binary.BigEndian.Uint32(head[8:]))), head[12:]
 		}
 		if kind != sqliteInner && kind != sqliteLeaf || 2*count > len(cells) {
-			return errDamaged
+			return ErrDamaged
 		}
 		for i := range count {
 			at := int64(binary.BigEndian.Uint16(cells[2*i:]))
 			if at+4 > s.usable {
-				return errDamaged
+				return ErrDamaged
 			}
 			if kind == sqliteInner {
 				pending = append(pending, int64(binary.BigEndian.Uint32(page[at:])))
@@ -119,7 +120,7 @@ func (s *sqlite) payload(cell []byte) ([]byte, error) {
 	_, m := sqliteNumber(cell[n:])
 	cell = cell[n+m:]
 	if n == 0 || m == 0 || length < 0 || length > maxRow {
-		return nil, errDamaged
+		return nil, ErrDamaged
 	}
 	local, most := length, s.usable-35
 	if length > most {
@@ -129,14 +130,14 @@ func (s *sqlite) payload(cell []byte) ([]byte, error) {
 		}
 	}
 	if local > int64(len(cell)) {
-		return nil, errDamaged
+		return nil, ErrDamaged
 	}
 	payload := append([]byte(nil), cell[:local]...)
 	next := int64(0)
 	for cell = cell[local:]; int64(len(payload)) < length; cell = nil {
 		if cell != nil {
 			if len(cell) < 4 {
-				return nil, errDamaged
+				return nil, ErrDamaged
 			}
 			next = int64(binary.BigEndian.Uint32(cell))
 		}
@@ -154,14 +155,14 @@ func (s *sqlite) payload(cell []byte) ([]byte, error) {
 func columns(row []byte) ([]column, error) {
 	size, n := sqliteNumber(row)
 	if n == 0 || size < int64(n) || size > int64(len(row)) {
-		return nil, errDamaged
+		return nil, ErrDamaged
 	}
 	head, body := row[n:size], row[size:]
 	var all []column
 	for len(head) > 0 {
 		kind, n := sqliteNumber(head)
 		if n == 0 || kind < 0 {
-			return nil, errDamaged
+			return nil, ErrDamaged
 		}
 		head = head[n:]
 		width := int64(0)
@@ -172,7 +173,7 @@ func columns(row []byte) ([]column, error) {
 			width = [...]int64{0, 1, 2, 3, 4, 6, 8, 8}[kind]
 		}
 		if width > int64(len(body)) {
-			return nil, errDamaged
+			return nil, ErrDamaged
 		}
 		value := column{bytes: body[:width]}
 		if kind < 7 {
@@ -202,4 +203,13 @@ func sqliteNumber(b []byte) (value int64, n int) {
 		}
 	}
 	return 0, 0
+}
+
+// bytesAt returns so many bytes at an offset; nil if there are fewer.
+func bytesAt(r io.ReaderAt, offset int64, n int) []byte {
+	b := make([]byte, n)
+	if _, err := r.ReadAt(b, offset); err != nil {
+		return nil
+	}
+	return b
 }
