@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -16,8 +17,6 @@ var (
 	possibleName = regexp.MustCompile(`(?i)(?:^|[^a-z])(?:id|uuid|guid|hostid|host_id|machine_id|serial|node|agent|state|identity|secret)(?:$|[^a-z])|(?i)(?:uuid|guid|hostid|nodeid|agentid|identity)`)
 	// possibleID matches a UUID, or 32 digits that are not a part of a longer number.
 	possibleID = regexp.MustCompile(`(?i)\b(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b`)
-	// possibleHost matches an instance ID of AWS, or a MAC address that is not a part of a fingerprint.
-	possibleHost = regexp.MustCompile(`\bi-[0-9a-f]{17}\b|(?i)(?:^|[^0-9a-f:])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?:$|[^0-9a-f:])`)
 	// wholeKey matches 32 bytes in base64 or hex.
 	wholeKey = regexp.MustCompile(`^(?:[A-Za-z0-9+/]{43}=|[A-Za-z0-9_-]{43}=?|[0-9a-fA-F]{64})\s*$`)
 	// program matches names of programs and settings, which often are named after their agent.
@@ -38,9 +37,82 @@ func (w *treeWalk) possible(f io.ReaderAt, at placeOf, size int64, found func(hi
 		return
 	}
 	base := path.Base(at.name)
-	if possibleName.MatchString(base) && !program.MatchString(base) || len(possibleID.FindAll(content, 2)) == 1 || possibleHost.Match(content) {
+	if possibleName.MatchString(base) && !program.MatchString(base) || countIDs(content, 2) == 1 || namesHost(content) {
 		w.report.Possible.add(at.shown)
 	}
+}
+
+// countIDs counts UUIDs and numbers of 32 digits, up to a limit. Each covers a position divisible by 32, so that the
+// expression is tried only around such positions.
+func countIDs(content []byte, limit int) (count int) {
+	seen := 0
+	for p := 0; p < len(content); p += idDigits {
+		if p < seen || !hexOrDash[content[p]] {
+			continue
+		}
+		begin, end := p, p+1
+		for begin > seen && hexOrDash[content[begin-1]] {
+			begin--
+		}
+		for end < len(content) && hexOrDash[content[end]] {
+			end++
+		}
+		seen = end
+		if end-begin < idDigits {
+			continue
+		}
+		if count += len(possibleID.FindAll(content[max(0, begin-1):min(len(content), end+1)], limit)); count >= limit {
+			return count
+		}
+	}
+	return count
+}
+
+const (
+	macLength      = 17
+	instancePrefix = "i-"
+	instanceDigits = 17
+)
+
+// namesHost reports whether a text has an instance ID of AWS, or a MAC address that is not a part of a fingerprint.
+func namesHost(content []byte) bool {
+	for at := 0; ; at++ {
+		next := bytes.IndexByte(content[at:], ':')
+		if next < 0 {
+			break
+		}
+		at += next
+		if begin := at - 2; begin >= 0 && begin+macLength <= len(content) && isMAC(content, begin) {
+			return true
+		}
+	}
+	for at := 0; ; at++ {
+		next := bytes.Index(content[at:], []byte(instancePrefix))
+		if next < 0 {
+			return false
+		}
+		at += next
+		digits, end := 0, at+len(instancePrefix)
+		for ; end < len(content) && hexOrDash[content[end]] && content[end] != '-'; end++ {
+			digits++
+		}
+		if digits == instanceDigits && !isWord(content, at-1) && !isWord(content, end) {
+			return true
+		}
+	}
+}
+
+// isMAC reports whether a MAC address with colons is at a position.
+func isMAC(content []byte, begin int) bool {
+	for i, c := range content[begin:][:macLength] {
+		if i%3 == 2 && c != ':' || i%3 != 2 && (c == '-' || !hexOrDash[c]) {
+			return false
+		}
+	}
+	part := func(at int) bool {
+		return at >= 0 && at < len(content) && (content[at] == ':' || hexOrDash[content[at]])
+	}
+	return !part(begin-1) && !part(begin+macLength)
 }
 
 const (

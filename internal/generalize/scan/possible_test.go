@@ -21,6 +21,9 @@ func TestPossibleIdentities(t *testing.T) {
 		"var/lib/acme/conf.json": {`{"key":"` + uuid + `"}`, true}, "opt/acme/a": {"id=0A1B2C3D4E5F60718293A4B5C6D7E8F9\n", true}, "opt/acme/identity.dat": {"\x00\x01", true},
 		"opt/acme/two": {uuid + " " + uuid, false}, "opt/acme/long": {strings.Repeat("a", 33), false}, "opt/acme/sum": {strings.Repeat("0", 40), false},
 		"opt/acme/width": {"x", false}, "opt/acme/video.conf": {"x", false}, "opt/acme/agent.py": {"x", false}, "opt/acme/id-large": {strings.Repeat("x", maxPossible+1), false},
+		"etc/acme/instance": {"x=i-0abcdef0123456789\n", true}, "etc/acme/shorter": {"i-0abcdef01234567", false}, "etc/acme/longer": {"xi-0abcdef0123456789 i-0abcdef01234567890", false},
+		"etc/acme/card": {"a: 02:42:AC:11:00:07", true}, "etc/acme/print": {"02:42:ac:11:00:07:aa:bb", false}, "etc/acme/time": {"02:42:99 1:2:3:4:5:6", false},
+		"opt/acme/far": {strings.Repeat("x ", 31) + uuid + strings.Repeat(" ", 40) + "y", true}, "opt/acme/word": {strings.Repeat("0a", 16) + "z", false},
 		"base/id": {uuid, false}, "opt/acme/empty-id": {"", false},
 	}
 	dir := t.TempDir()

@@ -83,8 +83,8 @@ var plantRows = []plantRow{
 	{
 		what: "agents of others",
 		with: map[string]string{
-			"etc/systemd/system/site-enrol.service":   "[Service]\nExecStart=/opt/CrowdStrike/falconctl -s --cid=site\nExecStart=/usr/bin/netbird up --setup-key-file /etc/site.key\n",
-			"usr/local/sbin/site-enrol": "#!/bin/sh\ntailscale up --auth-key=file:/run/key\nteleport start --join-method=azure\nadcli join example.com\nsubscription-manager register --org site\n" +
+			"etc/systemd/system/site-enrol.service": "[Service]\nExecStart=/opt/CrowdStrike/falconctl -s --cid=site\nExecStart=/usr/bin/netbird up --setup-key-file /etc/site.key\n",
+			"usr/local/sbin/site-enrol-more": "#!/bin/sh\ntailscale up --auth-key=file:/run/key\nteleport start --join-method=azure\nadcli join example.com\nsubscription-manager register --org site\n" +
 				"elastic-agent enroll --url=x\ndsa_control -a dsm://x\nazcmagent connect\nillumio-ven-ctl activate\nnessuscli agent link\ncmk-agent-ctl register\ntwingate setup\n",
 			"opt/Tanium/TaniumClient/tanium-init.dat": "x\n", "etc/chef/validation.pem": "x\n", "etc/qualys/cloud-agent/qualys-cloud-agent.conf": "ActivationId=site\n",
 			"etc/rc.local": "#!/bin/sh\n# python3 /opt/site/MicrosoftDefenderATPOnboardingLinuxServer.py\n",
