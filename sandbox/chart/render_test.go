@@ -11,8 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
 	"helm.sh/helm/v4/pkg/chart/v2/lint"
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
+	"helm.sh/helm/v4/pkg/engine"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -338,12 +341,78 @@ func TestNotes(t *testing.T) {
 		"Kamino captures nothing automatically": {},
 		"kamino plan":                           {"policies": Values{"all": Values{}}},
 		"create job --from=cronjob/kamino":      {"mode": "cronjob"},
-		"logs job/kamino-1":                     {"mode": "job"},
+		"logs job/kamino-":                      {"mode": "job"},
 		"run as root":                           {"azure": Values{"credentials": Values{"type": "hostFile"}}},
 	} {
 		if notes := render(t, values).Notes; !strings.Contains(notes, want) {
 			t.Errorf("the notes don't say %q:\n%s", want, notes)
 		}
+	}
+}
+
+// TestNoDrift: Argo CD renders each sync as revision 1, and Flux renders each upgrade as another revision. Both must render
+// the same text for the same values.
+func TestNoDrift(t *testing.T) {
+	for _, v := range append(variants(t), variant{name: "defaults"}) {
+		t.Run(v.name, func(t *testing.T) {
+			first := renderAs(t, v.values, common.ReleaseOptions{Revision: 1, IsInstall: true})
+			if diff := cmp.Diff(first, renderAs(t, v.values, common.ReleaseOptions{Revision: 7, IsUpgrade: true})); diff != "" {
+				t.Errorf("revision 7 differs from revision 1:\n%s", diff)
+			}
+		})
+	}
+}
+
+// renderAs renders all templates but the notes as the release of the options.
+func renderAs(t *testing.T, values Values, options common.ReleaseOptions) map[string]string {
+	t.Helper()
+	chart, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.Name, options.Namespace = release, namespace
+	all, err := util.ToRenderValues(chart, values, options, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts, err := engine.Render(chart, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps.DeleteFunc(texts, func(path, _ string) bool { return strings.HasSuffix(path, "NOTES.txt") })
+	return texts
+}
+
+// TestJobName: another content of the Job, or another job.run, makes another Job. A Job without a time to live stays, so
+// that no tool makes the Job again.
+func TestJobName(t *testing.T) {
+	names := map[string]string{}
+	for name, values := range map[string]Values{
+		"a node":        {"job": Values{"node": "n1"}},
+		"another node":  {"job": Values{"node": "n2"}},
+		"a flag":        {"job": Values{"node": "n1", "captureArgs": []any{"--new-nodes=2"}}},
+		"settings":      {"job": Values{"node": "n1", "settings": Values{"keep": 5}}},
+		"more settings": {"job": Values{"node": "n1", "settings": Values{"keep": 6}}},
+		"an image":      {"job": Values{"node": "n1"}, "image": Values{"tag": "v2"}},
+		"another run":   {"job": Values{"node": "n1", "run": 2}},
+		"a third run":   {"job": Values{"node": "n1", "run": "3"}},
+	} {
+		values["mode"] = "job"
+		for _, object := range render(t, values).Objects {
+			if object.GetKind() != "Job" {
+				continue
+			}
+			if other, found := names[object.GetName()]; found {
+				t.Errorf("%s and %s have the same Job %s", name, other, object.GetName())
+			}
+			names[object.GetName()] = name
+			if as[batchv1.Job](t, object).Spec.TTLSecondsAfterFinished != nil {
+				t.Errorf("%s: Kubernetes deletes the ended Job", name)
+			}
+		}
+	}
+	if len(names) != 8 {
+		t.Errorf("%d Jobs, want 8", len(names))
 	}
 }
 

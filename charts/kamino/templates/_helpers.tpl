@@ -1,4 +1,4 @@
-{{/* What everything of the release is named after. 42 characters leave room for "-generalize" and a Job's number. */}}
+{{/* What everything of the release is named after. 42 characters leave room for "-generalize" and a Job's hash. */}}
 {{- define "kamino.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride -}}
@@ -41,6 +41,29 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- else -}}
 {{- printf "%s:%s" .Values.image.repository (default (printf "v%s" .Chart.AppVersion) .Values.image.tag) -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Refuses a release over the objects of `kamino manifests`: Helm takes over no object of another tool. Without a cluster,
+     lookup finds nothing. */}}
+{{- define "kamino.refuseManifests" -}}
+{{- $pods := include "kamino.generalizeNamespace" . -}}
+{{- $rules := include "kamino.rules" . | fromYaml -}}
+{{- range list
+      (lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" (printf "%s-viewer" (include "kamino.fullname" .)))
+      (lookup "v1" "ServiceAccount" $pods $rules.generalizeServiceAccount) }}
+{{- $labels := (.metadata | default dict).labels | default dict }}
+{{- if and (eq (get $labels "app.kubernetes.io/name") "kamino") (not (hasKey $labels "app.kubernetes.io/instance")) }}
+{{- fail (printf (include "kamino.manifestsFound" $) .kind .metadata.name $.Release.Namespace $pods) }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "kamino.manifestsFound" -}}
+%s %s is of an installation by `kamino manifests`, which Helm does not take over. Nothing was changed. Delete that installation, then run the same command again. Definitions, Prototypes, policies and Secrets stay:
+  kubectl delete clusterrole,clusterrolebinding,validatingadmissionpolicy,validatingadmissionpolicybinding -l 'app.kubernetes.io/name=kamino,!app.kubernetes.io/instance'
+  kubectl -n %s delete role,rolebinding,serviceaccount,deployment -l 'app.kubernetes.io/name=kamino,!app.kubernetes.io/instance'
+  kubectl delete namespace %s
+  kamino crds --apply
 {{- end -}}
 
 {{- define "kamino.generalizeNamespace" -}}
@@ -177,10 +200,10 @@ imagePullSecrets:
 {{- end }}
 {{- end -}}
 
-{{/* The ConfigMap with the settings of the capture in mode job; empty for none. */}}
+{{/* The ConfigMap with the settings of the capture in mode job; empty for none. The name has a hash of the settings. */}}
 {{- define "kamino.jobSettings" -}}
 {{- if and (eq .Values.mode "job") .Values.job.node .Values.job.settings -}}
-{{ include "kamino.fullname" . }}-{{ .Release.Revision }}
+{{ include "kamino.fullname" . }}-settings-{{ toJson .Values.job.settings | sha256sum | trunc 8 }}
 {{- end -}}
 {{- end -}}
 

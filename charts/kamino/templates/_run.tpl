@@ -60,10 +60,24 @@ readinessProbe:
 {{- end }}
 {{- end }}
 
+{{/* The spec of the Job of mode job. It has no ttlSecondsAfterFinished: Argo CD and Flux would make a deleted Job again, which
+     would capture again. */}}
+{{- define "kamino.job" }}
+{{- include "kamino.jobSpec" . | trim }}
+template:
+  {{- include "kamino.pod" (dict "root" . "component" "job" "restartPolicy" "Never" "ports" ""
+        "args" (include "kamino.jobArgs" . | trim) "resources" .Values.oneShot.resources) | nindent 2 }}
+{{- end }}
+
+{{/* A Job can't be changed, so the name has a hash of the spec. Renders of equal values have equal names, whatever the
+     release's revision. */}}
+{{- define "kamino.jobName" -}}
+{{ include "kamino.fullname" . }}-{{ printf "%s%v" (include "kamino.job" .) (.Values.job.run | default "") | sha256sum | trunc 8 }}
+{{- end -}}
+
 {{- define "kamino.jobSpec" }}
 backoffLimit: {{ .Values.oneShot.backoffLimit }}
 activeDeadlineSeconds: {{ .Values.oneShot.activeDeadlineSeconds }}
-ttlSecondsAfterFinished: {{ .Values.oneShot.ttlSecondsAfterFinished }}
 podFailurePolicy:
   rules:
   # Wrong usage, refused, failed, not allowed: the same again would end the same way.

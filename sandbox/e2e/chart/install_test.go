@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/yaml"
 
@@ -136,7 +138,7 @@ func applyStrictly(t *testing.T, helm chart.Helm, name string, values chart.Valu
 		t.Fatal(err)
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(sandbox.Kube().Discovery()))
-	for _, object := range append(rendered.Objects, rendered.Hooks...) {
+	for i, object := range append(rendered.Objects, rendered.Hooks...) {
 		kind := object.GroupVersionKind()
 		mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 		if err != nil {
@@ -152,14 +154,36 @@ func applyStrictly(t *testing.T, helm chart.Helm, name string, values chart.Valu
 			FieldManager: "test", Force: &force, DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
 		}
 		resource := objects(t).Resource(mapping.Resource)
+		of := dynamic.ResourceInterface(resource)
 		if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-			_, err = resource.Namespace(object.GetNamespace()).Patch(t.Context(), object.GetName(), "application/apply-patch+yaml", text, options)
-		} else {
-			_, err = resource.Patch(t.Context(), object.GetName(), "application/apply-patch+yaml", text, options)
+			of = resource.Namespace(object.GetNamespace())
 		}
+		applied, err := of.Patch(t.Context(), object.GetName(), "application/apply-patch+yaml", text, options)
 		if err != nil {
 			t.Errorf("%s %s: %v", kind.Kind, object.GetName(), err)
+			continue
 		}
+		if i < len(rendered.Objects) { // Helm has deleted the hooks
+			wantNoDrift(t, of, applied)
+		}
+	}
+}
+
+// wantNoDrift compares an object of the cluster with the result of another application, as Flux does.
+func wantNoDrift(t *testing.T, of dynamic.ResourceInterface, applied *unstructured.Unstructured) {
+	t.Helper()
+	live, err := of.Get(t.Context(), applied.GetName(), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range []*unstructured.Unstructured{live, applied} {
+		object.SetManagedFields(nil)
+		object.SetResourceVersion("")
+		object.SetGeneration(0)
+		unstructured.RemoveNestedField(object.Object, "status")
+	}
+	if diff := cmp.Diff(live.Object, applied.Object); diff != "" {
+		t.Errorf("%s %s drifts (-cluster +chart):\n%s", live.GetKind(), live.GetName(), diff)
 	}
 }
 

@@ -43,15 +43,25 @@ func TestFromManifestsToTheChart(t *testing.T) {
 	values := chart.Values{"image": chart.Values{"repository": simulated}, "policies": chart.Values{"all": chart.Values{"suspend": true}}}
 	roles := clusterRoles(t)
 	err := helm.Install(t.Context(), "kamino", values, false)
-	if err == nil || !strings.Contains(err.Error(), "cannot be imported into the current release") {
+	if err == nil || !strings.Contains(err.Error(), "is of an installation by `kamino manifests`") {
 		t.Fatalf("a release over the manifests: %v", err)
+	}
+	before, after := commandsAround(t, "helm install kamino charts/kamino")
+	commands := regexp.MustCompile(`(?m)^  (kubectl|kamino) .*$`).FindAllString(err.Error(), -1)
+	for _, command := range commands {
+		command = strings.ReplaceAll(strings.TrimSpace(command), "'app.kubernetes.io/name=kamino,!app.kubernetes.io/instance'", `"$mine"`)
+		if !strings.Contains(before, command) {
+			t.Errorf("docs/install.md lacks a command of the refusal: %s", command)
+		}
+	}
+	if len(commands) != 4 {
+		t.Errorf("the refusal has %d commands:\n%v", len(commands), err)
 	}
 	if again := clusterRoles(t); !maps.Equal(roles, again) {
 		t.Errorf("a release that stopped has changed the ClusterRoles from %v to %v", roles, again)
 	}
 	wantUserObjects(t, kept)
 
-	before, after := commandsAround(t, "helm install kamino charts/kamino")
 	shell(t, before)
 	if left := sandbox.Must(t, "kubectl", "get", "clusterrole,clusterrolebinding,validatingadmissionpolicy,validatingadmissionpolicybinding", "-o", "name", "-l", "app.kubernetes.io/name=kamino,!app.kubernetes.io/instance"); left != "" {
 		t.Errorf("left of the manifests is %s", left)
