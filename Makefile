@@ -176,6 +176,30 @@ bench: build ## Measure a capture, the controller with 15,000 nodes, status and 
 	@$(GO) test -vet=off -run xxx -bench Probation ./internal/policy/week
 	@$(BIN)/kamino-bench --kamino $(BIN)/kamino --sandbox $(BIN)/kamino-sandbox --json $(BIN)/bench.json $(if $(BENCH),$(BENCH),--page docs/reference/benchmarks.md)
 
+RELEASE_TOOLS := $(BIN)/release-tools
+GORELEASER := PATH="$(CURDIR)/$(RELEASE_TOOLS):$$PATH" goreleaser release --clean
+
+.PHONY: release-tools
+release-tools: $(RELEASE_TOOLS)/goreleaser $(RELEASE_TOOLS)/cyclonedx-gomod $(RELEASE_TOOLS)/helm ## Build goreleaser, cyclonedx-gomod and Helm.
+
+.PHONY: release-snapshot
+release-snapshot: release-tools ## Build the files of a release into dist, without image and signatures (many minutes): docs/release.md.
+	@$(GORELEASER) --snapshot --skip=sign
+
+.PHONY: test-release
+test-release: assets ## Install from the files of release-snapshot: checksums, plugin of kubectl, completion, SBOM, chart.
+	@KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets $(GO) test -tags release -vet=off -count=1 ./hack/release
+
+# Only the workflow of a tag runs these: a registry and an identity for signatures are needed. The last line of release-image is the
+# image by its digest.
+.PHONY: release
+release: release-tools
+	@$(GORELEASER)
+
+.PHONY: release-image
+release-image: $(RELEASE_TOOLS)/ko
+	@$(RELEASE_TOOLS)/ko build --bare --platform linux/amd64,linux/arm64 --tags "$(VERSION)" ./cmd/kamino
+
 .PHONY: vuln
 vuln: $(BIN)/govulncheck $(BIN)/.modules ## Look for known vulnerabilities in what the binaries really call.
 	@hack/vuln.sh $(CURDIR)/$(BIN)/govulncheck
@@ -214,6 +238,16 @@ $(BIN)/.modules: go.mod go.sum sandbox/go.mod sandbox/go.sum
 $(BIN)/controller-gen: tools/go.mod tools/go.sum
 	@mkdir -p $(BIN)
 	@cd tools && ../hack/retry.sh $(GO) mod download && $(GO) build -o ../$(BIN)/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
+
+# goreleaser's modules are many, and its build fetches only those that the program needs.
+$(RELEASE_TOOLS)/%: tools/release/go.mod tools/release/go.sum
+	@mkdir -p $(RELEASE_TOOLS)
+	@echo "building $* (some minutes, once)"
+	@cd tools/release && ../../hack/retry.sh $(GO) build -ldflags '-s -w' -o ../../$@ $$($(GO) list -f '{{.ImportPath}}' tool | grep -E '/$*(/v[0-9]+)?$$')
+
+$(RELEASE_TOOLS)/helm: sandbox/go.mod sandbox/go.sum
+	@mkdir -p $(RELEASE_TOOLS)
+	@cd sandbox && ../hack/retry.sh $(GO) build -ldflags '-s -w' -o ../$@ helm.sh/helm/v4/cmd/helm
 
 $(BIN)/govulncheck: tools/vuln/go.mod tools/vuln/go.sum
 	@mkdir -p $(BIN)

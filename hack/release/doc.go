@@ -1,0 +1,2 @@
+// Package release tests the files that `make release-snapshot` builds.
+package release
