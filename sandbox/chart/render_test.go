@@ -13,6 +13,7 @@ import (
 
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
+	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/lint"
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 	"helm.sh/helm/v4/pkg/engine"
@@ -22,9 +23,13 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/fake"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/internal/cli"
+	"github.com/kamino-dev/kamino/internal/manifest"
 	"github.com/kamino-dev/kamino/internal/probe"
 )
 
@@ -363,8 +368,66 @@ func TestNoDrift(t *testing.T) {
 	}
 }
 
-// renderAs renders all templates but the notes as the release of the options.
-func renderAs(t *testing.T, values Values, options common.ReleaseOptions) map[string]string {
+// objectsOf is a cluster for the function lookup of templates.
+type objectsOf struct{ *fake.FakeDynamicClient }
+
+// GetClientFor implements engine.ClientProvider.
+func (o objectsOf) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableResourceInterface, bool, error) {
+	of, err := schema.ParseGroupVersion(apiVersion)
+	return o.Resource(of.WithResource(strings.ToLower(kind) + "s")), kind != "ClusterRole", err
+}
+
+// TestManifestsAreRefused: over the objects of `kamino manifests`, the chart names the commands that remove these objects. The
+// chart's own objects, and objects of other tools, are no obstacle.
+func TestManifestsAreRefused(t *testing.T) {
+	var text strings.Builder
+	if err := manifest.Write(&text, manifest.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := Objects(text.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		kind, refused string
+		change        func(*unstructured.Unstructured)
+	}{
+		"roles of the manifests":   {"ClusterRole", "ClusterRole kamino-viewer is of an installation by `kamino manifests`", nil},
+		"account of the manifests": {"ServiceAccount", "ServiceAccount kamino-generalize is of an installation by `kamino manifests`", nil},
+		"objects of the chart": {"ClusterRole", "", func(o *unstructured.Unstructured) {
+			o.SetLabels(map[string]string{"app.kubernetes.io/name": "kamino", "app.kubernetes.io/instance": release})
+		}},
+		"objects of other tools": {"ClusterRole", "", func(o *unstructured.Unstructured) { o.SetLabels(nil) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := fake.NewSimpleDynamicClient(runtime.NewScheme())
+			for _, object := range all {
+				if object.GetKind() != c.kind {
+					continue
+				}
+				object = object.DeepCopy()
+				if c.change != nil {
+					c.change(object)
+				}
+				of := schema.GroupVersionResource{Group: object.GroupVersionKind().Group, Version: "v1", Resource: strings.ToLower(c.kind) + "s"}
+				if err := client.Tracker().Create(of, object, object.GetNamespace()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			chart, values := renderValues(t, Values{}, common.ReleaseOptions{IsInstall: true})
+			_, err := engine.RenderWithClientProvider(chart, values, objectsOf{client})
+			if c.refused == "" && err != nil {
+				t.Error(err)
+			}
+			if c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused) || strings.Count(err.Error(), "\n  k") != 4) {
+				t.Errorf("%v, want %q and four commands", err, c.refused)
+			}
+		})
+	}
+}
+
+// renderValues loads the chart, and returns all values for its templates.
+func renderValues(t *testing.T, values Values, options common.ReleaseOptions) (*chartv2.Chart, common.Values) {
 	t.Helper()
 	chart, err := Load()
 	if err != nil {
@@ -375,6 +438,13 @@ func renderAs(t *testing.T, values Values, options common.ReleaseOptions) map[st
 	if err != nil {
 		t.Fatal(err)
 	}
+	return chart, all
+}
+
+// renderAs renders all templates but the notes as the release of the options.
+func renderAs(t *testing.T, values Values, options common.ReleaseOptions) map[string]string {
+	t.Helper()
+	chart, all := renderValues(t, values, options)
 	texts, err := engine.Render(chart, all)
 	if err != nil {
 		t.Fatal(err)
