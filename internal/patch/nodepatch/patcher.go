@@ -96,7 +96,7 @@ type Store interface {
 // Pass is the result of a pass.
 type Pass struct {
 	Decision plan.Decision
-	// Done: nothing is left to do. Record.Failure tells success from failure.
+	// Done: nothing is left to do. Without Record.Failure, the patch succeeded.
 	Done bool
 }
 
