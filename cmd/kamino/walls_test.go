@@ -81,6 +81,7 @@ var rooms = map[string]room{
 	"internal/generalize/disk": {own: "api generalize generalize/host generalize/scan generalize/tree", foreign: kubeTypes},
 
 	"internal/patch/apt": {own: "patch"},
+	"internal/patch/dnf": {own: "patch"},
 
 	"internal/pool":       {own: "api cloud cluster history imagecount imageversion joinhealth membership nodejoin nodestate", foreign: kubeClient},
 	"internal/build":      {},
