@@ -82,6 +82,10 @@ var rooms = map[string]room{
 
 	"internal/patch/apt": {own: "patch"},
 	"internal/patch/dnf": {own: "patch"},
+	"internal/patch/host": {
+		own:     "api generalize/host generalize/tree patch patch/apt patch/dnf",
+		foreign: kubeTypes + " github.com/coreos/go-systemd github.com/godbus/dbus",
+	},
 
 	"internal/pool":       {own: "api cloud cluster history imagecount imageversion joinhealth membership nodejoin nodestate", foreign: kubeClient},
 	"internal/build":      {},
@@ -123,6 +127,8 @@ var rooms = map[string]room{
 	"internal/cli/settings": {own: "api", foreign: kubeTypes + yaml + " sigs.k8s.io/json"},
 	"internal/cli":          {own: "*", foreign: "*"},
 	"cmd/kamino":            {own: "*", foreign: "*"},
+
+	"internal/cli/patchnode": {own: "generalize/disk generalize/host patch/host", foreign: "github.com/spf13/cobra"},
 
 	// For tests alone; TestTheBinaryHoldsNothingForeign keeps them out of the binary.
 	"internal/apitest":          {own: "api", foreign: "*"},

@@ -30,6 +30,7 @@ var spoken = map[string]string{
 	"internal/cloud/capi/infrastructure.go":       "it lists the infrastructures",
 	"internal/cloud/capi/member.go":               "whose IDs are the same in any case",
 	"internal/bootstrapkind/bootstrapkind.go":     "labels of a distribution, as it writes them",
+	"internal/patch/system.go":                    "the name of a distribution",
 }
 
 // TestNoCloudsWordsAboveIt limits code above the providers to words of all clouds: words of a single cloud belong to its

@@ -11,9 +11,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/build"
 	"github.com/kamino-dev/kamino/internal/cli/help"
 	"github.com/kamino-dev/kamino/internal/cli/logging"
+	"github.com/kamino-dev/kamino/internal/cli/patchnode"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/drive"
+	patchhost "github.com/kamino-dev/kamino/internal/patch/host"
 	"github.com/kamino-dev/kamino/internal/process"
 )
 
@@ -120,7 +122,7 @@ func (f *Factory) command(o *Options, started *bool) *cobra.Command {
 	add(help.GroupPolicy, newPlanCommand(f, o), newAutoCommand(f, o), newSuspendCommand(f, o), newResumeCommand(f, o), newRetryCommand(f, o))
 	add(help.GroupPool, newHistoryCommand(f, o), newPromoteCommand(f, o), newRollbackCommand(f, o), newRestoreCommand(f, o), newRebuildCommand(f, o), newQuarantineCommand(f, o), newReleaseCommand(f, o), newRetireCommand(f, o))
 	add(help.GroupNode, newReservationsCommand(f, o), newReleaseNodeCommand(f, o))
-	add(help.GroupSetup, newDoctorCommand(f, o), newManifestsCommand(f, o), newCRDsCommand(f, o), newControllerCommand(f, o), newGeneralizeCommand(f), newVerifyCommand(f), newProbeCommand(f), newVersionCommand(f, o), help.NewOptionsCommand())
+	add(help.GroupSetup, newDoctorCommand(f, o), newManifestsCommand(f, o), newCRDsCommand(f, o), newControllerCommand(f, o), newGeneralizeCommand(f), newVerifyCommand(f), newProbeCommand(f), patchnode.New(patchhost.Node{Log: f.Err, Now: f.Now}, f.Getenv, classed), newVersionCommand(f, o), help.NewOptionsCommand())
 	help.Rename(root, f.CalledAs)
 	help.Apply(root)
 	return root

@@ -61,7 +61,7 @@ func (h *Host) Run(ctx context.Context) error {
 	if err := h.guard(ctx, t); err != nil {
 		return err
 	}
-	bus, err := dial(context.WithoutCancel(ctx), t)
+	bus, err := Dial(context.WithoutCancel(ctx), t)
 	if err != nil {
 		return refused("systemd of the host cannot be reached, so nothing could be stopped: %v", err)
 	}

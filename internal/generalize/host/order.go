@@ -58,6 +58,9 @@ func NewOrder(reference string, uid types.UID, files OrderFiles) (Order, error) 
 // String returns NAMESPACE/NAME.
 func (o Order) String() string { return o.Namespace + "/" + o.Name }
 
+// Public returns the public half of the order's key, in base64.
+func (o Order) Public() string { return o.public }
+
 // check refuses an order that has changed, is for another disk or boot, or already has a report.
 func (o Order) check(found *v1alpha1.Order, s generalize.Subject, profile *generalize.Profile) error {
 	spec := found.Spec

@@ -27,10 +27,10 @@ const (
 	noSuchUnit  = "org.freedesktop.systemd1.NoSuchUnit"
 )
 
-// dial connects to the host's systemd on its private socket, because the message bus may be stopped. The socket is
+// Dial connects to the host's systemd on its private socket, because the message bus may be stopped. The socket is
 // opened through its directory's descriptor: a socket's name is limited to 107 bytes, and no link can lead out of the
 // root.
-func dial(ctx context.Context, t *tree.Tree) (*systemd.Conn, error) {
+func Dial(ctx context.Context, t *tree.Tree) (*systemd.Conn, error) {
 	return systemd.NewConnection(func() (*dbus.Conn, error) {
 		dir, err := t.OpenFile("run/systemd", os.O_RDONLY, 0)
 		if err != nil {

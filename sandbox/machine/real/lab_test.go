@@ -24,6 +24,7 @@ var programs = map[string]string{
 	"dpkg-deb": "dpkg", "mkfs.ext4": "e2fsprogs", "e2fsck": "e2fsprogs", "losetup": "mount", "mount": "mount",
 	"fstrim": "util-linux", "fsfreeze": "util-linux", "nsenter": "util-linux", "ip": "iproute2",
 	"containerd": "containerd", "dockerd": "docker.io", "podman": "podman", "runc": "runc",
+	"gpg": "gpg", "dnf": "dnf", "createrepo_c": "createrepo-c", "rpmbuild": "rpm",
 }
 
 // lab is an environment for machines: a directory for disks, memory for media, and a network with a DHCP server and
