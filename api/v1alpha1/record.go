@@ -251,6 +251,8 @@ type Proof struct {
 	RulesDigest string `json:"rulesDigest,omitempty"`
 	// ManifestDigest is "sha256:" and the hex digest of the manifest of the run.
 	ManifestDigest string `json:"manifestDigest"`
+	// PatchLevel of the disk, from its database of packages. Empty if unknown.
+	PatchLevel string `json:"patchLevel,omitempty"`
 	// At is when the run ended, by the donor's clock.
 	At metav1.Time `json:"at"`
 }

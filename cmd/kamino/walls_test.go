@@ -74,14 +74,15 @@ var rooms = map[string]room{
 	"internal/generalize/scan":  {own: "generalize/rpmdb", foreign: unix + " github.com/klauspost/compress github.com/pelletier/go-toml github.com/ulikunitz/xz github.com/zricethezav/gitleaks"},
 	"internal/generalize":       {own: "api generalize/scan generalize/store generalize/tree", foreign: kubeTypes + yaml},
 	"internal/generalize/host": {
-		own:     "api generalize generalize/tree",
+		own:     "api generalize generalize/tree patch/disk",
 		foreign: kubeClient + unix + " github.com/coreos/go-systemd github.com/godbus/dbus",
 	},
 
 	"internal/generalize/disk": {own: "api generalize generalize/host generalize/scan generalize/tree", foreign: kubeTypes},
 
-	"internal/patch/apt": {own: "patch"},
-	"internal/patch/dnf": {own: "patch"},
+	"internal/patch/apt":  {own: "patch"},
+	"internal/patch/dnf":  {own: "patch"},
+	"internal/patch/disk": {own: "generalize/rpmdb generalize/tree patch patch/apt"},
 	"internal/patch/host": {
 		own:     "api generalize/host generalize/tree patch patch/apt patch/dnf",
 		foreign: kubeTypes + " github.com/coreos/go-systemd github.com/godbus/dbus",

@@ -14,6 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/generalize"
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/patch/disk"
 )
 
 // limit is how long a run may take after its first change to the host. It is below the lifetime of an API token, so
@@ -168,6 +169,9 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 		return err
 	}
 	proof.Order = h.Order.UID
+	if proof.PatchLevel, err = disk.Level(t); err != nil {
+		h.say("the patch level of the disk is not known: %v", err)
+	}
 	if err := h.API.Report(ctx, h.Order, &v1alpha1.Report{Proof: proof}, h.Wait); err != nil {
 		return fmt.Errorf("the disk is generalized, but the proof could not be reported and is useless: %w", err)
 	}

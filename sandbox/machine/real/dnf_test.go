@@ -17,7 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
 	"github.com/kamino-dev/kamino/internal/patch"
+	patchdisk "github.com/kamino-dev/kamino/internal/patch/disk"
 	"github.com/kamino-dev/kamino/internal/patch/host"
 )
 
@@ -150,8 +152,26 @@ func (d *dnfRoot) order(t *testing.T, method patch.Method, patches patch.Set) *p
 	n := d.node
 	n.Log, n.UID = &log, fmt.Sprintf("order-%d", len(d.units.ended))
 	r := n.Carry(t.Context(), patch.Order{Method: method, Patches: patches, Hold: patch.DefaultHold(), Drained: true})
+	if level := d.level(t); level != r.After && r.After != "" {
+		t.Errorf("the level of the disk is %s, and of the running system %s", level, r.After)
+	}
 	t.Logf("%s %s:\n%s%+v", method, patches, log.String(), r.Failure)
 	return r
+}
+
+// level is the patch level by the files of the disk.
+func (d *dnfRoot) level(t *testing.T) string {
+	t.Helper()
+	root, err := tree.Open(d.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	level, err := patchdisk.Level(root)
+	if err != nil || level == "" {
+		t.Errorf("the level %q: %v", level, err)
+	}
+	return level
 }
 
 // TestDNF carries out orders with a real dnf: checked by the history and the list of packages, not by exit codes.

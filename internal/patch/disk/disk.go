@@ -1,0 +1,74 @@
+// Package disk computes the patch level of a disk from the databases of its package manager, without running a program.
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"github.com/kamino-dev/kamino/internal/generalize/rpmdb"
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
+	"github.com/kamino-dev/kamino/internal/patch"
+	"github.com/kamino-dev/kamino/internal/patch/apt"
+)
+
+// Level is the patch level of the system in a tree, equal to the level in a report of the running system. The level is
+// empty without a list of packages of dpkg or rpm.
+func Level(t *tree.Tree) (string, error) {
+	packages, err := dpkg(t)
+	if err == nil && packages == nil {
+		packages, err = rpm(t)
+	}
+	if err != nil || len(packages) == 0 {
+		return "", err
+	}
+	return patch.Level(packages), nil
+}
+
+func dpkg(t *tree.Tree) ([]patch.Installed, error) {
+	f, err := t.OpenFile(apt.Status, os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.Size() == 0 {
+		return nil, err // the empty file of a system without dpkg's packages
+	}
+	all, err := apt.Packages(f)
+	if err != nil {
+		return nil, fmt.Errorf("read /%s: %w", apt.Status, err)
+	}
+	installed := make([]patch.Installed, 0, len(all))
+	for _, p := range all {
+		installed = append(installed, p.Installed)
+	}
+	return installed, nil
+}
+
+// Tags of a package's identity. Source: rpm, include/rpm/rpmtag.h.
+const (
+	nameTag, versionTag, releaseTag, epochTag, archTag = 1000, 1001, 1002, 1003, 1022
+)
+
+// rpm reads the packages as the query of package dnf prints them: the epoch zero has no text, and keys are no packages.
+func rpm(t *tree.Tree) (all []patch.Installed, err error) {
+	open := func(name string) (*os.File, error) { return t.OpenFile(name, os.O_RDONLY, 0) }
+	err = rpmdb.Each(open, func(h rpmdb.Header) {
+		p := patch.Installed{Name: h.Text(nameTag), Version: h.Text(versionTag) + "-" + h.Text(releaseTag), Arch: h.Text(archTag)}
+		if epoch, _ := h.Number(epochTag); epoch > 0 {
+			p.Version = strconv.FormatUint(uint64(epoch), 10) + ":" + p.Version
+		}
+		if p.Name != "gpg-pubkey" {
+			all = append(all, p)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read rpm's database: %w", err)
+	}
+	return all, nil
+}
