@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
@@ -24,7 +22,7 @@ func (s *session) autoTeller() func(drive.AutoNews) {
 			line("%s: %s", n.Pool.Name, n.Begun)
 		case n.Seen != nil:
 			if views[n.Pool.ID] == nil {
-				views[n.Pool.ID] = print.NewLines(poolWriter{s.Err, n.Pool.Name})
+				views[n.Pool.ID] = print.NewLines(print.NewPoolWriter(s.Err, n.Pool.Name))
 			}
 			views[n.Pool.ID].Show(print.Progress{Prototype: n.Seen}, s.Now())
 		case n.Driving != nil:
@@ -92,22 +90,4 @@ func captured(result print.AutoResult, r drive.AutoResult) print.AutoResult {
 		}
 	}
 	return result
-}
-
-// poolWriter inserts the pool's name after the time of each line.
-type poolWriter struct {
-	out  io.Writer
-	pool string
-}
-
-// Write implements io.Writer.
-func (w poolWriter) Write(text []byte) (int, error) {
-	at, rest, found := bytes.Cut(text, []byte("  "))
-	if !found {
-		return w.out.Write(text)
-	}
-	if _, err := fmt.Fprintf(w.out, "%s  %s: %s", at, w.pool, rest); err != nil {
-		return 0, err
-	}
-	return len(text), nil
 }

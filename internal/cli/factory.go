@@ -113,17 +113,5 @@ func (f *Factory) terminal() bool {
 	return width > 0 && f.Getenv("TERM") != "dumb"
 }
 
-// style is the capability of the terminal. See https://no-color.org for NO_COLOR.
-func (f *Factory) style() print.Style {
-	locale := f.Getenv("LC_ALL")
-	for _, name := range []string{"LC_CTYPE", "LANG"} {
-		if locale == "" {
-			locale = f.Getenv(name)
-		}
-	}
-	locale = strings.ToUpper(locale)
-	return print.Style{
-		Color:   f.terminal() && f.Getenv("NO_COLOR") == "",
-		Unicode: strings.Contains(locale, "UTF-8") || strings.Contains(locale, "UTF8"),
-	}
-}
+// style is the capability of the terminal.
+func (f *Factory) style() print.Style { return print.StyleOf(f.terminal(), f.Getenv) }

@@ -22,7 +22,7 @@ func (s *session) follower(p *v1alpha1.Prototype) *drive.Follower {
 		return fl
 	}
 	terminal := print.NewTerminal(s.Err, s.Window)
-	s.options.LogOutput.redirect(terminal)
+	s.options.LogOutput.Redirect(terminal)
 	fl.View, fl.Live = view{print.NewLive(terminal, s.style())}, true
 	return fl
 }

@@ -129,7 +129,7 @@ func TestGeneralizeEndings(t *testing.T) {
 		t.Run(c.is, func(t *testing.T) {
 			_, err := generalizeCommand(t, c.args...)
 			var e *failure
-			if !errors.As(err, &e) || e.code != c.code || !strings.Contains(err.Error(), c.says) {
+			if !errors.As(err, &e) || e.Code != c.code || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v, want exit code %d and %q", err, c.code, c.says)
 			}
 		})

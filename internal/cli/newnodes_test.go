@@ -51,7 +51,7 @@ func newNodesAreAwaited(t *testing.T) {
 	p.Status.Steps = []v1alpha1.Step{{Phase: v1alpha1.PhaseScalingOut, StartedAt: metav1.NewMicroTime(grown.Add(300 * time.Millisecond))}}
 	err := s.awaitNewNodes(t.Context(), p, 10*time.Minute)
 	var end *failure
-	if !errors.As(err, &end) || end.code != ExitFailed || !strings.Contains(err.Error(), "0 of 1 new node is Ready within 10m") {
+	if !errors.As(err, &end) || end.Code != ExitFailed || !strings.Contains(err.Error(), "0 of 1 new node is Ready within 10m") {
 		t.Errorf("it did not come: %v", err)
 	}
 	objects[1].Status.Conditions[0].Status = corev1.ConditionTrue

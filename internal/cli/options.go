@@ -2,9 +2,7 @@ package cli
 
 import (
 	"cmp"
-	"io"
 	"strings"
-	"sync"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
@@ -13,6 +11,8 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/build"
 	"github.com/kamino-dev/kamino/internal/cli/clouds"
+	"github.com/kamino-dev/kamino/internal/cli/logging"
+	"github.com/kamino-dev/kamino/internal/cli/user"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/node/kured"
@@ -30,7 +30,7 @@ type Options struct {
 	// Kubeconfig and Context select the cluster, as in kubectl.
 	Kubeconfig, Context string
 	// As is the impersonated user in the cluster.
-	As impersonation
+	As user.Impersonation
 	// Namespace of the Lease and of saved recipes.
 	Namespace string
 	// GeneralizeNamespace of the generalize pods, which are privileged.
@@ -55,7 +55,7 @@ type Options struct {
 	LogLevel, LogFormat string
 	// The command sets Log and LogOutput before a verb runs.
 	Log       logr.Logger
-	LogOutput *swappable
+	LogOutput *logging.Output
 
 	// atEnd holds functions to call at the end of the verb.
 	atEnd []func()
@@ -72,7 +72,7 @@ func (o *Options) end() {
 func (o *Options) bind(flags *pflag.FlagSet, getenv func(string) string) {
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: KUBECONFIG, ~/.kube/config, or the pod's service account)")
 	flags.StringVar(&o.Context, "context", "", "`name` of the kubeconfig context (default: the current context)")
-	o.As.bind(flags)
+	o.As.Bind(flags)
 	flags.StringVar(&o.Namespace, "namespace", v1alpha1.DefaultNamespace, "namespace of Kamino's Lease and saved recipes")
 	flags.StringVar(&o.GeneralizeNamespace, "generalize-namespace", cmp.Or(getenv(envGeneralize), v1alpha1.DefaultGeneralizeNamespace),
 		"`namespace` of the privileged pods that generalize disks (default: "+envGeneralize+", or "+v1alpha1.DefaultGeneralizeNamespace+")")
@@ -108,25 +108,4 @@ func defaultImage(getenv func(string) string) string {
 		return image
 	}
 	return build.Read().Image
-}
-
-// swappable is the destination of logs: standard error, or a terminal that prints logs above a progress block.
-type swappable struct {
-	mu sync.Mutex
-	to io.Writer
-}
-
-// Write implements io.Writer.
-func (s *swappable) Write(text []byte) (int, error) {
-	s.mu.Lock()
-	to := s.to
-	s.mu.Unlock()
-	return to.Write(text)
-}
-
-// redirect sends further logs to another writer.
-func (s *swappable) redirect(to io.Writer) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.to = to
 }

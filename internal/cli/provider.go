@@ -16,7 +16,7 @@ const envNode = "NODE_NAME"
 
 // connect builds the clients for the options.
 func connect(o *Options) (*cluster.Connection, error) {
-	return cluster.Connect(cluster.Options{Kubeconfig: o.Kubeconfig, Context: o.Context, As: o.As.config(), Agent: agent()})
+	return cluster.Connect(cluster.Options{Kubeconfig: o.Kubeconfig, Context: o.Context, As: o.As.Config(), Agent: agent()})
 }
 
 // newCloud builds the provider of the named cloud, or of the cloud of the cluster's nodes.

@@ -120,7 +120,7 @@ func (f *Factory) command(o *Options, started *bool) *cobra.Command {
 	}
 	add(help.GroupCapture, newCaptureCommand(f, o), newStatusCommand(f, o), newDescribeCommand(f, o), newCancelCommand(f, o))
 	add(help.GroupPolicy, newPlanCommand(f, o), newAutoCommand(f, o), newSuspendCommand(f, o), newResumeCommand(f, o), newRetryCommand(f, o))
-	add(help.GroupPool, newHistoryCommand(f, o), newPromoteCommand(f, o), newRollbackCommand(f, o), newRestoreCommand(f, o), newRebuildCommand(f, o), newQuarantineCommand(f, o), newReleaseCommand(f, o), newRetireCommand(f, o))
+	add(help.GroupPool, newHistoryCommand(f, o), newEventsCommand(f, o), newPromoteCommand(f, o), newRollbackCommand(f, o), newRestoreCommand(f, o), newRebuildCommand(f, o), newQuarantineCommand(f, o), newReleaseCommand(f, o), newRetireCommand(f, o))
 	add(help.GroupNode, newReservationsCommand(f, o), newReleaseNodeCommand(f, o))
 	add(help.GroupSetup, newDoctorCommand(f, o), newManifestsCommand(f, o), newCRDsCommand(f, o), newControllerCommand(f, o), newGeneralizeCommand(f), newVerifyCommand(f), newProbeCommand(f), patchnode.New(patchhost.Node{Log: f.Err, Now: f.Now}, f.Getenv, classed), newVersionCommand(f, o), help.NewOptionsCommand())
 	help.Rename(root, f.CalledAs)
@@ -136,14 +136,14 @@ func (f *Factory) prepare(cmd *cobra.Command, o *Options) error {
 			o.LogLevel = "info"
 		}
 	}
-	o.LogOutput = &swappable{to: f.Err}
+	o.LogOutput = logging.NewOutput(f.Err)
 	log, err := logging.New(o.LogOutput, o.LogLevel, o.LogFormat)
 	if err != nil {
 		return &failure{ExitUsage, err}
 	}
 	o.Log = log
-	if err := o.As.check(); err != nil {
-		return err
+	if err := o.As.Check(); err != nil {
+		return &failure{ExitUsage, err}
 	}
 	logging.Adopt(log, o.LogLevel)
 	return nil

@@ -2,10 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -46,44 +46,61 @@ The version in use is marked "current". The target of a rollback is marked "prio
 		}),
 	}
 	bindOutput(cmd, &format, print.Table, print.Wide, print.JSON, print.YAML)
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "refresh until interrupted")
-	cmd.Flags().DurationVar(&interval, "interval", 10*time.Second, "refresh interval of --watch")
-	before(cmd, func() error {
-		if interval < time.Second {
-			return usagef("--interval %s is too short, because each refresh calls the cloud: use 1s or more", interval)
-		}
-		return nil
-	})
+	bindWatch(cmd, &watch, &interval)
 	return cmd
 }
 
-func (s *session) watchStatus(ctx context.Context, pool string, format print.Format, interval time.Duration) error {
-	var shown []byte
-	for {
-		text, trouble := s.statusText(ctx, pool, format)
-		if ctx.Err() != nil {
-			return nil // an interrupt ends the watch
+// bindWatch adds the flags --watch and --interval.
+func bindWatch(cmd *cobra.Command, watch *bool, interval *time.Duration) {
+	cmd.Flags().BoolVarP(watch, "watch", "w", false, "refresh until interrupted")
+	bindInterval(cmd, interval, "refresh interval of --watch")
+}
+
+// bindInterval adds the flag --interval.
+func bindInterval(cmd *cobra.Command, interval *time.Duration, usage string) {
+	cmd.Flags().DurationVar(interval, "interval", 10*time.Second, usage)
+	before(cmd, func() error {
+		if *interval < time.Second {
+			return usagef("--interval %s is too short, because each refresh calls the cloud: use 1s or more", *interval)
 		}
+		return nil
+	})
+}
+
+// watch looks again and again, until an interrupt or an error that does not pass.
+func (s *session) watch(ctx context.Context, interval time.Duration, look func() error) error {
+	for {
+		err := look()
 		switch {
-		case trouble != nil && !cluster.Unreachable(trouble):
-			return trouble
-		case trouble != nil:
-			s.note("%s; retrying", explain(trouble))
-		case !bytes.Equal(text, shown):
-			if s.Redraws != nil && s.Redraws() && s.Getenv("TERM") != "dumb" {
-				if _, err := io.WriteString(print.Raw(s.Out), "\x1b[H\x1b[2J"); err != nil {
-					return err
-				}
-			}
-			if _, err := s.Out.Write(text); err != nil {
-				return err
-			}
-			shown = text
+		case ctx.Err() != nil:
+			return nil // an interrupt ends the watch
+		case err != nil && !cluster.Unreachable(err):
+			return err
+		case err != nil:
+			s.note("%s; retrying", explain(err))
 		}
 		if pause(ctx, interval) != nil {
 			return nil
 		}
 	}
+}
+
+// watchStatus redraws the status on a terminal, or prints the status after each change.
+func (s *session) watchStatus(ctx context.Context, pool string, format print.Format, interval time.Duration) error {
+	screen := print.NewScreen(s.Out, func() (int, int) {
+		if format.Machine() || s.Redraws == nil || !s.Redraws() || s.Getenv("TERM") == "dumb" {
+			return 0, 0
+		}
+		width, height := s.Window()
+		return cmp.Or(width, 80), height // the window is that of standard error, which may be a file
+	})
+	return s.watch(ctx, interval, func() error {
+		text, err := s.statusText(ctx, pool, format)
+		if err != nil {
+			return err
+		}
+		return screen.Draw(text)
+	})
 }
 
 // statusText looks once, and prints all available facts. The error is the first problem of a look.

@@ -36,7 +36,7 @@ func verifyCommand(t *testing.T, args ...string) (string, int) {
 	var e *failure
 	switch {
 	case errors.As(err, &e):
-		return out.String() + err.Error(), e.code
+		return out.String() + err.Error(), e.Code
 	case err != nil:
 		return out.String() + err.Error(), ExitUnexpected
 	default:

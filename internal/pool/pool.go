@@ -20,6 +20,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/membership"
 	"github.com/kamino-dev/kamino/internal/nodejoin"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 // Finder reads one cluster and the cluster's cloud.
@@ -146,23 +147,38 @@ func (f *Finder) Some(ctx context.Context, limit int64) ([]cloud.PoolID, error) 
 	return slices.Compact(ids), nil
 }
 
+// Past is the history of a pool, with the joins of the pool's nodes.
+type Past struct {
+	history.History
+	// Joins of the pool's instances with a known start; empty if the cloud could not list the instances.
+	Joins []joinhealth.Join
+	// Capacity is the desired number of nodes.
+	Capacity int64
+}
+
 // History returns the history of the pool's versions. keep replaces the retention setting of a capture; zero means the
 // setting of the pool's last capture.
 func (f *Finder) History(ctx context.Context, p *Pool, keep int) (history.History, error) {
+	past, err := f.Past(ctx, p, keep)
+	return past.History, err
+}
+
+// Past returns the history of the pool's versions, with joins. keep is that of History.
+func (f *Finder) Past(ctx context.Context, p *Pool, keep int) (Past, error) {
 	facts := history.Facts{Prototypes: p.Prototypes, Keep: keep}
 	var err error
 	if facts.Pool, err = f.Cloud.Pool(ctx, p.ID); err != nil {
-		return history.History{}, err
+		return Past{}, err
 	}
 	if facts.Images, err = f.images(ctx, p.ID); err != nil {
-		return history.History{}, err
+		return Past{}, err
 	}
 	instances, err := f.Cloud.Instances(ctx, p.ID)
 	if err != nil {
 		if f.Uncounted != nil {
 			f.Uncounted(err)
 		}
-		return history.Of(facts), nil
+		return Past{History: history.Of(facts), Capacity: facts.Pool.Capacity}, nil
 	}
 	facts.Counted = true
 	for _, instance := range instances {
@@ -175,7 +191,17 @@ func (f *Finder) History(ctx context.Context, p *Pool, keep int) (history.Histor
 	seen := nodejoin.Observation{Now: now, Instances: instances, Nodes: p.stripped, Images: facts.Images, Same: f.Cloud.SameInstance}
 	facts.Joins = joinhealth.Judge(seen.Now, time.Time{}, nodejoin.Nodes(seen), nil, joinhealth.Limits{})
 	facts.Joins = slices.DeleteFunc(facts.Joins, func(join joinhealth.Join) bool { return join.Running.IsZero() }) // the start time is unknown
-	return history.Of(facts), nil
+	return Past{history.Of(facts), facts.Joins, facts.Pool.Capacity}, nil
+}
+
+// Ready counts the pool's Nodes in the cluster, and the Ready nodes among them.
+func (p *Pool) Ready() (nodes, ready int) {
+	for _, n := range p.stripped {
+		if nodestate.Ready(n) {
+			ready++
+		}
+	}
+	return len(p.stripped), ready
 }
 
 // images lists the pool's versions. images reads each pending version again, because a list may not distinguish an

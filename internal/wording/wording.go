@@ -1,4 +1,4 @@
-// Package wording formats parts of sentences: counted nouns, long lists of names, and durations. The package decides no
+// Package wording formats parts of sentences: counted nouns, long lists of names, durations, and foreign text. The package decides no
 // content.
 package wording
 
@@ -69,4 +69,16 @@ func tenths(d time.Duration) string {
 		return fmt.Sprintf("%ds", n/10)
 	}
 	return fmt.Sprintf("%d.%ds", n/10, n%10)
+}
+
+// Controls reports whether a character belongs to C0, DEL or C1, or changes the direction of text. Such characters of
+// another account hide text from a reader.
+func Controls(r rune) bool {
+	switch {
+	case r < 0x20, r >= 0x7f && r < 0xa0:
+		return true
+	case r == 0x61c, r == 0x200e, r == 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
+		return true
+	}
+	return false
 }

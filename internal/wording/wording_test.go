@@ -89,3 +89,16 @@ func TestDurationsAreTold(t *testing.T) {
 		}
 	}
 }
+
+func TestControls(t *testing.T) {
+	for _, r := range "\x00\n\t\x1b\x1f\x7f\u0080\u009b\u009f\u061c\u200e\u200f\u202a\u202e\u2066\u2069" {
+		if !Controls(r) {
+			t.Errorf("%U passes", r)
+		}
+	}
+	for _, r := range " aä€\u00a0\u200d\u2065漢✓" {
+		if Controls(r) {
+			t.Errorf("%U is refused", r)
+		}
+	}
+}

@@ -1,4 +1,4 @@
-// Package logging makes the only logger of the process.
+// Package logging makes the only logger of the process, and holds the destination of logs.
 package logging
 
 import (
@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
@@ -53,3 +54,27 @@ func (q quiet) Info(level int, message string, pairs ...any) {
 func (q quiet) WithValues(pairs ...any) logr.LogSink { return quiet{q.LogSink.WithValues(pairs...)} }
 
 func (q quiet) WithName(name string) logr.LogSink { return quiet{q.LogSink.WithName(name)} }
+
+// Output is the destination of logs: standard error, or a terminal that prints logs above a progress block.
+type Output struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// NewOutput returns the destination of logs at the start.
+func NewOutput(to io.Writer) *Output { return &Output{to: to} }
+
+// Write implements io.Writer.
+func (s *Output) Write(text []byte) (int, error) {
+	s.mu.Lock()
+	to := s.to
+	s.mu.Unlock()
+	return to.Write(text)
+}
+
+// Redirect sends further logs to another writer.
+func (s *Output) Redirect(to io.Writer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.to = to
+}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/history"
@@ -30,7 +29,7 @@ func History(w io.Writer, format Format, h history.History, now time.Time) error
 			return err
 		}
 	}
-	for i, line := range historyNotes(h) {
+	for i, line := range h.Notes() {
 		if i == 0 && len(h.Versions) > 0 {
 			line = "\n" + line
 		}
@@ -93,85 +92,6 @@ func moment(at time.Time) string {
 		return None
 	}
 	return at.UTC().Format(time.RFC3339)
-}
-
-// sentences, with one sentence per line.
-type sentences []string
-
-func (n *sentences) add(format string, args ...any) { *n = append(*n, fmt.Sprintf(format, args...)) }
-
-func historyNotes(h history.History) []string {
-	var n sentences
-	n.recipe(h)
-	n.versions(h)
-	n.trust(h)
-	for _, v := range h.Versions {
-		if v.SavedRecipe != "" {
-			n.add("Version %s removed fields from the recipe; Secret %s keeps the fields. To restore: `kamino restore %s --version %s`.", v.Version, v.SavedRecipe, h.Pool, v.Version)
-		}
-	}
-	n.bad(h)
-	if len(h.Versions) > 0 && len(h.Others) > 0 {
-		n.add("%s none of these versions.", runs(len(h.Others)))
-	}
-	for _, c := range h.Captures {
-		if c.HandOver != "" {
-			n.add("Version %s is handed over: %s.", c.Version, c.HandOver)
-			continue
-		}
-		if c.Awaits {
-			n.add("Version %s waits for approval: run `kamino promote %s %s`.", c.Version, h.Pool, c.Version)
-			continue
-		}
-		n.add("Prototype %s is capturing node %s as version %s.", c.Prototype, c.Donor, c.Version)
-	}
-	return n
-}
-
-// recipe describes a recipe that names no existing version.
-func (n *sentences) recipe(h history.History) {
-	switch {
-	case h.Gone != nil:
-		n.add("%s%s.", strings.ToUpper(h.Gone.Message[:1]), h.Gone.Message[1:])
-	case len(h.Versions) == 0:
-		n.add("Pool %s has no versions yet; the recipe names %s.", h.Pool, orNone(h.Recipe.Image))
-	case h.Recipe.Version == "":
-		n.add("The recipe of pool %s names %s, which is not a version of the pool.", h.Pool, orNone(h.Recipe.Image))
-	}
-}
-
-// versions describes bad versions, and problems of other versions.
-func (n *sentences) versions(h history.History) {
-	for _, v := range h.Versions {
-		if v.Quarantined != "" {
-			n.add("Version %s is quarantined: %s", v.Version, orNone(v.Quarantined))
-		}
-		if v.Error != "" {
-			n.add("Version %s: %s", v.Version, orNone(v.Error))
-		}
-	}
-}
-
-// trust describes an automatic rollback of the pool.
-func (n *sentences) trust(h history.History) {
-	for _, r := range h.Returns {
-		if r.Acknowledged.IsZero() {
-			said := r.Says(h.Pool, h.Recipe).Message
-			n.add("%s%s.", strings.ToUpper(said[:1]), said[1:])
-		}
-	}
-}
-
-// bad names quarantined versions in use.
-func (n *sentences) bad(h history.History) {
-	for _, v := range h.Bad() {
-		if v.Use == history.Current {
-			n.add("New nodes still use the quarantined version %s: run `kamino rollback %s`.", v.Version, h.Pool)
-		}
-		if len(v.Nodes) > 0 {
-			n.add("%s the quarantined version %s: %s", runs(len(v.Nodes)), v.Version, wording.Names(v.Nodes))
-		}
-	}
 }
 
 func runs(n int) string {

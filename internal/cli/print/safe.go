@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // replacement replaces a control character, with the width of one character, so that tables stay aligned.
@@ -66,21 +68,10 @@ func Raw(w io.Writer) io.Writer {
 
 // visible is the character, or the replacement of a control character.
 func visible(r rune) rune {
-	if r == '\n' || r == '\t' || !controls(r) {
+	if r == '\n' || r == '\t' || !wording.Controls(r) {
 		return r
 	}
 	return replacement
-}
-
-// controls reports whether a character belongs to C0, DEL or C1, or changes the direction of text.
-func controls(r rune) bool {
-	switch {
-	case r < 0x20, r >= 0x7f && r < 0xa0:
-		return true
-	case r == 0x61c, r == 0x200e, r == 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
-		return true
-	}
-	return false
 }
 
 // safeText is a text in the form of Safe.
@@ -132,4 +123,4 @@ func escaped(text []byte) []byte {
 }
 
 // hidden reports whether a character of a JSON text controls a terminal. Newlines separate values.
-func hidden(r rune) bool { return controls(r) && r != '\n' && r != '\t' }
+func hidden(r rune) bool { return wording.Controls(r) && r != '\n' && r != '\t' }

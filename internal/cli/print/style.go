@@ -1,5 +1,7 @@
 package print
 
+import "strings"
+
 // Colours by meaning. Every state also has a sign or a word, for terminals without colours.
 const (
 	reset  = "\x1b[0m"
@@ -16,6 +18,21 @@ type Style struct {
 	Color bool
 	// Unicode allows signs beyond ASCII.
 	Unicode bool
+}
+
+// StyleOf is the style for a terminal. See https://no-color.org for NO_COLOR.
+func StyleOf(terminal bool, getenv func(string) string) Style {
+	locale := getenv("LC_ALL")
+	for _, name := range []string{"LC_CTYPE", "LANG"} {
+		if locale == "" {
+			locale = getenv(name)
+		}
+	}
+	locale = strings.ToUpper(locale)
+	return Style{
+		Color:   terminal && getenv("NO_COLOR") == "",
+		Unicode: strings.Contains(locale, "UTF-8") || strings.Contains(locale, "UTF8"),
+	}
 }
 
 func (s Style) paint(color, text string) string {

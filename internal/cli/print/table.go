@@ -19,10 +19,10 @@ var (
 	// the end.
 	nodeColumns = []string{"NODE", "DONOR"}
 	// details are omitted first, and optional columns in blocks, in this order.
-	details  = []string{"NAME", "PROOF", "LINEAGE"}
+	details  = []string{"NAME", "PROOF", "LINEAGE", "OBJECT"}
 	optional = []string{"READY AFTER", "WAITING", "READY FOR", "PATCHED", "POLICY", "AGE"}
 	// textColumns hold free text, which wraps at the end of a row, or below the row.
-	textColumns = []string{"WHY", "RELEASED BY", "PROGRESS"}
+	textColumns = []string{"WHY", "RELEASED BY", "PROGRESS", "MESSAGE"}
 )
 
 // layout is the form of a table. A width of zero is no limit.
