@@ -117,6 +117,27 @@ test-times: build assets $(CLUSTERAPI) ## Measure both suites on an idle machine
 
 # A log that is cut off must not lose why a test failed: CI prints only failures.
 MACHINES_TEST = $(GO) test -tags machines -vet=off -ldflags '$(SANDBOX_LDFLAGS)' -count=1 -timeout 30m $(if $(CI),,-v)
+# Chromium of Debian, and axe-core of the npm registry. A missing browser is an error, so that the target cannot pass without a check.
+BROWSER ?= $(shell command -v chromium || command -v chromium-headless-shell || command -v google-chrome)
+AXE_VERSION := 4.14.1
+AXE := $(BIN)/axe-$(AXE_VERSION)
+.PHONY: test-browser
+test-browser: browser $(AXE) ## Open the dashboard in Chromium at two widths, light and dark, and check it with axe-core (Chromium, npm).
+	@KAMINO_BROWSER=$(BROWSER) KAMINO_AXE=$(CURDIR)/$(AXE)/axe.min.js $(GO) test -vet=off -count=1 -run 'TestInABrowser$$' -v ./internal/web
+
+.PHONY: screenshots
+screenshots: browser ## Render the images of docs/dashboard.md (Chromium).
+	@$(GO) run ./hack/screenshots -browser $(BROWSER)
+
+.PHONY: browser
+browser:
+	@[[ -n "$(BROWSER)" ]] || { echo "Chromium is not installed: apt-get install chromium, or set BROWSER"; exit 1; }
+
+$(AXE):
+	@rm -rf $@ $@.new && mkdir -p $@.new
+	@cd $@.new && ../../hack/retry.sh npm pack --silent axe-core@$(AXE_VERSION) >/dev/null && tar -xzf axe-core-*.tgz --strip-components 1 package/axe.min.js package/LICENSE
+	@mv $@.new $@
+
 .PHONY: test-machines
 test-machines: $(BIN)/kamino $(BIN)/nodes $(CONTAINERD) ## Prove identity on real Debian machines in containers (root and Debian packages; says which).
 	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_NODE_BIN=$(CURDIR)/$(BIN)/nodes KAMINO_CONTAINERD_BIN=$(CURDIR)/$(CONTAINERD) \

@@ -46,6 +46,7 @@ var rooms = map[string]room{
 	"internal/joinhealth":           {pure: true, own: "cloud"},
 	"internal/trial":                {pure: true, own: "api cloud", foreign: kubeTypes},
 	"internal/history/estimate":     {pure: true, own: "api"},
+	"internal/dashboard":            {pure: true, own: "api history joinhealth timeline wording", foreign: kubeTypes},
 	"internal/timeline":             {pure: true, own: "api history wording", foreign: kubeTypes},
 	"internal/reservations":         {pure: true, own: "api nodestate", foreign: kubeTypes},
 	"internal/wording":              {pure: true},
@@ -88,6 +89,9 @@ var rooms = map[string]room{
 		own:     "api generalize/host generalize/tree patch patch/apt patch/dnf",
 		foreign: kubeTypes + " github.com/coreos/go-systemd github.com/godbus/dbus",
 	},
+	"internal/web/page":   {own: "dashboard wording"},
+	"internal/web/gather": {own: "dashboard history pool"},
+	"internal/web":        {own: "dashboard web/page", foreign: "github.com/go-logr/logr"},
 
 	"internal/pool":       {own: "api cloud cluster history imagecount imageversion joinhealth membership nodejoin nodestate timeline", foreign: kubeClient},
 	"internal/build":      {},
@@ -138,6 +142,7 @@ var rooms = map[string]room{
 	"internal/apitest":          {own: "api", foreign: "*"},
 	"internal/apitest/inmemory": {own: "api", foreign: kubeLoop},
 	"internal/policy/week":      {own: "*", foreign: "*"},
+	"internal/web/page/example": {own: "api cloud dashboard history joinhealth", foreign: kubeTypes},
 
 	"internal/drive/drivetest": {own: "admission api capture cloud selection", foreign: kubeLoop},
 }

@@ -118,7 +118,7 @@ func (f *Factory) command(o *Options, started *bool) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(help.GroupCapture, newCaptureCommand(f, o), newStatusCommand(f, o), newDescribeCommand(f, o), newCancelCommand(f, o))
+	add(help.GroupCapture, newCaptureCommand(f, o), newStatusCommand(f, o), newDashboardCommand(f, o), newDescribeCommand(f, o), newCancelCommand(f, o))
 	add(help.GroupPolicy, newPlanCommand(f, o), newAutoCommand(f, o), newSuspendCommand(f, o), newResumeCommand(f, o), newRetryCommand(f, o))
 	add(help.GroupPool, newHistoryCommand(f, o), newEventsCommand(f, o), newPromoteCommand(f, o), newRollbackCommand(f, o), newRestoreCommand(f, o), newRebuildCommand(f, o), newQuarantineCommand(f, o), newReleaseCommand(f, o), newRetireCommand(f, o))
 	add(help.GroupNode, newReservationsCommand(f, o), newReleaseNodeCommand(f, o))

@@ -40,6 +40,18 @@ type Connection struct {
 	another func() (*Connection, error)
 }
 
+// Name is the host of the API server; empty in tests without an API server.
+func (c *Connection) Name() string {
+	if c.Config == nil {
+		return ""
+	}
+	host := c.Config.Host
+	if u, err := url.Parse(host); err == nil && u.Host != "" {
+		return u.Host // without a user and a path
+	}
+	return host
+}
+
 // Refused is a refusal with a remedy, in one sentence. Nothing was changed.
 type Refused struct{ err error }
 

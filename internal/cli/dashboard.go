@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kamino-dev/kamino/internal/web"
+	"github.com/kamino-dev/kamino/internal/web/gather"
+)
+
+func newDashboardCommand(f *Factory, o *Options) *cobra.Command {
+	var (
+		address  string
+		interval time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "dashboard",
+		Short: "Serve a page with pools, versions, captures and joins on localhost",
+		Long: `Serve a read-only page on this machine until interrupted: pools with their nodes by version, running captures, the
+lineage of versions, joins and events. The page uses your kubeconfig and your cloud credential.
+
+Every user of this machine can read the page. The page refuses requests for other host names, and changes nothing.`,
+		Example: `  kamino dashboard
+  kamino dashboard --address localhost:9000`,
+		Args: cobra.NoArgs,
+		RunE: inSession(f, o, func(ctx context.Context, s *session, _ []string) error {
+			l, err := web.ListenLocal(ctx, address)
+			if err != nil {
+				return &failure{ExitUsage, err}
+			}
+			looks := gather.Gatherer{Finder: s.pools(), Explain: explain, Now: s.Now, Cluster: s.cluster.Name()}
+			page := &web.Server{Look: looks.Look, Explain: explain, Interval: interval, Now: time.Now, Log: o.Log}
+			if _, err := fmt.Fprintf(s.Out, "Dashboard: http://localhost:%d\n", l.Addr().(*net.TCPAddr).Port); err != nil {
+				return err
+			}
+			return page.Serve(ctx, l)
+		}),
+	}
+	cmd.Flags().StringVar(&address, "address", "localhost:8642", "loopback `address` and port; port 0 selects a free port")
+	bindInterval(cmd, &interval, "least time between two looks at the cluster and the cloud")
+	return cmd
+}
