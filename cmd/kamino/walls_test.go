@@ -47,6 +47,7 @@ var rooms = map[string]room{
 	"internal/trial":                {pure: true, own: "api cloud", foreign: kubeTypes},
 	"internal/history/estimate":     {pure: true, own: "api"},
 	"internal/dashboard":            {pure: true, own: "api history joinhealth timeline wording", foreign: kubeTypes},
+	"internal/notify":               {pure: true, own: "api", foreign: kubeTypes},
 	"internal/timeline":             {pure: true, own: "api history wording", foreign: kubeTypes},
 	"internal/reservations":         {pure: true, own: "api nodestate", foreign: kubeTypes},
 	"internal/wording":              {pure: true},
@@ -92,6 +93,7 @@ var rooms = map[string]room{
 	"internal/web/page":   {own: "dashboard wording"},
 	"internal/web/gather": {own: "dashboard history pool"},
 	"internal/web":        {own: "dashboard web/page", foreign: "github.com/go-logr/logr"},
+	"internal/delivery":   {own: "notify", foreign: "github.com/go-logr/logr"},
 
 	"internal/pool":       {own: "api cloud cluster history imagecount imageversion joinhealth membership nodejoin nodestate timeline", foreign: kubeClient},
 	"internal/build":      {},
@@ -111,7 +113,7 @@ var rooms = map[string]room{
 	"internal/doctor":   {own: "admission api bootstrapkind cloud history imagecount imageversion membership node node/kured nodestate reservations selection wording", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
 	"internal/nodejoin": {own: "api cloud history imageversion joinhealth nodestate", foreign: kubeClient},
-	"internal/metrics":  {own: "admission api bootstrapkind capture capture/plan cloud history imagecount imageversion joinhealth membership selection trial", foreign: kubeClient + " github.com/prometheus/client_golang"},
+	"internal/metrics":  {own: "admission api bootstrapkind capture capture/plan cloud history imagecount imageversion joinhealth membership delivery selection trial", foreign: kubeClient + " github.com/prometheus/client_golang"},
 	"internal/policy":   {own: "admission api bootstrapkind capture cloud history history/estimate imagecount imageversion joinhealth membership nodecache nodejoin nodestate policy/schedule rebuild recipe reservations selection selection/expression wording", foreign: kubeLoop},
 
 	"internal/controller/nodelabel": {own: "api cloud membership node nodestate", foreign: kubeClient},
@@ -121,8 +123,8 @@ var rooms = map[string]room{
 
 	"internal/cluster": {own: "api cloud wording", foreign: kubeLoop},
 	"internal/drive": {
-		own: "admission api bootstrapkind capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/sweep generalize imagecount imageversion membership metrics node nodecache " +
-			"nodejoin nodestate policy policy/policyfile pool rebuild rebuild/plan reservations selection tryout wording",
+		own: "admission api bootstrapkind capture cloud cluster controller/nodelabel controller/policy controller/prototype controller/sweep delivery generalize imagecount imageversion membership metrics node nodecache " +
+			"nodejoin nodestate notify policy policy/policyfile pool rebuild rebuild/plan reservations selection tryout web web/gather wording",
 		foreign: kubeLoop,
 	},
 

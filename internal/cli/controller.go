@@ -6,13 +6,14 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cli/clouds"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
+	"github.com/kamino-dev/kamino/internal/delivery"
 	"github.com/kamino-dev/kamino/internal/drive"
 	"github.com/kamino-dev/kamino/internal/metrics"
 )
 
 func newControllerCommand(f *Factory, o *Options) *cobra.Command {
 	controller := &drive.Controller{}
-	maxConcurrent := 1
+	maxConcurrent, notifyFile := 1, ""
 	cmd := &cobra.Command{
 		Use:   "controller",
 		Short: "Run the controller, which executes all policies and Prototypes of the cluster",
@@ -26,6 +27,12 @@ to a running controller.`,
 			if maxConcurrent < 1 {
 				return usagef("--max-concurrent must be at least 1, not %d", maxConcurrent)
 			}
+			var err error
+			if notifyFile != "" {
+				if controller.Endpoints, err = delivery.Read(notifyFile); err != nil {
+					return usagef("--notify-url-file: %w", err)
+				}
+			}
 			counts, err := metrics.Register(ctrlmetrics.Registry, f.Now, clouds.Known()...)
 			if err != nil {
 				return err
@@ -37,7 +44,7 @@ to a running controller.`,
 			}
 			s.cluster.Notify(func(text string) { o.Log.Info(text) })
 			controller.Options, controller.Cluster, controller.Cloud, controller.Counts = o.drive(s.Getenv, s.Now), s.cluster, s.provider, counts
-			controller.MaxConcurrent = maxConcurrent
+			controller.MaxConcurrent, controller.Explain = maxConcurrent, explain
 			s.cluster.OnUnreadable = nil // the controller logs unreadable objects
 			return controller.Run(cmd.Context())
 		},
@@ -45,6 +52,9 @@ to a running controller.`,
 	cmd.Flags().StringVar(&controller.Health, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 to disable")
 	cmd.Flags().StringVar(&controller.Metrics, "metrics-bind-address", "0", "`address` of /metrics; 0 to disable")
 	cmd.Flags().StringVar(&controller.Pprof, "pprof-bind-address", "0", "`address` of /debug/pprof, which has no authentication and exposes internals of the process; 0 to disable")
+	cmd.Flags().StringVar(&controller.Dashboard, "dashboard-bind-address", "0", "`address` of the read-only dashboard, which has no authentication, such as 127.0.0.1:8082 for kubectl port-forward; 0 to disable")
+	cmd.Flags().StringVar(&notifyFile, "notify-url-file", "", "`file` with the URLs of endpoints for notices, one in each line: https:// for CloudEvents, chat+https:// for a chat's webhook")
+	cmd.Flags().StringVar(&controller.ClusterName, "cluster-name", "", "`name` of the cluster in notices and on the dashboard")
 	cmd.Flags().IntVar(&maxConcurrent, "max-concurrent", 1, "how many nodes of the cluster may be out of service at once, at most one per pool, if no policy allows more")
 	cmd.Flags().StringVar(&o.Image, "image", defaultImage(f.Getenv), "image of the pod that generalizes a disk, if the Prototype names none")
 	return cmd

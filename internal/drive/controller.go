@@ -18,8 +18,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/controller/prototype"
+	"github.com/kamino-dev/kamino/internal/delivery"
 	"github.com/kamino-dev/kamino/internal/metrics"
 	"github.com/kamino-dev/kamino/internal/nodecache"
+	"github.com/kamino-dev/kamino/internal/notify"
 	"github.com/kamino-dev/kamino/internal/policy"
 )
 
@@ -32,6 +34,13 @@ type Controller struct {
 	Counts *metrics.Metrics
 	// Health is the address of /healthz and /readyz, Metrics of /metrics, and Pprof of /debug/pprof; 0 means none.
 	Health, Metrics, Pprof string
+	// Dashboard is the address of the read-only page; 0 means none.
+	Dashboard string
+	// ClusterName names the cluster on the page and in notices; empty if unknown. Endpoints receive the notices.
+	ClusterName string
+	Endpoints   []delivery.Endpoint
+	// Explain turns an error into a sentence, for the page.
+	Explain func(error) string
 }
 
 // Run works until the context ends, and then releases the Lease.
@@ -57,37 +66,34 @@ func (k *Controller) Run(ctx context.Context) error {
 		return err
 	}
 	decider := k.decider(manager, background, provider, looks)
+	notices := delivery.New(k.Endpoints, k.ClusterName, k.Counts.Notice, k.Log.WithName("notify"))
+	decider.Reported = func(before, after *v1alpha1.PrototypePolicy) {
+		notices.Send(notify.OfPolicy(before, after, k.now())...)
+	}
+	noticed := func(_ context.Context, before, after *v1alpha1.Prototype) {
+		notices.Send(notify.OfPrototype(before, after, k.now())...)
+	}
 	engine := NewEngine(k.Cluster, provider, k.Options, clipped{manager.GetEventRecorder(eventSource)})
 	sweeper := k.sweeper(engine, decider.Nodes, manager.GetCache(), decider.MaxConcurrent, clipped{manager.GetEventRecorder(eventSource)})
 	engine.Watched = prototype.Watched(manager.GetCache())
-	engine.Observe, engine.PolicyConcurrent, engine.Drives = each(looks.Observe, observer.Observe, sweeper.Observe, logChanges(k.Log.WithName("capture"))), decider.MaxConcurrent, true
+	engine.Observe, engine.PolicyConcurrent, engine.Drives = each(looks.Observe, observer.Observe, sweeper.Observe, logChanges(k.Log.WithName("capture")), noticed), decider.MaxConcurrent, true
 	if err := (&prototype.Reconciler{Pass: k.Counts.Pass(engine.Pass)}).SetupWithManager(manager); err != nil {
-		return err
-	}
-	if err := manager.Add(sweeper); err != nil {
 		return err
 	}
 	decider.Preflight, decider.DisruptionCost = engine.Refusals, NewEngine(background, provider, k.Options, nil).DisruptionCost
 	rebuilds := k.rebuilds(manager, provider, decider)
 	decider.Rebuild = rebuilds.Take
-	if err := manager.Add(rebuilds); err != nil {
-		return err
-	}
 	if err := k.watchPolicies(ctx, manager, background, decider); err != nil {
-		return err
-	}
-	if err := manager.Add(observer); err != nil {
 		return err
 	}
 	labeler, err := k.labeler(background, provider, looks)
 	if err != nil {
 		return err
 	}
-	if err := manager.Add(labeler); err != nil {
-		return err
-	}
-	if err := manager.Add(ctrlmanager.RunnableFunc(k.announceLease)); err != nil {
-		return err
+	for _, runs := range append(k.pages(background, provider), sweeper, rebuilds, observer, labeler, notices, ctrlmanager.RunnableFunc(k.announceLease)) {
+		if err := manager.Add(runs); err != nil {
+			return err
+		}
 	}
 	k.Log.Info("controller starts", "namespace", k.Namespace, "image", k.Image)
 	if err := manager.Start(ctx); err != nil {

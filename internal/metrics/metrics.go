@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/delivery"
 )
 
 // Buckets, in seconds. A step takes from a second to the hours of a slow replication. A donor is reserved for minutes; a
@@ -50,6 +51,8 @@ type Metrics struct {
 
 	returns  *prometheus.CounterVec
 	newNodes newNodes
+
+	notices *prometheus.CounterVec
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -77,6 +80,7 @@ func New(now func() time.Time, clouds ...cloud.Description) *Metrics {
 		joins:        histograms("node_join_seconds", "Time from the creation of an instance to a Ready node, by source of the image.", joinBuckets, "built_from"),
 		returns:      counters("rollbacks_total", "Automatic rollbacks, by pool.", "pool"),
 		rebuilds:     counters("node_rebuilds_total", "Node rebuilds by policies, by result.", "result"),
+		notices:      counters("notices_total", "Notices to endpoints, by result.", "result"),
 		throttled:    counters("cloud_requests_throttled_total", "Requests throttled by the cloud, by cloud and operation.", "cloud", "operation"),
 	}
 	m.begin()
@@ -90,6 +94,9 @@ func (m *Metrics) begin() {
 	}
 	for _, built := range []string{fromGeneric, fromPrototype} {
 		m.joins.WithLabelValues(built)
+	}
+	for _, result := range noticeResults {
+		m.notices.WithLabelValues(result)
 	}
 	for _, result := range []string{rebuilt, notRebuilt} {
 		m.rebuilds.WithLabelValues(result)
@@ -158,7 +165,7 @@ func (m *Metrics) Collect(samples chan<- prometheus.Metric) {
 
 func (m *Metrics) parts() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.captures, m.steps, m.outOfService, m.trials, m.trialTimes, m.passes, m.passErrors, m.calls, m.callTimes, m.requests, m.throttled, m.joins, m.rebuilds, m.returns,
+		m.captures, m.steps, m.outOfService, m.trials, m.trialTimes, m.passes, m.passErrors, m.calls, m.callTimes, m.requests, m.throttled, m.joins, m.rebuilds, m.returns, m.notices,
 	}
 }
 
@@ -169,6 +176,12 @@ func (m *Metrics) Request(name, class string, status int, throttled bool) {
 		m.throttled.WithLabelValues(name, class).Inc()
 	}
 }
+
+// noticeResults are the values of label result of notices.
+var noticeResults = []string{delivery.Sent, delivery.Lost, delivery.Dropped}
+
+// Notice counts the result of a notice at an endpoint.
+func (m *Metrics) Notice(result string) { m.notices.WithLabelValues(result).Inc() }
 
 // statusClass is 2xx, 3xx, 4xx or 5xx; none without an HTTP answer.
 func statusClass(status int) string {

@@ -16,6 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
+	"github.com/kamino-dev/kamino/internal/delivery"
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 )
 
@@ -149,6 +150,7 @@ func TestReasonsAreThoseOfThePrototypesPage(t *testing.T) {
 func TestClosedSetsAreOnThePage(t *testing.T) {
 	values := []string{
 		Succeeded, Failed, Refused, Cancelled, OtherReason, resultOK, "2xx", "3xx", "4xx", "5xx", "none",
+		delivery.Sent, delivery.Lost, delivery.Dropped,
 		"azure", "read", "write", "delete", fromGeneric, fromPrototype, fromCloud, fromKubernetes, fromElsewhere,
 	}
 	for phase := range inFlightPhases {

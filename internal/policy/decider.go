@@ -90,6 +90,8 @@ type Decider struct {
 	// Observe, if set, receives the choice for each pool. Gone receives each pool that has no policy any more.
 	Observe func(Pool, selection.Choice)
 	Gone    func(Pool)
+	// Reported, if set, receives each written change of a policy's status.
+	Reported func(before, after *v1alpha1.PrototypePolicy)
 	// Stalled, if set, receives each reason for which a policy waits for a user, after each pass.
 	Stalled func(map[Stall]bool)
 	// Degraded, if set, receives the pools with a wanted and refused capture after each pass, by the pool's name and the

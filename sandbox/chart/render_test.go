@@ -255,6 +255,38 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
+// TestPageAndNotices: the page listens on the loopback address, and the URLs are in a file and in no argument or variable.
+func TestPageAndNotices(t *testing.T) {
+	pod := podOf(t, render(t, Values{
+		"dashboard": Values{"enabled": true, "port": 9000}, "notify": Values{"secretName": "hooks", "key": "all"}, "clusterName": "prod-1",
+	}))
+	c := pod.Containers[0]
+	for _, want := range []string{"--dashboard-bind-address=127.0.0.1:9000", "--notify-url-file=/etc/kamino-notify/all", "--cluster-name=prod-1"} {
+		if !slices.Contains(c.Args, want) {
+			t.Errorf("args = %q, without %s", c.Args, want)
+		}
+	}
+	at := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/etc/kamino-notify" && m.ReadOnly })
+	if at < 0 || !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
+		return v.Name == c.VolumeMounts[at].Name && v.Secret != nil && v.Secret.SecretName == "hooks"
+	}) {
+		t.Errorf("mounts = %+v, volumes = %+v", c.VolumeMounts, pod.Volumes)
+	}
+	factory := cli.NewFactory()
+	factory.Out, factory.Err = io.Discard, t.Output()
+	if code := factory.Run(t.Context(), append(slices.Clone(c.Args), "--help")); code != 0 {
+		t.Errorf("kamino does not know these flags: %q", c.Args)
+	}
+	for _, values := range []Values{
+		{}, {"mode": "cronjob", "notify": Values{"secretName": "hooks"}, "dashboard": Values{"enabled": true}}, {"dashboard": nil, "notify": nil},
+	} {
+		c := podOf(t, render(t, values)).Containers[0]
+		if joined := strings.Join(c.Args, " "); strings.Contains(joined, "--dashboard") || strings.Contains(joined, "--notify") {
+			t.Errorf("%v: args = %q", values, c.Args)
+		}
+	}
+}
+
 // TestManagement: the command gets the kubeconfig of the management cluster with all files of the same directory.
 func TestManagement(t *testing.T) {
 	for _, key := range []string{"kubeconfig", "value"} {

@@ -116,6 +116,13 @@ imagePullSecrets:
 {{- get (get (.Values.clusterAPI | default dict) "kubeconfig" | default dict) "secretName" -}}
 {{- end -}}
 
+{{/* The Secret with the URLs for notices; only the controller sends notices, and values of before have none. */}}
+{{- define "kamino.notices" -}}
+{{- if eq .Values.mode "controller" -}}
+{{- get (.Values.notify | default dict) "secretName" -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Flags that every way to run has. */}}
 {{- define "kamino.args" -}}
 - --namespace={{ .Release.Namespace }}
@@ -190,6 +197,11 @@ imagePullSecrets:
   mountPath: /etc/kamino-management
   readOnly: true
 {{- end }}
+{{- if include "kamino.notices" . }}
+- name: notify
+  mountPath: /etc/kamino-notify
+  readOnly: true
+{{- end }}
 {{- if include "kamino.jobSettings" . }}
 - name: settings
   mountPath: /etc/kamino-settings
@@ -236,6 +248,11 @@ imagePullSecrets:
 {{- end }}
 {{- with include "kamino.management" . }}
 - name: management
+  secret:
+    secretName: {{ . }}
+{{- end }}
+{{- with include "kamino.notices" . }}
+- name: notify
   secret:
     secretName: {{ . }}
 {{- end }}

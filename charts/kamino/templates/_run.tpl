@@ -4,6 +4,17 @@
 - --health-probe-bind-address=:{{ .Values.controller.healthPort }}
 - --metrics-bind-address={{ if .Values.metrics.enabled }}:{{ .Values.metrics.port }}{{ else }}0{{ end }}
 - --max-concurrent={{ .Values.controller.maxConcurrent }}
+{{- with .Values.dashboard }}
+{{- if .enabled }}
+- --dashboard-bind-address=127.0.0.1:{{ .port }}
+{{- end }}
+{{- end }}
+{{- if include "kamino.notices" . }}
+- --notify-url-file=/etc/kamino-notify/{{ .Values.notify.key }}
+{{- end }}
+{{- with .Values.clusterName }}
+- --cluster-name={{ . }}
+{{- end }}
 {{ include "kamino.args" . }}
 {{- with .Values.extraArgs }}
 {{ toYaml . }}
