@@ -30,6 +30,10 @@ const (
 	// report on the Order.
 	ProofAnnotation = "kamino.dev/proof"
 
+	// ContentsAnnotation on a Prototype holds the compressed list of the version's packages, container images and unknown
+	// files (package contents). Only the capture engine writes the annotation, with the proof.
+	ContentsAnnotation = "kamino.dev/contents"
+
 	// UnprovenAnnotation stands on a Prototype and holds an Unproven as JSON: why the donor's pod ended without a
 	// proof. The capture engine writes it, as it does the proof.
 	UnprovenAnnotation = "kamino.dev/unproven"

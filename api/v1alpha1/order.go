@@ -33,6 +33,8 @@ type Report struct {
 
 	Proof    *Proof    `json:"proof,omitempty"`
 	Unproven *Unproven `json:"unproven,omitempty"`
+	// Contents is the list of the disk's contents, with the digest in the proof; empty without a list.
+	Contents string `json:"contents,omitempty"`
 	// Patch is the report of the methods Check, Patch and Reboot, as package patch encodes it.
 	Patch json.RawMessage `json:"patch,omitempty"`
 }
@@ -108,6 +110,8 @@ func ReportOf(o *Order, r OrderRecord) (*Report, error) {
 		return refused("is not from the pod of the order")
 	case !report.fits(cmp.Or(o.Spec.Method, InPlace)):
 		return refused("does not answer method " + string(cmp.Or(o.Spec.Method, InPlace)))
+	case report.Contents != "" && (report.Proof == nil || report.Proof.ContentsDigest != ContentsDigest(report.Contents)):
+		return refused("has a list of contents that its proof does not name")
 	}
 	return report, nil
 }

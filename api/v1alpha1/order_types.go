@@ -155,7 +155,7 @@ type OrderStatus struct {
 	// Report as JSON: a proof, or the reason of a failure. The report is a string because the signature covers each
 	// byte.
 	// +optional
-	// +kubebuilder:validation:MaxLength=65536
+	// +kubebuilder:validation:MaxLength=131072
 	Report string `json:"report,omitempty"`
 
 	// Signature of the report, in base64, with the key of the order.

@@ -326,6 +326,19 @@ type ImageStatus struct {
 	// Verified describes the content of the proof.
 	// +optional
 	Verified *Verified `json:"verified,omitempty"`
+	// OS, Kernel, Kubelet and Runtime of the donor, from the tags of the image version.
+	// +optional
+	OS string `json:"os,omitempty"`
+	// +optional
+	Kernel string `json:"kernel,omitempty"`
+	// +optional
+	Kubelet string `json:"kubelet,omitempty"`
+	// +optional
+	Runtime string `json:"runtime,omitempty"`
+	// ContentsDigest of the list of packages and container images, from the tags of the image version. Annotation
+	// kamino.dev/contents has the list.
+	// +optional
+	ContentsDigest string `json:"contentsDigest,omitempty"`
 }
 
 // Verified describes the rules and searches on the disk of an image version.
@@ -400,6 +413,9 @@ type RecipeStatus struct {
 	// +optional
 	// +listType=atomic
 	Keeps []string `json:"keeps,omitempty"`
+	// Contents is the difference from the contents of the version in the recipe, in one line. Absent if unknown.
+	// +optional
+	Contents string `json:"contents,omitempty"`
 	// HandOver is the action for a user, if another tool owns the recipe: the tool must point the pool at the version.
 	// +optional
 	HandOver string `json:"handOver,omitempty"`

@@ -253,6 +253,8 @@ type Proof struct {
 	ManifestDigest string `json:"manifestDigest"`
 	// PatchLevel of the disk, from its database of packages. Empty if unknown.
 	PatchLevel string `json:"patchLevel,omitempty"`
+	// ContentsDigest is the ContentsDigest of the list in the report; empty without a list.
+	ContentsDigest string `json:"contentsDigest,omitempty"`
 	// At is when the run ended, by the donor's clock.
 	At metav1.Time `json:"at"`
 }
@@ -377,6 +379,12 @@ func RulesDigest(files map[string][]byte) string {
 		}
 	}
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
+}
+
+// ContentsDigest is "sha256:" and the hex digest of a stored list of contents.
+func ContentsDigest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // UnprovenOf reads why a Prototype's donor was not proven; nil if nothing is said.

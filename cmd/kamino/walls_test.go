@@ -71,11 +71,15 @@ var rooms = map[string]room{
 	"internal/cloud/registry":  {own: "cloud cloud/aws cloud/azure"},
 	"internal/cloud/cloudtest": {own: "cloud imageversion", foreign: "github.com/google/go-cmp"},
 
-	"internal/generalize/tree":  {foreign: unix},
-	"internal/generalize/store": {own: "generalize/tree", foreign: "github.com/klauspost/compress go.etcd.io/bbolt"},
-	"internal/generalize/rpmdb": {},
-	"internal/generalize/scan":  {own: "generalize/rpmdb", foreign: unix + " github.com/klauspost/compress github.com/pelletier/go-toml github.com/ulikunitz/xz github.com/zricethezav/gitleaks"},
-	"internal/generalize":       {own: "api generalize/scan generalize/store generalize/tree", foreign: kubeTypes + yaml},
+	"internal/generalize/tree":      {foreign: unix},
+	"internal/generalize/store":     {own: "generalize/tree", foreign: "github.com/klauspost/compress go.etcd.io/bbolt"},
+	"internal/contents":             {pure: true, own: "api cloud"},
+	"internal/report":               {pure: true, own: "api imageversion"},
+	"internal/sbom":                 {own: "contents", foreign: "github.com/CycloneDX/cyclonedx-go github.com/package-url/packageurl-go github.com/spdx/tools-golang"},
+	"internal/generalize/rpmdb":     {},
+	"internal/generalize/inventory": {own: "contents generalize/rpmdb generalize/tree"},
+	"internal/generalize/scan":      {own: "generalize/rpmdb", foreign: unix + " github.com/klauspost/compress github.com/pelletier/go-toml github.com/ulikunitz/xz github.com/zricethezav/gitleaks"},
+	"internal/generalize":           {own: "api contents generalize/inventory generalize/scan generalize/store generalize/tree", foreign: kubeTypes + yaml},
 	"internal/generalize/host": {
 		own:     "api generalize generalize/tree patch/disk",
 		foreign: kubeClient + unix + " github.com/coreos/go-systemd github.com/godbus/dbus",
@@ -95,7 +99,7 @@ var rooms = map[string]room{
 	"internal/web":        {own: "dashboard web/page", foreign: "github.com/go-logr/logr"},
 	"internal/delivery":   {own: "notify", foreign: "github.com/go-logr/logr"},
 
-	"internal/pool":       {own: "api cloud cluster history imagecount imageversion joinhealth membership nodejoin nodestate timeline", foreign: kubeClient},
+	"internal/pool":       {own: "api cloud cluster contents history imagecount imageversion joinhealth membership nodejoin nodestate report timeline", foreign: kubeClient},
 	"internal/build":      {},
 	"internal/process":    {},
 	"internal/probe":      {},
@@ -107,7 +111,7 @@ var rooms = map[string]room{
 	"internal/nodecache": {own: "api cloud membership nodestate", foreign: kubeLoop},
 
 	"internal/node":     {own: "api nodestate", foreign: kubeClient + " k8s.io/kubectl"},
-	"internal/capture":  {own: "admission api capture/plan cloud history imagecount imageversion membership node node/kured nodestate recipe reservations retention selection trial", foreign: kubeLoop},
+	"internal/capture":  {own: "admission api capture/plan cloud contents history imagecount imageversion membership node node/kured nodestate recipe reservations retention selection trial", foreign: kubeLoop},
 	"internal/tryout":   {own: "api cloud node nodestate probe selection/expression trial", foreign: kubeClient + yaml + " k8s.io/component-helpers k8s.io/pod-security-admission"},
 	"internal/rebuild":  {own: "api cloud membership node node/kured nodecache nodestate rebuild/plan", foreign: kubeLoop},
 	"internal/doctor":   {own: "admission api bootstrapkind cloud history imagecount imageversion membership node node/kured nodestate reservations selection wording", foreign: kubeClient},
@@ -129,7 +133,7 @@ var rooms = map[string]room{
 	},
 
 	"internal/cli/clouds":   {own: "cloud cloud/capi cloud/registry cluster", foreign: kubeClient + " github.com/spf13/pflag"},
-	"internal/cli/print":    {own: "admission api bootstrapkind build cloud cluster doctor generalize generalize/disk generalize/scan history history/estimate imagecount joinhealth pool reservations retention selection timeline wording", foreign: kubeTypes + yaml},
+	"internal/cli/print":    {own: "admission api bootstrapkind build cloud cluster contents doctor generalize generalize/disk generalize/scan history history/estimate imagecount joinhealth pool report reservations retention selection timeline wording", foreign: kubeTypes + yaml},
 	"internal/cli/help":     {own: "cli/print", foreign: "github.com/spf13/cobra github.com/spf13/pflag"},
 	"internal/cli/exit":     {own: "cloud cluster", foreign: kubeTypes},
 	"internal/cli/logging":  {foreign: kubeLoop + " k8s.io/klog"},

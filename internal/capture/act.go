@@ -274,6 +274,9 @@ func (w *observed) tags() map[string]string {
 		cloud.TagProof:     w.proof.Tag(),
 		cloud.TagVerified:  w.proof.Verified().Tag(),
 	}
+	if w.proof.ContentsDigest != "" {
+		tags[cloud.TagContents] = w.proof.ContentsDigest
+	}
 	if w.record.BuiltFrom != "" {
 		tags[cloud.TagLineage] = w.record.BuiltFrom
 	}

@@ -29,9 +29,9 @@ func (a eventRecorder) announce(w *observed, d plan.Decision) {
 	case plan.TakeSnapshot:
 		a.event(w, corev1.EventTypeNormal, "Generalized", "node %s is generalized and powered off; its disk is copied next", node)
 	case plan.Promote:
-		a.event(w, corev1.EventTypeNormal, "Promoting", "the recipe of pool %s gets version %s", pool, version)
+		a.event(w, corev1.EventTypeNormal, "Promoting", "the recipe of pool %s gets version %s%s", pool, version, compared(w.p.Status.Recipe))
 	case plan.Succeed:
-		a.event(w, corev1.EventTypeNormal, "Promoted", "new nodes of pool %s use the image of node %s", pool, node)
+		a.event(w, corev1.EventTypeNormal, "Promoted", "new nodes of pool %s use the image of node %s%s", pool, node, compared(w.p.Status.Recipe))
 	case plan.Refuse:
 		a.event(w, corev1.EventTypeWarning, "Refused", "%s", w.p.Status.Failure.Message)
 	case plan.Fail:

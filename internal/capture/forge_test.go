@@ -52,6 +52,13 @@ var forgeries = []struct {
 		other.Spec.PrototypeUID = "another"
 		return s.signed(other, pod, s.keyOf(order))
 	}},
+	{"with a list that its proof does not name", func(s *stage, order *v1alpha1.Order, pod *corev1.Pod) v1alpha1.OrderStatus {
+		key, _, err := v1alpha1.OrderKey(s.keyOf(order))
+		s.must(err)
+		status, err := (&v1alpha1.Report{Order: order.UID, Pod: pod.UID, Proof: s.proofFor(order), Contents: "another"}).Sign(key)
+		s.must(err)
+		return status
+	}},
 	{"not readable", func(*stage, *v1alpha1.Order, *corev1.Pod) v1alpha1.OrderStatus {
 		return v1alpha1.OrderStatus{Report: "{", Signature: "?"}
 	}},

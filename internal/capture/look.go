@@ -61,6 +61,7 @@ type observed struct {
 	recipe          cloud.Pool
 	isPoolDeleted   bool // the pool is deleted, and has no recipe
 	change          cloud.RecipeChange
+	contentsChange  string // difference from the contents of the version in the recipe, in one line
 	retire          []string
 	replacement     string // the replacement of the donor, if present
 	capacity        int64  // of the pool, if read for a replacement

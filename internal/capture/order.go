@@ -182,6 +182,9 @@ func (w *observed) acceptReport(report *v1alpha1.Report, now time.Time) error {
 	}
 	if f.Reported = w.p.Annotations[name] != string(text); f.Reported {
 		w.reported = map[string]string{name: string(text)}
+		if report.Contents != "" {
+			w.reported[v1alpha1.ContentsAnnotation] = report.Contents
+		}
 	}
 	if report.Proof != nil {
 		f.PoweringOff = now.Sub(report.Proof.At.Time).Abs() < powerOffGrace
@@ -193,6 +196,7 @@ func (w *observed) acceptReport(report *v1alpha1.Report, now time.Time) error {
 // the Order. A report without a proof revokes an earlier proof.
 func (o orders) believe(ctx context.Context, w *observed) error {
 	before := w.p.DeepCopy()
+	delete(w.p.Annotations, v1alpha1.ContentsAnnotation) // of an earlier report
 	for name, text := range w.reported {
 		metav1.SetMetaDataAnnotation(&w.p.ObjectMeta, name, text)
 		if name == v1alpha1.UnprovenAnnotation {

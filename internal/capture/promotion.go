@@ -33,6 +33,7 @@ func (m promotion) lookRecipe(ctx context.Context, w *observed) error {
 	}
 	f.Recipe, f.Manual = w.recipeState(), f.Manual || w.change.HandOver != ""
 	if f.Recipe == plan.RecipeElsewhere {
+		m.lookContents(ctx, w)
 		f.Saved, err = m.lookSaved(ctx, w)
 	}
 	if err != nil || f.Recipe != plan.RecipeHere {

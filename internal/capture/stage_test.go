@@ -85,6 +85,8 @@ type stage struct {
 	instant bool
 	// holdless pools have no automatic scale-in, and so no protection.
 	holdless bool
+	// contents is the list that the pod reports; empty without a list.
+	contents string
 	// lineage is the version that the pool's instances were built from; empty for a generic image.
 	lineage string
 	// unreadable are the parts of the bootstrap that the cloud never returns.
@@ -449,7 +451,7 @@ func (s *stage) runPod() {
 		return
 	}
 	s.cloud.MarkGeneralized(s.donor)
-	s.says(order, pod, v1alpha1.Report{Proof: s.proofFor(order)})
+	s.says(order, pod, v1alpha1.Report{Proof: s.proofFor(order), Contents: s.contents})
 	if !s.lingering {
 		s.cloud.GuestPowerOff(s.donor)
 	}
@@ -468,7 +470,11 @@ func (s *stage) runLook(pod *corev1.Pod) {
 }
 
 func (s *stage) proofFor(order *v1alpha1.Order) *v1alpha1.Proof {
-	return &v1alpha1.Proof{UID: order.Spec.PrototypeUID, Order: order.UID, BootID: order.Spec.Token, Profile: order.Spec.Generalize.Profile, ProfileVersion: "1",
+	digest := ""
+	if s.contents != "" {
+		digest = v1alpha1.ContentsDigest(s.contents)
+	}
+	return &v1alpha1.Proof{ContentsDigest: digest, UID: order.Spec.PrototypeUID, Order: order.UID, BootID: order.Spec.Token, Profile: order.Spec.Generalize.Profile, ProfileVersion: "1",
 		Rules: 7, Met: 7, Acted: 3, Search: &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1}, ManifestDigest: "sha256:0", At: metav1.NewTime(s.clock.Now())}
 }
 

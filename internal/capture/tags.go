@@ -11,7 +11,7 @@ import (
 )
 
 // softwareTags are the tags with the donor's software at the time of the copy.
-var softwareTags = []string{cloud.TagOS, cloud.TagKernel, cloud.TagKubelet, cloud.TagPatchedAt, cloud.TagPatchLevel}
+var softwareTags = []string{cloud.TagOS, cloud.TagKernel, cloud.TagKubelet, cloud.TagRuntime, cloud.TagPatchedAt, cloud.TagPatchLevel}
 
 // maxTag is the longest tag value that all clouds accept, in bytes. Source: Azure's limit for tags.
 const maxTag = 256
@@ -33,7 +33,7 @@ func (w *observed) addSoftwareTags(tags map[string]string) {
 // describeNode returns the tags from a Node.
 func describeNode(n *corev1.Node) map[string]string {
 	info := n.Status.NodeInfo
-	tags := map[string]string{cloud.TagOS: info.OSImage, cloud.TagKernel: info.KernelVersion, cloud.TagKubelet: info.KubeletVersion}
+	tags := map[string]string{cloud.TagOS: info.OSImage, cloud.TagKernel: info.KernelVersion, cloud.TagKubelet: info.KubeletVersion, cloud.TagRuntime: info.ContainerRuntimeVersion}
 	if at := patchedAt(n); !at.IsZero() {
 		tags[cloud.TagPatchedAt] = at.UTC().Format(time.RFC3339)
 	}

@@ -179,9 +179,9 @@ func reportTried(w *observed, d plan.Decision, now time.Time) {
 // promotionWait is the reason and the message of the wait for a person.
 func promotionWait(p *v1alpha1.Prototype) (reason, message string) {
 	if over := p.Status.HandsOver(); over != "" {
-		return HandedOver, fmt.Sprintf("version %s of pool %s is complete and handed over: %s", p.Spec.Version, p.Spec.Pool, over)
+		return HandedOver, fmt.Sprintf("version %s of pool %s is complete and handed over: %s%s", p.Spec.Version, p.Spec.Pool, over, compared(p.Status.Recipe))
 	}
-	return AwaitingPromotion, fmt.Sprintf("version %s of pool %s is complete, and waits for `kamino promote %s %s`", p.Spec.Version, p.Spec.Pool, p.Spec.Pool, p.Spec.Version)
+	return AwaitingPromotion, fmt.Sprintf("version %s of pool %s is complete, and waits for `kamino promote %s %s`%s", p.Spec.Version, p.Spec.Pool, p.Spec.Pool, p.Spec.Version, compared(p.Status.Recipe))
 }
 
 // trialFailureMessage explains why a complete version is not used.

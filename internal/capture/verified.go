@@ -27,17 +27,24 @@ func (o orders) readUnproven(w *observed) {
 // reportRecipe keeps the change of the recipe as last seen before the promotion. Afterwards the cloud shows only the
 // result.
 func reportRecipe(w *observed, d plan.Decision) {
-	if d.Do != plan.SaveRecipe && d.Do != plan.Promote && (d.Why != plan.ForPromotion || w.change.HandOver == "") {
+	if d.Do != plan.SaveRecipe && d.Do != plan.Promote && d.Why != plan.ForPromotion {
 		return
 	}
-	w.p.Status.Recipe = &v1alpha1.RecipeStatus{From: w.change.From, To: w.change.To, Removes: cloud.DescribeFields(w.change.Removes), Keeps: cloud.DescribeFields(w.change.Keeps), HandOver: w.change.HandOver}
+	w.p.Status.Recipe = &v1alpha1.RecipeStatus{
+		From: w.change.From, To: w.change.To, Removes: cloud.DescribeFields(w.change.Removes), Keeps: cloud.DescribeFields(w.change.Keeps), HandOver: w.change.HandOver,
+		Contents: w.contentsChange,
+	}
 }
 
 func reportImage(w *observed) {
 	if w.image.ID == "" || w.facts.Image == plan.Foreign {
 		return
 	}
-	w.p.Status.Image = &v1alpha1.ImageStatus{ID: w.image.ID, ReplicationPercent: w.image.Percent, Proof: w.image.Tags[cloud.TagProof]}
+	tags := w.image.Tags
+	w.p.Status.Image = &v1alpha1.ImageStatus{
+		ID: w.image.ID, ReplicationPercent: w.image.Percent, Proof: tags[cloud.TagProof], ContentsDigest: tags[cloud.TagContents],
+		OS: tags[cloud.TagOS], Kernel: tags[cloud.TagKernel], Kubelet: tags[cloud.TagKubelet], Runtime: tags[cloud.TagRuntime],
+	}
 	if w.proof != nil {
 		w.p.Status.Image.Verified = w.proof.Verified()
 	}

@@ -137,10 +137,10 @@ func pools(f *Factory, o *Options) namer {
 	}
 }
 
-// versions lists the versions of the pool in the first argument, the newest first.
-func versions(f *Factory, o *Options) namer {
+// versions lists the versions of the pool in the first argument, the newest first, after at most so many arguments.
+func versions(f *Factory, o *Options, most int) namer {
 	return func(ctx context.Context, args []string) ([]string, error) {
-		if len(args) != 1 {
+		if len(args) < 1 || len(args) > most {
 			return nil, nil
 		}
 		s, err := open(ctx, f, o)
@@ -169,16 +169,16 @@ func completePools(f *Factory, o *Options) cobra.CompletionFunc { return pools(f
 
 // completeVersions completes a flag with the versions of the pool in the first argument.
 func completeVersions(f *Factory, o *Options) cobra.CompletionFunc {
-	return versions(f, o).complete(cobra.ShellCompDirectiveKeepOrder)
+	return versions(f, o, 1).complete(cobra.ShellCompDirectiveKeepOrder)
 }
 
-// completePoolVersions completes a pool, and then a version of the pool.
-func completePoolVersions(f *Factory, o *Options) cobra.CompletionFunc {
+// completePoolVersions completes a pool, and then so many versions of the pool.
+func completePoolVersions(f *Factory, o *Options, count int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
 			return completePools(f, o)(cmd, args, prefix)
 		}
-		return completeVersions(f, o)(cmd, args, prefix)
+		return versions(f, o, count).complete(cobra.ShellCompDirectiveKeepOrder)(cmd, args, prefix)
 	}
 }
 

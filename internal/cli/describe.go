@@ -9,6 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/contents"
 	"github.com/kamino-dev/kamino/internal/drive"
 )
 
@@ -45,7 +46,8 @@ func describe(ctx context.Context, f *Factory, cluster *cluster.Connection, argu
 	if p == nil {
 		return refusedf("Prototype %s not found: run `kubectl get prototypes` to list Prototypes", name)
 	}
-	d := print.Description{Prototype: print.Presentable(p)}
+	version := contents.OfPrototype(p)
+	d := print.Description{Prototype: print.Presentable(p), Lineage: version.Lineage, Contents: print.CountContents(version)}
 	if d.Proof, err = v1alpha1.ProofOf(p); err != nil {
 		f.note("Prototype %s: %s", name, err)
 	}

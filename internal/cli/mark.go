@@ -15,7 +15,7 @@ import (
 
 // versionCommand is a verb on one version of a pool.
 func versionCommand(f *Factory, o *Options, cmd *cobra.Command, flags *changeFlags, do func(ctx context.Context, c *change, version string) error) *cobra.Command {
-	cmd.Args, cmd.ValidArgsFunction = cobra.ExactArgs(2), completePoolVersions(f, o)
+	cmd.Args, cmd.ValidArgsFunction = cobra.ExactArgs(2), completePoolVersions(f, o, 1)
 	cmd.RunE = changing(f, o, flags, func(ctx context.Context, c *change, args []string) error { return do(ctx, c, args[1]) })
 	flags.bind(cmd)
 	return cmd
@@ -54,7 +54,7 @@ policy then captures nodes of the pool again. The bad version stays quarantined.
 To undo a rollback, release the version and roll back to the version: kamino rollback POOL --to VERSION.`,
 		Example: `  kamino release pool1 2026.03.02
   kamino release pool1`,
-		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: completePoolVersions(f, o),
+		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: completePoolVersions(f, o, 1),
 	}
 	cmd.RunE = changing(f, o, flags, func(ctx context.Context, c *change, args []string) error {
 		if len(args) == 1 {

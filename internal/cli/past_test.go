@@ -2,10 +2,50 @@ package cli
 
 import (
 	"context"
+	"strings"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/contents"
 )
+
+// testContents are the stored lists of two versions. One package has a hostile name.
+var testContents = map[string]string{
+	"2026.02.15": stored(map[string]string{"curl": "8.5.0-2", "libcurl4": "8.5.0-2"}, nil, ""),
+	"2026.03.01": stored(map[string]string{"curl": "8.5.0-3", "libcurl4": "8.5.0-3", "linux-image-6.8.0-1021-azure": "6.8.0-1021.25", "evil\x1b[8m\u202e": hostileText},
+		[]string{"CVE-2026-1234"}, "registry.k8s.io/pause:3.10"),
+}
+
+// stored is a stored list with packages of the source curl, the CVEs in the changelog, and a container image.
+func stored(packages map[string]string, cves []string, image string) string {
+	c := contents.Contents{OS: contents.OS{ID: "ubuntu", VersionID: "24.04"}, Fixes: map[string][]string{"curl": cves}}
+	for name, version := range packages {
+		p := contents.Package{Kind: contents.Deb, Name: name, Version: version, Arch: "amd64"}
+		if name == "libcurl4" {
+			p.Source = "curl"
+		}
+		c.Packages = append(c.Packages, p)
+	}
+	if image != "" {
+		c.Images = []contents.Image{{Name: image, Digest: "sha256:1111"}}
+	}
+	c.Sort()
+	text, err := c.Encode()
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// withContents puts the stored lists into a world, for the placeholders $CONTENTS_VERSION.
+func withContents(world []byte) []byte {
+	var pairs []string
+	for version, text := range testContents {
+		pairs = append(pairs, "$CONTENTS_"+version, text)
+	}
+	return []byte(strings.NewReplacer(pairs...).Replace(string(world)))
+}
 
 // testPast is the test's cloud with instances after an event in pool1: its versions are 2026.02.01 (quarantined),
 // 2026.02.15 and 2026.03.01, the version in the recipe.
@@ -38,6 +78,12 @@ func testPast(what string) *memory.Cloud {
 	left := map[string]string{cloud.TagQuarantined: "nodes lose their network", cloud.TagRolledBack: "2026.02.15"}
 	switch what {
 	case "lived":
+	case "contents":
+		for version, text := range testContents {
+			tag(version, map[string]string{cloud.TagContents: v1alpha1.ContentsDigest(text), cloud.TagPrototype: "pool1-" + version, cloud.TagKernel: "6.8.0-1020-azure"})
+		}
+		tag("2026.02.01", map[string]string{cloud.TagContents: "sha256:other", cloud.TagPrototype: "pool1-2026.02.01"})
+		tag("2026.03.01", map[string]string{cloud.TagKernel: "6.8.0-1021-azure"})
 	case "broken off":
 		tag("2026.03.01", left)
 	case "rolled back":
@@ -87,7 +133,7 @@ func testPast(what string) *memory.Cloud {
 		point("2026.03.01")
 	case "hostile":
 		for _, version := range []string{"2026.02.15", "2026.03.01"} {
-			tag(version, map[string]string{cloud.TagOS: hostileText, cloud.TagKernel: hostileText, cloud.TagKubelet: hostileText, cloud.TagBuiltFrom: hostileText})
+			tag(version, map[string]string{cloud.TagOS: hostileText, cloud.TagKernel: hostileText, cloud.TagKubelet: hostileText + version, cloud.TagBuiltFrom: hostileText})
 		}
 		tag("2026.02.01", map[string]string{cloud.TagQuarantined: hostileText})
 		tag("2026.02.15", map[string]string{cloud.TagQuarantined: hostileText})

@@ -9,6 +9,8 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/contents"
+	"github.com/kamino-dev/kamino/internal/pool"
 	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
@@ -57,7 +59,12 @@ func (c *change) promote(ctx context.Context, version string) error {
 			saved, cautions = result.Saved, c.cautions(ctx)
 		}
 	}
-	return print.WriteChangeResult(c.Out, c.format, print.Promoted(decided, alters, saved, cautions, c.dryRun))
+	deed := print.Promoted(decided, alters, saved, cautions, c.dryRun)
+	if from := c.history.Find(c.history.Recipe.Version); from != nil && !decided.Done {
+		compared := contents.Compare(c.history.Pool, pool.Contents(from, c.pool.Prototypes), pool.Contents(c.history.Find(version), c.pool.Prototypes))
+		deed.Compare(compared.Line())
+	}
+	return print.WriteChangeResult(c.Out, c.format, deed)
 }
 
 // cautions are the warnings about other tools that can undo the change. Without the pool there are none.

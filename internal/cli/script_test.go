@@ -40,7 +40,7 @@ func TestTranscripts(t *testing.T) {
 				world = common
 			}
 			trouble, _ := os.ReadFile(filepath.Join(env.WorkDir, "server.yaml"))
-			server, err := newAPIServer(world, trouble)
+			server, err := newAPIServer(withContents(world), trouble)
 			if err != nil {
 				return err
 			}

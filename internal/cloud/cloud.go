@@ -164,6 +164,8 @@ const (
 	TagOS          = "kamino-os"          // the donor's operating system, as reported by the kubelet
 	TagKernel      = "kamino-kernel"      // the donor's kernel
 	TagKubelet     = "kamino-kubelet"     // the version of the donor's kubelet
+	TagRuntime     = "kamino-runtime"     // the donor's container runtime
+	TagContents    = "kamino-contents"    // v1alpha1.ContentsDigest of the version's list of contents; absent without a list
 	TagTrial       = "kamino-trial"       // the result and the time in RFC 3339 of the version's trial; absent without a trial
 	TagSuspect     = "kamino-suspect"     // why a pool rolled back automatically, until a person acknowledges the rollback
 	TagWentBack    = "kamino-went-back"   // the time of the automatic rollback from the version, and of its acknowledgement, in RFC 3339; see history.Return

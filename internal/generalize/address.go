@@ -16,7 +16,7 @@ import (
 // Addresses of bridges, tunnels and services are equal on all nodes, or change with each pod.
 func addresses(t *tree.Tree) []string {
 	var all []string
-	for _, content := range contents(t, "var/lib/dhcp/*", "var/lib/dhclient/*", "var/lib/NetworkManager/*.lease") {
+	for _, content := range filesOf(t, "var/lib/dhcp/*", "var/lib/dhclient/*", "var/lib/NetworkManager/*.lease") {
 		for _, m := range leased.FindAllStringSubmatch(string(content), -1) {
 			all = append(all, m[1])
 		}
@@ -100,4 +100,4 @@ func localV6(t *tree.Tree) (found []string) {
 }
 
 // text returns the content of a file; empty if it cannot be read.
-func text(t *tree.Tree, p string) string { return string(bytes.Join(contents(t, p), nil)) }
+func text(t *tree.Tree, p string) string { return string(bytes.Join(filesOf(t, p), nil)) }

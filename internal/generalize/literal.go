@@ -57,7 +57,7 @@ const nodeUser = "system:node:"
 
 // certificates adds names and addresses in the certificates of the kubelet.
 func (l *literalSet) certificates(t *tree.Tree) {
-	for _, content := range contents(t, "var/lib/kubelet/pki/*", "etc/kubernetes/certs/kubeletserver.crt", "srv/kubernetes/kubelet-server.crt") {
+	for _, content := range filesOf(t, "var/lib/kubelet/pki/*", "etc/kubernetes/certs/kubeletserver.crt", "srv/kubernetes/kubelet-server.crt") {
 		for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
 			c, err := x509.ParseCertificate(block.Bytes)
 			if err != nil {
@@ -118,7 +118,7 @@ var kubeletFlag = regexp.MustCompile(`(?i)(?:--|\b)(node-ip|node-external-ip|pro
 
 // kubelet adds the values of the kubelet's flags.
 func (l *literalSet) kubelet(t *tree.Tree) {
-	for _, content := range contents(t, kubeletFiles...) {
+	for _, content := range filesOf(t, kubeletFiles...) {
 		for line := range strings.Lines(string(content)) {
 			if strings.HasPrefix(strings.TrimSpace(line), "#") {
 				continue
@@ -146,8 +146,8 @@ func (l *literalSet) flag(name, value string) {
 	}
 }
 
-// contents returns the files of patterns; unreadable files are left out.
-func contents(t *tree.Tree, patterns ...string) (all [][]byte) {
+// filesOf returns the files of patterns; unreadable files are left out.
+func filesOf(t *tree.Tree, patterns ...string) (all [][]byte) {
 	for _, pattern := range patterns {
 		matches, err := t.Glob(pattern)
 		if err != nil {
@@ -229,7 +229,7 @@ func (l *literalSet) macs(t *tree.Tree) []string {
 			}
 		}
 	}
-	for _, content := range contents(t, "etc/netplan/50-cloud-init*.yaml", "etc/systemd/network/*-cloud-init-*", "etc/udev/rules.d/70-persistent-net.rules",
+	for _, content := range filesOf(t, "etc/netplan/50-cloud-init*.yaml", "etc/systemd/network/*-cloud-init-*", "etc/udev/rules.d/70-persistent-net.rules",
 		"etc/sysconfig/network-scripts/ifcfg-*", "etc/NetworkManager/system-connections/*") {
 		all = append(all, macAddress.FindAllString(string(content), -1)...)
 	}

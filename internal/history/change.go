@@ -304,6 +304,14 @@ func (h History) refuseInFlight() []cloud.Refusal {
 	return refusals
 }
 
+// Named returns the version of the name, or why there is none.
+func (h History) Named(name string) (*Version, []cloud.Refusal) {
+	if v := h.Find(name); v != nil {
+		return v, nil
+	}
+	return nil, h.refuseAbsent(name)
+}
+
 func (h History) refuseAbsent(name string) []cloud.Refusal {
 	return refuse(VersionNotFound, h.names(),
 		"pool %s has no version %s", h.Pool, name)

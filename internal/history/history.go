@@ -94,11 +94,14 @@ type Version struct {
 	// Donor is the node whose disk was captured. Lineage is the version that the donor was built from, if known.
 	Donor   string `json:"donor,omitempty"`
 	Lineage string `json:"lineage,omitempty"`
-	// OS, Kernel, Kubelet and PatchedAt are the donor's at the capture; empty if unknown.
+	// OS, Kernel, Kubelet, Runtime and PatchedAt are the donor's at the capture; empty if unknown.
 	OS        string    `json:"os,omitempty"`
 	Kernel    string    `json:"kernel,omitempty"`
 	Kubelet   string    `json:"kubelet,omitempty"`
+	Runtime   string    `json:"runtime,omitempty"`
 	PatchedAt time.Time `json:"patchedAt,omitzero"`
+	// Contents is the digest of the stored list of packages and images; empty without a list.
+	Contents string `json:"contentsDigest,omitempty"`
 	// BuiltAt is the capture time, else the creation time in the cloud.
 	BuiltAt   time.Time `json:"builtAt,omitzero"`
 	Prototype string    `json:"prototype,omitempty"`
@@ -267,8 +270,9 @@ func version(image cloud.Image) Version {
 		patched = time.Time{}
 	}
 	return Version{
-		OS: image.Tags[cloud.TagOS], Kernel: image.Tags[cloud.TagKernel], Kubelet: image.Tags[cloud.TagKubelet], PatchedAt: patched,
-		Version: image.Version, State: image.State, Percent: image.Percent, ID: image.ID, SizeGB: image.SizeGB, Error: image.Error,
+		OS: image.Tags[cloud.TagOS], Kernel: image.Tags[cloud.TagKernel], Kubelet: image.Tags[cloud.TagKubelet], Runtime: image.Tags[cloud.TagRuntime], PatchedAt: patched,
+		Contents: image.Tags[cloud.TagContents],
+		Version:  image.Version, State: image.State, Percent: image.Percent, ID: image.ID, SizeGB: image.SizeGB, Error: image.Error,
 		Donor: image.Tags[cloud.TagBuiltFrom], Lineage: image.Tags[cloud.TagLineage], BuiltAt: BuiltAt(image),
 		Prototype: image.Tags[cloud.TagPrototype], Proof: image.Tags[cloud.TagProof],
 		Quarantined: image.Tags[cloud.TagQuarantined], RolledBack: image.Tags[cloud.TagRolledBack],

@@ -43,9 +43,14 @@ type Pool struct {
 	nodes map[cloud.InstanceID]string
 	// stripped are the Nodes with the fields about joining only.
 	stripped []*corev1.Node
+	// patched has the times of the last patches by the names of Nodes, and imageBytes the sizes of container images.
+	patched    map[string]time.Time
+	imageBytes map[string]int64
 }
 
-func newPool(id cloud.PoolID) *Pool { return &Pool{ID: id, nodes: map[cloud.InstanceID]string{}} }
+func newPool(id cloud.PoolID) *Pool {
+	return &Pool{ID: id, nodes: map[cloud.InstanceID]string{}, patched: map[string]time.Time{}, imageBytes: map[string]int64{}}
+}
 
 // All returns every pool of a Node or a Prototype. A pool scaled to zero because of a bad image can still be rolled
 // back.
@@ -61,6 +66,7 @@ func (f *Finder) All(ctx context.Context) (map[cloud.PoolID]*Pool, error) {
 		p := at(id)
 		p.nodes[fold(cloud.InstanceID(n.Spec.ProviderID))] = n.Name
 		p.stripped = append(p.stripped, nodejoin.Strip(n))
+		p.measure(n)
 	})
 	if err != nil {
 		return nil, err
@@ -165,20 +171,28 @@ func (f *Finder) History(ctx context.Context, p *Pool, keep int) (history.Histor
 
 // Past returns the history of the pool's versions, with joins. keep is that of History.
 func (f *Finder) Past(ctx context.Context, p *Pool, keep int) (Past, error) {
-	facts := history.Facts{Prototypes: p.Prototypes, Keep: keep}
-	var err error
-	if facts.Pool, err = f.Cloud.Pool(ctx, p.ID); err != nil {
+	facts, _, err := f.facts(ctx, p, keep)
+	if err != nil {
 		return Past{}, err
 	}
+	return Past{history.Of(facts), facts.Joins, facts.Pool.Capacity}, nil
+}
+
+// facts reads the facts of a pool's history, and the pool's instances with their Nodes.
+func (f *Finder) facts(ctx context.Context, p *Pool, keep int) (facts history.Facts, joining []joinhealth.Node, err error) {
+	facts = history.Facts{Prototypes: p.Prototypes, Keep: keep}
+	if facts.Pool, err = f.Cloud.Pool(ctx, p.ID); err != nil {
+		return facts, nil, err
+	}
 	if facts.Images, err = f.images(ctx, p.ID); err != nil {
-		return Past{}, err
+		return facts, nil, err
 	}
 	instances, err := f.Cloud.Instances(ctx, p.ID)
 	if err != nil {
 		if f.Uncounted != nil {
 			f.Uncounted(err)
 		}
-		return Past{History: history.Of(facts), Capacity: facts.Pool.Capacity}, nil
+		return facts, nil, nil
 	}
 	facts.Counted = true
 	for _, instance := range instances {
@@ -189,9 +203,10 @@ func (f *Finder) Past(ctx context.Context, p *Pool, keep int) (Past, error) {
 		now = f.Now()
 	}
 	seen := nodejoin.Observation{Now: now, Instances: instances, Nodes: p.stripped, Images: facts.Images, Same: f.Cloud.SameInstance}
-	facts.Joins = joinhealth.Judge(seen.Now, time.Time{}, nodejoin.Nodes(seen), nil, joinhealth.Limits{})
+	joining = nodejoin.Nodes(seen)
+	facts.Joins = joinhealth.Judge(seen.Now, time.Time{}, joining, nil, joinhealth.Limits{})
 	facts.Joins = slices.DeleteFunc(facts.Joins, func(join joinhealth.Join) bool { return join.Running.IsZero() }) // the start time is unknown
-	return Past{history.Of(facts), facts.Joins, facts.Pool.Capacity}, nil
+	return facts, joining, nil
 }
 
 // Ready counts the pool's Nodes in the cluster, and the Ready nodes among them.

@@ -34,6 +34,8 @@ type ChangeResult struct {
 	Rebuilt    []string          `json:"rebuilt,omitempty"`
 	NotRebuilt map[string]string `json:"notRebuilt,omitempty"`
 	Waiting    string            `json:"waiting,omitempty"`
+	// Contents is the difference between the contents of two versions, in one line.
+	Contents string `json:"contents,omitempty"`
 	// Lines are the sentences about the change.
 	Lines []string `json:"-"`
 }
@@ -49,6 +51,14 @@ func WriteChangeResult(w io.Writer, format Format, d ChangeResult) error {
 	}
 	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
 	return err
+}
+
+// Compare adds the difference between the contents of two versions, if known.
+func (d *ChangeResult) Compare(line string) {
+	if line != "" {
+		d.Contents = line
+		d.say("Contents of version %s, %s.", d.Version, line)
+	}
 }
 
 // Marked describes a quarantine, or the end of a quarantine.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/contents"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -18,8 +19,33 @@ type Description struct {
 	Prototype *v1alpha1.Prototype `json:"prototype"`
 	// Proof of the generalized disk, from the pod's report; absent without a proof.
 	Proof *v1alpha1.Proof `json:"proof,omitempty"`
+	// Lineage is the version of the donor at the capture; empty if unknown.
+	Lineage string `json:"lineage,omitempty"`
+	// Contents are the numbers of the kept list; nil without a list.
+	Contents *ContentsCount `json:"contents,omitempty"`
 	// Unproven is the pod's reason for a missing proof.
 	Unproven *v1alpha1.Unproven `json:"unproven,omitempty"`
+}
+
+// ContentsCount are numbers about the contents of a version. Missing is the reason of unknown contents.
+type ContentsCount struct {
+	Packages     int    `json:"packages"`
+	Images       int    `json:"images"`
+	UnknownFiles int    `json:"unknownFiles"`
+	Digest       string `json:"digest,omitempty"`
+	Missing      string `json:"missing,omitempty"`
+}
+
+// CountContents counts the contents of a version; nil if its capture kept no list.
+func CountContents(v contents.Version) *ContentsCount {
+	n := &ContentsCount{Digest: v.Digest, Missing: v.Missing}
+	switch c := v.Contents; {
+	case c != nil:
+		n.Packages, n.Images, n.UnknownFiles = len(c.Packages), len(c.Images), c.UnknownFiles
+	case v.Digest == "":
+		return nil
+	}
+	return n
 }
 
 // Describe writes a description as sections of names and values, without unknown values.
@@ -29,10 +55,10 @@ func Describe(w io.Writer, format Format, d Description, now time.Time) error {
 	}
 	p := d.Prototype
 	sections := []func() (heading string, rows [][2]string){
-		func() (string, [][2]string) { return "", summary(p, now) },
+		func() (string, [][2]string) { return "", summary(p, d.Lineage, now) },
 		func() (string, [][2]string) { return "Steps", steps(p, now) },
 		func() (string, [][2]string) { return "Verified", verified(p, d.Proof) },
-		func() (string, [][2]string) { return "Image", imageOf(p) },
+		func() (string, [][2]string) { return "Image", imageOf(p, d.Contents) },
 		func() (string, [][2]string) { return "Trial", trialOf(p) },
 		func() (string, [][2]string) { return "Recipe", recipeOf(p) },
 		func() (string, [][2]string) { return "Failure", failureOf(p) },
@@ -81,7 +107,7 @@ func pairs(w io.Writer, heading string, rows [][2]string) error {
 	return nil
 }
 
-func summary(p *v1alpha1.Prototype, now time.Time) [][2]string {
+func summary(p *v1alpha1.Prototype, lineage string, now time.Time) [][2]string {
 	phase := string(p.Status.Phase)
 	if p.Status.Progress != "" {
 		phase += ": " + p.Status.Progress
@@ -93,6 +119,9 @@ func summary(p *v1alpha1.Prototype, now time.Time) [][2]string {
 	rows = append(rows, [][2]string{
 		{"Version", p.Spec.Version}, {"Phase", phase}, {"Donor", p.Spec.Donor.NodeName}, {"Instance", p.Spec.Donor.ProviderID},
 	}...)
+	if lineage != "" {
+		rows = append(rows, [2]string{"Built from", "version " + lineage})
+	}
 	if !p.CreationTimestamp.IsZero() {
 		rows = append(rows, [2]string{"Decided", stamp(p.CreationTimestamp.Time) + " (" + Age(p.CreationTimestamp.Time, now) + " ago)"})
 	}
@@ -174,12 +203,25 @@ func verified(p *v1alpha1.Prototype, proof *v1alpha1.Proof) [][2]string {
 		[2]string{"At", stamp(v.At.Time)})
 }
 
-func imageOf(p *v1alpha1.Prototype) [][2]string {
+func imageOf(p *v1alpha1.Prototype, c *ContentsCount) [][2]string {
 	i := p.Status.Image
 	if i == nil {
 		return nil
 	}
-	return [][2]string{{"ID", i.ID}, {"Replicated", fmt.Sprintf("%d%%", i.ReplicationPercent)}, {"Proof", i.Proof}}
+	rows := [][2]string{{"ID", i.ID}, {"Replicated", fmt.Sprintf("%d%%", i.ReplicationPercent)}, {"Proof", i.Proof}}
+	for _, fact := range [][2]string{{"OS", i.OS}, {"Kernel", i.Kernel}, {"Kubelet", i.Kubelet}, {"Runtime", i.Runtime}} {
+		if fact[1] != "" {
+			rows = append(rows, fact)
+		}
+	}
+	if c == nil {
+		return rows
+	}
+	said := fmt.Sprintf("%d packages, %d container images, %d files of unknown origin; details: `kamino sbom %s %s`", c.Packages, c.Images, c.UnknownFiles, p.Spec.Pool, p.Spec.Version)
+	if c.Missing != "" {
+		said = "unknown: " + c.Missing
+	}
+	return append(rows, [2]string{"Contents", said})
 }
 
 func recipeOf(p *v1alpha1.Prototype) [][2]string {
@@ -191,6 +233,9 @@ func recipeOf(p *v1alpha1.Prototype) [][2]string {
 		}
 		if len(r.Keeps) > 0 {
 			rows = append(rows, [2]string{"Keeps", strings.Join(r.Keeps, ", ")})
+		}
+		if r.Contents != "" {
+			rows = append(rows, [2]string{"Contents", r.Contents})
 		}
 	}
 	if p.Status.SavedRecipe != "" {

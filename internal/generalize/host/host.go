@@ -161,6 +161,10 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 	for _, id := range manifest.Unused {
 		h.say("your rule %s found nothing in three captures", id)
 	}
+	report := &v1alpha1.Report{}
+	if report.Contents, err = h.Runner.Contents(t, manifest).Encode(); err != nil {
+		h.say("the list of the disk's contents is not reported: %v", err)
+	}
 	if err := h.flush(t); err != nil {
 		return err
 	}
@@ -172,7 +176,10 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 	if proof.PatchLevel, err = disk.Level(t); err != nil {
 		h.say("the patch level of the disk is not known: %v", err)
 	}
-	if err := h.API.Report(ctx, h.Order, &v1alpha1.Report{Proof: proof}, h.Wait); err != nil {
+	if report.Proof = proof; report.Contents != "" {
+		proof.ContentsDigest = v1alpha1.ContentsDigest(report.Contents)
+	}
+	if err := h.API.Report(ctx, h.Order, report, h.Wait); err != nil {
 		return fmt.Errorf("the disk is generalized, but the proof could not be reported and is useless: %w", err)
 	}
 	h.say("reported the proof %s", proof.Tag())

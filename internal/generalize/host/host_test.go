@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/contents"
 	"github.com/kamino-dev/kamino/internal/generalize"
 )
 
@@ -153,7 +154,7 @@ func newMachine(t *testing.T) *machine {
 		bootIDPath: boot + "\n", hostnamePath: "vmss000004\n", triggerPath: "",
 		"etc/machine-id": "0123456789abcdef0123456789abcdef\n", "etc/hostname": "vmss000004\n", "etc/hosts": "127.0.0.1 localhost\n10.0.0.4 vmss000004\n",
 		"etc/ssh/ssh_host_ed25519_key": "key", "var/log/syslog": "lines", "var/lib/kubelet/pods/uid/etc-hosts": "x",
-		"etc/kubernetes/certs/client.key": "the cluster's",
+		"etc/kubernetes/certs/client.key": "the cluster's", "var/lib/dpkg/status": "Package: curl\nStatus: install ok installed\nVersion: 8.5.0-2\n",
 	} {
 		p := filepath.Join(m.root, file)
 		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
@@ -243,6 +244,9 @@ func TestRun(t *testing.T) {
 	}
 	if s := proof.Search; s == nil || s.Files == 0 || s.Identities == 0 || s.Findings != 0 || proof.Acted == 0 || proof.Acted >= proof.Rules {
 		t.Errorf("the proof does not say what was verified: %+v, %+v", proof, proof.Search)
+	}
+	if c, err := contents.Decode(m.report(t).Contents); err != nil || len(c.Packages) != 1 || c.Packages[0].Name != "curl" || c.UnknownFiles == 0 || len(c.Unknown) == 0 {
+		t.Errorf("the contents are %+v, %v", c, err)
 	}
 	content := m.file(t, strings.TrimPrefix(generalize.ManifestPath, "/"))
 	var manifest generalize.Manifest

@@ -91,6 +91,7 @@ func TestHistory(t *testing.T) {
 	sandbox.Must(t, "kamino", unverified.Capture(nodes[0].Node, "--version", first)...)
 	refused(t, "NoPrior", "rollback", set)
 	child := grow(t, "3")
+	sandbox.Must(t, "kamino-sandbox", "patch", child)
 	sandbox.Must(t, "kamino", unverified.Capture(child, "--version", second)...)
 	grandchild := grow(t, "4")
 
@@ -101,6 +102,7 @@ func TestHistory(t *testing.T) {
 	if diff := cmp.Diff(want, history(t).Versions); diff != "" {
 		t.Fatalf("after two captures (-want +got):\n%s", diff)
 	}
+	contentsDiffer(t, first, second)
 	refused(t, "VersionCurrent", "retire", set, second)
 	refused(t, "VersionPrior", "retire", set, first)
 	refused(t, "VersionCurrent", "quarantine", set, second, "--reason", "bad")
@@ -136,6 +138,64 @@ func TestHistory(t *testing.T) {
 		return len(got) == 1 && got[0].Version == first, fmt.Sprintf("%+v", got)
 	})
 	refused(t, "VersionNotFound", "release", set, second)
+}
+
+// contentsDiffer compares two versions with a patch between, and reads the SBOM and the report of the same facts.
+func contentsDiffer(t *testing.T, first, second string) {
+	t.Helper()
+	var diff struct {
+		From, To struct{ Kernel, ContentsDigest string }
+		Packages []struct{ Change, Name, From, To string }
+		Notes    []string
+	}
+	if err := json.Unmarshal([]byte(sandbox.Must(t, "kamino", "diff", set, first, second, "-o", "json")), &diff); err != nil {
+		t.Fatal(err)
+	}
+	changed := map[string]bool{}
+	for _, p := range diff.Packages {
+		changed[p.Name] = p.Change == "changed" && p.From != p.To
+	}
+	if !changed["curl"] || !changed["libssl3"] || diff.From.Kernel == diff.To.Kernel || diff.From.ContentsDigest == diff.To.ContentsDigest {
+		t.Errorf("the versions differ by %+v", diff)
+	}
+	var bom struct{ Components []struct{ Name, PURL string } }
+	if err := json.Unmarshal([]byte(sandbox.Must(t, "kamino", "sbom", set, second)), &bom); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(bom.Components, func(c struct{ Name, PURL string }) bool {
+		return c.Name == "curl" && strings.HasPrefix(c.PURL, "pkg:deb/ubuntu/curl@")
+	}) {
+		t.Errorf("the SBOM has no curl: %+v", bom.Components)
+	}
+	events := sandbox.Must(t, "kubectl", "get", "events", "-o", `jsonpath={range .items[*]}{.reason}: {.message}{.note}{"\n"}{end}`)
+	if !strings.Contains(events, "compared with version "+first+": kernel ") {
+		t.Errorf("no event compares the versions:\n%s", events)
+	}
+	var reports []struct {
+		Builds []struct {
+			Version string
+			Nodes   int
+		}
+		Figures []struct {
+			Name  string
+			Value *float64
+		}
+	}
+	if err := json.Unmarshal([]byte(sandbox.Must(t, "kamino", "report", set, "-o", "json")), &reports); err != nil || len(reports) != 1 {
+		t.Fatalf("%d reports, %v", len(reports), err)
+	}
+	nodes, captures := 0, 0.0
+	for _, b := range reports[0].Builds {
+		nodes += b.Nodes
+	}
+	for _, f := range reports[0].Figures {
+		if f.Name == "captures-succeeded" && f.Value != nil {
+			captures = *f.Value
+		}
+	}
+	if machines := len(sandbox.MachinesOf(t, pool)); nodes != machines || captures != 2 {
+		t.Errorf("the report has %d nodes and %g captures, and the sandbox %d machines", nodes, captures, machines)
+	}
 }
 
 // replaceNodes rebuilds the node of the bad version. The Node must stay the same with a new boot, serve, and run

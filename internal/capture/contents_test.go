@@ -1,0 +1,123 @@
+package capture
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	"github.com/kamino-dev/kamino/internal/contents"
+)
+
+// listOf is a stored list with one package.
+func listOf(t *testing.T, version string) string {
+	t.Helper()
+	text, err := contents.Contents{Packages: []contents.Package{{Kind: contents.Deb, Name: "curl", Version: version}}}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// priorContents gives the version in the recipe a list and a Prototype that keeps the list.
+func (s *stage) priorContents(list string) {
+	const name = "pool1-before"
+	s.must(s.cloud.TagImage(s.t.Context(), cloud.ImageRef{Pool: s.pool, Version: s.lineage}, map[string]string{
+		cloud.TagPrototype: name, cloud.TagContents: v1alpha1.ContentsDigest(list), cloud.TagKubelet: "v1.36.1",
+	}))
+	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "before", Annotations: map[string]string{v1alpha1.ContentsAnnotation: list}}}
+	p.Spec = v1alpha1.PrototypeSpec{Pool: "pool1", PoolID: string(s.pool), Version: s.lineage, Donor: v1alpha1.Donor{NodeName: "gone", ProviderID: "memory:///gone"}}
+	s.must(s.clean.Create(s.t.Context(), p))
+	p.Status.Phase = v1alpha1.PhaseSucceeded
+	s.must(s.clean.Status().Update(s.t.Context(), p))
+}
+
+// TestContentsAreKept: the Prototype keeps the list, the version has its digest, and event, status and condition compare
+// the version with the version before, whichever call is lost.
+func TestContentsAreKept(t *testing.T) {
+	const want = "compared with version 2026.03.01: packages: 1 changed, 0 added, 0 removed"
+	for _, lost := range []int{-1, 5, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52} {
+		s := newStage(t, func(s *stage) { s.lineage, s.contents = "2026.03.01", listOf(t, "2") }).decide()
+		s.priorContents(listOf(t, "1"))
+		var events heard
+		s.engine.Recorder, s.onRestart = &events, func() { s.engine.Recorder = &events }
+		s.lose = func(n int, _ string) memory.Outcome {
+			if n == lost {
+				return memory.CrashAfter()
+			}
+			return memory.Pass()
+		}
+		p := s.play()
+		s.succeeded(p)
+		if p.Annotations[v1alpha1.ContentsAnnotation] != s.contents || p.Status.Image.ContentsDigest != v1alpha1.ContentsDigest(s.contents) {
+			t.Errorf("lost %d: the list is not kept: %+v", lost, p.Status.Image)
+		}
+		images := s.cloud.World().Images
+		if got := images[len(images)-1].Tags[cloud.TagContents]; got != v1alpha1.ContentsDigest(s.contents) {
+			t.Errorf("lost %d: the tag is %q", lost, got)
+		}
+		if p.Status.Recipe == nil || p.Status.Recipe.Contents != want {
+			t.Errorf("lost %d: status.recipe is %+v", lost, p.Status.Recipe)
+		}
+		if all := strings.Join(events, "\n"); !strings.Contains(all, "Normal Promoted: new nodes of pool pool1 use the image of node donor; "+want) {
+			t.Errorf("lost %d: no event compares the versions:\n%s", lost, all)
+		}
+	}
+}
+
+// TestContentsAreComparedBeforeApproval: a person reads the difference before the promotion.
+func TestContentsAreComparedBeforeApproval(t *testing.T) {
+	s := newStage(t, func(s *stage) { s.lineage, s.contents = "2026.03.01", listOf(t, "2") }).decide(func(p *v1alpha1.Prototype) {
+		p.Spec.Settings.Promotion.Mode = v1alpha1.PromotionManual
+	})
+	s.priorContents(listOf(t, "1"))
+	awaited := ""
+	s.play(func(int) {
+		p := s.prototype()
+		if p == nil || p.Status.Phase != v1alpha1.PhaseAwaitingPromotion || awaited != "" {
+			return
+		}
+		awaited = meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady).Message
+		s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/2026.03.14")
+	})
+	if !strings.HasSuffix(awaited, "; compared with version 2026.03.01: packages: 1 changed, 0 added, 0 removed") {
+		t.Errorf("the condition is %q", awaited)
+	}
+}
+
+// TestContentsHoldUpNothing: without a list, or with a list that another client changed, the capture promotes the version
+// without a comparison.
+func TestContentsHoldUpNothing(t *testing.T) {
+	for name, prepare := range map[string]func(s *stage){
+		"no list of the donor": func(s *stage) {
+			s.contents = ""
+			s.priorContents(listOf(t, "1"))
+		},
+		"no list before": func(*stage) {},
+		"a changed list before": func(s *stage) {
+			s.priorContents(listOf(t, "1"))
+			s.must(s.cloud.TagImage(t.Context(), cloud.ImageRef{Pool: s.pool, Version: s.lineage}, map[string]string{cloud.TagContents: "sha256:other"}))
+		},
+		"a deleted Prototype before": func(s *stage) {
+			s.must(s.cloud.TagImage(t.Context(), cloud.ImageRef{Pool: s.pool, Version: s.lineage}, map[string]string{cloud.TagPrototype: "gone", cloud.TagContents: "sha256:1"}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, func(s *stage) { s.lineage, s.contents = "2026.03.01", listOf(t, "2") })
+			prepare(s)
+			s.decide()
+			p := s.play()
+			s.succeeded(p)
+			if p.Status.Recipe == nil || strings.Contains(p.Status.Recipe.Contents, "packages") {
+				t.Errorf("status.recipe is %+v", p.Status.Recipe)
+			}
+			if _, kept := p.Annotations[v1alpha1.ContentsAnnotation]; kept != (s.contents != "") {
+				t.Errorf("a list is kept: %t", kept)
+			}
+		})
+	}
+}

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/report"
+	"github.com/kamino-dev/kamino/internal/wording"
+)
+
+func newReportCommand(f *Factory, o *Options) *cobra.Command {
+	var (
+		format print.Format
+		since  string
+		price  float64
+	)
+	cmd := &cobra.Command{
+		Use:   "report [POOL]",
+		Short: "Show what the versions of a pool saved, and what the versions cost",
+		Long: `Compare the nodes of each version with nodes of other images, and add up savings, risks and costs since a time. Every
+figure names its source. A figure without a source is unknown.
+
+The command calculates from the present nodes, versions and Prototypes. Removed nodes and deleted versions are not
+counted, so that most figures are lower limits.`,
+		Example: `  kamino report pool1
+  kamino report --since 7d --price-gb-month 0.05 -o csv > report.csv
+  kamino report -o html > report.html`,
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePools(f, o),
+	}
+	bindOutput(cmd, &format, print.Table, print.Wide, print.JSON, print.YAML, print.CSV, print.HTML)
+	cmd.Flags().StringVar(&since, "since", "30d", "length of the report in days (30d) or as a duration (36h)")
+	cmd.Flags().Float64Var(&price, "price-gb-month", -1, "price of stored images per GiB and month; the storage is then also shown as a price")
+	var length time.Duration
+	before(cmd, func() (err error) {
+		if length, err = wording.ParseDays(since); err != nil {
+			return usagef("--since: %w", err)
+		}
+		return nil
+	})
+	cmd.RunE = inSession(f, o, func(ctx context.Context, s *session, args []string) error {
+		finder, now := s.pools(), s.Now()
+		pools, err := finder.Pools(ctx, strings.Join(args, ""))
+		if err != nil {
+			return err
+		}
+		all := []report.Report{}
+		for _, p := range pools {
+			facts, err := finder.ReportFacts(ctx, p, now.Add(-length))
+			if err != nil {
+				return err
+			}
+			facts.PricePerGBMonth = price
+			all = append(all, report.Of(facts))
+		}
+		return print.Reports(s.Out, format, all)
+	})
+	return cmd
+}

@@ -1,0 +1,96 @@
+package pool
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/contents"
+	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/report"
+)
+
+// measure keeps the facts of a Node that only a report needs.
+func (p *Pool) measure(n *corev1.Node) {
+	for _, key := range []string{v1alpha1.PatchedAtAnnotation, v1alpha1.KuredRebootNeededAnnotation} {
+		if at, err := time.Parse(time.RFC3339, n.Annotations[key]); err == nil && at.After(p.patched[n.Name]) {
+			p.patched[n.Name] = at
+		}
+	}
+	for _, image := range n.Status.Images {
+		for _, name := range image.Names {
+			p.imageBytes[name] = max(p.imageBytes[name], image.SizeBytes)
+		}
+	}
+}
+
+// ReportFacts reads the facts for a report about a pool since a time.
+func (f *Finder) ReportFacts(ctx context.Context, p *Pool, since time.Time) (report.Facts, error) {
+	read, joining, err := f.facts(ctx, p, 0)
+	if err != nil {
+		return report.Facts{}, err
+	}
+	h := history.Of(read)
+	facts := report.Facts{
+		Pool: h.Pool, Since: since, Now: f.Now(), Counted: h.Counted, Captures: p.Prototypes, ImageBytes: p.imageBytes, PricePerGBMonth: -1,
+	}
+	for _, n := range joining {
+		node := report.Node{Version: n.Version, Created: n.Running, PatchedAt: p.patched[n.Name]}
+		if n.Ready {
+			node.Ready = n.Changed
+		}
+		facts.Nodes = append(facts.Nodes, node)
+	}
+	for i := range h.Versions {
+		v := &h.Versions[i]
+		version := report.Version{Version: v.Version, BuiltAt: v.BuiltAt, PatchedAt: v.PatchedAt, SizeGB: v.SizeGB, Joined: -1, Failed: -1}
+		if v.Joins != nil {
+			version.Joined, version.Failed = v.Joins.Joined, v.Joins.Failed
+		}
+		if c := Contents(v, p.Prototypes).Contents; c != nil {
+			version.Images = []string{}
+			for _, image := range c.Images {
+				version.Images = append(version.Images, image.Name)
+			}
+		}
+		facts.Versions = append(facts.Versions, version)
+	}
+	return facts, nil
+}
+
+// Pools returns the named pool, or all pools for an empty name.
+func (f *Finder) Pools(ctx context.Context, name string) ([]*Pool, error) {
+	if name != "" {
+		p, err := f.Named(ctx, name)
+		return []*Pool{p}, err
+	}
+	pools, err := f.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []*Pool
+	for _, id := range slices.Sorted(maps.Keys(pools)) {
+		all = append(all, pools[id])
+	}
+	return all, nil
+}
+
+// Contents reads the contents of a version from its Prototype: the Prototype in the tags, because several captures may have
+// tried the version.
+func Contents(v *history.Version, prototypes []v1alpha1.Prototype) contents.Version {
+	known := contents.Version{
+		Version: v.Version, Prototype: v.Prototype, Donor: v.Donor, Lineage: v.Lineage, OS: v.OS, Kernel: v.Kernel, Kubelet: v.Kubelet, Runtime: v.Runtime, Digest: v.Contents,
+	}
+	i := slices.IndexFunc(prototypes, func(p v1alpha1.Prototype) bool {
+		return p.Name == v.Prototype && imageversion.Compare(p.Spec.Version, v.Version) == 0
+	})
+	if i < 0 {
+		return known.Read(nil)
+	}
+	return known.Read(&prototypes[i])
+}

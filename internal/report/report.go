@@ -1,0 +1,216 @@
+// Package report calculates what Kamino's versions saved a pool, and what the versions cost. Every figure names its source
+// and is unknown without one. The package is pure: package pool reads the facts.
+package report
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/imageversion"
+)
+
+// Facts are what the cluster and the cloud know about a pool now.
+type Facts struct {
+	Pool string
+	// Since and Now are the beginning and the end of the report.
+	Since, Now time.Time
+	// Nodes are the instances of the pool. Counted is false if the cloud could not list the instances.
+	Nodes   []Node
+	Counted bool
+	// Versions of the pool, in any order.
+	Versions []Version
+	// Captures are the Prototypes of the pool.
+	Captures []v1alpha1.Prototype
+	// ImageBytes are the sizes of container images on the nodes, by name, as reported by the kubelets.
+	ImageBytes map[string]int64
+	// PricePerGBMonth of a stored version, in any currency; negative if unknown.
+	PricePerGBMonth float64
+}
+
+// Node is an instance of the pool.
+type Node struct {
+	// Version that the instance was built from; empty for another image.
+	Version string
+	// Created is the creation of the instance; zero if unknown.
+	Created time.Time
+	// Ready is the last change of the Node to Ready; zero for a Node that is not Ready.
+	Ready time.Time
+	// PatchedAt is the last patch of the running node; zero if unknown.
+	PatchedAt time.Time
+}
+
+// Version is an image version.
+type Version struct {
+	Version string
+	BuiltAt time.Time
+	// PatchedAt is the last patch of the donor; zero if unknown.
+	PatchedAt time.Time
+	// SizeGB is the size of the disk; 0 if unknown.
+	SizeGB int32
+	// Joined and Failed are the numbers of nodes; negative if unknown.
+	Joined, Failed int
+	// Images are the names of the container images on the disk; nil if unknown.
+	Images []string
+}
+
+// Report is the result for a pool.
+type Report struct {
+	Pool  string    `json:"pool"`
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
+	// Builds compare the nodes of each version, newest first. The last build with an empty version has all other images.
+	Builds []Build `json:"builds"`
+	// Figures are savings first, then costs.
+	Figures []Figure `json:"figures"`
+}
+
+// Build has the nodes built from one version since the beginning of the report.
+type Build struct {
+	// Version is empty for all images that are no version of the pool.
+	Version string `json:"version"`
+	// Nodes is the number of nodes built since the beginning that still exist.
+	Nodes int `json:"nodes"`
+	// Measured nodes have a known time from the creation of the instance to the Ready Node. Median and P95 are in seconds;
+	// zero without a measured node.
+	Measured      int   `json:"measured"`
+	MedianSeconds int64 `json:"medianSeconds,omitempty"`
+	P95Seconds    int64 `json:"p95Seconds,omitempty"`
+	// Failed is the number of failed joins of the nodes that still exist; nil if unknown.
+	Failed *int `json:"failed,omitempty"`
+}
+
+// Figure is a number with its source.
+type Figure struct {
+	// Name is a stable key, and Title the name for people.
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	// Value in Unit; nil if unknown.
+	Value *float64 `json:"value"`
+	Unit  string   `json:"unit"`
+	// Kind separates savings from costs.
+	Kind Kind `json:"kind"`
+	// Source names where the figure comes from, or why the figure is unknown.
+	Source string `json:"source"`
+}
+
+// Kind is the kind of a figure.
+type Kind string
+
+// The kinds of figures.
+const (
+	Saved Kind = "saved"
+	Risk  Kind = "risk"
+	Cost  Kind = "cost"
+)
+
+// Sources of figures. They are facts that the cluster and the cloud have now.
+const (
+	fromInstances = "creation of the instances in the cloud; removed nodes are not counted"
+	fromLists     = "lists of the versions' contents, and nodes built from the versions"
+	noInstances   = "unknown: the cloud cannot list the pool's instances"
+	noPatches     = "unknown: no version has the tag kamino-patched-at"
+)
+
+// joinWithin is the longest plausible join. A later change to Ready is an interruption of a running node.
+const joinWithin = time.Hour
+
+// Of calculates the report of a pool.
+func Of(f Facts) Report {
+	f.Versions = slices.Clone(f.Versions)
+	slices.SortFunc(f.Versions, func(a, b Version) int { return imageversion.Compare(b.Version, a.Version) })
+	r := Report{Pool: f.Pool, Since: f.Since, Until: f.Now, Builds: []Build{}}
+	if f.Counted {
+		r.Builds = builds(f)
+	}
+	r.Figures = []Figure{
+		f.timeSaved(r.Builds), f.rebootsAvoided(), f.pullsAvoided(), f.bytesAvoided(), f.packagesAvoided(),
+		f.exposure(), f.failedJoins(),
+		f.captures(v1alpha1.PhaseSucceeded), f.captures(v1alpha1.PhaseFailed), f.donorHours(), f.trialHours(), f.storage(),
+	}
+	if f.PricePerGBMonth >= 0 {
+		r.Figures = append(r.Figures, f.price())
+	}
+	return r
+}
+
+// version finds a version by name; nil for another image.
+func (f Facts) version(name string) *Version {
+	i := slices.IndexFunc(f.Versions, func(v Version) bool { return name != "" && imageversion.Compare(v.Version, name) == 0 })
+	if i < 0 {
+		return nil
+	}
+	return &f.Versions[i]
+}
+
+// built are the nodes built since the beginning of the report, by version. An unknown creation counts as earlier.
+func (f Facts) built() map[string][]Node {
+	built := map[string][]Node{}
+	for _, n := range f.Nodes {
+		if n.Created.IsZero() || n.Created.Before(f.Since) {
+			continue
+		}
+		name := ""
+		if v := f.version(n.Version); v != nil {
+			name = v.Version
+		}
+		built[name] = append(built[name], n)
+	}
+	return built
+}
+
+func builds(f Facts) []Build {
+	built := f.built()
+	all := []Build{}
+	add := func(version string, failed int) {
+		nodes := built[version]
+		if len(nodes) == 0 && failed <= 0 {
+			return
+		}
+		b := Build{Version: version, Nodes: len(nodes)}
+		var took []time.Duration
+		for _, n := range nodes {
+			if d := n.Ready.Sub(n.Created); !n.Ready.IsZero() && d >= 0 && d <= joinWithin {
+				took = append(took, d)
+			}
+		}
+		slices.Sort(took)
+		if b.Measured = len(took); b.Measured > 0 {
+			b.MedianSeconds, b.P95Seconds = seconds(quantile(took, 50)), seconds(quantile(took, 95))
+		}
+		if failed >= 0 {
+			b.Failed = &failed
+		}
+		all = append(all, b)
+	}
+	for _, v := range f.Versions {
+		add(v.Version, v.Failed)
+	}
+	add("", -1)
+	return all
+}
+
+// quantile returns a percentile of sorted durations: the smallest value that so many percent do not exceed.
+func quantile(sorted []time.Duration, percent int) time.Duration {
+	return sorted[max(0, (len(sorted)*percent+99)/100-1)]
+}
+
+func seconds(d time.Duration) int64 { return int64(d.Round(time.Second).Seconds()) }
+
+// newestPatch is the latest known patch time of a version or a node; zero if none is known.
+func (f Facts) newestPatch() (newest time.Time) {
+	for _, v := range f.Versions {
+		newest = later(newest, v.PatchedAt)
+	}
+	for _, n := range f.Nodes {
+		newest = later(newest, n.PatchedAt)
+	}
+	return newest
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,318 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+)
+
+var (
+	now   = time.Date(2026, 3, 31, 12, 0, 0, 0, time.UTC)
+	since = now.AddDate(0, 0, -30)
+)
+
+// day is a time so many days after the beginning of the report.
+func day(n int) time.Time { return since.AddDate(0, 0, n) }
+
+// node was built on a day, and was Ready after some time; zero: the node is not Ready.
+func node(version string, built int, took time.Duration) Node {
+	n := Node{Version: version, Created: day(built)}
+	if took > 0 {
+		n.Ready = n.Created.Add(took)
+	}
+	return n
+}
+
+// facts are the facts of a pool with two versions and nodes of both.
+func facts() Facts {
+	return Facts{
+		Pool: "pool1", Since: since, Now: now, Counted: true, PricePerGBMonth: -1,
+		Versions: []Version{
+			{Version: "2026.03.02", BuiltAt: day(1), PatchedAt: day(0), SizeGB: 30, Joined: 2, Failed: 0, Images: []string{"pause", "proxy"}},
+			{Version: "2026.03.21", BuiltAt: day(20), PatchedAt: day(20), SizeGB: 30, Joined: 1, Failed: 1, Images: []string{"pause"}},
+		},
+		Nodes: []Node{
+			node("", -5, 9*time.Minute), node("", 0, 10*time.Minute), node("", 0, 12*time.Minute), node("", 1, 20*time.Minute),
+			node("2026.03.02", 2, 2*time.Minute), node("2026.03.02", 3, 3*time.Minute), node("2026.03.21", 21, time.Minute),
+		},
+	}
+}
+
+// tester is a test of package testing or of package rapid.
+type tester interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// figure finds a figure by name.
+func figure(t tester, r Report, name string) Figure {
+	t.Helper()
+	for _, f := range r.Figures {
+		if f.Name == name {
+			return f
+		}
+	}
+	t.Fatalf("no figure %s", name)
+	return Figure{}
+}
+
+// expect compares a figure: its value, and a part of its source. "unknown" is a figure without a value.
+func expect(t tester, f Facts, name, value, source string) {
+	t.Helper()
+	got := figure(t, Of(f), name)
+	text := "unknown"
+	if got.Value != nil {
+		text = fmt.Sprintf("%.4g", *got.Value)
+	}
+	if text != value || !strings.Contains(got.Source, source) {
+		t.Errorf("%s is %s (%s), want %s (%s)", name, text, got.Source, value, source)
+	}
+	if got.Value == nil && !strings.HasPrefix(got.Source, "unknown: ") {
+		t.Errorf("%s has neither a value nor a reason: %s", name, got.Source)
+	}
+	if got.Title == "" || got.Unit == "" || got.Kind == "" {
+		t.Errorf("%s lacks a title, a unit or a kind: %+v", name, got)
+	}
+}
+
+func TestBuilds(t *testing.T) {
+	one, none := 1, 0
+	want := []Build{
+		{Version: "2026.03.21", Nodes: 1, Measured: 1, MedianSeconds: 60, P95Seconds: 60, Failed: &one},
+		{Version: "2026.03.02", Nodes: 2, Measured: 2, MedianSeconds: 120, P95Seconds: 180, Failed: &none},
+		{Nodes: 3, Measured: 3, MedianSeconds: 720, P95Seconds: 1200},
+	}
+	if diff := cmp.Diff(want, Of(facts()).Builds); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestBuildsLeaveOut nodes that say nothing about the time of a join.
+func TestBuildsLeaveOut(t *testing.T) {
+	for name, test := range map[string]struct {
+		node     Node
+		nodes    int
+		measured int
+	}{
+		"a node before the report":          {node("2026.03.02", -1, time.Minute), 0, 0},
+		"a node of unknown age":             {Node{Version: "2026.03.02", Ready: now}, 0, 0},
+		"a node that is not Ready":          {node("2026.03.02", 2, 0), 1, 0},
+		"a node that was away for a day":    {node("2026.03.02", 2, 24*time.Hour), 1, 0},
+		"a node with a slow clock":          {Node{Version: "2026.03.02", Created: day(2), Ready: day(1)}, 1, 0},
+		"a node at the limit":               {node("2026.03.02", 2, joinWithin), 1, 1},
+		"a version with another spelling":   {node("2026.3.2", 2, time.Minute), 1, 1},
+		"a node of the report's first hour": {node("2026.03.02", 0, time.Minute), 1, 1},
+	} {
+		f := facts()
+		f.Versions, f.Nodes = f.Versions[:1], []Node{test.node}
+		f.Versions[0].Failed = -1
+		got := Build{}
+		if all := Of(f).Builds; len(all) > 0 {
+			got = all[0]
+		}
+		if got.Nodes != test.nodes || got.Measured != test.measured || got.Failed != nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	var all []time.Duration
+	for i := range 100 {
+		all = append(all, time.Duration(i+1))
+	}
+	for _, test := range []struct {
+		of      []time.Duration
+		percent int
+		want    time.Duration
+	}{{all, 50, 50}, {all, 95, 95}, {all[:1], 50, 1}, {all[:1], 95, 1}, {all[:2], 50, 1}, {all[:3], 50, 2}, {all[:20], 95, 19}} {
+		if got := quantile(test.of, test.percent); got != test.want {
+			t.Errorf("%d%% of %d: %d, want %d", test.percent, len(test.of), got, test.want)
+		}
+	}
+}
+
+func TestTimeSaved(t *testing.T) {
+	expect(t, facts(), "time-saved", fmt.Sprintf("%.4g", float64(2*(720-120)+(720-60))/3600), "3 nodes of versions")
+	f := facts()
+	f.Nodes = f.Nodes[4:]
+	expect(t, f, "time-saved", "unknown", "no node of another image")
+	f = facts()
+	f.Nodes = f.Nodes[:4]
+	expect(t, f, "time-saved", "unknown", "no node of a version")
+	f = facts()
+	f.Nodes[4].Ready, f.Nodes[5].Ready, f.Nodes[6].Ready = f.Nodes[4].Created.Add(30*time.Minute), f.Nodes[5].Created.Add(30*time.Minute), f.Nodes[6].Created.Add(30*time.Minute)
+	expect(t, f, "time-saved", "-0.9", "3 nodes of versions") // a version may also be slower
+}
+
+func TestRebootsAvoided(t *testing.T) {
+	expect(t, facts(), "reboots-avoided", "3", "tag kamino-patched-at")
+	f := facts()
+	f.Versions[0].PatchedAt = time.Time{}
+	expect(t, f, "reboots-avoided", "1", "tag kamino-patched-at")
+	f.Versions[1].PatchedAt = time.Time{}
+	expect(t, f, "reboots-avoided", "unknown", "no version has the tag")
+}
+
+func TestPullsAvoided(t *testing.T) {
+	f := facts()
+	expect(t, f, "pulls-avoided", "5", "lists of the versions' contents")
+	expect(t, f, "bytes-avoided", "unknown", "the kubelets report no sizes")
+	f.ImageBytes = map[string]int64{"pause": 1 << 20, "proxy": 1 << 30, "other": 1 << 40}
+	expect(t, f, "bytes-avoided", "2.003", "at most 50 images")
+	f.Versions[0].Images = nil
+	expect(t, f, "pulls-avoided", "1", "lists of the versions' contents")
+	f.Versions[1].Images = []string{}
+	expect(t, f, "pulls-avoided", "0", "lists of the versions' contents")
+	f.Versions[1].Images = nil
+	expect(t, f, "pulls-avoided", "unknown", "no version has a list")
+	expect(t, f, "bytes-avoided", "unknown", "no version has a list")
+	expect(t, f, "package-downloads-avoided", "unknown", "neither dpkg nor rpm")
+}
+
+func TestExposure(t *testing.T) {
+	// The two nodes of the old version are behind since the newest patch, ten days before the end.
+	expect(t, facts(), "exposure", "480", "without 4 nodes of unknown patch level")
+	f := facts()
+	f.Nodes[4].PatchedAt = day(20) // patched in place
+	expect(t, f, "exposure", "240", "annotations of nodes")
+	f.Nodes[5].Created = day(25) // the pool's recipe still named the old version
+	expect(t, f, "exposure", "120", "annotations of nodes")
+	f.Nodes[0].PatchedAt, f.Nodes[1].PatchedAt, f.Nodes[2].PatchedAt, f.Nodes[3].PatchedAt = now, now, now, now
+	expect(t, f, "exposure", "0", "annotations of nodes")
+	f = facts()
+	f.Nodes = f.Nodes[:4]
+	expect(t, f, "exposure", "unknown", "the patch level of 4 nodes is unknown")
+	f.Nodes = nil
+	expect(t, f, "exposure", "0", "tag kamino-patched-at")
+	f.Versions = nil
+	expect(t, f, "exposure", "unknown", "no version has the tag")
+}
+
+func TestFailedJoins(t *testing.T) {
+	expect(t, facts(), "failed-joins", "1", "removed nodes are not counted")
+	f := facts()
+	f.Versions[1].Failed = -1
+	expect(t, f, "failed-joins", "0", "removed nodes are not counted")
+}
+
+// TestWithoutInstances: a cloud that cannot list instances makes figures unknown, not zero.
+func TestWithoutInstances(t *testing.T) {
+	f := facts()
+	f.Counted, f.Nodes = false, nil
+	for _, name := range []string{"time-saved", "reboots-avoided", "pulls-avoided", "bytes-avoided", "exposure", "failed-joins"} {
+		expect(t, f, name, "unknown", "the cloud cannot list the pool's instances")
+	}
+	if builds := Of(f).Builds; len(builds) > 0 {
+		t.Errorf("builds %+v", builds)
+	}
+}
+
+// capture is a Prototype of a day with the time of its donor out of service; a negative end is still running.
+func capture(built int, phase v1alpha1.Phase, from, to int) v1alpha1.Prototype {
+	p := v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(day(built))}}
+	p.Status.Phase = phase
+	begin, end := metav1.NewMicroTime(day(built).Add(time.Duration(from)*time.Minute)), metav1.NewMicroTime(day(built).Add(time.Duration(to)*time.Minute))
+	p.Status.Donor = &v1alpha1.DonorStatus{ReservedAt: &begin}
+	p.Status.Trial = &v1alpha1.TrialStatus{StartedAt: &begin}
+	if to >= 0 {
+		p.Status.Donor.ReleasedAt, p.Status.Trial.FinishedAt = &end, &end
+	}
+	return p
+}
+
+func TestCosts(t *testing.T) {
+	f := facts()
+	expect(t, f, "captures-succeeded", "0", "Prototypes")
+	expect(t, f, "donor-hours", "0", "0 drains")
+	f.Captures = []v1alpha1.Prototype{
+		capture(-1, v1alpha1.PhaseSucceeded, 0, 600), // before the report
+		capture(1, v1alpha1.PhaseSucceeded, 0, 30),
+		capture(2, v1alpha1.PhaseFailed, 0, 30),
+		capture(30, v1alpha1.PhaseDraining, -60, -1), // an hour before the end of the report
+		{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(day(3))}, Status: v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseFailed}},
+	}
+	expect(t, f, "captures-succeeded", "1", "Prototypes")
+	expect(t, f, "captures-failed", "2", "Prototypes")
+	expect(t, f, "donor-hours", "2", "3 drains")
+	expect(t, f, "trial-hours", "2", "3 trials")
+}
+
+func TestStorage(t *testing.T) {
+	f := facts()
+	// 30 GiB for 29 days, and 30 GiB for 10 days.
+	want := fmt.Sprintf("%.4g", 30*39.0*24/730)
+	expect(t, f, "storage", want, "one copy each")
+	for _, figure := range Of(f).Figures {
+		if figure.Name == "storage-price" {
+			t.Error("a price without a price")
+		}
+	}
+	f.PricePerGBMonth = 0.1
+	expect(t, f, "storage-price", fmt.Sprintf("%.4g", 3*39.0*24/730), "0.1 per GiB and month")
+	f.PricePerGBMonth = 0
+	expect(t, f, "storage-price", "0", "0 per GiB and month")
+	f.Versions[0].SizeGB = 0
+	expect(t, f, "storage", fmt.Sprintf("%.4g", 30*10.0*24/730), "without 1 versions of unknown size")
+	f.Versions[0].SizeGB, f.Versions[1].SizeGB = 0, 0
+	expect(t, f, "storage", "unknown", "the cloud reports no sizes")
+	expect(t, f, "storage-price", "unknown", "the cloud reports no sizes")
+	f.Versions = nil
+	expect(t, f, "storage", "0", "one copy each")
+	f = facts()
+	f.Versions[0].BuiltAt = time.Time{} // unknown: from the beginning of the report
+	expect(t, f, "storage", fmt.Sprintf("%.4g", 30*40.0*24/730), "one copy each")
+}
+
+// TestEveryFigureHasASource in any world, and no figure of an amount is negative.
+func TestEveryFigureHasASource(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := rapid.IntRange(-40, 40)
+		f := Facts{Pool: "pool1", Since: since, Now: now, Counted: rapid.Bool().Draw(t, "counted"), PricePerGBMonth: float64(rapid.IntRange(-1, 1).Draw(t, "price"))}
+		moment := func(label string) time.Time {
+			if rapid.Bool().Draw(t, label) {
+				return time.Time{}
+			}
+			return day(draw.Draw(t, label))
+		}
+		version := rapid.SampledFrom([]string{"", "2026.03.02", "2026.03.21", "2025.01.01"})
+		for _, name := range []string{"2026.03.02", "2026.03.21"} {
+			f.Versions = append(f.Versions, Version{
+				Version: name, BuiltAt: moment("built"), PatchedAt: moment("patched"), SizeGB: int32(rapid.IntRange(0, 30).Draw(t, "size")),
+				Joined: rapid.IntRange(-1, 3).Draw(t, "joined"), Failed: rapid.IntRange(-1, 3).Draw(t, "failed"),
+			})
+		}
+		for range rapid.IntRange(0, 6).Draw(t, "nodes") {
+			f.Nodes = append(f.Nodes, Node{Version: version.Draw(t, "version"), Created: moment("created"), Ready: moment("ready"), PatchedAt: moment("patched")})
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "captures") {
+			f.Captures = append(f.Captures, capture(draw.Draw(t, "decided"), v1alpha1.PhaseSucceeded, draw.Draw(t, "from"), draw.Draw(t, "to")))
+		}
+		r := Of(f)
+		nodes := 0
+		for _, b := range r.Builds {
+			if nodes += b.Nodes; b.Measured > b.Nodes || b.MedianSeconds > b.P95Seconds {
+				t.Errorf("build %+v", b)
+			}
+		}
+		if nodes > len(f.Nodes) {
+			t.Errorf("%d nodes of %d", nodes, len(f.Nodes))
+		}
+		for _, figure := range r.Figures {
+			if figure.Source == "" || figure.Value == nil != strings.HasPrefix(figure.Source, "unknown: ") {
+				t.Errorf("figure without a source: %+v", figure)
+			}
+			if figure.Value != nil && *figure.Value < 0 && figure.Name != "time-saved" {
+				t.Errorf("figure %s is %g", figure.Name, *figure.Value)
+			}
+		}
+	})
+}
