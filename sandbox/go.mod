@@ -28,6 +28,13 @@ require (
 )
 
 require (
+	github.com/CycloneDX/cyclonedx-go v0.12.0 // indirect
+	github.com/anchore/go-struct-converter v0.1.0 // indirect
+	github.com/package-url/packageurl-go v0.1.7 // indirect
+	github.com/spdx/tools-golang v0.5.7 // indirect
+)
+
+require (
 	dario.cat/mergo v1.0.1 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/internal v1.13.0 // indirect
 	github.com/AzureAD/microsoft-authentication-library-for-go v1.10.1 // indirect
