@@ -139,7 +139,7 @@ func TestAnOrderIsNeverChanged(t *testing.T) {
 	if now.Spec.Token != "boot" || now.Status.Report != "{}" || now.Status.Signature != "c2ln" {
 		t.Errorf("after a write of the status: %+v, %+v", now.Spec, now.Status)
 	}
-	for field, limit := range map[string]int{"report": 65536, "signature": 128} {
+	for field, limit := range map[string]int{"report": 131072, "signature": 128} {
 		over := order("kept")
 		over.SetResourceVersion(now.ResourceVersion)
 		over.Object["status"] = map[string]any{field: strings.Repeat("x", limit+1)}

@@ -55,7 +55,11 @@ func (f *Finder) ReportFacts(ctx context.Context, p *Pool, since time.Time) (rep
 		if c := Contents(v, p.Prototypes).Contents; c != nil {
 			version.Images = []string{}
 			for _, image := range c.Images {
-				version.Images = append(version.Images, image.Name)
+				name := image.Name
+				if _, isNamed := p.imageBytes[name]; !isNamed {
+					name = image.String() // an image without a tag
+				}
+				version.Images = append(version.Images, name)
 			}
 		}
 		facts.Versions = append(facts.Versions, version)
