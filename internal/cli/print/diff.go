@@ -13,16 +13,12 @@ func Diff(w io.Writer, format Format, d contents.Diff) error {
 	if format.Machine() {
 		return Value(w, format, d)
 	}
-	var n sentences
-	if line := d.Line(); line != "" {
-		n.add("Version %s of pool %s, %s.", d.To.Version, d.Pool, line)
-	} else {
-		n.add("The difference between versions %s and %s of pool %s is unknown.", d.From.Version, d.To.Version, d.Pool)
+	line := fmt.Sprintf("The difference between versions %s and %s of pool %s is unknown.", d.From.Version, d.To.Version, d.Pool)
+	if known := d.Line(); known != "" {
+		line = fmt.Sprintf("Version %s of pool %s, %s.", d.To.Version, d.Pool, known)
 	}
-	for _, line := range n {
-		if _, err := fmt.Fprintln(w, Wrap(line, narrow)); err != nil {
-			return err
-		}
+	if _, err := fmt.Fprintln(w, Wrap(line, narrow)); err != nil {
+		return err
 	}
 	for _, g := range diffTables(d, format == Wide) {
 		if len(g.rows) == 1 {
