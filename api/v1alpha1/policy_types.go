@@ -130,6 +130,12 @@ type RollbackSettings struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) > duration('0s')",message="joinTimeout must be a time such as 90s, 30m or 36h (days have no unit), and longer than 0s"
 	JoinTimeout metav1.Duration `json:"joinTimeout,omitzero"`
+
+	// FailOnDifference also fails a node that differs from the pool's nodes of other images, by the check Alike of the
+	// trial. If false, the difference is only reported. settings.trial.ignoreDifferences lists exceptions.
+	// +optional
+	// +kubebuilder:default=false
+	FailOnDifference bool `json:"failOnDifference,omitempty"`
 }
 
 // PoolSelector selects pools. An empty selector selects all pools.

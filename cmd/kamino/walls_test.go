@@ -116,7 +116,7 @@ var rooms = map[string]room{
 	"internal/rebuild":  {own: "api cloud membership node node/kured nodecache nodestate rebuild/plan", foreign: kubeLoop},
 	"internal/doctor":   {own: "admission api bootstrapkind cloud history imagecount imageversion membership node node/kured nodestate reservations selection wording", foreign: kubeClient},
 	"internal/manifest": {own: "api", foreign: kubeTypes + yaml},
-	"internal/nodejoin": {own: "api cloud history imageversion joinhealth nodestate", foreign: kubeClient},
+	"internal/nodejoin": {own: "api cloud history imageversion joinhealth nodestate trial", foreign: kubeClient},
 	"internal/metrics":  {own: "admission api bootstrapkind capture capture/plan cloud history imagecount imageversion joinhealth membership delivery selection trial", foreign: kubeClient + " github.com/prometheus/client_golang"},
 	"internal/policy":   {own: "admission api bootstrapkind capture cloud history history/estimate imagecount imageversion joinhealth membership nodecache nodejoin nodestate policy/schedule rebuild recipe reservations selection selection/expression wording", foreign: kubeLoop},
 

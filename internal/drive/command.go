@@ -27,7 +27,8 @@ func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provi
 	d := &policy.Decider{
 		Read: readPrototypes{c}, Client: c.Client, Cloud: provider, Nodes: nodes,
 		PoolCache: policy.NewPoolCache(provider, o.Now), Preflight: engine.Refusals, DisruptionCost: engine.DisruptionCost, OwnNode: o.OwnNode, Now: o.Now,
-		Joins: joins(c, o), Leased: leased(c, o), UnhealthyDaemonSets: unhealthyDaemonSets(c, o, nodes), WithoutKubelet: withoutKubelet(c, o), Log: o.Log.WithName("policy"),
+		Joins: joins(c, o), Leased: leased(c, o), UnhealthyDaemonSets: unhealthyDaemonSets(c, o, nodes), Differences: (&nodejoin.Peers{Kube: c.Kube, Now: clock(o)}).Differences,
+		WithoutKubelet: withoutKubelet(c, o), Log: o.Log.WithName("policy"),
 	}
 	return d, ReadNodes(ctx, c, d.Nodes)
 }

@@ -37,7 +37,8 @@ func (k *Controller) decider(manager ctrl.Manager, c *cluster.Connection, provid
 			}
 			k.Counts.PoliciesStalled(counted)
 		},
-		UnhealthyDaemonSets: unhealthyDaemonSets(c, k.Options, nodes), WithoutKubelet: withoutKubelet(c, k.Options), ObservedSince: k.now(), WentBack: func(pool policy.Pool) { k.Counts.PoolWentBack(pool.Name) }, Probation: k.reportJoins,
+		UnhealthyDaemonSets: unhealthyDaemonSets(c, k.Options, nodes), Differences: (&nodejoin.Peers{Kube: c.Kube, Now: clock(k.Options)}).Differences,
+		WithoutKubelet: withoutKubelet(c, k.Options), ObservedSince: k.now(), WentBack: func(pool policy.Pool) { k.Counts.PoolWentBack(pool.Name) }, Probation: k.reportJoins,
 		Degraded: k.Counts.CapturesRefused, Permissions: provider.Permissions,
 		Gone: func(pool policy.Pool) {
 			if len(nodes.Of(pool.ID)) == 0 {

@@ -37,8 +37,6 @@ type Observation struct {
 	Images []cloud.Image
 	// UnhealthyDaemonSets are by node name.
 	UnhealthyDaemonSets map[string]UnhealthyDaemonSet
-	// Differences describes nodes unlike the pool's peers, by node name.
-	Differences map[string]string
 	// Same compares two instance IDs by the cloud's rules.
 	Same func(a, b cloud.InstanceID) bool
 	// Reserved reports whether a Lease confirms the reservation on a Node. Nil trusts the Nodes.
@@ -149,7 +147,6 @@ func (s Observation) one(instance *cloud.Instance, named []*corev1.Node, made ti
 		n.ExcludedReason = fmt.Sprintf("nodes %s and %s name the same instance", nodes[0].Name, nodes[1].Name)
 	}
 	n.Changed, n.Ready = nodestate.ReadySince(node)
-	n.Difference = s.Differences[node.Name]
 	if lack, lacking := s.UnhealthyDaemonSets[node.Name]; lacking {
 		n.UnhealthyDaemonSet, n.UnhealthySince = lack.DaemonSet, lack.Since
 	}

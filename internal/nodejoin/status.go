@@ -14,7 +14,7 @@ import (
 
 // Limits returns the limits of a policy.
 func Limits(s v1alpha1.RollbackSettings) joinhealth.Limits {
-	return joinhealth.Limits{Join: s.JoinTimeout.Duration}.Defaulted()
+	return joinhealth.Limits{Join: s.JoinTimeout.Duration, FailsDifferent: s.FailOnDifference}.Defaulted()
 }
 
 // Status returns the report on a pool's version, including the memory for the next look.

@@ -66,9 +66,9 @@ type Decider struct {
 	Leased func(ctx context.Context) (map[types.UID]v1alpha1.Reservation, error)
 	// UnhealthyDaemonSets, if set, returns new nodes of a pool without a Pod of a DaemonSet that is healthy on other nodes.
 	UnhealthyDaemonSets func(ctx context.Context, nodes, ignore []string) (map[string]nodejoin.UnhealthyDaemonSet, error)
-	// Differences, if set, returns how new Ready nodes of a pool differ from the pool's other Nodes, by name. The function
-	// caches its reads: Kamino asks once a minute while nodes are new.
-	Differences func(ctx context.Context, pool cloud.PoolID, nodes []string) (map[string]string, error)
+	// Differences, if set, returns how new Ready nodes of a pool differ from the others, by name: nodejoin.Peers. ignore has
+	// accepted differences. Kamino asks once a minute while nodes are new.
+	Differences func(ctx context.Context, pool cloud.PoolID, nodes, others, ignore []string) (map[string]string, error)
 	// WithoutKubelet, if set, reports the Nodes whose Lease no kubelet renews: node.Kubelets.Without.
 	WithoutKubelet func(ctx context.Context, nodes []*corev1.Node, all func() []*corev1.Node) (map[types.UID]bool, error)
 	// ObservedSince is the time since which a process has read the nodes without a break, at the earliest the start of the

@@ -191,19 +191,17 @@ func (d *prober) judgeJoins(ctx context.Context, r *rules, t *watched, sums map[
 	}
 	seen.WithoutKubelet = t.without
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return t.without[n.UID] })
+	fresh := newNodes(nodes, now, limits)
 	if d.UnhealthyDaemonSets != nil {
 		var err error
-		if seen.UnhealthyDaemonSets, err = d.UnhealthyDaemonSets(ctx, newNodes(nodes, now, limits), r.spec.Settings.Trial.IgnoreDaemonSets); err != nil {
-			return err
-		}
-	}
-	if d.Differences != nil {
-		var err error
-		if seen.Differences, err = d.Differences(ctx, t.pool.ID, newNodes(nodes, now, limits)); err != nil {
+		if seen.UnhealthyDaemonSets, err = d.UnhealthyDaemonSets(ctx, fresh, r.spec.Settings.Trial.IgnoreDaemonSets); err != nil {
 			return err
 		}
 	}
 	all := nodejoin.Nodes(seen)
+	if err := d.compareNodes(ctx, t, all, fresh, r.spec.Settings.Trial.IgnoreDifferences); err != nil {
+		return err
+	}
 	t.ownOthers, t.ownReady = 0, 0
 	arriving := map[string]bool{}
 	for _, node := range nodes {
@@ -223,6 +221,28 @@ func (d *prober) judgeJoins(ctx context.Context, r *rules, t *watched, sums map[
 	}
 	t.joins = nodejoin.Keep(joinhealth.Judge(now, t.observedSince, all, t.joins, limits), all, t.version)
 	return nil
+}
+
+// compareNodes notes how the new nodes of the version differ from the pool's Ready nodes of other images.
+func (d *prober) compareNodes(ctx context.Context, t *watched, all []joinhealth.Node, fresh, ignore []string) error {
+	if d.Differences == nil {
+		return nil
+	}
+	var nodes, others []string
+	for _, n := range all {
+		switch {
+		case n.Name == "" || !n.Ready || n.ExcludedReason != "":
+		case n.Version != t.version:
+			others = append(others, n.Name)
+		case slices.Contains(fresh, n.Name):
+			nodes = append(nodes, n.Name)
+		}
+	}
+	found, err := d.Differences(ctx, t.pool.ID, nodes, others, ignore)
+	for i := range all {
+		all[i].Difference = found[all[i].Name]
+	}
+	return err
 }
 
 // shorter returns the pace, or a shorter pace if the wait is shorter.

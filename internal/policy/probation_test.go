@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -380,4 +381,31 @@ func TestKilledAtAnyMinute(t *testing.T) {
 func (s *trust) newest() cloud.InstanceID {
 	ids := s.cloud.InstanceIDs(s.pool)
 	return slices.MaxFunc(ids, func(a, b cloud.InstanceID) int { return strings.Compare(string(a), string(b)) })
+}
+
+// TestNodesThatDiffer: a difference from nodes of other images is reported, and fails a node only if the policy says so.
+func TestNodesThatDiffer(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		s := newTrust(t, func(spec *v1alpha1.PrototypePolicySpec) {
+			spec.Rollback.Mode, spec.Rollback.FailOnDifference = v1alpha1.RollbackOff, fails // the report stays with the version
+			spec.Settings.Trial.IgnoreDifferences = []string{"label/team"}
+		})
+		s.decider.Differences = func(_ context.Context, pool cloud.PoolID, nodes, others, ignore []string) (map[string]string, error) {
+			if pool != s.pool && len(nodes) > 0 || len(others) < 2 || !slices.Equal(ignore, []string{"label/team"}) {
+				t.Errorf("pool %s: %v with %v, without %v", pool, nodes, others, ignore)
+			}
+			found := map[string]string{}
+			for _, node := range nodes {
+				found[node] = "allocatable pods is 8"
+			}
+			return found, nil
+		}
+		s.grow(2, true)
+		s.last(20)
+		p := s.probation()
+		joined, failed := p.Joined, p.Failed
+		if fails != (failed == 2) || fails == (joined == 2) || p.Joins[0].Message != "the node differs from its peers: allocatable pods is 8" {
+			t.Errorf("fails %t: %d joined, %d failed: %+v", fails, joined, failed, p.Joins)
+		}
+	}
 }

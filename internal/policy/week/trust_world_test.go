@@ -40,6 +40,8 @@ type fault struct {
 	name string
 	// percent of the nodes fail.
 	percent int
+	// differs: the nodes differ from the pool's other nodes from the start.
+	differs bool
 	// unready and lacking are the minutes after the start of the instance at which a node loses Ready, or a DaemonSet fails. up and down are the
 	// minutes that a flapping node is Ready and not Ready. All are zero for a node that never joins.
 	unready, lacking, up, down int
@@ -53,9 +55,10 @@ var faults = []fault{
 	{name: "not Ready after 40 min", percent: 100, unready: 40},
 	{name: "DaemonSet fails at minute 58", percent: 100, lacking: 58},
 	{name: "Ready 3 min, not Ready 3 min", percent: 100, up: 3, down: 3},
+	{name: "differs from the other nodes", percent: 100, differs: true},
 }
 
-func (f fault) neverJoins() bool { return f.unready == 0 && f.lacking == 0 && f.up == 0 }
+func (f fault) neverJoins() bool { return f.unready == 0 && f.lacking == 0 && f.up == 0 && !f.differs }
 
 // ready returns the state of Ready at an age, and the age at the last change; changed is negative without a change.
 func (f fault) ready(minutes int) (ready bool, changed int) {
@@ -194,10 +197,11 @@ func newTrust(t testing.TB, seed uint64, pools int) *trustWorld {
 	w.api = api
 	api.policy.Name, api.policy.UID = policyName, "policy"
 	api.policy.Spec.Schedule.Cron = "0 3 1 1 *"
+	api.policy.Spec.Rollback.FailOnDifference = true
 	w.make = func() *policy.Decider {
 		return &policy.Decider{
 			Read: api, Client: api, Cloud: w.calls, Nodes: w.nodes, PoolCache: policy.NewPoolCache(w.calls, w.clock.Now), Now: w.clock.Now,
-			ObservedSince: w.clock.Now(), Log: logr.Discard(), UnhealthyDaemonSets: w.unhealthyDaemonSets,
+			ObservedSince: w.clock.Now(), Log: logr.Discard(), UnhealthyDaemonSets: w.unhealthyDaemonSets, Differences: w.differences,
 		}
 	}
 	w.policy = w.make()
@@ -321,6 +325,17 @@ func (w *trustWorld) unhealthyDaemonSets(_ context.Context, nodes, _ []string) (
 		}
 	}
 	return unhealthy, nil
+}
+
+// differences returns the nodes that differ from at least two others.
+func (w *trustWorld) differences(_ context.Context, _ cloud.PoolID, nodes, others, _ []string) (map[string]string, error) {
+	found := map[string]string{}
+	for _, m := range w.newborns {
+		if m.known && m.fails && m.of.differs && len(others) > 1 && slices.Contains(nodes, nodeName(m.id)) {
+			found[nodeName(m.id)] = "allocatable pods is 8, and at least 110 on other nodes"
+		}
+	}
+	return found, nil
 }
 
 // show updates the Node of an instance in the controller's cache.
