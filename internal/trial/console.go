@@ -22,8 +22,11 @@ var (
 	// uptimes are the times of the kernel at the beginning of a line.
 	uptimes = regexp.MustCompile(`^\[ *\d+\.\d+\] *`)
 	// failures are words of a line that may explain a failed start.
-	failures = regexp.MustCompile(`(?i)\b(?:fail(?:ed|ure|s)?|errors?|fatal|panic|cannot|can't|could not|unable|refused|denied|forbidden|unauthorized|time(?:d )?out|` +
-		`no such|not found|no space|unknown|invalid|expired|x509|oops|segfault|killed|corrupt(?:ed|ion)?|missing)\b`)
+	failures = regexp.MustCompile(`(?i)\b(?:` + strings.Join([]string{
+		"fail", "fails", "failed", "failure", "error", "errors", "fatal", "panic", "oops", "segfault", "killed", "corrupt", "corrupted", "corruption",
+		"cannot", "can't", "could not", "unable", "refused", "denied", "forbidden", "unauthorized", "timeout", "timed out", "expired", "x509",
+		"no such", "not found", "no space", "missing", "unknown", "invalid",
+	}, "|") + `)\b`)
 	// numbers differ between repeated lines.
 	numbers = regexp.MustCompile(`[0-9]+`)
 )

@@ -99,3 +99,52 @@ func FuzzConsole(f *testing.F) {
 		}
 	})
 }
+
+// TestWordsOfFailures: each word is found as a whole word, in any case.
+func TestWordsOfFailures(t *testing.T) {
+	for _, line := range []string{
+		"kubelet: failed to run Kubelet: validate service connection",
+		"kubelet: FATAL: no configuration",
+		"systemd[1]: containerd.service: Failed with result 'exit-code'.",
+		"systemd[1]: Failed to mount /var/lib/etcd.",
+		"[FAILED] Failed to start kubelet.service.",
+		"kernel: EXT4-fs error (device sda1): ext4_lookup: inode #2",
+		"kernel: Kernel panic - not syncing: VFS",
+		"kernel: Oops: 0000 [#1] SMP",
+		"kernel: Out of memory: Killed process 812 (kubelet)",
+		"kernel: app[812]: segfault at 0 ip 0 sp 0",
+		"cloud-init: Can't open /dev/sr0",
+		"cloud-init: could not read the user data",
+		"containerd: cannot open meta.db: invalid database",
+		"containerd: metadata is corrupted",
+		"kubelet: unable to load the certificate",
+		"kubelet: connection refused",
+		"kubelet: permission denied",
+		"kubelet: nodes is forbidden",
+		"kubelet: Unauthorized",
+		"kubelet: dial tcp: i/o timeout",
+		"kubelet: the request timed out",
+		"kubelet: open /etc/kubernetes/kubelet.conf: no such file or directory",
+		"kubelet: plugin not found",
+		"kubelet: write /var/lib/kubelet: no space left on device",
+		"kubelet: unknown flag: --max-podz",
+		"kubelet: the certificate is expired",
+		"kubelet: x509: certificate signed by another authority",
+		"kubelet: the CNI configuration is missing",
+	} {
+		if got := Console("before\r\n"+line+"\r\nn1 login:", nil, true); got != ". Serial console: "+line {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+	for _, line := range []string{
+		"kernel: Command line: BOOT_IMAGE=/boot/vmlinuz root=LABEL=root ro",
+		"kernel: terrors: 0 failsafe: on",
+		"systemd[1]: Started kubelet.service - kubelet.",
+		"kernel: unkilled processes: 0",
+		"cloud-init: finished at Fri, 27 Nov 2026",
+	} {
+		if got := Console(line, nil, true); got != "" {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,56 @@ func TestPerformance(t *testing.T) {
 		got := JudgePerformance(c.here, c.other, "t-0", "w-1", c.attempt, c.ignored)
 		if got.Result != c.want || !strings.Contains(got.Says, c.says) {
 			t.Errorf("%s: %+v, want %s %q", name, got, c.want, c.says)
+		}
+	}
+}
+
+// TestWorseIsOneSided: no machine is worse than itself, of two machines at most one is worse in a property, and a faster
+// machine is never worse.
+func TestWorseIsOneSided(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	draw := func() Machine {
+		return Machine{
+			Sync:      time.Duration(random.IntN(30_000)) * time.Millisecond,
+			Hashes:    random.Int64N(200_000),
+			OpenFiles: uint64(1) << random.IntN(21),
+		}
+	}
+	for range 2_000 {
+		here, other := draw(), draw()
+		if slow, lacks := here.Worse(here, nil); len(slow)+len(lacks) > 0 {
+			t.Fatalf("%+v is worse than itself: %v, %v", here, slow, lacks)
+		}
+		slow, lacks := here.Worse(other, nil)
+		back, lacksBack := other.Worse(here, nil)
+		if len(slow)+len(back) > 2 || len(lacks)+len(lacksBack) > 1 {
+			t.Fatalf("%+v and %+v: %v, %v, %v, %v", here, other, slow, back, lacks, lacksBack)
+		}
+		better := here
+		better.Sync, better.Hashes, better.OpenFiles = here.Sync/2, here.Hashes*2, here.OpenFiles*2
+		if now, less := better.Worse(other, nil); len(now) > len(slow) || len(less) > len(lacks) {
+			t.Fatalf("%+v is better than %+v, and worse than %+v: %v, %v", better, here, other, now, less)
+		}
+		if all, none := here.Worse(other, []string{"speed/*", "openFiles"}); len(all)+len(none) > 0 {
+			t.Fatalf("ignored differences count: %v, %v", all, none)
+		}
+	}
+}
+
+// TestRefusedAgainAndAgain: while the cloud still tries to make the instance, the messages have the latest error.
+func TestRefusedAgainAndAgain(t *testing.T) {
+	begun := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for after, want := range map[time.Duration]string{
+		time.Minute:      "Pending Provisioned: the cloud makes the instance; the latest error: root volume too small",
+		11 * time.Minute: "Inconclusive Provisioned: the cloud has not made an instance within 10m0s; the latest error: root volume too small",
+	} {
+		v := Judge(Facts{
+			Now:      begun.Add(after),
+			Begun:    begun,
+			Instance: Instance{Error: "root volume too small"},
+		})
+		if got := string(v.Result) + " " + v.Message; got != want {
+			t.Errorf("after %s: %q, want %q", after, got, want)
 		}
 	}
 }

@@ -34,9 +34,9 @@ func (a *attempt) measure(ctx context.Context, f *trial.Facts, node *corev1.Node
 	f.Network, f.Images = network(here, other, node.Name, alone, a.on(pods[control])), images(there, here, other, alone)
 	f.Network = held(f.Network, here, other, pods)
 	if a.Prototype.Spec.Settings.Trial.Connect != "" {
-		f.Network = worse(f.Network, a.connected(f.Now, node.Name, pods))
+		f.Network = worse(f.Network, connected(a, f.Now, node.Name, pods))
 	}
-	f.Performance = a.performance(here, other, node.Name, pods)
+	f.Performance = performance(a, here, other, node.Name, pods)
 	if here.report != nil {
 		f.Digest = here.report.Digest
 	}
@@ -98,7 +98,7 @@ func (a *attempt) advance(ctx context.Context, now time.Time, node *corev1.Node,
 		return nil
 	}
 	if absent(measuring) || absent(control) && serving != nil {
-		if err := a.makeMeasuring(ctx, k, node, pods, neighbours); err != nil {
+		if err := makeMeasuring(ctx, a, k, node, pods, neighbours); err != nil {
 			return err
 		}
 	}
@@ -106,31 +106,31 @@ func (a *attempt) advance(ctx context.Context, now time.Time, node *corev1.Node,
 		return nil
 	}
 	if absent(outside) {
-		if err := a.make(ctx, k, outside, a.outsidePod(outside, node.Name)); err != nil {
+		if err := a.make(ctx, k, outside, outsidePod(a, outside, node.Name)); err != nil {
 			return err
 		}
 	}
 	if absent(outsideControl) && len(neighbours) > 0 {
-		return a.make(ctx, k, outsideControl, a.outsidePod(outsideControl, neighbours[0]))
+		return a.make(ctx, k, outsideControl, outsidePod(a, outsideControl, neighbours[0]))
 	}
 	return nil
 }
 
 // makeMeasuring creates the measuring pods. The control node is a node of the pool, if possible: other pools may have other
 // machines.
-func (a *attempt) makeMeasuring(ctx context.Context, k *kept, node *corev1.Node, pods map[string]*corev1.Pod, neighbours []string) error {
-	serving, candidates := pods[peer], a.inPool(neighbours)
-	inPool := len(candidates) > 0 && serving != nil
-	if !inPool {
+func makeMeasuring(ctx context.Context, a *attempt, k *kept, node *corev1.Node, pods map[string]*corev1.Pod, neighbours []string) error {
+	serving, candidates := pods[peer], inPool(a, neighbours)
+	compares := len(candidates) > 0 && serving != nil
+	if !compares {
 		candidates = neighbours
 	}
 	if _, found := pods[measuring]; !found {
-		if err := a.make(ctx, k, measuring, a.measuringPod(measuring, node.Name, serving, inPool)); err != nil {
+		if err := a.make(ctx, k, measuring, a.measuringPod(measuring, node.Name, serving, compares)); err != nil {
 			return err
 		}
 	}
 	if _, found := pods[control]; !found && serving != nil {
-		return a.make(ctx, k, control, a.measuringPod(control, controlling(candidates, serving.Spec.NodeName), serving, inPool))
+		return a.make(ctx, k, control, a.measuringPod(control, controlling(candidates, serving.Spec.NodeName), serving, compares))
 	}
 	return nil
 }
@@ -276,7 +276,7 @@ func works(r *probe.Report, subject probe.Subject) bool {
 }
 
 // connected judges the connection to the user's server with the resolver of the node.
-func (a *attempt) connected(now time.Time, node string, pods map[string]*corev1.Pod) trial.Measure {
+func connected(a *attempt, now time.Time, node string, pods map[string]*corev1.Pod) trial.Measure {
 	here, other := read(pods[outside], now), read(pods[outsideControl], now)
 	switch {
 	case here.trouble != "":
@@ -322,7 +322,7 @@ func worse(m, other trial.Measure) trial.Measure {
 }
 
 // performance compares the node with another node of the pool. Without such a node there is no result.
-func (a *attempt) performance(here, other podState, node string, pods map[string]*corev1.Pod) trial.Measure {
+func performance(a *attempt, here, other podState, node string, pods map[string]*corev1.Pod) trial.Measure {
 	measures := func(part string) bool { return pods[part] != nil && flagOf(pods[part], scratchFlag) != "" }
 	switch {
 	case pods[measuring] == nil:

@@ -140,7 +140,7 @@ func TestPerformance(t *testing.T) {
 		"an incomplete report":    {of(reported(""), 0), good, pods(true), trial.Inconclusive, "is incomplete"},
 		"control says too little": {good, of(reported(""), 0), pods(true), "", ""},
 	} {
-		got := a.performance(test.here, test.other, "t-0", test.pods)
+		got := performance(a, test.here, test.other, "t-0", test.pods)
 		if got.Result != test.want || !strings.Contains(got.Says, test.says) {
 			t.Errorf("%s: %+v, want %s %q", name, got, test.want, test.says)
 		}
@@ -152,7 +152,7 @@ func TestOutside(t *testing.T) {
 	a := &attempt{Observer: &Observer{}, Subject: trial.Subject{Prototype: &v1alpha1.Prototype{}}}
 	a.Prototype.Spec.Settings.Trial.Connect = "registry.example.com:443"
 	pod := func(part string, status corev1.PodStatus) *corev1.Pod {
-		p := a.outsidePod(part, part+"-node")
+		p := outsidePod(a, part, part+"-node")
 		p.Status = status
 		return p
 	}
@@ -182,7 +182,7 @@ func TestOutside(t *testing.T) {
 		if test.other != nil {
 			pods[outsideControl] = pod(outsideControl, *test.other)
 		}
-		got := a.connected(noon, "t-0", pods)
+		got := connected(a, noon, "t-0", pods)
 		if got.Result != test.want || !strings.Contains(got.Says, test.says) {
 			t.Errorf("%s: %+v, want %s %q", name, got, test.want, test.says)
 		}

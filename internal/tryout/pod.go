@@ -108,12 +108,12 @@ func visiting(pod *corev1.Pod) *corev1.Pod {
 
 // measuringPod is equal on the trial node and on the control node, except for the disk. With another node of the pool both
 // pods also measure their node.
-func (a *attempt) measuringPod(part, node string, peer *corev1.Pod, inPool bool) *corev1.Pod {
+func (a *attempt) measuringPod(part, node string, peer *corev1.Pod, withScratch bool) *corev1.Pod {
 	o := probe.Options{}
 	if peer != nil {
 		o = probe.Options{Listen: "$(POD_IP)", Peer: peer.Status.PodIP, Key: keyOf(peer), Inside: insideName, Resolver: resolver}
 	}
-	if inPool {
+	if withScratch {
 		o.Scratch = scratchDir
 	}
 	if part == measuring {
@@ -124,7 +124,7 @@ func (a *attempt) measuringPod(part, node string, peer *corev1.Pod, inPool bool)
 }
 
 // outsidePod has the resolver of its node.
-func (a *attempt) outsidePod(part, node string) *corev1.Pod {
+func outsidePod(a *attempt, part, node string) *corev1.Pod {
 	pod := a.pod(part, node, probe.Options{Outside: a.Prototype.Spec.Settings.Trial.Connect, Resolver: resolver}, corev1.PullIfNotPresent)
 	pod.Spec.DNSPolicy = corev1.DNSDefault
 	if part == outsideControl {
@@ -247,7 +247,7 @@ func (a *attempt) neighbours(node *corev1.Node) (names []string) {
 }
 
 // inPool are the nodes of the pool with another version.
-func (a *attempt) inPool(neighbours []string) []string {
+func inPool(a *attempt, neighbours []string) []string {
 	if a.PoolInstances == nil {
 		return nil
 	}

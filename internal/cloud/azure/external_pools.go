@@ -22,7 +22,7 @@ func (p *ImageProvider) actionsOn(ref instance) []string {
 	if p.externalPools && !ref.isStandalone() {
 		return diskActions
 	}
-	return p.actions()
+	return actionsOf(p)
 }
 
 // InstancesOf reads many instances: a list per scale set without instance views, and a request per standalone VM. Missing

@@ -61,7 +61,7 @@ func (p *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamil
 	if err != nil {
 		return nil, err
 	}
-	all := permissionsFor(s, granted, p.actions(), "")
+	all := permissionsFor(s, granted, actionsOf(p), "")
 	if p.externalPools {
 		all = append(all, permissionsFor(s, granted, []string{vmConsoleAction}, cloud.ForConsole)...)
 	}

@@ -51,8 +51,8 @@ func (p *ImageProvider) parse(id cloud.InstanceID) (instance, error) {
 	return parseInstance(id)
 }
 
-// actions returns the actions of a capture on instances, disks and images.
-func (p *ImageProvider) actions() []string {
+// actionsOf returns the actions of a capture on instances, disks and images.
+func actionsOf(p *ImageProvider) []string {
 	if p.externalPools {
 		return vmActions
 	}

@@ -75,9 +75,9 @@ func (c *ImageProvider) ConsoleOutput(ctx context.Context, id cloud.InstanceID) 
 }
 
 // SetConsole sets the serial console of an instance.
-func (c *machines) SetConsole(id cloud.InstanceID, text string) {
-	defer c.enter()()
-	if m, err := c.find(opConsoleOutput, id); err == nil {
+func (c *Cloud) SetConsole(id cloud.InstanceID, text string) {
+	defer c.machines.enter()()
+	if m, err := c.machines.find(opConsoleOutput, id); err == nil {
 		m.console = text
 	}
 }
