@@ -85,7 +85,7 @@ var rooms = map[string]room{
 		foreign: kubeClient + unix + " github.com/coreos/go-systemd github.com/godbus/dbus",
 	},
 
-	"internal/generalize/disk": {own: "api generalize generalize/host generalize/scan generalize/tree", foreign: kubeTypes},
+	"internal/generalize/disk": {own: "api generalize generalize/host generalize/scan generalize/tree", foreign: kubeTypes + yaml},
 
 	"internal/patch/apt":  {own: "patch"},
 	"internal/patch/dnf":  {own: "patch"},

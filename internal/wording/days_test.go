@@ -1,6 +1,7 @@
 package wording
 
 import (
+	"strconv"
 	"testing"
 	"time"
 )
@@ -31,6 +32,15 @@ func TestParseDays(t *testing.T) {
 	} {
 		if got, err := ParseDays(text); err == nil || got != 0 {
 			t.Errorf("%q is %s", text, got)
+		}
+	}
+}
+
+// Each number of days is its hours.
+func TestDaysAreHours(t *testing.T) {
+	for n := 1; n <= 3650; n++ {
+		if got, err := ParseDays(strconv.Itoa(n) + "d"); err != nil || got != time.Duration(n)*24*time.Hour {
+			t.Errorf("%dd is %s, %v", n, got, err)
 		}
 	}
 }

@@ -73,7 +73,7 @@ func labelNew(dir *os.Root, name string) {
 // Immutable returns the first file or directory at and below a path, or the directory of the path, that chattr protects
 // from changes; empty if there is none. Other devices are not entered: a volume of a pod may have millions of files.
 func (t *Tree) Immutable(p string) string {
-	if t.protected(path.Dir(p)) {
+	if protected(t, path.Dir(p)) {
 		return path.Dir(p)
 	}
 	first, device := "", uint64(0)
@@ -83,7 +83,7 @@ func (t *Tree) Immutable(p string) string {
 		} else if known && s.Dev != device {
 			return fs.SkipDir
 		}
-		if (info.Mode().IsRegular() || info.IsDir()) && t.protected(at) {
+		if (info.Mode().IsRegular() || info.IsDir()) && protected(t, at) {
 			first = at
 			return fs.SkipAll
 		}
@@ -102,7 +102,7 @@ const (
 )
 
 // protected reports whether a file has the attribute i or a of chattr(1).
-func (t *Tree) protected(p string) bool {
+func protected(t *Tree, p string) bool {
 	f, err := t.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return false
