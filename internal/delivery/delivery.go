@@ -1,5 +1,5 @@
-// Package delivery delivers notices to endpoints over HTTP. A dead endpoint holds up nothing: each endpoint has its own
-// bounded queue and its own worker, each request has a timeout, and notices that do not fit are counted and dropped.
+// Package delivery delivers notices to endpoints over HTTP. A dead endpoint holds up nothing. Each endpoint has its own
+// bounded queue and worker, and each request has a timeout. Notices for a full queue are counted and dropped.
 //
 // The URLs of endpoints are secrets, because many contain tokens. No error and no log line has a URL.
 package delivery

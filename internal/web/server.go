@@ -1,4 +1,4 @@
-// Package web serves the dashboard: one page, its assets, and a stream of notices about changes. The server only reads.
+// Package web serves the dashboard: a page with assets, and a stream of notices about changes. The server only reads.
 package web
 
 import (
@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// lookTimeout limits one look at the cluster and the cloud.
+	// lookTimeout limits a look at the cluster and the cloud.
 	lookTimeout = time.Minute
-	// maxStreams limits the open streams: each browser tab holds one.
+	// maxStreams limits the open streams. A browser tab holds a stream.
 	maxStreams = 32
 	// writeTimeout limits a write to a browser.
 	writeTimeout = 10 * time.Second
@@ -50,7 +50,7 @@ type Server struct {
 	streams chan struct{}
 }
 
-// Serve answers on the listener until the context ends, which is no error.
+// Serve answers on the listener until the context ends. The end of the context is no error.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler: s.Handler(ctx), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16,
@@ -139,7 +139,7 @@ func (s *Server) page(ctx context.Context, w http.ResponseWriter) {
 	_, _ = w.Write(body) // the browser has gone away
 }
 
-// stream sends the event "changed" at its begin and after each change of the page, until the browser goes away.
+// stream sends the event "changed" at its begin and after a change of the page, until the browser goes away.
 func (s *Server) stream(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.streams <- struct{}{}:
@@ -193,7 +193,7 @@ func (s *Server) current(ctx context.Context) (body []byte, digest string) {
 	view, err := s.Look(looking)
 	if err != nil {
 		s.Log.V(1).Info("dashboard: look failed", "error", err.Error())
-		view = s.view // the last view stays, with its time
+		view = s.view // the last view stays, with the old time
 		view.Troubles = []string{"The last look failed: " + s.Explain(err)}
 	} else {
 		s.view = view

@@ -152,7 +152,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestLooks: viewers share a look, and nobody looks without a viewer.
+// TestLooks: viewers share a look, and the server does not look without a viewer.
 func TestLooks(t *testing.T) {
 	server, l, clock := serve(t, time.Minute)
 	if l.count != 0 {

@@ -22,8 +22,8 @@ func NewScreen(out io.Writer, size func() (width, height int)) *Screen {
 	return &Screen{out: out, size: size}
 }
 
-// Draw shows the text. On a terminal, Draw writes over the last text in one write, so that the text does not flicker, and
-// cuts the text at the window's size: a wrapped line or a scrolled screen could not be drawn over.
+// Draw shows the text. On a terminal, Draw writes over the last text in one write, so that the text does not flicker.
+// Draw cuts the text at the window's size: a wrapped line or a scrolled screen could not be drawn over.
 func (s *Screen) Draw(text []byte) error {
 	width, height := s.size()
 	if bytes.Equal(text, s.last) && width == s.width && height == s.height {

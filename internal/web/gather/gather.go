@@ -17,7 +17,7 @@ import (
 // parallel is the number of pools read from the cloud at once.
 const parallel = 16
 
-// Gatherer reads one cluster.
+// Gatherer reads a cluster.
 type Gatherer struct {
 	Finder *pool.Finder
 	// Cluster names the cluster on the page; empty if unknown.
@@ -27,7 +27,7 @@ type Gatherer struct {
 	Now     func() time.Time
 }
 
-// Look reads all facts once. An error of the cloud is in the section of its pool.
+// Look reads all facts once. An error of the cloud is in the section of the pool.
 func (g *Gatherer) Look(ctx context.Context) (dashboard.View, error) {
 	pools, err := g.Finder.All(ctx)
 	if err != nil {
