@@ -22,8 +22,8 @@ func ago(d time.Duration) time.Time { return Now.Add(-d) }
 
 const day = 24 * time.Hour
 
-// View is a cluster with three pools. One pool is quiet. One pool has a running trial, and a version that waits for
-// approval. One pool is frozen after an automatic rollback.
+// View is a cluster with three pools: a quiet pool, a pool with a running trial and a version without approval, and a pool
+// that is frozen after an automatic rollback.
 func View() dashboard.View { return dashboard.Of(Facts()) }
 
 // Facts are the facts of View.
