@@ -82,7 +82,7 @@ SUITE_ENV = KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets KAMINO_CLUSTERAPI_BIN=$(C
 	KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox
 TESTSUITE = $(GO) run ./hack/testsuite
 
-# docs/tests.md has the layers of tests, what each sees, and what each package takes.
+# docs/contribute/tests.md has the layers of tests, what each sees, and what each package takes.
 .PHONY: test
 test: test-product test-sandbox ## Run the short suite: unit, API server, engine, providers, one story per cloud and donor. No root.
 
@@ -110,7 +110,7 @@ test-long: build assets ## Run the long suite: weeks, all lost calls, kills, Clu
 TIMES ?= short long
 PACKAGES ?=
 .PHONY: test-times
-test-times: build assets $(CLUSTERAPI) ## Measure both suites on an idle machine, and write docs/tests.md and the times that shards go by.
+test-times: build assets $(CLUSTERAPI) ## Measure both suites on an idle machine, and write docs/contribute/tests.md and the times that shards go by.
 	@for suite in $(TIMES); do \
 		$(SUITE_ENV) $(TESTSUITE) times $$([[ $$suite == short ]] || echo -long) -flags "'-ldflags=$(SANDBOX_LDFLAGS)'" $(PACKAGES); \
 	done
@@ -126,7 +126,7 @@ test-browser: browser $(AXE) ## Open the dashboard in Chromium at two widths, li
 	@KAMINO_BROWSER=$(BROWSER) KAMINO_AXE=$(CURDIR)/$(AXE)/axe.min.js $(GO) test -vet=off -count=1 -run 'TestInABrowser$$' -v ./internal/web
 
 .PHONY: screenshots
-screenshots: browser ## Render the images of docs/dashboard.md (Chromium).
+screenshots: browser ## Render the images of docs/tasks/dashboard.md (Chromium).
 	@$(GO) run ./hack/screenshots -browser $(BROWSER)
 
 .PHONY: browser
@@ -204,7 +204,7 @@ GORELEASER := PATH="$(CURDIR)/$(RELEASE_TOOLS):$$PATH" goreleaser release --clea
 release-tools: $(RELEASE_TOOLS)/goreleaser $(RELEASE_TOOLS)/cyclonedx-gomod $(RELEASE_TOOLS)/helm ## Build goreleaser, cyclonedx-gomod and Helm.
 
 .PHONY: release-snapshot
-release-snapshot: release-tools ## Build the files of a release into dist, without image and signatures (many minutes): docs/release.md.
+release-snapshot: release-tools ## Build the files of a release into dist, without image and signatures (many minutes): docs/contribute/release.md.
 	@$(GORELEASER) --snapshot --skip=sign
 
 .PHONY: test-release

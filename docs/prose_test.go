@@ -143,7 +143,7 @@ func TestProseIsRead(t *testing.T) {
 	}
 }
 
-// firstChecked is the commit after which subjects follow the rule of docs/style.md.
+// firstChecked is the commit after which subjects follow the rule of docs/contribute/style.md.
 const firstChecked = "b959aff"
 
 // TestCommitSubjects: the subject of each commit is `area: imperative`, in at most 72 characters.
@@ -159,7 +159,7 @@ func TestCommitSubjects(t *testing.T) {
 	for subject := range strings.Lines(string(out)) {
 		subject = strings.TrimSpace(subject)
 		if !area.MatchString(subject) || len(subject) > 72 || banned.MatchString(subject) {
-			t.Errorf("%q: want `area: imperative`, at most 72 characters, and none of the words of docs/style.md", subject)
+			t.Errorf("%q: want `area: imperative`, at most 72 characters, and none of the words of docs/contribute/style.md", subject)
 		}
 	}
 }

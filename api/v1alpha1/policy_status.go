@@ -166,7 +166,7 @@ type PoolStatus struct {
 type ProbationStatus struct {
 	// Version in the recipe.
 	Version string `json:"version"`
-	// State in CamelCase, from a closed set (docs/probation.md).
+	// State in CamelCase, from a closed set (docs/concepts/probation.md).
 	State string `json:"state"`
 	// Message explains the state.
 	// +optional
@@ -226,7 +226,7 @@ type JoinStatus struct {
 
 // RefusalCount counts the nodes refused by a rule.
 type RefusalCount struct {
-	// Reason in CamelCase, from a closed set (docs/policy.md).
+	// Reason in CamelCase, from a closed set (docs/reference/policy.md).
 	Reason string `json:"reason"`
 	// Count of nodes.
 	// +kubebuilder:validation:Maximum=2147483647
@@ -235,7 +235,7 @@ type RefusalCount struct {
 
 // PoolDecision is a decision about a pool, with the reason.
 type PoolDecision struct {
-	// Reason in CamelCase, from a closed set (docs/policy.md).
+	// Reason in CamelCase, from a closed set (docs/reference/policy.md).
 	Reason string `json:"reason"`
 	// Message explains the decision, with the remedy if there is a remedy.
 	Message string `json:"message"`

@@ -281,7 +281,7 @@ type TrialStatus struct {
 
 // TrialCheck is a check of the trial node.
 type TrialCheck struct {
-	// Name of the check (docs/trial.md).
+	// Name of the check (docs/concepts/trial.md).
 	Name string `json:"name"`
 	// Result of the check.
 	Result TrialResult `json:"result"`
@@ -456,7 +456,7 @@ const (
 
 // Failure says why a capture ended without a new recipe.
 type Failure struct {
-	// Reason in CamelCase, from a closed set (docs/prototype.md).
+	// Reason in CamelCase, from a closed set (docs/reference/prototype.md).
 	Reason string `json:"reason"`
 	// Message names the object, the problem and the remedy.
 	Message string `json:"message"`

@@ -143,7 +143,7 @@ type GeneralizeSettings struct {
 	Profile Profile `json:"profile,omitempty"`
 
 	// Rules names a ConfigMap in the namespace of the generalize pods with additional rules, agents and exemptions.
-	// Kamino reads each key that ends in .yaml (docs/image.md). Default: none.
+	// Kamino reads each key that ends in .yaml (docs/tasks/own-rules.md). Default: none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
@@ -294,7 +294,7 @@ type TrialSettings struct {
 	IgnoreDaemonSets []string `json:"ignoreDaemonSets,omitempty"`
 
 	// IgnoreDifferences lists properties in which the trial node may differ from the pool's other nodes, such as
-	// allocatable/memory, label/team or taint/dedicated. A * at the end matches any end. docs/trial.md lists the names.
+	// allocatable/memory, label/team or taint/dedicated. A * at the end matches any end. Names: docs/concepts/trial.md.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=100

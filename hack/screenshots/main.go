@@ -1,4 +1,4 @@
-// Command screenshots renders the images of docs/dashboard.md in Chromium, from the facts of package example.
+// Command screenshots renders the images of docs/tasks/dashboard.md in Chromium, from the facts of package example.
 package main
 
 import (

@@ -20,7 +20,7 @@ const usageText = `usage:
   testsuite needs -shard k/n VARIABLE          succeed if a package of the shard reads the environment variable
   testsuite shards                             print how many shards keep each below the limit
   testsuite times [-long] [-flags FLAGS] [PACKAGE...]
-                                               run a suite, or these packages of it, measure, and write docs/tests.md
+                                               run a suite, or these packages of it, measure, and write docs/contribute/tests.md
 `
 
 func main() {

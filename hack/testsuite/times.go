@@ -22,7 +22,7 @@ const (
 	// timesFile has the wall seconds of each test of the long suite, by which it is split.
 	timesFile = "hack/testsuite/times.tsv"
 	// pageFile has a table with a row for each package.
-	pageFile = "docs/tests.md"
+	pageFile = "docs/contribute/tests.md"
 	// usageVariable names the file that measured appends to.
 	usageVariable = "TESTSUITE_USAGE"
 )

@@ -12,6 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/drive"
+	"github.com/kamino-dev/kamino/internal/page"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -94,7 +95,7 @@ func (s *session) preparedAuto(ctx context.Context, flags autoFlags, format prin
 		return nil, err
 	}
 	if len(policies) == 0 {
-		return nil, refusedf("this cluster has no PrototypePolicy, and nothing was changed: create a policy (docs/policy.md), or name pools with --pool")
+		return nil, refusedf("this cluster has no PrototypePolicy, and nothing was changed: name pools with --pool, or create a policy: see %s", page.Policy)
 	}
 	s.allow(policies, flags.most)
 	if flags.dryRun {

@@ -71,8 +71,8 @@ func TestTheFirstRefusalDecidesTheCode(t *testing.T) {
 		if got := exitCode(err); got != test.want {
 			t.Errorf("%v: exit code %d, want %d", test.refusals, got, test.want)
 		}
-		if strings.Count(err.Error(), "\n") != 2 {
-			t.Errorf("not a line for each refusal:\n%v", err)
+		if strings.Count(err.Error(), "\n") != 4 || !strings.Contains(err.Error(), "\n  see https://") {
+			t.Errorf("not a line and an address for each refusal:\n%v", err)
 		}
 	}
 }

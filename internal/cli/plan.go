@@ -12,6 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/history/estimate"
+	"github.com/kamino-dev/kamino/internal/page"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/wording"
@@ -52,7 +53,7 @@ func (s *session) plan(ctx context.Context, pool string, from policySource, form
 		return err
 	}
 	if len(plans.Pools) == 0 && !format.Machine() {
-		s.note("No policy matches a pool: create a policy (docs/policy.md), or name a pool to evaluate an empty policy.")
+		s.note("No policy matches a pool. Name a pool to evaluate an empty policy, or create a policy: see %s", page.Policy)
 		return nil
 	}
 	shown := make([]print.PoolPlan, 0, len(plans.Pools))

@@ -448,13 +448,13 @@ func TestVersionOfTodayIsNoTrouble(t *testing.T) {
 
 // TestChecksAreOnThePage.
 func TestChecksAreOnThePage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/doctor.md")
+	page, err := os.ReadFile("../../docs/tasks/doctor.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, check := range Checks() {
 		if !strings.Contains(string(page), "| `"+check+"` |") {
-			t.Errorf("docs/doctor.md does not describe %s", check)
+			t.Errorf("docs/tasks/doctor.md does not describe %s", check)
 		}
 	}
 }

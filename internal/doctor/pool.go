@@ -15,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/imagecount"
+	"github.com/kamino-dev/kamino/internal/page"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -181,7 +182,7 @@ func (d *Doctor) versions(ctx context.Context, id cloud.PoolID, pool string, see
 	switch {
 	case recipe.Latest:
 		d.add(Finding{Level: Warn, Check: CheckVersions, Subject: pool, Message: fmt.Sprintf("the recipe names an image definition with latest version %s; the first capture pins the recipe to an exact version", recipe.Version),
-			Remedy: "none, if only Kamino creates versions from now on: see docs/moving.md"})
+			Remedy: "none, if only Kamino creates versions from now on: see " + page.Moving})
 	case recipe.Version != "":
 		d.ok(CheckVersions, pool, "%s, and the recipe names %s", versions, recipe.Version)
 	default:
@@ -216,7 +217,7 @@ func (d *Doctor) patching(m *members) {
 		f.Remedy = "fix the tool that writes " + v1alpha1.KuredRebootNeededAnnotation + " or " + v1alpha1.PatchedAtAnnotation
 	case m.patched == 0:
 		f.Level, f.Message = Warn, "no node of the pool has the time of a patch: a PrototypePolicy finds no donor; `kamino capture NODE` works"
-		f.Remedy = "run kured with --annotate-nodes=true: see docs/kured.md"
+		f.Remedy = "run kured with --annotate-nodes=true: see " + page.Kured
 	}
 	d.add(f)
 }

@@ -5,7 +5,7 @@
 // search code, found every applicable rule met. It does not choose the machine or use the proof. Package host handles
 // running hosts, services, power and the API server.
 //
-// Profiles are data in directory profile. A further path is one line there. The tables of docs/generalize.md are
+// Profiles are data in directory profile. A further path is one line there. The tables of docs/reference/generalize-rules.md are
 // generated from profiles.
 package generalize
 

@@ -305,7 +305,7 @@ func TestNeedlesBesideContent(t *testing.T) {
 	}
 }
 
-// TestUndetectableNeedles has the list at the start of docs/image.md. Update the page if a secret is found.
+// TestUndetectableNeedles has the list at the start of docs/concepts/image.md. Update the page if a secret is found.
 func TestUndetectableNeedles(t *testing.T) {
 	n, p := needles{t}, load(t, v1alpha1.ProfileStatic)
 	key := n.pem()

@@ -13,10 +13,10 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-var update = flag.Bool("update", false, "write the tables of docs/generalize.md")
+var update = flag.Bool("update", false, "write the tables of docs/reference/generalize-rules.md")
 
 const (
-	pagePath = "../../docs/generalize.md"
+	pagePath = "../../docs/reference/generalize-rules.md"
 	begin    = "<!-- The tables below are made from internal/generalize/profile by go generate. -->\n"
 )
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/imageversion"
+	"github.com/kamino-dev/kamino/internal/page"
 )
 
 // CurrentVersionMissing: the recipe names a version that does not exist, so the pool cannot grow.
@@ -59,5 +60,5 @@ func wayOut(pool cloud.Pool, images []cloud.Image) string {
 	case newer != "":
 		return fmt.Sprintf("use the newer version %s with `kamino rollback %s --to %s`", newer, pool.Name, newer)
 	}
-	return "no other version is usable: capture a node, or point the recipe at a base image (docs/history.md)"
+	return "no other version is usable: capture a node, or point the recipe at a base image; see " + page.History
 }

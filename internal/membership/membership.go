@@ -14,6 +14,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/page"
 )
 
 // Registry finds the pools of nodes. A cloud.PoolProvider is a Registry.
@@ -41,8 +42,8 @@ func Of(ctx context.Context, r Registry, values ...cloud.NodeValues) ([]cloud.Me
 	found = slices.Clone(found)
 	for i, v := range values {
 		if machine := v.Annotations[cloud.MachineAnnotation]; machine != "" && found[i].Pool == "" && !found[i].ByMachine {
-			found[i].Why = fmt.Sprintf("the node is Machine %s of Cluster API's cluster %s, and no pool of the cloud builds the node: see docs/cluster-api.md",
-				path.Join(v.Annotations[cloud.MachineNamespaceAnnotation], machine), v.Annotations[cloud.MachineClusterAnnotation])
+			found[i].Why = fmt.Sprintf("the node is Machine %s of Cluster API's cluster %s, and no pool of the cloud builds the node: see %s",
+				path.Join(v.Annotations[cloud.MachineNamespaceAnnotation], machine), v.Annotations[cloud.MachineClusterAnnotation], page.ClusterAPI)
 		}
 	}
 	return found, nil

@@ -1,4 +1,4 @@
-// Package metrics defines Kamino's Prometheus metrics: names, labels with closed sets, and buckets. docs/metrics.md
+// Package metrics defines Kamino's Prometheus metrics: names, labels with closed sets, and buckets. docs/reference/metrics.md
 // describes the metrics, and a test compares the page with this package.
 //
 // The package never acts. The pure function Between counts captures from the status before and after a pass. Decorators

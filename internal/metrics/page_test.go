@@ -75,13 +75,14 @@ func exported(t *testing.T) map[string]described {
 	return all
 }
 
-var section = regexp.MustCompile("(?ms)^### `(kamino_\\w+)`\n\n- type: (\\w+)\n- labels: ([^\n]+)\n(.*?)\n```promql\n(.*?)\n```")
+// metricRow has the name, the type, the labels, the meaning and a query of a metric.
+var metricRow = regexp.MustCompile("(?m)^\\| `(kamino_\\w+)` \\| (\\w+) \\| ([^|]+) \\| (.+?) \\| `([^`]+)` \\|$")
 
 // TestPage compares the page with the code by name: exported metrics are described with type and labels, and described
 // metrics are exported.
 func TestPage(t *testing.T) {
 	onPage := map[string]described{}
-	for _, match := range section.FindAllStringSubmatch(page(t, "metrics.md"), -1) {
+	for _, match := range metricRow.FindAllStringSubmatch(page(t, "reference/metrics.md"), -1) {
 		var labels []string
 		for _, label := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(match[3], -1) {
 			labels = append(labels, label[1])
@@ -89,11 +90,11 @@ func TestPage(t *testing.T) {
 		slices.Sort(labels)
 		onPage[match[1]] = described{match[2], strings.Join(labels, " ")}
 	}
-	if headings := strings.Count(page(t, "metrics.md"), "\n### "); headings != len(onPage) {
-		t.Errorf("%d headings and %d whole sections: each has a type, labels, words and a query", headings, len(onPage))
+	if rows := strings.Count(page(t, "reference/metrics.md"), "\n| `kamino_"); rows != len(onPage) {
+		t.Errorf("%d rows and %d whole rows: each has a type, labels, words and a query", rows, len(onPage))
 	}
 	if diff := cmp.Diff(exported(t), onPage); diff != "" {
-		t.Errorf("docs/metrics.md (-code +page):\n%s", diff)
+		t.Errorf("docs/reference/metrics.md (-code +page):\n%s", diff)
 	}
 }
 
@@ -106,7 +107,7 @@ func TestQueries(t *testing.T) {
 			known[name+"_bucket"], known[name+"_sum"], known[name+"_count"] = true, true, true
 		}
 	}
-	for _, match := range section.FindAllStringSubmatch(page(t, "metrics.md"), -1) {
+	for _, match := range metricRow.FindAllStringSubmatch(page(t, "reference/metrics.md"), -1) {
 		used := regexp.MustCompile(`kamino_\w+`).FindAllString(match[5], -1)
 		for _, name := range used {
 			if !known[name] {
@@ -122,7 +123,7 @@ func TestQueries(t *testing.T) {
 // TestReasonsAreThoseOfThePrototypesPage: another test checks that the page lists every reason of the code; here the closed
 // sets must be equal.
 func TestReasonsAreThoseOfThePrototypesPage(t *testing.T) {
-	text := page(t, "prototype.md")
+	text := page(t, "reference/prototype.md")
 	for heading, want := range map[string]set[string]{
 		"## When a capture does not begin": RefusalsOf(registry.All()...).set,
 		"## When a capture fails":          failureReasons,
@@ -136,7 +137,7 @@ func TestReasonsAreThoseOfThePrototypesPage(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(slices.Sorted(maps.Keys(found)), slices.Sorted(maps.Keys(want))); diff != "" {
-			t.Errorf("%s (-docs/prototype.md +closed set):\n%s", heading, diff)
+			t.Errorf("%s (-docs/reference/prototype.md +closed set):\n%s", heading, diff)
 		}
 	}
 	for reason := range RefusalsOf(registry.All()...).set {
@@ -168,10 +169,10 @@ func TestClosedSetsAreOnThePage(t *testing.T) {
 			values = append(values, calls.Method(i).Name)
 		}
 	}
-	text := page(t, "metrics.md")
+	text := page(t, "reference/metrics.md")
 	for _, value := range values {
 		if !strings.Contains(text, "`"+value+"`") {
-			t.Errorf("docs/metrics.md does not mention %s", value)
+			t.Errorf("docs/reference/metrics.md does not mention %s", value)
 		}
 	}
 }

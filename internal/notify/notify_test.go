@@ -149,7 +149,7 @@ func TestCloudEvent(t *testing.T) {
 	}
 	want := `{"specversion":"1.0","id":"u1-promoted","source":"/kamino/prod","type":"dev.kamino.promoted","subject":"prototypes/pool1-2026.03.09",` +
 		`"time":"2026-03-09T12:00:00Z","datacontenttype":"application/json","data":{"cluster":"prod","pool":"pool1","version":"2026.03.09",` +
-		`"message":"New nodes of pool pool1 use version 2026.03.09.","command":"kamino history pool1","link":"https://github.com/kamino-dev/kamino/blob/main/docs/history.md"}}`
+		`"message":"New nodes of pool pool1 use version 2026.03.09.","command":"kamino history pool1","link":"https://github.com/kamino-dev/kamino/blob/main/docs/tasks/history.md"}}`
 	if diff := cmp.Diff(want, string(text)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/imageversion"
 )
 
-// Reasons of condition InUse (docs/prototype.md).
+// Reasons of condition InUse (docs/reference/prototype.md).
 const (
 	inUseCurrent     = "Current"
 	inUseOther       = "OtherImage"

@@ -7,5 +7,5 @@
 //
 // Each noun has a file with its name. Handlers make immediate changes. Later changes are events on the timeline,
 // which follows the sandbox's clock: no code sleeps. front handles each request before its noun: signature (package
-// sigv4), permissions, faults and rate limits. docs/sandbox.md lists simplifications.
+// sigv4), permissions, faults and rate limits. docs/contribute/sandbox.md lists simplifications.
 package aws

@@ -23,7 +23,7 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestRequestsOfAnObservation counts the requests to the management cluster for each read of an unchanged pool.
-// docs/cluster-api.md lists the numbers.
+// docs/reference/cluster-api.md lists the numbers.
 func TestRequestsOfAnObservation(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, deployment)

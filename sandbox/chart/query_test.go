@@ -45,7 +45,7 @@ var describes = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)
 // compares page and registry.
 func export(t *testing.T) exported {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(Dir(), "..", "..", "docs", "metrics.md"))
+	page, err := os.ReadFile(filepath.Join(Dir(), "..", "..", "docs", "reference", "metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func export(t *testing.T) exported {
 		for _, label := range strings.FieldsFunc(parts[2], func(r rune) bool { return r == ',' || r == ' ' }) {
 			names[label] = true
 		}
-		if !strings.Contains(string(page), "### `"+parts[1]+"`\n\n- type: histogram\n") {
+		if !strings.Contains(string(page), "\n| `"+parts[1]+"` | histogram | ") {
 			all[parts[1]] = names
 			continue
 		}
@@ -319,7 +319,7 @@ func TestAlerts(t *testing.T) {
 				t.Errorf("%s: %v", a.Alert, err)
 			}
 		}
-		if want := "/docs/alerts.md#" + strings.ToLower(a.Alert); !strings.HasSuffix(a.Annotations["runbook_url"], want) {
+		if want := "/docs/troubleshooting/alerts.md#" + strings.ToLower(a.Alert); !strings.HasSuffix(a.Annotations["runbook_url"], want) {
 			t.Errorf("%s leads to %q, not to ...%s", a.Alert, a.Annotations["runbook_url"], want)
 		}
 		for name, labels := range known {

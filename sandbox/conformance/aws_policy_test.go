@@ -3,7 +3,6 @@ package conformance
 import (
 	"context"
 	"os"
-	"regexp"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -19,24 +18,18 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/aws"
 )
 
-var narrowPolicy = regexp.MustCompile("(?s)```json narrow\n(.*?)```")
-
-// TestAWSPolicyByTags checks that the policy by tags of docs/aws.md allows a whole capture of a tagged group, and no capture of
-// another group.
+// TestAWSPolicyByTags checks that the policy by tags of docs/reference allows a whole capture of a tagged group, and no
+// capture of another group.
 func TestAWSPolicyByTags(t *testing.T) {
-	page, err := os.ReadFile("../../docs/aws.md")
+	policy, err := os.ReadFile("../../docs/reference/aws-policy-by-tags.json")
 	if err != nil {
 		t.Fatal(err)
-	}
-	found := narrowPolicy.FindSubmatch(page)
-	if found == nil {
-		t.Fatal("docs/aws.md has no policy by tags")
 	}
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(day.Add(-20 * time.Hour)))
 		wire := newWire()
 		w := groupOf(t, startAmazonOn(t, wire, 0, func(c *aws.Config) {
-			c.Users = append(c.Users, aws.User{Name: "narrow", KeyID: "AKIANARROW", Secret: "narrow", Policy: string(found[1])})
+			c.Users = append(c.Users, aws.User{Name: "narrow", KeyID: "AKIANARROW", Secret: "narrow", Policy: string(policy)})
 		}), "1")
 		config := w.config
 		config.AWS.Credentials = sdk.CredentialsProviderFunc(func(context.Context) (sdk.Credentials, error) {

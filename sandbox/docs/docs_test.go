@@ -14,13 +14,13 @@ import (
 
 // TestPoolKeys compares the page's table of a pool's keys with the keys of the command line.
 func TestPoolKeys(t *testing.T) {
-	text, err := os.ReadFile("../../docs/sandbox.md")
+	text, err := os.ReadFile("../../docs/contribute/sandbox.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, after, found := strings.Cut(string(text), "<!-- pool keys")
 	if !found {
-		t.Fatal("docs/sandbox.md has no table of a pool's keys")
+		t.Fatal("docs/contribute/sandbox.md has no table of a pool's keys")
 	}
 	table, _, _ := strings.Cut(after, "\n\n")
 	var listed, taken []string
@@ -31,6 +31,6 @@ func TestPoolKeys(t *testing.T) {
 		taken = append(taken, strings.Fields(line)[0])
 	}
 	if diff := cmp.Diff(taken, listed); diff != "" {
-		t.Errorf("docs/sandbox.md lists other keys of a pool than there are (-command +page):\n%s", diff)
+		t.Errorf("docs/contribute/sandbox.md lists other keys of a pool than there are (-command +page):\n%s", diff)
 	}
 }

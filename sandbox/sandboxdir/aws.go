@@ -12,7 +12,7 @@ func (s *Directory) awsFiles(v Servers) []file {
 	}
 }
 
-// awsValues are the values of Kamino's chart here, with an access key as in docs/aws.md.
+// awsValues are the values of Kamino's chart here, with an access key as in docs/reference/aws.md.
 func (s *Directory) awsValues(v Servers) string {
 	return fmt.Sprintf(`# For Kamino's chart in this sandbox:  helm install kamino charts/kamino -f %[1]s …
 # The Secret, of the release's namespace:

@@ -148,7 +148,7 @@ const (
 	ForCloud Reason = "Cloud"
 )
 
-// The causes of failures after the begin of a capture. docs/prototype.md lists the remedies.
+// The causes of failures after the begin of a capture. docs/reference/prototype.md lists the remedies.
 const (
 	LookFailed          Reason = "LookFailed"
 	DonorGone           Reason = "DonorGone"

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/page"
 )
 
 // Exit codes, one for each class of ending.
@@ -54,13 +56,18 @@ func Refusal(what string, refusals []cloud.Refusal) error {
 	code := Refused
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, and nothing was changed:", what)
+	var addresses []string
 	for i, r := range refusals {
 		fmt.Fprintf(&b, "\n  %s: %s", r.Reason, r.Message)
+		if address := page.Reason(r.Reason); !slices.Contains(addresses, address) {
+			addresses = append(addresses, address)
+		}
 		// The first refusal decides the exit code: the user must repair that cause first.
 		if i == 0 && PermissionReason(r.Reason) {
 			code = NotAllowed
 		}
 	}
+	fmt.Fprintf(&b, "\n  see %s", strings.Join(addresses, "\n  see "))
 	return &Failure{code, errors.New(b.String())}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/contents"
+	"github.com/kamino-dev/kamino/internal/page"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -263,5 +264,6 @@ func failureOf(p *v1alpha1.Prototype) [][2]string {
 		donor = "not yet " + LetGoFirst(p)
 	}
 	return append(rows, [2]string{"Donor", donor},
-		[2]string{"Remedy", fmt.Sprintf("fix the cause, then run `kamino capture %s`", p.Spec.Donor.NodeName)})
+		[2]string{"Remedy", fmt.Sprintf("fix the cause, then run `kamino capture %s`", p.Spec.Donor.NodeName)},
+		[2]string{"See", page.Reason(f.Reason)})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kamino-dev/kamino/internal/doctor"
+	"github.com/kamino-dev/kamino/internal/page"
 )
 
 // Doctor writes a line for each finding, with the remedy below, and the counts at the end.
@@ -22,6 +23,9 @@ func Doctor(w io.Writer, format Format, report doctor.Report) error {
 		fmt.Fprintf(&b, "%-4s  %-12s  %s%s\n", f.Level, f.Check, subject, f.Message)
 		if f.Remedy != "" {
 			fmt.Fprintf(&b, "%20sto do: %s\n", "", f.Remedy)
+		}
+		if f.Reason != "" && f.Level == doctor.Fail {
+			fmt.Fprintf(&b, "%20ssee: %s\n", "", page.Reason(f.Reason))
 		}
 	}
 	fmt.Fprintf(&b, "\n%d ok, %d warn, %d fail\n", report.OK, report.Warnings, report.Failures)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/page"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -50,6 +51,7 @@ func Failure(p *v1alpha1.Prototype, touched bool, now time.Time) string {
 	if failure.CloudError != "" && !strings.Contains(failure.Message, failure.CloudError) {
 		text += fmt.Sprintf(" (cloud error: %s)", failure.CloudError)
 	}
+	text += "\n  see " + page.Reason(failure.Reason)
 	if !touched {
 		return fmt.Sprintf("cannot capture node %s; nothing was changed (see Prototype %s):\n  %s", node, p.Name, text)
 	}

@@ -86,7 +86,7 @@ func (r recipe) cautions(ref group, own bool) []cloud.Refusal {
 	}
 	if sign := r.terraformSign(); sign != "" {
 		add(cloud.TerraformManaged, sign+"; the next apply can name the group's old template version again, and replace all nodes",
-			"in Terraform, ignore changes of image_id in the launch template, and name the template's latest_version in the group: docs/aws.md#terraform")
+			"in Terraform, ignore changes of image_id in the launch template, and name the template's latest_version in the group: see "+docs+"#terraform")
 	}
 	return found
 }

@@ -10,6 +10,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/page"
 )
 
 // Classes of requests. EC2 and Auto Scaling have separate limits for reads and writes. Source: "Request throttling for
@@ -19,12 +20,15 @@ const (
 	classWrite = "write"
 )
 
+// docs is the address of the page about the provider.
+const docs = page.Root + "reference/aws.md"
+
 // Describe returns the provider's description for the registry.
 func Describe() cloud.Description {
 	return cloud.Description{
 		Name:        "aws",
 		Schemes:     []string{strings.TrimSuffix(providerPrefix, "://")},
-		Docs:        "docs/aws.md",
+		Docs:        docs,
 		ConfigFile:  "config",
 		Environment: "the AWS SDK's default chain",
 		New: func(ctx context.Context, c cloud.Config) (cloud.Provider, string, error) {
@@ -42,13 +46,13 @@ func Describe() cloud.Description {
 		Grant:   policy,
 		Classes: []string{classRead, classWrite},
 		Remedies: cloud.Remedies{
-			Credential:  "see docs/aws.md, section Credentials: a role for the service account (IRSA or Pod Identity), an instance profile, or AWS_… variables",
-			Permissions: "give the credential the IAM policy of docs/aws.md, section Permissions",
+			Credential:  "use a role for the service account (IRSA or Pod Identity), an instance profile, or AWS_… variables: see " + docs + "#credentials",
+			Permissions: "give the credential the IAM policy of `kamino manifests --iam --cloud aws`: see " + docs + "#permissions",
 			Action:      "allow the action in the credential's IAM policy",
 			Audit:       "allow iam:SimulatePrincipalPolicy on the credential's own role",
 			Pool:        "check that the Auto Scaling group exists and that the account is right",
 			NoPool:      "check spec.providerID of a node: the ID must name an instance of an Auto Scaling group",
-			History:     "see docs/aws.md, section What it makes",
+			History:     "see " + docs + "#resources",
 			OldDisks:    "move the volumes to the CSI driver ebs.csi.aws.com; until then, a drained donor has no such volumes",
 		},
 		OldDriver: "kubernetes.io/aws-ebs/",

@@ -123,7 +123,7 @@ func remedyOf(e *cloud.Error) string {
 	case e.Kind == cloud.Denied && strings.Contains(e.Message, "explicit deny"):
 		return "; an explicit deny in a service control policy or permissions boundary overrides all policies of the account: ask the policy's owner for an exception"
 	case ofKey(e.Code):
-		return "; enable the key, and allow the credential to use the key: docs/aws.md lists the actions on keys"
+		return "; enable the key, and allow the credential to use the key: the actions are at " + docs + "#permissions"
 	case e.Kind == cloud.Denied && e.Code != "":
 		return "; allow the action in the IAM policy of the credential"
 	case e.Kind == cloud.Unauthenticated && e.Code != "":

@@ -39,7 +39,7 @@ var (
 	}
 )
 
-// RequiredActions returns all actions of Kamino, in the order of docs/aws.md.
+// RequiredActions returns all actions of Kamino, in the order of docs/reference/aws.md.
 func RequiredActions() []string {
 	var all []string
 	for _, n := range slices.Concat(groupNeeds, templateNeeds, diskNeeds, trialNeeds, consoleNeeds, rebuildNeeds) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/page"
 )
 
 // credentialOption is the flag that selects a single credential.
@@ -29,12 +30,15 @@ func classOf(method string) string {
 	return classWrite
 }
 
+// docs is the address of the page about the provider.
+const docs = page.Root + "reference/azure.md"
+
 // Describe returns the provider's description for the registry.
 func Describe() cloud.Description {
 	return cloud.Description{
 		Name:        "azure",
 		Schemes:     []string{strings.TrimSuffix(providerPrefix, "://")},
-		Docs:        "docs/azure.md",
+		Docs:        docs,
 		ConfigFile:  "azure.json",
 		Environment: "the Azure SDK's environment variables",
 		Options: []cloud.Option{{
@@ -68,13 +72,13 @@ func Describe() cloud.Description {
 		OldDriver: "kubernetes.io/azure-disk/",
 		Classes:   []string{classRead, classWrite, classDelete},
 		Remedies: cloud.Remedies{
-			Credential:  "see docs/azure.md, section Credentials: --cloud-config names a cluster's azure.json, and AZURE_… variables come before it",
-			Permissions: "give the credential a role with the actions of docs/azure.md, section Permissions, on the pool's resource group",
+			Credential:  "name a cluster's azure.json with --cloud-config, or set AZURE_… variables, which come first: see " + docs + "#credentials",
+			Permissions: "give the credential the role of `kamino manifests --iam --cloud azure` on the pool's resource group: see " + docs + "#permissions",
 			Action:      "assign a role with this action (a new role assignment needs some minutes)",
 			Audit:       "allow Microsoft.Authorization/permissions/read, as every built-in role does",
 			Pool:        "check that the scale set exists and that the subscription is right",
 			NoPool:      "check spec.providerID of a node: the ID must name a VM of a scale set with Uniform orchestration",
-			History:     "see docs/azure.md, section What it makes, and what it adopts",
+			History:     "see " + docs + "#resources",
 			OldDisks:    "move the volumes to the CSI driver disk.csi.azure.com; until then, a drained donor has no such volumes",
 		},
 	}

@@ -90,7 +90,7 @@ func cautionsOfPool(s scaleSet, model armcompute.VirtualMachineScaleSet) []cloud
 		return nil
 	}
 	return []cloud.Refusal{cloud.Refuse(cloud.TerraformManaged, fmt.Sprintf("%s: tag %s names Terraform; the next apply can name the old image again, and reimage all nodes", s, tag),
-		"in Terraform, ignore changes of source_image_id, and set roll_instances_when_required = false: docs/azure.md#terraform")}
+		"in Terraform, ignore changes of source_image_id, and set roll_instances_when_required = false: see "+docs+"#terraform")}
 }
 
 // modelKey is the key of the scale set's model in the read cache.

@@ -9,17 +9,15 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/page"
 )
-
-// Docs is the documentation page of this package.
-const Docs = "docs/cluster-api.md"
 
 // Describe returns a cloud's description for nodes of Cluster API, with pools from this package and all else from the
 // cloud. Describe returns an error if the cloud has no separate ImageProvider.
 func Describe(d cloud.Description, management *rest.Config, cluster types.NamespacedName) (cloud.Description, error) {
 	disks := d.NewDisks
 	if disks == nil {
-		return d, fmt.Errorf("the nodes are Machines of Cluster %s of Cluster API, which Kamino does not support on %s: see %s", cluster, d.Name, Docs)
+		return d, fmt.Errorf("the nodes are Machines of Cluster %s of Cluster API, which Kamino does not support on %s: see %s", cluster, d.Name, page.ClusterAPI)
 	}
 	d.New = func(ctx context.Context, c cloud.Config) (cloud.Provider, string, error) {
 		half, source, err := disks(ctx, c)
@@ -35,7 +33,7 @@ func Describe(d cloud.Description, management *rest.Config, cluster types.Namesp
 	d.Reasons = WithReasons(d).Reasons
 	d.Remedies.Pool = "check that the MachineDeployment or MachinePool exists in namespace " + cluster.Namespace + " of the management cluster"
 	d.Remedies.Permissions += "; if the management cluster refused, " + giveRights
-	d.Remedies.NoPool = "see " + Docs + ": a node must be a Machine of a MachineDeployment, a MachineSet or a MachinePool of Cluster " + cluster.String()
+	d.Remedies.NoPool = "a node must be a Machine of a MachineDeployment, a MachineSet or a MachinePool of Cluster " + cluster.String() + ": see " + page.ClusterAPI
 	return d, nil
 }
 

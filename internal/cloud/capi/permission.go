@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/page"
 )
 
 // right is a required right of the account in the management cluster, in the Cluster's namespace.
@@ -30,7 +31,7 @@ const readVerbs = "get list"
 const forTopology = "a pool made from a ClusterClass"
 
 // giveRights is the remedy for missing rights.
-const giveRights = "give the account in the management cluster the Role that `kamino manifests --management` prints: see " + Docs + ", section Rights"
+const giveRights = "give the account in the management cluster the Role that `kamino manifests --management` prints: see " + page.ClusterAPI + "#rights"
 
 // rights returns all required rights for the infrastructure kinds.
 func rights(kinds ...string) []right {
@@ -62,7 +63,7 @@ func rights(kinds ...string) []right {
 // returns an error if Kamino does not support Cluster API on the cloud.
 func Rules(d cloud.Description) ([]rbacv1.PolicyRule, error) {
 	if d.NewDisks == nil {
-		return nil, fmt.Errorf("nodes of Cluster API on %s are not supported: see %s", d.Name, Docs)
+		return nil, fmt.Errorf("nodes of Cluster API on %s are not supported: see %s", d.Name, page.ClusterAPI)
 	}
 	var kinds []string
 	for kind, of := range infrastructures {

@@ -34,7 +34,7 @@ const (
 	reasonReplicasWritten = "ReplicasWritten"
 )
 
-// Reasons returns the reasons of this package's refusals, sorted by name. docs/cluster-api.md has the same table.
+// Reasons returns the reasons of this package's refusals, sorted by name. docs/reference/cluster-api.md has the same table.
 func Reasons() []cloud.Reason {
 	all := append([]cloud.Reason{
 		{

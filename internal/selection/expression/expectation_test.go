@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// examples are the expressions of docs/trial.md, each with the result for node() and a peer.
+// examples are the expressions of docs/concepts/trial.md, each with the result for node() and a peer.
 var examples = map[string]bool{
 	`node.status.allocatable[?"nvidia.com/gpu"].orValue("0") == "1"`:                                     false,
 	`node.spec.?taints.orValue([]).exists(t, t.key == "spot" && t.effect == "NoSchedule")`:               true,

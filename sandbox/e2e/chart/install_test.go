@@ -54,7 +54,7 @@ func TestInstallVariants(t *testing.T) {
 }
 
 // firstInstall installs the definitions. The release has no policies, because an API server serves a kind some time
-// after its definition, and Helm does not wait (docs/install.md).
+// after its definition, and Helm does not wait (docs/tasks/install.md).
 func firstInstall(t *testing.T, path string) {
 	t.Helper()
 	values := valuesOf(t, path)

@@ -121,7 +121,7 @@ func listenLocally(t *testing.T, values chart.Values) {
 	values["metrics"] = chart.Values{"port": freePort(t)}
 }
 
-// cloudSecret creates the Secret for the sandbox's cloud, as in docs/install.md for Azure Stack and in docs/aws.md
+// cloudSecret creates the Secret for the sandbox's cloud, as in docs/tasks/install.md for Azure Stack and in docs/reference/aws.md
 // for an access key.
 func cloudSecret(t *testing.T) {
 	t.Helper()

@@ -24,7 +24,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/unverified"
 )
 
-// TestFromManifestsToTheChart runs the commands of docs/install.md, after a failed install over the objects of the
+// TestFromManifestsToTheChart runs the commands of docs/tasks/upgrade.md, after a failed install over the objects of the
 // manifests. The user's objects stay, and the account of the new release has the same rights. Then the user
 // uninstalls the release during a capture.
 func TestFromManifestsToTheChart(t *testing.T) {
@@ -51,7 +51,7 @@ func TestFromManifestsToTheChart(t *testing.T) {
 	for _, command := range commands {
 		command = strings.ReplaceAll(strings.TrimSpace(command), "'app.kubernetes.io/name=kamino,!app.kubernetes.io/instance'", `"$mine"`)
 		if !strings.Contains(before, command) {
-			t.Errorf("docs/install.md lacks a command of the refusal: %s", command)
+			t.Errorf("docs/tasks/upgrade.md lacks a command of the refusal: %s", command)
 		}
 	}
 	if len(commands) != 4 {
@@ -136,10 +136,10 @@ func testUninstallDuringCapture(t *testing.T, helm chart.Helm) {
 	})
 }
 
-// commandsAround returns the commands of the section in docs/install.md before and after a line.
+// commandsAround returns the commands of the section in docs/tasks/upgrade.md before and after a line.
 func commandsAround(t *testing.T, line string) (before, after string) {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/install.md")
+	page, err := os.ReadFile("../../../docs/tasks/upgrade.md")
 	if err != nil {
 		t.Fatal(err)
 	}

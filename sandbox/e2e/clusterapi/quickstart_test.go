@@ -11,18 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/sandbox/pool"
+	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// TestQuickstart runs the commands of docs/quickstart-cluster-api.md, from a rolling pool to the first copy and
+// TestQuickstart runs the commands of docs/get-started/cluster-api.md, from a rolling pool to the first copy and
 // back. The test shortens the trial, and lets other tests capture concurrently.
 func TestQuickstart(t *testing.T) {
 	onlyOn(t, pool.AWS)
 	e := newEnv(t, "quick")
 	text := strings.NewReplacer(
 		"NAMESPACE", sandboxtest.ClusterNamespace, "POOL", e.Pool, "NODE", e.Donor,
-		"capture NODE\n", "capture "+e.Donor+" -f "+sandboxtest.SettingsFile(t, "trial: {soak: 1s}")+"\n", "restore POOL", "restore "+e.Pool+" --yes",
-	).Replace(commandsOf(t, "../../../docs/quickstart-cluster-api.md"))
+		"capture NODE --yes", "capture "+e.Donor+" --yes -f "+sandboxtest.SettingsFile(t, "trial: {soak: 1s}"),
+		"registry.example.com/kamino:mine", sandboxdir.KaminoImage+":sandbox",
+	).Replace(commandsOf(t, "../../../docs/get-started/cluster-api.md"))
 	_, err := sandbox.Objects(e.resource).Patch(t.Context(), e.Pool, types.MergePatchType, []byte(`{"spec":{"rollout":{"strategy":{"type":"RollingUpdate"}}}}`), metav1.PatchOptions{})
 	e.Must(err)
 	e.Capture(e.Donor).ExpectExit(exitRefused, "RollingUpdate")

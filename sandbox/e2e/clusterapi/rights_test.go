@@ -19,10 +19,10 @@ import (
 
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// documentedRules are the rights that docs/cluster-api.md asks for.
+// documentedRules are the rights that docs/reference/cluster-api.md asks for.
 func documentedRules(t *testing.T) (rules []rbacv1.PolicyRule) {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/cluster-api.md")
+	page, err := os.ReadFile("../../../docs/reference/cluster-api.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,11 +43,11 @@ func documentedRules(t *testing.T) (rules []rbacv1.PolicyRule) {
 	return rules
 }
 
-// newAccount creates an account with the commands of docs/cluster-api.md, and returns its kubeconfig. The rights
+// newAccount creates an account with the commands of docs/reference/cluster-api.md, and returns its kubeconfig. The rights
 // must equal the table of that page.
 func (e *env) newAccount() (role *rbacv1.Role, kubeconfig string) {
 	e.Helper()
-	page, err := os.ReadFile("../../../docs/cluster-api.md")
+	page, err := os.ReadFile("../../../docs/reference/cluster-api.md")
 	e.Must(err)
 	_, script, _ := strings.Cut(string(page), "### From the chart")
 	_, script, _ = strings.Cut(script, "```sh\n")
@@ -113,5 +113,5 @@ func TestRights(t *testing.T) {
 	}
 	doctor := e.StartProgram("kamino", "doctor")
 	doctor.ExitCode()
-	doctor.ExpectOutput("create awsmachinetemplates", "docs/cluster-api.md, section Rights")
+	doctor.ExpectOutput("create awsmachinetemplates", "docs/reference/cluster-api.md#rights")
 }

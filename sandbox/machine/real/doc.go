@@ -4,7 +4,7 @@
 // and some Debian packages: run `make test-machines`.
 //
 // The tests check that two clones of a disk share no identity, and that deleted data is gone from the disk's free
-// blocks. docs/machines.md holds the measurements.
+// blocks. docs/contribute/machines.md holds the measurements.
 //
 // Kubelet and guest agent are shell scripts that repeat the real writes; all other programs are real. The kernel is
 // the host's: no test may reach its /proc/sysrq-trigger, see donor_test.go.

@@ -1,0 +1,293 @@
+package docs
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kamino-dev/kamino/api/crds"
+	"github.com/kamino-dev/kamino/internal/cli"
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/capi"
+	"github.com/kamino-dev/kamino/internal/cloud/registry"
+)
+
+//go:generate go test -vet=off -run TestGeneratedPages -update .
+
+var update = flag.Bool("update", false, "write the generated pages")
+
+const (
+	reasonsPage  = "troubleshooting/reasons.md"
+	commandsPage = "reference/commands.md"
+	apiPage      = "reference/api.md"
+)
+
+// TestGeneratedPages compares the generated pages with the code and the tables.
+func TestGeneratedPages(t *testing.T) {
+	for path, want := range map[string]string{reasonsPage: reasons(t), commandsPage: commands(), apiPage: api(t)} {
+		if *update {
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if diff := gocmp.Diff(want, page(t, path)); diff != "" {
+			t.Errorf("docs/%s is out of date, run go generate ./docs (-want +got):\n%s", path, diff)
+		}
+	}
+}
+
+// entry is a row about a reason: the place with the table, the meaning and the remedy.
+type entry struct{ where, means, remedy string }
+
+// tables are the tables of reasons that are written by hand, by page, heading and name of the place.
+var tables = []struct{ page, heading, where string }{
+	{"reference/prototype.md", "## When a capture does not begin", "a capture does not begin"},
+	{"reference/prototype.md", "## When a capture fails", "a capture failed"},
+	{"reference/prototype.md", "#### Stalled", "a capture is stalled"},
+	{"reference/prototype.md", "#### Warning events without a condition", "event of a capture"},
+	{"reference/policy.md", "## Choice of the donor", "a policy refuses a node"},
+	{"reference/policy.md", "## Decisions", "decision about a pool"},
+	{"reference/policy.md", "### Conditions", "condition of a policy"},
+	{"reference/policy.md", "## Rebuilding the oldest image", "rebuild of the oldest image"},
+	{"tasks/history.md", "### Rebuilding nodes of the bad version", "a node is not rebuilt, or a change of the recipe is refused"},
+	{"tasks/history.md", "## Quarantine and retirement", "a version stays"},
+	{"concepts/probation.md", "## States", "state of join tracking"},
+	{"troubleshooting/README.md", "## The cloud answers with an error", "error of the cloud"},
+}
+
+// reasons lists each reason with its entries, from A to Z.
+func reasons(t *testing.T) string {
+	all := map[string][]entry{}
+	for _, table := range tables {
+		_, section, found := strings.Cut(page(t, table.page), "\n"+table.heading+"\n")
+		if !found {
+			t.Fatalf("docs/%s has no section %s", table.page, table.heading)
+		}
+		level, _, _ := strings.Cut(table.heading, " ")
+		for end := range len(level) {
+			section, _, _ = strings.Cut(section, "\n"+level[:end+1]+" ")
+		}
+		where := fmt.Sprintf("[%s](%s#%s)", table.where, relative(table.page), headings(table.heading)[0])
+		found = false
+		for line := range strings.Lines(section) {
+			cells := regexp.MustCompile(` \| |^\| | ?\|\n?$`).Split(strings.ReplaceAll(line, `\|`, "\x00"), -1)
+			if len(cells) < 4 || !strings.HasPrefix(cells[1], "`") {
+				continue
+			}
+			e := entry{where: where, means: relink(table.page, cells[2])}
+			if len(cells) > 4 {
+				e.remedy = relink(table.page, cells[3])
+			}
+			for _, name := range regexp.MustCompile("`([A-Z]\\w+)`").FindAllStringSubmatch(cells[1], -1) {
+				all[name[1]] = append(all[name[1]], e)
+				found = true
+			}
+		}
+		if !found {
+			t.Errorf("docs/%s has no reason in section %s", table.page, table.heading)
+		}
+	}
+	conditions(t, all)
+	clouds := map[string][]cloud.Reason{"reference/cluster-api.md": capi.Reasons()}
+	for _, d := range registry.All() {
+		clouds["reference/"+d.Name+".md"] = d.Reasons
+	}
+	for _, path := range slices.Sorted(maps.Keys(clouds)) {
+		title, _, _ := strings.Cut(strings.TrimPrefix(page(t, path), "# "), "\n")
+		for _, r := range clouds[path] {
+			all[r.Name] = append(all[r.Name], entry{fmt.Sprintf("[%s](%s#refused)", title, relative(path)), relink(path, r.Means), relink(path, r.Remedy)})
+		}
+	}
+	var b strings.Builder
+	b.WriteString("<!-- Made by go generate ./docs from the tables of the pages and from the clouds' reasons. -->\n\n# Reasons from A to Z\n\n")
+	b.WriteString("Refusals, failures, decisions and conditions have a reason, such as `DrainTimeout`.\nMessages of Kamino contain the address of an entry.\n")
+	for _, name := range slices.SortedFunc(maps.Keys(all), func(a, b string) int { return cmp.Compare(strings.ToLower(a), strings.ToLower(b)) }) {
+		fmt.Fprintf(&b, "\n## %s\n\n| where | meaning | remedy |\n|---|---|---|\n", name)
+		for _, e := range slices.Compact(all[name]) {
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", e.where, e.means, e.remedy)
+		}
+	}
+	return strings.ReplaceAll(b.String(), "\x00", `\|`)
+}
+
+// conditions adds the reasons in brackets of the table of a Prototype's conditions.
+func conditions(t *testing.T, all map[string][]entry) {
+	const path = "reference/prototype.md"
+	_, section, _ := strings.Cut(page(t, path), "\n### Conditions\n")
+	section, _, _ = strings.Cut(section, "\n#")
+	found := 0
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (.*) \\|$").FindAllStringSubmatch(section, -1) {
+		for _, cell := range strings.Split(row[2], " | ") {
+			for _, name := range regexp.MustCompile("`([A-Z][a-z]+[A-Z]\\w+|Serving|Restorable)`").FindAllStringSubmatch(cell, -1) {
+				all[name[1]] = append(all[name[1]], entry{where: fmt.Sprintf("[condition `%s` of a capture](%s#conditions)", row[1], relative(path)), means: relink(path, cell)})
+				found++
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("docs/%s has only %d reasons of conditions", path, found)
+	}
+}
+
+// relative is the path of a page from the page of reasons.
+func relative(path string) string {
+	rel, err := filepath.Rel(filepath.Dir(reasonsPage), path)
+	if err != nil {
+		panic(err)
+	}
+	return rel
+}
+
+// relink lets the links of a cell lead from the page of reasons.
+func relink(path, cell string) string {
+	return regexp.MustCompile(`\]\(([^)\s:]*)\)`).ReplaceAllStringFunc(cell, func(link string) string {
+		target, heading, hasHeading := strings.Cut(link[2:len(link)-1], "#")
+		file := path
+		if target != "" {
+			file = filepath.Join(filepath.Dir(path), target)
+		}
+		if hasHeading {
+			heading = "#" + heading
+		}
+		return "](" + relative(file) + heading + ")"
+	})
+}
+
+// commands is the help of all verbs.
+func commands() string {
+	root := cli.NewFactory().Command()
+	var b strings.Builder
+	b.WriteString("<!-- Made by go generate ./docs from the command. -->\n\n# Commands\n\n")
+	b.WriteString("Each command with its help. [The command](cli.md) has exit codes, settings and environment variables.\n")
+	b.WriteString("\n| | |\n|---|---|\n")
+	for _, group := range root.Groups() {
+		fmt.Fprintf(&b, "| %s |", strings.TrimSuffix(group.Title, ":"))
+		for _, c := range root.Commands() {
+			if c.GroupID == group.ID && c.IsAvailableCommand() && c.Name() != "options" {
+				fmt.Fprintf(&b, " [%s](#kamino-%s)", c.Name(), c.Name())
+			}
+		}
+		b.WriteString(" |\n")
+	}
+	fmt.Fprintf(&b, "\n## Flags of all commands\n\n```\n%s```\n", root.PersistentFlags().FlagUsagesWrapped(help))
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, below := range c.Commands() {
+			if !below.IsAvailableCommand() || below.Name() == "help" || below.Name() == "completion" || below.Name() == "options" {
+				continue
+			}
+			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n```\n%s\n", below.CommandPath(), strings.TrimSpace(below.Long), below.UseLine())
+			if below.HasExample() {
+				fmt.Fprintf(&b, "\n%s\n", below.Example)
+			}
+			if flags := below.LocalNonPersistentFlags(); flags.HasAvailableFlags() {
+				fmt.Fprintf(&b, "\nFlags:\n%s", flags.FlagUsagesWrapped(help))
+			}
+			b.WriteString("```\n")
+			walk(below)
+		}
+	}
+	walk(root)
+	return b.String()
+}
+
+// help is the width of the help.
+const help = 100
+
+// api lists all fields of all kinds with their descriptions.
+func api(t *testing.T) string {
+	var b strings.Builder
+	b.WriteString("<!-- Made by go generate ./docs from the definitions. -->\n\n# API\n\n")
+	b.WriteString("All fields of `kamino.dev/v1alpha1`, as in `kubectl explain`. Durations have the form of Go: `90s`, `15m`, `1h30m`.\n")
+	for _, kind := range []struct{ name, file, page string }{
+		{"Prototype", "kamino.dev_prototypes.yaml", "prototype.md"},
+		{"PrototypePolicy", "kamino.dev_prototypepolicies.yaml", "policy.md"},
+		{"Order", "kamino.dev_orders.yaml", "order.md"},
+	} {
+		definition, err := crds.Files.ReadFile(kind.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var crd struct {
+			Spec struct {
+				Versions []struct {
+					Schema struct {
+						OpenAPIV3Schema schema `json:"openAPIV3Schema"`
+					} `json:"schema"`
+				} `json:"versions"`
+			} `json:"spec"`
+		}
+		if err := yaml.Unmarshal(definition, &crd); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n[%s](%s) explains the kind.\n", kind.name, kind.name, kind.page)
+		for _, part := range []string{"spec", "status"} {
+			fmt.Fprintf(&b, "\n### %s.%s\n\n| field | default | meaning |\n|---|---|---|\n", kind.name, part)
+			rows := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties[part].rows("", kind.name != "Prototype")
+			if len(rows) == 0 {
+				t.Errorf("%s.%s has no fields", kind.name, part)
+			}
+			b.WriteString(strings.Join(rows, ""))
+		}
+	}
+	return b.String()
+}
+
+type schema struct {
+	Description string            `json:"description"`
+	Default     any               `json:"default"`
+	Properties  map[string]schema `json:"properties"`
+	Required    []string          `json:"required"`
+	Items       *schema           `json:"items"`
+	Enum        []string          `json:"enum"`
+}
+
+// elsewhere are objects whose fields another table or Kubernetes describes.
+var elsewhere = map[string]string{
+	"settings": "Fields of `Prototype.spec.settings`.", "generalize": "Fields of `Prototype.spec.settings.generalize`.",
+	"conditions": "Conditions of Kubernetes.", "nodeSelector": "A label selector of Kubernetes.",
+}
+
+// rows are the fields with values, each with its path. Kinds other than Prototype refer to the settings of Prototype.
+func (s schema) rows(path string, refer bool) (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		field, at := s.Properties[name], strings.TrimPrefix(path+"."+name, ".")
+		inner := field
+		if field.Items != nil {
+			inner, at = *field.Items, at+"[]"
+		}
+		where := elsewhere[name]
+		if len(inner.Properties) > 0 && (where == "" || !refer && name != "conditions" && name != "nodeSelector") {
+			all = append(all, inner.rows(at, refer)...)
+			continue
+		}
+		value := ""
+		switch {
+		case field.Default != nil:
+			value = fmt.Sprintf("`%v`", field.Default)
+		case slices.Contains(s.Required, name):
+			value = "required"
+		}
+		means := strings.ReplaceAll(strings.Join(strings.Fields(field.Description), " "), "|", `\|`)
+		if len(inner.Enum) > 0 {
+			means += " Values: `" + strings.Join(inner.Enum, "`, `") + "`."
+		}
+		if len(inner.Properties) > 0 {
+			means += " " + where
+		}
+		all = append(all, fmt.Sprintf("| `%s` | %s | %s |\n", at, value, strings.TrimSpace(means)))
+	}
+	return all
+}
