@@ -2,7 +2,6 @@ package clusterapi
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,11 +19,6 @@ import (
 func TestQuickstart(t *testing.T) {
 	onlyOn(t, pool.AWS)
 	e := newEnv(t, "quick")
-	text := strings.NewReplacer(
-		"NAMESPACE", sandboxtest.ClusterNamespace, "POOL", e.Pool, "NODE", e.Donor,
-		"capture NODE --yes", "capture "+e.Donor+" --yes -f "+sandboxtest.SettingsFile(t, "trial: {soak: 1s}"),
-		"registry.example.com/kamino:mine", sandboxdir.KaminoImage+":sandbox",
-	).Replace(commandsOf(t, "../../../docs/get-started/cluster-api.md"))
 	_, err := sandbox.Objects(e.resource).Patch(t.Context(), e.Pool, types.MergePatchType, []byte(`{"spec":{"rollout":{"strategy":{"type":"RollingUpdate"}}}}`), metav1.PatchOptions{})
 	e.Must(err)
 	e.Capture(e.Donor).ExpectExit(exitRefused, "RollingUpdate")
@@ -33,14 +27,11 @@ func TestQuickstart(t *testing.T) {
 	admin, err := os.ReadFile(filepath.Join(sandbox.Dir(), "kubeconfig"))
 	e.Must(err)
 	e.Must(os.WriteFile(filepath.Join(dir, "management.kubeconfig"), admin, 0o600))
-	command := exec.CommandContext(t.Context(), "sh", "-exc", text)
-	command.Env, command.Dir = sandbox.Env(), dir
-	out, err := command.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out := sandbox.RunPage(t, "../../../docs/get-started/cluster-api.md", dir, nil,
+		"NAMESPACE", sandboxtest.ClusterNamespace, "POOL", e.Pool, "registry.example.com/kamino:mine", sandboxdir.KaminoImage+":sandbox",
+		"capture NODE", "capture "+e.Donor+" -f "+sandboxtest.SettingsFile(t, "trial: {soak: 1s}"))
 	for _, text := range []string{e.Pool, "nothing is changed. Prototype", "now builds new nodes from version ", "Provisioned: Passed", "current"} {
-		if !strings.Contains(string(out), text) {
+		if !strings.Contains(out, text) {
 			t.Errorf("the page's commands do not write %q:\n%s", text, out)
 		}
 	}
@@ -52,19 +43,4 @@ func TestQuickstart(t *testing.T) {
 	if policy, err := os.ReadFile(filepath.Join(dir, "policy.json")); err != nil || !strings.Contains(string(policy), "ec2:CreateSnapshot") {
 		t.Errorf("the policy: %s, %v", policy, err)
 	}
-}
-
-// commandsOf are the shell commands of a page.
-func commandsOf(t *testing.T, file string) string {
-	t.Helper()
-	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var script strings.Builder
-	for _, block := range strings.Split(string(page), "```sh\n")[1:] {
-		commands, _, _ := strings.Cut(block, "```")
-		script.WriteString(commands)
-	}
-	return script.String()
 }
