@@ -122,7 +122,7 @@ var brokenDisks = []struct {
 }{
 	{name: "whole", edit: func(*diskEdit) {}, timeout: generous},
 
-	// Without a Node, only the serial console tells these apart.
+	// Without a Node, only the serial console shows the difference.
 	{"flagtypo", func(d *diskEdit) { d.replace(kubeletFlags, "--config=", "--max-podz=30 --config=") }, differs, trial.Registered, "unknown flag: --max-podz"},
 	{"badtoml", func(d *diskEdit) { d.append(runtimeConfig, "[plugins.\n") }, differs, trial.Registered, "failed to load TOML: /etc/containerd/config.toml"},
 	{"elsewhere", func(d *diskEdit) { d.replace(kubeconfig, disk.Server, "10.7.7.7") }, differs, trial.Registered, `Post "https://10.7.7.7:443/api/v1/nodes": dial tcp: i/o timeout`},
