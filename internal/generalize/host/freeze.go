@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -14,7 +15,11 @@ import (
 
 // goOn are the names of processes that go on: the network and the disks need them, and they write no files of their
 // own. The kernel cuts names to 15 bytes.
-var goOn = []string{"systemd-network", "systemd-resolve", "multipathd", "iscsid", "ovs-vswitchd", "ovsdb-server"}
+var goOn = []string{"multipathd", "iscsid", "ovs-vswitchd", "ovsdb-server"}
+
+// daemons begins the names of systemd's own daemons. They go on, too: systemd restarts a stopped one after three minutes
+// (WatchdogSec). The journal is stopped as a unit; the others write to /run only.
+const daemons = "systemd-"
 
 // freeze stops all processes that could write to the disk after the search: everything except PID 1, the kernel's
 // threads, the run with its ancestors and its pod, and goOn. A stopped process writes nothing, and systemd does not start
@@ -64,7 +69,7 @@ func writing(all []process, self int) []process {
 	own := byPID.lineOf(byPID[self])
 	pod := byPID.shimOf(byPID[self])
 	return slices.DeleteFunc(slices.Clone(all), func(p process) bool {
-		return p.pid == 1 || p.kernel || p.stopped || slices.Contains(goOn, p.name) || slices.Contains(own, p) ||
+		return p.pid == 1 || p.kernel || p.stopped || strings.HasPrefix(p.name, daemons) || slices.Contains(goOn, p.name) || slices.Contains(own, p) ||
 			pod != 0 && byPID.shimOf(p) == pod || slices.ContainsFunc(byPID.lineOf(p), func(above process) bool { return above.pid == self })
 	})
 }
