@@ -109,7 +109,8 @@ func (c *ClusterAPI) MakePool(ctx context.Context, spec pool.Spec, _ string) err
 	if err != nil {
 		return err
 	}
-	if o == nil {
+	isNew := o == nil
+	if isNew {
 		made := c.makeDeployment
 		switch spec.Kind {
 		case pool.ClusterClass:
@@ -125,7 +126,8 @@ func (c *ClusterAPI) MakePool(ctx context.Context, spec pool.Spec, _ string) err
 	return await(ctx, func() (bool, error) {
 		p, found, err := c.Pool(ctx, spec)
 		ids, wrong := c.Instances(ctx, spec)
-		return found && int64(len(ids)) == p.Capacity, errors.Join(err, wrong)
+		// A new machine pool has no group at first, and so a size of zero.
+		return found && int64(len(ids)) == p.Capacity && (!isNew || p.Capacity == int64(spec.Nodes)), errors.Join(err, wrong)
 	})
 }
 
