@@ -69,10 +69,10 @@ func OfPrototype(before, after *v1alpha1.Prototype, now time.Time) (all []Notice
 		})
 	}
 	if f := after.Status.Failure; f != nil && before.Status.Failure == nil {
-		add(Failed, f.Reason, fmt.Sprintf("The capture of version %s of pool %s failed: %s", version, pool, f.Message), "kamino describe "+after.Name, "prototype.md#when-a-capture-fails")
+		add(Failed, f.Reason, fmt.Sprintf("The capture of version %s of pool %s failed: %s", version, pool, f.Message), "kamino describe "+after.Name, "reference/prototype.md#when-a-capture-fails")
 	}
 	if is, was := after.Status.Phase, before.Status.Phase; is != was && is == v1alpha1.PhaseSucceeded {
-		add(Promoted, "", fmt.Sprintf("New nodes of pool %s use version %s.", pool, version), "kamino history "+pool, "history.md")
+		add(Promoted, "", fmt.Sprintf("New nodes of pool %s use version %s.", pool, version), "kamino history "+pool, "tasks/history.md")
 	}
 	if is, was := after.Status.Phase, before.Status.Phase; is != was && is == v1alpha1.PhaseAwaitingPromotion {
 		message := fmt.Sprintf("Version %s of pool %s waits for approval.", version, pool)
@@ -83,7 +83,7 @@ func OfPrototype(before, after *v1alpha1.Prototype, now time.Time) (all []Notice
 		if ready := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
 			reason = ready.Reason
 		}
-		add(Approval, reason, message, fmt.Sprintf("kamino promote %s %s", pool, version), "history.md#a-version-that-was-never-promoted")
+		add(Approval, reason, message, fmt.Sprintf("kamino promote %s %s", pool, version), "tasks/history.md#a-version-that-was-never-promoted")
 	}
 	return all
 }
@@ -100,14 +100,14 @@ func OfPolicy(before, after *v1alpha1.PrototypePolicy, now time.Time) (all []Not
 		if p := is.Probation; p != nil && p.WentBackAt != nil && (was.Probation == nil || was.Probation.WentBackAt == nil || !was.Probation.WentBackAt.Equal(p.WentBackAt)) {
 			add(RolledBack, p.WentBackAt.UTC().Format(time.RFC3339), Data{
 				Version: p.Suspect, Reason: p.State, Message: fmt.Sprintf("Pool %s rolled back automatically from version %s to %s. %s", is.Name, p.Suspect, is.CurrentVersion, p.Message),
-				Command: "kamino history " + is.Name, Link: docs + "probation.md",
+				Command: "kamino history " + is.Name, Link: docs + "concepts/probation.md",
 			})
 		}
 		if frozen(is) && !frozen(&was) {
 			data := Data{Version: is.CurrentVersion, Reason: is.Decision.Reason, Message: fmt.Sprintf("Kamino captures no node of pool %s: %s", is.Name, is.Decision.Message)}
-			data.Command, data.Link = "kamino retry "+is.Name, docs+"policy.md"
+			data.Command, data.Link = "kamino retry "+is.Name, docs+"reference/policy.md"
 			if is.Decision.Reason == v1alpha1.PolicyWentBack {
-				data.Command, data.Link = "kamino release "+is.Name, docs+"probation.md"
+				data.Command, data.Link = "kamino release "+is.Name, docs+"concepts/probation.md"
 			}
 			add(Frozen, now.UTC().Format(time.RFC3339), data)
 		}

@@ -3,6 +3,7 @@ package notify
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -200,6 +201,12 @@ func TestEveryKindIsAnEvent(t *testing.T) {
 		text, err := n.CloudEvent()
 		if err != nil || !strings.Contains(string(text), TypePrefix+string(n.Kind)) {
 			t.Errorf("%s (%v)", text, err)
+		}
+		page, heading, _ := strings.Cut(strings.TrimPrefix(n.Data.Link, docs), "#")
+		linked, err := os.ReadFile("../../docs/" + page)
+		words := strings.ToLower(strings.ReplaceAll(string(linked), " ", "-"))
+		if err != nil || heading != "" && !strings.Contains(words, "#-"+heading+"\n") {
+			t.Errorf("notice %s links to %s (%v)", n.Kind, n.Data.Link, err)
 		}
 		if !strings.HasPrefix(n.Data.Link, docs) || !strings.HasPrefix(n.Data.Command, "kamino ") || n.ID == "" {
 			t.Errorf("%+v", n)
