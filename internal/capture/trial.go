@@ -185,26 +185,32 @@ func subjectOf(w *observed, now time.Time) trial.Subject {
 	for _, e := range p.Spec.Settings.Trial.Expect {
 		f.Expectations = append(f.Expectations, trial.Expectation{Name: trial.Name(e.Name)})
 	}
+	f.Instance = instanceOf(r, seen, now)
+	return trial.Subject{Prototype: p, Pool: w.pool, Spec: trialSpec(w), Attempt: r.Attempt, Instances: seen.Instances, Known: r.Nodes, Image: w.image, Facts: f}
+}
+
+// instanceOf returns the facts of the attempt's instance.
+func instanceOf(r *v1alpha1.TrialRecord, seen cloud.Trial, now time.Time) (i trial.Instance) {
 	none := len(seen.Instances) == 0
 	switch failed := seen.State == cloud.Failed; {
 	case seen.NoRoom:
-		f.Instance.Refused = orNothing(seen.Trouble)
+		i.Refused = orNothing(seen.Trouble)
 	case none && failed && seen.Trouble != "": // without an instance, a message that blames the image is not trusted
-		f.Instance.Unclear = seen.Trouble
+		i.Unclear = seen.Trouble
 	case none && (failed || seen.State == cloud.Absent && r.RunningSince != nil), seen.State == cloud.Deleting:
-		f.Instance.Gone = true
+		i.Gone = true
 	case failed && seen.Blames:
-		f.Instance.Broken = orNothing(seen.Trouble)
+		i.Broken = orNothing(seen.Trouble)
 	case failed:
-		f.Instance.Unclear = orNothing(seen.Trouble)
+		i.Unclear = orNothing(seen.Trouble)
 	case none && seen.State == cloud.Pending:
-		f.Instance.Error = seen.Trouble
+		i.Error = seen.Trouble
 	case r.RunningSince != nil:
-		f.Instance.Running = r.RunningSince.Time
+		i.Running = r.RunningSince.Time
 	case seen.State == cloud.Complete:
-		f.Instance.Running = now
+		i.Running = now
 	}
-	return trial.Subject{Prototype: p, Pool: w.pool, Spec: trialSpec(w), Attempt: r.Attempt, Instances: seen.Instances, Known: r.Nodes, Image: w.image, Facts: f}
+	return i
 }
 
 func trialSpec(w *observed) cloud.TrialSpec {

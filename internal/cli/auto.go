@@ -175,15 +175,15 @@ func autoEnd(report print.AutoReport, stopped error, detailed bool) error {
 	}
 	switch {
 	case codes[ExitFailed] == 1:
-		return &failure{ExitFailed, errors.New("the capture of 1 pool failed; the node is back in service")}
+		return &failure{Code: ExitFailed, Err: errors.New("the capture of 1 pool failed; the node is back in service")}
 	case codes[ExitFailed] > 0:
-		return &failure{ExitFailed, fmt.Errorf("captures of %d pools failed; the nodes are back in service", codes[ExitFailed])}
+		return &failure{Code: ExitFailed, Err: fmt.Errorf("captures of %d pools failed; the nodes are back in service", codes[ExitFailed])}
 	case codes[ExitNotAllowed] > 0:
-		return &failure{ExitNotAllowed, fmt.Errorf("a credential or a permission is missing for %s", wording.Count(codes[ExitNotAllowed], "pool"))}
+		return &failure{Code: ExitNotAllowed, Err: fmt.Errorf("a credential or a permission is missing for %s", wording.Count(codes[ExitNotAllowed], "pool"))}
 	case codes[ExitUnreachable] > 0:
-		return &failure{ExitUnreachable, fmt.Errorf("the cloud is unreachable for %s", wording.Count(codes[ExitUnreachable], "pool"))}
+		return &failure{Code: ExitUnreachable, Err: fmt.Errorf("the cloud is unreachable for %s", wording.Count(codes[ExitUnreachable], "pool"))}
 	case codes[ExitRefused] > 0 || len(report.Troubles) > 0:
-		return &failure{ExitRefused, errors.New("some pools or policies are refused")}
+		return &failure{Code: ExitRefused, Err: errors.New("some pools or policies are refused")}
 	}
 	for _, r := range report.Pools {
 		if r.Result == print.AutoCaptured || r.Result == print.AutoWould {
@@ -191,7 +191,7 @@ func autoEnd(report print.AutoReport, stopped error, detailed bool) error {
 		}
 	}
 	if detailed {
-		return &failure{ExitNothingToDo, errors.New("nothing to do")}
+		return &failure{Code: ExitNothingToDo, Err: errors.New("nothing to do")}
 	}
 	return nil
 }

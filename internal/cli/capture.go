@@ -109,13 +109,13 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, in io.Reader, now time.Tim
 	}
 	var err error
 	if c.Capture, err = settings.Read(in, c.settingsFile, given...); err != nil {
-		return &failure{ExitUsage, err}
+		return &failure{Code: ExitUsage, Err: err}
 	}
 	if c.customDataFile != "" && c.Settings.Recipe.CustomDataFrom != nil {
 		return usagef("use only one of --custom-data and settings.recipe.customDataFrom")
 	}
 	if c.customData, err = recipe.ReadCustomData(in, c.customDataFile); err != nil {
-		return &failure{ExitUsage, err}
+		return &failure{Code: ExitUsage, Err: err}
 	}
 	return checkVersion(c.version, now)
 }

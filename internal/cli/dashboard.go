@@ -30,7 +30,7 @@ Every user of this machine can read the page. The page refuses requests for othe
 		RunE: inSession(f, o, func(ctx context.Context, s *session, _ []string) error {
 			l, err := web.ListenLocal(ctx, address)
 			if err != nil {
-				return &failure{ExitUsage, err}
+				return &failure{Code: ExitUsage, Err: err}
 			}
 			looks := gather.Gatherer{Finder: s.pools(), Explain: explain, Now: s.Now, Cluster: s.cluster.Name()}
 			page := &web.Server{Look: looks.Look, Explain: explain, Interval: interval, Now: time.Now, Log: o.Log}

@@ -76,7 +76,7 @@ func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options
 		return err
 	}
 	if report.Failures > 0 {
-		return &failure{ExitRefused, errors.New("some checks failed: see the findings above; nothing was changed")}
+		return &failure{Code: ExitRefused, Err: errors.New("some checks failed: see the findings above; nothing was changed")}
 	}
 	return nil
 }

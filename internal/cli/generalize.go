@@ -92,7 +92,7 @@ A capture runs this command on the donor with further flags, which you do not ne
 func classed(err error) error {
 	var knows interface{ ExitCode() int }
 	if errors.As(err, &knows) {
-		return &failure{knows.ExitCode(), err}
+		return &failure{Code: knows.ExitCode(), Err: err}
 	}
 	return err
 }

@@ -33,12 +33,12 @@ permissions instead.`,
 					m.ManagementApart = capi.RulesApart(about)
 				}
 				if err != nil {
-					return &failure{ExitUsage, err}
+					return &failure{Code: ExitUsage, Err: err}
 				}
 				m.ConfigFile, m.Grant = about.ConfigFile, about.Grant
 			}
 			if err := manifest.Write(f.Out, m); err != nil {
-				return &failure{ExitUsage, err}
+				return &failure{Code: ExitUsage, Err: err}
 			}
 			return nil
 		},

@@ -35,12 +35,12 @@ func (s *session) awaitNewNodes(ctx context.Context, p *v1alpha1.Prototype, limi
 	ready, err := g.Await(ctx, g.Since.Add(limit), s.Now)
 	switch {
 	case ctx.Err() != nil:
-		return &failure{ExitInterrupted, fmt.Errorf("interrupted while waiting for %s of pool %s: the capture is done, and the recipe names version %s",
+		return &failure{Code: ExitInterrupted, Err: fmt.Errorf("interrupted while waiting for %s of pool %s: the capture is done, and the recipe names version %s",
 			want, spec.Pool, spec.Version)}
 	case err != nil && cluster.NotAllowed(err):
 		return err
 	case len(ready) < g.Want:
-		return &failure{ExitFailed, errors.Join(err, fmt.Errorf("pool %s now builds new nodes from version %s, but %d of %s Ready within %s: "+
+		return &failure{Code: ExitFailed, Err: errors.Join(err, fmt.Errorf("pool %s now builds new nodes from version %s, but %d of %s Ready within %s: "+
 			"run `kubectl get nodes`, and read the boot logs of missing nodes. If the version is bad, run `kamino rollback %s`",
 			spec.Pool, spec.Version, len(ready), wording.Are(g.Want, "new node"), wording.Duration(limit), spec.Pool))}
 	}

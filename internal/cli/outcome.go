@@ -65,14 +65,14 @@ func (f *Factory) failed(p *v1alpha1.Prototype) error {
 			code = ExitNotAllowed
 		}
 	}
-	return &failure{code, errors.New(print.Failure(p, touched, f.Now()))}
+	return &failure{Code: code, Err: errors.New(print.Failure(p, touched, f.Now()))}
 }
 
 // stopped is the error of a command that stopped following before the end of the capture.
 func (s *session) stopped(p *v1alpha1.Prototype, cause error) error {
 	goOn := print.GoOn(p, s.Now())
 	if errors.Is(cause, drive.ErrGone) {
-		return &failure{ExitFailed, fmt.Errorf("prototype %s was deleted during the capture of node %s: "+
+		return &failure{Code: ExitFailed, Err: fmt.Errorf("prototype %s was deleted during the capture of node %s: "+
 			"the node %s, and no image was promoted", p.Name, p.Spec.Donor.NodeName, drive.NodeNow(context.Background(), s.cluster, p.Spec.Donor.NodeName))}
 	}
 	if errors.Is(cause, errInterrupted) || errors.Is(cause, drive.ErrTimeout) {
@@ -85,11 +85,11 @@ func (s *session) stopped(p *v1alpha1.Prototype, cause error) error {
 func cutShort(cause error, goOn string) error {
 	switch {
 	case errors.Is(cause, errInterrupted), errors.Is(cause, drive.ErrTimeout):
-		return &failure{ExitInterrupted, fmt.Errorf("%w%s", cause, goOn)}
+		return &failure{Code: ExitInterrupted, Err: fmt.Errorf("%w%s", cause, goOn)}
 	case errors.Is(cause, drive.ErrAway):
-		return &failure{ExitUnreachable, fmt.Errorf("%w%s", cause, goOn)}
+		return &failure{Code: ExitUnreachable, Err: fmt.Errorf("%w%s", cause, goOn)}
 	}
-	return &failure{exitCode(cause), errors.New(explain(cause) + goOn)}
+	return &failure{Code: exitCode(cause), Err: errors.New(explain(cause) + goOn)}
 }
 
 func asCloudError(err error, to **cloud.Error) bool { return errors.As(err, to) }

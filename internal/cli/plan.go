@@ -86,7 +86,7 @@ func (s *session) unasked(plans []policy.Plan, say bool) error {
 	if first == nil {
 		return nil
 	}
-	return &failure{refusedCode(first), fmt.Errorf("the cloud is unreachable for %s", wording.Count(n, "pool"))}
+	return &failure{Code: refusedCode(first), Err: fmt.Errorf("the cloud is unreachable for %s", wording.Count(n, "pool"))}
 }
 
 // plans decides about one pool or all pools, and notes problems with the policies' pools.

@@ -58,7 +58,7 @@ func (s *session) policies(ctx context.Context, from policySource) ([]v1alpha1.P
 func misused(err error) error {
 	var invalid *policyfile.Invalid
 	if errors.As(err, &invalid) {
-		return &failure{ExitUsage, err}
+		return &failure{Code: ExitUsage, Err: err}
 	}
 	return err
 }

@@ -27,7 +27,7 @@ func newCloud(ctx context.Context, o *Options) (cloud.Provider, error) {
 	}
 	p, err := o.Clouds.Provider(ctx, described, o.Log)
 	if err != nil {
-		return nil, &failure{ExitUsage, err}
+		return nil, &failure{Code: ExitUsage, Err: err}
 	}
 	return p, nil
 }
@@ -36,7 +36,7 @@ func newCloud(ctx context.Context, o *Options) (cloud.Provider, error) {
 func chosenCloud(ctx context.Context, o *Options) (cloud.Description, error) {
 	about, err := o.Clouds.Chosen(ctx, func() (*cluster.Connection, error) { return connect(o) }, agent(), nowUTC())
 	if err != nil && exitCode(err) == ExitUnexpected { // an unreachable cluster has its own exit code
-		err = &failure{ExitUsage, err}
+		err = &failure{Code: ExitUsage, Err: err}
 	}
 	return about, err
 }

@@ -109,7 +109,7 @@ func (s *session) releaseNode(ctx context.Context, name string, flags releaseNod
 		return err
 	}
 	if state != v1alpha1.DonorReady && state != v1alpha1.DonorRemoved {
-		return &failure{ExitFailed, fmt.Errorf("node %s is released, but not Ready: run `kubectl describe node %s`", name, name)}
+		return &failure{Code: ExitFailed, Err: fmt.Errorf("node %s is released, but not Ready: run `kubectl describe node %s`", name, name)}
 	}
 	return nil
 }

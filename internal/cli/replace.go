@@ -95,9 +95,9 @@ func replaceEnding(ctx context.Context, deed print.ChangeResult, err error) erro
 	done, left := deed.Unfinished()
 	switch {
 	case ctx.Err() != nil:
-		return &failure{ExitInterrupted, fmt.Errorf("%s: interrupted; the drained node stays cordoned until you run the same command again", done)}
+		return &failure{Code: ExitInterrupted, Err: fmt.Errorf("%s: interrupted; the drained node stays cordoned until you run the same command again", done)}
 	case err != nil:
-		return &failure{exitCode(err), fmt.Errorf("%s: %s%s", done, explain(err), left)}
+		return &failure{Code: exitCode(err), Err: fmt.Errorf("%s: %s%s", done, explain(err), left)}
 	}
-	return &failure{ExitFailed, fmt.Errorf("%s; fix the causes and run the same command again:%s", done, left)}
+	return &failure{Code: ExitFailed, Err: fmt.Errorf("%s; fix the causes and run the same command again:%s", done, left)}
 }

@@ -115,7 +115,7 @@ func (c *change) goBack(ctx context.Context, r history.Rollback, made *recipe.Ch
 		if len(r.Tags) > 0 {
 			although = ", now quarantined"
 		}
-		return &failure{exitCode(err), fmt.Errorf("the recipe of pool %s still names version %s%s, and new nodes still use the version: "+
+		return &failure{Code: exitCode(err), Err: fmt.Errorf("the recipe of pool %s still names version %s%s, and new nodes still use the version: "+
 			"fix the cause and run the same command again: %s", r.Pool, r.From, although, explain(err))}
 	}
 	return fmt.Errorf("pool %s is not rolled back: %w", r.Pool, err)

@@ -73,14 +73,14 @@ func (f *Factory) Run(ctx context.Context, args []string) int {
 		return ExitDone
 	}
 	if !started {
-		err = &failure{ExitUsage, fmt.Errorf("%w (see %s --help)", help.UnknownCommand(err), cmd.CommandPath())}
+		err = &failure{Code: ExitUsage, Err: fmt.Errorf("%w (see %s --help)", help.UnknownCommand(err), cmd.CommandPath())}
 	}
 	var (
 		e       *failure
 		refused *cluster.Refused
 	)
 	if errors.Is(context.Cause(ctx), errInterrupted) && !errors.As(err, &e) && !errors.As(err, &refused) {
-		err = &failure{ExitInterrupted, errInterrupted}
+		err = &failure{Code: ExitInterrupted, Err: errInterrupted}
 	}
 	_, _ = fmt.Fprintf(f.Err, "kamino: %s\n", explain(err))
 	return exitCode(err)
@@ -139,11 +139,11 @@ func (f *Factory) prepare(cmd *cobra.Command, o *Options) error {
 	o.LogOutput = logging.NewOutput(f.Err)
 	log, err := logging.New(o.LogOutput, o.LogLevel, o.LogFormat)
 	if err != nil {
-		return &failure{ExitUsage, err}
+		return &failure{Code: ExitUsage, Err: err}
 	}
 	o.Log = log
 	if err := o.As.Check(); err != nil {
-		return &failure{ExitUsage, err}
+		return &failure{Code: ExitUsage, Err: err}
 	}
 	logging.Adopt(log, o.LogLevel)
 	return nil

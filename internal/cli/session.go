@@ -39,7 +39,7 @@ func open(ctx context.Context, f *Factory, o *Options) (*session, error) {
 func (f *Factory) connect(o *Options) (*cluster.Connection, error) {
 	c, err := f.Connect(o)
 	if err != nil {
-		return nil, &failure{ExitUsage, err}
+		return nil, &failure{Code: ExitUsage, Err: err}
 	}
 	c.OnUnreadable = func(message string) { f.note("warning: %s", message) }
 	c.Notify(func(text string) { f.note("%s", text) })
@@ -101,7 +101,7 @@ func bindOutput(cmd *cobra.Command, output *print.Format, known ...print.Format)
 	completeWords(cmd, "output", words...)
 	before(cmd, func() error {
 		if _, err := print.ParseFormat(string(*output), known...); err != nil {
-			return &failure{ExitUsage, err}
+			return &failure{Code: ExitUsage, Err: err}
 		}
 		return nil
 	})

@@ -64,7 +64,7 @@ The exit code is 0 if the disk is clean, and 4 if the disk has forbidden finding
 				return err
 			}
 			if !found.Clean {
-				return &failure{ExitFailed, fmt.Errorf("%s must not be copied: %d findings", generalize.Printable(found.Target), found.Count)}
+				return &failure{Code: ExitFailed, Err: fmt.Errorf("%s must not be copied: %d findings", generalize.Printable(found.Target), found.Count)}
 			}
 			return nil
 		},

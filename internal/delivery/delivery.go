@@ -161,7 +161,8 @@ func (s *Sender) deliver(ctx context.Context, at int, n notify.Notice) {
 
 // post sends a notice once, and reports whether the error may pass.
 func (s *Sender) post(ctx context.Context, to Endpoint, n notify.Notice) (mayPass bool, err error) {
-	body, kind := []byte(nil), "application/cloudevents+json; charset=utf-8"
+	kind := "application/cloudevents+json; charset=utf-8"
+	var body []byte
 	if to.chat {
 		kind = "application/json; charset=utf-8"
 		body, err = n.Chat()

@@ -491,13 +491,3 @@ func (d *Decider) countHeld(prototypes []v1alpha1.Prototype, now time.Time) (n i
 	}
 	return n, until
 }
-
-// readyOf counts the Ready nodes.
-func readyOf(nodes []*corev1.Node) (n int) {
-	for _, node := range nodes {
-		if nodestate.Ready(node) {
-			n++
-		}
-	}
-	return n
-}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 

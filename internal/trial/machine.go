@@ -60,3 +60,19 @@ func JudgePerformance(here, other Machine, node, from string, attempt int32, ign
 	}
 	return Measure{Passed, fmt.Sprintf("disk, processor and limit of open files of node %s are like those of node %s", node, from)}
 }
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return " (" + why + ")"
+}
+
+// clock formats the end of a remaining time, rounded up to the minute. Each look formats the same text, so that a status
+// with the text changes rarely.
+func (f Facts) clock(left time.Duration) string {
+	return f.Now.Add(left+time.Minute-1).UTC().Format("15:04") + " UTC"
+}
+
+// span formats a duration for messages.
+func span(d time.Duration) string { return max(d, 0).Round(time.Second).String() }

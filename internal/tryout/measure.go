@@ -102,15 +102,20 @@ func (a *attempt) advance(ctx context.Context, now time.Time, node *corev1.Node,
 			return err
 		}
 	}
+	return makeOutside(ctx, a, k, node, pods, neighbours)
+}
+
+// makeOutside creates the pods that connect to the server of the settings.
+func makeOutside(ctx context.Context, a *attempt, k *kept, node *corev1.Node, pods map[string]*corev1.Pod, neighbours []string) error {
 	if a.Prototype.Spec.Settings.Trial.Connect == "" {
 		return nil
 	}
-	if absent(outside) {
+	if _, found := pods[outside]; !found {
 		if err := a.make(ctx, k, outside, outsidePod(a, outside, node.Name)); err != nil {
 			return err
 		}
 	}
-	if absent(outsideControl) && len(neighbours) > 0 {
+	if _, found := pods[outsideControl]; !found && len(neighbours) > 0 {
 		return a.make(ctx, k, outsideControl, outsidePod(a, outsideControl, neighbours[0]))
 	}
 	return nil

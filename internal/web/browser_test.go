@@ -137,7 +137,7 @@ func open(t *testing.T, browser string, axe []byte, size string, isDark bool) re
 	go func() { ended <- cmd.Wait() }()
 	defer func() {
 		cancel()
-		<-ended
+		t.Log(<-ended) // the signal of cancel
 		server.CloseClientConnections()
 	}()
 	select {

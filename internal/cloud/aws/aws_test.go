@@ -35,7 +35,7 @@ func TestErrors(t *testing.T) {
 		"may not":       {answered(403, "UnauthorizedOperation", "You are not authorized", nil), cloud.Denied, "allow the action"},
 		"must not":      {answered(403, "UnauthorizedOperation", "with an explicit deny in a service control policy", nil), cloud.Denied, "the policy's owner"},
 		"key disabled":  {answered(400, "CustomerKeyHasBeenRevoked", "the key cannot be accessed", nil), cloud.Denied, "enable the key"},
-		"key denied":    {answered(400, "KMSKeyNotAccessibleFault", "not accessible", nil), cloud.Denied, "actions on keys"},
+		"key denied":    {answered(400, "KMSKeyNotAccessibleFault", "not accessible", nil), cloud.Denied, "docs/reference/aws.md#permissions"},
 		"token is old":  {answered(400, "RequestExpired", "expired", nil), cloud.Unauthenticated, "new credential"},
 		"old elsewhere": {answered(403, "ExpiredToken", "expired", nil), cloud.Unauthenticated, "new credential"},
 		"too many":      {answered(503, "RequestLimitExceeded", "slow down", nil), cloud.Throttled, "slow down"},

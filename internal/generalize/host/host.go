@@ -149,17 +149,9 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 	h.Runner.Below = below
 	manifest, err := h.Runner.Run(ctx, t)
 	release()
-	if manifest != nil {
-		h.say("%d of %d rules of profile %s/%s are met", manifest.Met, manifest.Rules, manifest.Profile, manifest.ProfileVersion)
-		if s := manifest.Scan; s != nil {
-			h.say("searched %d files (%d MiB) for secrets: %d found, %d kept for a reason", s.Files, s.Bytes>>20, s.Count, s.KeptCount)
-		}
-	}
+	h.sayResult(manifest)
 	if err != nil {
 		return err
-	}
-	for _, id := range manifest.Unused {
-		h.say("your rule %s found nothing in three captures", id)
 	}
 	report := &v1alpha1.Report{}
 	if report.Contents, err = h.Runner.Contents(t, manifest).Encode(); err != nil {
@@ -184,6 +176,20 @@ func (h *Host) work(ctx context.Context, t *tree.Tree) error {
 	}
 	h.say("reported the proof %s", proof.Tag())
 	return nil
+}
+
+// sayResult logs the counts of a run; manifest is nil if the run failed early.
+func (h *Host) sayResult(manifest *generalize.Manifest) {
+	if manifest == nil {
+		return
+	}
+	h.say("%d of %d rules of profile %s/%s are met", manifest.Met, manifest.Rules, manifest.Profile, manifest.ProfileVersion)
+	if s := manifest.Scan; s != nil {
+		h.say("searched %d files (%d MiB) for secrets: %d found, %d kept for a reason", s.Files, s.Bytes>>20, s.Count, s.KeptCount)
+	}
+	for _, id := range manifest.Unused {
+		h.say("your rule %s found nothing in three captures", id)
+	}
 }
 
 func (h *Host) say(format string, args ...any) {

@@ -127,14 +127,14 @@ func (p *preallocated) file(dir *os.File, name string) error {
 	if err != nil {
 		return nil //nolint:nilerr // the search reports a file that cannot be read
 	}
-	defer unix.Close(fd) //nolint:errcheck // only read
+	defer unix.Close(fd)
 	var s unix.Stat_t
 	if err := unix.Fstat(fd, &s); err != nil || s.Blocks == 0 {
 		return err
 	}
 	// Both are holes for SEEK_HOLE: unallocated and unwritten parts. A file without either needs no look at its extents.
 	hole, err := unix.Seek(fd, 0, unix.SEEK_HOLE)
-	if err != nil || hole >= s.Size && s.Blocks*512 <= roundUp(s.Size, int64(s.Blksize)) {
+	if err != nil || hole >= s.Size && s.Blocks*512 <= roundUp(s.Size, s.Blksize) {
 		return nil //nolint:nilerr // the file system knows no holes
 	}
 	parts, err := unwritten(fd)

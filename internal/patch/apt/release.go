@@ -123,9 +123,7 @@ func Repositories(targets []Target, output string) []patch.Repository {
 		switch {
 		case m != nil:
 			last = owner(targets, strings.TrimSuffix(m[2], "/"), m[3])
-			if isAnswer := m[1] == "Hit" || m[1] == "Get"; isAnswer && strings.HasSuffix(m[0], "Release") {
-				answered[last] = true
-			}
+			answered[last] = answered[last] || isAnswer(m)
 			if m[1] == "Err" && problems[last] == "" {
 				problems[last] = unread
 			}
@@ -139,6 +137,11 @@ func Repositories(targets []Target, output string) []patch.Repository {
 			}
 		}
 	}
+	return judge(targets, answered, problems)
+}
+
+// judge returns the repositories with the answers and problems by ID.
+func judge(targets []Target, answered map[string]bool, problems map[string]string) []patch.Repository {
 	repositories := make([]patch.Repository, 0, len(targets))
 	for _, t := range targets {
 		r := patch.Repository{ID: t.ID(), Read: answered[t.ID()] && problems[t.ID()] == "", Problem: problems[t.ID()]}
@@ -148,6 +151,11 @@ func Repositories(targets []Target, output string) []patch.Repository {
 		repositories = append(repositories, r)
 	}
 	return repositories
+}
+
+// isAnswer reports whether a line says that apt fetched or confirmed a Release file.
+func isAnswer(line []string) bool {
+	return (line[1] == "Hit" || line[1] == "Get") && strings.HasSuffix(line[0], "Release")
 }
 
 // owner returns the ID of the repository of a line; empty for an unknown one. A suite may contain a slash itself, so that

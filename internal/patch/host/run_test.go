@@ -45,7 +45,7 @@ func (u fakeUnits) Start(_ context.Context, unit Unit) error {
 // directory is a host's root without programs: every program that is run fails the test.
 func directory(t *testing.T, files map[string]string) *Node {
 	t.Helper()
-	n := &Node{Root: t.TempDir(), UID: orderUID, Log: &bytes.Buffer{}, Now: time.Now, Units: fakeUnits{t: t, known: map[string]UnitState{}}}
+	n := &Node{Root: t.TempDir(), UID: orderUID, Log: &bytes.Buffer{}, Now: func() time.Time { return time.Unix(1800000000, 0) }, Units: fakeUnits{t: t, known: map[string]UnitState{}}}
 	n.Wait = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 	n.Exec = func(ctx context.Context, _ []string, program string, _ ...string) *exec.Cmd {
 		t.Errorf("%s is run", program)

@@ -68,6 +68,20 @@ func (p *Patcher) lookNode(ctx context.Context, w *observed) error {
 	if w.lease, err = p.Reservations.Confirmed(ctx, n); err != nil {
 		return err
 	}
+	w.judgeNode(n)
+	f := &w.facts
+	if !f.Cordoned || f.Rebooted || f.Failure != "" {
+		return nil
+	}
+	if w.left, err = node.Left(ctx, p.Kube, n.Name, w.task.Drain, node.Own{Namespace: p.Namespace, Name: podName(w.task)}); err != nil {
+		return err
+	}
+	f.Drained = len(w.left.Pods) == 0 && len(w.left.Stuck) == 0
+	return nil
+}
+
+// judgeNode sets the facts that the Node and the reservation show.
+func (w *observed) judgeNode(n *corev1.Node) {
 	f, boot := &w.facts, n.Status.NodeInfo.BootID
 	switch {
 	case w.lease == nil:
@@ -83,19 +97,11 @@ func (p *Patcher) lookNode(ctx context.Context, w *observed) error {
 	f.Rebooted = w.record.Boot != "" && boot != "" && boot != w.record.Boot
 	// A node that was cordoned before the reservation stays cordoned in service.
 	before := w.lease != nil && w.lease.Unschedulable
-	f.Cordoned = n.Spec.Unschedulable && !(f.Rebooted && before)
+	f.Cordoned = n.Spec.Unschedulable && (!f.Rebooted || !before)
 	f.PendingMarked = isMarked(n, v1alpha1.RebootPendingAnnotation)
 	f.FailedMarked = isMarked(n, v1alpha1.PatchFailedAnnotation)
 	f.PatchedMarked = !w.record.ReportedAt.IsZero() && n.Annotations[v1alpha1.PatchedAtAnnotation] == w.patchedAt() &&
 		n.Annotations[v1alpha1.PatchLevelAnnotation] == w.record.Level && !f.PendingMarked && !f.FailedMarked
-	if !f.Cordoned || f.Rebooted || f.Failure != "" {
-		return nil
-	}
-	if w.left, err = node.Left(ctx, p.Kube, n.Name, w.task.Drain, node.Own{Namespace: p.Namespace, Name: podName(w.task)}); err != nil {
-		return err
-	}
-	f.Drained = len(w.left.Pods) == 0 && len(w.left.Stuck) == 0
-	return nil
 }
 
 func isMarked(n *corev1.Node, key string) bool {

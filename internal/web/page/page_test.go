@@ -2,7 +2,6 @@ package page
 
 import (
 	"bytes"
-	"fmt"
 	"io/fs"
 	"reflect"
 	"regexp"
@@ -190,5 +189,5 @@ func TestSize(t *testing.T) {
 	if err != nil || size > 150<<10 {
 		t.Errorf("%d bytes (%v)", size, err)
 	}
-	t.Log(fmt.Sprintf("%d bytes", size))
+	t.Logf("%d bytes", size)
 }
