@@ -90,8 +90,9 @@ func (w *world) vm(name string) cloud.InstanceID {
 	w.t.Helper()
 	id := vmID(name)
 	w.change(http.MethodPut, strings.TrimPrefix(string(id), "azure://"), map[string]any{"location": location, "properties": map[string]any{
-		"hardwareProfile": map[string]any{"vmSize": "Standard_D2s_v5"},
-		"osProfile":       map[string]any{"computerName": name, "adminUsername": "capi", "customData": "I2Nsb3VkLWNvbmZpZwo="},
+		"hardwareProfile":    map[string]any{"vmSize": "Standard_D2s_v5"},
+		"diagnosticsProfile": map[string]any{"bootDiagnostics": map[string]any{"enabled": true}},
+		"osProfile":          map[string]any{"computerName": name, "adminUsername": "capi", "customData": "I2Nsb3VkLWNvbmZpZwo="},
 		"storageProfile": map[string]any{
 			"imageReference": map[string]any{"publisher": "Canonical", "offer": "0001-com-ubuntu-server-jammy", "sku": "22_04-lts-gen2", "version": "22.04.202611010"},
 			"osDisk":         map[string]any{"osType": "Linux", "createOption": "FromImage", "managedDisk": map[string]any{"storageAccountType": "Premium_LRS"}},

@@ -176,6 +176,9 @@ func (d *dnfRoot) level(t *testing.T) string {
 
 // TestDNF carries out orders with a real dnf: checked by the history and the list of packages, not by exit codes.
 func TestDNF(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes five minutes")
+	}
 	d := newDNF(t)
 	for _, name := range []string{"base", "foo", "kubelet", "script"} {
 		d.add(t, "2023.1.1", name, "1.0", "", "")

@@ -164,6 +164,9 @@ func (p *patching) publishAll(t *testing.T) {
 // TestPatch carries out orders with Debian's own apt on a machine with systemd. Every row is a trouble that users of other
 // tools report, and the sentence about it.
 func TestPatch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes four minutes")
+	}
 	l := newLab(t)
 	p := &patching{lab: l, repo: l.serveApt(t)}
 	p.machine = l.boot(t, "node", l.platformImage(t, disk.Static), "")
