@@ -26,7 +26,7 @@ var sandbox *sandboxtest.Sandbox
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "1") // the pages use the same namespaces
 	os.Exit(sandboxtest.EachCloud(m, world.Options{
-		TimeScale: 200, KeepNodes: true, Azure: region.AzureOptions{Latencies: azure.Latencies{Version: 10 * time.Minute}},
+		TimeScale: 200, Azure: region.AzureOptions{Latencies: azure.Latencies{Version: 10 * time.Minute}},
 	}, &sandbox))
 }
 
@@ -96,6 +96,7 @@ func run(t *testing.T, page, description string, replacements ...string) {
 	group := groupOf(t, spec.Name)
 	sandbox.RunPage(t, pages+page, dir, env, append([]string{
 		"registry.example.com/kamino:mine", sandboxdir.KaminoImage + ":sandbox",
+		"kamino doctor", "kamino doctor " + group, // other pages leave pools
 		`kamino capture "$NODE"`, `kamino capture "$NODE" -f ` + sandboxtest.SettingsFile(t, "trial: {soak: 1s}"),
 		"my-node-role", "node-role", "my-node", machines[0].Node, "my-group", group, "my-pool", group,
 	}, replacements...)...)
