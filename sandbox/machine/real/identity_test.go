@@ -109,9 +109,9 @@ func survivors(planted []string, donor, m identity) []string {
 	return found
 }
 
-// isAllowed allows the store of container images, and units that enroll an agent. Data of containers is not allowed.
+// isAllowed allows the store of container images, and units and scripts that enroll an agent. Data of containers is not allowed.
 func isAllowed(path string) bool {
-	return strings.HasSuffix(path, "/mdatp-onboard.service") || strings.HasSuffix(path, "/ua-auto-attach.service") ||
+	return strings.HasSuffix(path, "/mdatp-onboard.service") || strings.HasSuffix(path, "/ua-auto-attach.service") || path == "usr/local/sbin/site-enrol" ||
 		strings.HasPrefix(path, "var/lib/containerd/io.containerd.content.v1.content/") ||
 		strings.HasPrefix(path, "var/lib/containerd/io.containerd.metadata.v1.bolt/") ||
 		strings.HasPrefix(path, "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/") && !strings.HasSuffix(path, "/fs/tmp/scratch")
