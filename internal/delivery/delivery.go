@@ -109,8 +109,8 @@ func (s *Sender) Send(notices ...notify.Notice) {
 			select {
 			case queue <- n:
 			default:
-				s.count(Dropped)
 				s.log.Info("notice dropped: the queue of the endpoint is full", "endpoint", i+1, "notice", n.ID)
+				s.count(Dropped)
 			}
 		}
 	}
@@ -155,8 +155,8 @@ func (s *Sender) deliver(ctx context.Context, at int, n notify.Notice) {
 			break
 		}
 	}
-	s.count(Lost)
 	s.log.Info("notice not delivered", "endpoint", at+1, "notice", n.ID, "error", err.Error())
+	s.count(Lost)
 }
 
 // post sends a notice once, and reports whether the error may pass.
