@@ -129,8 +129,8 @@ func times(ctx context.Context, all []Package, o options) (int, error) {
 	if err := addUsage(record.Name(), all, got); err != nil {
 		return 1, err
 	}
-	if len(failed) > 0 {
-		return 1, fmt.Errorf("no time is written, because packages failed: %s", strings.Join(failed, ", "))
+	for _, name := range failed {
+		delete(got, name)
 	}
 	show(got)
 	if o.long {
@@ -138,7 +138,13 @@ func times(ctx context.Context, all []Package, o options) (int, error) {
 			return 1, err
 		}
 	}
-	return 0, updatePage(got, o.long, len(o.rest) == 0)
+	if err := updatePage(got, o.long, len(o.rest) == 0 && len(failed) == 0); err != nil {
+		return 1, err
+	}
+	if len(failed) > 0 {
+		return 1, fmt.Errorf("the figures of these packages stay, because their tests failed: %s", strings.Join(failed, ", "))
+	}
+	return 0, nil
 }
 
 // measure runs packages and returns their wall times by package, and those that failed.
