@@ -15,7 +15,7 @@ const KuredLockUnknown = "KuredLockUnknown"
 const KuredLockStale = "KuredLockStale"
 
 // lookKuredAgain reads kured's lock again before the cordon. Protect takes up to minutes in a cloud, and kured does not
-// see our reservation. A later race is possible: docs/contribute/decisions/0011 separates the hours of both.
+// see our reservation. A later race is possible: decision 0011 in docs/contribute/decisions separates the hours of both.
 func (e *Engine) lookKuredAgain(ctx context.Context, w *observed) error {
 	f := &w.facts
 	if !w.isHeld() || f.Cordoned || f.MustBoot() || f.Failed || f.Deleting || f.Node == plan.NodeGone {
