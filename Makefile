@@ -198,7 +198,11 @@ bench: build ## Measure a capture, the controller with 15,000 nodes, status and 
 	@$(BIN)/kamino-bench --kamino $(BIN)/kamino --sandbox $(BIN)/kamino-sandbox --json $(BIN)/bench.json $(if $(BENCH),$(BENCH),--page docs/reference/benchmarks.md)
 
 RELEASE_TOOLS := $(BIN)/release-tools
-GORELEASER := PATH="$(CURDIR)/$(RELEASE_TOOLS):$$PATH" goreleaser release --clean
+# Each of four platforms compiles everything once. goreleaser's own limit of one hour is too short for two cores.
+GORELEASER := PATH="$(CURDIR)/$(RELEASE_TOOLS):$$PATH" goreleaser release --clean --parallelism 1 --timeout 4h
+
+release-snapshot release: export GOGC = 400
+release-snapshot release: export GOMEMLIMIT = 4GiB
 
 .PHONY: release-tools
 release-tools: $(RELEASE_TOOLS)/goreleaser $(RELEASE_TOOLS)/cyclonedx-gomod $(RELEASE_TOOLS)/helm ## Build goreleaser, cyclonedx-gomod and Helm.
