@@ -18,11 +18,8 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli"
-	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/aws"
 	"github.com/kamino-dev/kamino/internal/cloud/azure"
-	"github.com/kamino-dev/kamino/internal/cloud/capi"
-	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/policy/schedule"
 	"github.com/kamino-dev/kamino/internal/selection/expression"
 )
@@ -160,10 +157,9 @@ func TestReasons(t *testing.T) {
 		{"reference/prototype.md", "../internal/admission/*.go", constants},
 		{"tasks/history.md", "../internal/rebuild/plan/*.go", `(?m)^\t[A-Z]\w+ += "([A-Z]\w+)"$`},
 		{"reference/prototype.md", "../internal/capture/plan/decision.go", `(?s)docs/reference/prototype\.md lists.*?\n\)`},
-		{"reference/prototype.md", "../internal/cloud/azure/*.go", `(?:[rR]efuse\(|Reason: )"([A-Z]\w+)"`},
-		{"reference/aws.md", "../internal/cloud/aws/*.go", `(?m)(?:Refuse\(|^\treason\w+ += )"([A-Z]\w+)"`},
-		{"reference/prototype.md", "../internal/cloud/aws/*.go", `(?m)(?:Refuse\(|^\treason\w+ += )"([A-Z]\w+)"`},
-		{"reference/cluster-api.md", "../internal/cloud/capi/reason.go", `(?m)^\treason\w+ += "([A-Z]\w+)"`},
+		{"reference/refusals.md", "../internal/cloud/azure/*.go", `(?:[rR]efuse\(|Reason: )"([A-Z]\w+)"`},
+		{"reference/refusals.md", "../internal/cloud/aws/*.go", `(?m)(?:Refuse\(|^\treason\w+ += )"([A-Z]\w+)"`},
+		{"reference/refusals.md", "../internal/cloud/capi/reason.go", `(?m)^\treason\w+ += "([A-Z]\w+)"`},
 		{"tasks/history.md", "../internal/history/change.go", constants},
 		{"tasks/history.md", "../internal/history/promote.go", constants},
 		{"tasks/history.md", "../internal/history/goback.go", constants},
@@ -221,30 +217,6 @@ func TestFlagsOfRebuild(t *testing.T) {
 	}
 	if found < 12 {
 		t.Errorf("only %d flags were read", found)
-	}
-}
-
-// TestEachCloudsReasonsAreOnItsPage, row by row as the provider describes them: what is in the way, and what to do.
-func TestEachCloudsReasonsAreOnItsPage(t *testing.T) {
-	row := regexp.MustCompile("(?m)^\\| `([A-Z]\\w+)` \\| (.*) \\| (.*) \\|$")
-	all := map[string][]cloud.Reason{"reference/cluster-api.md": capi.Reasons()}
-	for _, d := range registry.All() {
-		_, path, _ := strings.Cut(d.Docs, "/docs/")
-		all[path] = d.Reasons
-	}
-	for docs, reasons := range all {
-		_, section, found := strings.Cut(page(t, docs), "\n## Refused\n")
-		if !found {
-			t.Fatalf("%s has no section Refused", docs)
-		}
-		section, _, _ = strings.Cut(section, "\n## ")
-		var listed []cloud.Reason
-		for _, match := range row.FindAllStringSubmatch(section, -1) {
-			listed = append(listed, cloud.Reason{Name: match[1], Means: match[2], Remedy: match[3]})
-		}
-		if diff := cmp.Diff(reasons, listed); diff != "" {
-			t.Errorf("%s tells other reasons than the provider gives (-provider +page):\n%s", docs, diff)
-		}
 	}
 }
 

@@ -31,11 +31,12 @@ const (
 	reasonsPage  = "troubleshooting/reasons.md"
 	commandsPage = "reference/commands.md"
 	apiPage      = "reference/api.md"
+	refusalsPage = "reference/refusals.md"
 )
 
 // TestGeneratedPages compares the generated pages with the code and the tables.
 func TestGeneratedPages(t *testing.T) {
-	for path, want := range map[string]string{reasonsPage: reasons(t), commandsPage: commands(), apiPage: api(t)} {
+	for path, want := range map[string]string{reasonsPage: reasons(t), refusalsPage: refusals(t), commandsPage: commands(), apiPage: api(t)} {
 		if *update {
 			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 				t.Fatal(err)
@@ -79,16 +80,16 @@ func reasons(t *testing.T) string {
 		for end := range len(level) {
 			section, _, _ = strings.Cut(section, "\n"+level[:end+1]+" ")
 		}
-		where := fmt.Sprintf("[%s](%s#%s)", table.where, relative(table.page), headings(table.heading)[0])
+		where := fmt.Sprintf("[%s](%s#%s)", table.where, relative(reasonsPage, table.page), headings(table.heading)[0])
 		found = false
 		for line := range strings.Lines(section) {
 			cells := regexp.MustCompile(` \| |^\| | ?\|\n?$`).Split(strings.ReplaceAll(line, `\|`, "\x00"), -1)
 			if len(cells) < 4 || !strings.HasPrefix(cells[1], "`") {
 				continue
 			}
-			e := entry{where: where, means: relink(table.page, cells[2])}
+			e := entry{where: where, means: relink(reasonsPage, table.page, cells[2])}
 			if len(cells) > 4 {
-				e.remedy = relink(table.page, cells[3])
+				e.remedy = relink(reasonsPage, table.page, cells[3])
 			}
 			for _, name := range regexp.MustCompile("`([A-Z]\\w+)`").FindAllStringSubmatch(cells[1], -1) {
 				all[name[1]] = append(all[name[1]], e)
@@ -100,14 +101,10 @@ func reasons(t *testing.T) string {
 		}
 	}
 	conditions(t, all)
-	clouds := map[string][]cloud.Reason{"reference/cluster-api.md": capi.Reasons()}
-	for _, d := range registry.All() {
-		clouds["reference/"+d.Name+".md"] = d.Reasons
-	}
-	for _, path := range slices.Sorted(maps.Keys(clouds)) {
-		title, _, _ := strings.Cut(strings.TrimPrefix(page(t, path), "# "), "\n")
-		for _, r := range clouds[path] {
-			all[r.Name] = append(all[r.Name], entry{fmt.Sprintf("[%s](%s#refused)", title, relative(path)), relink(path, r.Means), relink(path, r.Remedy)})
+	for _, c := range clouds(t) {
+		where := fmt.Sprintf("[%s](%s#%s)", c.title, relative(reasonsPage, refusalsPage), headings("# " + c.title)[0])
+		for _, r := range c.reasons {
+			all[r.Name] = append(all[r.Name], entry{where, relink(reasonsPage, c.page, r.Means), relink(reasonsPage, c.page, r.Remedy)})
 		}
 	}
 	var b strings.Builder
@@ -122,6 +119,39 @@ func reasons(t *testing.T) string {
 	return strings.ReplaceAll(b.String(), "\x00", `\|`)
 }
 
+// provider is a cloud with its page and its refusals.
+type provider struct {
+	title, page string
+	reasons     []cloud.Reason
+}
+
+// clouds are all providers, by the title of their page.
+func clouds(t *testing.T) []provider {
+	all := []provider{{page: "reference/cluster-api.md", reasons: capi.Reasons()}}
+	for _, d := range registry.All() {
+		all = append(all, provider{page: "reference/" + d.Name + ".md", reasons: d.Reasons})
+	}
+	for i, c := range all {
+		all[i].title, _, _ = strings.Cut(strings.TrimPrefix(page(t, c.page), "# "), "\n")
+	}
+	slices.SortFunc(all, func(a, b provider) int { return cmp.Compare(a.title, b.title) })
+	return all
+}
+
+// refusals lists the refusals of each cloud, as the provider describes them.
+func refusals(t *testing.T) string {
+	var b strings.Builder
+	b.WriteString("<!-- Made by go generate ./docs from the clouds' reasons. -->\n\n# Refusals by cloud\n\n")
+	b.WriteString("Kamino checks these obstacles before any change. [Obstacles of all clouds](prototype.md#when-a-capture-does-not-begin).\n")
+	for _, c := range clouds(t) {
+		fmt.Fprintf(&b, "\n## %s\n\n[%s](%s) explains the pools.\n\n| reason | obstacle | remedy |\n|---|---|---|\n", c.title, c.title, relative(refusalsPage, c.page))
+		for _, r := range c.reasons {
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r.Name, relink(refusalsPage, c.page, r.Means), relink(refusalsPage, c.page, r.Remedy))
+		}
+	}
+	return b.String()
+}
+
 // conditions adds the reasons in brackets of the table of a Prototype's conditions.
 func conditions(t *testing.T, all map[string][]entry) {
 	const path = "reference/prototype.md"
@@ -131,7 +161,7 @@ func conditions(t *testing.T, all map[string][]entry) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (.*) \\|$").FindAllStringSubmatch(section, -1) {
 		for _, cell := range strings.Split(row[2], " | ") {
 			for _, name := range regexp.MustCompile("`([A-Z][a-z]+[A-Z]\\w+|Serving|Restorable)`").FindAllStringSubmatch(cell, -1) {
-				all[name[1]] = append(all[name[1]], entry{where: fmt.Sprintf("[condition `%s` of a capture](%s#conditions)", row[1], relative(path)), means: relink(path, cell)})
+				all[name[1]] = append(all[name[1]], entry{where: fmt.Sprintf("[condition `%s` of a capture](%s#conditions)", row[1], relative(reasonsPage, path)), means: relink(reasonsPage, path, cell)})
 				found++
 			}
 		}
@@ -141,17 +171,17 @@ func conditions(t *testing.T, all map[string][]entry) {
 	}
 }
 
-// relative is the path of a page from the page of reasons.
-func relative(path string) string {
-	rel, err := filepath.Rel(filepath.Dir(reasonsPage), path)
+// relative is the path of a page from another page.
+func relative(from, path string) string {
+	rel, err := filepath.Rel(filepath.Dir(from), path)
 	if err != nil {
 		panic(err)
 	}
 	return rel
 }
 
-// relink lets the links of a cell lead from the page of reasons.
-func relink(path, cell string) string {
+// relink lets the links of a cell of a page lead from another page.
+func relink(from, path, cell string) string {
 	return regexp.MustCompile(`\]\(([^)\s:]*)\)`).ReplaceAllStringFunc(cell, func(link string) string {
 		target, heading, hasHeading := strings.Cut(link[2:len(link)-1], "#")
 		file := path
@@ -161,7 +191,7 @@ func relink(path, cell string) string {
 		if hasHeading {
 			heading = "#" + heading
 		}
-		return "](" + relative(file) + heading + ")"
+		return "](" + relative(from, file) + heading + ")"
 	})
 }
 
