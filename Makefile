@@ -225,6 +225,13 @@ release: release-tools
 release-image: $(RELEASE_TOOLS)/ko
 	@$(RELEASE_TOOLS)/ko build --bare --platform linux/amd64,linux/arm64 --tags "$(VERSION)" ./cmd/kamino
 
+# Pages stay readable on GitHub: the site is the same Markdown with a navigation. A link to a missing page fails.
+.PHONY: site
+site: ## Render README and docs as a static site into bin/site.
+	@rm -rf $(BIN)/site
+	@cd tools/site && ../../hack/retry.sh $(GO) run . ../.. ../../$(BIN)/site
+	@echo "open $(BIN)/site/index.html"
+
 .PHONY: vuln
 vuln: $(BIN)/govulncheck $(BIN)/.modules ## Look for known vulnerabilities in what the binaries really call.
 	@hack/vuln.sh $(CURDIR)/$(BIN)/govulncheck
