@@ -101,6 +101,9 @@ func force(c *Case) ([]cloud.Refusal, error) {
 		"settings.drain.force is set, but Kamino may not delete pods"), nil
 }
 
+// RemovalRemedy is the remedy of RemovalNotAllowed.
+const RemovalRemedy = "grant the permission with rbac.removeDonors=true (kamino manifests --remove-donors)"
+
 // removal requires the permission to delete the donor's Node, which would stay after the removal of the instance.
 func removal(c *Case) ([]cloud.Refusal, error) {
 	if !c.AsksRemoval() || c.Strayed() {
@@ -109,7 +112,7 @@ func removal(c *Case) ([]cloud.Refusal, error) {
 	if may, err := of(c.MayDeleteNode, "the permission to delete nodes"); err != nil || may {
 		return nil, err
 	}
-	return refuse(RemovalNotAllowed, "grant the permission with rbac.removeDonors=true (kamino manifests --remove-donors)",
+	return refuse(RemovalNotAllowed, RemovalRemedy,
 		"node %s must be removed after the capture, but Kamino may not delete nodes", c.node()), nil
 }
 

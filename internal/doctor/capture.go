@@ -21,156 +21,135 @@ import (
 	"github.com/kamino-dev/kamino/internal/selection"
 )
 
-// donor is a node that might become a donor.
-type donor struct {
-	name, providerID string
-	// free: the node is in service without a reservation. ready is weaker.
-	free, ready bool
+// judged is a capture of a node, and the verdict of the engine's preflight.
+type judged struct {
+	admission.Verdict
+	node string
+	mode v1alpha1.TrialMode
 }
 
-// tried limits the nodes to ask about, if refusals are about single nodes, as in policies.
-const tried = 3
-
-// likely are the nodes to ask about, by name: free nodes, or else Ready nodes, or else all nodes.
-func (m *members) likely() []donor {
-	best := slices.Clone(m.donors)
-	for _, better := range []func(donor) bool{func(d donor) bool { return d.ready }, func(d donor) bool { return d.free }} {
-		if some := slices.DeleteFunc(slices.Clone(best), func(d donor) bool { return !better(d) }); len(some) > 0 {
-			best = some
-		}
-	}
-	slices.SortFunc(best, func(a, b donor) int { return cmp.Compare(a.name, b.name) })
-	return best[:min(tried, len(best))]
-}
-
-// trial holds the findings about a capture of a pool.
-type trial struct {
-	doctor *Doctor
-	pool   string
-	// reported are reasons with a finding, here or elsewhere.
-	reported map[string]bool
-	// fine: there is no obstacle.
-	fine bool
-	// current is the version that the recipe names; empty for another image.
-	current string
-}
-
-func (t *trial) refuse(r cloud.Refusal) {
-	t.fine = false
-	if !t.reported[r.Reason] {
-		t.reported[r.Reason] = true
-		t.doctor.add(t.doctor.found(r, CheckPool, t.pool))
-	}
-}
-
-// capture runs the engine's preflight for the most likely donor of the pool, or for the next node if a refusal is about one
+// preflight runs the engine's preflight for the most likely donor of the pool, or for the next node if a refusal is about one
 // node.
-func (d *Doctor) capture(ctx context.Context, id cloud.PoolID, m *members, t *trial) {
-	var first *admission.Verdict
-	var mode v1alpha1.TrialMode
-	var how bootstrapkind.Answer
-	node := ""
-	for _, candidate := range m.likely() {
-		thought := d.thoughtOf(id, m, candidate)
-		joins, err := d.join(ctx, thought, candidate)
+func preflight(ctx context.Context, p *poolView) []Finding {
+	var first *judged
+	var bootstrap bootstrapkind.Answer
+	for _, candidate := range p.likely() {
+		preview := p.preview(candidate)
+		how, err := p.join(ctx, preview)
 		var found *admission.Case
 		if err == nil {
-			found, err = d.Case(ctx, thought)
+			found, err = p.Case(ctx, preview)
 		}
 		if err != nil {
-			t.fine = false
-			d.add(d.unread(m.name, candidate.name, err))
-			return
+			p.fine = false
+			return []Finding{p.unknown(candidate.name, err)}
 		}
 		v := found.Judge()
-		if first == nil || !admission.AnotherMayDo(v.Refusals) {
-			first, node, how, mode = &v, candidate.name, joins, thought.Spec.Settings.Trial.Mode
+		isPool := !admission.AnotherMayDo(v.Refusals) // about the pool, or no refusal
+		if first == nil || isPool {
+			first, bootstrap = &judged{v, candidate.name, preview.Spec.Settings.Trial.Mode}, how
 		}
-		if !admission.AnotherMayDo(v.Refusals) {
+		if isPool {
 			break
 		}
 	}
-	d.notify(*first, node, mode, m, t)
-	d.tellProfile(m.name, how)
+	if first == nil {
+		return nil
+	}
+	p.bootstrap = bootstrap
+	return p.findings(*first)
 }
 
-// tellProfile reports how the pool's nodes join. An unknown profile is no failure: a user names the profile.
-func (d *Doctor) tellProfile(pool string, how bootstrapkind.Answer) {
-	for _, r := range how.Refusals() {
-		f := d.found(r, CheckProfile, pool)
+// profile reports how the pool's nodes join. An unknown profile is no failure: a user names the profile.
+func profile(_ context.Context, p *poolView) []Finding {
+	switch how := p.bootstrap; {
+	case how.Profile != "":
+		return []Finding{ok("profile of the disks: %s; %s", how.Profile, how.Why)}
+	case how.Why == "": // no capture was judged
+		return nil
+	default:
+		f := p.refused(how.Refusals()[0])
 		f.Level = Warn
-		d.add(f)
-	}
-	if how.Profile != "" {
-		d.ok(CheckProfile, pool, "profile of the disks: %s; %s", how.Profile, how.Why)
+		return []Finding{f}
 	}
 }
 
-// thoughtOf is the Prototype for a capture of a node, in the form of the command without flags. The first policy for the
-// pool decides the trial mode.
-func (d *Doctor) thoughtOf(id cloud.PoolID, m *members, of donor) *v1alpha1.Prototype {
-	p := &v1alpha1.Prototype{Spec: v1alpha1.PrototypeSpec{
-		Pool: m.name, PoolID: string(id), Version: imageversion.Of(d.Now()), Donor: v1alpha1.Donor{NodeName: of.name, ProviderID: of.providerID},
+// preview is the Prototype for a capture of a node, in the form of the command without flags. The first policy for the pool
+// decides the trial mode.
+func (p *poolView) preview(of donor) *v1alpha1.Prototype {
+	c := &v1alpha1.Prototype{Spec: v1alpha1.PrototypeSpec{
+		Pool: p.name, PoolID: string(p.id), Version: imageversion.Of(p.Now()), Donor: v1alpha1.Donor{NodeName: of.name, ProviderID: of.providerID},
 		Settings: v1alpha1.Settings{}.Defaulted(),
 	}}
-	p.Name = v1alpha1.PrototypeName(m.name, p.Spec.Version, 1)
-	if by := m.policy(d.policies, id, func(v1alpha1.Settings) bool { return true }); by != nil {
-		p.Spec.Settings.Trial.Mode = by.Spec.Settings.Trial.Mode
+	c.Name = v1alpha1.PrototypeName(p.name, c.Spec.Version, 1)
+	mode := &c.Spec.Settings.Trial.Mode
+	if by := p.policy(p.policies, p.id, anySettings); by != nil {
+		*mode = by.Spec.Settings.Trial.Mode
 	}
-	p.Spec.Settings.Trial.Mode = cmp.Or(p.Spec.Settings.Trial.Mode, v1alpha1.DefaultTrialMode)
-	return p
+	*mode = cmp.Or(*mode, v1alpha1.DefaultTrialMode)
+	return c
 }
 
 // join detects how a node's pool joins, as a command without a profile does, and sets the profile.
-func (d *Doctor) join(ctx context.Context, p *v1alpha1.Prototype, of donor) (bootstrapkind.Answer, error) {
-	n, err := d.Kube.CoreV1().Nodes().Get(ctx, of.name, metav1.GetOptions{})
+func (p *poolView) join(ctx context.Context, of *v1alpha1.Prototype) (bootstrapkind.Answer, error) {
+	n, err := p.Kube.CoreV1().Nodes().Get(ctx, of.Spec.Donor.NodeName, metav1.GetOptions{})
 	if err != nil {
-		return bootstrapkind.Answer{}, fmt.Errorf("read node %s: %w", of.name, err)
+		return bootstrapkind.Answer{}, fmt.Errorf("read node %s: %w", of.Spec.Donor.NodeName, err)
 	}
-	answer, err := membership.Joins(ctx, d.Kube, membership.FactsOf(ctx, d.Cloud, n, cloud.PoolID(p.Spec.PoolID)))
-	p.Spec.Settings.Generalize.Profile = answer.Profile
+	answer, err := membership.Joins(ctx, p.Kube, membership.FactsOf(ctx, p.Cloud, n, p.id))
+	of.Spec.Settings.Generalize.Profile = answer.Profile
 	return answer, err
 }
 
-// notify turns a verdict into findings. A running capture, or a capture of today, is no problem of the pool.
-func (d *Doctor) notify(v admission.Verdict, node string, mode v1alpha1.TrialMode, m *members, t *trial) {
+// whyLeaves is the reason why a donor of the pool would not return, from a policy or from the profile; empty if the donor
+// would return.
+func (p *poolView) whyLeaves(ctx context.Context) string {
+	if by := p.policy(p.policies, p.id, v1alpha1.Settings.DonorLeaves); by != nil {
+		return fmt.Sprintf("policy %s removes donors", by.Name)
+	}
+	for _, of := range p.likely()[:min(len(p.donors), 1)] {
+		preview := p.preview(of)
+		if _, err := p.join(ctx, preview); err == nil && preview.Spec.Settings.DonorLeaves() { // the check of a capture reports errors
+			return fmt.Sprintf("Kamino deletes the join credential of profile %s from the disk", preview.Spec.Settings.Profile())
+		}
+	}
+	return ""
+}
+
+// findings turns a verdict into findings. A running capture, or a capture of today, is no problem of the pool.
+func (p *poolView) findings(v judged) (found []Finding) {
 	atWork := slices.ContainsFunc(v.Refusals, func(r cloud.Refusal) bool { return r.Reason == admission.CaptureInFlight })
 	today := ""
 	for _, r := range v.Refusals {
 		switch {
 		case r.Reason == admission.CaptureInFlight, r.Reason == admission.CapturedToday, r.Reason == "VersionExists",
-			r.Reason == admission.VersionNotNewer && imageversion.SameDay(t.current, imageversion.Of(d.Now())), atWork && passing(r.Reason):
+			r.Reason == admission.VersionNotNewer && imageversion.SameDay(p.pool.Recipe.Version, imageversion.Of(p.Now())), atWork && passing(r.Reason):
 			today = cmp.Or(today, r.What())
 		case r.Reason == imagecount.TooManyImages: // a check of its own reports these images
-			t.fine = false
-		case r.Reason == admission.NotInstalled && d.lacking: // reported before
-		case r.Reason == admission.NotInstalled, r.Reason == admission.NoImage:
-			d.notInstalled(r)
+			p.fine = false
+		case r.Reason == admission.NotInstalled && p.lacking: // reported before
+		case r.Reason == admission.NotInstalled, r.Reason == admission.NoImage: // the installation adds these parts, so this is no failure
+			found = append(found, Finding{Level: Warn, Check: CheckInstallation, Reason: r.Reason, Message: r.What(), Remedy: r.Remedy})
 		default:
-			t.refuse(r)
+			found = append(found, p.refuse(r)...)
 		}
 	}
 	for _, err := range v.Unread {
-		if d.lacking && (apierrors.IsNotFound(err) || meta.IsNoMatchError(err)) {
+		if p.lacking && (apierrors.IsNotFound(err) || meta.IsNoMatchError(err)) {
 			continue
 		}
-		t.fine = false
-		d.add(d.unread(m.name, node, err))
+		p.fine = false
+		found = append(found, p.unknown(v.node, err))
 	}
 	switch {
-	case t.fine && today != "":
-		d.ok(CheckPool, m.name, "the only obstacle to a capture of node %s: %s", node, today)
-	case t.fine:
-		d.ok(CheckPool, m.name, "node %s can be captured now, with %s", node, triedWhere(mode))
+	case p.fine && today != "":
+		found = append(found, ok("the only obstacle to a capture of node %s: %s", v.node, today))
+	case p.fine && v.mode == v1alpha1.TrialApart:
+		found = append(found, ok("node %s can be captured now, with a trial node outside the pool", v.node))
+	case p.fine:
+		found = append(found, ok("node %s can be captured now, with no trial", v.node))
 	}
-}
-
-// triedWhere describes the place of a trial.
-func triedWhere(mode v1alpha1.TrialMode) string {
-	if mode == v1alpha1.TrialApart {
-		return "a trial node outside the pool"
-	}
-	return "no trial"
+	return found
 }
 
 // passing reports a reason that a running capture causes for the pool's other nodes.
@@ -178,19 +157,10 @@ func passing(reason string) bool {
 	return reason == selection.TooManyUnavailable || reason == selection.OnlyReadyNode || reason == selection.Reserved
 }
 
-// notInstalled reports missing parts of the installation once. The installation adds these parts, so the finding is no
-// failure.
-func (d *Doctor) notInstalled(r cloud.Refusal) {
-	f := Finding{Level: Warn, Check: CheckInstallation, Reason: r.Reason, Message: r.What(), Remedy: r.Remedy}
-	if !slices.Contains(d.findings, f) {
-		d.add(f)
-	}
-}
-
-// unread is the finding for a failed look at a capture.
-func (d *Doctor) unread(pool, node string, err error) Finding {
+// unknown is the finding for a failed look at a capture.
+func (p *poolView) unknown(node string, err error) Finding {
 	if said := (*cloud.Error)(nil); errors.As(err, &said) {
-		return d.refusedByCloud(pool, err)
+		return p.refusedByCloud(err)
 	}
-	return Finding{Level: Warn, Check: CheckPool, Subject: pool, Message: fmt.Sprintf("unknown whether node %s can be captured: %s", node, err)}
+	return warn("", "unknown whether node %s can be captured: %s", node, err)
 }

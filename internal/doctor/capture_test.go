@@ -67,7 +67,15 @@ func TestItSaysWhatACaptureIsRefusedWith(t *testing.T) {
 		world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
 		spoil(d, world, pool)
 		report := examine(t, d)
-		gathered, err := d.Case(t.Context(), d.thoughtOf(pool, &members{name: "pool1"}, d.pools[pool].likely()[0]))
+		c, err := observe(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := c.view(t.Context(), pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gathered, err := d.Case(t.Context(), p.preview(p.likely()[0]))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,100 +1,124 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/node/kured"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// Clock differences between this machine and the API server for a warning and for a failure: versions and deadlines depend
-// on the clock.
-const (
-	skewTold    = 30 * time.Second
-	skewTooMuch = 5 * time.Minute
-)
+// skewForWarning is a clock difference between this machine and the API server that is worth a warning: versions and
+// deadlines depend on the clock.
+const skewForWarning = 30 * time.Second
 
 const install = "kamino manifests | kubectl apply --server-side -f -"
 
-func (d *Doctor) clock() {
-	ahead, heard := d.Skew()
-	f := Finding{Level: OK, Check: CheckClock, Message: "the clocks of this machine and the API server agree"}
+func clock(_ context.Context, c *observed) []Finding {
+	ahead, heard := c.Skew()
 	if !heard {
-		f.Level, f.Message = Warn, "the clock of the API server is unknown: the API server sends no time"
-	} else if ahead.Abs() > skewTold {
-		f.Level, f.Remedy = Warn, "synchronize the clocks, for example with NTP"
-		f.Message = fmt.Sprintf("the clocks of this machine and the API server differ by about %s; versions and deadlines depend on the clocks", ahead.Abs().Round(30*time.Second))
+		return []Finding{warn("", "the clock of the API server is unknown: the API server sends no time")}
 	}
-	if ahead.Abs() > skewTooMuch {
-		f.Level, f.Reason = Fail, "ClockOff"
+	if ahead.Abs() <= skewForWarning {
+		return []Finding{ok("the clocks of this machine and the API server agree")}
 	}
-	d.add(f)
+	f := warn("synchronize the clocks, for example with NTP",
+		"the clocks of this machine and the API server differ by about %s; versions and deadlines depend on the clocks", ahead.Abs().Round(30*time.Second))
+	if ahead.Abs() > admission.MaxClockDifference {
+		f.Level, f.Reason = Fail, admission.ClockOff
+	}
+	return []Finding{f}
 }
 
 // installation checks for the objects of `kamino manifests`. Missing objects are no failure.
-func (d *Doctor) installation(ctx context.Context) {
+func installation(ctx context.Context, c *observed) (found []Finding) {
 	var missing []string
-	seen := true
 	for _, resource := range []string{"prototypes", "prototypepolicies", "orders"} {
-		served, err := d.Served(ctx, resource)
+		served, err := c.Served(ctx, resource)
 		if err != nil {
-			d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf("unknown whether %s.%s is installed: %s", resource, v1alpha1.GroupVersion.Group, err)})
-			seen = false
+			found = append(found, warn("", "unknown whether %s.%s is installed: %s", resource, v1alpha1.GroupVersion.Group, err))
 		} else if !served {
 			missing = append(missing, resource+"."+v1alpha1.GroupVersion.Group)
 		}
 	}
-	absent, looked := d.namespaces(ctx)
-	missing = append(missing, absent...)
-	d.lacking = len(missing) > 0
-	switch {
-	case len(missing) > 0:
-		d.add(Finding{Level: Warn, Check: CheckInstallation, Message: "Kamino is not completely installed: missing " + strings.Join(missing, ", "), Remedy: install})
-	case d.pods() == d.Namespace:
-		d.add(Finding{Level: Warn, Check: CheckInstallation,
-			Message: fmt.Sprintf("the generalize pods run in the engine's namespace %s: every account that may create pods there can mount the engine's Secrets", d.Namespace),
-			Remedy:  install + ", and set --generalize-namespace to the new namespace (default " + v1alpha1.DefaultGeneralizeNamespace + ")"})
-	case seen && looked:
-		d.ok(CheckInstallation, "", "Kamino's definitions and the namespaces %s and %s exist", d.Namespace, d.pods())
+	isRead := len(found) == 0
+	for _, name := range slices.Compact([]string{c.Namespace, c.pods()}) {
+		namespace, err := c.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			missing = append(missing, "namespace "+name)
+		case apierrors.IsForbidden(err):
+			isRead = false
+			found = append(found, warn("", "existence and pod security level of namespace %s are unknown: %s may not read namespaces", name, c.who))
+		case err != nil:
+			isRead = false
+			found = append(found, warn("", "unknown whether namespace %s exists: %s", name, err))
+		case name == c.pods():
+			found = append(found, podSecurity(namespace)...)
+		}
 	}
+	c.lacking = len(missing) > 0
+	switch {
+	case c.lacking:
+		found = append(found, warn(install, "Kamino is not completely installed: missing %s", strings.Join(missing, ", ")))
+	case c.pods() == c.Namespace:
+		found = append(found, warn(install+", and set --generalize-namespace to the new namespace (default "+v1alpha1.DefaultGeneralizeNamespace+")",
+			"the generalize pods run in the engine's namespace %s: every account that may create pods there can mount the engine's Secrets", c.Namespace))
+	case isRead:
+		found = append(found, ok("Kamino's definitions and the namespaces %s and %s exist", c.Namespace, c.pods()))
+	}
+	return found
+}
+
+// podSecurity warns of a level that refuses the generalize pods.
+func podSecurity(namespace *corev1.Namespace) []Finding {
+	level := namespace.Labels["pod-security.kubernetes.io/enforce"]
+	if level != "restricted" && level != "baseline" {
+		return nil
+	}
+	return []Finding{warn(fmt.Sprintf("kubectl label --overwrite namespace %s pod-security.kubernetes.io/enforce=privileged, "+
+		"or set another namespace with --generalize-namespace", namespace.Name),
+		"namespace %s enforces pod security %s; generalize pods are privileged and cannot run there", namespace.Name, level)}
 }
 
 // formerPods finds a permission to create generalize pods in the engine's namespace, the default of earlier versions. An
 // upgrade keeps the permission for running captures.
-func formerPods(ctx context.Context, d *Doctor) {
-	if d.pods() == d.Namespace {
-		return
+func formerPods(ctx context.Context, c *observed) []Finding {
+	if c.pods() == c.Namespace {
+		return nil
 	}
 	const role, account = engineRole + "-pods", v1alpha1.GeneralizeServiceAccount
-	if _, err := d.Kube.RbacV1().RoleBindings(d.Namespace).Get(ctx, role, metav1.GetOptions{}); err != nil {
-		return
+	if _, err := c.Kube.RbacV1().RoleBindings(c.Namespace).Get(ctx, role, metav1.GetOptions{}); err != nil {
+		return nil
 	}
-	policy := "kamino-orders." + d.Namespace
-	d.add(Finding{Level: Warn, Check: CheckInstallation,
-		Message: fmt.Sprintf("RoleBinding %s/%s lets the engine create pods in its own namespace; only earlier versions need this permission", d.Namespace, role),
-		Remedy: fmt.Sprintf("when no capture of the earlier version is running: kubectl -n %s delete --ignore-not-found rolebinding/%s role/%s rolebinding/%s serviceaccount/%s "+
-			"validatingadmissionpolicybinding/%s validatingadmissionpolicy/%s", d.Namespace, role, role, account, account, policy, policy)})
+	policy := "kamino-orders." + c.Namespace
+	return []Finding{warn(fmt.Sprintf("when no capture of the earlier version is running: kubectl -n %s delete --ignore-not-found rolebinding/%s role/%s rolebinding/%s serviceaccount/%s "+
+		"validatingadmissionpolicybinding/%s validatingadmissionpolicy/%s", c.Namespace, role, role, account, account, policy, policy),
+		"RoleBinding %s/%s lets the engine create pods in its own namespace; only earlier versions need this permission", c.Namespace, role)}
 }
 
-// bindings finds cluster-wide bindings of earlier versions with names that no manifest has any more, so that an upgrade
-// leaves the bindings. Without permission, bindings reports nothing: rbac reports the permission.
-func (d *Doctor) bindings(ctx context.Context) {
-	list, err := d.Kube.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{})
+// formerBindings finds cluster-wide bindings of earlier versions with names that no manifest has any more, so that an
+// upgrade leaves the bindings. Without permission there is no finding: rbac reports the permission.
+func formerBindings(ctx context.Context, c *observed) (found []Finding) {
+	list, err := c.Kube.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return
+		return nil
 	}
 	names := map[string]bool{}
 	for _, b := range list.Items {
 		names[b.Name] = true
+	}
+	stale := func(binding, why string) {
+		found = append(found, warn("kubectl delete clusterrolebinding "+binding, "ClusterRoleBinding %s %s", binding, why))
 	}
 	for _, b := range list.Items {
 		bound := ""
@@ -103,142 +127,101 @@ func (d *Doctor) bindings(ctx context.Context) {
 		}
 		switch {
 		case b.RoleRef.Name == v1alpha1.GeneralizeServiceAccount:
-			d.stale(b.Name, "lets the service account of generalize pods access Orders in all namespaces; only earlier versions need this permission")
+			stale(b.Name, "lets the service account of generalize pods access Orders in all namespaces; only earlier versions need this permission")
 		case b.Name == engineRole && b.RoleRef.Name == engineRole && bound != v1alpha1.DefaultNamespace && names[engineRole+"-"+bound]:
-			d.stale(b.Name, fmt.Sprintf("is from an earlier version, and namespace %s has a new binding", bound))
+			stale(b.Name, fmt.Sprintf("is from an earlier version, and namespace %s has a new binding", bound))
 		}
 	}
+	return found
 }
 
 // engineRole is the name of the engine's cluster-wide role.
 const engineRole = "kamino-engine"
 
-func (d *Doctor) stale(binding, why string) {
-	d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf("ClusterRoleBinding %s %s", binding, why),
-		Remedy: "kubectl delete clusterrolebinding " + binding})
-}
-
-// admission reports an API server without ValidatingAdmissionPolicies, the second protection of reports. The finding is no
-// refusal: a report is trusted for its signature.
-func (d *Doctor) admission() {
-	known, err := d.Kube.Discovery().ServerResourcesForGroupVersion("admissionregistration.k8s.io/v1")
+// admissionPolicies reports an API server without ValidatingAdmissionPolicies, the second protection of reports. The finding
+// is no refusal: a report is trusted for its signature.
+func admissionPolicies(_ context.Context, c *observed) []Finding {
+	known, err := c.Kube.Discovery().ServerResourcesForGroupVersion("admissionregistration.k8s.io/v1")
 	if err != nil || slices.ContainsFunc(known.APIResources, func(r metav1.APIResource) bool { return r.Name == "validatingadmissionpolicies" }) {
-		return
+		return nil
 	}
-	d.ok(CheckInstallation, "", "the API server is older than 1.30 and does not support ValidatingAdmissionPolicy: apply `kamino manifests --no-admission-policy`; "+
-		"only the signature then protects the reports of generalize pods")
+	return []Finding{ok("the API server is older than 1.30 and does not support ValidatingAdmissionPolicy: apply `kamino manifests --no-admission-policy`; " +
+		"only the signature then protects the reports of generalize pods")}
 }
 
 // unreadable finds policies and Prototypes with fields that cannot be decoded.
-func unreadable(policies []v1alpha1.PrototypePolicy, prototypes []v1alpha1.Prototype) []Finding {
-	var found []Finding
-	find := func(message, remedy string) {
+func unreadable(_ context.Context, c *observed) (found []Finding) {
+	if c.policyError != nil {
+		found = append(found, warn("", "unknown whether policies need more permissions: %s", c.policyError))
+	}
+	add := func(message, remedy string) {
 		if message != "" {
-			found = append(found, Finding{Level: Fail, Check: CheckInstallation, Reason: v1alpha1.PolicyUnreadable,
-				Message: message + "; Kamino skips the object and processes all others", Remedy: remedy})
+			found = append(found, fail(v1alpha1.PolicyUnreadable, remedy, "%s; Kamino skips the object and processes all others", message))
 		}
 	}
-	for i := range policies {
-		p := &policies[i]
-		find(p.Unreadable.Of("PrototypePolicy", p.Name), "kubectl edit prototypepolicy "+p.Name)
+	for i := range c.policies {
+		p := &c.policies[i]
+		add(p.Unreadable.Of("PrototypePolicy", p.Name), "kubectl edit prototypepolicy "+p.Name)
 	}
-	for i := range prototypes {
-		p := &prototypes[i]
+	for i := range c.prototypes {
+		p := &c.prototypes[i]
 		remedy := "kamino cancel " + p.Name
 		if p.Status.Terminal() {
 			remedy = "kubectl delete prototype " + p.Name
 		}
-		find(p.Unreadable.Of("Prototype", p.Name), remedy)
+		add(p.Unreadable.Of("Prototype", p.Name), remedy)
 	}
 	return found
 }
 
-// pods is the namespace of the generalize pods.
-func (d *Doctor) pods() string { return cmp.Or(d.PodNamespace, v1alpha1.DefaultGeneralizeNamespace) }
-
-// namespaces lists missing namespaces, and checks the Pod Security of the generalize pods' namespace. looked reports a
-// complete read.
-func (d *Doctor) namespaces(ctx context.Context) (missing []string, looked bool) {
-	looked = true
-	for _, name := range slices.Compact([]string{d.Namespace, d.pods()}) {
-		namespace, err := d.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			missing = append(missing, "namespace "+name)
-			continue
-		case apierrors.IsForbidden(err):
-			looked = false
-			d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf(
-				"existence and pod security level of namespace %s are unknown: %s may not read namespaces", name, d.who)})
-			continue
-		case err != nil:
-			looked = false
-			d.add(Finding{Level: Warn, Check: CheckInstallation, Message: fmt.Sprintf("unknown whether namespace %s exists: %s", name, err)})
-			continue
-		}
-		level := namespace.Labels["pod-security.kubernetes.io/enforce"]
-		if name == d.pods() && (level == "restricted" || level == "baseline") {
-			d.add(Finding{Level: Warn, Check: CheckInstallation,
-				Message: fmt.Sprintf("namespace %s enforces pod security %s; generalize pods are privileged and cannot run there", name, level),
-				Remedy: fmt.Sprintf("kubectl label --overwrite namespace %s pod-security.kubernetes.io/enforce=privileged, "+
-					"or set another namespace with --generalize-namespace", name)})
-		}
-	}
-	return missing, looked
-}
-
-// kured reports the state of kured's lock, and locks that would not stop captures.
-func (d *Doctor) kured(ctx context.Context) {
-	lock, err := kured.Read(ctx, d.Kube, d.Kured, d.Now())
+// kuredLock reports the state of kured's lock, and locks that would not stop captures.
+func kuredLock(ctx context.Context, c *observed) []Finding {
+	lock, err := kured.Read(ctx, c.Kube, c.Kured, c.Now())
+	f := ok("kured is not installed, or reboots no node now")
 	switch {
 	case err != nil:
-		d.add(Finding{Level: Warn, Check: CheckKured, Message: fmt.Sprintf("unknown whether kured is rebooting a node: %s", err)})
+		f = warn("", "unknown whether kured is rebooting a node: %s", err)
 	case lock.Unknown != "":
-		d.add(Finding{Level: Warn, Check: CheckKured, Message: fmt.Sprintf("unknown whether kured is rebooting a node, so that a capture may drain a second node meanwhile: %s", lock.Unknown),
-			Remedy: "let this user read the DaemonSet, remove a lock that kured did not write, or set --kured"})
+		f = warn("let this user read the DaemonSet, remove a lock that kured did not write, or set --kured",
+			"unknown whether kured is rebooting a node, so that a capture may drain a second node meanwhile: %s", lock.Unknown)
 	case lock.Release != "":
-		d.add(Finding{Level: Warn, Check: CheckKured, Message: fmt.Sprintf("captures wait: kured holds its lock for node %s, which does not exist", lock.Node),
-			Remedy: "if the node is gone permanently: " + lock.Release})
+		f = warn("if the node is gone permanently: "+lock.Release, "captures wait: kured holds its lock for node %s, which does not exist", lock.Node)
 	case lock.Node != "":
-		d.ok(CheckKured, "", "kured holds its lock for node %s: Kamino drains no other node until the node is back", lock.Node)
-	default:
-		d.ok(CheckKured, "", "kured is not installed, or reboots no node now")
+		f = ok("kured holds its lock for node %s: Kamino drains no other node until the node is back", lock.Node)
 	}
+	return []Finding{f}
 }
 
-func (d *Doctor) lease(ctx context.Context) {
-	holder, err := d.Holder(ctx)
-	switch {
+func lease(ctx context.Context, c *observed) []Finding {
+	switch holder, err := c.Holder(ctx); {
 	case err != nil:
-		d.add(Finding{Level: Warn, Check: CheckLease, Message: fmt.Sprintf("the holder of the Lease is unknown: %s", err)})
+		return []Finding{warn("", "the holder of the Lease is unknown: %s", err)}
 	case holder == "":
-		d.ok(CheckLease, "", "no controller is running: `kamino capture` does the work")
+		return []Finding{ok("no controller is running: `kamino capture` does the work")}
 	default:
-		d.ok(CheckLease, "", "%s executes captures", holder)
+		return []Finding{ok("%s executes captures", holder)}
 	}
 }
 
-func (d *Doctor) nodesFound() {
+func nodesInPools(_ context.Context, c *observed) []Finding {
 	in := 0
-	for _, m := range d.pools {
+	for _, m := range c.pools {
 		in += m.nodes
 	}
+	f := ok("%d of the cluster's %s belong to %s%s", in, wording.Count(c.nodes, "node"), wording.Count(len(c.pools), "pool"), suffix(", but not ", c.outside))
 	switch {
-	case d.nodes == 0:
-		d.add(Finding{Level: Fail, Check: CheckNodes, Message: "the cluster has no nodes", Remedy: "check that this is the right cluster: kubectl config current-context"})
-	case d.Cloud == nil:
-		d.ok(CheckNodes, "", "the cluster has %s", wording.Count(d.nodes, "node"))
-	case d.unplaced != nil:
-		d.add(d.refusedByCloud("", d.unplaced))
-	case d.unmeant != nil:
-		d.add(Finding{Level: Fail, Check: CheckNodes, Reason: "NotInPool", Message: d.unmeant.Error(), Remedy: "run again without a pool name to list the pools"})
-	case len(d.pools) == 0:
-		d.add(Finding{Level: Fail, Check: CheckNodes, Reason: "NotInPool",
-			Message: fmt.Sprintf("none of the cluster's %d nodes belongs to a supported pool%s", d.nodes, suffix(", such as ", d.outside)),
-			Remedy:  d.About.Remedies.NoPool})
-	default:
-		d.ok(CheckNodes, "", "%d of the cluster's %s belong to %s%s", in, wording.Count(d.nodes, "node"), wording.Count(len(d.pools), "pool"), suffix(", but not ", d.outside))
+	case c.nodes == 0:
+		f = fail("", "check that this is the right cluster: kubectl config current-context", "the cluster has no nodes")
+	case c.Cloud == nil:
+		f = ok("the cluster has %s", wording.Count(c.nodes, "node"))
+	case c.poolError != nil:
+		f = c.refusedByCloud(c.poolError)
+	case c.onlyError != nil:
+		f = fail(admission.NotInPool, "run again without a pool name to list the pools", "%s", c.onlyError)
+	case len(c.pools) == 0:
+		f = fail(admission.NotInPool, c.About.Remedies.NoPool, "none of the cluster's %d nodes belongs to a supported pool%s", c.nodes, suffix(", such as ", c.outside))
 	}
+	return []Finding{f}
 }
 
 // suffix joins a lead and a fact; empty without a fact.
@@ -251,12 +234,18 @@ func suffix(lead, what string) string {
 
 // disks checks the driver of the nodes' data disks. The in-tree driver writes the instance's model, as scale-in protection
 // does, and one of two concurrent writes fails.
-func (d *Doctor) disks() {
-	if len(d.inTree) == 0 {
-		d.ok(CheckDisks, "", "no node has a disk of the in-tree driver; CSI drivers attached %s", wording.Count(d.csi, "volume"))
-		return
+func disks(_ context.Context, c *observed) []Finding {
+	if len(c.inTree) == 0 {
+		return []Finding{ok("no node has a disk of the in-tree driver; CSI drivers attached %s", wording.Count(c.csi, "volume"))}
 	}
-	d.add(Finding{Level: Warn, Check: CheckDisks,
-		Message: fmt.Sprintf("%s (for example %s) with disks of the in-tree driver. The driver and Kamino both update the instance model: a conflict is possible, followed by a retry", wording.Count(len(d.inTree), "node"), d.inTree[0]),
-		Remedy:  d.About.Remedies.OldDisks})
+	return []Finding{warn(c.About.Remedies.OldDisks,
+		"%s (for example %s) with disks of the in-tree driver. The driver and Kamino both update the instance model: a conflict is possible, followed by a retry",
+		wording.Count(len(c.inTree), "node"), c.inTree[0])}
+}
+
+func credential(_ context.Context, c *observed) []Finding {
+	if c.Cloud != nil {
+		return nil
+	}
+	return []Finding{fail("", c.About.Remedies.Credential, "no credential for the cloud: %s", c.CloudError)}
 }

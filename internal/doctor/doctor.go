@@ -8,22 +8,16 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/membership"
-	"github.com/kamino-dev/kamino/internal/node"
-	"github.com/kamino-dev/kamino/internal/nodestate"
 	"github.com/kamino-dev/kamino/internal/reservations"
 )
 
@@ -59,10 +53,52 @@ const (
 	CheckPatching     = "patching"
 )
 
+// clusterChecks run once, in this order. A finding without a check of its own belongs to the check in the table.
+var clusterChecks = []struct {
+	check string
+	find  func(context.Context, *observed) []Finding
+}{
+	{CheckClock, clock},
+	{CheckInstallation, installation},
+	{CheckInstallation, formerBindings},
+	{CheckInstallation, formerPods},
+	{CheckInstallation, admissionPolicies},
+	{CheckInstallation, unreadable},
+	{CheckRBAC, rbac},
+	{CheckLease, lease},
+	{CheckKured, kuredLock},
+	{CheckNodes, nodesInPools},
+	{CheckDisks, disks},
+	{CheckReservations, reserved},
+	{CheckCredential, credential},
+}
+
+// poolChecks run for each pool that the credential can read, in this order.
+var poolChecks = []struct {
+	check string
+	find  func(context.Context, *poolView) []Finding
+}{
+	{CheckPermissions, permissions},
+	{CheckRBAC, nodeDeletion},
+	{CheckPool, recipe},
+	{CheckPool, preflight},
+	{CheckProfile, profile},
+	{CheckVersions, versions},
+	{CheckImages, images},
+	{CheckPatching, func(_ context.Context, p *poolView) []Finding { return patching(p.members) }},
+}
+
 // Checks lists the names of the checks.
 func Checks() []string {
-	return []string{CheckClock, CheckInstallation, CheckRBAC, CheckLease, CheckKured, CheckNodes, CheckDisks, CheckReservations, CheckCredential,
-		CheckPermissions, CheckPool, CheckProfile, CheckVersions, CheckImages, CheckPatching}
+	var names []string
+	for _, c := range clusterChecks {
+		names = append(names, c.check)
+	}
+	for _, c := range poolChecks {
+		names = append(names, c.check)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Finding is the result of one check.
@@ -78,12 +114,49 @@ type Finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
+// ok is a finding without a problem.
+func ok(format string, args ...any) Finding {
+	return Finding{Level: OK, Message: fmt.Sprintf(format, args...)}
+}
+
+// warn is a finding for a person; an unknown fact has no remedy.
+func warn(remedy, format string, args ...any) Finding {
+	return Finding{Level: Warn, Message: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+// fail is a finding that prevents work of Kamino.
+func fail(reason, remedy, format string, args ...any) Finding {
+	return Finding{Level: Fail, Reason: reason, Message: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
 // Report holds all findings.
 type Report struct {
 	Findings []Finding `json:"findings"`
 	OK       int       `json:"ok"`
 	Warnings int       `json:"warnings"`
 	Failures int       `json:"failures"`
+}
+
+// add adds the new findings of a check about a subject.
+func (r *Report) add(check, subject string, found ...Finding) {
+	for _, f := range found {
+		f.Check = cmp.Or(f.Check, check)
+		if subject != "" && f.Check != CheckInstallation { // the installation is a matter of the cluster
+			f.Subject = subject
+		}
+		if slices.Contains(r.Findings, f) {
+			continue
+		}
+		r.Findings = append(r.Findings, f)
+		switch f.Level {
+		case OK:
+			r.OK++
+		case Warn:
+			r.Warnings++
+		case Fail:
+			r.Failures++
+		}
+	}
 }
 
 // Doctor examines a cluster. Fields are required unless their comment says otherwise.
@@ -117,202 +190,66 @@ type Doctor struct {
 	// Only, if set, limits the checks to one pool: cloud.ResolvePool.
 	Only string
 	Now  func() time.Time
-
-	// who is this command's user, as the API server reports.
-	who      string
-	findings []Finding
-	pools    map[cloud.PoolID]*members
-	nodes    int
-	inTree   []string
-	csi      int
-	captures reservations.Captures
-	// prototypes of the cluster.
-	prototypes    []v1alpha1.Prototype
-	reservedNodes []reservations.Node
-	// leases of reservations, and why they could not be listed.
-	leases     []node.Lease
-	leaseError error
-	// policies of the cluster; empty after an error.
-	policies []v1alpha1.PrototypePolicy
-	// captureError and policyError are the errors of the lists of Prototypes and policies.
-	captureError, policyError error
-	// lacking: the installation is incomplete, which is a finding of its own.
-	lacking bool
-	// unplaced is the cloud's error for the nodes' pools.
-	unplaced error
-	// unmeant is the reason why Only matches no pool.
-	unmeant error
-	// outside is a node without a pool, with the reason; empty if there is none.
-	outside string
-}
-
-// members are the nodes of a pool, as far as the checks need the nodes.
-type members struct {
-	name             string
-	nodes, ready     int
-	donors           []donor
-	patched, pending int // by annotation
-	unreadable       int // with an annotation that is no time
-	system           string
-	names            map[string]string // of the nodes, by instance in lower case
-	selected         []string          // policies that select one of the nodes
 }
 
 // Examine runs all checks. An error means that the cluster did not answer at all.
-func (d *Doctor) Examine(ctx context.Context) (Report, error) {
-	d.findings, d.pools, d.reservedNodes, d.unplaced, d.lacking = nil, map[cloud.PoolID]*members{}, nil, nil, false
-	all, err := d.Prototypes(ctx)
-	if err != nil && !apierrors.IsForbidden(err) {
-		return Report{}, err
+func (d *Doctor) Examine(ctx context.Context) (r Report, err error) {
+	c, err := observe(ctx, d)
+	if err != nil {
+		return r, err
 	}
-	d.captureError = err
-	d.captures, d.prototypes = reservations.CapturesOf(all), all
-	d.leases, d.leaseError = (node.Reservations{Kube: d.Kube, Namespace: d.Namespace, Now: d.Now}).All(ctx)
-	d.policies, d.policyError = policiesOf(ctx, d.Policies)
-	if err := d.lookAtNodes(ctx); err != nil {
-		return Report{}, err
+	for _, check := range clusterChecks {
+		r.add(check.check, "", check.find(ctx, c)...)
 	}
-	d.limit(ctx)
-	d.identify(ctx)
-	d.clock()
-	d.installation(ctx)
-	d.bindings(ctx)
-	formerPods(ctx, d)
-	d.admission()
-	if d.policyError != nil {
-		d.add(Finding{Level: Warn, Check: CheckInstallation,
-			Message: fmt.Sprintf("unknown whether policies need more permissions: %s", d.policyError)})
+	if d.Cloud == nil {
+		return r, nil
 	}
-	d.findings = append(d.findings, unreadable(d.policies, d.prototypes)...)
-	d.rbac(ctx)
-	d.lease(ctx)
-	d.kured(ctx)
-	d.nodesFound()
-	d.disks()
-	d.reservations(ctx)
-	if d.credential() {
-		for _, id := range d.ordered() {
-			d.pool(ctx, id, d.pools[id])
+	for _, id := range c.ordered() {
+		ctx := cloud.WithReadCache(ctx) // checks share the answers of the cloud
+		p, err := c.view(ctx, id)
+		if err != nil {
+			r.add(CheckCredential, p.name, c.refusedByCloud(err))
+			r.add(CheckPatching, p.name, patching(p.members)...)
+			continue
+		}
+		r.add(CheckCredential, p.name, ok("the credential can read the pool"))
+		for _, check := range poolChecks {
+			r.add(check.check, p.name, check.find(ctx, p)...)
 		}
 	}
-	return d.report(), nil
+	return r, nil
 }
 
-// limit drops the pools that Only excludes.
-func (d *Doctor) limit(ctx context.Context) {
-	if d.Only == "" || d.Cloud == nil {
-		return
-	}
-	var meant cloud.PoolID
-	meant, d.unmeant = cloud.Find(ctx, d.Cloud, d.Only, slices.Collect(maps.Keys(d.pools)))
-	maps.DeleteFunc(d.pools, func(id cloud.PoolID, _ *members) bool { return id != meant })
-	if d.unmeant == nil && len(d.pools) == 0 { // the pool has no nodes
-		d.pools[meant] = &members{name: d.Cloud.PoolName(meant)}
-	}
+// pods is the namespace of the generalize pods.
+func (d *Doctor) pods() string { return cmp.Or(d.PodNamespace, v1alpha1.DefaultGeneralizeNamespace) }
+
+// refused turns a refusal into a finding.
+func (d *Doctor) refused(r cloud.Refusal) Finding {
+	return fail(r.Reason, cmp.Or(r.Remedy, "see "+d.About.Docs), "%s", r.What())
 }
 
-func (d *Doctor) report() Report {
-	r := Report{Findings: d.findings}
-	for _, f := range d.findings {
-		switch f.Level {
-		case OK:
-			r.OK++
-		case Warn:
-			r.Warnings++
-		case Fail:
-			r.Failures++
-		}
+// refusedByCloud is the finding about the credential after a failed call.
+func (d *Doctor) refusedByCloud(err error) Finding {
+	kind := cloud.KindOf(err)
+	f := fail(string(kind), d.About.Remedies.Credential, "%s", sentence(err))
+	f.Check = CheckCredential
+	switch kind {
+	case cloud.Denied:
+		f.Check, f.Remedy = CheckPermissions, d.About.Remedies.Permissions
+	case cloud.Throttled, cloud.Unavailable:
+		f.Remedy = "try again later; if the error persists, check the network path to the cloud"
+	case cloud.NotFound:
+		f.Remedy = d.About.Remedies.Pool
+	default:
 	}
-	return r
+	return f
 }
 
-func (d *Doctor) add(f Finding) { d.findings = append(d.findings, f) }
-
-func (d *Doctor) ok(check, subject, format string, args ...any) {
-	d.add(Finding{Level: OK, Check: check, Subject: subject, Message: fmt.Sprintf(format, args...)})
-}
-
-// ordered are the pools' IDs, by name.
-func (d *Doctor) ordered() []cloud.PoolID {
-	var ids []cloud.PoolID
-	for id := range d.pools {
-		ids = append(ids, id)
+// sentence is the cloud's part of an error, or the whole error.
+func sentence(err error) string {
+	var e *cloud.Error
+	if errors.As(err, &e) {
+		return e.Error()
 	}
-	slices.SortFunc(ids, func(a, b cloud.PoolID) int {
-		return cmp.Or(cmp.Compare(d.pools[a].name, d.pools[b].name), cmp.Compare(a, b))
-	})
-	return ids
-}
-
-func (d *Doctor) lookAtNodes(ctx context.Context) error {
-	return node.Pages(ctx, d.Kube, "", func(page []corev1.Node) error {
-		found := d.poolsOf(ctx, page)
-		for i := range page {
-			d.lookAtNode(&page[i], found[i])
-		}
-		return nil
-	})
-}
-
-// poolsOf returns the nodes' pools. A cloud error is a finding, and ends further requests.
-func (d *Doctor) poolsOf(ctx context.Context, nodes []corev1.Node) []cloud.Membership {
-	none := make([]cloud.Membership, len(nodes))
-	if d.Cloud == nil || d.unplaced != nil {
-		return none
-	}
-	values := make([]cloud.NodeValues, len(nodes))
-	for i := range nodes {
-		values[i] = membership.Values(&nodes[i])
-	}
-	var found []cloud.Membership
-	if found, d.unplaced = membership.Of(ctx, d.Cloud, values...); d.unplaced != nil {
-		return none
-	}
-	return found
-}
-
-// lookAtNode counts a node; the pool is empty if there is none or if the pool is unknown.
-func (d *Doctor) lookAtNode(n *corev1.Node, of cloud.Membership) {
-	d.nodes++
-	found, isReserved := d.captures.Of(n)
-	if d.leaseError == nil {
-		found, isReserved = d.captures.Confirm(n, found, isReserved, node.ReservationOf(d.leases, n))
-	}
-	if isReserved {
-		d.reservedNodes = append(d.reservedNodes, found)
-	}
-	for _, v := range n.Status.VolumesAttached {
-		switch {
-		case strings.HasPrefix(string(v.Name), "kubernetes.io/csi/"):
-			d.csi++
-		case d.About.OldDriver != "" && strings.HasPrefix(string(v.Name), d.About.OldDriver) && !slices.Contains(d.inTree, n.Name):
-			d.inTree = append(d.inTree, n.Name)
-		}
-	}
-	id := of.Pool
-	if id == "" {
-		if d.outside == "" && of.Why != "" {
-			d.outside = "node " + n.Name + ": " + of.Why
-		}
-		return
-	}
-	name := d.Cloud.PoolName(id)
-	if d.pools[id] == nil {
-		d.pools[id] = &members{name: name, names: map[string]string{}}
-	}
-	d.pools[id].names[strings.ToLower(n.Spec.ProviderID)] = n.Name
-	d.pools[id].count(n)
-	d.pools[id].selectedBy(n, d.policies)
-}
-
-func (m *members) count(n *corev1.Node) {
-	m.nodes++
-	if m.system = n.Labels[corev1.LabelOSStable]; m.system == "" {
-		m.system = n.Status.NodeInfo.OperatingSystem
-	}
-	if nodestate.Ready(n) {
-		m.ready++
-	}
-	m.donors = append(m.donors, donor{n.Name, n.Spec.ProviderID, nodestate.Available(n) && n.Annotations[v1alpha1.ReservationAnnotation] == "", nodestate.Ready(n)})
-	m.readPatching(n)
+	return err.Error()
 }

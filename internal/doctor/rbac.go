@@ -2,14 +2,14 @@ package doctor
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/internal/admission"
 )
 
 // right is a permission that a process with captures needs.
@@ -59,22 +59,22 @@ var controllerRights = []right{
 // serviceAccount is the prefix of the names of service accounts.
 const serviceAccount = "system:serviceaccount:"
 
-// identify asks the API server for this command's user: with --as, another user than in the kubeconfig.
-func (d *Doctor) identify(ctx context.Context) {
-	d.who = "this user"
-	review, err := d.Kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err == nil && review.Status.UserInfo.Username != "" {
-		d.who = review.Status.UserInfo.Username
+// mayDo asks the API server for a permission of this command's user.
+func (c *observed) mayDo(ctx context.Context, what authorizationv1.ResourceAttributes) (bool, error) {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &what}}
+	answer, err := c.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
 	}
+	return answer.Status.Allowed, nil
 }
 
-// rbac asks the API server for the permissions of this command's user. A user who runs captures needs these permissions,
-// and also the installer, because RBAC forbids to grant permissions beyond one's own. For a service account, rbac adds the
-// controller's permissions.
-func (d *Doctor) rbac(ctx context.Context) {
+// rbac asks for the permissions of this command's user. A user who runs captures needs these permissions, and also the
+// installer, because RBAC forbids to grant permissions beyond one's own. A service account also needs the controller's.
+func rbac(ctx context.Context, c *observed) []Finding {
 	wanted, does, remedy := rights, "a capture needs",
 		"let a cluster administrator install Kamino, or bind this user to the roles kamino-engine from `kamino manifests`"
-	if strings.HasPrefix(d.who, serviceAccount) {
+	if strings.HasPrefix(c.who, serviceAccount) {
 		wanted, does = slices.Concat(rights, controllerRights), "a controller needs"
 		remedy = "bind the service account to the roles from `kamino manifests`, or let the chart create the roles (rbac.create, serviceAccount.name)"
 	}
@@ -82,27 +82,36 @@ func (d *Doctor) rbac(ctx context.Context) {
 	asked := 0
 	for _, r := range wanted {
 		for _, verb := range r.verbs {
-			namespace := map[where]string{own: d.Namespace, pods: d.pods(), kubelets: corev1.NamespaceNodeLease}[r.in]
-			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-				ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Group: r.group, Resource: r.resource, Subresource: r.sub, Verb: verb, Namespace: namespace,
-				},
-			}}
-			answer, err := d.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+			namespace := map[where]string{own: c.Namespace, pods: c.pods(), kubelets: corev1.NamespaceNodeLease}[r.in]
+			allowed, err := c.mayDo(ctx, authorizationv1.ResourceAttributes{Group: r.group, Resource: r.resource, Subresource: r.sub, Verb: verb, Namespace: namespace})
 			if err != nil {
-				d.add(Finding{Level: Warn, Check: CheckRBAC, Message: fmt.Sprintf("unknown whether %s has the permissions that %s: %s", d.who, does, err)})
-				return
+				return []Finding{warn("", "unknown whether %s has the permissions that %s: %s", c.who, does, err)}
 			}
-			if asked++; !answer.Status.Allowed {
+			if asked++; !allowed {
 				denied = append(denied, r.sentence(verb, namespace))
 			}
 		}
 	}
 	if len(denied) > 0 {
-		d.add(Finding{Level: Fail, Check: CheckRBAC, Message: d.who + " may not " + strings.Join(denied, "; "), Remedy: remedy})
-		return
+		return []Finding{fail("", remedy, "%s may not %s", c.who, strings.Join(denied, "; "))}
 	}
-	d.ok(CheckRBAC, "", "%s has all %d permissions in the cluster that %s", d.who, asked, does)
+	return []Finding{ok("%s has all %d permissions in the cluster that %s", c.who, asked, does)}
+}
+
+// nodeDeletion asks whether this command's user may delete Nodes, as a donor that does not return requires.
+func nodeDeletion(ctx context.Context, p *poolView) []Finding {
+	if p.leaves == "" {
+		return nil
+	}
+	const what = "a donor that does not return"
+	allowed, err := p.mayDo(ctx, authorizationv1.ResourceAttributes{Resource: "nodes", Verb: "delete"})
+	switch {
+	case err != nil:
+		return []Finding{warn("", "unknown whether %s may delete nodes, needed for %s: %s", p.who, what, err)}
+	case !allowed:
+		return []Finding{fail(admission.RemovalNotAllowed, admission.RemovalRemedy, "%s may not delete nodes, needed for %s; %s", p.who, what, p.leaves)}
+	}
+	return []Finding{ok("%s may delete nodes, needed for %s; %s", p.who, what, p.leaves)}
 }
 
 func (r right) sentence(verb, namespace string) string {

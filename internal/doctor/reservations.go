@@ -9,48 +9,38 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// reservations finds nodes that no running capture releases, and leftovers of deleted captures. Both are warnings:
-// captures of other nodes still work.
-func (d *Doctor) reservations(ctx context.Context) {
-	seen := true
-	for _, err := range []error{d.captureError, d.leaseError} {
+// reserved finds nodes that no running capture releases, and leftovers of deleted captures. Both are warnings: captures of
+// other nodes still work.
+func reserved(ctx context.Context, c *observed) (found []Finding) {
+	for _, err := range []error{c.captureError, c.leaseError} {
 		if err != nil {
-			seen = false
-			d.add(Finding{Level: Warn, Check: CheckReservations, Message: "unknown whether running captures reserve nodes: " + sentence(err)})
+			found = append(found, warn("", "unknown whether running captures reserve nodes: %s", sentence(err)))
 		}
 	}
 	working := 0
-	for _, n := range d.reservedNodes {
+	for _, n := range c.reservedNodes {
 		if !n.Left() {
 			working++
-		} else if d.captureError == nil || !byCaptures(n) {
-			d.add(Finding{Level: Warn, Check: CheckReservations, Message: d.describeReservation(n), Remedy: remedyFor(n)})
+		} else if c.captureError == nil || !byCaptures(n) {
+			found = append(found, warn(remedyFor(n), "%s", describeReservation(n, c.Now())))
 		}
 	}
-	left, err := reportLeftovers(ctx, d)
+	if c.Leftovers != nil {
+		left, err := c.Leftovers(ctx, c.ordered())
+		if err != nil {
+			found = append(found, warn("", "leftovers of deleted captures are unknown: %s", sentence(err)))
+		}
+		for _, l := range left {
+			found = append(found, warn("wait for the controller, or run kamino release-node --leftovers", "%s %s is a leftover of the deleted prototype %s", l.Kind, l.Name, l.Prototype))
+		}
+	}
 	switch {
-	case !seen || err != nil:
-	case working == len(d.reservedNodes) && left == 0 && working > 0:
-		d.ok(CheckReservations, "", "%s reserved by running captures, and no other node is reserved", wording.Are(working, "node"))
-	case len(d.reservedNodes)+left == 0:
-		d.ok(CheckReservations, "", "no node is reserved, and no capture left resources")
+	case len(found) > 0:
+		return found
+	case working > 0:
+		return []Finding{ok("%s reserved by running captures, and no other node is reserved", wording.Are(working, "node"))}
 	}
-}
-
-// reportLeftovers adds a warning for each leftover of a deleted capture, and returns the number.
-func reportLeftovers(ctx context.Context, d *Doctor) (int, error) {
-	if d.Leftovers == nil {
-		return 0, nil
-	}
-	found, err := d.Leftovers(ctx, d.ordered())
-	if err != nil {
-		d.add(Finding{Level: Warn, Check: CheckReservations, Message: "leftovers of deleted captures are unknown: " + sentence(err)})
-	}
-	for _, l := range found {
-		d.add(Finding{Level: Warn, Check: CheckReservations, Message: fmt.Sprintf("%s %s is a leftover of the deleted prototype %s", l.Kind, l.Name, l.Prototype),
-			Remedy: "wait for the controller, or run kamino release-node --leftovers"})
-	}
-	return len(found), err
+	return []Finding{ok("no node is reserved, and no capture left resources")}
 }
 
 // remedyFor is the command that releases a node of no running capture.
@@ -70,10 +60,10 @@ func byCaptures(n reservations.Node) bool {
 }
 
 // describeReservation names the holder of a node, and since when.
-func (d *Doctor) describeReservation(n reservations.Node) string {
+func describeReservation(n reservations.Node, now time.Time) string {
 	since := ""
 	if !n.Since.IsZero() {
-		since = fmt.Sprintf(" for %s", d.Now().Sub(n.Since).Round(time.Minute))
+		since = fmt.Sprintf(" for %s", now.Sub(n.Since).Round(time.Minute))
 	}
 	switch n.State {
 	case reservations.ByReplacement:
