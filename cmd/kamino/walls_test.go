@@ -77,8 +77,9 @@ var rooms = map[string]room{
 	"internal/contents":             {pure: true, own: "api cloud"},
 	"internal/report":               {pure: true, own: "api imageversion"},
 	"internal/sbom":                 {own: "contents", foreign: "github.com/CycloneDX/cyclonedx-go github.com/package-url/packageurl-go github.com/spdx/tools-golang"},
+	"internal/generalize/dpkgdb":    {},
 	"internal/generalize/rpmdb":     {},
-	"internal/generalize/inventory": {own: "contents generalize/rpmdb generalize/tree"},
+	"internal/generalize/inventory": {own: "contents generalize/dpkgdb generalize/rpmdb generalize/tree"},
 	"internal/generalize/scan":      {own: "generalize/rpmdb", foreign: unix + " github.com/klauspost/compress github.com/pelletier/go-toml github.com/ulikunitz/xz github.com/zricethezav/gitleaks"},
 	"internal/generalize":           {own: "api contents generalize/inventory generalize/scan generalize/store generalize/tree", foreign: kubeTypes + yaml},
 	"internal/generalize/host": {
@@ -88,7 +89,7 @@ var rooms = map[string]room{
 
 	"internal/generalize/disk": {own: "api generalize generalize/host generalize/scan generalize/tree", foreign: kubeTypes + yaml},
 
-	"internal/patch/apt":  {own: "patch"},
+	"internal/patch/apt":  {own: "generalize/dpkgdb patch"},
 	"internal/patch/dnf":  {own: "patch"},
 	"internal/patch/disk": {own: "generalize/rpmdb generalize/tree patch patch/apt"},
 	"internal/patch/host": {

@@ -4,7 +4,6 @@
 package inventory
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/kamino-dev/kamino/internal/contents"
+	"github.com/kamino-dev/kamino/internal/generalize/dpkgdb"
 	"github.com/kamino-dev/kamino/internal/generalize/rpmdb"
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
@@ -120,7 +120,7 @@ const maxStatus = 64 << 20
 
 // dpkg reads the status of dpkg. Source: dpkg-query(1), deb-control(5).
 func (r *reader) dpkg() error {
-	f, err := r.file("var/lib/dpkg/status")
+	f, err := r.file(dpkgdb.Status)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -129,29 +129,14 @@ func (r *reader) dpkg() error {
 	}
 	defer f.Close()
 	docs := map[string][]string{}
-	fields := map[string]string{}
-	end := func() {
+	err = dpkgdb.Each(io.LimitReader(f, maxStatus), func(fields map[string]string) {
 		if p, is := debOf(fields); is {
 			r.add(p)
 			docs[p.SourceName()] = append(docs[p.SourceName()], p.Name)
 		}
-		clear(fields)
-	}
-	lines := bufio.NewScanner(io.LimitReader(f, maxStatus))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		line := lines.Text()
-		name, value, isField := strings.Cut(line, ":")
-		switch {
-		case strings.TrimSpace(line) == "":
-			end()
-		case isField && line[0] != ' ' && line[0] != '\t': // other lines continue a field that is not needed
-			fields[strings.ToLower(name)] = strings.TrimSpace(value)
-		}
-	}
-	end()
+	})
 	r.changelogs(docs)
-	return lines.Err()
+	return err
 }
 
 // debOf is the package of a paragraph in dpkg's status; false if the package is not installed.
@@ -172,17 +157,14 @@ func debOf(fields map[string]string) (contents.Package, bool) {
 }
 
 // Tags of a header. Source: rpm, include/rpm/rpmtag.h.
-const (
-	rpmName, rpmVersion, rpmRelease, rpmEpoch = 1000, 1001, 1002, 1003
-	rpmArch, rpmSource, rpmChanges            = 1022, 1044, 1082
-)
+const rpmSource, rpmChanges = 1044, 1082
 
 // rpm reads the databases of rpm.
 func (r *reader) rpm() error {
 	open := func(name string) (*os.File, error) { return r.file(name) }
 	err := rpmdb.Each(open, func(h rpmdb.Header) {
-		p := rpmOf(h)
-		if p.Name == "" || p.Name == "gpg-pubkey" { // a trusted key, no package
+		p, is := rpmOf(h)
+		if !is {
 			return
 		}
 		r.add(p)
@@ -203,13 +185,11 @@ func (r *reader) rpm() error {
 	return err
 }
 
-// rpmOf is the package of a header.
-func rpmOf(h rpmdb.Header) contents.Package {
-	p := contents.Package{
-		Kind: contents.RPM, Name: h.Text(rpmName), Version: h.Text(rpmVersion) + "-" + h.Text(rpmRelease), Arch: h.Text(rpmArch), SourceRPM: h.Text(rpmSource),
-	}
-	if epoch, found := h.Number(rpmEpoch); found && epoch > 0 {
-		p.Version = fmt.Sprintf("%d:%s", epoch, p.Version)
+// rpmOf is the package of a header; false for a trusted key.
+func rpmOf(h rpmdb.Header) (p contents.Package, is bool) {
+	p = contents.Package{Kind: contents.RPM, SourceRPM: h.Text(rpmSource)}
+	if p.Name, p.Version, p.Arch, is = h.Package(); !is {
+		return p, false
 	}
 	// NAME-VERSION-RELEASE.src.rpm
 	source := p.SourceRPM
@@ -219,5 +199,5 @@ func rpmOf(h rpmdb.Header) contents.Package {
 	if source != p.Name {
 		p.Source = source
 	}
-	return p
+	return p, true
 }

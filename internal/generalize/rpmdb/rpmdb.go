@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strconv"
 	"syscall"
 )
 
@@ -132,4 +133,20 @@ func (h Header) Number(tag uint32) (n uint32, found bool) {
 		return binary.BigEndian.Uint32(v), true
 	}
 	return 0, false
+}
+
+// Tags of a package's identity. Source: rpm, include/rpm/rpmtag.h.
+const (
+	nameTag, versionTag, releaseTag = 1000, 1001, 1002
+	epochTag, archTag               = 1003, 1022
+)
+
+// Package returns the identity of the package; false for a trusted key, which is no package. The version is
+// [EPOCH:]VERSION-RELEASE, without an epoch zero.
+func (h Header) Package() (name, version, arch string, ok bool) {
+	name, version, arch = h.Text(nameTag), h.Text(versionTag)+"-"+h.Text(releaseTag), h.Text(archTag)
+	if epoch, _ := h.Number(epochTag); epoch > 0 {
+		version = strconv.FormatUint(uint64(epoch), 10) + ":" + version
+	}
+	return name, version, arch, name != "" && name != "gpg-pubkey"
 }

@@ -1,6 +1,10 @@
 package apt
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/kamino-dev/kamino/internal/generalize/dpkgdb"
+)
 
 // LockSeconds is how long apt and dpkg wait for another process, such as apt-daily.
 const LockSeconds = 300
@@ -15,7 +19,7 @@ const (
 	Archives = "var/cache/apt/archives"
 	// Status is dpkg's list of packages, and Updates the journal of changes to it. Numbered files in Updates are left by a
 	// killed dpkg, and every apt-get then fails.
-	Status  = "var/lib/dpkg/status"
+	Status  = dpkgdb.Status
 	Updates = "var/lib/dpkg/updates"
 	// Lock is held by every apt and dpkg that changes packages, with fcntl.
 	Lock = "var/lib/dpkg/lock-frontend"

@@ -1,7 +1,6 @@
 package apt
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kamino-dev/kamino/internal/generalize/dpkgdb"
 	"github.com/kamino-dev/kamino/internal/patch"
 )
 
@@ -23,41 +23,15 @@ type Package struct {
 	Source string
 }
 
-// stanzas calls visit with the fields of each stanza of a control file. A field has only its first line.
-// Source: deb822(5).
-func stanzas(r io.Reader, visit func(fields map[string]string)) error {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 4<<20)
-	fields := map[string]string{}
-	flush := func() {
-		if len(fields) > 0 {
-			visit(fields)
-			fields = map[string]string{}
-		}
-	}
-	for lines.Scan() {
-		line := lines.Text()
-		if strings.TrimSpace(line) == "" {
-			flush()
-			continue
-		}
-		if name, value, found := strings.Cut(line, ":"); found && line[0] != ' ' && line[0] != '\t' {
-			fields[name] = strings.TrimSpace(value)
-		}
-	}
-	flush()
-	return lines.Err()
-}
-
 // Packages reads dpkg's status file. The result has the packages with files on the disk: State is empty for a completely
 // installed package.
 func Packages(status io.Reader) ([]Package, error) {
 	var all []Package
 	var bad error
-	err := stanzas(status, func(f map[string]string) {
-		words := strings.Fields(f["Status"])
+	err := dpkgdb.Each(status, func(f map[string]string) {
+		words := strings.Fields(f["status"])
 		if len(words) != 3 {
-			bad = fmt.Errorf("package %q has the status %q: want three words", f["Package"], f["Status"])
+			bad = fmt.Errorf("package %q has the status %q: want three words", f["package"], f["status"])
 			return
 		}
 		state := words[2]
@@ -69,14 +43,14 @@ func Packages(status io.Reader) ([]Package, error) {
 			state = ""
 		}
 		p := Package{
-			Installed: patch.Installed{Name: f["Package"], Version: f["Version"], Arch: f["Architecture"], State: state},
+			Installed: patch.Installed{Name: f["package"], Version: f["version"], Arch: f["architecture"], State: state},
 			Hold:      words[0] == "hold",
 		}
 		if words[1] == "reinstreq" {
 			p.State = strings.TrimSpace(state + " reinstreq")
 		}
-		p.KiB, _ = strconv.ParseInt(f["Installed-Size"], 10, 64) // absent for some virtual packages
-		p.Source, _, _ = strings.Cut(f["Source"], " ")
+		p.KiB, _ = strconv.ParseInt(f["installed-size"], 10, 64) // absent for some virtual packages
+		p.Source, _, _ = strings.Cut(f["source"], " ")
 		all = append(all, p)
 	})
 	if err == nil {
@@ -161,10 +135,10 @@ type Size struct {
 // Sizes parses the output of apt-cache show.
 func Sizes(show []byte) ([]Size, error) {
 	var all []Size
-	err := stanzas(bytes.NewReader(show), func(f map[string]string) {
-		s := Size{Name: f["Package"], Version: f["Version"]}
-		s.Download, _ = strconv.ParseInt(f["Size"], 10, 64)
-		s.Installed, _ = strconv.ParseInt(f["Installed-Size"], 10, 64)
+	err := dpkgdb.Each(bytes.NewReader(show), func(f map[string]string) {
+		s := Size{Name: f["package"], Version: f["version"]}
+		s.Download, _ = strconv.ParseInt(f["size"], 10, 64)
+		s.Installed, _ = strconv.ParseInt(f["installed-size"], 10, 64)
 		all = append(all, s)
 	})
 	return all, err

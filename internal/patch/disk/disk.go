@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
 
 	"github.com/kamino-dev/kamino/internal/generalize/rpmdb"
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
@@ -50,21 +49,12 @@ func dpkg(t *tree.Tree) ([]patch.Installed, error) {
 	return installed, nil
 }
 
-// Tags of a package's identity. Source: rpm, include/rpm/rpmtag.h.
-const (
-	nameTag, versionTag, releaseTag, epochTag, archTag = 1000, 1001, 1002, 1003, 1022
-)
-
-// rpm reads the packages as the query of package dnf prints them: the epoch zero has no text, and keys are no packages.
+// rpm reads the packages as the query of package dnf prints them.
 func rpm(t *tree.Tree) (all []patch.Installed, err error) {
 	open := func(name string) (*os.File, error) { return t.OpenFile(name, os.O_RDONLY, 0) }
 	err = rpmdb.Each(open, func(h rpmdb.Header) {
-		p := patch.Installed{Name: h.Text(nameTag), Version: h.Text(versionTag) + "-" + h.Text(releaseTag), Arch: h.Text(archTag)}
-		if epoch, _ := h.Number(epochTag); epoch > 0 {
-			p.Version = strconv.FormatUint(uint64(epoch), 10) + ":" + p.Version
-		}
-		if p.Name != "gpg-pubkey" {
-			all = append(all, p)
+		if name, version, arch, is := h.Package(); is {
+			all = append(all, patch.Installed{Name: name, Version: version, Arch: arch})
 		}
 	})
 	if err != nil {
