@@ -292,14 +292,14 @@ func TestARollout(t *testing.T) {
 	} {
 		here := aPod("here", c.generation, false, 0)
 		here.Spec.NodeName = "t-0"
-		objects := []runtime.Object{here}
+		existing := []runtime.Object{here}
 		for i, other := range c.others {
 			generation, ready, _ := strings.Cut(other, " ")
 			p := aPod(fmt.Sprint("pod-", i), generation, ready == "true", 0)
 			p.Spec.NodeName = fmt.Sprint("w-", i)
-			objects = append(objects, p)
+			existing = append(existing, p)
 		}
-		a := &attempt{Observer: &Observer{Kube: fake.NewClientset(objects...)}}
+		a := &attempt{nodeWriter: nodeWriter{objects{Observer: &Observer{Kube: fake.NewClientset(existing...)}}}}
 		proven, err := isProven(t.Context(), a, &c.set, here)
 		if isNewest(&c.set, here) != c.newest || proven != c.proven || err != nil {
 			t.Errorf("%s: newest %t, proven %t, %v", name, isNewest(&c.set, here), proven, err)

@@ -126,7 +126,7 @@ func TestAForgedTwin(t *testing.T) {
 	of := func() twins {
 		it, twin := w.get("t-0"), *w.get("w-1")
 		twin.CreationTimestamp = metav1.NewTime(it.CreationTimestamp.Add(-time.Hour))
-		a := &attempt{Observer: w.tryout, nodes: []corev1.Node{*it, twin}}
+		a := &attempt{nodeWriter: nodeWriter{objects{Observer: w.tryout}}, nodes: []corev1.Node{*it, twin}}
 		found := a.twins(it)
 		w.must(proveKubelets(t.Context(), a, it, &found))
 		return found
@@ -458,7 +458,7 @@ func TestAMarkDoesNotChooseTheNodeToMeasureWith(t *testing.T) {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	}
 	for want, confirmed := range map[string]map[types.UID]v1alpha1.Reservation{"a b": {}, "b": {"a": {}}} {
-		a := &attempt{Observer: &Observer{}, nodes: []corev1.Node{free, marked}, reserved: confirmed}
+		a := &attempt{nodeWriter: nodeWriter{objects{Observer: &Observer{}}}, nodes: []corev1.Node{free, marked}, reserved: confirmed}
 		if got := strings.Join(a.neighbours(&corev1.Node{}), " "); got != want {
 			t.Errorf("confirmed %v: %s, want %s", confirmed, got, want)
 		}

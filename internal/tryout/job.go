@@ -164,10 +164,10 @@ func privileges(pod *corev1.PodTemplateSpec) (whys []string) {
 }
 
 // jobFor returns the Job for the trial node. The trial sets the placement, the name and the limits.
-func (a *attempt) jobFor(user *batchv1.Job, node string) *batchv1.Job {
+func (t *objects) jobFor(user *batchv1.Job, node string) *batchv1.Job {
 	no := false
 	made := user.DeepCopy()
-	made.ObjectMeta = metav1.ObjectMeta{Name: a.name(job), Namespace: a.Namespace, Labels: a.labels(), OwnerReferences: a.owner()}
+	made.ObjectMeta = metav1.ObjectMeta{Name: t.name(job), Namespace: t.Namespace, Labels: t.labels(), OwnerReferences: t.owner()}
 	made.Status = batchv1.JobStatus{}
 	spec := &made.Spec
 	spec.TTLSecondsAfterFinished = nil
@@ -182,7 +182,7 @@ func (a *attempt) jobFor(user *batchv1.Job, node string) *batchv1.Job {
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	maps.Copy(labels, a.labels())
+	maps.Copy(labels, t.labels())
 	spec.Template.ObjectMeta = metav1.ObjectMeta{Labels: labels, Annotations: spec.Template.Annotations}
 	pod := &spec.Template.Spec
 	pod.NodeName, pod.NodeSelector, pod.Affinity, pod.SchedulerName, pod.TopologySpreadConstraints = node, nil, nil, "", nil
@@ -194,35 +194,35 @@ func (a *attempt) jobFor(user *batchv1.Job, node string) *batchv1.Job {
 }
 
 // job creates the user's Job on the node, and returns the result.
-func (a *attempt) job(ctx context.Context, node *corev1.Node, k *kept) (trial.Measure, error) {
-	name := a.Prototype.Spec.Settings.Trial.Job
+func (t *objects) job(ctx context.Context, node *corev1.Node, k *kept) (trial.Measure, error) {
+	name := t.Prototype.Spec.Settings.Trial.Job
 	if name == "" {
 		return trial.Measure{Result: trial.Skipped, Says: "settings.trial.job names no Job"}, nil
 	}
-	jobs := a.Kube.BatchV1().Jobs(a.Namespace)
-	found, err := jobs.Get(ctx, a.name(job), metav1.GetOptions{})
+	jobs := t.Kube.BatchV1().Jobs(t.Namespace)
+	found, err := jobs.Get(ctx, t.name(job), metav1.GetOptions{})
 	switch {
 	case err == nil && (found.DeletionTimestamp != nil || k.Pods[job] != found.UID):
 		// The Job is another client's, or the record of the Job was lost: Kamino trusts neither.
-		return trial.Measure{Result: trial.Pending}, a.removeJob(ctx)
+		return trial.Measure{Result: trial.Pending}, t.removeJob(ctx)
 	case err == nil:
 		return verdict(found), nil
 	case !apierrors.IsNotFound(err):
-		return trial.Measure{}, fmt.Errorf("read job %s/%s of the trial: %w", a.Namespace, a.name(job), err)
+		return trial.Measure{}, fmt.Errorf("read job %s/%s of the trial: %w", t.Namespace, t.name(job), err)
 	}
-	user, err := a.userJob(ctx, name)
+	user, err := t.userJob(ctx, name)
 	if errors.Is(err, errJob) {
 		return trial.Measure{Result: trial.Inconclusive, Says: err.Error()}, nil
 	}
 	if err != nil {
 		return trial.Measure{}, err
 	}
-	made, err := jobs.Create(ctx, a.jobFor(user, node.Name), metav1.CreateOptions{})
+	made, err := jobs.Create(ctx, t.jobFor(user, node.Name), metav1.CreateOptions{})
 	switch {
 	case apierrors.IsInvalid(err):
 		return trial.Measure{Result: trial.Inconclusive, Says: fmt.Sprintf("%v: %v", errJob, err)}, nil
 	case err != nil:
-		return trial.Measure{}, fmt.Errorf("make job %s/%s of the trial: %w", a.Namespace, a.name(job), err)
+		return trial.Measure{}, fmt.Errorf("make job %s/%s of the trial: %w", t.Namespace, t.name(job), err)
 	}
 	noted(k, job, made.UID)
 	return trial.Measure{Result: trial.Pending}, nil
@@ -244,11 +244,11 @@ func verdict(of *batchv1.Job) trial.Measure {
 	return trial.Measure{Result: trial.Pending}
 }
 
-func (a *attempt) removeJob(ctx context.Context) error {
+func (t *objects) removeJob(ctx context.Context) error {
 	behind := metav1.DeletePropagationBackground
-	err := a.Kube.BatchV1().Jobs(a.Namespace).Delete(ctx, a.name(job), metav1.DeleteOptions{PropagationPolicy: &behind})
+	err := t.Kube.BatchV1().Jobs(t.Namespace).Delete(ctx, t.name(job), metav1.DeleteOptions{PropagationPolicy: &behind})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete job %s/%s of the trial: %w", a.Namespace, a.name(job), err)
+		return fmt.Errorf("delete job %s/%s of the trial: %w", t.Namespace, t.name(job), err)
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func TestTheUsersJob(t *testing.T) {
 	w.userJob(goodJob)
 	w.node("t-0", true)
 	w.look("a Job", func(trial.Facts) bool { return w.jobs() == 1 })
-	a := &attempt{Observer: w.tryout, Subject: w.subject}
+	a := &attempt{nodeWriter: nodeWriter{objects{w.tryout, w.subject}}}
 	made, err := w.kube.BatchV1().Jobs(w.tryout.Namespace).Get(t.Context(), a.name(job), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)

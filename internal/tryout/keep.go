@@ -35,16 +35,19 @@ type mark struct {
 // excludeLabel removes a node from load balancers' backends. Source: k8s.io/cloud-provider/api.
 const excludeLabel = "node.kubernetes.io/exclude-from-external-load-balancers"
 
+// nodeWriter writes the Nodes of a trial.
+type nodeWriter struct{ objects }
+
 // hold keeps users' pods away from a node of the trial. hold does not write a Node without a difference.
-func (a *attempt) hold(ctx context.Context, node *corev1.Node, k *kept) error {
+func (w *nodeWriter) hold(ctx context.Context, node *corev1.Node, k *kept) error {
 	if k.UID == "" {
 		k.Node, k.UID, k.Boot, k.Nameless = node.Name, node.UID, node.Status.NodeInfo.BootID, node.Spec.ProviderID == ""
 		var m mark // an unreadable mark is ignored and overwritten
-		if json.Unmarshal([]byte(node.Annotations[v1alpha1.TrialKey]), &m) == nil && m.UID == a.uid() {
+		if json.Unmarshal([]byte(node.Annotations[v1alpha1.TrialKey]), &m) == nil && m.UID == w.uid() {
 			k.Cordoned, k.Excluded = m.Cordoned, m.Excluded
 		}
 	}
-	return a.change(ctx, node, func(node *corev1.Node) error {
+	return w.change(ctx, node, func(node *corev1.Node) error {
 		if !node.Spec.Unschedulable {
 			node.Spec.Unschedulable, k.Cordoned = true, true
 		}
@@ -52,8 +55,8 @@ func (a *attempt) hold(ctx context.Context, node *corev1.Node, k *kept) error {
 			metav1.SetMetaDataLabel(&node.ObjectMeta, excludeLabel, "true")
 			k.Excluded = true
 		}
-		text, err := json.Marshal(mark{Prototype: a.Prototype.Name, UID: a.uid(), Trial: a.Spec.Name, Cordoned: k.Cordoned, Excluded: k.Excluded})
-		metav1.SetMetaDataLabel(&node.ObjectMeta, v1alpha1.TrialKey, string(a.uid()))
+		text, err := json.Marshal(mark{Prototype: w.Prototype.Name, UID: w.uid(), Trial: w.Spec.Name, Cordoned: k.Cordoned, Excluded: k.Excluded})
+		metav1.SetMetaDataLabel(&node.ObjectMeta, v1alpha1.TrialKey, string(w.uid()))
 		metav1.SetMetaDataAnnotation(&node.ObjectMeta, v1alpha1.TrialKey, string(text))
 		return err
 	})
@@ -82,14 +85,14 @@ var errReplaced = errors.New("another Node has the name now")
 
 // change changes a Node in one write. After a conflict, change reads the Node and tries again. change does not write
 // without a difference. Afterwards node is the written Node.
-func (a *attempt) change(ctx context.Context, node *corev1.Node, change func(*corev1.Node) error) error {
+func (w *nodeWriter) change(ctx context.Context, node *corev1.Node, change func(*corev1.Node) error) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		written, err := a.write(ctx, node, change)
+		written, err := w.write(ctx, node, change)
 		if err == nil {
 			*node = *written
 			return nil
 		}
-		latest, getErr := a.Kube.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{})
+		latest, getErr := w.Kube.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{})
 		if getErr != nil {
 			return getErr
 		}
@@ -105,7 +108,7 @@ func (a *attempt) change(ctx context.Context, node *corev1.Node, change func(*co
 	return nil
 }
 
-func (a *attempt) write(ctx context.Context, node *corev1.Node, change func(*corev1.Node) error) (*corev1.Node, error) {
+func (w *nodeWriter) write(ctx context.Context, node *corev1.Node, change func(*corev1.Node) error) (*corev1.Node, error) {
 	changed := node.DeepCopy()
 	if err := change(changed); err != nil {
 		return nil, err
@@ -123,7 +126,7 @@ func (a *attempt) write(ctx context.Context, node *corev1.Node, change func(*cor
 	if err != nil {
 		return nil, err
 	}
-	return a.Kube.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kamino"})
+	return w.Kube.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kamino"})
 }
 
 // difference is the difference of two maps as a merge patch.
@@ -164,8 +167,8 @@ func (a *attempt) letGo(ctx context.Context, k kept) (left string, err error) {
 }
 
 // deleteNode deletes the Node of a deleted instance. Without the permission, the cloud's controller deletes the Node.
-func (a *attempt) deleteNode(ctx context.Context, node *corev1.Node) error {
-	err := a.Kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &node.UID}})
+func (w *nodeWriter) deleteNode(ctx context.Context, node *corev1.Node) error {
+	err := w.Kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &node.UID}})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsForbidden(err) {
 		return fmt.Errorf("delete node %s, whose instance is gone: %w", node.Name, err)
 	}
@@ -173,14 +176,14 @@ func (a *attempt) deleteNode(ctx context.Context, node *corev1.Node) error {
 }
 
 // marked reports whether the label or the annotation names this trial.
-func (a *attempt) marked(node *corev1.Node) bool {
-	return node.Labels[v1alpha1.TrialKey] == string(a.uid()) || strings.Contains(node.Annotations[v1alpha1.TrialKey], string(a.uid()))
+func (w *nodeWriter) marked(node *corev1.Node) bool {
+	return node.Labels[v1alpha1.TrialKey] == string(w.uid()) || strings.Contains(node.Annotations[v1alpha1.TrialKey], string(w.uid()))
 }
 
 // giveBack restores the state of a node before the trial.
-func (a *attempt) giveBack(ctx context.Context, node *corev1.Node, k kept) error {
-	err := a.change(ctx, node, func(node *corev1.Node) error {
-		marked := a.marked(node)
+func (w *nodeWriter) giveBack(ctx context.Context, node *corev1.Node, k kept) error {
+	err := w.change(ctx, node, func(node *corev1.Node) error {
+		marked := w.marked(node)
 		if k.Cordoned && marked { // else the node was returned before
 			node.Spec.Unschedulable = false
 		}

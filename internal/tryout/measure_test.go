@@ -112,7 +112,7 @@ func machineReport(m *probe.Machine) podState {
 
 // TestPerformance: the node is compared only with a node of the pool that could be measured.
 func TestPerformance(t *testing.T) {
-	a := &attempt{Observer: &Observer{}, Subject: trial.Subject{Prototype: &v1alpha1.Prototype{}, Attempt: 1}}
+	a := &attempt{nodeWriter: nodeWriter{objects{&Observer{}, trial.Subject{Prototype: &v1alpha1.Prototype{}, Attempt: 1}}}}
 	a.Prototype.Spec.Settings.Trial.IgnoreDifferences = []string{"speed/cpu"}
 	with, none := keyed(&corev1.Pod{Status: running("10.0.0.7")}), podState{}
 	pods := func(inPool bool) map[string]*corev1.Pod {
@@ -149,7 +149,7 @@ func TestPerformance(t *testing.T) {
 
 // TestOutside: the connection to the user's server counts against the node only if the connection works on another node.
 func TestOutside(t *testing.T) {
-	a := &attempt{Observer: &Observer{}, Subject: trial.Subject{Prototype: &v1alpha1.Prototype{}}}
+	a := &attempt{nodeWriter: nodeWriter{objects{&Observer{}, trial.Subject{Prototype: &v1alpha1.Prototype{}}}}}
 	a.Prototype.Spec.Settings.Trial.Connect = "registry.example.com:443"
 	pod := func(part string, status corev1.PodStatus) *corev1.Pod {
 		p := outsidePod(a, part, part+"-node")

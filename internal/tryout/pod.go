@@ -17,6 +17,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/nodestate"
 	"github.com/kamino-dev/kamino/internal/probe"
+	"github.com/kamino-dev/kamino/internal/trial"
 )
 
 // Roles of a trial's pods.
@@ -53,12 +54,18 @@ const (
 	scratchDir = "/scratch"
 )
 
+// objects makes and removes the pods and the Job of a trial.
+type objects struct {
+	*Observer
+	trial.Subject
+}
+
 // pod returns the pod of a role: without a token, privileges or a writable disk, and bound to the cordoned node without the
 // scheduler. The pod requests no resources, because a full node would refuse the pod.
-func (a *attempt) pod(part, node string, o probe.Options, pull corev1.PullPolicy) *corev1.Pod {
+func (t *objects) pod(part, node string, o probe.Options, pull corev1.PullPolicy) *corev1.Pod {
 	yes, no, user, seconds := true, false, int64(probeUser), int64(podSeconds)
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: a.name(part), Namespace: a.Namespace, Labels: a.labels(), OwnerReferences: a.owner()},
+		ObjectMeta: metav1.ObjectMeta{Name: t.name(part), Namespace: t.Namespace, Labels: t.labels(), OwnerReferences: t.owner()},
 		Spec: corev1.PodSpec{
 			// The account provides pull secrets only; its token is not mounted.
 			ServiceAccountName: v1alpha1.GeneralizeServiceAccount,
@@ -67,7 +74,7 @@ func (a *attempt) pod(part, node string, o probe.Options, pull corev1.PullPolicy
 			Tolerations:     []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &user, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 			Containers: []corev1.Container{{
-				Name: "probe", Image: a.image(), ImagePullPolicy: pull, Args: append(o.Args(), "--report="+report), TerminationMessagePath: report,
+				Name: "probe", Image: t.image(), ImagePullPolicy: pull, Args: append(o.Args(), "--report="+report), TerminationMessagePath: report,
 				Env: []corev1.EnvVar{{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"}}}},
 				SecurityContext: &corev1.SecurityContext{
 					AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -86,16 +93,16 @@ func (a *attempt) pod(part, node string, o probe.Options, pull corev1.PullPolicy
 	return pod
 }
 
-func (a *attempt) image() string {
-	if image := a.Prototype.Spec.Settings.Generalize.Image; image != "" {
+func (t *objects) image() string {
+	if image := t.Prototype.Spec.Settings.Generalize.Image; image != "" {
 		return image
 	}
-	return a.Observer.Image
+	return t.Observer.Image
 }
 
 // peerPod has a random key, which the measuring pods read from the peer.
-func (a *attempt) peerPod(node string) *corev1.Pod {
-	return visiting(a.pod(peer, node, probe.Options{Serve: true, Listen: "$(POD_IP)", Key: rand.Text()}, corev1.PullIfNotPresent))
+func (t *objects) peerPod(node string) *corev1.Pod {
+	return visiting(t.pod(peer, node, probe.Options{Serve: true, Listen: "$(POD_IP)", Key: rand.Text()}, corev1.PullIfNotPresent))
 }
 
 // visiting marks a pod on another node as evictable: a pod without a controller would block the drain of that node. The
@@ -108,7 +115,7 @@ func visiting(pod *corev1.Pod) *corev1.Pod {
 
 // measuringPod is equal on the trial node and on the control node, except for the disk. With another node of the pool both
 // pods also measure their node.
-func (a *attempt) measuringPod(part, node string, peer *corev1.Pod, withScratch bool) *corev1.Pod {
+func (t *objects) measuringPod(part, node string, peer *corev1.Pod, withScratch bool) *corev1.Pod {
 	o := probe.Options{}
 	if peer != nil {
 		o = probe.Options{Listen: "$(POD_IP)", Peer: peer.Status.PodIP, Key: keyOf(peer), Inside: insideName, Resolver: resolver}
@@ -118,9 +125,9 @@ func (a *attempt) measuringPod(part, node string, peer *corev1.Pod, withScratch 
 	}
 	if part == measuring {
 		o.Manifest = manifestFile
-		return a.pod(part, node, o, corev1.PullAlways)
+		return t.pod(part, node, o, corev1.PullAlways)
 	}
-	return visiting(a.pod(part, node, o, corev1.PullAlways))
+	return visiting(t.pod(part, node, o, corev1.PullAlways))
 }
 
 // outsidePod has the resolver of its node.
@@ -146,14 +153,14 @@ func flagOf(pod *corev1.Pod, flag string) string {
 
 // pods returns the pods of this attempt by role. nil means a pod that blocks the name: the record does not know the pod, or
 // the pod is in deletion.
-func (a *attempt) pods(ctx context.Context, k *kept) (map[string]*corev1.Pod, error) {
-	list, err := a.Kube.CoreV1().Pods(a.Namespace).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PrototypeUIDLabel + "=" + string(a.uid())})
+func (t *objects) pods(ctx context.Context, k *kept) (map[string]*corev1.Pod, error) {
+	list, err := t.Kube.CoreV1().Pods(t.Namespace).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PrototypeUIDLabel + "=" + string(t.uid())})
 	if err != nil {
-		return nil, fmt.Errorf("list the pods of namespace %s: %w", a.Namespace, err)
+		return nil, fmt.Errorf("list the pods of namespace %s: %w", t.Namespace, err)
 	}
 	found := map[string]*corev1.Pod{}
 	for _, part := range []string{onDisk, peer, measuring, control, outside, outsideControl} {
-		i := slices.IndexFunc(list.Items, func(p corev1.Pod) bool { return p.Name == a.name(part) })
+		i := slices.IndexFunc(list.Items, func(p corev1.Pod) bool { return p.Name == t.name(part) })
 		if i < 0 {
 			continue
 		}
@@ -164,7 +171,7 @@ func (a *attempt) pods(ctx context.Context, k *kept) (map[string]*corev1.Pod, er
 		case k.Pods[part] != pod.UID:
 			// The pod is another client's, or the record of the pod was lost: Kamino trusts neither.
 			found[part] = nil
-			if err := a.removePod(ctx, pod); err != nil {
+			if err := t.removePod(ctx, pod); err != nil {
 				return nil, err
 			}
 		default:
@@ -175,10 +182,10 @@ func (a *attempt) pods(ctx context.Context, k *kept) (map[string]*corev1.Pod, er
 }
 
 // make creates a pod and records the UID. A pod that blocks the name is an error.
-func (a *attempt) make(ctx context.Context, k *kept, part string, pod *corev1.Pod) error {
-	made, err := a.Kube.CoreV1().Pods(a.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+func (t *objects) make(ctx context.Context, k *kept, part string, pod *corev1.Pod) error {
+	made, err := t.Kube.CoreV1().Pods(t.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	if err != nil {
-		return fmt.Errorf("make pod %s/%s of the trial: %w", a.Namespace, pod.Name, err)
+		return fmt.Errorf("make pod %s/%s of the trial: %w", t.Namespace, pod.Name, err)
 	}
 	noted(k, part, made.UID)
 	return nil
@@ -193,9 +200,9 @@ func noted(k *kept, part string, uid types.UID) {
 }
 
 // removePod deletes a pod without a grace period: the pod has no work to finish, and a deleted node would never confirm.
-func (a *attempt) removePod(ctx context.Context, pod *corev1.Pod) error {
+func (t *objects) removePod(ctx context.Context, pod *corev1.Pod) error {
 	now := int64(0)
-	err := a.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+	err := t.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &pod.UID}})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete pod %s/%s of the trial: %w", pod.Namespace, pod.Name, err)
 	}
@@ -203,18 +210,18 @@ func (a *attempt) removePod(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // removePods deletes the user's Job, and the pods of all attempts.
-func (a *attempt) removePods(ctx context.Context) error {
-	if err := a.removeJob(ctx); err != nil {
+func (t *objects) removePods(ctx context.Context) error {
+	if err := t.removeJob(ctx); err != nil {
 		return err
 	}
-	list, err := a.Kube.CoreV1().Pods(a.Namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: v1alpha1.PrototypeUIDLabel + "=" + string(a.uid()) + ",app.kubernetes.io/component=" + component,
+	list, err := t.Kube.CoreV1().Pods(t.Namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: v1alpha1.PrototypeUIDLabel + "=" + string(t.uid()) + ",app.kubernetes.io/component=" + component,
 	})
 	if err != nil {
-		return fmt.Errorf("list the pods of namespace %s: %w", a.Namespace, err)
+		return fmt.Errorf("list the pods of namespace %s: %w", t.Namespace, err)
 	}
 	for i := range list.Items {
-		if err := a.removePod(ctx, &list.Items[i]); err != nil {
+		if err := t.removePod(ctx, &list.Items[i]); err != nil {
 			return err
 		}
 	}

@@ -43,8 +43,7 @@ type Observer struct {
 
 // attempt is one look at one trial.
 type attempt struct {
-	*Observer
-	trial.Subject
+	nodeWriter
 	nodes []corev1.Node
 	// reserved are the confirmed reservations, by the UID of the Node.
 	reserved map[types.UID]v1alpha1.Reservation
@@ -53,7 +52,7 @@ type attempt struct {
 }
 
 func (t *Observer) attempt(subject trial.Subject) *attempt {
-	a := &attempt{Observer: t, Subject: subject}
+	a := &attempt{nodeWriter: nodeWriter{objects{t, subject}}}
 	for i := range subject.Known {
 		a.known = append(a.known, subject.Known[i].DeepCopy())
 	}
@@ -444,18 +443,18 @@ func (a *attempt) listUnseen(ctx context.Context) error {
 	return nil
 }
 
-func (a *attempt) uid() types.UID { return a.Prototype.UID }
+func (t *objects) uid() types.UID { return t.Prototype.UID }
 
 // name is the name of an object of this attempt.
-func (a *attempt) name(part string) string {
-	sum := sha256.Sum256([]byte(string(a.uid()) + "/" + a.Spec.Name))
+func (t *objects) name(part string) string {
+	sum := sha256.Sum256([]byte(string(t.uid()) + "/" + t.Spec.Name))
 	return "trial-" + part + "-" + hex.EncodeToString(sum[:6])
 }
 
-func (a *attempt) labels() map[string]string {
+func (t *objects) labels() map[string]string {
 	return map[string]string{
-		v1alpha1.PrototypeLabel:        v1alpha1.LabelValue(a.Prototype.Name),
-		v1alpha1.PrototypeUIDLabel:     string(a.uid()),
+		v1alpha1.PrototypeLabel:        v1alpha1.LabelValue(t.Prototype.Name),
+		v1alpha1.PrototypeUIDLabel:     string(t.uid()),
 		"app.kubernetes.io/name":       "kamino",
 		"app.kubernetes.io/component":  component,
 		"app.kubernetes.io/managed-by": "kamino",
@@ -466,8 +465,8 @@ func (a *attempt) labels() map[string]string {
 const component = "trial"
 
 // owner lets the API server delete leftovers after the deletion of the Prototype.
-func (a *attempt) owner() []metav1.OwnerReference {
+func (t *objects) owner() []metav1.OwnerReference {
 	return []metav1.OwnerReference{{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: "Prototype", Name: a.Prototype.Name, UID: a.uid(),
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: "Prototype", Name: t.Prototype.Name, UID: t.uid(),
 	}}
 }

@@ -316,7 +316,7 @@ func TestOnlyItsOwnPodsAreBelieved(t *testing.T) {
 	w := newWorld(t)
 	w.node("t-0", true)
 	w.node("w-1", true)
-	a := &attempt{Observer: w.tryout, Subject: w.subject}
+	a := &attempt{nodeWriter: nodeWriter{objects{w.tryout, w.subject}}}
 	forged := a.pod(measuring, "t-0", probe.Options{}, corev1.PullNever)
 	if _, err := w.kube.CoreV1().Pods(forged.Namespace).Create(t.Context(), forged, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -358,7 +358,7 @@ func TestAPeerThatLeaves(t *testing.T) {
 		{probe.Pod, false, trial.Failed}, {probe.Back, true, trial.Inconclusive}, {probe.Pod, true, trial.Inconclusive}, {probe.Service, true, trial.Failed},
 	} {
 		with := &corev1.Pod{Status: running("10.0.0.7")}
-		found := map[string]*corev1.Pod{peer: with, measuring: (&attempt{Observer: &Observer{}, Subject: trial.Subject{Prototype: &v1alpha1.Prototype{}}}).measuringPod(measuring, "t-0", keyed(with), false)}
+		found := map[string]*corev1.Pod{peer: with, measuring: (&attempt{nodeWriter: nodeWriter{objects{&Observer{}, trial.Subject{Prototype: &v1alpha1.Prototype{}}}}}).measuringPod(measuring, "t-0", keyed(with), false)}
 		if c.leaves { // and another one has come
 			found[peer] = &corev1.Pod{Status: running("10.0.0.8")}
 		}

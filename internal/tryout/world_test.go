@@ -202,7 +202,7 @@ func (w *world) clean() (left bool) {
 // part returns a pod of the trial; nil if absent.
 func (w *world) part(part string) *corev1.Pod {
 	w.Helper()
-	a := &attempt{Observer: w.tryout, Subject: w.subject}
+	a := &attempt{nodeWriter: nodeWriter{objects{w.tryout, w.subject}}}
 	pod, err := w.kube.CoreV1().Pods(w.tryout.Namespace).Get(w.Context(), a.name(part), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
