@@ -7,16 +7,15 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/kamino-dev/kamino/sandbox/store"
-	"github.com/kamino-dev/kamino/sandbox/workqueue"
+	"github.com/kamino-dev/kamino/sandbox/simulator"
 )
 
 // backend is the shared part of all nouns: configuration, state, and timeline. Each noun is a type over backend, in a
 // file with its name, with its requests and events.
 type backend struct {
 	config Config
-	store  *store.Store[state]
-	lanes  *workqueue.Queues
+	store  *simulator.Store[state]
+	lanes  *simulator.Queues
 	time   timeline
 	// turns of events, by kind; each noun adds its turns.
 	turns map[string]turn

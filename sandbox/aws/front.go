@@ -10,12 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kamino-dev/kamino/sandbox/bucket"
 	"github.com/kamino-dev/kamino/sandbox/fault"
 	"github.com/kamino-dev/kamino/sandbox/query"
 	"github.com/kamino-dev/kamino/sandbox/requestlog"
 	"github.com/kamino-dev/kamino/sandbox/sigv4"
-	"github.com/kamino-dev/kamino/sandbox/web"
+	"github.com/kamino-dev/kamino/sandbox/simulator"
 )
 
 // maxBody is more than any service takes of a query.
@@ -63,13 +62,13 @@ type front struct {
 	sessions    sessions
 	services    map[string]*service
 	requests    *requestlog.Log
-	buckets     *bucket.Buckets
+	buckets     *simulator.Buckets
 }
 
 // serve answers a request and records the request in the request log.
 func (s *front) serve(w http.ResponseWriter, r *http.Request) {
 	entry := requestlog.Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path}
-	counted := &web.StatusWriter{ResponseWriter: w}
+	counted := &simulator.StatusWriter{ResponseWriter: w}
 	c := &call{r: r, request: newUUID(), service: s.services["ec2"]}
 	defer func() { // also after a fault that drops the connection with a panic
 		s.enter(entry, c, counted.Status)

@@ -4,23 +4,19 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/kamino-dev/kamino/sandbox/bucket"
-	"github.com/kamino-dev/kamino/sandbox/fault"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 	"github.com/kamino-dev/kamino/sandbox/requestlog"
-	"github.com/kamino-dev/kamino/sandbox/store"
-	"github.com/kamino-dev/kamino/sandbox/web"
-	"github.com/kamino-dev/kamino/sandbox/workqueue"
+	"github.com/kamino-dev/kamino/sandbox/simulator"
 )
 
 // Server is a simulated cloud with one account in one region. Methods are safe for concurrent use.
 type Server struct {
+	simulator.Shell
 	world    *backend
 	front    *front
 	runs     runs
@@ -35,11 +31,11 @@ func New(config Config) (*Server, error) {
 		return nil, err
 	}
 	fresh := newState()
-	st, err := store.Open(filepath.Join(config.Dir, "aws.json"), fresh)
+	st, err := simulator.Open(filepath.Join(config.Dir, "aws.json"), fresh)
 	if err != nil {
 		return nil, fmt.Errorf("aws simulator: %w", err)
 	}
-	w := &backend{config: config, store: st, lanes: workqueue.New(), time: newTimeline(config.Clock, fresh.Elapsed), turns: map[string]turn{},
+	w := &backend{config: config, store: st, lanes: simulator.NewQueues(), time: newTimeline(config.Clock, fresh.Elapsed), turns: map[string]turn{},
 		bell: make(chan struct{}, 1), done: make(chan struct{})}
 	s := compose(w)
 	err = st.Write(func(st *state) error {
@@ -80,8 +76,10 @@ func compose(w *backend) *Server {
 		[]noun{templates{w}, machine, run, power, attributes{w, machine}, volumes{w}, snapshot, image, root, tags{w}, consoles{w}, surroundings{w}},
 		[]noun{group, activities{w}, processes{w, group}, standbys{w, group}, attachments{w, group}, refresh, warm, configurations{w}, groupTags{w}, additions{w, group}},
 		[]noun{tokens{w, held}}, []noun{rights}, []noun{parameters{w}})
-	return &Server{world: w, runs: run, metadata: metadata{w, held}, front: &front{backend: w, faults: faults{w}, permissions: rights, sessions: held,
-		services: known, requests: requestlog.New(), buckets: &bucket.Buckets{Clock: w.config.Clock}}}
+	orders, requests := faultsOf(w), requestlog.New()
+	f := &front{backend: w, faults: orders, permissions: rights, sessions: held, services: known, requests: requests, buckets: &simulator.Buckets{Clock: w.config.Clock}}
+	return &Server{world: w, runs: run, metadata: metadata{w, held}, front: f, Shell: simulator.Shell{
+		Cloud: "aws", Certificate: w.config.Certificate, Services: http.HandlerFunc(f.serve), Log: requests, Orders: orders.Faults}}
 }
 
 // Close stops running work and waits. A later server on the same Dir continues the work.
@@ -90,40 +88,11 @@ func (s *Server) Close() {
 	<-s.world.done
 }
 
-// Handler serves EC2, Auto Scaling, STS and IAM under one address. Clients insist on HTTPS.
-func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.front.serve) }
-
 // MetadataHandler serves the metadata of an instance, version 2 only, with the credentials of a role; an empty role
 // means no role. Serve the handler with plain HTTP on an address that only the instance reaches.
 func (s *Server) MetadataHandler(instance, role string) http.Handler {
 	return s.metadata.handler(instance, role)
 }
-
-// Serve answers on the listener with config.Certificate, until the context ends.
-func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	if err := web.Serve(ctx, l, s.Handler(), s.world.config.Certificate); err != nil {
-		return fmt.Errorf("aws simulator: serve: %w", err)
-	}
-	return nil
-}
-
-// Stats counts the requests so far.
-func (s *Server) Stats() requestlog.Stats { return s.front.requests.Stats() }
-
-// ResetStats deletes all records and counters.
-func (s *Server) ResetStats() { s.front.requests.Reset() }
-
-// Requests lists the requests so far, oldest first; the oldest of very many are forgotten.
-func (s *Server) Requests() []requestlog.Request { return s.front.requests.Requests() }
-
-// AddFault adds a fault and returns its name. A fault with the same name is replaced. Faults survive a restart.
-func (s *Server) AddFault(f fault.Fault) (string, error) { return s.front.faults.add(f) }
-
-// Faults lists the faults that can still strike.
-func (s *Server) Faults() []fault.Fault { return s.front.faults.live() }
-
-// ClearFaults removes the named faults, or all.
-func (s *Server) ClearFaults(names ...string) error { return s.front.faults.clear(names...) }
 
 // SetLag changes how long new resources are not found. The change survives a restart.
 func (s *Server) SetLag(lag time.Duration) error {

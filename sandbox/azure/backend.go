@@ -7,16 +7,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kamino-dev/kamino/sandbox/store"
-	"github.com/kamino-dev/kamino/sandbox/workqueue"
+	"github.com/kamino-dev/kamino/sandbox/simulator"
 )
 
 // backend is the shared part of all nouns: configuration, state, and long operations. Each noun is a type over backend,
 // in a file with its name, with its requests and jobs.
 type backend struct {
 	config Config
-	store  *store.Store[state]
-	lanes  *workqueue.Queues
+	store  *simulator.Store[state]
+	lanes  *simulator.Queues
 	// jobs of operations, by kind; each noun adds its jobs.
 	jobs map[string]job
 }

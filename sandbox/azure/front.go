@@ -7,10 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kamino-dev/kamino/sandbox/bucket"
 	"github.com/kamino-dev/kamino/sandbox/fault"
 	"github.com/kamino-dev/kamino/sandbox/requestlog"
-	"github.com/kamino-dev/kamino/sandbox/web"
+	"github.com/kamino-dev/kamino/sandbox/simulator"
 )
 
 // front handles a request before its noun: identity, route, permission, faults and the request log.
@@ -24,7 +23,7 @@ type front struct {
 	consoles    consoles
 	routes      []*route
 	requests    *requestlog.Log
-	buckets     *bucket.Buckets
+	buckets     *simulator.Buckets
 }
 
 // send writes a reply, with the polling headers of its operation.
@@ -36,7 +35,7 @@ func (s *front) send(w http.ResponseWriter, c *call, rep *reply) {
 	if rep.operation != nil {
 		s.pollingHeaders(header, c, rep)
 	}
-	web.JSON(w, rep.status, rep.body)
+	simulator.JSON(w, rep.status, rep.body)
 }
 
 // pollingHeaders name the URLs for polls of an operation. A DELETE or POST also has a Location.
@@ -57,7 +56,7 @@ func (s *front) serve(w http.ResponseWriter, r *http.Request) {
 	// Resource Manager takes several slashes for one. The Azure CLI sends two before the type of a resource without a parent.
 	r.URL.Path = repeatedSlashes.ReplaceAllString(r.URL.Path, "/")
 	entry := requestlog.Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path}
-	counted := &web.StatusWriter{ResponseWriter: w}
+	counted := &simulator.StatusWriter{ResponseWriter: w}
 	c := &call{r: r}
 	defer func() { // also after a fault that drops the connection with a panic
 		if c.route != nil {
@@ -91,7 +90,7 @@ func (s *front) sendProblem(w http.ResponseWriter, p *problem) {
 		p.Status = http.StatusInternalServerError
 	}
 	w.Header().Set("x-ms-failure-cause", "gateway")
-	web.JSON(w, p.Status, p.body())
+	simulator.JSON(w, p.Status, p.body())
 }
 
 // answer handles a request up to its noun, in ARM's order.
@@ -107,7 +106,7 @@ func (s *front) answer(w http.ResponseWriter, c *call) (*reply, error) {
 	rt, vars, unknown := s.find(c.r.Method, c.r.URL.Path)
 	if unknown == nil {
 		c.route, c.vars = rt, vars
-		c.fault = s.faults.take(c.r.Method, c.r.URL.Path, rt.noun, rt.operation)
+		c.fault = s.faults.Strike(c.r.Method, c.r.URL.Path, rt.noun, rt.operation)
 	}
 	if err := s.faults.trouble(w, c, fault.Before); err != nil {
 		return nil, err

@@ -8,25 +8,25 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/sandbox/requestlog"
-	"github.com/kamino-dev/kamino/sandbox/web"
+	"github.com/kamino-dev/kamino/sandbox/simulator"
 )
 
 func (s logins) serveIdentity(w http.ResponseWriter, r *http.Request) {
 	entry := requestlog.Request{Time: time.Now(), Method: r.Method, Path: r.URL.Path, Class: requestlog.Login, Noun: "token", Operation: fold(r.Method)}
-	counted := &web.StatusWriter{ResponseWriter: w}
+	counted := &simulator.StatusWriter{ResponseWriter: w}
 	defer func() {
 		entry.Status, entry.Took = counted.Status, time.Since(entry.Time)
 		s.book.Enter(entry, "")
 	}()
-	if f := s.faults.take(r.Method, r.URL.Path, "token", fold(r.Method)); f != nil {
+	if f := s.faults.Strike(r.Method, r.URL.Path, "token", fold(r.Method)); f != nil {
 		if err := s.faults.trouble(counted, &call{r: r, fault: f}, f.Phase); err != nil {
 			p := asProblem(err)
-			web.JSON(counted, p.Status, object{"statusCode": p.Status, "message": p.Message})
+			simulator.JSON(counted, p.Status, object{"statusCode": p.Status, "message": p.Message})
 			return
 		}
 	}
 	if !s.mayAskIdentity(r) {
-		web.JSON(counted, http.StatusUnauthorized, object{"statusCode": http.StatusUnauthorized,
+		simulator.JSON(counted, http.StatusUnauthorized, object{"statusCode": http.StatusUnauthorized,
 			"message": "The request is not authorized: the identity header is missing or wrong."})
 		return
 	}
@@ -48,20 +48,20 @@ func (s logins) mayAskIdentity(r *http.Request) bool {
 func (s logins) giveIdentity(w http.ResponseWriter, r *http.Request, entry *requestlog.Request) {
 	q := r.URL.Query()
 	if q.Get("resource") == "" || q.Get("api-version") == "" {
-		web.JSON(w, http.StatusBadRequest, object{"statusCode": http.StatusBadRequest, "error": "invalid_request",
+		simulator.JSON(w, http.StatusBadRequest, object{"statusCode": http.StatusBadRequest, "error": "invalid_request",
 			"message": "The parameters 'resource' and 'api-version' are required."})
 		return
 	}
 	id := s.identityFor(q.Get)
 	if id == "" {
-		web.JSON(w, http.StatusBadRequest, object{"statusCode": http.StatusBadRequest, "error": "invalid_request",
+		simulator.JSON(w, http.StatusBadRequest, object{"statusCode": http.StatusBadRequest, "error": "invalid_request",
 			"error_description": "Identity not found",
 			"message":           "No User Assigned or Delegated Managed Identity found for specified ClientId/ResourceId/PrincipalId."})
 		return
 	}
 	entry.Principal = id
 	token, expires := s.issue(id, strings.TrimSuffix(q.Get("resource"), "/.default"), r.Host)
-	web.JSON(w, http.StatusOK, object{"access_token": token, "expires_on": strconv.FormatInt(expires.Unix(), 10),
+	simulator.JSON(w, http.StatusOK, object{"access_token": token, "expires_on": strconv.FormatInt(expires.Unix(), 10),
 		"expires_in": strconv.Itoa(int(time.Until(expires).Seconds())), "resource": q.Get("resource"), "token_type": "Bearer", "client_id": id})
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/sandbox/requestlog"
-	"github.com/kamino-dev/kamino/sandbox/web"
+	"github.com/kamino-dev/kamino/sandbox/simulator"
 )
 
 // logins are Entra ID and managed identities: principals and their tokens.
@@ -32,7 +32,7 @@ func (s logins) serve(w http.ResponseWriter, r *http.Request, entry *requestlog.
 		return false
 	}
 	entry.Class, entry.Noun, entry.Operation = requestlog.Login, "token", fold(r.Method)
-	fault := s.faults.take(r.Method, r.URL.Path, "token", fold(r.Method))
+	fault := s.faults.Strike(r.Method, r.URL.Path, "token", fold(r.Method))
 	if f := fault; f != nil {
 		c := &call{r: r, fault: f}
 		if err := s.faults.trouble(w, c, f.Phase); err != nil {
@@ -60,7 +60,7 @@ func (s logins) serve(w http.ResponseWriter, r *http.Request, entry *requestlog.
 
 func writeLogin(w http.ResponseWriter, status int, body object) {
 	w.Header().Set("Cache-Control", "no-store, no-cache")
-	web.JSON(w, status, body)
+	simulator.JSON(w, status, body)
 }
 
 func (s logins) instanceDiscovery(r *http.Request) object {

@@ -4,21 +4,17 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"path/filepath"
 
-	"github.com/kamino-dev/kamino/sandbox/bucket"
-	"github.com/kamino-dev/kamino/sandbox/fault"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 	"github.com/kamino-dev/kamino/sandbox/requestlog"
-	"github.com/kamino-dev/kamino/sandbox/store"
-	"github.com/kamino-dev/kamino/sandbox/web"
-	"github.com/kamino-dev/kamino/sandbox/workqueue"
+	"github.com/kamino-dev/kamino/sandbox/simulator"
 )
 
 // Server is a simulated cloud with one subscription in one region. Methods are safe for concurrent use.
 type Server struct {
+	simulator.Shell
 	world    *backend
 	front    *front
 	machines machines
@@ -32,7 +28,7 @@ func New(config Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := store.Open(filepath.Join(config.Dir, "azure.json"), newState())
+	st, err := simulator.Open(filepath.Join(config.Dir, "azure.json"), newState())
 	if err != nil {
 		return nil, fmt.Errorf("azure simulator: %w", err)
 	}
@@ -40,7 +36,7 @@ func New(config Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &backend{config: config, store: st, lanes: workqueue.New(), jobs: map[string]job{}}
+	w := &backend{config: config, store: st, lanes: simulator.NewQueues(), jobs: map[string]job{}}
 	if err := w.ensureGroup(); err != nil {
 		return nil, fmt.Errorf("azure simulator: %w", err)
 	}
@@ -51,7 +47,7 @@ func New(config Config) (*Server, error) {
 
 // compose creates the nouns with their dependencies.
 func compose(w *backend, sign *signer) *Server {
-	orders, rights, locked, sets := faults{w}, permissions{w}, locks{w}, models{w}
+	orders, rights, locked, sets := faultsOf(w), permissions{w}, locks{w}, models{w}
 	fleet := machines{backend: w, models: sets, rolled: &rolls{}}
 	looks, content := views{w}, contents{w}
 	pool := scaleSets{backend: w, models: sets, views: looks}
@@ -68,17 +64,16 @@ func compose(w *backend, sign *signer) *Server {
 		maps.Copy(w.jobs, work)
 	}
 	requests := requestlog.New()
-	return &Server{world: w, machines: fleet, pools: pools{pool}, front: &front{
+	f := &front{
 		backend: w, faults: orders, permissions: rights, locks: locked, groups: group, routes: routes(all), requests: requests,
-		consoles: console, logins: logins{backend: w, faults: orders, signer: sign, book: requests}, buckets: &bucket.Buckets{Clock: w.config.Clock},
-	}}
+		consoles: console, logins: logins{backend: w, faults: orders, signer: sign, book: requests}, buckets: &simulator.Buckets{Clock: w.config.Clock},
+	}
+	return &Server{world: w, machines: fleet, pools: pools{pool}, front: f, Shell: simulator.Shell{
+		Cloud: "azure", Certificate: w.config.Certificate, Services: http.HandlerFunc(f.serve), Log: requests, Orders: orders.Faults}}
 }
 
 // Close stops running work and waits. A later server on the same Dir continues the work.
 func (s *Server) Close() { s.world.lanes.Close() }
-
-// Handler serves Resource Manager and the token endpoints. Clients insist on HTTPS.
-func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.front.serve) }
 
 // IdentityHandler serves managed identities as App Service (IDENTITY_ENDPOINT, IDENTITY_HEADER), and as the instance
 // metadata service ("Metadata: true") for clients with a configurable address. Serve the handler with plain HTTP on
@@ -86,32 +81,6 @@ func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.front.serve)
 func (s *Server) IdentityHandler() http.Handler {
 	return http.HandlerFunc(s.front.logins.serveIdentity)
 }
-
-// Serve answers on the listener with config.Certificate, until the context ends.
-func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	if err := web.Serve(ctx, l, s.Handler(), s.world.config.Certificate); err != nil {
-		return fmt.Errorf("azure simulator: serve: %w", err)
-	}
-	return nil
-}
-
-// Stats counts the requests so far.
-func (s *Server) Stats() requestlog.Stats { return s.front.requests.Stats() }
-
-// ResetStats deletes all records and counters.
-func (s *Server) ResetStats() { s.front.requests.Reset() }
-
-// Requests lists the requests so far, oldest first; the oldest of very many are forgotten.
-func (s *Server) Requests() []requestlog.Request { return s.front.requests.Requests() }
-
-// AddFault adds a fault and returns its name. A fault with the same name is replaced. Faults survive a restart.
-func (s *Server) AddFault(f fault.Fault) (string, error) { return s.front.faults.add(f) }
-
-// Faults lists the faults that can still strike.
-func (s *Server) Faults() []fault.Fault { return s.front.faults.live() }
-
-// ClearFaults removes the named faults, or all.
-func (s *Server) ClearFaults(names ...string) error { return s.front.faults.clear(names...) }
 
 // Limit changes a limit of the subscription, by its name in the usages list, such as "cores". A number below 0
 // restores the configured limit. The change survives a restart.

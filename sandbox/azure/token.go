@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kamino-dev/kamino/sandbox/store"
+	"github.com/kamino-dev/kamino/sandbox/simulator"
 )
 
 // principal is the caller of a request.
@@ -33,7 +33,7 @@ func openSigner(dir string) (*signer, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		key = make([]byte, 32)
 		_, _ = rand.Read(key) // never fails
-		err = store.ReplaceFile(name, key)
+		err = simulator.ReplaceFile(name, key)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("azure simulator: key of the tokens: %w", err)

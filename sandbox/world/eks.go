@@ -15,7 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/machine/nodeadm"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/region"
-	"github.com/kamino-dev/kamino/sandbox/web"
+	"github.com/kamino-dev/kamino/sandbox/simulator"
 )
 
 // How nodes of the profile eks join: with the role of their instance. The API server asks an authenticator about the
@@ -82,7 +82,7 @@ func (w *World) startAuthenticator(context.Context) error {
 		return errors.Join(err, listener.Close())
 	}
 	w.serve("the authenticator", func() error {
-		return web.Serve(w.ctx, listener, &w.tokens, certificate)
+		return simulator.Serve(w.ctx, listener, &w.tokens, certificate)
 	})
 	return nil
 }

@@ -1,4 +1,4 @@
-package bucket
+package simulator
 
 import (
 	"testing"

@@ -1,12 +1,11 @@
-// Package workqueue orders long work: work in the same queue runs one after the other, in the order of requests.
-package workqueue
+package simulator
 
 import (
 	"context"
 	"sync"
 )
 
-// Queues run work until Close. Use New.
+// Queues order long work: work in the same queue runs one after the other, in the order of requests. Use NewQueues.
 type Queues struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -17,8 +16,8 @@ type Queues struct {
 	last   map[string]chan struct{}
 }
 
-// New are lanes without work.
-func New() *Queues {
+// NewQueues are queues without work.
+func NewQueues() *Queues {
 	l := &Queues{last: map[string]chan struct{}{}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l

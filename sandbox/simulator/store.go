@@ -1,5 +1,4 @@
-// Package store keeps the state of a simulated cloud in memory and in a file.
-package store
+package simulator
 
 import (
 	"encoding/json"
@@ -11,7 +10,7 @@ import (
 	"sync"
 )
 
-// Store keeps a state in memory and on disk. A change is on disk before Write returns; changes that come at once
+// Store keeps the state of a simulated cloud in memory and on disk. A change is on disk before Write returns; changes that come at once
 // share a write. Open makes one.
 type Store[T any] struct {
 	file string

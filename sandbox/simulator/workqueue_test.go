@@ -1,4 +1,4 @@
-package workqueue
+package simulator
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 
 func TestQueueOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lanes := New()
+		lanes := NewQueues()
 		var mu sync.Mutex
 		var ended []string
 		run := func(name string, takes time.Duration, in ...string) <-chan struct{} {
@@ -42,7 +42,7 @@ func TestQueueOrder(t *testing.T) {
 
 func TestClosedQueuesRunNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lanes := New()
+		lanes := NewQueues()
 		var done []string
 		lanes.Run([]string{"a"}, func() {
 			<-lanes.Context().Done()

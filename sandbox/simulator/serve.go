@@ -1,5 +1,4 @@
-// Package web serves HTTPS on a listener, answers in JSON, and records statuses.
-package web
+package simulator
 
 import (
 	"context"

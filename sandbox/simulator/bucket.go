@@ -1,5 +1,4 @@
-// Package bucket is a cloud's patience: a token bucket for each name, filled at the pace of the sandbox's clock.
-package bucket
+package simulator
 
 import (
 	"sync"
@@ -8,7 +7,8 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/clock"
 )
 
-// Buckets are token buckets by name. The zero value's clock is the wall's.
+// Buckets are the rate limits of a cloud: a token bucket for each name, filled at the pace of the sandbox's clock. The zero
+// value's clock is the wall's.
 type Buckets struct {
 	Clock clock.Clock
 
