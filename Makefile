@@ -116,7 +116,7 @@ test-times: build assets $(CLUSTERAPI) ## Measure both suites on an idle machine
 	done
 
 # A log that is cut off must not lose why a test failed: CI prints only failures.
-MACHINES_TEST = $(GO) test -tags machines -vet=off -ldflags '$(SANDBOX_LDFLAGS)' -count=1 -timeout 30m $(if $(CI),,-v)
+MACHINES_TEST = $(GO) test -tags machines -vet=off -ldflags '$(SANDBOX_LDFLAGS)' -count=1 -timeout 60m $(if $(CI),,-v)
 # Chromium of Debian, and axe-core of the npm registry. A missing browser is an error, so that the target cannot pass without a check.
 BROWSER ?= $(shell command -v chromium || command -v chromium-headless-shell || command -v google-chrome)
 AXE_VERSION := 4.14.1
@@ -138,10 +138,14 @@ $(AXE):
 	@cd $@.new && ../../hack/retry.sh npm pack --silent axe-core@$(AXE_VERSION) >/dev/null && tar -xzf axe-core-*.tgz --strip-components 1 package/axe.min.js package/LICENSE
 	@mv $@.new $@
 
+# A shard without real kubelets and stores builds neither of both from source.
 .PHONY: test-machines
-test-machines: $(BIN)/kamino $(BIN)/nodes $(CONTAINERD) ## Prove identity on real Debian machines in containers (root and Debian packages; says which).
-	@cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_NODE_BIN=$(CURDIR)/$(BIN)/nodes KAMINO_CONTAINERD_BIN=$(CURDIR)/$(CONTAINERD) \
-		$(MACHINES_TEST) ./machine/real
+test-machines: $(BIN)/kamino ## Prove identity on real Debian machines in containers: root and Debian packages; says which (SHARD=k/n: one part).
+	@tests=$$($(TESTSUITE) pattern -machines -shard "$(SHARD)"); \
+		if [[ $$tests =~ TestNodes|TestStores ]]; then $(MAKE) $(BIN)/nodes $(CONTAINERD); fi; \
+		echo "== $$tests on real machines"; \
+		cd sandbox && KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_NODE_BIN=$(CURDIR)/$(BIN)/nodes KAMINO_CONTAINERD_BIN=$(CURDIR)/$(CONTAINERD) \
+			$(MACHINES_TEST) -run "$$tests" ./machine/real
 
 .PHONY: test-machines-core
 test-machines-core: $(BIN)/kamino ## The same without real kubelets and without a containerd built from source (a part of test-machines).

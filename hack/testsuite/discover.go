@@ -20,6 +20,9 @@ import (
 const (
 	root          = "github.com/kamino-dev/kamino/"
 	sandboxModule = "sandbox"
+	// machinesTag is the build tag of the tests on real machines, which need root, and machinesPackage their package.
+	machinesTag     = "machines"
+	machinesPackage = "sandbox/machine/real"
 )
 
 // Package is one package that has tests.
@@ -49,12 +52,23 @@ func (p Package) LongOnly() bool {
 	return strings.HasPrefix(p.Name, "sandbox/e2e/") || p.Name == "sandbox/capi"
 }
 
+// OnMachines reports whether the tests of a package run on real machines, and so in neither the short nor the long suite.
+func (p Package) OnMachines() bool { return p.Name == machinesPackage }
+
 // LongTests are the tests of the long suite, in the order of their packages.
 func LongTests(all []Package) []Test {
-	var out []Test
+	return testsOf(all, func(p Package, t Test) bool { return !p.OnMachines() && (p.LongOnly() || t.AsksShort) })
+}
+
+// MachineTests are the tests on real machines.
+func MachineTests(all []Package) []Test {
+	return testsOf(all, func(p Package, _ Test) bool { return p.OnMachines() })
+}
+
+func testsOf(all []Package, belongs func(Package, Test) bool) (out []Test) {
 	for _, p := range all {
 		for _, t := range p.Tests {
-			if p.LongOnly() || t.AsksShort {
+			if belongs(p, t) {
 				out = append(out, t)
 			}
 		}
@@ -77,7 +91,7 @@ func discover(ctx context.Context) ([]Package, error) {
 }
 
 func listPackages(ctx context.Context, module string) ([]Package, error) {
-	command := exec.CommandContext(ctx, "go", "list", "-json=Dir,ImportPath,TestGoFiles,XTestGoFiles", "./...")
+	command := exec.CommandContext(ctx, "go", "list", "-tags", machinesTag, "-json=Dir,ImportPath,TestGoFiles,XTestGoFiles", "./...")
 	command.Dir = module
 	var stderr bytes.Buffer
 	command.Stderr = &stderr

@@ -64,4 +64,14 @@ func TestLongTestsAreFound(t *testing.T) {
 	if diff := cmp.Diff(want, LongTests([]Package{p})); diff != "" {
 		t.Errorf("long tests of a long package (-want +got):\n%s", diff)
 	}
+	if got := MachineTests([]Package{p}); got != nil {
+		t.Errorf("tests on machines: %v", got)
+	}
+	p.Name = "sandbox/machine/real"
+	if diff := cmp.Diff(want, MachineTests([]Package{p})); diff != "" {
+		t.Errorf("tests on machines (-want +got):\n%s", diff)
+	}
+	if got := LongTests([]Package{p}); got != nil {
+		t.Errorf("tests on machines in the long suite: %v", got)
+	}
 }

@@ -1,7 +1,8 @@
 // Command testsuite finds, splits, runs and measures the project's tests.
 //
 // The short suite is `go test -short`: `make test` runs it. The long suite is everything that the short one leaves out:
-// every test of a package that is long as a whole, and every test function that calls testing.Short.
+// every test of a package that is long as a whole, and every test function that calls testing.Short. The tests on real
+// machines need root, and belong to neither suite.
 package main
 
 import (
@@ -16,9 +17,10 @@ import (
 
 const usageText = `usage:
   testsuite long [-shard k/n] [-flags FLAGS]   run the long suite, or one shard of it
-  testsuite list [-shard k/n]                  list its tests with the seconds that each is expected to take
+  testsuite list [-machines] [-shard k/n]      list its tests with the seconds that each is expected to take
   testsuite needs -shard k/n VARIABLE          succeed if a package of the shard reads the environment variable
-  testsuite shards                             print how many shards keep each below the limit
+  testsuite pattern -machines [-shard k/n]     print the -run pattern of the tests on real machines
+  testsuite shards [-machines]                 print how many shards keep each below the limit
   testsuite times [-long] [-flags FLAGS] [PACKAGE...]
                                                run a suite, or these packages of it, measure, and write docs/contribute/tests.md
 `
@@ -38,6 +40,8 @@ func main() {
 type options struct {
 	shard Shard
 	long  bool
+	// machines selects the tests on real machines instead of the long suite.
+	machines bool
 	// flags of `go test` for the sandbox's packages, separated by spaces, with quotes as in GOFLAGS.
 	flags string
 	rest  []string
@@ -49,6 +53,7 @@ func parse(args []string) (o options, err error) {
 	set.Usage = func() { fmt.Fprint(os.Stderr, usageText) }
 	set.Var(&o.shard, "shard", "k/n: the k-th of n parts")
 	set.BoolVar(&o.long, "long", false, "the long suite")
+	set.BoolVar(&o.machines, "machines", false, "the tests on real machines")
 	set.StringVar(&o.flags, "flags", "", "GOFLAGS for the sandbox's packages")
 	err = set.Parse(args)
 	o.rest = set.Args()
@@ -81,7 +86,12 @@ func run(ctx context.Context, args []string) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	part := o.shard.Of(Weigh(LongTests(all), expected))
+	tests := LongTests(all)
+	if o.machines {
+		tests = MachineTests(all)
+	}
+	weighed := Weigh(tests, expected)
+	part := o.shard.Of(weighed)
 	switch args[0] {
 	case "long":
 		return long(ctx, all, part, o)
@@ -92,8 +102,13 @@ func run(ctx context.Context, args []string) (int, error) {
 		return 0, nil
 	case "needs":
 		return needs(all, part, o.rest)
+	case "pattern":
+		for _, r := range runsOf(all, part) {
+			fmt.Println(pattern(r.tests))
+		}
+		return 0, nil
 	case "shards":
-		fmt.Println(Shards(Weigh(LongTests(all), expected)))
+		fmt.Println(Shards(weighed))
 		return 0, nil
 	}
 	fmt.Fprint(os.Stderr, usageText)

@@ -51,7 +51,7 @@ func runsOf(all []Package, part []Weighed) []packageRun {
 
 // command is the run as a command, with more flags of `go test`.
 func (r packageRun) command(ctx context.Context, sandboxFlags string, more ...string) *exec.Cmd {
-	args := slices.Concat([]string{"test", "-vet=off", "-count=1", "-timeout=40m"}, more, []string{"-run", "^(" + strings.Join(r.tests, "|") + ")$", "./" + r.path()})
+	args := slices.Concat([]string{"test", "-vet=off", "-count=1", "-timeout=40m"}, more, []string{"-run", pattern(r.tests), "./" + r.path()})
 	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir, command.Env = r.module, os.Environ()
 	if r.module == sandboxModule && sandboxFlags != "" {

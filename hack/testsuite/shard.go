@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 )
 
 const (
@@ -98,6 +99,9 @@ func Expected(tests []Weighed) (total float64) {
 	}
 	return total
 }
+
+// pattern is the argument of `go test -run` for these tests of one package.
+func pattern(tests []string) string { return "^(" + strings.Join(tests, "|") + ")$" }
 
 // Shards is the least number of shards each of which is expected to stay within shardSeconds, or to hold one test alone.
 func Shards(tests []Weighed) int {

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// timesFile has the wall seconds of each test of the long suite, by which it is split.
+	// timesFile has the wall seconds of each test of the long suite and on real machines, by which both are split.
 	timesFile = "hack/testsuite/times.tsv"
 	// pageFile has a table with a row for each package.
 	pageFile = "docs/contribute/tests.md"
@@ -101,7 +101,7 @@ func times(ctx context.Context, all []Package, o options) (int, error) {
 	} else {
 		more = append(more, "-short")
 		for _, p := range all {
-			if !p.LongOnly() {
+			if !p.LongOnly() && !p.OnMachines() {
 				for _, t := range p.Tests {
 					part = append(part, Weighed{Test: t})
 				}
@@ -254,7 +254,7 @@ func writeTimes(all []Package, got map[string]*figures) error {
 		}
 	}
 	var text strings.Builder
-	for _, t := range LongTests(all) {
+	for _, t := range slices.Concat(LongTests(all), MachineTests(all)) {
 		if seconds, known := times[testKey{t.Package, t.Name}]; known {
 			fmt.Fprintf(&text, "%s\t%s\t%.1f\n", t.Package, t.Name, seconds)
 		}

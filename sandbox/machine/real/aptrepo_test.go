@@ -49,6 +49,7 @@ const (
 
 func (l *lab) serveApt(t *testing.T) *aptRepository {
 	t.Helper()
+	requireTools(t, aptPrograms)
 	r := &aptRepository{dir: filepath.Join(l.dir, "apt"), gnupg: filepath.Join(l.dir, "gnupg"), released: make(chan struct{})}
 	if err := os.MkdirAll(r.gnupg, 0o700); err != nil {
 		t.Fatal(err)

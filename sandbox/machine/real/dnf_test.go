@@ -78,13 +78,13 @@ func (d *dnfRoot) exec(ctx context.Context, environment []string, program string
 		}
 	}
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = environment
+	cmd.Env = append(slices.Clone(environment), "HOME="+d.dir)
 	return cmd
 }
 
 func newDNF(t *testing.T) *dnfRoot {
 	t.Helper()
-	requireTools(t)
+	requireTools(t, dnfPrograms)
 	d := &dnfRoot{dir: t.TempDir()}
 	d.root = filepath.Join(d.dir, "root")
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -111,6 +111,8 @@ func newDNF(t *testing.T) *dnfRoot {
 	} {
 		write(t, filepath.Join(d.root, path), content, 0o644)
 	}
+	// Debian's rpm keeps its database in the home directory, and Amazon Linux here.
+	write(t, filepath.Join(d.dir, ".rpmmacros"), "%_dbpath /var/lib/rpm\n", 0o644)
 	d.units = &directUnits{root: d, ended: map[string]host.UnitState{}}
 	d.node = host.Node{Root: d.root, Now: time.Now, Exec: d.exec, Units: d.units, Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
 	return d

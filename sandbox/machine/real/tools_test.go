@@ -66,7 +66,7 @@ type after struct {
 // is asserted. Without virt-sysprep, this tool is skipped.
 func TestTools(t *testing.T) {
 	requireMeasurements(t)
-	requireTools(t)
+	requireTools(t, programs)
 	l := &lab{dir: t.TempDir(), kamino: os.Getenv("KAMINO_BIN")}
 	image, planted, list := l.livedIn(t)
 	results := map[string]after{"before": l.measure(t, image, planted, list, 0)}
