@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/godbus/dbus/v5"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -463,6 +464,21 @@ func TestUnitThatRefusesToStop(t *testing.T) {
 	}
 	if !slices.Contains(m.systemd.requested(), "KillUnit auditd.service") {
 		t.Errorf("systemd got %v", m.systemd.requested())
+	}
+}
+
+// TestServicesWithAWatchdog are stopped: systemd would restart a frozen process. systemd's own daemons go on.
+func TestServicesWithAWatchdog(t *testing.T) {
+	m := newMachine(t)
+	m.systemd.active[`acme\x2dagent.service`] = true
+	m.systemd.watchdog = map[dbus.ObjectPath]bool{
+		"/org/freedesktop/systemd1/unit/acme_5cx2dagent_2eservice": true, "/org/freedesktop/systemd1/unit/systemd_2dnetworkd_2eservice": true,
+	}
+	if err := m.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"ssh.service", "systemd-networkd.service"}, m.systemd.running()); diff != "" {
+		t.Errorf("left running (-want +got):\n%s", diff)
 	}
 }
 

@@ -24,9 +24,11 @@ type systemdStub struct {
 	mu                sync.Mutex
 	active            map[string]bool
 	stubborn, refuses map[string]bool
-	requests          []string
-	jobs              uint32
-	clients           []*client
+	// watchdog has the services with WatchdogSec, by the path of their object.
+	watchdog map[dbus.ObjectPath]bool
+	requests []string
+	jobs     uint32
+	clients  []*client
 }
 
 type client struct {
@@ -117,6 +119,9 @@ func (s *systemdStub) answer(c *client, m *dbus.Message) {
 		name, _ = m.Body[0].(string)
 	}
 	switch method {
+	case "Get":
+		path, _ := m.Headers[dbus.FieldPath].Value().(dbus.ObjectPath)
+		c.reply(m, "", dbus.MakeVariant(map[bool]uint64{true: 180e6}[s.watchdog[path]]))
 	case "ListUnits":
 		rows := []row{}
 		for unit, active := range s.active {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path"
 	"slices"
@@ -52,7 +53,15 @@ func Dial(ctx context.Context, t *tree.Tree) (*systemd.Conn, error) {
 // stopUnits stops the units of the profile in order, and checks that all stay stopped. It returns the stopped units
 // even after an error.
 func (h *Host) stopUnits(ctx context.Context, bus *systemd.Conn) (stopped []string, err error) {
-	for _, group := range h.Runner.Profile.Stop {
+	groups := slices.Clone(h.Runner.Profile.Stop)
+	watched, err := h.watched(ctx, bus)
+	if err != nil {
+		return nil, err
+	}
+	if len(watched.Units) > 0 {
+		groups = append(groups, watched)
+	}
+	for _, group := range groups {
 		names, err := running(ctx, bus, group)
 		if err != nil {
 			return stopped, err
@@ -67,7 +76,7 @@ func (h *Host) stopUnits(ctx context.Context, bus *systemd.Conn) (stopped []stri
 	// A restarted unit was started by a unit that is stopped by now.
 	for round := range 3 {
 		var left []string
-		for _, group := range h.Runner.Profile.Stop {
+		for _, group := range groups {
 			names, err := running(ctx, bus, group)
 			if err != nil {
 				return stopped, err
@@ -88,6 +97,29 @@ func (h *Host) stopUnits(ctx context.Context, bus *systemd.Conn) (stopped []stri
 		}
 	}
 	return stopped, nil
+}
+
+// watched returns the services with a watchdog (WatchdogSec). systemd would restart such a service when its process is
+// frozen, and the new process could write after the search.
+func (h *Host) watched(ctx context.Context, bus *systemd.Conn) (group generalize.Stop, err error) {
+	services, err := running(ctx, bus, generalize.Stop{Units: []string{"*.service"}})
+	if err != nil {
+		return group, err
+	}
+	for _, name := range services {
+		if strings.HasPrefix(name, daemons) || slices.Contains(goOn, strings.TrimSuffix(name, ".service")) {
+			continue
+		}
+		watchdog, err := bus.GetUnitTypePropertyContext(ctx, name, "Service", "WatchdogUSec")
+		if err != nil {
+			h.say("the watchdog of %s is not known: %v", name, err)
+			continue
+		}
+		if interval, ok := watchdog.Value.Value().(uint64); ok && interval != 0 && interval != math.MaxUint64 {
+			group.Units = append(group.Units, strings.ReplaceAll(name, `\`, `\\`))
+		}
+	}
+	return group, nil
 }
 
 // running returns the active units of a group, in the group's order.

@@ -198,6 +198,7 @@ func (m *Manager) allProperties(path dbus.ObjectPath) map[string]dbus.Variant {
 		"SubState":      dbus.MakeVariant(unit.subState()),
 		"UnitFileState": dbus.MakeVariant("enabled"),
 		"TriggeredBy":   dbus.MakeVariant(append([]string{}, unit.TriggeredBy...)),
+		"WatchdogUSec":  dbus.MakeVariant(uint64(0)),
 	}
 }
 
