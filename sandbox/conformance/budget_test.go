@@ -8,6 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	simulator "github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/clock"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
 )
 
 // budget is the number of Azure requests of a capture, by class. The test fails on a rise; after a fall, write the
@@ -26,7 +27,8 @@ var (
 	trialAdds    = budget{reads: 15, writes: 3, repeats: 18, polls: 0}
 )
 
-// TestRequestsOfACapture has the engine capture a node twice at Azure's own latencies, and once with a trial.
+// TestRequestsOfACapture has the engine capture a node twice at Azure's own latencies, and once with a trial. The page on
+// requests lists the requests of the first capture, with reasons.
 func TestRequestsOfACapture(t *testing.T) {
 	settings := v1alpha1.Settings{Trial: v1alpha1.TrialSettings{Mode: v1alpha1.TrialOff}}
 	settings.Generalize.Profile = v1alpha1.ProfileStatic
@@ -43,6 +45,12 @@ func TestRequestsOfACapture(t *testing.T) {
 	}
 	played("without a trial", func(c *course) {
 		sent["first"] = c.play(c.t.Context(), version, settings)
+		wantDocumented(c.t, "../../docs/reference/requests-azure.md", c.requests.Requests(), func(r requestlog.Request) string {
+			if r.Class == requestlog.Login {
+				return ""
+			}
+			return r.Noun + " " + r.Operation
+		})
 		time.Sleep(time.Hour)
 		sent["later"] = c.play(c.t.Context(), version+"02", settings)
 	})

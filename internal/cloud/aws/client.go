@@ -83,6 +83,13 @@ type account struct {
 	// denials are regions in which the credential may not read groups.
 	denials map[string]denial
 
+	// largeRegions are regions whose groups take several requests.
+	largeRegions map[string]bool
+	// completed are complete snapshots by request key, from recent reads.
+	completed map[string]completedSnapshots
+	// standbys are instances that this process has put into standby, by region and ID.
+	standbys map[string]enteredStandby
+
 	// caller is the identity of the credential.
 	caller callerIdentity
 
@@ -106,6 +113,7 @@ func newAccount(c Config) *account {
 	return &account{
 		config: c, clients: map[string]any{}, imageTexts: map[string]string{}, available: map[string]cachedImage{}, cachedImages: map[string]cachedImage{},
 		created: map[string]createdResource{}, deleted: map[string]time.Time{}, members: map[string]membership{}, denials: map[string]denial{}, groupTags: map[cloud.PoolID]map[string]string{}, uefi: map[string]uefiVariables{}, trials: map[string]cloud.TrialSpec{}, versions: map[string]seenVersion{},
+		largeRegions: map[string]bool{}, completed: map[string]completedSnapshots{}, standbys: map[string]enteredStandby{},
 		uses: &useLog{now: c.Now, at: map[string]time.Time{}},
 	}
 }

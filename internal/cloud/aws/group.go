@@ -55,6 +55,11 @@ func groupKey(id cloud.PoolID) string { return "group " + string(id) }
 
 // group reads a group from the read cache or from AWS. A new group with the name of a deleted group is a different group.
 func (a *account) group(ctx context.Context, ref group) (types.AutoScalingGroup, error) {
+	if !isLarge(a, ref.region) { // other reads of a pass need the list, too
+		if err := listGroups(ctx, a, ref.region); err != nil {
+			return types.AutoScalingGroup{}, err
+		}
+	}
 	if listed, found := cloud.ReadCacheOf(ctx).Get(groupKey(ref.pool())); found {
 		return listed.(types.AutoScalingGroup), nil
 	}
@@ -333,8 +338,8 @@ func (p *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 	if err != nil {
 		return nil, err
 	}
-	if !p.capa && cloud.ReadCacheOf(ctx) != nil { // templateShared reads all groups, so the group needs no request of its own
-		if err := allGroups(ctx, p.account, ref.region, func(types.AutoScalingGroup) {}); err != nil {
+	if !p.capa { // templateShared reads all groups, so the group needs no request of its own
+		if err := listGroups(ctx, p.account, ref.region); err != nil {
 			return nil, err
 		}
 	}

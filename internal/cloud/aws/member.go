@@ -122,20 +122,28 @@ func (a *account) readMemberships(ctx context.Context, in string, ids []string) 
 }
 
 func (a *account) fetchMemberships(ctx context.Context, in string, ids []string) error {
-	found, err := a.autoScaling(in).DescribeAutoScalingInstances(ctx, &autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: ids})
-	if err != nil {
-		return fail("read the groups of", instances(ids), err)
-	}
-	names := map[string]string{}
-	for _, m := range found.AutoScalingInstances {
-		names[sdk.ToString(m.InstanceId)] = sdk.ToString(m.AutoScalingGroupName)
-	}
-	arns := map[string]cloud.PoolID{}
+	names, arns := map[string]string{}, map[string]cloud.PoolID{}
 	arn := func(g types.AutoScalingGroup) {
 		arns[sdk.ToString(g.AutoScalingGroupName)] = cloud.PoolID(sdk.ToString(g.AutoScalingGroupARN))
 	}
-	if err := a.eachGroup(ctx, in, slices.Compact(slices.Sorted(values(names))), arn); err != nil {
-		return err
+	if groups, listed := listedGroups(ctx, in); listed {
+		for _, g := range groups {
+			arn(g)
+			for _, m := range g.Instances {
+				names[sdk.ToString(m.InstanceId)] = sdk.ToString(g.AutoScalingGroupName)
+			}
+		}
+	} else {
+		found, err := a.autoScaling(in).DescribeAutoScalingInstances(ctx, &autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: ids})
+		if err != nil {
+			return fail("read the groups of", instances(ids), err)
+		}
+		for _, m := range found.AutoScalingInstances {
+			names[sdk.ToString(m.InstanceId)] = sdk.ToString(m.AutoScalingGroupName)
+		}
+		if err := a.eachGroup(ctx, in, slices.Compact(slices.Sorted(values(names))), arn); err != nil {
+			return err
+		}
 	}
 	now := a.config.Now()
 	a.mu.Lock()

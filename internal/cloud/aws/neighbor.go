@@ -46,12 +46,48 @@ func templateShared(ctx context.Context, a *account, ref group, r recipe) (*clou
 	return &refusal, nil
 }
 
-// allGroups calls do for each group of a region, and caches the groups.
+// allGroups calls do for each group of a region, and caches the groups and their list.
 func allGroups(ctx context.Context, a *account, in string, do func(types.AutoScalingGroup)) error {
-	return a.eachGroup(ctx, in, nil, func(g types.AutoScalingGroup) {
-		cloud.ReadCacheOf(ctx).Put(groupKey(cloud.PoolID(sdk.ToString(g.AutoScalingGroupARN))), g)
+	cache, all := cloud.ReadCacheOf(ctx), []types.AutoScalingGroup(nil)
+	err := a.eachGroup(ctx, in, nil, func(g types.AutoScalingGroup) {
+		cache.Put(groupKey(cloud.PoolID(sdk.ToString(g.AutoScalingGroupARN))), g)
+		all = append(all, g)
 		do(g)
 	})
+	if err == nil {
+		cache.Put(groupsKey(in), all)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.largeRegions[in] = len(all) > maxGroups
+	}
+	return err
+}
+
+// isLarge reports whether the list of a region's groups took several requests.
+func isLarge(a *account, in string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.largeRegions[in]
+}
+
+// groupsKey is the key of the list of a region's groups in the read cache.
+func groupsKey(in string) string { return "groups " + in }
+
+// listGroups lists the groups of a region into the read cache. The list then answers reads of groups and of instances.
+func listGroups(ctx context.Context, a *account, in string) error {
+	if cloud.ReadCacheOf(ctx).IsInvalid() {
+		return nil
+	}
+	return allGroups(ctx, a, in, func(types.AutoScalingGroup) {})
+}
+
+// listedGroups returns the groups of a region from the read cache.
+func listedGroups(ctx context.Context, in string) ([]types.AutoScalingGroup, bool) {
+	all, found := cloud.ReadCacheOf(ctx).Get(groupsKey(in))
+	if !found {
+		return nil, false
+	}
+	return all.([]types.AutoScalingGroup), true // the key holds only lists of groups
 }
 
 // usesNewest reports whether a group launches instances from the newest version of a template.

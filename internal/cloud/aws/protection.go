@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
@@ -71,6 +72,14 @@ func (p *PoolProvider) Protection(ctx context.Context, id cloud.InstanceID) (clo
 	if err != nil {
 		return cloud.Protection{}, err
 	}
+	if entered, recent := recentStandby(ctx, p.account, ref); recent {
+		return cloud.Protection{Protected: true, Token: entered.token()}, nil
+	}
+	if !isLarge(p.account, ref.region) { // other reads of a pass need the list, too
+		if err := listGroups(ctx, p.account, ref.region); err != nil {
+			return cloud.Protection{}, err
+		}
+	}
 	now, err := p.groupState(ctx, ref)
 	if err != nil {
 		return cloud.Protection{}, err
@@ -82,8 +91,49 @@ func (p *PoolProvider) Protection(ctx context.Context, id cloud.InstanceID) (clo
 	return cloud.Protection{Protected: now.standby(), Token: now.token()}, nil
 }
 
+// standbyLife is how long an instance is assumed to stay in standby, if a pass reads the state right after the change.
+const standbyLife = 5 * time.Second
+
+// enteredStandby is the state of an instance from AWS's answer to EnterStandby, with the time of the answer.
+type enteredStandby struct {
+	groupState
+	at time.Time
+}
+
+// recentStandby returns the state of an instance that this process has just put into standby. Reads without a cache ask AWS.
+func recentStandby(ctx context.Context, a *account, ref instance) (groupState, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	entered, found := a.standbys[ref.region+"/"+ref.id]
+	if found && a.config.Now().Sub(entered.at) >= standbyLife {
+		delete(a.standbys, ref.region+"/"+ref.id)
+		found = false
+	}
+	return entered.groupState, found && cloud.ReadCacheOf(ctx) != nil
+}
+
+// recordStandby records that this process has put an instance into standby; nil removes the record.
+func recordStandby(a *account, ref instance, entered *groupState) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.standbys, ref.region+"/"+ref.id)
+	if entered != nil {
+		a.standbys[ref.region+"/"+ref.id] = enteredStandby{*entered, a.config.Now()}
+	}
+}
+
 // groupState reads the state of an instance in its group; nil for an instance without a group or a missing instance.
 func (a *account) groupState(ctx context.Context, ref instance) (*groupState, error) {
+	if groups, listed := listedGroups(ctx, ref.region); listed {
+		for _, g := range groups {
+			for _, m := range g.Instances {
+				if sdk.ToString(m.InstanceId) == ref.id {
+					return &groupState{sdk.ToString(g.AutoScalingGroupName), string(m.LifecycleState), sdk.ToBool(m.ProtectedFromScaleIn)}, nil
+				}
+			}
+		}
+		return nil, nil
+	}
 	out, err := a.autoScaling(ref.region).DescribeAutoScalingInstances(ctx, &autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{ref.id}})
 	if err != nil {
 		return nil, fail("read the group of", ref, err)
@@ -170,6 +220,9 @@ func (p *PoolProvider) enterStandby(ctx context.Context, op string, ref instance
 	_, err := p.autoScaling(ref.region).EnterStandby(ctx, &autoscaling.EnterStandbyInput{
 		AutoScalingGroupName: sdk.String(now.group), InstanceIds: []string{ref.id}, ShouldDecrementDesiredCapacity: sdk.Bool(true),
 	})
+	if err == nil {
+		recordStandby(p.account, ref, &groupState{now.group, string(types.LifecycleStateEnteringStandby), now.protected})
+	}
 	return fail(op, ref, err)
 }
 
@@ -185,6 +238,7 @@ func (p *PoolProvider) exitStandby(ctx context.Context, ref instance, now *group
 	if power := powerOf(m); power != cloud.PowerRunning {
 		return &cloud.Error{Kind: cloud.Conflict, Op: opUnprotect, Resource: ref.String(), Message: fmt.Sprintf("the instance is %s, and the group would replace the instance: start the instance first", strings.ToLower(string(power)))}
 	}
+	recordStandby(p.account, ref, nil)
 	_, err = p.autoScaling(ref.region).ExitStandby(ctx, &autoscaling.ExitStandbyInput{AutoScalingGroupName: sdk.String(now.group), InstanceIds: []string{ref.id}})
 	if full := fullGroup(ctx, p.account, ref, now.group, err); full != nil {
 		return full

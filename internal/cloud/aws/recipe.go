@@ -41,6 +41,11 @@ func (p *PoolProvider) RecipeChange(ctx context.Context, to cloud.Target, _ bool
 	if err != nil {
 		return cloud.RecipeChange{}, err
 	}
+	if !p.capa { // templateShared reads all groups, so the group needs no request of its own
+		if err := listGroups(ctx, p.account, ref.region); err != nil {
+			return cloud.RecipeChange{}, err
+		}
+	}
 	r, err := p.recipe(ctx, ref)
 	if err != nil {
 		return cloud.RecipeChange{}, err

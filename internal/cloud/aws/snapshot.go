@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -31,7 +32,18 @@ func (p *ImageProvider) Snapshot(ctx context.Context, id cloud.InstanceID, name 
 	if p.recentlyDeleted(ref.region, ref.key()) { // by DeleteSnapshot of this process
 		return cloud.Snapshot{Name: name}, nil
 	}
+	if made := p.recentlyCreated(ref.key()); made.id != "" && cloud.ReadCacheOf(ctx) != nil && p.config.Now().Sub(made.at) < acceptedLife {
+		return acceptedSnapshot(ref, made), nil
+	}
 	return p.readSnapshot(ctx, ref)
+}
+
+// acceptedLife is how long a new snapshot is assumed to be incomplete, if a pass reads the snapshot right after the creation.
+const acceptedLife = 5 * time.Second
+
+// acceptedSnapshot is a snapshot as in AWS's answer to CreateSnapshot.
+func acceptedSnapshot(ref snapshotRef, made createdResource) cloud.Snapshot {
+	return cloud.Snapshot{Name: ref.name, ID: snapshotID(ref.region, made.id), State: cloud.Pending, Taken: true, Tags: maps.Clone(made.tags)}
 }
 
 // readSnapshot reads the snapshot of a name. EC2 may show a snapshot of this process late.
@@ -44,13 +56,16 @@ func (a *account) readSnapshot(ctx context.Context, ref snapshotRef) (cloud.Snap
 		return a.snapshotOf(ref.region, ref.name, all[0]), nil
 	}
 	if made := a.recentlyCreated(ref.key()); made.id != "" {
-		return cloud.Snapshot{Name: ref.name, ID: snapshotID(ref.region, made.id), State: cloud.Pending, Taken: true, Tags: maps.Clone(made.tags)}, nil
+		return acceptedSnapshot(ref, made), nil
 	}
 	return cloud.Snapshot{Name: ref.name}, nil
 }
 
 // snapshotsNamed returns the snapshots of a name. If two processes made snapshots, the oldest is first and valid.
 func (a *account) snapshotsNamed(ctx context.Context, ref snapshotRef) ([]types.Snapshot, error) {
+	if all, recent := recentlyCompleted(ctx, a, ref); recent {
+		return all, nil
+	}
 	all, err := a.snapshots(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + tagSnapshot), Values: []string{shorten(ref.name, maxTagValue)}})
 	for _, s := range all {
 		cloud.ReadCacheOf(ctx).Put(snapshotKey(ref.region, sdk.ToString(s.SnapshotId)), s)
@@ -58,7 +73,39 @@ func (a *account) snapshotsNamed(ctx context.Context, ref snapshotRef) ([]types.
 	slices.SortFunc(all, func(x, y types.Snapshot) int {
 		return cmp.Or(sdk.ToTime(x.StartTime).Compare(sdk.ToTime(y.StartTime)), cmp.Compare(sdk.ToString(x.SnapshotId), sdk.ToString(y.SnapshotId)))
 	})
+	rememberCompleted(a, ref, all)
 	return all, err
+}
+
+// completedLife is how long a complete snapshot is assumed to stay. The hand-over follows once the image is available.
+const completedLife = consistencyDelay
+
+// completedSnapshots are the complete snapshots of a name, with the time of the read.
+type completedSnapshots struct {
+	all []types.Snapshot
+	at  time.Time
+}
+
+// rememberCompleted stores the snapshots of a name if all are complete, and else removes the record.
+func rememberCompleted(a *account, ref snapshotRef, all []types.Snapshot) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.completed, ref.key())
+	if len(all) > 0 && !slices.ContainsFunc(all, func(s types.Snapshot) bool { return s.State != types.SnapshotStateCompleted }) {
+		a.completed[ref.key()] = completedSnapshots{all, a.config.Now()}
+	}
+}
+
+// recentlyCompleted returns the complete snapshots of a recent read. Reads without a cache ask AWS.
+func recentlyCompleted(ctx context.Context, a *account, ref snapshotRef) ([]types.Snapshot, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known, found := a.completed[ref.key()]
+	if found && a.config.Now().Sub(known.at) >= completedLife {
+		delete(a.completed, ref.key())
+		found = false
+	}
+	return slices.Clone(known.all), found && cloud.ReadCacheOf(ctx) != nil
 }
 
 // snapshotKey and backsKey are keys of the read cache: a snapshot, and a snapshot that backs an image.
@@ -178,6 +225,7 @@ func (p *ImageProvider) DeleteSnapshot(ctx context.Context, id cloud.InstanceID,
 			return err
 		}
 	}
+	rememberCompleted(p.account, ref, nil)
 	if len(all) > 0 {
 		p.recordDeleted(ref.region, ref.key())
 	}
