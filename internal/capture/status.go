@@ -65,7 +65,7 @@ func report(w *observed, d plan.Decision, now time.Time) {
 	reportRecipe(w, d)
 	reportTrial(w, now)
 	reportConditions(w.p, d, now)
-	reportKured(w, d, now)
+	reportEndlessWait(w, d, now)
 	reportTried(w, d, now)
 	reportIgnoredReport(w, now)
 	reportReversible(w, now)
@@ -232,7 +232,7 @@ func turnProgress(w *observed) string {
 	case len(w.activeCaptures) == 0 && w.awaitsPoolReplacement:
 		return "waiting for the replacement of another capture's donor"
 	case len(w.activeCaptures) == 0 && w.removals > 0:
-		return "waiting for the removal of a donor without a Prototype"
+		return "waiting for the removal of a donor without a Prototype: `kamino reservations` lists the node"
 	case len(w.activeCaptures) == 0:
 		return "waiting for another capture"
 	}
@@ -305,25 +305,59 @@ func setCondition(p *v1alpha1.Prototype, now time.Time, kind string, status meta
 	})
 }
 
-// reportKured sets condition Stalled while the capture waits for a kured lock without a Node, and removes the condition
-// afterwards.
-func reportKured(w *observed, d plan.Decision, now time.Time) {
+// endlessWaits are the reasons of endlessWait.
+var endlessWaits = []string{KuredLockStale, CaptureAheadStalled, HolderUnattended}
+
+const (
+	// CaptureAheadStalled is the reason of condition Stalled: the capture waits for another capture, which waits for a person.
+	CaptureAheadStalled = "CaptureAheadStalled"
+	// HolderUnattended is the reason of condition Stalled: no controller releases the other reservation of the donor.
+	HolderUnattended = "HolderUnattended"
+)
+
+// endlessWait returns why a wait can last until a person acts; empty for a wait that ends automatically.
+func endlessWait(w *observed, d plan.Decision) (reason, message string) {
 	switch {
-	case d.Why == plan.ForTurn && w.kured.Release != "":
-		setCondition(w.p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, KuredLockStale, w.kured.Holder())
-	case waitsForStaleLock(w.p):
+	case d.Do != plan.Wait:
+	case slices.Contains(turnWaits, d.Why) && w.kured.Release != "":
+		return KuredLockStale, w.kured.Holder()
+	case slices.Contains(turnWaits, d.Why) && w.kured.Node == "" && len(w.activeCaptures) > 0:
+		ahead := &w.activeCaptures[0]
+		if is := meta.FindStatusCondition(ahead.Status.Conditions, v1alpha1.ConditionStalled); is != nil && is.Status == metav1.ConditionTrue && !ahead.Status.Terminal() {
+			return CaptureAheadStalled, fmt.Sprintf("%s; prototype %s waits for you (%s): run `kamino describe %s`", turnProgress(w), ahead.Name, is.Reason, ahead.Name)
+		}
+	case d.Why == plan.ForHolder && !isHeldByCapture(w):
+		return HolderUnattended, fmt.Sprintf("node %s is also reserved by %s: if the holder no longer works on the node, run `kamino release-node %s`", w.p.Spec.Donor.NodeName, w.otherHolder, w.p.Spec.Donor.NodeName)
+	}
+	return "", ""
+}
+
+// isHeldByCapture reports whether another capture has reserved the donor. A capture releases its donor at a deadline.
+func isHeldByCapture(w *observed) bool {
+	if w.node == nil {
+		return false
+	}
+	other, err := v1alpha1.ReservationOf(w.node.Annotations)
+	return err == nil && other != nil && other.UID != w.p.UID && other.Is(v1alpha1.HolderPrototype)
+}
+
+// reportEndlessWait sets condition Stalled during an endless wait, and removes the condition afterwards.
+func reportEndlessWait(w *observed, d plan.Decision, now time.Time) {
+	if reason, message := endlessWait(w, d); reason != "" {
+		setCondition(w.p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message)
+	} else if waitsEndlessly(w.p) {
 		meta.RemoveStatusCondition(&w.p.Status.Conditions, v1alpha1.ConditionStalled)
 	}
 }
 
-func waitsForStaleLock(p *v1alpha1.Prototype) bool {
+func waitsEndlessly(p *v1alpha1.Prototype) bool {
 	stalled := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
-	return stalled != nil && stalled.Reason == KuredLockStale
+	return stalled != nil && slices.Contains(endlessWaits, stalled.Reason)
 }
 
 // clearStalled removes condition Stalled after a successful pass.
 func clearStalled(p *v1alpha1.Prototype) {
-	if p.Status.Failure == nil && !waitsForStaleLock(p) {
+	if p.Status.Failure == nil && !waitsEndlessly(p) {
 		meta.RemoveStatusCondition(&p.Status.Conditions, v1alpha1.ConditionStalled)
 	}
 }

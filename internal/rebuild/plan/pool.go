@@ -69,7 +69,7 @@ func Choose(p Pool) Choice {
 	for _, m := range p.candidates(&c) {
 		switch {
 		case !p.AtOnce && p.full(m):
-			c.wait(fmt.Sprintf("%s of pool %s out of service, and %d may be: %s", wording.Count(p.out(), "node"), p.Name, p.Limit, p.absent()))
+			c.wait(fmt.Sprintf("%s of pool %s out of service, and %d may be: %s", wording.Count(p.out(), "node"), p.Name, p.Limit, p.absent()) + p.repair(c))
 		case !p.AtOnce && p.Kured != "" && p.Kured != m.Name:
 			c.wait(p.KuredHolder)
 		case p.Careful && m.Ready && p.alone(m):
@@ -96,7 +96,7 @@ func (p Pool) candidates(c *Choice) []Member {
 		case m.Own:
 			c.Alone[m.Name] = cloud.Refuse(OwnNode, "is left alone, because this process runs on the node", "run the command elsewhere")
 		case m.Held != "":
-			c.wait(fmt.Sprintf("node %s is held by %s", m.Name, m.Held))
+			c.wait(fmt.Sprintf("node %s is held by %s: `kamino reservations` shows whether the holder will release the node", m.Name, m.Held))
 		default:
 			all = append(all, m)
 		}
@@ -165,6 +165,14 @@ func (p Pool) absent() string {
 		names = append(names[:3], fmt.Sprintf("and %d more", len(names)-3))
 	}
 	return strings.Join(names, ", ")
+}
+
+// repair is the remedy if nodes are out of service for another cause than this rebuild: the wait then has no end of its own.
+func (p Pool) repair(c Choice) string {
+	if c.Take != "" || slices.ContainsFunc(p.Members, func(m Member) bool { return m.Taken }) {
+		return ""
+	}
+	return "; run `kubectl get nodes`, and repair, uncordon or delete these nodes"
 }
 
 // wait counts a node that is not reserved now. The first reason is kept.
