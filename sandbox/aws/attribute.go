@@ -16,8 +16,21 @@ func (s attributes) actions() []*action {
 	return []*action{
 		{name: "DescribeInstanceAttribute", noun: "instance", reads: true, handle: s.describe},
 		{name: "ModifyInstanceAttribute", noun: "instance", handle: s.modify},
+		{name: "ModifyInstanceMetadataOptions", noun: "instance", handle: s.metadata},
 		{name: "GetInstanceUefiData", noun: "instance", reads: true, handle: s.uefi},
 	}
+}
+
+// metadata changes the metadata options of an instance.
+func (s attributes) metadata(c *call, st *state) (query.Element, error) {
+	i, p := s.instance(c, st, c.in.Get("InstanceId"))
+	if p != nil {
+		return query.Element{}, p
+	}
+	i.Data = i.Data.Over(&query.Value{Parts: map[string]*query.Value{"MetadataOptions": i.Data.At("MetadataOptions").Over(c.in.Copy("InstanceId", "DryRun", "Action", "Version"))}})
+	e := metadataElement(st, i)
+	e.Name = "instanceMetadataOptions"
+	return query.Of("", query.Text("instanceId", i.ID), e), nil
 }
 
 // uefi returns the UEFI variables of an instance.

@@ -158,7 +158,7 @@ func (s groups) write(c *call, st *state, g *group) *problem {
 		return p
 	}
 	if c.in.Has("VPCZoneIdentifier") {
-		changed.Subnets = strings.Split(c.in.Get("VPCZoneIdentifier"), ",")
+		changed.Subnets = strings.Fields(strings.ReplaceAll(c.in.Get("VPCZoneIdentifier"), ",", " ")) // Cluster API sends blanks after the commas
 	} else if zones := c.in.Texts("AvailabilityZones"); len(zones) > 0 {
 		changed.Subnets = nil
 		for _, n := range s.config.Subnets {
@@ -168,7 +168,7 @@ func (s groups) write(c *call, st *state, g *group) *problem {
 		}
 	}
 	for _, id := range changed.Subnets {
-		if !slices.ContainsFunc(s.config.Subnets, func(n Subnet) bool { return n.ID == strings.TrimSpace(id) }) {
+		if !slices.ContainsFunc(s.config.Subnets, func(n Subnet) bool { return n.ID == id }) {
 			return invalid("The subnet ID '%s' does not exist", id)
 		}
 	}

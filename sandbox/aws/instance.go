@@ -223,7 +223,7 @@ func (s instances) element(st *state, i *instance) query.Element {
 		query.Bool("enaSupport", true), query.Text("clientToken", i.Token), query.Text("instanceLifecycle", lifecycle(i)), query.Text("platformDetails", i.Details),
 		query.Text("usageOperation", i.Usage), codesElement(i.Codes), query.Text("currentInstanceBootMode", bootedWith(i.BootMode)),
 		query.Text("bootMode", i.BootMode), query.Text("tpmSupport", i.Tpm), query.Text("keyName", i.Data.Get("KeyName")), tagSet(i.Tags), operatorElement(i.Operator),
-		s.profile(i), s.devices(st, i), dataElement("metadataOptions", i.Data.At("MetadataOptions")))
+		s.profile(i), s.devices(st, i), metadataElement(st, i))
 	if code, text, found := strings.Cut(i.Reason, ": "); found {
 		e.Kids = append(e.Kids, query.Of("stateReason", query.Text("code", code), query.Text("message", code+": "+text)), query.Text("reason", text))
 	}
@@ -231,7 +231,25 @@ func (s instances) element(st *state, i *instance) query.Element {
 		return e
 	}
 	return query.Of("", append(e.Kids, query.Text("privateIpAddress", i.Address), query.Text("privateDnsName", dnsName(i)),
-		query.Text("subnetId", i.Subnet), query.Text("vpcId", "vpc-00000000000000001"), securityGroups(i))...)
+		query.Text("subnetId", i.Subnet), query.Text("vpcId", theVPC), securityGroups(i))...)
+}
+
+// metadataDefaults are EC2's for an image without requirements. Source: InstanceMetadataOptionsResponse.
+var metadataDefaults = [][2]string{{"HttpTokens", "optional"}, {"HttpPutResponseHopLimit", "1"}, {"HttpEndpoint", "enabled"}, {"HttpProtocolIpv6", "disabled"}, {"InstanceMetadataTags", "disabled"}}
+
+// metadataElement has the metadata options of an instance, which EC2 always shows.
+func metadataElement(st *state, i *instance) query.Element {
+	options := &query.Value{}
+	for _, d := range metadataDefaults {
+		options.Set(d[0], d[1])
+	}
+	if im := st.Images[i.Image]; im != nil && im.Imds == "v2.0" {
+		options.Set("HttpTokens", "required")
+		options.Set("HttpPutResponseHopLimit", "2")
+	}
+	e := dataElement("metadataOptions", options.Over(i.Data.At("MetadataOptions")))
+	e.Kids = append(e.Kids, query.Text("state", "applied"))
+	return e
 }
 
 // codesElement lists product codes of the Marketplace.

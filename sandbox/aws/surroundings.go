@@ -3,19 +3,25 @@ package aws
 import (
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/kamino-dev/kamino/sandbox/query"
 )
 
-// surroundings are what operators read around a capture: zones, subnets and instance types.
+// theVPC is the only VPC.
+const theVPC = "vpc-00000000000000001"
+
+// surroundings are what operators and Cluster API read around a capture: network, zones and instance types.
 type surroundings struct{ *backend }
 
 func (s surroundings) actions() []*action {
 	return []*action{
 		{name: "DescribeAvailabilityZones", noun: "zone", reads: true, handle: s.zones},
 		{name: "DescribeSubnets", noun: "zone", reads: true, handle: s.subnets},
+		{name: "DescribeVpcs", noun: "zone", reads: true, handle: s.vpcs},
+		{name: "DescribeNetworkInterfaces", noun: "zone", reads: true, handle: s.interfaces},
 		{name: "DescribeInstanceTypes", noun: "zone", reads: true, handle: s.types},
 	}
 }
@@ -51,8 +57,41 @@ func (s surroundings) subnets(c *call, _ *state) (query.Element, error) {
 		return query.Element{}, p
 	}
 	return query.Of("", query.List("subnetSet", "item", all, func(n Subnet) query.Element {
-		return query.Of("", query.Text("subnetId", n.ID), query.Text("state", "available"), query.Text("vpcId", "vpc-00000000000000001"), query.Text("cidrBlock", "10.0.0.0/9"),
+		return query.Of("", query.Text("subnetId", n.ID), query.Text("state", "available"), query.Text("vpcId", theVPC), query.Text("cidrBlock", "10.0.0.0/9"),
 			query.Text("availabilityZone", n.Zone), query.Text("ownerId", s.config.Account), query.Int("availableIpAddressCount", 4091), tagSet(nil))
+	})), nil
+}
+
+func (s surroundings) vpcs(c *call, _ *state) (query.Element, error) {
+	if wanted := c.in.Texts("VpcId"); len(wanted) > 1 || len(wanted) == 1 && wanted[0] != theVPC {
+		return query.Element{}, bad("InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", strings.Join(wanted, ", "))
+	}
+	all, p := filtered(c, []string{theVPC}, map[string]func(string) []string{"vpc-id": func(id string) []string { return []string{id} }, "state": func(string) []string { return []string{"available"} }}, nil)
+	if p != nil {
+		return query.Element{}, p
+	}
+	return query.Of("", query.List("vpcSet", "item", all, func(id string) query.Element {
+		return query.Of("", query.Text("vpcId", id), query.Text("state", "available"), query.Text("cidrBlock", "10.0.0.0/8"), query.Text("ownerId", s.config.Account), query.Bool("isDefault", true), tagSet(nil))
+	})), nil
+}
+
+// interfaces lists the first network interface of each instance. The interface goes with the instance.
+func (s surroundings) interfaces(c *call, st *state) (query.Element, error) {
+	one := func(f func(*instance) string) func(*instance) []string {
+		return func(i *instance) []string { return []string{f(i)} }
+	}
+	id := func(i *instance) string { return "eni-" + strings.TrimPrefix(i.ID, "i-") }
+	all := slices.DeleteFunc(slices.Collect(maps.Values(st.Instances)), func(i *instance) bool { return i.State == terminated })
+	slices.SortFunc(all, func(a, b *instance) int { return strings.Compare(a.ID, b.ID) })
+	all, p := filtered(c, all, map[string]func(*instance) []string{"attachment.instance-id": one(func(i *instance) string { return i.ID }),
+		"network-interface-id": one(id), "subnet-id": one(func(i *instance) string { return i.Subnet }), "vpc-id": one(func(*instance) string { return theVPC })}, nil)
+	if p != nil {
+		return query.Element{}, p
+	}
+	return query.Of("", query.List("networkInterfaceSet", "item", all, func(i *instance) query.Element {
+		return query.Of("", query.Text("networkInterfaceId", id(i)), query.Text("subnetId", i.Subnet), query.Text("vpcId", theVPC), query.Text("availabilityZone", i.Zone), query.Text("ownerId", s.config.Account),
+			query.Text("status", "in-use"), query.Text("privateIpAddress", i.Address), query.Text("privateDnsName", dnsName(i)), securityGroups(i),
+			query.Of("attachment", query.Text("attachmentId", "eni-attach-"+strings.TrimPrefix(i.ID, "i-")), query.Text("instanceId", i.ID), query.Int("deviceIndex", 0), query.Text("status", "attached")))
 	})), nil
 }
 

@@ -36,6 +36,33 @@ func TestSurroundings(t *testing.T) {
 	}
 }
 
+// TestCallsOfClusterAPI sends requests of Cluster API's provider for AWS (v2.13): subnets with blanks, the network of an
+// instance, and its metadata options.
+func TestCallsOfClusterAPI(t *testing.T) {
+	c := newCloud(t, nil)
+	c.group(t, 1, nil)
+	subnets := ok(c.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{}))(t).Subnets
+	ok(c.asg.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(testGroup), VPCZoneIdentifier: sdk.String(*subnets[0].SubnetId + ", " + *subnets[1].SubnetId)}))(t)
+	if g := ok(c.asg.DescribeAutoScalingGroups(t.Context(), &autoscaling.DescribeAutoScalingGroupsInput{}))(t).AutoScalingGroups[0]; len(g.AvailabilityZones) != 2 {
+		t.Errorf("the group has the zones %v", g.AvailabilityZones)
+	}
+	m := ok(c.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{}))(t).Reservations[0].Instances[0]
+	if o := m.MetadataOptions; o == nil || o.HttpEndpoint != ec2types.InstanceMetadataEndpointStateEnabled || o.State != ec2types.InstanceMetadataOptionsStateApplied {
+		t.Fatalf("the metadata options are %+v", o)
+	}
+	ok(c.ec2.ModifyInstanceMetadataOptions(t.Context(), &ec2.ModifyInstanceMetadataOptionsInput{InstanceId: m.InstanceId, HttpPutResponseHopLimit: sdk.Int32(3)}))(t)
+	again := ok(c.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{*m.InstanceId}}))(t).Reservations[0].Instances[0]
+	if *again.MetadataOptions.HttpPutResponseHopLimit != 3 || again.MetadataOptions.HttpTokens != m.MetadataOptions.HttpTokens {
+		t.Errorf("the metadata options became %+v", again.MetadataOptions)
+	}
+	of := []ec2types.Filter{{Name: sdk.String("attachment.instance-id"), Values: []string{*m.InstanceId}}}
+	faces := ok(c.ec2.DescribeNetworkInterfaces(t.Context(), &ec2.DescribeNetworkInterfacesInput{Filters: of}))(t).NetworkInterfaces
+	vpcs := ok(c.ec2.DescribeVpcs(t.Context(), &ec2.DescribeVpcsInput{VpcIds: []string{*m.VpcId}}))(t).Vpcs
+	if len(faces) != 1 || *faces[0].PrivateIpAddress != *m.PrivateIpAddress || len(vpcs) != 1 || vpcs[0].State != ec2types.VpcStateAvailable {
+		t.Errorf("%+v, %+v", faces, vpcs)
+	}
+}
+
 // TestSharedImage shares an image, copies it, and marks it as deprecated.
 func TestSharedImage(t *testing.T) {
 	c := newCloud(t, nil)
