@@ -21,8 +21,8 @@ type joined struct {
 	disks   ImageProvider
 	recipes PoolProvider
 
-	// families are by PoolID. requirements are by PoolID from the last read of the pool.
-	families, requirements sync.Map
+	// families are by PoolID. requirements are by PoolID from the last read of the pool. sizes are of images in GiB, by ImageRef.
+	families, requirements, sizes sync.Map
 }
 
 // family returns the pool's image family, read once.
@@ -121,6 +121,9 @@ func (j *joined) Image(ctx context.Context, ref ImageRef) (Image, error) {
 		return Image{}, err
 	}
 	image, err := j.disks.Image(ctx, at)
+	if image.SizeGB > 0 {
+		j.sizes.Store(ref, image.SizeGB)
+	}
 	return image.of(ref.Pool), err
 }
 
@@ -201,7 +204,40 @@ func (j *joined) RecipeChange(ctx context.Context, ref ImageRef, removeBootstrap
 	if err != nil {
 		return RecipeChange{}, err
 	}
-	return j.recipes.RecipeChange(ctx, Target{Pool: ref.Pool, Version: ref.Version, Image: j.disks.ImageID(at)}, removeBootstrap)
+	change, err := j.recipes.RecipeChange(ctx, Target{Pool: ref.Pool, Version: ref.Version, Image: j.disks.ImageID(at)}, removeBootstrap)
+	if err != nil || change.Done {
+		return change, err
+	}
+	refusal, err := j.refuseRoot(ctx, ref)
+	if refusal != nil && !slices.ContainsFunc(change.Refusals, func(r Refusal) bool { return r.Reason == refusal.Reason }) {
+		change.Refusals = append(change.Refusals, *refusal)
+	}
+	return change, err
+}
+
+// refuseRoot returns the refusal of an image whose disk is larger than the root disk in the recipe; nil otherwise. A recipe
+// without a size costs no request.
+func (j *joined) refuseRoot(ctx context.Context, ref ImageRef) (*Refusal, error) {
+	requirements, err := j.requirementsOf(ctx, ref.Pool)
+	if err != nil || requirements.RootDiskGB == 0 {
+		return nil, err
+	}
+	if _, known := j.sizes.Load(ref); !known {
+		if _, err := j.Image(ctx, ref); err != nil {
+			return nil, err
+		}
+	}
+	size, _ := j.sizes.Load(ref)
+	has, gives := int32(0), requirements.RootDiskGB
+	if size != nil {
+		has = size.(int32) // the map holds only sizes
+	}
+	if has <= gives {
+		return nil, nil
+	}
+	refusal := Refuse(RootDiskTooLarge, fmt.Sprintf("pool %s: version %s has a root disk of %d GiB, but the recipe gives new nodes %d GiB, and the cloud would not create them", j.PoolName(ref.Pool), ref.Version, has, gives),
+		fmt.Sprintf("set the root disk of the recipe to at least %d GiB, or use a version with at most %d GiB", has, gives))
+	return &refusal, nil
 }
 
 // Instances implements Provider: the PoolProvider lists the instances, and the ImageProvider finds the versions.

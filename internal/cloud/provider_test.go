@@ -2,6 +2,7 @@ package cloud_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -12,6 +13,7 @@ import (
 type counted struct {
 	*memory.PoolProvider
 	families, pools int
+	rootDisk        int32 // in the recipe
 }
 
 func (c *counted) Family(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily, error) {
@@ -21,7 +23,9 @@ func (c *counted) Family(ctx context.Context, id cloud.PoolID) (cloud.ImageFamil
 
 func (c *counted) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
 	c.pools++
-	return c.PoolProvider.Pool(ctx, id)
+	pool, err := c.PoolProvider.Pool(ctx, id)
+	pool.RootDiskGB = c.rootDisk
+	return pool, err
 }
 
 // molded records the spec of the last version.
@@ -151,6 +155,23 @@ func TestBothHalvesAreAskedBefore(t *testing.T) {
 }
 
 // TestPermissionsOfBothHalves: each permission is listed once.
+// TestRootDiskOfRecipe: a recipe with a smaller root disk than the version's is not changed to the version.
+func TestRootDiskOfRecipe(t *testing.T) {
+	for rootDisk, refused := range map[int32]bool{0: false, 30: true, 40: false} {
+		world := memory.New(memory.Config{})
+		pool := world.AddPool(memory.PoolSpec{Name: "pool1", DiskGB: 40})
+		world.AddVersion(pool, memory.VersionSpec{Version: "2026.03.01"})
+		joined := cloud.New(world.Disks(), &counted{PoolProvider: world.Recipes().(*memory.PoolProvider), rootDisk: rootDisk})
+		change, err := joined.RecipeChange(t.Context(), cloud.ImageRef{Pool: pool, Version: "2026.03.01"}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is := len(change.Refusals) == 1 && change.Refusals[0].Reason == cloud.RootDiskTooLarge && strings.Contains(change.Refusals[0].Message, "40 GiB, but the recipe gives new nodes 30 GiB"); is != refused {
+			t.Errorf("with a root disk of %d GiB, the change is refused with %+v", rootDisk, change.Refusals)
+		}
+	}
+}
+
 func TestPermissionsOfBothHalves(t *testing.T) {
 	_, pool, _, _, joined := halves(t)
 	list, err := joined.Permissions(t.Context(), pool)
