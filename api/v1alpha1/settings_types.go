@@ -324,6 +324,13 @@ type TrialSettings struct {
 	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$`
 	Connect string `json:"connect,omitempty"`
 
+	// Pull is an image of your registry. A pod on the trial node must pull the image, and never runs the image.
+	// Default: none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][-A-Za-z0-9._:/@]*$`
+	Pull string `json:"pull,omitempty"`
+
 	// Job names a ConfigMap in the namespace of the generalize pods. The key job.yaml is a Job that must succeed on
 	// the trial node. Default: none.
 	// +optional

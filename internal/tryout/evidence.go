@@ -22,9 +22,14 @@ const (
 
 // Evidence returns the most frequent Warning events of the node and of its pods. The message of an event proves nothing:
 // any client may write events.
-func (t *Observer) Evidence(ctx context.Context, _ trial.Subject, node string) string {
+func (t *Observer) Evidence(ctx context.Context, subject trial.Subject, node string) string {
 	if node == "" {
 		return ""
+	}
+	// A program that does not exist fails, as expected; a failed pull is in the message of the check.
+	expected := ""
+	if p := subject.Prototype; p != nil && p.Spec.Settings.Trial.Pull != "" {
+		expected = t.attempt(subject).name(pulling)
 	}
 	counts := map[string]int32{}
 	options := metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning, Limit: eventPage}
@@ -34,7 +39,7 @@ func (t *Observer) Evidence(ctx context.Context, _ trial.Subject, node string) s
 			return ". Warning events unread: " + brief(err.Error())
 		}
 		for i := range list.Items {
-			if e := &list.Items[i]; isFrom(e, node) {
+			if e := &list.Items[i]; isFrom(e, node) && (expected == "" || e.InvolvedObject.Name != expected || e.InvolvedObject.Namespace != t.Namespace) {
 				counts[brief(fmt.Sprintf("%s %s: %s: %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Reason, e.Message))] += max(e.Count, 1)
 			}
 		}

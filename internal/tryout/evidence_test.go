@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
@@ -44,6 +46,17 @@ func TestEvidence(t *testing.T) {
 		if got := of(c.events...); got != c.want {
 			t.Errorf("%s: %q", name, got)
 		}
+	}
+	puller := trial.Subject{Prototype: &v1alpha1.Prototype{}, Spec: cloud.TrialSpec{Name: "t"}}
+	own := anEvent("p", "t-0", "Failed", 9)
+	own.InvolvedObject.Name, own.InvolvedObject.Namespace = (&Observer{}).attempt(puller).name(pulling), "kamino-generalize"
+	observer := &Observer{Kube: fake.NewClientset(own), Namespace: "kamino-generalize"}
+	if got := observer.Evidence(t.Context(), puller, "t-0"); got == "" {
+		t.Error("without settings.trial.pull: no event")
+	}
+	puller.Prototype.Spec.Settings.Trial.Pull = "busybox"
+	if got := observer.Evidence(t.Context(), puller, "t-0"); got != "" {
+		t.Errorf("the pod that only pulls: %q", got)
 	}
 	long := anEvent("l", "t-0", "Failed", 1)
 	long.Message = "a\n" + strings.Repeat("x", 5000)

@@ -32,6 +32,9 @@ func (a *attempt) measure(ctx context.Context, f *trial.Facts, node *corev1.Node
 	there, here, other := read(pods[onDisk], f.Now), read(pods[measuring], f.Now), read(pods[control], f.Now)
 	alone := pods[peer] == nil && pods[control] == nil && len(a.neighbours(node)) == 0
 	f.Network, f.Images = network(here, other, node.Name, alone, a.on(pods[control])), images(there, here, other, alone)
+	if a.Prototype.Spec.Settings.Trial.Pull != "" {
+		f.Images = worse(f.Images, pulled(pods, f.Now, alone))
+	}
 	f.Network = held(f.Network, here, other, pods)
 	if a.Prototype.Spec.Settings.Trial.Connect != "" {
 		f.Network = worse(f.Network, connected(a, f.Now, node.Name, pods))
@@ -102,21 +105,32 @@ func (a *attempt) advance(ctx context.Context, now time.Time, node *corev1.Node,
 			return err
 		}
 	}
-	return makeOutside(ctx, a, k, node, pods, neighbours)
+	return makeOptional(ctx, a, k, node, pods, neighbours)
 }
 
-// makeOutside creates the pods that connect to the server of the settings.
-func makeOutside(ctx context.Context, a *attempt, k *kept, node *corev1.Node, pods map[string]*corev1.Pod, neighbours []string) error {
-	if a.Prototype.Spec.Settings.Trial.Connect == "" {
-		return nil
-	}
-	if _, found := pods[outside]; !found {
-		if err := a.make(ctx, k, outside, outsidePod(a, outside, node.Name)); err != nil {
-			return err
+// makeOptional creates the pods that the settings ask for: each on the trial node and on another node.
+func makeOptional(ctx context.Context, a *attempt, k *kept, node *corev1.Node, pods map[string]*corev1.Pod, neighbours []string) error {
+	settings := a.Prototype.Spec.Settings.Trial
+	for _, pair := range []struct {
+		asked       bool
+		here, there string
+		podOf       func(a *attempt, part, node string) *corev1.Pod
+	}{
+		{settings.Connect != "", outside, outsideControl, outsidePod}, {settings.Pull != "", pulling, pullingControl, pullingPod},
+	} {
+		if !pair.asked {
+			continue
 		}
-	}
-	if _, found := pods[outsideControl]; !found && len(neighbours) > 0 {
-		return a.make(ctx, k, outsideControl, outsidePod(a, outsideControl, neighbours[0]))
+		if _, found := pods[pair.here]; !found {
+			if err := a.make(ctx, k, pair.here, pair.podOf(a, pair.here, node.Name)); err != nil {
+				return err
+			}
+		}
+		if _, found := pods[pair.there]; !found && len(neighbours) > 0 {
+			if err := a.make(ctx, k, pair.there, pair.podOf(a, pair.there, neighbours[0])); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -32,9 +32,14 @@ const (
 	control = "control"
 	// outside connects to the user's server with the resolver of the trial node, and outsideControl of another node.
 	outside, outsideControl = "outside", "outside-control"
+	// pulling pulls the user's image on the trial node, and pullingControl on another node.
+	pulling, pullingControl = "pull", "pull-control"
 	// job is the user's Job.
 	job = "job"
 )
+
+// measuringParts are the roles of pods that advance creates.
+var measuringParts = []string{onDisk, peer, measuring, control, outside, outsideControl, pulling, pullingControl}
 
 const (
 	manifestDir  = "/var/lib/kamino"
@@ -159,7 +164,7 @@ func (t *objects) pods(ctx context.Context, k *kept) (map[string]*corev1.Pod, er
 		return nil, fmt.Errorf("list the pods of namespace %s: %w", t.Namespace, err)
 	}
 	found := map[string]*corev1.Pod{}
-	for _, part := range []string{onDisk, peer, measuring, control, outside, outsideControl} {
+	for _, part := range measuringParts {
 		i := slices.IndexFunc(list.Items, func(p corev1.Pod) bool { return p.Name == t.name(part) })
 		if i < 0 {
 			continue

@@ -216,7 +216,7 @@ func (w *world) part(part string) *corev1.Pod {
 func (w *world) parts() []string {
 	w.Helper()
 	var names []string
-	for _, part := range []string{onDisk, peer, measuring, control, outside, outsideControl} {
+	for _, part := range measuringParts {
 		if w.part(part) != nil {
 			names = append(names, part)
 		}
