@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // softwareTags are the tags with the donor's software at the time of the copy.
-var softwareTags = []string{cloud.TagOS, cloud.TagKernel, cloud.TagKubelet, cloud.TagRuntime, cloud.TagPatchedAt, cloud.TagPatchLevel}
+var softwareTags = []string{cloud.TagOS, cloud.TagKernel, cloud.TagKubelet, cloud.TagRuntime, cloud.TagImages, cloud.TagPatchedAt, cloud.TagPatchLevel}
 
 // maxTag is the longest tag value that all clouds accept, in bytes. Source: Azure's limit for tags.
 const maxTag = 256
@@ -34,6 +35,9 @@ func (w *observed) addSoftwareTags(tags map[string]string) {
 func describeNode(n *corev1.Node) map[string]string {
 	info := n.Status.NodeInfo
 	tags := map[string]string{cloud.TagOS: info.OSImage, cloud.TagKernel: info.KernelVersion, cloud.TagKubelet: info.KubeletVersion, cloud.TagRuntime: info.ContainerRuntimeVersion}
+	if images := len(n.Status.Images); images > 0 {
+		tags[cloud.TagImages] = strconv.Itoa(images)
+	}
 	if at := patchedAt(n); !at.IsZero() {
 		tags[cloud.TagPatchedAt] = at.UTC().Format(time.RFC3339)
 	}

@@ -165,6 +165,7 @@ const (
 	TagKernel      = "kamino-kernel"      // the donor's kernel
 	TagKubelet     = "kamino-kubelet"     // the version of the donor's kubelet
 	TagRuntime     = "kamino-runtime"     // the donor's container runtime
+	TagImages      = "kamino-images"      // the number of container images that the donor's kubelet reported; absent if unknown
 	TagContents    = "kamino-contents"    // v1alpha1.ContentsDigest of the version's list of contents; absent without a list
 	TagTrial       = "kamino-trial"       // the result and the time in RFC 3339 of the version's trial; absent without a trial
 	TagSuspect     = "kamino-suspect"     // why a pool rolled back automatically, until a person acknowledges the rollback

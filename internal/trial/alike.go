@@ -53,6 +53,8 @@ type Comparison struct {
 type Exceptions struct {
 	// Pool and Own are names of the pool, and of the node's own group. Labels with these names are no difference.
 	Pool, Own []string
+	// DonorImages is the number of container images that the donor's kubelet reported; 0 if unknown.
+	DonorImages int
 	// Ignored are the names of differences to ignore. A trailing * matches any end.
 	Ignored []string
 	// Server is the version of the API server, such as v1.37.1; empty if unknown.
@@ -60,7 +62,7 @@ type Exceptions struct {
 }
 
 // Alike compares a node with the Ready nodes of its pool that were built from other images. Where the other nodes
-// disagree, Alike compares nothing. With fewer than two other nodes the comparison is empty.
+// disagree, Alike compares nothing. With fewer than two other nodes, Alike compares the container images with the donor's.
 func Alike(node Peer, others []Peer, except Exceptions) Comparison {
 	c := comparison{node: node, others: others, except: except}
 	for _, o := range others {
@@ -68,6 +70,7 @@ func Alike(node Peer, others []Peer, except Exceptions) Comparison {
 	}
 	slices.Sort(c.Others)
 	if len(others) < minOthers {
+		c.donorImages()
 		return c.Comparison
 	}
 	for _, compare := range []func(){c.allocatable, c.taints, c.labels, c.conditions, c.kubelet, c.sets, c.images, c.address, c.clock} {
@@ -305,8 +308,19 @@ func (c *comparison) sets() {
 	}
 }
 
-// images finds a lost container store. Nodes that have run for long have more images, and a kubelet reports at most 50.
+// donorImages finds a lost container store. A kubelet reports at most 50 images, on the donor as here.
+func (c *comparison) donorImages() {
+	if here := len(c.node.Node.Status.Images); 2*here < c.except.DonorImages {
+		c.add("images", fmt.Sprintf("%d container images are on the disk, and %d were on the donor's", here, c.except.DonorImages), func(Peer) bool { return false })
+	}
+}
+
+// images compares with other nodes if the donor's number is unknown. Nodes that have run for long have more images.
 func (c *comparison) images() {
+	if c.except.DonorImages > 0 {
+		c.donorImages()
+		return
+	}
 	here, smallest := len(c.node.Node.Status.Images), len(c.others[0].Node.Status.Images)
 	for _, o := range c.others[1:] {
 		smallest = min(smallest, len(o.Node.Status.Images))

@@ -182,6 +182,35 @@ func TestFewNodesAreNotCompared(t *testing.T) {
 	}
 }
 
+// TestImagesOfTheDonor: the donor's number of images replaces the number of the other nodes, and needs no other node.
+func TestImagesOfTheDonor(t *testing.T) {
+	for name, test := range map[string]struct {
+		here, donor, others int
+		ignored             string
+		want                string
+	}{
+		"all":                {8, 8, 0, "", ""},
+		"half":               {4, 8, 0, "", ""},
+		"fewer, alone":       {3, 8, 0, "", "3 container images are on the disk, and 8 were on the donor's"},
+		"fewer, one other":   {3, 8, 1, "", "3 container images are on the disk, and 8 were on the donor's"},
+		"fewer, three":       {0, 2, 3, "", "0 container images are on the disk, and 2 were on the donor's"},
+		"others have more":   {3, 5, 3, "", ""},
+		"donor is unknown":   {3, 0, 3, "", "3 container images are on the disk, and at least 7 on other nodes"},
+		"nothing is known":   {0, 0, 1, "", ""},
+		"fewer, and ignored": {3, 8, 0, "images", ""},
+	} {
+		node, peers := changed(test.others, func(n *Peer, _ []Peer) { n.Node.Status.Images = n.Node.Status.Images[:test.here] })
+		c := Alike(node, peers, Exceptions{Pool: []string{"pool"}, Own: []string{"kt26ee6b"}, Ignored: []string{"label/team", test.ignored}, DonorImages: test.donor, Server: "v1.37.1"})
+		got := ""
+		for _, d := range c.Differences {
+			got += d.Message
+		}
+		if got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
 // TestALiarIsNamed: another node that shares a fault keeps the version from failing, and the result names the node.
 func TestALiarIsNamed(t *testing.T) {
 	for name, test := range differences {
@@ -241,6 +270,7 @@ func TestALikeness(t *testing.T) {
 	}{
 		"not yet":      {nil, Pending, "Alike: is compared"},
 		"no others":    {&Compared{Skipped: "the pool has one other node"}, Passed, "every check has passed"},
+		"donor's":      {&Compared{Skipped: "one other node", Differences: []Lasting{{Difference{"images", "0 container images"}, ago(6)}}}, Failed, "Alike: node trial-0 differs from its donor: 0 container images"},
 		"alike":        {&Compared{Others: 3}, Passed, "every check has passed"},
 		"a moment":     {&Compared{Others: 3, Differences: []Lasting{{taint, ago(5)}}}, Pending, "Alike: node trial-0 still differs from 3 other nodes of the pool: taint broken is on no other node"},
 		"lasting":      {&Compared{Others: 3, Differences: []Lasting{{taint, ago(6)}}}, Failed, "Alike: node trial-0 differs from 3 other nodes of the pool: taint broken is on no other node"},

@@ -408,7 +408,7 @@ func alike(f Facts) (Result, string) {
 	switch {
 	case c == nil:
 		return Pending, "is compared"
-	case c.Skipped != "":
+	case c.Skipped != "" && len(c.Differences) == 0:
 		return Skipped, c.Skipped
 	case len(c.Differences) == 0:
 		return Passed, fmt.Sprintf("node %s is like %d other nodes of the pool", f.Node, c.Others) + notes(c.Notes)
@@ -419,10 +419,14 @@ func alike(f Facts) (Result, string) {
 			lasting = append(lasting, d.Message)
 		}
 	}
-	if len(lasting) > 0 {
-		return Failed, fmt.Sprintf("node %s differs from %d other nodes of the pool: %s", f.Node, c.Others, some(lasting)) + notes(c.Notes)
+	than := fmt.Sprintf("%d other nodes of the pool", c.Others)
+	if c.Others == 0 {
+		than = "its donor"
 	}
-	return Pending, fmt.Sprintf("node %s still differs from %d other nodes of the pool: %s", f.Node, c.Others, some(all))
+	if len(lasting) > 0 {
+		return Failed, fmt.Sprintf("node %s differs from %s: %s", f.Node, than, some(lasting)) + notes(c.Notes)
+	}
+	return Pending, fmt.Sprintf("node %s still differs from %s: %s", f.Node, than, some(all))
 }
 
 // some lists the first messages.

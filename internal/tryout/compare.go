@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -52,7 +53,10 @@ func compareNow(ctx context.Context, a *attempt, now time.Time, node *corev1.Nod
 		return nil, err
 	}
 	evaluate(a, l, node, others)
+	except := trial.Exceptions{Pool: words(string(a.Pool)), Ignored: a.Prototype.Spec.Settings.Trial.IgnoreDifferences}
+	except.DonorImages, _ = strconv.Atoi(a.Subject.Image.Tags[cloud.TagImages]) // 0 without the tag
 	if l.Skipped != "" {
+		noteDifferences(l, trial.Alike(trial.Peer{Node: node}, nil, except))
 		return l, nil
 	}
 	peers, err := describe(ctx, a, kubelets, append([]*corev1.Node{node}, others...), on)
@@ -63,11 +67,16 @@ func compareNow(ctx context.Context, a *attempt, now time.Time, node *corev1.Nod
 	if err != nil {
 		return nil, fmt.Errorf("read the version of the API server: %w", err)
 	}
-	except := trial.Exceptions{Pool: words(string(a.Pool)), Ignored: a.Prototype.Spec.Settings.Trial.IgnoreDifferences, Server: server.GitVersion}
+	except.Server = server.GitVersion
 	for _, i := range a.Instances {
 		except.Own = append(except.Own, slices.Concat(words(string(i.ID)), words(string(i.Pool)))...)
 	}
-	c := trial.Alike(peers[0], peers[1:], except)
+	noteDifferences(l, trial.Alike(peers[0], peers[1:], except))
+	return l, nil
+}
+
+// noteDifferences writes a comparison to the record.
+func noteDifferences(l *v1alpha1.TrialLikeness, c trial.Comparison) {
 	l.Others = len(c.Others)
 	for _, d := range c.Differences {
 		l.Differences = append(l.Differences, v1alpha1.TrialDifference{Name: d.Name, Message: brief(d.Message), Since: l.At})
@@ -76,7 +85,6 @@ func compareNow(ctx context.Context, a *attempt, now time.Time, node *corev1.Nod
 		l.Notes = append(l.Notes, brief(d.Message))
 	}
 	l.Notes = l.Notes[:min(len(l.Notes), maxNotes)]
-	return l, nil
 }
 
 // words are the parts of an ID, which may be the name of a pool.

@@ -152,6 +152,14 @@ func TestTooFewNodesAreNamed(t *testing.T) {
 	if want := "the pool has 1 other Ready nodes with another version, and a comparison needs two; not used: node x-1, whose lease kube-node-lease/x-1 no kubelet renews"; f.Likeness.Skipped != want {
 		t.Errorf("%s", f.Likeness.Skipped)
 	}
+	// The two container images of the node are fewer than half of the donor's.
+	w.subject.Image.Tags = map[string]string{cloud.TagImages: "5"}
+	w.subject.Known = nil
+	f = w.look("fewer images", func(f trial.Facts) bool { return f.Likeness != nil && len(f.Likeness.Differences) > 0 })
+	if d := f.Likeness.Differences[0]; f.Likeness.Skipped == "" || d.Name != "images" || d.Message != "2 container images are on the disk, and 5 were on the donor's" {
+		t.Errorf("%+v", f.Likeness)
+	}
+	w.subject.Image.Tags = nil
 	for what, answer := range map[string]func() ([]cloud.Instance, error){
 		"does not list the instances": nil,
 		"does not let Kamino list":    func() ([]cloud.Instance, error) { return nil, &cloud.Error{Kind: cloud.Denied, Op: "list instances"} },
