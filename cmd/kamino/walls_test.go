@@ -46,7 +46,7 @@ var rooms = map[string]room{
 	"internal/joinhealth":           {pure: true, own: "cloud"},
 	"internal/trial":                {pure: true, own: "api cloud", foreign: kubeTypes},
 	"internal/history/estimate":     {pure: true, own: "api"},
-	"internal/dashboard":            {pure: true, own: "api history joinhealth timeline wording", foreign: kubeTypes},
+	"internal/dashboard":            {pure: true, own: "api history joinhealth report timeline wording", foreign: kubeTypes},
 	"internal/notify":               {pure: true, own: "api", foreign: kubeTypes},
 	"internal/timeline":             {pure: true, own: "api history wording", foreign: kubeTypes},
 	"internal/reservations":         {pure: true, own: "api nodestate", foreign: kubeTypes},
@@ -97,7 +97,7 @@ var rooms = map[string]room{
 		foreign: kubeTypes + " github.com/coreos/go-systemd github.com/godbus/dbus",
 	},
 	"internal/web/page":   {own: "dashboard wording"},
-	"internal/web/gather": {own: "dashboard history pool"},
+	"internal/web/gather": {own: "dashboard history pool report"},
 	"internal/web":        {own: "dashboard web/page", foreign: "github.com/go-logr/logr"},
 	"internal/delivery":   {own: "notify", foreign: "github.com/go-logr/logr"},
 
@@ -150,7 +150,7 @@ var rooms = map[string]room{
 	"internal/apitest":          {own: "api", foreign: "*"},
 	"internal/apitest/inmemory": {own: "api", foreign: kubeLoop},
 	"internal/policy/week":      {own: "*", foreign: "*"},
-	"internal/web/page/example": {own: "api cloud dashboard history joinhealth", foreign: kubeTypes},
+	"internal/web/page/example": {own: "api cloud dashboard history joinhealth report", foreign: kubeTypes},
 
 	"internal/drive/drivetest": {own: "admission api capture cloud selection", foreign: kubeLoop},
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/joinhealth"
+	"github.com/kamino-dev/kamino/internal/report"
 	"github.com/kamino-dev/kamino/internal/timeline"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
@@ -45,6 +46,10 @@ type PoolFacts struct {
 	// History has only the name and the ID of a pool that the cloud did not describe.
 	History history.History
 	Joins   []joinhealth.Join
+	// Report has the savings, risks and costs; without figures if unknown.
+	Report report.Report
+	// Changes compare versions with the version before, by version.
+	Changes map[string]string
 	// Capacity is the desired number of nodes; 0 if unknown.
 	Capacity int64
 	// Trouble is the cloud's error for this pool, in a sentence; empty without an error.
@@ -70,11 +75,21 @@ type Pool struct {
 	Bars         []Bar
 	Versions     []Version
 	// Hidden is the number of older versions that are not shown.
-	Hidden   int
+	Hidden int
+	// Changes are sentences about the newest versions, newest first.
+	Changes  []string
 	Joins    []Join
 	Captures []Capture
-	Policies []Policy
-	Timeline []timeline.Entry
+	// Figures are the report's figures of the last ReportDays.
+	ReportDays int
+	Figures    []Figure
+	Policies   []Policy
+	Timeline   []timeline.Entry
+}
+
+// Figure is a saving, a risk or a cost, with the source of its value.
+type Figure struct {
+	Kind, Title, Value, Source string
 }
 
 // Bar is the number of nodes of one version.
@@ -175,6 +190,12 @@ func poolOf(f Facts, p *PoolFacts) Pool {
 		v.Notes = h.Notes()
 		v.Bars = barsOf(h)
 		v.Versions, v.Hidden = versionsOf(h, f.Now)
+		v.ReportDays, v.Figures = figuresOf(p.Report)
+	}
+	for _, version := range v.Versions {
+		if change := p.Changes[version.Version]; change != "" {
+			v.Changes = append(v.Changes, fmt.Sprintf("Version %s, %s", version.Version, change))
+		}
 	}
 	entries := timeline.Of(timeline.Facts{Prototypes: p.Prototypes, Policies: f.Policies, Events: f.Events, History: h})
 	slices.Reverse(entries)
@@ -233,6 +254,16 @@ func versionsOf(h history.History, now time.Time) (shown []Version, hidden int) 
 		shown = append(shown, row)
 	}
 	return shown, hidden
+}
+
+// figuresOf are the known figures of a report.
+func figuresOf(r report.Report) (days int, figures []Figure) {
+	for _, f := range r.Figures {
+		if f.Value != nil {
+			figures = append(figures, Figure{string(f.Kind), f.Title, f.Text(), f.Source})
+		}
+	}
+	return int(r.Until.Sub(r.Since).Hours() / 24), figures
 }
 
 func useOf(v history.Version) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/joinhealth"
+	"github.com/kamino-dev/kamino/internal/report"
 	"github.com/kamino-dev/kamino/internal/timeline"
 )
 
@@ -477,5 +478,24 @@ func TestLastSteps(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestReport shows the known figures, and the changes of shown versions.
+func TestReport(t *testing.T) {
+	f := pool1()
+	f.Report = report.Of(report.Facts{Since: before(48 * time.Hour), Now: now, Counted: true, PricePerGBMonth: -1})
+	f.Changes = map[string]string{"2026.03.04": "compared with version 2026.03.03: kernel 1 -> 2", "2026.03.02": "compared with version 2026.03.01: kernel 0 -> 1", "gone": "x"}
+	p := only(t, Facts{Pools: []PoolFacts{f}})
+	want := []string{"Version 2026.03.04, compared with version 2026.03.03: kernel 1 -> 2", "Version 2026.03.02, compared with version 2026.03.01: kernel 0 -> 1"}
+	if diff := cmp.Diff(want, p.Changes); diff != "" {
+		t.Error(diff)
+	}
+	if p.ReportDays != 2 || len(p.Figures) == 0 || p.Figures[0] != (Figure{"risk", "failed joins", "0 nodes", "instances and Nodes of versions that exist now; removed nodes are not counted"}) {
+		t.Errorf("%d days: %+v", p.ReportDays, p.Figures)
+	}
+	f.Trouble = "no answer"
+	if p := only(t, Facts{Pools: []PoolFacts{f}}); len(p.Figures) > 0 || len(p.Changes) > 0 {
+		t.Errorf("without the cloud: %+v, %v", p.Figures, p.Changes)
 	}
 }

@@ -160,6 +160,8 @@ type Past struct {
 	Joins []joinhealth.Join
 	// Capacity is the desired number of nodes.
 	Capacity int64
+	// nodes are the instances of the pool with their Nodes.
+	nodes []joinhealth.Node
 }
 
 // History returns the history of the pool's versions. keep replaces the retention setting of a capture; zero means the
@@ -171,11 +173,11 @@ func (f *Finder) History(ctx context.Context, p *Pool, keep int) (history.Histor
 
 // Past returns the history of the pool's versions, with joins. keep is that of History.
 func (f *Finder) Past(ctx context.Context, p *Pool, keep int) (Past, error) {
-	facts, _, err := f.facts(ctx, p, keep)
+	facts, nodes, err := f.facts(ctx, p, keep)
 	if err != nil {
 		return Past{}, err
 	}
-	return Past{history.Of(facts), facts.Joins, facts.Pool.Capacity}, nil
+	return Past{history.Of(facts), facts.Joins, facts.Pool.Capacity, nodes}, nil
 }
 
 // facts reads the facts of a pool's history, and the pool's instances with their Nodes.

@@ -31,15 +31,20 @@ func (p *Pool) measure(n *corev1.Node) {
 
 // ReportFacts reads the facts for a report about a pool since a time.
 func (f *Finder) ReportFacts(ctx context.Context, p *Pool, since time.Time) (report.Facts, error) {
-	read, joining, err := f.facts(ctx, p, 0)
+	past, err := f.Past(ctx, p, 0)
 	if err != nil {
 		return report.Facts{}, err
 	}
-	h := history.Of(read)
+	return f.FactsOf(past, p, since), nil
+}
+
+// FactsOf returns the facts for a report from a read history.
+func (f *Finder) FactsOf(past Past, p *Pool, since time.Time) report.Facts {
+	h := past.History
 	facts := report.Facts{
 		Pool: h.Pool, Since: since, Now: f.Now(), Counted: h.Counted, Captures: p.Prototypes, ImageBytes: p.imageBytes, PricePerGBMonth: -1,
 	}
-	for _, n := range joining {
+	for _, n := range past.nodes {
 		node := report.Node{Version: n.Version, Created: n.Running, PatchedAt: p.patched[n.Name]}
 		if n.Ready {
 			node.Ready = n.Changed
@@ -64,7 +69,22 @@ func (f *Finder) ReportFacts(ctx context.Context, p *Pool, since time.Time) (rep
 		}
 		facts.Versions = append(facts.Versions, version)
 	}
-	return facts, nil
+	return facts
+}
+
+// maxChanges is the number of versions with a line of changes.
+const maxChanges = 3
+
+// Changes compares the newest versions, each with the version before, in one line by version.
+func Changes(h history.History, prototypes []v1alpha1.Prototype) map[string]string {
+	changes := map[string]string{}
+	for i := 0; i+1 < len(h.Versions) && i < maxChanges; i++ {
+		from, to := Contents(&h.Versions[i+1], prototypes), Contents(&h.Versions[i], prototypes)
+		if line := contents.Compare(h.Pool, from, to).Line(); line != "" {
+			changes[to.Version] = line
+		}
+	}
+	return changes
 }
 
 // Pools returns the named pool, or all pools for an empty name.

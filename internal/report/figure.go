@@ -2,10 +2,20 @@ package report
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
+
+// Text is the value with its unit, or "unknown".
+func (f Figure) Text() string {
+	if f.Value == nil {
+		return "unknown"
+	}
+	return strings.TrimSuffix(strconv.FormatFloat(*f.Value, 'f', 1, 64), ".0") + " " + f.Unit
+}
 
 func known(value float64) *float64 { return &value }
 
@@ -107,6 +117,14 @@ func (f Facts) bytesAvoided() Figure {
 func (f Facts) packagesAvoided() Figure {
 	return Figure{
 		Name: "package-downloads-avoided", Title: "package downloads avoided", Unit: "GiB", Kind: Saved, Source: "unknown: neither dpkg nor rpm keeps the size of a download",
+	}
+}
+
+// removedNodes is always unknown: only present nodes have an image and a time.
+func (f Facts) removedNodes() Figure {
+	return Figure{
+		Name: "removed-nodes", Title: "removed nodes that versions had built", Unit: "nodes", Kind: Saved,
+		Source: "unknown: neither the cluster nor the cloud keeps removed nodes; the metric kamino_node_join_seconds counts their joins",
 	}
 }
 

@@ -84,6 +84,14 @@ const wholeReport = `{
       "source": "unknown: neither dpkg nor rpm keeps the size of a download"
     },
     {
+      "name": "removed-nodes",
+      "title": "removed nodes that versions had built",
+      "value": null,
+      "unit": "nodes",
+      "kind": "saved",
+      "source": "unknown: neither the cluster nor the cloud keeps removed nodes; the metric kamino_node_join_seconds counts their joins"
+    },
+    {
       "name": "exposure",
       "title": "time of nodes without the newest patch",
       "value": 480,
@@ -235,6 +243,7 @@ func TestNothingIsKnown(t *testing.T) {
 		"pulls-avoided":             "unknown",
 		"bytes-avoided":             "unknown",
 		"package-downloads-avoided": "unknown",
+		"removed-nodes":             "unknown",
 		"exposure":                  "unknown",
 		"failed-joins":              "0",
 		"captures-succeeded":        "0",

@@ -124,7 +124,7 @@ func Of(f Facts) Report {
 		r.Builds = builds(f)
 	}
 	r.Figures = []Figure{
-		f.timeSaved(r.Builds), f.rebootsAvoided(), f.pullsAvoided(), f.bytesAvoided(), f.packagesAvoided(),
+		f.timeSaved(r.Builds), f.rebootsAvoided(), f.pullsAvoided(), f.bytesAvoided(), f.packagesAvoided(), f.removedNodes(),
 		f.exposure(), f.failedJoins(),
 		f.captures(v1alpha1.PhaseSucceeded), f.captures(v1alpha1.PhaseFailed), f.donorHours(), f.trialHours(), f.storage(),
 	}

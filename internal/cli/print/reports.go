@@ -85,14 +85,6 @@ func buildTable(r report.Report) grid {
 	return newGrid(buildHeading, rows)
 }
 
-// figureText is the value with its unit.
-func figureText(f report.Figure) string {
-	if f.Value == nil {
-		return "unknown"
-	}
-	return strings.TrimSuffix(strconv.FormatFloat(*f.Value, 'f', 1, 64), ".0") + " " + f.Unit
-}
-
 func figureTable(r report.Report, wide bool) grid {
 	heading := []string{"KIND", "FIGURE", "VALUE"}
 	if wide {
@@ -100,7 +92,7 @@ func figureTable(r report.Report, wide bool) grid {
 	}
 	rows := make([][]string, len(r.Figures))
 	for i, f := range r.Figures {
-		rows[i] = []string{string(f.Kind), f.Title, figureText(f)}
+		rows[i] = []string{string(f.Kind), f.Title, f.Text()}
 		if wide {
 			rows[i] = append(rows[i], f.Source)
 		}
@@ -213,7 +205,7 @@ func reportHTML(w io.Writer, all []report.Report) error {
 		b.WriteString("<div class=\"wide\"><table>\n<caption>Figures</caption>\n<tr><th scope=\"col\">Kind</th><th scope=\"col\">Figure</th><th scope=\"col\">Value</th><th scope=\"col\">Source</th></tr>\n")
 		for _, f := range r.Figures {
 			fmt.Fprintf(&b, `<tr><td>%s</td><td>%s</td><td class="number">%s</td><td class="source">%s</td></tr>`+"\n",
-				html.EscapeString(string(f.Kind)), html.EscapeString(f.Title), html.EscapeString(figureText(f)), html.EscapeString(f.Source))
+				html.EscapeString(string(f.Kind)), html.EscapeString(f.Title), html.EscapeString(f.Text()), html.EscapeString(f.Source))
 		}
 		b.WriteString("</table></div>\n</section>\n")
 	}

@@ -12,10 +12,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/dashboard"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/pool"
+	"github.com/kamino-dev/kamino/internal/report"
 )
 
 // parallel is the number of pools read from the cloud at once.
 const parallel = 16
+
+// reportLength is the time of the report on the page.
+const reportLength = 30 * 24 * time.Hour
 
 // Gatherer reads a cluster.
 type Gatherer struct {
@@ -70,5 +74,7 @@ func (g *Gatherer) pool(ctx context.Context, p *pool.Pool) dashboard.PoolFacts {
 		return facts
 	}
 	facts.History, facts.Joins, facts.Capacity = past.History, past.Joins, past.Capacity
+	facts.Changes = pool.Changes(past.History, p.Prototypes)
+	facts.Report = report.Of(finder.FactsOf(past, p, g.Now().Add(-reportLength)))
 	return facts
 }

@@ -73,6 +73,9 @@ func TestLook(t *testing.T) {
 	if len(p.Bars) != 1 || p.Bars[0].Nodes != 1 || len(p.Versions) != 1 {
 		t.Errorf("%+v, %+v", p.Bars, p.Versions)
 	}
+	if len(p.Figures) == 0 || p.ReportDays != 30 {
+		t.Errorf("%d days: %+v", p.ReportDays, p.Figures)
+	}
 	if len(p.Captures) != 1 || p.Captures[0].Phase != "Draining" || len(p.Policies) != 1 || p.Policies[0].Reason != "Capturing" {
 		t.Errorf("%+v, %+v", p.Captures, p.Policies)
 	}

@@ -162,8 +162,14 @@ func section(i int, p dashboard.Pool, now time.Time) *element {
 	if len(p.Versions) > 0 {
 		parts = append(parts, el("h3", "Versions and lineage"), el("div", attr("class", "beside"), lineage(p), versions(name("Versions"), p)))
 	}
+	if len(p.Changes) > 0 {
+		parts = append(parts, notes(name("Changes"), p.Changes))
+	}
 	if len(p.Joins) > 0 {
 		parts = append(parts, el("h3", "Joins over time"), joins(p, now))
+	}
+	if len(p.Figures) > 0 {
+		parts = append(parts, el("h3", fmt.Sprintf("Savings, risks and costs of %d days", p.ReportDays)), figures(name("Figures"), p))
 	}
 	if len(p.Policies) > 0 {
 		parts = append(parts, el("h3", "Policy"), policies(name("Policies"), p))
@@ -254,6 +260,14 @@ func versions(label string, p dashboard.Pool) *element {
 		return table
 	}
 	return el("div", table, el("p", fmt.Sprintf("%s not shown: run ", wording.Are(p.Hidden, "older version")), el("code", "kamino history "+p.Name)))
+}
+
+func figures(label string, p dashboard.Pool) *element {
+	var rows []node
+	for _, f := range p.Figures {
+		rows = append(rows, el("tr", el("th", attr("scope", "row"), f.Title), el("td", f.Value), el("td", f.Kind), el("td", f.Source)))
+	}
+	return grid(label, []string{"Figure", "Value", "Kind", "Source"}, rows)
 }
 
 func policies(label string, p dashboard.Pool) *element {
