@@ -79,6 +79,10 @@ type PrototypeSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Settings Settings `json:"settings,omitempty"`
+
+	// Pioneer makes Kamino patch and reboot the donor before the capture. Absent: the donor is captured as it is.
+	// +optional
+	Pioneer *PioneerSettings `json:"pioneer,omitempty"`
 }
 
 // Donor names a node and the instance of the node.
@@ -97,14 +101,19 @@ type Donor struct {
 }
 
 // Phase is a summary of the capture for people. Programs must read conditions.
-// +kubebuilder:validation:Enum=Pending;Preflight;Reserving;Draining;Generalizing;Stopping;Snapshotting;Starting;WaitingReady;Growing;Removing;Releasing;Publishing;Trying;AwaitingPromotion;Promoting;Retiring;ScalingOut;GivingBack;Succeeded;Failed
+// +kubebuilder:validation:Enum=Pending;Preflight;Reserving;Patching;Rebooting;Soaking;Draining;Generalizing;Stopping;Snapshotting;Starting;WaitingReady;Growing;Removing;Releasing;Publishing;Trying;AwaitingPromotion;Promoting;Retiring;ScalingOut;GivingBack;Succeeded;Failed
 type Phase string
 
 // The phases in the order of a capture when nothing goes wrong.
 const (
-	PhasePending      Phase = "Pending"
-	PhasePreflight    Phase = "Preflight"
-	PhaseReserving    Phase = "Reserving"
+	PhasePending   Phase = "Pending"
+	PhasePreflight Phase = "Preflight"
+	PhaseReserving Phase = "Reserving"
+	// PhasePatching drains and patches a pioneer, PhaseRebooting reboots the pioneer, and PhaseSoaking watches the pioneer in
+	// service.
+	PhasePatching     Phase = "Patching"
+	PhaseRebooting    Phase = "Rebooting"
+	PhaseSoaking      Phase = "Soaking"
 	PhaseDraining     Phase = "Draining"
 	PhaseGeneralizing Phase = "Generalizing"
 	PhaseStopping     Phase = "Stopping"
@@ -189,6 +198,10 @@ type PrototypeStatus struct {
 	// Image is the created image version.
 	// +optional
 	Image *ImageStatus `json:"image,omitempty"`
+
+	// Patch of the donor. Absent without a pioneer.
+	// +optional
+	Patch *PatchStatus `json:"patch,omitempty"`
 
 	// Trial of the version. Absent without a trial.
 	// +optional

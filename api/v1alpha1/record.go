@@ -89,6 +89,8 @@ type Record struct {
 	Returning bool `json:"returning,omitempty"`
 	// Departure of a donor that does not return; nil before the reservation, and for a donor that returns.
 	Departure *Departure `json:"departure,omitempty"`
+	// Patch of a pioneer; nil before the patch.
+	Patch *PatchRecord `json:"patch,omitempty"`
 	// Trial of the version; nil before its first attempt is decided.
 	Trial *TrialRecord `json:"trial,omitempty"`
 	// ScaleOut is the growth of the pool after the promotion.

@@ -43,9 +43,7 @@ const (
 
 // DefaultHold has the patterns of packages that Kamino does not patch by default: the kubelet's version belongs to the
 // cluster's upgrade, and a runtime's package may restart the runtime under its pods.
-func DefaultHold() []string {
-	return []string{"^kubelet$", "^kubeadm$", "^kubectl$", "^containerd", "^runc$", "^cri-"}
-}
+func DefaultHold() []string { return v1alpha1.DefaultPatchHold() }
 
 // Holder has reserved the node: a Prototype or a PatchPolicy.
 type Holder struct {

@@ -3,6 +3,7 @@ package nodepatch
 import (
 	"context"
 	"fmt"
+	"math"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,12 +53,13 @@ func (w *observed) noted(d plan.Decision, now metav1.Time) Record {
 		order.Pod = w.pod.UID
 		r.Order = &order
 	case plan.Believe:
-		r.Result, r.Level, r.Set, r.ReportedAt = plan.ResultOf(w.report), w.report.After, patch.Digest(w.report.Installed), now
+		r.Result, r.Level, r.Set, r.ReportedAt = string(plan.ResultOf(w.report)), w.report.After, patch.Digest(w.report.Installed), now
+		r.Installed = int32(min(max(w.report.Counts.Installed, len(w.report.Installed)), math.MaxInt32))
 		if w.report.Failure != nil {
 			r.Problem = w.report.Failure.Message
 		}
 	case plan.Fail:
-		r.Failure = d.Why
+		r.Failure = string(d.Why)
 	case plan.Quarantine:
 		r.FailedLevel = r.Level
 	default:

@@ -34,7 +34,7 @@ type observed struct {
 func (p *Patcher) look(ctx context.Context, t Task, r Record) (*observed, error) {
 	w := &observed{task: t, record: r}
 	f := &w.facts
-	f.Ending, f.Failure, f.Result = t.Ending, r.Failure, r.Result
+	f.Ending, f.Failure, f.Result = t.Ending, plan.Reason(r.Failure), plan.Result(r.Result)
 	f.LevelQuarantined, f.LevelRecorded = r.Level != "" && t.Quarantined[r.Level], r.FailedLevel != "" && r.FailedLevel == r.Level || r.Level == ""
 	switch r.Method {
 	case v1alpha1.OrderPatch:
@@ -147,7 +147,7 @@ func (p *Patcher) lookPod(ctx context.Context, w *observed) error {
 
 // lookReport reads the signed report of the patch. A report that fits neither the order nor the boot is ignored.
 func (w *observed) lookReport() {
-	if w.order == nil || w.record.Order == nil || w.record.Method != v1alpha1.OrderPatch || w.record.Result != plan.NoResult {
+	if w.order == nil || w.record.Order == nil || w.record.Method != v1alpha1.OrderPatch || w.record.Result != string(plan.NoResult) {
 		return
 	}
 	signed, err := v1alpha1.ReportOf(w.order, *w.record.Order)
@@ -168,7 +168,7 @@ func (w *observed) overdue(now time.Time) bool {
 	switch {
 	case r.Method == "":
 		return past(r.StartedAt, w.task.Drain.Timeout.Duration)
-	case r.Result == plan.NoResult:
+	case r.Result == string(plan.NoResult):
 		return past(r.OrderedAt, limits.Patch)
 	case !r.BackAt.IsZero():
 		return past(r.BackAt, limits.SoakTimeout)
@@ -183,7 +183,7 @@ func (w *observed) overdue(now time.Time) bool {
 // observeSoak records since when the node is back, and since when the node is healthy in service.
 func (p *Patcher) observeSoak(ctx context.Context, w *observed, s Store) error {
 	f, r := &w.facts, w.record
-	if r.Result != plan.Patched || !f.Rebooted || f.Lock != plan.Ours || f.Failure != "" {
+	if r.Result != string(plan.Patched) || !f.Rebooted || f.Lock != plan.Ours || f.Failure != "" {
 		return nil
 	}
 	now := metav1.NewTime(p.Now())

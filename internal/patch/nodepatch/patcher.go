@@ -63,29 +63,7 @@ type Limits struct {
 }
 
 // Record is the lasting state of the patch of one node.
-type Record struct {
-	StartedAt metav1.Time `json:"startedAt,omitzero"`
-	// Order and Method of the current order, and the time of its record. Boot is the boot ID of the node before the patch.
-	Order     *v1alpha1.OrderRecord `json:"order,omitempty"`
-	Method    v1alpha1.OrderMethod  `json:"method,omitempty"`
-	OrderedAt metav1.Time           `json:"orderedAt,omitzero"`
-	Boot      string                `json:"boot,omitempty"`
-	// Result, Level and Set are from the signed report: the patch level after the patch, and the digest of the installed
-	// patches. ReportedAt is the time of the record.
-	Result     plan.Result `json:"result,omitempty"`
-	Level      string      `json:"level,omitempty"`
-	Set        string      `json:"set,omitempty"`
-	ReportedAt metav1.Time `json:"reportedAt,omitzero"`
-	// Problem is the sentence of a report without success.
-	Problem string `json:"problem,omitempty"`
-	// BackAt is the first time at which the node was Ready under another boot. HealthySince is the begin of the current time
-	// in service without a problem.
-	BackAt       metav1.Time `json:"backAt,omitzero"`
-	HealthySince metav1.Time `json:"healthySince,omitzero"`
-	// Failure is the reason of the failure; empty without a failure. FailedLevel is the level to blame.
-	Failure     plan.Reason `json:"failure,omitempty"`
-	FailedLevel string      `json:"failedLevel,omitempty"`
-}
+type Record = v1alpha1.PatchRecord
 
 // Store keeps the record of the holder.
 type Store interface {

@@ -318,7 +318,7 @@ func (s *stage) run() {
 // wantEnd checks the end of a patch: failure, annotations, and nothing left behind.
 func (s *stage) wantEnd(failure plan.Reason, marks map[string]string) {
 	s.Helper()
-	if s.record.Failure != failure {
+	if s.record.Failure != string(failure) {
 		s.Errorf("the failure is %q, want %q: %v", s.record.Failure, failure, s.did)
 	}
 	if s.pod() != nil || s.order() != nil {
