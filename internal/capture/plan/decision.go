@@ -41,6 +41,8 @@ const (
 	Note Action = "Note"
 	// Protect protects the instance from scale-in.
 	Protect Action = "Protect"
+	// PatchDonor makes one step of a pioneer's patch: drain, patch, reboot, or observation in service.
+	PatchDonor Action = "PatchDonor"
 	// Cordon keeps new pods away.
 	Cordon Action = "Cordon"
 	// Evict requests one eviction for each remaining pod, and does not wait.
@@ -114,7 +116,7 @@ const (
 
 // Actions lists all actions, for exhaustive tests and for help texts.
 var Actions = []Action{
-	Wait, Refuse, Look, Reserve, Record, Relock, Note, Protect, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot, DeletePod, DeleteOrder, Return,
+	Wait, Refuse, Look, Reserve, Record, Relock, Note, Protect, PatchDonor, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot, DeletePod, DeleteOrder, Return,
 	Start, Unprotect, Serve, Release, Forget, Enlarge, Remove, DeleteNode, Publish, DeleteSnapshot,
 	BeginTrial, WatchTrial, PassTrial, Quarantine, EndTrial, SaveRecipe, Promote, Retire, ScaleOut, Succeed, Fail,
 	DeleteImage, Close,
@@ -150,11 +152,16 @@ const (
 
 // The causes of failures after the begin of a capture. docs/reference/prototype.md lists the remedies.
 const (
-	LookFailed          Reason = "LookFailed"
-	DonorGone           Reason = "DonorGone"
-	DonorStopped        Reason = "DonorStopped"
-	RecordLost          Reason = "RecordLost"
-	ReservationLost     Reason = "ReservationLost"
+	LookFailed      Reason = "LookFailed"
+	DonorGone       Reason = "DonorGone"
+	DonorStopped    Reason = "DonorStopped"
+	RecordLost      Reason = "RecordLost"
+	ReservationLost Reason = "ReservationLost"
+	// DonorNotPatched: the patch of a pioneer failed. NothingToPatch: the pioneer needs no new image. PatchLevelChanged: the
+	// disk has other packages than the watched node.
+	DonorNotPatched     Reason = "DonorNotPatched"
+	NothingToPatch      Reason = "NothingToPatch"
+	PatchLevelChanged   Reason = "PatchLevelChanged"
 	DeadlineExceeded    Reason = "DeadlineExceeded"
 	DrainTimeout        Reason = "DrainTimeout"
 	Interrupted         Reason = "Interrupted"

@@ -34,6 +34,11 @@ type Facts struct {
 	// DrainOverdue: the drain has exceeded its timeout, and force is off.
 	DrainOverdue bool
 
+	// Patch is the progress of a pioneer's patch, which precedes the drain for the capture.
+	Patch Patch
+	// LevelDiffers: the proof names another patch level than the signed report of the patch.
+	LevelDiffers bool
+
 	Power Power
 	// Protected: the instance is protected from scale-in.
 	Protected bool
@@ -137,6 +142,18 @@ const (
 	NodeGone     Node = ""
 	NodeNotReady Node = "notReady"
 	NodeReady    Node = "ready"
+)
+
+// Patch is the progress of a pioneer's patch.
+type Patch string
+
+const (
+	NoPatch       Patch = ""         // the donor is captured as it is
+	PatchWanted   Patch = "wanted"   // the patch has not begun
+	PatchUnderWay Patch = "underWay" // Kamino changes or watches the node
+	PatchDone     Patch = "done"     // the node runs the patches, and was healthy in service
+	PatchCurrent  Patch = "current"  // nothing was to install
+	PatchFailed   Patch = "failed"
 )
 
 // Power is the state of the donor's instance.

@@ -31,6 +31,8 @@ func snapshot(f Facts) Decision {
 		return fail(OrderOutdated)
 	case f.Reported:
 		return do(Believe)
+	case f.Proven && f.LevelDiffers:
+		return fail(PatchLevelChanged)
 	case f.Proven && f.Order:
 		// From here on the pod cannot revoke its proof.
 		return do(DeleteOrder)
@@ -83,12 +85,28 @@ func prepare(f Facts) Decision {
 		return do(Record)
 	case f.Pod != NoPod:
 		return do(DeletePod) // the inspection is complete; the generalize pod needs the name
+	default:
+		return prepareHeld(f)
+	}
+}
+
+// prepareHeld leads from the reservation to a drained donor. A pioneer is patched first.
+func prepareHeld(f Facts) Decision {
+	switch {
+	case f.Patch == PatchUnderWay:
+		return do(PatchDonor)
+	case f.Patch == PatchFailed:
+		return fail(DonorNotPatched)
+	case f.Patch == PatchCurrent:
+		return fail(NothingToPatch)
 	case !f.Cordoned && f.Queued:
 		return wait(ForNeighbour)
 	case f.Leaves && f.GrowFirst && f.Replacement != ReplacementReady:
 		return awaitReplacement(f)
 	case !f.Protected:
 		return do(Protect)
+	case f.Patch == PatchWanted:
+		return do(PatchDonor)
 	case !f.Cordoned:
 		return do(Cordon)
 	case !f.Drained && f.DrainOverdue:

@@ -285,6 +285,43 @@ var leavingMutants = []mutant{
 	}},
 }
 
+// pioneerMutants are wrong about pioneers.
+var pioneerMutants = []mutant{
+	{"captures a pioneer without its patch", patchIs(PatchWanted, NoPatch)},
+	{"captures a pioneer whose patch failed", patchIs(PatchFailed, PatchDone)},
+	{"captures a pioneer without patches", patchIs(PatchCurrent, PatchDone)},
+	{"patches for ever", patchIs(PatchDone, PatchUnderWay)},
+	{"drains for the capture during the patch", patchIs(PatchUnderWay, PatchDone)},
+	{"releases a node under patch", with(func(f *Facts) {
+		if f.Failed || f.Deleting {
+			f.Patch = NoPatch
+		}
+	})},
+	{"begins a patch although it ends", func(f Facts) Decision {
+		if f.Patch == PatchWanted && f.isHeld() && (f.Failed || f.Deleting) {
+			return do(PatchDonor)
+		}
+		return Next(f)
+	}},
+	{"patches before the protection", instead(Protect, PatchDonor, func(f Facts) bool { return f.Patch == PatchWanted })},
+	{"patches while another node is away", with(func(f *Facts) { f.Queued = f.Queued && f.Patch != PatchWanted })},
+	{"patches before the successor is Ready", with(func(f *Facts) {
+		if f.Patch == PatchWanted && f.Replacement == ReplacementAwaited {
+			f.Replacement = ReplacementReady
+		}
+	})},
+	{"copies a disk of another patch level", with(func(f *Facts) { f.LevelDiffers = false })},
+}
+
+// patchIs takes one state of the patch for another state.
+func patchIs(is, taken Patch) planner {
+	return with(func(f *Facts) {
+		if f.Patch == is {
+			f.Patch = taken
+		}
+	})
+}
+
 func always(Facts) bool { return true }
 
 // with plans from changed facts: a planner without a fact.
@@ -327,7 +364,7 @@ func TestWrongPlannersAreCaught(t *testing.T) {
 	for _, course := range []struct {
 		starts  []world
 		mutants []mutant
-	}{{returningDonors(), mutants}, {leavingDonors(), leavingMutants}, {append(instantDonors(), returningDonors()...), instantMutants}, {publishedVersions(), trialMutants}} {
+	}{{returningDonors(), mutants}, {leavingDonors(), leavingMutants}, {append(instantDonors(), returningDonors()...), instantMutants}, {pioneers(), pioneerMutants}, {publishedVersions(), trialMutants}} {
 		for _, m := range course.mutants {
 			t.Run(m.name, func(t *testing.T) {
 				e := explore(m.next, WithoutCloud, slices.Clone(course.starts), adversities(true))
@@ -339,5 +376,5 @@ func TestWrongPlannersAreCaught(t *testing.T) {
 			})
 		}
 	}
-	t.Logf("%d wrong planners, caught by %d properties", len(mutants)+len(leavingMutants)+len(instantMutants)+len(trialMutants), len(caughtBy))
+	t.Logf("%d wrong planners, caught by %d properties", len(mutants)+len(leavingMutants)+len(instantMutants)+len(pioneerMutants)+len(trialMutants), len(caughtBy))
 }

@@ -169,7 +169,7 @@ func needed(f Facts) bool {
 
 const (
 	takes     = "|Look|Reserve|Record|Protect|Cordon|Evict|Order|Generalize|Adopt|"
-	givesBack = "|Note|Stop|DeletePod|Believe|DeleteOrder|Return|Start|Unprotect|Release|Forget|Fail|Wait|Remove|DeleteNode|Enlarge|"
+	givesBack = "|PatchDonor|Note|Stop|DeletePod|Believe|DeleteOrder|Return|Start|Unprotect|Release|Forget|Fail|Wait|Remove|DeleteNode|Enlarge|"
 )
 
 // property is what is held of decisions.
@@ -192,6 +192,16 @@ var properties = []property{
 	{"the record comes before what it restores", "|Protect|Cordon|Evict|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Recorded || w.f.Touched && w.f.isHeld() }},
 	{"pods are evicted only from a cordoned, protected donor", "|Evict|", func(w world, _ Decision) bool { return w.f.Cordoned && w.f.Protected }},
 	{"only a drained donor is generalized", "|Order|", func(w world, _ Decision) bool { return w.f.Drained && w.f.Node == NodeReady }},
+	{"a patch begins as carefully as a drain", "|PatchDonor|", func(w world, _ Decision) bool {
+		f := w.f
+		return f.Patch == PatchUnderWay || f.Patch == PatchWanted && !f.Failed && !f.Deleting && f.Lock == Ours && f.Recorded && f.Protected && f.Pod == NoPod &&
+			(!f.Queued || f.Cordoned) && (!f.Leaves || !f.GrowFirst || f.Replacement == ReplacementReady)
+	}},
+	{"a node under patch is left to the patch", "", func(w world, d Decision) bool {
+		return w.f.Patch != PatchUnderWay || strings.Contains("|PatchDonor|Fail|Record|Relock|DeletePod|", "|"+string(d.Do)+"|")
+	}},
+	{"only a patched pioneer is generalized", "|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Patch == NoPatch || w.patched }},
+	{"a disk of another patch level is not copied", "|TakeSnapshot|", func(w world, _ Decision) bool { return !w.f.LevelDiffers }},
 	{"a proof that is acted on cannot be taken back", "|Stop|TakeSnapshot|", func(w world, _ Decision) bool {
 		return !needed(w.f) || !w.f.Order
 	}},
@@ -323,7 +333,7 @@ var everywhere = func() func(int) *exploration {
 	explored := map[int]*exploration{}
 	return func(adversities int) *exploration {
 		if explored[adversities] == nil {
-			starts := slices.Concat(returningDonors(), leavingDonors(), instantDonors())
+			starts := slices.Concat(returningDonors(), leavingDonors(), instantDonors(), pioneers())
 			explored[adversities] = explore(Next, WithoutCloud, starts, adversities)
 		}
 		return explored[adversities]
@@ -458,6 +468,7 @@ func aloud(w world) (said string, end world) {
 func TestNothingGoesWrong(t *testing.T) {
 	const (
 		taken     = "Look, Wait: Look, Reserve, Record, DeletePod, "
+		patched   = "Protect, PatchDonor, "
 		copied    = "Protect, Cordon, Evict, Order, Note, Generalize, Adopt, Wait: Proof, Believe, DeleteOrder, Wait: PowerOff, TakeSnapshot, "
 		complete  = "Wait: Snapshot, "
 		back      = "DeletePod, Return, Note, Start, Wait: Ready, Unprotect, Release, Forget, "
@@ -469,6 +480,7 @@ func TestNothingGoesWrong(t *testing.T) {
 		of   world
 	}{
 		{taken + copied + complete + back + published, world{}},
+		{taken + patched + strings.TrimPrefix(copied, "Protect, ") + complete + back + published, world{f: Facts{Patch: PatchWanted}, patchEnd: PatchDone}},
 		{taken + copied + back + complete + published, world{instant: true}},
 		{taken + "Enlarge, Wait: Successor, " + copied + complete + removed + "DeleteNode, Forget, " + published, world{f: Facts{Leaves: true, GrowFirst: true}}},
 		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, world{f: Facts{Leaves: true}}},

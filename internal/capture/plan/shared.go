@@ -120,8 +120,11 @@ func Orphan(f Facts) Decision {
 	return d
 }
 
-// endHold removes a leaving donor, and releases all others.
+// endHold removes a leaving donor, and releases all others. A patch ends first: the node may be about to reboot.
 func endHold(f Facts) Decision {
+	if f.Patch == PatchUnderWay {
+		return do(PatchDonor)
+	}
 	if f.mustRemove() {
 		return removeDonor(f)
 	}

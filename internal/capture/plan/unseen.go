@@ -8,6 +8,8 @@ package plan
 // step takes pods again. A later pass finds the decision and continues.
 func WithoutCloud(f Facts) Decision {
 	switch {
+	case f.Patch == PatchUnderWay:
+		return do(PatchDonor) // needs the cluster alone
 	case f.Lock != Ours || f.CordonRestored || f.Node != NodeReady || f.mustRemove():
 		return wait(ForCloud)
 	case f.MustBoot():

@@ -12,7 +12,7 @@ func (f Facts) inCluster() Facts {
 		Lock: f.Lock, Recorded: f.Recorded, Noted: f.Noted, Unrecorded: f.Unrecorded,
 		Node: f.Node, Cordoned: f.Cordoned, CordonRestored: f.CordonRestored, Restored: f.Restored, Drained: f.Drained, DrainOverdue: f.DrainOverdue,
 		Touched: f.Touched, PowerOffRecorded: f.PowerOffRecorded, Rebooted: f.Rebooted, Returning: f.Returning,
-		Leaves: f.Leaves, GrowFirst: f.GrowFirst,
+		Leaves: f.Leaves, GrowFirst: f.GrowFirst, Patch: f.Patch,
 		Overdue: f.Overdue, ReadyOverdue: f.ReadyOverdue,
 	}
 }
@@ -30,7 +30,7 @@ func blindly(w world, d Decision) string {
 // idle reports whether no step is left for a donor that can serve, by the facts of the cluster.
 func (w world) idle() bool {
 	f := w.f
-	if f.Lock != Ours || f.Node != NodeReady || w.leaves() {
+	if f.Lock != Ours || f.Node != NodeReady || w.leaves() || f.Patch == PatchUnderWay {
 		return false
 	}
 	if f.MustBoot() {
@@ -40,7 +40,10 @@ func (w world) idle() bool {
 }
 
 var unseenProperties = []property{
-	{name: "a capture waits if only the cloud can return the donor", holds: func(_ world, d Decision) bool { return d.Do == Wait || d.Do == Serve || d.Do == Fail }},
+	{name: "a capture waits if only the cloud can return the donor", holds: func(w world, d Decision) bool {
+		return d.Do == Wait || d.Do == Serve || d.Do == Fail || d.Do == PatchDonor
+	}},
+	{name: "only a patch that has begun goes on", holds: func(w world, d Decision) bool { return (d.Do == PatchDonor) == (w.f.Patch == PatchUnderWay) }},
 	{name: "only a donor that nothing is to be done with serves", holds: func(w world, d Decision) bool { return d.Do != Serve || w.idle() }},
 	{name: "a disturbed donor does not serve before it went through a boot", holds: func(w world, d Decision) bool { return d.Do != Serve || !w.disturbed || w.booted }},
 	{name: "the end is decided before a donor serves", holds: func(w world, d Decision) bool {
@@ -93,6 +96,18 @@ var unseenMutants = []mutant{
 		}
 		return WithoutCloud(f)
 	}},
+	{"keeps a patch waiting for the cloud", func(f Facts) Decision {
+		if d := WithoutCloud(f); d.Do != PatchDonor {
+			return d
+		}
+		return wait(ForCloud)
+	}},
+	{"serves during the patch", func(f Facts) Decision {
+		if f.Patch == PatchUnderWay {
+			f.Patch = NoPatch
+		}
+		return WithoutCloud(f)
+	}},
 	{"ends a capture that has time", func(f Facts) Decision { f.Overdue = true; return WithoutCloud(f) }},
 }
 
@@ -100,7 +115,7 @@ var unseenMutants = []mutant{
 func TestWrongBlindPlannersAreCaught(t *testing.T) {
 	for _, m := range unseenMutants {
 		t.Run(m.name, func(t *testing.T) {
-			e := explore(Next, m.next, slices.Concat(returningDonors(), leavingDonors()), adversities(true))
+			e := explore(Next, m.next, slices.Concat(returningDonors(), leavingDonors(), pioneers()), adversities(true))
 			if e.bad == nil {
 				t.Fatal("no property noticed")
 			}

@@ -35,6 +35,10 @@ type world struct {
 	// unrecorded: a hand has removed the record. disturbed: the pod was made.
 	unrecorded, disturbed bool
 
+	// patchEnd is the result of a pioneer's patch, and patched the truth of PatchDone.
+	patchEnd Patch
+	patched  bool
+
 	// tried is what only worlds with a trial or a gate have.
 	tried trialWorld
 
@@ -86,6 +90,36 @@ func leavingDonors() []world {
 	return worlds
 }
 
+// pioneers are donors that are patched first. Refused worlds and growing pools are only in returningDonors.
+func pioneers() []world {
+	var worlds []world
+	for _, w := range append(returningDonors(), leavingDonors()...) {
+		if w.f.Refused || w.f.MustScaleOut || w.cordonedBefore != w.protectedBefore || w.f.Leaves && w.cordonedBefore {
+			continue
+		}
+		w.f.Patch, w.patchEnd = PatchWanted, PatchDone
+		worlds = append(worlds, w.derived())
+	}
+	return worlds
+}
+
+// patch makes one step of the patch: begin with a drain, or the end.
+func (w world) patch() world {
+	f := &w.f
+	switch {
+	case f.Patch == PatchWanted:
+		f.Patch, f.Cordoned, f.Drained = PatchUnderWay, true, true
+	case f.Failed, f.Deleting, f.Lock != Ours, f.Node == NodeGone:
+		f.Patch = PatchFailed
+	default:
+		f.Patch = w.patchEnd
+	}
+	if w.patched = f.Patch == PatchDone; w.patched {
+		f.Cordoned, f.Drained = w.cordonedBefore, false
+	}
+	return w
+}
+
 // derived sets the facts that follow from other facts.
 func (w world) derived() world {
 	if w.f.Lock != Ours {
@@ -113,6 +147,7 @@ func (w world) derived() world {
 	w.f.ProtectionRestored = w.f.Protected == w.protectedBefore
 	w.f.CordonRestored = w.f.Node != NodeGone && w.f.Lock == Ours && w.f.Cordoned == w.cordonedBefore
 	w.f.Replacement = w.successor()
+	w.f.LevelDiffers = w.f.LevelDiffers && w.f.Proven && w.patched
 	w.f.Removing = w.f.Removing && w.f.Power != InstanceGone
 	w.f.PlaceKept = w.f.PlaceKept && w.f.Power == InstanceGone
 	w.f.Restored = w.f.Node == NodeGone || w.f.Lock == Unlocked && w.f.Cordoned == w.cordonedBefore
@@ -165,6 +200,8 @@ func (w world) effect(d Decision) world {
 		w.noted, w.notedDown, w.notedBack = f.Touched, f.PowerOffRecorded, f.Returning
 	case Protect:
 		f.Protected = true
+	case PatchDonor:
+		w = w.patch()
 	case Cordon:
 		f.Cordoned = true
 	case Evict:
@@ -364,8 +401,21 @@ func (w world) adverse() []world {
 	add(func(n *world) { // a hand removes the record
 		if n.f.Lock == Ours || !n.f.isHeld() && (n.touched || n.down) {
 			n.f.Recorded, n.touched, n.down, n.returning, n.unrecorded = false, false, false, false, true
+			if n.f.Patch != NoPatch {
+				n.f.Patch, n.patched = PatchWanted, false
+			}
 		}
 	})
+	if w.f.Patch != NoPatch {
+		for _, end := range []Patch{PatchFailed, PatchCurrent} {
+			add(func(n *world) {
+				if n.f.Patch == PatchUnderWay {
+					n.patchEnd = end
+				}
+			})
+		}
+		add(func(n *world) { n.f.LevelDiffers = n.f.Snapshot == Absent && n.f.Image == Absent })
+	}
 	add(func(n *world) { n.f.Node = notReady(n.f.Node) })
 	add(func(n *world) {
 		// Another client starts the donor. The kubelet reports the new boot before the donor can be off again: start
