@@ -1,5 +1,5 @@
 // Package dpkgdb reads control files: dpkg's list of packages, and the output of apt-cache. The readers of package lists
-// share this parser, so that a disk has the same packages in each list.
+// share the parser, so the lists of a disk agree.
 package dpkgdb
 
 import (
@@ -14,8 +14,8 @@ const Status = "var/lib/dpkg/status"
 // maxLine is the longest line in bytes.
 const maxLine = 1 << 20
 
-// Each calls visit with the fields of each stanza, by name in lower case. A field has only its first line: other lines
-// continue a field that no reader needs. visit must not keep the map. Source: deb822(5).
+// Each calls visit with the fields of each stanza, by name in lower case. Only the first line of a field is read, because
+// readers need no longer fields. visit must not keep the map. Source: deb822(5).
 func Each(r io.Reader, visit func(fields map[string]string)) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
