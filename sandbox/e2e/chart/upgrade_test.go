@@ -1,8 +1,10 @@
 package chart
 
 import (
+	"slices"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -64,15 +66,28 @@ func TestUpgrade(t *testing.T) {
 		t.Errorf("the pods' namespace was created again: %v", err)
 	}
 
-	// A Job is immutable, so each upgrade creates a new Job.
-	job := chart.Values{"image": image, "mode": "job", "job": chart.Values{"node": "n1"}}
-	for _, want := range []string{name + "-3", name + "-4"} {
+	// A Job is immutable. So another run has another Job, and an upgrade that changes nothing keeps the Job.
+	upgraded := func(run string) types.UID {
+		job := chart.Values{"image": image, "mode": "job", "job": chart.Values{"node": "n1", "run": run}}
 		if err := helm.Upgrade(t.Context(), "up", job, false); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := sandbox.Kube().BatchV1().Jobs(helm.Namespace).Get(t.Context(), want, metav1.GetOptions{}); err != nil {
-			t.Error(err)
+		jobs, err := sandbox.Kube().BatchV1().Jobs(helm.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=job"})
+		if err != nil {
+			t.Fatal(err)
 		}
+		jobs.Items = slices.DeleteFunc(jobs.Items, func(j batchv1.Job) bool { return j.DeletionTimestamp != nil })
+		if len(jobs.Items) != 1 {
+			t.Fatalf("%d Jobs after an upgrade to run %q", len(jobs.Items), run)
+		}
+		return jobs.Items[0].UID
+	}
+	first := upgraded("1")
+	if again := upgraded("1"); again != first {
+		t.Error("an upgrade without a change has another Job")
+	}
+	if second := upgraded("2"); second == first {
+		t.Error("another run has the same Job")
 	}
 	if err := helm.Uninstall("up"); err != nil {
 		t.Fatal(err)
