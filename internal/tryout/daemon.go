@@ -265,14 +265,18 @@ func daemon(name string, pod *corev1.Pod) trial.Daemon {
 	return d
 }
 
-// maxMessage limits another component's message, in characters.
-const maxMessage = 200
+// maxMessage limits another component's message, in characters. The first keptStart characters name the operation, and the
+// end of a wrapped error names the cause.
+const (
+	maxMessage = 200
+	keptStart  = 60
+)
 
-// brief shortens a message of another component, in one line.
+// brief shortens a message of another component in the middle, in one line.
 func brief(text string) string {
 	runes := []rune(strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " "))
 	if len(runes) > maxMessage {
-		return string(runes[:maxMessage]) + "…"
+		return string(runes[:keptStart]) + " … " + string(runes[len(runes)-(maxMessage-keptStart-len([]rune(" … "))):])
 	}
 	return string(runes)
 }

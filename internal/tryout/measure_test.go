@@ -283,7 +283,7 @@ func TestDaemons(t *testing.T) {
 		"another's pod":          {set("a", 4, 4, tolerant), []corev1.Pod{daemonPod("b", true, 0, 0)}, nil, absent},
 		"a pod on its way out":   {set("a", 4, 4, tolerant), []corev1.Pod{leaving}, nil, absent},
 		"replaced":               {set("a", 4, 4, tolerant), []corev1.Pod{daemonPod("a", false, 9, time.Hour), daemonPod("a", true, 0, 0)}, nil, fine},
-		"does not get its image": {set("a", 4, 3, tolerant), []corev1.Pod{pulling}, nil, []trial.Daemon{{Name: name, Why: "container c: ImagePullBackOff: " + strings.Repeat("x", 200) + "…"}}},
+		"does not get its image": {set("a", 4, 3, tolerant), []corev1.Pod{pulling}, nil, []trial.Daemon{{Name: name, Why: "container c: ImagePullBackOff: " + brief(strings.Repeat("x", 300))}}},
 	} {
 		test.set.Status.CurrentNumberScheduled = test.set.Status.DesiredNumberScheduled
 		if len(test.pods) == 0 {
