@@ -22,6 +22,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
 	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/delivery"
 	"github.com/kamino-dev/kamino/internal/metrics"
 )
 
@@ -32,6 +33,8 @@ type alarmed struct {
 	cloud  *memory.Cloud
 	clock  *memory.Clock
 	counts *metrics.Metrics
+	// endpoints receive the notices of the controller.
+	endpoints []delivery.Endpoint
 }
 
 func newAlarmed(t *testing.T) *alarmed {
@@ -122,6 +125,7 @@ func (a *alarmed) runWith(c *cluster.Connection) {
 	k := &Controller{
 		Options: Options{Namespace: "default", PodNamespace: "default", Image: "kamino:test", Now: a.clock.Now, Log: logr.Discard()},
 		Cluster: c, Cloud: a.cloud, Counts: a.counts, Health: "0", Metrics: "0", Pprof: "0",
+		ClusterName: "test", Endpoints: a.endpoints,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -157,7 +161,7 @@ func (a *alarmed) reports(name, label, value string) (float64, bool) {
 }
 
 // TestWhatAlertsAreMadeOf drives a controller into the cause of each alert of trust, and reads the metrics and labels of
-// the alerts' expressions as Prometheus does.
+// the alerts' expressions as Prometheus does. A receiver gets one notice of each change over HTTP, next to a dead endpoint.
 func TestWhatAlertsAreMadeOf(t *testing.T) {
 	a := newAlarmed(t)
 	// KaminoTrialFailed
@@ -177,6 +181,7 @@ func TestWhatAlertsAreMadeOf(t *testing.T) {
 	policy := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
 	policy.Spec.Schedule.Cron, policy.Spec.Rollback.Mode = "0 3 1 1 *", v1alpha1.RollbackOff
 	a.must(a.api.Create(t.Context(), policy))
+	inbox := a.receiver()
 	a.run()
 
 	wants := []struct{ name, label, value string }{
@@ -192,6 +197,7 @@ func TestWhatAlertsAreMadeOf(t *testing.T) {
 				open = append(open, want.name)
 			}
 		}
+		open = append(open, inbox.missing()...)
 		if len(open) == 0 {
 			break
 		}
@@ -202,6 +208,11 @@ func TestWhatAlertsAreMadeOf(t *testing.T) {
 		a.clock.Advance(20 * time.Second)
 		a.must(client.IgnoreNotFound(a.api.Patch(t.Context(), policy, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"test/look":"`+time.Now().String()+`"}}}`)))))
 		time.Sleep(100 * time.Millisecond) // the controller is another goroutine
+	}
+	for event, times := range inbox.all() {
+		if times != 1 {
+			t.Errorf("%d notices of %s", times, event)
+		}
 	}
 	for _, quiet := range []string{"tried", "waiting", "frozen"} {
 		if is, reported := a.reports("kamino_pool_went_back", "pool", quiet); !reported || is != 0 {
