@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/capi"
 	"github.com/kamino-dev/kamino/internal/cloud/memory"
+	sandbox "github.com/kamino-dev/kamino/sandbox/capi"
 )
 
 // The tests in this file describe behaviour of Cluster API's controllers that the recipes need. A release with
@@ -225,4 +227,50 @@ func TestAutoscalerDuringRemoval(t *testing.T) {
 func (p *pool) scale(by int64) {
 	p.t.Helper()
 	p.merge("MachineDeployment", p.name, fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas(*p.get("MachineDeployment", p.name))+by))
+}
+
+// switched is a maker whose machines are in one state.
+type switched struct {
+	sandbox.Maker
+	state atomic.Value
+}
+
+// Ensure implements sandbox.Maker.
+func (m *switched) Ensure(ctx context.Context, of sandbox.Machine) (string, sandbox.MachineState, error) {
+	id, _, err := m.Maker.Ensure(ctx, of)
+	return id, m.state.Load().(sandbox.MachineState), err
+}
+
+// TestStatesOfMachines: with the provider for AWS, the Machine of a stopped instance is not Ready until the instance runs again. The
+// failure of a terminated instance is final.
+func TestStatesOfMachines(t *testing.T) {
+	t.Parallel()
+	p := newPool(t, withTwoMachines(deployment))
+	machines := &switched{Maker: p.makers.Maker}
+	p.makers.set(p.namespace, machines)
+	built := func() map[string]any {
+		status, _, _ := unstructured.NestedMap(p.list("AWSMachine")[0].Object, "status")
+		return status
+	}
+	until := func(state sandbox.MachineState, ready metav1.ConditionStatus) {
+		t.Helper()
+		machines.state.Store(state)
+		p.wait("Machines that are "+string(state), func() bool {
+			all := p.list("Machine")
+			return built()["state"] == string(state) && !slices.ContainsFunc(all, func(m unstructured.Unstructured) bool {
+				conditions, _, _ := unstructured.NestedSlice(m.Object, "status", "conditions")
+				return !slices.ContainsFunc(conditions, func(c any) bool {
+					is, _ := c.(map[string]any)
+					return is["type"] == "InfrastructureReady" && is["status"] == string(ready)
+				})
+			})
+		})
+	}
+	until(sandbox.Running, metav1.ConditionTrue)
+	until(sandbox.Stopped, metav1.ConditionFalse)
+	until(sandbox.Running, metav1.ConditionTrue)
+	until(sandbox.Terminated, metav1.ConditionFalse)
+	if status := built(); status["failureReason"] != "UpdateError" {
+		t.Errorf("the status is %v", status)
+	}
 }

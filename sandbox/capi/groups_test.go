@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -397,6 +399,50 @@ func TestGroupProvider(t *testing.T) {
 	}
 	p.change(fmt.Sprintf(`{"spec":{"awsLaunchTemplate":{"ami":{"id":%q}}}}`, native))
 	p.wait("an instance refresh", func() bool { return p.group().Refresh })
+}
+
+// TestGroupProviderOverwrites: the provider resumes suspended processes. A changed image cancels a running instance refresh, even
+// with disabled refreshes, and deletes older versions of the launch template.
+func TestGroupProviderOverwrites(t *testing.T) {
+	t.Parallel()
+	p := newGroupPool(t, awsMachinePool)
+	name := sdk.String(p.name)
+	ok := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ok(p.amazon.scaling.SuspendProcesses(t.Context(), &autoscaling.SuspendProcessesInput{AutoScalingGroupName: name, ScalingProcesses: []string{"AZRebalance", "InstanceRefresh"}}))
+	p.wait("resumed processes", func() bool {
+		out, err := p.amazon.scaling.DescribeAutoScalingGroups(t.Context(), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{p.name}})
+		return err == nil && len(out.AutoScalingGroups[0].SuspendedProcesses) == 0
+	})
+	versions := []string{"2026.01.09", "2026.01.10", "2026.01.11"}
+	p.publish(versions...)
+	var ids []string
+	for _, id := range p.instances() {
+		ids = append(ids, path.Base(string(id)))
+	}
+	// The refresh waits for protected instances.
+	ok(p.amazon.scaling.SetInstanceProtection(t.Context(), &autoscaling.SetInstanceProtectionInput{AutoScalingGroupName: name, InstanceIds: ids, ProtectedFromScaleIn: sdk.Bool(true)}))
+	ok(p.amazon.scaling.StartInstanceRefresh(t.Context(), &autoscaling.StartInstanceRefreshInput{AutoScalingGroupName: name}))
+	for _, version := range versions {
+		native, err := p.amazon.disks.NativeImage(t.Context(), region, p.imageID(version))
+		ok(native, err)
+		p.change(fmt.Sprintf(`{"spec":{"awsLaunchTemplate":{"ami":{"id":%q}}}}`, native))
+		p.wait("a template with version "+version, func() bool {
+			out, err := p.amazon.ec2.DescribeLaunchTemplateVersions(t.Context(), &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateName: name})
+			return err == nil && len(out.LaunchTemplateVersions) <= 3 && slices.ContainsFunc(out.LaunchTemplateVersions, func(v ec2types.LaunchTemplateVersion) bool {
+				return sdk.ToString(v.LaunchTemplateData.ImageId) == native
+			})
+		})
+	}
+	out, err := p.amazon.scaling.DescribeInstanceRefreshes(t.Context(), &autoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: name})
+	ok(out, err)
+	if r := out.InstanceRefreshes; len(r) != 1 || r[0].Status != autoscalingtypes.InstanceRefreshStatusCancelled && r[0].Status != autoscalingtypes.InstanceRefreshStatusCancelling {
+		t.Errorf("the refreshes are %+v", r)
+	}
 }
 
 // TestGroupRemoval: a reserved donor is removed with its place, and then its Machine. The hook of a Machine is

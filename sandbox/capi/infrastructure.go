@@ -39,11 +39,23 @@ type Machine struct {
 	Data []byte
 }
 
+// MachineState is the state of a machine in the cloud.
+type MachineState string
+
+// The states. A machine between two states is Pending.
+const (
+	Pending MachineState = "pending"
+	Running MachineState = "running"
+	Stopped MachineState = "stopped"
+	// Terminated: the machine is gone, and its object stays.
+	Terminated MachineState = "terminated"
+)
+
 // Maker creates machines. Calls return at once, and are repeated.
 type Maker interface {
-	// Ensure starts to create the machine unless the machine exists. Ensure returns the provider ID, and whether the
-	// machine runs.
-	Ensure(ctx context.Context, m Machine) (providerID string, runs bool, err error)
+	// Ensure starts to create the machine unless the machine exists. The provider ID is empty until the cloud has accepted the
+	// machine.
+	Ensure(ctx context.Context, m Machine) (providerID string, state MachineState, err error)
 	// Remove starts to delete the machine, and reports whether the machine is gone.
 	Remove(ctx context.Context, m Machine) (gone bool, err error)
 }
@@ -62,8 +74,12 @@ const finalizer = "sandbox.kamino.dev/machine"
 // objects.
 const annotationMade = "sandbox.kamino.dev/made-for"
 
-// pollInterval is the interval between polls of an unfinished machine.
-const pollInterval = 200 * time.Millisecond
+// pollInterval is the interval between polls of an unfinished machine, resyncInterval between polls of a finished machine. The
+// provider for AWS has a resync of ten minutes, and also reacts to events.
+const (
+	pollInterval   = 200 * time.Millisecond
+	resyncInterval = 3 * time.Second
+)
 
 // RunInfrastructure runs the infrastructure provider until the context ends. Objects of a kind without a maker
 // wait.
@@ -195,29 +211,46 @@ func (r *machineReconciler) Reconcile(ctx context.Context, request reconcile.Req
 		o.SetAnnotations(annotations)
 		return reconcile.Result{}, ignoreConflict(r.client.Update(ctx, o))
 	}
-	id, runs, err := r.maker.Ensure(ctx, m)
+	return r.ensure(ctx, o, m)
+}
+
+// ensure creates the machine, and reports its state. An object with a failure is never looked at again.
+func (r *machineReconciler) ensure(ctx context.Context, o *unstructured.Unstructured, m Machine) (reconcile.Result, error) {
+	if failed, _, _ := unstructured.NestedString(o.Object, "status", "failureReason"); failed != "" {
+		return reconcile.Result{}, nil
+	}
+	id, state, err := r.maker.Ensure(ctx, m)
 	if err != nil {
-		return reconcile.Result{RequeueAfter: pollInterval}, writeReady(ctx, r.client, o, false, err.Error())
+		return reconcile.Result{RequeueAfter: pollInterval}, writeState(ctx, r.client, o, Pending, err.Error())
 	}
 	if id == "" {
 		return reconcile.Result{RequeueAfter: pollInterval}, nil
 	}
 	if have, _, _ := unstructured.NestedString(o.Object, "spec", "providerID"); have != id {
+		before := o.DeepCopy()
 		if err := unstructured.SetNestedField(o.Object, id, "spec", "providerID"); err != nil {
 			return reconcile.Result{}, err
 		}
-		return reconcile.Result{}, ignoreConflict(r.client.Update(ctx, o))
+		return reconcile.Result{RequeueAfter: pollInterval}, ignoreConflict(r.client.Patch(ctx, o, client.MergeFrom(before)))
 	}
-	if !runs {
+	ready, _, _ := unstructured.NestedBool(o.Object, "status", "ready")
+	if state == Pending && !ready {
 		return reconcile.Result{RequeueAfter: pollInterval}, nil
 	}
-	return reconcile.Result{}, writeReady(ctx, r.client, o, true, "")
+	again := reconcile.Result{RequeueAfter: resyncInterval}
+	if r.kind.Kind != "AWSMachine" { // only the provider for AWS was compared
+		again = reconcile.Result{}
+	}
+	return again, writeState(ctx, r.client, o, state, "")
 }
 
 // own returns the object of a request, or nil if the object is gone or a group creates its machine.
 func (r *machineReconciler) own(ctx context.Context, request reconcile.Request) (*unstructured.Unstructured, error) {
 	o := empty(r.kind)
 	err := r.client.Get(ctx, request.NamespacedName, o)
+	if id, _, _ := unstructured.NestedString(o.Object, "spec", "providerID"); err == nil && id == "" {
+		err = r.direct.Get(ctx, request.NamespacedName, o) // the cache may not have the ID yet, and a second machine would be created
+	}
 	if err != nil || inGroup(o) {
 		return nil, client.IgnoreNotFound(err)
 	}
@@ -251,26 +284,37 @@ func clusterPaused(ctx context.Context, c client.Reader, o *unstructured.Unstruc
 	return paused, client.IgnoreNotFound(err)
 }
 
-// writeReady writes the status of a machine: running, or the error.
-func writeReady(ctx context.Context, c client.Client, o *unstructured.Unstructured, ready bool, trouble string) error {
-	have, _, _ := unstructured.NestedBool(o.Object, "status", "ready")
+// stateReasons are the reasons of machines that do not run, as in the provider for AWS (controllers/awsmachine_controller.go).
+var stateReasons = map[MachineState]string{Pending: "InstanceNotReady", Stopped: "InstanceStopped", Terminated: "InstanceTerminated"}
+
+// writeState writes the status of a machine: its state, or the error of its creation. A machine of a MachineDeployment that is
+// terminated has failed for good.
+func writeState(ctx context.Context, c client.Client, o *unstructured.Unstructured, state MachineState, trouble string) error {
+	have, _, _ := unstructured.NestedString(o.Object, "status", "state")
 	messages, _, _ := unstructured.NestedString(o.Object, "status", "trouble")
-	if have == ready && messages == trouble {
+	if have == string(state) && messages == trouble {
 		return nil
 	}
 	now := metav1.Now().UTC().Format(time.RFC3339)
+	reason, done := stateReasons[state], 1
+	if trouble != "" {
+		reason, done = "InstanceProvisionFailed", 0
+	}
 	// The summary Ready has only a count, and the core copies the summary to the Machine. Source: AWS's provider,
 	// pkg/cloud/scope/machine.go.
 	conditions := []any{
-		map[string]any{"type": "Ready", "status": "False", "severity": "Error", "reason": "InstanceProvisionFailed", "message": "0 of 2 completed", "lastTransitionTime": now},
-		map[string]any{"type": "InstanceReady", "status": "False", "severity": "Error", "reason": "InstanceProvisionFailed", "message": trouble, "lastTransitionTime": now},
+		map[string]any{"type": "Ready", "status": "False", "severity": "Error", "reason": reason, "message": fmt.Sprintf("%d of 2 completed", done), "lastTransitionTime": now},
+		map[string]any{"type": "InstanceReady", "status": "False", "severity": "Error", "reason": reason, "message": trouble, "lastTransitionTime": now},
 	}
-	if ready {
+	if state == Running {
 		conditions = []any{
 			map[string]any{"type": "Ready", "status": "True", "lastTransitionTime": now}, map[string]any{"type": "InstanceReady", "status": "True", "lastTransitionTime": now},
 		}
 	}
-	status := map[string]any{"ready": ready, "trouble": trouble, "conditions": conditions}
+	status := map[string]any{"ready": state == Running, "state": string(state), "trouble": trouble, "conditions": conditions}
+	if state == Terminated && !inGroup(o) {
+		status["failureReason"], status["failureMessage"] = "UpdateError", fmt.Sprintf("EC2 instance state %q is unexpected", state)
+	}
 	if err := unstructured.SetNestedMap(o.Object, status, "status"); err != nil {
 		return err
 	}

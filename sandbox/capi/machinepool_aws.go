@@ -40,7 +40,8 @@ type GroupInstance struct {
 // Groups creates groups. Calls return at once, and are repeated. A pool is its object: Spec is the whole spec.
 type Groups interface {
 	Look(ctx context.Context, pool Machine) (Group, error)
-	// Publish creates a version of the pool's launch template from spec and data, and the template if missing.
+	// Publish creates a version of the pool's launch template from spec and data, and the template if missing. Publish cancels
+	// an instance refresh, and deletes the older version between the default and the latest version.
 	Publish(ctx context.Context, pool Machine) error
 	// Create creates the group, with the latest version of the template.
 	Create(ctx context.Context, pool Machine, desired int64) error
@@ -49,8 +50,8 @@ type Groups interface {
 	Refresh(ctx context.Context, pool Machine) error
 	// Delete starts to delete the group with its instances, and reports whether the group is gone.
 	Delete(ctx context.Context, pool Machine) (gone bool, err error)
-	// See reports whether an instance runs, or is gone. Terminate starts to terminate an instance in any group.
-	See(ctx context.Context, id string) (runs, gone bool, err error)
+	// See returns the state of an instance. Terminate starts to terminate an instance in any group.
+	See(ctx context.Context, id string) (MachineState, error)
 	Terminate(ctx context.Context, id string) error
 }
 
@@ -271,15 +272,15 @@ func (r *groupMachineReconciler) Reconcile(ctx context.Context, request reconcil
 	if o.GetDeletionTimestamp() == nil && controllerutil.AddFinalizer(o, finalizer) {
 		return reconcile.Result{}, ignoreConflict(r.client.Update(ctx, o))
 	}
-	runs, gone, err := r.groups.See(ctx, id)
+	state, err := r.groups.See(ctx, id)
 	switch {
 	case err != nil:
 		return reconcile.Result{}, err
 	case o.GetDeletionTimestamp() == nil:
-		return reconcile.Result{RequeueAfter: 3 * groupEvery}, writeReady(ctx, r.client, o, runs, "")
+		return reconcile.Result{RequeueAfter: resyncInterval}, writeState(ctx, r.client, o, state, "")
 	case !slices.Contains(o.GetFinalizers(), finalizer):
 		return reconcile.Result{}, nil
-	case !gone:
+	case state != Terminated:
 		return reconcile.Result{RequeueAfter: pollInterval}, r.groups.Terminate(ctx, id)
 	}
 	controllerutil.RemoveFinalizer(o, finalizer)

@@ -37,7 +37,7 @@ func (m *makers) of(namespace string) sandbox.Maker {
 }
 
 // Ensure implements sandbox.Maker.
-func (m *makers) Ensure(ctx context.Context, of sandbox.Machine) (string, bool, error) {
+func (m *makers) Ensure(ctx context.Context, of sandbox.Machine) (string, sandbox.MachineState, error) {
 	return m.of(of.Namespace).Ensure(ctx, of)
 }
 
@@ -87,13 +87,16 @@ func (d *disks) lose(node string) {
 func nodeOf(m sandbox.Machine) string { return m.Namespace + "-" + m.Name }
 
 // Ensure implements sandbox.Maker.
-func (d *disks) Ensure(ctx context.Context, m sandbox.Machine) (string, bool, error) {
+func (d *disks) Ensure(ctx context.Context, m sandbox.Machine) (string, sandbox.MachineState, error) {
 	if _, lost := d.lost.Load(nodeOf(m)); lost {
-		return string(idOf(nodeOf(m))), false, nil
+		return string(idOf(nodeOf(m))), sandbox.Terminated, nil
 	}
 	image, _, _ := unstructured.NestedString(m.Spec, "ami", "id")
 	id := string(d.Disks().Build(nodeOf(m), image))
-	return id, true, d.join(ctx, m, id)
+	if i, err := d.Disks().Instance(ctx, cloud.InstanceID(id)); err == nil && (i.Power == cloud.PowerStopped || i.Power == cloud.PowerStopping) {
+		return id, sandbox.Stopped, nil
+	}
+	return id, sandbox.Running, d.join(ctx, m, id)
 }
 
 // Remove implements sandbox.Maker.

@@ -131,9 +131,9 @@ type built struct {
 	at    time.Time
 }
 
-func (f *fleet) Ensure(ctx context.Context, m sandbox.Machine) (string, bool, error) {
+func (f *fleet) Ensure(ctx context.Context, m sandbox.Machine) (string, sandbox.MachineState, error) {
 	id := f.ensure(m)
-	return id, true, f.join(ctx, m, id)
+	return id, sandbox.Running, f.join(ctx, m, id)
 }
 
 func (f *fleet) ensure(m sandbox.Machine) string {

@@ -1,8 +1,12 @@
 package region
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
+	"slices"
+	"strconv"
 	"strings"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -51,6 +55,9 @@ func (c awsGroups) Look(ctx context.Context, pool capi.Machine) (capi.Group, err
 	}
 	g := out.AutoScalingGroups[0]
 	found.There, found.ID, found.Desired = true, sdk.ToString(g.AutoScalingGroupARN), int64(sdk.ToInt32(g.DesiredCapacity))
+	if err := c.resume(ctx, g); err != nil {
+		return found, err
+	}
 	images, err := c.imagesIn(ctx, pool.Name)
 	for _, i := range g.Instances {
 		id := sdk.ToString(i.InstanceId)
@@ -87,8 +94,52 @@ func (c awsGroups) Publish(ctx context.Context, pool capi.Machine) error {
 	}
 	_, err := c.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String(pool.Name), LaunchTemplateData: data})
 	if is(err, "InvalidLaunchTemplateName.AlreadyExistsException") {
+		if err := errors.Join(c.cancelRefresh(ctx, pool.Name), c.prune(ctx, pool.Name)); err != nil {
+			return err
+		}
 		_, err = c.ec2.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateName: sdk.String(pool.Name), LaunchTemplateData: data})
 	}
+	return shortError(err)
+}
+
+// cancelRefresh cancels an instance refresh of any client, as the provider does before a new version. Source: CAPA v2.13,
+// pkg/cloud/services/ec2/launchtemplate.go.
+func (c awsGroups) cancelRefresh(ctx context.Context, name string) error {
+	_, err := c.groups.CancelInstanceRefresh(ctx, &autoscaling.CancelInstanceRefreshInput{AutoScalingGroupName: sdk.String(name)})
+	if is(err, "ActiveInstanceRefreshNotFound") || is(err, "ValidationError") { // without a group
+		return nil
+	}
+	return shortError(err)
+}
+
+// prune deletes the oldest version that is neither the default nor the latest, even if instances were built from the version.
+func (c awsGroups) prune(ctx context.Context, name string) error {
+	out, err := c.ec2.DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateName: sdk.String(name)})
+	if err != nil || len(out.LaunchTemplateVersions) < 3 {
+		return shortError(err)
+	}
+	all := out.LaunchTemplateVersions
+	slices.SortFunc(all, func(a, b ec2types.LaunchTemplateVersion) int { return cmp.Compare(*a.VersionNumber, *b.VersionNumber) })
+	for _, v := range all[:len(all)-1] {
+		if !sdk.ToBool(v.DefaultVersion) {
+			_, err := c.ec2.DeleteLaunchTemplateVersions(ctx, &ec2.DeleteLaunchTemplateVersionsInput{LaunchTemplateName: sdk.String(name), Versions: []string{strconv.FormatInt(*v.VersionNumber, 10)}})
+			return shortError(err)
+		}
+	}
+	return nil
+}
+
+// resume ends the suspension of processes that another client suspended. Source: CAPA v2.13,
+// exp/controllers/awsmachinepool_controller.go.
+func (c awsGroups) resume(ctx context.Context, g astypes.AutoScalingGroup) error {
+	if len(g.SuspendedProcesses) == 0 {
+		return nil
+	}
+	in := &autoscaling.ResumeProcessesInput{AutoScalingGroupName: g.AutoScalingGroupName}
+	for _, p := range g.SuspendedProcesses {
+		in.ScalingProcesses = append(in.ScalingProcesses, sdk.ToString(p.ProcessName))
+	}
+	_, err := c.groups.ResumeProcesses(ctx, in)
 	return shortError(err)
 }
 
@@ -147,17 +198,17 @@ func (c awsGroups) Delete(ctx context.Context, pool capi.Machine) (bool, error) 
 }
 
 // See implements capi.Groups.
-func (c awsGroups) See(ctx context.Context, id string) (runs, gone bool, err error) {
+func (c awsGroups) See(ctx context.Context, id string) (capi.MachineState, error) {
 	out, err := c.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{{Name: sdk.String("instance-id"), Values: []string{id}}}})
 	if err != nil {
-		return false, false, shortError(err)
+		return "", shortError(err)
 	}
 	for _, r := range out.Reservations {
 		for _, i := range r.Instances {
-			return i.State.Name == ec2types.InstanceStateNameRunning, i.State.Name == ec2types.InstanceStateNameTerminated, nil
+			return stateOf(i), nil
 		}
 	}
-	return false, true, nil
+	return capi.Terminated, nil
 }
 
 // Terminate implements capi.Groups.

@@ -68,34 +68,59 @@ type maker struct {
 // NewMaker returns a maker for an account, with instances of a Cluster.
 func NewMaker(machines *ec2.Client, cluster string) capi.Maker { return maker{machines, cluster} }
 
-// Ensure implements capi.Maker: runs an instance. The UID of the object is the client token, so that only one
-// instance exists.
-func (c maker) Ensure(ctx context.Context, m capi.Machine) (id string, runs bool, err error) {
+// Ensure implements capi.Maker: runs an instance. The provider sends no client token, and finds its instance by the provider
+// ID, or by name and owner. Source: CAPA v2.13, pkg/cloud/services/ec2/instances.go.
+func (c maker) Ensure(ctx context.Context, m capi.Machine) (id string, state capi.MachineState, err error) {
 	ami, _, _ := unstructured.NestedString(m.Spec, "ami", "id")
 	kind, _, _ := unstructured.NestedString(m.Spec, "instanceType")
 	all := []ec2types.Tag{{Key: sdk.String("Name"), Value: sdk.String(m.Name)}, {Key: sdk.String("sigs.k8s.io/cluster-api-provider-aws/cluster/" + c.cluster), Value: sdk.String("owned")}}
 	if of := m.Labels["cluster.x-k8s.io/deployment-name"]; of != "" { // a standalone Machine has no such label
 		all = append(all, ec2types.Tag{Key: sdk.String(aws.PoolTag), Value: sdk.String(of)})
 	}
-	i, err := c.instance(ctx, m.UID)
+	i, err := c.instance(ctx, m)
 	if err != nil {
-		return "", false, err
+		return "", "", err
+	}
+	if known := knownID(m); i == nil && known != "" {
+		return known, capi.Terminated, nil
 	}
 	if i == nil {
-		_, err := c.ec2.RunInstances(ctx, &ec2.RunInstancesInput{
-			ImageId: sdk.String(ami), InstanceType: ec2types.InstanceType(kind), MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1), ClientToken: sdk.String(m.UID),
+		made, err := c.ec2.RunInstances(ctx, &ec2.RunInstancesInput{
+			ImageId: sdk.String(ami), InstanceType: ec2types.InstanceType(kind), MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1),
 			UserData:          sdk.String(base64.StdEncoding.EncodeToString(m.Data)),
 			TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance, Tags: all}},
 		})
-		return "", false, shortError(err)
+		if err != nil {
+			return "", "", shortError(err)
+		}
+		i = &made.Instances[0]
 	}
-	id = "aws:///" + sdk.ToString(i.Placement.AvailabilityZone) + "/" + sdk.ToString(i.InstanceId)
-	return id, i.State.Name == ec2types.InstanceStateNameRunning, nil
+	return "aws:///" + sdk.ToString(i.Placement.AvailabilityZone) + "/" + sdk.ToString(i.InstanceId), stateOf(*i), nil
+}
+
+// knownID is the provider ID in the object; empty before the first answer of the cloud.
+func knownID(m capi.Machine) string {
+	id, _, _ := unstructured.NestedString(m.Spec, "providerID")
+	return id
+}
+
+// stateOf returns the state of an instance.
+func stateOf(i ec2types.Instance) capi.MachineState {
+	switch i.State.Name {
+	case ec2types.InstanceStateNameRunning:
+		return capi.Running
+	case ec2types.InstanceStateNameStopping, ec2types.InstanceStateNameStopped:
+		return capi.Stopped
+	case ec2types.InstanceStateNameTerminated:
+		return capi.Terminated
+	default:
+		return capi.Pending
+	}
 }
 
 // Remove implements capi.Maker.
 func (c maker) Remove(ctx context.Context, m capi.Machine) (bool, error) {
-	i, err := c.instance(ctx, m.UID)
+	i, err := c.instance(ctx, m)
 	if err != nil || i == nil || i.State.Name == ec2types.InstanceStateNameTerminated {
 		return err == nil, err
 	}
@@ -103,9 +128,17 @@ func (c maker) Remove(ctx context.Context, m capi.Machine) (bool, error) {
 	return false, shortError(err)
 }
 
-// instance with a client token; nil if the instance does not exist.
-func (c maker) instance(ctx context.Context, token string) (*ec2types.Instance, error) {
-	out, err := c.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{{Name: sdk.String("client-token"), Values: []string{token}}}})
+// instance of a machine: by the provider ID, else the pending or running instance with its name and owner. The result is nil
+// if the instance does not exist.
+func (c maker) instance(ctx context.Context, m capi.Machine) (*ec2types.Instance, error) {
+	filter := func(name string, values ...string) ec2types.Filter {
+		return ec2types.Filter{Name: sdk.String(name), Values: values}
+	}
+	filters := []ec2types.Filter{filter("tag:Name", m.Name), filter("tag:sigs.k8s.io/cluster-api-provider-aws/cluster/"+c.cluster, "owned"), filter("instance-state-name", "pending", "running")}
+	if id := knownID(m); id != "" {
+		filters = []ec2types.Filter{filter("instance-id", path.Base(id))}
+	}
+	out, err := c.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{Filters: filters})
 	if err != nil {
 		return nil, shortError(err)
 	}

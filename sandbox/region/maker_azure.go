@@ -98,20 +98,23 @@ func (c azureMaker) client() (*armcompute.VirtualMachinesClient, error) {
 }
 
 // Ensure implements capi.Maker: a VM of the object's name.
-func (c azureMaker) Ensure(ctx context.Context, m capi.Machine) (id string, runs bool, err error) {
+func (c azureMaker) Ensure(ctx context.Context, m capi.Machine) (id string, state capi.MachineState, err error) {
 	client, err := c.client()
 	if err != nil {
-		return "", false, err
+		return "", "", err
 	}
 	got, err := client.Get(ctx, c.config.Facts.ResourceGroup, m.Name, &armcompute.VirtualMachinesClientGetOptions{Expand: to.Ptr(armcompute.InstanceViewTypesInstanceView)})
 	if missing(err) {
-		return "", false, c.begin(ctx, client, m)
+		return "", "", c.begin(ctx, client, m)
 	}
 	if err != nil {
-		return "", false, brief(err)
+		return "", "", brief(err)
 	}
-	view := got.Properties.InstanceView
-	return "azure://" + *got.ID, view != nil && hasPower(view.Statuses), nil
+	state = capi.Pending
+	if view := got.Properties.InstanceView; view != nil && hasPower(view.Statuses) {
+		state = capi.Running
+	}
+	return "azure://" + *got.ID, state, nil
 }
 
 // hasPower: a status says that the machine runs.
