@@ -31,11 +31,13 @@ type group struct {
 	Tags          []groupTag         `json:"tags,omitempty"`
 	Members       map[string]*member `json:"members"`
 	Suspended     []string           `json:"suspended,omitempty"`
-	Activities    []*activity        `json:"activities,omitempty"` // oldest first
-	Refreshes     []*refresh         `json:"refreshes,omitempty"`  // oldest first
-	Warm          *warmPool          `json:"warm,omitempty"`
-	Deleting      bool               `json:"deleting,omitempty"`
-	Operator      string             `json:"operator,omitempty"`
+	// SuspendedAt is by process.
+	SuspendedAt map[string]time.Time `json:"suspendedAt,omitempty"`
+	Activities  []*activity          `json:"activities,omitempty"` // oldest first
+	Refreshes   []*refresh           `json:"refreshes,omitempty"`  // oldest first
+	Warm        *warmPool            `json:"warm,omitempty"`
+	Deleting    bool                 `json:"deleting,omitempty"`
+	Operator    string               `json:"operator,omitempty"`
 }
 
 // spec names a launch template's version as a group does.
@@ -442,7 +444,7 @@ func (s groups) element(st *state, g *group) query.Element {
 		query.Text("VPCZoneIdentifier", strings.Join(g.Subnets, ",")), query.Date("CreatedTime", g.Created),
 		query.List("Instances", "member", shown(g), func(m *member) query.Element { return s.members.element(st, m) }),
 		query.List("SuspendedProcesses", "member", g.Suspended, func(name string) query.Element {
-			return query.Of("", query.Text("ProcessName", name), query.Text("SuspensionReason", "User suspended at "+s.stamp().Format(time.RFC3339)))
+			return query.Of("", query.Text("ProcessName", name), query.Text("SuspensionReason", "User suspended at "+g.SuspendedAt[name].Format(time.RFC3339)))
 		}), query.Bool("NewInstancesProtectedFromScaleIn", g.Protect), query.Texts("TerminationPolicies", "member", policies),
 		query.Texts("TargetGroupARNs", "member", g.Targets), query.Texts("LoadBalancerNames", "member", nil), query.Texts("EnabledMetrics", "member", nil),
 		query.List("Tags", "member", g.Tags, func(t groupTag) query.Element { return tagElement(g, t) }))

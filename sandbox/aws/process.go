@@ -2,6 +2,7 @@ package aws
 
 import (
 	"slices"
+	"time"
 
 	"github.com/kamino-dev/kamino/sandbox/query"
 )
@@ -47,6 +48,10 @@ func (s processes) suspend(c *call, st *state) (query.Element, error) {
 	for _, name := range names {
 		if !slices.Contains(g.Suspended, name) {
 			g.Suspended = append(g.Suspended, name)
+			if g.SuspendedAt == nil {
+				g.SuspendedAt = map[string]time.Time{}
+			}
+			g.SuspendedAt[name] = s.stamp()
 		}
 	}
 	slices.Sort(g.Suspended)
