@@ -150,7 +150,8 @@ type GeneralizeSettings struct {
 	Rules string `json:"rules,omitempty"`
 
 	// UnknownFiles defines the reaction to files that no package, container image or base system installed, and that
-	// no rule keeps or exempts. Refuse fails the capture. Default: Allow.
+	// no rule keeps or exempts. Refuse fails the capture. RefuseDifferent compares the files with another Ready node of
+	// the pool, and fails the capture if the content of a file differs: the file may hold an identity. Default: Allow.
 	// +optional
 	UnknownFiles UnknownFiles `json:"unknownFiles,omitempty"`
 
@@ -160,7 +161,7 @@ type GeneralizeSettings struct {
 }
 
 // UnknownFiles is the reaction to files of unknown origin on a disk.
-// +kubebuilder:validation:Enum=Allow;Refuse
+// +kubebuilder:validation:Enum=Allow;Refuse;RefuseDifferent
 type UnknownFiles string
 
 const (
@@ -168,6 +169,8 @@ const (
 	UnknownFilesAllow UnknownFiles = "Allow"
 	// UnknownFilesRefuse fails the capture.
 	UnknownFilesRefuse UnknownFiles = "Refuse"
+	// UnknownFilesRefuseDifferent fails the capture if a file has another content on another node of the pool.
+	UnknownFilesRefuseDifferent UnknownFiles = "RefuseDifferent"
 )
 
 // OutOfServiceSettings limit how long the donor may be away.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/nodestate"
 )
 
 // inspectionTimeout is the timeout of the disk inspection, including the image pull. The donor serves meanwhile. A
@@ -22,8 +23,9 @@ const inspectionTimeout = 5 * time.Minute
 // inspectionContainer is the container of the inspection, and the component label of its pod.
 const inspectionContainer = "look"
 
-// createInspectionPod creates the inspecting pod. The finalizer and the record precede the pod: a deleted Prototype
-// leaves no pod behind, and the preflight's reads are kept.
+// createInspectionPod creates the inspecting pod: on another node of the pool if the files are compared, and then on the
+// donor. The finalizer and the record precede the pod: a deleted Prototype leaves no pod behind, and the preflight's
+// reads are kept.
 func (d pods) createInspectionPod(ctx context.Context, w *observed) error {
 	before := w.p.DeepCopy()
 	controllerutil.AddFinalizer(w.p, v1alpha1.CaptureFinalizer)
@@ -35,8 +37,55 @@ func (d pods) createInspectionPod(ctx context.Context, w *observed) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.makePod(ctx, inspectionPod(w.p, d.namespace, d.image))
+	pod := inspectionPod(w.p, d.namespace, d.image)
+	if w.p.Spec.Settings.Generalize.UnknownFiles == v1alpha1.UnknownFilesRefuseDifferent {
+		if err := d.compare(ctx, w, &pod.Spec); err != nil {
+			return err
+		}
+	}
+	_, err = d.makePod(ctx, pod)
 	return err
+}
+
+// compare lets the pod summarize the files of another node, or compare the donor with the summary. Without another node
+// the inspection of the donor refuses the capture.
+func (d pods) compare(ctx context.Context, w *observed, spec *corev1.PodSpec) error {
+	container := &spec.Containers[0]
+	if w.facts.Pod == plan.PodCompared {
+		container.Args = append(container.Args, "--compare-with", w.pod.Spec.NodeName+"="+w.summary)
+		return d.deletePod(ctx, w)
+	}
+	if peer := w.peer(); peer != "" {
+		spec.NodeName = peer
+		container.Args = append(container.Args, "--summarize")
+	}
+	return nil
+}
+
+// peer is the Ready node of the donor's pool whose files are compared; empty if there is none. Reserved nodes are excluded.
+func (w *observed) peer() string {
+	around, err := w.admission.Surroundings.Get()
+	if err != nil {
+		return ""
+	}
+	name := ""
+	for i := range around.Peers {
+		n := &around.Peers[i]
+		if nodestate.Ready(n) && n.DeletionTimestamp == nil && !around.Reserved[n.UID] && (name == "" || n.Name < name) {
+			name = n.Name
+		}
+	}
+	return name
+}
+
+// summarized returns the summary that the pod on another node has left; empty without one.
+func summarized(pod *corev1.Pod) string {
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.State.Terminated != nil {
+			return s.State.Terminated.Message
+		}
+	}
+	return ""
 }
 
 // inspectionPod is the pod that inspects the donor's disk while the donor serves. It uses the image and the service
@@ -95,7 +144,9 @@ func (w *observed) readInspection(now time.Time) {
 	f := &w.facts
 	full := w.pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(w.pod.Status.Reason, "OutOf")
 	switch {
-	case !w.foreignPod() && (w.pod.Status.Phase == corev1.PodSucceeded || full):
+	case !w.foreignPod() && w.isPeerPod() && w.pod.Status.Phase == corev1.PodSucceeded && summarized(w.pod) != "":
+		f.Pod, w.summary = plan.PodCompared, summarized(w.pod)
+	case !w.foreignPod() && !w.isPeerPod() && (w.pod.Status.Phase == corev1.PodSucceeded || full):
 		f.Pod = plan.PodLooked
 	case w.foreignPod(), podTrouble(w.pod) != "", w.isInspectionOverdue(now):
 		f.Pod, w.inspectionObstacle = plan.PodFailed, w.inspectionMessage(now)
@@ -106,6 +157,9 @@ func (w *observed) readInspection(now time.Time) {
 func (w *observed) foreignPod() bool {
 	return w.pod.Labels[v1alpha1.PrototypeUIDLabel] != string(w.p.UID) || w.pod.Labels["app.kubernetes.io/component"] != inspectionContainer
 }
+
+// isPeerPod reports whether the pod summarizes the files of another node.
+func (w *observed) isPeerPod() bool { return w.pod.Spec.NodeName != w.p.Spec.Donor.NodeName }
 
 // isInspectionOverdue covers also a kubelet that does not end the pod, or never started it.
 func (w *observed) isInspectionOverdue(now time.Time) bool {
@@ -124,6 +178,13 @@ func (w *observed) inspectionMessage(now time.Time) string {
 	switch {
 	case w.foreignPod():
 		return fmt.Sprintf("pod %s belongs to another capture, and is removed: %s", pod, retryRemedy(w))
+	case w.isPeerPod():
+		trouble := podTrouble(w.pod)
+		if w.isInspectionOverdue(now) {
+			trouble = fmt.Sprintf("the inspection did not end within %s", inspectionTimeout)
+		}
+		return fmt.Sprintf("the files of node %s cannot be compared with node %s, which stayed in service: %s. Repair node %s, or set settings.generalize.unknownFiles to Allow or Refuse",
+			w.pod.Spec.NodeName, n, trouble, w.pod.Spec.NodeName)
 	case w.isInspectionOverdue(now):
 		return fmt.Sprintf("the inspection of the disk of node %s did not end within %s; the node stayed in service. Read the events of pod %s, and check that the node can pull %s",
 			n, inspectionTimeout, pod, w.pod.Spec.Containers[0].Image)

@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/admission"
@@ -109,6 +111,59 @@ func TestTheLookCostsTheDonorNothing(t *testing.T) {
 	generalize := generalizePod(s.prototype(), v1alpha1.Record{}, podspace, "kamino:test")
 	if whole.Spec.Containers[0].Image != generalize.Spec.Containers[0].Image || whole.Spec.ServiceAccountName != generalize.Spec.ServiceAccountName || whole.Spec.NodeName != generalize.Spec.NodeName {
 		t.Error("it is not of the image, the account and the node of the generalize pod")
+	}
+}
+
+func comparing(p *v1alpha1.Prototype) {
+	p.Spec.Settings.Generalize.UnknownFiles = v1alpha1.UnknownFilesRefuseDifferent
+}
+
+// TestFilesAreComparedWithAnotherNode: a pod on another node of the pool ends first, and its result goes to the pod on the
+// donor. Afterwards no pod is left.
+func TestFilesAreComparedWithAnotherNode(t *testing.T) {
+	for name, c := range map[string]struct {
+		deleted bool
+		want    []string
+	}{
+		"another node": {want: []string{
+			"peer: generalize --root /host --look --profile static --unknown-files RefuseDifferent --summarize",
+			"donor: generalize --root /host --look --profile static --unknown-files RefuseDifferent --compare-with peer=FILES",
+		}},
+		"no other node": {true, []string{"donor: generalize --root /host --look --profile static --unknown-files RefuseDifferent"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t).decide(comparing)
+			s.summary = ended(0, "FILES")
+			s.summary.Phase = corev1.PodSucceeded
+			if c.deleted {
+				peer := s.tracked("nodes", "", "peer").(*corev1.Node)
+				peer.DeletionTimestamp = &metav1.Time{Time: s.clock.Now()}
+				s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), peer, ""))
+			}
+			var ran []string
+			s.succeeded(s.play(func(int) {
+				pod := s.generalizePod()
+				if pod == nil || pod.Labels["app.kubernetes.io/component"] != inspectionContainer {
+					return
+				}
+				if line := pod.Spec.NodeName + ": " + strings.Join(pod.Spec.Containers[0].Args, " "); !slices.Contains(ran, line) {
+					ran = append(ran, line)
+				}
+			}))
+			if diff := cmp.Diff(c.want, ran); diff != "" {
+				t.Errorf("pods (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAnotherNodeThatCannotBeCompared refuses the capture, and names that node.
+func TestAnotherNodeThatCannotBeCompared(t *testing.T) {
+	s := newStage(t).decide(comparing)
+	s.summary = ended(3, "kamino: refused, nothing was changed: the profile asked for is static")
+	s.refused(string(plan.LookFailed), "the files of node peer cannot be compared with node donor, which stayed in service", "profile asked for", "unknownFiles")
+	if s.generalizePod() != nil {
+		t.Error("a pod is left")
 	}
 }
 

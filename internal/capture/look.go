@@ -76,6 +76,7 @@ type observed struct {
 	admissionErr, instanceErr error
 	kured                     kured.Lock           // holder of kured's lock
 	inspectionObstacle        string               // obstacle found by the disk inspection
+	summary                   string               // the files of unknown origin of another node, for the comparison
 	imageLimitWarning         string               // warning about the number of the pool's images
 	activeCaptures            []v1alpha1.Prototype // captures that hold donors
 	removals                  int                  // donors of gone Prototypes whose instances are being removed

@@ -69,7 +69,9 @@ type stage struct {
 	lacks []string
 	// finds is the obstacle that the disk inspection reports; blind stops the kubelet from running the inspection.
 	finds *corev1.PodStatus
-	blind bool
+	// summary is the result of the inspection of another node.
+	summary *corev1.PodStatus
+	blind   bool
 	// hung: the donor's kubelet does not come up again. deaf: the kubelet does not run the pod. lingering: the donor
 	// does not power off after its proof.
 	hung, deaf, lingering bool
@@ -463,7 +465,10 @@ func (s *stage) runLook(pod *corev1.Pod) {
 		return
 	}
 	pod.Status = corev1.PodStatus{Phase: corev1.PodSucceeded}
-	if s.finds != nil {
+	switch onPeer := pod.Spec.NodeName != donorName; {
+	case onPeer && s.summary != nil:
+		pod.Status = *s.summary
+	case !onPeer && s.finds != nil:
 		pod.Status = *s.finds
 	}
 	s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, pod.Namespace))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,6 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/generalize"
 	"github.com/kamino-dev/kamino/internal/generalize/disk"
 	"github.com/kamino-dev/kamino/internal/generalize/host"
+	"github.com/kamino-dev/kamino/internal/generalize/scan"
 )
 
 // generalizeFlags are the flags of kamino generalize, from a user or from the generalize pod.
@@ -24,7 +26,8 @@ type generalizeFlags struct {
 	manifest                        string
 	format                          print.Format
 	live, dryRun, list, confirmRoot bool
-	look                            bool
+	look, summarize                 bool
+	compareWith                     string
 	allow                           []string
 	prototype, uid, bootID          string
 	order                           disk.Order
@@ -73,6 +76,8 @@ A capture runs this command on the donor with further flags, which you do not ne
 	completeProfiles(cmd)
 	flags.BoolVar(&g.live, "live", false, "root is the running host: stop services, report, power off")
 	flags.BoolVar(&g.look, "look", false, "root is the running host: report whether the host can be generalized, and change nothing")
+	flags.BoolVar(&g.summarize, "summarize", false, "with --look: leave a summary of the files of unknown origin for the donor")
+	flags.StringVar(&g.compareWith, "compare-with", "", "with --look: NODE=SUMMARY of another node of the pool")
 	flags.StringVar(&g.prototype, "prototype", "", "with --live: name of the Prototype")
 	flags.StringVar(&g.uid, "uid", "", "with --live: UID of the Prototype")
 	flags.StringVar(&g.bootID, "boot-id", "", "with --live: boot ID that the host must have")
@@ -82,7 +87,7 @@ A capture runs this command on the donor with further flags, which you do not ne
 	flags.StringVar(&g.order.Files.PodUID, "pod-uid-file", "", "with --live: file with the UID of the pod")
 	flags.StringVar(&g.order.Access.TokenFile, "token-file", "", "with --live: file with the token for the API server")
 	flags.StringVar(&g.order.Access.CAFile, "ca-file", "", "with --live: file with the certificates of the API server")
-	for _, ofCaptures := range []string{"rules-digest", "live", "look", "prototype", "uid", "boot-id", "order", "order-uid", "key-file", "pod-uid-file", "token-file", "ca-file"} {
+	for _, ofCaptures := range []string{"rules-digest", "live", "look", "summarize", "compare-with", "prototype", "uid", "boot-id", "order", "order-uid", "key-file", "pod-uid-file", "token-file", "ca-file"} {
 		_ = flags.MarkHidden(ofCaptures)
 	}
 	return cmd
@@ -130,17 +135,40 @@ func (g *generalizeFlags) run(ctx context.Context, f *Factory) error {
 		g.order.Access.Host, g.order.Access.Port = f.Getenv("KUBERNETES_SERVICE_HOST"), f.Getenv("KUBERNETES_SERVICE_PORT")
 		return disk.GeneralizeHost(ctx, host.Host{Root: g.root, Runner: runner, Log: f.Err}, g.order)
 	case g.look:
-		if err := disk.Look(ctx, root, runner); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(f.Out, "nothing is in the way of profile %s/%s; nothing was changed\n", runner.Profile.Name, runner.Profile.Version)
-		return err
+		return g.inspect(ctx, f, root, runner)
 	}
 	m, err := disk.Generalize(ctx, root, runner, g.manifest)
 	if m == nil {
 		return err
 	}
 	return errors.Join(err, print.Manifest(f.Out, g.format, m))
+}
+
+// inspect inspects a running host: a donor, or another node for the comparison with the donor.
+func (g *generalizeFlags) inspect(ctx context.Context, f *Factory, root disk.Root, runner *generalize.Runner) error {
+	if g.summarize {
+		summary, err := disk.Summarize(ctx, root, runner)
+		if err != nil {
+			return err
+		}
+		text, err := summary.MarshalText()
+		if err == nil {
+			disk.LeaveResult(disk.TerminationLog, string(text))
+			_, err = fmt.Fprintf(f.Out, "%s\n", text)
+		}
+		return err
+	}
+	if name, text, found := strings.Cut(g.compareWith, "="); found {
+		runner.PeerName, runner.Peer = name, &scan.Summary{}
+		if err := runner.Peer.UnmarshalText([]byte(text)); err != nil {
+			return usagef("--compare-with: %w", err)
+		}
+	}
+	if err := disk.Look(ctx, root, runner); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(f.Out, "nothing is in the way of profile %s/%s; nothing was changed\n", runner.Profile.Name, runner.Profile.Version)
+	return err
 }
 
 // check refuses contradicting flags.
@@ -150,14 +178,21 @@ func (g *generalizeFlags) check() error {
 	switch {
 	case g.root == "":
 		return usagef("--root must name the root directory of a machine")
-	case g.unknownFiles != string(v1alpha1.UnknownFilesAllow) && g.unknownFiles != string(v1alpha1.UnknownFilesRefuse):
+	case g.unknownFiles != string(v1alpha1.UnknownFilesAllow) && g.unknownFiles != string(v1alpha1.UnknownFilesRefuse) && !g.compares():
 		return usagef("--unknown-files must be Allow or Refuse, not %q", g.unknownFiles)
 	case g.live && (g.dryRun || g.manifest != "" || g.format != ""):
 		return usagef("--live excludes --dry-run, --manifest and --output")
 	case g.look && (g.live || g.dryRun || g.manifest != "" || g.format != ""):
 		return usagef("--look excludes --live, --dry-run, --manifest and --output")
+	case !g.look && (g.summarize || g.compareWith != ""):
+		return usagef("--summarize and --compare-with need --look")
 	case g.live && slices.Contains(order, ""):
 		return usagef("--live needs --prototype, --uid, --boot-id, --order, --order-uid, --key-file, --pod-uid-file, --token-file and --ca-file; captures set these flags")
 	}
 	return nil
+}
+
+// compares reports whether the files of unknown origin are compared with another node, which only captures do.
+func (g *generalizeFlags) compares() bool {
+	return g.unknownFiles == string(v1alpha1.UnknownFilesRefuseDifferent) && (g.live || g.look)
 }

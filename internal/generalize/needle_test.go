@@ -19,6 +19,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
 // needle is a secret that a test puts on a disk.
@@ -389,4 +390,44 @@ func TestUnknownFiles(t *testing.T) {
 	if _, err := run(t, dir, r); err != nil {
 		t.Errorf("exempt: %v", err)
 	}
+}
+
+// TestUnknownFilesInTheLook: the setting refuses a donor before its outage. Files that a rule removes do not count, and
+// neither do files that are equal on another node of the pool.
+func TestUnknownFilesInTheLook(t *testing.T) {
+	files := func(id string) map[string]string {
+		return map[string]string{
+			"etc/machine-id": "0123456789abcdef0123456789abcdef\n", "etc/kubernetes/certs/client.key": "x",
+			"opt/tool/settings": "equal", "opt/tool/id": id, "opt/tool/only-" + id: "x", "var/log/tool.log": id,
+		}
+	}
+	r := runner(load(t, v1alpha1.ProfileStatic))
+	look := func(dir string) error {
+		root, err := tree.Open(dir)
+		must(t, err)
+		defer root.Close()
+		return r.Look(t.Context(), root)
+	}
+	donor, peer := plant(t, files("first")), plant(t, files("second"))
+	must(t, look(donor))
+
+	r.UnknownFiles = v1alpha1.UnknownFilesRefuse
+	if why := refusedOf(t, look(donor)).Error(); !strings.Contains(why, "unknown files: 3 from no package") || strings.Contains(why, "/var/log") {
+		t.Errorf("got %q", why)
+	}
+	r.UnknownFiles = v1alpha1.UnknownFilesRefuseDifferent
+	if why := refusedOf(t, look(donor)).Error(); !strings.Contains(why, "no other Ready node") {
+		t.Errorf("got %q", why)
+	}
+	root, err := tree.Open(peer)
+	must(t, err)
+	defer root.Close()
+	r.PeerName = "node2"
+	r.Peer, err = r.Summarize(t.Context(), root)
+	must(t, err)
+	if why := refusedOf(t, look(donor)).Error(); !strings.Contains(why, "unknown files: 1 have another content on node node2, and may hold an identity: /opt/tool/id;") {
+		t.Errorf("got %q", why)
+	}
+	r.Profile.Exempt = append(r.Profile.Exempt, Exemption{Paths: []string{"/opt/tool/id"}, Reason: "our tool"})
+	must(t, look(donor))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/generalize/scan"
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
 
@@ -29,6 +30,9 @@ type Runner struct {
 	Below *Below
 	// UnknownFiles is whether files of unknown origin may stay. Default: they may.
 	UnknownFiles v1alpha1.UnknownFiles
+	// Peer has the files of unknown origin of another machine of the pool, and PeerName its name. For Look.
+	Peer     *scan.Summary
+	PeerName string
 	// DryRun reports without changes.
 	DryRun bool
 	// Now is the clock for the line in the ancestry log.

@@ -3,12 +3,10 @@ package generalize
 import (
 	"context"
 	"fmt"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/generalize/scan"
 	"github.com/kamino-dev/kamino/internal/generalize/tree"
 )
@@ -26,7 +24,7 @@ func (r *Runner) search(ctx context.Context, t *tree.Tree, m *Manifest) (*scan.R
 
 // searchBefore searches the disk before any change. It returns a *Refused with the findings that no rule removes.
 func (r *Runner) searchBefore(ctx context.Context, t *tree.Tree, before *Before) error {
-	o := scan.Options{Literals: literals(t, before), Owner: r.Profile.Owner(r.Allow...), Base: r.Profile.Base()}
+	o := scan.Options{Literals: literals(t, before), Owner: r.Profile.Owner(r.Allow...), Base: r.Profile.Base(), Hashes: r.refusesUnknown()}
 	if id, err := optional(t, "etc/machine-id"); err == nil && len(id) >= minIdentity {
 		o.Identities = []scan.Value{{Path: "/etc/machine-id", SHA256: hash(id), Bytes: int64(len(id))}}
 	}
@@ -40,6 +38,9 @@ func (r *Runner) searchBefore(ctx context.Context, t *tree.Tree, before *Before)
 		if f := &report.Findings[i]; f.Rule == "" && !slices.Contains(named, tree.Rel(f.Path)) {
 			whys = append(whys, whyFound(f))
 		}
+	}
+	if why := r.whyUnknown(report, before); why != "" {
+		whys = append(whys, why)
 	}
 	if len(whys) == 0 {
 		return nil
@@ -166,17 +167,6 @@ func fixedPart(pattern string) string {
 func below(pattern string) *regexp.Regexp {
 	whole := expression(strings.Split(tree.Rel(pattern), "/")).String()
 	return regexp.MustCompile(strings.TrimSuffix(whole, "$") + `(?:/.*)?$`)
-}
-
-// whyUnknown describes the files of unknown origin, if the setting refuses them.
-func (m *Manifest) whyUnknown() string {
-	unknown := &m.Scan.Unknown
-	if m.UnknownFiles != v1alpha1.UnknownFilesRefuse || unknown.Files == 0 {
-		return ""
-	}
-	first := unknown.List[0]
-	return fmt.Sprintf("unknown files: %d in %d directories, from no package, image or base system, the first is %s; "+
-		"remove the files, or exempt the paths with a reason (the manifest lists the files by directory)", unknown.Files, unknown.Dirs, path.Join(first.Dir, first.Names[0]))
 }
 
 // whyFound describes a finding in a sentence.

@@ -185,6 +185,8 @@ const (
 	PodActive Pod = "active"
 	PodFailed Pod = "failed" // ended without a proof, found an obstacle, or cannot start
 	PodLooked Pod = "looked" // ended, and found no obstacle
+	// PodCompared ended on another node of the pool. The inspection of the donor compares its files with that node.
+	PodCompared Pod = "compared"
 )
 
 // Artifact is the state of a snapshot or an image version.

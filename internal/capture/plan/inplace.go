@@ -124,7 +124,7 @@ func prepareHeld(f Facts) Decision {
 // unsigned.
 func inspectFirst(f Facts) Decision {
 	switch f.Pod {
-	case NoPod:
+	case NoPod, PodCompared:
 		return do(Look)
 	case PodActive:
 		return wait(ForLook)

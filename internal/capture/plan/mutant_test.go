@@ -24,6 +24,11 @@ var mutants = []mutant{
 			f.Pod = PodLooked
 		}
 	})},
+	{"takes a donor after the look at another node", with(func(f *Facts) {
+		if f.Pod == PodCompared {
+			f.Pod = PodLooked
+		}
+	})},
 	{"does not look again for who has a node away", with(func(f *Facts) { f.Queued = f.Queued && !f.isHeld() })},
 	{"drains beside the pod that looked", with(func(f *Facts) {
 		if f.isHeld() && !f.MustBoot() && !f.Failed && !f.Deleting {

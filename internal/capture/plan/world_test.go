@@ -24,6 +24,9 @@ type world struct {
 	// hung: the donor never becomes Ready again.
 	hung bool
 
+	// compares: the inspection of another node comes first.
+	compares bool
+
 	// size is the intended size of the pool, relative to the start; shrunk counts places that another client removed.
 	// joined: the replacement is Ready; late: its timeout is over. locked: the cloud refuses the removal. removed:
 	// Kamino removed the instance.
@@ -59,7 +62,9 @@ func returningDonors() []world {
 			}
 		}
 	}
-	return worlds
+	compares := worlds[0]
+	compares.compares = true
+	return append(worlds, compares)
 }
 
 // instantDonors are all donors in a cloud whose snapshots are taken at once, without refused worlds and growing pools.
@@ -291,6 +296,8 @@ func (w world) boot() world {
 func (w world) progress() world {
 	f := &w.f
 	switch {
+	case f.Pod == PodActive && !f.isHeld() && !f.MustBoot() && f.Power == On && w.compares:
+		f.Pod, w.compares = PodCompared, false
 	case f.Pod == PodActive && !f.isHeld() && !f.MustBoot() && f.Power == On:
 		f.Pod = PodLooked
 	case f.Pod == PodActive && f.Order && !w.said && f.Power == On && !w.booted && !f.Proven && !w.proofGone:

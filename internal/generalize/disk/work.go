@@ -11,6 +11,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/generalize"
 	"github.com/kamino-dev/kamino/internal/generalize/host"
+	"github.com/kamino-dev/kamino/internal/generalize/scan"
 )
 
 // Generalize runs the rules on a tree, and also writes the manifest to file if set. A nil manifest means that nothing
@@ -42,6 +43,16 @@ func Look(ctx context.Context, root Root, runner *generalize.Runner) error {
 	return runner.Look(ctx, t)
 }
 
+// Summarize returns the files of unknown origin of the running host in the root.
+func Summarize(ctx context.Context, root Root, runner *generalize.Runner) (*scan.Summary, error) {
+	t, err := root.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	return runner.Summarize(ctx, t)
+}
+
 // Order names the Order of a capture for its pod, with the key files and the access for the report.
 type Order struct {
 	// Name is NAMESPACE/NAME, and UID the UID of the Order.
@@ -69,13 +80,18 @@ func GeneralizeHost(ctx context.Context, h host.Host, o Order) error {
 const TerminationLog = "/dev/termination-log"
 
 // LeaveMessage writes a refusal into the kubelet's file. Without the message the pod's status would contain the whole
-// log. A missing file means that the process is in no pod; then nothing is written.
+// log.
 func LeaveMessage(file string, err error) {
-	if err == nil {
-		return
+	if err != nil {
+		LeaveResult(file, err.Error())
 	}
+}
+
+// LeaveResult writes a text into the kubelet's file. A missing file means that the process is in no pod; then nothing is
+// written.
+func LeaveResult(file, text string) {
 	if f, opened := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0); opened == nil {
 		defer f.Close()
-		_, _ = f.WriteString(generalize.Printable(err.Error()))
+		_, _ = f.WriteString(generalize.Printable(text))
 	}
 }

@@ -140,6 +140,35 @@ func TestSecretStopsTheCapture(t *testing.T) {
 	}
 }
 
+// TestDifferentFilesStopTheCapture: two fresh nodes differ in no file. An agent's ID on each of them differs, and its
+// configuration does not.
+func TestDifferentFilesStopTheCapture(t *testing.T) {
+	t.Parallel()
+	sandbox.Install(t)
+	machines := sandbox.Pool(t, "name=compared,nodes=2")
+	for i, m := range machines {
+		dir := filepath.Join(strings.TrimSpace(sandbox.Must(t, "kamino-sandbox", "disk", m.Node)), "opt/acme")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for name, content := range map[string]string{"settings": "equal\n", "agent-id": []string{"first\n", "second\n"}[i]} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	donor, peer := machines[0].Node, machines[1].Node
+	capture := unverified.Capture(donor, "-f", sandboxtest.SettingsFile(t, "generalize: {unknownFiles: RefuseDifferent}"))
+	want := "unknown files: 1 have another content on node " + peer + ", and may hold an identity: /opt/acme/agent-id;"
+	if result := sandbox.Run(t, nil, "kamino", capture...); result.Code != 3 || !strings.Contains(result.Stderr, want) {
+		t.Fatalf("exit code %d, want 3 and the sentence %q:\n%s", result.Code, want, result.Stderr)
+	}
+	pods := sandbox.Must(t, "kubectl", "get", "pods", "-n", "kamino-generalize", "-l", v1alpha1.PrototypeLabel+"="+v1alpha1.LabelValue(prototypesOf(t, path.Base(machines[0].Pool))[0]), "-o", "name")
+	if pods != "" {
+		t.Errorf("pods are left: %s", pods)
+	}
+}
+
 // ours removes the key, and lets another stay for a reason.
 const ours = `version: ours1
 agents:
