@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kamino-dev/kamino/sandbox/child"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/region"
 	"github.com/kamino-dev/kamino/sandbox/requestlog"
@@ -86,7 +87,7 @@ func (o Options) measure(ctx context.Context, w *world.World) (Capture, error) {
 	}
 	w.Cloud().ResetStats()
 	o.Say("capturing %s, as long as on a real cloud without the publishing", donor.Node)
-	child, yardstick, err := runBesideYardstick(ctx, o, environment(w), unverified.Capture(donor.Node)...)
+	command, yardstick, err := runBesideYardstick(ctx, o.programs(w.Environment()), unverified.Capture(donor.Node)...)
 	if err != nil {
 		return Capture{}, err
 	}
@@ -96,7 +97,7 @@ func (o Options) measure(ctx context.Context, w *world.World) (Capture, error) {
 	}
 	stats := w.Cloud().Stats()
 	report := Capture{
-		TimeScale: o.TimeScale, Donor: times, Command: child, Yardstick: yardstick,
+		TimeScale: o.TimeScale, Donor: times, Command: command, Yardstick: yardstick,
 		Stops:    countStops(w.Cloud().Requests()),
 		Requests: Requests{Counted: stats.Reads + stats.Writes, Polls: stats.Polls + stats.Repeats, ByOperation: stats.ByOperation},
 	}
@@ -116,21 +117,21 @@ func (o Options) measure(ctx context.Context, w *world.World) (Capture, error) {
 }
 
 // runBesideYardstick runs kamino, and the yardstick meanwhile.
-func runBesideYardstick(ctx context.Context, o Options, env []string, args ...string) (CommandCost, time.Duration, error) {
+func runBesideYardstick(ctx context.Context, p child.Programs, args ...string) (CommandCost, time.Duration, error) {
 	var cost time.Duration
 	var failed error
 	var measuring sync.WaitGroup
 	done := make(chan struct{})
-	measuring.Go(func() { cost, failed = yardstick(ctx, o, env, done) })
-	child, err := runChild(ctx, o.Kamino, env, args...)
+	measuring.Go(func() { cost, failed = yardstick(ctx, p, done) })
+	command, err := measured(ctx, p, p.Kamino, args...)
 	close(done)
 	measuring.Wait()
-	return child, cost, errors.Join(err, failed)
+	return command, cost, errors.Join(err, failed)
 }
 
 // prepare installs Kamino and a workload, and chooses the donor.
 func (o Options) prepare(ctx context.Context, w *world.World) (control.Machine, error) {
-	if err := install(ctx, o, environment(w)); err != nil {
+	if _, err := o.programs(w.Environment()).Install(ctx); err != nil {
 		return control.Machine{}, err
 	}
 	o.Say("running a workload with a disruption budget")

@@ -6,15 +6,14 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/kamino-dev/kamino/sandbox/child"
 	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
-	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
 // CommandCost is the cost of a run of the command.
@@ -26,35 +25,10 @@ type CommandCost struct {
 	PeakRSS int64 `json:"peakRSS"`
 }
 
-// environment is the environment of this process, with the variables of the sandbox.
-func environment(w *world.World) []string {
-	return withVariables(w.Environment())
-}
-
-// withVariables leaves out the host's own certificate authorities, which are as many as a host has: reading them
-// takes a program longer than ten requests.
-func withVariables(more []sandboxdir.Variable) []string {
-	env := append(os.Environ(), "SSL_CERT_DIR=/nonexistent")
-	for _, v := range more {
-		env = append(env, v.Name+"="+v.Value)
-	}
-	return env
-}
-
-// install applies the output of `kamino manifests`.
-func install(ctx context.Context, o Options, env []string) error {
-	manifests := exec.CommandContext(ctx, o.Kamino, "manifests")
-	manifests.Env = env
-	text, err := manifests.Output()
-	if err != nil {
-		return fmt.Errorf("kamino manifests: %w", err)
-	}
-	apply := exec.CommandContext(ctx, o.Sandbox, "kubectl", "--", "apply", "-f", "-")
-	apply.Env, apply.Stdin = env, bytes.NewReader(text)
-	if out, err := apply.CombinedOutput(); err != nil {
-		return fmt.Errorf("kubectl apply: %w: %s", err, out)
-	}
-	return nil
+// programs run with the variables of a sandbox, but without the host's own certificate authorities, which are as many as a
+// host has: reading them takes a program longer than ten requests.
+func (o Options) programs(variables []sandboxdir.Variable) child.Programs {
+	return child.Programs{Kamino: o.Kamino, Sandbox: o.Sandbox, Env: append(child.With(variables), "SSL_CERT_DIR=/nonexistent")}
 }
 
 // yardstickEvery is the time between two runs of the yardstick.
@@ -62,16 +36,16 @@ const yardstickEvery = 10 * time.Second
 
 // yardstick returns the CPU of one `kubectl get nodes`, the median of runs that are repeated until done is closed. The runs are apart,
 // because work after a pause costs more CPU than work without one, and a capture mostly waits.
-func yardstick(ctx context.Context, o Options, env []string, done <-chan struct{}) (time.Duration, error) {
+func yardstick(ctx context.Context, p child.Programs, done <-chan struct{}) (time.Duration, error) {
 	var took []time.Duration
 	tick := time.NewTicker(yardstickEvery)
 	defer tick.Stop()
 	for {
-		child, err := runChild(ctx, o.Sandbox, env, "kubectl", "--", "get", "nodes")
+		cost, err := measured(ctx, p, p.Sandbox, "kubectl", "--", "get", "nodes")
 		if err != nil {
 			return 0, err
 		}
-		took = append(took, child.CPU)
+		took = append(took, cost.CPU)
 		select {
 		case <-done:
 			slices.Sort(took)
@@ -85,12 +59,12 @@ func yardstick(ctx context.Context, o Options, env []string, done <-chan struct{
 // moments.
 const peakEvery = 20 * time.Millisecond
 
-// runChild runs the command to its end. The peak is the kernel's high-water mark of the process. The resource usage
+// measured runs a program to its end. The peak is the kernel's high-water mark of the process. The resource usage
 // would also include the larger parent before the fork.
-func runChild(ctx context.Context, binary string, env []string, args ...string) (CommandCost, error) {
-	cmd := exec.CommandContext(ctx, binary, args...)
+func measured(ctx context.Context, p child.Programs, binary string, args ...string) (CommandCost, error) {
+	cmd := p.Command(ctx, binary, args...)
 	var out bytes.Buffer
-	cmd.Env, cmd.Stdout, cmd.Stderr = env, &out, &out
+	cmd.Stdout, cmd.Stderr = &out, &out
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return CommandCost{}, err

@@ -36,7 +36,7 @@ func (o Options) measureLeaving(ctx context.Context, w *world.World) (*Replaceme
 	}
 	w.Cloud().ResetStats()
 	o.Say("capturing %s, a donor that does not return", donor)
-	child, err := runChild(ctx, o.Kamino, environment(w), unverified.Capture(donor)...)
+	child, err := measured(ctx, o.programs(w.Environment()), o.Kamino, unverified.Capture(donor)...)
 	if err != nil {
 		return nil, err
 	}

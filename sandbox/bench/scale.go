@@ -136,11 +136,11 @@ func (c *cluster) start(ctx context.Context, o Options, s *Scale, last bool) (er
 		return err
 	}
 	before := c.cloud.Stats().Requests
-	p, err := startController(o, c.environment())
+	p, err := startController(c.programs(o), c.site.Path("controller.log"))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.stop()) }()
+	defer func() { err = errors.Join(err, p.Stop()) }()
 	decided, err := c.awaitDecision(ctx, p)
 	if err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -24,6 +23,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/authority"
 	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/child"
 	"github.com/kamino-dev/kamino/sandbox/clock"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/pool"
@@ -81,8 +81,8 @@ func (c *cluster) stop() error {
 
 // startAPI starts etcd and the API server from the sandbox's binary.
 func (c *cluster) startAPI(ctx context.Context, o Options, programs string) error {
-	if out, err := exec.CommandContext(ctx, o.Sandbox, "assets", programs).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s assets: %w: %s", o.Sandbox, err, out)
+	if _, err := (child.Programs{}).Output(ctx, nil, o.Sandbox, "assets", programs); err != nil {
+		return err
 	}
 	c.api = &envtest.Environment{BinaryAssetsDirectory: programs, ControlPlaneStartTimeout: time.Minute}
 	// The plugin taints new nodes until a controller removes the taint; the controller does not run here.
@@ -186,14 +186,14 @@ func poolOf(i int) pool.Spec {
 	return pool.Spec{Name: fmt.Sprintf("pool%02d", i%scalePools), Light: true}.Complete()
 }
 
-func (c *cluster) environment() []string { return withVariables(c.site.Environment(c.servers)) }
+func (c *cluster) programs(o Options) child.Programs {
+	return o.programs(c.site.Environment(c.servers))
+}
 
 // install creates the controller's definitions, and the namespace of its Lease.
 func (c *cluster) install(ctx context.Context, o Options) error {
-	apply := exec.CommandContext(ctx, o.Kamino, "crds", "--apply")
-	apply.Env = c.environment()
-	if out, err := apply.CombinedOutput(); err != nil {
-		return fmt.Errorf("kamino crds --apply: %w: %s", err, out)
+	if _, err := c.programs(o).Output(ctx, nil, o.Kamino, "crds", "--apply"); err != nil {
+		return err
 	}
 	_, err := c.kube.CoreV1().Namespaces().Create(ctx,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultNamespace}}, metav1.CreateOptions{})
@@ -242,13 +242,13 @@ func (c *cluster) awaitDecision(ctx context.Context, p *controller) (time.Time, 
 		case event, more := <-watch.ResultChan():
 			seen := time.Now()
 			if !more {
-				return seen, p.trouble(errors.New("no decision was made in time"))
+				return seen, p.Trouble(errors.New("no decision was made in time"))
 			}
 			if object, is := event.Object.(*unstructured.Unstructured); is && decided(object) {
 				return seen, nil
 			}
-		case <-p.ended:
-			return time.Time{}, p.trouble(errors.New("the command has ended"))
+		case <-p.Ended():
+			return time.Time{}, p.Trouble(errors.New("the command has ended"))
 		}
 	}
 }

@@ -9,49 +9,34 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/kamino-dev/kamino/sandbox/child"
 )
 
 // controller is a process of `kamino controller`.
 type controller struct {
-	command        *exec.Cmd
+	*child.Process
 	began          time.Time
-	log            *os.File
 	metrics, pprof string
-	// ended is closed when the process has, for which err is the reason.
-	ended chan struct{}
-	err   error
 }
 
-func startController(o Options, env []string) (*controller, error) {
-	p := &controller{ended: make(chan struct{})}
+func startController(p child.Programs, log string) (*controller, error) {
+	c := &controller{}
 	var err error
-	if p.metrics, err = freeAddress(); err != nil {
+	if c.metrics, err = freeAddress(); err != nil {
 		return nil, err
 	}
-	if p.pprof, err = freeAddress(); err != nil {
+	if c.pprof, err = freeAddress(); err != nil {
 		return nil, err
 	}
-	if p.log, err = os.CreateTemp("", "kamino-controller-*.log"); err != nil {
-		return nil, err
-	}
-	p.command = exec.Command(o.Kamino, "controller", "--log-format", "json", "--health-probe-bind-address", "0",
-		"--metrics-bind-address", p.metrics, "--pprof-bind-address", p.pprof)
-	p.command.Env, p.command.Stdout, p.command.Stderr = env, p.log, p.log
-	p.began = time.Now()
-	if err := p.command.Start(); err != nil {
-		return nil, errors.Join(err, p.log.Close(), os.Remove(p.log.Name()))
-	}
-	go func() {
-		defer close(p.ended)
-		p.err = p.command.Wait()
-	}()
-	return p, nil
+	c.began = time.Now()
+	c.Process, err = child.Start(p.Command(context.Background(), p.Kamino, "controller", "--log-format", "json", "--health-probe-bind-address", "0",
+		"--metrics-bind-address", c.metrics, "--pprof-bind-address", c.pprof), log)
+	return c, err
 }
 
 // freeAddress is an address with a free port.
@@ -63,33 +48,12 @@ func freeAddress() (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// stop stops the process cleanly. The process releases its Lease, so the next process need not wait.
-func (p *controller) stop() error {
-	err := p.command.Process.Signal(syscall.SIGTERM)
-	if errors.Is(err, os.ErrProcessDone) {
-		err = nil
-	}
-	<-p.ended
-	var exit *exec.ExitError
-	if p.err != nil && !errors.As(p.err, &exit) {
-		err = errors.Join(err, p.err)
-	}
-	return errors.Join(err, p.log.Close(), os.Remove(p.log.Name()))
-}
-
-// trouble adds the end of the log to an error.
-func (p *controller) trouble(err error) error {
-	text, _ := os.ReadFile(p.log.Name())
-	const tail = 4000
-	return fmt.Errorf("kamino controller: %w\n%s", err, text[max(0, len(text)-tail):])
-}
-
 // memory reads a size of the process, in bytes; 0 if the process is gone. Source: proc_pid_status(5).
-func (p *controller) memory(field string) int64 { return statusOf(p.command.Process.Pid, field) }
+func (p *controller) memory(field string) int64 { return statusOf(p.PID(), field) }
 
 // forgetPeak makes the kernel count VmHWM from now on. Source: proc(5), /proc/pid/clear_refs.
 func (p *controller) forgetPeak() error {
-	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.command.Process.Pid), []byte("5"), 0)
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.PID()), []byte("5"), 0)
 }
 
 // reconciled is controller-runtime's counter of passes, by result.
@@ -127,7 +91,7 @@ func (p *controller) passes(ctx context.Context, wanted int) error {
 	for {
 		n, err := p.counted(ctx)
 		if err != nil {
-			return p.trouble(err)
+			return p.Trouble(err)
 		}
 		if n >= wanted {
 			return nil

@@ -61,7 +61,7 @@ func (o Options) measureTrying(ctx context.Context, w *world.World, donor contro
 		return nil, err
 	}
 	second := w.Clock().Now().UTC().Format("2006.01.02") + "02" // the day's own version is there already
-	child, err := runChild(ctx, o.Kamino, environment(w), "capture", donor.Node, "--version", second, "--trial", string(v1alpha1.TrialApart), "-f", settings)
+	child, err := measured(ctx, o.programs(w.Environment()), o.Kamino, "capture", donor.Node, "--version", second, "--trial", string(v1alpha1.TrialApart), "-f", settings)
 	if err != nil {
 		return nil, err
 	}

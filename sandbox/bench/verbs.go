@@ -109,7 +109,7 @@ func (c *cluster) runVerb(ctx context.Context, o Options, into *Verb, args ...st
 		return err
 	}
 	azure := c.cloud.Stats().Requests
-	child, err := runChild(ctx, o.Kamino, c.environment(), args...)
+	child, err := measured(ctx, c.programs(o), o.Kamino, args...)
 	if err != nil {
 		return err
 	}

@@ -1,14 +1,9 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,51 +12,32 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/sandbox/child"
 )
 
-// command is a child process that uses the sandbox as a person in a shell would. When the demo is
-// interrupted, the child is asked to end first, and made to after a while.
-func (s *scenario) command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	command := exec.CommandContext(ctx, name, args...)
-	command.Env = os.Environ()
-	for _, v := range s.world.Environment() {
-		command.Env = append(command.Env, v.Name+"="+v.Value)
-	}
-	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
-	command.WaitDelay = 5 * time.Second
-	return command
+// programs run with the environment of the sandbox.
+func (s *scenario) programs() child.Programs {
+	return child.Programs{Kamino: s.Kamino, Sandbox: s.Sandbox, Env: child.With(s.world.Environment())}
 }
 
-// run runs a child with the given output. If out is a terminal, the child has a terminal.
-func (s *scenario) run(ctx context.Context, out *os.File, name string, args ...string) error {
-	command := s.command(ctx, name, args...)
-	command.Stdout, command.Stderr = out, out
+// run runs kamino with the output of the demo. If the output is a terminal, kamino has a terminal.
+func (s *scenario) run(ctx context.Context, args ...string) error {
+	command := s.programs().Command(ctx, s.Kamino, args...)
+	command.Stdout, command.Stderr = s.Out, s.Out
 	return command.Run()
 }
 
-// install pipes the output of `kamino manifests` into the sandbox's kubectl.
-func (s *scenario) install(ctx context.Context) error {
-	manifests, err := s.output(ctx, nil, s.Kamino, "manifests")
-	if err != nil {
-		return err
-	}
-	applied, err := s.output(ctx, bytes.NewReader(manifests), s.Sandbox, "--dir", s.world.Dir(), "kubectl", "apply", "-f", "-")
-	if err != nil {
-		return err
-	}
-	s.print.line("%d objects created", len(strings.Split(strings.TrimSpace(string(applied)), "\n")))
-	return nil
+// output runs kamino and returns the standard output.
+func (s *scenario) output(ctx context.Context, args ...string) ([]byte, error) {
+	return s.programs().Output(ctx, nil, s.Kamino, args...)
 }
 
-func (s *scenario) output(ctx context.Context, in io.Reader, name string, args ...string) ([]byte, error) {
-	command := s.command(ctx, name, args...)
-	var stderr bytes.Buffer
-	command.Stdin, command.Stderr = in, &stderr
-	out, err := command.Output()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(command.Args, " "), err, strings.TrimSpace(stderr.String()))
+func (s *scenario) install(ctx context.Context) error {
+	applied, err := s.programs().Install(ctx)
+	if err == nil {
+		s.print.line("%d objects created", len(applied))
 	}
-	return out, nil
+	return err
 }
 
 // outcome is the result of the capture in the cluster.

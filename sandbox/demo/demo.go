@@ -223,7 +223,7 @@ func (s *scenario) nodeIsCaptured(ctx context.Context) (err error) {
 	}
 	s.print.line("kamino %s", strings.Join(order, " "))
 	s.print.gap()
-	if err := s.run(ctx, s.Out, s.Kamino, order...); err != nil {
+	if err := s.run(ctx, order...); err != nil {
 		return fmt.Errorf("kamino capture: %w", err)
 	}
 	s.print.gap()

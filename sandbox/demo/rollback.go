@@ -2,11 +2,8 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/sandbox/child"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
@@ -49,7 +47,7 @@ type rollbackState struct {
 	good, bad string
 	// built from the bad version, by instance.
 	built      []string
-	controller *exec.Cmd
+	controller *child.Process
 	// wentBack is how long it took from the order to grow until the recipe named the good version again.
 	wentBack time.Duration
 }
@@ -94,7 +92,7 @@ func (s *scenario) capturesVersion(ctx context.Context, n int, version string) e
 	}
 	order := unverified.Capture(donor, "--version", version)
 	s.print.line("kamino %s", strings.Join(order, " "))
-	said, err := s.output(ctx, nil, s.Kamino, order...)
+	said, err := s.output(ctx, order...)
 	if err != nil {
 		return err
 	}
@@ -139,27 +137,18 @@ func (s *scenario) policyWatches(ctx context.Context) error {
 	for line := range strings.Lines(rollbackPolicy) {
 		s.print.line("%s", strings.TrimRight(line, "\n"))
 	}
-	if _, err := s.output(ctx, strings.NewReader(rollbackPolicy), s.Sandbox, "--dir", s.world.Dir(), "kubectl", "apply", "-f", "-"); err != nil {
+	if _, err := s.programs().Apply(ctx, strings.NewReader(rollbackPolicy)); err != nil {
 		return err
 	}
 	return s.startController(ctx)
 }
 
 // startController starts a controller that runs until the end of the demo.
-func (s *scenario) startController(ctx context.Context) error {
-	log, err := os.Create(filepath.Join(s.dir, "controller.log"))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = log.Close() }() // the child has a copy of the file
-	c := s.command(ctx, s.Kamino, "controller", "--health-probe-bind-address", "0", "--image", "ghcr.io/kamino-dev/kamino:demo")
-	c.Stdout, c.Stderr = log, log
+func (s *scenario) startController(ctx context.Context) (err error) {
 	s.print.line("kamino controller")
-	if err := c.Start(); err != nil {
-		return err
-	}
-	s.rollback.controller = c
-	return nil
+	command := s.programs().Command(ctx, s.Kamino, "controller", "--health-probe-bind-address", "0", "--image", "ghcr.io/kamino-dev/kamino:demo")
+	s.rollback.controller, err = child.Start(command, filepath.Join(s.dir, "controller.log"))
+	return err
 }
 
 // stopController interrupts the controller, and waits for its end.
@@ -169,14 +158,7 @@ func (s *scenario) stopController() error {
 		return nil
 	}
 	s.rollback.controller = nil
-	if err := c.Process.Signal(os.Interrupt); err != nil {
-		return err
-	}
-	var exit *exec.ExitError
-	if err := c.Wait(); err != nil && !errors.As(err, &exit) {
-		return err
-	}
-	return nil
+	return c.Stop()
 }
 
 func (s *scenario) rollsBack(ctx context.Context) error {
@@ -237,7 +219,7 @@ func (s *scenario) showKamino(ctx context.Context) error {
 	for _, args := range [][]string{{"history", set}, {"status"}, {"plan", set}} {
 		s.print.line("kamino %s", strings.Join(args, " "))
 		s.print.gap()
-		if err := s.run(ctx, s.Out, s.Kamino, args...); err != nil {
+		if err := s.run(ctx, args...); err != nil {
 			return fmt.Errorf("kamino %s: %w", args[0], err)
 		}
 		s.print.gap()
@@ -248,8 +230,7 @@ func (s *scenario) showKamino(ctx context.Context) error {
 // await polls until the condition holds.
 func (s *scenario) await(ctx context.Context, what string, so func(context.Context) (bool, error)) error {
 	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, so); err != nil {
-		said, _ := os.ReadFile(filepath.Join(s.dir, "controller.log"))
-		return fmt.Errorf("timeout while waiting until %s: %w; log of the controller:\n%s", what, err, said[max(0, len(said)-4000):])
+		return s.rollback.controller.Trouble(fmt.Errorf("timeout while waiting until %s: %w", what, err))
 	}
 	return nil
 }
@@ -378,7 +359,7 @@ func (s *scenario) goodHasNoMarks(ctx context.Context) error {
 }
 
 func (s *scenario) capturesStopped(ctx context.Context) error {
-	plan, err := s.output(ctx, nil, s.Kamino, "plan", s.set())
+	plan, err := s.output(ctx, "plan", s.set())
 	if err != nil {
 		return err
 	}
