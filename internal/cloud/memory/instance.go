@@ -100,7 +100,7 @@ func (c *PoolProvider) MaxImages(cloud.PoolID) int {
 }
 
 // SetMaxImages sets the limit of different images in a pool.
-func (c *machines) SetMaxImages(limit int) {
+func (c *controls) SetMaxImages(limit int) {
 	defer c.enter()()
 	c.config.MaxImages = limit
 }

@@ -36,7 +36,7 @@ type NodeView struct {
 }
 
 // SetJoining sets how machines of an image join, including running machines. image is as in a recipe.
-func (c *machines) SetJoining(image string, how Joining) {
+func (c *controls) SetJoining(image string, how Joining) {
 	defer c.enter()()
 	if c.joining == nil {
 		c.joining = map[string]Joining{}
@@ -45,7 +45,7 @@ func (c *machines) SetJoining(image string, how Joining) {
 }
 
 // Nodes returns the running machines that have joined, in the order of creation.
-func (c *machines) Nodes() []NodeView {
+func (c *controls) Nodes() []NodeView {
 	defer c.enter()()
 	var nodes []NodeView
 	for _, m := range c.instances {

@@ -41,7 +41,7 @@ func (c *machines) lookup(id cloud.InstanceID) (*instance, bool) {
 
 // BootID returns the guest's boot ID of the current or last boot, a UUID as in the kernel. It changes with each boot.
 // It is empty for an unknown instance, or before the first boot.
-func (c *machines) BootID(id cloud.InstanceID) string {
+func (c *controls) BootID(id cloud.InstanceID) string {
 	defer c.enter()()
 	m, ok := c.lookup(id)
 	if !ok || m.boots == 0 {
@@ -57,7 +57,7 @@ func bootID(id cloud.InstanceID, boot int) string {
 
 // MarkGeneralized marks the disk as a generalize pod does. The next boot clears the mark. The result is false unless
 // the machine is running.
-func (c *machines) MarkGeneralized(id cloud.InstanceID) bool {
+func (c *controls) MarkGeneralized(id cloud.InstanceID) bool {
 	defer c.enter()()
 	m, ok := c.lookup(id)
 	if !ok || m.power != cloud.PowerRunning {
@@ -69,7 +69,7 @@ func (c *machines) MarkGeneralized(id cloud.InstanceID) bool {
 }
 
 // GuestPowerOff powers the guest off from inside. The result is false unless the machine is running.
-func (c *machines) GuestPowerOff(id cloud.InstanceID) bool {
+func (c *controls) GuestPowerOff(id cloud.InstanceID) bool {
 	defer c.enter()()
 	m, ok := c.lookup(id)
 	if !ok || m.power != cloud.PowerRunning {
@@ -82,7 +82,7 @@ func (c *machines) GuestPowerOff(id cloud.InstanceID) bool {
 
 // Reboot restarts a running machine at once, by the guest or a stranger. The result is false unless the machine is
 // running.
-func (c *machines) Reboot(id cloud.InstanceID) bool {
+func (c *controls) Reboot(id cloud.InstanceID) bool {
 	defer c.enter()()
 	m, ok := c.lookup(id)
 	if !ok || m.power != cloud.PowerRunning {
@@ -94,7 +94,7 @@ func (c *machines) Reboot(id cloud.InstanceID) bool {
 }
 
 // StartByStranger starts a stopped instance by another client. The result is false unless the machine is stopped.
-func (c *machines) StartByStranger(id cloud.InstanceID) bool {
+func (c *controls) StartByStranger(id cloud.InstanceID) bool {
 	defer c.enter()()
 	m, ok := c.lookup(id)
 	if !ok || m.power != cloud.PowerStopped {
@@ -106,7 +106,7 @@ func (c *machines) StartByStranger(id cloud.InstanceID) bool {
 }
 
 // StopByStranger stops a running instance by another client. The result is false unless the machine is running.
-func (c *machines) StopByStranger(id cloud.InstanceID) bool {
+func (c *controls) StopByStranger(id cloud.InstanceID) bool {
 	defer c.enter()()
 	m, ok := c.lookup(id)
 	if !ok || m.power != cloud.PowerRunning {

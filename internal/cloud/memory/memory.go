@@ -14,6 +14,7 @@ type Cloud struct {
 	cloud.Provider
 	*machines
 	*pools
+	*controls
 }
 
 // ImageProvider is the half with machines, disks and images. It knows image families, but no pools.
@@ -115,7 +116,7 @@ func New(config Config) *Cloud {
 		config: config, apart: config.Apart,
 	}
 	pools := &pools{machines: machines}
-	made := &Cloud{machines: machines, pools: pools}
+	made := &Cloud{controls: &controls{machines}, machines: machines, pools: pools}
 	made.Provider = cloud.New(made.Disks(), made.Recipes())
 	return made
 }

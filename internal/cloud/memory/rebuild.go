@@ -63,7 +63,7 @@ func (c *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, v
 }
 
 // FailRebuilds makes the next rebuilds of an instance fail, each after its duration.
-func (c *machines) FailRebuilds(id cloud.InstanceID, times int) {
+func (c *controls) FailRebuilds(id cloud.InstanceID, times int) {
 	defer c.enter()()
 	m, ok := c.lookup(id)
 	if !ok {

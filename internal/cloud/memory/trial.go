@@ -192,27 +192,27 @@ func (c *pools) bootTrial(t *trial) {
 // StarveTrials makes the cloud fail to create the instances of the next n trials, with the message trouble.
 //
 // Source: Compute REST API, Virtual Machine Scale Sets, provisioningState; "Troubleshoot allocation failures".
-func (c *machines) StarveTrials(n int, trouble string) {
+func (c *controls) StarveTrials(n int, trouble string) {
 	defer c.enter()()
 	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.vacant = n, trouble, true, false, true
 }
 
 // RefuseTrials makes the cloud refuse the instances of the next n trials again and again, with the message trouble. Source:
 // Cluster API's provider for AWS, which retries for ever.
-func (c *machines) RefuseTrials(n int, trouble string) {
+func (c *controls) RefuseTrials(n int, trouble string) {
 	defer c.enter()()
 	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.vacant, c.failing.retries = n, trouble, false, false, true, true
 }
 
 // FailTrials makes the instances of the next n trials fail with the message trouble. The message means missing capacity
 // if noRoom is true, else a bad image.
-func (c *machines) FailTrials(n int, trouble string, noRoom bool) {
+func (c *controls) FailTrials(n int, trouble string, noRoom bool) {
 	defer c.enter()()
 	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.vacant = n, trouble, noRoom, !noRoom, false
 }
 
 // BreakTrials makes the instances of the next n trials fail with the message trouble, without a known cause.
-func (c *machines) BreakTrials(n int, trouble string) {
+func (c *controls) BreakTrials(n int, trouble string) {
 	defer c.enter()()
 	c.failing.trials, c.failing.trouble, c.failing.noRoom, c.failing.blames, c.failing.vacant = n, trouble, false, false, false
 }

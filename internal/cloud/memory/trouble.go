@@ -19,21 +19,24 @@ type failing struct {
 	retries bool
 }
 
+// controls is the test's side of the machines: what guests and other clients do, and trouble.
+type controls struct{ *machines }
+
 // FailSnapshots makes the next n snapshots fail.
-func (c *machines) FailSnapshots(n int) {
+func (c *controls) FailSnapshots(n int) {
 	defer c.enter()()
 	c.failing.snapshots = n
 }
 
 // FailImages makes the next n versions fail half-way.
-func (c *machines) FailImages(n int) {
+func (c *controls) FailImages(n int) {
 	defer c.enter()()
 	c.failing.images = n
 }
 
 // FailStarts makes the next n starts of an instance fail, as without capacity: the instance is Starting and then
 // Stopped again.
-func (c *machines) FailStarts(id cloud.InstanceID, n int) {
+func (c *controls) FailStarts(id cloud.InstanceID, n int) {
 	defer c.enter()()
 	if m, ok := c.lookup(id); ok {
 		if c.failing.starts == nil {
@@ -44,13 +47,13 @@ func (c *machines) FailStarts(id cloud.InstanceID, n int) {
 }
 
 // SetQuota changes the limits. Existing objects stay.
-func (c *machines) SetQuota(q Quota) {
+func (c *controls) SetQuota(q Quota) {
 	defer c.enter()()
 	c.config.Quota = q
 }
 
 // SetLatency changes the duration of later operations.
-func (c *machines) SetLatency(l Latency) {
+func (c *controls) SetLatency(l Latency) {
 	defer c.enter()()
 	c.config.Latency = l
 }
@@ -80,7 +83,7 @@ func (c *pools) RefusePool(id cloud.PoolID, refusals ...cloud.Refusal) {
 }
 
 // RefuseInstance sets the refusals of an instance; none makes it capturable.
-func (c *machines) RefuseInstance(id cloud.InstanceID, refusals ...cloud.Refusal) {
+func (c *controls) RefuseInstance(id cloud.InstanceID, refusals ...cloud.Refusal) {
 	defer c.enter()()
 	if m, ok := c.lookup(id); ok {
 		m.refusals = refusals
