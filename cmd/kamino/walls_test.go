@@ -113,7 +113,7 @@ var rooms = map[string]room{
 	"internal/nodecache": {own: "api cloud membership nodestate", foreign: kubeLoop},
 
 	"internal/node":     {own: "api nodestate", foreign: kubeClient + " k8s.io/kubectl"},
-	"internal/capture":  {own: "admission api capture/plan cloud contents history imagecount imageversion membership node node/kured nodestate recipe reservations retention selection trial", foreign: kubeLoop},
+	"internal/capture":  {own: "admission api capture/plan cloud contents history imagecount imageversion membership node node/kured nodestate patch/nodepatch patch/plan recipe reservations retention selection trial", foreign: kubeLoop},
 	"internal/tryout":   {own: "api cloud node nodestate probe selection/expression trial", foreign: kubeClient + yaml + " k8s.io/component-helpers k8s.io/pod-security-admission"},
 	"internal/rebuild":  {own: "api cloud membership node node/kured nodecache nodestate rebuild/plan", foreign: kubeLoop},
 	"internal/doctor":   {own: "admission api bootstrapkind cloud history imagecount imageversion membership node node/kured nodestate page reservations selection wording", foreign: kubeClient},

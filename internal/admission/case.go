@@ -159,6 +159,8 @@ type Pods struct {
 	Stuck []string
 	// Protected pods ask for no eviction.
 	Protected []string
+	// Rebooter is the DaemonSet of kured if kured runs on the node of a pioneer, as namespace/name; else empty.
+	Rebooter string
 	// Blocked pods have a disruption budget that allows no eviction now. Only a preview asks: a capture waits for the
 	// budget until its timeout.
 	Blocked []string

@@ -343,6 +343,15 @@ var troubles = []spoiled{
 		spoil: func(c *Case) { c.MayDelete = Found(false) },
 	},
 	{
+		name: "kured on the node of a pioneer", reason: OtherRebooter,
+		words: "DaemonSet kube-system/kured also reboots node donor: keep the DaemonSet off the pool",
+		of:    []string{"Pods"},
+		alone: "pods",
+		spoil: func(c *Case) {
+			c.Prototype.Spec.Pioneer, c.Pods = &v1alpha1.PioneerSettings{}, Found(Pods{Rebooter: "kube-system/kured"})
+		},
+	},
+	{
 		name: "no right to delete nodes", reason: RemovalNotAllowed,
 		words: "node donor must be removed after the capture, but Kamino may not delete nodes: grant the permission",
 		of:    []string{"MayDeleteNode"},

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/selection"
@@ -93,11 +94,21 @@ func pods(c *Case) ([]cloud.Refusal, error) {
 		refusals = append(refusals, refuse(ProtectedPods, "choose another node, wait until these pods have ended, or allow the eviction with settings.drain.disrupt: true",
 			"pods of node %s must not be evicted: %s", c.node(), strings.Join(found.Protected, ", "))...)
 	}
+	if found.Rebooter != "" && c.AsksRebooter() {
+		refusals = append(refusals, refuse(OtherRebooter, "keep the DaemonSet off the pool, or allow other rebooters with pioneer.otherRebooters: Allow",
+			"DaemonSet %s also reboots node %s", found.Rebooter, c.node())...)
+	}
 	if len(found.Blocked) > 0 && !c.AsksForce() {
 		refusals = append(refusals, refuse(EvictionBlocked, "add a replica of the workload, allow a disruption in its budget, or choose another node",
 			"the API server would refuse to evict pods of node %s: %s", c.node(), strings.Join(found.Blocked, "; "))...)
 	}
 	return refusals, nil
+}
+
+// AsksRebooter reports whether another tool may not reboot the node: the reboot would end the patch of a pioneer.
+func (c *Case) AsksRebooter() bool {
+	p := c.Prototype.Spec.Pioneer
+	return p != nil && p.Defaulted().OtherRebooters == v1alpha1.OtherRebootersRefuse
 }
 
 // donorClock refuses a donor with a wrong clock: the proof of a generalized disk carries the donor's time, and an old proof

@@ -64,6 +64,10 @@ func TestWhatIsNotNeededIsNotAsked(t *testing.T) {
 		},
 		"the copy is useless": func(c *Case) { r := cloud.Refuse("X", "y", "z"); c.CustomData = Found(CustomData{Missing: &r}) },
 		"its own image":       func(c *Case) { c.Prototype.Spec.Settings.Generalize.Image = c.Image },
+		"another rebooter is allowed": func(c *Case) {
+			c.Prototype.Spec.Pioneer, c.Pods = &v1alpha1.PioneerSettings{OtherRebooters: v1alpha1.OtherRebootersAllow}, Found(Pods{Rebooter: "kube-system/kured"})
+		},
+		"another rebooter without a pioneer": func(c *Case) { c.Pods = Found(Pods{Rebooter: "kube-system/kured"}) },
 		"pods may go": func(c *Case) {
 			c.Prototype.Spec.Settings.Drain.Disrupt = true
 			c.Pods = Found(Pods{Protected: []string{"a"}})

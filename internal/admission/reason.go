@@ -37,6 +37,8 @@ const (
 	CustomDataNotAllowed = "CustomDataNotAllowed"
 	RulesNotFound        = "RulesNotFound"
 	RulesInvalid         = "RulesInvalid"
+	// OtherRebooter: another tool reboots the node of a pioneer.
+	OtherRebooter = "OtherRebooter"
 	// LocalVolumes: the donor does not return, and data is on the donor only.
 	LocalVolumes = "LocalVolumes"
 	// BootstrapTokenExpired: no node could join as the replacement of the donor.
@@ -47,7 +49,7 @@ const (
 
 // aboutNode are reasons about one node: another node may be suitable.
 var aboutNode = append(selection.Reasons(), NodeNotFound, InstanceNotFound, DonorChanged, DonorClockOff,
-	UnmanagedPods, ProtectedPods, EvictionBlocked, LocalVolumes, history.BuiltFromQuarantined)
+	UnmanagedPods, ProtectedPods, EvictionBlocked, OtherRebooter, LocalVolumes, history.BuiltFromQuarantined)
 
 // AboutNode reports whether a reason is about one node, so that another node of the pool may be suitable.
 func AboutNode(reason string) bool { return slices.Contains(aboutNode, reason) }

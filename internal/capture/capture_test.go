@@ -25,6 +25,11 @@ func (s *stage) gaveBack() {
 	w := s.cloud.World()
 	if n, _ := s.tracked("nodes", "", donorName).(*corev1.Node); n != nil && w.Instance(s.donor).ID != "" {
 		want := s.node(donorName, s.donor)
+		if s.patches != nil { // a pioneer keeps its patch level
+			for _, mark := range []string{v1alpha1.PatchedAtAnnotation, v1alpha1.PatchLevelAnnotation, v1alpha1.PatchFailedAnnotation, v1alpha1.RebootPendingAnnotation} {
+				delete(n.Annotations, mark)
+			}
+		}
 		if n.UID == want.UID {
 			if diff := cmp.Diff(want.Annotations, n.Annotations); diff != "" {
 				s.t.Errorf("annotations of the donor (-before +after):\n%s", diff)

@@ -44,12 +44,17 @@ func (w *observed) isRemoving() bool { return w.facts.Leaves && w.departure().Re
 // mustBeRemoved reports whether the donor can only be removed, as in package plan.
 func mustBeRemoved(w *observed) bool { return w.facts.Leaves && w.facts.Touched }
 
-// outOfServiceSince is the begin of the donor's time out of service. A donor with GrowFirst serves until Protect.
+// outOfServiceSince is the begin of the donor's time out of service. A donor with GrowFirst serves until Protect, and a
+// pioneer until the end of its patch.
 func (w *observed) outOfServiceSince() (at time.Time, taken bool) {
 	d := w.departure()
 	switch {
 	case w.reservation == nil:
 		return time.Time{}, false
+	case w.servesForPatch():
+		return w.reservation.ReservedAt.Time, false
+	case !w.patchedAt().IsZero():
+		return w.patchedAt(), true
 	case !w.facts.Leaves || !w.facts.GrowFirst || w.record.LeaveBoot() != "" && d.TakenAt == nil:
 		return w.reservation.ReservedAt.Time, true
 	case d.TakenAt == nil:
@@ -62,7 +67,7 @@ func (w *observed) outOfServiceSince() (at time.Time, taken bool) {
 func needsReplacement(w *observed) bool {
 	f := &w.facts
 	return f.Leaves && f.GrowFirst && f.Recorded && f.Lock == plan.Ours && f.Node != plan.NodeGone && f.Pod == plan.NoPod &&
-		!f.MustBoot() && !f.Failed && !f.Deleting && !f.Overdue
+		!f.MustBoot() && !f.Failed && !f.Deleting && !f.Overdue && f.Patch != plan.PatchUnderWay
 }
 
 // awaitsReplacement reports whether the capture waits only for the replacement.
@@ -237,7 +242,7 @@ func (d departures) recordTarget(ctx context.Context, w *observed, target int64)
 
 // recordDrainStart records the begin of the time out of service, and the replacement.
 func (d departures) recordDrainStart(ctx context.Context, w *observed) error {
-	if _, taken := w.outOfServiceSince(); taken {
+	if _, taken := w.outOfServiceSince(); taken || !w.facts.Leaves || !w.facts.GrowFirst || w.departure().TakenAt != nil {
 		return nil
 	}
 	now := metav1.NewTime(d.now())

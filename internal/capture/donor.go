@@ -72,6 +72,10 @@ func reportInService(p *v1alpha1.Prototype, now time.Time) {
 		setCondition(p, now, v1alpha1.ConditionDonorInService, status, reason, message)
 	}
 	switch {
+	case p.Status.Phase == v1alpha1.PhasePatching, p.Status.Phase == v1alpha1.PhaseRebooting:
+		set(metav1.ConditionFalse, string(p.Status.Phase), "the capture patches the donor")
+	case p.Status.Phase == v1alpha1.PhaseSoaking:
+		set(metav1.ConditionTrue, string(p.Status.Phase), "the patched donor takes pods, but stays reserved")
 	case donor == nil:
 		set(metav1.ConditionTrue, "NotHeld", "the capture does not hold the donor")
 	case donor.ReleasedAt == nil && donor.State == v1alpha1.DonorNodeGone:

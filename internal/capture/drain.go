@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/node"
 )
 
 // lookPods reads the pods that are still to be evicted during a drain.
 func (d drain) lookPods(ctx context.Context, w *observed) error {
 	f := &w.facts
-	if f.MustBoot() || !f.Recorded || !f.Cordoned || w.node == nil || f.Failed || f.Deleting {
+	if f.MustBoot() || f.Patch == plan.PatchUnderWay || !f.Recorded || !f.Cordoned || w.node == nil || f.Failed || f.Deleting {
 		f.Drained = f.MustBoot()
 		return nil
 	}

@@ -55,6 +55,9 @@ type Engine struct {
 	PolicyConcurrent func() int
 	// TrialObserver inspects trial nodes. If nil, a Prototype with a trial is refused.
 	TrialObserver TrialObserver
+	// Unhealthy returns why a Ready node is not healthy in service, such as a DaemonSet without a Ready pod; empty without a
+	// problem. ignore has DaemonSets as namespace/name. If nil, Ready suffices for a pioneer.
+	Unhealthy func(ctx context.Context, node string, ignore []string) (string, error)
 	// Now is the clock. time.Now if nil.
 	Now func() time.Time
 	// Recorder of events; must accept notes of any length. If nil, no events are recorded.

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -47,7 +48,7 @@ func refusal(w *observed) *v1alpha1.Failure {
 func (w *observed) failureMessage(why plan.Reason) (message, cloudError string) {
 	n, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	limits := w.p.Spec.Settings.Defaulted()
-	if text := leavingFailureMessage(w, why); text != "" {
+	if text := cmp.Or(leavingFailureMessage(w, why), patchFailureMessage(w, why)); text != "" {
 		return text, ""
 	}
 	switch why {

@@ -256,7 +256,7 @@ func lastBoot(n *corev1.Node) string {
 
 // lookDeadlines compares the time out of service with the deadlines.
 func (h donorReservation) lookDeadlines(w *observed) {
-	if !w.isHeld() || w.reservation == nil {
+	if !w.isHeld() || w.reservation == nil || w.facts.Patch == plan.PatchUnderWay {
 		return
 	}
 	f, now := &w.facts, h.now()

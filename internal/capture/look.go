@@ -57,6 +57,7 @@ type observed struct {
 
 	snapshot        cloud.Snapshot
 	isCopying       bool // the snapshot was read, and is in progress
+	isPowerUnread   bool // the instance was not read
 	image           cloud.Image
 	recipe          cloud.Pool
 	isPoolDeleted   bool // the pool is deleted, and has no recipe
@@ -174,6 +175,7 @@ func readDonor(ctx context.Context, e *Engine, w *observed) error {
 		w.readNode()
 	}
 	readDeparture(w)
+	readPatch(w)
 	donorReservationOf(e).lookDeadlines(w)
 	return drainOf(e).lookPods(ctx, w)
 }
@@ -318,7 +320,7 @@ func (w *observed) isInstanceIrrelevant() bool {
 		return false
 	}
 	looked := f.Recorded && f.Lock == plan.Ours && f.Pod != plan.NoPod && !f.MustBoot() // the pod is deleted first, whatever the state of the instance
-	return isDraining(w) || looked || awaitsReplacement(w) || w.isPodWorking()
+	return f.Patch == plan.PatchUnderWay || isDraining(w) || looked || awaitsReplacement(w) || w.isPodWorking()
 }
 
 // isDraining reports whether pods are still to leave a cordoned, and therefore protected, donor. After the drain the

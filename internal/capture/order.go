@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
 )
 
 // orderKey is the key of the private key in the Order's Secret.
@@ -218,6 +219,7 @@ func (o orders) readProof(w *observed) {
 		w.proof = proof
 		age := o.now().Sub(proof.At.Time) // by the donor's clock, which may be ahead
 		f.Proven = age < proofLife
+		f.LevelDiffers = f.Patch == plan.PatchDone && proof.PatchLevel != w.record.Patch.Level
 		f.PoweringOff = age.Abs() < powerOffGrace
 	}
 	o.readUnproven(w)

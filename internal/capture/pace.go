@@ -54,7 +54,7 @@ const (
 // lastingActions are the actions whose effect takes time, with the wait that sets their poll interval. Some actions are
 // repeated until their effect is complete.
 var lastingActions = map[plan.Action]plan.Reason{
-	plan.Evict: plan.ForDonor, plan.Publish: plan.ForImage, plan.TakeSnapshot: plan.ForSnapshot, plan.Start: plan.ForPowerOn,
+	plan.PatchDonor: plan.ForDonor, plan.Evict: plan.ForDonor, plan.Publish: plan.ForImage, plan.TakeSnapshot: plan.ForSnapshot, plan.Start: plan.ForPowerOn,
 	plan.WatchTrial: plan.ForTrial, plan.Promote: plan.ForDeletion,
 }
 
@@ -64,6 +64,8 @@ func pollDelay(p *v1alpha1.Prototype, why plan.Reason, now time.Time) time.Durat
 	switch {
 	case why == plan.ForSnapshot && p.Status.Phase == v1alpha1.PhasePublishing: // after the donor's release
 		t = publishPollInterval
+	case p.Status.Phase == v1alpha1.PhaseSoaking:
+		t = idlePollInterval
 	case !found:
 		t = reservedPollInterval
 	}

@@ -190,7 +190,14 @@ func (q preflight) reservedAmong(ctx context.Context, nodes []corev1.Node) (map[
 func (q preflight) pods(ctx context.Context, w *observed, c *admission.Case) {
 	left, err := node.Left(ctx, q.Kube, w.node.Name, w.p.Spec.Settings.Drain, ownPod(q.namespace, w.p))
 	w.remainingPods = left
-	c.Pods = admission.Look(admission.Pods{Stuck: left.Stuck, Protected: left.Protected}, err)
+	found := admission.Pods{Stuck: left.Stuck, Protected: left.Protected}
+	if err == nil && c.AsksRebooter() {
+		var runs bool
+		if runs, err = kured.RunsOn(ctx, q.Kube, q.Kured, w.node.Name); runs {
+			found.Rebooter = q.Kured
+		}
+	}
+	c.Pods = admission.Look(found, err)
 }
 
 // cluster reads all further facts from the cluster.

@@ -106,6 +106,8 @@ type stage struct {
 	engine       *Engine
 	name         string
 	restarts     int
+	// patches plays the host of a pioneer; nil without a pioneer.
+	patches *patchHost
 	// onRestart is called with each new process.
 	onRestart func()
 }
@@ -374,6 +376,7 @@ func (s *stage) tick(d time.Duration) {
 	s.clock.Advance(d)
 	s.cloud.Settle()
 	s.runPod()
+	s.runPatch()
 	s.runKubelet()
 	s.runOthers()
 }
@@ -479,7 +482,11 @@ func (s *stage) proofFor(order *v1alpha1.Order) *v1alpha1.Proof {
 	if s.contents != "" {
 		digest = v1alpha1.ContentsDigest(s.contents)
 	}
-	return &v1alpha1.Proof{ContentsDigest: digest, UID: order.Spec.PrototypeUID, Order: order.UID, BootID: order.Spec.Token, Profile: order.Spec.Generalize.Profile, ProfileVersion: "1",
+	level := ""
+	if s.patches != nil {
+		level = s.patches.level
+	}
+	return &v1alpha1.Proof{PatchLevel: level, ContentsDigest: digest, UID: order.Spec.PrototypeUID, Order: order.UID, BootID: order.Spec.Token, Profile: order.Spec.Generalize.Profile, ProfileVersion: "1",
 		Rules: 7, Met: 7, Acted: 3, Search: &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1}, ManifestDigest: "sha256:0", At: metav1.NewTime(s.clock.Now())}
 }
 

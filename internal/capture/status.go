@@ -64,6 +64,7 @@ func report(w *observed, d plan.Decision, now time.Time) {
 	reportImage(w)
 	reportRecipe(w, d)
 	reportTrial(w, now)
+	reportPatch(w)
 	reportConditions(w.p, d, now)
 	reportEndlessWait(w, d, now)
 	reportTried(w, d, now)
@@ -129,6 +130,8 @@ func phaseOf(w *observed, d plan.Decision) v1alpha1.Phase {
 		return v1alpha1.PhaseRemoving
 	case d.Do == plan.Fail, (w.facts.Failed || w.facts.Deleting) && d.Do != plan.Close:
 		return v1alpha1.PhaseGivingBack
+	case d.Do == plan.PatchDonor:
+		return patchPhase(w)
 	case d.Do == plan.Wait && d.Why == plan.ForDeletion, d.Do == plan.DeleteOrder:
 		return w.p.Status.Phase // the end of the previous phase
 	case d.Do == plan.Wait:

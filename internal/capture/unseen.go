@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 // Serving is the reason of condition DonorInService, and of an event: the donor takes pods again, but stays reserved
@@ -26,6 +28,7 @@ func (e *Engine) actWithoutCloud(ctx context.Context, w *observed, trouble error
 	if err := e.lookNode(ctx, w); err != nil || !w.isHeld() {
 		return nil
 	}
+	w.isPowerUnread = true
 	d := plan.WithoutCloud(w.facts)
 	e.Log.V(1).Info("decided without the cloud", "node", w.p.Spec.Donor.NodeName, "holder", w.p.Name, "decision", d.String())
 	switch d.Do {
@@ -38,6 +41,10 @@ func (e *Engine) actWithoutCloud(ctx context.Context, w *observed, trouble error
 		eventRecorderOf(e).event(w, corev1.EventTypeWarning, Serving, "node %s takes pods again, but stays reserved until the cloud answers: %v", w.p.Spec.Donor.NodeName, trouble)
 		w.p.Status.Progress = fmt.Sprintf("node %s takes pods again, but stays reserved until the cloud answers", w.p.Spec.Donor.NodeName)
 		setCondition(w.p, e.now(), v1alpha1.ConditionDonorInService, metav1.ConditionTrue, Serving, "the donor takes pods, but stays reserved until the cloud answers")
+	case plan.PatchDonor:
+		if c := (*cloud.Error)(nil); errors.As(trouble, &c) { // after another error the next pass makes the step
+			return e.act(ctx, w, d)
+		}
 	default:
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -14,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/generalize"
+	"github.com/kamino-dev/kamino/internal/nodejoin"
 	"github.com/kamino-dev/kamino/internal/reservations"
 	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/tryout"
@@ -57,8 +59,24 @@ func NewEngine(c *cluster.Connection, provider cloud.Provider, o Options, record
 	return &capture.Engine{
 		Client: c.Client, Kube: c.Kube, Cloud: provider, Namespace: o.Namespace, PodNamespace: o.PodNamespace, Image: o.Image,
 		AllowedImages: o.AllowedImages, GivenCustomData: o.CustomData, MaxConcurrent: o.MaxConcurrent, Now: o.Now, OwnNode: o.OwnNode, Log: o.Log.WithName("capture"),
-		CheckRules: checkRules, Kured: o.Kured, Recorder: recorder,
+		CheckRules: checkRules, Kured: o.Kured, Recorder: recorder, Unhealthy: unhealthy(c, o),
 		TrialObserver: &tryout.Observer{Kube: c.Kube, Namespace: cmp.Or(o.PodNamespace, v1alpha1.DefaultGeneralizeNamespace), Image: o.Image, Same: provider.SameInstance, Reserved: leased(c, o)},
+	}
+}
+
+// unhealthy names a DaemonSet that is unready on the node although the DaemonSet is healthy on other nodes. Without
+// permission to read DaemonSets, unhealthy names none.
+func unhealthy(c *cluster.Connection, o Options) func(context.Context, string, []string) (string, error) {
+	sets := &nodejoin.DaemonSets{Kube: c.Kube, Now: clock(o)}
+	return func(ctx context.Context, node string, ignore []string) (string, error) {
+		all, err := sets.Unhealthy(ctx, []string{node}, ignore)
+		if lack, found := all[node]; err == nil && found {
+			return "DaemonSet " + lack.DaemonSet + " is not Ready", nil
+		}
+		if apierrors.IsForbidden(err) {
+			return "", nil
+		}
+		return "", err
 	}
 }
 

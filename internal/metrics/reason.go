@@ -41,7 +41,7 @@ var inFlightPhases = setOf(
 // failureReasons are the reasons of captures that fail after their begin.
 var failureReasons = setOf(
 	string(plan.LookFailed), string(plan.DonorGone), string(plan.DonorStopped), string(plan.RecordLost), string(plan.ReservationLost), string(plan.DrainTimeout), string(plan.DeadlineExceeded),
-	string(plan.Interrupted), string(plan.DonorRestarted), string(plan.GeneralizeFailed), capture.CloudRefused,
+	string(plan.DonorNotPatched), string(plan.NothingToPatch), string(plan.PatchLevelChanged), string(plan.Interrupted), string(plan.DonorRestarted), string(plan.GeneralizeFailed), capture.CloudRefused,
 	string(plan.NotProven), string(plan.ProofLost), string(plan.OrderOutdated), string(plan.SnapshotTaken), string(plan.SnapshotFailed), string(plan.SnapshotLost),
 	string(plan.DonorNotReady), string(plan.ReplacementNotReady), string(plan.VersionTaken), string(plan.ImageFailed), string(plan.ImageLost),
 	string(plan.Quarantined), string(plan.TrialFailed), string(plan.TrialInconclusive), string(plan.PromotionStale), string(plan.Superseded), string(plan.RecipeTaken),
@@ -54,7 +54,7 @@ var refusalReasons = setOf(
 	selection.OnlyReadyNode, selection.LastOfZone, selection.OwnNode, selection.Reserved, admission.UnmanagedPods, admission.ProtectedPods, admission.EvictionBlocked, admission.CustomDataMissing, admission.CustomDataNotAllowed, selection.DoNotDisrupt,
 	selection.TooManyUnavailable, admission.CaptureInFlight,
 	admission.CapturedToday, admission.VersionNotToday, admission.VersionNotNewer, admission.ClockOff, admission.DonorClockOff,
-	history.BuiltFromQuarantined, admission.ProfileUnsupported, bootstrapkind.ProfileUnknown, cloud.PoolAtMaximum, cloud.PoolNotCopyable, admission.RemovalNotAllowed, admission.LocalVolumes, admission.BootstrapTokenExpired, admission.NoImage, admission.ForceNotAllowed, admission.ImageNotAllowed, admission.NotInstalled, admission.RulesNotFound, admission.RulesInvalid,
+	history.BuiltFromQuarantined, admission.ProfileUnsupported, bootstrapkind.ProfileUnknown, cloud.PoolAtMaximum, cloud.PoolNotCopyable, admission.RemovalNotAllowed, admission.OtherRebooter, admission.LocalVolumes, admission.BootstrapTokenExpired, admission.NoImage, admission.ForceNotAllowed, admission.ImageNotAllowed, admission.NotInstalled, admission.RulesNotFound, admission.RulesInvalid,
 	capture.TrialUnsupported, trial.JobInvalid, trial.ExpressionInvalid, imagecount.TooManyImages, admission.SettingOfOtherCloud,
 )
 

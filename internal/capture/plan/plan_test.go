@@ -198,7 +198,7 @@ var properties = []property{
 			(!f.Queued || f.Cordoned) && (!f.Leaves || !f.GrowFirst || f.Replacement == ReplacementReady)
 	}},
 	{"a node under patch is left to the patch", "", func(w world, d Decision) bool {
-		return w.f.Patch != PatchUnderWay || strings.Contains("|PatchDonor|Fail|Record|Relock|DeletePod|", "|"+string(d.Do)+"|")
+		return w.f.Patch != PatchUnderWay || w.f.Power == Off || strings.Contains("|PatchDonor|Fail|Record|Relock|DeletePod|", "|"+string(d.Do)+"|")
 	}},
 	{"only a patched pioneer is generalized", "|Order|Generalize|", func(w world, _ Decision) bool { return w.f.Patch == NoPatch || w.patched }},
 	{"a disk of another patch level is not copied", "|TakeSnapshot|", func(w world, _ Decision) bool { return !w.f.LevelDiffers }},

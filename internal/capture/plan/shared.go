@@ -120,9 +120,10 @@ func Orphan(f Facts) Decision {
 	return d
 }
 
-// endHold removes a leaving donor, and releases all others. A patch ends first: the node may be about to reboot.
+// endHold removes a leaving donor, and releases all others. A patch ends first, because the node may be about to reboot.
+// A donor that is off is started before, so that the patch can end.
 func endHold(f Facts) Decision {
-	if f.Patch == PatchUnderWay {
+	if f.Patch == PatchUnderWay && f.Power != Off {
 		return do(PatchDonor)
 	}
 	if f.mustRemove() {

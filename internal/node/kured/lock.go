@@ -6,10 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -82,6 +84,22 @@ func Read(ctx context.Context, kube kubernetes.Interface, daemonSet string, now 
 		}
 	}
 	return lock, nil
+}
+
+// RunsOn reports whether a pod of the DaemonSet, named as NAMESPACE/NAME, is on the node.
+func RunsOn(ctx context.Context, kube kubernetes.Interface, daemonSet, node string) (bool, error) {
+	namespace, name, named := strings.Cut(daemonSet, "/")
+	if !named {
+		return false, nil
+	}
+	pods, err := kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+	if err != nil {
+		return false, fmt.Errorf("list the pods of DaemonSet %s on node %s: %w", daemonSet, node, err)
+	}
+	return slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool {
+		owner := metav1.GetControllerOf(&p)
+		return owner != nil && owner.Kind == "DaemonSet" && owner.Name == name
+	}), nil
 }
 
 // holders are the nodes of the lock, or the reason of an unknown state.

@@ -55,6 +55,9 @@ func (p *Patcher) look(ctx context.Context, t Task, r Record) (*observed, error)
 
 // lookNode reads the Node, its holder and its pods.
 func (p *Patcher) lookNode(ctx context.Context, w *observed) error {
+	if w.task.Gone {
+		return nil
+	}
 	n, err := p.Kube.CoreV1().Nodes().Get(ctx, w.task.Node, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):

@@ -50,6 +50,8 @@ type Task struct {
 	Limits  Limits
 	// Quarantined has the patch levels that failed on earlier nodes.
 	Quarantined map[string]bool
+	// Gone: the instance of the node is removed, whatever the Node shows.
+	Gone bool
 	// Ending: the holder is deleted or has failed.
 	Ending bool
 }

@@ -1,0 +1,245 @@
+package capture
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
+	patchplan "github.com/kamino-dev/kamino/internal/patch/plan"
+)
+
+const (
+	// patchLimit is the time for the patch. The unit on the node has one hour for each step (package patch/host).
+	patchLimit = 2 * time.Hour
+	// soakSlack is the time in addition to the soak, for breaks in the health of the node.
+	soakSlack = 2 * time.Hour
+)
+
+// patchStore keeps the record of the patch in the record of the capture.
+type patchStore struct {
+	statusWriter
+	w *observed
+}
+
+// Save writes the record before the effect that follows.
+func (s patchStore) Save(ctx context.Context, r nodepatch.Record) error {
+	return s.record(ctx, s.w, func(to *v1alpha1.Record) { to.Patch = &r })
+}
+
+// readPatch sets the progress of the patch from the record.
+func readPatch(w *observed) {
+	f, r := &w.facts, w.record.Patch
+	switch {
+	case w.isOrphan || w.p.Spec.Pioneer == nil:
+		f.Patch = plan.NoPatch
+	case r == nil || r.StartedAt.IsZero():
+		f.Patch = plan.PatchWanted
+	case r.FinishedAt.IsZero():
+		f.Patch = plan.PatchUnderWay
+	case r.Failure != "":
+		f.Patch = plan.PatchFailed
+	case r.Result == string(patchplan.Current):
+		f.Patch = plan.PatchCurrent
+	default:
+		f.Patch = plan.PatchDone
+	}
+}
+
+// servesForPatch reports whether the patch has not ended, so that no deadline of the capture runs. The patch has deadlines
+// of its own.
+func (w *observed) servesForPatch() bool {
+	return w.facts.Patch == plan.PatchWanted || w.facts.Patch == plan.PatchUnderWay
+}
+
+// patchedAt is the end of the patch; zero without an ended patch.
+func (w *observed) patchedAt() time.Time {
+	if w.record.Patch == nil {
+		return time.Time{}
+	}
+	return w.record.Patch.FinishedAt.Time
+}
+
+// patchDonor makes one step of the patch, and records the end of the patch.
+func (e *Engine) patchDonor(ctx context.Context, w *observed) error {
+	var r nodepatch.Record
+	if w.record.Patch != nil {
+		r = *w.record.Patch
+	} else if w.node != nil {
+		r.NodeUID = w.node.UID
+	}
+	problem := ""
+	patcher := nodepatch.Patcher{
+		Client: e.Client, Kube: e.Kube, Reservations: e.reservations(), Image: podImage(w.p, e.Image), Now: e.now,
+		Namespace: e.podNamespace(),
+		Unhealthy: func(ctx context.Context, node string) (_ string, err error) {
+			if e.Unhealthy != nil {
+				problem, err = e.Unhealthy(ctx, node, w.p.Spec.Settings.Trial.IgnoreDaemonSets)
+			}
+			return problem, err
+		},
+	}
+	if r.Order != nil {
+		patcher.Namespace = r.Order.Namespace // the setting may have changed since the order
+	}
+	task, err := e.patchTask(ctx, w, r)
+	if err != nil {
+		return err
+	}
+	store := patchStore{statusWriterOf(e), w}
+	pass, err := patcher.Pass(ctx, task, r, store)
+	if err != nil {
+		return err
+	}
+	if pass.Done {
+		r = *w.record.Patch
+		r.FinishedAt = metav1.NewTime(e.now())
+		if err := store.Save(ctx, r); err != nil {
+			return err
+		}
+	}
+	eventRecorderOf(e).patches(w, pass.Decision)
+	reportPatch(w)
+	w.p.Status.Progress = patchProgress(w, pass.Decision, problem)
+	return nil
+}
+
+// patchTask is the patch of the donor.
+func (e *Engine) patchTask(ctx context.Context, w *observed, r nodepatch.Record) (nodepatch.Task, error) {
+	pioneer, settings := w.p.Spec.Pioneer.Defaulted(), w.p.Spec.Settings.Defaulted()
+	t := nodepatch.Task{
+		Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: w.p.Name, UID: w.p.UID},
+		Node:   w.p.Spec.Donor.NodeName, NodeUID: r.NodeUID, Gone: w.facts.Power == plan.InstanceGone && !w.isPowerUnread,
+		Patches: v1alpha1.OrderPatches{Patches: pioneer.Patches, Hold: pioneer.Hold}, Drain: settings.Drain,
+		Limits: nodepatch.Limits{
+			Patch: patchLimit, Reboot: settings.OutOfService.ReadyTimeout.Duration, Soak: pioneer.Soak.Duration, SoakTimeout: pioneer.Soak.Duration + soakSlack,
+		},
+		Ending: w.facts.Failed || w.facts.Deleting,
+	}
+	if pioneer.MinAge.Duration > 0 {
+		t.Patches.MinAge = &pioneer.MinAge
+	}
+	var err error
+	if r.Level != "" && r.BackAt.IsZero() {
+		t.Quarantined, err = e.failedLevels(ctx, w.p)
+	}
+	return t, err
+}
+
+// failedLevels are the patch levels that failed in other captures of the pool.
+func (e *Engine) failedLevels(ctx context.Context, p *v1alpha1.Prototype) (map[string]bool, error) {
+	list := &v1alpha1.PrototypeList{}
+	if err := e.Client.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list prototypes: %w", err)
+	}
+	failed := map[string]bool{}
+	for i := range list.Items {
+		other := &list.Items[i]
+		if other.Name != p.Name && other.Spec.Pool == p.Spec.Pool && other.Status.Patch != nil && other.Status.Patch.FailedLevel != "" {
+			failed[other.Status.Patch.FailedLevel] = true
+		}
+	}
+	return failed, nil
+}
+
+// patchPhase is the phase of a step of the patch, from the record before the step.
+func patchPhase(w *observed) v1alpha1.Phase {
+	switch r := w.record.Patch; {
+	case r == nil || r.Result != string(patchplan.Patched):
+		return v1alpha1.PhasePatching
+	case r.BackAt.IsZero():
+		return v1alpha1.PhaseRebooting
+	}
+	return v1alpha1.PhaseSoaking
+}
+
+// reportPatch copies the record of the patch to the status.
+func reportPatch(w *observed) {
+	if r := w.record.Patch; r != nil && w.p.Spec.Pioneer != nil {
+		w.p.Status.Patch = r.PatchStatus.DeepCopy()
+	}
+}
+
+// patchProgress describes the step of the patch. The text is stable during a wait.
+func patchProgress(w *observed, d patchplan.Decision, problem string) string {
+	r := w.record.Patch
+	switch {
+	case w.facts.Failed || w.facts.Deleting:
+		return "the patch ends before the release of the node"
+	case d.Do == patchplan.Cordon, d.Do == patchplan.Evict, d.Why == patchplan.ForNode:
+		return "draining the node for its patch"
+	case d.Why == patchplan.ForReport:
+		return "installing patches"
+	case d.Why == patchplan.ForReboot, d.Why == patchplan.ForReady, d.Do == patchplan.OrderReboot:
+		return "rebooting"
+	case d.Why == patchplan.ForSoak && problem != "":
+		return "in service, but not healthy: " + problem
+	case d.Why == patchplan.ForSoak && !r.HealthySince.IsZero():
+		until := r.HealthySince.Add(w.p.Spec.Pioneer.Defaulted().Soak.Duration)
+		return "in service; the capture continues at " + until.UTC().Format(time.RFC3339)
+	}
+	return ""
+}
+
+// patches records the steps that users wait for.
+func (a eventRecorder) patches(w *observed, d patchplan.Decision) {
+	name, r := w.p.Spec.Donor.NodeName, w.record.Patch
+	switch d.Do {
+	case patchplan.OrderPatch:
+		a.event(w, corev1.EventTypeNormal, "Patching", "node %s is drained and installs its pending patches", name)
+	case patchplan.OrderReboot:
+		a.event(w, corev1.EventTypeNormal, "Rebooting", "node %s has installed %d patches and reboots", name, r.Installed)
+	case patchplan.Uncordon:
+		a.event(w, corev1.EventTypeNormal, "Soaking", "node %s is patched and takes pods; the capture waits until the node has been healthy for %s", name, w.p.Spec.Pioneer.Defaulted().Soak.Duration)
+	case patchplan.Quarantine:
+		a.event(w, corev1.EventTypeWarning, "PatchLevelFailed", "patch level %s failed on node %s; no other node of pool %s boots the level", r.FailedLevel, name, w.p.Spec.Pool)
+	default:
+	}
+}
+
+// patchFailureMessage explains the failures of pioneers; an empty text is another failure.
+func patchFailureMessage(w *observed, why plan.Reason) string {
+	n, r := w.p.Spec.Donor.NodeName, w.record.Patch
+	switch {
+	case why == plan.NothingToPatch:
+		return fmt.Sprintf("node %s has all patches, so no new image is needed. To capture the node as it is, run `kamino capture %s`", n, n)
+	case why == plan.PatchLevelChanged && w.proof != nil && r != nil:
+		return fmt.Sprintf("the disk of node %s has patch level %s, but the watched node had %s: another tool changed packages. Disable that tool, then run `kamino capture %s --pioneer`",
+			n, cmp.Or(w.proof.PatchLevel, "unknown"), r.Level, n)
+	case why == plan.DonorNotPatched && r != nil:
+		return patchTroubleMessage(w, r)
+	}
+	return ""
+}
+
+// patchTroubleMessage explains the failure in the record of the patch.
+func patchTroubleMessage(w *observed, r *nodepatch.Record) string {
+	n, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Settings.Defaulted()
+	retry := fmt.Sprintf("run `kamino capture %s --pioneer`", n)
+	switch patchplan.Reason(r.Failure) {
+	case patchplan.DrainTimeout:
+		return fmt.Sprintf("node %s was not drained for its patch within %s. Find the remaining pods with `kubectl get pods -A --field-selector spec.nodeName=%s`, then %s", n, limits.Drain.Timeout.Duration, n, retry)
+	case patchplan.PatchRefused:
+		return fmt.Sprintf("node %s installed no patches: %s. Correct the cause, then %s", n, orNothing(r.Problem), retry)
+	case patchplan.PatchFailed:
+		return fmt.Sprintf("the patch of node %s failed: %s. The node is marked with %s: repair the node, or replace the node", n, orNothing(r.Problem), v1alpha1.PatchFailedAnnotation)
+	case patchplan.PatchTimeout:
+		return fmt.Sprintf("node %s did not report its patch within %s. Read the journal of the unit kamino-patch on the node, then %s", n, patchLimit, retry)
+	case patchplan.Interrupted:
+		return fmt.Sprintf("another client rebooted node %s during its patch. Find that client, then %s", n, retry)
+	case patchplan.LevelQuarantined:
+		return fmt.Sprintf("patch level %s of node %s failed in an earlier capture of pool %s. Wait for newer patches, or hold the faulty package with spec.pioneer.hold", r.Level, n, w.p.Spec.Pool)
+	case patchplan.NotRebooted, patchplan.RebootTimeout:
+		return fmt.Sprintf("node %s was not Ready under another boot within %s after its patch. Read the boot log of the node; patch level %s is not used", n, limits.OutOfService.ReadyTimeout.Duration, r.Level)
+	case patchplan.SoakFailed:
+		return fmt.Sprintf("the patched node %s was not healthy in service for %s without a break. Check the node and its DaemonSets; patch level %s is not used", n, w.p.Spec.Pioneer.Defaulted().Soak.Duration, r.Level)
+	case patchplan.NodeGoneAway, patchplan.ReservationLost, patchplan.Stopped:
+	}
+	return fmt.Sprintf("the patch of node %s ended without a result (%s). Capture another node, or %s", n, r.Failure, retry)
+}
